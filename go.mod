@@ -1,0 +1,3 @@
+module github.com/essmc/essmc
+
+go 1.26

@@ -1,0 +1,213 @@
+package ir
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Builder makes graphs node by node, infers types on the way, and keeps the first error, so that callers check once, at
+// Build. Names that are taken get a number appended.
+type Builder struct {
+	g        *Graph
+	resolver Resolver
+	opsets   map[string]int
+	names    map[string]bool
+	scope    string
+	err      error
+	outer    *Builder
+}
+
+// NewBuilder starts a graph whose operators come from resolver at the given versions of their domains.
+func NewBuilder(name string, resolver Resolver, opsets map[string]int) *Builder {
+	return &Builder{g: &Graph{Name: name, Opsets: opsets, Meta: map[string]string{}}, resolver: resolver, opsets: opsets, names: map[string]bool{}}
+}
+
+// Edit appends to a graph that exists: new nodes go to its end (call Sort afterwards).
+func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
+	b := &Builder{g: g, resolver: resolver, opsets: opsets, names: map[string]bool{}}
+	g.eachGraph(func(g *Graph) {
+		for _, v := range g.Inputs {
+			b.names[v.Name] = true
+		}
+		for _, n := range g.Nodes {
+			for _, v := range n.Inputs {
+				if v != nil {
+					b.names[v.Name] = true
+				}
+			}
+			for _, v := range n.Outputs {
+				if v != nil {
+					b.names[v.Name] = true
+				}
+			}
+		}
+	})
+	return b
+}
+
+// Sub starts a subgraph, to become an attribute of a node of b; it may use b's values.
+func (b *Builder) Sub(name string) *Builder {
+	s := NewBuilder(name, b.resolver, b.opsets)
+	s.g.Opsets, s.g.Meta = nil, nil
+	s.names, s.scope, s.outer = b.names, b.scope, b
+	return s
+}
+
+// Scope names the part of the model that the following nodes belong to; it returns the former one.
+func (b *Builder) Scope(scope string) (former string) {
+	former, b.scope = b.scope, scope
+	return former
+}
+
+// Fail records an error, unless one came before it.
+func (b *Builder) Fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+	if b.outer != nil {
+		b.outer.Fail(err)
+	}
+}
+
+// Err is the first error so far.
+func (b *Builder) Err() error { return b.err }
+
+// Graph gives the graph under construction.
+func (b *Builder) Graph() *Graph { return b.g }
+
+// Unique gives a name that no other value has: hint itself when it is free.
+func (b *Builder) Unique(hint string) string {
+	if hint == "" {
+		hint = "v"
+	}
+	name := hint
+	for i := 1; b.names[name]; i++ {
+		name = hint + "_" + strconv.Itoa(i)
+	}
+	b.names[name] = true
+	return name
+}
+
+// Input adds a graph input.
+func (b *Builder) Input(name string, t Type) *Value {
+	if b.names[name] {
+		b.Fail(fmt.Errorf("graph %s: two values are named %q", b.g.Name, name))
+	}
+	b.names[name] = true
+	v := &Value{Name: name, Type: t}
+	b.g.Inputs = append(b.g.Inputs, v)
+	return v
+}
+
+// Const makes a constant; it becomes part of the graph when a node reads it.
+func (b *Builder) Const(name string, t *tensor.Tensor) *Value { return NewConst(b.Unique(name), t) }
+
+// Ints makes a constant vector of int64, as shapes and axes are given.
+func (b *Builder) Ints(v ...int64) *Value {
+	return b.Const("ints", tensor.FromSlice(v, len(v)))
+}
+
+// Output makes v an output of the graph under the given name; empty keeps v's own.
+func (b *Builder) Output(name string, v *Value) {
+	if v == nil {
+		b.Fail(fmt.Errorf("graph %s: output %q has no value", b.g.Name, name))
+		return
+	}
+	if name != "" && v.Name != name {
+		if b.names[name] {
+			b.Fail(fmt.Errorf("graph %s: two values are named %q", b.g.Name, name))
+		}
+		if v.Def == nil { // an input or a constant keeps its name; the output is a copy
+			v = b.Op("", "Identity", []*Value{v})
+			if v == nil {
+				return
+			}
+		}
+		b.names[name] = true
+		v.Name = name
+	}
+	b.g.Outputs = append(b.g.Outputs, v)
+}
+
+// Op applies an operator and gives its first output. Attributes are made with A.
+func (b *Builder) Op(domain, name string, in []*Value, attrs ...Attr) *Value {
+	out := b.Ops(domain, name, 1, in, attrs...)
+	if len(out) == 0 {
+		return nil
+	}
+	return out[0]
+}
+
+// Ops applies an operator and gives its first n outputs. After an error it gives nil values.
+func (b *Builder) Ops(domain, name string, n int, in []*Value, attrs ...Attr) []*Value {
+	if b.err != nil {
+		return make([]*Value, n)
+	}
+	op := b.resolver.Resolve(domain, name, b.opsets[domain])
+	if op == nil {
+		b.Fail(fmt.Errorf("no operator %s in version %d of domain %q", name, b.opsets[domain], domain))
+		return make([]*Value, n)
+	}
+	return b.Apply(op, n, in, NewAttrs(attrs...))
+}
+
+// Apply adds a node for op with n outputs, named after the operator.
+func (b *Builder) Apply(op *Op, n int, in []*Value, attrs Attrs) []*Value {
+	if b.err != nil {
+		return make([]*Value, n)
+	}
+	node := &Node{Op: op, Scope: b.scope, Inputs: in, Attrs: attrs}
+	for range n {
+		hint := op.Name
+		if b.scope != "" {
+			hint = b.scope + "." + op.Name
+		}
+		node.Outputs = append(node.Outputs, &Value{Name: b.Unique(hint), Def: node})
+	}
+	if err := InferNode(node); err != nil {
+		b.Fail(err)
+		return make([]*Value, n)
+	}
+	b.g.Nodes = append(b.g.Nodes, node)
+	return node.Outputs
+}
+
+// InferNode sets the types of the node's outputs from its inputs, after checking number and kinds of inputs and
+// attributes.
+func InferNode(n *Node) error {
+	if err := checkNode(n); err != nil {
+		return fmt.Errorf("node %v: %w", n, err)
+	}
+	if n.Op.Infer == nil {
+		return fmt.Errorf("node %v: operator %s has no type inference", n, n.Op.FullName())
+	}
+	types, err := n.Op.Infer(n)
+	if err != nil {
+		return fmt.Errorf("node %v: %w", n, err)
+	}
+	if len(types) < len(n.Outputs) {
+		return fmt.Errorf("node %v: has %d outputs, operator gives %d", n, len(n.Outputs), len(types))
+	}
+	for i, v := range n.Outputs {
+		if v != nil {
+			v.Type = types[i]
+		}
+	}
+	return nil
+}
+
+// Build finishes and verifies the graph.
+func (b *Builder) Build() (*Graph, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	if b.outer != nil {
+		return b.g, nil // verified with the graph around it
+	}
+	if err := Verify(b.g); err != nil {
+		return nil, err
+	}
+	return b.g, nil
+}

@@ -1,0 +1,472 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Dim is one dimension of a shape: a polynomial with integer coefficients over symbols such as B and L, and over
+// functions of them (floor division, maximum) where shapes need those. It is kept in a normal form, so equal expressions
+// are equal values of String. The zero Dim is the constant 0. Dims are immutable.
+type Dim struct {
+	unknown bool
+	terms   []term // sorted by key; no zero coefficients
+}
+
+type term struct {
+	coef  int64
+	atoms []atom // sorted by key; none for the constant term
+}
+
+// atom is a symbol (fn is empty) or a function of dims.
+type atom struct {
+	name string
+	fn   string // "floordiv", "max", "min"
+	args []Dim
+}
+
+func (a atom) key() string {
+	if a.fn == "" {
+		return a.name
+	}
+	return a.fn + "(" + a.args[0].String() + "," + a.args[1].String() + ")"
+}
+
+func (t term) key() string {
+	k := make([]string, len(t.atoms))
+	for i, a := range t.atoms {
+		k[i] = a.key()
+	}
+	return strings.Join(k, "*")
+}
+
+// Unknown is a dimension about which nothing is known; it equals nothing, itself included.
+var Unknown = Dim{unknown: true}
+
+// Const is a known dimension.
+func Const(n int64) Dim {
+	if n == 0 {
+		return Dim{}
+	}
+	return Dim{terms: []term{{coef: n}}}
+}
+
+// Sym is a named dimension, equal to every other dimension of that name in the graph.
+func Sym(name string) Dim { return Dim{terms: []term{{coef: 1, atoms: []atom{{name: name}}}}} }
+
+// IsUnknown reports whether nothing is known of d.
+func (d Dim) IsUnknown() bool { return d.unknown }
+
+// Known gives the number when d is a constant.
+func (d Dim) Known() (int64, bool) {
+	switch {
+	case d.unknown || len(d.terms) > 1:
+		return 0, false
+	case len(d.terms) == 0:
+		return 0, true
+	}
+	return d.terms[0].coef, len(d.terms[0].atoms) == 0
+}
+
+// Symbol gives the name when d is a plain symbol.
+func (d Dim) Symbol() (string, bool) {
+	if d.unknown || len(d.terms) != 1 {
+		return "", false
+	}
+	t := d.terms[0]
+	if t.coef != 1 || len(t.atoms) != 1 || t.atoms[0].fn != "" {
+		return "", false
+	}
+	return t.atoms[0].name, true
+}
+
+// Equal reports whether a and b are known to be the same number for every value of their symbols.
+func (d Dim) Equal(e Dim) bool { return !d.unknown && !e.unknown && d.String() == e.String() }
+
+func fromTerms(ts []term) Dim {
+	slices.SortStableFunc(ts, func(a, b term) int { return strings.Compare(a.key(), b.key()) })
+	var out []term
+	for _, t := range ts {
+		if n := len(out); n > 0 && out[n-1].key() == t.key() {
+			out[n-1].coef += t.coef
+		} else {
+			out = append(out, t)
+		}
+	}
+	out = slices.DeleteFunc(out, func(t term) bool { return t.coef == 0 })
+	return Dim{terms: out}
+}
+
+// Add is d + e.
+func (d Dim) Add(e Dim) Dim {
+	if d.unknown || e.unknown {
+		return Unknown
+	}
+	return fromTerms(append(slices.Clone(d.terms), e.terms...))
+}
+
+// Sub is d - e.
+func (d Dim) Sub(e Dim) Dim { return d.Add(e.Mul(Const(-1))) }
+
+// Mul is d * e.
+func (d Dim) Mul(e Dim) Dim {
+	if d.unknown || e.unknown {
+		return Unknown
+	}
+	var ts []term
+	for _, a := range d.terms {
+		for _, b := range e.terms {
+			atoms := append(slices.Clone(a.atoms), b.atoms...)
+			slices.SortFunc(atoms, func(x, y atom) int { return strings.Compare(x.key(), y.key()) })
+			ts = append(ts, term{a.coef * b.coef, atoms})
+		}
+	}
+	return fromTerms(ts)
+}
+
+// FloorDiv is the greatest whole number not above d / e. It divides exactly where every term can be divided.
+func (d Dim) FloorDiv(e Dim) Dim {
+	if d.unknown || e.unknown {
+		return Unknown
+	}
+	n, ok := e.Known()
+	if ok && n == 1 {
+		return d
+	}
+	if ok && n > 1 {
+		if c, ok := d.Known(); ok {
+			q := c / n
+			if c%n < 0 {
+				q--
+			}
+			return Const(q)
+		}
+		exact := true
+		for _, t := range d.terms {
+			exact = exact && t.coef%n == 0
+		}
+		if exact {
+			ts := slices.Clone(d.terms)
+			for i := range ts {
+				ts[i].coef /= n
+			}
+			return Dim{terms: ts}
+		}
+	}
+	if q, ok := d.quotient(e); ok {
+		return q
+	}
+	return Dim{terms: []term{{1, []atom{{fn: "floordiv", args: []Dim{d, e}}}}}}
+}
+
+// quotient divides a single term by a single term where that leaves nothing over.
+func (d Dim) quotient(e Dim) (Dim, bool) {
+	if len(e.terms) != 1 || len(d.terms) == 0 {
+		return Dim{}, false
+	}
+	by := e.terms[0]
+	var ts []term
+	for _, t := range d.terms {
+		if by.coef == 0 || t.coef%by.coef != 0 {
+			return Dim{}, false
+		}
+		left := slices.Clone(t.atoms)
+		for _, a := range by.atoms {
+			i := slices.IndexFunc(left, func(x atom) bool { return x.key() == a.key() })
+			if i < 0 {
+				return Dim{}, false
+			}
+			left = slices.Delete(left, i, i+1)
+		}
+		ts = append(ts, term{t.coef / by.coef, left})
+	}
+	return fromTerms(ts), true
+}
+
+// Max is the greater of d and e.
+func (d Dim) Max(e Dim) Dim { return d.extreme("max", e) }
+
+// Min is the lesser of d and e.
+func (d Dim) Min(e Dim) Dim { return d.extreme("min", e) }
+
+func (d Dim) extreme(fn string, e Dim) Dim {
+	if d.unknown || e.unknown {
+		return Unknown
+	}
+	if diff, ok := d.Sub(e).Known(); ok {
+		if (diff >= 0) == (fn == "max") {
+			return d
+		}
+		return e
+	}
+	if e.String() < d.String() {
+		d, e = e, d
+	}
+	return Dim{terms: []term{{1, []atom{{fn: fn, args: []Dim{d, e}}}}}}
+}
+
+// Symbols lists the names that d depends on, sorted, each once.
+func (d Dim) Symbols() []string {
+	var s []string
+	for _, t := range d.terms {
+		for _, a := range t.atoms {
+			if a.fn == "" {
+				s = append(s, a.name)
+			}
+			for _, x := range a.args {
+				s = append(s, x.Symbols()...)
+			}
+		}
+	}
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// Eval computes d for given values of its symbols.
+func (d Dim) Eval(bind map[string]int64) (int64, error) {
+	if d.unknown {
+		return 0, fmt.Errorf("unknown dimension")
+	}
+	var sum int64
+	for _, t := range d.terms {
+		p := t.coef
+		for _, a := range t.atoms {
+			v, err := a.eval(bind)
+			if err != nil {
+				return 0, err
+			}
+			p *= v
+		}
+		sum += p
+	}
+	return sum, nil
+}
+
+func (a atom) eval(bind map[string]int64) (int64, error) {
+	if a.fn == "" {
+		v, ok := bind[a.name]
+		if !ok {
+			return 0, fmt.Errorf("dimension %s is not bound", a.name)
+		}
+		return v, nil
+	}
+	x, err := a.args[0].Eval(bind)
+	if err != nil {
+		return 0, err
+	}
+	y, err := a.args[1].Eval(bind)
+	if err != nil {
+		return 0, err
+	}
+	switch a.fn {
+	case "max":
+		return max(x, y), nil
+	case "min":
+		return min(x, y), nil
+	}
+	if y == 0 {
+		return 0, fmt.Errorf("division by zero in dimension %s", a.key())
+	}
+	q := x / y
+	if x%y != 0 && (x < 0) != (y < 0) {
+		q--
+	}
+	return q, nil
+}
+
+// Subst replaces symbols by dims.
+func (d Dim) Subst(with map[string]Dim) Dim {
+	if d.unknown {
+		return d
+	}
+	sum := Dim{}
+	for _, t := range d.terms {
+		p := Const(t.coef)
+		for _, a := range t.atoms {
+			p = p.Mul(a.subst(with))
+		}
+		sum = sum.Add(p)
+	}
+	return sum
+}
+
+func (a atom) subst(with map[string]Dim) Dim {
+	switch a.fn {
+	case "":
+		if e, ok := with[a.name]; ok {
+			return e
+		}
+		return Sym(a.name)
+	case "max":
+		return a.args[0].Subst(with).Max(a.args[1].Subst(with))
+	case "min":
+		return a.args[0].Subst(with).Min(a.args[1].Subst(with))
+	}
+	return a.args[0].Subst(with).FloorDiv(a.args[1].Subst(with))
+}
+
+// String writes d as ParseDim reads it: "L", "2*L+1", "floordiv(L+1,2)", "?" when unknown.
+func (d Dim) String() string {
+	if d.unknown {
+		return "?"
+	}
+	if len(d.terms) == 0 {
+		return "0"
+	}
+	var b strings.Builder
+	write := func(t term) {
+		c := t.coef
+		if c < 0 {
+			b.WriteByte('-')
+			c = -c
+		} else if b.Len() > 0 {
+			b.WriteByte('+')
+		}
+		switch {
+		case len(t.atoms) == 0:
+			b.WriteString(strconv.FormatInt(c, 10))
+		case c == 1:
+			b.WriteString(t.key())
+		default:
+			b.WriteString(strconv.FormatInt(c, 10) + "*" + t.key())
+		}
+	}
+	ts := d.terms
+	if len(ts[0].atoms) == 0 { // the constant comes last
+		ts = append(slices.Clone(ts[1:]), ts[0])
+	}
+	for _, t := range ts {
+		write(t)
+	}
+	return b.String()
+}
+
+// maxDimText bounds the text of one dimension, and with it the depth of its nesting.
+const maxDimText = 4096
+
+// ParseDim reads what String writes.
+func ParseDim(s string) (Dim, error) {
+	if len(s) > maxDimText {
+		return Dim{}, fmt.Errorf("dimension of %d characters, more than %d", len(s), maxDimText)
+	}
+	p := dimParser{s: strings.ReplaceAll(s, " ", "")}
+	d, err := p.sum(0)
+	if err == nil && p.i < len(p.s) {
+		err = fmt.Errorf("unexpected %q", p.s[p.i:])
+	}
+	if err != nil {
+		return Dim{}, fmt.Errorf("dimension %q: %w", s, err)
+	}
+	return d, nil
+}
+
+type dimParser struct {
+	s string
+	i int
+}
+
+func (p *dimParser) peek() byte {
+	if p.i < len(p.s) {
+		return p.s[p.i]
+	}
+	return 0
+}
+
+func (p *dimParser) sum(depth int) (Dim, error) {
+	if depth > 16 {
+		return Dim{}, fmt.Errorf("nested deeper than 16")
+	}
+	if p.peek() == '?' {
+		p.i++
+		return Unknown, nil
+	}
+	sum, sign := Dim{}, int64(1)
+	if p.peek() == '-' {
+		p.i++
+		sign = -1
+	}
+	for {
+		t, err := p.product(depth)
+		if err != nil {
+			return Dim{}, err
+		}
+		sum = sum.Add(t.Mul(Const(sign)))
+		switch p.peek() {
+		case '+':
+			sign = 1
+		case '-':
+			sign = -1
+		default:
+			return sum, nil
+		}
+		p.i++
+	}
+}
+
+func (p *dimParser) product(depth int) (Dim, error) {
+	d, err := p.factor(depth)
+	for err == nil && p.peek() == '*' {
+		p.i++
+		var e Dim
+		if e, err = p.factor(depth); err == nil {
+			if len(d.terms)*len(e.terms) > 256 {
+				return Dim{}, fmt.Errorf("more than 256 terms")
+			}
+			d = d.Mul(e)
+		}
+	}
+	return d, err
+}
+
+func isIdent(c byte, first bool) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 || !first && (c >= '0' && c <= '9' || c == '.' || c == '#' || c == '/' || c == ':')
+}
+
+func (p *dimParser) factor(depth int) (Dim, error) {
+	start := p.i
+	if c := p.peek(); c >= '0' && c <= '9' {
+		for p.i < len(p.s) && p.s[p.i] >= '0' && p.s[p.i] <= '9' {
+			p.i++
+		}
+		n, err := strconv.ParseInt(p.s[start:p.i], 10, 64)
+		return Const(n), err
+	}
+	if !isIdent(p.peek(), true) {
+		return Dim{}, fmt.Errorf("expected a number or a name at %q", p.s[p.i:])
+	}
+	for p.i < len(p.s) && isIdent(p.s[p.i], false) {
+		p.i++
+	}
+	name := p.s[start:p.i]
+	if p.peek() != '(' {
+		return Sym(name), nil
+	}
+	p.i++
+	a, err := p.sum(depth + 1)
+	if err != nil {
+		return Dim{}, err
+	}
+	if p.peek() != ',' {
+		return Dim{}, fmt.Errorf("%s: expected ','", name)
+	}
+	p.i++
+	b, err := p.sum(depth + 1)
+	if err != nil {
+		return Dim{}, err
+	}
+	if p.peek() != ')' {
+		return Dim{}, fmt.Errorf("%s: expected ')'", name)
+	}
+	p.i++
+	switch name {
+	case "floordiv":
+		return a.FloorDiv(b), nil
+	case "max":
+		return a.Max(b), nil
+	case "min":
+		return a.Min(b), nil
+	}
+	return Dim{}, fmt.Errorf("unknown function %s", name)
+}

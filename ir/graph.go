@@ -1,0 +1,440 @@
+// Package ir is the intermediate form that every other part of essmc works on: a graph of typed values in static single
+// assignment form, with subgraphs that may capture values of the graphs around them, and constants beside the nodes.
+//
+// It imports ir/tensor and the standard library only, and knows neither machines nor file formats. What always holds in a
+// verified graph: nodes stand in an order in which every value is defined before it is used; every value has a type and a
+// name that is unique in its graph and those around it; a node has at least the inputs that its operator requires; the
+// types of a node's outputs are those that its operator infers. Verify checks all of it.
+package ir
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Graph is a function from its inputs to its outputs.
+type Graph struct {
+	Name    string
+	Doc     string
+	Inputs  []*Value
+	Outputs []*Value
+	Nodes   []*Node
+	// Opsets gives the version of each operator domain ("" is ai.onnx) that the graph's operators are chosen from. It is
+	// set on the outermost graph.
+	Opsets map[string]int
+	// Meta holds free text about the model: producer, source, class names, the time and batch symbols.
+	Meta map[string]string
+	// History is what passes did to the graph, oldest first.
+	History []Event
+}
+
+// Keys of Graph.Meta that essmc itself reads.
+const (
+	MetaTime   = "essmc.time"   // symbol of the time dimension, usually "L"
+	MetaBatch  = "essmc.batch"  // symbol of the batch dimension, usually "B"
+	MetaLabels = "essmc.labels" // class names, a JSON list
+	MetaSource = "essmc.source" // where the model came from, without folders
+	MetaRate   = "essmc.rate"   // factor that every step size was multiplied by (resampling), when not 1
+)
+
+// Event is one line of a graph's history.
+type Event struct {
+	Pass    string   // name of the pass
+	Changes int      // how many rewrites it made
+	Notes   []string // what it did and why, and warnings ("warning: …")
+}
+
+// Value is an input of a graph, a constant, or an output of a node.
+type Value struct {
+	Name string
+	Type Type
+	// Const is the content of a constant; nil for inputs and computed values.
+	Const *tensor.Tensor
+	// Def is the node that computes the value; nil for inputs and constants.
+	Def *Node
+}
+
+// Node is one application of an operator.
+type Node struct {
+	Op *Op
+	// Name is the node's name in the source model; messages show it. It may be empty or repeated.
+	Name string
+	// Scope is the part of the model that the node belongs to, "layers.0" for instance; passes keep it.
+	Scope string
+	// Inputs are in the operator's order; nil where an optional input is absent.
+	Inputs []*Value
+	// Outputs are in the operator's order; nil where an optional output is not wanted.
+	Outputs []*Value
+	Attrs   Attrs
+}
+
+// In gives input i, or nil when it is absent.
+func (n *Node) In(i int) *Value {
+	if i < len(n.Inputs) {
+		return n.Inputs[i]
+	}
+	return nil
+}
+
+// Out gives output i, or nil when it is absent.
+func (n *Node) Out(i int) *Value {
+	if i < len(n.Outputs) {
+		return n.Outputs[i]
+	}
+	return nil
+}
+
+// String names the node for messages: `Mul "scale" (layers.0) -> y`.
+func (n *Node) String() string {
+	s := n.Op.FullName()
+	if n.Name != "" {
+		s += " " + strconv.Quote(n.Name)
+	}
+	if n.Scope != "" {
+		s += " (" + n.Scope + ")"
+	}
+	for _, o := range n.Outputs {
+		if o != nil {
+			return s + " -> " + o.Name
+		}
+	}
+	return s
+}
+
+// TensorType gives the value's type when it is a tensor, or an optional one.
+func (v *Value) TensorType() (*TensorType, bool) { return AsTensor(v.Type) }
+
+// Shape gives the value's shape; nil when it is not a tensor of known rank.
+func (v *Value) Shape() Shape {
+	if t, ok := AsTensor(v.Type); ok && !t.NoRank {
+		return t.Shape
+	}
+	return nil
+}
+
+// Elem gives the value's element type; Invalid when it is not a tensor.
+func (v *Value) Elem() tensor.DType {
+	if t, ok := AsTensor(v.Type); ok {
+		return t.Elem
+	}
+	return tensor.Invalid
+}
+
+// NewConst makes a constant value.
+func NewConst(name string, t *tensor.Tensor) *Value { return &Value{Name: name, Type: Of(t), Const: t} }
+
+// Subgraphs lists the graphs in the node's attributes, in the order of the attributes.
+func (n *Node) Subgraphs() []*Graph {
+	var out []*Graph
+	for _, a := range n.Attrs {
+		switch v := a.Value.(type) {
+		case *Graph:
+			out = append(out, v)
+		case []*Graph:
+			out = append(out, v...)
+		}
+	}
+	return out
+}
+
+// Walk visits every node of g and of the subgraphs within, outer before inner, in order.
+func (g *Graph) Walk(visit func(g *Graph, n *Node) error) error {
+	for _, n := range g.Nodes {
+		if err := visit(g, n); err != nil {
+			return err
+		}
+		for _, s := range n.Subgraphs() {
+			if err := s.Walk(visit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Constants lists the constants that g and its subgraphs use, each once, in the order of first use.
+func (g *Graph) Constants() []*Value {
+	var out []*Value
+	seen := map[*Value]bool{}
+	add := func(v *Value) {
+		if v != nil && v.Const != nil && !seen[v] {
+			seen[v] = true
+			out = append(out, v)
+		}
+	}
+	_ = g.Walk(func(_ *Graph, n *Node) error {
+		for _, v := range n.Inputs {
+			add(v)
+		}
+		return nil
+	})
+	g.eachGraph(func(g *Graph) {
+		for _, v := range g.Outputs {
+			add(v)
+		}
+	})
+	return out
+}
+
+func (g *Graph) eachGraph(visit func(*Graph)) {
+	visit(g)
+	for _, n := range g.Nodes {
+		for _, s := range n.Subgraphs() {
+			s.eachGraph(visit)
+		}
+	}
+}
+
+// Use is one place where a value is read: an input of Node, or an output of Graph when Node is nil.
+type Use struct {
+	Node  *Node
+	Graph *Graph
+	Index int
+}
+
+// Uses maps each value to the places that read it, subgraphs included.
+func (g *Graph) Uses() map[*Value][]Use {
+	uses := map[*Value][]Use{}
+	g.eachGraph(func(g *Graph) {
+		for _, n := range g.Nodes {
+			for i, v := range n.Inputs {
+				if v != nil {
+					uses[v] = append(uses[v], Use{n, g, i})
+				}
+			}
+		}
+		for i, v := range g.Outputs {
+			if v != nil {
+				uses[v] = append(uses[v], Use{nil, g, i})
+			}
+		}
+	})
+	return uses
+}
+
+// ReplaceUses makes every reader of old, subgraphs included, read with instead.
+func (g *Graph) ReplaceUses(old, with *Value) {
+	g.eachGraph(func(g *Graph) {
+		for _, n := range g.Nodes {
+			for i, v := range n.Inputs {
+				if v == old {
+					n.Inputs[i] = with
+				}
+			}
+		}
+		for i, v := range g.Outputs {
+			if v == old {
+				g.Outputs[i] = with
+			}
+		}
+	})
+}
+
+// Captures lists the values that g reads from the graphs around it, constants left out, in the order of first use.
+func (g *Graph) Captures() []*Value {
+	own := map[*Value]bool{}
+	g.eachGraph(func(g *Graph) {
+		for _, v := range g.Inputs {
+			own[v] = true
+		}
+		for _, n := range g.Nodes {
+			for _, v := range n.Outputs {
+				own[v] = true
+			}
+		}
+	})
+	var out []*Value
+	seen := map[*Value]bool{}
+	add := func(v *Value) {
+		if v != nil && v.Const == nil && !own[v] && !seen[v] {
+			seen[v] = true
+			out = append(out, v)
+		}
+	}
+	g.eachGraph(func(g *Graph) {
+		for _, n := range g.Nodes {
+			for _, v := range n.Inputs {
+				add(v)
+			}
+		}
+		for _, v := range g.Outputs {
+			add(v)
+		}
+	})
+	return out
+}
+
+// Sort puts the nodes into an order in which values are defined before they are used, keeping the present order wherever
+// that is possible. It fails when the nodes depend on each other in a circle.
+func (g *Graph) Sort() error {
+	index := make(map[*Node]int, len(g.Nodes))
+	for i, n := range g.Nodes {
+		index[n] = i
+	}
+	const (
+		unseen = iota
+		open
+		done
+	)
+	state := make([]int, len(g.Nodes))
+	out := make([]*Node, 0, len(g.Nodes))
+	type frame struct {
+		n    *Node
+		deps []*Value
+	}
+	deps := func(n *Node) []*Value {
+		d := slices.Clone(n.Inputs)
+		for _, s := range n.Subgraphs() {
+			d = append(d, s.Captures()...)
+		}
+		return d
+	}
+	for _, root := range g.Nodes {
+		if state[index[root]] != unseen {
+			continue
+		}
+		state[index[root]] = open
+		stack := []frame{{root, deps(root)}}
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			if len(f.deps) == 0 {
+				state[index[f.n]] = done
+				out = append(out, f.n)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			v := f.deps[0]
+			f.deps = f.deps[1:]
+			if v == nil || v.Def == nil {
+				continue
+			}
+			i, here := index[v.Def]
+			if !here || state[i] == done {
+				continue
+			}
+			if state[i] == open {
+				return fmt.Errorf("graph %s: node %v depends on itself", g.Name, v.Def)
+			}
+			state[i] = open
+			stack = append(stack, frame{v.Def, deps(v.Def)})
+		}
+	}
+	g.Nodes = out
+	return nil
+}
+
+// RemoveDead drops the nodes whose outputs nobody reads, in subgraphs too, and says how many it dropped.
+func (g *Graph) RemoveDead() int {
+	live := map[*Value]bool{}
+	var mark func(g *Graph)
+	mark = func(g *Graph) {
+		for _, v := range g.Outputs {
+			live[v] = true
+		}
+		for _, n := range slices.Backward(g.Nodes) {
+			if !slices.ContainsFunc(n.Outputs, func(v *Value) bool { return v != nil && live[v] }) {
+				continue
+			}
+			for _, v := range n.Inputs {
+				live[v] = true
+			}
+			for _, s := range n.Subgraphs() {
+				mark(s)
+			}
+		}
+	}
+	mark(g)
+	removed := 0
+	g.eachGraph(func(g *Graph) {
+		before := len(g.Nodes)
+		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool {
+			return !slices.ContainsFunc(n.Outputs, func(v *Value) bool { return v != nil && live[v] })
+		})
+		removed += before - len(g.Nodes)
+	})
+	return removed
+}
+
+// Clone copies the graph, its nodes, values and subgraphs; constants share their tensors.
+func (g *Graph) Clone() *Graph { return g.clone(map[*Value]*Value{}) }
+
+func (g *Graph) clone(of map[*Value]*Value) *Graph {
+	c := &Graph{Name: g.Name, Doc: g.Doc, History: slices.Clone(g.History)}
+	if g.Opsets != nil {
+		c.Opsets = map[string]int{}
+		for k, v := range g.Opsets {
+			c.Opsets[k] = v
+		}
+	}
+	if g.Meta != nil {
+		c.Meta = map[string]string{}
+		for k, v := range g.Meta {
+			c.Meta[k] = v
+		}
+	}
+	fresh := func(v *Value) *Value {
+		if v == nil {
+			return nil
+		}
+		w := &Value{Name: v.Name, Type: v.Type, Const: v.Const}
+		of[v] = w
+		return w
+	}
+	read := func(v *Value) *Value {
+		if v == nil {
+			return nil
+		}
+		if w, ok := of[v]; ok {
+			return w
+		}
+		if v.Const != nil {
+			return fresh(v)
+		}
+		return v // captured from a graph that is not being copied
+	}
+	for _, v := range g.Inputs {
+		c.Inputs = append(c.Inputs, fresh(v))
+	}
+	for _, n := range g.Nodes {
+		m := &Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Attrs: slices.Clone(n.Attrs)}
+		for _, v := range n.Inputs {
+			m.Inputs = append(m.Inputs, read(v))
+		}
+		for i, a := range m.Attrs {
+			switch s := a.Value.(type) {
+			case *Graph:
+				m.Attrs[i].Value = s.clone(of)
+			case []*Graph:
+				cs := make([]*Graph, len(s))
+				for j := range s {
+					cs[j] = s[j].clone(of)
+				}
+				m.Attrs[i].Value = cs
+			}
+		}
+		for _, v := range n.Outputs {
+			w := fresh(v)
+			if w != nil {
+				w.Def = m
+			}
+			m.Outputs = append(m.Outputs, w)
+		}
+		c.Nodes = append(c.Nodes, m)
+	}
+	for _, v := range g.Outputs {
+		c.Outputs = append(c.Outputs, read(v))
+	}
+	return c
+}
+
+// Input finds a graph input by name.
+func (g *Graph) Input(name string) *Value {
+	i := slices.IndexFunc(g.Inputs, func(v *Value) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return g.Inputs[i]
+}

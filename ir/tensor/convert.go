@@ -1,0 +1,435 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// format describes a small float: e exponent bits, m mantissa bits, and how it spends its special patterns.
+type format struct {
+	e, m, bias int
+	inf        bool // the highest exponent holds infinities and NaNs, as in IEEE 754
+	uz         bool // no negative zero; its pattern is the only NaN
+	finite     bool // no NaN at all
+}
+
+var formats = map[DType]format{
+	Float16:        {e: 5, m: 10, bias: 15, inf: true},
+	BFloat16:       {e: 8, m: 7, bias: 127, inf: true},
+	Float8E4M3FN:   {e: 4, m: 3, bias: 7},
+	Float8E4M3FNUZ: {e: 4, m: 3, bias: 8, uz: true},
+	Float8E5M2:     {e: 5, m: 2, bias: 15, inf: true},
+	Float8E5M2FNUZ: {e: 5, m: 2, bias: 16, uz: true},
+	Float4E2M1:     {e: 2, m: 1, bias: 1, finite: true},
+}
+
+func (f format) decode(u uint) float64 {
+	sign := 1.0
+	if u>>(f.e+f.m)&1 == 1 {
+		sign = -1
+	}
+	exp, man := int(u>>f.m)&(1<<f.e-1), u&(1<<f.m-1)
+	top := exp == 1<<f.e-1
+	switch {
+	case f.uz && sign < 0 && exp == 0 && man == 0:
+		return math.NaN()
+	case f.inf && top && man == 0:
+		return sign * math.Inf(1)
+	case f.inf && top, !f.inf && !f.uz && !f.finite && top && man == 1<<f.m-1:
+		return math.NaN()
+	case exp == 0:
+		return sign * math.Ldexp(float64(man), 1-f.bias-f.m)
+	}
+	return sign * math.Ldexp(float64(man|1<<f.m), exp-f.bias-f.m)
+}
+
+// largest is the pattern of the greatest finite number.
+func (f format) largest() uint {
+	top := uint(1)<<(f.e+f.m) - 1
+	switch {
+	case f.inf:
+		return uint(1<<f.e-2)<<f.m | (1<<f.m - 1)
+	case f.uz, f.finite:
+		return top
+	}
+	return top - 1
+}
+
+// encode rounds to nearest, ties to even. Beyond the range it saturates when asked, or where the format has nothing else;
+// otherwise it gives infinity or NaN.
+func (f format) encode(x float64, saturate bool) uint {
+	neg := uint(1) << (f.e + f.m)
+	nan := neg - 1
+	switch {
+	case f.uz:
+		nan = neg
+	case f.inf:
+		nan = uint(1<<f.e-1)<<f.m | 1<<(f.m-1)
+	}
+	if math.IsNaN(x) {
+		if f.finite {
+			return f.largest()
+		}
+		return nan
+	}
+	var s uint
+	if math.Signbit(x) {
+		s, x = neg, -x
+	}
+	over := nan
+	if f.inf {
+		over = uint(1<<f.e-1)<<f.m | s
+	} else if !f.uz {
+		over |= s
+	}
+	if math.IsInf(x, 0) {
+		if saturate && !f.inf || f.finite {
+			return f.largest() | s
+		}
+		if saturate {
+			return f.largest() | s
+		}
+		return over
+	}
+	_, e := math.Frexp(x) // x = frac * 2^e, frac in [0.5, 1)
+	e = max(e-1, 1-f.bias)
+	q := uint(math.RoundToEven(math.Ldexp(x, f.m-e)))
+	if q == 0 {
+		if f.uz {
+			return 0
+		}
+		return s
+	}
+	u := q // denormal, or the carry into the first normal, come out right by themselves
+	if e+f.bias > 1 || q >= 1<<f.m {
+		u = uint(e+f.bias-1)<<f.m + q
+	}
+	if u > f.largest() {
+		if saturate || f.finite {
+			return f.largest() | s
+		}
+		return over
+	}
+	return u | s
+}
+
+// Float32 widens exactly.
+func (h F16) Float32() float32 { return float32(formats[Float16].decode(uint(h))) }
+
+// Float32 widens exactly.
+func (h BF16) Float32() float32 { return math.Float32frombits(uint32(h) << 16) }
+
+// ToF16 rounds to nearest even; beyond the range it gives infinity.
+func ToF16(x float64) F16 { return F16(formats[Float16].encode(x, false)) }
+
+// ToBF16 rounds to nearest even; beyond the range it gives infinity.
+func ToBF16(x float64) BF16 { return BF16(formats[BFloat16].encode(x, false)) }
+
+// at reads packed element i of width w bits; the first element is in the low bits.
+func at(b []byte, i, w int) uint { return uint(b[i*w/8]) >> (i * w % 8) & (1<<w - 1) }
+
+func put(b []byte, i, w int, v uint) {
+	s := i * w % 8
+	b[i*w/8] = b[i*w/8]&^byte((1<<w-1)<<s) | byte(v<<s)
+}
+
+// Float64s copies the elements, widened; integers beyond 2^53 lose their low bits. Strings and complex numbers are an
+// error.
+func (t *Tensor) Float64s() ([]float64, error) {
+	out := make([]float64, t.Len())
+	switch t.dtype {
+	case Float32:
+		widen(out, Data[float32](t))
+	case Float64:
+		copy(out, Data[float64](t))
+	case Int8:
+		widen(out, Data[int8](t))
+	case Int16:
+		widen(out, Data[int16](t))
+	case Int32:
+		widen(out, Data[int32](t))
+	case Int64:
+		widen(out, Data[int64](t))
+	case Uint8:
+		widen(out, Data[uint8](t))
+	case Uint16:
+		widen(out, Data[uint16](t))
+	case Uint32:
+		widen(out, Data[uint32](t))
+	case Uint64:
+		widen(out, Data[uint64](t))
+	case Bool:
+		for i, v := range t.data {
+			if v != 0 {
+				out[i] = 1
+			}
+		}
+	case Float16:
+		f := formats[Float16]
+		for i, v := range Data[F16](t) {
+			out[i] = f.decode(uint(v))
+		}
+	case BFloat16:
+		for i, v := range Data[BF16](t) {
+			out[i] = float64(v.Float32())
+		}
+	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ:
+		f := formats[t.dtype]
+		for i, v := range t.data {
+			out[i] = f.decode(uint(v))
+		}
+	case Float8E8M0:
+		for i, v := range t.data {
+			out[i] = math.Ldexp(1, int(v)-127)
+			if v == 255 {
+				out[i] = math.NaN()
+			}
+		}
+	case Float4E2M1:
+		f := formats[t.dtype]
+		for i := range out {
+			out[i] = f.decode(at(t.data, i, 4))
+		}
+	case Uint4, Uint2:
+		for i := range out {
+			out[i] = float64(at(t.data, i, t.dtype.Bits()))
+		}
+	case Int4, Int2:
+		w := t.dtype.Bits()
+		for i := range out {
+			out[i] = float64(int8(at(t.data, i, w)<<(8-w)) >> (8 - w))
+		}
+	default:
+		return nil, fmt.Errorf("cannot read %v as float64", t.dtype)
+	}
+	return out, nil
+}
+
+// Int64s copies the elements as int64; only integer and bool tensors have that form.
+func (t *Tensor) Int64s() ([]int64, error) {
+	switch {
+	case t.dtype == Int64:
+		return append([]int64(nil), Data[int64](t)...), nil
+	case t.dtype == Uint64:
+		out := make([]int64, t.Len())
+		for i, v := range Data[uint64](t) {
+			out[i] = int64(v)
+		}
+		return out, nil
+	case t.dtype.IsInt() || t.dtype == Bool:
+		f, err := t.Float64s()
+		if err != nil {
+			return nil, err
+		}
+		out := make([]int64, len(f))
+		for i, v := range f {
+			out[i] = int64(v)
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("cannot read %v as integers", t.dtype)
+}
+
+func widen[T float32 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](dst []float64, src []T) {
+	for i, v := range src {
+		dst[i] = float64(v)
+	}
+}
+
+func narrow[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](dst []T, src []float64) {
+	for i, v := range src {
+		if v < 0 {
+			dst[i] = T(int64(v))
+		} else {
+			dst[i] = T(uint64(v))
+		}
+	}
+}
+
+// FromFloat64s makes a tensor of element type d from v, rounding floats to nearest even (beyond the range: infinity or
+// NaN, as Convert without saturation) and truncating towards zero for integers.
+func FromFloat64s(d DType, v []float64, shape ...int) (*Tensor, error) {
+	return fromFloat64s(d, v, shape, false)
+}
+
+func fromFloat64s(d DType, v []float64, shape []int, saturate bool) (*Tensor, error) {
+	if n, err := Size(shape); err != nil || n != len(v) {
+		return nil, fmt.Errorf("%d elements for shape %v", len(v), shape)
+	}
+	if !d.Valid() || d == String {
+		return nil, fmt.Errorf("cannot make %v from float64", d)
+	}
+	t := New(d, shape...)
+	switch d {
+	case Float32:
+		dst := Data[float32](t)
+		for i, x := range v {
+			dst[i] = float32(x)
+		}
+	case Float64:
+		copy(Data[float64](t), v)
+	case Int8:
+		narrow(Data[int8](t), v)
+	case Int16:
+		narrow(Data[int16](t), v)
+	case Int32:
+		narrow(Data[int32](t), v)
+	case Int64:
+		narrow(Data[int64](t), v)
+	case Uint8:
+		narrow(Data[uint8](t), v)
+	case Uint16:
+		narrow(Data[uint16](t), v)
+	case Uint32:
+		narrow(Data[uint32](t), v)
+	case Uint64:
+		narrow(Data[uint64](t), v)
+	case Bool:
+		for i, x := range v {
+			if x != 0 {
+				t.data[i] = 1
+			}
+		}
+	case Float16, BFloat16:
+		f, dst := formats[d], t.data
+		for i, x := range v {
+			u := f.encode(x, saturate)
+			dst[2*i], dst[2*i+1] = byte(u), byte(u>>8)
+		}
+	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ:
+		f := formats[d]
+		for i, x := range v {
+			t.data[i] = byte(f.encode(x, saturate))
+		}
+	case Float8E8M0:
+		for i, x := range v {
+			t.data[i] = encodeE8M0(x)
+		}
+	case Float4E2M1:
+		f := formats[d]
+		for i, x := range v {
+			put(t.data, i, 4, f.encode(x, true))
+		}
+	case Uint4, Int4, Uint2, Int2:
+		for i, x := range v {
+			put(t.data, i, d.Bits(), uint(int64(x))&(1<<d.Bits()-1))
+		}
+	case Complex64:
+		dst := Data[complex64](t)
+		for i, x := range v {
+			dst[i] = complex(float32(x), 0)
+		}
+	case Complex128:
+		dst := Data[complex128](t)
+		for i, x := range v {
+			dst[i] = complex(x, 0)
+		}
+	}
+	return t, nil
+}
+
+// encodeE8M0 rounds up to the next power of two only from the halfway point, and clamps to the format's range.
+func encodeE8M0(x float64) byte {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 255
+	}
+	frac, e := math.Frexp(math.Abs(x))
+	if frac == 0 {
+		return 0
+	}
+	e--
+	if frac >= 0.75 {
+		e++
+	}
+	return byte(min(max(e+127, 0), 254))
+}
+
+// Convert gives the elements as another dtype. Between 64-bit integers it is exact; elsewhere it goes through float64.
+// Floats round to nearest even; with saturate, numbers beyond the target's range become its largest finite one.
+func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
+	switch {
+	case t.dtype == d:
+		return t, nil
+	case t.dtype == String:
+		v := make([]float64, t.Len())
+		for i, s := range t.strs {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil {
+				return nil, fmt.Errorf("cannot convert string %q to %v", s, d)
+			}
+			v[i] = x
+		}
+		return fromFloat64s(d, v, t.shape, saturate)
+	case d == String:
+		return t.toStrings()
+	case t.dtype.IsComplex() && d.IsComplex():
+		out := New(d, t.shape...)
+		if d == Complex128 {
+			dst := Data[complex128](out)
+			for i, v := range Data[complex64](t) {
+				dst[i] = complex128(v)
+			}
+		} else {
+			dst := Data[complex64](out)
+			for i, v := range Data[complex128](t) {
+				dst[i] = complex64(v)
+			}
+		}
+		return out, nil
+	case (t.dtype.IsInt() || t.dtype == Bool) && (d == Int64 || d == Uint64):
+		v, err := t.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		out := FromSlice(v, t.shape...)
+		out.dtype = d
+		return out, nil
+	case t.dtype == Int64 && d.IsInt() && d.Bits() >= 8 || t.dtype == Uint64 && d.IsInt() && d.Bits() >= 8:
+		out := New(d, t.shape...) // two's complement: the low bytes
+		w := d.Bits() / 8
+		for i := range t.Len() {
+			copy(out.data[i*w:(i+1)*w], t.data[i*8:])
+		}
+		return out, nil
+	}
+	v, err := t.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	return fromFloat64s(d, v, t.shape, saturate)
+}
+
+func (t *Tensor) toStrings() (*Tensor, error) {
+	s := make([]string, t.Len())
+	switch {
+	case t.dtype.IsInt() || t.dtype == Bool:
+		v, err := t.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		for i, x := range v {
+			s[i] = strconv.FormatInt(x, 10)
+		}
+	default:
+		v, err := t.Float64s()
+		if err != nil {
+			return nil, err
+		}
+		for i, x := range v {
+			switch {
+			case math.IsNaN(x):
+				s[i] = "NaN"
+			case math.IsInf(x, 1):
+				s[i] = "INF"
+			case math.IsInf(x, -1):
+				s[i] = "-INF"
+			case t.dtype == Float64:
+				s[i] = strconv.FormatFloat(x, 'g', -1, 64)
+			default:
+				s[i] = strconv.FormatFloat(x, 'g', -1, 32)
+			}
+		}
+	}
+	return FromStrings(s, t.shape...), nil
+}

@@ -1,0 +1,268 @@
+// Package tensor holds arrays in host memory: element types down to two bits, shapes, storage, conversion between element
+// types, and the sequences and optionals that graphs pass around. It does no mathematics.
+//
+// It imports nothing but the standard library. What always holds: a Tensor's storage has exactly the bytes that its dtype
+// and shape need, starts at an address aligned for its elements, is little-endian (essmc runs on little-endian machines
+// only), and a shape never has a negative dimension.
+package tensor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// Align is the alignment in bytes of storage that New makes; one cache line, and the widest vector register.
+const Align = 64
+
+// Tensor is a dense array in row-major order. The zero Tensor is not valid; make one with New, FromSlice or FromBytes.
+type Tensor struct {
+	dtype DType
+	shape []int
+	data  []byte
+	strs  []string
+}
+
+// The types below stand for elements that Go has no type for; their numbers are the bit patterns.
+type (
+	F16  uint16 // IEEE 754 binary16
+	BF16 uint16 // the upper half of a binary32
+	F8   uint8  // any of the 8-bit floats; the dtype says which
+)
+
+// Elem are the Go types whose slices can view a tensor's storage.
+type Elem interface {
+	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool | complex64 | complex128 | F16 | BF16
+}
+
+// DTypeOf gives the dtype that a Go element type stands for.
+func DTypeOf[T Elem]() DType {
+	var z T
+	switch any(z).(type) {
+	case float32:
+		return Float32
+	case float64:
+		return Float64
+	case int8:
+		return Int8
+	case int16:
+		return Int16
+	case int32:
+		return Int32
+	case int64:
+		return Int64
+	case uint8:
+		return Uint8
+	case uint16:
+		return Uint16
+	case uint32:
+		return Uint32
+	case uint64:
+		return Uint64
+	case bool:
+		return Bool
+	case complex64:
+		return Complex64
+	case complex128:
+		return Complex128
+	case F16:
+		return Float16
+	default:
+		return BFloat16
+	}
+}
+
+// ErrTooLarge says that a shape needs more elements or bytes than an int can count.
+var ErrTooLarge = errors.New("shape is too large")
+
+// Size is the number of elements of a shape, or an error when a dimension is negative or the product overflows.
+func Size(shape []int) (int, error) {
+	n, zero := 1, false
+	for _, d := range shape {
+		if d < 0 {
+			return 0, fmt.Errorf("negative dimension %d in shape %v", d, shape)
+		}
+		if d == 0 {
+			zero = true
+			continue
+		}
+		hi, lo := bits.Mul64(uint64(n), uint64(d))
+		if hi != 0 || lo > math.MaxInt64/16 {
+			return 0, fmt.Errorf("shape %v: %w", shape, ErrTooLarge)
+		}
+		n = int(lo)
+	}
+	if zero {
+		return 0, nil
+	}
+	return n, nil
+}
+
+// ByteSize is the number of bytes that n elements of d take; packed types round up to whole bytes.
+func ByteSize(d DType, n int) int { return (n*d.Bits() + 7) / 8 }
+
+// AlignedBytes makes n zero bytes that start at a multiple of Align.
+func AlignedBytes(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	b := make([]byte, n+Align)
+	off := int(-uintptr(unsafe.Pointer(&b[0])) & (Align - 1))
+	return b[off : off+n : off+n]
+}
+
+// New makes a tensor of zeros. It panics when the shape has a negative dimension or overflows, so shapes that come from
+// outside go through Size first.
+func New(d DType, shape ...int) *Tensor {
+	n, err := Size(shape)
+	if err != nil || !d.Valid() {
+		panic(fmt.Sprintf("tensor.New(%v, %v): %v", d, shape, err))
+	}
+	t := &Tensor{dtype: d, shape: slices.Clone(shape)}
+	if d == String {
+		t.strs = make([]string, n)
+	} else {
+		t.data = AlignedBytes(ByteSize(d, n))
+	}
+	return t
+}
+
+// FromSlice makes a tensor that views v, without a copy. It panics when the lengths differ.
+func FromSlice[T Elem](v []T, shape ...int) *Tensor {
+	n, err := Size(shape)
+	if err != nil || n != len(v) {
+		panic(fmt.Sprintf("tensor.FromSlice: %d elements for shape %v", len(v), shape))
+	}
+	t := &Tensor{dtype: DTypeOf[T](), shape: slices.Clone(shape)}
+	if n > 0 {
+		t.data = unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), n*int(unsafe.Sizeof(v[0])))
+	}
+	return t
+}
+
+// FromStrings makes a string tensor that holds v.
+func FromStrings(v []string, shape ...int) *Tensor {
+	n, err := Size(shape)
+	if err != nil || n != len(v) {
+		panic(fmt.Sprintf("tensor.FromStrings: %d elements for shape %v", len(v), shape))
+	}
+	return &Tensor{dtype: String, shape: slices.Clone(shape), strs: v}
+}
+
+// Scalar makes a tensor of rank 0.
+func Scalar[T Elem](v T) *Tensor { return FromSlice([]T{v}) }
+
+// FromBytes makes a tensor over b, whose bytes are the elements in little-endian order. It views b when that is aligned
+// for the element type, and copies otherwise. The length must be exactly what dtype and shape need.
+func FromBytes(d DType, shape []int, b []byte) (*Tensor, error) {
+	n, err := Size(shape)
+	if err != nil {
+		return nil, err
+	}
+	if !d.Valid() || d == String {
+		return nil, fmt.Errorf("no byte form for element type %v", d)
+	}
+	if want := ByteSize(d, n); len(b) != want {
+		return nil, fmt.Errorf("%v %v needs %d bytes, found %d", d, shape, want, len(b))
+	}
+	if align := uintptr(max(1, d.Bits()/8)); len(b) > 0 && uintptr(unsafe.Pointer(&b[0]))%min(align, 8) != 0 {
+		c := AlignedBytes(len(b))
+		copy(c, b)
+		b = c
+	}
+	return &Tensor{dtype: d, shape: slices.Clone(shape), data: b[:len(b):len(b)]}, nil
+}
+
+// Data views the storage of t as a slice. It panics when T is not t's element type: callers have checked types before
+// (F8 dtypes, and packed ones, are read through Bytes).
+func Data[T Elem](t *Tensor) []T {
+	if want := DTypeOf[T](); t.dtype != want {
+		panic(fmt.Sprintf("tensor.Data: tensor is %v, asked for %v", t.dtype, want))
+	}
+	if len(t.data) == 0 {
+		return nil
+	}
+	var z T
+	return unsafe.Slice((*T)(unsafe.Pointer(&t.data[0])), len(t.data)/int(unsafe.Sizeof(z)))
+}
+
+// DType is the element type.
+func (t *Tensor) DType() DType { return t.dtype }
+
+// Shape is the dimensions; callers do not change it.
+func (t *Tensor) Shape() []int { return t.shape }
+
+// Rank is the number of dimensions.
+func (t *Tensor) Rank() int { return len(t.shape) }
+
+// Dim is dimension i; negative i counts from the end.
+func (t *Tensor) Dim(i int) int {
+	if i < 0 {
+		i += len(t.shape)
+	}
+	return t.shape[i]
+}
+
+// Len is the number of elements.
+func (t *Tensor) Len() int {
+	n := 1
+	for _, d := range t.shape {
+		n *= d
+	}
+	return n
+}
+
+// Bytes is the storage; nil for strings.
+func (t *Tensor) Bytes() []byte { return t.data }
+
+// Strings is the elements of a string tensor; nil for others.
+func (t *Tensor) Strings() []string { return t.strs }
+
+// Reshape gives the same elements under another shape of equal size, sharing storage.
+func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
+	n, err := Size(shape)
+	if err != nil {
+		return nil, err
+	}
+	if n != t.Len() {
+		return nil, fmt.Errorf("cannot reshape %v (%d elements) to %v (%d elements)", t.shape, t.Len(), shape, n)
+	}
+	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, strs: t.strs}, nil
+}
+
+// Clone copies the tensor and its storage.
+func (t *Tensor) Clone() *Tensor {
+	c := New(t.dtype, t.shape...)
+	copy(c.data, t.data)
+	copy(c.strs, t.strs)
+	return c
+}
+
+// Equal reports whether a and b have the same dtype, shape and bit patterns.
+func Equal(a, b *Tensor) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.dtype == b.dtype && slices.Equal(a.shape, b.shape) && string(a.data) == string(b.data) && slices.Equal(a.strs, b.strs)
+}
+
+// String describes the tensor without its elements: "float32[2,3]".
+func (t *Tensor) String() string { return t.dtype.String() + ShapeString(t.shape) }
+
+// ShapeString writes a shape as "[2,3]".
+func ShapeString(shape []int) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, d := range shape {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprint(&b, d)
+	}
+	b.WriteByte(']')
+	return b.String()
+}

@@ -1,0 +1,226 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Verify checks everything that package documentation promises of a graph. The error names the graph, the node and the
+// value at fault, and is a *VerifyError.
+//
+//   - every value has a name, unique in its graph and those around it, and a type; a constant's type is its tensor's
+//   - nodes read only values defined before them: inputs, constants, earlier nodes, and the same of the graphs around
+//   - a value is defined once
+//   - each node has the inputs and attributes that its operator requires and no others
+//   - the types of a node's outputs are compatible with what its operator infers
+//   - the operator is of the version that the graph's opsets select
+func Verify(g *Graph) error {
+	v := verifier{names: map[string]*Value{}, opsets: g.Opsets}
+	return v.graph(g, map[*Value]bool{})
+}
+
+// VerifyError says what is wrong, and with which node and value; either may be nil.
+type VerifyError struct {
+	Graph *Graph
+	Node  *Node
+	Value *Value
+	Msg   string
+}
+
+// Error names graph, node and value.
+func (e *VerifyError) Error() string {
+	s := "graph " + e.Graph.Name
+	if e.Node != nil {
+		s += ": node " + e.Node.String()
+	}
+	if e.Value != nil {
+		s += ": value " + e.Value.Name
+	}
+	return s + ": " + e.Msg
+}
+
+type verifier struct {
+	names  map[string]*Value
+	opsets map[string]int
+}
+
+func (c *verifier) name(g *Graph, n *Node, v *Value) error {
+	if v.Name == "" {
+		return &VerifyError{g, n, v, "has no name"}
+	}
+	if other, ok := c.names[v.Name]; ok && other != v {
+		return &VerifyError{g, n, v, "another value has the same name"}
+	}
+	c.names[v.Name] = v
+	if v.Type == nil {
+		return &VerifyError{g, n, v, "has no type"}
+	}
+	return nil
+}
+
+func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
+	var mine []*Value
+	define := func(n *Node, v *Value) error {
+		if defined[v] {
+			return &VerifyError{g, n, v, "is defined twice"}
+		}
+		if err := c.name(g, n, v); err != nil {
+			return err
+		}
+		defined[v] = true
+		mine = append(mine, v)
+		return nil
+	}
+	read := func(n *Node, v *Value) error {
+		if v.Const != nil {
+			if v.Def != nil {
+				return &VerifyError{g, n, v, "is a constant and has a defining node"}
+			}
+			if !EqualTypes(v.Type, Of(v.Const)) {
+				return &VerifyError{g, n, v, fmt.Sprintf("has type %v, its tensor is %v", v.Type, Of(v.Const))}
+			}
+			return c.name(g, n, v)
+		}
+		if !defined[v] {
+			return &VerifyError{g, n, v, "is read before it is defined"}
+		}
+		return nil
+	}
+	for _, v := range g.Inputs {
+		if v.Def != nil || v.Const != nil {
+			return &VerifyError{g, nil, v, "is a graph input and has a definition"}
+		}
+		if err := define(nil, v); err != nil {
+			return err
+		}
+	}
+	for _, n := range g.Nodes {
+		if err := checkNode(n); err != nil {
+			return &VerifyError{g, n, nil, err.Error()}
+		}
+		if c.opsets != nil {
+			have, ok := c.opsets[n.Op.Domain]
+			if !ok {
+				return &VerifyError{g, n, nil, fmt.Sprintf("domain %q is not among the graph's opsets", n.Op.Domain)}
+			}
+			if n.Op.Since > have {
+				return &VerifyError{g, n, nil, fmt.Sprintf("operator is from version %d of domain %q, the graph has %d", n.Op.Since, n.Op.Domain, have)}
+			}
+		}
+		for _, v := range n.Inputs {
+			if v != nil {
+				if err := read(n, v); err != nil {
+					return err
+				}
+			}
+		}
+		for _, s := range n.Subgraphs() {
+			if err := c.graph(s, defined); err != nil {
+				return err
+			}
+		}
+		if err := c.outputs(g, n); err != nil {
+			return err
+		}
+		for _, v := range n.Outputs {
+			if v == nil {
+				continue
+			}
+			if v.Def != n {
+				return &VerifyError{g, n, v, "does not know that this node defines it"}
+			}
+			if err := define(n, v); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range g.Outputs {
+		if v == nil {
+			return &VerifyError{g, nil, nil, "an output has no value"}
+		}
+		if err := read(nil, v); err != nil {
+			return err
+		}
+	}
+	for _, v := range mine { // a subgraph's values are not visible outside
+		delete(defined, v)
+	}
+	return nil
+}
+
+func (c *verifier) outputs(g *Graph, n *Node) error {
+	if n.Op.Infer == nil {
+		return nil
+	}
+	types, err := n.Op.Infer(n)
+	if err != nil {
+		return &VerifyError{g, n, nil, err.Error()}
+	}
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if i >= len(types) {
+			return &VerifyError{g, n, v, fmt.Sprintf("is output %d, operator gives %d", i, len(types))}
+		}
+		if v.Type == nil || !Compatible(v.Type, types[i]) {
+			return &VerifyError{g, n, v, fmt.Sprintf("has type %v, operator gives %v", v.Type, types[i])}
+		}
+	}
+	return nil
+}
+
+// checkNode holds the node against its operator's declaration: number of inputs and outputs, kinds of attributes.
+func checkNode(n *Node) error {
+	op := n.Op
+	if op == nil {
+		return fmt.Errorf("has no operator")
+	}
+	if err := checkParams("input", op.In, n.Inputs); err != nil {
+		return err
+	}
+	if err := checkParams("output", op.Out, n.Outputs); err != nil {
+		return err
+	}
+	for i, a := range n.Attrs {
+		if i > 0 && n.Attrs[i-1].Name >= a.Name {
+			return fmt.Errorf("attributes are not sorted at %q", a.Name)
+		}
+		j := slices.IndexFunc(op.Attrs, func(s AttrSpec) bool { return s.Name == a.Name })
+		if j < 0 {
+			return fmt.Errorf("operator %s has no attribute %q", op.FullName(), a.Name)
+		}
+		s := op.Attrs[j]
+		if k := a.Kind(); k != s.Kind {
+			return fmt.Errorf("attribute %q: expected %s, found %s", a.Name, s.Kind, k)
+		}
+		if str, ok := a.Value.(string); ok && s.OneOf != nil && !slices.Contains(s.OneOf, str) {
+			return fmt.Errorf("attribute %q: expected one of %q, found %q", a.Name, s.OneOf, str)
+		}
+	}
+	for _, s := range op.Attrs {
+		if s.Required && !n.Attrs.Has(s.Name) {
+			return fmt.Errorf("attribute %q is missing", s.Name)
+		}
+	}
+	return nil
+}
+
+func checkParams(what string, params []Param, vals []*Value) error {
+	variadic := len(params) > 0 && params[len(params)-1].Variadic
+	if len(vals) > len(params) && !variadic {
+		return fmt.Errorf("expected at most %d %ss, found %d", len(params), what, len(vals))
+	}
+	for i, p := range params {
+		if p.Variadic && (i < len(vals) || p.Optional) {
+			continue
+		}
+		if p.Optional || what == "output" && i > 0 {
+			continue
+		}
+		if i >= len(vals) || vals[i] == nil {
+			return fmt.Errorf("%s %d (%s) is missing", what, i, p.Name)
+		}
+	}
+	return nil
+}
