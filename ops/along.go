@@ -1,0 +1,91 @@
+package ops
+
+import "github.com/essmc/essmc/ir"
+
+// Join gives the fact of a value that is computed step by step from several: all that vary must vary along the same axis,
+// counted from the end when ranks differ (broadcasting), at the same stride; otherwise it is global. rank is the output's
+// rank, ranks those of the inputs.
+func Join(n *ir.Node, in []ir.Fact, ranks []int, rank int) ir.Fact {
+	var out ir.Fact
+	for i, f := range in {
+		if f.Constant() {
+			continue
+		}
+		f.State = 0
+		if f.Axis >= 0 {
+			f.Axis += rank - ranks[i]
+		}
+		if out.Constant() {
+			out = f
+			continue
+		}
+		if out.Global || f.Global {
+			return Global(n, in)
+		}
+		if out.Axis != f.Axis || out.Stride != f.Stride {
+			return Global(n, in)
+		}
+		if f.Back > out.Back {
+			out.Back, out.Cause, out.Summary = f.Back, f.Cause, f.Summary
+		} else if f.Back == out.Back {
+			out.Summary = out.Summary && f.Summary || out.Back == 0
+		}
+		if f.Ahead > out.Ahead {
+			out.Ahead, out.Cause = f.Ahead, f.Cause
+		}
+	}
+	return out
+}
+
+// Global is the fact of a value that may depend on all steps; it is constant where no input varies.
+func Global(n *ir.Node, in []ir.Fact) ir.Fact {
+	for _, f := range in {
+		if !f.Constant() {
+			cause := n
+			if f.Global {
+				cause = f.Cause
+			}
+			return ir.Fact{Symbol: f.Symbol, Axis: f.Axis, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded, Global: true, Cause: cause}
+		}
+	}
+	return ir.Fact{}
+}
+
+// AlongElementwise serves operators whose output elements depend on the input elements at the same place, with
+// broadcasting.
+func AlongElementwise(n *ir.Node, in []ir.Fact) []ir.Fact {
+	rank := len(n.Outputs[0].Shape())
+	ranks := make([]int, len(in))
+	for i := range in {
+		if v := n.In(i); v != nil {
+			ranks[i] = len(v.Shape())
+		}
+	}
+	f := Join(n, in, ranks, rank)
+	out := make([]ir.Fact, len(n.Outputs))
+	for i := range out {
+		out[i] = f
+	}
+	return out
+}
+
+// AlongRows serves operators that treat each row of their first input by itself (a linear layer, a norm over features): its
+// last axis is mixed, all others are kept, and the other inputs do not vary.
+func AlongRows(n *ir.Node, in []ir.Fact) []ir.Fact {
+	rank := len(n.In(0).Shape())
+	f := in[0]
+	f.State = 0
+	for _, o := range in[1:] {
+		if !o.Constant() {
+			f = Global(n, in)
+		}
+	}
+	if f.Axis == rank-1 && !f.Constant() {
+		f = Global(n, in)
+	}
+	out := make([]ir.Fact, len(n.Outputs))
+	for i := range out {
+		out[i] = f
+	}
+	return out
+}

@@ -1,0 +1,233 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Sig reads declarations of inputs or outputs, "name:elem[dims]" each, with "?" behind an optional one and "*" behind one
+// that may repeat (none included). elem is an element type ("float64"), or a variable that starts with a capital letter. dims are
+// numbers, names that stand for the same number throughout, expressions of names (outputs only), "_" for any number, and
+// at most one "..." for any run of dimensions, the same throughout. Without brackets any shape is meant.
+func Sig(params ...string) []ir.Param {
+	out := make([]ir.Param, len(params))
+	for i, s := range params {
+		p := &out[i]
+		name, rest, ok := strings.Cut(s, ":")
+		if !ok {
+			panic("ops.Sig: " + s)
+		}
+		p.Name = name
+		if r, ok := strings.CutSuffix(rest, "*"); ok {
+			rest, p.Variadic, p.Optional = r, true, true
+		} else if r, ok := strings.CutSuffix(rest, "?"); ok {
+			rest, p.Optional = r, true
+		}
+		p.Elem = rest
+		if elem, dims, ok := strings.Cut(rest, "["); ok {
+			p.Elem = elem
+			p.Dims = []string{}
+			for _, d := range strings.Split(strings.TrimSuffix(dims, "]"), ",") {
+				if d = strings.TrimSpace(d); d != "" {
+					p.Dims = append(p.Dims, d)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Element types that signatures often allow.
+var (
+	Floats  = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64}
+	Ints    = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
+	Numbers = append(slices.Clone(Floats), Ints...)
+	Any     = tensor.DTypes()
+)
+
+// Bindings are what the names in a signature stand for at one node.
+type Bindings struct {
+	Elem map[string]tensor.DType
+	Dim  map[string]ir.Dim
+	Rest ir.Shape // what "..." stands for
+	// NoRank says that some input of the node has no known rank.
+	NoRank bool
+}
+
+// Bind matches the node's inputs against its operator's signature; the error says which input differs, and how.
+func Bind(n *ir.Node) (*Bindings, error) {
+	b := &Bindings{Elem: map[string]tensor.DType{}, Dim: map[string]ir.Dim{}}
+	hasRest := false
+	for i, v := range n.Inputs {
+		if v == nil {
+			continue
+		}
+		p := n.Op.In[min(i, len(n.Op.In)-1)]
+		fail := func(format string, args ...any) error {
+			return fmt.Errorf("input %d (%s, value %s): %s", i, p.Name, v.Name, fmt.Sprintf(format, args...))
+		}
+		if _, opt := v.Type.(*ir.OptionalType); opt && !p.Optional {
+			return nil, fail("may be absent, but the operator needs it")
+		}
+		t, ok := ir.AsTensor(v.Type)
+		if !ok {
+			return nil, fail("expected a tensor, found %v", v.Type)
+		}
+		if err := b.elem(n.Op, p, t.Elem); err != nil {
+			return nil, fail("%v", err)
+		}
+		if p.Dims == nil {
+			continue
+		}
+		if t.NoRank {
+			b.NoRank = true
+			continue
+		}
+		if err := b.dims(p.Dims, t.Shape, &hasRest); err != nil {
+			return nil, fail("expected shape [%s], found %v%s", strings.Join(p.Dims, ","), t.Shape, err.Error())
+		}
+	}
+	return b, nil
+}
+
+func isVar(elem string) bool { return elem != "" && elem[0] >= 'A' && elem[0] <= 'Z' }
+
+func (b *Bindings) elem(op *ir.Op, p ir.Param, got tensor.DType) error {
+	if !isVar(p.Elem) {
+		if want, err := tensor.ParseDType(p.Elem); err != nil || want != got {
+			return fmt.Errorf("expected %s, found %v", p.Elem, got)
+		}
+		return nil
+	}
+	allowed := op.Elems[p.Elem]
+	if allowed == nil {
+		allowed = Floats
+	}
+	if !slices.Contains(allowed, got) {
+		return fmt.Errorf("element type %v is not among %v", got, allowed)
+	}
+	if want, ok := b.Elem[p.Elem]; ok && want != got {
+		return fmt.Errorf("expected %v as for the inputs before, found %v", want, got)
+	}
+	b.Elem[p.Elem] = got
+	return nil
+}
+
+func (b *Bindings) dims(want []string, got ir.Shape, hasRest *bool) error {
+	rest := slices.Index(want, "...")
+	if rest < 0 && len(want) != len(got) || rest >= 0 && len(got) < len(want)-1 {
+		return fmt.Errorf("")
+	}
+	run := len(got) - len(want) + 1
+	for i, j := 0, 0; i < len(want); i++ {
+		if want[i] == "..." {
+			r := got[j : j+run]
+			j += run
+			if *hasRest {
+				if len(r) != len(b.Rest) {
+					return fmt.Errorf(", where ... is %v", b.Rest)
+				}
+				for k := range r {
+					if differ(r[k], b.Rest[k]) {
+						return fmt.Errorf(", where ... is %v", b.Rest)
+					}
+				}
+			}
+			*hasRest, b.Rest = true, r
+			continue
+		}
+		d := got[j]
+		j++
+		if want[i] == "_" {
+			continue
+		}
+		e, err := ir.ParseDim(want[i])
+		if err != nil {
+			return err
+		}
+		if name, ok := e.Symbol(); ok {
+			old, seen := b.Dim[name]
+			if seen && differ(old, d) {
+				return fmt.Errorf(", where %s is %v", name, old)
+			}
+			if _, known := d.Known(); !seen || known || old.IsUnknown() {
+				b.Dim[name] = d
+			}
+			continue
+		}
+		if differ(e.Subst(b.Dim), d) {
+			return fmt.Errorf(", where %s is %v", want[i], e.Subst(b.Dim))
+		}
+	}
+	return nil
+}
+
+// differ reports whether two dimensions are known to be different numbers.
+func differ(a, b ir.Dim) bool {
+	x, okx := a.Known()
+	y, oky := b.Known()
+	return okx && oky && x != y
+}
+
+// Outputs writes the output types that the signature describes.
+func (b *Bindings) Outputs(op *ir.Op) ([]ir.Type, error) {
+	out := make([]ir.Type, len(op.Out))
+	for i, p := range op.Out {
+		t := &ir.TensorType{Shape: ir.Shape{}}
+		if isVar(p.Elem) {
+			t.Elem = b.Elem[p.Elem]
+		} else {
+			t.Elem, _ = tensor.ParseDType(p.Elem)
+		}
+		if t.Elem == tensor.Invalid {
+			return nil, fmt.Errorf("output %d (%s): no input tells its element type", i, p.Name)
+		}
+		if p.Dims == nil {
+			t.NoRank = true
+		}
+		for _, s := range p.Dims {
+			if s == "..." {
+				if b.NoRank {
+					t.NoRank, t.Shape = true, nil
+					break
+				}
+				t.Shape = append(t.Shape, b.Rest...)
+				continue
+			}
+			e, err := ir.ParseDim(strings.ReplaceAll(s, "_", "?"))
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range e.Symbols() {
+				if _, ok := b.Dim[name]; !ok {
+					e = ir.Unknown
+					break
+				}
+			}
+			t.Shape = append(t.Shape, substKnown(e, b.Dim))
+		}
+		out[i] = t
+	}
+	return out, nil
+}
+
+func substKnown(e ir.Dim, with map[string]ir.Dim) ir.Dim {
+	for _, name := range e.Symbols() {
+		if with[name].IsUnknown() {
+			return ir.Unknown
+		}
+	}
+	return e.Subst(with)
+}
+
+func inferSig(n *ir.Node) ([]ir.Type, error) {
+	b, err := Bind(n)
+	if err != nil {
+		return nil, err
+	}
+	return b.Outputs(n.Op)
+}
