@@ -1,0 +1,506 @@
+package runtime
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// inputData puts the named inputs into the graph's order, checks kinds, element types and ranks, and converts element
+// types where that loses nothing. Dimensions are checked by bindData, once for each set of shapes.
+func (m *Model) inputData(in map[string]tensor.Datum, data []tensor.Datum) error {
+	found := 0
+	for i := range m.inputs {
+		p := &m.inputs[i]
+		d, ok := in[p.Name]
+		if ok {
+			found++
+		}
+		d = unwrap(d)
+		if d == nil {
+			if !p.Optional {
+				return &InputError{Name: p.Name, Msg: fmt.Sprintf("is missing; expected %v", p.Type)}
+			}
+			data[i] = nil
+			continue
+		}
+		d, err := m.accept(d, p.Type)
+		if err != nil {
+			return &InputError{Name: p.Name, Msg: err.Error()}
+		}
+		data[i] = d
+	}
+	if found < len(in) {
+		return unknownName(in, m.inputIndex, false)
+	}
+	return nil
+}
+
+// unwrap sees through optionals, and makes one nil of the several that Go has.
+func unwrap(d tensor.Datum) tensor.Datum {
+	switch v := d.(type) {
+	case *tensor.Optional:
+		if v == nil {
+			return nil
+		}
+		return unwrap(v.Value)
+	case *tensor.Tensor:
+		if v == nil {
+			return nil
+		}
+	case *tensor.Sequence:
+		if v == nil {
+			return nil
+		}
+	}
+	return d
+}
+
+// accept checks d against t, dimensions that are no numbers left out, and gives it in the element types that the backend
+// expects.
+func (m *Model) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
+	switch t := t.(type) {
+	case *ir.TensorType:
+		x, ok := d.(*tensor.Tensor)
+		if !ok {
+			return nil, fmt.Errorf("expected a tensor, found a sequence")
+		}
+		if !t.NoRank && x.Rank() != len(t.Shape) {
+			return nil, fmt.Errorf("expected %d dimensions %v, found %d: %v", len(t.Shape), t.Shape, x.Rank(), x)
+		}
+		if x.DType() == t.Elem && !m.config.Wide { // the common case
+			return x, nil
+		}
+		return m.convert(x, t.Elem)
+	case *ir.SequenceType:
+		s, ok := d.(*tensor.Sequence)
+		if !ok {
+			return nil, fmt.Errorf("expected a sequence, found a tensor")
+		}
+		out := &tensor.Sequence{Items: make([]tensor.Datum, len(s.Items))}
+		for i, item := range s.Items {
+			item = unwrap(item)
+			if item == nil {
+				return nil, fmt.Errorf("item %d is missing", i)
+			}
+			x, err := m.accept(item, t.Elem)
+			if err == nil {
+				err = knownDims(x, t.Elem)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("item %d: %w", i, err)
+			}
+			out.Items[i] = x
+		}
+		return out, nil
+	case *ir.OptionalType:
+		return m.accept(d, t.Elem)
+	}
+	return nil, fmt.Errorf("type %v cannot be passed", t)
+}
+
+// knownDims holds the tensors in a sequence against the dimensions that are numbers; symbols may differ from item to item.
+func knownDims(d tensor.Datum, t ir.Type) error {
+	x, ok := d.(*tensor.Tensor)
+	tt, isTensor := t.(*ir.TensorType)
+	if !ok || !isTensor {
+		return nil
+	}
+	for i, dim := range tt.Shape {
+		if want, ok := dim.Known(); ok && want != int64(x.Dim(i)) {
+			return fmt.Errorf("dimension %d: expected %d, found %d: %v", i, want, x.Dim(i), x)
+		}
+	}
+	return nil
+}
+
+// exponent and mantissa bits of the floats that widen into each other.
+var floatBits = map[tensor.DType][2]int{
+	tensor.Float8E4M3FN: {4, 3}, tensor.Float8E5M2: {5, 2}, tensor.Float16: {5, 10}, tensor.BFloat16: {8, 7},
+	tensor.Float32: {8, 23}, tensor.Float64: {11, 52},
+}
+
+// convert gives x with element type want (float64 in place of float32 where that is asked for), if no number changes.
+func (m *Model) convert(x *tensor.Tensor, want tensor.DType) (*tensor.Tensor, error) {
+	if m.config.Wide && want == tensor.Float32 {
+		want = tensor.Float64
+	}
+	have := x.DType()
+	if have == want {
+		return x, nil
+	}
+	from, okFrom := floatBits[have]
+	to, okTo := floatBits[want]
+	if okFrom && okTo && from[0] <= to[0] && from[1] <= to[1] {
+		return x.Convert(want, false)
+	}
+	if have.IsInt() && want.IsInt() {
+		if err := fits(x, want); err != nil {
+			return nil, err
+		}
+		return x.Convert(want, false)
+	}
+	hint := ""
+	if have == tensor.Float64 && want == tensor.Float32 {
+		hint = " (Precision float64 accepts it)"
+	}
+	return nil, fmt.Errorf("expected element type %v, found %v%s", want, have, hint)
+}
+
+// fits reports an error unless every integer in x is in want's range.
+func fits(x *tensor.Tensor, want tensor.DType) error {
+	if x.DType() == tensor.Uint64 { // the numbers that int64 lacks
+		for i, v := range tensor.Data[uint64](x) {
+			if v > math.MaxInt64 {
+				return fmt.Errorf("expected element type %v, found uint64 with %d at element %d", want, v, i)
+			}
+		}
+	}
+	v, err := x.Int64s()
+	if err != nil {
+		return err
+	}
+	lo, hi := int64(math.MinInt64), int64(math.MaxInt64)
+	switch bits := want.Bits(); {
+	case want == tensor.Uint64:
+		lo = 0
+	case want == tensor.Uint32 || want == tensor.Uint16 || want == tensor.Uint8 || want == tensor.Uint4 || want == tensor.Uint2:
+		lo, hi = 0, int64(1)<<bits-1
+	default:
+		lo, hi = -(int64(1) << (bits - 1)), int64(1)<<(bits-1)-1
+	}
+	for i, n := range v {
+		if n < lo || n > hi {
+			return fmt.Errorf("expected element type %v, found %v with %d at element %d, beyond its range", want, x.DType(), n, i)
+		}
+	}
+	return nil
+}
+
+// unknownName reports a name that the model does not have, in the order of the names.
+func unknownName(given map[string]tensor.Datum, known map[string]int, output bool) error {
+	names := slices.SortedFunc(maps.Keys(known), func(a, b string) int { return cmp.Compare(known[a], known[b]) })
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := known[name]; ok {
+			continue
+		}
+		what := "input"
+		if output {
+			what = "output"
+		}
+		msg := fmt.Sprintf("the model has no such %s; it has %s", what, strings.Join(names, ", "))
+		if len(names) == 0 {
+			msg = fmt.Sprintf("the model has no %ss", what)
+		}
+		if near := nearest(name, names); near != "" {
+			msg += fmt.Sprintf("; did you mean %q?", near)
+		}
+		return &InputError{Name: name, Msg: msg, output: output}
+	}
+	return nil
+}
+
+// nearest gives the name that takes the fewest edits to reach, if those are few.
+func nearest(name string, names []string) string {
+	best, cost := "", len(name)/2+2
+	for _, n := range names {
+		if c := edits(strings.ToLower(name), strings.ToLower(n)); c < cost {
+			best, cost = n, c
+		}
+	}
+	return best
+}
+
+// edits is the Levenshtein distance of two short names; names from outside are cut at 64 bytes.
+func edits(a, b string) int {
+	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			sub := diag
+			if a[i] != b[j] {
+				sub++
+			}
+			diag = row[j+1]
+			row[j+1] = min(sub, row[j]+1, diag+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// appendKey writes what a plan depends on: which inputs there are, and their shapes. Element types are the model's.
+func appendKey(key []byte, in []tensor.Datum) []byte {
+	for _, d := range in {
+		switch d := d.(type) {
+		case nil:
+			key = append(key, 0)
+		case *tensor.Tensor:
+			key = append(key, 1)
+			key = binary.AppendUvarint(key, uint64(d.Rank()))
+			for _, n := range d.Shape() {
+				key = binary.AppendUvarint(key, uint64(n))
+			}
+		default:
+			key = append(key, 2)
+		}
+	}
+	return key
+}
+
+// place is one dimension of one input, and the number found there.
+type place struct {
+	input string
+	axis  int
+	dim   ir.Dim
+	found int64
+}
+
+// bindData finds the values of the symbols from the inputs' shapes, and checks that all dimensions agree.
+func (m *Model) bindData(in []tensor.Datum) (*Binding, error) {
+	b := &Binding{Dims: map[string]int64{}, Inputs: make([]ir.Type, len(in))}
+	var places []place
+	for i, d := range in {
+		switch d := d.(type) {
+		case *tensor.Tensor:
+			t := m.inputs[i].Type.(*ir.TensorType)
+			b.Inputs[i] = &ir.TensorType{Elem: t.Elem, Shape: ir.Of(d).Shape}
+			for axis, dim := range t.Shape {
+				p := place{m.inputs[i].Name, axis, dim, int64(d.Dim(axis))}
+				if want, ok := dim.Known(); ok && want != p.found {
+					return nil, p.fail("expected %d, found %d: %v", want, p.found, d)
+				}
+				if !dim.IsUnknown() {
+					places = append(places, p)
+				}
+			}
+		case *tensor.Sequence:
+			b.Inputs[i] = m.inputs[i].Type
+		}
+	}
+	by, err := solve(places, b.Dims)
+	if err != nil {
+		return nil, err
+	}
+	return b, m.checkDims(b.Dims, by)
+}
+
+func (p place) fail(format string, args ...any) error {
+	return &InputError{Name: p.input, Msg: fmt.Sprintf("dimension %d: ", p.axis) + fmt.Sprintf(format, args...)}
+}
+
+// solve finds symbols from places: plain ones first, then those that a linear expression determines, until no more are
+// found; then it checks every place whose symbols are known. It gives, per symbol, the place that determined it.
+func solve(places []place, dims map[string]int64) (by map[string]place, err error) {
+	by = map[string]place{}
+	for pass := 0; ; pass++ {
+		progress := false
+		for _, p := range places {
+			name, a, c, ok := linear(p.dim, dims)
+			if _, plain := p.dim.Symbol(); !ok || pass == 0 && !plain {
+				continue
+			}
+			n := p.found - c
+			if n%a != 0 || n/a < 0 {
+				return nil, p.fail("%s, found %d", must(p.dim, name, a, c), p.found)
+			}
+			dims[name], by[name] = n/a, p
+			progress = true
+		}
+		if !progress && pass > 0 {
+			break
+		}
+	}
+	for _, p := range places {
+		want, err := p.dim.Eval(dims)
+		if err != nil || want == p.found { // an error: a symbol that no input determines
+			continue
+		}
+		var because []string
+		for _, s := range p.dim.Symbols() {
+			q := by[s]
+			because = append(because, fmt.Sprintf("%s is %d by dimension %d of input %q", s, dims[s], q.axis, q.input))
+		}
+		return nil, p.fail("expected %v = %d, found %d; %s", p.dim, want, p.found, strings.Join(because, ", "))
+	}
+	return by, nil
+}
+
+// linear writes d as a*s + c, where s is its only symbol that dims lacks.
+func linear(d ir.Dim, dims map[string]int64) (s string, a, c int64, ok bool) {
+	known := map[string]ir.Dim{}
+	for _, name := range d.Symbols() {
+		if n, ok := dims[name]; ok {
+			known[name] = ir.Const(n)
+		}
+	}
+	if len(known) > 0 {
+		d = d.Subst(known)
+	}
+	symbols := d.Symbols()
+	if len(symbols) != 1 {
+		return "", 0, 0, false
+	}
+	s = symbols[0]
+	c, err0 := d.Eval(map[string]int64{s: 0})
+	y, err1 := d.Eval(map[string]int64{s: 1})
+	a = y - c
+	if err0 != nil || err1 != nil || a == 0 || !d.Equal(ir.Sym(s).Mul(ir.Const(a)).Add(ir.Const(c))) {
+		return "", 0, 0, false
+	}
+	return s, a, c, true
+}
+
+// must says which numbers the dimension d = a*s+c takes.
+func must(d ir.Dim, s string, a, c int64) string {
+	switch {
+	case a == 2 && c == 0:
+		return fmt.Sprintf("must be even: %v", d)
+	case a == 1:
+		return fmt.Sprintf("must be at least %d: %v", c, d)
+	case c == 0:
+		return fmt.Sprintf("must be a multiple of %d: %v", a, d)
+	}
+	return fmt.Sprintf("must be %v for a whole number %s", d, s)
+}
+
+// checkDims refuses an empty batch and a sequence without steps, for which a model has no meaning.
+func (m *Model) checkDims(dims map[string]int64, by map[string]place) error {
+	for _, c := range []struct{ symbol, what string }{{m.time, "a sequence has at least one step"}, {m.batch, "a batch has at least one sample"}} {
+		n, ok := dims[c.symbol]
+		if c.symbol == "" || !ok || n > 0 {
+			continue
+		}
+		p, ok := by[c.symbol]
+		if !ok {
+			return &InputError{Name: c.symbol, Msg: "is 0: " + c.what}
+		}
+		return p.fail("is 0, where %s stands: %s", p.dim, c.what)
+	}
+	return nil
+}
+
+// bindDims makes the Binding for given symbols, every optional input present.
+func (m *Model) bindDims(dims map[string]int64) (*Binding, error) {
+	b := &Binding{Dims: maps.Clone(dims), Inputs: make([]ir.Type, len(m.inputs))}
+	if b.Dims == nil {
+		b.Dims = map[string]int64{}
+	}
+	for i, p := range m.inputs {
+		b.Inputs[i] = p.Type
+		t, ok := p.Type.(*ir.TensorType)
+		if !ok {
+			continue
+		}
+		c := &ir.TensorType{Elem: t.Elem, NoRank: t.NoRank, Shape: make(ir.Shape, len(t.Shape))}
+		for axis, d := range t.Shape {
+			n, err := d.Eval(dims)
+			if err != nil {
+				return nil, &InputError{Name: p.Name, Msg: fmt.Sprintf("dimension %d: %v; give a value for it", axis, err)}
+			}
+			if n < 0 {
+				return nil, &InputError{Name: p.Name, Msg: fmt.Sprintf("dimension %d: %v is %d", axis, d, n)}
+			}
+			c.Shape[axis] = ir.Const(n)
+		}
+		b.Inputs[i] = c
+	}
+	return b, m.checkDims(b.Dims, nil)
+}
+
+// String writes the dimensions, sorted by name: "B=4, L=1000".
+func (b Binding) String() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(b.Dims)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, b.Dims[name]))
+	}
+	if len(parts) == 0 {
+		return "fixed shapes"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// outputShapes gives the outputs' shapes where the symbols determine them.
+func (m *Model) outputShapes(dims map[string]int64) [][]int {
+	out := make([][]int, len(m.outputs))
+	for i, p := range m.outputs {
+		t, ok := p.Type.(*ir.TensorType)
+		if !ok || t.NoRank {
+			continue
+		}
+		shape := make([]int, len(t.Shape))
+		for axis, d := range t.Shape {
+			n, err := d.Eval(dims)
+			if err != nil {
+				shape = nil
+				break
+			}
+			shape[axis] = int(n)
+		}
+		out[i] = shape
+	}
+	return out
+}
+
+// outputData puts the tensors that the caller wants results in into the graph's order, and checks them.
+func (m *Model) outputData(given map[string]tensor.Datum, shapes [][]int, in, data []tensor.Datum) error {
+	found := 0
+	for i := range m.outputs {
+		name := m.outputs[i].Name
+		d, ok := given[name]
+		if ok {
+			found++
+		}
+		d = unwrap(d)
+		data[i] = nil
+		if d == nil {
+			continue
+		}
+		fail := func(format string, args ...any) error {
+			return &InputError{Name: name, Msg: fmt.Sprintf(format, args...), output: true}
+		}
+		t, ok := d.(*tensor.Tensor)
+		if !ok || m.outputDType[i] == tensor.Invalid {
+			return fail("only tensors can be given to write to")
+		}
+		if t.DType() != m.outputDType[i] {
+			return fail("expected a tensor of %v to write to, found %v", m.outputDType[i], t)
+		}
+		if shapes[i] != nil && !slices.Equal(shapes[i], t.Shape()) {
+			return fail("expected shape %s to write to, found %v", tensor.ShapeString(shapes[i]), t)
+		}
+		for j, x := range in {
+			if x, ok := x.(*tensor.Tensor); ok && shareStorage(x, t) {
+				return fail("is also input %q; the memory to write to must be its own", m.inputs[j].Name)
+			}
+		}
+		for j, x := range data[:i] {
+			if x, ok := x.(*tensor.Tensor); ok && shareStorage(x, t) {
+				return fail("is also output %q; each needs memory of its own", m.outputs[j].Name)
+			}
+		}
+		data[i] = t
+	}
+	if found < len(given) {
+		return unknownName(given, m.outputIndex, true)
+	}
+	return nil
+}
+
+// shareStorage reports whether two tensors start at the same byte; views into the middle of one another are the caller's
+// to avoid.
+func shareStorage(a, b *tensor.Tensor) bool {
+	x, y := a.Bytes(), b.Bytes()
+	return len(x) > 0 && len(y) > 0 && &x[0] == &y[0]
+}
