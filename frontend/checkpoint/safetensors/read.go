@@ -1,0 +1,327 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// File is the content of one safetensors file, in memory.
+type File struct {
+	Tensors map[string]*tensor.Tensor
+	// Meta is the header's __metadata__; nil when there is none.
+	Meta map[string]string
+}
+
+// Names lists the tensors, sorted.
+func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.Tensors)) }
+
+// ReadFile reads the file at path.
+func ReadFile(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readOpen(f, path)
+}
+
+func readOpen(f *os.File, name string) (*File, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: expected a regular file, found %v", name, st.Mode().Type())
+	}
+	return Read(f, st.Size(), name)
+}
+
+// entry is one tensor of the header; its data is [begin, end) of the data area.
+type entry struct {
+	name       string
+	dtype      tensor.DType
+	shape      []int
+	begin, end int64
+}
+
+// Read reads a file of the given size; name stands in errors.
+func Read(r io.ReaderAt, size int64, name string) (*File, error) {
+	f, err := read(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
+
+func read(r io.ReaderAt, size int64) (*File, error) {
+	if size > MaxFile {
+		return nil, fmt.Errorf("file has %d bytes, at most %d are read", size, int64(MaxFile))
+	}
+	var b [8]byte
+	if size < 8 {
+		return nil, fmt.Errorf("file has %d bytes, too short for a safetensors header", size)
+	}
+	if err := readFull(r, b[:], 0); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(b[:])
+	if n > MaxHeader {
+		return nil, fmt.Errorf("header of %d bytes announced, at most %d are allowed", n, MaxHeader)
+	}
+	if int64(n) > size-8 {
+		return nil, fmt.Errorf("header of %d bytes announced, file holds %d after the length", n, size-8)
+	}
+	header := make([]byte, n)
+	if err := readFull(r, header, 8); err != nil {
+		return nil, err
+	}
+	entries, meta, err := parseHeader(header)
+	if err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	base := 8 + int64(n)
+	if err := checkTiling(entries, size-base); err != nil {
+		return nil, err
+	}
+	f := &File{Tensors: make(map[string]*tensor.Tensor, len(entries)), Meta: meta}
+	for _, e := range entries {
+		data := tensor.AlignedBytes(int(e.end - e.begin))
+		if err := readFull(r, data, base+e.begin); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", e.name, err)
+		}
+		if e.dtype == tensor.Bool {
+			if i := slices.IndexFunc(data, func(b byte) bool { return b > 1 }); i >= 0 {
+				return nil, fmt.Errorf("tensor %q: element %d is byte %d, a BOOL is 0 or 1", e.name, i, data[i])
+			}
+		}
+		if f.Tensors[e.name], err = tensor.FromBytes(e.dtype, e.shape, data); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", e.name, err)
+		}
+	}
+	return f, nil
+}
+
+func readFull(r io.ReaderAt, b []byte, off int64) error {
+	n, err := r.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("reading %d bytes at %d: %w", len(b), off, err)
+}
+
+// checkTiling sorts the entries by place and checks that they fill the data area exactly.
+func checkTiling(entries []entry, size int64) error {
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
+	})
+	var at int64
+	for i, e := range entries {
+		switch {
+		case e.begin < at:
+			return fmt.Errorf("tensor %q: data at %d overlaps that of %q, which ends at %d", e.name, e.begin, entries[i-1].name, at)
+		case e.begin > at:
+			return fmt.Errorf("tensor %q: data at %d leaves a hole after %d", e.name, e.begin, at)
+		case e.end > size:
+			return fmt.Errorf("tensor %q: data ends at %d, file holds %d bytes of data", e.name, e.end, size)
+		}
+		at = e.end
+	}
+	if at != size {
+		return fmt.Errorf("%d bytes of data are described, file holds %d", at, size)
+	}
+	return nil
+}
+
+// parseHeader reads the JSON header token by token, so that duplicate keys, unknown keys and numbers that are no integers
+// show.
+func parseHeader(b []byte) ([]entry, map[string]string, error) {
+	b = bytes.TrimRight(b, " ")
+	if len(b) == 0 || b[0] != '{' {
+		return nil, nil, fmt.Errorf("expected a JSON object")
+	}
+	if !utf8.Valid(b) {
+		return nil, nil, fmt.Errorf("is not UTF-8")
+	}
+	if !json.Valid(b) {
+		var v any
+		return nil, nil, fmt.Errorf("is not JSON: %w", json.Unmarshal(b, &v))
+	}
+	p := &parser{json.NewDecoder(bytes.NewReader(b))}
+	p.d.UseNumber()
+	var entries []entry
+	var meta map[string]string
+	err := p.object(func(name string) (err error) {
+		if name == metadataKey {
+			meta, err = p.meta()
+			return err
+		}
+		if len(entries) == MaxTensors {
+			return fmt.Errorf("more than %d tensors", MaxTensors)
+		}
+		e, err := p.entry(name)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		entries = append(entries, e)
+		return nil
+	})
+	if err == nil && p.d.More() {
+		err = fmt.Errorf("data after the JSON object")
+	}
+	return entries, meta, err
+}
+
+type parser struct{ d *json.Decoder }
+
+func (p *parser) delim(want json.Delim) error {
+	t, err := p.d.Token()
+	if err != nil {
+		return err
+	}
+	if t != want {
+		return fmt.Errorf("expected %v, found %v", want, t)
+	}
+	return nil
+}
+
+func (p *parser) string() (string, error) {
+	t, err := p.d.Token()
+	if err != nil {
+		return "", err
+	}
+	s, ok := t.(string)
+	if !ok {
+		return "", fmt.Errorf("expected a string, found %v", t)
+	}
+	return s, nil
+}
+
+// object calls f for each key, which then reads the value. The text is valid JSON already, so keys are strings.
+func (p *parser) object(f func(key string) error) error {
+	if err := p.delim('{'); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for p.d.More() {
+		key, err := p.string()
+		if err != nil {
+			return err
+		}
+		if seen[key] {
+			return fmt.Errorf("key %q appears twice", key)
+		}
+		seen[key] = true
+		if err := f(key); err != nil {
+			return err
+		}
+	}
+	return p.delim('}')
+}
+
+func (p *parser) meta() (map[string]string, error) {
+	meta := map[string]string{}
+	err := p.object(func(key string) (err error) {
+		meta[key], err = p.string()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", metadataKey, err)
+	}
+	return meta, nil
+}
+
+// ints reads an array of at most limit non-negative integers.
+func (p *parser) ints(limit int) ([]int64, error) {
+	if err := p.delim('['); err != nil {
+		return nil, err
+	}
+	out := []int64{}
+	for p.d.More() {
+		t, err := p.d.Token()
+		if err != nil {
+			return nil, err
+		}
+		s, ok := t.(json.Number)
+		if !ok {
+			return nil, fmt.Errorf("expected a number, found %v", t)
+		}
+		n, err := strconv.ParseInt(s.String(), 10, 64)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("expected a non-negative integer, found %v", s)
+		}
+		if len(out) == limit {
+			return nil, fmt.Errorf("more than %d numbers", limit)
+		}
+		out = append(out, n)
+	}
+	return out, p.delim(']')
+}
+
+func (p *parser) entry(name string) (entry, error) {
+	e := entry{name: name}
+	var shape, offsets []int64
+	err := p.object(func(key string) (err error) {
+		switch key {
+		case "dtype":
+			var s string
+			if s, err = p.string(); err != nil {
+				return fmt.Errorf("dtype: %w", err)
+			}
+			var ok bool
+			if e.dtype, ok = dtypeOf(s); !ok {
+				return fmt.Errorf("unknown dtype %q", s)
+			}
+		case "shape":
+			if shape, err = p.ints(MaxRank); err != nil {
+				return fmt.Errorf("shape: %w", err)
+			}
+		case "data_offsets":
+			if offsets, err = p.ints(2); err != nil {
+				return fmt.Errorf("data_offsets: %w", err)
+			}
+		default:
+			return fmt.Errorf("unknown key %q, expected dtype, shape and data_offsets", key)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return e, err
+	case e.dtype == tensor.Invalid:
+		return e, fmt.Errorf("no dtype")
+	case shape == nil:
+		return e, fmt.Errorf("no shape")
+	case len(offsets) != 2 || offsets[0] > offsets[1]:
+		return e, fmt.Errorf("expected data_offsets [begin, end], found %v", offsets)
+	}
+	e.begin, e.end = offsets[0], offsets[1]
+	for _, d := range shape {
+		e.shape = append(e.shape, int(d))
+	}
+	n, err := tensor.Size(e.shape)
+	if err != nil {
+		return e, err
+	}
+	// Compared as counts of elements: their size in bits may not fit an int.
+	if length := e.end - e.begin; int64(n) > MaxFile || int64(tensor.ByteSize(e.dtype, n)) != length {
+		return e, fmt.Errorf("%v%s does not take the %d bytes of its data_offsets", e.dtype, tensor.ShapeString(e.shape), length)
+	}
+	if e.dtype.Packed() && n*e.dtype.Bits()%8 != 0 {
+		return e, fmt.Errorf("%v%s does not fill whole bytes", e.dtype, tensor.ShapeString(e.shape))
+	}
+	return e, nil
+}

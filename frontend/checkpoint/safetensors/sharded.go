@@ -1,0 +1,113 @@
+package safetensors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// The names that model hubs use in a model directory.
+const (
+	SingleName = "model.safetensors"
+	IndexName  = "model.safetensors.index.json"
+)
+
+// maxIndex bounds the bytes of an index file.
+const maxIndex = 64 << 20
+
+// ReadDir reads the tensors of a model directory: model.safetensors, or the shards that its index names.
+func ReadDir(dir string) (map[string]*tensor.Tensor, error) {
+	f, err := ReadFile(filepath.Join(dir, SingleName))
+	if err == nil {
+		return f.Tensors, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, IndexName)); err != nil {
+		return nil, fmt.Errorf("%s: holds neither %s nor %s", dir, SingleName, IndexName)
+	}
+	return ReadSharded(dir)
+}
+
+// ReadSharded reads the shards that dir's model.safetensors.index.json names. Shards are files of that directory itself;
+// they hold exactly the tensors that the index places in them.
+func ReadSharded(dir string) (map[string]*tensor.Tensor, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	index := filepath.Join(dir, IndexName)
+	weights, err := readIndex(root, index)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", index, err)
+	}
+	all := map[string]*tensor.Tensor{}
+	for _, shard := range slices.Compact(slices.Sorted(maps.Values(weights))) {
+		path := filepath.Join(dir, shard)
+		f, err := openShard(root, shard)
+		if err != nil {
+			return nil, fmt.Errorf("%s: shard %q: %w", index, shard, err)
+		}
+		content, err := readOpen(f, path)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range content.Names() {
+			if weights[name] != shard {
+				return nil, fmt.Errorf("%s: tensor %q is not placed here by %s", path, name, IndexName)
+			}
+			all[name] = content.Tensors[name]
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(weights)) {
+		if all[name] == nil {
+			return nil, fmt.Errorf("%s: tensor %q is missing from %s", index, name, weights[name])
+		}
+	}
+	return all, nil
+}
+
+func openShard(root *os.Root, shard string) (*os.File, error) {
+	if shard != filepath.Base(shard) || !filepath.IsLocal(shard) {
+		return nil, fmt.Errorf("expected the name of a file in this folder")
+	}
+	return root.Open(shard)
+}
+
+// readIndex gives the shard of each tensor.
+func readIndex(root *os.Root, index string) (map[string]string, error) {
+	f, err := root.Open(IndexName)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxIndex {
+		return nil, fmt.Errorf("more than %d bytes", maxIndex)
+	}
+	var doc struct {
+		Metadata  json.RawMessage   `json:"metadata"`
+		WeightMap map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.WeightMap) == 0 {
+		return nil, fmt.Errorf("no weight_map")
+	}
+	return doc.WeightMap, nil
+}
