@@ -1,0 +1,169 @@
+package ref
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// elem is the element type at run time of what is declared as d.
+func elem(d tensor.DType, wide bool) tensor.DType {
+	if wide && d == tensor.Float32 {
+		return tensor.Float64
+	}
+	return d
+}
+
+// check holds a result against the type that the graph states. Dimensions are compared where they are numbers, or become
+// numbers by dims.
+func check(d tensor.Datum, t ir.Type, dims map[string]int64, wide bool) error {
+	switch t := t.(type) {
+	case *ir.OptionalType:
+		if d = present(d); d == nil {
+			return nil
+		}
+		return check(d, t.Elem, dims, wide)
+	case *ir.SequenceType:
+		s, ok := d.(*tensor.Sequence)
+		if !ok || s == nil {
+			return fmt.Errorf("expected %v, the operator gave %v", t, describe(d))
+		}
+		for i, item := range s.Items {
+			if err := check(item, t.Elem, nil, wide); err != nil {
+				return fmt.Errorf("item %d: %w", i, err)
+			}
+		}
+		return nil
+	case *ir.TensorType:
+		x, ok := d.(*tensor.Tensor)
+		if !ok || x == nil || x.DType() != elem(t.Elem, wide) || !t.NoRank && x.Rank() != len(t.Shape) {
+			return fmt.Errorf("expected %v, the operator gave %v", t, describe(d))
+		}
+		for i, dim := range t.Shape {
+			if dim.IsUnknown() {
+				continue
+			}
+			want, err := dim.Eval(dims)
+			if err == nil && want != int64(x.Dim(i)) {
+				return fmt.Errorf("expected %v with dimension %d = %d, the operator gave %v", t, i, want, x)
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("has no type")
+}
+
+func describe(d tensor.Datum) string {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		if d != nil {
+			return d.String()
+		}
+	case *tensor.Sequence:
+		if d != nil {
+			return fmt.Sprintf("a sequence of %d", len(d.Items))
+		}
+	case *tensor.Optional:
+		return "an optional"
+	}
+	return "nothing"
+}
+
+// present sees through optionals: what is inside, or nil.
+func present(d tensor.Datum) tensor.Datum {
+	for {
+		o, ok := d.(*tensor.Optional)
+		if !ok {
+			return d
+		}
+		if o == nil {
+			return nil
+		}
+		d = o.Value
+	}
+}
+
+// widen gives float32 as float64, inside sequences and optionals too; everything else stays.
+func widen(d tensor.Datum) tensor.Datum {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		if d == nil || d.DType() != tensor.Float32 {
+			return d
+		}
+		src := tensor.Data[float32](d)
+		dst := make([]float64, len(src))
+		for i, v := range src {
+			dst[i] = float64(v)
+		}
+		return tensor.FromSlice(dst, d.Shape()...)
+	case *tensor.Sequence:
+		if d == nil {
+			return d
+		}
+		w := &tensor.Sequence{Items: make([]tensor.Datum, len(d.Items))}
+		for i, item := range d.Items {
+			w.Items[i] = widen(item)
+		}
+		return w
+	case *tensor.Optional:
+		if d == nil || d.Value == nil {
+			return d
+		}
+		return &tensor.Optional{Value: widen(d.Value)}
+	}
+	return d
+}
+
+// clone copies a datum with its storage.
+func clone(d tensor.Datum) tensor.Datum {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		if d != nil {
+			return d.Clone()
+		}
+	case *tensor.Sequence:
+		if d != nil {
+			c := &tensor.Sequence{Items: make([]tensor.Datum, len(d.Items))}
+			for i, item := range d.Items {
+				c.Items[i] = clone(item)
+			}
+			return c
+		}
+	case *tensor.Optional:
+		if d != nil {
+			return &tensor.Optional{Value: clone(d.Value)}
+		}
+	}
+	return nil
+}
+
+// size is the bytes that a datum's elements take.
+func size(d tensor.Datum) int64 {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		if d == nil {
+			return 0
+		}
+		n := int64(len(d.Bytes()))
+		for _, s := range d.Strings() {
+			n += int64(len(s))
+		}
+		return n
+	case *tensor.Sequence:
+		if d == nil {
+			return 0
+		}
+		n := int64(0)
+		for _, item := range d.Items {
+			n += size(item)
+		}
+		return n
+	case *tensor.Optional:
+		if d == nil {
+			return 0
+		}
+		return size(d.Value)
+	}
+	return 0
+}
