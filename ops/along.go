@@ -89,3 +89,41 @@ func AlongRows(n *ir.Node, in []ir.Fact) []ir.Fact {
 	}
 	return out
 }
+
+// Propagate carries facts through a graph: from those of its inputs (absent: constant) to those of every value in it,
+// subgraphs left out. Of a node with several outputs the first carries the state that the node adds.
+func Propagate(g *ir.Graph, seed map[*ir.Value]ir.Fact) map[*ir.Value]ir.Fact {
+	facts := make(map[*ir.Value]ir.Fact, len(g.Nodes))
+	for v, f := range seed {
+		facts[v] = f
+	}
+	for _, n := range g.Nodes {
+		in := make([]ir.Fact, len(n.Inputs))
+		varies := false
+		for i, v := range n.Inputs {
+			in[i] = facts[v]
+			varies = varies || !in[i].Constant()
+		}
+		var out []ir.Fact
+		if varies {
+			if n.Op.Along != nil {
+				out = n.Op.Along(n, in)
+			} else {
+				out = make([]ir.Fact, len(n.Outputs))
+				for i := range out {
+					out[i] = Global(n, in)
+				}
+			}
+		}
+		for i, v := range n.Outputs {
+			if v == nil || i >= len(out) {
+				continue
+			}
+			if i > 0 {
+				out[i].State = 0
+			}
+			facts[v] = out[i]
+		}
+	}
+	return facts
+}

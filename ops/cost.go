@@ -1,0 +1,56 @@
+package ops
+
+import "github.com/essmc/essmc/ir"
+
+// Count is the number of elements of v for given symbols; dimensions that are not known count as 1.
+func Count(v *ir.Value, bind map[string]int64) int64 {
+	if v == nil {
+		return 0
+	}
+	n := int64(1)
+	for i := range v.Shape() {
+		n *= DimAt(v, i, bind)
+	}
+	return n
+}
+
+// DimAt is dimension i of v (from the end when negative) for given symbols; 1 when it is not known.
+func DimAt(v *ir.Value, i int, bind map[string]int64) int64 {
+	s := v.Shape()
+	if i < 0 {
+		i += len(s)
+	}
+	if i < 0 || i >= len(s) {
+		return 1
+	}
+	n, err := s[i].Eval(bind)
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// BytesOf is the size of everything that the node reads and writes, each once.
+func BytesOf(n *ir.Node, bind map[string]int64) int64 {
+	var sum int64
+	for _, vs := range [][]*ir.Value{n.Inputs, n.Outputs} {
+		for _, v := range vs {
+			if v != nil {
+				sum += (Count(v, bind)*int64(v.Elem().Bits()) + 7) / 8
+			}
+		}
+	}
+	return sum
+}
+
+// WorkOf is what one evaluation of the node costs: what its operator says, or one operation per output element.
+func WorkOf(n *ir.Node, bind map[string]int64) ir.Work {
+	if n.Op.Cost != nil {
+		return n.Op.Cost(n, bind)
+	}
+	w := ir.Work{Bytes: BytesOf(n, bind)}
+	for _, v := range n.Outputs {
+		w.Flops += Count(v, bind)
+	}
+	return w
+}

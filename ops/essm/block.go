@@ -1,0 +1,72 @@
+package essm
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Block is a part of a graph that a backend may execute tile by tile along time.
+var Block = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Block",
+	Doc: `The graph in body, applied to the inputs; its constants are inside. The fuse-block pass makes it of one state-space operator and the
+operators around it that treat each step by itself, so a backend can keep a tile of steps in cache through all of them.`,
+	In:    []ir.Param{{Name: "inputs", Elem: "T", Optional: true, Variadic: true}},
+	Out:   []ir.Param{{Name: "outputs", Elem: "T", Optional: true, Variadic: true}},
+	Elems: map[string][]tensor.DType{"T": ops.Any},
+	Attrs: []ir.AttrSpec{{Name: "body", Kind: ir.AttrGraph, Required: true, Doc: "the graph"}},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		body := n.Attrs.Graph("body")
+		if len(body.Inputs) != len(n.Inputs) || len(body.Outputs) != len(n.Outputs) {
+			return nil, fmt.Errorf("body has %d inputs and %d outputs, the node %d and %d", len(body.Inputs), len(body.Outputs), len(n.Inputs), len(n.Outputs))
+		}
+		for i, v := range n.Inputs {
+			if v == nil || !ir.Compatible(v.Type, body.Inputs[i].Type) {
+				return nil, fmt.Errorf("input %d: body takes %s %v", i, body.Inputs[i].Name, body.Inputs[i].Type)
+			}
+		}
+		if c := body.Captures(); len(c) > 0 {
+			return nil, fmt.Errorf("body reads %s from outside", c[0].Name)
+		}
+		types := make([]ir.Type, len(body.Outputs))
+		for i, v := range body.Outputs {
+			types[i] = v.Type
+		}
+		return types, nil
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		return c.Call(c.Node.Attrs.Graph("body"), in)
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		body := n.Attrs.Graph("body")
+		seed := map[*ir.Value]ir.Fact{}
+		for i, v := range body.Inputs {
+			seed[v] = in[i]
+		}
+		facts := ops.Propagate(body, seed)
+		out := make([]ir.Fact, len(body.Outputs))
+		var state int64
+		for _, m := range body.Nodes {
+			state += facts[m.Outputs[0]].State
+		}
+		for i, v := range body.Outputs {
+			out[i] = facts[v]
+			out[i].State = 0
+		}
+		if len(out) > 0 {
+			out[0].State = state
+		}
+		return out
+	},
+	Tol: ir.Long,
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		var sum ir.Work
+		for _, m := range n.Attrs.Graph("body").Nodes {
+			sum.Flops += ops.WorkOf(m, bind).Flops
+		}
+		sum.Bytes = ops.BytesOf(n, bind)
+		return sum
+	},
+})

@@ -1,0 +1,284 @@
+package essm
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// DenseScan runs a recurrence with a full matrix over time.
+var DenseScan = ops.Register(&ir.Op{
+	Domain: "essm", Name: "DenseScan",
+	Doc: `The states of a system with full matrices, per head. Forward: x[t] = Ā x[t-1] + Γ v[t]. Backward: x[t] = Ā x[t+1] + Γ v[t+1].
+Bidirectional: the sum of both. With a window ℓ lags from ℓ on are left out. state holds x after the last step, and with a window the ℓ
+inputs v before the next step, oldest first; it is there for forward scans only. Evaluation knows four forms: scan, chunked, fft, direct.`,
+	In:    ops.Sig("v:T[B,L,N]", "abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "state:T[B,Z]?"),
+	Out:   ops.Sig("x:T[B,L,N]", "state_out:T[B,Z]?"),
+	Attrs: scanAttrs,
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		return scanTypes(n, b, DenseState(n))
+	},
+	Eval: evalDenseScan,
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		z, _ := DenseState(n).Known()
+		return alongScan(n, in, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z, len(n.Outputs))
+	},
+	Tol: ir.Long,
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		per := ops.DimAt(n.In(1), 3, bind)
+		return ir.Work{Flops: 4 * per * ops.Count(n.In(0), bind), Bytes: ops.BytesOf(n, bind)}
+	},
+})
+
+// DenseState is the number of scalars of a DenseScan's state, per sample.
+func DenseState(n *ir.Node) ir.Dim {
+	s := n.In(1).Shape()
+	if len(s) != 4 {
+		return ir.Unknown
+	}
+	return s[0].Mul(s[1]).Mul(s[2]).Mul(ir.Const(1 + n.Attrs.Int("window", 0)))
+}
+
+// denseRun is one evaluation of a DenseScan.
+type denseRun struct {
+	batch, length, heads, n, window int
+	direction                       string
+	abar, gamma, v, z, past, x      []float64
+}
+
+func evalDenseScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	v := ops.Tensor(in, 0)
+	ch, s, n, _, err := rank4(ops.Tensor(in, 1), "abar")
+	if err != nil {
+		return nil, err
+	}
+	if v.Dim(2) != ch*s*n {
+		return nil, fmt.Errorf("input has %d features, the system has %d states", v.Dim(2), ch*s*n)
+	}
+	attrs := c.Node.Attrs
+	r := &denseRun{batch: v.Dim(0), length: v.Dim(1), heads: ch * s, n: n, window: int(attrs.Int("window", 0)),
+		direction: attrs.Str("direction", Forward), abar: ops.F64(in, 1), gamma: ops.F64(in, 2), v: ops.F64(in, 0)}
+	all := r.heads * n
+	r.x = make([]float64, len(r.v))
+	r.z, r.past = make([]float64, r.batch*all), make([]float64, r.batch*r.window*all)
+	if st := ops.Tensor(in, 3); st != nil {
+		size := all * (1 + r.window)
+		if st.Dim(1) != size {
+			return nil, fmt.Errorf("state: expected %d numbers per sample, found %d", size, st.Dim(1))
+		}
+		flat := ops.F64(in, 3)
+		for i := range r.batch {
+			copy(r.z[i*all:(i+1)*all], flat[i*size:])
+			copy(r.past[i*r.window*all:(i+1)*r.window*all], flat[i*size+all:])
+		}
+	}
+	for h := range r.heads {
+		switch c.Kernel {
+		case FormChunked:
+			r.blocks(h, 64)
+		case FormDirect:
+			r.convolve(h, convDirect)
+		case FormFFT:
+			r.convolve(h, convFFT)
+		default:
+			r.scan(h)
+		}
+		if err := c.Ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	t, err := ops.Real(c, v.DType(), r.x, v.Shape()...)
+	if err != nil || c.Node.Out(1) == nil {
+		return []tensor.Datum{t, nil}, err
+	}
+	var state []float64
+	for i := range r.batch {
+		state = append(state, r.z[i*all:(i+1)*all]...)
+		for t := r.length - r.window; t < r.length; t++ {
+			for h := range r.heads {
+				state = append(state, r.input(i, t, h)...)
+			}
+		}
+	}
+	st, err := ops.Real(c, v.DType(), state, r.batch, all*(1+r.window))
+	return []tensor.Datum{t, st}, err
+}
+
+// input is head h of v at step t, which may lie before the first step.
+func (r *denseRun) input(sample, t, h int) []float64 {
+	src, at := r.v, sample*r.length+t
+	if t < 0 {
+		src, at = r.past, sample*r.window+r.window+t
+	}
+	at = (at*r.heads + h) * r.n
+	return src[at : at+r.n]
+}
+
+func (r *denseRun) out(sample, t, h int) []float64 {
+	at := ((sample*r.length+t)*r.heads + h) * r.n
+	return r.x[at : at+r.n]
+}
+
+// addProduct adds sign·M u to y.
+func addProduct(y, m, u []float64, sign float64) {
+	n := len(u)
+	for i := range y {
+		s := 0.0
+		for j, v := range u {
+			s += m[i*n+j] * v
+		}
+		y[i] += sign * s
+	}
+}
+
+func (r *denseRun) matrices(h int) (abar, gamma []float64) {
+	n2 := r.n * r.n
+	return r.abar[h*n2 : (h+1)*n2], r.gamma[h*n2 : (h+1)*n2]
+}
+
+func (r *denseRun) scan(h int) {
+	abar, gamma := r.matrices(h)
+	cut := gamma // Ā^ℓ Γ
+	for range r.window {
+		cut = matMul(abar, cut, r.n, r.n, r.n)
+	}
+	for i := range r.batch {
+		if r.direction != Backward {
+			z := r.z[(i*r.heads+h)*r.n : (i*r.heads+h+1)*r.n]
+			for t := range r.length {
+				next := make([]float64, r.n)
+				addProduct(next, abar, z, 1)
+				addProduct(next, gamma, r.input(i, t, h), 1)
+				if r.window > 0 {
+					addProduct(next, cut, r.input(i, t-r.window, h), -1)
+				}
+				copy(z, next)
+				for j, y := range next {
+					r.out(i, t, h)[j] += y
+				}
+			}
+		}
+		if r.direction != Forward {
+			z := make([]float64, r.n)
+			for t := r.length - 2; t >= 0; t-- {
+				next := make([]float64, r.n)
+				addProduct(next, abar, z, 1)
+				addProduct(next, gamma, r.input(i, t+1, h), 1)
+				if r.window > 0 && t+1+r.window < r.length {
+					addProduct(next, cut, r.input(i, t+1+r.window, h), -1)
+				}
+				z = next
+				for j, y := range next {
+					r.out(i, t, h)[j] += y
+				}
+			}
+		}
+	}
+}
+
+// convolve computes head h as a convolution with the matrix-valued kernel.
+func (r *denseRun) convolve(h int, conv func(x, v, k []complex128, direction string)) {
+	abar, gamma := r.matrices(h)
+	taps := r.length
+	if r.window > 0 {
+		taps = r.window
+	}
+	kernel := denseKernel(abar, gamma, r.n, taps)
+	keep := r.window
+	for i := range r.batch {
+		free := append([]float64(nil), r.z[(i*r.heads+h)*r.n:(i*r.heads+h+1)*r.n]...)
+		for row := range r.n {
+			x := make([]complex128, keep+r.length)
+			for col := range r.n {
+				v := make([]complex128, keep+r.length)
+				for t := -keep; t < r.length; t++ {
+					v[keep+t] = complex(r.input(i, t, h)[col], 0)
+				}
+				conv(x, v, pair(kernel[(row*r.n+col)*taps:(row*r.n+col+1)*taps], nil), r.direction)
+			}
+			for t := range r.length {
+				r.out(i, t, h)[row] += real(x[keep+t])
+			}
+		}
+		if r.direction != Forward {
+			continue
+		}
+		for t := range r.length {
+			if keep == 0 { // the answer to the state before the first step
+				next := make([]float64, r.n)
+				addProduct(next, abar, free, 1)
+				free = next
+				for j, y := range free {
+					r.out(i, t, h)[j] += y
+				}
+			}
+			copy(r.z[(i*r.heads+h)*r.n:(i*r.heads+h+1)*r.n], r.out(i, t, h))
+		}
+	}
+}
+
+// blocks computes head h chunk by chunk: the kernel inside a chunk, powers of Ā between chunks.
+func (r *denseRun) blocks(h, size int) {
+	if r.window > 0 {
+		r.convolve(h, convDirect)
+		return
+	}
+	abar, gamma := r.matrices(h)
+	powers := denseKernel(abar, identity(r.n), r.n, size+1)
+	kernel := denseKernel(abar, gamma, r.n, size)
+	at := func(k []float64, taps, t int) []float64 {
+		m := make([]float64, r.n*r.n)
+		for i := range m {
+			m[i] = k[i*taps+t]
+		}
+		return m
+	}
+	for i := range r.batch {
+		if r.direction != Backward {
+			z := r.z[(i*r.heads+h)*r.n : (i*r.heads+h+1)*r.n]
+			for lo := 0; lo < r.length; lo += size {
+				hi := min(lo+size, r.length)
+				var last []float64
+				for t := lo; t < hi; t++ {
+					last = make([]float64, r.n)
+					addProduct(last, at(powers, size+1, t-lo+1), z, 1)
+					for q := lo; q <= t; q++ {
+						addProduct(last, at(kernel, size, t-q), r.input(i, q, h), 1)
+					}
+					for j, y := range last {
+						r.out(i, t, h)[j] += y
+					}
+				}
+				copy(z, last)
+			}
+		}
+		if r.direction != Forward {
+			z := make([]float64, r.n)
+			for hi := r.length; hi > 0; hi = (hi - 1) / size * size {
+				lo := (hi - 1) / size * size
+				for t := lo; t < hi; t++ {
+					y := make([]float64, r.n)
+					addProduct(y, at(powers, size+1, hi-t-1), z, 1)
+					for q := t + 1; q < hi; q++ {
+						addProduct(y, at(kernel, size, q-t-1), r.input(i, q, h), 1)
+					}
+					for j := range y {
+						r.out(i, t, h)[j] += y[j]
+					}
+				}
+				next := make([]float64, r.n)
+				addProduct(next, at(powers, size+1, hi-lo), z, 1)
+				for q := lo; q < hi; q++ {
+					addProduct(next, at(kernel, size, q-lo), r.input(i, q, h), 1)
+				}
+				z = next
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package essm
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// DiscretizeDense turns a continuous system with a full matrix A into a discrete one.
+var DiscretizeDense = ops.Register(&ir.Op{
+	Domain: "essm", Name: "DiscretizeDense",
+	Doc: "The discrete system of a continuous one with full A (SPEC §1): Ā and the factor Γ on the input, B̄ = ΓB. Zero-order hold: Ā = exp(AΔ), Γ = ∫₀^Δ exp(As)ds, by one exponential of an augmented matrix, so that a singular A works too.",
+	In:  ops.Sig("a:T[C,S,n,n]", "log_dt:T[C,S,1]"), Out: ops.Sig("abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]"),
+	Attrs: discretizeAttrs,
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t := ops.Tensor(in, 0)
+		ch, s, n, _, err := rank4(t, "A")
+		if err != nil {
+			return nil, err
+		}
+		a := ops.F64(in, 0)
+		dt, err := steps(c.Node.Attrs, ops.Tensor(in, 1), []int{ch, s, 1})
+		if err != nil {
+			return nil, err
+		}
+		abar, gamma := make([]float64, len(a)), make([]float64, len(a))
+		for i := range ch * s {
+			x, g, err := discretizeDense(c.Node.Attrs.Str("method", "zoh"), a[i*n*n:(i+1)*n*n], n, dt[i])
+			if err != nil {
+				return nil, fmt.Errorf("head %d: %w", i, err)
+			}
+			copy(abar[i*n*n:], x)
+			copy(gamma[i*n*n:], g)
+		}
+		return []tensor.Datum{tensor.FromSlice(abar, t.Shape()...), tensor.FromSlice(gamma, t.Shape()...)}, nil
+	},
+	Tol: ir.Summing,
+})
+
+func discretizeDense(method string, a []float64, n int, dt float64) (abar, gamma []float64, err error) {
+	if alpha, ok := Alpha(method); ok {
+		id := identity(n)
+		den := combine(1, id, -alpha*dt, a)
+		both := make([]float64, 2*n*n) // (I + (1-α)ΔA | ΔI)
+		for i := range n {
+			for j := range n {
+				both[i*2*n+j] = id[i*n+j] + (1-alpha)*dt*a[i*n+j]
+				both[i*2*n+n+j] = dt * id[i*n+j]
+			}
+		}
+		x, err := solve(den, both, n, 2*n)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: I - αΔA: %w", method, err)
+		}
+		return columns(x, n, 2*n, 0), columns(x, n, 2*n, n), nil
+	}
+	m := make([]float64, 4*n*n) // exp [[AΔ, IΔ], [0, 0]] = [[Ā, Γ], [0, I]]
+	for i := range n {
+		for j := range n {
+			m[i*2*n+j] = dt * a[i*n+j]
+		}
+		m[i*2*n+n+i] = dt
+	}
+	e, err := Expm(m, 2*n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return columns(e[:2*n*n], n, 2*n, 0), columns(e[:2*n*n], n, 2*n, n), nil
+}
+
+// columns copies n columns from column first on out of n rows of width w.
+func columns(m []float64, n, w, first int) []float64 {
+	out := make([]float64, n*n)
+	for i := range n {
+		copy(out[i*n:(i+1)*n], m[i*w+first:])
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+// Package essm holds the operators of state-space models, domain "essm", and their mathematics, as SPEC.md defines them:
+// the whole layer as a checkpoint states it (StateSpace), each step that it comes apart into (Constrain, Discretize,
+// HeadLinear, Scan, Kernel, LongConv, …), and the forms that the compiler makes of it (SSM, DenseSSM, Block). Beside them
+// stand the layers of a deep model that ONNX has no exact operator for.
+//
+// It imports ir, ops and ops/std, and nothing that a service would not want to link: eigenvalues are in the package
+// spectral below. What always holds: every evaluation computes in float64 and rounds once; complex numbers are kept as
+// separate real and imaginary arrays; sequences are laid out (batch, time, features), features head-major (channel, head,
+// index); real and imaginary constants of a system are float64 whatever the data's type.
+//
+// Symbols, here and in the signatures: B batch, L length, H inputs, C channels, S heads, n states and h inputs and m
+// outputs of one head, N = C·S·n.
+package essm
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Directions of a Scan or an SSM.
+const (
+	Forward       = "forward"       // causal: step t reads steps up to t
+	Backward      = "backward"      // anti-causal: step t reads steps after t
+	Bidirectional = "bidirectional" // the sum of both
+)
+
+// Forms in which a long linear recurrence can be computed.
+const (
+	FormAuto    = "auto"
+	FormScan    = "scan"
+	FormChunked = "chunked"
+	FormFFT     = "fft"
+	FormDirect  = "direct"
+)
+
+// Forms lists the forms that a caller can ask for.
+var Forms = []string{FormAuto, FormScan, FormChunked, FormFFT, FormDirect}
+
+var floatElems = map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats}
+
+// Pow is exp(k·a), the k-th power of a discrete eigenvalue that is given by its logarithm a = λΔ. Exact for k = 0.
+func Pow(a complex128, k float64) complex128 {
+	if k == 0 {
+		return 1
+	}
+	r := math.Exp(k * real(a))
+	s, c := math.Sincos(k * imag(a))
+	return complex(r*c, r*s)
+}
+
+// Unstable reports whether |exp(a)| is above 1 by more than rounding.
+func Unstable(a complex128) bool { return real(a) > 1e-12 }
+
+// logEigen is the logarithm of a discrete eigenvalue; for 0 one whose powers are 0 and whose zeroth power is 1.
+func logEigen(z complex128) complex128 {
+	if z == 0 {
+		return complex(-1000, 0)
+	}
+	return cmplx.Log(z)
+}
+
+// pair makes the complex numbers of two arrays; im may be nil.
+func pair(re, im []float64) []complex128 {
+	out := make([]complex128, len(re))
+	for i := range re {
+		if im != nil {
+			out[i] = complex(re[i], im[i])
+		} else {
+			out[i] = complex(re[i], 0)
+		}
+	}
+	return out
+}
+
+func split(z []complex128) (re, im []float64) {
+	re, im = make([]float64, len(z)), make([]float64, len(z))
+	for i, c := range z {
+		re[i], im[i] = real(c), imag(c)
+	}
+	return re, im
+}
+
+// rank4 reads the four dimensions of a system matrix (C, S, rows, columns).
+func rank4(t *tensor.Tensor, name string) (c, s, r, q int, err error) {
+	if t == nil || t.Rank() != 4 {
+		return 0, 0, 0, 0, fmt.Errorf("%s: expected 4 dimensions (channels, heads, rows, columns), found %v", name, t)
+	}
+	d := t.Shape()
+	return d[0], d[1], d[2], d[3], nil
+}
+
+// alongScan gives the facts of a value that scans along axis 1 of its first input and treats all else step by step.
+func alongScan(n *ir.Node, in []ir.Fact, direction string, window, state int64, outputs int) []ir.Fact {
+	out := make([]ir.Fact, outputs)
+	f := in[0]
+	f.State = 0
+	if f.Constant() {
+		return out
+	}
+	if f.Global || f.Axis == 2 {
+		f = ops.Global(n, in)
+	}
+	if f.Axis == 1 && !f.Global {
+		reach := ir.Unbounded
+		if window > 0 {
+			reach = window
+		}
+		if direction != Backward {
+			f.Back = min(f.Back+reach, ir.Unbounded)
+			f.Summary = true
+			f.State = state
+			f.Cause = n
+		}
+		if direction != Forward {
+			f.Ahead = min(f.Ahead+reach, ir.Unbounded)
+			f.Cause = n
+		}
+	}
+	for i := range out {
+		out[i] = f
+	}
+	if outputs > 1 && f.Axis == 1 { // the last output is the state after the last step
+		out[outputs-1].Axis = -1
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package essm
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Embedding looks tokens up in a table.
+var Embedding = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Embedding",
+	Doc: "y[…,:] = table[tokens[…],:]. Unlike Gather it refuses tokens outside of 0 … V-1, negative ones included.",
+	In:  ops.Sig("tokens:I[...]", "table:T[V,H]"), Out: ops.Sig("y:T[...,H]"),
+	Elems: map[string][]tensor.DType{"I": {tensor.Int64, tensor.Int32}, "T": ops.Floats},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		ids, table := ops.Tensor(in, 0), ops.Tensor(in, 1)
+		tokens, err := ids.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		vocab, h := table.Dim(0), table.Dim(1)
+		rows, y := ops.F64(in, 1), make([]float64, len(tokens)*h)
+		for i, k := range tokens {
+			if k < 0 || k >= int64(vocab) {
+				return nil, TokenError(c.Node.In(0).Name, ids.Shape(), i, k, vocab)
+			}
+			copy(y[i*h:], rows[int(k)*h:(int(k)+1)*h])
+		}
+		return ops.One(ops.Real(c, table.DType(), y, append(append([]int{}, ids.Shape()...), h)...))
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		if !in[1].Constant() {
+			return []ir.Fact{ops.Global(n, in)}
+		}
+		f := in[0]
+		f.State = 0
+		return []ir.Fact{f}
+	},
+	Tol: ir.Exact,
+})
+
+// TokenError says which token of the named value is outside of the vocabulary.
+func TokenError(name string, shape []int, at int, token int64, vocab int) error {
+	where := make([]int, len(shape))
+	for i, r := len(shape)-1, at; i >= 0; i-- {
+		where[i], r = r%shape[i], r/shape[i]
+	}
+	return fmt.Errorf("%s%s: token %d is outside of the vocabulary, 0 to %d", name, tensor.ShapeString(where), token, vocab-1)
+}

@@ -1,0 +1,225 @@
+package essm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// maxKernel bounds the elements of one kernel; a length comes from data.
+const maxKernel = 1 << 31
+
+func lengthInput(t *tensor.Tensor, per int) (int, error) {
+	v, err := t.Int64s()
+	if err != nil || len(v) != 1 {
+		return 0, fmt.Errorf("length: expected one integer, found %v", t)
+	}
+	if v[0] < 0 || per > 0 && v[0] > int64(maxKernel/per) {
+		return 0, fmt.Errorf("length: %d for %d states is out of range", v[0], per)
+	}
+	return int(v[0]), nil
+}
+
+// lastDim replaces the unknown last dimension of the types by the length, where input i is a constant.
+func lastDim(n *ir.Node, i int, types []ir.Type) {
+	d := ir.Unknown
+	if v := n.In(i); v != nil && v.Const != nil {
+		if k, err := v.Const.Int64s(); err == nil && len(k) == 1 {
+			d = ir.Const(k[0])
+		}
+	}
+	for _, t := range types {
+		tt := t.(*ir.TensorType)
+		tt.Shape[len(tt.Shape)-1] = d
+	}
+}
+
+func inferLength(input int) func(n *ir.Node) ([]ir.Type, error) {
+	return func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		types, err := b.Outputs(n.Op)
+		if err == nil {
+			lastDim(n, input, types)
+		}
+		return types, err
+	}
+}
+
+// Kernel writes out the impulse response of each state.
+var Kernel = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Kernel",
+	Doc:   "Impulse response of each state (SPEC §3): k[…,j] = b·exp(a·j), j = 0 … length-1. Real and imaginary part; a real B and C need the real part only.",
+	In:    ops.Sig("a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]", "length:int64[]"),
+	Out:   ops.Sig("k_re:float64[C,S,n,_]", "k_im:float64[C,S,n,_]"),
+	Infer: inferLength(4),
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		a, b := pair(ops.F64(in, 0), ops.F64(in, 1)), pair(ops.F64(in, 2), ops.F64(in, 3))
+		length, err := lengthInput(ops.Tensor(in, 4), len(a))
+		if err != nil {
+			return nil, err
+		}
+		re, im := make([]float64, len(a)*length), make([]float64, len(a)*length)
+		for i := range a {
+			for j := range length {
+				z := b[i] * Pow(a[i], float64(j))
+				re[i*length+j], im[i*length+j] = real(z), imag(z)
+			}
+		}
+		shape := append(append([]int{}, ops.Tensor(in, 0).Shape()...), length)
+		return []tensor.Datum{tensor.FromSlice(re, shape...), tensor.FromSlice(im, shape...)}, nil
+	},
+	Tol: ir.Rounding,
+})
+
+// DenseKernel writes out the impulse response of a system with a full matrix.
+var DenseKernel = ops.Register(&ir.Op{
+	Domain: "essm", Name: "DenseKernel",
+	Doc: "Impulse response of a system with full matrix: k[…,i,j,t] = (Āᵗ Γ)[i,j], t = 0 … length-1.",
+	In:  ops.Sig("abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "length:int64[]"), Out: ops.Sig("k:float64[C,S,n,n,_]"),
+	Infer: inferLength(2),
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t := ops.Tensor(in, 0)
+		ch, s, n, _, err := rank4(t, "abar")
+		if err != nil {
+			return nil, err
+		}
+		length, err := lengthInput(ops.Tensor(in, 2), t.Len())
+		if err != nil {
+			return nil, err
+		}
+		abar, gamma := ops.F64(in, 0), ops.F64(in, 1)
+		out := make([]float64, len(abar)*length)
+		for h := range ch * s {
+			copy(out[h*n*n*length:], denseKernel(abar[h*n*n:(h+1)*n*n], gamma[h*n*n:(h+1)*n*n], n, length))
+		}
+		return ops.One(tensor.FromSlice(out, ch, s, n, n, length), nil)
+	},
+	Tol: ir.Summing,
+})
+
+// denseKernel is Āᵗ Γ for t below length, laid out (row, column, t).
+func denseKernel(abar, gamma []float64, n, length int) []float64 {
+	out := make([]float64, n*n*length)
+	p := gamma
+	for t := range length {
+		for i, v := range p {
+			out[i*length+t] = v
+		}
+		p = matMul(abar, p, n, n, n)
+	}
+	return out
+}
+
+// LongConv convolves every feature with a long kernel of its own.
+var LongConv = ops.Register(&ir.Op{
+	Domain: "essm", Name: "LongConv",
+	Doc: "x[t,i] = Σ k[i,j]·v[t-j,i] over lags j from 0 (forward); backward: Σ k[i,j]·v[t+1+j,i]; bidirectional: both (SPEC §3). Directly, or by FFT of length ≥ L + kernel.",
+	In:  ops.Sig("v:T[B,L,N]", "k:W[N,K]"), Out: ops.Sig("x:T[B,L,N]"), Elems: floatElems,
+	Attrs: []ir.AttrSpec{
+		{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "which side of a step the kernel reads"},
+		{Name: "form", Kind: ir.AttrString, Default: FormDirect, OneOf: []string{FormDirect, FormFFT}, Doc: "how to compute it"},
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		v, k := ops.Tensor(in, 0), ops.Tensor(in, 1)
+		b, l, n, taps := v.Dim(0), v.Dim(1), v.Dim(2), k.Dim(1)
+		if k.Dim(0) != n {
+			return nil, fmt.Errorf("kernel has %d features, input has %d", k.Dim(0), n)
+		}
+		src, ker := ops.F64(in, 0), ops.F64(in, 1)
+		x := make([]float64, len(src))
+		dir := c.Node.Attrs.Str("direction", Forward)
+		conv := convDirect
+		if c.Node.Attrs.Str("form", FormDirect) == FormFFT {
+			conv = convFFT
+		}
+		col, acc := make([]complex128, l), make([]complex128, l)
+		for i := range b {
+			for j := range n {
+				kj := pair(ker[j*taps:(j+1)*taps], nil)
+				for t := range l {
+					col[t], acc[t] = complex(src[(i*l+t)*n+j], 0), 0
+				}
+				conv(acc, col, kj, dir)
+				for t := range l {
+					x[(i*l+t)*n+j] = real(acc[t])
+				}
+			}
+			if err := c.Ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+		return ops.One(ops.Real(c, v.DType(), x, v.Shape()...))
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		window := int64(0)
+		if s := n.In(1).Shape(); len(s) == 2 {
+			window, _ = s[1].Known()
+		}
+		out := alongScan(n, in, n.Attrs.Str("direction", Forward), window, 0, 1)
+		if out[0].Back >= ir.Unbounded && in[0].Axis == 1 {
+			out[0].Summary = in[0].Summary && in[0].Back >= ir.Unbounded // a kernel as such has no state of fixed size
+		}
+		return out
+	},
+	Tol: ir.Long,
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		l := float64(ops.DimAt(n.In(0), 1, bind))
+		points := float64(ops.Count(n.In(0), bind))
+		per := 2 * float64(ops.DimAt(n.In(1), 1, bind))
+		if n.Attrs.Str("form", FormDirect) == FormFFT {
+			per = 10 * math.Log2(2*l+1)
+		}
+		return ir.Work{Flops: int64(points * per), Bytes: ops.BytesOf(n, bind)}
+	},
+})
+
+// convDirect adds the convolution of v with k to x, by its definition.
+func convDirect(x, v, k []complex128, direction string) {
+	for t := range x {
+		var sum complex128
+		if direction != Backward {
+			for j := 0; j < len(k) && j <= t; j++ {
+				sum += k[j] * v[t-j]
+			}
+		}
+		if direction != Forward {
+			for j := 0; j < len(k) && t+1+j < len(v); j++ {
+				sum += k[j] * v[t+1+j]
+			}
+		}
+		x[t] += sum
+	}
+}
+
+// convFFT is convDirect by the convolution theorem, both directions in one product: the backward kernel stands, reversed,
+// at the end of the circle.
+func convFFT(x, v, k []complex128, direction string) {
+	l := len(v)
+	taps := min(len(k), l)
+	size := powerOfTwo(l + taps)
+	a, b := make([]complex128, size), make([]complex128, size)
+	copy(a, v)
+	for j := range taps {
+		if direction != Backward {
+			b[j] += k[j]
+		}
+		if direction != Forward {
+			b[size-1-j] += k[j]
+		}
+	}
+	fft(a, false)
+	fft(b, false)
+	for i := range a {
+		a[i] *= b[i]
+	}
+	fft(a, true)
+	for t := range x {
+		x[t] += a[t] / complex(float64(size), 0)
+	}
+}

@@ -1,0 +1,61 @@
+package essm
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Linear is a dense layer over the last axis.
+var Linear = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Linear",
+	Doc: "y = x Wᵀ + b over the last axis, the weight laid out (outputs, inputs) as checkpoints store it. Folded weights may be float64.",
+	In:  ops.Sig("x:T[...,K]", "w:W[M,K]", "b:V[M]?"), Out: ops.Sig("y:T[...,M]"),
+	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, w := ops.Tensor(in, 0), ops.Tensor(in, 1)
+		m, k := w.Dim(0), w.Dim(1)
+		a, b, bias := ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2)
+		if x.Dim(-1) != k {
+			return nil, ops.SameShape([]int{x.Dim(-1)}, []int{k})
+		}
+		rows := x.Len() / max(k, 1)
+		y := make([]float64, rows*m)
+		for r := range rows {
+			row := a[r*k : (r+1)*k]
+			for i := range m {
+				sum := 0.0
+				if bias != nil {
+					sum = bias[i]
+				}
+				for j, v := range b[i*k : (i+1)*k] {
+					sum += v * row[j]
+				}
+				y[r*m+i] = sum
+			}
+		}
+		return ops.One(ops.Real(c, x.DType(), y, append(append([]int{}, x.Shape()[:x.Rank()-1]...), m)...))
+	},
+	Along: ops.AlongRows,
+	Tol:   ir.Summing,
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		return ir.Work{Flops: 2 * ops.Count(n.Outputs[0], bind) * ops.DimAt(n.In(1), 1, bind), Bytes: ops.BytesOf(n, bind)}
+	},
+})
+
+// Affine scales and shifts each feature.
+var Affine = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Affine",
+	Doc: "y = scale·x + shift per feature (last axis); what is left of a batch norm with fixed statistics. The constants are float64, so that folding loses nothing.",
+	In:  ops.Sig("x:T[...,H]", "scale:float64[H]", "shift:float64[H]"), Out: ops.Sig("y:T[...,H]"),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, s, t := ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2)
+		for i := range x {
+			x[i] = s[i%len(s)]*x[i] + t[i%len(t)]
+		}
+		xt := ops.Tensor(in, 0)
+		return ops.One(ops.Real(c, xt.DType(), x, xt.Shape()...))
+	},
+	Along: ops.AlongRows,
+	Tol:   ir.Rounding,
+})

@@ -1,0 +1,182 @@
+package essm
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Pick sums a sequence up into one vector.
+var Pick = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Pick",
+	Doc: "One vector per sample from its first lengths[b] steps (all L without lengths): their mean (pool), the last, the first, or the sum (SPEC §5).",
+	In:  ops.Sig("x:T[B,L,H]", "lengths:int64[B]?"), Out: ops.Sig("y:T[B,H]"),
+	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "what to take"}},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t := ops.Tensor(in, 0)
+		b, l, h := t.Dim(0), t.Dim(1), t.Dim(2)
+		var name string
+		if v := c.Node.In(1); v != nil {
+			name = v.Name
+		}
+		lengths, err := Lengths(name, ops.Tensor(in, 1), b, l)
+		if err != nil {
+			return nil, err
+		}
+		x, y := ops.F64(in, 0), make([]float64, b*h)
+		mode := c.Node.Attrs.Str("mode", "")
+		for i := range b {
+			lo, hi := 0, lengths[i]
+			switch mode {
+			case "last":
+				lo = hi - 1
+			case "first":
+				hi = 1
+			}
+			for k := lo; k < hi; k++ {
+				for j := range h {
+					y[i*h+j] += x[(i*l+k)*h+j]
+				}
+			}
+			if mode == "pool" {
+				for j := range h {
+					y[i*h+j] /= float64(hi)
+				}
+			}
+		}
+		return ops.One(ops.Real(c, t.DType(), y, b, h))
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		f := in[0]
+		f.State = 0
+		switch {
+		case f.Constant() || f.Global || f.Axis == 0:
+		case f.Axis == 1:
+			f.Axis, f.Back = -1, ir.Unbounded
+			f.Summary, f.Cause = true, n
+			f.State, _ = n.In(0).Shape()[2].Known()
+		default:
+			f.Axis = 1
+		}
+		return []ir.Fact{f}
+	},
+	Tol: ir.Summing,
+})
+
+// Lengths reads the optional input lengths: one number per sample, each from 1 to l; all are l when t is nil.
+func Lengths(name string, t *tensor.Tensor, batch, l int) ([]int, error) {
+	out := make([]int, batch)
+	for i := range out {
+		out[i] = l
+	}
+	if l < 1 {
+		return nil, fmt.Errorf("sequences have no steps")
+	}
+	if t == nil {
+		return out, nil
+	}
+	v, err := t.Int64s()
+	if err != nil || len(v) != batch {
+		return nil, fmt.Errorf("%s: expected %d lengths, found %v", name, batch, t)
+	}
+	for i, k := range v {
+		if k < 1 || k > int64(l) {
+			return nil, fmt.Errorf("%s[%d]: length %d is not between 1 and %d", name, i, k, l)
+		}
+		out[i] = int(k)
+	}
+	return out, nil
+}
+
+// Pair joins the vectors of two documents for the retrieval decoder.
+var Pair = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Pair",
+	Doc: "The batch holds all left, then all right documents; the features of a pair are [a, b, a-b, a·b] (nli) or [a, b] (SPEC §5).",
+	In:  ops.Sig("x:T[B,H]"), Out: ops.Sig("y:T[floordiv(B,2),H*k]"),
+	Attrs: []ir.AttrSpec{{Name: "nli", Kind: ir.AttrInt, Default: int64(0), Doc: "1: difference and product as well"}},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		if k, ok := b.Dim["B"].Known(); ok && k%2 != 0 {
+			return nil, fmt.Errorf("a batch of %d cannot be split into pairs", k)
+		}
+		b.Dim["k"] = ir.Const(2)
+		if n.Attrs.Bool("nli", false) {
+			b.Dim["k"] = ir.Const(4)
+		}
+		return b.Outputs(n.Op)
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t := ops.Tensor(in, 0)
+		if t.Dim(0)%2 != 0 {
+			return nil, fmt.Errorf("a batch of %d cannot be split into pairs", t.Dim(0))
+		}
+		x, p, h := ops.F64(in, 0), t.Dim(0)/2, t.Dim(1)
+		var y []float64
+		for i := range p {
+			a, b := x[i*h:(i+1)*h], x[(p+i)*h:(p+i+1)*h]
+			y = append(append(y, a...), b...)
+			if c.Node.Attrs.Bool("nli", false) {
+				for j := range a {
+					y = append(y, a[j]-b[j])
+				}
+				for j := range a {
+					y = append(y, a[j]*b[j])
+				}
+			}
+		}
+		return ops.One(ops.Real(c, t.DType(), y, p, len(y)/max(p, 1)))
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		f := in[0]
+		f.State = 0
+		if f.Axis >= 0 { // samples meet in pairs, features in differences
+			f = ops.Global(n, in)
+		}
+		return []ir.Fact{f}
+	},
+	Tol: ir.Rounding,
+})
+
+// StateOrZero gives a model its state before the first step.
+var StateOrZero = ops.Register(&ir.Op{
+	Domain: "essm", Name: "StateOrZero",
+	Doc: "The given state, or zeros for each sample of like where none is given.",
+	In:  ops.Sig("like:U[B,...]", "state:T[B,K]?"), Out: ops.Sig("y:T[B,K]"),
+	Elems: map[string][]tensor.DType{"U": ops.Any, "T": {tensor.Float32}},
+	Attrs: []ir.AttrSpec{{Name: "size", Kind: ir.AttrInt, Required: true, Doc: "scalars per sample"}},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		size := n.Attrs.Int("size", 0)
+		if k, ok := b.Dim["K"].Known(); n.In(1) != nil && ok && k != size {
+			return nil, fmt.Errorf("state: expected %d numbers per sample, found %d", size, k)
+		}
+		return []ir.Type{ir.Tensor(tensor.Float32, b.Dim["B"], size)}, nil
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		like, size := ops.Tensor(in, 0), int(c.Node.Attrs.Int("size", 0))
+		if s := ops.Tensor(in, 1); s != nil {
+			if err := ops.SameShape(s.Shape(), []int{like.Dim(0), size}); err != nil {
+				return nil, fmt.Errorf("state: %w", err)
+			}
+			return []tensor.Datum{s}, nil
+		}
+		return ops.One(ops.Real(c, tensor.Float32, make([]float64, like.Dim(0)*size), like.Dim(0), size))
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		f := in[0]
+		f.State = 0
+		if f.Axis != 0 { // zeros, whatever the sequence holds
+			f = ir.Fact{}
+		}
+		return []ir.Fact{f}
+	},
+	Tol: ir.Exact,
+})

@@ -1,0 +1,368 @@
+package essm
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+var scanAttrs = []ir.AttrSpec{
+	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "which side of a step the state sums up"},
+	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags after which the kernel is cut off (max_kernel_length); 0: never"},
+}
+
+// Scan runs a diagonal recurrence over time.
+var Scan = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Scan",
+	Doc: `The states of a diagonal system (SPEC §3), ā = exp(a). Forward: z[t] = ā z[t-1] + b v[t]. Backward: z[t] = ā z[t+1] + b v[t+1].
+Bidirectional: the sum of both. With a window ℓ lags from ℓ on are left out. x_im is computed where wanted. state holds z after the last step,
+N real parts, then N imaginary parts, and with a window the ℓ inputs v before the next step, oldest first (each N real parts, and
+N imaginary parts where v_im is given); it is there for forward scans only. Evaluation knows four forms: scan, chunked, fft, direct.`,
+	In: ops.Sig("v:T[B,L,N]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]",
+		"v_im:T[B,L,N]?", "state:T[B,Z]?"),
+	Out:   ops.Sig("x_re:T[B,L,N]", "x_im:T[B,L,N]?", "state_out:T[B,Z]?"),
+	Attrs: scanAttrs,
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		return scanTypes(n, b, ScanState(n))
+	},
+	Eval: evalScan,
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		z, _ := ScanState(n).Known()
+		return alongScan(n, in, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z, len(n.Outputs))
+	},
+	Tol: ir.Long,
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		k := int64(1)
+		if n.Attrs.Str("direction", Forward) == Bidirectional {
+			k = 2
+		}
+		return ir.Work{Flops: k * 10 * ops.Count(n.In(0), bind), Bytes: ops.BytesOf(n, bind)}
+	},
+})
+
+// ScanState is the number of scalars of a Scan's state, per sample.
+func ScanState(n *ir.Node) ir.Dim {
+	s := n.In(1).Shape()
+	if len(s) != 3 {
+		return ir.Unknown
+	}
+	states, per := s.Size(), ir.Const(1)
+	if n.In(5) != nil {
+		per = ir.Const(2)
+	}
+	return states.Mul(ir.Const(2).Add(per.Mul(ir.Const(n.Attrs.Int("window", 0)))))
+}
+
+// scanTypes gives the types of a Scan or DenseScan whose state has z scalars, and checks what the signature cannot say.
+func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
+	if w := n.Attrs.Int("window", 0); w < 0 {
+		return nil, fmt.Errorf("window: expected 0 or more, found %d", w)
+	}
+	stateIn, stateOut := n.In(len(n.Op.In)-1), n.Out(len(n.Op.Out)-1)
+	if dir := n.Attrs.Str("direction", Forward); dir != Forward && (stateIn != nil || stateOut != nil) {
+		return nil, fmt.Errorf("a %s scan has no state to keep", dir)
+	}
+	want, got := n.In(1).Shape(), b.Dim["N"]
+	if len(want) >= 2 {
+		states := want[0].Mul(want[1]).Mul(want[2])
+		x, okx := states.Known()
+		y, oky := got.Known()
+		if okx && oky && x != y {
+			return nil, fmt.Errorf("input has %d features, the system has %d states", y, x)
+		}
+	}
+	if stateIn != nil {
+		if s := stateIn.Shape(); len(s) == 2 {
+			x, okx := s[1].Known()
+			y, oky := z.Known()
+			if okx && oky && x != y {
+				return nil, fmt.Errorf("state: expected %d numbers per sample, found %d", y, x)
+			}
+		}
+	}
+	b.Dim["Z"] = z
+	return b.Outputs(n.Op)
+}
+
+// run is one evaluation of a Scan, in complex128.
+type run struct {
+	batch, length, n, window int
+	direction                string
+	a, b, v                  []complex128 // v, x: (batch, length, n)
+	z, past                  []complex128 // state (batch, n), and inputs before the first step (batch, window, n)
+	x                        []complex128
+}
+
+func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	v, vIm := ops.Tensor(in, 0), ops.F64(in, 5)
+	attrs := c.Node.Attrs
+	r := &run{batch: v.Dim(0), length: v.Dim(1), n: v.Dim(2), window: int(attrs.Int("window", 0)), direction: attrs.Str("direction", Forward),
+		a: pair(ops.F64(in, 1), ops.F64(in, 2)), b: pair(ops.F64(in, 3), ops.F64(in, 4)), v: pair(ops.F64(in, 0), vIm)}
+	if len(r.a) != r.n {
+		return nil, fmt.Errorf("input has %d features, the system has %d states", r.n, len(r.a))
+	}
+	r.x = make([]complex128, len(r.v))
+	r.z, r.past = make([]complex128, r.batch*r.n), make([]complex128, r.batch*r.window*r.n)
+	if s := ops.Tensor(in, 6); s != nil {
+		if err := r.load(ops.F64(in, 6), s.Dim(1), vIm != nil); err != nil {
+			return nil, err
+		}
+	}
+	unstable := false
+	for _, a := range r.a {
+		unstable = unstable || Unstable(a)
+	}
+	form := c.Kernel
+	if unstable { // powers of the eigenvalue grow without bound: nothing but the recurrence is safe
+		form = FormScan
+	}
+	switch form {
+	case FormChunked:
+		r.chunked(64)
+	case FormFFT:
+		r.convolve(convFFT)
+	case FormDirect:
+		r.convolve(convDirect)
+	default:
+		r.scan()
+	}
+	re, im := split(r.x)
+	out := make([]tensor.Datum, len(c.Node.Outputs))
+	for i, part := range [][]float64{re, im} {
+		if c.Node.Out(i) == nil {
+			continue
+		}
+		t, err := ops.Real(c, v.DType(), part, v.Shape()...)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = t
+	}
+	if c.Node.Out(2) != nil {
+		s := r.save(vIm != nil)
+		t, err := ops.Real(c, v.DType(), s, r.batch, len(s)/max(r.batch, 1))
+		if err != nil {
+			return nil, err
+		}
+		out[2] = t
+	}
+	return out, nil
+}
+
+// load reads a state as the operator's documentation lays it out.
+func (r *run) load(s []float64, size int, complexInput bool) error {
+	per := 1
+	if complexInput {
+		per = 2
+	}
+	if want := r.n * (2 + r.window*per); size != want {
+		return fmt.Errorf("state: expected %d numbers per sample, found %d", want, size)
+	}
+	for i := range r.batch {
+		b := s[i*size : (i+1)*size]
+		copy(r.z[i*r.n:], pair(b[:r.n], b[r.n:2*r.n]))
+		for w, h := 0, b[2*r.n:]; w < r.window; w, h = w+1, h[per*r.n:] {
+			var im []float64
+			if complexInput {
+				im = h[r.n : 2*r.n]
+			}
+			copy(r.past[(i*r.window+w)*r.n:], pair(h[:r.n], im))
+		}
+	}
+	return nil
+}
+
+// save writes the state after the last step.
+func (r *run) save(complexInput bool) []float64 {
+	var out []float64
+	for i := range r.batch {
+		re, im := split(r.z[i*r.n : (i+1)*r.n])
+		out = append(append(out, re...), im...)
+		for t := r.length - r.window; t < r.length; t++ {
+			re, im := split(r.input(i, t))
+			out = append(out, re...)
+			if complexInput {
+				out = append(out, im...)
+			}
+		}
+	}
+	return out
+}
+
+// input is v at step t, which may lie before the first step.
+func (r *run) input(sample, t int) []complex128 {
+	if t < 0 {
+		at := (sample*r.window + r.window + t) * r.n
+		return r.past[at : at+r.n]
+	}
+	at := (sample*r.length + t) * r.n
+	return r.v[at : at+r.n]
+}
+
+func (r *run) scan() {
+	cut := make([]complex128, r.n) // ā^ℓ b: what the input of ℓ steps ago still counts for
+	step := make([]complex128, r.n)
+	for j := range cut {
+		step[j] = Pow(r.a[j], 1)
+		if r.window > 0 {
+			cut[j] = Pow(r.a[j], float64(r.window)) * r.b[j]
+		}
+	}
+	for i := range r.batch {
+		x := r.x[i*r.length*r.n:]
+		if r.direction != Backward {
+			z := r.z[i*r.n : (i+1)*r.n]
+			for t := range r.length {
+				v := r.input(i, t)
+				for j := range z {
+					z[j] = step[j]*z[j] + r.b[j]*v[j]
+				}
+				if r.window > 0 {
+					for j, u := range r.input(i, t-r.window) {
+						z[j] -= cut[j] * u
+					}
+				}
+				for j := range z {
+					x[t*r.n+j] += z[j]
+				}
+			}
+		}
+		if r.direction != Forward {
+			z := make([]complex128, r.n)
+			for t := r.length - 2; t >= 0; t-- {
+				v := r.input(i, t+1)
+				for j := range z {
+					z[j] = step[j]*z[j] + r.b[j]*v[j]
+				}
+				if r.window > 0 && t+1+r.window < r.length {
+					for j, u := range r.input(i, t+1+r.window) {
+						z[j] -= cut[j] * u
+					}
+				}
+				for j := range z {
+					x[t*r.n+j] += z[j]
+				}
+			}
+		}
+	}
+}
+
+// kernel is the impulse response of state j, cut off at the window or the length.
+func (r *run) kernel(j, length int) []complex128 {
+	if r.window > 0 {
+		length = min(length, r.window)
+	}
+	k := make([]complex128, length)
+	for t := range k {
+		k[t] = r.b[j] * Pow(r.a[j], float64(t))
+	}
+	return k
+}
+
+// convolve computes the states as a convolution of the whole sequence, and the state after it from its definition.
+func (r *run) convolve(conv func(x, v, k []complex128, direction string)) {
+	keep := r.window
+	for j := range r.n {
+		k := r.kernel(j, r.length+keep)
+		for i := range r.batch {
+			v, x := make([]complex128, keep+r.length), make([]complex128, keep+r.length)
+			for t := -keep; t < r.length; t++ {
+				v[keep+t] = r.input(i, t)[j]
+			}
+			conv(x, v, k, r.direction)
+			z0 := r.z[i*r.n+j]
+			for t := range r.length {
+				y := x[keep+t]
+				if keep == 0 && r.direction == Forward {
+					y += Pow(r.a[j], float64(t+1)) * z0
+				}
+				r.x[(i*r.length+t)*r.n+j] = y
+			}
+			if r.direction == Forward && r.length > 0 {
+				r.z[i*r.n+j] = r.x[(i*r.length+r.length-1)*r.n+j]
+			}
+		}
+	}
+}
+
+// chunked computes the states chunk by chunk: a convolution inside, the recurrence between.
+func (r *run) chunked(size int) {
+	if r.window > 0 { // between chunks the recurrence of a window needs its delay line as well
+		r.convolveChunks(size)
+		return
+	}
+	for i := range r.batch {
+		x := r.x[i*r.length*r.n:]
+		for j := range r.n {
+			k := r.kernel(j, size)
+			if r.direction != Backward {
+				z := r.z[i*r.n+j]
+				for lo := 0; lo < r.length; lo += size {
+					hi := min(lo+size, r.length)
+					for t := lo; t < hi; t++ {
+						s := Pow(r.a[j], float64(t-lo+1)) * z
+						for q := lo; q <= t; q++ {
+							s += k[t-q] * r.input(i, q)[j]
+						}
+						x[t*r.n+j] += s
+						if t == hi-1 {
+							z = s
+						}
+					}
+				}
+				r.z[i*r.n+j] = z
+			}
+			if r.direction != Forward {
+				var z complex128 // the backward state just after the chunk: Σ over q ≥ hi of ā^(q-hi) b v[q]
+				for hi := r.length; hi > 0; hi = (hi - 1) / size * size {
+					lo := (hi - 1) / size * size
+					for t := lo; t < hi; t++ {
+						s := Pow(r.a[j], float64(hi-t-1)) * z
+						for q := t + 1; q < hi; q++ {
+							s += k[q-t-1] * r.input(i, q)[j]
+						}
+						x[t*r.n+j] += s
+					}
+					z = Pow(r.a[j], float64(hi-lo)) * z
+					for q := lo; q < hi; q++ {
+						z += k[q-lo] * r.input(i, q)[j]
+					}
+				}
+			}
+		}
+	}
+}
+
+// convolveChunks serves windows: each chunk reads the inputs that its window reaches, and no state.
+func (r *run) convolveChunks(size int) {
+	for j := range r.n {
+		k := r.kernel(j, r.window)
+		for i := range r.batch {
+			for lo := 0; lo < r.length; lo += size {
+				for t := lo; t < min(lo+size, r.length); t++ {
+					var s complex128
+					if r.direction != Backward {
+						for q := max(t-r.window+1, -r.window); q <= t; q++ {
+							s += k[t-q] * r.input(i, q)[j]
+						}
+					}
+					if r.direction != Forward {
+						for q := t + 1; q <= min(t+r.window, r.length-1); q++ {
+							s += k[q-t-1] * r.input(i, q)[j]
+						}
+					}
+					r.x[(i*r.length+t)*r.n+j] = s
+				}
+			}
+			if r.direction == Forward && r.length > 0 {
+				r.z[i*r.n+j] = r.x[(i*r.length+r.length-1)*r.n+j]
+			}
+		}
+	}
+}
