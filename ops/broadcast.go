@@ -1,0 +1,150 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// MaxElems bounds the elements of one tensor that an evaluation makes, so that sizes computed from data cannot ask for
+// absurd amounts of memory.
+const MaxElems = 1 << 31
+
+// Elems is the number of elements of a shape, or an error when it is negative somewhere or above MaxElems.
+func Elems(shape []int) (int, error) {
+	n, err := tensor.Size(shape)
+	if err == nil && n > MaxElems {
+		err = fmt.Errorf("shape %v has %d elements, more than %d", shape, n, MaxElems)
+	}
+	return n, err
+}
+
+// Broadcast gives the shape to which all shapes broadcast under ONNX's multidirectional rule: aligned at their ends,
+// dimensions are equal or 1.
+func Broadcast(shapes ...[]int) ([]int, error) {
+	rank := 0
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	out := make([]int, rank)
+	for i := range out {
+		out[i] = 1
+	}
+	for _, s := range shapes {
+		for i, d := range s {
+			o := &out[rank-len(s)+i]
+			switch {
+			case *o == 1:
+				*o = d
+			case d != 1 && d != *o:
+				return nil, fmt.Errorf("shapes %v do not broadcast", shapes)
+			}
+		}
+	}
+	_, err := Elems(out)
+	return out, err
+}
+
+// BroadcastShape is Broadcast over symbolic dimensions. Where two dimensions may differ only by one of them being 1, it
+// takes the other; where that cannot be told, the result is unknown.
+func BroadcastShape(shapes ...ir.Shape) (ir.Shape, error) {
+	rank := 0
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	out := make(ir.Shape, rank)
+	for i := range out {
+		out[i] = ir.Const(1)
+	}
+	for _, s := range shapes {
+		for i, d := range s {
+			o := &out[rank-len(s)+i]
+			m, known := o.Known()
+			n, knownD := d.Known()
+			switch {
+			case known && knownD && m != n && m != 1 && n != 1:
+				return nil, fmt.Errorf("shapes %v do not broadcast: %v and %v", shapes, *o, d)
+			case known && m == 1:
+				*o = d
+			case knownD && n == 1, known, o.Equal(d):
+			case knownD:
+				*o = d
+			default:
+				*o = ir.Unknown
+			}
+		}
+	}
+	return out, nil
+}
+
+// Strides gives the row-major strides of a shape, in elements.
+func Strides(shape []int) []int {
+	s := make([]int, len(shape))
+	n := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		s[i] = n
+		n *= shape[i]
+	}
+	return s
+}
+
+// BroadcastStrides gives the strides with which a tensor of the given shape is read as one of shape out: 0 where it
+// repeats. The shape must broadcast to out.
+func BroadcastStrides(shape, out []int) []int {
+	s := make([]int, len(out))
+	for i, st := range Strides(shape) {
+		if shape[i] != 1 {
+			s[len(out)-len(shape)+i] = st
+		}
+	}
+	return s
+}
+
+// Walk visits the elements of a shape in row-major order and gives, for each, the offset that the strides lead to.
+func Walk(shape, strides []int, offset int, visit func(offset int)) {
+	for _, d := range shape {
+		if d == 0 {
+			return
+		}
+	}
+	rank := len(shape)
+	if rank == 0 {
+		visit(offset)
+		return
+	}
+	index := make([]int, rank)
+	n, step := shape[rank-1], strides[rank-1]
+	for {
+		o := offset
+		for range n {
+			visit(o)
+			o += step
+		}
+		i := rank - 2
+		for ; i >= 0; i-- {
+			index[i]++
+			offset += strides[i]
+			if index[i] < shape[i] {
+				break
+			}
+			offset -= strides[i] * shape[i]
+			index[i] = 0
+		}
+		if i < 0 {
+			return
+		}
+	}
+}
+
+// BroadcastTo repeats the elements v of a shape to those of shape out; v itself when nothing repeats. The shape must
+// broadcast to out, and out must have passed Elems.
+func BroadcastTo[T any](v []T, shape, out []int) []T {
+	n, _ := tensor.Size(out)
+	if len(v) == n {
+		return v
+	}
+	w := make([]T, 0, n)
+	Walk(out, BroadcastStrides(shape, out), 0, func(o int) { w = append(w, v[o]) })
+	return w
+}

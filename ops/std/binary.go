@@ -1,0 +1,240 @@
+package std
+
+import (
+	"errors"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+var errDivideByZero = errors.New("integer division by zero")
+
+// arith is one binary operation: on floats, on signed integers, and on uint64 where that differs.
+type arith struct {
+	f func(a, b float64) float64
+	i func(a, b int64) int64
+	u func(a, b uint64) uint64
+	// divides says that an integer second operand of 0 is an error.
+	divides bool
+}
+
+// operands broadcasts two inputs of one element type and gives the shape of the result.
+func operands(in []tensor.Datum) (a, b *tensor.Tensor, shape []int, err error) {
+	if a, err = need(in, 0, "A"); err != nil {
+		return
+	}
+	if b, err = need(in, 1, "B"); err != nil {
+		return
+	}
+	shape, err = ops.Broadcast(a.Shape(), b.Shape())
+	return
+}
+
+func (o arith) apply(c *ir.EvalCtx, a, b *tensor.Tensor, shape []int) (*tensor.Tensor, error) {
+	if err := sameElem(a, b); err != nil {
+		return nil, err
+	}
+	if a.DType().IsInt() {
+		x, err := a.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		y, err := b.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		if o.divides {
+			for _, v := range y {
+				if v == 0 {
+					return nil, errDivideByZero
+				}
+			}
+		}
+		x, y = ops.BroadcastTo(x, a.Shape(), shape), ops.BroadcastTo(y, b.Shape(), shape)
+		unsigned := a.DType() == tensor.Uint64 && o.u != nil
+		for i := range x {
+			if unsigned {
+				x[i] = int64(o.u(uint64(x[i]), uint64(y[i])))
+			} else {
+				x[i] = o.i(x[i], y[i])
+			}
+		}
+		return fromInts(a.DType(), x, shape...)
+	}
+	x, err := a.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	y, err := b.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	x, y = ops.BroadcastTo(x, a.Shape(), shape), ops.BroadcastTo(y, b.Shape(), shape)
+	for i := range x {
+		x[i] = o.f(x[i], y[i])
+	}
+	return ops.Real(c, a.DType(), x, shape...)
+}
+
+func binary(name string, since int, doc string, o arith) *ir.Op {
+	return ops.Register(&ir.Op{
+		Name: name, Since: since, Doc: doc,
+		In: ops.Sig("A:T", "B:T"), Out: ops.Sig("C:T"), Elems: elems("T", ops.Numbers),
+		Infer: inferBroadcast(elemOf(0)),
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			a, b, shape, err := operands(in)
+			if err != nil {
+				return nil, err
+			}
+			return ops.One(o.apply(c, a, b, shape))
+		},
+		Along: ops.AlongElementwise, Tol: ir.Rounding,
+	})
+}
+
+// Arithmetic with broadcasting. Integers wrap around.
+var (
+	Add = binary("Add", 14, "A+B with broadcasting.", arith{
+		f: func(a, b float64) float64 { return a + b }, i: func(a, b int64) int64 { return a + b }})
+	Sub = binary("Sub", 14, "A-B with broadcasting.", arith{
+		f: func(a, b float64) float64 { return a - b }, i: func(a, b int64) int64 { return a - b }})
+	Mul = binary("Mul", 14, "A*B with broadcasting.", arith{
+		f: func(a, b float64) float64 { return a * b }, i: func(a, b int64) int64 { return a * b }})
+	Div = binary("Div", 14, "A/B with broadcasting; integers truncate towards zero, and B may not be 0 among them.", arith{
+		f: func(a, b float64) float64 { return a / b }, i: func(a, b int64) int64 { return a / b },
+		u: func(a, b uint64) uint64 { return a / b }, divides: true})
+)
+
+// Mod is the remainder; which one, fmod says.
+var Mod = ops.Register(&ir.Op{
+	Name: "Mod", Since: 13,
+	Doc:   "Remainder of A/B with broadcasting: with the sign of B (fmod=0, integers), or with the sign of A (fmod=1).",
+	In:    ops.Sig("A:T", "B:T"),
+	Out:   ops.Sig("C:T"),
+	Elems: elems("T", ops.Numbers),
+	Attrs: []ir.AttrSpec{intAttr("fmod", 0, "1: the sign follows A, as in C; needed for floats")},
+	Infer: inferBroadcast(elemOf(0)),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		a, b, shape, err := operands(in)
+		if err != nil {
+			return nil, err
+		}
+		o := arith{f: math.Mod, i: func(a, b int64) int64 { return a % b }, u: func(a, b uint64) uint64 { return a % b }, divides: true}
+		if getInt(c.Node, "fmod") == 0 {
+			o.i = func(a, b int64) int64 {
+				r := a % b
+				if r != 0 && (r < 0) != (b < 0) {
+					r += b
+				}
+				return r
+			}
+			o.f = func(a, b float64) float64 {
+				r := math.Mod(a, b)
+				if r != 0 && (r < 0) != (b < 0) {
+					r += b
+				}
+				return r
+			}
+		}
+		return ops.One(o.apply(c, a, b, shape))
+	},
+	Along: ops.AlongElementwise, Tol: ir.Exact,
+})
+
+// Pow raises to a power; the exponent may have another element type.
+var Pow = ops.Register(&ir.Op{
+	Name: "Pow", Since: 15, Doc: "X to the power of Y with broadcasting, in X's element type.",
+	In: ops.Sig("X:T", "Y:T1"), Out: ops.Sig("Z:T"),
+	Elems: map[string][]tensor.DType{"T": append([]tensor.DType{tensor.Int32, tensor.Int64}, ops.Floats...), "T1": ops.Numbers},
+	Infer: inferBroadcast(elemOf(0)),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		a, b, shape, err := operands(in)
+		if err != nil {
+			return nil, err
+		}
+		if a.DType().IsInt() && b.DType().IsInt() {
+			wideB, err := b.Convert(a.DType(), false)
+			if err != nil {
+				return nil, err
+			}
+			return ops.One(arith{i: intPow}.apply(c, a, wideB, shape))
+		}
+		x := ops.BroadcastTo(ops.F64(in, 0), a.Shape(), shape)
+		y := ops.BroadcastTo(ops.F64(in, 1), b.Shape(), shape)
+		for i := range x {
+			x[i] = math.Pow(x[i], y[i])
+		}
+		return ops.One(ops.Real(c, a.DType(), x, shape...))
+	},
+	Along: ops.AlongElementwise, Tol: ir.Rounding,
+})
+
+// intPow wraps around on overflow; negative exponents truncate towards zero.
+func intPow(x, y int64) int64 {
+	if y < 0 {
+		switch x {
+		case 1:
+			return 1
+		case -1:
+			return 1 - 2*(y&1)
+		}
+		return 0
+	}
+	r := int64(1)
+	for ; y > 0; y >>= 1 {
+		if y&1 == 1 {
+			r *= x
+		}
+		x *= x
+	}
+	return r
+}
+
+// variadic makes an operator that folds any number of inputs, at least one, with broadcasting.
+func variadic(name string, since int, doc string, types []tensor.DType, o arith, mean bool) *ir.Op {
+	return ops.Register(&ir.Op{
+		Name: name, Since: since, Doc: doc,
+		In:    []ir.Param{{Name: "data_0", Elem: "T", Variadic: true}},
+		Out:   ops.Sig("result:T"),
+		Elems: elems("T", types),
+		Infer: inferBroadcast(elemOf(0)),
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			acc, err := need(in, 0, "data_0")
+			if err != nil {
+				return nil, err
+			}
+			for i := 1; i < len(in); i++ {
+				t, err := need(in, i, "data")
+				if err != nil {
+					return nil, err
+				}
+				shape, err := ops.Broadcast(acc.Shape(), t.Shape())
+				if err != nil {
+					return nil, err
+				}
+				if acc, err = o.apply(c, acc, t, shape); err != nil {
+					return nil, err
+				}
+			}
+			if mean {
+				return mapReal(c, []tensor.Datum{acc}, func(x float64) float64 { return x / float64(len(in)) })
+			}
+			return []tensor.Datum{acc}, nil
+		},
+		Along: ops.AlongElementwise, Tol: ir.Rounding,
+	})
+}
+
+// Folds over any number of inputs.
+var (
+	Min = variadic("Min", 13, "Elementwise minimum of all inputs with broadcasting.", ops.Numbers, arith{
+		f: func(a, b float64) float64 { return min(a, b) }, i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}, false)
+	Max = variadic("Max", 13, "Elementwise maximum of all inputs with broadcasting.", ops.Numbers, arith{
+		f: func(a, b float64) float64 { return max(a, b) }, i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}, false)
+	Sum = variadic("Sum", 13, "Elementwise sum of all inputs with broadcasting.", ops.Floats, arith{
+		f: func(a, b float64) float64 { return a + b }}, false)
+	Mean = variadic("Mean", 13, "Elementwise mean of all inputs with broadcasting.", ops.Floats, arith{
+		f: func(a, b float64) float64 { return a + b }}, true)
+)

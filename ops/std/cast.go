@@ -1,0 +1,79 @@
+package std
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+var roundModes = []string{"up", "down", "nearest"}
+
+func castAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
+	return append([]ir.AttrSpec{
+		intAttr("saturate", 1, "whether numbers beyond the range of an 8-bit float become its greatest, instead of NaN or infinity"),
+		{Name: "round_mode", Kind: ir.AttrString, Default: "up", OneOf: roundModes, Doc: "rounding to float8e8m0"},
+	}, more...)
+}
+
+// Cast converts the element type.
+var Cast = ops.Register(&ir.Op{
+	Name: "Cast", Since: 24, Doc: "The input in element type to. Floats become integers by truncation, and strings as they are written.",
+	In: ops.Sig("input:T1[...]"), Out: ops.Sig("output:T2[...]"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any},
+	Attrs: castAttrs(ir.AttrSpec{Name: "to", Kind: ir.AttrInt, Required: true, Doc: "element type, by ONNX's number"}),
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		to, err := castTo(n)
+		if err != nil {
+			return nil, err
+		}
+		t := tensorIn(n, 0)
+		return one(&ir.TensorType{Elem: to, Shape: t.Shape, NoRank: t.NoRank})
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		to, err := castTo(c.Node)
+		if err != nil {
+			return nil, err
+		}
+		return ops.One(cast(c, in, to))
+	},
+	Along: ops.AlongElementwise, Tol: ir.Rounding,
+})
+
+// CastLike converts to the element type of another tensor.
+var CastLike = ops.Register(&ir.Op{
+	Name: "CastLike", Since: 24, Doc: "The input in the element type of target_type, as Cast.",
+	In: ops.Sig("input:T1[...]", "target_type:T2"), Out: ops.Sig("output:T2[...]"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any},
+	Attrs: castAttrs(),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		to, err := need(in, 1, "target_type")
+		if err != nil {
+			return nil, err
+		}
+		return ops.One(cast(c, in, to.DType()))
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { return ops.AlongElementwise(n, in[:1]) },
+	Tol:   ir.Rounding,
+})
+
+func castTo(n *ir.Node) (tensor.DType, error) {
+	to := n.Attrs.Int("to", 0)
+	if to <= 0 || to > 255 || !tensor.DType(to).Valid() {
+		return tensor.Invalid, fmt.Errorf("attribute to: %d is not an element type", to)
+	}
+	return tensor.DType(to), nil
+}
+
+func cast(c *ir.EvalCtx, in []tensor.Datum, to tensor.DType) (*tensor.Tensor, error) {
+	t, err := need(in, 0, "input")
+	if err != nil {
+		return nil, err
+	}
+	if t.DType().IsComplex() && !to.IsComplex() {
+		return nil, fmt.Errorf("cannot cast %v to %v", t.DType(), to)
+	}
+	return t.Convert(wide(c, to), getInt(c.Node, "saturate") != 0 && to.Bits() <= 8)
+}

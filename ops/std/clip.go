@@ -1,0 +1,84 @@
+package std
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Clip bounds elements.
+var Clip = ops.Register(&ir.Op{
+	Name: "Clip", Since: 13, Doc: "min(max(input, min), max) for each element; min and max are scalars, absent: no bound.",
+	In: ops.Sig("input:T[...]", "min:T?", "max:T?"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t, err := need(in, 0, "input")
+		if err != nil {
+			return nil, err
+		}
+		for i, what := range []string{"min", "max"} {
+			if b := ops.Tensor(in, i+1); b != nil && (b.Len() != 1 || b.DType() != t.DType()) {
+				return nil, fmt.Errorf("%s: expected one %v, found %v", what, t.DType(), b)
+			}
+		}
+		if t.DType() == tensor.Uint64 {
+			lo, hi := uint64(0), uint64(math.MaxUint64)
+			if b := ops.Tensor(in, 1); b != nil {
+				lo = tensor.Data[uint64](b)[0]
+			}
+			if b := ops.Tensor(in, 2); b != nil {
+				hi = tensor.Data[uint64](b)[0]
+			}
+			out := make([]uint64, t.Len())
+			for i, x := range tensor.Data[uint64](t) {
+				out[i] = min(max(x, lo), hi)
+			}
+			return ops.One(tensor.FromSlice(out, t.Shape()...), nil)
+		}
+		if t.DType().IsInt() {
+			lo, hi := int64(math.MinInt64), int64(math.MaxInt64)
+			if b, err := ints(in, 1); err != nil {
+				return nil, err
+			} else if b != nil {
+				lo = b[0]
+			}
+			if b, err := ints(in, 2); err != nil {
+				return nil, err
+			} else if b != nil {
+				hi = b[0]
+			}
+			v, err := t.Int64s()
+			if err != nil {
+				return nil, err
+			}
+			for i, x := range v {
+				v[i] = min(max(x, lo), hi)
+			}
+			return ops.One(fromInts(t.DType(), v, t.Shape()...))
+		}
+		lo, hi := math.Inf(-1), math.Inf(1)
+		if b := ops.F64(in, 1); b != nil {
+			lo = b[0]
+		}
+		if b := ops.F64(in, 2); b != nil {
+			hi = b[0]
+		}
+		return mapReal(c, in, func(x float64) float64 { return min(max(x, lo), hi) })
+	},
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		x := in[0]
+		if v := n.In(1); v != nil {
+			x = op(b, "Max", x, in[1])
+		}
+		if v := n.In(2); v != nil {
+			x = op(b, "Min", x, in[2])
+		}
+		if x == in[0] {
+			x = op(b, "Identity", x)
+		}
+		return []*ir.Value{x}
+	},
+	Along: ops.AlongElementwise, Tol: ir.Exact,
+})

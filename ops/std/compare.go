@@ -1,0 +1,94 @@
+package std
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// relation is one comparison; NaN makes each of them false.
+type relation struct{ less, equal, greater bool }
+
+func relate[T cmp.Ordered](r relation, x, y []T) []bool {
+	out := make([]bool, len(x))
+	for i := range x {
+		out[i] = r.less && x[i] < y[i] || r.equal && x[i] == y[i] || r.greater && x[i] > y[i]
+	}
+	return out
+}
+
+func relateAs[T cmp.Ordered](r relation, x, y []T, a, b *tensor.Tensor, shape []int) ([]tensor.Datum, error) {
+	return ops.One(tensor.FromSlice(relate(r, ops.BroadcastTo(x, a.Shape(), shape), ops.BroadcastTo(y, b.Shape(), shape)), shape...), nil)
+}
+
+func compare(name string, since int, doc string, types []tensor.DType, r relation) *ir.Op {
+	return ops.Register(&ir.Op{
+		Name: name, Since: since, Doc: doc,
+		In: ops.Sig("A:T", "B:T"), Out: ops.Sig("C:bool"), Elems: elems("T", types),
+		Infer: inferBroadcast(elemIs(tensor.Bool)),
+		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			a, b, shape, err := operands(in)
+			if err != nil {
+				return nil, err
+			}
+			if err := sameElem(a, b); err != nil {
+				return nil, err
+			}
+			switch d := a.DType(); {
+			case d == tensor.String:
+				return relateAs(r, a.Strings(), b.Strings(), a, b, shape)
+			case d == tensor.Uint64:
+				return relateAs(r, tensor.Data[uint64](a), tensor.Data[uint64](b), a, b, shape)
+			case d == tensor.Int64:
+				return relateAs(r, tensor.Data[int64](a), tensor.Data[int64](b), a, b, shape)
+			}
+			return relateAs(r, ops.F64(in, 0), ops.F64(in, 1), a, b, shape)
+		},
+		Along: ops.AlongElementwise, Tol: ir.Exact,
+	})
+}
+
+// Comparisons with broadcasting.
+var (
+	Equal          = compare("Equal", 19, "Whether A equals B.", append(slices.Clone(numbersAndBool), tensor.String), relation{equal: true})
+	Less           = compare("Less", 13, "Whether A is below B.", ops.Numbers, relation{less: true})
+	LessOrEqual    = compare("LessOrEqual", 16, "Whether A is not above B.", ops.Numbers, relation{less: true, equal: true})
+	Greater        = compare("Greater", 13, "Whether A is above B.", ops.Numbers, relation{greater: true})
+	GreaterOrEqual = compare("GreaterOrEqual", 16, "Whether A is not below B.", ops.Numbers, relation{greater: true, equal: true})
+)
+
+func logical(name, doc string, f func(a, b bool) bool) *ir.Op {
+	return ops.Register(&ir.Op{
+		Name: name, Since: 7, Doc: doc,
+		In: ops.Sig("A:bool", "B:bool"), Out: ops.Sig("C:bool"),
+		Infer: inferBroadcast(elemIs(tensor.Bool)),
+		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			a, b, shape, err := operands(in)
+			if err != nil {
+				return nil, err
+			}
+			if a.DType() != tensor.Bool || b.DType() != tensor.Bool {
+				return nil, fmt.Errorf("expected bool, found %v and %v", a.DType(), b.DType())
+			}
+			x := ops.BroadcastTo(tensor.Data[bool](a), a.Shape(), shape)
+			y := ops.BroadcastTo(tensor.Data[bool](b), b.Shape(), shape)
+			out := make([]bool, len(x))
+			for i := range out {
+				out[i] = f(x[i], y[i])
+			}
+			return ops.One(tensor.FromSlice(out, shape...), nil)
+		},
+		Along: ops.AlongElementwise, Tol: ir.Exact,
+	})
+}
+
+// Logic with broadcasting.
+var (
+	And = logical("And", "Whether A and B hold.", func(a, b bool) bool { return a && b })
+	Or  = logical("Or", "Whether A or B holds.", func(a, b bool) bool { return a || b })
+	Xor = logical("Xor", "Whether exactly one of A and B holds.", func(a, b bool) bool { return a != b })
+)

@@ -1,0 +1,150 @@
+package std
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Gemm is the matrix product of linear layers.
+var Gemm = ops.Register(&ir.Op{
+	Name: "Gemm", Since: 13,
+	Doc: "alpha*A'B' + beta*C with A' (M,K), B' (K,N), transposed where asked, and C broadcast to (M,N).",
+	In:  ops.Sig("A:T[_,_]", "B:T[_,_]", "C:T?"), Out: ops.Sig("Y:T[_,_]"), Elems: elems("T", sumTypes),
+	Attrs: []ir.AttrSpec{
+		floatAttr("alpha", 1, "factor of the product"), floatAttr("beta", 1, "factor of C"),
+		intAttr("transA", 0, "whether A is stored as (K,M)"), intAttr("transB", 0, "whether B is stored as (N,K)"),
+	},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		a, b := tensorIn(n, 0), tensorIn(n, 1)
+		out := unknownShape(2)
+		ka, kb := ir.Unknown, ir.Unknown
+		if !a.NoRank {
+			t := int(getInt(n, "transA") & 1)
+			out[0], ka = a.Shape[t], a.Shape[1-t]
+		}
+		if !b.NoRank {
+			t := int(getInt(n, "transB") & 1)
+			kb, out[1] = b.Shape[t], b.Shape[1-t]
+		}
+		p, okP := ka.Known()
+		q, okQ := kb.Known()
+		if okP && okQ && p != q {
+			return nil, fmt.Errorf("shapes %v and %v: inner dimensions %d and %d differ", a.Shape, b.Shape, p, q)
+		}
+		return one(typed(a.Elem, out))
+	},
+	Eval: evalGemm,
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		facts := make([]ir.Fact, len(in))
+		ranks := []int{2, 2, 2}
+		for i, f := range in {
+			facts[i] = f
+			if f.Constant() || f.Global || f.Axis < 0 {
+				continue
+			}
+			switch {
+			case i == 2:
+				ranks[2] = len(n.In(2).Shape())
+			case i == 0 && f.Axis == int(getInt(n, "transA")&1):
+				facts[i].Axis = 0
+			case i == 1 && f.Axis == 1-int(getInt(n, "transB")&1):
+				facts[i].Axis = 1
+			default:
+				return spread(n, ops.Global(n, in))
+			}
+		}
+		return spread(n, ops.Join(n, facts, ranks, 2))
+	},
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		turn := func(v *ir.Value, by string) *ir.Value {
+			if getInt(n, by) != 0 {
+				return attr(b, "Transpose", []*ir.Value{v}, ir.A("perm", []int64{1, 0}))
+			}
+			return v
+		}
+		times := func(v *ir.Value, by string) *ir.Value {
+			if f := getFloat(n, by); f != 1 {
+				return op(b, "Mul", v, scalar(b, v, f))
+			}
+			return v
+		}
+		y := times(op(b, "MatMul", turn(in[0], "transA"), turn(in[1], "transB")), "alpha")
+		if n.In(2) != nil {
+			y = op(b, "Add", y, times(in[2], "beta"))
+		}
+		return []*ir.Value{y}
+	},
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		s := n.In(0).Shape()
+		if s == nil {
+			return workOf(n, bind, 0)
+		}
+		k := s[1-getInt(n, "transA")&1]
+		return workOf(n, bind, 2*sizeOf(n.Outputs[0].Shape(), bind)*sizeOf(ir.Shape{k}, bind))
+	},
+	Tol: ir.Summing,
+})
+
+func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	a, err := need(in, 0, "A")
+	if err != nil {
+		return nil, err
+	}
+	b, err := need(in, 1, "B")
+	if err != nil {
+		return nil, err
+	}
+	if a.Rank() != 2 || b.Rank() != 2 {
+		return nil, fmt.Errorf("expected matrices, found %v and %v", a, b)
+	}
+	u, v := ops.F64(in, 0), ops.F64(in, 1)
+	m, k := a.Dim(0), a.Dim(1)
+	if getInt(c.Node, "transA") != 0 {
+		u, m, k = transposed(u, m, k), k, m
+	}
+	kb, p := b.Dim(0), b.Dim(1)
+	if getInt(c.Node, "transB") != 0 {
+		v, kb, p = transposed(v, kb, p), p, kb
+	}
+	if k != kb {
+		return nil, fmt.Errorf("%v and %v: inner dimensions %d and %d differ", a, b, k, kb)
+	}
+	shape := []int{m, p}
+	size, err := ops.Elems(shape)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, size)
+	matmul(out, u, v, m, k, p)
+	if alpha := getFloat(c.Node, "alpha"); alpha != 1 {
+		for i := range out {
+			out[i] *= alpha
+		}
+	}
+	if t := ops.Tensor(in, 2); t != nil {
+		if s, err := ops.Broadcast(t.Shape(), shape); err != nil || ops.SameShape(s, shape) != nil {
+			return nil, fmt.Errorf("C %v does not broadcast to %v", t, shape)
+		}
+		beta := getFloat(c.Node, "beta")
+		for i, x := range ops.BroadcastTo(ops.F64(in, 2), t.Shape(), shape) {
+			out[i] += beta * x
+		}
+	}
+	return ops.One(ops.Real(c, a.DType(), out, shape...))
+}
+
+func transposed(v []float64, rows, cols int) []float64 {
+	w := make([]float64, len(v))
+	for i := range rows {
+		for j := range cols {
+			w[j*rows+i] = v[i*cols+j]
+		}
+	}
+	return w
+}

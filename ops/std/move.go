@@ -1,0 +1,49 @@
+package std
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// mover copies runs of elements between tensors of one element type, whatever that is.
+type mover struct {
+	dst, src *tensor.Tensor
+	bits     int
+}
+
+func newMover(dst, src *tensor.Tensor) mover { return mover{dst, src, src.DType().Bits()} }
+
+// copy copies n elements from position s of the source to position d of the destination.
+func (m mover) copy(d, s, n int) {
+	switch {
+	case m.src.DType() == tensor.String:
+		copy(m.dst.Strings()[d:d+n], m.src.Strings()[s:s+n])
+	case m.bits >= 8:
+		w := m.bits / 8
+		copy(m.dst.Bytes()[d*w:(d+n)*w], m.src.Bytes()[s*w:(s+n)*w])
+	default:
+		a, b, mask := m.dst.Bytes(), m.src.Bytes(), byte(1<<m.bits-1)
+		for i := range n {
+			x := b[(s+i)*m.bits/8] >> ((s + i) * m.bits % 8) & mask
+			p, sh := (d+i)*m.bits/8, (d+i)*m.bits%8
+			a[p] = a[p]&^(mask<<sh) | x<<sh
+		}
+	}
+}
+
+// sameElem reports an error unless both tensors have the same element type.
+func sameElem(a, b *tensor.Tensor) error {
+	if a.DType() != b.DType() {
+		return fmt.Errorf("element types %v and %v differ", a.DType(), b.DType())
+	}
+	return nil
+}
+
+// fillWith sets every element of dst to the single element of src, which has the same element type.
+func fillWith(dst, src *tensor.Tensor) {
+	m := newMover(dst, src)
+	for i := range dst.Len() {
+		m.copy(i, 0, 1)
+	}
+}

@@ -1,0 +1,111 @@
+package std
+
+import (
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// rowwise makes an operator that replaces each row along the attribute axis (default -1) by a function of it.
+func rowwise(name string, since int, doc string, f func(row []float64), body func(b *ir.Builder, x, axes *ir.Value) *ir.Value, tol ir.Tolerance) *ir.Op {
+	o := &ir.Op{
+		Name: name, Since: since, Doc: doc,
+		In: ops.Sig("input:T"), Out: ops.Sig("output:T"),
+		Attrs: []ir.AttrSpec{intAttr("axis", -1, "the axis")},
+		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+			_, err := ops.Axis(getInt(n, "axis"), len(in))
+			return in, err
+		}),
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			t, err := need(in, 0, "input")
+			if err != nil {
+				return nil, err
+			}
+			a, err := ops.Axis(getInt(c.Node, "axis"), t.Rank())
+			if err != nil {
+				return nil, err
+			}
+			v, err := t.Float64s()
+			if err != nil {
+				return nil, err
+			}
+			outer, n, inner := splitAt(t.Shape(), a)
+			row := make([]float64, n)
+			if n > 0 {
+				for o := range outer {
+					for i := range inner {
+						at := o*n*inner + i
+						for j := range row {
+							row[j] = v[at+j*inner]
+						}
+						f(row)
+						for j := range row {
+							v[at+j*inner] = row[j]
+						}
+					}
+				}
+			}
+			return ops.One(ops.Real(c, t.DType(), v, t.Shape()...))
+		},
+		Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
+			a, err := ops.Axis(getInt(n, "axis"), rank)
+			return err != nil || a == axis
+		}),
+		Tol: tol,
+	}
+	if body != nil {
+		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+			return []*ir.Value{body(b, in[0], b.Ints(getInt(n, "axis")))}
+		}
+	}
+	return ops.Register(o)
+}
+
+func rowMax(row []float64) float64 {
+	m := math.Inf(-1)
+	for _, x := range row {
+		m = max(m, x)
+	}
+	return m
+}
+
+// Functions of rows.
+var (
+	Softmax = rowwise("Softmax", 13, "exp(x) over the sum of exp(x) along an axis.", func(row []float64) {
+		m, sum := rowMax(row), 0.0
+		for i, x := range row {
+			row[i] = math.Exp(x - m)
+			sum += row[i]
+		}
+		for i := range row {
+			row[i] /= sum
+		}
+	}, func(b *ir.Builder, x, axes *ir.Value) *ir.Value {
+		e := op(b, "Exp", op(b, "Sub", x, op(b, "ReduceMax", x, axes)))
+		return op(b, "Div", e, op(b, "ReduceSum", e, axes))
+	}, ir.Summing)
+	LogSoftmax = rowwise("LogSoftmax", 13, "Logarithm of Softmax along an axis.", func(row []float64) {
+		m, sum := rowMax(row), 0.0
+		for _, x := range row {
+			sum += math.Exp(x - m)
+		}
+		for i, x := range row {
+			row[i] = x - m - math.Log(sum)
+		}
+	}, func(b *ir.Builder, x, axes *ir.Value) *ir.Value {
+		d := op(b, "Sub", x, op(b, "ReduceMax", x, axes))
+		return op(b, "Sub", d, op(b, "Log", op(b, "ReduceSum", op(b, "Exp", d), axes)))
+	}, ir.Summing)
+	Hardmax = rowwise("Hardmax", 13, "1 at the first greatest element along an axis, 0 elsewhere.", func(row []float64) {
+		at := 0
+		for i, x := range row {
+			if x > row[at] {
+				at = i
+			}
+		}
+		clear(row)
+		row[at] = 1
+	}, nil, ir.Exact)
+)

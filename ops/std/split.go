@@ -1,0 +1,143 @@
+package std
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Split cuts a tensor along an axis.
+var Split = ops.Register(&ir.Op{
+	Name: "Split", Since: 18, Doc: "Parts of input along axis: of the sizes in split, or num_outputs parts of equal size, the last of which may be smaller.",
+	In: ops.Sig("input:T", "split:int64[_]?"), Out: []ir.Param{{Name: "outputs", Elem: "T", Variadic: true}}, Elems: elems("T", ops.Any),
+	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), intAttr("num_outputs", nil, "number of equal parts")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		t := tensorIn(n, 0)
+		out := make([]ir.Type, len(n.Outputs))
+		if err := checkSplit(n, len(n.Outputs)); err != nil {
+			return nil, err
+		}
+		var axis int
+		if !t.NoRank {
+			var err error
+			if axis, err = ops.Axis(getInt(n, "axis"), len(t.Shape)); err != nil {
+				return nil, err
+			}
+		}
+		sizes, ok := ops.ConstInts(n.In(1))
+		if ok && len(sizes) != len(out) {
+			return nil, fmt.Errorf("split %v has %d sizes, the node %d outputs", sizes, len(sizes), len(out))
+		}
+		count := int64(len(out))
+		for i := range out {
+			if t.NoRank {
+				out[i] = noRank(t.Elem)
+				continue
+			}
+			s := slices.Clone(t.Shape)
+			d := s[axis]
+			switch {
+			case ok:
+				s[axis] = ir.Const(sizes[i])
+			case n.In(1) != nil:
+				s[axis] = ir.Unknown
+			default:
+				part := d.Add(ir.Const(count - 1)).FloorDiv(ir.Const(count))
+				if even := d.FloorDiv(ir.Const(count)); even.Mul(ir.Const(count)).Equal(d) {
+					part = even
+				}
+				if s[axis] = part; i == len(out)-1 {
+					s[axis] = d.Sub(part.Mul(ir.Const(count - 1)))
+				}
+			}
+			out[i] = typed(t.Elem, s)
+		}
+		return out, nil
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "input")
+		if err != nil {
+			return nil, err
+		}
+		count := len(c.Node.Outputs)
+		if err := checkSplit(c.Node, count); err != nil {
+			return nil, err
+		}
+		axis, err := ops.Axis(getInt(c.Node, "axis"), x.Rank())
+		if err != nil {
+			return nil, err
+		}
+		sizes, err := ints(in, 1)
+		if err != nil {
+			return nil, err
+		}
+		if sizes == nil {
+			sizes = equalParts(x.Dim(axis), count)
+		}
+		if len(sizes) != count {
+			return nil, fmt.Errorf("split %v has %d sizes, the node %d outputs", sizes, len(sizes), count)
+		}
+		parts, err := split(x, axis, sizes)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]tensor.Datum, count)
+		for i, p := range parts {
+			out[i] = p
+		}
+		return out, nil
+	},
+	Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
+		a, err := ops.Axis(getInt(n, "axis"), rank)
+		return err != nil || a == axis
+	}), Tol: ir.Exact,
+})
+
+func checkSplit(n *ir.Node, count int) error {
+	if k, ok := n.Attrs.Get("num_outputs").(int64); ok && (n.In(1) != nil || k != int64(count)) {
+		return fmt.Errorf("num_outputs is %d, with split given: %v; the node has %d outputs", k, n.In(1) != nil, count)
+	}
+	return nil
+}
+
+func equalParts(dim, count int) []int64 {
+	sizes, part := make([]int64, count), (dim+count-1)/count
+	for i := range sizes {
+		sizes[i] = int64(min(part, dim))
+		dim -= min(part, dim)
+	}
+	return sizes
+}
+
+// split cuts x along axis into parts of the given sizes, which add up to its dimension.
+func split(x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.Tensor, error) {
+	left := int64(x.Dim(axis))
+	for _, k := range sizes {
+		if k < 0 || k > left {
+			return nil, fmt.Errorf("split %v does not fit axis %d of %v", sizes, axis, x)
+		}
+		left -= k
+	}
+	if left != 0 {
+		return nil, fmt.Errorf("split %v leaves %d of axis %d of %v", sizes, left, axis, x)
+	}
+	outer, n, inner := splitAt(x.Shape(), axis)
+	out, at := make([]*tensor.Tensor, len(sizes)), 0
+	for i, k := range sizes {
+		shape := slices.Clone(x.Shape())
+		shape[axis] = int(k)
+		out[i] = tensor.New(x.DType(), shape...)
+		m, run := newMover(out[i], x), int(k)*inner
+		for o := range outer {
+			m.copy(o*run, o*n*inner+at, run)
+		}
+		at += run
+	}
+	return out, nil
+}

@@ -1,0 +1,265 @@
+// Package std holds the operators of ONNX's own domain, one to a file, or one tight family: what each takes and gives, how
+// shapes follow, what it computes in plain Go, and how it moves data along a dimension. Names, attributes and meaning are
+// those of the operator set version that Since states.
+//
+// It imports ir, ir/tensor and ops only. What always holds: an evaluation computes floats in float64 and integers exactly,
+// keeps element types (but float32 may be carried as float64, so evaluations look at the tensors and not at the graph's
+// types), checks whatever depends on data, and returns an error instead of panicking.
+package std
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Element types that several operators allow.
+var (
+	numbersAndBool = append(slices.Clone(ops.Numbers), tensor.Bool)
+	sumTypes       = append(slices.Clone(ops.Floats), tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)
+	signedTypes    = append(slices.Clone(ops.Floats), tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64)
+	indexTypes     = []tensor.DType{tensor.Int32, tensor.Int64}
+	boolOnly       = []tensor.DType{tensor.Bool}
+)
+
+func elems(name string, types []tensor.DType) map[string][]tensor.DType {
+	return map[string][]tensor.DType{name: types}
+}
+
+// f32 is a default that ONNX states in single precision.
+func f32(x float32) float64 { return float64(x) }
+
+func intAttr(name string, def any, doc string) ir.AttrSpec {
+	s := ir.AttrSpec{Name: name, Kind: ir.AttrInt, Doc: doc}
+	if d, ok := def.(int); ok {
+		s.Default = int64(d)
+	}
+	return s
+}
+
+func intsAttr(name, doc string) ir.AttrSpec {
+	return ir.AttrSpec{Name: name, Kind: ir.AttrInts, Doc: doc}
+}
+
+func floatAttr(name string, def float64, doc string) ir.AttrSpec {
+	return ir.AttrSpec{Name: name, Kind: ir.AttrFloat, Default: def, Doc: doc}
+}
+
+func graphAttr(name, doc string) ir.AttrSpec {
+	return ir.AttrSpec{Name: name, Kind: ir.AttrGraph, Required: true, Doc: doc}
+}
+
+// getInt reads an integer attribute with the default that the operator declares.
+func getInt(n *ir.Node, name string) int64 { return n.Attrs.Int(name, defaultOf[int64](n, name)) }
+
+// getFloat reads a float attribute with the default that the operator declares.
+func getFloat(n *ir.Node, name string) float64 {
+	return n.Attrs.Float(name, defaultOf[float64](n, name))
+}
+
+func getStr(n *ir.Node, name string) string { return n.Attrs.Str(name, defaultOf[string](n, name)) }
+
+func defaultOf[T any](n *ir.Node, name string) T {
+	for _, a := range n.Op.Attrs {
+		if a.Name == name {
+			v, _ := a.Default.(T)
+			return v
+		}
+	}
+	var zero T
+	return zero
+}
+
+// tensorIn is input i of a node as a tensor type; the node's types have been bound before.
+func tensorIn(n *ir.Node, i int) *ir.TensorType {
+	if v := n.In(i); v != nil {
+		if t, ok := v.TensorType(); ok {
+			return t
+		}
+	}
+	return nil
+}
+
+func typed(elem tensor.DType, shape ir.Shape) *ir.TensorType {
+	return &ir.TensorType{Elem: elem, Shape: shape}
+}
+
+func noRank(elem tensor.DType) *ir.TensorType { return &ir.TensorType{Elem: elem, NoRank: true} }
+
+func unknownShape(rank int) ir.Shape {
+	s := make(ir.Shape, rank)
+	for i := range s {
+		s[i] = ir.Unknown
+	}
+	return s
+}
+
+func one(t ir.Type) ([]ir.Type, error) { return []ir.Type{t}, nil }
+
+// inferShape makes an Infer for operators with one output of the first input's element type, from a rule for its shape
+// that is called when the first input's rank is known; a nil shape means an unknown rank.
+func inferShape(shape func(n *ir.Node, in ir.Shape) (ir.Shape, error)) func(*ir.Node) ([]ir.Type, error) {
+	return inferAs(func(n *ir.Node) tensor.DType { return n.In(0).Elem() }, shape)
+}
+
+func inferAs(elem func(*ir.Node) tensor.DType, shape func(n *ir.Node, in ir.Shape) (ir.Shape, error)) func(*ir.Node) ([]ir.Type, error) {
+	return func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		t := tensorIn(n, 0)
+		if t.NoRank {
+			return one(noRank(elem(n)))
+		}
+		s, err := shape(n, t.Shape)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			return one(noRank(elem(n)))
+		}
+		return one(typed(elem(n), s))
+	}
+}
+
+// inferBroadcast gives the broadcast of all inputs, with the element type that elem says.
+func inferBroadcast(elem func(*ir.Node) tensor.DType) func(*ir.Node) ([]ir.Type, error) {
+	return func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		var shapes []ir.Shape
+		for i := range n.Inputs {
+			t := tensorIn(n, i)
+			if t == nil {
+				continue
+			}
+			if t.NoRank {
+				return one(noRank(elem(n)))
+			}
+			shapes = append(shapes, t.Shape)
+		}
+		s, err := ops.BroadcastShape(shapes...)
+		if err != nil {
+			return nil, err
+		}
+		return one(typed(elem(n), s))
+	}
+}
+
+func elemOf(i int) func(*ir.Node) tensor.DType {
+	return func(n *ir.Node) tensor.DType { return n.In(i).Elem() }
+}
+
+func elemIs(d tensor.DType) func(*ir.Node) tensor.DType {
+	return func(*ir.Node) tensor.DType { return d }
+}
+
+// ints reads an optional integer input; nil when it is absent.
+func ints(in []tensor.Datum, i int) ([]int64, error) {
+	t := ops.Tensor(in, i)
+	if t == nil {
+		return nil, nil
+	}
+	v, err := t.Int64s()
+	if v == nil && err == nil {
+		v = []int64{}
+	}
+	return v, err
+}
+
+// scalarInt reads an integer input with exactly one element.
+func scalarInt(in []tensor.Datum, i int, what string) (int64, error) {
+	v, err := ints(in, i)
+	if err != nil {
+		return 0, err
+	}
+	if len(v) != 1 {
+		return 0, fmt.Errorf("%s: expected one element, found %d", what, len(v))
+	}
+	return v[0], nil
+}
+
+// fromInts makes an integer or bool tensor; what does not fit loses its high bits.
+func fromInts(d tensor.DType, v []int64, shape ...int) (*tensor.Tensor, error) {
+	return tensor.FromSlice(v, shape...).Convert(d, false)
+}
+
+// alloc makes a tensor of zeros within the limit on elements.
+func alloc(d tensor.DType, shape []int) (*tensor.Tensor, error) {
+	if _, err := ops.Elems(shape); err != nil {
+		return nil, err
+	}
+	if !d.Valid() {
+		return nil, fmt.Errorf("element type %v", d)
+	}
+	return tensor.New(d, shape...), nil
+}
+
+// wide is the element type that data of type d is carried in.
+func wide(c *ir.EvalCtx, d tensor.DType) tensor.DType {
+	if c.Wide && d == tensor.Float32 {
+		return tensor.Float64
+	}
+	return d
+}
+
+// need gives input i, or an error that names it.
+func need(in []tensor.Datum, i int, what string) (*tensor.Tensor, error) {
+	t := ops.Tensor(in, i)
+	if t == nil {
+		return nil, fmt.Errorf("input %d (%s) is missing", i, what)
+	}
+	return t, nil
+}
+
+func product(s []int) int {
+	n := 1
+	for _, d := range s {
+		n *= d
+	}
+	return n
+}
+
+// scalar makes a constant scalar of the element type of like.
+func scalar(b *ir.Builder, like *ir.Value, x float64) *ir.Value {
+	t, err := tensor.FromFloat64s(like.Elem(), []float64{x})
+	if err != nil {
+		b.Fail(err)
+		return nil
+	}
+	return b.Const("c", t)
+}
+
+func op(b *ir.Builder, name string, in ...*ir.Value) *ir.Value { return b.Op("", name, in) }
+
+func attr(b *ir.Builder, name string, in []*ir.Value, attrs ...ir.Attr) *ir.Value {
+	return b.Op("", name, in, attrs...)
+}
+
+// workOf counts an evaluation of flops operations that reads all inputs and writes all outputs once.
+func workOf(n *ir.Node, bind map[string]int64, flops int64) ir.Work {
+	w := ir.Work{Flops: flops}
+	for _, vs := range [][]*ir.Value{n.Inputs, n.Outputs} {
+		for _, v := range vs {
+			if v != nil {
+				w.Bytes += sizeOf(v.Shape(), bind) * int64(v.Elem().Bits()) / 8
+			}
+		}
+	}
+	return w
+}
+
+// sizeOf is the number of elements of a shape; dimensions that cannot be told count as 1.
+func sizeOf(s ir.Shape, bind map[string]int64) int64 {
+	n := int64(1)
+	for _, d := range s {
+		if x, err := d.Eval(bind); err == nil {
+			n *= x
+		}
+	}
+	return n
+}

@@ -1,0 +1,60 @@
+package std
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Where picks elements of X or Y by a condition.
+var Where = ops.Register(&ir.Op{
+	Name: "Where", Since: 16, Doc: "X where condition holds, Y elsewhere, with broadcasting of all three.",
+	In: ops.Sig("condition:bool", "X:T", "Y:T"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
+	Infer: inferBroadcast(elemOf(1)),
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		cond, err := need(in, 0, "condition")
+		if err != nil {
+			return nil, err
+		}
+		x, y, _, err := operandsAt(in, 1)
+		if err != nil {
+			return nil, err
+		}
+		if cond.DType() != tensor.Bool {
+			return nil, fmt.Errorf("condition: expected bool, found %v", cond.DType())
+		}
+		if err := sameElem(x, y); err != nil {
+			return nil, err
+		}
+		shape, err := ops.Broadcast(cond.Shape(), x.Shape(), y.Shape())
+		if err != nil {
+			return nil, err
+		}
+		out, err := alloc(x.DType(), shape)
+		if err != nil {
+			return nil, err
+		}
+		pick := ops.BroadcastTo(tensor.Data[bool](cond), cond.Shape(), shape)
+		for k, from := range []*tensor.Tensor{x, y} {
+			m, i := newMover(out, from), 0
+			ops.Walk(shape, ops.BroadcastStrides(from.Shape(), shape), 0, func(o int) {
+				if pick[i] == (k == 0) {
+					m.copy(i, o, 1)
+				}
+				i++
+			})
+		}
+		return ops.One(out, nil)
+	},
+	Along: ops.AlongElementwise, Tol: ir.Exact,
+})
+
+// operandsAt is operands for inputs that start at i.
+func operandsAt(in []tensor.Datum, i int) (a, b *tensor.Tensor, shape []int, err error) {
+	if i > len(in) {
+		return nil, nil, nil, fmt.Errorf("input %d is missing", i)
+	}
+	return operands(in[i:])
+}
