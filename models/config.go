@@ -1,0 +1,218 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Config is what config.json of a model directory states (SPEC §7). Make one with ParseConfig, NewPreset or Default.
+type Config struct {
+	ModelType string
+	Encoder   Encoder
+	DModel    int
+	NLayers   int
+	Prenorm   bool   // the norm stands before the layer, inside the residual branch; else after the sum
+	Norm      string // one of Norms
+	Layer     Layer
+	Decoder   Decoder
+	ID2Label  []string // class names in order; nil: none
+}
+
+// Encoder maps the input to d_model features.
+type Encoder struct {
+	Type      string // one of EncoderTypes
+	DInput    int    // features of a step, with linear
+	VocabSize int    // tokens, with embedding
+}
+
+// Layer is what all state-space layers of a model have in common.
+type Layer struct {
+	Heads           int
+	DState          int // summed over the heads; how many each head has, its tensors say
+	Channels        int
+	Bidirectional   bool
+	ConjSym         bool
+	Discretization  string // one of essm.Methods
+	LambdaReal      string // one of essm.RealConstraints
+	MaxRealLambda   float64
+	LambdaImag      string // one of essm.ImagConstraints
+	Dt              string // per_state, shared
+	D               string // none, diagonal, full
+	Activation      string // one of Activations, or empty
+	PostActivation  string // one of Activations, or empty
+	MaxKernelLength int    // lags that the kernel keeps; 0: all
+}
+
+// Decoder maps the last layer's sequence to the answer.
+type Decoder struct {
+	Type       string // one of DecoderTypes
+	Mode       string // one of Modes
+	NLI        bool   // retrieval: difference and product of both documents as well
+	Activation string // retrieval: gelu, relu
+	DOutput    int
+	UseLengths bool
+}
+
+// MaxConfig bounds the bytes of a configuration file.
+const MaxConfig = 4 << 20
+
+// maxSize bounds every size that a configuration states, maxFeatures the features of one step inside a layer, and
+// maxLayers the layers; far above any model in use, and low enough for products of two to stay in range.
+const (
+	maxSize     = 1 << 20
+	maxVocab    = 1 << 26
+	maxLayers   = 1 << 12
+	maxFeatures = 1 << 24
+)
+
+// Default is a configuration with every default of SPEC §7, and no sizes.
+func Default() *Config {
+	c := &Config{}
+	for _, f := range fields {
+		if f.def != nil {
+			f.put(c, f.def)
+		}
+	}
+	return c
+}
+
+// ParseConfig reads config.json; name is the file's name, for messages. Keys that hubs add are ignored, every other unknown
+// key is an error, and so are duplicate keys and everything that Validate refuses.
+func ParseConfig(data []byte, name string) (*Config, error) {
+	c, err := parseConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
+}
+
+// JSON writes the configuration in canonical form: keys in the order of SPEC §7, indented by one space, and only those that
+// apply to the model's encoder and decoder.
+func (c *Config) JSON() []byte {
+	var b bytes.Buffer
+	b.WriteString("{")
+	section, first := "", true
+	for _, f := range fields {
+		if !f.applies(c) {
+			continue
+		}
+		s, key := f.split()
+		if s != section && section != "" {
+			b.WriteString("\n }")
+		}
+		if !first {
+			b.WriteString(",")
+		}
+		if s != section {
+			section = s
+			if s != "" {
+				fmt.Fprintf(&b, "\n %q: {", s)
+			}
+		} else if first {
+			section = s
+		}
+		b.WriteString("\n ")
+		if s != "" {
+			b.WriteString(" ")
+		}
+		fmt.Fprintf(&b, "%q: %s", key, f.json(c))
+		first = false
+	}
+	if section != "" {
+		b.WriteString("\n }")
+	}
+	if len(c.ID2Label) > 0 {
+		b.WriteString(",\n \"id2label\": {")
+		for i, l := range c.ID2Label {
+			if i > 0 {
+				b.WriteString(",")
+			}
+			fmt.Fprintf(&b, "\n  \"%d\": %s", i, quote(l))
+		}
+		b.WriteString("\n }")
+	}
+	b.WriteString("\n}\n")
+	return b.Bytes()
+}
+
+func quote(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		return strconv.Quote(s)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Set changes one key, written with dots ("layer.bidirectional"), to a value as config.json has it, strings without quotes.
+// It checks the value by itself; Validate checks what keys mean for each other. A new type of encoder or decoder forgets
+// the keys that it does not have.
+func (c *Config) Set(key, value string) error {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
+	if i < 0 {
+		return unknownKey(key)
+	}
+	f := fields[i]
+	v, err := f.read(value)
+	if err != nil {
+		return err
+	}
+	f.put(c, v)
+	if strings.HasSuffix(key, ".type") {
+		for _, f := range fields {
+			if !f.applies(c) {
+				f.put(c, f.zero())
+			}
+		}
+	}
+	return nil
+}
+
+// Validate checks every value by itself and all of them together.
+func (c *Config) Validate() error {
+	for _, f := range fields {
+		if err := f.validate(c); err != nil {
+			return err
+		}
+	}
+	if c.DModel%c.Layer.Heads != 0 {
+		return fmt.Errorf("layer.heads: expected a divisor of d_model %d, found %d", c.DModel, c.Layer.Heads)
+	}
+	if k := c.DModel * c.Layer.Channels; k > maxFeatures {
+		return fmt.Errorf("layer.channels: expected at most %d features (d_model × channels), found %d", maxFeatures, k)
+	}
+	if c.Decoder.Mode == "none" {
+		if c.Decoder.UseLengths {
+			return fmt.Errorf("decoder.use_lengths: mode none keeps every step, so lengths have no meaning")
+		}
+		if c.Decoder.Type == "retrieval" {
+			return fmt.Errorf("decoder.mode: a retrieval decoder compares one vector per document, so it cannot be none")
+		}
+	}
+	if c.Decoder.Type == "retrieval" && !c.Decoder.NLI && c.DModel < 2 {
+		return fmt.Errorf("d_model: expected at least 2 for a retrieval decoder without nli, found %d", c.DModel)
+	}
+	if k := len(c.ID2Label); k > 0 && k != c.Decoder.DOutput {
+		return fmt.Errorf("id2label: expected %d names (decoder.d_output), found %d", c.Decoder.DOutput, k)
+	}
+	return nil
+}
+
+// Causal reports whether the model's answer at a step depends on no later step, so that it can stream.
+func (c *Config) Causal() bool { return !c.Layer.Bidirectional && c.Norm != "instance" }
+
+// Clone copies the configuration.
+func (c *Config) Clone() *Config {
+	d := *c
+	d.ID2Label = slices.Clone(c.ID2Label)
+	return &d
+}
+
+// finite reports whether x can be written in JSON.
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

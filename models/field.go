@@ -1,0 +1,238 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/essmc/essmc/ops/essm"
+)
+
+// What the keys of a configuration can be.
+var (
+	EncoderTypes = []string{"identity", "linear", "embedding"}
+	DecoderTypes = []string{"sequence", "retrieval"}
+	Norms        = []string{"batch", "layer", "layer_scalar", "instance", "none"}
+	Modes        = []string{"pool", "last", "first", "sum", "none"}
+	Activations  = []string{"gelu", "relu", "leakyrelu", "tanh", "sigmoid", "silu", "swish", "full_glu", "half_glu1", "half_glu2"}
+)
+
+// field is one key of config.json. The table of fields is what reading, writing, Set and Validate have in common.
+type field struct {
+	key   string            // with dots
+	ref   func(*Config) any // *int, *bool, *float64 or *string
+	def   any               // nil: the key is required where it applies
+	oneOf []string          // strings: what is allowed
+	lo    int               // integers: what is allowed
+	hi    int
+	null  bool               // null, or absence, is a value of its own: the zero value
+	when  func(*Config) bool // where the key applies; nil: always
+}
+
+func encoderIs(kind string) func(*Config) bool {
+	return func(c *Config) bool { return c.Encoder.Type == kind }
+}
+
+func decoderIs(kind string) func(*Config) bool {
+	return func(c *Config) bool { return c.Decoder.Type == kind }
+}
+
+// fields lists every key, in the order in which they are written. A section's type stands before the keys that depend on it.
+var fields = []field{
+	{key: "model_type", ref: func(c *Config) any { return &c.ModelType }, oneOf: []string{"essm"}, def: "essm"},
+	{key: "encoder.type", ref: func(c *Config) any { return &c.Encoder.Type }, oneOf: EncoderTypes},
+	{key: "encoder.d_input", ref: func(c *Config) any { return &c.Encoder.DInput }, lo: 1, hi: maxSize, when: encoderIs("linear")},
+	{key: "encoder.vocab_size", ref: func(c *Config) any { return &c.Encoder.VocabSize }, lo: 1, hi: maxVocab, when: encoderIs("embedding")},
+	{key: "d_model", ref: func(c *Config) any { return &c.DModel }, lo: 1, hi: maxSize},
+	{key: "n_layers", ref: func(c *Config) any { return &c.NLayers }, lo: 1, hi: maxLayers},
+	{key: "prenorm", ref: func(c *Config) any { return &c.Prenorm }},
+	{key: "norm", ref: func(c *Config) any { return &c.Norm }, oneOf: Norms},
+	{key: "layer.heads", ref: func(c *Config) any { return &c.Layer.Heads }, lo: 1, hi: maxSize},
+	{key: "layer.d_state", ref: func(c *Config) any { return &c.Layer.DState }, lo: 1, hi: maxSize},
+	{key: "layer.channels", ref: func(c *Config) any { return &c.Layer.Channels }, lo: 1, hi: maxSize, def: 1},
+	{key: "layer.bidirectional", ref: func(c *Config) any { return &c.Layer.Bidirectional }},
+	{key: "layer.conj_sym", ref: func(c *Config) any { return &c.Layer.ConjSym }},
+	{key: "layer.discretization", ref: func(c *Config) any { return &c.Layer.Discretization }, oneOf: essm.Methods, def: "zoh"},
+	{key: "layer.lambda_real", ref: func(c *Config) any { return &c.Layer.LambdaReal }, oneOf: essm.RealConstraints, def: "clip"},
+	{key: "layer.max_real_lambda", ref: func(c *Config) any { return &c.Layer.MaxRealLambda }, def: 1e-4},
+	{key: "layer.lambda_imag", ref: func(c *Config) any { return &c.Layer.LambdaImag }, oneOf: essm.ImagConstraints, def: "same"},
+	{key: "layer.dt", ref: func(c *Config) any { return &c.Layer.Dt }, oneOf: []string{"per_state", "shared"}},
+	{key: "layer.d", ref: func(c *Config) any { return &c.Layer.D }, oneOf: []string{"none", "diagonal", "full"}},
+	{key: "layer.activation", ref: func(c *Config) any { return &c.Layer.Activation }, oneOf: Activations, null: true},
+	{key: "layer.post_activation", ref: func(c *Config) any { return &c.Layer.PostActivation }, oneOf: Activations, null: true},
+	{key: "layer.max_kernel_length", ref: func(c *Config) any { return &c.Layer.MaxKernelLength }, lo: 1, hi: 1 << 30, null: true},
+	{key: "decoder.type", ref: func(c *Config) any { return &c.Decoder.Type }, oneOf: DecoderTypes},
+	{key: "decoder.mode", ref: func(c *Config) any { return &c.Decoder.Mode }, oneOf: Modes},
+	{key: "decoder.nli", ref: func(c *Config) any { return &c.Decoder.NLI }, when: decoderIs("retrieval")},
+	{key: "decoder.activation", ref: func(c *Config) any { return &c.Decoder.Activation }, oneOf: []string{"gelu", "relu"}, when: decoderIs("retrieval")},
+	{key: "decoder.d_output", ref: func(c *Config) any { return &c.Decoder.DOutput }, lo: 1, hi: maxSize},
+	{key: "decoder.use_lengths", ref: func(c *Config) any { return &c.Decoder.UseLengths }, def: false},
+}
+
+// ignored are keys that hubs add.
+var ignored = []string{"architectures", "torch_dtype", "transformers_version", "_name_or_path", "label2id"}
+
+// labelsKey holds the class names, the one key that is no field.
+const labelsKey = "id2label"
+
+// Keys lists every key that Set takes, in the order of the file.
+func Keys() []string {
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = f.key
+	}
+	return keys
+}
+
+func (f field) split() (section, key string) {
+	if s, k, ok := strings.Cut(f.key, "."); ok {
+		return s, k
+	}
+	return "", f.key
+}
+
+func (f field) applies(c *Config) bool { return f.when == nil || f.when(c) }
+
+func (f field) put(c *Config, v any) {
+	switch p := f.ref(c).(type) {
+	case *int:
+		*p = v.(int)
+	case *bool:
+		*p = v.(bool)
+	case *float64:
+		*p = v.(float64)
+	case *string:
+		*p = v.(string)
+	}
+}
+
+func (f field) get(c *Config) any {
+	switch p := f.ref(c).(type) {
+	case *int:
+		return *p
+	case *bool:
+		return *p
+	case *float64:
+		return *p
+	case *string:
+		return *p
+	}
+	return nil
+}
+
+// zero is the value that a key has when it does not apply, or is null.
+func (f field) zero() any { return f.get(&Config{}) }
+
+// expected says what values the key takes.
+func (f field) expected() string {
+	s := ""
+	switch f.zero().(type) {
+	case int:
+		s = fmt.Sprintf("an integer from %d to %d", f.lo, f.hi)
+	case bool:
+		s = "true or false"
+	case float64:
+		s = "a number of at least 0"
+	case string:
+		s = strings.Join(f.oneOf, ", ")
+		if len(f.oneOf) > 1 {
+			s = "one of " + s
+		}
+	}
+	if f.null {
+		s += ", or null"
+	}
+	return s
+}
+
+func (f field) wrong(found string) error {
+	return fmt.Errorf("%s: expected %s, found %s", f.key, f.expected(), found)
+}
+
+// read takes a value as JSON writes it, strings without their quotes.
+func (f field) read(text string) (any, error) {
+	if text == "null" {
+		switch {
+		case f.null:
+			return f.zero(), nil
+		case f.def != nil:
+			return f.def, nil
+		}
+		return nil, f.wrong("null")
+	}
+	switch f.zero().(type) {
+	case int:
+		if n, err := strconv.Atoi(text); err == nil && n >= f.lo && n <= f.hi {
+			return n, nil
+		}
+	case bool:
+		if text == "true" || text == "false" {
+			return text == "true", nil
+		}
+	case float64:
+		if x, err := strconv.ParseFloat(text, 64); err == nil && finite(x) && x >= 0 {
+			return x, nil
+		}
+	case string:
+		if slices.Contains(f.oneOf, text) {
+			return text, nil
+		}
+	}
+	return nil, f.wrong(shorten(text))
+}
+
+// shorten keeps messages to one line of a readable length.
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		s = string(r[:40]) + "…"
+	}
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// validate checks one value of a configuration that was made by hand or changed.
+func (f field) validate(c *Config) error {
+	v := f.get(c)
+	if !f.applies(c) {
+		if v != f.zero() {
+			section, key := f.split()
+			return fmt.Errorf("%s: %s %s has no %s", f.key, section, sectionType(c, section), key)
+		}
+		return nil
+	}
+	if v == f.zero() && f.null {
+		return nil
+	}
+	if _, err := f.read(fmt.Sprint(v)); err != nil {
+		if v == f.zero() && f.def == nil {
+			return fmt.Errorf("%s: is missing, expected %s", f.key, f.expected())
+		}
+		return err
+	}
+	return nil
+}
+
+func sectionType(c *Config, section string) string {
+	if section == "encoder" {
+		return c.Encoder.Type
+	}
+	return c.Decoder.Type
+}
+
+// json writes the key's value.
+func (f field) json(c *Config) string {
+	v := f.get(c)
+	if f.null && v == f.zero() {
+		return "null"
+	}
+	switch v := v.(type) {
+	case string:
+		return quote(v)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
