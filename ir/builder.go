@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -41,6 +42,11 @@ func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
 				if v != nil {
 					b.names[v.Name] = true
 				}
+			}
+		}
+		for _, v := range g.Outputs { // a constant may be read here only
+			if v != nil {
+				b.names[v.Name] = true
 			}
 		}
 	})
@@ -119,7 +125,9 @@ func (b *Builder) Output(name string, v *Value) {
 		if b.names[name] {
 			b.Fail(fmt.Errorf("graph %s: two values are named %q", b.g.Name, name))
 		}
-		if v.Def == nil { // an input or a constant keeps its name; the output is a copy
+		// An input, a constant, a value of the graph around and one that is an output already keep their names; the output
+		// is a copy.
+		if v.Def == nil || slices.Contains(b.g.Outputs, v) || !slices.Contains(b.g.Nodes, v.Def) {
 			v = b.Op("", "Identity", []*Value{v})
 			if v == nil {
 				return
@@ -174,21 +182,30 @@ func (b *Builder) Apply(op *Op, n int, in []*Value, attrs Attrs) []*Value {
 	return node.Outputs
 }
 
-// InferNode sets the types of the node's outputs from its inputs, after checking number and kinds of inputs and
-// attributes.
-func InferNode(n *Node) error {
+// Infer gives the types that the node's operator infers for its outputs, after checking number and kinds of inputs and
+// attributes; the node stays as it is.
+func Infer(n *Node) ([]Type, error) {
 	if err := checkNode(n); err != nil {
-		return fmt.Errorf("node %v: %w", n, err)
+		return nil, fmt.Errorf("node %v: %w", n, err)
 	}
 	if n.Op.Infer == nil {
-		return fmt.Errorf("node %v: operator %s has no type inference", n, n.Op.FullName())
+		return nil, fmt.Errorf("node %v: operator %s has no type inference", n, n.Op.FullName())
 	}
 	types, err := n.Op.Infer(n)
 	if err != nil {
-		return fmt.Errorf("node %v: %w", n, err)
+		return nil, fmt.Errorf("node %v: %w", n, err)
 	}
 	if len(types) < len(n.Outputs) {
-		return fmt.Errorf("node %v: has %d outputs, operator gives %d", n, len(n.Outputs), len(types))
+		return nil, fmt.Errorf("node %v: has %d outputs, operator gives %d", n, len(n.Outputs), len(types))
+	}
+	return types, nil
+}
+
+// InferNode sets the types of the node's outputs to what Infer gives.
+func InferNode(n *Node) error {
+	types, err := Infer(n)
+	if err != nil {
+		return err
 	}
 	for i, v := range n.Outputs {
 		if v != nil {

@@ -89,6 +89,9 @@ func (n *Node) Out(i int) *Value {
 
 // String names the node for messages: `Mul "scale" (layers.0) -> y`.
 func (n *Node) String() string {
+	if n.Op == nil {
+		return "without operator " + strconv.Quote(n.Name)
+	}
 	s := n.Op.FullName()
 	if n.Name != "" {
 		s += " " + strconv.Quote(n.Name)
@@ -132,9 +135,15 @@ func (n *Node) Subgraphs() []*Graph {
 	for _, a := range n.Attrs {
 		switch v := a.Value.(type) {
 		case *Graph:
-			out = append(out, v)
+			if v != nil {
+				out = append(out, v)
+			}
 		case []*Graph:
-			out = append(out, v...)
+			for _, s := range v {
+				if s != nil {
+					out = append(out, s)
+				}
+			}
 		}
 	}
 	return out

@@ -1,0 +1,111 @@
+package irtext
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Opener reads length bytes at offset of the file that a text calls location.
+type Opener func(location string, offset, length int64) ([]byte, error)
+
+// InFolder reads files in and below a folder: regular ones only, and nothing that a name or a link leads to outside of it.
+func InFolder(root *os.Root) Opener {
+	return func(location string, offset, length int64) ([]byte, error) {
+		name := filepath.FromSlash(location)
+		if !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("%q leads out of the folder", location)
+		}
+		// Before it is opened: opening a pipe would wait for its writer.
+		before, err := root.Lstat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !before.Mode().IsRegular() {
+			return nil, fmt.Errorf("%q is not a regular file", location)
+		}
+		f, err := root.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		now, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if !os.SameFile(before, now) {
+			return nil, fmt.Errorf("%q was replaced while it was opened", location)
+		}
+		if offset < 0 || length < 0 || offset > now.Size() || length > now.Size()-offset {
+			return nil, fmt.Errorf("%q has %d bytes, expected %d at offset %d", location, now.Size(), length, offset)
+		}
+		b := tensor.AlignedBytes(int(length))
+		if _, err := io.ReadFull(io.NewSectionReader(f, offset, length), b); err != nil {
+			return nil, fmt.Errorf("%q: %w", location, err)
+		}
+		return b, nil
+	}
+}
+
+// WriteFile writes g to path, and the content of its large constants to a file beside it that has the extension .weights.
+// Each file is complete before it appears under its name.
+func WriteFile(path string, g *ir.Graph) error {
+	base := filepath.Base(path)
+	weights := strings.TrimSuffix(base, filepath.Ext(base)) + ".weights"
+	if weights == base {
+		weights = base + ".weights"
+	}
+	var text bytes.Buffer
+	write := func(data io.Writer) error {
+		text.Reset()
+		return Print(&text, g, Options{Data: data, DataName: weights})
+	}
+	var size counter
+	if err := write(&size); err != nil {
+		return err
+	}
+	if size > 0 {
+		if err := atomicfile.Write(filepath.Join(filepath.Dir(path), weights), write); err != nil {
+			return err
+		}
+	}
+	return atomicfile.Write(path, func(w io.Writer) error {
+		_, err := w.Write(text.Bytes())
+		return err
+	})
+}
+
+// counter is a writer that only counts.
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}
+
+// ReadFile parses the file at path, whose large constants may be in files beside it or in folders below.
+func ReadFile(path string, resolver ir.Resolver) (*ir.Graph, error) {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	limit := Budget{}.withDefaults().Bytes
+	src, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return Parse(src, path, resolver, Options{Open: InFolder(root)})
+}

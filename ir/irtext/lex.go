@@ -1,0 +1,216 @@
+package irtext
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Error is a fault in a text, with its place; columns count bytes.
+type Error struct {
+	File      string
+	Line, Col int
+	Msg       string
+	// Err is the cause, when there is one behind the message.
+	Err error
+}
+
+// Error writes "file:line:col: message".
+func (e *Error) Error() string { return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg) }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// scanner reads characters and words. The first error sticks and moves to the end of the text, so that callers need not
+// look at every step; loops do.
+type scanner struct {
+	file string
+	src  []byte
+	i    int
+	err  error
+}
+
+func (s *scanner) fail(at int, format string, args ...any) {
+	if s.err != nil {
+		return
+	}
+	at = min(at, len(s.src))
+	err := fmt.Errorf(format, args...)
+	line := 1 + bytes.Count(s.src[:at], []byte{'\n'})
+	col := at - bytes.LastIndexByte(s.src[:at], '\n')
+	s.err = &Error{File: s.file, Line: line, Col: col, Msg: strings.ReplaceAll(err.Error(), "\n", " "), Err: err}
+	s.i = len(s.src)
+}
+
+// skip passes spaces and comments.
+func (s *scanner) skip() {
+	for s.i < len(s.src) {
+		switch c := s.src[s.i]; {
+		case c == ' ' || c >= '\t' && c <= '\r':
+			s.i++
+		case c == '#':
+			n := bytes.IndexByte(s.src[s.i:], '\n')
+			if n < 0 {
+				n = len(s.src) - s.i
+			}
+			s.i += n
+		default:
+			return
+		}
+	}
+}
+
+// peek gives the next character that is not space, 0 at the end.
+func (s *scanner) peek() byte {
+	s.skip()
+	if s.i < len(s.src) {
+		return s.src[s.i]
+	}
+	return 0
+}
+
+// here is the place of the next word.
+func (s *scanner) here() int { s.skip(); return s.i }
+
+func (s *scanner) accept(c byte) bool {
+	if s.peek() == c && s.i < len(s.src) {
+		s.i++
+		return true
+	}
+	return false
+}
+
+func (s *scanner) expect(c byte, what string) {
+	if !s.accept(c) {
+		s.fail(s.i, "expected %q %s, found %s", string(c), what, s.found())
+	}
+}
+
+// found describes what comes next, for messages.
+func (s *scanner) found() string {
+	s.skip()
+	if s.i >= len(s.src) {
+		return "the end of the text"
+	}
+	end := s.i + 1
+	if isIdentByte(s.src[s.i], false) {
+		for end < len(s.src) && end < s.i+40 && isIdentByte(s.src[end], false) {
+			end++
+		}
+	}
+	return strconv.Quote(string(s.src[s.i:end]))
+}
+
+// ident reads an identifier; empty when there is none.
+func (s *scanner) ident() string {
+	s.skip()
+	from := s.i
+	for s.i < len(s.src) && isIdentByte(s.src[s.i], s.i == from) {
+		s.i++
+	}
+	return string(s.src[from:s.i])
+}
+
+// peekIdent is ident without moving.
+func (s *scanner) peekIdent() string {
+	s.skip()
+	from := s.i
+	id := s.ident()
+	s.i = from
+	return id
+}
+
+// str reads a quoted string, in which a backslash takes the next byte as it is.
+func (s *scanner) str(what string) string {
+	if s.peek() != '"' {
+		s.fail(s.i, "expected %s in quotes, found %s", what, s.found())
+		return ""
+	}
+	start := s.i
+	s.i++
+	var b []byte
+	for s.i < len(s.src) {
+		c := s.src[s.i]
+		s.i++
+		switch {
+		case c == '"':
+			return string(b)
+		case c == '\\' && s.i < len(s.src):
+			c = s.src[s.i]
+			s.i++
+		}
+		b = append(b, c)
+	}
+	s.fail(start, "expected %s in quotes, found a string without an end", what)
+	return ""
+}
+
+// name reads an identifier or a quoted string; ok is false when neither is there.
+func (s *scanner) name() (name string, ok bool) {
+	if s.peek() == '"' {
+		return s.str("a name"), s.err == nil
+	}
+	name = s.ident()
+	return name, name != ""
+}
+
+// need is name where there must be one.
+func (s *scanner) need(what string) string {
+	at := s.here()
+	name, ok := s.name()
+	if !ok {
+		s.fail(at, "expected %s, found %s", what, s.found())
+	}
+	return name
+}
+
+// number reads the text of a number, with words for infinity and NaN.
+func (s *scanner) number(what string) string {
+	at := s.here()
+	s.digits("+-", 1)
+	from := s.i
+	if s.i < len(s.src) && isIdentByte(s.src[s.i], true) {
+		word := strings.ToLower(s.ident())
+		switch {
+		case word == "nan" && bytes.HasPrefix(s.src[s.i:], []byte("(0x")):
+			s.i += 3
+			s.digits("0123456789abcdefABCDEF", -1)
+			s.expect(')', "behind the bits of a NaN")
+		case word != "nan" && word != "inf" && word != "infinity":
+			s.i = at
+			s.fail(at, "expected %s, found %s", what, s.found())
+		}
+		return string(s.src[at:s.i])
+	}
+	s.digits("0123456789.", -1)
+	if s.i == from {
+		s.i = at
+		s.fail(at, "expected %s, found %s", what, s.found())
+		return ""
+	}
+	if s.i < len(s.src) && (s.src[s.i] == 'e' || s.src[s.i] == 'E') {
+		s.i++
+		s.digits("+-", 1)
+		s.digits("0123456789", -1)
+	}
+	return string(s.src[at:s.i])
+}
+
+// digits passes at most n bytes out of set; any number when n is negative.
+func (s *scanner) digits(set string, n int) {
+	for ; n != 0 && s.i < len(s.src) && strings.IndexByte(set, s.src[s.i]) >= 0; n-- {
+		s.i++
+	}
+}
+
+// integer reads a whole number.
+func (s *scanner) integer(what string) int64 {
+	at := s.here()
+	t := s.number(what)
+	n, err := strconv.ParseInt(t, 10, 64)
+	if err != nil {
+		s.fail(at, "expected %s, a whole number of 64 bits, found %s", what, t)
+	}
+	return n
+}

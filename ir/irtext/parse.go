@@ -1,0 +1,451 @@
+package irtext
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+)
+
+// Budget bounds what one text may use.
+type Budget struct {
+	Bytes int   // of text; default 256 MiB
+	Nodes int   // in all graphs; default 1,000,000
+	Depth int   // of graphs in graphs, and of types in types; default 32
+	Data  int64 // bytes of constants beside the text; default 16 GiB
+}
+
+func (b Budget) withDefaults() Budget {
+	if b.Bytes == 0 {
+		b.Bytes = 256 << 20
+	}
+	if b.Nodes == 0 {
+		b.Nodes = 1_000_000
+	}
+	if b.Depth == 0 {
+		b.Depth = 32
+	}
+	if b.Data == 0 {
+		b.Data = 16 << 30
+	}
+	return b
+}
+
+// Parse reads a graph and verifies it. Types of intermediate values that the text does not state are inferred. Errors are of
+// type *Error and start with "name:line:column: ".
+func Parse(src []byte, name string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
+	b := o.Budget.withDefaults()
+	p := &parser{scanner: scanner{file: name, src: src}, resolver: resolver, open: o.Open, budget: b, names: map[string]bool{}, places: map[*ir.Node]int{}}
+	if len(src) > b.Bytes {
+		p.fail(0, "expected a text of at most %d bytes, found more", b.Bytes)
+		return nil, p.err
+	}
+	g := p.graph(true)
+	if p.peek() != 0 || p.i < len(p.src) {
+		p.fail(p.i, "expected the end of the text behind the graph (functions are not supported), found %s", p.found())
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	if err := ir.Verify(g); err != nil {
+		at := 0
+		var v *ir.VerifyError
+		if errors.As(err, &v) && v.Node != nil {
+			at = p.places[v.Node]
+		}
+		p.fail(at, "%w", err)
+		return nil, p.err
+	}
+	return g, nil
+}
+
+type parser struct {
+	scanner
+	resolver ir.Resolver
+	open     Opener
+	budget   Budget
+	opsets   map[string]int // those of the outermost graph; nil: the newest
+	names    map[string]bool
+	scopes   []map[string]*ir.Value
+	places   map[*ir.Node]int
+	nodes    int
+	depth    int
+	data     int64
+}
+
+// declared is a type that the text gives to a name.
+type declared struct {
+	name string
+	typ  ir.Type // nil: not given
+	at   int
+	used bool
+}
+
+// define makes v visible in the innermost graph.
+func (p *parser) define(at int, v *ir.Value) {
+	if v.Name == "" {
+		p.fail(at, "expected a name, found an empty one")
+	}
+	if p.names[v.Name] {
+		p.fail(at, "expected a name that is free, found a second value %q", v.Name)
+	}
+	p.names[v.Name] = true
+	p.scopes[len(p.scopes)-1][v.Name] = v
+}
+
+func (p *parser) lookup(name string) *ir.Value {
+	for _, s := range slices.Backward(p.scopes) {
+		if v, ok := s[name]; ok {
+			return v
+		}
+	}
+	return nil
+}
+
+// deeper counts a level of nesting; the caller goes back with p.depth--.
+func (p *parser) deeper() bool {
+	p.depth++
+	if p.depth > p.budget.Depth {
+		p.fail(p.i, "expected at most %d levels of nesting, found more", p.budget.Depth)
+	}
+	return p.err == nil
+}
+
+func (p *parser) graph(outermost bool) *ir.Graph {
+	g := &ir.Graph{}
+	if outermost {
+		g.Meta = map[string]string{}
+	}
+	if p.accept('<') {
+		p.header(g)
+	}
+	if outermost {
+		p.opsets = g.Opsets
+	}
+	g.Name = p.need("the name of a graph")
+	return p.body(g)
+}
+
+// body reads what follows the name of a graph.
+func (p *parser) body(g *ir.Graph) *ir.Graph {
+	defer func() { p.depth-- }()
+	if !p.deeper() {
+		return g
+	}
+	p.scopes = append(p.scopes, map[string]*ir.Value{})
+	defer func() { p.scopes = p.scopes[:len(p.scopes)-1] }()
+
+	p.expect('(', "before the inputs of graph "+g.Name)
+	p.each(')', func() {
+		d := p.valueInfo()
+		if d.typ == nil {
+			p.fail(d.at, "expected a type before input %q, found none", d.name)
+		}
+		if p.peek() == '=' {
+			p.fail(p.i, "expected inputs without defaults, found one at %q", d.name)
+		}
+		v := &ir.Value{Name: d.name, Type: d.typ}
+		p.define(d.at, v)
+		g.Inputs = append(g.Inputs, v)
+	})
+	p.expect('=', "of => behind the inputs")
+	p.expect('>', "of => behind the inputs")
+	p.expect('(', "before the outputs of graph "+g.Name)
+	types := map[string]*declared{}
+	var outs []*declared
+	p.each(')', func() {
+		d := p.valueInfo()
+		outs = append(outs, d)
+		if old := types[d.name]; old == nil || old.typ == nil {
+			types[d.name] = d
+		} else if d.typ != nil && !ir.EqualTypes(old.typ, d.typ) {
+			p.fail(d.at, "expected type %v for output %q as before, found %v", old.typ, d.name, d.typ)
+		}
+	})
+	var infos []*declared
+	if p.accept('<') {
+		p.each('>', func() { infos = p.info(types, infos) })
+	}
+	p.expect('{', "before the nodes of graph "+g.Name)
+	for p.err == nil && !p.accept('}') {
+		if n := p.node(types); n != nil {
+			g.Nodes = append(g.Nodes, n)
+		}
+	}
+	for _, d := range outs {
+		v := p.lookup(d.name)
+		switch {
+		case v == nil:
+			p.fail(d.at, "expected output %q of graph %q to be defined, found no definition", d.name, g.Name)
+		case d.typ != nil && !ir.Compatible(d.typ, v.Type):
+			p.fail(d.at, "expected type %v for output %q, found %v", v.Type, d.name, d.typ)
+		}
+		g.Outputs = append(g.Outputs, v)
+	}
+	for _, d := range infos {
+		if !d.used {
+			p.fail(d.at, "expected a node that computes %q, found none", d.name)
+		}
+	}
+	return g
+}
+
+// each reads items between commas up to the closing character.
+func (p *parser) each(closing byte, item func()) {
+	if p.accept(closing) {
+		return
+	}
+	for p.err == nil {
+		item()
+		if !p.accept(',') {
+			p.expect(closing, "at the end of the list")
+			return
+		}
+	}
+}
+
+// valueInfo reads a name behind its type, which may be missing.
+func (p *parser) valueInfo() *declared {
+	d := &declared{at: p.here()}
+	if isTypeName(p.peekIdent()) {
+		d.typ = p.typ()
+	}
+	d.at = p.here()
+	d.name = p.need("the name of a value")
+	return d
+}
+
+// info reads a constant, or the type of a value that a node will compute.
+func (p *parser) info(types map[string]*declared, infos []*declared) []*declared {
+	d := p.valueInfo()
+	if d.typ == nil {
+		p.fail(d.at, "expected a type before %q, found none", d.name)
+		return infos
+	}
+	if p.accept('=') {
+		if t := p.content(d.at, d.typ); t != nil {
+			p.define(d.at, ir.NewConst(d.name, t))
+		}
+		return infos
+	}
+	if old := types[d.name]; old != nil && old.typ != nil {
+		p.fail(d.at, "expected one type for %q, found a second", d.name)
+	}
+	types[d.name] = d
+	return append(infos, d)
+}
+
+func (p *parser) header(g *ir.Graph) {
+	seen := map[string]bool{}
+	p.each('>', func() {
+		at := p.here()
+		key := p.need("a key of the header")
+		if seen[key] {
+			p.fail(at, "expected each key once, found %q again", key)
+		}
+		seen[key] = true
+		p.expect(':', "behind "+key)
+		switch key {
+		case "ir_version":
+			p.integer("a version")
+		case "opset_import":
+			p.opsetImport(g)
+		case "doc_string":
+			g.Doc = p.str("a text")
+		case "metadata_props":
+			p.expect('[', "before the properties")
+			p.each(']', func() {
+				at := p.here()
+				k := p.str("a key")
+				p.expect(':', "behind the key")
+				p.meta(at, g, k, p.str("a value"))
+			})
+		case "producer_name", "producer_version", "domain":
+			p.meta(at, g, key, p.str("a text"))
+		case "model_version":
+			p.meta(at, g, key, p.number("a version"))
+		case "history":
+			p.expect('[', "before the history")
+			p.each(']', func() { g.History = append(g.History, p.event()) })
+		default:
+			p.fail(at, "expected a key of the header, found %q", key)
+		}
+	})
+}
+
+func (p *parser) meta(at int, g *ir.Graph, key, value string) {
+	if g.Meta == nil {
+		g.Meta = map[string]string{}
+	}
+	if _, ok := g.Meta[key]; ok {
+		p.fail(at, "expected each property once, found %q again", key)
+	}
+	g.Meta[key] = value
+}
+
+func (p *parser) opsetImport(g *ir.Graph) {
+	g.Opsets = map[string]int{}
+	p.expect('[', "before the operator sets")
+	p.each(']', func() {
+		at := p.here()
+		d := p.str("a domain")
+		if d == "ai.onnx" {
+			d = ""
+		}
+		p.expect(':', "behind the domain")
+		if _, ok := g.Opsets[d]; ok {
+			p.fail(at, "expected each domain once, found %q again", d)
+		}
+		v := p.integer("a version")
+		if v < math.MinInt32 || v > math.MaxInt32 {
+			p.fail(at, "expected a version of 32 bits, found %d", v)
+		}
+		g.Opsets[d] = int(v)
+	})
+}
+
+func (p *parser) event() ir.Event {
+	e := ir.Event{Pass: p.str("the name of a pass")}
+	p.expect(':', "behind the pass")
+	e.Changes = int(p.integer("a number of changes"))
+	if p.accept('[') {
+		p.each(']', func() { e.Notes = append(e.Notes, p.str("a note")) })
+	}
+	return e
+}
+
+// ids reads names up to a character that ends the list, which it leaves there. As in ONNX a missing name before a comma is
+// the empty one.
+func (p *parser) ids(end byte) (names []string, at []int) {
+	for p.err == nil {
+		place := p.here()
+		name, ok := p.name()
+		if !ok && p.peek() != ',' {
+			if p.peek() != end {
+				p.fail(place, "expected a name or %q, found %s", string(end), p.found())
+			}
+			return names, at
+		}
+		names, at = append(names, name), append(at, place)
+		if !p.accept(',') {
+			return names, at
+		}
+	}
+	return names, at
+}
+
+func (p *parser) node(types map[string]*declared) *ir.Node {
+	at := p.here()
+	if p.nodes++; p.nodes > p.budget.Nodes {
+		p.fail(at, "expected at most %d nodes, found more", p.budget.Nodes)
+	}
+	n := &ir.Node{}
+	if p.accept('[') {
+		n.Name, _ = p.name()
+		if p.accept('@') {
+			n.Scope = p.need("a scope")
+		}
+		p.expect(']', "behind the node's label")
+	}
+	outs, outsAt := p.ids('=')
+	p.expect('=', "behind the outputs of a node")
+	n.Op = p.op()
+	if n.Op == nil {
+		return nil
+	}
+	hasAttrs := p.accept('<')
+	if hasAttrs {
+		n.Attrs = p.attrs(n.Op)
+	}
+	p.expect('(', "before the inputs of "+n.Op.FullName())
+	ins, insAt := p.ids(')')
+	p.expect(')', "behind the inputs of "+n.Op.FullName())
+	if !hasAttrs && p.accept('<') {
+		n.Attrs = p.attrs(n.Op)
+	}
+	for i, name := range ins {
+		var v *ir.Value
+		if name != "" {
+			if v = p.lookup(name); v == nil {
+				p.fail(insAt[i], "expected a value that is defined before it is read, found %q", name)
+			}
+		}
+		n.Inputs = append(n.Inputs, v)
+	}
+	for _, name := range outs {
+		var v *ir.Value
+		if name != "" {
+			v = &ir.Value{Name: name, Def: n}
+		}
+		n.Outputs = append(n.Outputs, v)
+	}
+	if p.err != nil {
+		return nil
+	}
+	p.places[n] = at
+	p.inferNode(at, n)
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if d := types[v.Name]; d != nil && d.typ != nil {
+			if v.Type != nil && !ir.Compatible(d.typ, v.Type) {
+				p.fail(d.at, "expected type %v for %q as operator %s gives it, found %v", v.Type, v.Name, n.Op.FullName(), d.typ)
+			}
+			v.Type, d.used = d.typ, true
+		} else if v.Type == nil {
+			p.fail(outsAt[i], "expected a stated type for %q, since operator %s infers none, found none", v.Name, n.Op.FullName())
+		}
+		p.define(outsAt[i], v)
+	}
+	return n
+}
+
+func (p *parser) inferNode(at int, n *ir.Node) {
+	if n.Op.Infer == nil || p.err != nil {
+		return
+	}
+	if err := ir.InferNode(n); err != nil {
+		p.fail(at, "%w", err)
+	}
+}
+
+// op reads the name of an operator, behind its domain, and finds it.
+func (p *parser) op() *ir.Op {
+	at := p.here()
+	parts := []string{p.need("an operator")}
+	for p.err == nil && p.accept('.') {
+		parts = append(parts, p.need("an operator"))
+	}
+	if p.peek() == ':' {
+		p.fail(p.i, "expected an operator without overload, found one")
+	}
+	if p.err != nil {
+		return nil
+	}
+	last := len(parts) - 1
+	domain, name := strings.Join(parts[:last], "."), parts[last]
+	if domain == "ai.onnx" {
+		domain = ""
+	}
+	version := math.MaxInt32
+	if p.opsets != nil {
+		v, ok := p.opsets[domain]
+		if !ok {
+			p.fail(at, "expected an operator of a domain that opset_import names, found %s of domain %q", name, domain)
+			return nil
+		}
+		version = v
+	}
+	op := p.resolver.Resolve(domain, name, version)
+	if op == nil {
+		if p.opsets == nil {
+			p.fail(at, "expected a known operator, found %s of domain %q", name, domain)
+		} else {
+			p.fail(at, "expected a known operator, found %s of domain %q in version %d", name, domain, version)
+		}
+	}
+	return op
+}

@@ -1,0 +1,641 @@
+package irtext
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Options say how to print and parse. The zero Options print everything into the text, and parse without access to files.
+type Options struct {
+	// Data takes the content of constants with more than Inline elements when printing; nil: all of it is in the text.
+	Data io.Writer
+	// DataName is what the text calls Data: a file beside it.
+	DataName string
+	// Inline is the number of elements up to which a constant is in the text even though Data is there; 0 means 64.
+	Inline int
+	// Types writes the types of all intermediate values, not only of those that differ from what their operators infer.
+	Types bool
+
+	// Open gives access to the constants beside a text when parsing; nil refuses them.
+	Open Opener
+	// Budget bounds what parsing may use; zero fields mean the defaults.
+	Budget Budget
+}
+
+// irVersion is the version of ONNX's file format that the text names: the first one that has all of what is printed in
+// common use (4-bit integers came last).
+const irVersion = 10
+
+// dataAlign is where constants beside the text start: at multiples of a cache line, so that the file can be mapped.
+const dataAlign = 64
+
+// Print writes g as text that Parse reads. It fails when g holds something that has no text: a value without name or type,
+// a dimension whose symbol ParseDim would read differently.
+func Print(w io.Writer, g *ir.Graph, o Options) error {
+	if o.Inline == 0 {
+		o.Inline = 64
+	}
+	var b bytes.Buffer
+	p := &printer{o: o, emit: func(t Token) { b.WriteString(t.Text) }, consts: homes(g), offsets: map[*tensor.Tensor]int64{}}
+	p.graph(g, true)
+	p.plain("\n")
+	if p.err != nil {
+		return fmt.Errorf("print graph %s: %w", g.Name, p.err)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// String is the text of g with all constants in it. For a graph that has no text it says why, as a comment.
+func String(g *ir.Graph) string {
+	var b strings.Builder
+	if err := Print(&b, g, Options{}); err != nil {
+		return "# " + strings.ReplaceAll(err.Error(), "\n", " ") + "\n"
+	}
+	return b.String()
+}
+
+// homes finds the graph in whose list each constant stands: the innermost one around all that read it. Lists are in the
+// order of first use.
+func homes(g *ir.Graph) map[*ir.Graph][]*ir.Value {
+	path := map[*ir.Value][]*ir.Graph{}
+	var walk func(g *ir.Graph, up []*ir.Graph)
+	walk = func(g *ir.Graph, up []*ir.Graph) {
+		up = append(slices.Clip(up), g)
+		use := func(v *ir.Value) {
+			if v == nil || v.Const == nil {
+				return
+			}
+			old, seen := path[v]
+			if !seen {
+				path[v] = up
+				return
+			}
+			n := 0
+			for n < len(old) && n < len(up) && old[n] == up[n] {
+				n++
+			}
+			path[v] = old[:n]
+		}
+		for _, n := range g.Nodes {
+			for _, v := range n.Inputs {
+				use(v)
+			}
+			for _, s := range n.Subgraphs() {
+				if s != nil {
+					walk(s, up)
+				}
+			}
+		}
+		for _, v := range g.Outputs {
+			use(v)
+		}
+	}
+	walk(g, nil)
+	out := map[*ir.Graph][]*ir.Value{}
+	for _, v := range g.Constants() {
+		if up := path[v]; len(up) > 0 {
+			out[up[len(up)-1]] = append(out[up[len(up)-1]], v)
+		}
+	}
+	return out
+}
+
+type printer struct {
+	o      Options
+	emit   func(Token)
+	view   bool // for people: no constants' content, types behind the nodes
+	err    error
+	indent int
+	scope  string // under whose heading people read
+	consts map[*ir.Graph][]*ir.Value
+	// offsets says where in Data a tensor was written; tensors that several constants share are written once.
+	offsets map[*tensor.Tensor]int64
+	size    int64
+}
+
+func (p *printer) plain(s string) { p.emit(Token{Text: s}) }
+
+func (p *printer) token(k Kind, s string) { p.emit(Token{Kind: k, Text: s}) }
+
+func (p *printer) line() { p.plain("\n" + strings.Repeat("  ", p.indent)) }
+
+func (p *printer) fail(format string, args ...any) {
+	if p.err == nil && !p.view {
+		p.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (p *printer) value(v *ir.Value) {
+	switch {
+	case v == nil:
+		p.plain(`""`)
+		return
+	case v.Name == "":
+		p.fail("a value has no name")
+	}
+	p.emit(Token{Kind: Name, Text: p.name(v.Name), Value: v})
+}
+
+func (p *printer) typed(v *ir.Value) {
+	if v == nil {
+		p.fail("an input or output of the graph has no value")
+		p.plain("?")
+		return
+	}
+	p.typ(v.Name, v.Type)
+	p.plain(" ")
+	p.value(v)
+}
+
+func (p *printer) typ(of string, t ir.Type) {
+	if p.view {
+		s := "?"
+		if t != nil {
+			s = t.String()
+		}
+		p.token(Type, oneLine(s))
+		return
+	}
+	s, err := typeText(t)
+	if err != nil {
+		p.fail("type of %s: %w", of, err)
+	}
+	p.token(Type, s)
+}
+
+func typeText(t ir.Type) (string, error) {
+	switch t := t.(type) {
+	case *ir.TensorType:
+		if !t.Elem.Valid() {
+			return "", fmt.Errorf("element type %v", t.Elem)
+		}
+		if t.NoRank {
+			return t.Elem.ONNX() + "[]", nil
+		}
+		if len(t.Shape) == 0 {
+			return t.Elem.ONNX(), nil
+		}
+		var b strings.Builder
+		b.WriteString(t.Elem.ONNX())
+		for i, d := range t.Shape {
+			b.WriteByte("[,"[min(i, 1)])
+			s, err := dimText(d)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(s)
+		}
+		return b.String() + "]", nil
+	case *ir.SequenceType:
+		s, err := typeText(t.Elem)
+		return "seq(" + s + ")", err
+	case *ir.OptionalType:
+		s, err := typeText(t.Elem)
+		return "optional(" + s + ")", err
+	}
+	return "", fmt.Errorf("there is none")
+}
+
+func dimText(d ir.Dim) (string, error) {
+	s := d.String()
+	if _, ok := d.Known(); ok || d.IsUnknown() {
+		return s, nil
+	}
+	if back, err := ir.ParseDim(s); err != nil || back.String() != s || !slices.Equal(back.Symbols(), d.Symbols()) {
+		return "", fmt.Errorf("dimension %q cannot be written as an expression", s)
+	}
+	if isIdent(s) {
+		return s, nil
+	}
+	return quote(s), nil
+}
+
+// graph writes a graph; p.indent is that of the line on which it starts.
+func (p *printer) graph(g *ir.Graph, outermost bool) {
+	if !p.view {
+		p.header(g, outermost)
+	}
+	p.token(Keyword, p.name(g.Name))
+	p.plain(" (")
+	for i, v := range g.Inputs {
+		p.comma(i)
+		p.typed(v)
+	}
+	p.plain(") => (")
+	for i, v := range g.Outputs {
+		p.comma(i)
+		p.typed(v)
+	}
+	p.plain(")")
+	p.infos(g)
+	if len(g.Nodes) == 0 && len(p.consts[g]) == 0 {
+		p.plain(" {}")
+		return
+	}
+	p.line()
+	p.plain("{")
+	p.indent++
+	around := p.scope
+	for _, n := range g.Nodes {
+		p.line()
+		if p.view && n.Scope != p.scope {
+			p.scope = n.Scope
+			p.token(Comment, "# "+cmp.Or(oneLine(p.scope), "(no scope)"))
+			p.line()
+		}
+		p.node(n)
+	}
+	p.scope = around
+	p.indent--
+	p.line()
+	p.plain("}")
+}
+
+func (p *printer) comma(i int) {
+	if i > 0 {
+		p.plain(", ")
+	}
+}
+
+func (p *printer) header(g *ir.Graph, outermost bool) {
+	var keys []func()
+	if outermost {
+		keys = append(keys, func() { p.plain("ir_version: " + strconv.Itoa(irVersion)) })
+	}
+	if g.Opsets != nil {
+		keys = append(keys, func() {
+			p.plain("opset_import: [")
+			for i, d := range slices.Sorted(maps.Keys(g.Opsets)) {
+				p.comma(i)
+				p.plain(quote(d) + " : " + strconv.Itoa(g.Opsets[d]))
+			}
+			p.plain("]")
+		})
+	}
+	if g.Doc != "" {
+		keys = append(keys, func() { p.plain("doc_string: " + quote(g.Doc)) })
+	}
+	if len(g.Meta) > 0 {
+		keys = append(keys, func() {
+			p.plain("metadata_props: [")
+			for i, k := range slices.Sorted(maps.Keys(g.Meta)) {
+				p.comma(i)
+				p.plain(quote(k) + ": " + quote(g.Meta[k]))
+			}
+			p.plain("]")
+		})
+	}
+	if len(g.History) > 0 {
+		keys = append(keys, func() { p.history(g.History) })
+	}
+	if len(keys) == 0 {
+		return
+	}
+	p.plain("<")
+	p.indent++
+	for i, k := range keys {
+		if i > 0 {
+			p.plain(",")
+		}
+		p.line()
+		k()
+	}
+	p.indent--
+	p.line()
+	p.plain(">")
+	p.line()
+}
+
+func (p *printer) history(h []ir.Event) {
+	p.plain("history: [")
+	p.indent++
+	for i, e := range h {
+		if i > 0 {
+			p.plain(",")
+		}
+		p.line()
+		p.plain(quote(e.Pass) + " : " + strconv.Itoa(e.Changes))
+		if len(e.Notes) == 0 {
+			continue
+		}
+		p.plain(" [")
+		for j, n := range e.Notes {
+			p.comma(j)
+			p.plain(quote(n))
+		}
+		p.plain("]")
+	}
+	p.indent--
+	p.line()
+	p.plain("]")
+}
+
+// infos writes the constants that stand at g, and the types that inference would not give.
+func (p *printer) infos(g *ir.Graph) {
+	var typed []*ir.Value
+	if !p.view {
+		for _, n := range g.Nodes {
+			typed = append(typed, p.needTypes(g, n)...)
+		}
+	}
+	if len(p.consts[g])+len(typed) == 0 {
+		return
+	}
+	p.line()
+	p.plain("<")
+	p.indent++
+	for i, v := range p.consts[g] {
+		if i > 0 {
+			p.plain(",")
+		}
+		p.line()
+		p.typed(v)
+		if !p.view || v.Const.Len() <= viewElems {
+			p.plain(" = ")
+			p.content(v.Const)
+		}
+	}
+	for i, v := range typed {
+		if i+len(p.consts[g]) > 0 {
+			p.plain(",")
+		}
+		p.line()
+		p.typed(v)
+	}
+	p.indent--
+	p.line()
+	p.plain(">")
+}
+
+func (p *printer) needTypes(g *ir.Graph, n *ir.Node) []*ir.Value {
+	var types []ir.Type
+	if !p.o.Types {
+		types, _ = ir.Infer(n) // what cannot be inferred is written
+	}
+	var out []*ir.Value
+	for i, v := range n.Outputs {
+		if v == nil || slices.Contains(g.Outputs, v) || i < len(types) && ir.EqualTypes(types[i], v.Type) {
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func (p *printer) node(n *ir.Node) {
+	if !p.view && (n.Name != "" || n.Scope != "") {
+		p.plain("[")
+		if n.Name != "" {
+			p.plain(quotable(n.Name))
+		}
+		if n.Scope != "" {
+			if n.Name != "" {
+				p.plain(" ")
+			}
+			p.plain("@ " + quote(n.Scope))
+		}
+		p.plain("] ")
+	}
+	for i, v := range n.Outputs {
+		p.comma(i)
+		p.value(v)
+	}
+	p.plain(" = ")
+	if n.Op == nil {
+		p.fail("a node has no operator")
+		p.plain("?")
+	} else {
+		p.emit(Token{Kind: Op, Text: p.op(n.Op), Node: n})
+	}
+	late := len(n.Subgraphs()) > 0 // long, so behind the inputs
+	if !late {
+		p.attrs(n)
+	}
+	p.plain(" (")
+	for i, v := range n.Inputs {
+		p.comma(i)
+		p.value(v)
+	}
+	p.plain(")")
+	if late {
+		p.attrs(n)
+	}
+	if p.view {
+		p.remark(n)
+	}
+}
+
+// remark is what people see behind a node: the types of its outputs, and its name in the source.
+func (p *printer) remark(n *ir.Node) {
+	p.plain("  ")
+	p.token(Comment, "#")
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if i > 0 {
+			p.plain(",")
+		}
+		p.plain(" ")
+		p.typ(v.Name, v.Type)
+	}
+	if n.Name != "" {
+		p.token(Comment, " "+strconv.Quote(n.Name))
+	}
+}
+
+func (p *printer) op(o *ir.Op) string {
+	if p.view {
+		return oneLine(o.FullName())
+	}
+	name := quotable(o.Name)
+	if o.Domain == "" {
+		return name
+	}
+	for _, part := range strings.Split(o.Domain, ".") {
+		if !isIdent(part) {
+			return quote(o.Domain) + "." + name
+		}
+	}
+	return o.Domain + "." + name
+}
+
+// kindNames maps attribute kinds to ONNX's words for them.
+var kindNames = map[ir.AttrKind]string{
+	ir.AttrInt: "int", ir.AttrFloat: "float", ir.AttrString: "string", ir.AttrTensor: "tensor", ir.AttrGraph: "graph", ir.AttrType: "type_proto",
+	ir.AttrInts: "ints", ir.AttrFloats: "floats", ir.AttrStrings: "strings", ir.AttrTensors: "tensors", ir.AttrGraphs: "graphs", ir.AttrTypes: "type_protos",
+}
+
+func (p *printer) attrs(n *ir.Node) {
+	if len(n.Attrs) == 0 {
+		return
+	}
+	p.plain(" <")
+	for i, a := range n.Attrs {
+		p.comma(i)
+		kind, ok := kindNames[a.Kind()]
+		if !ok {
+			p.fail("node %v: attribute %q has a value of type %T", n, a.Name, a.Value)
+		}
+		p.token(Attr, p.name(a.Name))
+		if !p.view {
+			p.plain(": " + kind)
+		}
+		p.plain(" = ")
+		p.attr(n, a)
+	}
+	p.plain(">")
+}
+
+func (p *printer) attr(n *ir.Node, a ir.Attr) {
+	switch v := a.Value.(type) {
+	case int64:
+		p.token(Literal, strconv.FormatInt(v, 10))
+	case float64:
+		p.token(Literal, floatText(v))
+	case string:
+		p.token(Literal, p.quote(v))
+	case *tensor.Tensor:
+		p.tensor(n, a, v)
+	case *ir.Graph:
+		p.subgraph(n, a, v)
+	case ir.Type:
+		p.typ("attribute "+a.Name, v)
+	case []int64:
+		list(p, v, func(x int64) { p.token(Literal, strconv.FormatInt(x, 10)) })
+	case []float64:
+		list(p, v, func(x float64) { p.token(Literal, floatText(x)) })
+	case []string:
+		list(p, v, func(x string) { p.token(Literal, p.quote(x)) })
+	case []*tensor.Tensor:
+		list(p, v, func(x *tensor.Tensor) { p.tensor(n, a, x) })
+	case []*ir.Graph:
+		list(p, v, func(x *ir.Graph) { p.subgraph(n, a, x) })
+	case []ir.Type:
+		list(p, v, func(x ir.Type) { p.typ("attribute "+a.Name, x) })
+	}
+}
+
+func list[T any](p *printer, v []T, each func(T)) {
+	p.plain("[")
+	for i, x := range v {
+		p.comma(i)
+		each(x)
+	}
+	p.plain("]")
+}
+
+func (p *printer) subgraph(n *ir.Node, a ir.Attr, g *ir.Graph) {
+	if g == nil {
+		p.fail("node %v: attribute %q has no graph", n, a.Name)
+		p.plain("?")
+		return
+	}
+	p.indent++
+	p.graph(g, false)
+	p.indent--
+}
+
+func (p *printer) tensor(n *ir.Node, a ir.Attr, t *tensor.Tensor) {
+	if t == nil {
+		p.fail("node %v: attribute %q has no tensor", n, a.Name)
+		p.plain("?")
+		return
+	}
+	p.typ(a.Name, ir.Of(t))
+	if !p.view || t.Len() <= viewElems {
+		p.plain(" = ")
+		p.content(t)
+	}
+}
+
+// content writes a tensor's elements, or the place beside the text to which it writes them.
+func (p *printer) content(t *tensor.Tensor) {
+	if p.o.Data == nil || t.Len() <= p.o.Inline || t.DType() == tensor.String {
+		b := []byte{'{'}
+		for i := range t.Len() {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = appendElem(b, t, i)
+		}
+		p.token(Literal, string(append(b, '}')))
+		return
+	}
+	at, ok := p.offsets[t]
+	if !ok && p.err == nil {
+		pad := make([]byte, -p.size&(dataAlign-1))
+		for _, b := range [][]byte{pad, t.Bytes()} {
+			if _, err := p.o.Data.Write(b); err != nil {
+				p.err = err
+			}
+		}
+		at = p.size + int64(len(pad))
+		p.offsets[t], p.size = at, at+int64(len(t.Bytes()))
+	}
+	p.plain(fmt.Sprintf(`["location": %s, "offset": "%d", "length": "%d"]`, quote(p.o.DataName), at, len(t.Bytes())))
+}
+
+// quote writes a string as the mode has it: exact for the parser, on one line for people.
+func (p *printer) quote(s string) string {
+	if p.view {
+		return strconv.Quote(s)
+	}
+	return quote(s)
+}
+
+// name writes a name as the mode has it; people are shown quotes only where a name would not look like one.
+func (p *printer) name(s string) string {
+	if p.view && s != "" && !strings.ContainsAny(s, " ,()<>{}=#\"") {
+		return oneLine(s)
+	}
+	return p.quoteUnless(isIdent(s), s)
+}
+
+func (p *printer) quoteUnless(plain bool, s string) string {
+	if plain {
+		return s
+	}
+	return p.quote(s)
+}
+
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+func quotable(s string) string {
+	if isIdent(s) {
+		return s
+	}
+	return quote(s)
+}
+
+func isIdent(s string) bool {
+	for i := range len(s) {
+		if !isIdentByte(s[i], i == 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isIdentByte(c byte, first bool) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || !first && c >= '0' && c <= '9'
+}
+
+func oneLine(s string) string {
+	if q := strconv.Quote(s); q[1:len(q)-1] != s {
+		return q
+	}
+	return s
+}
