@@ -1,0 +1,203 @@
+// Package torchfile reads the files that torch.save writes (a Lightning .ckpt, a .pt state dict): a zip archive with a
+// pickle and the storages of its tensors.
+//
+// It imports ir/tensor only. The unpickler is our own and executes nothing: it builds plain values and tensors, and whatever
+// else a pickle names becomes an inert Placeholder. What always holds: a value that was read is a finite tree without
+// cycles, no deeper than MaxDepth; tensors lie within their storages; and memory stays within a small multiple of the file's
+// size.
+//
+// Python's values become nil, bool, int64 (*big.Int beyond its range), float64, string, []byte, []any (list), Tuple, Set,
+// *Dict, *tensor.Tensor, tensor.DType and *Placeholder. Of OmegaConf's and Lightning's configuration objects only the plain
+// content is kept.
+package torchfile
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Limits on what a file may ask for.
+const (
+	MaxFile    = 1 << 40
+	MaxEntries = 1 << 20
+	MaxPickle  = 256 << 20
+	MaxDepth   = 500
+	MaxRank    = 64
+
+	slack = 64 << 20 // bytes that any file may take beyond multiples of its size
+)
+
+// ReadFile reads the file at path.
+func ReadFile(path string) (any, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
+	}
+	return Read(f, st.Size(), path)
+}
+
+// Read reads a file of the given size; name stands in errors.
+func Read(r io.ReaderAt, size int64, name string) (any, error) {
+	v, err := read(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return v, nil
+}
+
+func read(r io.ReaderAt, size int64) (any, error) {
+	a, err := openArchive(r, size)
+	if err != nil {
+		return nil, err
+	}
+	pickle, err := a.bytes("data.pkl", MaxPickle)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{storages: a, budget: 4*size + slack}
+	v, err := m.run(pickle)
+	if err != nil {
+		return nil, fmt.Errorf("data.pkl: %w", err)
+	}
+	return v, nil
+}
+
+// archive is the zip container: files in a folder named after the archive.
+type archive struct {
+	files  map[string]*zip.File // by name within that folder
+	loaded map[string][]byte
+}
+
+var (
+	zipMagic    = []byte("PK\x03\x04")
+	legacyMagic = []byte("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19") // pickled magic number of torch < 1.6
+)
+
+func openArchive(r io.ReaderAt, size int64) (*archive, error) {
+	if size > MaxFile {
+		return nil, fmt.Errorf("file has %d bytes, at most %d are read", size, int64(MaxFile))
+	}
+	head := make([]byte, min(size, int64(len(legacyMagic))))
+	if _, err := r.ReadAt(head, 0); err != nil && err != io.EOF {
+		return nil, err
+	}
+	if bytes.HasPrefix(head, legacyMagic) {
+		return nil, errors.New("is in torch's format from before 1.6; re-save it in Python: torch.save(torch.load(FILE, map_location=\"cpu\"), FILE)")
+	}
+	if !bytes.HasPrefix(head, zipMagic) {
+		return nil, errors.New("is not a file of torch.save: expected a zip archive")
+	}
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, err
+	}
+	if len(z.File) > MaxEntries {
+		return nil, fmt.Errorf("archive has %d entries, at most %d are read", len(z.File), MaxEntries)
+	}
+	folder, err := folderOf(z)
+	if err != nil {
+		return nil, err
+	}
+	a := &archive{files: make(map[string]*zip.File, len(z.File)), loaded: map[string][]byte{}}
+	// Entries may be deflated, or share bytes of the file; what they expand to together is bounded all the same.
+	limit, total := uint64(4*size+slack), uint64(0)
+	for _, f := range z.File {
+		name, ok := strings.CutPrefix(f.Name, folder)
+		if !ok {
+			continue
+		}
+		if a.files[name] != nil {
+			return nil, fmt.Errorf("archive has two entries %q", f.Name)
+		}
+		a.files[name] = f
+		if f.UncompressedSize64 > limit || total+f.UncompressedSize64 > limit {
+			return nil, fmt.Errorf("archive of %d bytes expands to more than %d: refused as a zip bomb", size, limit)
+		}
+		total += f.UncompressedSize64
+	}
+	if a.files["constants.pkl"] != nil {
+		return nil, errors.New("is a TorchScript archive; save the module's state_dict() with torch.save instead")
+	}
+	if a.files["byteorder"] != nil {
+		order, err := a.bytes("byteorder", 16)
+		if err != nil {
+			return nil, err
+		}
+		if string(order) != "little" {
+			return nil, fmt.Errorf("byte order is %q, only little-endian files are read; re-save it on a little-endian machine", order)
+		}
+	}
+	return a, nil
+}
+
+// folderOf finds the folder that holds data.pkl, with its slash.
+func folderOf(z *zip.Reader) (string, error) {
+	folder := ""
+	for _, f := range z.File {
+		if dir, ok := strings.CutSuffix(f.Name, "data.pkl"); ok && strings.Count(dir, "/") == 1 && strings.HasSuffix(dir, "/") {
+			if folder != "" && folder != dir {
+				return "", fmt.Errorf("archive holds both %sdata.pkl and %sdata.pkl", folder, dir)
+			}
+			folder = dir
+		}
+	}
+	if folder == "" {
+		return "", errors.New("is not a file of torch.save: the zip archive holds no data.pkl")
+	}
+	return folder, nil
+}
+
+// bytes reads an entry, at an address that is aligned for tensors.
+func (a *archive) bytes(name string, limit uint64) ([]byte, error) {
+	f := a.files[name]
+	if f == nil {
+		return nil, fmt.Errorf("archive holds no %s", name)
+	}
+	if f.UncompressedSize64 > limit {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", name, f.UncompressedSize64, limit)
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer r.Close()
+	b := tensor.AlignedBytes(int(f.UncompressedSize64))
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF { // the checksum is compared at the end
+		if err == nil || n != 0 {
+			err = errors.New("longer than the archive says")
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return b, nil
+}
+
+// storage reads the bytes of a storage once, however many tensors share it.
+func (a *archive) storage(key string) ([]byte, error) {
+	if b, ok := a.loaded[key]; ok {
+		return b, nil
+	}
+	b, err := a.bytes("data/"+key, MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	a.loaded[key] = b
+	return b, nil
+}
