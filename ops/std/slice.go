@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -70,8 +71,7 @@ func sliceStep(n *ir.Node, i int) (int64, bool) {
 	return steps[i], true
 }
 
-// slicedDim is the size that is left of dimension d; dimensions are taken to be non-negative, and large enough for the
-// bounds that negative numbers state.
+// slicedDim is the size that is left of dimension d. Symbols stand for at least 1.
 func slicedDim(d, start, end ir.Dim, step int64) ir.Dim {
 	size, known := d.Known()
 	s, okS := start.Known()
@@ -86,54 +86,45 @@ func slicedDim(d, start, end ir.Dim, step int64) ir.Dim {
 		}
 		return ir.Unknown
 	}
-	from := start
-	if okS && s < 0 {
-		if s <= math.MinInt32 {
-			return ir.Unknown
-		}
-		from = d.Add(ir.Const(s)).Max(ir.Const(0))
-	}
-	to := end
-	switch {
-	case okE && e >= math.MaxInt32, end.Equal(d):
-		to = d
-	case okE && e < 0:
-		if e <= math.MinInt32 {
-			return ir.Const(0)
-		}
-		to = d.Add(ir.Const(e))
-	default:
-		to = end.Min(d)
-		if diff, ok := d.Sub(end).Known(); ok && diff >= 0 {
-			to = end
-		} else if surelyAtLeast(d, end) {
-			to = end
-		}
-	}
-	n := to.Sub(from)
-	if k, ok := from.Known(); !ok || k != 0 || !simple(to) {
+	n := bound(d, end).Sub(bound(d, start))
+	if !n.IsUnknown() && !nonNegative(n) {
 		n = n.Max(ir.Const(0))
-	}
-	if okS && s >= 0 && okE && e >= math.MaxInt32 && s == 0 {
-		n = d
 	}
 	return n.Add(ir.Const(step - 1)).FloorDiv(ir.Const(step))
 }
 
-// surelyAtLeast reports that d - e is a sum of non-negative parts: all symbols stand for sizes, which are not negative.
-func surelyAtLeast(d, e ir.Dim) bool {
-	diff := d.Sub(e)
-	at := map[string]int64{}
-	for _, s := range diff.Symbols() {
-		at[s] = 0
+// bound resolves one end of a range with a positive step, within dimension d.
+func bound(d, x ir.Dim) ir.Dim {
+	k, known := x.Known()
+	switch {
+	case known && k >= math.MaxInt32:
+		return d
+	case known && k <= math.MinInt32:
+		return ir.Const(0)
+	case known && k < 0:
+		if x = d.Add(x); nonNegative(x) {
+			return x
+		}
+		return x.Max(ir.Const(0))
+	case !nonNegative(x): // it may count from the end
+		return ir.Unknown
+	case nonNegative(d.Sub(x)):
+		return x
 	}
-	// A polynomial with only plain symbols and no negative coefficients is written without a minus sign.
-	v, err := diff.Eval(at)
-	return err == nil && v >= 0 && !slices.Contains([]byte(diff.String()), '-') && !diff.IsUnknown()
+	return x.Min(d)
 }
 
-// simple reports that a dimension is written without subtraction, so it is not negative.
-func simple(d ir.Dim) bool { return surelyAtLeast(d, ir.Const(0)) }
+// nonNegative reports that d is not negative whatever its symbols stand for, each at least 1: it is not at 1, and only its
+// constant is subtracted.
+func nonNegative(d ir.Dim) bool {
+	ones := map[string]int64{}
+	for _, s := range d.Symbols() {
+		ones[s] = 1
+	}
+	v, err := d.Eval(ones)
+	s := strings.TrimRight(d.String(), "0123456789")
+	return err == nil && v >= 0 && !strings.Contains(strings.TrimSuffix(s, "-"), "-")
+}
 
 func evalSlice(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	x, err := need(in, 0, "data")
