@@ -31,7 +31,7 @@ func Sig(params ...string) []ir.Param {
 		if elem, dims, ok := strings.Cut(rest, "["); ok {
 			p.Elem = elem
 			p.Dims = []string{}
-			for _, d := range strings.Split(strings.TrimSuffix(dims, "]"), ",") {
+			for _, d := range splitDims(strings.TrimSuffix(dims, "]")) {
 				if d = strings.TrimSpace(d); d != "" {
 					p.Dims = append(p.Dims, d)
 				}
@@ -39,6 +39,24 @@ func Sig(params ...string) []ir.Param {
 		}
 	}
 	return out
+}
+
+// splitDims cuts at the commas that are not inside of a function's parentheses.
+func splitDims(s string) []string {
+	var out []string
+	depth, from := 0, 0
+	for i, r := range s {
+		switch {
+		case r == '(':
+			depth++
+		case r == ')':
+			depth--
+		case r == ',' && depth == 0:
+			out = append(out, s[from:i])
+			from = i + 1
+		}
+	}
+	return append(out, s[from:])
 }
 
 // Element types that signatures often allow.

@@ -1,0 +1,278 @@
+package models
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/essm" // the operators that Build uses
+	_ "github.com/essmc/essmc/ops/std"  // the operators that Build uses
+)
+
+// Names of a model's inputs and outputs.
+const (
+	Input    = "input"     // float[B,L,features], or int64[B,L] tokens
+	Lengths  = "lengths"   // int64[B], optional: the steps of each sequence that count
+	StateIn  = "state_in"  // float[B,K], optional: the layers' states before the first step
+	Output   = "output"    // float[B,d_output], or float[B,L,d_output] with mode none
+	StateOut = "state_out" // float[B,K]: the layers' states after the last step
+)
+
+// epsilon stands in the released code's zero-order hold, so in every checkpoint that was trained with it (SPEC §2).
+const epsilon = 1e-7
+
+// BuildOptions are what a graph depends on besides the model.
+type BuildOptions struct {
+	// Rate is the factor between the sampling rate that the model was trained for and that of the input: every step size is
+	// multiplied by it. 16 kHz → 8 kHz is 2. 0 stands for 1.
+	Rate float64
+	// Name is the graph's name; empty: "essm".
+	Name string
+}
+
+// Build makes the graph of a model (SPEC §4 and §5). Batch and time are the symbols B and L; with a retrieval decoder the
+// batch of the input is 2*P, and P that of the output. A model that is causal takes and gives the state of its layers, all
+// of them one after the other along axis 1.
+func Build(c *Config, w Weights, o BuildOptions) (*ir.Graph, error) {
+	if o.Rate == 0 {
+		o.Rate = 1
+	}
+	if !finite(o.Rate) || o.Rate < 0 {
+		return nil, fmt.Errorf("rate: expected a number above 0, found %v", o.Rate)
+	}
+	if o.Name == "" {
+		o.Name = "essm"
+	}
+	if err := Check(c, w); err != nil {
+		return nil, err
+	}
+	n := network{Builder: ir.NewBuilder(o.Name, ops.Default, ops.Opsets()), c: c, w: w, rate: o.Rate, batch: ir.Sym("B")}
+	meta := n.Graph().Meta
+	meta[ir.MetaTime], meta[ir.MetaBatch] = "L", "B"
+	if c.Decoder.Type == "retrieval" {
+		meta[ir.MetaBatch] = "P"
+		n.batch = ir.Sym("P").Mul(ir.Const(2))
+	}
+	if o.Rate != 1 {
+		meta[ir.MetaRate] = strconv.FormatFloat(o.Rate, 'g', -1, 64)
+	}
+	if len(c.ID2Label) > 0 {
+		labels, err := json.Marshal(c.ID2Label)
+		if err != nil {
+			return nil, fmt.Errorf("id2label: %w", err)
+		}
+		meta[ir.MetaLabels] = string(labels)
+	}
+	if err := n.model(); err != nil {
+		return nil, err
+	}
+	return n.Build()
+}
+
+// network is a model under construction.
+type network struct {
+	*ir.Builder
+	c     *Config
+	w     Weights
+	rate  float64
+	batch ir.Dim
+}
+
+func (n *network) model() error {
+	c := n.c
+	in, x := n.encoder()
+	var lengths *ir.Value
+	if c.Decoder.UseLengths {
+		lengths = n.Input(Lengths, &ir.OptionalType{Elem: ir.Tensor(tensor.Int64, n.batch)})
+	}
+	states, err := n.states(in)
+	if err != nil {
+		return err
+	}
+	for i := range c.NLayers {
+		n.Scope("layers." + strconv.Itoa(i))
+		y := x
+		if c.Prenorm {
+			y = n.norm(y, layerName(i)+".norm.norm")
+		}
+		y, states[i] = n.layer(y, states[i], layerName(i)+".layer.")
+		x = n.Op("", "Add", []*ir.Value{x, y})
+		if !c.Prenorm {
+			x = n.norm(x, layerName(i)+".norm.norm")
+		}
+	}
+	if c.Prenorm {
+		n.Scope("norm")
+		x = n.norm(x, "model.norm.norm")
+	}
+	n.Output(Output, n.decoder(x, lengths))
+	if c.Causal() {
+		n.Scope("")
+		out := states[0]
+		if len(states) > 1 {
+			out = n.Op("", "Concat", states, ir.A("axis", 1))
+		}
+		n.Output(StateOut, out)
+	}
+	return nil
+}
+
+// weight is the constant that holds a tensor of the checkpoint.
+func (n *network) weight(name string) *ir.Value { return n.Const(name, n.w[name]) }
+
+func (n *network) linear(x *ir.Value, name string) *ir.Value {
+	return n.Op("essm", "Linear", []*ir.Value{x, n.weight(name + ".weight"), n.weight(name + ".bias")})
+}
+
+// encoder gives the graph's input and the sequence of d_model features.
+func (n *network) encoder() (in, x *ir.Value) {
+	n.Scope("encoder")
+	switch n.c.Encoder.Type {
+	case "embedding":
+		in = n.Input(Input, ir.Tensor(tensor.Int64, n.batch, "L"))
+		return in, n.Op("essm", "Embedding", []*ir.Value{in, n.weight("encoder.weight")})
+	case "linear":
+		in = n.Input(Input, ir.Tensor(tensor.Float32, n.batch, "L", n.c.Encoder.DInput))
+		return in, n.linear(in, "encoder")
+	}
+	in = n.Input(Input, ir.Tensor(tensor.Float32, n.batch, "L", n.c.DModel))
+	return in, in
+}
+
+// states gives each layer's state before the first step; nil for each where the model keeps none.
+func (n *network) states(in *ir.Value) ([]*ir.Value, error) {
+	sizes, total := make([]int64, n.c.NLayers), int64(0)
+	for i := range sizes {
+		k, full, err := n.c.states(n.w, i)
+		if err != nil {
+			return nil, err
+		}
+		per := 2 // real and imaginary part
+		if full {
+			per = 1
+		}
+		sizes[i] = int64(n.c.Layer.Channels*n.c.Layer.Heads*k) * int64(per+n.c.Layer.MaxKernelLength)
+		total += sizes[i]
+	}
+	if !n.c.Causal() {
+		return make([]*ir.Value, len(sizes)), nil
+	}
+	n.Scope("")
+	given := n.Input(StateIn, &ir.OptionalType{Elem: ir.Tensor(tensor.Float32, n.batch, total)})
+	all := n.Op("essm", "StateOrZero", []*ir.Value{in, given}, ir.A("size", total))
+	if len(sizes) == 1 {
+		return []*ir.Value{all}, nil
+	}
+	parts := n.Ops("", "Split", len(sizes), []*ir.Value{all, n.Ints(sizes...)}, ir.A("axis", 1))
+	return slices.Clone(parts), nil // the node keeps its own
+}
+
+// layer is SPEC §4: the state-space system, activation, mixers, activation.
+func (n *network) layer(x, state *ir.Value, prefix string) (y, next *ir.Value) {
+	l := n.c.Layer
+	var d, lambda, a *ir.Value
+	attrs := []ir.Attr{ir.A("bidirectional", l.Bidirectional), ir.A("method", l.Discretization), ir.A("rate", n.rate)}
+	if n.w[prefix+"Lambda"] != nil {
+		lambda = n.weight(prefix + "Lambda")
+		attrs = append(attrs, ir.A("conj_sym", l.ConjSym), ir.A("lambda_real", l.LambdaReal), ir.A("lambda_imag", l.LambdaImag),
+			ir.A("max_real_lambda", l.MaxRealLambda), ir.A("epsilon", epsilon))
+	} else {
+		a = n.weight(prefix + "A")
+	}
+	if l.MaxKernelLength > 0 {
+		attrs = append(attrs, ir.A("max_kernel_length", l.MaxKernelLength))
+	}
+	if l.D != "none" {
+		d = n.weight(prefix + "D")
+	}
+	in := []*ir.Value{x, n.weight(prefix + "log_dt"), n.weight(prefix + "B"), n.weight(prefix + "C"), lambda, a, d, state}
+	if state != nil {
+		out := n.Ops("essm", "StateSpace", 2, in, attrs...)
+		y, next = out[0], out[1]
+	} else {
+		y = n.Op("essm", "StateSpace", in, attrs...)
+	}
+	apart := l.Channels > 1 && (l.Heads > 1 || l.Activation != "") // channels as an axis of their own
+	if apart {
+		y = n.Op("", "Reshape", []*ir.Value{y, n.Ints(0, 0, int64(l.Channels), int64(n.c.DModel))})
+	}
+	y = n.activation(y, l.Activation, prefix, "")
+	if l.Heads > 1 {
+		y = n.linear(y, prefix+"head_mixer")
+	}
+	if apart {
+		y = n.Op("", "Reshape", []*ir.Value{y, n.Ints(0, 0, int64(l.Channels*n.c.DModel))})
+	}
+	if l.Channels > 1 {
+		y = n.linear(y, prefix+"channel_mixer")
+	}
+	return n.activation(y, l.PostActivation, prefix, "_post"), next
+}
+
+// activation applies a nonlinearity; the gated ones have linear layers, whose names end in suffix.
+func (n *network) activation(y *ir.Value, kind, prefix, suffix string) *ir.Value {
+	op := func(name string, in ...*ir.Value) *ir.Value { return n.Op("", name, slices.Clone(in)) }
+	switch kind {
+	case "gelu":
+		return op("Gelu", y)
+	case "relu":
+		return op("Relu", y)
+	case "leakyrelu":
+		return n.Op("", "LeakyRelu", []*ir.Value{y}, ir.A("alpha", 0.05))
+	case "tanh":
+		return op("Tanh", y)
+	case "sigmoid":
+		return op("Sigmoid", y)
+	case "silu", "swish":
+		return op("Mul", y, op("Sigmoid", y))
+	case "full_glu":
+		g := op("Gelu", y)
+		a := n.linear(g, prefix+"out1"+suffix)
+		return op("Mul", a, op("Sigmoid", n.linear(g, prefix+"out2"+suffix)))
+	case "half_glu1":
+		g := op("Gelu", y)
+		return op("Mul", g, op("Sigmoid", n.linear(g, prefix+"out2"+suffix)))
+	case "half_glu2":
+		g := op("Gelu", y)
+		return op("Mul", y, op("Sigmoid", n.linear(g, prefix+"out2"+suffix)))
+	}
+	return y
+}
+
+func (n *network) norm(x *ir.Value, name string) *ir.Value {
+	switch n.c.Norm {
+	case "batch":
+		return n.Op("essm", "BatchNorm", []*ir.Value{x, n.weight(name + ".weight"), n.weight(name + ".bias"),
+			n.weight(name + ".running_mean"), n.weight(name + ".running_var")}, ir.A("epsilon", 1e-5))
+	case "layer":
+		return n.Op("", "LayerNormalization", []*ir.Value{x, n.weight(name + ".weight"), n.weight(name + ".bias")},
+			ir.A("axis", -1), ir.A("epsilon", 1e-5))
+	case "layer_scalar":
+		return n.Op("essm", "ScalarNorm", []*ir.Value{x, n.weight(name + ".m"), n.weight(name + ".s")})
+	case "instance":
+		return n.Op("essm", "InstanceNorm", []*ir.Value{x}, ir.A("epsilon", 1e-5))
+	}
+	return x
+}
+
+func (n *network) decoder(x, lengths *ir.Value) *ir.Value {
+	n.Scope("decoder")
+	d := n.c.Decoder
+	if d.Mode != "none" {
+		x = n.Op("essm", "Pick", []*ir.Value{x, lengths}, ir.A("mode", d.Mode))
+	}
+	if d.Type == "retrieval" {
+		x = n.Op("essm", "Pair", []*ir.Value{x}, ir.A("nli", d.NLI))
+	}
+	for i, l := range n.c.decoderLayers() {
+		if i > 0 {
+			x = n.activation(x, d.Activation, "", "")
+		}
+		x = n.linear(x, l.name)
+	}
+	return x
+}

@@ -1,0 +1,254 @@
+package models
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Weights are a model's tensors by the names that checkpoints give them (SPEC §7).
+type Weights map[string]*tensor.Tensor
+
+// Spec says what one tensor of a model has to be: float32 of this shape.
+type Spec struct {
+	Name  string
+	Shape []int
+	// Statistic marks what training does not change by its gradient: the running statistics of batch norms.
+	Statistic bool
+}
+
+// Size is the number of elements.
+func (s Spec) Size() int {
+	n := 1
+	for _, d := range s.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Specs lists every tensor that a model of this configuration has, in the order of the computation. How many states a head
+// has, and whether a layer holds A in place of Lambda, is what the tensors in w say; where they say nothing it is d_state
+// divided by heads, and Lambda.
+func (c *Config) Specs(w Weights) ([]Spec, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	var out []Spec
+	add := func(name string, shape ...int) { out = append(out, Spec{Name: name, Shape: shape}) }
+	linear := func(name string, outputs, inputs int) {
+		add(name+".weight", outputs, inputs)
+		add(name+".bias", outputs)
+	}
+	d, l := c.DModel, c.Layer
+	norm := func(name string) {
+		switch c.Norm {
+		case "batch":
+			add(name+".weight", d)
+			add(name+".bias", d)
+			for _, s := range []string{".running_mean", ".running_var"} {
+				out = append(out, Spec{name + s, []int{d}, true})
+			}
+		case "layer":
+			add(name+".weight", d)
+			add(name+".bias", d)
+		case "layer_scalar":
+			add(name+".m", 1)
+			add(name+".s", 1)
+		}
+	}
+	glu := func(kind, prefix, suffix string) {
+		if kind == "full_glu" {
+			linear(prefix+"out1"+suffix, d, d)
+		}
+		if kind == "full_glu" || kind == "half_glu1" || kind == "half_glu2" {
+			linear(prefix+"out2"+suffix, d, d)
+		}
+	}
+	switch c.Encoder.Type {
+	case "linear":
+		linear("encoder", d, c.Encoder.DInput)
+	case "embedding":
+		add("encoder.weight", c.Encoder.VocabSize, d)
+	}
+	ch, s, h := l.Channels, l.Heads, d/l.Heads
+	for i := range c.NLayers {
+		prefix := layerName(i) + ".layer."
+		n, full, err := c.states(w, i)
+		if err != nil {
+			return nil, err
+		}
+		if full || l.Dt == "shared" {
+			add(prefix+"log_dt", ch, s, 1)
+		} else {
+			add(prefix+"log_dt", ch, s, n)
+		}
+		if full {
+			add(prefix+"A", ch, s, n, n)
+		} else {
+			add(prefix+"Lambda", ch, s, n, 2)
+		}
+		add(prefix+"B", ch, s, n, h)
+		add(prefix+"C", ch, s, h, n)
+		switch l.D {
+		case "diagonal":
+			add(prefix+"D", ch, s, h)
+		case "full":
+			add(prefix+"D", ch, s, h, h)
+		}
+		glu(l.Activation, prefix, "")
+		if s > 1 {
+			linear(prefix+"head_mixer", d, d)
+		}
+		if ch > 1 {
+			linear(prefix+"channel_mixer", d, ch*d)
+		}
+		glu(l.PostActivation, prefix, "_post")
+		norm(layerName(i) + ".norm.norm")
+	}
+	if c.Prenorm {
+		norm("model.norm.norm")
+	}
+	out = append(out, c.decoderSpecs()...)
+	return out, nil
+}
+
+func (c *Config) decoderSpecs() []Spec {
+	var out []Spec
+	for _, l := range c.decoderLayers() {
+		out = append(out, Spec{Name: l.name + ".weight", Shape: []int{l.outputs, l.inputs}}, Spec{Name: l.name + ".bias", Shape: []int{l.outputs}})
+	}
+	return out
+}
+
+// dense is a linear layer of the decoder.
+type dense struct {
+	name            string
+	outputs, inputs int
+}
+
+// decoderLayers lists the decoder's linear layers; between two stands its activation.
+func (c *Config) decoderLayers() []dense {
+	d, k := c.DModel, c.Decoder.DOutput
+	if c.Decoder.Type == "sequence" {
+		return []dense{{"decoder.output_transform", k, d}}
+	}
+	name := func(i int) string { return "decoder.retrieval.classifier." + strconv.Itoa(2*i) }
+	if c.Decoder.NLI {
+		return []dense{{name(0), d, 4 * d}, {name(1), k, d}}
+	}
+	return []dense{{name(0), d, 2 * d}, {name(1), d / 2, d}, {name(2), k, d / 2}}
+}
+
+func layerName(i int) string { return "model.layers." + strconv.Itoa(i) }
+
+// states says how many states each head of layer i has, and whether the layer holds a full A.
+func (c *Config) states(w Weights, i int) (n int, full bool, err error) {
+	prefix := layerName(i) + ".layer."
+	full = w[prefix+"A"] != nil && w[prefix+"Lambda"] == nil
+	for _, t := range []struct {
+		name string
+		axis int
+	}{{"Lambda", 2}, {"A", 2}, {"B", 2}, {"C", 3}} {
+		if x := w[prefix+t.name]; x != nil && x.Rank() == 4 && x.Dim(t.axis) > 0 {
+			if k := x.Dim(t.axis); k <= maxSize {
+				return k, full, nil
+			}
+		}
+	}
+	n = c.Layer.DState / c.Layer.Heads
+	if n*c.Layer.Heads != c.Layer.DState {
+		return 0, false, fmt.Errorf("layer.d_state: expected a multiple of layer.heads %d, found %d", c.Layer.Heads, c.Layer.DState)
+	}
+	return n, full, nil
+}
+
+// Parameters counts the numbers that training changes: everything but running statistics.
+func (c *Config) Parameters(w Weights) (int, error) {
+	specs, err := c.Specs(w)
+	n := 0
+	for _, s := range specs {
+		if !s.Statistic {
+			n += s.Size()
+		}
+	}
+	return n, err
+}
+
+// Check holds the tensors against the configuration: all that it needs and no others, float32, of the right shapes, and
+// only finite numbers in them. The error names the first tensor at fault and counts the others.
+func Check(c *Config, w Weights) error {
+	specs, err := c.Specs(w)
+	if err != nil {
+		return err
+	}
+	var faults []string
+	fault := func(name, format string, args ...any) {
+		faults = append(faults, fmt.Sprintf("tensor %s: ", shortenPlain(name))+fmt.Sprintf(format, args...))
+	}
+	known := map[string]bool{}
+	var missing []string
+	for _, s := range specs {
+		known[s.Name] = true
+		want := "float32" + tensor.ShapeString(s.Shape)
+		t := w[s.Name]
+		switch {
+		case t == nil:
+			missing = append(missing, s.Name)
+			fault(s.Name, "is missing, expected %s", want)
+		case t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), s.Shape):
+			fault(s.Name, "expected %s, found %v", want, t)
+		default:
+			if at, why := badValue(s, tensor.Data[float32](t)); at >= 0 {
+				fault(s.Name+indexString(s.Shape, at), "expected %s, found %v", why, tensor.Data[float32](t)[at])
+			}
+		}
+	}
+	var extra []string
+	for name := range w {
+		if !known[name] && !strings.HasSuffix(name, ".num_batches_tracked") {
+			extra = append(extra, name)
+		}
+	}
+	slices.Sort(extra)
+	for _, name := range extra {
+		if near := Nearest(name, missing); near != "" {
+			fault(name, "is not part of the model (%s is missing)", near)
+		} else {
+			fault(name, "is not part of the model")
+		}
+	}
+	switch len(faults) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%s", faults[0])
+	}
+	return fmt.Errorf("%s (and %d more tensors)", faults[0], len(faults)-1)
+}
+
+// badValue finds an element that no computation should see; -1: there is none.
+func badValue(s Spec, v []float32) (at int, want string) {
+	variance := strings.HasSuffix(s.Name, ".running_var")
+	for i, x := range v {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return i, "a finite number"
+		}
+		if variance && x < 0 {
+			return i, "a variance of at least 0"
+		}
+	}
+	return -1, ""
+}
+
+// indexString writes the place of element at as "[0,3]".
+func indexString(shape []int, at int) string {
+	index := make([]int, len(shape))
+	for i := len(shape) - 1; i >= 0; i-- {
+		index[i], at = at%shape[i], at/shape[i]
+	}
+	return tensor.ShapeString(index)
+}
