@@ -42,6 +42,8 @@ type Op struct {
 	Tol Tolerance
 	// Random says that two evaluations may differ, so the operator is never folded or shared.
 	Random bool
+	// Commutative says that its two inputs may change places.
+	Commutative bool
 }
 
 // FullName is "Gemm", or "essm.Scan" outside of ai.onnx.

@@ -1,0 +1,25 @@
+package passes
+
+import "github.com/essmc/essmc/ir"
+
+// DCE drops what nobody reads.
+var DCE = &Pass{
+	Name: "dce",
+	Doc:  "Dead code: nodes, and optional outputs of nodes, that nobody reads.",
+	Run: func(_ *Context, g *ir.Graph) (int, error) {
+		changes := g.RemoveDead()
+		uses := g.Uses()
+		for _, n := range g.Nodes {
+			for i, v := range n.Outputs {
+				if i > 0 && v != nil && len(uses[v]) == 0 && n.Op.Out[min(i, len(n.Op.Out)-1)].Optional {
+					n.Outputs[i] = nil
+					changes++
+				}
+			}
+			for len(n.Outputs) > 1 && n.Outputs[len(n.Outputs)-1] == nil {
+				n.Outputs = n.Outputs[:len(n.Outputs)-1]
+			}
+		}
+		return changes, nil
+	},
+}

@@ -1,0 +1,72 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops/essm"
+)
+
+// Discretize brings continuous systems to discrete time (SPEC §2).
+var Discretize = &Pass{
+	Name: "discretize",
+	Doc:  "Each StateSpace → its steps: B u, the scan, C x, D u; constraint and discretization are computed now, in float64, where the parameters are constants.",
+	Run: func(c *Context, g *ir.Graph) (int, error) {
+		changes := 0
+		b := edit(g)
+		for _, n := range slices.Clone(g.Nodes) {
+			if n.Op != essm.StateSpace {
+				continue
+			}
+			b.Scope(n.Scope)
+			made := n.Op.Body(b, n, n.Inputs)
+			if err := b.Err(); err != nil {
+				return changes, err
+			}
+			for i, v := range n.Outputs {
+				if v != nil {
+					replace(g, v, made[i])
+				}
+			}
+			c.Note("%s: %s, %v states", where(n), n.Attrs.Str("method", "zoh"), n.In(2).Shape()[:3].Size())
+			changes++
+		}
+		g.RemoveDead()
+		if err := g.Sort(); err != nil {
+			return changes, err
+		}
+		if _, err := fold(g); err != nil {
+			return changes, err
+		}
+		g.RemoveDead()
+		for _, n := range g.Nodes {
+			if n.Op == essm.Scan {
+				warnUnstable(c, n)
+			}
+		}
+		return changes, nil
+	},
+}
+
+// warnUnstable tells of discrete eigenvalues outside of the unit circle; such a layer runs as a scan only.
+func warnUnstable(c *Context, n *ir.Node) {
+	if n.In(1).Const == nil {
+		return
+	}
+	a, err := n.In(1).Const.Float64s()
+	if err != nil {
+		return
+	}
+	worst, count := 0, 0
+	for i, re := range a {
+		if essm.Unstable(complex(re, 0)) {
+			count++
+			if re > a[worst] {
+				worst = i
+			}
+		}
+	}
+	if count > 0 {
+		c.Warn("%s: %d of %d states grow, state %d fastest (|λ̄| = %.6g): the answer may overflow on long sequences, and the layer runs as a scan only", where(n), count, len(a), worst, real(essm.Pow(complex(a[worst], 0), 1)))
+	}
+}

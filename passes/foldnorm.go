@@ -1,0 +1,99 @@
+package passes
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/essm"
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+)
+
+// FoldNorm turns batch norms with fixed statistics into affine maps, and moves these into neighbours.
+var FoldNorm = &Pass{
+	Name: "fold-norm",
+	Doc:  "Batch norm with fixed statistics → scale and shift in float64; two in a row become one, and one beside a linear layer goes into its weights, through a mean, first or last over time where that is between.",
+	Run:  func(c *Context, g *ir.Graph) (int, error) { return apply(c, g, normRules) },
+}
+
+var normRules = []*Rule{
+	{
+		Name: "batchnorm-affine", Doc: "a batch norm of constants is a scale and a shift",
+		Pattern: Op("essm.BatchNorm", Var("x"), Const("weight"), Const("bias"), Const("mean"), Const("var")),
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			f := func(name string) []float64 { return floats(b, m.Val(name)) }
+			scale, shift := essm.BatchNormAffine(f("weight"), f("bias"), f("mean"), f("var"), m.Root.Attrs.Float("epsilon", 1e-5))
+			return []*ir.Value{affine(b, m.Val("x"), scale, shift)}
+		},
+	},
+	{
+		Name: "affine-affine", Doc: "two affine maps in a row are one",
+		Pattern: Op("essm.Affine", Op("essm.Affine", Var("x"), Const("s0"), Const("t0")), Const("s1"), Const("t1")),
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			s0, t0, s1, t1 := floats(b, m.Val("s0")), floats(b, m.Val("t0")), floats(b, m.Val("s1")), floats(b, m.Val("t1"))
+			for i := range s0 {
+				s0[i], t0[i] = s0[i]*s1[i], t0[i]*s1[i]+t1[i]
+			}
+			return []*ir.Value{affine(b, m.Val("x"), s0, t0)}
+		},
+	},
+	{
+		Name: "affine-pick", Doc: "a mean, first or last step of an affine map is the affine map of it",
+		Pattern: Op("essm.Pick", Op("essm.Affine", Var("x"), Const("s"), Const("t")), Var("lengths")).
+			If(func(n *ir.Node) bool { return n.Attrs.Str("mode", "") != "sum" }),
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			p := b.Op("essm", "Pick", []*ir.Value{m.Val("x"), m.Val("lengths")}, m.Root.Attrs...)
+			return []*ir.Value{b.Op("essm", "Affine", []*ir.Value{p, m.Val("s"), m.Val("t")})}
+		},
+	},
+	{
+		Name: "affine-linear", Doc: "an affine map before a linear layer goes into its weight and bias",
+		Pattern: Op("essm.Linear", Op("essm.Affine", Var("x"), Const("s"), Const("t")), Const("w"), Where("b", isConst)),
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			w, bias, s, t := floats(b, m.Val("w")), floats(b, m.Val("b")), floats(b, m.Val("s")), floats(b, m.Val("t"))
+			k := len(s)
+			for i := range bias {
+				for j := range k {
+					bias[i] += w[i*k+j] * t[j]
+					w[i*k+j] *= s[j]
+				}
+			}
+			return []*ir.Value{linear(b, m, w, bias)}
+		},
+	},
+	{
+		Name: "linear-affine", Doc: "an affine map behind a linear layer goes into its weight and bias",
+		Pattern: Op("essm.Affine", Op("essm.Linear", Var("x"), Const("w"), Where("b", isConst)), Const("s"), Const("t")),
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			w, bias, s, t := floats(b, m.Val("w")), floats(b, m.Val("b")), floats(b, m.Val("s")), floats(b, m.Val("t"))
+			k := len(w) / max(1, len(bias))
+			for i := range bias {
+				bias[i] = bias[i]*s[i] + t[i]
+				for j := range k {
+					w[i*k+j] *= s[i]
+				}
+			}
+			return []*ir.Value{linear(b, m, w, bias)}
+		},
+	},
+}
+
+func isConst(v *ir.Value) bool { return v.Const != nil }
+
+// floats reads a constant; its type has been inferred, so it is real.
+func floats(b *ir.Builder, v *ir.Value) []float64 {
+	x, err := v.Const.Float64s()
+	if err != nil {
+		b.Fail(err)
+	}
+	return x
+}
+
+func affine(b *ir.Builder, x *ir.Value, scale, shift []float64) *ir.Value {
+	return b.Op("essm", "Affine", []*ir.Value{x, b.Const("scale", tensor.FromSlice(scale, len(scale))), b.Const("shift", tensor.FromSlice(shift, len(shift)))})
+}
+
+// linear makes a Linear with folded weights, which stay float64: what a plan computes in double precision is then what its
+// source says.
+func linear(b *ir.Builder, m *Match, w, bias []float64) *ir.Value {
+	shape := m.Val("w").Const.Shape()
+	return b.Op("essm", "Linear", []*ir.Value{m.Val("x"), b.Const(m.Val("w").Name+".folded", tensor.FromSlice(w, shape...)), b.Const(m.Val("b").Name+".folded", tensor.FromSlice(bias, len(bias)))})
+}

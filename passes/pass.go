@@ -1,0 +1,293 @@
+// Package passes holds the portable pipeline: the rewrites that turn a graph as its source wrote it into the one that a
+// plan stores. One pass is one file.
+//
+// It imports ir, the operator packages and passes/match, and knows no machine: what it makes runs on every backend. What
+// always holds: each pass keeps the meaning of the graph, its inputs and its outputs with their names; the graph is verified
+// after every pass; the same graph gives the same result.
+package passes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/essm" // the operators that passes look for and make
+	_ "github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/passes/match"
+)
+
+// Pass is one rewrite of a whole graph.
+type Pass struct {
+	Name string
+	Doc  string
+	// Run changes the graph in place and says how many changes it made.
+	Run func(c *Context, g *ir.Graph) (changes int, err error)
+}
+
+// Context takes down what a pass has to say.
+type Context struct {
+	notes []string
+	// seen keeps a rule's refusals from being told once per round.
+	seen map[string]bool
+}
+
+// Note records a line for the graph's history.
+func (c *Context) Note(format string, args ...any) { c.add(fmt.Sprintf(format, args...)) }
+
+// Warn records a line that the user should see.
+func (c *Context) Warn(format string, args ...any) { c.add("warning: " + fmt.Sprintf(format, args...)) }
+
+func (c *Context) add(s string) {
+	if !c.seen[s] {
+		c.seen[s] = true
+		c.notes = append(c.notes, s)
+	}
+}
+
+// Snapshot is what an observer sees after each pass.
+type Snapshot struct {
+	Index   int // from 0; -1 for the graph before the first pass
+	Pass    *Pass
+	Graph   *ir.Graph // as the pass left it; valid during the call only
+	Event   ir.Event
+	Time    time.Duration
+	Failure error
+}
+
+// Options steer a run of the pipeline. The zero value runs all of it.
+type Options struct {
+	// StopAfter ends the run behind the pass of this name.
+	StopAfter string
+	// Observe sees the graph before the first pass and after each one, also after one that failed.
+	Observe func(Snapshot)
+}
+
+// Pipeline is the portable pipeline, in order. Orders says why it is in this order.
+func Pipeline() []*Pass {
+	return []*Pass{Fold, Canonicalize, Discretize, FoldNorm, Fuse, CSE, DCE, FuseBlock}
+}
+
+// Order demands that one pass runs before another, and says why.
+type Order struct{ Before, After, Why string }
+
+// Orders are the constraints between passes; Run refuses a pipeline that breaks one.
+func Orders() []Order {
+	return []Order{
+		{"fold", "diagonalize", "a matrix must be a constant to be decomposed"},
+		{"canonicalize", "fuse", "patterns are written for canonical forms"},
+		{"diagonalize", "discretize", "discretize expands what diagonalize left, with its full matrix"},
+		{"discretize", "fuse", "fuse looks for the steps that discretize makes"},
+		{"fold-norm", "fuse-block", "a norm that became an affine map belongs into the block, or has gone into a neighbour"},
+		{"fuse", "fuse-block", "a block is grown around a fused state-space operator"},
+		{"cse", "fuse-block", "equal values on both sides of a block's edge could no longer be joined"},
+		{"dce", "fuse-block", "a dead reader would make a value an output of the block"},
+	}
+}
+
+// Optimize runs the whole pipeline on g, in place.
+func Optimize(g *ir.Graph) error { return Run(g, Pipeline(), Options{}) }
+
+// Run applies passes in order, in place, and adds an event to the graph's history for each that changed or noted something.
+// An error names the pass, its place, and the one before it; the graph is then in an undefined state.
+func Run(g *ir.Graph, list []*Pass, o Options) error {
+	if err := checkOrder(list); err != nil {
+		return err
+	}
+	if o.StopAfter != "" && !slices.ContainsFunc(list, func(p *Pass) bool { return p.Name == o.StopAfter }) {
+		return fmt.Errorf("no pass %q; there are %s", o.StopAfter, strings.Join(names(list), ", "))
+	}
+	if err := ir.Verify(g); err != nil {
+		return fmt.Errorf("before the first pass: %w", err)
+	}
+	observe := o.Observe
+	if observe == nil {
+		observe = func(Snapshot) {}
+	}
+	observe(Snapshot{Index: -1, Graph: g})
+	former := "nothing"
+	for i, p := range list {
+		start := time.Now()
+		c := &Context{seen: map[string]bool{}}
+		changes, err := p.Run(c, g)
+		if err == nil {
+			err = ir.Verify(g)
+		}
+		if err != nil {
+			err = fmt.Errorf("pass %d %s (after %s): %w", i+1, p.Name, former, err)
+		}
+		event := ir.Event{Pass: p.Name, Changes: changes, Notes: c.notes}
+		if changes > 0 || len(c.notes) > 0 {
+			g.History = append(g.History, event)
+		}
+		observe(Snapshot{i, p, g, event, time.Since(start), err})
+		if err != nil {
+			return err
+		}
+		if p.Name == o.StopAfter {
+			return nil
+		}
+		former = p.Name
+	}
+	return nil
+}
+
+func names(list []*Pass) []string {
+	out := make([]string, len(list))
+	for i, p := range list {
+		out[i] = p.Name
+	}
+	return out
+}
+
+func checkOrder(list []*Pass) error {
+	at := func(name string) int { return slices.IndexFunc(list, func(p *Pass) bool { return p.Name == name }) }
+	for _, o := range Orders() {
+		if i, j := at(o.Before), at(o.After); i >= 0 && j >= 0 && i > j {
+			return fmt.Errorf("pass %s must run before %s: %s", o.Before, o.After, o.Why)
+		}
+	}
+	return nil
+}
+
+// Warnings lists the lines of a graph's history that a user should see, without their mark.
+func Warnings(g *ir.Graph) []string {
+	var out []string
+	for _, e := range g.History {
+		for _, n := range e.Notes {
+			if w, ok := strings.CutPrefix(n, "warning: "); ok {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
+// where names a node by its part of the model, or else by itself.
+func where(n *ir.Node) string {
+	if n.Scope != "" {
+		return n.Scope
+	}
+	return n.String()
+}
+
+// edit starts a builder that appends to g. The operator sets of a graph without any are this program's.
+func edit(g *ir.Graph) *ir.Builder {
+	if g.Opsets == nil {
+		g.Opsets = ops.Opsets()
+	}
+	for domain, v := range ops.Opsets() {
+		if _, ok := g.Opsets[domain]; !ok {
+			g.Opsets[domain] = v
+		}
+	}
+	return ir.Edit(g, ops.Default, g.Opsets)
+}
+
+// replace makes the readers of old read with, which takes over old's name. It reports false, and changes nothing, where old
+// is an output of the graph and with cannot carry its name: an input, a constant, or another output.
+func replace(g *ir.Graph, old, with *ir.Value) bool {
+	if old == with {
+		return false
+	}
+	if slices.Contains(g.Outputs, old) {
+		if with.Def == nil || slices.Contains(g.Outputs, with) || !slices.Contains(g.Nodes, with.Def) {
+			return false
+		}
+		old.Name, with.Name = with.Name, old.Name
+	}
+	g.ReplaceUses(old, with)
+	return true
+}
+
+// apply runs rules over the graph until none matches any more. Rewrites are counted; refusals become notes.
+func apply(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
+	changes := 0
+	for round := 0; ; round++ {
+		if round > 1000 {
+			return changes, fmt.Errorf("rules do not come to an end after %d rewrites", changes)
+		}
+		n, err := applyOnce(c, g, rules)
+		changes += n
+		if err != nil {
+			return changes, err
+		}
+		g.RemoveDead()
+		if err := g.Sort(); err != nil || n == 0 {
+			return changes, err
+		}
+	}
+}
+
+// applyOnce walks the graph once and rewrites matches that do not overlap.
+func applyOnce(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
+	changes := 0
+	b := edit(g)
+	uses := g.Uses()
+	stale := map[*ir.Node]bool{} // nodes whose surroundings a rewrite of this walk has changed
+	for _, n := range slices.Clone(g.Nodes) {
+		for _, r := range rules {
+			m, ok := match.Of(r.Pattern, n, uses)
+			if !ok || touches(m, stale) {
+				continue
+			}
+			if r.Check != nil {
+				if why := r.Check(m); why == leave {
+					continue
+				} else if why != "" {
+					c.Note("%s: %v left as it is: %s", r.Name, n, why)
+					continue
+				}
+			}
+			b.Scope(n.Scope)
+			made := r.Make(b, m)
+			if err := b.Err(); err != nil {
+				return changes, fmt.Errorf("rule %s at node %v: %w", r.Name, n, err)
+			}
+			done := false
+			for i, v := range made {
+				if v != nil && i < len(n.Outputs) && n.Outputs[i] != nil {
+					done = replace(g, n.Outputs[i], v) || done
+				}
+			}
+			if done && r.Also != nil {
+				for old, with := range r.Also(m, made) {
+					replace(g, old, with)
+				}
+			}
+			if !done {
+				continue
+			}
+			changes++
+			stale[n] = true
+			for _, v := range made {
+				if v != nil && v.Def != nil {
+					stale[v.Def] = true
+				}
+			}
+			for _, v := range n.Outputs {
+				for _, u := range uses[v] {
+					if u.Node != nil {
+						stale[u.Node] = true
+					}
+				}
+			}
+			for _, q := range m.Nodes() {
+				stale[q] = true
+			}
+			break
+		}
+	}
+	return changes, nil
+}
+
+func touches(m *match.Match, stale map[*ir.Node]bool) bool {
+	for _, n := range m.Nodes() {
+		if stale[n] {
+			return true
+		}
+	}
+	return false
+}
