@@ -155,6 +155,9 @@ var StateOrZero = ops.Register(&ir.Op{
 			return nil, err
 		}
 		size := n.Attrs.Int("size", 0)
+		if size < 0 {
+			return nil, fmt.Errorf("size: expected 0 or more, found %d", size)
+		}
 		if k, ok := b.Dim["K"].Known(); n.In(1) != nil && ok && k != size {
 			return nil, fmt.Errorf("state: expected %d numbers per sample, found %d", size, k)
 		}
@@ -168,7 +171,11 @@ var StateOrZero = ops.Register(&ir.Op{
 			}
 			return []tensor.Datum{s}, nil
 		}
-		return ops.One(ops.Real(c, tensor.Float32, make([]float64, like.Dim(0)*size), like.Dim(0), size))
+		total, err := tensor.Size([]int{like.Dim(0), size})
+		if err != nil {
+			return nil, fmt.Errorf("size: %w", err)
+		}
+		return ops.One(ops.Real(c, tensor.Float32, make([]float64, total), like.Dim(0), size))
 	},
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := in[0]

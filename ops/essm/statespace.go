@@ -78,9 +78,13 @@ func checkSystem(n *ir.Node, b *ops.Bindings, d *ir.Value) error {
 	if d == nil {
 		return nil
 	}
-	s := d.Shape()
+	t, ok := d.Type.(*ir.TensorType)
+	if !ok {
+		return fmt.Errorf("D (%s): the graph must say whether it is there, found %v", d.Name, d.Type)
+	}
+	s := t.Shape
 	full := ir.Shape{b.Dim["C"], b.Dim["S"], b.Dim["m"], b.Dim["h"]}
-	if d.Type.(*ir.TensorType).NoRank || len(s) == 4 && ir.Compatible(ir.Tensor(tensor.Float32, s[0], s[1], s[2], s[3]), ir.Tensor(tensor.Float32, full[0], full[1], full[2], full[3])) {
+	if t.NoRank || len(s) == 4 && ir.Compatible(ir.Tensor(tensor.Float32, s[0], s[1], s[2], s[3]), ir.Tensor(tensor.Float32, full[0], full[1], full[2], full[3])) {
 		return nil
 	}
 	if len(s) == 3 && ir.Compatible(ir.Tensor(tensor.Float32, s[0], s[1], s[2]), ir.Tensor(tensor.Float32, full[0], full[1], full[2])) {
