@@ -2,6 +2,7 @@ package ref
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,10 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 )
+
+// ErrResult says that an operator's Eval gave something else than its Infer had promised: a mistake in the operator, or a
+// graph whose inputs' unknown dimensions do not fit together.
+var ErrResult = errors.New("the result has not the type that the graph states")
 
 type executable struct {
 	p     *program
@@ -170,7 +175,7 @@ func (e *executable) step(ctx context.Context, c *code, s *step, f *frame) (err 
 			dims = nil
 		}
 		if err := check(d, v.Type, dims, e.p.config.Wide); err != nil {
-			return fmt.Errorf("output %d (%s): %w", i, v.Name, err)
+			return fmt.Errorf("output %d (%s): %w: %w", i, v.Name, ErrResult, err)
 		}
 		f.vals[v] = d
 		e.live += size(d)

@@ -1,0 +1,172 @@
+// Package backendtest is the suite that every backend runs: what a backend must do, as tests. A backend's own tests call
+// Run, with a function that makes the backend.
+//
+// It imports ir, its text, the operators, runtime and runtime/ref; the truth is always what runtime/ref computes in float64,
+// and how close to it an answer must be is stated by the operators. What always holds: a case that a backend refuses must be
+// refused with runtime.ErrUnsupported and the node's name, and is logged; a wrong answer is never excused.
+package backendtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	_ "github.com/essmc/essmc/ops/essm" // every operator is tested
+	_ "github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// Options adapt the suite to a backend.
+type Options struct {
+	// Skip maps names of subtests, as "go test -v" shows them below Run's test, to the reason why this backend need not pass
+	// them. Every skip is logged; one that no longer fails should go.
+	Skip map[string]string
+	// Must lists operators ("essm.SSM") that the backend may not refuse, rare combinations of attributes and element types
+	// aside.
+	Must []string
+	// Seeds is how many random cases each operator gets; 0: 12, or 4 with -short.
+	Seeds int
+}
+
+// Data are named inputs or outputs of a run.
+type Data = map[string]tensor.Datum
+
+// Run runs the whole suite as subtests of t.
+func Run(t *testing.T, make func() runtime.Backend, o Options) {
+	s := &suite{make: make, o: o, refused: map[string]string{}}
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"cases", s.cases},
+		{"ops", s.operators},
+		{"forms", s.forms},
+		{"shapes", s.shapes},
+		{"threads", s.threads},
+		{"sessions", s.sessions},
+		{"close", s.closing},
+		{"cancel", s.cancel},
+		{"memory", s.memory},
+		{"unsupported", s.unsupported},
+	} {
+		s.sub(t, part.name, part.run)
+	}
+	for _, op := range slices.Sorted(maps.Keys(s.refused)) {
+		t.Logf("refused: %s", s.refused[op])
+	}
+}
+
+type suite struct {
+	make func() runtime.Backend
+	o    Options
+
+	mu      sync.Mutex
+	refused map[string]string // by operator: one of the errors
+}
+
+// sub runs a subtest, unless it is to be skipped.
+func (s *suite) sub(t *testing.T, name string, f func(*testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		_, rel, _ := strings.Cut(t.Name(), "/")
+		if why, ok := s.o.Skip[rel]; ok {
+			t.Skipf("skipped for this backend: %s", why)
+		}
+		f(t)
+	})
+}
+
+// model compiles g for the backend under test. When the backend refuses with an error as it should be, the test is skipped
+// and the refusal noted.
+func (s *suite) model(t testing.TB, g *ir.Graph, o runtime.Options) *runtime.Model {
+	t.Helper()
+	o.Backend = s.make()
+	m, err := runtime.New(g, o)
+	var u *runtime.UnsupportedError
+	if s.noteRefusal(t, err) && errors.As(err, &u) && !slices.Contains(s.o.Must, u.Node.Op.FullName()) {
+		t.Skipf("refused: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("compile: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return m
+}
+
+// noteRefusal reports whether err is a refusal, and checks that it names a node.
+func (s *suite) noteRefusal(t testing.TB, err error) bool {
+	t.Helper()
+	if !errors.Is(err, runtime.ErrUnsupported) {
+		return false
+	}
+	var u *runtime.UnsupportedError
+	if !errors.As(err, &u) || u.Node == nil {
+		t.Fatalf("a refusal must be an UnsupportedError with its node, found %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[u.Node.Op.FullName()] = err.Error()
+	return true
+}
+
+// truth is what g means, in float64.
+func truth(g *ir.Graph, in Data) (Data, error) {
+	m, err := runtime.New(g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64})
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return m.NewSession().Run(context.Background(), in)
+}
+
+// expect holds a run's outputs against the truth.
+func expect(t testing.TB, what string, got, want Data, tol ir.Tolerance) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: expected outputs %v, found %v", what, names(want), names(got))
+		return
+	}
+	for _, name := range names(want) {
+		if d := Diff(got[name], want[name], tol); d != "" {
+			t.Errorf("%s: output %s: %s", what, name, d)
+		}
+	}
+}
+
+func names(d Data) []string { return slices.Sorted(maps.Keys(d)) }
+
+// identical reports the first output in which two runs differ in any bit.
+func identical(a, b Data) error {
+	for _, name := range names(a) {
+		x, okx := a[name].(*tensor.Tensor)
+		y, oky := b[name].(*tensor.Tensor)
+		if okx != oky || okx && !tensor.Equal(x, y) {
+			return fmt.Errorf("output %s is not the same in every bit", name)
+		}
+	}
+	if len(a) != len(b) {
+		return errors.New("the number of outputs differs")
+	}
+	return nil
+}
+
+// describe writes inputs in the order of their names, without their content.
+func describe(in Data) string {
+	var parts []string
+	for _, name := range names(in) {
+		parts = append(parts, fmt.Sprintf("%s=%v", name, cmp.Or(fmt.Sprint(in[name]), "absent")))
+	}
+	return strings.Join(parts, " ")
+}

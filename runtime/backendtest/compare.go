@@ -1,0 +1,148 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// unit is the rounding unit of a float type: half the distance from 1 to the next number.
+func unit(d tensor.DType) float64 {
+	switch d {
+	case tensor.Float64, tensor.Complex128:
+		return 0x1p-53
+	case tensor.Float32, tensor.Complex64:
+		return 0x1p-24
+	case tensor.Float16:
+		return 0x1p-11
+	case tensor.BFloat16:
+		return 0x1p-8
+	}
+	return 0x1p-4 // float8, float4
+}
+
+// Diff reports how got differs from truth, which was computed in float64, by more than tol allows for got's element type;
+// "" when it does not. Shapes must be equal; integers, bools and strings, too; a NaN or an infinity must stand wherever
+// truth, rounded to got's type, has one.
+func Diff(got, truth tensor.Datum, tol ir.Tolerance) string {
+	switch truth := truth.(type) {
+	case nil:
+		if got == nil {
+			return ""
+		}
+	case *tensor.Tensor:
+		if got, ok := got.(*tensor.Tensor); ok {
+			return diffTensors(got, truth, tol)
+		}
+	case *tensor.Sequence:
+		got, ok := got.(*tensor.Sequence)
+		if !ok {
+			break
+		}
+		if len(got.Items) != len(truth.Items) {
+			return fmt.Sprintf("expected a sequence of %d, found %d", len(truth.Items), len(got.Items))
+		}
+		for i := range got.Items {
+			if d := Diff(got.Items[i], truth.Items[i], tol); d != "" {
+				return fmt.Sprintf("item %d: %s", i, d)
+			}
+		}
+		return ""
+	case *tensor.Optional:
+		return Diff(got, truth.Value, tol)
+	}
+	if o, ok := got.(*tensor.Optional); ok {
+		return Diff(o.Value, truth, tol)
+	}
+	return fmt.Sprintf("expected %T, found %T", truth, got)
+}
+
+func diffTensors(got, truth *tensor.Tensor, tol ir.Tolerance) string {
+	d := got.DType()
+	same := d == truth.DType() || truth.DType() == tensor.Float64 && d.IsFloat() || truth.DType() == tensor.Complex128 && d == tensor.Complex64
+	if !same || !slices.Equal(got.Shape(), truth.Shape()) {
+		return fmt.Sprintf("expected %v, found %v", truth, got)
+	}
+	if !d.IsFloat() && !d.IsComplex() {
+		if tensor.Equal(got, truth) {
+			return ""
+		}
+		if d == tensor.String {
+			return fmt.Sprintf("expected %q, found %q", truth.Strings(), got.Strings())
+		}
+		x, _ := got.Float64s()
+		y, _ := truth.Float64s()
+		for i := range x {
+			if x[i] != y[i] {
+				return fmt.Sprintf("element %d: expected %v, found %v", i, y[i], x[i])
+			}
+		}
+		return "differs beyond 2^53"
+	}
+	rounded, err := truth.Convert(d, false)
+	if err != nil {
+		return err.Error()
+	}
+	x, y, r := reals(got), reals(truth), reals(rounded)
+	scale := 1e-30
+	for i, v := range y {
+		if !math.IsInf(r[i], 0) && !math.IsNaN(v) {
+			scale = max(scale, math.Abs(v))
+		}
+	}
+	bound := tol.Ulps * unit(d) * scale
+	worst, at := 0.0, -1
+	for i := range x {
+		switch {
+		case math.IsNaN(r[i]) && math.IsNaN(x[i]), x[i] == r[i]:
+		case math.IsNaN(r[i]) || math.IsNaN(x[i]) || math.IsInf(r[i], 0) || math.IsInf(x[i], 0):
+			return fmt.Sprintf("element %d: expected %v, found %v", i, y[i], x[i])
+		default:
+			if e := math.Abs(x[i] - y[i]); e > bound && e > worst {
+				worst, at = e, i
+			}
+		}
+	}
+	if at >= 0 {
+		return fmt.Sprintf("element %d: expected %v, found %v: off by %.3g, %.3g allowed (%g units of %v at scale %.3g)",
+			at, y[at], x[at], worst, bound, tol.Ulps, d, scale)
+	}
+	return ""
+}
+
+// reals lists a float tensor's numbers, and of a complex one the real and imaginary parts in turn.
+func reals(t *tensor.Tensor) []float64 {
+	switch t.DType() {
+	case tensor.Complex64:
+		var out []float64
+		for _, v := range tensor.Data[complex64](t) {
+			out = append(out, float64(real(v)), float64(imag(v)))
+		}
+		return out
+	case tensor.Complex128:
+		var out []float64
+		for _, v := range tensor.Data[complex128](t) {
+			out = append(out, real(v), imag(v))
+		}
+		return out
+	}
+	v, err := t.Float64s()
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// GraphTolerance is how far a graph's answers may be from the truth when each node keeps to its operator's tolerance and
+// none amplifies: the sum over all nodes, bodies and subgraphs included as they are.
+func GraphTolerance(g *ir.Graph) ir.Tolerance {
+	var sum ir.Tolerance
+	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		sum.Ulps += n.Op.Tol.Ulps
+		return nil
+	})
+	return sum
+}

@@ -1,0 +1,12 @@
+package ref_test
+
+import (
+	"testing"
+
+	"github.com/essmc/essmc/runtime/backendtest"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+func TestSuite(t *testing.T) {
+	backendtest.Run(t, ref.New, backendtest.Options{Must: []string{"essm.SSM", "essm.Scan", "essm.Linear"}})
+}
