@@ -1,0 +1,97 @@
+// Package arrays reads and writes the files in which inputs and answers come: .npy and .npz (numpy), .csv, .wav.
+//
+// It imports ir/tensor and internal/atomicfile only. What always holds: a file is read whole and exactly, or refused (no
+// byte missing, none left over); memory is bounded by the file's size, and for compressed files by a multiple of it; and
+// files are written whole or not at all.
+//
+// WAV is read by a parser of our own. github.com/go-audio/wav v1.1.0 gives the bit patterns of float samples as integers,
+// takes a truncated file without an error, and single changed bytes keep it busy for seconds, so it does not suit files
+// from outside.
+package arrays
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Array is the content of a file.
+type Array struct {
+	Tensor *tensor.Tensor
+	// Rate is the sampling rate of a WAV file in Hz; 0 for all others.
+	Rate int
+}
+
+// Read reads an array by its file's extension:
+//
+//   - .npy: any shape and numeric element type;
+//   - .npz: the array KEY of FILE.npz:KEY, or the only one of FILE.npz;
+//   - .csv: float64 (rows, columns), a first row that is not numeric is a header and passed over;
+//   - .wav: float32 (samples, channels) in [-1, 1].
+func Read(path string) (*Array, error) {
+	file, key := splitKey(path)
+	read := map[string]func(f *os.File, size int64) (*Array, error){
+		".npy": func(f *os.File, size int64) (*Array, error) { return plain(ReadNpy(bufio.NewReader(f), size)) },
+		".npz": func(f *os.File, size int64) (*Array, error) { return plain(ReadNpz(f, size, key)) },
+		".csv": func(f *os.File, size int64) (*Array, error) { return plain(ReadCSV(f, size)) },
+		".wav": func(f *os.File, size int64) (*Array, error) { return ReadWav(bufio.NewReader(f), size) },
+	}[strings.ToLower(filepath.Ext(file))]
+	if read == nil {
+		return nil, fmt.Errorf("%s: unknown kind of file, expected .npy, .npz, .csv or .wav", path)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
+	}
+	a, err := read(f, st.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+func plain(t *tensor.Tensor, err error) (*Array, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Array{Tensor: t}, nil
+}
+
+// splitKey splits FILE.npz:KEY, unless a file has that whole name.
+func splitKey(path string) (file, key string) {
+	i := strings.LastIndex(strings.ToLower(path), ".npz:")
+	if i < 0 {
+		return path, ""
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, ""
+	}
+	return path[:i+4], path[i+5:]
+}
+
+// Write writes t by the extension of path: .npy, .npz (one array, under the name "array") or .csv.
+func Write(path string, t *tensor.Tensor) error {
+	write := map[string]func(w io.Writer) error{
+		".npy": func(w io.Writer) error { return WriteNpy(w, t) },
+		".npz": func(w io.Writer) error { return WriteNpz(w, map[string]*tensor.Tensor{"array": t}) },
+		".csv": func(w io.Writer) error { return WriteCSV(w, t) },
+	}[strings.ToLower(filepath.Ext(path))]
+	if write == nil {
+		return fmt.Errorf("%s: unknown kind of file to write, expected .npy, .npz or .csv", path)
+	}
+	return atomicfile.Write(path, write)
+}
