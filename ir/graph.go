@@ -335,27 +335,35 @@ func (g *Graph) Sort() error {
 	return nil
 }
 
-// RemoveDead drops the nodes whose outputs nobody reads, in subgraphs too, and says how many it dropped.
+// RemoveDead drops the nodes whose outputs nobody reads, in subgraphs too, and says how many it dropped. The nodes may be in
+// any order.
 func (g *Graph) RemoveDead() int {
 	live := map[*Value]bool{}
-	var mark func(g *Graph)
-	mark = func(g *Graph) {
-		for _, v := range g.Outputs {
-			live[v] = true
+	alive := map[*Node]bool{}
+	var read func(v *Value)
+	var outputs func(g *Graph)
+	read = func(v *Value) {
+		if v == nil || live[v] {
+			return
 		}
-		for _, n := range slices.Backward(g.Nodes) {
-			if !slices.ContainsFunc(n.Outputs, func(v *Value) bool { return v != nil && live[v] }) {
-				continue
-			}
-			for _, v := range n.Inputs {
-				live[v] = true
-			}
-			for _, s := range n.Subgraphs() {
-				mark(s)
-			}
+		live[v] = true
+		if v.Def == nil || alive[v.Def] {
+			return
+		}
+		alive[v.Def] = true
+		for _, in := range v.Def.Inputs {
+			read(in)
+		}
+		for _, s := range v.Def.Subgraphs() {
+			outputs(s)
 		}
 	}
-	mark(g)
+	outputs = func(g *Graph) {
+		for _, v := range g.Outputs {
+			read(v)
+		}
+	}
+	outputs(g)
 	removed := 0
 	g.eachGraph(func(g *Graph) {
 		before := len(g.Nodes)
