@@ -104,6 +104,9 @@ func heading(b *strings.Builder, c Column) {
 // line is one line of a graph, as text and as markup.
 type line struct{ text, markup string }
 
+// key is what two lines are compared by: neither depth nor place in a list makes a line another one.
+func (l line) key() string { return strings.TrimRight(strings.TrimSpace(l.text), ",") }
+
 // render gives the lines of a graph, and the whole text.
 func render(g *ir.Graph) ([]line, string) {
 	var out []line
@@ -143,11 +146,11 @@ func render(g *ir.Graph) ([]line, string) {
 func writeLines(b *strings.Builder, lines, before []line, compare bool) {
 	old := map[string]bool{}
 	for _, l := range before {
-		old[strings.TrimSpace(l.text)] = true
+		old[l.key()] = true
 	}
 	b.WriteString("<pre>")
 	for _, l := range lines {
-		if compare && !old[strings.TrimSpace(l.text)] {
+		if compare && !old[l.key()] {
 			b.WriteString("<ins>" + l.markup + "\n</ins>")
 		} else {
 			b.WriteString("<s>" + l.markup + "\n</s>")

@@ -68,8 +68,8 @@ func (f format) encode(x float64, saturate bool) uint {
 		nan = uint(1<<f.e-1)<<f.m | 1<<(f.m-1)
 	}
 	if math.IsNaN(x) {
-		if f.finite {
-			return f.largest()
+		if f.finite { // no NaN: negative zero, as ONNX's test data has it
+			return neg
 		}
 		return nan
 	}
@@ -84,10 +84,7 @@ func (f format) encode(x float64, saturate bool) uint {
 		over |= s
 	}
 	if math.IsInf(x, 0) {
-		if saturate && !f.inf || f.finite {
-			return f.largest() | s
-		}
-		if saturate {
+		if saturate || f.finite {
 			return f.largest() | s
 		}
 		return over
@@ -294,7 +291,7 @@ func fromFloat64s(d DType, v []float64, shape []int, saturate bool) (*Tensor, er
 	case Float16, BFloat16:
 		f, dst := formats[d], t.data
 		for i, x := range v {
-			u := f.encode(x, saturate)
+			u := f.encode(x, false)
 			dst[2*i], dst[2*i+1] = byte(u), byte(u>>8)
 		}
 	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ:
@@ -345,8 +342,9 @@ func encodeE8M0(x float64) byte {
 	return byte(min(max(e+127, 0), 254))
 }
 
-// Convert gives the elements as another dtype. Between 64-bit integers it is exact; elsewhere it goes through float64.
-// Floats round to nearest even; with saturate, numbers beyond the target's range become its largest finite one.
+// Convert gives the elements as another dtype. Integers become integers by their low bits, and float32 with one rounding;
+// elsewhere it goes through float64. Floats round to nearest even; with saturate, which is for the 8-bit floats as in ONNX's
+// Cast, numbers beyond the target's range become its largest finite one.
 func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
 	switch {
 	case t.dtype == d:
@@ -377,21 +375,16 @@ func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
 			}
 		}
 		return out, nil
-	case (t.dtype.IsInt() || t.dtype == Bool) && (d == Int64 || d == Uint64):
+	case (t.dtype.IsInt() || t.dtype == Bool) && d.IsInt():
 		v, err := t.Int64s()
 		if err != nil {
 			return nil, err
 		}
-		out := FromSlice(v, t.shape...)
-		out.dtype = d
-		return out, nil
-	case t.dtype == Int64 && d.IsInt() && d.Bits() >= 8 || t.dtype == Uint64 && d.IsInt() && d.Bits() >= 8:
-		out := New(d, t.shape...) // two's complement: the low bytes
-		w := d.Bits() / 8
-		for i := range t.Len() {
-			copy(out.data[i*w:(i+1)*w], t.data[i*8:])
-		}
-		return out, nil
+		return lowBits(d, v, t.shape), nil
+	case t.dtype == Int64 && d == Float32:
+		return once(Data[int64](t), t.shape), nil
+	case t.dtype == Uint64 && d == Float32:
+		return once(Data[uint64](t), t.shape), nil
 	}
 	v, err := t.Float64s()
 	if err != nil {
@@ -400,9 +393,40 @@ func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
 	return fromFloat64s(d, v, t.shape, saturate)
 }
 
+// lowBits makes a tensor of integers from the low bits of v, which two's complement makes the right ones.
+func lowBits(d DType, v []int64, shape []int) *Tensor {
+	out := New(d, shape...)
+	if w := d.Bits(); w < 8 {
+		for i, x := range v {
+			put(out.data, i, w, uint(x)&(1<<w-1))
+		}
+		return out
+	}
+	w := d.Bits() / 8
+	for i, x := range v {
+		for k := range w {
+			out.data[i*w+k] = byte(x >> (8 * k))
+		}
+	}
+	return out
+}
+
+// once converts with a single rounding, which the way through float64 does not.
+func once[T int64 | uint64](v []T, shape []int) *Tensor {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return FromSlice(out, shape...)
+}
+
 func (t *Tensor) toStrings() (*Tensor, error) {
 	s := make([]string, t.Len())
 	switch {
+	case t.dtype == Uint64:
+		for i, x := range Data[uint64](t) {
+			s[i] = strconv.FormatUint(x, 10)
+		}
 	case t.dtype.IsInt() || t.dtype == Bool:
 		v, err := t.Int64s()
 		if err != nil {

@@ -3,7 +3,8 @@
 //
 // It imports nothing but the standard library. What always holds: a Tensor's storage has exactly the bytes that its dtype
 // and shape need, starts at an address aligned for its elements, is little-endian (essmc runs on little-endian machines
-// only), and a shape never has a negative dimension.
+// only), a bool is 0 or 1, the bits behind the last element of a packed type are 0, and a shape never has a negative
+// dimension.
 package tensor
 
 import (
@@ -102,8 +103,9 @@ func Size(shape []int) (int, error) {
 	return n, nil
 }
 
-// ByteSize is the number of bytes that n elements of d take; packed types round up to whole bytes.
-func ByteSize(d DType, n int) int { return (n*d.Bits() + 7) / 8 }
+// ByteSize is the number of bytes that n elements of d take; packed types round up to whole bytes. It does not overflow for
+// any n that Size gives.
+func ByteSize(d DType, n int) int { return n/8*d.Bits() + (n%8*d.Bits()+7)/8 }
 
 // AlignedBytes makes n zero bytes that start at a multiple of Align.
 func AlignedBytes(n int) []byte {
@@ -157,7 +159,8 @@ func FromStrings(v []string, shape ...int) *Tensor {
 func Scalar[T Elem](v T) *Tensor { return FromSlice([]T{v}) }
 
 // FromBytes makes a tensor over b, whose bytes are the elements in little-endian order. It views b when that is aligned
-// for the element type, and copies otherwise. The length must be exactly what dtype and shape need.
+// for the element type, and copies otherwise; the bits behind the last element of a packed type become 0, in a copy where
+// they are not. The length must be exactly what dtype and shape need, and the bytes of a bool 0 or 1.
 func FromBytes(d DType, shape []int, b []byte) (*Tensor, error) {
 	n, err := Size(shape)
 	if err != nil {
@@ -170,11 +173,26 @@ func FromBytes(d DType, shape []int, b []byte) (*Tensor, error) {
 		return nil, fmt.Errorf("%v %v needs %d bytes, found %d", d, shape, want, len(b))
 	}
 	if align := uintptr(max(1, d.Bits()/8)); len(b) > 0 && uintptr(unsafe.Pointer(&b[0]))%min(align, 8) != 0 {
-		c := AlignedBytes(len(b))
-		copy(c, b)
-		b = c
+		b = alignedCopy(b)
+	}
+	if d == Bool {
+		for i, c := range b {
+			if c > 1 {
+				return nil, fmt.Errorf("bool element %d is %d, expected 0 or 1", i, c)
+			}
+		}
+	}
+	if used := n * d.Bits() % 8; d.Packed() && used != 0 && b[len(b)-1]>>used != 0 {
+		b = alignedCopy(b)
+		b[len(b)-1] &= 1<<used - 1
 	}
 	return &Tensor{dtype: d, shape: slices.Clone(shape), data: b[:len(b):len(b)]}, nil
+}
+
+func alignedCopy(b []byte) []byte {
+	c := AlignedBytes(len(b))
+	copy(c, b)
+	return c
 }
 
 // Data views the storage of t as a slice. It panics when T is not t's element type: callers have checked types before
