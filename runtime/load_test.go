@@ -1,0 +1,101 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/plan"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// weighted is a graph with a constant large enough to be mapped from a plan.
+func weighted(t testing.TB) *ir.Graph {
+	t.Helper()
+	o := makeOps()
+	b := ir.NewBuilder("weighted", o, opset)
+	x := b.Input("x", ir.Tensor(tensor.Float32, "L"))
+	c := b.Op("test", "Double", []*ir.Value{b.Const("c", floats(1000))})
+	b.Output("y", b.Op("test", "Double", []*ir.Value{x}))
+	b.Output("z", c)
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.essm")
+	if err := plan.WriteFile(path, weighted(t)); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := runtime.Options{Backend: backend()}
+	for name, load := range map[string]func() (*runtime.Model, error){
+		"file": func() (*runtime.Model, error) { return runtime.Load(path, o) },
+		"reader": func() (*runtime.Model, error) {
+			return runtime.LoadReader(bytes.NewReader(content), int64(len(content)), "model", o)
+		},
+	} {
+		m, err := load()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		out, err := m.NewSession().Run(context.Background(), data{"x": floats(3)})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for range 2 {
+			if err := m.Close(); err != nil {
+				t.Error(name, err)
+			}
+		}
+		// Results outlive the model, and the file that its weights were in.
+		if y, z := out["y"].(*tensor.Tensor), out["z"].(*tensor.Tensor); tensor.Data[float32](y)[2] != 5 || tensor.Data[float32](z)[999] != 1999 {
+			t.Errorf("%s: wrong answers", name)
+		}
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.essm"), filepath.Join(dir, "bad.essm")
+	if err := plan.WriteFile(good, weighted(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(bad, []byte("not a plan at all, but long enough to be looked at for one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtime.Load(good, runtime.Options{}); !errors.Is(err, runtime.ErrOption) {
+		t.Errorf("without backend: %v", err)
+	}
+	if _, err := runtime.LoadReader(nil, 0, "x", runtime.Options{}); !errors.Is(err, runtime.ErrOption) {
+		t.Errorf("without backend: %v", err)
+	}
+	if _, err := runtime.Load(filepath.Join(dir, "none.essm"), runtime.Options{Backend: backend()}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if _, err := runtime.Load(bad, runtime.Options{Backend: backend()}); !errors.Is(err, plan.ErrNotPlan) || !strings.HasPrefix(err.Error(), "bad.essm: ") {
+		t.Errorf("no plan: %v", err)
+	}
+	var unknown *plan.UnknownOpsError
+	if _, err := runtime.Load(good, runtime.Options{Backend: ref.With(testOps{})}); !errors.As(err, &unknown) {
+		t.Errorf("operators that the backend does not know: %v", err)
+	}
+	refusing := testOps{"Double": {Domain: "test", Name: "Double", Since: 1, In: makeOps()["Double"].In, Out: makeOps()["Double"].Out, Infer: signature}}
+	if _, err := runtime.Load(good, runtime.Options{Backend: ref.With(refusing)}); !errors.Is(err, runtime.ErrUnsupported) || !strings.HasPrefix(err.Error(), "good.essm: backend ref: node ") {
+		t.Errorf("an operator without meaning: %v", err)
+	}
+}
