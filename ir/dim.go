@@ -1,7 +1,9 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +11,8 @@ import (
 
 // Dim is one dimension of a shape: a polynomial with integer coefficients over symbols such as B and L, and over
 // functions of them (floor division, maximum) where shapes need those. It is kept in a normal form, so equal expressions
-// are equal values of String. The zero Dim is the constant 0. Dims are immutable.
+// are equal values of String. The zero Dim is the constant 0. Dims are immutable. Where a coefficient would overflow,
+// the result is Unknown.
 type Dim struct {
 	unknown bool
 	terms   []term // sorted by key; no zero coefficients
@@ -90,13 +93,31 @@ func fromTerms(ts []term) Dim {
 	var out []term
 	for _, t := range ts {
 		if n := len(out); n > 0 && out[n-1].key() == t.key() {
-			out[n-1].coef += t.coef
+			sum, ok := add(out[n-1].coef, t.coef)
+			if !ok {
+				return Unknown
+			}
+			out[n-1].coef = sum
 		} else {
 			out = append(out, t)
 		}
 	}
 	out = slices.DeleteFunc(out, func(t term) bool { return t.coef == 0 })
 	return Dim{terms: out}
+}
+
+// add and mul report whether the result fits.
+func add(a, b int64) (int64, bool) {
+	c := a + b
+	return c, (c > a) == (b > 0)
+}
+
+func mul(a, b int64) (int64, bool) {
+	if a == 0 || b == 0 {
+		return 0, true
+	}
+	c := a * b
+	return c, c/b == a && !(a == -1 && b == math.MinInt64) && !(b == -1 && a == math.MinInt64)
 }
 
 // Add is d + e.
@@ -120,7 +141,11 @@ func (d Dim) Mul(e Dim) Dim {
 		for _, b := range e.terms {
 			atoms := append(slices.Clone(a.atoms), b.atoms...)
 			slices.SortFunc(atoms, func(x, y atom) int { return strings.Compare(x.key(), y.key()) })
-			ts = append(ts, term{a.coef * b.coef, atoms})
+			coef, ok := mul(a.coef, b.coef)
+			if !ok {
+				return Unknown
+			}
+			ts = append(ts, term{coef, atoms})
 		}
 	}
 	return fromTerms(ts)
@@ -195,7 +220,13 @@ func (d Dim) extreme(fn string, e Dim) Dim {
 	if d.unknown || e.unknown {
 		return Unknown
 	}
-	if diff, ok := d.Sub(e).Known(); ok {
+	diff, ok := d.Sub(e).Known()
+	if !ok { // the difference of two numbers may overflow
+		x, okx := d.Known()
+		y, oky := e.Known()
+		diff, ok = int64(cmp.Compare(x, y)), okx && oky
+	}
+	if ok {
 		if (diff >= 0) == (fn == "max") {
 			return d
 		}
@@ -237,9 +268,15 @@ func (d Dim) Eval(bind map[string]int64) (int64, error) {
 			if err != nil {
 				return 0, err
 			}
-			p *= v
+			var ok bool
+			if p, ok = mul(p, v); !ok {
+				return 0, fmt.Errorf("dimension %v overflows", d)
+			}
 		}
-		sum += p
+		var ok bool
+		if sum, ok = add(sum, p); !ok {
+			return 0, fmt.Errorf("dimension %v overflows", d)
+		}
 	}
 	return sum, nil
 }
@@ -317,8 +354,8 @@ func (d Dim) String() string {
 	}
 	var b strings.Builder
 	write := func(t term) {
-		c := t.coef
-		if c < 0 {
+		c := uint64(t.coef)
+		if t.coef < 0 {
 			b.WriteByte('-')
 			c = -c
 		} else if b.Len() > 0 {
@@ -326,11 +363,11 @@ func (d Dim) String() string {
 		}
 		switch {
 		case len(t.atoms) == 0:
-			b.WriteString(strconv.FormatInt(c, 10))
+			b.WriteString(strconv.FormatUint(c, 10))
 		case c == 1:
 			b.WriteString(t.key())
 		default:
-			b.WriteString(strconv.FormatInt(c, 10) + "*" + t.key())
+			b.WriteString(strconv.FormatUint(c, 10) + "*" + t.key())
 		}
 	}
 	ts := d.terms
@@ -343,8 +380,13 @@ func (d Dim) String() string {
 	return b.String()
 }
 
-// maxDimText bounds the text of one dimension, and with it the depth of its nesting.
-const maxDimText = 4096
+// Bounds of the text of one dimension, and of the polynomial that it may describe: sorting a larger one into normal form
+// would take a hostile file's reader far longer than its length suggests.
+const (
+	maxDimText    = 4096
+	maxDimTerms   = 256
+	maxDimFactors = 32
+)
 
 // ParseDim reads what String writes.
 func ParseDim(s string) (Dim, error) {
@@ -393,6 +435,9 @@ func (p *dimParser) sum(depth int) (Dim, error) {
 			return Dim{}, err
 		}
 		sum = sum.Add(t.Mul(Const(sign)))
+		if len(sum.terms) > maxDimTerms {
+			return Dim{}, fmt.Errorf("more than %d terms", maxDimTerms)
+		}
 		switch p.peek() {
 		case '+':
 			sign = 1
@@ -411,10 +456,15 @@ func (p *dimParser) product(depth int) (Dim, error) {
 		p.i++
 		var e Dim
 		if e, err = p.factor(depth); err == nil {
-			if len(d.terms)*len(e.terms) > 256 {
-				return Dim{}, fmt.Errorf("more than 256 terms")
+			if len(d.terms)*len(e.terms) > maxDimTerms {
+				return Dim{}, fmt.Errorf("more than %d terms", maxDimTerms)
 			}
 			d = d.Mul(e)
+			for _, t := range d.terms {
+				if len(t.atoms) > maxDimFactors {
+					return Dim{}, fmt.Errorf("more than %d factors", maxDimFactors)
+				}
+			}
 		}
 	}
 	return d, err

@@ -67,7 +67,7 @@ type Options struct {
 
 // Pipeline is the portable pipeline, in order. Orders says why it is in this order.
 func Pipeline() []*Pass {
-	return []*Pass{Fold, Canonicalize, Discretize, FoldNorm, Fuse, CSE, DCE, FuseBlock}
+	return []*Pass{Fold, Canonicalize, Diagonalize, Discretize, FoldNorm, Fuse, CSE, DCE, FuseBlock}
 }
 
 // Order demands that one pass runs before another, and says why.

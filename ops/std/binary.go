@@ -91,6 +91,7 @@ func binary(name string, since int, doc string, o arith) *ir.Op {
 			return ops.One(o.apply(c, a, b, shape))
 		},
 		Along: ops.AlongElementwise, Tol: ir.Rounding,
+		Commutative: name == "Add" || name == "Mul",
 	})
 }
 

@@ -1,0 +1,168 @@
+package spectral
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/essm" // its domain
+)
+
+// MaxCondition is the condition number up to which Diagonalize works unless it is told otherwise. Data is float32, whose
+// rounding unit of 6e-8 the condition number multiplies at worst; bounds are seldom met.
+const MaxCondition = 1e3
+
+// Diagonalize gives the diagonal form of a system with a full matrix A.
+var Diagonalize = ops.Register(&ir.Op{
+	Domain: "essm", Name: "Diagonalize",
+	Doc: `The system x' = A x + B u, y = C x in the coordinates z = T⁻¹x in which A is diagonal (SPEC §1). Real eigenvalues keep B and C real; of a
+conjugate pair one is kept, with its row of B complex and its column of C complex and doubled, so that y = Re(C z). k is the largest number
+kept over the heads; heads with fewer are padded with states of λ = -1 that B and C leave out. z = to·x, and x = from_re·Re z + from_im·Im z.
+Evaluation fails where the condition number of T, in the 2-norm, is above max_condition.`,
+	In: ops.Sig("a:T[C,S,n,n]", "B:W[C,S,n,h]", "C:V[C,S,m,n]"),
+	Out: ops.Sig("re:float64[C,S,_]", "im:float64[C,S,_]", "B_re:float64[C,S,_,h]", "B_im:float64[C,S,_,h]", "C_re:float64[C,S,m,_]",
+		"C_im:float64[C,S,m,_]", "to_re:float64[C,S,_,n]?", "to_im:float64[C,S,_,n]?", "from_re:float64[C,S,n,_]?", "from_im:float64[C,S,n,_]?"),
+	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats},
+	Attrs: []ir.AttrSpec{{Name: "max_condition", Kind: ir.AttrFloat, Default: MaxCondition, Doc: "largest condition number of T that is accepted"}},
+	Eval:  evalDiagonalize,
+	Tol:   ir.Long,
+})
+
+func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	b, cm := ops.Tensor(in, 1), ops.Tensor(in, 2)
+	eigens, err := decomposeAll(ops.Tensor(in, 0))
+	if err != nil {
+		return nil, err
+	}
+	k, limit := 0, c.Node.Attrs.Float("max_condition", MaxCondition)
+	for i, e := range eigens {
+		if !(e.Condition <= limit) {
+			return nil, fmt.Errorf("head %d: expected eigenvectors of a condition number of at most %.3g, found %.3g", i, limit, e.Condition)
+		}
+		k = max(k, len(e.kept()))
+	}
+	shape := ops.Tensor(in, 0).Shape()
+	n, h, m := shape[3], b.Dim(3), cm.Dim(2)
+	heads := len(eigens)
+	s := &system{n: n, h: h, m: m, k: k, b: ops.F64(in, 1), c: ops.F64(in, 2)}
+	s.lambda = make([]complex128, heads*k)
+	s.bOut, s.cOut = make([]complex128, heads*k*h), make([]complex128, heads*m*k)
+	s.to, s.from = make([]complex128, heads*k*n), make([]complex128, heads*n*k)
+	for i, e := range eigens {
+		s.head(i, e)
+	}
+	var out []tensor.Datum
+	add := func(z []complex128, dims ...int) {
+		re, im := make([]float64, len(z)), make([]float64, len(z))
+		for i, x := range z {
+			re[i], im[i] = real(x), imag(x)
+		}
+		dims = append([]int{shape[0], shape[1]}, dims...)
+		out = append(out, tensor.FromSlice(re, dims...), tensor.FromSlice(im, dims...))
+	}
+	add(s.lambda, k)
+	add(s.bOut, k, h)
+	add(s.cOut, m, k)
+	add(s.to, k, n)
+	add(s.from, n, k)
+	return out, nil
+}
+
+// kept lists the eigenvalues that the diagonal form has: the real ones, and the first of each pair.
+func (e *Eigen) kept() []int {
+	var out []int
+	for i, v := range e.Values {
+		if imag(v) >= 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// system is the diagonal form of all heads under construction; matrices are laid out one head after the other.
+type system struct {
+	n, h, m, k         int
+	b, c               []float64
+	lambda, bOut, cOut []complex128
+	to, from           []complex128
+}
+
+func (s *system) head(head int, e *Eigen) {
+	n, h, m, k := s.n, s.h, s.m, s.k
+	b, c := s.b[head*n*h:], s.c[head*m*n:]
+	kept := e.kept()
+	for j := len(kept); j < k; j++ {
+		s.lambda[head*k+j] = -1
+	}
+	for j, i := range kept {
+		v, times := e.Values[i], complex(2, 0)
+		isReal := imag(v) == 0
+		if isReal {
+			times = 1
+		}
+		clean := func(z complex128) complex128 {
+			if isReal { // what is left of an imaginary part is rounding
+				return complex(real(z), 0)
+			}
+			return z
+		}
+		s.lambda[head*k+j] = v
+		for q := range n {
+			s.to[(head*k+j)*n+q] = clean(e.Inverse[i*n+q])
+			t := times * clean(e.T[q*n+i])
+			s.from[(head*n+q)*k+j] = complex(real(t), -imag(t)) // x = Re(T z), as two real products
+		}
+		for p := range h {
+			var sum complex128
+			for q := range n {
+				sum += e.Inverse[i*n+q] * complex(b[q*h+p], 0)
+			}
+			s.bOut[(head*k+j)*h+p] = clean(sum)
+		}
+		for p := range m {
+			var sum complex128
+			for q := range n {
+				sum += complex(c[p*n+q], 0) * e.T[q*n+i]
+			}
+			s.cOut[(head*m+p)*k+j] = times * clean(sum)
+		}
+	}
+}
+
+// decomposeAll decomposes every head of a tensor (C, S, n, n).
+func decomposeAll(a *tensor.Tensor) ([]*Eigen, error) {
+	if a == nil || a.Rank() != 4 || a.Dim(2) != a.Dim(3) {
+		return nil, fmt.Errorf("A: expected (channels, heads, n, n), found %v", a)
+	}
+	v, err := a.Float64s()
+	if err != nil {
+		return nil, fmt.Errorf("A: %w", err)
+	}
+	n := a.Dim(3)
+	out := make([]*Eigen, a.Dim(0)*a.Dim(1))
+	for i := range out {
+		e, err := Decompose(v[i*n*n:(i+1)*n*n], n)
+		if err != nil {
+			return nil, fmt.Errorf("A: head %d: %w", i, err)
+		}
+		out[i] = e
+	}
+	return out, nil
+}
+
+// Condition gives the worst condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that has it,
+// counted over channels and heads.
+func Condition(a *tensor.Tensor) (worst float64, head int, err error) {
+	eigens, err := decomposeAll(a)
+	if err != nil {
+		return math.Inf(1), 0, err
+	}
+	for i, e := range eigens {
+		if e.Condition > worst || math.IsNaN(e.Condition) {
+			worst, head = e.Condition, i
+		}
+	}
+	return worst, head, nil
+}
