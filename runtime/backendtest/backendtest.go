@@ -1,7 +1,8 @@
 // Package backendtest is the suite that every backend runs: what a backend must do, as tests. A backend's own tests call
 // Run, with a function that makes the backend.
 //
-// It imports ir, its text, the operators, runtime and runtime/ref; the truth is always what runtime/ref computes in float64,
+// It imports ir, its text, the operators, runtime and runtime/ref, and for Reference models, passes and the readers of model
+// directories; the truth is always what runtime/ref computes in float64,
 // and how close to it an answer must be is stated by the operators. What always holds: a case that a backend refuses must be
 // refused with runtime.ErrUnsupported and the node's name, and is logged; a wrong answer is never excused.
 package backendtest

@@ -10,3 +10,7 @@ import (
 func TestSuite(t *testing.T) {
 	backendtest.Run(t, ref.New, backendtest.Options{Must: []string{"essm.SSM", "essm.Scan", "essm.Linear"}})
 }
+
+func TestReference(t *testing.T) {
+	backendtest.Reference(t, ref.New, backendtest.Options{})
+}

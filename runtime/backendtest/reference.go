@@ -1,0 +1,189 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/runtime"
+)
+
+// Reference runs the models that the authors of eSSM computed the answers of, optimised as essmc compile does it, in every
+// kernel form: the answers must be within 1e-5 of the truth relative to its largest absolute value, or as close as PyTorch's
+// own float32 (SPEC §9). The ref backend must also come within 1e-9 in float64. The data is no part of the repository;
+// without it the test is skipped.
+func Reference(t *testing.T, make func() runtime.Backend, o Options) {
+	root, err := referenceRoot()
+	if err != nil {
+		t.Skipf("no reference data: %v", err)
+	}
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &suite{make: make, o: o, refused: map[string]string{}}
+	cases := 0
+	for _, d := range dirs {
+		dir := filepath.Join(root, d.Name())
+		if _, err := os.Stat(filepath.Join(dir, "output64.npy")); err != nil {
+			continue // a training case
+		}
+		cases++
+		s.sub(t, d.Name(), func(t *testing.T) { s.reference(t, dir) })
+	}
+	if cases == 0 {
+		t.Fatalf("no case in %s", root)
+	}
+}
+
+// referenceRoot finds the data beside the repository, or where ESSMC_SHARED says.
+func referenceRoot() (string, error) {
+	shared := os.Getenv("ESSMC_SHARED")
+	if shared == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return "", err
+		}
+		for {
+			if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+				break
+			}
+			up := filepath.Dir(dir)
+			if up == dir {
+				return "", errors.New("the test does not run within the repository")
+			}
+			dir = up
+		}
+		shared = filepath.Join(dir, "..", "shared")
+	}
+	root := filepath.Join(shared, "reference")
+	if _, err := os.Stat(root); err != nil {
+		return "", fmt.Errorf("no folder reference beside the repository's ../shared or in ESSMC_SHARED: %w", errors.Unwrap(err))
+	}
+	return root, nil
+}
+
+// readModel makes the optimised graph of a model directory.
+func readModel(dir string) (*ir.Graph, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := models.ParseConfig(text, "config.json")
+	if err != nil {
+		return nil, err
+	}
+	f, err := safetensors.ReadFile(filepath.Join(dir, "model.safetensors"))
+	if err != nil {
+		return nil, err
+	}
+	w := models.Weights{}
+	for name, x := range f.Tensors {
+		w[name] = x
+	}
+	g, err := models.Build(c, w, models.BuildOptions{Name: filepath.Base(dir)})
+	if err != nil {
+		return nil, err
+	}
+	return g, passes.Optimize(g)
+}
+
+func (s *suite) reference(t *testing.T, dir string) {
+	g, err := readModel(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Data{}
+	var truth, torch *tensor.Tensor
+	for file, set := range map[string]func(*tensor.Tensor){
+		"input.npy":    func(x *tensor.Tensor) { in[models.Input] = x },
+		"lengths.npy":  func(x *tensor.Tensor) { in[models.Lengths] = x },
+		"output64.npy": func(x *tensor.Tensor) { truth = x },
+		"output.npy":   func(x *tensor.Tensor) { torch = x },
+	} {
+		a, err := arrays.Read(filepath.Join(dir, file))
+		if errors.Is(err, fs.ErrNotExist) && file == "lengths.npy" {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(a.Tensor)
+	}
+	theirs, err := distance(torch, truth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernels := runtime.Kernels()
+	if testing.Short() {
+		kernels = kernels[:1]
+	} else if in[models.Input].(*tensor.Tensor).Dim(1) > 1000 {
+		kernels = slices.DeleteFunc(kernels, func(k string) bool { return k == "direct" }) // takes the square of the length
+	}
+	for _, kernel := range kernels {
+		s.sub(t, kernel, func(t *testing.T) {
+			s.held(t, g, in, truth, runtime.Options{Kernel: kernel}, max(1e-5, theirs))
+			if s.make().Name() == "ref" {
+				s.held(t, g, in, truth, runtime.Options{Kernel: kernel, Precision: tensor.Float64}, 1e-9)
+			}
+		})
+	}
+}
+
+// held runs a model and holds its answer to the bar.
+func (s *suite) held(t *testing.T, g *ir.Graph, in Data, truth *tensor.Tensor, o runtime.Options, bar float64) {
+	t.Helper()
+	o.Backend = s.make()
+	m, err := runtime.New(g, o)
+	if err != nil {
+		t.Fatal(err) // a refusal, too: these are the models that all this is for
+	}
+	defer m.Close()
+	out, err := m.NewSession().Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := distance(out[models.Output], truth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(got <= bar) {
+		t.Errorf("precision %v: %.3g from the truth, at most %.3g allowed", o.Precision, got, bar)
+	}
+}
+
+// distance is the largest difference relative to the largest absolute value of the truth.
+func distance(got tensor.Datum, truth *tensor.Tensor) (float64, error) {
+	x, ok := got.(*tensor.Tensor)
+	if !ok || tensor.ShapeString(x.Shape()) != tensor.ShapeString(truth.Shape()) {
+		return 0, fmt.Errorf("expected %v, found %v", truth, got)
+	}
+	a, err := x.Float64s()
+	if err != nil {
+		return 0, err
+	}
+	b, err := truth.Float64s()
+	if err != nil {
+		return 0, err
+	}
+	diff, scale := 0.0, 0.0
+	for i := range b {
+		if math.IsNaN(a[i]) {
+			return math.Inf(1), nil
+		}
+		diff, scale = max(diff, math.Abs(a[i]-b[i])), max(scale, math.Abs(b[i]))
+	}
+	return diff / scale, nil
+}
