@@ -1,0 +1,19 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package plan
+
+import (
+	"os"
+	"syscall"
+)
+
+// mapFile maps the whole of f for reading. It gives nil where that is not possible: the file is then read.
+func mapFile(f *os.File, size int64) []byte {
+	b, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil { // some file systems cannot map
+		return nil
+	}
+	return b
+}
+
+func unmap(b []byte) error { return syscall.Munmap(b) }

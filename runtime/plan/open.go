@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Limits bound what a plan may take. Zero fields mean their defaults.
+type Limits struct {
+	FileBytes     int64 // of the whole file; default: no bound but the machine's
+	MetadataBytes int64 // of the section that holds everything but weights; default 256 MiB
+	Nodes         int   // in all graphs together; default 4 million
+	Depth         int   // of nested graphs, and of nested types; default and maximum 64
+}
+
+func (l Limits) withDefaults() Limits {
+	l.FileBytes = cmp.Or(l.FileBytes, math.MaxInt)
+	l.MetadataBytes = cmp.Or(l.MetadataBytes, 256<<20)
+	l.Nodes = cmp.Or(l.Nodes, 4<<20)
+	l.Depth = min(cmp.Or(l.Depth, maxDepth), maxDepth)
+	return l
+}
+
+// Read reads a plan of size bytes into memory. Operators come from res; errors call the file name.
+func Read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
+	return read(r, size, name, res, lim, func(s section) ([]byte, error) {
+		b := tensor.AlignedBytes(int(s.length))
+		return b, readAt(r, b, s.offset)
+	})
+}
+
+// read does everything but getting hold of the weights.
+func read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits, fetch func(section) ([]byte, error)) (*ir.Graph, error) {
+	if res == nil {
+		return nil, fmt.Errorf("%s: no resolver for the plan's operators", name)
+	}
+	lim = lim.withDefaults()
+	metadata, weights, err := readHeader(r, size, name, lim)
+	if err != nil {
+		return nil, err
+	}
+	// The header's lengths agree with size. See that size is true before believing it.
+	if err := readAt(r, make([]byte, 1), size-1); err != nil {
+		return nil, classify(name, err)
+	}
+	if err := checkGaps(r, metadata, weights); err != nil {
+		return nil, classify(name, err)
+	}
+	// The metadata is copied even where the file is mapped: it must not change between being verified and being read.
+	m := tensor.AlignedBytes(int(metadata.length))
+	if err := readAt(r, m, metadata.offset); err != nil {
+		return nil, classify(name, fmt.Errorf("%v: %w", metadata, err))
+	}
+	if err := metadata.check(m); err != nil {
+		return nil, classify(name, err)
+	}
+	if err := verifyBuffer(m); err != nil {
+		return nil, classify(name, fmt.Errorf("%v: %w", metadata, err))
+	}
+	w, err := fetch(weights)
+	if err != nil {
+		return nil, classify(name, fmt.Errorf("%v: %w", weights, err))
+	}
+	if err := weights.check(w); err != nil {
+		return nil, classify(name, err)
+	}
+	g, err := decode(m, w, res, lim)
+	return g, classify(name, err)
+}
+
+// ReadFile reads the plan at path into memory. Nothing refers to the file afterwards.
+func ReadFile(path string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Read(f, size, filepath.Base(path), res, lim)
+}
+
+// openRegular opens a file that has a size.
+func openRegular(path string) (*os.File, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s: is no regular file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, st.Size(), nil
+}
+
+// Options say how Open works.
+type Options struct {
+	Limits Limits
+	// Copy asks for the weights to be read into memory even where the file could be mapped.
+	Copy bool
+}
+
+// File is an open plan.
+type File struct {
+	graph  *ir.Graph
+	mapped []byte // nil where the weights were copied
+}
+
+// Open reads the plan at path. Where the platform allows, the file is mapped into memory and the graph's weights are views of
+// the mapping: read-only, shared between processes, loaded page by page. A mapped file must not be shortened while it is
+// open, as the system then ends programs that read from it; to replace a plan, rename a new one over it, as WriteFile does.
+func Open(path string, res ir.Resolver, opts Options) (*File, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var mapped []byte
+	name := filepath.Base(path)
+	fetch := func(s section) ([]byte, error) {
+		if s.length > 0 && !opts.Copy {
+			mapped = mapFile(f, size)
+		}
+		if mapped == nil {
+			b := tensor.AlignedBytes(int(s.length))
+			return b, readAt(f, b, s.offset)
+		}
+		return mapped[s.offset : s.offset+s.length], nil
+	}
+	g, err := read(f, size, name, res, opts.Limits, fetch)
+	if err != nil {
+		if mapped != nil {
+			unmap(mapped) // the error that came first is the one to tell
+		}
+		return nil, err
+	}
+	return &File{graph: g, mapped: mapped}, nil
+}
+
+// Graph is the plan's graph; nil after Close.
+func (f *File) Graph() *ir.Graph { return f.graph }
+
+// Mapped reports whether the graph's weights are views of the file, and so end with Close.
+func (f *File) Mapped() bool { return f.mapped != nil }
+
+// Close gives the mapping back. The graph's weights must not be touched afterwards. Closing twice does nothing.
+func (f *File) Close() error {
+	m := f.mapped
+	f.graph, f.mapped = nil, nil
+	if m == nil {
+		return nil
+	}
+	return unmap(m)
+}
