@@ -11,7 +11,8 @@ import (
 )
 
 // MaxCondition is the condition number up to which Diagonalize works unless it is told otherwise. Data is float32, whose
-// rounding unit of 6e-8 the condition number multiplies at worst; bounds are seldom met.
+// rounding unit of 6e-8 the condition number multiplies at worst: 6e-5, and far less as a rule. Beyond it the full form, which
+// always runs, is the better one.
 const MaxCondition = 1e3
 
 // Diagonalize gives the diagonal form of a system with a full matrix A.
