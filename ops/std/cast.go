@@ -2,6 +2,7 @@ package std
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -75,5 +76,34 @@ func cast(c *ir.EvalCtx, in []tensor.Datum, to tensor.DType) (*tensor.Tensor, er
 	if t.DType().IsComplex() && !to.IsComplex() {
 		return nil, fmt.Errorf("cannot cast %v to %v", t.DType(), to)
 	}
-	return t.Convert(wide(c, to), getInt(c.Node, "saturate") != 0 && to.Bits() <= 8)
+	saturate := getInt(c.Node, "saturate") != 0
+	if to == tensor.Float8E8M0 && t.DType() != to {
+		return powersOfTwo(t, getStr(c.Node, "round_mode"), saturate)
+	}
+	return t.Convert(wide(c, to), saturate && to.Bits() <= 8)
+}
+
+// powersOfTwo converts to float8e8m0, which holds nothing else, with the given rounding of magnitudes.
+func powersOfTwo(t *tensor.Tensor, mode string, saturate bool) (*tensor.Tensor, error) {
+	v, err := t.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	const least, greatest = -127, 127
+	for i, x := range v {
+		frac, e := math.Frexp(math.Abs(x)) // frac is in [0.5, 1), or 0
+		if frac == 0.5 || mode == "down" || mode == "nearest" && frac < 0.75 {
+			e--
+		}
+		if frac == 0 {
+			e = least
+		}
+		switch {
+		case math.IsNaN(x) || math.IsInf(x, 0), e > greatest && !saturate:
+			v[i] = math.NaN()
+		default:
+			v[i] = math.Ldexp(1, min(max(e, least), greatest))
+		}
+	}
+	return tensor.FromFloat64s(tensor.Float8E8M0, v, t.Shape()...)
 }

@@ -1,0 +1,170 @@
+package std
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// GatherElements picks single elements along an axis.
+var GatherElements = ops.Register(&ir.Op{
+	Name: "GatherElements", Since: 13, Doc: "output[i,j,…] is data at the same place, but at indices[i,j,…] along axis.",
+	In: ops.Sig("data:T", "indices:Tind"), Out: ops.Sig("output:T"),
+	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
+	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		x, idx := tensorIn(n, 0), tensorIn(n, 1)
+		if idx.NoRank {
+			return one(noRank(x.Elem))
+		}
+		if !x.NoRank && len(x.Shape) != len(idx.Shape) {
+			return nil, fmt.Errorf("data %v and indices %v differ in rank", x.Shape, idx.Shape)
+		}
+		if _, err := ops.Axis(getInt(n, "axis"), len(idx.Shape)); err != nil {
+			return nil, err
+		}
+		return one(typed(x.Elem, idx.Shape))
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "data")
+		if err != nil {
+			return nil, err
+		}
+		it, err := need(in, 1, "indices")
+		if err != nil {
+			return nil, err
+		}
+		places, err := elementPlaces(x, it, getInt(c.Node, "axis"))
+		if err != nil {
+			return nil, err
+		}
+		out, err := alloc(x.DType(), it.Shape())
+		if err != nil {
+			return nil, err
+		}
+		m := newMover(out, x)
+		for i, p := range places {
+			m.copy(i, p, 1)
+		}
+		return ops.One(out, nil)
+	},
+	Tol: ir.Exact,
+})
+
+// elementPlaces gives, for each element of indices, the element of x at the same place but along axis where the index says.
+func elementPlaces(x, it *tensor.Tensor, axis int64) ([]int, error) {
+	a, err := ops.Axis(axis, x.Rank())
+	if err != nil {
+		return nil, err
+	}
+	if x.Rank() != it.Rank() {
+		return nil, fmt.Errorf("data %v and indices %v differ in rank", x, it)
+	}
+	for i, d := range it.Shape() {
+		if i != a && d > x.Dim(i) {
+			return nil, fmt.Errorf("indices %v reach beyond data %v on axis %d", it, x, i)
+		}
+	}
+	idx, err := indices(it, x.Dim(a))
+	if err != nil {
+		return nil, err
+	}
+	strides := ops.Strides(x.Shape())
+	along := strides[a]
+	strides[a] = 0
+	places := make([]int, 0, len(idx))
+	ops.Walk(it.Shape(), strides, 0, func(o int) { places = append(places, o+idx[len(places)]*along) })
+	return places, nil
+}
+
+// GatherND picks slices by index vectors.
+var GatherND = ops.Register(&ir.Op{
+	Name: "GatherND", Since: 13, Doc: "The slices of data that the vectors along the last axis of indices name; the first batch_dims axes are shared by both.",
+	In: ops.Sig("data:T", "indices:int64"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
+	Attrs: []ir.AttrSpec{intAttr("batch_dims", 0, "number of shared leading axes")},
+	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+		idx, b := tensorIn(n, 1), getInt(n, "batch_dims")
+		if idx.NoRank || len(idx.Shape) == 0 {
+			return nil, nil
+		}
+		k, ok := idx.Shape[len(idx.Shape)-1].Known()
+		if !ok {
+			return nil, nil
+		}
+		if b < 0 || b >= int64(len(idx.Shape)) || k < 0 || b+k > int64(len(in)) {
+			return nil, fmt.Errorf("data %v, indices %v and batch_dims %d do not meet", in, idx.Shape, b)
+		}
+		return slices.Concat(idx.Shape[:len(idx.Shape)-1], in[b+k:], ir.Shape{}), nil
+	}),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "data")
+		if err != nil {
+			return nil, err
+		}
+		it, err := need(in, 1, "indices")
+		if err != nil {
+			return nil, err
+		}
+		b := getInt(c.Node, "batch_dims")
+		if it.Rank() == 0 || b < 0 || b >= int64(it.Rank()) {
+			return nil, fmt.Errorf("indices %v with batch_dims %d", it, b)
+		}
+		places, run, err := slicePlaces(x, it, int(b))
+		if err != nil {
+			return nil, err
+		}
+		k := it.Dim(-1)
+		out, err := alloc(x.DType(), slices.Concat(it.Shape()[:it.Rank()-1], x.Shape()[int(b)+k:]))
+		if err != nil {
+			return nil, err
+		}
+		m := newMover(out, x)
+		for i, p := range places {
+			m.copy(i*run, p, run)
+		}
+		return ops.One(out, nil)
+	},
+	Tol: ir.Exact,
+})
+
+// slicePlaces gives, for each vector along the last axis of indices, where the slice of x that it names begins, and the
+// size of such a slice.
+func slicePlaces(x, it *tensor.Tensor, batch int) (places []int, run int, err error) {
+	k := it.Dim(-1)
+	if batch+k > x.Rank() {
+		return nil, 0, fmt.Errorf("indices %v name %d axes of %v", it, batch+k, x)
+	}
+	for i := range batch {
+		if x.Dim(i) != it.Dim(i) {
+			return nil, 0, fmt.Errorf("data %v and indices %v differ on batch axis %d", x, it, i)
+		}
+	}
+	v, err := it.Int64s()
+	if err != nil {
+		return nil, 0, err
+	}
+	strides := ops.Strides(x.Shape())
+	run = product(x.Shape()[batch+k:])
+	perBatch := product(it.Shape()[batch : it.Rank()-1])
+	for i := range product(it.Shape()[:it.Rank()-1]) {
+		p := 0
+		if batch > 0 {
+			p = i / perBatch * strides[batch-1]
+		}
+		for j := range k {
+			at, err := index(v[i*k+j], x.Dim(batch+j))
+			if err != nil {
+				return nil, 0, err
+			}
+			p += at * strides[batch+j]
+		}
+		places = append(places, p)
+	}
+	return places, run, nil
+}

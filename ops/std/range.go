@@ -1,0 +1,86 @@
+package std
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+var errZeroDelta = errors.New("delta is 0")
+
+// Range counts.
+var Range = ops.Register(&ir.Op{
+	Name: "Range", Since: 11, Doc: "start, start+delta, … up to but not including limit.",
+	In: ops.Sig("start:T[]", "limit:T[]", "delta:T[]"), Out: ops.Sig("output:T[_]"),
+	Elems: elems("T", append([]tensor.DType{tensor.Int16, tensor.Int32, tensor.Int64}, ops.Floats...)),
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		elem, size := n.In(0).Elem(), ir.Unknown
+		if elem.IsInt() {
+			var v [3]ir.Dim
+			for i := range v {
+				v[i] = ir.Unknown
+				if d, ok := ops.DimsOf(n.In(i)); ok && len(d) == 1 {
+					v[i] = d[0]
+				}
+			}
+			if k, ok := v[2].Known(); ok {
+				if k == 0 {
+					return nil, errZeroDelta
+				}
+				if k < 0 {
+					v[0], v[1], k = v[1], v[0], -k
+				}
+				size = v[1].Sub(v[0]).Add(ir.Const(k - 1)).FloorDiv(ir.Const(k))
+				if !size.IsUnknown() && !nonNegative(size) {
+					size = size.Max(ir.Const(0))
+				}
+			}
+		}
+		return one(typed(elem, ir.Shape{size}))
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t, err := need(in, 0, "start")
+		if err != nil {
+			return nil, err
+		}
+		var f [3]float64
+		var k [3]int64
+		for i := range f {
+			if v := ops.F64(in, i); len(v) != 1 {
+				return nil, fmt.Errorf("input %d: expected a scalar", i)
+			} else if f[i] = v[0]; t.DType().IsInt() {
+				if k[i], err = scalarInt(in, i, "range"); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if f[2] == 0 {
+			return nil, errZeroDelta
+		}
+		count := math.Ceil((f[1] - f[0]) / f[2])
+		if math.IsNaN(count) || count > ops.MaxElems {
+			return nil, fmt.Errorf("range of %v elements, more than %d", count, ops.MaxElems)
+		}
+		n := max(0, int(count))
+		if t.DType().IsInt() {
+			out := make([]int64, n)
+			for i := range out {
+				out[i] = k[0] + int64(i)*k[2]
+			}
+			return ops.One(fromInts(t.DType(), out, n))
+		}
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = f[0] + float64(i)*f[2]
+		}
+		return ops.One(ops.Real(c, t.DType(), out, n))
+	},
+	Tol: ir.Rounding,
+})

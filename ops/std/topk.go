@@ -1,0 +1,114 @@
+package std
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// TopK gives the greatest or least elements of each row.
+var TopK = ops.Register(&ir.Op{
+	Name: "TopK", Since: 24, Doc: "The K greatest (largest=1) or least elements along axis and their positions, in order; of equal ones the first comes first.",
+	In: ops.Sig("X:T", "K:int64[1]"), Out: ops.Sig("Values:T", "Indices:int64"), Elems: elems("T", ops.Numbers),
+	Attrs: []ir.AttrSpec{intAttr("axis", -1, "the axis"), intAttr("largest", 1, "whether the greatest are meant"), intAttr("sorted", 1, "whether order matters; they are always sorted here")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		t := tensorIn(n, 0)
+		if t.NoRank {
+			return []ir.Type{t, noRank(tensor.Int64)}, nil
+		}
+		a, err := ops.Axis(getInt(n, "axis"), len(t.Shape))
+		if err != nil {
+			return nil, err
+		}
+		s := slices.Clone(t.Shape)
+		s[a] = ir.Unknown
+		if k, ok := ops.DimsOf(n.In(1)); ok && len(k) == 1 {
+			s[a] = k[0]
+		}
+		return []ir.Type{typed(t.Elem, s), typed(tensor.Int64, s)}, nil
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "X")
+		if err != nil {
+			return nil, err
+		}
+		k, err := scalarInt(in, 1, "K")
+		if err != nil {
+			return nil, err
+		}
+		a, err := ops.Axis(getInt(c.Node, "axis"), x.Rank())
+		if err != nil {
+			return nil, err
+		}
+		if k < 0 || k > int64(x.Dim(a)) {
+			return nil, fmt.Errorf("K: %d of %d elements along axis %d", k, x.Dim(a), a)
+		}
+		order, err := ordering(x, getInt(c.Node, "largest") != 0)
+		if err != nil {
+			return nil, err
+		}
+		shape := slices.Clone(x.Shape())
+		shape[a] = int(k)
+		out := tensor.New(x.DType(), shape...)
+		pos := make([]int64, product(shape))
+		outer, n, inner := splitAt(x.Shape(), a)
+		m, row := newMover(out, x), make([]int, n)
+		for o := range outer {
+			for i := range inner {
+				for j := range row {
+					row[j] = (o*n+j)*inner + i
+				}
+				slices.SortStableFunc(row, order)
+				for j, p := range row[:k] {
+					at := (o*int(k)+j)*inner + i
+					m.copy(at, p, 1)
+					pos[at] = int64(p / inner % n)
+				}
+			}
+		}
+		return []tensor.Datum{out, tensor.FromSlice(pos, shape...)}, nil
+	},
+	Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
+		a, err := ops.Axis(getInt(n, "axis"), rank)
+		return err != nil || a == axis
+	}),
+	Tol: ir.Exact,
+})
+
+// ordering compares elements of x by their positions: greatest first, or least first. NaN counts as the greatest.
+func ordering(x *tensor.Tensor, largest bool) (func(i, j int) int, error) {
+	sign := 1
+	if largest {
+		sign = -1
+	}
+	switch x.DType() {
+	case tensor.Int64:
+		return orderBy(tensor.Data[int64](x), sign, func(a, b int64) bool { return a < b }), nil
+	case tensor.Uint64:
+		return orderBy(tensor.Data[uint64](x), sign, func(a, b uint64) bool { return a < b }), nil
+	}
+	v, err := x.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	return orderBy(v, sign, func(a, b float64) bool { return a < b || math.IsNaN(b) && !math.IsNaN(a) }), nil
+}
+
+func orderBy[T any](v []T, sign int, less func(a, b T) bool) func(i, j int) int {
+	return func(i, j int) int {
+		switch {
+		case less(v[i], v[j]):
+			return -sign
+		case less(v[j], v[i]):
+			return sign
+		}
+		return 0
+	}
+}
