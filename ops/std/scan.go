@@ -1,0 +1,170 @@
+package std
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Scan runs a subgraph over the steps of its inputs.
+var Scan = ops.Register(&ir.Op{
+	Name: "Scan", Since: 24,
+	Doc: "Runs body(states…, one step of each scan input…) → (states…, scan elements…) for each step; gives the last states, and the scan elements of all steps stacked. A direction of 1 goes from the end.",
+	In:  []ir.Param{{Name: "initial_state_and_scan_inputs", Elem: "V", Variadic: true}},
+	Out: []ir.Param{{Name: "final_state_and_scan_outputs", Elem: "V", Variadic: true}}, Elems: elems("V", ops.Any),
+	Attrs: []ir.AttrSpec{
+		graphAttr("body", "what runs at each step"), {Name: "num_scan_inputs", Kind: ir.AttrInt, Required: true, Doc: "how many of the inputs, the last ones, are scanned"},
+		intsAttr("scan_input_axes", "the axis of each scan input (default 0)"), intsAttr("scan_input_directions", "0 forward, 1 backward, of each scan input (default 0)"),
+		intsAttr("scan_output_axes", "the new axis of each scan output (default 0)"), intsAttr("scan_output_directions", "0 append, 1 prepend, of each scan output (default 0)"),
+	},
+	Infer: inferScan, Eval: evalScan, Tol: ir.Exact,
+})
+
+type scanPlan struct {
+	body                   *ir.Graph
+	states, ins, outs      int
+	inAxes, inDirs         []int64
+	outAxes, outDirections []int64
+}
+
+func planScan(n *ir.Node) (p scanPlan, err error) {
+	p.body = n.Attrs.Graph("body")
+	k := n.Attrs.Int("num_scan_inputs", 0)
+	if k < 1 || k > int64(len(n.Inputs)) {
+		return p, fmt.Errorf("num_scan_inputs is %d, the node has %d inputs", k, len(n.Inputs))
+	}
+	p.ins = int(k)
+	p.states = len(n.Inputs) - p.ins
+	p.outs = len(p.body.Outputs) - p.states
+	if len(p.body.Inputs) != len(n.Inputs) || p.outs < 0 {
+		return p, fmt.Errorf("the body has %d inputs and %d outputs, the node %d inputs of which %d are states: they do not meet", len(p.body.Inputs), len(p.body.Outputs), len(n.Inputs), p.states)
+	}
+	for _, l := range []struct {
+		name string
+		n    int
+		to   *[]int64
+	}{{"scan_input_axes", p.ins, &p.inAxes}, {"scan_input_directions", p.ins, &p.inDirs}, {"scan_output_axes", p.outs, &p.outAxes}, {"scan_output_directions", p.outs, &p.outDirections}} {
+		if *l.to = n.Attrs.Ints(l.name, make([]int64, l.n)); len(*l.to) != l.n {
+			return p, fmt.Errorf("%s: expected %d numbers, found %v", l.name, l.n, *l.to)
+		}
+	}
+	return p, nil
+}
+
+func inferScan(n *ir.Node) ([]ir.Type, error) {
+	p, err := planScan(n)
+	if err != nil {
+		return nil, err
+	}
+	steps := ir.Unknown
+	for i := range p.ins {
+		t := tensorIn(n, p.states+i)
+		if t == nil {
+			return nil, fmt.Errorf("input %d is not a tensor", p.states+i)
+		}
+		if t.NoRank {
+			continue
+		}
+		a, err := ops.Axis(p.inAxes[i], len(t.Shape))
+		if err != nil {
+			return nil, err
+		}
+		if steps.IsUnknown() {
+			steps = t.Shape[a]
+		}
+	}
+	out := make([]ir.Type, p.states+p.outs)
+	for i := range out {
+		t, ok := ir.AsTensor(p.body.Outputs[i].Type)
+		if !ok {
+			return nil, fmt.Errorf("output %d of the body is not a tensor", i)
+		}
+		if i < p.states {
+			init := tensorIn(n, i)
+			if init == nil {
+				return nil, fmt.Errorf("input %d is not a tensor", i)
+			}
+			if t, err = ops.UnionShape(init, t); err != nil {
+				return nil, fmt.Errorf("state %d: %w", i, err)
+			}
+			out[i] = t
+			continue
+		}
+		if out[i] = noRank(t.Elem); t.NoRank {
+			continue
+		}
+		a, err := ops.Axis(p.outAxes[i-p.states], len(t.Shape)+1)
+		if err != nil {
+			return nil, err
+		}
+		s := append(append(append(ir.Shape{}, t.Shape[:a]...), steps), t.Shape[a:]...)
+		out[i] = typed(t.Elem, s)
+	}
+	return out, nil
+}
+
+func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	p, err := planScan(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	if len(in) != p.states+p.ins {
+		return nil, fmt.Errorf("expected %d inputs, found %d", p.states+p.ins, len(in))
+	}
+	axes, steps := make([]int, p.ins), -1
+	for i := range axes {
+		x, err := need(in, p.states+i, "scan input")
+		if err != nil {
+			return nil, err
+		}
+		if axes[i], err = ops.Axis(p.inAxes[i], x.Rank()); err != nil {
+			return nil, err
+		}
+		if d := x.Dim(axes[i]); steps >= 0 && d != steps {
+			return nil, fmt.Errorf("scan inputs have %d and %d steps", steps, d)
+		}
+		steps = x.Dim(axes[i])
+	}
+	state := append([]tensor.Datum{}, in[:p.states]...)
+	results := newStacks(p.outs)
+	for t := range steps {
+		args := append([]tensor.Datum{}, state...)
+		for i, a := range axes {
+			at := t
+			if p.inDirs[i] != 0 {
+				at = steps - 1 - t
+			}
+			args = append(args, step(ops.Tensor(in, p.states+i), a, at))
+		}
+		out, err := call(c, p.body, args)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", t, err)
+		}
+		state = out[:p.states:p.states]
+		if err := results.push(out[p.states:]); err != nil {
+			return nil, fmt.Errorf("step %d: %w", t, err)
+		}
+	}
+	for i := range p.outs {
+		t, err := results.join(c, i, p.outAxes[i], p.outDirections[i] != 0, p.body.Outputs[p.states+i].Type)
+		if err != nil {
+			return nil, err
+		}
+		state = append(state, t)
+	}
+	return state, nil
+}
+
+// step takes the slice of x at a place of an axis, without that axis. The place is within the axis.
+func step(x *tensor.Tensor, axis, at int) *tensor.Tensor {
+	s := x.Shape()
+	out := tensor.New(x.DType(), append(s[:axis:axis], s[axis+1:]...)...)
+	outer, n, inner := splitAt(s, axis)
+	m := newMover(out, x)
+	for o := range outer {
+		m.copy(o*inner, (o*n+at)*inner, inner)
+	}
+	return out
+}

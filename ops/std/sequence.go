@@ -1,0 +1,333 @@
+package std
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+var anySequence = elems("S", ops.Any)
+
+// sequenceIn is the type of an input that must be a sequence.
+func sequenceIn(n *ir.Node, i int) (*ir.SequenceType, error) {
+	t := n.In(i).Type
+	if o, ok := t.(*ir.OptionalType); ok {
+		t = o.Elem
+	}
+	s, ok := t.(*ir.SequenceType)
+	if !ok {
+		return nil, fmt.Errorf("input %d (%s): expected a sequence, found %v", i, n.In(i).Name, t)
+	}
+	return s, nil
+}
+
+// sequence reads an input that must be a sequence.
+func sequence(in []tensor.Datum, i int) (*tensor.Sequence, error) {
+	if i < len(in) {
+		if s, ok := in[i].(*tensor.Sequence); ok && s != nil {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("input %d is not a sequence", i)
+}
+
+// place reads an optional position among n items; last is what stands for an absent one.
+func place(in []tensor.Datum, i, n, last int) (int, error) {
+	if ops.Tensor(in, i) == nil {
+		return last, nil
+	}
+	p, err := scalarInt(in, i, "position")
+	if err != nil {
+		return 0, err
+	}
+	if p < 0 {
+		p += int64(n)
+	}
+	if p < 0 || p > int64(last) {
+		return 0, fmt.Errorf("position %d in a sequence of %d", p, n)
+	}
+	return int(p), nil
+}
+
+// SequenceEmpty makes a sequence of nothing.
+var SequenceEmpty = ops.Register(&ir.Op{
+	Name: "SequenceEmpty", Since: 11, Doc: "An empty sequence of tensors of element type dtype.",
+	Out: ops.Sig("output:S"), Elems: anySequence,
+	Attrs: []ir.AttrSpec{intAttr("dtype", int(tensor.Float32), "element type, by ONNX's number")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		d := getInt(n, "dtype")
+		if d < 1 || d > 255 || !tensor.DType(d).Valid() {
+			return nil, fmt.Errorf("attribute dtype: %d is not an element type", d)
+		}
+		return one(&ir.SequenceType{Elem: noRank(tensor.DType(d))})
+	},
+	Eval: func(*ir.EvalCtx, []tensor.Datum) ([]tensor.Datum, error) {
+		return []tensor.Datum{&tensor.Sequence{}}, nil
+	},
+	Tol: ir.Exact,
+})
+
+// SequenceConstruct makes a sequence of tensors.
+var SequenceConstruct = ops.Register(&ir.Op{
+	Name: "SequenceConstruct", Since: 11, Doc: "The sequence of all inputs, in order.",
+	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("output_sequence:S"), Elems: elems("T", ops.Any),
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		elem := tensorIn(n, 0)
+		for i := range n.Inputs {
+			t := tensorIn(n, i)
+			if t == nil {
+				return nil, fmt.Errorf("input %d is missing", i)
+			}
+			var err error
+			if elem, err = ops.UnionShape(elem, t); err != nil {
+				return nil, err
+			}
+		}
+		return one(&ir.SequenceType{Elem: elem})
+	},
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		return []tensor.Datum{&tensor.Sequence{Items: slices.Clone(in)}}, nil
+	},
+	Tol: ir.Exact,
+})
+
+// SequenceInsert adds an item.
+var SequenceInsert = ops.Register(&ir.Op{
+	Name: "SequenceInsert", Since: 11, Doc: "input_sequence with tensor inserted before position (default: at the end).",
+	In: ops.Sig("input_sequence:S", "tensor:T", "position:I?"), Out: ops.Sig("output_sequence:S"),
+	Elems: map[string][]tensor.DType{"S": ops.Any, "T": ops.Any, "I": indexTypes},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		s, err := sequenceIn(n, 0)
+		if err != nil {
+			return nil, err
+		}
+		elem, err := unionType(s.Elem, n.In(1).Type)
+		if err != nil {
+			return nil, err
+		}
+		return one(&ir.SequenceType{Elem: elem})
+	},
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		s, err := sequence(in, 0)
+		if err != nil {
+			return nil, err
+		}
+		if len(in) < 2 || in[1] == nil {
+			return nil, fmt.Errorf("input 1 (tensor) is missing")
+		}
+		p, err := place(in, 2, len(s.Items), len(s.Items))
+		if err != nil {
+			return nil, err
+		}
+		return []tensor.Datum{&tensor.Sequence{Items: slices.Insert(slices.Clone(s.Items), p, in[1])}}, nil
+	},
+	Tol: ir.Exact,
+})
+
+// SequenceErase drops an item.
+var SequenceErase = ops.Register(&ir.Op{
+	Name: "SequenceErase", Since: 11, Doc: "input_sequence without the item at position (default: the last).",
+	In: ops.Sig("input_sequence:S", "position:I?"), Out: ops.Sig("output_sequence:S"),
+	Elems: map[string][]tensor.DType{"S": ops.Any, "I": indexTypes},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		s, err := sequenceIn(n, 0)
+		if err != nil {
+			return nil, err
+		}
+		return one(s)
+	},
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		s, err := sequence(in, 0)
+		if err != nil {
+			return nil, err
+		}
+		p, err := place(in, 1, len(s.Items), len(s.Items)-1)
+		if err != nil {
+			return nil, err
+		}
+		if p < 0 {
+			return nil, fmt.Errorf("the sequence is empty")
+		}
+		return []tensor.Datum{&tensor.Sequence{Items: slices.Delete(slices.Clone(s.Items), p, p+1)}}, nil
+	},
+	Tol: ir.Exact,
+})
+
+// SequenceAt picks an item.
+var SequenceAt = ops.Register(&ir.Op{
+	Name: "SequenceAt", Since: 11, Doc: "The item of input_sequence at position; negative ones count from the end.",
+	In: ops.Sig("input_sequence:S", "position:I"), Out: ops.Sig("tensor:T"),
+	Elems: map[string][]tensor.DType{"S": ops.Any, "T": ops.Any, "I": indexTypes},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		s, err := sequenceIn(n, 0)
+		if err != nil {
+			return nil, err
+		}
+		return one(s.Elem)
+	},
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		s, err := sequence(in, 0)
+		if err != nil {
+			return nil, err
+		}
+		if ops.Tensor(in, 1) == nil {
+			return nil, fmt.Errorf("input 1 (position) is missing")
+		}
+		p, err := place(in, 1, len(s.Items), len(s.Items)-1)
+		if err != nil {
+			return nil, err
+		}
+		return []tensor.Datum{s.Items[p]}, nil
+	},
+	Tol: ir.Exact,
+})
+
+// SequenceLength counts items.
+var SequenceLength = ops.Register(&ir.Op{
+	Name: "SequenceLength", Since: 11, Doc: "The number of items, as a scalar.",
+	In: ops.Sig("input_sequence:S"), Out: ops.Sig("length:int64[]"), Elems: anySequence,
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := sequenceIn(n, 0); err != nil {
+			return nil, err
+		}
+		return one(ir.Tensor(tensor.Int64))
+	},
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		s, err := sequence(in, 0)
+		if err != nil {
+			return nil, err
+		}
+		return ops.One(tensor.Scalar(int64(len(s.Items))), nil)
+	},
+	Tol: ir.Exact,
+})
+
+// ConcatFromSequence joins all items.
+var ConcatFromSequence = ops.Register(&ir.Op{
+	Name: "ConcatFromSequence", Since: 11, Doc: "All items one behind the other along axis, or stacked on a new axis there with new_axis.",
+	In: ops.Sig("input_sequence:S"), Out: ops.Sig("concat_result:T"), Elems: map[string][]tensor.DType{"S": ops.Any, "T": ops.Any},
+	Attrs: []ir.AttrSpec{{Name: "axis", Kind: ir.AttrInt, Required: true, Doc: "the axis"}, intAttr("new_axis", 0, "whether the axis is a new one")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		s, err := sequenceIn(n, 0)
+		if err != nil {
+			return nil, err
+		}
+		t, ok := ir.AsTensor(s.Elem)
+		if !ok {
+			return nil, fmt.Errorf("items are %v, not tensors", s.Elem)
+		}
+		if t.NoRank {
+			return one(t)
+		}
+		fresh := int(min(max(getInt(n, "new_axis"), 0), 1))
+		a, err := ops.Axis(getInt(n, "axis"), len(t.Shape)+fresh)
+		if err != nil {
+			return nil, err
+		}
+		out := slices.Clone(t.Shape)
+		if fresh == 1 {
+			out = slices.Insert(out, a, ir.Unknown)
+		}
+		out[a] = ir.Unknown
+		return one(typed(t.Elem, out))
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		s, err := sequence(in, 0)
+		if err != nil {
+			return nil, err
+		}
+		var parts []*tensor.Tensor
+		for i := range s.Items {
+			t, err := need(s.Items, i, "item")
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, t)
+		}
+		if getInt(c.Node, "new_axis") != 0 {
+			return ops.One(stack(parts, getInt(c.Node, "axis"), false))
+		}
+		return ops.One(concat(parts, getInt(c.Node, "axis")))
+	},
+	Tol: ir.Exact,
+})
+
+// SplitToSequence cuts a tensor into items.
+var SplitToSequence = ops.Register(&ir.Op{
+	Name: "SplitToSequence", Since: 24, Doc: "Parts of input along axis: of size split (a scalar; the last may be smaller), of the sizes in split, or single steps, which lose the axis without keepdims.",
+	In: ops.Sig("input:T", "split:I?"), Out: ops.Sig("output_sequence:S"), Elems: map[string][]tensor.DType{"T": ops.Any, "I": indexTypes},
+	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), intAttr("keepdims", 1, "whether single steps keep the axis; without split only")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		t := tensorIn(n, 0)
+		if t.NoRank {
+			return one(&ir.SequenceType{Elem: t})
+		}
+		a, err := ops.Axis(getInt(n, "axis"), len(t.Shape))
+		if err != nil {
+			return nil, err
+		}
+		s := slices.Clone(t.Shape)
+		switch {
+		case n.In(1) != nil:
+			s[a] = ir.Unknown
+		case getInt(n, "keepdims") == 0:
+			s = slices.Delete(s, a, a+1)
+		default:
+			s[a] = ir.Const(1)
+		}
+		return one(&ir.SequenceType{Elem: typed(t.Elem, s)})
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "input")
+		if err != nil {
+			return nil, err
+		}
+		a, err := ops.Axis(getInt(c.Node, "axis"), x.Rank())
+		if err != nil {
+			return nil, err
+		}
+		sizes, err := ints(in, 1)
+		if err != nil {
+			return nil, err
+		}
+		single := sizes == nil
+		if t := ops.Tensor(in, 1); single || t.Rank() == 0 {
+			part := int64(1)
+			if !single {
+				part = sizes[0]
+			}
+			if part < 1 {
+				return nil, fmt.Errorf("split: parts of %d", part)
+			}
+			sizes = nil
+			for left := int64(x.Dim(a)); left > 0; left -= part {
+				sizes = append(sizes, min(part, left))
+			}
+		}
+		parts, err := split(x, a, sizes)
+		if err != nil {
+			return nil, err
+		}
+		out := &tensor.Sequence{}
+		for _, p := range parts {
+			if single && getInt(c.Node, "keepdims") == 0 {
+				s := p.Shape()
+				if p, err = p.Reshape(append(s[:a:a], s[a+1:]...)...); err != nil {
+					return nil, err
+				}
+			}
+			out.Items = append(out.Items, p)
+		}
+		return []tensor.Datum{out}, nil
+	},
+	Tol: ir.Exact,
+})
