@@ -14,7 +14,7 @@ var Fuse = &Pass{
 		for _, m := range g.Nodes {
 			if m.Op.Domain == "essm" && (m.Op.Name == "SSM" || m.Op.Name == "DenseSSM") {
 				s := m.In(1).Shape()
-				c.Note("%s: %s %s, %v channels × %v heads × %v states", where(m), m.Op.Name, m.Attrs.Str("direction", "forward"), s[0], s[1], s[2])
+				c.Note("%s: %s %s, channels × heads × states = %v × %v × %v", where(m), m.Op.Name, m.Attrs.Str("direction", "forward"), s[0], s[1], s[2])
 			}
 		}
 		return n, err

@@ -28,7 +28,7 @@ var FuseBlock = &Pass{
 			if err != nil {
 				return changes, err
 			}
-			c.Note("%s: %d operators around %s in one block, %d input, %d output", where(n), len(r.nodes), n.Op.Name, len(block.Inputs), len(block.Outputs))
+			c.Note("%s: one block of %s and %d operators around it; inputs: %d, outputs: %d", where(n), n.Op.Name, len(r.nodes)-1, len(block.Inputs), len(block.Outputs))
 			changes++
 		}
 		return changes, nil
