@@ -194,7 +194,7 @@ func (d Dim) quotient(e Dim) (Dim, bool) {
 	by := e.terms[0]
 	var ts []term
 	for _, t := range d.terms {
-		if by.coef == 0 || t.coef%by.coef != 0 {
+		if by.coef == 0 || t.coef%by.coef != 0 || by.coef == -1 && t.coef == math.MinInt64 {
 			return Dim{}, false
 		}
 		left := slices.Clone(t.atoms)

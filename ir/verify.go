@@ -3,12 +3,15 @@ package ir
 import (
 	"fmt"
 	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 // Verify checks everything that package documentation promises of a graph. The error names the graph, the node and the
 // value at fault, and is a *VerifyError.
 //
-//   - every value has a name, unique in its graph and those around it, and a type; a constant's type is its tensor's
+//   - every value has a name, unique in the outermost graph and all graphs in it, and a type; a constant's type is its
+//     tensor's
 //   - nodes read only values defined before them: inputs, constants, earlier nodes, and the same of the graphs around
 //   - a value is defined once
 //   - each node has the inputs and attributes that its operator requires and no others
@@ -87,6 +90,9 @@ func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
 		return nil
 	}
 	for _, v := range g.Inputs {
+		if v == nil {
+			return &VerifyError{g, nil, nil, "an input has no value"}
+		}
 		if v.Def != nil || v.Const != nil {
 			return &VerifyError{g, nil, v, "is a graph input and has a definition"}
 		}
@@ -95,6 +101,9 @@ func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
 		}
 	}
 	for _, n := range g.Nodes {
+		if n == nil {
+			return &VerifyError{g, nil, nil, "a node is nil"}
+		}
 		if err := checkNode(n); err != nil {
 			return &VerifyError{g, n, nil, err.Error()}
 		}
@@ -194,6 +203,9 @@ func checkNode(n *Node) error {
 		if k := a.Kind(); k != s.Kind {
 			return fmt.Errorf("attribute %q: expected %s, found %s", a.Name, s.Kind, k)
 		}
+		if hasNil(a.Value) {
+			return fmt.Errorf("attribute %q has no value", a.Name)
+		}
 		if str, ok := a.Value.(string); ok && s.OneOf != nil && !slices.Contains(s.OneOf, str) {
 			return fmt.Errorf("attribute %q: expected one of %q, found %q", a.Name, s.OneOf, str)
 		}
@@ -204,6 +216,23 @@ func checkNode(n *Node) error {
 		}
 	}
 	return nil
+}
+
+// hasNil reports whether an attribute's value is, or lists, a tensor, graph or type that is not there.
+func hasNil(value any) bool {
+	switch v := value.(type) {
+	case *tensor.Tensor:
+		return v == nil
+	case *Graph:
+		return v == nil
+	case []*tensor.Tensor:
+		return slices.Contains(v, nil)
+	case []*Graph:
+		return slices.Contains(v, nil)
+	case []Type:
+		return slices.Contains(v, nil)
+	}
+	return false
 }
 
 func checkParams(what string, params []Param, vals []*Value) error {
