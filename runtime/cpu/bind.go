@@ -1,0 +1,273 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// binding is a program seen with one set of shapes.
+type binding struct {
+	p      *program
+	shapes [][]int // per value; nil where it is no tensor of a shape that is known before the run
+	f32    []bool  // per value: a float32 tensor of known shape
+	last   []int   // per value: the last step that reads it; len(steps) for outputs of the graph
+}
+
+// lookup sets what is known of values before the run.
+func (p *program) lookup(b runtime.Binding) *binding {
+	d := &binding{p: p, shapes: make([][]int, len(p.values)), f32: make([]bool, len(p.values)), last: make([]int, len(p.values))}
+	given := map[*value]ir.Type{}
+	for i, v := range p.inputs {
+		given[v] = b.Inputs[i]
+	}
+	for _, v := range p.values {
+		t := v.typ
+		if g, ok := given[v]; ok {
+			t = g
+		}
+		if v.konst != nil {
+			d.shapes[v.id], d.f32[v.id] = v.konst.Shape(), v.konst.DType() == tensor.Float32
+			continue
+		}
+		tt, ok := t.(*ir.TensorType)
+		if !ok || tt == nil || tt.NoRank {
+			continue
+		}
+		shape := make([]int, len(tt.Shape))
+		for i, dim := range tt.Shape {
+			k, err := dim.Eval(b.Dims)
+			if err != nil || k < 0 {
+				shape = nil
+				break
+			}
+			shape[i] = int(k)
+		}
+		if _, err := tensor.Size(shape); shape == nil || err != nil {
+			continue
+		}
+		d.shapes[v.id], d.f32[v.id] = shape, tt.Elem == tensor.Float32
+	}
+	for i := range d.last {
+		d.last[i] = -1
+	}
+	for i, s := range p.steps {
+		for _, v := range s.in {
+			if v != nil {
+				d.last[v.id] = i
+			}
+		}
+		for _, c := range s.captures {
+			d.last[c.val.id] = i
+		}
+	}
+	for _, v := range p.outputs {
+		d.last[v.id] = len(p.steps)
+	}
+	return d
+}
+
+// shapesOf gives the shapes of a step's inputs and of its first output, where all of those that are there are float32
+// tensors of known shape.
+func (d *binding) shapesOf(s *step) (in [][]int, out []int, ok bool) {
+	in = make([][]int, len(s.in))
+	for i, v := range s.in {
+		if v == nil || d.missing(v) {
+			continue
+		}
+		if d.shapes[v.id] == nil || v.konst == nil && !d.f32[v.id] {
+			return nil, nil, false
+		}
+		in[i] = d.shapes[v.id]
+	}
+	for _, v := range s.out {
+		if v != nil && !d.f32[v.id] {
+			return nil, nil, false
+		}
+	}
+	if s.out[0] != nil {
+		out = d.shapes[s.out[0].id]
+	}
+	return in, out, true
+}
+
+// unit is what is executed at once: a region, or a step by itself.
+type unit struct {
+	steps  []*step
+	region *region // nil: one step
+	whole  wholeFunc
+}
+
+// units cuts the steps into units.
+func (d *binding) units() []*unit {
+	var all []*unit
+	var open *draft
+	flush := func() {
+		if open != nil {
+			all = append(all, &unit{steps: open.steps, region: open.finish(d)})
+			open = nil
+		}
+	}
+	for _, s := range d.p.steps {
+		op, c, batch, length := d.member(s)
+		if op == nil && c == nil {
+			flush()
+			u := &unit{steps: []*step{s}}
+			if s.whole != nil {
+				if in, out, ok := d.wholeShapes(s); ok {
+					u.whole = s.whole(in, out)
+				}
+			}
+			all = append(all, u)
+			continue
+		}
+		if open != nil && !open.takes(s, c, batch*length) {
+			flush()
+		}
+		if open == nil {
+			open = &draft{group: s.group, rows: batch * length}
+		}
+		open.add(s, op, c, batch, length)
+	}
+	flush()
+	return all
+}
+
+// missing reports whether v is an optional input that is not given.
+func (d *binding) missing(v *value) bool {
+	_, optional := v.typ.(*ir.OptionalType)
+	return optional && d.shapes[v.id] == nil && slices.Contains(d.p.inputs, v)
+}
+
+// wholeShapes gives the shapes of all inputs and of the output, where they are known.
+func (d *binding) wholeShapes(s *step) (in [][]int, out []int, ok bool) {
+	in = make([][]int, len(s.in))
+	for i, v := range s.in {
+		if v == nil {
+			continue
+		}
+		if d.shapes[v.id] == nil {
+			if d.missing(v) {
+				continue
+			}
+			return nil, nil, false
+		}
+		in[i] = d.shapes[v.id]
+	}
+	for _, v := range s.out {
+		if v == nil || !d.f32[v.id] {
+			return nil, nil, false
+		}
+	}
+	return in, d.shapes[s.out[0].id], true
+}
+
+// member says how a step can be part of a region: as a row kernel or as a core over (batch, length) rows.
+func (d *binding) member(s *step) (op *rowOp, c core, batch, length int) {
+	if s.row == nil && s.core == nil {
+		return nil, nil, 0, 0
+	}
+	in, out, ok := d.shapesOf(s)
+	if !ok {
+		return nil, nil, 0, 0
+	}
+	if s.core != nil {
+		v := in[s.core.info().vRe]
+		if len(v) != 3 || v[2] != s.core.info().n {
+			return nil, nil, 0, 0
+		}
+		if st := s.core.info().state; st >= 0 && (in[st] == nil || in[st][0] != v[0]) {
+			return nil, nil, 0, 0
+		}
+		return nil, s.core, v[0], v[1]
+	}
+	if op = s.row(in, out); op == nil {
+		return nil, nil, 0, 0
+	}
+	n, _ := features(out)
+	return op, nil, 1, n
+}
+
+// draft is a region that grows.
+type draft struct {
+	group, rows   int
+	steps         []*step
+	ops           []*rowOp
+	core          core
+	coreAt        int
+	batch, length int
+}
+
+// takes reports whether the next step can join.
+func (r *draft) takes(s *step, c core, rows int) bool {
+	if s.group != r.group || rows != r.rows {
+		return false
+	}
+	if r.core == nil {
+		return true
+	}
+	// A second recurrence, and what was written out together with it, starts a region of its own: the weights of two layers
+	// would drive each other out of the cache.
+	return c == nil && (s.src == r.steps[r.coreAt].src || !hasCore(s.src))
+}
+
+// hasCore reports whether the node's operator is written as a recurrence.
+func hasCore(n *ir.Node) bool {
+	switch n.Op.FullName() {
+	case "essm.SSM", "essm.DenseSSM", "essm.StateSpace", "essm.Scan", "essm.DenseScan":
+		return true
+	}
+	return false
+}
+
+func (r *draft) add(s *step, op *rowOp, c core, batch, length int) {
+	if c != nil {
+		r.core, r.coreAt, r.batch, r.length = c, len(r.steps), batch, length
+	}
+	r.steps = append(r.steps, s)
+	r.ops = append(r.ops, op)
+}
+
+// Bind plans an execution.
+func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
+	if len(b.Inputs) != len(p.inputs) {
+		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
+	}
+	d := p.lookup(b)
+	return newExecutable(d, d.units())
+}
+
+// Explain says which forms the recurrences take.
+func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
+	if len(b.Inputs) != len(p.inputs) {
+		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
+	}
+	d := p.lookup(b)
+	var all []runtime.Choice
+	for _, u := range d.units() {
+		if u.region != nil && u.region.core != nil {
+			all = append(all, u.region.core.choice)
+		}
+	}
+	return all, nil
+}
+
+// inside reports whether every reader of v is among the steps.
+func (d *binding) inside(v *value, steps []*step) bool {
+	if d.last[v.id] == len(d.p.steps) || slices.Contains(d.p.inputs, v) {
+		return false
+	}
+	for _, s := range d.p.steps {
+		reads := slices.Contains(s.in, v)
+		for _, c := range s.captures {
+			reads = reads || c.val == v
+		}
+		if reads && !slices.Contains(steps, s) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,41 @@
+// Package cpu is the backend that runs graphs on the processor: float32, several threads, tile by tile along time.
+//
+// It imports ir, ops with ops/std and ops/essm, runtime, and its own kernels. A graph becomes a list of steps, operators
+// without a kernel of their own written out as their bodies; what then has no kernel is evaluated as ops defines it, in
+// float64. Neighbouring steps that treat each row (sample, time) by itself become a region, together with at most one
+// recurrence; a region is computed tile by tile, so that what lies between its steps stays in the cache.
+//
+// What always holds: answers do not depend on the number of threads, bit by bit, since tiles depend on shapes alone; a
+// Program is immutable; an Executable allocates when it is bound and, outputs and evaluated steps left out, not when it
+// runs; no goroutine outlives the Run that started it; a panic in any of them becomes an error that names the node.
+package cpu
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/essm" // operators that plans hold
+	_ "github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/runtime"
+)
+
+// New makes the backend.
+func New() runtime.Backend { return backend{} }
+
+type backend struct{}
+
+func (backend) Name() string          { return "cpu" }
+func (backend) Resolver() ir.Resolver { return ops.Default }
+
+// Compile writes g out as steps and packs the weights.
+func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
+	if c.Wide {
+		return nil, &runtime.OptionError{Option: "Precision", Msg: "the cpu backend computes in float32; the ref backend offers float64"}
+	}
+	if c.Observe != nil {
+		return nil, &runtime.OptionError{Option: "Observe", Msg: "the cpu backend fuses nodes and cannot show their values; the ref backend can"}
+	}
+	return compile(g, c)
+}
+
+// Close has nothing to release: packed weights are ordinary memory.
+func (p *program) Close() error { return nil }

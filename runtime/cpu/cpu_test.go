@@ -1,0 +1,209 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// gen makes random data.
+type gen struct{ *rand.Rand }
+
+func newGen(seed uint64) gen { return gen{rand.New(rand.NewPCG(seed, 17))} }
+
+func (r gen) floats(scale float64, shape ...int) *tensor.Tensor {
+	t := tensor.New(tensor.Float32, shape...)
+	v := tensor.Data[float32](t)
+	for i := range v {
+		v[i] = float32(scale * r.NormFloat64())
+	}
+	return t
+}
+
+func (r gen) doubles(f func() float64, shape ...int) *tensor.Tensor {
+	t := tensor.New(tensor.Float64, shape...)
+	v := tensor.Data[float64](t)
+	for i := range v {
+		v[i] = f()
+	}
+	return t
+}
+
+// system is the shape of a random state-space op.
+type system struct {
+	batch, length, ch, heads, n, h, m int
+	direction                         string
+	window                            int
+	complexB, complexC                bool
+	d                                 string // "", "diagonal", "full"
+	state                             bool
+	dense                             bool
+}
+
+func (s system) String() string {
+	return fmt.Sprintf("B%d L%d C%d S%d n%d h%d m%d %s w%d cB%v cC%v D%s state%v dense%v", s.batch, s.length, s.ch, s.heads, s.n, s.h, s.m, s.direction, s.window, s.complexB, s.complexC, s.d, s.state, s.dense)
+}
+
+// ssm appends the op to b; u has heads·h features.
+func (s system) ssm(r gen, b *ir.Builder, u, state *ir.Value) []*ir.Value {
+	c := func(name string, t *tensor.Tensor) *ir.Value { return b.Const(name, t) }
+	scale := 1 / math.Sqrt(float64(s.h))
+	attrs := []ir.Attr{ir.A("direction", s.direction), ir.A("window", s.window)}
+	outs := 1
+	if s.state {
+		outs = 2
+	}
+	var d *ir.Value
+	switch s.d {
+	case "diagonal":
+		d = c("D", r.floats(1, s.ch, s.heads, s.m))
+	case "full":
+		d = c("D", r.floats(scale, s.ch, s.heads, s.m, s.h))
+	}
+	if s.dense {
+		in := []*ir.Value{u,
+			c("abar", r.doubles(func() float64 { return 0.6 / math.Sqrt(float64(s.n)) * r.NormFloat64() }, s.ch, s.heads, s.n, s.n)),
+			c("gamma", r.doubles(func() float64 { return r.NormFloat64() / math.Sqrt(float64(s.n)) }, s.ch, s.heads, s.n, s.n)),
+			c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), d, state}
+		return b.Ops("essm", "DenseSSM", outs, in, attrs...)
+	}
+	in := []*ir.Value{u,
+		c("a_re", r.doubles(func() float64 { return -math.Exp(-1 - 4*r.Float64()) }, s.ch, s.heads, s.n)),
+		c("a_im", r.doubles(func() float64 { return 2 * r.NormFloat64() }, s.ch, s.heads, s.n)),
+		c("b_re", r.doubles(r.NormFloat64, s.ch, s.heads, s.n)),
+		c("b_im", r.doubles(r.NormFloat64, s.ch, s.heads, s.n)),
+		c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), nil, nil, d, state}
+	if s.complexB {
+		in[7] = c("B_im", r.floats(scale, s.ch, s.heads, s.n, s.h))
+	}
+	if s.complexC {
+		in[8] = c("C_im", r.floats(scale, s.ch, s.heads, s.m, s.n))
+	}
+	return b.Ops("essm", "SSM", outs, in, attrs...)
+}
+
+func (s system) stateSize() int {
+	n := s.ch * s.heads * s.n
+	switch {
+	case s.dense:
+		return n * (1 + s.window)
+	case s.complexB:
+		return n * (2 + 2*s.window)
+	}
+	return n * (2 + s.window)
+}
+
+// graph is a model of the op alone, and inputs for it.
+func (s system) graph(t testing.TB, seed uint64) (*ir.Graph, map[string]tensor.Datum) {
+	r := newGen(seed)
+	b := ir.NewBuilder("system", ops.Default, ops.Opsets())
+	u := b.Input("u", ir.Tensor(tensor.Float32, "B", "L", s.heads*s.h))
+	in := map[string]tensor.Datum{"u": r.floats(1, s.batch, s.length, s.heads*s.h)}
+	var state *ir.Value
+	if s.state {
+		state = b.Input("state", ir.Tensor(tensor.Float32, "B", s.stateSize()))
+	}
+	out := s.ssm(r, b, u, state)
+	b.Output("y", out[0])
+	if s.state {
+		b.Output("state_out", out[1])
+	}
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.state { // with a window only a state that belongs to some past means the same in every form
+		in["state"] = tensor.New(tensor.Float32, s.batch, s.stateSize())
+		in["state"] = run(t, g, runtime.Options{Backend: ref.New()}, in)["state_out"]
+		in["u"] = r.floats(1, s.batch, s.length, s.heads*s.h)
+	}
+	return g, in
+}
+
+// run evaluates a graph once.
+func run(t testing.TB, g *ir.Graph, o runtime.Options, in map[string]tensor.Datum) map[string]tensor.Datum {
+	t.Helper()
+	m, err := runtime.New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	out, err := m.NewSession().Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// truth evaluates a graph by the interpreter in float64.
+func truth(t testing.TB, g *ir.Graph, in map[string]tensor.Datum) map[string]tensor.Datum {
+	t.Helper()
+	return run(t, g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, in)
+}
+
+// closeTo reports an error unless got is within tol of want, relative to want's largest number.
+func closeTo(t testing.TB, what string, got, want map[string]tensor.Datum, tol float64) {
+	t.Helper()
+	for name, w := range want {
+		wt, gt := w.(*tensor.Tensor), got[name].(*tensor.Tensor)
+		if fmt.Sprint(wt.Shape()) != fmt.Sprint(gt.Shape()) {
+			t.Fatalf("%s: %s: shape %v, expected %v", what, name, gt.Shape(), wt.Shape())
+		}
+		a, _ := wt.Float64s()
+		b, _ := gt.Float64s()
+		top, worst, at := 1e-6, 0.0, 0
+		for i := range a {
+			top = max(top, math.Abs(a[i]))
+			d := math.Abs(a[i] - b[i])
+			if !(d <= worst) {
+				worst, at = d, i
+			}
+		}
+		if !(worst <= tol*top) {
+			t.Errorf("%s: %s[%d] = %g, expected %g; error %.3g relative to %.3g", what, name, at, b[at], a[at], worst/top, top)
+		}
+	}
+}
+
+var directions = []string{"forward", "backward", "bidirectional"}
+
+// systems is a spread of shapes and kinds.
+func systems() (all []system) {
+	for i, dir := range directions {
+		for _, length := range []int{1, 2, 17, 300} {
+			for _, window := range []int{0, 1, 5, 40} {
+				k := len(all)
+				s := system{batch: 1 + k%3, length: length, ch: 1 + k%2, heads: 1 + k%4, n: 1 + k%5, h: 1 + k%3, m: 1 + k%3, direction: dir,
+					window: window, complexB: k%3 == 1, complexC: k%4 == 1, d: []string{"", "diagonal", "full"}[k%3], dense: k%5 == 2}
+				if s.d == "diagonal" {
+					s.m = s.h
+				}
+				s.state = i == 0 && k%2 == 0
+				all = append(all, s)
+				s.dense = !s.dense
+				s.state = i == 0 && k%2 == 1
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+func TestSystems(t *testing.T) {
+	for i, s := range systems() {
+		g, in := s.graph(t, uint64(i))
+		want := truth(t, g, in)
+		for _, form := range []string{"", "scan", "chunked", "fft", "direct"} {
+			got := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, in)
+			closeTo(t, form+" "+s.String(), got, want, 5e-6)
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime"
+)
+
+type choice = runtime.Choice
+
+// finish makes the region of a draft: it chooses the form of the core, the tile, and where values lie.
+func (r *draft) finish(d *binding) *region {
+	g := &region{batch: r.batch, length: r.length, node: r.steps[0].src}
+	if r.core == nil {
+		g.batch, g.length = 1, r.rows
+		r.coreAt = -1
+	} else {
+		g.node = r.steps[r.coreAt].src
+	}
+	flops := 0.0
+	for i, s := range r.steps {
+		flops += rowFlops(d, s, r.ops[i] == nil)
+	}
+	g.tile = tileSize(flops, g.length)
+	g.tiles = (g.length + g.tile - 1) / g.tile
+	width := func(v *value) int {
+		_, f := features(d.shapes[v.id])
+		return f
+	}
+	place0 := func(v *value) place { return place{val: v.id, width: width(v)} }
+	for i, s := range r.steps {
+		c := call{src: s.src}
+		if op := r.ops[i]; op != nil {
+			c.run = op.run
+			c.in = make([]place, len(s.in))
+			for j := range c.in {
+				c.in[j] = nowhere
+			}
+			for _, j := range op.operands {
+				c.in[j] = place0(s.in[j])
+			}
+			c.out = place0(s.out[0])
+		}
+		g.calls = append(g.calls, c)
+	}
+	if r.core != nil {
+		r.finishCore(d, g, place0)
+	}
+	r.order(d, g)
+	r.place(d, g)
+	g.main.g, g.back.g, g.fill.g = g, g, g
+	return g
+}
+
+// finishCore chooses the core's form and makes its kernel.
+func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
+	s := r.steps[r.coreAt]
+	info := *r.core.info()
+	if info.state >= 0 && d.missing(s.in[info.state]) {
+		info.state = -1
+	}
+	in := func(i int) place {
+		if i < 0 {
+			return nowhere
+		}
+		return place0(s.in[i])
+	}
+	out := func(i int) place {
+		if i < 0 {
+			return nowhere
+		}
+		return place0(s.out[i])
+	}
+	c := &coreCall{coreInfo: info, g: g, src: s.src, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm),
+		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val, xb: -1, xbIm: -1}
+	c.choice = choose(d.p.config.Kernel, s, r.core, g.batch, g.length, g.tile)
+	switch form := c.choice.Form; form {
+	case essm.FormFFT, essm.FormDirect:
+		c.seq = r.core.sequence(form, g.length)
+	default:
+		c.kernel = r.core.tiled(form, g.tile)
+	}
+	g.core = c
+}
+
+// order finds which calls each pass needs, and in which order.
+func (r *draft) order(d *binding, g *region) {
+	made := map[int]int{} // value → step that computes it
+	for i, s := range r.steps {
+		for _, v := range s.out {
+			if v != nil {
+				made[v.id] = i
+			}
+		}
+	}
+	var need func(set map[int]bool, val int)
+	need = func(set map[int]bool, val int) {
+		i, ok := made[val]
+		if !ok || set[i] {
+			return
+		}
+		set[i] = true
+		for _, p := range g.calls[i].in {
+			if p.val >= 0 {
+				need(set, p.val)
+			}
+		}
+	}
+	list := func(set map[int]bool, from, to int) (l []int) {
+		for i := from; i < to; i++ {
+			if set[i] && i != r.coreAt {
+				l = append(l, i)
+			}
+		}
+		return l
+	}
+	main := map[int]bool{}
+	if c := g.core; c != nil {
+		pre := map[int]bool{}
+		for _, p := range []place{c.v, c.vi} {
+			if p.val >= 0 {
+				need(pre, p.val)
+			}
+		}
+		g.pre = list(pre, 0, r.coreAt)
+		full := c.kernel == nil || c.window > 0
+		for _, p := range []place{c.v, c.vi} {
+			if p.val >= 0 {
+				_, here := made[p.val]
+				full = full || !here || !d.inside(d.p.values[p.val], r.steps)
+			}
+		}
+		c.v.local, c.vi.local = !full, !full
+		if !full {
+			for i := range pre {
+				main[i] = true
+			}
+		}
+	}
+	for i, s := range r.steps {
+		if i == r.coreAt {
+			continue
+		}
+		for _, v := range s.out {
+			if v != nil && !d.inside(v, r.steps) && (g.core == nil || v.id != g.core.v.val && v.id != g.core.vi.val) {
+				need(main, v.id)
+			}
+		}
+	}
+	if g.core == nil {
+		g.all = list(main, 0, len(r.steps))
+		g.mid = len(g.all)
+		return
+	}
+	g.all = list(main, 0, r.coreAt)
+	g.mid = len(g.all)
+	g.all = append(g.all, list(main, r.coreAt+1, len(r.steps))...)
+}
+
+// place decides which values lie in scratch, and where: a value's place is used again once its last reader has run.
+func (r *draft) place(d *binding, g *region) {
+	local := map[int]bool{}
+	for i, s := range r.steps {
+		for _, v := range s.out {
+			if v == nil {
+				continue
+			}
+			local[v.id] = d.inside(v, r.steps)
+			if c := g.core; c != nil {
+				if v.id == c.v.val || v.id == c.vi.val {
+					local[v.id] = c.v.local
+				}
+				if i == r.coreAt && (v.id == c.stateOutVal || c.kernel == nil) {
+					local[v.id] = false
+				}
+			}
+		}
+	}
+	last := map[int]int{} // value → last step of the region that reads it
+	for i := range r.steps {
+		for _, p := range g.calls[i].in {
+			last[p.val] = i
+		}
+		if i == r.coreAt {
+			last[g.core.v.val], last[g.core.vi.val] = i, i
+		}
+	}
+	a := scratchPlan{}
+	at := map[int]int{}
+	give := func(p *place) {
+		if p.val >= 0 && local[p.val] {
+			p.local = true
+			if _, ok := at[p.val]; !ok {
+				at[p.val] = a.take(g.tile * p.width)
+			}
+			p.off = at[p.val]
+		}
+	}
+	free := func(i int, ps []place) {
+		for _, p := range ps {
+			if p.val >= 0 && p.local && last[p.val] == i {
+				a.give(p.off, g.tile*p.width)
+				last[p.val] = -1
+			}
+		}
+	}
+	for i := range r.steps {
+		c := &g.calls[i]
+		if i == r.coreAt {
+			k := g.core
+			give(&k.v)
+			give(&k.vi)
+			give(&k.x)
+			give(&k.xi)
+			if k.window > 0 {
+				k.old = a.take(g.tile * k.n)
+				k.oldIm = a.take(g.tile * k.n)
+			}
+			free(i, []place{k.v, k.vi})
+			continue
+		}
+		for j := range c.in {
+			give(&c.in[j])
+		}
+		give(&c.out)
+		free(i, c.in)
+		if _, read := last[c.out.val]; c.out.local && !read { // nobody wants it
+			a.give(c.out.off, g.tile*c.out.width)
+		}
+	}
+	if k := g.core; k != nil {
+		k.tmp = a.size
+		if k.kernel != nil {
+			a.size += k.kernel.scratch()
+		} else {
+			a.size = max(a.size, k.seq.scratch())
+		}
+	}
+	g.scratch = a.size
+}
+
+// scratchPlan hands out ranges of a worker's scratch.
+type scratchPlan struct {
+	size int
+	free []span
+}
+
+type span struct{ off, n int }
+
+const scratchAlign = 16
+
+func (a *scratchPlan) take(n int) int {
+	n = (n + scratchAlign - 1) / scratchAlign * scratchAlign
+	best := -1
+	for i, s := range a.free {
+		if s.n >= n && (best < 0 || s.n < a.free[best].n) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		s := &a.free[best]
+		off := s.off
+		s.off, s.n = s.off+n, s.n-n
+		if s.n == 0 {
+			a.free = slices.Delete(a.free, best, best+1)
+		}
+		return off
+	}
+	if k := len(a.free); k > 0 && a.free[k-1].off+a.free[k-1].n == a.size { // grow the last gap
+		off := a.free[k-1].off
+		a.free = a.free[:k-1]
+		a.size = off + n
+		return off
+	}
+	off := a.size
+	a.size += n
+	return off
+}
+
+func (a *scratchPlan) give(off, n int) {
+	n = (n + scratchAlign - 1) / scratchAlign * scratchAlign
+	if n == 0 {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(a.free, off, func(s span, off int) int { return s.off - off })
+	a.free = slices.Insert(a.free, i, span{off, n})
+	if i+1 < len(a.free) && a.free[i].off+a.free[i].n == a.free[i+1].off {
+		a.free[i].n += a.free[i+1].n
+		a.free = slices.Delete(a.free, i+1, i+2)
+	}
+	if i > 0 && a.free[i-1].off+a.free[i-1].n == a.free[i].off {
+		a.free[i-1].n += a.free[i].n
+		a.free = slices.Delete(a.free, i, i+1)
+	}
+}
+
+// rowFlops estimates the work of one row of a step.
+func rowFlops(d *binding, s *step, core bool) float64 {
+	var weights int
+	for _, v := range s.in {
+		if v != nil && v.konst != nil {
+			weights += v.konst.Len()
+		}
+	}
+	width := 0
+	for _, v := range s.out {
+		if v != nil {
+			_, f := features(d.shapes[v.id])
+			width += f
+		}
+	}
+	switch {
+	case core:
+		return 10 * float64(width)
+	case s.node.Op.FullName() == "essm.Linear", s.node.Op.FullName() == "essm.HeadLinear", s.node.Op.Name == "MatMul", s.node.Op.Name == "Gemm":
+		return 2 * float64(weights)
+	}
+	return 4 * float64(width)
+}
+

@@ -1,0 +1,132 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// datum gives a value as evaluations see it.
+func (e *executable) datum(v *value) tensor.Datum {
+	if t := e.view[v.id]; t != nil {
+		return t
+	}
+	return present(e.data[v.id])
+}
+
+// eval evaluates a step as ops defines it.
+func (e *executable) eval(s *step) error {
+	in := make([]tensor.Datum, len(s.in))
+	for i, v := range s.in {
+		if v != nil {
+			in[i] = e.datum(v)
+		}
+	}
+	var outer *scope
+	if len(s.captures) > 0 {
+		outer = &scope{vals: map[*ir.Value]tensor.Datum{}}
+		for _, c := range s.captures {
+			outer.vals[c.ir] = e.datum(c.val)
+		}
+	}
+	res, err := e.p.interp.eval(e.ctx, e.p.config.Kernel, s.node, in, outer)
+	if err != nil {
+		return err
+	}
+	for i, v := range s.out {
+		if v == nil {
+			continue
+		}
+		if err := e.store(v, res[i]); err != nil {
+			return fmt.Errorf("output %d (%s): %w", i, v.name, err)
+		}
+	}
+	for _, v := range s.in {
+		if v != nil && v.konst == nil && e.d.last[v.id] >= 0 && e.d.p.steps[min(e.d.last[v.id], len(e.d.p.steps)-1)] == s && e.d.last[v.id] < len(e.d.p.steps) && e.view[v.id] == nil && !slices.Contains(e.p.inputs, v) {
+			e.data[v.id] = nil
+		}
+	}
+	return nil
+}
+
+// store keeps a result: copied to where the plan wants it, or as it is.
+func (e *executable) store(v *value, d tensor.Datum) error {
+	t, isTensor := d.(*tensor.Tensor)
+	if e.d.f32[v.id] {
+		if !isTensor || t == nil || t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), e.d.shapes[v.id]) {
+			return fmt.Errorf("expected float32%s, the operator gave %v", tensor.ShapeString(e.d.shapes[v.id]), d)
+		}
+		copy(e.buf[v.id], tensor.Data[float32](t))
+		return nil
+	}
+	if tt, ok := v.typ.(*ir.TensorType); ok {
+		if !isTensor || t == nil || t.DType() != tt.Elem || !tt.NoRank && t.Rank() != len(tt.Shape) {
+			return fmt.Errorf("expected %v, the operator gave %v", tt, d)
+		}
+	}
+	e.data[v.id] = e.own(d)
+	return nil
+}
+
+// own gives d, copied where it lies in the arena, which is used again.
+func (e *executable) own(d tensor.Datum) tensor.Datum {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		if d != nil && e.inArena(d.Bytes()) {
+			return d.Clone()
+		}
+	case *tensor.Sequence:
+		if d != nil {
+			for i, item := range d.Items {
+				if o := e.own(item); o != item {
+					c := &tensor.Sequence{Items: slices.Clone(d.Items)}
+					for j := i; j < len(c.Items); j++ {
+						c.Items[j] = e.own(c.Items[j])
+					}
+					return c
+				}
+			}
+		}
+	case *tensor.Optional:
+		if d != nil && d.Value != nil {
+			if o := e.own(d.Value); o != d.Value {
+				return &tensor.Optional{Value: o}
+			}
+		}
+	}
+	return d
+}
+
+func (e *executable) inArena(b []byte) bool {
+	if len(b) == 0 || len(e.arena) == 0 {
+		return false
+	}
+	p, lo := uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&e.arena[0]))
+	return p >= lo && p < lo+uintptr(4*len(e.arena))
+}
+
+// clone copies a datum with its storage.
+func clone(d tensor.Datum) tensor.Datum {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		if d != nil {
+			return d.Clone()
+		}
+	case *tensor.Sequence:
+		if d != nil {
+			c := &tensor.Sequence{Items: make([]tensor.Datum, len(d.Items))}
+			for i, item := range d.Items {
+				c.Items[i] = clone(item)
+			}
+			return c
+		}
+	case *tensor.Optional:
+		if d != nil {
+			return &tensor.Optional{Value: clone(d.Value)}
+		}
+	}
+	return nil
+}

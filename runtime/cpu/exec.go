@@ -1,0 +1,346 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// executable runs a program for one set of shapes.
+type executable struct {
+	p     *program
+	d     *binding
+	units []*unit
+	arena []float32
+	held  int64            // bytes that the executable holds, arena included
+	buf   [][]float32      // per value: its numbers, where it is float32 of known shape
+	view  []*tensor.Tensor // per value in the arena: the same as a tensor
+	data  []tensor.Datum   // per value: everything else
+	out   []int            // per output of the graph: the one before it that is the same value; -1: none
+	times []runtime.StepTime
+
+	workers []*worker
+	wg      sync.WaitGroup
+	ctx     context.Context
+	running bool // helpers are up
+	quit    bool
+	task    task
+	tickets int
+	next    atomic.Int64
+	stop    atomic.Bool
+	pending sync.WaitGroup
+	mu      sync.Mutex
+	err     error
+}
+
+// worker is one goroutine's memory.
+type worker struct {
+	e       *executable
+	scratch []float32
+	state   []float64
+	args    [][]float32
+	in      tileInput
+	node    *ir.Node // what it works on, for messages
+	wake    chan struct{}
+}
+
+// task is work that can be done in pieces, which are handed out in order.
+type task interface{ ticket(w *worker, k int) }
+
+// newExecutable plans memory and allocates it.
+func newExecutable(d *binding, units []*unit) (*executable, error) {
+	e := &executable{p: d.p, d: d, units: units}
+	plan := planMemory(d, units)
+	scratch, args, states := 0, 1, 0
+	var extra int64
+	for _, u := range units {
+		if g := u.region; g != nil {
+			scratch = max(scratch, g.scratch)
+			for _, c := range g.calls {
+				args = max(args, len(c.in))
+			}
+			if c := g.core; c != nil {
+				states = max(states, c.size)
+				extra += int64(g.batch*c.size) * 8
+				if c.direction != "forward" && c.kernel != nil {
+					extra += int64(g.batch*g.tiles*c.size) * 8
+				}
+			}
+		}
+	}
+	threads := max(1, d.p.config.Threads)
+	e.held = plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
+	if limit := d.p.config.MaxMemory; limit > 0 && e.held > limit {
+		return nil, &runtime.MemoryError{Need: e.held, Limit: limit, What: "the plan of graph " + d.p.graph.Name}
+	}
+	e.arena = floats(int(plan.bytes / 4))
+	n := len(d.p.values)
+	e.buf, e.view, e.data = make([][]float32, n), make([]*tensor.Tensor, n), make([]tensor.Datum, n)
+	for _, v := range d.p.values {
+		switch {
+		case v.konst != nil:
+			e.data[v.id] = v.konst
+			if v.konst.DType() == tensor.Float32 {
+				e.buf[v.id] = tensor.Data[float32](v.konst)
+			}
+		case plan.off[v.id] >= 0:
+			size, _ := tensor.Size(d.shapes[v.id])
+			e.buf[v.id] = e.arena[plan.off[v.id] : plan.off[v.id]+size : plan.off[v.id]+size]
+			e.view[v.id] = tensor.FromSlice(e.buf[v.id], d.shapes[v.id]...)
+		}
+	}
+	for _, u := range units {
+		g := u.region
+		if g == nil {
+			continue
+		}
+		g.e = e
+		if c := g.core; c != nil {
+			c.progress = make([]counter, g.batch)
+			c.z = make([]float64, g.batch*c.size)
+			if c.direction != "forward" && c.kernel != nil {
+				c.edges = make([]float64, g.batch*g.tiles*c.size)
+			}
+		}
+	}
+	for range threads {
+		e.workers = append(e.workers, &worker{e: e, scratch: floats(scratch), state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)})
+	}
+	for i, v := range d.p.outputs {
+		e.out = append(e.out, slices.Index(d.p.outputs[:i], v))
+	}
+	if d.p.config.Profile {
+		for _, u := range units {
+			e.times = append(e.times, u.label())
+		}
+	}
+	return e, nil
+}
+
+// floats makes n numbers that start at a cache line.
+func floats(n int) []float32 {
+	if n == 0 {
+		return nil
+	}
+	b := tensor.AlignedBytes(4 * n)
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), n)
+}
+
+// label names a unit in profiles.
+func (u *unit) label() runtime.StepTime {
+	s := u.steps[0]
+	t := runtime.StepTime{Name: s.src.String(), Op: s.src.Op.FullName(), Form: "eval"}
+	switch {
+	case u.region != nil && u.region.core != nil:
+		t.Name, t.Op, t.Form = u.region.node.String(), u.region.node.Op.FullName(), u.region.core.choice.Form
+	case u.region != nil:
+		t.Form = "rows"
+	case u.whole != nil:
+		t.Form = "whole"
+	}
+	if len(u.steps) > 1 {
+		t.Name = fmt.Sprintf("%s (%d steps)", t.Name, len(u.steps))
+	}
+	return t
+}
+
+// ArenaBytes is the working memory between runs.
+func (e *executable) ArenaBytes() int64 { return e.held }
+
+// Profile gives what the units took.
+func (e *executable) Profile() []runtime.StepTime { return slices.Clone(e.times) }
+
+// Close releases the working memory.
+func (e *executable) Close() error {
+	e.arena, e.buf, e.view, e.data, e.workers, e.units = nil, nil, nil, nil, nil, nil
+	return nil
+}
+
+// Run computes the outputs.
+func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error) {
+	e.ctx, e.err = ctx, nil
+	e.stop.Store(false)
+	defer func() {
+		e.halt()
+		e.release()
+	}()
+	for i, v := range e.p.inputs {
+		e.data[v.id] = in[i]
+		if t, ok := in[i].(*tensor.Tensor); ok && e.d.f32[v.id] {
+			e.buf[v.id] = tensor.Data[float32](t)
+		}
+	}
+	for i, v := range e.p.outputs {
+		if !e.direct(i) {
+			continue
+		}
+		if out[i] == nil {
+			out[i] = tensor.New(tensor.Float32, e.d.shapes[v.id]...)
+		}
+		t, ok := out[i].(*tensor.Tensor)
+		if !ok {
+			return fmt.Errorf("output %q: only tensors can be given to write to, found %T", v.name, out[i])
+		}
+		e.buf[v.id], e.data[v.id] = tensor.Data[float32](t), t
+	}
+	for i, u := range e.units {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if e.times == nil {
+			if err := e.unit(u); err != nil {
+				return err
+			}
+			continue
+		}
+		start := time.Now()
+		if err := e.unit(u); err != nil {
+			return err
+		}
+		e.times[i].Time += time.Since(start)
+		e.times[i].Calls++
+	}
+	for i, v := range e.p.outputs {
+		if e.direct(i) {
+			continue
+		}
+		d := e.datum(v)
+		if out[i] == nil {
+			out[i] = clone(d)
+			continue
+		}
+		if err := runtime.Store(out, i, d); err != nil {
+			return fmt.Errorf("output %q %w", v.name, err)
+		}
+	}
+	return nil
+}
+
+// direct reports whether output i is computed where the caller wants it; otherwise it is copied there.
+func (e *executable) direct(i int) bool {
+	v := e.p.outputs[i]
+	return e.out[i] < 0 && v.konst == nil && e.d.f32[v.id] && !slices.Contains(e.p.inputs, v)
+}
+
+// release forgets the caller's data.
+func (e *executable) release() {
+	for _, v := range e.p.values {
+		if v.konst != nil || e.view[v.id] != nil {
+			continue
+		}
+		e.data[v.id], e.buf[v.id] = nil, nil
+	}
+	e.ctx = nil
+}
+
+// unit runs one unit; an error names its node.
+func (e *executable) unit(u *unit) (err error) {
+	s := u.steps[0]
+	defer func() {
+		if v := recover(); v != nil {
+			err = runtime.Recovered(s.src, v)
+		}
+	}()
+	switch {
+	case u.region != nil:
+		return u.region.run()
+	case u.whole != nil:
+		err = u.whole(e, s)
+	default:
+		err = e.eval(s)
+	}
+	var node *runtime.NodeError
+	if err != nil && !errors.As(err, &node) && e.ctx.Err() == nil {
+		return &runtime.NodeError{Node: s.src, Err: err}
+	}
+	return err
+}
+
+// parallel hands out the tickets of a task to the workers, and waits.
+func (e *executable) parallel(t task, tickets int) error {
+	if tickets == 0 {
+		return nil
+	}
+	e.task, e.tickets = t, tickets
+	e.next.Store(0)
+	helpers := min(len(e.workers), tickets) - 1
+	if helpers > 0 && !e.running {
+		e.running, e.quit = true, false
+		e.wg.Add(len(e.workers) - 1)
+		for _, w := range e.workers[1:] {
+			go w.serve()
+		}
+	}
+	e.pending.Add(max(helpers, 0))
+	for i := range helpers {
+		e.workers[i+1].wake <- struct{}{}
+	}
+	e.workers[0].work()
+	e.pending.Wait()
+	return e.err
+}
+
+// serve is a helper's life during one Run.
+func (w *worker) serve() {
+	defer w.e.wg.Done()
+	for range w.wake {
+		if w.e.quit {
+			return
+		}
+		w.work()
+		w.e.pending.Done()
+	}
+}
+
+// halt ends the helpers.
+func (e *executable) halt() {
+	if !e.running {
+		return
+	}
+	e.quit = true
+	for _, w := range e.workers[1:] {
+		w.wake <- struct{}{}
+	}
+	e.wg.Wait()
+	e.running = false
+}
+
+// work takes tickets until there are no more.
+func (w *worker) work() {
+	e := w.e
+	defer func() {
+		if v := recover(); v != nil {
+			e.fail(runtime.Recovered(w.node, v))
+		}
+	}()
+	for !e.stop.Load() {
+		if err := e.ctx.Err(); err != nil {
+			e.fail(err)
+			return
+		}
+		k := int(e.next.Add(1)) - 1
+		if k >= e.tickets {
+			return
+		}
+		e.task.ticket(w, k)
+	}
+}
+
+// fail stops the run; the first error counts.
+func (e *executable) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = err
+	}
+	e.stop.Store(true)
+}

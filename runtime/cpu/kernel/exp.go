@@ -1,0 +1,69 @@
+package kernel
+
+import "math"
+
+// exp64 is eˣ with a relative error below 1e-10: what the functions below round to float32 once. Arguments below -708 give
+// 0, above 709 infinity.
+func exp64(x float64) float64 {
+	const (
+		log2e = 1.44269504088896338700
+		ln2Hi = 6.93147180369123816490e-01
+		ln2Lo = 1.90821492927058770002e-10
+		round = 1<<52 + 1<<51 // adding it rounds to a whole number
+	)
+	switch {
+	case x != x:
+		return x
+	case x < -708:
+		return 0
+	case x > 709:
+		return math.Inf(1)
+	}
+	n := x*log2e + round
+	k := math.Float64bits(n)
+	n -= round
+	r := x - n*ln2Hi - n*ln2Lo
+	p := 1.0 / 40320
+	p = p*r + 1.0/5040
+	p = p*r + 1.0/720
+	p = p*r + 1.0/120
+	p = p*r + 1.0/24
+	p = p*r + 1.0/6
+	p = p*r + 0.5
+	p = p*r + 1
+	p = p*r + 1
+	return p * math.Float64frombits((k+1023)<<52)
+}
+
+// Exp is y = eˣ, rounded once.
+func Exp(y, x []float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = float32(exp64(float64(v)))
+	}
+}
+
+// Sigmoid is y = 1/(1 + e⁻ˣ), rounded once.
+func Sigmoid(y, x []float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = float32(1 / (1 + exp64(-float64(v))))
+	}
+}
+
+// Swish is y = x/(1 + exp(-alpha·x)), rounded once.
+func Swish(y, x []float32, alpha float64) {
+	y = y[:len(x)]
+	for i, v := range x {
+		a := float64(v)
+		y[i] = float32(a / (1 + exp64(-alpha*a)))
+	}
+}
+
+// Gate is y = a/(1 + e⁻ᵇ): a gated by b, rounded once.
+func Gate(y, a, b []float32) {
+	a, b = a[:len(y)], b[:len(y)]
+	for i := range y {
+		y[i] = float32(float64(a[i]) / (1 + exp64(-float64(b[i]))))
+	}
+}

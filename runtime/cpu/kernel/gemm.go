@@ -1,0 +1,119 @@
+package kernel
+
+// Packed is a matrix W (M rows, K columns) laid out for Gemm: panels of four rows, column by column, the last one filled
+// up with zeros.
+type Packed struct {
+	M, K int
+	data []float32
+}
+
+// panel is the number of rows of W in one panel.
+const panel = 4
+
+// Pack lays out W, whose element (i, k) is w[i*rs+k*cs]; a transposed weight is packed by swapping the strides.
+func Pack(w []float32, m, k, rs, cs int) *Packed {
+	panels := (m + panel - 1) / panel
+	p := &Packed{M: m, K: k, data: make([]float32, panels*k*panel)}
+	for i := range m {
+		dst := p.data[i/panel*k*panel+i%panel:]
+		for j := range k {
+			dst[j*panel] = w[i*rs+j*cs]
+		}
+	}
+	return p
+}
+
+// Bytes is the memory that the packed matrix takes.
+func (p *Packed) Bytes() int64 { return int64(len(p.data)) * 4 }
+
+// Gemm computes y = x Wᵀ + bias for rows of x that lie ldx apart and rows of y that lie ldy apart. With add it adds to y.
+// bias has M numbers, or is nil.
+func Gemm(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
+	m, k := w.M, w.K
+	for i := 0; i < m; i += panel {
+		wp := w.data[i*k : (i+panel)*k]
+		n := min(panel, m-i)
+		var bs [panel]float32
+		if bias != nil {
+			copy(bs[:], bias[i:i+n])
+		}
+		r := 0
+		for ; r+2 <= rows; r += 2 {
+			x0, x1 := x[r*ldx:r*ldx+k], x[(r+1)*ldx:(r+1)*ldx+k]
+			s := tile2x4(x0, x1, wp)
+			y0, y1 := y[r*ldy+i:r*ldy+i+n], y[(r+1)*ldy+i:(r+1)*ldy+i+n]
+			store(y0, s[:4], bs[:], add)
+			store(y1, s[4:], bs[:], add)
+		}
+		for ; r < rows; r++ {
+			x0 := x[r*ldx : r*ldx+k]
+			s := tile1x4(x0, wp)
+			store(y[r*ldy+i:r*ldy+i+n], s[:], bs[:], add)
+		}
+	}
+}
+
+func store(y, s, bias []float32, add bool) {
+	for j := range y {
+		v := s[j] + bias[j]
+		if add {
+			v += y[j]
+		}
+		y[j] = v
+	}
+}
+
+func tile2x4(x0, x1, w []float32) (s [8]float32) {
+	x1 = x1[:len(x0)]
+	var s00, s01, s02, s03, s10, s11, s12, s13 float32
+	for p, a := range x0 {
+		b := w[p*4 : p*4+4 : p*4+4]
+		c := x1[p]
+		s00 += a * b[0]
+		s01 += a * b[1]
+		s02 += a * b[2]
+		s03 += a * b[3]
+		s10 += c * b[0]
+		s11 += c * b[1]
+		s12 += c * b[2]
+		s13 += c * b[3]
+	}
+	return [8]float32{s00, s01, s02, s03, s10, s11, s12, s13}
+}
+
+func tile3x4(x0, x1, x2, w []float32) (s [12]float32) {
+	x1 = x1[:len(x0)]
+	x2 = x2[:len(x0)]
+	var s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23 float32
+	for p, a := range x0 {
+		b := w[p*4 : p*4+4 : p*4+4]
+		c := x1[p]
+		d := x2[p]
+		b0, b1, b2, b3 := b[0], b[1], b[2], b[3]
+		s00 += a * b0
+		s10 += c * b0
+		s20 += d * b0
+		s01 += a * b1
+		s11 += c * b1
+		s21 += d * b1
+		s02 += a * b2
+		s12 += c * b2
+		s22 += d * b2
+		s03 += a * b3
+		s13 += c * b3
+		s23 += d * b3
+	}
+	return [12]float32{s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23}
+}
+
+func tile1x4(x0, w []float32) [4]float32 {
+	var s0, s1, s2, s3 float32
+	for p, a := range x0 {
+		b := w[p*4 : p*4+4 : p*4+4]
+		s0 += a * b[0]
+		s1 += a * b[1]
+		s2 += a * b[2]
+		s3 += a * b[3]
+	}
+	return [4]float32{s0, s1, s2, s3}
+}

@@ -1,0 +1,114 @@
+package cpu
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// memoryPlan says where in the arena values lie.
+type memoryPlan struct {
+	off   []int // per value, in numbers; -1: not in the arena
+	bytes int64
+}
+
+// planMemory gives each float32 value of known shape that crosses units a range of the arena; ranges of values that are
+// never alive together overlap.
+func planMemory(d *binding, units []*unit) memoryPlan {
+	type interval struct{ val, first, last, size int }
+	unitOf := map[*step]int{}
+	for i, u := range units {
+		for _, s := range u.steps {
+			unitOf[s] = i
+		}
+	}
+	at := func(stepIndex int) int {
+		switch {
+		case stepIndex < 0:
+			return -1
+		case stepIndex >= len(d.p.steps):
+			return len(units)
+		}
+		return unitOf[d.p.steps[stepIndex]]
+	}
+	direct := map[*value]bool{}
+	for _, v := range d.p.outputs {
+		direct[v] = true
+	}
+	local := map[int]bool{}
+	for _, u := range units {
+		if g := u.region; g != nil {
+			g.locals(local)
+		}
+	}
+	var all []interval
+	for i, u := range units {
+		for _, s := range u.steps {
+			for _, v := range s.out {
+				if v == nil || !d.f32[v.id] || direct[v] || local[v.id] {
+					continue
+				}
+				size, _ := tensor.Size(d.shapes[v.id])
+				size = max(scratchAlign, (size+scratchAlign-1)/scratchAlign*scratchAlign)
+				all = append(all, interval{v.id, i, max(i, at(d.last[v.id])), size})
+			}
+		}
+	}
+	// The largest first: what is placed later fits into the gaps.
+	slices.SortStableFunc(all, func(a, b interval) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first)) })
+	p := memoryPlan{off: make([]int, len(d.p.values))}
+	for i := range p.off {
+		p.off[i] = -1
+	}
+	var placed []interval
+	top := 0
+	for _, v := range all {
+		var busy []span
+		for _, o := range placed {
+			if o.first <= v.last && v.first <= o.last {
+				busy = append(busy, span{p.off[o.val], o.size})
+			}
+		}
+		slices.SortFunc(busy, func(a, b span) int { return a.off - b.off })
+		off := 0
+		for _, b := range busy {
+			if off+v.size <= b.off {
+				break
+			}
+			off = max(off, b.off+b.n)
+		}
+		p.off[v.val] = off
+		placed = append(placed, v)
+		top = max(top, off+v.size)
+	}
+	p.bytes = int64(top) * 4
+	return p
+}
+
+// locals adds the values that lie in scratch, or that no pass of the region computes.
+func (g *region) locals(set map[int]bool) {
+	used := map[int]bool{}
+	for _, l := range [][]int{g.all, g.pre} {
+		for _, i := range l {
+			c := &g.calls[i]
+			if c.out.local {
+				set[c.out.val] = true
+			} else {
+				used[c.out.val] = true
+			}
+		}
+	}
+	for i := range g.calls {
+		if c := &g.calls[i]; c.run != nil && !used[c.out.val] {
+			set[c.out.val] = true
+		}
+	}
+	if c := g.core; c != nil {
+		for _, p := range []place{c.x, c.xi} {
+			if p.val >= 0 && p.local {
+				set[p.val] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package cpu
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops/essm"
+)
+
+// region is steps that are computed together, tile by tile: row kernels, and at most one core. A tile is some consecutive
+// steps of time of one sample. What is read outside of the region is written to its buffer, all else lies in the scratch of
+// the worker that computes the tile.
+type region struct {
+	e      *executable
+	node   *ir.Node
+	calls  []call
+	core   *coreCall
+	all    []int // calls of the main pass, in order
+	pre    []int // calls that the core's input needs; a prefix of the order
+	mid    int   // how many of all come before the core
+	batch  int
+	length int
+	tile   int // steps of a full tile
+	tiles  int // per sample
+	// scratch is the float32 numbers that a worker needs.
+	scratch int
+	main    mainPass
+	back    backPass
+	fill    fillPass
+}
+
+// call is one row kernel.
+type call struct {
+	run rowFunc
+	src *ir.Node
+	in  []place
+	out place
+}
+
+// place says where rows of a value lie: in a buffer, or in scratch from off on.
+type place struct {
+	val   int // -1: absent
+	off   int
+	local bool
+	width int
+}
+
+var nowhere = place{val: -1}
+
+// rows gives rows from..from+n of a value.
+func (g *region) rows(w *worker, p place, from, n int) []float32 {
+	switch {
+	case p.val < 0:
+		return nil
+	case p.local:
+		return w.scratch[p.off : p.off+n*p.width]
+	}
+	return g.e.buf[p.val][from*p.width : (from+n)*p.width]
+}
+
+// call runs one row kernel on a tile.
+func (g *region) call(w *worker, i, from, n int) {
+	c := &g.calls[i]
+	w.node = c.src
+	args := w.args[:len(c.in)]
+	for j, p := range c.in {
+		args[j] = g.rows(w, p, from, n)
+	}
+	c.run(g.rows(w, c.out, from, n), args, n)
+}
+
+// span gives tile k of a sample: its first step and its number of steps.
+func (g *region) span(k int) (from, n int) {
+	from = k * g.tile
+	return from, min(g.tile, g.length-from)
+}
+
+// bytes per tile that are worth keeping in cache are flops that are worth a ticket: about a millisecond's.
+const tileFlops = 4 << 20
+
+// tileSize chooses the steps of a tile from shapes alone.
+func tileSize(flopsPerRow float64, length int) int {
+	t := 128
+	for t > 16 && float64(t)*flopsPerRow > tileFlops {
+		t /= 2
+	}
+	return max(1, min(t, length))
+}
+
+// mainPass computes the region's outputs.
+type mainPass struct{ g *region }
+
+// ticket computes one tile; tickets count samples first, so that the tiles of a sample are handed out in order.
+func (p *mainPass) ticket(w *worker, k int) {
+	g := p.g
+	sample, t := k%g.batch, k/g.batch
+	from, n := g.span(t)
+	row := sample*g.length + from
+	for _, i := range g.all[:g.mid] {
+		g.call(w, i, row, n)
+	}
+	if g.core != nil {
+		w.node = g.core.src
+		if !g.core.tile(w, sample, t, from, n) {
+			return
+		}
+	}
+	for _, i := range g.all[g.mid:] {
+		g.call(w, i, row, n)
+	}
+}
+
+// backPass runs from the last tile to the first and keeps the states at the tiles' edges.
+type backPass struct{ g *region }
+
+func (p *backPass) ticket(w *worker, k int) {
+	g := p.g
+	c := g.core
+	sample, t := k%g.batch, g.tiles-1-k/g.batch
+	from, n := g.span(t)
+	if c.v.local {
+		for _, i := range g.pre {
+			g.call(w, i, sample*g.length+from, n)
+		}
+	}
+	w.node = c.src
+	in := c.input(w, sample, from, n, false)
+	if !c.progress[sample].wait(g.tiles-1-t, w) {
+		return
+	}
+	z := c.edges[(sample*g.tiles+t)*c.size : (sample*g.tiles+t+1)*c.size]
+	if t > 0 {
+		next := c.edges[(sample*g.tiles+t-1)*c.size : (sample*g.tiles+t)*c.size]
+		copy(next, z)
+		c.kernel.backward(nil, nil, in, n, next, w.scratch[c.tmp:], false)
+	}
+	c.progress[sample].done(g.tiles - t)
+}
+
+// fillPass computes the core's input for the whole sequence.
+type fillPass struct{ g *region }
+
+func (p *fillPass) ticket(w *worker, k int) {
+	g := p.g
+	sample, t := k%g.batch, k/g.batch
+	from, n := g.span(t)
+	for _, i := range g.pre {
+		g.call(w, i, sample*g.length+from, n)
+	}
+}
+
+// counter lets tiles of one sample wait for each other.
+type counter struct{ n atomic.Int64 }
+
+// wait returns when the first n tiles are done; false when the run has failed meanwhile. Tiles are handed out in order, so
+// what is waited for is always being worked on.
+func (c *counter) wait(n int, w *worker) bool {
+	for spin := 0; c.n.Load() < int64(n); spin++ {
+		if w.e.stop.Load() {
+			return false
+		}
+		if spin > 100 {
+			runtime.Gosched()
+		}
+	}
+	return true
+}
+
+func (c *counter) done(n int) { c.n.Store(int64(n)) }
+
+// coreCall is the core of a region, in one form, for one set of shapes.
+type coreCall struct {
+	coreInfo
+	g           *region
+	src         *ir.Node
+	kernel      tileKernel // nil: seq computes the whole sequence
+	seq         sequenceKernel
+	choice      choice
+	v, vi       place
+	x, xi       place
+	stateVal    int // buffer of the state before the first step; -1: zeros
+	stateOutVal int
+	old, oldIm  int // scratch of the delayed inputs
+	tmp         int // scratch of the kernel
+	xb, xbIm    int
+	progress    []counter
+	z           []float64 // per sample, while the main pass runs
+	edges       []float64 // per sample and tile: the backward state at the tile's far edge
+}
+
+// input gathers the input of a tile.
+func (c *coreCall) input(w *worker, sample, from, n int, forward bool) *tileInput {
+	g := c.g
+	row := sample*g.length + from
+	in := &w.in
+	*in = tileInput{re: g.rows(w, c.v, row, n), im: g.rows(w, c.vi, row, n)}
+	if c.window > 0 {
+		lag := c.window
+		if !forward {
+			lag = -c.window
+		}
+		in.oldRe = w.scratch[c.old : c.old+n*c.n]
+		c.delayed(in.oldRe, c.v, 0, sample, from-lag, n)
+		if c.vi.val >= 0 {
+			in.oldIm = w.scratch[c.oldIm : c.oldIm+n*c.n]
+			c.delayed(in.oldIm, c.vi, 1, sample, from-lag, n)
+		}
+	}
+	return in
+}
+
+// delayed copies n rows of v from a step on that may lie before the first step, where the state's history is, or after
+// the last, where there are zeros. part is 1 for imaginary parts.
+func (c *coreCall) delayed(dst []float32, v place, part, sample, from, n int) {
+	g := c.g
+	src := g.e.buf[v.val]
+	for i := range n {
+		row := dst[i*c.n : (i+1)*c.n]
+		switch t := from + i; {
+		case t >= 0 && t < g.length:
+			copy(row, src[(sample*g.length+t)*c.n:])
+		case t < 0 && t >= -c.window && c.stateVal >= 0:
+			copy(row, c.history(sample, t+c.window, part))
+		default:
+			clear(row)
+		}
+	}
+}
+
+// parts is how many rows of N numbers one step of history takes.
+func (c *coreCall) parts() int {
+	if c.vi.val >= 0 {
+		return 2
+	}
+	return 1
+}
+
+// history gives the i-th oldest input that the state before the first step holds.
+func (c *coreCall) history(sample, i, part int) []float32 {
+	per := c.size + c.window*c.n*c.parts()
+	st := g32(c.g, c.stateVal)[sample*per : (sample+1)*per]
+	at := c.size + (i*c.parts()+part)*c.n
+	return st[at : at+c.n]
+}
+
+func g32(g *region, val int) []float32 { return g.e.buf[val] }
+
+// start sets the states before the first step.
+func (c *coreCall) start() {
+	for i := range c.progress {
+		c.progress[i].n.Store(0)
+	}
+	clear(c.z)
+	if c.stateVal < 0 {
+		return
+	}
+	st := g32(c.g, c.stateVal)
+	per := c.size + c.window*c.n*c.parts()
+	for b := range c.g.batch {
+		for j := range c.size {
+			c.z[b*c.size+j] = float64(st[b*per+j])
+		}
+	}
+}
+
+// finish writes the states after the last step.
+func (c *coreCall) finish() {
+	if c.stateOutVal < 0 {
+		return
+	}
+	st := g32(c.g, c.stateOutVal)
+	per := c.size + c.window*c.n*c.parts()
+	for b := range c.g.batch {
+		for j := range c.size {
+			st[b*per+j] = float32(c.z[b*c.size+j])
+		}
+		if c.window == 0 {
+			continue
+		}
+		for i := range c.window {
+			at := b*per + c.size + i*c.parts()*c.n
+			c.delayed(st[at:at+c.n], c.v, 0, b, c.g.length-c.window+i, 1)
+			if c.vi.val >= 0 {
+				c.delayed(st[at+c.n:at+2*c.n], c.vi, 1, b, c.g.length-c.window+i, 1)
+			}
+		}
+	}
+}
+
+// tile computes the core on one tile of the main pass; false when the run has failed meanwhile.
+func (c *coreCall) tile(w *worker, sample, t, from, n int) bool {
+	if c.kernel == nil {
+		return true // computed before
+	}
+	g := c.g
+	row := sample*g.length + from
+	x, xi := g.rows(w, c.x, row, n), g.rows(w, c.xi, row, n)
+	backward := c.direction != essm.Forward
+	if c.direction != essm.Backward {
+		in := c.input(w, sample, from, n, true)
+		if !c.progress[sample].wait(t, w) {
+			return false
+		}
+		c.kernel.forward(x, xi, in, n, c.z[sample*c.size:(sample+1)*c.size], w.scratch[c.tmp:])
+		c.progress[sample].done(t + 1)
+	}
+	if backward {
+		in := c.input(w, sample, from, n, false)
+		z := w.state[:c.size]
+		copy(z, c.edges[(sample*g.tiles+t)*c.size:])
+		c.kernel.backward(x, xi, in, n, z, w.scratch[c.tmp:], c.direction == essm.Bidirectional)
+	}
+	return true
+}
+
+// run computes the region.
+func (g *region) run() error {
+	e := g.e
+	if c := g.core; c != nil {
+		c.start()
+		if len(g.pre) > 0 && !c.v.local {
+			if err := e.parallel(&g.fill, g.batch*g.tiles); err != nil {
+				return err
+			}
+		}
+		if c.kernel == nil {
+			if err := c.sequences(); err != nil {
+				return err
+			}
+		} else if c.direction != essm.Forward {
+			for b := range g.batch {
+				clear(c.edges[((b+1)*g.tiles-1)*c.size : (b+1)*g.tiles*c.size])
+			}
+			if err := e.parallel(&g.back, g.batch*g.tiles); err != nil {
+				return err
+			}
+			for i := range c.progress {
+				c.progress[i].n.Store(0)
+			}
+		}
+	}
+	if err := e.parallel(&g.main, g.batch*g.tiles); err != nil {
+		return err
+	}
+	if g.core != nil {
+		g.core.finish()
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// unaries are the operators that compute each element by itself.
+var unaries = map[string]func(s *step) func(y, x []float32){
+	"Relu":      func(*step) func(y, x []float32) { return kernel.Relu },
+	"Sigmoid":   func(*step) func(y, x []float32) { return kernel.Sigmoid },
+	"Tanh":      func(*step) func(y, x []float32) { return kernel.Tanh },
+	"Erf":       func(*step) func(y, x []float32) { return kernel.Erf },
+	"Exp":       func(*step) func(y, x []float32) { return kernel.Exp },
+	"Identity":  func(*step) func(y, x []float32) { return func(y, x []float32) { copy(y, x) } },
+	"Neg":       func(*step) func(y, x []float32) { return kernel.Neg },
+	"Abs":       func(*step) func(y, x []float32) { return kernel.Abs },
+	"Sqrt":      func(*step) func(y, x []float32) { return kernel.Sqrt },
+	"LeakyRelu": leakyRelu,
+	"Gelu":      gelu,
+	"Swish":     swish,
+}
+
+func leakyRelu(s *step) func(y, x []float32) {
+	alpha := float32(s.node.Attrs.Float("alpha", 0.01))
+	return func(y, x []float32) { kernel.LeakyRelu(y, x, alpha) }
+}
+
+func gelu(s *step) func(y, x []float32) {
+	if s.node.Attrs.Str("approximate", "none") == "tanh" {
+		return kernel.GeluTanh
+	}
+	return kernel.Gelu
+}
+
+func swish(s *step) func(y, x []float32) {
+	alpha := s.node.Attrs.Float("alpha", 1)
+	return func(y, x []float32) { kernel.Swish(y, x, alpha) }
+}
+
+func init() {
+	for name, mk := range unaries {
+		rows[name] = func(s *step) rowMaker {
+			f := mk(s)
+			return func(in [][]int, out []int) *rowOp {
+				if !slices.Equal(in[0], out) {
+					return nil
+				}
+				_, width := features(out)
+				return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0][:rows*width]) }}
+			}
+		}
+	}
+}
+
+var binaries = map[string]func(y, a, b []float32){
+	"Add": kernel.Add, "Sub": kernel.Sub, "Mul": kernel.Mul, "Div": kernel.Div, "Max": kernel.Max, "Min": kernel.Min, "Sum": kernel.Add,
+}
+
+// rowBinary is arithmetic on two operands: each has the output's shape, or one number per row; or it is a constant with one
+// number per feature, or in all.
+func rowBinary(s *step) rowMaker {
+	f := binaries[s.node.Op.Name]
+	if len(s.in) != 2 || s.in[0] == nil || s.in[1] == nil {
+		return nil
+	}
+	a, b := s.constant(0), s.constant(1)
+	return func(in [][]int, out []int) *rowOp {
+		rows, width := features(out)
+		op := &rowOp{}
+		ka, kb := operandKind(in[0], a != nil, rows, width), operandKind(in[1], b != nil, rows, width)
+		if ka == unfit || kb == unfit || ka != full && kb != full || width == 0 {
+			return nil
+		}
+		if ka == full || ka == perRow {
+			op.operands = append(op.operands, 0)
+		}
+		if kb == full || kb == perRow {
+			op.operands = append(op.operands, 1)
+		}
+		switch {
+		case ka == full && kb == full:
+			op.run = func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0], x[1]) }
+		case ka == perRow:
+			op.run = func(y []float32, x [][]float32, rows int) {
+				kernel.RepeatR(y, x[0], rows, width)
+				f(y[:rows*width], y, x[1])
+			}
+		case kb == perRow:
+			op.run = func(y []float32, x [][]float32, rows int) {
+				kernel.RepeatR(y, x[1], rows, width)
+				f(y[:rows*width], x[0], y)
+			}
+		case ka == repeats:
+			v := widened(a, width)
+			op.run = func(y []float32, x [][]float32, rows int) {
+				for lo := 0; lo < rows*width; lo += width {
+					f(y[lo:lo+width], v, x[1][lo:])
+				}
+			}
+		default:
+			v := widened(b, width)
+			op.run = func(y []float32, x [][]float32, rows int) {
+				for lo := 0; lo < rows*width; lo += width {
+					f(y[lo:lo+width], x[0][lo:], v)
+				}
+			}
+		}
+		return op
+	}
+}
+
+// How an operand of an elementwise operator lies against rows of its result.
+const (
+	unfit   = iota
+	full    // one number per element
+	perRow  // one number per row
+	repeats // a constant, the same for every row
+)
+
+// operandKind says how an operand of the given shape, which broadcasts to rows of width numbers, is read.
+func operandKind(shape []int, constant bool, rows, width int) int {
+	r, f := features(shape)
+	switch {
+	case r*f == rows*width && f == width:
+		return full
+	case constant && r == 1 && (f == width || f == 1):
+		return repeats
+	case r == rows && f == 1:
+		return perRow
+	}
+	return unfit
+}
+
+// widened repeats a single number width times.
+func widened(v []float32, width int) []float32 {
+	if len(v) == width {
+		return v
+	}
+	w := make([]float32, width)
+	for i := range w {
+		w[i] = v[0]
+	}
+	return w
+}

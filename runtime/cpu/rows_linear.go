@@ -1,0 +1,141 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// rowLinear is x Wᵀ + b.
+func rowLinear(s *step) rowMaker {
+	w, bias := s.constant(1), s.constant(2)
+	if w == nil || bias == nil && !s.absent(2) {
+		return nil
+	}
+	shape := s.constShape(1)
+	return product(kernel.Pack(w, shape[0], shape[1], shape[1], 1), bias)
+}
+
+// product is a row kernel for x Wᵀ + b with packed weights.
+func product(p *kernel.Packed, bias []float32) rowMaker {
+	return func(in [][]int, out []int) *rowOp {
+		if !sameRows(in[0], out) || in[0][len(in[0])-1] != p.K || out[len(out)-1] != p.M {
+			return nil
+		}
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			kernel.Gemm(y, p.M, x[0], p.K, rows, p, bias, false)
+		}}
+	}
+}
+
+// rowMatMul is x W with a constant matrix.
+func rowMatMul(s *step) rowMaker {
+	w := s.constant(1)
+	if w == nil || len(s.constShape(1)) != 2 {
+		return nil
+	}
+	shape := s.constShape(1)
+	return product(kernel.Pack(w, shape[1], shape[0], 1, shape[1]), nil)
+}
+
+// rowGemm is x W or x Wᵀ, plus a constant vector.
+func rowGemm(s *step) rowMaker {
+	a := s.node.Attrs
+	w, c := s.constant(1), s.constant(2)
+	if w == nil || len(s.constShape(1)) != 2 || c == nil && !s.absent(2) || a.Bool("transA", false) {
+		return nil
+	}
+	shape := s.constShape(1)
+	m, k, rs, cs := shape[1], shape[0], 1, shape[1]
+	if a.Bool("transB", false) {
+		m, k, rs, cs = shape[0], shape[1], shape[1], 1
+	}
+	alpha, beta := a.Float("alpha", 1), a.Float("beta", 1)
+	if alpha != 1 {
+		w = scaled(w, alpha)
+	}
+	var bias []float32
+	if c != nil {
+		switch n := len(c); {
+		case n == 1:
+			bias = make([]float32, m)
+			for i := range bias {
+				bias[i] = c[0]
+			}
+		case n == m && s.constShape(2)[len(s.constShape(2))-1] == m:
+			bias = c
+		default:
+			return nil
+		}
+		if beta != 1 {
+			bias = scaled(bias, beta)
+		}
+	}
+	return product(kernel.Pack(w, m, k, rs, cs), bias)
+}
+
+func scaled(v []float32, f float64) []float32 {
+	w := make([]float32, len(v))
+	for i, x := range v {
+		w[i] = float32(f * float64(x))
+	}
+	return w
+}
+
+// heads packs a constant (C, S, p, q) as C·S matrices.
+func heads(s *step, i int) (w []*kernel.Packed, perChannel int) {
+	v := s.constant(i)
+	if v == nil || len(s.constShape(i)) != 4 {
+		return nil, 0
+	}
+	shape := s.constShape(i)
+	p, q := shape[2], shape[3]
+	w = make([]*kernel.Packed, shape[0]*shape[1])
+	for b := range w {
+		w[b] = kernel.Pack(v[b*p*q:(b+1)*p*q], p, q, q, 1)
+	}
+	return w, shape[1]
+}
+
+// rowHeadLinear is the block-diagonal product.
+func rowHeadLinear(s *step) rowMaker {
+	w, perChannel := heads(s, 1)
+	if len(w) == 0 {
+		return nil
+	}
+	return func(in [][]int, out []int) *rowOp {
+		if !sameRows(in[0], out) {
+			return nil
+		}
+		g, m := in[0][len(in[0])-1], out[len(out)-1]
+		shared := 0
+		switch {
+		case g == len(w)*w[0].K:
+		case g == perChannel*w[0].K:
+			shared = perChannel
+		default:
+			return nil
+		}
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			kernel.Heads(y, m, x[0], g, rows, w, shared, false)
+		}}
+	}
+}
+
+// rowHeadScale multiplies each feature of each channel.
+func rowHeadScale(s *step) rowMaker {
+	d := s.constant(1)
+	if d == nil {
+		return nil
+	}
+	return func(in [][]int, out []int) *rowOp {
+		if !sameRows(in[0], out) {
+			return nil
+		}
+		f := in[0][len(in[0])-1]
+		if f == 0 || len(d)%f != 0 || out[len(out)-1] != len(d) {
+			return nil
+		}
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			kernel.Scale(y, x[0], rows, d, f, false)
+		}}
+	}
+}

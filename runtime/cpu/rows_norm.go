@@ -1,0 +1,73 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// rowAffine is scale·x + shift per feature.
+func rowAffine(s *step) rowMaker {
+	return affine(s.constant(1), s.constant(2))
+}
+
+func affine(scale, shift []float32) rowMaker {
+	if scale == nil || shift == nil {
+		return nil
+	}
+	return func(in [][]int, out []int) *rowOp {
+		if !sameRows(in[0], out) || in[0][len(in[0])-1] != len(scale) || len(shift) != len(scale) {
+			return nil
+		}
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			kernel.Affine(y, x[0], rows, scale, shift)
+		}}
+	}
+}
+
+// rowBatchNorm is a batch norm with fixed statistics, as the affine that it amounts to.
+func rowBatchNorm(s *step) rowMaker {
+	w, b, m, v := s.constant64(1), s.constant64(2), s.constant64(3), s.constant64(4)
+	if w == nil || b == nil || m == nil || v == nil {
+		return nil
+	}
+	scale, shift := essm.BatchNormAffine(w, b, m, v, s.node.Attrs.Float("epsilon", 1e-5))
+	return affine(narrow(scale), narrow(shift))
+}
+
+// rowScalarNorm is the norm over features with two learnt scalars.
+func rowScalarNorm(s *step) rowMaker {
+	m, sc := s.constant64(1), s.constant64(2)
+	if len(m) != 1 || len(sc) != 1 {
+		return nil
+	}
+	return func(in [][]int, out []int) *rowOp {
+		if !sameRows(in[0], out) {
+			return nil
+		}
+		f := out[len(out)-1]
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			kernel.ScalarNorm(y, x[0], rows, f, m[0], sc[0])
+		}}
+	}
+}
+
+// rowLayerNorm is the norm over the last axis; its statistics are not given out.
+func rowLayerNorm(s *step) rowMaker {
+	scale, shift := s.constant(1), s.constant(2)
+	if scale == nil || shift == nil && !s.absent(2) || s.node.Out(1) != nil || s.node.Out(2) != nil {
+		return nil
+	}
+	axis, eps := s.node.Attrs.Int("axis", -1), s.node.Attrs.Float("epsilon", float64(float32(1e-5)))
+	return func(in [][]int, out []int) *rowOp {
+		f := 0
+		if len(out) > 0 {
+			f = out[len(out)-1]
+		}
+		if !sameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f || shift != nil && len(shift) != f {
+			return nil
+		}
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			kernel.LayerNorm(y, x[0], rows, f, eps, scale, shift)
+		}}
+	}
+}
