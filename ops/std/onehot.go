@@ -59,7 +59,7 @@ var OneHot = ops.Register(&ir.Op{
 		}
 		m, inner := newMover(out, values), product(it.Shape()[a:])
 		for i, f := range idx {
-			if !(f >= -d[0] && f < d[0]) {
+			if !(f >= -float64(depth) && f < float64(depth)) { // a depth of 2.5 is 2
 				continue
 			}
 			k := int(f)
