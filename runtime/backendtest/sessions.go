@@ -149,12 +149,16 @@ func (s *suite) shapes(t *testing.T) {
 	}
 }
 
-// threads: the number of threads changes no bit of the answer.
+// threads: the number of threads changes no bit of the answer, and the answer is right at sizes worth splitting.
 func (s *suite) threads(t *testing.T) {
 	for _, direction := range []string{essm.Forward, essm.Bidirectional} {
 		g := network(t, direction, 0)
 		for _, size := range [][2]int{{1, 1000}, {7, 130}, {64, 3}} {
 			in := inputs(5, size[0], size[1], true)
+			want, err := truth(g, in)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var first Data
 			for _, threads := range []int{1, 2, 3, 8, 0} {
 				session := s.model(t, g, runtime.Options{Threads: threads}).NewSession()
@@ -162,6 +166,7 @@ func (s *suite) threads(t *testing.T) {
 					got := mustRun(t, session, in)
 					if first == nil {
 						first = got
+						expect(t, describe(in), got, want, GraphTolerance(g))
 					}
 					if err := identical(first, got); err != nil {
 						t.Errorf("%s %s: %d threads: %v", direction, describe(in), threads, err)
