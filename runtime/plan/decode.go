@@ -22,6 +22,7 @@ type decoder struct {
 	strings   []string
 	types     []ir.Type
 	blobs     [][]byte
+	dimText   int             // bytes of dimensions parsed
 	boolBlob  map[uint32]bool // blobs that hold a bool tensor
 	tensors   []*tensor.Tensor
 	ops       []*ir.Op
@@ -144,6 +145,9 @@ func (d *decoder) readTypes() error {
 	return dims.done()
 }
 
+// maxDimText bounds the text of all different dimensions: a long one takes milliseconds to bring into its normal form.
+const maxDimText = 1 << 20
+
 func (d *decoder) dim(id uint32, parsed map[uint32]ir.Dim) (ir.Dim, error) {
 	if dim, ok := parsed[id]; ok {
 		return dim, nil
@@ -151,6 +155,9 @@ func (d *decoder) dim(id uint32, parsed map[uint32]ir.Dim) (ir.Dim, error) {
 	s, err := d.text(id)
 	if err != nil {
 		return ir.Dim{}, err
+	}
+	if d.dimText += len(s); d.dimText > maxDimText {
+		return ir.Dim{}, fmt.Errorf("%w: more than %d bytes of different dimensions", ErrLimit, maxDimText)
 	}
 	dim, err := ir.ParseDim(s)
 	if err != nil {
