@@ -2,6 +2,7 @@ package std
 
 import (
 	"archive/tar"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -444,12 +445,13 @@ func readModel(b []byte) (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.graph(g, nil)
+	return r.graph(g, nil, nil)
 }
 
 type graphReader struct{ opsets map[string]int }
 
-func (r graphReader) graph(m message, outer map[string]*ir.Value) (*ir.Graph, error) {
+// graph reads a graph; types are those of its inputs where the file leaves them out.
+func (r graphReader) graph(m message, outer map[string]*ir.Value, types []ir.Type) (*ir.Graph, error) {
 	g := &ir.Graph{Name: m.str(2)}
 	vals := map[string]*ir.Value{}
 	maps.Copy(vals, outer)
@@ -468,13 +470,15 @@ func (r graphReader) graph(m message, outer map[string]*ir.Value) (*ir.Graph, er
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range inputs {
+	for i, s := range inputs {
 		tm, err := s.sub(2)
 		if err != nil {
 			return nil, err
 		}
-		t, err := readType(tm)
-		if err != nil {
+		var t ir.Type
+		if i < len(types) && len(tm) == 0 {
+			t = types[i]
+		} else if t, err = readType(tm); err != nil {
 			return nil, err
 		}
 		v := &ir.Value{Name: s.str(1), Type: t}
@@ -503,8 +507,10 @@ func (r graphReader) graph(m message, outer map[string]*ir.Value) (*ir.Graph, er
 		if err != nil {
 			return nil, err
 		}
+		// Graphs come last: the types of their inputs may follow from the other attributes.
+		slices.SortStableFunc(attrs, func(a, b message) int { return cmp.Compare(len(a[6]), len(b[6])) })
 		for _, a := range attrs {
-			v, err := r.attr(a, vals)
+			v, err := r.attr(a, n, vals)
 			if err != nil {
 				return nil, err
 			}
@@ -538,7 +544,7 @@ func (r graphReader) graph(m message, outer map[string]*ir.Value) (*ir.Graph, er
 	return g, nil
 }
 
-func (r graphReader) attr(m message, vals map[string]*ir.Value) (any, error) {
+func (r graphReader) attr(m message, n *ir.Node, vals map[string]*ir.Value) (any, error) {
 	switch m.num(20) {
 	case 1:
 		return float64(math.Float32frombits(uint32(m.num(2)))), nil
@@ -557,7 +563,7 @@ func (r graphReader) attr(m message, vals map[string]*ir.Value) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.graph(s, vals)
+		return r.graph(s, vals, SubgraphInputs(n))
 	case 6:
 		out := []float64{}
 		for _, v := range m.nums(7, 4) {

@@ -1,0 +1,53 @@
+package std
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// SubgraphInputs gives the types of the inputs of the body of a Loop or Scan, as they follow from the node's inputs and
+// attributes; for sources that leave them out. It needs neither the body nor the node's outputs. Entries are nil where
+// nothing follows, and the result is nil for every other operator.
+func SubgraphInputs(n *ir.Node) []ir.Type {
+	switch {
+	case n.Op == Loop:
+		out := []ir.Type{ir.Tensor(tensor.Int64), ir.Tensor(tensor.Bool)}
+		for i := 2; i < len(n.Inputs); i++ {
+			out = append(out, loosened(n.In(i)))
+		}
+		return out
+	case n.Op == Scan:
+		scanned := int(min(max(n.Attrs.Int("num_scan_inputs", 0), 0), int64(len(n.Inputs))))
+		states := len(n.Inputs) - scanned
+		axes := n.Attrs.Ints("scan_input_axes", make([]int64, scanned))
+		out := make([]ir.Type, len(n.Inputs))
+		for i := range out {
+			t := tensorIn(n, i)
+			switch {
+			case t == nil:
+			case i < states || t.NoRank:
+				out[i] = t
+			case i-states < len(axes):
+				if a, err := ops.Axis(axes[i-states], len(t.Shape)); err == nil {
+					out[i] = typed(t.Elem, slices.Delete(slices.Clone(t.Shape), a, a+1))
+				}
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+// loosened is the type of a carried value, whose shape may change from one iteration to the next.
+func loosened(v *ir.Value) ir.Type {
+	if v == nil {
+		return nil
+	}
+	if t, ok := v.Type.(*ir.TensorType); ok {
+		return noRank(t.Elem)
+	}
+	return v.Type
+}
