@@ -3,8 +3,8 @@
 //
 // It imports ir/tensor and the standard library only, and knows neither machines nor file formats. What always holds in a
 // verified graph: nodes stand in an order in which every value is defined before it is used; every value has a type and a
-// name that is unique among all values, those of subgraphs included; a node has at least the inputs that its operator requires; the
-// types of a node's outputs are those that its operator infers. Verify checks all of it.
+// name that is unique among all values, those of subgraphs included; a node has at least the inputs that its operator
+// requires; the types of a node's outputs are those that its operator infers. Verify checks all of it.
 package ir
 
 import (

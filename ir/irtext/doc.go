@@ -24,7 +24,7 @@
 // bfloat16, float8 and float4 list bit patterns; complex ones list real and imaginary parts; bool is 0 and 1; the list in
 // angle brackets behind the outputs holds constants and the types of intermediate values.
 //
-// Beyond ONNX:
+// Beyond ONNX, whose own parser reads a text that uses none of this:
 //   - a dimension may be any expression that ir.ParseDim reads. It is printed in quotes, which ONNX reads as a symbol.
 //   - float attributes have double precision; numbers are the shortest that read back the same
 //   - a NaN other than the usual quiet one shows the bits of its fraction: nan(0x1), -nan(0x400001)
