@@ -182,16 +182,25 @@ func (f field) read(text string) (any, error) {
 	return nil, f.wrong(shorten(text))
 }
 
-// shorten keeps messages to one line of a readable length.
-func shorten(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		s = string(r[:40]) + "…"
+// clip cuts text from outside to at most n characters.
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n]) + "…"
 	}
+	return s
+}
+
+// shorten makes text from outside fit for a message of one line.
+func shorten(s string) string {
+	s = clip(s, maxWord)
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f }) {
 		return strconv.Quote(s)
 	}
 	return s
 }
+
+// maxWord is how many characters of a word from outside messages show, and comparisons look at; no tensor's name is longer.
+const maxWord = 80
 
 // validate checks one value of a configuration that was made by hand or changed.
 func (f field) validate(c *Config) error {

@@ -142,7 +142,7 @@ func (r *configReader) value(f field) error {
 		text = strconv.FormatBool(t)
 	case string:
 		if !isText || t == "null" {
-			return f.wrong(quote(shortenPlain(t)))
+			return f.wrong(quote(clip(t, maxWord)))
 		}
 		text = t
 	case nil:
@@ -165,13 +165,6 @@ func (r *configReader) value(f field) error {
 	}
 	f.put(r.c, v)
 	return nil
-}
-
-func shortenPlain(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
-	}
-	return s
 }
 
 // labels reads the class names: an object from "0", "1", … to names, in any order.
@@ -249,11 +242,11 @@ func describe(t json.Token) string {
 		}
 		return "a list"
 	case string:
-		return quote(shortenPlain(t))
+		return quote(clip(t, maxWord))
 	case nil:
 		return "null"
 	}
-	return shortenPlain(fmt.Sprint(t))
+	return clip(fmt.Sprint(t), maxWord)
 }
 
 // unknownKey names the nearest known key: of the same section where there is one, else of the whole file, or of others that
@@ -265,7 +258,7 @@ func unknownKey(key string, others ...string) error {
 	}
 	best, suggestion := 1<<30, ""
 	consider := func(s, name, shown string) {
-		d := 2 * distance(shortenPlain(last), name)
+		d := 2 * distance(clip(last, maxWord), name)
 		if s != section {
 			d++ // on equal terms the key is looked for where it stands
 		}
@@ -293,7 +286,7 @@ func unknownKey(key string, others ...string) error {
 func Nearest(word string, list []string) string {
 	best, at := 0, -1
 	for i, s := range list {
-		if d := distance(shortenPlain(word), s); at < 0 || d < best {
+		if d := distance(clip(word, maxWord), clip(s, maxWord)); at < 0 || d < best {
 			best, at = d, i
 		}
 	}

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -178,6 +179,9 @@ func (c *Config) Parameters(w Weights) (int, error) {
 	return n, err
 }
 
+// maxHints bounds the names that Check compares to one that is missing.
+const maxHints = 64
+
 // Check holds the tensors against the configuration: all that it needs and no others, float32, of the right shapes, and
 // only finite numbers in them. The error names the first tensor at fault and counts the others.
 func Check(c *Config, w Weights) error {
@@ -187,25 +191,11 @@ func Check(c *Config, w Weights) error {
 	}
 	var faults []string
 	fault := func(name, format string, args ...any) {
-		faults = append(faults, fmt.Sprintf("tensor %s: ", shortenPlain(name))+fmt.Sprintf(format, args...))
+		faults = append(faults, fmt.Sprintf("tensor %s: ", shorten(name))+fmt.Sprintf(format, args...))
 	}
 	known := map[string]bool{}
-	var missing []string
 	for _, s := range specs {
 		known[s.Name] = true
-		want := "float32" + tensor.ShapeString(s.Shape)
-		t := w[s.Name]
-		switch {
-		case t == nil:
-			missing = append(missing, s.Name)
-			fault(s.Name, "is missing, expected %s", want)
-		case t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), s.Shape):
-			fault(s.Name, "expected %s, found %v", want, t)
-		default:
-			if at, why := badValue(s, tensor.Data[float32](t)); at >= 0 {
-				fault(s.Name+indexString(s.Shape, at), "expected %s, found %v", why, tensor.Data[float32](t)[at])
-			}
-		}
 	}
 	var extra []string
 	for name := range w {
@@ -214,20 +204,34 @@ func Check(c *Config, w Weights) error {
 		}
 	}
 	slices.Sort(extra)
-	for _, name := range extra {
-		if near := Nearest(name, missing); near != "" {
-			fault(name, "is not part of the model (%s is missing)", near)
-		} else {
-			fault(name, "is not part of the model")
+	for _, s := range specs {
+		want := "float32" + tensor.ShapeString(s.Shape)
+		t := w[s.Name]
+		switch {
+		case t == nil:
+			hint := ""
+			if near := Nearest(s.Name, extra[:min(len(extra), maxHints)]); near != "" && distance(s.Name, near) < 4 {
+				hint = "; there is " + shorten(near)
+			}
+			fault(s.Name, "is missing, expected %s%s", want, hint)
+		case t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), s.Shape):
+			fault(s.Name, "expected %s, found %v", want, t)
+		default:
+			if at, why := badValue(s, tensor.Data[float32](t)); at >= 0 {
+				fault(s.Name+indexString(s.Shape, at), "expected %s, found %v", why, tensor.Data[float32](t)[at])
+			}
 		}
+	}
+	for _, name := range extra {
+		fault(name, "is not part of the model")
 	}
 	switch len(faults) {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("%s", faults[0])
+		return errors.New(faults[0])
 	}
-	return fmt.Errorf("%s (and %d more tensors)", faults[0], len(faults)-1)
+	return fmt.Errorf("%s (and %d more)", faults[0], len(faults)-1)
 }
 
 // badValue finds an element that no computation should see; -1: there is none.
