@@ -1,0 +1,142 @@
+// Package checkpoint reads and writes model directories (SPEC §7), and converts the checkpoints of the authors' released
+// code: a Lightning .ckpt, or a bare state dict with the configuration beside it.
+//
+// It imports models, ir/tensor, the formats below it, internal/atomicfile and goccy/go-yaml. What always holds: a model that
+// was read is complete (models.Check accepts it, every tensor is float32 and finite), and nothing that could change a
+// model's answers is dropped without an error.
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
+	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+)
+
+// ConfigName is the configuration's file in a model directory.
+const ConfigName = "config.json"
+
+// ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names. float16 and
+// bfloat16 are widened to float32.
+func ReadDir(dir string) (*models.Config, models.Weights, error) {
+	path := filepath.Join(dir, ConfigName)
+	data, err := readSmall(path, models.MaxConfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := models.ParseConfig(data, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	tensors, err := safetensors.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := weights(c, tensors)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return c, w, nil
+}
+
+// weights makes a model's weights of a checkpoint's tensors, and checks them.
+func weights(c *models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
+	w := models.Weights{}
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		t := tensors[name]
+		if strings.HasSuffix(name, ".num_batches_tracked") { // counts training steps of batch norms
+			continue
+		}
+		if d := t.DType(); d == tensor.Float16 || d == tensor.BFloat16 {
+			var err error
+			if t, err = t.Convert(tensor.Float32, false); err != nil {
+				return nil, fmt.Errorf("tensor %s: %w", name, err)
+			}
+		}
+		w[name] = t
+	}
+	if err := models.Check(c, w); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// WriteDir writes a model directory. It makes the directory where there is none, and replaces a model that was written so
+// before; a directory that holds anything else is refused. Each file is written whole or not at all.
+func WriteDir(dir string, c *models.Config, w models.Weights) error {
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := models.Check(c, w); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := checkTarget(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	// Hubs' loaders ask for the metadata. The configuration comes last: it is what makes a folder a model.
+	if err := safetensors.WriteFile(filepath.Join(dir, safetensors.SingleName), w, map[string]string{"format": "pt"}); err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(dir, ConfigName), func(f io.Writer) error {
+		_, err := f.Write(c.JSON())
+		return err
+	})
+}
+
+// checkTarget refuses directories that WriteDir would mix with something else.
+func checkTarget(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == safetensors.IndexName {
+			return fmt.Errorf("%s: holds a sharded model; write to another folder", dir)
+		}
+	}
+	path := filepath.Join(dir, ConfigName)
+	data, err := readSmall(path, models.MaxConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: is not empty and holds no model (no %s); write to another folder", dir, ConfigName)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := models.ParseConfig(data, path); err != nil {
+		return fmt.Errorf("%w; write to another folder", err)
+	}
+	return nil
+}
+
+// readSmall reads a file of at most limit bytes.
+func readSmall(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s: more than %d bytes", path, limit)
+	}
+	return b, nil
+}

@@ -1,0 +1,121 @@
+package checkpoint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/frontend/checkpoint/torchfile"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+)
+
+// anchor is a tensor that every eSSM has. What stands before it in a state dict's name is a prefix that all names share.
+const anchor = "model.layers.0.layer.B"
+
+// ReadTorch converts a checkpoint of the authors' released code. The configuration is the file's own hyper_parameters, or
+// that of configPath (.yaml or .json, with the authors' keys, or a config.json of SPEC §7) when it is not empty. Notes list,
+// sorted, what was left out because it has no part in inference, and which defaults of the released code were taken.
+func ReadTorch(path, configPath string) (c *models.Config, w models.Weights, notes []string, err error) {
+	v, err := torchfile.ReadFile(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	fail := func(err error) (*models.Config, models.Weights, []string, error) {
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	file, ok := v.(*torchfile.Dict)
+	if !ok {
+		return fail(fmt.Errorf("found %s where a dict should be", torchfile.Describe(v)))
+	}
+	tensors, notes, err := stateDict(file)
+	if err != nil {
+		return fail(err)
+	}
+	source := configPath
+	var root any
+	if configPath != "" {
+		if root, c, err = configFile(configPath); err != nil {
+			return nil, nil, nil, err
+		}
+	} else {
+		source = path + ": hyper_parameters"
+		h, ok := file.Get("hyper_parameters")
+		if !ok {
+			return fail(fmt.Errorf("holds no hyper_parameters; give the model's configuration as a file (--config FILE.yaml)"))
+		}
+		if root, err = fromTorch(h); err != nil {
+			return fail(fmt.Errorf("hyper_parameters: %w", err))
+		}
+	}
+	if c == nil {
+		var more []string
+		if c, more, err = convert(root, tensors); err != nil {
+			return nil, nil, nil, fmt.Errorf("%s: %w", source, err)
+		}
+		notes = append(notes, more...)
+	}
+	if w, err = weights(c, tensors); err != nil {
+		return fail(err)
+	}
+	slices.Sort(notes)
+	return c, w, slices.Compact(notes), nil
+}
+
+// stateDict gives the tensors of a Lightning checkpoint or of a bare state dict, without the prefix that all names share.
+func stateDict(file *torchfile.Dict) (tensors map[string]*tensor.Tensor, notes []string, err error) {
+	where := ""
+	d := file
+	if v, ok := file.Get("state_dict"); ok {
+		if d, ok = v.(*torchfile.Dict); !ok {
+			return nil, nil, fmt.Errorf("state_dict: found %s where a dict should be", torchfile.Describe(v))
+		}
+		where = "state_dict: "
+	}
+	prefix, err := sharedPrefix(d)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s%w", where, err)
+	}
+	tensors = map[string]*tensor.Tensor{}
+	for k, v := range d.All() {
+		key, ok := k.(string)
+		if !ok {
+			return nil, nil, fmt.Errorf("%sfound %s where the name of a tensor should be", where, torchfile.Describe(k))
+		}
+		name, ok := strings.CutPrefix(key, prefix)
+		if !ok {
+			notes = append(notes, fmt.Sprintf("%s%s: is outside of %s*, left out", where, key, prefix))
+			continue
+		}
+		t, ok := v.(*tensor.Tensor)
+		if !ok {
+			return nil, nil, fmt.Errorf("%s%s: found %s where a tensor should be", where, key, torchfile.Describe(v))
+		}
+		tensors[name] = t
+	}
+	return tensors, notes, nil
+}
+
+// sharedPrefix finds what stands before the names of SPEC §7: nothing, or the path of the module that holds the model, such
+// as "net." or "module.".
+func sharedPrefix(d *torchfile.Dict) (string, error) {
+	prefixes := map[string]bool{}
+	for k := range d.All() {
+		if name, ok := k.(string); ok {
+			if p, ok := strings.CutSuffix(name, anchor); ok && (p == "" || strings.HasSuffix(p, ".")) {
+				prefixes[p] = true
+			}
+		}
+	}
+	switch all := slices.Sorted(maps.Keys(prefixes)); {
+	case prefixes[""]:
+		return "", nil
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) == 0:
+		return "", fmt.Errorf("no tensor %s, so this is not the state dict of an eSSM", anchor)
+	default:
+		return "", fmt.Errorf("holds several models, under %q", all)
+	}
+}

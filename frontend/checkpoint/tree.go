@@ -1,0 +1,209 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/essmc/essmc/frontend/checkpoint/torchfile"
+	"github.com/essmc/essmc/models"
+)
+
+// A configuration, whatever it came from, is a tree of nil, bool, int64, float64, string, []any and map[string]any.
+
+// Limits on configuration files. The parser of YAML works recursively, so its input is kept small and flat.
+const (
+	maxConfigFile = 64 << 10
+	maxNesting    = 64
+	maxBrackets   = 256
+)
+
+// configFile reads a configuration file: a tree of the authors' keys, or a config.json of SPEC §7, which is complete.
+func configFile(path string) (any, *models.Config, error) {
+	data, err := readSmall(path, maxConfigFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	var v any
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".yaml", ".yml":
+		v, err = parseYAML(data)
+	case ".json":
+		v, err = parseJSON(data)
+	default:
+		err = fmt.Errorf("expected a .yaml or .json file")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if m, ok := v.(map[string]any); ok && m["model_type"] != nil {
+		c, err := models.ParseConfig(data, path)
+		return nil, c, err
+	}
+	return v, nil, nil
+}
+
+func parseJSON(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("data after the JSON value")
+	}
+	return normal(v, 0)
+}
+
+// parseYAML reads YAML without anchors, aliases, tags and merge keys: configurations need none, and aliases multiply. The
+// parser is a third party's, so a panic of it becomes an error.
+func parseYAML(data []byte) (v any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			v, err = nil, fmt.Errorf("the YAML parser failed: %.100q", fmt.Sprint(r))
+		}
+	}()
+	if err := checkFlat(data); err != nil {
+		return nil, err
+	}
+	f, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, yamlError(err)
+	}
+	if len(f.Docs) != 1 || f.Docs[0].Body == nil {
+		return nil, fmt.Errorf("expected one YAML document, found %d", len(f.Docs))
+	}
+	p := &plainYAML{}
+	ast.Walk(p, f.Docs[0].Body)
+	if p.found != "" {
+		return nil, fmt.Errorf("YAML %s are not read", p.found)
+	}
+	if err := yaml.NodeToValue(f.Docs[0].Body, &v); err != nil {
+		return nil, yamlError(err)
+	}
+	return normal(v, 0)
+}
+
+// checkFlat refuses YAML that can nest deeply before it is parsed: brackets, and indicators of blocks on one line.
+func checkFlat(data []byte) error {
+	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxBrackets {
+		return fmt.Errorf("more than %d brackets", maxBrackets)
+	}
+	for line := range bytes.Lines(data) {
+		if bytes.Count(line, []byte("- "))+bytes.Count(line, []byte("? "))+bytes.Count(line, []byte(": ")) > maxNesting {
+			return fmt.Errorf("more than %d levels on one line", maxNesting)
+		}
+	}
+	return nil
+}
+
+// yamlError keeps the first line of the parser's message, which goes on with an excerpt.
+func yamlError(err error) error {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("YAML: %.200s", line)
+}
+
+// plainYAML looks for nodes that are more than data.
+type plainYAML struct{ found string }
+
+func (p *plainYAML) Visit(n ast.Node) ast.Visitor {
+	switch n.(type) {
+	case *ast.AnchorNode:
+		p.found = "anchors"
+	case *ast.AliasNode:
+		p.found = "aliases"
+	case *ast.TagNode:
+		p.found = "tags"
+	case *ast.MergeKeyNode:
+		p.found = "merge keys"
+	}
+	return p
+}
+
+// normal brings what the parsers of JSON and YAML give into the tree's types.
+func normal(v any, depth int) (any, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("nested more than %d deep", maxNesting)
+	}
+	switch v := v.(type) {
+	case nil, bool, int64, float64, string:
+		return v, nil
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i, nil
+		}
+		return v.Float64()
+	case int:
+		return int64(v), nil
+	case uint64:
+		if v > math.MaxInt64 {
+			return float64(v), nil
+		}
+		return int64(v), nil
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			var err error
+			if out[i], err = normal(x, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, x := range v {
+			var err error
+			if out[k], err = normal(x, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return fmt.Sprint(v), nil // a date, say: text, which no key of a model takes
+}
+
+// fromTorch makes a tree of pickled hyper-parameters. Values that are no configuration (tensors, placeholders) stay as they
+// are, and are refused where a key of the model holds one.
+func fromTorch(v any) (any, error) {
+	switch v := v.(type) {
+	case []any:
+		return fromItems(v)
+	case torchfile.Tuple:
+		return fromItems(v)
+	case *torchfile.Dict:
+		out := make(map[string]any, v.Len())
+		for k, x := range v.All() {
+			key, ok := k.(string)
+			if !ok {
+				key = fmt.Sprint(k)
+			}
+			var err error
+			if out[key], err = fromTorch(x); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
+func fromItems(items []any) (any, error) {
+	out := make([]any, len(items))
+	for i, x := range items {
+		var err error
+		if out[i], err = fromTorch(x); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
