@@ -51,6 +51,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) {
 		{"cases", s.cases},
 		{"ops", s.operators},
 		{"forms", s.forms},
+		{"networks", s.networks},
 		{"shapes", s.shapes},
 		{"threads", s.threads},
 		{"sessions", s.sessions},

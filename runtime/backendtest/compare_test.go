@@ -1,0 +1,89 @@
+package backendtest
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+func TestDiff(t *testing.T) {
+	f32 := func(v ...float32) tensor.Datum { return tensor.FromSlice(v, len(v)) }
+	f64 := func(v ...float64) tensor.Datum { return tensor.FromSlice(v, len(v)) }
+	i64 := func(v ...int64) tensor.Datum { return tensor.FromSlice(v, len(v)) }
+	nan, inf := math.NaN(), math.Inf(1)
+	third := float64(1) / 3
+	for _, c := range []struct {
+		name       string
+		got, truth tensor.Datum
+		ulps       float64
+		want       string // a part of the difference; empty: none
+	}{
+		{"equal", f32(1, 2), f64(1, 2), 0, ""},
+		{"rounded once is exact", f32(float32(third)), f64(third), 0, ""},
+		{"one unit at the scale of the largest", f32(1, 1024+0x1p-13), f64(1, 1024), 2, ""},
+		{"small ones are held to the same scale", f32(1+0x1p-14, 1024), f64(1, 1024), 2, ""},
+		{"too far", f32(1, 1025), f64(1, 1024), 2, "element 1: expected 1024, found 1025: off by 1,"},
+		{"float64 is held to float64", f64(1 + 0x1p-40), f64(1), 8, "element 0"},
+		{"shape", f32(1), f64(1, 2), 8, "expected float64[2], found float32[1]"},
+		{"element type", i64(1), f64(1), 8, "expected float64[1], found int64[1]"},
+		{"integers", i64(1, 2), i64(1, 3), 1e9, "element 1: expected 3, found 2"},
+		{"NaN", f32(float32(nan)), f64(nan), 0, ""},
+		{"NaN for a number", f32(float32(nan)), f64(1), 8, "expected 1, found NaN"},
+		{"number for NaN", f32(1), f64(nan), 8, "expected NaN, found 1"},
+		{"overflow is infinity", f32(float32(inf)), f64(1e300), 0, ""},
+		{"wrong infinity", f32(float32(-inf)), f64(1e300), 8, "found -Inf"},
+		{"nothing", nil, nil, 0, ""},
+		{"nothing for something", nil, f64(1), 8, "expected *tensor.Tensor, found <nil>"},
+		{"sequence", &tensor.Sequence{Items: []tensor.Datum{f32(1)}}, &tensor.Sequence{Items: []tensor.Datum{f64(2)}}, 8, "item 0: element 0"},
+		{"sequence length", &tensor.Sequence{}, &tensor.Sequence{Items: []tensor.Datum{f64(2)}}, 8, "expected a sequence of 1, found 0"},
+	} {
+		d := Diff(c.got, c.truth, ir.Tolerance{Ulps: c.ulps})
+		if c.want == "" && d != "" || !strings.Contains(d, c.want) {
+			t.Errorf("%s: expected %q, found %q", c.name, c.want, d)
+		}
+	}
+}
+
+// The same attempt gives the same case, and most attempts at the operators that matter give one.
+func TestGenerate(t *testing.T) {
+	for _, name := range []string{"Linear", "Scan", "SSM", "Pick", "Affine", "StateSpace"} {
+		op := ops.Default.Resolve("essm", name, 1)
+		found := 0
+		for attempt := range 40 {
+			a, err := generate(op, attempt)
+			b, _ := generate(op, attempt)
+			if err != nil {
+				t.Error(err)
+			}
+			if (a == nil) != (b == nil) || a != nil && (a.name != b.name || identical(a.in, b.in) != nil) {
+				t.Errorf("%s: attempt %d differs from itself", name, attempt)
+			}
+			if a != nil {
+				found++
+			}
+		}
+		if found < 5 {
+			t.Errorf("%s: %d cases in 40 attempts", name, found)
+		}
+	}
+}
+
+// What formatData writes, parseData reads.
+func TestData(t *testing.T) {
+	want := Data{"b": tensor.FromSlice([]float64{1, math.Inf(-1), 0.1}, 3), "a": tensor.FromSlice([]int64{-1, 2}, 1, 2), "e": tensor.New(tensor.Float32, 0, 2)}
+	text, err := formatData(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseData("text", text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if err := identical(got, want); err != nil {
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
