@@ -1,16 +1,12 @@
 package backendtest
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +15,6 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
 )
@@ -32,13 +27,11 @@ import (
 //	-- outputs --  the answer to the inputs before it, the same way; floats as double
 //	-- error --    in place of outputs: a part of the error that the run must give
 //
-// inputs and what follows may come several times; one session runs them all. With -update, outputs are renewed by the
-// interpreter in float64.
+// inputs and what follows may come several times; one session runs them all. "go test -update" in this folder writes the
+// interpreter's answers in float64 where those in the file do not hold.
 //
 //go:embed testdata/*.txtar
 var caseFiles embed.FS
-
-var update = flag.Bool("update", false, "renew the answers in testdata/*.txtar (run in the folder of package backendtest)")
 
 // cases runs the files in testdata.
 func (s *suite) cases(t *testing.T) {
@@ -55,11 +48,6 @@ func (s *suite) cases(t *testing.T) {
 			c, err := parseCase(file, src)
 			if err != nil {
 				t.Fatal(err)
-			}
-			if *update {
-				if err := c.renew(filepath.FromSlash(file)); err != nil {
-					t.Fatal(err)
-				}
 			}
 			s.file(t, c)
 		})
@@ -144,48 +132,6 @@ func parseData(name string, src []byte) (Data, error) {
 		d[v.Name] = v.Const
 	}
 	return d, nil
-}
-
-// formatData writes what parseData reads.
-func formatData(d Data) ([]byte, error) {
-	var b bytes.Buffer
-	for _, name := range names(d) {
-		x, ok := d[name].(*tensor.Tensor)
-		if !ok {
-			return nil, fmt.Errorf("%s: only tensors can be written, found %T", name, d[name])
-		}
-		g := &ir.Graph{Name: "data", Outputs: []*ir.Value{ir.NewConst(name, x)}}
-		text := irtext.String(g)
-		_, text, _ = strings.Cut(text, "<\n")
-		for line := range strings.Lines(text) { // the header comes first, then the constants
-			if strings.Contains(line, "= {") {
-				b.WriteString(strings.TrimRight(strings.TrimSpace(line), ","))
-				b.WriteByte('\n')
-			}
-		}
-	}
-	return b.Bytes(), nil
-}
-
-// renew writes the interpreter's answers into the file.
-func (c *fileCase) renew(file string) error {
-	for i := range c.runs {
-		r := &c.runs[i]
-		if r.section == 0 || r.err != "" {
-			continue
-		}
-		out, err := truth(c.graph, r.in)
-		if err != nil {
-			return err
-		}
-		text, err := formatData(out)
-		if err != nil {
-			return err
-		}
-		r.out = out
-		c.archive.Files[r.section].Data = text
-	}
-	return os.WriteFile(file, txtar.Format(c.archive), 0o644)
 }
 
 // file runs a case with every kernel form that it names.
