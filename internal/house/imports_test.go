@@ -1,0 +1,152 @@
+package house
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/essmc/essmc"
+
+// rooms is the table of ARCHITECTURE.md: what a package may import, besides the standard library. A package imports only
+// from rows above its own. Packages below an internal folder belong to the room that holds the folder.
+var rooms = []struct {
+	pkg     string
+	imports []string
+}{
+	{"ir/tensor", nil},
+	{"ir", []string{"ir/tensor"}},
+	{"internal/atomicfile", nil},
+	{"ir/irtext", []string{"ir", "ir/tensor", "internal/atomicfile"}},
+	{"ir/irview", []string{"ir", "ir/irtext"}},
+	{"ops", []string{"ir", "ir/tensor"}},
+	{"ops/std", []string{"ir", "ir/tensor", "ops"}},
+	{"ops/essm", []string{"ir", "ir/tensor", "ops", "ops/std"}},
+	{"ops/essm/spectral", []string{"ir", "ir/tensor", "ops", "ops/essm", "gonum.org/v1/gonum"}},
+	{"passes/match", []string{"ir"}},
+	{"passes/time", []string{"ir", "ops"}},
+	{"passes", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "ops/essm/spectral", "passes/match", "passes/time"}},
+	{"models", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "ops/essm/spectral"}},
+	{"frontend/arrays", []string{"ir/tensor", "internal/atomicfile", "github.com/go-audio/wav"}},
+	{"frontend/checkpoint/safetensors", []string{"ir/tensor", "internal/atomicfile"}},
+	{"frontend/checkpoint/torchfile", []string{"ir/tensor"}},
+	{"frontend/checkpoint", []string{"ir", "ir/tensor", "ops", "ops/essm", "models", "internal/atomicfile", "frontend/checkpoint/safetensors", "frontend/checkpoint/torchfile", "github.com/goccy/go-yaml"}},
+	{"runtime/plan", []string{"ir", "ir/tensor", "internal/atomicfile", "runtime/plan/internal/fb", "github.com/google/flatbuffers", "golang.org/x/sys"}},
+	{"runtime", []string{"ir", "ir/tensor", "runtime/plan"}},
+	{"runtime/ref", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "runtime"}},
+	{"runtime/cpu/kernel", []string{"golang.org/x/sys"}},
+	{"runtime/cpu", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "passes/time", "runtime", "runtime/cpu/kernel"}},
+	{"runtime/backendtest", []string{"ir", "ir/tensor", "ir/irtext", "ops", "ops/std", "ops/essm", "passes", "models", "frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime", "runtime/ref", "golang.org/x/tools"}},
+	{"cmd/essmc", []string{"*"}},
+}
+
+// light is what a service that embeds the runtime links, and nothing else: modules by their paths.
+var light = []string{"github.com/google/flatbuffers", "golang.org/x/sys"}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Standard   bool
+	Module     *struct{ Path string }
+}
+
+func list(t *testing.T, args ...string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Standard,Module"}, args...)...)
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var p listed
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// room finds the row of a package: its own, or that of the room whose internal folder it is in.
+func room(pkg string) int {
+	if i := strings.Index(pkg, "/internal/"); i >= 0 {
+		pkg = pkg[:i]
+	}
+	for i, r := range rooms {
+		if r.pkg == pkg {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestImports(t *testing.T) {
+	standard := map[string]bool{}
+	for _, p := range list(t, "std") {
+		standard[p.ImportPath] = true
+	}
+	for _, p := range list(t, "./...") {
+		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
+		if pkg == "internal/house" {
+			continue
+		}
+		i := room(pkg)
+		if i < 0 {
+			t.Errorf("package %s is not in the table of rooms (here, and in ARCHITECTURE.md)", pkg)
+			continue
+		}
+		for _, path := range p.Imports {
+			if standard[path] || path == "C" {
+				continue
+			}
+			own, inside := strings.CutPrefix(path, module+"/")
+			if inside && room(own) == i {
+				continue
+			}
+			if inside && room(own) > i {
+				t.Errorf("%s imports %s, which stands below it", pkg, own)
+			}
+			allowed := slices.ContainsFunc(rooms[i].imports, func(a string) bool {
+				return a == "*" || inside && a == own || !inside && (path == a || strings.HasPrefix(path, a+"/"))
+			})
+			if !allowed {
+				t.Errorf("%s imports %s, which its row does not list", pkg, path)
+			}
+		}
+	}
+}
+
+func TestTableInArchitecture(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rooms {
+		if !bytes.Contains(text, []byte("| `"+r.pkg+"` |")) {
+			t.Errorf("ARCHITECTURE.md has no row for %s", r.pkg)
+		}
+	}
+}
+
+// TestRuntimeIsLight holds what a service links that loads plans and runs them on the CPU.
+func TestRuntimeIsLight(t *testing.T) {
+	for _, p := range list(t, "-deps", "./runtime", "./runtime/cpu") {
+		if p.Standard || p.Module == nil || p.Module.Path == module {
+			if strings.HasPrefix(p.ImportPath, module+"/passes/match") || p.ImportPath == module+"/ops/essm/spectral" {
+				t.Errorf("the runtime links %s", p.ImportPath)
+			}
+			continue
+		}
+		if !slices.Contains(light, p.Module.Path) {
+			t.Errorf("the runtime links %s, of module %s", p.ImportPath, p.Module.Path)
+		}
+	}
+}
