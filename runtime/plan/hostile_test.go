@@ -104,6 +104,41 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
+// TestHeader breaks one rule of the header at a time, with right checksums.
+func TestHeader(t *testing.T) {
+	le := binary.LittleEndian
+	entry := func(file []byte, i int) []byte { return file[fixedHeader+i*entrySize:] }
+	cases := []struct {
+		name, want string
+		change     func(file []byte)
+	}{
+		{"sections", "header: 17 sections, at most 16", func(b []byte) { le.PutUint32(b[12:], 17) }},
+		{"no sections", "header: sections end at byte 56", func(b []byte) { le.PutUint32(b[12:], 0) }},
+		{"kind", "header: section 1 has unknown kind 3", func(b []byte) { le.PutUint64(entry(b, 1), 3) }},
+		{"kind with more", "header: section 0 has unknown kind 4294967297", func(b []byte) { le.PutUint64(entry(b, 0), 1<<32+1) }},
+		{"twice", "header: section metadata occurs twice", func(b []byte) { le.PutUint64(entry(b, 1), kindMetadata) }},
+		{"order", "header: section weights comes before section metadata", func(b []byte) {
+			le.PutUint64(entry(b, 0), kindWeights)
+			le.PutUint64(entry(b, 1), kindMetadata)
+		}},
+		{"overlap", "header: section weights starts at byte 192", func(b []byte) { copy(entry(b, 1)[8:], entry(b, 0)[8:24]) }},
+		{"beyond", "does not fit into the file", func(b []byte) { le.PutUint64(entry(b, 1)[16:], 1<<40) }},
+		{"length 2^64-1", "does not fit into the file", func(b []byte) { le.PutUint64(entry(b, 1)[16:], math.MaxUint64) }},
+		{"short", "header: sections end at byte", func(b []byte) { le.PutUint64(entry(b, 1)[16:], 1) }},
+		{"gap", "before section metadata, is not zero", func(b []byte) { b[fixedHeader+2*entrySize+sha256.Size+3] = 1 }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			file := write(t, smallGraph(t))
+			c.change(file)
+			_, err := readBytes(mend(file), ops)
+			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, expected %q in it", err, c.want)
+			}
+		})
+	}
+}
+
 // TestHugeClaims reads a header that claims 2^62 bytes, from a caller who believes it.
 func TestHugeClaims(t *testing.T) {
 	const claim = math.MaxInt64 / 2

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -14,14 +13,14 @@ import (
 
 // Limits bound what a plan may take. Zero fields mean their defaults.
 type Limits struct {
-	FileBytes     int64 // of the whole file; default: no bound but the machine's
+	FileBytes     int64 // of the whole file; default 64 GiB
 	MetadataBytes int64 // of the section that holds everything but weights; default 256 MiB
 	Nodes         int   // in all graphs together; default 4 million
 	Depth         int   // of nested graphs, and of nested types; default and maximum 64
 }
 
 func (l Limits) withDefaults() Limits {
-	l.FileBytes = cmp.Or(l.FileBytes, math.MaxInt)
+	l.FileBytes = min(cmp.Or(l.FileBytes, 64<<30), math.MaxInt/2)
 	l.MetadataBytes = cmp.Or(l.MetadataBytes, 256<<20)
 	l.Nodes = cmp.Or(l.Nodes, 4<<20)
 	l.Depth = min(cmp.Or(l.Depth, maxDepth), maxDepth)
@@ -82,20 +81,23 @@ func ReadFile(path string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return Read(f, size, filepath.Base(path), res, lim)
+	return Read(f, size, path, res, lim)
 }
 
-// openRegular opens a file that has a size.
+// openRegular opens a file that has a size. It looks before it opens, as opening a pipe waits for a writer.
 func openRegular(path string) (*os.File, int64, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s: is no regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, 0, err
 	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s: is no regular file", path)
-	}
-	if err != nil {
+	if st, err = f.Stat(); err != nil {
 		f.Close()
 		return nil, 0, err
 	}
@@ -125,7 +127,6 @@ func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 	}
 	defer f.Close()
 	var mapped []byte
-	name := filepath.Base(path)
 	fetch := func(s section) ([]byte, error) {
 		if s.length > 0 && !opts.Copy {
 			mapped = mapFile(f, size)
@@ -136,7 +137,7 @@ func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 		}
 		return mapped[s.offset : s.offset+s.length], nil
 	}
-	g, err := read(f, size, name, res, opts.Limits, fetch)
+	g, err := read(f, size, path, res, opts.Limits, fetch)
 	if err != nil {
 		if mapped != nil {
 			unmap(mapped) // the error that came first is the one to tell

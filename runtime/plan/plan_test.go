@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -191,6 +192,17 @@ func TestWriteFileFailure(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 		t.Errorf("folder holds %v after a failure", entries)
+	}
+}
+
+// TestFullDisk writes to the device that stands for one.
+func TestFullDisk(t *testing.T) {
+	const full = "/dev/full"
+	if st, err := os.Stat(full); err != nil || st.Mode().IsRegular() {
+		t.Skip("no " + full + " here")
+	}
+	if err := WriteFile(full, smallGraph(t)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("error %v, expected that no space is left", err)
 	}
 }
 
