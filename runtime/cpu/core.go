@@ -7,13 +7,12 @@ import (
 
 // core is a step that carries state from one row to the next, or needs the whole sequence: the heart of a region.
 type core interface {
-	// info says what the core reads and writes, and in which forms it can be computed.
+	// info says what the core reads and writes.
 	info() *coreInfo
-	// tiled makes the kernel that computes a tile of at most rows steps in the given form, for the forms that go tile by
-	// tile.
+	// tiled makes the kernel for forms that go tile by tile, at most rows steps each.
 	tiled(form string, rows int) tileKernel
-	// whole makes the kernel that computes the whole sequence, for the other forms.
-	sequence(form string, length int) sequenceKernel
+	// sequence makes the kernel for the other forms; history says that inputs before the first step are given.
+	sequence(form string, length int, history bool) sequenceKernel
 }
 
 // coreInfo describes a core. Indices are those of the step's inputs and outputs; -1 where absent.
@@ -22,12 +21,12 @@ type coreInfo struct {
 	direction          string
 	vRe, vIm, state    int
 	xRe, xIm, stateOut int
-	size               int // float64 numbers of a state
-	forms              []string
-	why                map[string]string // for forms that are refused
-	flops              func(form string, rows, length int) float64
-	heads, perHead     int
-	constantBytes      func(form string, rows, length int) int64
+	size               int  // float64 numbers that the recurrence works on, per sample
+	saved              int  // of them, those that make up a state
+	perHead            int  // states that are mixed with each other; 1 for a diagonal system
+	unstable           bool // powers grow without bound: nothing but the recurrence is safe
+	stateless          bool // has no recurrence: a convolution with a given kernel of taps numbers
+	taps               int
 }
 
 // tileInput is the input of a tile: one row of N numbers per step. old is the input a window earlier (later, for backward
@@ -39,17 +38,41 @@ type tileInput struct {
 // tileKernel computes tiles. z is the state at the tile's edge, which the kernel advances to the other edge. x and xi may
 // be nil, when only the state is wanted; tmp is scratch of scratch() numbers. With add, x and xi are added to.
 type tileKernel interface {
+	bytes() int64 // of tables that prepare makes
+	prepare()
 	scratch() int
 	forward(x, xi []float32, in *tileInput, rows int, z []float64, tmp []float32)
 	backward(x, xi []float32, in *tileInput, rows int, z []float64, tmp []float32, add bool)
 }
 
-// cores is the table of operators that have a core kernel.
-var cores = map[string]func(s *step) core{
-	"essm.Scan": diagonalCore,
+// sequenceKernel computes whole sequences, in pieces that do not depend on each other.
+type sequenceKernel interface {
+	bytes() int64 // of tables that prepare makes
+	prepare()
+	scratch() int // float32 numbers
+	pieces() int
+	// run computes one piece; state is scratch of coreInfo.size numbers.
+	run(piece int, s *sequence, tmp []float32, state []float64)
 }
 
-// direction and window of a scan.
+// sequence is one sample: rows of N numbers. x may be v. past holds the window's inputs before the first step, oldest
+// first, parts rows of N numbers each; nil where they are zeros. z is the state before the first step; nil where zero.
+type sequence struct {
+	v, vi, x, xi []float32
+	past         []float32
+	parts        int
+	z            []float64
+	length       int
+}
+
+// cores is the table of operators that have a core kernel.
+var cores = map[string]func(s *step) core{
+	"essm.Scan":      diagonalCore,
+	"essm.DenseScan": denseCore,
+	"essm.LongConv":  convolutionCore,
+}
+
+// scanAttrs gives direction and window of a scan.
 func scanAttrs(n *ir.Node) (string, int) {
 	return n.Attrs.Str("direction", essm.Forward), int(n.Attrs.Int("window", 0))
 }
@@ -59,4 +82,29 @@ func index(present bool, i int) int {
 		return i
 	}
 	return -1
+}
+
+// column copies feature j of the sequence's steps, with those of the past before them.
+func (s *sequence) column(dst []float32, n, j int, imag bool) {
+	v, part := s.v, 0
+	if imag {
+		v, part = s.vi, 1
+	}
+	if s.past != nil {
+		w := len(s.past) / (s.parts * n)
+		for i := range w {
+			dst[i] = s.past[(i*s.parts+part)*n+j]
+		}
+		dst = dst[w:]
+	}
+	for t := range s.length {
+		dst[t] = v[t*n+j]
+	}
+}
+
+// setColumn writes feature j of x.
+func setColumn(x, src []float32, n, j int) {
+	for t, v := range src {
+		x[t*n+j] = v
+	}
 }

@@ -49,7 +49,7 @@ func (r *draft) finish(d *binding) *region {
 	}
 	r.order(d, g)
 	r.place(d, g)
-	g.main.g, g.back.g, g.fill.g = g, g, g
+	g.main.g, g.back.g, g.fill.g, g.seq.g = g, g, g, g
 	return g
 }
 
@@ -73,11 +73,14 @@ func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
 		return place0(s.out[i])
 	}
 	c := &coreCall{coreInfo: info, g: g, src: s.src, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm),
-		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val, xb: -1, xbIm: -1}
+		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val}
 	c.choice = choose(d.p.config.Kernel, s, r.core, g.batch, g.length, g.tile)
 	switch form := c.choice.Form; form {
 	case essm.FormFFT, essm.FormDirect:
-		c.seq = r.core.sequence(form, g.length)
+		c.seq = r.core.sequence(form, g.length, info.state >= 0 && info.window > 0)
+		if info.stateOut >= 0 {
+			c.advance = r.core.tiled(essm.FormScan, g.tile)
+		}
 	default:
 		c.kernel = r.core.tiled(form, g.tile)
 	}
@@ -213,7 +216,7 @@ func (r *draft) place(d *binding, g *region) {
 			give(&k.vi)
 			give(&k.x)
 			give(&k.xi)
-			if k.window > 0 {
+			if k.window > 0 && (k.kernel != nil || k.advance != nil) {
 				k.old = a.take(g.tile * k.n)
 				k.oldIm = a.take(g.tile * k.n)
 			}
@@ -231,13 +234,41 @@ func (r *draft) place(d *binding, g *region) {
 	}
 	if k := g.core; k != nil {
 		k.tmp = a.size
-		if k.kernel != nil {
+		switch {
+		case k.kernel != nil:
 			a.size += k.kernel.scratch()
-		} else {
+		case k.advance != nil:
+			a.size = max(a.size+k.advance.scratch(), k.seq.scratch())
+		default:
 			a.size = max(a.size, k.seq.scratch())
 		}
+		r.share(d, g)
 	}
 	g.scratch = a.size
+}
+
+// share lets the core's output take the place of its input where both span the sequence and nobody else wants them.
+func (r *draft) share(d *binding, g *region) {
+	k := g.core
+	if k.kernel != nil || k.stateOutVal >= 0 {
+		return
+	}
+	g.alias = map[int]int{}
+	for _, p := range [2][2]place{{k.x, k.v}, {k.xi, k.vi}} {
+		x, v := p[0].val, p[1].val
+		if x < 0 || v < 0 || !d.inside(d.p.values[x], r.steps) || !d.inside(d.p.values[v], r.steps) {
+			continue
+		}
+		wanted := false
+		for i := range g.calls {
+			for _, in := range g.calls[i].in {
+				wanted = wanted || in.val == v
+			}
+		}
+		if !wanted {
+			g.alias[x] = v
+		}
+	}
 }
 
 // scratchPlan hands out ranges of a worker's scratch.
@@ -318,4 +349,3 @@ func rowFlops(d *binding, s *step, core bool) float64 {
 	}
 	return 4 * float64(width)
 }
-

@@ -49,6 +49,7 @@ type worker struct {
 	state   []float64
 	args    [][]float32
 	in      tileInput
+	seq     sequence
 	node    *ir.Node // what it works on, for messages
 	wake    chan struct{}
 }
@@ -70,7 +71,7 @@ func newExecutable(d *binding, units []*unit) (*executable, error) {
 			}
 			if c := g.core; c != nil {
 				states = max(states, c.size)
-				extra += int64(g.batch*c.size) * 8
+				extra += int64(g.batch*c.size)*8 + c.tables()
 				if c.direction != "forward" && c.kernel != nil {
 					extra += int64(g.batch*g.tiles*c.size) * 8
 				}
@@ -105,6 +106,7 @@ func newExecutable(d *binding, units []*unit) (*executable, error) {
 		}
 		g.e = e
 		if c := g.core; c != nil {
+			c.prepare()
 			c.progress = make([]counter, g.batch)
 			c.z = make([]float64, g.batch*c.size)
 			if c.direction != "forward" && c.kernel != nil {

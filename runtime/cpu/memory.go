@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -42,11 +43,20 @@ func planMemory(d *binding, units []*unit) memoryPlan {
 			g.locals(local)
 		}
 	}
+	alias := map[int]int{}
+	for _, u := range units {
+		if u.region != nil {
+			maps.Copy(alias, u.region.alias)
+		}
+	}
 	var all []interval
 	for i, u := range units {
 		for _, s := range u.steps {
 			for _, v := range s.out {
 				if v == nil || !d.f32[v.id] || direct[v] || local[v.id] {
+					continue
+				}
+				if _, shared := alias[v.id]; shared {
 					continue
 				}
 				size, _ := tensor.Size(d.shapes[v.id])
@@ -81,6 +91,9 @@ func planMemory(d *binding, units []*unit) memoryPlan {
 		p.off[v.val] = off
 		placed = append(placed, v)
 		top = max(top, off+v.size)
+	}
+	for x, v := range alias {
+		p.off[x] = p.off[v]
 	}
 	p.bytes = int64(top) * 4
 	return p

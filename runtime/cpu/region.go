@@ -28,6 +28,8 @@ type region struct {
 	main    mainPass
 	back    backPass
 	fill    fillPass
+	seq     sequencePass
+	alias   map[int]int // values that take the place of others: the core's output that of its input
 }
 
 // call is one row kernel.
@@ -181,12 +183,29 @@ type coreCall struct {
 	x, xi       place
 	stateVal    int // buffer of the state before the first step; -1: zeros
 	stateOutVal int
-	old, oldIm  int // scratch of the delayed inputs
-	tmp         int // scratch of the kernel
-	xb, xbIm    int
+	old, oldIm  int        // scratch of the delayed inputs
+	tmp         int        // scratch of the kernel
+	advance     tileKernel // beside seq: finds the state after the last step
+	history     bool       // the window's inputs before the first step are given
 	progress    []counter
 	z           []float64 // per sample, while the main pass runs
 	edges       []float64 // per sample and tile: the backward state at the tile's far edge
+}
+
+// tables is the memory of the kernel's constants for this shape; prepare makes them.
+func (c *coreCall) tables() int64 {
+	if c.kernel != nil {
+		return c.kernel.bytes()
+	}
+	return c.seq.bytes()
+}
+
+func (c *coreCall) prepare() {
+	if c.kernel != nil {
+		c.kernel.prepare()
+	} else {
+		c.seq.prepare()
+	}
 }
 
 // input gathers the input of a tile.
@@ -221,7 +240,7 @@ func (c *coreCall) delayed(dst []float32, v place, part, sample, from, n int) {
 		case t >= 0 && t < g.length:
 			copy(row, src[(sample*g.length+t)*c.n:])
 		case t < 0 && t >= -c.window && c.stateVal >= 0:
-			copy(row, c.history(sample, t+c.window, part))
+			copy(row, c.past(sample, t+c.window, part))
 		default:
 			clear(row)
 		}
@@ -236,15 +255,16 @@ func (c *coreCall) parts() int {
 	return 1
 }
 
-// history gives the i-th oldest input that the state before the first step holds.
-func (c *coreCall) history(sample, i, part int) []float32 {
-	per := c.size + c.window*c.n*c.parts()
-	st := g32(c.g, c.stateVal)[sample*per : (sample+1)*per]
-	at := c.size + (i*c.parts()+part)*c.n
+// savedSize is the numbers per sample that a state takes outside: the recurrence's, and the window's inputs.
+func (c *coreCall) savedSize() int { return c.saved + c.window*c.n*c.parts() }
+
+// past gives the i-th oldest input that the state before the first step holds.
+func (c *coreCall) past(sample, i, part int) []float32 {
+	per := c.savedSize()
+	st := c.g.e.buf[c.stateVal][sample*per : (sample+1)*per]
+	at := c.saved + (i*c.parts()+part)*c.n
 	return st[at : at+c.n]
 }
-
-func g32(g *region, val int) []float32 { return g.e.buf[val] }
 
 // start sets the states before the first step.
 func (c *coreCall) start() {
@@ -255,10 +275,10 @@ func (c *coreCall) start() {
 	if c.stateVal < 0 {
 		return
 	}
-	st := g32(c.g, c.stateVal)
-	per := c.size + c.window*c.n*c.parts()
+	st := c.g.e.buf[c.stateVal]
+	per := c.savedSize()
 	for b := range c.g.batch {
-		for j := range c.size {
+		for j := range c.saved {
 			c.z[b*c.size+j] = float64(st[b*per+j])
 		}
 	}
@@ -266,20 +286,17 @@ func (c *coreCall) start() {
 
 // finish writes the states after the last step.
 func (c *coreCall) finish() {
-	if c.stateOutVal < 0 {
-		return
-	}
-	st := g32(c.g, c.stateOutVal)
-	per := c.size + c.window*c.n*c.parts()
+	st := c.g.e.buf[c.stateOutVal]
+	per := c.savedSize()
 	for b := range c.g.batch {
-		for j := range c.size {
+		for j := range c.saved {
 			st[b*per+j] = float32(c.z[b*c.size+j])
 		}
 		if c.window == 0 {
 			continue
 		}
 		for i := range c.window {
-			at := b*per + c.size + i*c.parts()*c.n
+			at := b*per + c.saved + i*c.parts()*c.n
 			c.delayed(st[at:at+c.n], c.v, 0, b, c.g.length-c.window+i, 1)
 			if c.vi.val >= 0 {
 				c.delayed(st[at+c.n:at+2*c.n], c.vi, 1, b, c.g.length-c.window+i, 1)
@@ -314,6 +331,39 @@ func (c *coreCall) tile(w *worker, sample, t, from, n int) bool {
 	return true
 }
 
+// sequencePass computes the core over whole sequences.
+type sequencePass struct{ g *region }
+
+func (p *sequencePass) ticket(w *worker, k int) {
+	g := p.g
+	c := g.core
+	w.node = c.src
+	sample, piece := k/c.seq.pieces(), k%c.seq.pieces()
+	at := sample * g.length
+	s := &w.seq
+	*s = sequence{v: g.rows(w, c.v, at, g.length), vi: g.rows(w, c.vi, at, g.length),
+		x: g.rows(w, c.x, at, g.length), xi: g.rows(w, c.xi, at, g.length), length: g.length, parts: c.parts()}
+	if c.stateVal >= 0 {
+		s.z = c.z[sample*c.size : (sample+1)*c.size]
+		if c.window > 0 {
+			per := c.savedSize()
+			s.past = g.e.buf[c.stateVal][sample*per+c.saved : (sample+1)*per]
+		}
+	}
+	c.seq.run(piece, s, w.scratch, w.state)
+}
+
+// last advances the states to the last step, where whole sequences were convolved and no recurrence ran.
+func (c *coreCall) last() {
+	g, w := c.g, c.g.e.workers[0]
+	for sample := range g.batch {
+		for k := range g.tiles {
+			from, n := g.span(k)
+			c.advance.forward(nil, nil, c.input(w, sample, from, n, true), n, c.z[sample*c.size:(sample+1)*c.size], w.scratch[c.tmp:])
+		}
+	}
+}
+
 // run computes the region.
 func (g *region) run() error {
 	e := g.e
@@ -325,7 +375,7 @@ func (g *region) run() error {
 			}
 		}
 		if c.kernel == nil {
-			if err := c.sequences(); err != nil {
+			if err := e.parallel(&g.seq, g.batch*c.seq.pieces()); err != nil {
 				return err
 			}
 		} else if c.direction != essm.Forward {
@@ -343,8 +393,11 @@ func (g *region) run() error {
 	if err := e.parallel(&g.main, g.batch*g.tiles); err != nil {
 		return err
 	}
-	if g.core != nil {
-		g.core.finish()
+	if c := g.core; c != nil && c.stateOutVal >= 0 {
+		if c.kernel == nil {
+			c.last()
+		}
+		c.finish()
 	}
 	return nil
 }

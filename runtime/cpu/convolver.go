@@ -1,0 +1,72 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// convolver is what convolutions over whole sequences share: how long they are, and the transform.
+type convolver struct {
+	info   *coreInfo
+	length int // steps of the sequence
+	past   int // inputs before the first step
+	taps   int // of the kernel
+	fft    *kernel.FFT
+}
+
+func (v *convolver) setup(info *coreInfo, length int, history, fft bool) {
+	v.info, v.length = info, length
+	if history {
+		v.past = info.window
+	}
+	v.taps = length + v.past
+	if info.window > 0 {
+		v.taps = min(v.taps, info.window)
+	}
+	if info.stateless {
+		v.taps = min(v.taps, info.taps)
+	}
+	if fft {
+		v.fft = kernel.NewFFT(v.past + length + v.taps)
+	}
+}
+
+// spectrum is the transform of a kernel, with its mirror for what follows a step.
+func (v *convolver) spectrum(dst []complex64, k []float32) {
+	v.fft.ForwardRing(dst, k[:v.taps], v.info.direction != essm.Backward, v.info.direction != essm.Forward)
+}
+
+// inverse adds the sequence of a spectrum to y; the inputs before the first step come first in it.
+func (v *convolver) inverse(y []float32, spec []complex64) {
+	v.fft.Inverse(y, spec, v.past, true)
+}
+
+// direct adds the convolution of col, the past and the sequence, with a kernel to y; rev is scratch of taps numbers.
+func (v *convolver) direct(y, col, k, rev []float32) {
+	k = k[:v.taps]
+	if v.info.direction != essm.Backward {
+		rev = rev[:v.taps]
+		for j, x := range k {
+			rev[v.taps-1-j] = x
+		}
+		kernel.Correlate(y, col, rev, v.past-(v.taps-1))
+	}
+	if v.info.direction != essm.Forward {
+		kernel.Correlate(y, col, k, 1)
+	}
+}
+
+// complexes views scratch as complex numbers.
+func complexes(tmp []float32, n int) ([]complex64, []float32) {
+	return asComplex(tmp[:2*n]), tmp[2*n:]
+}
+
+// asComplex views pairs of numbers as complex ones.
+func asComplex(v []float32) []complex64 {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*complex64)(unsafe.Pointer(&v[0])), len(v)/2)
+}
