@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"archive/zip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -246,18 +248,58 @@ func TestStateDictPrefixes(t *testing.T) {
 	}
 }
 
-// dictOf makes a dict with these keys, by way of a pickle.
+// text is a string in a pickle.
+func text(s string) string { return "X" + string([]byte{byte(len(s)), 0, 0, 0}) + s }
+
+// save writes a file of torch.save that holds a pickle and no storages.
+func save(t *testing.T, pickle string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.pt")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	w, err := z.Create("a/data.pkl")
+	if err == nil {
+		_, err = w.Write([]byte("\x80\x02" + pickle + "."))
+	}
+	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// dictOf makes a dict with these keys.
 func dictOf(t *testing.T, names []string) *torchfile.Dict {
 	t.Helper()
-	pickle := "\x80\x02}("
+	pickle := "}("
 	for _, n := range names {
-		pickle += "X" + string([]byte{byte(len(n)), 0, 0, 0}) + n + "N"
+		pickle += text(n) + "N"
 	}
-	v, err := torchfile.Unpickle([]byte(pickle + "u."))
+	v, err := torchfile.ReadFile(save(t, pickle+"u"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v.(*torchfile.Dict)
+}
+
+// TestHostileCheckpoints puts calls where tensors and settings should be.
+func TestHostileCheckpoints(t *testing.T) {
+	evil := "cposix\nsystem\n(" + text("touch executed") + "tR"
+	tensors := "}" + text(anchor) + evil + "s"
+	for pickle, want := range map[string]string{
+		"}" + text("state_dict") + tensors + "s":           "state_dict: " + anchor + ": found a call of posix.system where a tensor should be",
+		tensors:                                            anchor + ": found a call of posix.system where a tensor should be",
+		"}" + text("state_dict") + evil + "s":              "state_dict: found a call of posix.system where a dict should be",
+		"}" + text("state_dict") + "}" + evil + "Ns" + "s": "no tensor " + anchor,
+		evil: "found a call of posix.system where a dict should be",
+	} {
+		path := save(t, pickle)
+		if _, _, _, err := ReadTorch(path, ""); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("error %v, expected one about %q", err, want)
+		}
+	}
 }
 
 func TestConfigFiles(t *testing.T) {
@@ -271,7 +313,7 @@ func TestConfigFiles(t *testing.T) {
 		{"d.yaml", "a: 1\na: 2\n", "YAML:"},
 		{"e.yaml", "a: [\n", "YAML:"},
 		{"f.yaml", "a: 1\n---\nb: 2\n", "one YAML document, found 2"},
-		{"g.yaml", "", "one YAML document"},
+		{"g.yaml", "", "YAML document"},
 		{"h.yaml", strings.Repeat("[", 3000), "more than 256 brackets"},
 		{"i.yaml", strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested more than 64"},
 		{"j.yaml", strings.Repeat("- ", 30000) + "a", "more than 64 levels on one line"},

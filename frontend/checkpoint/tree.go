@@ -80,8 +80,11 @@ func parseYAML(data []byte) (v any, err error) {
 	if err != nil {
 		return nil, yamlError(err)
 	}
-	if len(f.Docs) != 1 || f.Docs[0].Body == nil {
+	if len(f.Docs) != 1 {
 		return nil, fmt.Errorf("expected one YAML document, found %d", len(f.Docs))
+	}
+	if f.Docs[0].Body == nil {
+		return nil, errors.New("the YAML document is empty")
 	}
 	p := &plainYAML{}
 	ast.Walk(p, f.Docs[0].Body)

@@ -201,9 +201,3 @@ func (a *archive) storage(key string) ([]byte, error) {
 	a.loaded[key] = b
 	return b, nil
 }
-
-// Unpickle reads a bare pickle, without storages, such as a file of hyper-parameters.
-func Unpickle(pickle []byte) (any, error) {
-	m := &machine{storages: &archive{}, budget: slack}
-	return m.run(pickle)
-}
