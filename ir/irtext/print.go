@@ -237,7 +237,16 @@ func (p *printer) graph(g *ir.Graph, outermost bool) {
 		p.typed(v)
 	}
 	p.plain(")")
-	p.infos(g)
+	if p.view { // people want to see the nodes first
+		p.nodes(g)
+		p.infos(g)
+	} else {
+		p.infos(g)
+		p.nodes(g)
+	}
+}
+
+func (p *printer) nodes(g *ir.Graph) {
 	if len(g.Nodes) == 0 && len(p.consts[g]) == 0 {
 		p.plain(" {}")
 		return

@@ -35,7 +35,7 @@ type Token struct {
 const viewElems = 8
 
 // View hands out the text of g as people read it, piece by piece: the content of constants only where it is short, the types
-// of values behind the nodes that compute them, scopes as headings. It takes graphs that Verify refuses, so that they can
+// of values behind the nodes that compute them, scopes as headings, the list of constants at the end. It takes graphs that Verify refuses, so that they can
 // be looked at. Parse does not read it.
 func View(g *ir.Graph, emit func(Token)) {
 	p := &printer{emit: emit, view: true, consts: homes(g)}
