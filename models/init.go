@@ -56,6 +56,9 @@ func (o InitOptions) withDefaults() (InitOptions, error) {
 	return o, nil
 }
 
+// maxInit bounds the numbers of a model that Init makes, so that a slip in a configuration does not ask for all memory.
+const maxInit = 1 << 30
+
 // Init makes the weights that training starts from (SPEC §6). Each head has d_state divided by heads states; with conj_sym
 // these are one of each pair of a HiPPO matrix of twice that size. Equal seeds give equal weights.
 func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
@@ -66,6 +69,12 @@ func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
 	specs, err := c.Specs(nil)
 	if err != nil {
 		return nil, err
+	}
+	total := 0
+	for _, s := range specs {
+		if total += s.Size(); total > maxInit {
+			return nil, fmt.Errorf("init: expected at most %d numbers in all tensors, found more at tensor %s", maxInit, s.Name)
+		}
 	}
 	n := c.Layer.DState / c.Layer.Heads
 	full := n

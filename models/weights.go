@@ -210,7 +210,7 @@ func Check(c *Config, w Weights) error {
 		switch {
 		case t == nil:
 			hint := ""
-			if near := Nearest(s.Name, extra[:min(len(extra), maxHints)]); near != "" && distance(s.Name, near) < 4 {
+			if near := Nearest(s.Name, extra[:min(len(extra), maxHints)]); near != "" && distance(s.Name, clip(near, maxWord)) < 4 {
 				hint = "; there is " + shorten(near)
 			}
 			fault(s.Name, "is missing, expected %s%s", want, hint)

@@ -3,5 +3,5 @@
 // no eigenvalue solver.
 //
 // It imports gonum's mat, ir, ops and ops/essm. What always holds: everything is float64 or complex128; matrices are square
-// and row-major; equal input gives equal bytes on one machine, and HiPPO on every machine.
+// and row-major; equal input gives equal bytes on one machine, and HiPPO differs between machines by rounding at most.
 package spectral

@@ -33,7 +33,7 @@ func TestHiPPOKnown(t *testing.T) {
 
 // TestHiPPOSpectrum holds V against the matrix that it comes from: (A + PPᵀ) V = V Λ, V unitary, conjugates exact.
 func TestHiPPOSpectrum(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 4, 7, 8, 16, 33, 64} {
+	for _, n := range []int{1, 2, 3, 4, 7, 8, 16, 33, 64, 128} {
 		lambda, v, err := HiPPO(n)
 		if err != nil {
 			t.Fatal(err)
@@ -73,6 +73,36 @@ func TestHiPPOSpectrum(t *testing.T) {
 			}
 			if c > 0 && imag(lambda[c-1]) >= imag(l) {
 				t.Errorf("n = %d: values are not in order at %d", n, c)
+			}
+		}
+	}
+}
+
+// TestHiPPOLarge holds sizes that no solver is needed for either: the squares of the imaginary parts sum up to the squares of
+// the elements of the skew-symmetric part.
+func TestHiPPOLarge(t *testing.T) {
+	for _, n := range []int{511, 1024} {
+		lambda, v, err := HiPPO(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		squares, elements := 0.0, 0.0
+		for i, l := range lambda {
+			squares += imag(l) * imag(l)
+			for j := range i {
+				elements += 2 * (float64(i) + 0.5) * (float64(j) + 0.5)
+			}
+		}
+		if math.Abs(squares/elements-1) > 1e-13 {
+			t.Errorf("n = %d: squares sum up to %v, expected %v", n, squares, elements)
+		}
+		for _, pair := range [][2]int{{0, 1}, {n/2 - 1, n / 2}, {n / 4, n / 3}} {
+			var dot complex128
+			for r := range n {
+				dot += cmplx.Conj(v[pair[0]][r]) * v[pair[1]][r]
+			}
+			if cmplx.Abs(dot) > 1e-10 {
+				t.Errorf("n = %d: vectors %v have product %v", n, pair, dot)
 			}
 		}
 	}
