@@ -10,6 +10,9 @@ import (
 // activation makes an elementwise operator with attributes, and its body in smaller operators where it has one.
 func activation(name string, since int, doc string, f func(n *ir.Node) func(float64) float64, body func(b *ir.Builder, n *ir.Node, x *ir.Value) *ir.Value, attrs ...ir.AttrSpec) *ir.Op {
 	o := unaryOp(name, since, doc, f, attrs...)
+	if name == "Softsign" {
+		ioNames(o)
+	}
 	if body != nil {
 		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value { return []*ir.Value{body(b, n, in[0])} }
 	}
@@ -30,7 +33,7 @@ func geluTanh(x float64) float64 {
 	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }
 
-// negative gives x where it is not below zero, and f(x) elsewhere; as a body: Where(x < 0, neg, x).
+// whereNegative is neg where x is below zero, and x elsewhere.
 func whereNegative(b *ir.Builder, x, neg *ir.Value) *ir.Value {
 	return op(b, "Where", op(b, "Less", x, scalar(b, x, 0)), neg, x)
 }

@@ -3,6 +3,7 @@ package std
 import (
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -198,7 +199,7 @@ func variadic(name string, since int, doc string, types []tensor.DType, o arith,
 	return ops.Register(&ir.Op{
 		Name: name, Since: since, Doc: doc,
 		In:    []ir.Param{{Name: "data_0", Elem: "T", Variadic: true}},
-		Out:   ops.Sig("result:T"),
+		Out:   ops.Sig(strings.ToLower(name) + ":T"),
 		Elems: elems("T", types),
 		Infer: inferBroadcast(elemOf(0)),
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

@@ -121,6 +121,10 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("pads %v cut more than %v has", pads, x)
 		}
 	}
+	out, err := alloc(x.DType(), shape)
+	if err != nil || out.Len() == 0 {
+		return ops.One(out, err)
+	}
 	mode := getStr(c.Node, "mode")
 	// Per axis, where each place of the output comes from; -1 is the constant.
 	from := make([][]int, x.Rank())
@@ -128,10 +132,6 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if from[a], err = padSource(mode, d, begin[a], x.Dim(a)); err != nil {
 			return nil, fmt.Errorf("axis %d of %v: %w", a, x, err)
 		}
-	}
-	out, err := alloc(x.DType(), shape)
-	if err != nil {
-		return nil, err
 	}
 	if v := ops.Tensor(in, 2); v != nil && mode == "constant" {
 		if v.Len() != 1 || v.DType() != x.DType() {
@@ -163,9 +163,6 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 
 // padSource gives, for each of size places, the position among dim that it copies.
 func padSource(mode string, size, begin, dim int) ([]int, error) {
-	if _, err := ops.Elems([]int{size}); err != nil {
-		return nil, err
-	}
 	out := make([]int, size)
 	for i := range out {
 		k := i - begin

@@ -208,6 +208,64 @@ var SequenceLength = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
+// SequenceMap runs a subgraph on every item.
+var SequenceMap = ops.Register(&ir.Op{
+	Name: "SequenceMap", Since: 17, Doc: "The results of body on every item of input_sequence, as sequences; further inputs go along, item by item where they are sequences of the same length.",
+	In:  []ir.Param{{Name: "input_sequence", Elem: "S"}, {Name: "additional_inputs", Elem: "V", Variadic: true, Optional: true}},
+	Out: []ir.Param{{Name: "out_sequence", Elem: "S", Variadic: true}}, Elems: map[string][]tensor.DType{"S": ops.Any, "V": ops.Any},
+	Attrs: []ir.AttrSpec{graphAttr("body", "what runs on each item")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := sequenceIn(n, 0); err != nil {
+			return nil, err
+		}
+		body := n.Attrs.Graph("body")
+		if len(body.Inputs) != len(n.Inputs) {
+			return nil, fmt.Errorf("the body has %d inputs, the node %d", len(body.Inputs), len(n.Inputs))
+		}
+		var out []ir.Type
+		for _, v := range body.Outputs {
+			out = append(out, &ir.SequenceType{Elem: v.Type})
+		}
+		return out, nil
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		s, err := sequence(in, 0)
+		if err != nil {
+			return nil, err
+		}
+		body := c.Node.Attrs.Graph("body")
+		results := make([]*tensor.Sequence, len(body.Outputs))
+		for i := range results {
+			results[i] = &tensor.Sequence{}
+		}
+		for k := range s.Items {
+			var args []tensor.Datum
+			for i, d := range in {
+				if q, ok := d.(*tensor.Sequence); ok {
+					if len(q.Items) != len(s.Items) {
+						return nil, fmt.Errorf("input %d has %d items, the first has %d", i, len(q.Items), len(s.Items))
+					}
+					d = q.Items[k]
+				}
+				args = append(args, d)
+			}
+			out, err := call(c, body, args)
+			if err != nil {
+				return nil, fmt.Errorf("item %d: %w", k, err)
+			}
+			for i, d := range out {
+				results[i].Items = append(results[i].Items, d)
+			}
+		}
+		out := make([]tensor.Datum, len(results))
+		for i, r := range results {
+			out[i] = r
+		}
+		return out, nil
+	},
+	Tol: ir.Exact,
+})
+
 // ConcatFromSequence joins all items.
 var ConcatFromSequence = ops.Register(&ir.Op{
 	Name: "ConcatFromSequence", Since: 11, Doc: "All items one behind the other along axis, or stacked on a new axis there with new_axis.",

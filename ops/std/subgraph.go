@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// SubgraphInputs gives the types of the inputs of the body of a Loop or Scan, as they follow from the node's inputs and
+// SubgraphInputs gives the types of the inputs of the body of a Loop, Scan or SequenceMap, as they follow from the node's inputs and
 // attributes; for sources that leave them out. It needs neither the body nor the node's outputs. Entries are nil where
 // nothing follows, and the result is nil for every other operator.
 func SubgraphInputs(n *ir.Node) []ir.Type {
@@ -17,6 +17,18 @@ func SubgraphInputs(n *ir.Node) []ir.Type {
 		out := []ir.Type{ir.Tensor(tensor.Int64), ir.Tensor(tensor.Bool)}
 		for i := 2; i < len(n.Inputs); i++ {
 			out = append(out, loosened(n.In(i)))
+		}
+		return out
+	case n.Op == SequenceMap:
+		out := make([]ir.Type, len(n.Inputs))
+		for i, v := range n.Inputs {
+			if v == nil {
+				continue
+			}
+			out[i] = v.Type
+			if s, ok := v.Type.(*ir.SequenceType); ok {
+				out[i] = s.Elem
+			}
 		}
 		return out
 	case n.Op == Scan:

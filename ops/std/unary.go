@@ -14,6 +14,16 @@ func unary(name string, since int, doc string, f func(float64) float64) *ir.Op {
 	return ops.Register(unaryOp(name, since, doc, func(*ir.Node) func(float64) float64 { return f }))
 }
 
+// math1 is unary for the operators whose input and output ONNX names so.
+func math1(name string, since int, doc string, f func(float64) float64) *ir.Op {
+	return ops.Register(ioNames(unaryOp(name, since, doc, func(*ir.Node) func(float64) float64 { return f })))
+}
+
+func ioNames(o *ir.Op) *ir.Op {
+	o.In[0].Name, o.Out[0].Name = "input", "output"
+	return o
+}
+
 func unaryOp(name string, since int, doc string, f func(n *ir.Node) func(float64) float64, attrs ...ir.AttrSpec) *ir.Op {
 	return &ir.Op{
 		Name: name, Since: since, Doc: doc,
@@ -40,7 +50,7 @@ func mapReal(c *ir.EvalCtx, in []tensor.Datum, f func(float64) float64) ([]tenso
 
 // unaryExact makes an operator whose result needs no rounding, over integers too.
 func unaryExact(name string, since int, doc string, types []tensor.DType, f func(float64) float64, g func(int64) int64) *ir.Op {
-	return ops.Register(&ir.Op{
+	o := &ir.Op{
 		Name: name, Since: since, Doc: doc,
 		In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", types),
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -66,28 +76,32 @@ func unaryExact(name string, since int, doc string, types []tensor.DType, f func
 			return ops.One(fromInts(t.DType(), v, t.Shape()...))
 		},
 		Along: ops.AlongElementwise, Tol: ir.Exact,
-	})
+	}
+	if name == "Sign" {
+		ioNames(o)
+	}
+	return ops.Register(o)
 }
 
 // Elementwise mathematics.
 var (
-	Exp        = unary("Exp", 13, "e to the power of each element.", math.Exp)
-	Log        = unary("Log", 13, "Natural logarithm of each element.", math.Log)
+	Exp        = math1("Exp", 13, "e to the power of each element.", math.Exp)
+	Log        = math1("Log", 13, "Natural logarithm of each element.", math.Log)
 	Sqrt       = unary("Sqrt", 13, "Square root of each element; NaN below zero.", math.Sqrt)
 	Reciprocal = unary("Reciprocal", 13, "1/x for each element.", func(x float64) float64 { return 1 / x })
-	Sin        = unary("Sin", 22, "Sine of each element, in radians.", math.Sin)
-	Cos        = unary("Cos", 22, "Cosine of each element, in radians.", math.Cos)
-	Tan        = unary("Tan", 22, "Tangent of each element, in radians.", math.Tan)
-	Asin       = unary("Asin", 22, "Arcsine of each element.", math.Asin)
-	Acos       = unary("Acos", 22, "Arccosine of each element.", math.Acos)
-	Atan       = unary("Atan", 22, "Arctangent of each element.", math.Atan)
-	Sinh       = unary("Sinh", 22, "Hyperbolic sine of each element.", math.Sinh)
-	Cosh       = unary("Cosh", 22, "Hyperbolic cosine of each element.", math.Cosh)
-	Asinh      = unary("Asinh", 22, "Inverse hyperbolic sine of each element.", math.Asinh)
-	Acosh      = unary("Acosh", 22, "Inverse hyperbolic cosine of each element.", math.Acosh)
-	Atanh      = unary("Atanh", 22, "Inverse hyperbolic tangent of each element.", math.Atanh)
-	Tanh       = unary("Tanh", 13, "Hyperbolic tangent of each element.", math.Tanh)
-	Erf        = ops.Register(floatsOrInts(unaryOp("Erf", 13, "Error function of each element.", func(*ir.Node) func(float64) float64 { return math.Erf })))
+	Sin        = math1("Sin", 22, "Sine of each element, in radians.", math.Sin)
+	Cos        = math1("Cos", 22, "Cosine of each element, in radians.", math.Cos)
+	Tan        = math1("Tan", 22, "Tangent of each element, in radians.", math.Tan)
+	Asin       = math1("Asin", 22, "Arcsine of each element.", math.Asin)
+	Acos       = math1("Acos", 22, "Arccosine of each element.", math.Acos)
+	Atan       = math1("Atan", 22, "Arctangent of each element.", math.Atan)
+	Sinh       = math1("Sinh", 22, "Hyperbolic sine of each element.", math.Sinh)
+	Cosh       = math1("Cosh", 22, "Hyperbolic cosine of each element.", math.Cosh)
+	Asinh      = math1("Asinh", 22, "Inverse hyperbolic sine of each element.", math.Asinh)
+	Acosh      = math1("Acosh", 22, "Inverse hyperbolic cosine of each element.", math.Acosh)
+	Atanh      = math1("Atanh", 22, "Inverse hyperbolic tangent of each element.", math.Atanh)
+	Tanh       = math1("Tanh", 13, "Hyperbolic tangent of each element.", math.Tanh)
+	Erf        = ops.Register(floatsOrInts(ioNames(unaryOp("Erf", 13, "Error function of each element.", func(*ir.Node) func(float64) float64 { return math.Erf }))))
 
 	Floor = exactReal("Floor", 13, "Greatest whole number not above each element.", math.Floor)
 	Ceil  = exactReal("Ceil", 13, "Least whole number not below each element.", math.Ceil)
