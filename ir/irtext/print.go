@@ -618,9 +618,9 @@ func (p *printer) quoteUnless(plain bool, s string) string {
 	return p.quote(s)
 }
 
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
-}
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+func quote(s string) string { return `"` + escaper.Replace(s) + `"` }
 
 func quotable(s string) string {
 	if isIdent(s) {
