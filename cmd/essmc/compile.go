@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/runtime/plan"
+)
+
+func newCompileCommand() *cobra.Command {
+	var file string
+	rate := positive{1, "R"}
+	cmd := &cobra.Command{
+		Use:     "compile MODEL -o PLAN",
+		Short:   "Compile a model into a plan, one file that every backend runs",
+		GroupID: groupStart,
+		Long: `Compile runs the passes over a model and writes what they made: the plan. It holds
+the graph and the weights, and the history of the passes (essmc explain shows it). Equal
+models give equal plans. --resample changes the sampling rate for good: R = 2 is for
+input at half the rate that the model was trained for.`,
+		Example: `  essmc compile model -o model.essm
+  essmc compile model -o model-8k.essm --resample 2`,
+		Args: args("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return usagef("%s: -o PLAN is missing", cmd.CommandPath())
+			}
+			m, err := openResampled(cmd, args[0], rate.value)
+			if err != nil {
+				return err
+			}
+			if m.Kind == load.Plan {
+				return fmt.Errorf("%s: is a plan already", args[0])
+			}
+			done := spin(cmd, "compiling")
+			g, err := m.Graph()
+			done()
+			if err != nil {
+				return err
+			}
+			for _, w := range m.Warnings() {
+				warn(cmd, "%s", w)
+			}
+			if err := plan.WriteFile(file, g); err != nil {
+				return err
+			}
+			source, err := m.Source()
+			if err != nil {
+				return err
+			}
+			cmd.Printf("%s → %s as the passes left it\n", plural(len(source.Nodes), "node"), plural(len(g.Nodes), "node"))
+			if err := printHistory(cmd.OutOrStdout(), g.History); err != nil {
+				return err
+			}
+			size := ""
+			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
+				size = "  " + bytes(st.Size())
+			}
+			cmd.Printf("%s%s\n", file, size)
+			return nil
+		},
+	}
+	modelCompletion(cmd)
+	cmd.Flags().StringVarP(&file, "output", "o", "", "the plan to write, `PLAN`")
+	complete(cmd, "output", filesOf("essm"))
+	cmd.Flags().Var(&rate, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
+	return cmd
+}

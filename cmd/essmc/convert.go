@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/frontend/checkpoint"
+)
+
+func newConvertCommand() *cobra.Command {
+	var dir, config string
+	var force bool
+	cmd := &cobra.Command{
+		Use:     "convert FILE.ckpt|FILE.pt -o DIR [--config FILE.yaml|FILE.json]",
+		Short:   "Make a model directory of a checkpoint of the authors' code",
+		GroupID: groupStart,
+		Long: `Convert reads a Lightning checkpoint (.ckpt) or a state dict (.pt) that the authors'
+training code wrote, and writes a model directory. Nothing in the file is executed.
+The configuration is the checkpoint's own (hyper_parameters), or that of --config. What
+has no part in inference is left out, and said.`,
+		Example: `  essmc convert last.ckpt -o model
+  essmc convert weights.pt --config config.yaml -o model`,
+		Args: args("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir == "" {
+				return usagef("%s: -o DIR is missing", cmd.CommandPath())
+			}
+			if !force {
+				if err := checkEmpty(dir); err != nil {
+					return fmt.Errorf("%w; --force replaces a model", err)
+				}
+			}
+			c, w, notes, err := checkpoint.ReadTorch(args[0], config)
+			if err != nil {
+				return err
+			}
+			n, err := c.Parameters(w)
+			if err != nil {
+				return err
+			}
+			if err := writeModel(dir, c, w, force); err != nil {
+				return err
+			}
+			for _, note := range notes {
+				cmd.Printf("note: %s\n", oneLine(note))
+			}
+			cmd.Printf("%s  %d layers, %s parameters\n", dir, c.NLayers, grouped(int64(n)))
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"ckpt", "pt", "pth"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+	}
+	outputDirVar(cmd, &dir)
+	cmd.Flags().StringVar(&config, "config", "", "the configuration, in the authors' names, `FILE`")
+	complete(cmd, "config", filesOf("yaml", "yml", "json"))
+	forceVar(cmd, &force)
+	return cmd
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// dumper writes the values of a run into a directory, one file each.
+type dumper struct {
+	*stage
+	taken map[string]bool // file names, in lower case: not every file system tells cases apart
+	index strings.Builder
+	count int
+	err   error // the first one; later values are not written
+}
+
+// newDumper makes sure that there is nothing at dir, or an empty directory.
+func newDumper(dir string) (*dumper, error) {
+	stage, err := newStage(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &dumper{stage: stage, taken: map[string]bool{"values.tsv": true}}
+	d.index.WriteString("file\tvalue\ttype\tnode\n")
+	return d, nil
+}
+
+// value is a runtime.Options.Observe. The interpreter runs on one goroutine.
+func (d *dumper) value(v *ir.Value, datum tensor.Datum) {
+	node := ""
+	if v.Def != nil {
+		node = v.Def.String()
+	}
+	d.write(v.Name, node, datum)
+}
+
+func (d *dumper) inputs(in map[string]tensor.Datum) {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		d.write(name, "", in[name])
+	}
+}
+
+func (d *dumper) write(name, node string, datum tensor.Datum) {
+	if d.err != nil {
+		return
+	}
+	switch x := datum.(type) {
+	case *tensor.Tensor:
+		if x == nil {
+			return
+		}
+		file := d.file(name)
+		if err := writeNpy(filepath.Join(d.temp, file), x); err != nil {
+			d.err = fmt.Errorf("value %s: %w", name, err)
+			return
+		}
+		fmt.Fprintf(&d.index, "%s\t%s\t%v\t%s\n", file, strconv.Quote(name), x, node)
+		d.count++
+	case *tensor.Sequence:
+		for i, item := range x.Items {
+			d.write(fmt.Sprintf("%s.%d", name, i), node, item)
+		}
+	case *tensor.Optional:
+		if x != nil && x.Value != nil {
+			d.write(name, node, x.Value)
+		}
+	}
+}
+
+// file makes a file name of a value's: letters, digits and a few signs stay, nothing else does, and no two are the same,
+// also where case does not count. A value that is computed several times (in a loop) gets a number.
+func (d *dumper) file(name string) string {
+	s := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, name)
+	if s == "" || s[0] == '.' {
+		s = "_" + s
+	}
+	s = s[:min(len(s), 150)]
+	file := s + ".npy"
+	for i := 2; d.taken[strings.ToLower(file)]; i++ {
+		file = fmt.Sprintf("%s~%d.npy", s, i)
+	}
+	d.taken[strings.ToLower(file)] = true
+	return file
+}
+
+// writeNpy writes a file that needs not be there whole until the directory is.
+func writeNpy(path string, t *tensor.Tensor) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	err = arrays.WriteNpy(w, t)
+	if err == nil {
+		err = w.Flush()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// keep gives the directory its name, and says how many values it holds.
+func (d *dumper) keep() (int, error) {
+	if d.err != nil {
+		return 0, d.err
+	}
+	if err := os.WriteFile(filepath.Join(d.temp, "values.tsv"), []byte(d.index.String()), 0o666); err != nil {
+		return 0, err
+	}
+	return d.count, d.commit()
+}

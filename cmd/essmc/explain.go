@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/irview"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu"
+)
+
+func newExplainCommand() *cobra.Command {
+	var s shape
+	var page string
+	var threads whole
+	cmd := &cobra.Command{
+		Use:     "explain MODEL",
+		Short:   "Tell what each pass did and why, and which form each layer runs in",
+		GroupID: groupLook,
+		Long: `Explain tells what each pass did to the model and why, and which form (scan, chunked, fft,
+direct) the cpu backend takes for each state-space layer at a given shape, with what its
+cost model expects of that form and of the others. For a plan it shows the history that the
+plan stores. --html writes the graph before and after each pass, side by side, to one page.`,
+		Example: `  essmc explain model
+  essmc explain model.essm --shape 8x16000
+  essmc explain model --html passes.html`,
+		Args: args("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var seen []passes.Snapshot
+			var columns []irview.Column
+			m, err := load.Open(args[0], load.Options{Observe: func(p passes.Snapshot) {
+				if page != "" {
+					columns = append(columns, column(p))
+				}
+				p.Graph = nil // it is valid during the call only
+				seen = append(seen, p)
+			}})
+			if err != nil {
+				return err
+			}
+			g, err := m.Graph()
+			if page != "" {
+				if m.Kind == load.Plan && err == nil {
+					columns = []irview.Column{{Name: "plan", Notes: historyLines(g.History), Graph: g}}
+				}
+				// Also where a pass failed: the page shows what it had made.
+				title := filepath.Base(filepath.Clean(args[0]))
+				fill := func(w io.Writer) error { return irview.HTML(w, title, columns) }
+				if len(columns) > 0 {
+					if err := atomicfile.Write(page, fill); err != nil {
+						return err
+					}
+				}
+			}
+			if err != nil {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			if m.Kind == load.Plan {
+				fmt.Fprintf(w, "Passes, from the history that the plan stores\n")
+				err = printHistory(w, g.History)
+			} else {
+				fmt.Fprintf(w, "Passes\n")
+				err = printPasses(w, seen)
+			}
+			if err != nil {
+				return err
+			}
+			if page != "" {
+				fmt.Fprintf(w, "  %s shows the graph after each\n", page)
+			}
+			return explainForms(w, m, s, threads.value)
+		},
+	}
+	modelCompletion(cmd)
+	cmd.Flags().Var(&s, "shape", "samples x steps to choose the forms for (default 1x1024)")
+	threads = whole{0, 0}
+	cmd.Flags().Var(&threads, "threads", "threads that one run may use; 0: all processors")
+	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass, `FILE`")
+	complete(cmd, "html", filesOf("html"))
+	return cmd
+}
+
+func column(p passes.Snapshot) irview.Column {
+	c := irview.Column{Name: "as written"}
+	if p.Pass != nil {
+		c.Name, c.Notes, c.Changes = p.Pass.Name, p.Event.Notes, p.Event.Changes
+	}
+	if p.Failure != nil {
+		c.Err = p.Failure.Error()
+	}
+	if p.Graph != nil {
+		c.Graph = p.Graph.Clone()
+	}
+	return c
+}
+
+func historyLines(history []ir.Event) []string {
+	var out []string
+	for _, e := range history {
+		out = append(out, fmt.Sprintf("%s: %s", e.Pass, plural(e.Changes, "change")))
+		out = append(out, e.Notes...)
+	}
+	return out
+}
+
+const noteWidth = 84
+
+// printPasses tells of every pass that ran, also of those that found nothing to do.
+func printPasses(w io.Writer, seen []passes.Snapshot) error {
+	for _, s := range seen {
+		if s.Pass == nil {
+			continue
+		}
+		changes := "nothing to do"
+		if s.Event.Changes > 0 {
+			changes = plural(s.Event.Changes, "change")
+		}
+		fmt.Fprintf(w, "  %-12s  %s, %s\n", s.Pass.Name, changes, duration(s.Time))
+		fmt.Fprintf(w, "%s\n", indent(text.WrapSoft(s.Pass.Doc, noteWidth), "                "))
+		printNotes(w, s.Event.Notes)
+	}
+	return nil
+}
+
+// printHistory tells what passes did, of those that did something.
+func printHistory(w io.Writer, history []ir.Event) error {
+	if len(history) == 0 {
+		fmt.Fprintf(w, "  no pass changed anything\n")
+	}
+	for _, e := range history {
+		fmt.Fprintf(w, "  %-12s  %s\n", e.Pass, plural(e.Changes, "change"))
+		printNotes(w, e.Notes)
+	}
+	return nil
+}
+
+func printNotes(w io.Writer, notes []string) {
+	for _, n := range notes {
+		fmt.Fprintf(w, "                - %s\n", strings.TrimSpace(indent(text.WrapSoft(oneLine(n), noteWidth), "                  ")))
+	}
+}
+
+// explainForms prints the backend's choices.
+func explainForms(w io.Writer, m *load.Model, s shape, threads int) error {
+	model, err := m.Compiled(runtime.Options{Backend: cpu.New(), Threads: threads})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	hint := ""
+	if !s.given() {
+		s = defaultShape(model.Graph())
+		hint = " (--shape BxL for another)"
+	}
+	dims, err := s.dims(model.Graph())
+	if err != nil {
+		if hint != "" {
+			return nil // nobody asked for a shape
+		}
+		return fmt.Errorf("%s: %w", m.Path, err)
+	}
+	choices, err := model.Explain(dims)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Path, err)
+	}
+	fmt.Fprintf(w, "\nForms on the cpu for %v%s\n", &s, hint)
+	if len(choices) == 0 {
+		fmt.Fprintf(w, "  no node has several\n")
+		return nil
+	}
+	columns := []table.Column{{Title: "node"}, {Title: "form"}, {Title: "time", Right: true}, {Title: "GFLOP", Right: true},
+		{Title: "memory", Right: true}, {Title: "why", Width: 60}}
+	var rows [][]string
+	for _, c := range choices {
+		rows = append(rows, append([]string{c.Node, c.Form}, append(estimate(c.Cost), c.Why)...))
+		for _, o := range c.Others {
+			rows = append(rows, append([]string{"", "not " + o.Form}, append(estimate(o.Cost), o.Why)...))
+		}
+	}
+	return table.Print(w, columns, rows)
+}
+
+// estimate gives the cells for time, work and memory.
+func estimate(e runtime.Estimate) []string {
+	cells := make([]string, 3)
+	if e.Time > 0 {
+		cells[0] = duration(e.Time.Round(10 * time.Nanosecond))
+	}
+	if e.Work.Flops > 0 {
+		cells[1] = strconv.FormatFloat(float64(e.Work.Flops)/1e9, 'g', 3, 64)
+	}
+	if e.Bytes > 0 {
+		cells[2] = bytes(e.Bytes)
+	}
+	return cells
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// choice is a flag that is one of a few words.
+type choice struct {
+	value string
+	of    []string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return strings.Join(c.of, "|") }
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.of, s) {
+		return fmt.Errorf("expected one of %s%s", strings.Join(c.of, ", "), didYouMean(s, c.of))
+	}
+	c.value = s
+	return nil
+}
+
+// choiceVar adds a flag that is one of a few words, the first one when it is not given; shells complete it.
+func choiceVar(cmd *cobra.Command, c *choice, name, usage string, of ...string) {
+	c.value, c.of = of[0], of
+	cmd.Flags().Var(c, name, usage)
+	complete(cmd, name, cobra.FixedCompletions(of, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// complete tells shells what a flag may be. It fails only for a flag that does not exist, which is a mistake of this program.
+func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}
+
+// whole is a flag for a whole number with a lower bound.
+type whole struct{ value, least int }
+
+func (n *whole) String() string { return strconv.Itoa(n.value) }
+func (n *whole) Type() string   { return "N" }
+func (n *whole) Set(s string) error {
+	v, err := strconv.Atoi(s)
+	if err != nil || v < n.least {
+		return fmt.Errorf("expected a whole number of at least %d", n.least)
+	}
+	n.value = v
+	return nil
+}
+
+// positive is a flag for a number above 0.
+type positive struct {
+	value float64
+	name  string
+}
+
+func (p *positive) String() string { return strconv.FormatFloat(p.value, 'g', -1, 64) }
+func (p *positive) Type() string   { return p.name }
+func (p *positive) Set(s string) error {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return fmt.Errorf("expected a number above 0")
+	}
+	p.value = v
+	return nil
+}
+
+// shape is a flag for the size of an input: samples and steps.
+type shape struct{ batch, length int64 }
+
+func (s *shape) String() string {
+	if s.batch == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%dx%d", s.batch, s.length)
+}
+func (s *shape) Type() string { return "BxL" }
+func (s *shape) Set(text string) error {
+	b, l, ok := strings.Cut(strings.ToLower(strings.ReplaceAll(text, "×", "x")), "x")
+	batch, errB := strconv.ParseInt(b, 10, 32)
+	length, errL := strconv.ParseInt(l, 10, 32)
+	if !ok || errB != nil || errL != nil || batch < 1 || length < 1 {
+		return fmt.Errorf("expected samples x steps, as in 8x1024")
+	}
+	s.batch, s.length = batch, length
+	return nil
+}
+
+func (s *shape) given() bool { return s.batch > 0 }
+
+// dims gives the symbols of the graph's inputs for the shape: axis 0 of the inputs is as long as the batch, and the time
+// symbol is the number of steps. Graphs that declare neither have them in the order of the first input's dimensions.
+func (s *shape) dims(g *ir.Graph) (map[string]int64, error) {
+	var symbols []string
+	for _, v := range g.Inputs {
+		for _, d := range v.Shape() {
+			for _, name := range d.Symbols() {
+				if !slices.Contains(symbols, name) {
+					symbols = append(symbols, name)
+				}
+			}
+		}
+	}
+	batch, time := g.Meta[ir.MetaBatch], g.Meta[ir.MetaTime]
+	if batch == "" && len(symbols) > 0 && symbols[0] != time {
+		batch = symbols[0]
+	}
+	if time == "" && len(symbols) > 1 && symbols[1] != batch {
+		time = symbols[1]
+	}
+	dims := map[string]int64{}
+	for _, name := range symbols {
+		switch name {
+		case time:
+			dims[name] = s.length
+		case batch:
+			per := samplesPer(g, batch)
+			if s.batch%per != 0 {
+				return nil, fmt.Errorf("shape %v: the model takes samples in groups of %d, found %d", s, per, s.batch)
+			}
+			dims[name] = s.batch / per
+		default:
+			return nil, fmt.Errorf("shape %v: the model's inputs also depend on %s, which is neither batch nor time", s, name)
+		}
+	}
+	return dims, nil
+}
+
+// samplesPer is how many samples of an input one step of the batch symbol stands for: 2 where documents come in pairs.
+func samplesPer(g *ir.Graph, batch string) int64 {
+	for _, v := range g.Inputs {
+		for _, d := range v.Shape() {
+			if syms := d.Symbols(); len(syms) == 1 && syms[0] == batch {
+				zero, err0 := d.Eval(map[string]int64{batch: 0})
+				one, err1 := d.Eval(map[string]int64{batch: 1})
+				if err0 == nil && err1 == nil && zero == 0 && one > 0 {
+					return one
+				}
+			}
+		}
+	}
+	return 1
+}
+
+// runFlags are the flags of commands that run a model.
+type runFlags struct {
+	kernel, device, precision choice
+	threads                   whole
+	resample                  positive
+}
+
+func (f *runFlags) register(cmd *cobra.Command) {
+	choiceVar(cmd, &f.kernel, "kernel", "form of state-space layers", runtime.Kernels()...)
+	f.threads = whole{0, 0}
+	cmd.Flags().Var(&f.threads, "threads", "threads that one run may use; 0: all processors")
+	choiceVar(cmd, &f.device, "device", "cpu, or the reference interpreter, which is slow and exact", "cpu", "ref")
+}
+
+// registerExact adds the flags that change what is computed, not only how.
+func (f *runFlags) registerExact(cmd *cobra.Command) {
+	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision; it needs --device ref", "float32", "float64")
+	f.resample = positive{1, "R"}
+	cmd.Flags().Var(&f.resample, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
+}
+
+// check refuses combinations that cannot work, before any file is opened.
+func (f *runFlags) check(cmd *cobra.Command) error {
+	if f.precision.value == "float64" && f.device.value != "ref" {
+		return usagef("%s: --precision float64 needs --device ref", cmd.CommandPath())
+	}
+	return nil
+}
+
+// open reads the model, resampled where that was asked for.
+func (f *runFlags) open(cmd *cobra.Command, path string) (*load.Model, error) {
+	return openResampled(cmd, path, f.resample.value)
+}
+
+func openResampled(cmd *cobra.Command, path string, rate float64) (*load.Model, error) {
+	m, err := load.Open(path, load.Options{Rate: rate})
+	if err != nil {
+		return nil, err
+	}
+	if changed(cmd, "resample") && m.Kind != load.Directory {
+		if m.Kind == load.Plan {
+			return nil, usagef("%s: --resample: a plan keeps the rate that it was made with; use essmc compile --resample on the model directory", path)
+		}
+		return nil, usagef("%s: --resample needs a model directory, found %v", path, m.Kind)
+	}
+	return m, nil
+}
+
+func changed(cmd *cobra.Command, flag string) bool {
+	f := cmd.Flags().Lookup(flag)
+	return f != nil && f.Changed
+}
+
+// options are the runtime's.
+func (f *runFlags) options() runtime.Options {
+	o := runtime.Options{Backend: cpu.New(), Threads: f.threads.value, Kernel: f.kernel.value}
+	if f.device.value == "ref" {
+		o.Backend = ref.New()
+	}
+	if f.precision.value == "float64" {
+		o.Precision = tensor.Float64
+	}
+	return o
+}
+
+// compileModel prepares a model for running: on the interpreter as its source wrote it, elsewhere as the passes left it.
+func (f *runFlags) compileModel(cmd *cobra.Command, m *load.Model, o runtime.Options) (*runtime.Model, error) {
+	if f.device.value == "ref" {
+		return m.AsWritten(o)
+	}
+	model, err := m.Compiled(o)
+	if err != nil {
+		return nil, err
+	}
+	if m.Kind != load.Plan { // a plan told when it was made
+		for _, w := range m.Warnings() {
+			warn(cmd, "%s", w)
+		}
+	}
+	return model, nil
+}
+
+var _ = []pflag.Value{(*choice)(nil), (*whole)(nil), (*positive)(nil), (*shape)(nil)}

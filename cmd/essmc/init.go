@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/models"
+)
+
+func newInitCommand() *cobra.Command {
+	var dir string
+	var seed uint64
+	var set []string
+	var force bool
+	cmd := &cobra.Command{
+		Use:     "init [PRESET -o DIR]",
+		Short:   "Make an untrained model of a preset; without arguments, list the presets",
+		GroupID: groupStart,
+		Long: `Init writes a model directory (config.json and model.safetensors) with the sizes of
+a preset and the weights that training starts from: HiPPO state matrices, drawn from
+a seed. Equal seeds give equal files. --set changes one key of config.json before the
+weights are made. Without arguments, init lists the presets.`,
+		Example: `  essmc init
+  essmc init image -o model
+  essmc init sc10 -o model --seed 7 --set layer.bidirectional=false --set n_layers=4`,
+		Args: args("[PRESET]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				if dir != "" || len(set) > 0 {
+					return usagef("%s: which preset? %s lists them", cmd.CommandPath(), cmd.CommandPath())
+				}
+				return listPresets(cmd.OutOrStdout())
+			}
+			if dir == "" {
+				return usagef("%s: -o DIR is missing", cmd.CommandPath())
+			}
+			p, err := preset(args[0])
+			if err != nil {
+				return err
+			}
+			for _, s := range set {
+				key, value, ok := strings.Cut(s, "=")
+				if !ok {
+					return usagef("--set %s: expected KEY=VALUE", s)
+				}
+				if err := p.Config.Set(key, value); err != nil {
+					return usagef("--set %s: %v", s, err)
+				}
+			}
+			if err := p.Config.Validate(); err != nil {
+				return usagef("--set: %v", err)
+			}
+			if !force {
+				if err := checkEmpty(dir); err != nil {
+					return fmt.Errorf("%w; --force replaces a model", err)
+				}
+			}
+			w, err := models.Init(p.Config, p.Init, seed)
+			if err != nil {
+				return err
+			}
+			n, err := p.Config.Parameters(w)
+			if err != nil {
+				return err
+			}
+			if err := writeModel(dir, p.Config, w, force); err != nil {
+				return err
+			}
+			cmd.Printf("%s  %s, %s parameters, seed %d\n", dir, p.ID, grouped(int64(n)), seed)
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var out []string
+			if len(args) == 0 {
+				for _, p := range models.Presets() {
+					out = append(out, cobra.CompletionWithDesc(p.ID, p.Doc))
+				}
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	outputDirVar(cmd, &dir)
+	cmd.Flags().Uint64Var(&seed, "seed", 0, "`seed` of the weights")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "set a key of config.json, `KEY=VALUE`; may be repeated")
+	complete(cmd, "set", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		var out []string
+		for _, k := range models.Keys() {
+			out = append(out, k+"=")
+		}
+		return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	})
+	forceVar(cmd, &force)
+	return cmd
+}
+
+func outputDirVar(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVarP(dir, "output", "o", "", "the model directory to write, `DIR`")
+	complete(cmd, "output", directories)
+}
+
+func forceVar(cmd *cobra.Command, force *bool) {
+	cmd.Flags().BoolVarP(force, "force", "f", false, "replace the model in DIR")
+}
+
+// preset finds a preset, or names the nearest.
+func preset(id string) (models.Preset, error) {
+	var ids []string
+	for _, p := range models.Presets() {
+		if p.ID == id {
+			return p, nil
+		}
+		ids = append(ids, p.ID)
+	}
+	return models.Preset{}, usagef("no preset %q%s; there are %s", id, didYouMean(id, ids), strings.Join(ids, ", "))
+}
+
+func listPresets(w io.Writer) error {
+	columns := []table.Column{{Title: "preset"}, {Title: "input"}, {Title: "steps", Right: true}, {Title: "layers", Right: true},
+		{Title: "d_model", Right: true}, {Title: "classes", Right: true}, {Title: "parameters", Right: true}, {Title: "direction"}, {Title: "task"}}
+	var rows [][]string
+	for _, p := range models.Presets() {
+		c := p.Config
+		n, err := c.Parameters(nil)
+		if err != nil {
+			return err
+		}
+		input := "tokens"
+		if c.Encoder.Type != "embedding" {
+			input = fmt.Sprintf("%d features", c.Encoder.DInput)
+			if c.Encoder.DInput == 1 {
+				input = "1 feature"
+			}
+		}
+		direction := "both"
+		if c.Causal() {
+			direction = "causal"
+		}
+		rows = append(rows, []string{p.ID, input, strconv.Itoa(p.Length), strconv.Itoa(c.NLayers), strconv.Itoa(c.DModel),
+			strconv.Itoa(c.Decoder.DOutput), grouped(int64(n)), direction, p.Doc})
+	}
+	return table.Print(w, columns, rows)
+}
+
+// writeModel writes a model directory, all of it or nothing; replace allows for a model that is there.
+func writeModel(dir string, c *models.Config, w models.Weights, replace bool) error {
+	if replace && checkEmpty(dir) != nil {
+		return checkpoint.WriteDir(dir, c, w)
+	}
+	s, err := newStage(dir)
+	if err != nil {
+		return err
+	}
+	defer s.discard()
+	if err := checkpoint.WriteDir(s.temp, c, w); err != nil {
+		return s.rename(err)
+	}
+	return s.commit()
+}

@@ -1,0 +1,373 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/passes/time"
+)
+
+func newInspectCommand() *cobra.Command {
+	var asJSON bool
+	var s shape
+	cmd := &cobra.Command{
+		Use:     "inspect MODEL",
+		Short:   "Show what a model takes, gives, holds, and needs",
+		GroupID: groupLook,
+		Long: `Inspect shows a model's inputs and outputs, its parameters part by part, its operators as
+they were written and as the passes left them, how it moves data along time (and so whether
+it can run as a stream, or what keeps it from that), and the memory that it needs.`,
+		Example: `  essmc inspect model
+  essmc inspect model.essm --shape 16x4096
+  essmc inspect model --json`,
+		Args: args("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := load.Open(args[0], load.Options{})
+			if err != nil {
+				return err
+			}
+			r, err := inspect(m, s)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), r)
+			}
+			return r.print(cmd.OutOrStdout())
+		},
+	}
+	modelCompletion(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().Var(&s, "shape", "samples x steps to state the working memory for (default 1x1024)")
+	return cmd
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// inspection is what inspect finds.
+type inspection struct {
+	Model      string            `json:"model"`
+	Kind       string            `json:"kind"`
+	Meta       map[string]string `json:"meta"`
+	Inputs     []portReport      `json:"inputs"`
+	Outputs    []portReport      `json:"outputs"`
+	Labels     []string          `json:"labels,omitempty"`
+	Parameters int64             `json:"parameters"`
+	Parts      []partReport      `json:"parts"`
+	Ops        []opReport        `json:"ops"`
+	Time       *timeReport       `json:"time,omitempty"`
+	Memory     memoryReport      `json:"memory"`
+	config     string            // a line about a model directory's configuration
+	plan       bool
+}
+
+type portReport struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Optional bool   `json:"optional,omitempty"`
+}
+
+// partReport is about the constants of one part of the model.
+type partReport struct {
+	Part       string `json:"part"`
+	Tensors    int    `json:"tensors"`
+	Parameters int64  `json:"parameters"` // what training changes
+	Bytes      int64  `json:"bytes"`
+}
+
+// opReport counts the nodes of one operator.
+type opReport struct {
+	Op       string `json:"op"`
+	Written  int    `json:"written"`
+	Compiled int    `json:"compiled"`
+}
+
+// timeReport says how the model moves data along time.
+type timeReport struct {
+	Symbol     string       `json:"symbol"`
+	Streamable bool         `json:"streamable"`
+	Blocker    string       `json:"blocker,omitempty"`
+	State      int64        `json:"state"` // scalars per stream
+	Parts      []factReport `json:"parts"`
+}
+
+type factReport struct {
+	Part  string `json:"part"`
+	Fact  string `json:"fact"`
+	State int64  `json:"state"`
+}
+
+type memoryReport struct {
+	Shape   string `json:"shape"`
+	Weights int64  `json:"weights"` // of the graph that the passes made
+	Working int64  `json:"working"` // on the cpu backend, for the shape; 0: not known
+}
+
+func inspect(m *load.Model, s shape) (*inspection, error) {
+	source, err := m.Source()
+	if err != nil {
+		return nil, err
+	}
+	g, err := m.Graph()
+	if err != nil {
+		return nil, err
+	}
+	r := &inspection{Model: m.Path, Kind: strings.TrimPrefix(strings.TrimPrefix(m.Kind.String(), "a "), "an "), Meta: source.Meta,
+		Inputs: ports(source.Inputs), Outputs: ports(source.Outputs), Labels: classNames(source.Meta), plan: m.Kind == load.Plan}
+	r.Parts = parts(source)
+	for _, p := range r.Parts {
+		r.Parameters += p.Parameters
+	}
+	if c := m.Config; c != nil {
+		norm := "post-norm"
+		if c.Prenorm {
+			norm = "pre-norm"
+		}
+		direction := "bidirectional"
+		if c.Causal() {
+			direction = "causal"
+		}
+		r.config = fmt.Sprintf("%s of %d features, %s, %s (%s), %s", plural(c.NLayers, "layer"), c.DModel,
+			direction, norm, c.Norm, plural(c.Layer.Heads, "head"))
+	}
+	r.Ops = countOps(source, g)
+	r.Time = alongTime(source)
+	for _, v := range g.Constants() {
+		r.Memory.Weights += byteSize(v.Const)
+	}
+	if !s.given() {
+		s = defaultShape(g)
+		if dims, err := s.dims(g); err == nil {
+			r.Memory.Shape = s.String()
+			r.Memory.Working, _ = workingMemory(g, dims) // a model that the cpu backend cannot run has none
+		}
+		return r, nil
+	}
+	dims, err := s.dims(g)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Path, err)
+	}
+	r.Memory.Shape = s.String()
+	if r.Memory.Working, err = workingMemory(g, dims); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Path, err)
+	}
+	return r, nil
+}
+
+// defaultShape is one sample of 1024 steps; two where the model takes them in pairs.
+func defaultShape(g *ir.Graph) shape { return shape{samplesPer(g, g.Meta[ir.MetaBatch]), 1024} }
+
+func ports(values []*ir.Value) []portReport {
+	out := make([]portReport, len(values))
+	for i, v := range values {
+		t, optional := v.Type, false
+		if o, ok := t.(*ir.OptionalType); ok {
+			t, optional = o.Elem, true
+		}
+		out[i] = portReport{v.Name, t.String(), optional}
+	}
+	return out
+}
+
+func byteSize(t *tensor.Tensor) int64 {
+	n := int64(len(t.Bytes()))
+	for _, s := range t.Strings() {
+		n += int64(len(s))
+	}
+	return n
+}
+
+// parts counts the constants by the part of the model that reads them first. Integers (axes, shapes) are no parameters,
+// running statistics neither.
+func parts(g *ir.Graph) []partReport {
+	var out []partReport
+	at := map[string]int{}
+	seen := map[*ir.Value]bool{}
+	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		for _, v := range n.Inputs {
+			if v == nil || v.Const == nil || seen[v] || !v.Elem().IsFloat() && !v.Elem().IsComplex() {
+				continue
+			}
+			seen[v] = true
+			i, ok := at[n.Scope]
+			if !ok {
+				i = len(out)
+				at[n.Scope] = i
+				out = append(out, partReport{Part: n.Scope})
+			}
+			p := &out[i]
+			p.Tensors++
+			p.Bytes += byteSize(v.Const)
+			if !strings.HasSuffix(v.Name, ".running_mean") && !strings.HasSuffix(v.Name, ".running_var") {
+				p.Parameters += int64(v.Const.Len())
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+func countOps(source, compiled *ir.Graph) []opReport {
+	count := map[string]*opReport{}
+	add := func(g *ir.Graph, one func(*opReport)) {
+		_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+			name := n.Op.FullName()
+			if count[name] == nil {
+				count[name] = &opReport{Op: name}
+			}
+			one(count[name])
+			return nil
+		})
+	}
+	add(source, func(r *opReport) { r.Written++ })
+	add(compiled, func(r *opReport) { r.Compiled++ })
+	var out []opReport
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		out = append(out, *count[name])
+	}
+	return out
+}
+
+func alongTime(g *ir.Graph) *timeReport {
+	facts := time.Time(g)
+	if facts == nil {
+		return nil
+	}
+	r := &timeReport{Symbol: facts.Symbol, State: facts.State(), Streamable: true}
+	if b := facts.Blocker(); b != nil {
+		r.Streamable, r.Blocker = false, b.String()
+	}
+	for _, n := range g.Nodes {
+		if len(r.Parts) == 0 || r.Parts[len(r.Parts)-1].Part != n.Scope {
+			r.Parts = append(r.Parts, factReport{Part: n.Scope})
+		}
+		p := &r.Parts[len(r.Parts)-1]
+		for i, v := range n.Outputs {
+			if v == nil {
+				continue
+			}
+			f := facts.Of(v)
+			p.State += f.State
+			if i == 0 {
+				f.State = 0
+				p.Fact = f.String()
+			}
+		}
+	}
+	return r
+}
+
+func (r *inspection) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s  %s\n", r.Model, r.Kind)
+	if r.config != "" {
+		fmt.Fprintf(w, "%s\n", r.config)
+	}
+	if rate := r.Meta[ir.MetaRate]; rate != "" {
+		fmt.Fprintf(w, "resampled by %s\n", rate)
+	}
+	portTable := func(title string, list []portReport) error {
+		fmt.Fprintf(w, "\n%s\n", title)
+		var rows [][]string
+		for _, p := range list {
+			optional := ""
+			if p.Optional {
+				optional = "optional"
+			}
+			rows = append(rows, []string{p.Name, p.Type, optional})
+		}
+		return table.Print(w, []table.Column{{Title: "name"}, {Title: "type"}, {Title: ""}}, rows)
+	}
+	if err := portTable("Inputs", r.Inputs); err != nil {
+		return err
+	}
+	if err := portTable("Outputs", r.Outputs); err != nil {
+		return err
+	}
+	if len(r.Labels) > 0 {
+		fmt.Fprintf(w, "\nClasses: %s\n", oneLine(list(r.Labels, 12)))
+	}
+	title := "Parameters"
+	if r.plan {
+		title = "Constants, as the passes left them"
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
+	var rows [][]string
+	tensors, size := 0, int64(0)
+	for _, p := range r.Parts {
+		rows = append(rows, []string{partName(p.Part), strconv.Itoa(p.Tensors), grouped(p.Parameters), bytes(p.Bytes)})
+		tensors, size = tensors+p.Tensors, size+p.Bytes
+	}
+	rows = append(rows, []string{"together", strconv.Itoa(tensors), grouped(r.Parameters), bytes(size)})
+	columns := []table.Column{{Title: "part"}, {Title: "tensors", Right: true}, {Title: "numbers", Right: true}, {Title: "size", Right: true}}
+	if err := table.Print(w, columns, rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nOperators\n")
+	rows = nil
+	for _, o := range r.Ops {
+		written := strconv.Itoa(o.Written)
+		if r.plan {
+			written = ""
+		}
+		rows = append(rows, []string{o.Op, written, strconv.Itoa(o.Compiled)})
+	}
+	columns = []table.Column{{Title: "operator"}, {Title: "as written", Right: true}, {Title: "compiled", Right: true}}
+	if err := table.Print(w, columns, rows); err != nil {
+		return err
+	}
+	if t := r.Time; t != nil {
+		fmt.Fprintf(w, "\nAlong time (%s)\n", t.Symbol)
+		if t.Streamable {
+			fmt.Fprintf(w, "  can run as a stream; its state is %s per stream\n", plural(int(t.State), "number"))
+		} else {
+			fmt.Fprintf(w, "  cannot run as a stream: %s\n", t.Blocker)
+		}
+		rows = nil
+		for _, p := range t.Parts {
+			state := ""
+			if p.State > 0 {
+				state = grouped(p.State)
+			}
+			rows = append(rows, []string{partName(p.Part), p.Fact, state})
+		}
+		if err := table.Print(w, []table.Column{{Title: "part"}, {Title: "a step depends on"}, {Title: "state", Right: true}}, rows); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "\nMemory\n  weights  %s\n", bytes(r.Memory.Weights))
+	if r.Memory.Working > 0 {
+		fmt.Fprintf(w, "  working  %s for %s on the cpu\n", bytes(r.Memory.Working), r.Memory.Shape)
+	}
+	return nil
+}
+
+func partName(scope string) string {
+	if scope == "" {
+		return "(model)"
+	}
+	return scope
+}
+
+// list names the first n, and counts the others.
+func list(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}

@@ -1,0 +1,228 @@
+// Package feed carries arrays between files and a model: it understands NAME=FILE, reads inputs into the shapes that the
+// model wants where only one reading is possible, and writes outputs.
+//
+// It imports frontend/arrays, models and runtime. What always holds: an error names the file, and the input or output.
+package feed
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/runtime"
+)
+
+// Inputs are what a run takes, and the files that they came from.
+type Inputs struct {
+	Data  map[string]tensor.Datum
+	files map[string]string // by name
+}
+
+// Read reads the inputs that specs ("NAME=FILE", or "FILE" where only one input is required) name. wide says that the model
+// takes float64 where it declares float32.
+func Read(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
+	in := &Inputs{Data: map[string]tensor.Datum{}, files: map[string]string{}}
+	for _, s := range specs {
+		name, file, err := split(s, ports, "input")
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			if name, err = only(ports, file, "input"); err != nil {
+				return nil, err
+			}
+		}
+		if former, twice := in.files[name]; twice {
+			return nil, fmt.Errorf("%s: input %q has a file already, %s", file, name, former)
+		}
+		a, err := arrays.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		port := ports[slices.IndexFunc(ports, func(p runtime.Port) bool { return p.Name == name })]
+		t, err := fit(a.Tensor, port, kindOf(file), wide)
+		if err != nil {
+			return nil, fmt.Errorf("%s: input %q: %w", file, name, err)
+		}
+		in.Data[name], in.files[name] = t, file
+	}
+	for _, p := range ports {
+		if _, ok := in.Data[p.Name]; !ok && !p.Optional {
+			return nil, fmt.Errorf("input %q is missing: --input %s=FILE, %v", p.Name, p.Name, p.Type)
+		}
+	}
+	return in, nil
+}
+
+// Locate completes an error of a run: with the file of the input that it is about.
+func (in *Inputs) Locate(err error) error {
+	var bad *runtime.InputError
+	if errors.As(err, &bad) && in.files[bad.Name] != "" {
+		return fmt.Errorf("%s: %w", in.files[bad.Name], err)
+	}
+	var node *runtime.NodeError
+	if errors.As(err, &node) {
+		for name, file := range in.files { // at most one name stands before the bracket
+			if strings.HasPrefix(node.Err.Error(), name+"[") {
+				return fmt.Errorf("%s: %w", file, node.Err)
+			}
+		}
+	}
+	return err
+}
+
+// split takes NAME=FILE apart; name is empty where there is none. What stands before the first '=' is a name if the model
+// has it, and otherwise part of the file's name if there is such a file.
+func split(spec string, ports []runtime.Port, what string) (name, file string, err error) {
+	before, after, ok := strings.Cut(spec, "=")
+	if !ok {
+		return "", spec, nil
+	}
+	if slices.ContainsFunc(ports, func(p runtime.Port) bool { return p.Name == before }) {
+		if after == "" {
+			return "", "", fmt.Errorf("%s %q: no file is named", what, before)
+		}
+		return before, after, nil
+	}
+	if _, err := os.Stat(spec); err == nil || strings.ContainsRune(before, filepath.Separator) {
+		return "", spec, nil
+	}
+	return "", "", fmt.Errorf("%s %q: the model has no such %s; it has %s", what, before, what, strings.Join(names(ports), ", "))
+}
+
+func names(ports []runtime.Port) []string {
+	out := make([]string, len(ports))
+	for i, p := range ports {
+		out[i] = p.Name
+	}
+	return out
+}
+
+// only finds the port that needs no name: the only one that is required, or the only one at all. The state that a causal
+// model gives besides its answer does not count.
+func only(ports []runtime.Port, file, what string) (string, error) {
+	var required []runtime.Port
+	for _, p := range ports {
+		if !p.Optional && p.Name != models.StateOut {
+			required = append(required, p)
+		}
+	}
+	if len(ports) == 1 {
+		required = ports
+	}
+	if len(required) != 1 {
+		return "", fmt.Errorf("%s: the model has several %ss (%s): write NAME=FILE", file, what, strings.Join(names(ports), ", "))
+	}
+	return required[0].Name, nil
+}
+
+// kind is a kind of file whose arrays are not as the model wants them by nature.
+type kind int
+
+const (
+	plain kind = iota
+	csv        // rows and columns of float64
+	wav        // samples and channels
+)
+
+func kindOf(file string) kind {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".csv":
+		return csv
+	case ".wav":
+		return wav
+	}
+	return plain
+}
+
+// fit gives t the rank and element type of the port where there is one way to do so. It leaves alone what it cannot help;
+// the runtime says what is wrong then.
+func fit(t *tensor.Tensor, p runtime.Port, k kind, wide bool) (*tensor.Tensor, error) {
+	want, ok := p.Type.(*ir.TensorType)
+	if !ok || want.NoRank {
+		return t, nil
+	}
+	if k == wav {
+		return fitWav(t, want)
+	}
+	if k == csv {
+		var err error
+		if t, err = fitText(t, want, wide); err != nil {
+			return nil, err
+		}
+	}
+	if shape := fitShape(t.Shape(), want.Shape, k); shape != nil {
+		return t.Reshape(shape...)
+	}
+	return t, nil
+}
+
+func fitWav(t *tensor.Tensor, want *ir.TensorType) (*tensor.Tensor, error) {
+	if len(want.Shape) != 3 || !want.Elem.IsFloat() {
+		return nil, fmt.Errorf("a .wav file is for a model that takes a waveform, this one takes %v", want)
+	}
+	if f, ok := want.Shape[2].Known(); !ok || f != 1 {
+		return nil, fmt.Errorf("a .wav file is for a model whose input has one feature, this one's has %v", want.Shape[2])
+	}
+	if t.Dim(1) != 1 {
+		return nil, fmt.Errorf("expected one channel, found %d", t.Dim(1))
+	}
+	return t.Reshape(1, t.Dim(0), 1)
+}
+
+// fitText gives numbers that were written as text the element type that the model wants.
+func fitText(t *tensor.Tensor, want *ir.TensorType, wide bool) (*tensor.Tensor, error) {
+	if !want.Elem.IsInt() {
+		if wide && want.Elem == tensor.Float32 {
+			return t, nil
+		}
+		return t.Convert(want.Elem, false)
+	}
+	for i, v := range tensor.Data[float64](t) {
+		if v != float64(int64(v)) {
+			return nil, fmt.Errorf("expected whole numbers (%v), found %v in row %d, column %d", want.Elem, v, i/t.Dim(1)+1, i%t.Dim(1)+1)
+		}
+	}
+	return t.Convert(want.Elem, false)
+}
+
+// fitShape is the shape under which an array with fewer dimensions than wanted can be read in one way only; nil: there is
+// none, or none is needed.
+func fitShape(have []int, want ir.Shape, k kind) []int {
+	known := func(i int) (int, bool) {
+		n, ok := want[i].Known()
+		return int(n), ok
+	}
+	switch {
+	case len(have) == 2 && len(want) == 1 && k == csv && (have[0] == 1 || have[1] == 1):
+		return []int{have[0] * have[1]} // a row or a column of lengths
+	case len(have) == 1 && len(want) == 2:
+		if n, ok := known(1); !ok || n == have[0] { // one sequence of tokens, one vector of features
+			return []int{1, have[0]}
+		}
+	case len(have) == 2 && len(want) == 3:
+		f, ok := known(2)
+		switch {
+		case !ok:
+			return nil
+		case k == csv || f != 1:
+			if have[1] == f { // one sequence: steps and features
+				return []int{1, have[0], f}
+			}
+		case have[1] != 1: // of n×1 nobody knows whether it is n sequences or n steps
+			return []int{have[0], have[1], 1}
+		}
+	case len(have) == 1 && len(want) == 3:
+		if f, ok := known(2); ok && f == 1 {
+			return []int{1, have[0], 1}
+		}
+	}
+	return nil
+}

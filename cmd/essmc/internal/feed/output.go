@@ -1,0 +1,62 @@
+package feed
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// Output is a file that an output goes to.
+type Output struct{ Name, File string }
+
+// Expected understands NAME=FILE for outputs, or FILE where there is one.
+func Expected(specs []string, ports []runtime.Port) ([]Output, error) {
+	var out []Output
+	for _, s := range specs {
+		name, file, err := split(s, ports, "output")
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			if name, err = only(ports, file, "output"); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, Output{name, file})
+	}
+	return out, nil
+}
+
+// Outputs is Expected for files that are to be written. It refuses kinds of files that cannot be, and one file for two
+// outputs, so that a long run is not in vain.
+func Outputs(specs []string, ports []runtime.Port) ([]Output, error) {
+	out, err := Expected(specs, ports)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range out {
+		if !slices.Contains([]string{".npy", ".npz", ".csv"}, strings.ToLower(filepath.Ext(o.File))) {
+			return nil, fmt.Errorf("%s: unknown kind of file to write, expected .npy, .npz or .csv", o.File)
+		}
+		for _, other := range out[:i] {
+			if other.File == o.File {
+				return nil, fmt.Errorf("%s: outputs %q and %q would go to the same file", o.File, other.Name, o.Name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Write writes one output.
+func (o Output) Write(d tensor.Datum) error {
+	t, ok := d.(*tensor.Tensor)
+	if !ok {
+		return fmt.Errorf("%s: output %q is no tensor, and cannot be written as an array", o.File, o.Name)
+	}
+	return arrays.Write(o.File, t)
+}

@@ -1,0 +1,121 @@
+// Command essmc compiles state-space sequence models and runs them: from a trained model's directory to a plan, and from
+// inputs to answers.
+//
+// It may import everything. Each subcommand is one file with a function that makes its cobra command; what several of them
+// share is in flags.go and in the packages under internal. What always holds: there is no state outside of the commands that
+// one call of Main makes; errors are one line on standard error; the exit code is 0, 1 where what was given is bad (files,
+// models, names of inputs), or 2 where the command line is; files are written whole or not at all.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/runtime"
+)
+
+func main() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// Exit codes.
+const (
+	exitBad   = 1 // what was given is bad: files, models, names of inputs
+	exitUsage = 2 // the command line is
+)
+
+// debugVariable names the environment variable that makes internal errors show their stack.
+const debugVariable = "ESSMC_DEBUG"
+
+// Main runs the command with the given arguments and gives its exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	defer func() {
+		if v := recover(); v != nil {
+			code = report(stderr, &runtime.PanicError{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	out := &output{Writer: stdout}
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(out)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("standard output: %w", out.err)
+	}
+	if err != nil {
+		return report(stderr, err)
+	}
+	return 0
+}
+
+// output remembers the first error, so that commands can print without looking at each one.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, err := o.Writer.Write(b)
+	o.err = err
+	return n, err
+}
+
+// report writes err as one line and gives the exit code that it stands for.
+func report(w io.Writer, err error) int {
+	code := exitBad
+	var usage *usageError
+	var option *runtime.OptionError
+	msg := err.Error()
+	switch {
+	case errors.As(err, &usage):
+		code = exitUsage
+	case errors.As(err, &option):
+		code = exitUsage
+		msg = fmt.Sprintf("--%s: %s", strings.ToLower(option.Option), option.Msg)
+	case errors.Is(err, context.Canceled):
+		msg = "interrupted"
+	}
+	var fault *runtime.PanicError
+	if errors.As(err, &fault) {
+		msg = fmt.Sprintf("%s (this is a mistake in essmc, please report it; %s=1 shows where it happened)", msg, debugVariable)
+	}
+	fmt.Fprintln(w, "essmc: "+oneLine(msg))
+	if fault != nil && os.Getenv(debugVariable) != "" {
+		fmt.Fprintf(w, "%s\n", fault.Stack)
+	}
+	return code
+}
+
+// oneLine joins the lines of a message, and makes what a terminal would obey visible.
+func oneLine(s string) string {
+	var lines []string
+	for l := range strings.Lines(s) {
+		if l = strings.TrimSpace(l); l != "" {
+			lines = append(lines, l)
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.Join(lines, "; "))
+}
+
+// warn writes a warning.
+func warn(cmd *cobra.Command, format string, args ...any) {
+	fmt.Fprintln(cmd.ErrOrStderr(), "essmc: warning: "+oneLine(fmt.Sprintf(format, args...)))
+}

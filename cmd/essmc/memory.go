@@ -1,0 +1,42 @@
+package main
+
+import (
+	"log/slog"
+	goruntime "runtime"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu"
+)
+
+// workingMemory is what the cpu backend plans for one run of the graph with these dimensions, every optional input given.
+func workingMemory(g *ir.Graph, dims map[string]int64) (int64, error) {
+	p, err := cpu.New().Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	with := map[string]ir.Dim{}
+	for name, n := range dims {
+		with[name] = ir.Const(n)
+	}
+	b := runtime.Binding{Dims: dims}
+	for _, v := range g.Inputs {
+		t, ok := v.TensorType()
+		if !ok {
+			b.Inputs = append(b.Inputs, v.Type)
+			continue
+		}
+		fixed := &ir.TensorType{Elem: t.Elem, Shape: make(ir.Shape, len(t.Shape)), NoRank: t.NoRank}
+		for i, d := range t.Shape {
+			fixed.Shape[i] = d.Subst(with)
+		}
+		b.Inputs = append(b.Inputs, fixed)
+	}
+	e, err := p.Bind(b)
+	if err != nil {
+		return 0, err
+	}
+	defer e.Close()
+	return e.ArenaBytes(), nil
+}

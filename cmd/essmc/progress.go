@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// onTerminal gives the command's standard error where that is a terminal; nil otherwise.
+func onTerminal(cmd *cobra.Command) *os.File {
+	f, ok := cmd.ErrOrStderr().(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return f
+}
+
+// bar shows how far something is; nothing is shown where standard error is no terminal. Call done at its end.
+func bar(cmd *cobra.Command, total int, what string) (step func(), done func()) {
+	f := onTerminal(cmd)
+	if f == nil {
+		return func() {}, func() {}
+	}
+	b := progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(f),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWidth(30),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionShowCount(),
+		progressbar.OptionClearOnFinish())
+	return func() { _ = b.Add(1) }, func() { _ = b.Clear() }
+}
+
+// spin shows that something of unknown length goes on. Call what it gives at the end.
+func spin(cmd *cobra.Command, what string) (done func()) {
+	f := onTerminal(cmd)
+	if f == nil {
+		return func() {}
+	}
+	b := progressbar.NewOptions(-1,
+		progressbar.OptionSetWriter(f),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSpinnerType(14),
+		progressbar.OptionSetElapsedTime(true),
+		progressbar.OptionClearOnFinish())
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(150 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = b.Add(1)
+			case <-stop:
+				_ = b.Clear()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
+}

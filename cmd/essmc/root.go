@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/essmc/essmc/models"
+)
+
+// Groups under which help lists the commands.
+const (
+	groupStart = "start"
+	groupLook  = "look"
+	groupRun   = "run"
+)
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "essmc",
+		Short: "Compile state-space sequence models and run them",
+		Long: `essmc compiles state-space sequence models (eSSM) and runs them, without Python.
+
+MODEL is a model directory (config.json and model.safetensors), a plan that
+"essmc compile" wrote, or a graph in IR text.`,
+		Example: `  essmc demo
+  essmc init image -o model
+  essmc compile model -o model.essm
+  essmc run model.essm --input x.npy`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			var names []string
+			for _, c := range cmd.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name())
+				}
+			}
+			return usagef("unknown command %q%s; essmc -h lists all", args[0], didYouMean(args[0], names))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupStart, Title: "Make a model:"},
+		&cobra.Group{ID: groupRun, Title: "Run a model:"},
+		&cobra.Group{ID: groupLook, Title: "Look inside:"})
+	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newCompileCommand(),
+		newRunCommand(), newVerifyCommand(), newBenchCommand(),
+		newInspectCommand(), newExplainCommand(), newOpsCommand(),
+		newVersionCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// usageError says that the command line is wrong.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// flagError completes what the flag parser says: the command, and the nearest flag to one that does not exist.
+func flagError(cmd *cobra.Command, err error) error {
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	msg := err.Error()
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if name := unknown.GetSpecifiedName(); len(name) > 1 {
+			var names []string
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			msg = fmt.Sprintf("unknown flag --%s%s", name, didYouMean("--"+name, dashed(names)))
+		}
+	}
+	return usagef("%s: %s; see %s -h", cmd.CommandPath(), msg, cmd.CommandPath())
+}
+
+func dashed(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = "--" + n
+	}
+	return out
+}
+
+// didYouMean proposes the nearest name, if at most a third of it has to change.
+func didYouMean(word string, names []string) string {
+	near := models.Nearest(word, names)
+	if near == "" || edits(word, near)*3 > max(len(near), 3) {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s?", near)
+}
+
+// edits counts the insertions, deletions and replacements between two words.
+func edits(a, b string) int {
+	a = a[:min(len(a), 100)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(d, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// args checks the number of arguments, whose names are given as in the usage line; those in brackets are optional.
+func args(names ...string) cobra.PositionalArgs {
+	required := 0
+	for _, n := range names {
+		if !strings.HasPrefix(n, "[") {
+			required++
+		}
+	}
+	return func(cmd *cobra.Command, given []string) error {
+		if len(given) >= required && len(given) <= len(names) {
+			return nil
+		}
+		want := "no arguments"
+		if len(names) > 0 {
+			want = strings.Join(names, " ")
+		}
+		found := "none"
+		if len(given) > 0 {
+			found = strings.Join(given, " ")
+		}
+		return usagef("%s: expected %s, found %s; see %s -h", cmd.CommandPath(), want, found, cmd.CommandPath())
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/feed"
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+func newRunCommand() *cobra.Command {
+	var f runFlags
+	var inputs, outputs []string
+	var dump string
+	top := whole{3, 1}
+	cmd := &cobra.Command{
+		Use:     "run MODEL --input [NAME=]FILE … [--output [NAME=]FILE …]",
+		Short:   "Compute a model's answers",
+		GroupID: groupRun,
+		Long: `Run computes a model's outputs from its inputs.
+
+NAME may be left out where the model requires only one input, or has only one
+output. The models that essmc makes have the inputs "input", "lengths" (optional:
+how many steps of each sequence count) and, where they are causal, "state_in"; and
+the outputs "output" and "state_out".
+
+Inputs are .npy, .npz (FILE.npz:KEY picks one array of several), .csv (a sequence:
+rows are steps, columns are features; of tokens: rows are sequences), or .wav where
+the model's input has one feature. Outputs are .npy, .npz or .csv. Without --output,
+run prints a summary of each output, with class names where the model has them.
+
+--device ref runs the graph as its source wrote it, node by node; --device cpu runs
+the graph that the passes made. --dump also runs the graph as its source wrote it, on
+the interpreter, and writes every value that a node computes to DIR/NAME.npy; the file
+DIR/values.tsv says which value is in which file.`,
+		Example: `  essmc run model.essm --input x.npy
+  essmc run model --input input=x.npy --input lengths=n.npy --output y.npy
+  essmc run speech.essm --input word.wav --top 5
+  essmc run model --input x.npy --output y.npy --device ref --precision float64`,
+		Args: args("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dump != "" {
+				if changed(cmd, "device") && f.device.value != "ref" {
+					return usagef("%s: --dump needs --device ref", cmd.CommandPath())
+				}
+				f.device.value = "ref"
+			}
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			m, err := f.open(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return runModel(cmd, &f, m, inputs, outputs, dump, top.value)
+		},
+	}
+	modelCompletion(cmd)
+	inputVar(cmd, &inputs)
+	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output to a file, `[NAME=]FILE`; may be repeated")
+	f.register(cmd)
+	f.registerExact(cmd)
+	cmd.Flags().Var(&top, "top", "classes to show of each sample")
+	cmd.Flags().StringVar(&dump, "dump", "", "write every intermediate value to a new directory `DIR`")
+	complete(cmd, "output", filesOf("npy", "npz", "csv"))
+	complete(cmd, "dump", directories)
+	return cmd
+}
+
+func inputVar(cmd *cobra.Command, v *[]string) {
+	cmd.Flags().StringArrayVarP(v, "input", "i", nil, "read an input from a file, `[NAME=]FILE`; may be repeated")
+	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
+}
+
+func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []string, dump string, top int) (err error) {
+	o := f.options()
+	var d *dumper
+	if dump != "" {
+		if d, err = newDumper(dump); err != nil {
+			return err
+		}
+		defer d.discard()
+		o.Observe = d.value
+	}
+	model, err := f.compileModel(cmd, m, o)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	files, err := feed.Outputs(outputs, model.Outputs())
+	if err != nil {
+		return err
+	}
+	in, err := feed.Read(inputs, model.Inputs(), f.precision.value == "float64")
+	if err != nil {
+		return err
+	}
+	if d != nil {
+		d.inputs(in.Data)
+	}
+	out, err := compute(cmd, model, in)
+	if err != nil {
+		return err
+	}
+	if d != nil {
+		n, err := d.keep()
+		if err != nil {
+			return err
+		}
+		cmd.Printf("%d values in %s\n", n, dump)
+	}
+	if len(files) == 0 {
+		return summary(cmd.OutOrStdout(), model, out, top)
+	}
+	for _, o := range files {
+		if err := o.Write(out[o.Name]); err != nil {
+			return err
+		}
+		cmd.Printf("%s  %s  %s\n", o.File, o.Name, out[o.Name])
+	}
+	return nil
+}
+
+// compute runs the model once.
+func compute(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs) (map[string]tensor.Datum, error) {
+	done := spin(cmd, "running")
+	defer done()
+	s := model.NewSession()
+	defer s.Close()
+	out, err := s.Run(cmd.Context(), in.Data)
+	if err != nil {
+		return nil, in.Locate(err)
+	}
+	for _, p := range model.Outputs() {
+		if out[p.Name] == nil && !p.Optional {
+			return nil, fmt.Errorf("output %q was not computed", p.Name)
+		}
+	}
+	return out, nil
+}

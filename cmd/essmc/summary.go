@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/runtime"
+)
+
+// shown is how many samples a summary shows.
+const shown = 8
+
+// summary describes outputs for people: shape, range and mean; of each sample the highest classes, with their names where
+// the model has them.
+func summary(w io.Writer, model *runtime.Model, out map[string]tensor.Datum, top int) error {
+	labels := classNames(model.Meta())
+	for _, p := range model.Outputs() {
+		t, ok := out[p.Name].(*tensor.Tensor)
+		if !ok {
+			fmt.Fprintf(w, "%s  %v\n", p.Name, p.Type)
+			continue
+		}
+		v, err := t.Float64s()
+		if err != nil {
+			fmt.Fprintf(w, "%s  %v\n", p.Name, t)
+			continue
+		}
+		fmt.Fprintf(w, "%s  %v%s\n", p.Name, t, statistics(v))
+		if t.Rank() == 2 && t.Dim(1) > 1 && p.Name != models.StateOut {
+			if err := classes(w, v, t.Dim(0), t.Dim(1), labels, top); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// classNames are the model's; nil where it has none.
+func classNames(meta map[string]string) []string {
+	var names []string
+	if json.Unmarshal([]byte(meta[ir.MetaLabels]), &names) != nil {
+		return nil
+	}
+	return names
+}
+
+func statistics(v []float64) string {
+	lo, hi, sum, nan, n := math.Inf(1), math.Inf(-1), 0.0, 0, 0
+	for _, x := range v {
+		if math.IsNaN(x) {
+			nan++
+			continue
+		}
+		lo, hi, sum = min(lo, x), max(hi, x), sum+x
+		n++
+	}
+	s := ""
+	if n > 0 {
+		s = fmt.Sprintf("  min %.6g  max %.6g  mean %.6g", lo, hi, sum/float64(n))
+	}
+	if nan > 0 {
+		s += fmt.Sprintf("  NaN %d", nan)
+	}
+	return s
+}
+
+// classes prints the top classes of each sample, and what softmax makes of their values.
+func classes(w io.Writer, v []float64, samples, n int, labels []string, top int) error {
+	columns := []table.Column{{Title: "sample", Right: true}, {Title: "rank", Right: true}, {Title: "class", Right: true},
+		{Title: "name"}, {Title: "value", Right: true}, {Title: "softmax", Right: true}}
+	var rows [][]string
+	for i := range min(samples, shown) {
+		row := v[i*n : (i+1)*n]
+		order := make([]int, n)
+		for k := range order {
+			order[k] = k
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(row[b], row[a]) })
+		sum := 0.0
+		for _, x := range row {
+			sum += math.Exp(x - row[order[0]])
+		}
+		for rank, k := range order[:min(top, n)] {
+			name := ""
+			if k < len(labels) {
+				name = oneLine(labels[k])
+			}
+			sample := ""
+			if rank == 0 {
+				sample = strconv.Itoa(i)
+			}
+			rows = append(rows, []string{sample, strconv.Itoa(rank + 1), strconv.Itoa(k), name,
+				strconv.FormatFloat(row[k], 'g', 5, 64), fmt.Sprintf("%.1f%%", 100*math.Exp(row[k]-row[order[0]])/sum)})
+		}
+	}
+	if err := table.Print(w, columns, rows); err != nil {
+		return err
+	}
+	if samples > shown {
+		fmt.Fprintf(w, "  … and %d more samples; --output writes them all\n", samples-shown)
+	}
+	return nil
+}

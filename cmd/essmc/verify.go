@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/feed"
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+func newVerifyCommand() *cobra.Command {
+	var f runFlags
+	var inputs, expect []string
+	tol := positive{1e-5, "TOL"}
+	cmd := &cobra.Command{
+		Use:     "verify MODEL --input [NAME=]FILE … --expect [NAME=]FILE",
+		Short:   "Compare a model's answers with expected ones",
+		GroupID: groupRun,
+		Long: `Verify runs the model and compares its outputs with arrays in files. The error is the
+largest difference between two elements, relative to the largest absolute value that
+is expected. Beyond the tolerance the exit code is 1.`,
+		Example: `  essmc verify model.essm --input x.npy --expect y.npy
+  essmc verify model --input x.npy --expect y64.npy --tol 1e-9 --device ref --precision float64`,
+		Args: args("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(expect) == 0 {
+				return usagef("%s: --expect FILE is missing", cmd.CommandPath())
+			}
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			m, err := f.open(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			model, err := f.compileModel(cmd, m, f.options())
+			if err != nil {
+				return err
+			}
+			defer model.Close()
+			files, err := feed.Expected(expect, model.Outputs())
+			if err != nil {
+				return err
+			}
+			want := make([]*tensor.Tensor, len(files))
+			for i, o := range files {
+				a, err := arrays.Read(o.File)
+				if err != nil {
+					return err
+				}
+				want[i] = a.Tensor
+			}
+			in, err := feed.Read(inputs, model.Inputs(), f.precision.value == "float64")
+			if err != nil {
+				return err
+			}
+			out, err := compute(cmd, model, in)
+			if err != nil {
+				return err
+			}
+			var beyond error
+			for i, o := range files {
+				d, err := compare(out[o.Name], want[i])
+				if err != nil {
+					return fmt.Errorf("%s: output %q: %w", o.File, o.Name, err)
+				}
+				verdict := "ok"
+				if !(d.relative <= tol.value) {
+					verdict = "beyond the tolerance"
+					if beyond == nil {
+						beyond = fmt.Errorf("%s: output %q differs by %.3g, the tolerance is %v", o.File, o.Name, d.relative, &tol)
+					}
+				}
+				cmd.Printf("%s  %s: error %.3g of %.6g, at %s (expected %.9g, found %.9g), tolerance %v\n",
+					o.Name, verdict, d.relative, d.scale, d.at, d.want, d.found, &tol)
+			}
+			return beyond
+		},
+	}
+	modelCompletion(cmd)
+	inputVar(cmd, &inputs)
+	cmd.Flags().StringArrayVarP(&expect, "expect", "e", nil, "compare an output with a file, `[NAME=]FILE`; may be repeated")
+	complete(cmd, "expect", filesOf("npy", "npz", "csv"))
+	cmd.Flags().Var(&tol, "tol", "largest error that is allowed")
+	f.register(cmd)
+	f.registerExact(cmd)
+	return cmd
+}
+
+// difference is how far an output is from what was expected.
+type difference struct {
+	relative    float64 // the largest difference, relative to scale
+	scale       float64 // the largest absolute value that is expected
+	at          string  // where the largest difference is
+	want, found float64 // the values there
+}
+
+// compare finds the largest difference. Two NaN, and two equal infinities, are no difference.
+func compare(d tensor.Datum, want *tensor.Tensor) (difference, error) {
+	got, ok := d.(*tensor.Tensor)
+	if !ok {
+		return difference{}, fmt.Errorf("is no tensor")
+	}
+	if !slices.Equal(got.Shape(), want.Shape()) {
+		return difference{}, fmt.Errorf("expected shape %s, found %s", tensor.ShapeString(want.Shape()), tensor.ShapeString(got.Shape()))
+	}
+	x, err := got.Float64s()
+	if err != nil {
+		return difference{}, err
+	}
+	y, err := want.Float64s()
+	if err != nil {
+		return difference{}, err
+	}
+	var out difference
+	worst, at := -1.0, 0
+	for i := range y {
+		if !math.IsNaN(y[i]) && !math.IsInf(y[i], 0) {
+			out.scale = max(out.scale, math.Abs(y[i]))
+		}
+		e := math.Abs(x[i] - y[i])
+		switch {
+		case x[i] == y[i] || math.IsNaN(x[i]) && math.IsNaN(y[i]):
+			e = 0
+		case math.IsNaN(e):
+			e = math.Inf(1)
+		}
+		if e > worst {
+			worst, at = e, i
+		}
+	}
+	if len(y) == 0 {
+		out.at = "[]"
+		return out, nil
+	}
+	out.want, out.found = y[at], x[at]
+	out.relative = worst
+	if out.scale > 0 {
+		out.relative = worst / out.scale
+	}
+	index := make([]int, want.Rank())
+	for i := len(index) - 1; i >= 0; i-- {
+		index[i], at = at%want.Dim(i), at/want.Dim(i)
+	}
+	out.at = tensor.ShapeString(index)
+	return out, nil
+}

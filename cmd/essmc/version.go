@@ -1,0 +1,66 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/cpu"
+
+	"github.com/essmc/essmc/runtime/plan"
+)
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of essmc, of Go, and what the processor can do",
+		Example: "  essmc version",
+		Args:    args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.Printf("essmc     %s\n", version())
+			cmd.Printf("plans     format %d.%d and older\n", plan.Major, plan.Minor)
+			cmd.Printf("go        %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			cmd.Printf("processor %d threads", runtime.GOMAXPROCS(0))
+			if f := features(); len(f) > 0 {
+				cmd.Printf(", %s", strings.Join(f, " "))
+			}
+			cmd.Printf("\n")
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+// version is the module's, with the commit where the binary was built from a checkout.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown version)"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
+			v += " " + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return v
+}
+
+// features are the processor's vector extensions that matter to kernels.
+func features() []string {
+	var out []string
+	for _, f := range []struct {
+		name string
+		has  bool
+	}{
+		{"avx2", cpu.X86.HasAVX2}, {"fma", cpu.X86.HasFMA}, {"avx512f", cpu.X86.HasAVX512F}, {"avx512dq", cpu.X86.HasAVX512DQ},
+		{"avx512vl", cpu.X86.HasAVX512VL}, {"avx512vnni", cpu.X86.HasAVX512VNNI}, {"avx512bf16", cpu.X86.HasAVX512BF16},
+		{"asimd", cpu.ARM64.HasASIMD}, {"asimdhp", cpu.ARM64.HasASIMDHP}, {"asimddp", cpu.ARM64.HasASIMDDP}, {"sve", cpu.ARM64.HasSVE},
+	} {
+		if f.has {
+			out = append(out, f.name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// plural writes "1 node", "2 nodes".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return grouped(int64(n)) + " " + what + "s"
+}
+
+// grouped writes a number with a comma between thousands.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// bytes writes a size in binary units.
+func bytes(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/(1<<10), 0
+	for v >= 1024 && unit < 4 {
+		v, unit = v/1024, unit+1
+	}
+	return strconv.FormatFloat(v, 'f', digits(v), 64) + " " + []string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
+}
+
+// duration writes a time with three digits.
+func duration(d time.Duration) string {
+	switch ns := float64(d); {
+	case d < time.Microsecond:
+		return fmt.Sprintf("%d ns", d)
+	case d < time.Millisecond:
+		return strconv.FormatFloat(ns/1e3, 'f', digits(ns/1e3), 64) + " µs"
+	case d < time.Second:
+		return strconv.FormatFloat(ns/1e6, 'f', digits(ns/1e6), 64) + " ms"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', digits(d.Seconds()), 64) + " s"
+}
+
+// digits is how many to write behind the point so that about three count.
+func digits(v float64) int {
+	switch {
+	case v >= 100:
+		return 0
+	case v >= 10:
+		return 1
+	}
+	return 2
+}
+
+// indent puts each line further to the right.
+func indent(s, by string) string {
+	return by + strings.ReplaceAll(s, "\n", "\n"+by)
+}
