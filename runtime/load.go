@@ -3,7 +3,6 @@ package runtime
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/plan"
@@ -19,7 +18,7 @@ func Load(path string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := loaded(f.Graph(), filepath.Base(path), o, f)
+	m, err := loaded(f.Graph(), path, o, f)
 	if err != nil {
 		_ = f.Close() // the error that came first is the one to tell
 		return nil, err

@@ -87,7 +87,7 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := runtime.Load(filepath.Join(dir, "none.essm"), runtime.Options{Backend: backend()}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := runtime.Load(bad, runtime.Options{Backend: backend()}); !errors.Is(err, plan.ErrNotPlan) || !strings.HasPrefix(err.Error(), "bad.essm: ") {
+	if _, err := runtime.Load(bad, runtime.Options{Backend: backend()}); !errors.Is(err, plan.ErrNotPlan) || !strings.HasPrefix(err.Error(), bad+": ") {
 		t.Errorf("no plan: %v", err)
 	}
 	var unknown *plan.UnknownOpsError
@@ -95,7 +95,7 @@ func TestLoadErrors(t *testing.T) {
 		t.Errorf("operators that the backend does not know: %v", err)
 	}
 	refusing := testOps{"Double": {Domain: "test", Name: "Double", Since: 1, In: makeOps()["Double"].In, Out: makeOps()["Double"].Out, Infer: signature}}
-	if _, err := runtime.Load(good, runtime.Options{Backend: ref.With(refusing)}); !errors.Is(err, runtime.ErrUnsupported) || !strings.HasPrefix(err.Error(), "good.essm: backend ref: node ") {
+	if _, err := runtime.Load(good, runtime.Options{Backend: ref.With(refusing)}); !errors.Is(err, runtime.ErrUnsupported) || !strings.HasPrefix(err.Error(), good+": backend ref: node ") {
 		t.Errorf("an operator without meaning: %v", err)
 	}
 }
