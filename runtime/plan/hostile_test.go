@@ -390,7 +390,7 @@ func TestDecoder(t *testing.T) {
 		{"blob order", "tensors", "blob 1 starts at", func(e *encoder) { e.blobs[1].offset = 0 }},
 		{"blob far", "small", "blob 0 starts at byte 64", func(e *encoder) { e.blobs[0].offset = 64 }},
 		{"blob id", "small", "blob id 7", func(e *encoder) { e.tensors[0].storage = 7 }},
-		{"extent", "small", "does not fit into its blob of 12 bytes", func(e *encoder) { e.extents[0] = 1 << 55 }},
+		{"extent", "small", "does not fit into its blob of 12 bytes", func(e *encoder) { e.extents[0] = 1 << 26 }},
 		{"extent short", "small", "tensor 0: float32 [2] needs 8 bytes, found 12", func(e *encoder) { e.extents[0] = 2 }},
 		{"extent negative", "small", "negative dimension -1", func(e *encoder) { e.extents[0] = -1 }},
 		{"extent huge", "small", "too large", func(e *encoder) { e.extents[0] = 1 << 62 }},
