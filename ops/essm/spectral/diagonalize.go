@@ -15,6 +15,9 @@ import (
 // always runs, is the better one.
 const MaxCondition = 1e3
 
+// maxResidual is far above what rounding leaves of A T - T Λ, relative to A: beyond it the solver has failed.
+const maxResidual = 1e-10
+
 // Diagonalize gives the diagonal form of a system with a full matrix A.
 var Diagonalize = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Diagonalize",
@@ -41,6 +44,9 @@ func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	for i, e := range eigens {
 		if !(e.Condition <= limit) {
 			return nil, fmt.Errorf("head %d: expected eigenvectors of a condition number of at most %.3g, found %.3g", i, limit, e.Condition)
+		}
+		if !(e.Residual <= maxResidual) {
+			return nil, fmt.Errorf("head %d: expected eigenvectors with a residual of at most %g, found %.3g", i, maxResidual, e.Residual)
 		}
 		k = max(k, len(e.kept()))
 	}
