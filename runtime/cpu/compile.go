@@ -122,27 +122,27 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	}
 	n = f.withConstants(n, s.in)
 	s.node = n
-	f32 := true
+	f32, known := true, false
 	for _, v := range n.Outputs {
 		f32 = f32 && (v == nil || isFloat32(v.Type))
 	}
 	if f32 {
 		key := n.Op.FullName()
 		if mk := rows[key]; mk != nil {
-			s.row = mk(s)
+			s.row, known = mk(s), true
 		}
 		if mk := cores[key]; mk != nil {
-			s.core = mk(s)
+			s.core, known = mk(s), true
 		}
 		if mk := wholes[key]; mk != nil {
-			s.whole = mk(s)
+			s.whole, known = mk(s), true
 		}
 		if !s.fallback() {
 			f.add(s)
 			return nil
 		}
 	}
-	if n.Op.Body != nil && (n.Op.Eval == nil || f32) {
+	if n.Op.Body != nil && (n.Op.Eval == nil || f32 && !known) {
 		done, err := f.expand(n, src, depth)
 		if err != nil || done {
 			return err

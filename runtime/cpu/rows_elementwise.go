@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -41,16 +42,18 @@ func swish(s *step) func(y, x []float32) {
 
 func init() {
 	for name, mk := range unaries {
-		rows[name] = func(s *step) rowMaker {
-			f := mk(s)
-			return func(in [][]int, out []int) *rowOp {
-				if !slices.Equal(in[0], out) {
-					return nil
-				}
-				_, width := features(out)
-				return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0][:rows*width]) }}
-			}
+		rows[name] = func(s *step) rowMaker { return elementwise(mk(s)) }
+	}
+}
+
+// elementwise is a row kernel for f.
+func elementwise(f func(y, x []float32)) rowMaker {
+	return func(in [][]int, out []int) *rowOp {
+		if !slices.Equal(in[0], out) {
+			return nil
 		}
+		_, width := features(out)
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0][:rows*width]) }}
 	}
 }
 
@@ -109,6 +112,22 @@ func rowBinary(s *step) rowMaker {
 		}
 		return op
 	}
+}
+
+// rowClip bounds each element; the bounds are constant scalars.
+func rowClip(s *step) rowMaker {
+	lo, hi := float32(math.Inf(-1)), float32(math.Inf(1))
+	for i, b := range []*float32{&lo, &hi} {
+		if s.absent(i + 1) {
+			continue
+		}
+		v := s.constant(i + 1)
+		if len(v) != 1 {
+			return nil
+		}
+		*b = v[0]
+	}
+	return elementwise(func(y, x []float32) { kernel.Clip(y, x, lo, hi) })
 }
 
 // How an operand of an elementwise operator lies against rows of its result.

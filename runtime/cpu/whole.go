@@ -1,10 +1,300 @@
 package cpu
 
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
+)
+
 // wholeFunc computes a step from whole tensors.
 type wholeFunc func(e *executable, s *step) error
 
-// wholeMaker makes the kernel for shapes, or gives nil where they do not fit.
+// wholeMaker makes the kernel for shapes (in: nil where absent), or gives nil where they do not fit.
 type wholeMaker func(in [][]int, out []int) wholeFunc
 
 // wholes is the table of operators that have a kernel over whole tensors.
-var wholes = map[string]func(s *step) wholeMaker{}
+var wholes = map[string]func(s *step) wholeMaker{
+	"essm.Embedding":   wholeEmbedding,
+	"essm.Pick":        wholePick,
+	"essm.Pair":        wholePair,
+	"essm.StateOrZero": wholeStateOrZero,
+	"Reshape":          wholeCopy,
+	"Squeeze":          wholeCopy,
+	"Unsqueeze":        wholeCopy,
+	"Flatten":          wholeCopy,
+	"Transpose":        wholeTranspose,
+	"Concat":           wholeConcat,
+	"Split":            wholeSplit,
+}
+
+// float32Input reports whether input i is a float32 tensor.
+func (s *step) float32Input(i int) bool {
+	if s.absent(i) {
+		return false
+	}
+	v := s.in[i]
+	return v.konst != nil && v.konst.DType() == tensor.Float32 || v.konst == nil && isFloat32(v.typ)
+}
+
+// wholeCopy serves operators that only change the shape.
+func wholeCopy(s *step) wholeMaker {
+	if !s.float32Input(0) {
+		return nil
+	}
+	return func(in [][]int, out []int) wholeFunc {
+		n, _ := tensor.Size(in[0])
+		if m, _ := tensor.Size(out); m != n {
+			return nil
+		}
+		return func(e *executable, s *step) error {
+			copy(e.buf[s.out[0].id], e.buf[s.in[0].id])
+			return nil
+		}
+	}
+}
+
+// wholeEmbedding looks tokens up.
+func wholeEmbedding(s *step) wholeMaker {
+	table := s.constant(1)
+	if table == nil || len(s.constShape(1)) != 2 {
+		return nil
+	}
+	vocab, h := s.constShape(1)[0], s.constShape(1)[1]
+	return func([][]int, []int) wholeFunc {
+		return func(e *executable, s *step) error {
+			ids, out := e.datum(s.in[0]).(*tensor.Tensor), e.buf[s.out[0].id]
+			var wide []int64
+			var short []int32
+			n := ids.Len()
+			if ids.DType() == tensor.Int64 {
+				wide = tensor.Data[int64](ids)
+			} else {
+				short = tensor.Data[int32](ids)
+			}
+			for i := range n {
+				var k int64
+				if wide != nil {
+					k = wide[i]
+				} else {
+					k = int64(short[i])
+				}
+				if k < 0 || k >= int64(vocab) {
+					return essm.TokenError(s.node.In(0).Name, ids.Shape(), i, k, vocab)
+				}
+				copy(out[i*h:(i+1)*h], table[int(k)*h:])
+			}
+			return nil
+		}
+	}
+}
+
+// wholePick sums a sequence up, in float64.
+func wholePick(s *step) wholeMaker {
+	if !s.float32Input(0) {
+		return nil
+	}
+	mode := s.node.Attrs.Str("mode", "")
+	return func(in [][]int, _ []int) wholeFunc {
+		b, l, h := in[0][0], in[0][1], in[0][2]
+		sum := make([]float64, h)
+		return func(e *executable, s *step) error {
+			var t *tensor.Tensor
+			var name string
+			if !s.absent(1) {
+				name = s.in[1].name
+				t, _ = e.datum(s.in[1]).(*tensor.Tensor)
+			}
+			lengths, err := essm.Lengths(name, t, b, l)
+			if err != nil {
+				return err
+			}
+			x, y := e.buf[s.in[0].id], e.buf[s.out[0].id]
+			for i := range b {
+				lo, hi := 0, lengths[i]
+				switch mode {
+				case "last":
+					lo = hi - 1
+				case "first":
+					hi = 1
+				}
+				clear(sum)
+				for k := lo; k < hi; k++ {
+					for j, v := range x[(i*l+k)*h : (i*l+k+1)*h] {
+						sum[j] += float64(v)
+					}
+				}
+				for j, v := range sum {
+					if mode == "pool" {
+						v /= float64(hi)
+					}
+					y[i*h+j] = float32(v)
+				}
+			}
+			return nil
+		}
+	}
+}
+
+// wholePair joins the vectors of pairs.
+func wholePair(s *step) wholeMaker {
+	if !s.float32Input(0) {
+		return nil
+	}
+	nli := s.node.Attrs.Bool("nli", false)
+	return func(in [][]int, _ []int) wholeFunc {
+		if in[0][0]%2 != 0 {
+			return nil // refused when it is evaluated
+		}
+		p, h := in[0][0]/2, in[0][1]
+		return func(e *executable, s *step) error {
+			x, y := e.buf[s.in[0].id], e.buf[s.out[0].id]
+			for i := range p {
+				a, b := x[i*h:(i+1)*h], x[(p+i)*h:(p+i+1)*h]
+				y = y[copy(y, a):]
+				y = y[copy(y, b):]
+				if !nli {
+					continue
+				}
+				for j := range a {
+					y[j], y[h+j] = a[j]-b[j], a[j]*b[j]
+				}
+				y = y[2*h:]
+			}
+			return nil
+		}
+	}
+}
+
+// wholeStateOrZero copies a state, or clears one.
+func wholeStateOrZero(*step) wholeMaker {
+	return func(in [][]int, out []int) wholeFunc {
+		given := len(in) > 1 && in[1] != nil
+		if given && !slices.Equal(in[1], out) {
+			return nil // refused when it is evaluated
+		}
+		return func(e *executable, s *step) error {
+			if given {
+				copy(e.buf[s.out[0].id], e.buf[s.in[1].id])
+			} else {
+				clear(e.buf[s.out[0].id])
+			}
+			return nil
+		}
+	}
+}
+
+// wholeTranspose permutes axes.
+func wholeTranspose(s *step) wholeMaker {
+	if !s.float32Input(0) {
+		return nil
+	}
+	perm := s.node.Attrs.Ints("perm", nil)
+	return func(in [][]int, out []int) wholeFunc {
+		rank := len(in[0])
+		strides := make([]int, rank)
+		own := ops.Strides(in[0])
+		for i := range strides {
+			from := rank - 1 - i
+			if perm != nil {
+				if len(perm) != rank {
+					return nil
+				}
+				k, err := ops.Axis(perm[i], rank)
+				if err != nil {
+					return nil
+				}
+				from = k
+			}
+			strides[i] = own[from]
+		}
+		return func(e *executable, s *step) error {
+			src, dst, i := e.buf[s.in[0].id], e.buf[s.out[0].id], 0
+			ops.Walk(out, strides, 0, func(o int) {
+				dst[i] = src[o]
+				i++
+			})
+			return nil
+		}
+	}
+}
+
+// runs splits a shape at an axis: how many runs, and how many numbers follow each place of the axis.
+func runs(shape []int, axis int) (outer, inner int) {
+	outer, inner = 1, 1
+	for _, d := range shape[:axis] {
+		outer *= d
+	}
+	for _, d := range shape[axis+1:] {
+		inner *= d
+	}
+	return outer, inner
+}
+
+// wholeConcat joins tensors along an axis.
+func wholeConcat(s *step) wholeMaker {
+	for i := range s.in {
+		if !s.float32Input(i) {
+			return nil
+		}
+	}
+	at := s.node.Attrs.Int("axis", 0)
+	return func(in [][]int, out []int) wholeFunc {
+		axis, err := ops.Axis(at, len(out))
+		if err != nil {
+			return nil
+		}
+		outer, inner := runs(out, axis)
+		return func(e *executable, s *step) error {
+			y, row := e.buf[s.out[0].id], out[axis]*inner
+			for i, v := range s.in {
+				x, n := e.buf[v.id], in[i][axis]*inner
+				for r := range outer {
+					copy(y[r*row:r*row+n], x[r*n:(r+1)*n])
+				}
+				y = y[min(n, len(y)):]
+			}
+			return nil
+		}
+	}
+}
+
+// wholeSplit cuts a tensor along an axis.
+func wholeSplit(s *step) wholeMaker {
+	if !s.float32Input(0) || slices.Contains(s.node.Outputs, nil) {
+		return nil
+	}
+	at := s.node.Attrs.Int("axis", 0)
+	parts := s.constant64(1)
+	return func(in [][]int, _ []int) wholeFunc {
+		axis, err := ops.Axis(at, len(in[0]))
+		if err != nil {
+			return nil
+		}
+		if parts != nil {
+			sum := 0.0
+			for _, n := range parts {
+				sum += n
+			}
+			if sum != float64(in[0][axis]) {
+				return nil // refused when it is evaluated
+			}
+		} else if !s.absent(1) {
+			return nil
+		}
+		outer, inner := runs(in[0], axis)
+		return func(e *executable, s *step) error {
+			x, row, from := e.buf[s.in[0].id], in[0][axis]*inner, 0
+			for _, v := range s.out {
+				n := e.d.shapes[v.id][axis] * inner
+				y := e.buf[v.id]
+				for r := range outer {
+					copy(y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])
+				}
+				from += n
+			}
+			return nil
+		}
+	}
+}

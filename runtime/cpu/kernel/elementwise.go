@@ -146,3 +146,11 @@ func Sqrt(y, x []float32) {
 		y[i] = float32(math.Sqrt(float64(v)))
 	}
 }
+
+// Clip is y = min(max(x, lo), hi), NaN where x is.
+func Clip(y, x []float32, lo, hi float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = min(max(v, lo), hi)
+	}
+}
