@@ -105,8 +105,6 @@ func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error)
 		return out, nil
 	}
 	if rest < 0 {
-		// One element that could not be followed is what is left of the others; it is never 0 or -1 in practice, but that is
-		// not known, so it stays unknown.
 		p, okP := x.Shape.Size().Known()
 		q, okQ := out.Size().Known()
 		if okP && okQ && p != q {
