@@ -124,6 +124,10 @@ func (n *network) model() error {
 // weight is the constant that holds a tensor of the checkpoint.
 func (n *network) weight(name string) *ir.Value { return n.Const(name, n.w[name]) }
 
+func (n *network) ints(name string, v ...int64) *ir.Value {
+	return n.Const(name, tensor.FromSlice(v, len(v)))
+}
+
 func (n *network) linear(x *ir.Value, name string) *ir.Value {
 	return n.Op("essm", "Linear", []*ir.Value{x, n.weight(name + ".weight"), n.weight(name + ".bias")})
 }
@@ -167,7 +171,7 @@ func (n *network) states(in *ir.Value) ([]*ir.Value, error) {
 	if len(sizes) == 1 {
 		return []*ir.Value{all}, nil
 	}
-	parts := n.Ops("", "Split", len(sizes), []*ir.Value{all, n.Ints(sizes...)}, ir.A("axis", 1))
+	parts := n.Ops("", "Split", len(sizes), []*ir.Value{all, n.ints("state_sizes", sizes...)}, ir.A("axis", 1))
 	return slices.Clone(parts), nil // the node keeps its own
 }
 
@@ -198,14 +202,14 @@ func (n *network) layer(x, state *ir.Value, prefix string) (y, next *ir.Value) {
 	}
 	apart := l.Channels > 1 && (l.Heads > 1 || l.Activation != "") // channels as an axis of their own
 	if apart {
-		y = n.Op("", "Reshape", []*ir.Value{y, n.Ints(0, 0, int64(l.Channels), int64(n.c.DModel))})
+		y = n.Op("", "Reshape", []*ir.Value{y, n.ints("channels_apart", 0, 0, int64(l.Channels), int64(n.c.DModel))})
 	}
 	y = n.activation(y, l.Activation, prefix, "")
 	if l.Heads > 1 {
 		y = n.linear(y, prefix+"head_mixer")
 	}
 	if apart {
-		y = n.Op("", "Reshape", []*ir.Value{y, n.Ints(0, 0, int64(l.Channels*n.c.DModel))})
+		y = n.Op("", "Reshape", []*ir.Value{y, n.ints("channels_joined", 0, 0, int64(l.Channels*n.c.DModel))})
 	}
 	if l.Channels > 1 {
 		y = n.linear(y, prefix+"channel_mixer")
