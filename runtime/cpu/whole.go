@@ -81,7 +81,7 @@ func wholeEmbedding(s *step) wholeMaker {
 					k = int64(short[i])
 				}
 				if k < 0 || k >= int64(vocab) {
-					return essm.TokenError(s.node.In(0).Name, ids.Shape(), i, k, vocab)
+					return essm.TokenError(s.in[0].name, ids.Shape(), i, k, vocab)
 				}
 				copy(out[i*h:(i+1)*h], table[int(k)*h:])
 			}
