@@ -1,0 +1,48 @@
+package fft
+
+import "sync"
+
+// The cache holds plans of lengths that were asked for last. It is bounded by their number and by their sizes together, so
+// that lengths from data cannot make it hold memory without limit.
+const (
+	cachedPlans  = 32
+	cachedPoints = 1 << 21
+)
+
+var cache struct {
+	sync.Mutex
+	plans  []*Plan // the one used last is the last
+	points int
+}
+
+// Of gives a plan for length n, from the cache when it is there.
+func Of(n int) *Plan {
+	n = max(n, 1)
+	cache.Lock()
+	for i, p := range cache.plans {
+		if p.n == n {
+			copy(cache.plans[i:], cache.plans[i+1:])
+			cache.plans[len(cache.plans)-1] = p
+			cache.Unlock()
+			return p
+		}
+	}
+	cache.Unlock()
+	p := New(n)
+	if n > cachedPoints/4 {
+		return p
+	}
+	cache.Lock()
+	defer cache.Unlock()
+	for _, q := range cache.plans { // made by another goroutine meanwhile
+		if q.n == n {
+			return q
+		}
+	}
+	cache.plans, cache.points = append(cache.plans, p), cache.points+n
+	for len(cache.plans) > cachedPlans || cache.points > cachedPoints {
+		cache.points -= cache.plans[0].n
+		cache.plans = append(cache.plans[:0:0], cache.plans[1:]...)
+	}
+	return p
+}
