@@ -1,15 +1,141 @@
 package cpu
 
-import "github.com/essmc/essmc/ops/essm"
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
 
-// choose picks the form of a core.
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime"
+)
+
+// What a nanosecond of one core is worth, measured with this package's kernels; see BenchmarkForms.
+const (
+	scanNanos    = 2.2  // per step of one complex state
+	denseFlops   = 1.6  // flops in float64, matrix by vector
+	directFlops  = 2.5  // flops in float32, correlation
+	fftNanos     = 1.6  // per number and radix-2 step of a real transform
+	passNanos    = 0.7  // per number that is written to memory and read again
+	extraNanos   = 5000 // for the two passes over the sequence that a form without tiles adds
+	memoryBudget = 1 << 30
+)
+
+// problem is one core with one set of shapes.
+type problem struct {
+	info                *coreInfo
+	batch, length, tile int
+}
+
+// choose picks the form of a core: the one that the caller wants, or the one with the least estimated time.
 func choose(want string, s *step, c core, batch, length, tile int) choice {
-	form := essm.FormScan
-	if want != "" && !c.info().unstable {
-		form = want
+	p := problem{c.info(), batch, length, tile}
+	all := p.forms()
+	ch := choice{Node: s.src.String(), Op: s.src.Op.FullName()}
+	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
+	pick := slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Why == "" && a.Cost.Bytes <= memoryBudget })
+	if pick < 0 {
+		pick = slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Why == "" })
 	}
-	if c.info().stateless && want != essm.FormFFT {
-		form = essm.FormDirect
+	ch.Why = fmt.Sprintf("takes the least time at %d × %d steps of %d features", batch, length, p.info.n)
+	if asked := slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Form == want }); asked >= 0 {
+		if all[asked].Why == "" {
+			pick, ch.Why = asked, "was asked for"
+		} else {
+			ch.Why = fmt.Sprintf("%s was asked for, but: %s", want, all[asked].Why)
+		}
 	}
-	return choice{Node: s.src.String(), Op: s.src.Op.FullName(), Form: form}
+	ch.Form, ch.Cost = all[pick].Form, all[pick].Cost
+	if alone := len(all) - 1; p.info.unstable && alone > 0 {
+		ch.Why = "an eigenvalue is above 1 in absolute value, so only the recurrence is safe"
+	}
+	ch.Others = slices.Delete(all, pick, pick+1)
+	return ch
+}
+
+// forms lists every form with its estimate; Why says what is against it.
+func (p problem) forms() []runtime.Alternative {
+	var all []runtime.Alternative
+	for _, form := range []string{essm.FormScan, essm.FormChunked, essm.FormFFT, essm.FormDirect} {
+		a := runtime.Alternative{Form: form, Cost: p.estimate(form)}
+		recurrence := form == essm.FormScan || form == essm.FormChunked
+		switch {
+		case p.info.stateless && recurrence:
+			a.Why = "a given kernel has no recurrence"
+		case p.info.unstable && form != essm.FormScan:
+			a.Why = "powers of an eigenvalue above 1 in absolute value overflow"
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// estimate is what a form costs on one core.
+func (p problem) estimate(form string) runtime.Estimate {
+	i := p.info
+	rows, n, per := float64(p.batch*p.length), float64(i.n), float64(i.perHead)
+	sides, parts := 1.0, 1.0
+	if i.direction == essm.Bidirectional {
+		sides = 2
+	}
+	if i.vIm >= 0 || i.xIm >= 0 {
+		parts = 2
+	}
+	taps := float64(p.length)
+	if i.window > 0 {
+		taps = min(taps, float64(i.window))
+	}
+	if i.stateless {
+		taps = min(taps, float64(i.taps))
+	}
+	var flops, nanos, bytes float64
+	buffer := rows * n * parts * 4
+	passes := 1.0 // of the recurrence
+	if i.direction != essm.Forward {
+		passes += sides // boundary states first
+	}
+	recurrence := rows * n * scanNanos * passes
+	work := 10 * rows * n * passes
+	if per > 1 {
+		work = 4 * rows * n * per * passes
+		recurrence = work / denseFlops
+	}
+	if i.window > 0 {
+		recurrence, work, bytes = recurrence*1.5, work*1.5, buffer
+	}
+	switch form {
+	case essm.FormScan:
+		flops, nanos = work, recurrence
+	case essm.FormChunked:
+		inside := rows * n * float64(p.tile) * sides * parts * parts
+		bytes += 6 * n * float64(p.tile) * 4
+		if per > 1 {
+			inside = rows * n * per * chunkRows * sides
+			bytes += n * per * (chunkRows + 1) * 8
+			nanos = inside / denseFlops
+		} else {
+			nanos = inside/directFlops + recurrence
+		}
+		flops = inside + work
+	case essm.FormFFT:
+		size := math.Exp2(math.Ceil(math.Log2(max(2, float64(p.length)+taps))))
+		transforms := 2 * parts * float64(p.batch) * n
+		bytes = buffer + n*parts*size*4
+		if per > 1 {
+			transforms += n * per * float64(p.batch) // spectra of the kernel are not kept
+			bytes = 2*buffer + (per+2)*size*4
+		}
+		flops = transforms * 2.5 * size * math.Log2(size)
+		nanos = transforms*size*math.Log2(size)*fftNanos/2 + rows*n*parts*per*passNanos + extraNanos
+	case essm.FormDirect:
+		flops = 2 * rows * n * per * taps * parts * parts * sides / 2
+		if taps < float64(p.length) {
+			flops *= 2
+		}
+		nanos = flops/directFlops + rows*n*parts*passNanos + extraNanos
+		bytes = buffer
+	}
+	return runtime.Estimate{Time: time.Duration(nanos), Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}
 }

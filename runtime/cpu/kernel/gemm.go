@@ -15,9 +15,8 @@ func Pack(w []float32, m, k, rs, cs int) *Packed {
 	panels := (m + panel - 1) / panel
 	p := &Packed{M: m, K: k, data: make([]float32, panels*k*panel)}
 	for i := range m {
-		dst := p.data[i/panel*k*panel+i%panel:]
 		for j := range k {
-			dst[j*panel] = w[i*rs+j*cs]
+			p.data[(i/panel*k+j)*panel+i%panel] = w[i*rs+j*cs]
 		}
 	}
 	return p
@@ -63,12 +62,68 @@ func store(y, s, bias []float32, add bool) {
 	}
 }
 
+// tile2x4 multiplies two rows of x with one panel. The loop is written out four times: a Go compiler that does not
+// vectorise runs it half as fast again.
 func tile2x4(x0, x1, w []float32) (s [8]float32) {
 	x1 = x1[:len(x0)]
 	var s00, s01, s02, s03, s10, s11, s12, s13 float32
+	for len(x0) >= 4 && len(x1) >= 4 && len(w) >= 16 {
+		a, c := x0[0], x1[0]
+		b := w[0]
+		s00 += a * b
+		s10 += c * b
+		b = w[1]
+		s01 += a * b
+		s11 += c * b
+		b = w[2]
+		s02 += a * b
+		s12 += c * b
+		b = w[3]
+		s03 += a * b
+		s13 += c * b
+		a, c = x0[1], x1[1]
+		b = w[4]
+		s00 += a * b
+		s10 += c * b
+		b = w[5]
+		s01 += a * b
+		s11 += c * b
+		b = w[6]
+		s02 += a * b
+		s12 += c * b
+		b = w[7]
+		s03 += a * b
+		s13 += c * b
+		a, c = x0[2], x1[2]
+		b = w[8]
+		s00 += a * b
+		s10 += c * b
+		b = w[9]
+		s01 += a * b
+		s11 += c * b
+		b = w[10]
+		s02 += a * b
+		s12 += c * b
+		b = w[11]
+		s03 += a * b
+		s13 += c * b
+		a, c = x0[3], x1[3]
+		b = w[12]
+		s00 += a * b
+		s10 += c * b
+		b = w[13]
+		s01 += a * b
+		s11 += c * b
+		b = w[14]
+		s02 += a * b
+		s12 += c * b
+		b = w[15]
+		s03 += a * b
+		s13 += c * b
+		x0, x1, w = x0[4:], x1[4:], w[16:]
+	}
 	for p, a := range x0 {
-		b := w[p*4 : p*4+4 : p*4+4]
-		c := x1[p]
+		b, c := w[p*4:p*4+4:p*4+4], x1[p]
 		s00 += a * b[0]
 		s01 += a * b[1]
 		s02 += a * b[2]
@@ -79,31 +134,6 @@ func tile2x4(x0, x1, w []float32) (s [8]float32) {
 		s13 += c * b[3]
 	}
 	return [8]float32{s00, s01, s02, s03, s10, s11, s12, s13}
-}
-
-func tile3x4(x0, x1, x2, w []float32) (s [12]float32) {
-	x1 = x1[:len(x0)]
-	x2 = x2[:len(x0)]
-	var s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23 float32
-	for p, a := range x0 {
-		b := w[p*4 : p*4+4 : p*4+4]
-		c := x1[p]
-		d := x2[p]
-		b0, b1, b2, b3 := b[0], b[1], b[2], b[3]
-		s00 += a * b0
-		s10 += c * b0
-		s20 += d * b0
-		s01 += a * b1
-		s11 += c * b1
-		s21 += d * b1
-		s02 += a * b2
-		s12 += c * b2
-		s22 += d * b2
-		s03 += a * b3
-		s13 += c * b3
-		s23 += d * b3
-	}
-	return [12]float32{s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23}
 }
 
 func tile1x4(x0, w []float32) [4]float32 {

@@ -1,0 +1,129 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// random gives n numbers around zero.
+func random(r *rand.Rand, n int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(r.NormFloat64())
+	}
+	return v
+}
+
+func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+// near reports an error unless got is within tol of want.
+func near(t testing.TB, what string, got []float32, want []float64, tol float64) {
+	t.Helper()
+	for i, w := range want {
+		g := float64(got[i])
+		if math.IsNaN(w) != math.IsNaN(g) || math.IsInf(w, 0) && g != w || !math.IsNaN(w) && !math.IsInf(w, 0) && !(math.Abs(g-w) <= tol) {
+			t.Fatalf("%s: element %d = %g, expected %g", what, i, g, w)
+		}
+	}
+}
+
+// odd sizes, around the tiles' edges.
+var sizes = []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 67}
+
+func TestGemm(t *testing.T) {
+	r := newRand()
+	for _, m := range sizes {
+		for _, k := range sizes {
+			for _, rows := range []int{0, 1, 2, 3, 8, 13} {
+				ldx, ldy := k+r.IntN(3), m+r.IntN(3)
+				w, x, bias := random(r, m*k), random(r, rows*ldx+k), random(r, m)
+				for _, add := range []bool{false, true} {
+					y := random(r, rows*ldy+m)
+					want, all := make([]float64, len(y)), append([]float32(nil), y...)
+					for i := range want {
+						want[i] = float64(y[i])
+					}
+					for i := range rows {
+						for j := range m {
+							s := float64(bias[j])
+							if add {
+								s += float64(y[i*ldy+j])
+							}
+							for p := range k {
+								s += float64(x[i*ldx+p]) * float64(w[j*k+p])
+							}
+							want[i*ldy+j] = s
+						}
+					}
+					Gemm(all, ldy, x, ldx, rows, Pack(w, m, k, k, 1), bias, add)
+					near(t, fmt.Sprintf("m %d k %d rows %d add %v", m, k, rows, add), all, want, 2e-5)
+				}
+			}
+		}
+	}
+}
+
+func TestPackTransposed(t *testing.T) {
+	r := newRand()
+	m, k := 5, 7
+	w := random(r, m*k)
+	tr := make([]float32, m*k)
+	for i := range m {
+		for j := range k {
+			tr[j*m+i] = w[i*k+j]
+		}
+	}
+	x := random(r, 3*k)
+	a, b := make([]float32, 3*m), make([]float32, 3*m)
+	Gemm(a, m, x, k, 3, Pack(w, m, k, k, 1), nil, false)
+	Gemm(b, m, x, k, 3, Pack(tr, m, k, 1, m), nil, false)
+	for i := range a {
+		if a[i] != b[i] {
+			t.Fatalf("element %d: %g and %g", i, a[i], b[i])
+		}
+	}
+}
+
+func TestHeads(t *testing.T) {
+	r := newRand()
+	for _, c := range []struct{ heads, p, q, shared, rows int }{{1, 1, 1, 0, 3}, {6, 4, 3, 0, 5}, {6, 5, 7, 3, 4}, {64, 4, 4, 0, 2}, {3, 17, 9, 1, 1}} {
+		in := c.heads
+		if c.shared > 0 {
+			in = c.shared
+		}
+		var w []*Packed
+		var raw [][]float32
+		for range c.heads {
+			raw = append(raw, random(r, c.p*c.q))
+			w = append(w, Pack(raw[len(raw)-1], c.p, c.q, c.q, 1))
+		}
+		x, y := random(r, c.rows*in*c.q), make([]float32, c.rows*c.heads*c.p)
+		want := make([]float64, len(y))
+		for i := range c.rows {
+			for h := range c.heads {
+				for a := range c.p {
+					for b := range c.q {
+						want[(i*c.heads+h)*c.p+a] += float64(raw[h][a*c.q+b]) * float64(x[(i*in+h%in)*c.q+b])
+					}
+				}
+			}
+		}
+		Heads(y, c.heads*c.p, x, in*c.q, c.rows, w, c.shared, false)
+		near(t, fmt.Sprint(c), y, want, 2e-5)
+	}
+}
+
+func BenchmarkGemm(b *testing.B) {
+	r := newRand()
+	for _, s := range []struct{ rows, m, k int }{{64, 256, 256}, {64, 128, 128}, {64, 32, 32}, {64, 4, 4}} {
+		b.Run(fmt.Sprintf("%dx%dx%d", s.rows, s.m, s.k), func(b *testing.B) {
+			w, x, y := Pack(random(r, s.m*s.k), s.m, s.k, s.k, 1), random(r, s.rows*s.k), make([]float32, s.rows*s.m)
+			for range b.N {
+				Gemm(y, s.m, x, s.k, s.rows, w, nil, false)
+			}
+			b.ReportMetric(2*float64(s.rows*s.m*s.k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}
