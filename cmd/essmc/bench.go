@@ -311,7 +311,7 @@ func (r *benchmark) print(w io.Writer) error {
 	fmt.Fprintf(w, "  runs     %d\n", r.Runs)
 	fmt.Fprintf(w, "  work     %.3g GFLOP, %.3g GFLOP/s\n", float64(r.Flops)/1e9, r.Gflops)
 	if r.Memory > 0 {
-		fmt.Fprintf(w, "  memory   %s\n", bytes(r.Memory))
+		fmt.Fprintf(w, "  memory   %s\n", byteCount(r.Memory))
 	}
 	if len(r.Ops) == 0 {
 		return nil

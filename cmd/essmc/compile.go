@@ -57,14 +57,14 @@ input at half the rate that the model was trained for.`,
 			}
 			size := ""
 			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
-				size = "  " + bytes(st.Size())
+				size = "  " + byteCount(st.Size())
 			}
 			cmd.Printf("%s%s\n", file, size)
 			return nil
 		},
 	}
 	modelCompletion(cmd)
-	cmd.Flags().StringVarP(&file, "output", "o", "", "the plan to write, `PLAN`")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write the plan to `PLAN`")
 	complete(cmd, "output", filesOf("essm"))
 	cmd.Flags().Var(&rate, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
 	return cmd

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +43,8 @@ has no part in inference is left out, and said.`,
 			if err := writeModel(dir, c, w, force); err != nil {
 				return err
 			}
-			for _, note := range notes {
-				cmd.Printf("note: %s\n", oneLine(note))
+			for _, note := range gather(notes) {
+				cmd.Printf("note: %s\n", strings.TrimSpace(indent(wrap(oneLine(note), 94), "      ")))
 			}
 			cmd.Printf("%s  %d layers, %s parameters\n", dir, c.NLayers, grouped(int64(n)))
 			return nil
@@ -56,8 +57,36 @@ has no part in inference is left out, and said.`,
 		},
 	}
 	outputDirVar(cmd, &dir)
-	cmd.Flags().StringVar(&config, "config", "", "the configuration, in the authors' names, `FILE`")
+	cmd.Flags().StringVar(&config, "config", "", "read the configuration, in the authors' names, from `FILE`")
 	complete(cmd, "config", filesOf("yaml", "yml", "json"))
 	forceVar(cmd, &force)
 	return cmd
+}
+
+// gather joins notes ("KEY: WHAT") that say the same of several keys, in the order of the first of them.
+func gather(notes []string) []string {
+	var order []string
+	keys := map[string][]string{}
+	for _, n := range notes {
+		what, key := n, ""
+		if i := strings.LastIndex(n, ": "); i >= 0 {
+			key, what = n[:i], n[i+2:]
+		}
+		if keys[what] == nil {
+			order = append(order, what)
+		}
+		keys[what] = append(keys[what], key)
+	}
+	var out []string
+	for _, what := range order {
+		switch k := keys[what]; {
+		case len(k) == 1 && k[0] == "":
+			out = append(out, what)
+		case len(k) == 1:
+			out = append(out, k[0]+": "+what)
+		default:
+			out = append(out, what+": "+strings.Join(k, ", "))
+		}
+	}
+	return out
 }

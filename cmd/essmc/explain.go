@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/load"
@@ -88,7 +87,7 @@ plan stores. --html writes the graph before and after each pass, side by side, t
 	cmd.Flags().Var(&s, "shape", "samples x steps to choose the forms for (default 1x1024)")
 	threads = whole{0, 0}
 	cmd.Flags().Var(&threads, "threads", "threads that one run may use; 0: all processors")
-	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass, `FILE`")
+	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass to `FILE`")
 	complete(cmd, "html", filesOf("html"))
 	return cmd
 }
@@ -129,7 +128,7 @@ func printPasses(w io.Writer, seen []passes.Snapshot) error {
 			changes = plural(s.Event.Changes, "change")
 		}
 		fmt.Fprintf(w, "  %-12s  %s, %s\n", s.Pass.Name, changes, duration(s.Time))
-		fmt.Fprintf(w, "%s\n", indent(text.WrapSoft(s.Pass.Doc, noteWidth), "                "))
+		fmt.Fprintf(w, "%s\n", indent(wrap(s.Pass.Doc, noteWidth), "                "))
 		printNotes(w, s.Event.Notes)
 	}
 	return nil
@@ -149,7 +148,7 @@ func printHistory(w io.Writer, history []ir.Event) error {
 
 func printNotes(w io.Writer, notes []string) {
 	for _, n := range notes {
-		fmt.Fprintf(w, "                - %s\n", strings.TrimSpace(indent(text.WrapSoft(oneLine(n), noteWidth), "                  ")))
+		fmt.Fprintf(w, "                - %s\n", strings.TrimSpace(indent(wrap(oneLine(n), noteWidth), "                  ")))
 	}
 }
 
@@ -203,7 +202,7 @@ func estimate(e runtime.Estimate) []string {
 		cells[1] = strconv.FormatFloat(float64(e.Work.Flops)/1e9, 'g', 3, 64)
 	}
 	if e.Bytes > 0 {
-		cells[2] = bytes(e.Bytes)
+		cells[2] = byteCount(e.Bytes)
 	}
 	return cells
 }

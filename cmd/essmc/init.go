@@ -86,8 +86,8 @@ weights are made. Without arguments, init lists the presets.`,
 		},
 	}
 	outputDirVar(cmd, &dir)
-	cmd.Flags().Uint64Var(&seed, "seed", 0, "`seed` of the weights")
-	cmd.Flags().StringArrayVar(&set, "set", nil, "set a key of config.json, `KEY=VALUE`; may be repeated")
+	cmd.Flags().Uint64Var(&seed, "seed", 0, "draw the weights from seed `N`")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "set a key of config.json: `KEY=VALUE`; may be repeated")
 	complete(cmd, "set", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		var out []string
 		for _, k := range models.Keys() {
@@ -100,7 +100,7 @@ weights are made. Without arguments, init lists the presets.`,
 }
 
 func outputDirVar(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVarP(dir, "output", "o", "", "the model directory to write, `DIR`")
+	cmd.Flags().StringVarP(dir, "output", "o", "", "write the model to `DIR`")
 	complete(cmd, "output", directories)
 }
 

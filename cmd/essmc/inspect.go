@@ -270,6 +270,7 @@ func alongTime(g *ir.Graph) *timeReport {
 			}
 		}
 	}
+	r.Parts = slices.DeleteFunc(r.Parts, func(p factReport) bool { return p.Fact == ir.Fact{}.String() })
 	return r
 }
 
@@ -310,10 +311,10 @@ func (r *inspection) print(w io.Writer) error {
 	var rows [][]string
 	tensors, size := 0, int64(0)
 	for _, p := range r.Parts {
-		rows = append(rows, []string{partName(p.Part), strconv.Itoa(p.Tensors), grouped(p.Parameters), bytes(p.Bytes)})
+		rows = append(rows, []string{partName(p.Part), strconv.Itoa(p.Tensors), grouped(p.Parameters), byteCount(p.Bytes)})
 		tensors, size = tensors+p.Tensors, size+p.Bytes
 	}
-	rows = append(rows, []string{"together", strconv.Itoa(tensors), grouped(r.Parameters), bytes(size)})
+	rows = append(rows, []string{"together", strconv.Itoa(tensors), grouped(r.Parameters), byteCount(size)})
 	columns := []table.Column{{Title: "part"}, {Title: "tensors", Right: true}, {Title: "numbers", Right: true}, {Title: "size", Right: true}}
 	if err := table.Print(w, columns, rows); err != nil {
 		return err
@@ -350,9 +351,9 @@ func (r *inspection) print(w io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\nMemory\n  weights  %s\n", bytes(r.Memory.Weights))
+	fmt.Fprintf(w, "\nMemory\n  weights  %s\n", byteCount(r.Memory.Weights))
 	if r.Memory.Working > 0 {
-		fmt.Fprintf(w, "  working  %s for %s on the cpu\n", bytes(r.Memory.Working), r.Memory.Shape)
+		fmt.Fprintf(w, "  working  %s for %s on the cpu\n", byteCount(r.Memory.Working), r.Memory.Shape)
 	}
 	return nil
 }

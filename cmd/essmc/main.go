@@ -44,7 +44,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	}()
 	out := &output{Writer: stdout}
 	root := newRootCommand()
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // of nil, cobra would make the process's arguments
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)

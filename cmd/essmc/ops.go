@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
@@ -121,7 +120,7 @@ func showOp(w io.Writer, op *ir.Op) error {
 	if op.Until > 0 {
 		fmt.Fprintf(w, ", gone in version %d", op.Until)
 	}
-	fmt.Fprintf(w, "\n\n%s\n\n", indent(text.WrapSoft(op.Doc, 90), "  "))
+	fmt.Fprintf(w, "\n\n%s\n\n", indent(wrap(op.Doc, 90), "  "))
 	for _, list := range []struct {
 		name   string
 		params []ir.Param

@@ -55,8 +55,7 @@ MODEL is a model directory (config.json and model.safetensors), a plan that
 		newInspectCommand(), newExplainCommand(), newOpsCommand(),
 		newVersionCommand())
 	root.SetFlagErrorFunc(flagError)
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
 	return root
 }
 

@@ -60,18 +60,18 @@ DIR/values.tsv says which value is in which file.`,
 	}
 	modelCompletion(cmd)
 	inputVar(cmd, &inputs)
-	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output to a file, `[NAME=]FILE`; may be repeated")
+	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output: `[NAME=]FILE`; may be repeated")
 	f.register(cmd)
 	f.registerExact(cmd)
 	cmd.Flags().Var(&top, "top", "classes to show of each sample")
-	cmd.Flags().StringVar(&dump, "dump", "", "write every intermediate value to a new directory `DIR`")
+	cmd.Flags().StringVar(&dump, "dump", "", "write every intermediate value into the new directory `DIR`")
 	complete(cmd, "output", filesOf("npy", "npz", "csv"))
 	complete(cmd, "dump", directories)
 	return cmd
 }
 
 func inputVar(cmd *cobra.Command, v *[]string) {
-	cmd.Flags().StringArrayVarP(v, "input", "i", nil, "read an input from a file, `[NAME=]FILE`; may be repeated")
+	cmd.Flags().StringArrayVarP(v, "input", "i", nil, "read an input: `[NAME=]FILE`; may be repeated")
 	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
 }
 

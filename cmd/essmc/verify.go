@@ -83,7 +83,7 @@ is expected. Beyond the tolerance the exit code is 1.`,
 	}
 	modelCompletion(cmd)
 	inputVar(cmd, &inputs)
-	cmd.Flags().StringArrayVarP(&expect, "expect", "e", nil, "compare an output with a file, `[NAME=]FILE`; may be repeated")
+	cmd.Flags().StringArrayVarP(&expect, "expect", "e", nil, "compare an output: `[NAME=]FILE`; may be repeated")
 	complete(cmd, "expect", filesOf("npy", "npz", "csv"))
 	cmd.Flags().Var(&tol, "tol", "largest error that is allowed")
 	f.register(cmd)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // plural writes "1 node", "2 nodes".
@@ -28,8 +30,8 @@ func grouped(n int64) string {
 	return sign + s
 }
 
-// bytes writes a size in binary units.
-func bytes(n int64) string {
+// byteCount writes a size in binary units.
+func byteCount(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)
 	}
@@ -62,6 +64,15 @@ func digits(v float64) int {
 		return 1
 	}
 	return 2
+}
+
+// wrap breaks a text into lines of at most width characters, where words allow.
+func wrap(s string, width int) string {
+	lines := strings.Split(text.WrapSoft(s, width), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, " ") // WrapSoft fills lines up
+	}
+	return strings.Join(lines, "\n")
 }
 
 // indent puts each line further to the right.
