@@ -12,11 +12,11 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// What a nanosecond of one core is worth, measured with this package's kernels; see BenchmarkForms.
+// What a nanosecond of one core is worth, measured with this package's kernels; see the benchmarks of package kernel.
 const (
-	scanNanos    = 2.2  // per step of one complex state
+	scanNanos    = 3.0  // per step of one complex state
 	denseFlops   = 1.6  // flops in float64, matrix by vector
-	directFlops  = 2.5  // flops in float32, correlation
+	directFlops  = 4.0  // flops in float32, correlation
 	fftNanos     = 1.6  // per number and radix-2 step of a real transform
 	passNanos    = 0.7  // per number that is written to memory and read again
 	extraNanos   = 5000 // for the two passes over the sequence that a form without tiles adds
@@ -128,7 +128,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 			bytes = 2*buffer + (per+2)*size*4
 		}
 		flops = transforms * 2.5 * size * math.Log2(size)
-		nanos = transforms*size*math.Log2(size)*fftNanos/2 + rows*n*parts*per*passNanos + extraNanos
+		nanos = transforms*size*math.Log2(size)*fftNanos + rows*n*parts*per*passNanos + extraNanos
 	case essm.FormDirect:
 		flops = 2 * rows * n * per * taps * parts * parts * sides / 2
 		if taps < float64(p.length) {

@@ -1,47 +1,65 @@
 package kernel
 
-// erf32 is the error function, within 3 units in the last place: a quotient of polynomials on [-4, 4], beyond which the
-// answer rounds to ±1.
-func erf32(x float32) float32 {
-	switch {
-	case x > 4:
-		return 1
-	case x < -4:
-		return -1
+// erfc64 is 1 - erf(x) with a relative error below 1e-7, far into the tail: e^(-x²) times a polynomial in 1/(1+|x|/2),
+// which interpolates e^(x²)·erfc(x) at Chebyshev points.
+func erfc64(x float64) float64 {
+	z := x
+	if z < 0 {
+		z = -z
 	}
-	s := x * x
-	p := float32(-2.72614225801306e-10)
-	p = p*s + 2.77068142495902e-08
-	p = p*s + -2.10102402082508e-06
-	p = p*s + -5.69250639462346e-05
-	p = p*s + -7.34990630326855e-04
-	p = p*s + -2.95459980854025e-03
-	p = p*s + -1.60960333262415e-02
-	q := float32(-1.45660718464996e-05)
-	q = q*s + -2.13374055278905e-04
-	q = q*s + -1.68282697438203e-03
-	q = q*s + -7.37332916720468e-03
-	q = q*s + -1.42647390514189e-02
-	return x * p / q
+	t := 1 / (1 + 0.5*z)
+	p := 0.04317306619941519
+	p = p*t + -0.23460549203423398
+	p = p*t + 0.49338574494487375
+	p = p*t + -0.45456372191543437
+	p = p*t + 0.1318500429100169
+	p = p*t + -0.059050911224032276
+	p = p*t + 0.0934147488228958
+	p = p*t + 0.17532407533627248
+	p = p*t + 0.24688387983634835
+	p = p*t + 0.2820937767893684
+	p = p*t + 0.28209479506443297
+	p *= t * exp64(-z*z)
+	if x < 0 {
+		return 2 - p
+	}
+	return p
 }
 
-// Erf is the error function.
+// erf64 is the error function with a relative error below 1e-8.
+func erf64(x float64) float64 {
+	if x < -1 || x > 1 {
+		return 1 - erfc64(x)
+	}
+	// 2/√π·Σ (-1)ⁿ x²ⁿ⁺¹ / (n!·(2n+1))
+	s := x * x
+	p := 1.0 / 76204800
+	p = p*s - 1.0/6894720
+	p = p*s + 1.0/685440
+	p = p*s - 1.0/75600
+	p = p*s + 1.0/9360
+	p = p*s - 1.0/1320
+	p = p*s + 1.0/216
+	p = p*s - 1.0/42
+	p = p*s + 1.0/10
+	p = p*s - 1.0/3
+	return 1.1283791670955126 * (x + x*s*p)
+}
+
+// Erf is the error function, rounded once.
 func Erf(y, x []float32) {
 	y = y[:len(x)]
 	for i, v := range x {
-		y[i] = erf32(v)
+		y[i] = float32(erf64(float64(v)))
 	}
 }
 
-// Gelu is x times the normal distribution function of x. y may be x.
+// Gelu is x times the normal distribution function of x, rounded once. y may be x.
 func Gelu(y, x []float32) {
 	y = y[:len(x)]
 	for i, v := range x {
-		if v < -14 { // x·Φ(x) rounds to 0, and -Inf·0 would be NaN
-			y[i] = 0
-			continue
-		}
-		y[i] = 0.5 * v * (1 + erf32(v*0.70710678))
+		a := float64(v)
+		y[i] = float32(0.5 * a * erfc64(a*-0.7071067811865476))
 	}
 }
 
