@@ -1,0 +1,90 @@
+// Package raise holds the passes that recognise layers which an exporter took apart into primitive operators, and put
+// essm operators in their place: state-space layers written as convolutions, transforms and recurrences, and the norms,
+// activations and linear layers around them.
+//
+// It imports ir, the operator packages and passes, and knows neither file formats nor machines. What always holds: a raised
+// graph computes what the graph as written computes, to the tolerance of the operator that it now holds; what is not
+// recognised stays as it is; where something came close, a note says which condition failed. One form is one file, with its
+// cases in testdata.
+package raise
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
+)
+
+// Pipeline is what runs on an imported graph before passes.Pipeline, in order. Orders says why it is in this order.
+func Pipeline() []*passes.Pass { return slices.Concat(convolutions, recurrences, layers) }
+
+// Orders are the constraints between these passes, and those of passes.Pipeline.
+func Orders() []passes.Order { return slices.Concat(convolutionOrders, recurrenceOrders, layerOrders) }
+
+// edit starts a builder that appends to g. Operator sets that the graph does not name are this program's.
+func edit(g *ir.Graph) *ir.Builder {
+	if g.Opsets == nil {
+		g.Opsets = map[string]int{}
+	}
+	for domain, v := range ops.Opsets() {
+		if _, ok := g.Opsets[domain]; !ok {
+			g.Opsets[domain] = v
+		}
+	}
+	return ir.Edit(g, ops.Default, g.Opsets)
+}
+
+// replace makes the readers of old read with, which takes over old's name where old is an output of the graph. It reports
+// false, and changes nothing, where with cannot carry that name: an input, a constant, or another output.
+func replace(g *ir.Graph, old, with *ir.Value) bool {
+	if old == with {
+		return false
+	}
+	if slices.Contains(g.Outputs, old) {
+		if with.Def == nil || slices.Contains(g.Outputs, with) || !slices.Contains(g.Nodes, with.Def) {
+			return false
+		}
+		old.Name, with.Name = with.Name, old.Name
+	}
+	g.ReplaceUses(old, with)
+	return true
+}
+
+// finish drops what a rewrite left without readers, and sorts.
+func finish(g *ir.Graph) error {
+	g.RemoveDead()
+	return g.Sort()
+}
+
+// where names a node by its part of the model, or else by itself.
+func where(n *ir.Node) string {
+	if n.Scope != "" {
+		return n.Scope
+	}
+	return n.String()
+}
+
+// missed notes that something which looked like form (at node n) stays as it is.
+func missed(c *passes.Context, form string, n *ir.Node, why string, args ...any) {
+	c.Note("%s: %v left as it is: %s", form, n, fmt.Sprintf(why, args...))
+}
+
+// isOp reports whether v is computed by the named operator (as ir.Op.FullName has it).
+func isOp(v *ir.Value, name string) bool {
+	return v != nil && v.Def != nil && v.Def.Op.FullName() == name
+}
+
+// origin follows v back through operators that only arrange elements or change their type.
+func origin(v *ir.Value) *ir.Value {
+	for v != nil && v.Def != nil && v.Def.Op.Domain == "" {
+		switch v.Def.Op.Name {
+		case "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Cast", "Identity":
+			v = v.Def.In(0)
+			continue
+		}
+		break
+	}
+	return v
+}
