@@ -15,14 +15,18 @@ type binding struct {
 	shapes [][]int // per value; nil where it is no tensor of a shape that is known before the run
 	f32    []bool  // per value: a float32 tensor of known shape
 	last   []int   // per value: the last step that reads it; len(steps) for outputs of the graph
+	reads  [][]*step
+	given  map[*value]bool // inputs of the graph
 }
 
 // lookup sets what is known of values before the run.
 func (p *program) lookup(b runtime.Binding) *binding {
-	d := &binding{p: p, shapes: make([][]int, len(p.values)), f32: make([]bool, len(p.values)), last: make([]int, len(p.values))}
+	d := &binding{p: p, shapes: make([][]int, len(p.values)), f32: make([]bool, len(p.values)), last: make([]int, len(p.values)),
+		reads: make([][]*step, len(p.values)), given: map[*value]bool{}}
 	given := map[*value]ir.Type{}
 	for i, v := range p.inputs {
 		given[v] = b.Inputs[i]
+		d.given[v] = true
 	}
 	for _, v := range p.values {
 		t := v.typ
@@ -58,10 +62,12 @@ func (p *program) lookup(b runtime.Binding) *binding {
 		for _, v := range s.in {
 			if v != nil {
 				d.last[v.id] = i
+				d.reads[v.id] = append(d.reads[v.id], s)
 			}
 		}
 		for _, c := range s.captures {
 			d.last[c.val.id] = i
+			d.reads[c.val.id] = append(d.reads[c.val.id], s)
 		}
 	}
 	for _, v := range p.outputs {
@@ -139,7 +145,7 @@ func (d *binding) units() []*unit {
 // missing reports whether v is an optional input that is not given.
 func (d *binding) missing(v *value) bool {
 	_, optional := v.typ.(*ir.OptionalType)
-	return optional && d.shapes[v.id] == nil && slices.Contains(d.p.inputs, v)
+	return optional && d.shapes[v.id] == nil && d.given[v]
 }
 
 // wholeShapes gives the shapes of all inputs and of the output, where they are known.
@@ -257,15 +263,11 @@ func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 
 // inside reports whether every reader of v is among the steps.
 func (d *binding) inside(v *value, steps []*step) bool {
-	if d.last[v.id] == len(d.p.steps) || slices.Contains(d.p.inputs, v) {
+	if d.last[v.id] == len(d.p.steps) || d.given[v] {
 		return false
 	}
-	for _, s := range d.p.steps {
-		reads := slices.Contains(s.in, v)
-		for _, c := range s.captures {
-			reads = reads || c.val == v
-		}
-		if reads && !slices.Contains(steps, s) {
+	for _, s := range d.reads[v.id] {
+		if !slices.Contains(steps, s) {
 			return false
 		}
 	}

@@ -45,7 +45,10 @@ func (e *executable) eval(s *step) error {
 		}
 	}
 	for _, v := range s.in {
-		if v != nil && v.konst == nil && e.d.last[v.id] >= 0 && e.d.p.steps[min(e.d.last[v.id], len(e.d.p.steps)-1)] == s && e.d.last[v.id] < len(e.d.p.steps) && e.view[v.id] == nil && !slices.Contains(e.p.inputs, v) {
+		if v == nil || v.konst != nil || e.view[v.id] != nil || e.d.given[v] {
+			continue
+		}
+		if last := e.d.last[v.id]; last < len(e.p.steps) && e.p.steps[last] == s { // nobody reads it again
 			e.data[v.id] = nil
 		}
 	}

@@ -230,7 +230,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 // direct reports whether output i is computed where the caller wants it; otherwise it is copied there.
 func (e *executable) direct(i int) bool {
 	v := e.p.outputs[i]
-	return e.out[i] < 0 && v.konst == nil && e.d.f32[v.id] && !slices.Contains(e.p.inputs, v)
+	return e.out[i] < 0 && v.konst == nil && e.d.f32[v.id] && !e.d.given[v]
 }
 
 // release forgets the caller's data.
