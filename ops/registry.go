@@ -18,6 +18,9 @@ type key struct{ domain, name string }
 
 var registry = map[key][]*ir.Op{} // versions, newest first
 
+// same maps the records that Same made to the one that they stand for.
+var same = map[*ir.Op]*ir.Op{}
+
 // Register enters an operator. An operator without Infer gets the one that its signature describes; one without Cost gets
 // its body's. It panics on a definition that cannot be right: that is a mistake in this program.
 func Register(op *ir.Op) *ir.Op {
@@ -39,6 +42,34 @@ func Register(op *ir.Op) *ir.Op {
 	registry[k] = append(registry[k], op)
 	slices.SortFunc(registry[k], func(a, b *ir.Op) int { return cmp.Compare(b.Since, a.Since) })
 	return op
+}
+
+// Same enters op under earlier versions of its domain too, in which it meant the same, or a part of it: fewer element types,
+// or fewer optional inputs and attributes.
+func Same(op *ir.Op, since ...int) *ir.Op {
+	for _, v := range since {
+		old := *op
+		old.Since = v
+		SameAs(&old, op)
+	}
+	return op
+}
+
+// SameAs enters old, a record of an earlier version that differs from op in attributes without effect only.
+func SameAs(old, op *ir.Op) { same[Register(old)] = op }
+
+// Current gives the record that stands for op's meaning: the one that All lists, which is op itself unless Same entered it.
+func Current(op *ir.Op) *ir.Op {
+	if c := same[op]; c != nil {
+		return c
+	}
+	return op
+}
+
+// Newest reports that op is its domain's newest meaning of its name, so that what is known of the name holds of it.
+func Newest(op *ir.Op) bool {
+	v := registry[key{op.Domain, op.Name}]
+	return len(v) == 0 || v[0] == Current(op)
 }
 
 // Registry resolves operators that were registered.
@@ -63,11 +94,15 @@ func (Registry) Resolve(domain, name string, version int) *ir.Op {
 	return nil
 }
 
-// All lists every operator, sorted by domain, name and version.
+// All lists every operator, sorted by domain, name and version; versions that mean the same are listed once.
 func (Registry) All() []*ir.Op {
 	var all []*ir.Op
 	for _, v := range registry {
-		all = append(all, v...)
+		for _, op := range v {
+			if same[op] == nil {
+				all = append(all, op)
+			}
+		}
 	}
 	slices.SortFunc(all, func(a, b *ir.Op) int {
 		return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Since, b.Since))

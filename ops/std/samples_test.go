@@ -80,12 +80,17 @@ func graphOf(build func(b *ir.Builder)) *ir.Graph {
 	return g
 }
 
-// moreSamples is samplesOf for operators whose samples are in files of their own, each of which adds a function; it gives
-// none for an operator it does not know.
+// moreSamples is samplesOf for operators, and versions of operators, whose samples are in files of their own, each of which
+// adds a function; it gives none for an operator it does not know.
 var moreSamples []func(o *ir.Op) []sample
 
 // samplesOf gives samples for an operator; none when it is not known here.
 func samplesOf(o *ir.Op) []sample {
+	for _, more := range moreSamples {
+		if s := more(o); s != nil {
+			return s
+		}
+	}
 	f32type := func(dims ...any) ir.Type { return ir.Tensor(tensor.Float32, dims...) }
 	strs := tensor.FromStrings([]string{"a", "b", "c"}, 3)
 	switch o.Name {
@@ -267,11 +272,6 @@ func samplesOf(o *ir.Op) []sample {
 		return []sample{of(&tensor.Optional{Value: normal(2)}), of(), of(normal(2))}
 	case "OptionalGetElement":
 		return []sample{of(&tensor.Optional{Value: normal(2)}), of(normal(2))}
-	}
-	for _, f := range moreSamples {
-		if s := f(o); len(s) > 0 {
-			return s
-		}
 	}
 	return nil
 }

@@ -1,0 +1,99 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+)
+
+// ByBody completes the record of an operator that is defined by its body: types, facts and costs follow from the operators
+// that the body is made of.
+func ByBody(op *ir.Op) *ir.Op {
+	if op.Infer == nil {
+		op.Infer = func(n *ir.Node) ([]ir.Type, error) {
+			if _, err := Bind(n); err != nil {
+				return nil, err
+			}
+			_, outs, err := bodyOf(n)
+			if err != nil {
+				return nil, err
+			}
+			types := make([]ir.Type, len(outs))
+			for i, v := range outs {
+				if v != nil {
+					types[i] = v.Type
+				}
+			}
+			return types, nil
+		}
+	}
+	if op.Along == nil {
+		op.Along = alongBody
+	}
+	if op.Cost == nil {
+		op.Cost = func(n *ir.Node, bind map[string]int64) ir.Work {
+			w := ir.Work{Bytes: BytesOf(n, bind)}
+			nodes, _, err := bodyOf(n)
+			if err != nil {
+				return w
+			}
+			for _, m := range nodes {
+				w.Flops += WorkOf(m, bind).Flops
+			}
+			return w
+		}
+	}
+	return op
+}
+
+// bodyOf builds the body of a node over the node's own inputs.
+func bodyOf(n *ir.Node) (nodes []*ir.Node, outs []*ir.Value, err error) {
+	b := ir.NewBuilder(n.Op.Name, Default, Opsets())
+	outs = n.Op.Body(b, n, n.Inputs)
+	if err := b.Err(); err != nil {
+		return nil, nil, fmt.Errorf("body: %w", err)
+	}
+	return b.Graph().Nodes, outs, nil
+}
+
+// alongBody carries facts through the body; what it adds up to is the node's.
+func alongBody(n *ir.Node, in []ir.Fact) []ir.Fact {
+	out := make([]ir.Fact, len(n.Outputs))
+	nodes, outs, err := bodyOf(n)
+	if err != nil {
+		for i := range out {
+			out[i] = Global(n, in)
+		}
+		return out
+	}
+	seed := map[*ir.Value]ir.Fact{}
+	for i, v := range n.Inputs {
+		if v != nil {
+			f := in[i]
+			f.State = 0
+			seed[v] = f
+		}
+	}
+	facts := Propagate(&ir.Graph{Nodes: nodes}, seed)
+	inner, state := map[*ir.Node]bool{}, int64(0)
+	for _, m := range nodes {
+		inner[m] = true
+		for _, v := range m.Outputs {
+			if v != nil {
+				state += facts[v].State
+			}
+		}
+	}
+	for i := range out {
+		if i >= len(outs) || outs[i] == nil {
+			continue
+		}
+		if out[i] = facts[outs[i]]; inner[out[i].Cause] {
+			out[i].Cause = n
+		}
+		if out[i].State = 0; i == 0 && !out[i].Constant() {
+			out[i].State = state
+		}
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+)
+
+// Upgrade brings a graph, with the graphs in it, to the operator sets of this program: where an operator's newest version
+// means something else, or is written otherwise, than the version that a node has, the node gives way to that version's body.
+// Whatever reads operators by their names (passes, kernels) may then take each for its newest version. The graph's values
+// keep their names and types.
+func Upgrade(g *ir.Graph) error {
+	opsets := Opsets()
+	for d, v := range g.Opsets {
+		opsets[d] = max(v, opsets[d])
+	}
+	if err := upgrade(ir.Edit(g, Default, opsets), g, 0); err != nil {
+		return err
+	}
+	if g.Opsets != nil {
+		g.Opsets = opsets
+	}
+	return nil
+}
+
+// maxUpgrades bounds bodies within bodies, so that a mistake in the registry is an error.
+const maxUpgrades = 16
+
+func upgrade(names *ir.Builder, g *ir.Graph, depth int) error {
+	if depth > maxUpgrades {
+		return fmt.Errorf("graph %s: operators do not come to their newest versions", g.Name)
+	}
+	var nodes []*ir.Node
+	for _, n := range g.Nodes {
+		for _, s := range n.Subgraphs() {
+			if err := upgrade(names, s, 0); err != nil {
+				return err
+			}
+		}
+		if op := Current(n.Op); op != n.Op {
+			n.Op = op
+			n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a ir.Attr) bool { // those without effect
+				return !slices.ContainsFunc(op.Attrs, func(s ir.AttrSpec) bool { return s.Name == a.Name })
+			})
+		}
+		if n.Op.Body == nil || Newest(n.Op) {
+			nodes = append(nodes, n)
+			continue
+		}
+		b := ir.NewBuilder(g.Name, Default, Opsets())
+		b.Scope(n.Scope)
+		outs := n.Op.Body(b, n, n.Inputs)
+		if err := b.Err(); err != nil {
+			return fmt.Errorf("node %v: body: %w", n, err)
+		}
+		body := b.Graph()
+		for i, v := range n.Outputs {
+			if v == nil {
+				continue
+			}
+			if i >= len(outs) || outs[i] == nil {
+				return fmt.Errorf("node %v: body gives no output %d", n, i)
+			}
+			o := outs[i]
+			if o.Def == nil || !slices.Contains(body.Nodes, o.Def) || slices.Contains(outs[:i], o) {
+				if o = b.Op("", "Identity", []*ir.Value{o}); o == nil {
+					return fmt.Errorf("node %v: body: %w", n, b.Err())
+				}
+			}
+			body.ReplaceUses(o, v)
+			o.Def.Outputs[slices.Index(o.Def.Outputs, o)], v.Def = v, o.Def
+		}
+		for _, m := range body.Nodes {
+			for _, vs := range [][]*ir.Value{m.Inputs, m.Outputs} {
+				for _, v := range vs {
+					if v != nil && !slices.Contains(n.Outputs, v) && !slices.Contains(n.Inputs, v) && (v.Const != nil || v.Def == m) {
+						v.Name = names.Unique(v.Name)
+					}
+				}
+			}
+		}
+		if err := upgrade(names, body, depth+1); err != nil {
+			return err
+		}
+		nodes = append(nodes, body.Nodes...)
+	}
+	g.Nodes = nodes
+	return nil
+}
