@@ -66,6 +66,9 @@ func (g *Graph) compile(leaves []*Node, types map[*Node]*ir.TensorType) (*model,
 	if err != nil {
 		return nil, err
 	}
+	if err := ops.Upgrade(built); err != nil {
+		return nil, err
+	}
 	if err := passes.Optimize(built); err != nil {
 		return nil, err
 	}
