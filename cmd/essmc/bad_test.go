@@ -405,6 +405,7 @@ func TestBadCommandLines(t *testing.T) {
 		{"verify waves -i waves.npy --expect waves.npy --tol -1", "above 0"},
 		{"bench waves", "--shape BxL is missing"},
 		{"bench waves --shape 3", "as in 8x1024"},
+		{"bench waves --shape 2000000000x2000000000", "at most"},
 		{"bench waves --shape 0x8", "as in 8x1024"},
 		{"bench waves --shape 1x8 --repeat 0", "at least 1"},
 		{"compile waves", "-o PLAN is missing"},
@@ -420,6 +421,8 @@ func TestBadCommandLines(t *testing.T) {
 		{"convert x.pt", "-o DIR is missing"},
 		{"inspect waves --shape 8", "as in 8x1024"},
 		{"ops Sofmax", "did you mean Softmax?"},
+		{"help rum", "did you mean run?"},
+		{"completion bsh", "did you mean bash?"},
 		{"version now", "expected no arguments"},
 	} {
 		t.Run(c.line, func(t *testing.T) { refused(t, 2, strings.Fields(c.line), c.want) })

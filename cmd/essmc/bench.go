@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/essmc/essmc/cmd/essmc/internal/ram"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -249,8 +250,8 @@ func randomInputs(model *runtime.Model, dims map[string]int64) (map[string]tenso
 			shape[k] = int(n)
 			elements *= float64(n)
 		}
-		if elements > 1<<33 {
-			return nil, fmt.Errorf("input %q: %s is too large", p.Name, tensor.ShapeString(shape))
+		if limit := ram.Total(); elements > 1<<34 || limit > 0 && elements*16 > float64(limit) {
+			return nil, fmt.Errorf("input %q: %s does not fit into memory", p.Name, tensor.ShapeString(shape))
 		}
 		v := make([]float64, int(elements))
 		limit := 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,7 +148,7 @@ func printHistory(w io.Writer, history []ir.Event) error {
 }
 
 func printNotes(w io.Writer, notes []string) {
-	for _, n := range notes {
+	for _, n := range condense(notes) {
 		fmt.Fprintf(w, "                - %s\n", strings.TrimSpace(indent(wrap(oneLine(n), noteWidth), "                  ")))
 	}
 }
@@ -180,16 +181,61 @@ func explainForms(w io.Writer, m *load.Model, s shape, threads int) error {
 		fmt.Fprintf(w, "  no node has several\n")
 		return nil
 	}
-	columns := []table.Column{{Title: "node"}, {Title: "form"}, {Title: "time", Right: true}, {Title: "GFLOP", Right: true},
-		{Title: "memory", Right: true}, {Title: "why", Width: 60}}
+	columns := []table.Column{{Title: "node", Width: 40}, {Title: "form"}, {Title: "time", Right: true}, {Title: "GFLOP", Right: true},
+		{Title: "memory", Right: true}, {Title: "why", Width: 44}}
 	var rows [][]string
-	for _, c := range choices {
-		rows = append(rows, append([]string{c.Node, c.Form}, append(estimate(c.Cost), c.Why)...))
+	for i := 0; i < len(choices); {
+		c, alike := choices[i], 1
+		for i+alike < len(choices) && sameChoice(c, choices[i+alike]) {
+			alike++
+		}
+		i += alike
+		node := c.Node
+		if alike > 1 {
+			node += fmt.Sprintf(", and the %d after it", alike-1)
+		}
+		rows = append(rows, append([]string{node, c.Form}, append(estimate(c.Cost), c.Why)...))
 		for _, o := range c.Others {
 			rows = append(rows, append([]string{"", "not " + o.Form}, append(estimate(o.Cost), o.Why)...))
 		}
 	}
 	return table.Print(w, columns, rows)
+}
+
+// sameChoice reports whether two nodes of the same operator have been decided alike.
+func sameChoice(a, b runtime.Choice) bool {
+	return a.Op == b.Op && a.Form == b.Form && a.Why == b.Why && a.Cost == b.Cost && slices.Equal(a.Others, b.Others)
+}
+
+// condense joins notes that say the same of several layers: "layers.0: x", "layers.1: x" → "layers.0–1: x".
+func condense(notes []string) []string {
+	var out []string
+	for i := 0; i < len(notes); {
+		scope, what, ok := strings.Cut(notes[i], ": ")
+		first, isLayer := layerNumber(scope)
+		n := 1
+		for ok && isLayer && i+n < len(notes) {
+			next, same, _ := strings.Cut(notes[i+n], ": ")
+			if k, isLayer := layerNumber(next); !isLayer || same != what || k != first+n {
+				break
+			}
+			n++
+		}
+		if n > 1 {
+			out = append(out, fmt.Sprintf("%s–%d: %s", scope, first+n-1, what))
+		} else {
+			out = append(out, notes[i])
+		}
+		i += n
+	}
+	return out
+}
+
+// layerNumber reads "layers.3".
+func layerNumber(scope string) (int, bool) {
+	text, ok := strings.CutPrefix(scope, "layers.")
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil
 }
 
 // estimate gives the cells for time, work and memory.

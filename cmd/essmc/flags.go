@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/cmd/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
@@ -79,6 +80,9 @@ func (p *positive) Set(s string) error {
 	return nil
 }
 
+// maxSteps is far beyond what any machine holds, and low enough for sizes that are computed from it to stay in range.
+const maxSteps = 1 << 40
+
 // shape is a flag for the size of an input: samples and steps.
 type shape struct{ batch, length int64 }
 
@@ -95,6 +99,9 @@ func (s *shape) Set(text string) error {
 	length, errL := strconv.ParseInt(l, 10, 32)
 	if !ok || errB != nil || errL != nil || batch < 1 || length < 1 {
 		return fmt.Errorf("expected samples x steps, as in 8x1024")
+	}
+	if batch > maxSteps/length {
+		return fmt.Errorf("expected at most %d steps in all samples together", int64(maxSteps))
 	}
 	s.batch, s.length = batch, length
 	return nil
@@ -211,7 +218,7 @@ func changed(cmd *cobra.Command, flag string) bool {
 
 // options are the runtime's.
 func (f *runFlags) options() runtime.Options {
-	o := runtime.Options{Backend: cpu.New(), Threads: f.threads.value, Kernel: f.kernel.value}
+	o := runtime.Options{Backend: cpu.New(), Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
 	if f.device.value == "ref" {
 		o.Backend = ref.New()
 	}

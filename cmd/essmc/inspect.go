@@ -307,20 +307,11 @@ func (r *inspection) print(w io.Writer) error {
 	if r.plan {
 		title = "Constants, as the passes left them"
 	}
-	fmt.Fprintf(w, "\n%s\n", title)
-	var rows [][]string
-	tensors, size := 0, int64(0)
-	for _, p := range r.Parts {
-		rows = append(rows, []string{partName(p.Part), strconv.Itoa(p.Tensors), grouped(p.Parameters), byteCount(p.Bytes)})
-		tensors, size = tensors+p.Tensors, size+p.Bytes
-	}
-	rows = append(rows, []string{"together", strconv.Itoa(tensors), grouped(r.Parameters), byteCount(size)})
-	columns := []table.Column{{Title: "part"}, {Title: "tensors", Right: true}, {Title: "numbers", Right: true}, {Title: "size", Right: true}}
-	if err := table.Print(w, columns, rows); err != nil {
+	if err := r.printParts(w, title); err != nil {
 		return err
 	}
+	var rows [][]string
 	fmt.Fprintf(w, "\nOperators\n")
-	rows = nil
 	for _, o := range r.Ops {
 		written := strconv.Itoa(o.Written)
 		if r.plan {
@@ -328,7 +319,7 @@ func (r *inspection) print(w io.Writer) error {
 		}
 		rows = append(rows, []string{o.Op, written, strconv.Itoa(o.Compiled)})
 	}
-	columns = []table.Column{{Title: "operator"}, {Title: "as written", Right: true}, {Title: "compiled", Right: true}}
+	columns := []table.Column{{Title: "operator"}, {Title: "as written", Right: true}, {Title: "compiled", Right: true}}
 	if err := table.Print(w, columns, rows); err != nil {
 		return err
 	}
@@ -356,6 +347,22 @@ func (r *inspection) print(w io.Writer) error {
 		fmt.Fprintf(w, "  working  %s for %s on the cpu\n", byteCount(r.Memory.Working), r.Memory.Shape)
 	}
 	return nil
+}
+
+func (r *inspection) printParts(w io.Writer, title string) error {
+	if len(r.Parts) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
+	var rows [][]string
+	tensors, size := 0, int64(0)
+	for _, p := range r.Parts {
+		rows = append(rows, []string{partName(p.Part), strconv.Itoa(p.Tensors), grouped(p.Parameters), byteCount(p.Bytes)})
+		tensors, size = tensors+p.Tensors, size+p.Bytes
+	}
+	rows = append(rows, []string{"together", strconv.Itoa(tensors), grouped(r.Parameters), byteCount(size)})
+	columns := []table.Column{{Title: "part"}, {Title: "tensors", Right: true}, {Title: "numbers", Right: true}, {Title: "size", Right: true}}
+	return table.Print(w, columns, rows)
 }
 
 func partName(scope string) string {

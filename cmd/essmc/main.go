@@ -37,6 +37,7 @@ const debugVariable = "ESSMC_DEBUG"
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once, where nothing looks at ctx
 	defer func() {
 		if v := recover(); v != nil {
 			code = report(stderr, &runtime.PanicError{Value: v, Stack: debug.Stack()})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	goruntime "runtime"
 
@@ -10,8 +11,9 @@ import (
 )
 
 // workingMemory is what the cpu backend plans for one run of the graph with these dimensions, every optional input given.
+// With a limit of one byte the backend plans, says what it would need, and allocates nothing.
 func workingMemory(g *ir.Graph, dims map[string]int64) (int64, error) {
-	p, err := cpu.New().Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), Logger: slog.New(slog.DiscardHandler)})
+	p, err := cpu.New().Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), MaxMemory: 1, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +36,11 @@ func workingMemory(g *ir.Graph, dims map[string]int64) (int64, error) {
 		b.Inputs = append(b.Inputs, fixed)
 	}
 	e, err := p.Bind(b)
-	if err != nil {
+	var over *runtime.MemoryError
+	switch {
+	case errors.As(err, &over):
+		return over.Need, nil
+	case err != nil:
 		return 0, err
 	}
 	defer e.Close()

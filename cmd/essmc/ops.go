@@ -85,7 +85,7 @@ func findOps(name string) []*ir.Op {
 }
 
 func listOps(w io.Writer) error {
-	columns := []table.Column{{Title: "operator"}, {Title: "since", Right: true}, {Title: "signature", Width: 50}, {Title: "what it computes", Width: 70}}
+	columns := []table.Column{{Title: "operator"}, {Title: "since", Right: true}, {Title: "signature", Width: 40}, {Title: "what it computes", Width: 46}}
 	var rows [][]string
 	for _, op := range ops.Default.All() {
 		rows = append(rows, []string{op.FullName(), fmt.Sprint(op.Since), signature(op), op.Doc})
@@ -152,7 +152,7 @@ func showOp(w io.Writer, op *ir.Op) error {
 			for _, d := range op.Elems[v] {
 				names = append(names, d.String())
 			}
-			fmt.Fprintf(w, "  %s: %s\n", v, strings.Join(names, ", "))
+			fmt.Fprintf(w, "  %s: %s\n", v, strings.TrimSpace(indent(wrap(strings.Join(names, ", "), 90), "     ")))
 		}
 	}
 	if len(op.Attrs) > 0 {

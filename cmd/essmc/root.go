@@ -20,8 +20,9 @@ const (
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "essmc",
-		Short: "Compile state-space sequence models and run them",
+		Use:     "essmc",
+		Version: version(),
+		Short:   "Compile state-space sequence models and run them",
 		Long: `essmc compiles state-space sequence models (eSSM) and runs them, without Python.
 
 MODEL is a model directory (config.json and model.safetensors), a plan that
@@ -53,7 +54,8 @@ MODEL is a model directory (config.json and model.safetensors), a plan that
 	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newCompileCommand(),
 		newRunCommand(), newVerifyCommand(), newBenchCommand(),
 		newInspectCommand(), newExplainCommand(), newOpsCommand(),
-		newVersionCommand())
+		newVersionCommand(), newCompletionCommand())
+	root.SetHelpCommand(newHelpCommand())
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
 	return root
