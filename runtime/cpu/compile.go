@@ -126,7 +126,7 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	for _, v := range n.Outputs {
 		f32 = f32 && (v == nil || isFloat32(v.Type))
 	}
-	if f32 && current(n.Op) {
+	if f32 && ops.Newest(n.Op) { // what the kernels compute
 		key := n.Op.FullName()
 		if mk := rows[key]; mk != nil {
 			s.row, known = mk(s), true
@@ -161,11 +161,6 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	}
 	f.add(s)
 	return nil
-}
-
-// current reports whether op is the newest operator of its name, which is what the kernels compute.
-func current(op *ir.Op) bool {
-	return ops.Default.Resolve(op.Domain, op.Name, ops.Opsets()[op.Domain]) == op
 }
 
 func (f *compiler) unsupported(n *ir.Node, format string, args ...any) error {

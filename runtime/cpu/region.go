@@ -3,6 +3,7 @@ package cpu
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
@@ -162,7 +163,10 @@ func (c *counter) wait(n int, w *worker) bool {
 		if w.e.stop.Load() {
 			return false
 		}
-		if spin > 100 {
+		switch { // the other thread may not be running at all, on a busy machine
+		case spin > 300:
+			time.Sleep(20 * time.Microsecond)
+		case spin > 100:
 			runtime.Gosched()
 		}
 	}
