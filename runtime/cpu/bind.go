@@ -190,6 +190,9 @@ func (d *binding) member(s *step) (op *rowOp, c core, batch, length int) {
 		}
 		return nil, s.core, v[0], v[1]
 	}
+	if s.out[0] == nil {
+		return nil, nil, 0, 0
+	}
 	if op = s.row(in, out); op == nil {
 		return nil, nil, 0, 0
 	}

@@ -101,6 +101,7 @@ func rowHeadLinear(s *step) rowMaker {
 	if len(w) == 0 {
 		return nil
 	}
+	flat := s.constant(1)
 	return func(in [][]int, out []int) *rowOp {
 		if !sameRows(in[0], out) {
 			return nil
@@ -113,6 +114,11 @@ func rowHeadLinear(s *step) rowMaker {
 			shared = perChannel
 		default:
 			return nil
+		}
+		if w[0].M == 1 && w[0].K == 1 { // as many heads as features: a product per feature
+			return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+				kernel.Scale(y, x[0], rows, flat, g)
+			}}
 		}
 		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
 			kernel.Heads(y, m, x[0], g, rows, w, shared, false)
@@ -135,7 +141,7 @@ func rowHeadScale(s *step) rowMaker {
 			return nil
 		}
 		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
-			kernel.Scale(y, x[0], rows, d, f, false)
+			kernel.Scale(y, x[0], rows, d, f)
 		}}
 	}
 }

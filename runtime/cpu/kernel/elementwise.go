@@ -71,21 +71,14 @@ func Affine(y, x []float32, rows int, scale, shift []float32) {
 	}
 }
 
-// Scale is Affine for channels: y has len(d) features per row, x has f, and feature i of y is d[i]·x[i modulo f]. With add
-// it adds to y.
-func Scale(y, x []float32, rows int, d []float32, f int, add bool) {
+// Scale is Affine for channels: y has len(d) features per row, x has f, and feature i of y is d[i]·x[i modulo f].
+func Scale(y, x []float32, rows int, d []float32, f int) {
 	for r := range rows {
 		dst, src := y[r*len(d):(r+1)*len(d)], x[r*f:(r+1)*f]
 		for lo := 0; lo < len(d); lo += f {
 			part, dp := d[lo:lo+f], dst[lo:lo+f]
-			if add {
-				for i, s := range part {
-					dp[i] += s * src[i]
-				}
-			} else {
-				for i, s := range part {
-					dp[i] = s * src[i]
-				}
+			for i, s := range part {
+				dp[i] = s * src[i]
 			}
 		}
 	}

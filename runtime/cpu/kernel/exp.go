@@ -59,11 +59,3 @@ func Swish(y, x []float32, alpha float64) {
 		y[i] = float32(a / (1 + exp64(-alpha*a)))
 	}
 }
-
-// Gate is y = a/(1 + e⁻ᵇ): a gated by b, rounded once.
-func Gate(y, a, b []float32) {
-	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
-		y[i] = float32(float64(a[i]) / (1 + exp64(-float64(b[i]))))
-	}
-}
