@@ -78,7 +78,7 @@ func windows(n *ir.Node, k int) ([]window, error) {
 			out[i].same = 1
 		case "SAME_LOWER":
 			out[i].same = -1
-		case "NOTSET":
+		case "NOTSET", "": // "": the operator has no auto_pad
 			out[i].begin, out[i].end = pads[i], pads[i+k]
 		}
 	}
@@ -278,10 +278,15 @@ func alongConv(n *ir.Node, in []ir.Fact) []ir.Fact {
 	if err != nil || !ok {
 		return spread(n, ops.Global(n, in))
 	}
-	w := win[f.Axis-2]
+	return spread(n, alongWindow(n, in, f, win[f.Axis-2], taps))
+}
+
+// alongWindow is the fact of a value whose step o is computed from steps o*stride-begin … o*stride-begin+(taps-1)*dilation
+// of a value with fact f.
+func alongWindow(n *ir.Node, in []ir.Fact, f ir.Fact, w window, taps int64) ir.Fact {
 	if w.same != 0 {
 		if w.stride != 1 { // the pads depend on the size
-			return spread(n, ops.Global(n, in))
+			return ops.Global(n, in)
 		}
 		w = w.bind(taps*w.dilation+1, taps)
 	}
@@ -292,5 +297,5 @@ func alongConv(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f.Ahead += ((taps-1)*w.dilation - w.begin) * f.Stride
 	}
 	f.Stride *= w.stride
-	return spread(n, f)
+	return f
 }

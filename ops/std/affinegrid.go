@@ -1,0 +1,83 @@
+package std
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// AffineGrid makes the places for GridSample of an affine map.
+var AffineGrid = ops.Register(&ir.Op{
+	Name: "AffineGrid", Since: 20,
+	Doc: "Places (N,H,W,2) or (N,D,H,W,3) of an image of the given size (N,C,H,W) or (N,C,D,H,W), mapped by theta (N,2,3) or (N,3,4); coordinates run from -1 to 1, last axis first.",
+	In:  ops.Sig("theta:T1[N,_,_]", "size:int64[_]"), Out: ops.Sig("grid:T1"), Elems: map[string][]tensor.DType{"T1": ops.Floats},
+	Attrs: []ir.AttrSpec{intAttr("align_corners", 0, "whether -1 and 1 are the centres of the outermost elements (1) or their edges (0)")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		size, ok := ops.DimsOf(n.In(1))
+		if !ok {
+			return one(noRank(n.In(0).Elem()))
+		}
+		if len(size) != 4 && len(size) != 5 {
+			return nil, fmt.Errorf("size: expected 4 or 5 numbers, found %d", len(size))
+		}
+		shape := append(ir.Shape{size[0]}, size[2:]...)
+		return one(typed(n.In(0).Elem(), append(shape, ir.Const(int64(len(size)-2)))))
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		theta, err := need(in, 0, "theta")
+		if err != nil {
+			return nil, err
+		}
+		size, err := ints(in, 1)
+		if err != nil {
+			return nil, err
+		}
+		k := len(size) - 2
+		if k != 2 && k != 3 {
+			return nil, fmt.Errorf("size %v: expected 4 or 5 numbers", size)
+		}
+		if err := ops.SameShape(theta.Shape(), []int{int(size[0]), k, k + 1}); err != nil {
+			return nil, fmt.Errorf("theta: %w", err)
+		}
+		shape, err := intShape(append(append([]int64{size[0]}, size[2:]...), int64(k)))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := ops.Elems(shape); err != nil {
+			return nil, err
+		}
+		t, corners := ops.F64(in, 0), getInt(c.Node, "align_corners") != 0
+		y, index, at := make([]float64, 0, product(shape)), make([]int, k), make([]float64, k)
+		for b := range shape[0] {
+			for p := range product(shape[1 : k+1]) {
+				unravel(p, shape[1:k+1], index)
+				for a, i := range index {
+					d := float64(shape[a+1])
+					x := (2*float64(i)+1)/d - 1
+					if corners {
+						x = -1
+						if d > 1 {
+							x = 2*float64(i)/(d-1) - 1
+						}
+					}
+					at[k-1-a] = x
+				}
+				for r := range k {
+					row := t[(b*k+r)*(k+1):]
+					sum := row[k]
+					for i, x := range at {
+						sum += row[i] * x
+					}
+					y = append(y, sum)
+				}
+			}
+		}
+		return ops.One(ops.Real(c, theta.DType(), y, shape...))
+	},
+	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Rounding,
+})

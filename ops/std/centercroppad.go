@@ -1,0 +1,83 @@
+package std
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// CenterCropPad cuts or pads axes to given sizes around their middle.
+var CenterCropPad = ops.Register(&ir.Op{
+	Name: "CenterCropPad", Since: 18,
+	Doc: "input_data with its axes (default: all) cut or padded with zeros to the sizes in shape, around the middle; of an odd difference the smaller half comes first.",
+	In:  ops.Sig("input_data:T", "shape:Tind[_]"), Out: ops.Sig("output_data:T"), Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
+	Attrs: []ir.AttrSpec{intsAttr("axes", "the axes that shape is for")},
+	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+		axes, err := resizeAxes(n, len(in))
+		if err != nil {
+			return nil, err
+		}
+		out := slices.Clone(in)
+		want, ok := ops.DimsOf(n.In(1))
+		for i, a := range axes {
+			out[a] = ir.Unknown
+			if ok && i < len(want) {
+				out[a] = want[i]
+			}
+		}
+		return out, nil
+	}),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "input_data")
+		if err != nil {
+			return nil, err
+		}
+		want, err := ints(in, 1)
+		if err != nil {
+			return nil, err
+		}
+		axes, err := resizeAxes(c.Node, x.Rank())
+		if err != nil {
+			return nil, err
+		}
+		if len(want) != len(axes) {
+			return nil, fmt.Errorf("shape has %d sizes for %d axes", len(want), len(axes))
+		}
+		sizes, err := intShape(want)
+		if err != nil {
+			return nil, err
+		}
+		shape, kept := slices.Clone(x.Shape()), slices.Clone(x.Shape())
+		xOff, yOff, xStr := 0, 0, ops.Strides(x.Shape())
+		for i, a := range axes {
+			shape[a] = sizes[i]
+		}
+		out, err := alloc(x.DType(), shape)
+		if err != nil {
+			return nil, err
+		}
+		yStr := ops.Strides(shape)
+		for _, a := range axes {
+			kept[a] = min(x.Dim(a), shape[a])
+			xOff += (x.Dim(a) - kept[a]) / 2 * xStr[a]
+			yOff += (shape[a] - kept[a]) / 2 * yStr[a]
+		}
+		m, from := newMover(out, x), []int(nil)
+		ops.Walk(kept, xStr, xOff, func(o int) { from = append(from, o) })
+		i := 0
+		ops.Walk(kept, yStr, yOff, func(o int) {
+			m.copy(o, from[i], 1)
+			i++
+		})
+		return ops.One(out, nil)
+	},
+	Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
+		axes, err := resizeAxes(n, rank)
+		out := n.Outputs[0].Shape()
+		return err != nil || slices.Contains(axes, axis) && !(len(out) == rank && out[axis].Equal(n.In(0).Shape()[axis]))
+	}),
+	Tol: ir.Exact,
+})

@@ -1,0 +1,96 @@
+package std
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Col2Im adds columns up to images.
+var Col2Im = ops.Register(&ir.Op{
+	Name: "Col2Im", Since: 18,
+	Doc: "Images (N,C,…) of sizes image_shape in which the blocks that the columns of input (N,C*taps,blocks) hold are added up at their places.",
+	In:  ops.Sig("input:T[_,_,_]", "image_shape:int64[_]", "block_shape:int64[_]"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Numbers),
+	Attrs: []ir.AttrSpec{intsAttr("dilations", "distance of taps per axis (default 1)"), intsAttr("pads", "all begins, then all ends (default 0)"), intsAttr("strides", "steps per axis (default 1)")},
+	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+		image, ok := ops.DimsOf(n.In(1))
+		if !ok {
+			return nil, nil
+		}
+		c := ir.Unknown
+		if block, ok := ops.DimsOf(n.In(2)); ok {
+			c = in[1].FloorDiv(block.Size())
+		}
+		return append(ir.Shape{in[0], c}, image...), nil
+	}),
+	Eval:  evalCol2Im,
+	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Summing,
+})
+
+func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	x, err := need(in, 0, "input")
+	if err != nil {
+		return nil, err
+	}
+	image, err := ints(in, 1)
+	if err != nil {
+		return nil, err
+	}
+	block, err := ints(in, 2)
+	if err != nil {
+		return nil, err
+	}
+	k := len(image)
+	if k == 0 || len(block) != k || x.Rank() != 3 {
+		return nil, fmt.Errorf("input %v, image_shape %v, block_shape %v: expected three axes, and as many sizes of blocks as of images", x, image, block)
+	}
+	win, err := windows(c.Node, k)
+	if err != nil {
+		return nil, err
+	}
+	places, bs := make([]int, k), make([]int, k)
+	taps := int64(1)
+	for i, d := range image {
+		if d < 0 || d > ops.MaxElems || block[i] < 1 || block[i] > int64(x.Dim(1)) {
+			return nil, fmt.Errorf("image_shape %v, block_shape %v: sizes are out of range for input %v", image, block, x)
+		}
+		if taps *= block[i]; taps > int64(x.Dim(1)) {
+			return nil, fmt.Errorf("block_shape %v: more taps than input %v has", block, x)
+		}
+		n, _ := win[i].size(ir.Const(d), ir.Const(block[i])).Known()
+		places[i], bs[i] = int(max(0, n)), int(block[i])
+	}
+	if _, err := ops.Elems(places); err != nil {
+		return nil, err
+	}
+	if x.Dim(1)%int(taps) != 0 || product(places) != x.Dim(2) {
+		return nil, fmt.Errorf("input %v: expected a multiple of %d rows and %d columns", x, taps, product(places))
+	}
+	channels := x.Dim(1) / int(taps)
+	shape := []int{x.Dim(0), channels}
+	for _, d := range image {
+		shape = append(shape, int(d))
+	}
+	if _, err := ops.Elems(shape); err != nil {
+		return nil, err
+	}
+	v, err := x.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	y := make([]float64, product(shape))
+	size, tap := product(shape[2:]), make([]int, k)
+	for t := range int(taps) {
+		unravel(t, bs, tap)
+		from, to := tapPlaces(tap, win, places, shape[2:])
+		for p := range shape[0] * channels {
+			src, dst := v[(p*int(taps)+t)*x.Dim(2):], y[p*size:]
+			for i, o := range to {
+				dst[o] += src[from[i]]
+			}
+		}
+	}
+	return ops.One(ops.Real(c, x.DType(), y, shape...))
+}

@@ -1,0 +1,259 @@
+package std
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// ConvTranspose is the gradient of Conv with respect to its input, as an operator of its own.
+var ConvTranspose = ops.Same(ops.Register(&ir.Op{
+	Name: "ConvTranspose", Since: 22,
+	Doc: "Each element of X (N,C,…) spreads over the output (N,M,…) with weights W (C,M/group,…), stride steps apart; pads are cut off, B (M) is added.",
+	In:  ops.Sig("X:T", "W:T", "B:T[_]?"), Out: ops.Sig("Y:T"),
+	Attrs: []ir.AttrSpec{
+		autoPad, intsAttr("dilations", "distance of filter taps per axis (default 1)"), intAttr("group", 1, "number of groups of channels"),
+		intsAttr("kernel_shape", "filter sizes (default: those of W)"), intsAttr("output_padding", "added to the ends of the output (default 0)"),
+		intsAttr("output_shape", "sizes of the output's axes behind the channels; pads then follow"), intsAttr("pads", "all begins, then all ends (default 0)"),
+		intsAttr("strides", "steps per axis (default 1)"),
+	},
+	Infer: inferConvTranspose, Eval: evalConvTranspose, Along: alongConvTranspose,
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		w := n.In(1).Shape()
+		if len(w) == 0 {
+			return workOf(n, bind, 0)
+		}
+		return workOf(n, bind, 2*sizeOf(n.In(0).Shape(), bind)*sizeOf(w[1:], bind))
+	},
+	Tol: ir.Summing,
+}), 11, 1)
+
+// spreads reads how k spatial axes are spread: windows, what is added at the ends, and the sizes asked for (nil: none).
+func spreads(n *ir.Node, k int) (win []window, extra, sizes []int64, err error) {
+	if win, err = windows(n, k); err != nil {
+		return nil, nil, nil, err
+	}
+	extra = n.Attrs.Ints("output_padding", make([]int64, k))
+	sizes = n.Attrs.Ints("output_shape", nil)
+	if len(sizes) == k+2 { // written with batch and channels by some exporters
+		sizes = sizes[2:]
+	}
+	if len(extra) != k || sizes != nil && len(sizes) != k {
+		return nil, nil, nil, fmt.Errorf("output_padding %v, output_shape %v: expected %d numbers", extra, sizes, k)
+	}
+	for i := range k {
+		if extra[i] < 0 || extra[i] > 1<<31 || sizes != nil && (sizes[i] < 0 || sizes[i] > 1<<31) {
+			return nil, nil, nil, fmt.Errorf("output_padding %v, output_shape %v: outside of 0 … 2^31", extra, sizes)
+		}
+	}
+	return win, extra, sizes, nil
+}
+
+// spreadSize is the size that d elements and k taps spread to, before pads are cut off.
+func spreadSize(w window, d, k ir.Dim, extra int64) ir.Dim {
+	return d.Sub(ir.Const(1)).Mul(ir.Const(w.stride)).Add(k.Sub(ir.Const(1)).Mul(ir.Const(w.dilation))).Add(ir.Const(extra + 1))
+}
+
+// spreadOut is the output's size along axis i.
+func spreadOut(w window, d, k ir.Dim, extra int64, sizes []int64, i int) ir.Dim {
+	var out ir.Dim
+	switch {
+	case sizes != nil:
+		return ir.Const(sizes[i])
+	case w.same != 0:
+		out = d.Mul(ir.Const(w.stride))
+	default:
+		out = spreadSize(w, d, k, extra).Sub(ir.Const(w.begin + w.end))
+	}
+	if s, ok := out.Known(); ok && s < 0 {
+		return ir.Const(0)
+	}
+	return out
+}
+
+func inferConvTranspose(n *ir.Node) ([]ir.Type, error) {
+	if _, err := ops.Bind(n); err != nil {
+		return nil, err
+	}
+	x, w := tensorIn(n, 0), tensorIn(n, 1)
+	if x.NoRank || w.NoRank {
+		return one(noRank(x.Elem))
+	}
+	k := len(x.Shape) - 2
+	if k < 1 || len(w.Shape) != k+2 {
+		return nil, fmt.Errorf("X %v and W %v: expected equal ranks of at least 3", x.Shape, w.Shape)
+	}
+	group := getInt(n, "group")
+	c, okC := x.Shape[1].Known()
+	cw, okW := w.Shape[0].Known()
+	if group < 1 || okC && okW && c != cw || okW && cw%group != 0 {
+		return nil, fmt.Errorf("X %v, W %v and group %d do not meet", x.Shape, w.Shape, group)
+	}
+	win, extra, sizes, err := spreads(n, k)
+	if err != nil {
+		return nil, err
+	}
+	out := ir.Shape{x.Shape[0], w.Shape[1].Mul(ir.Const(group))}
+	for i := range win {
+		out = append(out, spreadOut(win[i], x.Shape[i+2], w.Shape[i+2], extra[i], sizes, i))
+	}
+	return one(typed(x.Elem, out))
+}
+
+func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	x, err := need(in, 0, "X")
+	if err != nil {
+		return nil, err
+	}
+	w, err := need(in, 1, "W")
+	if err != nil {
+		return nil, err
+	}
+	k := x.Rank() - 2
+	if k < 1 || w.Rank() != k+2 {
+		return nil, fmt.Errorf("X %v and W %v: expected equal ranks of at least 3", x, w)
+	}
+	group := int(getInt(c.Node, "group"))
+	channels := w.Dim(0)
+	if group < 1 || group > max(1, channels) || x.Dim(1) != channels || channels%group != 0 {
+		return nil, fmt.Errorf("X %v, W %v and group %d do not meet", x, w, group)
+	}
+	mg := w.Dim(1)
+	b := ops.F64(in, 2)
+	if b != nil && len(b) != mg*group {
+		return nil, fmt.Errorf("B: expected %d elements, found %d", mg*group, len(b))
+	}
+	if product(w.Shape()[2:]) == 0 {
+		return nil, fmt.Errorf("W %v has no taps", w)
+	}
+	win, extra, sizes, err := spreads(c.Node, k)
+	if err != nil {
+		return nil, err
+	}
+	shape := []int{x.Dim(0), mg * group}
+	for i := range win {
+		d, t := ir.Const(int64(x.Dim(i+2))), ir.Const(int64(w.Dim(i+2)))
+		size, ok := spreadOut(win[i], d, t, extra[i], sizes, i).Known()
+		if !ok || size > ops.MaxElems {
+			return nil, fmt.Errorf("axis %d of the output is too large", i+2)
+		}
+		shape = append(shape, int(size))
+		if sizes != nil || win[i].same != 0 {
+			full, _ := spreadSize(win[i], d, t, extra[i]).Known()
+			total := max(0, full-size)
+			if win[i].begin = total - total/2; win[i].same > 0 {
+				win[i].begin = total / 2
+			}
+		}
+	}
+	if _, err := ops.Elems(shape); err != nil {
+		return nil, err
+	}
+	y := make([]float64, product(shape))
+	if err := spreadOver(c, y, ops.F64(in, 0), ops.F64(in, 1), shape, x.Shape(), w.Shape(), win, group); err != nil {
+		return nil, err
+	}
+	if places := product(shape[2:]); b != nil {
+		for i := range y {
+			y[i] += b[i/places%len(b)]
+		}
+	}
+	return ops.One(ops.Real(c, x.DType(), y, shape...))
+}
+
+// tapPlaces lists, for one tap, which offsets of a spread plane (sizes ys) receive from which offsets of the plane that is
+// spread (sizes xs): place o*stride + tap*dilation - begin from place o.
+func tapPlaces(tap []int, win []window, xs, ys []int) (from, to []int) {
+	k := len(win)
+	xStr, yStr := ops.Strides(xs), ops.Strides(ys)
+	count, yStep := make([]int, k), make([]int, k)
+	xOff, yOff := 0, 0
+	for i, v := range win {
+		at, s := int(int64(tap[i])*v.dilation-v.begin), int(v.stride)
+		first := 0
+		if at < 0 {
+			first = (-at + s - 1) / s
+		}
+		end := 0
+		if last := ys[i] - 1 - at; last >= 0 {
+			end = min(xs[i], last/s+1)
+		}
+		count[i] = max(0, end-first)
+		xOff += first * xStr[i]
+		yOff += (at + first*s) * yStr[i]
+		yStep[i] = s * yStr[i]
+	}
+	if product(count) == 0 {
+		return nil, nil
+	}
+	ops.Walk(count, xStr, xOff, func(o int) { from = append(from, o) })
+	ops.Walk(count, yStep, yOff, func(o int) { to = append(to, o) })
+	return from, to
+}
+
+func spreadOver(c *ir.EvalCtx, y, x, w []float64, ys, xs, ws []int, win []window, group int) error {
+	n, channels, mg := xs[0], xs[1], ws[1]
+	cg := channels / max(1, group)
+	xSize, taps, ySize := product(xs[2:]), product(ws[2:]), product(ys[2:])
+	tap := make([]int, len(win))
+	for t := range taps {
+		if c.Ctx != nil && c.Ctx.Err() != nil {
+			return c.Ctx.Err()
+		}
+		rest := t
+		for i := len(win) - 1; i >= 0; i-- {
+			tap[i], rest = rest%ws[i+2], rest/ws[i+2]
+		}
+		from, to := tapPlaces(tap, win, xs[2:], ys[2:])
+		for s := range n {
+			for ch := range channels {
+				src := x[(s*channels+ch)*xSize:]
+				for f := range mg {
+					weight := w[(ch*mg+f)*taps+t]
+					out := y[(s*mg*group+ch/cg*mg+f)*ySize:]
+					for i, o := range to {
+						out[o] += weight * src[from[i]]
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// alongConvTranspose: step o of the output comes from the steps (o + begin - tap*dilation)/stride that are whole.
+func alongConvTranspose(n *ir.Node, in []ir.Fact) []ir.Fact {
+	f := in[0]
+	f.State = 0
+	for _, o := range in[1:] {
+		if !o.Constant() {
+			return spread(n, ops.Global(n, in))
+		}
+	}
+	if f.Constant() || f.Global || f.Axis <= 0 {
+		return spread(n, f)
+	}
+	ws := n.In(1).Shape()
+	if f.Axis == 1 || len(ws) != len(n.In(0).Shape()) {
+		return spread(n, ops.Global(n, in))
+	}
+	win, _, sizes, err := spreads(n, len(ws)-2)
+	taps, ok := ws[f.Axis].Known()
+	if err != nil || !ok || sizes != nil {
+		return spread(n, ops.Global(n, in))
+	}
+	w := win[f.Axis-2]
+	if w.same != 0 || f.Stride%w.stride != 0 {
+		return spread(n, ops.Global(n, in))
+	}
+	f.Stride /= w.stride
+	if f.Back < ir.Unbounded {
+		f.Back += ((taps-1)*w.dilation - w.begin) * f.Stride
+	}
+	if f.Ahead < ir.Unbounded {
+		f.Ahead += w.begin * f.Stride
+	}
+	return spread(n, f)
+}

@@ -1,0 +1,103 @@
+package std
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Pooling of each channel of each sample to one number.
+var (
+	GlobalAveragePool = ops.Same(globalPool("GlobalAveragePool", 22, "Mean of each channel of X (N,C,…), all axes behind it of size 1.",
+		func(*ir.Node) (func([]float64) float64, error) {
+			return func(v []float64) float64 {
+				var sum float64
+				for _, x := range v {
+					sum += x
+				}
+				return sum / float64(len(v))
+			}, nil
+		}, "ReduceMean"), 1)
+	GlobalMaxPool = ops.Same(globalPool("GlobalMaxPool", 22, "Greatest element of each channel of X (N,C,…), all axes behind it of size 1.",
+		func(*ir.Node) (func([]float64) float64, error) {
+			return func(v []float64) float64 {
+				best := math.Inf(-1)
+				for _, x := range v {
+					best = max(best, x)
+				}
+				return best
+			}, nil
+		}, "ReduceMax"), 1)
+	GlobalLpPool  = ops.Same(globalPool("GlobalLpPool", 22, "(Σ|x|^p)^(1/p) over each channel of X (N,C,…), all axes behind it of size 1.", lpNorm, "", intAttr("p", 2, "exponent")), 2)
+	globalLpPool1 = globalPool("GlobalLpPool", 1, "(Σ|x|^p)^(1/p) over each channel of X (N,C,…), all axes behind it of size 1.", lpNorm, "", floatAttr("p", 2, "exponent"))
+)
+
+func lpNorm(n *ir.Node) (func([]float64) float64, error) {
+	p, err := exponent(n)
+	return func(v []float64) float64 {
+		var sum float64
+		for _, x := range v {
+			sum += power(math.Abs(x), p)
+		}
+		return power(sum, 1/p)
+	}, err
+}
+
+// globalPool makes an operator that reduces each channel; body names the reduction that it is, if it is one.
+func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (func([]float64) float64, error), body string, attrs ...ir.AttrSpec) *ir.Op {
+	o := &ir.Op{
+		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T[N,C,...]"), Out: ops.Sig("Y:T"), Attrs: attrs,
+		Infer: inferShape(func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {
+			out := in[:2:2]
+			for range in[2:] {
+				out = append(out, ir.Const(1))
+			}
+			return out, nil
+		}),
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			f, err := reduce(c.Node)
+			if err != nil {
+				return nil, err
+			}
+			x, err := need(in, 0, "X")
+			if err != nil {
+				return nil, err
+			}
+			if x.Rank() < 2 {
+				return nil, fmt.Errorf("X: expected at least two axes, found %v", x)
+			}
+			shape := append([]int{}, x.Shape()[:2]...)
+			for range x.Shape()[2:] {
+				shape = append(shape, 1)
+			}
+			v, size := ops.F64(in, 0), product(x.Shape()[2:])
+			y := make([]float64, product(shape))
+			for i := range y {
+				y[i] = f(v[i*size : (i+1)*size])
+			}
+			return ops.One(ops.Real(c, x.DType(), y, shape...))
+		},
+		Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+			f := in[0]
+			f.State = 0
+			if !f.Constant() && !f.Global && f.Axis >= 2 {
+				f = summed(n, f)
+			}
+			return spread(n, f)
+		},
+		Tol: ir.Summing,
+	}
+	if body != "" {
+		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+			if len(in[0].Shape()) < 3 {
+				return []*ir.Value{op(b, "Identity", in[0])}
+			}
+			axes, _ := axesFrom(b, in[0], 2)
+			return []*ir.Value{op(b, body, in[0], axes)}
+		}
+	}
+	return ops.Register(o)
+}

@@ -1,0 +1,522 @@
+package std
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+func oneOf(name, def, doc string, values ...string) ir.AttrSpec {
+	return ir.AttrSpec{Name: name, Kind: ir.AttrString, Default: def, OneOf: append([]string{def}, values...), Doc: doc}
+}
+
+// Resize samples a tensor anew, each axis by itself.
+var (
+	Resize = ops.Same(resizeOp("Resize", 19, ops.Sig("X:T1", "roi:T2?", "scales:float32[_]?", "sizes:int64[_]?"),
+		intAttr("antialias", 0, "whether filters widen when scaling down"), intsAttr("axes", "the axes that roi, scales and sizes are for (default: all)"),
+		oneOf("coordinate_transformation_mode", "half_pixel", "how places of the output correspond to places of X", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"),
+		floatAttr("cubic_coeff_a", -0.75, "shape of the cubic filter"), intAttr("exclude_outside", 0, "whether filter taps outside of X have no weight"),
+		floatAttr("extrapolation_value", 0, "what lies outside of X in mode tf_crop_and_resize"),
+		oneOf("keep_aspect_ratio_policy", "stretch", "what sizes mean", "not_larger", "not_smaller"),
+		oneOf("mode", "nearest", "the filter", "linear", "cubic"),
+		oneOf("nearest_mode", "round_prefer_floor", "which element is nearest", "round_prefer_ceil", "floor", "ceil")), 18, 13, 11)
+	resize10 = resizeOp("Resize", 10, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear"))
+	// Upsample is what Resize was called first, for scales of at least 1.
+	Upsample  = untilVersion(resizeOp("Upsample", 9, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear", "bilinear")), 10)
+	upsample7 = resizeOp("Upsample", 7, ops.Sig("X:T1"), ir.AttrSpec{Name: "scales", Kind: ir.AttrFloats, Required: true, Doc: "factor per axis"}, oneOf("mode", "nearest", "the filter", "linear", "bilinear"))
+	upsample1 = resizeOp("Upsample", 1, ops.Sig("X:T1"), ir.AttrSpec{Name: "height_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 2"},
+		ir.AttrSpec{Name: "width_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 3"}, oneOf("mode", "nearest", "the filter", "bilinear"))
+)
+
+// untilVersion says in which version an operator is gone.
+func untilVersion(o *ir.Op, version int) *ir.Op { o.Until = version; return o }
+
+func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
+	return ops.Register(&ir.Op{
+		Name: name, Since: since, Attrs: attrs,
+		Doc: "X sampled anew along its axes: by scales, or to sizes, with the nearest element, or a linear or cubic filter.",
+		In:  in, Out: ops.Sig("Y:T1"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Floats},
+		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+			axes, err := resizeAxes(n, len(in))
+			if err != nil {
+				return nil, err
+			}
+			out := slices.Clone(in)
+			for i, a := range axes {
+				out[a] = resizedDim(n, in, i, a)
+			}
+			return out, nil
+		}),
+		Eval: evalResize,
+		Along: alongMove(func(n *ir.Node, axis int) int {
+			shape := n.In(0).Shape()
+			axes, err := resizeAxes(n, len(shape))
+			if err != nil {
+				return -1
+			}
+			i := slices.Index(axes, axis)
+			if i < 0 {
+				return axis
+			}
+			if getStr(n, "coordinate_transformation_mode") == "tf_crop_and_resize" || getStr(n, "keep_aspect_ratio_policy") == "not_larger" || getStr(n, "keep_aspect_ratio_policy") == "not_smaller" {
+				return -1
+			}
+			if scales, ok := constScales(n); ok {
+				if i < len(scales) && scales[i] == 1 {
+					return axis
+				}
+				return -1
+			}
+			if sizes, ok := ops.DimsOf(resizeInput(n, "sizes")); ok && i < len(sizes) && sizes[i].Equal(shape[axis]) {
+				return axis
+			}
+			return -1
+		}),
+		Tol: ir.Rounding,
+	})
+}
+
+// resizeInput is the input of the given name, or nil.
+func resizeInput(n *ir.Node, name string) *ir.Value {
+	i := slices.IndexFunc(n.Op.In, func(p ir.Param) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return n.In(i)
+}
+
+// resizeAxes lists the axes that scales and sizes are for, in their order.
+func resizeAxes(n *ir.Node, rank int) ([]int, error) {
+	given := n.Attrs.Ints("axes", nil)
+	if given == nil {
+		if n.Attrs.Has("height_scale") {
+			if rank != 4 {
+				return nil, fmt.Errorf("X: expected four axes, found %d", rank)
+			}
+			return []int{2, 3}, nil
+		}
+		axes := make([]int, rank)
+		for i := range axes {
+			axes[i] = i
+		}
+		return axes, nil
+	}
+	if _, err := ops.AxesOf(given, rank); err != nil {
+		return nil, err
+	}
+	axes := make([]int, len(given))
+	for i, a := range given {
+		axes[i], _ = ops.Axis(a, rank)
+	}
+	return axes, nil
+}
+
+// constScales gives the scales where they are known when the graph is built.
+func constScales(n *ir.Node) ([]float64, bool) {
+	if s := attrScales(n); s != nil {
+		return s, true
+	}
+	v := resizeInput(n, "scales")
+	if v == nil {
+		return nil, false
+	}
+	t := v.Const
+	if t == nil && v.Def != nil && v.Def.Op.Domain == "" && v.Def.Op.Name == "Constant" {
+		t = v.Def.Attrs.Tensor("value")
+	}
+	if t == nil || t.Len() == 0 {
+		return nil, false
+	}
+	s, err := t.Float64s()
+	return s, err == nil
+}
+
+func attrScales(n *ir.Node) []float64 {
+	if n.Attrs.Has("height_scale") {
+		return []float64{n.Attrs.Float("height_scale", 1), n.Attrs.Float("width_scale", 1)}
+	}
+	return n.Attrs.Floats("scales", nil)
+}
+
+// resizedDim is what is known of the output's size along axis a, which is the i-th that is resized.
+func resizedDim(n *ir.Node, in ir.Shape, i, a int) ir.Dim {
+	if scales, ok := constScales(n); ok {
+		if i >= len(scales) {
+			return ir.Unknown
+		}
+		s := scales[i]
+		if d, ok := in[a].Known(); ok {
+			size, err := scaledSize(int(d), s)
+			if err != nil {
+				return ir.Unknown
+			}
+			return ir.Const(int64(size))
+		}
+		switch inv := 1 / s; {
+		case s == math.Trunc(s) && s >= 1 && s < 1<<31:
+			return in[a].Mul(ir.Const(int64(s)))
+		case inv == math.Trunc(inv) && inv >= 1 && inv < 1<<31:
+			return in[a].FloorDiv(ir.Const(int64(inv)))
+		}
+		return ir.Unknown
+	}
+	if p := getStr(n, "keep_aspect_ratio_policy"); p != "stretch" && p != "" {
+		return ir.Unknown
+	}
+	if v := resizeInput(n, "scales"); v != nil { // an empty one stands for none, but this one may not be empty
+		if s := v.Shape(); len(s) != 1 || !s[0].Equal(ir.Const(0)) {
+			return ir.Unknown
+		}
+	}
+	if sizes, ok := ops.DimsOf(resizeInput(n, "sizes")); ok && i < len(sizes) {
+		return sizes[i]
+	}
+	return ir.Unknown
+}
+
+func scaledSize(d int, scale float64) (int, error) {
+	size := math.Floor(float64(d) * scale)
+	if !(scale > 0 && size <= ops.MaxElems) {
+		return 0, fmt.Errorf("scale %v of size %d: expected a positive number and no more than %d elements", scale, d, ops.MaxElems)
+	}
+	return int(size), nil
+}
+
+// resampling is how one axis is sampled anew.
+type resampling struct {
+	axis, size int
+	scale      float64
+	from, to   float64 // the region of interest, in parts of the axis
+}
+
+func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	x, err := need(in, 0, "X")
+	if err != nil {
+		return nil, err
+	}
+	plan, err := resamplings(c.Node, in, x)
+	if err != nil {
+		return nil, err
+	}
+	f, err := newFilter(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	shape := slices.Clone(x.Shape())
+	for _, r := range plan {
+		shape[r.axis] = r.size
+	}
+	if _, err := ops.Elems(shape); err != nil {
+		return nil, err
+	}
+	if f.mode == "nearest" {
+		return pickNearest(c, f, x, shape, plan)
+	}
+	v, err := x.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	now := slices.Clone(x.Shape())
+	for _, r := range plan {
+		if r.scale == 1 && r.size == now[r.axis] && r.from == 0 && r.to == 1 {
+			continue
+		}
+		if c.Ctx != nil && c.Ctx.Err() != nil {
+			return nil, c.Ctx.Err()
+		}
+		outer, d, inner := splitAt(now, r.axis)
+		now[r.axis] = r.size
+		if _, err := ops.Elems(now); err != nil {
+			return nil, err
+		}
+		y := make([]float64, product(now))
+		for o := range r.size {
+			at, weights, outside := f.taps(r, d, o)
+			for p := range outer {
+				dst := y[(p*r.size+o)*inner : (p*r.size+o+1)*inner]
+				if outside {
+					for i := range dst {
+						dst[i] = f.beyond
+					}
+					continue
+				}
+				for k, w := range weights {
+					if w == 0 {
+						continue
+					}
+					src := v[(p*d+min(max(at+k, 0), d-1))*inner:]
+					for i := range dst {
+						dst[i] += w * src[i]
+					}
+				}
+			}
+		}
+		v = y
+	}
+	return ops.One(ops.Real(c, x.DType(), v, shape...))
+}
+
+// resamplings reads scales or sizes, and the region of interest.
+func resamplings(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) ([]resampling, error) {
+	axes, err := resizeAxes(n, x.Rank())
+	if err != nil {
+		return nil, err
+	}
+	input := func(name string) []float64 {
+		return ops.F64(in, slices.IndexFunc(n.Op.In, func(p ir.Param) bool { return p.Name == name }))
+	}
+	scales, sizes, roi := attrScales(n), []float64(nil), []float64(nil)
+	for i, p := range n.Op.In {
+		if i == 0 || ops.Tensor(in, i) == nil || ops.Tensor(in, i).Len() == 0 {
+			continue
+		}
+		switch p.Name {
+		case "scales":
+			scales = input("scales")
+		case "sizes":
+			sizes = input("sizes")
+		case "roi":
+			roi = input("roi")
+		}
+	}
+	plan := make([]resampling, len(axes))
+	if (scales == nil) == (sizes == nil) && len(axes) > 0 {
+		return nil, fmt.Errorf("expected either scales or sizes")
+	}
+	if scales != nil && len(scales) != len(axes) || sizes != nil && len(sizes) != len(axes) {
+		return nil, fmt.Errorf("%d scales and %d sizes for %d axes", len(scales), len(sizes), len(axes))
+	}
+	crop := getStr(n, "coordinate_transformation_mode") == "tf_crop_and_resize"
+	if crop && len(roi) != 2*len(axes) {
+		return nil, fmt.Errorf("roi: expected %d numbers, found %d", 2*len(axes), len(roi))
+	}
+	for i, a := range axes {
+		r := resampling{axis: a, from: 0, to: 1}
+		d := x.Dim(a)
+		if scales != nil {
+			r.scale = scales[i]
+			if r.size, err = scaledSize(d, r.scale); err != nil {
+				return nil, err
+			}
+		} else {
+			if !(sizes[i] >= 0 && sizes[i] <= ops.MaxElems) {
+				return nil, fmt.Errorf("size %v of axis %d", sizes[i], a)
+			}
+			r.size, r.scale = int(sizes[i]), sizes[i]/float64(d)
+		}
+		if d == 0 && r.size > 0 {
+			return nil, fmt.Errorf("axis %d of X is empty, and cannot become %d", a, r.size)
+		}
+		if crop {
+			r.from, r.to = roi[i], roi[i+len(axes)]
+		}
+		plan[i] = r
+	}
+	return plan, keepAspect(getStr(n, "keep_aspect_ratio_policy"), sizes != nil, plan, x)
+}
+
+// keepAspect gives all axes the least or the greatest of their scales.
+func keepAspect(policy string, bySize bool, plan []resampling, x *tensor.Tensor) error {
+	if !bySize || policy == "stretch" || policy == "" || len(plan) == 0 {
+		return nil
+	}
+	scale := plan[0].scale
+	for _, r := range plan {
+		if policy == "not_larger" {
+			scale = min(scale, r.scale)
+		} else {
+			scale = max(scale, r.scale)
+		}
+	}
+	for i := range plan {
+		size := math.Floor(scale*float64(x.Dim(plan[i].axis)) + 0.5)
+		if !(size >= 0 && size <= ops.MaxElems) {
+			return fmt.Errorf("axis %d would have %v elements", plan[i].axis, size)
+		}
+		plan[i].scale, plan[i].size = scale, int(size)
+	}
+	return nil
+}
+
+// filter says which elements make up one of the output, and by which weights.
+type filter struct {
+	mode, nearest, coordinates string
+	antialias, excludeOutside  bool
+	a, beyond                  float64
+}
+
+func newFilter(n *ir.Node) (*filter, error) {
+	f := &filter{mode: getStr(n, "mode"), nearest: getStr(n, "nearest_mode"), coordinates: getStr(n, "coordinate_transformation_mode"),
+		antialias: getInt(n, "antialias") != 0, excludeOutside: getInt(n, "exclude_outside") != 0,
+		a: getFloat(n, "cubic_coeff_a"), beyond: getFloat(n, "extrapolation_value")}
+	if f.mode == "bilinear" {
+		f.mode = "linear"
+	}
+	if f.coordinates == "" { // the first versions
+		f.coordinates, f.nearest = "asymmetric", "first"
+	}
+	if f.antialias && f.mode == "nearest" {
+		return nil, fmt.Errorf("antialias: mode is nearest, which has no filter")
+	}
+	return f, nil
+}
+
+// place is where in an axis of d elements element o of the resampled axis lies; outside says that the region of interest
+// reaches beyond the axis there.
+func (f *filter) place(r resampling, d, o int) (at float64, outside bool) {
+	x, last, width := float64(o), float64(d-1), r.scale*float64(d)
+	switch f.coordinates {
+	case "align_corners":
+		if width == 1 {
+			return 0, false
+		}
+		return x * last / (width - 1), false
+	case "asymmetric":
+		return x / r.scale, false
+	case "tf_crop_and_resize":
+		if width == 1 {
+			at = 0.5 * (r.from + r.to) * last
+		} else {
+			at = r.from*last + x*(r.to-r.from)*last/(width-1)
+		}
+		return at, !(at >= 0 && at <= last)
+	case "pytorch_half_pixel":
+		if r.size <= 1 {
+			return 0, false
+		}
+	case "half_pixel_symmetric":
+		offset := float64(d) / 2 * (1 - float64(r.size)/width)
+		return offset + (x+0.5)/r.scale - 0.5, false
+	}
+	return (x+0.5)/r.scale - 0.5, false
+}
+
+// taps gives the first of a run of elements, which may lie outside, and their weights.
+func (f *filter) taps(r resampling, d, o int) (first int, weights []float64, outside bool) {
+	at, outside := f.place(r, d, o)
+	if outside {
+		return 0, nil, true
+	}
+	low := math.Floor(at)
+	part := at - low
+	scale := 1.0
+	if f.antialias {
+		scale = min(r.scale, 1)
+	}
+	reach := 1.0 // of the filter, to either side
+	if f.mode == "cubic" {
+		reach = 2
+	}
+	start := int(math.Floor(-reach/scale)) + 1
+	weights = make([]float64, 2-2*start)
+	var sum float64
+	for i := range weights {
+		weights[i] = f.weight(math.Abs(float64(start+i)-part) * scale)
+		if k := int(low) + start + i; f.excludeOutside && (k < 0 || k >= d) {
+			weights[i] = 0
+		}
+		sum += weights[i]
+	}
+	if (f.antialias || f.excludeOutside) && sum != 0 {
+		for i := range weights {
+			weights[i] /= sum
+		}
+	}
+	return int(low) + start, weights, false
+}
+
+// weight is the filter at a distance.
+func (f *filter) weight(x float64) float64 {
+	switch {
+	case f.mode == "linear":
+		return max(0, 1-x)
+	case x <= 1:
+		return ((f.a+2)*x-(f.a+3))*x*x + 1
+	case x < 2:
+		return ((x-5)*x+8)*x*f.a - 4*f.a
+	}
+	return 0
+}
+
+// nearestTo rounds a place.
+func (f *filter) nearestTo(at, scale float64) float64 {
+	switch f.nearest {
+	case "floor":
+		return math.Floor(at)
+	case "ceil":
+		return math.Ceil(at)
+	case "round_prefer_ceil":
+		return math.Floor(at + 0.5)
+	case "first": // rounds down when scaling up, and up when scaling down
+		if scale < 1 {
+			return math.Ceil(at)
+		}
+		return math.Floor(at)
+	}
+	return math.Ceil(at - 0.5)
+}
+
+// pickNearest moves elements of any type.
+func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan []resampling) ([]tensor.Datum, error) {
+	rank := x.Rank()
+	from := make([][]int, rank) // per axis and place: the element's offset, or -1 for what lies beyond
+	strides := ops.Strides(x.Shape())
+	for a, d := range x.Shape() {
+		for o := range d {
+			from[a] = append(from[a], o*strides[a])
+		}
+	}
+	beyond := false
+	for _, r := range plan {
+		d := x.Dim(r.axis)
+		if r.scale == 1 && r.size == d && r.from == 0 && r.to == 1 {
+			continue
+		}
+		list := make([]int, r.size)
+		for o := range list {
+			at, outside := f.place(r, d, o)
+			list[o] = int(min(max(f.nearestTo(at, r.scale), 0), float64(d-1))) * strides[r.axis]
+			if outside {
+				list[o], beyond = -1, true
+			}
+		}
+		from[r.axis] = list
+	}
+	out, err := alloc(x.DType(), shape)
+	if err != nil {
+		return nil, err
+	}
+	var fill *tensor.Tensor
+	if beyond {
+		if fill, err = tensor.FromFloat64s(x.DType(), []float64{f.beyond}); err != nil {
+			return nil, err
+		}
+	}
+	m, index := newMover(out, x), make([]int, rank)
+	for i := range out.Len() {
+		o := 0
+		for a, k := range index {
+			if from[a][k] < 0 {
+				o = -1
+				break
+			}
+			o += from[a][k]
+		}
+		if o < 0 {
+			newMover(out, fill).copy(i, 0, 1)
+		} else {
+			m.copy(i, o, 1)
+		}
+		for a := rank - 1; a >= 0; a-- {
+			if index[a]++; index[a] < shape[a] {
+				break
+			}
+			index[a] = 0
+		}
+	}
+	return ops.One(out, nil)
+}

@@ -1,0 +1,243 @@
+package std
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Pooling of regions of interest.
+var (
+	RoiAlign = ops.Same(roiAlignOp(22, oneOf("coordinate_transformation_mode", "half_pixel", "whether places lie half an element lower", "output_half_pixel")), 16)
+	// In its first version places were not shifted.
+	roiAlign10 = roiAlignOp(10)
+
+	// MaxRoiPool takes the greatest element of each bin of a region.
+	MaxRoiPool = ops.Same(ops.Register(&ir.Op{
+		Name: "MaxRoiPool", Since: 22,
+		Doc: "(R,C,h,w): the greatest elements of X (N,C,H,W) in the h by w bins of each region of rois (R,5), sample, x1, y1, x2, y2, times spatial_scale, rounded; 0 in bins that are empty.",
+		In:  ops.Sig("X:T[N,C,H,W]", "rois:T[R,5]"), Out: ops.Sig("Y:T"),
+		Attrs: []ir.AttrSpec{{Name: "pooled_shape", Kind: ir.AttrInts, Required: true, Doc: "bins per axis"}, floatAttr("spatial_scale", 1, "elements of X per unit of rois")},
+		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+			bins := n.Attrs.Ints("pooled_shape", nil)
+			if len(bins) != 2 || bins[0] < 1 || bins[1] < 1 {
+				return nil, fmt.Errorf("pooled_shape %v: expected two positive numbers", bins)
+			}
+			r := ir.Unknown
+			if s := tensorIn(n, 1); !s.NoRank {
+				r = s.Shape[0]
+			}
+			return ir.Shape{r, in[1], ir.Const(bins[0]), ir.Const(bins[1])}, nil
+		}),
+		Eval: evalMaxRoiPool, Along: alongRois, Tol: ir.Exact,
+	}), 1)
+)
+
+// alongRois: channels stay apart, and regions do; nothing else does.
+func alongRois(n *ir.Node, in []ir.Fact) []ir.Fact {
+	switch x := in[0]; {
+	case x.Constant() && len(in) == 2 && in[1].Axis == 0 && !in[1].Global:
+		in[1].State = 0
+		return spread(n, in[1])
+	case !x.Constant() && x.Axis == 1 && !x.Global:
+		for _, f := range in[1:] {
+			if !f.Constant() {
+				return spread(n, ops.Global(n, in))
+			}
+		}
+		x.State = 0
+		return spread(n, x)
+	}
+	return spread(n, ops.Global(n, in))
+}
+
+func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	x, err := need(in, 0, "X")
+	if err != nil {
+		return nil, err
+	}
+	rois, err := need(in, 1, "rois")
+	if err != nil {
+		return nil, err
+	}
+	bins := c.Node.Attrs.Ints("pooled_shape", nil)
+	if x.Rank() != 4 || rois.Rank() != 2 || rois.Dim(1) != 5 || len(bins) != 2 || bins[0] < 1 || bins[1] < 1 {
+		return nil, fmt.Errorf("X %v, rois %v, pooled_shape %v: expected (N,C,H,W), (R,5), and two positive numbers", x, rois, bins)
+	}
+	shape, err := intShape([]int64{int64(rois.Dim(0)), int64(x.Dim(1)), bins[0], bins[1]})
+	if err != nil {
+		return nil, err
+	}
+	v, r, scale := ops.F64(in, 0), ops.F64(in, 1), getFloat(c.Node, "spatial_scale")
+	h, w := x.Dim(2), x.Dim(3)
+	y := make([]float64, 0, product(shape))
+	for i := range shape[0] {
+		box := r[5*i : 5*i+5]
+		b := int(min(max(box[0], -1), 1<<40))
+		if box[0] != box[0] || b < 0 || b >= x.Dim(0) {
+			return nil, fmt.Errorf("rois: sample %v of %d", box[0], x.Dim(0))
+		}
+		// bin gives the elements of bin k along an axis of d elements, from lo to hi.
+		bin := func(k int, n int64, lo, hi float64, d int) (from, to int) {
+			lo, hi = math.Round(lo*scale), math.Round(hi*scale)
+			size := max(hi-lo+1, 1) / float64(n)
+			clip := func(x float64) int { return int(min(max(x, 0), float64(d))) }
+			if lo != lo || size != size {
+				return 0, 0
+			}
+			return clip(math.Floor(float64(k)*size) + lo), clip(math.Ceil(float64(k+1)*size) + lo)
+		}
+		for ch := range shape[1] {
+			plane := v[(b*shape[1]+ch)*h*w:]
+			for p := range shape[2] {
+				y0, y1 := bin(p, bins[0], box[2], box[4], h)
+				for q := range shape[3] {
+					x0, x1 := bin(q, bins[1], box[1], box[3], w)
+					best, any := 0.0, false
+					for a := y0; a < y1; a++ {
+						for e := x0; e < x1; e++ {
+							if z := plane[a*w+e]; !any || z > best {
+								best, any = z, true
+							}
+						}
+					}
+					y = append(y, best)
+				}
+			}
+		}
+	}
+	return ops.One(ops.Real(c, x.DType(), y, shape...))
+}
+
+func roiAlignOp(since int, attrs ...ir.AttrSpec) *ir.Op {
+	return ops.Register(&ir.Op{
+		Name: "RoiAlign", Since: since,
+		Doc: "(R,C,output_height,output_width): means (or greatest terms) of samples of X (N,C,H,W), interpolated linearly, in the bins of each region of rois (R,4), x1, y1, x2, y2, times spatial_scale, of the sample that batch_indices (R) says.",
+		In:  ops.Sig("X:T1[N,C,H,W]", "rois:T1[R,4]", "batch_indices:T2[R]"), Out: ops.Sig("Y:T1"),
+		Elems: map[string][]tensor.DType{"T1": ops.Floats, "T2": {tensor.Int64}},
+		Attrs: append([]ir.AttrSpec{oneOf("mode", "avg", "what is made of a bin's samples", "max"), intAttr("output_height", 1, "bins along axis 2"), intAttr("output_width", 1, "bins along axis 3"),
+			intAttr("sampling_ratio", 0, "samples per bin and axis; 0: as many as elements"), floatAttr("spatial_scale", 1, "elements of X per unit of rois")}, attrs...),
+		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+			h, w := getInt(n, "output_height"), getInt(n, "output_width")
+			if h < 1 || w < 1 {
+				return nil, fmt.Errorf("output of %d by %d: expected positive numbers", h, w)
+			}
+			r := ir.Unknown
+			if s := tensorIn(n, 1); !s.NoRank {
+				r = s.Shape[0]
+			}
+			return ir.Shape{r, in[1], ir.Const(h), ir.Const(w)}, nil
+		}),
+		Eval: evalRoiAlign, Along: alongRois, Tol: ir.Summing,
+	})
+}
+
+// maxSamples bounds the samples of one bin, whose number follows from data.
+const maxSamples = 1 << 20
+
+func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	x, err := need(in, 0, "X")
+	if err != nil {
+		return nil, err
+	}
+	rois, err := need(in, 1, "rois")
+	if err != nil {
+		return nil, err
+	}
+	samples, err := ints(in, 2)
+	if err != nil {
+		return nil, err
+	}
+	n := c.Node
+	if x.Rank() != 4 || rois.Rank() != 2 || rois.Dim(1) != 4 || len(samples) != rois.Dim(0) {
+		return nil, fmt.Errorf("X %v, rois %v, %d batch_indices: expected (N,C,H,W), (R,4), (R)", x, rois, len(samples))
+	}
+	shape, err := intShape([]int64{int64(len(samples)), int64(x.Dim(1)), getInt(n, "output_height"), getInt(n, "output_width")})
+	if err != nil {
+		return nil, err
+	}
+	v, r, scale := ops.F64(in, 0), ops.F64(in, 1), getFloat(n, "spatial_scale")
+	half, ratio, greatest := getStr(n, "coordinate_transformation_mode") == "half_pixel", getInt(n, "sampling_ratio"), getStr(n, "mode") == "max"
+	h, w := x.Dim(2), x.Dim(3)
+	y := make([]float64, product(shape))
+	if h == 0 || w == 0 {
+		return ops.One(ops.Real(c, x.DType(), y, shape...))
+	}
+	for i, b := range samples {
+		if b < 0 || b >= int64(x.Dim(0)) {
+			return nil, fmt.Errorf("batch_indices: sample %d of %d", b, x.Dim(0))
+		}
+		var start, size, count [2]float64
+		for a := range 2 { // axis 2, then axis 3; rois name x first
+			start[a] = r[4*i+1-a] * scale
+			end := r[4*i+3-a] * scale
+			if half {
+				start[a], end = start[a]-0.5, end-0.5
+			}
+			extent := end - start[a]
+			if !half {
+				extent = max(extent, 1)
+			}
+			size[a] = extent / float64(shape[2+a])
+			if count[a] = float64(ratio); ratio <= 0 {
+				count[a] = math.Ceil(size[a])
+			}
+			if !(count[a] <= maxSamples && !math.IsInf(size[a], 0)) {
+				return nil, fmt.Errorf("rois: region %d has %v samples per bin", i, count[a])
+			}
+			count[a] = max(count[a], 0)
+		}
+		if count[0]*count[1] > maxSamples {
+			return nil, fmt.Errorf("rois: region %d has %v samples per bin", i, count[0]*count[1])
+		}
+		for p := range shape[2] {
+			for q := range shape[3] {
+				if c.Ctx != nil && c.Ctx.Err() != nil {
+					return nil, c.Ctx.Err()
+				}
+				first := true
+				for s := range int(count[0]) {
+					yy := start[0] + float64(p)*size[0] + (float64(s)+0.5)*size[0]/count[0]
+					for t := range int(count[1]) {
+						xx := start[1] + float64(q)*size[1] + (float64(t)+0.5)*size[1]/count[1]
+						at, weights := corners(yy, xx, h, w)
+						for ch := range shape[1] {
+							plane := v[(int(b)*shape[1]+ch)*h*w:]
+							out := &y[((i*shape[1]+ch)*shape[2]+p)*shape[3]+q]
+							if !greatest {
+								*out += (weights[0]*plane[at[0]] + weights[1]*plane[at[1]] + weights[2]*plane[at[2]] + weights[3]*plane[at[3]]) / (count[0] * count[1])
+								continue
+							}
+							term := max(weights[0]*plane[at[0]], weights[1]*plane[at[1]], weights[2]*plane[at[2]], weights[3]*plane[at[3]])
+							if first || term > *out {
+								*out = term
+							}
+						}
+						first = false
+					}
+				}
+			}
+		}
+	}
+	return ops.One(ops.Real(c, x.DType(), y, shape...))
+}
+
+// corners are the elements around a place in a plane, and their weights; 0 where the place is more than one element outside.
+func corners(y, x float64, h, w int) (at [4]int, weights [4]float64) {
+	if !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
+		return at, weights
+	}
+	side := func(p float64, d int) (low, high int, part float64) {
+		p = max(p, 0)
+		if low = int(p); low >= d-1 {
+			return d - 1, d - 1, 0
+		}
+		return low, low + 1, p - float64(low)
+	}
+	y0, y1, dy := side(y, h)
+	x0, x1, dx := side(x, w)
+	return [4]int{y0*w + x0, y0*w + x1, y1*w + x0, y1*w + x1}, [4]float64{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
+}
