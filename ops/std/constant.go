@@ -13,7 +13,7 @@ var Constant = ops.Register(&ir.Op{
 	Name: "Constant", Since: 24, Doc: "The tensor that exactly one of the attributes states.",
 	Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{
-		{Name: "value", Kind: ir.AttrTensor, Doc: "any tensor"},
+		{Name: "value", Kind: ir.AttrTensor, Doc: "any tensor"}, {Name: "sparse_value", Kind: ir.AttrTensor, Doc: "any tensor that a file states sparsely; it is dense here"},
 		{Name: "value_float", Kind: ir.AttrFloat, Doc: "a float32 scalar"}, {Name: "value_floats", Kind: ir.AttrFloats, Doc: "a float32 vector"},
 		{Name: "value_int", Kind: ir.AttrInt, Doc: "an int64 scalar"}, {Name: "value_ints", Kind: ir.AttrInts, Doc: "an int64 vector"},
 		{Name: "value_string", Kind: ir.AttrString, Doc: "a string scalar"}, {Name: "value_strings", Kind: ir.AttrStrings, Doc: "a string vector"},

@@ -7,72 +7,81 @@ import (
 )
 
 // CumSum sums up along an axis.
-var CumSum = ops.Register(&ir.Op{
-	Name: "CumSum", Since: 14, Doc: "Running sums of x along axis, without the element itself when exclusive, from the end when reverse.",
-	In: ops.Sig("x:T[...]", "axis:T2"), Out: ops.Sig("y:T[...]"), Elems: map[string][]tensor.DType{"T": sumTypes, "T2": indexTypes},
-	Attrs: []ir.AttrSpec{intAttr("exclusive", 0, "whether an element's own value is left out"), intAttr("reverse", 0, "whether sums run from the end")},
-	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		x, err := need(in, 0, "x")
-		if err != nil {
-			return nil, err
-		}
-		ax, err := scalarInt(in, 1, "axis")
-		if err != nil {
-			return nil, err
-		}
-		a, err := ops.Axis(ax, x.Rank())
-		if err != nil {
-			return nil, err
-		}
-		exclusive, reverse := getInt(c.Node, "exclusive") != 0, getInt(c.Node, "reverse") != 0
-		if x.DType().IsInt() {
-			v, err := x.Int64s()
+var CumSum = cumulative("CumSum", 14, "sums", sumTypes, 0, plus, func(a, x int64) int64 { return a + x })
+
+// CumProd multiplies along an axis.
+var CumProd = cumulative("CumProd", 26, "products", sumTypes, 1,
+	func(a, x float64) float64 { return a * x }, func(a, x int64) int64 { return a * x })
+
+// cumulative makes an operator that joins the elements along an axis one by one.
+func cumulative(name string, since int, what string, types []tensor.DType, start int64, f func(a, x float64) float64, g func(a, x int64) int64) *ir.Op {
+	return ops.Register(&ir.Op{
+		Name: name, Since: since, Doc: "Running " + what + " of x along axis, without the element itself when exclusive, from the end when reverse.",
+		In: ops.Sig("x:T[...]", "axis:T2"), Out: ops.Sig("y:T[...]"), Elems: map[string][]tensor.DType{"T": types, "T2": indexTypes},
+		Attrs: []ir.AttrSpec{intAttr("exclusive", 0, "whether an element's own value is left out"), intAttr("reverse", 0, "whether to start at the end")},
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			x, err := need(in, 0, "x")
 			if err != nil {
 				return nil, err
 			}
-			cumsum(v, x.Shape(), a, exclusive, reverse)
-			return ops.One(fromInts(x.DType(), v, x.Shape()...))
-		}
-		v, err := x.Float64s()
-		if err != nil {
-			return nil, err
-		}
-		cumsum(v, x.Shape(), a, exclusive, reverse)
-		return ops.One(ops.Real(c, x.DType(), v, x.Shape()...))
-	},
-	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
-		f := in[0]
-		f.State = 0
-		axis, ok := ops.ConstInts(n.In(1))
-		switch {
-		case f.Constant() || f.Global || f.Axis < 0:
+			ax, err := scalarInt(in, 1, "axis")
+			if err != nil {
+				return nil, err
+			}
+			a, err := ops.Axis(ax, x.Rank())
+			if err != nil {
+				return nil, err
+			}
+			exclusive, reverse := getInt(c.Node, "exclusive") != 0, getInt(c.Node, "reverse") != 0
+			if x.DType().IsInt() {
+				v, err := x.Int64s()
+				if err != nil {
+					return nil, err
+				}
+				cumulate(v, x.Shape(), a, exclusive, reverse, start, g)
+				return ops.One(fromInts(x.DType(), v, x.Shape()...))
+			}
+			v, err := x.Float64s()
+			if err != nil {
+				return nil, err
+			}
+			cumulate(v, x.Shape(), a, exclusive, reverse, float64(start), f)
+			return ops.One(ops.Real(c, x.DType(), v, x.Shape()...))
+		},
+		Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+			f := in[0]
+			f.State = 0
+			axis, ok := ops.ConstInts(n.In(1))
+			switch {
+			case f.Constant() || f.Global || f.Axis < 0:
+				return spread(n, f)
+			case !ok || len(axis) != 1:
+				return spread(n, ops.Global(n, in))
+			}
+			shape := n.In(0).Shape()
+			a, err := ops.Axis(axis[0], len(shape))
+			switch {
+			case err != nil:
+				return spread(n, ops.Global(n, in))
+			case a != f.Axis:
+				return spread(n, f)
+			case getInt(n, "reverse") != 0:
+				f.Ahead, f.Cause = ir.Unbounded, n
+				return spread(n, f)
+			}
+			f.Back, f.Summary, f.Cause = ir.Unbounded, true, n
+			f.State = stateSize(append(shape[:a:a], shape[a+1:]...))
 			return spread(n, f)
-		case !ok || len(axis) != 1:
-			return spread(n, ops.Global(n, in))
-		}
-		shape := n.In(0).Shape()
-		a, err := ops.Axis(axis[0], len(shape))
-		switch {
-		case err != nil:
-			return spread(n, ops.Global(n, in))
-		case a != f.Axis:
-			return spread(n, f)
-		case getInt(n, "reverse") != 0:
-			f.Ahead, f.Cause = ir.Unbounded, n
-			return spread(n, f)
-		}
-		f.Back, f.Summary, f.Cause = ir.Unbounded, true, n
-		f.State = stateSize(append(shape[:a:a], shape[a+1:]...))
-		return spread(n, f)
-	},
-	Tol: ir.Summing,
-})
+		},
+		Tol: ir.Summing,
+	})
+}
 
-func cumsum[T float64 | int64](v []T, shape []int, axis int, exclusive, reverse bool) {
+func cumulate[T float64 | int64](v []T, shape []int, axis int, exclusive, reverse bool, start T, join func(a, x T) T) {
 	outer, n, inner := splitAt(shape, axis)
 	for o := range outer {
 		for i := range inner {
-			var sum T
+			acc := start
 			for j := range n {
 				k := j
 				if reverse {
@@ -81,11 +90,11 @@ func cumsum[T float64 | int64](v []T, shape []int, axis int, exclusive, reverse 
 				p := &v[(o*n+k)*inner+i]
 				x := *p
 				if exclusive {
-					*p = sum
+					*p = acc
 				} else {
-					*p = sum + x
+					*p = join(acc, x)
 				}
-				sum += x
+				acc = join(acc, x)
 			}
 		}
 	}

@@ -14,9 +14,10 @@ var errZeroDelta = errors.New("delta is 0")
 
 // Range counts.
 var Range = ops.Register(&ir.Op{
-	Name: "Range", Since: 11, Doc: "start, start+delta, … up to but not including limit.",
-	In: ops.Sig("start:T[]", "limit:T[]", "delta:T[]"), Out: ops.Sig("output:T[_]"),
+	Name: "Range", Since: 11, Doc: "start, start+delta, … up to but not including limit; each is one element.",
+	In: ops.Sig("start:T", "limit:T", "delta:T"), Out: ops.Sig("output:T[_]"),
 	Elems: elems("T", append([]tensor.DType{tensor.Int16, tensor.Int32, tensor.Int64}, ops.Floats...)),
+	Attrs: []ir.AttrSpec{intAttr("stash_type", 1, "element type in which 16-bit floats are counted; here it is always float64")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err

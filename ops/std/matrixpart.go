@@ -1,0 +1,184 @@
+package std
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Trilu keeps a triangle.
+var Trilu = ops.Register(&ir.Op{
+	Name: "Trilu", Since: 14, Doc: "The part of each matrix on and above (upper) or below its k-th diagonal; zeros elsewhere.",
+	In: ops.Sig("input:T[...,N,M]", "k:int64?"), Out: ops.Sig("output:T[...,N,M]"), Elems: elems("T", ops.Any),
+	Attrs: []ir.AttrSpec{intAttr("upper", 1, "whether the upper part is kept")},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "input")
+		if err != nil {
+			return nil, err
+		}
+		if x.Rank() < 2 {
+			return nil, fmt.Errorf("expected matrices, found %v", x)
+		}
+		k := int64(0)
+		if ops.Tensor(in, 1) != nil {
+			if k, err = scalarInt(in, 1, "k"); err != nil {
+				return nil, err
+			}
+		}
+		out := tensor.New(x.DType(), x.Shape()...)
+		rows, cols := x.Dim(-2), x.Dim(-1)
+		k = min(max(k, -int64(rows)), int64(cols))
+		m := newMover(out, x)
+		for r := range product(x.Shape()[:x.Rank()-1]) {
+			at := min(max(r%rows+int(k), 0), cols) // where the diagonal meets the row
+			from, to := at, cols
+			if getInt(c.Node, "upper") == 0 {
+				from, to = 0, min(max(r%rows+int(k)+1, 0), cols)
+			}
+			m.copy(r*cols+from, r*cols+from, to-from)
+		}
+		return ops.One(out, nil)
+	},
+	// The matrices' own axes decide by place, so nothing moves, and every step is kept or not by itself.
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		return alongKeep(func(*ir.Node, int, int) bool { return false })(n, in)
+	},
+	Tol: ir.Exact,
+})
+
+var eyeTypes = append(slices.Clone(ops.Numbers), tensor.Bool)
+
+// EyeLike gives a diagonal.
+var EyeLike = ops.Same(ops.Register(&ir.Op{
+	Name: "EyeLike", Since: 22, Doc: "A matrix of the input's shape with ones on its k-th diagonal, zeros elsewhere.",
+	In: ops.Sig("input:T1[N,M]"), Out: ops.Sig("output:T2[N,M]"), Elems: map[string][]tensor.DType{"T1": eyeTypes, "T2": eyeTypes},
+	Attrs: []ir.AttrSpec{intAttr("dtype", nil, "element type, by ONNX's number; absent: the input's"), intAttr("k", 0, "which diagonal: above the main one when positive")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		d, err := dtypeAttr(n, eyeTypes, n.In(0).Elem())
+		if err != nil {
+			return nil, err
+		}
+		t := tensorIn(n, 0)
+		return one(&ir.TensorType{Elem: d, Shape: t.Shape, NoRank: t.NoRank})
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "input")
+		if err != nil {
+			return nil, err
+		}
+		if x.Rank() != 2 {
+			return nil, fmt.Errorf("expected a matrix, found %v", x)
+		}
+		d, err := dtypeAttr(c.Node, eyeTypes, c.Node.In(0).Elem())
+		if err != nil {
+			return nil, err
+		}
+		rows, cols := x.Dim(0), x.Dim(1)
+		k := min(max(getInt(c.Node, "k"), -int64(rows)), int64(cols))
+		v := make([]float64, x.Len())
+		for i := range rows {
+			if j := i + int(k); j >= 0 && j < cols {
+				v[i*cols+j] = 1
+			}
+		}
+		return ops.One(ops.Real(c, d, v, rows, cols))
+	},
+	// Only the sizes of the input matter, but they are those of the result.
+	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Exact,
+}), 9)
+
+// dtypeAttr reads the attribute dtype; def when it is absent.
+func dtypeAttr(n *ir.Node, allowed []tensor.DType, def tensor.DType) (tensor.DType, error) {
+	k, ok := n.Attrs.Get("dtype").(int64)
+	if !ok {
+		return def, nil
+	}
+	if k < 0 || k > 255 || !slices.Contains(allowed, tensor.DType(k)) {
+		return def, fmt.Errorf("attribute dtype: %d is not among %v", k, allowed)
+	}
+	return tensor.DType(k), nil
+}
+
+// TensorScatter writes steps into a cache.
+var TensorScatter = ops.Register(&ir.Op{
+	Name: "TensorScatter", Since: 24, Doc: "past_cache with the steps along axis from write_indices[b] on (default 0) of each sample b replaced by those of update; modulo the cache's length when circular.",
+	In: ops.Sig("past_cache:T[...]", "update:T", "write_indices:int64[_]?"), Out: ops.Sig("present_cache:T[...]"), Elems: elems("T", ops.Any),
+	Attrs: []ir.AttrSpec{intAttr("axis", -2, "the axis of the steps; not the first"), {Name: "mode", Kind: ir.AttrString, Default: "linear", OneOf: []string{"linear", "circular"}, Doc: "what lies behind the end of the cache"}},
+	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+		a, err := ops.Axis(getInt(n, "axis"), len(in))
+		if err == nil && a == 0 {
+			err = fmt.Errorf("axis %d is that of the samples", a)
+		}
+		return in, err
+	}),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "past_cache")
+		if err != nil {
+			return nil, err
+		}
+		up, err := need(in, 1, "update")
+		if err != nil {
+			return nil, err
+		}
+		if err := sameElem(x, up); err != nil {
+			return nil, err
+		}
+		a, err := ops.Axis(getInt(c.Node, "axis"), x.Rank())
+		if err != nil || a == 0 {
+			return nil, fmt.Errorf("axis %d of %v", getInt(c.Node, "axis"), x)
+		}
+		want := slices.Clone(x.Shape())
+		if up.Rank() == x.Rank() {
+			want[a] = up.Dim(a)
+		}
+		if !slices.Equal(want, up.Shape()) || up.Dim(a) > x.Dim(a) {
+			return nil, fmt.Errorf("update %v does not go into %v along axis %d", up, x, a)
+		}
+		at, err := ints(in, 2)
+		if err != nil {
+			return nil, err
+		}
+		if at == nil {
+			at = make([]int64, x.Dim(0))
+		}
+		if len(at) != x.Dim(0) {
+			return nil, fmt.Errorf("write_indices: %d numbers for %d samples", len(at), x.Dim(0))
+		}
+		outer, size, inner := splitAt(x.Shape(), a)
+		steps, circular := up.Dim(a), getStr(c.Node, "mode") == "circular"
+		for b, p := range at {
+			if circular && size > 0 {
+				at[b] = (p%int64(size) + int64(size)) % int64(size)
+			} else if p < 0 || p > int64(size-steps) {
+				return nil, fmt.Errorf("write_indices[%d] is %d: %d steps do not fit into %d from there", b, p, steps, size)
+			}
+		}
+		out := x.Clone()
+		m := newMover(out, up)
+		for o := range outer {
+			p := int(at[o*x.Dim(0)/outer])
+			for s := range steps {
+				m.copy((o*size+(p+s)%size)*inner, (o*steps+s)*inner, inner)
+			}
+		}
+		return ops.One(out, nil)
+	},
+	// The axis of the steps is filled by place; the others are treated one by one.
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		rank := len(n.In(0).Shape())
+		a, err := ops.Axis(getInt(n, "axis"), rank)
+		for i, f := range in {
+			if err != nil || !f.Constant() && (f.Axis == a && i < 2 || i == 2 && f.Axis != 0) {
+				return spread(n, ops.Global(n, in))
+			}
+		}
+		return spread(n, ops.Join(n, in, []int{rank, rank, rank}[:len(in)], rank))
+	},
+	Tol: ir.Exact,
+})

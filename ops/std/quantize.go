@@ -1,0 +1,259 @@
+package std
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+var (
+	quantTypes = []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int4, tensor.Uint4, tensor.Int2, tensor.Uint2,
+		tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ, tensor.Float4E2M1}
+	scaleTypes = []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Float8E8M0}
+)
+
+func quantAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
+	return append([]ir.AttrSpec{
+		intAttr("axis", 1, "the axis along which scales differ"),
+		intAttr("block_size", 0, "how many elements along the axis share a scale; 0: each scale is one place of the axis"),
+		intAttr("output_dtype", 0, "element type of the result, by ONNX's number; 0: as the zero point, or the scale, has it"),
+	}, more...)
+}
+
+// outputType reads the attribute output_dtype; def when it is absent.
+func outputType(n *ir.Node, allowed []tensor.DType, def tensor.DType) (tensor.DType, error) {
+	k := getInt(n, "output_dtype")
+	if k == 0 {
+		return def, nil
+	}
+	if k < 0 || k > 255 || !slices.Contains(allowed, tensor.DType(k)) {
+		return def, fmt.Errorf("attribute output_dtype: %d is not among %v", k, allowed)
+	}
+	return tensor.DType(k), nil
+}
+
+// quantType is the element type that QuantizeLinear gives.
+func quantType(n *ir.Node) (tensor.DType, error) {
+	zero := n.In(2)
+	if zero == nil {
+		return outputType(n, quantTypes, tensor.Uint8)
+	}
+	d, err := outputType(n, quantTypes, zero.Elem())
+	if err == nil && d != zero.Elem() {
+		err = fmt.Errorf("attribute output_dtype: %v differs from the zero point's %v", d, zero.Elem())
+	}
+	return d, err
+}
+
+// inferScaled checks what is known of the scale against the data, and gives the data's shape with element type elem.
+func inferScaled(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir.Type, error) {
+	return func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		d, err := elem(n)
+		if err != nil {
+			return nil, err
+		}
+		x := tensorIn(n, 0)
+		xs, okX := x.Shape.Known()
+		ss, okS := tensorIn(n, 1).Shape.Known()
+		if !x.NoRank && !tensorIn(n, 1).NoRank && okX && okS {
+			if _, err := scaleAt(n, xs, ss); err != nil {
+				return nil, err
+			}
+		}
+		return one(&ir.TensorType{Elem: d, Shape: x.Shape, NoRank: x.NoRank})
+	}
+}
+
+// scaleAt says which of the scales belongs to each element of the data: one for all, one per place of the axis, or one per
+// block along it.
+func scaleAt(n *ir.Node, x, scale []int) (func(i int) int, error) {
+	if len(scale) == 0 || len(scale) == 1 && scale[0] == 1 {
+		return func(int) int { return 0 }, nil
+	}
+	a, err := ops.Axis(getInt(n, "axis"), len(x))
+	if err != nil {
+		return nil, err
+	}
+	_, size, inner := splitAt(x, a)
+	block := getInt(n, "block_size")
+	switch {
+	case block < 0 || block > math.MaxInt32:
+		return nil, fmt.Errorf("attribute block_size: %d", block)
+	case block == 0:
+		if len(scale) != 1 || scale[0] != size {
+			return nil, fmt.Errorf("scale %v: expected a scalar, or %d for axis %d of %v", scale, size, a, x)
+		}
+		return func(i int) int { return i / inner % size }, nil
+	}
+	want := slices.Clone(x)
+	b := int(block)
+	want[a] = (size + b - 1) / b
+	if !slices.Equal(scale, want) {
+		return nil, fmt.Errorf("scale %v: expected %v for blocks of %d along axis %d of %v", scale, want, b, a, x)
+	}
+	blocks := want[a]
+	return func(i int) int {
+		return i/(inner*size)*blocks*inner + i/inner%size/b*inner + i%inner
+	}, nil
+}
+
+// scales reads scale and zero point; the latter are zeros when there is none.
+func scales(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (scale, zero []float64, at func(int) int, err error) {
+	s, err := need(in, 1, "scale")
+	if err != nil {
+		return
+	}
+	if at, err = scaleAt(n, x.Shape(), s.Shape()); err != nil {
+		return
+	}
+	if scale, err = s.Float64s(); err != nil {
+		return
+	}
+	zero = make([]float64, len(scale))
+	if z := ops.Tensor(in, 2); z != nil {
+		if z.Len() != s.Len() {
+			return nil, nil, nil, fmt.Errorf("zero point %v, scale %v: expected as many", z, s)
+		}
+		zero, err = z.Float64s()
+	}
+	return
+}
+
+// QuantizeLinear rounds to few bits.
+var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
+	Name: "QuantizeLinear", Since: 24,
+	Doc: "x/y_scale, rounded to nearest even for integers, plus y_zero_point, within the range of the result's type. Scales: one; one per place of axis; or one per block_size elements along it.",
+	In:  ops.Sig("x:T1[...]", "y_scale:T2", "y_zero_point:T3?"), Out: ops.Sig("y:T3[...]"),
+	Elems: map[string][]tensor.DType{"T1": {tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Int32}, "T2": append([]tensor.DType{tensor.Int32}, scaleTypes...), "T3": quantTypes},
+	Attrs: quantAttrs(intAttr("saturate", 1, "whether 8-bit floats saturate"), intAttr("precision", 0, "element type of the division, by ONNX's number; 0: the scale's")),
+	Infer: inferScaled(quantType),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "x")
+		if err != nil {
+			return nil, err
+		}
+		to, err := quantType(c.Node)
+		if err != nil {
+			return nil, err
+		}
+		scale, zero, at, err := scales(c.Node, in, x)
+		if err != nil {
+			return nil, err
+		}
+		v, err := x.Float64s()
+		if err != nil {
+			return nil, err
+		}
+		for i := range v {
+			v[i] /= scale[at(i)]
+		}
+		if v, err = inPrecision(c, v, x.DType(), ops.Tensor(in, 1).DType()); err != nil {
+			return nil, err
+		}
+		if !to.IsInt() {
+			for i := range v {
+				v[i] += zero[at(i)]
+			}
+			t, err := tensor.FromFloat64s(tensor.Float64, v, x.Shape()...)
+			if err != nil {
+				return nil, err
+			}
+			return ops.One(t.Convert(to, getInt(c.Node, "saturate") != 0))
+		}
+		lo, hi := float64(intLimit(to, false)), float64(intLimit(to, true))
+		for i, q := range v {
+			if q = min(max(math.RoundToEven(q)+zero[at(i)], lo), hi); math.IsNaN(q) {
+				q = 0
+			}
+			v[i] = q
+		}
+		return ops.One(tensor.FromFloat64s(to, v, x.Shape()...))
+	},
+	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Exact,
+}), 10, 13, 19, 21, 23)
+
+// inPrecision rounds quotients to the type in which the standard divides, so that ties fall as there. In float64 throughout
+// they stay as they are.
+func inPrecision(c *ir.EvalCtx, v []float64, x, scale tensor.DType) ([]float64, error) {
+	d := scale
+	if d == tensor.Float8E8M0 {
+		d = x
+	}
+	if p := getInt(c.Node, "precision"); p > 0 && p < 256 && tensor.DType(p).IsFloat() {
+		d = tensor.DType(p)
+	} else if p != 0 {
+		return nil, fmt.Errorf("attribute precision: %d is not a float type", p)
+	}
+	if !d.IsFloat() || d == tensor.Float64 || c.Wide {
+		return v, nil
+	}
+	t, err := tensor.FromFloat64s(d, v, len(v))
+	if err != nil {
+		return nil, err
+	}
+	return t.Float64s()
+}
+
+// DequantizeLinear is QuantizeLinear's inverse, but for what rounding lost.
+var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
+	Name: "DequantizeLinear", Since: 24, Doc: "(x-x_zero_point)*x_scale; scales as for QuantizeLinear.",
+	In: ops.Sig("x:T1[...]", "x_scale:T2", "x_zero_point:T1?"), Out: ops.Sig("y:T3[...]"),
+	Elems: map[string][]tensor.DType{"T1": append([]tensor.DType{tensor.Int32}, quantTypes...), "T2": scaleTypes, "T3": ops.Floats},
+	Attrs: quantAttrs(),
+	Infer: inferScaled(dequantType),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "x")
+		if err != nil {
+			return nil, err
+		}
+		to, err := dequantType(c.Node)
+		if err != nil {
+			return nil, err
+		}
+		scale, zero, at, err := scales(c.Node, in, x)
+		if err != nil {
+			return nil, err
+		}
+		v, err := x.Float64s()
+		if err != nil {
+			return nil, err
+		}
+		for i := range v {
+			v[i] = (v[i] - zero[at(i)]) * scale[at(i)]
+		}
+		return ops.One(ops.Real(c, to, v, x.Shape()...))
+	},
+	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Rounding,
+}), 10, 13, 19, 21, 23)
+
+// dequantType is the element type that DequantizeLinear gives.
+func dequantType(n *ir.Node) (tensor.DType, error) {
+	d := n.In(1).Elem()
+	if d == tensor.Float8E8M0 {
+		d = tensor.Float32
+	}
+	return outputType(n, ops.Floats, d)
+}
+
+// DynamicQuantizeLinear finds the scale itself.
+var DynamicQuantizeLinear = ops.Register(ops.ByBody(&ir.Op{
+	Name: "DynamicQuantizeLinear", Since: 11, Doc: "x quantized to uint8 over its own range, which is made to include 0; with the scale and the zero point.",
+	In: ops.Sig("x:T1"), Out: ops.Sig("y:uint8", "y_scale:float", "y_zero_point:uint8"), Elems: elems("T1", []tensor.DType{tensor.Float32}), Tol: ir.Exact,
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		x := in[0]
+		zero, top := scalar(b, x, 0), scalar(b, x, 255)
+		least := op(b, "Min", attr(b, "ReduceMin", []*ir.Value{x}, ir.A("keepdims", 0)), zero)
+		greatest := op(b, "Max", attr(b, "ReduceMax", []*ir.Value{x}, ir.A("keepdims", 0)), zero)
+		scale := op(b, "Div", op(b, "Sub", greatest, least), top)
+		at := op(b, "Round", op(b, "Clip", op(b, "Sub", zero, op(b, "Div", least, scale)), zero, top))
+		point := attr(b, "Cast", []*ir.Value{at}, ir.A("to", int64(tensor.Uint8)))
+		return []*ir.Value{op(b, "QuantizeLinear", x, scale, point), scale, point}
+	},
+}))

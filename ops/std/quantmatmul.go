@@ -1,0 +1,168 @@
+package std
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+var (
+	bytesOnly  = []tensor.DType{tensor.Int8, tensor.Uint8}
+	byteTypes  = []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ}
+	float32s   = []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16}
+	int32Types = []tensor.DType{tensor.Int32}
+)
+
+func castOp(b *ir.Builder, v *ir.Value, to tensor.DType) *ir.Value {
+	if v == nil || v.Elem() == to {
+		return v
+	}
+	return attr(b, "Cast", []*ir.Value{v}, ir.A("to", int64(to)))
+}
+
+// given is one of a body's inputs, nil where it is absent.
+func given(in []*ir.Value, i int) *ir.Value {
+	if i < len(in) {
+		return in[i]
+	}
+	return nil
+}
+
+// perRow turns a vector of one number per row of a matrix into a column, and a vector of one number into a scalar.
+func perRow(b *ir.Builder, v *ir.Value) *ir.Value {
+	if s := v.Shape(); len(s) == 1 {
+		if k, ok := s[0].Known(); ok && k == 1 {
+			return op(b, "Reshape", v, b.Ints())
+		}
+		return op(b, "Unsqueeze", v, b.Ints(-1))
+	}
+	return v
+}
+
+func perColumn(b *ir.Builder, v *ir.Value) *ir.Value {
+	if s := v.Shape(); len(s) == 1 {
+		if k, ok := s[0].Known(); ok && k == 1 {
+			return op(b, "Reshape", v, b.Ints())
+		}
+	}
+	return v
+}
+
+// MatMulInteger multiplies quantized matrices.
+var MatMulInteger = ops.Register(ops.ByBody(&ir.Op{
+	Name: "MatMulInteger", Since: 10, Doc: "MatMul of A-a_zero_point and B-b_zero_point in int32; zero points are scalars, one per row of A, one per column of B.",
+	In:    ops.Sig("A:T1", "B:T2", "a_zero_point:T1?", "b_zero_point:T2?"),
+	Out:   ops.Sig("Y:int32"),
+	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly}, Tol: ir.Exact,
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		x, y := castOp(b, in[0], tensor.Int32), castOp(b, in[1], tensor.Int32)
+		if n.In(2) != nil {
+			x = op(b, "Sub", x, perRow(b, castOp(b, in[2], tensor.Int32)))
+		}
+		if n.In(3) != nil {
+			y = op(b, "Sub", y, perColumn(b, castOp(b, in[3], tensor.Int32)))
+		}
+		return []*ir.Value{op(b, "MatMul", x, y)}
+	},
+}))
+
+// QLinearMatMul multiplies quantized matrices and quantizes the product.
+var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
+	Name: "QLinearMatMul", Since: 21, Doc: "MatMul of what a and b stand for, quantized; scales and zero points are scalars, one per row of a, one per column of b.",
+	In: ops.Sig("a:T1", "a_scale:TS", "a_zero_point:T1", "b:T2", "b_scale:TS", "b_zero_point:T2", "y_scale:TS", "y_zero_point:T3"), Out: ops.Sig("y:T3"),
+	Elems: map[string][]tensor.DType{"T1": byteTypes, "T2": byteTypes, "T3": byteTypes, "TS": float32s}, Tol: ir.Exact,
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		work := tensor.Int32
+		if in[0].Elem().IsFloat() || in[3].Elem().IsFloat() {
+			work = tensor.Float32
+		}
+		x := op(b, "Sub", castOp(b, in[0], work), perRow(b, castOp(b, in[2], work)))
+		y := op(b, "Sub", castOp(b, in[3], work), perColumn(b, castOp(b, in[5], work)))
+		f := tensor.Float32 // the scales' own type may be too small for products
+		scale := op(b, "Mul", perRow(b, castOp(b, in[1], f)), perColumn(b, castOp(b, in[4], f)))
+		z := op(b, "Mul", castOp(b, op(b, "MatMul", x, y), f), scale)
+		return []*ir.Value{op(b, "QuantizeLinear", z, castOp(b, in[6], f), in[7])}
+	},
+})), 10)
+
+var convAttrNames = []string{"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}
+
+// convAttrs gives the node's attributes that Conv has too.
+func convAttrs(n *ir.Node) []ir.Attr {
+	var out []ir.Attr
+	for _, a := range n.Attrs {
+		if slices.Contains(convAttrNames, a.Name) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// perFilter gives a vector of one number per filter the axes that w has behind its filters.
+func perFilter(b *ir.Builder, v, w *ir.Value) *ir.Value {
+	if len(v.Shape()) != 1 {
+		return v
+	}
+	if k, ok := v.Shape()[0].Known(); ok && k == 1 {
+		return op(b, "Reshape", v, b.Ints())
+	}
+	rank := len(w.Shape())
+	if rank < 3 {
+		b.Fail(fmt.Errorf("one number per filter needs W of known rank, at least 3; found %v", w.Type))
+		return nil
+	}
+	return op(b, "Reshape", v, b.Ints(append([]int64{-1}, slices.Repeat([]int64{1}, rank-1)...)...))
+}
+
+// integerConv is the convolution of x-xZero and w-wZero in float64, which holds it exactly; pads are zeros.
+func integerConv(b *ir.Builder, n *ir.Node, x, xZero, w, wZero *ir.Value) *ir.Value {
+	f := tensor.Float64
+	u, v := castOp(b, x, f), castOp(b, w, f)
+	if xZero != nil {
+		u = op(b, "Sub", u, perColumn(b, castOp(b, xZero, f)))
+	}
+	if wZero != nil {
+		v = op(b, "Sub", v, perFilter(b, castOp(b, wZero, f), w))
+	}
+	return attr(b, "Conv", []*ir.Value{u, v}, convAttrs(n)...)
+}
+
+// ConvInteger convolves quantized data.
+var ConvInteger = ops.Register(ops.ByBody(&ir.Op{
+	Name: "ConvInteger", Since: 10, Doc: "Conv of x-x_zero_point and w-w_zero_point in int32; w_zero_point is a scalar, or one per filter.",
+	In: ops.Sig("x:T1", "w:T2", "x_zero_point:T1?", "w_zero_point:T2?"), Out: ops.Sig("y:int32"),
+	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly}, Attrs: Conv.Attrs, Tol: ir.Exact,
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		y := integerConv(b, n, in[0], given(in, 2), in[1], given(in, 3))
+		// Sums are below 2^63, so the way through int64 keeps their low bits where they do not fit into 32.
+		return []*ir.Value{castOp(b, castOp(b, y, tensor.Int64), tensor.Int32)}
+	},
+}))
+
+// QLinearConv convolves quantized data and quantizes the result.
+var QLinearConv = ops.Register(ops.ByBody(&ir.Op{
+	Name: "QLinearConv", Since: 10, Doc: "Conv of what x and w stand for, quantized; w_scale and w_zero_point are scalars, or one per filter; B is int32, of scale x_scale*w_scale.",
+	In: ops.Sig("x:T1", "x_scale:TS", "x_zero_point:T1", "w:T2", "w_scale:TS", "w_zero_point:T2", "y_scale:TS", "y_zero_point:T3", "B:T4[_]?"), Out: ops.Sig("y:T3"),
+	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly, "T3": bytesOnly, "T4": int32Types, "TS": {tensor.Float32}}, Attrs: Conv.Attrs, Tol: ir.Exact,
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		// One number per filter, as one per channel of the result.
+		channels := func(v *ir.Value) *ir.Value {
+			v = perFilter(b, v, in[3])
+			if len(v.Shape()) > 1 {
+				v = op(b, "Squeeze", v, b.Ints(-1))
+			}
+			return v
+		}
+		f := tensor.Float64
+		y := integerConv(b, n, in[0], in[2], in[3], in[5])
+		if n.In(8) != nil {
+			y = op(b, "Add", y, channels(castOp(b, in[8], f)))
+		}
+		scale := op(b, "Mul", perColumn(b, castOp(b, in[1], f)), channels(castOp(b, in[4], f)))
+		y = castOp(b, op(b, "Mul", y, scale), tensor.Float32)
+		return []*ir.Value{op(b, "QuantizeLinear", y, in[6], in[7])}
+	},
+}))

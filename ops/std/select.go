@@ -1,0 +1,270 @@
+package std
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Operators whose results are as large as the data say.
+
+// Compress keeps what a condition holds for.
+var Compress = ops.Same(ops.Register(&ir.Op{
+	Name: "Compress", Since: 11, Doc: "The slices of input along axis (without one: the elements) for which condition holds; where condition is too short it does not.",
+	In: ops.Sig("input:T", "condition:bool[_]"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
+	Attrs: []ir.AttrSpec{intAttr("axis", nil, "the axis; absent: the input is a single run of elements")},
+	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+		ax, ok := n.Attrs.Get("axis").(int64)
+		if !ok {
+			return unknownShape(1), nil
+		}
+		a, err := ops.Axis(ax, len(in))
+		if err != nil {
+			return nil, err
+		}
+		out := slices.Clone(in)
+		out[a] = ir.Unknown
+		return out, nil
+	}),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "input")
+		if err != nil {
+			return nil, err
+		}
+		cond, err := need(in, 1, "condition")
+		if err != nil {
+			return nil, err
+		}
+		if cond.DType() != tensor.Bool {
+			return nil, fmt.Errorf("condition: expected bools, found %v", cond)
+		}
+		shape, a := []int{x.Len()}, 0
+		if ax, ok := c.Node.Attrs.Get("axis").(int64); ok {
+			shape = slices.Clone(x.Shape())
+			if a, err = ops.Axis(ax, len(shape)); err != nil {
+				return nil, err
+			}
+		}
+		outer, n, inner := splitAt(shape, a)
+		keep := []int{}
+		for i, yes := range tensor.Data[bool](cond) {
+			if yes && i < n {
+				keep = append(keep, i)
+			} else if yes {
+				return nil, fmt.Errorf("condition holds at %d, beyond the %d slices of %v", i, n, x)
+			}
+		}
+		shape[a] = len(keep)
+		out, err := alloc(x.DType(), shape)
+		if err != nil {
+			return nil, err
+		}
+		m := newMover(out, x)
+		for o := range outer {
+			for i, k := range keep {
+				m.copy((o*len(keep)+i)*inner, (o*n+k)*inner, inner)
+			}
+		}
+		return ops.One(out, nil)
+	},
+	Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
+		ax, ok := n.Attrs.Get("axis").(int64)
+		if !ok {
+			return true
+		}
+		a, err := ops.Axis(ax, rank)
+		return err != nil || a == axis
+	}),
+	Tol: ir.Exact,
+}), 9)
+
+// NonZero finds elements.
+var NonZero = ops.Same(ops.Register(&ir.Op{
+	Name: "NonZero", Since: 13, Doc: "Positions of the elements that are not 0 (or empty strings), in order: a row per axis, a column per element.",
+	In: ops.Sig("X:T"), Out: ops.Sig("Y:int64[_,_]"), Elems: elems("T", ops.Any),
+	Infer: inferAs(elemIs(tensor.Int64), func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {
+		return ir.Shape{ir.Const(int64(len(in))), ir.Unknown}, nil
+	}),
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "X")
+		if err != nil {
+			return nil, err
+		}
+		set, err := nonZero(x)
+		if err != nil {
+			return nil, err
+		}
+		rank := x.Rank()
+		if _, err := ops.Elems([]int{rank, len(set)}); err != nil {
+			return nil, err
+		}
+		out, strides := make([]int64, rank*len(set)), ops.Strides(x.Shape())
+		for i, p := range set {
+			for a, s := range strides {
+				out[a*len(set)+i] = int64(p / s)
+				p %= s
+			}
+		}
+		return ops.One(tensor.FromSlice(out, rank, len(set)), nil)
+	},
+	Tol: ir.Exact,
+}), 9)
+
+// nonZero gives the positions of elements that are not zero.
+func nonZero(x *tensor.Tensor) ([]int, error) {
+	var out []int
+	switch {
+	case x.DType() == tensor.String:
+		for i, s := range x.Strings() {
+			if s != "" {
+				out = append(out, i)
+			}
+		}
+		return out, nil
+	case x.DType().IsComplex():
+		w := x.DType().Bits() / 8
+		wide, err := x.Convert(tensor.Complex128, false)
+		if err != nil {
+			return nil, fmt.Errorf("elements of %d bytes: %w", w, err)
+		}
+		for i, z := range tensor.Data[complex128](wide) {
+			if z != 0 {
+				out = append(out, i)
+			}
+		}
+		return out, nil
+	}
+	v, err := x.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range v {
+		if f != 0 {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+// Unique drops what came before.
+var Unique = ops.Register(&ir.Op{
+	Name: "Unique", Since: 11,
+	Doc: "The elements of X, or its slices along axis, each once, in ascending order or as they come first; with the positions of these in X, the position in Y of each one of X, and how many there are of each.",
+	In:  ops.Sig("X:T"), Out: ops.Sig("Y:T", "indices:int64[_]", "inverse_indices:int64[_]", "counts:int64[_]"), Elems: elems("T", ops.Any),
+	Attrs: []ir.AttrSpec{intAttr("axis", nil, "the axis of the slices; absent: elements"), intAttr("sorted", 1, "whether the order is ascending")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		x := tensorIn(n, 0)
+		y, all := typed(x.Elem, unknownShape(1)), ir.Unknown
+		if ax, ok := n.Attrs.Get("axis").(int64); !ok {
+			if !x.NoRank {
+				all = x.Shape.Size()
+			}
+		} else if x.NoRank {
+			y = noRank(x.Elem)
+		} else {
+			a, err := ops.Axis(ax, len(x.Shape))
+			if err != nil {
+				return nil, err
+			}
+			s := slices.Clone(x.Shape)
+			all, s[a] = s[a], ir.Unknown
+			y = typed(x.Elem, s)
+		}
+		v := typed(tensor.Int64, unknownShape(1))
+		return []ir.Type{y, v, typed(tensor.Int64, ir.Shape{all}), v}, nil
+	},
+	Eval: evalUnique, Tol: ir.Exact,
+})
+
+func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	x, err := need(in, 0, "X")
+	if err != nil {
+		return nil, err
+	}
+	shape, a := []int{x.Len()}, 0
+	if ax, ok := c.Node.Attrs.Get("axis").(int64); ok {
+		shape = slices.Clone(x.Shape())
+		if a, err = ops.Axis(ax, len(shape)); err != nil {
+			return nil, err
+		}
+	}
+	outer, n, inner := splitAt(shape, a)
+	order, err := elementOrder(x)
+	if err != nil {
+		return nil, err
+	}
+	compare := func(i, j int) int { // slices, element by element
+		for o := range outer {
+			for k := range inner {
+				if d := order((o*n+i)*inner+k, (o*n+j)*inner+k); d != 0 {
+					return d
+				}
+			}
+		}
+		return 0
+	}
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = i
+	}
+	slices.SortStableFunc(rows, compare)
+	type group struct{ first, count, at int }
+	var groups []group
+	of := make([]int, n)
+	for i, r := range rows {
+		if i == 0 || compare(rows[i-1], r) != 0 {
+			groups = append(groups, group{first: r})
+		}
+		groups[len(groups)-1].count++
+		of[r] = len(groups) - 1
+	}
+	ordered := make([]int, len(groups))
+	for i := range ordered {
+		ordered[i] = i
+	}
+	if getInt(c.Node, "sorted") == 0 {
+		slices.SortFunc(ordered, func(i, j int) int { return cmp.Compare(groups[i].first, groups[j].first) })
+	}
+	firsts, counts, inverse := make([]int64, len(groups)), make([]int64, len(groups)), make([]int64, n)
+	for at, g := range ordered {
+		groups[g].at = at
+		firsts[at], counts[at] = int64(groups[g].first), int64(groups[g].count)
+	}
+	for i, g := range of {
+		inverse[i] = int64(groups[g].at)
+	}
+	shape[a] = len(groups)
+	y, err := alloc(x.DType(), shape)
+	if err != nil {
+		return nil, err
+	}
+	m := newMover(y, x)
+	for o := range outer {
+		for i, f := range firsts {
+			m.copy((o*len(firsts)+i)*inner, (o*n+int(f))*inner, inner)
+		}
+	}
+	return []tensor.Datum{y, tensor.FromSlice(firsts, len(firsts)), tensor.FromSlice(inverse, n), tensor.FromSlice(counts, len(counts))}, nil
+}
+
+// elementOrder compares elements of x by their positions, in ascending order: numbers by value with NaN last, strings and
+// complex numbers by their bytes, which is an order though no numeric one for the latter.
+func elementOrder(x *tensor.Tensor) (func(i, j int) int, error) {
+	switch {
+	case x.DType() == tensor.String:
+		s := x.Strings()
+		return func(i, j int) int { return cmp.Compare(s[i], s[j]) }, nil
+	case x.DType().IsComplex():
+		w, b := x.DType().Bits()/8, x.Bytes()
+		return func(i, j int) int { return bytes.Compare(b[i*w:(i+1)*w], b[j*w:(j+1)*w]) }, nil
+	}
+	return ordering(x, false)
+}
