@@ -1,0 +1,479 @@
+package raise
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/essm"
+)
+
+// half is one direction of a response as it will run: as exponentials, or as the taps themselves.
+type half struct {
+	taps   [][]float64
+	exps   []exponentials // per channel; nil: the taps
+	window int            // lags after which the kernel is cut off; 0: never
+	why    string         // why there are no exponentials
+}
+
+// model is a response as it will run.
+type model struct {
+	fwd, bwd *half     // nil: nothing to do on that side
+	both     bool      // bwd has fwd's kernel, from lag 1
+	direct   []float64 // per channel, what lag 0 has besides; nil: nothing
+}
+
+// silent reports whether a is nothing beside b: less than what rounding to float32 leaves.
+func silent(a, b [][]float64) bool {
+	for c := range a {
+		na, pa := norms(a[c])
+		nb, pb := norms(b[c])
+		if na > fitTol*nb || pa > fitTol*pb {
+			return false
+		}
+	}
+	return true
+}
+
+// shape finds how a response can run. poles, if not nil, gives poles that a channel may have, known from how its kernel is
+// computed.
+func (res *response) model(poles func(c int) [][]complex128) (*model, *miss) {
+	m := &model{}
+	tail := make([][]float64, res.n) // lags from 1 on
+	lag0 := make([][]float64, res.n)
+	for c := range res.n {
+		lag0[c], tail[c] = res.fwd[c][:1], res.fwd[c][1:]
+	}
+	all := make([][]float64, res.n)
+	for c := range all {
+		all[c] = slices.Concat(res.fwd[c], res.bwd[c])
+	}
+	hasBwd := !silent(res.bwd, all)
+	hasFwd := !silent(tail, all)
+	if !hasFwd && !hasBwd {
+		return nil, missf(1, "each step looks at itself only")
+	}
+	if hasBwd && hasFwd && sameKernel(res.fwd, res.bwd) {
+		h, miss := res.half(res.fwd, poles)
+		if miss != nil {
+			return nil, miss
+		}
+		return &model{fwd: h, both: true}, nil
+	}
+	if hasFwd {
+		h, miss := res.half(res.fwd, poles)
+		if miss != nil {
+			return nil, miss
+		}
+		if h.exps == nil { // D u may be part of lag 0
+			if d, miss := res.half(tail, poles); miss == nil && d.exps != nil && d.shift() {
+				if d.window > 0 {
+					d.window++
+				}
+				m.direct = make([]float64, res.n)
+				for c := range res.n {
+					m.direct[c] = lag0[c][0] - d.exps[c].at(0, 1)[0]
+				}
+				h = d
+			}
+		}
+		m.fwd = h
+	} else if !silent(lag0, all) {
+		m.direct = make([]float64, res.n)
+		for c := range res.n {
+			m.direct[c] = lag0[c][0]
+		}
+	}
+	if hasBwd {
+		h, miss := res.half(res.bwd, poles)
+		if miss != nil {
+			return nil, miss
+		}
+		m.bwd = h
+		if m.direct != nil && m.fwd == nil && h.exps == nil { // a LongConv has no direct term; a kernel of one tap has
+			m.fwd = &half{taps: lag0}
+			m.direct = nil
+		}
+	}
+	return m, nil
+}
+
+// sameKernel reports whether the backward kernel from lag 1 is the forward one from lag 0, as in a bidirectional system.
+func sameKernel(fwd, bwd [][]float64) bool {
+	for c := range fwd {
+		_, peak := norms(fwd[c])
+		n := min(len(fwd[c]), len(bwd[c]))
+		if n == 0 || maxDiff(fwd[c][:n], bwd[c][:n]) > sameTol*peak {
+			return false
+		}
+	}
+	return true
+}
+
+// shift moves kernels from lag 1 to lag 0; false where a pole is too near 0 for that.
+func (h *half) shift() bool {
+	for _, e := range h.exps {
+		for i, p := range e.pole {
+			if cmplx.Abs(p) < 1e-2 {
+				return false
+			}
+			e.amp[i] /= p
+		}
+	}
+	return true
+}
+
+// half finds exponentials for one direction's kernels, each channel by itself.
+func (res *response) half(taps [][]float64, poles func(c int) [][]complex128) (*half, *miss) {
+	h := &half{}
+	// Taps behind the last that is not 0 in any channel.
+	last := 0
+	for _, k := range taps {
+		_, peak := norms(k)
+		for j := len(k) - 1; j >= last; j-- {
+			if math.Abs(k[j]) > 1e-14*peak {
+				last = j + 1
+			}
+		}
+	}
+	finite := last < len(taps[0])
+	if res.anySize && last > res.length/2 {
+		finite = false
+	}
+	end := len(taps[0])
+	if finite {
+		end = last
+		h.window = last
+	}
+	h.taps = make([][]float64, len(taps))
+	for c := range taps {
+		h.taps[c] = taps[c][:end]
+	}
+	if end < minTaps {
+		h.why = fmt.Sprintf("%d taps are too few to tell", end)
+		return h, nil
+	}
+	exps, bad := fitAll(h.taps, poles, res.anySize && !finite)
+	if bad >= 0 {
+		h.why = fmt.Sprintf("the kernel of channel %d is not a sum of at most %d decaying exponentials to %g", bad, maxPoles, fitTol)
+		if res.anySize && !finite {
+			return nil, missf(4, "the kernel has as many taps as there are steps, and %s", h.why)
+		}
+		return h, nil
+	}
+	h.exps = exps
+	if finite && !h.cuts(len(taps[0]), res.anySize) {
+		h.window = 0
+	}
+	return h, nil
+}
+
+// cuts reports whether the exponentials go on behind the last tap, so that the window is needed.
+func (h *half) cuts(length int, anySize bool) bool {
+	for c, e := range h.exps {
+		norm, peak := norms(h.taps[c])
+		rest := 0.0
+		for i, p := range e.pole {
+			r := cmplx.Abs(p)
+			head := cmplx.Abs(e.amp[i] * power(p, h.window))
+			n := float64(length - h.window)
+			if anySize {
+				n = math.Inf(1)
+			}
+			sum := n // Σ r^j, j < n
+			if r < 1 {
+				sum = min(n, 1/(1-r))
+			}
+			rest += head * sum
+			if head > fitTol*peak {
+				return true
+			}
+		}
+		if rest > fitTol*norm {
+			return true
+		}
+	}
+	return false
+}
+
+// fitAll fits every channel, and gives the first that cannot be. endless asks for exponentials that hold behind the taps,
+// too: known poles, or a kernel that has died out.
+func fitAll(taps [][]float64, poles func(c int) [][]complex128, endless bool) ([]exponentials, int) {
+	out, ok := make([]exponentials, len(taps)), make([]bool, len(taps))
+	fit := func(c int) {
+		k := taps[c]
+		norm, peak := norms(k)
+		if poles != nil {
+			for _, p := range poles(c) {
+				e, good := amplitudes(k, p)
+				if good && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak {
+					out[c], ok[c] = e, true
+					return
+				}
+			}
+		}
+		if endless {
+			_, end := norms(k[len(k)*7/8:])
+			if end > fitTol*peak {
+				return
+			}
+		}
+		out[c], ok[c] = fitExponentials(k)
+	}
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range runtime.GOMAXPROCS(0) {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for c := range next {
+				fit(c)
+			}
+		}()
+	}
+	// The first channel alone, since most kernels that cannot be fitted fail there.
+	fit(0)
+	for c := 1; c < len(taps) && ok[0]; c++ {
+		next <- c
+	}
+	close(next)
+	wait.Wait()
+	if i := slices.Index(ok, false); i >= 0 {
+		return nil, i
+	}
+	return out, -1
+}
+
+// emit builds what replaces the region: the source brought into (batch, time, channels), the operators, and back.
+func (res *response) emit(b *ir.Builder, r *region, m *model) (*ir.Value, string) {
+	lay, why := res.layout(r)
+	if why != "" {
+		return nil, why
+	}
+	u := lay.in(b, r.source)
+	elem := r.source.Elem()
+	var y *ir.Value
+	add := func(v *ir.Value) {
+		if y != nil {
+			v = b.Op("", "Add", []*ir.Value{y, v})
+		}
+		y = v
+	}
+	direct := m.direct
+	for _, d := range []struct {
+		h         *half
+		direction string
+	}{{m.fwd, essm.Forward}, {m.bwd, essm.Backward}} {
+		if d.h == nil {
+			continue
+		}
+		if m.both {
+			d.direction = essm.Bidirectional
+		}
+		if d.h.exps == nil {
+			k := b.Const("kernel", narrow(slices.Concat(d.h.taps...), len(d.h.taps), len(d.h.taps[0])))
+			add(b.Op("essm", "LongConv", []*ir.Value{u, k}, ir.A("direction", d.direction)))
+			continue
+		}
+		add(ssm(b, u, elem, d.h, d.direction, direct))
+		direct = nil
+	}
+	if res.bias != nil {
+		t, err := tensor.FromFloat64s(elem, res.bias, res.n)
+		if err != nil {
+			return nil, err.Error()
+		}
+		add(b.Const("bias", t))
+	}
+	return lay.out(b, y), ""
+}
+
+// ssm makes the operator for one direction: a head per channel, each with one input and one output.
+func ssm(b *ir.Builder, u *ir.Value, elem tensor.DType, h *half, direction string, direct []float64) *ir.Value {
+	heads, n := len(h.exps), 1
+	for _, e := range h.exps {
+		n = max(n, len(e.pole))
+	}
+	var p [4][]float64
+	for i := range p {
+		p[i] = make([]float64, heads*n)
+	}
+	for s, e := range h.exps {
+		for i := range n {
+			a, amp := complex(-1, 0), complex(0, 0)
+			if i < len(e.pole) {
+				a, amp = logPole(e.pole[i]), e.amp[i]
+			}
+			p[0][s*n+i], p[1][s*n+i], p[2][s*n+i], p[3][s*n+i] = real(a), imag(a), real(amp), imag(amp)
+		}
+	}
+	in := []*ir.Value{u}
+	for i, name := range []string{"a_re", "a_im", "b_re", "b_im"} {
+		in = append(in, b.Const(name, tensor.FromSlice(p[i], 1, heads, n)))
+	}
+	ones := make([]float32, heads*n)
+	for i := range ones {
+		ones[i] = 1
+	}
+	in = append(in, b.Const("B", tensor.FromSlice(ones, 1, heads, n, 1)), b.Const("C", tensor.FromSlice(ones, 1, heads, 1, n)))
+	if direct != nil {
+		in = append(in, nil, nil, b.Const("D", tensor.FromSlice(slices.Clone(direct), 1, heads, 1)))
+	}
+	return b.Op("essm", "SSM", in, ir.A("direction", direction), ir.A("window", h.window))
+}
+
+// logPole is the logarithm of a pole; for 0 one whose powers are 0.
+func logPole(z complex128) complex128 {
+	if cmplx.Abs(z) < 1e-300 {
+		return complex(-1000, 0)
+	}
+	l := cmplx.Log(z)
+	return complex(min(real(l), 0), imag(l))
+}
+
+// narrow stores numbers in float32 where that loses nothing.
+func narrow(v []float64, shape ...int) *tensor.Tensor {
+	f := make([]float32, len(v))
+	for i, x := range v {
+		if f[i] = float32(x); float64(f[i]) != x {
+			return tensor.FromSlice(v, shape...)
+		}
+	}
+	return tensor.FromSlice(f, shape...)
+}
+
+// layout is how the source becomes (batch, time, channels), and the result the sink's shape.
+type layout struct {
+	squeeze         []int64 // axes of the source that have size 1
+	perm            []int64 // of the axes that are left
+	noBatch, noChan bool
+	merge, part     []int64 // shapes; nil: as they are
+	back            []int64 // order of the sink's axes, those of size 1 left out
+	expand          []int64 // axes of the sink that have size 1
+}
+
+func (res *response) layout(r *region) (*layout, string) {
+	l := &layout{noBatch: len(res.batch) == 0, noChan: len(res.channel) == 0}
+	shape := r.source.Shape()
+	place := map[int]int64{} // of an axis among those of the source that are left
+	for i, j := range res.to {
+		if j < 0 {
+			l.squeeze = append(l.squeeze, int64(i))
+		} else {
+			place[i] = int64(len(place))
+		}
+	}
+	order := slices.Concat(res.batch, []int{res.time}, res.channel)
+	for _, i := range order {
+		l.perm = append(l.perm, place[i])
+	}
+	if len(res.batch) > 1 || len(res.channel) > 1 {
+		batch, free := int64(1), 0
+		for _, i := range res.batch {
+			k, ok := shape[i].Known()
+			if !ok {
+				k = -1
+				free++
+			}
+			l.part = append(l.part, k)
+			batch *= k
+		}
+		length, ok := shape[res.time].Known()
+		if !ok {
+			length = -1
+			free++
+		}
+		if free > 0 {
+			batch = -1
+		}
+		switch {
+		case len(res.batch) <= 1: // Reshape keeps the first two dimensions where it is given 0
+			batch, length = 0, 0
+			l.part = []int64{0, 0}
+			if l.noBatch {
+				batch, l.part = 1, []int64{-1}
+				length = -1
+				if k, ok := shape[res.time].Known(); ok {
+					length, l.part[0] = k, k
+				}
+			}
+		case free > 1:
+			return nil, fmt.Sprintf("more than one dimension of %v is not fixed", shape)
+		default:
+			l.part = append(l.part, length)
+		}
+		l.merge = []int64{batch, length, int64(res.n)}
+		for _, n := range res.counts {
+			l.part = append(l.part, int64(n))
+		}
+	}
+	// The sink's axes that are not 1 wide, in their order, taken from where they stand now.
+	now := map[int]int64{}
+	for k, i := range order {
+		now[res.to[i]] = int64(k)
+	}
+	for j := range r.sink.Shape() {
+		if k, ok := now[j]; ok {
+			l.back = append(l.back, k)
+		} else {
+			l.expand = append(l.expand, int64(j))
+		}
+	}
+	return l, ""
+}
+
+func (l *layout) in(b *ir.Builder, v *ir.Value) *ir.Value {
+	if len(l.squeeze) > 0 {
+		v = b.Op("", "Squeeze", []*ir.Value{v, b.Ints(l.squeeze...)})
+	}
+	v = transpose(b, v, l.perm)
+	if l.merge != nil {
+		return b.Op("", "Reshape", []*ir.Value{v, b.Ints(l.merge...)})
+	}
+	var axes []int64
+	if l.noBatch {
+		axes = append(axes, 0)
+	}
+	if l.noChan {
+		axes = append(axes, 2)
+	}
+	if axes != nil {
+		v = b.Op("", "Unsqueeze", []*ir.Value{v, b.Ints(axes...)})
+	}
+	return v
+}
+
+func (l *layout) out(b *ir.Builder, v *ir.Value) *ir.Value {
+	if l.merge != nil {
+		v = b.Op("", "Reshape", []*ir.Value{v, b.Ints(l.part...)})
+	} else {
+		var axes []int64
+		if l.noBatch {
+			axes = append(axes, 0)
+		}
+		if l.noChan {
+			axes = append(axes, 2)
+		}
+		if axes != nil {
+			v = b.Op("", "Squeeze", []*ir.Value{v, b.Ints(axes...)})
+		}
+	}
+	v = transpose(b, v, l.back)
+	if len(l.expand) > 0 {
+		v = b.Op("", "Unsqueeze", []*ir.Value{v, b.Ints(l.expand...)})
+	}
+	return v
+}
+
+// transpose reorders axes, where that changes anything.
+func transpose(b *ir.Builder, v *ir.Value, perm []int64) *ir.Value {
+	if slices.IsSorted(perm) {
+		return v
+	}
+	return b.Op("", "Transpose", []*ir.Value{v}, ir.A("perm", perm))
+}

@@ -1,0 +1,345 @@
+package raise
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// region is a part of a graph that computes sink from source by operators that are affine in it, everything else being
+// constants and shapes. What it computes is found by running it, so it does not matter which of the many ways to write a
+// convolution it is.
+type region struct {
+	source, sink *ir.Value
+	nodes        []*ir.Node // in the graph's order
+}
+
+// maxRegion bounds the nodes of a region.
+const maxRegion = 1000
+
+// How an operator is affine in its inputs.
+const (
+	inFirst = iota + 1 // in the first input, the others being fixed
+	inAll              // in all inputs together
+	inOne              // in any one input, the others being fixed
+)
+
+// affine lists the operators that a region may hold, by full name.
+var affine = map[string]int{
+	"Identity": inFirst, "Transpose": inFirst, "Reshape": inFirst, "Squeeze": inFirst, "Unsqueeze": inFirst, "Flatten": inFirst,
+	"Slice": inFirst, "Gather": inFirst, "GatherElements": inFirst, "Expand": inFirst, "Tile": inFirst, "Split": inFirst,
+	"ReverseSequence": inFirst, "Pad": inFirst, "Cast": inFirst, "Neg": inFirst, "Div": inFirst,
+	"Add": inAll, "Sub": inAll, "Sum": inAll, "Concat": inAll, "Mul": inOne,
+	"Conv": inFirst, "MatMul": inOne, "DFT": inFirst,
+	"com.microsoft.Rfft": inFirst, "com.microsoft.Irfft": inFirst, "com.microsoft.ComplexMul": inOne, "com.microsoft.ComplexMulConj": inFirst,
+	"essm.LongConv": inFirst,
+}
+
+// surroundings is what a search needs to know of a graph.
+type surroundings struct {
+	g     *ir.Graph
+	index map[*ir.Node]int
+	uses  map[*ir.Value][]ir.Use
+	fixed map[*ir.Value]bool
+	along map[*ir.Node]bool // MatMul along time
+}
+
+func look(g *ir.Graph) *surroundings {
+	s := &surroundings{g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{}, along: map[*ir.Node]bool{}}
+	for i, n := range g.Nodes { // in order, so inputs come before outputs
+		s.index[n] = i
+		fixed := !n.Op.Random && len(n.Subgraphs()) == 0
+		if !(n.Op.Domain == "" && (n.Op.Name == "Shape" || n.Op.Name == "Size")) {
+			for _, v := range n.Inputs {
+				fixed = fixed && (v == nil || s.isFixed(v))
+			}
+		}
+		for _, v := range n.Outputs {
+			if v != nil {
+				s.fixed[v] = fixed
+			}
+		}
+	}
+	return s
+}
+
+// isFixed reports whether v depends on constants and shapes alone.
+func (s *surroundings) isFixed(v *ir.Value) bool { return v.Const != nil || s.fixed[v] }
+
+// data gives the inputs in which node n is affine; ok is false where it is not, or is none that a region may hold.
+func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
+	how := affine[n.Op.FullName()]
+	if how == 0 {
+		return nil, false
+	}
+	for i, v := range n.Inputs {
+		if v == nil || s.isFixed(v) {
+			continue
+		}
+		if how == inFirst && i > 0 || how == inOne && len(in) > 0 {
+			return nil, false
+		}
+		in = append(in, v)
+	}
+	if len(in) == 0 {
+		return nil, false
+	}
+	switch n.Op.FullName() {
+	case "MatMul":
+		return in, s.alongSteps(n)
+	case "Cast":
+		return in, isReal(n.Outputs[0].Elem()) && isReal(in[0].Elem())
+	case "Conv":
+		return in, depthwise(n)
+	}
+	return in, true
+}
+
+// isReal reports whether values of an element type keep float32's precision.
+func isReal(d tensor.DType) bool { return d == tensor.Float32 || d == tensor.Float64 }
+
+// depthwise reports whether every output channel of a convolution reads one input channel, at stride 1.
+func depthwise(n *ir.Node) bool {
+	w := n.In(1).Shape()
+	if len(w) < 3 {
+		return false
+	}
+	per, ok := w[1].Known()
+	for _, s := range n.Attrs.Ints("strides", nil) {
+		ok = ok && s == 1
+	}
+	return ok && per == 1
+}
+
+// alongSteps reports whether a product is one with a matrix whose diagonals are constant but for a few elements: one that
+// may act along time. Any other mixes features, and ends a region.
+func (s *surroundings) alongSteps(n *ir.Node) bool {
+	ok, known := s.along[n]
+	if !known {
+		ok = slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && s.isFixed(v) && nearlyToeplitz(v) })
+		s.along[n] = ok
+	}
+	return ok
+}
+
+// back collects the nodes between sink and what it is computed from; it does not go behind stop. ok is false where there
+// are too many.
+func (s *surroundings) back(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
+	seen := map[*ir.Value]bool{sink: true}
+	inside := map[*ir.Node]bool{}
+	queue := []*ir.Value{sink}
+	for len(queue) > 0 {
+		v := queue[0]
+		queue = queue[1:]
+		var in []*ir.Value
+		if v != stop && v.Def != nil {
+			if d, ok := s.data(v.Def); ok {
+				in = d
+			}
+		}
+		if in == nil {
+			leaves = append(leaves, v)
+			continue
+		}
+		if !inside[v.Def] {
+			inside[v.Def] = true
+			nodes = append(nodes, v.Def)
+			if len(nodes) > maxRegion {
+				return nil, nil, false
+			}
+		}
+		for _, w := range in {
+			if !seen[w] {
+				seen[w] = true
+				queue = append(queue, w)
+			}
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *ir.Node) int { return s.index[a] - s.index[b] })
+	return nodes, leaves, true
+}
+
+// sources lists the values through which everything that reaches sink passes, the nearest first.
+func (s *surroundings) sources(sink *ir.Value) []*ir.Value {
+	nodes, leaves, ok := s.back(sink, nil)
+	if !ok {
+		return nil
+	}
+	// The dominators of each value: itself, and what dominates all its inputs. Values are numbered in the graph's order.
+	dom := map[*ir.Value][]*ir.Value{}
+	for _, v := range leaves {
+		dom[v] = []*ir.Value{v}
+	}
+	for _, n := range nodes {
+		in, _ := s.data(n)
+		common := dom[in[0]]
+		for _, v := range in[1:] {
+			common = slices.DeleteFunc(slices.Clone(common), func(d *ir.Value) bool { return !slices.Contains(dom[v], d) })
+		}
+		for _, o := range n.Outputs {
+			if o != nil {
+				dom[o] = append(slices.Clone(common), o)
+			}
+		}
+	}
+	out := slices.Clone(dom[sink])
+	slices.Reverse(out)
+	return slices.DeleteFunc(out, func(v *ir.Value) bool { return v == sink })
+}
+
+// sinks lists the values that anchor's results reach through affine operators, the farthest first.
+func (s *surroundings) sinks(anchor *ir.Node) []*ir.Value {
+	var out []*ir.Value
+	seen := map[*ir.Value]bool{}
+	queue := slices.Clone(anchor.Outputs)
+	for len(queue) > 0 {
+		v := queue[0]
+		queue = queue[1:]
+		if v == nil || seen[v] {
+			continue
+		}
+		seen[v] = true
+		out = append(out, v)
+		for _, u := range s.uses[v] {
+			if u.Node == nil {
+				continue
+			}
+			if _, here := s.index[u.Node]; !here { // in a subgraph
+				continue
+			}
+			if _, ok := s.data(u.Node); ok && len(out) < maxRegion {
+				queue = append(queue, u.Node.Outputs...)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *ir.Value) int { return s.index[b.Def] - s.index[a.Def] })
+	return out
+}
+
+// region makes the region between two values, or says why there is none with this anchor in it.
+func (s *surroundings) region(source, sink *ir.Value, anchor *ir.Node) (*region, string) {
+	nodes, leaves, ok := s.back(sink, source)
+	if !ok || len(leaves) != 1 || leaves[0] != source || !slices.Contains(nodes, anchor) {
+		return nil, "it does not lie between the two"
+	}
+	inside := map[*ir.Node]bool{}
+	for _, n := range nodes {
+		inside[n] = true
+	}
+	late := map[*ir.Value]bool{} // computed from the anchor
+	for _, n := range nodes {
+		in, _ := s.data(n)
+		if n != anchor && !slices.ContainsFunc(in, func(v *ir.Value) bool { return late[v] }) {
+			continue
+		}
+		for _, v := range n.Outputs {
+			if v == nil || v == sink {
+				continue
+			}
+			late[v] = true
+			for _, u := range s.uses[v] {
+				if u.Node == nil || !inside[u.Node] {
+					return nil, fmt.Sprintf("%s, on the way, is read elsewhere, too", v.Name)
+				}
+			}
+		}
+	}
+	return &region{source: source, sink: sink, nodes: nodes}, ""
+}
+
+// run computes the sink for a source. Fixed values come from e, which keeps them.
+func (r *region) run(e *evaluator, x *tensor.Tensor) (*tensor.Tensor, error) {
+	env := map[*ir.Value]tensor.Datum{r.source: x}
+	for _, n := range r.nodes {
+		in := make([]tensor.Datum, len(n.Inputs))
+		for i, v := range n.Inputs {
+			if v == nil {
+				continue
+			}
+			if d, ok := env[v]; ok {
+				in[i] = d
+				continue
+			}
+			d, err := e.value(v, 0)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", v.Name, err)
+			}
+			in[i] = d
+		}
+		out, ok := quickConv(n, in)
+		if !ok {
+			var err error
+			if out, err = e.node(n, in); err != nil {
+				return nil, err
+			}
+		}
+		for i, v := range n.Outputs {
+			if v != nil {
+				env[v] = out[i]
+			}
+		}
+	}
+	t, ok := env[r.sink].(*tensor.Tensor)
+	if !ok {
+		return nil, fmt.Errorf("%s was not computed", r.sink.Name)
+	}
+	return t, nil
+}
+
+// largest is the largest number that the region could compare a length with: a dimension of a constant, or an integer
+// constant that is no stand-in for infinity.
+func (s *surroundings) largest(r *region) int64 {
+	most := int64(0)
+	seen := map[*ir.Value]bool{}
+	var visit func(v *ir.Value)
+	visit = func(v *ir.Value) {
+		if v == nil || seen[v] {
+			return
+		}
+		seen[v] = true
+		if v.Const != nil {
+			for _, d := range v.Const.Shape() {
+				most = max(most, int64(d))
+			}
+			if x, err := v.Const.Int64s(); err == nil {
+				for _, k := range x {
+					if k = max(k, -k); k < 1<<30 {
+						most = max(most, k)
+					}
+				}
+			}
+			return
+		}
+		if !s.isFixed(v) || v.Def == nil {
+			return
+		}
+		for _, a := range v.Def.Attrs {
+			if t, ok := a.Value.(*tensor.Tensor); ok {
+				visit(&ir.Value{Const: t})
+			}
+		}
+		if n := v.Def; n.Op.Domain != "" || n.Op.Name != "Shape" && n.Op.Name != "Size" {
+			for _, w := range n.Inputs {
+				visit(w)
+			}
+		}
+	}
+	for _, n := range r.nodes {
+		for _, v := range n.Inputs {
+			if v != nil && s.isFixed(v) {
+				visit(v)
+			}
+		}
+		if k, ok := ops.ConstInts(n.In(1)); ok {
+			for _, x := range k {
+				if x = max(x, -x); x < 1<<30 {
+					most = max(most, x)
+				}
+			}
+		}
+	}
+	return most
+}

@@ -1,0 +1,385 @@
+package raise
+
+import (
+	"math"
+	"math/cmplx"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Bounds of the search for exponentials.
+const (
+	// fitTol is the largest difference between a kernel and its fit: the root of the sum of squares relative to the
+	// kernel's, and every tap relative to the largest one. It is a few roundings of float32, in which kernels are stored.
+	fitTol = 1e-6
+	// maxPoles is the largest number of states, pairs of conjugate ones counted once, that may stand for one kernel.
+	maxPoles = 64
+	// minTaps is the length from which a convolution is taken for a state-space layer's.
+	minTaps = 24
+)
+
+// exponentials is a kernel k[j] = Σ Re(amp_i · pole_i^j): poles with a positive imaginary part stand for themselves and
+// their conjugates.
+type exponentials struct{ pole, amp []complex128 }
+
+// at writes out taps from (counted from 0) up to from+n.
+func (e exponentials) at(from, n int) []float64 {
+	out := make([]float64, n)
+	for i, p := range e.pole {
+		z := e.amp[i] * power(p, from)
+		for j := range out {
+			if j%64 == 0 { // products of a few factors only, so that roundings do not add up
+				z = e.amp[i] * power(p, from+j)
+			}
+			out[j] += real(z)
+			z *= p
+		}
+	}
+	return out
+}
+
+// power is p^k, by logarithm and angle, without the roundings of repeated products.
+func power(p complex128, k int) complex128 {
+	if k == 0 {
+		return 1
+	}
+	r, phi := cmplx.Polar(p)
+	if r == 0 {
+		return 0
+	}
+	m := math.Exp(float64(k) * math.Log(r))
+	s, c := math.Sincos(math.Mod(float64(k)*phi, 2*math.Pi))
+	return complex(m*c, m*s)
+}
+
+// fitExponentials finds the fewest poles it can within the unit circle whose exponentials give k to fitTol. It is a matrix
+// pencil: with row offsets r and column offsets c, H[i,j] = k[r_i+c_j] and its shift by one are V_r·D·V_cᵀ and
+// V_r·D·Λ·V_cᵀ, so the eigenvalues of the pencil are the poles. Amplitudes are then a linear least-squares problem over the
+// whole kernel, whose residual decides.
+func fitExponentials(k []float64) (exponentials, bool) {
+	norm, peak := norms(k)
+	if norm == 0 {
+		return exponentials{}, true
+	}
+	// Taps behind the last one that counts tell nothing; a pencil over them would be noise.
+	n := len(k)
+	for tail := 0.0; n > 1; n-- {
+		tail += k[n-1] * k[n-1]
+		if math.Sqrt(tail) > 1e-9*norm {
+			break
+		}
+	}
+	body := k
+	if n < len(k)/2 {
+		body = k[:max(n, min(len(k), 2*minTaps))]
+	}
+	for _, size := range []int{48, 128, 6 * maxPoles} {
+		e, ok := fitSize(k, body, size, norm, peak)
+		if ok || size >= len(body)/2 {
+			return e, ok
+		}
+	}
+	return exponentials{}, false
+}
+
+// fitSize tries a pencil of at most size rows and columns, at the ranks that its singular values suggest, the smallest
+// first.
+func fitSize(k, body []float64, size int, norm, peak float64) (exponentials, bool) {
+	p, ok := newPencil(body, size)
+	if !ok {
+		return exponentials{}, false
+	}
+	good := func(e exponentials, ok bool) bool {
+		return ok && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak
+	}
+	tried := 0
+	for _, cut := range []float64{1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13} {
+		r := p.rank(cut)
+		if r == tried {
+			continue
+		}
+		tried = r
+		if r > 2*maxPoles || 4*r > len(k) || 4*r > 3*len(p.s) && len(p.s) < len(body)/2 {
+			break
+		}
+		poles, ok := p.poles(r)
+		if !ok || len(poles) > maxPoles {
+			continue
+		}
+		e, ok := amplitudes(k, poles)
+		if good(e, ok) {
+			return e, true
+		}
+		if !ok || residual(k, e) > 1e3*fitTol*norm { // too far for a few steps
+			continue
+		}
+		if e, ok := refine(k, e); good(e, ok) {
+			return e, true
+		}
+	}
+	return exponentials{}, false
+}
+
+func norms(k []float64) (norm, peak float64) {
+	for _, v := range k {
+		norm += v * v
+		peak = max(peak, math.Abs(v))
+	}
+	return math.Sqrt(norm), peak
+}
+
+func maxDiff(a, b []float64) float64 {
+	d := 0.0
+	for i := range a {
+		d = max(d, math.Abs(a[i]-b[i]))
+	}
+	return d
+}
+
+// residual is the root of the sum of squared differences; NaN counts as infinite.
+func residual(k []float64, e exponentials) float64 {
+	sum := 0.0
+	for i, v := range e.at(0, len(k)) {
+		sum += (v - k[i]) * (v - k[i])
+	}
+	if math.IsNaN(sum) {
+		return math.Inf(1)
+	}
+	return math.Sqrt(sum)
+}
+
+// pencil is the decomposed Hankel matrix of a kernel, and its shift by one.
+type pencil struct {
+	u, v  mat.Dense
+	s     []float64
+	shift *mat.Dense
+}
+
+// offsets spreads at most n offsets over [0, span): dense at the start, where fast states live, and ever wider behind, which
+// tells slow states apart.
+func offsets(span, n int) []int {
+	if span <= n {
+		out := make([]int, span)
+		for i := range out {
+			out[i] = i
+		}
+		return out
+	}
+	dense := n / 2
+	out := make([]int, 0, n)
+	for i := range dense {
+		out = append(out, i)
+	}
+	for i := range n - dense { // strides that are no multiple of each other's
+		f := float64(i+1) / float64(n-dense)
+		out = append(out, dense+int(math.Round(float64(span-1-dense)*math.Pow(f, 1.7))))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func newPencil(k []float64, size int) (*pencil, bool) {
+	at := offsets(len(k)/2, size)
+	h, shift := mat.NewDense(len(at), len(at), nil), mat.NewDense(len(at), len(at), nil)
+	for i, r := range at {
+		for j, c := range at {
+			h.Set(i, j, k[r+c])
+			shift.Set(i, j, k[r+c+1])
+		}
+	}
+	var svd mat.SVD
+	if !svd.Factorize(h, mat.SVDThin) {
+		return nil, false
+	}
+	p := &pencil{shift: shift, s: svd.Values(nil)}
+	svd.UTo(&p.u)
+	svd.VTo(&p.v)
+	return p, true
+}
+
+// rank counts the singular values above cut times the largest.
+func (p *pencil) rank(cut float64) int {
+	r := 0
+	for r < len(p.s) && p.s[r] > cut*p.s[0] {
+		r++
+	}
+	return r
+}
+
+// poles solves the pencil at rank r; poles outside of the unit circle are moved onto it.
+func (p *pencil) poles(r int) ([]complex128, bool) {
+	n := len(p.s)
+	if r == 0 {
+		return nil, false
+	}
+	u, v := p.u.Slice(0, n, 0, r), p.v.Slice(0, n, 0, r)
+	var half, a mat.Dense
+	half.Mul(u.T(), p.shift)
+	a.Mul(&half, v)
+	for i := range r {
+		for j := range r {
+			a.Set(i, j, a.At(i, j)/math.Sqrt(p.s[i]*p.s[j]))
+		}
+	}
+	var eig mat.Eigen
+	if !eig.Factorize(&a, mat.EigenNone) {
+		return nil, false
+	}
+	var out []complex128
+	for _, z := range eig.Values(nil) {
+		if imag(z) < 0 || cmplx.IsNaN(z) {
+			continue
+		}
+		out = append(out, inside(z))
+	}
+	slices.SortFunc(out, func(a, b complex128) int {
+		if c := cmpFloat(cmplx.Abs(b), cmplx.Abs(a)); c != 0 {
+			return c
+		}
+		return cmpFloat(imag(a), imag(b))
+	})
+	return out, true
+}
+
+func cmpFloat(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// inside moves a pole outside of the unit circle onto it.
+func inside(z complex128) complex128 {
+	if r := cmplx.Abs(z); r > 1 {
+		return z / complex(r, 0)
+	}
+	return z
+}
+
+// columns writes the two (for a real pole: one) columns of taps of every pole, each scaled to length 1, and how many there
+// are per pole.
+func columns(n int, poles []complex128, at func(p complex128, j int) complex128) (cols [][]float64, scale []float64) {
+	add := func(c []float64) {
+		s, _ := norms(c)
+		if s == 0 {
+			s = 1
+		}
+		for i := range c {
+			c[i] /= s
+		}
+		cols, scale = append(cols, c), append(scale, s)
+	}
+	for _, p := range poles {
+		re, im := make([]float64, n), make([]float64, n)
+		for j := range n {
+			z := at(p, j)
+			re[j], im[j] = real(z), -imag(z)
+		}
+		add(re)
+		if imag(p) != 0 {
+			add(im)
+		}
+	}
+	return cols, scale
+}
+
+// leastSquares solves min |Σ x_i cols_i - k| by a QR decomposition.
+func leastSquares(cols [][]float64, k []float64) ([]float64, bool) {
+	if len(cols) == 0 || len(cols) > len(k) {
+		return nil, false
+	}
+	a := mat.NewDense(len(k), len(cols), nil)
+	for j, c := range cols {
+		a.SetCol(j, c)
+	}
+	var qr mat.QR
+	qr.Factorize(a)
+	var x mat.VecDense
+	if err := qr.SolveVecTo(&x, false, mat.NewVecDense(len(k), slices.Clone(k))); err != nil {
+		if _, ill := err.(mat.Condition); !ill {
+			return nil, false
+		}
+	}
+	out := make([]float64, len(cols))
+	for i := range out {
+		if out[i] = x.AtVec(i); math.IsNaN(out[i]) || math.IsInf(out[i], 0) {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// amplitudes fits the amplitudes of given poles.
+func amplitudes(k []float64, poles []complex128) (exponentials, bool) {
+	cols, scale := columns(len(k), poles, power)
+	x, ok := leastSquares(cols, k)
+	if !ok {
+		return exponentials{}, false
+	}
+	e := exponentials{pole: poles, amp: make([]complex128, len(poles))}
+	j := 0
+	for i, p := range poles {
+		re, im := x[j]/scale[j], 0.0
+		j++
+		if imag(p) != 0 {
+			im = x[j] / scale[j]
+			j++
+		}
+		e.amp[i] = complex(re, im)
+	}
+	return e, true
+}
+
+// refine improves poles by a few Gauss-Newton steps on poles and amplitudes together: the logarithm of each pole moves, by
+// the solution of the linearised problem.
+func refine(k []float64, best exponentials) (exponentials, bool) {
+	if 4*len(best.pole) > len(k) {
+		return best, false
+	}
+	err := residual(k, best)
+	for range 6 {
+		// d/dlog p of Re(a p^j) is Re(a j p^j · δ); columns for amplitudes and for δ.
+		cols, scale := columns(len(k), best.pole, power)
+		first := len(cols)
+		i := 0
+		more, moreScale := columns(len(k), best.pole, func(p complex128, j int) complex128 {
+			if j == 0 && i < len(best.pole) {
+				i++
+			}
+			return best.amp[i-1] * complex(float64(j), 0) * power(p, j)
+		})
+		x, ok := leastSquares(append(cols, more...), k)
+		if !ok {
+			break
+		}
+		x, scale = x[first:], moreScale
+		next := make([]complex128, len(best.pole))
+		j := 0
+		for i, p := range best.pole {
+			re, im := x[j]/scale[j], 0.0
+			j++
+			if imag(p) != 0 {
+				im = x[j] / scale[j]
+				j++
+			}
+			next[i] = inside(p * cmplx.Exp(complex(re, im)))
+			if imag(p) != 0 && imag(next[i]) < 0 {
+				next[i] = cmplx.Conj(next[i])
+			}
+		}
+		e, ok := amplitudes(k, next)
+		if !ok {
+			break
+		}
+		if r := residual(k, e); r < err {
+			best, err = e, r
+			continue
+		}
+		break
+	}
+	return best, true
+}
