@@ -135,19 +135,16 @@ func bench(cmd *cobra.Command, model *runtime.Model, dims map[string]int64, repe
 	}
 	s := model.NewSession()
 	defer s.Close()
-	// The first run plans and allocates; the second finds everything warm.
-	out := map[string]tensor.Datum{}
-	for range 2 {
-		if err := s.RunInto(cmd.Context(), in, out); err != nil {
-			return nil, err
-		}
-		keepTensors(out)
+	out, err := warmUp(cmd, s, in)
+	if err != nil {
+		return nil, err
 	}
-	total := repeat
-	if total == 0 {
-		total = -1
+	step, done := func() {}, func() {}
+	if repeat > 0 {
+		step, done = bar(cmd, repeat, "measuring")
+	} else {
+		done = spin(cmd, "measuring")
 	}
-	step, done := bar(cmd, total, "measuring")
 	defer done()
 	var times []float64
 	for began := time.Now(); ; {
@@ -178,13 +175,23 @@ func bench(cmd *cobra.Command, model *runtime.Model, dims map[string]int64, repe
 	return r, nil
 }
 
-// keepTensors leaves in out what RunInto can write to again.
-func keepTensors(out map[string]tensor.Datum) {
-	for name, d := range out {
-		if _, ok := d.(*tensor.Tensor); !ok {
-			delete(out, name)
+// warmUp runs twice: the first run plans and allocates, the second finds everything warm. It gives outputs that RunInto can
+// write to again.
+func warmUp(cmd *cobra.Command, s *runtime.Session, in map[string]tensor.Datum) (map[string]tensor.Datum, error) {
+	done := spin(cmd, "warming up")
+	defer done()
+	out := map[string]tensor.Datum{}
+	for range 2 {
+		if err := s.RunInto(cmd.Context(), in, out); err != nil {
+			return nil, err
+		}
+		for name, d := range out {
+			if _, ok := d.(*tensor.Tensor); !ok {
+				delete(out, name)
+			}
 		}
 	}
+	return out, nil
 }
 
 // quantile interpolates between sorted values.

@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/plan"
 )
 
@@ -214,7 +216,8 @@ func TestDumpNames(t *testing.T) {
 	}
 }
 
-func TestCompileIsDeterministic(t *testing.T) {
+// A plan is the same for the same model, hardly larger than its parameters, and quick to load.
+func TestPlanFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "init", "sc35", "-o", "model")
 	must(t, "init", "sc35", "-o", "again")
@@ -233,6 +236,22 @@ func TestCompileIsDeterministic(t *testing.T) {
 	}
 	if ratio := float64(len(a)) / (4 * 213667); ratio > 1.1 {
 		t.Errorf("the plan has %d bytes, %.3f times its parameters", len(a), ratio)
+	}
+	best := time.Hour
+	for range 10 {
+		start := time.Now()
+		m, err := runtime.Load("a.essm", runtime.Options{Backend: cpu.New()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(start))
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("loads in %v", best)
+	if best > 20*time.Millisecond && !raceEnabled {
+		t.Errorf("loading takes %v", best)
 	}
 }
 
