@@ -1,0 +1,150 @@
+package onnx
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// externalFile is what is known of a file beside the model that holds tensors.
+type externalFile struct {
+	size int64
+	sum  string // SHA-1 in hexadecimal; empty until asked for
+}
+
+// external reads a tensor's data from a file in the model's folder.
+func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*tensor.Tensor, error) {
+	keys := map[string]string{}
+	for _, e := range t.external {
+		if _, twice := keys[e.key]; twice {
+			return nil, fmt.Errorf("external data: %s stands twice", quote(e.key))
+		}
+		keys[e.key] = e.value
+	}
+	location := keys["location"]
+	want := int64(tensor.ByteSize(d, n))
+	offset, err := extent(keys, "offset", 0)
+	if err != nil {
+		return nil, err
+	}
+	length, err := extent(keys, "length", want)
+	if err != nil {
+		return nil, err
+	}
+	if length != want {
+		return nil, fmt.Errorf("external data in %s: length is %d, %v%s needs %d bytes", quote(location), length, d, tensor.ShapeString(shape), want)
+	}
+	file, f, err := r.open(location)
+	if err != nil {
+		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
+	}
+	defer file.Close()
+	if offset > f.size || length > f.size-offset {
+		return nil, fmt.Errorf("external data in %s: expected %d bytes at offset %d, the file has %d", quote(location), length, offset, f.size)
+	}
+	if sum := keys["checksum"]; sum != "" {
+		if err := f.check(file, sum); err != nil {
+			return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
+		}
+	}
+	if err := r.charge(length); err != nil {
+		return nil, err
+	}
+	b := tensor.AlignedBytes(int(length))
+	if k, err := file.ReadAt(b, offset); k < len(b) {
+		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
+	}
+	return tensor.FromBytes(d, shape, b)
+}
+
+func extent(keys map[string]string, key string, def int64) (int64, error) {
+	s, ok := keys[key]
+	if !ok {
+		return def, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("external data: %s is %s, expected a number of bytes", key, quote(s))
+	}
+	return n, nil
+}
+
+// open gives a file in the model's folder. Neither the name nor a link may lead out of it, and a file that has a second
+// name (a hard link) may be anyone's, so it is refused too.
+func (r *reader) open(location string) (*os.File, *externalFile, error) {
+	if r.dir == nil {
+		return nil, nil, errors.New("the model is not read from a folder, so there is none to look into")
+	}
+	if location == "" || strings.ContainsAny(location, "\\\x00") || path.IsAbs(location) || !filepath.IsLocal(filepath.FromSlash(location)) {
+		return nil, nil, errors.New("leads out of the model's folder")
+	}
+	name := filepath.FromSlash(path.Clean(location))
+	// Every part of the way, before it is opened: links are refused, and opening a pipe would wait for its writer.
+	var before fs.FileInfo
+	for i := 0; i <= len(name); i++ {
+		if i < len(name) && !os.IsPathSeparator(name[i]) {
+			continue
+		}
+		info, err := r.dir.Lstat(name[:i])
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			return nil, nil, fmt.Errorf("%s is a symbolic link", quote(name[:i]))
+		case i < len(name) && !info.IsDir():
+			return nil, nil, fmt.Errorf("%s is not a folder", quote(name[:i]))
+		case i == len(name) && !info.Mode().IsRegular():
+			return nil, nil, errors.New("is not a regular file")
+		}
+		before = info
+	}
+	if links(before) > 1 {
+		return nil, nil, errors.New("is a hard link")
+	}
+	f, err := r.dir.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, err := f.Stat()
+	if err == nil && !os.SameFile(before, now) {
+		err = errors.New("was replaced while it was opened")
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	x := r.files[name]
+	if x == nil {
+		x = &externalFile{}
+		r.files[name] = x
+	}
+	r.externalBytes += now.Size() - x.size
+	x.size = now.Size()
+	return f, x, nil
+}
+
+// check holds the file against a SHA-1 digest.
+func (f *externalFile) check(file *os.File, sum string) error {
+	if f.sum == "" {
+		h := sha1.New()
+		if _, err := io.Copy(h, io.NewSectionReader(file, 0, f.size)); err != nil {
+			return err
+		}
+		f.sum = hex.EncodeToString(h.Sum(nil))
+	}
+	if !strings.EqualFold(sum, f.sum) {
+		return fmt.Errorf("checksum is %s, the model states %s", f.sum, quote(sum))
+	}
+	return nil
+}

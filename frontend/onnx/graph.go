@@ -1,0 +1,761 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/std"
+)
+
+// reader is the state of reading one model.
+type reader struct {
+	file     string
+	resolver ir.Resolver
+	dir      *os.Root
+	budget   Budget
+	source   *source
+
+	files         map[string]*externalFile
+	externalBytes int64
+	memory        int64
+	fixedMemory   bool
+	known         map[*tensorProto]*decoded
+
+	functions map[functionKey]*functionProto
+	opsets    map[string]int // of the graph that is built
+	info      *Info
+	dims      *dimNames
+	fixed     bool // the model has no open dimension
+
+	names     map[string]bool // taken by values
+	next      map[string]int  // number to try for a name that is taken
+	nameBytes int64
+	nodes     int
+}
+
+// scope is where names of values are looked up: a graph within the scope around it, or a function by itself.
+type scope struct {
+	outer    *scope
+	vals     map[string]*ir.Value // nil for an input of a function that its call leaves out
+	names    map[string]string    // of the values that are defined here, in the ir graph
+	declared map[string]*cursor   // types that the file states
+	call     *call                // nil outside of functions
+}
+
+func (s *scope) find(name string) (*ir.Value, bool) {
+	for ; s != nil; s = s.outer {
+		if v, ok := s.vals[name]; ok {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+func (s *scope) path() string {
+	if s.call == nil {
+		return ""
+	}
+	return s.call.path
+}
+
+func (r *reader) model() (*ir.Graph, *Info, error) {
+	if r.source.size > r.budget.Bytes {
+		return nil, nil, fmt.Errorf("file of %d bytes, more than %d", r.source.size, r.budget.Bytes)
+	}
+	p := parser{budget: r.budget}
+	m, err := p.model(r.source.all())
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.ir < 1 || m.ir > 1<<30 {
+		return nil, nil, fmt.Errorf("IR version %d: this is not an ONNX model", m.ir)
+	}
+	if len(m.opsets) == 0 && m.ir < 3 {
+		m.opsets = []opsetProto{{"", 1}} // before there were imports
+	}
+	if r.opsets, err = imports(m.opsets); err != nil {
+		return nil, nil, err
+	}
+	r.info = m.info()
+	r.info.Opsets = maps.Clone(r.opsets)
+	if err := r.resolve(m); err != nil {
+		return nil, r.info, err
+	}
+	g := &ir.Graph{Name: m.graph.name, Doc: m.graph.doc, Opsets: r.opsets, Meta: map[string]string{}}
+	if g.Name == "" {
+		g.Name = "main"
+	}
+	if err := r.main(g, m.graph); err != nil {
+		return nil, nil, err
+	}
+	r.meta(g, m)
+	if err := ir.Verify(g); err != nil {
+		return nil, nil, err
+	}
+	return g, r.info, nil
+}
+
+func (m *modelProto) info() *Info {
+	i := &Info{
+		IRVersion: m.ir, Producer: m.producer, ProducerVersion: m.producerVersion, Domain: m.domain, ModelVersion: m.version,
+		Doc: m.doc, Metadata: map[string]string{},
+	}
+	for _, f := range m.functions {
+		i.Functions = append(i.Functions, f.String())
+	}
+	for _, e := range m.metadata {
+		i.Metadata[e.key] = e.value
+	}
+	if m.ir > maxIR {
+		i.Notes = append(i.Notes, fmt.Sprintf("IR version %d is newer than %d, the newest known one", m.ir, maxIR))
+	}
+	if m.training > 0 {
+		i.Notes = append(i.Notes, "training information is ignored")
+	}
+	if m.graph.quantization > 0 {
+		i.Notes = append(i.Notes, "quantization annotations are ignored")
+	}
+	return i
+}
+
+// meta writes what the file says of the model into the graph.
+func (r *reader) meta(g *ir.Graph, m *modelProto) {
+	maps.Copy(g.Meta, r.info.Metadata)
+	if m.producer != "" {
+		g.Meta[MetaProducer] = strings.TrimSpace(m.producer + " " + m.producerVersion)
+	}
+	if m.domain != "" {
+		g.Meta[MetaDomain] = m.domain
+	}
+	for s, name := range r.dims.taken {
+		if s != name {
+			g.Meta[MetaDim+s] = name
+		}
+	}
+	for _, vs := range [][]*ir.Value{g.Inputs, g.Outputs} {
+		for _, v := range vs {
+			for i, d := range v.Shape() {
+				if _, known := d.Known(); !known {
+					a := DynamicAxis{Value: v.Name, Axis: i}
+					if !d.IsUnknown() {
+						a.Symbol = d.String()
+					}
+					r.info.Dynamic = append(r.info.Dynamic, a)
+				}
+			}
+		}
+	}
+	if g.Doc == "" {
+		g.Doc = m.doc
+	}
+	markDims(g)
+}
+
+// main builds the outermost graph.
+func (r *reader) main(g *ir.Graph, p *graphProto) error {
+	s := &scope{}
+	if err := r.declare(s, p, func(name string) (string, error) {
+		r.names[name] = true
+		return name, nil
+	}); err != nil {
+		return err
+	}
+	if err := r.constants(s, p); err != nil {
+		return err
+	}
+	r.collectDims(p)
+	r.fixed = true
+	for _, in := range p.inputs {
+		t, err := r.stated(in.typ)
+		if err != nil {
+			return fmt.Errorf("input %s: %w", quote(in.name), err)
+		}
+		if v, ok := s.vals[in.name]; ok { // an initializer: the input's value when the caller gives none
+			if t != nil && !ir.Compatible(v.Type, t) {
+				return fmt.Errorf("input %s: is of type %v, its initializer of type %v", quote(in.name), t, v.Type)
+			}
+			r.info.Defaults = append(r.info.Defaults, in.name)
+			continue
+		}
+		if t == nil {
+			return fmt.Errorf("input %s has no type", quote(in.name))
+		}
+		r.fixed = r.fixed && isFixed(t)
+		v := &ir.Value{Name: in.name, Type: t}
+		s.vals[in.name] = v
+		g.Inputs = append(g.Inputs, v)
+	}
+	if err := r.body(g, s, p.nodes); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, out := range p.outputs {
+		if seen[out.name] {
+			return fmt.Errorf("output %s is listed twice", quote(out.name))
+		}
+		seen[out.name] = true
+		if err := r.output(g, s, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// output adds an output of the outermost graph. Where a function only passes a value on, the output is a copy, so that it
+// has its name.
+func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
+	v, ok := s.vals[out.name]
+	if !ok || v == nil {
+		return fmt.Errorf("output %s is not defined", quote(out.name))
+	}
+	if v.Name != out.name {
+		op, err := r.op("Identity")
+		if err != nil {
+			return err
+		}
+		n := &ir.Node{Op: op, Inputs: []*ir.Value{v}}
+		v = &ir.Value{Name: out.name, Def: n}
+		n.Outputs = []*ir.Value{v}
+		if err := ir.InferNode(n); err != nil {
+			return err
+		}
+		g.Nodes = append(g.Nodes, n)
+	}
+	if v.Def == nil { // an input or a constant; computed values were checked when they were defined
+		t, err := r.stated(out.typ)
+		if err != nil {
+			return fmt.Errorf("output %s: %w", quote(out.name), err)
+		}
+		if t != nil && !ir.Compatible(t, v.Type) {
+			return fmt.Errorf("output %s: is stated to be of type %v, is of type %v", quote(out.name), t, v.Type)
+		}
+	}
+	g.Outputs = append(g.Outputs, v)
+	return nil
+}
+
+// isFixed reports whether all dimensions in t are numbers.
+func isFixed(t ir.Type) bool {
+	switch t := t.(type) {
+	case *ir.TensorType:
+		_, ok := t.Shape.Known()
+		return ok && !t.NoRank
+	case *ir.SequenceType:
+		return isFixed(t.Elem)
+	case *ir.OptionalType:
+		return isFixed(t.Elem)
+	}
+	return false
+}
+
+// stated reads a type that may be left out.
+func (r *reader) stated(c *cursor) (ir.Type, error) {
+	if c == nil {
+		return nil, nil
+	}
+	return r.typeOf(*c, 0)
+}
+
+// collectDims learns which names stand for dimensions of inputs by themselves, before expressions of them are read.
+func (r *reader) collectDims(p *graphProto) {
+	r.dims = newDimNames()
+	defer func() { r.dims = &dimNames{of: map[string]ir.Dim{}, taken: map[string]string{}, plain: r.dims.plain} }()
+	for _, in := range p.inputs {
+		t, err := r.stated(in.typ)
+		if err != nil {
+			continue // reported when the inputs are made
+		}
+		if tt, ok := ir.AsTensor(t); ok {
+			for _, d := range tt.Shape {
+				if s, ok := d.Symbol(); ok && r.dims.taken[s] == s {
+					r.dims.plain[s] = true
+				}
+			}
+		}
+	}
+}
+
+// declare gives names to the values that a graph defines, and refuses those that it defines twice.
+func (r *reader) declare(s *scope, p *graphProto, name func(string) (string, error)) (err error) {
+	s.vals, s.names, s.declared = map[string]*ir.Value{}, map[string]string{}, map[string]*cursor{}
+	initial := map[string]bool{}
+	for _, t := range p.tensors {
+		if t.name == "" {
+			return errors.New("an initializer has no name")
+		}
+		if initial[t.name] {
+			return fmt.Errorf("two initializers are named %s", quote(t.name))
+		}
+		initial[t.name] = true
+		if s.names[t.name], err = name(t.name); err != nil {
+			return err
+		}
+	}
+	inputs := map[string]bool{}
+	for _, in := range p.inputs {
+		if in.name == "" {
+			return errors.New("an input has no name")
+		}
+		if inputs[in.name] {
+			return fmt.Errorf("two inputs are named %s", quote(in.name))
+		}
+		inputs[in.name] = true
+		if initial[in.name] {
+			if s.outer != nil {
+				return fmt.Errorf("input %s of a subgraph has an initializer", quote(in.name))
+			}
+			continue
+		}
+		if s.names[in.name], err = name(in.name); err != nil {
+			return err
+		}
+	}
+	for _, vs := range [][]valueProto{p.infos, p.outputs} {
+		for _, v := range vs {
+			if v.typ != nil {
+				s.declared[v.name] = v.typ
+			}
+		}
+	}
+	return r.declareNodes(s, p.nodes, name)
+}
+
+func (r *reader) declareNodes(s *scope, nodes []*nodeProto, name func(string) (string, error)) (err error) {
+	for _, n := range nodes {
+		for _, out := range n.outputs {
+			if out == "" {
+				continue
+			}
+			if _, twice := s.names[out]; twice {
+				return fmt.Errorf("node %s: value %s is defined twice", n.label(), quote(out))
+			}
+			if s.names[out], err = name(out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unique gives the name itself when it is free, and otherwise one with a number.
+func (r *reader) unique(hint string) (string, error) {
+	name := hint
+	for r.names[name] {
+		r.next[hint]++
+		name = hint + "_" + strconv.Itoa(r.next[hint])
+	}
+	r.names[name] = true
+	if r.nameBytes += int64(len(name)); r.nameBytes > r.budget.Names {
+		return "", fmt.Errorf("the names of values take more than %d bytes", r.budget.Names)
+	}
+	return name, nil
+}
+
+// constants makes the initializers of a graph.
+func (r *reader) constants(s *scope, p *graphProto) error {
+	for _, t := range p.tensors {
+		x, err := r.tensor(t)
+		if err != nil {
+			return err
+		}
+		s.vals[t.name] = ir.NewConst(s.names[t.name], x)
+	}
+	return nil
+}
+
+// subgraph builds a graph that is an attribute; hints are the types of its inputs, where they follow from the node.
+func (r *reader) subgraph(s *scope, p *graphProto, hints []ir.Type) (*ir.Graph, error) {
+	in := &scope{outer: s, call: s.call}
+	if err := r.declare(in, p, r.unique); err != nil {
+		return nil, err
+	}
+	if err := r.constants(in, p); err != nil {
+		return nil, err
+	}
+	g := &ir.Graph{Name: p.name, Doc: p.doc}
+	if g.Name == "" {
+		g.Name = "body"
+	}
+	for i, x := range p.inputs {
+		t, err := r.stated(x.typ)
+		if err != nil {
+			return nil, fmt.Errorf("input %s: %w", quote(x.name), err)
+		}
+		if t == nil && i < len(hints) {
+			t = hints[i]
+		}
+		if t == nil {
+			return nil, fmt.Errorf("input %s has no type", quote(x.name))
+		}
+		v := &ir.Value{Name: in.names[x.name], Type: t}
+		in.vals[x.name] = v
+		g.Inputs = append(g.Inputs, v)
+	}
+	if err := r.body(g, in, p.nodes); err != nil {
+		return nil, err
+	}
+	for _, out := range p.outputs {
+		v, ok := in.find(out.name)
+		if !ok || v == nil {
+			return nil, fmt.Errorf("output %s is not defined", quote(out.name))
+		}
+		g.Outputs = append(g.Outputs, v)
+	}
+	return g, nil
+}
+
+// body adds nodes to g, in an order in which values are defined before they are used.
+func (r *reader) body(g *ir.Graph, s *scope, nodes []*nodeProto) error {
+	nodes, err := sortNodes(nodes)
+	if err != nil {
+		return err
+	}
+	for _, p := range nodes {
+		if err := spend(&r.nodes, r.budget.Nodes, "nodes after functions were inlined"); err != nil {
+			return err
+		}
+		if err := r.node(g, s, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
+	fail := func(err error) error {
+		if path := s.path(); path != "" {
+			return fmt.Errorf("node %s in %s: %w", p.label(), quote(path), err)
+		}
+		return fmt.Errorf("node %s: %w", p.label(), err)
+	}
+	inputs, err := r.inputs(s, p)
+	if err != nil {
+		return fail(err)
+	}
+	if p.function != nil {
+		return r.inline(g, s, p, inputs)
+	}
+	n := &ir.Node{Op: p.operator, Name: p.name, Scope: s.path(), Inputs: inputs}
+	// A trailing input that is left out may stand there without a name.
+	for len(n.Inputs) > 0 && n.Inputs[len(n.Inputs)-1] == nil && (len(n.Op.In) == 0 || !n.Op.In[len(n.Op.In)-1].Variadic) {
+		n.Inputs = n.Inputs[:len(n.Inputs)-1]
+	}
+	if err := r.attributes(s, p, n); err != nil {
+		return fail(err)
+	}
+	if n.Op.Domain == "" && n.Op.Name == "Constant" {
+		if err := r.constant(s, p, n); err != nil {
+			return fail(err)
+		}
+		return nil
+	}
+	for _, out := range p.outputs {
+		if out == "" {
+			n.Outputs = append(n.Outputs, nil)
+			continue
+		}
+		v := &ir.Value{Name: s.names[out], Def: n}
+		s.vals[out] = v
+		n.Outputs = append(n.Outputs, v)
+	}
+	if err := ir.InferNode(n); err != nil {
+		return err
+	}
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		t, err := r.stated(s.declared[p.outputs[i]])
+		if err != nil {
+			return fail(fmt.Errorf("value %s: %w", quote(p.outputs[i]), err))
+		}
+		if t == nil {
+			continue
+		}
+		if !ir.Compatible(t, v.Type) {
+			return fail(fmt.Errorf("value %s: the file states type %v, the operator gives %v", quote(p.outputs[i]), t, v.Type))
+		}
+		v.Type = refine(v.Type, t, r.fixed)
+	}
+	g.Nodes = append(g.Nodes, n)
+	return nil
+}
+
+func (r *reader) inputs(s *scope, p *nodeProto) ([]*ir.Value, error) {
+	var in []*ir.Value
+	for i, name := range p.inputs {
+		if name == "" {
+			in = append(in, nil)
+			continue
+		}
+		v, ok := s.find(name)
+		if !ok {
+			return nil, fmt.Errorf("input %d, %s, is not defined", i, quote(name))
+		}
+		in = append(in, v)
+	}
+	return in, nil
+}
+
+// attributes sets those of n. Graphs come last: the types of their inputs may follow from the other attributes.
+func (r *reader) attributes(s *scope, p *nodeProto, n *ir.Node) error {
+	var graphs []boundAttr
+	for _, a := range p.attrs {
+		b, ok, err := s.bind(a)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue // an attribute of the function that the call leaves out
+		}
+		if b.typ == attrGraph || b.typ == attrGraphs {
+			graphs = append(graphs, b)
+			continue
+		}
+		v, err := r.attr(b, nil)
+		if err != nil {
+			return fmt.Errorf("attribute %s: %w", quote(a.name), err)
+		}
+		n.Attrs = n.Attrs.With(a.name, v)
+	}
+	for _, b := range graphs {
+		v, err := r.attr(b, n)
+		if err != nil {
+			return fmt.Errorf("attribute %s: %w", quote(b.as), err)
+		}
+		n.Attrs = n.Attrs.With(b.as, v)
+	}
+	return nil
+}
+
+// attr gives an attribute's value; n is the node, for graphs.
+func (r *reader) attr(b boundAttr, n *ir.Node) (any, error) {
+	a := b.attrProto
+	one := func(k int, what string) error {
+		if k != 1 {
+			return fmt.Errorf("expected one %s, found %d", what, k)
+		}
+		return nil
+	}
+	switch a.typ {
+	case attrFloat:
+		return a.f, nil
+	case attrInt:
+		return a.i, nil
+	case attrString:
+		return a.s, nil
+	case attrFloats:
+		return append([]float64{}, a.floats...), nil
+	case attrInts:
+		return append([]int64{}, a.ints...), nil
+	case attrStrings:
+		return append([]string{}, a.strings...), nil
+	case attrTensor, attrSparse:
+		if err := one(len(a.tensors), "tensor"); err != nil {
+			return nil, err
+		}
+		return r.tensor(a.tensors[0])
+	case attrTensors, attrSparses:
+		out := make([]*tensor.Tensor, len(a.tensors))
+		for i, t := range a.tensors {
+			var err error
+			if out[i], err = r.tensor(t); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case attrTypeProto, attrTypeProtos:
+		types := make([]ir.Type, len(a.types))
+		for i, c := range a.types {
+			t, err := r.typeOf(c, 0)
+			if err == nil && t == nil {
+				err = errors.New("a type is empty")
+			}
+			if err != nil {
+				return nil, err
+			}
+			types[i] = t
+		}
+		if a.typ == attrTypeProtos {
+			return types, nil
+		}
+		if err := one(len(types), "type"); err != nil {
+			return nil, err
+		}
+		return types[0], nil
+	case attrGraph:
+		if err := one(len(a.graphs), "graph"); err != nil {
+			return nil, err
+		}
+		return r.subgraph(b.in, a.graphs[0], std.SubgraphInputs(n))
+	case attrGraphs:
+		out := make([]*ir.Graph, len(a.graphs))
+		for i, g := range a.graphs {
+			var err error
+			if out[i], err = r.subgraph(b.in, g, nil); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("has type %d without a value", a.typ)
+}
+
+// constant makes a node of Constant, whose attributes n has, a constant.
+func (r *reader) constant(s *scope, p *nodeProto, n *ir.Node) error {
+	if len(p.outputs) != 1 || p.outputs[0] == "" || len(p.inputs) != 0 {
+		return fmt.Errorf("expected no input and one output, found %d and %d", len(p.inputs), len(p.outputs))
+	}
+	if len(n.Attrs) != 1 {
+		return fmt.Errorf("expected exactly one attribute, found %d", len(n.Attrs))
+	}
+	var t *tensor.Tensor
+	a := n.Attrs[0]
+	switch v := a.Value.(type) {
+	case *tensor.Tensor:
+		t = v
+	case float64:
+		t = tensor.Scalar(float32(v))
+	case []float64:
+		var err error
+		if t, err = tensor.FromFloat64s(tensor.Float32, v, len(v)); err != nil {
+			return err
+		}
+	case int64:
+		t = tensor.Scalar(v)
+	case []int64:
+		t = tensor.FromSlice(v, len(v))
+	case string:
+		t = tensor.FromStrings([]string{v})
+	case []string:
+		t = tensor.FromStrings(v, len(v))
+	}
+	want := map[string]ir.AttrKind{
+		"value": ir.AttrTensor, "sparse_value": ir.AttrTensor, "value_float": ir.AttrFloat, "value_floats": ir.AttrFloats,
+		"value_int": ir.AttrInt, "value_ints": ir.AttrInts, "value_string": ir.AttrString, "value_strings": ir.AttrStrings,
+	}
+	if t == nil || want[a.Name] != a.Kind() {
+		return fmt.Errorf("attribute %s of kind %s holds no constant", quote(a.Name), a.Kind())
+	}
+	out := p.outputs[0]
+	declared, err := r.stated(s.declared[out])
+	if err != nil {
+		return fmt.Errorf("value %s: %w", quote(out), err)
+	}
+	if declared != nil && !ir.Compatible(declared, ir.Of(t)) {
+		return fmt.Errorf("value %s: the file states type %v, the constant is %v", quote(out), declared, ir.Of(t))
+	}
+	s.vals[out] = ir.NewConst(s.names[out], t)
+	return nil
+}
+
+// freeNames lists the names that g reads and does not define.
+func (g *graphProto) freeNames() []string {
+	if g.freed {
+		return g.free
+	}
+	g.freed = true
+	own := map[string]bool{"": true}
+	for _, in := range g.inputs {
+		own[in.name] = true
+	}
+	for _, t := range g.tensors {
+		own[t.name] = true
+	}
+	for _, n := range g.nodes {
+		for _, out := range n.outputs {
+			own[out] = true
+		}
+	}
+	add := func(name string) {
+		if !own[name] {
+			own[name] = true
+			g.free = append(g.free, name)
+		}
+	}
+	for _, n := range g.nodes {
+		n.reads(add)
+	}
+	for _, out := range g.outputs {
+		add(out.name)
+	}
+	return g.free
+}
+
+// reads visits the names that n reads, those of its subgraphs included.
+func (n *nodeProto) reads(visit func(string)) {
+	for _, in := range n.inputs {
+		visit(in)
+	}
+	for _, a := range n.attrs {
+		for _, g := range a.graphs {
+			for _, name := range g.freeNames() {
+				visit(name)
+			}
+		}
+	}
+}
+
+// sortNodes puts nodes in an order in which values are defined before they are read, keeping theirs wherever possible.
+func sortNodes(nodes []*nodeProto) ([]*nodeProto, error) {
+	at := map[string]int{}
+	for i, n := range nodes {
+		for _, out := range n.outputs {
+			if out != "" {
+				at[out] = i
+			}
+		}
+	}
+	deps := func(i int) (list []int) {
+		nodes[i].reads(func(name string) {
+			if j, ok := at[name]; ok {
+				list = append(list, j)
+			}
+		})
+		return list
+	}
+	const (
+		unseen = iota
+		open
+		done
+	)
+	type frame struct {
+		node int
+		deps []int
+	}
+	state := make([]byte, len(nodes))
+	out := make([]*nodeProto, 0, len(nodes))
+	for i := range nodes {
+		if state[i] != unseen {
+			continue
+		}
+		state[i] = open
+		stack := []frame{{i, deps(i)}}
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			if len(f.deps) == 0 {
+				state[f.node] = done
+				out = append(out, nodes[f.node])
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			j := f.deps[0]
+			f.deps = f.deps[1:]
+			switch state[j] {
+			case open:
+				return nil, fmt.Errorf("node %s depends on itself", nodes[j].label())
+			case unseen:
+				state[j] = open
+				stack = append(stack, frame{j, deps(j)})
+			}
+		}
+	}
+	return slices.Clip(out), nil
+}

@@ -1,0 +1,474 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/essmc/essmc/ir"
+)
+
+// The messages of onnx.proto, as far as they are used; field numbers are those of that file. Tensors and types stay where
+// they are in the file until they are needed.
+
+type modelProto struct {
+	ir, version               int64
+	producer, producerVersion string
+	domain, doc               string
+	opsets                    []opsetProto
+	graph                     *graphProto
+	functions                 []*functionProto
+	metadata                  []entryProto
+	training                  int
+}
+
+type opsetProto struct {
+	domain  string
+	version int64
+}
+
+type entryProto struct{ key, value string }
+
+type graphProto struct {
+	name, doc       string
+	nodes           []*nodeProto
+	tensors         []*tensorProto // initializers, sparse ones too
+	inputs, outputs []valueProto
+	infos           []valueProto
+	quantization    int
+	free            []string // names that the graph reads from around it, once freeNames was asked
+	freed           bool
+}
+
+type valueProto struct {
+	name string
+	typ  *cursor // nil when the file gives none
+}
+
+type nodeProto struct {
+	inputs, outputs  []string
+	name, op         string
+	domain, overload string
+	attrs            []*attrProto
+	// One of these is set by resolve: the function that the node calls, or its operator.
+	function *functionProto
+	operator *ir.Op
+}
+
+type attrType int64
+
+// Numbers of AttributeProto.AttributeType.
+const (
+	attrUndefined attrType = iota
+	attrFloat
+	attrInt
+	attrString
+	attrTensor
+	attrGraph
+	attrFloats
+	attrInts
+	attrStrings
+	attrTensors
+	attrGraphs
+	attrSparse
+	attrSparses
+	attrTypeProto
+	attrTypeProtos
+	attrEnd
+)
+
+type attrProto struct {
+	name, ref string
+	typ       attrType
+	f         float64
+	i         int64
+	s         string
+	floats    []float64
+	ints      []int64
+	strings   []string
+	tensors   []*tensorProto // the one tensor too, sparse or not
+	graphs    []*graphProto  // the one graph too
+	types     []cursor       // the one type too
+}
+
+type functionProto struct {
+	name, domain, overload string
+	inputs, outputs        []string
+	attrs                  []string // names without default
+	defaults               []*attrProto
+	nodes                  []*nodeProto
+	opsets                 []opsetProto
+	state                  int // of resolve: 0 not seen, 1 open, 2 done
+}
+
+func (f *functionProto) String() string {
+	s := strings.TrimPrefix(f.domain+"."+f.name, ".")
+	if f.overload != "" {
+		s += ":" + f.overload
+	}
+	return s
+}
+
+// parser reads messages within the budget.
+type parser struct {
+	budget                    Budget
+	nodes, attributes, values int
+}
+
+func spend(n *int, limit int, what string) error {
+	if *n++; *n > limit {
+		return fmt.Errorf("more than %d %s", limit, what)
+	}
+	return nil
+}
+
+func (p *parser) model(c cursor) (*modelProto, error) {
+	m := &modelProto{}
+	var graph *cursor
+	err := c.each(func(f field) error {
+		switch f.num {
+		case 1:
+			return f.int(&m.ir)
+		case 2:
+			return f.text(&m.producer)
+		case 3:
+			return f.text(&m.producerVersion)
+		case 4:
+			return f.text(&m.domain)
+		case 5:
+			return f.int(&m.version)
+		case 6:
+			return f.raw(&m.doc)
+		case 7:
+			return f.only(&graph)
+		case 8:
+			return p.opset(f, &m.opsets)
+		case 14:
+			return p.entry(f, &m.metadata)
+		case 20:
+			m.training++
+		case 25:
+			return p.function(f, m)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if graph == nil {
+		return nil, fmt.Errorf("no graph: this is not an ONNX model")
+	}
+	m.graph, err = p.graph(*graph, 0)
+	return m, err
+}
+
+func (p *parser) opset(f field, to *[]opsetProto) error {
+	var o opsetProto
+	var c cursor
+	if err := f.message(&c); err != nil {
+		return err
+	}
+	if err := spend(&p.values, p.budget.Values, "values"); err != nil {
+		return err
+	}
+	err := c.each(func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&o.domain)
+		case 2:
+			return f.int(&o.version)
+		}
+		return nil
+	})
+	o.domain = canonical(o.domain)
+	*to = append(*to, o)
+	return err
+}
+
+// canonical gives the name by which graphs know an operator domain.
+func canonical(domain string) string {
+	switch domain {
+	case "ai.onnx":
+		return ""
+	case "ai.essmc":
+		return "essm"
+	}
+	return domain
+}
+
+func (p *parser) entry(f field, to *[]entryProto) error {
+	var e entryProto
+	var c cursor
+	if err := f.message(&c); err != nil {
+		return err
+	}
+	if err := spend(&p.values, p.budget.Values, "values"); err != nil {
+		return err
+	}
+	err := c.each(func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&e.key)
+		case 2:
+			return f.raw(&e.value)
+		}
+		return nil
+	})
+	*to = append(*to, e)
+	return err
+}
+
+func (p *parser) graph(c cursor, depth int) (*graphProto, error) {
+	if depth > p.budget.Depth {
+		return nil, fmt.Errorf("graphs are nested deeper than %d", p.budget.Depth)
+	}
+	g := &graphProto{}
+	err := c.each(func(f field) error {
+		switch f.num {
+		case 1:
+			n, err := p.node(f, depth)
+			g.nodes = append(g.nodes, n)
+			return err
+		case 2:
+			return f.text(&g.name)
+		case 5, 15:
+			t, err := p.tensor(f, f.num == 15)
+			g.tensors = append(g.tensors, t)
+			return err
+		case 10:
+			return f.raw(&g.doc)
+		case 11:
+			return p.value(f, &g.inputs)
+		case 12:
+			return p.value(f, &g.outputs)
+		case 13:
+			return p.value(f, &g.infos)
+		case 14:
+			g.quantization++
+		}
+		return nil
+	})
+	if err != nil && g.name != "" && depth == 0 {
+		err = fmt.Errorf("graph %s: %w", quote(g.name), err)
+	}
+	return g, err
+}
+
+func (p *parser) value(f field, to *[]valueProto) error {
+	var v valueProto
+	var c cursor
+	if err := f.message(&c); err != nil {
+		return err
+	}
+	if err := spend(&p.values, p.budget.Values, "values"); err != nil {
+		return err
+	}
+	err := c.each(func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&v.name)
+		case 2:
+			return f.only(&v.typ)
+		}
+		return nil
+	})
+	*to = append(*to, v)
+	return err
+}
+
+func (p *parser) node(f field, depth int) (*nodeProto, error) {
+	n := &nodeProto{}
+	var c cursor
+	if err := f.message(&c); err != nil {
+		return nil, err
+	}
+	if err := spend(&p.nodes, p.budget.Nodes, "nodes"); err != nil {
+		return nil, err
+	}
+	err := c.each(func(f field) error {
+		switch f.num {
+		case 1:
+			return f.texts(&n.inputs)
+		case 2:
+			return f.texts(&n.outputs)
+		case 3:
+			return f.text(&n.name)
+		case 4:
+			return f.text(&n.op)
+		case 5:
+			a, err := p.attr(f, depth)
+			n.attrs = append(n.attrs, a)
+			return err
+		case 7:
+			return f.text(&n.domain)
+		case 8:
+			return f.text(&n.overload)
+		}
+		return nil
+	})
+	n.domain = canonical(n.domain)
+	if err == nil && n.op == "" {
+		err = fmt.Errorf("has no operator")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.label(), err)
+	}
+	seen := map[string]bool{}
+	for _, a := range n.attrs {
+		if seen[a.name] {
+			return nil, fmt.Errorf("node %s: two attributes are named %s", n.label(), quote(a.name))
+		}
+		seen[a.name] = true
+	}
+	return n, nil
+}
+
+// label names the node for messages.
+func (n *nodeProto) label() string {
+	switch {
+	case n.name != "":
+		return quote(n.name) + " (" + n.op + ")"
+	case len(n.outputs) > 0:
+		return "of output " + quote(n.outputs[0]) + " (" + n.op + ")"
+	}
+	return "without name (" + n.op + ")"
+}
+
+func (p *parser) attr(f field, depth int) (*attrProto, error) {
+	a := &attrProto{}
+	var c cursor
+	if err := f.message(&c); err != nil {
+		return nil, err
+	}
+	if err := spend(&p.attributes, p.budget.Attributes, "attributes"); err != nil {
+		return nil, err
+	}
+	guess := attrUndefined // by the field that is there, for files of the first IR versions
+	err := c.each(func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&a.name)
+		case 21:
+			return f.text(&a.ref)
+		case 20:
+			var t int64
+			err := f.int(&t)
+			if err == nil && (t < 0 || t >= int64(attrEnd)) {
+				err = fmt.Errorf("unknown type %d", t)
+			}
+			a.typ = attrType(t)
+			return err
+		case 2:
+			guess = attrFloat
+			a.f = float64(math.Float32frombits(uint32(f.val)))
+			return f.want(protowire.Fixed32Type)
+		case 3:
+			guess = attrInt
+			return f.int(&a.i)
+		case 4:
+			guess = attrString
+			return f.raw(&a.s)
+		case 5, 10, 22, 23:
+			guess = map[protowire.Number]attrType{5: attrTensor, 10: attrTensors, 22: attrSparse, 23: attrSparses}[f.num]
+			t, err := p.tensor(f, f.num >= 22)
+			a.tensors = append(a.tensors, t)
+			return err
+		case 6, 11:
+			guess = map[protowire.Number]attrType{6: attrGraph, 11: attrGraphs}[f.num]
+			var c cursor
+			if err := f.message(&c); err != nil {
+				return err
+			}
+			g, err := p.graph(c, depth+1)
+			a.graphs = append(a.graphs, g)
+			return err
+		case 7:
+			guess = attrFloats
+			return f.numbers(4, func(v uint64) error {
+				a.floats = append(a.floats, float64(math.Float32frombits(uint32(v))))
+				return nil
+			})
+		case 8:
+			guess = attrInts
+			return f.numbers(0, func(v uint64) error {
+				a.ints = append(a.ints, int64(v))
+				return nil
+			})
+		case 9:
+			guess = attrStrings
+			var s string
+			err := f.raw(&s)
+			a.strings = append(a.strings, s)
+			return err
+		case 14, 15:
+			guess = map[protowire.Number]attrType{14: attrTypeProto, 15: attrTypeProtos}[f.num]
+			var c cursor
+			err := f.message(&c)
+			a.types = append(a.types, c)
+			return err
+		}
+		return nil
+	})
+	if err == nil && a.name == "" {
+		err = fmt.Errorf("has no name")
+	}
+	if a.typ == attrUndefined {
+		a.typ = guess
+	}
+	if err == nil && a.typ == attrUndefined && a.ref == "" {
+		err = fmt.Errorf("has neither type nor value")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attribute %s: %w", quote(a.name), err)
+	}
+	return a, nil
+}
+
+func (p *parser) function(f field, m *modelProto) error {
+	fn := &functionProto{}
+	var c cursor
+	if err := f.message(&c); err != nil {
+		return err
+	}
+	if err := spend(&p.values, p.budget.Values, "values"); err != nil {
+		return err
+	}
+	err := c.each(func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&fn.name)
+		case 4:
+			return f.texts(&fn.inputs)
+		case 5:
+			return f.texts(&fn.outputs)
+		case 6:
+			return f.texts(&fn.attrs)
+		case 7:
+			n, err := p.node(f, 0)
+			fn.nodes = append(fn.nodes, n)
+			return err
+		case 9:
+			return p.opset(f, &fn.opsets)
+		case 10:
+			return f.text(&fn.domain)
+		case 11:
+			a, err := p.attr(f, 0)
+			fn.defaults = append(fn.defaults, a)
+			return err
+		case 13:
+			return f.text(&fn.overload)
+		}
+		return nil
+	})
+	fn.domain = canonical(fn.domain)
+	if err == nil && fn.name == "" {
+		err = fmt.Errorf("has no name")
+	}
+	if err != nil {
+		return fmt.Errorf("function %s: %w", quote(fn.String()), err)
+	}
+	m.functions = append(m.functions, fn)
+	return nil
+}

@@ -1,0 +1,268 @@
+// Package nodetest runs folders of ONNX's node tests: a model of one or a few operators, inputs, and the outputs that the
+// standard expects. It is what `essmc test` and the project's own tests of its backends use.
+//
+// It imports frontend/onnx, runtime, ir and ir/tensor; backend and operators are the caller's. What always holds: outputs
+// are compared as the standard's own runner does it, but shapes and element types must be equal too; a test is skipped for
+// a stated reason only; a test that panics or runs too long fails, and the others go on; results stand in the order of
+// names.
+package nodetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// Options say what is run, and on what. Backend is required.
+type Options struct {
+	Backend runtime.Backend
+	// Match selects tests by name; nil: all.
+	Match *regexp.Regexp
+	// Skip gives reasons, by name, for tests that are not run. A reason for a test that does not exist is an error.
+	Skip map[string]string
+	// Jobs is how many tests run at once; 0: one.
+	Jobs int
+	// Timeout is what one test may take; 0: a minute.
+	Timeout time.Duration
+	// Done, if not nil, is called with each result as it comes, from one goroutine at a time.
+	Done func(Result)
+}
+
+// Status is what became of a test.
+type Status string
+
+// What can become of a test.
+const (
+	Passed  Status = "passed"
+	Failed  Status = "failed"
+	Skipped Status = "skipped"
+)
+
+// Result is what became of one test.
+type Result struct {
+	Name string
+	// Ops are the operators that the model applies, sorted, as far as it could be read: "Add", "ai.onnx.ml.Scaler".
+	Ops      []string
+	Status   Status
+	Reason   string // why it failed or was skipped
+	Duration time.Duration
+	// Unsupported lists the operators that keep the model from being read.
+	Unsupported []string
+}
+
+// Find lists the folders with a model.onnx in or below root, by the last part of their names, sorted.
+func Find(root fs.FS) ([]string, error) {
+	var dirs []string
+	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && path.Base(p) == "model.onnx" {
+			dirs = append(dirs, path.Dir(p))
+		}
+		return err
+	})
+	slices.SortFunc(dirs, func(a, b string) int {
+		return cmp.Or(cmp.Compare(path.Base(a), path.Base(b)), cmp.Compare(a, b))
+	})
+	return dirs, err
+}
+
+// Run runs the tests in and below root that o selects.
+func Run(ctx context.Context, root fs.FS, o Options) ([]Result, error) {
+	dirs, err := Find(root)
+	if err != nil {
+		return nil, err
+	}
+	if len(dirs) == 0 {
+		return nil, errors.New("no folder holds a model.onnx")
+	}
+	for _, name := range sortedKeys(o.Skip) {
+		if !slices.ContainsFunc(dirs, func(d string) bool { return path.Base(d) == name }) {
+			return nil, fmt.Errorf("the list of skipped tests names %s, which is not there", name)
+		}
+	}
+	if o.Match != nil {
+		dirs = slices.DeleteFunc(dirs, func(d string) bool { return !o.Match.MatchString(path.Base(d)) })
+	}
+	results := make([]Result, len(dirs))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	work := make(chan int)
+	for range max(1, o.Jobs) {
+		wg.Go(func() {
+			for i := range work {
+				results[i] = one(ctx, root, dirs[i], o)
+				if o.Done != nil {
+					mu.Lock()
+					o.Done(results[i])
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range dirs {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+	return results, ctx.Err()
+}
+
+// one runs one test, within its time.
+func one(ctx context.Context, root fs.FS, dir string, o Options) Result {
+	name := path.Base(dir)
+	if why, ok := o.Skip[name]; ok {
+		return Result{Name: name, Status: Skipped, Reason: why}
+	}
+	limit := o.Timeout
+	if limit == 0 {
+		limit = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	start := time.Now()
+	done := make(chan Result, 1)
+	go func() {
+		t := test{root: root, dir: dir, backend: o.Backend}
+		err := t.guarded(ctx)
+		r := Result{Name: name, Ops: t.ops, Status: Passed, Unsupported: t.unsupported}
+		if err != nil {
+			r.Status, r.Reason = Failed, err.Error()
+		}
+		done <- r
+	}()
+	var r Result
+	select {
+	case r = <-done:
+	case <-ctx.Done():
+		r = Result{Name: name, Status: Failed, Reason: fmt.Sprintf("not finished after %v: %v", limit, ctx.Err())}
+	}
+	r.Duration = time.Since(start)
+	return r
+}
+
+type test struct {
+	root        fs.FS
+	dir         string
+	backend     runtime.Backend
+	ops         []string
+	unsupported []string
+}
+
+func (t *test) guarded(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return t.run(ctx)
+}
+
+func (t *test) run(ctx context.Context) error {
+	b, err := fs.ReadFile(t.root, path.Join(t.dir, "model.onnx"))
+	if err != nil {
+		return err
+	}
+	g, _, err := onnx.Parse(b, "model.onnx", onnx.Options{Resolver: t.backend.Resolver()})
+	if err != nil {
+		var u *onnx.UnsupportedError
+		if errors.As(err, &u) {
+			for _, op := range u.Operators {
+				t.unsupported = append(t.unsupported, fullName(op.Domain, op.Op))
+			}
+			t.ops = slices.Compact(slices.Clone(t.unsupported))
+		}
+		return err
+	}
+	t.ops = operators(g)
+	m, err := runtime.New(g, runtime.Options{Backend: t.backend, Threads: 1})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	sets, err := fs.Glob(t.root, path.Join(t.dir, "test_data_set_*"))
+	if err != nil {
+		return err
+	}
+	if len(sets) == 0 {
+		return errors.New("no test_data_set folder")
+	}
+	for _, set := range sets {
+		if err := t.set(ctx, m, set); err != nil {
+			if len(sets) > 1 {
+				return fmt.Errorf("%s: %w", path.Base(set), err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *test) set(ctx context.Context, m *runtime.Model, set string) error {
+	g := m.Graph()
+	in := map[string]tensor.Datum{}
+	for i, v := range g.Inputs {
+		d, err := t.datum(set, "input", i, v.Type)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, optional := v.Type.(*ir.OptionalType); optional {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		in[v.Name] = d
+	}
+	s := m.NewSession()
+	defer s.Close()
+	got, err := s.Run(ctx, in)
+	if err != nil {
+		return err
+	}
+	for i, v := range g.Outputs {
+		want, err := t.datum(set, "output", i, v.Type)
+		if err != nil {
+			return err
+		}
+		if err := Compare(got[v.Name], want); err != nil {
+			return fmt.Errorf("output %s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+func (t *test) datum(set, what string, i int, typ ir.Type) (tensor.Datum, error) {
+	name := fmt.Sprintf("%s_%d.pb", what, i)
+	b, err := fs.ReadFile(t.root, path.Join(set, name))
+	if err != nil {
+		return nil, err
+	}
+	return onnx.ParseDatum(b, name, typ)
+}
+
+// operators lists what g and its subgraphs apply, each once, sorted.
+func operators(g *ir.Graph) []string {
+	var ops []string
+	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		ops = append(ops, n.Op.FullName())
+		return nil
+	})
+	slices.Sort(ops)
+	return slices.Compact(ops)
+}
+
+func fullName(domain, op string) string { return strings.TrimPrefix(domain+"."+op, ".") }

@@ -1,0 +1,99 @@
+package nodetest
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"testing/fstest"
+
+	_ "github.com/essmc/essmc/ops/essm"
+	_ "github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// TestNodes runs the standard's node tests on the reference backend. What may fail is a test of an operator that is not in
+// the registry; ESSMC_ONNX_MATCH selects tests by name.
+func TestNodes(t *testing.T) {
+	skip, err := Skips()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Backend: ref.New(), Skip: skip, Jobs: 2}
+	if m := os.Getenv("ESSMC_ONNX_MATCH"); m != "" {
+		o.Match = regexp.MustCompile(m)
+	}
+	results, err := Run(context.Background(), archive(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Status == Failed && len(r.Unsupported) == 0 {
+			t.Errorf("%s %v: %s", r.Name, r.Ops, r.Reason)
+		}
+	}
+	t.Log(Count(results))
+	for _, m := range Missing(results) {
+		t.Logf("not in the registry: %s (%d tests)", m.Op, m.Failed)
+	}
+	if Count(results).Passed == 0 {
+		t.Error("no test passed")
+	}
+}
+
+// archive gives the folder of node tests, or skips. Packed ones are unpacked in memory.
+func archive(t testing.TB) fs.FS {
+	t.Helper()
+	const name = "node-tests-1.22.0.tar.gz"
+	for _, at := range []string{os.Getenv("ESSMC_ONNX_TESTS"), filepath.Join(os.Getenv("ESSMC_SHARED"), "onnx"), filepath.Join("..", "..", "..", "..", "shared", "onnx")} {
+		for _, file := range []string{at, filepath.Join(at, name)} {
+			s, err := os.Stat(file)
+			switch {
+			case at == "" || err != nil:
+			case s.Mode().IsRegular():
+				return unpack(t, file)
+			case s.IsDir() && at == os.Getenv("ESSMC_ONNX_TESTS"):
+				if _, err := os.Stat(filepath.Join(at, name)); err != nil {
+					return os.DirFS(file)
+				}
+			}
+		}
+	}
+	t.Skipf("%s is not here: set ESSMC_ONNX_TESTS to it or to the folder that it holds, or ESSMC_SHARED to the folder above onnx", name)
+	return nil
+}
+
+func unpack(t testing.TB, file string) fs.FS {
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			b, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[path.Clean(h.Name)] = &fstest.MapFile{Data: b}
+		}
+	}
+}
