@@ -1,0 +1,476 @@
+package std
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Recurrent layers: sequences X (L,B,I), with layout 1 (B,L,I), go through a cell with H units per direction.
+var (
+	RNN = recurrent("RNN", 1, "H[t] = f(X[t]·Wᵀ + H[t-1]·Rᵀ + Wb + Rb), in one or both directions.", []string{"Tanh"}, rnnCell)
+	GRU = recurrent("GRU", 3, "Gated recurrent units: z, r = f(…), h = g(X·Whᵀ + (r∘H)·Rhᵀ + …), H = (1-z)∘h + z∘H; gates in order z, r, h.", []string{"Sigmoid", "Tanh"}, gruCell,
+		intAttr("linear_before_reset", 0, "whether r multiplies H·Rhᵀ + Rbh, and not H"))
+	LSTM = recurrent("LSTM", 4, "Long short-term memory: i, f, o = f(…), c = g(…), C = f∘C + i∘c, H = o∘h(C); gates in order i, o, f, c, peepholes P in order i, o, f.", []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell,
+		intAttr("input_forget", 0, "whether f is 1-i"))
+)
+
+func init() {
+	ops.Same(RNN, 14, 7)
+	ops.Same(GRU, 14, 7)
+	ops.Same(LSTM, 14, 7)
+	// Before version 7 an attribute said whether Y was wanted; the node's outputs say so, too.
+	sequence := intAttr("output_sequence", 0, "ignored")
+	sameButFor(RNN, 1, sequence)
+	sameButFor(GRU, 3, sequence)
+	sameButFor(GRU, 1, sequence)
+	sameButFor(LSTM, 1, sequence)
+}
+
+// cell computes one step for one sample. x holds X[t]·Wᵀ + Wb and r holds H[t-1]·Rᵀ + Rb, gate after gate; it replaces h,
+// and c where there is one.
+type cell func(l *layer, x, r, h, c []float64)
+
+// layer is one direction of a recurrent layer.
+type layer struct {
+	hidden, inputs    int
+	w, r, wb, rb, p   []float64 // (G*H,I), (G*H,H), (G*H), (G*H), (3*H) or nil
+	f                 []func(float64) float64
+	linear, couple    bool
+	clip              float64 // 0: none
+	resetH, candidate []float64
+}
+
+// act applies activation i to a clipped number.
+func (l *layer) act(i int, x float64) float64 {
+	if l.clip > 0 {
+		x = min(max(x, -l.clip), l.clip)
+	}
+	return l.f[i](x)
+}
+
+func rnnCell(l *layer, x, r, h, _ []float64) {
+	for i := range h {
+		h[i] = l.act(0, x[i]+r[i])
+	}
+}
+
+func gruCell(l *layer, x, r, h, _ []float64) {
+	n := l.hidden
+	for i := range n {
+		x[i], x[n+i] = l.act(0, x[i]+r[i]), l.act(0, x[n+i]+r[n+i])
+	}
+	last := r[2*n:]
+	if l.linear {
+		for i := range n {
+			l.candidate[i] = x[n+i] * last[i]
+		}
+	} else {
+		for i := range n {
+			l.resetH[i] = x[n+i] * h[i]
+		}
+		for i := range n {
+			l.candidate[i] = l.rb[2*n+i] + dot(l.r[(2*n+i)*n:(2*n+i+1)*n], l.resetH)
+		}
+	}
+	for i := range n {
+		h[i] = (1-x[i])*l.act(1, x[2*n+i]+l.candidate[i]) + x[i]*h[i]
+	}
+}
+
+func lstmCell(l *layer, x, r, h, c []float64) {
+	n := l.hidden
+	peep := func(k, i int) float64 {
+		if l.p == nil {
+			return 0
+		}
+		return l.p[k*n+i]
+	}
+	for i := range n {
+		in := l.act(0, x[i]+r[i]+peep(0, i)*c[i])
+		forget := 1 - in
+		if !l.couple {
+			forget = l.act(0, x[2*n+i]+r[2*n+i]+peep(2, i)*c[i])
+		}
+		c[i] = forget*c[i] + in*l.act(1, x[3*n+i]+r[3*n+i])
+		h[i] = l.act(0, x[n+i]+r[n+i]+peep(1, i)*c[i]) * l.f[2](c[i])
+	}
+}
+
+func dot(a, b []float64) float64 {
+	var sum float64
+	for i, x := range a {
+		sum += x * b[i]
+	}
+	return sum
+}
+
+func recurrent(name string, gates int, doc string, activations []string, step cell, attrs ...ir.AttrSpec) *ir.Op {
+	in, out := ops.Sig("X:T[_,_,_]", "W:T[_,_,_]", "R:T[_,_,_]", "B:T[_,_]?", "sequence_lens:int32[_]?", "initial_h:T[_,_,_]?"), ops.Sig("Y:T?", "Y_h:T?")
+	if name == "LSTM" {
+		in, out = append(in, ops.Sig("initial_c:T[_,_,_]?", "P:T[_,_]?")...), append(out, ops.Sig("Y_c:T?")...)
+	}
+	return ops.Register(&ir.Op{
+		Name: name, Since: 22, Doc: doc, In: in, Out: out,
+		Attrs: append([]ir.AttrSpec{
+			{Name: "activation_alpha", Kind: ir.AttrFloats, Doc: "parameters of those activations that have one, in order"}, {Name: "activation_beta", Kind: ir.AttrFloats, Doc: "their second parameters"},
+			{Name: "activations", Kind: ir.AttrStrings, Doc: "activations, per direction"}, {Name: "clip", Kind: ir.AttrFloat, Doc: "bound of what activations are applied to"},
+			oneOf("direction", "forward", "which way time runs", "reverse", "bidirectional"), intAttr("hidden_size", nil, "H"),
+			intAttr("layout", 0, "0: time comes first; 1: the batch does"),
+		}, attrs...),
+		Infer: func(n *ir.Node) ([]ir.Type, error) { return inferRecurrent(n, gates) },
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			return evalRecurrent(c, in, gates, activations, step)
+		},
+		Along: alongRecurrent,
+		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+			x := n.In(0)
+			return workOf(n, bind, 2*ops.DimAt(x, 0, bind)*ops.DimAt(x, 1, bind)*(ops.Count(n.In(1), bind)+ops.Count(n.In(2), bind)))
+		},
+		Tol: ir.Long,
+	})
+}
+
+func directions(n *ir.Node) int {
+	if getStr(n, "direction") == "bidirectional" {
+		return 2
+	}
+	return 1
+}
+
+func inferRecurrent(n *ir.Node, gates int) ([]ir.Type, error) {
+	if _, err := ops.Bind(n); err != nil {
+		return nil, err
+	}
+	x, r := tensorIn(n, 0), tensorIn(n, 2)
+	hidden := ir.Unknown
+	if !r.NoRank {
+		hidden = r.Shape[2]
+	}
+	if h, ok := n.Attrs.Get("hidden_size").(int64); ok {
+		if k, known := hidden.Known(); h < 1 || known && k != h {
+			return nil, fmt.Errorf("hidden_size is %d, R is %v", h, r)
+		}
+		hidden = ir.Const(h)
+	}
+	dirs := directions(n)
+	want := []ir.Dim{ir.Const(int64(dirs)), hidden.Mul(ir.Const(int64(gates)))}
+	for i := 1; i <= 2; i++ {
+		t := tensorIn(n, i)
+		for j, d := range want {
+			if t.NoRank {
+				continue
+			}
+			a, ok := d.Known()
+			if b, known := t.Shape[j].Known(); ok && known && a != b {
+				return nil, fmt.Errorf("input %d is %v: expected %d for axis %d", i, t, a, j)
+			}
+		}
+	}
+	out := make([]ir.Type, len(n.Op.Out))
+	length, batch := ir.Unknown, ir.Unknown
+	if !x.NoRank {
+		length, batch = x.Shape[0], x.Shape[1]
+	}
+	d := ir.Const(int64(dirs))
+	y, last := ir.Shape{length, d, batch, hidden}, ir.Shape{d, batch, hidden}
+	if getInt(n, "layout") != 0 {
+		length, batch = batch, length
+		y, last = ir.Shape{batch, length, d, hidden}, ir.Shape{batch, d, hidden}
+	}
+	out[0] = typed(x.Elem, y)
+	for i := 1; i < len(out); i++ {
+		out[i] = typed(x.Elem, last)
+	}
+	return out, nil
+}
+
+// cellActivations resolves the names and parameters of count activations.
+func cellActivations(n *ir.Node, count int, def []string) ([]func(float64) float64, error) {
+	names := n.Attrs.Strs("activations", nil)
+	if names == nil {
+		for len(names) < count {
+			names = append(names, def...)
+		}
+	}
+	if len(names) != count {
+		return nil, fmt.Errorf("activations %v: expected %d", names, count)
+	}
+	alphas, betas := n.Attrs.Floats("activation_alpha", nil), n.Attrs.Floats("activation_beta", nil)
+	next := func(list *[]float64, def float64) float64 {
+		if len(*list) == 0 {
+			return def
+		}
+		x := (*list)[0]
+		*list = (*list)[1:]
+		return x
+	}
+	out := make([]func(float64) float64, count)
+	for i, name := range names {
+		switch name {
+		case "Relu":
+			out[i] = func(x float64) float64 { return max(x, 0) }
+		case "Tanh":
+			out[i] = math.Tanh
+		case "Sigmoid":
+			out[i] = sigmoid
+		case "Softsign":
+			out[i] = func(x float64) float64 { return x / (1 + math.Abs(x)) }
+		case "Softplus":
+			out[i] = softplus
+		case "Affine":
+			a, b := next(&alphas, 1), next(&betas, 0)
+			out[i] = func(x float64) float64 { return a*x + b }
+		case "ScaledTanh":
+			a, b := next(&alphas, 1), next(&betas, 1)
+			out[i] = func(x float64) float64 { return a * math.Tanh(b*x) }
+		case "HardSigmoid":
+			a, b := next(&alphas, f32(0.2)), next(&betas, 0.5)
+			out[i] = func(x float64) float64 { return min(max(a*x+b, 0), 1) }
+		case "LeakyRelu":
+			a := next(&alphas, f32(0.01))
+			out[i] = func(x float64) float64 { return max(x, 0) + a*min(x, 0) }
+		case "ThresholdedRelu":
+			a := next(&alphas, 1)
+			out[i] = func(x float64) float64 {
+				if x > a {
+					return x
+				}
+				return 0
+			}
+		case "Elu":
+			a := next(&alphas, 1)
+			out[i] = func(x float64) float64 { return max(x, 0) + a*math.Expm1(min(x, 0)) }
+		default:
+			return nil, fmt.Errorf("activations: %q is not known", name)
+		}
+	}
+	return out, nil
+}
+
+// recurrentInputs checks the shapes of all inputs and gives them as numbers, with the sizes.
+type recurrentInputs struct {
+	length, batch, inputs, hidden, dirs int
+	batchFirst                          bool
+	x                                   []float64
+	layers                              []layer
+	lens                                []int64
+	state                               [2][]float64 // (dirs,batch,hidden): h and c
+}
+
+func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []string) (*recurrentInputs, error) {
+	n := c.Node
+	x, err := need(in, 0, "X")
+	if err != nil {
+		return nil, err
+	}
+	r, err := need(in, 2, "R")
+	if err != nil {
+		return nil, err
+	}
+	if x.Rank() != 3 || r.Rank() != 3 {
+		return nil, fmt.Errorf("X %v, R %v: expected three axes each", x, r)
+	}
+	q := &recurrentInputs{length: x.Dim(0), batch: x.Dim(1), inputs: x.Dim(2), hidden: r.Dim(2), dirs: directions(n), batchFirst: getInt(n, "layout") != 0, x: ops.F64(in, 0)}
+	if q.batchFirst {
+		q.length, q.batch = q.batch, q.length
+	}
+	if h, ok := n.Attrs.Get("hidden_size").(int64); ok && h != int64(q.hidden) {
+		return nil, fmt.Errorf("hidden_size is %d, R is %v", h, r)
+	}
+	gh := gates * q.hidden
+	state := []int{q.dirs, q.batch, q.hidden}
+	if q.batchFirst {
+		state = []int{q.batch, q.dirs, q.hidden}
+	}
+	want := [][]int{x.Shape(), {q.dirs, gh, q.inputs}, {q.dirs, gh, q.hidden}, {q.dirs, 2 * gh}, {q.batch}, state, state, {q.dirs, 3 * q.hidden}}
+	data := make([][]float64, len(want))
+	for i, p := range n.Op.In {
+		t := ops.Tensor(in, i)
+		if t == nil {
+			if i == 1 {
+				return nil, fmt.Errorf("input 1 (W) is missing")
+			}
+			continue
+		}
+		if err := ops.SameShape(t.Shape(), want[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		data[i] = ops.F64(in, i)
+	}
+	if q.lens, err = ints(in, 4); err != nil {
+		return nil, err
+	}
+	for _, l := range q.lens {
+		if l < 0 || l > int64(q.length) {
+			return nil, fmt.Errorf("sequence_lens: %d of %d steps", l, q.length)
+		}
+	}
+	for i := range q.state {
+		q.state[i] = make([]float64, q.dirs*q.batch*q.hidden)
+		if data[5+i] != nil {
+			q.turn(q.state[i], data[5+i])
+		}
+	}
+	k := len(activations)
+	f, err := cellActivations(n, k*q.dirs, activations)
+	if err != nil {
+		return nil, err
+	}
+	part := func(v []float64, d, size int) []float64 {
+		if v == nil {
+			return nil
+		}
+		return v[d*size : (d+1)*size]
+	}
+	for d := range q.dirs {
+		l := layer{hidden: q.hidden, inputs: q.inputs, w: part(data[1], d, gh*q.inputs), r: part(data[2], d, gh*q.hidden), p: part(data[7], d, 3*q.hidden),
+			f: f[d*k : (d+1)*k], clip: n.Attrs.Float("clip", 0), linear: n.Attrs.Bool("linear_before_reset", false), couple: n.Attrs.Bool("input_forget", false),
+			resetH: make([]float64, q.hidden), candidate: make([]float64, q.hidden), wb: make([]float64, gh), rb: make([]float64, gh)}
+		if b := part(data[3], d, 2*gh); b != nil {
+			l.wb, l.rb = b[:gh], b[gh:]
+		}
+		q.layers = append(q.layers, l)
+	}
+	return q, nil
+}
+
+// turn copies states between the caller's layout and (dirs,batch,hidden); with the batch first, the two axes change places.
+func (q *recurrentInputs) turn(dst, src []float64) {
+	for d := range q.dirs {
+		for b := range q.batch {
+			from := d*q.batch + b
+			if q.batchFirst {
+				from = b*q.dirs + d
+			}
+			copy(dst[(d*q.batch+b)*q.hidden:(d*q.batch+b+1)*q.hidden], src[from*q.hidden:])
+		}
+	}
+}
+
+func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []string, step cell) ([]tensor.Datum, error) {
+	q, err := readRecurrent(c, in, gates, activations)
+	if err != nil {
+		return nil, err
+	}
+	h, gh := q.hidden, gates*q.hidden
+	shape, last := []int{q.length, q.dirs, q.batch, h}, []int{q.dirs, q.batch, h}
+	if q.batchFirst {
+		shape, last = []int{q.batch, q.length, q.dirs, h}, []int{q.batch, q.dirs, h}
+	}
+	if _, err := ops.Elems(shape); err != nil {
+		return nil, err
+	}
+	y, gx, gr := make([]float64, product(shape)), make([]float64, gh), make([]float64, gh)
+	for d := range q.layers {
+		l := &q.layers[d]
+		backwards := d == 1 || getStr(c.Node, "direction") == "reverse"
+		for b := range q.batch {
+			hs, cs := q.state[0][(d*q.batch+b)*h:][:h], q.state[1][(d*q.batch+b)*h:][:h]
+			steps := q.length
+			if q.lens != nil {
+				steps = int(q.lens[b])
+			}
+			for s := range steps {
+				if s%64 == 0 && c.Ctx != nil && c.Ctx.Err() != nil {
+					return nil, c.Ctx.Err()
+				}
+				t := s
+				if backwards {
+					t = steps - 1 - s
+				}
+				xAt, yAt := t*q.batch+b, (t*q.dirs+d)*q.batch+b
+				if q.batchFirst {
+					xAt, yAt = b*q.length+t, (b*q.length+t)*q.dirs+d
+				}
+				x := q.x[xAt*q.inputs : (xAt+1)*q.inputs]
+				for i := range gx {
+					gx[i] = l.wb[i] + dot(l.w[i*q.inputs:(i+1)*q.inputs], x)
+					gr[i] = l.rb[i] + dot(l.r[i*h:(i+1)*h], hs)
+				}
+				step(l, gx, gr, hs, cs)
+				copy(y[yAt*h:(yAt+1)*h], hs)
+			}
+		}
+	}
+	dtype := ops.Tensor(in, 0).DType()
+	out, err := ops.One(ops.Real(c, dtype, y, shape...))
+	for i := 0; err == nil && len(out) < len(c.Node.Op.Out); i++ {
+		v := slices.Clone(q.state[i])
+		if q.batchFirst {
+			for d := range q.dirs {
+				for b := range q.batch {
+					copy(v[(b*q.dirs+d)*h:(b*q.dirs+d+1)*h], q.state[i][(d*q.batch+b)*h:])
+				}
+			}
+		}
+		var t *tensor.Tensor
+		if t, err = ops.Real(c, dtype, v, last...); err == nil {
+			out = append(out, t)
+		}
+	}
+	return out, err
+}
+
+// alongRecurrent: forwards, a step depends on those before it through the state; backwards, on those after it. Samples stay
+// apart.
+func alongRecurrent(n *ir.Node, in []ir.Fact) []ir.Fact {
+	timeAxis, batchAxis := 0, 1
+	yTime, yBatch, lastBatch := 0, 2, 1
+	if getInt(n, "layout") != 0 {
+		timeAxis, batchAxis, yTime, yBatch, lastBatch = 1, 0, 1, 0, 0
+	}
+	f := in[0]
+	f.State = 0
+	others := false
+	for _, o := range in[1:] {
+		others = others || !o.Constant()
+	}
+	if !f.Constant() && !f.Global && !others && f.Axis == timeAxis {
+		out := spread(n, f)
+		y := &out[0]
+		y.Axis, y.Cause = yTime, n
+		dir := getStr(n, "direction")
+		if dir != "reverse" {
+			y.Summary = f.Back < ir.Unbounded || f.Summary
+			y.Back = ir.Unbounded
+			states := ir.Shape{tensorIn(n, 2).Shape[2], ir.Const(int64(len(n.Op.Out) - 1))}
+			y.State = stateSize(states)
+		}
+		if dir != "forward" {
+			y.Ahead = ir.Unbounded
+		}
+		for i := 1; i < len(out); i++ {
+			out[i] = *y
+			out[i].Axis, out[i].State = -1, 0
+		}
+		return out
+	}
+	// Batch: the inputs that vary must hold samples where the operator expects them.
+	axes := map[int]int{0: batchAxis, 4: 0, 5: lastBatch, 6: lastBatch}
+	var joined ir.Fact
+	for i, o := range in {
+		if o.Constant() {
+			continue
+		}
+		axis, ok := axes[i]
+		if !ok || o.Global || o.Axis != axis || !joined.Constant() && joined.Stride != o.Stride {
+			return spread(n, ops.Global(n, in))
+		}
+		o.Axis = 0
+		joined = ops.Join(n, []ir.Fact{joined, o}, []int{1, 1}, 1)
+	}
+	if joined.Constant() {
+		return spread(n, joined)
+	}
+	out := spread(n, joined)
+	for i := range out {
+		out[i].Axis = lastBatch
+	}
+	out[0].Axis = yBatch
+	return out
+}
