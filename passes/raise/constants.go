@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -12,7 +13,7 @@ import (
 
 // maxEval bounds the elements of one tensor that an evaluator computes. It holds the states × length of a layer's kernel
 // before it is summed up.
-const maxEval = 1 << 25
+const maxEval = 1 << 24
 
 // errVaries says that a value depends on more than constants and shapes.
 var errVaries = errors.New("it depends on an input")
@@ -22,11 +23,12 @@ var errVaries = errors.New("it depends on an input")
 type evaluator struct {
 	bind map[string]int64 // numbers for symbols; nil: shapes must be known as they are
 	memo map[*ir.Value]tensor.Datum
+	kept map[*ir.Value]tensor.Datum // what callers asked for
 	errs map[*ir.Value]error
 }
 
 func newEvaluator(bind map[string]int64) *evaluator {
-	return &evaluator{bind: bind, memo: map[*ir.Value]tensor.Datum{}, errs: map[*ir.Value]error{}}
+	return &evaluator{bind: bind, memo: map[*ir.Value]tensor.Datum{}, kept: map[*ir.Value]tensor.Datum{}, errs: map[*ir.Value]error{}}
 }
 
 // constant computes a value that depends on constants and known shapes alone. It gives float64 for float32.
@@ -70,6 +72,10 @@ func (e *evaluator) value(v *ir.Value, depth int) (tensor.Datum, error) {
 		return nil, err
 	}
 	e.memo[v] = d
+	if depth == 0 { // what led here may be large, and is not asked for again
+		e.kept[v] = d
+		e.memo = maps.Clone(e.kept)
+	}
 	return d, nil
 }
 
@@ -184,7 +190,7 @@ func (e *evaluator) body(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) 
 			continue
 		}
 		args[i] = b.Input(fmt.Sprintf("in%d", i), v.Type)
-		inner.memo[args[i]] = in[i]
+		inner.memo[args[i]], inner.kept[args[i]] = in[i], in[i]
 	}
 	outs := n.Op.Body(b, n, args)
 	if err := b.Err(); err != nil {

@@ -1,6 +1,7 @@
 package raise_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,121 @@ func TestOrders(t *testing.T) {
 	for _, o := range raise.Orders() {
 		if o.Why == "" || !strings.HasPrefix(o.Before, "raise-") {
 			t.Errorf("order %v", o)
+		}
+	}
+}
+
+// realKernel computes a kernel (h, steps) from raw parameters in real arithmetic, as TorchScript exports do; steps is a
+// vector of times 0, 1, ….
+func (l layer) realKernel(s system, steps *ir.Value) *ir.Value {
+	dt := l.op("Unsqueeze", l.op("Exp", l.floats("log_dt", logs(s.dt), s.h)), 1)
+	re := l.op("Mul", l.op("Neg", l.op("Exp", l.floats("log_re", logs(negs(s.re)), s.h, s.n))), dt)
+	im := l.op("Mul", l.floats("A_imag", s.im, s.h, s.n), dt)
+	t := l.op("Cast", steps, ir.A("to", 1))
+	decay := l.op("Exp", l.op("Mul", l.op("Unsqueeze", re, 2), t))
+	angle := l.op("Mul", l.op("Unsqueeze", im, 2), t)
+	p := l.op("Mul", l.op("Unsqueeze", l.floats("C_re", s.cr, s.h, s.n), 2), l.op("Cos", angle))
+	q := l.op("Mul", l.op("Unsqueeze", l.floats("C_im", s.ci, s.h, s.n), 2), l.op("Sin", angle))
+	sum := l.op("ReduceSum", l.op("Mul", decay, l.op("Sub", p, q)), 1, ir.A("keepdims", 0))
+	return l.op("Mul", sum, 2.0)
+}
+
+func logs(v []float64) []float64 { return apply(v, math.Log) }
+func negs(v []float64) []float64 { return apply(v, func(x float64) float64 { return -x }) }
+
+func apply(v []float64, f func(float64) float64) []float64 {
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = f(x)
+	}
+	return out
+}
+
+// TestConvComputed has 32 pairs of states per channel: too many to be found in so short a kernel, but each is known.
+func TestConvComputed(t *testing.T) {
+	const h, length = 3, 256
+	s := newSystem(h, 32, 2)
+	l := newLayer()
+	x := l.Input("x", ir.Tensor(tensor.Float32, "B", h, length))
+	k := l.realKernel(s, l.op("Range", l.scalar(0), l.scalar(length), l.scalar(1)))
+	w := l.op("Unsqueeze", l.op("Slice", k, -1, int(math.MinInt32), 1, -1), 1)
+	l.Output("y", l.causal(x, w, h, length))
+	g := l.graph(t)
+	r := raised(t, g)
+	t.Log(notes(r))
+	if count(r, "essm.SSM") != 1 || count(r, "Conv", "Pad") != 0 {
+		t.Errorf("got %d essm.SSM, and %d of what it is to replace", count(r, "essm.SSM"), count(r, "Conv", "Pad"))
+	}
+	agree(t, g, r, 2e-6)
+}
+
+// TestConvComputedDynamic computes as many taps as there are steps.
+func TestConvComputedDynamic(t *testing.T) {
+	const h = 3
+	s := newSystem(h, 16, 3)
+	l := newLayer()
+	x := l.Input("x", ir.Tensor(tensor.Float32, "B", h, "L"))
+	n := l.op("Gather", l.op("Shape", x), l.scalar(2))
+	k := l.realKernel(s, l.op("Range", l.scalar(0), n, l.scalar(1)))
+	w := l.op("Unsqueeze", l.op("Slice", k, -1, int(math.MinInt32), 1, -1), 1)
+	pads := l.op("Concat", []int64{0, 0}, l.op("Sub", l.op("Reshape", n, 1), 1), []int64{0, 0, 0}, ir.A("axis", 0))
+	l.Output("y", l.op("Conv", l.op("Pad", x, pads), w, ir.A("group", h)))
+	g := l.graph(t)
+	r := raised(t, g)
+	t.Log(notes(r))
+	if count(r, "essm.SSM") != 1 || count(r, "Conv", "Pad") != 0 {
+		t.Errorf("got %d essm.SSM, and %d of what it is to replace", count(r, "essm.SSM"), count(r, "Conv", "Pad"))
+	}
+	agree(t, g, r, 2e-6, map[string]int64{"B": 2, "L": 50}, map[string]int64{"B": 1, "L": 3000})
+}
+
+// TestConvReversed is a bidirectional layer: a second convolution over the reversed input.
+func TestConvReversed(t *testing.T) {
+	const h, length = 3, 96
+	for _, how := range []string{"Slice", "Gather", "ReverseSequence"} {
+		for _, tied := range []bool{false, true} {
+			l := newLayer()
+			x := l.Input("x", ir.Tensor(tensor.Float32, "B", h, length))
+			reverse := func(v *ir.Value) *ir.Value {
+				switch how {
+				case "Slice":
+					return l.op("Slice", v, -1, int(math.MinInt32), 2, -1)
+				case "Gather":
+					var at []int64
+					for i := range length {
+						at = append(at, int64(length-1-i))
+					}
+					return l.op("Gather", v, at, ir.A("axis", 2))
+				}
+				tr := l.op("Transpose", v, ir.A("perm", []int{2, 1, 0}))
+				lens := make([]int64, h)
+				for i := range lens {
+					lens[i] = length
+				}
+				return l.op("Transpose", l.op("ReverseSequence", tr, lens, ir.A("batch_axis", 1), ir.A("time_axis", 0)), ir.A("perm", []int{2, 1, 0}))
+			}
+			f := newSystem(h, 2, 4).kernel(length)
+			b := newSystem(h, 2, 5).kernel(length)
+			if tied { // the backward one starts at lag 1
+				b = make([]float64, h*length)
+				for i := range h {
+					copy(b[i*length+1:(i+1)*length], f[i*length:])
+				}
+			}
+			y := l.causal(x, l.floats("w", flipped(f, h, length), h, 1, length), h, length)
+			z := reverse(l.causal(reverse(x), l.floats("v", flipped(b, h, length), h, 1, length), h, length))
+			l.Output("y", l.op("Add", y, z))
+			g := l.graph(t)
+			r := raised(t, g)
+			t.Log(how, notes(r))
+			want := 2
+			if tied {
+				want = 1
+			}
+			if count(r, "essm.SSM") != want || count(r, "Conv", "Pad", how) != 0 {
+				t.Errorf("%s: got %d essm.SSM, and %d of what it is to replace", how, count(r, "essm.SSM"), count(r, "Conv", "Pad", how))
+			}
+			agree(t, g, r, 2e-6)
 		}
 	}
 }

@@ -213,3 +213,5 @@ func (s system) kernel(length int) []float64 {
 	}
 	return out
 }
+
+func (l layer) scalar(v int) *ir.Value { return l.Const("n", tensor.Scalar(int64(v))) }

@@ -1,4 +1,195 @@
 package raise
 
-// poles gives, per channel, sets of poles that are known from how a kernel is computed.
-func (s *surroundings) poles(r *region, res *response) func(c int) [][]complex128 { return nil }
+import (
+	"math/cmplx"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+)
+
+const (
+	// poleTol is how exactly one exponential must give a row from which a pole is read.
+	poleTol = 1e-9
+	// poleTables is how many of the values behind a kernel are read for poles, the nearest to it first.
+	poleTables = 4
+)
+
+// poles gives, per channel, sets of poles that are known from how a kernel is computed: behind a sum over states stands a
+// table with a row of steps per state, each one exponential, from which its pole can be read exactly, however many states
+// there are and however slow they are. It gives nil where there is no such table.
+func (s *surroundings) poles(r *region, res *response) func(c int) [][]complex128 {
+	sets := make([][][]complex128, res.n)
+	found := 0
+	for _, v := range s.tables(r, res) {
+		t, err := newEvaluator(res.bind).tensor(v)
+		if err != nil {
+			continue
+		}
+		x, err := t.Float64s()
+		if err != nil {
+			continue
+		}
+		shape := t.Shape()
+		axis := slices.Index(shape, res.length)
+		if axis < 0 {
+			continue
+		}
+		rows, ok := readRows(x, shape, axis)
+		if !ok {
+			continue
+		}
+		found++
+		for c := range sets {
+			for a, d := range shape { // each axis that may count the channels
+				if a == axis || d != res.n || res.n == 1 {
+					continue
+				}
+				var set []complex128
+				for _, row := range rows {
+					if row.at[a] == c {
+						set = append(set, row.pole)
+					}
+				}
+				sets[c] = addSet(sets[c], set)
+			}
+			if len(rows) <= 2*maxPoles { // the same for all channels
+				var set []complex128
+				for _, row := range rows {
+					set = append(set, row.pole)
+				}
+				sets[c] = addSet(sets[c], set)
+			}
+		}
+		if found == 2 {
+			break
+		}
+	}
+	if found == 0 {
+		return nil
+	}
+	return func(c int) [][]complex128 { return sets[c] }
+}
+
+// addSet adds a set of poles, each once, where it is not too large.
+func addSet(sets [][]complex128, set []complex128) [][]complex128 {
+	var out []complex128
+	for _, p := range set {
+		if !slices.ContainsFunc(out, func(q complex128) bool { return cmplx.Abs(p-q) < 1e-13 }) {
+			out = append(out, p)
+		}
+	}
+	if len(out) == 0 || len(out) > maxPoles {
+		return sets
+	}
+	return append(sets, out)
+}
+
+// tables lists the values behind the region's constants that have an axis of as many steps as the response and others
+// besides, the last computed first.
+func (s *surroundings) tables(r *region, res *response) []*ir.Value {
+	var out []*ir.Value
+	seen := map[*ir.Value]bool{}
+	var visit func(v *ir.Value)
+	visit = func(v *ir.Value) {
+		if v == nil || seen[v] || v.Def == nil || !s.isFixed(v) {
+			return
+		}
+		seen[v] = true
+		if shape, ok := dims(v.Shape(), res.bind); ok && isReal(v.Elem()) && len(shape) > 1 {
+			size, steps := 1, 0
+			for _, d := range shape {
+				size *= d
+				if d == res.length {
+					steps++
+				}
+			}
+			if steps == 1 && size > res.length && size <= maxEval && size/res.length <= res.n*4*maxPoles {
+				out = append(out, v)
+			}
+		}
+		if n := v.Def; n.Op.Domain != "" || n.Op.Name != "Shape" && n.Op.Name != "Size" {
+			for _, w := range n.Inputs {
+				visit(w)
+			}
+		}
+	}
+	for _, n := range r.nodes {
+		for _, v := range n.Inputs {
+			visit(v)
+		}
+	}
+	slices.SortFunc(out, func(a, b *ir.Value) int { return s.index[b.Def] - s.index[a.Def] })
+	// Those that only arrange what others hold say nothing new.
+	out = slices.DeleteFunc(out, func(v *ir.Value) bool {
+		o := origin(v)
+		return o != v && slices.Contains(out, o)
+	})
+	return out[:min(len(out), poleTables)]
+}
+
+// poleRow is the pole of one row of a table, and the row's place.
+type poleRow struct {
+	pole complex128
+	at   []int
+}
+
+// readRows reads the pole of every row along an axis; ok is false unless each row is one exponential (or 0).
+func readRows(x []float64, shape []int, axis int) (rows []poleRow, ok bool) {
+	strides := ops.Strides(shape)
+	row := make([]float64, shape[axis])
+	outer := slices.Clone(shape)
+	outer[axis] = 1
+	ok = true
+	ops.Walk(outer, strides, 0, func(offset int) {
+		if !ok {
+			return
+		}
+		for t := range row {
+			row[t] = x[offset+t*strides[axis]]
+		}
+		p, good := onePole(row)
+		switch {
+		case !good:
+			ok = false
+		case p != 0:
+			at := make([]int, len(shape))
+			for a, st := range strides {
+				at[a] = offset / st % shape[a]
+			}
+			rows = append(rows, poleRow{p, at})
+		}
+	})
+	return rows, ok && len(rows) > 0
+}
+
+// onePole finds the pole of a row that is one exponential, or one and its conjugate; 0 for a row of zeros.
+func onePole(k []float64) (complex128, bool) {
+	norm, _ := norms(k)
+	if norm == 0 {
+		return 0, true
+	}
+	p, ok := newPencil(k, 8)
+	if !ok {
+		return 0, false
+	}
+	for r := 1; r <= 2 && r <= len(p.s); r++ {
+		poles, ok := p.poles(r)
+		if !ok || len(poles) != 1 || poles[0] == 0 {
+			continue
+		}
+		e, ok := amplitudes(k, poles)
+		if !ok {
+			continue
+		}
+		if miss := residual(k, e); miss > poleTol*norm && miss < 1e-2*norm {
+			if e, ok = refine(k, e); !ok {
+				continue
+			}
+		}
+		if residual(k, e) <= poleTol*norm {
+			return e.pole[0], true
+		}
+	}
+	return 0, false
+}
