@@ -1,0 +1,77 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// CategoryMapper looks categories up.
+var CategoryMapper = ops.Register(&ir.Op{
+	Domain: Domain, Name: "CategoryMapper", Since: 1,
+	Doc: "Strings become the integers, or integers the strings, at the same place of two lists; others become the default.",
+	In:  ops.Sig("X:T1"), Out: ops.Sig("Y:T2"), Elems: elems("T1", intOrText),
+	Attrs: []ir.AttrSpec{intsAttr("cats_int64s", "the integers"), stringsAttr("cats_strings", "the strings"),
+		ops.IntSpec("default_int64", -1, "for strings that are not listed"),
+		{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "for integers that are not listed"}},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if a, b := len(n.Attrs.Ints("cats_int64s", nil)), len(n.Attrs.Strs("cats_strings", nil)); a != b {
+			return nil, fmt.Errorf("cats_int64s has %d elements, cats_strings %d", a, b)
+		}
+		return otherKind(n)
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x := ops.Tensor(in, 0)
+		ints, strs := c.Node.Attrs.Ints("cats_int64s", nil), c.Node.Attrs.Strs("cats_strings", nil)
+		if x.DType() == tensor.String {
+			return lookup(x, x.Strings(), pairs(strs, ints), ops.Int(c.Node, "default_int64")), nil
+		}
+		return lookupText(x, tensor.Data[int64](x), pairs(ints, strs), ops.Str(c.Node, "default_string")), nil
+	},
+	Along: alongOwn(never), Tol: ir.Exact,
+})
+
+// otherKind infers integers for strings, and strings for integers, of the same shape.
+func otherKind(n *ir.Node) ([]ir.Type, error) {
+	if _, err := ops.Bind(n); err != nil {
+		return nil, err
+	}
+	t, _ := ir.AsTensor(n.In(0).Type)
+	out := *t
+	out.Elem = tensor.String
+	if t.Elem == tensor.String {
+		out.Elem = tensor.Int64
+	}
+	return []ir.Type{&out}, nil
+}
+
+// pairs maps keys to values at the same place; of equal keys the last one counts.
+func pairs[K comparable, V any](keys []K, values []V) map[K]V {
+	m := make(map[K]V, len(keys))
+	for i, k := range keys {
+		m[k] = values[i]
+	}
+	return m
+}
+
+func lookup[K comparable, V tensor.Elem](like *tensor.Tensor, v []K, table map[K]V, def V) []tensor.Datum {
+	return []tensor.Datum{tensor.FromSlice(mapped(v, table, def), like.Shape()...)}
+}
+
+func lookupText[K comparable](like *tensor.Tensor, v []K, table map[K]string, def string) []tensor.Datum {
+	return []tensor.Datum{tensor.FromStrings(mapped(v, table, def), like.Shape()...)}
+}
+
+func mapped[K comparable, V any](v []K, table map[K]V, def V) []V {
+	out := make([]V, len(v))
+	for i, k := range v {
+		x, ok := table[k]
+		if !ok {
+			x = def
+		}
+		out[i] = x
+	}
+	return out
+}

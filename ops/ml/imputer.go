@@ -1,0 +1,67 @@
+package ml
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Imputer fills in missing values.
+var Imputer = ops.Register(&ir.Op{
+	Domain: Domain, Name: "Imputer", Since: 1,
+	Doc: "Replaces elements equal to one value (NaN equals NaN) by another, one for all or one per feature (last axis).",
+	In:  ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", numeric),
+	Attrs: []ir.AttrSpec{floatsAttr("imputed_value_floats", "what floats become"), intsAttr("imputed_value_int64s", "what integers become"),
+		ops.FloatSpec("replaced_value_float", 0, "the float that is replaced"), ops.IntSpec("replaced_value_int64", 0, "the integer that is replaced")},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x := ops.Tensor(in, 0)
+		if x.DType().IsFloat() {
+			fill, old := c.Node.Attrs.Floats("imputed_value_floats", nil), ops.Float(c.Node, "replaced_value_float")
+			v := ops.F64(in, 0)
+			if err := impute(x, v, fill, "imputed_value_floats", func(y float64) bool { return y == old || math.IsNaN(y) && math.IsNaN(old) }); err != nil {
+				return nil, err
+			}
+			return ops.One(tensor.FromFloat64s(x.DType(), v, x.Shape()...))
+		}
+		fill, old := c.Node.Attrs.Ints("imputed_value_int64s", nil), ops.Int(c.Node, "replaced_value_int64")
+		v, err := x.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		if err := impute(x, v, fill, "imputed_value_int64s", func(y int64) bool { return y == old }); err != nil {
+			return nil, err
+		}
+		return ops.One(tensor.FromSlice(v, x.Shape()...).Convert(x.DType(), false))
+	},
+	Along: alongOwn(func(n *ir.Node) bool {
+		return max(len(n.Attrs.Floats("imputed_value_floats", nil)), len(n.Attrs.Ints("imputed_value_int64s", nil))) != 1
+	}),
+	Tol: ir.Exact,
+})
+
+func impute[T int64 | float64](x *tensor.Tensor, v, fill []T, name string, missing func(T) bool) error {
+	at, err := featureIndex(x, len(fill), name)
+	if err != nil {
+		return err
+	}
+	for i, y := range v {
+		if missing(y) {
+			v[i] = fill[at(i)]
+		}
+	}
+	return nil
+}
+
+// featureIndex gives, for an element of x, which of n attribute values holds for it: the only one, or that of its feature.
+func featureIndex(x *tensor.Tensor, n int, name string) (func(int) int, error) {
+	switch {
+	case n == 1:
+		return func(int) int { return 0 }, nil
+	case n > 0 && x.Rank() > 0 && x.Dim(-1) == n:
+		return func(i int) int { return i % n }, nil
+	}
+	return nil, fmt.Errorf("%s: expected 1 element or one per feature of %v, found %d", name, x, n)
+}

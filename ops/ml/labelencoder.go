@@ -1,0 +1,214 @@
+package ml
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// LabelEncoder1 is LabelEncoder of version 1.
+var LabelEncoder1 = ops.Register(&ir.Op{
+	Domain: Domain, Name: "LabelEncoder", Since: 1,
+	Doc: "Strings become their places in classes_strings, integers the strings at those places; others become the default.",
+	In:  ops.Sig("X:T1"), Out: ops.Sig("Y:T2"), Elems: elems("T1", intOrText),
+	Attrs: []ir.AttrSpec{stringsAttr("classes_strings", "the strings"), ops.IntSpec("default_int64", -1, "for strings that are not listed"),
+		{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "for integers that are no places"}},
+	Infer: otherKind,
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, classes := ops.Tensor(in, 0), c.Node.Attrs.Strs("classes_strings", nil)
+		places := make([]int64, len(classes))
+		for i := range places {
+			places[i] = int64(i)
+		}
+		if x.DType() == tensor.String {
+			return lookup(x, x.Strings(), pairs(classes, places), ops.Int(c.Node, "default_int64")), nil
+		}
+		return lookupText(x, tensor.Data[int64](x), pairs(places, classes), ops.Str(c.Node, "default_string")), nil
+	},
+	Along: alongOwn(never), Tol: ir.Exact,
+})
+
+// LabelEncoder2 is LabelEncoder of versions 2 and 3.
+var LabelEncoder2 = ops.Register(&ir.Op{
+	Domain: Domain, Name: "LabelEncoder", Since: 2,
+	Doc: encoderDoc, In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2"), Elems: elems("T1", []tensor.DType{tensor.String, tensor.Int64, tensor.Float32}),
+	Attrs: encoderAttrs, Infer: inferEncoder, Eval: evalEncoder, Along: alongOwn(never), Tol: ir.Exact,
+})
+
+// LabelEncoder is the one of version 4, in which keys and values may be tensors.
+var LabelEncoder = ops.Register(&ir.Op{
+	Domain: Domain, Name: "LabelEncoder", Since: 4,
+	Doc: encoderDoc, In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2"),
+	Elems: elems("T1", []tensor.DType{tensor.String, tensor.Int64, tensor.Float32, tensor.Int32, tensor.Int16, tensor.Float64}),
+	Attrs: append(append([]ir.AttrSpec{}, encoderAttrs...), tensorAttr("keys_tensor", "keys of any type"),
+		tensorAttr("values_tensor", "values of any type"), tensorAttr("default_tensor", "for elements that are no keys, one element")),
+	Infer: inferEncoder, Eval: evalEncoder, Along: alongOwn(never), Tol: ir.Exact,
+})
+
+const encoderDoc = "The value at the place of each element among the keys, of which the last of equal ones counts and NaN equals NaN; the default for others."
+
+var encoderAttrs = []ir.AttrSpec{
+	floatsAttr("keys_floats", "keys"), intsAttr("keys_int64s", "keys"), stringsAttr("keys_strings", "keys"),
+	floatsAttr("values_floats", "values"), intsAttr("values_int64s", "values"), stringsAttr("values_strings", "values"),
+	ops.FloatSpec("default_float", float32(math.Copysign(0, -1)), "for elements that are no keys"), ops.IntSpec("default_int64", -1, "for elements that are no keys"),
+	{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "for elements that are no keys"},
+}
+
+// encoderTable reads keys_* or values_*, exactly one of which must be there.
+func encoderTable(n *ir.Node, which string) (*tensor.Tensor, error) {
+	var t *tensor.Tensor
+	found := 0
+	if v := n.Attrs.Floats(which+"_floats", nil); v != nil {
+		found++
+		t, _ = tensor.FromFloat64s(tensor.Float32, v, len(v))
+	}
+	if v := n.Attrs.Ints(which+"_int64s", nil); v != nil {
+		found++
+		t = tensor.FromSlice(v, len(v))
+	}
+	if v := n.Attrs.Strs(which+"_strings", nil); v != nil {
+		found++
+		t = tensor.FromStrings(v, len(v))
+	}
+	if v := n.Attrs.Tensor(which + "_tensor"); v != nil {
+		found++
+		t = v
+	}
+	if found != 1 {
+		return nil, fmt.Errorf("expected one of the attributes %s_*, found %d", which, found)
+	}
+	return t, nil
+}
+
+func inferEncoder(n *ir.Node) ([]ir.Type, error) {
+	if _, err := ops.Bind(n); err != nil {
+		return nil, err
+	}
+	keys, values, err := encoderTables(n)
+	if err != nil {
+		return nil, err
+	}
+	t, _ := ir.AsTensor(n.In(0).Type)
+	if keys.DType() != t.Elem {
+		return nil, fmt.Errorf("keys are %v, the input %v", keys.DType(), t.Elem)
+	}
+	out := *t
+	out.Elem = values.DType()
+	return []ir.Type{&out}, nil
+}
+
+func encoderTables(n *ir.Node) (keys, values *tensor.Tensor, err error) {
+	if keys, err = encoderTable(n, "keys"); err != nil {
+		return nil, nil, err
+	}
+	if values, err = encoderTable(n, "values"); err != nil {
+		return nil, nil, err
+	}
+	if keys.Len() != values.Len() {
+		return nil, nil, fmt.Errorf("%d keys and %d values", keys.Len(), values.Len())
+	}
+	return keys, values, nil
+}
+
+func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	x := ops.Tensor(in, 0)
+	keys, values, err := encoderTables(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	// Each element's place among the keys, or -1.
+	var at []int
+	switch {
+	case (x.DType() == tensor.String) != (keys.DType() == tensor.String):
+		return nil, fmt.Errorf("keys are %v, the input %v", keys.DType(), x.DType())
+	case x.DType() == tensor.String:
+		at = placesOf(x.Strings(), keys.Strings())
+	case x.DType().IsInt() && keys.DType().IsInt():
+		v, err := x.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		k, err := keys.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		at = placesOf(v, k)
+	default:
+		v, err := x.Float64s()
+		if err != nil {
+			return nil, err
+		}
+		k, err := keys.Float64s()
+		if err != nil {
+			return nil, err
+		}
+		at = placesOf(v, k)
+		nan := -1
+		for i, y := range k {
+			if math.IsNaN(y) {
+				nan = i
+			}
+		}
+		for i, y := range v {
+			if math.IsNaN(y) {
+				at[i] = nan
+			}
+		}
+	}
+	def := c.Node.Attrs.Tensor("default_tensor")
+	if def != nil && (def.Len() != 1 || (def.DType() == tensor.String) != (values.DType() == tensor.String)) {
+		return nil, fmt.Errorf("default_tensor: expected one element of %v, found %v", values.DType(), def)
+	}
+	switch {
+	case values.DType() == tensor.String:
+		d := ops.Str(c.Node, "default_string")
+		if def != nil {
+			d = def.Strings()[0]
+		}
+		return []tensor.Datum{tensor.FromStrings(picked(at, values.Strings(), d), x.Shape()...)}, nil
+	case values.DType().IsInt():
+		v, err := values.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		d := []int64{ops.Int(c.Node, "default_int64")}
+		if def != nil {
+			if d, err = def.Int64s(); err != nil {
+				return nil, err
+			}
+		}
+		return ops.One(tensor.FromSlice(picked(at, v, d[0]), x.Shape()...).Convert(values.DType(), false))
+	}
+	v, err := values.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	d := []float64{ops.Float(c.Node, "default_float")}
+	if def != nil {
+		if d, err = def.Float64s(); err != nil {
+			return nil, err
+		}
+	}
+	return ops.One(ops.Real(c, values.DType(), picked(at, v, d[0]), x.Shape()...))
+}
+
+func placesOf[T comparable](v, keys []T) []int {
+	places := make([]int, len(keys))
+	for i := range places {
+		places[i] = i
+	}
+	return mapped(v, pairs(keys, places), -1)
+}
+
+func picked[T any](at []int, values []T, def T) []T {
+	out := make([]T, len(at))
+	for i, k := range at {
+		if out[i] = def; k >= 0 {
+			out[i] = values[k]
+		}
+	}
+	return out
+}

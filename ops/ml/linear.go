@@ -1,0 +1,140 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// LinearClassifier scores each class by a linear function.
+var LinearClassifier = ops.Register(&ir.Op{
+	Domain: Domain, Name: "LinearClassifier", Since: 1,
+	Doc: "Scores of X (samples by features): coefficients (classes by features) times x plus intercepts, after post_transform. The label is that " +
+		"of the greatest score; with a single row of coefficients the second label where the score is above 0. That row gives two scores where " +
+		"there are two labels, 1-s and s.",
+	In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2[_]", "Z:float32[_,_]"), Elems: elems("T1", numeric),
+	Attrs: []ir.AttrSpec{intsAttr("classlabels_ints", "labels"), stringsAttr("classlabels_strings", "labels"),
+		ops.Required(floatsAttr("coefficients", "one row per class")), floatsAttr("intercepts", "one per class"),
+		ops.IntSpec("multi_class", 0, "not used"), postTransform},
+	Infer: classified("classlabels_ints", linearScores),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		n := c.Node
+		l := labelsOf(n, "classlabels_ints")
+		kind := ops.Str(n, "post_transform")
+		scores, err := linear(in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil), 0)
+		if err != nil {
+			return nil, err
+		}
+		classes := make([]int, len(scores))
+		for i, s := range scores {
+			switch {
+			case len(s) > 1:
+				if classes[i] = argmax(s); classes[i] >= l.len() {
+					return nil, fmt.Errorf("class %d has no label", classes[i])
+				}
+			default:
+				classes[i] = binary(s[0] > 0, l)
+			}
+			second := alone
+			if l.len() == 2 {
+				second = complement
+			}
+			scores[i] = finish(kind, s, second)
+		}
+		return scored(c, l, classes, scores, linearScores(n, l))
+	},
+	Along: alongSamples, Tol: ir.Summing,
+})
+
+// linearScores is the number of scores per sample.
+func linearScores(n *ir.Node, l labels) int {
+	if k := len(n.Attrs.Floats("intercepts", nil)); k > 1 || k == 1 && l.len() != 2 {
+		return k
+	}
+	return l.len()
+}
+
+// binary is the class of a yes-or-no answer.
+func binary(yes bool, l labels) int {
+	k := 0
+	if yes {
+		k = 1
+	}
+	if l.len() == 2 {
+		return k
+	}
+	return noLabel - k
+}
+
+// LinearRegressor gives linear functions of a sample.
+var LinearRegressor = ops.Register(&ir.Op{
+	Domain: Domain, Name: "LinearRegressor", Since: 1,
+	Doc: "coefficients (targets by features) times each row of X, plus intercepts, after post_transform.",
+	In:  ops.Sig("X:T"), Out: ops.Sig("Y:float32[_,_]"), Elems: elems("T", numeric),
+	Attrs: []ir.AttrSpec{floatsAttr("coefficients", "one row per target"), floatsAttr("intercepts", "one per target"),
+		ops.IntSpec("targets", 1, "number of targets"), postTransform},
+	Infer: perSample(func(n *ir.Node, d ir.Dim) ([]ir.Type, error) {
+		k := ops.Int(n, "targets")
+		if k < 1 || k > ops.MaxElems {
+			return nil, fmt.Errorf("targets: expected 1 or more, found %d", k)
+		}
+		return []ir.Type{ir.Tensor(tensor.Float32, d, k)}, nil
+	}),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		n := c.Node
+		out, err := linear(in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil), int(ops.Int(n, "targets")))
+		if err != nil {
+			return nil, err
+		}
+		for i := range out {
+			out[i] = finish(ops.Str(n, "post_transform"), out[i], alone)
+		}
+		return ops.One(joined(c, out, int(ops.Int(n, "targets"))))
+	},
+	Along: alongSamples, Tol: ir.Summing,
+})
+
+// linear computes targets linear functions of each sample of input 0; 0 targets: as many as there are intercepts, or rows of
+// coefficients.
+func linear(in []tensor.Datum, coefficients, intercepts []float64, targets int) ([][]float64, error) {
+	v, rows, cols, err := matrix(in)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case targets == 0 && len(intercepts) > 0:
+		targets = len(intercepts)
+	case targets == 0:
+		targets = len(coefficients) / max(cols, 1)
+	}
+	if targets < 1 || len(coefficients)%targets != 0 || len(coefficients)/targets != cols {
+		return nil, fmt.Errorf("%d coefficients for %d features and %d targets", len(coefficients), cols, targets)
+	}
+	if len(intercepts) != 0 && len(intercepts) != targets {
+		return nil, fmt.Errorf("%d intercepts for %d targets", len(intercepts), targets)
+	}
+	if _, err := ops.Elems([]int{rows, targets}); err != nil {
+		return nil, err
+	}
+	out := make([][]float64, rows)
+	for r := range out {
+		out[r] = make([]float64, targets)
+		for k := range out[r] {
+			out[r][k] = dot(v[r*cols:(r+1)*cols], coefficients[k*cols:(k+1)*cols])
+			if len(intercepts) > 0 {
+				out[r][k] += intercepts[k]
+			}
+		}
+	}
+	return out, nil
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i, x := range a {
+		sum += x * b[i]
+	}
+	return sum
+}

@@ -1,0 +1,201 @@
+// Package ml holds the operators of ONNX's domain for classical machine learning, ai.onnx.ml, one to a file, or one tight
+// family: what each takes and gives, what it computes in plain Go, and how it moves data along a dimension.
+//
+// It imports ir, ir/tensor and ops only. What always holds: sums run in float64, in the order in which the attributes list
+// their terms; attributes are checked before they are used as indices, so a hostile model gives an error; and an input of
+// rank 1 is one sample. Where the standard is silent, or too short
+// (binary classifiers, transforms of single scores, PROBIT), the meaning is ONNX Runtime's.
+//
+// The IR has no maps, so CastMap, DictVectorizer and ZipMap are known here but refused, with that reason.
+package ml
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Domain is the domain of these operators as ONNX writes it.
+const Domain = "ai.onnx.ml"
+
+// Element types that several operators allow.
+var (
+	numeric   = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int64, tensor.Int32}
+	intOrText = []tensor.DType{tensor.Int64, tensor.String}
+)
+
+func elems(name string, types []tensor.DType) map[string][]tensor.DType {
+	return map[string][]tensor.DType{name: types}
+}
+
+func intsAttr(name, doc string) ir.AttrSpec    { return ops.Spec(name, ir.AttrInts, doc) }
+func floatsAttr(name, doc string) ir.AttrSpec  { return ops.Spec(name, ir.AttrFloats, doc) }
+func stringsAttr(name, doc string) ir.AttrSpec { return ops.Spec(name, ir.AttrStrings, doc) }
+func tensorAttr(name, doc string) ir.AttrSpec  { return ops.Spec(name, ir.AttrTensor, doc) }
+
+// matrix reads input 0 as samples by features; a vector is one sample.
+func matrix(in []tensor.Datum) (v []float64, rows, cols int, err error) {
+	x := ops.Tensor(in, 0)
+	if x == nil {
+		return nil, 0, 0, fmt.Errorf("input 0 (X) is missing")
+	}
+	switch x.Rank() {
+	case 1:
+		rows, cols = 1, x.Dim(0)
+	case 2:
+		rows, cols = x.Dim(0), x.Dim(1)
+	default:
+		return nil, 0, 0, fmt.Errorf("input 0 (X): expected samples by features, found %v", x)
+	}
+	return ops.F64(in, 0), rows, cols, nil
+}
+
+// samples is the number of samples of a node's first input as a dimension.
+func samples(n *ir.Node) (ir.Dim, error) {
+	t, _ := ir.AsTensor(n.In(0).Type)
+	switch {
+	case t.NoRank:
+		return ir.Unknown, nil
+	case len(t.Shape) == 1:
+		return ir.Const(1), nil
+	case len(t.Shape) == 2:
+		return t.Shape[0], nil
+	}
+	return ir.Dim{}, fmt.Errorf("input 0 (X): expected samples by features, found %v", t)
+}
+
+// perSample infers outputs that have one row for each sample: types says what follows the samples' dimension.
+func perSample(types func(n *ir.Node, samples ir.Dim) ([]ir.Type, error)) func(*ir.Node) ([]ir.Type, error) {
+	return func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		d, err := samples(n)
+		if err != nil {
+			return nil, err
+		}
+		return types(n, d)
+	}
+}
+
+// alongSamples serves operators that treat each sample by itself.
+func alongSamples(n *ir.Node, in []ir.Fact) []ir.Fact {
+	f := in[0]
+	f.State = 0
+	if !f.Constant() && !f.Global && f.Axis >= 0 && (len(n.In(0).Shape()) != 2 || f.Axis != 0) {
+		f = ops.Global(n, in)
+	}
+	out := make([]ir.Fact, len(n.Outputs))
+	for i := range out {
+		out[i] = f
+	}
+	return out
+}
+
+// alongOwn serves elementwise operators; where features (the last axis) differ by their place, that axis does not pass.
+func alongOwn(byFeature func(*ir.Node) bool) func(*ir.Node, []ir.Fact) []ir.Fact {
+	return func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		f := in[0]
+		f.State = 0
+		if !f.Constant() && !f.Global && byFeature(n) && f.Axis == len(n.In(0).Shape())-1 {
+			f = ops.Global(n, in)
+		}
+		return []ir.Fact{f}
+	}
+}
+
+func never(*ir.Node) bool { return false }
+
+// labels is the class labels that a classifier gives: integers or strings.
+type labels struct {
+	ints []int64
+	strs []string
+}
+
+func labelsOf(n *ir.Node, ints string) labels {
+	return labels{n.Attrs.Ints(ints, nil), n.Attrs.Strs("classlabels_strings", nil)}
+}
+
+func (l labels) text() bool { return len(l.strs) > 0 }
+func (l labels) len() int   { return max(len(l.ints), len(l.strs)) }
+
+func (l labels) elem() tensor.DType {
+	if l.text() {
+		return tensor.String
+	}
+	return tensor.Int64
+}
+
+// check reports an error unless there are labels of exactly one kind.
+func (l labels) check() error {
+	if (len(l.ints) > 0) == (len(l.strs) > 0) {
+		return fmt.Errorf("expected class labels as integers or as strings, found %d integers and %d strings", len(l.ints), len(l.strs))
+	}
+	return nil
+}
+
+// pick makes the tensor of the labels of the given classes. A class below zero stands for the binary answers that have no
+// label: noLabel-0 is "0", noLabel-1 is "1".
+func (l labels) pick(classes []int) *tensor.Tensor {
+	if l.text() {
+		out := make([]string, len(classes))
+		for i, c := range classes {
+			if c < 0 {
+				out[i] = [2]string{"0", "1"}[noLabel-c]
+			} else {
+				out[i] = l.strs[c]
+			}
+		}
+		return tensor.FromStrings(out, len(out))
+	}
+	out := make([]int64, len(classes))
+	for i, c := range classes {
+		if c < 0 {
+			out[i] = int64(noLabel - c)
+		} else {
+			out[i] = l.ints[c]
+		}
+	}
+	return tensor.FromSlice(out, len(out))
+}
+
+// noLabel marks an answer without a label, as pick reads it.
+const noLabel = -1
+
+// classified infers a classifier's outputs: a label and some scores per sample.
+func classified(ints string, scores func(n *ir.Node, l labels) int) func(*ir.Node) ([]ir.Type, error) {
+	return perSample(func(n *ir.Node, d ir.Dim) ([]ir.Type, error) {
+		l := labelsOf(n, ints)
+		if err := l.check(); err != nil {
+			return nil, err
+		}
+		z := ir.Unknown
+		if k := scores(n, l); k >= 0 {
+			z = ir.Const(int64(k))
+		}
+		return []ir.Type{ir.Tensor(l.elem(), d), ir.Tensor(tensor.Float32, d, z)}, nil
+	})
+}
+
+// scored makes a classifier's results from classes and rows of scores, cols each.
+func scored(c *ir.EvalCtx, l labels, classes []int, scores [][]float64, cols int) ([]tensor.Datum, error) {
+	z, err := joined(c, scores, cols)
+	if err != nil {
+		return nil, err
+	}
+	return []tensor.Datum{l.pick(classes), z}, nil
+}
+
+// joined makes a float32 matrix from rows of the given length.
+func joined(c *ir.EvalCtx, rows [][]float64, cols int) (*tensor.Tensor, error) {
+	var flat []float64
+	for _, r := range rows {
+		if len(r) != cols {
+			return nil, fmt.Errorf("expected %d scores per sample, found %d", cols, len(r))
+		}
+		flat = append(flat, r...)
+	}
+	return ops.Real(c, tensor.Float32, flat, len(rows), cols)
+}

@@ -1,0 +1,59 @@
+package ml
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Normalizer divides each sample by a norm of it.
+var Normalizer = ops.Register(&ir.Op{
+	Domain: Domain, Name: "Normalizer", Since: 1,
+	Doc: "Each sample (a row, or a vector as a whole) divided by the greatest of its elements (MAX), the sum of their absolute values (L1) or " +
+		"their Euclidean norm (L2), as float32; a sample stays where that is 0.",
+	In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:float32[...]"), Elems: elems("T", numeric),
+	Attrs: []ir.AttrSpec{ops.ChoiceSpec("norm", "which norm", "MAX", "L1", "L2")},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x := ops.Tensor(in, 0)
+		if x.Rank() == 0 {
+			return nil, fmt.Errorf("input 0 (X): expected samples by features, found %v", x)
+		}
+		v, rows, cols, err := matrix(in)
+		if err != nil {
+			return nil, err
+		}
+		for r := range rows {
+			row := v[r*cols : (r+1)*cols]
+			if d := norm(ops.Str(c.Node, "norm"), row); d != 0 {
+				for i := range row {
+					row[i] /= d
+				}
+			}
+		}
+		return ops.One(ops.Real(c, tensor.Float32, v, x.Shape()...))
+	},
+	Along: alongSamples, Tol: ir.Summing,
+})
+
+func norm(kind string, v []float64) float64 {
+	sum := 0.0
+	switch kind {
+	case "L1":
+		for _, x := range v {
+			sum += math.Abs(x)
+		}
+	case "L2":
+		for _, x := range v {
+			sum += x * x
+		}
+		return math.Sqrt(sum)
+	default:
+		if len(v) > 0 {
+			return top(v)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,83 @@
+package ml
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// OneHotEncoder writes categories as indicator vectors.
+var OneHotEncoder = ops.Register(&ir.Op{
+	Domain: Domain, Name: "OneHotEncoder", Since: 1,
+	Doc: "For each element of X a vector, along a new last axis, that is 1 at the element's place in the list of categories and 0 elsewhere. " +
+		"Floats are truncated to integers first. An element that is not listed gives zeros, or an error where zeros is 0.",
+	In: ops.Sig("X:T"), Out: ops.Sig("Y:float32"), Elems: elems("T", append(slices.Clone(numeric), tensor.String)),
+	Attrs: []ir.AttrSpec{intsAttr("cats_int64s", "categories of numbers"), stringsAttr("cats_strings", "categories of strings"),
+		ops.IntSpec("zeros", 1, "whether elements that are not listed are allowed")},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		t, _ := ir.AsTensor(n.In(0).Type)
+		cats := len(n.Attrs.Ints("cats_int64s", nil))
+		if t.Elem == tensor.String {
+			cats = len(n.Attrs.Strs("cats_strings", nil))
+		}
+		if cats == 0 {
+			return nil, fmt.Errorf("no categories for elements of type %v", t.Elem)
+		}
+		if t.NoRank {
+			return []ir.Type{&ir.TensorType{Elem: tensor.Float32, NoRank: true}}, nil
+		}
+		return []ir.Type{&ir.TensorType{Elem: tensor.Float32, Shape: append(slices.Clone(t.Shape), ir.Const(int64(cats)))}}, nil
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x := ops.Tensor(in, 0)
+		strict := ops.Int(c.Node, "zeros") == 0
+		if x.DType() == tensor.String {
+			return oneHot(c, x, x.Strings(), c.Node.Attrs.Strs("cats_strings", nil), strict)
+		}
+		v := make([]int64, x.Len())
+		if x.DType().IsInt() {
+			w, err := x.Int64s()
+			if err != nil {
+				return nil, err
+			}
+			v = w
+		} else {
+			for i, y := range ops.F64(in, 0) {
+				v[i] = int64(y)
+			}
+		}
+		return oneHot(c, x, v, c.Node.Attrs.Ints("cats_int64s", nil), strict)
+	},
+	Along: alongOwn(never), Tol: ir.Exact,
+})
+
+func oneHot[T comparable](c *ir.EvalCtx, x *tensor.Tensor, v, cats []T, strict bool) ([]tensor.Datum, error) {
+	place := map[T]int{}
+	for i, k := range cats {
+		if _, ok := place[k]; !ok {
+			place[k] = i
+		}
+	}
+	shape := append(slices.Clone(x.Shape()), len(cats))
+	size, err := ops.Elems(shape)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, size)
+	for i, k := range v {
+		at, ok := place[k]
+		switch {
+		case ok:
+			out[i*len(cats)+at] = 1
+		case strict:
+			return nil, fmt.Errorf("element %d (%v) is not among the %d categories", i, k, len(cats))
+		}
+	}
+	return ops.One(ops.Real(c, tensor.Float32, out, shape...))
+}

@@ -1,0 +1,36 @@
+package ml
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Scaler standardises features.
+var Scaler = ops.Register(&ir.Op{
+	Domain: Domain, Name: "Scaler", Since: 1,
+	Doc: "(X-offset)*scale as float32, with one offset and scale for all or one per feature (last axis).",
+	In:  ops.Sig("X:T[...]"), Out: ops.Sig("Y:float32[...]"), Elems: elems("T", numeric),
+	Attrs: []ir.AttrSpec{floatsAttr("offset", "what is taken off"), floatsAttr("scale", "factor after that")},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x := ops.Tensor(in, 0)
+		offset, scale := c.Node.Attrs.Floats("offset", []float64{0}), c.Node.Attrs.Floats("scale", []float64{1})
+		o, err := featureIndex(x, len(offset), "offset")
+		if err != nil {
+			return nil, err
+		}
+		s, err := featureIndex(x, len(scale), "scale")
+		if err != nil {
+			return nil, err
+		}
+		v := ops.F64(in, 0)
+		for i, y := range v {
+			v[i] = (y - offset[o(i)]) * scale[s(i)]
+		}
+		return ops.One(ops.Real(c, tensor.Float32, v, x.Shape()...))
+	},
+	Along: alongOwn(func(n *ir.Node) bool {
+		return len(n.Attrs.Floats("offset", nil)) > 1 || len(n.Attrs.Floats("scale", nil)) > 1
+	}),
+	Tol: ir.Rounding,
+})

@@ -1,0 +1,117 @@
+package ml
+
+import (
+	"math"
+
+	"github.com/essmc/essmc/ops"
+)
+
+var postTransform = ops.ChoiceSpec("post_transform", "what is applied to the scores", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+// transform applies post_transform to one sample's scores, in place.
+func transform(kind string, v []float64) {
+	switch kind {
+	case "SOFTMAX":
+		softmax(v)
+	case "LOGISTIC":
+		for i, x := range v {
+			v[i] = logistic(x)
+		}
+	case "SOFTMAX_ZERO":
+		softmaxZero(v)
+	case "PROBIT":
+		for i, x := range v {
+			v[i] = probit(x)
+		}
+	}
+}
+
+func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func top(v []float64) float64 {
+	m := math.Inf(-1)
+	for _, x := range v {
+		m = max(m, x)
+	}
+	return m
+}
+
+func softmax(v []float64) {
+	m, sum := top(v), 0.0
+	for i, x := range v {
+		v[i] = math.Exp(x - m)
+		sum += v[i]
+	}
+	for i := range v {
+		v[i] /= sum
+	}
+}
+
+// softmaxZero is a softmax in which scores of (nearly) zero stay so and take no part.
+func softmaxZero(v []float64) {
+	m, sum := top(v), 0.0
+	for i, x := range v {
+		if math.Abs(x) > 1e-7 {
+			v[i] = math.Exp(x - m)
+			sum += v[i]
+		} else {
+			v[i] = x * math.Exp(-m)
+		}
+	}
+	if sum == 0 {
+		return
+	}
+	for i := range v {
+		v[i] /= sum
+	}
+}
+
+// probit approximates the inverse of the normal distribution function by Winitzki's formula, as all engines do, so that
+// their answers agree; it is off by up to 2e-3.
+func probit(p float64) float64 {
+	x := 2*p - 1
+	log := math.Log((1 - x) * (1 + x))
+	v := 2/(math.Pi*0.147) + 0.5*log
+	return math.Copysign(math.Sqrt2*math.Sqrt(-v+math.Sqrt(v*v-log/0.147)), x)
+}
+
+// secondScore makes two scores of a binary classifier's single one.
+type secondScore int
+
+const (
+	alone      secondScore = iota // one score stays one, which only PROBIT transforms
+	complement                    // 1-s and s
+	opposite                      // -s and s
+)
+
+// finish makes a sample's scores final: the second one of two classes, and post_transform. As in ONNX Runtime, of the
+// transforms of a single score, or of the two made of it, only LOGISTIC (of -s and s, for two) and PROBIT count.
+func finish(kind string, v []float64, second secondScore) []float64 {
+	if len(v) != 1 {
+		transform(kind, v)
+		return v
+	}
+	s := v[0]
+	switch {
+	case second == alone:
+	case second == opposite || kind == "LOGISTIC":
+		v = []float64{-s, s}
+	default:
+		v = []float64{1 - s, s}
+	}
+	if kind == "PROBIT" || kind == "LOGISTIC" && second != alone {
+		transform(kind, v)
+	}
+	return v
+}
+
+// argmax is the first of the greatest; the first at all where nothing compares.
+func argmax(v []float64) int {
+	best := 0
+	for i, x := range v {
+		if x > v[best] {
+			best = i
+		}
+	}
+	return best
+}

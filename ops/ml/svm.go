@@ -1,0 +1,59 @@
+package ml
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+)
+
+// kernel is how a support vector machine compares two vectors.
+type kernel struct {
+	kind                string
+	gamma, coef, degree float64
+}
+
+func svmAttrs(extra ...ir.AttrSpec) []ir.AttrSpec {
+	return append([]ir.AttrSpec{
+		ops.ChoiceSpec("kernel_type", "how vectors are compared", "LINEAR", "POLY", "RBF", "SIGMOID"), floatsAttr("kernel_params", "gamma, coef0 and degree"),
+		floatsAttr("support_vectors", "one after the other; none: a linear model"), floatsAttr("coefficients", "of the support vectors, or of the features"),
+		floatsAttr("rho", "added to each sum"), postTransform}, extra...)
+}
+
+func kernelOf(n *ir.Node) (kernel, error) {
+	k := kernel{kind: ops.Str(n, "kernel_type")}
+	p := n.Attrs.Floats("kernel_params", nil)
+	if len(p) != 0 && len(p) != 3 {
+		return k, fmt.Errorf("kernel_params: expected gamma, coef0 and degree, found %d numbers", len(p))
+	}
+	if len(p) == 3 {
+		k.gamma, k.coef, k.degree = p[0], p[1], p[2]
+	}
+	return k, nil
+}
+
+func (k kernel) of(a, b []float64) float64 {
+	switch k.kind {
+	case "POLY":
+		return math.Pow(k.gamma*dot(a, b)+k.coef, k.degree)
+	case "SIGMOID":
+		return math.Tanh(k.gamma*dot(a, b) + k.coef)
+	case "RBF":
+		sum := 0.0
+		for i, x := range a {
+			sum += (x - b[i]) * (x - b[i])
+		}
+		return math.Exp(-k.gamma * sum)
+	}
+	return dot(a, b)
+}
+
+// all compares x with count vectors that stand one after the other.
+func (k kernel) all(x, vectors []float64, count int) []float64 {
+	out := make([]float64, count)
+	for i := range out {
+		out[i] = k.of(x, vectors[i*len(x):(i+1)*len(x)])
+	}
+	return out
+}

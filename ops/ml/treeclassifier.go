@@ -1,0 +1,127 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Classification trees of versions 1 and 3; version 5 gives way to TreeEnsemble but means what version 3 does.
+var (
+	TreeEnsembleClassifier1 = treeClassifier(1)
+	TreeEnsembleClassifier  = treeClassifier(3)
+)
+
+func treeClassifier(since int) *ir.Op {
+	extra := []ir.AttrSpec{
+		intsAttr("class_treeids", "tree of each vote"), intsAttr("class_nodeids", "its leaf"), intsAttr("class_ids", "its class"), floatsAttr("class_weights", "its weight"),
+		intsAttr("classlabels_int64s", "labels"), stringsAttr("classlabels_strings", "labels"),
+	}
+	if since >= 3 {
+		extra = append(extra, tensorAttr("class_weights_as_tensor", "the same in double precision"))
+	}
+	return ops.Register(&ir.Op{
+		Domain: Domain, Name: "TreeEnsembleClassifier", Since: since,
+		Doc: "Each tree leads a sample (row of X) to a leaf, which votes for classes; votes are summed, base_values added, the label is that of the " +
+			"class with the greatest sum, and post_transform is applied to the sums. Where there are two labels and votes for one class only, the " +
+			"sum s is the second label's, which is chosen where s is above 0.5, or above 0 where some vote is negative; if they were for the first " +
+			"class, the scores are 1-s and s, or -s and s.",
+		In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2[_]", "Z:float32[_,_]"), Elems: elems("T1", numeric), Attrs: flatAttrs(since, extra...),
+		Infer: classified("classlabels_int64s", treeScores),
+		Eval:  evalTreeClassifier, Along: alongSamples, Tol: ir.Summing,
+	})
+}
+
+// treeScores is the number of scores per sample.
+func treeScores(_ *ir.Node, l labels) int { return l.len() }
+
+func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	n := c.Node
+	l := labelsOf(n, "classlabels_int64s")
+	f, err := flatForest(n, "class", l.len())
+	if err != nil {
+		return nil, err
+	}
+	base, err := floatsOrTensor(n, "base_values")
+	if err != nil {
+		return nil, err
+	}
+	if len(base) > l.len() {
+		return nil, fmt.Errorf("base_values has %d elements for %d classes", len(base), l.len())
+	}
+	t := treeVerdict{labels: l, base: base, kind: ops.Str(n, "post_transform"), positive: true}
+	ids := map[int]bool{}
+	for _, leaf := range f.leaves {
+		for _, v := range leaf {
+			ids[v.target] = true
+			t.positive = t.positive && v.weight >= 0
+		}
+	}
+	t.binary = l.len() == 2 && len(ids) == 1
+	if ids[1] {
+		t.voted = 1
+	}
+	var classes []int
+	var rows [][]float64
+	err = f.eachSample(in, func(votes [][]vote) error {
+		sums, none := aggregate("SUM", votes, l.len())
+		class, scores := t.decide(sums, none)
+		classes, rows = append(classes, class), append(rows, scores)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return scored(c, l, classes, rows, treeScores(n, l))
+}
+
+// treeVerdict is what turns sums of votes into a class and scores.
+type treeVerdict struct {
+	labels   labels
+	base     []float64
+	kind     string // post_transform
+	binary   bool   // there are two labels, and votes for one class only
+	voted    int    // that class
+	positive bool   // no vote is negative
+}
+
+// decide follows ONNX Runtime, but where it answers two classes that both have votes with 0 or 1 in place of a label: the
+// greater one's label is given, as for more classes.
+func (t treeVerdict) decide(sums []float64, none []bool) (class int, scores []float64) {
+	l := t.labels.len()
+	if t.binary && t.voted == 0 {
+		s := sums[0]
+		if len(t.base) > 0 {
+			s += t.base[0]
+		}
+		if t.positive {
+			return binary(s > 0.5, t.labels), finish(t.kind, []float64{s}, complement)
+		}
+		return binary(s > 0, t.labels), finish(t.kind, []float64{s}, opposite)
+	}
+	for i, b := range t.base {
+		sums[i] += b
+		none[i] = false
+	}
+	switch {
+	case l == 1:
+		class, scores = binary(sums[0] > 0, t.labels), finish(t.kind, sums, alone)
+		return class, scores
+	case t.binary && t.positive:
+		class = binary(sums[1] > 0.5, t.labels)
+	case t.binary:
+		class = binary(sums[1] > 0, t.labels)
+	default:
+		class = -1
+		for i, s := range sums {
+			if !none[i] && (class < 0 || s > sums[class]) {
+				class = i
+			}
+		}
+		class = max(class, 0)
+	}
+	transform(t.kind, sums)
+	return class, sums
+}

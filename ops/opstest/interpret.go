@@ -1,0 +1,190 @@
+package opstest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Interpret evaluates a graph node by node.
+func Interpret(c *ir.EvalCtx, g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) {
+	return interpretIn(c, g, in, map[*ir.Value]tensor.Datum{})
+}
+
+func interpretIn(c *ir.EvalCtx, g *ir.Graph, in []tensor.Datum, outer map[*ir.Value]tensor.Datum) ([]tensor.Datum, error) {
+	env := maps.Clone(outer)
+	if len(in) != len(g.Inputs) {
+		return nil, fmt.Errorf("graph %s takes %d inputs, got %d", g.Name, len(g.Inputs), len(in))
+	}
+	for i, v := range g.Inputs {
+		env[v] = in[i]
+	}
+	read := func(v *ir.Value) tensor.Datum {
+		switch {
+		case v == nil:
+			return nil
+		case v.Const != nil && c.Wide && v.Const.DType() == tensor.Float32:
+			t, _ := v.Const.Convert(tensor.Float64, false)
+			return t
+		case v.Const != nil:
+			return v.Const
+		}
+		return env[v]
+	}
+	for _, n := range g.Nodes {
+		var args []tensor.Datum
+		for _, v := range n.Inputs {
+			args = append(args, read(v))
+		}
+		ctx := *c
+		ctx.Node, ctx.Ctx = n, context.Background()
+		ctx.Call = func(g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) { return interpretIn(c, g, in, env) }
+		out, err := evalNode(&ctx, args)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", n, err)
+		}
+		for i, v := range n.Outputs {
+			if v != nil {
+				env[v] = out[i]
+			}
+		}
+	}
+	var out []tensor.Datum
+	for _, v := range g.Outputs {
+		out = append(out, read(v))
+	}
+	return out, nil
+}
+
+func evalNode(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	if c.Node.Op.Eval != nil {
+		return c.Node.Op.Eval(c, in)
+	}
+	return EvalBody(c, in)
+}
+
+// EvalBody evaluates a node by its operator's body.
+func EvalBody(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	b := ir.NewBuilder("body", ops.Default, ops.Opsets())
+	vals := make([]*ir.Value, len(c.Node.Inputs))
+	var data []tensor.Datum
+	for i, v := range c.Node.Inputs {
+		if v != nil {
+			vals[i] = b.Input(fmt.Sprintf("in%d", i), v.Type)
+			data = append(data, in[i])
+		}
+	}
+	for i, v := range c.Node.Op.Body(b, c.Node, vals) {
+		b.Output(fmt.Sprintf("out%d", i), v)
+	}
+	g, err := b.Build()
+	if err != nil {
+		return nil, err
+	}
+	return Interpret(&ir.EvalCtx{Wide: c.Wide}, g, data)
+}
+
+// Near compares data: floats within a tolerance, all else exactly.
+func Near(got, want tensor.Datum, rtol, atol float64) error {
+	switch w := want.(type) {
+	case nil:
+		if got != nil {
+			return fmt.Errorf("expected nothing, found %v", got)
+		}
+		return nil
+	case *tensor.Sequence:
+		g, ok := got.(*tensor.Sequence)
+		if !ok || len(g.Items) != len(w.Items) {
+			return fmt.Errorf("expected a sequence of %d, found %v", len(w.Items), got)
+		}
+		for i := range w.Items {
+			if err := Near(g.Items[i], w.Items[i], rtol, atol); err != nil {
+				return fmt.Errorf("item %d: %w", i, err)
+			}
+		}
+		return nil
+	case *tensor.Optional:
+		g, ok := got.(*tensor.Optional)
+		if !ok {
+			return Near(got, w.Value, rtol, atol)
+		}
+		return Near(g.Value, w.Value, rtol, atol)
+	}
+	w := want.(*tensor.Tensor)
+	g, ok := got.(*tensor.Tensor)
+	if !ok || g == nil {
+		return fmt.Errorf("expected %v, found %T", w, got)
+	}
+	if g.DType() != w.DType() || !slices.Equal(g.Shape(), w.Shape()) {
+		return fmt.Errorf("expected %v, found %v", w, g)
+	}
+	if !w.DType().IsFloat() {
+		if w.DType().IsComplex() || tensor.Equal(g, w) {
+			return nil
+		}
+		return fmt.Errorf("expected %v, found %v", show(w), show(g))
+	}
+	x, _ := g.Float64s()
+	y, _ := w.Float64s()
+	for i := range y {
+		if x[i] == y[i] || math.IsNaN(x[i]) && math.IsNaN(y[i]) {
+			continue
+		}
+		if d := math.Abs(x[i] - y[i]); !(d <= atol+rtol*math.Abs(y[i])) {
+			return fmt.Errorf("element %d of %v: expected %v, found %v", i, w, y[i], x[i])
+		}
+	}
+	return nil
+}
+
+func show(t *tensor.Tensor) string {
+	if t.Len() > 64 {
+		return t.String()
+	}
+	if v, err := t.Float64s(); err == nil {
+		return fmt.Sprintf("%v%v", t, v)
+	}
+	return fmt.Sprintf("%v%q", t, t.Strings())
+}
+
+// Fits reports an error unless a datum may have the type.
+func Fits(d tensor.Datum, typ ir.Type) error {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		t := ir.Of(d)
+		if o, ok := typ.(*ir.OptionalType); ok {
+			typ = o.Elem
+		}
+		if !ir.Compatible(t, typ) {
+			return fmt.Errorf("%v is not of type %v", d, typ)
+		}
+	case *tensor.Sequence:
+		if o, ok := typ.(*ir.OptionalType); ok {
+			typ = o.Elem
+		}
+		s, ok := typ.(*ir.SequenceType)
+		if !ok {
+			return fmt.Errorf("a sequence is not of type %v", typ)
+		}
+		for _, x := range d.Items {
+			if err := Fits(x, s.Elem); err != nil {
+				return err
+			}
+		}
+	case *tensor.Optional:
+		o, ok := typ.(*ir.OptionalType)
+		if !ok {
+			return fmt.Errorf("an optional is not of type %v", typ)
+		}
+		if d.Value != nil {
+			return Fits(d.Value, o.Elem)
+		}
+	}
+	return nil
+}

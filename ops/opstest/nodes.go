@@ -1,0 +1,144 @@
+package opstest
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Nodes says which of the ONNX standard's own tests of single operators to run.
+type Nodes struct {
+	// Match selects tests by their names; nil: all.
+	Match func(name string) bool
+	// SubgraphInputs gives the types of the inputs of a node's subgraphs where files leave them out; nil: they never do.
+	SubgraphInputs func(*ir.Node) []ir.Type
+	// Skip gives the reason for which a test is not run, by its name.
+	Skip map[string]string
+}
+
+// Run runs the tests whose operators are in the registry, and logs what it left out. The test is skipped where the archive
+// of node tests is not at hand.
+func (c Nodes) Run(t *testing.T) {
+	files := nodeTests(t)
+	names := map[string]bool{}
+	for f := range files {
+		if name := path.Base(path.Dir(f)); strings.HasSuffix(f, "/model.onnx") && (c.Match == nil || c.Match(name)) {
+			names[name] = true
+		}
+	}
+	ran, skipped, missing := 0, 0, map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		dir := "onnx/backend/test/data/node/" + name
+		m, err := readModel(files[dir+"/model.onnx"], c.SubgraphInputs)
+		var none *noOperator
+		if errors.As(err, &none) {
+			missing[none.name]++
+			continue
+		}
+		ran++
+		t.Run(name, func(t *testing.T) {
+			if why := c.Skip[name]; why != "" {
+				skipped++
+				t.Skip(why)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for set := 0; files[fmt.Sprintf("%s/test_data_set_%d/output_0.pb", dir, set)] != nil; set++ {
+				runSet(t, m, files, fmt.Sprintf("%s/test_data_set_%d/", dir, set))
+			}
+		})
+	}
+	t.Logf("%d of %d node tests ran, %d of them skipped", ran, len(names), skipped)
+	for _, op := range slices.Sorted(maps.Keys(missing)) {
+		t.Logf("not in the registry: %s (%d tests)", op, missing[op])
+	}
+	if ran == 0 {
+		t.Error("no node test ran")
+	}
+}
+
+func runSet(t *testing.T, m *ir.Graph, files map[string][]byte, data string) {
+	var in, want []tensor.Datum
+	for i, v := range m.Inputs {
+		d, err := readDatum(files[fmt.Sprintf("%sinput_%d.pb", data, i)], v.Type)
+		if err != nil {
+			t.Fatalf("input %d: %v", i, err)
+		}
+		in = append(in, d)
+	}
+	for i, v := range m.Outputs {
+		d, err := readDatum(files[fmt.Sprintf("%soutput_%d.pb", data, i)], v.Type)
+		if err != nil {
+			t.Fatalf("output %d: %v", i, err)
+		}
+		want = append(want, d)
+	}
+	got, err := Interpret(&ir.EvalCtx{}, m, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if err := Near(got[i], want[i], 1e-3, 1e-7); err != nil {
+			t.Errorf("output %d: %v", i, err)
+		}
+		if err := Fits(got[i], m.Outputs[i].Type); err != nil {
+			t.Errorf("output %d: inferred %v: %v", i, m.Outputs[i].Type, err)
+		}
+	}
+}
+
+// nodeTests reads the archive of node tests, or skips.
+func nodeTests(t *testing.T) map[string][]byte {
+	const archive = "node-tests-1.22.0.tar.gz"
+	file := ""
+	for _, dir := range []string{os.Getenv("ESSMC_ONNX_TESTS"), filepath.Join(os.Getenv("ESSMC_SHARED"), "onnx"), "../../../shared/onnx"} {
+		for _, f := range []string{dir, filepath.Join(dir, archive)} {
+			if s, err := os.Stat(f); err == nil && s.Mode().IsRegular() {
+				file = f
+			}
+		}
+		if file != "" {
+			break
+		}
+	}
+	if file == "" {
+		t.Skipf("%s is not here: set ESSMC_ONNX_TESTS, or ESSMC_SHARED to the folder above onnx", archive)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if files[path.Clean(h.Name)], err = io.ReadAll(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,86 @@
+// Package opstest tests operators: the checks that every operator of a domain must pass on samples, the ONNX standard's own
+// tests of single operators, and answers of another engine kept in files.
+//
+// It imports ir, ir/tensor, ops and protowire, and is imported by tests only. What always holds: it knows operators from
+// the registry alone, so what it tests is what the importing test's packages registered.
+package opstest
+
+import (
+	"math/rand/v2"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Sample is one application of an operator.
+type Sample struct {
+	In     []tensor.Datum
+	Consts []int // the inputs that are constants of the graph
+	Attrs  []ir.Attr
+	Outs   int // the number of outputs
+}
+
+// Of makes a sample with one output and no attributes.
+func Of(in ...tensor.Datum) Sample { return Sample{In: in, Outs: 1} }
+
+// With adds attributes.
+func (s Sample) With(attrs ...ir.Attr) Sample { s.Attrs = attrs; return s }
+
+// Fixed says which inputs are constants.
+func (s Sample) Fixed(consts ...int) Sample { s.Consts = consts; return s }
+
+// Gives sets the number of outputs.
+func (s Sample) Gives(n int) Sample { s.Outs = n; return s }
+
+var random = rand.New(rand.NewPCG(1, 2))
+
+func product(s []int) int {
+	n := 1
+	for _, d := range s {
+		n *= d
+	}
+	return n
+}
+
+// Normal makes random float32 numbers.
+func Normal(shape ...int) tensor.Datum {
+	v := make([]float32, product(shape))
+	for i := range v {
+		v[i] = float32(random.NormFloat64())
+	}
+	return tensor.FromSlice(v, shape...)
+}
+
+// Inside makes random float32 numbers in (lo, hi).
+func Inside(lo, hi float64, shape ...int) tensor.Datum {
+	v := make([]float32, product(shape))
+	for i := range v {
+		v[i] = float32(lo + (hi-lo)*(0.001+0.998*random.Float64()))
+	}
+	return tensor.FromSlice(v, shape...)
+}
+
+// Whole makes random integers in [lo, hi) of any element type.
+func Whole(d tensor.DType, lo, hi int, shape ...int) tensor.Datum {
+	v := make([]float64, product(shape))
+	for i := range v {
+		v[i] = float64(lo + random.IntN(hi-lo))
+	}
+	t, err := tensor.FromFloat64s(d, v, shape...)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// Bools makes random truth values.
+func Bools(shape ...int) tensor.Datum { return Whole(tensor.Bool, 0, 2, shape...) }
+
+// Vec makes a vector of int64.
+func Vec(v ...int64) tensor.Datum { return tensor.FromSlice(v, len(v)) }
+
+// Num makes a scalar of int64.
+func Num(v int64) tensor.Datum { return tensor.Scalar(v) }
+
+// Strs makes a vector of strings.
+func Strs(s ...string) tensor.Datum { return tensor.FromStrings(s, len(s)) }
