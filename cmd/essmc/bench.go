@@ -139,12 +139,7 @@ func bench(cmd *cobra.Command, model *runtime.Model, dims map[string]int64, repe
 	if err != nil {
 		return nil, err
 	}
-	step, done := func() {}, func() {}
-	if repeat > 0 {
-		step, done = bar(cmd, repeat, "measuring")
-	} else {
-		done = spin(cmd, "measuring")
-	}
+	step, done := bar(cmd, repeat, "measuring")
 	defer done()
 	var times []float64
 	for began := time.Now(); ; {

@@ -52,9 +52,7 @@ input at half the rate that the model was trained for.`,
 				return err
 			}
 			cmd.Printf("%s → %s as the passes left it\n", plural(len(source.Nodes), "node"), plural(len(g.Nodes), "node"))
-			if err := printHistory(cmd.OutOrStdout(), g.History); err != nil {
-				return err
-			}
+			printHistory(cmd.OutOrStdout(), g.History, false) // warnings went to standard error
 			size := ""
 			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
 				size = "  " + byteCount(st.Size())

@@ -70,13 +70,10 @@ plan stores. --html writes the graph before and after each pass, side by side, t
 			w := cmd.OutOrStdout()
 			if m.Kind == load.Plan {
 				fmt.Fprintf(w, "Passes, from the history that the plan stores\n")
-				err = printHistory(w, g.History)
+				printHistory(w, g.History, true)
 			} else {
 				fmt.Fprintf(w, "Passes\n")
-				err = printPasses(w, seen)
-			}
-			if err != nil {
-				return err
+				printPasses(w, seen)
 			}
 			if page != "" {
 				fmt.Fprintf(w, "  %s shows the graph after each\n", page)
@@ -119,7 +116,7 @@ func historyLines(history []ir.Event) []string {
 const noteWidth = 84
 
 // printPasses tells of every pass that ran, also of those that found nothing to do.
-func printPasses(w io.Writer, seen []passes.Snapshot) error {
+func printPasses(w io.Writer, seen []passes.Snapshot) {
 	for _, s := range seen {
 		if s.Pass == nil {
 			continue
@@ -132,19 +129,21 @@ func printPasses(w io.Writer, seen []passes.Snapshot) error {
 		fmt.Fprintf(w, "%s\n", indent(wrap(s.Pass.Doc, noteWidth), "                "))
 		printNotes(w, s.Event.Notes)
 	}
-	return nil
 }
 
-// printHistory tells what passes did, of those that did something.
-func printHistory(w io.Writer, history []ir.Event) error {
+// printHistory tells what passes did, of those that did something, with what they warned of or without.
+func printHistory(w io.Writer, history []ir.Event, warnings bool) {
 	if len(history) == 0 {
 		fmt.Fprintf(w, "  no pass changed anything\n")
 	}
 	for _, e := range history {
 		fmt.Fprintf(w, "  %-12s  %s\n", e.Pass, plural(e.Changes, "change"))
-		printNotes(w, e.Notes)
+		notes := slices.Clone(e.Notes)
+		if !warnings {
+			notes = slices.DeleteFunc(notes, func(n string) bool { return strings.HasPrefix(n, "warning: ") })
+		}
+		printNotes(w, notes)
 	}
-	return nil
 }
 
 func printNotes(w io.Writer, notes []string) {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -88,6 +89,11 @@ func report(w io.Writer, err error) int {
 		msg = fmt.Sprintf("--%s: %s", strings.ToLower(option.Option), option.Msg)
 	case errors.Is(err, context.Canceled):
 		msg = "interrupted"
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) { // without the system call: "x.npy: no such file or directory"
+		msg = strings.Replace(msg, path.Error(), path.Path+": "+path.Err.Error(), 1)
+		msg = strings.Replace(msg, path.Path+": "+path.Path+": ", path.Path+": ", 1)
 	}
 	var fault *runtime.PanicError
 	if errors.As(err, &fault) {

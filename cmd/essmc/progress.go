@@ -18,8 +18,12 @@ func onTerminal(cmd *cobra.Command) *os.File {
 	return f
 }
 
-// bar shows how far something is; nothing is shown where standard error is no terminal. Call done at its end.
+// bar shows how far something is, or that it goes on where total is 0; nothing is shown where standard error is no terminal.
+// Call done at its end.
 func bar(cmd *cobra.Command, total int, what string) (step func(), done func()) {
+	if total == 0 {
+		return func() {}, spin(cmd, what)
+	}
 	f := onTerminal(cmd)
 	if f == nil {
 		return func() {}, func() {}

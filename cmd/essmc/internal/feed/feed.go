@@ -81,6 +81,9 @@ func (in *Inputs) Locate(err error) error {
 // split takes NAME=FILE apart; name is empty where there is none. What stands before the first '=' is a name if the model
 // has it, and otherwise part of the file's name if there is such a file.
 func split(spec string, ports []runtime.Port, what string) (name, file string, err error) {
+	if spec == "" {
+		return "", "", fmt.Errorf("%s: no file is named", what)
+	}
 	before, after, ok := strings.Cut(spec, "=")
 	if !ok {
 		return "", spec, nil

@@ -162,6 +162,9 @@ const expected = "expected a model directory, a plan, or IR text"
 
 // kindOf tells what is at path by what is in it; names matter only for the advice in errors.
 func kindOf(path string) (Kind, error) {
+	if path == "" {
+		return 0, fmt.Errorf("no model is named: %s", expected)
+	}
 	st, err := os.Stat(path)
 	if err != nil {
 		return 0, err
