@@ -4,6 +4,8 @@ import "github.com/essmc/essmc/passes"
 
 // The passes that recognise recurrences, and those that put layers back together, with their orders.
 var (
-	recurrences, layers           []*passes.Pass
-	recurrenceOrders, layerOrders []passes.Order
+	recurrences      = []*passes.Pass{RaiseScan, RaiseLoop}
+	layers           []*passes.Pass
+	recurrenceOrders []passes.Order
+	layerOrders      []passes.Order
 )

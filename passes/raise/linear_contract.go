@@ -1,0 +1,451 @@
+package raise
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// What a linearizer knows of operators that sum up or move elements.
+
+// one checks that exactly one of the first two operands varies.
+func oneVaries(n *ir.Node, forms []*form) error {
+	if forms[0] != nil && forms[1] != nil {
+		return fmt.Errorf("%v multiplies two values that change from step to step", n)
+	}
+	return nil
+}
+
+// matmul computes a product of which one factor varies.
+func (l *linearizer) matmul(n *ir.Node, forms []*form, in []tensor.Datum) error {
+	if err := oneVaries(n, forms); err != nil {
+		return err
+	}
+	x, err := l.operand(forms, in, 0)
+	if err != nil {
+		return err
+	}
+	y, err := l.operand(forms, in, 1)
+	if err != nil {
+		return err
+	}
+	xs, ys := slices.Clone(x.shape), slices.Clone(y.shape)
+	if len(xs) == 0 || len(ys) == 0 {
+		return errNonlinear(n)
+	}
+	rowX, colY := len(xs) == 1, len(ys) == 1
+	if rowX {
+		xs = []int{1, xs[0]}
+	}
+	if colY {
+		ys = []int{ys[0], 1}
+	}
+	if xs[len(xs)-1] != ys[len(ys)-2] {
+		return fmt.Errorf("%v: shapes %v and %v do not meet", n, x.shape, y.shape)
+	}
+	batch, err := broadcast(xs[:len(xs)-2], ys[:len(ys)-2])
+	if err != nil {
+		return err
+	}
+	label := func(k int) []int { // labels of the batch axes that a factor has, counted from the end
+		out := []int{}
+		for i := range k {
+			out = append(out, len(batch)-k+i)
+		}
+		return out
+	}
+	r, k, c := len(batch), len(batch)+1, len(batch)+2
+	out, err := l.contract(&form{xs, x.elems}, append(label(len(xs)-2), r, k), &form{ys, y.elems}, append(label(len(ys)-2), k, c),
+		append(label(len(batch)), r, c), forms[0] != nil)
+	if err != nil {
+		return err
+	}
+	if colY {
+		out.shape = slices.Delete(out.shape, len(out.shape)-1, len(out.shape))
+	}
+	if rowX {
+		at := len(out.shape) - 2
+		if colY {
+			at++
+		}
+		out.shape = slices.Delete(out.shape, at, at+1)
+	}
+	return l.enter(n.Outputs[0], out)
+}
+
+// gemm computes alpha·A·B + beta·C.
+func (l *linearizer) gemm(n *ir.Node, forms []*form, in []tensor.Datum) error {
+	if err := oneVaries(n, forms); err != nil {
+		return err
+	}
+	x, err := l.operand(forms, in, 0)
+	if err != nil {
+		return err
+	}
+	y, err := l.operand(forms, in, 1)
+	if err != nil {
+		return err
+	}
+	if len(x.shape) != 2 || len(y.shape) != 2 {
+		return errNonlinear(n)
+	}
+	lx, ly := []int{0, 1}, []int{1, 2}
+	if n.Attrs.Bool("transA", false) {
+		lx = []int{1, 0}
+	}
+	if n.Attrs.Bool("transB", false) {
+		ly = []int{2, 1}
+	}
+	out, err := l.contract(x, lx, y, ly, []int{0, 2}, forms[0] != nil)
+	if err != nil {
+		return err
+	}
+	alpha, beta := n.Attrs.Float("alpha", 1), n.Attrs.Float("beta", 1)
+	for i := range out.elems {
+		out.elems[i] = l.scaled(&out.elems[i], alpha)
+	}
+	if n.In(2) != nil {
+		c, err := l.operand(forms, in, 2)
+		if err != nil {
+			return err
+		}
+		if out, err = l.zip(out, c, func(a, b *combination) combination { return l.sum(a, b, beta) }); err != nil {
+			return err
+		}
+	}
+	return l.enter(n.Outputs[0], out)
+}
+
+// einsum computes a sum of products of one or two operands, of which one varies.
+func (l *linearizer) einsum(n *ir.Node, forms []*form, in []tensor.Datum) error {
+	eq := strings.ReplaceAll(n.Attrs.Str("equation", ""), " ", "")
+	left, right, ok := strings.Cut(eq, "->")
+	parts := strings.Split(left, ",")
+	if !ok || strings.Contains(eq, ".") || len(parts) != len(n.Inputs) || len(parts) > 2 {
+		return errNonlinear(n)
+	}
+	x, err := l.operand(forms, in, 0)
+	if err != nil {
+		return err
+	}
+	first := forms[0] != nil
+	y := &form{shape: []int{}, elems: []combination{{c: 1}}}
+	if len(parts) == 1 {
+		parts = append(parts, "")
+	} else {
+		if err := oneVaries(n, forms); err != nil {
+			return err
+		}
+		if y, err = l.operand(forms, in, 1); err != nil {
+			return err
+		}
+	}
+	number := map[rune]int{}
+	label := func(s string) []int {
+		out := []int{}
+		for _, r := range s {
+			if _, ok := number[r]; !ok {
+				number[r] = len(number)
+			}
+			out = append(out, number[r])
+		}
+		return out
+	}
+	out, err := l.contract(x, label(parts[0]), y, label(parts[1]), label(right), first)
+	if err != nil {
+		return err
+	}
+	return l.enter(n.Outputs[0], out)
+}
+
+// contract sums products of elements of x and y over all labels that the result does not have. first says that x is the
+// factor that varies.
+func (l *linearizer) contract(x *form, lx []int, y *form, ly []int, lo []int, first bool) (*form, error) {
+	dims := map[int]int{}
+	for _, o := range []struct {
+		f *form
+		l []int
+	}{{x, lx}, {y, ly}} {
+		if len(o.f.shape) != len(o.l) {
+			return nil, fmt.Errorf("a product of rank %d finds rank %d", len(o.l), len(o.f.shape))
+		}
+		for i, k := range o.l {
+			if d, ok := dims[k]; ok && d != o.f.shape[i] && d != 1 && o.f.shape[i] != 1 {
+				return nil, fmt.Errorf("factors of shapes %v and %v do not meet", x.shape, y.shape)
+			}
+			dims[k] = max(dims[k], o.f.shape[i])
+		}
+	}
+	order := slices.Clone(lo) // labels of the result, then those that are summed over
+	for _, k := range slices.Concat(lx, ly) {
+		if !slices.Contains(order, k) {
+			order = append(order, k)
+		}
+	}
+	step := func(f *form, labels []int) []int {
+		own, out := strides(f.shape, len(f.shape)), make([]int, len(order))
+		for i, k := range labels {
+			out[slices.Index(order, k)] += own[i]
+		}
+		return out
+	}
+	sx, sy := step(x, lx), step(y, ly)
+	shape, size, inner := make([]int, len(lo)), 1, 1
+	for i, k := range order {
+		d, ok := dims[k]
+		if !ok {
+			return nil, fmt.Errorf("a product has no axis %d", k)
+		}
+		if i < len(lo) {
+			shape[i], size = d, size*d
+		} else {
+			inner *= d
+		}
+	}
+	if size*max(inner, 1) > 64*maxForms {
+		return nil, errTooLarge
+	}
+	if err := l.spend(size); err != nil {
+		return nil, err
+	}
+	out := &form{shape: shape, elems: make([]combination, size)}
+	at := make([]int, len(order))
+	i, j := 0, 0
+	next := func(from, to int) { // counts up the axes order[from:to]
+		for d := to - 1; d >= from; d-- {
+			at[d]++
+			i, j = i+sx[d], j+sy[d]
+			if at[d] < dims[order[d]] {
+				return
+			}
+			i, j, at[d] = i-sx[d]*dims[order[d]], j-sy[d]*dims[order[d]], 0
+		}
+	}
+	for k := range out.elems {
+		l.begin()
+		for range inner {
+			if first {
+				l.add(&x.elems[i], y.elems[j].c)
+			} else {
+				l.add(&y.elems[j], x.elems[i].c)
+			}
+			next(len(lo), len(order))
+		}
+		out.elems[k] = l.end()
+		if l.size > maxForms {
+			return nil, errTooLarge
+		}
+		next(0, len(lo))
+	}
+	return out, nil
+}
+
+// reduce computes ReduceSum and ReduceMean.
+func (l *linearizer) reduce(n *ir.Node, forms []*form, in []tensor.Datum) error {
+	x := forms[0]
+	if x == nil {
+		return errNonlinear(n)
+	}
+	list := n.Attrs.Ints("axes", nil)
+	if len(in) > 1 && in[1] != nil {
+		list = intsOf(in[1])
+	}
+	axes, err := ops.AxesOf(list, len(x.shape))
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		if n.Attrs.Bool("noop_with_empty_axes", false) {
+			l.forms[n.Outputs[0]] = x
+			return nil
+		}
+		for i := range x.shape {
+			axes = append(axes, i)
+		}
+	}
+	all, kept, count := []int{}, []int{}, 1
+	shape := []int{}
+	for i, d := range x.shape {
+		all = append(all, i)
+		if slices.Contains(axes, i) {
+			count *= d
+			if n.Attrs.Bool("keepdims", true) {
+				shape = append(shape, 1)
+			}
+			continue
+		}
+		kept = append(kept, i)
+		shape = append(shape, d)
+	}
+	k := 1.0
+	if n.Op.Name == "ReduceMean" {
+		k = 1 / float64(count)
+	}
+	out, err := l.contract(x, all, &form{shape: []int{}, elems: []combination{{c: k}}}, nil, kept, true)
+	if err != nil {
+		return err
+	}
+	out.shape = shape
+	return l.enter(n.Outputs[0], out)
+}
+
+func intsOf(d tensor.Datum) []int64 {
+	t, ok := d.(*tensor.Tensor)
+	if !ok || t == nil {
+		return nil
+	}
+	x, err := t.Int64s()
+	if err != nil {
+		return nil
+	}
+	return x
+}
+
+// dataInputs says which inputs of a moving operator hold the elements that move; the others say where to.
+func dataInputs(n *ir.Node, i int) bool {
+	switch n.Op.Name {
+	case "Concat":
+		return true
+	case "Where":
+		return i > 0
+	}
+	return i == 0
+}
+
+// move computes an operator that only moves, repeats or drops elements: it is evaluated on the elements' numbers.
+func (l *linearizer) move(n *ir.Node, forms []*form, in []tensor.Datum) error {
+	pool := []combination{{}} // number 0 is what Pad fills with
+	args := slices.Clone(in)
+	for i := range n.Inputs {
+		if n.Inputs[i] == nil {
+			continue
+		}
+		if !dataInputs(n, i) {
+			if forms[i] != nil {
+				return fmt.Errorf("%v moves elements to places that change from step to step", n)
+			}
+			continue
+		}
+		f, err := l.operand(forms, in, i)
+		if err != nil {
+			return err
+		}
+		numbers := make([]float64, len(f.elems))
+		for k := range numbers {
+			numbers[k] = float64(len(pool) + k)
+		}
+		pool = append(pool, f.elems...)
+		args[i] = tensor.FromSlice(numbers, f.shape...)
+	}
+	if n.Op.Name == "Pad" {
+		if n.Attrs.Str("mode", "constant") == "constant" && len(in) > 2 && in[2] != nil {
+			t, ok := in[2].(*tensor.Tensor)
+			if !ok {
+				return errNonlinear(n)
+			}
+			c, err := t.Float64s()
+			if err != nil || len(c) != 1 {
+				return errNonlinear(n)
+			}
+			pool[0].c = c[0]
+			args[2] = nil
+		}
+	}
+	out, err := l.ev.node(n, args)
+	if err != nil {
+		return err
+	}
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		t, ok := out[i].(*tensor.Tensor)
+		if !ok {
+			return errNonlinear(n)
+		}
+		numbers, err := t.Float64s()
+		if err != nil {
+			return err
+		}
+		if err := l.spend(len(numbers)); err != nil {
+			return err
+		}
+		f := &form{shape: slices.Clone(t.Shape()), elems: make([]combination, len(numbers))}
+		for k, x := range numbers {
+			f.elems[k] = pool[int(x)]
+		}
+		if err := l.enter(v, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyLayer computes the linear layers of the essm domain.
+func (l *linearizer) applyLayer(n *ir.Node, forms []*form, in []tensor.Datum) error {
+	x := forms[0]
+	if x == nil || len(x.shape) == 0 {
+		return errNonlinear(n)
+	}
+	rank := len(x.shape)
+	lx := make([]int, rank)
+	for i := range lx {
+		lx[i] = i
+	}
+	for _, f := range forms[1:] {
+		if f != nil {
+			return fmt.Errorf("%v multiplies two values that change from step to step", n)
+		}
+	}
+	args := make([]*form, len(in))
+	for i := 1; i < len(in); i++ {
+		if in[i] == nil {
+			continue
+		}
+		f, err := l.lift(in[i])
+		if err != nil {
+			return err
+		}
+		args[i] = f
+	}
+	plus := func(out *form, i int) (*form, error) {
+		if i >= len(args) || args[i] == nil {
+			return out, nil
+		}
+		return l.zip(out, args[i], func(a, b *combination) combination { return l.sum(a, b, 1) })
+	}
+	var out *form
+	var err error
+	switch n.Op.Name {
+	case "Linear":
+		lo := append(slices.Clone(lx[:rank-1]), rank)
+		if out, err = l.contract(x, lx, args[1], []int{rank, rank - 1}, lo, true); err == nil {
+			out, err = plus(out, 2)
+		}
+	case "Affine":
+		if out, err = l.zip(x, args[1], func(a, b *combination) combination { return l.scaled(a, b.c) }); err == nil {
+			out, err = plus(out, 2)
+		}
+	case "HeadLinear":
+		w := args[1].shape
+		if len(w) != 4 || w[0] != 1 || x.shape[rank-1] != w[1]*w[3] {
+			return errNonlinear(n)
+		}
+		split := &form{append(slices.Clone(x.shape[:rank-1]), 1, w[1], w[3]), x.elems}
+		rows := lx[:rank-1]
+		c, s, p, q := rank, rank+1, rank+2, rank+3
+		if out, err = l.contract(split, append(slices.Clone(rows), c, s, q), args[1], []int{c, s, p, q}, append(slices.Clone(rows), c, s, p), true); err == nil {
+			out.shape = append(slices.Clone(x.shape[:rank-1]), w[1]*w[2])
+		}
+	default:
+		return errNonlinear(n)
+	}
+	if err != nil {
+		return err
+	}
+	return l.enter(n.Outputs[0], out)
+}

@@ -1,0 +1,257 @@
+package raise
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// slot is a tensor of one step: its shape, and the axis that carries the samples (-1: there is none).
+type slot struct {
+	v     *ir.Value
+	shape []int
+	batch int
+}
+
+// rest is the slot's shape without the axis of samples.
+func (s slot) rest() []int {
+	if s.batch < 0 {
+		return s.shape
+	}
+	return slices.Delete(slices.Clone(s.shape), s.batch, s.batch+1)
+}
+
+func (s slot) size() int {
+	n := 1
+	for _, d := range s.rest() {
+		n *= d
+	}
+	return n
+}
+
+// cell is one step of a recurrence as a graph computes it.
+type cell struct {
+	samples int
+	bind    map[string]int64
+	states  []slot      // before the step
+	next    []*ir.Value // the same after it
+	inputs  []slot
+	outputs []*ir.Value
+	alias   map[*ir.Value]*ir.Value // values that stand for others
+}
+
+// system is a cell as matrices: s = A s' + B x + bias, and for each output y = P s + Q s' + D x + bias, where s' is the state
+// before the step. Features of a tensor are its elements without the axis of samples; states and inputs stand one behind
+// the other.
+type system struct {
+	n, h    int
+	a, b    [][]term
+	bias    []float64
+	outputs []outputMap
+}
+
+// outputMap is what an output is computed by; at is its slot.
+type outputMap struct {
+	at         slot
+	next, prev [][]term
+	in         [][]term
+	bias       []float64
+}
+
+// read gives the matrices of a cell; the error says why it has none.
+func (c *cell) read() (*system, error) {
+	s := &system{}
+	for _, st := range c.states {
+		s.n += st.size()
+	}
+	for _, in := range c.inputs {
+		s.h += in.size()
+	}
+	k := 2*s.n + s.h // basis elements of one sample: states before, inputs, states after
+	seeded := func() (*linearizer, error) {
+		l := newLinearizer(c.bind)
+		l.alias = c.alias
+		l.basis = k * c.samples
+		at := 0
+		for _, st := range slices.Concat(c.states, c.inputs) {
+			if err := l.seedSamples(st, at, k); err != nil {
+				return nil, err
+			}
+			at += st.size()
+		}
+		return l, nil
+	}
+	l, err := seeded()
+	if err != nil {
+		return nil, err
+	}
+	l2, err := seeded()
+	if err != nil {
+		return nil, err
+	}
+	at := s.n + s.h
+	for i, v := range c.next {
+		f, err := l.form(v)
+		if err != nil {
+			return nil, err
+		}
+		st := c.states[i]
+		if !slices.Equal(f.shape, st.shape) {
+			return nil, fmt.Errorf("state %s has shape %v before a step and %v after it", st.v.Name, st.shape, f.shape)
+		}
+		rows, err := samples(f, st.batch, c.samples, k)
+		if err != nil {
+			return nil, fmt.Errorf("state %s: %w", st.v.Name, err)
+		}
+		for _, r := range rows {
+			before, in, after := cut(r.terms, s.n, s.h)
+			if len(after) > 0 {
+				return nil, errors.New("a state depends on itself")
+			}
+			s.a, s.b, s.bias = append(s.a, before), append(s.b, in), append(s.bias, r.c)
+		}
+		if err := l2.seedSamples(slot{v, st.shape, st.batch}, at, k); err != nil {
+			return nil, err
+		}
+		at += st.size()
+	}
+	for _, v := range c.outputs {
+		f, err := l2.form(v)
+		if err != nil {
+			return nil, err
+		}
+		o, err := c.output(f, v, s, k)
+		if err != nil {
+			return nil, err
+		}
+		s.outputs = append(s.outputs, o)
+	}
+	return s, nil
+}
+
+// output finds the axis of samples of an output, and its matrices.
+func (c *cell) output(f *form, v *ir.Value, s *system, k int) (outputMap, error) {
+	axes := []int{-1}
+	if !c.single() {
+		axes = axes[:0]
+		for i, d := range f.shape {
+			if d == c.samples {
+				axes = append(axes, i)
+			}
+		}
+	}
+	why := fmt.Errorf("output %s has no axis of %d samples", v.Name, c.samples)
+	for _, axis := range axes {
+		rows, err := samples(f, axis, c.samples, k)
+		if err != nil {
+			why = fmt.Errorf("output %s: %w", v.Name, err)
+			continue
+		}
+		o := outputMap{at: slot{v, f.shape, axis}}
+		for _, r := range rows {
+			before, in, after := cut(r.terms, s.n, s.h)
+			o.prev, o.in, o.next, o.bias = append(o.prev, before), append(o.in, in), append(o.next, after), append(o.bias, r.c)
+		}
+		return o, nil
+	}
+	return outputMap{}, why
+}
+
+// single says that the cell's tensors have no axis of samples.
+func (c *cell) single() bool {
+	return len(c.inputs) > 0 && c.inputs[0].batch < 0
+}
+
+// cut splits the terms of a row into states before the step, inputs and states after it, each counted from 0.
+func cut(row []term, n, h int) (before, in, after []term) {
+	for _, t := range row {
+		switch at := int(t.at); {
+		case at < n:
+			before = append(before, t)
+		case at < n+h:
+			in = append(in, term{t.at - int32(n), t.coef})
+		default:
+			after = append(after, term{t.at - int32(n+h), t.coef})
+		}
+	}
+	return before, in, after
+}
+
+// seedSamples makes a slot's tensor basis elements: those of sample i are i·k + first and on.
+func (l *linearizer) seedSamples(s slot, first, k int) error {
+	n, err := tensor.Size(s.shape)
+	if err != nil {
+		return err
+	}
+	if err := l.spend(2 * n); err != nil {
+		return err
+	}
+	f := &form{shape: slices.Clone(s.shape), elems: make([]combination, n)}
+	all := make([]term, n)
+	eachSample(s.shape, s.batch, func(i, sample, feature int) {
+		all[i] = term{int32(sample*k + first + feature), 1}
+		f.elems[i].terms = all[i : i+1 : i+1]
+	})
+	l.forms[s.v] = f
+	return nil
+}
+
+// eachSample visits the elements of a tensor with the sample and feature that they belong to.
+func eachSample(shape []int, axis int, visit func(i, sample, feature int)) {
+	n, inner, dim := 1, 1, 1
+	for i, d := range shape {
+		n *= d
+		if axis >= 0 && i > axis {
+			inner *= d
+		}
+	}
+	if axis >= 0 {
+		dim = shape[axis]
+	} else {
+		inner = n
+	}
+	for i := range n {
+		outer, sample, in := i/(inner*dim), i/inner%dim, i%inner
+		visit(i, sample, outer*inner+in)
+	}
+}
+
+// samples gives the rows of one sample, after checking that all samples have the same and none reads another's.
+func samples(f *form, axis, count, k int) ([]combination, error) {
+	if axis >= 0 && (axis >= len(f.shape) || f.shape[axis] != count) {
+		return nil, fmt.Errorf("no axis of %d samples in shape %v", count, f.shape)
+	}
+	rows := make([]combination, len(f.elems)/max(count, 1))
+	var err error
+	eachSample(f.shape, axis, func(i, sample, feature int) {
+		e := f.elems[i]
+		if err != nil {
+			return
+		}
+		if sample == 0 {
+			for _, t := range e.terms {
+				if int(t.at) >= k {
+					err = errors.New("samples of a batch mix")
+				}
+			}
+			rows[feature] = e
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	eachSample(f.shape, axis, func(i, sample, feature int) {
+		e, first := f.elems[i], rows[feature]
+		same := e.c == first.c && len(e.terms) == len(first.terms)
+		for j := 0; same && j < len(e.terms); j++ {
+			same = int(e.terms[j].at) == int(first.terms[j].at)+sample*k && e.terms[j].coef == first.terms[j].coef
+		}
+		if !same && err == nil {
+			err = errors.New("samples of a batch mix, or are treated differently")
+		}
+	})
+	return rows, err
+}

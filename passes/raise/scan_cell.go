@@ -1,0 +1,220 @@
+package raise
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// draft is a recurrence as an operator or a run of nodes states it, before its cell has been read.
+type draft struct {
+	form    string   // name of the form, for notes
+	node    *ir.Node // where it is
+	states  []stepValue
+	next    []*ir.Value
+	inputs  []stepValue
+	outputs []*ir.Value
+
+	in, out []sequence
+	initial []*ir.Value
+	final   []*ir.Value             // values in the graph to be replaced; nil where nobody reads one
+	alias   map[*ir.Value]*ir.Value // values of the step that are others, outside
+}
+
+// stepValue is a value of one step with its shape there.
+type stepValue struct {
+	v     *ir.Value
+	shape ir.Shape
+}
+
+// raised is what takes a draft's place.
+type raised struct {
+	plan           *plan
+	outputs, final []*ir.Value
+}
+
+// raise reads the draft's cell and builds the scan that computes the same; the error says why it cannot.
+func (d *draft) raise(b *ir.Builder) (*raised, error) {
+	if len(d.states) == 0 {
+		return nil, errors.New("it carries no state")
+	}
+	if len(d.inputs) == 0 {
+		return nil, errors.New("no step of a sequence goes into it")
+	}
+	cells, err := d.cells()
+	if err != nil {
+		return nil, err
+	}
+	var why error
+	var sys *system
+	var at *cell
+	for _, c := range cells {
+		s, err := c.read()
+		if err == nil {
+			sys, at = s, c
+			break
+		}
+		if why == nil {
+			why = err
+		}
+	}
+	if sys == nil {
+		return nil, why
+	}
+	r := &recurrence{cell: at, inputs: d.in, outputs: slices.Clone(d.out), elem: d.inputs[0].v.Elem()}
+	if r.elem == tensor.Invalid {
+		r.elem = d.in[0].v.Elem()
+	}
+	var keep []bool
+	for i, s := range at.states {
+		init := d.initial[i]
+		if isZero(init) {
+			init = nil
+		} else if s.batch < 0 != at.single() {
+			return nil, fmt.Errorf("the first state %s has no axis of samples", init.Name)
+		}
+		r.initial = append(r.initial, init)
+		r.final = append(r.final, d.final[i] != nil)
+		for range s.size() {
+			keep = append(keep, init != nil || d.final[i] != nil)
+		}
+	}
+	if r.plan, err = newPlan(sys, keep); err != nil {
+		return nil, err
+	}
+	for i, o := range sys.outputs {
+		if q := &r.outputs[i]; q.time < 0 {
+			if q.time += len(o.at.shape); !q.kept {
+				q.time++
+			}
+		}
+		if q := r.outputs[i]; q.time < 0 || q.kept && (q.time >= len(o.at.shape) || o.at.shape[q.time] != 1) || q.time > len(o.at.shape) {
+			return nil, fmt.Errorf("output %s of shape %v has no place for time at axis %d", o.at.v.Name, o.at.shape, q.time)
+		}
+	}
+	outputs, final := r.emit(b)
+	return &raised{r.plan, outputs, final}, nil
+}
+
+// isZero reports whether a first state holds nothing but zeros, whatever the open dimensions are.
+func isZero(v *ir.Value) bool {
+	if v == nil {
+		return true
+	}
+	for _, n := range []int64{2, 5} {
+		t, err := newEvaluator(symbolsOf(v, n)).tensor(v)
+		if err != nil {
+			return false
+		}
+		x, err := t.Float64s()
+		if err != nil || slices.ContainsFunc(x, func(e float64) bool { return e != 0 }) {
+			return false
+		}
+	}
+	return true
+}
+
+// symbolsOf gives numbers, n and on, to the open dimensions of what v is computed from.
+func symbolsOf(v *ir.Value, n int64) map[string]int64 {
+	bind, seen := map[string]int64{}, map[*ir.Value]bool{}
+	list := []*ir.Value{v}
+	for len(list) > 0 {
+		v := list[len(list)-1]
+		list = list[:len(list)-1]
+		if v == nil || seen[v] {
+			continue
+		}
+		seen[v] = true
+		for _, d := range v.Shape() {
+			for _, name := range d.Symbols() {
+				if _, ok := bind[name]; !ok {
+					bind[name] = n + int64(len(bind))
+				}
+			}
+		}
+		if v.Def != nil {
+			list = append(list, v.Def.Inputs...)
+		}
+	}
+	return bind
+}
+
+// cells gives the ways in which the step's tensors may hold samples: along the one symbol among their dimensions, or, where
+// all are numbers, along the first axis, or not at all.
+func (d *draft) cells() ([]*cell, error) {
+	all := slices.Concat(d.states, d.inputs)
+	symbol, used := "", map[int64]bool{1: true}
+	for _, s := range all {
+		if s.shape == nil {
+			return nil, fmt.Errorf("the shape of %s is not known", s.v.Name)
+		}
+		for _, dim := range s.shape {
+			if n, ok := dim.Known(); ok {
+				used[n] = true
+				continue
+			}
+			name, ok := dim.Symbol()
+			if !ok || symbol != "" && name != symbol {
+				return nil, fmt.Errorf("shape %v of %s has more than one open dimension", s.shape, s.v.Name)
+			}
+			symbol = name
+		}
+	}
+	if symbol == "" {
+		var out []*cell
+		if c := d.fixedCell(all); c != nil {
+			out = append(out, c)
+		}
+		return append(out, d.cell(1, nil, func(ir.Shape) int { return -1 })), nil
+	}
+	// A number of samples that no other dimension has.
+	count := int64(2)
+	for used[count] {
+		count++
+	}
+	axis := func(s ir.Shape) int {
+		return slices.IndexFunc(s, func(dim ir.Dim) bool { _, known := dim.Known(); return !known })
+	}
+	for i, s := range all {
+		if axis(s.shape) < 0 && (i >= len(d.states) || !isZero(d.initial[i])) {
+			return nil, fmt.Errorf("%s has no axis of samples", s.v.Name)
+		}
+	}
+	return []*cell{d.cell(int(count), map[string]int64{symbol: count}, axis)}, nil
+}
+
+// fixedCell takes the first axes, if all have one, of the same size.
+func (d *draft) fixedCell(all []stepValue) *cell {
+	n := int64(-1)
+	for _, s := range all {
+		if len(s.shape) < 2 {
+			return nil
+		}
+		k, _ := s.shape[0].Known()
+		if n >= 0 && k != n {
+			return nil
+		}
+		n = k
+	}
+	return d.cell(int(n), nil, func(ir.Shape) int { return 0 })
+}
+
+func (d *draft) cell(samples int, bind map[string]int64, axis func(ir.Shape) int) *cell {
+	c := &cell{samples: samples, bind: bind, next: d.next, outputs: d.outputs, alias: d.alias}
+	slots := func(list []stepValue) (out []slot) {
+		for _, s := range list {
+			shape := make([]int, len(s.shape))
+			for i, dim := range s.shape {
+				n, _ := dim.Eval(bind)
+				shape[i] = int(n)
+			}
+			out = append(out, slot{s.v, shape, axis(s.shape)})
+		}
+		return out
+	}
+	c.states, c.inputs = slots(d.states), slots(d.inputs)
+	return c
+}

@@ -1,0 +1,119 @@
+package raise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
+)
+
+// RaiseScan recognises linear recurrences in ONNX's Scan.
+var RaiseScan = &passes.Pass{
+	Name: "raise-scan",
+	Doc:  "ONNX Scan whose body is linear in states and inputs, with constants of its own → essm.Scan or essm.DenseScan with projections; the matrices are read off the body, whatever operators it is written in.",
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
+		return eachDraft(c, g, func(g *ir.Graph, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string) {
+			if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // before, it had an axis of batches of its own
+				return nil, nil, ""
+			}
+			d, err := draftScan(n, uses)
+			if err != nil {
+				return nil, nil, err.Error()
+			}
+			return d, n.Outputs[len(d.states):], ""
+		})
+	},
+}
+
+// eachDraft tries every node of g: find gives the draft of a recurrence at the node and the values that its outputs stand
+// for, or why there is none, or neither.
+func eachDraft(c *passes.Context, g *ir.Graph, find func(g *ir.Graph, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string)) (int, error) {
+	changes := 0
+	for _, n := range slices.Clone(g.Nodes) {
+		d, outs, why := find(g, n, g.Uses())
+		if why != "" {
+			missed(c, "recurrence", n, "%s", why)
+		}
+		if d == nil {
+			continue
+		}
+		b := edit(g)
+		b.Scope(n.Scope)
+		name := n.String()
+		made, err := d.raise(b)
+		if err == nil {
+			err = b.Err()
+		}
+		if err != nil {
+			missed(c, d.form, n, "%v", err)
+			if err := finish(g); err != nil {
+				return changes, err
+			}
+			continue
+		}
+		for i, v := range outs {
+			if v != nil {
+				replace(g, v, made.outputs[i])
+			}
+		}
+		for i, v := range d.final {
+			if v != nil {
+				replace(g, v, made.final[i])
+			}
+		}
+		c.Note("%s: %s is a linear recurrence, %v", d.form, name, made.plan)
+		changes++
+		if err := finish(g); err != nil {
+			return changes, err
+		}
+	}
+	return changes, nil
+}
+
+// draftScan reads a Scan node.
+func draftScan(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
+	body := n.Attrs.Graph("body")
+	scanned := int(n.Attrs.Int("num_scan_inputs", 0))
+	states := len(n.Inputs) - scanned
+	d := &draft{form: "scan", node: n}
+	axes := n.Attrs.Ints("scan_input_axes", make([]int64, scanned))
+	dirs := n.Attrs.Ints("scan_input_directions", make([]int64, scanned))
+	for i, v := range n.Inputs {
+		in := body.Inputs[i]
+		if i < states {
+			d.states = append(d.states, stepValue{in, v.Shape()})
+			d.initial = append(d.initial, v)
+			d.next = append(d.next, body.Outputs[i])
+			var last *ir.Value
+			if o := n.Out(i); o != nil && len(uses[o]) > 0 {
+				last = o
+			}
+			d.final = append(d.final, last)
+			continue
+		}
+		s := v.Shape()
+		axis, err := ops.Axis(axes[i-states], len(s))
+		if err != nil {
+			return nil, err
+		}
+		d.inputs = append(d.inputs, stepValue{in, slices.Delete(slices.Clone(s), axis, axis+1)})
+		d.in = append(d.in, sequence{v: v, time: axis, reversed: dirs[i-states] != 0})
+	}
+	outs := len(body.Outputs) - states
+	axes = n.Attrs.Ints("scan_output_axes", make([]int64, outs))
+	dirs = n.Attrs.Ints("scan_output_directions", make([]int64, outs))
+	for i, v := range body.Outputs[states:] {
+		d.outputs = append(d.outputs, v)
+		q := sequence{time: int(axes[i]), reversed: dirs[i] != 0}
+		if axes[i] < 0 {
+			rank := len(n.Outputs[states+i].Shape())
+			if rank == 0 {
+				return nil, errNonlinear(n)
+			}
+			q.time += rank
+		}
+		d.out = append(d.out, q)
+	}
+	return d, nil
+}
