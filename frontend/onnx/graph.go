@@ -388,7 +388,7 @@ func (r *reader) subgraph(s *scope, p *graphProto, hints []ir.Type) (*ir.Graph, 
 		if err != nil {
 			return nil, fmt.Errorf("input %s: %w", quote(x.name), err)
 		}
-		if t == nil && i < len(hints) {
+		if t = loosen(t); t == nil && i < len(hints) {
 			t = hints[i]
 		}
 		if t == nil {

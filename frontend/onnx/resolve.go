@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 )
 
 // Unsupported is an operator that the resolver does not have, and the nodes that apply it.
@@ -173,7 +174,10 @@ func (v *resolving) same(n *nodeProto, version int) error {
 		v.opsets[n.domain] = version
 		return nil
 	}
-	if have != version && v.resolver.Resolve(n.domain, n.op, have) != n.operator {
+	if have == version {
+		return nil
+	}
+	if own := v.resolver.Resolve(n.domain, n.op, have); own == nil || ops.Current(own) != ops.Current(n.operator) {
 		return fmt.Errorf("node %s: a function uses version %d of domain %s, the model version %d, in which the operator is another", n.label(), version, quote(n.domain), have)
 	}
 	return nil

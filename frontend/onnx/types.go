@@ -36,11 +36,9 @@ func (n *dimNames) dim(name string) ir.Dim {
 		return d
 	}
 	d, err := ir.ParseDim(name)
-	_, known := d.Known()
-	if _, plain := d.Symbol(); err != nil || known || d.IsUnknown() || !plain && !n.inputs(d) || len(name) > maxSymbol && plain {
+	_, plain := d.Symbol()
+	if _, known := d.Known(); err != nil || plain || known || d.IsUnknown() || !n.inputs(d) {
 		d = ir.Sym(n.symbol(name))
-	} else if s, ok := d.Symbol(); ok {
-		d = ir.Sym(n.symbol(s))
 	}
 	n.of[name] = d
 	return d
@@ -53,9 +51,6 @@ func (n *dimNames) inputs(d ir.Dim) bool {
 
 // symbol makes a name that ir.ParseDim reads back as one symbol.
 func (n *dimNames) symbol(name string) string {
-	if s, ok := n.taken[name]; ok && s == name {
-		return name
-	}
 	var b strings.Builder
 	for i := 0; i < len(name) && b.Len() < maxSymbol; i++ {
 		c := name[i]
@@ -241,6 +236,25 @@ func refine(have, declared ir.Type, fixed bool) ir.Type {
 		}
 	}
 	return t
+}
+
+// loosen drops the shapes of what sequences and optionals hold: in the bodies of loops exporters state those of the first
+// iteration.
+func loosen(t ir.Type) ir.Type {
+	switch t := t.(type) {
+	case *ir.SequenceType:
+		return &ir.SequenceType{Elem: withoutShape(t.Elem)}
+	case *ir.OptionalType:
+		return &ir.OptionalType{Elem: withoutShape(t.Elem)}
+	}
+	return t
+}
+
+func withoutShape(t ir.Type) ir.Type {
+	if t, ok := t.(*ir.TensorType); ok {
+		return &ir.TensorType{Elem: t.Elem, NoRank: true}
+	}
+	return loosen(t)
 }
 
 // Names that exporters give to dimensions, in lower case.

@@ -12,14 +12,14 @@ import (
 // attributes; for sources that leave them out. It needs neither the body nor the node's outputs. Entries are nil where
 // nothing follows, and the result is nil for every other operator.
 func SubgraphInputs(n *ir.Node) []ir.Type {
-	switch {
-	case n.Op == Loop:
+	switch ops.Current(n.Op) {
+	case Loop:
 		out := []ir.Type{ir.Tensor(tensor.Int64), ir.Tensor(tensor.Bool)}
 		for i := 2; i < len(n.Inputs); i++ {
 			out = append(out, loosened(n.In(i)))
 		}
 		return out
-	case n.Op == SequenceMap:
+	case SequenceMap:
 		out := make([]ir.Type, len(n.Inputs))
 		for i, v := range n.Inputs {
 			if v == nil {
@@ -31,7 +31,7 @@ func SubgraphInputs(n *ir.Node) []ir.Type {
 			}
 		}
 		return out
-	case n.Op == Scan:
+	case Scan:
 		scanned := int(min(max(n.Attrs.Int("num_scan_inputs", 0), 0), int64(len(n.Inputs))))
 		states := len(n.Inputs) - scanned
 		axes := n.Attrs.Ints("scan_input_axes", make([]int64, scanned))

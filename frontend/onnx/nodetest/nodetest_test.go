@@ -14,7 +14,9 @@ import (
 	"testing/fstest"
 
 	_ "github.com/essmc/essmc/ops/essm"
+	_ "github.com/essmc/essmc/ops/ml"
 	_ "github.com/essmc/essmc/ops/std"
+	_ "github.com/essmc/essmc/ops/training"
 	"github.com/essmc/essmc/runtime/ref"
 )
 
