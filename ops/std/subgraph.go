@@ -31,6 +31,19 @@ func SubgraphInputs(n *ir.Node) []ir.Type {
 			}
 		}
 		return out
+	case Scan8:
+		scanned := int(min(max(n.Attrs.Int("num_scan_inputs", 0), 0), int64(max(len(n.Inputs)-1, 0))))
+		out := make([]ir.Type, max(len(n.Inputs)-1, 0))
+		for i := range out {
+			lead := 1 // the samples, and of scanned ones the steps
+			if i >= len(out)-scanned {
+				lead = 2
+			}
+			if t := tensorIn(n, i+1); t != nil && !t.NoRank && len(t.Shape) >= lead {
+				out[i] = typed(t.Elem, slices.Clone(t.Shape[lead:]))
+			}
+		}
+		return out
 	case Scan:
 		scanned := int(min(max(n.Attrs.Int("num_scan_inputs", 0), 0), int64(len(n.Inputs))))
 		states := len(n.Inputs) - scanned

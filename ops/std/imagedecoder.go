@@ -1,0 +1,120 @@
+package std
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	_ "image/jpeg" // registers its decoder
+	_ "image/png"  // registers its decoder
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// ImageDecoder reads picture files.
+//
+// PNG, JPEG and the PNM family are always there; of other formats those whose decoders a program registers with package
+// image (as golang.org/x/image/bmp, …/tiff and …/webp do when they are imported). There is no JPEG 2000.
+var ImageDecoder = ops.Register(&ir.Op{
+	Name: "ImageDecoder", Since: 20, Doc: "The picture in a file's bytes: height, width, channels. An empty one where it cannot be read.",
+	In: ops.Sig("encoded_stream:uint8[_]"), Out: ops.Sig("image:uint8[_,_,_]"),
+	Attrs: []ir.AttrSpec{{Name: "pixel_format", Kind: ir.AttrString, Default: "RGB", OneOf: []string{"RGB", "BGR", "Grayscale"}, Doc: "the channels"}},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := ops.Bind(n); err != nil {
+			return nil, err
+		}
+		channels := int64(3)
+		if getStr(n, "pixel_format") == "Grayscale" {
+			channels = 1
+		}
+		return one(typed(tensor.Uint8, ir.Shape{ir.Unknown, ir.Unknown, ir.Const(channels)}))
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t, err := need(in, 0, "encoded_stream")
+		if err != nil {
+			return nil, err
+		}
+		if t.DType() != tensor.Uint8 {
+			return nil, fmt.Errorf("encoded_stream: expected uint8, found %v", t)
+		}
+		pic, err := decodeImage(t.Bytes())
+		if err != nil {
+			pic = picture{}
+		}
+		format := getStr(c.Node, "pixel_format")
+		channels := 3
+		if format == "Grayscale" {
+			channels = 1
+		}
+		out, err := alloc(tensor.Uint8, []int{pic.height, pic.width, channels})
+		if err != nil {
+			return nil, err
+		}
+		dst := tensor.Data[uint8](out)
+		for i := range pic.height * pic.width {
+			r, g, b := pic.rgb[3*i], pic.rgb[3*i+1], pic.rgb[3*i+2]
+			switch format {
+			case "Grayscale": // luma of ITU-R 601, in 16 bits
+				dst[i] = byte((int(r)*19595 + int(g)*38470 + int(b)*7471 + 1<<15) >> 16)
+			case "BGR":
+				dst[3*i], dst[3*i+1], dst[3*i+2] = b, g, r
+			default:
+				dst[3*i], dst[3*i+1], dst[3*i+2] = r, g, b
+			}
+		}
+		return ops.One(out, nil)
+	},
+	Tol: ir.Exact,
+})
+
+// picture is 3 bytes per pixel, row by row.
+type picture struct {
+	width, height int
+	rgb           []byte
+}
+
+// maxPixels bounds what a small file may ask for.
+const maxPixels = 1 << 28
+
+func newPicture(width, height int) (picture, error) {
+	if width <= 0 || height <= 0 || width > maxPixels/height {
+		return picture{}, fmt.Errorf("a picture of %d by %d", width, height)
+	}
+	return picture{width, height, make([]byte, 3*width*height)}, nil
+}
+
+func decodeImage(data []byte) (picture, error) {
+	if len(data) > 2 && data[0] == 'P' && data[1] >= '1' && data[1] <= '6' {
+		return decodePNM(data)
+	}
+	conf, format, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return picture{}, err
+	}
+	p, err := newPicture(conf.Width, conf.Height)
+	if err != nil {
+		return picture{}, err
+	}
+	img, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		return picture{}, err
+	}
+	if b := img.Bounds(); b.Dx() != p.width || b.Dy() != p.height {
+		return picture{}, fmt.Errorf("a picture of %v says that it is %d by %d", b, p.width, p.height)
+	}
+	if y, ok := img.(*image.YCbCr); ok && (format == "jpeg" || format == "webp") {
+		fromYCbCr(p, y, format == "webp")
+		return p, nil
+	}
+	b, i := img.Bounds(), 0
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			c := color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA)
+			p.rgb[i], p.rgb[i+1], p.rgb[i+2] = c.R, c.G, c.B
+			i += 3
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,114 @@
+package std
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// NonMaxSuppression selects boxes.
+var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
+	Name: "NonMaxSuppression", Since: 11,
+	Doc:   "Per sample and class, the boxes of the highest scores (above score_threshold), none of which overlaps a better one by more than iou_threshold of their union: rows of sample, class, box.",
+	In:    ops.Sig("boxes:float[B,N,4]", "scores:float[B,C,N]", "max_output_boxes_per_class:int64?", "iou_threshold:float?", "score_threshold:float?"),
+	Out:   ops.Sig("selected_indices:int64[_,3]"),
+	Attrs: []ir.AttrSpec{intAttr("center_point_box", 0, "whether boxes are x, y of the centre, width, height; else y, x of two opposite corners")},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		boxes, err := need(in, 0, "boxes")
+		if err != nil {
+			return nil, err
+		}
+		scores, err := need(in, 1, "scores")
+		if err != nil {
+			return nil, err
+		}
+		if boxes.Rank() != 3 || scores.Rank() != 3 || boxes.Dim(2) != 4 || boxes.Dim(0) != scores.Dim(0) || boxes.Dim(1) != scores.Dim(2) {
+			return nil, fmt.Errorf("boxes %v and scores %v do not meet", boxes, scores)
+		}
+		most := int64(0)
+		if ops.Tensor(in, 2) != nil {
+			if most, err = scalarInt(in, 2, "max_output_boxes_per_class"); err != nil {
+				return nil, err
+			}
+		}
+		overlap, err := scalarReal(in, 3, "iou_threshold", 0)
+		if err != nil {
+			return nil, err
+		}
+		least, err := scalarReal(in, 4, "score_threshold", 0)
+		if err != nil {
+			return nil, err
+		}
+		n, classes := boxes.Dim(1), scores.Dim(1)
+		rects, points := cornersOf(ops.F64(in, 0), getInt(c.Node, "center_point_box") != 0), ops.F64(in, 1)
+		var out []int64
+		for b := range boxes.Dim(0) {
+			for k := range classes {
+				s := points[(b*classes+k)*n:][:n]
+				var order []int
+				for i, v := range s {
+					if ops.Tensor(in, 4) == nil || v > least {
+						order = append(order, i)
+					}
+				}
+				slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(s[j], s[i]) })
+				var chosen []int
+				for _, i := range order {
+					if int64(len(chosen)) >= most {
+						break
+					}
+					if !slices.ContainsFunc(chosen, func(j int) bool { return overlapOf(rects[b*n+i], rects[b*n+j]) > overlap }) {
+						chosen = append(chosen, i)
+						out = append(out, int64(b), int64(k), int64(i))
+					}
+				}
+			}
+		}
+		return ops.One(tensor.FromSlice(out, len(out)/3, 3), nil)
+	},
+	Tol: ir.Exact,
+}), 10)
+
+// scalarReal reads an optional number.
+func scalarReal(in []tensor.Datum, i int, what string, def float64) (float64, error) {
+	t := ops.Tensor(in, i)
+	if t == nil {
+		return def, nil
+	}
+	v := ops.F64(in, i)
+	if len(v) != 1 {
+		return 0, fmt.Errorf("%s: expected one number, found %v", what, t)
+	}
+	return v[0], nil
+}
+
+// rect is a box by its least and greatest coordinates.
+type rect struct{ x0, x1, y0, y1 float64 }
+
+func cornersOf(v []float64, centred bool) []rect {
+	out := make([]rect, len(v)/4)
+	for i := range out {
+		a, b, c, d := v[4*i], v[4*i+1], v[4*i+2], v[4*i+3]
+		if centred {
+			out[i] = rect{a - c/2, a + c/2, b - d/2, b + d/2}
+		} else {
+			out[i] = rect{min(b, d), max(b, d), min(a, c), max(a, c)}
+		}
+	}
+	return out
+}
+
+func (r rect) area() float64 { return (r.x1 - r.x0) * (r.y1 - r.y0) }
+
+// overlapOf is the area that two boxes share, as a part of what they cover together.
+func overlapOf(a, b rect) float64 {
+	w, h := min(a.x1, b.x1)-max(a.x0, b.x0), min(a.y1, b.y1)-max(a.y0, b.y0)
+	if w <= 0 || h <= 0 || a.area() <= 0 || b.area() <= 0 {
+		return 0
+	}
+	return w * h / (a.area() + b.area() - w*h)
+}

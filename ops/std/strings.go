@@ -1,0 +1,214 @@
+package std
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// stringsIn gives an input that must be a tensor of strings.
+func stringsIn(in []tensor.Datum, i int, what string) (*tensor.Tensor, error) {
+	t, err := need(in, i, what)
+	if err == nil && t.DType() != tensor.String {
+		err = fmt.Errorf("%s: expected strings, found %v", what, t)
+	}
+	return t, err
+}
+
+// StringConcat joins pairs of strings.
+var StringConcat = ops.Register(&ir.Op{
+	Name: "StringConcat", Since: 20, Doc: "Each string of X followed by that of Y, with broadcasting.",
+	In: ops.Sig("X:string", "Y:string"), Out: ops.Sig("Z:string"),
+	Infer: inferBroadcast(elemIs(tensor.String)),
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := stringsIn(in, 0, "X")
+		if err != nil {
+			return nil, err
+		}
+		y, err := stringsIn(in, 1, "Y")
+		if err != nil {
+			return nil, err
+		}
+		shape, err := ops.Broadcast(x.Shape(), y.Shape())
+		if err != nil {
+			return nil, err
+		}
+		out := slices.Clone(ops.BroadcastTo(x.Strings(), x.Shape(), shape))
+		for i, s := range ops.BroadcastTo(y.Strings(), y.Shape(), shape) {
+			out[i] += s
+		}
+		return ops.One(tensor.FromStrings(out, shape...), nil)
+	},
+	Along: ops.AlongElementwise, Tol: ir.Exact,
+})
+
+// StringSplit cuts strings into parts.
+var StringSplit = ops.Register(&ir.Op{
+	Name: "StringSplit", Since: 20, Doc: "The parts of each string between delimiters (without one: between runs of white space) on a new last axis, padded with empty strings; and how many there are.",
+	In: ops.Sig("X:string[...]"), Out: ops.Sig("Y:string[...,_]", "Z:int64[...]"),
+	Attrs: []ir.AttrSpec{{Name: "delimiter", Kind: ir.AttrString, Default: "", Doc: "what lies between parts; empty: white space"}, intAttr("maxsplit", nil, "how often a string is cut at most; absent: as often as possible")},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := stringsIn(in, 0, "X")
+		if err != nil {
+			return nil, err
+		}
+		limit := -1
+		if k, ok := c.Node.Attrs.Get("maxsplit").(int64); ok && k >= 0 && k < ops.MaxElems {
+			limit = int(k) + 1
+		}
+		most, parts, counts := 0, make([][]string, x.Len()), make([]int64, x.Len())
+		for i, s := range x.Strings() {
+			parts[i] = cut(s, getStr(c.Node, "delimiter"), limit)
+			counts[i] = int64(len(parts[i]))
+			most = max(most, len(parts[i]))
+		}
+		shape := append(slices.Clone(x.Shape()), most)
+		size, err := ops.Elems(shape)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]string, size)
+		for i, p := range parts {
+			copy(out[i*most:], p)
+		}
+		return []tensor.Datum{tensor.FromStrings(out, shape...), tensor.FromSlice(counts, x.Shape()...)}, nil
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { // how long the new axis is, all strings decide
+		out := spread(n, in[0])
+		out[0] = ops.Global(n, in)
+		return out
+	},
+	Tol: ir.Exact,
+})
+
+// cut splits s into at most limit parts, or any number of them when that is negative.
+func cut(s, delimiter string, limit int) []string {
+	if delimiter != "" {
+		return strings.SplitN(s, delimiter, limit)
+	}
+	var parts []string
+	for s = strings.TrimSpace(s); s != ""; {
+		i := strings.IndexFunc(s, isSpace)
+		if i < 0 || limit >= 0 && len(parts) == limit-1 {
+			return append(parts, s)
+		}
+		parts, s = append(parts, s[:i]), strings.TrimLeftFunc(s[i:], isSpace)
+	}
+	return parts
+}
+
+func isSpace(r rune) bool { return strings.TrimSpace(string(r)) == "" }
+
+// StringNormalizer drops words and changes case.
+var StringNormalizer = ops.Register(&ir.Op{
+	Name: "StringNormalizer", Since: 10, Doc: "X, a vector or a single row, without stopwords, in upper or lower case; one empty string where nothing is left.",
+	In: ops.Sig("X:string"), Out: ops.Sig("Y:string"),
+	Attrs: []ir.AttrSpec{
+		{Name: "case_change_action", Kind: ir.AttrString, Default: "NONE", OneOf: []string{"LOWER", "UPPER", "NONE"}, Doc: "what becomes of the case"},
+		intAttr("is_case_sensitive", 0, "whether stopwords are compared with their case"),
+		{Name: "locale", Kind: ir.AttrString, Doc: "ignored: case changes as Unicode has it"},
+		{Name: "stopwords", Kind: ir.AttrStrings, Doc: "words that are dropped"},
+	},
+	Infer: inferShape(func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {
+		if err := oneRow(in); err != nil {
+			return nil, err
+		}
+		out := slices.Clone(in)
+		out[len(out)-1] = ir.Unknown
+		return out, nil
+	}),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := stringsIn(in, 0, "X")
+		if err != nil {
+			return nil, err
+		}
+		if err := oneRow(ir.Of(x).Shape); err != nil {
+			return nil, err
+		}
+		exact := getInt(c.Node, "is_case_sensitive") != 0
+		stop := map[string]bool{}
+		for _, w := range c.Node.Attrs.Strs("stopwords", nil) {
+			if !exact {
+				w = strings.ToLower(w)
+			}
+			stop[w] = true
+		}
+		var out []string
+		for _, s := range x.Strings() {
+			key := s
+			if !exact {
+				key = strings.ToLower(s)
+			}
+			if stop[key] {
+				continue
+			}
+			switch getStr(c.Node, "case_change_action") {
+			case "LOWER":
+				s = strings.ToLower(s)
+			case "UPPER":
+				s = strings.ToUpper(s)
+			}
+			out = append(out, s)
+		}
+		if len(out) == 0 {
+			out = []string{""}
+		}
+		shape := slices.Clone(x.Shape())
+		shape[len(shape)-1] = len(out)
+		return ops.One(tensor.FromStrings(out, shape...), nil)
+	},
+	Tol: ir.Exact,
+})
+
+func oneRow(s ir.Shape) error {
+	rows := ir.Const(1)
+	if len(s) == 2 {
+		rows = s[0]
+	}
+	if k, ok := rows.Known(); len(s) < 1 || len(s) > 2 || ok && k != 1 {
+		return fmt.Errorf("expected a vector or a single row, found %v", s)
+	}
+	return nil
+}
+
+// RegexFullMatch tests strings.
+var RegexFullMatch = ops.Register(&ir.Op{
+	Name: "RegexFullMatch", Since: 20, Doc: "Whether each whole string matches pattern, a regular expression in RE2's syntax.",
+	In: ops.Sig("X:string[...]"), Out: ops.Sig("Y:bool[...]"),
+	Attrs: []ir.AttrSpec{{Name: "pattern", Kind: ir.AttrString, Default: "", Doc: "the expression"}},
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		if _, err := fullMatch(n); err != nil {
+			return nil, err
+		}
+		return inferAs(elemIs(tensor.Bool), func(_ *ir.Node, in ir.Shape) (ir.Shape, error) { return append(ir.Shape{}, in...), nil })(n)
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := stringsIn(in, 0, "X")
+		if err != nil {
+			return nil, err
+		}
+		re, err := fullMatch(c.Node)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]bool, x.Len())
+		for i, s := range x.Strings() {
+			out[i] = re.MatchString(s)
+		}
+		return ops.One(tensor.FromSlice(out, x.Shape()...), nil)
+	},
+	Along: ops.AlongElementwise, Tol: ir.Exact,
+})
+
+func fullMatch(n *ir.Node) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(`\A(?:` + getStr(n, "pattern") + `)\z`)
+	if err != nil {
+		return nil, fmt.Errorf("attribute pattern: %w", err)
+	}
+	return re, nil
+}

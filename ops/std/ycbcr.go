@@ -1,0 +1,78 @@
+package std
+
+import "image"
+
+// fromYCbCr turns luma and chroma into red, green and blue, as the usual decoders do it: chroma is interpolated between the
+// centres of its larger pixels, in integers. JPEG's is the one that the standard describes under ImageDecoder; WebP has its
+// own rounding, and the narrow range of video.
+func fromYCbCr(p picture, y *image.YCbCr, webp bool) {
+	cw, ch := (p.width+1)/2, (p.height+1)/2
+	plane := func(c []byte) func(row, col int) int {
+		at := func(row, col int) int { // of the stored plane, its edges repeated
+			return int(c[min(max(row, 0), ch-1)*y.CStride+min(max(col, 0), cw-1)])
+		}
+		switch {
+		case webp:
+			return func(row, col int) int { return webpChroma(at, row, col, cw) }
+		case y.SubsampleRatio == image.YCbCrSubsampleRatio420:
+			return func(row, col int) int { return jpegChroma(at, row, col, cw) }
+		case y.SubsampleRatio == image.YCbCrSubsampleRatio422:
+			full := func(row, col int) int { return int(c[row*y.CStride+min(max(col, 0), cw-1)]) }
+			return func(row, col int) int {
+				near := full(row, col/2-1+col%2*2)
+				return (3*full(row, col/2) + near + 1 + col%2) >> 2
+			}
+		}
+		return func(row, col int) int { return int(c[y.COffset(y.Rect.Min.X+col, y.Rect.Min.Y+row)]) }
+	}
+	cb, cr := plane(y.Cb), plane(y.Cr)
+	for row := range p.height {
+		for col := range p.width {
+			out := p.rgb[3*(row*p.width+col):]
+			luma := int(y.Y[row*y.YStride+col])
+			u, v := cb(row, col), cr(row, col)
+			if webp {
+				out[0] = webpClip(luma*19077>>8 + v*26149>>8 - 14234)
+				out[1] = webpClip(luma*19077>>8 - u*6419>>8 - v*13320>>8 + 8708)
+				out[2] = webpClip(luma*19077>>8 + u*33050>>8 - 17685)
+				continue
+			}
+			u, v = u-128, v-128
+			out[0] = clipByte(luma + (91881*v+1<<15)>>16)
+			out[1] = clipByte(luma + (-22554*u-46802*v+1<<15)>>16)
+			out[2] = clipByte(luma + (116130*u+1<<15)>>16)
+		}
+	}
+}
+
+func clipByte(v int) byte { return byte(min(max(v, 0), 255)) }
+
+// webpClip drops six fractional bits.
+func webpClip(v int) byte { return clipByte(v >> 6) }
+
+// jpegChroma weighs the nearest four chroma pixels 9:3:3:1, rounding up and down by turns.
+func jpegChroma(at func(row, col int) int, row, col, width int) int {
+	r, c := row/2, col/2
+	near := r - 1 + row%2*2
+	column := func(c int) int { return 3*at(r, c) + at(near, c) }
+	if col == 0 {
+		return (column(0)*4 + 8) >> 4
+	}
+	if col == 2*width-1 {
+		return (column(c)*4 + 7) >> 4
+	}
+	return (3*column(c) + column(c-1+col%2*2) + 8 - col%2) >> 4
+}
+
+// webpChroma weighs the nearest four chroma pixels 9:3:3:1 in two steps, each rounded as libwebp does.
+func webpChroma(at func(row, col int) int, row, col, width int) int {
+	r, c := row/2, col/2
+	nearR, nearC := r-1+row%2*2, c-1+col%2*2
+	own, side, up, far := at(r, c), at(r, nearC), at(nearR, c), at(nearR, nearC)
+	if col == 0 || col == 2*width-1 { // the neighbour is outside: only the rows are weighed
+		return (3*own + up + 2) >> 2
+	}
+	sum := own + side + up + far + 8
+	diagonal := (sum + 2*(side+up)) >> 3
+	return (diagonal + own) >> 1
+}
