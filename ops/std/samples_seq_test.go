@@ -43,3 +43,30 @@ func recurrentSamples(o *ir.Op) []sample {
 	}
 	return append(out, bare)
 }
+
+func init() { moreSamples = append(moreSamples, attentionSamples) }
+
+// attentionSamples are samples for attention in all its forms, and what goes with it.
+func attentionSamples(o *ir.Op) []sample {
+	heads := func(q, kv int) []ir.Attr { return []ir.Attr{ir.A("q_num_heads", q), ir.A("kv_num_heads", kv)} }
+	switch o.Name {
+	case "Attention":
+		q, k, v := normal(2, 4, 5, 3), normal(2, 2, 6, 3), normal(2, 2, 6, 4)
+		return []sample{of(q, k, v).gives(4), of(q, k, v, bools(5, 6)).with(ir.A("qk_matmul_output_mode", 2), ir.A("softcap", 2.0)).gives(4),
+			of(normal(2, 5, 12), normal(2, 5, 6), normal(2, 5, 8)).with(append(heads(4, 2), ir.A("is_causal", 1))...),
+			of(normal(2, 5, 12), normal(2, 5, 12), normal(2, 5, 12)).with(append(heads(4, 4), ir.A("left_window_size", 2), ir.A("right_window_size", 1), ir.A("scale", 0.5))...),
+			of(q, k, v, normal(2, 1, 1, 9), normal(2, 2, 3, 3), normal(2, 2, 3, 4)).with(ir.A("is_causal", 1), ir.A("qk_matmul_output_mode", 3)).gives(4),
+			of(q, k, v, nil, nil, nil, vec(6, 4)).with(ir.A("is_causal", 1), ir.A("qk_matmul_output_mode", 1)).gives(4), of(q, k, v, normal(4)).gives(1)}
+	case "LinearAttention":
+		rule := func(name string) []ir.Attr { return append(heads(4, 2), ir.A("update_rule", name)) }
+		q, k, v := normal(2, 5, 12), normal(2, 5, 6), normal(2, 5, 8)
+		return []sample{of(q, k, v).with(rule("linear")...).gives(2), of(q, k, v, normal(2, 2, 3, 4), inside(-1, 0, 2, 5, 2)).with(rule("gated")...).gives(2),
+			of(q, k, v, nil, nil, inside(0, 1, 2, 5, 1)).with(append(rule("delta"), ir.A("scale", 0.7))...).gives(2), of(q, k, v, nil, inside(-1, 0, 2, 5, 6), inside(0, 1, 2, 5, 2)).with(heads(4, 2)...).gives(2)}
+	case "CausalConvWithState":
+		return []sample{of(normal(2, 3, 5), normal(3, 1, 4), normal(3), normal(2, 3, 3)).with(ir.A("activation", "silu")).gives(2), of(normal(2, 3, 7), normal(3, 1, 3)).gives(2), of(normal(2, 3, 2), normal(3, 1, 4), normal(3)).gives(2), of(normal(2, 3, 2), normal(3, 1, 1)).gives(2)}
+	case "RotaryEmbedding":
+		return []sample{of(normal(2, 3, 5, 8), normal(7, 4), normal(7, 4), whole(tensor.Int64, 0, 7, 2, 5)), of(normal(2, 5, 12), normal(2, 5, 1), normal(2, 5, 1)).with(ir.A("num_heads", 3), ir.A("rotary_embedding_dim", 2)),
+			of(normal(2, 3, 5, 8), normal(2, 5, 4), normal(2, 5, 4)).with(ir.A("interleaved", 1))}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package std
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// FlexAttention is attention with graphs that change products and weights.
+var FlexAttention = ops.Register(&ir.Op{
+	Domain: "ai.onnx.preview", Name: "FlexAttention", Since: 1,
+	Doc: "prob_mod(softmax(score_mod(Q·Kᵀ·scale)))·V per head, for Q (B,Hq,S,E), K and V (B,Hkv,T,…); Hq is a multiple of Hkv.",
+	In:  ops.Sig("Q:T1[B,H,S,E]", "K:T1[B,G,T,E]", "V:T2[B,G,T,F]"), Out: ops.Sig("Y:T2[B,H,S,F]"),
+	Attrs: []ir.AttrSpec{
+		{Name: "prob_mod", Kind: ir.AttrGraph, Doc: "changes weights (B,Hq,S,T)"}, {Name: "score_mod", Kind: ir.AttrGraph, Doc: "changes products (B,Hq,S,T)"},
+		{Name: "scale", Kind: ir.AttrFloat, Doc: "factor of products (default 1/√E)"}, intAttr("softmax_precision", nil, "element type that the graphs see (default: float, or double where Q is)"),
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		var t [3]*heads
+		for i := range t {
+			var err error
+			if x := ops.Tensor(in, i); x == nil || x.Rank() != 4 {
+				return nil, fmt.Errorf("%s: expected four axes, found %v", c.Node.Op.In[i].Name, x)
+			}
+			if t[i], err = readHeads(c.Node, in, i, ""); err != nil {
+				return nil, err
+			}
+		}
+		q, k, v := t[0], t[1], t[2]
+		if q.b != k.b || q.b != v.b || k.h != v.h || k.h == 0 || q.h%k.h != 0 || k.s != v.s || q.e != k.e {
+			return nil, fmt.Errorf("Q, K and V are %v, %v, %v, and do not meet", ops.Tensor(in, 0), ops.Tensor(in, 1), ops.Tensor(in, 2))
+		}
+		shape := []int{q.b, q.h, q.s, k.s}
+		if _, err := ops.Elems(shape); err != nil {
+			return nil, err
+		}
+		dtype := tensor.Float32
+		if ops.Tensor(in, 0).DType() == tensor.Float64 && !c.Wide {
+			dtype = tensor.Float64
+		}
+		dtype = tensor.DType(c.Node.Attrs.Int("softmax_precision", int64(dtype)))
+		if !dtype.IsFloat() || dtype.Bits() < 16 {
+			return nil, fmt.Errorf("softmax_precision: %v is no element type for it", dtype)
+		}
+		// change lets a graph of the node change numbers.
+		change := func(name string, v []float64) ([]float64, error) {
+			g := c.Node.Attrs.Graph(name)
+			if g == nil {
+				return v, nil
+			}
+			if len(g.Inputs) != 1 || len(g.Outputs) != 1 {
+				return nil, fmt.Errorf("%s has %d inputs and %d outputs, expected one each", name, len(g.Inputs), len(g.Outputs))
+			}
+			x, err := ops.Real(c, dtype, v, shape...)
+			if err != nil {
+				return nil, err
+			}
+			out, err := call(c, g, []tensor.Datum{x})
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			y := ops.Tensor(out, 0)
+			if y == nil {
+				return nil, fmt.Errorf("%s gives no tensor", name)
+			}
+			if err := ops.SameShape(y.Shape(), shape); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			return y.Float64s()
+		}
+		scale := c.Node.Attrs.Float("scale", 1/math.Sqrt(float64(q.e)))
+		score := make([]float64, 0, product(shape))
+		group := q.h / k.h
+		for b := range q.b {
+			for h := range q.h {
+				for i := range q.s {
+					for j := range k.s {
+						score = append(score, scale*dot(q.row(b, h, i), k.row(b, h/group, j)))
+					}
+				}
+			}
+		}
+		score, err := change("score_mod", score)
+		if err != nil {
+			return nil, err
+		}
+		for r := 0; r < len(score); r += k.s {
+			softmaxRow(score[r : r+k.s])
+		}
+		if score, err = change("prob_mod", score); err != nil {
+			return nil, err
+		}
+		y := &heads{make([]float64, q.b*q.h*q.s*v.e), q.b, q.h, q.s, v.e}
+		for r := range q.b * q.h * q.s {
+			b, h, i := r/q.s/q.h, r/q.s%q.h, r%q.s
+			for j, w := range score[r*k.s : (r+1)*k.s] {
+				for e, x := range v.row(b, h/group, j) {
+					y.row(b, h, i)[e] += w * x
+				}
+			}
+		}
+		return ops.One(ops.Real(c, ops.Tensor(in, 2).DType(), y.v, y.b, y.h, y.s, y.e))
+	},
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		return workOf(n, bind, 2*(ops.Count(n.In(0), bind)+ops.Count(n.Outputs[0], bind))*ops.DimAt(n.In(1), 2, bind))
+	},
+	Tol: ir.Summing,
+})
