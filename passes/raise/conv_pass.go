@@ -9,9 +9,11 @@ import (
 )
 
 // convolutions are the passes that recognise long convolutions.
-var convolutions = []*passes.Pass{Conv, DFT, Toeplitz}
+var convolutions = []*passes.Pass{Shapes, Conv, DFT, Toeplitz}
 
 var convolutionOrders = []passes.Order{
+	{Before: "raise-shapes", After: "raise-conv", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
+	{Before: "raise-shapes", After: "raise-dft", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
 	{Before: "raise-conv", After: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},
 	{Before: "raise-dft", After: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},
 	{Before: "raise-conv", After: "canonicalize", Why: "transposes around what is raised cancel then"},

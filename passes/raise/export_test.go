@@ -1,0 +1,45 @@
+package raise_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/passes"
+)
+
+// TestConvExports raises what torch's TorchScript exporter writes (testdata/exporters/convolutions.py).
+func TestConvExports(t *testing.T) {
+	for name, want := range map[string]struct {
+		systems int
+		gone    []string
+	}{
+		"s4d": {1, []string{"Conv", "Pad"}}, "s4d_bidirectional": {2, []string{"Conv", "Pad", "Slice"}},
+		"dss": {1, []string{"Conv", "Pad"}}, "essm": {1, []string{"Conv", "Pad"}}, "essm_bidirectional": {1, []string{"Conv", "Pad"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := load(t, "conv_"+name)
+			r := raised(t, g)
+			t.Log(notes(r))
+			if got := count(r, "essm.SSM"); got != want.systems || count(r, want.gone...) != 0 {
+				t.Errorf("got %d essm.SSM, expected %d; %d nodes of %v are left", got, want.systems, count(r, want.gone...), want.gone)
+			}
+			binds := []map[string]int64{{"B": 2, "L": 256}, {"B": 1, "L": 77}}
+			agree(t, g, r, 2e-6, binds...)
+			if err := passes.Optimize(r); err != nil {
+				t.Fatal(err)
+			}
+			agree(t, g, r, 2e-6, binds...)
+		})
+	}
+}
+
+func load(t testing.TB, name string) *ir.Graph {
+	t.Helper()
+	g, _, err := onnx.ReadFile(filepath.Join("testdata", "exporters", name+".onnx"), onnx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}

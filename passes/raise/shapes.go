@@ -1,0 +1,77 @@
+package raise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/passes"
+)
+
+// maxShape bounds the elements of the vectors that Shapes computes.
+const maxShape = 64
+
+// Shapes makes shapes, pads, axes and ranges constants where they are computed from constants and known dimensions, so that
+// the types behind them are known.
+var Shapes = &passes.Pass{
+	Name: "raise-shapes",
+	Doc:  "Small integer vectors that follow from constants and known dimensions become constants; types are inferred again.",
+	Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
+		changes := 0
+		e := newEvaluator(nil)
+		for _, n := range slices.Clone(g.Nodes) {
+			for i, v := range n.Inputs {
+				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() || len(v.Shape()) > 1 {
+					continue
+				}
+				t, err := e.tensor(v)
+				if err != nil || t.Len() > maxShape || t.DType() != v.Elem() {
+					continue
+				}
+				k := ir.NewConst(v.Name, t)
+				if !slices.Contains(g.Outputs, v) {
+					v.Name += ".folded" // it dies with its last reader
+				} else {
+					k.Name += ".value"
+				}
+				n.Inputs[i] = k
+				g.ReplaceUses(v, k)
+				changes++
+			}
+			infer(n)
+		}
+		if changes > 0 {
+			return changes, finish(g)
+		}
+		return 0, nil
+	},
+}
+
+// infer replaces the types of a node's outputs by what is inferred now, where that says more and contradicts nothing.
+func infer(n *ir.Node) {
+	types, err := ir.Infer(n)
+	if err != nil {
+		return
+	}
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		was, ok := v.Type.(*ir.TensorType)
+		now, okNow := types[i].(*ir.TensorType)
+		if !ok || !okNow || now.NoRank || !ir.Compatible(was, now) {
+			continue
+		}
+		if was.NoRank {
+			v.Type = now
+			continue
+		}
+		t := &ir.TensorType{Elem: was.Elem, Shape: slices.Clone(was.Shape)}
+		for a, d := range now.Shape {
+			_, known := d.Known()
+			if t.Shape[a].IsUnknown() || known {
+				t.Shape[a] = d
+			}
+		}
+		v.Type = t
+	}
+}
