@@ -71,7 +71,7 @@ func randomOf(name, doc string, next func(*ir.Node) func(*mt19937) float64, attr
 	}
 	return ops.Same(ops.Register(&ir.Op{
 		Name: name, Since: 22, Doc: doc, Out: ops.Sig("output:T"), Random: true, Tol: ir.Rounding,
-		Attrs: append([]ir.AttrSpec{{Name: "shape", Kind: ir.AttrInts, Required: true, Doc: "the shape"}, dtypeSpec("float32"), seedAttr(ir.AttrFloat)}, attrs...),
+		Attrs: append([]ir.AttrSpec{{Name: "shape", Kind: ir.AttrInts, Required: true, Doc: "the shape"}, intAttr("dtype", int(tensor.Float32), "element type, by ONNX's number"), seedAttr(ir.AttrFloat)}, attrs...),
 		Infer: func(n *ir.Node) ([]ir.Type, error) {
 			shape, d, err := shapeOf(n)
 			if err != nil {
