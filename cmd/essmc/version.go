@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/cpu"
 
+	cpukernels "github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/plan"
 )
 
@@ -26,6 +27,7 @@ func newVersionCommand() *cobra.Command {
 				cmd.Printf(", %s", strings.Join(f, " "))
 			}
 			cmd.Printf("\n")
+			cmd.Printf("kernels   %s\n", cpukernels.Kernels())
 			return nil
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -10,7 +10,7 @@ type dense struct {
 	coreInfo
 	heads       int
 	abar, gamma []float64
-	in, cut     []*kernel.Packed // Γ and -Āˡ Γ per head: what an input gives, and takes when it leaves the window
+	in, cut     *kernel.Blocks // Γ and -Āˡ Γ per head: what an input gives, and takes when it leaves the window
 }
 
 func denseCore(s *step) core {
@@ -27,20 +27,20 @@ func denseCore(s *step) core {
 		vRe: 0, vIm: -1, state: index(!s.absent(3), 3),
 		xRe: index(s.node.Out(0) != nil, 0), xIm: -1, stateOut: index(s.node.Out(1) != nil, 1),
 	}
+	c.in = kernel.PackBlocks(narrow(gamma), c.heads, n, n)
+	if window == 0 {
+		return c
+	}
+	all := make([]float64, len(gamma))
 	for h := range c.heads {
 		a, g := c.matrices(h)
-		c.in = append(c.in, kernel.Pack(narrow(g), n, n, n, 1))
-		if window == 0 {
-			continue
-		}
-		p := power(a, n, window)
-		cut := make([]float64, n*n)
-		multiply(cut, p, g, n)
+		cut := all[h*n*n : (h+1)*n*n]
+		multiply(cut, power(a, n, window), g, n)
 		for i := range cut {
 			cut[i] = -cut[i]
 		}
-		c.cut = append(c.cut, kernel.Pack(narrow(cut), n, n, n, 1))
 	}
+	c.cut = kernel.PackBlocks(narrow(all), c.heads, n, n)
 	return c
 }
 

@@ -16,10 +16,15 @@ import (
 	_ "github.com/essmc/essmc/ops/essm" // operators that plans hold
 	_ "github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 // New makes the backend.
 func New() runtime.Backend { return backend{} }
+
+// Kernels names the variant of the kernels that this process uses: "avx2", "generic". The environment variable ESSMC_KERNELS
+// forces one.
+func Kernels() string { return kernel.Variant() }
 
 type backend struct{}
 
@@ -28,6 +33,9 @@ func (backend) Resolver() ir.Resolver { return ops.Default }
 
 // Compile writes g out as steps and packs the weights.
 func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
+	if err := kernel.CheckVariant(); err != nil {
+		return nil, err
+	}
 	if c.Wide {
 		return nil, &runtime.OptionError{Option: "Precision", Msg: "the cpu backend computes in float32; the ref backend offers float64"}
 	}

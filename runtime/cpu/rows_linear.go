@@ -80,25 +80,20 @@ func scaled(v []float32, f float64) []float32 {
 	return w
 }
 
-// heads packs a constant (C, S, p, q) as C·S matrices.
-func heads(s *step, i int) (w []*kernel.Packed, perChannel int) {
+// heads packs a constant (C, S, p, q) as C·S blocks.
+func heads(s *step, i int) (w *kernel.Blocks, perChannel int) {
 	v := s.constant(i)
 	if v == nil || len(s.constShape(i)) != 4 {
 		return nil, 0
 	}
 	shape := s.constShape(i)
-	p, q := shape[2], shape[3]
-	w = make([]*kernel.Packed, shape[0]*shape[1])
-	for b := range w {
-		w[b] = kernel.Pack(v[b*p*q:(b+1)*p*q], p, q, q, 1)
-	}
-	return w, shape[1]
+	return kernel.PackBlocks(v, shape[0]*shape[1], shape[2], shape[3]), shape[1]
 }
 
 // rowHeadLinear is the block-diagonal product.
 func rowHeadLinear(s *step) rowMaker {
 	w, perChannel := heads(s, 1)
-	if len(w) == 0 {
+	if w == nil || w.N == 0 {
 		return nil
 	}
 	flat := s.constant(1)
@@ -109,13 +104,13 @@ func rowHeadLinear(s *step) rowMaker {
 		g, m := in[0][len(in[0])-1], out[len(out)-1]
 		shared := 0
 		switch {
-		case g == len(w)*w[0].K:
-		case g == perChannel*w[0].K:
+		case g == w.N*w.K:
+		case g == perChannel*w.K:
 			shared = perChannel
 		default:
 			return nil
 		}
-		if w[0].M == 1 && w[0].K == 1 { // as many heads as features: a product per feature
+		if w.M == 1 && w.K == 1 { // as many heads as features: a product per feature
 			return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
 				kernel.Scale(y, x[0], rows, flat, g)
 			}}

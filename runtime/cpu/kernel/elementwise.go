@@ -8,7 +8,7 @@ import "math"
 // Add is y = a + b.
 func Add(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
+	for i := addWide(y, a, b); i < len(y); i++ {
 		y[i] = a[i] + b[i]
 	}
 }
@@ -16,7 +16,7 @@ func Add(y, a, b []float32) {
 // Sub is y = a - b.
 func Sub(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
+	for i := subWide(y, a, b); i < len(y); i++ {
 		y[i] = a[i] - b[i]
 	}
 }
@@ -24,7 +24,7 @@ func Sub(y, a, b []float32) {
 // Mul is y = a·b.
 func Mul(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
+	for i := mulWide(y, a, b); i < len(y); i++ {
 		y[i] = a[i] * b[i]
 	}
 }
@@ -65,8 +65,8 @@ func Affine(y, x []float32, rows int, scale, shift []float32) {
 			continue
 		}
 		t := shift[:f]
-		for i, s := range scale {
-			dst[i] = s*src[i] + t[i]
+		for i := affineWide(dst, src, scale, t); i < f; i++ {
+			dst[i] = scale[i]*src[i] + t[i]
 		}
 	}
 }

@@ -43,11 +43,11 @@ func Exp(y, x []float32) {
 	}
 }
 
-// Sigmoid is y = 1/(1 + e⁻ˣ), rounded once.
+// Sigmoid is y = 1/(1 + e⁻ˣ), to four units in the last place; the portable variant rounds once.
 func Sigmoid(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = float32(1 / (1 + exp64(-float64(v))))
+	for i := sigmoidWide(y, x); i < len(x); i++ {
+		y[i] = float32(1 / (1 + exp64(-float64(x[i]))))
 	}
 }
 

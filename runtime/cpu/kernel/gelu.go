@@ -54,11 +54,11 @@ func Erf(y, x []float32) {
 	}
 }
 
-// Gelu is x times the normal distribution function of x, rounded once. y may be x.
+// Gelu is x times the normal distribution function of x, to 1e-7 of |x|; the portable variant rounds once. y may be x.
 func Gelu(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		a := float64(v)
+	for i := geluWide(y, x); i < len(x); i++ {
+		a := float64(x[i])
 		y[i] = float32(0.5 * a * erfc64(a*-0.7071067811865476))
 	}
 }

@@ -1,22 +1,27 @@
 package kernel
 
-// Packed is a matrix W (M rows, K columns) laid out for Gemm: panels of four rows, column by column, the last one filled
-// up with zeros.
+// Packed is a matrix W (M rows, K columns) laid out for Gemm: panels of some rows, column by column, the last one filled up
+// with zeros. How many rows, the variant says that was chosen when it was packed.
 type Packed struct {
-	M, K int
-	data []float32
+	M, K  int
+	panel int
+	data  []float32
 }
 
-// panel is the number of rows of W in one panel.
+// panel is the number of rows of W in one panel of the portable kernels.
 const panel = 4
 
 // Pack lays out W, whose element (i, k) is w[i*rs+k*cs]; a transposed weight is packed by swapping the strides.
 func Pack(w []float32, m, k, rs, cs int) *Packed {
-	panels := (m + panel - 1) / panel
-	p := &Packed{M: m, K: k, data: make([]float32, panels*k*panel)}
+	n := panel
+	if wide() {
+		n = widePanel
+	}
+	panels := (m + n - 1) / n
+	p := &Packed{M: m, K: k, panel: n, data: make([]float32, panels*k*n)}
 	for i := range m {
 		for j := range k {
-			p.data[(i/panel*k+j)*panel+i%panel] = w[i*rs+j*cs]
+			p.data[(i/n*k+j)*n+i%n] = w[i*rs+j*cs]
 		}
 	}
 	return p
@@ -28,6 +33,14 @@ func (p *Packed) Bytes() int64 { return int64(len(p.data)) * 4 }
 // Gemm computes y = x Wᵀ + bias for rows of x that lie ldx apart and rows of y that lie ldy apart. With add it adds to y.
 // bias has M numbers, or is nil.
 func Gemm(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
+	if w.panel != panel && w.K > 0 && w.M > 0 {
+		gemmWide(y, ldy, x, ldx, rows, w, bias, add)
+		return
+	}
+	gemmGeneric(y, ldy, x, ldx, rows, w, bias, add)
+}
+
+func gemmGeneric(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
 	m, k := w.M, w.K
 	for i := 0; i < m; i += panel {
 		wp := w.data[i*k : (i+panel)*k]
@@ -54,7 +67,10 @@ func Gemm(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias 
 
 func store(y, s, bias []float32, add bool) {
 	for j := range y {
-		v := s[j] + bias[j]
+		v := s[j]
+		if bias != nil {
+			v += bias[j]
+		}
 		if add {
 			v += y[j]
 		}

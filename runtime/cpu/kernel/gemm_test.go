@@ -32,7 +32,9 @@ func near(t testing.TB, what string, got []float32, want []float64, tol float64)
 // odd sizes, around the tiles' edges.
 var sizes = []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 67}
 
-func TestGemm(t *testing.T) {
+func TestGemm(t *testing.T) { eachVariant(t, testGemm) }
+
+func testGemm(t *testing.T) {
 	r := newRand()
 	for _, m := range sizes {
 		for _, k := range sizes {
@@ -65,7 +67,9 @@ func TestGemm(t *testing.T) {
 	}
 }
 
-func TestPackTransposed(t *testing.T) {
+func TestPackTransposed(t *testing.T) { eachVariant(t, testPackTransposed) }
+
+func testPackTransposed(t *testing.T) {
 	r := newRand()
 	m, k := 5, 7
 	w := random(r, m*k)
@@ -86,32 +90,35 @@ func TestPackTransposed(t *testing.T) {
 	}
 }
 
-func TestHeads(t *testing.T) {
+func TestHeads(t *testing.T) { eachVariant(t, testHeads) }
+
+func testHeads(t *testing.T) {
 	r := newRand()
-	for _, c := range []struct{ heads, p, q, shared, rows int }{{1, 1, 1, 0, 3}, {6, 4, 3, 0, 5}, {6, 5, 7, 3, 4}, {64, 4, 4, 0, 2}, {3, 17, 9, 1, 1}} {
+	for _, c := range []struct{ heads, p, q, shared, rows int }{{1, 1, 1, 0, 3}, {6, 4, 3, 0, 5}, {6, 5, 7, 3, 4}, {64, 4, 4, 0, 2}, {8, 2, 2, 0, 7}, {4, 4, 4, 2, 7}, {3, 17, 9, 1, 1}} {
 		in := c.heads
 		if c.shared > 0 {
 			in = c.shared
 		}
-		var w []*Packed
-		var raw [][]float32
-		for range c.heads {
-			raw = append(raw, random(r, c.p*c.q))
-			w = append(w, Pack(raw[len(raw)-1], c.p, c.q, c.q, 1))
-		}
+		raw := random(r, c.heads*c.p*c.q)
 		x, y := random(r, c.rows*in*c.q), make([]float32, c.rows*c.heads*c.p)
 		want := make([]float64, len(y))
 		for i := range c.rows {
 			for h := range c.heads {
 				for a := range c.p {
 					for b := range c.q {
-						want[(i*c.heads+h)*c.p+a] += float64(raw[h][a*c.q+b]) * float64(x[(i*in+h%in)*c.q+b])
+						want[(i*c.heads+h)*c.p+a] += float64(raw[(h*c.p+a)*c.q+b]) * float64(x[(i*in+h%in)*c.q+b])
 					}
 				}
 			}
 		}
+		w := PackBlocks(raw, c.heads, c.p, c.q)
 		Heads(y, c.heads*c.p, x, in*c.q, c.rows, w, c.shared, false)
 		near(t, fmt.Sprint(c), y, want, 2e-5)
+		Heads(y, c.heads*c.p, x, in*c.q, c.rows, w, c.shared, true)
+		for i := range y {
+			y[i] /= 2
+		}
+		near(t, fmt.Sprint(c, " added"), y, want, 2e-5)
 	}
 }
 

@@ -29,7 +29,7 @@ func at(v []float32, i int) float64 {
 func (d *Diagonal) ScanForward(xr, xi []float32, in *Inputs, rows int, zr, zi []float64) {
 	n := d.N()
 	if in.Im == nil && in.OldRe == nil && xi == nil && xr != nil {
-		d.forwardReal(xr, in.Re, rows, zr, zi)
+		d.forwardReal(scanWide(d, xr, in.Re, rows, zr, zi, false, scanSet), xr, in.Re, rows, zr, zi)
 		return
 	}
 	for j := range n {
@@ -53,10 +53,9 @@ func (d *Diagonal) ScanForward(xr, xi []float32, in *Inputs, rows int, zr, zi []
 	}
 }
 
-// forwardReal is the common case: real inputs, real parts wanted. Two states run side by side to hide the latency.
-func (d *Diagonal) forwardReal(x, v []float32, rows int, zr, zi []float64) {
+// forwardReal is the common case: real inputs, real parts wanted, for states from j on. Two states run side by side to hide the latency.
+func (d *Diagonal) forwardReal(j int, x, v []float32, rows int, zr, zi []float64) {
 	n := d.N()
-	j := 0
 	for ; j+2 <= n; j += 2 {
 		ar, ai, br, bi := d.ARe[j], d.AIm[j], d.BRe[j], d.BIm[j]
 		cr, ci, dr, di := d.ARe[j+1], d.AIm[j+1], d.BRe[j+1], d.BIm[j+1]
@@ -87,8 +86,18 @@ func (d *Diagonal) forwardReal(x, v []float32, rows int, zr, zi []float64) {
 // row the state before its own input joins: x[t] = y[t+1], then y[t] = a y[t+1] + b v[t]. Old inputs are those a window's
 // length later. With add it adds to xr and xi.
 func (d *Diagonal) ScanBackward(xr, xi []float32, in *Inputs, rows int, zr, zi []float64, add bool) {
-	n := d.N()
-	for j := range n {
+	n, first := d.N(), 0
+	if in.Im == nil && in.OldRe == nil && xi == nil {
+		mode := scanSet
+		switch {
+		case xr == nil:
+			mode = scanDrop
+		case add:
+			mode = scanAdd
+		}
+		first = scanWide(d, xr, in.Re, rows, zr, zi, true, mode)
+	}
+	for j := first; j < n; j++ {
 		ar, ai, br, bi := d.ARe[j], d.AIm[j], d.BRe[j], d.BIm[j]
 		r, i := zr[j], zi[j]
 		if in.Im == nil && in.OldRe == nil && xi == nil {
@@ -129,3 +138,10 @@ func put(x []float32, p int, v float64, add bool) {
 		x[p] = float32(v)
 	}
 }
+
+// How a scan treats what it computes.
+const (
+	scanDrop = iota
+	scanSet
+	scanAdd
+)

@@ -32,7 +32,9 @@ func scanned(a, b, cut []complex128, v, old []complex128, rows int, z []complex1
 	return x
 }
 
-func TestScan(t *testing.T) {
+func TestScan(t *testing.T) { eachVariant(t, testScan) }
+
+func testScan(t *testing.T) {
 	r := newRand()
 	for _, n := range []int{1, 2, 3, 8, 17} {
 		for _, rows := range sizes {
@@ -104,7 +106,9 @@ func TestScan(t *testing.T) {
 }
 
 // A slow mode with constant input: what a scan in float32 loses (SPEC's bar is 5e-5 relative).
-func TestScanDrift(t *testing.T) {
+func TestScanDrift(t *testing.T) { eachVariant(t, testScanDrift) }
+
+func testScanDrift(t *testing.T) {
 	const length, tile = 16384, 64
 	for _, a := range []complex128{-1e-6, -1e-6 + 1e-3i, -1e-4 + 3i, -1e-6 + 0.5i} {
 		p := cmplx.Exp(a)
@@ -130,7 +134,9 @@ func TestScanDrift(t *testing.T) {
 	}
 }
 
-func TestDense(t *testing.T) {
+func TestDense(t *testing.T) { eachVariant(t, testDense) }
+
+func testDense(t *testing.T) {
 	r := newRand()
 	for _, n := range []int{1, 2, 3, 8} {
 		for _, rows := range []int{0, 1, 5, 33} {

@@ -18,10 +18,10 @@ func tanh64(x float64) float64 {
 	return (e - 1) / (e + 1)
 }
 
-// Tanh is y = tanh x, rounded once.
+// Tanh is y = tanh x, to eight units in the last place; the portable variant rounds once.
 func Tanh(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = float32(tanh64(float64(v)))
+	for i := tanhWide(y, x); i < len(x); i++ {
+		y[i] = float32(tanh64(float64(x[i])))
 	}
 }

@@ -11,11 +11,12 @@ import (
 // gemmAVX2 generates gemm{rows}x16AVX2: rows rows of x times one panel of 16 rows of W. Twelve accumulators, two vectors of
 // the panel and one broadcast number fill the sixteen registers when rows is 6.
 func gemmAVX2(rows int) {
-	TEXT(fmt.Sprintf("gemm%dx16AVX2", rows), NOSPLIT, "func(k int, x *float32, ldx int, w *float32, init *float32, ldi int, y *float32, ldy int)")
-	Doc(fmt.Sprintf("gemm%dx16AVX2 computes y[i][j] = init[i][j] + Σ over p of x[i][p]·w[p][j] for i < %d and j < 16, k ≥ 0 products each.", rows, rows),
-		"Rows of x, init and y lie ldx, ldi and ldy numbers apart; w is one panel, 16 numbers for each p.")
+	TEXT(fmt.Sprintf("gemm%dx16AVX2", rows), NOSPLIT, "func(k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("gemm%dx16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < %d and j < 16, k ≥ 0 products each.", rows, rows),
+		"Rows of x and y lie ldx and ldy numbers apart; w is one panel, 16 numbers for each p.")
 	k := Load(Param("k"), GP64())
-	base := func(name, stride string) ([]Mem, Register) {
+	base := func(name, stride string) []Mem {
 		ptr := Load(Param(name), GP64())
 		ld := Load(Param(stride), GP64())
 		SHLQ(Imm(2), ld.(GPVirtual))
@@ -36,18 +37,16 @@ func gemmAVX2(rows int) {
 				out = append(out, Mem{Base: cur, Index: ld.(GPVirtual), Scale: uint8(i % 3)})
 			}
 		}
-		return out, cur
+		return out
 	}
 	acc := make([][2]VecVirtual, rows)
-	{
-		init, _ := base("init", "ldi")
-		for i := range rows {
-			acc[i] = [2]VecVirtual{YMM(), YMM()}
-			VMOVUPS(init[i], acc[i][0])
-			VMOVUPS(init[i].Offset(32), acc[i][1])
-		}
+	init := Load(Param("init"), GP64())
+	for i := range rows {
+		acc[i] = [2]VecVirtual{YMM(), YMM()}
+		VMOVUPS(Mem{Base: init}, acc[i][0])
+		VMOVUPS(Mem{Base: init, Disp: 32}, acc[i][1])
 	}
-	x, _ := base("x", "ldx")
+	x := base("x", "ldx")
 	w := Load(Param("w"), GP64())
 	step := func(p int) {
 		b0, b1 := YMM(), YMM()
@@ -90,7 +89,7 @@ func gemmAVX2(rows int) {
 	DECQ(k)
 	JNZ(LabelRef("one"))
 	Label("done")
-	y, _ := base("y", "ldy")
+	y := base("y", "ldy")
 	for i := range rows {
 		VMOVUPS(acc[i][0], y[i])
 		VMOVUPS(acc[i][1], y[i].Offset(32))

@@ -1,0 +1,88 @@
+//go:build amd64 && !purego
+
+package kernel
+
+// The functions below do as much of their work as whole vectors can, and say how much that is; the portable code does the
+// rest. They do nothing where the portable variant was chosen.
+
+// scanWide advances states of a scan over real inputs, whose real parts go to x, from the first on; it returns how many states it
+// served. Backward scans start at the last row.
+func scanWide(d *Diagonal, x, v []float32, rows int, zr, zi []float64, backward bool, mode int) int {
+	n := d.N()
+	if !wide() || rows == 0 {
+		return 0
+	}
+	stride, first := n, 0
+	four, one := scanForward16AVX2, scanForward4AVX2
+	if backward {
+		stride, first = -n, (rows-1)*n
+		switch mode {
+		case scanDrop:
+			four, one = scanBackwardDrop16AVX2, scanBackwardDrop4AVX2
+		case scanSet:
+			four, one = scanBackwardSet16AVX2, scanBackwardSet4AVX2
+		default:
+			four, one = scanBackwardAdd16AVX2, scanBackwardAdd4AVX2
+		}
+	}
+	j := 0
+	for j+4 <= n {
+		f, step := one, 4
+		if j+16 <= n {
+			f, step = four, 16
+		}
+		_ = v[(rows-1)*n+j+step-1]
+		var out *float32
+		if mode != scanDrop {
+			_ = x[(rows-1)*n+j+step-1]
+			out = &x[first+j]
+		}
+		_, _ = zr[j+step-1], zi[j+step-1]
+		f(rows, out, &v[first+j], stride, &d.ARe[j], &d.AIm[j], &d.BRe[j], &d.BIm[j], &zr[j], &zi[j])
+		j += step
+	}
+	return j
+}
+
+func unaryWide(y, x []float32, f func(n int, y, x *float32)) int {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	_ = y[n-1]
+	f(n, &y[0], &x[0])
+	return n
+}
+
+func sigmoidWide(y, x []float32) int { return unaryWide(y, x, sigmoidAVX2) }
+
+func geluWide(y, x []float32) int { return unaryWide(y, x, geluAVX2) }
+
+func tanhWide(y, x []float32) int { return unaryWide(y, x, tanhAVX2) }
+
+func binaryWide(y, a, b []float32, f func(n int, y, a, b *float32)) int {
+	n := len(a) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	_, _ = y[n-1], b[n-1]
+	f(n, &y[0], &a[0], &b[0])
+	return n
+}
+
+func addWide(y, a, b []float32) int { return binaryWide(y, a, b, addAVX2) }
+
+func subWide(y, a, b []float32) int { return binaryWide(y, a, b, subAVX2) }
+
+func mulWide(y, a, b []float32) int { return binaryWide(y, a, b, mulAVX2) }
+
+// affineWide serves one row.
+func affineWide(y, x, scale, shift []float32) int {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	_, _, _ = y[n-1], scale[n-1], shift[n-1]
+	affineAVX2(n, &y[0], &x[0], &scale[0], &shift[0])
+	return n
+}

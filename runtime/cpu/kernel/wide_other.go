@@ -1,0 +1,27 @@
+//go:build !amd64 || purego
+
+package kernel
+
+const widePanel = panel
+
+func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
+	gemmGeneric(y, ldy, x, ldx, rows, w, bias, add)
+}
+
+func smallHeads([]float32, int, []float32, int, int, *Blocks, bool) bool { return false }
+
+func scanWide(*Diagonal, []float32, []float32, int, []float64, []float64, bool, int) int { return 0 }
+
+func sigmoidWide(_, _ []float32) int { return 0 }
+
+func geluWide(_, _ []float32) int { return 0 }
+
+func tanhWide(_, _ []float32) int { return 0 }
+
+func addWide(_, _, _ []float32) int { return 0 }
+
+func subWide(_, _, _ []float32) int { return 0 }
+
+func mulWide(_, _, _ []float32) int { return 0 }
+
+func affineWide(_, _, _, _ []float32) int { return 0 }
