@@ -63,7 +63,7 @@ type Budget struct {
 	Bytes      int64 // of the model file; default 64 GiB
 	Nodes      int   // after inlining; default 262144
 	Attributes int   // in the file; default 524288
-	Values     int   // inputs, outputs, initializers, value infos and functions in the file; default 1048576
+	Values     int   // inputs, outputs, initializers, value infos and functions in the file; default 262144
 	Depth      int   // of nested graphs, types and function calls; default 32
 	// Memory bounds what tensors take that the file's own size does not bound: sparse and external ones, in bytes; default
 	// 64 MiB and four times the size of the model and of the files that it refers to.
@@ -80,7 +80,7 @@ func (b Budget) withDefaults(size int64) Budget {
 	}
 	def(&b.Nodes, 1<<18)
 	def(&b.Attributes, 1<<19)
-	def(&b.Values, 1<<20)
+	def(&b.Values, 1<<18)
 	def(&b.Depth, 32)
 	if b.Bytes == 0 {
 		b.Bytes = 64 << 30

@@ -88,7 +88,7 @@ func (r *reader) inline(g *ir.Graph, s *scope, p *nodeProto, inputs []*ir.Value)
 		return fail(err)
 	}
 	if err := r.body(g, in, f.nodes); err != nil {
-		return fail(err)
+		return err // it names the node, and the calls that lead there
 	}
 	for i, name := range p.outputs {
 		if name == "" {

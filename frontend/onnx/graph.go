@@ -300,9 +300,6 @@ func (r *reader) declare(s *scope, p *graphProto, name func(string) (string, err
 	}
 	inputs := map[string]bool{}
 	for _, in := range p.inputs {
-		if in.name == "" {
-			return errors.New("an input has no name")
-		}
 		if inputs[in.name] {
 			return fmt.Errorf("two inputs are named %s", quote(in.name))
 		}

@@ -101,6 +101,7 @@ type functionProto struct {
 	nodes                  []*nodeProto
 	opsets                 []opsetProto
 	state                  int // of resolve: 0 not seen, 1 open, 2 done
+	size                   int // how many nodes a call becomes
 }
 
 func (f *functionProto) String() string {
@@ -240,9 +241,9 @@ func (p *parser) graph(c cursor, depth int) (*graphProto, error) {
 		case 10:
 			return f.raw(&g.doc)
 		case 11:
-			return p.value(f, &g.inputs)
+			return p.named(f, &g.inputs, "input")
 		case 12:
-			return p.value(f, &g.outputs)
+			return p.named(f, &g.outputs, "output")
 		case 13:
 			return p.value(f, &g.infos)
 		case 14:
@@ -254,6 +255,14 @@ func (p *parser) graph(c cursor, depth int) (*graphProto, error) {
 		err = fmt.Errorf("graph %s: %w", quote(g.name), err)
 	}
 	return g, err
+}
+
+func (p *parser) named(f field, to *[]valueProto, what string) error {
+	err := p.value(f, to)
+	if err == nil && (*to)[len(*to)-1].name == "" {
+		err = fmt.Errorf("an %s has no name", what)
+	}
+	return err
 }
 
 func (p *parser) value(f field, to *[]valueProto) error {

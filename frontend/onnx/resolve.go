@@ -105,6 +105,9 @@ func (r *reader) resolve(m *modelProto) error {
 	if err := v.nodes(m.graph.nodes, r.opsets, 0); err != nil {
 		return err
 	}
+	if n := inlined(m.graph.nodes, r.budget.Nodes); n > r.budget.Nodes {
+		return fmt.Errorf("more than %d nodes after functions are inlined", r.budget.Nodes)
+	}
 	r.info.Domains = slices.Sorted(maps.Keys(v.domains))
 	if len(v.missing) == 0 {
 		return nil
@@ -149,10 +152,7 @@ func (v *resolving) node(n *nodeProto, opsets map[string]int, depth int) error {
 		return v.same(n, version)
 	case f != nil:
 		n.function = f
-		if err := v.function(f, depth+1); err != nil {
-			return fmt.Errorf("%w, called by node %s", err, n.label())
-		}
-		return nil
+		return v.function(f, depth+1)
 	}
 	name := n.name
 	if name == "" && len(n.outputs) > 0 {
@@ -201,7 +201,29 @@ func (v *resolving) function(f *functionProto, depth int) error {
 		err = fmt.Errorf("function %s: %w", quote(f.String()), err)
 	}
 	f.state = 2
+	f.size = inlined(f.nodes, v.budget.Nodes)
 	return err
+}
+
+// inlined counts the nodes that a list of nodes becomes, calls themselves included; beyond limit it stops counting. The
+// sizes of the functions that they call are known.
+func inlined(nodes []*nodeProto, limit int) int {
+	sum := 0
+	for _, n := range nodes {
+		sum++
+		if n.function != nil {
+			sum += n.function.size
+		}
+		for _, a := range n.attrs {
+			for _, g := range a.graphs {
+				sum += inlined(g.nodes, limit)
+			}
+		}
+		if sum > limit {
+			return limit + 1
+		}
+	}
+	return sum
 }
 
 // op finds an operator that the reader itself adds to the graph.
