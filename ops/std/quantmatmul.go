@@ -33,6 +33,9 @@ func given(in []*ir.Value, i int) *ir.Value {
 
 // perRow turns a vector of one number per row of a matrix into a column, and a vector of one number into a scalar.
 func perRow(b *ir.Builder, v *ir.Value) *ir.Value {
+	if v == nil { // after an error
+		return nil
+	}
 	if s := v.Shape(); len(s) == 1 {
 		if k, ok := s[0].Known(); ok && k == 1 {
 			return op(b, "Reshape", v, b.Ints())
@@ -43,6 +46,9 @@ func perRow(b *ir.Builder, v *ir.Value) *ir.Value {
 }
 
 func perColumn(b *ir.Builder, v *ir.Value) *ir.Value {
+	if v == nil { // after an error
+		return nil
+	}
 	if s := v.Shape(); len(s) == 1 {
 		if k, ok := s[0].Known(); ok && k == 1 {
 			return op(b, "Reshape", v, b.Ints())
@@ -103,7 +109,7 @@ func convAttrs(n *ir.Node) []ir.Attr {
 
 // perFilter gives a vector of one number per filter the axes that w has behind its filters.
 func perFilter(b *ir.Builder, v, w *ir.Value) *ir.Value {
-	if len(v.Shape()) != 1 {
+	if v == nil || len(v.Shape()) != 1 {
 		return v
 	}
 	if k, ok := v.Shape()[0].Known(); ok && k == 1 {
@@ -151,7 +157,7 @@ var QLinearConv = ops.Register(ops.ByBody(&ir.Op{
 		// One number per filter, as one per channel of the result.
 		channels := func(v *ir.Value) *ir.Value {
 			v = perFilter(b, v, in[3])
-			if len(v.Shape()) > 1 {
+			if v != nil && len(v.Shape()) > 1 {
 				v = op(b, "Squeeze", v, b.Ints(-1))
 			}
 			return v
