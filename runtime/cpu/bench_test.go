@@ -128,3 +128,22 @@ func BenchmarkPreset(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkGrowth runs the speech preset, and the same made causal, at growing lengths: time per step and working memory per
+// step should be the same at all of them, and a causal model's scratch (memory less the sequences themselves) not grow at all.
+func BenchmarkGrowth(b *testing.B) {
+	for _, direction := range []string{"bidirectional", "causal"} {
+		p, err := models.NewPreset("sc35")
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Config.Layer.Bidirectional = direction == "bidirectional"
+		for length := int64(1 << 10); length <= 1<<16; length *= 2 {
+			b.Run(fmt.Sprintf("%s/L=%d", direction, length), func(b *testing.B) {
+				g := network(b, p.Config)
+				measure(b, g, runtime.Options{}, map[string]int64{"B": 1, "L": length})
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(length), "ns/step")
+			})
+		}
+	}
+}
