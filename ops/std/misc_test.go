@@ -28,13 +28,13 @@ func quantSamples(o *ir.Op) []sample {
 	case "MatMulInteger":
 		return []sample{of(u8(4, 3), i8(3, 2)), of(i8(4, 3), u8(3, 2), scalarOf(tensor.Int8, 3), scalarOf(tensor.Uint8, 7)), of(u8(2, 4, 3), u8(3, 2), u8(4), u8(2))}
 	case "QLinearMatMul":
-		return []sample{of(u8(2, 4, 3), one(0.1), scalarOf(tensor.Uint8, 100), i8(3, 2), one(0.05), scalarOf(tensor.Int8, 3), one(0.7), scalarOf(tensor.Uint8, 90)),
+		return []sample{of(u8(2, 4, 3), one(0.125), scalarOf(tensor.Uint8, 100), i8(3, 2), one(0.0625), scalarOf(tensor.Int8, 3), one(1), scalarOf(tensor.Uint8, 90)),
 			of(i8(4, 3), inside(0.1, 1, 4), i8(4), i8(3, 2), inside(0.1, 1, 2), i8(2), one(3), scalarOf(tensor.Int8, 3)),
 			of(whole(tensor.Float8E4M3FN, -9, 9, 4, 3), one(0.5), scalarOf(tensor.Float8E4M3FN, 0), whole(tensor.Float8E5M2, -9, 9, 3, 2), one(0.5), scalarOf(tensor.Float8E5M2, 0), one(0.5), scalarOf(tensor.Float8E4M3FN, 0))}
 	case "ConvInteger":
 		return []sample{of(u8(1, 2, 7), i8(3, 2, 3)).with(ir.A("pads", []int64{1, 1})), of(u8(2, 2, 5, 4), u8(4, 1, 2, 2), scalarOf(tensor.Uint8, 3), u8(4)).with(ir.A("group", 2))}
 	case "QLinearConv":
-		return []sample{of(u8(1, 2, 7), one(0.1), scalarOf(tensor.Uint8, 100), i8(3, 2, 3), one(0.05), scalarOf(tensor.Int8, 3), one(0.7), scalarOf(tensor.Uint8, 90)).with(ir.A("pads", []int64{2, 0})),
+		return []sample{of(u8(1, 2, 7), one(0.125), scalarOf(tensor.Uint8, 100), i8(3, 2, 3), one(0.0625), scalarOf(tensor.Int8, 3), one(1), scalarOf(tensor.Uint8, 90)).with(ir.A("pads", []int64{2, 0})),
 			of(u8(1, 2, 5, 4), one(0.1), scalarOf(tensor.Uint8, 100), i8(3, 2, 2, 2), inside(0.1, 1, 3), i8(3), one(9), scalarOf(tensor.Int8, 3), whole(tensor.Int32, -99, 99, 3))}
 	case "BitwiseAnd", "BitwiseOr", "BitwiseXor":
 		return []sample{of(whole(tensor.Int32, -99, 99, 2, 5), whole(tensor.Int32, -99, 99, 5)), of(whole(tensor.Uint64, 0, 99, 3), whole(tensor.Uint64, 0, 99)), of(i8(4), i8(4))}
