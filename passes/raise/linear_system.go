@@ -41,6 +41,7 @@ type cell struct {
 	inputs  []slot
 	outputs []*ir.Value
 	alias   map[*ir.Value]*ir.Value // values that stand for others
+	eval    *evaluator              // what is known already of values that do not vary; nil: nothing
 }
 
 // system is a cell as matrices: s = A s' + B x + bias, and for each output y = P s + Q s' + D x + bias, where s' is the state
@@ -74,6 +75,9 @@ func (c *cell) read() (*system, error) {
 	seeded := func() (*linearizer, error) {
 		l := newLinearizer(c.bind)
 		l.alias = c.alias
+		if c.eval != nil {
+			l.ev = c.eval
+		}
 		l.basis = k * c.samples
 		at := 0
 		for _, st := range slices.Concat(c.states, c.inputs) {

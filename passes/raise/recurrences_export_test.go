@@ -1,0 +1,63 @@
+package raise
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/passes"
+)
+
+// TestRecurrenceExports raises what torch's TorchScript exporter writes of recurrences (testdata/exporters/recurrences.py):
+// the pipelines leave fused systems and the operators named, and the answers are those of the file.
+func TestRecurrenceExports(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		want map[string]int
+	}{
+		{"loop_diagonal", map[string]int{"essm.SSM": 1}},
+		{"loop_projected", map[string]int{"essm.SSM": 1}},
+		{"loop_s4d", map[string]int{"essm.SSM": 1}},
+		{"loop_dense_state", map[string]int{"essm.DenseSSM": 1}},
+		{"loop_reversed_sum", map[string]int{"essm.SSM": 2}},
+		{"loop_reversed_concat", map[string]int{"essm.SSM": 2}},
+		{"loop_block", map[string]int{"essm.SSM": 1}},
+		{"unrolled_diagonal", map[string]int{"essm.SSM": 1}},
+		{"unrolled_s4d", map[string]int{"essm.SSM": 1}},
+		{"unrolled_dense_state", map[string]int{"essm.DenseSSM": 1}},
+		{"unrolled_reversed_sum", map[string]int{"essm.SSM": 2}},
+		{"unrolled_tanh", nil},
+		{"loop_tanh", map[string]int{"Loop": 1}},
+		{"loop_selective", map[string]int{"Loop": 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, _, err := onnx.ReadFile(filepath.Join("testdata", "exporters", c.name+".onnx"), onnx.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := g.Clone()
+			if err := passes.Run(r, Pipeline(), passes.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			sameAnswers(t, g, r)
+			if err := passes.Optimize(r); err != nil {
+				t.Fatal(err)
+			}
+			sameAnswers(t, g, r)
+			got := map[string]int{}
+			_ = r.Walk(func(_ *ir.Graph, n *ir.Node) error { got[n.Op.FullName()]++; return nil })
+			for _, op := range []string{"essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.DenseScan", "Loop", "Scan"} {
+				if got[op] != c.want[op] {
+					t.Errorf("%d of %s, expected %d", got[op], op, c.want[op])
+				}
+			}
+			if t.Failed() {
+				t.Logf("%v", got)
+			}
+			for _, e := range r.History {
+				t.Logf("%s: %d changes, %v", e.Pass, e.Changes, e.Notes)
+			}
+		})
+	}
+}

@@ -1,0 +1,295 @@
+package raise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+)
+
+// minUnrolled is the least number of steps that are taken for a recurrence written out.
+const minUnrolled = 4
+
+// leaf is one step of a sequence.
+type leaf struct {
+	v    *ir.Value // the sequence
+	axis int
+	kept bool // the step keeps the axis of time, with size 1
+	at   int
+}
+
+// unrolled is a region of nodes that ends in joined results, one per step.
+type unrolled struct {
+	steps   int
+	joins   []*ir.Node // Concat nodes, one input per step
+	outward []bool     // per join: results stand in the order opposite to that of the steps
+	reverse bool       // the first step is the last one of the sequence
+	axis    []int      // per join: the axis of time
+	leaves  map[*ir.Value]leaf
+	nodes   []*ir.Node // of the region, in the order of the graph
+	inside  map[*ir.Node]bool
+	key     map[*ir.Value]int // the last step that a value depends on; absent: none
+	late    map[*ir.Node]int  // the step that a node belongs to
+}
+
+// joinOf reads a Concat of one result per step.
+func joinOf(n *ir.Node) (axis int, ok bool) {
+	if n.Op.FullName() != "Concat" || len(n.Inputs) < minUnrolled {
+		return 0, false
+	}
+	rank := len(n.Outputs[0].Shape())
+	axis, err := ops.Axis(n.Attrs.Int("axis", 0), rank)
+	if err != nil {
+		return 0, false
+	}
+	for _, v := range n.Inputs {
+		if v == nil || len(v.Shape()) != rank || !v.Shape()[axis].Equal(ir.Const(1)) || !v.Elem().IsFloat() {
+			return 0, false
+		}
+	}
+	return axis, true
+}
+
+// leafOf reads a value that is one step of a sequence of the given length.
+func leafOf(v *ir.Value, length int) (leaf, bool) {
+	n := v.Def
+	if n == nil || n.Op.Domain != "" || len(n.Inputs) == 0 || n.In(0) == nil || n.In(0).Const != nil {
+		return leaf{}, false
+	}
+	shape := n.In(0).Shape()
+	fits := func(axis int64) (int, bool) {
+		a, err := ops.Axis(axis, len(shape))
+		return a, err == nil && shape[a].Equal(ir.Const(int64(length)))
+	}
+	step := func(i int64) (int, bool) {
+		if i < 0 {
+			i += int64(length)
+		}
+		return int(i), i >= 0 && i < int64(length)
+	}
+	switch n.Op.Name {
+	case "Gather":
+		i, ok := ops.ConstInts(n.In(1))
+		a, fit := fits(n.Attrs.Int("axis", 0))
+		if !ok || !fit || len(i) != 1 || len(n.In(1).Shape()) > 1 {
+			return leaf{}, false
+		}
+		at, ok := step(i[0])
+		return leaf{n.In(0), a, len(n.In(1).Shape()) == 1, at}, ok
+	case "Slice":
+		from, okF := ops.ConstInts(n.In(1))
+		to, okT := ops.ConstInts(n.In(2))
+		axes, okA := ops.ConstInts(n.In(3))
+		if n.In(3) == nil || !okF || !okT || !okA || len(axes) != 1 || len(from) != 1 || len(to) != 1 {
+			return leaf{}, false
+		}
+		if st, ok := ops.ConstInts(n.In(4)); n.In(4) != nil && (!ok || len(st) != 1 || st[0] != 1) {
+			return leaf{}, false
+		}
+		a, fit := fits(axes[0])
+		if !fit {
+			return leaf{}, false
+		}
+		first, count := ops.SliceRange(from[0], to[0], 1, int64(length))
+		return leaf{n.In(0), a, true, int(first)}, count == 1
+	case "Split":
+		a, fit := fits(n.Attrs.Int("axis", 0))
+		if !fit || len(n.Outputs) != length || !v.Shape()[a].Equal(ir.Const(1)) {
+			return leaf{}, false
+		}
+		return leaf{n.In(0), a, true, slices.Index(n.Outputs, v)}, true
+	}
+	return leaf{}, false
+}
+
+// findUnrolled collects the region that leads to a join, and the joins of the same number of steps that share it. It gives
+// nil where the results do not depend on the steps one after the other.
+func findUnrolled(g *ir.Graph, join *ir.Node, done map[*ir.Node]bool) *unrolled {
+	axis, ok := joinOf(join)
+	if !ok || done[join] {
+		return nil
+	}
+	u := &unrolled{steps: len(join.Inputs), leaves: map[*ir.Value]leaf{}, inside: map[*ir.Node]bool{}, key: map[*ir.Value]int{}, late: map[*ir.Node]int{}}
+	u.joins, u.axis = []*ir.Node{join}, []int{axis}
+	u.collect(join)
+	for _, n := range g.Nodes {
+		a, ok := joinOf(n)
+		if !ok || n == join || done[n] || len(n.Inputs) != u.steps || !slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v.Def != nil && u.touches(v.Def) }) {
+			continue
+		}
+		u.joins, u.axis = append(u.joins, n), append(u.axis, a)
+		u.collect(n)
+	}
+	for _, n := range g.Nodes {
+		if u.inside[n] {
+			u.nodes = append(u.nodes, n)
+		}
+	}
+	for _, reverse := range []bool{false, true} {
+		u.reverse = reverse
+		u.dependencies()
+		if u.ordered() {
+			return u
+		}
+	}
+	return nil
+}
+
+// touches reports whether a node, or what it reads at once, is in the region.
+func (u *unrolled) touches(n *ir.Node) bool {
+	return u.inside[n] || slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
+		return v != nil && v.Def != nil && u.inside[v.Def] && len(u.inside) > 0 && v.Const == nil
+	})
+}
+
+// collect adds what a join is computed from, up to the steps of sequences.
+func (u *unrolled) collect(join *ir.Node) {
+	list := slices.Clone(join.Inputs)
+	for len(list) > 0 {
+		v := list[len(list)-1]
+		list = list[:len(list)-1]
+		if v == nil || v.Const != nil || v.Def == nil {
+			continue
+		}
+		if _, seen := u.leaves[v]; seen {
+			continue
+		}
+		if l, ok := leafOf(v, u.steps); ok {
+			u.leaves[v] = l
+			continue
+		}
+		if !u.inside[v.Def] {
+			u.inside[v.Def] = true
+			list = append(list, v.Def.Inputs...)
+		}
+	}
+}
+
+// step is the place of a step in the order in which the recurrence runs.
+func (u *unrolled) step(at int) int {
+	if u.reverse {
+		return u.steps - 1 - at
+	}
+	return at
+}
+
+// dependencies finds the last step that each value depends on.
+func (u *unrolled) dependencies() {
+	clear(u.key)
+	for v, l := range u.leaves {
+		u.key[v] = u.step(l.at)
+	}
+	for _, n := range u.nodes {
+		last := -1
+		for _, v := range n.Inputs {
+			if k, ok := u.key[v]; ok && v != nil {
+				last = max(last, k)
+			}
+		}
+		if last < 0 {
+			continue
+		}
+		for _, v := range n.Outputs {
+			if _, isLeaf := u.leaves[v]; v != nil && !isLeaf {
+				u.key[v] = last
+			}
+		}
+	}
+}
+
+// ordered reports whether each join holds the results of the steps in order, or in the opposite one.
+func (u *unrolled) ordered() bool {
+	u.outward = nil
+	for _, j := range u.joins {
+		along, against := true, true
+		for i, v := range j.Inputs {
+			k, ok := u.key[v]
+			along = along && ok && k == i
+			against = against && ok && k == u.steps-1-i
+		}
+		if !along && !against {
+			return false
+		}
+		u.outward = append(u.outward, against)
+	}
+	return true
+}
+
+// result is what step k adds to join j.
+func (u *unrolled) result(j, k int) *ir.Value {
+	if u.outward[j] {
+		k = u.steps - 1 - k
+	}
+	return u.joins[j].Inputs[k]
+}
+
+// assign puts each node into the last step that it can be computed in: what is made of a state for the next step belongs
+// to the next one, so that the values which cross from one step to the next are the states themselves.
+func (u *unrolled) assign() {
+	clear(u.late)
+	lower := func(v *ir.Value, k int) {
+		if v == nil || v.Def == nil || !u.inside[v.Def] {
+			return
+		}
+		if _, isLeaf := u.leaves[v]; isLeaf {
+			return
+		}
+		if old, ok := u.late[v.Def]; !ok || k < old {
+			u.late[v.Def] = k
+		}
+	}
+	for j := range u.joins {
+		for k := range u.steps {
+			lower(u.result(j, k), k)
+		}
+	}
+	for _, n := range slices.Backward(u.nodes) {
+		for _, v := range n.Inputs {
+			lower(v, u.late[n])
+		}
+	}
+}
+
+// crossing lists, per step, the values of earlier steps that its nodes and results read, in the order of the graph. ok is
+// false where one comes from a step that is not the one before.
+func (u *unrolled) crossing() (states [][]*ir.Value, ok bool) {
+	states = make([][]*ir.Value, u.steps)
+	seen := make([]map[*ir.Value]bool, u.steps)
+	for k := range seen {
+		seen[k] = map[*ir.Value]bool{}
+	}
+	ok = true
+	read := func(v *ir.Value, k int) {
+		key, varies := u.key[v]
+		if v == nil || !varies {
+			return
+		}
+		from := key
+		if _, isLeaf := u.leaves[v]; !isLeaf {
+			from = u.late[v.Def]
+		}
+		if from < k && !seen[k][v] {
+			seen[k][v] = true
+			states[k] = append(states[k], v)
+			ok = ok && from == k-1
+		}
+	}
+	for _, n := range u.nodes {
+		for _, v := range n.Inputs {
+			read(v, u.late[n])
+		}
+	}
+	for j := range u.joins {
+		for k := range u.steps {
+			read(u.result(j, k), k)
+		}
+	}
+	position := map[*ir.Node]int{}
+	for i, n := range u.nodes {
+		position[n] = i
+	}
+	for _, s := range states {
+		slices.SortStableFunc(s, func(a, b *ir.Value) int { return position[a.Def] - position[b.Def] })
+	}
+	return states, ok
+}

@@ -1,0 +1,442 @@
+package raise
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/passes"
+)
+
+// RaiseUnrolled recognises linear recurrences that were written out step by step.
+var RaiseUnrolled = &passes.Pass{
+	Name: "raise-unrolled",
+	Doc:  "The same linear step written out once per element of a time axis of fixed length, its results joined by Concat → essm.Scan or essm.DenseScan with projections. Every step is read, and all must be the same.",
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
+		changes := 0
+		done := map[*ir.Node]bool{}
+		for _, n := range slices.Clone(g.Nodes) {
+			u := findUnrolled(g, n, done)
+			if u == nil {
+				continue
+			}
+			for _, j := range u.joins {
+				done[j] = true
+			}
+			u.assign()
+			states, ok := u.crossing()
+			if len(states[1]) == 0 {
+				continue
+			}
+			name := n.String()
+			made, err := u.raise(g, states, ok)
+			if err != nil {
+				missed(c, "unrolled", n, "%v", err)
+				continue
+			}
+			c.Note("unrolled: %d steps up to %s are a linear recurrence, %v", u.steps, name, made.plan)
+			changes++
+			if err := finish(g); err != nil {
+				return changes, err
+			}
+		}
+		return changes, nil
+	},
+}
+
+// raise reads all steps and puts a scan in their place.
+func (u *unrolled) raise(g *ir.Graph, states [][]*ir.Value, ok bool) (*raised, error) {
+	if !ok {
+		return nil, errors.New("a step reads more than the one before it")
+	}
+	d, err := u.draft(states)
+	if err != nil {
+		return nil, err
+	}
+	cells, err := d.cells()
+	if err != nil {
+		return nil, err
+	}
+	var why error
+	for _, c := range cells {
+		r, err := u.read(g, c, d, states)
+		if err != nil {
+			if why == nil {
+				why = err
+			}
+			continue
+		}
+		b := edit(g)
+		b.Scope(u.joins[0].Scope)
+		outs, final := r.emit(b)
+		if err := b.Err(); err != nil {
+			return nil, err
+		}
+		for i, j := range u.joins {
+			replace(g, j.Outputs[0], outs[i])
+		}
+		for i, v := range d.final {
+			if v != nil {
+				replace(g, v, final[i])
+			}
+		}
+		return &raised{r.plan, outs, final}, nil
+	}
+	return nil, why
+}
+
+// draft describes step 1; the other steps must be like it.
+func (u *unrolled) draft(states [][]*ir.Value) (*draft, error) {
+	d := &draft{form: "unrolled", node: u.joins[0]}
+	for _, v := range states[1] {
+		d.states = append(d.states, stepValue{v, v.Shape()})
+		d.initial = append(d.initial, nil)
+		d.final = append(d.final, nil)
+	}
+	if d.next = states[2]; len(d.next) != len(d.states) {
+		return nil, fmt.Errorf("step 1 reads %d values of the one before, step 2 %d", len(d.states), len(d.next))
+	}
+	list, alias := u.inputs(1)
+	d.alias = alias
+	for _, v := range list {
+		l := u.leaves[v]
+		d.inputs = append(d.inputs, stepValue{v, v.Shape()})
+		d.in = append(d.in, sequence{v: l.v, time: l.axis, kept: l.kept, reversed: u.reverse})
+	}
+	if len(d.inputs) == 0 {
+		return nil, errors.New("no step of a sequence goes into it")
+	}
+	for j := range u.joins {
+		d.outputs = append(d.outputs, u.result(j, 1))
+		d.out = append(d.out, sequence{time: u.axis[j], kept: true, reversed: u.outward[j]})
+	}
+	return d, nil
+}
+
+// inputs lists the steps of sequences that step k brings in, in an order that is the same for all steps. Values that are the
+// same step of the same sequence stand for the first of them.
+func (u *unrolled) inputs(k int) (list []*ir.Value, alias map[*ir.Value]*ir.Value) {
+	var all []*ir.Value
+	for v, l := range u.leaves {
+		if u.step(l.at) == k {
+			all = append(all, v)
+		}
+	}
+	kept := func(l leaf) int {
+		if l.kept {
+			return 1
+		}
+		return 0
+	}
+	order := func(a, b *ir.Value) int {
+		x, y := u.leaves[a], u.leaves[b]
+		return cmp.Or(cmp.Compare(x.v.Name, y.v.Name), cmp.Compare(x.axis, y.axis), cmp.Compare(kept(x), kept(y)))
+	}
+	slices.SortFunc(all, func(a, b *ir.Value) int { return cmp.Or(order(a, b), cmp.Compare(a.Name, b.Name)) })
+	alias = map[*ir.Value]*ir.Value{}
+	for _, v := range all {
+		if n := len(list); n > 0 && order(list[n-1], v) == 0 {
+			alias[v] = list[n-1]
+			continue
+		}
+		list = append(list, v)
+	}
+	return list, alias
+}
+
+// read reads every step as the cell c describes step 1, and holds them against each other.
+func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*recurrence, error) {
+	sys, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	ev := newEvaluator(c.bind)
+	at := func(k int) (*cell, error) {
+		e := &cell{samples: c.samples, bind: c.bind, eval: ev}
+		if k > 0 {
+			if len(states[k]) != len(c.states) {
+				return nil, fmt.Errorf("step %d keeps %d values, step 1 %d", k, len(states[k]), len(c.states))
+			}
+			for i, v := range states[k] {
+				if !ir.EqualTypes(v.Type, c.states[i].v.Type) {
+					return nil, fmt.Errorf("step %d keeps a value of another shape than step 1", k)
+				}
+				e.states = append(e.states, slot{v, c.states[i].shape, c.states[i].batch})
+			}
+		}
+		in, alias := u.inputs(k)
+		e.alias = alias
+		if len(in) != len(c.inputs) {
+			return nil, fmt.Errorf("step %d reads %d values of its inputs, step 1 %d", k, len(in), len(c.inputs))
+		}
+		for i, v := range in {
+			e.inputs = append(e.inputs, slot{v, c.inputs[i].shape, c.inputs[i].batch})
+		}
+		if k+1 < u.steps {
+			e.next = states[k+1]
+			if len(e.next) != len(c.states) {
+				return nil, fmt.Errorf("step %d leaves %d values, step 1 %d", k, len(e.next), len(c.states))
+			}
+		}
+		for j := range u.joins {
+			e.outputs = append(e.outputs, u.result(j, k))
+		}
+		return e, nil
+	}
+	for k := 2; k < u.steps-1; k++ {
+		e, err := at(k)
+		if err != nil {
+			return nil, err
+		}
+		s, err := e.read()
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", k, err)
+		}
+		if why := sys.differs(s); why != "" {
+			return nil, fmt.Errorf("step %d is not like step 1: %s", k, why)
+		}
+	}
+	r := &recurrence{cell: c, inputs: d.in, outputs: d.out, initial: make([]*ir.Value, len(c.states)), final: make([]bool, len(c.states)), elem: d.inputs[0].v.Elem()}
+	e, err := at(0)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.first(e, c, sys, r); err != nil {
+		return nil, err
+	}
+	if e, err = at(u.steps - 1); err != nil {
+		return nil, err
+	}
+	if err := u.last(g, e, sys, d, r); err != nil {
+		return nil, err
+	}
+	var keep []bool
+	for i, s := range c.states {
+		for range s.size() {
+			keep = append(keep, r.initial[i] != nil || r.final[i])
+		}
+	}
+	r.plan, err = newPlan(sys, keep)
+	return r, err
+}
+
+// closeTo allows for sums in another order.
+func closeTo(a, b float64) bool {
+	return math.Abs(a-b) <= 1e-12*max(1e-30, math.Abs(a), math.Abs(b))
+}
+
+// differs says in which matrix two systems differ; empty: in none.
+func (s *system) differs(o *system) string {
+	same := func(a, b [][]term) bool {
+		return slices.EqualFunc(a, b, func(x, y []term) bool {
+			return slices.EqualFunc(x, y, func(p, q term) bool { return p.at == q.at && closeTo(p.coef, q.coef) })
+		})
+	}
+	bias := func(a, b []float64) bool { return slices.EqualFunc(a, b, closeTo) }
+	switch {
+	case !same(s.a, o.a):
+		return "what it makes of the state"
+	case !same(s.b, o.b):
+		return "what it adds of the input to the state"
+	case !bias(s.bias, o.bias):
+		return "its bias"
+	}
+	for i := range s.outputs {
+		x, y := s.outputs[i], o.outputs[i]
+		if !same(x.next, y.next) || !same(x.prev, y.prev) || !same(x.in, y.in) || !bias(x.bias, y.bias) {
+			return "its result"
+		}
+	}
+	return ""
+}
+
+// folded gives output i in terms of the state before the step and the input alone, as a dense row over both, with the bias
+// at the end.
+func (s *system) folded(i int) [][]float64 {
+	o := s.outputs[i]
+	out := make([][]float64, len(o.in))
+	for r := range out {
+		row := make([]float64, s.n+s.h+1)
+		for _, t := range o.prev[r] {
+			row[t.at] += t.coef
+		}
+		for _, t := range o.in[r] {
+			row[s.n+int(t.at)] += t.coef
+		}
+		row[s.n+s.h] = o.bias[r]
+		for _, t := range o.next[r] {
+			for _, q := range s.a[t.at] {
+				row[q.at] += t.coef * q.coef
+			}
+			for _, q := range s.b[t.at] {
+				row[s.n+int(q.at)] += t.coef * q.coef
+			}
+			row[s.n+s.h] += t.coef * s.bias[t.at]
+		}
+		out[r] = row
+	}
+	return out
+}
+
+// near compares rows of sums that were taken in another order.
+func near(a, b [][]float64) bool {
+	return slices.EqualFunc(a, b, func(x, y []float64) bool {
+		scale := 1e-30
+		for i := range x {
+			scale = max(scale, math.Abs(x[i]))
+		}
+		return slices.EqualFunc(x, y, func(p, q float64) bool { return math.Abs(p-q) <= 1e-12*scale })
+	})
+}
+
+// first finds the state before step 0: zeros, or values that step 0 reads in the state's place.
+func (u *unrolled) first(e, c *cell, sys *system, r *recurrence) error {
+	for _, s := range c.states {
+		e.states = append(e.states, slot{&ir.Value{Name: s.v.Name}, s.shape, s.batch}) // read by nobody
+	}
+	e.eval = nil // values that stand in the state's place do vary here
+	if s, err := e.read(); err == nil && !slices.ContainsFunc(s.a, func(row []term) bool { return len(row) > 0 }) {
+		s.a = sys.a
+		for i := range s.outputs {
+			s.outputs[i].prev = sys.outputs[i].prev
+		}
+		if sys.differs(s) == "" {
+			return nil
+		}
+	}
+	var found []*ir.Value
+	var why error
+	var try func(i int) bool
+	tries := 0
+	try = func(i int) bool {
+		if i == len(c.states) {
+			if tries++; tries > maxTries {
+				return false
+			}
+			s, err := e.read()
+			if err != nil {
+				why = err
+				return false
+			}
+			return sys.differs(s) == ""
+		}
+		for _, v := range u.given() {
+			if !ir.EqualTypes(v.Type, c.states[i].v.Type) || slices.Contains(found, v) {
+				continue
+			}
+			e.states[i].v = v
+			found = append(found, v)
+			if try(i + 1) {
+				return true
+			}
+			found = found[:len(found)-1]
+		}
+		return false
+	}
+	if !try(0) {
+		if why != nil {
+			return fmt.Errorf("step 0: %w", why)
+		}
+		return errors.New("step 0 is not like step 1 with zeros, or with given values, in the place of the state")
+	}
+	r.initial = found
+	return nil
+}
+
+// maxTries bounds the ways of giving values to the states before step 0.
+const maxTries = 64
+
+// given lists the values that do not depend on any step and that step 0 reads.
+func (u *unrolled) given() []*ir.Value {
+	var out []*ir.Value
+	for _, n := range u.nodes {
+		if u.late[n] > 0 {
+			continue
+		}
+		for _, v := range n.Inputs {
+			if _, varies := u.key[v]; v != nil && !varies && !slices.Contains(out, v) {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
+
+// last checks the last step, whose state only readers outside may want, and finds what they read.
+func (u *unrolled) last(g *ir.Graph, e *cell, sys *system, d *draft, r *recurrence) error {
+	results := len(e.outputs)
+	wanted, err := u.wanted(g)
+	if err != nil {
+		return err
+	}
+	e.outputs = append(e.outputs, wanted...)
+	s, err := e.read()
+	if err != nil {
+		return fmt.Errorf("the last step: %w", err)
+	}
+	for i := range results {
+		if !near(sys.folded(i), s.folded(i)) {
+			return errors.New("the last step is not like step 1")
+		}
+	}
+	for i, v := range wanted {
+		rows, at, found := s.folded(results+i), 0, false
+		for j, st := range r.cell.states {
+			next := sys.next(at, st.size())
+			if !found && d.final[j] == nil && s.outputs[results+i].at.batch == st.batch && near(next, rows) {
+				d.final[j], r.final[j], found = v, true, true
+			}
+			at += st.size()
+		}
+		if !found {
+			return fmt.Errorf("%s is read outside, and is no state", v.Name)
+		}
+	}
+	return nil
+}
+
+// next gives the rows of states from at on as folded gives those of an output.
+func (s *system) next(at, size int) [][]float64 {
+	out := make([][]float64, size)
+	for r := range out {
+		row := make([]float64, s.n+s.h+1)
+		for _, t := range s.a[at+r] {
+			row[t.at] = t.coef
+		}
+		for _, t := range s.b[at+r] {
+			row[s.n+int(t.at)] = t.coef
+		}
+		row[s.n+s.h] = s.bias[at+r]
+		out[r] = row
+	}
+	return out
+}
+
+// wanted lists the values of the region that others read than the region and its joins; they must be of the last step.
+func (u *unrolled) wanted(g *ir.Graph) ([]*ir.Value, error) {
+	var out []*ir.Value
+	uses := g.Uses()
+	for _, n := range u.nodes {
+		for _, v := range n.Outputs {
+			key, varies := u.key[v]
+			_, isLeaf := u.leaves[v]
+			if v == nil || !varies || isLeaf {
+				continue
+			}
+			outside := slices.ContainsFunc(uses[v], func(w ir.Use) bool {
+				return w.Node == nil || !u.inside[w.Node] && !slices.Contains(u.joins, w.Node)
+			})
+			if !outside {
+				continue
+			}
+			if key != u.steps-1 {
+				return nil, fmt.Errorf("%s, of step %d, is read outside", v.Name, key)
+			}
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
