@@ -70,8 +70,8 @@ func (res *response) model(poles func(c int) [][]complex128) (*model, *miss) {
 		if miss != nil {
 			return nil, miss
 		}
-		if h.exps == nil { // D u may be part of lag 0
-			if d, miss := res.half(tail, poles); miss == nil && d.exps != nil && d.shift() {
+		if h.exps == nil || h.fast() { // D u may be part of lag 0
+			if d, miss := res.half(tail, poles); miss == nil && d.exps != nil && d.shift() && (h.exps == nil || d.states() < h.states()) {
 				if d.window > 0 {
 					d.window++
 				}
@@ -101,6 +101,22 @@ func (res *response) model(poles func(c int) [][]complex128) (*model, *miss) {
 		}
 	}
 	return m, nil
+}
+
+// states is the largest number of states of a channel.
+func (h *half) states() int {
+	n := 1
+	for _, e := range h.exps {
+		n = max(n, len(e.pole))
+	}
+	return n
+}
+
+// fast reports whether some pole does little but at lag 0, where a direct term may be meant.
+func (h *half) fast() bool {
+	return slices.ContainsFunc(h.exps, func(e exponentials) bool {
+		return slices.ContainsFunc(e.pole, func(p complex128) bool { return cmplx.Abs(p) < 0.05 })
+	})
 }
 
 // sameKernel reports whether the backward kernel from lag 1 is the forward one from lag 0, as in a bidirectional system.
@@ -295,10 +311,7 @@ func (res *response) emit(b *ir.Builder, r *region, m *model) (*ir.Value, string
 
 // ssm makes the operator for one direction: a head per channel, each with one input and one output.
 func ssm(b *ir.Builder, u *ir.Value, elem tensor.DType, h *half, direction string, direct []float64) *ir.Value {
-	heads, n := len(h.exps), 1
-	for _, e := range h.exps {
-		n = max(n, len(e.pole))
-	}
+	heads, n := len(h.exps), h.states()
 	var p [4][]float64
 	for i := range p {
 		p[i] = make([]float64, heads*n)

@@ -170,11 +170,7 @@ func (m *model) String() string {
 		if h.exps == nil {
 			return fmt.Sprintf("essm.LongConv %s, %d channels of %d taps (%s)", direction, len(h.taps), len(h.taps[0]), h.why)
 		}
-		n := 0
-		for _, e := range h.exps {
-			n = max(n, len(e.pole))
-		}
-		s := fmt.Sprintf("essm.SSM %s, %d channels of %d states", direction, len(h.exps), n)
+		s := fmt.Sprintf("essm.SSM %s, %d channels of %d states", direction, len(h.exps), h.states())
 		if h.window > 0 {
 			s += fmt.Sprintf(", cut off after %d lags", h.window)
 		}

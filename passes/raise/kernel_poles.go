@@ -12,7 +12,7 @@ const (
 	// poleTol is how exactly one exponential must give a row from which a pole is read.
 	poleTol = 1e-9
 	// poleTables is how many of the values behind a kernel are read for poles, the nearest to it first.
-	poleTables = 4
+	poleTables = 8
 )
 
 // poles gives, per channel, sets of poles that are known from how a kernel is computed: behind a sum over states stands a
@@ -61,32 +61,47 @@ func (s *surroundings) poles(r *region, res *response) func(c int) [][]complex12
 				sets[c] = addSet(sets[c], set)
 			}
 		}
-		if found == 2 {
-			break
-		}
 	}
 	if found == 0 {
 		return nil
 	}
+	for _, s := range sets {
+		slices.SortStableFunc(s, func(a, b []complex128) int { return len(a) - len(b) })
+	}
 	return func(c int) [][]complex128 { return sets[c] }
 }
 
-// addSet adds a set of poles, each once, where it is not too large.
+// addSet adds a set of poles, each once, where it is not too large, and what it makes together with each set before it: of a
+// table of sines the states without frequency are missing.
 func addSet(sets [][]complex128, set []complex128) [][]complex128 {
-	var out []complex128
-	for _, p := range set {
-		if !slices.ContainsFunc(out, func(q complex128) bool { return cmplx.Abs(p-q) < 1e-13 }) {
-			out = append(out, p)
+	known := len(sets)
+	add := func(set []complex128) {
+		var out []complex128
+		for _, p := range set {
+			if !slices.ContainsFunc(out, func(q complex128) bool { return cmplx.Abs(p-q) < 1e-12 }) {
+				out = append(out, p)
+			}
 		}
+		if len(out) == 0 || len(out) > maxPoles || len(sets) >= 32 || slices.ContainsFunc(sets, func(s []complex128) bool { return sameSet(s, out) }) {
+			return
+		}
+		sets = append(sets, out)
 	}
-	if len(out) == 0 || len(out) > maxPoles {
-		return sets
+	add(set)
+	for _, s := range sets[:known] {
+		add(slices.Concat(s, set))
 	}
-	return append(sets, out)
+	return sets
 }
 
-// tables lists the values behind the region's constants that have an axis of as many steps as the response and others
-// besides, the last computed first.
+func sameSet(a, b []complex128) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(p complex128) bool {
+		return !slices.ContainsFunc(b, func(q complex128) bool { return cmplx.Abs(p-q) < 1e-12 })
+	})
+}
+
+// tables lists the values behind the region's constants that have a row of as many steps as the response for more states
+// than there are channels, the last computed first.
 func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 	var out []*ir.Value
 	seen := map[*ir.Value]bool{}
@@ -104,7 +119,7 @@ func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 					steps++
 				}
 			}
-			if steps == 1 && size > res.length && size <= maxEval && size/res.length <= res.n*4*maxPoles {
+			if steps == 1 && size > res.n*res.length && size <= maxEval && size/res.length <= res.n*4*maxPoles {
 				out = append(out, v)
 			}
 		}
