@@ -28,6 +28,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
@@ -195,9 +198,37 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 		if errors.As(err, &u) {
 			return nil, info, err // it names the file
 		}
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
+		return nil, nil, &readError{name, err}
 	}
 	return g, info, nil
+}
+
+// readError names the file, and writes names that hold control characters on one line.
+type readError struct {
+	file string
+	err  error
+}
+
+func (e *readError) Unwrap() error { return e.err }
+
+func (e *readError) Error() string { return oneLine(e.file + ": " + e.err.Error()) }
+
+func oneLine(s string) string {
+	const most = 4096
+	var b strings.Builder
+	for _, r := range s {
+		if b.Len() > most {
+			b.WriteString("…")
+			break
+		}
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
 }
 
 func memory(b []byte) *source {

@@ -56,7 +56,7 @@ func (e *UnsupportedError) Error() string {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
 	}
-	return b.String()
+	return oneLine(b.String())
 }
 
 type functionKey struct{ domain, name, overload string }
