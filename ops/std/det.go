@@ -1,0 +1,70 @@
+package std
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Det gives determinants.
+var Det = ops.Same(ops.Register(&ir.Op{
+	Name: "Det", Since: 22, Doc: "Determinants of the square matrices in the last two axes of X.",
+	In: ops.Sig("X:T[...,M,M]"), Out: ops.Sig("Y:T[...]"),
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x, err := need(in, 0, "X")
+		if err != nil {
+			return nil, err
+		}
+		if x.Rank() < 2 || x.Dim(x.Rank()-1) != x.Dim(x.Rank()-2) {
+			return nil, fmt.Errorf("X: expected square matrices, found %v", x)
+		}
+		shape, m := x.Shape()[:x.Rank()-2], x.Dim(x.Rank()-1)
+		v := ops.F64(in, 0)
+		y := make([]float64, product(shape))
+		for i := range y {
+			if c.Ctx != nil && c.Ctx.Err() != nil {
+				return nil, c.Ctx.Err()
+			}
+			y[i] = determinant(v[i*m*m:(i+1)*m*m], m)
+		}
+		return ops.One(ops.Real(c, x.DType(), y, shape...))
+	},
+	Along: alongKeep(func(_ *ir.Node, axis, rank int) bool { return axis >= rank-2 }),
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		return workOf(n, bind, ops.Count(n.In(0), bind)*ops.DimAt(n.In(0), -1, bind))
+	},
+	Tol: ir.Summing,
+}), 11)
+
+// determinant eliminates in place, each time from the row with the greatest element.
+func determinant(a []float64, m int) float64 {
+	det := 1.0
+	for k := range m {
+		best := k
+		for r := k + 1; r < m; r++ {
+			if math.Abs(a[r*m+k]) > math.Abs(a[best*m+k]) {
+				best = r
+			}
+		}
+		if best != k {
+			for j := range m {
+				a[k*m+j], a[best*m+j] = a[best*m+j], a[k*m+j]
+			}
+			det = -det
+		}
+		p := a[k*m+k]
+		if det *= p; p == 0 {
+			return 0
+		}
+		for r := k + 1; r < m; r++ {
+			f := a[r*m+k] / p
+			for j := k; j < m; j++ {
+				a[r*m+j] -= f * a[k*m+j]
+			}
+		}
+	}
+	return det
+}

@@ -1,0 +1,175 @@
+package std
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+var lossAttrs = []ir.AttrSpec{{Name: "ignore_index", Kind: ir.AttrInt, Doc: "a class that does not count, which need not exist"}, oneOf("reduction", "mean", "what is made of the losses", "none", "sum")}
+
+// Losses of classifications.
+var (
+	NegativeLogLikelihoodLoss = ops.Same(ops.Register(&ir.Op{
+		Name: "NegativeLogLikelihoodLoss", Since: 22,
+		Doc: "-weight[target]·input[target] for input (N,C,…), target (N,…), weight (C); their mean (over the sum of weights), sum, or each.",
+		In:  ops.Sig("input:T[N,C,...]", "target:Tind[N,...]", "weight:T[C]?"), Out: ops.Sig("loss:T"), Elems: map[string][]tensor.DType{"Tind": indexTypes},
+		Attrs: lossAttrs, Infer: inferLoss,
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			x, err := need(in, 0, "input")
+			if err != nil {
+				return nil, err
+			}
+			return ops.One(pickLoss(c, in, x.DType(), ops.F64(in, 0)))
+		},
+		Along: alongLoss, Tol: ir.Summing,
+	}), 13, 12)
+	SoftmaxCrossEntropyLoss = ops.Same(ops.Register(&ir.Op{
+		Name: "SoftmaxCrossEntropyLoss", Since: 13,
+		Doc: "NegativeLogLikelihoodLoss of the logarithms of softmax over axis 1 of scores (N,C,…); the second output is these.",
+		In:  ops.Sig("scores:T[N,C,...]", "labels:Tind[N,...]", "weights:T[C]?"), Out: ops.Sig("output:T", "log_prob:T?"), Elems: map[string][]tensor.DType{"Tind": indexTypes},
+		Attrs: lossAttrs, Infer: inferLoss,
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			x, err := need(in, 0, "scores")
+			if err != nil {
+				return nil, err
+			}
+			if x.Rank() < 2 {
+				return nil, fmt.Errorf("scores: expected at least two axes, found %v", x)
+			}
+			v := ops.F64(in, 0)
+			outer, classes, inner := splitAt(x.Shape(), 1)
+			for o := range outer {
+				for i := range inner {
+					at := func(k int) *float64 { return &v[(o*classes+k)*inner+i] }
+					top, sum := math.Inf(-1), 0.0
+					for k := range classes {
+						top = max(top, *at(k))
+					}
+					for k := range classes {
+						sum += math.Exp(*at(k) - top)
+					}
+					for k := range classes {
+						*at(k) -= top + math.Log(sum)
+					}
+				}
+			}
+			loss, err := pickLoss(c, in, x.DType(), v)
+			if err != nil {
+				return nil, err
+			}
+			logs, err := ops.Real(c, x.DType(), v, x.Shape()...)
+			if err != nil {
+				return nil, err
+			}
+			return []tensor.Datum{loss, logs}, nil
+		},
+		Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+			logs := attr(b, "LogSoftmax", in[:1], ir.A("axis", 1))
+			var attrs []ir.Attr
+			for _, a := range n.Attrs {
+				attrs = append(attrs, a)
+			}
+			args := append([]*ir.Value{logs}, in[1:]...)
+			return []*ir.Value{attr(b, "NegativeLogLikelihoodLoss", args, attrs...), logs}
+		},
+		Along: alongLoss, Tol: ir.Summing,
+	}), 12)
+)
+
+func inferLoss(n *ir.Node) ([]ir.Type, error) {
+	if _, err := ops.Bind(n); err != nil {
+		return nil, err
+	}
+	x, target := tensorIn(n, 0), tensorIn(n, 1)
+	loss := typed(x.Elem, ir.Shape{})
+	if getStr(n, "reduction") == "none" {
+		loss = &ir.TensorType{Elem: x.Elem, Shape: target.Shape, NoRank: target.NoRank}
+	}
+	if len(n.Op.Out) == 1 {
+		return one(loss)
+	}
+	return []ir.Type{loss, x}, nil
+}
+
+// pickLoss makes the loss from logarithms of probabilities of the first input's shape.
+func pickLoss(c *ir.EvalCtx, in []tensor.Datum, d tensor.DType, logs []float64) (*tensor.Tensor, error) {
+	x := ops.Tensor(in, 0)
+	target, err := need(in, 1, c.Node.Op.In[1].Name)
+	if err != nil {
+		return nil, err
+	}
+	if x.Rank() < 2 {
+		return nil, fmt.Errorf("%s: expected at least two axes, found %v", c.Node.Op.In[0].Name, x)
+	}
+	if err := ops.SameShape(target.Shape(), append([]int{x.Dim(0)}, x.Shape()[2:]...)); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Node.Op.In[1].Name, err)
+	}
+	classes, weight := x.Dim(1), ops.F64(in, 2)
+	if weight != nil && len(weight) != classes {
+		return nil, fmt.Errorf("%s: expected %d elements, found %d", c.Node.Op.In[2].Name, classes, len(weight))
+	}
+	labels, err := target.Int64s()
+	if err != nil {
+		return nil, err
+	}
+	ignored, ignores := c.Node.Attrs.Get("ignore_index").(int64)
+	inner := product(x.Shape()[2:])
+	losses := make([]float64, len(labels))
+	var sum, weights float64
+	for i, k := range labels {
+		if ignores && k == ignored {
+			continue
+		}
+		if k < 0 || k >= int64(classes) {
+			return nil, fmt.Errorf("%s: class %d of %d", c.Node.Op.In[1].Name, k, classes)
+		}
+		w := 1.0
+		if weight != nil {
+			w = weight[k]
+		}
+		losses[i] = -w * logs[(i/inner*classes+int(k))*inner+i%inner]
+		sum, weights = sum+losses[i], weights+w
+	}
+	switch getStr(c.Node, "reduction") {
+	case "none":
+		return ops.Real(c, d, losses, target.Shape()...)
+	case "mean":
+		sum /= weights
+	}
+	return ops.Real(c, d, []float64{sum})
+}
+
+// alongLoss: without reduction each place has its own loss.
+func alongLoss(n *ir.Node, in []ir.Fact) []ir.Fact {
+	var joined ir.Fact
+	for i, f := range in {
+		if f.Constant() {
+			continue
+		}
+		if i == 0 && f.Axis >= 2 {
+			f.Axis--
+		} else if i > 1 || i == 0 && f.Axis == 1 {
+			return spread(n, ops.Global(n, in))
+		}
+		joined = ops.Join(n, []ir.Fact{joined, f}, []int{0, 0}, 0)
+	}
+	if joined.Constant() {
+		return spread(n, joined)
+	}
+	out := spread(n, ops.Global(n, in))
+	if joined.Global {
+		return out
+	}
+	if getStr(n, "reduction") == "none" {
+		out[0] = joined
+	}
+	if len(out) > 1 && in[0].Axis != 1 {
+		out[1] = in[0]
+		out[1].State = 0
+	}
+	return out
+}
