@@ -191,7 +191,7 @@ func Infer(n *Node) ([]Type, error) {
 	if n.Op.Infer == nil {
 		return nil, fmt.Errorf("node %v: operator %s has no type inference", n, n.Op.FullName())
 	}
-	types, err := n.Op.Infer(n)
+	types, err := infer(n)
 	if err != nil {
 		return nil, fmt.Errorf("node %v: %w", n, err)
 	}
@@ -199,6 +199,16 @@ func Infer(n *Node) ([]Type, error) {
 		return nil, fmt.Errorf("node %v: has %d outputs, operator gives %d", n, len(n.Outputs), len(types))
 	}
 	return types, nil
+}
+
+// infer asks the operator. Files decide what it sees, so a case that its author did not think of becomes an error here.
+func infer(n *Node) (types []Type, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			types, err = nil, fmt.Errorf("operator %s cannot tell its output types: internal error: %v", n.Op.FullName(), v)
+		}
+	}()
+	return n.Op.Infer(n)
 }
 
 // InferNode sets the types of the node's outputs to what Infer gives.

@@ -161,7 +161,7 @@ func (c *verifier) outputs(g *Graph, n *Node) error {
 	if n.Op.Infer == nil {
 		return nil
 	}
-	types, err := n.Op.Infer(n)
+	types, err := infer(n)
 	if err != nil {
 		return &VerifyError{g, n, nil, err.Error()}
 	}

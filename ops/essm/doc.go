@@ -20,6 +20,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/std" // operators that bodies are made of
 )
 
 // Directions of a Scan or an SSM.

@@ -59,14 +59,35 @@ func ScanState(n *ir.Node) ir.Dim {
 	return states.Mul(ir.Const(2).Add(per.Mul(ir.Const(n.Attrs.Int("window", 0)))))
 }
 
-// scanTypes gives the types of a Scan or DenseScan whose state has z scalars, and checks what the signature cannot say.
-func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
-	if w := n.Attrs.Int("window", 0); w < 0 {
-		return nil, fmt.Errorf("window: expected 0 or more, found %d", w)
+// maxWindow bounds the lags of a window, far above any sequence in use.
+const maxWindow = 1 << 40
+
+// checkState holds direction, window and state of a scan, or of a system with one, against each other: its state has z
+// scalars, and is the operator's last input and last output.
+func checkState(n *ir.Node, direction string, window int64, z ir.Dim) error {
+	if window < 0 || window > maxWindow {
+		return fmt.Errorf("window: expected 0 to %d, found %d", int64(maxWindow), window)
 	}
 	stateIn, stateOut := n.In(len(n.Op.In)-1), n.Out(len(n.Op.Out)-1)
-	if dir := n.Attrs.Str("direction", Forward); dir != Forward && (stateIn != nil || stateOut != nil) {
-		return nil, fmt.Errorf("a %s scan has no state to keep", dir)
+	if direction != Forward && (stateIn != nil || stateOut != nil) {
+		return fmt.Errorf("a %s scan has no state to keep", direction)
+	}
+	if stateIn != nil {
+		if s := stateIn.Shape(); len(s) == 2 {
+			x, okx := s[1].Known()
+			y, oky := z.Known()
+			if okx && oky && x != y {
+				return fmt.Errorf("state: expected %d numbers per sample, found %d", y, x)
+			}
+		}
+	}
+	return nil
+}
+
+// scanTypes gives the types of a Scan or DenseScan whose state has z scalars, and checks what the signature cannot say.
+func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
+	if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z); err != nil {
+		return nil, err
 	}
 	want, got := n.In(1).Shape(), b.Dim["N"]
 	if len(want) >= 2 {
@@ -75,15 +96,6 @@ func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
 		y, oky := got.Known()
 		if okx && oky && x != y {
 			return nil, fmt.Errorf("input has %d features, the system has %d states", y, x)
-		}
-	}
-	if stateIn != nil {
-		if s := stateIn.Shape(); len(s) == 2 {
-			x, okx := s[1].Known()
-			y, oky := z.Known()
-			if okx && oky && x != y {
-				return nil, fmt.Errorf("state: expected %d numbers per sample, found %d", y, x)
-			}
 		}
 	}
 	b.Dim["Z"] = z

@@ -24,6 +24,9 @@ D is diagonal (C,S,m), full (C,S,m,h) or absent. The state is that of Scan.`,
 			return nil, err
 		}
 		b.Dim["Z"] = ssmState(n, b)
+		if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.Dim["Z"]); err != nil {
+			return nil, err
+		}
 		return b.Outputs(n.Op)
 	},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
@@ -103,6 +106,9 @@ var DenseSSM = ops.Register(&ir.Op{
 			return nil, err
 		}
 		b.Dim["Z"] = b.Dim["C"].Mul(b.Dim["S"]).Mul(b.Dim["n"]).Mul(ir.Const(1 + n.Attrs.Int("window", 0)))
+		if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.Dim["Z"]); err != nil {
+			return nil, err
+		}
 		return b.Outputs(n.Op)
 	},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {

@@ -35,14 +35,22 @@ A is given by its stored diagonal lambda (real, imaginary part), or in full as a
 		if err := checkSystem(n, b, n.In(6)); err != nil {
 			return nil, err
 		}
-		if n.Attrs.Bool("bidirectional", false) && (n.In(7) != nil || n.Out(1) != nil) {
-			return nil, fmt.Errorf("a bidirectional system has no state to keep")
+		for _, i := range []int{4, 5} {
+			if v := n.In(i); v != nil {
+				if _, optional := v.Type.(*ir.OptionalType); optional {
+					return nil, fmt.Errorf("input %d (%s): may be absent, but the system needs it", i, v.Name)
+				}
+			}
 		}
+		window := n.Attrs.Int("max_kernel_length", 0)
 		per := int64(1)
 		if n.In(4) != nil {
 			per = 2
 		}
-		b.Dim["Z"] = b.Dim["C"].Mul(b.Dim["S"]).Mul(b.Dim["n"]).Mul(ir.Const(per + n.Attrs.Int("max_kernel_length", 0)))
+		b.Dim["Z"] = b.Dim["C"].Mul(b.Dim["S"]).Mul(b.Dim["n"]).Mul(ir.Const(per + window))
+		if err := checkState(n, direction(n), window, b.Dim["Z"]); err != nil {
+			return nil, err
+		}
 		return b.Outputs(n.Op)
 	},
 	Body: bodyStateSpace,
