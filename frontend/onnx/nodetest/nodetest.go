@@ -102,7 +102,7 @@ func Run(ctx context.Context, root fs.FS, o Options) ([]Result, error) {
 	for range max(1, o.Jobs) {
 		wg.Go(func() {
 			for i := range work {
-				results[i] = one(ctx, root, dirs[i], o)
+				results[i] = runOne(ctx, root, dirs[i], o)
 				if o.Done != nil {
 					mu.Lock()
 					o.Done(results[i])
@@ -122,8 +122,8 @@ func Run(ctx context.Context, root fs.FS, o Options) ([]Result, error) {
 	return results, ctx.Err()
 }
 
-// one runs one test, within its time.
-func one(ctx context.Context, root fs.FS, dir string, o Options) Result {
+// runOne runs one test, within its time.
+func runOne(ctx context.Context, root fs.FS, dir string, o Options) Result {
 	name := path.Base(dir)
 	if why, ok := o.Skip[name]; ok {
 		return Result{Name: name, Status: Skipped, Reason: why}

@@ -13,6 +13,10 @@ import (
 	"testing"
 	"testing/fstest"
 
+	_ "golang.org/x/image/bmp" // pictures of ImageDecoder
+	_ "golang.org/x/image/tiff"
+	_ "golang.org/x/image/webp"
+
 	_ "github.com/essmc/essmc/ops/essm"
 	_ "github.com/essmc/essmc/ops/ml"
 	_ "github.com/essmc/essmc/ops/std"
