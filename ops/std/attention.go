@@ -22,7 +22,7 @@ var Attention = ops.Same(ops.Register(&ir.Op{
 		{Name: "scale", Kind: ir.AttrFloat, Doc: "factor of products (default 1/√E)"}, floatAttr("softcap", 0, "bound of products, by tanh; 0: none"),
 		intAttr("softmax_precision", nil, "element type of the softmax; computations here are in double precision"),
 	},
-	Infer: inferAttention, Eval: evalAttention, Along: alongAttention,
+	Infer: inferAttention, Eval: evalAttention, Body: attentionBody, Along: alongAttention,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		q, v := ops.Count(n.In(0), bind), ops.Count(n.Outputs[0], bind)
 		keys := ops.DimAt(n.In(1), -2, bind)
@@ -194,15 +194,13 @@ func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attenti
 		return nil, err
 	}
 	full := []int{q.b, q.h, q.s, k.s}
-	if t.Rank() < 1 || t.Rank() > 4 || t.Dim(t.Rank()-1) > k.s && t.Dim(t.Rank()-1) != 1 {
+	if t.Rank() < 1 || t.Rank() > 4 || t.Dim(t.Rank()-1) > k.s {
 		return nil, fmt.Errorf("attn_mask: %v does not broadcast to %v", t, full)
 	}
 	m.keys = t.Dim(t.Rank() - 1)
 	for i, st := range ops.Strides(t.Shape()) {
 		a := 4 - t.Rank() + i
 		switch d := t.Dim(i); {
-		case a == 3 && d == 1 && k.s != 1: // one mask for all keys
-			m.keys = k.s
 		case a == 3 || d == full[a]:
 			m.strides[a] = st
 		case d != 1:

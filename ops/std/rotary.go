@@ -18,7 +18,7 @@ var RotaryEmbedding = ops.Register(&ir.Op{
 		_, err := headsOf(n, 0, "num_heads")
 		return in, err
 	}),
-	Eval: evalRotary,
+	Eval: evalRotary, Body: rotaryBody,
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		rank := len(n.In(0).Shape())
 		// Where samples and steps are, in X and in the others.
