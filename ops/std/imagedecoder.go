@@ -15,7 +15,7 @@ import (
 
 // ImageDecoder reads picture files.
 //
-// PNG, JPEG and the PNM family are always there; of other formats those whose decoders a program registers with package
+// PNG, JPEG (to the sample as libjpeg decodes it, where the file is an ordinary one) and the PNM family are always there; of other formats those whose decoders a program registers with package
 // image (as golang.org/x/image/bmp, …/tiff and …/webp do when they are imported). There is no JPEG 2000.
 var ImageDecoder = ops.Register(&ir.Op{
 	Name: "ImageDecoder", Since: 20, Doc: "The picture in a file's bytes: height, width, channels. An empty one where it cannot be read.",
@@ -78,9 +78,16 @@ type picture struct {
 // maxPixels bounds what a small file may ask for.
 const maxPixels = 1 << 28
 
-func newPicture(width, height int) (picture, error) {
+func checkSize(width, height int) error {
 	if width <= 0 || height <= 0 || width > maxPixels/height {
-		return picture{}, fmt.Errorf("a picture of %d by %d", width, height)
+		return fmt.Errorf("a picture of %d by %d", width, height)
+	}
+	return nil
+}
+
+func newPicture(width, height int) (picture, error) {
+	if err := checkSize(width, height); err != nil {
+		return picture{}, err
 	}
 	return picture{width, height, make([]byte, 3*width*height)}, nil
 }
@@ -93,16 +100,24 @@ func decodeImage(data []byte) (picture, error) {
 	if err != nil {
 		return picture{}, err
 	}
-	p, err := newPicture(conf.Width, conf.Height)
-	if err != nil {
+	if err := checkSize(conf.Width, conf.Height); err != nil {
 		return picture{}, err
 	}
 	img, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return picture{}, err
 	}
-	if b := img.Bounds(); b.Dx() != p.width || b.Dy() != p.height {
-		return picture{}, fmt.Errorf("a picture of %v says that it is %d by %d", b, p.width, p.height)
+	if b := img.Bounds(); b.Dx() != conf.Width || b.Dy() != conf.Height {
+		return picture{}, fmt.Errorf("a picture of %v says that it is %d by %d", b, conf.Width, conf.Height)
+	}
+	p, err := newPicture(conf.Width, conf.Height)
+	if err != nil {
+		return picture{}, err
+	}
+	if format == "jpeg" {
+		if exact, err := decodeJPEG(data); err == nil {
+			img = exact
+		}
 	}
 	if y, ok := img.(*image.YCbCr); ok && (format == "jpeg" || format == "webp") {
 		fromYCbCr(p, y, format == "webp")

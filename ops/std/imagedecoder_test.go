@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/color"
+	"image/jpeg"
 	"image/png"
 	"testing"
 
@@ -61,11 +62,66 @@ func TestImageDecoder(t *testing.T) {
 	}
 }
 
+// photo is a JPEG file of some size, in baseline with chroma at half resolution.
+func photo(width, height int) []byte {
+	pic := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range pic.Pix {
+		pic.Pix[i] = byte(i*i/7 + 40*(i%4) + random.IntN(30))
+	}
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, pic, nil); err != nil {
+		panic(err)
+	}
+	return file.Bytes()
+}
+
+// TestDecodeJPEG holds the exact decoder against image/jpeg, which may round otherwise.
+func TestDecodeJPEG(t *testing.T) {
+	for _, size := range [][2]int{{1, 1}, {16, 16}, {17, 9}, {40, 33}} {
+		file := photo(size[0], size[1])
+		got, err := decodeJPEG(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := jpeg.Decode(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := img.(*image.YCbCr)
+		if got.Rect != want.Rect || got.SubsampleRatio != want.SubsampleRatio {
+			t.Fatalf("found %v %v, expected %v %v", got.Rect, got.SubsampleRatio, want.Rect, want.SubsampleRatio)
+		}
+		for y := range size[1] {
+			for x := range size[0] {
+				a, b := got.YCbCrAt(x, y), want.YCbCrAt(x, y)
+				for i, d := range []int{int(a.Y) - int(b.Y), int(a.Cb) - int(b.Cb), int(a.Cr) - int(b.Cr)} {
+					if max(d, -d) > 1 {
+						t.Fatalf("%v: component %d at %d,%d: found %v, expected %v", size, i, x, y, a, b)
+					}
+				}
+			}
+		}
+		for n := range file {
+			_, _ = decodeJPEG(file[:n]) // an error or not, but no panic
+		}
+	}
+}
+
 func FuzzImageDecoder(f *testing.F) {
+	f.Add(photo(9, 7))
 	for _, s := range []string{"P1 2 1\n01", "P4 9 1\n\x40\x00", "P5 1 1 65535\n\x80\x80", "P6 1 1 255\n\x01\x02\x03", "P3 1 1 7 1 2 3", "P2 99999999 1 255"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) < 1<<12 {
+			if pic, err := decodeJPEG(data); err == nil {
+				p, err := newPicture(pic.Rect.Dx(), pic.Rect.Dy())
+				if err != nil {
+					t.Fatal(err)
+				}
+				fromYCbCr(p, pic, false)
+			}
+		}
 		if len(data) < 2 || data[0] != 'P' || data[1] < '1' || data[1] > '6' {
 			return // other formats have decoders that are tested where they are
 		}
