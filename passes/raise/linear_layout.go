@@ -1,0 +1,182 @@
+package raise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+)
+
+// RaiseLayout moves transposes out of the way.
+var RaiseLayout = &passes.Pass{
+	Name: "raise-layout",
+	Doc:  "A transpose before operators that work element by element goes behind them, so that those around (B, C, L) layers meet and cancel; a mean, first or last over time → essm.Pick where a state-space layer is in the graph.",
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
+		n, err := passes.Apply(c, g, layoutRules)
+		if err != nil || !slices.ContainsFunc(g.Nodes, isStateSpace) {
+			return n, err
+		}
+		k, err := passes.Apply(c, g, pickRules(timeFacts(g)))
+		return n + k, err
+	},
+}
+
+func isStateSpace(n *ir.Node) bool {
+	switch n.Op.FullName() {
+	case "essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.DenseScan", "essm.LongConv", "essm.StateSpace":
+		return true
+	}
+	return false
+}
+
+var layoutRules = func() []*Rule {
+	var rules []*Rule
+	for _, op := range []string{"Gelu", "Relu", "LeakyRelu", "Tanh", "Sigmoid", "Swish", "Mish", "Softplus", "HardSwish", "Elu", "Neg", "Erf"} {
+		rules = append(rules, &Rule{
+			Name: "transpose-" + op, Doc: "an operator on each element commutes with a transpose",
+			Pattern: Op(op, Op("Transpose", Var("x")).As("t").Shared()),
+			Make: func(b *ir.Builder, m *Match) []*ir.Value {
+				y := b.Op("", op, []*ir.Value{m.Val("x")}, m.Root.Attrs...)
+				return []*ir.Value{b.Op("", "Transpose", []*ir.Value{y}, m.Node("t").Attrs...)}
+			},
+		})
+	}
+	for _, op := range []string{"Add", "Sub", "Mul", "Div"} {
+		turned := func(name, node string) *OpPattern { return Op("Transpose", Var(name)).As(node).Shared() }
+		rules = append(rules, &Rule{
+			Name: "transpose-" + op, Doc: "two equal transposes before an operator on elements are one behind it",
+			Pattern: Op(op, turned("x", "t"), turned("y", "u")),
+			Check: func(m *Match) string {
+				if !slices.Equal(permOf(m.Node("t")), permOf(m.Node("u"))) {
+					return passes.Leave
+				}
+				return ""
+			},
+			Make: func(b *ir.Builder, m *Match) []*ir.Value {
+				in := []*ir.Value{m.Val("x"), m.Val("y")}
+				if m.Root.In(0) != m.Node("t").Outputs[0] {
+					slices.Reverse(in)
+				}
+				return []*ir.Value{b.Op("", "Transpose", []*ir.Value{b.Op("", op, in)}, m.Node("t").Attrs...)}
+			},
+		})
+	}
+	for _, op := range []string{"Add", "Sub", "Mul", "Div"} {
+		for _, first := range []bool{true, false} {
+			in := []Pattern{Op("Transpose", Var("x")).As("t").Shared(), Const("k")}
+			if !first {
+				slices.Reverse(in)
+			}
+			rules = append(rules, &Rule{
+				Name: "transpose-" + op + "-constant", Doc: "a constant beside a transpose is turned the other way",
+				Pattern: Op(op, in...),
+				Check: func(m *Match) string {
+					if m.Val("k").Const.Rank() > len(m.Val("x").Shape()) {
+						return passes.Leave
+					}
+					return ""
+				},
+				Make: func(b *ir.Builder, m *Match) []*ir.Value {
+					in := []*ir.Value{m.Val("x"), turnedBack(b, m.Val("k"), permOf(m.Node("t")))}
+					if m.Root.In(0) == m.Val("k") {
+						slices.Reverse(in)
+					}
+					return []*ir.Value{b.Op("", "Transpose", []*ir.Value{b.Op("", op, in)}, m.Node("t").Attrs...)}
+				},
+			})
+		}
+	}
+	return rules
+}()
+
+// turnedBack gives a constant as it stands beside the value before a transpose of the given order.
+func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
+	if k.Const.Len() == 1 {
+		return k
+	}
+	shape := append(slices.Repeat([]int{1}, len(perm)-k.Const.Rank()), k.Const.Shape()...)
+	t, err := k.Const.Reshape(shape...)
+	if err != nil {
+		b.Fail(err)
+		return nil
+	}
+	back := make([]int64, len(perm))
+	for i, a := range perm {
+		back[a] = int64(i)
+	}
+	return b.Op("", "Transpose", []*ir.Value{b.Const(k.Name, t)}, ir.A("perm", back))
+}
+
+// timeFacts says which values are sequences that come from a state-space layer.
+func timeFacts(g *ir.Graph) map[*ir.Value]ir.Fact {
+	seed := map[*ir.Value]ir.Fact{}
+	for _, n := range g.Nodes {
+		if isStateSpace(n) {
+			seed[n.Outputs[0]] = ir.Fact{Symbol: "t", Axis: 1, Stride: 1}
+		}
+	}
+	return ops.Propagate(g, seed)
+}
+
+// pickRules replace what sums a sequence (B, L, H) up into one vector.
+func pickRules(facts map[*ir.Value]ir.Fact) []*Rule {
+	isSequence := func(v *ir.Value) bool {
+		f := facts[v]
+		return v.Const == nil && len(v.Shape()) == 3 && v.Elem().IsFloat() && f.Symbol != "" && f.Axis == 1 && !f.Global
+	}
+	var rules []*Rule
+	straight, turned := Where("x", isSequence), Op("Transpose", Where("x", isSequence)).As("turn").Shared()
+	pick := func(mode string) func(b *ir.Builder, m *Match) []*ir.Value {
+		return func(b *ir.Builder, m *Match) []*ir.Value {
+			return []*ir.Value{b.Op("essm", "Pick", []*ir.Value{m.Val("x")}, ir.A("mode", mode))}
+		}
+	}
+	// timeIs checks that an axis of the value that is read is time, and that features stay the last axis.
+	timeIs := func(m *Match, axis int64) bool {
+		a, err := ops.Axis(axis, 3)
+		if err != nil {
+			return false
+		}
+		perm := []int64{0, 1, 2}
+		if t := m.Node("turn"); t != nil {
+			perm = permOf(t)
+		}
+		rest := slices.Delete(slices.Clone(perm), a, a+1)
+		return perm[a] == 1 && slices.IsSorted(rest)
+	}
+	for _, x := range []Pattern{straight, turned} {
+		rules = append(rules, &Rule{
+			Name: "mean-over-time", Doc: "ReduceMean over time is Pick",
+			Pattern: Op("ReduceMean", x, Const("axes")),
+			Check: func(m *Match) string {
+				axes, ok := ops.ConstInts(m.Val("axes"))
+				if !ok || len(axes) != 1 || m.Root.Attrs.Bool("keepdims", true) || !timeIs(m, axes[0]) {
+					return passes.Leave
+				}
+				return ""
+			},
+			Make: pick("pool"),
+		})
+		for _, mode := range []string{"first", "last"} {
+			at := int64(0)
+			if mode == "last" {
+				at = -1
+			}
+			rules = append(rules, &Rule{
+				Name: mode + "-step", Doc: "Gather of the " + mode + " step is Pick",
+				Pattern: Op("Gather", x, Const("index")),
+				Check: func(m *Match) string {
+					i, ok := ops.ConstInts(m.Val("index"))
+					if !ok || len(i) != 1 || m.Val("index").Const.Rank() != 0 || i[0] != at || !timeIs(m, m.Root.Attrs.Int("axis", 0)) {
+						return passes.Leave
+					}
+					return ""
+				},
+				Make: pick(mode),
+			})
+		}
+	}
+	return rules
+}

@@ -1,0 +1,293 @@
+package raise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+)
+
+// RaiseLinear puts linear layers back together.
+var RaiseLinear = &passes.Pass{
+	Name: "raise-linear",
+	Doc:  "MatMul and Gemm by constants, with the bias behind them, also on flattened inputs, and Conv of kernel size 1 on (B, C, L) → essm.Linear; the parts that a linear layer is split into (GLU) are linear layers of their own.",
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
+		n, err := passes.Apply(c, g, linearRules)
+		if err != nil {
+			return n, err
+		}
+		k, err := splitLinear(g)
+		return n + k, err
+	},
+}
+
+// weight accepts the constant matrices that can be a linear layer's weight.
+func weight(name string) Pattern {
+	return Where(name, func(v *ir.Value) bool { return v.Const != nil && v.Const.Rank() == 2 && v.Elem().IsFloat() })
+}
+
+// data accepts sequences and vectors that are no constants, of rank 2 and more.
+func data(name string) Pattern {
+	return Where(name, func(v *ir.Value) bool { return v.Const == nil && len(v.Shape()) >= 2 && v.Elem().IsFloat() })
+}
+
+var linearRules = []*Rule{
+	{
+		Name: "matmul", Doc: "a product with a constant matrix is Linear",
+		Pattern: Op("MatMul", data("x"), weight("w")),
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), turned(b, m.Val("w"))})}
+		},
+	},
+	{
+		Name: "gemm", Doc: "Gemm with constant B and C is Linear",
+		Pattern: Op("Gemm", data("x"), weight("w"), Var("c")),
+		Check: func(m *Match) string {
+			a := m.Root.Attrs
+			if a.Bool("transA", false) || a.Float("alpha", 1) != 1 || m.Val("c") != nil && a.Float("beta", 1) != 1 {
+				return passes.Leave
+			}
+			if c := m.Val("c"); c != nil {
+				if _, ok := alongAxis(c, 2, 1, outputsOf(m.Root)); !ok {
+					return passes.Leave
+				}
+			}
+			return ""
+		},
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			w := m.Val("w")
+			if !m.Root.Attrs.Bool("transB", false) {
+				w = turned(b, w)
+			}
+			in := []*ir.Value{m.Val("x"), w}
+			if c := m.Val("c"); c != nil {
+				k, _ := alongAxis(c, 2, 1, outputsOf(m.Root))
+				in = append(in, typedConst(b, c.Name, c.Elem(), k))
+			}
+			return []*ir.Value{b.Op("essm", "Linear", in)}
+		},
+	},
+	{
+		Name: "bias", Doc: "a constant added to each feature behind a Linear is its bias",
+		Pattern: Op("Add", Op("essm.Linear", Var("x"), Const("w")), Const("c")),
+		Check: func(m *Match) string {
+			rank := len(m.Val("x").Shape())
+			if _, ok := alongAxis(m.Val("c"), rank, rank-1, m.Val("w").Const.Dim(0)); !ok {
+				return passes.Leave
+			}
+			return ""
+		},
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			rank := len(m.Val("x").Shape())
+			c := m.Val("c")
+			k, _ := alongAxis(c, rank, rank-1, m.Val("w").Const.Dim(0))
+			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), m.Val("w"), typedConst(b, c.Name, c.Elem(), k)})}
+		},
+	},
+	{
+		Name: "flat", Doc: "a Linear between reshapes that only join and part the axes before the last",
+		Pattern: Op("Reshape", Op("essm.Linear", Op("Reshape", Var("x"), Var("s1")).Shared(), Const("w"), Var("c")), Var("s2")),
+		Check: func(m *Match) string {
+			x, y, w := m.Val("x").Shape(), m.Root.Outputs[0].Shape(), m.Val("w").Const
+			n := len(x)
+			if n < 2 || len(y) != n || !x[:n-1].Equal(y[:n-1]) || !x[n-1].Equal(ir.Const(int64(w.Dim(1)))) || !y[n-1].Equal(ir.Const(int64(w.Dim(0)))) {
+				return passes.Leave
+			}
+			return ""
+		},
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			in := []*ir.Value{m.Val("x"), m.Val("w")}
+			if c := m.Val("c"); c != nil {
+				in = append(in, c)
+			}
+			return []*ir.Value{b.Op("essm", "Linear", in)}
+		},
+	},
+	{
+		Name: "conv-1", Doc: "a Conv of kernel size 1 on (B, C, L) is Linear at each step",
+		Pattern: Op("Conv", Where("x", func(v *ir.Value) bool { return len(v.Shape()) == 3 }), Const("w"), Var("c")),
+		Check: func(m *Match) string {
+			a, w, c := m.Root.Attrs, m.Val("w").Const, m.Val("c")
+			ones := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 1 }) }
+			zeros := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 0 }) }
+			if w.Rank() != 3 || w.Dim(2) != 1 || a.Int("group", 1) != 1 || !ones(a.Ints("strides", nil)) || !zeros(a.Ints("pads", nil)) || c != nil && c.Const == nil {
+				return passes.Leave
+			}
+			return ""
+		},
+		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			w := m.Val("w")
+			t, err := w.Const.Reshape(w.Const.Dim(0), w.Const.Dim(1))
+			if err != nil {
+				b.Fail(err)
+				return nil
+			}
+			in := []*ir.Value{nil, b.Const(w.Name, t)}
+			if c := m.Val("c"); c != nil {
+				in = append(in, c)
+			}
+			return []*ir.Value{lastAxis(b, m.Val("x"), 1, func(x *ir.Value) *ir.Value {
+				in[0] = x
+				return b.Op("essm", "Linear", in)
+			})}
+		},
+	},
+}
+
+// outputsOf is the number of columns of a Gemm's result; its weight is a constant.
+func outputsOf(n *ir.Node) int {
+	if n.Attrs.Bool("transB", false) {
+		return n.In(1).Const.Dim(0)
+	}
+	return n.In(1).Const.Dim(1)
+}
+
+// turned is the transpose of a constant matrix, as a constant.
+func turned(b *ir.Builder, w *ir.Value) *ir.Value {
+	x, err := w.Const.Float64s()
+	if err != nil {
+		b.Fail(err)
+		return nil
+	}
+	r, c := w.Const.Dim(0), w.Const.Dim(1)
+	y := make([]float64, len(x))
+	for i := range r {
+		for j := range c {
+			y[j*r+i] = x[i*c+j]
+		}
+	}
+	t, err := tensor.FromFloat64s(w.Elem(), y, c, r)
+	if err != nil {
+		b.Fail(err)
+		return nil
+	}
+	return b.Const(w.Name, t)
+}
+
+// splitLinear replaces runs of features that are taken from a Linear with constants, by Split or Slice, also from behind a
+// transpose, by Linears of their own.
+func splitLinear(g *ir.Graph) (int, error) {
+	changes := 0
+	b := edit(g)
+	uses := g.Uses()
+	for _, n := range slices.Clone(g.Nodes) {
+		if name := n.Op.FullName(); name != "Split" && name != "Slice" {
+			continue
+		}
+		x := n.In(0)
+		var turn *ir.Node
+		if isOp(x, "Transpose") {
+			turn, x = x.Def, x.Def.In(0)
+		}
+		if !isOp(x, "essm.Linear") || x.Def.In(1).Const == nil || x.Def.In(2) != nil && x.Def.In(2).Const == nil {
+			continue
+		}
+		parts, ok := partsOf(n)
+		axis := len(x.Shape()) - 1
+		if turn != nil {
+			axis = slices.Index(permOf(turn), int64(axis))
+		}
+		if !ok || parts.axis != axis || turn != nil && len(uses[n.In(0)]) != 1 && !onlyParts(uses[n.In(0)]) || !onlyParts(uses[x]) && turn == nil {
+			continue
+		}
+		b.Scope(n.Scope)
+		for i, v := range n.Outputs {
+			if v == nil {
+				continue
+			}
+			lo, hi := parts.at[i], parts.at[i]+parts.size[i]
+			in := []*ir.Value{x.Def.In(0), rowsOf(b, x.Def.In(1), lo, hi)}
+			if c := x.Def.In(2); c != nil {
+				in = append(in, rowsOf(b, c, lo, hi))
+			}
+			y := b.Op("essm", "Linear", in)
+			if turn != nil {
+				y = b.Op("", "Transpose", []*ir.Value{y}, turn.Attrs...)
+			}
+			if err := b.Err(); err != nil {
+				return changes, err
+			}
+			replace(g, v, y)
+		}
+		changes++
+	}
+	return changes, finish(g)
+}
+
+// onlyParts reports whether all readers take parts, so that nobody needs the whole.
+func onlyParts(uses []ir.Use) bool {
+	return !slices.ContainsFunc(uses, func(u ir.Use) bool {
+		return u.Node == nil || u.Node.Op.FullName() != "Split" && u.Node.Op.FullName() != "Slice"
+	})
+}
+
+// rowsOf gives rows lo to hi of a constant.
+func rowsOf(b *ir.Builder, v *ir.Value, lo, hi int) *ir.Value {
+	x, err := v.Const.Float64s()
+	if err != nil {
+		b.Fail(err)
+		return nil
+	}
+	shape := slices.Clone(v.Const.Shape())
+	row := len(x) / max(1, shape[0])
+	shape[0] = hi - lo
+	t, err := tensor.FromFloat64s(v.Elem(), x[lo*row:hi*row], shape...)
+	if err != nil {
+		b.Fail(err)
+		return nil
+	}
+	return b.Const(v.Name, t)
+}
+
+// parts are runs along one axis, one per output.
+type parts struct {
+	axis     int
+	at, size []int
+}
+
+// partsOf reads a Split or a Slice of one axis.
+func partsOf(n *ir.Node) (p parts, ok bool) {
+	s := n.In(0).Shape()
+	if n.Op.Name == "Split" {
+		a, err := ops.Axis(n.Attrs.Int("axis", 0), len(s))
+		if err != nil {
+			return p, false
+		}
+		p.axis = a
+		at := 0
+		for _, v := range n.Outputs {
+			if v == nil || len(v.Shape()) != len(s) {
+				return p, false
+			}
+			size, known := v.Shape()[a].Known()
+			if !known {
+				return p, false
+			}
+			p.at, p.size = append(p.at, at), append(p.size, int(size))
+			at += int(size)
+		}
+		return p, true
+	}
+	from, okF := ops.ConstInts(n.In(1))
+	to, okT := ops.ConstInts(n.In(2))
+	axes, okA := ops.ConstInts(n.In(3))
+	if n.In(3) == nil || !okF || !okT || !okA || len(axes) != 1 || len(from) != 1 || len(to) != 1 {
+		return p, false
+	}
+	if st, ok := ops.ConstInts(n.In(4)); n.In(4) != nil && (!ok || len(st) != 1 || st[0] != 1) {
+		return p, false
+	}
+	a, err := ops.Axis(axes[0], len(s))
+	if err != nil {
+		return p, false
+	}
+	dim, known := s[a].Known()
+	if !known {
+		return p, false
+	}
+	first, count := ops.SliceRange(from[0], to[0], 1, dim)
+	return parts{a, []int{int(first)}, []int{int(count)}}, count > 0
+}

@@ -1,0 +1,287 @@
+package raise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+)
+
+// RaiseNorm puts norms back together.
+var RaiseNorm = &passes.Pass{
+	Name: "raise-norm",
+	Doc:  "ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt, Div → LayerNormalization, over the last axis or, between transposes, another; the same without the mean → RMSNormalization; factors and shifts behind them join; BatchNormalization of (B, C, L) → essm.BatchNorm between transposes.",
+	Run:  func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, normRules()) },
+}
+
+// overRoot gives the ways to divide x by √v.
+func overRoot(x, v Pattern) []*OpPattern {
+	root := Op("Sqrt", v)
+	return []*OpPattern{
+		Op("Div", x, root), Op("Mul", x, Op("Reciprocal", root)), Op("Mul", x, Op("Div", number("one", 1), root)),
+		Op("Mul", x, Op("Pow", v, number("power", -0.5))), Op("Div", x, Op("Pow", v, number("power", 0.5))),
+	}
+}
+
+func normRules() []*Rule {
+	x := Var("x")
+	mean := func(p Pattern, name string) *OpPattern { return Op("ReduceMean", p, Const("axes "+name)).As(name) }
+	squares := func(p Pattern) []Pattern { return []Pattern{Op("Mul", p, p), Op("Pow", p, number("two", 2))} }
+	epsilon := Where("epsilon", func(v *ir.Value) bool { e, ok := scalarOf(v); return ok && e >= 0 })
+	var rules []*Rule
+	centred := Op("Sub", x, mean(x, "mean")).As("centred").Shared()
+	for _, sq := range squares(centred) {
+		for _, p := range overRoot(centred, Op("Add", mean(sq, "variance"), epsilon)) {
+			rules = append(rules, &Rule{Name: "layer-norm", Doc: "(x - mean)/√(variance + ε) is LayerNormalization", Pattern: p,
+				Check: checkNorm("mean", "variance"), Make: makeNorm("LayerNormalization", "variance")})
+		}
+	}
+	for _, sq := range squares(x) {
+		for _, p := range overRoot(x, Op("Add", mean(sq, "variance"), epsilon)) {
+			rules = append(rules, &Rule{Name: "rms-norm", Doc: "x/√(mean of squares + ε) is RMSNormalization", Pattern: p,
+				Check: checkNorm("variance"), Make: makeNorm("RMSNormalization", "variance")})
+		}
+	}
+	for _, name := range []string{"LayerNormalization", "RMSNormalization"} {
+		rules = append(rules, affineRules(name)...)
+	}
+	return append(rules, batchNorm)
+}
+
+// checkNorm refuses means that are over different axes, over time and batch, or that lose their axes.
+func checkNorm(means ...string) func(m *Match) string {
+	return func(m *Match) string {
+		var first []int
+		rank := len(m.Val("x").Shape())
+		for _, name := range means {
+			n := m.Node(name)
+			axes, err := axesOf(n, rank)
+			switch {
+			case rank == 0 || err != nil || len(axes) == 0:
+				return passes.Leave
+			case !n.Attrs.Bool("keepdims", true):
+				return "a mean loses its axis"
+			case first != nil && !slices.Equal(first, axes):
+				return "mean and variance are over different axes"
+			}
+			first = axes
+		}
+		if _, ok := normalized(m.Val("x").Shape(), first); !ok {
+			return "it is over axes that are not the last ones, or of open size"
+		}
+		return ""
+	}
+}
+
+// axesOf gives the axes of a ReduceMean that are constants, sorted.
+func axesOf(n *ir.Node, rank int) ([]int, error) {
+	list, ok := ops.ConstInts(n.In(1))
+	if !ok {
+		return nil, errNonlinear(n)
+	}
+	return ops.AxesOf(list, rank)
+}
+
+// normalized gives the sizes of the axes of a norm: the last ones, or a single one anywhere.
+func normalized(s ir.Shape, axes []int) ([]int, bool) {
+	var out []int
+	for i, a := range axes {
+		n, ok := s[a].Known()
+		if !ok || len(axes) > 1 && a != len(s)-len(axes)+i {
+			return nil, false
+		}
+		out = append(out, int(n))
+	}
+	return out, true
+}
+
+// makeNorm builds a norm without scale and shift.
+func makeNorm(op, mean string) func(b *ir.Builder, m *Match) []*ir.Value {
+	return func(b *ir.Builder, m *Match) []*ir.Value {
+		x := m.Val("x")
+		rank := len(x.Shape())
+		axes, err := axesOf(m.Node(mean), rank)
+		if err != nil {
+			b.Fail(err)
+			return nil
+		}
+		sizes, _ := normalized(x.Shape(), axes)
+		n := 1
+		for _, d := range sizes {
+			n *= d
+		}
+		scale, err := tensor.FromFloat64s(x.Elem(), slices.Repeat([]float64{1}, n), sizes...)
+		if err != nil {
+			b.Fail(err)
+			return nil
+		}
+		eps, _ := scalarOf(m.Val("epsilon"))
+		norm := func(x *ir.Value, axis int) *ir.Value {
+			return b.Op("", op, []*ir.Value{x, b.Const("scale", scale)}, ir.A("axis", axis-rank), ir.A("epsilon", eps))
+		}
+		if len(axes) == 1 && axes[0] != rank-1 {
+			return []*ir.Value{lastAxis(b, x, axes[0], func(x *ir.Value) *ir.Value { return norm(x, rank-1) })}
+		}
+		return []*ir.Value{norm(x, axes[0])}
+	}
+}
+
+// lastAxis applies f with the given axis moved to the end.
+func lastAxis(b *ir.Builder, x *ir.Value, axis int, f func(x *ir.Value) *ir.Value) *ir.Value {
+	order, back := toLast(len(x.Shape()), axis)
+	y := f(b.Op("", "Transpose", []*ir.Value{x}, ir.A("perm", order)))
+	return b.Op("", "Transpose", []*ir.Value{y}, ir.A("perm", back))
+}
+
+// toLast gives the order of axes that moves one to the end, and the one that moves it back.
+func toLast(rank, axis int) (order, back []int64) {
+	back = make([]int64, rank)
+	for i := range rank {
+		if i != axis {
+			order = append(order, int64(i))
+		}
+	}
+	order = append(order, int64(axis))
+	for i, a := range order {
+		back[a] = int64(i)
+	}
+	return order, back
+}
+
+// alongAxis gives the elements of a constant that varies along the given axis alone of a tensor of the given rank, n of them; a
+// single number is repeated.
+func alongAxis(v *ir.Value, rank, axis int, n int) ([]float64, bool) {
+	if v.Const == nil || !v.Elem().IsFloat() || v.Const.Rank() > rank {
+		return nil, false
+	}
+	x, err := v.Const.Float64s()
+	if err != nil {
+		return nil, false
+	}
+	for i, d := range v.Const.Shape() {
+		if at := i + rank - v.Const.Rank(); d != 1 && (at != axis || d != n) {
+			return nil, false
+		}
+	}
+	if len(x) == 1 {
+		return slices.Repeat(x, n), true
+	}
+	return x, len(x) == n
+}
+
+// affineRules move a factor and a shift behind a norm over one axis into it, also from behind the transpose that follows.
+func affineRules(op string) []*Rule {
+	plain := Op(op, Var("x"), Const("scale")).As("norm")
+	var rules []*Rule
+	add := func(name, outer string, inner *OpPattern) {
+		for _, behind := range []*OpPattern{inner, Op("Transpose", inner).As("transpose")} {
+			rules = append(rules, &Rule{
+				Name: name, Doc: "a factor or shift per feature behind a norm is its own",
+				Pattern: Op(outer, behind, Const("k")),
+				Check: func(m *Match) string {
+					if _, ok := perFeature(m); !ok {
+						return passes.Leave
+					}
+					return ""
+				},
+				Make: func(b *ir.Builder, m *Match) []*ir.Value {
+					n := m.Node("norm")
+					k, _ := perFeature(m)
+					in := slices.Clone(n.Inputs)
+					scale, err := in[1].Const.Float64s()
+					if err != nil {
+						b.Fail(err)
+						return nil
+					}
+					if outer == "Mul" {
+						for i := range scale {
+							scale[i] *= k[i]
+						}
+						in[1] = typedConst(b, "scale", n.In(0).Elem(), scale)
+					} else {
+						in = append(in[:2], typedConst(b, "shift", n.In(0).Elem(), k))
+					}
+					y := b.Op("", op, in, n.Attrs...)
+					if t := m.Node("transpose"); t != nil {
+						y = b.Op("", "Transpose", []*ir.Value{y}, t.Attrs...)
+					}
+					return []*ir.Value{y}
+				},
+			})
+		}
+	}
+	add("norm-scale", "Mul", plain)
+	if op == "LayerNormalization" {
+		add("norm-shift", "Add", plain)
+	}
+	return rules
+}
+
+// perFeature reads the constant behind a norm over its last axis: one number per feature.
+func perFeature(m *Match) ([]float64, bool) {
+	norm := m.Node("norm")
+	rank := len(norm.In(0).Shape())
+	if rank == 0 || norm.In(1).Const.Rank() != 1 || len(m.Root.Outputs[0].Shape()) != rank {
+		return nil, false
+	}
+	axis := rank - 1
+	if t := m.Node("transpose"); t != nil {
+		axis = slices.Index(permOf(t), int64(rank-1))
+	}
+	return alongAxis(m.Val("k"), rank, axis, norm.In(1).Const.Len())
+}
+
+// permOf is a Transpose's order of axes; without the attribute they are reversed.
+func permOf(n *ir.Node) []int64 {
+	rank := len(n.Outputs[0].Shape())
+	def := make([]int64, rank)
+	for i := range def {
+		def[i] = int64(rank - 1 - i)
+	}
+	return n.Attrs.Ints("perm", def)
+}
+
+// typedConst makes a constant vector of the given element type.
+func typedConst(b *ir.Builder, name string, elem tensor.DType, x []float64) *ir.Value {
+	t, err := tensor.FromFloat64s(elem, x, len(x))
+	if err != nil {
+		b.Fail(err)
+		return nil
+	}
+	return b.Const(name, t)
+}
+
+// batchNorm turns a batch norm with fixed statistics into the one over the last axis.
+var batchNorm = &Rule{
+	Name: "batch-norm", Doc: "BatchNormalization with constants is essm.BatchNorm, over the last axis",
+	Pattern: Op("BatchNormalization", Var("x"), Const("scale"), Const("bias"), Const("mean"), Const("var")),
+	Check: func(m *Match) string {
+		rank := len(m.Val("x").Shape())
+		switch {
+		case m.Root.Attrs.Bool("training_mode", false):
+			return "it is in training mode"
+		case rank != 2 && rank != 3:
+			return passes.Leave
+		}
+		for _, name := range []string{"scale", "bias", "mean", "var"} {
+			if m.Val(name).Elem() != m.Val("x").Elem() {
+				return "its constants have another type than its input"
+			}
+		}
+		return ""
+	},
+	Make: func(b *ir.Builder, m *Match) []*ir.Value {
+		norm := func(x *ir.Value) *ir.Value {
+			return b.Op("essm", "BatchNorm", []*ir.Value{x, m.Val("scale"), m.Val("bias"), m.Val("mean"), m.Val("var")},
+				ir.A("epsilon", m.Root.Attrs.Float("epsilon", 1e-5)))
+		}
+		x := m.Val("x")
+		if len(x.Shape()) == 2 {
+			return []*ir.Value{norm(x)}
+		}
+		return []*ir.Value{lastAxis(b, x, 1, norm)}
+	},
+}
