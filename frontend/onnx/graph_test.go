@@ -248,7 +248,7 @@ func TestRefusedGraphs(t *testing.T) {
 		`two attributes are named "k"`:                     model(graph(x, node("Abs", "a", "x", "y", intAttr("k", 1), intAttr("k", 2)), y)),
 		`operator Abs has no attribute "k"`:                model(graph(x, node("Abs", "a", "x", "y", intAttr("k", 1)), y)),
 		`input "x": dimension 0 is -1`:                     model(graph(floats(11, "x", -1), abs, y)),
-		`input "x": shape [4611686018427387904]`:           model(graph(floats(11, "x", 1<<62), abs, y)),
+		`is too large`:                                     model(graph(floats(11, "x", int64(1<<62)), abs, y)),
 		`input "x": unknown element type 99`:               model(graph(value(11, "x", tensorType(99, 2)), abs, y)),
 		`map types are not supported`:                      model(graph(value(11, "x", msg(5)), abs, y)),
 		`node "a" (If): attribute "then_branch": has type`: model(graph(x, node("If", "a", "x", "y", msg(5, str(1, "then_branch"), num(20, 99))), y)),

@@ -55,6 +55,8 @@ func tensorType(elem int64, dims ...any) []byte {
 		switch d := d.(type) {
 		case int:
 			shape = append(shape, msg(1, num(1, int64(d)))...)
+		case int64:
+			shape = append(shape, msg(1, num(1, d))...)
 		case string:
 			if d == "?" {
 				shape = append(shape, msg(1)...)

@@ -336,13 +336,17 @@ func (p *parser) node(f field, depth int) (*nodeProto, error) {
 
 // label names the node for messages.
 func (n *nodeProto) label() string {
+	s := "without name"
 	switch {
 	case n.name != "":
-		return quote(n.name) + " (" + n.op + ")"
+		s = quote(n.name)
 	case len(n.outputs) > 0:
-		return "of output " + quote(n.outputs[0]) + " (" + n.op + ")"
+		s = "of output " + quote(n.outputs[0])
 	}
-	return "without name (" + n.op + ")"
+	if n.op != "" {
+		s += " (" + n.op[:min(len(n.op), 80)] + ")"
+	}
+	return s
 }
 
 func (p *parser) attr(f field, depth int) (*attrProto, error) {

@@ -139,7 +139,9 @@ func (t *tensorProto) shape() ([]int, int, error) {
 		if d < 0 {
 			return nil, 0, fmt.Errorf("dimension %d is %d", i, d)
 		}
-		shape[i] = int(d)
+		if shape[i] = int(d); int64(shape[i]) != d {
+			return nil, 0, fmt.Errorf("dimension %d is %d: %w", i, d, tensor.ErrTooLarge)
+		}
 	}
 	n, err := tensor.Size(shape)
 	return shape, n, err

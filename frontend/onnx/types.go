@@ -194,6 +194,9 @@ func (r *reader) tensorType(c cursor) (*ir.TensorType, error) {
 				if n < 0 {
 					return fmt.Errorf("dimension %d is %d", len(t.Shape), n)
 				}
+				if int64(int(n)) != n {
+					return fmt.Errorf("dimension %d is %d: %w", len(t.Shape), n, tensor.ErrTooLarge)
+				}
 				d = ir.Const(n)
 				fixed = append(fixed, int(n))
 			case 2:
