@@ -114,7 +114,7 @@ func FuzzImageDecoder(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 1<<12 {
-			if pic, err := decodeJPEG(data); err == nil {
+			if pic, err := decodeJPEG(data); err == nil && pic.Rect.Dx()*pic.Rect.Dy() < 1<<12 {
 				p, err := newPicture(pic.Rect.Dx(), pic.Rect.Dy())
 				if err != nil {
 					t.Fatal(err)
