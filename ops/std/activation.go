@@ -75,7 +75,10 @@ var (
 	Celu = activation("Celu", 12, "max(0, x) + min(0, alpha*(exp(x/alpha)-1)).", func(n *ir.Node) func(float64) float64 {
 		alpha := getFloat(n, "alpha")
 		return func(x float64) float64 { return max(0, x) + min(0, alpha*math.Expm1(x/alpha)) }
-	}, nil, floatAttr("alpha", 1, "scale of the exponential"))
+	}, func(b *ir.Builder, n *ir.Node, x *ir.Value) *ir.Value {
+		alpha := scalar(b, x, getFloat(n, "alpha"))
+		return op(b, "Mul", alpha, op(b, "Elu", op(b, "Div", x, alpha)))
+	}, floatAttr("alpha", 1, "scale of the exponential"))
 	Selu = activation("Selu", 22, "gamma*x, or gamma*alpha*(exp(x)-1) where x is not above zero.", func(n *ir.Node) func(float64) float64 {
 		alpha, gamma := getFloat(n, "alpha"), getFloat(n, "gamma")
 		return func(x float64) float64 {
