@@ -80,14 +80,26 @@ func EvalBody(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			data = append(data, in[i])
 		}
 	}
-	for i, v := range c.Node.Op.Body(b, c.Node, vals) {
-		b.Output(fmt.Sprintf("out%d", i), v)
+	outs := c.Node.Op.Body(b, c.Node, vals)
+	for i, v := range outs {
+		if v != nil { // absent where nobody reads it
+			b.Output(fmt.Sprintf("out%d", i), v)
+		}
 	}
 	g, err := b.Build()
 	if err != nil {
 		return nil, err
 	}
-	return Interpret(&ir.EvalCtx{Wide: c.Wide}, g, data)
+	got, err := Interpret(&ir.EvalCtx{Wide: c.Wide}, g, data)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range outs {
+		if v == nil {
+			got = slices.Insert(got, i, nil)
+		}
+	}
+	return got, nil
 }
 
 // Near compares data: floats within a tolerance, all else exactly.

@@ -17,7 +17,9 @@ type Sample struct {
 	In     []tensor.Datum
 	Consts []int // the inputs that are constants of the graph
 	Attrs  []ir.Attr
-	Outs   int // the number of outputs
+	Outs   int   // the number of outputs
+	Absent []int // the outputs that nobody reads
+	Rigid  []int // the inputs whose sizes must be known when a graph is built
 }
 
 // Of makes a sample with one output and no attributes.
@@ -31,6 +33,9 @@ func (s Sample) Fixed(consts ...int) Sample { s.Consts = consts; return s }
 
 // Gives sets the number of outputs.
 func (s Sample) Gives(n int) Sample { s.Outs = n; return s }
+
+// Sized says which inputs' sizes must be known when a graph is built.
+func (s Sample) Sized(inputs ...int) Sample { s.Rigid = inputs; return s }
 
 var random = rand.New(rand.NewPCG(1, 2))
 

@@ -1,6 +1,7 @@
 package opstest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -80,6 +81,10 @@ func Node(t *testing.T, op *ir.Op, s Sample, dim func(input, axis, size int) ir.
 		n.Inputs = append(n.Inputs, v)
 	}
 	for i := range s.Outs {
+		if slices.Contains(s.Absent, i) {
+			n.Outputs = append(n.Outputs, nil)
+			continue
+		}
 		n.Outputs = append(n.Outputs, &ir.Value{Name: fmt.Sprintf("out%d", i), Def: n})
 	}
 	if err := ir.InferNode(n); err != nil {
@@ -95,7 +100,7 @@ func Plain(t *testing.T, op *ir.Op, s Sample) *ir.Node {
 
 // Eval evaluates a node; wide carries float32 as float64.
 func Eval(n *ir.Node, in []tensor.Datum, wide bool) ([]tensor.Datum, error) {
-	c := &ir.EvalCtx{Node: n, Wide: wide}
+	c := &ir.EvalCtx{Node: n, Wide: wide, Ctx: context.Background()}
 	c.Call = func(g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) {
 		return Interpret(&ir.EvalCtx{Wide: wide}, g, in)
 	}
@@ -139,8 +144,8 @@ func (u Suite) Infer(t *testing.T) {
 		}
 		// Equal sizes get equal names; 0 and 1 keep theirs, since they are no one's size in general.
 		bind := map[string]int64{}
-		named := Node(t, op, s, func(_, _, size int) ir.Dim {
-			if size < 2 {
+		named := Node(t, op, s, func(input, _, size int) ir.Dim {
+			if size < 2 || slices.Contains(s.Rigid, input) {
 				return ir.Const(int64(size))
 			}
 			name := fmt.Sprintf("n%d", size)
@@ -163,7 +168,12 @@ func (u Suite) Infer(t *testing.T) {
 				}
 			}
 		}
-		unknown := Node(t, op, s, func(int, int, int) ir.Dim { return ir.Unknown })
+		unknown := Node(t, op, s, func(input, _, size int) ir.Dim {
+			if slices.Contains(s.Rigid, input) {
+				return ir.Const(int64(size))
+			}
+			return ir.Unknown
+		})
 		for i, v := range unknown.Outputs {
 			if err := Fits(got[i], v.Type); err != nil {
 				t.Errorf("output %d, from unknown sizes: %v", i, err)
@@ -269,7 +279,7 @@ func (u Suite) Along(t *testing.T, least int) {
 		}
 		for i, d := range s.In {
 			x, ok := d.(*tensor.Tensor)
-			if !ok || x.DType() != tensor.Float32 || slices.Contains(s.Consts, i) || x.Len() == 0 {
+			if !ok || x.DType() != tensor.Float32 || slices.Contains(s.Consts, i) || slices.Contains(s.Rigid, i) || x.Len() == 0 {
 				continue
 			}
 			for axis := range x.Rank() {

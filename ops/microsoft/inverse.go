@@ -1,0 +1,79 @@
+package microsoft
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Inverse inverts matrices.
+var Inverse = ops.Register(&ir.Op{
+	Domain: Domain, Name: "Inverse", Doc: "The inverse of each matrix on the last two axes; infinities and NaN where there is none.",
+	In: ops.Sig("X:T[...,N,N]"), Out: ops.Sig("Y:T[...,N,N]"), Elems: types{"T": real3},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x := ops.Tensor(in, 0)
+		if x.Rank() < 2 || x.Dim(-1) != x.Dim(-2) {
+			return nil, fmt.Errorf("expected square matrices, found %v", x)
+		}
+		n, v := x.Dim(-1), ops.F64(in, 0)
+		for at := 0; at < len(v); at += n * n {
+			if err := c.Ctx.Err(); err != nil {
+				return nil, err
+			}
+			invert(v[at:at+n*n], n)
+		}
+		return ops.One(ops.Real(c, x.DType(), v, x.Shape()...))
+	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		f := in[0]
+		f.State = 0
+		if !f.Constant() && !f.Global && f.Axis >= len(n.In(0).Shape())-2 {
+			f = ops.Global(n, in)
+		}
+		return []ir.Fact{f}
+	},
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		return ir.Work{Flops: 2 * ops.Count(n.In(0), bind) * ops.DimAt(n.In(0), -1, bind), Bytes: ops.BytesOf(n, bind)}
+	},
+	Tol: ir.Long,
+})
+
+// invert replaces an n by n matrix by its inverse: Gauss-Jordan elimination with the greatest element of the column as
+// pivot.
+func invert(a []float64, n int) {
+	inv := make([]float64, len(a))
+	for i := range n {
+		inv[i*n+i] = 1
+	}
+	for k := range n {
+		p := k
+		for i := k + 1; i < n; i++ {
+			if math.Abs(a[i*n+k]) > math.Abs(a[p*n+k]) {
+				p = i
+			}
+		}
+		d := a[p*n+k]
+		for j := range n {
+			a[k*n+j], a[p*n+j] = a[p*n+j], a[k*n+j]
+			inv[k*n+j], inv[p*n+j] = inv[p*n+j], inv[k*n+j]
+		}
+		for j := range n {
+			a[k*n+j] /= d
+			inv[k*n+j] /= d
+		}
+		for i := range n {
+			f := a[i*n+k]
+			if i == k || f == 0 {
+				continue
+			}
+			for j := range n {
+				a[i*n+j] -= f * a[k*n+j]
+				inv[i*n+j] -= f * inv[k*n+j]
+			}
+		}
+	}
+	copy(a, inv)
+}

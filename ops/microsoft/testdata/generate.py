@@ -1,0 +1,122 @@
+"""Makes ort.json: answers of ONNX Runtime's CPU provider for operators of com.microsoft. Run it in this folder.
+
+It has no kernels for Rfft, Irfft, ComplexMul, ComplexMulConj, BiasAdd, BiasSplitGelu, GroupNorm, SkipGroupNorm, NhwcConv, NhwcFusedConv (float32),
+QLinearReduceMean and attention to packed inputs.
+"""
+import sys
+
+sys.path.insert(0, "../../opstest")
+from oracle import np, run, save  # noqa: E402
+
+rng = np.random.default_rng(2)
+
+
+def f32(*shape):
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def u8(*shape):
+    return rng.integers(0, 256, shape).astype(np.uint8)
+
+
+def i8(*shape):
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def scale(x):
+    return np.array(x, np.float32)
+
+
+ms = run
+for op in ("Gelu", "QuickGelu", "FastGelu"):
+    ms(op, op, [f32(2, 5)])
+ms("QuickGelu_alpha", "QuickGelu", [f32(2, 5)], alpha=1.0)
+ms("FastGelu_bias", "FastGelu", [f32(2, 3, 5), f32(5)])
+ms("BiasGelu", "BiasGelu", [f32(2, 3, 5), f32(5)])
+ms("matmul", "FusedMatMul", [f32(2, 3, 4), f32(2, 4, 5)], alpha=0.5)
+ms("matmul_ta", "FusedMatMul", [f32(2, 4, 3), f32(4, 5)], transA=1)
+ms("matmul_tb", "FusedMatMul", [f32(3, 4), f32(2, 5, 4)], transB=1, alpha=2.0)
+ms("matmul_vector", "FusedMatMul", [f32(4), f32(2, 4, 5)], transA=1)
+ms("matmul_tba", "FusedMatMul", [f32(3, 2, 4), f32(2, 4, 5)], transBatchA=1)
+ms("matmul_tba_ta", "FusedMatMul", [f32(4, 2, 3), f32(2, 4, 5)], transBatchA=1, transA=1)
+ms("matmul_tbb", "FusedMatMul", [f32(2, 3, 4), f32(4, 2, 5)], transBatchB=1)
+ms("matmul_tbb_tb", "FusedMatMul", [f32(2, 3, 4), f32(5, 2, 4)], transBatchB=1, transB=1)
+ms("transpose_matmul", "TransposeMatMul", [f32(2, 4, 3), f32(2, 4, 5)], transA=1)
+for act, attrs in [("Relu", {}), ("LeakyRelu", dict(activation_alpha=0.2)), ("HardSigmoid", dict(activation_alpha=0.3, activation_beta=0.4)), ("Tanh", {}), ("Sigmoid", {}),
+                   ("Elu", dict(activation_alpha=0.7)), ("ScaledTanh", dict(activation_alpha=0.7, activation_beta=0.4)), ("ParametricSoftplus", dict(activation_alpha=0.7, activation_beta=0.4))]:
+    ms("gemm_" + act, "FusedGemm", [f32(4, 3), f32(4, 5), f32(5)], transA=1, alpha=0.5, beta=2.0, activation=act, **attrs)
+for act, params in [("Relu", None), ("LeakyRelu", [0.2]), ("HardSigmoid", [0.3, 0.4]), ("Clip", [-0.5, 0.5]), ("Sigmoid", None), ("Tanh", None)]:
+    ms("conv_" + act, "FusedConv", [f32(1, 4, 6, 5), f32(2, 2, 3, 3), f32(2)], group=2, pads=[1, 0, 1, 0], activation=act, **({"activation_params": params} if params else {}))
+ms("conv_add", "FusedConv", [f32(1, 2, 6), f32(3, 2, 3), f32(3), f32(1, 3, 4)], activation="Relu", kernel_shape=[3])
+ms("rms", "SimplifiedLayerNormalization", [f32(2, 3, 5), f32(5)], 2, domain="", version=18)
+ms("rms_axis", "SimplifiedLayerNormalization", [f32(2, 3, 5), f32(3, 5)], domain="", version=18, axis=1, epsilon=0.1)
+ms("layernorm_16", "LayerNormalization", [f32(2, 3, 5), f32(5), f32(5)], domain="", version=16)
+ms("skip", "SkipLayerNormalization", [f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)], [True, False, False, True], epsilon=0.001)
+ms("skip_broadcast", "SkipLayerNormalization", [f32(2, 3, 8), f32(3, 8), f32(8), f32(8)])
+ms("skip_plain", "SkipLayerNormalization", [f32(2, 3, 8), f32(1, 3, 8), f32(8)])
+ms("skip_rms", "SkipSimplifiedLayerNormalization", [f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8)], [True, False, False, True], epsilon=0.01)
+ids = rng.integers(0, 6, (2, 4)).astype(np.int32)
+ms("embed", "EmbedLayerNormalization", [ids, rng.integers(0, 2, (2, 4)).astype(np.int32), f32(6, 8), f32(5, 8), f32(2, 8), f32(8), f32(8), np.array([[1, 1, 0, 0], [1, 1, 1, 0]], np.int32)], 3)
+ms("embed_plain", "EmbedLayerNormalization", [ids, None, f32(6, 8), f32(5, 8), None, f32(8), f32(8), None, np.array([[3, 1, 0, 2]], np.int32)], 2, epsilon=0.01)
+ms("Inverse", "Inverse", [f32(2, 4, 4)])
+ms("Inverse_double", "Inverse", [np.array([[0, 1], [2, 0]], np.float64)])
+for bits in (2, 4, 8):
+    for k in (32, 40):
+        blocks, n = (k + 15) // 16, 3
+        b, s = u8(n, blocks, 16 * bits // 8), np.abs(f32(n, blocks)) / 10
+        ms(f"nbits_{bits}_{k}", "MatMulNBits", [f32(2, k), b, s.ravel()], consts=(1, 2), K=k, N=n, bits=bits, block_size=16)
+        ms(f"nbits_{bits}_{k}_zero", "MatMulNBits", [f32(2, k), b, s.ravel(), u8(n * ((blocks * bits + 7) // 8))], consts=(1, 2, 3), K=k, N=n, bits=bits, block_size=16)
+ms("nbits_float_zero", "MatMulNBits", [f32(2, 32), u8(3, 2, 8), np.abs(f32(6)), np.abs(f32(3, 2)) * 4], consts=(1, 2, 3), K=32, N=3, bits=4, block_size=16)
+ms("nbits_group", "MatMulNBits", [f32(2, 32), u8(3, 2, 8), np.abs(f32(6)), None, rng.integers(0, 2, 32).astype(np.int32)], consts=(1, 2, 4), K=32, N=3, bits=4, block_size=16)
+ms("nbits_bias", "MatMulNBits", [f32(2, 3, 32), u8(3, 2, 8), np.abs(f32(6)), None, None, f32(3)], consts=(1, 2), K=32, N=3, bits=4, block_size=16)
+# Weights keep to 7 bits, beyond which some of its kernels saturate sums of two products.
+ms("dynamic", "DynamicQuantizeMatMul", [f32(3, 4), i8(4, 5) // 2, scale(0.02), np.array(3, np.int8), f32(5)])
+ms("dynamic_columns", "DynamicQuantizeMatMul", [f32(2, 3, 4), u8(4, 5), np.abs(f32(5)) / 50, u8(5)])
+ms("integer_float", "MatMulIntegerToFloat", [u8(3, 4), i8(4, 5) // 2, scale(0.1), np.abs(f32(5)) / 50, np.array(7, np.uint8), i8(5) // 2, f32(5)])
+ms("integer_float_plain", "MatMulIntegerToFloat", [u8(3, 4), u8(4, 5), scale(0.1), scale(0.2)])
+ms("integer16", "MatMulInteger16", [rng.integers(-30000, 30000, (2, 3)).astype(np.int16), rng.integers(-30000, 30000, (3, 2)).astype(np.int16)])
+z8 = lambda k: np.array(k, np.uint8)  # noqa: E731
+for op in ("QLinearAdd", "QLinearMul"):
+    ms(op, op, [u8(2, 5), scale(0.1), z8(128), u8(5), scale(0.05), z8(10), scale(0.2), z8(120)])
+    ms(op + "_int8", op, [i8(2, 5), scale(0.1), np.array(5, np.int8), i8(2, 5), scale(0.05), np.array(-3, np.int8), scale(0.3), np.array(9, np.int8)])
+ms("QLinearSigmoid", "QLinearSigmoid", [u8(2, 5), scale(0.05), z8(128), scale(1 / 256), z8(0)])
+ms("QLinearLeakyRelu", "QLinearLeakyRelu", [i8(2, 5), scale(0.05), np.array(3, np.int8), scale(0.04), np.array(-20, np.int8)], alpha=0.1)
+ms("QLinearGlobalAveragePool", "QLinearGlobalAveragePool", [u8(1, 3, 4, 5), scale(0.05), z8(128), scale(0.02), z8(120)])
+ms("QLinearGlobalAveragePool_last", "QLinearGlobalAveragePool", [u8(1, 4, 5, 3), scale(0.05), z8(128), scale(0.02), z8(120)], channels_last=1)
+ms("QLinearAveragePool", "QLinearAveragePool", [u8(1, 3, 4, 5), scale(0.05), z8(128), scale(0.037), z8(120)], kernel_shape=[2, 2], strides=[1, 2])
+ms("QLinearConcat", "QLinearConcat", [scale(0.1), z8(100), u8(2, 3), scale(0.2), z8(50), u8(2, 2), scale(0.05), z8(128)], axis=1)
+ms("QLinearSoftmax", "QLinearSoftmax", [u8(2, 6), scale(0.05), z8(128), scale(1 / 256), z8(0)], opset=13)
+ms("QLinearWhere", "QLinearWhere", [np.array([True, False, True]), u8(2, 3), scale(0.1), z8(3), u8(3), scale(0.2), z8(9), scale(0.15), z8(1)])
+ms("quantize", "QuantizeLinear", [f32(2, 3), np.array([0.1, 0.2, 0.05], np.float32), i8(3)], axis=1)
+ms("quantize16", "QuantizeLinear", [f32(2, 3), scale(0.001), np.array(7, np.uint16)])
+ms("dequantize", "DequantizeLinear", [i8(2, 3), np.array([0.1, 0.2], np.float32), i8(2)], axis=0)
+ms("trilu", "Trilu", [f32(2, 3, 4), np.array(-1, np.int64)], upper=0)
+ms("range", "Range", [np.array(1, np.int64), np.array(8, np.int64), np.array(3, np.int64)])
+ms("range_plain", "Range", [scale(0.5), scale(4)])
+ms("gathernd", "GatherND", [f32(2, 3, 4), np.array([[0, 1], [1, 2]], np.int32)])
+ms("expanddims", "ExpandDims", [f32(2, 3), np.array(-1, np.int32)])
+ms("expanddims_fixed", "ExpandDims", [f32(2, 3), np.array(1, np.int32)], consts=(1,))
+ms("pad", "Pad", [f32(2, 3), np.array([[0, 1, 2, 0]], np.int64), np.array([0.5], np.float32)])
+ms("pad_reflect", "Pad", [f32(2, 3), np.array([0, 1, 0, 2], np.int64)], mode="reflect")
+ms("unique", "Unique", [np.array([3, 1, 3, 2, 1], np.float32)], 3)
+cos, sin = f32(10, 4), f32(10, 4)
+for inter in (0, 1):
+    ms(f"rotary_{inter}", "RotaryEmbedding", [f32(2, 3, 16), rng.integers(0, 10, (2, 3)), cos, sin], interleaved=inter)
+    ms(f"rotary_offset_{inter}", "RotaryEmbedding", [f32(2, 2, 3, 8), np.array([4], np.int64), cos, sin], interleaved=inter)
+    ms(f"rotary_partial_{inter}", "RotaryEmbedding", [f32(2, 3, 24), rng.integers(0, 10, (2, 3)), cos, sin], interleaved=inter, num_heads=2, rotary_embedding_dim=8)
+ms("attention", "Attention", [f32(2, 3, 8), f32(8, 24), f32(24)], num_heads=2)
+ms("attention_lengths", "Attention", [f32(2, 3, 8), f32(8, 24), f32(24), np.array([2, 3], np.int32)], num_heads=2)
+ms("attention_mask", "Attention", [f32(2, 3, 8), f32(8, 24), f32(24), np.array([[1, 1, 0], [1, 0, 1]], np.int32)], num_heads=2)
+ms("attention_mask3", "Attention", [f32(1, 3, 8), f32(8, 24), f32(24), rng.integers(0, 2, (1, 3, 3)).astype(np.int32)], num_heads=4)
+ms("attention_causal", "Attention", [f32(2, 3, 8), f32(8, 24), f32(24)], num_heads=2, unidirectional=1, scale=0.3)
+ms("attention_past", "Attention", [f32(2, 3, 8), f32(8, 24), f32(24), None, f32(2, 2, 2, 4, 4)], 2, num_heads=2, unidirectional=1)
+ms("attention_bias", "Attention", [f32(2, 3, 8), f32(8, 24), f32(24), None, None, f32(2, 2, 3, 3)], num_heads=2)
+ms("attention_sizes", "Attention", [f32(2, 3, 8), f32(8, 28), f32(28)], num_heads=2, qkv_hidden_sizes=[8, 8, 12])
+ms("mha", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8)], num_heads=2)
+ms("mha_bias", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 12), f32(28)], num_heads=2)
+ms("mha_split", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 2, 5, 4), f32(2, 2, 5, 4)], num_heads=2)
+ms("mha_mask", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8), None, np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)], num_heads=2)
+ms("mha_lengths", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8), None, np.array([3, 5], np.int32)], num_heads=2)
+ms("mha_attention_bias", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8), None, None, f32(1, 2, 3, 5)], num_heads=2, scale=0.7)
+ms("mha_past", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 3, 8), f32(2, 3, 8), None, None, None, f32(2, 2, 4, 4), f32(2, 2, 4, 4)], 3, num_heads=2, unidirectional=1)
+save("ort.json")
