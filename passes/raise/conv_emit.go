@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -42,7 +43,7 @@ func silent(a, b [][]float64) bool {
 
 // shape finds how a response can run. poles, if not nil, gives poles that a channel may have, known from how its kernel is
 // computed.
-func (res *response) model(poles func(c int) [][]complex128) (*model, *miss) {
+func (res *response) model(poles poleSource) (*model, *miss) {
 	m := &model{}
 	tail := make([][]float64, res.n) // lags from 1 on
 	lag0 := make([][]float64, res.n)
@@ -145,7 +146,7 @@ func (h *half) shift() bool {
 }
 
 // half finds exponentials for one direction's kernels, each channel by itself.
-func (res *response) half(taps [][]float64, poles func(c int) [][]complex128) (*half, *miss) {
+func (res *response) half(taps [][]float64, poles poleSource) (*half, *miss) {
 	h := &half{}
 	// Taps behind the last that is not 0 in any channel.
 	last := 0
@@ -219,13 +220,22 @@ func (h *half) cuts(length int, anySize bool) bool {
 
 // fitAll fits every channel, and gives the first that cannot be. endless asks for exponentials that hold behind the taps,
 // too: known poles, or a kernel that has died out.
-func fitAll(taps [][]float64, poles func(c int) [][]complex128, endless bool) ([]exponentials, int) {
+func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, int) {
 	out, ok := make([]exponentials, len(taps)), make([]bool, len(taps))
+	var failed atomic.Int64 // the first channel that cannot be fitted; those behind it need not be tried
+	failed.Store(int64(len(taps)))
 	fit := func(c int) {
+		if int64(c) > failed.Load() {
+			return
+		}
+		defer func() {
+			for old := failed.Load(); !ok[c] && int64(c) < old && !failed.CompareAndSwap(old, int64(c)); old = failed.Load() {
+			}
+		}()
 		k := taps[c]
 		norm, peak := norms(k)
 		if poles != nil {
-			for _, p := range poles(c) {
+			for p := range poles(c) {
 				e, good := amplitudes(k, p)
 				if good && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak {
 					out[c], ok[c] = e, true
@@ -252,9 +262,7 @@ func fitAll(taps [][]float64, poles func(c int) [][]complex128, endless bool) ([
 			}
 		}()
 	}
-	// The first channel alone, since most kernels that cannot be fitted fail there.
-	fit(0)
-	for c := 1; c < len(taps) && ok[0]; c++ {
+	for c := range taps {
 		next <- c
 	}
 	close(next)

@@ -27,16 +27,21 @@ type exponentials struct{ pole, amp []complex128 }
 func (e exponentials) at(from, n int) []float64 {
 	out := make([]float64, n)
 	for i, p := range e.pole {
-		z := e.amp[i] * power(p, from)
-		for j := range out {
-			if j%64 == 0 { // products of a few factors only, so that roundings do not add up
-				z = e.amp[i] * power(p, from+j)
-			}
-			out[j] += real(z)
-			z *= p
-		}
+		powers(p, from, n, func(j int, z complex128) { out[j] += real(e.amp[i] * z) })
 	}
 	return out
+}
+
+// powers gives p^(from+j) for j below n. Products have a few factors only, so that roundings do not add up.
+func powers(p complex128, from, n int, visit func(j int, z complex128)) {
+	var z complex128
+	for j := range n {
+		if j%64 == 0 {
+			z = power(p, from+j)
+		}
+		visit(j, z)
+		z *= p
+	}
 }
 
 // power is p^k, by logarithm and angle, without the roundings of repeated products.
@@ -74,7 +79,7 @@ func fitExponentials(k []float64) (exponentials, bool) {
 	if n < len(k)/2 {
 		body = k[:max(n, min(len(k), 2*minTaps))]
 	}
-	for _, size := range []int{48, 128, 6 * maxPoles} {
+	for _, size := range []int{48, 160, 6 * maxPoles} {
 		e, ok := fitSize(k, body, size, norm, peak)
 		if ok || size >= len(body)/2 {
 			return e, ok
@@ -111,7 +116,7 @@ func fitSize(k, body []float64, size int, norm, peak float64) (exponentials, boo
 		if good(e, ok) {
 			return e, true
 		}
-		if !ok || residual(k, e) > 1e3*fitTol*norm { // too far for a few steps
+		if !ok || residual(k, e) > 1e2*fitTol*norm { // too far for a few steps
 			continue
 		}
 		if e, ok := refine(k, e); good(e, ok) {
@@ -260,9 +265,9 @@ func inside(z complex128) complex128 {
 	return z
 }
 
-// columns writes the two (for a real pole: one) columns of taps of every pole, each scaled to length 1, and how many there
-// are per pole.
-func columns(n int, poles []complex128, at func(p complex128, j int) complex128) (cols [][]float64, scale []float64) {
+// columns writes the two (for a real pole: one) columns of taps of every pole, times what factor gives, each scaled to length
+// 1.
+func columns(n int, poles []complex128, factor func(i, j int) complex128) (cols [][]float64, scale []float64) {
 	add := func(c []float64) {
 		s, _ := norms(c)
 		if s == 0 {
@@ -273,12 +278,14 @@ func columns(n int, poles []complex128, at func(p complex128, j int) complex128)
 		}
 		cols, scale = append(cols, c), append(scale, s)
 	}
-	for _, p := range poles {
+	for i, p := range poles {
 		re, im := make([]float64, n), make([]float64, n)
-		for j := range n {
-			z := at(p, j)
+		powers(p, 0, n, func(j int, z complex128) {
+			if factor != nil {
+				z *= factor(i, j)
+			}
 			re[j], im[j] = real(z), -imag(z)
-		}
+		})
 		add(re)
 		if imag(p) != 0 {
 			add(im)
@@ -315,7 +322,7 @@ func leastSquares(cols [][]float64, k []float64) ([]float64, bool) {
 
 // amplitudes fits the amplitudes of given poles.
 func amplitudes(k []float64, poles []complex128) (exponentials, bool) {
-	cols, scale := columns(len(k), poles, power)
+	cols, scale := columns(len(k), poles, nil)
 	x, ok := leastSquares(cols, k)
 	if !ok {
 		return exponentials{}, false
@@ -341,17 +348,11 @@ func refine(k []float64, best exponentials) (exponentials, bool) {
 		return best, false
 	}
 	err := residual(k, best)
-	for range 6 {
+	for range 4 {
 		// d/dlog p of Re(a p^j) is Re(a j p^j · δ); columns for amplitudes and for δ.
-		cols, scale := columns(len(k), best.pole, power)
+		cols, scale := columns(len(k), best.pole, nil)
 		first := len(cols)
-		i := 0
-		more, moreScale := columns(len(k), best.pole, func(p complex128, j int) complex128 {
-			if j == 0 && i < len(best.pole) {
-				i++
-			}
-			return best.amp[i-1] * complex(float64(j), 0) * power(p, j)
-		})
+		more, moreScale := columns(len(k), best.pole, func(i, j int) complex128 { return best.amp[i] * complex(float64(j), 0) })
 		x, ok := leastSquares(append(cols, more...), k)
 		if !ok {
 			break

@@ -1,10 +1,13 @@
 package raise
 
 import (
+	"iter"
 	"math/cmplx"
 	"slices"
+	"sync"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
 
@@ -15,60 +18,72 @@ const (
 	poleTables = 8
 )
 
-// poles gives, per channel, sets of poles that are known from how a kernel is computed: behind a sum over states stands a
-// table with a row of steps per state, each one exponential, from which its pole can be read exactly, however many states
-// there are and however slow they are. It gives nil where there is no such table.
-func (s *surroundings) poles(r *region, res *response) func(c int) [][]complex128 {
-	sets := make([][][]complex128, res.n)
-	found := 0
-	for _, v := range s.tables(r, res) {
-		t, err := newEvaluator(res.bind).tensor(v)
-		if err != nil {
-			continue
-		}
-		x, err := t.Float64s()
-		if err != nil {
-			continue
-		}
-		shape := t.Shape()
-		axis := slices.Index(shape, res.length)
-		if axis < 0 {
-			continue
-		}
-		rows, ok := readRows(x, shape, axis)
-		if !ok {
-			continue
-		}
-		found++
-		for c := range sets {
-			for a, d := range shape { // each axis that may count the channels
-				if a == axis || d != res.n || res.n == 1 {
-					continue
-				}
-				var set []complex128
-				for _, row := range rows {
-					if row.at[a] == c {
-						set = append(set, row.pole)
-					}
-				}
-				sets[c] = addSet(sets[c], set)
-			}
-			if len(rows) <= 2*maxPoles { // the same for all channels
-				var set []complex128
-				for _, row := range rows {
-					set = append(set, row.pole)
-				}
-				sets[c] = addSet(sets[c], set)
-			}
-		}
+// poleSource gives sets of poles that a channel's kernel may consist of.
+type poleSource func(channel int) iter.Seq[[]complex128]
+
+// poles reads poles from how a kernel is computed: behind a sum over states stands a table with a row of steps per state,
+// each one exponential, from which its pole can be read exactly, however many states there are and however slow they are. It
+// gives nil where there is no such table.
+func (s *surroundings) poles(r *region, res *response) poleSource {
+	type table struct {
+		x     []float64
+		shape []int
 	}
-	if found == 0 {
+	var tables []func() table
+	room := maxEval * 2
+	for _, v := range s.tables(r, res) {
+		size, err := v.Shape().Size().Eval(res.bind)
+		if room -= int(size); err != nil || room < 0 {
+			break
+		}
+		tables = append(tables, sync.OnceValue(func() table {
+			t, err := newEvaluator(res.bind).tensor(v)
+			if err != nil {
+				return table{}
+			}
+			x, err := t.Float64s()
+			if err != nil || !slices.Contains(t.Shape(), res.length) {
+				return table{}
+			}
+			return table{x, t.Shape()}
+		}))
+	}
+	if len(tables) == 0 {
 		return nil
 	}
-	for _, s := range sets {
-		slices.SortStableFunc(s, func(a, b []complex128) int { return len(a) - len(b) })
+	return func(c int) iter.Seq[[]complex128] {
+		return func(yield func([]complex128) bool) {
+			var sets [][]complex128
+			for _, t := range tables {
+				t := t()
+				if t.x == nil {
+					continue
+				}
+				time := slices.Index(t.shape, res.length)
+				known := len(sets)
+				try := func(axis, at int) {
+					if set, ok := readPoles(t.x, t.shape, time, axis, at); ok {
+						sets = addSet(sets, set)
+					}
+				}
+				matched := false
+				for a, d := range t.shape { // each axis that may count the channels
+					if a != time && d == res.n && res.n > 1 {
+						matched = true
+						try(a, c)
+					}
+				}
+				if !matched && len(t.x) <= 2*maxPoles*res.length { // the same for all channels
+					try(-1, 0)
+				}
+				for _, set := range sets[known:] {
+					if !yield(set) {
+						return
+					}
+				}
+			}
+		}
 	}
-	return func(c int) [][]complex128 { return sets[c] }
 }
 
 // addSet adds a set of poles, each once, where it is not too large, and what it makes together with each set before it: of a
@@ -143,39 +158,35 @@ func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 	return out[:min(len(out), poleTables)]
 }
 
-// poleRow is the pole of one row of a table, and the row's place.
-type poleRow struct {
-	pole complex128
-	at   []int
-}
-
-// readRows reads the pole of every row along an axis; ok is false unless each row is one exponential (or 0).
-func readRows(x []float64, shape []int, axis int) (rows []poleRow, ok bool) {
+// readPoles reads the poles of the rows along axis time that stand at a place of another axis (axis < 0: of all rows); ok is
+// false unless each is one exponential, or 0.
+func readPoles(x []float64, shape []int, time, axis, at int) (poles []complex128, ok bool) {
 	strides := ops.Strides(shape)
-	row := make([]float64, shape[axis])
+	row := make([]float64, shape[time])
 	outer := slices.Clone(shape)
-	outer[axis] = 1
+	outer[time] = 1
+	first := 0
+	if axis >= 0 {
+		outer[axis] = 1
+		first = at * strides[axis]
+	}
+	if size, err := tensor.Size(outer); err != nil || size > 2*maxPoles {
+		return nil, false
+	}
 	ok = true
-	ops.Walk(outer, strides, 0, func(offset int) {
+	ops.Walk(outer, strides, first, func(offset int) {
 		if !ok {
 			return
 		}
 		for t := range row {
-			row[t] = x[offset+t*strides[axis]]
+			row[t] = x[offset+t*strides[time]]
 		}
-		p, good := onePole(row)
-		switch {
-		case !good:
-			ok = false
-		case p != 0:
-			at := make([]int, len(shape))
-			for a, st := range strides {
-				at[a] = offset / st % shape[a]
-			}
-			rows = append(rows, poleRow{p, at})
+		var p complex128
+		if p, ok = onePole(row); ok && p != 0 {
+			poles = append(poles, p)
 		}
 	})
-	return rows, ok && len(rows) > 0
+	return poles, ok && len(poles) > 0
 }
 
 // onePole finds the pole of a row that is one exponential, or one and its conjugate; 0 for a row of zeros.
