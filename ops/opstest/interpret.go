@@ -140,7 +140,7 @@ func Near(got, want tensor.Datum, rtol, atol float64) error {
 		if w.DType().IsComplex() || tensor.Equal(g, w) {
 			return nil
 		}
-		return fmt.Errorf("expected %v, found %v", show(w), show(g))
+		return fmt.Errorf("expected %v, found %v", Show(w), Show(g))
 	}
 	x, _ := g.Float64s()
 	y, _ := w.Float64s()
@@ -155,7 +155,8 @@ func Near(got, want tensor.Datum, rtol, atol float64) error {
 	return nil
 }
 
-func show(t *tensor.Tensor) string {
+// Show writes a tensor with its elements, where they are few.
+func Show(t *tensor.Tensor) string {
 	if t.Len() > 64 {
 		return t.String()
 	}

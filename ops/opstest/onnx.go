@@ -129,7 +129,8 @@ func (m message) nums(f protowire.Number, width int) []uint64 {
 	return out
 }
 
-func readModel(b []byte, subgraphInputs func(*ir.Node) []ir.Type) (*ir.Graph, error) {
+// ReadModel reads an ONNX model into a graph; for subgraphInputs see Nodes.
+func ReadModel(b []byte, subgraphInputs func(*ir.Node) []ir.Type) (*ir.Graph, error) {
 	m, err := decode(b)
 	if err != nil {
 		return nil, err
@@ -350,7 +351,8 @@ func readType(m message) (ir.Type, error) {
 	return nil, fmt.Errorf("unknown type %v", slices.Sorted(maps.Keys(m)))
 }
 
-func readDatum(b []byte, typ ir.Type) (tensor.Datum, error) {
+// ReadDatum reads a serialized value of the given type.
+func ReadDatum(b []byte, typ ir.Type) (tensor.Datum, error) {
 	m, err := decode(b)
 	if err != nil {
 		return nil, err

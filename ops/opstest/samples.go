@@ -37,7 +37,8 @@ func (s Sample) Gives(n int) Sample { s.Outs = n; return s }
 // Sized says which inputs' sizes must be known when a graph is built.
 func (s Sample) Sized(inputs ...int) Sample { s.Rigid = inputs; return s }
 
-var random = rand.New(rand.NewPCG(1, 2))
+// Random is where samples come from; it starts the same in every run.
+var Random = rand.New(rand.NewPCG(1, 2))
 
 func product(s []int) int {
 	n := 1
@@ -51,7 +52,7 @@ func product(s []int) int {
 func Normal(shape ...int) tensor.Datum {
 	v := make([]float32, product(shape))
 	for i := range v {
-		v[i] = float32(random.NormFloat64())
+		v[i] = float32(Random.NormFloat64())
 	}
 	return tensor.FromSlice(v, shape...)
 }
@@ -60,7 +61,7 @@ func Normal(shape ...int) tensor.Datum {
 func Inside(lo, hi float64, shape ...int) tensor.Datum {
 	v := make([]float32, product(shape))
 	for i := range v {
-		v[i] = float32(lo + (hi-lo)*(0.001+0.998*random.Float64()))
+		v[i] = float32(lo + (hi-lo)*(0.001+0.998*Random.Float64()))
 	}
 	return tensor.FromSlice(v, shape...)
 }
@@ -69,7 +70,7 @@ func Inside(lo, hi float64, shape ...int) tensor.Datum {
 func Whole(d tensor.DType, lo, hi int, shape ...int) tensor.Datum {
 	v := make([]float64, product(shape))
 	for i := range v {
-		v[i] = float64(lo + random.IntN(hi-lo))
+		v[i] = float64(lo + Random.IntN(hi-lo))
 	}
 	t, err := tensor.FromFloat64s(d, v, shape...)
 	if err != nil {

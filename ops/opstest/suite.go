@@ -20,8 +20,8 @@ type Suite struct {
 	Refused []string
 }
 
-// each runs a test for every sample of every operator of the domain.
-func (u Suite) each(t *testing.T, f func(t *testing.T, op *ir.Op, s Sample)) {
+// Each runs a test for every sample of every operator of the domain.
+func (u Suite) Each(t *testing.T, f func(t *testing.T, op *ir.Op, s Sample)) {
 	for _, op := range ops.Default.All() {
 		if op.Domain != u.Domain {
 			continue
@@ -42,8 +42,8 @@ func (u Suite) each(t *testing.T, f func(t *testing.T, op *ir.Op, s Sample)) {
 	}
 }
 
-// typeOf is the type of a datum, with its own sizes; dims may rename them.
-func typeOf(d tensor.Datum, dim func(axis, size int) ir.Dim) ir.Type {
+// TypeOf is the type of a datum, with its own sizes; dims may rename them.
+func TypeOf(d tensor.Datum, dim func(axis, size int) ir.Dim) ir.Type {
 	switch d := d.(type) {
 	case *tensor.Tensor:
 		s := ir.Shape{}
@@ -52,13 +52,13 @@ func typeOf(d tensor.Datum, dim func(axis, size int) ir.Dim) ir.Type {
 		}
 		return &ir.TensorType{Elem: d.DType(), Shape: s}
 	case *tensor.Sequence:
-		e := typeOf(d.Items[0], dim)
+		e := TypeOf(d.Items[0], dim)
 		for _, x := range d.Items {
-			e = unionType(e, typeOf(x, dim))
+			e = unionType(e, TypeOf(x, dim))
 		}
 		return &ir.SequenceType{Elem: e}
 	case *tensor.Optional:
-		return &ir.OptionalType{Elem: typeOf(d.Value, dim)}
+		return &ir.OptionalType{Elem: TypeOf(d.Value, dim)}
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func Node(t *testing.T, op *ir.Op, s Sample, dim func(input, axis, size int) ir.
 		case ok && slices.Contains(s.Consts, i):
 			v = ir.NewConst(fmt.Sprintf("in%d", i), x)
 		default:
-			v = &ir.Value{Name: fmt.Sprintf("in%d", i), Type: typeOf(d, func(axis, size int) ir.Dim { return dim(i, axis, size) })}
+			v = &ir.Value{Name: fmt.Sprintf("in%d", i), Type: TypeOf(d, func(axis, size int) ir.Dim { return dim(i, axis, size) })}
 		}
 		n.Inputs = append(n.Inputs, v)
 	}
@@ -128,7 +128,7 @@ func widened(in []tensor.Datum) []tensor.Datum {
 
 // Infer holds inferred types against results: for known sizes, for sizes that have names, and for sizes unknown.
 func (u Suite) Infer(t *testing.T) {
-	u.each(t, func(t *testing.T, op *ir.Op, s Sample) {
+	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		n := Plain(t, op, s)
 		got, err := Eval(n, s.In, false)
 		if err != nil {
@@ -184,7 +184,7 @@ func (u Suite) Infer(t *testing.T) {
 
 // Body holds evaluations against bodies, in float64.
 func (u Suite) Body(t *testing.T) {
-	u.each(t, func(t *testing.T, op *ir.Op, s Sample) {
+	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		if op.Body == nil || op.Eval == nil {
 			t.Skip("has only one of Eval and Body")
 		}
@@ -208,7 +208,7 @@ func (u Suite) Body(t *testing.T) {
 
 // Wide holds evaluations in float64 against those in float32: same shapes, element types widened, numbers near.
 func (u Suite) Wide(t *testing.T) {
-	u.each(t, func(t *testing.T, op *ir.Op, s Sample) {
+	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		n := Plain(t, op, s)
 		narrow, err := Eval(n, s.In, false)
 		if err != nil {
@@ -229,7 +229,7 @@ func (u Suite) Wide(t *testing.T) {
 
 // BadInputs evaluates Samples with wrong shapes and numbers: an error is right, a result may be, a panic is not.
 func (u Suite) BadInputs(t *testing.T) {
-	u.each(t, func(t *testing.T, op *ir.Op, s Sample) {
+	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		n := Plain(t, op, s)
 		for i, d := range s.In {
 			x, ok := d.(*tensor.Tensor)
@@ -273,7 +273,7 @@ func (u Suite) BadInputs(t *testing.T) {
 // may change whose window it lies in.
 func (u Suite) Along(t *testing.T, least int) {
 	checked := 0
-	u.each(t, func(t *testing.T, op *ir.Op, s Sample) {
+	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		if op.Along == nil {
 			return
 		}

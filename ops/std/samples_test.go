@@ -1,11 +1,10 @@
 package std
 
 import (
-	"math/rand/v2"
-
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/opstest"
 )
 
 // sample is one application of an operator: its inputs, those that are constants of the graph, attributes, and the number
@@ -17,44 +16,20 @@ type sample struct {
 	outs   int
 }
 
-var random = rand.New(rand.NewPCG(1, 2))
-
-// normal makes random float32 numbers.
-func normal(shape ...int) tensor.Datum {
-	v := make([]float32, product(shape))
-	for i := range v {
-		v[i] = float32(random.NormFloat64())
-	}
-	return tensor.FromSlice(v, shape...)
+func (s sample) shared() opstest.Sample {
+	return opstest.Sample{In: s.in, Consts: s.consts, Attrs: s.attrs, Outs: s.outs}
 }
 
-// inside makes random float32 numbers in (lo, hi).
-func inside(lo, hi float64, shape ...int) tensor.Datum {
-	v := make([]float32, product(shape))
-	for i := range v {
-		v[i] = float32(lo + (hi-lo)*(0.001+0.998*random.Float64()))
-	}
-	return tensor.FromSlice(v, shape...)
-}
-
-// whole makes random integers in [lo, hi) of any element type.
-func whole(d tensor.DType, lo, hi int, shape ...int) tensor.Datum {
-	v := make([]float64, product(shape))
-	for i := range v {
-		v[i] = float64(lo + random.IntN(hi-lo))
-	}
-	t, err := tensor.FromFloat64s(d, v, shape...)
-	if err != nil {
-		panic(err)
-	}
-	return t
-}
-
-func bools(shape ...int) tensor.Datum { return whole(tensor.Bool, 0, 2, shape...) }
-
-func vec(v ...int64) tensor.Datum { return tensor.FromSlice(v, len(v)) }
-
-func num(v int64) tensor.Datum { return tensor.Scalar(v) }
+// What samples are made of.
+var (
+	random = opstest.Random
+	normal = opstest.Normal
+	inside = opstest.Inside
+	whole  = opstest.Whole
+	bools  = opstest.Bools
+	vec    = opstest.Vec
+	num    = opstest.Num
+)
 
 func of(in ...tensor.Datum) sample { return sample{in: in, outs: 1} }
 
