@@ -11,6 +11,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/microsoft" // its transforms
 )
 
 // spectrum is the transform of kernels (h, length) padded to n, as (h, bins, 2); all n bins, or n/2+1.

@@ -43,3 +43,24 @@ func load(t testing.TB, name string) *ir.Graph {
 	}
 	return g
 }
+
+// TestDynamoExports raises what torch's dynamo exporter writes (testdata/exporters/dynamo.py).
+func TestDynamoExports(t *testing.T) {
+	needOp(t, "", "DFT")
+	for name, systems := range map[string]int{"s4d": 1, "s4d_kernel": 1, "s4d_any_length": 1, "s4d_bidirectional": 2} {
+		t.Run(name, func(t *testing.T) {
+			g := load(t, "dynamo_"+name)
+			r := raised(t, g)
+			t.Log(notes(r))
+			if got, left := count(r, "essm.SSM"), count(r, "DFT", "Pad", "Concat"); got != systems || left != 0 {
+				t.Errorf("got %d essm.SSM, expected %d; %d nodes of the transforms are left", got, systems, left)
+			}
+			binds := []map[string]int64{{"B": 2, "L": 256}, {"B": 1, "L": 77}}
+			agree(t, g, r, 2e-6, binds...)
+			if err := passes.Optimize(r); err != nil {
+				t.Fatal(err)
+			}
+			agree(t, g, r, 2e-6, binds...)
+		})
+	}
+}

@@ -98,13 +98,11 @@ func fitSize(k, body []float64, size int, norm, peak float64) (exponentials, boo
 	good := func(e exponentials, ok bool) bool {
 		return ok && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak
 	}
-	tried := 0
-	for _, cut := range []float64{1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13} {
-		r := p.rank(cut)
-		if r == tried {
-			continue
-		}
-		tried = r
+	steps, far := 4, 1e2*fitTol
+	if len(k) <= shortKernel { // the states of a short window are hard to tell apart, but much can be tried
+		steps, far = 16, 0.1
+	}
+	for _, r := range p.ranks(len(k) <= shortKernel) {
 		if r > 2*maxPoles || 4*r > len(k) || 4*r > 3*len(p.s) && len(p.s) < len(body)/2 {
 			break
 		}
@@ -116,14 +114,32 @@ func fitSize(k, body []float64, size int, norm, peak float64) (exponentials, boo
 		if good(e, ok) {
 			return e, true
 		}
-		if !ok || residual(k, e) > 1e2*fitTol*norm { // too far for a few steps
+		if !ok || residual(k, e) > far*norm {
 			continue
 		}
-		if e, ok := refine(k, e); good(e, ok) {
+		if e, ok := refine(k, e, steps); good(e, ok) {
 			return e, true
 		}
 	}
 	return exponentials{}, false
+}
+
+// shortKernel is the length up to which a fit tries every rank.
+const shortKernel = 512
+
+// ranks lists the ranks that the singular values suggest, the smallest first.
+func (p *pencil) ranks(every bool) []int {
+	var out []int
+	for cut := 1e-4; cut > 5e-14; cut /= 10 {
+		r := p.rank(cut)
+		if n := len(out); every && n > 0 {
+			for q := out[n-1] + 1; q < r; q++ {
+				out = append(out, q)
+			}
+		}
+		out = append(out, r)
+	}
+	return slices.Compact(out)
 }
 
 func norms(k []float64) (norm, peak float64) {
@@ -342,45 +358,53 @@ func amplitudes(k []float64, poles []complex128) (exponentials, bool) {
 }
 
 // refine improves poles by a few Gauss-Newton steps on poles and amplitudes together: the logarithm of each pole moves, by
-// the solution of the linearised problem.
-func refine(k []float64, best exponentials) (exponentials, bool) {
+// the solution of the linearised problem, or by a part of it where all of it leads astray.
+func refine(k []float64, best exponentials, steps int) (exponentials, bool) {
 	if 4*len(best.pole) > len(k) {
 		return best, false
 	}
 	err := residual(k, best)
-	for range 4 {
+	for range steps {
 		// d/dlog p of Re(a p^j) is Re(a j p^j · δ); columns for amplitudes and for δ.
-		cols, scale := columns(len(k), best.pole, nil)
+		cols, _ := columns(len(k), best.pole, nil)
 		first := len(cols)
-		more, moreScale := columns(len(k), best.pole, func(i, j int) complex128 { return best.amp[i] * complex(float64(j), 0) })
+		more, scale := columns(len(k), best.pole, func(i, j int) complex128 { return best.amp[i] * complex(float64(j), 0) })
 		x, ok := leastSquares(append(cols, more...), k)
 		if !ok {
 			break
 		}
-		x, scale = x[first:], moreScale
-		next := make([]complex128, len(best.pole))
-		j := 0
-		for i, p := range best.pole {
-			re, im := x[j]/scale[j], 0.0
-			j++
-			if imag(p) != 0 {
-				im = x[j] / scale[j]
-				j++
+		better := false
+		for part := 1.0; part > 0.05 && !better; part /= 4 {
+			e, ok := amplitudes(k, best.moved(x[first:], scale, part))
+			if !ok {
+				continue
 			}
-			next[i] = inside(p * cmplx.Exp(complex(re, im)))
-			if imag(p) != 0 && imag(next[i]) < 0 {
-				next[i] = cmplx.Conj(next[i])
+			if r := residual(k, e); r < 0.999*err {
+				best, err, better = e, r, true
 			}
 		}
-		e, ok := amplitudes(k, next)
-		if !ok {
+		if !better {
 			break
 		}
-		if r := residual(k, e); r < err {
-			best, err = e, r
-			continue
-		}
-		break
 	}
 	return best, true
+}
+
+// moved gives the poles after part of a step.
+func (e exponentials) moved(step, scale []float64, part float64) []complex128 {
+	out := make([]complex128, len(e.pole))
+	j := 0
+	for i, p := range e.pole {
+		re, im := part*step[j]/scale[j], 0.0
+		j++
+		if imag(p) != 0 {
+			im = part * step[j] / scale[j]
+			j++
+		}
+		out[i] = inside(p * cmplx.Exp(complex(re, im)))
+		if imag(out[i]) < 0 {
+			out[i] = cmplx.Conj(out[i])
+		}
+	}
+	return out
 }

@@ -51,62 +51,78 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 	if len(tables) == 0 {
 		return nil
 	}
+	// read gives the poles of one table for a channel.
+	read := func(t table, c int) (sets [][]complex128) {
+		if t.x == nil {
+			return nil
+		}
+		time := slices.Index(t.shape, res.length)
+		matched := false
+		for a, d := range t.shape { // each axis that may count the channels
+			if a != time && d == res.n && res.n > 1 {
+				matched = true
+				if set, ok := readPoles(t.x, t.shape, time, a, c); ok {
+					sets = append(sets, set)
+				}
+			}
+		}
+		if !matched { // the same for all channels
+			if set, ok := readPoles(t.x, t.shape, time, -1, 0); ok {
+				sets = append(sets, set)
+			}
+		}
+		return sets
+	}
+	known := make([][][]complex128, res.n)
 	return func(c int) iter.Seq[[]complex128] {
 		return func(yield func([]complex128) bool) {
-			var sets [][]complex128
-			for _, t := range tables {
-				t := t()
-				if t.x == nil {
-					continue
-				}
-				time := slices.Index(t.shape, res.length)
-				known := len(sets)
-				try := func(axis, at int) {
-					if set, ok := readPoles(t.x, t.shape, time, axis, at); ok {
-						sets = addSet(sets, set)
-					}
-				}
-				matched := false
-				for a, d := range t.shape { // each axis that may count the channels
-					if a != time && d == res.n && res.n > 1 {
-						matched = true
-						try(a, c)
-					}
-				}
-				if !matched && len(t.x) <= 2*maxPoles*res.length { // the same for all channels
-					try(-1, 0)
-				}
-				for _, set := range sets[known:] {
+			if known[c] != nil { // asked for before, in vain
+				for _, set := range known[c] {
 					if !yield(set) {
 						return
 					}
+				}
+				return
+			}
+			var sets [][]complex128
+			for _, t := range tables {
+				for _, set := range read(t(), c) {
+					n := len(sets)
+					if sets = addSet(sets, set); len(sets) > n && !yield(sets[n]) {
+						return
+					}
+				}
+			}
+			// Two together: of a table of sines the states without frequency are missing.
+			var pairs [][]complex128
+			for i, s := range sets {
+				for _, t := range sets[:i] {
+					pairs = addSet(pairs, slices.Concat(s, t))
+				}
+			}
+			slices.SortStableFunc(pairs, func(a, b []complex128) int { return len(a) - len(b) })
+			known[c] = append(sets, pairs...)
+			for _, set := range pairs {
+				if !yield(set) {
+					return
 				}
 			}
 		}
 	}
 }
 
-// addSet adds a set of poles, each once, where it is not too large, and what it makes together with each set before it: of a
-// table of sines the states without frequency are missing.
+// addSet adds a set of poles, each once, where it is new and not too large.
 func addSet(sets [][]complex128, set []complex128) [][]complex128 {
-	known := len(sets)
-	add := func(set []complex128) {
-		var out []complex128
-		for _, p := range set {
-			if !slices.ContainsFunc(out, func(q complex128) bool { return cmplx.Abs(p-q) < 1e-12 }) {
-				out = append(out, p)
-			}
+	var out []complex128
+	for _, p := range set {
+		if !slices.ContainsFunc(out, func(q complex128) bool { return cmplx.Abs(p-q) < 1e-12 }) {
+			out = append(out, p)
 		}
-		if len(out) == 0 || len(out) > maxPoles || len(sets) >= 32 || slices.ContainsFunc(sets, func(s []complex128) bool { return sameSet(s, out) }) {
-			return
-		}
-		sets = append(sets, out)
 	}
-	add(set)
-	for _, s := range sets[:known] {
-		add(slices.Concat(s, set))
+	if len(out) == 0 || len(out) > maxPoles || slices.ContainsFunc(sets, func(s []complex128) bool { return sameSet(s, out) }) {
+		return sets
 	}
-	return sets
+	return append(sets, out)
 }
 
 func sameSet(a, b []complex128) bool {
@@ -209,7 +225,7 @@ func onePole(k []float64) (complex128, bool) {
 			continue
 		}
 		if miss := residual(k, e); miss > poleTol*norm && miss < 1e-2*norm {
-			if e, ok = refine(k, e); !ok {
+			if e, ok = refine(k, e, 4); !ok {
 				continue
 			}
 		}

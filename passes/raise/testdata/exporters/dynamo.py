@@ -1,7 +1,7 @@
 """Exports small state-space layers, run by transform, with torch's dynamo exporter; written for torch 2.15 and onnxscript 0.7.
 
 Run it in this folder: python3 dynamo.py. Weights come from a fixed seed. Kernels are parameters, or computed in real
-arithmetic: the exporter has no exponential of complex numbers.
+arithmetic, since the exporter has no exponential of complex numbers; those of fixed length it folds into constants.
 """
 import math
 
@@ -13,10 +13,10 @@ from torch.nn import functional as F
 class S4D(nn.Module):
     """S4D-Lin; input (B, h, L). fixed: the kernel is a parameter."""
 
-    def __init__(self, h=4, n=8, length=128, fixed=False, bidirectional=False):
+    def __init__(self, h=4, n=8, length=256, fixed=False, bidirectional=False):
         super().__init__()
         self.length, self.fixed, self.bidirectional = length, fixed, bidirectional
-        self.log_dt = nn.Parameter(torch.rand(h) * (math.log(0.1) - math.log(0.001)) + math.log(0.001))
+        self.log_dt = nn.Parameter(torch.rand(h) * (math.log(0.1) - math.log(0.02)) + math.log(0.02))
         self.log_re = nn.Parameter(torch.log(0.5 * torch.ones(h, n)))
         self.im = nn.Parameter(math.pi * torch.arange(n).float().repeat(h, 1))
         self.c = nn.Parameter(torch.randn(2 if bidirectional else 1, h, n, 2) * 0.5**0.5)
@@ -47,7 +47,7 @@ def export(name, model):
     axes = {0: torch.export.Dim('B')}
     if not model.length:
         axes[2] = torch.export.Dim('L', min=2)
-    u = torch.randn(2, 4, 128)
+    u = torch.randn(2, 4, 256)
     program = torch.onnx.export(model.eval(), (u,), dynamo=True, input_names=['u'], output_names=['y'],
                                 dynamic_shapes=(axes,), opset_version=20)
     program.save(f'dynamo_{name}.onnx')
