@@ -8,6 +8,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/opstest"
 )
 
 // TestONNXRuntime holds what the standard's node tests leave out against answers of ONNX Runtime 1.31, one folder of testdata
@@ -24,7 +25,7 @@ func TestONNXRuntime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := readModel(b)
+			g, err := opstest.ReadModel(b, SubgraphInputs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +36,7 @@ func TestONNXRuntime(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					d, err := readDatum(b, v[i].Type)
+					d, err := opstest.ReadDatum(b, v[i].Type)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -44,12 +45,12 @@ func TestONNXRuntime(t *testing.T) {
 				return out
 			}
 			want := load("output", g.Outputs)
-			got, err := interpret(&ir.EvalCtx{}, g, load("input", g.Inputs))
+			got, err := opstest.Interpret(&ir.EvalCtx{}, g, load("input", g.Inputs))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range want {
-				if err := near(got[i], want[i], 1e-4, 2e-6); err != nil {
+				if err := opstest.Near(got[i], want[i], 1e-4, 2e-6); err != nil {
 					t.Errorf("output %d: %v", i, err)
 				}
 			}
