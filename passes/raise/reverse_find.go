@@ -1,0 +1,157 @@
+package raise
+
+import (
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+)
+
+// turnsAround reports whether a node gives its first input with one axis in the opposite order, and which: a Slice of step
+// -1, a Gather at falling indices, or a ReverseSequence of sequences in full.
+func turnsAround(n *ir.Node) (axis int, ok bool) {
+	if n == nil || n.Op.Domain != "" || len(n.Inputs) == 0 || n.In(0) == nil {
+		return 0, false
+	}
+	s := n.In(0).Shape()
+	switch n.Op.Name {
+	case "Slice":
+		from, okF := ops.ConstInts(n.In(1))
+		to, okT := ops.ConstInts(n.In(2))
+		axes, okA := ops.ConstInts(n.In(3))
+		steps, okS := ops.ConstInts(n.In(4))
+		if n.In(3) == nil || n.In(4) == nil || !okF || !okT || !okA || !okS || len(from) != 1 || len(to) != 1 || len(axes) != 1 || len(steps) != 1 || steps[0] != -1 {
+			return 0, false
+		}
+		a, err := ops.Axis(axes[0], len(s))
+		if err != nil {
+			return 0, false
+		}
+		if d, known := s[a].Known(); known {
+			_, count := ops.SliceRange(from[0], to[0], -1, d)
+			return a, count == d
+		}
+		return a, (from[0] == -1 || from[0] >= math.MaxInt32) && to[0] <= math.MinInt32
+	case "Gather":
+		a, err := ops.Axis(n.Attrs.Int("axis", 0), len(s))
+		if err != nil || len(n.In(1).Shape()) != 1 {
+			return 0, false
+		}
+		return a, falling(n.In(1), s[a])
+	case "ReverseSequence":
+		a := int(n.Attrs.Int("time_axis", 0))
+		if a >= len(s) || a < 0 || n.In(1) == nil {
+			return 0, false
+		}
+		return a, allEqual(n.In(1), s[a])
+	}
+	return 0, false
+}
+
+// falling reports whether v holds d-1, d-2, …, 0.
+func falling(v *ir.Value, d ir.Dim) bool {
+	if x, ok := ops.ConstInts(v); ok {
+		n, known := d.Known()
+		if !known || int64(len(x)) != n {
+			return false
+		}
+		for i, k := range x {
+			if k != n-1-int64(i) && k != -1-int64(i) {
+				return false
+			}
+		}
+		return true
+	}
+	if isOp(v, "Range") {
+		return dimIs(v.Def.In(0), d.Sub(ir.Const(1))) && dimIs(v.Def.In(1), ir.Const(-1)) && dimIs(v.Def.In(2), ir.Const(-1))
+	}
+	if isOp(v, "Sub") && isOp(v.Def.In(1), "Range") { // d-1 - (0, 1, …)
+		r := v.Def.In(1).Def
+		return dimIs(v.Def.In(0), d.Sub(ir.Const(1))) && dimIs(r.In(0), ir.Const(0)) && dimIs(r.In(1), d) && dimIs(r.In(2), ir.Const(1))
+	}
+	return false
+}
+
+// dimIs reports whether v holds one number, which is d.
+func dimIs(v *ir.Value, d ir.Dim) bool {
+	s, ok := ops.DimsOf(v)
+	return ok && len(s) == 1 && s[0].Equal(d)
+}
+
+// allEqual reports whether v, one length per sample, holds d throughout: as constants, or as that dimension repeated.
+func allEqual(v *ir.Value, d ir.Dim) bool {
+	if x, ok := ops.ConstInts(v); ok {
+		n, known := d.Known()
+		for _, k := range x {
+			known = known && k == n
+		}
+		return known
+	}
+	for isOp(v, "Expand") || isOp(v, "Tile") || isOp(v, "Identity") {
+		v = v.Def.In(0)
+	}
+	return dimIs(v, d)
+}
+
+// delays reports whether a node gives its argument one step later along axis 1, with zeros at the first step, and which
+// argument: a Pad and a Slice in either order.
+func delays(n *ir.Node) (x *ir.Value, ok bool) {
+	if n == nil || n.Op.Domain != "" {
+		return nil, false
+	}
+	v := n.Outputs[0]
+	switch n.Op.Name {
+	case "Slice":
+		if x, ok := dropsLast(v); ok {
+			return padsFirst(x)
+		}
+	case "Pad":
+		if x, ok := padsFirst(v); ok {
+			return dropsLast(x)
+		}
+	}
+	return nil, false
+}
+
+// dropsLast sees a Slice that leaves the last step of axis 1 out.
+func dropsLast(v *ir.Value) (*ir.Value, bool) {
+	if !isOp(v, "Slice") {
+		return nil, false
+	}
+	n := v.Def
+	for i, want := range []int64{0, -1, 1} {
+		x, ok := ops.ConstInts(n.In(i + 1))
+		if !ok || len(x) != 1 || x[0] != want {
+			return nil, false
+		}
+	}
+	if n.In(4) != nil {
+		if st, ok := ops.ConstInts(n.In(4)); !ok || len(st) != 1 || st[0] != 1 {
+			return nil, false
+		}
+	}
+	return n.In(0), true
+}
+
+// padsFirst sees a Pad that puts one step of zeros before axis 1 of (B, L, H).
+func padsFirst(v *ir.Value) (*ir.Value, bool) {
+	if !isOp(v, "Pad") || v.Def.In(3) != nil || v.Def.Attrs.Str("mode", "constant") != "constant" {
+		return nil, false
+	}
+	n := v.Def
+	x, ok := ops.ConstInts(n.In(1))
+	if !ok || len(x) != 6 {
+		return nil, false
+	}
+	for i, p := range x {
+		if i == 1 && p != 1 || i != 1 && p != 0 {
+			return nil, false
+		}
+	}
+	if fill := n.In(2); fill != nil {
+		if k, ok := scalarOf(fill); !ok || k != 0 {
+			return nil, false
+		}
+	}
+	return n.In(0), true
+}
