@@ -3,6 +3,7 @@ package microsoft
 import (
 	"math"
 	"math/cmplx"
+	"strings"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
@@ -134,12 +135,13 @@ func samplesOf(o *ir.Op) []opstest.Sample {
 
 var suite = opstest.Suite{Domain: Domain, Samples: samplesOf}
 
-func TestInfer(t *testing.T)     { suite.Infer(t) }
-func TestBody(t *testing.T)      { suite.Body(t) }
-func TestWide(t *testing.T)      { suite.Wide(t) }
-func TestBadInputs(t *testing.T) { suite.BadInputs(t) }
-func TestAlong(t *testing.T)     { suite.Along(t, 500) }
-func TestORT(t *testing.T)       { opstest.Cases(t, "testdata/ort.json") }
+func TestInfer(t *testing.T)         { suite.Infer(t) }
+func TestBody(t *testing.T)          { suite.Body(t) }
+func TestWide(t *testing.T)          { suite.Wide(t) }
+func TestBadInputs(t *testing.T)     { suite.BadInputs(t) }
+func TestBadAttributes(t *testing.T) { suite.BadAttributes(t) }
+func TestAlong(t *testing.T)         { suite.Along(t, 500) }
+func TestORT(t *testing.T)           { opstest.Cases(t, "testdata/ort.json") }
 
 // run evaluates an operator that the oracle has no kernel for.
 func run(t *testing.T, op *ir.Op, s opstest.Sample) *tensor.Tensor {
@@ -236,5 +238,44 @@ func TestLayouts(t *testing.T) {
 	heads := ir.A("num_heads", 2)
 	if err := opstest.Near(run(t, MultiHeadAttention, of(packed).With(heads)), run(t, MultiHeadAttention, of(q, k, v).With(heads)), 1e-5, 1e-6); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRefused: forms that bodies do not cover are errors that say so.
+func TestRefused(t *testing.T) {
+	heads := ir.A("num_heads", 2)
+	tests := []struct {
+		op   *ir.Op
+		s    opstest.Sample
+		want string
+	}{
+		{Attention, of(normal(2, 5, 6), normal(6, 12)).With(heads, ir.A("do_rotary", 1)), "do_rotary"},
+		{MultiHeadAttention, of(normal(2, 5, 6), nil, nil, nil, nil, nil, nil, nil, i32(1)).With(heads), "past_sequence_length"},
+		{MultiHeadAttention, of(normal(2, 5), normal(2, 5), normal(2, 5)).With(heads), "3 axes"},
+		{RotaryEmbedding, of(normal(2, 5, 8), opstest.Vec(0), normal(7, 2), normal(7, 2)).With(ir.A("scale", 2.0)), "scale"},
+		{FusedGemm, of(normal(2, 3), normal(3, 4)).With(ir.A("activation", "Cube")), "Cube"},
+		{MatMulNBits, of(normal(2, 20), bytes(3, 2, 8), positive(6)).With(ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 24)), "block_size"},
+		{MatMulNBits, of(normal(2, 20), bytes(3, 2, 8), positive(6)).With(ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 16), ir.A("bits", 3)), "bits"},
+		{Rfft, of(normal(2, 6)).With(ir.A("normalized", 1)), "normalized"},
+		{Rfft, of(normal(2, 6)).With(ir.A("signal_ndim", 3)), "3 axes"},
+		{Irfft, of(normal(2, 6)).With(ir.A("signal_ndim", 1)), "size 2"},
+		{SkipSimplifiedLayerNormalization, of(normal(2, 5, 3), normal(2, 5, 3), normal(3)).Gives(2), "mean"},
+		{QLinearConcat, of(positive(), bytes(), bytes(2, 5), positive()).With(ir.A("axis", 0)), "triples"},
+	}
+	for _, tt := range tests {
+		n := &ir.Node{Op: tt.op, Attrs: ir.NewAttrs(tt.s.Attrs...)}
+		for _, d := range tt.s.In {
+			var v *ir.Value
+			if d != nil {
+				v = &ir.Value{Name: "x", Type: ir.Of(d.(*tensor.Tensor))}
+			}
+			n.Inputs = append(n.Inputs, v)
+		}
+		for range tt.s.Outs {
+			n.Outputs = append(n.Outputs, &ir.Value{Name: "y", Def: n})
+		}
+		if err := ir.InferNode(n); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s %v: expected an error about %q, found %v", tt.op.Name, tt.s.Attrs, tt.want, err)
+		}
 	}
 }

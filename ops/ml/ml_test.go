@@ -6,7 +6,6 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/opstest"
 )
 
@@ -87,61 +86,13 @@ func samplesOf(o *ir.Op) []opstest.Sample {
 
 var suite = opstest.Suite{Domain: Domain, Samples: samplesOf, Refused: []string{"CastMap", "DictVectorizer", "ZipMap"}}
 
-func TestInfer(t *testing.T)     { suite.Infer(t) }
-func TestWide(t *testing.T)      { suite.Wide(t) }
-func TestBadInputs(t *testing.T) { suite.BadInputs(t) }
-func TestAlong(t *testing.T)     { suite.Along(t, 150) }
-func TestORT(t *testing.T)       { opstest.Cases(t, "testdata/ort.json") }
+func TestInfer(t *testing.T)         { suite.Infer(t) }
+func TestWide(t *testing.T)          { suite.Wide(t) }
+func TestBadInputs(t *testing.T)     { suite.BadInputs(t) }
+func TestAlong(t *testing.T)         { suite.Along(t, 150) }
+func TestBadAttributes(t *testing.T) { suite.BadAttributes(t) }
+func TestORT(t *testing.T)           { opstest.Cases(t, "testdata/ort.json") }
 
 func TestONNXNodes(t *testing.T) {
 	opstest.Nodes{Match: func(name string) bool { return strings.HasPrefix(name, "test_ai_onnx_ml") }}.Run(t)
-}
-
-// TestHostileAttributes changes attributes of samples so that they contradict each other: an error is right, a panic is not.
-func TestHostileAttributes(t *testing.T) {
-	for _, o := range ops.Default.All() {
-		if o.Domain != Domain {
-			continue
-		}
-		for _, s := range samplesOf(o) {
-			for i, a := range s.Attrs {
-				var bad []any
-				switch v := a.Value.(type) {
-				case []int64:
-					bad = []any{[]int64{}, v[:len(v)-1], append(v[:len(v):len(v)], 0), constant(v, -1), constant(v, 1<<40), constant(v, 0), constant(v, -1<<63)}
-				case []float64:
-					bad = []any{[]float64{}, v[:len(v)-1], append(v[:len(v):len(v)], 0)}
-				case []string:
-					bad = []any{[]string{}, v[:len(v)-1], append(v[:len(v):len(v)], "zzz"), constant(v, "LEAF"), constant(v, "BRANCH_EQ")}
-				case int64:
-					bad = []any{int64(-1), int64(1 << 40), int64(0), int64(-1 << 63)}
-				case *tensor.Tensor:
-					bad = []any{tensor.New(tensor.Float32, 0), tensor.New(tensor.String, 2), tensor.FromSlice([]float32{9, -9}, 2)}
-				}
-				for _, b := range bad {
-					attrs := append([]ir.Attr{}, s.Attrs...)
-					attrs[i].Value = b
-					n := &ir.Node{Op: o, Attrs: ir.NewAttrs(attrs...)}
-					for _, d := range s.In {
-						n.Inputs = append(n.Inputs, &ir.Value{Name: "x", Type: ir.Of(d.(*tensor.Tensor))})
-					}
-					for range s.Outs {
-						n.Outputs = append(n.Outputs, &ir.Value{Name: "y", Def: n})
-					}
-					if ir.InferNode(n) != nil {
-						continue
-					}
-					_, _ = opstest.Eval(n, s.In, false)
-				}
-			}
-		}
-	}
-}
-
-func constant[T any](v []T, x T) []T {
-	out := make([]T, len(v))
-	for i := range out {
-		out[i] = x
-	}
-	return out
 }

@@ -3,6 +3,7 @@ package opstest
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -267,6 +268,70 @@ func (u Suite) BadInputs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// BadAttributes changes attributes of samples so that they contradict the inputs or each other: an error is right, a result
+// may be, a panic is not.
+func (u Suite) BadAttributes(t *testing.T) {
+	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
+		for i, a := range s.Attrs {
+			for _, v := range badValues(a.Value) {
+				n := &ir.Node{Op: op}
+				attrs := slices.Clone(s.Attrs)
+				attrs[i].Value = v
+				n.Attrs = ir.NewAttrs(attrs...)
+				for k, d := range s.In {
+					if d == nil {
+						n.Inputs = append(n.Inputs, nil)
+						continue
+					}
+					n.Inputs = append(n.Inputs, &ir.Value{Name: fmt.Sprintf("in%d", k), Type: TypeOf(d, itself)})
+				}
+				for k := range s.Outs {
+					n.Outputs = append(n.Outputs, &ir.Value{Name: fmt.Sprintf("out%d", k), Def: n})
+				}
+				func() {
+					defer func() {
+						if r := recover(); r != nil {
+							t.Errorf("attribute %s is %v: panic: %v", a.Name, v, r)
+						}
+					}()
+					if ir.InferNode(n) == nil {
+						_, _ = Eval(n, s.In, false)
+					}
+				}()
+			}
+		}
+	})
+}
+
+// badValues makes attribute values of the same kind that are unlikely to be right.
+func badValues(v any) []any {
+	switch v := v.(type) {
+	case []int64:
+		return []any{[]int64{}, v[:max(0, len(v)-1)], append(slices.Clone(v), 0), filled(v, -1), filled(v, 1<<40), filled(v, 0), filled(v, -1<<63)}
+	case []float64:
+		return []any{[]float64{}, v[:max(0, len(v)-1)], append(slices.Clone(v), 0)}
+	case []string:
+		return []any{[]string{}, v[:max(0, len(v)-1)], append(slices.Clone(v), "zzz"), filled(v, v[0]), filled(v, v[len(v)-1])}
+	case int64:
+		return []any{int64(-1), int64(0), int64(1 << 40), int64(1<<63 - 1), int64(-1 << 63)}
+	case float64:
+		return []any{math.NaN(), math.Inf(-1), 0.0}
+	case string:
+		return []any{"", "zzz"}
+	case *tensor.Tensor:
+		return []any{tensor.New(tensor.Float32, 0), tensor.New(tensor.String, 2), tensor.FromSlice([]float32{9, -9}, 2)}
+	}
+	return nil
+}
+
+func filled[T any](v []T, x T) []T {
+	out := make([]T, len(v))
+	for i := range out {
+		out[i] = x
+	}
+	return out
 }
 
 // Along holds facts against what evaluations do: one step of one input is changed, and only those steps of the outputs

@@ -28,10 +28,11 @@ var suite = opstest.Suite{Domain: Domain, Samples: func(o *ir.Op) []opstest.Samp
 	return nil
 }}
 
-func TestInfer(t *testing.T)     { suite.Infer(t) }
-func TestWide(t *testing.T)      { suite.Wide(t) }
-func TestBadInputs(t *testing.T) { suite.BadInputs(t) }
-func TestAlong(t *testing.T)     { suite.Along(t, 100) }
+func TestInfer(t *testing.T)         { suite.Infer(t) }
+func TestWide(t *testing.T)          { suite.Wide(t) }
+func TestBadInputs(t *testing.T)     { suite.BadInputs(t) }
+func TestBadAttributes(t *testing.T) { suite.BadAttributes(t) }
+func TestAlong(t *testing.T)         { suite.Along(t, 100) }
 
 func TestONNXNodes(t *testing.T) {
 	opstest.Nodes{Match: func(name string) bool {
