@@ -357,11 +357,12 @@ func logPole(z complex128) complex128 {
 	return complex(min(real(l), 0), imag(l))
 }
 
-// narrow stores numbers in float32 where that loses nothing.
+// narrow stores taps in float32 where they are float32's, up to what reading them by transform has added.
 func narrow(v []float64, shape ...int) *tensor.Tensor {
+	_, peak := norms(v)
 	f := make([]float32, len(v))
 	for i, x := range v {
-		if f[i] = float32(x); float64(f[i]) != x {
+		if f[i] = float32(x); math.Abs(float64(f[i])-x) > 1e-13*peak {
 			return tensor.FromSlice(v, shape...)
 		}
 	}

@@ -86,6 +86,7 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, is func(*surroundings
 		}
 		n := g.Nodes[i]
 		done[n] = true
+		name := where(n) // what replaces the node takes its result's name
 		what, m, err := s.raise(g, n)
 		if err != nil {
 			return changes, err
@@ -95,7 +96,7 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, is func(*surroundings
 			continue
 		}
 		changes++
-		c.Note("%s: %s", where(n), what)
+		c.Note("%s: %s", name, what)
 		if err := finish(g); err != nil {
 			return changes, err
 		}
