@@ -38,10 +38,7 @@ var (
 	show      = opstest.Show
 	typeOf    = opstest.TypeOf
 	eval      = opstest.Eval
-	readDatum = opstest.ReadDatum
 )
-
-func readModel(b []byte) (*ir.Graph, error) { return opstest.ReadModel(b, SubgraphInputs) }
 
 func itself(_, size int) ir.Dim { return ir.Const(int64(size)) }
 
