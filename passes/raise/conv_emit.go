@@ -275,10 +275,7 @@ func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, i
 
 // emit builds what replaces the region: the source brought into (batch, time, channels), the operators, and back.
 func (res *response) emit(b *ir.Builder, r *region, m *model) (*ir.Value, string) {
-	lay, why := res.layout(r)
-	if why != "" {
-		return nil, why
-	}
+	lay := res.layout(r)
 	u := lay.in(b, r.source)
 	elem := r.source.Elem()
 	var y *ir.Value
@@ -375,12 +372,15 @@ type layout struct {
 	perm            []int64 // of the axes that are left
 	noBatch, noChan bool
 	merge, part     []int64 // shapes; nil: as they are
+	time            int     // place of time among the axes in their new order
+	asInput         bool    // several numbers in them are not known
+	shape           *ir.Value
 	back            []int64 // order of the sink's axes, those of size 1 left out
 	expand          []int64 // axes of the sink that have size 1
 }
 
-func (res *response) layout(r *region) (*layout, string) {
-	l := &layout{noBatch: len(res.batch) == 0, noChan: len(res.channel) == 0}
+func (res *response) layout(r *region) *layout {
+	l := &layout{noBatch: len(res.batch) == 0, noChan: len(res.channel) == 0, time: len(res.batch)}
 	shape := r.source.Shape()
 	place := map[int]int64{} // of an axis among those of the source that are left
 	for i, j := range res.to {
@@ -424,8 +424,9 @@ func (res *response) layout(r *region) (*layout, string) {
 					length, l.part[0] = k, k
 				}
 			}
-		case free > 1:
-			return nil, fmt.Sprintf("more than one dimension of %v is not fixed", shape)
+		case free > 1: // more than Reshape can work out: taken from the input when it runs
+			l.asInput = true
+			l.part = append(l.part, length)
 		default:
 			l.part = append(l.part, length)
 		}
@@ -446,7 +447,7 @@ func (res *response) layout(r *region) (*layout, string) {
 			l.expand = append(l.expand, int64(j))
 		}
 	}
-	return l, ""
+	return l
 }
 
 func (l *layout) in(b *ir.Builder, v *ir.Value) *ir.Value {
@@ -454,6 +455,12 @@ func (l *layout) in(b *ir.Builder, v *ir.Value) *ir.Value {
 		v = b.Op("", "Squeeze", []*ir.Value{v, b.Ints(l.squeeze...)})
 	}
 	v = transpose(b, v, l.perm)
+	if l.asInput {
+		l.shape = b.Op("", "Shape", []*ir.Value{v})
+		length := b.Op("", "Gather", []*ir.Value{l.shape, b.Ints(int64(l.time))})
+		merged := b.Op("", "Concat", []*ir.Value{b.Ints(-1), length, b.Ints(l.merge[2])}, ir.A("axis", 0))
+		return b.Op("", "Reshape", []*ir.Value{v, merged})
+	}
 	if l.merge != nil {
 		return b.Op("", "Reshape", []*ir.Value{v, b.Ints(l.merge...)})
 	}
@@ -471,7 +478,9 @@ func (l *layout) in(b *ir.Builder, v *ir.Value) *ir.Value {
 }
 
 func (l *layout) out(b *ir.Builder, v *ir.Value) *ir.Value {
-	if l.merge != nil {
+	if l.asInput {
+		v = b.Op("", "Reshape", []*ir.Value{v, l.shape})
+	} else if l.merge != nil {
 		v = b.Op("", "Reshape", []*ir.Value{v, b.Ints(l.part...)})
 	} else {
 		var axes []int64

@@ -59,7 +59,7 @@ func (s *surroundings) probe(r *region) (*response, *miss) {
 		return nil, missf(0, "%v elements become %v", xs.Size(), ys.Size())
 	}
 	bind := s.numbers(xs)
-	res := &response{bind: bind, to: make([]int, len(xs))}
+	res := &response{bind: bind}
 	e := newEvaluator(bind)
 	if m := res.axes(r, e); m != nil {
 		return nil, m
@@ -172,7 +172,16 @@ func (res *response) ask(r *region, e *evaluator, fill func(x []float64, shape [
 	if y, err = t.Float64s(); err != nil {
 		return nil, nil, missf(1, "it cannot be evaluated: %v", err)
 	}
-	return y, t.Shape(), nil
+	// What was inferred, and what axes found at one size, may not hold at another.
+	ys := t.Shape()
+	fits := len(ys) == len(r.sink.Shape()) && len(y) == size
+	for i, j := range res.to { // none before axes are known
+		fits = fits && (j < 0 || ys[j] == xs[i])
+	}
+	if !fits {
+		return nil, nil, missf(1, "at %v steps and channels its answer has shape %v", xs, ys)
+	}
+	return y, ys, nil
 }
 
 // axes finds which axis of the sink each axis of the source becomes, and which one is time.
@@ -239,8 +248,9 @@ func (res *response) axes(r *region, e *evaluator) *miss {
 	}
 	res.time = -1
 	taken := map[int]bool{}
+	to := make([]int, len(xs))
 	for i, d := range xs {
-		res.to[i] = -1
+		to[i] = -1
 		if d == 1 {
 			continue
 		}
@@ -268,8 +278,9 @@ func (res *response) axes(r *region, e *evaluator) *miss {
 			return missf(1, "%d places along axis %d become %d", d, i, ys[j])
 		}
 		taken[j] = true
-		res.to[i] = j
+		to[i] = j
 	}
+	res.to = to
 	if res.time < 0 {
 		return missf(1, "no axis of its input is the one along which it answers")
 	}
@@ -379,6 +390,9 @@ func (res *response) taps(r *region, e *evaluator) *miss {
 		return m
 	}
 	res.length = xs[res.time]
+	if res.length < 2 {
+		return missf(1, "it has %d steps", res.length)
+	}
 	st := ops.Strides(ys)[res.to[res.time]]
 	res.fwd, res.bwd, res.bias = make([][]float64, res.n), make([][]float64, res.n), make([]float64, res.n)
 	biased := false

@@ -185,3 +185,39 @@ func TestConvReversed(t *testing.T) {
 		}
 	}
 }
+
+// TestLayouts has time last among axes of every kind: batches, channels, and such as are 1 wide.
+func TestLayouts(t *testing.T) {
+	const length = 40
+	k := newSystem(1, 1, 8).kernel(length)
+	for _, shape := range [][]any{
+		{length}, {"B", length}, {3, length}, {"B", 3, length}, {3, "B", length}, {"B", 2, 3, length}, {2, "B", 3, length}, {"B", 1, 3, length}, {2, 3, length}, {"B", "P", 3, length}, {"B", "P", length},
+	} {
+		for _, each := range []bool{false, true} { // channels have kernels of their own
+			l := newLayer()
+			y := l.op("MatMul", l.Input("x", ir.Tensor(tensor.Float32, shape...)), l.floats("m", toeplitz(k, length), length, length))
+			if each {
+				d, size := []int{1}, 1
+				for i := len(shape) - 2; i >= 0; i-- {
+					if n, ok := shape[i].(int); ok {
+						d, size = append([]int{n}, d...), size*n
+					} else {
+						d = append([]int{1}, d...)
+					}
+				}
+				v := make([]float64, size)
+				for i := range v {
+					v[i] = float64(i + 1)
+				}
+				y = l.op("Mul", y, l.floats("d", v, d...))
+			}
+			l.Output("y", l.op("Relu", y))
+			g := l.graph(t)
+			r := raised(t, g)
+			if count(r, "essm.SSM") != 1 || count(r, "MatMul", "Mul") != 0 {
+				t.Errorf("%v: got %d essm.SSM: %v", shape, count(r, "essm.SSM"), notes(r))
+			}
+			agree(t, g, r, 2e-6, map[string]int64{"B": 3, "P": 2}, map[string]int64{"B": 1, "P": 1})
+		}
+	}
+}
