@@ -14,7 +14,7 @@ import (
 var (
 	DFT = dftOp(20, ops.Sig("input:T1", "dft_length:T2?", "axis:int64?"))
 	// Before version 20 the axis was an attribute.
-	dft17 = dftOp(17, ops.Sig("input:T1", "dft_length:T2?"), intAttr("axis", 1, "the axis"))
+	_ = dftOp(17, ops.Sig("input:T1", "dft_length:T2?"), intAttr("axis", 1, "the axis"))
 )
 
 func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {

@@ -31,8 +31,8 @@ var (
 				return best
 			}, nil
 		}, "ReduceMax"), 1)
-	GlobalLpPool  = ops.Same(globalPool("GlobalLpPool", 22, "(Σ|x|^p)^(1/p) over each channel of X (N,C,…), all axes behind it of size 1.", lpNorm, "", intAttr("p", 2, "exponent")), 2)
-	globalLpPool1 = globalPool("GlobalLpPool", 1, "(Σ|x|^p)^(1/p) over each channel of X (N,C,…), all axes behind it of size 1.", lpNorm, "", floatAttr("p", 2, "exponent"))
+	GlobalLpPool = ops.Same(globalPool("GlobalLpPool", 22, "(Σ|x|^p)^(1/p) over each channel of X (N,C,…), all axes behind it of size 1.", lpNorm, "", intAttr("p", 2, "exponent")), 2)
+	_            = globalPool("GlobalLpPool", 1, "(Σ|x|^p)^(1/p) over each channel of X (N,C,…), all axes behind it of size 1.", lpNorm, "", floatAttr("p", 2, "exponent"))
 )
 
 func lpNorm(n *ir.Node) (func([]float64) float64, error) {

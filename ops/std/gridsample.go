@@ -14,7 +14,7 @@ import (
 var (
 	GridSample = ops.Same(gridSampleOp(22, oneOf("mode", "linear", "how elements are interpolated", "nearest", "cubic")), 20)
 	// In its first version the modes had names of two dimensions.
-	gridSample16 = gridSampleOp(16, oneOf("mode", "bilinear", "how elements are interpolated", "nearest", "bicubic"))
+	_ = gridSampleOp(16, oneOf("mode", "bilinear", "how elements are interpolated", "nearest", "bicubic"))
 )
 
 func gridSampleOp(since int, mode ir.AttrSpec) *ir.Op {

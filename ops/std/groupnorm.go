@@ -11,8 +11,8 @@ import (
 
 // GroupNormalization normalises groups of channels of each sample; before version 21 scale and bias were those of groups.
 var (
-	GroupNormalization   = groupNorm(21, "C", intAttr("stash_type", 1, "precision of the moments; they are computed in double here"))
-	groupNormalization18 = groupNorm(18, "_")
+	GroupNormalization = groupNorm(21, "C", intAttr("stash_type", 1, "precision of the moments; they are computed in double here"))
+	_                  = groupNorm(18, "_")
 )
 
 func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {

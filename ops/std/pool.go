@@ -27,7 +27,7 @@ var (
 		averagePool, intAttr("count_include_pad", 0, "whether pads count"))), 19, 11, 10, 7, 1)
 	LpPool = ops.Same(ops.Register(poolOp("LpPool", 22, "(Σ|x|^p)^(1/p) over windows of X (N,C,…).", lpPool,
 		intAttr("p", 2, "exponent"))), 18, 11, 2)
-	lpPool1 = ops.Register(poolOp("LpPool", 1, "(Σ|x|^p)^(1/p) over windows of X (N,C,…).", lpPool, floatAttr("p", 2, "exponent")))
+	_       = ops.Register(poolOp("LpPool", 1, "(Σ|x|^p)^(1/p) over windows of X (N,C,…).", lpPool, floatAttr("p", 2, "exponent")))
 	MaxPool = func() *ir.Op {
 		o := poolOp("MaxPool", 22, "Greatest element in windows of X (N,C,…), and where in X, flat, it is (in column order within a channel with storage_order 1).",
 			nil, intAttr("storage_order", 0, "0: rows, 1: columns"))

@@ -24,11 +24,11 @@ var (
 		oneOf("keep_aspect_ratio_policy", "stretch", "what sizes mean", "not_larger", "not_smaller"),
 		oneOf("mode", "nearest", "the filter", "linear", "cubic"),
 		oneOf("nearest_mode", "round_prefer_floor", "which element is nearest", "round_prefer_ceil", "floor", "ceil")), 18, 13, 11)
-	resize10 = resizeOp("Resize", 10, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear"))
+	_ = resizeOp("Resize", 10, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear"))
 	// Upsample is what Resize was called first, for scales of at least 1.
-	Upsample  = untilVersion(resizeOp("Upsample", 9, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear", "bilinear")), 10)
-	upsample7 = resizeOp("Upsample", 7, ops.Sig("X:T1"), ir.AttrSpec{Name: "scales", Kind: ir.AttrFloats, Required: true, Doc: "factor per axis"}, oneOf("mode", "nearest", "the filter", "linear", "bilinear"))
-	upsample1 = resizeOp("Upsample", 1, ops.Sig("X:T1"), ir.AttrSpec{Name: "height_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 2"},
+	Upsample = untilVersion(resizeOp("Upsample", 9, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear", "bilinear")), 10)
+	_        = resizeOp("Upsample", 7, ops.Sig("X:T1"), ir.AttrSpec{Name: "scales", Kind: ir.AttrFloats, Required: true, Doc: "factor per axis"}, oneOf("mode", "nearest", "the filter", "linear", "bilinear"))
+	_        = resizeOp("Upsample", 1, ops.Sig("X:T1"), ir.AttrSpec{Name: "height_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 2"},
 		ir.AttrSpec{Name: "width_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 3"}, oneOf("mode", "nearest", "the filter", "bilinear"))
 )
 

@@ -13,7 +13,7 @@ import (
 var (
 	RoiAlign = ops.Same(roiAlignOp(22, oneOf("coordinate_transformation_mode", "half_pixel", "whether places lie half an element lower", "output_half_pixel")), 16)
 	// In its first version places were not shifted.
-	roiAlign10 = roiAlignOp(10)
+	_ = roiAlignOp(10)
 
 	// MaxRoiPool takes the greatest element of each bin of a region.
 	MaxRoiPool = ops.Same(ops.Register(&ir.Op{

@@ -32,9 +32,7 @@ func eachSample(t *testing.T, f func(t *testing.T, op *ir.Op, s sample)) {
 // What other tests use of the suite.
 var (
 	interpret = opstest.Interpret
-	evalBody  = opstest.EvalBody
 	near      = opstest.Near
-	fits      = opstest.Fits
 	show      = opstest.Show
 	typeOf    = opstest.TypeOf
 	eval      = opstest.Eval

@@ -190,7 +190,6 @@ type coreCall struct {
 	old, oldIm  int        // scratch of the delayed inputs
 	tmp         int        // scratch of the kernel
 	advance     tileKernel // beside seq: finds the state after the last step
-	history     bool       // the window's inputs before the first step are given
 	progress    []counter
 	z           []float64 // per sample, while the main pass runs
 	edges       []float64 // per sample and tile: the backward state at the tile's far edge
