@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	goruntime "runtime"
 	"slices"
 	"strconv"
@@ -14,9 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/ram"
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
-	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
@@ -32,37 +29,54 @@ const (
 func newBenchCommand() *cobra.Command {
 	var f runFlags
 	var s shape
+	var inputs []string
 	var repeat whole
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "bench MODEL --shape BxL",
+		Use:     "bench MODEL --shape BxL …",
 		Short:   "Measure how long a model takes",
 		GroupID: groupRun,
 		Long: `Bench runs a model on random inputs and reports the median and percentiles of the time
 that one run takes, the arithmetic that this amounts to, and what each step of it took.
-Without --repeat it measures for two seconds, at least five times.`,
+Without --repeat it measures for two seconds, at least five times.
+
+--shape gives the samples and steps of the input; or, for models with other inputs, the
+sizes of each by name, as in --shape x=8,1024,3, or what a named dimension is, as in
+--shape N=8. A model whose sizes are fixed needs none. --input reads an input from a file.`,
 		Example: `  essmc bench model.essm --shape 8x1024
   essmc bench model --shape 1x16000 --threads 1 --kernel fft --repeat 50
+  essmc bench vad.onnx --shape input=1,512 --shape state=2,1,128 --input sr=rate.npy
   essmc bench model.essm --shape 8x1024 --json`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !s.given() {
-				return usagef("%s: --shape BxL is missing: samples x steps, as in 8x1024", cmd.CommandPath())
-			}
+			f.shapes.list = s.named
 			m, err := f.open(cmd, args[0])
 			if err != nil {
 				return err
+			}
+			if !s.given() {
+				source, err := m.Source()
+				if err != nil {
+					return err
+				}
+				if len(load.Symbols(source)) > 0 {
+					return usagef("%s: --shape BxL is missing: samples x steps, as in 8x1024", cmd.CommandPath())
+				}
 			}
 			model, err := f.compileModel(cmd, m, f.options())
 			if err != nil {
 				return err
 			}
 			defer model.Close()
-			dims, err := s.dims(model.Graph())
+			dims, err := s.dims(model.Graph(), m.Dims)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			r, err := bench(cmd, model, dims, repeat.value)
+			in, err := someInputs(model, inputs, dims)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			r, err := bench(cmd, model, in, dims, repeat.value)
 			if err != nil {
 				return err
 			}
@@ -73,14 +87,14 @@ Without --repeat it measures for two seconds, at least five times.`,
 				return err
 			}
 			defer profiled.Close()
-			if err := r.profile(cmd.Context(), profiled, dims); err != nil {
+			if err := r.profile(cmd.Context(), profiled, in); err != nil {
 				return err
 			}
 			r.Model, r.Device, r.Kernel, r.Threads = args[0], f.device.value, f.kernel.value, f.threads.value
 			if r.Threads == 0 {
 				r.Threads = goruntime.GOMAXPROCS(0)
 			}
-			r.Batch, r.Length = s.batch, s.length
+			r.Shape, r.Batch, r.Length = s.String(), s.batch, s.length
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), r)
 			}
@@ -88,7 +102,8 @@ Without --repeat it measures for two seconds, at least five times.`,
 		},
 	}
 	modelCompletion(cmd)
-	cmd.Flags().Var(&s, "shape", "samples x steps of the input")
+	cmd.Flags().Var(&s, "shape", "sizes of the inputs: samples x steps, or by name")
+	inputVar(cmd, &inputs)
 	f.register(cmd)
 	f.precision.value, f.resample.value = "float32", 1
 	repeat = whole{0, 1}
@@ -104,6 +119,7 @@ type benchmark struct {
 	Device   string      `json:"device"`
 	Kernel   string      `json:"kernel"`
 	Threads  int         `json:"threads"`
+	Shape    string      `json:"shape"`
 	Batch    int64       `json:"batch"`
 	Length   int64       `json:"length"`
 	Runs     int         `json:"runs"`
@@ -128,11 +144,7 @@ type stepShare struct {
 	Share float64 `json:"share"`
 }
 
-func bench(cmd *cobra.Command, model *runtime.Model, dims map[string]int64, repeat int) (*benchmark, error) {
-	in, err := randomInputs(model, dims)
-	if err != nil {
-		return nil, err
-	}
+func bench(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum, dims map[string]int64, repeat int) (*benchmark, error) {
 	s := model.NewSession()
 	defer s.Close()
 	out, err := warmUp(cmd, s, in)
@@ -202,11 +214,7 @@ func quantile(v []float64, q float64) float64 {
 // profiledRuns is how many runs the table of steps is made of.
 const profiledRuns = 5
 
-func (r *benchmark) profile(ctx context.Context, model *runtime.Model, dims map[string]int64) error {
-	in, err := randomInputs(model, dims)
-	if err != nil {
-		return err
-	}
+func (r *benchmark) profile(ctx context.Context, model *runtime.Model, in map[string]tensor.Datum) error {
 	s := model.NewSession()
 	defer s.Close()
 	runs := min(profiledRuns, r.Runs)
@@ -230,86 +238,13 @@ func (r *benchmark) profile(ctx context.Context, model *runtime.Model, dims map[
 	return nil
 }
 
-// randomInputs makes an input for each that is required: normal numbers, and whole ones within the vocabulary of the table
-// that they look up. Equal models get equal inputs.
-func randomInputs(model *runtime.Model, dims map[string]int64) (map[string]tensor.Datum, error) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	in := map[string]tensor.Datum{}
-	for i, p := range model.Inputs() {
-		if p.Optional {
-			continue
-		}
-		t, ok := p.Type.(*ir.TensorType)
-		if !ok || t.NoRank {
-			return nil, fmt.Errorf("input %q: %v cannot be made up", p.Name, p.Type)
-		}
-		shape, elements := make([]int, len(t.Shape)), 1.0
-		for k, d := range t.Shape {
-			n, err := d.Eval(dims)
-			if err != nil {
-				return nil, fmt.Errorf("input %q: dimension %d, %v, is not known", p.Name, k, d)
-			}
-			shape[k] = int(n)
-			elements *= float64(n)
-		}
-		if limit := ram.Total(); elements > 1<<34 || limit > 0 && elements*16 > float64(limit) {
-			return nil, fmt.Errorf("input %q: %s does not fit into memory", p.Name, tensor.ShapeString(shape))
-		}
-		v := make([]float64, int(elements))
-		limit := 0
-		if t.Elem.IsInt() {
-			limit = vocabulary(model.Graph(), model.Graph().Inputs[i])
-		}
-		for k := range v {
-			switch {
-			case t.Elem.IsInt():
-				v[k] = float64(rng.IntN(limit))
-			case t.Elem == tensor.Bool:
-				v[k] = float64(rng.IntN(2))
-			default:
-				v[k] = rng.NormFloat64()
-			}
-		}
-		x, err := tensor.FromFloat64s(t.Elem, v, shape...)
-		if err != nil {
-			return nil, fmt.Errorf("input %q: %w", p.Name, err)
-		}
-		in[p.Name] = x
-	}
-	return in, nil
-}
-
-// vocabulary is how many different numbers an input of tokens can be: the rows of the smallest table that it looks up. 1,
-// which allows only 0, where it looks up none.
-func vocabulary(g *ir.Graph, v *ir.Value) int {
-	limit := math.MaxInt
-	for _, u := range g.Uses()[v] {
-		if u.Node == nil {
-			continue
-		}
-		table := -1
-		switch {
-		case u.Node.Op.FullName() == "essm.Embedding" && u.Index == 0:
-			table = 1
-		case u.Node.Op.FullName() == "Gather" && u.Index == 1:
-			table = 0
-		}
-		if table < 0 || len(u.Node.In(table).Shape()) == 0 {
-			continue
-		}
-		if n, ok := u.Node.In(table).Shape()[0].Known(); ok {
-			limit = min(limit, int(n))
-		}
-	}
-	if limit == math.MaxInt || limit < 1 {
-		return 1
-	}
-	return limit
-}
-
 func (r *benchmark) print(w io.Writer) error {
 	ms := func(v float64) string { return duration(time.Duration(v * 1e6)) }
-	fmt.Fprintf(w, "%s  %dx%d, %s, kernel %s, %s\n\n", r.Model, r.Batch, r.Length, r.Device, r.Kernel, plural(r.Threads, "thread"))
+	shape := r.Shape
+	if shape != "" {
+		shape += ", "
+	}
+	fmt.Fprintf(w, "%s  %s%s, kernel %s, %s\n\n", r.Model, shape, r.Device, r.Kernel, plural(r.Threads, "thread"))
 	fmt.Fprintf(w, "  median   %s\n  min      %s\n  p10      %s\n  p90      %s\n  p99      %s\n", ms(r.MedianMS), ms(r.MinMS), ms(r.P10MS), ms(r.P90MS), ms(r.P99MS))
 	fmt.Fprintf(w, "  runs     %d\n", r.Runs)
 	fmt.Fprintf(w, "  work     %.3g GFLOP, %.3g GFLOP/s\n", float64(r.Flops)/1e9, r.Gflops)

@@ -13,6 +13,7 @@ import (
 func newCompileCommand() *cobra.Command {
 	var file string
 	rate := positive{1, "R"}
+	var shapes namedShapes
 	cmd := &cobra.Command{
 		Use:     "compile MODEL -o PLAN",
 		Short:   "Compile a model into a plan, one file that every backend runs",
@@ -20,15 +21,17 @@ func newCompileCommand() *cobra.Command {
 		Long: `Compile runs the passes over a model and writes what they made: the plan. It holds
 the graph and the weights, and the history of the passes (essmc explain shows it). Equal
 models give equal plans. --resample changes the sampling rate for good: R = 2 is for
-input at half the rate that the model was trained for.`,
+input at half the rate that the model was trained for. --shape fixes dimensions, which
+lets the passes find more where a model leaves everything open.`,
 		Example: `  essmc compile model -o model.essm
-  essmc compile model -o model-8k.essm --resample 2`,
+  essmc compile model -o model-8k.essm --resample 2
+  essmc compile model.onnx -o model.essm --shape input=1,L,64`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				return usagef("%s: -o PLAN is missing", cmd.CommandPath())
 			}
-			m, err := openResampled(cmd, args[0], rate.value)
+			m, err := openResampled(cmd, args[0], load.Options{Rate: rate.value, Shapes: shapes.list})
 			if err != nil {
 				return err
 			}
@@ -65,5 +68,6 @@ input at half the rate that the model was trained for.`,
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write the plan to `PLAN`")
 	complete(cmd, "output", filesOf("essm"))
 	cmd.Flags().Var(&rate, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
+	cmd.Flags().Var(&shapes, "shape", bindUsage)
 	return cmd
 }

@@ -40,7 +40,7 @@ plan stores. --html writes the graph before and after each pass, side by side, t
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var seen []passes.Snapshot
 			var columns []irview.Column
-			m, err := load.Open(args[0], load.Options{Observe: func(p passes.Snapshot) {
+			m, err := load.Open(args[0], load.Options{Shapes: s.named, Observe: func(p passes.Snapshot) {
 				if page != "" {
 					columns = append(columns, column(p))
 				}
@@ -82,7 +82,7 @@ plan stores. --html writes the graph before and after each pass, side by side, t
 		},
 	}
 	modelCompletion(cmd)
-	cmd.Flags().Var(&s, "shape", "samples x steps to choose the forms for (default 1x1024)")
+	cmd.Flags().Var(&s, "shape", "sizes to choose the forms for: samples x steps, or by name (default 1x1024)")
 	threads = whole{0, 0}
 	cmd.Flags().Var(&threads, "threads", "threads that one run may use; 0: all processors")
 	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass to `FILE`")
@@ -159,23 +159,30 @@ func explainForms(w io.Writer, m *load.Model, s shape, threads int) error {
 		return err
 	}
 	defer model.Close()
-	hint := ""
-	if !s.given() {
-		s = defaultShape(model.Graph())
-		hint = " (--shape BxL for another)"
-	}
-	dims, err := s.dims(model.Graph())
-	if err != nil {
-		if hint != "" {
-			return nil // nobody asked for a shape
+	given := s.given()
+	s = s.orDefault(model.Graph(), m.Dims)
+	dims, err := s.dims(model.Graph(), m.Dims)
+	if err == nil {
+		var choices []runtime.Choice
+		if choices, err = model.Explain(dims); err == nil {
+			return printForms(w, choices, s, given)
 		}
-		return fmt.Errorf("%s: %w", m.Path, err)
 	}
-	choices, err := model.Explain(dims)
-	if err != nil {
-		return fmt.Errorf("%s: %w", m.Path, err)
+	if !given {
+		return nil // nobody asked for a shape
 	}
-	fmt.Fprintf(w, "\nForms on the cpu for %v%s\n", &s, hint)
+	return fmt.Errorf("%s: %w", m.Path, err)
+}
+
+func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool) error {
+	what := ""
+	if text := s.String(); text != "" {
+		what = " for " + text
+	}
+	if !given && what != "" {
+		what += " (--shape BxL for another)"
+	}
+	fmt.Fprintf(w, "\nForms on the cpu%s\n", what)
 	if len(choices) == 0 {
 		fmt.Fprintf(w, "  no node has several\n")
 		return nil

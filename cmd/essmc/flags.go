@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -83,22 +84,37 @@ func (p *positive) Set(s string) error {
 // maxSteps is far beyond what any machine holds, and low enough for sizes that are computed from it to stay in range.
 const maxSteps = 1 << 40
 
-// shape is a flag for the size of an input: samples and steps.
-type shape struct{ batch, length int64 }
+// shape is a flag for the sizes of inputs, which may be given several times: samples x steps, and NAME=DIM,… for inputs and
+// dimensions by name.
+type shape struct {
+	batch, length int64
+	named         load.Shapes
+}
 
 func (s *shape) String() string {
-	if s.batch == 0 {
-		return ""
+	var parts []string
+	if s.batch > 0 {
+		parts = append(parts, fmt.Sprintf("%dx%d", s.batch, s.length))
 	}
-	return fmt.Sprintf("%dx%d", s.batch, s.length)
+	for _, n := range s.named {
+		parts = append(parts, n.String())
+	}
+	return strings.Join(parts, " ")
 }
-func (s *shape) Type() string { return "BxL" }
+func (s *shape) Type() string { return "BxL|NAME=DIMS" }
 func (s *shape) Set(text string) error {
+	if strings.Contains(text, "=") {
+		n, err := load.ParseShape(text)
+		if err == nil {
+			s.named = append(s.named, n)
+		}
+		return err
+	}
 	b, l, ok := strings.Cut(strings.ToLower(strings.ReplaceAll(text, "×", "x")), "x")
 	batch, errB := strconv.ParseInt(b, 10, 32)
 	length, errL := strconv.ParseInt(l, 10, 32)
 	if !ok || errB != nil || errL != nil || batch < 1 || length < 1 {
-		return fmt.Errorf("expected samples x steps, as in 8x1024")
+		return fmt.Errorf("expected samples x steps, as in 8x1024, or NAME=DIM,…, as in input=8,1024,3")
 	}
 	if batch > maxSteps/length {
 		return fmt.Errorf("expected at most %d steps in all samples together", int64(maxSteps))
@@ -107,29 +123,41 @@ func (s *shape) Set(text string) error {
 	return nil
 }
 
-func (s *shape) given() bool { return s.batch > 0 }
+func (s *shape) given() bool { return s.batch > 0 || len(s.named) > 0 }
 
-// dims gives the symbols of the graph's inputs for the shape: axis 0 of the inputs is as long as the batch, and the time
-// symbol is the number of steps. Graphs that declare neither have them in the order of the first input's dimensions.
-func (s *shape) dims(g *ir.Graph) (map[string]int64, error) {
-	var symbols []string
-	for _, v := range g.Inputs {
-		for _, d := range v.Shape() {
-			for _, name := range d.Symbols() {
-				if !slices.Contains(symbols, name) {
-					symbols = append(symbols, name)
-				}
-			}
-		}
+// orDefault completes a shape that says nothing of samples and steps, where the graph needs it: one sample of 1024 steps, two
+// where the model takes them in pairs.
+func (s shape) orDefault(g *ir.Graph, bound map[string]int64) shape {
+	if s.batch == 0 && len(load.Missing(g, bound)) > 0 {
+		s.batch, s.length = samplesPer(g, g.Meta[ir.MetaBatch]), 1024
 	}
+	return s
+}
+
+// dims gives the symbols of the graph's inputs for the shape, those in bound as they are there: axis 0 of the inputs is as
+// long as the batch, and the time symbol is the number of steps. Graphs that declare neither have them in the order of the
+// first input's dimensions.
+func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, error) {
+	dims := map[string]int64{}
+	maps.Copy(dims, bound)
+	missing := load.Missing(g, bound)
+	if len(missing) == 0 {
+		if s.batch > 0 && len(bound) == 0 {
+			return nil, fmt.Errorf("shape %dx%d: the sizes of the model's inputs are fixed", s.batch, s.length)
+		}
+		return dims, nil
+	}
+	if s.batch == 0 {
+		return nil, fmt.Errorf("shape %v: %s of the model's inputs is not stated: --shape %s=N", s, strings.Join(missing, ", "), missing[0])
+	}
+	symbols := slices.DeleteFunc(load.Symbols(g), func(name string) bool { return !slices.Contains(missing, name) })
 	batch, time := g.Meta[ir.MetaBatch], g.Meta[ir.MetaTime]
-	if batch == "" && len(symbols) > 0 && symbols[0] != time {
+	if batch == "" && symbols[0] != time {
 		batch = symbols[0]
 	}
 	if time == "" && len(symbols) > 1 && symbols[1] != batch {
 		time = symbols[1]
 	}
-	dims := map[string]int64{}
 	for _, name := range symbols {
 		switch name {
 		case time:
@@ -137,15 +165,30 @@ func (s *shape) dims(g *ir.Graph) (map[string]int64, error) {
 		case batch:
 			per := samplesPer(g, batch)
 			if s.batch%per != 0 {
-				return nil, fmt.Errorf("shape %v: the model takes samples in groups of %d, found %d", s, per, s.batch)
+				return nil, fmt.Errorf("shape %dx%d: the model takes samples in groups of %d, found %d", s.batch, s.length, per, s.batch)
 			}
 			dims[name] = s.batch / per
 		default:
-			return nil, fmt.Errorf("shape %v: the model's inputs also depend on %s, which is neither batch nor time", s, name)
+			return nil, fmt.Errorf("shape %dx%d: the model's inputs also depend on %s, which is neither batch nor time: --shape %s=N", s.batch, s.length, name, name)
 		}
 	}
 	return dims, nil
 }
+
+// namedShapes is a flag for the sizes of inputs by name alone, for commands that take them from arrays otherwise.
+type namedShapes struct{ list load.Shapes }
+
+func (s *namedShapes) String() string { return (&shape{named: s.list}).String() }
+func (s *namedShapes) Type() string   { return "NAME=DIMS" }
+func (s *namedShapes) Set(text string) error {
+	n, err := load.ParseShape(text)
+	if err == nil {
+		s.list = append(s.list, n)
+	}
+	return err
+}
+
+const bindUsage = "fix dimensions before the passes: of an input (x=1,L,64), or all that bear a name (L=1024); may be repeated"
 
 // samplesPer is how many samples of an input one step of the batch symbol stands for: 2 where documents come in pairs.
 func samplesPer(g *ir.Graph, batch string) int64 {
@@ -168,6 +211,7 @@ type runFlags struct {
 	kernel, device, precision choice
 	threads                   whole
 	resample                  positive
+	shapes                    namedShapes
 }
 
 func (f *runFlags) register(cmd *cobra.Command) {
@@ -182,6 +226,7 @@ func (f *runFlags) registerExact(cmd *cobra.Command) {
 	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision; it needs --device ref", "float32", "float64")
 	f.resample = positive{1, "R"}
 	cmd.Flags().Var(&f.resample, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
+	cmd.Flags().Var(&f.shapes, "shape", bindUsage)
 }
 
 // check refuses combinations that cannot work, before any file is opened.
@@ -194,11 +239,11 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 
 // open reads the model, resampled where that was asked for.
 func (f *runFlags) open(cmd *cobra.Command, path string) (*load.Model, error) {
-	return openResampled(cmd, path, f.resample.value)
+	return openResampled(cmd, path, load.Options{Rate: f.resample.value, Shapes: f.shapes.list})
 }
 
-func openResampled(cmd *cobra.Command, path string, rate float64) (*load.Model, error) {
-	m, err := load.Open(path, load.Options{Rate: rate})
+func openResampled(cmd *cobra.Command, path string, o load.Options) (*load.Model, error) {
+	m, err := load.Open(path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +252,11 @@ func openResampled(cmd *cobra.Command, path string, rate float64) (*load.Model, 
 			return nil, usagef("%s: --resample: a plan keeps the rate that it was made with; use essmc compile --resample on the model directory", path)
 		}
 		return nil, usagef("%s: --resample needs a model directory, found %v", path, m.Kind)
+	}
+	if len(o.Shapes) > 0 && m.Kind == load.Plan {
+		if _, fixes := cmd.Flags().Lookup("shape").Value.(*namedShapes); fixes {
+			return nil, usagef("%s: --shape: a plan keeps the dimensions that it was made with; use essmc compile --shape on the model", path)
+		}
 	}
 	return m, nil
 }
@@ -245,4 +295,4 @@ func (f *runFlags) compileModel(cmd *cobra.Command, m *load.Model, o runtime.Opt
 	return model, nil
 }
 
-var _ = []pflag.Value{(*choice)(nil), (*whole)(nil), (*positive)(nil), (*shape)(nil)}
+var _ = []pflag.Value{(*choice)(nil), (*whole)(nil), (*positive)(nil), (*shape)(nil), (*namedShapes)(nil)}

@@ -30,10 +30,11 @@ they were written and as the passes left them, how it moves data along time (and
 it can run as a stream, or what keeps it from that), and the memory that it needs.`,
 		Example: `  essmc inspect model
   essmc inspect model.essm --shape 16x4096
+  essmc inspect model.onnx --shape input=1,16000
   essmc inspect model --json`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := load.Open(args[0], load.Options{})
+			m, err := load.Open(args[0], load.Options{Shapes: s.named})
 			if err != nil {
 				return err
 			}
@@ -49,7 +50,7 @@ it can run as a stream, or what keeps it from that), and the memory that it need
 	}
 	modelCompletion(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	cmd.Flags().Var(&s, "shape", "samples x steps to state the working memory for (default 1x1024)")
+	cmd.Flags().Var(&s, "shape", "sizes to state the working memory for: samples x steps, or by name (default 1x1024)")
 	return cmd
 }
 
@@ -151,27 +152,18 @@ func inspect(m *load.Model, s shape) (*inspection, error) {
 	for _, v := range g.Constants() {
 		r.Memory.Weights += byteSize(v.Const)
 	}
-	if !s.given() {
-		s = defaultShape(g)
-		if dims, err := s.dims(g); err == nil {
-			r.Memory.Shape = s.String()
-			r.Memory.Working, _ = workingMemory(g, dims) // a model that the cpu backend cannot run has none
-		}
-		return r, nil
+	given := s.given()
+	s = s.orDefault(g, m.Dims)
+	dims, err := s.dims(g, m.Dims)
+	if err == nil {
+		r.Memory.Shape = s.String()
+		r.Memory.Working, err = workingMemory(g, dims)
 	}
-	dims, err := s.dims(g)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Path, err)
-	}
-	r.Memory.Shape = s.String()
-	if r.Memory.Working, err = workingMemory(g, dims); err != nil {
+	if err != nil && given { // otherwise nobody asked, and a model that the cpu backend cannot run has none
 		return nil, fmt.Errorf("%s: %w", m.Path, err)
 	}
 	return r, nil
 }
-
-// defaultShape is one sample of 1024 steps; two where the model takes them in pairs.
-func defaultShape(g *ir.Graph) shape { return shape{samplesPer(g, g.Meta[ir.MetaBatch]), 1024} }
 
 func ports(values []*ir.Value) []portReport {
 	out := make([]portReport, len(values))
@@ -344,7 +336,11 @@ func (r *inspection) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\nMemory\n  weights  %s\n", byteCount(r.Memory.Weights))
 	if r.Memory.Working > 0 {
-		fmt.Fprintf(w, "  working  %s for %s on the cpu\n", byteCount(r.Memory.Working), r.Memory.Shape)
+		what := ""
+		if r.Memory.Shape != "" {
+			what = " for " + r.Memory.Shape
+		}
+		fmt.Fprintf(w, "  working  %s%s on the cpu\n", byteCount(r.Memory.Working), what)
 	}
 	return nil
 }

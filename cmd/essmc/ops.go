@@ -13,7 +13,10 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 	_ "github.com/essmc/essmc/ops/essm" // to be listed
+	_ "github.com/essmc/essmc/ops/microsoft"
+	_ "github.com/essmc/essmc/ops/ml"
 	_ "github.com/essmc/essmc/ops/std"
+	_ "github.com/essmc/essmc/ops/training"
 )
 
 func newOpsCommand() *cobra.Command {
@@ -21,8 +24,9 @@ func newOpsCommand() *cobra.Command {
 		Use:     "ops [NAME]",
 		Short:   "List the operators that graphs are made of, or show one",
 		GroupID: groupLook,
-		Long: `Ops lists every operator that essmc knows: those of ONNX, which have no domain, and the
-state-space operators of the domain "essm". With a name it shows one in full.`,
+		Long: `Ops lists every operator that essmc knows: those of ONNX, which have no domain, those of
+ai.onnx.ml, ai.onnx.preview.training and com.microsoft, and the state-space operators of
+the domain "essm". With a name it shows one in full.`,
 		Example: `  essmc ops
   essmc ops essm.SSM
   essmc ops Softmax`,

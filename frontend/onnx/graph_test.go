@@ -247,7 +247,7 @@ func TestRefusedGraphs(t *testing.T) {
 		`function "local.f" calls itself`:                  model(function("f", "p", "q", nodeIn(7, "local:g", "", "p", "q")), function("g", "p", "q", nodeIn(7, "local:f", "", "p", "q")), graph(x, node("local:f", "", "x", "y"), y)),
 		`two attributes are named "k"`:                     model(graph(x, node("Abs", "a", "x", "y", intAttr("k", 1), intAttr("k", 2)), y)),
 		`operator Abs has no attribute "k"`:                model(graph(x, node("Abs", "a", "x", "y", intAttr("k", 1)), y)),
-		`input "x": dimension 0 is -1`:                     model(graph(floats(11, "x", -1), abs, y)),
+		`input "x": dimension 0 is -2`:                     model(graph(floats(11, "x", -2), abs, y)),
 		`is too large`:                                     model(graph(floats(11, "x", int64(1<<62)), abs, y)),
 		`input "x": unknown element type 99`:               model(graph(value(11, "x", tensorType(99, 2)), abs, y)),
 		`map types are not supported`:                      model(graph(value(11, "x", msg(5)), abs, y)),

@@ -191,6 +191,10 @@ func (r *reader) tensorType(c cursor) (*ir.TensorType, error) {
 				if err := f.int(&n); err != nil {
 					return err
 				}
+				if n == -1 { // how Paddle's exporter, against the standard, writes that a dimension is open
+					d = ir.Unknown
+					return nil
+				}
 				if n < 0 {
 					return fmt.Errorf("dimension %d is %d", len(t.Shape), n)
 				}

@@ -28,6 +28,20 @@ type Inputs struct {
 // Read reads the inputs that specs ("NAME=FILE", or "FILE" where only one input is required) name. wide says that the model
 // takes float64 where it declares float32.
 func Read(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
+	in, err := ReadSome(specs, ports, wide)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range ports {
+		if _, ok := in.Data[p.Name]; !ok && !p.Optional {
+			return nil, fmt.Errorf("input %q is missing: --input %s=FILE, %v", p.Name, p.Name, p.Type)
+		}
+	}
+	return in, nil
+}
+
+// ReadSome is Read for callers who make up what is missing.
+func ReadSome(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
 	in := &Inputs{Data: map[string]tensor.Datum{}, files: map[string]string{}}
 	for _, s := range specs {
 		name, file, err := split(s, ports, "input")
@@ -52,11 +66,6 @@ func Read(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
 			return nil, fmt.Errorf("%s: input %q: %w", file, name, err)
 		}
 		in.Data[name], in.files[name] = t, file
-	}
-	for _, p := range ports {
-		if _, ok := in.Data[p.Name]; !ok && !p.Optional {
-			return nil, fmt.Errorf("input %q is missing: --input %s=FILE, %v", p.Name, p.Name, p.Type)
-		}
 	}
 	return in, nil
 }
@@ -168,6 +177,9 @@ func fit(t *tensor.Tensor, p runtime.Port, k kind, wide bool) (*tensor.Tensor, e
 }
 
 func fitWav(t *tensor.Tensor, want *ir.TensorType) (*tensor.Tensor, error) {
+	if len(want.Shape) == 2 && want.Elem.IsFloat() && t.Dim(1) == 1 { // waveforms without a dimension of features
+		return t.Reshape(1, t.Dim(0))
+	}
 	if len(want.Shape) != 3 || !want.Elem.IsFloat() {
 		return nil, fmt.Errorf("a .wav file is for a model that takes a waveform, this one takes %v", want)
 	}
@@ -206,6 +218,8 @@ func fitShape(have []int, want ir.Shape, k kind) []int {
 	switch {
 	case len(have) == 2 && len(want) == 1 && k == csv && (have[0] == 1 || have[1] == 1):
 		return []int{have[0] * have[1]} // a row or a column of lengths
+	case len(want) == 0 && k == csv && have[0]*have[1] == 1:
+		return []int{}
 	case len(have) == 1 && len(want) == 2:
 		if n, ok := known(1); !ok || n == have[0] { // one sequence of tokens, one vector of features
 			return []int{1, have[0]}

@@ -1,7 +1,9 @@
-// Package load opens what the command line calls MODEL: a model directory, a plan, or IR text, told apart by content.
+// Package load opens what the command line calls MODEL: a model directory, an ONNX model, a plan, or IR text, told apart by
+// content.
 //
 // It imports the frontends, models, passes and runtime. What always holds: an error names the file; the graph as it was
-// written is never changed by the passes that make the compiled one.
+// written is never changed by the passes that make the compiled one, except that the dimensions which the command line
+// states are put into it before anything else sees it.
 package load
 
 import (
@@ -11,15 +13,24 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/frontend/onnx"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/essm" // operators that models are made of
+	_ "github.com/essmc/essmc/ops/microsoft"
+	_ "github.com/essmc/essmc/ops/ml"
+	_ "github.com/essmc/essmc/ops/std"
+	_ "github.com/essmc/essmc/ops/training"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/raise"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/plan"
 )
@@ -32,15 +43,20 @@ const (
 	Directory Kind = iota
 	Plan
 	Text
+	ONNX
 )
 
 // String names the kind in messages.
-func (k Kind) String() string { return [...]string{"a model directory", "a plan", "IR text"}[k] }
+func (k Kind) String() string {
+	return [...]string{"a model directory", "a plan", "IR text", "an ONNX model"}[k]
+}
 
 // Options say how a model is opened.
 type Options struct {
 	// Rate multiplies every step size of a model directory; 0 stands for 1.
 	Rate float64
+	// Shapes are dimensions that the command line states; a plan only takes those that it has left open.
+	Shapes Shapes
 	// Observe sees the graph before the first pass and after each one.
 	Observe func(passes.Snapshot)
 }
@@ -51,6 +67,10 @@ type Model struct {
 	Kind Kind
 	// Config is a model directory's; nil otherwise.
 	Config *models.Config
+	// Info is what an ONNX model says of itself; nil otherwise.
+	Info *onnx.Info
+	// Dims are the symbols that Options.Shapes gives numbers to.
+	Dims map[string]int64
 
 	options  Options
 	source   *ir.Graph
@@ -64,28 +84,56 @@ func Open(path string, o Options) (*Model, error) {
 	if m.Kind, err = kindOf(path); err != nil {
 		return nil, err
 	}
+	if m.Kind == Plan {
+		m.compiled = sync.OnceValues(func() (*ir.Graph, error) {
+			return plan.ReadFile(path, ops.Default, plan.Limits{})
+		})
+		return m, m.bindPlan()
+	}
+	list := passes.Pipeline()
 	switch m.Kind {
 	case Directory:
 		err = m.readDirectory()
 	case Text:
 		m.source, err = irtext.ReadFile(path, ops.Default)
-	case Plan:
-		m.compiled = sync.OnceValues(func() (*ir.Graph, error) {
-			return plan.ReadFile(path, ops.Default, plan.Limits{})
-		})
-		return m, nil
+		list = Pipeline()
+	case ONNX:
+		m.source, m.Info, err = onnx.ReadFile(path, onnx.Options{})
+		list = Pipeline()
 	}
 	if err != nil {
 		return nil, err
 	}
+	if m.Dims, err = o.Shapes.Bind(m.source); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	m.compiled = sync.OnceValues(func() (*ir.Graph, error) {
 		g := m.source.Clone()
-		if err := passes.Run(g, passes.Pipeline(), passes.Options{Observe: o.Observe}); err != nil {
+		if err := passes.Run(g, list, passes.Options{Observe: o.Observe}); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		return g, nil
 	})
 	return m, nil
+}
+
+// Pipeline is what runs on graphs of ONNX's operators: what an exporter took apart is put together again, and then the
+// portable pipeline runs.
+func Pipeline() []*passes.Pass { return slices.Concat(raise.Pipeline(), passes.Pipeline()) }
+
+// bindPlan reads the numbers that Options.Shapes gives to the symbols of a plan, whose graph stays as it is.
+func (m *Model) bindPlan() error {
+	if len(m.options.Shapes) == 0 {
+		return nil
+	}
+	g, err := m.compiled()
+	if err != nil {
+		return err
+	}
+	if m.Dims, err = m.options.Shapes.solve(g); err != nil {
+		return fmt.Errorf("%s: %w", m.Path, err)
+	}
+	return nil
 }
 
 func (m *Model) readDirectory() error {
@@ -158,7 +206,7 @@ var (
 	npyMagic = []byte("\x93NUMPY")
 )
 
-const expected = "expected a model directory, a plan, or IR text"
+const expected = "expected a model directory, an ONNX model, a plan, or IR text"
 
 // kindOf tells what is at path by what is in it; names matter only for the advice in errors.
 func kindOf(path string) (Kind, error) {
@@ -198,10 +246,25 @@ func kindOf(path string) (Kind, error) {
 		return 0, fmt.Errorf("%s: is an array: %s", path, expected)
 	case filepath.Ext(path) == ".safetensors" || base == "config.json":
 		return 0, fmt.Errorf("%s: is part of a model directory; give the directory", path)
+	case isONNX(head, path):
+		return ONNX, nil
 	case isText(head):
 		return Text, nil
 	}
 	return 0, fmt.Errorf("%s: is not a model that essmc knows: %s", path, expected)
+}
+
+// isONNX reports whether a file is to be read as ONNX: because of its name, or because it begins as exporters write it, with
+// the version of the format (field 1, a small number) and then another of the model's fields.
+func isONNX(head []byte, path string) bool {
+	if strings.EqualFold(filepath.Ext(path), ".onnx") {
+		return true
+	}
+	if len(head) < 3 || head[0] != 1<<3 || head[1] == 0 || head[1] > 0x7f {
+		return false
+	}
+	field, wire := head[2]>>3, head[2]&7
+	return wire == 2 && slices.Contains([]byte{2, 3, 4, 6, 7, 8, 14}, field) || wire == 0 && field == 5
 }
 
 // isText reports whether head may begin a text: UTF-8, the last character perhaps cut off, without control characters.

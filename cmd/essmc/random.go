@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/feed"
+	"github.com/essmc/essmc/cmd/essmc/internal/ram"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// someInputs reads the inputs that files are given for, and makes up the others that are required.
+func someInputs(model *runtime.Model, files []string, dims map[string]int64) (map[string]tensor.Datum, error) {
+	given, err := feed.ReadSome(files, model.Inputs(), false)
+	if err != nil {
+		return nil, err
+	}
+	return randomInputs(model, given.Data, dims)
+}
+
+// randomInputs adds to given an input for each other that is required: normal numbers, integers within the vocabulary of the
+// table that they look up, short words. Equal models get equal inputs.
+func randomInputs(model *runtime.Model, given map[string]tensor.Datum, dims map[string]int64) (map[string]tensor.Datum, error) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	in := map[string]tensor.Datum{}
+	for i, p := range model.Inputs() {
+		if d, ok := given[p.Name]; ok {
+			in[p.Name] = d
+			continue
+		}
+		if p.Optional {
+			continue
+		}
+		d, err := randomDatum(rng, p.Type, dims, vocabulary(model.Graph(), model.Graph().Inputs[i]))
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", p.Name, err)
+		}
+		in[p.Name] = d
+	}
+	return in, nil
+}
+
+// randomItems is how long sequences are that are made up.
+const randomItems = 3
+
+func randomDatum(rng *rand.Rand, t ir.Type, dims map[string]int64, vocabulary int) (tensor.Datum, error) {
+	switch t := t.(type) {
+	case *ir.TensorType:
+		shape, err := sizes(t, dims)
+		if err != nil {
+			return nil, err
+		}
+		return randomTensor(rng, t.Elem, shape, vocabulary)
+	case *ir.SequenceType:
+		s := &tensor.Sequence{}
+		for range randomItems {
+			d, err := randomDatum(rng, t.Elem, dims, vocabulary)
+			if err != nil {
+				return nil, err
+			}
+			s.Items = append(s.Items, d)
+		}
+		return s, nil
+	}
+	return nil, fmt.Errorf("%v cannot be made up", t)
+}
+
+// sizes gives a shape whose dimensions are all known, and small enough for the machine.
+func sizes(t *ir.TensorType, dims map[string]int64) ([]int, error) {
+	if t.NoRank {
+		return nil, fmt.Errorf("%v can have any shape: --shape NAME=DIM,… states it", t)
+	}
+	shape, elements := make([]int, len(t.Shape)), 1.0
+	for k, d := range t.Shape {
+		n, err := d.Eval(dims)
+		if err != nil {
+			return nil, fmt.Errorf("dimension %d, %v, is not known: --shape NAME=DIM,… states it", k, d)
+		}
+		shape[k] = int(n)
+		elements *= float64(n)
+	}
+	if limit := ram.Total(); elements > 1<<34 || limit > 0 && elements*16 > float64(limit) {
+		return nil, fmt.Errorf("%s does not fit into memory", tensor.ShapeString(shape))
+	}
+	return shape, nil
+}
+
+func randomTensor(rng *rand.Rand, elem tensor.DType, shape []int, vocabulary int) (*tensor.Tensor, error) {
+	n, err := tensor.Size(shape)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case elem == tensor.String:
+		words := make([]string, n)
+		for i := range words {
+			words[i] = string([]byte{byte('a' + rng.IntN(26)), byte('a' + rng.IntN(26))})
+		}
+		return tensor.FromStrings(words, shape...), nil
+	case elem.IsComplex():
+		v := make([]complex64, n)
+		for i := range v {
+			v[i] = complex(float32(rng.NormFloat64()), float32(rng.NormFloat64()))
+		}
+		return tensor.FromSlice(v, shape...).Convert(elem, false)
+	}
+	v := make([]float64, n)
+	for i := range v {
+		switch {
+		case elem.IsInt():
+			v[i] = float64(rng.IntN(min(vocabulary, 1<<min(elem.Bits()-1, 62))))
+		case elem == tensor.Bool:
+			v[i] = float64(rng.IntN(2))
+		default:
+			v[i] = rng.NormFloat64()
+		}
+	}
+	return tensor.FromFloat64s(elem, v, shape...)
+}
+
+// vocabulary is how many different numbers an input of tokens can be: the rows of the smallest table that it looks up. 1,
+// which allows only 0, where it looks up none.
+func vocabulary(g *ir.Graph, v *ir.Value) int {
+	limit := math.MaxInt
+	for _, u := range g.Uses()[v] {
+		if u.Node == nil {
+			continue
+		}
+		table := -1
+		switch {
+		case u.Node.Op.FullName() == "essm.Embedding" && u.Index == 0:
+			table = 1
+		case u.Node.Op.FullName() == "Gather" && u.Index == 1:
+			table = 0
+		}
+		if table < 0 || len(u.Node.In(table).Shape()) == 0 {
+			continue
+		}
+		if n, ok := u.Node.In(table).Shape()[0].Known(); ok {
+			limit = min(limit, int(n))
+		}
+	}
+	if limit == math.MaxInt || limit < 1 {
+		return 1
+	}
+	return limit
+}
