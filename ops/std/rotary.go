@@ -15,8 +15,10 @@ var RotaryEmbedding = ops.Register(&ir.Op{
 	In:  ops.Sig("X:T", "cos_cache:T", "sin_cache:T", "position_ids:int64[_,_]?"), Out: ops.Sig("Y:T"),
 	Attrs: []ir.AttrSpec{intAttr("interleaved", 0, "whether neighbours are pairs, instead of both halves"), intAttr("num_heads", nil, "H, where X has three axes"), intAttr("rotary_embedding_dim", 0, "how many features are turned; 0: all")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
-		_, err := headsOf(n, 0, "num_heads")
-		return in, err
+		if _, err := headsOf(n, 0, "num_heads"); err != nil {
+			return nil, err
+		}
+		return in, checkCaches(n, in)
 	}),
 	Eval: evalRotary, Body: rotaryBody,
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
@@ -51,6 +53,38 @@ var RotaryEmbedding = ops.Register(&ir.Op{
 	},
 	Tol: ir.Rounding,
 })
+
+// checkCaches holds the tables of cosines and sines against the features that are turned, and without positions against
+// samples and steps, as far as sizes are known.
+func checkCaches(n *ir.Node, x ir.Shape) error {
+	turned := ir.Const(getInt(n, "rotary_embedding_dim"))
+	if k, _ := turned.Known(); k == 0 && len(x) > 2 {
+		turned = x[len(x)-1]
+		if len(x) == 3 {
+			turned = turned.FloorDiv(ir.Const(max(1, getInt(n, "num_heads"))))
+		}
+	}
+	want := ir.Shape{ir.Unknown, turned.FloorDiv(ir.Const(2))}
+	if n.In(3) == nil && len(x) > 2 {
+		want = ir.Shape{x[0], x[len(x)-2], want[1]}
+		if len(x) == 3 {
+			want[1] = x[1]
+		}
+	}
+	for i := 1; i < 3; i++ {
+		t, ok := n.In(i).Type.(*ir.TensorType)
+		if !ok || t.NoRank {
+			continue
+		}
+		if !ir.Compatible(t, &ir.TensorType{Elem: t.Elem, Shape: want}) {
+			return fmt.Errorf("%s: expected shape %v, found %v", n.Op.In[i].Name, want, t.Shape)
+		}
+		if other, ok := n.In(3 - i).Type.(*ir.TensorType); ok && !ir.Compatible(t, other) {
+			return fmt.Errorf("%s: found %v, and %v for the other table", n.Op.In[i].Name, t.Shape, other.Shape)
+		}
+	}
+	return nil
+}
 
 func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	n := c.Node
