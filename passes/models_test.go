@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/passtest"
 )
 
 // TestRandomModels runs the pipeline on random models of every kind. After each pass the answer is that of the model as it
@@ -43,7 +43,7 @@ func TestRandomModels(t *testing.T) {
 				if s.Failure != nil || t.Failed() {
 					return
 				}
-				same(t, before, s.Graph)
+				passtest.Same(t, before, s.Graph, 1e-9)
 				text := irtext.String(s.Graph)
 				back, err := irtext.Parse([]byte(text), "text", ops.Default, irtext.Options{})
 				if err != nil {
@@ -65,18 +65,10 @@ func TestRandomModels(t *testing.T) {
 				}
 			}
 			if blocks != c.NLayers {
-				t.Errorf("%d blocks for %d layers; notes:\n%s", blocks, c.NLayers, notes(g))
+				t.Errorf("%d blocks for %d layers; notes:\n%s", blocks, c.NLayers, strings.Join(passtest.Notes(g), "\n"))
 			}
 		})
 	}
-}
-
-func notes(g *ir.Graph) string {
-	var b strings.Builder
-	for _, e := range g.History {
-		fmt.Fprintf(&b, "%s: %d\n  %s\n", e.Pass, e.Changes, strings.Join(e.Notes, "\n  "))
-	}
-	return b.String()
 }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }

@@ -1,87 +1,19 @@
 package passes_test
 
 import (
-	"bytes"
-	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/irtext"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/passtest"
 )
 
-var update = flag.Bool("update", false, "write the results that the tests got into testdata")
-
-// TestGolden runs each pass on the graphs in testdata/<pass>/*.txtar: section "in" is the graph, "out" what the pass makes
-// of it, "notes" what it says.
+// TestGolden runs each pass on the graphs in testdata/<pass>.
 func TestGolden(t *testing.T) {
 	for _, p := range passes.Pipeline() {
-		files, err := filepath.Glob(filepath.Join("testdata", p.Name, "*.txtar"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(files) == 0 {
-			t.Errorf("pass %s has no cases in testdata/%s", p.Name, p.Name)
-		}
-		for _, file := range files {
-			t.Run(p.Name+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { golden(t, p, file) })
-		}
-	}
-}
-
-func golden(t *testing.T, p *passes.Pass, file string) {
-	a, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	section := func(name string) *txtar.File {
-		i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
-		if i < 0 {
-			a.Files = append(a.Files, txtar.File{Name: name})
-			i = len(a.Files) - 1
-		}
-		return &a.Files[i]
-	}
-	g, err := irtext.Parse(section("in").Data, file, ops.Default, irtext.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := g.Clone()
-	if err := passes.Run(g, []*passes.Pass{p}, passes.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	var notes bytes.Buffer
-	for _, e := range g.History {
-		for _, n := range e.Notes {
-			fmt.Fprintln(&notes, n)
-		}
-	}
-	g.History = nil
-	var out bytes.Buffer
-	if err := irtext.Print(&out, g, irtext.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	same(t, before, g)
-	if *update {
-		section("out").Data = out.Bytes()
-		section("notes").Data = notes.Bytes()
-		if err := os.WriteFile(file, txtar.Format(a), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	for name, got := range map[string][]byte{"out": out.Bytes(), "notes": notes.Bytes()} {
-		if want := section(name).Data; !bytes.Equal(got, want) {
-			t.Errorf("%s differs (renew with -update); got:\n%s\nwant:\n%s", name, got, want)
-		}
+		passtest.Golden(t, p, passtest.Case{})
 	}
 }
 

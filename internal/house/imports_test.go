@@ -45,6 +45,7 @@ var rooms = []struct {
 	{"runtime/plan", []string{"ir", "ir/tensor", "internal/atomicfile", "runtime/plan/internal/fb", "github.com/google/flatbuffers", "golang.org/x/sys"}},
 	{"runtime", []string{"ir", "ir/tensor", "runtime/plan"}},
 	{"runtime/ref", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "runtime"}},
+	{"passes/passtest", []string{"ir", "ir/tensor", "ir/irtext", "ops", "passes", "runtime", "runtime/ref", "golang.org/x/tools"}},
 	{"runtime/cpu/kernel", []string{"golang.org/x/sys"}},
 	{"runtime/cpu", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "passes/time", "runtime", "runtime/cpu/kernel"}},
 	{"runtime/backendtest", []string{"ir", "ir/tensor", "ir/irtext", "ops", "ops/std", "ops/essm", "passes", "models", "frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime", "runtime/ref", "golang.org/x/tools"}},

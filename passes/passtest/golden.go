@@ -1,0 +1,118 @@
+// Package passtest is what tests of passes share: golden cases of graphs before and after a pass, and the check that two
+// graphs give the same answers.
+//
+// It imports whatever tests of passes may: ir, passes, the runtime with its reference interpreter. What always holds: inputs
+// depend on their names and shapes alone, so a failure can be seen again.
+package passtest
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/irtext"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
+)
+
+var update = flag.Bool("update", false, "write the results that the tests got into testdata")
+
+// Case is how the golden cases of a pass are checked.
+type Case struct {
+	// Tol is the largest difference between the answers before and after, relative to the largest value; 0: 1e-9.
+	Tol float64
+	// Dims are the sizes at which answers are compared; nil: Dims.
+	Dims []map[string]int64
+	// Show writes the graph that the pass made; nil: as text, with all constants.
+	Show func(g *ir.Graph) string
+}
+
+// Golden runs a pass on the graphs in testdata/<pass>/*.txtar: section "in" is the graph, "out" what the pass makes of it,
+// "notes" what it says. Both graphs give the same answers.
+func Golden(t *testing.T, p *passes.Pass, c Case) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", p.Name, "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Errorf("pass %s has no cases in testdata/%s", p.Name, p.Name)
+	}
+	for _, file := range files {
+		t.Run(p.Name+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { c.run(t, p, file) })
+	}
+}
+
+func (c Case) run(t *testing.T, p *passes.Pass, file string) {
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := func(name string) *txtar.File {
+		i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
+		if i < 0 {
+			a.Files = append(a.Files, txtar.File{Name: name})
+			i = len(a.Files) - 1
+		}
+		return &a.Files[i]
+	}
+	g, err := irtext.Parse(section("in").Data, file, ops.Default, irtext.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := g.Clone()
+	if err := passes.Run(g, []*passes.Pass{p}, passes.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var notes bytes.Buffer
+	for _, n := range Notes(g) {
+		fmt.Fprintln(&notes, n)
+	}
+	g.History = nil
+	tol := c.Tol
+	if tol == 0 {
+		tol = 1e-9
+	}
+	Same(t, before, g, tol, c.Dims...)
+	show := c.Show
+	if show == nil {
+		show = func(g *ir.Graph) string {
+			var b bytes.Buffer
+			if err := irtext.Print(&b, g, irtext.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			return b.String()
+		}
+	}
+	out := show(g)
+	if *update {
+		section("out").Data = []byte(out)
+		section("notes").Data = notes.Bytes()
+		if err := os.WriteFile(file, txtar.Format(a), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for name, got := range map[string]string{"out": out, "notes": notes.String()} {
+		if want := string(section(name).Data); got != want {
+			t.Errorf("%s differs (renew with -update); got:\n%s\nwant:\n%s", name, got, want)
+		}
+	}
+}
+
+// Notes lists what the passes said that a graph has been through.
+func Notes(g *ir.Graph) []string {
+	var out []string
+	for _, e := range g.History {
+		out = append(out, e.Notes...)
+	}
+	return out
+}
