@@ -1,0 +1,245 @@
+package onnx
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// WriteOptions say how a graph is written. The zero value writes one file without functions.
+type WriteOptions struct {
+	// Functions go into the file as model-local functions.
+	Functions []Function
+	// External moves large tensors to a file beside the model; WriteFile only. Empty: all is in one file. It is a file
+	// name without folders.
+	External string
+	// ExternalFrom is the size in bytes from which a tensor is large; 0 stands for 64 KiB.
+	ExternalFrom int
+	// Version is the producer's, for producer_version.
+	Version string
+}
+
+// Function is what one operator means, in terms of others: a model-local function. Its name is the operator's.
+type Function struct {
+	// Nodes are the nodes that call it; they apply one operator, in one way.
+	Nodes []*ir.Node
+	// Overload tells functions of one operator apart; empty for the first.
+	Overload string
+	// Body has an input for each of the operator's inputs that its nodes give, in order, and likewise outputs.
+	Body *ir.Graph
+}
+
+// maxMessage is what protobuf's readers take: 2 GiB.
+const maxMessage = 1<<31 - 1
+
+// alignExternal is where tensors begin in a file of their own, so that it can be mapped.
+const alignExternal = 4096
+
+// Write writes g as an ONNX model. Equal graphs give equal bytes. Operators are written as the graph has them; see
+// passes/lower for one in standard operators. An error names the node or value that ONNX has no form for.
+func Write(w io.Writer, g *ir.Graph, o WriteOptions) error {
+	if o.External != "" {
+		return fmt.Errorf("tensors in a file of their own need the folder of the model")
+	}
+	m, _, err := encode(g, o)
+	if err != nil {
+		return err
+	}
+	return m.writeTo(w)
+}
+
+// WriteFile writes g to path, whole or not at all. With External it writes that file first.
+func WriteFile(path string, g *ir.Graph, o WriteOptions) error {
+	if o.External != "" {
+		if filepath.Base(o.External) != o.External || strings.ContainsAny(o.External, `/\`) || o.External == ".." || o.External == "." {
+			return fmt.Errorf("external data: expected a file name without folders, found %q", o.External)
+		}
+		if filepath.Base(path) == o.External {
+			return fmt.Errorf("external data: %s is the model itself", o.External)
+		}
+	}
+	m, external, err := encode(g, o)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if o.External != "" && len(external) > 0 {
+		// A hard link may be anyone's, and is refused on reading; the new file is one of its own.
+		err := atomicfile.Write(filepath.Join(filepath.Dir(path), o.External), func(w io.Writer) error {
+			at := int64(0)
+			for _, t := range external {
+				if err := zeros(w, t.offset-at); err != nil {
+					return err
+				}
+				if _, err := w.Write(t.data); err != nil {
+					return err
+				}
+				at = t.offset + int64(len(t.data))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return atomicfile.Write(path, m.writeTo)
+}
+
+func zeros(w io.Writer, n int64) error {
+	_, err := w.Write(make([]byte, n))
+	return err
+}
+
+// placed is a tensor in the external file.
+type placed struct {
+	data   []byte
+	offset int64
+}
+
+// writer is the state of writing one model.
+type writer struct {
+	o        WriteOptions
+	dims     map[string]string // symbol → name in the file, where they differ
+	overload map[*ir.Node]string
+	domains  map[string]int // version needed, by domain
+	external []placed
+	at       int64
+	ir       int64
+	names    map[string]int // of nodes, so that each has one of its own
+}
+
+func encode(g *ir.Graph, o WriteOptions) (*message, []placed, error) {
+	if o.ExternalFrom == 0 {
+		o.ExternalFrom = 64 << 10
+	}
+	w := &writer{o: o, dims: map[string]string{}, overload: map[*ir.Node]string{}, domains: map[string]int{}, ir: 3, names: map[string]int{}}
+	for k, v := range g.Meta {
+		if s, ok := strings.CutPrefix(k, MetaDim); ok {
+			w.dims[s] = v
+		}
+	}
+	for _, f := range o.Functions {
+		if f.Body == nil || len(f.Nodes) == 0 {
+			return nil, nil, fmt.Errorf("a function has no body, or no node that calls it")
+		}
+		for _, n := range f.Nodes {
+			w.overload[n] = f.Overload
+		}
+	}
+	body, err := w.graph(g, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	var functions []*message
+	for _, f := range o.Functions {
+		m, err := w.function(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		functions = append(functions, m)
+	}
+	opsets := w.opsets(g)
+	for i := range opsets {
+		w.ir = max(w.ir, irVersion(opsets[i].domain, int(opsets[i].version)))
+	}
+	m := &message{}
+	m.int(1, w.ir)
+	m.text(2, "essmc")
+	if o.Version != "" {
+		m.text(3, o.Version)
+	}
+	if d := g.Meta[MetaDomain]; d != "" {
+		m.text(4, d)
+	}
+	m.message(7, body)
+	for _, s := range opsets {
+		m.message(8, opsetMessage(s))
+	}
+	for _, k := range slices.Sorted(maps.Keys(g.Meta)) {
+		if k == MetaProducer || k == MetaDomain || strings.HasPrefix(k, MetaDim) {
+			continue // they have fields of their own
+		}
+		e := &message{}
+		e.text(1, k)
+		e.text(2, g.Meta[k])
+		m.message(14, e)
+	}
+	for _, f := range functions {
+		m.message(25, f)
+	}
+	if m.size > maxMessage {
+		return nil, nil, fmt.Errorf("graph %s: the model takes %d bytes, more than ONNX's 2 GiB; put its tensors into a file of their own", g.Name, m.size)
+	}
+	return m, w.external, nil
+}
+
+func opsetMessage(s opsetProto) *message {
+	m := &message{}
+	if s.domain != "" {
+		m.text(1, s.domain)
+	}
+	m.int(2, s.version)
+	return m
+}
+
+// opsets lists the versions of the domains that were written.
+func (w *writer) opsets(g *ir.Graph) []opsetProto {
+	versions := map[string]int{"": 1}
+	for d, since := range w.domains {
+		versions[d] = max(since, versions[d])
+	}
+	for d := range versions {
+		if v, ok := g.Opsets[d]; ok {
+			versions[d] = max(v, versions[d])
+		}
+	}
+	var out []opsetProto
+	for _, d := range slices.Sorted(maps.Keys(versions)) {
+		out = append(out, opsetProto{fileDomain(d), int64(versions[d])})
+	}
+	return out
+}
+
+// fileDomain is the name of a domain in files; canonical's inverse.
+func fileDomain(d string) string {
+	if d == "essm" {
+		return "ai.essmc"
+	}
+	return d
+}
+
+// irVersion is the first IR version that knows an operator set.
+func irVersion(domain string, version int) int64 {
+	if domain != "" {
+		return 3
+	}
+	for _, v := range [...]struct{ opset, ir int }{{26, 13}, {25, 12}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}, {11, 6}, {10, 5}, {9, 4}} {
+		if version >= v.opset {
+			return int64(v.ir)
+		}
+	}
+	return 3
+}
+
+// elemIR is the first IR version that knows an element type.
+func elemIR(d tensor.DType) int64 {
+	switch {
+	case d >= tensor.Uint2:
+		return 13
+	case d == tensor.Float8E8M0:
+		return 12
+	case d == tensor.Float4E2M1:
+		return 11
+	case d == tensor.Uint4 || d == tensor.Int4:
+		return 10
+	case d >= tensor.Float8E4M3FN:
+		return 9
+	}
+	return 4 // since then initializers need not be inputs
+}

@@ -1,0 +1,160 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+)
+
+// later lists the inputs and attributes that came to operators whose meaning stayed, and the version that brought them.
+// The registry knows which versions mean the same, and takes in each what the newest takes.
+var later = map[string][]struct {
+	input int // -1: attr
+	attr  string
+	since int
+}{
+	"ArgMax":          {{-1, "select_last_index", 12}},
+	"ArgMin":          {{-1, "select_last_index", 12}},
+	"Cast":            {{-1, "saturate", 19}, {-1, "round_mode", 24}},
+	"CastLike":        {{-1, "saturate", 19}, {-1, "round_mode", 24}},
+	"Pad":             {{3, "", 18}},
+	"Reshape":         {{-1, "allowzero", 14}},
+	"ScatterElements": {{-1, "reduction", 16}},
+	"ScatterND":       {{-1, "reduction", 16}},
+	"Shape":           {{-1, "start", 15}, {-1, "end", 15}},
+	"Split":           {{-1, "num_outputs", 18}},
+}
+
+// version finds the operator of the wanted version that means what n's does and takes all that n has.
+func (l *lowerer) version(n *ir.Node) (*ir.Op, bool) {
+	if n.Op.Domain != "" {
+		return n.Op, true
+	}
+	op := ops.Default.Resolve("", n.Op.Name, l.opset)
+	if op == nil || ops.Current(op) != ops.Current(n.Op) {
+		return nil, false
+	}
+	for _, x := range later[n.Op.Name] {
+		has := x.input >= 0 && n.In(x.input) != nil || x.attr != "" && n.Attrs.Has(x.attr)
+		if has && l.opset < x.since {
+			return nil, false
+		}
+	}
+	m := *n
+	m.Op = op
+	_, err := ir.Infer(&m)
+	return op, err == nil
+}
+
+// needs says in which version n could be written.
+func (l *lowerer) needs(n *ir.Node) error {
+	m := *l
+	for m.opset++; m.opset <= ops.Opsets()[""]; m.opset++ {
+		if _, ok := m.version(n); ok {
+			return fmt.Errorf("node %v: operator %s needs version %d of ai.onnx, asked for is %d", n, n.Op.FullName(), m.opset, l.opset)
+		}
+	}
+	return fmt.Errorf("node %v: operator %s has no form in version %d of ai.onnx", n, n.Op.FullName(), l.opset)
+}
+
+// standard adds a node that is no essm operator, in the wanted version, or else in smaller operators.
+func (l *lowerer) standard(n *ir.Node) error {
+	if op, ok := l.version(n); ok {
+		n.Op = op
+		g := l.Graph()
+		g.Nodes = append(g.Nodes, n)
+		return nil
+	}
+	if ok := l.axesToAttribute(n); ok {
+		return nil
+	}
+	if n.Op.Body == nil {
+		return l.needs(n)
+	}
+	return l.expand(n)
+}
+
+// axesToAttribute writes reductions as versions below 18 have them.
+func (l *lowerer) axesToAttribute(n *ir.Node) bool {
+	if !strings.HasPrefix(n.Op.Name, "Reduce") || l.opset >= 18 || !ops.Newest(n.Op) || n.Attrs.Bool("noop_with_empty_axes", false) {
+		return false
+	}
+	op := ops.Default.Resolve("", n.Op.Name, l.opset)
+	if op == nil {
+		return false
+	}
+	attrs := n.Attrs.Without("noop_with_empty_axes")
+	if a := n.In(1); a != nil {
+		if a.Const == nil {
+			return false
+		}
+		axes, err := a.Const.Int64s()
+		if err != nil {
+			return false
+		}
+		attrs = attrs.With("axes", axes)
+	}
+	m := *n
+	m.Op, m.Attrs, m.Inputs = op, attrs, n.Inputs[:1]
+	if _, err := ir.Infer(&m); err != nil {
+		return false
+	}
+	n.Op, n.Attrs, n.Inputs = m.Op, m.Attrs, m.Inputs
+	g := l.Graph()
+	g.Nodes = append(g.Nodes, n)
+	return true
+}
+
+// expand puts the body of n's operator in its place, and lowers what that is made of.
+func (l *lowerer) expand(n *ir.Node) error {
+	b := ir.NewBuilder(n.Op.Name, ops.Default, ops.Opsets())
+	b.Scope(n.Scope)
+	outs := n.Op.Body(b, n, n.Inputs)
+	if err := b.Err(); err != nil {
+		return fmt.Errorf("node %v: %w", n, err)
+	}
+	body := b.Graph()
+	renamed := map[*ir.Value]bool{}
+	for _, v := range n.Inputs {
+		renamed[v] = true
+	}
+	for _, m := range body.Nodes {
+		for _, vs := range [][]*ir.Value{m.Inputs, m.Outputs} {
+			for _, v := range vs {
+				if v != nil && !renamed[v] && (v.Const != nil || v.Def == m) {
+					renamed[v] = true
+					v.Name = l.Unique(v.Name)
+				}
+			}
+		}
+	}
+	for _, m := range body.Nodes {
+		if m.Op == n.Op {
+			return l.needs(n)
+		}
+		if err := l.node(m); err != nil {
+			return err
+		}
+	}
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if i >= len(outs) || outs[i] == nil {
+			return fmt.Errorf("node %v: body gives no output %d", n, i)
+		}
+		w := l.now(outs[i])
+		if w.Def == nil || slices.Contains(n.Inputs, w) || slices.Contains(outs[:i], outs[i]) {
+			w = l.op("Identity", w)
+		}
+		if err := l.Err(); err != nil {
+			return err
+		}
+		w.Name, v.Name = v.Name, w.Name
+		l.of[v] = w
+	}
+	return nil
+}
