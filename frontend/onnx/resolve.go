@@ -143,8 +143,8 @@ func (v *resolving) node(n *nodeProto, opsets map[string]int, depth int) error {
 	version := opsets[n.domain]
 	f := v.functions[functionKey{n.domain, n.op, n.overload}]
 	// A function that a file brings along says what its own operator means; but of this program's own operators it is only a
-	// rendering for others.
-	if n.overload == "" && (f == nil || n.domain == "essm") && version > 0 {
+	// rendering for others, and may have several, one for each way in which the operator is applied.
+	if (n.overload == "" && f == nil || n.domain == "essm") && version > 0 {
 		n.operator = v.resolver.Resolve(n.domain, n.op, version)
 	}
 	switch {
