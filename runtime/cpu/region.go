@@ -164,9 +164,9 @@ func (c *counter) wait(n int, w *worker) bool {
 			return false
 		}
 		switch { // the other thread may not be running at all, on a busy machine
-		case spin > 300:
+		case spin > 5000:
 			time.Sleep(20 * time.Microsecond)
-		case spin > 100:
+		case spin > 1000:
 			runtime.Gosched()
 		}
 	}
