@@ -19,6 +19,10 @@ func Upgrade(g *ir.Graph) error {
 	if err := upgrade(ir.Edit(g, Default, opsets), g, 0); err != nil {
 		return err
 	}
+	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error { // a record that stands for earlier ones may be newer than all of these
+		opsets[n.Op.Domain] = max(opsets[n.Op.Domain], n.Op.Since)
+		return nil
+	})
 	if g.Opsets != nil {
 		g.Opsets = opsets
 	}

@@ -24,6 +24,7 @@ import (
 func newExplainCommand() *cobra.Command {
 	var s shape
 	var page string
+	var why bool
 	var threads whole
 	cmd := &cobra.Command{
 		Use:     "explain MODEL",
@@ -32,9 +33,13 @@ func newExplainCommand() *cobra.Command {
 		Long: `Explain tells what each pass did to the model and why, and which form (scan, chunked, fft,
 direct) the cpu backend takes for each state-space layer at a given shape, with what its
 cost model expects of that form and of the others. For a plan it shows the history that the
-plan stores. --html writes the graph before and after each pass, side by side, to one page.`,
+plan stores. --html writes the graph before and after each pass, side by side, to one page.
+
+--why lists the near misses: what looked like something that a pass recognises (above all
+state-space layers that an exporter took apart), stayed as it is, and which condition failed.`,
 		Example: `  essmc explain model
   essmc explain model.essm --shape 8x16000
+  essmc explain model.onnx --why
   essmc explain model --html passes.html`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +75,7 @@ plan stores. --html writes the graph before and after each pass, side by side, t
 			w := cmd.OutOrStdout()
 			if m.Kind == load.Plan {
 				fmt.Fprintf(w, "Passes, from the history that the plan stores\n")
-				printHistory(w, g.History, true)
+				printHistory(w, withoutMisses(g.History), true)
 			} else {
 				fmt.Fprintf(w, "Passes\n")
 				printPasses(w, seen)
@@ -78,6 +83,7 @@ plan stores. --html writes the graph before and after each pass, side by side, t
 			if page != "" {
 				fmt.Fprintf(w, "  %s shows the graph after each\n", page)
 			}
+			printMisses(w, g.History, why)
 			return explainForms(w, m, s, threads.value)
 		},
 	}
@@ -85,6 +91,7 @@ plan stores. --html writes the graph before and after each pass, side by side, t
 	cmd.Flags().Var(&s, "shape", "sizes to choose the forms for: samples x steps, or by name (default 1x1024)")
 	threads = whole{0, 0}
 	cmd.Flags().Var(&threads, "threads", "threads that one run may use; 0: all processors")
+	cmd.Flags().BoolVar(&why, "why", false, "say of each near miss which condition failed")
 	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass to `FILE`")
 	complete(cmd, "html", filesOf("html"))
 	return cmd
@@ -115,19 +122,65 @@ func historyLines(history []ir.Event) []string {
 
 const noteWidth = 84
 
-// printPasses tells of every pass that ran, also of those that found nothing to do.
+// printPasses tells of every pass that ran; what it is for, only of those that found something to do.
 func printPasses(w io.Writer, seen []passes.Snapshot) {
+	width := 0
+	for _, s := range seen {
+		if s.Pass != nil {
+			width = max(width, len(s.Pass.Name))
+		}
+	}
 	for _, s := range seen {
 		if s.Pass == nil {
 			continue
 		}
-		changes := "nothing to do"
-		if s.Event.Changes > 0 {
-			changes = plural(s.Event.Changes, "change")
+		if s.Event.Changes == 0 && len(s.Event.Notes) == 0 {
+			fmt.Fprintf(w, "  %-*s  nothing to do, %s\n", width, s.Pass.Name, duration(s.Time))
+			continue
 		}
-		fmt.Fprintf(w, "  %-12s  %s, %s\n", s.Pass.Name, changes, duration(s.Time))
+		fmt.Fprintf(w, "  %-*s  %s, %s\n", width, s.Pass.Name, plural(s.Event.Changes, "change"), duration(s.Time))
 		fmt.Fprintf(w, "%s\n", indent(wrap(s.Pass.Doc, noteWidth), "                "))
-		printNotes(w, s.Event.Notes)
+		printNotes(w, slices.DeleteFunc(slices.Clone(s.Event.Notes), isMiss))
+	}
+}
+
+// isMiss recognises the notes of passes about what they nearly rewrote.
+func isMiss(note string) bool { return strings.Contains(note, " left as it is: ") }
+
+func withoutMisses(history []ir.Event) []ir.Event {
+	var out []ir.Event
+	for _, e := range history {
+		e.Notes = slices.DeleteFunc(slices.Clone(e.Notes), isMiss)
+		if e.Changes > 0 || len(e.Notes) > 0 {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// printMisses tells what passes nearly rewrote, and why they did not; or only how often that happened.
+func printMisses(w io.Writer, history []ir.Event, why bool) {
+	var misses []ir.Event
+	n := 0
+	for _, e := range history {
+		e.Notes = slices.DeleteFunc(slices.Clone(e.Notes), func(s string) bool { return !isMiss(s) })
+		if len(e.Notes) > 0 {
+			misses = append(misses, e)
+			n += len(e.Notes)
+		}
+	}
+	switch {
+	case !why && n > 0:
+		fmt.Fprintf(w, "  %s left as they are; --why says why\n", plural(n, "near miss"))
+	case why:
+		fmt.Fprintf(w, "\nNear misses\n")
+		if n == 0 {
+			fmt.Fprintf(w, "  none\n")
+		}
+		for _, e := range misses {
+			fmt.Fprintf(w, "  %s\n", e.Pass)
+			printNotes(w, e.Notes)
+		}
 	}
 }
 

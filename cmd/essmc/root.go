@@ -25,8 +25,8 @@ func newRootCommand() *cobra.Command {
 		Short:   "Compile state-space sequence models and run them",
 		Long: `essmc compiles state-space sequence models (eSSM) and runs them, without Python.
 
-MODEL is a model directory (config.json and model.safetensors), a plan that
-"essmc compile" wrote, or a graph in IR text.`,
+MODEL is a model directory (config.json and model.safetensors), an ONNX model, a plan
+that "essmc compile" wrote, or a graph in IR text.`,
 		Example: `  essmc demo
   essmc init image -o model
   essmc compile model -o model.essm
@@ -51,8 +51,8 @@ MODEL is a model directory (config.json and model.safetensors), a plan that
 		&cobra.Group{ID: groupStart, Title: "Make a model:"},
 		&cobra.Group{ID: groupRun, Title: "Run a model:"},
 		&cobra.Group{ID: groupLook, Title: "Look inside:"})
-	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newCompileCommand(),
-		newRunCommand(), newVerifyCommand(), newBenchCommand(),
+	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newImportCommand(), newCompileCommand(),
+		newRunCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(), newTestCommand(),
 		newInspectCommand(), newExplainCommand(), newOpsCommand(),
 		newVersionCommand(), newCompletionCommand())
 	root.SetHelpCommand(newHelpCommand())

@@ -14,6 +14,9 @@ func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
+	if strings.HasSuffix(what, "s") {
+		what += "e"
+	}
 	return grouped(int64(n)) + " " + what + "s"
 }
 

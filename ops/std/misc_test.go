@@ -1,6 +1,8 @@
 package std
 
 import (
+	"testing"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -90,4 +92,20 @@ func randomSamples(o *ir.Op) []sample {
 		return []sample{of(normal(2, 5, 3)).gives(2), of(normal(2, 5, 3), tensor.Scalar(float32(0.3)), tensor.Scalar(true)).with(ir.A("seed", 7)).gives(2)}
 	}
 	return nil
+}
+
+// What Split infers for parts of equal size is what it makes, also where there are not enough elements for all of them.
+func TestEqualParts(t *testing.T) {
+	for dim := range 12 {
+		for count := 1; count < 7; count++ {
+			for i, want := range equalParts(dim, count) {
+				if n, ok := equalPart(ir.Const(int64(dim)), int64(i), int64(count)).Known(); !ok || n != want {
+					t.Errorf("part %d of %d of %d elements: %d, expected %d", i, count, dim, n, want)
+				}
+				if n, err := equalPart(ir.Sym("L"), int64(i), int64(count)).Eval(map[string]int64{"L": int64(dim)}); err != nil || n != want {
+					t.Errorf("part %d of %d of L = %d elements: %d, expected %d: %v", i, count, dim, n, want, err)
+				}
+			}
+		}
+	}
 }

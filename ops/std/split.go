@@ -48,13 +48,7 @@ var Split = ops.Register(&ir.Op{
 			case n.In(1) != nil:
 				s[axis] = ir.Unknown
 			default:
-				part := d.Add(ir.Const(count - 1)).FloorDiv(ir.Const(count))
-				if even := d.FloorDiv(ir.Const(count)); even.Mul(ir.Const(count)).Equal(d) {
-					part = even
-				}
-				if s[axis] = part; i == len(out)-1 {
-					s[axis] = d.Sub(part.Mul(ir.Const(count - 1)))
-				}
+				s[axis] = equalPart(d, int64(i), count)
 			}
 			out[i] = typed(t.Elem, s)
 		}
@@ -106,6 +100,24 @@ func checkSplit(n *ir.Node, count int) error {
 	return nil
 }
 
+// equalPart is the size of part i of what equalParts does with a dimension.
+func equalPart(d ir.Dim, i, count int64) ir.Dim {
+	n := ir.Const(count)
+	if even := d.FloorDiv(n); even.Mul(n).Equal(d) {
+		return even
+	}
+	part := d.Add(ir.Const(count - 1)).FloorDiv(n)
+	left := d.Sub(part.Mul(ir.Const(i)))
+	switch {
+	case i == 0:
+		return part
+	case i == 1 && count == 2:
+		return left
+	}
+	return left.Max(ir.Const(0)).Min(part) // where there are more parts than elements, the last ones are empty
+}
+
+// equalParts cuts a dimension into parts of one size, rounded up; the last ones are smaller, or empty.
 func equalParts(dim, count int) []int64 {
 	sizes, part := make([]int64, count), (dim+count-1)/count
 	for i := range sizes {

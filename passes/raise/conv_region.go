@@ -66,8 +66,8 @@ func look(g *ir.Graph) *surroundings {
 	return s
 }
 
-// isFixed reports whether v depends on constants and shapes alone.
-func (s *surroundings) isFixed(v *ir.Value) bool { return v.Const != nil || s.fixed[v] }
+// isFixed reports whether v depends on constants and shapes alone; an output that is not asked for depends on nothing.
+func (s *surroundings) isFixed(v *ir.Value) bool { return v == nil || v.Const != nil || s.fixed[v] }
 
 // data gives the inputs in which node n is affine; ok is false where it is not, or is none that a region may hold.
 func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {

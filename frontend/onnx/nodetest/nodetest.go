@@ -29,6 +29,8 @@ import (
 // Options say what is run, and on what. Backend is required.
 type Options struct {
 	Backend runtime.Backend
+	// Prepare, if not nil, changes a model's graph before it is compiled, as passes do; inputs and outputs stay.
+	Prepare func(g *ir.Graph) error
 	// Match selects tests by name; nil: all.
 	Match *regexp.Regexp
 	// Skip gives reasons, by name, for tests that are not run. A reason for a test that does not exist is an error.
@@ -137,7 +139,7 @@ func runOne(ctx context.Context, root fs.FS, dir string, o Options) Result {
 	start := time.Now()
 	done := make(chan Result, 1)
 	go func() {
-		t := test{root: root, dir: dir, backend: o.Backend}
+		t := test{root: root, dir: dir, backend: o.Backend, prepare: o.Prepare}
 		err := t.guarded(ctx)
 		r := Result{Name: name, Ops: t.ops, Status: Passed, Unsupported: t.unsupported}
 		if err != nil {
@@ -159,6 +161,7 @@ type test struct {
 	root        fs.FS
 	dir         string
 	backend     runtime.Backend
+	prepare     func(*ir.Graph) error
 	ops         []string
 	unsupported []string
 }
@@ -189,6 +192,11 @@ func (t *test) run(ctx context.Context) error {
 		return err
 	}
 	t.ops = operators(g)
+	if t.prepare != nil {
+		if err := t.prepare(g); err != nil {
+			return err
+		}
+	}
 	m, err := runtime.New(g, runtime.Options{Backend: t.backend, Threads: 1})
 	if err != nil {
 		return err

@@ -1,17 +1,12 @@
 package nodetest
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
-	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"testing"
-	"testing/fstest"
 
 	_ "golang.org/x/image/bmp" // pictures of ImageDecoder
 	_ "golang.org/x/image/tiff"
@@ -63,7 +58,11 @@ func archive(t testing.TB) fs.FS {
 			switch {
 			case at == "" || err != nil:
 			case s.Mode().IsRegular():
-				return unpack(t, file)
+				files, err := Open(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return files
 			case s.IsDir() && at == os.Getenv("ESSMC_ONNX_TESTS"):
 				if _, err := os.Stat(filepath.Join(at, name)); err != nil {
 					return os.DirFS(file)
@@ -73,33 +72,4 @@ func archive(t testing.TB) fs.FS {
 	}
 	t.Skipf("%s is not here: set ESSMC_ONNX_TESTS to it or to the folder that it holds, or ESSMC_SHARED to the folder above onnx", name)
 	return nil
-}
-
-func unpack(t testing.TB, file string) fs.FS {
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := fstest.MapFS{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return files
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag == tar.TypeReg {
-			b, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files[path.Clean(h.Name)] = &fstest.MapFile{Data: b}
-		}
-	}
 }

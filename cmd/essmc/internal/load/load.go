@@ -77,7 +77,8 @@ type Model struct {
 	compiled func() (*ir.Graph, error)
 }
 
-// Open reads the model at path. Of a plan it only looks at the first bytes; Source, Graph and Compiled read it.
+// Open reads the model at path. Of a plan it only looks at the first bytes; Source, Graph and Compiled read it. The model is
+// nil where there is an error, except that of an ONNX model whose graph cannot be built Path, Kind and Info are given.
 func Open(path string, o Options) (*Model, error) {
 	m := &Model{Path: path, options: o}
 	var err error
@@ -102,6 +103,9 @@ func Open(path string, o Options) (*Model, error) {
 		list = Pipeline()
 	}
 	if err != nil {
+		if m.Info != nil {
+			return m, err // what the file says of itself is known
+		}
 		return nil, err
 	}
 	if m.Dims, err = o.Shapes.Bind(m.source); err != nil {

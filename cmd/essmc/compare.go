@@ -1,0 +1,350 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/feed"
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+func newCompareCommand() *cobra.Command {
+	var c comparison
+	cmd := &cobra.Command{
+		Use:     "compare A [B] (--input [NAME=]FILE … | --shape BxL …)",
+		Short:   "Run two models, or one on two devices, and report the first value that differs",
+		GroupID: groupRun,
+		Long: `Compare runs two models on the same inputs and reports how far their outputs are apart; or one
+model on two devices or in two forms. The inputs are read from files; those that no file is
+given for are made up, for the sizes that --shape states. Values are compared by name, or,
+where two models have as many outputs of other names, in their order.
+
+--values also compares the intermediate values that both graphs compute and that have the
+same name, in the order in which A computes them: the first one that differs is where to
+look. A run on the cpu has the values that the passes leave.
+
+The error is the largest difference between two elements, relative to the largest absolute
+value of B. Beyond the tolerance the exit code is 1.`,
+		Example: `  essmc compare model.onnx model.essm --input x.npy
+  essmc compare model --shape 2x1024 --device-a ref
+  essmc compare model --shape 1x4096 --kernel-a scan --kernel-b fft --tol 1e-6
+  essmc compare old.onnx new.onnx --shape input=1,512 --device-a ref --device-b ref --values`,
+		Args: args("A", "[B]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.a.path, c.b.path = args[0], args[len(args)-1]
+			return c.run(cmd)
+		},
+	}
+	inputVar(cmd, &c.inputs)
+	cmd.Flags().Var(&c.shape, "shape", "sizes of inputs that are made up: samples x steps, or by name")
+	c.tol = positive{1e-5, "TOL"}
+	cmd.Flags().Var(&c.tol, "tol", "largest error that is allowed")
+	cmd.Flags().BoolVar(&c.values, "values", false, "compare intermediate values too")
+	for _, s := range []struct {
+		side *side
+		of   string
+	}{{&c.a, "a"}, {&c.b, "b"}} {
+		choiceVar(cmd, &s.side.device, "device-"+s.of, "what runs "+strings.ToUpper(s.of), "cpu", "ref")
+		choiceVar(cmd, &s.side.kernel, "kernel-"+s.of, "form of "+strings.ToUpper(s.of)+"'s state-space layers", runtime.Kernels()...)
+	}
+	c.threads = whole{0, 0}
+	cmd.Flags().Var(&c.threads, "threads", "threads that one run may use; 0: all processors")
+	return cmd
+}
+
+// comparison is what the command line asks for.
+type comparison struct {
+	a, b    side
+	inputs  []string
+	shape   shape
+	tol     positive
+	values  bool
+	threads whole
+}
+
+// side is one of the two runs.
+type side struct {
+	path           string
+	device, kernel choice
+	model          *load.Model
+	graph          *ir.Graph
+	out            map[string]tensor.Datum
+}
+
+func (s *side) String() string {
+	text := s.path + " on " + s.device.value
+	if s.kernel.value != "auto" {
+		text += ", " + s.kernel.value
+	}
+	return text
+}
+
+func (c *comparison) run(cmd *cobra.Command) error {
+	if c.a.path == c.b.path && c.a.device.value == c.b.device.value && c.a.kernel.value == c.b.kernel.value {
+		return usagef("%s: both runs are the same; give a second model, --device-a, --device-b, --kernel-a or --kernel-b", cmd.CommandPath())
+	}
+	if len(c.inputs) == 0 && !c.shape.given() {
+		return usagef("%s: --input FILE is missing, or --shape BxL for inputs that are made up", cmd.CommandPath())
+	}
+	for _, s := range []*side{&c.a, &c.b} {
+		if err := s.open(c.shape.named); err != nil {
+			return err
+		}
+	}
+	shared := sharedValues(c.a.graph, c.b.graph)
+	if c.values {
+		if len(shared) == 0 {
+			return fmt.Errorf("%s and %s: no intermediate value has the same name and type in both", c.a.path, c.b.path)
+		}
+		for _, s := range []*side{&c.a, &c.b} {
+			s.graph = showing(s.graph, shared)
+		}
+	}
+	pairs, err := pairOutputs(c.a.graph, c.b.graph, len(shared), c.values)
+	if err != nil {
+		return fmt.Errorf("%s and %s: %w", c.a.path, c.b.path, err)
+	}
+	var in map[string]tensor.Datum
+	for _, s := range []*side{&c.a, &c.b} {
+		if in, err = c.compute(cmd, s, in); err != nil {
+			return err
+		}
+	}
+	return c.report(cmd, pairs)
+}
+
+// open reads the model, and takes the graph that the device runs.
+func (s *side) open(shapes load.Shapes) (err error) {
+	if s.model, err = load.Open(s.path, load.Options{Shapes: shapes}); err != nil {
+		return err
+	}
+	if s.device.value == "ref" {
+		s.graph, err = s.model.Source()
+	} else {
+		s.graph, err = s.model.Graph()
+	}
+	return err
+}
+
+// compute runs one side. The inputs of the first run, if there was one, are those of the second: by name, or in order where
+// the names are others.
+func (c *comparison) compute(cmd *cobra.Command, s *side, first map[string]tensor.Datum) (map[string]tensor.Datum, error) {
+	f := runFlags{device: s.device, kernel: s.kernel, threads: c.threads}
+	model, err := runtime.New(s.graph, f.options())
+	if err != nil {
+		if !errors.Is(err, runtime.ErrOption) {
+			err = fmt.Errorf("%s: %w", s.path, err)
+		}
+		return nil, err
+	}
+	defer model.Close()
+	var in *feed.Inputs
+	if first == nil {
+		if in, err = c.firstInputs(model, s); err != nil {
+			return nil, err
+		}
+	} else {
+		in = &feed.Inputs{Data: renamed(first, &c.a, s)}
+	}
+	if s.out, err = compute(cmd, model, in); err != nil {
+		return nil, fmt.Errorf("%v: %w", s, err)
+	}
+	return in.Data, nil
+}
+
+// firstInputs reads the inputs, and makes those up that are missing where sizes are stated.
+func (c *comparison) firstInputs(model *runtime.Model, s *side) (*feed.Inputs, error) {
+	if !c.shape.given() {
+		return feed.Read(c.inputs, model.Inputs(), false)
+	}
+	in, err := feed.ReadSome(c.inputs, model.Inputs(), false)
+	if err != nil {
+		return nil, err
+	}
+	dims, err := c.shape.dims(s.graph, s.model.Dims)
+	if err == nil {
+		in.Data, err = randomInputs(model, in.Data, dims)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
+	return in, nil
+}
+
+// renamed gives a's inputs under the names that b has for them.
+func renamed(in map[string]tensor.Datum, a, b *side) map[string]tensor.Datum {
+	same := len(a.graph.Inputs) != len(b.graph.Inputs)
+	for _, v := range a.graph.Inputs {
+		same = same || b.graph.Input(v.Name) != nil
+	}
+	if same {
+		return in
+	}
+	out := map[string]tensor.Datum{}
+	for i, v := range a.graph.Inputs {
+		if d, ok := in[v.Name]; ok {
+			out[b.graph.Inputs[i].Name] = d
+		}
+	}
+	return out
+}
+
+// sharedValues names the tensors that nodes of both graphs compute under the same name, in a's order, outputs left out.
+func sharedValues(a, b *ir.Graph) []string {
+	inB := map[string]*ir.Value{}
+	for _, n := range b.Nodes {
+		for _, v := range n.Outputs {
+			if v != nil {
+				inB[v.Name] = v
+			}
+		}
+	}
+	isOutput := func(g *ir.Graph, v *ir.Value) bool { return slices.Contains(g.Outputs, v) }
+	var out []string
+	for _, n := range a.Nodes {
+		for _, v := range n.Outputs {
+			if v == nil || isOutput(a, v) {
+				continue
+			}
+			w := inB[v.Name]
+			_, isTensor := v.Type.(*ir.TensorType)
+			if w != nil && isTensor && !isOutput(b, w) && ir.Compatible(v.Type, w.Type) {
+				out = append(out, v.Name)
+			}
+		}
+	}
+	return out
+}
+
+// showing is a copy of a graph that also gives the named values, before its own outputs.
+func showing(g *ir.Graph, names []string) *ir.Graph {
+	g = g.Clone()
+	at := map[string]*ir.Value{}
+	for _, n := range g.Nodes {
+		for _, v := range n.Outputs {
+			if v != nil {
+				at[v.Name] = v
+			}
+		}
+	}
+	var more []*ir.Value
+	for _, name := range names {
+		more = append(more, at[name])
+	}
+	g.Outputs = append(more, g.Outputs...)
+	return g
+}
+
+// pairOutputs says which outputs are held against each other; the first shared ones are intermediate values where those are
+// asked for.
+func pairOutputs(a, b *ir.Graph, shared int, values bool) (pairs [][2]string, err error) {
+	if !values {
+		shared = 0
+	}
+	inB := map[string]bool{}
+	for _, v := range b.Outputs {
+		inB[v.Name] = true
+	}
+	for i, v := range a.Outputs {
+		if inB[v.Name] {
+			pairs = append(pairs, [2]string{v.Name, v.Name})
+		} else if i < shared {
+			return nil, fmt.Errorf("value %q is not in both", v.Name)
+		}
+	}
+	if len(pairs) > shared {
+		return pairs, nil
+	}
+	if len(a.Outputs) != len(b.Outputs) {
+		return nil, fmt.Errorf("expected outputs of the same names or number, found %s and %s", names(a.Outputs[shared:]), names(b.Outputs[shared:]))
+	}
+	for i := shared; i < len(a.Outputs); i++ {
+		pairs = append(pairs, [2]string{a.Outputs[i].Name, b.Outputs[i].Name})
+	}
+	return pairs, nil
+}
+
+func names(values []*ir.Value) string {
+	var out []string
+	for _, v := range values {
+		out = append(out, v.Name)
+	}
+	return list(out, 8)
+}
+
+// report prints one line per output, and the first value that differs beyond the tolerance.
+func (c *comparison) report(cmd *cobra.Command, pairs [][2]string) error {
+	cmd.Printf("A  %v\nB  %v\n", &c.a, &c.b)
+	isOutput := func(name string) bool {
+		g, err := c.a.model.Source()
+		return err == nil && slices.ContainsFunc(g.Outputs, func(v *ir.Value) bool { return v.Name == name })
+	}
+	var first error
+	values, beyond := 0, 0
+	for _, p := range pairs {
+		what := "value"
+		if isOutput(p[0]) {
+			what = "output"
+		}
+		text, ok, err := c.difference(p)
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", what, p[0], err)
+		}
+		if what == "value" {
+			values++
+		}
+		if !ok {
+			beyond++
+			if first == nil {
+				first = fmt.Errorf("%s %q is the first that differs: %s", what, p[0], text)
+				if what == "value" {
+					cmd.Printf("%s %q differs: %s\n", what, p[0], text)
+				}
+			}
+		}
+		if what == "output" {
+			name := p[0]
+			if p[1] != name {
+				name += " and " + p[1]
+			}
+			cmd.Printf("%s %s: %s\n", what, name, text)
+		}
+	}
+	if c.values {
+		cmd.Printf("%s compared; %d of all values and outputs differ by more than %v\n", plural(values, "intermediate value"), beyond, &c.tol)
+	}
+	return first
+}
+
+// difference describes how far two outputs are apart, and says whether that is within the tolerance.
+func (c *comparison) difference(p [2]string) (text string, ok bool, err error) {
+	x, y := c.a.out[p[0]], c.b.out[p[1]]
+	if x == nil && y == nil {
+		return "nothing in both", true, nil
+	}
+	want, isTensor := y.(*tensor.Tensor)
+	if !isTensor {
+		return fmt.Sprintf("%T cannot be compared", y), true, nil
+	}
+	if want.DType() == tensor.String || want.DType().IsComplex() {
+		if got, isTensor := x.(*tensor.Tensor); isTensor && tensor.Equal(got, want) {
+			return "equal", true, nil
+		}
+		return "not equal", false, nil
+	}
+	d, err := compare(x, want)
+	if err != nil {
+		return "", false, err
+	}
+	if d.relative == 0 {
+		return "equal", true, nil
+	}
+	return fmt.Sprintf("error %.3g of %.6g, at %s (A %.9g, B %.9g), tolerance %v", d.relative, d.scale, d.at, d.found, d.want, &c.tol), d.relative <= c.tol.value, nil
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/frontend/onnx/nodetest"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/runtime/plan"
+)
+
+// floor is how many of the standard's node tests pass, on either device.
+const floor = 1756
+
+// nodeTests is where the standard's node tests are; without them the test is skipped.
+func nodeTests(t *testing.T) string {
+	t.Helper()
+	const name = "node-tests-1.22.0.tar.gz"
+	for _, at := range []string{os.Getenv("ESSMC_ONNX_TESTS"), filepath.Join(os.Getenv("ESSMC_ONNX_TESTS"), name),
+		filepath.Join(os.Getenv("ESSMC_SHARED"), "onnx", name), filepath.Join("..", "..", "..", "shared", "onnx", name)} {
+		if s, err := os.Stat(at); err == nil && (s.Mode().IsRegular() || at == os.Getenv("ESSMC_ONNX_TESTS")) {
+			return at
+		}
+	}
+	t.Skipf("%s is not here: set ESSMC_ONNX_TESTS to it, or ESSMC_SHARED to the folder above onnx", name)
+	return ""
+}
+
+// The standard's node tests pass on both devices, and README.md says how many. What the passes made of a model on the cpu
+// is written as a plan and read back in between.
+func TestNodeTests(t *testing.T) {
+	root, err := nodetest.Open(nodeTests(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range []string{"ref", "cpu"} {
+		o, err := testOptions(device, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if device == "cpu" {
+			o.Prepare = throughPlan
+		}
+		results, err := nodetest.Run(context.Background(), root, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range results {
+			if r.Status == nodetest.Failed {
+				t.Errorf("%s: %s %v: %s", device, r.Name, r.Ops, r.Reason)
+			}
+		}
+		if c := nodetest.Count(results); c.Passed < floor {
+			t.Errorf("%s: %v, expected at least %d passed", device, c, floor)
+		}
+		if device != "cpu" {
+			continue
+		}
+		readme, err := os.ReadFile("../../README.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		readme = bytes.ReplaceAll(readme, []byte("\r\n"), []byte("\n"))
+		if want, err := nodetest.Insert(readme, nodetest.Markdown(results)); err != nil || !bytes.Equal(readme, want) {
+			t.Errorf("the table in README.md is not up to date: go run ./cmd/essmc test %s --markdown README.md (%v)", nodeTests(t), err)
+		}
+	}
+}
+
+// throughPlan runs the passes, and puts what they made through a plan's bytes.
+func throughPlan(g *ir.Graph) error {
+	if err := passes.Run(g, load.Pipeline(), passes.Options{}); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := plan.Write(&b, g); err != nil {
+		return err
+	}
+	back, err := plan.Read(bytes.NewReader(b.Bytes()), int64(b.Len()), "plan", ops.Default, plan.Limits{})
+	if err != nil {
+		return err
+	}
+	*g = *back
+	return nil
+}
+
+// nodeTest gives the files of one test: an operator on a scalar.
+func nodeTest(op string, in, out float32) map[string][]byte {
+	datum := func(v float32) []byte {
+		return slicesConcat(pbNum(2, uint64(tensor.Float32)), pbMsg(9, binary.LittleEndian.AppendUint32(nil, math.Float32bits(v))))
+	}
+	return map[string][]byte{
+		"model.onnx":                  pbModel(pbNode(op, "x", "y"), pbValue(11, "x", tensor.Float32), pbValue(12, "y", tensor.Float32)),
+		"test_data_set_0/input_0.pb":  datum(in),
+		"test_data_set_0/output_0.pb": datum(out),
+	}
+}
+
+func TestTestCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var archive bytes.Buffer
+	z := gzip.NewWriter(&archive)
+	w := tar.NewWriter(z)
+	for name, files := range map[string]map[string][]byte{
+		"test_neg": nodeTest("Neg", 2, -2), "test_abs": nodeTest("Abs", -2, 3), "test_foo": nodeTest("Foo", 1, 1), "test_bernoulli": nodeTest("Abs", 1, 9),
+	} {
+		for file, data := range files {
+			writeBytes(t, filepath.Join("node", name, file), data)
+			if err := w.WriteHeader(&tar.Header{Name: "./node/" + name + "/" + file, Size: int64(len(data)), Mode: 0o666}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write(data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	writeBytes(t, "tests.tar.gz", archive.Bytes())
+	writeBytes(t, "cut.tar.gz", archive.Bytes()[:archive.Len()/2])
+	var up bytes.Buffer
+	z = gzip.NewWriter(&up)
+	w = tar.NewWriter(z)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "../../model.onnx", Mode: 0o666}), w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	writeBytes(t, "up.tar.gz", up.Bytes())
+	writeBytes(t, "words", []byte("words\n"))
+	if err := os.Mkdir("none", 0o777); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, root := range []string{"node", ".", "tests.tar.gz"} {
+		for _, device := range []string{"cpu", "ref"} {
+			code, stdout, stderr := essmc("test", root, "--device", device, "--report", "report.json")
+			if code != 1 || !strings.HasSuffix(stdout, "\n1 passed, 2 failed, 1 skipped\n") || !strings.Contains(stderr, "2 tests of 4 failed") {
+				t.Errorf("%s: exit code %d: %s%s", root, code, stdout, stderr)
+			}
+			for _, want := range []string{"element 0 of float32[]: expected 3, found 2", "Foo (1 test)", "random numbers"} {
+				if !strings.Contains(stdout, want) {
+					t.Errorf("no %q in %s", want, stdout)
+				}
+			}
+			var report map[string]any
+			b, err := os.ReadFile("report.json")
+			if err == nil {
+				err = json.Unmarshal(b, &report)
+			}
+			if err != nil || len(report["passed"].([]any)) != 1 || report["passed"].([]any)[0] != "OnnxBackendNodeModelTest::test_neg_cpu" {
+				t.Errorf("report %s: %v", b, err)
+			}
+		}
+	}
+	if out := must(t, "test", "tests.tar.gz", "-k", "neg|bern", "-j", "1"); !strings.HasSuffix(out, "\n1 passed, 0 failed, 1 skipped\n") {
+		t.Errorf("found %s", out)
+	}
+	if out := must(t, "test", "node", "--list"); out != "test_abs\ntest_bernoulli\ntest_foo\ntest_neg\n" {
+		t.Errorf("found %s", out)
+	}
+	writeBytes(t, "doc.md", []byte("before\n<!-- node tests, written by essmc test --markdown: begin -->\nold\n<!-- node tests: end -->\nafter\n"))
+	if code, _, stderr := essmc("test", "node", "--markdown", "doc.md"); code != 1 || strings.Contains(stderr, "doc.md") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	b, err := os.ReadFile("doc.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"before\n", "begin -->\n1 of 4 node tests pass; 2 fail, 1 are not run.", "| `Abs` 0/1 | `Foo` 0/1 | `Neg` 1/1 |", "- `test_bernoulli`: random", "<!-- node tests: end -->\nafter\n"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("no %q in %s", want, b)
+		}
+	}
+	for _, c := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{1, []string{"nowhere"}, "nowhere"},
+		{1, []string{"none"}, "no folder holds a model.onnx"},
+		{1, []string{"none", "--list"}, "no folder holds a model.onnx"},
+		{1, []string{"words"}, "expected a folder of node tests"},
+		{1, []string{"cut.tar.gz"}, "cut.tar.gz: "},
+		{1, []string{"up.tar.gz"}, "leads out of the archive"},
+		{1, []string{"node", "-k", "xyz"}, "none of the 4 tests matches xyz"},
+		{1, []string{"node", "-k", "neg", "--report", "none/a/b.json"}, "none"},
+		{1, []string{"node", "--markdown", "words"}, "words: expected the lines"},
+		{2, []string{"node", "-k", "("}, "missing closing"},
+		{2, []string{"node", "-j", "-1"}, "at least 0"},
+		{2, []string{"node", "-k", "a", "--markdown", "doc.md"}, "--markdown"},
+	} {
+		refused(t, c.code, append([]string{"test"}, c.args...), c.want)
+	}
+}

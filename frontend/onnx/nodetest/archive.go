@@ -1,0 +1,79 @@
+package nodetest
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"testing/fstest"
+)
+
+// What an archive may unpack to.
+const (
+	maxArchiveBytes = 1 << 30
+	maxArchiveFiles = 1 << 17
+)
+
+// Open gives the files of a folder of tests, or those of an archive (.tar.gz) of one, which is unpacked into memory.
+func Open(name string) (fs.FS, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case s.IsDir():
+		return os.DirFS(name), nil
+	case !s.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: expected a folder of node tests, or a .tar.gz of one", name)
+	}
+	files, err := unpack(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return files, nil
+}
+
+func unpack(f io.Reader) (fs.FS, error) {
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		if errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("expected a folder of node tests, or a .tar.gz of one")
+		}
+		return nil, err
+	}
+	left := int64(maxArchiveBytes)
+	files := fstest.MapFS{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue // what links point to is in the archive, or none of its tests' business
+		}
+		p := path.Clean(h.Name)
+		if !fs.ValidPath(p) {
+			return nil, fmt.Errorf("file %q leads out of the archive", h.Name)
+		}
+		if h.Size > left || len(files) >= maxArchiveFiles {
+			return nil, fmt.Errorf("file %q: the archive holds more than %d bytes, or %d files", h.Name, int64(maxArchiveBytes), maxArchiveFiles)
+		}
+		left -= h.Size
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return nil, fmt.Errorf("file %q: %w", h.Name, err)
+		}
+		files[p] = &fstest.MapFile{Data: b, Mode: 0o444}
+	}
+}
