@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes/lower"
+)
+
+func newExportCommand() *cobra.Command {
+	var file, external string
+	var opset int
+	var functions, bare bool
+	cmd := &cobra.Command{
+		Use:     "export MODEL -o FILE.onnx",
+		Short:   "Write a model as ONNX, for other engines",
+		GroupID: groupStart,
+		Long: fmt.Sprintf(`Export writes a model as an ONNX file of standard operators. State-space layers become
+products of matrices within chunks of time and a short recurrence between them, the form
+that ONNX Runtime runs fastest; essmc recognises it when it reads the file. With
+--functions each layer stays one node of the domain ai.essmc, with a function in the file
+that says in standard operators what it computes; that is for viewers, and for engines
+without hurry.
+
+Batch and length stay open. ONNX has no inputs that may be left out: lengths and state_in
+become required (zeros are the state before the first step), or go with
+--without-optional.
+
+--opset asks for a version of ai.onnx, %d to %d; without it the first from %d on that
+has all operators of the model.`, lower.MinOpset, ops.Opsets()[""], lower.DefaultOpset),
+		Example: `  essmc export model -o model.onnx
+  essmc export model.essm -o model.onnx --opset 13
+  essmc export model -o model.onnx --functions
+  essmc export model -o model.onnx --external model.bin --without-optional`,
+		Args: args("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return usagef("%s: -o FILE.onnx is missing", cmd.CommandPath())
+			}
+			if cmd.Flags().Changed("opset") && (opset < lower.MinOpset || opset > ops.Opsets()[""]) {
+				return usagef("%s: --opset: expected %d to %d, found %d", cmd.CommandPath(), lower.MinOpset, ops.Opsets()[""], opset)
+			}
+			m, err := load.Open(args[0], load.Options{})
+			if err != nil {
+				return err
+			}
+			done := spin(cmd, "exporting")
+			defer done()
+			g, err := m.Graph()
+			if err != nil {
+				return err
+			}
+			out, bodies, err := lower.Lower(g, lower.Options{Opset: opset, Functions: functions, OmitOptional: bare})
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			o := onnx.WriteOptions{External: external, Version: version()}
+			for _, f := range bodies {
+				o.Functions = append(o.Functions, onnx.Function(f))
+			}
+			if err := onnx.WriteFile(file, out, o); err != nil {
+				return err
+			}
+			done()
+			for _, w := range m.Warnings() {
+				warn(cmd, "%s", w)
+			}
+			size := ""
+			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
+				size = "  " + byteCount(st.Size())
+			}
+			cmd.Printf("%s%s  %s, opset %d\n", file, size, plural(len(out.Nodes), "node"), out.Opsets[""])
+			return nil
+		},
+	}
+	modelCompletion(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&file, "output", "o", "", "write the model to `FILE.onnx`")
+	complete(cmd, "output", filesOf("onnx"))
+	f.IntVar(&opset, "opset", 0, "version `N` of ai.onnx (default: the first that fits)")
+	complete(cmd, "opset", cobra.NoFileCompletions)
+	f.BoolVar(&functions, "functions", false, "keep state-space layers as nodes of ai.essmc, with functions")
+	f.StringVar(&external, "external", "", "put large weights into `FILE` beside the model")
+	complete(cmd, "external", filesOf("bin", "data"))
+	f.BoolVar(&bare, "without-optional", false, "leave out the inputs lengths and state_in")
+	return cmd
+}
