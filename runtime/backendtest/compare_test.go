@@ -53,7 +53,7 @@ func TestGenerate(t *testing.T) {
 	for _, name := range []string{"Linear", "Scan", "SSM", "Pick", "Affine", "StateSpace"} {
 		op := ops.Default.Resolve("essm", name, 1)
 		found := 0
-		for attempt := range 40 {
+		for attempt := range 120 {
 			a, err := generate(op, attempt)
 			b, _ := generate(op, attempt)
 			if err != nil {
@@ -67,7 +67,7 @@ func TestGenerate(t *testing.T) {
 			}
 		}
 		if found < 5 {
-			t.Errorf("%s: %d cases in 40 attempts", name, found)
+			t.Errorf("%s: %d cases in 120 attempts", name, found)
 		}
 	}
 }
