@@ -17,7 +17,6 @@ type lowerer struct {
 	of          map[*ir.Value]*ir.Value // what replaces a value
 	chunk       int                     // steps of a chunk; 0: chosen
 	form        groupForm               // how systems are grouped; autoForm: chosen
-	local       bool                    // the graph is the body of a function: no constants can be expected
 }
 
 func lowerTo(g *ir.Graph, o Options, version int) (*ir.Graph, []Function, error) {

@@ -18,10 +18,12 @@ import (
 )
 
 // Pipeline is what runs on an imported graph before passes.Pipeline, in order. Orders says why it is in this order.
-func Pipeline() []*passes.Pass { return slices.Concat(convolutions, recurrences, layers) }
+func Pipeline() []*passes.Pass { return slices.Concat(chunkedForm, convolutions, recurrences, layers) }
 
 // Orders are the constraints between these passes, and those of passes.Pipeline.
-func Orders() []passes.Order { return slices.Concat(convolutionOrders, recurrenceOrders, layerOrders) }
+func Orders() []passes.Order {
+	return slices.Concat(chunkedOrders, convolutionOrders, recurrenceOrders, layerOrders)
+}
 
 // edit starts a builder that appends to g. Operator sets that the graph does not name are this program's.
 func edit(g *ir.Graph) *ir.Builder {

@@ -1,0 +1,54 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+)
+
+// Form is how a state-space system was written by chunks.
+type Form struct {
+	Opset  int
+	Steps  int  // of a chunk
+	Heads  bool // groups are heads, and not states
+	Chunks bool // false: Steps and Heads are chosen, as Lower does
+}
+
+// Apply writes one node of SSM or DenseSSM in standard operators, as a graph by itself: its inputs are those of the node
+// that are no constants, in order, its outputs the node's.
+func (f Form) Apply(n *ir.Node) (*ir.Graph, error) {
+	if f.Opset < MinOpset {
+		return nil, fmt.Errorf("opset %d, the form needs at least %d", f.Opset, MinOpset)
+	}
+	g := &ir.Graph{Name: n.Op.Name, Opsets: map[string]int{}}
+	m := &ir.Node{Op: n.Op, Attrs: n.Attrs}
+	for i, v := range n.Inputs {
+		if v != nil && v.Const == nil {
+			v = &ir.Value{Name: n.Op.In[i].Name, Type: v.Type}
+			g.Inputs = append(g.Inputs, v)
+		}
+		m.Inputs = append(m.Inputs, v)
+	}
+	for i, v := range n.Outputs {
+		if v == nil {
+			m.Outputs = append(m.Outputs, nil)
+			continue
+		}
+		w := &ir.Value{Name: n.Op.Out[i].Name, Type: v.Type, Def: m}
+		m.Outputs = append(m.Outputs, w)
+		g.Outputs = append(g.Outputs, w)
+	}
+	g.Nodes = []*ir.Node{m}
+	l := newLowerer(g, f.Opset)
+	if f.Chunks {
+		l.chunk, l.form = f.Steps, stateForm
+		if f.Heads {
+			l.form = headForm
+		}
+	}
+	if err := l.graph(g); err != nil {
+		return nil, err
+	}
+	g.RemoveDead()
+	return g, g.Sort()
+}

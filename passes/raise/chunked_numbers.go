@@ -1,0 +1,354 @@
+package raise
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
+)
+
+// chunkedSystem is a diagonal system as its tables by chunks tell it: c·s heads of k states, h inputs and m outputs.
+type chunkedSystem struct {
+	c, s, k, h, m int
+	direction     string
+	a, b          []complex128 // (c·s, k)
+	in            []complex128 // (c·s, k, h)
+	out           []complex128 // (c·s, m, k)
+}
+
+// numbers reads the system off the tables: exponents from their powers over a chunk, which are float64, and what an input
+// counts for, and a state, from the first lags.
+func (f *chunks) numbers() (*chunkedSystem, string) {
+	pr, pi, why := f.powers()
+	if why != "" {
+		return nil, why
+	}
+	enter, es, err := constantFloats(f.enter)
+	if err != nil {
+		return nil, "what a chunk leaves to the next varies: " + err.Error()
+	}
+	leave, ls, err := constantFloats(f.leave)
+	if err != nil {
+		return nil, "what a chunk takes over varies: " + err.Error()
+	}
+	parts := len(f.scan.Inputs) / 2
+	directions := parts / 2
+	s := &chunkedSystem{c: 1, s: f.heads, h: f.features, direction: essm.Forward}
+	backward := f.scan.Attrs.Ints("scan_input_directions", make([]int64, parts))
+	switch {
+	case directions == 2:
+		s.direction = essm.Bidirectional
+	case directions != 1:
+		return nil, fmt.Sprintf("there are %d directions", directions)
+	case len(backward) > 0 && backward[0] != 0:
+		s.direction = essm.Backward
+	}
+	if len(es) < 3 || len(ls) != len(es) {
+		return nil, "tables of another shape"
+	}
+	groups := 1
+	for _, d := range es[:len(es)-2] {
+		groups *= d
+	}
+	rows, cols := es[len(es)-2], es[len(es)-1]
+	p, q, w := rows/f.steps, ls[len(ls)-1]/f.steps, cols/directions
+	if p < 1 || q < 1 || w < 2 || w%2 != 0 || p*f.steps != rows || len(pr) != groups*w/2 || ls[len(ls)-2] != cols {
+		return nil, "tables of another shape"
+	}
+	k := w / 2
+	// The lags count from the end of a chunk forward, from its start backward.
+	forward := s.direction != essm.Backward
+	gain := func(g, i, in, lag int) complex128 {
+		j := lag
+		if forward {
+			j = f.steps - 1 - lag
+		}
+		row := enter[(g*rows+in*f.steps+j)*cols:]
+		return complex(row[i], row[k+i])
+	}
+	read := func(g, o, i, lag int) complex128 { // lag from 1
+		t := f.steps - 1 - lag
+		if forward {
+			t = lag - 1
+		}
+		width := q * f.steps
+		at := func(row int) float64 { return leave[(g*cols+row)*width+o*f.steps+t] }
+		return complex(at(i), -at(k+i))
+	}
+	if f.steps < 3 {
+		return nil, fmt.Sprintf("chunks of %d steps do not tell a system", f.steps)
+	}
+	s.a = make([]complex128, groups*k)
+	for g := range groups {
+		for i := range k {
+			// The ratio of two lags, where it is known best.
+			var now, next complex128
+			for in := range p {
+				if z := gain(g, i, in, 0); cmplx.Abs(z) > cmplx.Abs(now) {
+					now, next = z, gain(g, i, in, 1)
+				}
+			}
+			for o := range q {
+				if z := read(g, o, i, 1); cmplx.Abs(z) > cmplx.Abs(now) {
+					now, next = z, read(g, o, i, 2)
+				}
+			}
+			s.a[g*k+i] = exponent(next, now, complex(pr[g*k+i], pi[g*k+i]), f.steps)
+		}
+	}
+	if f.headForm {
+		if len(es) == 4 {
+			s.c = es[0]
+		}
+		s.k, s.m = k, q
+		if s.c*s.s != groups || p != s.h {
+			return nil, "heads of another shape"
+		}
+		s.fromHeads(gain, read)
+		return s, ""
+	}
+	if k != 1 {
+		return nil, "groups of several states, between products"
+	}
+	s.b = make([]complex128, groups)
+	for g := range groups {
+		s.b[g] = gain(g, 0, 0, 0)
+	}
+	return s, s.fromMatrices(f, groups)
+}
+
+// exponent gives a with exp(a) = next/now, made exact by the power exp(a·steps), whose argument leaves a·steps open by whole
+// turns.
+func exponent(next, now, power complex128, steps int) complex128 {
+	if now == 0 || next == 0 {
+		return complex(-1000, 0)
+	}
+	a := cmplx.Log(next / now)
+	if r := cmplx.Abs(power); r > 1e-250 && !math.IsInf(r, 0) {
+		n := float64(steps)
+		turns := math.Round((imag(a)*n - cmplx.Phase(power)) / (2 * math.Pi))
+		a = complex(math.Log(r)/n, (cmplx.Phase(power)+2*math.Pi*turns)/n)
+	}
+	return a
+}
+
+// fromHeads splits what an input counts for, b·B, into b and a B that is real where that is possible.
+func (s *chunkedSystem) fromHeads(gain, read func(g, x, y, lag int) complex128) {
+	groups := s.c * s.s
+	s.b = make([]complex128, groups*s.k)
+	for g := range groups {
+		for i := range s.k {
+			b := complex128(0)
+			for in := range s.h {
+				if z := gain(g, i, in, 0); cmplx.Abs(z) > cmplx.Abs(b) {
+					b = z
+				}
+			}
+			if b == 0 {
+				b = 1
+			}
+			s.b[g*s.k+i] = b
+			for in := range s.h {
+				s.in = append(s.in, gain(g, i, in, 0)/b)
+			}
+		}
+		for o := range s.m {
+			for i := range s.k {
+				s.out = append(s.out, read(g, o, i, 1)*essm.Pow(s.a[g*s.k+i], -1))
+			}
+		}
+	}
+	snap(s.in)
+	snap(s.out)
+}
+
+// snap drops imaginary parts, if all of them are rounding.
+func snap(z []complex128) {
+	scale := 0.0
+	for _, x := range z {
+		scale = max(scale, cmplx.Abs(x))
+	}
+	for _, x := range z {
+		if math.Abs(imag(x)) > 1e-6*max(cmplx.Abs(x), 1e-2*scale) {
+			return
+		}
+	}
+	for i, x := range z {
+		z[i] = complex(real(x), 0)
+	}
+}
+
+// fromMatrices reads B and C where they are products of their own.
+func (s *chunkedSystem) fromMatrices(f *chunks, states int) string {
+	join := func(parts []*ir.Value) ([]complex128, []int, string) {
+		var z []complex128
+		var shape []int
+		for i, v := range parts {
+			x, sh, err := constantFloats(v)
+			if err != nil {
+				return nil, nil, "a matrix of the system varies: " + err.Error()
+			}
+			if i == 0 {
+				z, shape = make([]complex128, len(x)), sh
+			}
+			if len(x) != len(z) {
+				return nil, nil, "real and imaginary parts of different sizes"
+			}
+			for j, r := range x {
+				if i == 0 {
+					z[j] = complex(r, 0)
+				} else {
+					z[j] += complex(0, r)
+				}
+			}
+		}
+		return z, shape, ""
+	}
+	var why string
+	var bs, cs []int
+	if s.in, bs, why = join(f.b); why != "" {
+		return why
+	}
+	if s.out, cs, why = join(f.c); why != "" {
+		return why
+	}
+	if len(bs) == 4 {
+		s.c = bs[0]
+	}
+	heads := s.c * s.s
+	if len(bs) < 3 || len(cs) != 3 || states%heads != 0 || cs[0] != heads {
+		return "matrices of another shape"
+	}
+	s.k, s.m = states/heads, cs[1]
+	if len(s.in) != heads*s.k*s.h || len(s.out) != heads*s.m*s.k {
+		return "matrices of another shape"
+	}
+	return ""
+}
+
+// powers reads the powers of the eigenvalues off the body of the Scan: z' = power·z + in, complex.
+func (f *chunks) powers() (re, im []float64, why string) {
+	body := f.scan.Attrs.Graph("body")
+	sum := back(body.Outputs[0], "Add")
+	if !isOp(sum, "Sub") {
+		return nil, nil, "what goes from chunk to chunk is not a rotation"
+	}
+	var out [2][]float64
+	for i := range out {
+		m := sum.Def.In(i)
+		if !isOp(m, "Mul") {
+			return nil, nil, "what goes from chunk to chunk is not a rotation"
+		}
+		x, _, err := constantFloats(m.Def.In(0))
+		if err != nil {
+			return nil, nil, "the powers of the eigenvalues vary: " + err.Error()
+		}
+		out[i] = x
+	}
+	if len(out[0]) != len(out[1]) {
+		return nil, nil, "the powers of the eigenvalues are of different sizes"
+	}
+	return out[0], out[1], ""
+}
+
+// node is the system as an SSM, by itself.
+func (s *chunkedSystem) node(g *ir.Graph, f *chunks) (*ir.Node, error) {
+	op := ops.Default.Resolve("essm", "SSM", 1)
+	elem := f.u.Elem()
+	constant := func(name string, z []complex128, imaginary bool, elem tensor.DType, shape ...int) (*ir.Value, error) {
+		x := make([]float64, len(z))
+		some := false
+		for i, c := range z {
+			x[i] = real(c)
+			if imaginary {
+				x[i] = imag(c)
+				some = some || x[i] != 0
+			}
+		}
+		if imaginary && !some && elem != tensor.Float64 {
+			return nil, nil
+		}
+		t, err := tensor.FromFloat64s(elem, x, shape...)
+		if err != nil {
+			return nil, err
+		}
+		return ir.NewConst(name, t), nil
+	}
+	n := &ir.Node{Op: op, Scope: f.scan.Scope, Inputs: make([]*ir.Value, 11), Attrs: ir.NewAttrs(ir.A("direction", s.direction))}
+	n.Inputs[0], n.Inputs[10] = f.u, f.state
+	for _, c := range []struct {
+		at        int
+		name      string
+		z         []complex128
+		imaginary bool
+		elem      tensor.DType
+		shape     []int
+	}{
+		{1, "a_re", s.a, false, tensor.Float64, []int{s.c, s.s, s.k}}, {2, "a_im", s.a, true, tensor.Float64, []int{s.c, s.s, s.k}},
+		{3, "b_re", s.b, false, tensor.Float64, []int{s.c, s.s, s.k}}, {4, "b_im", s.b, true, tensor.Float64, []int{s.c, s.s, s.k}},
+		{5, "B_re", s.in, false, elem, []int{s.c, s.s, s.k, s.h}}, {6, "C_re", s.out, false, elem, []int{s.c, s.s, s.m, s.k}},
+		{7, "B_im", s.in, true, elem, []int{s.c, s.s, s.k, s.h}}, {8, "C_im", s.out, true, elem, []int{s.c, s.s, s.m, s.k}},
+	} {
+		v, err := constant(c.name, c.z, c.imaginary, c.elem, c.shape...)
+		if err != nil {
+			return nil, err
+		}
+		n.Inputs[c.at] = v
+	}
+	n.Outputs = []*ir.Value{{Name: "y", Def: n}}
+	if f.stateOut != nil {
+		n.Outputs = append(n.Outputs, &ir.Value{Name: "state_out", Def: n})
+	}
+	return n, ir.InferNode(n)
+}
+
+// direct finds D u behind the system's output: the sum, and D as the operator takes it.
+func (f *chunks) direct(s *chunkedSystem) (sum, d *ir.Value) {
+	if uses := f.uses[f.y]; len(uses) != 1 || uses[0].Node == nil || uses[0].Node.Op.FullName() != "Add" {
+		return nil, nil
+	}
+	add := f.uses[f.y][0].Node
+	other := add.In(1)
+	if other == f.y {
+		other = add.In(0)
+	}
+	for isOp(other, "Reshape") || isOp(other, "Transpose") {
+		other = other.Def.In(0)
+	}
+	full := isOp(other, "MatMul")
+	if !full && !isOp(other, "Mul") {
+		return nil, nil
+	}
+	t, err := constant(other.Def.In(1))
+	if err != nil {
+		return nil, nil
+	}
+	x, err := t.Float64s()
+	shape := []int{s.c, s.s, s.m}
+	if full {
+		shape = append(shape, s.h)
+	}
+	if size, _ := tensor.Size(shape); err != nil || size != len(x) {
+		return nil, nil
+	}
+	if full { // its matrices stand transposed
+		y := make([]float64, 0, len(x))
+		for g := range s.c * s.s {
+			for i := range s.m {
+				for j := range s.h {
+					y = append(y, x[(g*s.h+j)*s.m+i])
+				}
+			}
+		}
+		x = y
+	}
+	v, err := tensor.FromFloat64s(f.u.Elem(), x, shape...)
+	if err != nil {
+		return nil, nil
+	}
+	return add.Outputs[0], ir.NewConst("D", v)
+}

@@ -1,0 +1,107 @@
+package raise_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/lower"
+	"github.com/essmc/essmc/passes/raise"
+)
+
+// byChunks makes a small network and writes it in standard operators.
+func byChunks(t *testing.T, version int, change func(c *models.Config)) *ir.Graph {
+	t.Helper()
+	c := models.Default()
+	c.Encoder = models.Encoder{Type: "linear", DInput: 3}
+	c.DModel, c.NLayers, c.Norm, c.Prenorm = 8, 2, "batch", true
+	l := &c.Layer
+	l.Heads, l.DState, l.ConjSym, l.D, l.Dt, l.PostActivation = 2, 8, true, "diagonal", "per_state", "half_glu1"
+	c.Decoder = models.Decoder{Type: "sequence", Mode: "pool", DOutput: 4}
+	change(c)
+	w, err := models.Init(c, models.InitOptions{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := models.Build(c, w, models.BuildOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := lower.Lower(g, lower.Options{Opset: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var chunkedKinds = map[string]func(c *models.Config){
+	"causal":        func(c *models.Config) {},
+	"bidirectional": func(c *models.Config) { c.Layer.Bidirectional = true },
+	"one-head":      func(c *models.Config) { c.Layer.Heads = 1 },
+	"siso":          func(c *models.Config) { c.Layer.Heads, c.Layer.DState, c.Layer.Bidirectional = 8, 32, true },
+	"scalars":       func(c *models.Config) { c.Layer.Heads, c.Layer.DState, c.Layer.ConjSym = 8, 8, false },
+	"channels":      func(c *models.Config) { c.Layer.Channels = 2 },
+	"channels-siso": func(c *models.Config) { c.Layer.Channels, c.Layer.Heads, c.Layer.DState = 2, 8, 32 },
+	"full-d":        func(c *models.Config) { c.Layer.D, c.Layer.Bidirectional = "full", true },
+	"no-d":          func(c *models.Config) { c.Layer.D, c.Layer.Bidirectional = "none", true },
+}
+
+func TestChunkedRaised(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(chunkedKinds)) {
+		for _, version := range []int{13, 17, 24} {
+			t.Run(fmt.Sprint(name, "/", version), func(t *testing.T) {
+				g := byChunks(t, version, chunkedKinds[name])
+				r := raised(t, g)
+				if k := count(r, "essm.SSM"); k != 2 || count(r, "Scan", "Pad") > 0 {
+					t.Fatalf("%d systems for 2 layers\n%s", k, strings.Join(notes(r), "\n"))
+				}
+				for _, n := range r.Nodes {
+					if n.Op.FullName() == "essm.SSM" && (n.In(9) == nil) != (name == "no-d") {
+						t.Errorf("%v: D is not the layer's", n)
+					}
+				}
+				agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 70}, map[string]int64{"B": 1, "L": 3})
+			})
+		}
+	}
+}
+
+// TestChunkedLooksAlike changes one number of a table: the layer must stay as it is.
+func TestChunkedLooksAlike(t *testing.T) {
+	for _, table := range []string{"taps", "enter", "leave", "power_re"} {
+		g := byChunks(t, 17, chunkedKinds["bidirectional"])
+		done := false
+		for _, v := range g.Constants() {
+			if done || !strings.Contains(v.Name, table) {
+				continue
+			}
+			done = true
+			x := v.Const.Clone()
+			if x.DType() == tensor.Float64 {
+				tensor.Data[float64](x)[0] *= 1.001
+			} else {
+				tensor.Data[float32](x)[len(tensor.Data[float32](x))/2] *= 1.001
+			}
+			v.Const = x
+		}
+		if !done {
+			t.Fatalf("no table %s", table)
+		}
+		h := g.Clone()
+		if err := passes.Run(h, []*passes.Pass{raise.Chunked}, passes.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if k := count(h, "essm.SSM"); k != 1 {
+			t.Errorf("%s: %d systems, expected the one that was not changed", table, k)
+		}
+		if !strings.Contains(strings.Join(notes(h), "\n"), "left as it is") {
+			t.Errorf("%s: nothing is said of the near miss", table)
+		}
+	}
+}
