@@ -93,7 +93,10 @@ type shape struct {
 
 func (s *shape) String() string {
 	var parts []string
-	if s.batch > 0 {
+	switch {
+	case s.batch > 0 && s.length == 0:
+		parts = append(parts, plural(int(s.batch), "sample"))
+	case s.batch > 0:
 		parts = append(parts, fmt.Sprintf("%dx%d", s.batch, s.length))
 	}
 	for _, n := range s.named {
@@ -126,12 +129,32 @@ func (s *shape) Set(text string) error {
 func (s *shape) given() bool { return s.batch > 0 || len(s.named) > 0 }
 
 // orDefault completes a shape that says nothing of samples and steps, where the graph needs it: one sample of 1024 steps, two
-// where the model takes them in pairs.
+// where the model takes them in pairs; of no number of steps where the model leaves them no choice.
 func (s shape) orDefault(g *ir.Graph, bound map[string]int64) shape {
-	if s.batch == 0 && len(load.Missing(g, bound)) > 0 {
-		s.batch, s.length = samplesPer(g, g.Meta[ir.MetaBatch]), 1024
+	if s.batch > 0 || len(load.Missing(g, bound)) == 0 {
+		return s
+	}
+	s.batch = samplesPer(g, g.Meta[ir.MetaBatch])
+	if _, time := roles(g, load.Missing(g, bound)); time != "" {
+		s.length = 1024
 	}
 	return s
+}
+
+// roles tells which of the missing symbols stand for samples and steps; either may be none.
+func roles(g *ir.Graph, missing []string) (batch, time string) {
+	symbols := slices.DeleteFunc(load.Symbols(g), func(name string) bool { return !slices.Contains(missing, name) })
+	batch, time = g.Meta[ir.MetaBatch], g.Meta[ir.MetaTime]
+	if batch == "" && symbols[0] != time {
+		batch = symbols[0]
+	}
+	if time == "" && len(symbols) > 1 && symbols[1] != batch {
+		time = symbols[1]
+	}
+	if !slices.Contains(symbols, time) {
+		time = ""
+	}
+	return batch, time
 }
 
 // dims gives the symbols of the graph's inputs for the shape, those in bound as they are there: axis 0 of the inputs is as
@@ -150,15 +173,11 @@ func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, err
 	if s.batch == 0 {
 		return nil, fmt.Errorf("shape %v: %s of the model's inputs is not stated: --shape %s=N", s, strings.Join(missing, ", "), missing[0])
 	}
-	symbols := slices.DeleteFunc(load.Symbols(g), func(name string) bool { return !slices.Contains(missing, name) })
-	batch, time := g.Meta[ir.MetaBatch], g.Meta[ir.MetaTime]
-	if batch == "" && symbols[0] != time {
-		batch = symbols[0]
+	batch, time := roles(g, missing)
+	if time == "" && s.length > 0 {
+		return nil, fmt.Errorf("shape %dx%d: the model's inputs have no dimension of steps that is open: --shape %s=N", s.batch, s.length, missing[0])
 	}
-	if time == "" && len(symbols) > 1 && symbols[1] != batch {
-		time = symbols[1]
-	}
-	for _, name := range symbols {
+	for _, name := range missing {
 		switch name {
 		case time:
 			dims[name] = s.length
