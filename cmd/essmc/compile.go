@@ -55,7 +55,7 @@ lets the passes find more where a model leaves everything open.`,
 				return err
 			}
 			cmd.Printf("%s → %s as the passes left it\n", plural(len(source.Nodes), "node"), plural(len(g.Nodes), "node"))
-			printHistory(cmd.OutOrStdout(), g.History, false) // warnings went to standard error
+			printHistory(cmd.OutOrStdout(), withoutMisses(g.History), false) // warnings went to standard error; explain --why tells of near misses
 			size := ""
 			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
 				size = "  " + byteCount(st.Size())
