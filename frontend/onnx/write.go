@@ -190,9 +190,9 @@ func opsetMessage(s opsetProto) *message {
 
 // opsets lists the versions of the domains that were written.
 func (w *writer) opsets(g *ir.Graph) []opsetProto {
-	versions := map[string]int{"": 1}
-	for d, since := range w.domains {
-		versions[d] = max(since, versions[d])
+	versions := maps.Clone(w.domains)
+	if _, ok := g.Opsets[""]; ok || len(versions) == 0 { // a model must import something
+		versions[""] = max(versions[""], 1)
 	}
 	for d := range versions {
 		if v, ok := g.Opsets[d]; ok {

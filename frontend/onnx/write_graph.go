@@ -45,6 +45,7 @@ func (w *writer) graph(g *ir.Graph, outermost bool) (*message, error) {
 		p.text(3, w.unique(v.Name+"/Identity"))
 		p.text(4, "Identity")
 		m.message(1, p)
+		w.domains[""] = max(w.domains[""], 1)
 		outputs[i] = copied
 	}
 	m.text(2, g.Name)
