@@ -1,5 +1,6 @@
 // Package onnx reads ONNX models, of every IR version and every operator set since the first, into graphs, and the files
-// of tensors, sequences and optionals that ONNX's tests come with.
+// of tensors, sequences and optionals that ONNX's tests come with; and it writes graphs as ONNX models (Write), operators as
+// they are, the domain essm under the name ai.essmc.
 //
 // It imports ir, ir/tensor, ops, ops/std and protowire; there are no generated descriptors, which would clash with those of
 // other modules in one program. What always holds: a graph that is returned has been verified; values keep the names that

@@ -12,6 +12,10 @@
 // to the next, a few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share the
 // products. A group is one state between the products with B and C, or a whole head where those would cost more. Package
 // passes/raise recognises the form: it reads the system's numbers off the constants, lowers them again, and compares.
+//
+// A system with a window becomes a grouped Conv, whose state is the inputs that the window still reaches; what a given
+// state says of the recurrence itself is not read, as it follows from them. Systems whose numbers are no constants (in the
+// bodies of functions), and those that grow, become a Scan over steps.
 package lower
 
 import (
@@ -34,7 +38,8 @@ type Options struct {
 	Opset int
 	// Functions keeps essm operators as nodes, and gives a body for each.
 	Functions bool
-	// OmitLengths drops the input lengths: all sequences are full. Otherwise an optional input becomes a required one.
+	// OmitOptional drops inputs that may be left out: all sequences are full, the state before the first step is zero.
+	// Otherwise such an input becomes a required one.
 	OmitOptional bool
 }
 
