@@ -12,6 +12,7 @@ import (
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
+	"github.com/essmc/essmc/passes/passtest"
 	"github.com/essmc/essmc/passes/raise"
 )
 
@@ -59,7 +60,7 @@ func TestChunkedRaised(t *testing.T) {
 				g := byChunks(t, version, chunkedKinds[name])
 				r := raised(t, g)
 				if k := count(r, "essm.SSM"); k != 2 || count(r, "Scan", "Pad") > 0 {
-					t.Fatalf("%d systems for 2 layers\n%s", k, strings.Join(notes(r), "\n"))
+					t.Fatalf("%d systems for 2 layers\n%s", k, strings.Join(passtest.Notes(r), "\n"))
 				}
 				for _, n := range r.Nodes {
 					if n.Op.FullName() == "essm.SSM" && (n.In(9) == nil) != (name == "no-d") {
@@ -100,7 +101,7 @@ func TestChunkedLooksAlike(t *testing.T) {
 		if k := count(h, "essm.SSM"); k != 1 {
 			t.Errorf("%s: %d systems, expected the one that was not changed", table, k)
 		}
-		if !strings.Contains(strings.Join(notes(h), "\n"), "left as it is") {
+		if !strings.Contains(strings.Join(passtest.Notes(h), "\n"), "left as it is") {
 			t.Errorf("%s: nothing is said of the near miss", table)
 		}
 	}

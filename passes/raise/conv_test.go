@@ -8,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/passtest"
 	"github.com/essmc/essmc/passes/raise"
 )
 
@@ -35,7 +36,7 @@ func TestConvInitializer(t *testing.T) {
 	l.Output("y", l.op("Relu", l.causal(x, w, 3, length)))
 	g := l.graph(t)
 	r := raised(t, g)
-	t.Log(notes(r))
+	t.Log(passtest.Notes(r))
 	if count(r, "essm.SSM") != 1 || count(r, "Conv", "Pad") != 0 {
 		t.Errorf("got %d essm.SSM, and %d of what it is to replace", count(r, "essm.SSM"), count(r, "Conv", "Pad"))
 	}
@@ -52,7 +53,7 @@ func TestConvDynamic(t *testing.T) {
 	l.Output("y", l.op("Add", y, l.op("Mul", x, l.floats("d", []float64{1, 2, 3}, 3, 1))))
 	g := l.graph(t)
 	r := raised(t, g)
-	t.Log(notes(r))
+	t.Log(passtest.Notes(r))
 	if count(r, "essm.SSM") != 1 || count(r, "Conv", "Pad", "Mul") != 0 {
 		t.Errorf("got %d essm.SSM, and %d of what it is to replace", count(r, "essm.SSM"), count(r, "Conv", "Pad"))
 	}
@@ -108,7 +109,7 @@ func TestConvComputed(t *testing.T) {
 	l.Output("y", l.causal(x, w, h, length))
 	g := l.graph(t)
 	r := raised(t, g)
-	t.Log(notes(r))
+	t.Log(passtest.Notes(r))
 	if count(r, "essm.SSM") != 1 || count(r, "Conv", "Pad") != 0 {
 		t.Errorf("got %d essm.SSM, and %d of what it is to replace", count(r, "essm.SSM"), count(r, "Conv", "Pad"))
 	}
@@ -128,7 +129,7 @@ func TestConvComputedDynamic(t *testing.T) {
 	l.Output("y", l.op("Conv", l.op("Pad", x, pads), w, ir.A("group", h)))
 	g := l.graph(t)
 	r := raised(t, g)
-	t.Log(notes(r))
+	t.Log(passtest.Notes(r))
 	if count(r, "essm.SSM") != 1 || count(r, "Conv", "Pad") != 0 {
 		t.Errorf("got %d essm.SSM, and %d of what it is to replace", count(r, "essm.SSM"), count(r, "Conv", "Pad"))
 	}
@@ -173,7 +174,7 @@ func TestConvReversed(t *testing.T) {
 			l.Output("y", l.op("Add", y, z))
 			g := l.graph(t)
 			r := raised(t, g)
-			t.Log(how, notes(r))
+			t.Log(how, passtest.Notes(r))
 			want := 2
 			if tied {
 				want = 1
@@ -215,7 +216,7 @@ func TestLayouts(t *testing.T) {
 			g := l.graph(t)
 			r := raised(t, g)
 			if count(r, "essm.SSM") != 1 || count(r, "MatMul", "Mul") != 0 {
-				t.Errorf("%v: got %d essm.SSM: %v", shape, count(r, "essm.SSM"), notes(r))
+				t.Errorf("%v: got %d essm.SSM: %v", shape, count(r, "essm.SSM"), passtest.Notes(r))
 			}
 			agree(t, g, r, 2e-6, map[string]int64{"B": 3, "P": 2}, map[string]int64{"B": 1, "P": 1})
 		}

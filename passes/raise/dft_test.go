@@ -12,6 +12,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	_ "github.com/essmc/essmc/ops/microsoft" // its transforms
+	"github.com/essmc/essmc/passes/passtest"
 )
 
 // spectrum is the transform of kernels (h, length) padded to n, as (h, bins, 2); all n bins, or n/2+1.
@@ -98,7 +99,7 @@ func TestTransform(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := raised(t, g)
-			t.Log(notes(r))
+			t.Log(passtest.Notes(r))
 			if count(r, "essm.SSM") != 1 || count(r, "DFT", "Mul", "Slice", "Pad") != 0 {
 				t.Errorf("full %v, axis as input %v: got %d essm.SSM, and %d of what it is to replace", full, axisInput, count(r, "essm.SSM"), count(r, "DFT", "Mul", "Slice", "Pad"))
 			}
@@ -117,9 +118,9 @@ func TestTransformWraps(t *testing.T) {
 	l.Output("y", l.transformed(x, l.floats("s", v, h, bins, 2), length, 120, false, true))
 	g := l.graph(t)
 	r := raised(t, g)
-	t.Log(notes(r))
+	t.Log(passtest.Notes(r))
 	if !slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool { return n.Attrs.Str("direction", "") == "backward" }) {
-		t.Errorf("nothing looks ahead: %v", notes(r))
+		t.Errorf("nothing looks ahead: %v", passtest.Notes(r))
 	}
 	agree(t, g, r, 5e-6)
 }
@@ -129,9 +130,9 @@ func stays(t *testing.T, g *ir.Graph, why string) {
 	t.Helper()
 	r := raised(t, g)
 	if n := count(r, "essm.SSM", "essm.LongConv"); n != 0 {
-		t.Errorf("raised to %d operators, expected none: %v", n, notes(r))
+		t.Errorf("raised to %d operators, expected none: %v", n, passtest.Notes(r))
 	}
-	if s := strings.Join(notes(r), "\n"); !strings.Contains(s, why) {
+	if s := strings.Join(passtest.Notes(r), "\n"); !strings.Contains(s, why) {
 		t.Errorf("notes %q do not hold %q", s, why)
 	}
 }
@@ -154,7 +155,7 @@ func TestMicrosoftTransform(t *testing.T) {
 	l.Output("y", l.op("Slice", l.op("Div", y, 256.0), 0, length, 2))
 	g := l.graph(t)
 	r := raised(t, g)
-	t.Log(notes(r))
+	t.Log(passtest.Notes(r))
 	if count(r, "essm.SSM") != 1 || len(r.Nodes) != 3 {
 		t.Errorf("got %d essm.SSM and %d nodes", count(r, "essm.SSM"), len(r.Nodes))
 	}
@@ -175,8 +176,8 @@ func TestLookAlikes(t *testing.T) {
 		l.Output("y", l.causal(x, l.floats("w", flipped(c, h, length), h, 1, length), h, length))
 		g := l.graph(t)
 		r := raised(t, g)
-		if count(r, "essm.LongConv") != 1 || count(r, "essm.SSM") != 0 || !strings.Contains(strings.Join(notes(r), ""), "channel 1 is not a sum") {
-			t.Errorf("expected a LongConv and a note about channel 1, got %v", notes(r))
+		if count(r, "essm.LongConv") != 1 || count(r, "essm.SSM") != 0 || !strings.Contains(strings.Join(passtest.Notes(r), ""), "channel 1 is not a sum") {
+			t.Errorf("expected a LongConv and a note about channel 1, got %v", passtest.Notes(r))
 		}
 		agree(t, g, r, 1e-6)
 	})
@@ -230,8 +231,8 @@ func TestLookAlikes(t *testing.T) {
 		l := newLayer()
 		l.Output("y", l.causal(input(l), l.floats("w", k[:h*4], h, 1, 4), h, 4))
 		r := raised(t, l.graph(t))
-		if len(notes(r)) != 0 || count(r, "Conv") != 1 {
-			t.Errorf("got %v", notes(r))
+		if len(passtest.Notes(r)) != 0 || count(r, "Conv") != 1 {
+			t.Errorf("got %v", passtest.Notes(r))
 		}
 	})
 }
@@ -255,7 +256,7 @@ func TestToeplitz(t *testing.T) {
 	l.Output("y", l.op("MatMul", x, l.floats("m", toeplitz(s, length), length, length)))
 	g := l.graph(t)
 	r := raised(t, g)
-	t.Log(notes(r))
+	t.Log(passtest.Notes(r))
 	if count(r, "essm.SSM") != 1 || count(r, "MatMul") != 0 {
 		t.Errorf("got %d essm.SSM, %d MatMul", count(r, "essm.SSM"), count(r, "MatMul"))
 	}
@@ -275,7 +276,7 @@ func TestToeplitz(t *testing.T) {
 	l.Output("y", l.op("MatMul", l.floats("m", m, length, length), x))
 	g = l.graph(t)
 	r = raised(t, g)
-	t.Log(notes(r))
+	t.Log(passtest.Notes(r))
 	if count(r, "essm.SSM") != 2 || count(r, "MatMul", "Transpose") != 0 {
 		t.Errorf("got %d essm.SSM, %d MatMul", count(r, "essm.SSM"), count(r, "MatMul"))
 	}

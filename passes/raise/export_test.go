@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/frontend/onnx"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/passtest"
 )
 
 // TestConvExports raises what torch's TorchScript exporter writes (testdata/exporters/convolutions.py).
@@ -21,7 +22,7 @@ func TestConvExports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := load(t, "conv_"+name)
 			r := raised(t, g)
-			t.Log(notes(r))
+			t.Log(passtest.Notes(r))
 			if got := count(r, "essm.SSM"); got != want.systems || count(r, want.gone...) != 0 {
 				t.Errorf("got %d essm.SSM, expected %d; %d nodes of %v are left", got, want.systems, count(r, want.gone...), want.gone)
 			}
@@ -51,7 +52,7 @@ func TestDynamoExports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := load(t, "dynamo_"+name)
 			r := raised(t, g)
-			t.Log(notes(r))
+			t.Log(passtest.Notes(r))
 			if got, left := count(r, "essm.SSM"), count(r, "DFT", "Pad", "Concat"); got != systems || left != 0 {
 				t.Errorf("got %d essm.SSM, expected %d; %d nodes of the transforms are left", got, systems, left)
 			}

@@ -1,8 +1,6 @@
 package raise_test
 
 import (
-	"context"
-	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -12,58 +10,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/passtest"
 	"github.com/essmc/essmc/passes/raise"
-	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/ref"
 )
-
-// evaluate runs a graph on a backend, with inputs that depend on their names alone.
-func evaluate(t testing.TB, g *ir.Graph, o runtime.Options, bind map[string]int64) map[string][]float64 {
-	t.Helper()
-	m, err := runtime.New(g, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	in := map[string]tensor.Datum{}
-	for _, p := range m.Inputs() {
-		tt := p.Type.(*ir.TensorType)
-		shape := make([]int, len(tt.Shape))
-		for i, d := range tt.Shape {
-			n, err := d.Eval(bind)
-			if err != nil {
-				t.Fatal(err)
-			}
-			shape[i] = int(n)
-		}
-		h := fnv.New64()
-		h.Write([]byte(p.Name))
-		r := rand.New(rand.NewPCG(h.Sum64(), 1))
-		x := tensor.New(tensor.Float32, shape...)
-		for i := range x.Len() {
-			tensor.Data[float32](x)[i] = float32(r.NormFloat64())
-		}
-		if o.Precision == tensor.Float64 {
-			x, _ = x.Convert(tensor.Float64, false)
-		}
-		in[p.Name] = x
-	}
-	res, err := m.NewSession().Run(context.Background(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string][]float64{}
-	for name, d := range res {
-		v, err := d.(*tensor.Tensor).Float64s()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[name] = v
-	}
-	return out
-}
-
-var inFloat64 = runtime.Options{Backend: ref.New(), Precision: tensor.Float64}
 
 // agree checks that two graphs give the same answers in float64, relative to the largest.
 func agree(t testing.TB, a, b *ir.Graph, tol float64, binds ...map[string]int64) {
@@ -71,26 +20,7 @@ func agree(t testing.TB, a, b *ir.Graph, tol float64, binds ...map[string]int64)
 	if len(binds) == 0 {
 		binds = []map[string]int64{{"B": 2}}
 	}
-	for _, bind := range binds {
-		x, y := evaluate(t, a, inFloat64, bind), evaluate(t, b, inFloat64, bind)
-		for name, want := range x {
-			got := y[name]
-			if len(got) != len(want) {
-				t.Errorf("output %s at %v has %d elements, expected %d", name, bind, len(got), len(want))
-				continue
-			}
-			diff, scale := 0.0, 1e-300
-			for i := range want {
-				if d := math.Abs(got[i] - want[i]); !(d <= diff) {
-					diff = d
-				}
-				scale = max(scale, math.Abs(want[i]))
-			}
-			if !(diff <= tol*scale) {
-				t.Errorf("output %s at %v differs by %.3g of its largest value", name, bind, diff/scale)
-			}
-		}
-	}
+	passtest.Same(t, a, b, tol, binds...)
 }
 
 // raised runs the raising passes on a copy.
@@ -112,14 +42,6 @@ func count(g *ir.Graph, names ...string) int {
 		}
 	}
 	return n
-}
-
-func notes(g *ir.Graph) []string {
-	var out []string
-	for _, e := range g.History {
-		out = append(out, e.Notes...)
-	}
-	return out
 }
 
 // layer is a graph under construction with the operators' usual forms as methods.
