@@ -311,6 +311,9 @@ func (res *response) emit(b *ir.Builder, r *region, m *model) (*ir.Value, string
 		}
 		add(b.Const("bias", t))
 	}
+	if to := r.sink.Elem(); to != elem {
+		y = b.Op("", "Cast", []*ir.Value{y}, ir.A("to", int(to)))
+	}
 	return lay.out(b, y), ""
 }
 

@@ -8,10 +8,13 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// convolutions are the passes that recognise long convolutions.
-var convolutions = []*passes.Pass{Shapes, Conv, DFT, Toeplitz}
+// convolutions are the passes that recognise long convolutions, behind those that prepare for all.
+var convolutions = []*passes.Pass{Upgrade, Shapes, Conv, DFT, Toeplitz}
 
 var convolutionOrders = []passes.Order{
+	{Before: "upgrade", After: "raise-conv", Why: "what it makes is arranged by operators of the newest versions"},
+	{Before: "upgrade", After: "raise-dft", Why: "what it makes is arranged by operators of the newest versions"},
+	{Before: "upgrade", After: "raise-toeplitz", Why: "what it makes is arranged by operators of the newest versions"},
 	{Before: "raise-shapes", After: "raise-conv", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
 	{Before: "raise-shapes", After: "raise-dft", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
 	{Before: "raise-conv", After: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},

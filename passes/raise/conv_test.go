@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/passtest"
 	"github.com/essmc/essmc/passes/raise"
@@ -221,4 +222,48 @@ func TestLayouts(t *testing.T) {
 			agree(t, g, r, 2e-6, map[string]int64{"B": 3, "P": 2}, map[string]int64{"B": 1, "P": 1})
 		}
 	}
+}
+
+// TestConvWider casts to another element type on the way.
+func TestConvWider(t *testing.T) {
+	const h, length = 2, 96
+	l := newLayer()
+	x := l.Input("x", ir.Tensor(tensor.Float32, "B", h, length))
+	p := l.op("Cast", l.op("Pad", x, []int64{0, 0, length - 1, 0, 0, 0}), ir.A("to", int(tensor.Float64)))
+	w := l.Const("w", tensor.FromSlice(flipped(newSystem(h, 2, 4).kernel(length), h, length), h, 1, length))
+	l.Output("y", l.op("Conv", p, w, ir.A("group", h)))
+	g := l.graph(t)
+	r := raised(t, g)
+	if count(r, "essm.SSM") != 1 || r.Outputs[0].Elem() != tensor.Float64 {
+		t.Errorf("got %d essm.SSM, answers in %v: %v", count(r, "essm.SSM"), r.Outputs[0].Elem(), passtest.Notes(r))
+	}
+	agree(t, g, r, 2e-6)
+}
+
+// TestConvEarlier has a graph of an operator set in which axes were attributes.
+func TestConvEarlier(t *testing.T) {
+	const length = 96
+	opsets := ops.Opsets()
+	opsets[""] = 11
+	l := layer{ir.NewBuilder("layer", ops.Default, opsets)}
+	x := l.op("Unsqueeze", l.Input("x", ir.Tensor(tensor.Float32, "B", length)), ir.A("axes", []int{1}))
+	y := l.causal(x, l.floats("w", flipped(newSystem(1, 2, 4).kernel(length), 1, length), 1, 1, length), 1, length)
+	l.Output("y", l.op("Squeeze", y, ir.A("axes", []int{1})))
+	g := l.graph(t)
+	r := raised(t, g)
+	if count(r, "essm.SSM") != 1 || count(r, "Conv", "Pad") != 0 {
+		t.Errorf("got %d essm.SSM: %v", count(r, "essm.SSM"), passtest.Notes(r))
+	}
+	agree(t, g, r, 2e-6)
+}
+
+// TestShapesOutput keeps a shape that the graph gives out.
+func TestShapesOutput(t *testing.T) {
+	l := newLayer()
+	x := l.Input("x", ir.Tensor(tensor.Float32, 2, 3))
+	s := l.op("Shape", x)
+	l.Output("s", s)
+	l.Output("y", l.op("Relu", l.op("Reshape", x, s)))
+	g := l.graph(t)
+	agree(t, g, raised(t, g), 0)
 }

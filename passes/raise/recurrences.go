@@ -4,7 +4,7 @@ import "github.com/essmc/essmc/passes"
 
 // The passes that recognise recurrences, and those that put layers back together, with their orders.
 var (
-	recurrences = []*passes.Pass{Upgrade, RaiseScan, RaiseLoop, RaiseUnrolled}
+	recurrences = []*passes.Pass{RaiseScan, RaiseLoop, RaiseUnrolled}
 	layers      = []*passes.Pass{passes.Fold, passes.Canonicalize, passes.CSE, RaiseActivation, RaiseNorm, RaiseLinear, RaiseLayout, RaiseReverse}
 
 	recurrenceOrders = []passes.Order{

@@ -20,7 +20,7 @@ var Shapes = &passes.Pass{
 		e := newEvaluator(nil)
 		for _, n := range slices.Clone(g.Nodes) {
 			for i, v := range n.Inputs {
-				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() || len(v.Shape()) > 1 {
+				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() || len(v.Shape()) > 1 || slices.Contains(g.Outputs, v) {
 					continue
 				}
 				t, err := e.tensor(v)
@@ -28,11 +28,7 @@ var Shapes = &passes.Pass{
 					continue
 				}
 				k := ir.NewConst(v.Name, t)
-				if !slices.Contains(g.Outputs, v) {
-					v.Name += ".folded" // it dies with its last reader
-				} else {
-					k.Name += ".value"
-				}
+				v.Name += ".folded" // it dies with its last reader
 				n.Inputs[i] = k
 				g.ReplaceUses(v, k)
 				changes++
