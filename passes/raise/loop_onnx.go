@@ -16,7 +16,7 @@ var RaiseLoop = &passes.Pass{
 	Name: "raise-loop",
 	Doc:  "ONNX Loop over the steps of sequences (Gather or Slice at the iteration, results collected by SequenceInsert and ConcatFromSequence or as scan outputs) whose body is linear → essm.Scan or essm.DenseScan with projections.",
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return eachDraft(c, g, func(g *ir.Graph, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string) {
+		return eachDraft(c, g, func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string) {
 			if n.Op.FullName() != "Loop" {
 				return nil, nil, ""
 			}

@@ -13,7 +13,7 @@ var RaiseScan = &passes.Pass{
 	Name: "raise-scan",
 	Doc:  "ONNX Scan whose body is linear in states and inputs, with constants of its own → essm.Scan or essm.DenseScan with projections; the matrices are read off the body, whatever operators it is written in.",
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return eachDraft(c, g, func(g *ir.Graph, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string) {
+		return eachDraft(c, g, func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string) {
 			if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // before, it had an axis of batches of its own
 				return nil, nil, ""
 			}
@@ -26,18 +26,26 @@ var RaiseScan = &passes.Pass{
 	},
 }
 
-// eachDraft tries every node of g: find gives the draft of a recurrence at the node and the values that its outputs stand
+// eachDraft tries every node of g that has a body: find gives the draft of a recurrence at the node and the values that its outputs stand
 // for, or why there is none, or neither.
-func eachDraft(c *passes.Context, g *ir.Graph, find func(g *ir.Graph, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string)) (int, error) {
+func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string)) (int, error) {
 	changes := 0
+	var uses map[*ir.Value][]ir.Use // nil: to be found anew
 	for _, n := range slices.Clone(g.Nodes) {
-		d, outs, why := find(g, n, g.Uses())
+		if len(n.Subgraphs()) == 0 {
+			continue
+		}
+		if uses == nil {
+			uses = g.Uses()
+		}
+		d, outs, why := find(n, uses)
 		if why != "" {
 			missed(c, "recurrence", n, "%s", why)
 		}
 		if d == nil {
 			continue
 		}
+		uses = nil
 		b := edit(g)
 		b.Scope(n.Scope)
 		name := n.String()
