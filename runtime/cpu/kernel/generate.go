@@ -1,3 +1,8 @@
 package kernel
 
-//go:generate sh -c "cd _asm && go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go -pkg kernel"
+// One line for each group of _asm/main.go.
+
+//go:generate sh _asm/generate.sh gemm
+//go:generate sh _asm/generate.sh scan
+//go:generate sh _asm/generate.sh heads
+//go:generate sh _asm/generate.sh elementwise

@@ -1,29 +1,54 @@
-// Command asm writes the assembly of package kernel; go generate in the folder above runs it.
+// Command asm writes one group of the assembly of package kernel; go generate in the folder above runs it for each:
+// go run . GROUP -out FILE.s -stubs FILE.go -pkg kernel.
 package main
 
-import . "github.com/mmcloughlin/avo/build"
+import (
+	"fmt"
+	"os"
+
+	. "github.com/mmcloughlin/avo/build"
+)
+
+// groups are the files of assembly. Each is made on its own, so that a change shows in its own file.
+var groups = map[string]func(){
+	"gemm": func() {
+		for rows := range 6 {
+			gemmAVX2(rows + 1)
+		}
+	},
+	"scan": func() {
+		for _, width := range []int{4, 1} {
+			scanAVX2("scanForward", width, false, set)
+			scanAVX2("scanBackwardDrop", width, true, drop)
+			scanAVX2("scanBackwardSet", width, true, set)
+			scanAVX2("scanBackwardAdd", width, true, add)
+		}
+	},
+	"heads": func() {
+		for _, k := range []int{2, 4} {
+			headsAVX2(k, false)
+			headsAVX2(k, true)
+		}
+	},
+	"elementwise": func() {
+		unary("sigmoidAVX2", "is y = 1/(1+e⁻ˣ).", sigmoid)
+		unary("geluAVX2", "is x times the normal distribution function of x.", gelu)
+		unary("tanhAVX2", "is the hyperbolic tangent.", tanh)
+		binary("addAVX2", "is y = a + b.", VADDPS)
+		binary("subAVX2", "is y = a - b.", VSUBPS)
+		binary("mulAVX2", "is y = a·b.", VMULPS)
+		affineAVX2()
+	},
+}
 
 func main() {
+	if len(os.Args) < 2 || groups[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "asm: the first argument must name a group of functions")
+		os.Exit(2)
+	}
+	group := groups[os.Args[1]]
+	os.Args = append(os.Args[:1], os.Args[2:]...) // the rest are avo's flags
 	ConstraintExpr("amd64,!purego")
-	for rows := range 6 {
-		gemmAVX2(rows + 1)
-	}
-	for _, groups := range []int{4, 1} {
-		scanAVX2("scanForward", groups, false, set)
-		scanAVX2("scanBackwardDrop", groups, true, drop)
-		scanAVX2("scanBackwardSet", groups, true, set)
-		scanAVX2("scanBackwardAdd", groups, true, add)
-	}
-	for _, k := range []int{2, 4} {
-		headsAVX2(k, false)
-		headsAVX2(k, true)
-	}
-	unary("sigmoidAVX2", "is y = 1/(1+e⁻ˣ).", sigmoid)
-	unary("geluAVX2", "is x times the normal distribution function of x.", gelu)
-	unary("tanhAVX2", "is the hyperbolic tangent.", tanh)
-	binary("addAVX2", "is y = a + b.", VADDPS)
-	binary("subAVX2", "is y = a - b.", VSUBPS)
-	binary("mulAVX2", "is y = a·b.", VMULPS)
-	affineAVX2()
+	group()
 	Generate()
 }
