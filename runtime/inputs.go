@@ -259,6 +259,44 @@ func appendKey(key []byte, in []tensor.Datum) []byte {
 	return key
 }
 
+// appendTypes writes the key of inputs that have the types of a binding, as appendKey writes it.
+func appendTypes(key []byte, types []ir.Type) []byte {
+	for _, t := range types {
+		switch t := t.(type) {
+		case nil:
+			key = append(key, 0)
+		case *ir.TensorType:
+			key = append(key, 1)
+			key = binary.AppendUvarint(key, uint64(len(t.Shape)))
+			for _, d := range t.Shape {
+				n, _ := d.Known() // of a binding, all are
+				key = binary.AppendUvarint(key, uint64(n))
+			}
+		default:
+			key = append(key, 2)
+		}
+	}
+	return key
+}
+
+// zeros makes an input of a type that a binding holds.
+func zeros(t ir.Type, m *Model) (tensor.Datum, error) {
+	switch t := t.(type) {
+	case *ir.TensorType:
+		shape, ok := t.Shape.Known()
+		if !ok || t.NoRank {
+			return nil, fmt.Errorf("its shape %v is not fixed", t)
+		}
+		if _, err := tensor.Size(shape); err != nil {
+			return nil, err
+		}
+		return tensor.New(m.elem(t), shape...), nil
+	case *ir.SequenceType:
+		return &tensor.Sequence{}, nil
+	}
+	return nil, nil
+}
+
 // place is one dimension of one input, and the number found there.
 type place struct {
 	input string
@@ -417,6 +455,29 @@ func (m *Model) bindDims(dims map[string]int64) (*Binding, error) {
 		b.Inputs[i] = c
 	}
 	return b, m.checkDims(b.Dims, nil)
+}
+
+// bindShape is bindDims for the required inputs and the optional ones that are named.
+func (m *Model) bindShape(dims map[string]int64, optional []string) (*Binding, error) {
+	for _, name := range optional {
+		if i, ok := m.inputIndex[name]; !ok || !m.inputs[i].Optional {
+			return nil, &InputError{Name: name, Msg: "the model has no such optional input"}
+		}
+	}
+	b, err := m.bindDims(dims)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range m.inputs {
+		t, ok := p.Type.(*ir.TensorType)
+		switch {
+		case p.Optional && !slices.Contains(optional, p.Name):
+			b.Inputs[i] = nil
+		case ok && t.NoRank:
+			return nil, &InputError{Name: p.Name, Msg: fmt.Sprintf("any number of dimensions is allowed (%v), so they cannot be bound beforehand", t)}
+		}
+	}
+	return b, nil
 }
 
 // String writes the dimensions, sorted by name: "B=4, L=1000".

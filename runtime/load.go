@@ -1,15 +1,18 @@
 package runtime
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/plan"
 )
 
 // Load opens the plan file at path and compiles it for o.Backend. Where the platform allows the weights stay in the file,
-// which is mapped into memory until Close: a plan is replaced by renaming a new file over it, never by writing into it.
+// which is mapped into memory until Close, or until neither the model nor its graph can be reached any more: a plan is
+// replaced by renaming a new file over it, never by writing into it. No file is opened after Load.
 func Load(path string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err
@@ -37,6 +40,35 @@ func LoadReader(r io.ReaderAt, size int64, name string, o Options) (*Model, erro
 		return nil, err
 	}
 	return loaded(g, name, o, nil)
+}
+
+// LoadFS reads the plan that fsys has under name into memory and compiles it for o.Backend: an embed.FS makes a program of
+// one file. fsys is not used afterwards.
+func LoadFS(fsys fs.FS, name string, o Options) (*Model, error) {
+	if _, err := o.config(); err != nil {
+		return nil, err
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no regular file", name)
+	}
+	r, ok := f.(io.ReaderAt)
+	if !ok {
+		b, err := io.ReadAll(io.LimitReader(f, st.Size()))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		r = bytes.NewReader(b)
+	}
+	return LoadReader(r, st.Size(), name, o)
 }
 
 func loaded(g *ir.Graph, name string, o Options, source io.Closer) (*Model, error) {

@@ -48,6 +48,10 @@ func TestLoad(t *testing.T) {
 		"reader": func() (*runtime.Model, error) {
 			return runtime.LoadReader(bytes.NewReader(content), int64(len(content)), "model", o)
 		},
+		"fs": func() (*runtime.Model, error) { return runtime.LoadFS(os.DirFS(filepath.Dir(path)), "model.essm", o) },
+		"fs without ReadAt": func() (*runtime.Model, error) {
+			return runtime.LoadFS(plainFS{os.DirFS(filepath.Dir(path))}, "model.essm", o)
+		},
 	} {
 		m, err := load()
 		if err != nil {
@@ -69,6 +73,14 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// plainFS gives files that can only be read from the beginning to the end.
+type plainFS struct{ fs.FS }
+
+func (p plainFS) Open(name string) (fs.File, error) {
+	f, err := p.FS.Open(name)
+	return struct{ fs.File }{f}, err
+}
+
 func TestLoadErrors(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.essm"), filepath.Join(dir, "bad.essm")
@@ -83,6 +95,16 @@ func TestLoadErrors(t *testing.T) {
 	}
 	if _, err := runtime.LoadReader(nil, 0, "x", runtime.Options{}); !errors.Is(err, runtime.ErrOption) {
 		t.Errorf("without backend: %v", err)
+	}
+	if _, err := runtime.LoadFS(nil, "x", runtime.Options{}); !errors.Is(err, runtime.ErrOption) {
+		t.Errorf("without backend: %v", err)
+	}
+	for name, want := range map[string]string{"none.essm": "no such file", ".": "is no regular file", "bad.essm": "bad.essm: "} {
+		for _, fsys := range []fs.FS{os.DirFS(dir), plainFS{os.DirFS(dir)}} {
+			if _, err := runtime.LoadFS(fsys, name, runtime.Options{Backend: backend()}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: expected %q, found %v", name, want, err)
+			}
+		}
 	}
 	if _, err := runtime.Load(filepath.Join(dir, "none.essm"), runtime.Options{Backend: backend()}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)

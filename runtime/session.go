@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -49,7 +50,33 @@ func (s *Session) Run(ctx context.Context, in map[string]tensor.Datum) (map[stri
 // shape must be those of the output, as an earlier Run gave it, and it must not be one of the inputs); the others are added
 // to out. When the inputs have the model's own element types and their shapes were seen before, and out is complete, it
 // allocates no memory of its own. After an error the content of out's tensors is undefined.
-func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) (err error) {
+func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) error {
+	return s.own(func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.m.inputData(in, s.in); err != nil {
+			return err
+		}
+		p, err := s.bind()
+		if err != nil {
+			return err
+		}
+		if err := s.m.outputData(out, p.outShape, s.in, s.out); err != nil {
+			return err
+		}
+		if err := p.exe.Run(ctx, s.in, s.out); err != nil {
+			return err
+		}
+		for i, o := range s.m.outputs {
+			out[o.Name] = s.out[i]
+		}
+		return nil
+	})
+}
+
+// own runs f while the session is the caller's.
+func (s *Session) own(f func() error) (err error) {
 	if !s.m.gate.enter() {
 		return ErrClosed
 	}
@@ -66,38 +93,64 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 			s.drop() // what panicked may have left its working memory in disorder
 		}
 	}()
-	if err := ctx.Err(); err != nil {
+	return f()
+}
+
+// BindShape plans for inputs of the dimensions dims, by symbol, so that the first Run with them does not have to. The inputs
+// are the required ones, and the optional ones that are named.
+func (s *Session) BindShape(dims map[string]int64, optional ...string) error {
+	return s.own(func() error {
+		b, err := s.m.bindShape(dims, optional)
+		if err != nil {
+			return err
+		}
+		_, err = s.find(appendTypes(s.key[:0], b.Inputs), func() (*Binding, error) { return b, nil })
 		return err
-	}
-	if err := s.m.inputData(in, s.in); err != nil {
+	})
+}
+
+// Warmup is BindShape and one run over zeros, whose results are dropped: memory is there and caches are warm before the first
+// caller waits. Where the model's operators refuse zeros, it has done what it can.
+func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ...string) error {
+	return s.own(func() error {
+		b, err := s.m.bindShape(dims, optional)
+		if err != nil {
+			return err
+		}
+		for i, t := range b.Inputs {
+			if s.in[i], err = zeros(t, s.m); err != nil {
+				return &InputError{Name: s.m.inputs[i].Name, Msg: err.Error()}
+			}
+		}
+		p, err := s.bind()
+		if err != nil {
+			return err
+		}
+		err = p.exe.Run(ctx, s.in, s.out)
+		var node *NodeError
+		if errors.As(err, &node) && !errors.Is(err, ErrInternal) {
+			s.m.config.Logger.Debug("warm-up: the model refuses zeros", "graph", s.m.graph.Name, "error", err)
+			return nil
+		}
 		return err
-	}
-	p, err := s.bind()
-	if err != nil {
-		return err
-	}
-	if err := s.m.outputData(out, p.outShape, s.in, s.out); err != nil {
-		return err
-	}
-	if err := p.exe.Run(ctx, s.in, s.out); err != nil {
-		return err
-	}
-	for i, o := range s.m.outputs {
-		out[o.Name] = s.out[i]
-	}
-	return nil
+	})
 }
 
 // bind finds the executable for the shapes of s.in, or binds one.
 func (s *Session) bind() (*bound, error) {
-	s.key = appendKey(s.key[:0], s.in)
-	if i := slices.IndexFunc(s.bounds, func(p *bound) bool { return p.key == string(s.key) }); i >= 0 {
+	return s.find(appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(s.in) })
+}
+
+// find gives the executable that is kept under key, or binds the one that make describes.
+func (s *Session) find(key []byte, make func() (*Binding, error)) (*bound, error) {
+	s.key = key
+	if i := slices.IndexFunc(s.bounds, func(p *bound) bool { return p.key == string(key) }); i >= 0 {
 		p := s.bounds[i]
 		copy(s.bounds[1:i+1], s.bounds[:i])
 		s.bounds[0] = p
 		return p, nil
 	}
-	b, err := s.m.bindData(s.in)
+	b, err := make()
 	if err != nil {
 		return nil, err
 	}

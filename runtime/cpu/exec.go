@@ -260,8 +260,11 @@ func (e *executable) unit(u *unit) (err error) {
 	default:
 		err = e.eval(s)
 	}
-	var node *runtime.NodeError
-	if err != nil && !errors.As(err, &node) && e.ctx.Err() == nil {
+	if err == nil {
+		return nil
+	}
+	var node *runtime.NodeError // on the heap
+	if !errors.As(err, &node) && e.ctx.Err() == nil {
 		return &runtime.NodeError{Node: s.src, Err: err}
 	}
 	return err

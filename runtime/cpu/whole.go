@@ -106,13 +106,19 @@ func wholePick(s *step) wholeMaker {
 				name = s.in[1].name
 				t, _ = e.datum(s.in[1]).(*tensor.Tensor)
 			}
-			lengths, err := essm.Lengths(name, t, b, l)
-			if err != nil {
-				return err
+			var lengths []int // nil: every sequence is full
+			if t != nil || l < 1 {
+				var err error
+				if lengths, err = essm.Lengths(name, t, b, l); err != nil {
+					return err
+				}
 			}
 			x, y := e.buf[s.in[0].id], e.buf[s.out[0].id]
 			for i := range b {
-				lo, hi := 0, lengths[i]
+				lo, hi := 0, l
+				if lengths != nil {
+					hi = lengths[i]
+				}
 				switch mode {
 				case "last":
 					lo = hi - 1

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"os"
+	goruntime "runtime"
+	"sync"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -113,13 +115,26 @@ type Options struct {
 
 // File is an open plan.
 type File struct {
-	graph  *ir.Graph
-	mapped []byte // nil where the weights were copied
+	graph   *ir.Graph
+	mapping *mapping // nil where the weights were copied
+}
+
+// mapping is a file in memory. It refers to no graph, so that it can be given back once the graph is unreachable.
+type mapping struct {
+	bytes []byte
+	once  sync.Once
+	err   error
+}
+
+func (m *mapping) close() error {
+	m.once.Do(func() { m.err = unmap(m.bytes) })
+	return m.err
 }
 
 // Open reads the plan at path. Where the platform allows, the file is mapped into memory and the graph's weights are views of
 // the mapping: read-only, shared between processes, loaded page by page. A mapped file must not be shortened while it is
 // open, as the system then ends programs that read from it; to replace a plan, rename a new one over it, as WriteFile does.
+// The mapping ends with Close, or when the graph can no longer be reached: whoever keeps a tensor of it keeps the graph too.
 func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -144,21 +159,26 @@ func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 		}
 		return nil, err
 	}
-	return &File{graph: g, mapped: mapped}, nil
+	file := &File{graph: g}
+	if mapped != nil {
+		file.mapping = &mapping{bytes: mapped}
+		goruntime.AddCleanup(g, func(m *mapping) { _ = m.close() }, file.mapping) // nobody is left to tell
+	}
+	return file, nil
 }
 
 // Graph is the plan's graph; nil after Close.
 func (f *File) Graph() *ir.Graph { return f.graph }
 
 // Mapped reports whether the graph's weights are views of the file, and so end with Close.
-func (f *File) Mapped() bool { return f.mapped != nil }
+func (f *File) Mapped() bool { return f.mapping != nil }
 
 // Close gives the mapping back. The graph's weights must not be touched afterwards. Closing twice does nothing.
 func (f *File) Close() error {
-	m := f.mapped
-	f.graph, f.mapped = nil, nil
+	m := f.mapping
+	f.graph, f.mapping = nil, nil
 	if m == nil {
 		return nil
 	}
-	return unmap(m)
+	return m.close()
 }
