@@ -191,41 +191,6 @@ func wholeStateOrZero(*step) wholeMaker {
 	}
 }
 
-// wholeTranspose permutes axes.
-func wholeTranspose(s *step) wholeMaker {
-	if !s.float32Input(0) {
-		return nil
-	}
-	perm := s.node.Attrs.Ints("perm", nil)
-	return func(in [][]int, out []int) wholeFunc {
-		rank := len(in[0])
-		strides := make([]int, rank)
-		own := ops.Strides(in[0])
-		for i := range strides {
-			from := rank - 1 - i
-			if perm != nil {
-				if len(perm) != rank {
-					return nil
-				}
-				k, err := ops.Axis(perm[i], rank)
-				if err != nil {
-					return nil
-				}
-				from = k
-			}
-			strides[i] = own[from]
-		}
-		return func(e *executable, s *step) error {
-			src, dst, i := e.buf[s.in[0].id], e.buf[s.out[0].id], 0
-			ops.Walk(out, strides, 0, func(o int) {
-				dst[i] = src[o]
-				i++
-			})
-			return nil
-		}
-	}
-}
-
 // runs splits a shape at an axis: how many runs, and how many numbers follow each place of the axis.
 func runs(shape []int, axis int) (outer, inner int) {
 	outer, inner = 1, 1

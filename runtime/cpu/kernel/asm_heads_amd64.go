@@ -23,3 +23,18 @@ func heads4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, 
 //
 //go:noescape
 func heads4AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+
+// headsDot4AVX2 computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, 4 to each of groups ≥ 1 groups; mask has ones for k modulo 8 numbers, then zeros.
+//
+//go:noescape
+func headsDot4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, k int, groups int, mask *int32)
+
+// headsDot1AVX2 computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, 1 to each of groups ≥ 1 groups; mask has ones for k modulo 8 numbers, then zeros.
+//
+//go:noescape
+func headsDot1AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, k int, groups int, mask *int32)
+
+// headsSpreadAVX2 computes rows ≥ 1 rows of a product with heads ≥ 1 blocks of m ≥ 8 outputs and one input.
+//
+//go:noescape
+func headsSpreadAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, m int, heads int)

@@ -165,3 +165,207 @@ group:
 	JNZ         row
 	VZEROUPPER
 	RET
+
+// func headsDot4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, k int, groups int, mask *int32)
+// Requires: AVX, FMA3
+TEXT ·headsDot4AVX2(SB), NOSPLIT, $0-72
+	MOVQ    rows+0(FP), AX
+	MOVQ    y+8(FP), CX
+	MOVQ    ldy+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    ldx+32(FP), SI
+	MOVQ    k+48(FP), DI
+	MOVQ    mask+64(FP), R8
+	VMOVDQU (R8), Y0
+	MOVQ    DI, R8
+	ANDQ    $0x07, R8
+	SHLQ    $0x02, DI
+	MOVQ    groups+56(FP), R9
+	IMUL3Q  $0x04, R9, R9
+	SUBQ    R9, DX
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, SI
+	IMULQ   DI, R9
+	SUBQ    R9, SI
+	IMUL3Q  $0x03, DI, R9
+
+row:
+	MOVQ w+40(FP), R10
+	MOVQ groups+56(FP), R11
+
+group:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ   k+48(FP), R12
+	SHRQ   $0x03, R12
+	JZ     tail
+
+full:
+	VMOVUPS     (BX), Y5
+	VFMADD231PS (R10), Y5, Y1
+	VMOVUPS     (BX)(DI*1), Y5
+	VFMADD231PS (R10)(DI*1), Y5, Y2
+	VMOVUPS     (BX)(DI*2), Y5
+	VFMADD231PS (R10)(DI*2), Y5, Y3
+	VMOVUPS     (BX)(R9*1), Y5
+	VFMADD231PS (R10)(R9*1), Y5, Y4
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, R10
+	DECQ        R12
+	JNZ         full
+
+tail:
+	TESTQ       R8, R8
+	JZ          sum
+	VMASKMOVPS  (BX), Y0, Y5
+	VMASKMOVPS  (R10), Y0, Y6
+	VFMADD231PS Y5, Y6, Y1
+	VMASKMOVPS  (BX)(DI*1), Y0, Y5
+	VMASKMOVPS  (R10)(DI*1), Y0, Y6
+	VFMADD231PS Y5, Y6, Y2
+	VMASKMOVPS  (BX)(DI*2), Y0, Y5
+	VMASKMOVPS  (R10)(DI*2), Y0, Y6
+	VFMADD231PS Y5, Y6, Y3
+	VMASKMOVPS  (BX)(R9*1), Y0, Y5
+	VMASKMOVPS  (R10)(R9*1), Y0, Y6
+	VFMADD231PS Y5, Y6, Y4
+	LEAQ        (BX)(R8*4), BX
+	LEAQ        (R10)(R8*4), R10
+
+sum:
+	VHADDPS      Y2, Y1, Y1
+	VHADDPS      Y4, Y3, Y3
+	VHADDPS      Y3, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VMOVUPS      X2, (CX)
+	ADDQ         R9, BX
+	ADDQ         R9, R10
+	ADDQ         $0x10, CX
+	DECQ         R11
+	JNZ          group
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	DECQ         AX
+	JNZ          row
+	VZEROUPPER
+	RET
+
+// func headsDot1AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, k int, groups int, mask *int32)
+// Requires: AVX, FMA3
+TEXT ·headsDot1AVX2(SB), NOSPLIT, $0-72
+	MOVQ    rows+0(FP), AX
+	MOVQ    y+8(FP), CX
+	MOVQ    ldy+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    ldx+32(FP), SI
+	MOVQ    k+48(FP), DI
+	MOVQ    mask+64(FP), R8
+	VMOVDQU (R8), Y0
+	MOVQ    DI, R8
+	ANDQ    $0x07, R8
+	SHLQ    $0x02, DI
+	MOVQ    groups+56(FP), R9
+	SUBQ    R9, DX
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, SI
+	IMULQ   DI, R9
+	SUBQ    R9, SI
+
+row:
+	MOVQ w+40(FP), DI
+	MOVQ groups+56(FP), R9
+
+group:
+	VXORPS Y1, Y1, Y1
+	MOVQ   k+48(FP), R10
+	SHRQ   $0x03, R10
+	JZ     tail
+
+full:
+	VMOVUPS     (BX), Y2
+	VFMADD231PS (DI), Y2, Y1
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, DI
+	DECQ        R10
+	JNZ         full
+
+tail:
+	TESTQ       R8, R8
+	JZ          sum
+	VMASKMOVPS  (BX), Y0, Y2
+	VMASKMOVPS  (DI), Y0, Y3
+	VFMADD231PS Y2, Y3, Y1
+	LEAQ        (BX)(R8*4), BX
+	LEAQ        (DI)(R8*4), DI
+
+sum:
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VHADDPS      X2, X2, X2
+	VHADDPS      X2, X2, X2
+	VMOVSS       X2, (CX)
+	ADDQ         $0x04, CX
+	DECQ         R9
+	JNZ          group
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	DECQ         AX
+	JNZ          row
+	VZEROUPPER
+	RET
+
+// func headsSpreadAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, m int, heads int)
+// Requires: AVX
+TEXT ·headsSpreadAVX2(SB), NOSPLIT, $0-64
+	MOVQ  rows+0(FP), AX
+	MOVQ  y+8(FP), CX
+	MOVQ  ldy+16(FP), DX
+	MOVQ  x+24(FP), BX
+	MOVQ  ldx+32(FP), SI
+	MOVQ  m+48(FP), DI
+	MOVQ  heads+56(FP), R8
+	SUBQ  R8, SI
+	SHLQ  $0x02, SI
+	IMULQ DI, R8
+	SUBQ  R8, DX
+	SHLQ  $0x02, DX
+	MOVQ  DI, R8
+	ANDQ  $0x07, R8
+	SHLQ  $0x02, R8
+
+row:
+	MOVQ w+40(FP), R9
+	MOVQ heads+56(FP), R10
+
+head:
+	VBROADCASTSS (BX), Y0
+	MOVQ         DI, R11
+	SHRQ         $0x03, R11
+
+full:
+	VMULPS  (R9), Y0, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, CX
+	DECQ    R11
+	JNZ     full
+	TESTQ   R8, R8
+	JZ      next
+	ADDQ    R8, R9
+	ADDQ    R8, CX
+	VMULPS  -32(R9), Y0, Y1
+	VMOVUPS Y1, -32(CX)
+
+next:
+	ADDQ $0x04, BX
+	DECQ R10
+	JNZ  head
+	ADDQ SI, BX
+	ADDQ DX, CX
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET

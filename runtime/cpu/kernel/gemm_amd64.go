@@ -55,24 +55,3 @@ func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, b
 		}
 	}
 }
-
-// smallHeads computes a block-diagonal product with blocks that share vectors; it reports false for sizes it has no kernel
-// for.
-func smallHeads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, add bool) bool {
-	if w.lanes == nil || rows == 0 {
-		return false
-	}
-	f := heads2AVX2
-	switch {
-	case w.K == 4 && add:
-		f = heads4AddAVX2
-	case w.K == 4:
-		f = heads4AVX2
-	case add:
-		f = heads2AddAVX2
-	}
-	width := w.N * w.M
-	_, _ = x[(rows-1)*ldx+width-1], y[(rows-1)*ldy+width-1]
-	f(rows, &y[0], ldy, &x[0], ldx, &w.lanes[0], width/8)
-	return true
-}

@@ -90,38 +90,6 @@ func testPackTransposed(t *testing.T) {
 	}
 }
 
-func TestHeads(t *testing.T) { eachVariant(t, testHeads) }
-
-func testHeads(t *testing.T) {
-	r := newRand()
-	for _, c := range []struct{ heads, p, q, shared, rows int }{{1, 1, 1, 0, 3}, {6, 4, 3, 0, 5}, {6, 5, 7, 3, 4}, {64, 4, 4, 0, 2}, {8, 2, 2, 0, 7}, {4, 4, 4, 2, 7}, {3, 17, 9, 1, 1}} {
-		in := c.heads
-		if c.shared > 0 {
-			in = c.shared
-		}
-		raw := random(r, c.heads*c.p*c.q)
-		x, y := random(r, c.rows*in*c.q), make([]float32, c.rows*c.heads*c.p)
-		want := make([]float64, len(y))
-		for i := range c.rows {
-			for h := range c.heads {
-				for a := range c.p {
-					for b := range c.q {
-						want[(i*c.heads+h)*c.p+a] += float64(raw[(h*c.p+a)*c.q+b]) * float64(x[(i*in+h%in)*c.q+b])
-					}
-				}
-			}
-		}
-		w := PackBlocks(raw, c.heads, c.p, c.q)
-		Heads(y, c.heads*c.p, x, in*c.q, c.rows, w, c.shared, false)
-		near(t, fmt.Sprint(c), y, want, 2e-5)
-		Heads(y, c.heads*c.p, x, in*c.q, c.rows, w, c.shared, true)
-		for i := range y {
-			y[i] /= 2
-		}
-		near(t, fmt.Sprint(c, " added"), y, want, 2e-5)
-	}
-}
-
 func BenchmarkGemm(b *testing.B) {
 	r := newRand()
 	for _, s := range []struct{ rows, m, k int }{{64, 256, 256}, {64, 128, 128}, {64, 32, 32}, {64, 4, 4}} {

@@ -3,13 +3,18 @@ package kernel
 // Blocks is a block-diagonal matrix of N blocks (M rows, K columns each), laid out for Heads.
 type Blocks struct {
 	N, M, K int
-	packed  []*Packed
-	lanes   []float32 // small square blocks, eight rows side by side: for each, K times eight numbers; nil for other sizes
+	flat    []float32 // blocks of one row or one column, as they were given; nil for other sizes
+	packed  []*Packed // blocks of all other sizes
+	lanes   []float32 // beside packed, small square blocks, eight rows side by side: for each, K times eight numbers; nil for other sizes
 }
 
-// PackBlocks lays out n blocks, each m rows of k numbers, that lie one after the other.
+// PackBlocks lays out n blocks, each m rows of k numbers, that lie one after the other. It may keep w.
 func PackBlocks(w []float32, n, m, k int) *Blocks {
 	b := &Blocks{N: n, M: m, K: k}
+	if n > 0 && (m == 1 && k > 0 || k == 1 && m > 0) {
+		b.flat = w[:n*m*k]
+		return b
+	}
 	for i := range n {
 		b.packed = append(b.packed, Pack(w[i*m*k:(i+1)*m*k], m, k, k, 1))
 	}
@@ -27,14 +32,70 @@ func PackBlocks(w []float32, n, m, k int) *Blocks {
 // Heads computes a block-diagonal product row by row: block i of y is block i of w times block i of x, or, where shared blocks
 // of x repeat (channels), block i modulo their number. Blocks of y lie side by side; so do those of x.
 func Heads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shared int, add bool) {
-	if (shared == 0 || shared == w.N) && smallHeads(y, ldy, x, ldx, rows, w, add) || rows == 0 {
+	if rows == 0 || w.N == 0 {
+		return
+	}
+	if shared == 0 {
+		shared = w.N
+	}
+	if w.flat != nil {
+		for lo := 0; lo < w.N; lo += shared {
+			part := w.flat[lo*w.M*w.K : (lo+shared)*w.M*w.K]
+			if w.M == 1 {
+				headsDot(y[lo:], ldy, x, ldx, rows, part, w.K, add)
+			} else {
+				headsSpread(y[lo*w.M:], ldy, x, ldx, rows, part, w.M, add)
+			}
+		}
+		return
+	}
+	if shared == w.N && smallHeads(y, ldy, x, ldx, rows, w, add) {
 		return
 	}
 	for i, p := range w.packed {
-		src := i
-		if shared > 0 {
-			src = i % shared
+		Gemm(y[i*p.M:], ldy, x[i%shared*p.K:], ldx, rows, p, nil, add)
+	}
+}
+
+// headsDot is Heads for blocks of one row of k numbers: a scalar product each.
+func headsDot(y []float32, ldy int, x []float32, ldx int, rows int, w []float32, k int, add bool) {
+	n := len(w) / k
+	if !add && headsDotWide(y, ldy, x, ldx, rows, w, k, n) {
+		return
+	}
+	for r := range rows {
+		src, dst := x[r*ldx:r*ldx+n*k], y[r*ldy:r*ldy+n]
+		for h := range dst {
+			s := float32(0)
+			part := w[h*k : (h+1)*k]
+			for i, v := range src[h*k : (h+1)*k] {
+				s += part[i] * v
+			}
+			if add {
+				s += dst[h]
+			}
+			dst[h] = s
 		}
-		Gemm(y[i*p.M:], ldy, x[src*p.K:], ldx, rows, p, nil, add)
+	}
+}
+
+// headsSpread is Heads for blocks of one column of m numbers: a multiple of it each.
+func headsSpread(y []float32, ldy int, x []float32, ldx int, rows int, w []float32, m int, add bool) {
+	n := len(w) / m
+	if !add && headsSpreadWide(y, ldy, x, ldx, rows, w, m, n) {
+		return
+	}
+	for r := range rows {
+		src, dst := x[r*ldx:r*ldx+n], y[r*ldy:r*ldy+n*m]
+		for h, v := range src {
+			part := w[h*m : (h+1)*m]
+			for i, d := range dst[h*m : (h+1)*m] {
+				p := part[i] * v
+				if add {
+					p += d
+				}
+				dst[h*m+i] = p
+			}
+		}
 	}
 }

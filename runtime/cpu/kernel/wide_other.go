@@ -10,6 +10,10 @@ func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, b
 
 func smallHeads([]float32, int, []float32, int, int, *Blocks, bool) bool { return false }
 
+func headsDotWide([]float32, int, []float32, int, int, []float32, int, int) bool { return false }
+
+func headsSpreadWide([]float32, int, []float32, int, int, []float32, int, int) bool { return false }
+
 func scanWide(*Diagonal, []float32, []float32, int, []float64, []float64, bool, int) int { return 0 }
 
 func sigmoidWide(_, _ []float32) int { return 0 }
@@ -25,3 +29,5 @@ func subWide(_, _, _ []float32) int { return 0 }
 func mulWide(_, _, _ []float32) int { return 0 }
 
 func affineWide(_, _, _, _ []float32) int { return 0 }
+
+func transposeWide(_ []float32, _ int, _ []float32, _, _, _ int) (int, int) { return 0, 0 }

@@ -29,7 +29,11 @@ var groups = map[string]func(){
 			headsAVX2(k, false)
 			headsAVX2(k, true)
 		}
+		headsDotAVX2(4)
+		headsDotAVX2(1)
+		headsSpreadAVX2()
 	},
+	"transpose": transposeAVX2,
 	"elementwise": func() {
 		unary("sigmoidAVX2", "is y = 1/(1+e⁻ˣ).", sigmoid)
 		unary("geluAVX2", "is x times the normal distribution function of x.", gelu)
