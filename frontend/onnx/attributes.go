@@ -42,7 +42,7 @@ func (r *reader) attributes(s *scope, p *nodeProto, n *ir.Node) error {
 
 // attr gives an attribute's value; n is the node, for graphs.
 func (r *reader) attr(b boundAttr, n *ir.Node) (any, error) {
-	a := b.attrProto
+	a, l := b.attrProto, b.parts()
 	one := func(k int, what string) error {
 		if k != 1 {
 			return fmt.Errorf("expected one %s, found %d", what, k)
@@ -57,19 +57,19 @@ func (r *reader) attr(b boundAttr, n *ir.Node) (any, error) {
 	case attrString:
 		return a.s, nil
 	case attrFloats:
-		return append([]float64{}, a.floats...), nil
+		return append([]float64{}, l.floats...), nil
 	case attrInts:
-		return append([]int64{}, a.ints...), nil
+		return append([]int64{}, l.ints...), nil
 	case attrStrings:
-		return append([]string{}, a.strings...), nil
+		return append([]string{}, l.strings...), nil
 	case attrTensor, attrSparse:
-		if err := one(len(a.tensors), "tensor"); err != nil {
+		if err := one(len(l.tensors), "tensor"); err != nil {
 			return nil, err
 		}
-		return r.tensor(a.tensors[0])
+		return r.tensor(l.tensors[0])
 	case attrTensors, attrSparses:
-		out := make([]*tensor.Tensor, len(a.tensors))
-		for i, t := range a.tensors {
+		out := make([]*tensor.Tensor, len(l.tensors))
+		for i, t := range l.tensors {
 			var err error
 			if out[i], err = r.tensor(t); err != nil {
 				return nil, err
@@ -77,8 +77,8 @@ func (r *reader) attr(b boundAttr, n *ir.Node) (any, error) {
 		}
 		return out, nil
 	case attrTypeProto, attrTypeProtos:
-		types := make([]ir.Type, len(a.types))
-		for i, c := range a.types {
+		types := make([]ir.Type, len(l.types))
+		for i, c := range l.types {
 			t, err := r.typeOf(c, 0)
 			if err == nil && t == nil {
 				err = errors.New("a type is empty")
@@ -96,13 +96,13 @@ func (r *reader) attr(b boundAttr, n *ir.Node) (any, error) {
 		}
 		return types[0], nil
 	case attrGraph:
-		if err := one(len(a.graphs), "graph"); err != nil {
+		if err := one(len(l.graphs), "graph"); err != nil {
 			return nil, err
 		}
-		return r.subgraph(b.in, a.graphs[0], std.SubgraphInputs(n))
+		return r.subgraph(b.in, l.graphs[0], std.SubgraphInputs(n))
 	case attrGraphs:
-		out := make([]*ir.Graph, len(a.graphs))
-		for i, g := range a.graphs {
+		out := make([]*ir.Graph, len(l.graphs))
+		for i, g := range l.graphs {
 			var err error
 			if out[i], err = r.subgraph(b.in, g, nil); err != nil {
 				return nil, err

@@ -15,6 +15,9 @@
 //   - model-local functions are inlined; the nodes have the call's name as their Scope
 //   - symbolic dimensions (dim_param) are symbols; names that ir.ParseDim would not read back are changed, and stand under
 //     MetaDim+symbol in Graph.Meta as they were
+//   - a dimension of -1 in a type is open, and noted: the standard has no such dimension, but Paddle's exporter writes open
+//     ones so, and its models are in wide use (those of rapidocr, for one). What is below -1 is refused, and so is -1 in
+//     tensors, whose elements have a number
 //   - types that the file leaves out are inferred; those that it states are checked against the inferred ones
 //   - metadata_props are Graph.Meta
 //   - sparse tensors become dense, within the Budget
@@ -190,7 +193,7 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 	r := &reader{
 		file: name, resolver: o.Resolver, dir: o.Dir, budget: o.Budget.withDefaults(s.size),
 		source: s, files: map[string]*externalFile{}, known: map[*tensorProto]*decoded{},
-		names: map[string]bool{}, next: map[string]int{},
+		next: map[string]int{},
 	}
 	r.fixedMemory = o.Budget.Memory > 0
 	g, info, err := r.model()
@@ -214,11 +217,13 @@ func (e *readError) Unwrap() error { return e.err }
 
 func (e *readError) Error() string { return oneLine(e.file + ": " + e.err.Error()) }
 
+// maxLine is about how many bytes a message may have.
+const maxLine = 4096
+
 func oneLine(s string) string {
-	const most = 4096
 	var b strings.Builder
 	for _, r := range s {
-		if b.Len() > most {
+		if b.Len() > maxLine {
 			b.WriteString("…")
 			break
 		}

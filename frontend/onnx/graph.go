@@ -30,7 +30,9 @@ type reader struct {
 	info      *Info
 	dims      *dimNames
 	fixed     bool // the model has no open dimension
+	minusOnes int  // dimensions of -1 that types had so far
 
+	words     words
 	names     map[string]bool // taken by values
 	next      map[string]int  // number to try for a name that is taken
 	nameBytes int64
@@ -158,6 +160,7 @@ func (r *reader) meta(g *ir.Graph, m *modelProto) {
 // main builds the outermost graph.
 func (r *reader) main(g *ir.Graph, p *graphProto) error {
 	s := &scope{}
+	r.names = make(map[string]bool, len(p.nodes)+len(p.tensors))
 	if err := r.declare(s, p, func(name string) (string, error) {
 		r.names[name] = true
 		return name, nil
@@ -170,9 +173,9 @@ func (r *reader) main(g *ir.Graph, p *graphProto) error {
 	r.collectDims(p)
 	r.fixed = true
 	for _, in := range p.inputs {
-		t, err := r.stated(in.typ)
+		t, err := r.port("input", in)
 		if err != nil {
-			return fmt.Errorf("input %s: %w", quote(in.name), err)
+			return err
 		}
 		if v, ok := s.vals[in.name]; ok { // an initializer: the input's value when the caller gives none
 			if t != nil && !ir.Compatible(v.Type, t) {
@@ -212,6 +215,10 @@ func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 	if !ok || v == nil {
 		return fmt.Errorf("output %s is not defined", quote(out.name))
 	}
+	t, err := r.port("output", out)
+	if err != nil {
+		return err
+	}
 	if v.Name != out.name {
 		op, err := r.op("Identity")
 		if err != nil {
@@ -225,14 +232,9 @@ func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 		}
 		g.Nodes = append(g.Nodes, n)
 	}
-	if v.Def == nil { // an input or a constant; computed values were checked when they were defined
-		t, err := r.stated(out.typ)
-		if err != nil {
-			return fmt.Errorf("output %s: %w", quote(out.name), err)
-		}
-		if t != nil && !ir.Compatible(t, v.Type) {
-			return fmt.Errorf("output %s: is stated to be of type %v, is of type %v", quote(out.name), t, v.Type)
-		}
+	// Computed values were checked when they were defined; others are inputs or constants.
+	if v.Def == nil && t != nil && !ir.Compatible(t, v.Type) {
+		return fmt.Errorf("output %s: is stated to be of type %v, is of type %v", quote(out.name), t, v.Type)
 	}
 	g.Outputs = append(g.Outputs, v)
 	return nil
@@ -250,6 +252,20 @@ func isFixed(t ir.Type) bool {
 		return isFixed(t.Elem)
 	}
 	return false
+}
+
+// port is stated for an input or output of the model, and notes what is against the standard.
+func (r *reader) port(what string, p valueProto) (ir.Type, error) {
+	before := r.minusOnes
+	t, err := r.stated(p.typ)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", what, quote(p.name), err)
+	}
+	const most = 100 // notes; more than a hundred such inputs need no more
+	if r.minusOnes > before && len(r.info.Notes) < most {
+		r.info.Notes = append(r.info.Notes, fmt.Sprintf("%s %s: dimension -1 read as open", what, p.name))
+	}
+	return t, nil
 }
 
 // stated reads a type that may be left out.
@@ -281,7 +297,8 @@ func (r *reader) collectDims(p *graphProto) {
 
 // declare gives names to the values that a graph defines, and refuses those that it defines twice.
 func (r *reader) declare(s *scope, p *graphProto, name func(string) (string, error)) (err error) {
-	s.vals, s.names, s.declared = map[string]*ir.Value{}, map[string]string{}, map[string]*cursor{}
+	n := len(p.nodes) + len(p.tensors)
+	s.vals, s.names, s.declared = make(map[string]*ir.Value, n), make(map[string]string, n), map[string]*cursor{}
 	initial := map[string]bool{}
 	for _, t := range p.tensors {
 		if t.name == "" {
@@ -321,8 +338,9 @@ func (r *reader) declare(s *scope, p *graphProto, name func(string) (string, err
 	return r.declareNodes(s, p.nodes, name)
 }
 
-func (r *reader) declareNodes(s *scope, nodes []*nodeProto, name func(string) (string, error)) (err error) {
-	for _, n := range nodes {
+func (r *reader) declareNodes(s *scope, nodes []nodeProto, name func(string) (string, error)) (err error) {
+	for i := range nodes {
+		n := &nodes[i]
 		for _, out := range n.outputs {
 			if out == "" {
 				continue
@@ -406,12 +424,16 @@ func (r *reader) subgraph(s *scope, p *graphProto, hints []ir.Type) (*ir.Graph, 
 }
 
 // body adds nodes to g, in an order in which values are defined before they are used.
-func (r *reader) body(g *ir.Graph, s *scope, nodes []*nodeProto) error {
-	nodes, err := sortNodes(nodes)
+func (r *reader) body(g *ir.Graph, s *scope, nodes []nodeProto) error {
+	order, err := sortNodes(nodes)
 	if err != nil {
 		return err
 	}
-	for _, p := range nodes {
+	for i := range nodes {
+		p := &nodes[i]
+		if order != nil {
+			p = &nodes[order[i]]
+		}
 		if err := spend(&r.nodes, r.budget.Nodes, "nodes after functions were inlined"); err != nil {
 			return err
 		}

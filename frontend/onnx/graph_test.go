@@ -141,6 +141,19 @@ func TestDimensions(t *testing.T) {
 	}
 }
 
+// A dimension of -1 is open in types, and noted once for each input and output.
+func TestMinusOne(t *testing.T) {
+	g, info := parse(t, model(graph(floats(11, "x", -1, 3), node("Abs", "", "x", "y"), value(13, "y", tensorType(1, -1, 3)), floats(12, "y", -1, 3))))
+	if s := fmt.Sprint(g.Inputs[0].Type, info.Notes); s != "float[?,3] [input x: dimension -1 read as open output y: dimension -1 read as open]" {
+		t.Errorf("found %s", s)
+	}
+	_, info = parse(t, model(graph(floats(11, "x", "?", 3), node("Abs", "", "x", "y"), floats(12, "y", 0, 3))))
+	if len(info.Notes) != 0 {
+		t.Errorf("notes %q", info.Notes)
+	}
+	refused(t, model(graph(msg(5, packed(1, -1), num(2, 1), str(8, "w")), node("Abs", "", "w", "y"), floats(12, "y", -1))), Options{}, `tensor "w": dimension 0 is -1`)
+}
+
 func TestStatedTypes(t *testing.T) {
 	in := floats(11, "x", "N", 4)
 	refused(t, model(graph(in, node("Abs", "a", "x", "y"), floats(12, "y", "N", 5))), Options{}, `node "a" (Abs): value "y": the file states type float[N,5], the operator gives float[N,4]`)

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -65,9 +66,11 @@ func chain(length, calls int) []byte {
 }
 
 // TestHostile holds files that ask for more than they are to the bounds that the project promises: an error within 100 ms
-// (ten times that here, for busy machines) and within 64 MB and four times the file.
+// (ten times that for those of more than a megabyte, for busy machines) and within 64 MB and four
+// times the file. The fastest of several runs counts, since other programs take the processor at times.
 func TestHostile(t *testing.T) {
 	small := model(graph(floats(11, "x", 2), raw32(5, "w", 2), node("Add", "", "x,w", "y"), floats(12, "y", 2)))
+	best := map[string]time.Duration{}
 	cases := map[string][]byte{
 		"empty":               nil,
 		"text":                []byte("this is no model, and it is longer than a header would be"),
@@ -83,10 +86,18 @@ func TestHostile(t *testing.T) {
 		"empty nodes":         model(msg(7, bytes.Repeat([]byte{0x0a, 0}, 1_000_000))),
 		"values without name": model(msg(7, bytes.Repeat([]byte{0x5a, 0}, 1_000_000))),
 		"unknown nodes":       model(msg(7, bytes.Repeat(msg(1, str(4, "A")), 300_000))),
+		"nodes, all unknown":  model(msg(7, bytes.Repeat(msg(1, str(4, "A")), 1<<18))),
+		"attributes":          model(msg(7, bytes.Repeat(node("A", "", "", "", intAttr("a", 1), intAttr("b", 2)), 200_000))),
+		"numbers by field":    model(graph(msg(5, packed(1, 1<<20), num(2, 1), str(8, "w"), bytes.Repeat(f32(4, 1), 1_000_000)))),
+		"strings by field":    model(graph(msg(5, packed(1, 1<<20), num(2, 8), str(8, "w"), bytes.Repeat(str(6, ""), 1_000_000)))),
 		"huge length":         join(num(1, 10), []byte{0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}),
 	}
 	for name, b := range cases {
-		for _, how := range []string{"memory", "file"} {
+		limit := 100 * time.Millisecond
+		if len(b) > 1<<20 {
+			limit *= 10
+		}
+		for _, how := range []string{"memory", "file", "memory", "file", "file"} {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
@@ -109,10 +120,14 @@ func TestHostile(t *testing.T) {
 			if used, limit := after.TotalAlloc-before.TotalAlloc, uint64(64<<20+4*len(b)); used > limit {
 				t.Errorf("%s from %s: %d bytes allocated, more than %d", name, how, used, limit)
 			}
-			if took > time.Second {
-				t.Errorf("%s from %s: took %v", name, how, took)
-			}
+			best[name] = min(took, cmp.Or(best[name], took))
 			t.Logf("%s from %s: %v, %d KB, %.150s", name, how, took, (after.TotalAlloc-before.TotalAlloc)>>10, err)
+			if took < limit/2 && how == "file" {
+				break
+			}
+		}
+		if best[name] > limit {
+			t.Errorf("%s: took %v, more than %v", name, best[name], limit)
 		}
 	}
 }

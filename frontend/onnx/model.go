@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -33,7 +34,7 @@ type entryProto struct{ key, value string }
 
 type graphProto struct {
 	name, doc       string
-	nodes           []*nodeProto
+	nodes           []nodeProto
 	tensors         []*tensorProto // initializers, sparse ones too
 	inputs, outputs []valueProto
 	infos           []valueProto
@@ -85,12 +86,27 @@ type attrProto struct {
 	f         float64
 	i         int64
 	s         string
-	floats    []float64
-	ints      []int64
-	strings   []string
-	tensors   []*tensorProto // the one tensor too, sparse or not
-	graphs    []*graphProto  // the one graph too
-	types     []cursor       // the one type too
+	lists     *attrLists // nil for most attributes, which there may be very many of; read through parts
+}
+
+// attrLists are the parts of an attribute that most do not have.
+type attrLists struct {
+	floats  []float64
+	ints    []int64
+	strings []string
+	tensors []*tensorProto // the one tensor too, sparse or not
+	graphs  []*graphProto  // the one graph too
+	types   []cursor       // the one type too
+}
+
+var noLists attrLists
+
+// parts gives what the attribute holds beside a number or a string, for reading.
+func (a *attrProto) parts() *attrLists {
+	if a.lists == nil {
+		return &noLists
+	}
+	return a.lists
 }
 
 type functionProto struct {
@@ -98,7 +114,7 @@ type functionProto struct {
 	inputs, outputs        []string
 	attrs                  []string // names without default
 	defaults               []*attrProto
-	nodes                  []*nodeProto
+	nodes                  []nodeProto
 	opsets                 []opsetProto
 	state                  int // of resolve: 0 not seen, 1 open, 2 done
 	size                   int // how many nodes a call becomes
@@ -112,10 +128,87 @@ func (f *functionProto) String() string {
 	return s
 }
 
-// parser reads messages within the budget.
+// parser reads messages within the budget. Names and nodes are many and small, so they are kept in slabs.
 type parser struct {
 	budget                    Budget
 	nodes, attributes, values int
+	words                     words
+	names                     slab[string]
+	attrs                     slab[attrProto]
+	attrLists                 slab[*attrProto]
+}
+
+// slab hands out pieces of larger allocations.
+type slab[T any] struct {
+	free []T
+	next int // size of the next allocation
+}
+
+// take gives n zero elements, whose capacity ends with them.
+func (s *slab[T]) take(n int) []T {
+	if len(s.free) < n {
+		s.next = max(n, min(2*s.next, 4096), 16)
+		s.free = make([]T, s.next)
+	}
+	out := s.free[:n:n]
+	s.free = s.free[n:]
+	return out
+}
+
+// add is append, in the slab.
+func (s *slab[T]) add(list []T, v T) []T {
+	if len(list) == cap(list) {
+		grown := s.take(max(1, 2*cap(list)))[:len(list)]
+		copy(grown, list)
+		list = grown
+	}
+	return append(list, v)
+}
+
+// words keeps the names that were read last: those of operators and attributes recur, and those of values do so soon.
+type words [256]string
+
+// get gives b as a string.
+func (w *words) get(b []byte) string {
+	h := uint32(2166136261)
+	for _, c := range b[:min(len(b), 64)] {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	at := &w[(h^h>>8)%uint32(len(w))]
+	if *at != string(b) {
+		*at = string(b)
+	}
+	return *at
+}
+
+// text reads a name.
+func (p *parser) text(f field, to *string) (err error) {
+	*to, err = f.name(&p.words)
+	return err
+}
+
+// texts reads a name of several.
+func (p *parser) texts(f field, to *[]string) error {
+	s, err := f.name(&p.words)
+	*to = p.names.add(*to, s)
+	return err
+}
+
+// makeNodes counts the nodes that stand in field num of a message, and makes room for them: all at once, and none where they
+// are too many.
+func (p *parser) makeNodes(c cursor, num protowire.Number) ([]nodeProto, error) {
+	n := 0
+	err := c.each(func(f field) error {
+		if f.num != num {
+			return nil
+		}
+		n++
+		return spend(&p.nodes, p.budget.Nodes, "nodes")
+	})
+	if err != nil {
+		return nil, err
+	}
+	return make([]nodeProto, n), nil
 }
 
 func spend(n *int, limit int, what string) error {
@@ -133,11 +226,11 @@ func (p *parser) model(c cursor) (*modelProto, error) {
 		case 1:
 			return f.int(&m.ir)
 		case 2:
-			return f.text(&m.producer)
+			return p.text(f, &m.producer)
 		case 3:
-			return f.text(&m.producerVersion)
+			return p.text(f, &m.producerVersion)
 		case 4:
-			return f.text(&m.domain)
+			return p.text(f, &m.domain)
 		case 5:
 			return f.int(&m.version)
 		case 6:
@@ -177,7 +270,7 @@ func (p *parser) opset(f field, to *[]opsetProto) error {
 	err := c.each(func(f field) error {
 		switch f.num {
 		case 1:
-			return f.text(&o.domain)
+			return p.text(f, &o.domain)
 		case 2:
 			return f.int(&o.version)
 		}
@@ -211,7 +304,7 @@ func (p *parser) entry(f field, to *[]entryProto) error {
 	err := c.each(func(f field) error {
 		switch f.num {
 		case 1:
-			return f.text(&e.key)
+			return p.text(f, &e.key)
 		case 2:
 			return f.raw(&e.value)
 		}
@@ -226,14 +319,18 @@ func (p *parser) graph(c cursor, depth int) (*graphProto, error) {
 		return nil, fmt.Errorf("graphs are nested deeper than %d", p.budget.Depth)
 	}
 	g := &graphProto{}
-	err := c.each(func(f field) error {
+	nodes, err := p.makeNodes(c, 1)
+	if err != nil {
+		return nil, err
+	}
+	g.nodes = nodes[:0]
+	err = c.each(func(f field) error {
 		switch f.num {
 		case 1:
-			n, err := p.node(f, depth)
-			g.nodes = append(g.nodes, n)
-			return err
+			g.nodes = g.nodes[:len(g.nodes)+1]
+			return p.node(f, &g.nodes[len(g.nodes)-1], depth)
 		case 2:
-			return f.text(&g.name)
+			return p.text(f, &g.name)
 		case 5, 15:
 			t, err := p.tensor(f, f.num == 15)
 			g.tensors = append(g.tensors, t)
@@ -277,7 +374,7 @@ func (p *parser) value(f field, to *[]valueProto) error {
 	err := c.each(func(f field) error {
 		switch f.num {
 		case 1:
-			return f.text(&v.name)
+			return p.text(f, &v.name)
 		case 2:
 			return f.only(&v.typ)
 		}
@@ -287,33 +384,30 @@ func (p *parser) value(f field, to *[]valueProto) error {
 	return err
 }
 
-func (p *parser) node(f field, depth int) (*nodeProto, error) {
-	n := &nodeProto{}
+// node reads one into n.
+func (p *parser) node(f field, n *nodeProto, depth int) error {
 	var c cursor
 	if err := f.message(&c); err != nil {
-		return nil, err
-	}
-	if err := spend(&p.nodes, p.budget.Nodes, "nodes"); err != nil {
-		return nil, err
+		return err
 	}
 	err := c.each(func(f field) error {
 		switch f.num {
 		case 1:
-			return f.texts(&n.inputs)
+			return p.texts(f, &n.inputs)
 		case 2:
-			return f.texts(&n.outputs)
+			return p.texts(f, &n.outputs)
 		case 3:
-			return f.text(&n.name)
+			return p.text(f, &n.name)
 		case 4:
-			return f.text(&n.op)
+			return p.text(f, &n.op)
 		case 5:
 			a, err := p.attr(f, depth)
-			n.attrs = append(n.attrs, a)
+			n.attrs = p.attrLists.add(n.attrs, a)
 			return err
 		case 7:
-			return f.text(&n.domain)
+			return p.text(f, &n.domain)
 		case 8:
-			return f.text(&n.overload)
+			return p.text(f, &n.overload)
 		}
 		return nil
 	})
@@ -321,17 +415,37 @@ func (p *parser) node(f field, depth int) (*nodeProto, error) {
 	if err == nil && n.op == "" {
 		err = fmt.Errorf("has no operator")
 	}
+	if err == nil {
+		err = n.distinct()
+	}
 	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", n.label(), err)
+		return fmt.Errorf("node %s: %w", n.label(), err)
 	}
-	seen := map[string]bool{}
-	for _, a := range n.attrs {
-		if seen[a.name] {
-			return nil, fmt.Errorf("node %s: two attributes are named %s", n.label(), quote(a.name))
+	return nil
+}
+
+// distinct checks that no two attributes have the same name.
+func (n *nodeProto) distinct() error {
+	if len(n.attrs) < 2 {
+		return nil
+	}
+	const few = 16 // so few are compared with each other
+	var seen map[string]bool
+	if len(n.attrs) > few {
+		seen = make(map[string]bool, len(n.attrs))
+	}
+	for i, a := range n.attrs {
+		twice := seen[a.name]
+		if seen == nil {
+			twice = slices.ContainsFunc(n.attrs[:i], func(b *attrProto) bool { return a.name == b.name })
+		} else {
+			seen[a.name] = true
 		}
-		seen[a.name] = true
+		if twice {
+			return fmt.Errorf("two attributes are named %s", quote(a.name))
+		}
 	}
-	return n, nil
+	return nil
 }
 
 // label names the node for messages.
@@ -350,7 +464,7 @@ func (n *nodeProto) label() string {
 }
 
 func (p *parser) attr(f field, depth int) (*attrProto, error) {
-	a := &attrProto{}
+	a := &p.attrs.take(1)[0]
 	var c cursor
 	if err := f.message(&c); err != nil {
 		return nil, err
@@ -360,11 +474,16 @@ func (p *parser) attr(f field, depth int) (*attrProto, error) {
 	}
 	guess := attrUndefined // by the field that is there, for files of the first IR versions
 	err := c.each(func(f field) error {
+		if l := f.num; l >= 5 && l <= 11 || l == 14 || l == 15 || l == 22 || l == 23 {
+			if a.lists == nil {
+				a.lists = new(attrLists)
+			}
+		}
 		switch f.num {
 		case 1:
-			return f.text(&a.name)
+			return p.text(f, &a.name)
 		case 21:
-			return f.text(&a.ref)
+			return p.text(f, &a.ref)
 		case 20:
 			var t int64
 			err := f.int(&t)
@@ -386,7 +505,7 @@ func (p *parser) attr(f field, depth int) (*attrProto, error) {
 		case 5, 10, 22, 23:
 			guess = map[protowire.Number]attrType{5: attrTensor, 10: attrTensors, 22: attrSparse, 23: attrSparses}[f.num]
 			t, err := p.tensor(f, f.num >= 22)
-			a.tensors = append(a.tensors, t)
+			a.lists.tensors = append(a.lists.tensors, t)
 			return err
 		case 6, 11:
 			guess = map[protowire.Number]attrType{6: attrGraph, 11: attrGraphs}[f.num]
@@ -395,31 +514,31 @@ func (p *parser) attr(f field, depth int) (*attrProto, error) {
 				return err
 			}
 			g, err := p.graph(c, depth+1)
-			a.graphs = append(a.graphs, g)
+			a.lists.graphs = append(a.lists.graphs, g)
 			return err
 		case 7:
 			guess = attrFloats
 			return f.numbers(4, func(v uint64) error {
-				a.floats = append(a.floats, float64(math.Float32frombits(uint32(v))))
+				a.lists.floats = append(a.lists.floats, float64(math.Float32frombits(uint32(v))))
 				return nil
 			})
 		case 8:
 			guess = attrInts
 			return f.numbers(0, func(v uint64) error {
-				a.ints = append(a.ints, int64(v))
+				a.lists.ints = append(a.lists.ints, int64(v))
 				return nil
 			})
 		case 9:
 			guess = attrStrings
 			var s string
 			err := f.raw(&s)
-			a.strings = append(a.strings, s)
+			a.lists.strings = append(a.lists.strings, s)
 			return err
 		case 14, 15:
 			guess = map[protowire.Number]attrType{14: attrTypeProto, 15: attrTypeProtos}[f.num]
 			var c cursor
 			err := f.message(&c)
-			a.types = append(a.types, c)
+			a.lists.types = append(a.lists.types, c)
 			return err
 		}
 		return nil
@@ -448,30 +567,34 @@ func (p *parser) function(f field, m *modelProto) error {
 	if err := spend(&p.values, p.budget.Values, "values"); err != nil {
 		return err
 	}
-	err := c.each(func(f field) error {
+	nodes, err := p.makeNodes(c, 7)
+	if err != nil {
+		return err
+	}
+	fn.nodes = nodes[:0]
+	err = c.each(func(f field) error {
 		switch f.num {
 		case 1:
-			return f.text(&fn.name)
+			return p.text(f, &fn.name)
 		case 4:
-			return f.texts(&fn.inputs)
+			return p.texts(f, &fn.inputs)
 		case 5:
-			return f.texts(&fn.outputs)
+			return p.texts(f, &fn.outputs)
 		case 6:
-			return f.texts(&fn.attrs)
+			return p.texts(f, &fn.attrs)
 		case 7:
-			n, err := p.node(f, 0)
-			fn.nodes = append(fn.nodes, n)
-			return err
+			fn.nodes = fn.nodes[:len(fn.nodes)+1]
+			return p.node(f, &fn.nodes[len(fn.nodes)-1], 0)
 		case 9:
 			return p.opset(f, &fn.opsets)
 		case 10:
-			return f.text(&fn.domain)
+			return p.text(f, &fn.domain)
 		case 11:
 			a, err := p.attr(f, 0)
 			fn.defaults = append(fn.defaults, a)
 			return err
 		case 13:
-			return f.text(&fn.overload)
+			return p.text(f, &fn.overload)
 		}
 		return nil
 	})

@@ -16,26 +16,37 @@ type Unsupported struct {
 	Domain  string // "" is ai.onnx
 	Op      string
 	Version int      // of the domain, as the model imports it; 0: it does not
-	Nodes   []string // their names, or those of their first outputs
+	Nodes   []string // their names, or those of their first outputs; the first maxUnsupported of them
+	More    int      // nodes beyond those
 }
 
 // UnsupportedError lists everything that keeps a model from being read for want of operators.
 type UnsupportedError struct {
 	File      string
 	Operators []Unsupported // sorted by domain, name and version
+	More      int           // nodes that apply yet other operators, after the first maxUnsupported of the file
 }
+
+// maxUnsupported bounds the operators that are listed, and the nodes of each; no exporter writes so many.
+const maxUnsupported = 1024
 
 // Error names the operators, and for each the first few nodes.
 func (e *UnsupportedError) Error() string {
 	const most = 5
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ", e.File)
-	if n := len(e.Operators); n == 1 {
+	switch n := len(e.Operators); {
+	case e.More > 0:
+		fmt.Fprintf(&b, "%d operators, and those of %d more nodes, are not supported: ", n, e.More)
+	case n == 1:
 		b.WriteString("1 operator is not supported: ")
-	} else {
+	default:
 		fmt.Fprintf(&b, "%d operators are not supported: ", n)
 	}
 	for i, u := range e.Operators {
+		if b.Len() > maxLine {
+			break // oneLine cuts there
+		}
 		if i > 0 {
 			b.WriteString("; ")
 		}
@@ -52,7 +63,7 @@ func (e *UnsupportedError) Error() string {
 			}
 			b.WriteString(quote(n))
 		}
-		if more := len(u.Nodes) - most; more > 0 {
+		if more := len(u.Nodes) + u.More - most; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
 	}
@@ -84,11 +95,29 @@ func imports(list []opsetProto) (map[string]int, error) {
 	return out, nil
 }
 
-// resolver finds what each node applies, before anything is built: an operator, or a function of the model.
+// resolving finds what each node applies, before anything is built: an operator, or a function of the model.
 type resolving struct {
 	*reader
 	missing map[operatorKey]*Unsupported
 	domains map[string]bool
+	more    int // nodes whose operators are missing, and not listed
+}
+
+// section is a list of nodes with its own versions of operator sets: the model's, or those of a function. found keeps what
+// its nodes apply, as most apply what others do.
+type section struct {
+	opsets map[string]int
+	depth  int // of function calls
+	found  map[functionKey]*applied
+	last   functionKey // what found gave last
+	was    *applied
+}
+
+// applied is what nodes apply: one of these.
+type applied struct {
+	operator *ir.Op
+	function *functionProto
+	missing  *Unsupported // nil too where there were too many to list
 }
 
 // resolve finds the operators and functions of the whole model, functions that nobody calls left out.
@@ -101,8 +130,8 @@ func (r *reader) resolve(m *modelProto) error {
 		}
 		r.functions[k] = f
 	}
-	v := resolving{r, map[operatorKey]*Unsupported{}, map[string]bool{}}
-	if err := v.nodes(m.graph.nodes, r.opsets, 0); err != nil {
+	v := resolving{reader: r, missing: map[operatorKey]*Unsupported{}, domains: map[string]bool{}}
+	if err := v.nodes(m.graph.nodes, newSection(r.opsets, 0)); err != nil {
 		return err
 	}
 	if n := inlined(m.graph.nodes, r.budget.Nodes); n > r.budget.Nodes {
@@ -112,7 +141,7 @@ func (r *reader) resolve(m *modelProto) error {
 	if len(v.missing) == 0 {
 		return nil
 	}
-	e := &UnsupportedError{File: r.file}
+	e := &UnsupportedError{File: r.file, More: v.more}
 	for _, u := range v.missing {
 		e.Operators = append(e.Operators, *u)
 	}
@@ -122,14 +151,19 @@ func (r *reader) resolve(m *modelProto) error {
 	return e
 }
 
-func (v *resolving) nodes(nodes []*nodeProto, opsets map[string]int, depth int) error {
-	for _, n := range nodes {
-		if err := v.node(n, opsets, depth); err != nil {
+func newSection(opsets map[string]int, depth int) *section {
+	return &section{opsets: opsets, depth: depth, found: map[functionKey]*applied{}}
+}
+
+func (v *resolving) nodes(nodes []nodeProto, s *section) error {
+	for i := range nodes {
+		n := &nodes[i]
+		if err := v.node(n, s); err != nil {
 			return err
 		}
 		for _, a := range n.attrs {
-			for _, g := range a.graphs {
-				if err := v.nodes(g.nodes, opsets, depth); err != nil {
+			for _, g := range a.parts().graphs {
+				if err := v.nodes(g.nodes, s); err != nil {
 					return err
 				}
 			}
@@ -138,37 +172,76 @@ func (v *resolving) nodes(nodes []*nodeProto, opsets map[string]int, depth int) 
 	return nil
 }
 
-func (v *resolving) node(n *nodeProto, opsets map[string]int, depth int) error {
-	v.domains[n.domain] = true
-	version := opsets[n.domain]
+func (v *resolving) node(n *nodeProto, s *section) error {
+	k := functionKey{n.domain, n.op, n.overload}
+	a := s.was
+	if a == nil || k != s.last {
+		if a = s.found[k]; a == nil {
+			var err error
+			if a, err = v.find(n, s); err != nil {
+				return err
+			}
+		}
+		s.last, s.was = k, a
+	}
+	n.operator, n.function = a.operator, a.function
+	switch {
+	case a.operator != nil || a.function != nil:
+	case a.missing != nil && len(a.missing.Nodes) == maxUnsupported:
+		a.missing.More++
+	case a.missing != nil:
+		name := n.name
+		if name == "" && len(n.outputs) > 0 {
+			name = n.outputs[0]
+		}
+		a.missing.Nodes = append(a.missing.Nodes, name)
+	default:
+		v.more++
+	}
+	return nil
+}
+
+// unlisted stands for the operators that are missing beyond maxUnsupported.
+var unlisted applied
+
+// find tells what n applies, and remembers it.
+func (v *resolving) find(n *nodeProto, s *section) (*applied, error) {
+	a := &applied{}
+	version := s.opsets[n.domain]
 	f := v.functions[functionKey{n.domain, n.op, n.overload}]
 	// A function that a file brings along says what its own operator means; but of this program's own operators it is only a
 	// rendering for others, and may have several, one for each way in which the operator is applied.
 	if (n.overload == "" && f == nil || n.domain == "essm") && version > 0 {
-		n.operator = v.resolver.Resolve(n.domain, n.op, version)
+		a.operator = v.resolver.Resolve(n.domain, n.op, version)
 	}
 	switch {
-	case n.operator != nil:
-		return v.same(n, version)
+	case a.operator != nil:
+		if err := v.same(n, a.operator, version); err != nil {
+			return nil, err
+		}
 	case f != nil:
-		n.function = f
-		return v.function(f, depth+1)
+		a.function = f
+		if err := v.function(f, s.depth+1); err != nil {
+			return nil, err
+		}
+	default:
+		k := operatorKey{n.domain, n.op, version}
+		if v.missing[k] == nil {
+			if len(v.missing) >= maxUnsupported {
+				return &unlisted, nil
+			}
+			v.missing[k] = &Unsupported{Domain: n.domain, Op: n.op, Version: version}
+		}
+		a.missing = v.missing[k]
 	}
-	name := n.name
-	if name == "" && len(n.outputs) > 0 {
-		name = n.outputs[0]
-	}
-	k := operatorKey{n.domain, n.op, version}
-	if v.missing[k] == nil {
-		v.missing[k] = &Unsupported{Domain: n.domain, Op: n.op, Version: version}
-	}
-	v.missing[k].Nodes = append(v.missing[k].Nodes, name)
-	return nil
+	v.domains[n.domain] = true
+	s.found[functionKey{n.domain, n.op, n.overload}] = a
+	return a, nil
 }
 
 // same checks that the graph's own version of a domain gives the operator that a function's version gives, since a graph
 // has one version of each.
-func (v *resolving) same(n *nodeProto, version int) error {
+func (v *resolving) same(n *nodeProto, op *ir.Op, version int) error {
 	have, ok := v.opsets[n.domain]
 	if !ok {
 		v.opsets[n.domain] = version
@@ -177,7 +250,7 @@ func (v *resolving) same(n *nodeProto, version int) error {
 	if have == version {
 		return nil
 	}
-	if own := v.resolver.Resolve(n.domain, n.op, have); own == nil || ops.Current(own) != ops.Current(n.operator) {
+	if own := v.resolver.Resolve(n.domain, n.op, have); own == nil || ops.Current(own) != ops.Current(op) {
 		return fmt.Errorf("node %s: a function uses version %d of domain %s, the model version %d, in which the operator is another", n.label(), version, quote(n.domain), have)
 	}
 	return nil
@@ -196,7 +269,7 @@ func (v *resolving) function(f *functionProto, depth int) error {
 	f.state = 1
 	opsets, err := imports(f.opsets)
 	if err == nil {
-		err = v.nodes(f.nodes, opsets, depth)
+		err = v.nodes(f.nodes, newSection(opsets, depth))
 	} else {
 		err = fmt.Errorf("function %s: %w", quote(f.String()), err)
 	}
@@ -207,15 +280,16 @@ func (v *resolving) function(f *functionProto, depth int) error {
 
 // inlined counts the nodes that a list of nodes becomes, calls themselves included; beyond limit it stops counting. The
 // sizes of the functions that they call are known.
-func inlined(nodes []*nodeProto, limit int) int {
+func inlined(nodes []nodeProto, limit int) int {
 	sum := 0
-	for _, n := range nodes {
+	for i := range nodes {
+		n := &nodes[i]
 		sum++
 		if n.function != nil {
 			sum += n.function.size
 		}
 		for _, a := range n.attrs {
-			for _, g := range a.graphs {
+			for _, g := range a.parts().graphs {
 				sum += inlined(g.nodes, limit)
 			}
 		}

@@ -1,9 +1,6 @@
 package onnx
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // freeNames lists the names that g reads and does not define.
 func (g *graphProto) freeNames() []string {
@@ -18,7 +15,8 @@ func (g *graphProto) freeNames() []string {
 	for _, t := range g.tensors {
 		own[t.name] = true
 	}
-	for _, n := range g.nodes {
+	for i := range g.nodes {
+		n := &g.nodes[i]
 		for _, out := range n.outputs {
 			own[out] = true
 		}
@@ -29,8 +27,8 @@ func (g *graphProto) freeNames() []string {
 			g.free = append(g.free, name)
 		}
 	}
-	for _, n := range g.nodes {
-		n.reads(add)
+	for i := range g.nodes {
+		g.nodes[i].reads(add)
 	}
 	for _, out := range g.outputs {
 		add(out.name)
@@ -44,7 +42,7 @@ func (n *nodeProto) reads(visit func(string)) {
 		visit(in)
 	}
 	for _, a := range n.attrs {
-		for _, g := range a.graphs {
+		for _, g := range a.parts().graphs {
 			for _, name := range g.freeNames() {
 				visit(name)
 			}
@@ -52,15 +50,27 @@ func (n *nodeProto) reads(visit func(string)) {
 	}
 }
 
-// sortNodes puts nodes in an order in which values are defined before they are read, keeping theirs wherever possible.
-func sortNodes(nodes []*nodeProto) ([]*nodeProto, error) {
-	at := map[string]int{}
-	for i, n := range nodes {
-		for _, out := range n.outputs {
+// sortNodes gives the positions of nodes in an order in which values are defined before they are read, keeping theirs
+// wherever possible; nil: as they are.
+func sortNodes(nodes []nodeProto) ([]int, error) {
+	at := make(map[string]int, len(nodes))
+	for i := range nodes {
+		for _, out := range nodes[i].outputs {
 			if out != "" {
 				at[out] = i
 			}
 		}
+	}
+	sorted := true
+	for i := range nodes {
+		nodes[i].reads(func(name string) {
+			if j, ok := at[name]; ok && j >= i {
+				sorted = false
+			}
+		})
+	}
+	if sorted {
+		return nil, nil
 	}
 	deps := func(i int) (list []int) {
 		nodes[i].reads(func(name string) {
@@ -80,7 +90,7 @@ func sortNodes(nodes []*nodeProto) ([]*nodeProto, error) {
 		deps []int
 	}
 	state := make([]byte, len(nodes))
-	out := make([]*nodeProto, 0, len(nodes))
+	out := make([]int, 0, len(nodes))
 	for i := range nodes {
 		if state[i] != unseen {
 			continue
@@ -91,7 +101,7 @@ func sortNodes(nodes []*nodeProto) ([]*nodeProto, error) {
 			f := &stack[len(stack)-1]
 			if len(f.deps) == 0 {
 				state[f.node] = done
-				out = append(out, nodes[f.node])
+				out = append(out, f.node)
 				stack = stack[:len(stack)-1]
 				continue
 			}
@@ -106,5 +116,5 @@ func sortNodes(nodes []*nodeProto) ([]*nodeProto, error) {
 			}
 		}
 	}
-	return slices.Clip(out), nil
+	return out, nil
 }

@@ -15,8 +15,9 @@ type tensorProto struct {
 	name     string
 	dims     []int64
 	dtype    int64
-	typed    []field // of the one typed field, in the file's order
-	typedNum protowire.Number
+	typedNum protowire.Number // of the one field with typed data; 0: none
+	typed    int              // how many times it stands there
+	body     cursor           // the message
 	raw      *cursor
 	external []entryProto
 	location int64
@@ -44,7 +45,7 @@ func (p *parser) tensor(f field, sparse bool) (*tensorProto, error) {
 }
 
 func (p *parser) dense(c cursor) (*tensorProto, error) {
-	t := &tensorProto{}
+	t := &tensorProto{body: c}
 	err := c.each(func(f field) error {
 		switch f.num {
 		case 1:
@@ -61,9 +62,9 @@ func (p *parser) dense(c cursor) (*tensorProto, error) {
 				return fmt.Errorf("data in two fields, %s and %s", typedNames[t.typedNum], typedNames[f.num])
 			}
 			t.typedNum = f.num
-			t.typed = append(t.typed, f)
+			t.typed++
 		case 8:
-			return f.text(&t.name)
+			return p.text(f, &t.name)
 		case 9:
 			return f.only(&t.raw)
 		case 13:
@@ -182,7 +183,7 @@ func (r *reader) decode(t *tensorProto) (*tensor.Tensor, error) {
 	}
 	switch {
 	case t.location == 1:
-		if t.raw != nil && t.raw.len() > 0 || t.typed != nil {
+		if t.raw != nil && t.raw.len() > 0 || t.typed > 0 {
 			return nil, errors.New("data in the model file and in an external file")
 		}
 		if d == tensor.String {
@@ -194,7 +195,7 @@ func (r *reader) decode(t *tensorProto) (*tensor.Tensor, error) {
 	case len(t.external) > 0:
 		return nil, errors.New("names an external file, but its data location is the model file")
 	case t.raw != nil && t.raw.len() > 0:
-		if t.typed != nil {
+		if t.typed > 0 {
 			return nil, fmt.Errorf("data in both raw_data and %s", typedNames[t.typedNum])
 		}
 		if d == tensor.String {
@@ -214,45 +215,46 @@ func (r *reader) decode(t *tensorProto) (*tensor.Tensor, error) {
 
 func (t *tensorProto) fromTyped(d tensor.DType, shape []int, n int) (*tensor.Tensor, error) {
 	num, wire, width := typedForm(d)
-	if t.typed != nil && t.typedNum != num {
+	if t.typed > 0 && t.typedNum != num {
 		return nil, fmt.Errorf("%v data in %s, expected %s or raw_data", d, typedNames[t.typedNum], typedNames[num])
 	}
 	if d == tensor.String {
-		if len(t.typed) != n {
-			return nil, fmt.Errorf("string%s needs %d strings, found %d", tensor.ShapeString(shape), n, len(t.typed))
+		if t.typed != n {
+			return nil, fmt.Errorf("string%s needs %d strings, found %d", tensor.ShapeString(shape), n, t.typed)
 		}
-		s := make([]string, n)
-		for i, f := range t.typed {
-			if err := f.raw(&s[i]); err != nil {
-				return nil, err
-			}
+		s := make([]string, 0, n)
+		err := t.eachTyped(func(f field) error {
+			s = append(s, "")
+			return f.raw(&s[len(s)-1])
+		})
+		if err != nil {
+			return nil, err
 		}
 		return tensor.FromStrings(s, shape...), nil
 	}
 	size := tensor.ByteSize(d, n)
 	var have int64
-	for _, f := range t.typed {
+	err := t.eachTyped(func(f field) error {
 		k, err := f.count(wire)
-		if err != nil {
-			return nil, err
-		}
 		have += k
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	if want := int64(size / width); have != want {
 		return nil, fmt.Errorf("%v%s needs %d values in %s, found %d", d, tensor.ShapeString(shape), want, typedNames[num], have)
 	}
 	b := tensor.AlignedBytes(size)
 	at := 0
-	for _, f := range t.typed {
+	err = t.eachTyped(func(f field) error {
 		if f.typ == protowire.BytesType && wire == width {
 			k := int(f.body.len())
-			if err := f.body.src.read(b[at:at+k], f.body.pos); err != nil {
-				return nil, err
-			}
+			err := f.body.src.read(b[at:at+k], f.body.pos)
 			at += k
-			continue
+			return err
 		}
-		err := f.numbers(wire, func(v uint64) error {
+		return f.numbers(wire, func(v uint64) error {
 			if num == 5 && !fitsInt32(v, width) {
 				return fmt.Errorf("value %d in int32_data does not fit %v", int64(v), d)
 			}
@@ -269,11 +271,25 @@ func (t *tensorProto) fromTyped(d tensor.DType, shape []int, n int) (*tensor.Ten
 			at += width
 			return nil
 		})
-		if err != nil {
-			return nil, err
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	return tensor.FromBytes(d, shape, b)
+}
+
+// eachTyped visits the fields with typed data. They are found once more in the file, since one may stand there for each
+// element, and a list of them would take many times the file's memory.
+func (t *tensorProto) eachTyped(visit func(f field) error) error {
+	if t.typed == 0 {
+		return nil
+	}
+	return t.body.each(func(f field) error {
+		if f.num != t.typedNum || f.typ == protowire.BytesType && f.body.len() == 0 && f.num != 6 {
+			return nil
+		}
+		return visit(f)
+	})
 }
 
 // fitsInt32 reports whether the bits of an int32 value, signed or not, fit the given number of bytes.

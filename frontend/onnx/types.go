@@ -191,12 +191,13 @@ func (r *reader) tensorType(c cursor) (*ir.TensorType, error) {
 				if err := f.int(&n); err != nil {
 					return err
 				}
-				if n == -1 { // how Paddle's exporter, against the standard, writes that a dimension is open
+				if n == -1 { // the package's documentation says why
 					d = ir.Unknown
+					r.minusOnes++
 					return nil
 				}
 				if n < 0 {
-					return fmt.Errorf("dimension %d is %d", len(t.Shape), n)
+					return fmt.Errorf("dimension %d is %d, expected 0 or more, or -1 for an open one", len(t.Shape), n)
 				}
 				if int64(int(n)) != n {
 					return fmt.Errorf("dimension %d is %d: %w", len(t.Shape), n, tensor.ErrTooLarge)
@@ -204,8 +205,8 @@ func (r *reader) tensorType(c cursor) (*ir.TensorType, error) {
 				d = ir.Const(n)
 				fixed = append(fixed, int(n))
 			case 2:
-				var s string
-				if err := f.text(&s); err != nil {
+				s, err := f.name(&r.words)
+				if err != nil {
 					return err
 				}
 				d = r.dims.dim(s)

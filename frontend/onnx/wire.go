@@ -167,30 +167,26 @@ func (f field) raw(to *string) error {
 	return err
 }
 
-// maxName bounds a single name.
-const maxName = 1 << 16
+// maxName bounds a single name; it fits the window.
+const maxName = windowSize
 
-// text reads a name: UTF-8, and not too long.
-func (f field) text(to *string) error {
+// name reads a name: UTF-8, and not too long.
+func (f field) name(w *words) (string, error) {
+	if err := f.want(protowire.BytesType); err != nil {
+		return "", err
+	}
 	if f.body.len() > maxName {
-		return fmt.Errorf("a name of %d bytes, more than %d", f.body.len(), maxName)
+		return "", fmt.Errorf("a name of %d bytes, more than %d", f.body.len(), maxName)
 	}
-	if err := f.raw(to); err != nil {
-		return err
+	b, err := f.body.src.peek(f.body.pos, f.body.end, int(f.body.len()))
+	if err != nil {
+		return "", err
 	}
-	if !utf8.ValidString(*to) {
-		return fmt.Errorf("name %s is not UTF-8", quote(*to))
+	s := w.get(b)
+	if !utf8.ValidString(s) {
+		return "", fmt.Errorf("name %s is not UTF-8", quote(s))
 	}
-	return nil
-}
-
-func (f field) texts(to *[]string) error {
-	var s string
-	if err := f.text(&s); err != nil {
-		return err
-	}
-	*to = append(*to, s)
-	return nil
+	return s, nil
 }
 
 // int reads a number.
