@@ -34,7 +34,7 @@ var rooms = []struct {
 	{"ops/essm", []string{"ir", "ir/tensor", "ops", "ops/fft", "ops/std"}},
 	{"ops/essm/spectral", []string{"ir", "ir/tensor", "ops", "ops/essm", "gonum.org/v1/gonum"}},
 	{"passes/match", []string{"ir"}},
-	{"passes/time", []string{"ir", "ops"}},
+	{"passes/time", []string{"ir", "ir/tensor", "ops"}},
 	{"passes", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "ops/essm/spectral", "passes/match", "passes/time"}},
 	{"passes/lower", []string{"ir", "ir/tensor", "ops", "ops/essm", "passes"}},
 	{"passes/raise", []string{"passes/lower", "ir", "ir/tensor", "ops", "ops/std", "ops/essm", "ops/essm/spectral", "passes", "passes/match", "passes/time", "gonum.org/v1/gonum"}},

@@ -13,9 +13,9 @@ var DenseScan = ops.Register(&ir.Op{
 	Domain: "essm", Name: "DenseScan",
 	Doc: `The states of a system with full matrices, per head. Forward: x[t] = Ā x[t-1] + Γ v[t]. Backward: x[t] = Ā x[t+1] + Γ v[t+1].
 Bidirectional: the sum of both. With a window ℓ lags from ℓ on are left out. state holds x after the last step, and with a window the ℓ
-inputs v before the next step, oldest first; it is there for forward scans only. Evaluation knows four forms: scan, chunked, fft, direct.`,
-	In:    ops.Sig("v:T[B,L,N]", "abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "state:T[B,Z]?"),
-	Out:   ops.Sig("x:T[B,L,N]", "state_out:T[B,Z]?"),
+inputs v before the next step, oldest first; it is there for forward scans only, typed as for Scan. Evaluation knows four forms: scan, chunked, fft, direct.`,
+	In:    ops.Sig("v:T[B,L,N]", "abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "state:Z[B,Z]?"),
+	Out:   ops.Sig("x:T[B,L,N]", "state_out:Z[B,Z]?"),
 	Attrs: scanAttrs,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
@@ -106,7 +106,7 @@ func evalDenseScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			}
 		}
 	}
-	st, err := ops.Real(c, v.DType(), state, r.batch, all*(1+r.window))
+	st, err := ops.Real(c, stateType(ops.Tensor(in, 3), v), state, r.batch, all*(1+r.window))
 	return []tensor.Datum{t, st}, err
 }
 

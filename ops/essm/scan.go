@@ -19,10 +19,11 @@ var Scan = ops.Register(&ir.Op{
 	Doc: `The states of a diagonal system (SPEC §3), ā = exp(a). Forward: z[t] = ā z[t-1] + b v[t]. Backward: z[t] = ā z[t+1] + b v[t+1].
 Bidirectional: the sum of both. With a window ℓ lags from ℓ on are left out. x_im is computed where wanted. state holds z after the last step,
 N real parts, then N imaginary parts, and with a window the ℓ inputs v before the next step, oldest first (each N real parts, and
-N imaginary parts where v_im is given); it is there for forward scans only. Evaluation knows four forms: scan, chunked, fft, direct.`,
+N imaginary parts where v_im is given); it is there for forward scans only, in the type of v or, where it is given so, in float64.
+Evaluation knows four forms: scan, chunked, fft, direct.`,
 	In: ops.Sig("v:T[B,L,N]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]",
-		"v_im:T[B,L,N]?", "state:T[B,Z]?"),
-	Out:   ops.Sig("x_re:T[B,L,N]", "x_im:T[B,L,N]?", "state_out:T[B,Z]?"),
+		"v_im:T[B,L,N]?", "state:Z[B,Z]?"),
+	Out:   ops.Sig("x_re:T[B,L,N]", "x_im:T[B,L,N]?", "state_out:Z[B,Z]?"),
 	Attrs: scanAttrs,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
@@ -99,7 +100,27 @@ func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
 		}
 	}
 	b.Dim["Z"] = z
+	return systemTypes(n, b)
+}
+
+// systemTypes gives the output types of an operator with a state, whose size is bound: the state's type is that in which it
+// is given, which is T or float64; T where none is given.
+func systemTypes(n *ir.Node, b *ops.Bindings) ([]ir.Type, error) {
+	t, z := b.Elem["T"], b.Elem["Z"]
+	if z == tensor.Invalid {
+		b.Elem["Z"] = t
+	} else if z != t && z != tensor.Float64 {
+		return nil, fmt.Errorf("state: expected %v or float64, found %v", t, z)
+	}
 	return b.Outputs(n.Op)
+}
+
+// stateType is the type of the state that an evaluation gives.
+func stateType(state, like *tensor.Tensor) tensor.DType {
+	if state != nil {
+		return state.DType()
+	}
+	return like.DType()
 }
 
 // run is one evaluation of a Scan, in complex128.
@@ -158,7 +179,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	if c.Node.Out(2) != nil {
 		s := r.save(vIm != nil)
-		t, err := ops.Real(c, v.DType(), s, r.batch, len(s)/max(r.batch, 1))
+		t, err := ops.Real(c, stateType(ops.Tensor(in, 6), v), s, r.batch, len(s)/max(r.batch, 1))
 		if err != nil {
 			return nil, err
 		}

@@ -12,8 +12,8 @@ var SSM = ops.Register(&ir.Op{
 	Doc: `A discrete diagonal system: v = B u, the states of Scan, y = Re(C x) + D u, per channel and head. B and C may be complex; γ is folded into C.
 D is diagonal (C,S,m), full (C,S,m,h) or absent. The state is that of Scan.`,
 	In: ops.Sig("u:T[B,L,H]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]",
-		"B_re:W[C,S,n,h]", "C_re:W[C,S,m,n]", "B_im:W[C,S,n,h]?", "C_im:W[C,S,m,n]?", "D:V?", "state:T[B,Z]?"),
-	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:T[B,Z]?"), Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats},
+		"B_re:W[C,S,n,h]", "C_re:W[C,S,m,n]", "B_im:W[C,S,n,h]?", "C_im:W[C,S,m,n]?", "D:V?", "state:Z[B,Z]?"),
+	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"), Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats, "Z": ops.Floats},
 	Attrs: scanAttrs,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
@@ -27,7 +27,7 @@ D is diagonal (C,S,m), full (C,S,m,h) or absent. The state is that of Scan.`,
 		if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.Dim["Z"]); err != nil {
 			return nil, err
 		}
-		return b.Outputs(n.Op)
+		return systemTypes(n, b)
 	},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		arg := func(i int) *ir.Value {
@@ -94,8 +94,8 @@ func ssmState(n *ir.Node, b *ops.Bindings) ir.Dim {
 var DenseSSM = ops.Register(&ir.Op{
 	Domain: "essm", Name: "DenseSSM",
 	Doc: "A discrete system with full Ā: v = B u, the states of DenseScan, y = C x + D u, per channel and head. D is diagonal (C,S,m), full (C,S,m,h) or absent.",
-	In:  ops.Sig("u:T[B,L,H]", "abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "B:W[C,S,n,h]", "C:W[C,S,m,n]", "D:V?", "state:T[B,Z]?"),
-	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:T[B,Z]?"), Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats},
+	In:  ops.Sig("u:T[B,L,H]", "abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "B:W[C,S,n,h]", "C:W[C,S,m,n]", "D:V?", "state:Z[B,Z]?"),
+	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"), Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats, "Z": ops.Floats},
 	Attrs: scanAttrs,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
@@ -109,7 +109,7 @@ var DenseSSM = ops.Register(&ir.Op{
 		if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.Dim["Z"]); err != nil {
 			return nil, err
 		}
-		return b.Outputs(n.Op)
+		return systemTypes(n, b)
 	},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		var d, state *ir.Value

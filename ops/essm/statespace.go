@@ -13,8 +13,8 @@ var StateSpace = ops.Register(&ir.Op{
 	Domain: "essm", Name: "StateSpace",
 	Doc: `A continuous linear system, discretized and run over a sequence (SPEC §1 to §3): x' = A x + B u, y = C x + D u, per channel and head.
 A is given by its stored diagonal lambda (real, imaginary part), or in full as a; exactly one of them. Its state is that of Scan or DenseScan.`,
-	In:  ops.Sig("u:T[B,L,H]", "log_dt:T[C,S,_]", "B:T[C,S,n,h]", "C:T[C,S,m,n]", "lambda:T[C,S,n,2]?", "a:T[C,S,n,n]?", "D:T?", "state:T[B,Z]?"),
-	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:T[B,Z]?"),
+	In:  ops.Sig("u:T[B,L,H]", "log_dt:T[C,S,_]", "B:T[C,S,n,h]", "C:T[C,S,m,n]", "lambda:T[C,S,n,2]?", "a:T[C,S,n,n]?", "D:T?", "state:Z[B,Z]?"),
+	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"),
 	Attrs: append([]ir.AttrSpec{
 		{Name: "bidirectional", Kind: ir.AttrInt, Default: int64(0), Doc: "1: adds the anti-causal half"},
 		{Name: "conj_sym", Kind: ir.AttrInt, Default: int64(0), Doc: "1: one of each conjugate pair is stored, so C counts twice"},
@@ -51,7 +51,7 @@ A is given by its stored diagonal lambda (real, imaginary part), or in full as a
 		if err := checkState(n, direction(n), window, b.Dim["Z"]); err != nil {
 			return nil, err
 		}
-		return b.Outputs(n.Op)
+		return systemTypes(n, b)
 	},
 	Body: bodyStateSpace,
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {

@@ -1,8 +1,10 @@
 // Package time derives from a graph how its values move along time and batch: what a step depends on, where state is kept,
-// and which operators stand in the way of running the graph step by step.
+// and which operators stand in the way of running the graph step by step. From that it makes step graphs: the same model as a
+// graph that computes one chunk of a sequence, with the state between chunks as inputs and outputs (Step).
 //
-// It imports ir and ops only. What always holds: a fact is a statement about the graph's meaning, so it holds for every
-// shape and backend; what cannot be shown is called global.
+// It imports ir, ir/tensor and ops only. What always holds: a fact is a statement about the graph's meaning, so it holds for
+// every shape and backend; what cannot be shown is called global. A step graph is an ordinary portable graph, and gives for
+// any cut into chunks what its source gives for the whole sequence; its state before the first step is all zeros.
 package time
 
 import (

@@ -1,0 +1,138 @@
+package essm
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// PickStep is Pick, chunk by chunk.
+var PickStep = ops.Register(&ir.Op{
+	Domain: "essm", Name: "PickStep",
+	Doc: `What Pick gives for the steps up to the end of the chunk x, from the chunk and what was kept of the steps before it: sum, of those that
+count (for last and first: the one), and count, the steps of x that came before and the length of the sequence, 0 as long as it is not known.
+lengths, in steps of x, and end, in steps of the input, tell it, now or with an earlier chunk; steps that counted before cannot be taken
+back. Without a step that counts y is 0.`,
+	In:  ops.Sig("x:T[B,L,H]", "sum:float64[B,H]", "count:int64[B,2]", "lengths:int64[B]?", "end:int64[B]?"),
+	Out: ops.Sig("y:T[B,H]", "sum_out:float64[B,H]", "count_out:int64[B,2]"),
+	Attrs: append([]ir.AttrSpec{
+		{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "what to take"},
+	}, stepAttrs...),
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := paceOf(n); err != nil {
+			return nil, err
+		}
+		return b.Outputs(n.Op)
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t := ops.Tensor(in, 0)
+		batch, l, h := t.Dim(0), t.Dim(1), t.Dim(2)
+		sum, count := ops.F64(in, 1), ops.Tensor(in, 2)
+		if len(sum) != batch*h || count.Len() != 2*batch {
+			return nil, fmt.Errorf("x %v: expected a sum of %d numbers and a count of %d, found %d and %d", t, batch*h, 2*batch, len(sum), count.Len())
+		}
+		kept, err := count.Int64s()
+		if err != nil {
+			return nil, err
+		}
+		p, err := PickSpans(c.Node, in, kept, l)
+		if err != nil {
+			return nil, err
+		}
+		mode := c.Node.Attrs.Str("mode", "")
+		x, y := ops.F64(in, 0), make([]float64, batch*h)
+		for b, s := range p {
+			acc := sum[b*h : (b+1)*h]
+			for k := s.From; k < s.To; k++ {
+				row := x[(b*l+k)*h : (b*l+k+1)*h]
+				switch {
+				case mode == "last", mode == "first" && s.Before == 0 && k == s.From:
+					copy(acc, row)
+				case mode != "first":
+					for j, v := range row {
+						acc[j] += v
+					}
+				}
+			}
+			for j, v := range acc {
+				if n := s.Before + int64(s.To-s.From); mode == "pool" && n > 0 {
+					v /= float64(n)
+				}
+				y[b*h+j] = v
+			}
+		}
+		out, err := ops.Real(c, t.DType(), y, batch, h)
+		if err != nil {
+			return nil, err
+		}
+		return []tensor.Datum{out, tensor.FromSlice(sum, batch, h), tensor.FromSlice(kept, batch, 2)}, nil
+	},
+	Tol: ir.Summing,
+})
+
+// Span is which steps of a chunk count, From up to but not To, and how many did Before.
+type Span struct {
+	Before   int64
+	From, To int
+}
+
+// PickSpans says for each sample which of the l steps of a chunk a PickStep counts. It moves count on.
+func PickSpans(n *ir.Node, in []tensor.Datum, count []int64, l int) ([]Span, error) {
+	p, err := paceOf(n)
+	if err != nil {
+		return nil, err
+	}
+	batch := len(count) / 2
+	lengths, err := perSample(in, 3, "lengths", batch)
+	if err != nil {
+		return nil, err
+	}
+	end, err := perSample(in, 4, "end", batch)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Span, batch)
+	for b := range out {
+		seen, length := count[2*b], count[2*b+1]
+		if seen < 0 || length < 0 {
+			return nil, fmt.Errorf("count[%d]: expected 0 or more, found %d and %d", b, seen, length)
+		}
+		counted := max(0, seen-p.delay)
+		if length > 0 {
+			counted = min(counted, length)
+		}
+		for i, given := range [][]int64{lengths, end} {
+			if given == nil {
+				continue
+			}
+			k := given[b]
+			if i == 1 {
+				k = p.steps(k)
+			}
+			switch name := []string{"lengths", "end"}[i]; {
+			case k < 1:
+				return nil, fmt.Errorf("%s[%d]: length %d is below 1", name, b, k)
+			case k < counted:
+				return nil, fmt.Errorf("%s[%d]: length %d is below the %d steps that came before and counted", name, b, k, counted)
+			case length == 0 || k < length:
+				length = k
+			}
+		}
+		last := max(0, seen+int64(l)-p.delay)
+		if length > 0 {
+			last = min(last, length)
+		}
+		s := &out[b]
+		s.Before = counted
+		s.From = int(min(max(0, p.delay-seen), int64(l)))
+		s.To = s.From + int(last-counted)
+		count[2*b], count[2*b+1] = seen+int64(l), length
+	}
+	return out, nil
+}

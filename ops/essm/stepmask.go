@@ -1,0 +1,152 @@
+package essm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// stepAttrs say how a value that is computed chunk by chunk moves along time.
+var stepAttrs = []ir.AttrSpec{
+	{Name: "rate", Kind: ir.AttrInt, Default: int64(1), Doc: "how many steps of the input one step of x stands for"},
+	{Name: "offset", Kind: ir.AttrInt, Default: int64(0), Doc: "a sequence of n steps has floor((n+offset)/rate) of x"},
+	{Name: "delay", Kind: ir.AttrInt, Default: int64(0), Doc: "steps of x that come before its first one"},
+}
+
+// pace reads stepAttrs.
+type pace struct{ rate, offset, delay int64 }
+
+func paceOf(n *ir.Node) (pace, error) {
+	p := pace{ops.Int(n, "rate"), ops.Int(n, "offset"), ops.Int(n, "delay")}
+	if p.rate < 1 || p.rate > maxWindow || p.delay < 0 || p.delay > maxWindow || p.offset < -maxWindow || p.offset > maxWindow {
+		return p, fmt.Errorf("rate %d, offset %d, delay %d: expected a rate of 1 or more and a delay of 0 or more, none above %d", p.rate, p.offset, p.delay, int64(maxWindow))
+	}
+	return p, nil
+}
+
+// steps is how many steps of x a sequence of n steps has.
+func (p pace) steps(n int64) int64 {
+	q := (n + p.offset) / p.rate
+	if (n+p.offset)%p.rate < 0 {
+		q--
+	}
+	return max(0, q)
+}
+
+// perSample reads one number per sample; a single one is for all. It is nil where the input is absent.
+func perSample(in []tensor.Datum, i int, name string, batch int) ([]int64, error) {
+	t := ops.Tensor(in, i)
+	if t == nil {
+		return nil, nil
+	}
+	v, err := t.Int64s()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(v) == 1 && batch != 1 {
+		v = slices.Repeat(v, batch)
+	}
+	if len(v) != batch {
+		return nil, fmt.Errorf("%s: expected %d numbers, found %d", name, batch, len(v))
+	}
+	for b, k := range v {
+		if k < 0 || k > 1<<62 {
+			return nil, fmt.Errorf("%s[%d]: expected 0 or more, found %d", name, b, k)
+		}
+	}
+	return v, nil
+}
+
+// StepMask clears what lies outside of a sequence that is computed chunk by chunk.
+var StepMask = ops.Register(&ir.Op{
+	Domain: "essm", Name: "StepMask",
+	Doc: `x where its place j along axis is a step of the sequence, value elsewhere: it is step t = steps/rate + j - delay, where steps[b] is how many
+steps of the input came before the chunk, and it is there for 0 ≤ t < floor((end+offset)/rate), without bound where end is absent.`,
+	In:    ops.Sig("x:T[...]", "steps:int64[_]", "end:int64[_]?"),
+	Out:   ops.Sig("y:T[...]"),
+	Elems: map[string][]tensor.DType{"T": append(slices.Clone(ops.Numbers), tensor.Bool)},
+	Attrs: append([]ir.AttrSpec{
+		{Name: "axis", Kind: ir.AttrInt, Required: true, Doc: "the axis that carries time"},
+		{Name: "batch_axis", Kind: ir.AttrInt, Default: int64(0), Doc: "the axis that carries the batch; -1: none"},
+		{Name: "value", Kind: ir.AttrFloat, Default: 0.0, Doc: "what is put in place"},
+	}, stepAttrs...),
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := paceOf(n); err != nil {
+			return nil, err
+		}
+		if t, ok := n.In(0).TensorType(); ok && !t.NoRank {
+			if _, _, err := stepAxes(n, len(t.Shape)); err != nil {
+				return nil, err
+			}
+		}
+		return b.Outputs(n.Op)
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		x := ops.Tensor(in, 0)
+		axis, batchAxis, err := stepAxes(c.Node, x.Rank())
+		if err != nil {
+			return nil, err
+		}
+		p, err := paceOf(c.Node)
+		if err != nil {
+			return nil, err
+		}
+		batch := 1
+		if batchAxis >= 0 {
+			batch = x.Dim(batchAxis)
+		}
+		steps, err := perSample(in, 1, "steps", batch)
+		if err != nil {
+			return nil, err
+		}
+		end, err := perSample(in, 2, "end", batch)
+		if err != nil {
+			return nil, err
+		}
+		keep := make([]bool, batch*x.Dim(axis))
+		for b := range batch {
+			for j := range x.Dim(axis) {
+				t := steps[b]/p.rate + int64(j) - p.delay
+				keep[b*x.Dim(axis)+j] = t >= 0 && (end == nil || t < p.steps(end[b]))
+			}
+		}
+		strides := make([]int, x.Rank())
+		strides[axis] = 1
+		if batchAxis >= 0 {
+			strides[batchAxis] = x.Dim(axis)
+		}
+		fill, err := tensor.FromFloat64s(x.DType(), []float64{c.Node.Attrs.Float("value", 0)}, 1)
+		if err != nil {
+			return nil, err
+		}
+		y := x.Clone()
+		size, dst, src, i := x.DType().Bits()/8, y.Bytes(), fill.Bytes(), 0
+		ops.Walk(x.Shape(), strides, 0, func(o int) {
+			if !keep[o] {
+				copy(dst[i*size:(i+1)*size], src)
+			}
+			i++
+		})
+		return []tensor.Datum{y}, nil
+	},
+	Tol: ir.Exact,
+})
+
+// stepAxes gives the axes that carry time and batch.
+func stepAxes(n *ir.Node, rank int) (axis, batch int, err error) {
+	if axis, err = ops.Axis(ops.Int(n, "axis"), rank); err != nil {
+		return 0, 0, err
+	}
+	k := ops.Int(n, "batch_axis")
+	if k < -1 || k >= int64(rank) || int(k) == axis {
+		return 0, 0, fmt.Errorf("batch_axis: expected -1, or an axis of rank %d that is not axis %d, found %d", rank, axis, k)
+	}
+	return axis, int(k), nil
+}

@@ -1,0 +1,509 @@
+package time
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// StepGraph computes a chunk of a sequence, of any number of steps, from the chunk and the state before it. Chunk by chunk it
+// gives what the source gives for the whole sequence.
+//
+// An output that lags (Delay) gives that many steps first that mean nothing and are to be dropped; to get the last ones, the
+// caller goes on feeding steps, Flush of them, whatever they hold, and says by the input End where the sequence has ended.
+type StepGraph struct {
+	// Graph takes the inputs of the source, in which the time symbol now stands for the steps of the chunk, then End, if
+	// there is such an input, then one per state; it gives the outputs of the source, then one per state. Inputs and
+	// outputs that hand a model's own state on are left out: they are among the states.
+	Graph *ir.Graph
+	// States are in the order of the inputs and outputs that are theirs. All zeros is the state before the first step.
+	States []State
+	// Outputs says of each output that is not a state how it relates to time, in the order of the graph's.
+	Outputs []Output
+	// Latency is the largest lag of an output behind the inputs, in steps of the input; 0 for a causal model.
+	Latency int64
+	// Flush is how many steps beyond the end have to be fed for the last steps of all outputs, and for final answers.
+	Flush int64
+	// Multiple is what the number of steps of a chunk has to be a multiple of: the graph's time dimension is written so
+	// ("4*L"), and other chunks are refused like any wrong shape. It is above 1 where strides make values coarser. A
+	// sequence that ends within a chunk is filled up, and End says where it ended.
+	Multiple int64
+	// End names an optional input, int64[B]: how many steps each sequence has. It is to be given from the chunk in which the
+	// sequence ends on; before, it may be. Empty: the graph has none, because nothing in it depends on steps that follow.
+	End string
+}
+
+// State is a value that a step graph hands from one chunk to the next.
+type State struct {
+	Name  string // of the input: the state before the chunk
+	Next  string // of the output: the state after it
+	DType tensor.DType
+	// Shape has the batch as its leading dimension: B, or as the source writes it (2*P for pairs), or 1 where the value is
+	// the same for all samples. The others are numbers.
+	Shape ir.Shape
+	Node  string // what keeps it, as messages name it
+}
+
+// OutputKind says how an output of a step graph relates to time.
+type OutputKind int
+
+// The kinds of outputs.
+const (
+	Sequence OutputKind = iota // the steps of the chunk
+	Summary                    // the answer so far: what the source would give if the sequence ended here
+	Fixed                      // does not depend on time
+)
+
+// String names the kind for people.
+func (k OutputKind) String() string { return [...]string{"sequence", "summary", "fixed"}[k] }
+
+// Output is how an output of a step graph relates to time.
+type Output struct {
+	Name string
+	Kind OutputKind
+	Axis int // that carries time, of a sequence; -1 otherwise
+	// Rate is how many steps of the input one step of the output stands for.
+	Rate int64
+	// Delay is how many steps of the output come before its first one.
+	Delay  int64
+	offset int64
+}
+
+// Steps is how many steps the output has in all for a sequence of n steps: floor((n+c)/Rate), and not below 0.
+func (o Output) Steps(n int64) int64 { return max(0, floorDiv(n+o.offset, o.Rate)) }
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// Step makes the step graph of g, which is not changed. Where the graph depends on steps without bound, or on the whole
+// sequence at once, the error is a *BlockedError that names the operator and the part of the model that it is in.
+func Step(g *ir.Graph) (*StepGraph, error) {
+	s, err := step(g, false)
+	if err == nil && (s.Flush > 0 || s.Multiple > 1) {
+		s, err = step(g, true)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("graph %s: no steps: %w", g.Name, err)
+	}
+	return s, nil
+}
+
+// BlockedError says which node keeps a graph from running step by step, and why.
+type BlockedError struct {
+	Node *ir.Node
+	Why  string
+}
+
+// Error names the node's part of the model: "layers.0 (essm.SSM): bidirectional, looks ahead without bound".
+func (e *BlockedError) Error() string { return (&Blocker{e.Node, e.Why}).String() }
+
+// flow is how a value of the source is there in the step graph.
+type flow struct {
+	kind OutputKind
+	axis int
+	// The value's step t is place t+delay behind the first step ever fed, counted in the value's own steps; it has
+	// floor((n+offset)/rate) steps for a sequence of n.
+	rate, offset, delay int64
+	blocked             *BlockedError // the value cannot be computed; it may still be read for its sizes
+	own                 bool          // nothing but the model's own state after the chunk
+}
+
+func (f flow) steps() Output { return Output{Rate: f.rate, Delay: f.delay, offset: f.offset} }
+
+// fact is the fact of a value of this flow, seen as if the step graph's own inputs were of this flow.
+func (f flow) fact(symbol string) ir.Fact {
+	switch {
+	case f.blocked != nil:
+		return ir.Fact{Symbol: symbol, Axis: f.axis, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded, Global: true, Cause: f.blocked.Node}
+	case f.kind == Sequence:
+		return ir.Fact{Symbol: symbol, Axis: f.axis, Stride: f.rate}
+	case f.kind == Summary:
+		return ir.Fact{Symbol: symbol, Axis: -1, Stride: 1}
+	}
+	return ir.Fact{}
+}
+
+// stepper makes a step graph out of a copy of the source, whose nodes it moves over one by one.
+type stepper struct {
+	*ir.Builder
+	out    *StepGraph
+	symbol string
+	batch  *Facts
+	time   *Facts
+	of     map[*ir.Value]*ir.Value // values of the source → of the step graph
+	flows  map[*ir.Value]flow      // of the source's values
+	input  *ir.Value               // one that varies along time
+	steps  *ir.Value               // how many steps came before the chunk, int64[B]; nil until somebody asks
+	end    *ir.Value               // input End; nil: there is none
+	node   *ir.Node                // being moved
+	next   []*ir.Value             // state after the chunk, per state
+}
+
+// A handler makes the step form of a node that is not computed step by step.
+type handler func(s *stepper, n *ir.Node) error
+
+// step makes the step graph, with the input End or without.
+func step(source *ir.Graph, end bool) (*StepGraph, error) {
+	g := source.Clone()
+	if err := ops.Upgrade(g); err != nil {
+		return nil, err
+	}
+	facts := Time(g)
+	if facts == nil {
+		return nil, fmt.Errorf("it declares no time dimension (%s)", ir.MetaTime)
+	}
+	if g.Opsets == nil {
+		g.Opsets = map[string]int{}
+	}
+	for domain, v := range ops.Opsets() {
+		g.Opsets[domain] = max(v, g.Opsets[domain])
+	}
+	s := &stepper{Builder: ir.Edit(g, ops.Default, g.Opsets), symbol: facts.Symbol, time: facts, batch: Batch(g),
+		of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{}}
+	s.out = &StepGraph{Graph: g, Multiple: 1}
+	if err := s.inputs(); err != nil {
+		return nil, err
+	}
+	if end {
+		s.out.End = s.Unique("end")
+		s.end = &ir.Value{Name: s.out.End, Type: &ir.OptionalType{Elem: &ir.TensorType{Elem: tensor.Int64, Shape: ir.Shape{s.samples()}}}}
+		g.Inputs = append(g.Inputs, s.end)
+	}
+	nodes := g.Nodes
+	g.Nodes = nil
+	for _, n := range nodes {
+		if err := s.move(n); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.finish(); err != nil {
+		return nil, err
+	}
+	return s.out, ir.Verify(g)
+}
+
+// maxMultiple bounds what chunks have to be multiples of.
+const maxMultiple = 1 << 20
+
+// inputs finds how the inputs vary along time, and what chunks have to be multiples of.
+func (s *stepper) inputs() error {
+	g := s.Graph()
+	for _, n := range g.Nodes {
+		for _, v := range n.Outputs {
+			if v == nil {
+				continue
+			}
+			if f := s.time.Of(v); f.Stride > 1 && !f.Global {
+				s.out.Multiple = lcm(s.out.Multiple, f.Stride)
+				if s.out.Multiple > maxMultiple {
+					return fmt.Errorf("node %v: chunks would have to be multiples of more than %d steps", n, maxMultiple)
+				}
+			}
+		}
+	}
+	for _, v := range g.Inputs {
+		s.of[v] = v
+		f := s.time.Of(v)
+		if f.Constant() {
+			s.flows[v] = flow{kind: Fixed, axis: -1, rate: 1}
+			continue
+		}
+		t, ok := v.Type.(*ir.TensorType)
+		name, plain := v.Shape()[f.Axis].Symbol()
+		if !ok || !plain || name != s.symbol {
+			return fmt.Errorf("input %s: expected a tensor with dimension %s, found %v", v.Name, s.symbol, v.Type)
+		}
+		shape := slices.Clone(t.Shape)
+		shape[f.Axis] = ir.Sym(s.symbol).Mul(ir.Const(s.out.Multiple))
+		v.Type = &ir.TensorType{Elem: t.Elem, Shape: shape}
+		s.flows[v] = flow{kind: Sequence, axis: f.Axis, rate: 1}
+		if s.input == nil {
+			s.input = v
+		}
+	}
+	if s.input == nil {
+		return fmt.Errorf("no input has the time dimension %s", s.symbol)
+	}
+	return nil
+}
+
+func lcm(a, b int64) int64 {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
+
+// samples is the leading dimension of what is counted per sample.
+func (s *stepper) samples() ir.Dim {
+	if a := s.batchAxis(s.input); a >= 0 {
+		return s.input.Shape()[a]
+	}
+	return ir.Const(1)
+}
+
+// batchAxis is the axis of a value of the source that carries the batch; -1: none.
+func (s *stepper) batchAxis(v *ir.Value) int {
+	if s.batch == nil {
+		return -1
+	}
+	if f := s.batch.Of(v); !f.Constant() && !f.Global {
+		return f.Axis
+	}
+	return -1
+}
+
+// flowOf is the flow of a value of the source; constants do not vary.
+func (s *stepper) flowOf(v *ir.Value) flow {
+	if f, ok := s.flows[v]; ok {
+		return f
+	}
+	return flow{kind: Fixed, axis: -1, rate: 1}
+}
+
+// get is the value of the step graph for one of the source.
+func (s *stepper) get(v *ir.Value) *ir.Value {
+	if w, ok := s.of[v]; ok {
+		return w
+	}
+	return v // a constant, or nil
+}
+
+// set says what stands for a value of the source.
+func (s *stepper) set(v, with *ir.Value, f flow) {
+	if v != nil {
+		s.of[v], s.flows[v] = with, f
+	}
+}
+
+// move brings a node over.
+func (s *stepper) move(n *ir.Node) error {
+	s.node = n
+	s.Scope(n.Scope)
+	own, sequences := len(n.Inputs) > 0, false
+	in := make([]ir.Fact, len(n.Inputs))
+	var blocked *BlockedError
+	for i, v := range n.Inputs {
+		f := s.flowOf(v)
+		in[i] = f.fact(s.symbol)
+		own = own && (f.own || v != nil && v.Const != nil)
+		sequences = sequences || f.kind == Sequence
+		if f.blocked != nil && blocked == nil {
+			blocked = f.blocked
+		}
+	}
+	facts := make([]ir.Fact, len(n.Outputs))
+	switch {
+	case !slices.ContainsFunc(in, func(f ir.Fact) bool { return !f.Constant() }) && !s.captures(n):
+	case n.Op.Along == nil || s.captures(n):
+		facts = globals(n, s.symbol)
+	default:
+		facts = n.Op.Along(n, in)
+	}
+	if slices.ContainsFunc(facts, func(f ir.Fact) bool { return f.Back != 0 || f.Ahead != 0 || f.Global }) {
+		if h := handlers[n.Op.FullName()]; h != nil && blocked == nil && !s.captures(n) {
+			if err := h(s, n); err != nil {
+				return err
+			}
+			return s.Err()
+		}
+	}
+	// Every other node stays as it is. What it computes from blocked values may still be sizes.
+	delay, offset := int64(0), int64(0)
+	for _, v := range n.Inputs {
+		if f := s.flowOf(v); f.kind == Sequence && f.blocked == nil {
+			delay, offset = max(delay, f.delay), f.offset
+		}
+	}
+	if blocked == nil {
+		for _, v := range n.Inputs {
+			if f := s.flowOf(v); f.kind == Sequence && f.delay < delay {
+				s.lag(v, delay-f.delay)
+			}
+		}
+	}
+	args := make([]*ir.Value, len(n.Inputs))
+	for i, v := range n.Inputs {
+		args[i] = s.get(v)
+	}
+	flows := make([]flow, len(n.Outputs))
+	for i, f := range facts {
+		flows[i] = flow{kind: Fixed, axis: -1, rate: 1, own: own}
+		switch {
+		case f.Constant():
+		case f.Global || f.Back != 0 || f.Ahead != 0:
+			if flows[i].blocked = blocked; blocked == nil {
+				flows[i].blocked = s.why(n, f)
+			}
+		case f.Axis >= 0:
+			flows[i] = flow{kind: Sequence, axis: f.Axis, rate: f.Stride, offset: offset, delay: delay}
+		default:
+			flows[i].kind = Summary
+		}
+	}
+	return s.keep(n, args, flows)
+}
+
+func globals(n *ir.Node, symbol string) []ir.Fact {
+	out := make([]ir.Fact, len(n.Outputs))
+	for i := range out {
+		out[i] = ir.Fact{Symbol: symbol, Axis: -1, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded, Global: true, Cause: n}
+	}
+	return out
+}
+
+// captures reports whether a graph within the node reads a value that varies along time.
+func (s *stepper) captures(n *ir.Node) bool {
+	for _, sub := range n.Subgraphs() {
+		for _, v := range sub.Captures() {
+			if s.flowOf(v).kind != Fixed {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// why says what keeps a node from being computed by chunks.
+func (s *stepper) why(n *ir.Node, f ir.Fact) *BlockedError {
+	why := "needs the whole sequence at once"
+	switch {
+	case f.Global:
+		if d := n.Attrs.Str("direction", ""); d != "" && d != "forward" {
+			why = d + ", looks ahead without bound"
+		}
+	case f.Ahead >= ir.Unbounded:
+		why = "looks ahead without bound"
+		if d := n.Attrs.Str("direction", ""); d != "" {
+			why = d + ", " + why
+		} else if n.Attrs.Bool("bidirectional", false) {
+			why = "bidirectional, " + why
+		}
+	case f.Back >= ir.Unbounded && !f.Summary:
+		why = "looks back without bound, and no state of fixed size sums that up"
+	default:
+		why = "reads other steps than its own in a way that has no form by chunks"
+	}
+	return &BlockedError{Node: n, Why: why}
+}
+
+// keep brings a node over as it is, with the given inputs, and says how its outputs flow.
+func (s *stepper) keep(n *ir.Node, args []*ir.Value, flows []flow) error {
+	for _, sub := range n.Subgraphs() {
+		for _, v := range sub.Captures() {
+			if w := s.get(v); w != v {
+				sub.ReplaceUses(v, w)
+			}
+		}
+	}
+	n.Inputs = args
+	if err := s.infer(n); err != nil {
+		return err
+	}
+	g := s.Graph()
+	g.Nodes = append(g.Nodes, n)
+	for i, v := range n.Outputs {
+		s.set(v, v, flows[i])
+	}
+	return nil
+}
+
+// infer sets the types of a node's outputs, and within a Block those of its body: the dimensions along time are others than
+// in the source.
+func (s *stepper) infer(n *ir.Node) error {
+	if body := n.Attrs.Graph("body"); body != nil && n.Op.FullName() == "essm.Block" {
+		if len(body.Inputs) != len(n.Inputs) {
+			return fmt.Errorf("node %v: body has %d inputs, the node %d", n, len(body.Inputs), len(n.Inputs))
+		}
+		for i, v := range body.Inputs {
+			v.Type = n.Inputs[i].Type
+		}
+		for _, m := range body.Nodes {
+			if err := s.infer(m); err != nil {
+				return err
+			}
+		}
+	}
+	return ir.InferNode(n)
+}
+
+// finish makes the outputs: those of the source that are not its own state, then the states.
+func (s *stepper) finish() error {
+	g := s.Graph()
+	var outputs []*ir.Value
+	for _, v := range g.Outputs {
+		f := s.flowOf(v)
+		if f.blocked != nil {
+			return f.blocked
+		}
+		if f.own {
+			continue
+		}
+		o := f.steps()
+		o.Name, o.Kind, o.Axis = v.Name, f.kind, f.axis
+		if o.Kind != Sequence {
+			o.Axis, o.Rate, o.Delay = -1, 1, f.delay
+		}
+		s.out.Outputs = append(s.out.Outputs, o)
+		lag := f.delay * f.rate
+		s.out.Latency = max(s.out.Latency, lag)
+		s.out.Flush = max(s.out.Flush, lag+f.offset)
+		w := s.get(v)
+		if w != v { // the step graph computes it otherwise, under the same name
+			w = s.named(v.Name, w)
+		}
+		outputs = append(outputs, w)
+	}
+	if len(outputs) == 0 {
+		return fmt.Errorf("it has no output but its own state")
+	}
+	if s.steps != nil {
+		i := slices.IndexFunc(s.out.States, func(t State) bool { return t.Name == s.steps.Name })
+		size := s.Op("", "Shape", []*ir.Value{s.input}, ir.A("start", s.flows[s.input].axis), ir.A("end", s.flows[s.input].axis+1))
+		s.next[i] = s.Op("", "Add", []*ir.Value{s.steps, size})
+	}
+	for i, v := range s.next {
+		if v == nil {
+			return fmt.Errorf("state %s is not handed on", s.out.States[i].Name)
+		}
+		outputs = append(outputs, s.named(s.out.States[i].Next, v))
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	g.Outputs = outputs
+	if err := g.Sort(); err != nil {
+		return err
+	}
+	g.RemoveDead()
+	s.dropInputs()
+	return nil
+}
+
+// named gives a value a name that an output is to have.
+func (s *stepper) named(name string, v *ir.Value) *ir.Value {
+	c := s.Op("", "Identity", []*ir.Value{v})
+	if c != nil {
+		c.Name = name
+	}
+	return c
+}
+
+// dropInputs drops the inputs through which a model is given its own state: nothing reads them any more.
+func (s *stepper) dropInputs() {
+	g := s.Graph()
+	uses := g.Uses()
+	g.Inputs = slices.DeleteFunc(g.Inputs, func(v *ir.Value) bool {
+		_, optional := v.Type.(*ir.OptionalType)
+		return optional && len(uses[v]) == 0 && v != s.end
+	})
+}

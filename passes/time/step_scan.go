@@ -1,0 +1,330 @@
+package time
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// handlers is the table of operators that keep something between chunks.
+var handlers map[string]handler
+
+func init() {
+	handlers = map[string]handler{
+		"essm.Scan": (*stepper).system, "essm.DenseScan": (*stepper).system, "essm.SSM": (*stepper).system,
+		"essm.DenseSSM": (*stepper).system, "essm.StateSpace": (*stepper).system,
+		"essm.Block": (*stepper).block, "essm.Pick": (*stepper).pick,
+	}
+}
+
+// isSystem reports whether a node is a state-space operator: one with a state as its last input and last output.
+func isSystem(n *ir.Node) bool {
+	switch n.Op.FullName() {
+	case "essm.Scan", "essm.DenseScan", "essm.SSM", "essm.DenseSSM", "essm.StateSpace":
+		return true
+	}
+	return false
+}
+
+// causal reports whether a system only looks back.
+func causal(n *ir.Node) bool {
+	return n.Attrs.Str("direction", "forward") == "forward" && !n.Attrs.Bool("bidirectional", false)
+}
+
+// system gives a state-space operator its state in float64: rounded to float32 after each chunk, a slow state would lose
+// what single steps add to it.
+func (s *stepper) system(n *ir.Node) error {
+	if !causal(n) {
+		return s.why(n, ir.Fact{Ahead: ir.Unbounded})
+	}
+	for i, v := range n.Inputs {
+		if f := s.flowOf(v); f.kind != Fixed && f.axis != 1 && i != len(n.Op.In)-1 {
+			return &BlockedError{n, "has coefficients that depend on time"}
+		}
+	}
+	s.align(n)
+	args := make([]*ir.Value, len(n.Op.In))
+	for i, v := range n.Inputs {
+		args[i] = s.get(v)
+		if f := s.flowOf(v); f.kind == Sequence {
+			args[i] = s.within(v, args[i], 0)
+		}
+	}
+	was := n.In(len(args) - 1)
+	state, next, err := s.hold(n, args)
+	if err != nil {
+		return err
+	}
+	if initial := s.initial(was); initial != nil {
+		args[len(args)-1] = s.first(initial, state, 0)
+	}
+	f := s.flowOf(n.In(0))
+	flows := make([]flow, len(n.Outputs))
+	for i := range flows {
+		flows[i] = f
+	}
+	flows[len(flows)-1] = flow{kind: Summary, axis: -1, rate: 1, delay: f.delay, offset: f.offset, own: true}
+	elem := args[0].Elem()
+	if err := s.keep(n, args, flows); err != nil {
+		return err
+	}
+	s.pass(state, next)
+	s.set(next, s.Op("", "Cast", []*ir.Value{next}, ir.A("to", int(elem))), flows[len(flows)-1])
+	return nil
+}
+
+// hold makes the state of a system, and the output that hands it on, which becomes the node's last.
+func (s *stepper) hold(n *ir.Node, args []*ir.Value) (state, next *ir.Value, err error) {
+	last := len(n.Op.Out) - 1
+	for len(n.Outputs) <= last {
+		n.Outputs = append(n.Outputs, nil)
+	}
+	if n.Outputs[last] == nil {
+		n.Outputs[last] = &ir.Value{Name: s.Unique(n.Op.Name + ".state"), Def: n}
+	}
+	next = n.Outputs[last]
+	args[len(args)-1] = nil
+	types, err := ir.Infer(&ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Outputs: n.Outputs, Attrs: n.Attrs})
+	if err != nil {
+		return nil, nil, err
+	}
+	shape := types[last].(*ir.TensorType).Shape
+	state = s.state("state", tensor.Float64, shape[0], shape[1:]...)
+	args[len(args)-1] = state
+	return state, next, s.Err()
+}
+
+// initial is the value of the step graph for a state before the first step that the source gives; nil where there is none,
+// or where it is one that the caller may leave out: the step graph has that among its states.
+func (s *stepper) initial(v *ir.Value) *ir.Value {
+	if v == nil {
+		return nil
+	}
+	from := v
+	for from.Def != nil && from.Def.Op.FullName() == "Split" {
+		from = from.Def.In(0)
+	}
+	if from.Def != nil && from.Def.Op.FullName() == "essm.StateOrZero" {
+		return nil
+	}
+	return s.get(v)
+}
+
+// first is initial before the first step, and state afterwards; batch is the axis of both that carries the batch.
+func (s *stepper) first(initial, state *ir.Value, batch int) *ir.Value {
+	if s.Err() != nil {
+		return nil
+	}
+	if initial.Elem() != state.Elem() {
+		initial = s.Op("", "Cast", []*ir.Value{initial}, ir.A("to", int(state.Elem())))
+	}
+	rank := len(state.Shape())
+	is := s.Op("", "Equal", []*ir.Value{s.before(), s.Const("zero", tensor.Scalar(int64(0)))})
+	var axes []int64
+	for i := range rank {
+		if i != max(batch, 0) {
+			axes = append(axes, int64(i))
+		}
+	}
+	if len(axes) > 0 {
+		is = s.Op("", "Unsqueeze", []*ir.Value{is, s.Ints(axes...)})
+	}
+	return s.Op("", "Where", []*ir.Value{is, initial, state})
+}
+
+// align makes all sequences that a node reads lag equally, and says by how much.
+func (s *stepper) align(n *ir.Node) (delay int64) {
+	for _, v := range n.Inputs {
+		if f := s.flowOf(v); f.kind == Sequence {
+			delay = max(delay, f.delay)
+		}
+	}
+	for _, v := range n.Inputs {
+		if f := s.flowOf(v); f.kind == Sequence && f.delay < delay {
+			s.lag(v, delay-f.delay)
+		}
+	}
+	return delay
+}
+
+// within is x, which stands for v, with what is not among the sequence's steps (before the first, from the end on) replaced
+// by a number. x may lag more than the flow of v says.
+func (s *stepper) within(v, x *ir.Value, value float64) *ir.Value { return s.mask(v, x, 0, value) }
+
+func (s *stepper) mask(v, x *ir.Value, more int64, value float64) *ir.Value {
+	f := s.flowOf(v)
+	f.delay += more
+	if f.delay == 0 && s.end == nil {
+		return x
+	}
+	in := []*ir.Value{x, s.before()}
+	if s.end != nil {
+		in = append(in, s.end)
+	}
+	return s.Op("essm", "StepMask", in, ir.A("axis", f.axis), ir.A("batch_axis", s.batchAxis(v)), ir.A("rate", f.rate),
+		ir.A("offset", f.offset), ir.A("delay", f.delay), ir.A("value", value))
+}
+
+// block passes the states of the systems in a Block through it. A Block of a lagging sequence, and one that holds what a
+// chunk needs more for than a state, comes apart.
+func (s *stepper) block(n *ir.Node) error {
+	body := n.Attrs.Graph("body")
+	seed := map[*ir.Value]ir.Fact{}
+	apart := s.align(n) > 0
+	for i, v := range body.Inputs {
+		in := n.In(i)
+		s.flows[v] = s.flowOf(in)
+		if s.batch != nil {
+			seed[v] = s.batch.Of(in)
+		}
+	}
+	if s.batch != nil {
+		for v, f := range ops.Propagate(body, seed) {
+			s.batch.of[v] = f
+		}
+	}
+	flows := make(map[*ir.Value]flow, len(body.Nodes))
+	for _, m := range body.Nodes {
+		apart = apart || !s.fused(m, flows, body)
+	}
+	if apart {
+		for i, v := range body.Inputs {
+			s.of[v] = s.get(n.In(i))
+		}
+		for _, m := range body.Nodes {
+			if err := s.move(m); err != nil {
+				return err
+			}
+		}
+		for i, v := range n.Outputs {
+			if v != nil {
+				s.set(v, s.get(body.Outputs[i]), s.flowOf(body.Outputs[i]))
+			}
+		}
+		s.node = n
+		return nil
+	}
+	args := make([]*ir.Value, len(n.Inputs))
+	for i, v := range n.Inputs {
+		args[i] = s.get(v)
+	}
+	var states, nexts []*ir.Value
+	for i, v := range body.Inputs { // the state's size follows from the body's own types
+		v.Type = args[i].Type
+	}
+	for _, m := range body.Nodes {
+		if isSystem(m) {
+			inner := make([]*ir.Value, len(m.Op.In))
+			copy(inner, m.Inputs)
+			was := m.In(len(inner) - 1)
+			kept := m.Out(len(m.Op.Out) - 1)
+			state, next, err := s.hold(m, inner)
+			if err != nil {
+				return err
+			}
+			given := state
+			if i := slices.Index(body.Inputs, was); was != nil && i >= 0 {
+				if initial := s.initial(n.In(i)); initial != nil {
+					given = s.first(initial, state, 0)
+				}
+			}
+			in := &ir.Value{Name: s.Unique(state.Name + ".in"), Type: state.Type}
+			inner[len(inner)-1] = in
+			m.Inputs = inner
+			body.Inputs = append(body.Inputs, in)
+			args = append(args, given)
+			states = append(states, state)
+			if i := slices.Index(body.Outputs, kept); kept != nil && i >= 0 {
+				nexts = append(nexts, n.Outputs[i])
+			} else {
+				out := &ir.Value{Name: s.Unique(state.Name + ".out"), Def: n}
+				body.Outputs = append(body.Outputs, next)
+				n.Outputs = append(n.Outputs, out)
+				nexts = append(nexts, out)
+			}
+		}
+		if err := s.infer(m); err != nil {
+			return err
+		}
+	}
+	uses := body.Uses()
+	for i := len(body.Inputs) - 1; i >= 0; i-- { // the states that the source gave
+		if v := body.Inputs[i]; len(uses[v]) == 0 {
+			body.Inputs, args = slices.Delete(body.Inputs, i, i+1), slices.Delete(args, i, i+1)
+		}
+	}
+	of := make([]flow, len(n.Outputs))
+	for i, v := range body.Outputs {
+		of[i] = flows[v]
+		if f, ok := s.flows[v]; ok {
+			of[i] = f
+		}
+	}
+	for _, v := range nexts {
+		of[slices.Index(n.Outputs, v)] = flow{kind: Summary, axis: -1, rate: 1, own: true}
+	}
+	if err := s.keep(n, args, of); err != nil {
+		return err
+	}
+	for i, v := range nexts {
+		s.pass(states[i], v)
+		s.set(v, s.Op("", "Cast", []*ir.Value{v}, ir.A("to", int(tensor.Float32))), s.flowOf(v))
+	}
+	return nil
+}
+
+// fused reports whether a node of a Block's body may stay in it: it is a causal system, or computes steps by themselves. It
+// notes how its outputs flow.
+func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bool {
+	at := func(v *ir.Value) flow {
+		if f, ok := flows[v]; ok {
+			return f
+		}
+		return s.flowOf(v)
+	}
+	if isSystem(n) {
+		f := at(n.In(0))
+		for i, v := range n.Inputs {
+			if g := at(v); g.kind != Fixed && (g.kind != Sequence || g.axis != 1) || i > 0 && i < len(n.Op.In)-1 && v != nil && v.Const == nil && g.kind == Fixed {
+				return false
+			}
+		}
+		for _, v := range n.Outputs {
+			if v != nil {
+				flows[v] = f
+			}
+		}
+		// A state that is computed in the body, and not handed in, is nobody's to pass on.
+		was := n.In(len(n.Op.In) - 1)
+		return causal(n) && f.kind == Sequence && (was == nil || slices.Contains(body.Inputs, was))
+	}
+	if n.Op.Along == nil || len(n.Subgraphs()) > 0 {
+		return false
+	}
+	in := make([]ir.Fact, len(n.Inputs))
+	varies := false
+	var offset int64
+	for i, v := range n.Inputs {
+		f := at(v)
+		in[i] = f.fact(s.symbol)
+		varies = varies || f.kind == Sequence
+		if f.kind == Sequence {
+			offset = f.offset
+		}
+	}
+	if !varies {
+		for _, v := range n.Outputs {
+			flows[v] = flow{kind: Fixed, axis: -1, rate: 1}
+		}
+		return true
+	}
+	for i, f := range n.Op.Along(n, in) {
+		if f.Global || f.Back != 0 || f.Ahead != 0 || f.Axis < 0 {
+			return false
+		}
+		flows[n.Out(i)] = flow{kind: Sequence, axis: f.Axis, rate: f.Stride, offset: offset}
+	}
+	return true
+}
