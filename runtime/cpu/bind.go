@@ -12,17 +12,29 @@ import (
 // binding is a program seen with one set of shapes.
 type binding struct {
 	p      *program
-	shapes [][]int // per value; nil where it is no tensor of a shape that is known before the run
-	f32    []bool  // per value: a float32 tensor of known shape
-	last   []int   // per value: the last step that reads it; len(steps) for outputs of the graph
+	shapes [][]int          // per value; nil where it is no tensor of a shape that is known before the run
+	f32    []bool           // per value: a float32 tensor of known shape
+	dtype  []tensor.DType   // per value: the element type, where the shape is known
+	konst  []*tensor.Tensor // per value: its content, where that follows from the shapes
+	dims   map[string]int64
+	last   []int // per value: the last step that reads it; len(steps) for outputs of the graph
 	reads  [][]*step
 	given  map[*value]bool // inputs of the graph
+	dead   map[*step]bool  // steps of which nothing is left: their outputs are known
+	// branches are the subgraphs that an If may take, bound; refused says that a step's types do not fit, so that a run
+	// must fail.
+	branches map[*step]*[2]*binding
+	refused  bool
 }
 
 // lookup sets what is known of values before the run.
-func (p *program) lookup(b runtime.Binding) *binding {
-	d := &binding{p: p, shapes: make([][]int, len(p.values)), f32: make([]bool, len(p.values)), last: make([]int, len(p.values)),
-		reads: make([][]*step, len(p.values)), given: map[*value]bool{}}
+func (p *program) lookup(b runtime.Binding) *binding { return p.bind(b, nil) }
+
+// bind is lookup with the content of inputs, as far as it is known.
+func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
+	n := len(p.values)
+	d := &binding{p: p, shapes: make([][]int, n), f32: make([]bool, n), dtype: make([]tensor.DType, n), konst: make([]*tensor.Tensor, n), dims: b.Dims,
+		last: make([]int, n), reads: make([][]*step, n), given: map[*value]bool{}, dead: map[*step]bool{}, branches: map[*step]*[2]*binding{}}
 	given := map[*value]ir.Type{}
 	for i, v := range p.inputs {
 		given[v] = b.Inputs[i]
@@ -34,7 +46,7 @@ func (p *program) lookup(b runtime.Binding) *binding {
 			t = g
 		}
 		if v.konst != nil {
-			d.shapes[v.id], d.f32[v.id] = v.konst.Shape(), v.konst.DType() == tensor.Float32
+			d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = v.konst.Shape(), v.konst.DType(), v.konst.DType() == tensor.Float32
 			continue
 		}
 		tt, ok := t.(*ir.TensorType)
@@ -53,12 +65,19 @@ func (p *program) lookup(b runtime.Binding) *binding {
 		if _, err := tensor.Size(shape); shape == nil || err != nil {
 			continue
 		}
-		d.shapes[v.id], d.f32[v.id] = shape, tt.Elem == tensor.Float32
+		d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = shape, tt.Elem, tt.Elem == tensor.Float32
 	}
+	for i, t := range content {
+		d.konst[p.inputs[i].id] = t
+	}
+	d.resolve()
 	for i := range d.last {
 		d.last[i] = -1
 	}
 	for i, s := range p.steps {
+		if d.dead[s] {
+			continue
+		}
 		for _, v := range s.in {
 			if v != nil {
 				d.last[v.id] = i
@@ -105,6 +124,9 @@ type unit struct {
 	steps  []*step
 	region *region // nil: one step
 	whole  wholeFunc
+	kernel *boundKernel
+	temp   []float32
+	subs   []*executable
 }
 
 // units cuts the steps into units.
@@ -118,6 +140,9 @@ func (d *binding) units() []*unit {
 		}
 	}
 	for _, s := range d.p.steps {
+		if d.dead[s] {
+			continue
+		}
 		op, c, batch, length := d.member(s)
 		if op == nil && c == nil {
 			flush()
@@ -126,6 +151,9 @@ func (d *binding) units() []*unit {
 				if in, out, ok := d.wholeShapes(s); ok {
 					u.whole = s.whole(in, out)
 				}
+			}
+			if u.whole == nil && s.kernel != nil {
+				u.kernel = s.kernel(d)
 			}
 			all = append(all, u)
 			continue
@@ -246,7 +274,7 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
 	}
 	d := p.lookup(b)
-	return newExecutable(d, d.units())
+	return newExecutable(d, d.units(), nil)
 }
 
 // Explain says which forms the recurrences take.

@@ -41,6 +41,8 @@ type step struct {
 	row      rowMaker
 	core     core
 	whole    wholeMaker
+	kernel   kernelMaker
+	branches *[2]*branch // of If: else and then
 }
 
 // capture is a value of the main graph that a subgraph of the step reads.
@@ -50,7 +52,9 @@ type capture struct {
 }
 
 // fallback reports whether the step can only be evaluated as ops defines it.
-func (s *step) fallback() bool { return s.row == nil && s.core == nil && s.whole == nil }
+func (s *step) fallback() bool {
+	return s.row == nil && s.core == nil && s.whole == nil && s.kernel == nil
+}
 
 // maxExpansion bounds how deep operators may be written in terms of each other; maxFold the elements of a result that is
 // computed at compile time.
@@ -126,8 +130,12 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	for _, v := range n.Outputs {
 		f32 = f32 && (v == nil || isFloat32(v.Type))
 	}
+	key := n.Op.FullName()
+	if mk := kernels[key]; mk != nil && ops.Newest(n.Op) && len(n.Subgraphs()) == 0 {
+		s.kernel = mk(s)
+		known = s.kernel != nil
+	}
 	if f32 && ops.Newest(n.Op) { // what the kernels compute
-		key := n.Op.FullName()
 		if mk := rows[key]; mk != nil {
 			s.row, known = mk(s), true
 		}
@@ -137,10 +145,10 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		if mk := wholes[key]; mk != nil {
 			s.whole, known = mk(s), true
 		}
-		if !s.fallback() {
-			f.add(s)
-			return nil
-		}
+	}
+	if !s.fallback() {
+		f.add(s)
+		return nil
 	}
 	if n.Op.Body != nil && (n.Op.Eval == nil || f32 && !known) {
 		done, err := f.expand(n, src, depth)
@@ -158,6 +166,9 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		for _, v := range g.Captures() {
 			s.captures = append(s.captures, capture{v, f.value(v)})
 		}
+	}
+	if s.branches = f.branches(n); s.branches != nil {
+		s.kernel = ifKernel(s)
 	}
 	f.add(s)
 	return nil

@@ -45,7 +45,7 @@ func (e *executable) eval(s *step) error {
 		}
 	}
 	for _, v := range s.in {
-		if v == nil || v.konst != nil || e.view[v.id] != nil || e.d.given[v] {
+		if v == nil || e.d.constant(v) != nil || e.view[v.id] != nil || e.d.given[v] {
 			continue
 		}
 		if last := e.d.last[v.id]; last < len(e.p.steps) && e.p.steps[last] == s { // nobody reads it again
@@ -63,6 +63,14 @@ func (e *executable) store(v *value, d tensor.Datum) error {
 			return fmt.Errorf("expected float32%s, the operator gave %v", tensor.ShapeString(e.d.shapes[v.id]), d)
 		}
 		copy(e.buf[v.id], tensor.Data[float32](t))
+		return nil
+	}
+	if w := e.view[v.id]; w != nil {
+		if !isTensor || t == nil || t.DType() != w.DType() || !slices.Equal(t.Shape(), w.Shape()) {
+			return fmt.Errorf("expected %v, the operator gave %v", w, d)
+		}
+		copy(w.Bytes(), t.Bytes())
+		copy(w.Strings(), t.Strings())
 		return nil
 	}
 	if tt, ok := v.typ.(*ir.TensorType); ok {

@@ -17,6 +17,7 @@ import (
 
 // executable runs a program for one set of shapes.
 type executable struct {
+	root  *executable // of a subgraph: the one whose workers it uses
 	p     *program
 	d     *binding
 	units []*unit
@@ -27,6 +28,9 @@ type executable struct {
 	data  []tensor.Datum   // per value: everything else
 	out   []int            // per output of the graph: the one before it that is the same value; -1: none
 	times []runtime.StepTime
+	// What a worker needs; and, of a subgraph, its inputs and outputs while it runs.
+	scratch, rowArgs, states int
+	args, results            []tensor.Datum
 
 	workers []*worker
 	wg      sync.WaitGroup
@@ -58,12 +62,25 @@ type worker struct {
 type task interface{ ticket(w *worker, k int) }
 
 // newExecutable plans memory and allocates it.
-func newExecutable(d *binding, units []*unit) (*executable, error) {
-	e := &executable{p: d.p, d: d, units: units}
+func newExecutable(d *binding, units []*unit, root *executable) (*executable, error) {
+	e := &executable{root: root, p: d.p, d: d, units: units}
 	plan := planMemory(d, units)
 	scratch, args, states := 0, 1, 0
 	var extra int64
 	for _, u := range units {
+		if k := u.kernel; k != nil {
+			scratch = max(scratch, k.scratch)
+			more, err := e.bindSubgraphs(u)
+			if err != nil {
+				return nil, err
+			}
+			for _, sub := range u.subs {
+				if sub != nil {
+					scratch, args, states = max(scratch, sub.scratch), max(args, sub.rowArgs), max(states, sub.states)
+				}
+			}
+			extra += more + d.otherBytes(u)
+		}
 		if g := u.region; g != nil {
 			scratch = max(scratch, g.scratch)
 			for _, c := range g.calls {
@@ -79,6 +96,10 @@ func newExecutable(d *binding, units []*unit) (*executable, error) {
 		}
 	}
 	threads := max(1, d.p.config.Threads)
+	if root != nil {
+		threads = 0
+	}
+	e.scratch, e.rowArgs, e.states = scratch, args, states
 	e.held = plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
 	if limit := d.p.config.MaxMemory; limit > 0 && e.held > limit {
 		return nil, &runtime.MemoryError{Need: e.held, Limit: limit, What: "the plan of graph " + d.p.graph.Name}
@@ -93,13 +114,26 @@ func newExecutable(d *binding, units []*unit) (*executable, error) {
 			if v.konst.DType() == tensor.Float32 {
 				e.buf[v.id] = tensor.Data[float32](v.konst)
 			}
+		case d.konst[v.id] != nil:
+			e.data[v.id] = d.konst[v.id]
+			if d.f32[v.id] {
+				e.buf[v.id] = tensor.Data[float32](d.konst[v.id])
+			}
 		case plan.off[v.id] >= 0:
 			size, _ := tensor.Size(d.shapes[v.id])
 			e.buf[v.id] = e.arena[plan.off[v.id] : plan.off[v.id]+size : plan.off[v.id]+size]
 			e.view[v.id] = tensor.FromSlice(e.buf[v.id], d.shapes[v.id]...)
 		}
 	}
-	for _, u := range units {
+	for i, u := range units {
+		if u.kernel != nil {
+			u.temp = e.arena[plan.temp[i] : plan.temp[i]+u.kernel.temp : plan.temp[i]+u.kernel.temp]
+			for _, v := range u.steps[0].out {
+				if v != nil && d.shapes[v.id] != nil && !d.f32[v.id] {
+					e.view[v.id] = tensor.New(d.dtype[v.id], d.shapes[v.id]...)
+				}
+			}
+		}
 		g := u.region
 		if g == nil {
 			continue
@@ -146,7 +180,7 @@ func (u *unit) label() runtime.StepTime {
 		t.Name, t.Op, t.Form = u.region.node.String(), u.region.node.Op.FullName(), u.region.core.choice.Form
 	case u.region != nil:
 		t.Form = "rows"
-	case u.whole != nil:
+	case u.whole != nil, u.kernel != nil:
 		t.Form = "whole"
 	}
 	if len(u.steps) > 1 {
@@ -158,8 +192,23 @@ func (u *unit) label() runtime.StepTime {
 // ArenaBytes is the working memory between runs.
 func (e *executable) ArenaBytes() int64 { return e.held }
 
-// Profile gives what the units took.
-func (e *executable) Profile() []runtime.StepTime { return slices.Clone(e.times) }
+// Profile gives what the units took; those of subgraphs in place of the step that they belong to.
+func (e *executable) Profile() []runtime.StepTime {
+	var all []runtime.StepTime
+	for i, t := range e.times {
+		var inner []runtime.StepTime
+		for _, sub := range e.units[i].subs {
+			if sub != nil {
+				inner = append(inner, sub.Profile()...)
+			}
+		}
+		for _, s := range inner {
+			t.Time -= s.Time
+		}
+		all = append(append(all, t), inner...)
+	}
+	return all
+}
 
 // Close releases the working memory.
 func (e *executable) Close() error {
@@ -176,6 +225,9 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 		e.release()
 	}()
 	for i, v := range e.p.inputs {
+		if e.d.konst[v.id] != nil { // of a subgraph: its content was known
+			continue
+		}
 		e.data[v.id] = in[i]
 		if t, ok := in[i].(*tensor.Tensor); ok && e.d.f32[v.id] {
 			e.buf[v.id] = tensor.Data[float32](t)
@@ -230,13 +282,13 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 // direct reports whether output i is computed where the caller wants it; otherwise it is copied there.
 func (e *executable) direct(i int) bool {
 	v := e.p.outputs[i]
-	return e.out[i] < 0 && v.konst == nil && e.d.f32[v.id] && !e.d.given[v]
+	return e.out[i] < 0 && e.d.constant(v) == nil && e.d.f32[v.id] && !e.d.given[v]
 }
 
 // release forgets the caller's data.
 func (e *executable) release() {
 	for _, v := range e.p.values {
-		if v.konst != nil || e.view[v.id] != nil {
+		if v.konst != nil || e.view[v.id] != nil || e.d.konst[v.id] != nil {
 			continue
 		}
 		e.data[v.id], e.buf[v.id] = nil, nil
@@ -257,6 +309,8 @@ func (e *executable) unit(u *unit) (err error) {
 		return u.region.run()
 	case u.whole != nil:
 		err = u.whole(e, s)
+	case u.kernel != nil:
+		err = u.kernel.run(e, u)
 	default:
 		err = e.eval(s)
 	}
@@ -274,6 +328,9 @@ func (e *executable) unit(u *unit) (err error) {
 func (e *executable) parallel(t task, tickets int) error {
 	if tickets == 0 {
 		return nil
+	}
+	if e.root != nil {
+		return e.root.parallel(t, tickets)
 	}
 	e.task, e.tickets = t, tickets
 	e.next.Store(0)
@@ -348,4 +405,38 @@ func (e *executable) fail(err error) {
 		e.err = err
 	}
 	e.stop.Store(true)
+}
+
+// bindSubgraphs makes the executables of a unit's subgraphs, and says how many bytes they hold.
+func (e *executable) bindSubgraphs(u *unit) (int64, error) {
+	root := e
+	if e.root != nil {
+		root = e.root
+	}
+	var held int64
+	for _, d := range u.kernel.subs {
+		var sub *executable
+		if d != nil {
+			var err error
+			if sub, err = newExecutable(d, d.units(), root); err != nil {
+				return 0, err
+			}
+			sub.args, sub.results = make([]tensor.Datum, len(d.p.inputs)), make([]tensor.Datum, len(d.p.outputs))
+			held += sub.held
+		}
+		u.subs = append(u.subs, sub)
+	}
+	return held, nil
+}
+
+// otherBytes is the memory of a unit's outputs that are no float32 numbers.
+func (d *binding) otherBytes(u *unit) int64 {
+	var sum int64
+	for _, v := range u.steps[0].out {
+		if v != nil && d.shapes[v.id] != nil && !d.f32[v.id] {
+			n, _ := tensor.Size(d.shapes[v.id])
+			sum += int64(tensor.ByteSize(d.dtype[v.id], n))
+		}
+	}
+	return sum
 }

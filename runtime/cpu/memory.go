@@ -11,6 +11,7 @@ import (
 // memoryPlan says where in the arena values lie.
 type memoryPlan struct {
 	off   []int // per value, in numbers; -1: not in the arena
+	temp  []int // per unit: where the memory lies that its kernel has to itself
 	bytes int64
 }
 
@@ -65,19 +66,28 @@ func planMemory(d *binding, units []*unit) memoryPlan {
 			}
 		}
 	}
+	for i, u := range units {
+		if u.kernel != nil && u.kernel.temp > 0 {
+			all = append(all, interval{-1 - i, i, i, (u.kernel.temp + scratchAlign - 1) / scratchAlign * scratchAlign})
+		}
+	}
 	// The largest first: what is placed later fits into the gaps.
 	slices.SortStableFunc(all, func(a, b interval) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first)) })
-	p := memoryPlan{off: make([]int, len(d.p.values))}
+	p := memoryPlan{off: make([]int, len(d.p.values)), temp: make([]int, len(units))}
 	for i := range p.off {
 		p.off[i] = -1
 	}
-	var placed []interval
+	type busyInterval struct {
+		interval
+		off int
+	}
+	var placed []busyInterval
 	top := 0
 	for _, v := range all {
 		var busy []span
 		for _, o := range placed {
 			if o.first <= v.last && v.first <= o.last {
-				busy = append(busy, span{p.off[o.val], o.size})
+				busy = append(busy, span{o.off, o.size})
 			}
 		}
 		slices.SortFunc(busy, func(a, b span) int { return a.off - b.off })
@@ -88,8 +98,12 @@ func planMemory(d *binding, units []*unit) memoryPlan {
 			}
 			off = max(off, b.off+b.n)
 		}
-		p.off[v.val] = off
-		placed = append(placed, v)
+		if v.val < 0 {
+			p.temp[-1-v.val] = off
+		} else {
+			p.off[v.val] = off
+		}
+		placed = append(placed, busyInterval{v, off})
 		top = max(top, off+v.size)
 	}
 	for x, v := range alias {

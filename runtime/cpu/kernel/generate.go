@@ -6,4 +6,5 @@ package kernel
 //go:generate sh _asm/generate.sh scan
 //go:generate sh _asm/generate.sh heads
 //go:generate sh _asm/generate.sh transpose
+//go:generate sh _asm/generate.sh conv
 //go:generate sh _asm/generate.sh elementwise

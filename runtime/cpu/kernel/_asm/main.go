@@ -34,6 +34,11 @@ var groups = map[string]func(){
 		headsSpreadAVX2()
 	},
 	"transpose": transposeAVX2,
+	"conv": func() {
+		panelAVX2()
+		gatherPanelAVX2()
+		tapsAVX2()
+	},
 	"elementwise": func() {
 		unary("sigmoidAVX2", "is y = 1/(1+e⁻ˣ).", sigmoid)
 		unary("geluAVX2", "is x times the normal distribution function of x.", gelu)

@@ -1,0 +1,158 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// branch is a subgraph of If as a program of its own; its inputs are the values that it captures.
+type branch struct {
+	p  *program
+	in []*value // per input of p: the value outside
+}
+
+// branches compiles both subgraphs of an If. What cannot be compiled is left to the interpreter.
+func (f *compiler) branches(n *ir.Node) *[2]*branch {
+	if n.Op.FullName() != "If" {
+		return nil
+	}
+	var out [2]*branch
+	for i, name := range []string{"else_branch", "then_branch"} {
+		g := n.Attrs.Graph(name)
+		b := &branch{p: &program{config: f.p.config, graph: g, interp: f.p.interp}}
+		sub := &compiler{p: b.p, vals: map[*ir.Value]*value{}}
+		for _, v := range g.Captures() {
+			outer, inner := f.value(v), sub.value(v)
+			inner.typ, inner.konst = outer.typ, outer.konst
+			if outer.konst == nil {
+				b.p.inputs, b.in = append(b.p.inputs, inner), append(b.in, outer)
+			}
+		}
+		if err := sub.graph(g, nil, 0); err != nil {
+			return nil
+		}
+		for _, v := range g.Outputs {
+			b.p.outputs = append(b.p.outputs, sub.value(v))
+		}
+		out[i] = b
+	}
+	return &out
+}
+
+// resolveIf binds the branches that may be taken, and finds the outputs' shapes where these agree.
+func (d *binding) resolveIf(s *step) {
+	var bound [2]*binding
+	cond := d.constant(s.in[0])
+	taken := []int{0, 1}
+	if cond != nil {
+		if cond.DType() != tensor.Bool || cond.Len() != 1 {
+			return
+		}
+		taken = taken[:1]
+		if tensor.Data[bool](cond)[0] {
+			taken[0] = 1
+		}
+	}
+	for _, k := range taken {
+		br := s.branches[k]
+		b := runtime.Binding{Dims: d.dims, Inputs: make([]ir.Type, len(br.in))}
+		konst := make([]*tensor.Tensor, len(br.in))
+		for i, v := range br.in {
+			switch {
+			case d.missing(v):
+			case d.shapes[v.id] != nil:
+				b.Inputs[i], konst[i] = typeOf(d.dtype[v.id], d.shapes[v.id]), d.constant(v)
+			default:
+				return
+			}
+		}
+		bound[k] = br.p.bind(b, konst)
+	}
+	d.branches[s] = &bound
+	for i, v := range s.out {
+		if v == nil || d.shapes[v.id] != nil {
+			continue
+		}
+		var shape []int
+		agree := true
+		for _, k := range taken {
+			if b := bound[k]; !b.refused { // a branch that cannot run decides nothing
+				o := b.shapes[b.p.outputs[i].id]
+				agree = agree && o != nil && (shape == nil || slices.Equal(shape, o))
+				shape = o
+			}
+		}
+		if agree && shape != nil {
+			d.setType(v, typeOf(v.typ.(*ir.TensorType).Elem, shape))
+		}
+	}
+}
+
+func ifKernel(s *step) kernelMaker {
+	if s.branches == nil {
+		return nil
+	}
+	return func(d *binding) *boundKernel {
+		bound := d.branches[s]
+		if bound == nil {
+			return nil
+		}
+		return &boundKernel{run: runIf, subs: bound[:]}
+	}
+}
+
+// runIf takes one of the branches.
+func runIf(e *executable, u *unit) error {
+	s := u.steps[0]
+	cond, ok := e.datum(s.in[0]).(*tensor.Tensor)
+	if !ok || cond.DType() != tensor.Bool || cond.Len() != 1 {
+		return fmt.Errorf("cond: expected one bool, found %v", e.datum(s.in[0]))
+	}
+	k := 0
+	if tensor.Data[bool](cond)[0] {
+		k = 1
+	}
+	sub := u.subs[k]
+	if sub == nil || sub.d.refused {
+		return e.eval(s) // says what is wrong
+	}
+	in, out := sub.args, sub.results
+	for i, v := range s.branches[k].in {
+		in[i] = e.datum(v)
+	}
+	for i, v := range s.out {
+		out[i] = nil
+		if v == nil || e.d.shapes[v.id] == nil {
+			continue
+		}
+		if sub.fits(i, e.d.shapes[v.id]) {
+			out[i] = e.datum(v)
+		}
+	}
+	defer func() {
+		clear(in)
+		clear(out)
+	}()
+	if err := sub.Run(e.ctx, in, out); err != nil {
+		return err
+	}
+	for i, v := range s.out {
+		if v == nil || e.d.shapes[v.id] != nil && sub.fits(i, e.d.shapes[v.id]) {
+			continue
+		}
+		if err := e.store(v, out[i]); err != nil {
+			return fmt.Errorf("output %d (%s): %w", i, v.name, err)
+		}
+	}
+	return nil
+}
+
+// fits reports whether output i has the given shape.
+func (e *executable) fits(i int, shape []int) bool {
+	o := e.p.outputs[i].id
+	return e.d.shapes[o] != nil && slices.Equal(e.d.shapes[o], shape)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// panelAVX2 generates the copy of 16 consecutive numbers from each of n places.
+func panelAVX2() {
+	TEXT("panelAVX2", NOSPLIT, "func(n int, dst, src *float32, off *int32)")
+	Pragma("noescape")
+	Doc("panelAVX2 copies 16 numbers from src+off[i] to dst+16·i for each i < n, n ≥ 1.")
+	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("off"), GP64())
+	at, a, b := GP64(), YMM(), YMM()
+	Label("next")
+	MOVLQSX(Mem{Base: off}, at)
+	VMOVUPS(Mem{Base: src, Index: at, Scale: 4}, a)
+	VMOVUPS(Mem{Base: src, Index: at, Scale: 4, Disp: 32}, b)
+	VMOVUPS(a, Mem{Base: dst})
+	VMOVUPS(b, Mem{Base: dst, Disp: 32})
+	ADDQ(Imm(4), off)
+	ADDQ(Imm(64), dst)
+	DECQ(n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// gatherPanelAVX2 generates the same for 16 numbers that lie anywhere.
+func gatherPanelAVX2() {
+	TEXT("gatherPanelAVX2", NOSPLIT, "func(n int, dst, src *float32, off, index *int32)")
+	Pragma("noescape")
+	Doc("gatherPanelAVX2 copies the numbers at src+off[i]+index[j], j < 16, to dst+16·i for each i < n, n ≥ 1.")
+	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("off"), GP64())
+	index := Load(Param("index"), GP64())
+	i0, i1 := YMM(), YMM()
+	VMOVDQU(Mem{Base: index}, i0)
+	VMOVDQU(Mem{Base: index, Disp: 32}, i1)
+	at, a, b, m0, m1 := GP64(), YMM(), YMM(), YMM(), YMM()
+	Label("next")
+	MOVLQSX(Mem{Base: off}, at)
+	LEAQ(Mem{Base: src, Index: at, Scale: 4}, at)
+	VPCMPEQD(m0, m0, m0)
+	VPCMPEQD(m1, m1, m1)
+	VXORPS(a, a, a)
+	VXORPS(b, b, b)
+	VGATHERDPS(m0, Mem{Base: at, Index: i0, Scale: 4}, a)
+	VGATHERDPS(m1, Mem{Base: at, Index: i1, Scale: 4}, b)
+	VMOVUPS(a, Mem{Base: dst})
+	VMOVUPS(b, Mem{Base: dst, Disp: 32})
+	ADDQ(Imm(4), off)
+	ADDQ(Imm(64), dst)
+	DECQ(n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// tapsAVX2 generates a weighted sum of shifted copies, 32 numbers at a time and then 8.
+func tapsAVX2() {
+	TEXT("tapsAVX2", NOSPLIT, "func(n int, y, x *float32, taps int, off *int32, w *float32, bias float32)")
+	Pragma("noescape")
+	Doc("tapsAVX2 is y[i] = bias + Σ over t < taps of w[t]·x[i+off[t]] for i < n, n a positive multiple of 8, taps ≥ 1.")
+	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	taps, off, w := Load(Param("taps"), GP64()), Load(Param("off"), GP64()), Load(Param("w"), GP64())
+	bias := XMM()
+	Load(Param("bias"), bias)
+	init := YMM()
+	VBROADCASTSS(bias, init)
+	t, at, weight := GP64(), GP64(), YMM()
+	block := func(label string, vectors int) {
+		acc := make([]VecVirtual, vectors)
+		for i := range acc {
+			acc[i] = YMM()
+			VMOVAPS(init, acc[i])
+		}
+		XORQ(t, t)
+		Label(label)
+		MOVLQSX(Mem{Base: off, Index: t, Scale: 4}, at)
+		VBROADCASTSS(Mem{Base: w, Index: t, Scale: 4}, weight)
+		LEAQ(Mem{Base: x, Index: at, Scale: 4}, at)
+		for i := range acc {
+			VFMADD231PS(Mem{Base: at, Disp: 32 * i}, weight, acc[i])
+		}
+		INCQ(t)
+		CMPQ(t, taps)
+		JLT(LabelRef(label))
+		for i := range acc {
+			VMOVUPS(acc[i], Mem{Base: y, Disp: 32 * i})
+		}
+		ADDQ(U32(uint32(32*vectors)), x)
+		ADDQ(U32(uint32(32*vectors)), y)
+	}
+	SUBQ(Imm(32), n)
+	JL(LabelRef("rest"))
+	Label("wide")
+	block("wideTap", 4)
+	SUBQ(Imm(32), n)
+	JGE(LabelRef("wide"))
+	Label("rest")
+	ADDQ(Imm(32), n)
+	JZ(LabelRef("done"))
+	Label("narrow")
+	block("narrowTap", 1)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("narrow"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,75 @@
+package kernel
+
+import "slices"
+
+// A convolution is a product of the filters (rows of K weights) with panels: PanelWidth places of the output, and for each
+// weight the numbers of the input that it meets there.
+
+// PanelWidth is the number of places in a panel.
+const PanelWidth = 16
+
+// Offsets say where a filter's weights meet the input, from the place of the first one on.
+type Offsets struct {
+	off    []int32
+	lo, hi int
+}
+
+// NewOffsets keeps off.
+func NewOffsets(off []int32) Offsets {
+	o := Offsets{off: off}
+	if len(off) > 0 {
+		o.lo, o.hi = int(slices.Min(off)), int(slices.Max(off))
+	}
+	return o
+}
+
+// Panel gathers a panel: the numbers src[off[i]+index[j]] for each weight i, place j. With contiguous, index[j] is
+// index[0]+j. dst takes PanelWidth numbers for each offset.
+func Panel(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguous bool) {
+	if len(o.off) == 0 || panelWide(dst, src, o, index, contiguous) {
+		return
+	}
+	for i, o := range o.off {
+		row := dst[i*PanelWidth : (i+1)*PanelWidth]
+		if contiguous {
+			copy(row, src[o+index[0]:])
+			continue
+		}
+		for j, x := range index {
+			row[j] = src[o+x]
+		}
+	}
+}
+
+// PanelProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] for rows of k weights, which lie ldw apart, and the first n
+// places of the panel. Rows of y lie ldy apart.
+func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []float32, n int) {
+	if rows == 0 || n == 0 {
+		return
+	}
+	if wide() && k > 0 {
+		panelProductWide(y, ldy, w, ldw, rows, k, panel, n)
+		return
+	}
+	for r := range rows {
+		var s [PanelWidth]float32
+		for p, a := range w[r*ldw : r*ldw+k] {
+			b := panel[p*PanelWidth : (p+1)*PanelWidth]
+			for j, x := range b {
+				s[j] += a * x
+			}
+		}
+		copy(y[r*ldy:r*ldy+n], s[:])
+	}
+}
+
+// Taps is y[i] = bias + Σ over t of w[t]·x[i+off[t]] for each i: a filter over one channel.
+func Taps(y, x []float32, o Offsets, w []float32, bias float32) {
+	for i := tapsWide(y, x, o, w, bias); i < len(y); i++ {
+		s := bias
+		for t, o := range o.off {
+			s += w[t] * x[i+int(o)]
+		}
+		y[i] = s
+	}
+}

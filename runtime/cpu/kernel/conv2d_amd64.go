@@ -1,0 +1,51 @@
+//go:build amd64 && !purego
+
+package kernel
+
+import "slices"
+
+func panelWide(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguous bool) bool {
+	if !wide() {
+		return false
+	}
+	off := o.off
+	_ = dst[len(off)*PanelWidth-1] // what is written and read, checked here
+	if contiguous {
+		_, _ = src[o.lo+int(index[0])], src[o.hi+int(index[0])+PanelWidth-1]
+		panelAVX2(len(off), &dst[0], &src[index[0]], &off[0])
+		return true
+	}
+	_, _ = src[o.lo+int(slices.Min(index[:]))], src[o.hi+int(slices.Max(index[:]))]
+	gatherPanelAVX2(len(off), &dst[0], &src[0], &off[0], &index[0])
+	return true
+}
+
+// panelProductWide is PanelProduct for k, rows and n above zero.
+func panelProductWide(y []float32, ldy int, w []float32, ldw, rows, k int, panel []float32, n int) {
+	var zero [PanelWidth]float32
+	_, _ = w[(rows-1)*ldw+k-1], panel[k*PanelWidth-1]
+	_ = y[(rows-1)*ldy+n-1]
+	for r := 0; r < rows; {
+		h := min(widestRows, rows-r)
+		if n == PanelWidth {
+			gemmRows(h, k, &w[r*ldw], ldw, &panel[0], &zero[0], &y[r*ldy], ldy)
+		} else {
+			var t [widestRows * PanelWidth]float32
+			gemmRows(h, k, &w[r*ldw], ldw, &panel[0], &zero[0], &t[0], PanelWidth)
+			for q := range h {
+				copy(y[(r+q)*ldy:(r+q)*ldy+n], t[q*PanelWidth:])
+			}
+		}
+		r += h
+	}
+}
+
+func tapsWide(y, x []float32, o Offsets, w []float32, bias float32) int {
+	n, off := len(y)&^7, o.off
+	if n == 0 || len(off) == 0 || !wide() {
+		return 0
+	}
+	_, _, _ = x[o.lo], x[n-1+o.hi], w[len(off)-1]
+	tapsAVX2(n, &y[0], &x[0], len(off), &off[0], &w[0], bias)
+	return n
+}

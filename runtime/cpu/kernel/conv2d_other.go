@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package kernel
+
+func panelWide(_, _ []float32, _ Offsets, _ *[PanelWidth]int32, _ bool) bool { return false }
+
+func panelProductWide([]float32, int, []float32, int, int, int, []float32, int) {}
+
+func tapsWide(_, _ []float32, _ Offsets, _ []float32, _ float32) int { return 0 }

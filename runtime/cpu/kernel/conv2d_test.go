@@ -1,0 +1,100 @@
+package kernel
+
+import (
+	"math"
+	"testing"
+)
+
+func TestPanel(t *testing.T) { eachVariant(t, testPanel) }
+
+func testPanel(t *testing.T) {
+	r := newRand()
+	for _, k := range sizes {
+		src := random(r, 400)
+		src[7], src[8] = float32(math.NaN()), float32(math.Inf(-1))
+		off := make([]int32, k)
+		for i := range off {
+			off[i] = int32(r.IntN(300))
+		}
+		for _, contiguous := range []bool{true, false} {
+			var index [PanelWidth]int32
+			for j := range index {
+				index[j] = int32(3 + j)
+				if !contiguous {
+					index[j] = int32(r.IntN(99))
+				}
+			}
+			all := random(r, k*PanelWidth+3) // three numbers behind it stay
+			want := append([]float32(nil), all...)
+			for i, o := range off {
+				for j, x := range index {
+					want[i*PanelWidth+j] = src[o+x]
+				}
+			}
+			Panel(all[:k*PanelWidth], src, NewOffsets(off), &index, contiguous)
+			for i, w := range want {
+				if all[i] != w && (w == w || all[i] == all[i]) {
+					t.Fatalf("k %d, contiguous %v: number %d is %g, expected %g", k, contiguous, i, all[i], w)
+				}
+			}
+		}
+	}
+}
+
+func TestPanelProduct(t *testing.T) { eachVariant(t, testPanelProduct) }
+
+func testPanelProduct(t *testing.T) {
+	r := newRand()
+	for _, k := range sizes {
+		for _, rows := range []int{0, 1, 2, 5, 6, 7, 13} {
+			for _, n := range []int{1, 7, PanelWidth} {
+				ldw, ldy := k+r.IntN(3), n+r.IntN(3)
+				w, panel, y := random(r, rows*ldw+1), random(r, k*PanelWidth), random(r, rows*ldy+1)
+				want := make([]float64, len(y))
+				for i, v := range y {
+					want[i] = float64(v)
+				}
+				for i := range rows {
+					for j := range n {
+						s := 0.0
+						for p := range k {
+							s += float64(w[i*ldw+p]) * float64(panel[p*PanelWidth+j])
+						}
+						want[i*ldy+j] = s
+					}
+				}
+				PanelProduct(y, ldy, w, ldw, rows, k, panel, n)
+				near(t, "product", y, want, 1e-4)
+			}
+		}
+	}
+}
+
+func TestTaps(t *testing.T) { eachVariant(t, testTaps) }
+
+func testTaps(t *testing.T) {
+	r := newRand()
+	for n := range 75 {
+		for _, taps := range []int{0, 1, 2, 9} {
+			off := make([]int32, taps)
+			far := 0
+			for i := range off {
+				off[i] = int32(r.IntN(50))
+				far = max(far, int(off[i]))
+			}
+			x, w, all := random(r, n+far), random(r, taps), random(r, n+2)
+			want := make([]float64, n+2)
+			for i := range want {
+				want[i] = float64(all[i])
+				if i < n {
+					want[i] = 0.5
+					for k, o := range off {
+						want[i] += float64(w[k]) * float64(x[i+int(o)])
+					}
+				}
+			}
+			Taps(all[:n], x, NewOffsets(off), w, 0.5)
+			near(t, "taps", all, want, 1e-5)
+		}
+	}
+}

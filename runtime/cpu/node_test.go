@@ -1,0 +1,139 @@
+package cpu
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+)
+
+// operand is one input of a node under test: data that the graph takes, or has as a constant. Neither: absent.
+type operand struct {
+	data  *tensor.Tensor
+	konst bool
+}
+
+func given(t *tensor.Tensor) operand { return operand{t, false} }
+func fixed(t *tensor.Tensor) operand { return operand{t, true} }
+
+func ints(v ...int64) operand { return fixed(tensor.FromSlice(v, len(v))) }
+
+// checkNode holds the kernel for one node against what ops says, computed in float64: within tol of the largest number. The
+// shapes of inputs are open in the graph, so that only the binding knows them. It fails where the node is evaluated
+// rather than computed by a kernel, and where answers differ between numbers of threads.
+func checkNode(t *testing.T, op string, tol float64, outputs int, in []operand, attrs ...ir.Attr) {
+	t.Helper()
+	b := ir.NewBuilder("node", ops.Default, ops.Opsets())
+	args, feed := make([]*ir.Value, len(in)), map[string]tensor.Datum{}
+	data := make([]tensor.Datum, len(in))
+	dims := strings.Split("abcdefghijklmnopqrstuvwxyz", "")
+	for i, o := range in {
+		if o.data == nil {
+			continue
+		}
+		data[i] = o.data
+		name := "in" + dims[i]
+		if o.konst {
+			args[i] = b.Const(name, o.data)
+			continue
+		}
+		shape := make([]any, o.data.Rank())
+		for k := range shape {
+			shape[k] = "d" + dims[i] + dims[k]
+		}
+		args[i] = b.Input(name, ir.Tensor(o.data.DType(), shape...))
+		feed[name] = o.data
+	}
+	outs := b.Ops("", op, outputs, args, attrs...)
+	for i, v := range outs {
+		b.Output("out"+dims[i], v)
+	}
+	g, err := b.Build()
+	if err != nil {
+		t.Fatalf("%s: %v", op, err)
+	}
+	n := g.Nodes[0]
+	wide := make([]tensor.Datum, len(data))
+	for i, d := range data {
+		wide[i] = d
+		if x, ok := d.(*tensor.Tensor); ok && x.DType() == tensor.Float32 {
+			v, _ := x.Float64s()
+			wide[i] = tensor.FromSlice(v, x.Shape()...)
+		}
+	}
+	want, err := n.Op.Eval(&ir.EvalCtx{Node: n, Ctx: context.Background(), Wide: true}, wide)
+	if err != nil {
+		t.Fatalf("%s: %v", op, err)
+	}
+	var first map[string]tensor.Datum
+	for _, threads := range []int{1, 3} {
+		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: threads, Profile: true})
+		if err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		s := m.NewSession()
+		got, err := s.Run(context.Background(), feed)
+		if err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		for _, p := range s.Profile() {
+			if p.Form == "eval" {
+				t.Fatalf("%s %v: evaluated, expected a kernel", op, in)
+			}
+		}
+		for i, v := range outs {
+			compareNode(t, op, in, got["out"+dims[i]].(*tensor.Tensor), want[i].(*tensor.Tensor), tol)
+			if first != nil && !slices.Equal(got["out"+dims[i]].(*tensor.Tensor).Bytes(), first["out"+dims[i]].(*tensor.Tensor).Bytes()) {
+				t.Fatalf("%s: %s differs between 1 and %d threads", op, v.Name, threads)
+			}
+		}
+		first = got
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func compareNode(t *testing.T, op string, in []operand, got, want *tensor.Tensor, tol float64) {
+	t.Helper()
+	if !slices.Equal(got.Shape(), want.Shape()) {
+		t.Fatalf("%s %v: shape %v, expected %v", op, in, got.Shape(), want.Shape())
+	}
+	a, err := got.Float64s()
+	if err != nil { // bool
+		if !slices.Equal(got.Bytes(), want.Bytes()) {
+			t.Fatalf("%s %v: %v, expected %v", op, in, got.Bytes(), want.Bytes())
+		}
+		return
+	}
+	w, err := want.Float64s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale := 1e-30
+	for _, x := range w {
+		if !math.IsInf(x, 0) && !math.IsNaN(x) {
+			scale = max(scale, math.Abs(x))
+		}
+	}
+	for i, x := range w {
+		switch {
+		case math.IsNaN(x) || math.IsNaN(a[i]):
+			if math.IsNaN(x) != math.IsNaN(a[i]) {
+				t.Fatalf("%s %v: element %d is %g, expected %g", op, in, i, a[i], x)
+			}
+		case math.Abs(x) > math.MaxFloat32:
+			if !math.IsInf(a[i], 0) {
+				t.Fatalf("%s %v: element %d is %g, expected %g", op, in, i, a[i], x)
+			}
+		case !(math.Abs(a[i]-x) <= tol*scale):
+			t.Fatalf("%s %v: element %d is %g, expected %g", op, in, i, a[i], x)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package cpu
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+)
+
+func TestConv(t *testing.T) {
+	r := newGen(3)
+	for _, c := range []struct {
+		n, c, group, m int
+		size, taps     []int
+		attrs          []ir.Attr
+	}{
+		{1, 3, 1, 5, []int{7}, []int{3}, nil},
+		{2, 1, 1, 33, []int{700}, []int{64}, []ir.Attr{ir.A("strides", []int64{16})}},
+		{2, 4, 1, 17, []int{9}, []int{3}, []ir.Attr{ir.A("pads", []int64{1, 2}), ir.A("strides", []int64{2})}},
+		{1, 8, 1, 8, []int{1}, []int{3}, []ir.Attr{ir.A("pads", []int64{1, 1})}},
+		{1, 2, 1, 13, []int{40}, []int{5}, []ir.Attr{ir.A("dilations", []int64{3})}},
+		{2, 3, 1, 7, []int{11, 23}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		{1, 3, 1, 7, []int{33, 47}, []int{3, 3}, []ir.Attr{ir.A("auto_pad", "SAME_UPPER"), ir.A("strides", []int64{2, 2})}},
+		{1, 3, 1, 7, []int{12, 13}, []int{2, 4}, []ir.Attr{ir.A("auto_pad", "SAME_LOWER"), ir.A("strides", []int64{3, 1})}},
+		{1, 6, 3, 9, []int{9, 31}, []int{3, 1}, []ir.Attr{ir.A("pads", []int64{0, 3, 2, 0}), ir.A("dilations", []int64{2, 1})}},
+		{2, 16, 1, 31, []int{5, 40}, []int{1, 1}, nil},
+		{1, 5, 1, 3, []int{6, 7}, []int{1, 1}, []ir.Attr{ir.A("strides", []int64{2, 2})}},
+		{1, 40, 1, 20, []int{2, 3}, []int{1, 3}, []ir.Attr{ir.A("dilations", []int64{1, 1}), ir.A("pads", []int64{0, 1, 0, 1})}},
+		{1, 40, 1, 20, []int{2, 9}, []int{2, 3}, []ir.Attr{ir.A("dilations", []int64{1, 2}), ir.A("pads", []int64{1, 2, 0, 1})}},
+		// one input channel to a group
+		{2, 6, 6, 6, []int{9, 21}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		{1, 6, 6, 12, []int{17, 12}, []int{5, 5}, []ir.Attr{ir.A("pads", []int64{2, 2, 2, 2}), ir.A("strides", []int64{2, 2})}},
+		{1, 5, 5, 5, []int{16, 33}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1}), ir.A("strides", []int64{2, 1})}},
+		{1, 5, 5, 5, []int{8, 30}, []int{3, 4}, []ir.Attr{ir.A("pads", []int64{3, 2, 1, 0}), ir.A("strides", []int64{1, 3}), ir.A("dilations", []int64{2, 2})}},
+		{1, 4, 4, 4, []int{13}, []int{5}, []ir.Attr{ir.A("pads", []int64{2, 2})}},
+		{1, 4, 4, 4, []int{2}, []int{1}, nil},
+		{1, 64, 1, 96, []int{30, 50}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			w := append([]int{c.m, c.c / c.group}, c.taps...)
+			in := []operand{given(r.floats(1, append([]int{c.n, c.c}, c.size...)...)), fixed(r.floats(1, w...))}
+			attrs := append(c.attrs, ir.A("group", c.group))
+			checkNode(t, "Conv", 2e-6, 1, in, attrs...)
+			checkNode(t, "Conv", 2e-6, 1, append(in, fixed(r.floats(1, c.m))), attrs...)
+		})
+	}
+}
