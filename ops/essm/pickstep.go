@@ -41,24 +41,16 @@ back. Without a step that counts y is 0.`,
 		if err != nil {
 			return nil, err
 		}
-		p, err := PickSpans(c.Node, in, kept, l)
-		if err != nil {
+		spans := make([]Span, batch)
+		if err := PickSpans(c.Node, in, kept, l, spans); err != nil {
 			return nil, err
 		}
 		mode := c.Node.Attrs.Str("mode", "")
 		x, y := ops.F64(in, 0), make([]float64, batch*h)
-		for b, s := range p {
+		for b, s := range spans {
 			acc := sum[b*h : (b+1)*h]
 			for k := s.From; k < s.To; k++ {
-				row := x[(b*l+k)*h : (b*l+k+1)*h]
-				switch {
-				case mode == "last", mode == "first" && s.Before == 0 && k == s.From:
-					copy(acc, row)
-				case mode != "first":
-					for j, v := range row {
-						acc[j] += v
-					}
-				}
+				PickRow(mode, acc, x[(b*l+k)*h:(b*l+k+1)*h], s.Before == 0 && k == s.From)
 			}
 			for j, v := range acc {
 				if n := s.Before + int64(s.To-s.From); mode == "pool" && n > 0 {
@@ -82,32 +74,44 @@ type Span struct {
 	From, To int
 }
 
-// PickSpans says for each sample which of the l steps of a chunk a PickStep counts. It moves count on.
-func PickSpans(n *ir.Node, in []tensor.Datum, count []int64, l int) ([]Span, error) {
+// PickRow takes one step that counts into the sum.
+func PickRow[T float32 | float64](mode string, sum []float64, row []T, first bool) {
+	switch {
+	case mode == "last", mode == "first" && first:
+		for j, v := range row {
+			sum[j] = float64(v)
+		}
+	case mode != "first":
+		for j, v := range row {
+			sum[j] += float64(v)
+		}
+	}
+}
+
+// PickSpans says for each sample which of the l steps of a chunk a PickStep, with inputs in, counts. It moves count on.
+func PickSpans(n *ir.Node, in []tensor.Datum, count []int64, l int, out []Span) error {
 	p, err := paceOf(n)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	batch := len(count) / 2
-	lengths, err := perSample(in, 3, "lengths", batch)
+	lengths, err := perSample(in, 3, "lengths", len(out))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	end, err := perSample(in, 4, "end", batch)
+	end, err := perSample(in, 4, "end", len(out))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make([]Span, batch)
 	for b := range out {
 		seen, length := count[2*b], count[2*b+1]
 		if seen < 0 || length < 0 {
-			return nil, fmt.Errorf("count[%d]: expected 0 or more, found %d and %d", b, seen, length)
+			return fmt.Errorf("count[%d]: expected 0 or more, found %d and %d", b, seen, length)
 		}
 		counted := max(0, seen-p.delay)
 		if length > 0 {
 			counted = min(counted, length)
 		}
-		for i, given := range [][]int64{lengths, end} {
+		for i, given := range [...][]int64{lengths, end} {
 			if given == nil {
 				continue
 			}
@@ -115,11 +119,11 @@ func PickSpans(n *ir.Node, in []tensor.Datum, count []int64, l int) ([]Span, err
 			if i == 1 {
 				k = p.steps(k)
 			}
-			switch name := []string{"lengths", "end"}[i]; {
+			switch name := [...]string{"lengths", "end"}[i]; {
 			case k < 1:
-				return nil, fmt.Errorf("%s[%d]: length %d is below 1", name, b, k)
+				return fmt.Errorf("%s[%d]: length %d is below 1", name, b, k)
 			case k < counted:
-				return nil, fmt.Errorf("%s[%d]: length %d is below the %d steps that came before and counted", name, b, k, counted)
+				return fmt.Errorf("%s[%d]: length %d is below the %d steps that came before and counted", name, b, k, counted)
 			case length == 0 || k < length:
 				length = k
 			}
@@ -134,5 +138,5 @@ func PickSpans(n *ir.Node, in []tensor.Datum, count []int64, l int) ([]Span, err
 		s.To = s.From + int(last-counted)
 		count[2*b], count[2*b+1] = seen+int64(l), length
 	}
-	return out, nil
+	return nil
 }

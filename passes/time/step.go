@@ -459,7 +459,9 @@ func (s *stepper) finish() error {
 		s.out.Flush = max(s.out.Flush, lag+f.offset)
 		w := s.get(v)
 		if w != v { // the step graph computes it otherwise, under the same name
-			w = s.named(v.Name, w)
+			name := v.Name
+			v.Name = s.Unique(name)
+			w = s.named(name, w, outputs, v)
 		}
 		outputs = append(outputs, w)
 	}
@@ -475,7 +477,7 @@ func (s *stepper) finish() error {
 		if v == nil {
 			return fmt.Errorf("state %s is not handed on", s.out.States[i].Name)
 		}
-		outputs = append(outputs, s.named(s.out.States[i].Next, v))
+		outputs = append(outputs, s.named(s.out.States[i].Next, v, outputs, nil))
 	}
 	if err := s.Err(); err != nil {
 		return err
@@ -489,13 +491,17 @@ func (s *stepper) finish() error {
 	return nil
 }
 
-// named gives a value a name that an output is to have.
-func (s *stepper) named(name string, v *ir.Value) *ir.Value {
-	c := s.Op("", "Identity", []*ir.Value{v})
-	if c != nil {
-		c.Name = name
+// named gives a value, which stands for output of of the source if there is one, the name that it is to have as an output,
+// beside those that are outputs already.
+func (s *stepper) named(name string, v *ir.Value, outputs []*ir.Value, of *ir.Value) *ir.Value {
+	other := func(o *ir.Value) bool { return o != of && s.get(o) == v }
+	if v.Def == nil || slices.Contains(outputs, v) || slices.ContainsFunc(s.Graph().Outputs, other) {
+		if v = s.Op("", "Identity", []*ir.Value{v}); v == nil {
+			return nil
+		}
 	}
-	return c
+	v.Name = name
+	return v
 }
 
 // dropInputs drops the inputs through which a model is given its own state: nothing reads them any more.

@@ -96,20 +96,21 @@ func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
 }
 
 // shapesOf gives the shapes of a step's inputs and of its first output, where all of those that are there are float32
-// tensors of known shape.
+// tensors of known shape; a core's state may be float64.
 func (d *binding) shapesOf(s *step) (in [][]int, out []int, ok bool) {
 	in = make([][]int, len(s.in))
 	for i, v := range s.in {
 		if v == nil || d.missing(v) {
 			continue
 		}
-		if d.shapes[v.id] == nil || v.konst == nil && !d.f32[v.id] {
+		wide := s.core != nil && s.core.info().state == i && d.wide(v)
+		if d.shapes[v.id] == nil || v.konst == nil && !d.f32[v.id] && !wide {
 			return nil, nil, false
 		}
 		in[i] = d.shapes[v.id]
 	}
-	for _, v := range s.out {
-		if v != nil && !d.f32[v.id] {
+	for i, v := range s.out {
+		if wide := v != nil && s.core != nil && s.core.info().stateOut == i && d.wide(v); v != nil && !d.f32[v.id] && !wide {
 			return nil, nil, false
 		}
 	}
@@ -117,6 +118,12 @@ func (d *binding) shapesOf(s *step) (in [][]int, out []int, ok bool) {
 		out = d.shapes[s.out[0].id]
 	}
 	return in, out, true
+}
+
+// wide reports whether v is a float64 tensor of known shape.
+func (d *binding) wide(v *value) bool {
+	tt, ok := ir.AsTensor(v.typ)
+	return ok && tt.Elem == tensor.Float64 && d.shapes[v.id] != nil
 }
 
 // unit is what is executed at once: a region, or a step by itself.
@@ -191,8 +198,8 @@ func (d *binding) wholeShapes(s *step) (in [][]int, out []int, ok bool) {
 		}
 		in[i] = d.shapes[v.id]
 	}
-	for _, v := range s.out {
-		if v == nil || !d.f32[v.id] {
+	for i, v := range s.out {
+		if (v == nil || !d.f32[v.id]) && (i == 0 || !keepsState(s.node)) {
 			return nil, nil, false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -127,8 +128,8 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	n = f.withConstants(n, s.in)
 	s.node = n
 	f32, known := true, false
-	for _, v := range n.Outputs {
-		f32 = f32 && (v == nil || isFloat32(v.Type))
+	for i, v := range n.Outputs {
+		f32 = f32 && (v == nil || isFloat32(v.Type) || i > 0 && keepsState(n))
 	}
 	key := n.Op.FullName()
 	if mk := kernels[key]; mk != nil && ops.Newest(n.Op) && len(n.Subgraphs()) == 0 {
@@ -173,6 +174,10 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	f.add(s)
 	return nil
 }
+
+// keepsState reports whether the node's outputs after the first are what a step graph keeps, which kernels know in other
+// types, too.
+func keepsState(n *ir.Node) bool { return hasCore(n) || n.Op == essm.PickStep }
 
 func (f *compiler) unsupported(n *ir.Node, format string, args ...any) error {
 	return &runtime.UnsupportedError{Backend: "cpu", Node: n, Why: fmt.Sprintf(format, args...)}

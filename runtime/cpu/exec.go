@@ -88,7 +88,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			}
 			if c := g.core; c != nil {
 				states = max(states, c.size)
-				extra += int64(g.batch*c.size)*8 + c.tables()
+				extra += int64(g.batch*c.size)*8 + c.tables() + c.stateBytes(d)
 				if c.direction != "forward" && c.kernel != nil {
 					extra += int64(g.batch*g.tiles*c.size) * 8
 				}
@@ -140,6 +140,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 		g.e = e
 		if c := g.core; c != nil {
+			c.holdState(e)
 			c.prepare()
 			c.progress = make([]counter, g.batch)
 			c.z = make([]float64, g.batch*c.size)

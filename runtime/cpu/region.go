@@ -185,8 +185,10 @@ type coreCall struct {
 	choice      choice
 	v, vi       place
 	x, xi       place
-	stateVal    int // buffer of the state before the first step; -1: zeros
+	stateVal    int // value of the state before the first step; -1: zeros
 	stateOutVal int
+	past        []float32  // of a float64 state, the inputs before the first step, rounded to what they were
+	row         []float32  // as much of it as one step has, one part
 	old, oldIm  int        // scratch of the delayed inputs
 	tmp         int        // scratch of the kernel
 	advance     tileKernel // beside seq: finds the state after the last step
@@ -243,7 +245,7 @@ func (c *coreCall) delayed(dst []float32, v place, part, sample, from, n int) {
 		case t >= 0 && t < g.length:
 			copy(row, src[(sample*g.length+t)*c.n:])
 		case t < 0 && t >= -c.window && c.stateVal >= 0:
-			copy(row, c.past(sample, t+c.window, part))
+			copy(row, c.before(sample, t+c.window, part))
 		default:
 			clear(row)
 		}
@@ -256,56 +258,6 @@ func (c *coreCall) parts() int {
 		return 2
 	}
 	return 1
-}
-
-// savedSize is the numbers per sample that a state takes outside: the recurrence's, and the window's inputs.
-func (c *coreCall) savedSize() int { return c.saved + c.window*c.n*c.parts() }
-
-// past gives the i-th oldest input that the state before the first step holds.
-func (c *coreCall) past(sample, i, part int) []float32 {
-	per := c.savedSize()
-	st := c.g.e.buf[c.stateVal][sample*per : (sample+1)*per]
-	at := c.saved + (i*c.parts()+part)*c.n
-	return st[at : at+c.n]
-}
-
-// start sets the states before the first step.
-func (c *coreCall) start() {
-	for i := range c.progress {
-		c.progress[i].n.Store(0)
-	}
-	clear(c.z)
-	if c.stateVal < 0 {
-		return
-	}
-	st := c.g.e.buf[c.stateVal]
-	per := c.savedSize()
-	for b := range c.g.batch {
-		for j := range c.saved {
-			c.z[b*c.size+j] = float64(st[b*per+j])
-		}
-	}
-}
-
-// finish writes the states after the last step.
-func (c *coreCall) finish() {
-	st := c.g.e.buf[c.stateOutVal]
-	per := c.savedSize()
-	for b := range c.g.batch {
-		for j := range c.saved {
-			st[b*per+j] = float32(c.z[b*c.size+j])
-		}
-		if c.window == 0 {
-			continue
-		}
-		for i := range c.window {
-			at := b*per + c.saved + i*c.parts()*c.n
-			c.delayed(st[at:at+c.n], c.v, 0, b, c.g.length-c.window+i, 1)
-			if c.vi.val >= 0 {
-				c.delayed(st[at+c.n:at+2*c.n], c.vi, 1, b, c.g.length-c.window+i, 1)
-			}
-		}
-	}
 }
 
 // tile computes the core on one tile of the main pass; false when the run has failed meanwhile.
@@ -349,8 +301,7 @@ func (p *sequencePass) ticket(w *worker, k int) {
 	if c.stateVal >= 0 {
 		s.z = c.z[sample*c.size : (sample+1)*c.size]
 		if c.window > 0 {
-			per := c.savedSize()
-			s.past = g.e.buf[c.stateVal][sample*per+c.saved : (sample+1)*per]
+			s.past = c.history(sample)
 		}
 	}
 	c.seq.run(piece, s, w.scratch, w.state)

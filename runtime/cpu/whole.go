@@ -18,6 +18,7 @@ type wholeMaker func(in [][]int, out []int) wholeFunc
 var wholes = map[string]func(s *step) wholeMaker{
 	"essm.Embedding":   wholeEmbedding,
 	"essm.Pick":        wholePick,
+	"essm.PickStep":    wholePickStep,
 	"essm.Pair":        wholePair,
 	"essm.StateOrZero": wholeStateOrZero,
 	"Reshape":          wholeCopy,
