@@ -2,14 +2,15 @@ package ops
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
 // MaxElems bounds the elements of one tensor that an evaluation makes, so that sizes computed from data cannot ask for
-// absurd amounts of memory.
-const MaxElems = 1 << 31
+// absurd amounts of memory. On machines of 32 bits it is the largest number of elements that there can be.
+const MaxElems = min(1<<31, math.MaxInt)
 
 // Elems is the number of elements of a shape, or an error when it is negative somewhere or above MaxElems.
 func Elems(shape []int) (int, error) {

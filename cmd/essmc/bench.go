@@ -42,10 +42,11 @@ Without --repeat it measures for two seconds, at least five times.
 
 --shape gives the samples and steps of the input; or, for models with other inputs, the
 sizes of each by name, as in --shape x=8,1024,3, or what a named dimension is, as in
---shape N=8. A model whose sizes are fixed needs none. --input reads an input from a file.`,
+--shape N=8. A model whose sizes are fixed needs none. --input reads an input from a
+file, or states it: --input sr=16000.`,
 		Example: `  essmc bench model.essm --shape 8x1024
   essmc bench model --shape 1x16000 --threads 1 --kernel fft --repeat 50
-  essmc bench vad.onnx --shape input=1,512 --shape state=2,1,128 --input sr=rate.npy
+  essmc bench vad.onnx --shape input=1,512 --shape state=2,1,128 --input sr=16000
   essmc bench model.essm --shape 8x1024 --json`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

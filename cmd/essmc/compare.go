@@ -22,13 +22,14 @@ func newCompareCommand() *cobra.Command {
 		Short:   "Run two models, or one on two devices, and report the first value that differs",
 		GroupID: groupRun,
 		Long: `Compare runs two models on the same inputs and reports how far their outputs are apart; or one
-model on two devices or in two forms. The inputs are read from files; those that no file is
-given for are made up, for the sizes that --shape states. Values are compared by name, or,
-where two models have as many outputs of other names, in their order.
+model on two devices or in two forms. The inputs are read from files, or stated as numbers and
+lists; those that are not given are made up, for the sizes that --shape states. Values are
+compared by name, or, where two models have as many outputs of other names, in their order.
 
 --values also compares the intermediate values that both graphs compute and that have the
 same name, in the order in which A computes them: the first one that differs is where to
-look. A run on the cpu has the values that the passes leave.
+look. A run on the cpu has the values that the passes leave. Values inside of the bodies of
+If, Loop and Scan are not compared, only what these give.
 
 The error is the largest difference between two elements, relative to the largest absolute
 value of B. Beyond the tolerance the exit code is 1.`,

@@ -136,8 +136,8 @@ func TestHostileONNX(t *testing.T) {
 			return pbFunction(name, pbCall(fmt.Sprint("f", i+1), "p", "q"))
 		}), pbMsg(8, pbStr(1, "local"), pbNum(2, 1))), []string{"local.f", "nested deeper than"}},
 		{"dimension -2", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, -2), y), []string{`input "x"`, "dimension 0 is -2"}},
-		{"dimension 2^62", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, 1<<62), y), []string{`input "x"`, "too large"}},
-		{"dimensions of 2^80", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, 1<<40, 1<<40), y), []string{`input "x"`, "shape"}},
+		{"dimension 2^62", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, int64(1<<62)), y), []string{`input "x"`, "too large"}},
+		{"dimensions of 2^80", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, int64(1<<40), int64(1<<40)), y), []string{`input "x"`, "shape"}},
 		{"tensor of -1", weight(pbNum(1, 1<<64-1), pbMsg(9, make([]byte, 4))), []string{`tensor "w"`, "dimension 0 is -1"}},
 		{"tensor of 2^62", weight(pbNum(1, 1<<62), pbMsg(9, make([]byte, 4))), []string{`tensor "w"`, "too large"}},
 		{"tensor of 0 with data", weight(pbNum(1, 0), pbMsg(9, make([]byte, 4))), []string{`tensor "w"`, "needs 0 bytes of raw_data, found 4"}},

@@ -33,6 +33,8 @@ func pbValue(f protowire.Number, name string, elem tensor.DType, dims ...any) []
 		switch d := d.(type) {
 		case int:
 			shape = append(shape, pbMsg(1, pbNum(1, uint64(d)))...)
+		case int64:
+			shape = append(shape, pbMsg(1, pbNum(1, uint64(d)))...)
 		case string:
 			shape = append(shape, pbMsg(1, pbStr(2, d))...)
 		default:
@@ -129,6 +131,13 @@ func TestONNX(t *testing.T) {
 		must(t, with("verify", model, "-e", "y=want.npy")...)
 	}
 	must(t, with("run", "linear.onnx", "--shape", "B=2", "--shape", "x=_,5,3")...)
+	must(t, "run", "linear.onnx", "-i", "x=x.npy", "-i", "shift=0.25", "-o", "y=z.npy", "-o", "mean=mean.npy")
+	if e := largest(t, read(t, "z.npy"), read(t, "want.npy")); e > 1e-6 {
+		t.Errorf("with a number for shift: error %.3g", e)
+	}
+	must(t, "compare", "linear.onnx", "linear.essm", "-i", "x=[[[1,2,3],[4,5,6]]]", "-i", "shift=-1e-3")
+	must(t, "bench", "linear.onnx", "--shape", "x=2,5,3", "--input", "shift=1", "--repeat", "1")
+	refused(t, 1, []string{"run", "linear.onnx", "-i", "x=x.npy", "-i", "shift=[1,2]"}, `input "shift"`, "expected float,", "found float32[2]")
 	must(t, with("run", "linear.onnx", "--dump", "values")...)
 	if !tensor.Equal(read(t, "values/y.npy"), read(t, "y.npy")) {
 		t.Error("the dump is not the answer of the interpreter")

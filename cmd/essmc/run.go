@@ -29,8 +29,9 @@ the outputs "output" and "state_out".
 
 Inputs are .npy, .npz (FILE.npz:KEY picks one array of several), .csv (a sequence:
 rows are steps, columns are features; of tokens: rows are sequences), or .wav where
-the model's input has one feature. Outputs are .npy, .npz or .csv. Without --output,
-run prints a summary of each output, with class names where the model has them.
+the model's input has one feature. A number, or a list as in [1,2,3] or [[1,2],[3,4]],
+stands for itself. Outputs are .npy, .npz or .csv. Without --output, run prints a summary
+of each output, with class names where the model has them.
 
 --device ref runs the graph as its source wrote it, node by node; --device cpu runs
 the graph that the passes made. --dump also runs the graph as its source wrote it, on
@@ -39,6 +40,7 @@ DIR/values.tsv says which value is in which file.`,
 		Example: `  essmc run model.essm --input x.npy
   essmc run model --input input=x.npy --input lengths=n.npy --output y.npy
   essmc run speech.essm --input word.wav --top 5
+  essmc run vad.onnx --input input=speech.wav --input state=zeros.npy --input sr=16000
   essmc run model --input x.npy --output y.npy --device ref --precision float64`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +73,7 @@ DIR/values.tsv says which value is in which file.`,
 }
 
 func inputVar(cmd *cobra.Command, v *[]string) {
-	cmd.Flags().StringArrayVarP(v, "input", "i", nil, "read an input: `[NAME=]FILE`; may be repeated")
+	cmd.Flags().StringArrayVarP(v, "input", "i", nil, "read an input: `[NAME=]FILE`, or a number or list; may be repeated")
 	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
 }
 

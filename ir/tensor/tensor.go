@@ -92,7 +92,7 @@ func Size(shape []int) (int, error) {
 			continue
 		}
 		hi, lo := bits.Mul64(uint64(n), uint64(d))
-		if hi != 0 || lo > math.MaxInt64/16 {
+		if hi != 0 || lo > math.MaxInt/16 {
 			return 0, fmt.Errorf("shape %v: %w", shape, ErrTooLarge)
 		}
 		n = int(lo)

@@ -10,7 +10,7 @@ import (
 )
 
 // maxKernel bounds the elements of one kernel; a length comes from data.
-const maxKernel = 1 << 31
+const maxKernel = ops.MaxElems
 
 func lengthInput(t *tensor.Tensor, per int) (int, error) {
 	v, err := t.Int64s()

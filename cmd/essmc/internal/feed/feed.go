@@ -1,4 +1,4 @@
-// Package feed carries arrays between files and a model: it understands NAME=FILE, reads inputs into the shapes that the
+// Package feed carries arrays between files and a model: it understands NAME=FILE and NAME=NUMBER, reads inputs into the shapes that the
 // model wants where only one reading is possible, and writes outputs.
 //
 // It imports frontend/arrays, models and runtime. What always holds: an error names the file, and the input or output.
@@ -25,7 +25,8 @@ type Inputs struct {
 	files map[string]string // by name
 }
 
-// Read reads the inputs that specs ("NAME=FILE", or "FILE" where only one input is required) name. wide says that the model
+// Read reads the inputs that specs ("NAME=FILE", or "FILE" where only one input is required) name; where a number or a list
+// of numbers stands for FILE, that is the input. wide says that the model
 // takes float64 where it declares float32.
 func Read(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
 	in, err := ReadSome(specs, ports, wide)
@@ -56,11 +57,22 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) 
 		if former, twice := in.files[name]; twice {
 			return nil, fmt.Errorf("%s: input %q has a file already, %s", file, name, former)
 		}
+		port := ports[slices.IndexFunc(ports, func(p runtime.Port) bool { return p.Name == name })]
+		if isLiteral(file) {
+			t, err := literal(file, port, wide)
+			if err != nil {
+				return nil, fmt.Errorf("input %q: %w", name, err)
+			}
+			in.Data[name], in.files[name] = t, clip(name+"="+file)
+			continue
+		}
 		a, err := arrays.Read(file)
 		if err != nil {
+			if filepath.Ext(file) == "" { // it may have been meant as a value
+				err = fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav), a number, or a list as in [1,2,3] (%v)", clip(file), name, port.Type)
+			}
 			return nil, err
 		}
-		port := ports[slices.IndexFunc(ports, func(p runtime.Port) bool { return p.Name == name })]
 		t, err := fit(a.Tensor, port, kindOf(file), wide)
 		if err != nil {
 			return nil, fmt.Errorf("%s: input %q: %w", file, name, err)
