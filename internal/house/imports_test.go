@@ -54,6 +54,7 @@ var rooms = []struct {
 	{"frontend/onnx", []string{"ir", "ir/tensor", "ops", "ops/std", "internal/atomicfile", "google.golang.org/protobuf"}},
 	{"frontend/onnx/nodetest", []string{"ir", "ir/tensor", "frontend/onnx", "runtime"}},
 	{"cmd/essmc", []string{"*"}},
+	{"bench", nil},
 }
 
 // light is what a service that embeds the runtime links, and nothing else: modules by their paths.

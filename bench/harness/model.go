@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/lower"
+	"github.com/essmc/essmc/passes/raise"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu"
+)
+
+// model is a deep eSSM as `essmc init` makes it, changed as `--set` would, in the forms that contenders take.
+type model struct {
+	name   string
+	dir    string // config.json and model.safetensors
+	preset models.Preset
+	graph  *ir.Graph // optimised
+	e      *env
+}
+
+// newModel makes a model, its keys set to values as in {"layer.bidirectional", "false"}.
+func newModel(e *env, id string, set ...[2]string) (*model, error) {
+	p, err := models.NewPreset(id)
+	if err != nil {
+		return nil, err
+	}
+	name := id
+	for _, s := range set {
+		if err := p.Config.Set(s[0], s[1]); err != nil {
+			return nil, err
+		}
+		name += "," + s[0] + "=" + s[1]
+	}
+	if err := p.Config.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	w, err := models.Init(p.Config, p.Init, 1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	m := &model{name: name, preset: p, dir: filepath.Join(e.work, "models", name), e: e}
+	if err := os.MkdirAll(m.dir, 0o777); err != nil {
+		return nil, err
+	}
+	if err := checkpoint.WriteDir(m.dir, p.Config, w); err != nil {
+		return nil, err
+	}
+	if m.graph, err = models.Build(p.Config, w, models.BuildOptions{}); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, passes.Optimize(m.graph)
+}
+
+// onnx exports the model, without the inputs that may be left out, and gives the file.
+func (m *model) onnx() (string, error) {
+	file := m.dir + ".onnx"
+	return file, export(file, m.graph, lower.Options{OmitOptional: true})
+}
+
+func export(file string, g *ir.Graph, o lower.Options) error {
+	out, _, err := lower.Lower(g, o)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return onnx.WriteFile(file, out, onnx.WriteOptions{})
+}
+
+// importONNX reads a file as the command does: what an exporter took apart is put together again.
+func importONNX(file string) (*ir.Graph, error) {
+	g, _, err := onnx.ReadFile(file, onnx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	all := append(raise.Pipeline(), passes.Pipeline()...)
+	if err := passes.Run(g, all, passes.Options{}); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return g, nil
+}
+
+// input makes samples of some steps: numbers between -1 and 1, or tokens. They are written to file as well, for the peers.
+func (m *model) input(batch, steps int) (x *tensor.Tensor, file string, err error) {
+	e := m.preset.Config.Encoder
+	r := noise(1)
+	if e.Type == "embedding" {
+		x = tensor.New(tensor.Int64, batch, steps)
+		for i := range tensor.Data[int64](x) {
+			tensor.Data[int64](x)[i] = int64(r()>>4) % int64(e.VocabSize)
+		}
+	} else {
+		width := m.preset.Config.DModel
+		if e.Type == "linear" {
+			width = e.DInput
+		}
+		x = random(r, batch, steps, width)
+	}
+	file = fmt.Sprintf("%s-%dx%d.npy", m.dir, batch, steps)
+	return x, file, arrays.Write(file, x)
+}
+
+// noise gives a sequence of 24-bit numbers that depends on the seed alone.
+func noise(seed uint32) func() uint32 {
+	return func() uint32 {
+		seed = seed*1664525 + 1013904223
+		return seed >> 8
+	}
+}
+
+// random makes a tensor of numbers between -1 and 1.
+func random(r func() uint32, shape ...int) *tensor.Tensor {
+	t := tensor.New(tensor.Float32, shape...)
+	for i := range tensor.Data[float32](t) {
+		tensor.Data[float32](t)[i] = float32(r())/(1<<23) - 1
+	}
+	return t
+}
+
+// ours is a graph on this project's CPU backend, with inputs.
+type ours struct {
+	model   *runtime.Model
+	session *runtime.Session
+	in, out map[string]tensor.Datum
+}
+
+// newOurs prepares a graph and runs it once.
+func newOurs(ctx context.Context, g *ir.Graph, in map[string]tensor.Datum, o runtime.Options) (*ours, error) {
+	o.Backend = cpu.New()
+	m, err := runtime.New(g, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &ours{model: m, session: m.NewSession(), in: in}
+	if s.out, err = s.session.Run(ctx, in); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *ours) close() {
+	_ = s.session.Close()
+	_ = s.model.Close()
+}
+
+// contender measures runs into outputs that are there.
+func (s *ours) contender(ctx context.Context, name string) contender {
+	return contender{name: name, run: func(reps int) (time.Duration, error) {
+		start := time.Now()
+		for range reps {
+			if err := s.session.RunInto(ctx, s.in, s.out); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(start), nil
+	}}
+}
+
+// inputName is the name of a model's first input.
+func (m *model) inputName() string { return m.graph.Inputs[0].Name }
+
+// floor is the model's dense products at a number of rows, as the peer in C takes them: B u and C x by heads, unless the
+// heads are so small that the products are no products of matrices (4 and less), then mixers and gates.
+func (m *model) floor(rows int) []string {
+	c := m.preset.Config
+	h, heads, states := c.DModel, c.Layer.Heads, c.Layer.DState
+	var words []string
+	add := func(count, n, k int) { words = append(words, fmt.Sprintf("%d:%d:%d:%d", count, rows, n, k)) }
+	for range c.NLayers {
+		if h/heads > 4 {
+			add(heads, states/heads, h/heads)
+			add(heads, h/heads, states/heads)
+		}
+		if heads > 1 {
+			add(1, h, h)
+		}
+		for _, a := range []string{c.Layer.Activation, c.Layer.PostActivation} {
+			if strings.HasPrefix(a, "half_glu") {
+				add(1, h, h)
+			}
+			if a == "full_glu" {
+				add(1, 2*h, h)
+			}
+		}
+	}
+	return words
+}
+
+// floorFlops is the arithmetic of such a list.
+func floorFlops(words []string) float64 {
+	sum := 0.0
+	for _, w := range words {
+		var count, rows, n, k float64
+		if _, err := fmt.Sscanf(strings.ReplaceAll(w, ":", " "), "%g %g %g %g", &count, &rows, &n, &k); err == nil {
+			sum += 2 * count * rows * n * k
+		}
+	}
+	return sum
+}

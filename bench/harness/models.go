@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+func runModels(ctx context.Context, e *env, r *result) error {
+	const what = "imported models against ONNX Runtime, 1 thread, the most"
+	root := filepath.Join(e.models, "models")
+	var files []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".onnx") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 || e.peers.ort == nil {
+		r.Verdicts = append(r.Verdicts, verdict{what, "at most 1.3×", "models or ONNX Runtime are absent", open})
+		if len(files) == 0 {
+			r.Notes = append(r.Notes, "No models: `go run ./bench -get` fetches them, or -models names the folder that fetch.sh filled.")
+		}
+		return nil
+	}
+	if e.quick && len(files) > 3 {
+		files = files[:3]
+	}
+	t := table{Header: []string{"model", "input", "essmc", "ONNX Runtime", "essmc : ONNX Runtime"}}
+	most, slowest := 0.0, ""
+	for i, file := range files {
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		e.progress("  %s", name)
+		label, s, err := e.imported(ctx, file, filepath.Join(e.work, "inputs", strconv.Itoa(i)))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			err = s.err("essmc")
+		}
+		if err != nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %v", name, err))
+			t.add(name, label, "–", "–", "–")
+			most, slowest = 1e9, name
+			continue
+		}
+		ratio := s.ratio("essmc", "ONNX Runtime")
+		if ratio.mid > most {
+			most, slowest = ratio.mid, name
+		}
+		t.add(name, label, seconds(s.of("essmc")), seconds(s.of("ONNX Runtime")), ratio.String())
+	}
+	r.Tables = append(r.Tables, t)
+	found := number(most) + "× " + slowest
+	if most == 1e9 {
+		found = slowest + " does not run"
+	}
+	r.Verdicts = append(r.Verdicts, judge(what, "at most 1.3×", found, most <= 1.3))
+	return nil
+}
+
+// imported measures an ONNX file on inputs of the kind that it is for.
+func (e *env) imported(ctx context.Context, file, dir string) (label string, s *samples, err error) {
+	script := filepath.Join(e.root, "frontend", "onnx", "testdata", "realmodels", "compare.py")
+	j, err := e.peers.ort.load("inputs", file, dir, script)
+	if err != nil {
+		return "", nil, err
+	}
+	j.drop()
+	names, err := os.ReadFile(filepath.Join(dir, "names"))
+	if err != nil {
+		return "", nil, err
+	}
+	label, rest, _ := strings.Cut(string(names), "\n")
+	in, words := map[string]tensor.Datum{}, []string{"model", file, "1"}
+	for i, name := range strings.Split(rest, "\n") {
+		npy := filepath.Join(dir, strconv.Itoa(i)+".npy")
+		a, err := arrays.Read(npy)
+		if err != nil {
+			return label, nil, err
+		}
+		in[name] = a.Tensor
+		words = append(words, name+"="+npy)
+	}
+	g, err := importONNX(file)
+	if err != nil {
+		return label, nil, err
+	}
+	o, err := newOurs(ctx, g, in, runtime.Options{Threads: 1})
+	if err != nil {
+		return label, nil, err
+	}
+	defer o.close()
+	if j, err = e.peers.ort.load(words...); err != nil {
+		return label, nil, err
+	}
+	defer j.drop()
+	s, err = measure(ctx, e.effort(6*time.Second), []contender{o.contender(ctx, "essmc"), {name: "ONNX Runtime", run: j.run}})
+	return label, s, err
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// peerVariable makes the test binary a peer, of the kind that it names.
+const peerVariable = "BENCH_TEST_PEER"
+
+func TestMain(m *testing.M) {
+	kind := os.Getenv(peerVariable)
+	if kind == "" {
+		os.Exit(m.Run())
+	}
+	if kind == "absent" {
+		fmt.Fprintln(os.Stderr, "why it cannot start")
+		fmt.Println("error\tthe library is not there")
+		return
+	}
+	fmt.Println("ready\ta peer\t1.0")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		switch words := strings.Split(in.Text(), "\t"); words[0] {
+		case "load":
+			fmt.Println("ok\t7")
+		case "run":
+			if kind == "dies" {
+				return
+			}
+			fmt.Printf("ok\t%s000\n", words[2])
+		case "drop":
+			fmt.Println("ok")
+		default:
+			fmt.Println("error\tnot now")
+		}
+	}
+}
+
+func start(t *testing.T, kind string) (*peer, error) {
+	t.Helper()
+	p, err := startPeer(context.Background(), kind, []string{peerVariable + "=" + kind}, os.Args[0])
+	t.Cleanup(p.close)
+	return p, err
+}
+
+func TestPeer(t *testing.T) {
+	p, err := start(t, "answers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.version != "a peer 1.0" {
+		t.Errorf("it describes itself as %q", p.version)
+	}
+	j, err := p.load("model", "some file")
+	if err != nil || j.id != "7" {
+		t.Fatalf("load: %+v, %v", j, err)
+	}
+	if d, err := j.run(3); err != nil || d != 3*time.Microsecond {
+		t.Errorf("run: %v, %v", d, err)
+	}
+	if err := j.save("file"); err == nil || !strings.Contains(err.Error(), "not now") {
+		t.Errorf("save: %v", err)
+	}
+	if _, err := p.load("two\twords"); err == nil {
+		t.Error("a tab within a word was sent")
+	}
+	j.drop()
+	p.close()
+	if _, err := j.run(1); err == nil {
+		t.Error("a peer that was closed answers")
+	}
+}
+
+func TestPeerThatFails(t *testing.T) {
+	if _, err := start(t, "absent"); err == nil || !strings.Contains(err.Error(), "the library is not there") {
+		t.Errorf("absent: %v", err)
+	}
+	p, err := start(t, "dies")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := p.load("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := j.run(1); err == nil || !strings.Contains(err.Error(), "dies: ended") {
+			t.Errorf("dies: %v", err)
+		}
+	}
+	if _, err := (*peer)(nil).load("x"); err != errAbsent {
+		t.Errorf("a peer that is absent: %v", err)
+	}
+}
+
+// TestNative holds the peer in C against its protocol, where there is a compiler.
+func TestNative(t *testing.T) {
+	e := &env{work: t.TempDir()}
+	program, err := buildNative(t.Context(), e, filepath.Join("..", "peers", "native.c"))
+	if err != nil {
+		t.Skip("no C compiler: ", err)
+	}
+	for what, jobs := range map[string]struct{ good, bad []string }{
+		"blas": {[]string{"product", "4:16:8:8", "1:16:32:32"}, []string{"product", "0:1:1:1"}},
+		"fftw": {[]string{"dft", "real", "60", "2"}, []string{"dft", "real", "0", "2"}},
+	} {
+		p, err := startPeer(t.Context(), what, nil, program, what)
+		if err != nil {
+			t.Logf("%s: skipped: %v", what, err)
+			continue
+		}
+		defer p.close()
+		j, err := p.load(jobs.good...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := j.run(2); err != nil || d <= 0 {
+			t.Errorf("%s: %v, %v", what, d, err)
+		}
+		if _, err := p.load(jobs.bad...); err == nil {
+			t.Errorf("%s takes %q", what, jobs.bad)
+		}
+		j.drop()
+		if _, err := j.run(1); err == nil {
+			t.Errorf("%s: a job that was dropped runs", what)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/cmplx"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+)
+
+func runPrecision(ctx context.Context, e *env, r *result) error {
+	if err := presetErrors(ctx, e, r); err != nil {
+		return err
+	}
+	if err := slowModes(ctx, e, r); err != nil {
+		return err
+	}
+	for _, v := range []verdict{{"bf16 products against float32, GEMM-bound presets", "1.4×", "", open}, {"int8 products against float32, GEMM-bound presets", "2×", "", open}} {
+		v.Found = "the runtime has no such products yet"
+		r.Verdicts = append(r.Verdicts, v)
+	}
+	return nil
+}
+
+// presetErrors holds answers of presets against torch's in float64.
+func presetErrors(ctx context.Context, e *env, r *result) error {
+	const what, target = "error of whole presets, batch 1, against float64, the most", "at most torch's float32 by FFT, and 1e-5"
+	q := e.peers.torch[1]
+	if q == nil {
+		r.Verdicts = append(r.Verdicts, verdict{what, target, "torch is absent", open})
+		return nil
+	}
+	t := table{Title: "Whole presets", Header: []string{"preset", "essmc", "torch, fft", "torch, chunked"}}
+	worst, within := 0.0, true
+	for _, p := range e.presets() {
+		e.progress("  %s", p.id)
+		m, err := newModel(e, p.id)
+		if err != nil {
+			return err
+		}
+		x, file, err := m.input(1, m.preset.Length)
+		if err != nil {
+			return err
+		}
+		answers := map[string][]float64{}
+		for name, words := range map[string][]string{"truth": {"fft", m.dir, "double", file}, "fft": {"fft", m.dir, "float", file}, "chunked": {"chunked", m.dir, "float", file}} {
+			if answers[name], err = torchAnswer(q, m.dir+"-"+name+".npy", words); err != nil {
+				return err
+			}
+		}
+		o, err := newOurs(ctx, m.graph, map[string]tensor.Datum{m.inputName(): x}, runtime.Options{Threads: 1})
+		if err != nil {
+			return err
+		}
+		got := floats(o.out[m.graph.Outputs[0].Name].(*tensor.Tensor))
+		o.close()
+		mine, fft := difference(got, answers["truth"]), difference(answers["fft"], answers["truth"])
+		worst = max(worst, mine)
+		within = within && mine <= fft && mine <= 1e-5
+		t.add(p.id, scientific(mine), scientific(fft), scientific(difference(answers["chunked"], answers["truth"])))
+	}
+	r.Tables = append(r.Tables, t)
+	r.Verdicts = append(r.Verdicts, judge(what, target, scientific(worst), within))
+	return nil
+}
+
+func torchAnswer(q *peer, file string, words []string) ([]float64, error) {
+	j, err := q.load(words...)
+	if err != nil {
+		return nil, err
+	}
+	defer j.drop()
+	if err := j.save(file); err != nil {
+		return nil, err
+	}
+	a, err := arrays.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	return floats(a.Tensor), nil
+}
+
+func floats(t *tensor.Tensor) []float64 {
+	if t.DType() == tensor.Float64 {
+		return tensor.Data[float64](t)
+	}
+	out := make([]float64, t.Len())
+	for i, v := range tensor.Data[float32](t) {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+// difference is the largest one, relative to the largest absolute value that is wanted; NaN where the numbers are not as many.
+func difference(got, want []float64) float64 {
+	if len(got) != len(want) {
+		return math.NaN()
+	}
+	most, scale := 0.0, 0.0
+	for i := range want {
+		most, scale = max(most, math.Abs(got[i]-want[i])), max(scale, math.Abs(want[i]))
+	}
+	return most / scale
+}
+
+func scientific(v float64) string { return fmt.Sprintf("%.1e", v) }
+
+// slowModes runs one layer whose states forget within a million steps, against its recurrence in float64.
+func slowModes(ctx context.Context, e *env, r *result) error {
+	const steps, states, decay = 16384, 64, -1e-6
+	t := table{Title: fmt.Sprintf("A layer of %d states, Re λΔ = %g, %d steps", states, decay, steps), Header: []string{"input", "as chosen", "fft"}}
+	frequency := func(i int) float64 { return math.Pi * float64(i) / states }
+	constant := func(f func(i int) float64) *tensor.Tensor {
+		v := make([]float64, states)
+		for i := range v {
+			v[i] = f(i)
+		}
+		return tensor.FromSlice(v, 1, 1, states)
+	}
+	b := ir.NewBuilder("slow", ops.Default, ops.Opsets())
+	v := b.Input("v", ir.Tensor(tensor.Float32, "B", "L", states))
+	numbers := []*ir.Value{v}
+	for _, f := range []func(int) float64{func(int) float64 { return decay }, frequency, func(int) float64 { return 1 }, func(int) float64 { return 0 }} {
+		numbers = append(numbers, b.Const("c", constant(f)))
+	}
+	b.Output("x", b.Op("essm", "Scan", numbers))
+	g, err := b.Build()
+	if err != nil {
+		return err
+	}
+	worst := 0.0
+	for _, kind := range []string{"noise", "constant"} {
+		e.progress("  slow modes, %s", kind)
+		x := random(noise(1), 1, steps, states)
+		data := tensor.Data[float32](x)
+		if kind == "constant" {
+			for i := range data {
+				data[i] = 1
+			}
+		}
+		want := make([]float64, len(data))
+		for i := range states {
+			a, z := cmplx.Exp(complex(decay, frequency(i))), complex128(0)
+			for l := range steps {
+				z = a*z + complex(float64(data[l*states+i]), 0)
+				want[l*states+i] = real(z)
+			}
+		}
+		row := []string{kind}
+		for _, form := range []string{"auto", "fft"} {
+			o, err := newOurs(ctx, g, map[string]tensor.Datum{"v": x}, runtime.Options{Threads: 1, Kernel: form})
+			if err != nil {
+				return err
+			}
+			d := difference(floats(o.out["x"].(*tensor.Tensor)), want)
+			o.close()
+			row = append(row, scientific(d))
+			if form == "auto" {
+				worst = max(worst, d)
+			}
+		}
+		t.add(row...)
+	}
+	r.Tables = append(r.Tables, t)
+	r.Verdicts = append(r.Verdicts, judge(fmt.Sprintf("error of a layer with slow modes, %d steps", steps), "at most 5e-5", scientific(worst), worst <= 5e-5))
+	return nil
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// paperPreset is a preset with the batch size that the paper trains it with, and how many times as fast as torch's best form
+// it has to be at batch 1, with one thread and with two.
+type paperPreset struct {
+	id     string
+	batch  int
+	torch1 float64
+	torch2 float64
+}
+
+var paperPresets = []paperPreset{
+	{"text", 16, 2.3, 4}, {"listops", 100, 2, 4}, {"image", 50, 3, 5}, {"pathx", 8, 3.3, 5.5}, {"sc35", 16, 4, 7}, {"smnist", 50, 4.5, 5},
+}
+
+// quickPresets are those that -quick takes.
+var quickPresets = []paperPreset{{"listops", 4, 2, 4}, {"smnist", 8, 4.5, 5}}
+
+func (e *env) presets() []paperPreset {
+	if e.quick {
+		return quickPresets
+	}
+	return paperPresets
+}
+
+// threadsName writes "1 thread", "2 threads".
+func threadsName(n int) string {
+	if n == 1 {
+		return "1 thread"
+	}
+	return strconv.Itoa(n) + " threads"
+}
+
+// torchForms are the ways in which the peer in torch computes; listing is the paper's.
+var torchForms = []string{"fft", "chunked"}
+
+func runPresets(ctx context.Context, e *env, r *result) error {
+	single := table{Title: "One sample", Header: []string{"preset", "floor", "essmc 1t", "against floor", "essmc " + strconv.Itoa(e.threads) + "t",
+		"1t : " + strconv.Itoa(e.threads) + "t", "torch 1t", "torch " + strconv.Itoa(e.threads) + "t", "torch : essmc 1t", "torch : essmc " + strconv.Itoa(e.threads) + "t", "listing : essmc 1t"},
+		Note: "torch in the faster of its forms (kept spectrum, chunks) and thread settings (1, or several where those are faster). *listing*: the paper's code, which makes the kernel anew in every call, on one thread."}
+	batched := table{Title: "The paper's batch sizes", Header: single.Header[:len(single.Header)-1],
+		Note: "torch in the faster of its forms."}
+	batched.Header = append([]string{"preset", "batch"}, batched.Header[1:]...)
+	var listing, speedup []float64
+	var slowListing, slowSpeedup string
+	for _, p := range e.presets() {
+		m, err := newModel(e, p.id)
+		if err != nil {
+			return err
+		}
+		e.progress("  %s", p.id)
+		s, err := e.preset(ctx, m, 1, true)
+		if err != nil {
+			return err
+		}
+		c := s.compare(e)
+		single.add(p.id, seconds(s.of("floor")), seconds(s.of("essmc 1 thread")), c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
+			seconds(s.of(c.torch1)), seconds(s.of(c.torchN)), c.gain1.String(), c.gainN.String(), s.ratio("torch listing 1 thread", "essmc 1 thread").String())
+		r.judgePreset(e, m, p, c)
+		if l := s.ratio("torch listing 1 thread", "essmc 1 thread"); l.n > 0 {
+			if listing = append(listing, l.mid); l.mid <= lowest(listing) {
+				slowListing = p.id
+			}
+		}
+		if c.speedup.n > 0 {
+			if speedup = append(speedup, c.speedup.mid); c.speedup.mid <= lowest(speedup) {
+				slowSpeedup = p.id
+			}
+		}
+	}
+	if len(speedup) > 0 {
+		r.Verdicts = append(r.Verdicts, judge("2 threads against 1, whole presets, the least", "1.8×", number(lowest(speedup))+"× "+slowSpeedup, lowest(speedup) >= 1.8))
+	}
+	if len(listing) > 0 {
+		r.Verdicts = append(r.Verdicts, judge("against the paper's listing, 1 thread, the least", "5×", number(lowest(listing))+"× "+slowListing, lowest(listing) >= 5))
+	}
+	var least1, leastN []float64
+	for _, p := range e.presets() {
+		m, err := newModel(e, p.id)
+		if err != nil {
+			return err
+		}
+		e.progress("  %s, batch %d", p.id, p.batch)
+		s, err := e.preset(ctx, m, p.batch, false)
+		if err != nil {
+			return err
+		}
+		c := s.compare(e)
+		batched.add(p.id, strconv.Itoa(p.batch), seconds(s.of("floor")), seconds(s.of("essmc 1 thread")), c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
+			seconds(s.of(c.torch1)), seconds(s.of(c.torchN)), c.gain1.String(), c.gainN.String())
+		if c.gain1.n > 0 && c.gainN.n > 0 {
+			least1, leastN = append(least1, c.gain1.mid), append(leastN, c.gainN.mid)
+		}
+	}
+	if len(least1) > 0 {
+		r.Verdicts = append(r.Verdicts, judge("against torch at the paper's batch sizes, the least of 1 thread / "+threadsName(e.threads), "2× / 3×",
+			number(lowest(least1))+"× / "+number(lowest(leastN))+"×", lowest(least1) >= 2 && lowest(leastN) >= 3))
+	}
+	r.Tables = append(r.Tables, single, batched)
+	return nil
+}
+
+func lowest(v []float64) float64 { return quantile(v, 0) }
+
+// preset measures a model on one batch: essmc and torch at all thread counts, and the floor.
+func (e *env) preset(ctx context.Context, m *model, batch int, listing bool) (*samples, error) {
+	x, file, err := m.input(batch, m.preset.Length)
+	if err != nil {
+		return nil, err
+	}
+	all, done, err := e.presetContenders(ctx, m, x, file, listing)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
+	return measure(ctx, e.effort(25*time.Second), all)
+}
+
+// presetContenders prepares essmc, torch and the floor for one input. done gives back what they hold, also after an error.
+func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, file string, listing bool) (all []contender, done func(), err error) {
+	var held []func()
+	done = func() {
+		for _, f := range held {
+			f()
+		}
+	}
+	in := map[string]tensor.Datum{m.inputName(): x}
+	for _, threads := range e.threadCounts() {
+		o, err := newOurs(ctx, m.graph, in, runtime.Options{Threads: threads})
+		if err != nil {
+			return nil, done, fmt.Errorf("%s: %w", m.name, err)
+		}
+		held = append(held, o.close)
+		all = append(all, o.contender(ctx, "essmc "+threadsName(threads)))
+	}
+	if e.peers.blas1 != nil {
+		j, err := e.peers.blas1.load(append([]string{"product"}, m.floor(x.Dim(0)*x.Dim(1))...)...)
+		if err != nil {
+			return nil, done, err
+		}
+		held = append(held, j.drop)
+		all = append(all, contender{name: "floor", run: j.run})
+	}
+	for _, threads := range e.threadCounts() {
+		q := e.peers.torch[threads]
+		if q == nil {
+			continue
+		}
+		for _, form := range torchForms {
+			j, err := q.load(form, m.dir, "float", file)
+			if err != nil {
+				return nil, done, err
+			}
+			held = append(held, j.drop)
+			all = append(all, contender{name: "torch " + form + " " + threadsName(threads), run: j.run, rival: "torch " + threadsName(threads)})
+		}
+		if listing && threads == 1 {
+			j, err := q.load("listing", m.dir, "float", file)
+			if err != nil {
+				return nil, done, err
+			}
+			held = append(held, j.drop)
+			all = append(all, contender{name: "torch listing 1 thread", run: j.run})
+		}
+	}
+	return all, done, nil
+}
+
+// comparison is what a table says of one model and batch.
+type comparison struct {
+	several        string // essmc with several threads
+	torch1, torchN string // torch's best with one thread, and with whatever number is fastest
+	floor, speedup spread
+	gain1, gainN   spread
+}
+
+func (s *samples) compare(e *env) comparison {
+	c := comparison{several: "essmc " + threadsName(e.threads)}
+	var forms1, formsN []string
+	for _, f := range torchForms {
+		forms1 = append(forms1, "torch "+f+" 1 thread")
+		formsN = append(formsN, "torch "+f+" "+threadsName(e.threads))
+	}
+	c.torch1, c.torchN = s.best(forms1...), s.best(append(formsN, forms1...)...)
+	c.floor = s.ratio("essmc 1 thread", "floor")
+	c.speedup = s.ratio("essmc 1 thread", c.several)
+	c.gain1, c.gainN = s.ratio(c.torch1, "essmc 1 thread"), s.ratio(c.torchN, c.several)
+	return c
+}
+
+// judgePreset holds one preset at batch 1 against its bounds.
+func (r *result) judgePreset(e *env, m *model, p paperPreset, c comparison) {
+	bound := 1.25
+	switch {
+	case m.preset.Config.DModel == 128:
+		bound = 1.35
+	case !m.preset.Config.Layer.Bidirectional:
+		bound = 1.10
+	}
+	if c.floor.n > 0 {
+		r.Verdicts = append(r.Verdicts, judge(p.id+" against the floor, 1 thread", "at most "+number(bound)+"×", c.floor.String(), c.floor.mid <= bound))
+	} else {
+		r.Verdicts = append(r.Verdicts, verdict{p.id + " against the floor, 1 thread", "at most " + number(bound) + "×", "OpenBLAS is absent", open})
+	}
+	what, target := fmt.Sprintf("%s against torch, batch 1, 1 thread / %s", p.id, threadsName(e.threads)), number(p.torch1)+"× / "+number(p.torch2)+"×"
+	if c.gain1.n == 0 || c.gainN.n == 0 {
+		r.Verdicts = append(r.Verdicts, verdict{what, target, "torch is absent", open})
+		return
+	}
+	r.Verdicts = append(r.Verdicts, judge(what, target, number(c.gain1.mid)+"× / "+number(c.gainN.mid)+"×", c.gain1.mid >= p.torch1 && c.gainN.mid >= p.torch2))
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// result is what one suite found; results.json keeps one of each suite, so that suites can be measured one at a time.
+type result struct {
+	Machine  machine   `json:"machine"`
+	Quick    bool      `json:"quick,omitempty"`
+	Verdicts []verdict `json:"verdicts,omitempty"`
+	Tables   []table   `json:"tables,omitempty"`
+	Figures  []figure  `json:"figures,omitempty"`
+	Notes    []string  `json:"notes,omitempty"` // peers that were absent, cases that failed
+}
+
+// verdict holds a measurement against what the project has set itself.
+type verdict struct {
+	What   string `json:"what"`
+	Target string `json:"target"`
+	Found  string `json:"found"`
+	// State is met, missed, or open where it could not be measured.
+	State string `json:"state"`
+}
+
+const (
+	met    = "met"
+	missed = "missed"
+	open   = "not measured"
+)
+
+// judge makes a verdict.
+func judge(what, target, found string, ok bool) verdict {
+	state := missed
+	if ok {
+		state = met
+	}
+	return verdict{what, target, found, state}
+}
+
+type table struct {
+	Title  string     `json:"title"`
+	Note   string     `json:"note,omitempty"`
+	Header []string   `json:"header"`
+	Rows   [][]string `json:"rows"`
+}
+
+func (t *table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+type figure struct {
+	File  string `json:"file"`
+	Title string `json:"title"`
+}
+
+// results are those of all suites, by name.
+type results map[string]*result
+
+// readResults gives what an earlier run wrote; nothing where there was none.
+func readResults(file string) (results, error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return results{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r results
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if r == nil {
+		r = results{}
+	}
+	return r, nil
+}
+
+// write replaces results.json and RESULTS.md in a folder.
+func (r results) write(dir string) error {
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "results.json"), append(b, '\n'), 0o666); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(r.markdown()), 0o666)
+}
+
+// markdown is the page of all suites, in their order.
+func (r results) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Measured\n\nWritten by `go run ./bench`; `go run ./bench -suite NAME` measures one suite anew. All contenders of a table took turns in one run;\n"+
+		"times are medians, ratios are medians over the rounds, with quartiles. Several threads are as many as the line of the suite\nsays, one thread is one everywhere.\n")
+	var rows [][]string
+	for _, s := range suites {
+		if x := r[s.name]; x != nil {
+			for _, v := range x.Verdicts {
+				state := v.State
+				if state == missed {
+					state = "**missed**"
+				}
+				rows = append(rows, []string{v.What, v.Target, v.Found, state})
+			}
+		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintf(&b, "\n## What was to be shown\n\n")
+		writeTable(&b, []string{"what", "at least", "found", ""}, rows)
+	}
+	for _, s := range suites {
+		x := r[s.name]
+		if x == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", s.title, s.doc)
+		quick := ""
+		if x.Quick {
+			quick = " **Measured with -quick: few rounds, small sizes.**"
+		}
+		fmt.Fprintf(&b, "%s.%s\n", x.Machine, quick)
+		for _, t := range x.Tables {
+			if t.Title != "" {
+				fmt.Fprintf(&b, "\n### %s\n", t.Title)
+			}
+			if t.Note != "" {
+				fmt.Fprintf(&b, "\n%s\n", t.Note)
+			}
+			fmt.Fprintln(&b)
+			writeTable(&b, t.Header, t.Rows)
+		}
+		for _, f := range x.Figures {
+			fmt.Fprintf(&b, "\n![%s](%s)\n", f.Title, f.File)
+		}
+		if len(x.Notes) > 0 {
+			fmt.Fprintln(&b)
+			for _, n := range x.Notes {
+				fmt.Fprintf(&b, "- %s\n", n)
+			}
+		}
+	}
+	return b.String()
+}
+
+// writeTable writes a table of Markdown with aligned columns: the first to the left, numbers to the right.
+func writeTable(b *strings.Builder, header []string, rows [][]string) {
+	width := make([]int, len(header))
+	for _, row := range append([][]string{header}, rows...) {
+		for i, c := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell(c)), 3)
+		}
+	}
+	right := make([]bool, len(header))
+	for i := 1; i < len(header); i++ {
+		right[i] = !slices.ContainsFunc(rows, func(row []string) bool { return i >= len(row) || !numeric(row[i]) })
+	}
+	line := func(row []string) {
+		for i, w := range width {
+			c := ""
+			if i < len(row) {
+				c = cell(row[i])
+			}
+			space := strings.Repeat(" ", w-utf8.RuneCountInString(c))
+			if right[i] {
+				c, space = space+c, ""
+			}
+			fmt.Fprintf(b, "| %s%s ", c, space)
+		}
+		b.WriteString("|\n")
+	}
+	line(header)
+	for i, w := range width {
+		rule := strings.Repeat("-", w+2)
+		if right[i] {
+			rule = rule[1:] + ":"
+		}
+		fmt.Fprintf(b, "|%s", rule)
+	}
+	b.WriteString("|\n")
+	for _, row := range rows {
+		line(row)
+	}
+}
+
+func cell(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "|", "\\|"), "\n", " ") }
+
+// numeric reports whether a cell holds a number, or says that there is none.
+func numeric(s string) bool { return s == "" || s == "–" || s[0] >= '0' && s[0] <= '9' }

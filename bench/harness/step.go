@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/passes/lower"
+	essmc "github.com/essmc/essmc/runtime"
+)
+
+func runStep(ctx context.Context, e *env, r *result) error {
+	m, err := newModel(e, "sc35", [2]string{"layer.bidirectional", "false"})
+	if err != nil {
+		return err
+	}
+	in, err := stepInputs(m)
+	if err != nil {
+		return err
+	}
+	var all []contender
+	var allocs float64
+	for _, threads := range e.threadCounts() {
+		o, err := newOurs(ctx, m.graph, in, essmc.Options{Threads: threads})
+		if err != nil {
+			return err
+		}
+		defer o.close()
+		c := o.contender(ctx, "essmc "+threadsName(threads))
+		all = append(all, c)
+		n, err := allocations(c)
+		if err != nil {
+			return err
+		}
+		allocs = max(allocs, n)
+	}
+	if e.peers.blas1 != nil {
+		j, err := e.peers.blas1.load(append([]string{"product"}, m.floor(1)...)...)
+		if err != nil {
+			return err
+		}
+		defer j.drop()
+		all = append(all, contender{name: "floor", run: j.run})
+	}
+	if e.peers.ort != nil {
+		j, err := e.stepORT(m, in)
+		if err != nil {
+			return err
+		}
+		defer j.drop()
+		all = append(all, contender{name: "ONNX Runtime", run: j.run})
+	}
+	s, err := measure(ctx, e.effort(10*time.Second), all)
+	if err != nil {
+		return err
+	}
+	several := "essmc " + threadsName(e.threads)
+	best := s.best("essmc 1 thread", several)
+	t := table{Header: []string{"what", "one step", "against essmc"}, Note: fmt.Sprintf("%s allocations per step. The floor's products have one row: OpenBLAS multiplies a matrix by a vector.", number(allocs))}
+	for _, name := range []string{"essmc 1 thread", several, "floor", "ONNX Runtime"} {
+		if s.of(name) != nil {
+			t.add(name, seconds(s.of(name)), s.ratio(name, best).String())
+		}
+	}
+	r.Tables = append(r.Tables, t)
+	found := median(s.of(best))
+	r.Verdicts = append(r.Verdicts, judge("a single step of sc35 made causal, 6 layers", "30 µs, 0 allocations",
+		fmt.Sprintf("%s, %s allocations", seconds(s.of(best)), number(allocs)), found < 30e-6 && allocs == 0))
+	return nil
+}
+
+// stepInputs are one step and a state.
+func stepInputs(m *model) (map[string]tensor.Datum, error) {
+	x, _, err := m.input(1, 1)
+	if err != nil {
+		return nil, err
+	}
+	in := map[string]tensor.Datum{m.inputName(): x}
+	for _, v := range m.graph.Inputs {
+		if v.Name != models.StateIn {
+			continue
+		}
+		o, ok := v.Type.(*ir.OptionalType)
+		if !ok {
+			return nil, fmt.Errorf("%s: expected the input %s to be optional, found %v", m.name, v.Name, v.Type)
+		}
+		width, err := o.Elem.(*ir.TensorType).Shape[1].Eval(nil)
+		if err != nil {
+			return nil, err
+		}
+		in[v.Name] = random(noise(3), 1, int(width))
+	}
+	if len(in) != 2 {
+		return nil, fmt.Errorf("%s: the model has no input %s", m.name, models.StateIn)
+	}
+	return in, nil
+}
+
+// allocations counts those of one run.
+func allocations(c contender) (float64, error) {
+	const reps = 100
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	if _, err := c.run(reps); err != nil {
+		return 0, err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := c.run(reps)
+	runtime.ReadMemStats(&after)
+	return float64((after.Mallocs - before.Mallocs) / reps), err
+}
+
+func (e *env) stepORT(m *model, in map[string]tensor.Datum) (*job, error) {
+	file := m.dir + "-step.onnx"
+	if err := export(file, m.graph, lower.Options{}); err != nil {
+		return nil, err
+	}
+	words := []string{"model", file, "1"}
+	write := func(name string, t *tensor.Tensor) error {
+		input := filepath.Join(e.work, "step-"+strconv.Itoa(len(words))+".npy")
+		words = append(words, name+"="+input)
+		return arrays.Write(input, t)
+	}
+	for _, v := range m.graph.Inputs {
+		t, ok := in[v.Name].(*tensor.Tensor)
+		if !ok { // required in the export: lengths
+			t = tensor.FromSlice([]int64{1}, 1)
+		}
+		if err := write(v.Name, t); err != nil {
+			return nil, err
+		}
+	}
+	return e.peers.ort.load(words...)
+}
