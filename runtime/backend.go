@@ -24,6 +24,10 @@ type Backend interface {
 	Compile(g *ir.Graph, c Config) (Program, error)
 }
 
+// Variant is implemented by a Backend whose answers differ in their last bits from machine to machine: it names the kernels
+// that this process uses.
+type Variant interface{ Variant() string }
+
 // Config is Options as a backend sees them: checked, with the defaults filled in.
 type Config struct {
 	// Threads is how many goroutines may compute at once within one Run; at least 1. Answers do not depend on it.
@@ -38,6 +42,9 @@ type Config struct {
 	MaxMemory int64
 	// Profile asks executables to measure their steps.
 	Profile bool
+	// Constants is shared by the programs of one model, which are compiled from graphs with the same constant tensors; nil:
+	// nothing is shared.
+	Constants *Constants
 	// Logger is never nil.
 	Logger *slog.Logger
 	// Observe, if not nil, is called with every computed value, in the order of evaluation, subgraphs included. The datum

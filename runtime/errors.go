@@ -17,7 +17,50 @@ var (
 	ErrClosed      = errors.New("model is closed")
 	ErrBusy        = errors.New("session is used by another goroutine")
 	ErrInternal    = errors.New("internal error")
+	ErrStream      = errors.New("model cannot run step by step")
+	ErrSnapshot    = errors.New("snapshot cannot be restored")
+
+	// ErrStreamClosed is also an ErrClosed.
+	ErrStreamClosed error = streamClosed{}
 )
+
+type streamClosed struct{}
+
+func (streamClosed) Error() string        { return "stream is closed" }
+func (streamClosed) Is(target error) bool { return target == ErrClosed }
+
+// StreamError says why a model cannot run step by step.
+type StreamError struct {
+	Graph string
+	Err   error // names the operator and the layer
+}
+
+// Error names the model and what stands in the way.
+func (e *StreamError) Error() string {
+	return fmt.Sprintf("graph %s cannot run step by step: %v", e.Graph, e.Err)
+}
+
+// Is makes it an ErrStream.
+func (e *StreamError) Is(target error) bool { return target == ErrStream }
+
+// Unwrap gives what stands in the way.
+func (e *StreamError) Unwrap() error { return e.Err }
+
+// SnapshotError says why a snapshot is refused.
+type SnapshotError struct {
+	Msg string
+	// Have and Want are the hashes of the models that the snapshot was made with and that it was to continue, in hexadecimal;
+	// empty unless it is for another model.
+	Have, Want string
+	// Version is the snapshot's format where it is too new for this program; 0 otherwise.
+	Version uint32
+}
+
+// Error says what is wrong.
+func (e *SnapshotError) Error() string { return "snapshot: " + e.Msg }
+
+// Is makes it an ErrSnapshot.
+func (e *SnapshotError) Is(target error) bool { return target == ErrSnapshot }
 
 // InputError says what is wrong with what a caller passed to Run under a name.
 type InputError struct {

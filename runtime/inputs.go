@@ -13,12 +13,60 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
+// signature is what goes into a graph and comes out of it, by name.
+type signature struct {
+	inputs, outputs         []Port
+	inputIndex, outputIndex map[string]int
+	outputDType             []tensor.DType // per output; Invalid when it is not a tensor
+	time, batch             string         // symbols whose value must not be 0; may be empty
+	wide                    bool           // float32 is carried as float64
+}
+
+// newSignature describes the inputs and outputs of a graph, whose symbols of time and batch are those of g.
+func newSignature(g *ir.Graph, inputs, outputs []*ir.Value, wide bool) (*signature, error) {
+	sg := &signature{time: g.Meta[ir.MetaTime], batch: g.Meta[ir.MetaBatch], wide: wide, inputIndex: map[string]int{}, outputIndex: map[string]int{}}
+	for i, v := range inputs {
+		p := port(v)
+		sg.inputs = append(sg.inputs, p)
+		sg.inputIndex[p.Name] = i
+	}
+	for i, v := range outputs {
+		p := port(v)
+		if j, twice := sg.outputIndex[p.Name]; twice {
+			return nil, fmt.Errorf("graph %s: outputs %d and %d are both value %s", g.Name, j, i, p.Name)
+		}
+		sg.outputs = append(sg.outputs, p)
+		sg.outputIndex[p.Name] = i
+		sg.outputDType = append(sg.outputDType, sg.elem(p.Type))
+	}
+	return sg, nil
+}
+
+func port(v *ir.Value) Port {
+	if o, ok := v.Type.(*ir.OptionalType); ok {
+		return Port{v.Name, o.Elem, true}
+	}
+	return Port{v.Name, v.Type, false}
+}
+
+// elem is the element type that crosses the backend's edge for a port of type t.
+func (sg *signature) elem(t ir.Type) tensor.DType {
+	tt, ok := t.(*ir.TensorType)
+	switch {
+	case !ok:
+		return tensor.Invalid
+	case sg.wide && tt.Elem == tensor.Float32:
+		return tensor.Float64
+	}
+	return tt.Elem
+}
+
 // inputData puts the named inputs into the graph's order, checks kinds, element types and ranks, and converts element
 // types where that loses nothing. Dimensions are checked by bindData, once for each set of shapes.
-func (m *Model) inputData(in map[string]tensor.Datum, data []tensor.Datum) error {
+func (sg *signature) inputData(in map[string]tensor.Datum, data []tensor.Datum) error {
 	found := 0
-	for i := range m.inputs {
-		p := &m.inputs[i]
+	for i := range sg.inputs {
+		p := &sg.inputs[i]
 		d, ok := in[p.Name]
 		if ok {
 			found++
@@ -31,14 +79,14 @@ func (m *Model) inputData(in map[string]tensor.Datum, data []tensor.Datum) error
 			data[i] = nil
 			continue
 		}
-		d, err := m.accept(d, p.Type)
+		d, err := sg.accept(d, p.Type)
 		if err != nil {
 			return &InputError{Name: p.Name, Msg: err.Error()}
 		}
 		data[i] = d
 	}
 	if found < len(in) {
-		return unknownName(in, m.inputIndex, false)
+		return unknownName(in, sg.inputIndex, false)
 	}
 	return nil
 }
@@ -65,7 +113,7 @@ func unwrap(d tensor.Datum) tensor.Datum {
 
 // accept checks d against t, dimensions that are no numbers left out, and gives it in the element types that the backend
 // expects.
-func (m *Model) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
+func (sg *signature) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 	switch t := t.(type) {
 	case *ir.TensorType:
 		x, ok := d.(*tensor.Tensor)
@@ -75,10 +123,10 @@ func (m *Model) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 		if !t.NoRank && x.Rank() != len(t.Shape) {
 			return nil, fmt.Errorf("expected %d dimensions %v, found %d: %v", len(t.Shape), t.Shape, x.Rank(), x)
 		}
-		if x.DType() == t.Elem && !m.config.Wide { // the common case
+		if x.DType() == t.Elem && !sg.wide { // the common case
 			return x, nil
 		}
-		return m.convert(x, t.Elem)
+		return sg.convert(x, t.Elem)
 	case *ir.SequenceType:
 		s, ok := d.(*tensor.Sequence)
 		if !ok {
@@ -90,7 +138,7 @@ func (m *Model) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 			if item == nil {
 				return nil, fmt.Errorf("item %d is missing", i)
 			}
-			x, err := m.accept(item, t.Elem)
+			x, err := sg.accept(item, t.Elem)
 			if err == nil {
 				err = knownDims(x, t.Elem)
 			}
@@ -101,7 +149,7 @@ func (m *Model) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 		}
 		return out, nil
 	case *ir.OptionalType:
-		return m.accept(d, t.Elem)
+		return sg.accept(d, t.Elem)
 	}
 	return nil, fmt.Errorf("type %v cannot be passed", t)
 }
@@ -128,8 +176,8 @@ var floatBits = map[tensor.DType][2]int{
 }
 
 // convert gives x with element type want (float64 in place of float32 where that is asked for), if no number changes.
-func (m *Model) convert(x *tensor.Tensor, want tensor.DType) (*tensor.Tensor, error) {
-	if m.config.Wide && want == tensor.Float32 {
+func (sg *signature) convert(x *tensor.Tensor, want tensor.DType) (*tensor.Tensor, error) {
+	if sg.wide && want == tensor.Float32 {
 		want = tensor.Float64
 	}
 	have := x.DType()
@@ -280,7 +328,7 @@ func appendTypes(key []byte, types []ir.Type) []byte {
 }
 
 // zeros makes an input of a type that a binding holds.
-func zeros(t ir.Type, m *Model) (tensor.Datum, error) {
+func zeros(t ir.Type, sg *signature) (tensor.Datum, error) {
 	switch t := t.(type) {
 	case *ir.TensorType:
 		shape, ok := t.Shape.Known()
@@ -290,7 +338,7 @@ func zeros(t ir.Type, m *Model) (tensor.Datum, error) {
 		if _, err := tensor.Size(shape); err != nil {
 			return nil, err
 		}
-		return tensor.New(m.elem(t), shape...), nil
+		return tensor.New(sg.elem(t), shape...), nil
 	case *ir.SequenceType:
 		return &tensor.Sequence{}, nil
 	}
@@ -306,16 +354,16 @@ type place struct {
 }
 
 // bindData finds the values of the symbols from the inputs' shapes, and checks that all dimensions agree.
-func (m *Model) bindData(in []tensor.Datum) (*Binding, error) {
+func (sg *signature) bindData(in []tensor.Datum) (*Binding, error) {
 	b := &Binding{Dims: map[string]int64{}, Inputs: make([]ir.Type, len(in))}
 	var places []place
 	for i, d := range in {
 		switch d := d.(type) {
 		case *tensor.Tensor:
-			t := m.inputs[i].Type.(*ir.TensorType)
+			t := sg.inputs[i].Type.(*ir.TensorType)
 			b.Inputs[i] = &ir.TensorType{Elem: t.Elem, Shape: ir.Of(d).Shape}
 			for axis, dim := range t.Shape {
-				p := place{m.inputs[i].Name, axis, dim, int64(d.Dim(axis))}
+				p := place{sg.inputs[i].Name, axis, dim, int64(d.Dim(axis))}
 				if want, ok := dim.Known(); ok && want != p.found {
 					return nil, p.fail("expected %d, found %d: %v", want, p.found, d)
 				}
@@ -324,14 +372,14 @@ func (m *Model) bindData(in []tensor.Datum) (*Binding, error) {
 				}
 			}
 		case *tensor.Sequence:
-			b.Inputs[i] = m.inputs[i].Type
+			b.Inputs[i] = sg.inputs[i].Type
 		}
 	}
 	by, err := solve(places, b.Dims)
 	if err != nil {
 		return nil, err
 	}
-	return b, m.checkDims(b.Dims, by)
+	return b, sg.checkDims(b.Dims, by)
 }
 
 func (p place) fail(format string, args ...any) error {
@@ -414,8 +462,8 @@ func must(d ir.Dim, s string, a, c int64) string {
 }
 
 // checkDims refuses an empty batch and a sequence without steps, for which a model has no meaning.
-func (m *Model) checkDims(dims map[string]int64, by map[string]place) error {
-	for _, c := range []struct{ symbol, what string }{{m.time, "a sequence has at least one step"}, {m.batch, "a batch has at least one sample"}} {
+func (sg *signature) checkDims(dims map[string]int64, by map[string]place) error {
+	for _, c := range []struct{ symbol, what string }{{sg.time, "a sequence has at least one step"}, {sg.batch, "a batch has at least one sample"}} {
 		n, ok := dims[c.symbol]
 		if c.symbol == "" || !ok || n > 0 {
 			continue
@@ -430,12 +478,12 @@ func (m *Model) checkDims(dims map[string]int64, by map[string]place) error {
 }
 
 // bindDims makes the Binding for given symbols, every optional input present.
-func (m *Model) bindDims(dims map[string]int64) (*Binding, error) {
-	b := &Binding{Dims: maps.Clone(dims), Inputs: make([]ir.Type, len(m.inputs))}
+func (sg *signature) bindDims(dims map[string]int64) (*Binding, error) {
+	b := &Binding{Dims: maps.Clone(dims), Inputs: make([]ir.Type, len(sg.inputs))}
 	if b.Dims == nil {
 		b.Dims = map[string]int64{}
 	}
-	for i, p := range m.inputs {
+	for i, p := range sg.inputs {
 		b.Inputs[i] = p.Type
 		t, ok := p.Type.(*ir.TensorType)
 		if !ok {
@@ -454,21 +502,21 @@ func (m *Model) bindDims(dims map[string]int64) (*Binding, error) {
 		}
 		b.Inputs[i] = c
 	}
-	return b, m.checkDims(b.Dims, nil)
+	return b, sg.checkDims(b.Dims, nil)
 }
 
 // bindShape is bindDims for the required inputs and the optional ones that are named.
-func (m *Model) bindShape(dims map[string]int64, optional []string) (*Binding, error) {
+func (sg *signature) bindShape(dims map[string]int64, optional []string) (*Binding, error) {
 	for _, name := range optional {
-		if i, ok := m.inputIndex[name]; !ok || !m.inputs[i].Optional {
+		if i, ok := sg.inputIndex[name]; !ok || !sg.inputs[i].Optional {
 			return nil, &InputError{Name: name, Msg: "the model has no such optional input"}
 		}
 	}
-	b, err := m.bindDims(dims)
+	b, err := sg.bindDims(dims)
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range m.inputs {
+	for i, p := range sg.inputs {
 		t, ok := p.Type.(*ir.TensorType)
 		switch {
 		case p.Optional && !slices.Contains(optional, p.Name):
@@ -493,9 +541,9 @@ func (b Binding) String() string {
 }
 
 // outputShapes gives the outputs' shapes where the symbols determine them.
-func (m *Model) outputShapes(dims map[string]int64) [][]int {
-	out := make([][]int, len(m.outputs))
-	for i, p := range m.outputs {
+func (sg *signature) outputShapes(dims map[string]int64) [][]int {
+	out := make([][]int, len(sg.outputs))
+	for i, p := range sg.outputs {
 		t, ok := p.Type.(*ir.TensorType)
 		if !ok || t.NoRank {
 			continue
@@ -515,10 +563,10 @@ func (m *Model) outputShapes(dims map[string]int64) [][]int {
 }
 
 // outputData puts the tensors that the caller wants results in into the graph's order, and checks them.
-func (m *Model) outputData(given map[string]tensor.Datum, shapes [][]int, in, data []tensor.Datum) error {
+func (sg *signature) outputData(given map[string]tensor.Datum, shapes [][]int, in, data []tensor.Datum) error {
 	found := 0
-	for i := range m.outputs {
-		name := m.outputs[i].Name
+	for i := range sg.outputs {
+		name := sg.outputs[i].Name
 		d, ok := given[name]
 		if ok {
 			found++
@@ -532,29 +580,29 @@ func (m *Model) outputData(given map[string]tensor.Datum, shapes [][]int, in, da
 			return &InputError{Name: name, Msg: fmt.Sprintf(format, args...), output: true}
 		}
 		t, ok := d.(*tensor.Tensor)
-		if !ok || m.outputDType[i] == tensor.Invalid {
+		if !ok || sg.outputDType[i] == tensor.Invalid {
 			return fail("only tensors can be given to write to")
 		}
-		if t.DType() != m.outputDType[i] {
-			return fail("expected a tensor of %v to write to, found %v", m.outputDType[i], t)
+		if t.DType() != sg.outputDType[i] {
+			return fail("expected a tensor of %v to write to, found %v", sg.outputDType[i], t)
 		}
 		if shapes[i] != nil && !slices.Equal(shapes[i], t.Shape()) {
 			return fail("expected shape %s to write to, found %v", tensor.ShapeString(shapes[i]), t)
 		}
 		for j, x := range in {
 			if x, ok := x.(*tensor.Tensor); ok && shareStorage(x, t) {
-				return fail("is also input %q; the memory to write to must be its own", m.inputs[j].Name)
+				return fail("is also input %q; the memory to write to must be its own", sg.inputs[j].Name)
 			}
 		}
 		for j, x := range data[:i] {
 			if x, ok := x.(*tensor.Tensor); ok && shareStorage(x, t) {
-				return fail("is also output %q; each needs memory of its own", m.outputs[j].Name)
+				return fail("is also output %q; each needs memory of its own", sg.outputs[j].Name)
 			}
 		}
 		data[i] = t
 	}
 	if found < len(given) {
-		return unknownName(given, m.outputIndex, true)
+		return unknownName(given, sg.outputIndex, true)
 	}
 	return nil
 }

@@ -1,12 +1,13 @@
 // Package runtime is what a service embeds: it loads a model, hands it to a backend, and runs it in sessions.
 //
-// It imports ir, ir/tensor and runtime/plan; operators and kernels come with the Backend that a program passes in Options.
+// It imports ir, ir/tensor, passes/time and runtime/plan; operators and kernels come with the Backend that a program passes in Options.
 // What always holds: a Model is immutable and safe for concurrent use, a Session belongs to one goroutine at a time; inputs
 // are checked here, once, before any backend sees them; nothing is kept in package-level variables; a panic below Run
 // becomes an error. For each set of input shapes a session plans once, and keeps the plan.
 package runtime
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/plan"
 )
 
 // Options say how a model is run. Only Backend is required.
@@ -88,20 +90,18 @@ type Port struct {
 
 // Model is a compiled model. It is immutable and safe for concurrent use.
 type Model struct {
-	graph       *ir.Graph
-	backend     Backend
-	config      Config
-	program     Program
-	source      io.Closer // the plan file whose mapping holds the weights; may be nil
-	inputs      []Port
-	outputs     []Port
-	time, batch string // symbols whose value must not be 0; may be empty
-	gate        gate
-	closeOnce   sync.Once
-	closeErr    error
-	outputDType []tensor.DType // per output; Invalid when it is not a tensor
-	inputIndex  map[string]int
-	outputIndex map[string]int
+	*signature
+	graph     *ir.Graph
+	backend   Backend
+	config    Config
+	program   Program
+	source    io.Closer // the plan file whose mapping holds the weights; may be nil
+	gate      gate
+	closeOnce sync.Once
+	closeErr  error
+	stepper   func() (*stepper, error) // made at the first stream
+	steps     Program                  // the stepper's, once it is there
+	hash      func() ([sha256.Size]byte, error)
 }
 
 // New compiles a graph for o.Backend. The model keeps g, which must not change afterwards.
@@ -124,50 +124,26 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	if err := ir.Verify(g); err != nil {
 		return nil, err
 	}
-	m := &Model{
-		graph: g, backend: o.Backend, config: c, source: source,
-		time: g.Meta[ir.MetaTime], batch: g.Meta[ir.MetaBatch],
-		inputIndex: map[string]int{}, outputIndex: map[string]int{},
+	sg, err := newSignature(g, g.Inputs, g.Outputs, c.Wide)
+	if err != nil {
+		return nil, err
 	}
-	for i, v := range g.Inputs {
-		p := port(v)
-		m.inputs = append(m.inputs, p)
-		m.inputIndex[p.Name] = i
-	}
-	for i, v := range g.Outputs {
-		p := port(v)
-		if j, twice := m.outputIndex[p.Name]; twice {
-			return nil, fmt.Errorf("graph %s: outputs %d and %d are both value %s", g.Name, j, i, p.Name)
+	m := &Model{signature: sg, graph: g, backend: o.Backend, config: c, source: source}
+	m.stepper = sync.OnceValues(func() (*stepper, error) {
+		p, err := newStepper(m)
+		if err == nil {
+			m.steps = p.program
 		}
-		m.outputs = append(m.outputs, p)
-		m.outputIndex[p.Name] = i
-		m.outputDType = append(m.outputDType, m.elem(p.Type))
-	}
-	m.program, err = o.Backend.Compile(g, c)
+		return p, err
+	})
+	m.hash = sync.OnceValues(func() ([sha256.Size]byte, error) { return hashOf(m.graph) })
+	m.config.Constants = &Constants{}
+	m.program, err = o.Backend.Compile(g, m.config)
 	if err != nil {
 		return nil, err
 	}
 	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(g.Nodes), "threads", c.Threads)
 	return m, nil
-}
-
-func port(v *ir.Value) Port {
-	if o, ok := v.Type.(*ir.OptionalType); ok {
-		return Port{v.Name, o.Elem, true}
-	}
-	return Port{v.Name, v.Type, false}
-}
-
-// elem is the element type that crosses the backend's edge for a port of type t.
-func (m *Model) elem(t ir.Type) tensor.DType {
-	tt, ok := t.(*ir.TensorType)
-	switch {
-	case !ok:
-		return tensor.Invalid
-	case m.config.Wide && tt.Elem == tensor.Float32:
-		return tensor.Float64
-	}
-	return tt.Elem
 }
 
 // Inputs lists what Run takes, in the graph's order.
@@ -204,12 +180,41 @@ func (m *Model) Explain(dims map[string]int64) (_ []Choice, err error) {
 	return m.program.Explain(*b)
 }
 
+// Hash identifies what the model computes: equal graphs with equal weights have equal hashes, whatever their names and
+// wherever they came from. It is SHA-256 over a plan of the graph without name, documentation, history and free text. The
+// first call reads all weights.
+func (m *Model) Hash() ([sha256.Size]byte, error) {
+	if !m.gate.enter() {
+		return [sha256.Size]byte{}, ErrClosed
+	}
+	defer m.gate.leave()
+	return m.hash()
+}
+
+func hashOf(g *ir.Graph) (sum [sha256.Size]byte, err error) {
+	bare := *g
+	bare.Name, bare.Doc, bare.History, bare.Meta = "model", "", nil, map[string]string{}
+	for _, key := range []string{ir.MetaTime, ir.MetaBatch} {
+		if v, ok := g.Meta[key]; ok {
+			bare.Meta[key] = v
+		}
+	}
+	h := sha256.New()
+	if err := plan.Write(h, &bare); err != nil {
+		return sum, fmt.Errorf("hash of the model: %w", err)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
 // Close waits for running calls and releases what the model holds; later calls on it and its sessions give ErrClosed. It
 // may be called more than once, and from several goroutines: each returns when the model is closed, with the same result.
 func (m *Model) Close() error {
 	m.gate.close()
 	m.closeOnce.Do(func() {
 		m.closeErr = m.program.Close()
+		if m.steps != nil {
+			m.closeErr = errors.Join(m.closeErr, m.steps.Close())
+		}
 		if m.source != nil {
 			m.closeErr = errors.Join(m.closeErr, m.source.Close())
 		}

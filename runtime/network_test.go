@@ -47,3 +47,21 @@ func noise(seed uint32, shape ...int) *tensor.Tensor {
 	}
 	return t
 }
+
+// bump changes one weight of a graph, or of a graph within it.
+func bump(g *ir.Graph) bool {
+	for _, n := range g.Nodes {
+		for _, v := range n.Inputs {
+			if v != nil && v.Const != nil && v.Elem() == tensor.Float32 {
+				tensor.Data[float32](v.Const)[0]++
+				return true
+			}
+		}
+		for _, sub := range n.Subgraphs() {
+			if bump(sub) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -118,7 +118,7 @@ func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ..
 			return err
 		}
 		for i, t := range b.Inputs {
-			if s.in[i], err = zeros(t, s.m); err != nil {
+			if s.in[i], err = zeros(t, s.m.signature); err != nil {
 				return &InputError{Name: s.m.inputs[i].Name, Msg: err.Error()}
 			}
 		}

@@ -44,7 +44,7 @@ var rooms = []struct {
 	{"frontend/checkpoint/torchfile", []string{"ir/tensor"}},
 	{"frontend/checkpoint", []string{"ir", "ir/tensor", "ops", "ops/essm", "models", "internal/atomicfile", "frontend/checkpoint/safetensors", "frontend/checkpoint/torchfile", "github.com/goccy/go-yaml"}},
 	{"runtime/plan", []string{"ir", "ir/tensor", "internal/atomicfile", "runtime/plan/internal/fb", "github.com/google/flatbuffers", "golang.org/x/sys"}},
-	{"runtime", []string{"ir", "ir/tensor", "runtime/plan"}},
+	{"runtime", []string{"ir", "ir/tensor", "passes/time", "runtime/plan"}},
 	{"runtime/ref", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "runtime"}},
 	{"passes/passtest", []string{"ir", "ir/tensor", "ir/irtext", "ops", "passes", "runtime", "runtime/ref", "golang.org/x/tools"}},
 	{"runtime/cpu/kernel", []string{"golang.org/x/sys"}},

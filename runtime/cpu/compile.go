@@ -44,6 +44,7 @@ type step struct {
 	whole    wholeMaker
 	kernel   kernelMaker
 	branches *[2]*branch // of If: else and then
+	shared   *runtime.Constants
 }
 
 // capture is a value of the main graph that a subgraph of the step reads.
@@ -115,7 +116,7 @@ func (f *compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 }
 
 func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
-	s := &step{src: src, group: f.group}
+	s := &step{src: src, group: f.group, shared: f.p.config.Constants}
 	for _, v := range n.Inputs {
 		s.in = append(s.in, f.value(v))
 	}

@@ -29,6 +29,7 @@ func Kernels() string { return kernel.Variant() }
 type backend struct{}
 
 func (backend) Name() string          { return "cpu" }
+func (backend) Variant() string       { return kernel.Variant() }
 func (backend) Resolver() ir.Resolver { return ops.Default }
 
 // Compile writes g out as steps and packs the weights.

@@ -1,8 +1,27 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
+
+// packedKey and blocksKey name packed constants, which the programs of one model share.
+type (
+	packedKey struct {
+		t            *tensor.Tensor
+		m, k, rs, cs int
+	}
+	blocksKey struct {
+		t       *tensor.Tensor
+		n, m, k int
+	}
+)
+
+// packed is the constant input i, whose numbers are w, packed for products.
+func (s *step) packed(i int, w []float32, m, k, rs, cs int) *kernel.Packed {
+	key := packedKey{s.in[i].konst, m, k, rs, cs}
+	return s.shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
+}
 
 // rowLinear is x Wᵀ + b.
 func rowLinear(s *step) rowMaker {
@@ -11,7 +30,7 @@ func rowLinear(s *step) rowMaker {
 		return nil
 	}
 	shape := s.constShape(1)
-	return product(kernel.Pack(w, shape[0], shape[1], shape[1], 1), bias)
+	return product(s.packed(1, w, shape[0], shape[1], shape[1], 1), bias)
 }
 
 // product is a row kernel for x Wᵀ + b with packed weights.
@@ -33,7 +52,7 @@ func rowMatMul(s *step) rowMaker {
 		return nil
 	}
 	shape := s.constShape(1)
-	return product(kernel.Pack(w, shape[1], shape[0], 1, shape[1]), nil)
+	return product(s.packed(1, w, shape[1], shape[0], 1, shape[1]), nil)
 }
 
 // rowGemm is x W or x Wᵀ, plus a constant vector.
@@ -69,7 +88,7 @@ func rowGemm(s *step) rowMaker {
 			bias = scaled(bias, beta)
 		}
 	}
-	return product(kernel.Pack(w, m, k, rs, cs), bias)
+	return product(s.packed(1, w, m, k, rs, cs), bias)
 }
 
 func scaled(v []float32, f float64) []float32 {
@@ -87,7 +106,8 @@ func heads(s *step, i int) (w *kernel.Blocks, perChannel int) {
 		return nil, 0
 	}
 	shape := s.constShape(i)
-	return kernel.PackBlocks(v, shape[0]*shape[1], shape[2], shape[3]), shape[1]
+	key := blocksKey{s.in[i].konst, shape[0] * shape[1], shape[2], shape[3]}
+	return s.shared.Get(key, func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }).(*kernel.Blocks), shape[1]
 }
 
 // rowHeadLinear is the block-diagonal product.
@@ -96,7 +116,10 @@ func rowHeadLinear(s *step) rowMaker {
 	if w == nil || w.N == 0 {
 		return nil
 	}
-	flat := s.constant(1)
+	var flat []float32
+	if w.M == 1 && w.K == 1 {
+		flat = s.constant(1)
+	}
 	return func(in [][]int, out []int) *rowOp {
 		if !sameRows(in[0], out) {
 			return nil

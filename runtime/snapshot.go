@@ -1,0 +1,258 @@
+package runtime
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// A snapshot, all numbers little-endian:
+//
+//	magic     8 bytes: 0x89 "ESSS" 0x0D 0x0A 0x1A
+//	version   4; stays here forever, as the magic does
+//	length    8, of the whole snapshot
+//	model     32, the model's hash
+//	backend   text (2 bytes of length, then UTF-8)
+//	variant   text
+//	batch     4
+//	steps     8, of time that the stream has seen
+//	states    4, then for each: name (text), element type (1), rank (1), dimensions (8 each), length of the data (8)
+//	data      of the states in their order
+//	checksum  32, SHA-256 of everything before it
+const (
+	snapshotMagic   = "\x89ESSS\r\n\x1a"
+	snapshotVersion = 1
+	snapshotHead    = 8 + 4 + 8
+)
+
+// SnapshotInfo is what a snapshot says of itself.
+type SnapshotInfo struct {
+	Model   [sha256.Size]byte // hash of the model that it continues, see Model.Hash
+	Backend string            // that computed the state
+	Variant string            // the backend's kernels: the same ones continue bit by bit, others to tolerance; may be empty
+	Batch   int               // samples
+	Steps   int64             // of time that the stream had seen
+	States  []SnapshotState
+}
+
+// SnapshotState is one state in a snapshot.
+type SnapshotState struct {
+	Name  string
+	DType tensor.DType
+	Shape []int
+}
+
+func (s SnapshotState) String() string {
+	return fmt.Sprintf("%s %v%s", s.Name, s.DType, tensor.ShapeString(s.Shape))
+}
+
+// Snapshot gives the stream's state as bytes, with which a stream of the same model goes on: in this process or another, on
+// this machine or another. It takes the state's size and some hundred bytes. Making the first one of a model reads all of the
+// model's weights, for their hash.
+func (s *Stream) Snapshot() ([]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	info, err := s.info()
+	if err != nil {
+		return nil, err
+	}
+	b := []byte(snapshotMagic)
+	b = binary.LittleEndian.AppendUint32(b, snapshotVersion)
+	b = binary.LittleEndian.AppendUint64(b, 0) // the length, below
+	b = append(b, info.Model[:]...)
+	text := func(t string) {
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(t)))
+		b = append(b, t...)
+	}
+	text(info.Backend)
+	text(info.Variant)
+	b = binary.LittleEndian.AppendUint32(b, uint32(info.Batch))
+	b = binary.LittleEndian.AppendUint64(b, uint64(info.Steps))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(info.States)))
+	for _, st := range info.States {
+		text(st.Name)
+		b = append(b, byte(st.DType), byte(len(st.Shape)))
+		for _, n := range st.Shape {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+		b = binary.LittleEndian.AppendUint64(b, uint64(st.bytes()))
+	}
+	b = append(b, s.state...)
+	binary.LittleEndian.PutUint64(b[12:], uint64(len(b)+sha256.Size))
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...), nil
+}
+
+// bytes is what the state takes; its shape has been through tensor.Size.
+func (s SnapshotState) bytes() int {
+	n, _ := tensor.Size(s.Shape)
+	return tensor.ByteSize(s.DType, n)
+}
+
+// info describes the stream as a snapshot of it would.
+func (s *Stream) info() (*SnapshotInfo, error) {
+	sum, err := s.p.m.hash()
+	if err != nil {
+		return nil, err
+	}
+	info := &SnapshotInfo{Model: sum, Backend: s.p.m.backend.Name(), Variant: variant(s.p.m.backend), Batch: s.batch, Steps: s.Steps()}
+	for i, t := range s.p.stateType {
+		shape, err := s.p.stateShape(i, s.batch)
+		if err != nil {
+			return nil, err
+		}
+		st := SnapshotState{Name: s.p.states[i].Name, DType: t.Elem, Shape: shape}
+		if len(st.Name) > math.MaxUint16 || len(shape) > math.MaxUint8 {
+			return nil, fmt.Errorf("state %q cannot be written to a snapshot", st.Name)
+		}
+		info.States = append(info.States, st)
+	}
+	return info, nil
+}
+
+func variant(b Backend) string {
+	if v, ok := b.(Variant); ok {
+		return v.Variant()
+	}
+	return ""
+}
+
+// Restore puts the stream where the one was that gave the snapshot. It goes on bit by bit as that one would have where
+// backend and kernels are the same, which SnapshotInfo tells, and to tolerance elsewhere. A snapshot of another model or
+// another number of samples, a damaged one, and one of a newer format are refused with a *SnapshotError, and leave the
+// stream as it was.
+func (s *Stream) Restore(snapshot []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	found, data, err := parseSnapshot(snapshot)
+	if err != nil {
+		return err
+	}
+	want, err := s.info()
+	if err != nil {
+		return err
+	}
+	if found.Model != want.Model {
+		have, want := hex.EncodeToString(found.Model[:]), hex.EncodeToString(want.Model[:])
+		return &SnapshotError{Have: have, Want: want, Msg: fmt.Sprintf("is of the model with hash %s, this model's is %s", have, want)}
+	}
+	if found.Batch != want.Batch {
+		return &SnapshotError{Msg: fmt.Sprintf("is of a stream of %d samples, this one has %d", found.Batch, want.Batch)}
+	}
+	if len(found.States) != len(want.States) {
+		return &SnapshotError{Msg: fmt.Sprintf("has %d states, this model %d", len(found.States), len(want.States))}
+	}
+	for i, st := range want.States {
+		if f := found.States[i]; f.Name != st.Name || f.DType != st.DType || !slices.Equal(f.Shape, st.Shape) {
+			return &SnapshotError{Msg: fmt.Sprintf("state %d is %v, this model's is %v", i, f, st)}
+		}
+	}
+	if found.Backend != want.Backend || found.Variant != want.Variant {
+		s.p.m.config.Logger.Info("snapshot was made with other kernels: it continues to tolerance, not bit by bit",
+			"made", found.Backend+" "+found.Variant, "here", want.Backend+" "+want.Variant)
+	}
+	copy(s.state, data)
+	s.steps.Store(found.Steps)
+	return nil
+}
+
+// InspectSnapshot reads what a snapshot says of itself, and checks that it is whole.
+func InspectSnapshot(snapshot []byte) (*SnapshotInfo, error) {
+	info, _, err := parseSnapshot(snapshot)
+	return info, err
+}
+
+// parseSnapshot takes a snapshot apart. It allocates in proportion to the snapshot's length, whatever it says.
+func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
+	fail := func(format string, args ...any) (*SnapshotInfo, []byte, error) {
+		return nil, nil, &SnapshotError{Msg: fmt.Sprintf(format, args...)}
+	}
+	if !bytes.HasPrefix(b, []byte(snapshotMagic)) {
+		return fail("is none: it does not begin as one")
+	}
+	if len(b) < snapshotHead+sha256.Size {
+		return fail("is truncated: found %d bytes", len(b))
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != snapshotVersion {
+		return nil, nil, &SnapshotError{Version: v, Msg: fmt.Sprintf("has format %d, this program reads format %d", v, snapshotVersion)}
+	}
+	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(b)) {
+		return fail("is truncated or has bytes behind it: expected %d bytes, found %d", n, len(b))
+	}
+	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
+	if have := sha256.Sum256(body); !bytes.Equal(have[:], sum) {
+		return fail("is damaged: its checksum does not agree")
+	}
+	r := snapshotReader{rest: body[snapshotHead:]}
+	info := &SnapshotInfo{}
+	copy(info.Model[:], r.take(sha256.Size))
+	info.Backend, info.Variant = r.text(), r.text()
+	batch, steps, states := r.number(4), r.number(8), r.number(4)
+	if steps > math.MaxInt64 || batch < 1 || batch > math.MaxInt32 {
+		return fail("says %d samples and %d steps", batch, steps)
+	}
+	info.Batch, info.Steps = int(batch), int64(steps)
+	var total uint64
+	for i := uint64(0); i < states && !r.short; i++ {
+		st := SnapshotState{Name: r.text(), DType: tensor.DType(r.number(1))}
+		for range r.number(1) {
+			n := r.number(8)
+			if n > math.MaxInt32 {
+				return fail("state %q has a dimension of %d", st.Name, n)
+			}
+			if r.short {
+				break
+			}
+			st.Shape = append(st.Shape, int(n))
+		}
+		length := r.number(8)
+		if r.short {
+			break
+		}
+		if _, err := tensor.Size(st.Shape); err != nil || !st.DType.Valid() || uint64(st.bytes()) != length {
+			return fail("state %d says %v and %d bytes, which do not agree", i, st, length)
+		}
+		if total += length; total > uint64(len(r.rest)) {
+			return fail("the states are larger than the snapshot")
+		}
+		info.States = append(info.States, st)
+	}
+	if r.short || total != uint64(len(r.rest)) {
+		return fail("its parts do not add up")
+	}
+	return info, r.rest, nil
+}
+
+// snapshotReader reads fields until there are too few bytes, which short says.
+type snapshotReader struct {
+	rest  []byte
+	short bool
+}
+
+func (r *snapshotReader) take(n int) []byte {
+	if n > len(r.rest) {
+		r.short, n = true, 0
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+// number reads an unsigned number of so many bytes.
+func (r *snapshotReader) number(size int) uint64 {
+	var b [8]byte
+	copy(b[:], r.take(size))
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func (r *snapshotReader) text() string { return string(r.take(int(r.number(2)))) }

@@ -1,0 +1,105 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu"
+)
+
+// Many streams that step together get what each gets by itself, bit by bit, whatever the others bring.
+func TestStepMany(t *testing.T) {
+	for _, mode := range []string{"none", "pool"} {
+		m := model(t, network(t, small(mode)), runtime.Options{Backend: cpu.New(), Threads: 2})
+		const streams, rounds = 23, 4
+		alone, together := make([]*runtime.Stream, streams), make([]*runtime.Stream, streams)
+		for i := range streams {
+			alone[i], together[i] = stream(t, m, 1+i%2), stream(t, m, 1+i%2)
+		}
+		ctx := context.Background()
+		for round := range rounds {
+			steps, want := make([]runtime.StreamStep, streams), make([]data, streams)
+			for i := range streams {
+				x := noise(uint32(100*round+i), 1+i%2, 1+i%3, 2)
+				if i == 5 {
+					tensor.Data[float32](x)[0] = float32(math.NaN())
+				}
+				want[i] = data{}
+				if err := alone[i].Step(ctx, data{"input": x}, want[i]); err != nil {
+					t.Fatal(err)
+				}
+				steps[i] = runtime.StreamStep{Stream: together[i], In: data{"input": x}, Out: data{}}
+				if i%4 == 0 { // memory of the caller's
+					steps[i].Out["output"] = want[i]["output"].(*tensor.Tensor).Clone()
+				}
+			}
+			if err := m.StepMany(ctx, steps); err != nil {
+				t.Fatal(err)
+			}
+			for i := range streams {
+				if !tensor.Equal(want[i]["output"].(*tensor.Tensor), steps[i].Out["output"].(*tensor.Tensor)) {
+					t.Errorf("%s, round %d: stream %d gets other answers together than alone", mode, round, i)
+				}
+			}
+		}
+		for i := range streams {
+			if alone[i].Steps() != together[i].Steps() {
+				t.Errorf("stream %d counts %d steps, expected %d", i, together[i].Steps(), alone[i].Steps())
+			}
+		}
+	}
+}
+
+// What is wrong with one stream is that stream's error alone.
+func TestStepManyErrors(t *testing.T) {
+	m := model(t, network(t, small("none")), runtime.Options{Backend: cpu.New()})
+	foreign := stream(t, model(t, network(t, small("none")), runtime.Options{Backend: cpu.New()}), 1)
+	closed, twice := stream(t, m, 1), stream(t, m, 1)
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x := noise(1, 1, 2, 2)
+	steps := []runtime.StreamStep{
+		{Stream: stream(t, m, 1), In: data{"input": x}, Out: data{}},
+		{Stream: twice, In: data{"input": x}, Out: data{}},
+		{Stream: twice, In: data{"input": x}, Out: data{}},
+		{Stream: closed, In: data{"input": x}, Out: data{}},
+		{Stream: foreign, In: data{"input": x}, Out: data{}},
+		{Stream: nil, In: data{"input": x}, Out: data{}},
+		{Stream: stream(t, m, 1), In: data{"input": x}},
+		{Stream: stream(t, m, 1), In: data{"inptu": x}, Out: data{}},
+		{Stream: stream(t, m, 1), In: data{"input": noise(1, 2, 2, 2)}, Out: data{}},
+		{Stream: stream(t, m, 1), In: data{"input": x}, Out: data{"output": x}},
+		{Stream: stream(t, m, 1), In: data{"input": x}, Out: data{}},
+	}
+	want := []error{nil, nil, runtime.ErrBusy, runtime.ErrStreamClosed, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, nil}
+	err := m.StepMany(context.Background(), steps)
+	if !errors.Is(err, runtime.ErrBusy) || !strings.HasPrefix(err.Error(), "stream 2: ") {
+		t.Errorf("found %v", err)
+	}
+	for i := range steps {
+		if !errors.Is(steps[i].Err, want[i]) || want[i] == nil && steps[i].Err != nil {
+			t.Errorf("stream %d: expected %v, found %v", i, want[i], steps[i].Err)
+		}
+		if s := steps[i].Stream; want[i] == nil && (s.Steps() != 2 || steps[i].Out["output"] == nil) {
+			t.Errorf("stream %d counts %d steps and gets %v", i, s.Steps(), steps[i].Out)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := m.StepMany(ctx, steps[:2]); !errors.Is(err, context.Canceled) || steps[0].Stream.Steps() != 2 {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := m.StepMany(context.Background(), nil); err != nil {
+		t.Errorf("no streams: %v", err)
+	}
+	m.Close()
+	if err := m.StepMany(context.Background(), steps[:1]); !errors.Is(err, runtime.ErrClosed) || steps[0].Err == nil {
+		t.Errorf("after Close: %v", err)
+	}
+}

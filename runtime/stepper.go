@@ -1,0 +1,303 @@
+package runtime
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	goruntime "runtime"
+	"slices"
+	"sync"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/passes/time"
+)
+
+// stepper is a model's step program, which all streams of the model share: the graph that computes the next steps from the
+// state before them, compiled when the first stream is made. It is derived and not stored in the plan, since the graph says
+// everything that it is derived from: one file then serves both ways of running, older plans stream too, and there is no
+// second graph that could contradict the first. Streams hold state only; working memory is borrowed from here for a step.
+type stepper struct {
+	*signature // of the source's inputs and outputs, states left out
+	m          *Model
+	program    Program
+	states     []Port
+	stateType  []*ir.TensorType
+	timing     Timing
+	inAxis     []int // per input and output, the axis that counts samples; nil where samples cannot be joined
+	outAxis    []int
+	calls      sync.Pool // of *call
+
+	mu   sync.Mutex
+	idle []*lease // most recently used last
+}
+
+// call is the arguments of one run of the step program: the source's inputs and outputs, then the states.
+type call struct {
+	in, out []tensor.Datum
+	key     []byte
+}
+
+// lease is working memory for one shape of a step.
+type lease struct {
+	key      string
+	exe      Executable
+	bytes    int64
+	outShape [][]int
+	steps    int64          // of time in the inputs
+	in, out  []tensor.Datum // the states before and after the step
+}
+
+// newStepper derives and compiles the step program of m.
+func newStepper(m *Model) (_ *stepper, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("step graph of %s: %w", m.graph.Name, Recovered(nil, v))
+		}
+	}()
+	sg, err := time.Step(m.graph)
+	if err != nil {
+		return nil, &StreamError{Graph: m.graph.Name, Err: err}
+	}
+	g := sg.Graph
+	if err := ir.Verify(g); err != nil {
+		return nil, fmt.Errorf("step graph of %s: %w", m.graph.Name, err)
+	}
+	n, k := len(g.Inputs)-len(sg.States), len(g.Outputs)-len(sg.States)
+	p := &stepper{m: m, timing: Timing{Latency: sg.Latency, Flush: sg.Flush, Multiple: sg.Multiple, End: sg.End, Outputs: sg.Outputs}}
+	if p.signature, err = newSignature(g, g.Inputs[:n], g.Outputs[:k], m.config.Wide); err != nil {
+		return nil, err
+	}
+	for _, s := range sg.States {
+		t := &ir.TensorType{Elem: s.DType, Shape: s.Shape}
+		t = &ir.TensorType{Elem: p.elem(t), Shape: s.Shape}
+		p.states = append(p.states, Port{Name: s.Name, Type: t})
+		p.stateType = append(p.stateType, t)
+	}
+	p.joinable(g)
+	p.calls.New = func() any {
+		return &call{in: make([]tensor.Datum, len(g.Inputs)), out: make([]tensor.Datum, len(g.Outputs))}
+	}
+	if p.program, err = m.backend.Compile(g, m.config); err != nil {
+		return nil, fmt.Errorf("step graph of %s: %w", m.graph.Name, err)
+	}
+	bytes, err := p.stateBytes(1)
+	m.config.Logger.Debug("steps compiled", "graph", m.graph.Name, "states", len(p.states), "bytes", bytes, "latency", sg.Latency)
+	return p, err
+}
+
+// joinable finds the axes along which the samples of several streams can be put side by side: every input and output has
+// one, and each sample of every output and state depends on that sample alone.
+func (p *stepper) joinable(g *ir.Graph) {
+	if p.batch == "" {
+		return
+	}
+	facts := time.Batch(g)
+	plain := func(t ir.Type, axis int) bool {
+		tt, ok := t.(*ir.TensorType)
+		if !ok || tt.NoRank || axis < 0 || axis >= len(tt.Shape) || tt.Elem == tensor.String || tt.Elem.Packed() {
+			return false
+		}
+		for i, d := range tt.Shape {
+			if s, ok := d.Symbol(); i == axis != (ok && s == p.batch) {
+				return false
+			}
+		}
+		return true
+	}
+	var in, out []int
+	for _, q := range p.inputs {
+		axis := -1
+		if t, ok := q.Type.(*ir.TensorType); ok {
+			axis = slices.IndexFunc(t.Shape, func(d ir.Dim) bool { s, ok := d.Symbol(); return ok && s == p.batch })
+		}
+		if !plain(q.Type, axis) {
+			return
+		}
+		in = append(in, axis)
+	}
+	for i, v := range g.Outputs {
+		f := facts.Of(v)
+		if f.Constant() || f.Global || f.Stride != 1 || f.Back != 0 || f.Ahead != 0 {
+			return
+		}
+		if i >= len(p.outputs) {
+			if shape := p.stateType[i-len(p.outputs)].Shape; f.Axis != 0 || !shape[0].Equal(ir.Sym(p.batch)) {
+				return
+			}
+			continue
+		}
+		if !plain(p.outputs[i].Type, f.Axis) {
+			return
+		}
+		out = append(out, f.Axis)
+	}
+	p.inAxis, p.outAxis = in, out
+}
+
+// stateShape is the shape of a state for a number of samples.
+func (p *stepper) stateShape(i int, batch int) ([]int, error) {
+	dims := map[string]int64{}
+	if p.batch != "" {
+		dims[p.batch] = int64(batch)
+	}
+	shape := make([]int, len(p.stateType[i].Shape))
+	for axis, d := range p.stateType[i].Shape {
+		n, err := d.Eval(dims)
+		if err != nil || n < 0 || n > math.MaxInt32 {
+			return nil, fmt.Errorf("state %q: dimension %d: %v is not known for %d samples", p.states[i].Name, axis, d, batch)
+		}
+		shape[axis] = int(n)
+	}
+	return shape, nil
+}
+
+// stateBytes is what the states of a number of samples take.
+func (p *stepper) stateBytes(batch int) (int64, error) {
+	var sum int64
+	for i, t := range p.stateType {
+		shape, err := p.stateShape(i, batch)
+		if err != nil {
+			return 0, err
+		}
+		n, err := tensor.Size(shape)
+		if err != nil || t.Elem.Bits() < 8 {
+			return 0, fmt.Errorf("state %q: %v of %d samples cannot be held: %v", p.states[i].Name, t, batch, err)
+		}
+		if sum += int64(tensor.ByteSize(t.Elem, n)); sum > math.MaxInt32 {
+			return 0, &MemoryError{Need: sum, Limit: math.MaxInt32, What: fmt.Sprintf("the state of %d samples", batch)}
+		}
+	}
+	return sum, nil
+}
+
+// borrow gives arguments to fill in.
+func (p *stepper) borrow() *call { return p.calls.Get().(*call) }
+
+func (p *stepper) giveBack(c *call) {
+	clear(c.in)
+	clear(c.out)
+	p.calls.Put(c)
+}
+
+// lease finds or makes working memory for the inputs in c, of a number of samples.
+func (p *stepper) lease(c *call, batch int) (*lease, error) {
+	c.key = appendKey(binary.AppendUvarint(c.key[:0], uint64(batch)), c.in[:len(p.inputs)])
+	p.mu.Lock()
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if l := p.idle[i]; l.key == string(c.key) {
+			p.idle = slices.Delete(p.idle, i, i+1)
+			p.mu.Unlock()
+			return l, nil
+		}
+	}
+	p.mu.Unlock()
+	b, err := p.bindData(c.in[:len(p.inputs)])
+	if err != nil {
+		return nil, err
+	}
+	if err := p.checkBatch(b, c.in, batch); err != nil {
+		return nil, err
+	}
+	l := &lease{key: string(c.key), outShape: p.outputShapes(b.Dims), steps: b.Dims[p.time] * p.timing.Multiple}
+	for i, t := range p.stateType {
+		shape, err := p.stateShape(i, batch)
+		if err != nil {
+			return nil, err
+		}
+		state := tensor.New(t.Elem, shape...)
+		b.Inputs = append(b.Inputs, ir.Of(state))
+		l.in, l.out = append(l.in, state), append(l.out, tensor.New(t.Elem, shape...))
+		l.bytes += 2 * int64(len(state.Bytes()))
+	}
+	if l.exe, err = p.program.Bind(*b); err != nil {
+		return nil, err
+	}
+	l.bytes += l.exe.ArenaBytes()
+	if limit := p.m.config.MaxMemory; limit > 0 && l.bytes > limit {
+		_ = l.exe.Close() // the limit is what the caller needs to know
+		return nil, &MemoryError{Need: l.bytes, Limit: limit, What: "a step of " + b.String()}
+	}
+	p.m.config.Logger.Debug("step bound", "graph", p.m.graph.Name, "binding", b.String(), "bytes", l.bytes)
+	return l, nil
+}
+
+// checkBatch holds the number of samples in the inputs against those of the stream.
+func (p *stepper) checkBatch(b *Binding, in []tensor.Datum, batch int) error {
+	if p.batch == "" {
+		return nil
+	}
+	found, ok := b.Dims[p.batch]
+	if !ok {
+		b.Dims[p.batch] = int64(batch)
+		return nil
+	}
+	if found == int64(batch) {
+		return nil
+	}
+	for i, q := range p.inputs {
+		t, ok := q.Type.(*ir.TensorType)
+		if !ok || in[i] == nil {
+			continue
+		}
+		for axis, d := range t.Shape {
+			if slices.Contains(d.Symbols(), p.batch) {
+				return &InputError{Name: q.Name, Msg: fmt.Sprintf("dimension %d: the stream has %s = %d, found %d", axis, p.batch, batch, found)}
+			}
+		}
+	}
+	return &InputError{Name: p.batch, Msg: fmt.Sprintf("expected %d, as the stream has, found %d", batch, found)}
+}
+
+// release keeps working memory for the next step of its shape, and lets go of what has not been used for longest: all that
+// is idle keeps to Options.MaxMemory, as that which is at work does.
+func (p *stepper) release(l *lease) {
+	keep := 8 + 4*goruntime.GOMAXPROCS(0)
+	limit := p.m.config.MaxMemory
+	p.mu.Lock()
+	p.idle = append(p.idle, l)
+	var sum int64
+	from := len(p.idle)
+	for from > 0 && len(p.idle)-from < keep && (limit == 0 || sum+p.idle[from-1].bytes <= limit) {
+		from--
+		sum += p.idle[from].bytes
+	}
+	var old []*lease
+	if from > 0 {
+		old = slices.Clone(p.idle[:from])
+		p.idle = slices.Delete(p.idle, 0, from)
+	}
+	p.mu.Unlock()
+	for _, l := range old {
+		p.close(l)
+	}
+}
+
+func (p *stepper) close(l *lease) {
+	if err := l.exe.Close(); err != nil {
+		p.m.config.Logger.Warn("release of working memory failed", "error", err)
+	}
+}
+
+// run computes c with the states that l holds before and after. A lease comes back from it unless the run panicked, which
+// may have left its memory in disorder.
+func (p *stepper) run(ctx context.Context, c *call, l *lease) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Recovered(nil, v)
+		}
+	}()
+	copy(c.in[len(p.inputs):], l.in)
+	copy(c.out[len(p.outputs):], l.out)
+	return l.exe.Run(ctx, c.in, c.out)
+}
+
+// settle returns a lease after a run that gave err.
+func (p *stepper) settle(l *lease, err error) {
+	if errors.Is(err, ErrInternal) {
+		return
+	}
+	p.release(l)
+}
