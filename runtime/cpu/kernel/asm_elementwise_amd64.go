@@ -19,6 +19,36 @@ func geluAVX2(n int, y *float32, x *float32)
 //go:noescape
 func tanhAVX2(n int, y *float32, x *float32)
 
+// expAVX2 is eˣ, and 0 for what is below the normal numbers. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func expAVX2(n int, y *float32, x *float32)
+
+// erfAVX2 is the error function. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func erfAVX2(n int, y *float32, x *float32)
+
+// geluTanhAVX2 is geluAVX2 by its usual approximation. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func geluTanhAVX2(n int, y *float32, x *float32)
+
+// reluAVX2 is y = max(x, 0). n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func reluAVX2(n int, y *float32, x *float32)
+
+// leakyReluAVX2 is x, or alpha·x where x is below zero. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func leakyReluAVX2(n int, y *float32, x *float32, alpha float32)
+
+// swishAVX2 is x/(1+e^(-alpha·x)). n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func swishAVX2(n int, y *float32, x *float32, alpha float32)
+
 // addAVX2 is y = a + b. n is a positive multiple of 8; y may be a or b.
 //
 //go:noescape

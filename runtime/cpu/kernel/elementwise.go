@@ -76,10 +76,7 @@ func Scale(y, x []float32, rows int, d []float32, f int) {
 	for r := range rows {
 		dst, src := y[r*len(d):(r+1)*len(d)], x[r*f:(r+1)*f]
 		for lo := 0; lo < len(d); lo += f {
-			part, dp := d[lo:lo+f], dst[lo:lo+f]
-			for i, s := range part {
-				dp[i] = s * src[i]
-			}
+			Mul(dst[lo:lo+f], d[lo:lo+f], src)
 		}
 	}
 }
@@ -97,7 +94,8 @@ func RepeatR(y, v []float32, rows, f int) {
 // Relu is y = x, or 0 where x is below zero.
 func Relu(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
+	for i := reluWide(y, x); i < len(x); i++ {
+		v := x[i]
 		if v < 0 {
 			v = 0
 		}
@@ -108,7 +106,8 @@ func Relu(y, x []float32) {
 // LeakyRelu is y = x, or alpha·x where x is below zero.
 func LeakyRelu(y, x []float32, alpha float32) {
 	y = y[:len(x)]
-	for i, v := range x {
+	for i := leakyReluWide(y, x, alpha); i < len(x); i++ {
+		v := x[i]
 		if v < 0 {
 			v *= alpha
 		}

@@ -35,11 +35,11 @@ func exp64(x float64) float64 {
 	return p * math.Float64frombits((k+1023)<<52)
 }
 
-// Exp is y = eˣ, rounded once.
+// Exp is y = eˣ, to two units in the last place, and 0 below the normal numbers; the portable variant rounds once. y may be x.
 func Exp(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = float32(exp64(float64(v)))
+	for i := expWide(y, x); i < len(x); i++ {
+		y[i] = float32(exp64(float64(x[i])))
 	}
 }
 
@@ -51,11 +51,11 @@ func Sigmoid(y, x []float32) {
 	}
 }
 
-// Swish is y = x/(1 + exp(-alpha·x)), rounded once.
+// Swish is y = x/(1 + exp(-alpha·x)), to four units in the last place; the portable variant rounds once. y may be x.
 func Swish(y, x []float32, alpha float64) {
 	y = y[:len(x)]
-	for i, v := range x {
-		a := float64(v)
+	for i := swishWide(y, x, float32(alpha)); i < len(x); i++ {
+		a := float64(x[i])
 		y[i] = float32(a / (1 + exp64(-alpha*a)))
 	}
 }

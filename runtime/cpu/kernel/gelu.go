@@ -46,15 +46,15 @@ func erf64(x float64) float64 {
 	return 1.1283791670955126 * (x + x*s*p)
 }
 
-// Erf is the error function, rounded once.
+// Erf is the error function, to six units in the last place; the portable variant rounds once. y may be x.
 func Erf(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = float32(erf64(float64(v)))
+	for i := erfWide(y, x); i < len(x); i++ {
+		y[i] = float32(erf64(float64(x[i])))
 	}
 }
 
-// Gelu is x times the normal distribution function of x, to 1e-7 of |x|; the portable variant rounds once. y may be x.
+// Gelu is x times the normal distribution function of x, to 2e-7 of |x|; the portable variant rounds once. y may be x.
 func Gelu(y, x []float32) {
 	y = y[:len(x)]
 	for i := geluWide(y, x); i < len(x); i++ {
@@ -63,12 +63,12 @@ func Gelu(y, x []float32) {
 	}
 }
 
-// GeluTanh is Gelu by its usual approximation.
+// GeluTanh is Gelu by its usual approximation. y may be x.
 func GeluTanh(y, x []float32) {
 	const c = 0.7978845608028654
 	y = y[:len(x)]
-	for i, v := range x {
-		a := float64(v)
+	for i := geluTanhWide(y, x); i < len(x); i++ {
+		a := float64(x[i])
 		y[i] = float32(0.5 * a * (1 + tanh64(c*(a+0.044715*a*a*a))))
 	}
 }

@@ -92,7 +92,7 @@ func testPackTransposed(t *testing.T) {
 
 func BenchmarkGemm(b *testing.B) {
 	r := newRand()
-	for _, s := range []struct{ rows, m, k int }{{64, 256, 256}, {64, 128, 128}, {64, 32, 32}, {64, 4, 4}} {
+	for _, s := range []struct{ rows, m, k int }{{16, 256, 256}, {48, 256, 256}, {64, 256, 256}, {96, 256, 256}, {128, 256, 256}, {32, 128, 128}, {64, 128, 128}, {96, 128, 128}, {96, 192, 192}, {64, 32, 32}, {64, 4, 4}} {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.rows, s.m, s.k), func(b *testing.B) {
 			w, x, y := Pack(random(r, s.m*s.k), s.m, s.k, s.k, 1), random(r, s.rows*s.k), make([]float32, s.rows*s.m)
 			for range b.N {

@@ -58,6 +58,28 @@ func sigmoidWide(y, x []float32) int { return unaryWide(y, x, sigmoidAVX2) }
 
 func geluWide(y, x []float32) int { return unaryWide(y, x, geluAVX2) }
 
+func geluTanhWide(y, x []float32) int { return unaryWide(y, x, geluTanhAVX2) }
+
+func erfWide(y, x []float32) int { return unaryWide(y, x, erfAVX2) }
+
+func expWide(y, x []float32) int { return unaryWide(y, x, expAVX2) }
+
+func reluWide(y, x []float32) int { return unaryWide(y, x, reluAVX2) }
+
+func alphaWide(y, x []float32, alpha float32, f func(n int, y, x *float32, alpha float32)) int {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	_ = y[n-1]
+	f(n, &y[0], &x[0], alpha)
+	return n
+}
+
+func leakyReluWide(y, x []float32, alpha float32) int { return alphaWide(y, x, alpha, leakyReluAVX2) }
+
+func swishWide(y, x []float32, alpha float32) int { return alphaWide(y, x, alpha, swishAVX2) }
+
 func tanhWide(y, x []float32) int { return unaryWide(y, x, tanhAVX2) }
 
 func binaryWide(y, a, b []float32, f func(n int, y, a, b *float32)) int {

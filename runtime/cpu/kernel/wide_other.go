@@ -20,6 +20,18 @@ func sigmoidWide(_, _ []float32) int { return 0 }
 
 func geluWide(_, _ []float32) int { return 0 }
 
+func geluTanhWide(_, _ []float32) int { return 0 }
+
+func erfWide(_, _ []float32) int { return 0 }
+
+func expWide(_, _ []float32) int { return 0 }
+
+func reluWide(_, _ []float32) int { return 0 }
+
+func leakyReluWide(_, _ []float32, _ float32) int { return 0 }
+
+func swishWide(_, _ []float32, _ float32) int { return 0 }
+
 func tanhWide(_, _ []float32) int { return 0 }
 
 func addWide(_, _, _ []float32) int { return 0 }

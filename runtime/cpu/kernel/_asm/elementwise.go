@@ -82,30 +82,37 @@ func poly(x vecs, c ...float32) vecs {
 	return p
 }
 
-// exp is eˣ, and takes x as its scratch: 2ⁿ times a polynomial of degree six in the rest, which is at most half of ln 2. The
-// argument is clamped to where float32 has normal numbers; results there are right, and below them tiny rather than denormal.
-func exp(x vecs) vecs {
-	hi, lo := splat(88.37), splat(-87.33)
+// clamp bounds x, which may stay NaN, from above and below.
+func (x vecs) clamp(lo, hi float32) vecs {
+	v := fresh(len(x))
+	h, l := splat(hi), splat(lo)
 	for i := range x {
-		VMINPS(hi, x[i], x[i])
-		VMAXPS(lo, x[i], x[i])
+		VMINPS(x[i], h, v[i]) // of two operands of which one is NaN these give the second, which is x here
+		VMAXPS(v[i], l, v[i])
 	}
-	n := x.with(1.4426950408889634, VMULPS)
+	return v
+}
+
+// exp is e^(sign·x): 2ⁿ times a polynomial of degree six in the rest, which is at most a half. The argument is clamped to
+// where float32 has normal numbers; results there are right, and below them tiny rather than denormal. NaN stays.
+func exp(x vecs, sign float32) vecs {
+	const log2e, rest = 1.4426950216293335, 1.9259629911266175e-08
+	t := x.clamp(-87.33, 88.72)
+	if sign < 0 {
+		t = x.clamp(-88.72, 87.33)
+	}
+	n := t.with(sign*log2e, VMULPS)
 	for i := range n {
 		VROUNDPS(Imm(0), n[i], n[i])
 	}
-	for _, c := range []float32{0.693359375, -2.12194440e-4} {
-		k := splat(c)
-		for i := range x {
-			VFNMADD231PS(k, n[i], x[i])
-		}
+	f, hi, lo := fresh(len(x)), splat(sign*log2e), splat(sign*rest)
+	for i := range t {
+		VMOVAPS(n[i], f[i])
+		VFMSUB231PS(hi, t[i], f[i]) // t·hi - n, exactly
+		VFMADD231PS(lo, t[i], f[i])
 	}
-	p := poly(x, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-	s := x.and(x, VMULPS)
-	one := splat(1)
-	for i := range x {
-		VFMADD213PS(x[i], s[i], p[i])
-		VADDPS(one, p[i], p[i])
+	p := poly(f, 0.00015353357274721266, 0.00133988762426831, 0.009618437390965932, 0.05550332465333555, 0.24022647913122666, 0.6931472028587317, 1)
+	for i := range p {
 		VCVTPS2DQ(n[i], n[i])
 		VPSLLD(Imm(23), n[i], n[i])
 		VPADDD(n[i], p[i], p[i])
@@ -113,11 +120,57 @@ func exp(x vecs) vecs {
 	return p
 }
 
+// overflowing is exp with infinity where the argument is beyond the largest number.
+func overflowing(x vecs, sign float32) vecs {
+	y := exp(x, sign)
+	big, inf, cmp := splat(sign*88.72), splat(float32(math.Inf(1))), Imm(30) // greater
+	if sign < 0 {
+		cmp = Imm(17) // less
+	}
+	for i := range x {
+		over := YMM()
+		VCMPPS(cmp, big, x[i], over)
+		VBLENDVPS(over, inf, y[i], y[i])
+	}
+	return y
+}
+
+// exponential is eˣ over its whole range.
+func exponential(x vecs) vecs {
+	y := overflowing(x, 1)
+	small := splat(-87.33)
+	for i := range x {
+		under := YMM()
+		VCMPPS(Imm(17), small, x[i], under)
+		VANDNPS(y[i], under, y[i])
+	}
+	return y
+}
+
 // unary generates y = f(x) over n numbers, two vectors at a time.
 func unary(name, doc string, f func(x vecs) vecs) {
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32)")
 	Pragma("noescape")
 	Doc(name + " " + doc + " n is a positive multiple of 8; y may be x.")
+	pairs(f)
+}
+
+// unaryAlpha is unary for functions with a parameter.
+func unaryAlpha(name, doc string, f func(x vecs, alpha VecVirtual) vecs) {
+	TEXT(name, NOSPLIT, "func(n int, y, x *float32, alpha float32)")
+	Pragma("noescape")
+	Doc(name + " " + doc + " n is a positive multiple of 8; y may be x.")
+	addr, err := Param("alpha").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	alpha := YMM()
+	VBROADCASTSS(addr.Addr, alpha)
+	pairs(func(x vecs) vecs { return f(x, alpha) })
+}
+
+// pairs writes the loop of unary.
+func pairs(f func(x vecs) vecs) {
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	block := func(width int) {
 		v := fresh(width)
@@ -211,42 +264,50 @@ func inverse(c float32, x vecs) vecs {
 	return y
 }
 
-func sigmoid(x vecs) vecs {
-	e := exp(x.with(signBit, VXORPS))
-	return passNaN(x, inverse(1, e.with(1, VADDPS)))
+func sigmoid(x vecs) vecs { return inverse(1, exp(x, -1).with(1, VADDPS)) }
+
+// swish is x/(1 + e^(-alpha·x)).
+func swish(x vecs, alpha VecVirtual) vecs {
+	t := fresh(len(x))
+	for i := range x {
+		VMULPS(alpha, x[i], t[i])
+	}
+	d := overflowing(t, -1).with(1, VADDPS)
+	for i := range x {
+		VDIVPS(d[i], x[i], d[i])
+	}
+	return d
 }
 
-// gelu is x·Φ(x) = x/2·erfc(-x/√2): the tail of erfc is e^(-z²) times a polynomial in 1/(1+z/2), z = |x|/√2, and the side of
-// x decides between it and its complement.
-func gelu(x vecs) vecs {
-	z := magnitude(x)
-	t := x.splats(1)
-	half := splat(0.5 * 0.7071067811865476)
-	for i := range z {
-		VFMADD231PS(half, z[i], t[i])
-	}
-	d := inverse(1, t)
-	p := poly(d, 0.04317306619941519, -0.23460549203423398, 0.49338574494487375, -0.45456372191543437, 0.1318500429100169,
-		-0.059050911224032276, 0.0934147488228958, 0.17532407533627248, 0.24688387983634835, 0.2820937767893684, 0.28209479506443297)
-	p = p.and(d, VMULPS)
-	// x·x/2 rather than z·z: one rounding, not two
-	p = p.and(exp(x.and(x, VMULPS).with(-0.5, VMULPS)), VMULPS) // erfc(z)
-	two, h := splat(2), splat(0.5)
+// halfErf is erf(x/√2)/2 to 1.4e-7, for x between -5.5 and 5.5: x times a quotient of polynomials in x², fitted to the least
+// largest error as float32 computes it.
+func halfErf(x vecs) vecs {
+	s := x.and(x, VMULPS)
+	q := poly(s, 1.19745198e-06, 7.36277652e-05, 0.00188414881, 0.028643107, 0.251510292, 1)
+	p := poly(s, 2.27498074e-08, 6.35123843e-06, 0.000168772662, 0.00467693526, 0.0338480063, 0.398942232)
 	for i := range x {
-		up := YMM()
-		VSUBPS(p[i], two, up) // erfc(-z)
-		VBLENDVPS(x[i], p[i], up, p[i])
-		VMULPS(h, p[i], p[i])
 		VMULPS(x[i], p[i], p[i])
+		VDIVPS(q[i], p[i], p[i])
 	}
-	return passNaN(x, p)
+	return p
+}
+
+// gelu is x·(½ + erf(x/√2)/2); the bracket is exactly 0 or 1 where x is far from zero.
+func gelu(x vecs) vecs {
+	p := halfErf(x.clamp(-5.5, 5.5)).clamp(-0.5, 0.5).with(0.5, VADDPS)
+	return p.and(x, VMULPS)
+}
+
+// erf is 2·halfErf(√2·x).
+func erf(x vecs) vecs {
+	return halfErf(x.with(math.Sqrt2, VMULPS).clamp(-5.5, 5.5)).with(2, VMULPS).clamp(-1, 1)
 }
 
 // tanh is a quotient of exponentials, and a polynomial near zero, where the quotient cancels.
 func tanh(x vecs) vecs {
 	a := magnitude(x)
 	e := a.and(a, VADDPS).with(40, VMINPS)
-	q := inverse(2, exp(e).with(1, VADDPS))
+	q := inverse(2, exp(e, 1).with(1, VADDPS))
 	y := x.splats(1)
 	sign := splat(signBit)
 	for i := range x {
@@ -265,4 +326,35 @@ func tanh(x vecs) vecs {
 		VBLENDVPS(near, p[i], y[i], y[i])
 	}
 	return passNaN(x, y)
+}
+
+// geluTanh is x/2·(1 + tanh u) = x/(1 + e^(-2u)), u = √(2/π)·(x + 0.044715·x³).
+func geluTanh(x vecs) vecs {
+	const c = 0.7978845608028654
+	s := x.and(x, VMULPS)
+	u := poly(s, 2*c*0.044715, 2*c)
+	u = u.and(x, VMULPS)
+	d := overflowing(u, -1).with(1, VADDPS)
+	for i := range x {
+		VDIVPS(d[i], x[i], d[i])
+	}
+	return d
+}
+
+func relu(x vecs) vecs {
+	zero, y := YMM(), fresh(len(x))
+	VXORPS(zero, zero, zero)
+	for i := range x {
+		VMAXPS(x[i], zero, y[i]) // NaN and -0 stay
+	}
+	return y
+}
+
+func leakyRelu(x vecs, alpha VecVirtual) vecs {
+	y := fresh(len(x))
+	for i := range x {
+		VMULPS(alpha, x[i], y[i])
+		VBLENDVPS(x[i], y[i], x[i], y[i])
+	}
+	return y
 }
