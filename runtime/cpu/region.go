@@ -79,13 +79,20 @@ func (g *region) span(k int) (from, n int) {
 	return from, min(g.tile, g.length-from)
 }
 
-// bytes per tile that are worth keeping in cache are flops that are worth a ticket: about a millisecond's.
-const tileFlops = 4 << 20
+// A tile has 96 steps: enough that weights pass through the cache once for much work, a whole number of the blocks of rows that
+// products take, and its values still lie in the second-level cache. It has fewer where steps are expensive (a run is
+// cancelled between tiles) and where a sequence is short (threads share its tiles), but not below smallestTile.
+const (
+	largestTile  = 96
+	smallestTile = 24
+	tileFlops    = 32 << 20 // about 0.3 ms
+	tilesWanted  = 16
+)
 
 // tileSize chooses the steps of a tile from shapes alone.
 func tileSize(flopsPerRow float64, length int) int {
-	t := 128
-	for t > 16 && float64(t)*flopsPerRow > tileFlops {
+	t := largestTile
+	for t > smallestTile && (float64(t)*flopsPerRow > tileFlops || t*tilesWanted > length) {
 		t /= 2
 	}
 	return max(1, min(t, length))
