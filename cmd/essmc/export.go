@@ -8,7 +8,6 @@ import (
 
 	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/frontend/onnx"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/lower"
 )
 
@@ -32,7 +31,7 @@ become required (zeros are the state before the first step), or go with
 --without-optional.
 
 --opset asks for a version of ai.onnx, %d to %d; without it the first from %d on that
-has all operators of the model.`, lower.MinOpset, ops.Opsets()[""], lower.DefaultOpset),
+has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultOpset),
 		Example: `  essmc export model -o model.onnx
   essmc export model.essm -o model.onnx --opset 13
   essmc export model -o model.onnx --functions
@@ -42,8 +41,8 @@ has all operators of the model.`, lower.MinOpset, ops.Opsets()[""], lower.Defaul
 			if file == "" {
 				return usagef("%s: -o FILE.onnx is missing", cmd.CommandPath())
 			}
-			if cmd.Flags().Changed("opset") && (opset < lower.MinOpset || opset > ops.Opsets()[""]) {
-				return usagef("%s: --opset: expected %d to %d, found %d", cmd.CommandPath(), lower.MinOpset, ops.Opsets()[""], opset)
+			if cmd.Flags().Changed("opset") && (opset < lower.MinOpset || opset > lower.MaxOpset) {
+				return usagef("%s: --opset: expected %d to %d, found %d", cmd.CommandPath(), lower.MinOpset, lower.MaxOpset, opset)
 			}
 			m, err := load.Open(args[0], load.Options{})
 			if err != nil {

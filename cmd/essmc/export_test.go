@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -48,6 +49,17 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s: layers are not kept as nodes, or of opset %v", m, g.Opsets)
 		}
 	}
+	for _, opset := range []string{"25", "26", "27"} {
+		must(t, "export", "waves", "-o", "new.onnx", "--opset", opset)
+		if g := read("new.onnx"); fmt.Sprint(g.Opsets[""]) != opset {
+			t.Errorf("operator sets %v, expected %s", g.Opsets, opset)
+		}
+		must(t, "compile", "new.onnx", "-o", "new.essm")
+		if g := must(t, "inspect", "new.essm"); !strings.Contains(g, "SSM") && !strings.Contains(g, "Block") {
+			t.Errorf("opset %s: the layers are not recognised: %s", opset, g)
+		}
+	}
+	refused(t, 2, []string{"export", "waves", "-o", "new.onnx", "--opset", "28"}, "13 to 27")
 	if in := read("m.onnx").Inputs; len(in) != 2 {
 		t.Errorf("inputs %v: expected input and state_in", in)
 	}

@@ -13,6 +13,9 @@
 // products. A group is one state between the products with B and C, or a whole head where those would cost more. Package
 // passes/raise recognises the form: it reads the system's numbers off the constants, lowers them again, and compares.
 //
+// The graphs that nodes hold (branches, bodies of loops) are lowered as the graph around them is. Only systems in their
+// discrete form come apart there, which is how passes and frontends write them.
+//
 // A system with a window becomes a grouped Conv, whose state is the inputs that the window still reaches; what a given
 // state says of the recurrence itself is not read, as it follows from them. Systems whose numbers are no constants (in the
 // bodies of functions), and those that grow, become a Scan over steps.
@@ -22,7 +25,6 @@ import (
 	"fmt"
 
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ops"
 	_ "github.com/essmc/essmc/ops/essm" // the operators that come apart
 )
 
@@ -30,6 +32,7 @@ import (
 const (
 	MinOpset     = 13
 	DefaultOpset = 17
+	MaxOpset     = 27 // the newest that ops/std knows
 )
 
 // Options say what a graph is lowered to.
@@ -54,14 +57,14 @@ type Function struct {
 // names the node and the version that it needs.
 func Lower(g *ir.Graph, o Options) (*ir.Graph, []Function, error) {
 	if o.Opset != 0 {
-		if o.Opset < MinOpset || o.Opset > ops.Opsets()[""] {
-			return nil, nil, fmt.Errorf("operator set %d: expected %d to %d", o.Opset, MinOpset, ops.Opsets()[""])
+		if o.Opset < MinOpset || o.Opset > MaxOpset {
+			return nil, nil, fmt.Errorf("operator set %d: expected %d to %d", o.Opset, MinOpset, MaxOpset)
 		}
 		return lowerTo(g, o, o.Opset)
 	}
 	for v := DefaultOpset; ; v++ {
 		out, f, err := lowerTo(g, o, v)
-		if err == nil || v >= ops.Opsets()[""] {
+		if err == nil || v >= MaxOpset {
 			return out, f, err
 		}
 	}

@@ -84,11 +84,14 @@ func prepare(g *ir.Graph) error {
 	return passes.Run(g, list, passes.Options{})
 }
 
-// inlineBlocks puts the bodies of blocks in their place.
+// inlineBlocks puts the bodies of blocks in their place, in the graphs within g too.
 func inlineBlocks(g *ir.Graph) {
 	var nodes []*ir.Node
 	with := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
+		for _, s := range n.Subgraphs() {
+			inlineBlocks(s)
+		}
 		if n.Op.FullName() != "essm.Block" {
 			nodes = append(nodes, n)
 			continue
@@ -232,26 +235,17 @@ func (l *lowerer) node(n *ir.Node) error {
 	return l.Err()
 }
 
-// subgraph brings a subgraph's operators to the version; none of them can come apart in it.
+// subgraph lowers the nodes of a graph that is an attribute of a node of l's, in place.
 func (l *lowerer) subgraph(g *ir.Graph) error {
-	for _, n := range g.Nodes {
-		for i, v := range n.Inputs {
-			n.Inputs[i] = l.now(v)
-		}
-		for _, s := range n.Subgraphs() {
-			if err := l.subgraph(s); err != nil {
-				return err
-			}
-		}
-		if n.Op.Domain == "essm" {
-			return fmt.Errorf("node %v: an operator in a subgraph cannot be written in standard operators", n)
-		}
-		if op, ok := l.version(n); ok {
-			n.Op = op
-		} else {
-			return l.needs(n)
+	in := *l
+	in.Builder = l.Sub(g.Name)
+	nodes := g.Nodes
+	for _, n := range nodes {
+		if err := in.node(n); err != nil {
+			return err
 		}
 	}
+	g.Nodes = in.Graph().Nodes
 	for i, v := range g.Outputs {
 		g.Outputs[i] = l.now(v)
 	}

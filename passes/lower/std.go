@@ -52,7 +52,7 @@ func (l *lowerer) version(n *ir.Node) (*ir.Op, bool) {
 // needs says in which version n could be written.
 func (l *lowerer) needs(n *ir.Node) error {
 	m := *l
-	for m.opset++; m.opset <= ops.Opsets()[""]; m.opset++ {
+	for m.opset++; m.opset <= MaxOpset; m.opset++ {
 		if _, ok := m.version(n); ok {
 			return fmt.Errorf("node %v: operator %s needs version %d of ai.onnx, asked for is %d", n, n.Op.FullName(), m.opset, l.opset)
 		}
