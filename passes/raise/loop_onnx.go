@@ -16,29 +16,29 @@ var RaiseLoop = &passes.Pass{
 	Name: "raise-loop",
 	Doc:  "ONNX Loop over the steps of sequences (Gather or Slice at the iteration, results collected by SequenceInsert and ConcatFromSequence or as scan outputs) whose body is linear → essm.Scan or essm.DenseScan with projections.",
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return eachDraft(c, g, func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string) {
+		return eachDraft(c, g, func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, string) {
 			if n.Op.FullName() != "Loop" {
-				return nil, nil, ""
+				return nil, ""
 			}
-			d, outs, err := draftLoop(n, uses)
+			d, err := draftLoop(n, uses)
 			if err != nil {
-				return nil, nil, err.Error()
+				return nil, err.Error()
 			}
-			return d, outs, ""
+			return d, ""
 		})
 	},
 }
 
-// draftLoop reads a Loop node. outs are the values that the draft's outputs take the place of.
-func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (d *draft, outs []*ir.Value, err error) {
+// draftLoop reads a Loop node.
+func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 	body := n.Attrs.Graph("body")
 	if len(body.Inputs) < 2 {
-		return nil, nil, errors.New("it carries no state")
+		return nil, errors.New("it carries no state")
 	}
 	if !isTrue(n.In(1), nil) || !isTrue(body.Outputs[0], body.Inputs[1]) {
-		return nil, nil, errors.New("a condition may end it early")
+		return nil, errors.New("a condition may end it early")
 	}
-	d = &draft{form: "loop", node: n, alias: map[*ir.Value]*ir.Value{}}
+	d := &draft{form: "loop", node: n, alias: map[*ir.Value]*ir.Value{}}
 	carried := len(body.Inputs) - 2
 	for i := range carried {
 		in, out := body.Inputs[i+2], body.Outputs[i+1]
@@ -50,13 +50,13 @@ func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (d *draft, outs []*ir.Va
 			}
 			y, q, err := collected(in, out, init)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			all, err := joined(uses[result], &q)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			d.outputs, d.out, outs = append(d.outputs, y), append(d.out, q), append(outs, all)
+			d.outputs, d.out, d.results = append(d.outputs, y), append(d.out, q), append(d.results, all)
 			continue
 		}
 		if in == out && !used {
@@ -75,9 +75,9 @@ func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (d *draft, outs []*ir.Va
 		if o == nil || len(uses[o]) == 0 {
 			continue
 		}
-		d.outputs, d.out, outs = append(d.outputs, v), append(d.out, sequence{}), append(outs, o)
+		d.outputs, d.out, d.results = append(d.outputs, v), append(d.out, sequence{}), append(d.results, o)
 	}
-	return d, outs, d.steps(n, body)
+	return d, d.steps(n, body)
 }
 
 // isTrue reports whether a condition always holds: absent, constant, or the condition before it passed on.

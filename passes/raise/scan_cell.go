@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/tensor"
 )
 
 // draft is a recurrence as an operator or a run of nodes states it, before its cell has been read.
@@ -19,6 +18,7 @@ type draft struct {
 	outputs []*ir.Value
 
 	in, out []sequence
+	results []*ir.Value // values in the graph that the outputs take the place of
 	initial []*ir.Value
 	final   []*ir.Value             // values in the graph to be replaced; nil where nobody reads one
 	alias   map[*ir.Value]*ir.Value // values of the step that are others, outside
@@ -37,7 +37,7 @@ type raised struct {
 }
 
 // raise reads the draft's cell and builds the scan that computes the same; the error says why it cannot.
-func (d *draft) raise(b *ir.Builder) (*raised, error) {
+func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 	if len(d.states) == 0 {
 		return nil, errors.New("it carries no state")
 	}
@@ -64,10 +64,18 @@ func (d *draft) raise(b *ir.Builder) (*raised, error) {
 	if sys == nil {
 		return nil, why
 	}
-	r := &recurrence{cell: at, inputs: d.in, outputs: slices.Clone(d.out), elem: d.inputs[0].v.Elem()}
-	if r.elem == tensor.Invalid {
-		r.elem = d.in[0].v.Elem()
+	for i, o := range sys.outputs {
+		if q := &d.out[i]; q.time < 0 {
+			if q.time += len(o.at.shape); !q.kept {
+				q.time++
+			}
+		}
+		if q := d.out[i]; q.time < 0 || q.kept && (q.time >= len(o.at.shape) || o.at.shape[q.time] != 1) || q.time > len(o.at.shape) {
+			return nil, fmt.Errorf("output %s of shape %v has no place for time at axis %d", o.at.v.Name, o.at.shape, q.time)
+		}
 	}
+	d.project(g, at, sys)
+	r := &recurrence{cell: at, inputs: d.in, outputs: d.out, elem: d.in[0].v.Elem()}
 	var keep []bool
 	for i, s := range at.states {
 		init := d.initial[i]
@@ -84,16 +92,6 @@ func (d *draft) raise(b *ir.Builder) (*raised, error) {
 	}
 	if r.plan, err = newPlan(sys, keep); err != nil {
 		return nil, err
-	}
-	for i, o := range sys.outputs {
-		if q := &r.outputs[i]; q.time < 0 {
-			if q.time += len(o.at.shape); !q.kept {
-				q.time++
-			}
-		}
-		if q := r.outputs[i]; q.time < 0 || q.kept && (q.time >= len(o.at.shape) || o.at.shape[q.time] != 1) || q.time > len(o.at.shape) {
-			return nil, fmt.Errorf("output %s of shape %v has no place for time at axis %d", o.at.v.Name, o.at.shape, q.time)
-		}
 	}
 	outputs, final := r.emit(b)
 	return &raised{r.plan, outputs, final}, nil

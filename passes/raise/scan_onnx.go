@@ -13,22 +13,22 @@ var RaiseScan = &passes.Pass{
 	Name: "raise-scan",
 	Doc:  "ONNX Scan whose body is linear in states and inputs, with constants of its own → essm.Scan or essm.DenseScan with projections; the matrices are read off the body, whatever operators it is written in.",
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return eachDraft(c, g, func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string) {
+		return eachDraft(c, g, func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, string) {
 			if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // before, it had an axis of batches of its own
-				return nil, nil, ""
+				return nil, ""
 			}
 			d, err := draftScan(n, uses)
 			if err != nil {
-				return nil, nil, err.Error()
+				return nil, err.Error()
 			}
-			return d, n.Outputs[len(d.states):], ""
+			return d, ""
 		})
 	},
 }
 
-// eachDraft tries every node of g that has a body: find gives the draft of a recurrence at the node and the values that its outputs stand
-// for, or why there is none, or neither.
-func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, []*ir.Value, string)) (int, error) {
+// eachDraft tries every node of g that has a body: find gives the draft of a recurrence at the node, or why there is
+// none, or neither.
+func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, string)) (int, error) {
 	changes := 0
 	var uses map[*ir.Value][]ir.Use // nil: to be found anew
 	for _, n := range slices.Clone(g.Nodes) {
@@ -38,7 +38,7 @@ func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*i
 		if uses == nil {
 			uses = g.Uses()
 		}
-		d, outs, why := find(n, uses)
+		d, why := find(n, uses)
 		if why != "" {
 			missed(c, "recurrence", n, "%s", why)
 		}
@@ -49,7 +49,7 @@ func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*i
 		b := edit(g)
 		b.Scope(n.Scope)
 		name := n.String()
-		made, err := d.raise(b)
+		made, err := d.raise(g, b)
 		if err == nil {
 			err = b.Err()
 		}
@@ -60,10 +60,8 @@ func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*i
 			}
 			continue
 		}
-		for i, v := range outs {
-			if v != nil {
-				replace(g, v, made.outputs[i])
-			}
+		for i, v := range d.results {
+			replace(g, v, made.outputs[i])
 		}
 		for i, v := range d.final {
 			if v != nil {
@@ -112,16 +110,12 @@ func draftScan(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 	axes = n.Attrs.Ints("scan_output_axes", make([]int64, outs))
 	dirs = n.Attrs.Ints("scan_output_directions", make([]int64, outs))
 	for i, v := range body.Outputs[states:] {
-		d.outputs = append(d.outputs, v)
-		q := sequence{time: int(axes[i]), reversed: dirs[i] != 0}
-		if axes[i] < 0 {
-			rank := len(n.Outputs[states+i].Shape())
-			if rank == 0 {
-				return nil, errNonlinear(n)
-			}
-			q.time += rank
+		o := n.Out(states + i)
+		if o == nil || len(uses[o]) == 0 {
+			continue
 		}
-		d.out = append(d.out, q)
+		d.outputs, d.results = append(d.outputs, v), append(d.results, o)
+		d.out = append(d.out, sequence{time: int(axes[i]), reversed: dirs[i] != 0})
 	}
 	return d, nil
 }

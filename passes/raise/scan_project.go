@@ -1,0 +1,545 @@
+package raise
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+)
+
+// Projections outside of a recurrence: linear operators that treat each step by itself, before the sequences that it reads
+// and behind those that it gives, are multiplied into its matrices where that saves work, so that the whole is one system.
+// They are read at a length of 1: their facts say that each step of what they make depends on the same step of what they read,
+// and nothing but shapes may depend on the length (admits).
+
+// projected are the operators whose matrices may join a recurrence's.
+var projected = map[string]bool{
+	"Add": true, "Sub": true, "Neg": true, "Mul": true, "Div": true, "MatMul": true, "Einsum": true, "Reshape": true, "Transpose": true,
+	"Unsqueeze": true, "Squeeze": true, "Slice": true, "Gather": true, "Concat": true, "Split": true, "Expand": true, "Identity": true,
+	"ReduceSum": true, "ReduceMean": true, "essm.Linear": true, "essm.Affine": true, "essm.HeadLinear": true,
+}
+
+// Bounds on the operators on either side that are looked at, and on the products that multiplying one choice of them takes.
+const (
+	maxProjected = 64
+	maxProducts  = 1 << 25
+)
+
+// projector looks for projections around one recurrence.
+type projector struct {
+	d    *draft
+	g    *ir.Graph
+	c    *cell
+	bind map[string]int64 // numbers for the open dimensions of batch and time, the latter 1
+	uses map[*ir.Value][]ir.Use
+	// length and batch are the open dimensions.
+	length, batch ir.Dim
+	body          map[*ir.Node]bool // the recurrence's node, and those of its body
+}
+
+// project moves projections around the draft into its system, and changes the draft, the cell and the system accordingly.
+func (d *draft) project(g *ir.Graph, c *cell, s *system) {
+	if c.single() || len(c.bind) != 1 || len(d.results) == 0 {
+		return
+	}
+	first := d.in[0]
+	length, ok := first.v.Shape()[first.time].Symbol()
+	if _, batch := c.bind[length]; !ok || batch {
+		return
+	}
+	for _, q := range d.in {
+		if q.reversed != first.reversed || !q.v.Shape()[q.time].Equal(ir.Sym(length)) {
+			return
+		}
+	}
+	p := &projector{d: d, g: g, c: c, bind: maps.Clone(c.bind), uses: g.Uses(), length: ir.Sym(length)}
+	for symbol := range c.bind {
+		p.batch = ir.Sym(symbol)
+	}
+	p.bind[length] = 1
+	p.body = map[*ir.Node]bool{d.node: true}
+	for _, sub := range d.node.Subgraphs() {
+		_ = sub.Walk(func(_ *ir.Graph, n *ir.Node) error { p.body[n] = true; return nil })
+	}
+	p.before(s)
+	p.behind(s)
+}
+
+// whole describes the sequence that a value is, as a step of length 1 that keeps its axis of time.
+func (p *projector) whole(v *ir.Value, time, batch int) (slot, bool) {
+	shape := make([]int, len(v.Shape()))
+	for i, d := range v.Shape() {
+		n, err := d.Eval(p.bind)
+		if err != nil {
+			return slot{}, false
+		}
+		shape[i] = int(n)
+	}
+	ok := time != batch && time < len(shape) && batch < len(shape) && shape[time] == 1 && shape[batch] == p.c.samples
+	return slot{v, shape, batch}, ok
+}
+
+// axisOf finds the one axis of v that is the given open dimension.
+func axisOf(v *ir.Value, symbol ir.Dim) int {
+	at := -1
+	for i, d := range v.Shape() {
+		if d.Equal(symbol) {
+			if at >= 0 {
+				return -1
+			}
+			at = i
+		}
+	}
+	return at
+}
+
+// fixed reports whether a value does not depend on any input, its shape included.
+func fixed(v *ir.Value) bool {
+	if v.Const != nil {
+		return true
+	}
+	_, err := newEvaluator(nil).tensor(v)
+	return err == nil
+}
+
+// admits reports whether a node may become part of a projection, and gives those of its inputs that vary.
+func admits(n *ir.Node) (varying []*ir.Value, ok bool) {
+	if n == nil || !projected[n.Op.FullName()] || n.Op.Along == nil || len(n.Inputs) == 0 {
+		return nil, false
+	}
+	for _, o := range n.Outputs {
+		if o == nil || !o.Elem().IsFloat() || o.Shape() == nil {
+			return nil, false
+		}
+	}
+	for i, v := range n.Inputs {
+		switch {
+		case v == nil || fixed(v):
+		case i > 0 && (n.Op.Name == "Reshape" || n.Op.Name == "Expand"): // a shape may depend on the length
+		case !v.Elem().IsFloat() || v.Elem() != n.Outputs[0].Elem():
+			return nil, false
+		default:
+			varying = append(varying, v)
+		}
+	}
+	return varying, len(varying) > 0
+}
+
+// follow gives the facts of a node's outputs along time and batch, if it treats each step and sample by itself.
+func follow(n *ir.Node, facts map[*ir.Value][2]ir.Fact) ([2]ir.Fact, bool) {
+	var out [2]ir.Fact
+	for k := range out {
+		in := make([]ir.Fact, len(n.Inputs))
+		for i, v := range n.Inputs {
+			in[i] = facts[v][k]
+		}
+		f := n.Op.Along(n, in)[0]
+		if f.Constant() || f.Global || f.Axis < 0 || f.Stride != 1 || f.Back != 0 || f.Ahead != 0 {
+			return out, false
+		}
+		out[k] = f
+	}
+	return out, out[0].Axis != out[1].Axis
+}
+
+// facts are those of a sequence with these axes.
+func (p *projector) facts(time, batch int) [2]ir.Fact {
+	t, _ := p.length.Symbol()
+	b, _ := p.batch.Symbol()
+	return [2]ir.Fact{{Symbol: t, Axis: time, Stride: 1}, {Symbol: b, Axis: batch, Stride: 1}}
+}
+
+// work is what a step of the nodes costs, in products.
+func (p *projector) work(nodes []*ir.Node) int {
+	bind := map[string]int64{}
+	for k := range p.bind {
+		bind[k] = 1
+	}
+	sum := 0
+	for _, n := range nodes {
+		sum += int(min(ops.WorkOf(n, bind).Flops/2, maxForms))
+	}
+	return sum
+}
+
+// spared is the work of those nodes, the last of the graph first, that are gone once they are part of the recurrence's
+// matrices: nobody else reads what they make. replaced, if not nil, is a value that will be made anew.
+func (p *projector) spared(nodes []*ir.Node, replaced *ir.Value) int {
+	gone := maps.Clone(p.body)
+	var out []*ir.Node
+	for _, n := range nodes {
+		if !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v != replaced && p.read(v, gone, 0) }) {
+			gone[n] = true
+			out = append(out, n)
+		}
+	}
+	return p.work(out)
+}
+
+// read reports whether anybody but the nodes that will be gone needs a value's numbers. Its shape is not one of them, as
+// where first states of zeros are made like it.
+func (p *projector) read(v *ir.Value, gone map[*ir.Node]bool, depth int) bool {
+	return slices.ContainsFunc(p.uses[v], func(u ir.Use) bool {
+		switch {
+		case u.Node == nil || depth > 4:
+			return true
+		case gone[u.Node] || u.Node.Op.FullName() == "Shape" || u.Node.Op.FullName() == "Size":
+			return false
+		}
+		return len(u.Node.Subgraphs()) > 0 || slices.ContainsFunc(u.Node.Outputs, func(o *ir.Value) bool { return p.read(o, gone, depth+1) })
+	})
+}
+
+// count counts terms.
+func count(rows ...[][]term) int {
+	n := 0
+	for _, r := range rows {
+		for _, row := range r {
+			n += len(row)
+		}
+	}
+	return n
+}
+
+// before looks for one sequence that all inputs are linear functions of, step by step.
+func (p *projector) before(s *system) {
+	position := map[*ir.Node]int{}
+	for i, n := range p.g.Nodes {
+		position[n] = i
+	}
+	frontier := []*ir.Value{}
+	for _, q := range p.d.in {
+		if !slices.Contains(frontier, q.v) {
+			frontier = append(frontier, q.v)
+		}
+	}
+	type candidate struct {
+		v     *ir.Value
+		nodes int // how many of the nodes it takes in
+	}
+	var found []candidate
+	var nodes []*ir.Node
+	stuck := map[*ir.Value]bool{}
+	for len(nodes) < maxProjected {
+		at := -1
+		for i, v := range frontier {
+			if v.Def != nil && !stuck[v] && (at < 0 || position[v.Def] > position[frontier[at].Def]) {
+				at = i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		v := frontier[at]
+		in, ok := admits(v.Def)
+		if !ok {
+			stuck[v] = true
+			continue
+		}
+		frontier = slices.Delete(frontier, at, at+1)
+		for _, w := range in {
+			if !slices.Contains(frontier, w) {
+				frontier = append(frontier, w)
+			}
+		}
+		if !slices.Contains(nodes, v.Def) {
+			nodes = append(nodes, v.Def)
+		}
+		if len(frontier) == 1 {
+			found = append(found, candidate{frontier[0], len(nodes)})
+		}
+	}
+	cost := func(s *system) int {
+		n := count(s.b)
+		for _, o := range s.outputs {
+			n += count(o.in)
+		}
+		return n
+	}
+	best, chosen := cost(s), slot{}
+	var merged *system
+	for _, f := range found {
+		in, rows, ok := p.inputs(f.v, nodes[:f.nodes])
+		if !ok {
+			continue
+		}
+		m, ok := s.before(rows, in.size())
+		if !ok {
+			continue
+		}
+		if k := cost(m) - p.spared(nodes[:f.nodes], nil); k <= best {
+			best, chosen, merged = k, in, m
+		}
+	}
+	if chosen.v == nil {
+		return
+	}
+	*s = *merged
+	p.d.in = []sequence{{v: chosen.v, time: axisOf(chosen.v, p.length), kept: true, reversed: p.d.in[0].reversed}}
+	p.c.inputs = []slot{chosen}
+}
+
+// inputs gives the recurrence's inputs as linear functions of u, which the nodes compute them from.
+func (p *projector) inputs(u *ir.Value, nodes []*ir.Node) (slot, [][]term, bool) {
+	if u.Elem() != p.d.in[0].v.Elem() {
+		return slot{}, nil, false
+	}
+	time, batch := axisOf(u, p.length), axisOf(u, p.batch)
+	if time < 0 || batch < 0 {
+		return slot{}, nil, false
+	}
+	in, ok := p.whole(u, time, batch)
+	if !ok {
+		return slot{}, nil, false
+	}
+	facts := map[*ir.Value][2]ir.Fact{u: p.facts(time, batch)}
+	for _, n := range p.g.Nodes {
+		if !slices.Contains(nodes, n) {
+			continue
+		}
+		f, ok := follow(n, facts)
+		if !ok {
+			return slot{}, nil, false
+		}
+		for _, v := range n.Outputs {
+			facts[v] = f
+		}
+	}
+	l := newLinearizer(p.bind)
+	k := in.size()
+	l.basis = k * p.c.samples
+	if l.seedSamples(in, 0, k) != nil {
+		return slot{}, nil, false
+	}
+	var rows [][]term
+	for i, q := range p.d.in {
+		at := q.full(p.c.inputs[i].batch)
+		if f := facts[q.v]; f[0].Axis != q.time || f[1].Axis != at {
+			return slot{}, nil, false
+		}
+		f, err := l.form(q.v)
+		if err != nil || len(f.shape) != len(q.v.Shape()) || f.shape[q.time] != 1 {
+			return slot{}, nil, false
+		}
+		own, err := samples(f, at, p.c.samples, k)
+		if err != nil {
+			return slot{}, nil, false
+		}
+		for _, r := range own {
+			if r.c != 0 { // a bias stays outside: a system has none
+				return slot{}, nil, false
+			}
+			rows = append(rows, r.terms)
+		}
+	}
+	return in, rows, true
+}
+
+// before gives the system over h features that its inputs are made of as rows say; ok is false where that is too large.
+func (s *system) before(rows [][]term, h int) (_ *system, ok bool) {
+	out := *s
+	out.h = h
+	if out.b, ok = compose(s.b, rows, h); !ok {
+		return nil, false
+	}
+	out.outputs = slices.Clone(s.outputs)
+	for i := range out.outputs {
+		o := &out.outputs[i]
+		if o.in, ok = compose(o.in, rows, h); !ok {
+			return nil, false
+		}
+	}
+	return &out, true
+}
+
+// compose gives rows over features which are made of width others, as of says, in terms of those; ok is false where that takes
+// too many products.
+func compose(rows, of [][]term, width int) (out [][]term, ok bool) {
+	work := 0
+	for _, row := range rows {
+		for _, t := range row {
+			work += len(of[t.at])
+		}
+	}
+	if work > maxProducts {
+		return nil, false
+	}
+	l := linearizer{basis: width}
+	out = make([][]term, len(rows))
+	for i, row := range rows {
+		l.begin()
+		for _, t := range row {
+			l.add(&combination{terms: of[t.at]}, t.coef)
+		}
+		out[i] = l.end().terms
+	}
+	return out, true
+}
+
+// plus adds rows.
+func plus(a, b [][]term) [][]term {
+	out := make([][]term, len(b))
+	for i := range a {
+		x, y := combination{terms: a[i]}, combination{terms: b[i]}
+		out[i] = new(linearizer).sum(&x, &y, 1).terms
+	}
+	return out
+}
+
+// behind looks for the one sequence that leaves what is computed, step by step, from the results and from the input.
+func (p *projector) behind(s *system) {
+	q := p.d.out
+	facts := map[*ir.Value][2]ir.Fact{}
+	region := map[*ir.Value]bool{}
+	for i, v := range p.d.results {
+		if v == nil || q[i].reversed != q[0].reversed || len(v.Shape()) == 0 || v.Elem() != p.d.in[0].v.Elem() {
+			return
+		}
+		o := s.outputs[i].at
+		facts[v] = p.facts(q[i].time, q[i].full(o.batch))
+		region[v] = true
+	}
+	u := p.d.in[0].v
+	direct := len(p.d.in) == 1 && p.d.in[0].reversed == q[0].reversed
+	if direct {
+		facts[u] = p.facts(p.d.in[0].time, p.d.in[0].full(p.c.inputs[0].batch))
+	}
+	var nodes []*ir.Node
+	taken := map[*ir.Node]bool{}
+	type candidate struct {
+		v     *ir.Value
+		nodes int
+	}
+	var found []candidate
+	for _, n := range p.g.Nodes {
+		if len(nodes) == maxProjected {
+			break
+		}
+		in, ok := admits(n)
+		inside, known := false, true
+		for _, v := range in {
+			_, has := facts[v]
+			inside, known = inside || region[v], known && has
+		}
+		if !ok || !known {
+			continue
+		}
+		f, ok := follow(n, facts)
+		if !ok {
+			continue
+		}
+		for _, v := range n.Outputs {
+			facts[v] = f
+			region[v] = inside
+		}
+		nodes = append(nodes, n)
+		if !inside {
+			continue // made of the input alone
+		}
+		taken[n] = true
+		if e := p.exit(region, taken); e != nil {
+			found = append(found, candidate{e, len(nodes)})
+		}
+	}
+	best := 0
+	for _, o := range s.outputs {
+		best += count(o.next, o.prev, o.in)
+	}
+	var chosen outputMap
+	var at sequence
+	for _, f := range found {
+		o, ok := p.output(f.v, facts[f.v], s, direct)
+		if !ok {
+			continue
+		}
+		merged := slices.Clone(nodes[:f.nodes])
+		slices.Reverse(merged)
+		if k := count(o.next, o.prev, o.in) - p.spared(merged, f.v); k <= best {
+			best, chosen = k, o
+			at = sequence{time: facts[f.v][0].Axis, kept: true, reversed: q[0].reversed}
+		}
+	}
+	if chosen.at.v == nil {
+		return
+	}
+	s.outputs = []outputMap{chosen}
+	p.d.out, p.d.results = []sequence{at}, []*ir.Value{chosen.at.v}
+}
+
+// exit is the one value of the region that is read outside of the nodes taken; nil where there are several.
+func (p *projector) exit(region map[*ir.Value]bool, taken map[*ir.Node]bool) *ir.Value {
+	var found *ir.Value
+	for v, in := range region {
+		if !in || !slices.ContainsFunc(p.uses[v], func(u ir.Use) bool { return u.Node == nil || !taken[u.Node] }) {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = v
+	}
+	return found
+}
+
+// output reads v as a function of the results and the input.
+func (p *projector) output(v *ir.Value, f [2]ir.Fact, s *system, direct bool) (outputMap, bool) {
+	var none outputMap
+	k := 0
+	if direct {
+		k = s.h
+	}
+	first := k
+	for _, o := range s.outputs {
+		k += len(o.in)
+	}
+	l := newLinearizer(p.bind)
+	l.basis = k * p.c.samples
+	if direct {
+		q := p.d.in[0]
+		in, ok := p.whole(q.v, q.time, q.full(p.c.inputs[0].batch))
+		if !ok || in.size() != s.h || l.seedSamples(in, 0, k) != nil {
+			return none, false
+		}
+	}
+	at := first
+	var next, prev, in [][]term
+	var bias []float64
+	for i, o := range s.outputs {
+		q := p.d.out[i]
+		step := slot{p.d.results[i], slices.Clone(o.at.shape), q.full(o.at.batch)}
+		if !q.kept {
+			step.shape = slices.Insert(step.shape, q.time, 1)
+		}
+		if l.seedSamples(step, at, k) != nil {
+			return none, false
+		}
+		at += len(o.in)
+		next, prev, in, bias = append(next, o.next...), append(prev, o.prev...), append(in, o.in...), append(bias, o.bias...)
+	}
+	y, err := l.form(v)
+	if err != nil || f[0].Axis >= len(y.shape) || y.shape[f[0].Axis] != 1 {
+		return none, false
+	}
+	rows, err := samples(y, f[1].Axis, p.c.samples, k)
+	if err != nil {
+		return none, false
+	}
+	o := outputMap{at: slot{v, y.shape, f[1].Axis}}
+	var ofResults, ofInput [][]term
+	for _, r := range rows {
+		input, results, _ := cut(r.terms, first, k-first)
+		ofInput, ofResults = append(ofInput, input), append(ofResults, results)
+		c := r.c
+		for _, t := range results {
+			c += t.coef * bias[t.at]
+		}
+		o.bias = append(o.bias, c)
+	}
+	var okN, okP, okI bool
+	o.next, okN = compose(ofResults, next, s.n)
+	o.prev, okP = compose(ofResults, prev, s.n)
+	o.in, okI = compose(ofResults, in, s.h)
+	o.in = plus(o.in, ofInput)
+	return o, okN && okP && okI
+}
