@@ -18,7 +18,7 @@ var (
 )
 
 func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
-	return ops.Register(&ir.Op{
+	o := &ir.Op{
 		Name: "DFT", Since: since,
 		Doc: "Discrete Fourier transform over one axis of input, whose last axis holds real and imaginary parts (2) or real numbers (1). Its length is dft_length; what is missing is 0. One-sided, only the first half of the spectrum is written, or for the inverse read, and the signal is real.",
 		In:  in, Out: ops.Sig("output:T1"), Elems: map[string][]tensor.DType{"T2": indexTypes},
@@ -38,7 +38,21 @@ func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
 			return workOf(n, bind, 5*max(x, out)/2*int64(bits.Len64(uint64(max(length, 1)))))
 		},
 		Tol: ir.Long,
-	})
+	}
+	if since < 20 {
+		o.Body = dftWithAxis
+	}
+	return ops.Register(o)
+}
+
+// dftWithAxis gives the axis as an input.
+func dftWithAxis(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+	axis := b.Const("axis", tensor.FromSlice([]int64{getInt(n, "axis")}))
+	var length *ir.Value
+	if len(in) > 1 {
+		length = in[1]
+	}
+	return []*ir.Value{attr(b, "DFT", []*ir.Value{in[0], length, axis}, ir.A("inverse", getInt(n, "inverse")), ir.A("onesided", getInt(n, "onesided")))}
 }
 
 // constDFTAxis gives the axis where it is known when the graph is built.

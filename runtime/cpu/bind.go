@@ -191,6 +191,10 @@ func (d *binding) wholeShapes(s *step) (in [][]int, out []int, ok bool) {
 			continue
 		}
 		if d.shapes[v.id] == nil {
+			if v.konst != nil { // a scalar
+				in[i] = []int{}
+				continue
+			}
 			if d.missing(v) {
 				continue
 			}

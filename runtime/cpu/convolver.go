@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"unsafe"
-
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
@@ -34,13 +32,13 @@ func (v *convolver) setup(info *coreInfo, length int, history, fft bool) {
 }
 
 // spectrum is the transform of a kernel, with its mirror for what follows a step.
-func (v *convolver) spectrum(dst []complex64, k []float32) {
-	v.fft.ForwardRing(dst, k[:v.taps], v.info.direction != essm.Backward, v.info.direction != essm.Forward)
+func (v *convolver) spectrum(dst, k, tmp []float32) {
+	v.fft.ForwardRing(dst, k[:v.taps], v.info.direction != essm.Backward, v.info.direction != essm.Forward, tmp)
 }
 
 // inverse adds the sequence of a spectrum to y; the inputs before the first step come first in it.
-func (v *convolver) inverse(y []float32, spec []complex64) {
-	v.fft.Inverse(y, spec, v.past, true)
+func (v *convolver) inverse(y, spec, tmp []float32) {
+	v.fft.Inverse(y, spec, v.past, true, tmp)
 }
 
 // direct adds the convolution of col, the past and the sequence, with a kernel to y; rev is scratch of taps numbers.
@@ -56,17 +54,4 @@ func (v *convolver) direct(y, col, k, rev []float32) {
 	if v.info.direction != essm.Forward {
 		kernel.Correlate(y, col, k, 1)
 	}
-}
-
-// complexes views scratch as complex numbers.
-func complexes(tmp []float32, n int) ([]complex64, []float32) {
-	return asComplex(tmp[:2*n]), tmp[2*n:]
-}
-
-// asComplex views pairs of numbers as complex ones.
-func asComplex(v []float32) []complex64 {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*complex64)(unsafe.Pointer(&v[0])), len(v)/2)
 }

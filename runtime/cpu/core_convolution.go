@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ops/essm"
-	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 // convolution is a LongConv with a constant kernel.
@@ -39,7 +38,7 @@ func (c *convolution) sequence(form string, length int, _ bool) sequenceKernel {
 type convolutionSequence struct {
 	convolver
 	c    *convolution
-	spec []complex64
+	spec []float32 // by feature
 }
 
 func (k *convolutionSequence) pieces() int { return (k.c.n + statesPerPiece - 1) / statesPerPiece }
@@ -48,7 +47,7 @@ func (k *convolutionSequence) bytes() int64 {
 	if k.fft == nil {
 		return 0
 	}
-	return int64(k.fft.Len()*k.c.n) * 8
+	return int64(k.fft.Len()*k.c.n) * 4
 }
 
 func (k *convolutionSequence) kernel(j int) []float32 {
@@ -60,16 +59,17 @@ func (k *convolutionSequence) prepare() {
 		return
 	}
 	n := k.fft.Len()
-	k.spec = make([]complex64, n*k.c.n)
+	k.spec = make([]float32, n*k.c.n)
+	tmp := make([]float32, n)
 	for j := range k.c.n {
-		k.spectrum(k.spec[j*n:(j+1)*n], k.kernel(j))
+		k.spectrum(k.spec[j*n:(j+1)*n], k.kernel(j), tmp)
 	}
 }
 
 func (k *convolutionSequence) scratch() int {
 	n := 2 * k.length
 	if k.fft != nil {
-		return n + 2*2*k.fft.Len()
+		return n + 3*k.fft.Len()
 	}
 	return n + k.convolver.taps
 }
@@ -82,12 +82,11 @@ func (k *convolutionSequence) run(piece int, s *sequence, tmp []float32, _ []flo
 		clear(y)
 		if k.fft != nil {
 			size := k.fft.Len()
-			v, rest := complexes(tmp, size)
-			acc, _ := complexes(rest, size)
-			k.fft.Forward(v, col)
+			v, acc, work := tmp[:size], tmp[size:2*size], tmp[2*size:3*size]
+			k.fft.Forward(v, col, work)
 			clear(acc)
-			kernel.MulAdd(acc, v, k.spec[j*size:(j+1)*size], 1)
-			k.inverse(y, acc)
+			k.fft.MulAdd(acc, v, k.spec[j*size:(j+1)*size], 1)
+			k.inverse(y, acc, work)
 		} else {
 			k.direct(y, col, k.kernel(j), tmp)
 		}

@@ -242,7 +242,7 @@ func (k *denseSequence) scratch() int {
 	n := k.c.perHead
 	size := n*(k.past+k.length) + k.length*n + n*k.taps
 	if k.fft != nil {
-		return size + (n+2)*2*k.fft.Len()
+		return size + (n+3)*k.fft.Len()
 	}
 	return size + k.taps
 }
@@ -271,15 +271,13 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 			}
 		}
 	}
-	var spectra, spec, acc []complex64
+	var spectra, spec, acc, work []float32
 	size := 0
 	if k.fft != nil {
 		size = k.fft.Len()
-		spectra, tmp = complexes(tmp, n*size)
-		spec, tmp = complexes(tmp, size)
-		acc, tmp = complexes(tmp, size)
+		spectra, spec, acc, work = take(n*size), take(size), take(size), take(size)
 		for j := range n {
-			k.fft.Forward(spectra[j*size:(j+1)*size], in[j*cols:(j+1)*cols])
+			k.fft.Forward(spectra[j*size:(j+1)*size], in[j*cols:(j+1)*cols], work)
 		}
 	}
 	for i := range n {
@@ -304,11 +302,11 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 				k.direct(y, in[j*cols:(j+1)*cols], kj, tmp)
 				continue
 			}
-			k.spectrum(spec, kj)
-			kernel.MulAdd(acc, spectra[j*size:(j+1)*size], spec, 1)
+			k.spectrum(spec, kj, work)
+			k.fft.MulAdd(acc, spectra[j*size:(j+1)*size], spec, 1)
 		}
 		if k.fft != nil {
-			k.inverse(y, acc)
+			k.inverse(y, acc, work)
 		}
 	}
 	for i := range n {

@@ -234,7 +234,7 @@ func (k *diagonalChunk) tile(x, xi []float32, in *tileInput, rows int, z []float
 type diagonalSequence struct {
 	convolver
 	c      *diagonal
-	re, im []complex64 // spectra, by state
+	re, im []float32 // spectra, by state
 }
 
 const statesPerPiece = 4
@@ -248,7 +248,7 @@ func (k *diagonalSequence) bytes() int64 {
 	if k.fft == nil {
 		return 0
 	}
-	n := int64(k.fft.Len()*k.c.n) * 8
+	n := int64(k.fft.Len()*k.c.n) * 4
 	if k.complexKernel() {
 		n *= 2
 	}
@@ -260,16 +260,16 @@ func (k *diagonalSequence) prepare() {
 		return
 	}
 	n := k.fft.Len()
-	re, im := make([]float32, k.taps), make([]float32, k.taps)
-	k.re = make([]complex64, n*k.c.n)
+	re, im, tmp := make([]float32, k.taps), make([]float32, k.taps), make([]float32, n)
+	k.re = make([]float32, n*k.c.n)
 	if k.complexKernel() {
-		k.im = make([]complex64, n*k.c.n)
+		k.im = make([]float32, n*k.c.n)
 	}
 	for j := range k.c.n {
 		impulse(re, im, k.c.a[j], k.c.b[j])
-		k.spectrum(k.re[j*n:(j+1)*n], re)
+		k.spectrum(k.re[j*n:(j+1)*n], re, tmp)
 		if k.im != nil {
-			k.spectrum(k.im[j*n:(j+1)*n], im)
+			k.spectrum(k.im[j*n:(j+1)*n], im, tmp)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (k *diagonalSequence) prepare() {
 func (k *diagonalSequence) scratch() int {
 	n := 2*(k.past+k.length) + 2*k.length
 	if k.fft != nil {
-		return n + 3*2*k.fft.Len() + scratchAlign
+		return n + 4*k.fft.Len()
 	}
 	return n + 3*k.taps
 }
@@ -352,27 +352,25 @@ func (k *diagonalSequence) byDefinition(y, yi, col, colIm []float32, j int, tmp 
 
 func (k *diagonalSequence) byFFT(y, yi, col, colIm []float32, j int, tmp []float32) {
 	n := k.fft.Len()
-	v, tmp := complexes(tmp, n)
-	w, tmp := complexes(tmp, n)
-	acc, _ := complexes(tmp, n)
-	part := func(s []complex64) []complex64 { return s[j*n : (j+1)*n] }
-	k.fft.Forward(v, col)
+	v, w, acc, work := tmp[:n], tmp[n:2*n], tmp[2*n:3*n], tmp[3*n:4*n]
+	part := func(s []float32) []float32 { return s[j*n : (j+1)*n] }
+	k.fft.Forward(v, col, work)
 	if colIm != nil {
-		k.fft.Forward(w, colIm)
+		k.fft.Forward(w, colIm, work)
 	}
 	clear(acc)
-	kernel.MulAdd(acc, v, part(k.re), 1)
+	k.fft.MulAdd(acc, v, part(k.re), 1)
 	if colIm != nil {
-		kernel.MulAdd(acc, w, part(k.im), -1)
+		k.fft.MulAdd(acc, w, part(k.im), -1)
 	}
-	k.inverse(y, acc)
+	k.inverse(y, acc, work)
 	if yi == nil {
 		return
 	}
 	clear(acc)
-	kernel.MulAdd(acc, v, part(k.im), 1)
+	k.fft.MulAdd(acc, v, part(k.im), 1)
 	if colIm != nil {
-		kernel.MulAdd(acc, w, part(k.re), 1)
+		k.fft.MulAdd(acc, w, part(k.re), 1)
 	}
-	k.inverse(yi, acc)
+	k.inverse(yi, acc, work)
 }

@@ -22,7 +22,9 @@ func convolved(v, k []float32, after, before bool) []float64 {
 	return y
 }
 
-func TestFFT(t *testing.T) {
+func TestFFT(t *testing.T) { eachVariant(t, testFFT) }
+
+func testFFT(t *testing.T) {
 	r := newRand()
 	for _, n := range append(append([]int{}, sizes...), 64, 100, 128, 257, 1000, 4096) {
 		for _, taps := range []int{0, 1, 2, 5, n} {
@@ -36,13 +38,13 @@ func TestFFT(t *testing.T) {
 				if f.Size() < n+taps {
 					t.Fatalf("size %d for %d numbers", f.Size(), n+taps)
 				}
-				a, b, acc := make([]complex64, f.Len()), make([]complex64, f.Len()), make([]complex64, f.Len())
-				f.Forward(a, v)
-				f.ForwardRing(b, k, after, before)
-				MulAdd(acc, a, b, 1)
+				a, b, acc, tmp := make([]float32, f.Len()), make([]float32, f.Len()), make([]float32, f.Len()), make([]float32, f.Len())
+				f.Forward(a, v, tmp)
+				f.ForwardRing(b, k, after, before, tmp)
+				f.MulAdd(acc, a, b, 1)
 				want := convolved(v, k, after, before)
 				y := make([]float32, n)
-				f.Inverse(y, acc, 0, false)
+				f.Inverse(y, acc, 0, false, tmp)
 				near(t, fmt.Sprintf("n %d taps %d side %d", n, taps, side), y, want, 3e-6*math.Sqrt(float64(taps+1))*4)
 
 				z := make([]float32, n)
@@ -63,42 +65,37 @@ func TestFFT(t *testing.T) {
 }
 
 // The spectrum is that of the definition.
-func TestSpectrum(t *testing.T) {
+func TestSpectrum(t *testing.T) { eachVariant(t, testSpectrum) }
+
+func testSpectrum(t *testing.T) {
 	r := newRand()
-	for _, size := range []int{2, 4, 8, 16, 32, 64, 512} {
+	for _, size := range []int{2, 4, 8, 16, 32, 64, 512, 1152} {
 		f := NewFFT(size)
 		x := random(r, size)
-		spec := make([]complex64, f.Len())
-		f.Forward(spec, x)
-		n := f.Len()
+		spec, tmp := make([]float32, f.Len()), make([]float32, f.Len())
+		f.Forward(spec, x, tmp)
+		n, z := size/2, f.parts(spec)
 		for k := 0; k <= n; k++ {
 			re, im := 0.0, 0.0
 			for i, v := range x {
 				s, c := math.Sincos(-2 * math.Pi * float64(i*k%size) / float64(size))
 				re, im = re+float64(v)*c, im+float64(v)*s
 			}
-			place := 0
-			for bit := 1; bit < n; bit *= 2 {
-				place *= 2
-				if k&bit != 0 {
-					place++
-				}
-			}
-			got := complex128(spec[0])
+			var got complex128
 			switch k {
 			case 0:
-				got = complex(real(got), 0)
+				got = complex(float64(z.re[0]), 0)
 			case n:
-				got = complex(imag(got), 0)
+				got = complex(float64(z.im[0]), 0)
 			default:
-				got = complex128(spec[place])
+				got = complex(float64(z.re[k]), float64(z.im[k]))
 			}
 			if math.Hypot(real(got)-re, imag(got)-im) > 1e-5*math.Sqrt(float64(size)) {
 				t.Fatalf("size %d, frequency %d: %v, expected %g%+gi", size, k, got, re, im)
 			}
 		}
 		y := make([]float32, size)
-		f.Inverse(y, spec, 0, false)
+		f.Inverse(y, spec, 0, false, tmp)
 		want := make([]float64, size)
 		for i, v := range x {
 			want[i] = float64(v)
@@ -111,10 +108,10 @@ func BenchmarkFFT(b *testing.B) {
 	for _, size := range []int{2048, 8192, 32768} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			f := NewFFT(size)
-			x, spec := random(newRand(), size), make([]complex64, f.Len())
+			x, spec, tmp := random(newRand(), size), make([]float32, f.Len()), make([]float32, f.Len())
 			for range b.N {
-				f.Forward(spec, x)
-				f.Inverse(x, spec, 0, false)
+				f.Forward(spec, x, tmp)
+				f.Inverse(x, spec, 0, false, tmp)
 			}
 			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/2/float64(size)/math.Log2(float64(size)), "ns/number·stage")
 		})

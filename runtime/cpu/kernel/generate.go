@@ -8,3 +8,4 @@ package kernel
 //go:generate sh _asm/generate.sh transpose
 //go:generate sh _asm/generate.sh conv
 //go:generate sh _asm/generate.sh elementwise
+//go:generate sh _asm/generate.sh fft

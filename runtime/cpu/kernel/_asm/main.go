@@ -39,6 +39,7 @@ var groups = map[string]func(){
 		gatherPanelAVX2()
 		tapsAVX2()
 	},
+	"fft": fft,
 	"elementwise": func() {
 		unary("sigmoidAVX2", "is y = 1/(1+e⁻ˣ).", sigmoid)
 		unary("geluAVX2", "is x times the normal distribution function of x.", gelu)

@@ -1,0 +1,338 @@
+package kernel
+
+import "math"
+
+// transform is a plan for transforms of n complex numbers, whose real and imaginary parts are apart: Stockham's algorithm,
+// which goes to and fro between two places and needs no reordering. A transform is immutable.
+type transform struct {
+	n      int
+	passes []fftPass
+	chirp  *chirp // for lengths with a prime factor above largestRadix
+}
+
+// fftPass makes m butterflies of a radix over s interleaved transforms: of numbers q + s(j + mk) of the source, k below
+// radix, it writes q + s(radix·j + r), r below radix, which are multiplied with factors.
+type fftPass struct {
+	radix, m, s int
+	w           []float32 // per butterfly: radix-1 factors, each of them a real and an imaginary part
+	eight       []float32 // the same for eight butterflies at once, where the first pass can take them; see fftFirst8AVX2
+}
+
+// largestRadix is the greatest prime factor that is transformed by itself: a butterfly costs its square.
+const largestRadix = 13
+
+// lanes is how many transforms go side by side where there are many of a kind.
+const lanes = 8
+
+// newTransform makes a plan for n ≥ 1.
+func newTransform(n int) *transform {
+	t := &transform{n: n}
+	radices, ok := factors(n)
+	if !ok {
+		t.chirp = newChirp(n)
+		return t
+	}
+	left, s := n, 1
+	for _, r := range radices {
+		p := fftPass{radix: r, m: left / r, s: s}
+		for j := range p.m {
+			for k := 1; k < r; k++ {
+				w := unit(j*k%left, left)
+				p.w = append(p.w, real(w), imag(w))
+			}
+		}
+		if s == 1 && r == 8 && p.m >= 8 {
+			p.eight = byEight(p.w, p.m)
+		}
+		t.passes = append(t.passes, p)
+		left, s = p.m, s*r
+	}
+	return t
+}
+
+// byEight lays factors out in vectors; the last eight butterflies end with the last one.
+func byEight(w []float32, m int) []float32 {
+	var v []float32
+	for at := 0; at < m; at += 8 {
+		for k := range 7 {
+			for part := range 2 {
+				for j := range 8 {
+					v = append(v, w[14*(min(at, m-8)+j)+2*k+part])
+				}
+			}
+		}
+	}
+	return v
+}
+
+// factors writes n as a product of radices, eight first: what comes after it finds whole vectors. It fails when a prime
+// factor is large.
+func factors(n int) (radices []int, ok bool) {
+	for n%8 == 0 {
+		radices = append(radices, 8)
+		n /= 8
+	}
+	if k := len(radices); k > 1 && n%2 == 0 && n%4 != 0 { // 8·2 is done as 4·4
+		radices = append(radices[:k-1], 4, 4)
+		n /= 2
+	}
+	for _, r := range []int{4, 2, 5, 3, 7, 11, largestRadix} {
+		for n%r == 0 {
+			radices = append(radices, r)
+			n /= r
+		}
+	}
+	return radices, n == 1
+}
+
+// unit is exp(-2πi k/n), computed in float64.
+func unit(k, n int) complex64 { return complex64(unit64(k, n)) }
+
+func unit64(k, n int) complex128 {
+	sin, cos := math.Sincos(-2 * math.Pi * float64(k) / float64(n))
+	return complex(cos, sin)
+}
+
+// parts is complex numbers as two slices.
+type parts struct{ re, im []float32 }
+
+// planes cuts room for two times count numbers from scratch.
+func planes(tmp []float32, count int) (x, y parts) {
+	p := planeLen(count)
+	cut := func(i int) []float32 { return tmp[i*p : i*p+count : (i+1)*p] }
+	return parts{cut(0), cut(1)}, parts{cut(2), cut(3)}
+}
+
+// planeLen is how far apart planes of count numbers lie: by whole lines of the cache, but by no multiple of its ways' size, for the
+// rows of butterflies would drive each other out of it.
+func planeLen(count int) int {
+	const line, way = 16, 1024
+	if count < way {
+		return (count + 2*line - 1) / line * line
+	}
+	return (count+way-1)/way*way + 5*line
+}
+
+// scratch is what planes needs for count numbers.
+func scratch(count int) int { return 4 * planeLen(count) }
+
+// room is the numbers that run works on, per lane.
+func (t *transform) room() int {
+	if t.chirp != nil {
+		return t.chirp.inner.n
+	}
+	return t.n
+}
+
+// run transforms x, t.n numbers of each of a number of lanes that lie side by side, and gives the place of the result: x or y. Both
+// have room() numbers per lane. With real and imaginary parts exchanged, in and out, it is the inverse, times n.
+func (t *transform) run(x, y parts, lanes int) (result, other parts) {
+	if t.chirp != nil {
+		return t.chirp.run(x, y, lanes)
+	}
+	for i := range t.passes {
+		t.passes[i].run(y, x, lanes)
+		x, y = y, x
+	}
+	return x, y
+}
+
+func (p *fftPass) run(dst, src parts, lanes int) {
+	s, n := p.s*lanes, p.radix*p.m*p.s*lanes
+	dst, src = parts{dst.re[:n], dst.im[:n]}, parts{src.re[:n], src.im[:n]}
+	if fftPassWide(p, dst, src, s) {
+		return
+	}
+	r := p.radix
+	var x [largestRadix + 3]complex64
+	for j := range p.m {
+		w := p.w[2*(r-1)*j : 2*(r-1)*(j+1)]
+		for q := range s {
+			at := q + s*j
+			for k := range r {
+				x[k] = complex(src.re[at], src.im[at])
+				at += s * p.m
+			}
+			switch r {
+			case 2:
+				x[0], x[1] = x[0]+x[1], x[0]-x[1]
+			case 4:
+				x[0], x[1], x[2], x[3] = four(x[0], x[1], x[2], x[3])
+			case 8:
+				eight(&x)
+			default:
+				odd(&x, r)
+			}
+			at = q + s*r*j
+			dst.re[at], dst.im[at] = real(x[0]), imag(x[0])
+			for k := 1; k < r; k++ {
+				at += s
+				wr, wi := w[2*k-2], w[2*k-1]
+				dst.re[at], dst.im[at] = real(x[k])*wr-imag(x[k])*wi, real(x[k])*wi+imag(x[k])*wr
+			}
+		}
+	}
+}
+
+// turned is -i·z.
+func turned(z complex64) complex64 { return complex(imag(z), -real(z)) }
+
+func scaled(z complex64, by float32) complex64 { return complex(real(z)*by, imag(z)*by) }
+
+func four(x0, x1, x2, x3 complex64) (y0, y1, y2, y3 complex64) {
+	a, b, c, d := x0+x2, x0-x2, x1+x3, turned(x1-x3)
+	return a + c, b + d, a - c, b - d
+}
+
+func eight(x *[largestRadix + 3]complex64) {
+	const half = math.Sqrt2 / 2
+	a0, a1, a2, a3 := four(x[0]+x[4], x[1]+x[5], x[2]+x[6], x[3]+x[7])
+	d0, d1, d2, d3 := x[0]-x[4], x[1]-x[5], x[2]-x[6], x[3]-x[7]
+	p := complex(real(d1)+imag(d1), imag(d1)-real(d1))
+	q := complex(imag(d3)-real(d3), -(real(d3) + imag(d3)))
+	b0, b1, b2, b3 := four(d0, scaled(p, half), turned(d2), scaled(q, half))
+	x[0], x[2], x[4], x[6] = a0, a1, a2, a3
+	x[1], x[3], x[5], x[7] = b0, b1, b2, b3
+}
+
+// roots are the cosines and sines of 2πk/r, for radices r that are odd primes.
+var roots = func() (t [largestRadix + 1][largestRadix]struct{ cos, sin float32 }) {
+	for _, r := range []int{3, 5, 7, 11, 13} {
+		for k := range r {
+			sin, cos := math.Sincos(2 * math.Pi * float64(k) / float64(r))
+			t[r][k].cos, t[r][k].sin = float32(cos), float32(sin)
+		}
+	}
+	return t
+}()
+
+func odd(x *[largestRadix + 3]complex64, r int) {
+	var y [largestRadix + 3]complex64
+	y[0] = x[0]
+	for k := 1; k <= r/2; k++ {
+		x[k], x[r-k] = x[k]+x[r-k], x[k]-x[r-k]
+		y[0] += x[k]
+	}
+	for j := 1; j <= r/2; j++ {
+		t, u := x[0], complex64(0)
+		for k := 1; k <= r/2; k++ {
+			w := &roots[r][j*k%r]
+			t += scaled(x[k], w.cos)
+			u += scaled(x[r-k], w.sin)
+		}
+		u = turned(u)
+		y[j], y[r-j] = t+u, t-u
+	}
+	*x = y
+}
+
+// chirp makes a transform of any length n a convolution (Bluestein): with jk = (j² + k² - (k-j)²)/2,
+// X[k] = c[k] Σ (x[j] c[j]) conj(c[k-j]) where c[j] = exp(-πi j²/n).
+type chirp struct {
+	n     int
+	inner *transform // of 2n-1 numbers or more
+	c     parts      // (n)
+	freqs parts      // the transform of conj(c), wrapped around, over inner.n
+}
+
+func newChirp(n int) *chirp {
+	m := smooth(2*n - 1)
+	c := &chirp{n: n, inner: newTransform(m)}
+	f := make([]complex128, m)
+	at := 0 // j² modulo 2n
+	for j := range n {
+		w := unit64(at, 2*n)
+		at = (at + 2*j + 1) % (2 * n)
+		c.c.re, c.c.im = append(c.c.re, float32(real(w))), append(c.c.im, float32(imag(w)))
+		w = complex(real(w), -imag(w)) / complex(float64(m), 0)
+		f[j] = w
+		if j > 0 {
+			f[m-j] = w
+		}
+	}
+	for _, w := range transformed(f) {
+		c.freqs.re, c.freqs.im = append(c.freqs.re, float32(real(w))), append(c.freqs.im, float32(imag(w)))
+	}
+	return c
+}
+
+func (c *chirp) run(x, y parts, lanes int) (result, other parts) {
+	multiply(x, x, c.c, c.n, lanes)
+	clear(x.re[c.n*lanes : c.inner.n*lanes])
+	clear(x.im[c.n*lanes : c.inner.n*lanes])
+	x, y = c.inner.run(x, y, lanes)
+	multiply(x, x, c.freqs, c.inner.n, lanes)
+	x, y = c.inner.run(parts{x.im, x.re}, parts{y.im, y.re}, lanes)
+	x, y = parts{x.im, x.re}, parts{y.im, y.re}
+	multiply(x, x, c.c, c.n, lanes)
+	return x, y
+}
+
+// multiply makes products of n numbers, in lanes, with factors that lanes share.
+func multiply(y, x, w parts, n, lanes int) {
+	i := 0
+	if lanes == 1 {
+		i = mulWideParts(y, x, w, n)
+	}
+	for ; i < n; i++ {
+		wr, wi := w.re[i], w.im[i]
+		for k := i * lanes; k < (i+1)*lanes; k++ {
+			a, b := x.re[k], x.im[k]
+			y.re[k], y.im[k] = a*wr-b*wi, a*wi+b*wr
+		}
+	}
+}
+
+// smooth is the least length of at least n whose transform goes in vectors from its first pass on.
+func smooth(n int) int {
+	best := math.MaxInt
+	for _, odd := range []int{1, 3, 5, 9, 15, 25, 27, 45} {
+		k := 64 * odd
+		for k < n {
+			k *= 2
+		}
+		best = min(best, k)
+	}
+	return best
+}
+
+// transformed is the transform of x, whose length has no large prime factor, in float64.
+func transformed(x []complex128) []complex128 {
+	w := make([]complex128, len(x))
+	for k := range w {
+		w[k] = unit64(k, len(x))
+	}
+	y := make([]complex128, len(x))
+	decimated(y, x, 1, w)
+	return y
+}
+
+// decimated transforms every step-th number of x, as many as y has; w holds the roots of unity of the whole.
+func decimated(y, x []complex128, step int, w []complex128) {
+	n := len(y)
+	if n == 1 {
+		y[0] = x[0]
+		return
+	}
+	p := 2
+	for n%p != 0 {
+		p++
+	}
+	m := n / p
+	for r := range p {
+		decimated(y[r*m:(r+1)*m], x[r*step:], step*p, w)
+	}
+	var in [largestRadix]complex128
+	for k := range m {
+		for r := range p {
+			in[r] = y[r*m+k] * w[r*k*step]
+		}
+		for j := range p {
+			sum := in[0]
+			for r := 1; r < p; r++ {
+				sum += in[r] * w[r*j%p*m*step]
+			}
+			y[j*m+k] = sum
+		}
+	}
+}
