@@ -31,14 +31,11 @@ func (streamClosed) Is(target error) bool { return target == ErrClosed }
 
 // StreamError says why a model cannot run step by step.
 type StreamError struct {
-	Graph string
-	Err   error // names the operator and the layer
+	Err error // names the graph, the layer and the operator; a *time.BlockedError is in it where one operator is the reason
 }
 
-// Error names the model and what stands in the way.
-func (e *StreamError) Error() string {
-	return fmt.Sprintf("graph %s cannot run step by step: %v", e.Graph, e.Err)
-}
+// Error names what stands in the way.
+func (e *StreamError) Error() string { return fmt.Sprintf("cannot run step by step: %v", e.Err) }
 
 // Is makes it an ErrStream.
 func (e *StreamError) Is(target error) bool { return target == ErrStream }

@@ -59,7 +59,7 @@ func newStepper(m *Model) (_ *stepper, err error) {
 	}()
 	sg, err := time.Step(m.graph)
 	if err != nil {
-		return nil, &StreamError{Graph: m.graph.Name, Err: err}
+		return nil, &StreamError{Err: err}
 	}
 	g := sg.Graph
 	if err := ir.Verify(g); err != nil {

@@ -288,6 +288,25 @@ func TestStreamState(t *testing.T) {
 	}
 }
 
+// A step with chunks of a length seen before, into memory of the caller's, allocates nothing.
+func TestStepAllocations(t *testing.T) {
+	for _, mode := range []string{"none", "last"} {
+		m := model(t, network(t, small(mode)), runtime.Options{Backend: cpu.New(), Threads: 1})
+		s := stream(t, m, 1)
+		in, out, ctx := data{"input": noise(1, 1, 1, 2)}, data{}, context.Background()
+		if err := s.Step(ctx, in, out); err != nil {
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(100, func() {
+			if err := s.Step(ctx, in, out); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations per step", mode, n)
+		}
+	}
+}
+
 // Twenty thousand idle streams cost their state and at most 1 KB each.
 func TestIdleStreams(t *testing.T) {
 	const count = 20000

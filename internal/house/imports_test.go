@@ -53,6 +53,7 @@ var rooms = []struct {
 	{"frontend/onnxgo", []string{"ir", "ir/tensor", "ops", "ops/std", "passes", "runtime", "github.com/owulveryck/onnx-go", "gorgonia.org/tensor", "gonum.org/v1/gonum", "go4.org/unsafe/assume-no-moving-gc"}},
 	{"frontend/onnx", []string{"ir", "ir/tensor", "ops", "ops/std", "internal/atomicfile", "google.golang.org/protobuf"}},
 	{"frontend/onnx/nodetest", []string{"ir", "ir/tensor", "frontend/onnx", "runtime"}},
+	{"docs/service", []string{"ir/tensor", "runtime", "runtime/cpu"}},
 	{"cmd/essmc", []string{"*"}},
 	{"bench", nil},
 }
