@@ -4,38 +4,67 @@
 
 package kernel
 
-// gemm1x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1 and j < 16, k ≥ 0 products each.
+// gemm1x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1·blocks and j < 16, blocks ≥ 1, k ≥ 0 products each.
 // Rows of x and y lie ldx and ldy numbers apart; w is one panel, 16 numbers for each p.
 //
 //go:noescape
-func gemm1x16AVX2(k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+func gemm1x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
 
-// gemm2x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 2 and j < 16, k ≥ 0 products each.
+// gemm2x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 2·blocks and j < 16, blocks ≥ 1, k ≥ 0 products each.
 // Rows of x and y lie ldx and ldy numbers apart; w is one panel, 16 numbers for each p.
 //
 //go:noescape
-func gemm2x16AVX2(k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+func gemm2x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
 
-// gemm3x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 3 and j < 16, k ≥ 0 products each.
+// gemm3x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 3·blocks and j < 16, blocks ≥ 1, k ≥ 0 products each.
 // Rows of x and y lie ldx and ldy numbers apart; w is one panel, 16 numbers for each p.
 //
 //go:noescape
-func gemm3x16AVX2(k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+func gemm3x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
 
-// gemm4x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 4 and j < 16, k ≥ 0 products each.
+// gemm4x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 4·blocks and j < 16, blocks ≥ 1, k ≥ 0 products each.
 // Rows of x and y lie ldx and ldy numbers apart; w is one panel, 16 numbers for each p.
 //
 //go:noescape
-func gemm4x16AVX2(k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+func gemm4x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
 
-// gemm5x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 5 and j < 16, k ≥ 0 products each.
+// gemm5x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 5·blocks and j < 16, blocks ≥ 1, k ≥ 0 products each.
 // Rows of x and y lie ldx and ldy numbers apart; w is one panel, 16 numbers for each p.
 //
 //go:noescape
-func gemm5x16AVX2(k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+func gemm5x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
 
-// gemm6x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 6 and j < 16, k ≥ 0 products each.
+// gemm6x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 6·blocks and j < 16, blocks ≥ 1, k ≥ 0 products each.
 // Rows of x and y lie ldx and ldy numbers apart; w is one panel, 16 numbers for each p.
 //
 //go:noescape
-func gemm6x16AVX2(k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+func gemm6x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+
+// gemm6x8AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 6·blocks and j < 8, blocks ≥ 1, k ≥ 0 products each.
+// Rows of x and y lie ldx and ldy numbers apart; w is one panel, 8 numbers for each p.
+//
+//go:noescape
+func gemm6x8AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+
+// gemm1x8AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1·blocks and j < 8, blocks ≥ 1, k ≥ 0 products each.
+// Rows of x and y lie ldx and ldy numbers apart; w is one panel, 8 numbers for each p.
+//
+//go:noescape
+func gemm1x8AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+
+// gemm6x4AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 6·blocks and j < 4, blocks ≥ 1, k ≥ 0 products each.
+// Rows of x and y lie ldx and ldy numbers apart; w is one panel, 4 numbers for each p.
+//
+//go:noescape
+func gemm6x4AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+
+// gemm1x4AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1·blocks and j < 4, blocks ≥ 1, k ≥ 0 products each.
+// Rows of x and y lie ldx and ldy numbers apart; w is one panel, 4 numbers for each p.
+//
+//go:noescape
+func gemm1x4AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+
+// gemv64AVX2 computes y[j] = init[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each.
+//
+//go:noescape
+func gemv64AVX2(groups int, k int, x *float32, w *float32, init *float32, y *float32)

@@ -1,11 +1,11 @@
 package kernel
 
 // Packed is a matrix W (M rows, K columns) laid out for Gemm: panels of some rows, column by column, the last one filled up
-// with zeros. How many rows, the variant says that was chosen when it was packed.
+// with zeros. How many rows, the variant says that was chosen when it was packed; the last panel may have fewer.
 type Packed struct {
-	M, K  int
-	panel int
-	data  []float32
+	M, K        int
+	panel, last int // rows of all panels, and of the last one
+	data        []float32
 }
 
 // panel is the number of rows of W in one panel of the portable kernels.
@@ -13,15 +13,22 @@ const panel = 4
 
 // Pack lays out W, whose element (i, k) is w[i*rs+k*cs]; a transposed weight is packed by swapping the strides.
 func Pack(w []float32, m, k, rs, cs int) *Packed {
-	n := panel
+	n, last := panel, panel
 	if wide() {
-		n = widePanel
+		n, last = widePanel, widePanel
+		if tail := m % n; tail > 0 {
+			last = tailPanel(tail)
+		}
 	}
-	panels := (m + n - 1) / n
-	p := &Packed{M: m, K: k, panel: n, data: make([]float32, panels*k*n)}
+	full := max(0, (m-1)/n)
+	p := &Packed{M: m, K: k, panel: n, last: last, data: make([]float32, (full*n+last)*k)}
 	for i := range m {
+		width := n
+		if i >= full*n {
+			width = last
+		}
 		for j := range k {
-			p.data[(i/n*k+j)*n+i%n] = w[i*rs+j*cs]
+			p.data[i/n*n*k+j*width+i%n] = w[i*rs+j*cs]
 		}
 	}
 	return p
@@ -33,8 +40,8 @@ func (p *Packed) Bytes() int64 { return int64(len(p.data)) * 4 }
 // Gemm computes y = x Wᵀ + bias for rows of x that lie ldx apart and rows of y that lie ldy apart. With add it adds to y.
 // bias has M numbers, or is nil.
 func Gemm(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
-	if w.panel != panel && w.K > 0 && w.M > 0 {
-		gemmWide(y, ldy, x, ldx, rows, w, bias, add)
+	if w.panel != panel && w.K > 0 && w.M > 0 && rows > 0 {
+		gemmWide(y, ldy, x, ldx, rows, w, bias, add, 0)
 		return
 	}
 	gemmGeneric(y, ldy, x, ldx, rows, w, bias, add)

@@ -13,45 +13,112 @@ const widestRows = 6
 func gemmRows(h, k int, x *float32, ldx int, w, init *float32, y *float32, ldy int) {
 	switch h {
 	case 1:
-		gemm1x16AVX2(k, x, ldx, w, init, y, ldy)
+		gemm1x16AVX2(1, k, x, ldx, w, init, y, ldy)
 	case 2:
-		gemm2x16AVX2(k, x, ldx, w, init, y, ldy)
+		gemm2x16AVX2(1, k, x, ldx, w, init, y, ldy)
 	case 3:
-		gemm3x16AVX2(k, x, ldx, w, init, y, ldy)
+		gemm3x16AVX2(1, k, x, ldx, w, init, y, ldy)
 	case 4:
-		gemm4x16AVX2(k, x, ldx, w, init, y, ldy)
+		gemm4x16AVX2(1, k, x, ldx, w, init, y, ldy)
 	case 5:
-		gemm5x16AVX2(k, x, ldx, w, init, y, ldy)
+		gemm5x16AVX2(1, k, x, ldx, w, init, y, ldy)
 	default:
-		gemm6x16AVX2(k, x, ldx, w, init, y, ldy)
+		gemm6x16AVX2(1, k, x, ldx, w, init, y, ldy)
 	}
 }
 
-// gemmWide is Gemm for wide panels. k, m and rows are positive.
-func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
+// tailPanel is the width of the panel that serves n outputs, 0 < n < widePanel.
+func tailPanel(n int) int {
+	switch {
+	case n <= 4:
+		return 4
+	case n <= 8:
+		return 8
+	}
+	return widePanel
+}
+
+// gemmPanel multiplies rows rows of x, at least one, with one panel of 4, 8 or 16 outputs.
+func gemmPanel(width, rows, k int, x []float32, ldx int, w, init *float32, y []float32, ldy int) {
+	_ = x[(rows-1)*ldx+k-1] // what the kernels read and write, checked here
+	_ = y[(rows-1)*ldy+width-1]
+	blocks, rest := rows/widestRows, rows%widestRows
+	if blocks > 0 {
+		switch width {
+		case 4:
+			gemm6x4AVX2(blocks, k, &x[0], ldx, w, init, &y[0], ldy)
+		case 8:
+			gemm6x8AVX2(blocks, k, &x[0], ldx, w, init, &y[0], ldy)
+		default:
+			gemm6x16AVX2(blocks, k, &x[0], ldx, w, init, &y[0], ldy)
+		}
+	}
+	if rest == 0 {
+		return
+	}
+	done := rows - rest
+	xr, yr := &x[done*ldx], &y[done*ldy]
+	switch width {
+	case 4:
+		gemm1x4AVX2(rest, k, xr, ldx, w, init, yr, ldy)
+	case 8:
+		gemm1x8AVX2(rest, k, xr, ldx, w, init, yr, ldy)
+	default:
+		gemmRows(rest, k, xr, ldx, w, init, yr, ldy)
+	}
+}
+
+// gemmWide is Gemm for wide panels. k, m and rows are positive. Of each row it may write spill numbers more than M, which the
+// caller writes later.
+func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool, spill int) {
 	m, k := w.M, w.K
-	for i := 0; i < m; i += widePanel {
-		panel := &w.data[i*k]
-		n := min(widePanel, m-i)
+	i := 0
+	if rows == 1 && !add {
+		i = gemvWide(y, x, w, bias)
+	}
+	for ; i < m; i += widePanel {
+		panel, n, width := &w.data[i*k], min(widePanel, m-i), widePanel
+		if n < widePanel {
+			width = w.last
+		}
 		var init [widePanel]float32
 		if bias != nil {
 			copy(init[:], bias[i:i+n])
 		}
-		direct := n == widePanel && !add
-		for r := 0; r < rows; {
+		if n+spill >= width && !add {
+			gemmPanel(width, rows, k, x, ldx, panel, &init[0], y[i:], ldy)
+			continue
+		}
+		for r := 0; r < rows; r += widestRows {
 			h := min(widestRows, rows-r)
-			_ = x[(r+h-1)*ldx+k-1] // what the kernel reads, checked here
-			_ = y[(r+h-1)*ldy+i+n-1]
-			if direct {
-				gemmRows(h, k, &x[r*ldx], ldx, panel, &init[0], &y[r*ldy+i], ldy)
-			} else {
-				var t [widestRows * widePanel]float32
-				gemmRows(h, k, &x[r*ldx], ldx, panel, &init[0], &t[0], widePanel)
-				for q := range h {
-					store(y[(r+q)*ldy+i:(r+q)*ldy+i+n], t[q*widePanel:], nil, add)
-				}
+			var t [widestRows * widePanel]float32
+			gemmPanel(width, h, k, x[r*ldx:], ldx, panel, &init[0], t[:], width)
+			for q := range h {
+				store(y[(r+q)*ldy+i:(r+q)*ldy+i+n], t[q*width:], nil, add)
 			}
-			r += h
 		}
 	}
+}
+
+// zeros stand for an absent bias.
+var zeros [gemvMost]float32
+
+// gemvMost is the number of outputs that gemvWide computes in one go.
+const gemvMost = 1024
+
+// gemvWide multiplies one row of x with as many panels as come in fours, and says how many outputs it served.
+func gemvWide(y, x []float32, w *Packed, bias []float32) int {
+	const four = 4 * widePanel
+	m := w.M &^ (four - 1)
+	_ = x[w.K-1]
+	for i := 0; i < m; i += gemvMost {
+		n := min(gemvMost, m-i)
+		init := zeros[:n]
+		if bias != nil {
+			init = bias[i : i+n]
+		}
+		_ = y[i+n-1]
+		gemv64AVX2(n/four, w.K, &x[0], &w.data[i*w.K], &init[0], &y[i])
+	}
+	return m
 }

@@ -30,7 +30,7 @@ func near(t testing.TB, what string, got []float32, want []float64, tol float64)
 }
 
 // odd sizes, around the tiles' edges.
-var sizes = []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 67}
+var sizes = []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 33, 67, 130}
 
 func TestGemm(t *testing.T) { eachVariant(t, testGemm) }
 
@@ -38,7 +38,7 @@ func testGemm(t *testing.T) {
 	r := newRand()
 	for _, m := range sizes {
 		for _, k := range sizes {
-			for _, rows := range []int{0, 1, 2, 3, 8, 13} {
+			for _, rows := range []int{0, 1, 2, 3, 6, 8, 13, 23} {
 				ldx, ldy := k+r.IntN(3), m+r.IntN(3)
 				w, x, bias := random(r, m*k), random(r, rows*ldx+k), random(r, m)
 				for _, add := range []bool{false, true} {

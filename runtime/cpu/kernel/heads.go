@@ -53,7 +53,12 @@ func Heads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shar
 		return
 	}
 	for i, p := range w.packed {
-		Gemm(y[i*p.M:], ldy, x[i%shared*p.K:], ldx, rows, p, nil, add)
+		yi, xi := y[i*p.M:], x[i%shared*p.K:]
+		if p.panel == panel || p.K == 0 || p.M == 0 {
+			Gemm(yi, ldy, xi, ldx, rows, p, nil, add)
+			continue
+		}
+		gemmWide(yi, ldy, xi, ldx, rows, p, nil, add, (w.N-1-i)*p.M) // the blocks to the right come later
 	}
 }
 

@@ -17,14 +17,15 @@ func TestHeads(t *testing.T) { eachVariant(t, testHeads) }
 func testHeads(t *testing.T) {
 	r := newRand()
 	type size struct{ heads, p, q, shared int }
-	all := []size{{6, 4, 3, 0}, {6, 5, 7, 3}, {64, 4, 4, 0}, {8, 2, 2, 0}, {4, 4, 4, 2}, {3, 17, 9, 1}, {4, 0, 3, 0}, {4, 3, 0, 0}, {4, 1, 0, 0}, {0, 1, 3, 0}}
+	all := []size{{6, 4, 3, 0}, {6, 5, 7, 3}, {64, 4, 4, 0}, {8, 2, 2, 0}, {4, 4, 4, 2}, {3, 17, 9, 1}, {4, 0, 3, 0}, {4, 3, 0, 0}, {4, 1, 0, 0}, {0, 1, 3, 0},
+		{7, 6, 8, 0}, {5, 8, 6, 0}, {3, 24, 32, 0}, {3, 32, 24, 0}, {9, 2, 4, 0}, {9, 4, 2, 0}, {4, 12, 5, 2}, {1, 3, 3, 0}, {2, 18, 2, 0}, {1, 70, 3, 0}}
 	for _, heads := range []int{1, 2, 4, 7, 16} {
 		for _, n := range sizes[1:] {
 			all = append(all, size{heads, 1, n, 0}, size{heads, n, 1, 0}, size{2 * heads, 1, n, heads}, size{3 * heads, n, 1, heads})
 		}
 	}
 	for _, c := range all {
-		for _, rows := range []int{0, 1, 2, 5} {
+		for _, rows := range []int{0, 1, 2, 5, 13} {
 			in := c.heads
 			if c.shared > 0 {
 				in = c.shared
@@ -72,7 +73,7 @@ func testHeads(t *testing.T) {
 func BenchmarkHeads(b *testing.B) {
 	r := newRand()
 	const rows = 128
-	for _, s := range []struct{ n, m, k int }{{16, 16, 1}, {16, 1, 16}, {64, 1, 64}, {16, 20, 1}, {16, 1, 20}, {64, 4, 4}} {
+	for _, s := range []struct{ n, m, k int }{{16, 16, 1}, {16, 1, 16}, {64, 1, 64}, {16, 20, 1}, {16, 1, 20}, {64, 4, 4}, {64, 4, 8}, {64, 8, 4}, {16, 6, 8}, {8, 24, 32}} {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.n, s.m, s.k), func(b *testing.B) {
 			w := PackBlocks(random(r, s.n*s.m*s.k), s.n, s.m, s.k)
 			x, y := random(r, rows*s.n*s.k), make([]float32, rows*s.n*s.m)

@@ -4,7 +4,9 @@ package kernel
 
 const widePanel = panel
 
-func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
+func tailPanel(int) int { return panel }
+
+func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool, _ int) {
 	gemmGeneric(y, ldy, x, ldx, rows, w, bias, add)
 }
 

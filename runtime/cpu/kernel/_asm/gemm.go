@@ -8,59 +8,80 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// gemmAVX2 generates gemm{rows}x16AVX2: rows rows of x times one panel of 16 rows of W. Twelve accumulators, two vectors of
-// the panel and one broadcast number fill the sixteen registers when rows is 6.
-func gemmAVX2(rows int) {
-	TEXT(fmt.Sprintf("gemm%dx16AVX2", rows), NOSPLIT, "func(k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)")
+// gemmAVX2 generates gemm{rows}x{width}AVX2: blocks of rows rows of x times one panel of width rows of W, 16, 8 or 4. For 6 by
+// 16, twelve accumulators, two vectors of the panel and one broadcast number fill the sixteen registers. However rows are cut
+// into blocks, each number is the same chain of multiply-adds.
+func gemmAVX2(rows, width int) {
+	TEXT(fmt.Sprintf("gemm%dx%dAVX2", rows, width), NOSPLIT, "func(blocks, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("gemm%dx16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < %d and j < 16, k ≥ 0 products each.", rows, rows),
-		"Rows of x and y lie ldx and ldy numbers apart; w is one panel, 16 numbers for each p.")
-	k := Load(Param("k"), GP64())
-	base := func(name, stride string) []Mem {
-		ptr := Load(Param(name), GP64())
-		ld := Load(Param(stride), GP64())
-		SHLQ(Imm(2), ld.(GPVirtual))
-		// Rows 0 to 2 hang on one pointer, 3 to 5 on another: x86 scales an index by 1, 2, 4 or 8.
-		var out []Mem
-		cur := ptr.(GPVirtual)
+	Doc(fmt.Sprintf("gemm%dx%dAVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < %d·blocks and j < %d, blocks ≥ 1, k ≥ 0 products each.", rows, width, rows, width),
+		fmt.Sprintf("Rows of x and y lie ldx and ldy numbers apart; w is one panel, %d numbers for each p.", width))
+	vectors, size := max(1, width/8), 32
+	vec := func() VecVirtual { return YMM() }
+	if width == 4 {
+		size, vec = 16, func() VecVirtual { return XMM() }
+	}
+	blocks, k := Load(Param("blocks"), GP64()), Load(Param("k"), GP64())
+	load := func(name, stride string) (GPVirtual, GPVirtual) {
+		ptr, ld := Load(Param(name), GP64()).(GPVirtual), Load(Param(stride), GP64()).(GPVirtual)
+		SHLQ(Imm(2), ld)
+		return ptr, ld
+	}
+	xBlock, ldx := load("x", "ldx")
+	yBlock, ldy := load("y", "ldy")
+	panel, init := Load(Param("w"), GP64()), Load(Param("init"), GP64())
+	// hang gives the rows of a block: 0 to 2 hang on one pointer, 3 to 5 on another, as x86 scales an index by 1, 2, 4 or 8.
+	hang := func(first, ld GPVirtual) (mems []Mem) {
+		cur := first
 		for i := range rows {
 			if i == 3 {
-				next := GP64()
-				LEAQ(Mem{Base: ld.(GPVirtual), Index: ld.(GPVirtual), Scale: 2}, next)
-				ADDQ(cur, next)
-				cur = next
+				cur = GP64()
+				LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, cur)
+				ADDQ(first, cur)
 			}
-			switch i % 3 {
-			case 0:
-				out = append(out, Mem{Base: cur})
-			default:
-				out = append(out, Mem{Base: cur, Index: ld.(GPVirtual), Scale: uint8(i % 3)})
+			if i%3 == 0 {
+				mems = append(mems, Mem{Base: cur})
+			} else {
+				mems = append(mems, Mem{Base: cur, Index: ld, Scale: uint8(i % 3)})
 			}
 		}
-		return out
+		return mems
 	}
-	acc := make([][2]VecVirtual, rows)
-	init := Load(Param("init"), GP64())
+	forward := func(ptr, ld GPVirtual) { // by a block
+		for _, by := range []uint8{1, 2, 4} {
+			if rows&int(by) != 0 {
+				LEAQ(Mem{Base: ptr, Index: ld, Scale: by}, ptr)
+			}
+		}
+	}
+	Label("block")
+	acc := make([][]VecVirtual, rows)
 	for i := range rows {
-		acc[i] = [2]VecVirtual{YMM(), YMM()}
-		VMOVUPS(Mem{Base: init}, acc[i][0])
-		VMOVUPS(Mem{Base: init, Disp: 32}, acc[i][1])
+		for v := range vectors {
+			acc[i] = append(acc[i], vec())
+			VMOVUPS(Mem{Base: init, Disp: size * v}, acc[i][v])
+		}
 	}
-	x := base("x", "ldx")
-	w := Load(Param("w"), GP64())
+	cur, w := GP64(), GP64()
+	MOVQ(xBlock, cur)
+	MOVQ(panel, w)
+	x := hang(cur, ldx)
 	step := func(p int) {
-		b0, b1 := YMM(), YMM()
-		VMOVUPS(Mem{Base: w, Disp: 64 * p}, b0)
-		VMOVUPS(Mem{Base: w, Disp: 64*p + 32}, b1)
+		var b []VecVirtual
+		for v := range vectors {
+			b = append(b, vec())
+			VMOVUPS(Mem{Base: w, Disp: 4*width*p + size*v}, b[v])
+		}
 		for i := range rows {
-			a := YMM()
+			a := vec()
 			VBROADCASTSS(x[i].Offset(4*p), a)
-			VFMADD231PS(a, b0, acc[i][0])
-			VFMADD231PS(a, b1, acc[i][1])
+			for v := range vectors {
+				VFMADD231PS(a, b[v], acc[i][v])
+			}
 		}
 	}
 	advance := func(by int) {
-		ADDQ(U32(64*by), w)
+		ADDQ(U32(4*width*by), w)
 		seen := map[Register]bool{}
 		for i := range rows {
 			if b := x[i].Base; !seen[b] {
@@ -69,31 +90,80 @@ func gemmAVX2(rows int) {
 			}
 		}
 	}
-	quads := GP64()
-	MOVQ(k, quads)
-	SHRQ(Imm(2), quads)
+	count := GP64()
+	MOVQ(k, count)
+	SHRQ(Imm(2), count)
 	JZ(LabelRef("rest"))
 	Label("quad")
 	for p := range 4 {
 		step(p)
 	}
 	advance(4)
-	DECQ(quads)
+	DECQ(count)
 	JNZ(LabelRef("quad"))
 	Label("rest")
-	ANDQ(Imm(3), k)
+	MOVQ(k, count)
+	ANDQ(Imm(3), count)
 	JZ(LabelRef("done"))
 	Label("one")
 	step(0)
 	advance(1)
-	DECQ(k)
+	DECQ(count)
 	JNZ(LabelRef("one"))
 	Label("done")
-	y := base("y", "ldy")
-	for i := range rows {
-		VMOVUPS(acc[i][0], y[i])
-		VMOVUPS(acc[i][1], y[i].Offset(32))
+	for i, y := range hang(yBlock, ldy) {
+		for v := range vectors {
+			VMOVUPS(acc[i][v], y.Offset(size*v))
+		}
 	}
+	forward(xBlock, ldx)
+	forward(yBlock, ldy)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+// gemvAVX2 generates the product of one row of x with groups of four panels side by side: with one panel at a time the chains
+// of multiply-adds would be too few to fill the units.
+func gemvAVX2() {
+	TEXT("gemv64AVX2", NOSPLIT, "func(groups, k int, x, w, init, y *float32)")
+	Pragma("noescape")
+	Doc("gemv64AVX2 computes y[j] = init[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each.")
+	groups, k := Load(Param("groups"), GP64()), Load(Param("k"), GP64())
+	x, w := Load(Param("x"), GP64()), Load(Param("w"), GP64())
+	init, y := Load(Param("init"), GP64()), Load(Param("y"), GP64())
+	panel, three := GP64(), GP64()
+	MOVQ(k, panel)
+	SHLQ(Imm(6), panel)
+	LEAQ(Mem{Base: panel, Index: panel, Scale: 2}, three)
+	Label("group")
+	acc := fresh(8)
+	for i := range acc {
+		VMOVUPS(Mem{Base: init, Disp: 32 * i}, acc[i])
+	}
+	count, cur := GP64(), GP64()
+	MOVQ(k, count)
+	MOVQ(x, cur)
+	Label("next")
+	a := YMM()
+	VBROADCASTSS(Mem{Base: cur}, a)
+	for i, m := range []Mem{{Base: w}, {Base: w, Index: panel, Scale: 1}, {Base: w, Index: panel, Scale: 2}, {Base: w, Index: three, Scale: 1}} {
+		VFMADD231PS(m, a, acc[2*i])
+		VFMADD231PS(m.Offset(32), a, acc[2*i+1])
+	}
+	ADDQ(Imm(4), cur)
+	ADDQ(Imm(64), w)
+	DECQ(count)
+	JNZ(LabelRef("next"))
+	ADDQ(three, w) // one panel has been walked through
+	for i := range acc {
+		VMOVUPS(acc[i], Mem{Base: y, Disp: 32 * i})
+	}
+	ADDQ(U32(256), init)
+	ADDQ(U32(256), y)
+	DECQ(groups)
+	JNZ(LabelRef("group"))
 	VZEROUPPER()
 	RET()
 }

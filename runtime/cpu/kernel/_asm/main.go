@@ -13,8 +13,13 @@ import (
 var groups = map[string]func(){
 	"gemm": func() {
 		for rows := range 6 {
-			gemmAVX2(rows + 1)
+			gemmAVX2(rows+1, 16)
 		}
+		for _, width := range []int{8, 4} {
+			gemmAVX2(6, width)
+			gemmAVX2(1, width)
+		}
+		gemvAVX2()
 	},
 	"scan": func() {
 		for _, width := range []int{4, 1} {
