@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -190,14 +191,22 @@ func (l *lowerer) between(left []*ir.Value, y *system, carry carrying, steps int
 		k := y.k
 		x := make([]float64, 0, carry.groups*k*k)
 		for g := range carry.groups {
-			m := y.power(g, steps)
+			m := y.abar[g*k*k : (g+1)*k*k]
 			for j := range k { // transposed: states stand in rows
 				for i := range k {
 					x = append(x, m[i*k+j])
 				}
 			}
 		}
-		power := l.number("power", tensor.Float64, x, carry.groups, k, k)
+		// The power over a chunk is computed in the graph, so that Ā itself is in it.
+		abar := l.number("abar", tensor.Float64, x, carry.groups, k, k)
+		power := abar
+		for bit := bits.Len(uint(steps)) - 2; bit >= 0; bit-- {
+			power = l.op("MatMul", power, power)
+			if steps>>bit&1 != 0 {
+				power = l.op("MatMul", power, abar)
+			}
+		}
 		for i, z := range state {
 			next = append(next, op("Add", op("MatMul", z, power), in[i]))
 		}

@@ -1,9 +1,11 @@
 package raise
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/cmplx"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -11,13 +13,29 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// chunkedSystem is a diagonal system as its tables by chunks tell it: c·s heads of k states, h inputs and m outputs.
+// chunkedSystem is a system as its tables by chunks tell it: c·s heads of k states, h inputs and m outputs.
 type chunkedSystem struct {
 	c, s, k, h, m int
 	direction     string
-	a, b          []complex128 // (c·s, k)
+	abar          []float64    // with full matrices: (c·s, k, k); nil: diagonal
+	a, b          []complex128 // diagonal: (c·s, k)
 	in            []complex128 // (c·s, k, h)
 	out           []complex128 // (c·s, m, k)
+}
+
+// system starts a system, with the sizes of its inputs and its direction.
+func (f *chunks) system() (*chunkedSystem, string) {
+	s := &chunkedSystem{c: 1, s: f.heads, h: f.features, direction: essm.Forward}
+	backward := f.scan.Attrs.Ints("scan_input_directions", nil)
+	switch {
+	case f.directions == 2:
+		s.direction = essm.Bidirectional
+	case f.directions != 1:
+		return nil, fmt.Sprintf("there are %d directions", f.directions)
+	case len(backward) > 0 && backward[0] != 0:
+		s.direction = essm.Backward
+	}
+	return s, ""
 }
 
 // numbers reads the system off the tables: exponents from their powers over a chunk, which are float64, and what an input
@@ -35,17 +53,9 @@ func (f *chunks) numbers() (*chunkedSystem, string) {
 	if err != nil {
 		return nil, "what a chunk takes over varies: " + err.Error()
 	}
-	parts := len(f.scan.Inputs) / 2
-	directions := parts / 2
-	s := &chunkedSystem{c: 1, s: f.heads, h: f.features, direction: essm.Forward}
-	backward := f.scan.Attrs.Ints("scan_input_directions", make([]int64, parts))
-	switch {
-	case directions == 2:
-		s.direction = essm.Bidirectional
-	case directions != 1:
-		return nil, fmt.Sprintf("there are %d directions", directions)
-	case len(backward) > 0 && backward[0] != 0:
-		s.direction = essm.Backward
+	s, why := f.system()
+	if why != "" {
+		return nil, why
 	}
 	if len(es) < 3 || len(ls) != len(es) {
 		return nil, "tables of another shape"
@@ -55,7 +65,7 @@ func (f *chunks) numbers() (*chunkedSystem, string) {
 		groups *= d
 	}
 	rows, cols := es[len(es)-2], es[len(es)-1]
-	p, q, w := rows/f.steps, ls[len(ls)-1]/f.steps, cols/directions
+	p, q, w := rows/f.steps, ls[len(ls)-1]/f.steps, cols/f.directions
 	if p < 1 || q < 1 || w < 2 || w%2 != 0 || p*f.steps != rows || len(pr) != groups*w/2 || ls[len(ls)-2] != cols {
 		return nil, "tables of another shape"
 	}
@@ -255,49 +265,47 @@ func (f *chunks) powers() (re, im []float64, why string) {
 	return out[0], out[1], ""
 }
 
-// node is the system as an SSM, by itself.
-func (s *chunkedSystem) node(g *ir.Graph, f *chunks) (*ir.Node, error) {
-	op := ops.Default.Resolve("essm", "SSM", 1)
-	elem := f.u.Elem()
-	constant := func(name string, z []complex128, imaginary bool, elem tensor.DType, shape ...int) (*ir.Value, error) {
-		x := make([]float64, len(z))
-		some := false
-		for i, c := range z {
-			x[i] = real(c)
-			if imaginary {
-				x[i] = imag(c)
-				some = some || x[i] != 0
-			}
-		}
-		if imaginary && !some && elem != tensor.Float64 {
-			return nil, nil
-		}
+// node is the system as an operator, by itself.
+func (s *chunkedSystem) node(f *chunks) (*ir.Node, error) {
+	n := &ir.Node{Op: ops.Default.Resolve("essm", "SSM", 1), Scope: f.scan.Scope, Inputs: make([]*ir.Value, 11), Attrs: ir.NewAttrs(ir.A("direction", s.direction))}
+	if f.dense {
+		n.Op, n.Inputs = ops.Default.Resolve("essm", "DenseSSM", 1), n.Inputs[:7]
+	}
+	n.Inputs[0], n.Inputs[len(n.Inputs)-1] = f.u, f.state
+	set := func(at int, name string, elem tensor.DType, x []float64, shape ...int) error {
 		t, err := tensor.FromFloat64s(elem, x, shape...)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return ir.NewConst(name, t), nil
+		n.Inputs[at] = ir.NewConst(name, t)
+		return nil
 	}
-	n := &ir.Node{Op: op, Scope: f.scan.Scope, Inputs: make([]*ir.Value, 11), Attrs: ir.NewAttrs(ir.A("direction", s.direction))}
-	n.Inputs[0], n.Inputs[10] = f.u, f.state
-	for _, c := range []struct {
-		at        int
-		name      string
-		z         []complex128
-		imaginary bool
-		elem      tensor.DType
-		shape     []int
-	}{
-		{1, "a_re", s.a, false, tensor.Float64, []int{s.c, s.s, s.k}}, {2, "a_im", s.a, true, tensor.Float64, []int{s.c, s.s, s.k}},
-		{3, "b_re", s.b, false, tensor.Float64, []int{s.c, s.s, s.k}}, {4, "b_im", s.b, true, tensor.Float64, []int{s.c, s.s, s.k}},
-		{5, "B_re", s.in, false, elem, []int{s.c, s.s, s.k, s.h}}, {6, "C_re", s.out, false, elem, []int{s.c, s.s, s.m, s.k}},
-		{7, "B_im", s.in, true, elem, []int{s.c, s.s, s.k, s.h}}, {8, "C_im", s.out, true, elem, []int{s.c, s.s, s.m, s.k}},
-	} {
-		v, err := constant(c.name, c.z, c.imaginary, c.elem, c.shape...)
-		if err != nil {
-			return nil, err
+	elem := f.u.Elem()
+	var errs [8]error
+	if f.dense {
+		one := make([]float64, len(s.abar)) // Γ is in B
+		for i := range one {
+			if i/s.k%s.k == i%s.k {
+				one[i] = 1
+			}
 		}
-		n.Inputs[c.at] = v
+		square := []int{s.c, s.s, s.k, s.k}
+		errs = [8]error{set(1, "abar", tensor.Float64, s.abar, square...), set(2, "gamma", tensor.Float64, one, square...),
+			set(3, "B", elem, component(s.in, false), s.c, s.s, s.k, s.h), set(4, "C", elem, component(s.out, false), s.c, s.s, s.m, s.k)}
+	} else {
+		state := []int{s.c, s.s, s.k}
+		errs = [8]error{set(1, "a_re", tensor.Float64, component(s.a, false), state...), set(2, "a_im", tensor.Float64, component(s.a, true), state...),
+			set(3, "b_re", tensor.Float64, component(s.b, false), state...), set(4, "b_im", tensor.Float64, component(s.b, true), state...),
+			set(5, "B_re", elem, component(s.in, false), s.c, s.s, s.k, s.h), set(6, "C_re", elem, component(s.out, false), s.c, s.s, s.m, s.k)}
+		if im := component(s.in, true); some(im) {
+			errs[6] = set(7, "B_im", elem, im, s.c, s.s, s.k, s.h)
+		}
+		if im := component(s.out, true); some(im) {
+			errs[7] = set(8, "C_im", elem, im, s.c, s.s, s.m, s.k)
+		}
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
 	}
 	n.Outputs = []*ir.Value{{Name: "y", Def: n}}
 	if f.stateOut != nil {
@@ -305,6 +313,20 @@ func (s *chunkedSystem) node(g *ir.Graph, f *chunks) (*ir.Node, error) {
 	}
 	return n, ir.InferNode(n)
 }
+
+// component gives the real or the imaginary parts.
+func component(z []complex128, imaginary bool) []float64 {
+	x := make([]float64, len(z))
+	for i, c := range z {
+		x[i] = real(c)
+		if imaginary {
+			x[i] = imag(c)
+		}
+	}
+	return x
+}
+
+func some(x []float64) bool { return slices.ContainsFunc(x, func(v float64) bool { return v != 0 }) }
 
 // direct finds D u behind the system's output: the sum, and D as the operator takes it.
 func (f *chunks) direct(s *chunkedSystem) (sum, d *ir.Value) {

@@ -21,7 +21,7 @@ var chunkedOrders = []passes.Order{
 // Chunked recognises systems that package lower wrote by chunks.
 var Chunked = &passes.Pass{
 	Name: "raise-chunked",
-	Doc:  "A state-space system by chunks, as `essmc export` writes it → essm.SSM: its numbers are read off the constants, written by chunks again, and every operator and constant is compared.",
+	Doc:  "A state-space system by chunks, as `essmc export` writes it → essm.SSM or essm.DenseSSM: its numbers are read off the constants, written by chunks again, and every operator and constant is compared.",
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
 		for _, n := range slices.Clone(g.Nodes) {
@@ -43,7 +43,7 @@ var Chunked = &passes.Pass{
 			}
 			changes++
 			s := made.In(1).Shape()
-			c.Note("system by chunks: %s and what surrounds it → essm.SSM %s, channels × heads × states = %v × %v × %v", name, made.Attrs.Str("direction", "forward"), s[0], s[1], s[2])
+			c.Note("system by chunks: %s and what surrounds it → %s %s, channels × heads × states = %v × %v × %v", name, made.Op.FullName(), made.Attrs.Str("direction", "forward"), s[0], s[1], s[2])
 		}
 		return changes, nil
 	},
@@ -55,7 +55,9 @@ type chunks struct {
 	scan                   *ir.Node
 	u, state               *ir.Value // what the system takes; state may be nil
 	y, stateOut            *ir.Value // what it gives, without D u; stateOut may be nil
-	enter, leave           *ir.Value // tables
+	enter, leave, within   *ir.Value // tables: from a chunk's inputs to what it leaves, from that to outputs, from inputs to outputs
+	dense                  bool      // a full matrix goes from chunk to chunk
+	directions             int
 	b, c                   []*ir.Value
 	steps, heads, features int
 	headForm               bool
@@ -100,12 +102,21 @@ func (f *chunks) ahead(v *ir.Value, names ...string) *ir.Value {
 
 // findChunks reads the surroundings of a Scan; nil where they are not those of a system by chunks.
 func findChunks(g *ir.Graph, n *ir.Node) *chunks {
-	if n.Op.FullName() != "Scan" || len(n.Inputs)%4 != 0 || n.Attrs.Int("num_scan_inputs", 0)*2 != int64(len(n.Inputs)) {
+	parts := len(n.Inputs) / 2
+	if n.Op.FullName() != "Scan" || parts == 0 || len(n.Inputs)%2 != 0 || n.Attrs.Int("num_scan_inputs", 0) != int64(parts) {
 		return nil
 	}
-	f := &chunks{scan: n, opset: g.Opsets[""]}
-	parts := len(n.Inputs) / 2
-	left := inputOf(n.Inputs[parts], "Split", 0)
+	next := n.Attrs.Graph("body").Outputs[0]
+	f := &chunks{scan: n, opset: g.Opsets[""], directions: parts / 2}
+	if f.dense = back(next, "Add", "MatMul") != nil; f.dense {
+		f.directions = parts
+	} else if parts%2 != 0 {
+		return nil
+	}
+	left := n.Inputs[parts]
+	if parts > 1 {
+		left = inputOf(left, "Split", 0)
+	}
 	product := back(left, "Cast", "Transpose", "Reshape")
 	if !isOp(product, "MatMul") {
 		return nil
@@ -116,12 +127,24 @@ func findChunks(g *ir.Graph, n *ir.Node) *chunks {
 	if !f.inputs(v) {
 		return nil
 	}
-	x := f.ahead(n.Out(parts), "Concat", "Cast", "Transpose", "Reshape", "MatMul")
-	if x == nil {
+	x := n.Out(parts)
+	if parts > 1 {
+		x = f.ahead(x, "Concat")
+	}
+	if x = f.ahead(x, "Cast", "Transpose", "Reshape", "MatMul"); x == nil {
 		return nil
 	}
 	f.leave = x.Def.In(1)
-	if !f.outputs(f.ahead(x, "Add")) {
+	sum := f.ahead(x, "Add")
+	if sum == nil {
+		return nil
+	}
+	for _, v := range sum.Def.Inputs {
+		if v != x && isOp(v, "MatMul") {
+			f.within = v.Def.In(1)
+		}
+	}
+	if !f.outputs(sum) {
 		return nil
 	}
 	f.states(parts)
@@ -190,8 +213,12 @@ func (f *chunks) outputs(x *ir.Value) bool {
 
 // states finds the state before the first step and that after the last one, where there are any.
 func (f *chunks) states(parts int) {
-	f.state = back(f.scan.Inputs[0], "Transpose", "Reshape", "Split", "Cast")
-	v := f.ahead(f.scan.Out(parts), "Gather")
+	v := back(f.scan.Inputs[0], "Transpose", "Reshape")
+	if !f.dense {
+		v = inputOf(v, "Split", 0)
+	}
+	f.state = inputOf(v, "Cast", 0)
+	v = f.ahead(f.scan.Out(parts), "Gather")
 	for range 8 {
 		if v == nil {
 			return
@@ -213,11 +240,15 @@ func (f *chunks) states(parts int) {
 
 // raise puts an SSM in place of the system, or says why not.
 func (f *chunks) raise(g *ir.Graph) (*ir.Node, string) {
-	s, why := f.numbers()
+	numbers, at := f.numbers, 9 // the input D
+	if f.dense {
+		numbers, at = f.denseNumbers, 5
+	}
+	s, why := numbers()
 	if why != "" {
 		return nil, why
 	}
-	n, err := s.node(g, f)
+	n, err := s.node(f)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -225,9 +256,9 @@ func (f *chunks) raise(g *ir.Graph) (*ir.Node, string) {
 	if sum, d := f.direct(s); d != nil { // D u belongs to the layer
 		with := *n
 		with.Inputs = slices.Clone(n.Inputs)
-		with.Inputs[9] = d
+		with.Inputs[at] = d
 		if why := f.compare(&with, sum); why == "" {
-			n.Inputs[9], y = d, sum
+			n.Inputs[at], y = d, sum
 		}
 	}
 	if y == f.y {
@@ -246,7 +277,7 @@ func (f *chunks) raise(g *ir.Graph) (*ir.Node, string) {
 	for len(in) > 0 && in[len(in)-1] == nil {
 		in = in[:len(in)-1]
 	}
-	outs := b.Ops("essm", "SSM", len(n.Outputs), in, n.Attrs...)
+	outs := b.Ops("essm", n.Op.Name, len(n.Outputs), in, n.Attrs...)
 	if err := b.Err(); err != nil {
 		return nil, err.Error()
 	}

@@ -3,6 +3,7 @@ package raise_test
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,80 @@ func TestChunkedLooksAlike(t *testing.T) {
 		}
 		if !strings.Contains(strings.Join(passtest.Notes(h), "\n"), "left as it is") {
 			t.Errorf("%s: nothing is said of the near miss", table)
+		}
+	}
+}
+
+// fullMatrix is a layer whose state is mixed by a full matrix with one eigenvector, behind a Relu so that something surrounds it.
+func fullMatrix(t *testing.T, direction string, state bool) *ir.Graph {
+	t.Helper()
+	const s, k, h = 2, 4, 3
+	l := newLayer()
+	u := l.Input("u", ir.Tensor(tensor.Float32, "B", "L", s*h))
+	r := rand.New(rand.NewPCG(3, 4))
+	floats := func(n int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = r.NormFloat64()
+		}
+		return x
+	}
+	abar, gamma := make([]float64, s*k*k), floats(s*k*k)
+	for i := range abar {
+		switch row, col := i/k%k, i%k; {
+		case row == col:
+			abar[i] = 0.9
+		case row > col:
+			abar[i] = 0.2
+		}
+	}
+	in := []*ir.Value{l.op("Relu", u), l.Const("abar", tensor.FromSlice(abar, 1, s, k, k)), l.Const("gamma", tensor.FromSlice(gamma, 1, s, k, k)),
+		l.floats("B", floats(s*k*h), 1, s, k, h), l.floats("C", floats(s*h*k), 1, s, h, k), l.floats("D", floats(s*h), 1, s, h)}
+	outs := 1
+	if state {
+		in, outs = append(in, l.Input("h0", ir.Tensor(tensor.Float32, "B", s*k))), 2
+	}
+	out := l.Ops("essm", "DenseSSM", outs, in, ir.A("direction", direction))
+	l.Output("y", l.op("Relu", out[0]))
+	if state {
+		l.Output("h", out[1])
+	}
+	g, _, err := lower.Lower(l.graph(t), lower.Options{Opset: 17})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestChunkedDense(t *testing.T) {
+	for _, direction := range []string{"forward", "backward", "bidirectional"} {
+		g := fullMatrix(t, direction, direction == "forward")
+		r := raised(t, g)
+		if count(r, "essm.DenseSSM") != 1 || count(r, "Scan", "Pad", "Add") != 0 {
+			t.Errorf("%s: %d systems\n%s", direction, count(r, "essm.DenseSSM"), strings.Join(passtest.Notes(r), "\n"))
+		}
+		agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 150}, map[string]int64{"B": 1, "L": 3})
+	}
+	for _, table := range []string{"abar", "taps", "enter", "leave"} {
+		g := fullMatrix(t, "forward", false)
+		for _, v := range g.Constants() {
+			if !strings.HasPrefix(v.Name, table) {
+				continue
+			}
+			x := v.Const.Clone()
+			if x.DType() == tensor.Float64 {
+				tensor.Data[float64](x)[0] *= 1.001
+			} else {
+				tensor.Data[float32](x)[len(tensor.Data[float32](x))/2] += 0.01
+			}
+			v.Const = x
+		}
+		r := g.Clone()
+		if err := passes.Run(r, []*passes.Pass{raise.Chunked}, passes.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if count(r, "essm.DenseSSM") != 0 || !strings.Contains(strings.Join(passtest.Notes(r), "\n"), "left as it is") {
+			t.Errorf("%s changed: %d systems\n%s", table, count(r, "essm.DenseSSM"), strings.Join(passtest.Notes(r), "\n"))
 		}
 	}
 }

@@ -1,0 +1,138 @@
+package raise
+
+import (
+	"github.com/essmc/essmc/ops/essm"
+	"gonum.org/v1/gonum/mat"
+)
+
+// denseNumbers reads a system with full matrices off its tables: Ā, whose power goes from chunk to chunk, stands in the graph
+// in float64; B, with Γ in it, is what the last input of a chunk leaves; C is what fits all that outputs tell of it.
+func (f *chunks) denseNumbers() (*chunkedSystem, string) {
+	s, why := f.system()
+	if why != "" {
+		return nil, why
+	}
+	if !f.headForm || f.within == nil {
+		return nil, "a full matrix, but its groups are no heads"
+	}
+	base := f.scan.Attrs.Graph("body").Outputs[0].Def.In(0).Def.In(1)
+	for isOp(base, "MatMul") {
+		base = base.Def.In(0)
+	}
+	abar, as, err := constantFloats(base)
+	if err != nil {
+		return nil, "the matrix between chunks varies: " + err.Error()
+	}
+	enter, es, err := constantFloats(f.enter)
+	if err != nil {
+		return nil, "what a chunk leaves to the next varies: " + err.Error()
+	}
+	leave, ls, err := constantFloats(f.leave)
+	if err != nil {
+		return nil, "what a chunk takes over varies: " + err.Error()
+	}
+	within, ws, err := constantFloats(f.within)
+	if err != nil {
+		return nil, "what a chunk's inputs count for in it varies: " + err.Error()
+	}
+	if len(as) != 3 || as[1] != as[2] || len(es) < 3 || len(es) > 4 || len(ls) != len(es) || len(ws) != len(es) {
+		return nil, "tables of another shape"
+	}
+	if len(es) == 4 {
+		s.c = es[0]
+	}
+	groups, k := s.c*s.s, as[1]
+	rows, cols, width := s.h*f.steps, k*f.directions, ls[len(ls)-1]
+	s.k, s.m = k, width/f.steps
+	if as[0] != groups || len(enter) != groups*rows*cols || len(leave) != groups*cols*width || len(within) != groups*rows*width ||
+		k == 0 || s.m == 0 || width%f.steps != 0 || f.steps < 2 {
+		return nil, "tables of another shape"
+	}
+	backward := s.direction == essm.Backward
+	for g := range groups {
+		a := mat.NewDense(k, k, nil)
+		a.Copy(mat.NewDense(k, k, abar[g*k*k:(g+1)*k*k]).T())
+		s.abar = append(s.abar, a.RawMatrix().Data...)
+		b := mat.NewDense(k, s.h, nil)
+		for i := range k {
+			for in := range s.h {
+				j := f.steps - 1
+				if backward {
+					j = 0
+				}
+				b.Set(i, in, enter[(g*rows+in*f.steps+j)*cols+i])
+			}
+		}
+		for _, v := range b.RawMatrix().Data {
+			s.in = append(s.in, complex(v, 0))
+		}
+		c, why := f.denseOutputs(a, b, s.m, func(o, i, t int) float64 {
+			return leave[(g*cols+i)*width+o*f.steps+t]
+		}, func(o, in, j, t int) float64 {
+			return within[(g*rows+in*f.steps+j)*width+o*f.steps+t]
+		}, backward)
+		if why != "" {
+			return nil, why
+		}
+		s.out = append(s.out, c...)
+	}
+	return s, ""
+}
+
+// denseOutputs solves for C: C Āˡ is what is taken over counts for, l ≥ 1 steps on (0, backward), and C Āˡ B what an input
+// counts for. What neither tells of C is never seen.
+func (f *chunks) denseOutputs(a, b *mat.Dense, m int, leave func(o, i, t int) float64, within func(o, in, j, t int) float64, backward bool) ([]complex128, string) {
+	k, h := b.Dims()
+	lags := min(f.steps-1, k)
+	told := mat.NewDense((k+h)*lags, k, nil)       // (Āˡ)ᵀ and (Āˡ B)ᵀ
+	seen := mat.NewDense((k+h)*lags, m, nil)       // the same times C, transposed
+	power, row := mat.DenseCopyOf(a), 0            // Āˡ for what is taken over
+	input := mat.DenseCopyOf(b)                    // Āˡ⁻¹ B
+	at := func(lag int) (t int) { return lag - 1 } // the step in a chunk that sees what is taken over so many steps on
+	if backward {
+		at = func(lag int) int { return f.steps - 1 - lag }
+	}
+	for lag := 1; lag <= lags; lag++ {
+		for i := range k {
+			for j := range k {
+				told.Set(row, j, power.At(j, i))
+			}
+			for o := range m {
+				seen.Set(row, o, leave(o, i, at(lag)))
+			}
+			row++
+		}
+		for in := range h {
+			for j := range k {
+				told.Set(row, j, input.At(j, in))
+			}
+			for o := range m {
+				if backward { // an input counts from the step before its own
+					seen.Set(row, o, within(o, in, lag, 0))
+				} else {
+					seen.Set(row, o, within(o, in, 0, lag-1))
+				}
+			}
+			row++
+		}
+		power.Mul(a, mat.DenseCopyOf(power))
+		input.Mul(a, mat.DenseCopyOf(input))
+	}
+	var svd mat.SVD
+	if !svd.Factorize(told, mat.SVDThin) {
+		return nil, "its matrices hold NaN or infinity"
+	}
+	rank := svd.Rank(1e-7) // tables are float32
+	out := make([]complex128, m*k)
+	if rank == 0 {
+		return out, ""
+	}
+	var c mat.Dense
+	svd.SolveTo(&c, seen, rank)
+	for o := range m {
+		for i := range k {
+			out[o*k+i] = complex(c.At(i, o), 0)
+		}
+	}
+	return out, ""
+}
