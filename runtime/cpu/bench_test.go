@@ -147,3 +147,28 @@ func BenchmarkGrowth(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkStep runs the speech preset made causal one step at a time, its state carried from step to step.
+func BenchmarkStep(b *testing.B) {
+	p, err := models.NewPreset("sc35")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p.Config.Layer.Bidirectional = false
+	g := network(b, p.Config)
+	for threads := 1; threads <= 2; threads++ {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			measure(b, g, runtime.Options{Threads: threads}, map[string]int64{"B": 1, "L": 1})
+		})
+	}
+}
+
+// BenchmarkRunOverhead runs a model that does almost nothing.
+func BenchmarkRunOverhead(b *testing.B) {
+	c := models.Default()
+	c.Encoder = models.Encoder{Type: "identity"}
+	c.DModel, c.NLayers, c.Norm = 4, 1, "none"
+	c.Layer.Heads, c.Layer.DState, c.Layer.Dt, c.Layer.D = 4, 4, "per_state", "diagonal"
+	c.Decoder.Type, c.Decoder.Mode, c.Decoder.DOutput = "sequence", "none", 2
+	measure(b, network(b, c), runtime.Options{Threads: 1}, map[string]int64{"B": 1, "L": 1})
+}

@@ -60,6 +60,10 @@ func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
 	if info.state >= 0 && d.missing(s.in[info.state]) {
 		info.state = -1
 	}
+	unread := -1
+	if info.xIm >= 0 && d.last[s.out[info.xIm].id] < 0 { // there because the state comes after it, but nobody reads it
+		unread, info.xIm = s.out[info.xIm].id, -1
+	}
 	in := func(i int) place {
 		if i < 0 {
 			return nowhere
@@ -72,7 +76,7 @@ func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
 		}
 		return place0(s.out[i])
 	}
-	c := &coreCall{coreInfo: info, g: g, src: s.src, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm),
+	c := &coreCall{coreInfo: info, g: g, src: s.src, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
 		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val}
 	c.choice = choose(d.p.config.Kernel, s, r.core, g.batch, g.length, g.tile)
 	switch form := c.choice.Form; form {

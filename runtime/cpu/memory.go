@@ -132,6 +132,9 @@ func (g *region) locals(set map[int]bool) {
 		}
 	}
 	if c := g.core; c != nil {
+		if c.unread >= 0 {
+			set[c.unread] = true
+		}
 		for _, p := range []place{c.x, c.xi} {
 			if p.val >= 0 && p.local {
 				set[p.val] = true

@@ -192,6 +192,7 @@ type coreCall struct {
 	choice      choice
 	v, vi       place
 	x, xi       place
+	unread      int // value of imaginary parts that nobody reads, so that they are not computed; -1: none
 	stateVal    int // value of the state before the first step; -1: zeros
 	stateOutVal int
 	past        []float32  // of a float64 state, the inputs before the first step, rounded to what they were
