@@ -79,5 +79,55 @@ var AffineGrid = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, theta.DType(), y, shape...))
 	},
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		theta, size := in[0], in[1]
+		k, err := affineAxes(theta, size)
+		if err != nil {
+			b.Fail(err)
+			return []*ir.Value{nil}
+		}
+		c := func(v float64) *ir.Value { return b.Const("c", tensor.Scalar(v)) }
+		part := func(from, to int64) *ir.Value { return op(b, "Slice", size, b.Ints(from), b.Ints(to), b.Ints(0)) }
+		spatial := part(2, k+2)
+		column := attr(b, "Concat", []*ir.Value{spatial, b.Ints(1)}, ir.A("axis", 0))
+		columns := make([]*ir.Value, k+1) // the coordinates of each place, last axis first, and 1
+		for a := range k {
+			length := op(b, "Squeeze", part(a+2, a+3))
+			i := op(b, "Range", b.Const("c", tensor.Scalar(int64(0))), length, b.Const("c", tensor.Scalar(int64(1))))
+			x := op(b, "Mul", attr(b, "Cast", []*ir.Value{i}, ir.A("to", int64(tensor.Float64))), c(2))
+			d := attr(b, "Cast", []*ir.Value{length}, ir.A("to", int64(tensor.Float64)))
+			if getInt(n, "align_corners") != 0 {
+				d = op(b, "Max", op(b, "Sub", d, c(1)), c(1)) // the one place of an axis of size 1 is -1
+			} else {
+				x = op(b, "Add", x, c(1))
+			}
+			x = attr(b, "Cast", []*ir.Value{op(b, "Sub", op(b, "Div", x, d), c(1))}, ir.A("to", int64(theta.Elem())))
+			shape := make([]int64, k+1)
+			for j := range shape {
+				shape[j] = 1
+			}
+			shape[a] = -1
+			columns[k-1-a] = op(b, "Expand", op(b, "Reshape", x, b.Ints(shape...)), column)
+		}
+		columns[k] = op(b, "Expand", scalar(b, theta, 1), column)
+		places := op(b, "Reshape", attr(b, "Concat", columns, ir.A("axis", -1)), b.Ints(-1, k+1))
+		grid := op(b, "MatMul", places, attr(b, "Transpose", []*ir.Value{theta}, i64Attr("perm", 0, 2, 1)))
+		return []*ir.Value{op(b, "Reshape", grid, attr(b, "Concat", []*ir.Value{part(0, 1), spatial, b.Ints(k)}, ir.A("axis", 0)))}
+	},
 	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Rounding,
 })
+
+// affineAxes is the number of axes of the image, as the types tell it.
+func affineAxes(theta, size *ir.Value) (int64, error) {
+	if s := size.Shape(); len(s) == 1 {
+		if k, ok := s[0].Known(); ok && (k == 4 || k == 5) {
+			return k - 2, nil
+		}
+	}
+	if s := theta.Shape(); len(s) == 3 {
+		if k, ok := s[1].Known(); ok && (k == 2 || k == 3) {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("theta %v, size %v: expected a known number of axes, 2 or 3", theta.Type, size.Type)
+}

@@ -42,6 +42,15 @@ func count(b *ir.Builder, x *ir.Value, axis int64) *ir.Value {
 	return op(b, "Range", zero, op(b, "Squeeze", dimOf(b, x, axis)), one)
 }
 
+// shareHeads repeats the hkv heads of x (B,Hkv,S,E) for hq query heads, which use them in groups.
+func shareHeads(b *ir.Builder, x *ir.Value, hq, hkv int64) *ir.Value {
+	if hq == hkv {
+		return x
+	}
+	shape := attr(b, "Concat", []*ir.Value{dimOf(b, x, 0), b.Ints(hq), attr(b, "Shape", []*ir.Value{x}, ir.A("start", 2))}, ir.A("axis", 0))
+	return op(b, "Reshape", op(b, "Expand", op(b, "Unsqueeze", x, b.Ints(2)), b.Ints(1, 1, hq/hkv, 1, 1)), shape)
+}
+
 func attentionBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	arg := func(i int) *ir.Value {
 		if i < len(in) {
@@ -64,13 +73,7 @@ func attentionBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		b.Fail(fmt.Errorf("Q %v, K %v: expected known numbers of heads, a multiple of each other, and of features", q.Type, k.Type))
 		return make([]*ir.Value, 4)
 	}
-	if g := hq / hkv; g > 1 { // query heads share keys and values
-		share := func(x *ir.Value) *ir.Value {
-			shape := attr(b, "Concat", []*ir.Value{dimOf(b, x, 0), b.Ints(hq), attr(b, "Shape", []*ir.Value{x}, ir.A("start", 2))}, ir.A("axis", 0))
-			return op(b, "Reshape", op(b, "Expand", op(b, "Unsqueeze", x, b.Ints(2)), b.Ints(1, 1, g, 1, 1)), shape)
-		}
-		k, v = share(k), share(v)
-	}
+	k, v = shareHeads(b, k, hq, hkv), shareHeads(b, v, hq, hkv)
 	score := op(b, "MatMul", q, attr(b, "Transpose", []*ir.Value{k}, i64Attr("perm", 0, 1, 3, 2)))
 	score = op(b, "Mul", score, scalar(b, score, n.Attrs.Float("scale", 1/math.Sqrt(float64(width)))))
 	stages := []*ir.Value{score}

@@ -56,6 +56,9 @@ var CastLike = ops.Register(&ir.Op{
 		}
 		return ops.One(cast(c, in, to.DType()))
 	},
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		return []*ir.Value{attr(b, "Cast", in[:1], n.Attrs.With("to", int64(in[1].Elem()))...)}
+	},
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { return ops.AlongElementwise(n, in[:1]) },
 	Tol:   ir.Rounding,
 })

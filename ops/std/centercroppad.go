@@ -74,6 +74,33 @@ var CenterCropPad = ops.Register(&ir.Op{
 		})
 		return ops.One(out, nil)
 	},
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		x := in[0]
+		t, _ := x.TensorType()
+		if t.NoRank {
+			b.Fail(fmt.Errorf("input_data %v: expected a known number of axes", x.Type))
+			return []*ir.Value{nil}
+		}
+		list, err := resizeAxes(n, len(t.Shape))
+		if err != nil {
+			b.Fail(err)
+			return []*ir.Value{nil}
+		}
+		at := make([]int64, len(list))
+		for i, a := range list {
+			at[i] = int64(a)
+		}
+		axes, zero, two := b.Ints(at...), b.Ints(0), b.Ints(2)
+		have := op(b, "Gather", op(b, "Shape", x), axes)
+		want := attr(b, "Cast", in[1:2], ir.A("to", int64(tensor.Int64)))
+		from := op(b, "Div", op(b, "Max", op(b, "Sub", have, want), zero), two)
+		kept := op(b, "Min", have, want)
+		x = op(b, "Slice", x, from, op(b, "Add", from, kept), axes)
+		extra := op(b, "Sub", want, kept)
+		before := op(b, "Div", extra, two)
+		pads := attr(b, "Concat", []*ir.Value{before, op(b, "Sub", extra, before)}, ir.A("axis", 0))
+		return []*ir.Value{op(b, "Pad", x, pads, nil, axes)}
+	},
 	Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
 		axes, err := resizeAxes(n, rank)
 		out := n.Outputs[0].Shape()

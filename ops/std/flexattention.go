@@ -104,6 +104,43 @@ var FlexAttention = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, ops.Tensor(in, 2).DType(), y.v, y.b, y.h, y.s, y.e))
 	},
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		q, k, v := in[0], in[1], in[2]
+		var known [3]int64
+		for i, d := range []struct {
+			of   *ir.Value
+			axis int
+		}{{q, 1}, {k, 1}, {q, 3}} {
+			var ok bool
+			if s := d.of.Shape(); len(s) == 4 {
+				known[i], ok = s[d.axis].Known()
+			}
+			if !ok && !(i == 2 && n.Attrs.Has("scale")) {
+				b.Fail(fmt.Errorf("Q %v, K %v: expected known numbers of heads and of features", q.Type, k.Type))
+				return []*ir.Value{nil}
+			}
+		}
+		hq, hkv := known[0], known[1]
+		if hkv < 1 || hq%hkv != 0 {
+			b.Fail(fmt.Errorf("%d heads of queries, %d of keys: expected a multiple", hq, hkv))
+			return []*ir.Value{nil}
+		}
+		as := func(v *ir.Value, elem tensor.DType) *ir.Value {
+			return attr(b, "Cast", []*ir.Value{v}, ir.A("to", int64(elem)))
+		}
+		elem := tensor.Float32
+		if q.Elem() == tensor.Float64 {
+			elem = tensor.Float64
+		}
+		elem = tensor.DType(n.Attrs.Int("softmax_precision", int64(elem)))
+		y := v.Elem()
+		k, v = as(shareHeads(b, k, hq, hkv), elem), as(shareHeads(b, v, hq, hkv), elem)
+		score := op(b, "MatMul", as(q, elem), attr(b, "Transpose", []*ir.Value{k}, i64Attr("perm", 0, 1, 3, 2)))
+		score = op(b, "Mul", score, scalar(b, score, n.Attrs.Float("scale", 1/math.Sqrt(float64(known[2])))))
+		score = inlineGraph(b, n.Attrs.Graph("score_mod"), score)
+		score = inlineGraph(b, n.Attrs.Graph("prob_mod"), attr(b, "Softmax", []*ir.Value{score}, ir.A("axis", -1)))
+		return []*ir.Value{as(op(b, "MatMul", score, v), y)}
+	},
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return workOf(n, bind, 2*(ops.Count(n.In(0), bind)+ops.Count(n.Outputs[0], bind))*ops.DimAt(n.In(1), 2, bind))
 	},

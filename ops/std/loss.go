@@ -25,7 +25,7 @@ var (
 			}
 			return ops.One(pickLoss(c, in, x.DType(), ops.F64(in, 0)))
 		},
-		Along: alongLoss, Tol: ir.Summing,
+		Body: lossBody, Along: alongLoss, Tol: ir.Summing,
 	}), 13, 12)
 	SoftmaxCrossEntropyLoss = ops.Same(ops.Register(&ir.Op{
 		Name: "SoftmaxCrossEntropyLoss", Since: 13,
@@ -79,6 +79,41 @@ var (
 		Along: alongLoss, Tol: ir.Summing,
 	}), 12)
 )
+
+// lossBody is NegativeLogLikelihoodLoss: for each place the element of its class, times that of weight.
+func lossBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+	x, class := in[0], in[1]
+	zero := scalar(b, x, 0)
+	var ignored *ir.Value
+	if k, ok := n.Attrs.Get("ignore_index").(int64); ok {
+		ignored = op(b, "Equal", class, scalar(b, class, float64(k)))
+		class = op(b, "Where", ignored, scalar(b, class, 0), class) // the class that does not count need not exist
+	}
+	picked := attr(b, "GatherElements", []*ir.Value{x, op(b, "Unsqueeze", class, b.Ints(1))}, ir.A("axis", 1))
+	loss := op(b, "Neg", op(b, "Squeeze", picked, b.Ints(1)))
+	var weight *ir.Value
+	switch {
+	case len(in) > 2 && in[2] != nil:
+		weight = op(b, "Gather", in[2], class)
+		loss = op(b, "Mul", loss, weight)
+	case ignored != nil:
+		weight = op(b, "Expand", scalar(b, x, 1), op(b, "Shape", class))
+	}
+	if ignored != nil {
+		loss, weight = op(b, "Where", ignored, zero, loss), op(b, "Where", ignored, zero, weight)
+	}
+	total := func(v *ir.Value) *ir.Value { return attr(b, "ReduceSum", []*ir.Value{v}, ir.A("keepdims", 0)) }
+	switch reduction := getStr(n, "reduction"); {
+	case reduction == "none":
+	case reduction == "sum":
+		loss = total(loss)
+	case weight != nil:
+		loss = op(b, "Div", total(loss), total(weight))
+	default:
+		loss = attr(b, "ReduceMean", []*ir.Value{loss}, ir.A("keepdims", 0))
+	}
+	return []*ir.Value{loss}
+}
 
 func inferLoss(n *ir.Node) ([]ir.Type, error) {
 	if _, err := ops.Bind(n); err != nil {

@@ -88,5 +88,19 @@ var Shrink = ops.Register(&ir.Op{
 			return 0
 		})
 	},
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		x, elem := in[0], in[0].Elem()
+		if elem != tensor.Float32 && elem != tensor.Float64 { // the attributes are no numbers of its type
+			x = attr(b, "Cast", in[:1], ir.A("to", int64(tensor.Float64)))
+		}
+		c := func(v float64) *ir.Value { return scalar(b, x, v) }
+		bias, lambd := getFloat(n, "bias"), getFloat(n, "lambd")
+		above := op(b, "Where", op(b, "Greater", x, c(lambd)), op(b, "Sub", x, c(bias)), c(0))
+		y := op(b, "Where", op(b, "Less", x, c(-lambd)), op(b, "Add", x, c(bias)), above)
+		if x != in[0] {
+			y = attr(b, "Cast", []*ir.Value{y}, ir.A("to", int64(elem)))
+		}
+		return []*ir.Value{y}
+	},
 	Along: ops.AlongElementwise, Tol: ir.Rounding,
 })

@@ -83,5 +83,27 @@ var Range = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, t.DType(), out, n))
 	},
+	// The standard's body is a Loop that adds one element at a time; here the places are counted by a running sum.
+	Body: func(b *ir.Builder, _ *ir.Node, in []*ir.Value) []*ir.Value {
+		as := func(v *ir.Value, elem tensor.DType) *ir.Value {
+			return attr(b, "Cast", []*ir.Value{v}, ir.A("to", int64(elem)))
+		}
+		elem := in[0].Elem()
+		var f [3]*ir.Value
+		for i := range f {
+			f[i] = as(in[i], tensor.Float64)
+		}
+		size := op(b, "Ceil", op(b, "Div", op(b, "Sub", f[1], f[0]), f[2]))
+		size = as(op(b, "Max", size, scalar(b, size, 0)), tensor.Int64)
+		ones := attr(b, "ConstantOfShape", []*ir.Value{op(b, "Reshape", size, b.Ints(1))}, ir.A("value", tensor.FromSlice([]int64{1}, 1)))
+		at := op(b, "Sub", op(b, "CumSum", ones, b.Const("c", tensor.Scalar(int64(0)))), b.Ints(1))
+		first, step := f[0], f[2]
+		if elem.IsInt() {
+			first, step = as(in[0], tensor.Int64), as(in[2], tensor.Int64)
+		} else {
+			at = as(at, tensor.Float64)
+		}
+		return []*ir.Value{as(op(b, "Add", first, op(b, "Mul", at, step)), elem)}
+	},
 	Tol: ir.Rounding,
 })

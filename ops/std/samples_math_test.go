@@ -35,7 +35,8 @@ func lossSamples(o *ir.Op) []sample {
 	case "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss":
 		outs := len(o.Out)
 		return []sample{of(normal(3, 5), whole(tensor.Int64, 0, 5, 3)).gives(outs), of(normal(3, 5, 2), whole(tensor.Int64, 0, 5, 3, 2), inside(0.1, 2, 5)).with(ir.A("reduction", "none"), ir.A("ignore_index", 2)).gives(outs),
-			of(normal(3, 5, 2, 2), whole(tensor.Int32, 0, 5, 3, 2, 2), inside(0.1, 2, 5)).gives(outs), of(normal(2, 3, 2), tensor.FromSlice([]int64{0, -1, 2, 1}, 2, 2)).with(ir.A("reduction", "sum"), ir.A("ignore_index", -1)).gives(outs)}
+			of(normal(3, 5, 2, 2), whole(tensor.Int32, 0, 5, 3, 2, 2), inside(0.1, 2, 5)).gives(outs), of(normal(2, 3, 2), tensor.FromSlice([]int64{0, -1, 2, 1}, 2, 2)).with(ir.A("reduction", "sum"), ir.A("ignore_index", -1)).gives(outs),
+			of(normal(2, 3, 2), tensor.FromSlice([]int64{0, 7, 2, 1}, 2, 2)).with(ir.A("ignore_index", 7)).gives(outs), of(normal(4, 3), tensor.FromSlice([]int32{0, -100, 2, 1}, 4), inside(0.1, 2, 3)).with(ir.A("ignore_index", -100)).gives(outs)}
 	case "GroupNormalization":
 		if o.Since < 21 {
 			return []sample{of(normal(2, 4, 3), normal(2), normal(2)).with(groups), of(normal(2, 4, 3, 2), normal(2), normal(2)).with(groups)}
@@ -51,7 +52,7 @@ func lossSamples(o *ir.Op) []sample {
 		}
 		return []sample{of(normal(2, 5, 3), normal(5, 1)), of(normal(2, 5), normal(5)), of(whole(tensor.Int32, -9, 9, 2, 5), whole(tensor.Int32, -3, 3, 5)), of(whole(tensor.Uint32, 0, 9, 4), whole(tensor.Uint32, 0, 9, 4))}
 	case "Shrink":
-		return []sample{of(normal(2, 5, 3)).with(ir.A("bias", 0.2)), of(whole(tensor.Int8, -5, 5, 4)).with(ir.A("lambd", 1.5), ir.A("bias", 1.0))}
+		return []sample{of(normal(2, 5, 3)).with(ir.A("bias", 0.2)), of(whole(tensor.Int8, -5, 5, 4)).with(ir.A("lambd", 1.5), ir.A("bias", 1.0)), of(whole(tensor.Int32, -5, 5, 9)).with(ir.A("lambd", 0.0), ir.A("bias", 0.75))}
 	case "Det":
 		return []sample{of(normal(2, 5, 3, 3)), of(normal(4, 4))}
 	}

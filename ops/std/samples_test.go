@@ -149,7 +149,7 @@ func samplesOf(o *ir.Op) []sample {
 	case "Size":
 		return []sample{of(normal(2, 5))}
 	case "Range":
-		return []sample{of(num(1), num(9), num(3)).fixed(0, 1, 2), of(num(9), num(1), num(-3)).fixed(0, 1, 2), of(num(1), num(4), num(2)), of(normal(), inside(3, 4), inside(0.4, 0.5))}
+		return []sample{of(num(1), num(9), num(3)).fixed(0, 1, 2), of(num(9), num(1), num(-3)).fixed(0, 1, 2), of(num(1), num(4), num(2)), of(normal(), inside(3, 4), inside(0.4, 0.5)), of(num(3), num(1), num(2)), of(tensor.Scalar(int16(9)), tensor.Scalar(int16(-4)), tensor.Scalar(int16(-3)))}
 	case "Reshape":
 		return []sample{of(normal(2, 5, 3), vec(0, -1)).fixed(1), of(normal(2, 5, 4), vec(0, 0, 2, 2)).fixed(1), of(normal(2, 5, 3), vec(-1)).fixed(1), of(normal(0, 3), vec(3, 0)).fixed(1).with(ir.A("allowzero", 1)), of(normal(2, 5), vec(5, 2))}
 	case "Flatten":

@@ -1,6 +1,7 @@
 package std
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -75,4 +76,44 @@ func loosened(v *ir.Value) ir.Type {
 		return noRank(t.Elem)
 	}
 	return v.Type
+}
+
+// inlineGraph puts the nodes of a graph with one input and one output to those of b, applied to x; x itself for no graph.
+func inlineGraph(b *ir.Builder, g *ir.Graph, x *ir.Value) *ir.Value {
+	if g == nil || x == nil {
+		return x
+	}
+	if len(g.Inputs) != 1 || len(g.Outputs) != 1 {
+		b.Fail(fmt.Errorf("graph %s has %d inputs and %d outputs, expected one each", g.Name, len(g.Inputs), len(g.Outputs)))
+		return nil
+	}
+	g = g.Clone()
+	now := map[*ir.Value]*ir.Value{g.Inputs[0]: x}
+	get := func(v *ir.Value) *ir.Value {
+		if w := now[v]; w != nil {
+			return w
+		}
+		if v != nil && v.Const != nil {
+			now[v] = b.Const(v.Name, v.Const)
+			return now[v]
+		}
+		return v // of the graph around, or none
+	}
+	for _, n := range g.Nodes {
+		in := make([]*ir.Value, len(n.Inputs))
+		for i, v := range n.Inputs {
+			in[i] = get(v)
+		}
+		for _, s := range n.Subgraphs() {
+			for _, v := range s.Captures() {
+				s.ReplaceUses(v, get(v))
+			}
+		}
+		for i, v := range b.Apply(n.Op, len(n.Outputs), in, n.Attrs) {
+			if n.Outputs[i] != nil {
+				now[n.Outputs[i]] = v
+			}
+		}
+	}
+	return get(g.Outputs[0])
 }
