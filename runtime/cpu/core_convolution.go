@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 // convolution is a LongConv with a constant kernel.
@@ -41,7 +42,12 @@ type convolutionSequence struct {
 	spec []float32 // by feature
 }
 
-func (k *convolutionSequence) pieces() int { return (k.c.n + statesPerPiece - 1) / statesPerPiece }
+// featuresPerPiece is a vector of neighbours, which are brought into columns and back together.
+const featuresPerPiece = 8
+
+func (k *convolutionSequence) pieces() int {
+	return (k.c.n + featuresPerPiece - 1) / featuresPerPiece
+}
 
 func (k *convolutionSequence) bytes() int64 {
 	if k.fft == nil {
@@ -67,29 +73,30 @@ func (k *convolutionSequence) prepare() {
 }
 
 func (k *convolutionSequence) scratch() int {
-	n := 2 * k.length
+	n := 2 * featuresPerPiece * k.length
 	if k.fft != nil {
-		return n + 3*k.fft.Len()
+		return n + 2*k.fft.Len()
 	}
 	return n + k.convolver.taps
 }
 
 func (k *convolutionSequence) run(piece int, s *sequence, tmp []float32, _ []float64) {
-	n := k.c.n
-	col, y, tmp := tmp[:k.length], tmp[k.length:2*k.length], tmp[2*k.length:]
-	for j := piece * statesPerPiece; j < min(n, (piece+1)*statesPerPiece); j++ {
-		s.column(col, n, j, false)
-		clear(y)
+	n, from := k.c.n, piece*featuresPerPiece
+	count := min(featuresPerPiece, n-from)
+	in, out, tmp := tmp[:count*k.length], tmp[count*k.length:2*count*k.length], tmp[2*count*k.length:]
+	kernel.Transpose(in, k.length, s.v[from:], n, k.length, count)
+	for i := range count {
+		col, y, j := in[i*k.length:(i+1)*k.length], out[i*k.length:(i+1)*k.length], from+i
 		if k.fft != nil {
 			size := k.fft.Len()
-			v, acc, work := tmp[:size], tmp[size:2*size], tmp[2*size:3*size]
-			k.fft.Forward(v, col, work)
-			clear(acc)
-			k.fft.MulAdd(acc, v, k.spec[j*size:(j+1)*size], 1)
-			k.inverse(y, acc, work)
+			spec, work := tmp[:size], tmp[size:2*size]
+			k.fft.Forward(spec, col, work)
+			k.fft.Mul(spec, spec, k.spec[j*size:(j+1)*size])
+			k.fft.Inverse(y, spec, 0, false, work)
 		} else {
+			clear(y)
 			k.direct(y, col, k.kernel(j), tmp)
 		}
-		setColumn(s.x, y, n, j)
 	}
+	kernel.Transpose(s.x[from:], n, out, k.length, count, k.length)
 }

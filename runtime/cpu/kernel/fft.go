@@ -95,7 +95,11 @@ func (f *FFT) Inverse(x, spec []float32, skip int, add bool, tmp []float32) {
 	combine(z, f.inverse, f.t.n, 1)
 	z, _ = f.t.run(parts{z.im, z.re}, parts{y.im, y.re}, 1)
 	scale := 1 / float32(f.t.n)
-	for i := range x {
+	done := 0
+	if !add && skip%2 == 0 {
+		done = 2 * joinWide(x, parts{z.im[skip/2:], z.re[skip/2:]}, len(x)/2, scale)
+	}
+	for i := done; i < len(x); i++ {
 		v := z.im[(i+skip)/2] * scale
 		if (i+skip)&1 == 1 {
 			v = z.re[(i+skip)/2] * scale
@@ -105,6 +109,14 @@ func (f *FFT) Inverse(x, spec []float32, skip int, add bool, tmp []float32) {
 		}
 		x[i] = v
 	}
+}
+
+// Mul sets spectrum y to a·b; it may be one of them.
+func (f *FFT) Mul(y, a, b []float32) {
+	z, p, q := f.parts(y), f.parts(a), f.parts(b)
+	re, im := p.re[0]*q.re[0], p.im[0]*q.im[0]
+	multiply(z, p, q, f.t.n, 1)
+	z.re[0], z.im[0] = re, im
 }
 
 // MulAdd adds sign·a·b to the spectrum acc.

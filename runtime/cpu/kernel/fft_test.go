@@ -42,6 +42,12 @@ func testFFT(t *testing.T) {
 				f.Forward(a, v, tmp)
 				f.ForwardRing(b, k, after, before, tmp)
 				f.MulAdd(acc, a, b, 1)
+				f.Mul(a, a, b)
+				for i, v := range f.parts(acc).re {
+					if w := f.parts(a).re[i]; v != w {
+						t.Fatalf("n %d taps %d: product %d is %g, added to zero %g", n, taps, i, w, v)
+					}
+				}
 				want := convolved(v, k, after, before)
 				y := make([]float32, n)
 				f.Inverse(y, acc, 0, false, tmp)

@@ -1,0 +1,64 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime"
+)
+
+func convolutionGraph(t testing.TB, batch, length, n, taps int, dir, form string) *ir.Graph {
+	t.Helper()
+	b := ir.NewBuilder("convolution", ops.Default, ops.Opsets())
+	v := b.Input("v", ir.Tensor(tensor.Float32, batch, length, n))
+	k := b.Const("k", newGen(5).floats(0.1, n, taps))
+	b.Output("y", b.Op("essm", "LongConv", []*ir.Value{v, k}, ir.A("direction", dir), ir.A("form", form)))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestConvolutions holds both forms against the interpreter, with features that are no multiple of a piece.
+func TestConvolutions(t *testing.T) {
+	for _, form := range []string{essm.FormFFT, essm.FormDirect} {
+		for i, dir := range directions {
+			for _, n := range []int{1, 7, 8, 19} {
+				for _, length := range []int{1, 2, 33, 600} {
+					g := convolutionGraph(t, 1+i, length, n, 1+length/(1+n%3), dir, form)
+					in := map[string]tensor.Datum{"v": newGen(6).floats(1, 1+i, length, n)}
+					got := run(t, g, runtime.Options{Backend: New(), Threads: 2, Kernel: form}, in)
+					closeTo(t, fmt.Sprint(form, dir, n, length), got, truth(t, g, in), 2e-6)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkLongConv(b *testing.B) {
+	for _, length := range []int{1024, 4096, 16384} {
+		b.Run(fmt.Sprint(length), func(b *testing.B) {
+			g := convolutionGraph(b, 1, length, 256, length, "forward", essm.FormFFT)
+			p, err := compile(g, runtime.Config{Threads: 1, Kernel: essm.FormFFT})
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, err := p.Bind(runtime.Binding{Inputs: []ir.Type{g.Inputs[0].Type}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			in, out := []tensor.Datum{newGen(1).floats(1, 1, length, 256)}, []tensor.Datum{tensor.New(tensor.Float32, 1, length, 256)}
+			for b.Loop() {
+				if err := e.Run(context.Background(), in, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
