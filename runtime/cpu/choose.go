@@ -10,18 +10,30 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 // What a nanosecond of one core is worth, measured with this package's kernels; see the benchmarks of package kernel.
 const (
-	scanNanos    = 3.0  // per step of one complex state
 	denseFlops   = 1.6  // flops in float64, matrix by vector
 	directFlops  = 4.0  // flops in float32, correlation
-	fftNanos     = 1.6  // per number and radix-2 step of a real transform
 	passNanos    = 0.7  // per number that is written to memory and read again
 	extraNanos   = 5000 // for the two passes over the sequence that a form without tiles adds
 	memoryBudget = 1 << 30
 )
+
+// rates are nanoseconds of what has kernels for vectors: per step of one complex state (scans of real inputs without a window
+// have them), and per number and radix-2 step of a real transform.
+func (i *coreInfo) rates() (scan, fft float64) {
+	scan, fft = 3, 1.6
+	if kernel.Variant() != kernel.Generic {
+		fft = 0.15
+		if i.window == 0 && i.vIm < 0 && i.xIm < 0 {
+			scan = 0.2
+		}
+	}
+	return scan, fft
+}
 
 // problem is one core with one set of shapes.
 type problem struct {
@@ -75,6 +87,7 @@ func (p problem) forms() []runtime.Alternative {
 // estimate is what a form costs on one core.
 func (p problem) estimate(form string) runtime.Estimate {
 	i := p.info
+	scanNanos, fftNanos := i.rates()
 	rows, n, per := float64(p.batch*p.length), float64(i.n), float64(i.perHead)
 	sides, parts := 1.0, 1.0
 	if i.direction == essm.Bidirectional {
@@ -129,6 +142,9 @@ func (p problem) estimate(form string) runtime.Estimate {
 		}
 		flops = transforms * 2.5 * size * math.Log2(size)
 		nanos = transforms*size*math.Log2(size)*fftNanos + rows*n*parts*per*passNanos + extraNanos
+		if per > 1 { // nor are the kernels: powers of matrices
+			nanos += 4 * float64(p.batch) * taps * n * per * per / denseFlops
+		}
 	case essm.FormDirect:
 		flops = 2 * rows * n * per * taps * parts * parts * sides / 2
 		if taps < float64(p.length) {
