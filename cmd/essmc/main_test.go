@@ -219,6 +219,10 @@ func TestExamples(t *testing.T) {
 			if strings.HasPrefix(c.Name(), "completion") {
 				continue // they are pipelines
 			}
+			if i := strings.Index(line, "| "); i >= 0 { // what the shell does
+				line = line[i+2:]
+			}
+			line, _, _ = strings.Cut(line, " <")
 			root := newRootCommand()
 			found, rest, err := root.Find(strings.Fields(line)[1:])
 			if err == nil {

@@ -15,7 +15,7 @@ func newRunCommand() *cobra.Command {
 	var f runFlags
 	var inputs, outputs []string
 	var dump string
-	top := whole{3, 1}
+	top, chunk := whole{3, 1}, whole{0, 1}
 	cmd := &cobra.Command{
 		Use:     "run MODEL --input [NAME=]FILE … [--output [NAME=]FILE …]",
 		Short:   "Compute a model's answers",
@@ -33,6 +33,9 @@ the model's input has one feature. A number, or a list as in [1,2,3] or [[1,2],[
 stands for itself. Outputs are .npy, .npz or .csv. Without --output, run prints a summary
 of each output, with class names where the model has them.
 
+--stream N computes the same answers as a stream does, N steps at a time, and keeps the
+model's state and not the sequence; a causal model can do that. See also essmc stream.
+
 --device ref runs the graph as its source wrote it, node by node; --device cpu runs
 the graph that the passes made. --dump also runs the graph as its source wrote it, on
 the interpreter, and writes every value that a node computes to DIR/NAME.npy; the file
@@ -49,6 +52,9 @@ DIR/values.tsv says which value is in which file.`,
 					return usagef("%s: --dump needs --device ref", cmd.CommandPath())
 				}
 				f.device.value = "ref"
+				if chunk.value > 0 {
+					return usagef("%s: --dump shows whole sequences, and does not go with --stream", cmd.CommandPath())
+				}
 			}
 			if err := f.check(cmd); err != nil {
 				return err
@@ -57,7 +63,7 @@ DIR/values.tsv says which value is in which file.`,
 			if err != nil {
 				return err
 			}
-			return runModel(cmd, &f, m, inputs, outputs, dump, top.value)
+			return runModel(cmd, &f, m, inputs, outputs, dump, top.value, chunk.value)
 		},
 	}
 	modelCompletion(cmd)
@@ -65,6 +71,7 @@ DIR/values.tsv says which value is in which file.`,
 	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output: `[NAME=]FILE`; may be repeated")
 	f.register(cmd)
 	f.registerExact(cmd)
+	cmd.Flags().Var(&chunk, "stream", "compute step by step, `CHUNK` steps at once, from the state alone")
 	cmd.Flags().Var(&top, "top", "classes to show of each sample")
 	cmd.Flags().StringVar(&dump, "dump", "", "write every intermediate value into the new directory `DIR`")
 	complete(cmd, "output", filesOf("npy", "npz", "csv"))
@@ -77,7 +84,7 @@ func inputVar(cmd *cobra.Command, v *[]string) {
 	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
 }
 
-func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []string, dump string, top int) (err error) {
+func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []string, dump string, top, chunk int) (err error) {
 	o := f.options()
 	var d *dumper
 	if dump != "" {
@@ -103,7 +110,12 @@ func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []
 	if d != nil {
 		d.inputs(in.Data)
 	}
-	out, err := compute(cmd, model, in)
+	var out map[string]tensor.Datum
+	if chunk > 0 {
+		out, err = computeChunks(cmd, model, in, chunk)
+	} else {
+		out, err = compute(cmd, model, in)
+	}
 	if err != nil {
 		return err
 	}
@@ -118,6 +130,9 @@ func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []
 		return summary(cmd.OutOrStdout(), model, out, top)
 	}
 	for _, o := range files {
+		if _, ok := out[o.Name]; !ok {
+			return fmt.Errorf("output %q: --stream keeps it to itself; essmc stream --snapshot writes a stream's state", o.Name)
+		}
 		if err := o.Write(out[o.Name]); err != nil {
 			return err
 		}

@@ -24,6 +24,9 @@ const shown = 8
 func summary(w io.Writer, model *runtime.Model, out map[string]tensor.Datum, top int) error {
 	labels := classNames(model.Meta())
 	for _, p := range model.Outputs() {
+		if _, ok := out[p.Name]; !ok { // a stream keeps its state
+			continue
+		}
 		t, ok := out[p.Name].(*tensor.Tensor)
 		if !ok {
 			fmt.Fprintf(w, "%s  %v\n", p.Name, p.Type)

@@ -107,7 +107,13 @@ func (s *stepper) initial(v *ir.Value) *ir.Value {
 		from = from.Def.In(0)
 	}
 	if from.Def != nil && from.Def.Op.FullName() == "essm.StateOrZero" {
-		return nil
+		given := from.Def.In(1)
+		if given == nil {
+			return nil
+		}
+		if _, optional := given.Type.(*ir.OptionalType); optional {
+			return nil
+		}
 	}
 	return s.get(v)
 }

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/feed"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/runtime"
+)
+
+// chunked runs a model step by step, and knows which axes of its inputs carry time.
+type chunked struct {
+	*runtime.Stream
+	timing runtime.Timing
+	axes   map[string]int // of inputs that vary along time
+	batch  int
+}
+
+// computeChunks runs the model as a stream.
+func computeChunks(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs, size int) (map[string]tensor.Datum, error) {
+	c, err := newChunked(model, samples(model, in.Data))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	step, done := bar(cmd, c.chunks(in.Data, size), "streaming")
+	defer done()
+	out, err := c.all(cmd.Context(), in.Data, size, step)
+	if err != nil {
+		return nil, in.Locate(err)
+	}
+	return out, nil
+}
+
+// chunks is about how many chunks of size steps inputs have.
+func (c *chunked) chunks(in map[string]tensor.Datum, size int) int {
+	n := 1
+	for name, axis := range c.axes {
+		if t, ok := in[name].(*tensor.Tensor); ok && axis < t.Rank() {
+			n = max(n, (t.Dim(axis)+int(c.timing.Flush)+size-1)/size)
+		}
+	}
+	return n
+}
+
+// newChunked makes a stream of batch samples.
+func newChunked(model *runtime.Model, batch int) (*chunked, error) {
+	s, err := model.NewStream(batch)
+	if err != nil {
+		return nil, err
+	}
+	c := &chunked{Stream: s, timing: s.Timing(), axes: map[string]int{}, batch: batch}
+	symbol := model.Meta()[ir.MetaTime]
+	for _, p := range s.Inputs() {
+		if t, ok := p.Type.(*ir.TensorType); ok {
+			if axis := slices.IndexFunc(t.Shape, func(d ir.Dim) bool { return slices.Contains(d.Symbols(), symbol) }); axis >= 0 {
+				c.axes[p.Name] = axis
+			}
+		}
+	}
+	return c, nil
+}
+
+// samples is the value of the model's batch symbol for inputs.
+func samples(model *runtime.Model, in map[string]tensor.Datum) int {
+	g := model.Graph()
+	symbol := g.Meta[ir.MetaBatch]
+	for _, p := range model.Inputs() {
+		t, isTensor := in[p.Name].(*tensor.Tensor)
+		tt, declared := p.Type.(*ir.TensorType)
+		if symbol == "" || !isTensor || !declared || t.Rank() != len(tt.Shape) {
+			continue
+		}
+		for axis, d := range tt.Shape {
+			if slices.Contains(d.Symbols(), symbol) {
+				return max(1, t.Dim(axis)/int(samplesPer(g, symbol)))
+			}
+		}
+	}
+	return 1
+}
+
+// all runs whole inputs in chunks of size steps: what it gives is what the model gives at once. done is called after each.
+func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int, done func()) (map[string]tensor.Datum, error) {
+	length := -1
+	for _, p := range c.Inputs() {
+		axis, varies := c.axes[p.Name]
+		t, ok := in[p.Name].(*tensor.Tensor)
+		if !varies || !ok {
+			continue
+		}
+		if t.Rank() <= axis {
+			return nil, &runtime.InputError{Name: p.Name, Msg: fmt.Sprintf("expected %v, found %v", p.Type, t)}
+		}
+		if length >= 0 && t.Dim(axis) != length {
+			return nil, &runtime.InputError{Name: p.Name, Msg: fmt.Sprintf("has %d steps, another input %d", t.Dim(axis), length)}
+		}
+		length = t.Dim(axis)
+	}
+	if length < 0 {
+		return nil, fmt.Errorf("no input has the time dimension")
+	}
+	parts := map[string][]*tensor.Tensor{}
+	out := map[string]tensor.Datum{}
+	for at := 0; at == 0 || at < length+int(c.timing.Flush); {
+		hi := at + c.round(size)
+		if hi >= length { // the last, filled up with what comes behind the end
+			hi = at + c.round(min(size, length+int(c.timing.Flush)-at))
+		}
+		chunk := map[string]tensor.Datum{}
+		for name, d := range in {
+			chunk[name] = d
+			if axis, ok := c.axes[name]; ok {
+				chunk[name] = section(d.(*tensor.Tensor), axis, at, hi)
+			}
+		}
+		if hi >= length {
+			c.end(chunk, length)
+		}
+		clear(out)
+		if err := c.Step(ctx, chunk, out); err != nil {
+			return nil, err
+		}
+		for _, o := range c.timing.Outputs {
+			if t, ok := out[o.Name].(*tensor.Tensor); ok && o.Kind == time.Sequence {
+				parts[o.Name] = append(parts[o.Name], t)
+			}
+		}
+		at = hi
+		done()
+	}
+	for _, o := range c.timing.Outputs {
+		if o.Kind == time.Sequence && len(parts[o.Name]) > 0 {
+			whole := join(parts[o.Name], o.Axis)
+			out[o.Name] = section(whole, o.Axis, int(o.Delay), int(o.Delay+o.Steps(int64(length))))
+		}
+	}
+	return out, nil
+}
+
+// round is the least length of a chunk that is allowed and not below n.
+func (c *chunked) round(n int) int {
+	m := int(c.timing.Multiple)
+	return max(1, (n+m-1)/m) * m
+}
+
+// end says in a chunk that the sequences have length steps, where the model wants to know.
+func (c *chunked) end(chunk map[string]tensor.Datum, length int) {
+	if c.timing.End == "" {
+		return
+	}
+	n := c.batch
+	for _, p := range c.Inputs() {
+		if t, ok := p.Type.(*ir.TensorType); ok && p.Name == c.timing.End && len(t.Shape) == 1 {
+			if k, fixed := t.Shape[0].Known(); fixed {
+				n = int(k)
+			} else if s := t.Shape[0].Symbols(); len(s) == 1 {
+				if k, err := t.Shape[0].Eval(map[string]int64{s[0]: int64(c.batch)}); err == nil {
+					n = int(k)
+				}
+			}
+		}
+	}
+	chunk[c.timing.End] = tensor.FromSlice(slices.Repeat([]int64{int64(length)}, n), n)
+}
+
+// section is steps lo to hi of a tensor along an axis; there are zeros behind its end.
+func section(t *tensor.Tensor, axis, lo, hi int) *tensor.Tensor {
+	shape := slices.Clone(t.Shape())
+	shape[axis] = hi - lo
+	y := tensor.New(t.DType(), shape...)
+	outer := 1
+	for _, n := range shape[:axis] {
+		outer *= n
+	}
+	if n := min(hi, t.Dim(axis)) - lo; n > 0 && outer > 0 {
+		step := len(t.Bytes()) / outer / t.Dim(axis)
+		for i := range outer {
+			copy(y.Bytes()[i*(hi-lo)*step:(i*(hi-lo)+n)*step], t.Bytes()[(i*t.Dim(axis)+lo)*step:])
+		}
+	}
+	return y
+}
+
+// join puts tensors one behind the other along an axis.
+func join(parts []*tensor.Tensor, axis int) *tensor.Tensor {
+	shape := slices.Clone(parts[0].Shape())
+	shape[axis] = 0
+	for _, p := range parts {
+		shape[axis] += p.Dim(axis)
+	}
+	y := tensor.New(parts[0].DType(), shape...)
+	outer := 1
+	for _, n := range shape[:axis] {
+		outer *= n
+	}
+	if outer == 0 || shape[axis] == 0 {
+		return y
+	}
+	stride, at := len(y.Bytes())/outer, 0
+	for _, p := range parts {
+		size := len(p.Bytes()) / outer
+		for i := range outer {
+			copy(y.Bytes()[i*stride+at:i*stride+at+size], p.Bytes()[i*size:(i+1)*size])
+		}
+		at += size
+	}
+	return y
+}

@@ -1,0 +1,411 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/runtime"
+)
+
+// streamFlags are those of the command stream.
+type streamFlags struct {
+	runFlags
+	format            choice
+	chunk             whole
+	output            string
+	snapshot, restore string
+}
+
+func newStreamCommand() *cobra.Command {
+	f := streamFlags{chunk: whole{1, 1}}
+	cmd := &cobra.Command{
+		Use:     "stream MODEL",
+		Short:   "Answer a sequence step by step, as it comes",
+		GroupID: groupRun,
+		Long: `Stream reads the steps of a sequence from standard input and writes answers to standard
+output as they come. It keeps the model's state and not the sequence, so a sequence may
+go on forever.
+
+A step is a line of numbers with commas between them, one for each feature (--format csv),
+or as many float32 numbers in little-endian order (--format f32). Answers have the same
+form: a line for each step, or where the model sums the sequence up (a mean, the last
+step) one for each chunk, the answer so far. Where a model looks ahead by some steps the
+answers lag, and the last ones come at the end of the input.
+
+--snapshot writes the stream's state at the end of the input, or when interrupted: the
+sequence is then taken to go on, and --restore goes on with it. Models that look ahead
+without bound, as bidirectional layers do, cannot be streamed; essmc inspect tells.`,
+		Example: `  essmc stream model.essm < steps.csv
+  arecord -f FLOAT_LE -r 16000 | essmc stream speech.essm --format f32 --chunk 160
+  essmc stream model.essm --snapshot day1.state < day1.csv
+  essmc stream model.essm --restore day1.state --snapshot day2.state < day2.csv`,
+		Args: args("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := f.open(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			model, err := f.compileModel(cmd, m, f.options())
+			if err != nil {
+				return err
+			}
+			defer model.Close()
+			if err := f.stream(cmd, model); err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return nil
+		},
+	}
+	modelCompletion(cmd)
+	choiceVar(cmd, &f.format, "format", "of steps and answers: lines of numbers, or raw float32", "csv", "f32")
+	cmd.Flags().Var(&f.chunk, "chunk", "steps that are computed at once; answers come as often")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the output to write, by `NAME`, where there are several")
+	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the state at the end to `FILE`")
+	cmd.Flags().StringVar(&f.restore, "restore", "", "begin with the state in `FILE`")
+	f.register(cmd)
+	return cmd
+}
+
+// stream reads steps, computes and writes until the input ends.
+func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
+	c, err := newChunked(model, 1)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p, err := f.pipe(cmd, c)
+	if err != nil {
+		return err
+	}
+	if f.restore != "" {
+		if err := restore(c.Stream, f.restore); err != nil {
+			return err
+		}
+	}
+	p.seen = c.Steps()
+	ctx, records := cmd.Context(), p.records(cmd.Context(), cmd.InOrStdin())
+	var pending []float64
+	steps, interrupted := 0, false
+	for !interrupted {
+		var r record
+		var ok bool
+		select {
+		case r, ok = <-records:
+		case <-ctx.Done():
+			interrupted = true
+			continue
+		}
+		if !ok {
+			break
+		}
+		if r.err != nil {
+			return r.err
+		}
+		pending, steps = append(pending, r.values...), steps+1
+		if steps == c.round(f.chunk.value) {
+			if err := p.step(ctx, pending, steps); err != nil {
+				return err
+			}
+			pending, steps = pending[:0], 0
+		}
+	}
+	switch {
+	case f.snapshot == "" && interrupted:
+		return ctx.Err()
+	case f.snapshot == "":
+		return p.finish(ctx, pending, steps)
+	}
+	// The state is written even where an interrupt has ended ctx.
+	if steps > 0 {
+		if steps%int(c.timing.Multiple) != 0 {
+			return fmt.Errorf("standard input: ends %d steps into a chunk, but this model takes multiples of %d, so there is no state to write", steps, c.timing.Multiple)
+		}
+		if err := p.step(context.WithoutCancel(ctx), pending, steps); err != nil {
+			return err
+		}
+	}
+	b, err := c.Snapshot()
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(f.snapshot, func(w io.Writer) error { _, err := w.Write(b); return err })
+}
+
+// maxSnapshot is far beyond what the state of one sequence takes.
+const maxSnapshot = 1 << 30
+
+func restore(s *runtime.Stream, file string) error {
+	r, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, maxSnapshot+1))
+	if err == nil && len(b) > maxSnapshot {
+		err = fmt.Errorf("is larger than %d bytes", maxSnapshot)
+	}
+	if err == nil {
+		err = s.Restore(b)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+// pipe carries numbers from standard input to a stream, and answers to standard output.
+type pipe struct {
+	c      *chunked
+	raw    bool
+	in     runtime.Port
+	shape  []int // of a chunk; that of time is set for each
+	axis   int
+	width  int // numbers of a step
+	output time.Output
+	seen   int64 // steps before the chunk
+	w      io.Writer
+}
+
+// pipe finds the input that steps are of, and the output to write.
+func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
+	p := &pipe{c: c, raw: f.format.value == "f32", w: cmd.OutOrStdout(), axis: -1}
+	for _, q := range c.Inputs() {
+		axis, varies := c.axes[q.Name]
+		switch {
+		case varies && p.axis >= 0:
+			return nil, fmt.Errorf("has several inputs of steps, %q and %q; stream feeds one", p.in.Name, q.Name)
+		case varies:
+			p.in, p.axis = q, axis
+		case !q.Optional:
+			return nil, fmt.Errorf("needs input %q besides the steps; stream feeds one input", q.Name)
+		}
+	}
+	t := p.in.Type.(*ir.TensorType)
+	p.width = 1
+	for axis, d := range t.Shape {
+		n, known := d.Known()
+		if !known { // one sample, and the steps
+			n = 1
+		}
+		p.shape = append(p.shape, int(n))
+		if axis != p.axis {
+			p.width *= int(n)
+		}
+	}
+	if slices.ContainsFunc(p.shape[:p.axis], func(n int) bool { return n != 1 }) {
+		return nil, fmt.Errorf("input %q: in %v features stand before steps, which stream does not feed", p.in.Name, t)
+	}
+	if !t.Elem.IsFloat() && !t.Elem.IsInt() || t.Elem.Packed() {
+		return nil, fmt.Errorf("input %q: stream feeds numbers, not %v", p.in.Name, t.Elem)
+	}
+	outs := c.timing.Outputs
+	i := slices.IndexFunc(outs, func(o time.Output) bool { return o.Name == f.output || f.output == "" })
+	if i < 0 || f.output == "" && len(outs) > 1 {
+		var names []string
+		for _, o := range outs {
+			names = append(names, o.Name)
+		}
+		if i < 0 {
+			return nil, fmt.Errorf("a stream has no output %q; it has %s", f.output, strings.Join(names, ", "))
+		}
+		return nil, fmt.Errorf("has several outputs, %s: --output NAME", strings.Join(names, ", "))
+	}
+	p.output = outs[i]
+	return p, nil
+}
+
+// record is one step, or what is wrong with it.
+type record struct {
+	values []float64
+	err    error
+}
+
+// records reads steps until the input or ctx ends.
+func (p *pipe) records(ctx context.Context, r io.Reader) <-chan record {
+	ch := make(chan record, 256)
+	go func() {
+		defer close(ch)
+		send := func(v []float64, err error) bool {
+			if err != nil {
+				err = fmt.Errorf("standard input: %w", err)
+			}
+			select {
+			case ch <- record{v, err}:
+				return err == nil
+			case <-ctx.Done():
+				return false
+			}
+		}
+		if p.raw {
+			p.readRaw(r, send)
+		} else {
+			p.readLines(r, send)
+		}
+	}()
+	return ch
+}
+
+// maxLine bounds a step as text.
+const maxLine = 16 << 20
+
+func (p *pipe) readLines(r io.Reader, send func([]float64, error) bool) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" {
+			continue
+		}
+		fields := strings.Split(text, ",")
+		if len(fields) != p.width {
+			send(nil, fmt.Errorf("line %d: expected %d numbers, found %d", n, p.width, len(fields)))
+			return
+		}
+		v := make([]float64, len(fields))
+		for i, s := range fields {
+			x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+			if err != nil && !errors.Is(err, strconv.ErrRange) {
+				send(nil, fmt.Errorf("line %d: expected a number, found %q", n, s))
+				return
+			}
+			v[i] = x
+		}
+		if !send(v, nil) {
+			return
+		}
+	}
+	if err := lines.Err(); err != nil {
+		send(nil, err)
+	}
+}
+
+func (p *pipe) readRaw(r io.Reader, send func([]float64, error) bool) {
+	in, b := bufio.NewReaderSize(r, 64<<10), make([]byte, 4*p.width)
+	for {
+		n, err := io.ReadFull(in, b)
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			send(nil, fmt.Errorf("ends within a step: expected %d bytes, found %d", len(b), n))
+			return
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			send(nil, err)
+			return
+		}
+		v := make([]float64, p.width)
+		for i := range v {
+			v[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+		}
+		if !send(v, nil) {
+			return
+		}
+	}
+}
+
+// step computes a chunk that the sequence goes on behind, and writes its answers.
+func (p *pipe) step(ctx context.Context, values []float64, steps int) error {
+	return p.run(ctx, values, steps, p.seen+int64(steps), false)
+}
+
+// run computes a chunk of n steps, of which values may be fewer, of a sequence that has length steps by now.
+func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, ended bool) error {
+	shape := slices.Clone(p.shape)
+	shape[p.axis] = n
+	all := make([]float64, n*p.width)
+	copy(all, values)
+	elem := p.in.Type.(*ir.TensorType).Elem
+	if elem.IsInt() {
+		for _, v := range values {
+			if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+				return fmt.Errorf("standard input: input %q: expected whole numbers, found %v", p.in.Name, v)
+			}
+		}
+	}
+	x, err := tensor.FromFloat64s(elem, all, shape...)
+	if err != nil {
+		return fmt.Errorf("input %q: %w", p.in.Name, err)
+	}
+	in, out := map[string]tensor.Datum{p.in.Name: x}, map[string]tensor.Datum{}
+	if ended {
+		p.c.end(in, int(length))
+	}
+	before := p.c.Steps()
+	if err := p.c.Step(ctx, in, out); err != nil {
+		return err
+	}
+	p.seen = p.c.Steps()
+	t, ok := out[p.output.Name].(*tensor.Tensor)
+	if !ok {
+		return fmt.Errorf("output %q is no tensor, and cannot be written", p.output.Name)
+	}
+	if p.output.Kind != time.Sequence {
+		return p.write(t, 1)
+	}
+	if slices.ContainsFunc(t.Shape()[:p.output.Axis], func(n int) bool { return n != 1 }) {
+		return fmt.Errorf("output %q: in %v features stand before steps, which stream does not write", p.output.Name, t)
+	}
+	// The chunk's steps of the output, in all that the stream gives: those before Delay mean nothing, and there are no more
+	// than the sequence has.
+	first := before / p.output.Rate
+	lo := min(max(0, p.output.Delay-first), int64(t.Dim(p.output.Axis)))
+	hi := int64(t.Dim(p.output.Axis))
+	if ended {
+		hi = min(hi, max(lo, p.output.Delay+p.output.Steps(length)-first))
+	}
+	return p.write(section(t, p.output.Axis, int(lo), int(hi)), int(hi-lo))
+}
+
+// finish computes what is left when the sequence has ended.
+func (p *pipe) finish(ctx context.Context, values []float64, steps int) error {
+	length, flush := p.seen+int64(steps), int(p.c.timing.Flush)
+	if length == 0 || steps == 0 && flush == 0 {
+		return nil
+	}
+	return p.run(ctx, values, p.c.round(steps+flush), length, true)
+}
+
+// write writes rows of answers, and hands them on at once.
+func (p *pipe) write(t *tensor.Tensor, rows int) error {
+	v, err := t.Float64s()
+	if err != nil {
+		return fmt.Errorf("output %q: %w", p.output.Name, err)
+	}
+	if len(v) == 0 {
+		return nil
+	}
+	var b []byte
+	for i, x := range v {
+		switch {
+		case p.raw:
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
+			continue
+		case t.DType() == tensor.Float64:
+			b = strconv.AppendFloat(b, x, 'g', -1, 64)
+		default:
+			b = strconv.AppendFloat(b, x, 'g', -1, 32)
+		}
+		if (i+1)%(len(v)/rows) == 0 {
+			b = append(b, '\n')
+		} else {
+			b = append(b, ',')
+		}
+	}
+	_, err = p.w.Write(b)
+	return err
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// essmcWith runs the command with a standard input.
+func essmcWith(stdin io.Reader, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = Main(args, stdin, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// streamed runs the command and expects it to succeed.
+func streamed(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := essmcWith(strings.NewReader(stdin), args...)
+	if code != 0 {
+		t.Fatalf("essmc %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+// lines writes steps of width numbers as text.
+func lines(v []float32, width int) string {
+	var b strings.Builder
+	for i, x := range v {
+		b.WriteString(strconv.FormatFloat(float64(x), 'g', -1, 32))
+		b.WriteByte(map[bool]byte{true: '\n', false: ','}[(i+1)%width == 0])
+	}
+	return b.String()
+}
+
+// parse reads what lines wrote.
+func parse(t *testing.T, text string) []float32 {
+	t.Helper()
+	var v []float32
+	for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' }) {
+		x, err := strconv.ParseFloat(s, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v = append(v, float32(x))
+	}
+	return v
+}
+
+// causal makes the models "steps" (answers each step) and "sums" (answers the sequence, with lengths), and a plan of each.
+func causal(t *testing.T) {
+	t.Helper()
+	fixtures(t)
+	must(t, "init", "listops", "-o", "sums", "--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed", "2")
+	must(t, "compile", "sums", "-o", "sums.essm")
+}
+
+// run --stream gives what run gives, for every chunk and kind of model.
+func TestRunStream(t *testing.T) {
+	causal(t)
+	must(t, "export", "waves", "-o", "waves.onnx", "--functions")
+	must(t, "run", "waves", "-i", "waves.npy", "-o", "state_out=state.npy")
+	for _, c := range [][]string{
+		{"waves", "-i", "waves.npy"}, {"waves.essm", "-i", "waves.npy"}, {"waves.onnx", "-i", "input=waves.npy", "-i", "state_in=state.npy"},
+		{"sums", "-i", "tokens.npy"}, {"sums.essm", "-i", "tokens.npy", "-i", "lengths=lengths.npy"},
+		{"waves", "-i", "waves.npy", "--device", "ref", "--precision", "float64"},
+	} {
+		must(t, append([]string{"run", "-o", "output=whole.npy"}, c...)...)
+		for _, chunk := range []string{"1", "2", "3", "100"} {
+			must(t, append([]string{"run", "-o", "output=chunks.npy", "--stream", chunk}, c...)...)
+			if e := largest(t, read(t, "chunks.npy"), read(t, "whole.npy")); e > 1e-5 {
+				t.Errorf("%v in chunks of %s: error %.3g", c, chunk, e)
+			}
+		}
+	}
+	if out := must(t, "run", "waves.essm", "-i", "waves.npy", "--stream", "2"); !strings.HasPrefix(out, "output  float32[2,5,2]") || strings.Contains(out, "state") {
+		t.Errorf("summary: %s", out)
+	}
+	for want, args := range map[string][]string{
+		"bidirectional, looks ahead without bound": {"run", "voice.essm", "-i", "voice.npy", "--stream", "4"},
+		"layers.0":                           {"run", "voice.essm", "-i", "voice.npy", "--stream", "4"},
+		"expected a whole number":            {"run", "waves.essm", "-i", "waves.npy", "--stream", "0"},
+		`output "state_out": --stream keeps`: {"run", "waves.essm", "-i", "waves.npy", "--stream", "2", "-o", "state_out=s.npy"},
+		"--dump":                             {"run", "waves", "-i", "waves.npy", "--stream", "2", "--dump", "d"},
+	} {
+		if code, _, stderr := essmc(args...); code == 0 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+}
+
+// stream answers each step; snapshots go on.
+func TestStream(t *testing.T) {
+	causal(t)
+	x := ramp(8 * 3)
+	write(t, "x.npy", tensor.FromSlice(x, 1, 8, 3))
+	must(t, "run", "waves.essm", "-i", "x.npy", "-o", "output=y.npy")
+	want := tensor.Data[float32](read(t, "y.npy"))
+	same := func(what string, got []float32) {
+		t.Helper()
+		if len(got) != len(want) || largest(t, tensor.FromSlice(got, len(got)), tensor.FromSlice(want, len(want))) > 1e-5 {
+			t.Errorf("%s: expected %v, found %v", what, want, got)
+		}
+	}
+	for _, model := range []string{"waves", "waves.essm"} {
+		for _, chunk := range []string{"1", "3", "100"} {
+			same(model+" by "+chunk, parse(t, streamed(t, lines(x, 3), "stream", model, "--chunk", chunk)))
+		}
+	}
+	first := streamed(t, lines(x[:15], 3), "stream", "waves.essm", "--snapshot", "state", "--chunk", "2")
+	second := streamed(t, "\n"+lines(x[15:], 3), "stream", "waves.essm", "--restore", "state", "--snapshot", "state")
+	same("in two runs", parse(t, first+second))
+
+	var raw []byte
+	for _, v := range x {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	}
+	out := streamed(t, string(raw), "stream", "waves.essm", "--format", "f32", "--chunk", "3")
+	var got []float32
+	for i := 0; i+4 <= len(out); i += 4 {
+		got = append(got, math.Float32frombits(binary.LittleEndian.Uint32([]byte(out[i:]))))
+	}
+	same("raw", got)
+
+	must(t, "run", "sums.essm", "-i", "tokens.npy", "-o", "output=y.npy")
+	want = tensor.Data[float32](read(t, "y.npy"))[:10]
+	answers := strings.SplitAfter(streamed(t, "1\n2\n3\n4\n", "stream", "sums.essm"), "\n")
+	if len(answers) != 5 {
+		t.Fatalf("expected an answer after each of 4 steps, found %q", answers)
+	}
+	same("the answer so far", parse(t, answers[3]))
+	if out := streamed(t, "", "stream", "waves.essm"); out != "" {
+		t.Errorf("no steps give %q", out)
+	}
+}
+
+// Answers come before the input has ended.
+func TestStreamInteractive(t *testing.T) {
+	causal(t)
+	in, steps := io.Pipe()
+	answers, out := io.Pipe()
+	done := make(chan int)
+	go func() {
+		done <- Main([]string{"stream", "sums.essm"}, in, out, io.Discard)
+		out.Close()
+	}()
+	for _, step := range []string{"1\n", "2\n"} {
+		if _, err := io.WriteString(steps, step); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 4096)
+		if n, err := answers.Read(b); err != nil || !bytes.HasSuffix(b[:n], []byte("\n")) {
+			t.Fatalf("found %q, %v", b[:n], err)
+		}
+	}
+	steps.Close()
+	select {
+	case code := <-done:
+		if code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("does not end with its input")
+	}
+}
+
+// What is wrong is said in one line, and leaves no state behind.
+func TestStreamBad(t *testing.T) {
+	causal(t)
+	if err := os.WriteFile("junk", []byte("junk"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	streamed(t, "1\n2\n", "stream", "sums.essm", "--snapshot", "sums.state")
+	for _, c := range []struct {
+		stdin string
+		args  []string
+		code  int
+		want  string
+	}{
+		{"1,2\n", []string{"waves.essm"}, 1, "waves.essm: standard input: line 1: expected 3 numbers, found 2"},
+		{"1,2,3\n\n1,x,3\n", []string{"waves.essm"}, 1, `standard input: line 3: expected a number, found "x"`},
+		{"1.5\n", []string{"sums.essm"}, 1, "expected whole numbers, found 1.5"},
+		{"99\n", []string{"sums.essm"}, 1, "99"},
+		{"12345", []string{"waves.essm", "--format", "f32"}, 1, "ends within a step: expected 12 bytes, found 5"},
+		{"1\n", []string{"voice.essm"}, 1, "layers.0 (essm.SSM): bidirectional, looks ahead without bound"},
+		{"1,2,3\n", []string{"waves.essm", "-o", "nothing"}, 1, `a stream has no output "nothing"; it has output`},
+		{"", []string{"waves.essm", "--restore", "none"}, 1, "none: no such file or directory"},
+		{"", []string{"waves.essm", "--restore", "junk"}, 1, "junk: snapshot: is none"},
+		{"", []string{"waves.essm", "--restore", "sums.state"}, 1, "sums.state: snapshot: is of the model with hash"},
+		{"", []string{"waves.essm", "--chunk", "0"}, 2, "expected a whole number of at least 1"},
+		{"", []string{"waves.essm", "--format", "xml"}, 2, "expected one of csv, f32"},
+		{"1,2\n", []string{"waves.essm", "--snapshot", "bad.state"}, 1, "line 1"},
+	} {
+		code, _, stderr := essmcWith(strings.NewReader(c.stdin), append([]string{"stream"}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit code %d, expected %d and %q: %s", c.args, code, c.code, c.want, stderr)
+		}
+	}
+	if _, err := os.Stat("bad.state"); !os.IsNotExist(err) {
+		t.Errorf("a failed run left a state: %v", err)
+	}
+}
