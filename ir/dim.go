@@ -151,7 +151,7 @@ func (d Dim) Mul(e Dim) Dim {
 	return fromTerms(ts)
 }
 
-// FloorDiv is the greatest whole number not above d / e. It divides exactly where every term can be divided.
+// FloorDiv is the greatest whole number not above d / e. It divides where every term but the constant can be divided.
 func (d Dim) FloorDiv(e Dim) Dim {
 	if d.unknown || e.unknown {
 		return Unknown
@@ -170,14 +170,16 @@ func (d Dim) FloorDiv(e Dim) Dim {
 		}
 		exact := true
 		for _, t := range d.terms {
-			exact = exact && t.coef%n == 0
+			exact = exact && (t.coef%n == 0 || len(t.atoms) == 0)
 		}
 		if exact {
 			ts := slices.Clone(d.terms)
-			for i := range ts {
-				ts[i].coef /= n
+			for i, t := range ts {
+				if ts[i].coef /= n; t.coef%n < 0 { // of the constant: the others are whole
+					ts[i].coef--
+				}
 			}
-			return Dim{terms: ts}
+			return fromTerms(ts)
 		}
 	}
 	if q, ok := d.quotient(e); ok {

@@ -91,7 +91,8 @@ func AlongRows(n *ir.Node, in []ir.Fact) []ir.Fact {
 }
 
 // Propagate carries facts through a graph: from those of its inputs (absent: constant) to those of every value in it,
-// subgraphs left out. Of a node with several outputs the first carries the state that the node adds.
+// subgraphs left out; a node whose subgraphs read values around them that vary is global. Of a node with several outputs the
+// first carries the state that the node adds.
 func Propagate(g *ir.Graph, seed map[*ir.Value]ir.Fact) map[*ir.Value]ir.Fact {
 	facts := make(map[*ir.Value]ir.Fact, len(g.Nodes))
 	for v, f := range seed {
@@ -104,9 +105,17 @@ func Propagate(g *ir.Graph, seed map[*ir.Value]ir.Fact) map[*ir.Value]ir.Fact {
 			in[i] = facts[v]
 			varies = varies || !in[i].Constant()
 		}
+		captures := false
+		for _, s := range n.Subgraphs() {
+			for _, v := range s.Captures() {
+				if f := facts[v]; !f.Constant() {
+					captures, in = true, append(in, f)
+				}
+			}
+		}
 		var out []ir.Fact
-		if varies {
-			if n.Op.Along != nil {
+		if varies || captures {
+			if n.Op.Along != nil && !captures {
 				out = n.Op.Along(n, in)
 			} else {
 				out = make([]ir.Fact, len(n.Outputs))

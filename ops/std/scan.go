@@ -19,7 +19,7 @@ var Scan = ops.Register(&ir.Op{
 		intsAttr("scan_input_axes", "the axis of each scan input (default 0)"), intsAttr("scan_input_directions", "0 forward, 1 backward, of each scan input (default 0)"),
 		intsAttr("scan_output_axes", "the new axis of each scan output (default 0)"), intsAttr("scan_output_directions", "0 append, 1 prepend, of each scan output (default 0)"),
 	},
-	Infer: inferScan, Eval: evalScan, Tol: ir.Exact,
+	Infer: inferScan, Eval: evalScan, Along: alongScan, Tol: ir.Exact,
 })
 
 type scanPlan struct {
@@ -103,6 +103,109 @@ func inferScan(n *ir.Node) ([]ir.Type, error) {
 		out[i] = typed(t.Elem, s)
 	}
 	return out, nil
+}
+
+// alongScan: over the scanned axis the states sum up what lies behind. Any other axis is that of the body, as long as the
+// states have it where they started with it.
+func alongScan(n *ir.Node, in []ir.Fact) []ir.Fact {
+	p, err := planScan(n)
+	if err != nil {
+		return spread(n, ops.Global(n, in))
+	}
+	var f ir.Fact
+	scanned, other := false, false
+	for i, g := range in {
+		switch {
+		case g.Constant():
+			continue
+		case g.Global || g.Axis < 0 || !f.Constant() && f.Stride != g.Stride:
+			return spread(n, ops.Global(n, in))
+		case i >= p.states:
+			a, err := ops.Axis(p.inAxes[i-p.states], len(n.In(i).Shape()))
+			if err != nil {
+				return spread(n, ops.Global(n, in))
+			}
+			scanned, other = scanned || a == g.Axis, other || a != g.Axis
+		default:
+			other = true
+		}
+		if f.Constant() {
+			f = g
+		}
+		f.Back, f.Ahead = max(f.Back, g.Back), max(f.Ahead, g.Ahead)
+	}
+	switch {
+	case f.Constant():
+		return spread(n, f)
+	case other && scanned:
+		return spread(n, ops.Global(n, in))
+	case other:
+		return alongScanBody(n, in, p)
+	}
+	f.State = 0
+	for i, g := range in[p.states:] {
+		if p.inDirs[i] != 0 || g.Constant() {
+			return spread(n, ops.Global(n, in))
+		}
+	}
+	f.Back, f.Summary, f.Cause = ir.Unbounded, true, n
+	out := spread(n, f)
+	for i := range out {
+		if i < p.states {
+			out[i].Axis = -1
+			out[0].State += stateSize(n.In(i).Shape())
+			continue
+		}
+		t, ok := ir.AsTensor(p.body.Outputs[i].Type)
+		if !ok || t.NoRank || p.outDirections[i-p.states] != 0 {
+			return spread(n, ops.Global(n, in))
+		}
+		if out[i].Axis, err = ops.Axis(p.outAxes[i-p.states], len(t.Shape)+1); err != nil {
+			return spread(n, ops.Global(n, in))
+		}
+	}
+	return out
+}
+
+func alongScanBody(n *ir.Node, in []ir.Fact, p scanPlan) []ir.Fact {
+	seed := map[*ir.Value]ir.Fact{}
+	for i, f := range in {
+		f.State = 0
+		if i >= p.states && !f.Constant() {
+			if a, err := ops.Axis(p.inAxes[i-p.states], len(n.In(i).Shape())); err == nil && a < f.Axis {
+				f.Axis--
+			}
+		}
+		seed[p.body.Inputs[i]] = f
+	}
+	of := func(v *ir.Value) ir.Fact { return seed[v] }
+	for range 2 { // a state that starts as a constant takes the body's axis after the first step
+		facts := ops.Propagate(p.body, seed)
+		of = func(v *ir.Value) ir.Fact { return facts[v] }
+		for i := range p.states {
+			if v := p.body.Inputs[i]; seed[v].Constant() {
+				seed[v] = facts[p.body.Outputs[i]]
+			}
+		}
+	}
+	out := make([]ir.Fact, len(n.Outputs))
+	for i := range out {
+		f := of(p.body.Outputs[i])
+		if i < p.states && (f.Axis != seed[p.body.Inputs[i]].Axis || f.Constant() != seed[p.body.Inputs[i]].Constant()) || f.Global || f.Axis < 0 && !f.Constant() {
+			return spread(n, ops.Global(n, in))
+		}
+		if i >= p.states && !f.Constant() {
+			a, err := ops.Axis(p.outAxes[i-p.states], len(p.body.Outputs[i].Shape())+1)
+			if err != nil {
+				return spread(n, ops.Global(n, in))
+			}
+			if f.Axis >= a {
+				f.Axis++
+			}
+		}
+		out[i] = f
+	}
+	return out
 }
 
 func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

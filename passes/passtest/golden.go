@@ -25,6 +25,9 @@ import (
 
 var update = flag.Bool("update", false, "write the results that the tests got into testdata")
 
+// Updating reports that golden files are to be written (-update).
+func Updating() bool { return *update }
+
 // Case is how the golden cases of a pass are checked.
 type Case struct {
 	// Tol is the largest difference between the answers before and after, relative to the largest value; 0: 1e-9.

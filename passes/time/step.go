@@ -67,7 +67,7 @@ type Output struct {
 	Axis int // that carries time, of a sequence; -1 otherwise
 	// Rate is how many steps of the input one step of the output stands for.
 	Rate int64
-	// Delay is how many steps of the output come before its first one.
+	// Delay is how many steps of the output come before its first one; of a summary, by how many steps of the input it lags.
 	Delay  int64
 	offset int64
 }
@@ -114,6 +114,11 @@ type flow struct {
 	rate, offset, delay int64
 	blocked             *BlockedError // the value cannot be computed; it may still be read for its sizes
 	own                 bool          // nothing but the model's own state after the chunk
+}
+
+// summed is the flow of an answer so far over the steps of f; own says that it is the model's own state.
+func (f flow) summed(own bool) flow {
+	return flow{kind: Summary, axis: -1, rate: 1, delay: f.delay * f.rate, offset: f.offset, own: own}
 }
 
 func (f flow) steps() Output { return Output{Rate: f.rate, Delay: f.delay, offset: f.offset} }
@@ -319,9 +324,14 @@ func (s *stepper) move(n *ir.Node) error {
 	}
 	// Every other node stays as it is. What it computes from blocked values may still be sizes.
 	delay, offset := int64(0), int64(0)
+	sum := flow{kind: Summary, axis: -1, rate: 1} // the one that is there last
 	for _, v := range n.Inputs {
-		if f := s.flowOf(v); f.kind == Sequence && f.blocked == nil {
+		switch f := s.flowOf(v); {
+		case f.blocked != nil:
+		case f.kind == Sequence:
 			delay, offset = max(delay, f.delay), f.offset
+		case f.kind == Summary && f.delay+f.offset >= sum.delay+sum.offset:
+			sum.delay, sum.offset = f.delay, f.offset
 		}
 	}
 	if blocked == nil {
@@ -347,7 +357,8 @@ func (s *stepper) move(n *ir.Node) error {
 		case f.Axis >= 0:
 			flows[i] = flow{kind: Sequence, axis: f.Axis, rate: f.Stride, offset: offset, delay: delay}
 		default:
-			flows[i].kind = Summary
+			flows[i] = sum
+			flows[i].own = own
 		}
 	}
 	return s.keep(n, args, flows)
@@ -451,7 +462,7 @@ func (s *stepper) finish() error {
 		o := f.steps()
 		o.Name, o.Kind, o.Axis = v.Name, f.kind, f.axis
 		if o.Kind != Sequence {
-			o.Axis, o.Rate, o.Delay = -1, 1, f.delay
+			o.Axis = -1
 		}
 		s.out.Outputs = append(s.out.Outputs, o)
 		lag := f.delay * f.rate

@@ -25,6 +25,6 @@ func (s *stepper) pick(n *ir.Node) error {
 	out[0].Def.Name = n.Name
 	s.pass(sum, out[1])
 	s.pass(count, out[2])
-	s.set(n.Out(0), out[0], flow{kind: Summary, axis: -1, rate: 1, delay: f.delay, offset: f.offset})
+	s.set(n.Out(0), out[0], f.summed(false))
 	return nil
 }

@@ -15,7 +15,14 @@ func init() {
 	handlers = map[string]handler{
 		"essm.Scan": (*stepper).system, "essm.DenseScan": (*stepper).system, "essm.SSM": (*stepper).system,
 		"essm.DenseSSM": (*stepper).system, "essm.StateSpace": (*stepper).system,
-		"essm.Block": (*stepper).block, "essm.Pick": (*stepper).pick,
+		"essm.Block": (*stepper).block, "essm.Pick": (*stepper).pick, "essm.LongConv": (*stepper).longConv,
+		"Conv": (*stepper).conv, "MaxPool": (*stepper).pool, "AveragePool": (*stepper).pool, "LpPool": (*stepper).pool,
+		"CausalConvWithState": (*stepper).causalConv, "Pad": (*stepper).pad, "Slice": (*stepper).cut,
+		"CumSum": (*stepper).cumulate, "CumProd": (*stepper).cumulate,
+		"RNN": (*stepper).recurrent, "GRU": (*stepper).recurrent, "LSTM": (*stepper).recurrent, "Scan": (*stepper).scan,
+	}
+	for name := range reductions {
+		handlers[name] = (*stepper).reduce
 	}
 }
 
@@ -37,7 +44,7 @@ func causal(n *ir.Node) bool {
 // what single steps add to it.
 func (s *stepper) system(n *ir.Node) error {
 	if !causal(n) {
-		return s.why(n, ir.Fact{Ahead: ir.Unbounded})
+		return s.windowed(n)
 	}
 	for i, v := range n.Inputs {
 		if f := s.flowOf(v); f.kind != Fixed && f.axis != 1 && i != len(n.Op.In)-1 {
@@ -65,7 +72,7 @@ func (s *stepper) system(n *ir.Node) error {
 	for i := range flows {
 		flows[i] = f
 	}
-	flows[len(flows)-1] = flow{kind: Summary, axis: -1, rate: 1, delay: f.delay, offset: f.offset, own: true}
+	flows[len(flows)-1] = f.summed(true)
 	elem := args[0].Elem()
 	if err := s.keep(n, args, flows); err != nil {
 		return err
@@ -73,6 +80,26 @@ func (s *stepper) system(n *ir.Node) error {
 	s.pass(state, next)
 	s.set(next, s.Op("", "Cast", []*ir.Value{next}, ir.A("to", int(elem))), flows[len(flows)-1])
 	return nil
+}
+
+// windowed computes a system that looks ahead as far as its window: on the chunk and what is around it.
+func (s *stepper) windowed(n *ir.Node) error {
+	window := max(n.Attrs.Int("window", 0), n.Attrs.Int("max_kernel_length", 0))
+	if window == 0 || s.flowOf(n.In(0)).axis != 1 {
+		return s.why(n, ir.Fact{Ahead: ir.Unbounded})
+	}
+	direction := n.Attrs.Str("direction", "bidirectional")
+	back, ahead := reach(direction, window)
+	inputs := []int{0}
+	if n.Op.FullName() == "essm.Scan" {
+		inputs = append(inputs, 5)
+	}
+	for i, v := range n.Inputs {
+		if s.flowOf(v).kind != Fixed && !slices.Contains(inputs, i) {
+			return &BlockedError{n, "has coefficients that depend on time"}
+		}
+	}
+	return s.around(n, back, ahead, inputs, len(n.Op.Out)-1)
 }
 
 // hold makes the state of a system, and the output that hands it on, which becomes the node's last.
@@ -155,21 +182,28 @@ func (s *stepper) align(n *ir.Node) (delay int64) {
 	return delay
 }
 
-// within is x, which stands for v, with what is not among the sequence's steps (before the first, from the end on) replaced
-// by a number. x may lag more than the flow of v says.
-func (s *stepper) within(v, x *ir.Value, value float64) *ir.Value { return s.mask(v, x, 0, value) }
-
-func (s *stepper) mask(v, x *ir.Value, more int64, value float64) *ir.Value {
-	f := s.flowOf(v)
-	f.delay += more
-	if f.delay == 0 && s.end == nil {
+// within is x, which stands for v, with what comes before the sequence's first step replaced by a number.
+func (s *stepper) within(v, x *ir.Value, value float64) *ir.Value {
+	if s.flowOf(v).delay == 0 {
 		return x
 	}
+	return s.mask(v, x, 0, value, false)
+}
+
+// mask is x, which stands for v with some more steps in front, with what comes before the sequence's first step replaced by
+// a number, and where end is set what comes after its last one.
+func (s *stepper) mask(v, x *ir.Value, more int64, value float64, end bool) *ir.Value {
+	f := s.flowOf(v)
+	f.delay += more
+	return s.maskFlow(f, s.batchAxis(v), x, value, end)
+}
+
+func (s *stepper) maskFlow(f flow, batch int, x *ir.Value, value float64, end bool) *ir.Value {
 	in := []*ir.Value{x, s.before()}
-	if s.end != nil {
+	if end && s.end != nil {
 		in = append(in, s.end)
 	}
-	return s.Op("essm", "StepMask", in, ir.A("axis", f.axis), ir.A("batch_axis", s.batchAxis(v)), ir.A("rate", f.rate),
+	return s.Op("essm", "StepMask", in, ir.A("axis", f.axis), ir.A("batch_axis", batch), ir.A("rate", f.rate),
 		ir.A("offset", f.offset), ir.A("delay", f.delay), ir.A("value", value))
 }
 

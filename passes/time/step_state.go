@@ -13,24 +13,29 @@ func (s *stepper) state(what string, d tensor.DType, samples ir.Dim, rest ...ir.
 	if s.Err() != nil {
 		return nil
 	}
-	hint := s.node.Scope
-	if hint == "" {
-		if hint = s.node.Name; hint == "" {
-			hint = s.node.Op.Name
+	name := s.node.Scope
+	if name == "" {
+		if name = s.node.Name; name == "" {
+			name = s.node.Op.Name
 		}
 	}
-	name := s.Unique(hint + "." + what)
+	return s.add(name+"."+what, s.node.String(), d, samples, rest...)
+}
+
+// add adds a state by name; node is what messages call its keeper.
+func (s *stepper) add(name, node string, d tensor.DType, samples ir.Dim, rest ...ir.Dim) *ir.Value {
+	name = s.Unique(name)
 	shape := append(ir.Shape{samples}, rest...)
 	for i, d := range shape {
 		if _, ok := d.Known(); d.IsUnknown() || i > 0 && !ok {
-			s.Fail(fmt.Errorf("node %v: its state has shape %v, of which all but the batch must be known", s.node, shape))
+			s.Fail(fmt.Errorf("node %s: its state has shape %v, of which all but the batch must be known", node, shape))
 			return nil
 		}
 	}
 	v := &ir.Value{Name: name, Type: &ir.TensorType{Elem: d, Shape: shape}}
 	g := s.Graph()
 	g.Inputs = append(g.Inputs, v)
-	s.out.States = append(s.out.States, State{Name: name, Next: s.Unique(name + ".next"), DType: d, Shape: shape, Node: s.node.String()})
+	s.out.States = append(s.out.States, State{Name: name, Next: s.Unique(name + ".next"), DType: d, Shape: shape, Node: node})
 	s.next = append(s.next, nil)
 	return v
 }
@@ -47,12 +52,7 @@ func (s *stepper) pass(state, next *ir.Value) {
 // before is how many steps came before the chunk, int64[B].
 func (s *stepper) before() *ir.Value {
 	if s.steps == nil {
-		node := s.node
-		s.node = &ir.Node{Op: node.Op, Name: "steps so far"}
-		name := s.Scope("")
-		s.steps = s.state("steps", tensor.Int64, s.samples())
-		s.Scope(name)
-		s.node = node
+		s.steps = s.add("steps", "the number of steps so far", tensor.Int64, s.samples())
 	}
 	return s.steps
 }

@@ -20,7 +20,7 @@ import (
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// randomConfig draws a small causal model with any of the options that streams meet.
+// randomConfig draws a small model with any of the options that streams meet.
 func randomConfig(r *rand.Rand) *models.Config {
 	c := models.Default()
 	heads := pick(r, 1, 2, 3)
@@ -34,6 +34,7 @@ func randomConfig(r *rand.Rand) *models.Config {
 	l.Dt, l.D = pick(r, "per_state", "shared"), pick(r, "none", "diagonal", "full")
 	l.Activation, l.PostActivation = pick(r, append([]string{""}, models.Activations...)...), pick(r, append([]string{""}, models.Activations...)...)
 	l.MaxKernelLength = pick(r, 0, 0, 5)
+	l.Bidirectional = l.MaxKernelLength > 0 && r.IntN(2) == 0 // it looks ahead no further than the kernel
 	c.Decoder = models.Decoder{Type: "sequence", Mode: pick(r, models.Modes...), DOutput: 3, UseLengths: r.IntN(2) == 0}
 	if r.IntN(4) == 0 {
 		c.Decoder.Type, c.Decoder.NLI, c.Decoder.Activation = "retrieval", r.IntN(2) == 0, pick(r, "gelu", "relu")
@@ -47,7 +48,7 @@ func randomConfig(r *rand.Rand) *models.Config {
 	return c
 }
 
-// TestModels holds that a causal model gives chunk by chunk what it gives for the whole sequence, at every stage of the
+// TestModels holds that a model gives chunk by chunk what it gives for the whole sequence, at every stage of the
 // pipeline, and that its step graph is an ordinary graph.
 func TestModels(t *testing.T) {
 	for seed := range uint64(24) {
@@ -75,8 +76,12 @@ func TestModels(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, c.JSON())
 			}
-			if sg.Latency != 0 || sg.Flush != 0 || sg.Multiple != 1 || sg.End != "" {
-				t.Errorf("latency %d, flush %d, multiple %d, end %q of a causal model", sg.Latency, sg.Flush, sg.Multiple, sg.End)
+			lag := int64(0)
+			if c.Layer.Bidirectional {
+				lag = int64(c.NLayers * c.Layer.MaxKernelLength)
+			}
+			if sg.Latency != lag || sg.Flush != lag || sg.Multiple != 1 || (sg.End == "") != (lag == 0) {
+				t.Errorf("latency %d, flush %d, multiple %d, end %q of a model that looks ahead by %d", sg.Latency, sg.Flush, sg.Multiple, sg.End, lag)
 			}
 			text := irtext.String(sg.Graph)
 			if back, err := irtext.Parse([]byte(text), "text", ops.Default, irtext.Options{}); err != nil {

@@ -1,0 +1,293 @@
+package time
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// window is how an operator moves along time: its step o is computed from steps o*stride-begin + i*dilation, i < taps, of its
+// input, where what lies before the first step and after the last one counts as pads.
+type window struct{ stride, dilation, begin, end, taps int64 }
+
+func (w window) span() int64 { return (w.taps - 1) * w.dilation }
+
+// windowsOf reads the attributes of a Conv or a pool over the axes behind the channels, with pads as numbers. sizes are the
+// dimensions of the axes, and unknown where they need not be known.
+func windowsOf(n *ir.Node, taps []int64, sizes ir.Shape) ([]window, error) {
+	k := len(taps)
+	list := func(name string, size int, def int64) []int64 {
+		if v := n.Attrs.Ints(name, nil); len(v) == size {
+			return v
+		}
+		return slices.Repeat([]int64{def}, size)
+	}
+	strides, dilations, pads := list("strides", k, 1), list("dilations", k, 1), list("pads", 2*k, 0)
+	auto := n.Attrs.Str("auto_pad", "NOTSET")
+	out := make([]window, k)
+	for i := range out {
+		w := window{stride: strides[i], dilation: dilations[i], taps: taps[i]}
+		switch auto {
+		case "VALID":
+		case "SAME_UPPER", "SAME_LOWER":
+			total := w.span()
+			if w.stride > 1 {
+				d, ok := sizes[i].Known()
+				if !ok {
+					return nil, fmt.Errorf("%s with a stride of %d over a dimension of %v", auto, w.stride, sizes[i])
+				}
+				total = max(0, ((d+w.stride-1)/w.stride-1)*w.stride+w.span()+1-d)
+			}
+			if w.begin = total / 2; auto == "SAME_LOWER" {
+				w.begin = total - total/2
+			}
+			w.end = total - w.begin
+		default:
+			w.begin, w.end = pads[i], pads[i+k]
+		}
+		out[i] = w
+	}
+	return out, nil
+}
+
+// slide gives what a window needs of v: the chunk with as much history as makes the operator, without pads along time, give
+// one step for every stride steps of the chunk; pads hold the given number. The flow is that of the operator's output.
+func (s *stepper) slide(v *ir.Value, w window, pad float64) (*ir.Value, flow) {
+	f := s.flowOf(v)
+	// With h steps of history in front, output m of the chunk reads from step m*stride - delay - h on: the least h for
+	// which the operator gives enough, and which meets its grid.
+	h := w.span() + 1 - w.stride
+	h += mod(w.begin-f.delay-h, w.stride)
+	if early := w.begin - f.delay - h; early > 0 { // pads alone make the first steps: they wait for their turn
+		s.lag(v, early)
+		f = s.flowOf(v)
+	}
+	x := s.get(v)
+	if h > 0 {
+		x = s.history(v, x, h)
+	}
+	left, right := w.begin > 0 && (f.delay > 0 || pad != 0), w.end > 0 && s.end != nil
+	if left || right {
+		x = s.mask(v, x, max(h, 0), pad, right)
+	}
+	if h < 0 {
+		x = s.slice(x, f.axis, -h, sliceEnd)
+	}
+	f.delay = (f.delay + h - w.begin) / w.stride
+	f.offset += f.rate * (w.begin + w.end - w.span() - 1 + w.stride)
+	f.rate *= w.stride
+	return x, f
+}
+
+func mod(a, n int64) int64 { return ((a % n) + n) % n }
+
+// spatial is what Conv and pools have in common: the windows of their axes, and which of them time lies on.
+func (s *stepper) spatial(n *ir.Node, taps []int64) (all []window, at int, err error) {
+	f := s.flowOf(n.In(0))
+	shape := s.get(n.In(0)).Shape()
+	if at = f.axis - 2; f.kind != Sequence || at < 0 || len(shape) != len(taps)+2 {
+		return nil, 0, s.why(n, ir.Fact{})
+	}
+	for _, v := range n.Inputs[1:] {
+		if s.flowOf(v).kind != Fixed {
+			return nil, 0, &BlockedError{n, "has weights that depend on time"}
+		}
+	}
+	if all, err = windowsOf(n, taps, shape[2:]); err != nil {
+		return nil, 0, &BlockedError{n, err.Error()}
+	}
+	return all, at, nil
+}
+
+// unpadded are the node's attributes without pads along time, and with those of the other axes as numbers.
+func unpadded(n *ir.Node, all []window, at int) ir.Attrs {
+	pads := make([]int64, 2*len(all))
+	for i, w := range all {
+		if i != at {
+			pads[i], pads[i+len(all)] = w.begin, w.end
+		}
+	}
+	return n.Attrs.Without("auto_pad").With("pads", pads)
+}
+
+// conv reads the steps before the chunk from a state.
+func (s *stepper) conv(n *ir.Node) error {
+	var taps []int64
+	for _, d := range n.In(1).Shape()[2:] {
+		k, ok := d.Known()
+		if !ok {
+			return &BlockedError{n, "has a filter whose size is not known"}
+		}
+		taps = append(taps, k)
+	}
+	all, at, err := s.spatial(n, taps)
+	if err != nil {
+		return err
+	}
+	x, f := s.slide(n.In(0), all[at], 0)
+	args := []*ir.Value{x}
+	for _, v := range n.Inputs[1:] {
+		args = append(args, s.get(v))
+	}
+	n.Attrs = unpadded(n, all, at)
+	return s.keep(n, args, []flow{f})
+}
+
+// pool does the same for pools, whose pads do not count, or are less than any number.
+func (s *stepper) pool(n *ir.Node) error {
+	all, at, err := s.spatial(n, n.Attrs.Ints("kernel_shape", nil))
+	if err != nil {
+		return err
+	}
+	if n.Out(1) != nil {
+		return &BlockedError{n, "gives places in the whole sequence"}
+	}
+	w := all[at]
+	if n.Attrs.Int("ceil_mode", 0) != 0 && w.stride > 1 {
+		return &BlockedError{n, "counts a window that is not full (ceil_mode), which depends on where the sequence ends"}
+	}
+	pad := 0.0
+	if n.Op.Name == "MaxPool" {
+		switch pad = math.Inf(-1); n.In(0).Elem() {
+		case tensor.Int8:
+			pad = math.MinInt8
+		case tensor.Uint8:
+			pad = 0
+		}
+	}
+	x, f := s.slide(n.In(0), w, pad)
+	counts := n.Op.Name == "AveragePool" && n.Attrs.Int("count_include_pad", 0) == 0 && w.begin+w.end > 0
+	n.Attrs = unpadded(n, all, at)
+	if !counts {
+		return s.keep(n, []*ir.Value{x}, []flow{f})
+	}
+	// The mean over what is there: the mean with zeros for pads, by that of ones.
+	n.Attrs = n.Attrs.With("count_include_pad", 1)
+	source, y := n.Outputs[0], &ir.Value{Name: s.Unique(n.Op.Name), Def: n}
+	n.Outputs = []*ir.Value{y}
+	if err := s.keep(n, []*ir.Value{x}, []flow{f}); err != nil {
+		return err
+	}
+	one, err := tensor.FromFloat64s(x.Elem(), []float64{1}, 1)
+	if err != nil {
+		return err
+	}
+	ones := s.Op("", "ConstantOfShape", []*ir.Value{s.Op("", "Shape", []*ir.Value{x})}, ir.A("value", one))
+	in := flow{kind: Sequence, axis: f.axis, rate: f.rate / w.stride, delay: f.delay*w.stride + w.begin} // of x
+	in.offset = f.offset - in.rate*(w.begin+w.end-w.span()-1+w.stride)
+	ones = s.maskFlow(in, s.batchAxis(source), ones, 0, true)
+	share := s.Apply(n.Op, 1, []*ir.Value{ones}, n.Attrs)[0]
+	s.set(source, s.Op("", "Div", []*ir.Value{y, share}), f)
+	return s.Err()
+}
+
+// around computes a node on the chunk with back steps before it and ahead steps after it, which makes it lag: what the node
+// gives for the chunk itself does not depend on others. Outside of the sequence there are zeros.
+func (s *stepper) around(n *ir.Node, back, ahead int64, inputs []int, outputs int) error {
+	delay := s.align(n)
+	args := make([]*ir.Value, len(n.Inputs))
+	for i, v := range n.Inputs {
+		args[i] = s.get(v)
+	}
+	f := s.flowOf(n.In(inputs[0]))
+	for _, i := range inputs {
+		if i >= len(args) || args[i] == nil {
+			continue
+		}
+		args[i] = s.history(n.In(i), args[i], back+ahead)
+		if delay > 0 || s.end != nil && ahead > 0 {
+			args[i] = s.mask(n.In(i), args[i], back+ahead, 0, ahead > 0)
+		}
+	}
+	f.delay += ahead
+	sources := slices.Clone(n.Outputs)
+	flows := make([]flow, len(sources))
+	for i, v := range sources {
+		if flows[i] = f; v == nil {
+			continue
+		}
+		if i >= outputs {
+			return &BlockedError{n, "gives a state beside an answer that looks ahead"}
+		}
+		n.Outputs[i] = &ir.Value{Name: s.Unique(v.Name + ".around"), Def: n}
+	}
+	if err := s.keep(n, args, flows); err != nil {
+		return err
+	}
+	for i, v := range sources {
+		if v == nil {
+			continue
+		}
+		y := n.Outputs[i]
+		to := -ahead
+		if ahead == 0 {
+			to = sliceEnd
+		}
+		s.set(v, s.slice(y, f.axis, back, to), f)
+	}
+	return s.Err()
+}
+
+// longConv is a convolution with a kernel of finite length.
+func (s *stepper) longConv(n *ir.Node) error {
+	taps, ok := int64(0), false
+	if k := n.In(1).Shape(); len(k) == 2 {
+		taps, ok = k[1].Known()
+	}
+	if f := s.flowOf(n.In(0)); !ok || f.axis != 1 || s.flowOf(n.In(1)).kind != Fixed {
+		return &BlockedError{n, "has a kernel whose length is not known"}
+	}
+	back, ahead := reach(n.Attrs.Str("direction", "forward"), taps)
+	return s.around(n, back, ahead, []int{0}, 1)
+}
+
+// reach is how far a kernel of the given taps reads: forward from the step itself on, backward from the next one.
+func reach(direction string, taps int64) (back, ahead int64) {
+	if direction != "backward" {
+		back = max(taps-1, 0)
+	}
+	if direction != "forward" {
+		ahead = taps
+	}
+	return back, ahead
+}
+
+// causalConv is a Conv that has a state of its own.
+func (s *stepper) causalConv(n *ir.Node) error {
+	f := s.flowOf(n.In(0))
+	for _, v := range n.Inputs[1:] {
+		if s.flowOf(v).kind == Sequence {
+			return &BlockedError{n, "has weights that depend on time"}
+		}
+	}
+	x := s.within(n.In(0), s.get(n.In(0)), 0)
+	taps, ok := n.In(1).Shape()[2].Known()
+	if !ok || f.axis != 2 {
+		return &BlockedError{n, "has a filter whose size is not known"}
+	}
+	shape := x.Shape()
+	args := []*ir.Value{x, s.get(n.In(1)), s.get(n.In(2)), nil}
+	for len(n.Outputs) < 2 {
+		n.Outputs = append(n.Outputs, nil)
+	}
+	if n.Outputs[1] == nil {
+		n.Outputs[1] = &ir.Value{Name: s.Unique("present_state"), Def: n}
+	}
+	past := s.state("past", x.Elem(), shape[0], shape[1], ir.Const(taps-1))
+	if args[3] = past; n.In(3) != nil && past != nil {
+		args[3] = s.first(s.get(n.In(3)), past, 0)
+	}
+	if s.Err() != nil {
+		return s.Err()
+	}
+	y := f
+	y.offset = f.offset
+	if err := s.keep(n, args, []flow{y, f.summed(true)}); err != nil {
+		return err
+	}
+	s.pass(past, n.Outputs[1])
+	return nil
+}
