@@ -46,7 +46,7 @@ func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
 			t = g
 		}
 		if v.konst != nil {
-			d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = v.konst.Shape(), v.konst.DType(), v.konst.DType() == tensor.Float32
+			d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = shapeOf(v.konst), v.konst.DType(), v.konst.DType() == tensor.Float32
 			continue
 		}
 		tt, ok := t.(*ir.TensorType)

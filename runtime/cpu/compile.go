@@ -58,6 +58,9 @@ func (s *step) fallback() bool {
 	return s.row == nil && s.core == nil && s.whole == nil && s.kernel == nil
 }
 
+// strict are operators that refuse inputs which their bodies would take.
+var strict = map[string]bool{"CausalConvWithState": true, "RMSNormalization": true}
+
 // maxExpansion bounds how deep operators may be written in terms of each other; maxFold the elements of a result that is
 // computed at compile time.
 const (
@@ -152,7 +155,7 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		f.add(s)
 		return nil
 	}
-	if n.Op.Body != nil && (n.Op.Eval == nil || f32 && !known) {
+	if n.Op.Body != nil && (n.Op.Eval == nil || f32 && !known && !strict[key]) {
 		done, err := f.expand(n, src, depth)
 		if err != nil || done {
 			return err

@@ -73,6 +73,14 @@ func (d *binding) concrete(s *step) *ir.Node {
 	return &n
 }
 
+// shapeOf gives a tensor's shape, never nil.
+func shapeOf(t *tensor.Tensor) []int {
+	if s := t.Shape(); s != nil {
+		return s
+	}
+	return []int{}
+}
+
 func typeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 	t := &ir.TensorType{Elem: dtype, Shape: make(ir.Shape, len(shape))}
 	for i, k := range shape {
@@ -156,7 +164,7 @@ func (d *binding) sizes(s *step) bool {
 }
 
 func (d *binding) setConstant(v *value, t *tensor.Tensor) {
-	d.konst[v.id], d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = t, t.Shape(), t.DType(), t.DType() == tensor.Float32
+	d.konst[v.id], d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = t, shapeOf(t), t.DType(), t.DType() == tensor.Float32
 }
 
 // compute evaluates a step whose inputs are all known.
@@ -240,4 +248,9 @@ func (d *binding) shapeOf(s *step, i int) []int {
 // typed reports whether input i is there, with a known shape and the element type.
 func (d *binding) typed(s *step, i int, dtype tensor.DType) bool {
 	return !s.absent(i) && d.shapes[s.in[i].id] != nil && d.dtype[s.in[i].id] == dtype
+}
+
+// gives reports whether output i is wanted, with a known shape and the element type.
+func (d *binding) gives(s *step, i int, dtype tensor.DType) bool {
+	return i < len(s.out) && s.out[i] != nil && d.shapes[s.out[i].id] != nil && d.dtype[s.out[i].id] == dtype
 }

@@ -135,8 +135,11 @@ func convKernel(s *step) kernelMaker {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
+		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+			return nil
+		}
 		in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
-		if !d.typed(s, 0, tensor.Float32) || !d.f32[s.out[0].id] || len(in) != len(ws) {
+		if len(in) != len(ws) {
 			return nil
 		}
 		c, ok := planar(s.node, in, out, f.kh, f.kw)

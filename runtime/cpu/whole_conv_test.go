@@ -45,3 +45,22 @@ func TestConv(t *testing.T) {
 		})
 	}
 }
+
+func TestConvTranspose(t *testing.T) {
+	r := newGen(4)
+	for _, c := range []struct {
+		n, c, group, m int // m per group
+		size, taps     []int
+		attrs          []ir.Attr
+	}{
+		{1, 3, 1, 5, []int{7}, []int{3}, nil},
+		{2, 4, 2, 3, []int{9}, []int{4}, []ir.Attr{ir.A("strides", []int64{3}), ir.A("pads", []int64{1, 2})}},
+		{1, 24, 1, 24, []int{6, 11}, []int{2, 2}, []ir.Attr{ir.A("strides", []int64{2, 2})}},
+		{2, 5, 1, 3, []int{5, 9}, []int{3, 3}, []ir.Attr{ir.A("strides", []int64{2, 1}), ir.A("dilations", []int64{2, 2}), ir.A("pads", []int64{1, 2, 3, 1}), ir.A("output_padding", []int64{1, 0})}},
+	} {
+		in := []operand{given(r.floats(1, append([]int{c.n, c.c}, c.size...)...)), fixed(r.floats(1, append([]int{c.c, c.m}, c.taps...)...))}
+		attrs := append(c.attrs, ir.A("group", c.group))
+		checkNode(t, "ConvTranspose", 2e-6, 1, in, attrs...)
+		checkNode(t, "ConvTranspose", 2e-6, 1, append(in, fixed(r.floats(1, c.m*c.group))), attrs...)
+	}
+}

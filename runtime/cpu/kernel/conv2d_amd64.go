@@ -25,18 +25,17 @@ func panelProductWide(y []float32, ldy int, w []float32, ldw, rows, k int, panel
 	var zero [PanelWidth]float32
 	_, _ = w[(rows-1)*ldw+k-1], panel[k*PanelWidth-1]
 	_ = y[(rows-1)*ldy+n-1]
-	for r := 0; r < rows; {
+	if n == PanelWidth {
+		gemmPanel(widePanel, rows, k, w, ldw, &panel[0], &zero[0], y, ldy)
+		return
+	}
+	for r := 0; r < rows; r += widestRows {
 		h := min(widestRows, rows-r)
-		if n == PanelWidth {
-			gemmRows(h, k, &w[r*ldw], ldw, &panel[0], &zero[0], &y[r*ldy], ldy)
-		} else {
-			var t [widestRows * PanelWidth]float32
-			gemmRows(h, k, &w[r*ldw], ldw, &panel[0], &zero[0], &t[0], PanelWidth)
-			for q := range h {
-				copy(y[(r+q)*ldy:(r+q)*ldy+n], t[q*PanelWidth:])
-			}
+		var t [widestRows * PanelWidth]float32
+		gemmRows(h, k, &w[r*ldw], ldw, &panel[0], &zero[0], &t[0], PanelWidth)
+		for q := range h {
+			copy(y[(r+q)*ldy:(r+q)*ldy+n], t[q*PanelWidth:])
 		}
-		r += h
 	}
 }
 

@@ -32,7 +32,7 @@ func Mul(y, a, b []float32) {
 // Div is y = a/b.
 func Div(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
+	for i := divWide(y, a, b); i < len(y); i++ {
 		y[i] = a[i] / b[i]
 	}
 }
@@ -40,7 +40,7 @@ func Div(y, a, b []float32) {
 // Max is y = max(a, b), NaN where either is.
 func Max(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
+	for i := maxWide(y, a, b); i < len(y); i++ {
 		y[i] = max(a[i], b[i])
 	}
 }
@@ -48,7 +48,7 @@ func Max(y, a, b []float32) {
 // Min is y = min(a, b), NaN where either is.
 func Min(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
+	for i := minWide(y, a, b); i < len(y); i++ {
 		y[i] = min(a[i], b[i])
 	}
 }
@@ -134,15 +134,15 @@ func Abs(y, x []float32) {
 // Sqrt is y = √x, NaN below zero.
 func Sqrt(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = float32(math.Sqrt(float64(v)))
+	for i := sqrtWide(y, x); i < len(x); i++ {
+		y[i] = float32(math.Sqrt(float64(x[i])))
 	}
 }
 
 // Clip is y = min(max(x, lo), hi), NaN where x is.
 func Clip(y, x []float32, lo, hi float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = min(max(v, lo), hi)
+	for i := clipWide(y, x, lo, hi); i < len(x); i++ {
+		y[i] = min(max(x[i], lo), hi)
 	}
 }

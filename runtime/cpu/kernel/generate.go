@@ -6,6 +6,7 @@ package kernel
 //go:generate sh _asm/generate.sh scan
 //go:generate sh _asm/generate.sh heads
 //go:generate sh _asm/generate.sh transpose
+//go:generate sh _asm/generate.sh arith
 //go:generate sh _asm/generate.sh conv
 //go:generate sh _asm/generate.sh elementwise
 //go:generate sh _asm/generate.sh fft

@@ -39,6 +39,7 @@ var groups = map[string]func(){
 		headsSpreadAVX2()
 	},
 	"transpose": transposeAVX2,
+	"arith":     arith,
 	"conv": func() {
 		panelAVX2()
 		gatherPanelAVX2()

@@ -1,0 +1,170 @@
+package kernel
+
+import "math"
+
+// HardSigmoid is y = alpha·x + beta, at least 0 and at most 1; NaN where x is.
+func HardSigmoid(y, x []float32, alpha, beta float32) {
+	y = y[:len(x)]
+	for i := hardSigmoidWide(y, x, alpha, beta); i < len(x); i++ {
+		y[i] = min(max(alpha*x[i]+beta, 0), 1)
+	}
+}
+
+// HardSwish is y = x times HardSigmoid(x) with slope 1/6 and offset 1/2.
+func HardSwish(y, x []float32) {
+	const alpha, beta = 1.0 / 6, 0.5
+	y = y[:len(x)]
+	for i := hardSwishWide(y, x, alpha, beta); i < len(x); i++ {
+		y[i] = x[i] * min(max(alpha*x[i]+beta, 0), 1)
+	}
+}
+
+// ScaleShift is y = scale·x + shift.
+func ScaleShift(y, x []float32, scale, shift float32) {
+	y = y[:len(x)]
+	for i := scaleShiftWide(y, x, scale, shift); i < len(x); i++ {
+		y[i] = scale*x[i] + shift
+	}
+}
+
+// Log is y = ln x, rounded once: -∞ at 0, NaN below.
+func Log(y, x []float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = float32(math.Log(float64(v)))
+	}
+}
+
+// Square is y = x².
+func Square(y, x []float32) { Mul(y, x, x) }
+
+// Reciprocal is y = 1/x.
+func Reciprocal(y, x []float32) { DivIntoS(y, x, 1) }
+
+// Arithmetic with one number.
+
+// AddS is y = a + s.
+func AddS(y, a []float32, s float32) {
+	y = y[:len(a)]
+	for i := addSWide(y, a, s); i < len(a); i++ {
+		y[i] = a[i] + s
+	}
+}
+
+// SubS is y = a - s.
+func SubS(y, a []float32, s float32) {
+	y = y[:len(a)]
+	for i := subSWide(y, a, s); i < len(a); i++ {
+		y[i] = a[i] - s
+	}
+}
+
+// SubFromS is y = s - a.
+func SubFromS(y, a []float32, s float32) {
+	y = y[:len(a)]
+	for i := subFromSWide(y, a, s); i < len(a); i++ {
+		y[i] = s - a[i]
+	}
+}
+
+// MulS is y = a·s.
+func MulS(y, a []float32, s float32) {
+	y = y[:len(a)]
+	for i := mulSWide(y, a, s); i < len(a); i++ {
+		y[i] = a[i] * s
+	}
+}
+
+// DivS is y = a/s.
+func DivS(y, a []float32, s float32) {
+	y = y[:len(a)]
+	for i := divSWide(y, a, s); i < len(a); i++ {
+		y[i] = a[i] / s
+	}
+}
+
+// DivIntoS is y = s/a.
+func DivIntoS(y, a []float32, s float32) {
+	y = y[:len(a)]
+	for i := divIntoSWide(y, a, s); i < len(a); i++ {
+		y[i] = s / a[i]
+	}
+}
+
+// MaxS is y = max(a, s), NaN where either is.
+func MaxS(y, a []float32, s float32) {
+	if s != s {
+		fill(y[:len(a)], s)
+		return
+	}
+	Clip(y, a, s, float32(math.Inf(1)))
+}
+
+// MinS is y = min(a, s), NaN where either is.
+func MinS(y, a []float32, s float32) {
+	if s != s {
+		fill(y[:len(a)], s)
+		return
+	}
+	Clip(y, a, float32(math.Inf(-1)), s)
+}
+
+func fill(y []float32, s float32) {
+	for i := range y {
+		y[i] = s
+	}
+}
+
+// sumBlock is how many numbers are added up in float32.
+const sumBlock = 512
+
+// Sum is the sum of x, short parts of it in float32 and those in float64.
+func Sum(x []float32) float64 {
+	total := 0.0
+	for len(x) > 0 {
+		block := x[:min(len(x), sumBlock)]
+		x = x[len(block):]
+		s, n := sumWide(block)
+		part := float64(s)
+		for _, v := range block[n:] {
+			part += float64(v)
+		}
+		total += part
+	}
+	return total
+}
+
+// Greatest is the greatest of x, NaN where one is; -∞ of none.
+func Greatest(x []float32) float32 {
+	best, n := greatestWide(x)
+	if n == 0 {
+		best = float32(math.Inf(-1))
+	}
+	for _, v := range x[n:] {
+		best = max(best, v)
+	}
+	return best
+}
+
+// Softmax is y = eˣ⁻ᵐ over their sum for one row, where m is the greatest of x. y may be x.
+func Softmax(y, x []float32) {
+	y = y[:len(x)]
+	SubS(y, x, Greatest(x))
+	Exp(y, y)
+	MulS(y, y, float32(1/Sum(y)))
+}
+
+// LogSoftmax is the logarithm of Softmax. y may be x.
+func LogSoftmax(y, x []float32) {
+	y = y[:len(x)]
+	SubS(y, x, Greatest(x))
+	var part [256]float32
+	total := 0.0
+	for rest := y; len(rest) > 0; {
+		n := min(len(rest), len(part))
+		Exp(part[:n], rest[:n])
+		total += Sum(part[:n])
+		rest = rest[n:]
+	}
+	SubS(y, y, float32(math.Log(total)))
+}

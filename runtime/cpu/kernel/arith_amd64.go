@@ -1,0 +1,64 @@
+//go:build amd64 && !purego
+
+package kernel
+
+func unary2Wide(y, x []float32, a, b float32, f func(n int, y, x *float32, a, b float32)) int {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	_ = y[n-1]
+	f(n, &y[0], &x[0], a, b)
+	return n
+}
+
+func sqrtWide(y, x []float32) int { return unaryWide(y, x, sqrtAVX2) }
+
+func clipWide(y, x []float32, lo, hi float32) int { return unary2Wide(y, x, lo, hi, clipAVX2) }
+
+func hardSigmoidWide(y, x []float32, alpha, beta float32) int {
+	return unary2Wide(y, x, alpha, beta, hardSigmoidAVX2)
+}
+
+func hardSwishWide(y, x []float32, alpha, beta float32) int {
+	return unary2Wide(y, x, alpha, beta, hardSwishAVX2)
+}
+
+func scaleShiftWide(y, x []float32, scale, shift float32) int {
+	return unary2Wide(y, x, scale, shift, scaleShiftAVX2)
+}
+
+func addSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, addSAVX2) }
+
+func subSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, subSAVX2) }
+
+func mulSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, mulSAVX2) }
+
+func divSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, divSAVX2) }
+
+func subFromSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, subFromSAVX2) }
+
+func divIntoSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, divIntoSAVX2) }
+
+func divWide(y, a, b []float32) int { return binaryWide(y, a, b, divAVX2) }
+
+func maxWide(y, a, b []float32) int { return binaryWide(y, a, b, maxAVX2) }
+
+func minWide(y, a, b []float32) int { return binaryWide(y, a, b, minAVX2) }
+
+// sumWide sums up the first of x, and says how many.
+func sumWide(x []float32) (float32, int) {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0, 0
+	}
+	return sumAVX2(n, &x[0]), n
+}
+
+func greatestWide(x []float32) (float32, int) {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0, 0
+	}
+	return greatestAVX2(n, &x[0]), n
+}

@@ -1,0 +1,165 @@
+package cpu
+
+import (
+	"math"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// with puts odd numbers into a tensor.
+func with(t *tensor.Tensor, at int, x float64) *tensor.Tensor {
+	if t.Len() > 0 {
+		tensor.Data[float32](t)[at%t.Len()] = float32(x)
+	}
+	return t
+}
+
+func TestBinary(t *testing.T) {
+	r := newGen(5)
+	for _, shapes := range [][2][]int{
+		{{2, 3, 5, 7}, {3, 1, 1}}, {{1, 1, 1, 1}, {2, 3, 4, 5}}, {{6, 1}, {1, 9}}, {{2, 17, 33}, {2, 17, 33}}, {{2, 3, 4}, {}},
+		{{5, 1, 7}, {5, 4, 1}}, {{3, 8, 1, 2}, {1, 8, 5, 2}}, {{40, 1000}, {40, 1}}, {{1}, {1, 1}}, {{0, 3}, {1}},
+	} {
+		for _, op := range []string{"Add", "Sub", "Mul", "Div", "Max", "Min"} {
+			a, b := r.floats(1, shapes[0]...), r.floats(1, shapes[1]...)
+			if a.Len() > 6 && b.Len() > 6 {
+				with(with(a, 3, math.NaN()), 5, math.Inf(1))
+				with(b, 2, math.NaN())
+			}
+			checkNode(t, op, 1e-6, 1, []operand{given(a), given(b)})
+			checkNode(t, op, 1e-6, 1, []operand{fixed(a), given(b)})
+			checkNode(t, op, 1e-6, 1, []operand{given(b), fixed(a)})
+		}
+		a, b := r.floats(1, shapes[0]...), r.floats(1, shapes[1]...)
+		for _, op := range []string{"Equal", "Less", "GreaterOrEqual"} {
+			checkNode(t, op, 0, 1, []operand{given(with(a.Clone(), 0, math.NaN())), given(b)})
+			x, y := tensor.New(tensor.Int64, shapes[0]...), tensor.New(tensor.Int64, shapes[1]...)
+			for i := range tensor.Data[int64](x) {
+				tensor.Data[int64](x)[i] = int64(r.IntN(3))
+			}
+			checkNode(t, op, 0, 1, []operand{given(x), given(y)})
+		}
+		shape, _ := ops.Broadcast(shapes[0], shapes[1])
+		c := tensor.New(tensor.Bool, shape...)
+		for i := range tensor.Data[bool](c) {
+			tensor.Data[bool](c)[i] = r.IntN(2) == 0
+		}
+		checkNode(t, "Where", 0, 1, []operand{given(c), given(a), given(b)})
+		checkNode(t, "Cast", 0, 1, []operand{given(c)}, ir.A("to", int(tensor.Float32)))
+		checkNode(t, "Pow", 1e-6, 1, []operand{given(a), fixed(tensor.Scalar(float32(2)))})
+		checkNode(t, "Pow", 1e-6, 1, []operand{given(a), given(b)})
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	r := newGen(6)
+	x := with(with(r.floats(3, 3, 7, 19), 4, math.NaN()), 9, math.Inf(-1))
+	for _, op := range []string{"HardSwish", "HardSigmoid", "Log", "Reciprocal", "Sqrt", "Exp", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Erf", "Softmax", "LogSoftmax", "Neg", "Abs"} {
+		checkNode(t, op, 2e-6, 1, []operand{given(x)})
+	}
+	for _, shape := range [][]int{{1, 1}, {5, 300}, {2, 3, 8}} {
+		checkNode(t, "Softmax", 2e-6, 1, []operand{given(r.floats(30, shape...))})
+		checkNode(t, "LogSoftmax", 2e-6, 1, []operand{given(r.floats(30, shape...))})
+	}
+	checkNode(t, "BatchNormalization", 2e-6, 1, []operand{given(r.floats(1, 2, 5, 3, 11)), fixed(r.floats(1, 5)), fixed(r.floats(1, 5)), fixed(r.floats(1, 5)),
+		fixed(tensor.FromSlice([]float32{1, 0.1, 2, 3, 0.5}, 5))})
+}
+
+func TestReduce(t *testing.T) {
+	r := newGen(7)
+	for _, c := range []struct {
+		shape []int
+		axes  []int64
+	}{{[]int{3, 5, 7}, []int64{2}}, {[]int{3, 5, 7}, []int64{1}}, {[]int{3, 5, 33}, []int64{0, 1}}, {[]int{2, 3, 4, 5}, []int64{-1, -2}}, {[]int{2, 9000}, []int64{1}}, {[]int{6}, []int64{0}}, {[]int{200, 3}, []int64{1}}} {
+		for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceSumSquare", "ReduceL2"} {
+			for _, keep := range []int{0, 1} {
+				checkNode(t, op, 4e-6, 1, []operand{given(r.floats(1, c.shape...)), ints(c.axes...)}, ir.A("keepdims", keep))
+			}
+		}
+		checkNode(t, "ReduceMax", 0, 1, []operand{given(with(r.floats(1, c.shape...), 1, math.NaN())), ints(c.axes...)})
+	}
+	checkNode(t, "ReduceMean", 1e-6, 1, []operand{given(r.floats(1, 4, 5))})
+	for _, op := range []string{"GlobalAveragePool", "GlobalMaxPool"} {
+		checkNode(t, op, 1e-6, 1, []operand{given(r.floats(1, 2, 3, 7, 9))})
+		checkNode(t, op, 1e-6, 1, []operand{given(r.floats(1, 2, 3, 70))})
+	}
+}
+
+func TestPool(t *testing.T) {
+	r := newGen(8)
+	for _, c := range []struct {
+		shape []int
+		attrs []ir.Attr
+	}{
+		{[]int{2, 3, 9}, []ir.Attr{ir.A("kernel_shape", []int64{3}), ir.A("strides", []int64{2}), ir.A("pads", []int64{1, 1})}},
+		{[]int{1, 3, 8, 13}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2}), ir.A("strides", []int64{2, 2})}},
+		{[]int{1, 2, 9, 13}, []ir.Attr{ir.A("kernel_shape", []int64{3, 2}), ir.A("strides", []int64{2, 1}), ir.A("pads", []int64{1, 1, 0, 1})}},
+		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2}), ir.A("strides", []int64{2, 3}), ir.A("ceil_mode", 1)}},
+		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{3, 4}), ir.A("auto_pad", "SAME_UPPER"), ir.A("strides", []int64{2, 3})}},
+		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{3, 2}), ir.A("dilations", []int64{2, 3})}},
+	} {
+		x := r.floats(1, c.shape...)
+		checkNode(t, "AveragePool", 1e-6, 1, []operand{given(x)}, c.attrs...)
+		checkNode(t, "MaxPool", 0, 1, []operand{given(with(x, 7, math.NaN()))}, c.attrs...)
+	}
+	checkNode(t, "AveragePool", 1e-6, 1, []operand{given(r.floats(1, 1, 2, 5, 6))}, ir.A("kernel_shape", []int64{3, 3}), ir.A("pads", []int64{1, 1, 1, 1}), ir.A("count_include_pad", 1))
+}
+
+func TestMove(t *testing.T) {
+	r := newGen(9)
+	whole := func(shape ...int) *tensor.Tensor {
+		x := tensor.New(tensor.Int64, shape...)
+		for i := range tensor.Data[int64](x) {
+			tensor.Data[int64](x)[i] = int64(r.IntN(1000))
+		}
+		return x
+	}
+	for _, x := range []*tensor.Tensor{r.floats(1, 2, 4, 6, 10), whole(2, 4, 6, 10)} {
+		in := given(x)
+		fill := fixed(tensor.Scalar(float32(7)))
+		if x.DType() == tensor.Int64 {
+			fill = fixed(tensor.Scalar(int64(7)))
+		}
+		checkNode(t, "Slice", 0, 1, []operand{in, ints(1, -1), ints(3, -99), ints(1, 3), ints(1, -2)})
+		checkNode(t, "Slice", 0, 1, []operand{in, ints(0), ints(0), ints(1)})
+		checkNode(t, "Expand", 0, 1, []operand{given(tensor.FromSlice([]int64{4, 5, 6}, 3, 1)), ints(2, 3, 5)})
+		checkNode(t, "Tile", 0, 1, []operand{in, ints(1, 2, 1, 3)})
+		checkNode(t, "Gather", 0, 1, []operand{in, fixed(tensor.FromSlice([]int64{3, 0, -1, 0, 2, 2}, 2, 3))}, ir.A("axis", 1))
+		checkNode(t, "Gather", 0, 1, []operand{in, fixed(tensor.Scalar(int64(1)))}, ir.A("axis", 2))
+		checkNode(t, "DepthToSpace", 0, 1, []operand{in}, ir.A("blocksize", 2))
+		checkNode(t, "DepthToSpace", 0, 1, []operand{in}, ir.A("blocksize", 2), ir.A("mode", "CRD"))
+		checkNode(t, "SpaceToDepth", 0, 1, []operand{in}, ir.A("blocksize", 2))
+		checkNode(t, "Reshape", 0, 1, []operand{in, ints(8, -1)})
+		checkNode(t, "Unsqueeze", 0, 1, []operand{in, ints(0, 3)})
+		checkNode(t, "Transpose", 0, 1, []operand{in}, ir.A("perm", []int64{2, 0, 3, 1}))
+		for _, mode := range []string{"constant", "reflect", "edge", "wrap"} {
+			checkNode(t, "Pad", 0, 1, []operand{in, ints(0, 1, 2, 3, 1, 0, 0, 2)}, ir.A("mode", mode))
+		}
+		checkNode(t, "Pad", 0, 1, []operand{in, ints(0, 1, -2, 3, 1, 0, 0, -2), fill})
+		checkNode(t, "Pad", 0, 1, []operand{in, ints(-1, -1, 0, 2), fill, ints(1, 3)})
+		if x.DType() == tensor.Float32 {
+			checkNode(t, "Resize", 0, 1, []operand{in, {}, fixed(tensor.FromSlice([]float32{1, 1, 2, 1.5}, 4))}, ir.A("coordinate_transformation_mode", "asymmetric"), ir.A("nearest_mode", "floor"))
+		}
+	}
+}
+
+func TestLSTM(t *testing.T) {
+	r := newGen(10)
+	for _, c := range []struct {
+		length, batch, inputs, hidden int
+		direction                     string
+	}{{1, 1, 5, 8, "forward"}, {7, 3, 4, 5, "forward"}, {5, 2, 3, 17, "reverse"}, {6, 2, 9, 12, "bidirectional"}} {
+		d := 1
+		if c.direction == "bidirectional" {
+			d = 2
+		}
+		in := []operand{given(r.floats(1, c.length, c.batch, c.inputs)), fixed(r.floats(0.5, d, 4*c.hidden, c.inputs)), fixed(r.floats(0.5, d, 4*c.hidden, c.hidden))}
+		attrs := []ir.Attr{ir.A("hidden_size", c.hidden), ir.A("direction", c.direction)}
+		checkNode(t, "LSTM", 5e-6, 3, in, attrs...)
+		in = append(in, fixed(r.floats(1, d, 8*c.hidden)), operand{}, given(r.floats(1, d, c.batch, c.hidden)), given(r.floats(1, d, c.batch, c.hidden)))
+		checkNode(t, "LSTM", 5e-6, 3, in, attrs...)
+	}
+}

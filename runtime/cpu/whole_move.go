@@ -1,0 +1,281 @@
+package cpu
+
+import (
+	"context"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+)
+
+// Operators that move elements of their first input, whatever these are. Where the others are known when shapes are bound,
+// the operator is evaluated once, on the elements' numbers; what comes out says where each element of the output is from.
+func init() {
+	for _, name := range []string{"Slice", "Expand", "Tile", "Gather", "DepthToSpace", "SpaceToDepth", "Resize", "Pad", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Transpose", "ReverseSequence"} {
+		kernels[name] = moveKernel
+	}
+}
+
+// maxMoved bounds the elements of a movement: its table is made when shapes are bound.
+const maxMoved = 1 << 24
+
+// movement is where the elements of a tensor of shape dims come from: the sum over its axes of from[axis][index]. A negative
+// sum stands for the filling.
+type movement struct {
+	dims []int
+	from [][]int
+	// runs says that along the last axis elements follow each other.
+	runs bool
+}
+
+func moveKernel(s *step) kernelMaker {
+	if s.absent(0) || s.node.Op.Name == "Resize" && s.node.Attrs.Str("mode", "nearest") != "nearest" {
+		return nil
+	}
+	return func(d *binding) *boundKernel {
+		in, out := s.in[0], s.out[0]
+		if out == nil || d.shapes[in.id] == nil || d.shapes[out.id] == nil || d.dtype[in.id] != d.dtype[out.id] || d.dtype[in.id] == tensor.String {
+			return nil
+		}
+		for _, v := range s.in[1:] {
+			if v != nil && d.constant(v) == nil {
+				return nil
+			}
+		}
+		var fill *tensor.Tensor
+		if s.node.Op.Name == "Pad" && !s.absent(2) {
+			fill = d.constant(s.in[2])
+			if fill.Len() != 1 || fill.DType() != d.dtype[in.id] {
+				return nil // refused when it is evaluated
+			}
+		}
+		m := d.movement(s)
+		if m == nil {
+			return nil
+		}
+		move := mover(d.dtype[in.id], m, fill)
+		if move == nil {
+			return nil
+		}
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			move(e.datum(out).(*tensor.Tensor), e.datum(in).(*tensor.Tensor))
+			return nil
+		}}
+	}
+}
+
+// movement finds out what a step does to the elements of its first input; nil where that has no regular form.
+func (d *binding) movement(s *step) *movement {
+	shape, out := d.shapes[s.in[0].id], d.shapes[s.out[0].id]
+	n, _ := tensor.Size(shape)
+	size, _ := tensor.Size(out)
+	if n > maxMoved || size > maxMoved {
+		return nil
+	}
+	numbers := tensor.New(tensor.Int64, shape...)
+	for i := range tensor.Data[int64](numbers) {
+		tensor.Data[int64](numbers)[i] = int64(i)
+	}
+	node := d.concrete(s)
+	if node == nil {
+		return nil
+	}
+	data := []tensor.Datum{numbers}
+	node.Inputs[0] = &ir.Value{Name: s.in[0].name, Type: typeOf(tensor.Int64, shape)}
+	for i, v := range s.in[1:] {
+		var t tensor.Datum
+		if k := d.constant(v); k != nil {
+			t = k
+		}
+		if s.node.Op.Name == "Pad" && i == 1 { // the filling
+			t = tensor.Scalar(int64(-1))
+			node.Inputs[2] = ir.NewConst("fill", t.(*tensor.Tensor))
+		}
+		data = append(data, t)
+	}
+	if s.node.Op.Name == "Pad" && s.absent(2) && s.node.Attrs.Str("mode", "constant") == "constant" {
+		for len(data) < 3 {
+			data = append(data, nil)
+		}
+		node.Inputs = append(node.Inputs[:min(2, len(node.Inputs))], ir.NewConst("fill", tensor.Scalar(int64(-1))))
+		data[2] = node.Inputs[len(node.Inputs)-1].Const
+	}
+	res, err := moved(node, data)
+	if err != nil || len(res) == 0 {
+		return nil
+	}
+	t, ok := res[0].(*tensor.Tensor)
+	if !ok || t == nil || t.DType() != tensor.Int64 || !slices.Equal(t.Shape(), out) {
+		return nil
+	}
+	places := tensor.Data[int64](t)
+	if m := regular(places, out); m != nil {
+		return m
+	}
+	for from := range out { // some axes together may have a form that each by itself has not: those of Gather's indices
+		for to := from + 2; to <= len(out); to++ {
+			joined := 1
+			for _, k := range out[from:to] {
+				joined *= k
+			}
+			if m := regular(places, slices.Concat(out[:from], []int{joined}, out[to:])); m != nil {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+func moved(n *ir.Node, data []tensor.Datum) (res []tensor.Datum, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = runtime.Recovered(n, v)
+		}
+	}()
+	return n.Op.Eval(&ir.EvalCtx{Node: n, Ctx: context.Background()}, data)
+}
+
+// far is more than any sum of places: along an axis it marks what is filled.
+const far = 1 << 40
+
+// regular finds the places along each axis of which those of the elements are sums; nil where there are none.
+func regular(places []int64, out []int) *movement {
+	m := &movement{dims: out}
+	if len(places) == 0 {
+		return m
+	}
+	if consecutive(places) { // nothing but a new shape
+		m.dims = []int{len(places)}
+	}
+	base := slices.IndexFunc(places, func(p int64) bool { return p >= 0 })
+	if base < 0 {
+		return nil
+	}
+	strides := ops.Strides(m.dims)
+	for a, d := range m.dims {
+		at := base - base/strides[a]%d*strides[a] // the elements along this axis that share the other places with base
+		from := make([]int, d)
+		for i := range from {
+			p := places[at+i*strides[a]]
+			switch {
+			case p < 0:
+				from[i] = -far
+			case a == 0:
+				from[i] = int(p)
+			default:
+				from[i] = int(p - places[base])
+			}
+		}
+		m.from = append(m.from, from)
+	}
+	// Check that it is so.
+	index := make([]int, len(m.dims))
+	for _, p := range places {
+		sum := 0
+		for a, k := range index {
+			sum += m.from[a][k]
+		}
+		if p < 0 && sum >= 0 || p >= 0 && sum != int(p) {
+			return nil
+		}
+		for a := len(index) - 1; a >= 0; a-- {
+			if index[a]++; index[a] < m.dims[a] {
+				break
+			}
+			index[a] = 0
+		}
+	}
+	if len(m.dims) > 0 {
+		m.runs = true
+		last := m.from[len(m.from)-1]
+		for i, f := range last {
+			m.runs = m.runs && f == last[0]+i
+		}
+	}
+	return m
+}
+
+func consecutive(places []int64) bool {
+	for i, p := range places {
+		if p != int64(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// move copies the elements of x to their places in y.
+func move[T any](m *movement, fill T, y, x []T) {
+	if len(y) == 0 {
+		return
+	}
+	rank := len(m.dims)
+	if rank == 0 {
+		y[0] = x[0]
+		return
+	}
+	last := m.from[rank-1]
+	var index [16]int
+	for len(y) > 0 {
+		off := 0
+		for a := range rank - 1 {
+			off += m.from[a][index[a]]
+		}
+		row := y[:len(last)]
+		y = y[len(last):]
+		switch {
+		case m.runs && off+last[0] >= 0:
+			copy(row, x[off+last[0]:])
+		case off < -far/2:
+			for i := range row {
+				row[i] = fill
+			}
+		default:
+			for i, f := range last {
+				if k := off + f; k >= 0 {
+					row[i] = x[k]
+				} else {
+					row[i] = fill
+				}
+			}
+		}
+		for a := rank - 2; a >= 0; a-- {
+			if index[a]++; index[a] < m.dims[a] {
+				break
+			}
+			index[a] = 0
+		}
+	}
+}
+
+// mover is move for tensors of an element type; nil where it is not held in whole bytes.
+func mover(d tensor.DType, m *movement, fill *tensor.Tensor) func(y, x *tensor.Tensor) {
+	if len(m.dims) > 16 {
+		return nil
+	}
+	switch d {
+	case tensor.Float32:
+		return moverOf[float32](m, fill)
+	case tensor.Int64:
+		return moverOf[int64](m, fill)
+	case tensor.Int32:
+		return moverOf[int32](m, fill)
+	case tensor.Float64:
+		return moverOf[float64](m, fill)
+	case tensor.Bool:
+		return moverOf[bool](m, fill)
+	case tensor.Uint8:
+		return moverOf[uint8](m, fill)
+	}
+	return nil
+}
+
+func moverOf[T tensor.Elem](m *movement, fill *tensor.Tensor) func(y, x *tensor.Tensor) {
+	var f T
+	if fill != nil {
+		f = tensor.Data[T](fill)[0]
+	}
+	return func(y, x *tensor.Tensor) { move(m, f, tensor.Data[T](y), tensor.Data[T](x)) }
+}
