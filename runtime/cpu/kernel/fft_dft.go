@@ -67,7 +67,7 @@ func (d *DFT) side() bool {
 }
 
 // sideBelow is the length below which eight transforms side by side are faster than one after the other.
-const sideBelow = 256
+const sideBelow = 128
 
 // Scratch is the numbers of scratch that Forward and Inverse need.
 func (d *DFT) Scratch() int {
