@@ -64,7 +64,8 @@ file, or states it: --input sr=16000.`,
 					return usagef("%s: --shape BxL is missing: samples x steps, as in 8x1024", cmd.CommandPath())
 				}
 			}
-			model, err := f.compileModel(cmd, m, f.options())
+			o := f.options(cmd)
+			model, err := f.compileModel(cmd, m, o)
 			if err != nil {
 				return err
 			}
@@ -81,7 +82,6 @@ file, or states it: --input sr=16000.`,
 			if err != nil {
 				return err
 			}
-			o := f.options()
 			o.Profile = true
 			profiled, err := f.compileModel(cmd, m, o)
 			if err != nil {

@@ -138,7 +138,7 @@ func (s *side) open(shapes load.Shapes) (err error) {
 // the names are others.
 func (c *comparison) compute(cmd *cobra.Command, s *side, first map[string]tensor.Datum) (map[string]tensor.Datum, error) {
 	f := runFlags{device: s.device, kernel: s.kernel, threads: c.threads}
-	model, err := runtime.New(s.graph, f.options())
+	model, err := runtime.New(s.graph, f.options(cmd))
 	if err != nil {
 		if !errors.Is(err, runtime.ErrOption) {
 			err = fmt.Errorf("%s: %w", s.path, err)

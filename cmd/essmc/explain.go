@@ -13,6 +13,7 @@ import (
 
 	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/cmd/essmc/internal/tune"
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irview"
@@ -84,7 +85,7 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 				fmt.Fprintf(w, "  %s shows the graph after each\n", page)
 			}
 			printMisses(w, g.History, why)
-			return explainForms(w, m, s, threads.value)
+			return explainForms(w, m, s, threads.value, tuned(cmd))
 		},
 	}
 	modelCompletion(cmd)
@@ -206,8 +207,14 @@ func printNotes(w io.Writer, notes []string) {
 }
 
 // explainForms prints the backend's choices.
-func explainForms(w io.Writer, m *load.Model, s shape, threads int) error {
-	model, err := m.Compiled(runtime.Options{Backend: cpu.New(), Threads: threads})
+func explainForms(w io.Writer, m *load.Model, s shape, threads int, measured *tune.File) error {
+	constants := "default constants; essmc tune measures this machine"
+	var options []cpu.Option
+	if measured != nil {
+		constants = "constants that essmc tune measured on " + measured.Time.Format("2006-01-02")
+		options = append(options, cpu.WithCosts(measured.Costs))
+	}
+	model, err := m.Compiled(runtime.Options{Backend: cpu.New(options...), Threads: threads})
 	if err != nil {
 		return err
 	}
@@ -218,7 +225,7 @@ func explainForms(w io.Writer, m *load.Model, s shape, threads int) error {
 	if err == nil {
 		var choices []runtime.Choice
 		if choices, err = model.Explain(dims); err == nil {
-			return printForms(w, choices, s, given)
+			return printForms(w, choices, s, given, constants)
 		}
 	}
 	if !given {
@@ -227,7 +234,7 @@ func explainForms(w io.Writer, m *load.Model, s shape, threads int) error {
 	return fmt.Errorf("%s: %w", m.Path, err)
 }
 
-func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool) error {
+func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, constants string) error {
 	what := ""
 	if text := s.String(); text != "" {
 		what = " for " + text
@@ -240,6 +247,7 @@ func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool) erro
 		fmt.Fprintf(w, "  no node has several\n")
 		return nil
 	}
+	fmt.Fprintf(w, "  estimates by %s\n", constants)
 	columns := []table.Column{{Title: "node", Width: 40}, {Title: "form"}, {Title: "time", Right: true}, {Title: "GFLOP", Right: true},
 		{Title: "memory", Right: true}, {Title: "why", Width: 44}}
 	var rows [][]string

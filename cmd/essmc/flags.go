@@ -286,10 +286,10 @@ func changed(cmd *cobra.Command, flag string) bool {
 }
 
 // options are the runtime's.
-func (f *runFlags) options() runtime.Options {
-	o := runtime.Options{Backend: cpu.New(), Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
-	if f.device.value == "ref" {
-		o.Backend = ref.New()
+func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
+	o := runtime.Options{Backend: ref.New(), Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
+	if f.device.value != "ref" {
+		o.Backend = cpu.New(tunedOptions(cmd)...)
 	}
 	if f.precision.value == "float64" {
 		o.Precision = tensor.Float64

@@ -61,7 +61,7 @@ given wherever MODEL stands.`,
 					return err
 				}
 			}
-			if r.Model, err = inspect(m, s); err != nil {
+			if r.Model, err = inspect(m, s, tunedOptions(cmd)); err != nil {
 				return err
 			}
 			if asJSON {

@@ -16,6 +16,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/runtime/cpu"
 )
 
 func newInspectCommand() *cobra.Command {
@@ -38,7 +39,7 @@ it can run as a stream, or what keeps it from that), and the memory that it need
 			if err != nil {
 				return err
 			}
-			r, err := inspect(m, s)
+			r, err := inspect(m, s, tunedOptions(cmd))
 			if err != nil {
 				return err
 			}
@@ -120,7 +121,7 @@ type memoryReport struct {
 	Working int64  `json:"working"` // on the cpu backend, for the shape; 0: not known
 }
 
-func inspect(m *load.Model, s shape) (*inspection, error) {
+func inspect(m *load.Model, s shape, options []cpu.Option) (*inspection, error) {
 	source, err := m.Source()
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func inspect(m *load.Model, s shape) (*inspection, error) {
 	dims, err := s.dims(g, m.Dims)
 	if err == nil {
 		r.Memory.Shape = s.String()
-		r.Memory.Working, err = workingMemory(g, dims)
+		r.Memory.Working, err = workingMemory(g, dims, options)
 	}
 	if err != nil && given { // otherwise nobody asked, and a model that the cpu backend cannot run has none
 		return nil, fmt.Errorf("%s: %w", m.Path, err)

@@ -52,7 +52,7 @@ that "essmc compile" wrote, or a graph in IR text.`,
 		&cobra.Group{ID: groupRun, Title: "Run a model:"},
 		&cobra.Group{ID: groupLook, Title: "Look inside:"})
 	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newImportCommand(), newCompileCommand(), newExportCommand(),
-		newRunCommand(), newStreamCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(), newTestCommand(),
+		newRunCommand(), newStreamCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(), newTuneCommand(), newTestCommand(),
 		newInspectCommand(), newExplainCommand(), newOpsCommand(),
 		newVersionCommand(), newCompletionCommand())
 	root.SetHelpCommand(newHelpCommand())

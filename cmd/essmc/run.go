@@ -85,7 +85,7 @@ func inputVar(cmd *cobra.Command, v *[]string) {
 }
 
 func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []string, dump string, top, chunk int) (err error) {
-	o := f.options()
+	o := f.options(cmd)
 	var d *dumper
 	if dump != "" {
 		if d, err = newDumper(dump); err != nil {

@@ -60,7 +60,7 @@ without bound, as bidirectional layers do, cannot be streamed; essmc inspect tel
 			if err != nil {
 				return err
 			}
-			model, err := f.compileModel(cmd, m, f.options())
+			model, err := f.compileModel(cmd, m, f.options(cmd))
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ is expected. Beyond the tolerance the exit code is 1.`,
 			if err != nil {
 				return err
 			}
-			model, err := f.compileModel(cmd, m, f.options())
+			model, err := f.compileModel(cmd, m, f.options(cmd))
 			if err != nil {
 				return err
 			}

@@ -23,7 +23,7 @@ func (f *compiler) branches(n *ir.Node) *[2]*branch {
 	var out [2]*branch
 	for i, name := range []string{"else_branch", "then_branch"} {
 		g := n.Attrs.Graph(name)
-		b := &branch{p: &program{config: f.p.config, graph: g, interp: f.p.interp}}
+		b := &branch{p: &program{config: f.p.config, costs: f.p.costs, graph: g, interp: f.p.interp}}
 		sub := &compiler{p: b.p, vals: map[*ir.Value]*value{}}
 		for _, v := range g.Captures() {
 			outer, inner := f.value(v), sub.value(v)

@@ -10,40 +10,21 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// What a nanosecond of one core is worth, measured with this package's kernels; see the benchmarks of package kernel.
-const (
-	denseFlops   = 1.6  // flops in float64, matrix by vector
-	directFlops  = 4.0  // flops in float32, correlation
-	passNanos    = 0.7  // per number that is written to memory and read again
-	extraNanos   = 5000 // for the two passes over the sequence that a form without tiles adds
-	memoryBudget = 1 << 30
-)
-
-// rates are nanoseconds of what has kernels for vectors: per step of one complex state (scans of real inputs without a window
-// have them), and per number and radix-2 step of a real transform.
-func (i *coreInfo) rates() (scan, fft float64) {
-	scan, fft = 3, 1.6
-	if kernel.Variant() != kernel.Generic {
-		fft = 0.15
-		if i.window == 0 && i.vIm < 0 && i.xIm < 0 {
-			scan = 0.2
-		}
-	}
-	return scan, fft
-}
+// memoryBudget is the working memory up to which a form may be taken because it is fast.
+const memoryBudget = 1 << 30
 
 // problem is one core with one set of shapes.
 type problem struct {
 	info                *coreInfo
+	costs               Costs
 	batch, length, tile int
 }
 
 // choose picks the form of a core: the one that the caller wants, or the one with the least estimated time.
-func choose(want string, s *step, c core, batch, length, tile int) choice {
-	p := problem{c.info(), batch, length, tile}
+func choose(want string, costs Costs, s *step, c core, batch, length, tile int) choice {
+	p := problem{c.info(), costs, batch, length, tile}
 	all := p.forms()
 	ch := choice{Node: s.src.String(), Op: s.src.Op.FullName()}
 	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
@@ -86,8 +67,11 @@ func (p problem) forms() []runtime.Alternative {
 
 // estimate is what a form costs on one core.
 func (p problem) estimate(form string) runtime.Estimate {
-	i := p.info
-	scanNanos, fftNanos := i.rates()
+	i, c := p.info, p.costs
+	scan := c.Scan
+	if i.window > 0 || i.vIm >= 0 || i.xIm >= 0 {
+		scan = c.ComplexScan
+	}
 	rows, n, per := float64(p.batch*p.length), float64(i.n), float64(i.perHead)
 	sides, parts := 1.0, 1.0
 	if i.direction == essm.Bidirectional {
@@ -109,11 +93,11 @@ func (p problem) estimate(form string) runtime.Estimate {
 	if i.direction != essm.Forward {
 		passes += sides // boundary states first
 	}
-	recurrence := rows * n * scanNanos * passes
+	recurrence := rows * n * scan * passes
 	work := 10 * rows * n * passes
 	if per > 1 {
 		work = 4 * rows * n * per * passes
-		recurrence = work / denseFlops
+		recurrence = work / c.Dense
 	}
 	if i.window > 0 {
 		recurrence, work, bytes = recurrence*1.5, work*1.5, buffer
@@ -127,9 +111,9 @@ func (p problem) estimate(form string) runtime.Estimate {
 		if per > 1 {
 			inside = rows * n * per * chunkRows * sides
 			bytes += n * per * (chunkRows + 1) * 8
-			nanos = inside / denseFlops
+			nanos = inside / c.Dense
 		} else {
-			nanos = inside/directFlops + recurrence
+			nanos = inside/c.Direct + recurrence
 		}
 		flops = inside + work
 	case essm.FormFFT:
@@ -141,16 +125,16 @@ func (p problem) estimate(form string) runtime.Estimate {
 			bytes = 2*buffer + (per+2)*size*4
 		}
 		flops = transforms * 2.5 * size * math.Log2(size)
-		nanos = transforms*size*math.Log2(size)*fftNanos + rows*n*parts*per*passNanos + extraNanos
+		nanos = transforms*size*math.Log2(size)*c.FFT + rows*n*parts*per*c.Pass + c.Call
 		if per > 1 { // nor are the kernels: powers of matrices
-			nanos += 4 * float64(p.batch) * taps * n * per * per / denseFlops
+			nanos += 4 * float64(p.batch) * taps * n * per * per / c.Dense
 		}
 	case essm.FormDirect:
 		flops = 2 * rows * n * per * taps * parts * parts * sides / 2
 		if taps < float64(p.length) {
 			flops *= 2
 		}
-		nanos = flops/directFlops + rows*n*parts*passNanos + extraNanos
+		nanos = flops/c.Direct + rows*n*parts*c.Pass + c.Call
 		bytes = buffer
 	}
 	return runtime.Estimate{Time: time.Duration(nanos), Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}

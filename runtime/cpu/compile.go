@@ -15,6 +15,7 @@ import (
 // program is a graph as a flat list of steps.
 type program struct {
 	config  runtime.Config
+	costs   Costs
 	graph   *ir.Graph
 	values  []*value
 	steps   []*step
@@ -75,8 +76,8 @@ type compiler struct {
 	groups int
 }
 
-func compile(g *ir.Graph, c runtime.Config) (*program, error) {
-	p := &program{config: c, graph: g, interp: newInterp()}
+func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
+	p := &program{config: c, costs: b.costs, graph: g, interp: newInterp()}
 	f := &compiler{p: p, vals: map[*ir.Value]*value{}}
 	for _, v := range g.Inputs {
 		p.inputs = append(p.inputs, f.value(v))

@@ -19,14 +19,27 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
+// Option changes how the backend is made.
+type Option func(*backend)
+
+// WithCosts makes the backend choose forms by these constants instead of DefaultCosts. Constants that Check refuses are an
+// error of Compile. Answers are bitwise the same wherever the same forms are chosen.
+func WithCosts(c Costs) Option { return func(b *backend) { b.costs = c } }
+
 // New makes the backend.
-func New() runtime.Backend { return backend{} }
+func New(options ...Option) runtime.Backend {
+	b := backend{DefaultCosts()}
+	for _, o := range options {
+		o(&b)
+	}
+	return b
+}
 
 // Kernels names the variant of the kernels that this process uses: "avx2", "generic". The environment variable ESSMC_KERNELS
 // forces one.
 func Kernels() string { return kernel.Variant() }
 
-type backend struct{}
+type backend struct{ costs Costs }
 
 func (backend) Name() string          { return "cpu" }
 func (backend) Variant() string       { return kernel.Variant() }
@@ -43,7 +56,10 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	if c.Observe != nil {
 		return nil, &runtime.OptionError{Option: "Observe", Msg: "the cpu backend fuses nodes and cannot show their values; the ref backend can"}
 	}
-	return compile(g, c)
+	if err := b.costs.Check(); err != nil {
+		return nil, &runtime.OptionError{Option: "Costs", Msg: err.Error()}
+	}
+	return b.compile(g, c)
 }
 
 // Close has nothing to release: packed weights are ordinary memory.

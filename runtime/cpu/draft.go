@@ -78,7 +78,7 @@ func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
 	}
 	c := &coreCall{coreInfo: info, g: g, src: s.src, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
 		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val}
-	c.choice = choose(d.p.config.Kernel, s, r.core, g.batch, g.length, g.tile)
+	c.choice = choose(d.p.config.Kernel, d.p.costs, s, r.core, g.batch, g.length, g.tile)
 	switch form := c.choice.Form; form {
 	case essm.FormFFT, essm.FormDirect:
 		c.seq = r.core.sequence(form, g.length, info.state >= 0 && info.window > 0)

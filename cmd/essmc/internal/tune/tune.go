@@ -1,0 +1,175 @@
+// Package tune keeps what `essmc tune` has measured: the constants of the cpu backend's cost model, in one file per machine
+// and variant of the kernels below the user's cache directory.
+//
+// It imports runtime/cpu and internal/atomicfile. What always holds: what Read gives fits this machine and can be used; a
+// file that does not is an error that says why, never a silent default.
+package tune
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/runtime/cpu"
+)
+
+// Variable is the environment variable that names another file, or none: "off".
+const Variable = "ESSMC_TUNE"
+
+// Off as the value of Variable leaves measurements out.
+const Off = "off"
+
+// File is the content of a file.
+type File struct {
+	Version int       `json:"version"` // cpu.CostsVersion
+	Machine string    `json:"machine"` // as Machine names it
+	Kernels string    `json:"kernels"` // as cpu.Kernels names them
+	Time    time.Time `json:"time"`    // of the measurement
+	Costs   cpu.Costs `json:"costs"`
+}
+
+// maxBytes bounds what Read reads.
+const maxBytes = 64 << 10
+
+// New is the file of a measurement on this machine, made now.
+func New(c cpu.Costs) *File {
+	return &File{cpu.CostsVersion, Machine(), cpu.Kernels(), time.Now().UTC().Truncate(time.Second), c}
+}
+
+// Machine names this machine's kind of processor.
+func Machine() string {
+	name := ""
+	switch runtime.GOOS {
+	case "linux":
+		if f, err := os.Open("/proc/cpuinfo"); err == nil {
+			defer f.Close()
+			head, _ := io.ReadAll(io.LimitReader(f, 4096)) // of the first processor; what could not be read is not there
+			name = field(string(head), "model name")
+		}
+	case "darwin":
+		if out, err := exec.Command("sysctl", "-n", "machdep.cpu.brand_string").Output(); err == nil {
+			name = strings.TrimSpace(string(out))
+		}
+	case "windows":
+		name = os.Getenv("PROCESSOR_IDENTIFIER")
+	}
+	if name == "" {
+		name = "unknown processor"
+	}
+	return name + ", " + runtime.GOARCH
+}
+
+// field gives the value of the first line "key : value".
+func field(text, key string) string {
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// Path is where the measurement of this machine and variant of the kernels belongs; empty where Variable says off.
+func Path() (string, error) {
+	switch p := os.Getenv(Variable); p {
+	case "":
+	case Off:
+		return "", nil
+	default:
+		return p, nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory for what was measured (%s names a file): %w", Variable, err)
+	}
+	return filepath.Join(dir, "essmc", "tune-"+slug(Machine()+" "+cpu.Kernels())+".json"), nil
+}
+
+// slug keeps letters and digits, in lower case, between hyphens.
+func slug(s string) string {
+	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return strings.Join(words, "-")
+}
+
+// Read reads a file and checks that it fits this machine, and the kernels that this process uses. Where there is none the
+// error is fs.ErrNotExist.
+func Read(path string) (*File, error) {
+	r, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	f, err := parse(b)
+	if err == nil {
+		err = f.fits()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+func parse(b []byte) (*File, error) {
+	if len(b) > maxBytes {
+		return nil, fmt.Errorf("expected at most %d bytes", maxBytes)
+	}
+	var version struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(b, &version); err != nil {
+		return nil, err
+	}
+	if version.Version != cpu.CostsVersion {
+		return nil, fmt.Errorf("version: expected %d, found %d", cpu.CostsVersion, version.Version)
+	}
+	f := &File{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(f); err != nil {
+		return nil, err
+	}
+	if err := f.Costs.Check(); err != nil {
+		return nil, fmt.Errorf("costs: %w", err)
+	}
+	return f, nil
+}
+
+// fits reports a measurement of another machine.
+func (f *File) fits() error {
+	var problems []error
+	if m := Machine(); f.Machine != m {
+		problems = append(problems, fmt.Errorf("it was measured on %q, this is %q", f.Machine, m))
+	}
+	if k := cpu.Kernels(); f.Kernels != k {
+		problems = append(problems, fmt.Errorf("it was measured with kernels %q, these are %q", f.Kernels, k))
+	}
+	return errors.Join(problems...)
+}
+
+// Write puts the file at path, and makes the folder where it is missing.
+func (f *File) Write(path string) error {
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/cmd/essmc/internal/tune"
+	"github.com/essmc/essmc/runtime/cpu"
+)
+
+func newTuneCommand() *cobra.Command {
+	var file string
+	var show, reset bool
+	cmd := &cobra.Command{
+		Use:     "tune",
+		Short:   "Measure this machine, for the choice of forms",
+		GroupID: groupRun,
+		Long: `Tune measures for a second or two what the cpu backend's cost model needs to know of this
+machine: how long a step of a recurrence, a Fourier transform, a correlation, and a number
+on its way to memory and back take. The commands that run models use it from then on, to
+choose between scan, chunked, fft and direct; "essmc explain" says which constants it used.
+Nothing else depends on it. Run it when the machine does nothing else.
+
+The file lies below the user's cache directory, one for each kind of processor and variant
+of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + `".`,
+		Example: `  essmc tune
+  essmc tune --show
+  essmc tune --reset
+  essmc tune -o machine.json`,
+		Args: args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path := file
+			if path == "" {
+				var err error
+				if path, err = tune.Path(); err != nil {
+					return err
+				}
+				if path == "" {
+					return usagef("%s: %s is %q: -o FILE says where the measurement belongs", cmd.CommandPath(), tune.Variable, tune.Off)
+				}
+			}
+			switch {
+			case show && reset:
+				return usagef("%s: --show and --reset exclude each other", cmd.CommandPath())
+			case show:
+				return showTuned(cmd.OutOrStdout(), path)
+			case reset:
+				if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+				cmd.Printf("no %s any more: default constants are used\n", path)
+				return nil
+			}
+			step, done := bar(cmd, cpu.TuneSteps, "measuring")
+			defer done()
+			c, err := cpu.MeasureCosts(cmd.Context(), step)
+			if err != nil {
+				return err
+			}
+			done()
+			f := tune.New(c)
+			if err := f.Write(path); err != nil {
+				return err
+			}
+			if err := printCosts(cmd.OutOrStdout(), f); err != nil {
+				return err
+			}
+			cmd.Printf("%s\n", path)
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to, show or remove `FILE`")
+	complete(cmd, "output", filesOf("json"))
+	cmd.Flags().BoolVar(&show, "show", false, "show what was measured before")
+	cmd.Flags().BoolVar(&reset, "reset", false, "forget what was measured before")
+	return cmd
+}
+
+func showTuned(w io.Writer, path string) error {
+	f, err := tune.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: this machine has not been measured; default constants are used: essmc tune measures it", path)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "measured %s\n", f.Time.Format("2006-01-02 15:04 MST"))
+	return printCosts(w, f)
+}
+
+// printCosts shows constants beside the default ones.
+func printCosts(w io.Writer, f *tune.File) error {
+	fmt.Fprintf(w, "%s, kernels %s\n", f.Machine, f.Kernels)
+	d := cpu.DefaultCosts()
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+	columns := []table.Column{{Title: "what"}, {Title: "measured", Right: true}, {Title: "default", Right: true}, {Title: "unit"}}
+	return table.Print(w, columns, [][]string{
+		{"recurrence", number(f.Costs.Scan), number(d.Scan), "ns per step of one complex state"},
+		{"recurrence, complex", number(f.Costs.ComplexScan), number(d.ComplexScan), "ns, with complex inputs or a window"},
+		{"Fourier transform", number(f.Costs.FFT), number(d.FFT), "ns per number and radix-2 step"},
+		{"memory", number(f.Costs.Pass), number(d.Pass), "ns per float32, written and read"},
+		{"call", number(f.Costs.Call), number(d.Call), "ns besides, of forms over whole sequences"},
+		{"correlation", number(f.Costs.Direct), number(d.Direct), "GFLOP/s, float32"},
+		{"matrix by vector", number(f.Costs.Dense), number(d.Dense), "GFLOP/s, float64"},
+		{"matrix by matrix", number(f.Costs.Gemm), number(d.Gemm), "GFLOP/s, float32"},
+	})
+}
+
+// tuned gives the measurement of this machine; nil where there is none that fits, which is warned of where there is another.
+func tuned(cmd *cobra.Command) *tune.File {
+	path, err := tune.Path()
+	if err != nil || path == "" {
+		return nil // without a home there is no measurement, and nobody has asked for one
+	}
+	f, err := tune.Read(path)
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv(tune.Variable) == "" {
+		return nil
+	}
+	if err != nil {
+		warn(cmd, "%v; default constants are used, essmc tune measures anew", err)
+		return nil
+	}
+	return f
+}
+
+// tunedOptions are the cpu backend's for this machine.
+func tunedOptions(cmd *cobra.Command) []cpu.Option {
+	if f := tuned(cmd); f != nil {
+		return []cpu.Option{cpu.WithCosts(f.Costs)}
+	}
+	return nil
+}
