@@ -171,7 +171,8 @@ func TestRoundTrip(t *testing.T) {
 				}
 				for _, c := range cases {
 					in := feed(t, g, c.batch, c.length)
-					if d := apart(t, answers(t, got, in), answers(t, want, in)); !(d < 2e-5) {
+					// pathfinder as it is initialised amplifies rounding: in float32, PyTorch's error on it is 3e-4
+					if d := apart(t, answers(t, got, in), answers(t, want, in)); !(d < 1e-4) {
 						t.Errorf("%v: answers differ by %.3g", c, d)
 					} else {
 						t.Logf("%v: %.2g", c, d)
