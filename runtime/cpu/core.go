@@ -45,6 +45,14 @@ type tileKernel interface {
 	backward(x, xi []float32, in *tileInput, rows int, z []float64, tmp []float32, add bool)
 }
 
+// jumper is a tileKernel whose state crosses a full tile without input by a multiplication, so that the tiles' states can be
+// found one by one, each from zero, and joined afterwards.
+type jumper interface {
+	jumps() bool // false where the multiplication would overflow
+	// jump adds to z what is left of the state from after a full tile.
+	jump(z, from []float64)
+}
+
 // sequenceKernel computes whole sequences, in pieces that do not depend on each other.
 type sequenceKernel interface {
 	bytes() int64 // of tables that prepare makes

@@ -46,7 +46,14 @@ func diagonalCore(s *step) core {
 func (c *diagonal) info() *coreInfo { return &c.coreInfo }
 
 func (c *diagonal) tiled(form string, rows int) tileKernel {
-	scan := diagonalScan{&c.sys, c.n}
+	scan := diagonalScan{sys: &c.sys, n: c.n}
+	if c.direction != essm.Forward && !c.unstable {
+		scan.across = make([]float64, 2*c.n)
+		for j, a := range c.a {
+			p := essm.Pow(a, float64(rows))
+			scan.across[j], scan.across[c.n+j] = real(p), imag(p)
+		}
+	}
 	if form == essm.FormChunked {
 		return &diagonalChunk{diagonalScan: scan, c: c, rows: rows}
 	}
@@ -77,9 +84,22 @@ func impulse(re, im []float32, a, b complex128) {
 
 // diagonalScan is the recurrence.
 type diagonalScan struct {
-	sys *kernel.Diagonal
-	n   int
+	sys    *kernel.Diagonal
+	n      int
+	across []float64 // powers of ā over a full tile, real parts before imaginary ones; nil where nothing runs backward
 }
+
+// jump needs powers that do not grow; systems where they do have none.
+func (k diagonalScan) jump(z, from []float64) {
+	n := k.n
+	pr, pi, fr, fi, zr, zi := k.across[:n], k.across[n:2*n], from[:n], from[n:2*n], z[:n], z[n:2*n]
+	for j, a := range pr {
+		zr[j] += a*fr[j] - pi[j]*fi[j]
+		zi[j] += a*fi[j] + pi[j]*fr[j]
+	}
+}
+
+func (k diagonalScan) jumps() bool { return k.across != nil }
 
 func (k diagonalScan) bytes() int64 { return 0 }
 func (k diagonalScan) prepare()     {}

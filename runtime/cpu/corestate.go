@@ -82,8 +82,9 @@ func (c *coreCall) start() {
 	}
 	st := c.g.e.buf[c.stateVal]
 	for b := range c.g.batch {
-		for j := range c.saved {
-			c.z[b*c.size+j] = float64(st[b*per+j])
+		z := c.z[b*c.size : b*c.size+c.saved]
+		for j, v := range st[b*per : b*per+c.saved] {
+			z[j] = float64(v)
 		}
 	}
 }
@@ -109,8 +110,9 @@ func (c *coreCall) finish() {
 	}
 	st := c.g.e.buf[c.stateOutVal]
 	for b := range c.g.batch {
-		for j := range c.saved {
-			st[b*per+j] = float32(c.z[b*c.size+j])
+		to := st[b*per : b*per+c.saved]
+		for j, v := range c.z[b*c.size : b*c.size+c.saved] {
+			to[j] = float32(v)
 		}
 		for i := range c.window {
 			for p := range c.parts() {

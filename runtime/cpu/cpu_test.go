@@ -207,3 +207,16 @@ func TestSystems(t *testing.T) {
 		}
 	}
 }
+
+// TestWideHeads has systems whose inputs take so long to compute that the backward pass keeps them for the main pass.
+func TestWideHeads(t *testing.T) {
+	for i, dir := range directions {
+		s := system{batch: 2, length: 300, ch: 1, heads: 2, n: 3, h: 200, m: 5, direction: dir}
+		g, in := s.graph(t, uint64(i))
+		got := run(t, g, runtime.Options{Backend: New(), Threads: 1}, in)
+		closeTo(t, s.String(), got, truth(t, g, in), 5e-6)
+		if three := run(t, g, runtime.Options{Backend: New(), Threads: 3}, in); !tensor.Equal(got["y"].(*tensor.Tensor), three["y"].(*tensor.Tensor)) {
+			t.Errorf("%s: answers with 3 threads differ from those with 1", dir)
+		}
+	}
+}

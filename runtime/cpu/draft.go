@@ -87,6 +87,9 @@ func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
 		}
 	default:
 		c.kernel = r.core.tiled(form, g.tile)
+		if j, ok := c.kernel.(jumper); ok && j.jumps() {
+			c.jump = j
+		}
 	}
 	g.core = c
 }
@@ -138,6 +141,9 @@ func (r *draft) order(d *binding, g *region) {
 				full = full || !here || !d.inside(d.p.values[p.val], r.steps)
 			}
 		}
+		if !full && c.direction != essm.Forward && r.dear(d, g.pre, c) {
+			full, c.keep = true, true
+		}
 		c.v.local, c.vi.local = !full, !full
 		if !full {
 			for i := range pre {
@@ -163,6 +169,16 @@ func (r *draft) order(d *binding, g *region) {
 	g.all = list(main, 0, r.coreAt)
 	g.mid = len(g.all)
 	g.all = append(g.all, list(main, r.coreAt+1, len(r.steps))...)
+}
+
+// dear reports whether the input of a core takes longer to compute than to write to memory and to read again.
+func (r *draft) dear(d *binding, pre []int, c *coreCall) bool {
+	const flopsPerNumber = 192 // about 2 ns
+	flops := 0.0
+	for _, i := range pre {
+		flops += rowFlops(d, r.steps[i], false)
+	}
+	return flops > flopsPerNumber*float64(c.n*c.parts())
 }
 
 // place decides which values lie in scratch, and where: a value's place is used again once its last reader has run.

@@ -121,7 +121,9 @@ func (p *mainPass) ticket(w *worker, k int) {
 	}
 }
 
-// backPass runs from the last tile to the first and keeps the states at the tiles' edges.
+// backPass finds the states of a backward recurrence at the tiles' far edges. Where states can jump across a tile, tiles do
+// not wait for each other: each leaves at the edge before it what it gives by itself, and join adds the rest. Otherwise they
+// run from the last to the first.
 type backPass struct{ g *region }
 
 func (p *backPass) ticket(w *worker, k int) {
@@ -129,23 +131,49 @@ func (p *backPass) ticket(w *worker, k int) {
 	c := g.core
 	sample, t := k%g.batch, g.tiles-1-k/g.batch
 	from, n := g.span(t)
-	if c.v.local {
+	if t == 0 && c.v.local {
+		return // nobody reads the state before the first step
+	}
+	if c.v.local || c.keep {
 		for _, i := range g.pre {
 			g.call(w, i, sample*g.length+from, n)
 		}
 	}
+	if t == 0 {
+		return
+	}
 	w.node = c.src
 	in := c.input(w, sample, from, n, false)
+	next := c.edge(sample, t-1)
+	if c.jump != nil {
+		clear(next)
+		c.kernel.backward(nil, nil, in, n, next, w.scratch[c.tmp:], false)
+		return
+	}
 	if !c.progress[sample].wait(g.tiles-1-t, w) {
 		return
 	}
-	z := c.edges[(sample*g.tiles+t)*c.size : (sample*g.tiles+t+1)*c.size]
-	if t > 0 {
-		next := c.edges[(sample*g.tiles+t-1)*c.size : (sample*g.tiles+t)*c.size]
-		copy(next, z)
-		c.kernel.backward(nil, nil, in, n, next, w.scratch[c.tmp:], false)
-	}
+	copy(next, c.edge(sample, t))
+	c.kernel.backward(nil, nil, in, n, next, w.scratch[c.tmp:], false)
 	c.progress[sample].done(g.tiles - t)
+}
+
+// edge is the backward state at the far edge of a tile; zero at that of the last.
+func (c *coreCall) edge(sample, t int) []float64 {
+	at := (sample*c.g.tiles + t) * c.size
+	return c.edges[at : at+c.size]
+}
+
+// join makes the states at the edges whole. The last tile may be shorter than a jump, but nothing comes from beyond it.
+func (c *coreCall) join() {
+	if c.jump == nil {
+		return
+	}
+	for b := range c.g.batch {
+		for t := c.g.tiles - 2; t > 0; t-- {
+			c.jump.jump(c.edge(b, t-1), c.edge(b, t))
+		}
+	}
 }
 
 // fillPass computes the core's input for the whole sequence.
@@ -192,14 +220,16 @@ type coreCall struct {
 	choice      choice
 	v, vi       place
 	x, xi       place
-	unread      int // value of imaginary parts that nobody reads, so that they are not computed; -1: none
-	stateVal    int // value of the state before the first step; -1: zeros
+	keep        bool // the backward pass writes v for the main pass, rather than that this computes it again
+	unread      int  // value of imaginary parts that nobody reads, so that they are not computed; -1: none
+	stateVal    int  // value of the state before the first step; -1: zeros
 	stateOutVal int
 	past        []float32  // of a float64 state, the inputs before the first step, rounded to what they were
 	row         []float32  // as much of it as one step has, one part
 	old, oldIm  int        // scratch of the delayed inputs
 	tmp         int        // scratch of the kernel
 	advance     tileKernel // beside seq: finds the state after the last step
+	jump        jumper     // kernel, where its backward states can jump; nil where they cannot, and where there are none
 	progress    []counter
 	z           []float64 // per sample, while the main pass runs
 	edges       []float64 // per sample and tile: the backward state at the tile's far edge
@@ -288,7 +318,7 @@ func (c *coreCall) tile(w *worker, sample, t, from, n int) bool {
 	if backward {
 		in := c.input(w, sample, from, n, false)
 		z := w.state[:c.size]
-		copy(z, c.edges[(sample*g.tiles+t)*c.size:])
+		copy(z, c.edge(sample, t))
 		c.kernel.backward(x, xi, in, n, z, w.scratch[c.tmp:], c.direction == essm.Bidirectional)
 	}
 	return true
@@ -331,7 +361,7 @@ func (g *region) run() error {
 	e := g.e
 	if c := g.core; c != nil {
 		c.start()
-		if len(g.pre) > 0 && !c.v.local {
+		if len(g.pre) > 0 && !c.v.local && !c.keep {
 			if err := e.parallel(&g.fill, g.batch*g.tiles); err != nil {
 				return err
 			}
@@ -342,11 +372,12 @@ func (g *region) run() error {
 			}
 		} else if c.direction != essm.Forward {
 			for b := range g.batch {
-				clear(c.edges[((b+1)*g.tiles-1)*c.size : (b+1)*g.tiles*c.size])
+				clear(c.edge(b, g.tiles-1))
 			}
 			if err := e.parallel(&g.back, g.batch*g.tiles); err != nil {
 				return err
 			}
+			c.join()
 			for i := range c.progress {
 				c.progress[i].n.Store(0)
 			}
