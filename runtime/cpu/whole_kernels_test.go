@@ -1,12 +1,14 @@
 package cpu
 
 import (
+	"context"
 	"math"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
 )
 
 // with puts odd numbers into a tensor.
@@ -161,5 +163,58 @@ func TestLSTM(t *testing.T) {
 		checkNode(t, "LSTM", 5e-6, 3, in, attrs...)
 		in = append(in, fixed(r.floats(1, d, 8*c.hidden)), operand{}, given(r.floats(1, d, c.batch, c.hidden)), given(r.floats(1, d, c.batch, c.hidden)))
 		checkNode(t, "LSTM", 5e-6, 3, in, attrs...)
+	}
+}
+
+func TestMatMul(t *testing.T) {
+	r := newGen(11)
+	for _, c := range [][2][]int{{{3, 5}, {5, 7}}, {{1, 40}, {40, 33}}, {{2, 3, 7, 16}, {2, 3, 16, 18}}, {{2, 1, 4, 5}, {3, 5, 1}}, {{64, 96}, {96, 130}}} {
+		checkNode(t, "MatMul", 2e-6, 1, []operand{given(r.floats(1, c[0]...)), given(r.floats(1, c[1]...))})
+	}
+}
+
+// A model whose sizes are computed from its inputs' shapes runs without allocating, branches included.
+func TestBranchesAllocateNothing(t *testing.T) {
+	b := ir.NewBuilder("branches", ops.Default, ops.Opsets())
+	r := newGen(12)
+	x := b.Input("x", ir.Tensor(tensor.Float32, "a", 4, "c"))
+	rate := b.Input("rate", ir.Tensor(tensor.Int64))
+	branch := func(taps int) *ir.Graph {
+		sub := b.Sub("branch")
+		y := sub.Op("", "Conv", []*ir.Value{x, sub.Const("w", r.floats(1, 6, 4, taps))}, ir.A("auto_pad", "SAME_UPPER"))
+		shape := sub.Op("", "Concat", []*ir.Value{sub.Op("", "Shape", []*ir.Value{y}, ir.A("end", 1)), sub.Ints(-1)}, ir.A("axis", 0))
+		sub.Output("", sub.Op("", "Reshape", []*ir.Value{y, shape}))
+		g, err := sub.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	cond := b.Op("", "Equal", []*ir.Value{rate, b.Const("k", tensor.Scalar(int64(16)))})
+	y := b.Op("", "If", []*ir.Value{cond}, ir.A("then_branch", branch(3)), ir.A("else_branch", branch(5)))
+	b.Output("y", b.Op("", "Relu", []*ir.Value{y}))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, out := m.NewSession(), map[string]tensor.Datum{}
+	for _, k := range []int64{16, 8} {
+		in := map[string]tensor.Datum{"x": r.floats(1, 2, 4, 9), "rate": tensor.Scalar(k)}
+		if err := s.RunInto(context.Background(), in, out); err != nil {
+			t.Fatal(err)
+		}
+		want := truth(t, g, in)
+		compareNode(t, "If", nil, out["y"].(*tensor.Tensor), want["y"].(*tensor.Tensor), 2e-6)
+		if n := testing.AllocsPerRun(20, func() {
+			if err := s.RunInto(context.Background(), in, out); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("rate %d: %v allocations", k, n)
+		}
 	}
 }

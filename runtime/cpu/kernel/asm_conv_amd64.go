@@ -9,6 +9,11 @@ package kernel
 //go:noescape
 func panelAVX2(n int, dst *float32, src *float32, off *int32)
 
+// quarterPanelAVX2 copies the four numbers from src+off[i]+index[4·j] on to dst+16·i+4·j for each i < n, j < 4, n ≥ 1.
+//
+//go:noescape
+func quarterPanelAVX2(n int, dst *float32, src *float32, off *int32, index *int32)
+
 // gatherPanelAVX2 copies the numbers at src+off[i]+index[j], j < 16, to dst+16·i for each i < n, n ≥ 1.
 //
 //go:noescape

@@ -25,6 +25,39 @@ next:
 	VZEROUPPER
 	RET
 
+// func quarterPanelAVX2(n int, dst *float32, src *float32, off *int32, index *int32)
+// Requires: AVX
+TEXT ·quarterPanelAVX2(SB), NOSPLIT, $0-40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    off+24(FP), BX
+	MOVQ    index+32(FP), SI
+	MOVLQSX (SI), DI
+	LEAQ    (DX)(DI*4), DI
+	MOVLQSX 16(SI), R8
+	LEAQ    (DX)(R8*4), R8
+	MOVLQSX 32(SI), R9
+	LEAQ    (DX)(R9*4), R9
+	MOVLQSX 48(SI), SI
+	LEAQ    (DX)(SI*4), SI
+
+next:
+	MOVLQSX (BX), DX
+	VMOVUPS (DI)(DX*4), X0
+	VMOVUPS X0, (CX)
+	VMOVUPS (R8)(DX*4), X0
+	VMOVUPS X0, 16(CX)
+	VMOVUPS (R9)(DX*4), X0
+	VMOVUPS X0, 32(CX)
+	VMOVUPS (SI)(DX*4), X0
+	VMOVUPS X0, 48(CX)
+	ADDQ    $0x04, BX
+	ADDQ    $0x40, CX
+	DECQ    AX
+	JNZ     next
+	RET
+
 // func gatherPanelAVX2(n int, dst *float32, src *float32, off *int32, index *int32)
 // Requires: AVX, AVX2
 TEXT ·gatherPanelAVX2(SB), NOSPLIT, $0-40

@@ -16,7 +16,21 @@ func panelWide(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguo
 		return true
 	}
 	_, _ = src[o.lo+int(slices.Min(index[:]))], src[o.hi+int(slices.Max(index[:]))]
+	if quarters(index) {
+		quarterPanelAVX2(len(off), &dst[0], &src[0], &off[0], &index[0])
+		return true
+	}
 	gatherPanelAVX2(len(off), &dst[0], &src[0], &off[0], &index[0])
+	return true
+}
+
+// quarters reports whether the places come in four runs of four.
+func quarters(index *[PanelWidth]int32) bool {
+	for j := 0; j < PanelWidth; j += 4 {
+		if index[j+1] != index[j]+1 || index[j+2] != index[j]+2 || index[j+3] != index[j]+3 {
+			return false
+		}
+	}
 	return true
 }
 

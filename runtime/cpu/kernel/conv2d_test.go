@@ -16,12 +16,16 @@ func testPanel(t *testing.T) {
 		for i := range off {
 			off[i] = int32(r.IntN(300))
 		}
-		for _, contiguous := range []bool{true, false} {
+		for _, run := range []int{PanelWidth, 4, 1} {
+			contiguous := run == PanelWidth
 			var index [PanelWidth]int32
 			for j := range index {
 				index[j] = int32(3 + j)
 				if !contiguous {
-					index[j] = int32(r.IntN(99))
+					index[j] = int32(r.IntN(95))
+				}
+				if j%run > 0 {
+					index[j] = index[j-1] + 1
 				}
 			}
 			all := random(r, k*PanelWidth+3) // three numbers behind it stay

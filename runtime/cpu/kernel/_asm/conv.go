@@ -57,6 +57,35 @@ func gatherPanelAVX2() {
 	RET()
 }
 
+// quarterPanelAVX2 generates the same for four times four numbers that follow each other.
+func quarterPanelAVX2() {
+	TEXT("quarterPanelAVX2", NOSPLIT, "func(n int, dst, src *float32, off, index *int32)")
+	Pragma("noescape")
+	Doc("quarterPanelAVX2 copies the four numbers from src+off[i]+index[4·j] on to dst+16·i+4·j for each i < n, j < 4, n ≥ 1.")
+	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("off"), GP64())
+	index := Load(Param("index"), GP64())
+	from := make([]Register, 4)
+	for j := range from {
+		r := GP64()
+		MOVLQSX(Mem{Base: index, Disp: 16 * j}, r)
+		LEAQ(Mem{Base: src, Index: r, Scale: 4}, r)
+		from[j] = r
+	}
+	at := GP64()
+	Label("next")
+	MOVLQSX(Mem{Base: off}, at)
+	for j, r := range from {
+		v := XMM()
+		VMOVUPS(Mem{Base: r, Index: at, Scale: 4}, v)
+		VMOVUPS(v, Mem{Base: dst, Disp: 16 * j})
+	}
+	ADDQ(Imm(4), off)
+	ADDQ(Imm(64), dst)
+	DECQ(n)
+	JNZ(LabelRef("next"))
+	RET()
+}
+
 // tapsAVX2 generates a weighted sum of shifted copies, 32 numbers at a time and then 8.
 func tapsAVX2() {
 	TEXT("tapsAVX2", NOSPLIT, "func(n int, y, x *float32, taps int, off *int32, w *float32, bias float32)")

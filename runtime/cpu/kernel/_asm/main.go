@@ -42,6 +42,7 @@ var groups = map[string]func(){
 	"arith":     arith,
 	"conv": func() {
 		panelAVX2()
+		quarterPanelAVX2()
 		gatherPanelAVX2()
 		tapsAVX2()
 	},
