@@ -60,7 +60,7 @@ func (s *step) fallback() bool {
 }
 
 // strict are operators that refuse inputs which their bodies would take.
-var strict = map[string]bool{"CausalConvWithState": true, "RMSNormalization": true}
+var strict = map[string]bool{"AffineGrid": true, "CausalConvWithState": true, "RMSNormalization": true}
 
 // maxExpansion bounds how deep operators may be written in terms of each other; maxFold the elements of a result that is
 // computed at compile time.
