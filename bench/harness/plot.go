@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -63,7 +64,7 @@ func (d decades) Ticks(lo, hi float64) []plot.Tick {
 				continue
 			}
 			label := ""
-			if k == 1 || hi/lo < 30 && (k == 2 || k == 5) {
+			if k == 1 || hi/lo < 100 && (k == 2 || k == 5) {
 				label = strconv.FormatFloat(v, 'g', 6, 64) + d.unit
 			}
 			out = append(out, plot.Tick{Value: v, Label: label})
@@ -147,18 +148,18 @@ func drawFigure(dir, file, title, xlabel string, lines []line) (figure, error) {
 	return figure{file, title}, write(filepath.Join(dir, file), c)
 }
 
-// style is a line's colour, by the first word of its name, and its dashes: one thread is drawn through.
+// style is a line's colour, by the first word of its name, and its dashes: several threads are dashed.
 func style(l line) (color.Color, []vg.Length) {
 	key, dashes := "other", []vg.Length(nil)
 	for _, k := range []struct{ prefix, key string }{{"essmc", "ours"}, {"torch", "torch"}, {"ONNX Runtime", "ort"}, {"floor", "floor"}} {
-		if len(l.name) >= len(k.prefix) && l.name[:len(k.prefix)] == k.prefix {
+		if strings.HasPrefix(l.name, k.prefix) {
 			key = k.key
 		}
 	}
 	switch {
 	case l.floor:
 		dashes = []vg.Length{vg.Points(2), vg.Points(2)}
-	case len(l.name) > 9 && l.name[len(l.name)-9:] != " 1 thread":
+	case strings.HasSuffix(l.name, " threads"):
 		dashes = []vg.Length{vg.Points(6), vg.Points(2)}
 	}
 	return colors[key], dashes
