@@ -41,17 +41,25 @@ func (v *convolver) inverse(y, spec, tmp []float32) {
 	v.fft.Inverse(y, spec, v.past, true, tmp)
 }
 
-// direct adds the convolution of col, the past and the sequence, with a kernel to y; rev is scratch of taps numbers.
-func (v *convolver) direct(y, col, k, rev []float32) {
+// direct adds the convolution of col, the past and the sequence s, with a kernel to y; rev is scratch of taps numbers.
+func (v *convolver) direct(s *sequence, y, col, k, rev []float32) {
 	k = k[:v.taps]
 	if v.info.direction != essm.Backward {
 		rev = rev[:v.taps]
 		for j, x := range k {
 			rev[v.taps-1-j] = x
 		}
-		kernel.Correlate(y, col, rev, v.past-(v.taps-1))
+		correlate(s, y, col, rev, v.past-(v.taps-1))
 	}
 	if v.info.direction != essm.Forward {
-		kernel.Correlate(y, col, k, 1)
+		correlate(s, y, col, k, 1)
+	}
+}
+
+// correlate is kernel.Correlate in pieces of some tenths of a millisecond; it gives up when the run has stopped.
+func correlate(s *sequence, y, v, k []float32, lag int) {
+	piece := max(1, (1<<19)/max(1, len(k)))
+	for lo := 0; lo < len(y) && !s.stopped(); lo += piece {
+		kernel.Correlate(y[lo:min(lo+piece, len(y))], v, k, lag+lo)
 	}
 }

@@ -57,7 +57,8 @@ type jumper interface {
 type sequenceKernel interface {
 	bytes() int64 // of tables that prepare makes
 	prepare()
-	scratch() int // float32 numbers
+	fill(w *worker) // writes the tables, in the first run, as long as that is not stopped
+	scratch() int   // float32 numbers
 	pieces() int
 	// run computes one piece; state is scratch of coreInfo.size numbers.
 	run(piece int, s *sequence, tmp []float32, state []float64)
@@ -71,7 +72,11 @@ type sequence struct {
 	parts        int
 	z            []float64
 	length       int
+	w            *worker // who computes it
 }
+
+// stopped reports whether the run has failed or was cancelled, so that what is left need not be computed.
+func (s *sequence) stopped() bool { return s.w.stopped() }
 
 // cores is the table of operators that have a core kernel.
 var cores = map[string]func(s *step) core{

@@ -64,10 +64,16 @@ func (k *convolutionSequence) prepare() {
 	if k.fft == nil {
 		return
 	}
+	k.spec = make([]float32, k.fft.Len()*k.c.n)
+}
+
+func (k *convolutionSequence) fill(w *worker) {
+	if k.fft == nil {
+		return
+	}
 	n := k.fft.Len()
-	k.spec = make([]float32, n*k.c.n)
 	tmp := make([]float32, n)
-	for j := range k.c.n {
+	for j := 0; j < k.c.n && !w.stopped(); j++ {
 		k.spectrum(k.spec[j*n:(j+1)*n], k.kernel(j), tmp)
 	}
 }
@@ -85,7 +91,7 @@ func (k *convolutionSequence) run(piece int, s *sequence, tmp []float32, _ []flo
 	count := min(featuresPerPiece, n-from)
 	in, out, tmp := tmp[:count*k.length], tmp[count*k.length:2*count*k.length], tmp[2*count*k.length:]
 	kernel.Transpose(in, k.length, s.v[from:], n, k.length, count)
-	for i := range count {
+	for i := 0; i < count && !s.stopped(); i++ {
 		col, y, j := in[i*k.length:(i+1)*k.length], out[i*k.length:(i+1)*k.length], from+i
 		if k.fft != nil {
 			size := k.fft.Len()
@@ -95,7 +101,7 @@ func (k *convolutionSequence) run(piece int, s *sequence, tmp []float32, _ []flo
 			k.fft.Inverse(y, spec, 0, false, work)
 		} else {
 			clear(y)
-			k.direct(y, col, k.kernel(j), tmp)
+			k.direct(s, y, col, k.kernel(j), tmp)
 		}
 	}
 	kernel.Transpose(s.x[from:], n, out, k.length, count, k.length)

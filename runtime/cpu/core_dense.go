@@ -236,6 +236,7 @@ type denseSequence struct {
 
 func (k *denseSequence) bytes() int64 { return 0 }
 func (k *denseSequence) prepare()     {}
+func (k *denseSequence) fill(*worker) {}
 func (k *denseSequence) pieces() int  { return k.c.heads }
 
 func (k *denseSequence) scratch() int {
@@ -246,6 +247,9 @@ func (k *denseSequence) scratch() int {
 	}
 	return size + k.taps
 }
+
+// stepsUnchecked is how many steps are taken before the next look at whether the run was cancelled.
+const stepsUnchecked = 64
 
 func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) {
 	n, all, cols := k.c.perHead, k.c.n, k.past+k.length
@@ -263,6 +267,9 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 	if s.z != nil && k.c.window == 0 {
 		copy(row, s.z[h*n:(h+1)*n])
 		for t := range k.length {
+			if t%stepsUnchecked == 0 && s.stopped() {
+				return
+			}
 			clear(next)
 			kernel.MatVec(next, abar, row)
 			copy(row, next)
@@ -277,6 +284,9 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 		size = k.fft.Len()
 		spectra, spec, acc, work = take(n*size), take(size), take(size), take(size)
 		for j := range n {
+			if s.stopped() {
+				return
+			}
 			k.fft.Forward(spectra[j*size:(j+1)*size], in[j*cols:(j+1)*cols], work)
 		}
 	}
@@ -285,6 +295,9 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 		clear(row)
 		row[i] = 1
 		for t := range k.taps {
+			if t%stepsUnchecked == 0 && s.stopped() {
+				return
+			}
 			clear(next)
 			addRow(next, row, gamma)
 			for j, v := range next {
@@ -297,9 +310,12 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 		y := out[i*k.length : (i+1)*k.length]
 		clear(acc)
 		for j := range n {
+			if s.stopped() {
+				return
+			}
 			kj := taps[j*k.taps : (j+1)*k.taps]
 			if k.fft == nil {
-				k.direct(y, in[j*cols:(j+1)*cols], kj, tmp)
+				k.direct(s, y, in[j*cols:(j+1)*cols], kj, tmp)
 				continue
 			}
 			k.spectrum(spec, kj, work)

@@ -279,13 +279,20 @@ func (k *diagonalSequence) prepare() {
 	if k.fft == nil {
 		return
 	}
+	n := k.fft.Len() * k.c.n
+	k.re = make([]float32, n)
+	if k.complexKernel() {
+		k.im = make([]float32, n)
+	}
+}
+
+func (k *diagonalSequence) fill(w *worker) {
+	if k.fft == nil {
+		return
+	}
 	n := k.fft.Len()
 	re, im, tmp := make([]float32, k.taps), make([]float32, k.taps), make([]float32, n)
-	k.re = make([]float32, n*k.c.n)
-	if k.complexKernel() {
-		k.im = make([]float32, n*k.c.n)
-	}
-	for j := range k.c.n {
+	for j := 0; j < k.c.n && !w.stopped(); j++ {
 		impulse(re, im, k.c.a[j], k.c.b[j])
 		k.spectrum(k.re[j*n:(j+1)*n], re, tmp)
 		if k.im != nil {
@@ -314,7 +321,7 @@ func (k *diagonalSequence) run(piece int, s *sequence, tmp []float32, _ []float6
 	if s.xi == nil {
 		yi = nil
 	}
-	for j := piece * statesPerPiece; j < min(n, (piece+1)*statesPerPiece); j++ {
+	for j := piece * statesPerPiece; j < min(n, (piece+1)*statesPerPiece) && !s.stopped(); j++ {
 		s.column(col, n, j, false)
 		if colIm != nil {
 			s.column(colIm, n, j, true)
@@ -323,7 +330,7 @@ func (k *diagonalSequence) run(piece int, s *sequence, tmp []float32, _ []float6
 		if k.fft != nil {
 			k.byFFT(y, yi, col, colIm, j, tmp)
 		} else {
-			k.byDefinition(y, yi, col, colIm, j, tmp)
+			k.byDefinition(s, y, yi, col, colIm, j, tmp)
 		}
 		if s.x != nil {
 			setColumn(s.x, y, n, j)
@@ -352,21 +359,21 @@ func (k *diagonalSequence) free(y, yi []float32, s *sequence, j int) {
 	}
 }
 
-func (k *diagonalSequence) byDefinition(y, yi, col, colIm []float32, j int, tmp []float32) {
+func (k *diagonalSequence) byDefinition(s *sequence, y, yi, col, colIm []float32, j int, tmp []float32) {
 	re, im, rev := tmp[:k.taps], tmp[k.taps:2*k.taps], tmp[2*k.taps:]
 	impulse(re, im, k.c.a[j], k.c.b[j])
-	k.direct(y, col, re, rev)
+	k.direct(s, y, col, re, rev)
 	if yi != nil {
-		k.direct(yi, col, im, rev)
+		k.direct(s, yi, col, im, rev)
 		if colIm != nil {
-			k.direct(yi, colIm, re, rev)
+			k.direct(s, yi, colIm, re, rev)
 		}
 	}
 	if colIm != nil {
 		for i := range im {
 			im[i] = -im[i]
 		}
-		k.direct(y, colIm, im, rev)
+		k.direct(s, y, colIm, im, rev)
 	}
 }
 

@@ -385,17 +385,22 @@ func (w *worker) work() {
 			e.fail(runtime.Recovered(w.node, v))
 		}
 	}()
-	for !e.stop.Load() {
-		if err := e.ctx.Err(); err != nil {
-			e.fail(err)
-			return
-		}
+	for !w.stopped() {
 		k := int(e.next.Add(1)) - 1
 		if k >= e.tickets {
 			return
 		}
 		e.task.ticket(w, k)
 	}
+}
+
+// stopped reports whether the run has failed or was cancelled.
+func (w *worker) stopped() bool {
+	e := w.e
+	if err := e.ctx.Err(); err != nil {
+		e.fail(err)
+	}
+	return e.stop.Load()
 }
 
 // fail stops the run; the first error counts.

@@ -194,11 +194,20 @@ func TestMemoryLimit(t *testing.T) {
 
 // A run stops soon after it is cancelled, and leaves no goroutine behind.
 func TestCancel(t *testing.T) {
+	for _, form := range runtime.Kernels() {
+		for _, dense := range []bool{false, true} {
+			testCancel(t, form, dense)
+		}
+	}
+}
+
+func testCancel(t *testing.T, form string, dense bool) {
 	before := goruntime.NumGoroutine()
 	s := plain
+	s.dense = dense
 	s.heads, s.h, s.m, s.n = 2, 64, 64, 64
 	g := layered(t, s, 4, geluOp, true)
-	m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 4})
+	m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 4, Kernel: form})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,10 +219,11 @@ func TestCancel(t *testing.T) {
 	_, err = ses.Run(ctx, in)
 	late := time.Since(at)
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("found %v", err)
+		t.Fatalf("%s, dense %v: found %v", form, dense, err)
 	}
+	t.Logf("%s, dense %v: stopped %v after it was cancelled", form, dense, late)
 	if late > 500*time.Millisecond {
-		t.Errorf("stopped %v after it was cancelled", late)
+		t.Errorf("%s, dense %v: stopped %v after it was cancelled", form, dense, late)
 	}
 	for range 100 {
 		if goruntime.NumGoroutine() <= before {

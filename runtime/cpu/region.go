@@ -217,6 +217,7 @@ type coreCall struct {
 	src         *ir.Node
 	kernel      tileKernel // nil: seq computes the whole sequence
 	seq         sequenceKernel
+	filled      bool // seq has its tables
 	choice      choice
 	v, vi       place
 	x, xi       place
@@ -335,7 +336,7 @@ func (p *sequencePass) ticket(w *worker, k int) {
 	at := sample * g.length
 	s := &w.seq
 	*s = sequence{v: g.rows(w, c.v, at, g.length), vi: g.rows(w, c.vi, at, g.length),
-		x: g.rows(w, c.x, at, g.length), xi: g.rows(w, c.xi, at, g.length), length: g.length, parts: c.parts()}
+		x: g.rows(w, c.x, at, g.length), xi: g.rows(w, c.xi, at, g.length), length: g.length, parts: c.parts(), w: w}
 	if c.stateVal >= 0 {
 		s.z = c.z[sample*c.size : (sample+1)*c.size]
 		if c.window > 0 {
@@ -367,6 +368,13 @@ func (g *region) run() error {
 			}
 		}
 		if c.kernel == nil {
+			if !c.filled {
+				c.seq.fill(e.workers[0])
+				if e.stop.Load() {
+					return e.err
+				}
+				c.filled = true
+			}
 			if err := e.parallel(&g.seq, g.batch*c.seq.pieces()); err != nil {
 				return err
 			}
