@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 )
@@ -16,6 +17,9 @@ import (
 func TestStepMany(t *testing.T) {
 	for _, mode := range []string{"none", "pool"} {
 		m := model(t, network(t, small(mode)), runtime.Options{Backend: cpu.New(), Threads: 2})
+		if !runtime.Joinable(m) {
+			t.Errorf("%s: streams do not step as one batch", mode)
+		}
 		const streams, rounds = 23, 4
 		alone, together := make([]*runtime.Stream, streams), make([]*runtime.Stream, streams)
 		for i := range streams {
@@ -51,6 +55,32 @@ func TestStepMany(t *testing.T) {
 			if alone[i].Steps() != together[i].Steps() {
 				t.Errorf("stream %d counts %d steps, expected %d", i, together[i].Steps(), alone[i].Steps())
 			}
+		}
+	}
+}
+
+// Pairs of documents are not put side by side: the batch holds all left, then all right ones.
+func TestStepManyPairs(t *testing.T) {
+	c := small("pool")
+	c.Decoder = models.Decoder{Type: "retrieval", Mode: "pool", NLI: true, Activation: "gelu", DOutput: 3}
+	m := model(t, network(t, c), runtime.Options{Backend: cpu.New()})
+	if runtime.Joinable(m) {
+		t.Error("streams of pairs step as one batch")
+	}
+	var steps []runtime.StreamStep
+	for i := range 3 {
+		steps = append(steps, runtime.StreamStep{Stream: stream(t, m, 2), In: data{"input": noise(uint32(i), 4, 5, 2)}, Out: data{}})
+	}
+	if err := m.StepMany(context.Background(), steps); err != nil {
+		t.Fatal(err)
+	}
+	for i := range steps {
+		out := data{}
+		if err := stream(t, m, 2).Step(context.Background(), steps[i].In, out); err != nil {
+			t.Fatal(err)
+		}
+		if !tensor.Equal(out["output"].(*tensor.Tensor), steps[i].Out["output"].(*tensor.Tensor)) {
+			t.Errorf("stream %d gets another answer", i)
 		}
 	}
 }

@@ -55,12 +55,15 @@ func parse(t *testing.T, text string) []float32 {
 	return v
 }
 
-// causal makes the models "steps" (answers each step) and "sums" (answers the sequence, with lengths), and a plan of each.
+// causal makes the models "sums" (answers the sequence, with lengths), with a plan, and "ahead" (looks ahead by some steps), beside
+// those of fixtures.
 func causal(t *testing.T) {
 	t.Helper()
 	fixtures(t)
 	must(t, "init", "listops", "-o", "sums", "--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed", "2")
 	must(t, "compile", "sums", "-o", "sums.essm")
+	must(t, "init", "image", "-o", "ahead", "--set", "encoder.d_input=3", "--set", "decoder.mode=none", "--set", "decoder.d_output=2", "--set", "layer.max_kernel_length=3",
+		"--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed", "1")
 }
 
 // run --stream gives what run gives, for every chunk and kind of model.
@@ -70,6 +73,7 @@ func TestRunStream(t *testing.T) {
 	must(t, "run", "waves", "-i", "waves.npy", "-o", "state_out=state.npy")
 	for _, c := range [][]string{
 		{"waves", "-i", "waves.npy"}, {"waves.essm", "-i", "waves.npy"}, {"waves.onnx", "-i", "input=waves.npy", "-i", "state_in=state.npy"},
+		{"ahead", "-i", "waves.npy"},
 		{"sums", "-i", "tokens.npy"}, {"sums.essm", "-i", "tokens.npy", "-i", "lengths=lengths.npy"},
 		{"waves", "-i", "waves.npy", "--device", "ref", "--precision", "float64"},
 	} {
@@ -110,14 +114,18 @@ func TestStream(t *testing.T) {
 			t.Errorf("%s: expected %v, found %v", what, want, got)
 		}
 	}
-	for _, model := range []string{"waves", "waves.essm"} {
+	for _, model := range []string{"waves", "waves.essm", "ahead"} {
+		must(t, "run", model, "-i", "x.npy", "-o", "output=y.npy")
+		want = tensor.Data[float32](read(t, "y.npy"))
 		for _, chunk := range []string{"1", "3", "100"} {
 			same(model+" by "+chunk, parse(t, streamed(t, lines(x, 3), "stream", model, "--chunk", chunk)))
 		}
 	}
-	first := streamed(t, lines(x[:15], 3), "stream", "waves.essm", "--snapshot", "state", "--chunk", "2")
-	second := streamed(t, "\n"+lines(x[15:], 3), "stream", "waves.essm", "--restore", "state", "--snapshot", "state")
+	first := streamed(t, lines(x[:15], 3), "stream", "ahead", "--snapshot", "state", "--chunk", "2")
+	second := streamed(t, "\n"+lines(x[15:], 3), "stream", "ahead", "--restore", "state")
 	same("in two runs", parse(t, first+second))
+	must(t, "run", "waves", "-i", "x.npy", "-o", "output=y.npy")
+	want = tensor.Data[float32](read(t, "y.npy"))
 
 	var raw []byte
 	for _, v := range x {

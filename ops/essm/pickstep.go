@@ -65,6 +65,10 @@ back. Without a step that counts y is 0.`,
 		}
 		return []tensor.Datum{out, tensor.FromSlice(sum, batch, h), tensor.FromSlice(kept, batch, 2)}, nil
 	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		f := perSampleFact(n, in, 0)
+		return []ir.Fact{f, f, f}
+	},
 	Tol: ir.Summing,
 })
 

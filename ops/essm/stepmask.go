@@ -136,8 +136,26 @@ steps of the input came before the chunk, and it is there for 0 ≤ t < floor((e
 		})
 		return []tensor.Datum{y}, nil
 	},
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
+		return []ir.Fact{perSampleFact(n, in, int(ops.Int(n, "batch_axis")))}
+	},
 	Tol: ir.Exact,
 })
+
+// perSampleFact is the fact of what is computed for each sample by itself: where the first input varies along axis, and the
+// others, which count something per sample, along their first.
+func perSampleFact(n *ir.Node, in []ir.Fact, axis int) ir.Fact {
+	moved, ranks := make([]ir.Fact, len(in)), make([]int, len(in)) // as if all had the axis in one place
+	for i, f := range in {
+		if at := max(axis, 0); i > 0 && f.Axis == 0 {
+			f.Axis = at
+		} else if f.Axis != at && !f.Constant() {
+			return ops.Global(n, in)
+		}
+		moved[i] = f
+	}
+	return ops.Join(n, moved, ranks, 0)
+}
 
 // stepAxes gives the axes that carry time and batch.
 func stepAxes(n *ir.Node, rank int) (axis, batch int, err error) {
