@@ -90,6 +90,28 @@ func AlongRows(n *ir.Node, in []ir.Fact) []ir.Fact {
 	return out
 }
 
+// Along gives the facts of a node's outputs from those of its inputs, some of which vary: what its operator says, or global
+// where it says nothing. Files decide what the operator sees, so a case that its author did not think of is global, too.
+func Along(n *ir.Node, in []ir.Fact) (out []ir.Fact) {
+	if n.Op.Along == nil {
+		return globals(n, in)
+	}
+	defer func() {
+		if recover() != nil {
+			out = globals(n, in)
+		}
+	}()
+	return n.Op.Along(n, in)
+}
+
+func globals(n *ir.Node, in []ir.Fact) []ir.Fact {
+	out := make([]ir.Fact, len(n.Outputs))
+	for i := range out {
+		out[i] = Global(n, in)
+	}
+	return out
+}
+
 // Propagate carries facts through a graph: from those of its inputs (absent: constant) to those of every value in it,
 // subgraphs left out; a node whose subgraphs read values around them that vary is global. Of a node with several outputs the
 // first carries the state that the node adds.
@@ -115,13 +137,10 @@ func Propagate(g *ir.Graph, seed map[*ir.Value]ir.Fact) map[*ir.Value]ir.Fact {
 		}
 		var out []ir.Fact
 		if varies || captures {
-			if n.Op.Along != nil && !captures {
-				out = n.Op.Along(n, in)
+			if !captures {
+				out = Along(n, in)
 			} else {
-				out = make([]ir.Fact, len(n.Outputs))
-				for i := range out {
-					out[i] = Global(n, in)
-				}
+				out = globals(n, in)
 			}
 		}
 		for i, v := range n.Outputs {

@@ -438,7 +438,11 @@ func alongRecurrent(n *ir.Node, in []ir.Fact) []ir.Fact {
 		if dir != "reverse" {
 			y.Summary = f.Back < ir.Unbounded || f.Summary
 			y.Back = ir.Unbounded
-			states := ir.Shape{tensorIn(n, 2).Shape[2], ir.Const(int64(len(n.Op.Out) - 1))}
+			hidden := ir.Unknown
+			if r := n.In(2).Shape(); len(r) == 3 {
+				hidden = r[2]
+			}
+			states := ir.Shape{hidden, ir.Const(int64(len(n.Op.Out) - 1))}
 			y.State = stateSize(states)
 		}
 		if dir != "forward" {

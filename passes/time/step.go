@@ -155,8 +155,15 @@ type stepper struct {
 // A handler makes the step form of a node that is not computed step by step.
 type handler func(s *stepper, n *ir.Node) error
 
-// step makes the step graph, with the input End or without.
-func step(source *ir.Graph, end bool) (*StepGraph, error) {
+// step makes the step graph, with the input End or without. Files decide what the handlers see, so a case that their author
+// did not think of becomes an error here.
+func step(source *ir.Graph, end bool) (sg *StepGraph, err error) {
+	s := &stepper{of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{}}
+	defer func() {
+		if v := recover(); v != nil {
+			sg, err = nil, fmt.Errorf("node %v: internal error: %v", s.node, v)
+		}
+	}()
 	g := source.Clone()
 	if err := ops.Upgrade(g); err != nil {
 		return nil, err
@@ -171,8 +178,7 @@ func step(source *ir.Graph, end bool) (*StepGraph, error) {
 	for domain, v := range ops.Opsets() {
 		g.Opsets[domain] = max(v, g.Opsets[domain])
 	}
-	s := &stepper{Builder: ir.Edit(g, ops.Default, g.Opsets), symbol: facts.Symbol, time: facts, batch: Batch(g),
-		of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{}}
+	s.Builder, s.symbol, s.time, s.batch = ir.Edit(g, ops.Default, g.Opsets), facts.Symbol, facts, Batch(g)
 	s.out = &StepGraph{Graph: g, Multiple: 1}
 	if err := s.inputs(); err != nil {
 		return nil, err
@@ -309,13 +315,13 @@ func (s *stepper) move(n *ir.Node) error {
 	facts := make([]ir.Fact, len(n.Outputs))
 	switch {
 	case !slices.ContainsFunc(in, func(f ir.Fact) bool { return !f.Constant() }) && !s.captures(n):
-	case n.Op.Along == nil || s.captures(n):
+	case s.captures(n):
 		facts = globals(n, s.symbol)
 	default:
-		facts = n.Op.Along(n, in)
+		facts = ops.Along(n, in)
 	}
 	if slices.ContainsFunc(facts, func(f ir.Fact) bool { return f.Back != 0 || f.Ahead != 0 || f.Global }) {
-		if h := handlers[n.Op.FullName()]; h != nil && blocked == nil && !s.captures(n) {
+		if h := handlers[n.Op.FullName()]; h != nil && blocked == nil && !s.captures(n) && s.ranked(n) {
 			if err := h(s, n); err != nil {
 				return err
 			}
@@ -362,6 +368,16 @@ func (s *stepper) move(n *ir.Node) error {
 		}
 	}
 	return s.keep(n, args, flows)
+}
+
+// ranked reports whether the shapes of the node's inputs are known as far as its handler takes for granted.
+func (s *stepper) ranked(n *ir.Node) bool {
+	for _, v := range n.Inputs {
+		if f := s.flowOf(v); f.kind == Sequence && len(s.get(v).Shape()) <= f.axis {
+			return false
+		}
+	}
+	return true
 }
 
 func globals(n *ir.Node, symbol string) []ir.Fact {

@@ -340,7 +340,7 @@ func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bo
 		was := n.In(len(n.Op.In) - 1)
 		return causal(n) && f.kind == Sequence && (was == nil || slices.Contains(body.Inputs, was))
 	}
-	if n.Op.Along == nil || len(n.Subgraphs()) > 0 {
+	if len(n.Subgraphs()) > 0 {
 		return false
 	}
 	in := make([]ir.Fact, len(n.Inputs))
@@ -360,7 +360,7 @@ func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bo
 		}
 		return true
 	}
-	for i, f := range n.Op.Along(n, in) {
+	for i, f := range ops.Along(n, in) {
 		if f.Global || f.Back != 0 || f.Ahead != 0 || f.Axis < 0 {
 			return false
 		}

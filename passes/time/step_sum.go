@@ -1,6 +1,7 @@
 package time
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -83,6 +84,10 @@ func (s *stepper) like(what string, x *ir.Value, batch int) (state, shaped *ir.V
 		return nil, nil
 	}
 	shape, samples := slices.Clone(x.Shape()), ir.Const(1)
+	if shape == nil || batch >= len(shape) {
+		s.Fail(fmt.Errorf("node %v: the shape of its state is not known", s.node))
+		return nil, nil
+	}
 	if batch >= 0 {
 		samples = shape[batch]
 		shape = slices.Delete(shape, batch, batch+1)

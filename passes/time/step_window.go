@@ -116,9 +116,12 @@ func unpadded(n *ir.Node, all []window, at int) ir.Attrs {
 // conv reads the steps before the chunk from a state.
 func (s *stepper) conv(n *ir.Node) error {
 	var taps []int64
-	for _, d := range n.In(1).Shape()[2:] {
+	for i, d := range n.In(1).Shape() {
 		k, ok := d.Known()
-		if !ok {
+		if i < 2 {
+			continue
+		}
+		if !ok || k < 1 {
 			return &BlockedError{n, "has a filter whose size is not known"}
 		}
 		taps = append(taps, k)
@@ -263,12 +266,15 @@ func (s *stepper) causalConv(n *ir.Node) error {
 			return &BlockedError{n, "has weights that depend on time"}
 		}
 	}
-	x := s.within(n.In(0), s.get(n.In(0)), 0)
-	taps, ok := n.In(1).Shape()[2].Known()
-	if !ok || f.axis != 2 {
+	taps, ok := int64(0), false
+	if w := n.In(1).Shape(); len(w) == 3 {
+		taps, ok = w[2].Known()
+	}
+	shape := s.get(n.In(0)).Shape()
+	if !ok || f.axis != 2 || len(shape) != 3 || taps < 1 {
 		return &BlockedError{n, "has a filter whose size is not known"}
 	}
-	shape := x.Shape()
+	x := s.within(n.In(0), s.get(n.In(0)), 0)
 	args := []*ir.Value{x, s.get(n.In(1)), s.get(n.In(2)), nil}
 	for len(n.Outputs) < 2 {
 		n.Outputs = append(n.Outputs, nil)
