@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -25,10 +26,25 @@ type binding struct {
 	// must fail.
 	branches map[*step]*[2]*binding
 	refused  bool
+	err      error // why nothing can be planned
 }
 
 // lookup sets what is known of values before the run.
 func (p *program) lookup(b runtime.Binding) *binding { return p.bind(b, nil) }
+
+// What no machine holds: more is refused before it is planned. Sums over the values of a program stay far below what an int64
+// can count.
+const (
+	mostNumbers = min(1<<40, math.MaxInt>>4) // of one value
+	mostBytes   = min(1<<42, math.MaxInt)    // of one plan
+)
+
+// refuse notes a value that is too large; the first counts.
+func (d *binding) refuse(v *value, shape []int) {
+	if d.err == nil {
+		d.err = fmt.Errorf("value %s of graph %s: shape %v has more than %d numbers: %w", v.name, d.p.graph.Name, shape, mostNumbers, runtime.ErrMemory)
+	}
+}
 
 // bind is lookup with the content of inputs, as far as it is known.
 func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
@@ -62,7 +78,11 @@ func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
 			}
 			shape[i] = int(k)
 		}
-		if _, err := tensor.Size(shape); shape == nil || err != nil {
+		size, err := tensor.Size(shape)
+		if err != nil || size > mostNumbers {
+			d.refuse(v, shape)
+		}
+		if shape == nil || err != nil {
 			continue
 		}
 		d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = shape, tt.Elem, tt.Elem == tensor.Float32
@@ -285,6 +305,9 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
 	}
 	d := p.lookup(b)
+	if d.err != nil {
+		return nil, d.err
+	}
 	return newExecutable(d, d.units(), nil)
 }
 
@@ -294,6 +317,9 @@ func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
 	}
 	d := p.lookup(b)
+	if d.err != nil {
+		return nil, d.err
+	}
 	var all []runtime.Choice
 	for _, u := range d.units() {
 		if u.region != nil && u.region.core != nil {

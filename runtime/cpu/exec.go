@@ -101,7 +101,11 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 	}
 	e.scratch, e.rowArgs, e.states = scratch, args, states
 	e.held = plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
-	if limit := d.p.config.MaxMemory; limit > 0 && e.held > limit {
+	limit := d.p.config.MaxMemory
+	if limit <= 0 {
+		limit = mostBytes
+	}
+	if e.held > limit {
 		return nil, &runtime.MemoryError{Need: e.held, Limit: limit, What: "the plan of graph " + d.p.graph.Name}
 	}
 	e.arena = floats(int(plan.bytes / 4))

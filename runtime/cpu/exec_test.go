@@ -234,6 +234,32 @@ func testCancel(t *testing.T, form string, dense bool) {
 	t.Errorf("%d goroutines before, %d after", before, goruntime.NumGoroutine())
 }
 
+// Shapes that no machine holds are refused with an error, whatever the limit: before anything is allocated, and where their
+// product overflows.
+func TestTooLarge(t *testing.T) {
+	g := layered(t, plain, 2, geluOp, true)
+	for _, limit := range []int64{0, 1 << 30} {
+		m, err := runtime.New(g, runtime.Options{Backend: New(), MaxMemory: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, batch := range []int64{1, 3, 1 << 20, 1 << 62} {
+			for _, length := range []int64{1 << 30, 1 << 38, 1 << 40, 1 << 58, 1<<63 - 1} {
+				if limit == 0 && batch <= 3 && length < 1<<40 {
+					continue // a machine might
+				}
+				err := m.NewSession().BindShape(map[string]int64{"B": batch, "L": length})
+				if !errors.Is(err, runtime.ErrMemory) {
+					t.Errorf("batch %d, length %d, limit %d: error %v, expected one of memory", batch, length, limit, err)
+				}
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A panic in a worker becomes an error that names the node, and the others do not wait for ever.
 func TestPanic(t *testing.T) {
 	for _, threads := range []int{1, 4} {
