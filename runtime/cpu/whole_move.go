@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -138,7 +139,7 @@ func moved(n *ir.Node, data []tensor.Datum) (res []tensor.Datum, err error) {
 }
 
 // far is more than any sum of places: along an axis it marks what is filled.
-const far = 1 << 40
+const far = min(1<<40, math.MaxInt>>3)
 
 // regular finds the places along each axis of which those of the elements are sums; nil where there are none.
 func regular(places []int64, out []int) *movement {
