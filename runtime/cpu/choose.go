@@ -15,6 +15,9 @@ import (
 // memoryBudget is the working memory up to which a form may be taken because it is fast.
 const memoryBudget = 1 << 30
 
+// powerNanos is what a power of an eigenvalue takes: a complex exponential in float64.
+const powerNanos = 60
+
 // problem is one core with one set of shapes.
 type problem struct {
 	info                *coreInfo
@@ -136,6 +139,9 @@ func (p problem) estimate(form string) runtime.Estimate {
 		}
 		nanos = flops/c.Direct + rows*n*parts*c.Pass + c.Call
 		bytes = buffer
+	}
+	if whole := form == essm.FormFFT || form == essm.FormDirect; whole && per == 1 && i.state >= 0 && !i.stateless { // what the state gives, for each sample
+		nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan)
 	}
 	return runtime.Estimate{Time: time.Duration(nanos), Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}
 }
