@@ -6,6 +6,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
 )
 
