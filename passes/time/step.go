@@ -320,12 +320,17 @@ func (s *stepper) move(n *ir.Node) error {
 	default:
 		facts = ops.Along(n, in)
 	}
-	if slices.ContainsFunc(facts, func(f ir.Fact) bool { return f.Back != 0 || f.Ahead != 0 || f.Global }) {
-		if h := handlers[n.Op.FullName()]; h != nil && blocked == nil && !s.captures(n) && s.ranked(n) {
+	if blocked == nil && (slices.ContainsFunc(facts, func(f ir.Fact) bool { return f.Back != 0 || f.Ahead != 0 || f.Global }) || s.changesLength(n, facts)) {
+		if h := handlers[n.Op.FullName()]; h != nil && !s.captures(n) && s.ranked(n) {
 			if err := h(s, n); err != nil {
 				return err
 			}
 			return s.Err()
+		}
+		for i, f := range facts {
+			if !f.Constant() {
+				facts[i] = globals(n, s.symbol)[0]
+			}
 		}
 	}
 	// Every other node stays as it is. What it computes from blocked values may still be sizes.
@@ -368,6 +373,36 @@ func (s *stepper) move(n *ir.Node) error {
 		}
 	}
 	return s.keep(n, args, flows)
+}
+
+// changesLength reports whether a node whose steps depend on their own only gives other than one for each of the chunk: it
+// cuts or adds some at the end, where the chunk is not the sequence.
+func (s *stepper) changesLength(n *ir.Node, facts []ir.Fact) bool {
+	if len(n.Subgraphs()) > 0 || !slices.ContainsFunc(facts, func(f ir.Fact) bool { return f.Axis >= 0 && !f.Constant() }) {
+		return false
+	}
+	args := make([]*ir.Value, len(n.Inputs))
+	for i, v := range n.Inputs {
+		args[i] = s.get(v)
+	}
+	types, err := ir.Infer(&ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Outputs: n.Outputs, Attrs: n.Attrs})
+	if err != nil {
+		return false // which is found again
+	}
+	for i, f := range facts {
+		if i >= len(types) || f.Axis < 0 || f.Constant() || f.Global || n.Outputs[i] == nil {
+			continue
+		}
+		t, ok := ir.AsTensor(types[i])
+		if !ok || t.NoRank || f.Axis >= len(t.Shape) {
+			continue
+		}
+		want := ir.Sym(s.symbol).Mul(ir.Const(s.out.Multiple)).FloorDiv(ir.Const(f.Stride))
+		if d := t.Shape[f.Axis]; !d.Equal(want) && (!d.IsUnknown() || handlers[n.Op.FullName()] != nil) {
+			return true
+		}
+	}
+	return false
 }
 
 // ranked reports whether the shapes of the node's inputs are known as far as its handler takes for granted.

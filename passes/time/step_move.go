@@ -60,10 +60,21 @@ func (s *stepper) pad(n *ir.Node) error {
 	f.offset += f.rate * (begin + end)
 	if !slices.ContainsFunc(pads, func(p int64) bool { return p != 0 }) {
 		s.set(n.Out(0), x, f)
-		return nil
+		return s.settle(n.Out(0))
 	}
 	args := []*ir.Value{x, s.Ints(pads...), s.get(n.In(2)), s.get(n.In(3))}
-	return s.keep(n, args[:max(2, len(n.Inputs))], []flow{f})
+	if err := s.keep(n, args[:max(2, len(n.Inputs))], []flow{f}); err != nil {
+		return err
+	}
+	return s.settle(n.Out(0))
+}
+
+// settle makes a value whose last steps were cut off lag until it is certain that they are not among those.
+func (s *stepper) settle(v *ir.Value) error {
+	if f := s.flowOf(v); f.delay*f.rate+f.offset < 0 {
+		s.lag(v, -floorDiv(f.delay*f.rate+f.offset, f.rate))
+	}
+	return s.Err()
 }
 
 // cut takes a range of steps, or every so-many-th of it: step t of the result is step start+t*stride of the input.
@@ -128,8 +139,11 @@ func (s *stepper) cut(n *ir.Node) error {
 	whole := !slices.ContainsFunc(starts, func(k int64) bool { return k != 0 }) && !slices.ContainsFunc(to, func(k int64) bool { return k < math.MaxInt32 })
 	if whole && !slices.ContainsFunc(strides, func(k int64) bool { return k != 1 }) {
 		s.set(n.Out(0), s.get(v), f)
-		return nil
+		return s.settle(n.Out(0))
 	}
 	ints := func(v []int64) *ir.Value { return s.Const("ints", tensor.FromSlice(v, len(v))) }
-	return s.keep(n, []*ir.Value{s.get(v), ints(starts), ints(to), ints(axes), ints(strides)}, []flow{f})
+	if err := s.keep(n, []*ir.Value{s.get(v), ints(starts), ints(to), ints(axes), ints(strides)}, []flow{f}); err != nil {
+		return err
+	}
+	return s.settle(n.Out(0))
 }

@@ -18,7 +18,7 @@ func init() {
 		"essm.Block": (*stepper).block, "essm.Pick": (*stepper).pick, "essm.LongConv": (*stepper).longConv,
 		"Conv": (*stepper).conv, "MaxPool": (*stepper).pool, "AveragePool": (*stepper).pool, "LpPool": (*stepper).pool,
 		"CausalConvWithState": (*stepper).causalConv, "Pad": (*stepper).pad, "Slice": (*stepper).cut,
-		"CumSum": (*stepper).cumulate, "CumProd": (*stepper).cumulate,
+		"Gather": (*stepper).gather, "CumSum": (*stepper).cumulate, "CumProd": (*stepper).cumulate,
 		"RNN": (*stepper).recurrent, "GRU": (*stepper).recurrent, "LSTM": (*stepper).recurrent, "Scan": (*stepper).scan,
 	}
 	for name := range reductions {
@@ -340,7 +340,7 @@ func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bo
 		was := n.In(len(n.Op.In) - 1)
 		return causal(n) && f.kind == Sequence && (was == nil || slices.Contains(body.Inputs, was))
 	}
-	if len(n.Subgraphs()) > 0 {
+	if len(n.Subgraphs()) > 0 || handlers[n.Op.FullName()] != nil {
 		return false
 	}
 	in := make([]ir.Fact, len(n.Inputs))
