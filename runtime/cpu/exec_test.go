@@ -107,6 +107,33 @@ func TestRegions(t *testing.T) {
 	}
 }
 
+// A chain of standard operators over activations of rank 3, as imported graphs have them, is one region in tiles.
+func TestChain(t *testing.T) {
+	r := newGen(3)
+	b := ir.NewBuilder("chain", ops.Default, ops.Opsets())
+	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
+	y := b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(1, 12, 20))})
+	y = b.Op("", "Add", []*ir.Value{y, b.Const("bias", r.floats(1, 20))})
+	y = b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.floats(1, 20)), b.Const("shift", r.floats(1, 20))})
+	z := b.Op("", "MatMul", []*ir.Value{b.Op("", "Relu", []*ir.Value{y}), b.Const("v", r.floats(1, 20, 12))})
+	b.Output("y", b.Op("", "Add", []*ir.Value{x, b.Op("", "Mul", []*ir.Value{z, b.Op("", "Sigmoid", []*ir.Value{z})})}))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile(g, runtime.Config{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := p.lookup(runtime.Binding{Dims: map[string]int64{"B": 2, "L": 301}, Inputs: []ir.Type{ir.Tensor(tensor.Float32, 2, 301, 12)}})
+	units := d.units()
+	if len(units) != 1 || units[0].region == nil || units[0].region.tiles < 2 {
+		t.Errorf("%d units, expected one region of several tiles", len(units))
+	}
+	in := map[string]tensor.Datum{"x": r.floats(1, 2, 301, 12)}
+	closeTo(t, "chain", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-6)
+}
+
 // Answers do not depend on the number of threads.
 func TestThreads(t *testing.T) {
 	r := newGen(2)
