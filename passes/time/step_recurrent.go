@@ -129,8 +129,8 @@ func (s *stepper) inner(body *ir.Builder, hint string, t ir.Type) *ir.Value {
 func (s *stepper) scan(n *ir.Node) error {
 	k := int(n.Attrs.Int("num_scan_inputs", 0))
 	body := n.Attrs.Graph("body")
-	held := len(n.Inputs) - k
-	for _, v := range n.Inputs[:max(held, 0)] {
+	held := len(n.Inputs) - k // states; the operator's facts hold that there are inputs behind them
+	for _, v := range n.Inputs[:held] {
 		if s.flowOf(v).kind != Fixed {
 			return &BlockedError{n, "starts with states that depend on time"}
 		}
@@ -203,12 +203,6 @@ func (s *stepper) scan(n *ir.Node) error {
 		}
 		return s.Err()
 	}
-	for i := range sources {
-		if i >= held {
-			f := of(i - held)
-			s.flows[body.Outputs[i]] = f
-		}
-	}
 	gate := &ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Attrs: n.Attrs}
 	next, seq, err := s.gated(gate, f, batches)
 	if err != nil {
@@ -255,7 +249,7 @@ func (s *stepper) gated(n *ir.Node, f flow, batches []int) (last, sequences []*i
 				axes = append(axes, int64(a))
 			}
 		}
-		var here *ir.Value = is
+		here := is
 		add := func(op string, attrs ir.Attrs, in ...*ir.Value) *ir.Value {
 			k := &ir.Node{Op: ops.Default.Resolve("", op, s.Graph().Opsets[""]), Inputs: in, Attrs: attrs}
 			v := &ir.Value{Name: s.Unique("kept"), Def: k}

@@ -289,9 +289,7 @@ func (s *stepper) causalConv(n *ir.Node) error {
 	if s.Err() != nil {
 		return s.Err()
 	}
-	y := f
-	y.offset = f.offset
-	if err := s.keep(n, args, []flow{y, f.summed(true)}); err != nil {
+	if err := s.keep(n, args, []flow{f, f.summed(true)}); err != nil {
 		return err
 	}
 	s.pass(past, n.Outputs[1])
