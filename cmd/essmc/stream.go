@@ -199,6 +199,9 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 	p.width = 1
 	for axis, d := range t.Shape {
 		n, known := d.Known()
+		if _, plain := d.Symbol(); !known && !plain && axis != p.axis {
+			return nil, fmt.Errorf("input %q: takes several sequences at once, %v; stream feeds one", p.in.Name, t)
+		}
 		if !known { // one sample, and the steps
 			n = 1
 		}
@@ -273,7 +276,7 @@ func (p *pipe) readLines(r io.Reader, send func([]float64, error) bool) {
 		}
 		fields := strings.Split(text, ",")
 		if len(fields) != p.width {
-			send(nil, fmt.Errorf("line %d: expected %d numbers, found %d", n, p.width, len(fields)))
+			send(nil, fmt.Errorf("line %d: expected %s, found %d", n, plural(p.width, "number"), len(fields)))
 			return
 		}
 		v := make([]float64, len(fields))

@@ -55,13 +55,14 @@ func parse(t *testing.T, text string) []float32 {
 	return v
 }
 
-// causal makes the models "sums" (answers the sequence, with lengths), with a plan, and "ahead" (looks ahead by some steps), beside
+// causal makes the models "sums" (answers the sequence, with lengths), with a plan, "twos" (takes pairs), and "ahead" (looks ahead by some steps), beside
 // those of fixtures.
 func causal(t *testing.T) {
 	t.Helper()
 	fixtures(t)
 	must(t, "init", "listops", "-o", "sums", "--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed", "2")
 	must(t, "compile", "sums", "-o", "sums.essm")
+	must(t, "init", "retrieval", "-o", "twos", "--set", "layer.bidirectional=false", "--set", "d_model=8", "--set", "n_layers=1", "--set", "layer.heads=2", "--set", "layer.d_state=8")
 	must(t, "init", "image", "-o", "ahead", "--set", "encoder.d_input=3", "--set", "decoder.mode=none", "--set", "decoder.d_output=2", "--set", "layer.max_kernel_length=3",
 		"--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed", "1")
 }
@@ -195,6 +196,7 @@ func TestStreamBad(t *testing.T) {
 	}{
 		{"1,2\n", []string{"waves.essm"}, 1, "waves.essm: standard input: line 1: expected 3 numbers, found 2"},
 		{"1,2,3\n\n1,x,3\n", []string{"waves.essm"}, 1, `standard input: line 3: expected a number, found "x"`},
+		{"1\n", []string{"twos"}, 1, `twos: input "input": takes several sequences at once, int64[2*P,L]; stream feeds one`},
 		{"1.5\n", []string{"sums.essm"}, 1, "expected whole numbers, found 1.5"},
 		{"99\n", []string{"sums.essm"}, 1, "99"},
 		{"12345", []string{"waves.essm", "--format", "f32"}, 1, "ends within a step: expected 12 bytes, found 5"},
