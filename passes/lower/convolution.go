@@ -63,23 +63,12 @@ func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 	if y.backward() {
 		after = w
 	}
-	taps := before + 1 + after
-	weight := l.fill("taps", elem, func(at []int) float64 {
-		g, q := at[0]/cell.q, at[0]%cell.q
-		lag := before - at[2]
-		switch {
-		case lag >= 0 && y.forward():
-			return cell.kernel(g, q, at[1], lag)
-		case lag < 0 && y.backward():
-			return cell.kernel(g, q, at[1], -lag-1)
-		}
-		return 0
-	}, cell.groups*cell.q, cell.p, taps)
+	weight := l.windowTaps(y, cell, form, elem)
 	pads := []int64{int64(before), int64(after)}
 	if keep {
 		pads[0] = 0
 	}
-	x := l.with("Conv", []*ir.Value{v, weight}, ir.A("group", cell.groups), ir.A("kernel_shape", []int64{int64(taps)}), ir.A("pads", pads))
+	x := l.with("Conv", []*ir.Value{v, weight}, ir.A("group", cell.groups), ir.A("kernel_shape", []int64{int64(before + 1 + after)}), ir.A("pads", pads))
 	if keep { // the window before the first step is one longer than what its output reads
 		x = l.op("Slice", x, l.Ints(1), l.Ints(1<<62), l.Ints(2))
 	}
@@ -97,14 +86,7 @@ func (l *lowerer) stepsOf(v *ir.Value) *ir.Value {
 
 // fourDims is a head matrix as the operators have it, (C,S,r,q).
 func (l *lowerer) fourDims(name string, elem tensor.DType, y *system, z []complex128, r, q int, imaginary bool) *ir.Value {
-	x := make([]float64, len(z))
-	for i, c := range z {
-		x[i] = real(c)
-		if imaginary {
-			x[i] = imag(c)
-		}
-	}
-	return l.number(name, elem, x, y.c, y.s, r, q)
+	return l.number(name, elem, component(z, imaginary), y.c, y.s, r, q)
 }
 
 // pastInputs are the inputs of the window before the first step, (samples, window, parts·states).

@@ -17,8 +17,9 @@
 // discrete form come apart there, which is how passes and frontends write them.
 //
 // A system with a window becomes a grouped Conv, whose state is the inputs that the window still reaches; what a given
-// state says of the recurrence itself is not read, as it follows from them. Systems whose numbers are no constants (in the
-// bodies of functions), and those that grow, become a Scan over steps.
+// state says of the recurrence itself is not read, as it follows from them. Its taps are computed in the graph from the
+// system's numbers, so that package raise finds these however few the taps are; engines fold that when they load the file.
+// Systems whose numbers are no constants (in the bodies of functions), and those that grow, become a Scan over steps.
 package lower
 
 import (

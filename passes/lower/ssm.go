@@ -119,13 +119,7 @@ func (l *lowerer) cut(u *ir.Value, y *system, form groupForm, steps int) chunked
 
 // headMatrix makes a constant of the real or imaginary part of B or C, (S,r,q), or (C,S,r,q) with several channels.
 func (l *lowerer) headMatrix(name string, elem tensor.DType, y *system, z []complex128, r, q int, imaginary bool) *ir.Value {
-	x := make([]float64, len(z))
-	for i, c := range z {
-		x[i] = real(c)
-		if imaginary {
-			x[i] = imag(c)
-		}
-	}
+	x := component(z, imaginary)
 	if y.c > 1 {
 		return l.number(name, elem, x, y.c, y.s, r, q)
 	}
@@ -138,14 +132,7 @@ func (l *lowerer) join(x *ir.Value, c chunked, y *system, form groupForm, steps 
 	if form == stateForm {
 		part := func(v *ir.Value, imaginary bool) *ir.Value {
 			v = l.op("Reshape", v, l.Ints(ch*s, k, -1))
-			z := make([]float64, len(y.out))
-			for i, o := range y.out {
-				z[i] = real(o)
-				if imaginary {
-					z[i] = imag(o)
-				}
-			}
-			return l.op("MatMul", l.number("C", x.Elem(), z, int(ch*s), int(m), int(k)), v)
+			return l.op("MatMul", l.number("C", x.Elem(), component(y.out, imaginary), int(ch*s), int(m), int(k)), v)
 		}
 		if y.complexOut {
 			p := l.several("Split", 2, []*ir.Value{x, l.Ints(t, t)}, ir.A("axis", -1))

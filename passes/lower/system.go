@@ -186,9 +186,9 @@ func (y *system) denseCell(form groupForm, most int) *cell {
 	for g := range y.heads() {
 		abar, gain := y.abar[g*k*k:(g+1)*k*k], y.gamma[g*k*k:(g+1)*k*k]
 		if form != inputForm {
-			gain = product(gain, realPart(y.in[g*k*y.h:(g+1)*k*y.h]), k, k, y.h)
+			gain = product(gain, component(y.in[g*k*y.h:(g+1)*k*y.h], false), k, k, y.h)
 		}
-		out := realPart(y.out[g*y.m*k : (g+1)*y.m*k])
+		out := component(y.out[g*y.m*k:(g+1)*y.m*k], false)
 		pow := make([]float64, k*k)
 		for i := range k {
 			pow[i*k+i] = 1
@@ -222,10 +222,14 @@ func (y *system) power(g, t int) []float64 {
 	return out
 }
 
-func realPart(z []complex128) []float64 {
+// component gives the real or the imaginary parts.
+func component(z []complex128, imaginary bool) []float64 {
 	x := make([]float64, len(z))
 	for i, c := range z {
 		x[i] = real(c)
+		if imaginary {
+			x[i] = imag(c)
+		}
 	}
 	return x
 }

@@ -166,11 +166,11 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// TestSystemsRaised writes systems by chunks and has them recognised.
+// TestSystemsRaised writes systems by chunks, or with a window as a convolution, and has them recognised.
 func TestSystemsRaised(t *testing.T) {
 	for _, k := range kinds() {
-		if k.window > 0 || k.unstable {
-			continue // these are no chunks
+		if k.unstable {
+			continue // a recurrence
 		}
 		t.Run(fmt.Sprintf("%+v", k), func(t *testing.T) {
 			g := k.graph(t)
@@ -179,7 +179,7 @@ func TestSystemsRaised(t *testing.T) {
 				t.Fatal(err)
 			}
 			back := out.Clone()
-			if err := passes.Run(back, []*passes.Pass{raise.Chunked}, passes.Options{}); err != nil {
+			if err := passes.Run(back, []*passes.Pass{raise.Chunked, raise.Windowed}, passes.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			op := "essm.SSM"

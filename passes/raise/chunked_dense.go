@@ -7,15 +7,15 @@ import (
 
 // denseNumbers reads a system with full matrices off its tables: Ā, whose power goes from chunk to chunk, stands in the graph
 // in float64; B, with Γ in it, is what the last input of a chunk leaves; C is what fits all that outputs tell of it.
-func (f *chunks) denseNumbers() (*chunkedSystem, string) {
-	s, why := f.system()
+func (f *chunks) denseNumbers() (*headSystem, string) {
+	s, why := f.start()
 	if why != "" {
 		return nil, why
 	}
 	if !f.headForm || f.within == nil {
 		return nil, "a full matrix, but its groups are no heads"
 	}
-	base := f.scan.Attrs.Graph("body").Outputs[0].Def.In(0).Def.In(1)
+	base := f.anchor.Attrs.Graph("body").Outputs[0].Def.In(0).Def.In(1)
 	for isOp(base, "MatMul") {
 		base = base.Def.In(0)
 	}
@@ -53,6 +53,13 @@ func (f *chunks) denseNumbers() (*chunkedSystem, string) {
 		a := mat.NewDense(k, k, nil)
 		a.Copy(mat.NewDense(k, k, abar[g*k*k:(g+1)*k*k]).T())
 		s.abar = append(s.abar, a.RawMatrix().Data...)
+		for i := range k * k { // Γ is in B
+			one := 0.0
+			if i/k == i%k {
+				one = 1
+			}
+			s.gamma = append(s.gamma, one)
+		}
 		b := mat.NewDense(k, s.h, nil)
 		for i := range k {
 			for in := range s.h {

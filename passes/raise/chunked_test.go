@@ -17,8 +17,8 @@ import (
 	"github.com/essmc/essmc/passes/raise"
 )
 
-// byChunks makes a small network and writes it in standard operators.
-func byChunks(t *testing.T, version int, change func(c *models.Config)) *ir.Graph {
+// lowered makes a small network and writes it in standard operators.
+func lowered(t *testing.T, version int, change func(c *models.Config)) *ir.Graph {
 	t.Helper()
 	c := models.Default()
 	c.Encoder = models.Encoder{Type: "linear", DInput: 3}
@@ -58,7 +58,7 @@ func TestChunkedRaised(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(chunkedKinds)) {
 		for _, version := range []int{13, 17, 24} {
 			t.Run(fmt.Sprint(name, "/", version), func(t *testing.T) {
-				g := byChunks(t, version, chunkedKinds[name])
+				g := lowered(t, version, chunkedKinds[name])
 				r := raised(t, g)
 				if k := count(r, "essm.SSM"); k != 2 || count(r, "Scan", "Pad") > 0 {
 					t.Fatalf("%d systems for 2 layers\n%s", k, strings.Join(passtest.Notes(r), "\n"))
@@ -77,7 +77,7 @@ func TestChunkedRaised(t *testing.T) {
 // TestChunkedLooksAlike changes one number of a table: the layer must stay as it is.
 func TestChunkedLooksAlike(t *testing.T) {
 	for _, table := range []string{"taps", "enter", "leave", "power_re"} {
-		g := byChunks(t, 17, chunkedKinds["bidirectional"])
+		g := lowered(t, 17, chunkedKinds["bidirectional"])
 		done := false
 		for _, v := range g.Constants() {
 			if done || !strings.Contains(v.Name, table) {

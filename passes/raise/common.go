@@ -18,11 +18,11 @@ import (
 )
 
 // Pipeline is what runs on an imported graph before passes.Pipeline, in order. Orders says why it is in this order.
-func Pipeline() []*passes.Pass { return slices.Concat(chunkedForm, convolutions, recurrences, layers) }
+func Pipeline() []*passes.Pass { return slices.Concat(exports, convolutions, recurrences, layers) }
 
 // Orders are the constraints between these passes, and those of passes.Pipeline.
 func Orders() []passes.Order {
-	return slices.Concat(chunkedOrders, convolutionOrders, recurrenceOrders, layerOrders)
+	return slices.Concat(exportOrders, convolutionOrders, recurrenceOrders, layerOrders)
 }
 
 // edit starts a builder that appends to g. Operator sets that the graph does not name are this program's.

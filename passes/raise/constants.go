@@ -34,8 +34,11 @@ func newEvaluator(bind map[string]int64) *evaluator {
 // constant computes a value that depends on constants and known shapes alone. It gives float64 for float32.
 func constant(v *ir.Value) (*tensor.Tensor, error) { return newEvaluator(nil).tensor(v) }
 
-// constantFloats is constant for real numbers, with the shape.
+// constantFloats is constant for real numbers, with the shape; of nil there are none.
 func constantFloats(v *ir.Value) ([]float64, []int, error) {
+	if v == nil {
+		return nil, nil, errors.New("it is not there")
+	}
 	t, err := constant(v)
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,160 @@
+package raise
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops/essm"
+)
+
+// readTaps reads a system off the nodes that compute a kernel, with what is part of the kernel of B and C; nil where they
+// are none of package lower's.
+func readTaps(v *ir.Value) *headSystem {
+	padded := isOp(v, "Pad")
+	if padded {
+		v = back(v, "Pad")
+	}
+	v = back(v, "Cast")
+	s := &headSystem{c: 1}
+	var lags []float64
+	if isOp(v, "Transpose") {
+		lags = s.denseTaps(v)
+	} else {
+		lags = s.diagonalTaps(back(v, "Reshape"))
+	}
+	n := len(lags)
+	switch {
+	case n == 0:
+		return nil
+	case padded: // a step does not see itself
+		s.direction, s.window = essm.Backward, n
+	case int(lags[0]) == n-1:
+		s.direction, s.window = essm.Forward, n
+	default:
+		s.direction, s.window = essm.Bidirectional, n/2
+	}
+	return s
+}
+
+// diagonalTaps reads a diagonal system, and gives the lags of its taps.
+func (s *headSystem) diagonalTaps(v *ir.Value) []float64 {
+	if c := realAndImaginary(v); isOp(c[0], "MatMul") { // C times b·λ̄ˡ times B
+		b := realAndImaginary(back(c[0].Def.In(1), "Reshape"))
+		v = inputOf(inputOf(b[0], "Mul", 0), "Unsqueeze", 0)
+		for i := range c {
+			c[i] = inputOf(c[i], "MatMul", 0)
+		}
+		for i := range b {
+			b[i] = inputOf(b[i], "Mul", 1)
+		}
+		var in, out []int
+		s.in, in, _ = complexConstant(b)
+		s.out, out, _ = complexConstant(c)
+		if len(in) != 4 || len(out) != 3 {
+			return nil
+		}
+		s.h, s.m = in[2], out[1]
+	} else {
+		for isOp(v, "Concat") {
+			v = back(v, "Concat")
+		}
+		v = back(v, "Reshape")
+	}
+	// Re(b·λ̄ˡ) = Re b · Re λ̄ˡ - Im b · Im λ̄ˡ, and Im λ̄ˡ = exp(Re λΔ · l) · sin(Im λΔ · l)
+	re, im := inputOf(v, "Sub", 0), inputOf(v, "Sub", 1)
+	power := inputOf(im, "Mul", 1)
+	size, angle := inputOf(inputOf(power, "Mul", 0), "Exp", 0), inputOf(inputOf(power, "Mul", 1), "Sin", 0)
+	a, as, _ := complexConstant([]*ir.Value{inputOf(size, "Mul", 0), inputOf(angle, "Mul", 0)})
+	b, bs, _ := complexConstant([]*ir.Value{inputOf(re, "Mul", 0), inputOf(im, "Mul", 0)})
+	lags, _, err := constantFloats(inputOf(size, "Mul", 1))
+	if len(as) != 3 || len(bs) != 3 || as[0] != bs[0] || as[1] != bs[1] || err != nil {
+		return nil
+	}
+	s.s, s.k, s.a, s.b = as[0], as[1], a, b
+	return lags
+}
+
+// denseTaps reads a system with full matrices, and gives the lags of its taps.
+func (s *headSystem) denseTaps(v *ir.Value) []float64 {
+	v = back(v, "Transpose")
+	lags, _, err := constantFloats(inputOf(v, "Gather", 1))
+	product := back(v, "Gather", "Reshape")
+	all := inputOf(product, "MatMul", 1) // Āˡ Γ B side by side, twice as many at each Concat
+	var power *ir.Value
+	for isOp(all, "Concat") {
+		power = inputOf(inputOf(all, "Concat", 1), "MatMul", 0)
+		all = back(all, "Concat")
+	}
+	if isOp(all, "MatMul") {
+		var in []int
+		s.in, in, _ = complexConstant([]*ir.Value{all.Def.In(1)})
+		if len(in) != 3 {
+			return nil
+		}
+		s.h = in[2]
+		all = all.Def.In(0)
+	}
+	var as, out []int
+	var err1, err2 error
+	s.abar, as, err1 = constantFloats(power)
+	s.gamma, _, err2 = constantFloats(all)
+	s.out, out, _ = complexConstant([]*ir.Value{inputOf(product, "MatMul", 0)})
+	if err != nil || err1 != nil || err2 != nil || len(as) != 3 || len(out) != 3 {
+		return nil
+	}
+	s.s, s.k, s.m = as[0], as[1], out[1]
+	return lags
+}
+
+// realAndImaginary takes the real part of a product of complex numbers apart; without imaginary ones it is one product.
+func realAndImaginary(v *ir.Value) []*ir.Value {
+	if isOp(v, "Sub") {
+		return []*ir.Value{v.Def.In(0), v.Def.In(1)}
+	}
+	return []*ir.Value{v}
+}
+
+// numbers adds the matrices that are products of their own to what the taps tell.
+func (f *windowed) numbers() (*headSystem, string) {
+	s := *f.taps
+	if s.in == nil {
+		in, shape, why := headMatrix(f.b)
+		if why != "" {
+			return nil, why
+		}
+		s.in, s.h = in, shape[3]
+		if shape[0] > 1 {
+			s.c = shape[0]
+		}
+	}
+	if s.out == nil {
+		out, shape, why := headMatrix(f.c)
+		if why != "" {
+			return nil, why
+		}
+		s.out, s.m = out, shape[2]
+	}
+	if s.s%s.c != 0 {
+		return nil, "its channels are of different sizes"
+	}
+	s.s /= s.c
+	return &s, ""
+}
+
+// headMatrix reads the matrices of a product by heads, which stand transposed: (c, s, rows, columns).
+func headMatrix(v []*ir.Value) (z []complex128, shape [4]int, why string) {
+	turned, d, why := complexConstant(v)
+	if why != "" {
+		return nil, shape, why
+	}
+	if len(d) < 2 || len(d) > 4 {
+		return nil, shape, "matrices of another shape"
+	}
+	shape = [4]int{1, 1, d[len(d)-1], d[len(d)-2]}
+	copy(shape[4-len(d):2], d[:len(d)-2])
+	rows, cols := shape[2], shape[3]
+	z = make([]complex128, len(turned))
+	for i := range z {
+		g, r, c := i/(rows*cols), i/cols%rows, i%cols
+		z[i] = turned[(g*cols+c)*rows+r]
+	}
+	return z, shape, ""
+}

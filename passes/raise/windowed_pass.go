@@ -1,0 +1,134 @@
+package raise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/lower"
+)
+
+// Windowed recognises systems with a window that package lower wrote as a convolution.
+var Windowed = &passes.Pass{
+	Name: "raise-windowed",
+	Doc:  "A state-space system with a window as a Conv, as `essmc export` writes it → essm.SSM or essm.DenseSSM: its numbers are those that the taps are computed from; it is written again, and every operator and constant is compared.",
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
+		return raiseExports(c, g, "system with a window", findWindow)
+	},
+}
+
+// windowed is a part of a graph that looks like a system with a window, around its Conv.
+type windowed struct {
+	*exported
+	taps  *headSystem // what the taps tell; without in or out where these are products of their own
+	b, c  []*ir.Value // the matrices of such products, real and imaginary part
+	delay *ir.Value   // the inputs of the window before the first step, and behind them those of all steps; nil: no state
+}
+
+// findWindow reads the surroundings of a Conv; nil where they are not those of a system with a window.
+func findWindow(g *ir.Graph, n *ir.Node) exportedPart {
+	if n.Op.FullName() != "Conv" || n.In(2) != nil {
+		return nil
+	}
+	s := readTaps(n.In(1))
+	if s == nil {
+		return nil
+	}
+	f := &windowed{exported: &exported{anchor: n, uses: g.Uses(), form: lower.Form{Opset: g.Opsets[""]}}, taps: s}
+	if !f.inputs(n.In(0)) || !f.outputs(n.Out(0)) {
+		return nil
+	}
+	f.stateAfter()
+	return f
+}
+
+// inputs follows the convolution's input (samples, features, steps) back to what the system takes.
+func (f *windowed) inputs(v *ir.Value) bool {
+	if f.taps.in != nil {
+		if isOp(v, "Concat") { // channels, which share their input
+			f.taps.c = len(v.Def.Inputs)
+			v = v.Def.In(0)
+		}
+		f.u = back(v, "Transpose")
+		return f.u != nil
+	}
+	f.products(v, map[*ir.Value]bool{})
+	return f.u != nil
+}
+
+// products collects the products with B that v arranges, and the delay line in front of them.
+func (f *windowed) products(v *ir.Value, seen map[*ir.Value]bool) {
+	if v == nil || v.Def == nil || seen[v] {
+		return
+	}
+	seen[v] = true
+	switch n := v.Def; n.Op.FullName() {
+	case "MatMul":
+		f.b = append(f.b, n.In(1))
+		if f.u == nil {
+			f.u = n.In(0)
+			if len(n.In(1).Shape()) > 2 { // heads are a batch of matrices
+				f.u = back(f.u, "Transpose", "Reshape")
+			}
+		}
+	case "Transpose", "Reshape", "Unsqueeze", "Split":
+		f.products(n.In(0), seen)
+	case "Concat":
+		in := n.Inputs
+		if past := in[0]; isOp(past, "Expand") || back(past, "Reshape", "Slice") != nil {
+			f.delay, f.state = v, back(past, "Reshape", "Slice")
+			in = in[1:]
+		}
+		for _, w := range in {
+			f.products(w, seen)
+		}
+	}
+}
+
+// outputs follows the convolution's output to the system's.
+func (f *windowed) outputs(v *ir.Value) bool {
+	if f.delay != nil {
+		v = f.ahead(v, "Slice")
+	}
+	v = f.ahead(v, "Transpose")
+	if f.taps.out != nil {
+		f.y = v
+		return v != nil
+	}
+	parts := []*ir.Value{v}
+	if both := f.ahead(v, "Reshape", "Split"); both != nil { // real and imaginary part
+		parts = slices.Clone(both.Def.Outputs)
+		for i, p := range parts {
+			parts[i] = f.ahead(p, "Squeeze")
+		}
+	}
+	for i, p := range parts {
+		m := f.ahead(p, "MatMul")
+		parts[i] = m
+		if m == nil {
+			m = f.ahead(p, "Reshape", "Transpose", "MatMul")
+			parts[i] = f.ahead(m, "Transpose", "Reshape")
+		}
+		if m == nil {
+			return false
+		}
+		f.c = append(f.c, m.Def.In(1))
+	}
+	f.y = parts[0]
+	if len(parts) > 1 {
+		f.y = f.ahead(f.y, "Sub")
+	}
+	return f.y != nil
+}
+
+// stateAfter finds the state behind the last step: it ends with the inputs that are still in the window.
+func (f *windowed) stateAfter() {
+	for _, u := range f.uses[f.ahead(f.delay, "Slice")] {
+		if u.Node == nil || u.Node.Op.FullName() != "Reshape" {
+			continue
+		}
+		if v := f.ahead(u.Node.Out(0), "Concat"); v != nil {
+			f.stateOut = v
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package raise_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/passtest"
+	"github.com/essmc/essmc/passes/raise"
+)
+
+// TestWindowedRaised writes layers with a window and has them recognised, whether their few taps tell the system or not.
+func TestWindowedRaised(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(chunkedKinds)) {
+		for _, window := range []int{1, 7, 40} {
+			t.Run(fmt.Sprint(name, "/", window), func(t *testing.T) {
+				g := lowered(t, 17, func(c *models.Config) {
+					chunkedKinds[name](c)
+					c.Layer.MaxKernelLength = window
+				})
+				r := raised(t, g)
+				if k := count(r, "essm.SSM"); k != 2 || count(r, "Conv", "Pad", "Cast", "essm.LongConv") > 0 {
+					t.Fatalf("%d systems for 2 layers\n%s", k, strings.Join(passtest.Notes(r), "\n"))
+				}
+				for _, n := range r.Nodes {
+					if n.Op.FullName() == "essm.SSM" && ((n.In(9) == nil) != (name == "no-d") || n.Attrs.Int("window", 0) != int64(window)) {
+						t.Errorf("%v: D or its window is not the layer's", n)
+					}
+				}
+				if slices.ContainsFunc(g.Inputs, func(v *ir.Value) bool { return v.Name == models.StateIn }) {
+					return // of a state the parts depend on each other; package lower's tests make such ones
+				}
+				agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 70}, map[string]int64{"B": 1, "L": 3})
+			})
+		}
+	}
+}
+
+// TestWindowedLooksAlike changes one number that is no parameter of the system: the layer must not become one that the
+// exporter wrote.
+func TestWindowedLooksAlike(t *testing.T) {
+	for name, why := range map[string]string{
+		"lags":    "it would be", // another step than its own
+		"quarter": "it would be", // no cosine
+		"ends":    "it would be", // another state is left behind
+	} {
+		g := lowered(t, 17, func(c *models.Config) { c.Layer.MaxKernelLength = 7 })
+		i := slices.IndexFunc(g.Constants(), func(v *ir.Value) bool { return strings.HasPrefix(v.Name, name) })
+		if i < 0 {
+			t.Fatalf("no constant %s", name)
+		}
+		v := g.Constants()[i]
+		x := v.Const.Clone()
+		if x.DType() == tensor.Float64 {
+			tensor.Data[float64](x)[x.Len()/2] += 0.01
+		} else {
+			tensor.Data[float32](x)[x.Len()/2] += 0.01
+		}
+		v.Const = x
+		if err := passes.Run(g, []*passes.Pass{raise.Windowed}, passes.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if notes := strings.Join(passtest.Notes(g), "\n"); count(g, "essm.SSM") != 1 || !strings.Contains(notes, why) {
+			t.Errorf("%s: %d systems, expected the one that was not changed\n%s", name, count(g, "essm.SSM"), notes)
+		}
+	}
+}
