@@ -4,94 +4,98 @@
 
 #include "textflag.h"
 
-// func gemm1x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm1x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm1x16AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm1x16AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ y+64(FP), BX
+	MOVQ ldy+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ w+40(FP), SI
+	MOVQ init+56(FP), DI
 
 block:
-	VMOVUPS (R9), Y0
-	VMOVUPS 32(R9), Y1
-	MOVQ    DX, R10
-	MOVQ    R8, R11
-	MOVQ    CX, R12
-	SHRQ    $0x02, R12
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	MOVQ    DX, R8
+	MOVQ    SI, R9
+	MOVQ    CX, R10
+	SHRQ    $0x02, R10
 	JZ      rest
 
 quad:
-	VMOVUPS      (R11), Y2
-	VMOVUPS      32(R11), Y3
-	VBROADCASTSS (R10), Y4
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	VBROADCASTSS (R8), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	VMOVUPS      64(R11), Y2
-	VMOVUPS      96(R11), Y3
-	VBROADCASTSS 4(R10), Y4
+	VMOVUPS      64(R9), Y2
+	VMOVUPS      96(R9), Y3
+	VBROADCASTSS 4(R8), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	VMOVUPS      128(R11), Y2
-	VMOVUPS      160(R11), Y3
-	VBROADCASTSS 8(R10), Y4
+	VMOVUPS      128(R9), Y2
+	VMOVUPS      160(R9), Y3
+	VBROADCASTSS 8(R8), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	VMOVUPS      192(R11), Y2
-	VMOVUPS      224(R11), Y3
-	VBROADCASTSS 12(R10), Y4
+	VMOVUPS      192(R9), Y2
+	VMOVUPS      224(R9), Y3
+	VBROADCASTSS 12(R8), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000010, R10
-	DECQ         R12
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000010, R8
+	DECQ         R10
 	JNZ          quad
 
 rest:
-	MOVQ CX, R12
-	ANDQ $0x03, R12
+	MOVQ CX, R10
+	ANDQ $0x03, R10
 	JZ   done
 
 one:
-	VMOVUPS      (R11), Y2
-	VMOVUPS      32(R11), Y3
-	VBROADCASTSS (R10), Y4
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	VBROADCASTSS (R8), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         $0x00000040, R11
-	ADDQ         $0x00000004, R10
-	DECQ         R12
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000004, R8
+	DECQ         R10
 	JNZ          one
 
 done:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	LEAQ    (DX)(BX*1), DX
-	LEAQ    (SI)(DI*1), SI
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	MOVQ    dx+32(FP), R8
+	LEAQ    (DX)(R8*4), DX
+	MOVQ    dw+48(FP), R8
+	LEAQ    (SI)(R8*4), SI
+	MOVQ    dy+80(FP), R8
+	LEAQ    (BX)(R8*4), BX
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm2x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm2x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm2x16AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm2x16AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
+	MOVQ y+64(FP), SI
+	MOVQ ldy+72(FP), DI
 	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ w+40(FP), R8
+	MOVQ init+56(FP), R9
 
 block:
 	VMOVUPS (R9), Y0
@@ -166,26 +170,30 @@ done:
 	VMOVUPS Y1, 32(SI)
 	VMOVUPS Y2, (SI)(DI*1)
 	VMOVUPS Y3, 32(SI)(DI*1)
-	LEAQ    (DX)(BX*2), DX
-	LEAQ    (SI)(DI*2), SI
+	MOVQ    dx+32(FP), R10
+	LEAQ    (DX)(R10*4), DX
+	MOVQ    dw+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	MOVQ    dy+80(FP), R10
+	LEAQ    (SI)(R10*4), SI
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm3x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm3x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm3x16AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm3x16AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
+	MOVQ y+64(FP), SI
+	MOVQ ldy+72(FP), DI
 	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ w+40(FP), R8
+	MOVQ init+56(FP), R9
 
 block:
 	VMOVUPS (R9), Y0
@@ -279,28 +287,30 @@ done:
 	VMOVUPS Y3, 32(SI)(DI*1)
 	VMOVUPS Y4, (SI)(DI*2)
 	VMOVUPS Y5, 32(SI)(DI*2)
-	LEAQ    (DX)(BX*1), DX
-	LEAQ    (DX)(BX*2), DX
-	LEAQ    (SI)(DI*1), SI
-	LEAQ    (SI)(DI*2), SI
+	MOVQ    dx+32(FP), R10
+	LEAQ    (DX)(R10*4), DX
+	MOVQ    dw+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	MOVQ    dy+80(FP), R10
+	LEAQ    (SI)(R10*4), SI
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm4x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm4x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm4x16AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm4x16AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
+	MOVQ y+64(FP), SI
+	MOVQ ldy+72(FP), DI
 	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ w+40(FP), R8
+	MOVQ init+56(FP), R9
 
 block:
 	VMOVUPS (R9), Y0
@@ -419,26 +429,30 @@ done:
 	VMOVUPS Y5, 32(SI)(DI*2)
 	VMOVUPS Y6, (R10)
 	VMOVUPS Y7, 32(R10)
-	LEAQ    (DX)(BX*4), DX
-	LEAQ    (SI)(DI*4), SI
+	MOVQ    dx+32(FP), R10
+	LEAQ    (DX)(R10*4), DX
+	MOVQ    dw+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	MOVQ    dy+80(FP), R10
+	LEAQ    (SI)(R10*4), SI
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm5x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm5x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm5x16AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm5x16AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
+	MOVQ y+64(FP), SI
+	MOVQ ldy+72(FP), DI
 	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ w+40(FP), R8
+	MOVQ init+56(FP), R9
 
 block:
 	VMOVUPS (R9), Y0
@@ -576,28 +590,30 @@ done:
 	VMOVUPS Y7, 32(R10)
 	VMOVUPS Y8, (R10)(DI*1)
 	VMOVUPS Y9, 32(R10)(DI*1)
-	LEAQ    (DX)(BX*1), DX
-	LEAQ    (DX)(BX*4), DX
-	LEAQ    (SI)(DI*1), SI
-	LEAQ    (SI)(DI*4), SI
+	MOVQ    dx+32(FP), R10
+	LEAQ    (DX)(R10*4), DX
+	MOVQ    dw+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	MOVQ    dy+80(FP), R10
+	LEAQ    (SI)(R10*4), SI
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm6x16AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm6x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm6x16AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm6x16AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
+	MOVQ y+64(FP), SI
+	MOVQ ldy+72(FP), DI
 	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ w+40(FP), R8
+	MOVQ init+56(FP), R9
 
 block:
 	VMOVUPS (R9), Y0
@@ -754,28 +770,30 @@ done:
 	VMOVUPS Y9, 32(R10)(DI*1)
 	VMOVUPS Y10, (R10)(DI*2)
 	VMOVUPS Y11, 32(R10)(DI*2)
-	LEAQ    (DX)(BX*2), DX
-	LEAQ    (DX)(BX*4), DX
-	LEAQ    (SI)(DI*2), SI
-	LEAQ    (SI)(DI*4), SI
+	MOVQ    dx+32(FP), R10
+	LEAQ    (DX)(R10*4), DX
+	MOVQ    dw+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	MOVQ    dy+80(FP), R10
+	LEAQ    (SI)(R10*4), SI
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm6x8AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm6x8AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm6x8AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm6x8AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
+	MOVQ y+64(FP), SI
+	MOVQ ldy+72(FP), DI
 	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ w+40(FP), R8
+	MOVQ init+56(FP), R9
 
 block:
 	VMOVUPS (R9), Y0
@@ -885,91 +903,97 @@ done:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y4, (R10)(DI*1)
 	VMOVUPS Y5, (R10)(DI*2)
-	LEAQ    (DX)(BX*2), DX
-	LEAQ    (DX)(BX*4), DX
-	LEAQ    (SI)(DI*2), SI
-	LEAQ    (SI)(DI*4), SI
+	MOVQ    dx+32(FP), R10
+	LEAQ    (DX)(R10*4), DX
+	MOVQ    dw+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	MOVQ    dy+80(FP), R10
+	LEAQ    (SI)(R10*4), SI
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm1x8AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm1x8AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm1x8AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm1x8AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ y+64(FP), BX
+	MOVQ ldy+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ w+40(FP), SI
+	MOVQ init+56(FP), DI
 
 block:
-	VMOVUPS (R9), Y0
-	MOVQ    DX, R10
-	MOVQ    R8, R11
-	MOVQ    CX, R12
-	SHRQ    $0x02, R12
+	VMOVUPS (DI), Y0
+	MOVQ    DX, R8
+	MOVQ    SI, R9
+	MOVQ    CX, R10
+	SHRQ    $0x02, R10
 	JZ      rest
 
 quad:
-	VMOVUPS      (R11), Y1
-	VBROADCASTSS (R10), Y2
+	VMOVUPS      (R9), Y1
+	VBROADCASTSS (R8), Y2
 	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      32(R11), Y1
-	VBROADCASTSS 4(R10), Y2
+	VMOVUPS      32(R9), Y1
+	VBROADCASTSS 4(R8), Y2
 	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      64(R11), Y1
-	VBROADCASTSS 8(R10), Y2
+	VMOVUPS      64(R9), Y1
+	VBROADCASTSS 8(R8), Y2
 	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      96(R11), Y1
-	VBROADCASTSS 12(R10), Y2
+	VMOVUPS      96(R9), Y1
+	VBROADCASTSS 12(R8), Y2
 	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x00000080, R11
-	ADDQ         $0x00000010, R10
-	DECQ         R12
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000010, R8
+	DECQ         R10
 	JNZ          quad
 
 rest:
-	MOVQ CX, R12
-	ANDQ $0x03, R12
+	MOVQ CX, R10
+	ANDQ $0x03, R10
 	JZ   done
 
 one:
-	VMOVUPS      (R11), Y1
-	VBROADCASTSS (R10), Y2
+	VMOVUPS      (R9), Y1
+	VBROADCASTSS (R8), Y2
 	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x00000020, R11
-	ADDQ         $0x00000004, R10
-	DECQ         R12
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         R10
 	JNZ          one
 
 done:
-	VMOVUPS Y0, (SI)
-	LEAQ    (DX)(BX*1), DX
-	LEAQ    (SI)(DI*1), SI
+	VMOVUPS Y0, (BX)
+	MOVQ    dx+32(FP), R8
+	LEAQ    (DX)(R8*4), DX
+	MOVQ    dw+48(FP), R8
+	LEAQ    (SI)(R8*4), SI
+	MOVQ    dy+80(FP), R8
+	LEAQ    (BX)(R8*4), BX
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm6x4AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm6x4AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm6x4AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm6x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
+	MOVQ y+64(FP), SI
+	MOVQ ldy+72(FP), DI
 	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ w+40(FP), R8
+	MOVQ init+56(FP), R9
 
 block:
 	VMOVUPS (R9), X0
@@ -1079,73 +1103,79 @@ done:
 	VMOVUPS X3, (R10)
 	VMOVUPS X4, (R10)(DI*1)
 	VMOVUPS X5, (R10)(DI*2)
-	LEAQ    (DX)(BX*2), DX
-	LEAQ    (DX)(BX*4), DX
-	LEAQ    (SI)(DI*2), SI
-	LEAQ    (SI)(DI*4), SI
+	MOVQ    dx+32(FP), R10
+	LEAQ    (DX)(R10*4), DX
+	MOVQ    dw+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	MOVQ    dy+80(FP), R10
+	LEAQ    (SI)(R10*4), SI
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func gemm1x4AVX2(blocks int, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)
+// func gemm1x4AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
-TEXT ·gemm1x4AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm1x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ ldx+24(FP), BX
 	SHLQ $0x02, BX
-	MOVQ y+48(FP), SI
-	MOVQ ldy+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ w+32(FP), R8
-	MOVQ init+40(FP), R9
+	MOVQ y+64(FP), BX
+	MOVQ ldy+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ w+40(FP), SI
+	MOVQ init+56(FP), DI
 
 block:
-	VMOVUPS (R9), X0
-	MOVQ    DX, R10
-	MOVQ    R8, R11
-	MOVQ    CX, R12
-	SHRQ    $0x02, R12
+	VMOVUPS (DI), X0
+	MOVQ    DX, R8
+	MOVQ    SI, R9
+	MOVQ    CX, R10
+	SHRQ    $0x02, R10
 	JZ      rest
 
 quad:
-	VMOVUPS      (R11), X1
-	VBROADCASTSS (R10), X2
+	VMOVUPS      (R9), X1
+	VBROADCASTSS (R8), X2
 	VFMADD231PS  X2, X1, X0
-	VMOVUPS      16(R11), X1
-	VBROADCASTSS 4(R10), X2
+	VMOVUPS      16(R9), X1
+	VBROADCASTSS 4(R8), X2
 	VFMADD231PS  X2, X1, X0
-	VMOVUPS      32(R11), X1
-	VBROADCASTSS 8(R10), X2
+	VMOVUPS      32(R9), X1
+	VBROADCASTSS 8(R8), X2
 	VFMADD231PS  X2, X1, X0
-	VMOVUPS      48(R11), X1
-	VBROADCASTSS 12(R10), X2
+	VMOVUPS      48(R9), X1
+	VBROADCASTSS 12(R8), X2
 	VFMADD231PS  X2, X1, X0
-	ADDQ         $0x00000040, R11
-	ADDQ         $0x00000010, R10
-	DECQ         R12
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000010, R8
+	DECQ         R10
 	JNZ          quad
 
 rest:
-	MOVQ CX, R12
-	ANDQ $0x03, R12
+	MOVQ CX, R10
+	ANDQ $0x03, R10
 	JZ   done
 
 one:
-	VMOVUPS      (R11), X1
-	VBROADCASTSS (R10), X2
+	VMOVUPS      (R9), X1
+	VBROADCASTSS (R8), X2
 	VFMADD231PS  X2, X1, X0
-	ADDQ         $0x00000010, R11
-	ADDQ         $0x00000004, R10
-	DECQ         R12
+	ADDQ         $0x00000010, R9
+	ADDQ         $0x00000004, R8
+	DECQ         R10
 	JNZ          one
 
 done:
-	VMOVUPS X0, (SI)
-	LEAQ    (DX)(BX*1), DX
-	LEAQ    (SI)(DI*1), SI
+	VMOVUPS X0, (BX)
+	MOVQ    dx+32(FP), R8
+	LEAQ    (DX)(R8*4), DX
+	MOVQ    dw+48(FP), R8
+	LEAQ    (SI)(R8*4), SI
+	MOVQ    dy+80(FP), R8
+	LEAQ    (BX)(R8*4), BX
 	DECQ    AX
 	JNZ     block
 	VZEROUPPER

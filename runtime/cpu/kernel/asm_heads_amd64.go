@@ -4,25 +4,35 @@
 
 package kernel
 
-// heads2AVX2 computes rows ≥ 1 rows of a product with blocks of 2 by 2, 4 blocks to each of groups ≥ 1 groups; w holds, for each group, 2 times eight numbers.
+// heads2x2AVX2 computes rows ≥ 1 rows of a product with blocks of 2 by 2, 4 blocks to each of groups ≥ 1 groups; w holds, for each group, 2 times eight numbers.
 //
 //go:noescape
-func heads2AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+func heads2x2AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads2AddAVX2 computes rows ≥ 1 rows of a product with blocks of 2 by 2, 4 blocks to each of groups ≥ 1 groups; w holds, for each group, 2 times eight numbers.
+// heads2x2AddAVX2 computes rows ≥ 1 rows of a product with blocks of 2 by 2, 4 blocks to each of groups ≥ 1 groups; w holds, for each group, 2 times eight numbers.
 //
 //go:noescape
-func heads2AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+func heads2x2AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads4AVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 4, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 4 times eight numbers.
+// heads4x4AVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 4, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 4 times eight numbers.
 //
 //go:noescape
-func heads4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+func heads4x4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads4AddAVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 4, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 4 times eight numbers.
+// heads4x4AddAVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 4, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 4 times eight numbers.
 //
 //go:noescape
-func heads4AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+func heads4x4AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+
+// heads4x8AVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 8, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 8 times eight numbers.
+//
+//go:noescape
+func heads4x8AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+
+// heads4x8AddAVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 8, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 8 times eight numbers.
+//
+//go:noescape
+func heads4x8AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
 // headsDot4AVX2 computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, 4 to each of groups ≥ 1 groups; mask has ones for k modulo 8 numbers, then zeros.
 //

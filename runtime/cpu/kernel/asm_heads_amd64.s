@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func heads2AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+// func heads2x2AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 // Requires: AVX, FMA3
-TEXT ·heads2AVX2(SB), NOSPLIT, $0-56
+TEXT ·heads2x2AVX2(SB), NOSPLIT, $0-56
 	MOVQ rows+0(FP), AX
 	MOVQ y+8(FP), CX
 	MOVQ ldy+16(FP), DX
@@ -16,35 +16,69 @@ TEXT ·heads2AVX2(SB), NOSPLIT, $0-56
 	MOVQ groups+48(FP), R8
 	SHLQ $0x02, DX
 	SHLQ $0x02, SI
+	SUBQ $0x02, AX
+	JL   last
 
-row:
+two:
 	MOVQ BX, R9
 	MOVQ CX, R10
 	MOVQ DI, R11
 	MOVQ R8, R12
 
-group:
-	VMOVUPS     (R9), Y0
-	VPERMILPS   $0xa0, Y0, Y1
-	VMULPS      (R11), Y1, Y1
-	VPERMILPS   $0xf5, Y0, Y0
-	VFMADD231PS 32(R11), Y0, Y1
-	VMOVUPS     Y1, (R10)
+pair:
+	VMOVUPS     (R9), Y2
+	VMOVUPS     (R9)(SI*1), Y3
+	VMOVUPS     (R11), Y1
+	VPERMILPS   $0xa0, Y2, Y0
+	VMULPS      Y1, Y0, Y0
+	VPERMILPS   $0xa0, Y3, Y4
+	VMULPS      Y1, Y4, Y1
+	VMOVUPS     32(R11), Y4
+	VPERMILPS   $0xf5, Y2, Y2
+	VFMADD231PS Y4, Y2, Y0
+	VPERMILPS   $0xf5, Y3, Y2
+	VFMADD231PS Y4, Y2, Y1
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, (R10)(DX*1)
 	ADDQ        $0x20, R9
 	ADDQ        $0x20, R10
 	ADDQ        $0x00000040, R11
 	DECQ        R12
-	JNZ         group
-	ADDQ        SI, BX
-	ADDQ        DX, CX
-	DECQ        AX
-	JNZ         row
+	JNZ         pair
+	LEAQ        (BX)(SI*2), BX
+	LEAQ        (CX)(DX*2), CX
+	SUBQ        $0x02, AX
+	JGE         two
+
+last:
+	ADDQ $0x02, AX
+	JZ   done
+	MOVQ BX, AX
+	MOVQ DI, DX
+	MOVQ R8, BX
+
+single:
+	VMOVUPS     (AX), Y1
+	VMOVUPS     (DX), Y0
+	VPERMILPS   $0xa0, Y1, Y2
+	VMULPS      Y0, Y2, Y0
+	VMOVUPS     32(DX), Y2
+	VPERMILPS   $0xf5, Y1, Y1
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     Y0, (CX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x00000040, DX
+	DECQ        BX
+	JNZ         single
+
+done:
 	VZEROUPPER
 	RET
 
-// func heads2AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+// func heads2x2AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 // Requires: AVX, FMA3
-TEXT ·heads2AddAVX2(SB), NOSPLIT, $0-56
+TEXT ·heads2x2AddAVX2(SB), NOSPLIT, $0-56
 	MOVQ rows+0(FP), AX
 	MOVQ y+8(FP), CX
 	MOVQ ldy+16(FP), DX
@@ -54,36 +88,72 @@ TEXT ·heads2AddAVX2(SB), NOSPLIT, $0-56
 	MOVQ groups+48(FP), R8
 	SHLQ $0x02, DX
 	SHLQ $0x02, SI
+	SUBQ $0x02, AX
+	JL   last
 
-row:
+two:
 	MOVQ BX, R9
 	MOVQ CX, R10
 	MOVQ DI, R11
 	MOVQ R8, R12
 
-group:
-	VMOVUPS     (R9), Y0
-	VMOVUPS     (R10), Y1
-	VPERMILPS   $0xa0, Y0, Y2
-	VFMADD231PS (R11), Y2, Y1
-	VPERMILPS   $0xf5, Y0, Y0
-	VFMADD231PS 32(R11), Y0, Y1
-	VMOVUPS     Y1, (R10)
+pair:
+	VMOVUPS     (R9), Y2
+	VMOVUPS     (R10), Y0
+	VMOVUPS     (R9)(SI*1), Y3
+	VMOVUPS     (R10)(DX*1), Y1
+	VMOVUPS     (R11), Y4
+	VPERMILPS   $0xa0, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xa0, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     32(R11), Y4
+	VPERMILPS   $0xf5, Y2, Y2
+	VFMADD231PS Y4, Y2, Y0
+	VPERMILPS   $0xf5, Y3, Y2
+	VFMADD231PS Y4, Y2, Y1
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, (R10)(DX*1)
 	ADDQ        $0x20, R9
 	ADDQ        $0x20, R10
 	ADDQ        $0x00000040, R11
 	DECQ        R12
-	JNZ         group
-	ADDQ        SI, BX
-	ADDQ        DX, CX
-	DECQ        AX
-	JNZ         row
+	JNZ         pair
+	LEAQ        (BX)(SI*2), BX
+	LEAQ        (CX)(DX*2), CX
+	SUBQ        $0x02, AX
+	JGE         two
+
+last:
+	ADDQ $0x02, AX
+	JZ   done
+	MOVQ BX, AX
+	MOVQ DI, DX
+	MOVQ R8, BX
+
+single:
+	VMOVUPS     (AX), Y1
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (DX), Y2
+	VPERMILPS   $0xa0, Y1, Y3
+	VFMADD231PS Y2, Y3, Y0
+	VMOVUPS     32(DX), Y2
+	VPERMILPS   $0xf5, Y1, Y1
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     Y0, (CX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x00000040, DX
+	DECQ        BX
+	JNZ         single
+
+done:
 	VZEROUPPER
 	RET
 
-// func heads4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+// func heads4x4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 // Requires: AVX, FMA3
-TEXT ·heads4AVX2(SB), NOSPLIT, $0-56
+TEXT ·heads4x4AVX2(SB), NOSPLIT, $0-56
 	MOVQ rows+0(FP), AX
 	MOVQ y+8(FP), CX
 	MOVQ ldy+16(FP), DX
@@ -93,39 +163,85 @@ TEXT ·heads4AVX2(SB), NOSPLIT, $0-56
 	MOVQ groups+48(FP), R8
 	SHLQ $0x02, DX
 	SHLQ $0x02, SI
+	SUBQ $0x02, AX
+	JL   last
 
-row:
+two:
 	MOVQ BX, R9
 	MOVQ CX, R10
 	MOVQ DI, R11
 	MOVQ R8, R12
 
-group:
-	VMOVUPS     (R9), Y0
-	VPERMILPS   $0x00, Y0, Y1
-	VMULPS      (R11), Y1, Y1
-	VPERMILPS   $0x55, Y0, Y2
-	VFMADD231PS 32(R11), Y2, Y1
-	VPERMILPS   $0xaa, Y0, Y2
-	VFMADD231PS 64(R11), Y2, Y1
-	VPERMILPS   $0xff, Y0, Y0
-	VFMADD231PS 96(R11), Y0, Y1
-	VMOVUPS     Y1, (R10)
+pair:
+	VMOVUPS     (R9), Y2
+	VMOVUPS     (R9)(SI*1), Y3
+	VMOVUPS     (R11), Y1
+	VPERMILPS   $0x00, Y2, Y0
+	VMULPS      Y1, Y0, Y0
+	VPERMILPS   $0x00, Y3, Y4
+	VMULPS      Y1, Y4, Y1
+	VMOVUPS     32(R11), Y4
+	VPERMILPS   $0x55, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x55, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     64(R11), Y4
+	VPERMILPS   $0xaa, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xaa, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     96(R11), Y4
+	VPERMILPS   $0xff, Y2, Y2
+	VFMADD231PS Y4, Y2, Y0
+	VPERMILPS   $0xff, Y3, Y2
+	VFMADD231PS Y4, Y2, Y1
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, (R10)(DX*1)
 	ADDQ        $0x20, R9
 	ADDQ        $0x20, R10
 	ADDQ        $0x00000080, R11
 	DECQ        R12
-	JNZ         group
-	ADDQ        SI, BX
-	ADDQ        DX, CX
-	DECQ        AX
-	JNZ         row
+	JNZ         pair
+	LEAQ        (BX)(SI*2), BX
+	LEAQ        (CX)(DX*2), CX
+	SUBQ        $0x02, AX
+	JGE         two
+
+last:
+	ADDQ $0x02, AX
+	JZ   done
+	MOVQ BX, AX
+	MOVQ DI, DX
+	MOVQ R8, BX
+
+single:
+	VMOVUPS     (AX), Y1
+	VMOVUPS     (DX), Y0
+	VPERMILPS   $0x00, Y1, Y2
+	VMULPS      Y0, Y2, Y0
+	VMOVUPS     32(DX), Y2
+	VPERMILPS   $0x55, Y1, Y3
+	VFMADD231PS Y2, Y3, Y0
+	VMOVUPS     64(DX), Y2
+	VPERMILPS   $0xaa, Y1, Y3
+	VFMADD231PS Y2, Y3, Y0
+	VMOVUPS     96(DX), Y2
+	VPERMILPS   $0xff, Y1, Y1
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     Y0, (CX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x00000080, DX
+	DECQ        BX
+	JNZ         single
+
+done:
 	VZEROUPPER
 	RET
 
-// func heads4AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+// func heads4x4AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 // Requires: AVX, FMA3
-TEXT ·heads4AddAVX2(SB), NOSPLIT, $0-56
+TEXT ·heads4x4AddAVX2(SB), NOSPLIT, $0-56
 	MOVQ rows+0(FP), AX
 	MOVQ y+8(FP), CX
 	MOVQ ldy+16(FP), DX
@@ -135,34 +251,343 @@ TEXT ·heads4AddAVX2(SB), NOSPLIT, $0-56
 	MOVQ groups+48(FP), R8
 	SHLQ $0x02, DX
 	SHLQ $0x02, SI
+	SUBQ $0x02, AX
+	JL   last
 
-row:
+two:
 	MOVQ BX, R9
 	MOVQ CX, R10
 	MOVQ DI, R11
 	MOVQ R8, R12
 
-group:
-	VMOVUPS     (R9), Y0
-	VMOVUPS     (R10), Y1
-	VPERMILPS   $0x00, Y0, Y2
-	VFMADD231PS (R11), Y2, Y1
-	VPERMILPS   $0x55, Y0, Y2
-	VFMADD231PS 32(R11), Y2, Y1
-	VPERMILPS   $0xaa, Y0, Y2
-	VFMADD231PS 64(R11), Y2, Y1
-	VPERMILPS   $0xff, Y0, Y0
-	VFMADD231PS 96(R11), Y0, Y1
-	VMOVUPS     Y1, (R10)
+pair:
+	VMOVUPS     (R9), Y2
+	VMOVUPS     (R10), Y0
+	VMOVUPS     (R9)(SI*1), Y3
+	VMOVUPS     (R10)(DX*1), Y1
+	VMOVUPS     (R11), Y4
+	VPERMILPS   $0x00, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x00, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     32(R11), Y4
+	VPERMILPS   $0x55, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x55, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     64(R11), Y4
+	VPERMILPS   $0xaa, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xaa, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     96(R11), Y4
+	VPERMILPS   $0xff, Y2, Y2
+	VFMADD231PS Y4, Y2, Y0
+	VPERMILPS   $0xff, Y3, Y2
+	VFMADD231PS Y4, Y2, Y1
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, (R10)(DX*1)
 	ADDQ        $0x20, R9
 	ADDQ        $0x20, R10
 	ADDQ        $0x00000080, R11
 	DECQ        R12
-	JNZ         group
-	ADDQ        SI, BX
-	ADDQ        DX, CX
-	DECQ        AX
-	JNZ         row
+	JNZ         pair
+	LEAQ        (BX)(SI*2), BX
+	LEAQ        (CX)(DX*2), CX
+	SUBQ        $0x02, AX
+	JGE         two
+
+last:
+	ADDQ $0x02, AX
+	JZ   done
+	MOVQ BX, AX
+	MOVQ DI, DX
+	MOVQ R8, BX
+
+single:
+	VMOVUPS     (AX), Y1
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (DX), Y2
+	VPERMILPS   $0x00, Y1, Y3
+	VFMADD231PS Y2, Y3, Y0
+	VMOVUPS     32(DX), Y2
+	VPERMILPS   $0x55, Y1, Y3
+	VFMADD231PS Y2, Y3, Y0
+	VMOVUPS     64(DX), Y2
+	VPERMILPS   $0xaa, Y1, Y3
+	VFMADD231PS Y2, Y3, Y0
+	VMOVUPS     96(DX), Y2
+	VPERMILPS   $0xff, Y1, Y1
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     Y0, (CX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x00000080, DX
+	DECQ        BX
+	JNZ         single
+
+done:
+	VZEROUPPER
+	RET
+
+// func heads4x8AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+// Requires: AVX, FMA3
+TEXT ·heads4x8AVX2(SB), NOSPLIT, $0-56
+	MOVQ rows+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ ldy+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ ldx+32(FP), SI
+	MOVQ w+40(FP), DI
+	MOVQ groups+48(FP), R8
+	SHLQ $0x02, DX
+	SHLQ $0x02, SI
+	SUBQ $0x02, AX
+	JL   last
+
+two:
+	MOVQ BX, R9
+	MOVQ CX, R10
+	MOVQ DI, R11
+	MOVQ R8, R12
+
+pair:
+	VMOVUPS     (R9), X2
+	VINSERTF128 $0x01, 32(R9), Y2, Y2
+	VMOVUPS     (R9)(SI*1), X3
+	VINSERTF128 $0x01, 32(R9)(SI*1), Y3, Y3
+	VMOVUPS     (R11), Y1
+	VPERMILPS   $0x00, Y2, Y0
+	VMULPS      Y1, Y0, Y0
+	VPERMILPS   $0x00, Y3, Y4
+	VMULPS      Y1, Y4, Y1
+	VMOVUPS     32(R11), Y4
+	VPERMILPS   $0x55, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x55, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     64(R11), Y4
+	VPERMILPS   $0xaa, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xaa, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     96(R11), Y4
+	VPERMILPS   $0xff, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xff, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     16(R9), X6
+	VINSERTF128 $0x01, 48(R9), Y6, Y6
+	VMOVUPS     16(R9)(SI*1), X7
+	VINSERTF128 $0x01, 48(R9)(SI*1), Y7, Y7
+	VMOVUPS     128(R11), Y4
+	VPERMILPS   $0x00, Y6, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x00, Y7, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     160(R11), Y4
+	VPERMILPS   $0x55, Y6, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x55, Y7, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     192(R11), Y4
+	VPERMILPS   $0xaa, Y6, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xaa, Y7, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     224(R11), Y4
+	VPERMILPS   $0xff, Y6, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xff, Y7, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, (R10)(DX*1)
+	ADDQ        $0x40, R9
+	ADDQ        $0x20, R10
+	ADDQ        $0x00000100, R11
+	DECQ        R12
+	JNZ         pair
+	LEAQ        (BX)(SI*2), BX
+	LEAQ        (CX)(DX*2), CX
+	SUBQ        $0x02, AX
+	JGE         two
+
+last:
+	ADDQ $0x02, AX
+	JZ   done
+	MOVQ BX, AX
+	MOVQ DI, DX
+	MOVQ R8, BX
+
+single:
+	VMOVUPS     (AX), X8
+	VINSERTF128 $0x01, 32(AX), Y8, Y8
+	VMOVUPS     (DX), Y0
+	VPERMILPS   $0x00, Y8, Y1
+	VMULPS      Y0, Y1, Y0
+	VMOVUPS     32(DX), Y1
+	VPERMILPS   $0x55, Y8, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     64(DX), Y1
+	VPERMILPS   $0xaa, Y8, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     96(DX), Y1
+	VPERMILPS   $0xff, Y8, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     16(AX), X9
+	VINSERTF128 $0x01, 48(AX), Y9, Y9
+	VMOVUPS     128(DX), Y1
+	VPERMILPS   $0x00, Y9, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     160(DX), Y1
+	VPERMILPS   $0x55, Y9, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     192(DX), Y1
+	VPERMILPS   $0xaa, Y9, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     224(DX), Y1
+	VPERMILPS   $0xff, Y9, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     Y0, (CX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x00000100, DX
+	DECQ        BX
+	JNZ         single
+
+done:
+	VZEROUPPER
+	RET
+
+// func heads4x8AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
+// Requires: AVX, FMA3
+TEXT ·heads4x8AddAVX2(SB), NOSPLIT, $0-56
+	MOVQ rows+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ ldy+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ ldx+32(FP), SI
+	MOVQ w+40(FP), DI
+	MOVQ groups+48(FP), R8
+	SHLQ $0x02, DX
+	SHLQ $0x02, SI
+	SUBQ $0x02, AX
+	JL   last
+
+two:
+	MOVQ BX, R9
+	MOVQ CX, R10
+	MOVQ DI, R11
+	MOVQ R8, R12
+
+pair:
+	VMOVUPS     (R9), X2
+	VINSERTF128 $0x01, 32(R9), Y2, Y2
+	VMOVUPS     (R10), Y0
+	VMOVUPS     (R9)(SI*1), X3
+	VINSERTF128 $0x01, 32(R9)(SI*1), Y3, Y3
+	VMOVUPS     (R10)(DX*1), Y1
+	VMOVUPS     (R11), Y4
+	VPERMILPS   $0x00, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x00, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     32(R11), Y4
+	VPERMILPS   $0x55, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x55, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     64(R11), Y4
+	VPERMILPS   $0xaa, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xaa, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     96(R11), Y4
+	VPERMILPS   $0xff, Y2, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xff, Y3, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     16(R9), X6
+	VINSERTF128 $0x01, 48(R9), Y6, Y6
+	VMOVUPS     16(R9)(SI*1), X7
+	VINSERTF128 $0x01, 48(R9)(SI*1), Y7, Y7
+	VMOVUPS     128(R11), Y4
+	VPERMILPS   $0x00, Y6, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x00, Y7, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     160(R11), Y4
+	VPERMILPS   $0x55, Y6, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0x55, Y7, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     192(R11), Y4
+	VPERMILPS   $0xaa, Y6, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xaa, Y7, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     224(R11), Y4
+	VPERMILPS   $0xff, Y6, Y5
+	VFMADD231PS Y4, Y5, Y0
+	VPERMILPS   $0xff, Y7, Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, (R10)(DX*1)
+	ADDQ        $0x40, R9
+	ADDQ        $0x20, R10
+	ADDQ        $0x00000100, R11
+	DECQ        R12
+	JNZ         pair
+	LEAQ        (BX)(SI*2), BX
+	LEAQ        (CX)(DX*2), CX
+	SUBQ        $0x02, AX
+	JGE         two
+
+last:
+	ADDQ $0x02, AX
+	JZ   done
+	MOVQ BX, AX
+	MOVQ DI, DX
+	MOVQ R8, BX
+
+single:
+	VMOVUPS     (AX), X8
+	VINSERTF128 $0x01, 32(AX), Y8, Y8
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (DX), Y1
+	VPERMILPS   $0x00, Y8, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     32(DX), Y1
+	VPERMILPS   $0x55, Y8, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     64(DX), Y1
+	VPERMILPS   $0xaa, Y8, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     96(DX), Y1
+	VPERMILPS   $0xff, Y8, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     16(AX), X9
+	VINSERTF128 $0x01, 48(AX), Y9, Y9
+	VMOVUPS     128(DX), Y1
+	VPERMILPS   $0x00, Y9, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     160(DX), Y1
+	VPERMILPS   $0x55, Y9, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     192(DX), Y1
+	VPERMILPS   $0xaa, Y9, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     224(DX), Y1
+	VPERMILPS   $0xff, Y9, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     Y0, (CX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x00000100, DX
+	DECQ        BX
+	JNZ         single
+
+done:
 	VZEROUPPER
 	RET
 

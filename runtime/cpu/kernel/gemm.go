@@ -13,6 +13,14 @@ const panel = 4
 
 // Pack lays out W, whose element (i, k) is w[i*rs+k*cs]; a transposed weight is packed by swapping the strides.
 func Pack(w []float32, m, k, rs, cs int) *Packed {
+	p := layout(m, k)
+	p.data = make([]float32, p.size())
+	p.fill(w, rs, cs)
+	return p
+}
+
+// layout chooses the panels for a matrix of m rows and k columns.
+func layout(m, k int) *Packed {
 	n, last := panel, panel
 	if wide() {
 		n, last = widePanel, widePanel
@@ -20,18 +28,26 @@ func Pack(w []float32, m, k, rs, cs int) *Packed {
 			last = tailPanel(tail)
 		}
 	}
-	full := max(0, (m-1)/n)
-	p := &Packed{M: m, K: k, panel: n, last: last, data: make([]float32, (full*n+last)*k)}
-	for i := range m {
+	return &Packed{M: m, K: k, panel: n, last: last}
+}
+
+// tail is the first row of the last panel.
+func (p *Packed) tail() int { return max(0, (p.M-1)/p.panel*p.panel) }
+
+// size is how many numbers the panels hold.
+func (p *Packed) size() int { return (p.tail() + p.last) * p.K }
+
+func (p *Packed) fill(w []float32, rs, cs int) {
+	n, k, tail := p.panel, p.K, p.tail()
+	for i := range p.M {
 		width := n
-		if i >= full*n {
-			width = last
+		if i >= tail {
+			width = p.last
 		}
 		for j := range k {
 			p.data[i/n*n*k+j*width+i%n] = w[i*rs+j*cs]
 		}
 	}
-	return p
 }
 
 // Bytes is the memory that the packed matrix takes.

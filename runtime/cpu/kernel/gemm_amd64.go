@@ -8,22 +8,34 @@ const widePanel = 16
 // widestRows is the number of rows of x that one kernel takes at most.
 const widestRows = 6
 
-// gemmRows multiplies h rows of x, 1 to widestRows, with one panel. The calls are direct: through a function value their
-// arguments would escape to the heap.
-func gemmRows(h, k int, x *float32, ldx int, w, init *float32, y *float32, ldy int) {
-	switch h {
-	case 1:
-		gemm1x16AVX2(1, k, x, ldx, w, init, y, ldy)
-	case 2:
-		gemm2x16AVX2(1, k, x, ldx, w, init, y, ldy)
-	case 3:
-		gemm3x16AVX2(1, k, x, ldx, w, init, y, ldy)
-	case 4:
-		gemm4x16AVX2(1, k, x, ldx, w, init, y, ldy)
-	case 5:
-		gemm5x16AVX2(1, k, x, ldx, w, init, y, ldy)
+// blocks says how the blocks of rows of one call lie: n of them, and from one to the next x, the panel and y advance by dx, dw
+// and dy numbers.
+type blocks struct{ n, dx, dw, dy int }
+
+// gemmRows multiplies blocks of h rows of x, 1 to widestRows, with panels of 4, 8 or 16 outputs. The calls are direct: through a
+// function value their arguments would escape to the heap.
+func gemmRows(b blocks, width, h, k int, x *float32, ldx int, w, init *float32, y *float32, ldy int) {
+	switch {
+	case width == 16 && h == 6:
+		gemm6x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case width == 16 && h == 5:
+		gemm5x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case width == 16 && h == 4:
+		gemm4x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case width == 16 && h == 3:
+		gemm3x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case width == 16 && h == 2:
+		gemm2x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case width == 16:
+		gemm1x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case width == 8 && h == 6:
+		gemm6x8AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case width == 8:
+		gemm1x8AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case h == 6:
+		gemm6x4AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
 	default:
-		gemm6x16AVX2(1, k, x, ldx, w, init, y, ldy)
+		gemm1x4AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
 	}
 }
 
@@ -42,30 +54,18 @@ func tailPanel(n int) int {
 func gemmPanel(width, rows, k int, x []float32, ldx int, w, init *float32, y []float32, ldy int) {
 	_ = x[(rows-1)*ldx+k-1] // what the kernels read and write, checked here
 	_ = y[(rows-1)*ldy+width-1]
-	blocks, rest := rows/widestRows, rows%widestRows
-	if blocks > 0 {
-		switch width {
-		case 4:
-			gemm6x4AVX2(blocks, k, &x[0], ldx, w, init, &y[0], ldy)
-		case 8:
-			gemm6x8AVX2(blocks, k, &x[0], ldx, w, init, &y[0], ldy)
-		default:
-			gemm6x16AVX2(blocks, k, &x[0], ldx, w, init, &y[0], ldy)
-		}
+	n, rest := rows/widestRows, rows%widestRows
+	if n > 0 {
+		gemmRows(blocks{n, widestRows * ldx, 0, widestRows * ldy}, width, widestRows, k, &x[0], ldx, w, init, &y[0], ldy)
 	}
 	if rest == 0 {
 		return
 	}
-	done := rows - rest
-	xr, yr := &x[done*ldx], &y[done*ldy]
-	switch width {
-	case 4:
-		gemm1x4AVX2(rest, k, xr, ldx, w, init, yr, ldy)
-	case 8:
-		gemm1x8AVX2(rest, k, xr, ldx, w, init, yr, ldy)
-	default:
-		gemmRows(rest, k, xr, ldx, w, init, yr, ldy)
+	done, few := rows-rest, blocks{n: 1}
+	if width < widePanel { // these have kernels for one row only
+		few, rest = blocks{rest, ldx, 0, ldy}, 1
 	}
+	gemmRows(few, width, rest, k, &x[done*ldx], ldx, w, init, &y[done*ldy], ldy)
 }
 
 // gemmWide is Gemm for wide panels. k, m and rows are positive. Of each row it may write spill numbers more than M, which the

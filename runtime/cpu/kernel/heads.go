@@ -4,8 +4,9 @@ package kernel
 type Blocks struct {
 	N, M, K int
 	flat    []float32 // blocks of one row or one column, as they were given; nil for other sizes
-	packed  []*Packed // blocks of all other sizes
-	lanes   []float32 // beside packed, small square blocks, eight rows side by side: for each, K times eight numbers; nil for other sizes
+	packed  []*Packed // blocks of all other sizes, one after the other in data
+	data    []float32
+	lanes   []float32 // beside packed, small blocks (see smallHeads), eight rows side by side: for each, K times eight numbers; nil for other sizes
 }
 
 // PackBlocks lays out n blocks, each m rows of k numbers, that lie one after the other. It may keep w.
@@ -15,10 +16,15 @@ func PackBlocks(w []float32, n, m, k int) *Blocks {
 		b.flat = w[:n*m*k]
 		return b
 	}
+	size := layout(m, k).size()
+	b.data = make([]float32, n*size)
 	for i := range n {
-		b.packed = append(b.packed, Pack(w[i*m*k:(i+1)*m*k], m, k, k, 1))
+		p := layout(m, k)
+		p.data = b.data[i*size : (i+1)*size]
+		p.fill(w[i*m*k:(i+1)*m*k], k, 1)
+		b.packed = append(b.packed, p)
 	}
-	if wide() && m == k && (m == 2 || m == 4) && n*m%8 == 0 {
+	if wide() && (m == k && (m == 2 || m == 4) || m == 4 && k == 8) && n*m%8 == 0 {
 		b.lanes = make([]float32, n*m*k)
 		for row := range n * m {
 			for p := range k {
@@ -50,6 +56,9 @@ func Heads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shar
 		return
 	}
 	if shared == w.N && smallHeads(y, ldy, x, ldx, rows, w, add) {
+		return
+	}
+	if !add && headsAcross(y, ldy, x, ldx, rows, w, shared) {
 		return
 	}
 	for i, p := range w.packed {

@@ -8,17 +8,21 @@ func smallHeads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks,
 	if w.lanes == nil {
 		return false
 	}
-	f := heads2AVX2
+	f := heads2x2AVX2
 	switch {
+	case w.K == 8 && add:
+		f = heads4x8AddAVX2
+	case w.K == 8:
+		f = heads4x8AVX2
 	case w.K == 4 && add:
-		f = heads4AddAVX2
+		f = heads4x4AddAVX2
 	case w.K == 4:
-		f = heads4AVX2
+		f = heads4x4AVX2
 	case add:
-		f = heads2AddAVX2
+		f = heads2x2AddAVX2
 	}
 	width := w.N * w.M
-	_, _ = x[(rows-1)*ldx+width-1], y[(rows-1)*ldy+width-1]
+	_, _ = x[(rows-1)*ldx+w.N*w.K-1], y[(rows-1)*ldy+width-1]
 	f(rows, &y[0], ldy, &x[0], ldx, &w.lanes[0], width/8)
 	return true
 }
@@ -51,5 +55,51 @@ func headsSpreadWide(y []float32, ldy int, x []float32, ldx int, rows int, w []f
 	}
 	_, _, _ = x[(rows-1)*ldx+n-1], y[(rows-1)*ldy+n*m-1], w[n*m-1]
 	headsSpreadAVX2(rows, &y[0], ldy, &x[0], ldx, &w[0], m, n)
+	return true
+}
+
+// The numbers of a block, and of a block-diagonal matrix, up to which headsAcross is the faster: the calls for a block cost more
+// than its products, and the matrix stays in the first cache beside a few rows.
+const acrossBlock, acrossMost = 128, 6 << 10
+
+// headsAcross walks through all blocks of a few rows before it turns to the next rows: rows lie far apart, so that a line of
+// cache that several blocks share is gone when all rows have been visited. It reports false where blocks are large, and where the portable variant was chosen.
+func headsAcross(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shared int) bool {
+	p, size := w.packed[0], len(w.data)/w.N
+	if p.panel == panel || p.K == 0 || p.M == 0 || (size > acrossBlock || len(w.data) > acrossMost) && rows > widestRows {
+		return false
+	}
+	m, k, all := w.M, w.K, w.N*w.M
+	_, _ = x[(rows-1)*ldx+shared*k-1], y[(rows-1)*ldy+all-1]
+	for lo := 0; lo < w.N; lo += shared {
+		for r := 0; r < rows; r += widestRows {
+			h := min(widestRows, rows-r)
+			// The last panel first: what it writes into the next block is written again with the first panel there.
+			for i := p.tail(); i >= 0; i -= widePanel {
+				width := widePanel
+				if i == p.tail() {
+					width = p.last
+				}
+				n := min(shared, (all-i-width+m)/m-lo) // blocks that do not write beyond the row
+				if n > 0 {
+					b := blocks{n, k, size, m}
+					if width == widePanel || h == widestRows {
+						gemmRows(b, width, h, k, &x[r*ldx], ldx, &w.data[lo*size+i*k], &zeros[0], &y[r*ldy+lo*m+i], ldy)
+					} else {
+						for q := r; q < r+h; q++ {
+							gemmRows(b, width, 1, k, &x[q*ldx], ldx, &w.data[lo*size+i*k], &zeros[0], &y[q*ldy+lo*m+i], ldy)
+						}
+					}
+				}
+				for j := max(n, 0); j < shared; j++ {
+					var t [widestRows * widePanel]float32
+					gemmPanel(width, h, k, x[r*ldx+j*k:], ldx, &w.data[(lo+j)*size+i*k], &zeros[0], t[:], width)
+					for q := range h {
+						copy(y[(r+q)*ldy+(lo+j)*m+i:(r+q)*ldy+(lo+j+1)*m], t[q*width:])
+					}
+				}
+			}
+		}
+	}
 	return true
 }

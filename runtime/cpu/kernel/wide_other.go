@@ -12,6 +12,8 @@ func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, b
 
 func smallHeads([]float32, int, []float32, int, int, *Blocks, bool) bool { return false }
 
+func headsAcross([]float32, int, []float32, int, int, *Blocks, int) bool { return false }
+
 func headsDotWide([]float32, int, []float32, int, int, []float32, int, int) bool { return false }
 
 func headsSpreadWide([]float32, int, []float32, int, int, []float32, int, int) bool { return false }

@@ -12,10 +12,10 @@ import (
 // 16, twelve accumulators, two vectors of the panel and one broadcast number fill the sixteen registers. However rows are cut
 // into blocks, each number is the same chain of multiply-adds.
 func gemmAVX2(rows, width int) {
-	TEXT(fmt.Sprintf("gemm%dx%dAVX2", rows, width), NOSPLIT, "func(blocks, k int, x *float32, ldx int, w *float32, init *float32, y *float32, ldy int)")
+	TEXT(fmt.Sprintf("gemm%dx%dAVX2", rows, width), NOSPLIT, "func(blocks, k int, x *float32, ldx, dx int, w *float32, dw int, init *float32, y *float32, ldy, dy int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("gemm%dx%dAVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < %d·blocks and j < %d, blocks ≥ 1, k ≥ 0 products each.", rows, width, rows, width),
-		fmt.Sprintf("Rows of x and y lie ldx and ldy numbers apart; w is one panel, %d numbers for each p.", width))
+	Doc(fmt.Sprintf("gemm%dx%dAVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < %d and j < %d, k ≥ 0 products each, for blocks ≥ 1 blocks.", rows, width, rows, width),
+		fmt.Sprintf("Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, %d numbers for each p.", width))
 	vectors, size := max(1, width/8), 32
 	vec := func() VecVirtual { return YMM() }
 	if width == 4 {
@@ -26,6 +26,13 @@ func gemmAVX2(rows, width int) {
 		ptr, ld := Load(Param(name), GP64()).(GPVirtual), Load(Param(stride), GP64()).(GPVirtual)
 		SHLQ(Imm(2), ld)
 		return ptr, ld
+	}
+	next := func(stride string) Mem {
+		addr, err := Param(stride).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		return addr.Addr
 	}
 	xBlock, ldx := load("x", "ldx")
 	yBlock, ldy := load("y", "ldy")
@@ -46,13 +53,6 @@ func gemmAVX2(rows, width int) {
 			}
 		}
 		return mems
-	}
-	forward := func(ptr, ld GPVirtual) { // by a block
-		for _, by := range []uint8{1, 2, 4} {
-			if rows&int(by) != 0 {
-				LEAQ(Mem{Base: ptr, Index: ld, Scale: by}, ptr)
-			}
-		}
 	}
 	Label("block")
 	acc := make([][]VecVirtual, rows)
@@ -116,8 +116,14 @@ func gemmAVX2(rows, width int) {
 			VMOVUPS(acc[i][v], y.Offset(size*v))
 		}
 	}
-	forward(xBlock, ldx)
-	forward(yBlock, ldy)
+	for _, b := range []struct {
+		ptr    GPVirtual
+		stride string
+	}{{xBlock, "dx"}, {panel.(GPVirtual), "dw"}, {yBlock, "dy"}} {
+		by := GP64()
+		MOVQ(next(b.stride), by)
+		LEAQ(Mem{Base: b.ptr, Index: by, Scale: 4}, b.ptr)
+	}
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	VZEROUPPER()

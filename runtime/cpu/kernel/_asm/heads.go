@@ -8,56 +8,89 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// headsAVX2 generates a block-diagonal product of small square blocks, k = 2 or 4: eight outputs hold whole blocks, and an
-// input reaches all outputs of its block by a permutation inside a half of a vector.
-func headsAVX2(k int, add bool) {
-	name := fmt.Sprintf("heads%dAVX2", k)
+// headsAVX2 generates a block-diagonal product of small blocks, 2 by 2, 4 by 4 or 4 by 8: eight outputs hold whole blocks, and an
+// input reaches all outputs of its block by a permutation inside a half of a vector. Two rows at a time share the weights.
+func headsAVX2(m, k int, add bool) {
+	name := fmt.Sprintf("heads%dx%d", m, k)
 	if add {
-		name = fmt.Sprintf("heads%dAddAVX2", k)
+		name += "Add"
 	}
+	name += "AVX2"
 	TEXT(name, NOSPLIT, "func(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s computes rows ≥ 1 rows of a product with blocks of %d by %d, %d blocks to each of groups ≥ 1 groups; w holds, for each group, %d times eight numbers.", name, k, k, 8/k, k))
+	Doc(fmt.Sprintf("%s computes rows ≥ 1 rows of a product with blocks of %d by %d, %d blocks to each of groups ≥ 1 groups; w holds, for each group, %d times eight numbers.", name, m, k, 8/m, k))
 	rows, y, ldy := Load(Param("rows"), GP64()), Load(Param("y"), GP64()), Load(Param("ldy"), GP64())
 	x, ldx := Load(Param("x"), GP64()), Load(Param("ldx"), GP64())
 	w, groups := Load(Param("w"), GP64()), Load(Param("groups"), GP64())
 	SHLQ(Imm(2), ldy)
 	SHLQ(Imm(2), ldx)
-	Label("row")
-	src, dst, wp, g := GP64(), GP64(), GP64(), GP64()
-	MOVQ(x, src)
-	MOVQ(y, dst)
-	MOVQ(w, wp)
-	MOVQ(groups, g)
-	Label("group")
-	in, acc := YMM(), YMM()
-	VMOVUPS(Mem{Base: src}, in)
-	if add {
-		VMOVUPS(Mem{Base: dst}, acc)
-	}
-	for p := range k {
-		pick := uint64(0x55 * p)
-		if k == 2 {
-			pick = []uint64{0xa0, 0xf5}[p]
+	walk := func(label string, n int) {
+		src, dst, wp, g := GP64(), GP64(), GP64(), GP64()
+		MOVQ(x, src)
+		MOVQ(y, dst)
+		MOVQ(w, wp)
+		MOVQ(groups, g)
+		at := func(base, ld Register, row int) Mem {
+			if row == 0 {
+				return Mem{Base: base}
+			}
+			return Mem{Base: base, Index: ld, Scale: 1}
 		}
-		t := YMM()
-		VPERMILPS(U8(pick), in, t)
-		if p == 0 && !add {
-			VMULPS(Mem{Base: wp}, t, acc)
-		} else {
-			VFMADD231PS(Mem{Base: wp, Disp: 32 * p}, t, acc)
+		Label(label)
+		acc := fresh(n)
+		for quad := 0; quad < k; quad += 4 {
+			in := fresh(n)
+			for r := range n {
+				if k > m { // the halves come from two blocks
+					VMOVUPS(at(src, ldx, r).Offset(4*quad), in[r].AsX())
+					VINSERTF128(Imm(1), at(src, ldx, r).Offset(4*(k+quad)), in[r], in[r])
+				} else {
+					VMOVUPS(at(src, ldx, r), in[r])
+				}
+				if add && quad == 0 {
+					VMOVUPS(at(dst, ldy, r), acc[r])
+				}
+			}
+			for p := quad; p < min(k, quad+4); p++ {
+				pick := uint64(0x55 * (p - quad))
+				if m == 2 {
+					pick = []uint64{0xa0, 0xf5}[p]
+				}
+				weights := YMM()
+				VMOVUPS(Mem{Base: wp, Disp: 32 * p}, weights)
+				for r := range n {
+					t := YMM()
+					VPERMILPS(U8(pick), in[r], t)
+					if p == 0 && !add {
+						VMULPS(weights, t, acc[r])
+					} else {
+						VFMADD231PS(weights, t, acc[r])
+					}
+				}
+			}
 		}
+		for r := range n {
+			VMOVUPS(acc[r], at(dst, ldy, r))
+		}
+		ADDQ(Imm(uint64(32/m*k)), src)
+		ADDQ(Imm(32), dst)
+		ADDQ(U32(uint32(32*k)), wp)
+		DECQ(g)
+		JNZ(LabelRef(label))
 	}
-	VMOVUPS(acc, Mem{Base: dst})
-	ADDQ(Imm(32), src)
-	ADDQ(Imm(32), dst)
-	ADDQ(U32(uint32(32*k)), wp)
-	DECQ(g)
-	JNZ(LabelRef("group"))
-	ADDQ(ldx, x)
-	ADDQ(ldy, y)
-	DECQ(rows)
-	JNZ(LabelRef("row"))
+	SUBQ(Imm(2), rows)
+	JL(LabelRef("last"))
+	Label("two")
+	walk("pair", 2)
+	LEAQ(Mem{Base: x, Index: ldx, Scale: 2}, x)
+	LEAQ(Mem{Base: y, Index: ldy, Scale: 2}, y)
+	SUBQ(Imm(2), rows)
+	JGE(LabelRef("two"))
+	Label("last")
+	ADDQ(Imm(2), rows)
+	JZ(LabelRef("done"))
+	walk("single", 1)
+	Label("done")
 	VZEROUPPER()
 	RET()
 }

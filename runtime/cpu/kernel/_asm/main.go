@@ -30,9 +30,9 @@ var groups = map[string]func(){
 		}
 	},
 	"heads": func() {
-		for _, k := range []int{2, 4} {
-			headsAVX2(k, false)
-			headsAVX2(k, true)
+		for _, size := range [][2]int{{2, 2}, {4, 4}, {4, 8}} {
+			headsAVX2(size[0], size[1], false)
+			headsAVX2(size[0], size[1], true)
 		}
 		headsDotAVX2(4)
 		headsDotAVX2(1)
