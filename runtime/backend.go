@@ -37,6 +37,9 @@ type Config struct {
 	Kernel string
 	// Wide says that float32 is carried as float64: inputs and outputs declared float32 are float64 tensors.
 	Wide bool
+	// Products is the precision of dense products with constant weights: Float32, BFloat16 or Int8, as Options.Precision
+	// says. A backend that lacks one refuses it with an *OptionError.
+	Products tensor.DType
 	// MaxMemory bounds the working memory of one executable, in bytes; 0: no limit. Bind reports a *MemoryError before it
 	// allocates.
 	MaxMemory int64

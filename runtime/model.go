@@ -29,8 +29,12 @@ type Options struct {
 	Threads int
 	// Kernel asks for one form where an operator has several: "auto" (or empty), "scan", "chunked", "fft", "direct".
 	Kernel string
-	// Precision is the arithmetic of a model in float32: Float32 (or 0), or Float64, which widens its constants, inputs and
-	// outputs and is offered by the ref backend alone.
+	// Precision is the arithmetic of a model in float32: Float32 (or 0); Float64, which widens its constants, inputs and
+	// outputs and is offered by the ref backend alone; or BFloat16 or Int8, for dense products with constant weights alone,
+	// which the cpu backend offers. BFloat16 rounds weights and activations and sums up in float32. Int8 rounds them to
+	// integers within ±127, weights with a scale per output, activations with one per step (and head), and sums up exactly;
+	// a step whose activations are not all finite gives NaN. Scans, norms and activations are computed as ever, and so are
+	// small matrices; Explain lists them.
 	Precision tensor.DType
 	// MaxMemory bounds the working memory of one session, in bytes; 0: no limit.
 	MaxMemory int64
@@ -47,7 +51,7 @@ type Options struct {
 func Kernels() []string { return []string{"auto", "scan", "chunked", "fft", "direct"} }
 
 func (o Options) config() (Config, error) {
-	c := Config{Threads: o.Threads, Kernel: o.Kernel, MaxMemory: o.MaxMemory, Profile: o.Profile, Logger: o.Logger, Observe: o.Observe}
+	c := Config{Products: tensor.Float32, Threads: o.Threads, Kernel: o.Kernel, MaxMemory: o.MaxMemory, Profile: o.Profile, Logger: o.Logger, Observe: o.Observe}
 	if o.Backend == nil {
 		return c, &OptionError{"Backend", "is required"}
 	}
@@ -70,8 +74,10 @@ func (o Options) config() (Config, error) {
 	case tensor.Invalid, tensor.Float32:
 	case tensor.Float64:
 		c.Wide = true
+	case tensor.BFloat16, tensor.Int8:
+		c.Products = o.Precision
 	default:
-		return c, &OptionError{"Precision", fmt.Sprintf("expected float32 or float64, found %v", o.Precision)}
+		return c, &OptionError{"Precision", fmt.Sprintf("expected float32, float64, bfloat16 or int8, found %v", o.Precision)}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -46,10 +46,14 @@ sizes of each by name, as in --shape x=8,1024,3, or what a named dimension is, a
 file, or states it: --input sr=16000.`,
 		Example: `  essmc bench model.essm --shape 8x1024
   essmc bench model --shape 1x16000 --threads 1 --kernel fft --repeat 50
+  essmc bench model.essm --shape 1x4096 --precision int8
   essmc bench vad.onnx --shape input=1,512 --shape state=2,1,128 --input sr=16000
   essmc bench model.essm --shape 8x1024 --json`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
 			f.shapes.list = s.named
 			m, err := f.open(cmd, args[0])
 			if err != nil {
@@ -91,7 +95,7 @@ file, or states it: --input sr=16000.`,
 			if err := r.profile(cmd.Context(), profiled, in); err != nil {
 				return err
 			}
-			r.Model, r.Device, r.Kernel, r.Threads = args[0], f.device.value, f.kernel.value, f.threads.value
+			r.Model, r.Device, r.Kernel, r.Precision, r.Threads = args[0], f.device.value, f.kernel.value, f.precision.value, f.threads.value
 			if r.Threads == 0 {
 				r.Threads = goruntime.GOMAXPROCS(0)
 			}
@@ -106,7 +110,8 @@ file, or states it: --input sr=16000.`,
 	cmd.Flags().Var(&s, "shape", "sizes of the inputs: samples x steps, or by name")
 	inputVar(cmd, &inputs)
 	f.register(cmd)
-	f.precision.value, f.resample.value = "float32", 1
+	f.registerLow(cmd)
+	f.resample.value = 1
 	repeat = whole{0, 1}
 	cmd.Flags().Var(&repeat, "repeat", "measure so many runs (default: two seconds)")
 	cmd.Flags().Lookup("repeat").DefValue = ""
@@ -116,24 +121,25 @@ file, or states it: --input sr=16000.`,
 
 // benchmark is what bench reports; times are of one run.
 type benchmark struct {
-	Model    string      `json:"model"`
-	Device   string      `json:"device"`
-	Kernel   string      `json:"kernel"`
-	Threads  int         `json:"threads"`
-	Shape    string      `json:"shape"`
-	Batch    int64       `json:"batch"`
-	Length   int64       `json:"length"`
-	Runs     int         `json:"runs"`
-	MedianMS float64     `json:"median_ms"`
-	MeanMS   float64     `json:"mean_ms"`
-	MinMS    float64     `json:"min_ms"`
-	P10MS    float64     `json:"p10_ms"`
-	P90MS    float64     `json:"p90_ms"`
-	P99MS    float64     `json:"p99_ms"`
-	Flops    int64       `json:"flops"`  // of one run, as the operators count them
-	Gflops   float64     `json:"gflops"` // per second, at the median
-	Memory   int64       `json:"working_memory_bytes"`
-	Ops      []stepShare `json:"ops"`
+	Model     string      `json:"model"`
+	Device    string      `json:"device"`
+	Kernel    string      `json:"kernel"`
+	Precision string      `json:"precision"`
+	Threads   int         `json:"threads"`
+	Shape     string      `json:"shape"`
+	Batch     int64       `json:"batch"`
+	Length    int64       `json:"length"`
+	Runs      int         `json:"runs"`
+	MedianMS  float64     `json:"median_ms"`
+	MeanMS    float64     `json:"mean_ms"`
+	MinMS     float64     `json:"min_ms"`
+	P10MS     float64     `json:"p10_ms"`
+	P90MS     float64     `json:"p90_ms"`
+	P99MS     float64     `json:"p99_ms"`
+	Flops     int64       `json:"flops"`  // of one run, as the operators count them
+	Gflops    float64     `json:"gflops"` // per second, at the median
+	Memory    int64       `json:"working_memory_bytes"`
+	Ops       []stepShare `json:"ops"`
 }
 
 // stepShare is what one step took of a profiled run.
@@ -245,7 +251,11 @@ func (r *benchmark) print(w io.Writer) error {
 	if shape != "" {
 		shape += ", "
 	}
-	fmt.Fprintf(w, "%s  %s%s, kernel %s, %s\n\n", r.Model, shape, r.Device, r.Kernel, plural(r.Threads, "thread"))
+	kernel := r.Kernel
+	if r.Precision != "float32" {
+		kernel += ", " + r.Precision
+	}
+	fmt.Fprintf(w, "%s  %s%s, kernel %s, %s\n\n", r.Model, shape, r.Device, kernel, plural(r.Threads, "thread"))
 	fmt.Fprintf(w, "  median   %s\n  min      %s\n  p10      %s\n  p90      %s\n  p99      %s\n", ms(r.MedianMS), ms(r.MinMS), ms(r.P10MS), ms(r.P90MS), ms(r.P99MS))
 	fmt.Fprintf(w, "  runs     %d\n", r.Runs)
 	fmt.Fprintf(w, "  work     %.3g GFLOP, %.3g GFLOP/s\n", float64(r.Flops)/1e9, r.Gflops)

@@ -22,9 +22,10 @@ func newCompareCommand() *cobra.Command {
 		Short:   "Run two models, or one on two devices, and report the first value that differs",
 		GroupID: groupRun,
 		Long: `Compare runs two models on the same inputs and reports how far their outputs are apart; or one
-model on two devices or in two forms. The inputs are read from files, or stated as numbers and
-lists; those that are not given are made up, for the sizes that --shape states. Values are
-compared by name, or, where two models have as many outputs of other names, in their order.
+model on two devices, in two forms, or in two precisions. The inputs are read from files, or
+stated as numbers and lists; those that are not given are made up, for the sizes that --shape
+states. Values are compared by name, or, where two models have as many outputs of other names,
+in their order.
 
 --values also compares the intermediate values that both graphs compute and that have the
 same name, in the order in which A computes them: the first one that differs is where to
@@ -36,6 +37,7 @@ value of B. Beyond the tolerance the exit code is 1.`,
 		Example: `  essmc compare model.onnx model.essm --input x.npy
   essmc compare model --shape 2x1024 --device-a ref
   essmc compare model --shape 1x4096 --kernel-a scan --kernel-b fft --tol 1e-6
+  essmc compare model --shape 1x4096 --precision-a int8 --tol 0.05
   essmc compare old.onnx new.onnx --shape input=1,512 --device-a ref --device-b ref --values`,
 		Args: args("A", "[B]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,6 +56,7 @@ value of B. Beyond the tolerance the exit code is 1.`,
 	}{{&c.a, "a"}, {&c.b, "b"}} {
 		choiceVar(cmd, &s.side.device, "device-"+s.of, "what runs "+strings.ToUpper(s.of), "cpu", "ref")
 		choiceVar(cmd, &s.side.kernel, "kernel-"+s.of, "form of "+strings.ToUpper(s.of)+"'s state-space layers", runtime.Kernels()...)
+		choiceVar(cmd, &s.side.precision, "precision-"+s.of, "of "+strings.ToUpper(s.of)+"'s dense products", "float32", "bf16", "int8")
 	}
 	c.threads = whole{0, 0}
 	cmd.Flags().Var(&c.threads, "threads", "threads that one run may use; 0: all processors")
@@ -72,11 +75,11 @@ type comparison struct {
 
 // side is one of the two runs.
 type side struct {
-	path           string
-	device, kernel choice
-	model          *load.Model
-	graph          *ir.Graph
-	out            map[string]tensor.Datum
+	path                      string
+	device, kernel, precision choice
+	model                     *load.Model
+	graph                     *ir.Graph
+	out                       map[string]tensor.Datum
 }
 
 func (s *side) String() string {
@@ -84,12 +87,21 @@ func (s *side) String() string {
 	if s.kernel.value != "auto" {
 		text += ", " + s.kernel.value
 	}
+	if s.precision.value != "float32" {
+		text += ", " + s.precision.value
+	}
 	return text
 }
 
 func (c *comparison) run(cmd *cobra.Command) error {
-	if c.a.path == c.b.path && c.a.device.value == c.b.device.value && c.a.kernel.value == c.b.kernel.value {
-		return usagef("%s: both runs are the same; give a second model, --device-a, --device-b, --kernel-a or --kernel-b", cmd.CommandPath())
+	if c.a.path == c.b.path && c.a.device.value == c.b.device.value && c.a.kernel.value == c.b.kernel.value && c.a.precision.value == c.b.precision.value {
+		return usagef("%s: both runs are the same; give a second model, or --device, --kernel or --precision of one side, as in --device-a", cmd.CommandPath())
+	}
+	for _, s := range []*side{&c.a, &c.b} {
+		f := runFlags{device: s.device, precision: s.precision}
+		if err := f.check(cmd); err != nil {
+			return err
+		}
 	}
 	if len(c.inputs) == 0 && !c.shape.given() {
 		return usagef("%s: --input FILE is missing, or --shape BxL for inputs that are made up", cmd.CommandPath())
@@ -137,7 +149,7 @@ func (s *side) open(shapes load.Shapes) (err error) {
 // compute runs one side. The inputs of the first run, if there was one, are those of the second: by name, or in order where
 // the names are others.
 func (c *comparison) compute(cmd *cobra.Command, s *side, first map[string]tensor.Datum) (map[string]tensor.Datum, error) {
-	f := runFlags{device: s.device, kernel: s.kernel, threads: c.threads}
+	f := runFlags{device: s.device, kernel: s.kernel, precision: s.precision, threads: c.threads}
 	model, err := runtime.New(s.graph, f.options(cmd))
 	if err != nil {
 		if !errors.Is(err, runtime.ErrOption) {

@@ -27,6 +27,7 @@ func newExplainCommand() *cobra.Command {
 	var page string
 	var why bool
 	var threads whole
+	var precision choice
 	cmd := &cobra.Command{
 		Use:     "explain MODEL",
 		Short:   "Tell what each pass did and why, and which form each layer runs in",
@@ -34,7 +35,9 @@ func newExplainCommand() *cobra.Command {
 		Long: `Explain tells what each pass did to the model and why, and which form (scan, chunked, fft,
 direct) the cpu backend takes for each state-space layer at a given shape, with what its
 cost model expects of that form and of the others. For a plan it shows the history that the
-plan stores. --html writes the graph before and after each pass, side by side, to one page.
+plan stores. With --precision it tells which dense products run in that precision, and why
+the others stay in float32. --html writes the graph before and after each pass, side by
+side, to one page.
 
 --why lists the near misses: what looked like something that a pass recognises (above all
 state-space layers that an exporter took apart), stayed as it is, and which condition failed.`,
@@ -85,11 +88,12 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 				fmt.Fprintf(w, "  %s shows the graph after each\n", page)
 			}
 			printMisses(w, g.History, why)
-			return explainForms(w, m, s, threads.value, tuned(cmd))
+			return explainForms(w, m, s, runtime.Options{Threads: threads.value, Precision: precisions[precision.value]}, tuned(cmd))
 		},
 	}
 	modelCompletion(cmd)
 	cmd.Flags().Var(&s, "shape", "sizes to choose the forms for: samples x steps, or by name (default 1x1024)")
+	choiceVar(cmd, &precision, "precision", "say which products run in low precision", "float32", "bf16", "int8")
 	threads = whole{0, 0}
 	cmd.Flags().Var(&threads, "threads", "threads that one run may use; 0: all processors")
 	cmd.Flags().BoolVar(&why, "why", false, "say of each near miss which condition failed")
@@ -207,14 +211,15 @@ func printNotes(w io.Writer, notes []string) {
 }
 
 // explainForms prints the backend's choices.
-func explainForms(w io.Writer, m *load.Model, s shape, threads int, measured *tune.File) error {
+func explainForms(w io.Writer, m *load.Model, s shape, o runtime.Options, measured *tune.File) error {
 	constants := "default constants; essmc tune measures this machine"
 	var options []cpu.Option
 	if measured != nil {
 		constants = "constants that essmc tune measured on " + measured.Time.Format("2006-01-02")
 		options = append(options, cpu.WithCosts(measured.Costs))
 	}
-	model, err := m.Compiled(runtime.Options{Backend: cpu.New(options...), Threads: threads})
+	o.Backend = cpu.New(options...)
+	model, err := m.Compiled(o)
 	if err != nil {
 		return err
 	}

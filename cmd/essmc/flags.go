@@ -240,9 +240,16 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	choiceVar(cmd, &f.device, "device", "cpu, or the reference interpreter, which is slow and exact", "cpu", "ref")
 }
 
+const lowUsage = "bf16 and int8 round the matrices of dense products, and what they multiply"
+
+// registerLow adds the flag for the precision of products.
+func (f *runFlags) registerLow(cmd *cobra.Command) {
+	choiceVar(cmd, &f.precision, "precision", lowUsage, "float32", "bf16", "int8")
+}
+
 // registerExact adds the flags that change what is computed, not only how.
 func (f *runFlags) registerExact(cmd *cobra.Command) {
-	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision; it needs --device ref", "float32", "float64")
+	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision, and needs --device ref; "+lowUsage, "float32", "float64", "bf16", "int8")
 	f.resample = positive{1, "R"}
 	cmd.Flags().Var(&f.resample, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
 	cmd.Flags().Var(&f.shapes, "shape", bindUsage)
@@ -252,6 +259,9 @@ func (f *runFlags) registerExact(cmd *cobra.Command) {
 func (f *runFlags) check(cmd *cobra.Command) error {
 	if f.precision.value == "float64" && f.device.value != "ref" {
 		return usagef("%s: --precision float64 needs --device ref", cmd.CommandPath())
+	}
+	if p := f.precision.value; (p == "bf16" || p == "int8") && f.device.value == "ref" {
+		return usagef("%s: --precision %s needs --device cpu", cmd.CommandPath(), p)
 	}
 	return nil
 }
@@ -285,15 +295,16 @@ func changed(cmd *cobra.Command, flag string) bool {
 	return f != nil && f.Changed
 }
 
+// precisions are the words of --precision; those that are missing ask for nothing.
+var precisions = map[string]tensor.DType{"float64": tensor.Float64, "bf16": tensor.BFloat16, "int8": tensor.Int8}
+
 // options are the runtime's.
 func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 	o := runtime.Options{Backend: ref.New(), Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
 	if f.device.value != "ref" {
 		o.Backend = cpu.New(tunedOptions(cmd)...)
 	}
-	if f.precision.value == "float64" {
-		o.Precision = tensor.Float64
-	}
+	o.Precision = precisions[f.precision.value]
 	return o
 }
 

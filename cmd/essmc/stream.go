@@ -56,6 +56,9 @@ without bound, as bidirectional layers do, cannot be streamed; essmc inspect tel
   essmc stream model.essm --restore day1.state --snapshot day2.state < day2.csv`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
 			m, err := f.open(cmd, args[0])
 			if err != nil {
 				return err
@@ -78,6 +81,7 @@ without bound, as bidirectional layers do, cannot be streamed; essmc inspect tel
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the state at the end to `FILE`")
 	cmd.Flags().StringVar(&f.restore, "restore", "", "begin with the state in `FILE`")
 	f.register(cmd)
+	f.registerLow(cmd)
 	return cmd
 }
 

@@ -24,6 +24,7 @@ func newVerifyCommand() *cobra.Command {
 largest difference between two elements, relative to the largest absolute value that
 is expected. Beyond the tolerance the exit code is 1.`,
 		Example: `  essmc verify model.essm --input x.npy --expect y.npy
+  essmc verify model.essm --input x.npy --expect y.npy --precision int8 --tol 0.05
   essmc verify model --input x.npy --expect y64.npy --tol 1e-9 --device ref --precision float64`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

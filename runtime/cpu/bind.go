@@ -311,7 +311,7 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	return newExecutable(d, d.units(), nil)
 }
 
-// Explain says which forms the recurrences take.
+// Explain says which forms the recurrences take, and in which precision products run where low precision was asked for.
 func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 	if len(b.Inputs) != len(p.inputs) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
@@ -320,13 +320,21 @@ func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	var all []runtime.Choice
+	var all, products []runtime.Choice
 	for _, u := range d.units() {
-		if u.region != nil && u.region.core != nil {
+		if u.region == nil {
+			continue
+		}
+		if u.region.core != nil {
 			all = append(all, u.region.core.choice)
 		}
+		for _, s := range u.steps {
+			if s.lowered != nil {
+				products = append(products, s.lowChoice(u.region.batch*u.region.length))
+			}
+		}
 	}
-	return all, nil
+	return append(all, products...), nil
 }
 
 // inside reports whether every reader of v is among the steps.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -46,6 +47,8 @@ type step struct {
 	kernel   kernelMaker
 	branches *[2]*branch // of If: else and then
 	shared   *runtime.Constants
+	products tensor.DType // the precision asked for
+	lowered  *lowStep     // of a product with constant weights, where that is low
 }
 
 // capture is a value of the main graph that a subgraph of the step reads.
@@ -53,6 +56,9 @@ type capture struct {
 	ir  *ir.Value
 	val *value
 }
+
+// args are the inputs of the step's node; what is beyond them are other forms of these, for kernels.
+func (s *step) args() []*value { return s.in[:len(s.node.Inputs)] }
 
 // fallback reports whether the step can only be evaluated as ops defines it.
 func (s *step) fallback() bool {
@@ -74,6 +80,7 @@ type compiler struct {
 	vals   map[*ir.Value]*value
 	group  int
 	groups int
+	lows   map[roundedKey]*value // what rounded has made
 }
 
 func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
@@ -120,7 +127,7 @@ func (f *compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 }
 
 func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
-	s := &step{src: src, group: f.group, shared: f.p.config.Constants}
+	s := &step{src: src, group: f.group, shared: f.p.config.Constants, products: f.p.config.Products}
 	for _, v := range n.Inputs {
 		s.in = append(s.in, f.value(v))
 	}
@@ -151,6 +158,9 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		if mk := wholes[key]; mk != nil {
 			s.whole, known = mk(s), true
 		}
+	}
+	if l := s.lowered; s.row != nil && l != nil && l.why == "" {
+		s.in = append(s.in, f.rounded(s.in[0], src, l))
 	}
 	if !s.fallback() {
 		f.add(s)
@@ -330,6 +340,7 @@ func (f *compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 						delete(f.vals, v)
 					}
 				}
+				maps.DeleteFunc(f.lows, func(_ roundedKey, v *value) bool { return v.id >= values })
 				f.p.steps, f.p.values = f.p.steps[:steps], f.p.values[:values]
 				return false, nil
 			}

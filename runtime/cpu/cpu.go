@@ -13,7 +13,10 @@
 package cpu
 
 import (
+	"fmt"
+
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	_ "github.com/essmc/essmc/ops/essm" // operators that plans hold
 	_ "github.com/essmc/essmc/ops/std"
@@ -54,6 +57,9 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	}
 	if c.Wide {
 		return nil, &runtime.OptionError{Option: "Precision", Msg: "the cpu backend computes in float32; the ref backend offers float64"}
+	}
+	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 && lowPrecisions[p] == nil {
+		return nil, &runtime.OptionError{Option: "Precision", Msg: fmt.Sprintf("the cpu backend has products in float32, bfloat16 and int8, not in %v", p)}
 	}
 	if c.Observe != nil {
 		return nil, &runtime.OptionError{Option: "Observe", Msg: "the cpu backend fuses nodes and cannot show their values; the ref backend can"}

@@ -19,8 +19,8 @@ func (e *executable) datum(v *value) tensor.Datum {
 
 // eval evaluates a step as ops defines it.
 func (e *executable) eval(s *step) error {
-	in := make([]tensor.Datum, len(s.in))
-	for i, v := range s.in {
+	in := make([]tensor.Datum, len(s.args()))
+	for i, v := range s.args() {
 		if v != nil {
 			in[i] = e.datum(v)
 		}

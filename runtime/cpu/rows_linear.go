@@ -10,6 +10,7 @@ type (
 	packedKey struct {
 		t            *tensor.Tensor
 		m, k, rs, cs int
+		alpha        float64 // by which the numbers are multiplied
 	}
 	blocksKey struct {
 		t       *tensor.Tensor
@@ -17,9 +18,9 @@ type (
 	}
 )
 
-// packed is the constant input i, whose numbers are w, packed for products.
-func (s *step) packed(i int, w []float32, m, k, rs, cs int) *kernel.Packed {
-	key := packedKey{s.in[i].konst, m, k, rs, cs}
+// packed is the constant input i, whose numbers times alpha are w, packed for products.
+func (s *step) packed(i int, w []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
+	key := packedKey{s.in[i].konst, m, k, rs, cs, alpha}
 	return s.shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
 }
 
@@ -30,11 +31,15 @@ func rowLinear(s *step) rowMaker {
 		return nil
 	}
 	shape := s.constShape(1)
-	return product(s.packed(1, w, shape[0], shape[1], shape[1], 1), bias)
+	return s.product(w, 1, shape[0], shape[1], shape[1], 1, bias)
 }
 
-// product is a row kernel for x Wᵀ + b with packed weights.
-func product(p *kernel.Packed, bias []float32) rowMaker {
+// product is a row kernel for x Wᵀ + b, where w, whose element (i, j) is at i*rs+j*cs, is input 1 times alpha.
+func (s *step) product(w []float32, alpha float64, m, k, rs, cs int, bias []float32) rowMaker {
+	if low := s.lowProduct(w, alpha, 1, m, k, rs, cs, 1, bias); low != nil {
+		return low
+	}
+	p := s.packed(1, w, alpha, m, k, rs, cs)
 	return func(in [][]int, out []int) *rowOp {
 		if !sameRows(in[0], out) || in[0][len(in[0])-1] != p.K || out[len(out)-1] != p.M {
 			return nil
@@ -52,7 +57,7 @@ func rowMatMul(s *step) rowMaker {
 		return nil
 	}
 	shape := s.constShape(1)
-	return product(s.packed(1, w, shape[1], shape[0], 1, shape[1]), nil)
+	return s.product(w, 1, shape[1], shape[0], 1, shape[1], nil)
 }
 
 // rowGemm is x W or x Wᵀ, plus a constant vector.
@@ -88,7 +93,7 @@ func rowGemm(s *step) rowMaker {
 			bias = scaled(bias, beta)
 		}
 	}
-	return product(s.packed(1, w, m, k, rs, cs), bias)
+	return s.product(w, alpha, m, k, rs, cs, bias)
 }
 
 func scaled(v []float32, f float64) []float32 {
@@ -112,6 +117,9 @@ func heads(s *step, i int) (w *kernel.Blocks, perChannel int) {
 
 // rowHeadLinear is the block-diagonal product.
 func rowHeadLinear(s *step) rowMaker {
+	if low := s.lowHeads(); low != nil {
+		return low
+	}
 	w, perChannel := heads(s, 1)
 	if w == nil || w.N == 0 {
 		return nil

@@ -60,8 +60,8 @@ func (d *binding) constant(v *value) *tensor.Tensor {
 // concrete gives the step's node as it looks with the types that are bound; nil where an input's is not known.
 func (d *binding) concrete(s *step) *ir.Node {
 	n := *s.node
-	n.Inputs = make([]*ir.Value, len(s.in))
-	for i, v := range s.in {
+	n.Inputs = make([]*ir.Value, len(s.args()))
+	for i, v := range s.args() {
 		if v == nil {
 			continue
 		}
@@ -179,7 +179,7 @@ func (d *binding) compute(s *step, n *ir.Node) {
 	if total > maxKnown {
 		return
 	}
-	res, err := evalKnown(n, s.in, d)
+	res, err := evalKnown(n, s.args(), d)
 	if err != nil || len(res) < len(s.out) {
 		return
 	}

@@ -41,6 +41,9 @@ const maxExpansion = 32
 
 // Compile prepares every node of the graph and its subgraphs.
 func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
+	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 {
+		return nil, &runtime.OptionError{Option: "Precision", Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}
+	}
 	p := &program{config: c, codes: map[*ir.Graph]*code{}, consts: map[*ir.Value]tensor.Datum{}}
 	if _, err := p.prepare(b.resolver, g, 0); err != nil {
 		return nil, err

@@ -10,3 +10,5 @@ package kernel
 //go:generate sh _asm/generate.sh conv
 //go:generate sh _asm/generate.sh elementwise
 //go:generate sh _asm/generate.sh fft
+//go:generate sh _asm/generate.sh int8
+//go:generate sh _asm/generate.sh bf16

@@ -47,6 +47,19 @@ var groups = map[string]func(){
 		tapsAVX2()
 	},
 	"fft": fft,
+	"int8": func() {
+		for rows := range 6 {
+			int8AVX2(rows + 1)
+		}
+		largestAVX2()
+		roundAVX2()
+	},
+	"bf16": func() {
+		for rows := range 6 {
+			bf16AVX2(rows + 1)
+		}
+		roundBF16AVX2()
+	},
 	"elementwise": func() {
 		unary("sigmoidAVX2", "is y = 1/(1+e⁻ˣ).", sigmoid)
 		unary("geluAVX2", "is x times the normal distribution function of x.", gelu)

@@ -1,0 +1,80 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// nearestBF16 rounds by looking at which side of the middle between two neighbours x lies.
+func nearestBF16(x float32) float64 {
+	if x != x || math.IsInf(float64(x), 0) {
+		return float64(x)
+	}
+	low := math.Float32bits(x) &^ 0xffff
+	middle, size := math.Float32frombits(low|0x8000), math.Abs(float64(x))
+	if m := math.Abs(float64(middle)); size > m || size == m && low&0x10000 != 0 {
+		low += 0x10000
+	}
+	return float64(math.Float32frombits(low))
+}
+
+func TestRoundBF16(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		r := newRand()
+		x := spread()
+		for range 10000 {
+			x = append(x, math.Float32frombits(r.Uint32()))
+		}
+		for _, bits := range []uint32{0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001, 0x7f7fffff, 0x7f7f7fff, 0x7f800001, 0xff800001, 0xffffffff, 1, 0x8000, 0x8001, 0x18000} {
+			x = append(x, math.Float32frombits(bits))
+		}
+		all, y := guarded(BF16Words(len(x)))
+		RoundBF16(y, x, 1, len(x))
+		checkGuards(t, "rounding", all)
+		for i, v := range x {
+			if want := nearestBF16(v); float64(y[i]) != want && (y[i] == y[i] || want == want) {
+				t.Fatalf("%g (%#x) becomes %g, expected %g", v, math.Float32bits(v), y[i], want)
+			}
+		}
+	})
+}
+
+func TestGemmBF16(t *testing.T) { eachVariant(t, testGemmBF16) }
+
+func testGemmBF16(t *testing.T) {
+	r := newRand()
+	for _, m := range sizes {
+		for _, k := range sizes {
+			for _, rows := range []int{0, 1, 2, 3, 4, 5, 6, 7, 13, 23} {
+				what := fmt.Sprintf("m %d k %d rows %d", m, k, rows)
+				w, x, bias := random(r, m*k), random(r, rows*k), random(r, m)
+				if rows > 3 && k > 2 {
+					x[k+1], x[2*k+2] = float32(math.NaN()), float32(math.Inf(-1))
+				}
+				if r.IntN(4) == 0 {
+					bias = nil
+				}
+				words, ldy := BF16Words(k), m+r.IntN(3)
+				all, q := guarded(rows * words)
+				RoundBF16(q, x, rows, k)
+				checkGuards(t, what+", rounding", all)
+				outer, y := guarded(max(0, (rows-1)*ldy+m))
+				GemmBF16(y, ldy, q, words, rows, PackBF16(w, m, k, k, 1), bias)
+				checkGuards(t, what, outer)
+				for i := range rows {
+					want := make([]float64, m)
+					for j := range want {
+						if bias != nil {
+							want[j] = float64(bias[j])
+						}
+						for p := range k {
+							want[j] += nearestBF16(x[i*k+p]) * nearestBF16(w[j*k+p])
+						}
+					}
+					near(t, what, y[i*ldy:][:m], want, 2e-5)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package kernel
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Int8 is a matrix W (M rows, K columns) in 8 bits, laid out for GemmInt8: row i is a scale times integers within ±127, which
+// are the nearest ones, ties to even, when the largest of the row is 127. A row with NaN or infinity has the scale NaN.
+type Int8 struct {
+	M, K   int
+	panel  int // rows of W that lie side by side; 1 for the portable kernel, which has row after row
+	groups int // of four columns; the last one is filled up with zeros
+	data   []int8
+	scale  []float32 // whole panels
+}
+
+// MaxInt8 is the largest K whose sums fit in 32 bits on every variant.
+const MaxInt8 = 1 << 16
+
+// int8Range is the largest integer that numbers are scaled to, and int8Least the smallest magnitude that is still scaled: a
+// vector below it counts as zeros, since its factor would overflow.
+const (
+	int8Range = 127
+	int8Least = 0x1p-119
+)
+
+// PackInt8 rounds W, whose element (i, k) is w[i*rs+k*cs]; K is at most MaxInt8.
+func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
+	p := &Int8{M: m, K: k, panel: 1, groups: groups(k)}
+	if wide() {
+		p.panel = narrowPanel
+	}
+	panels := (m + p.panel - 1) / p.panel
+	p.data, p.scale = make([]int8, panels*p.panel*p.groups*4), make([]float32, panels*p.panel)
+	for i := range m {
+		most := uint32(0)
+		for j := range k {
+			most = max(most, math.Float32bits(w[i*rs+j*cs])&^(1<<31))
+		}
+		s, f := int8Scale(most)
+		p.scale[i] = s
+		for j := range k {
+			p.data[p.at(i, j)] = int8(roundInt8(w[i*rs+j*cs], f))
+		}
+	}
+	return p
+}
+
+// at is where element (i, j) lies: in panels, pairs of columns side by side.
+func (p *Int8) at(i, j int) int {
+	if p.panel == 1 {
+		return i*p.groups*4 + j
+	}
+	return i/p.panel*p.panel*p.groups*4 + j/2*2*p.panel + i%p.panel*2 + j%2
+}
+
+// Bytes is the memory that the packed matrix takes.
+func (p *Int8) Bytes() int64 { return int64(len(p.data)) + int64(len(p.scale))*4 }
+
+func groups(k int) int { return (k + 3) / 4 }
+
+// int8Scale gives the scale of a vector whose largest magnitude has the bits most, and the factor by which its numbers become
+// integers.
+func int8Scale(most uint32) (scale, factor float32) {
+	switch v := math.Float32frombits(most); {
+	case most >= 0x7f800000:
+		return float32(math.NaN()), 0
+	case v < int8Least:
+		return 0, 0
+	default:
+		return v / int8Range, int8Range / v
+	}
+}
+
+// roundInt8 is x·f, rounded; 0 for a factor of 0.
+func roundInt8(x, f float32) int16 {
+	if f == 0 {
+		return 0
+	}
+	return int16(math.RoundToEven(float64(float32(x * f))))
+}
+
+// Int8Words is how many numbers of 32 bits QuantizeInt8 writes for k numbers.
+func Int8Words(k int) int { return 1 + 2*groups(k) }
+
+// QuantizeInt8 rounds n vectors of k numbers, each to a scale and integers within ±127 as Int8 does, for GemmInt8.
+func QuantizeInt8(dst, x []float32, n, k int) {
+	words := Int8Words(k)
+	for i := range n {
+		quantizeInt8(dst[i*words:(i+1)*words], x[i*k:(i+1)*k])
+	}
+}
+
+func quantizeInt8(dst, x []float32) {
+	done, most := largestWide(x)
+	for _, v := range x[done:] {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+	}
+	s, f := int8Scale(most)
+	dst[0] = s
+	q := int16s(dst[1:])
+	if f == 0 {
+		clear(q)
+		return
+	}
+	done = roundInt16Wide(q, x, f)
+	for i, v := range x[done:] {
+		q[done+i] = roundInt8(v, f)
+	}
+	clear(q[len(x):])
+}
+
+// int16s is the memory of v as numbers of 16 bits.
+func int16s(v []float32) []int16 {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*int16)(unsafe.Pointer(&v[0])), 2*len(v))
+}
+
+// GemmInt8 computes y = x Wᵀ + bias for rows of x that QuantizeInt8 wrote, with K numbers each, and that lie ldx apart, and rows
+// of y that lie ldy apart. Sums are exact; each is rounded to float32, multiplied by both scales' product, and bias is added,
+// so all variants give the same bits. bias has M numbers, or is nil.
+func GemmInt8(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8, bias []float32) {
+	if w.panel > 1 && rows > 0 && w.M > 0 && w.K > 0 {
+		gemmInt8Wide(y, ldy, x, ldx, rows, w, bias)
+		return
+	}
+	k := w.groups * 4
+	for r := range rows {
+		row := x[r*ldx:]
+		q := int16s(row[1 : 1+2*w.groups])
+		out := y[r*ldy : r*ldy+w.M]
+		for i := range out {
+			s := int32(0)
+			for j, v := range w.data[i*k : i*k+len(q)] {
+				s += int32(q[j]) * int32(v)
+			}
+			out[i] = float32(s) * float32(row[0]*w.scale[i])
+			if bias != nil {
+				out[i] += bias[i]
+			}
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// Products in low precision (runtime.Config.Products). Their rounded input is a value of its own, which a step before them
+// computes, so that several products round it once per tile.
+
+// lowLeast is the rows and columns that a matrix must have at least: rounding the input takes longer than smaller ones gain, and
+// what comes first and last in a model, which is most sensitive, is small.
+const lowLeast = 32
+
+// lowPrecision is how products in one precision round and multiply.
+type lowPrecision struct {
+	name  string
+	most  int                                            // columns
+	words func(k int) int                                // float32 numbers that k rounded ones take
+	round func(dst, x []float32, n, k int)               // n vectors of k numbers
+	pack  func(w []float32, m, k, rs, cs int) lowWeights // a matrix
+}
+
+// lowWeights is a packed matrix; it multiplies rows of rounded numbers that lie ldx apart.
+type lowWeights interface {
+	multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32)
+}
+
+type (
+	int8Weights struct{ *kernel.Int8 }
+	bf16Weights struct{ *kernel.BF16 }
+)
+
+func (w int8Weights) multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32) {
+	kernel.GemmInt8(y, ldy, x, ldx, rows, w.Int8, bias)
+}
+
+func (w bf16Weights) multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32) {
+	kernel.GemmBF16(y, ldy, x, ldx, rows, w.BF16, bias)
+}
+
+var lowPrecisions = map[tensor.DType]*lowPrecision{
+	tensor.Int8: {"int8", kernel.MaxInt8, kernel.Int8Words, kernel.QuantizeInt8, func(w []float32, m, k, rs, cs int) lowWeights {
+		return int8Weights{kernel.PackInt8(w, m, k, rs, cs)}
+	}},
+	tensor.BFloat16: {"bf16", 1 << 24, kernel.BF16Words, kernel.RoundBF16, func(w []float32, m, k, rs, cs int) lowWeights {
+		return bf16Weights{kernel.PackBF16(w, m, k, rs, cs)}
+	}},
+}
+
+// lowStep is what a step says of its product, where low precision was asked for.
+type lowStep struct {
+	p       *lowPrecision
+	why     string // it stays in float32; empty where it does not
+	m, k    int    // of each matrix
+	parts   int    // of k numbers each that the input has
+	input   int    // of the step: the rounded input
+	weights int64  // numbers
+}
+
+// low notes a product of n matrices of m rows and k columns, the input having parts times k features, and reports whether it is
+// to be computed in low precision.
+func (s *step) low(n, m, k, parts int) bool {
+	p := lowPrecisions[s.products]
+	if p == nil {
+		return false
+	}
+	l := &lowStep{p: p, m: m, k: k, parts: parts, input: len(s.in), weights: int64(n) * int64(m) * int64(k)}
+	s.lowered = l
+	t, ok := s.in[0].typ.(*ir.TensorType)
+	switch {
+	case m < lowLeast || k < lowLeast:
+		l.why = fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", m, k, lowLeast, lowLeast)
+	case k > p.most:
+		l.why = fmt.Sprintf("matrices have %d columns, more than %d", k, p.most)
+	case !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 || !t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(parts*k))):
+		l.why = "the width of its input is not known before the run"
+	}
+	return l.why == ""
+}
+
+// lowKey names packed matrices, which the programs of one model share.
+type lowKey struct {
+	packedKey
+	n int
+	p *lowPrecision
+}
+
+// lowProduct is a row kernel for n products with the matrices w, one after the other (element (i, j) of one at i*rs+j*cs), in
+// low precision; nil where it stays in float32. w are the numbers of constant input 1, times alpha.
+func (s *step) lowProduct(w []float32, alpha float64, n, m, k, rs, cs, parts int, bias []float32) rowMaker {
+	if !s.low(n, m, k, parts) {
+		return nil
+	}
+	l := s.lowered
+	key := lowKey{packedKey{s.in[1].konst, m, k, rs, cs, alpha}, n, l.p}
+	all := s.shared.Get(key, func() any {
+		var all []lowWeights
+		for i := range n {
+			all = append(all, l.p.pack(w[i*m*k:], m, k, rs, cs))
+		}
+		return all
+	}).([]lowWeights)
+	words := l.p.words(k)
+	return func(in [][]int, out []int) *rowOp {
+		if !sameRows(in[0], out) || in[0][len(in[0])-1] != parts*k || out[len(out)-1] != n*m {
+			return nil
+		}
+		return &rowOp{operands: []int{l.input}, run: func(y []float32, x [][]float32, rows int) {
+			for i, p := range all {
+				p.multiply(y[i*m:], n*m, x[l.input][i%parts*words:], parts*words, rows, bias)
+			}
+		}}
+	}
+}
+
+// lowHeads is the row kernel of a HeadLinear in low precision; nil where it stays in float32.
+func (s *step) lowHeads() rowMaker {
+	w := s.constant(1)
+	if w == nil || len(s.constShape(1)) != 4 {
+		return nil
+	}
+	shape := s.constShape(1)
+	n, m, k := shape[0]*shape[1], shape[2], shape[3]
+	if t, ok := s.in[0].typ.(*ir.TensorType); ok && !t.NoRank && len(t.Shape) > 0 && t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(shape[1]*k))) {
+		return s.lowProduct(w, 1, n, m, k, k, 1, shape[1], nil) // channels share the input
+	}
+	return s.lowProduct(w, 1, n, m, k, k, 1, n, nil)
+}
+
+// roundedKey names the rounded form of a value, within a group of steps.
+type roundedKey struct{ value, group, parts int }
+
+// rounded gives the rounded form of x, which a step computes that is appended when it is wanted for the first time.
+func (f *compiler) rounded(x *value, src *ir.Node, l *lowStep) *value {
+	key := roundedKey{x.id, f.group, l.parts}
+	if v := f.lows[key]; v != nil {
+		return v
+	}
+	in := x.typ.(*ir.TensorType)
+	n := &ir.Node{Op: l.op(), Name: src.Name, Inputs: []*ir.Value{{Name: x.name, Type: in}}}
+	shape := append(slices.Clone(in.Shape[:len(in.Shape)-1]), ir.Const(int64(l.parts*l.p.words(l.k))))
+	n.Outputs = []*ir.Value{{Name: x.name + ":" + l.p.name, Type: &ir.TensorType{Elem: tensor.Float32, Shape: shape}, Def: n}}
+	s := &step{node: n, src: src, group: f.group, shared: f.p.config.Constants, in: []*value{x}, row: func(in [][]int, out []int) *rowOp {
+		if !sameRows(in[0], out) || in[0][len(in[0])-1] != l.parts*l.k {
+			return nil
+		}
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			l.p.round(y, x[0], rows*l.parts, l.k)
+		}}
+	}}
+	f.add(s)
+	if f.lows == nil {
+		f.lows = map[roundedKey]*value{}
+	}
+	f.lows[key] = s.out[0]
+	return s.out[0]
+}
+
+// op is the operator of the step that rounds: its results are bit patterns of the kernels' own, in numbers of 32 bits.
+func (l *lowStep) op() *ir.Op {
+	width := l.parts * l.p.words(l.k)
+	return &ir.Op{
+		Domain: "essmc.cpu", Name: "Round" + l.p.name, In: ops.Sig("x:f32[...,K]"), Out: ops.Sig("y:f32[...,W]"),
+		Infer: func(n *ir.Node) ([]ir.Type, error) {
+			s := slices.Clone(n.Inputs[0].Shape())
+			if len(s) == 0 {
+				return nil, fmt.Errorf("expected rows of %d features, found a scalar", l.parts*l.k)
+			}
+			s[len(s)-1] = ir.Const(int64(width))
+			return []ir.Type{&ir.TensorType{Elem: tensor.Float32, Shape: s}}, nil
+		},
+		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			x := ops.Tensor(in, 0)
+			shape := slices.Clone(x.Shape())
+			if len(shape) == 0 || shape[len(shape)-1] != l.parts*l.k {
+				return nil, fmt.Errorf("expected rows of %d features, found %s", l.parts*l.k, tensor.ShapeString(shape))
+			}
+			shape[len(shape)-1] = width
+			y := tensor.New(tensor.Float32, shape...)
+			l.p.round(tensor.Data[float32](y), tensor.Data[float32](x), x.Len()/(l.parts*l.k)*l.parts, l.k)
+			return []tensor.Datum{y}, nil
+		},
+	}
+}
+
+// lowChoice says in which precision a step's products run, for so many rows.
+func (s *step) lowChoice(rows int) runtime.Choice {
+	l := s.lowered
+	c := runtime.Choice{Node: s.src.String(), Op: s.node.Op.FullName(), Form: "float32", Why: l.why, Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.weights}}}
+	if l.why == "" {
+		c.Form, c.Why = l.p.name, fmt.Sprintf("matrices of %d × %d", l.m, l.k)
+	}
+	return c
+}
