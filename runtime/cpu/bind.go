@@ -148,12 +148,13 @@ func (d *binding) wide(v *value) bool {
 
 // unit is what is executed at once: a region, or a step by itself.
 type unit struct {
-	steps  []*step
-	region *region // nil: one step
-	whole  wholeFunc
-	kernel *boundKernel
-	temp   []float32
-	subs   []*executable
+	steps    []*step
+	region   *region // nil: one step
+	whole    wholeFunc
+	kernel   *boundKernel
+	temp     []float32
+	subs     []*executable
+	epilogue *epilogue // steps[1:]; nil: none
 }
 
 // units cuts the steps into units.
@@ -166,8 +167,9 @@ func (d *binding) units() []*unit {
 			open = nil
 		}
 	}
+	taken := map[*step]bool{}
 	for _, s := range d.p.steps {
-		if d.dead[s] {
+		if d.dead[s] || taken[s] {
 			continue
 		}
 		op, c, batch, length := d.member(s)
@@ -181,6 +183,10 @@ func (d *binding) units() []*unit {
 			}
 			if u.whole == nil && s.kernel != nil {
 				u.kernel = s.kernel(d)
+			}
+			u.absorb(d)
+			for _, r := range u.steps[1:] {
+				taken[r] = true
 			}
 			all = append(all, u)
 			continue

@@ -5,7 +5,8 @@
 // float64. Neighbouring steps that treat each row (sample, time) by itself become a region, together with at most one
 // recurrence; a region is computed tile by tile, so that what lies between its steps stays in the cache.
 // Binding carries shapes, and what is computed from shapes alone, through the steps (shapes.go): imported graphs leave them
-// open. Kernels over whole tensors are made then (kernels.go), and the branches of If are programs of their own (branch.go).
+// open. Kernels over whole tensors are made then (kernels.go); a convolution takes along what follows it number by number
+// (epilogue.go). The branches of If are programs of their own (branch.go).
 //
 // What always holds: answers do not depend on the number of threads, bit by bit, since tiles depend on shapes alone; a
 // Program is immutable; an Executable allocates when it is bound and, outputs and evaluated steps left out, not when it

@@ -7,6 +7,7 @@ type boundKernel struct {
 	// that each worker needs.
 	temp, scratch int
 	subs          []*binding // of subgraphs that the step runs (unit.subs); nil where one does not run
+	fuses         bool       // run computes unit.result, and applies unit.epilogue
 }
 
 // kernelMaker makes the kernel for a binding, or gives nil where its shapes or element types do not fit.

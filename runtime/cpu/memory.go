@@ -25,14 +25,15 @@ func planMemory(d *binding, units []*unit) memoryPlan {
 			unitOf[s] = i
 		}
 	}
-	at := func(stepIndex int) int {
-		switch {
-		case stepIndex < 0:
-			return -1
-		case stepIndex >= len(d.p.steps):
+	lastRead := func(v *value) int { // steps of an epilogue run earlier than others before them
+		if d.last[v.id] >= len(d.p.steps) {
 			return len(units)
 		}
-		return unitOf[d.p.steps[stepIndex]]
+		at := -1
+		for _, s := range d.reads[v.id] {
+			at = max(at, unitOf[s])
+		}
+		return at
 	}
 	direct := map[*value]bool{}
 	for _, v := range d.p.outputs {
@@ -42,6 +43,11 @@ func planMemory(d *binding, units []*unit) memoryPlan {
 	for _, u := range units {
 		if g := u.region; g != nil {
 			g.locals(local)
+		}
+		if u.epilogue != nil {
+			for _, s := range u.steps[:len(u.steps)-1] {
+				local[s.out[0].id] = true
+			}
 		}
 	}
 	alias := map[int]int{}
@@ -62,7 +68,7 @@ func planMemory(d *binding, units []*unit) memoryPlan {
 				}
 				size, _ := tensor.Size(d.shapes[v.id])
 				size = max(scratchAlign, (size+scratchAlign-1)/scratchAlign*scratchAlign)
-				all = append(all, interval{v.id, i, max(i, at(d.last[v.id])), size})
+				all = append(all, interval{v.id, i, max(i, lastRead(v)), size})
 			}
 		}
 	}

@@ -32,7 +32,6 @@ var rows = map[string]func(s *step) rowMaker{
 	"LayerNormalization": rowLayerNorm,
 	"MatMul":             rowMatMul,
 	"Gemm":               rowGemm,
-	"Clip":               rowClip,
 	"Add":                rowBinary,
 	"Sub":                rowBinary,
 	"Mul":                rowBinary,

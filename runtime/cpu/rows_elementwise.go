@@ -21,6 +21,7 @@ var unaries = map[string]func(s *step) func(y, x []float32){
 	"LeakyRelu": leakyRelu,
 	"Gelu":      gelu,
 	"Swish":     swish,
+	"Clip":      clip,
 }
 
 func leakyRelu(s *step) func(y, x []float32) {
@@ -40,9 +41,19 @@ func swish(s *step) func(y, x []float32) {
 	return func(y, x []float32) { kernel.Swish(y, x, alpha) }
 }
 
-func init() {
-	for name, mk := range unaries {
-		rows[name] = func(s *step) rowMaker { return elementwise(mk(s)) }
+func init() { registerUnaries(unaries) }
+
+// registerUnaries enters operators that compute each element by itself; what gives nil does not fit.
+func registerUnaries(of map[string]func(s *step) func(y, x []float32)) {
+	for name, mk := range of {
+		unaries[name] = mk
+		rows[name] = func(s *step) rowMaker {
+			f := mk(s)
+			if f == nil {
+				return nil
+			}
+			return elementwise(f)
+		}
 	}
 }
 
@@ -64,7 +75,7 @@ var binaries = map[string]func(y, a, b []float32){
 // rowBinary is arithmetic on two operands: each has the output's shape, or one number per row; or it is a constant with one
 // number per feature, or in all.
 func rowBinary(s *step) rowMaker {
-	f := binaries[s.node.Op.Name]
+	f, g := binaries[s.node.Op.Name], arithmetics[s.node.Op.Name]
 	if len(s.in) != 2 || s.in[0] == nil || s.in[1] == nil {
 		return nil
 	}
@@ -95,6 +106,10 @@ func rowBinary(s *step) rowMaker {
 				kernel.RepeatR(y, x[1], rows, width)
 				f(y[:rows*width], x[0], y)
 			}
+		case ka == repeats && len(a) == 1:
+			op.run = func(y []float32, x [][]float32, rows int) { g.left(y[:rows*width], x[1][:rows*width], a[0]) }
+		case kb == repeats && len(b) == 1:
+			op.run = func(y []float32, x [][]float32, rows int) { g.right(y[:rows*width], x[0][:rows*width], b[0]) }
 		case ka == repeats:
 			v := widened(a, width)
 			op.run = func(y []float32, x [][]float32, rows int) {
@@ -114,8 +129,8 @@ func rowBinary(s *step) rowMaker {
 	}
 }
 
-// rowClip bounds each element; the bounds are constant scalars.
-func rowClip(s *step) rowMaker {
+// clip bounds each element; the bounds are constant scalars.
+func clip(s *step) func(y, x []float32) {
 	lo, hi := float32(math.Inf(-1)), float32(math.Inf(1))
 	for i, b := range []*float32{&lo, &hi} {
 		if s.absent(i + 1) {
@@ -127,7 +142,7 @@ func rowClip(s *step) rowMaker {
 		}
 		*b = v[0]
 	}
-	return elementwise(func(y, x []float32) { kernel.Clip(y, x, lo, hi) })
+	return func(y, x []float32) { kernel.Clip(y, x, lo, hi) }
 }
 
 // How an operand of an elementwise operator lies against rows of its result.

@@ -5,12 +5,12 @@ import "github.com/essmc/essmc/runtime/cpu/kernel"
 // More operators that compute each element by itself.
 func init() {
 	for name, f := range map[string]func(y, x []float32){"HardSwish": kernel.HardSwish, "Log": kernel.Log, "Reciprocal": kernel.Reciprocal} {
-		rows[name] = func(*step) rowMaker { return elementwise(f) }
+		registerUnaries(map[string]func(*step) func(y, x []float32){name: func(*step) func(y, x []float32) { return f }})
 	}
-	rows["HardSigmoid"] = func(s *step) rowMaker {
+	registerUnaries(map[string]func(*step) func(y, x []float32){"HardSigmoid": func(s *step) func(y, x []float32) {
 		alpha, beta := float32(s.node.Attrs.Float("alpha", float64(float32(0.2)))), float32(s.node.Attrs.Float("beta", 0.5))
-		return elementwise(func(y, x []float32) { kernel.HardSigmoid(y, x, alpha, beta) })
-	}
+		return func(y, x []float32) { kernel.HardSigmoid(y, x, alpha, beta) }
+	}})
 	rows["Pow"] = rowPow
 	rows["Softmax"] = rowSoftmax
 	rows["LogSoftmax"] = rowSoftmax

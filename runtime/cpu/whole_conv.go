@@ -70,7 +70,10 @@ type conv2d struct {
 	places                 int // of the output per ticket
 	parts                  int // tickets per sample and group
 
-	x, y, padded []float32 // while it runs
+	// While it runs:
+	e            *executable
+	x, y, padded []float32
+	after        *epilogue
 }
 
 // planar reads the attributes of an operator that moves a window of kh by kw over the last one or two axes.
@@ -176,7 +179,7 @@ func (c *conv2d) weightOffsets() kernel.Offsets {
 // start finds the buffers of a run, and pads the input where that is needed.
 func (c *conv2d) start(e *executable, u *unit) error {
 	s := u.steps[0]
-	c.x, c.y, c.padded = e.buf[s.in[0].id], e.buf[s.out[0].id], e.buf[s.in[0].id]
+	c.e, c.x, c.y, c.padded, c.after = e, e.buf[s.in[0].id], e.buf[u.result().id], e.buf[s.in[0].id], u.epilogue
 	if !c.pads() {
 		return nil
 	}
@@ -188,28 +191,29 @@ func (c *conv2d) start(e *executable, u *unit) error {
 type padPass conv2d
 
 func (p *padPass) ticket(_ *worker, k int) {
-	pad(p.padded[k*p.hp*p.wp:(k+1)*p.hp*p.wp], p.x[k*p.h*p.wd:(k+1)*p.h*p.wd], p.h, p.wd, p.wp, p.top, p.left, 0)
+	pad(p.padded[k*p.hp*p.wp:(k+1)*p.hp*p.wp], p.x[k*p.h*p.wd:(k+1)*p.h*p.wd], p.h, p.wd, p.wp, p.top, p.left)
 }
 
-// pad copies rows of w numbers into the middle of rows of wp numbers, and fills what is around them.
-func pad(dst, src []float32, h, w, wp, top, left int, fill float32) {
-	set := func(v []float32) {
-		if fill == 0 {
-			clear(v)
-			return
-		}
-		for i := range v {
-			v[i] = fill
-		}
+// pad copies rows of w numbers into the middle of rows of wp numbers, and clears what is around them.
+func pad(dst, src []float32, h, w, wp, top, left int) {
+	if h == 0 {
+		clear(dst)
+		return
 	}
-	set(dst[:top*wp])
+	// What lies between two rows is little, and less than what a call takes.
+	at := top*wp + left
+	clear(dst[:at])
 	for r := range h {
-		row := dst[(top+r)*wp : (top+r+1)*wp]
-		set(row[:left])
-		copy(row[left:], src[r*w:(r+1)*w])
-		set(row[left+w:])
+		copy(dst[at:at+w], src[r*w:(r+1)*w])
+		end := at + wp
+		if r == h-1 {
+			end = len(dst)
+		}
+		for i := at + w; i < end; i++ {
+			dst[i] = 0
+		}
+		at = end
 	}
-	set(dst[(top+h)*wp:])
 }
 
 func (c *conv2d) padBytes() int {
@@ -230,7 +234,7 @@ func (c conv2d) panels() *boundKernel {
 	per := min(all, max(1, convTicketFlops/flops))
 	c.places, c.parts = per*kernel.PanelWidth, (all+per-1)/per
 	run := (*panelPass)(&c)
-	return &boundKernel{temp: c.padBytes(), scratch: kernel.PanelWidth * c.width(), run: func(e *executable, u *unit) error {
+	return &boundKernel{fuses: true, temp: c.padBytes(), scratch: kernel.PanelWidth * c.width(), run: func(e *executable, u *unit) error {
 		if err := c.start(e, u); err != nil {
 			return err
 		}
@@ -256,7 +260,8 @@ func (p *panelPass) ticket(w *worker, k int) {
 		}
 	}
 	var index [kernel.PanelWidth]int32
-	for from := part * p.places; from < min(size, (part+1)*p.places); from += kernel.PanelWidth {
+	begin, end, ready := part*p.places, min(size, (part+1)*p.places), epilogueBlock(mg)
+	for from := begin; from < end; from += kernel.PanelWidth {
 		count := min(kernel.PanelWidth, size-from)
 		r, col := from/p.ow, from%p.ow
 		contiguous := count == kernel.PanelWidth && p.sw == 1 && (col+kernel.PanelWidth <= p.ow || p.wp == p.ow && p.sh == 1)
@@ -272,6 +277,10 @@ func (p *panelPass) ticket(w *worker, k int) {
 		}
 		kernel.Panel(panel, src, p.offsets, &index, contiguous)
 		kernel.PanelProduct(y[from:], size, rows, width, mg, width, panel, count)
+		if next := from + count; next == end || next-begin >= ready {
+			p.after.apply(p.e, p.y, block{(n*p.m+g*mg)*size + begin, g * mg, mg, next - begin, size})
+			begin = next
+		}
 	}
 }
 
@@ -282,13 +291,19 @@ func (c *conv2d) framed() bool {
 	if c.cg == 1 && c.kh == 1 && c.dw == 1 && c.kw >= 32 {
 		return true
 	}
-	const row, latency = 6, 4 // of the kernel for one panel
-	byPanels := (places + kernel.PanelWidth - 1) / kernel.PanelWidth * ((mg + row - 1) / row) * row
+	// In rows of the kernel for one panel, with what it takes to gather: a panel comes by quarters or number by number, a frame
+	// number by number.
+	const row, latency, quarters, gather, frame = 6, 4, 3, 16, 4
+	panel := (mg+row-1)/row*row + gather
+	if c.sw == 1 && c.ow%4 == 0 {
+		panel += quarters - gather
+	}
+	byPanels := (places + kernel.PanelWidth - 1) / kernel.PanelWidth * panel
 	full, rest := places/row*row, places%row
 	if rest > 0 {
 		full += max(rest, latency)
 	}
-	byFrames := (mg + kernel.PanelWidth - 1) / kernel.PanelWidth * full
+	byFrames := (mg+kernel.PanelWidth-1)/kernel.PanelWidth*full + frame*places
 	return places <= 96 && byFrames < byPanels
 }
 
@@ -301,7 +316,7 @@ func (c conv2d) frames() *boundKernel {
 	c.places = min(size, maxFrames)
 	c.parts = (size + c.places - 1) / c.places
 	run := (*framePass)(&c)
-	return &boundKernel{temp: c.padBytes(), scratch: c.places * (c.k() + c.m/c.group), run: func(e *executable, u *unit) error {
+	return &boundKernel{fuses: true, temp: c.padBytes(), scratch: c.places * (c.k() + c.m/c.group), run: func(e *executable, u *unit) error {
 		if err := c.start(e, u); err != nil {
 			return err
 		}
@@ -335,6 +350,7 @@ func (p *framePass) ticket(w *worker, k int) {
 	y := p.y[(n*p.m+g*mg)*size : (n*p.m+(g+1)*mg)*size]
 	if size == 1 {
 		kernel.Gemm(y, mg, x, ldx, 1, p.packed[g], bias, false)
+		p.after.apply(p.e, p.y, block{(n*p.m + g*mg) * size, g * mg, mg, 1, 1})
 		return
 	}
 	t := w.scratch[p.places*width : p.places*width+count*mg]
@@ -345,6 +361,7 @@ func (p *framePass) ticket(w *worker, k int) {
 			row[j] = t[j*mg+i]
 		}
 	}
+	p.after.apply(p.e, p.y, block{(n*p.m+g*mg)*size + from, g * mg, mg, count, size})
 }
 
 // frame copies what the filters meet at one place.
@@ -352,14 +369,20 @@ func (p *framePass) frame(dst, src []float32) {
 	for ch := range p.cg {
 		for i := range p.kh {
 			row := src[(ch*p.hp+i*p.dh)*p.wp:]
-			if p.dw == 1 {
-				dst = dst[copy(dst[:p.kw], row):]
-				continue
-			}
-			for j := range p.kw {
-				dst[j] = row[j*p.dw]
-			}
+			to := dst[:p.kw]
 			dst = dst[p.kw:]
+			switch {
+			case p.dw > 1:
+				for j := range to {
+					to[j] = row[j*p.dw]
+				}
+			case len(to) < 8: // less than what a call takes
+				for j, v := range row[:len(to)] {
+					to[j] = v
+				}
+			default:
+				copy(to, row)
+			}
 		}
 	}
 }
@@ -385,9 +408,9 @@ func (c conv2d) depthwise() *boundKernel {
 	d.phases = max(d.phases, int(slices.Max(off))+d.span)
 	d.places = max(1, min(c.m, convTicketFlops/8/max(1, d.span*c.k())))
 	d.parts = (c.m + d.places - 1) / d.places
-	return &boundKernel{scratch: d.phases + d.span, run: func(e *executable, u *unit) error {
+	return &boundKernel{fuses: true, scratch: d.phases + d.span, run: func(e *executable, u *unit) error {
 		s := u.steps[0]
-		d.x, d.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+		d.e, d.x, d.y, d.after = e, e.buf[s.in[0].id], e.buf[u.result().id], u.epilogue
 		return e.parallel(d, d.n*d.parts)
 	}}
 }
@@ -417,13 +440,14 @@ func (p *depthPass) ticket(w *worker, k int) {
 		for r := range p.oh {
 			copy(y[r*p.ow:(r+1)*p.ow], out[r*p.pw:])
 		}
+		p.after.apply(p.e, p.y, block{(n*p.m + m) * p.oh * p.ow, m, 1, p.oh * p.ow, p.oh * p.ow})
 	}
 }
 
 // split pads a channel and parts it into its phases.
 func (p *depthPass) split(dst, src []float32) {
 	if p.sh == 1 && p.sw == 1 {
-		pad(dst[:p.plane], src, p.h, p.wd, p.wp, p.top, p.left, 0)
+		pad(dst[:p.plane], src, p.h, p.wd, p.wp, p.top, p.left)
 		clear(dst[p.plane:])
 		return
 	}

@@ -102,6 +102,10 @@ func TestPool(t *testing.T) {
 		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2}), ir.A("strides", []int64{2, 3}), ir.A("ceil_mode", 1)}},
 		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{3, 4}), ir.A("auto_pad", "SAME_UPPER"), ir.A("strides", []int64{2, 3})}},
 		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{3, 2}), ir.A("dilations", []int64{2, 3})}},
+		{[]int{2, 3, 70, 66}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2}), ir.A("strides", []int64{2, 2})}},
+		{[]int{1, 2, 90, 81}, []ir.Attr{ir.A("kernel_shape", []int64{3, 3}), ir.A("strides", []int64{2, 2}), ir.A("pads", []int64{1, 1, 1, 1})}},
+		{[]int{1, 2, 45, 130}, []ir.Attr{ir.A("kernel_shape", []int64{1, 4}), ir.A("strides", []int64{1, 4})}},
+		{[]int{1, 2, 3, 5000}, []ir.Attr{ir.A("kernel_shape", []int64{2, 7}), ir.A("strides", []int64{1, 3}), ir.A("dilations", []int64{1, 2})}},
 	} {
 		x := r.floats(1, c.shape...)
 		checkNode(t, "AveragePool", 1e-6, 1, []operand{given(x)}, c.attrs...)

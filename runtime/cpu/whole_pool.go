@@ -12,14 +12,23 @@ func init() {
 	registerKernels(map[string]func(s *step) kernelMaker{"MaxPool": poolKernel, "AveragePool": poolKernel})
 }
 
-// poolPass reduces windows of the planes of each channel.
+// poolPass reduces windows of the planes of each channel: some rows of the output at a time, first the rows of the windows to
+// one, then its columns. Rows are padded, and parted into the phases of the stride, so that what meets a tap is always
+// consecutive; the rows of a block follow each other without a gap, so that short ones make a long one.
 type poolPass struct {
 	conv2d
 	kh, kw  int
 	average bool
 	all     bool // pads count
+	pw      int  // of a row of one phase
+	rows    int  // of the output at a time
+	counts  []float32
+	uniform bool // all counts are the same
 	x, y    []float32
 }
+
+// poolBlock is how many numbers of a plane are reduced at a time.
+const poolBlock = 1 << 11
 
 func poolKernel(s *step) kernelMaker {
 	taps := s.node.Attrs.Ints("kernel_shape", nil)
@@ -45,14 +54,31 @@ func poolKernel(s *step) kernelMaker {
 			return nil
 		}
 		p := &poolPass{conv2d: c, kh: kh, kw: kw, average: average, all: all}
-		return &boundKernel{scratch: c.wd, run: func(e *executable, _ *unit) error {
+		p.plan()
+		return &boundKernel{scratch: (p.rows + 1) * p.pw * (2*p.sw + 1), run: func(e *executable, _ *unit) error {
 			p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
 			return e.parallel(p, c.n*c.c)
 		}}
 	}
 }
 
-// span gives the taps of a window that meet the input: from, to.
+// plan sizes the blocks, and counts the columns of windows that meet the input.
+func (p *poolPass) plan() {
+	width := max(p.left+p.wd, (p.ow-1)*p.sw+(p.kw-1)*p.dw+1)
+	p.pw = (width + p.sw - 1) / p.sw
+	p.rows = min(p.oh, max(1, poolBlock/(p.pw*p.sw)))
+	p.counts, p.uniform = make([]float32, p.ow), true
+	for i := range p.counts {
+		from, to := span1(i*p.sw-p.left, p.kw, p.dw, p.wd)
+		if p.all {
+			from, to = 0, p.kw
+		}
+		p.counts[i] = float32(to - from)
+		p.uniform = p.uniform && p.counts[i] == p.counts[0]
+	}
+}
+
+// span1 gives the taps of a window that meet the input: from, to.
 func span1(at, taps, dilation, size int) (lo, hi int) {
 	if at < 0 {
 		lo = (-at + dilation - 1) / dilation
@@ -67,54 +93,103 @@ func span1(at, taps, dilation, size int) (lo, hi int) {
 	return lo, max(lo, hi)
 }
 
-// ticket reduces one plane: first the rows of a window to one, then its columns.
+// ticket reduces one plane.
 func (p *poolPass) ticket(w *worker, k int) {
-	x, y, row := p.x[k*p.h*p.wd:(k+1)*p.h*p.wd], p.y[k*p.oh*p.ow:(k+1)*p.oh*p.ow], w.scratch[:p.wd]
-	for r := range p.oh {
-		top := r*p.sh - p.top
-		lo, hi := span1(top, p.kh, p.dh, p.h)
-		for i := lo; i < hi; i++ {
-			src := x[(top+i*p.dh)*p.wd : (top+i*p.dh+1)*p.wd]
-			switch {
-			case i == lo:
-				copy(row, src)
-			case p.average:
-				kernel.Add(row, row, src)
-			default:
-				kernel.Max(row, row, src)
+	x, y := p.x[k*p.h*p.wd:(k+1)*p.h*p.wd], p.y[k*p.oh*p.ow:(k+1)*p.oh*p.ow]
+	fill, join := float32(math.Inf(-1)), kernel.Max
+	if p.average {
+		fill, join = 0, kernel.Add
+	}
+	width, size := p.pw*p.sw, (p.rows+1)*p.pw
+	padded, phases, out := w.scratch[:size*p.sw], w.scratch[size*p.sw:2*size*p.sw], w.scratch[2*size*p.sw:2*size*p.sw+size]
+	if p.sw == 1 {
+		phases = padded
+	}
+	for first := 0; first < p.oh; first += p.rows {
+		n := min(p.rows, p.oh-first)
+		for r := range n {
+			row := padded[r*width : (r+1)*width]
+			for i := range p.left {
+				row[i] = fill
 			}
+			for i := p.left + p.wd; i < width; i++ {
+				row[i] = fill
+			}
+			p.column(row[p.left:p.left+p.wd], x, first+r, fill, join)
 		}
-		out := y[r*p.ow : (r+1)*p.ow]
-		for c := range out {
-			left := c*p.sw - p.left
-			from, to := span1(left, p.kw, p.dw, p.wd)
-			if p.average {
-				out[c] = p.mean(row, left, from, to, hi-lo)
-				continue
-			}
-			best := float32(math.Inf(-1))
-			if lo < hi {
-				for j := from; j < to; j++ {
-					best = max(best, row[left+j*p.dw])
+		if p.pw == p.ow {
+			out = y[first*p.ow:]
+		}
+		span := n * p.pw
+		switch {
+		case p.sw == 2:
+			kernel.Part(phases[:span], phases[size:size+span], padded)
+		case p.sw > 2:
+			for q := range p.sw {
+				for i := range phases[q*size : q*size+span] {
+					phases[q*size+i] = padded[i*p.sw+q]
 				}
 			}
-			out[c] = best
+		}
+		for j := range p.kw { // what lies behind the last place of a row is dropped
+			at := j * p.dw
+			src := phases[at%p.sw*size+at/p.sw:]
+			if j == 0 {
+				copy(out[:span], src)
+			} else {
+				m := min(span, size-at/p.sw)
+				join(out[:m], out[:m], src[:m])
+			}
+		}
+		for r := range n {
+			dst := y[(first+r)*p.ow : (first+r+1)*p.ow]
+			if p.pw != p.ow {
+				copy(dst, out[r*p.pw:])
+			}
+			if p.average {
+				p.divide(dst, first+r)
+			}
 		}
 	}
 }
 
-// mean is the sum of a window's columns, over what counts of it.
-func (p *poolPass) mean(row []float32, left, from, to, rows int) float32 {
-	count := rows * (to - from)
+// column joins the rows of the windows of row r of the output.
+func (p *poolPass) column(row, x []float32, r int, fill float32, join func(y, a, b []float32)) {
+	top := r*p.sh - p.top
+	lo, hi := span1(top, p.kh, p.dh, p.h)
+	if lo == hi {
+		for i := range row {
+			row[i] = fill
+		}
+		return
+	}
+	x, step := x[(top+lo*p.dh)*p.wd:], p.dh*p.wd
+	if hi == lo+1 {
+		copy(row, x)
+		return
+	}
+	join(row, x[:p.wd], x[step:step+p.wd])
+	for at := 2 * step; at < (hi-lo)*step; at += step {
+		join(row, row, x[at:at+p.wd])
+	}
+}
+
+// divide makes the sums of a row of the output means. Windows that meet nothing are 0.
+func (p *poolPass) divide(y []float32, r int) {
+	lo, hi := span1(r*p.sh-p.top, p.kh, p.dh, p.h)
 	if p.all {
-		count = p.kh * p.kw
+		lo, hi = 0, p.kh
 	}
-	if count == 0 || rows == 0 {
-		return 0
+	rows := float32(hi - lo)
+	if p.uniform && rows*p.counts[0] > 0 {
+		kernel.DivS(y, y, rows*p.counts[0])
+		return
 	}
-	sum := float32(0)
-	for j := from; j < to; j++ {
-		sum += row[left+j*p.dw]
+	for i, c := range p.counts {
+		if c *= rows; c > 0 {
+			y[i] /= c
+		} else {
+			y[i] = 0
+		}
 	}
-	return sum / float32(count)
 }

@@ -5,15 +5,13 @@
 #include "textflag.h"
 
 // func clipAVX2(n int, y *float32, x *float32, lo float32, hi float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·clipAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        lo+24(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        hi+28(FP), X1
-	VBROADCASTSS X1, Y1
+	VBROADCASTSS lo+24(FP), Y0
+	VBROADCASTSS hi+28(FP), Y1
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -44,15 +42,13 @@ done:
 	RET
 
 // func hardSigmoidAVX2(n int, y *float32, x *float32, alpha float32, beta float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, FMA3
 TEXT ·hardSigmoidAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        alpha+24(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        beta+28(FP), X1
-	VBROADCASTSS X1, Y1
+	VBROADCASTSS alpha+24(FP), Y0
+	VBROADCASTSS beta+28(FP), Y1
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -96,15 +92,13 @@ DATA f3f800000<>+0(SB)/4, $0x3f800000
 GLOBL f3f800000<>(SB), RODATA|NOPTR, $4
 
 // func hardSwishAVX2(n int, y *float32, x *float32, alpha float32, beta float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, FMA3
 TEXT ·hardSwishAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        alpha+24(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        beta+28(FP), X1
-	VBROADCASTSS X1, Y1
+	VBROADCASTSS alpha+24(FP), Y0
+	VBROADCASTSS beta+28(FP), Y1
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -180,15 +174,13 @@ done:
 	RET
 
 // func scaleShiftAVX2(n int, y *float32, x *float32, scale float32, shift float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, FMA3
 TEXT ·scaleShiftAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        scale+24(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        shift+28(FP), X1
-	VBROADCASTSS X1, Y1
+	VBROADCASTSS scale+24(FP), Y0
+	VBROADCASTSS shift+28(FP), Y1
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -219,13 +211,12 @@ done:
 	RET
 
 // func addSAVX2(n int, y *float32, x *float32, s float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·addSAVX2(SB), NOSPLIT, $0-28
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        s+24(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS s+24(FP), Y0
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -253,13 +244,12 @@ done:
 	RET
 
 // func subSAVX2(n int, y *float32, x *float32, s float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·subSAVX2(SB), NOSPLIT, $0-28
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        s+24(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS s+24(FP), Y0
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -287,13 +277,12 @@ done:
 	RET
 
 // func mulSAVX2(n int, y *float32, x *float32, s float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·mulSAVX2(SB), NOSPLIT, $0-28
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        s+24(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS s+24(FP), Y0
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -321,13 +310,12 @@ done:
 	RET
 
 // func divSAVX2(n int, y *float32, x *float32, s float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·divSAVX2(SB), NOSPLIT, $0-28
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        s+24(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS s+24(FP), Y0
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -355,13 +343,12 @@ done:
 	RET
 
 // func subFromSAVX2(n int, y *float32, x *float32, s float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·subFromSAVX2(SB), NOSPLIT, $0-28
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        s+24(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS s+24(FP), Y0
 	SUBQ         $0x10, AX
 	JL           last
 
@@ -389,13 +376,12 @@ done:
 	RET
 
 // func divIntoSAVX2(n int, y *float32, x *float32, s float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·divIntoSAVX2(SB), NOSPLIT, $0-28
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVSS        s+24(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS s+24(FP), Y0
 	SUBQ         $0x10, AX
 	JL           last
 

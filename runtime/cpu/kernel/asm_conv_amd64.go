@@ -23,3 +23,13 @@ func gatherPanelAVX2(n int, dst *float32, src *float32, off *int32, index *int32
 //
 //go:noescape
 func tapsAVX2(n int, y *float32, x *float32, taps int, off *int32, w *float32, bias float32)
+
+// partAVX2 is even[i] = x[2i] and odd[i] = x[2i+1] for i < n, n a positive multiple of 8.
+//
+//go:noescape
+func partAVX2(n int, even *float32, odd *float32, x *float32)
+
+// weaveAVX2 is y[2i] = even[i] and y[2i+1] = odd[i] for i < n, n a positive multiple of 8.
+//
+//go:noescape
+func weaveAVX2(n int, y *float32, even *float32, odd *float32)

@@ -88,7 +88,7 @@ next:
 	RET
 
 // func tapsAVX2(n int, y *float32, x *float32, taps int, off *int32, w *float32, bias float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, FMA3
 TEXT ·tapsAVX2(SB), NOSPLIT, $0-52
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
@@ -96,8 +96,7 @@ TEXT ·tapsAVX2(SB), NOSPLIT, $0-52
 	MOVQ         taps+24(FP), BX
 	MOVQ         off+32(FP), SI
 	MOVQ         w+40(FP), DI
-	MOVSS        bias+48(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS bias+48(FP), Y0
 	SUBQ         $0x20, AX
 	JL           rest
 
@@ -151,5 +150,55 @@ narrowTap:
 	JNZ          narrow
 
 done:
+	VZEROUPPER
+	RET
+
+// func partAVX2(n int, even *float32, odd *float32, x *float32)
+// Requires: AVX, AVX2
+TEXT ·partAVX2(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ even+8(FP), CX
+	MOVQ odd+16(FP), DX
+	MOVQ x+24(FP), BX
+
+next:
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (CX)
+	ADDQ    $0x20, CX
+	VSHUFPS $0xdd, Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (DX)
+	ADDQ    $0x20, DX
+	ADDQ    $0x40, BX
+	SUBQ    $0x08, AX
+	JNZ     next
+	VZEROUPPER
+	RET
+
+// func weaveAVX2(n int, y *float32, even *float32, odd *float32)
+// Requires: AVX
+TEXT ·weaveAVX2(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ even+16(FP), DX
+	MOVQ odd+24(FP), BX
+
+next:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (BX), Y1
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x20, Y0, Y2, Y1
+	VMOVUPS    Y1, (CX)
+	VPERM2F128 $0x31, Y0, Y2, Y1
+	VMOVUPS    Y1, 32(CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, BX
+	ADDQ       $0x40, CX
+	SUBQ       $0x08, AX
+	JNZ        next
 	VZEROUPPER
 	RET

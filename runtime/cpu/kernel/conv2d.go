@@ -73,3 +73,19 @@ func Taps(y, x []float32, o Offsets, w []float32, bias float32) {
 		y[i] = s
 	}
 }
+
+// Part is even[i] = x[2i] and odd[i] = x[2i+1]: x has twice as many numbers as each.
+func Part(even, odd, x []float32) {
+	odd, x = odd[:len(even)], x[:2*len(even)]
+	for i := partPairsWide(even, odd, x); i < len(even); i++ {
+		even[i], odd[i] = x[2*i], x[2*i+1]
+	}
+}
+
+// Weave is the opposite of Part: y[2i] = even[i] and y[2i+1] = odd[i].
+func Weave(y, even, odd []float32) {
+	odd, y = odd[:len(even)], y[:2*len(even)]
+	for i := weavePairsWide(y, even, odd); i < len(even); i++ {
+		y[2*i], y[2*i+1] = even[i], odd[i]
+	}
+}

@@ -62,3 +62,21 @@ func tapsWide(y, x []float32, o Offsets, w []float32, bias float32) int {
 	tapsAVX2(n, &y[0], &x[0], len(off), &off[0], &w[0], bias)
 	return n
 }
+
+func partPairsWide(even, odd, x []float32) int {
+	n := len(even) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	partAVX2(n, &even[0], &odd[0], &x[0])
+	return n
+}
+
+func weavePairsWide(y, even, odd []float32) int {
+	n := len(even) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	weaveAVX2(n, &y[0], &even[0], &odd[0])
+	return n
+}

@@ -7,3 +7,7 @@ func panelWide(_, _ []float32, _ Offsets, _ *[PanelWidth]int32, _ bool) bool { r
 func panelProductWide([]float32, int, []float32, int, int, int, []float32, int) {}
 
 func tapsWide(_, _ []float32, _ Offsets, _ []float32, _ float32) int { return 0 }
+
+func partPairsWide(_, _, _ []float32) int { return 0 }
+
+func weavePairsWide(_, _, _ []float32) int { return 0 }

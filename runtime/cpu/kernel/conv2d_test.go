@@ -102,3 +102,39 @@ func testTaps(t *testing.T) {
 		}
 	}
 }
+
+func TestPartAndWeave(t *testing.T) { eachVariant(t, testPartAndWeave) }
+
+func testPartAndWeave(t *testing.T) {
+	r := newRand()
+	for _, n := range sizes {
+		all := random(r, 2*n+3)
+		if n > 2 {
+			all[2], all[5] = float32(math.NaN()), float32(math.Inf(1))
+		}
+		x := all[1 : 2*n+1]
+		even, odd := random(r, n+1), random(r, n+1) // a number behind each stays
+		keep := [2]float32{even[n], odd[n]}
+		Part(even[:n], odd[:n], x)
+		if keep != [2]float32{even[n], odd[n]} {
+			t.Fatalf("n %d: wrote behind the end", n)
+		}
+		same := func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
+		for i := range n {
+			if !same(even[i], x[2*i]) || !same(odd[i], x[2*i+1]) {
+				t.Fatalf("n %d: pair %d is %g, %g, expected %g, %g", n, i, even[i], odd[i], x[2*i], x[2*i+1])
+			}
+		}
+		back := random(r, 2*n+1)
+		last := back[2*n]
+		Weave(back[:2*n], even[:n], odd[:n])
+		if back[2*n] != last {
+			t.Fatalf("n %d: wrote behind the end", n)
+		}
+		for i, v := range x {
+			if !same(back[i], v) {
+				t.Fatalf("n %d: number %d is %g, expected %g", n, i, back[i], v)
+			}
+		}
+	}
+}

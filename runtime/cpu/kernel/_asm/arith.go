@@ -23,10 +23,7 @@ func parametric(name, doc string, params []string, f func(x vecs, p []VecVirtual
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	var ps []VecVirtual
 	for _, p := range params {
-		s, v := XMM(), YMM()
-		Load(Param(p), s)
-		VBROADCASTSS(s, v)
-		ps = append(ps, v)
+		ps = append(ps, broadcast(p))
 	}
 	block := func(width int) {
 		v := fresh(width)

@@ -93,10 +93,7 @@ func tapsAVX2() {
 	Doc("tapsAVX2 is y[i] = bias + Σ over t < taps of w[t]·x[i+off[t]] for i < n, n a positive multiple of 8, taps ≥ 1.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	taps, off, w := Load(Param("taps"), GP64()), Load(Param("off"), GP64()), Load(Param("w"), GP64())
-	bias := XMM()
-	Load(Param("bias"), bias)
-	init := YMM()
-	VBROADCASTSS(bias, init)
+	init := broadcast("bias")
 	t, at, weight := GP64(), GP64(), YMM()
 	block := func(label string, vectors int) {
 		acc := make([]VecVirtual, vectors)
@@ -135,6 +132,54 @@ func tapsAVX2() {
 	SUBQ(Imm(8), n)
 	JNZ(LabelRef("narrow"))
 	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// partAVX2 generates the parting of numbers into those at even and at odd places.
+func partAVX2() {
+	TEXT("partAVX2", NOSPLIT, "func(n int, even, odd, x *float32)")
+	Pragma("noescape")
+	Doc("partAVX2 is even[i] = x[2i] and odd[i] = x[2i+1] for i < n, n a positive multiple of 8.")
+	n, even, odd, x := Load(Param("n"), GP64()), Load(Param("even"), GP64()), Load(Param("odd"), GP64()), Load(Param("x"), GP64())
+	a, b, v := YMM(), YMM(), YMM()
+	Label("next")
+	VMOVUPS(Mem{Base: x}, a)
+	VMOVUPS(Mem{Base: x, Disp: 32}, b)
+	for i, to := range []Register{even, odd} {
+		VSHUFPS(Imm([]uint64{0x88, 0xdd}[i]), b, a, v) // a0 a2 b0 b2, a4 a6 b4 b6
+		VPERMPD(Imm(0xd8), v, v)
+		VMOVUPS(v, Mem{Base: to})
+		ADDQ(Imm(32), to)
+	}
+	ADDQ(Imm(64), x)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// weaveAVX2 generates the opposite.
+func weaveAVX2() {
+	TEXT("weaveAVX2", NOSPLIT, "func(n int, y, even, odd *float32)")
+	Pragma("noescape")
+	Doc("weaveAVX2 is y[2i] = even[i] and y[2i+1] = odd[i] for i < n, n a positive multiple of 8.")
+	n, y, even, odd := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("even"), GP64()), Load(Param("odd"), GP64())
+	a, b, lo, hi, v := YMM(), YMM(), YMM(), YMM(), YMM()
+	Label("next")
+	VMOVUPS(Mem{Base: even}, a)
+	VMOVUPS(Mem{Base: odd}, b)
+	VUNPCKLPS(b, a, lo) // a0 b0 a1 b1, a4 b4 a5 b5
+	VUNPCKHPS(b, a, hi) // a2 b2 a3 b3, a6 b6 a7 b7
+	VPERM2F128(Imm(0x20), hi, lo, v)
+	VMOVUPS(v, Mem{Base: y})
+	VPERM2F128(Imm(0x31), hi, lo, v)
+	VMOVUPS(v, Mem{Base: y, Disp: 32})
+	ADDQ(Imm(32), even)
+	ADDQ(Imm(32), odd)
+	ADDQ(Imm(64), y)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next"))
 	VZEROUPPER()
 	RET()
 }

@@ -160,13 +160,19 @@ func unaryAlpha(name, doc string, f func(x vecs, alpha VecVirtual) vecs) {
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32, alpha float32)")
 	Pragma("noescape")
 	Doc(name + " " + doc + " n is a positive multiple of 8; y may be x.")
-	addr, err := Param("alpha").Resolve()
+	alpha := broadcast("alpha")
+	pairs(func(x vecs) vecs { return f(x, alpha) })
+}
+
+// broadcast fills a vector with a parameter.
+func broadcast(param string) VecVirtual {
+	addr, err := Param(param).Resolve()
 	if err != nil {
 		panic(err)
 	}
-	alpha := YMM()
-	VBROADCASTSS(addr.Addr, alpha)
-	pairs(func(x vecs) vecs { return f(x, alpha) })
+	v := YMM()
+	VBROADCASTSS(addr.Addr, v)
+	return v
 }
 
 // pairs writes the loop of unary.

@@ -45,6 +45,8 @@ var groups = map[string]func(){
 		quarterPanelAVX2()
 		gatherPanelAVX2()
 		tapsAVX2()
+		partAVX2()
+		weaveAVX2()
 	},
 	"fft": fft,
 	"int8": func() {
