@@ -150,7 +150,9 @@ func printPasses(w io.Writer, seen []passes.Snapshot) {
 }
 
 // isMiss recognises the notes of passes about what they nearly rewrote.
-func isMiss(note string) bool { return strings.Contains(note, " left as it is: ") }
+func isMiss(note string) bool {
+	return strings.Contains(note, " left as it is: ") || strings.Contains(note, " is no essm.SSM: ")
+}
 
 func withoutMisses(history []ir.Event) []ir.Event {
 	var out []ir.Event

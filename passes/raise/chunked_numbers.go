@@ -123,7 +123,7 @@ func (f *chunks) numbers() (*headSystem, string) {
 // turns.
 func exponent(next, now, power complex128, steps int) complex128 {
 	if now == 0 || next == 0 {
-		return complex(-1000, 0)
+		return deadLog
 	}
 	a := cmplx.Log(next / now)
 	if r := cmplx.Abs(power); r > 1e-250 && !math.IsInf(r, 0) {

@@ -10,10 +10,13 @@ package raise
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/passes"
 )
 
@@ -76,6 +79,77 @@ func missed(c *passes.Context, form string, n *ir.Node, why string, args ...any)
 // isOp reports whether v is computed by the named operator (as ir.Op.FullName has it).
 func isOp(v *ir.Value, name string) bool {
 	return v != nil && v.Def != nil && v.Def.Op.FullName() == name
+}
+
+// slice is what a Slice takes along one axis.
+type slice struct {
+	axis           int
+	from, to, step int64
+}
+
+// sliceOf reads a Slice of one axis with constant bounds.
+func sliceOf(n *ir.Node) (s slice, ok bool) {
+	if n.Op.FullName() != "Slice" {
+		return s, false
+	}
+	s.step = 1
+	axis := int64(0)
+	for i, to := range []*int64{&s.from, &s.to, &axis, &s.step} {
+		if n.In(i+1) == nil && to == &s.step {
+			continue
+		}
+		x, ok := ops.ConstInts(n.In(i + 1))
+		if !ok || len(x) != 1 {
+			return s, false
+		}
+		*to = x[0]
+	}
+	var err error
+	s.axis, err = ops.Axis(axis, len(n.In(0).Shape()))
+	return s, err == nil
+}
+
+// count gives the first index that is taken of so many, and how many are.
+func (s slice) count(of int64) (first, n int64) { return ops.SliceRange(s.from, s.to, s.step, of) }
+
+// inverse is the order of axes that undoes one.
+func inverse(perm []int64) []int64 {
+	back := make([]int64, len(perm))
+	for i, a := range perm {
+		back[a] = int64(i)
+	}
+	return back
+}
+
+// transposed orders the axes of v, where they are in another order.
+func transposed(b *ir.Builder, v *ir.Value, order []int64) *ir.Value {
+	if slices.IsSorted(order) {
+		return v
+	}
+	return b.Op("", "Transpose", []*ir.Value{v}, ir.A("perm", order))
+}
+
+// reversed turns an axis around.
+func reversed(b *ir.Builder, v *ir.Value, axis int) *ir.Value {
+	return b.Op("", "Slice", []*ir.Value{v, b.Ints(-1), b.Ints(math.MinInt64), b.Ints(int64(axis)), b.Ints(-1)})
+}
+
+// typed makes a constant of the given element type.
+func typed(b *ir.Builder, name string, elem tensor.DType, x []float64, shape ...int) *ir.Value {
+	t, err := tensor.FromFloat64s(elem, x, shape...)
+	if err != nil {
+		b.Fail(err)
+		return nil
+	}
+	return b.Const(name, t)
+}
+
+// directInput is the input D of a system.
+func directInput(op *ir.Op) int {
+	if op == essm.DenseSSM {
+		return 5
+	}
+	return 9
 }
 
 // origin follows v back through operators that only arrange elements or change their type.

@@ -41,7 +41,7 @@ func silent(a, b [][]float64) bool {
 	return true
 }
 
-// shape finds how a response can run. poles, if not nil, gives poles that a channel may have, known from how its kernel is
+// model finds how a response can run. poles, if not nil, gives poles that a channel may have, known from how its kernel is
 // computed.
 func (res *response) model(poles poleSource) (*model, *miss) {
 	m := &model{}
@@ -172,12 +172,12 @@ func (res *response) half(taps [][]float64, poles poleSource) (*half, *miss) {
 		h.taps[c] = taps[c][:end]
 	}
 	if end < minTaps {
-		h.why = fmt.Sprintf("%d taps are too few to tell", end)
+		h.why = fmt.Sprintf("%d taps are too few to tell a system, expected at least %d", end, minTaps)
 		return h, nil
 	}
-	exps, bad := fitAll(h.taps, poles, res.anySize && !finite)
-	if bad >= 0 {
-		h.why = fmt.Sprintf("the kernel of channel %d is not a sum of at most %d decaying exponentials to %g", bad, maxPoles, fitTol)
+	exps, why := fitAll(h.taps, poles, res.anySize && !finite)
+	if why != "" {
+		h.why = why
 		if res.anySize && !finite {
 			return nil, missf(4, "the kernel has as many taps as there are steps, and %s", h.why)
 		}
@@ -218,9 +218,9 @@ func (h *half) cuts(length int, anySize bool) bool {
 	return false
 }
 
-// fitAll fits every channel, and gives the first that cannot be. endless asks for exponentials that hold behind the taps,
-// too: known poles, or a kernel that has died out.
-func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, int) {
+// fitAll fits every channel, or says which is the first that cannot be, and why. endless asks for exponentials that hold
+// behind the taps, too: known poles, or a kernel that has died out.
+func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, string) {
 	out, ok := make([]exponentials, len(taps)), make([]bool, len(taps))
 	var failed atomic.Int64 // the first channel that cannot be fitted; those behind it need not be tried
 	failed.Store(int64(len(taps)))
@@ -243,11 +243,8 @@ func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, i
 				}
 			}
 		}
-		if endless {
-			_, end := norms(k[len(k)*7/8:])
-			if end > fitTol*peak {
-				return
-			}
+		if endless && lastEighth(k) > fitTol*peak {
+			return
 		}
 		out[c], ok[c] = fitExponentials(k)
 	}
@@ -267,14 +264,29 @@ func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, i
 	}
 	close(next)
 	wait.Wait()
-	if i := slices.Index(ok, false); i >= 0 {
-		return nil, i
+	c := slices.Index(ok, false)
+	if c < 0 {
+		return out, ""
 	}
-	return out, -1
+	norm, peak := norms(taps[c])
+	if end := lastEighth(taps[c]); endless && end > fitTol*peak {
+		return nil, fmt.Sprintf("the kernel of channel %d has not died out: its last taps are %.2g of its largest, expected at most %g", c, end/peak, fitTol)
+	}
+	if n := len(out[c].pole); n > 0 {
+		return nil, fmt.Sprintf("the kernel of channel %d is not a sum of at most %d decaying exponentials: the nearest sum, of %d, is off by %.2g, expected at most %g",
+			c, maxPoles, n, residual(taps[c], out[c])/norm, fitTol)
+	}
+	return nil, fmt.Sprintf("the kernel of channel %d is not a sum of decaying exponentials: no sum of %d, or of a quarter of its %d taps, comes near", c, maxPoles, len(taps[c]))
+}
+
+// lastEighth is the largest tap of the last eighth of a kernel.
+func lastEighth(k []float64) float64 {
+	_, peak := norms(k[len(k)*7/8:])
+	return peak
 }
 
 // emit builds what replaces the region: the source brought into (batch, time, channels), the operators, and back.
-func (res *response) emit(b *ir.Builder, r *region, m *model) (*ir.Value, string) {
+func (res *response) emit(b *ir.Builder, r *region, m *model) *ir.Value {
 	lay := res.layout(r)
 	u := lay.in(b, r.source)
 	elem := r.source.Elem()
@@ -305,16 +317,12 @@ func (res *response) emit(b *ir.Builder, r *region, m *model) (*ir.Value, string
 		direct = nil
 	}
 	if res.bias != nil {
-		t, err := tensor.FromFloat64s(elem, res.bias, res.n)
-		if err != nil {
-			return nil, err.Error()
-		}
-		add(b.Const("bias", t))
+		add(typed(b, "bias", elem, res.bias, res.n))
 	}
 	if to := r.sink.Elem(); to != elem {
 		y = b.Op("", "Cast", []*ir.Value{y}, ir.A("to", int(to)))
 	}
-	return lay.out(b, y), ""
+	return lay.out(b, y)
 }
 
 // ssm makes the operator for one direction: a head per channel, each with one input and one output.
@@ -351,7 +359,7 @@ func ssm(b *ir.Builder, u *ir.Value, elem tensor.DType, h *half, direction strin
 // logPole is the logarithm of a pole; for 0 one whose powers are 0.
 func logPole(z complex128) complex128 {
 	if cmplx.Abs(z) < 1e-300 {
-		return complex(-1000, 0)
+		return deadLog
 	}
 	l := cmplx.Log(z)
 	return complex(min(real(l), 0), imag(l))
@@ -457,7 +465,7 @@ func (l *layout) in(b *ir.Builder, v *ir.Value) *ir.Value {
 	if len(l.squeeze) > 0 {
 		v = b.Op("", "Squeeze", []*ir.Value{v, b.Ints(l.squeeze...)})
 	}
-	v = transpose(b, v, l.perm)
+	v = transposed(b, v, l.perm)
 	if l.asInput {
 		l.shape = b.Op("", "Shape", []*ir.Value{v})
 		length := b.Op("", "Gather", []*ir.Value{l.shape, b.Ints(int64(l.time))})
@@ -497,17 +505,9 @@ func (l *layout) out(b *ir.Builder, v *ir.Value) *ir.Value {
 			v = b.Op("", "Squeeze", []*ir.Value{v, b.Ints(axes...)})
 		}
 	}
-	v = transpose(b, v, l.back)
+	v = transposed(b, v, l.back)
 	if len(l.expand) > 0 {
 		v = b.Op("", "Unsqueeze", []*ir.Value{v, b.Ints(l.expand...)})
 	}
 	return v
-}
-
-// transpose reorders axes, where that changes anything.
-func transpose(b *ir.Builder, v *ir.Value, perm []int64) *ir.Value {
-	if slices.IsSorted(perm) {
-		return v
-	}
-	return b.Op("", "Transpose", []*ir.Value{v}, ir.A("perm", perm))
 }

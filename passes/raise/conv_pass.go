@@ -3,6 +3,7 @@ package raise
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
@@ -55,11 +56,10 @@ func isLongConv(s *surroundings, n *ir.Node) (anchor bool, why string) {
 	case long != 1:
 		return false, ""
 	case !s.isFixed(n.In(1)):
-		return false, "its kernel depends on an input"
-	case !depthwise(n):
-		return false, "it mixes channels, or skips steps"
+		return false, fmt.Sprintf("its kernel, %s, depends on an input; expected constants", n.In(1).Name)
 	}
-	return true, ""
+	why = notDepthwise(n)
+	return why == "", why
 }
 
 // maxProbes bounds how many regions around one anchor are run.
@@ -90,37 +90,39 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, is func(*surroundings
 		n := g.Nodes[i]
 		done[n] = true
 		name := where(n) // what replaces the node takes its result's name
-		what, m, err := s.raise(g, n)
-		if err != nil {
-			return changes, err
-		}
+		made, size, m := s.raise(g, n)
 		if m != nil {
 			missed(c, form, n, "%s", m.why)
 			continue
 		}
 		changes++
-		c.Note("%s: %s", name, what)
+		c.Note("%s: %d nodes → %s", name, size, made)
+		for _, h := range []*half{made.fwd, made.bwd} {
+			if h != nil && h.exps == nil {
+				c.Note("%s: %s is no essm.SSM: %s", form, name, h.why)
+			}
+		}
 		if err := finish(g); err != nil {
 			return changes, err
 		}
 	}
 }
 
-// raise replaces the largest region around an anchor that turns out to be a convolution.
-func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (what string, _ *miss, _ error) {
-	best := &miss{-1, "nothing around it takes and gives the same number of steps"}
+// raise replaces the largest region around an anchor that turns out to be a convolution, of so many nodes.
+func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (made *model, nodes int, _ *miss) {
+	best := &miss{-2, s.noSource(anchor)}
 	probes := 0
 	for _, sink := range s.sinks(anchor) {
 		for _, source := range s.sources(sink) {
 			if probes >= maxProbes {
-				return "", best, nil
+				return nil, 0, best
 			}
 			if !sameSize(source, sink) {
 				continue
 			}
 			r, why := s.region(source, sink, anchor)
 			if r == nil {
-				if best.stage < 0 && why != "" {
+				if best.stage < -1 && why != "" {
 					best = &miss{-1, why}
 				}
 				continue
@@ -128,17 +130,41 @@ func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (what string, _ *miss
 			probes++
 			res, m := s.probe(r)
 			if m == nil {
-				what, m = s.build(g, anchor, r, res)
+				made, m = s.build(g, anchor, r, res)
 			}
 			if m == nil {
-				return what, nil, nil
+				return made, len(r.nodes), nil
 			}
 			if m.stage > best.stage {
 				best = m
 			}
 		}
 	}
-	return "", best, nil
+	return nil, 0, best
+}
+
+// noSource says why nothing can be the sequence that an anchor convolves.
+func (s *surroundings) noSource(anchor *ir.Node) string {
+	y := anchor.Outputs[0]
+	_, leaves, ok := s.upstream(y, nil)
+	if !ok {
+		return fmt.Sprintf("more than %d nodes lead to it", maxRegion)
+	}
+	name := func(v *ir.Value) string {
+		if v.Def != nil {
+			return v.Def.String()
+		}
+		return "input " + v.Name
+	}
+	if len(leaves) == 1 {
+		v := leaves[0]
+		return fmt.Sprintf("it makes %v of the %v that %s gives, expected as many elements", y.Type, v.Type, name(v))
+	}
+	var names []string
+	for _, v := range leaves[:min(len(leaves), 3)] {
+		names = append(names, name(v))
+	}
+	return fmt.Sprintf("it is computed from %d values (%s); expected one sequence, besides constants", len(leaves), strings.Join(names, ", "))
 }
 
 // sameSize is the cheap part of what probe asks for.
@@ -147,32 +173,29 @@ func sameSize(a, b *ir.Value) bool {
 }
 
 // build puts the operators in place of the region.
-func (s *surroundings) build(g *ir.Graph, anchor *ir.Node, r *region, res *response) (string, *miss) {
+func (s *surroundings) build(g *ir.Graph, anchor *ir.Node, r *region, res *response) (*model, *miss) {
 	m, miss := res.model(s.poles(r, res))
 	if miss != nil {
-		return "", miss
+		return nil, miss
 	}
 	b := edit(g)
 	b.Scope(anchor.Scope)
-	y, why := res.emit(b, r, m)
-	if why == "" && b.Err() != nil {
-		why = b.Err().Error()
-	}
-	if why != "" {
+	y := res.emit(b, r, m)
+	if err := b.Err(); err != nil {
 		g.RemoveDead()
-		return "", missf(5, "%s", why)
+		return nil, missf(5, "%v", err)
 	}
 	if !replace(g, r.sink, y) {
-		return "", missf(5, "%s cannot be replaced", r.sink.Name)
+		return nil, missf(5, "%s cannot be replaced", r.sink.Name)
 	}
-	return fmt.Sprintf("%d nodes → %s", len(r.nodes), m), nil
+	return m, nil
 }
 
 // String says what a model is, for people.
 func (m *model) String() string {
 	one := func(h *half, direction string) string {
 		if h.exps == nil {
-			return fmt.Sprintf("essm.LongConv %s, %d channels of %d taps (%s)", direction, len(h.taps), len(h.taps[0]), h.why)
+			return fmt.Sprintf("essm.LongConv %s, %d channels of %d taps", direction, len(h.taps), len(h.taps[0]))
 		}
 		s := fmt.Sprintf("essm.SSM %s, %d channels of %d states", direction, len(h.exps), h.states())
 		if h.window > 0 {

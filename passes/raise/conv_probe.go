@@ -244,7 +244,7 @@ func (res *response) axes(r *region, e *evaluator) *miss {
 		}
 	}
 	if time < 0 {
-		return missf(1, "each step looks at one other step only")
+		return missf(1, "an impulse in the middle is answered at one step; expected several")
 	}
 	res.time = -1
 	taken := map[int]bool{}

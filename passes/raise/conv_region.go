@@ -93,7 +93,7 @@ func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
 	case "Cast":
 		return in, isReal(n.Outputs[0].Elem()) && isReal(in[0].Elem())
 	case "Conv":
-		return in, depthwise(n)
+		return in, notDepthwise(n) == ""
 	}
 	return in, true
 }
@@ -101,17 +101,18 @@ func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
 // isReal reports whether values of an element type keep float32's precision.
 func isReal(d tensor.DType) bool { return d == tensor.Float32 || d == tensor.Float64 }
 
-// depthwise reports whether every output channel of a convolution reads one input channel, at stride 1.
-func depthwise(n *ir.Node) bool {
+// notDepthwise says why not every output channel of a convolution reads one input channel, at stride 1; empty: it is so.
+func notDepthwise(n *ir.Node) string {
 	w := n.In(1).Shape()
-	if len(w) < 3 {
-		return false
+	if len(w) < 3 || !w[1].Equal(ir.Const(1)) {
+		return fmt.Sprintf("it mixes channels: its kernel is %v, expected one input channel for each output channel", n.In(1).Type)
 	}
-	per, ok := w[1].Known()
 	for _, s := range n.Attrs.Ints("strides", nil) {
-		ok = ok && s == 1
+		if s != 1 {
+			return fmt.Sprintf("it skips steps: its stride is %d, expected 1", s)
+		}
 	}
-	return ok && per == 1
+	return ""
 }
 
 // alongSteps reports whether a product is one with a matrix whose diagonals are constant but for a few elements: one that
@@ -125,9 +126,9 @@ func (s *surroundings) alongSteps(n *ir.Node) bool {
 	return ok
 }
 
-// back collects the nodes between sink and what it is computed from; it does not go behind stop. ok is false where there
+// upstream collects the nodes between sink and what it is computed from; it does not go behind stop. ok is false where there
 // are too many.
-func (s *surroundings) back(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
+func (s *surroundings) upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
 	seen := map[*ir.Value]bool{sink: true}
 	inside := map[*ir.Node]bool{}
 	queue := []*ir.Value{sink}
@@ -164,7 +165,7 @@ func (s *surroundings) back(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*i
 
 // sources lists the values through which everything that reaches sink passes, the nearest first.
 func (s *surroundings) sources(sink *ir.Value) []*ir.Value {
-	nodes, leaves, ok := s.back(sink, nil)
+	nodes, leaves, ok := s.upstream(sink, nil)
 	if !ok {
 		return nil
 	}
@@ -219,11 +220,12 @@ func (s *surroundings) sinks(anchor *ir.Node) []*ir.Value {
 	return out
 }
 
-// region makes the region between two values, or says why there is none with this anchor in it.
+// region makes the region between two values that has this anchor in it; nil where there is none, with why where something
+// else reads what lies between.
 func (s *surroundings) region(source, sink *ir.Value, anchor *ir.Node) (*region, string) {
-	nodes, leaves, ok := s.back(sink, source)
+	nodes, leaves, ok := s.upstream(sink, source)
 	if !ok || len(leaves) != 1 || leaves[0] != source || !slices.Contains(nodes, anchor) {
-		return nil, "it does not lie between the two"
+		return nil, ""
 	}
 	inside := map[*ir.Node]bool{}
 	for _, n := range nodes {
@@ -241,8 +243,11 @@ func (s *surroundings) region(source, sink *ir.Value, anchor *ir.Node) (*region,
 			}
 			late[v] = true
 			for _, u := range s.uses[v] {
-				if u.Node == nil || !inside[u.Node] {
-					return nil, fmt.Sprintf("%s, on the way, is read elsewhere, too", v.Name)
+				if u.Node == nil {
+					return nil, fmt.Sprintf("%s, on the way from %s to %s, is an output of the graph, too", v.Name, source.Name, sink.Name)
+				}
+				if !inside[u.Node] {
+					return nil, fmt.Sprintf("%s, on the way from %s to %s, is read by %v, too", v.Name, source.Name, sink.Name, u.Node)
 				}
 			}
 		}

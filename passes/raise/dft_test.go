@@ -3,7 +3,6 @@ package raise_test
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/dsp/fourier"
@@ -125,18 +124,6 @@ func TestTransformWraps(t *testing.T) {
 	agree(t, g, r, 5e-6)
 }
 
-// stays checks that nothing is raised, and that a note says why.
-func stays(t *testing.T, g *ir.Graph, why string) {
-	t.Helper()
-	r := raised(t, g)
-	if n := count(r, "essm.SSM", "essm.LongConv"); n != 0 {
-		t.Errorf("raised to %d operators, expected none: %v", n, passtest.Notes(r))
-	}
-	if s := strings.Join(passtest.Notes(r), "\n"); !strings.Contains(s, why) {
-		t.Errorf("notes %q do not hold %q", s, why)
-	}
-}
-
 // TestMicrosoftTransform has the operators that ONNX Runtime adds.
 func TestMicrosoftTransform(t *testing.T) {
 	needOp(t, "com.microsoft", "Rfft")
@@ -160,81 +147,6 @@ func TestMicrosoftTransform(t *testing.T) {
 		t.Errorf("got %d essm.SSM and %d nodes", count(r, "essm.SSM"), len(r.Nodes))
 	}
 	agree(t, g, r, 5e-6)
-}
-
-// TestLookAlikes are long convolutions that are no state-space systems, or no convolutions.
-func TestLookAlikes(t *testing.T) {
-	const h, length = 3, 96
-	k := newSystem(h, 2, 7).kernel(length)
-	input := func(l layer) *ir.Value { return l.Input("x", ir.Tensor(tensor.Float32, "B", h, length)) }
-
-	t.Run("one tap changed", func(t *testing.T) {
-		c := append([]float64(nil), k...)
-		c[length+40] += 0.1
-		l := newLayer()
-		x := input(l)
-		l.Output("y", l.causal(x, l.floats("w", flipped(c, h, length), h, 1, length), h, length))
-		g := l.graph(t)
-		r := raised(t, g)
-		if count(r, "essm.LongConv") != 1 || count(r, "essm.SSM") != 0 || !strings.Contains(strings.Join(passtest.Notes(r), ""), "channel 1 is not a sum") {
-			t.Errorf("expected a LongConv and a note about channel 1, got %v", passtest.Notes(r))
-		}
-		agree(t, g, r, 1e-6)
-	})
-	t.Run("a mask in the middle", func(t *testing.T) {
-		l := newLayer()
-		x := input(l)
-		mask := make([]float64, 2*length-1)
-		for i := range mask {
-			mask[i] = float64(min(1, i%7))
-		}
-		p := l.op("Mul", l.op("Pad", x, []int64{0, 0, length - 1, 0, 0, 0}), l.floats("mask", mask, 2*length-1))
-		l.Output("y", l.op("Conv", p, l.floats("w", flipped(k, h, length), h, 1, length), ir.A("group", h)))
-		stays(t, l.graph(t), "is not the same function of the steps around it")
-	})
-	t.Run("a kernel from an input", func(t *testing.T) {
-		l := newLayer()
-		x := input(l)
-		w := l.Input("w", ir.Tensor(tensor.Float32, h, 1, length))
-		l.Output("y", l.causal(x, w, h, length))
-		stays(t, l.graph(t), "its kernel depends on an input")
-	})
-	t.Run("channels mixed", func(t *testing.T) {
-		l := newLayer()
-		x := input(l)
-		p := l.op("Pad", x, []int64{0, 0, length - 1, 0, 0, 0})
-		l.Output("y", l.op("Conv", p, l.floats("w", flipped(k, h, length), 1, h, length)))
-		stays(t, l.graph(t), "it mixes channels")
-	})
-	t.Run("what lies between is read", func(t *testing.T) {
-		l := newLayer()
-		x := input(l)
-		y := l.op("Conv", x, l.floats("w", flipped(k, h, length), h, 1, length), ir.A("group", h), ir.A("pads", []int{length - 1, length - 1}))
-		l.Output("y", l.op("Slice", y, 0, length, 2))
-		l.Output("all", l.op("Relu", y))
-		stays(t, l.graph(t), "is read elsewhere")
-	})
-	t.Run("reflected ends", func(t *testing.T) {
-		l := newLayer()
-		p := l.op("Pad", input(l), []int64{0, 0, length - 1, 0, 0, 0}, ir.A("mode", "reflect"))
-		l.Output("y", l.op("Conv", p, l.floats("w", flipped(k, h, length), h, 1, length), ir.A("group", h)))
-		stays(t, l.graph(t), "is not the same function")
-	})
-	t.Run("one element of a Toeplitz matrix changed", func(t *testing.T) {
-		l := newLayer()
-		m := toeplitz(newSystem(1, 2, 8).kernel(length), length)
-		m[50*length+20] += 0.1
-		l.Output("y", l.op("MatMul", input(l), l.floats("m", m, length, length)))
-		stays(t, l.graph(t), "is not the same function")
-	})
-	t.Run("a short convolution", func(t *testing.T) {
-		l := newLayer()
-		l.Output("y", l.causal(input(l), l.floats("w", k[:h*4], h, 1, 4), h, 4))
-		r := raised(t, l.graph(t))
-		if len(passtest.Notes(r)) != 0 || count(r, "Conv") != 1 {
-			t.Errorf("got %v", passtest.Notes(r))
-		}
-	})
 }
 
 // toeplitz is the matrix m with (x m)[t] = Σ k[j] x[t-j].

@@ -125,10 +125,7 @@ func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	at := 9 // the input D
-	if s.abar != nil {
-		at = 5
-	}
+	at := directInput(n.Op)
 	y := f.y
 	if sum, d := f.direct(s); d != nil { // D u belongs to the layer
 		with := *n

@@ -61,8 +61,8 @@ func power(p complex128, k int) complex128 {
 // fitExponentials finds the fewest poles it can within the unit circle whose exponentials give k to fitTol. It is a matrix
 // pencil: with row offsets r and column offsets c, H[i,j] = k[r_i+c_j] and its shift by one are V_r·D·V_cᵀ and
 // V_r·D·Λ·V_cᵀ, so the eigenvalues of the pencil are the poles. Amplitudes are then a linear least-squares problem over the
-// whole kernel, whose residual decides.
-func fitExponentials(k []float64) (exponentials, bool) {
+// whole kernel, whose residual decides. Where it is too large, the nearest exponentials are given with false.
+func fitExponentials(k []float64) (best exponentials, ok bool) {
 	norm, peak := norms(k)
 	if norm == 0 {
 		return exponentials{}, true
@@ -81,20 +81,27 @@ func fitExponentials(k []float64) (exponentials, bool) {
 	}
 	for _, size := range []int{48, 160, 6 * maxPoles} {
 		e, ok := fitSize(k, body, size, norm, peak)
-		if ok || size >= len(body)/2 {
-			return e, ok
+		if ok {
+			return e, true
+		}
+		if residual(k, e) < residual(k, best) {
+			best = e
+		}
+		if size >= len(body)/2 {
+			break
 		}
 	}
-	return exponentials{}, false
+	return best, false
 }
 
 // fitSize tries a pencil of at most size rows and columns, at the ranks that its singular values suggest, the smallest
 // first.
-func fitSize(k, body []float64, size int, norm, peak float64) (exponentials, bool) {
+func fitSize(k, body []float64, size int, norm, peak float64) (best exponentials, ok bool) {
 	p, ok := newPencil(body, size)
 	if !ok {
-		return exponentials{}, false
+		return best, false
 	}
+	least := norm
 	good := func(e exponentials, ok bool) bool {
 		return ok && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak
 	}
@@ -114,14 +121,21 @@ func fitSize(k, body []float64, size int, norm, peak float64) (exponentials, boo
 		if good(e, ok) {
 			return e, true
 		}
-		if !ok || residual(k, e) > far*norm {
+		if !ok {
 			continue
 		}
-		if e, ok := refine(k, e, steps); good(e, ok) {
-			return e, true
+		miss := residual(k, e)
+		if miss <= far*norm {
+			if e, ok = refine(k, e, steps); good(e, ok) {
+				return e, true
+			}
+			miss = residual(k, e)
+		}
+		if miss < least {
+			best, least = e, miss
 		}
 	}
-	return exponentials{}, false
+	return best, false
 }
 
 // shortKernel is the length up to which a fit tries every rank.

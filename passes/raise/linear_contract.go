@@ -12,7 +12,7 @@ import (
 
 // What a linearizer knows of operators that sum up or move elements.
 
-// one checks that exactly one of the first two operands varies.
+// oneVaries checks that exactly one of the first two operands varies.
 func oneVaries(n *ir.Node, forms []*form) error {
 	if forms[0] != nil && forms[1] != nil {
 		return fmt.Errorf("%v multiplies two values that change from step to step", n)

@@ -102,11 +102,7 @@ func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
 		b.Fail(err)
 		return nil
 	}
-	back := make([]int64, len(perm))
-	for i, a := range perm {
-		back[a] = int64(i)
-	}
-	return b.Op("", "Transpose", []*ir.Value{b.Const(k.Name, t)}, ir.A("perm", back))
+	return b.Op("", "Transpose", []*ir.Value{b.Const(k.Name, t)}, ir.A("perm", inverse(perm)))
 }
 
 // timeFacts says which values are sequences that come from a state-space layer.

@@ -65,7 +65,7 @@ var linearRules = []*Rule{
 			in := []*ir.Value{m.Val("x"), w}
 			if c := m.Val("c"); c != nil {
 				k, _ := alongAxis(c, 2, 1, outputsOf(m.Root))
-				in = append(in, typedConst(b, c.Name, c.Elem(), k))
+				in = append(in, typed(b, c.Name, c.Elem(), k, len(k)))
 			}
 			return []*ir.Value{b.Op("essm", "Linear", in)}
 		},
@@ -84,7 +84,7 @@ var linearRules = []*Rule{
 			rank := len(m.Val("x").Shape())
 			c := m.Val("c")
 			k, _ := alongAxis(c, rank, rank-1, m.Val("w").Const.Dim(0))
-			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), m.Val("w"), typedConst(b, c.Name, c.Elem(), k)})}
+			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), m.Val("w"), typed(b, c.Name, c.Elem(), k, len(k))})}
 		},
 	},
 	{
@@ -190,7 +190,7 @@ func splitLinear(g *ir.Graph) (int, error) {
 		if turn != nil {
 			axis = slices.Index(permOf(turn), int64(axis))
 		}
-		if !ok || parts.axis != axis || turn != nil && len(uses[n.In(0)]) != 1 && !onlyParts(uses[n.In(0)]) || !onlyParts(uses[x]) && turn == nil {
+		if !ok || parts.axis != axis || !onlyParts(uses[n.In(0)]) {
 			continue
 		}
 		b.Scope(n.Scope)
@@ -271,23 +271,14 @@ func partsOf(n *ir.Node) (p parts, ok bool) {
 		}
 		return p, true
 	}
-	from, okF := ops.ConstInts(n.In(1))
-	to, okT := ops.ConstInts(n.In(2))
-	axes, okA := ops.ConstInts(n.In(3))
-	if n.In(3) == nil || !okF || !okT || !okA || len(axes) != 1 || len(from) != 1 || len(to) != 1 {
+	c, ok := sliceOf(n)
+	if !ok || c.step != 1 {
 		return p, false
 	}
-	if st, ok := ops.ConstInts(n.In(4)); n.In(4) != nil && (!ok || len(st) != 1 || st[0] != 1) {
-		return p, false
-	}
-	a, err := ops.Axis(axes[0], len(s))
-	if err != nil {
-		return p, false
-	}
-	dim, known := s[a].Known()
+	dim, known := s[c.axis].Known()
 	if !known {
 		return p, false
 	}
-	first, count := ops.SliceRange(from[0], to[0], 1, dim)
-	return parts{a, []int{int(first)}, []int{int(count)}}, count > 0
+	first, count := c.count(dim)
+	return parts{c.axis, []int{int(first)}, []int{int(count)}}, count > 0
 }

@@ -16,29 +16,25 @@ var RaiseLoop = &passes.Pass{
 	Name: "raise-loop",
 	Doc:  "ONNX Loop over the steps of sequences (Gather or Slice at the iteration, results collected by SequenceInsert and ConcatFromSequence or as scan outputs) whose body is linear → essm.Scan or essm.DenseScan with projections.",
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return eachDraft(c, g, func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, string) {
-			if n.Op.FullName() != "Loop" {
-				return nil, ""
-			}
-			d, err := draftLoop(n, uses)
-			if err != nil {
-				return nil, err.Error()
-			}
-			return d, ""
-		})
+		return eachDraft(c, g, "loop", draftLoop)
 	},
 }
 
 // draftLoop reads a Loop node.
 func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
+	if n.Op.FullName() != "Loop" {
+		return nil, nil
+	}
 	body := n.Attrs.Graph("body")
 	if len(body.Inputs) < 2 {
 		return nil, errors.New("it carries no state")
 	}
-	if !isTrue(n.In(1), nil) || !isTrue(body.Outputs[0], body.Inputs[1]) {
-		return nil, errors.New("a condition may end it early")
+	for _, cond := range []*ir.Value{n.In(1), body.Outputs[0]} {
+		if !isTrue(cond, body.Inputs[1]) {
+			return nil, fmt.Errorf("the condition %s may end it early, expected one that always holds", cond.Name)
+		}
 	}
-	d := &draft{form: "loop", node: n, alias: map[*ir.Value]*ir.Value{}}
+	d := &draft{node: n, alias: map[*ir.Value]*ir.Value{}}
 	carried := len(body.Inputs) - 2
 	for i := range carried {
 		in, out := body.Inputs[i+2], body.Outputs[i+1]
@@ -127,7 +123,7 @@ func (d *draft) steps(n *ir.Node, body *ir.Graph) error {
 	counter := body.Inputs[0]
 	trips, ok := ops.DimsOf(n.In(0))
 	if n.In(0) == nil || !ok || len(trips) != 1 {
-		return errors.New("the number of its iterations is not known to be the length of a sequence")
+		return errors.New("the number of its iterations is not known, expected the length of a sequence")
 	}
 	own := map[*ir.Value]bool{}
 	for _, v := range body.Inputs {
@@ -153,14 +149,14 @@ func (d *draft) steps(n *ir.Node, body *ir.Graph) error {
 		}
 		length := shape[q.time]
 		if !length.Equal(trips[0]) {
-			return fmt.Errorf("it makes %v iterations over %v steps of %s", trips[0], length, x.Name)
+			return fmt.Errorf("it makes %v iterations, expected one for each of the %v steps of %s", trips[0], length, x.Name)
 		}
 		switch {
 		case at.coef == 1 && at.offset.Equal(ir.Const(0)):
 		case at.coef == -1 && (at.offset.Equal(length.Sub(ir.Const(1))) || at.offset.Equal(ir.Const(-1))):
 			q.reversed = true
 		default:
-			return fmt.Errorf("iteration i takes step %d·i + %v of %s", at.coef, at.offset, x.Name)
+			return fmt.Errorf("iteration i takes step %d·i + %v of %s, expected all steps in order or from the last", at.coef, at.offset, x.Name)
 		}
 		q.v = x
 		step := slices.Clone(shape)

@@ -1,6 +1,7 @@
 package raise
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -58,31 +59,32 @@ func checkNorm(means ...string) func(m *Match) string {
 		rank := len(m.Val("x").Shape())
 		for _, name := range means {
 			n := m.Node(name)
-			axes, err := axesOf(n, rank)
+			axes, ok := axesOf(n, rank)
 			switch {
-			case rank == 0 || err != nil || len(axes) == 0:
+			case rank == 0 || !ok || len(axes) == 0:
 				return passes.Leave
 			case !n.Attrs.Bool("keepdims", true):
-				return "a mean loses its axis"
+				return fmt.Sprintf("%v loses its axes %v, expected keepdims 1", n, axes)
 			case first != nil && !slices.Equal(first, axes):
-				return "mean and variance are over different axes"
+				return fmt.Sprintf("the mean is over axes %v, the variance over %v", first, axes)
 			}
 			first = axes
 		}
 		if _, ok := normalized(m.Val("x").Shape(), first); !ok {
-			return "it is over axes that are not the last ones, or of open size"
+			return fmt.Sprintf("it is over axes %v of shape %v; expected one axis or the last ones, of fixed sizes", first, m.Val("x").Shape())
 		}
 		return ""
 	}
 }
 
-// axesOf gives the axes of a ReduceMean that are constants, sorted.
-func axesOf(n *ir.Node, rank int) ([]int, error) {
+// axesOf gives the axes of a ReduceMean, sorted; ok is false where they are no constants, or there are no such axes.
+func axesOf(n *ir.Node, rank int) (axes []int, ok bool) {
 	list, ok := ops.ConstInts(n.In(1))
 	if !ok {
-		return nil, errNonlinear(n)
+		return nil, false
 	}
-	return ops.AxesOf(list, rank)
+	axes, err := ops.AxesOf(list, rank)
+	return axes, err == nil
 }
 
 // normalized gives the sizes of the axes of a norm: the last ones, or a single one anywhere.
@@ -103,11 +105,7 @@ func makeNorm(op, mean string) func(b *ir.Builder, m *Match) []*ir.Value {
 	return func(b *ir.Builder, m *Match) []*ir.Value {
 		x := m.Val("x")
 		rank := len(x.Shape())
-		axes, err := axesOf(m.Node(mean), rank)
-		if err != nil {
-			b.Fail(err)
-			return nil
-		}
+		axes, _ := axesOf(m.Node(mean), rank)
 		sizes, _ := normalized(x.Shape(), axes)
 		n := 1
 		for _, d := range sizes {
@@ -138,17 +136,13 @@ func lastAxis(b *ir.Builder, x *ir.Value, axis int, f func(x *ir.Value) *ir.Valu
 
 // toLast gives the order of axes that moves one to the end, and the one that moves it back.
 func toLast(rank, axis int) (order, back []int64) {
-	back = make([]int64, rank)
 	for i := range rank {
 		if i != axis {
 			order = append(order, int64(i))
 		}
 	}
 	order = append(order, int64(axis))
-	for i, a := range order {
-		back[a] = int64(i)
-	}
-	return order, back
+	return order, inverse(order)
 }
 
 // alongAxis gives the elements of a constant that varies along the given axis alone of a tensor of the given rank, n of them; a
@@ -200,9 +194,9 @@ func affineRules(op string) []*Rule {
 						for i := range scale {
 							scale[i] *= k[i]
 						}
-						in[1] = typedConst(b, "scale", n.In(0).Elem(), scale)
+						in[1] = typed(b, "scale", n.In(0).Elem(), scale, len(scale))
 					} else {
-						in = append(in[:2], typedConst(b, "shift", n.In(0).Elem(), k))
+						in = append(in[:2], typed(b, "shift", n.In(0).Elem(), k, len(k)))
 					}
 					y := b.Op("", op, in, n.Attrs...)
 					if t := m.Node("transpose"); t != nil {
@@ -244,16 +238,6 @@ func permOf(n *ir.Node) []int64 {
 	return n.Attrs.Ints("perm", def)
 }
 
-// typedConst makes a constant vector of the given element type.
-func typedConst(b *ir.Builder, name string, elem tensor.DType, x []float64) *ir.Value {
-	t, err := tensor.FromFloat64s(elem, x, len(x))
-	if err != nil {
-		b.Fail(err)
-		return nil
-	}
-	return b.Const(name, t)
-}
-
 // batchNorm turns a batch norm with fixed statistics into the one over the last axis.
 var batchNorm = &Rule{
 	Name: "batch-norm", Doc: "BatchNormalization with constants is essm.BatchNorm, over the last axis",
@@ -262,13 +246,13 @@ var batchNorm = &Rule{
 		rank := len(m.Val("x").Shape())
 		switch {
 		case m.Root.Attrs.Bool("training_mode", false):
-			return "it is in training mode"
+			return "it is in training mode, in which the statistics are its input's"
 		case rank != 2 && rank != 3:
 			return passes.Leave
 		}
 		for _, name := range []string{"scale", "bias", "mean", "var"} {
 			if m.Val(name).Elem() != m.Val("x").Elem() {
-				return "its constants have another type than its input"
+				return fmt.Sprintf("its %s is %v, its input %v", name, m.Val(name).Elem(), m.Val("x").Elem())
 			}
 		}
 		return ""

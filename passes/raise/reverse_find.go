@@ -1,6 +1,7 @@
 package raise
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/essmc/essmc/ir"
@@ -16,22 +17,15 @@ func turnsAround(n *ir.Node) (axis int, ok bool) {
 	s := n.In(0).Shape()
 	switch n.Op.Name {
 	case "Slice":
-		from, okF := ops.ConstInts(n.In(1))
-		to, okT := ops.ConstInts(n.In(2))
-		axes, okA := ops.ConstInts(n.In(3))
-		steps, okS := ops.ConstInts(n.In(4))
-		if n.In(3) == nil || n.In(4) == nil || !okF || !okT || !okA || !okS || len(from) != 1 || len(to) != 1 || len(axes) != 1 || len(steps) != 1 || steps[0] != -1 {
+		p, ok := sliceOf(n)
+		if !ok || p.step != -1 {
 			return 0, false
 		}
-		a, err := ops.Axis(axes[0], len(s))
-		if err != nil {
-			return 0, false
+		if d, known := s[p.axis].Known(); known {
+			_, count := p.count(d)
+			return p.axis, count == d
 		}
-		if d, known := s[a].Known(); known {
-			_, count := ops.SliceRange(from[0], to[0], -1, d)
-			return a, count == d
-		}
-		return a, (from[0] == -1 || from[0] >= math.MaxInt32) && to[0] <= math.MinInt32
+		return p.axis, (p.from == -1 || p.from >= math.MaxInt32) && p.to <= math.MinInt32
 	case "Gather":
 		a, err := ops.Axis(n.Attrs.Int("axis", 0), len(s))
 		if err != nil || len(n.In(1).Shape()) != 1 {
@@ -46,6 +40,22 @@ func turnsAround(n *ir.Node) (axis int, ok bool) {
 		return a, allEqual(n.In(1), s[a])
 	}
 	return 0, false
+}
+
+// turnsPart says of a node that turnsAround does not accept what is wrong with it, where it does turn sequences around.
+func turnsPart(n *ir.Node) string {
+	if n == nil || n.Op.Domain != "" {
+		return ""
+	}
+	switch n.Op.Name {
+	case "Slice":
+		if p, ok := sliceOf(n); ok && p.step == -1 {
+			return fmt.Sprintf("%v turns the steps from %d on around, expected all of them, from -1", n, p.from)
+		}
+	case "ReverseSequence":
+		return fmt.Sprintf("%v turns each sequence around by a length of its own, %s; expected all steps", n, n.In(1).Name)
+	}
+	return ""
 }
 
 // falling reports whether v holds d-1, d-2, …, 0.
@@ -118,19 +128,8 @@ func dropsLast(v *ir.Value) (*ir.Value, bool) {
 	if !isOp(v, "Slice") {
 		return nil, false
 	}
-	n := v.Def
-	for i, want := range []int64{0, -1, 1} {
-		x, ok := ops.ConstInts(n.In(i + 1))
-		if !ok || len(x) != 1 || x[0] != want {
-			return nil, false
-		}
-	}
-	if n.In(4) != nil {
-		if st, ok := ops.ConstInts(n.In(4)); !ok || len(st) != 1 || st[0] != 1 {
-			return nil, false
-		}
-	}
-	return n.In(0), true
+	p, ok := sliceOf(v.Def)
+	return v.Def.In(0), ok && p == slice{axis: 1, from: 0, to: -1, step: 1}
 }
 
 // padsFirst sees a Pad that puts one step of zeros before axis 1 of (B, L, H).

@@ -74,11 +74,6 @@ func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 
 func isSystemNode(n *ir.Node) bool { return n.Op == essm.SSM || n.Op == essm.DenseSSM }
 
-// around turns an axis around.
-func around(b *ir.Builder, v *ir.Value, axis int) *ir.Value {
-	return b.Op("", "Slice", []*ir.Value{v, b.Ints(-1), b.Ints(-1 << 63), b.Ints(int64(axis)), b.Ints(-1)})
-}
-
 // stepwiseOps are operators that compute each step of a sequence by itself, wherever time is an axis that they keep.
 var stepwiseOps = map[string]bool{
 	"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Gelu": true, "Relu": true, "LeakyRelu": true, "Tanh": true, "Sigmoid": true,
@@ -124,14 +119,20 @@ func behind(b *ir.Builder, n *ir.Node) *ir.Value {
 			return nil
 		}
 	}
-	return around(b, b.Apply(n.Op, 1, in, n.Attrs)[0], f.Axis)
+	return reversed(b, b.Apply(n.Op, 1, in, n.Attrs)[0], f.Axis)
 }
 
 // backward gives what a forward system computes of a reversed sequence: the reverse of a backward system.
 func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Value {
 	u := n.In(0)
+	if n.Attrs.Str("direction", essm.Forward) != essm.Forward {
+		return nil
+	}
 	axis, ok := turnsAround(u.Def)
-	if !ok || axis != 1 || n.Attrs.Str("direction", essm.Forward) != essm.Forward {
+	if why := turnsPart(u.Def); !ok && why != "" {
+		missed(c, "reversed", n, "%s", why)
+	}
+	if !ok || axis != 1 {
 		return nil
 	}
 	sys, err := readSystem(n)
@@ -149,7 +150,7 @@ func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Val
 	if sys.d == nil && len(uses) == 1 && uses[0].Node != nil {
 		// One step later, the forward system starts at lag 1: a backward one as it is.
 		if later := delayBehind(g, uses[0].Node); later != nil {
-			y := around(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
+			y := reversed(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
 			c.Note("reversed: %v, one step later, is a backward system", n)
 			if b.Err() == nil {
 				replace(g, later, y)
@@ -159,7 +160,7 @@ func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Val
 	}
 	sys.shift(b, in)
 	c.Note("reversed: %v is a backward system, and its lag 0 is in D", n)
-	return around(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
+	return reversed(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
 }
 
 // delayBehind finds the result of a delay that begins with the given node.
@@ -180,15 +181,15 @@ func delayBehind(g *ir.Graph, n *ir.Node) *ir.Value {
 // readSystem reads the constants of a fused system without state and window.
 func readSystem(n *ir.Node) (*fused, error) {
 	f := &fused{dense: n.Op == essm.DenseSSM}
-	f.at = map[string]int{"B": 5, "C": 6, "Bim": 7, "Cim": 8, "D": 9, "state": 10}
+	f.at = map[string]int{"B": 5, "C": 6, "Bim": 7, "Cim": 8, "D": directInput(n.Op), "state": 10}
 	if f.dense {
-		f.at = map[string]int{"B": 3, "C": 4, "D": 5, "state": 6}
+		f.at = map[string]int{"B": 3, "C": 4, "D": directInput(n.Op), "state": 6}
 	}
 	switch {
 	case n.In(f.at["state"]) != nil || n.Out(1) != nil:
 		return nil, errors.New("it has a state, and a backward system keeps none")
 	case n.Attrs.Int("window", 0) != 0:
-		return nil, errors.New("it has a window")
+		return nil, fmt.Errorf("it has a window of %d steps, of which lag 0 cannot go to D", n.Attrs.Int("window", 0))
 	}
 	for i, v := range n.Inputs[1:] {
 		if v != nil && v.Const == nil {
@@ -304,10 +305,7 @@ func bothWays(c *passes.Context, b *ir.Builder, n *ir.Node) *ir.Value {
 	if f.Attrs.Int("window", 0) != r.Attrs.Int("window", 0) {
 		return nil
 	}
-	at := 9
-	if f.Op == essm.DenseSSM {
-		at = 5
-	}
+	at := directInput(f.Op)
 	for i := 1; i < max(len(f.Inputs), len(r.Inputs)); i++ {
 		p, q := f.In(i), r.In(i)
 		if i == at || p == q {

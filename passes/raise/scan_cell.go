@@ -10,7 +10,6 @@ import (
 
 // draft is a recurrence as an operator or a run of nodes states it, before its cell has been read.
 type draft struct {
-	form    string   // name of the form, for notes
 	node    *ir.Node // where it is
 	states  []stepValue
 	next    []*ir.Value
@@ -156,7 +155,7 @@ func (d *draft) cells() ([]*cell, error) {
 			}
 			name, ok := dim.Symbol()
 			if !ok || symbol != "" && name != symbol {
-				return nil, fmt.Errorf("shape %v of %s has more than one open dimension", s.shape, s.v.Name)
+				return nil, fmt.Errorf("shape %v of %s has an open dimension besides that of samples", s.shape, s.v.Name)
 			}
 			symbol = name
 		}
@@ -178,7 +177,7 @@ func (d *draft) cells() ([]*cell, error) {
 	}
 	for i, s := range all {
 		if axis(s.shape) < 0 && (i >= len(d.states) || !isZero(d.initial[i])) {
-			return nil, fmt.Errorf("%s has no axis of samples", s.v.Name)
+			return nil, fmt.Errorf("%s has no axis of samples: its shape is %v, expected an axis of size %s in it", s.v.Name, s.shape, symbol)
 		}
 	}
 	return []*cell{d.cell(int(count), map[string]int64{symbol: count}, axis)}, nil

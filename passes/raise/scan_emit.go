@@ -1,7 +1,6 @@
 package raise
 
 import (
-	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -105,7 +104,7 @@ func (e *emitter) input() {
 			v = e.op("", "Reshape", []*ir.Value{v, e.b.Ints(0, 0, int64(s.size()))})
 		}
 		if q.reversed {
-			v = reversed(e.b, v)
+			v = reversed(e.b, v, 1)
 		}
 		parts = append(parts, v)
 	}
@@ -113,19 +112,6 @@ func (e *emitter) input() {
 	if len(parts) > 1 {
 		e.u = e.op("", "Concat", parts, ir.A("axis", -1))
 	}
-}
-
-// transposed orders the axes of v, if they are in another order.
-func transposed(b *ir.Builder, v *ir.Value, order []int64) *ir.Value {
-	if slices.IsSorted(order) {
-		return v
-	}
-	return b.Op("", "Transpose", []*ir.Value{v}, ir.A("perm", order))
-}
-
-// reversed turns axis 1, time, around.
-func reversed(b *ir.Builder, v *ir.Value) *ir.Value {
-	return b.Op("", "Slice", []*ir.Value{v, b.Ints(-1), b.Ints(math.MinInt64), b.Ints(1), b.Ints(-1)})
 }
 
 // start arranges the first states as the scan takes them.
@@ -202,7 +188,7 @@ func picked(b *ir.Builder, v *ir.Value, columns []int64) *ir.Value {
 	return b.Op("", "Gather", []*ir.Value{v, b.Ints(columns...)}, ir.A("axis", 1))
 }
 
-// head makes the block-diagonal matrix (1, heads, rows, width) or (1, heads, width, cols) that entry fills.
+// blocks makes the block-diagonal matrix (1, heads, rows, width) or (1, heads, width, cols) that entry fills.
 func (e *emitter) blocks(name string, rows, cols int, fill func(set func(head, r, c int, x float64))) (*ir.Value, bool) {
 	m := make([]float64, e.plan.heads*rows*cols)
 	some := false
@@ -235,7 +221,7 @@ func (e *emitter) scan() {
 			}
 		}
 		if some {
-			v = e.op("", "Add", []*ir.Value{v, e.typed(name+".bias", bias, len(bias))})
+			v = e.op("", "Add", []*ir.Value{v, typed(e.b, name+".bias", e.elem, bias, len(bias))})
 		}
 		return v
 	}
@@ -291,16 +277,6 @@ func (e *emitter) scanOp(name string, outs int, in []*ir.Value) []*ir.Value {
 		return slices.Concat(out[:outs], out[2:])
 	}
 	return e.b.Ops("essm", name, 2, in)
-}
-
-// typed makes a constant of the data's type.
-func (e *emitter) typed(name string, x []float64, shape ...int) *ir.Value {
-	t, err := tensor.FromFloat64s(e.elem, x, shape...)
-	if err != nil {
-		e.b.Fail(err)
-		return nil
-	}
-	return e.b.Const(name, t)
 }
 
 // read is C x for rows over states, nil where no row reads one; re and im are states (…, features).
@@ -359,10 +335,10 @@ func (e *emitter) output(i int) *ir.Value {
 		y = e.op("essm", "HeadLinear", []*ir.Value{e.u, e.constant("zero", make([]float64, len(o.in)*e.plan.sys.h), 1, 1, len(o.in), e.plan.sys.h)})
 	}
 	if slices.ContainsFunc(o.bias, func(x float64) bool { return x != 0 }) {
-		y = e.op("", "Add", []*ir.Value{y, e.typed("bias", o.bias, len(o.bias))})
+		y = e.op("", "Add", []*ir.Value{y, typed(e.b, "bias", e.elem, o.bias, len(o.bias))})
 	}
 	if q.reversed {
-		y = reversed(e.b, y)
+		y = reversed(e.b, y, 1)
 	}
 	return e.arranged(y, o.at, q)
 }
@@ -384,12 +360,7 @@ func (e *emitter) arranged(y *ir.Value, s slot, q sequence) *ir.Value {
 	case len(rest) != 1:
 		y = e.op("", "Reshape", []*ir.Value{y, e.b.Ints(append([]int64{0, 0}, rest...)...)})
 	}
-	order := q.order(s)
-	back := make([]int64, len(order))
-	for i, a := range order {
-		back[a] = int64(i)
-	}
-	return transposed(e.b, y, back)
+	return transposed(e.b, y, inverse(q.order(s)))
 }
 
 // direct is D u: diagonal where it can be, else by heads where these keep to themselves, else in full.

@@ -13,22 +13,13 @@ var RaiseScan = &passes.Pass{
 	Name: "raise-scan",
 	Doc:  "ONNX Scan whose body is linear in states and inputs, with constants of its own → essm.Scan or essm.DenseScan with projections; the matrices are read off the body, whatever operators it is written in.",
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return eachDraft(c, g, func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, string) {
-			if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // before, it had an axis of batches of its own
-				return nil, ""
-			}
-			d, err := draftScan(n, uses)
-			if err != nil {
-				return nil, err.Error()
-			}
-			return d, ""
-		})
+		return eachDraft(c, g, "scan", draftScan)
 	},
 }
 
-// eachDraft tries every node of g that has a body: find gives the draft of a recurrence at the node, or why there is
-// none, or neither.
-func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, string)) (int, error) {
+// eachDraft raises every recurrence of g of one form. read gives the draft of the one at a node; nil without an error where
+// the node is of another form.
+func eachDraft(c *passes.Context, g *ir.Graph, form string, read func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error)) (int, error) {
 	changes := 0
 	var uses map[*ir.Value][]ir.Use // nil: to be found anew
 	for _, n := range slices.Clone(g.Nodes) {
@@ -38,11 +29,11 @@ func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*i
 		if uses == nil {
 			uses = g.Uses()
 		}
-		d, why := find(n, uses)
-		if why != "" {
-			missed(c, "recurrence", n, "%s", why)
+		d, err := read(n, uses)
+		if err != nil {
+			missed(c, form, n, "%v", err)
 		}
-		if d == nil {
+		if d == nil || err != nil {
 			continue
 		}
 		uses = nil
@@ -54,7 +45,7 @@ func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*i
 			err = b.Err()
 		}
 		if err != nil {
-			missed(c, d.form, n, "%v", err)
+			missed(c, form, n, "%v", err)
 			if err := finish(g); err != nil {
 				return changes, err
 			}
@@ -68,7 +59,7 @@ func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*i
 				replace(g, v, made.final[i])
 			}
 		}
-		c.Note("%s: %s is a linear recurrence, %v", d.form, name, made.plan)
+		c.Note("%s: %s is a linear recurrence, %v", form, name, made.plan)
 		changes++
 		if err := finish(g); err != nil {
 			return changes, err
@@ -79,10 +70,13 @@ func eachDraft(c *passes.Context, g *ir.Graph, find func(n *ir.Node, uses map[*i
 
 // draftScan reads a Scan node.
 func draftScan(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
+	if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // before, it had an axis of batches of its own
+		return nil, nil
+	}
 	body := n.Attrs.Graph("body")
 	scanned := int(n.Attrs.Int("num_scan_inputs", 0))
 	states := len(n.Inputs) - scanned
-	d := &draft{form: "scan", node: n}
+	d := &draft{node: n}
 	axes := n.Attrs.Ints("scan_input_axes", make([]int64, scanned))
 	dirs := n.Attrs.Ints("scan_input_directions", make([]int64, scanned))
 	for i, v := range n.Inputs {

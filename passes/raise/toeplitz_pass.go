@@ -15,3 +15,38 @@ var Toeplitz = &passes.Pass{
 		})
 	},
 }
+
+// nearlyToeplitz reports whether a fixed value is a square matrix, or a stack of them, whose diagonals are constant but for a
+// few elements (of the first one): what a convolution along time looks like when it is written out as a product, or very
+// nearly so.
+func nearlyToeplitz(v *ir.Value) bool {
+	s := v.Shape()
+	if len(s) < 2 || !s[len(s)-1].Equal(s[len(s)-2]) {
+		return false
+	}
+	if l, ok := s[len(s)-1].Known(); !ok || l < minTaps {
+		return false
+	}
+	x, _, err := constantFloats(v)
+	if err != nil {
+		return false
+	}
+	d, _ := s[len(s)-1].Known()
+	l := int(d)
+	_, peak := norms(x[:l*l])
+	odd, spread := 0, 0
+	for i := 1; i < l; i++ {
+		for j := 1; j < l; j++ {
+			if d := x[i*l+j] - x[(i-1)*l+j-1]; d > 1e-6*peak || d < -1e-6*peak {
+				odd++
+			}
+			if i != j && x[i*l+j] != 0 {
+				spread++
+			}
+		}
+		if odd > l {
+			return false
+		}
+	}
+	return spread > 0
+}

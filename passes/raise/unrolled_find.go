@@ -1,6 +1,7 @@
 package raise
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -77,21 +78,13 @@ func leafOf(v *ir.Value, length int) (leaf, bool) {
 		at, ok := step(i[0])
 		return leaf{n.In(0), a, len(n.In(1).Shape()) == 1, at}, ok
 	case "Slice":
-		from, okF := ops.ConstInts(n.In(1))
-		to, okT := ops.ConstInts(n.In(2))
-		axes, okA := ops.ConstInts(n.In(3))
-		if n.In(3) == nil || !okF || !okT || !okA || len(axes) != 1 || len(from) != 1 || len(to) != 1 {
+		p, ok := sliceOf(n)
+		if !ok || p.step != 1 {
 			return leaf{}, false
 		}
-		if st, ok := ops.ConstInts(n.In(4)); n.In(4) != nil && (!ok || len(st) != 1 || st[0] != 1) {
-			return leaf{}, false
-		}
-		a, fit := fits(axes[0])
-		if !fit {
-			return leaf{}, false
-		}
-		first, count := ops.SliceRange(from[0], to[0], 1, int64(length))
-		return leaf{n.In(0), a, true, int(first)}, count == 1
+		a, fit := fits(int64(p.axis))
+		first, count := p.count(int64(length))
+		return leaf{n.In(0), a, true, int(first)}, fit && count == 1
 	case "Split":
 		a, fit := fits(n.Attrs.Int("axis", 0))
 		if !fit || len(n.Outputs) != length || !v.Shape()[a].Equal(ir.Const(1)) {
@@ -137,9 +130,7 @@ func findUnrolled(g *ir.Graph, join *ir.Node, done map[*ir.Node]bool) *unrolled 
 
 // touches reports whether a node, or what it reads at once, is in the region.
 func (u *unrolled) touches(n *ir.Node) bool {
-	return u.inside[n] || slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
-		return v != nil && v.Def != nil && u.inside[v.Def] && len(u.inside) > 0 && v.Const == nil
-	})
+	return u.inside[n] || slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && u.inside[v.Def] })
 }
 
 // collect adds what a join is computed from, up to the steps of sequences.
@@ -250,15 +241,14 @@ func (u *unrolled) assign() {
 	}
 }
 
-// crossing lists, per step, the values of earlier steps that its nodes and results read, in the order of the graph. ok is
-// false where one comes from a step that is not the one before.
-func (u *unrolled) crossing() (states [][]*ir.Value, ok bool) {
+// crossing lists, per step, the values of earlier steps that its nodes and results read, in the order of the graph. The error
+// names one that does not come from the step before.
+func (u *unrolled) crossing() (states [][]*ir.Value, err error) {
 	states = make([][]*ir.Value, u.steps)
 	seen := make([]map[*ir.Value]bool, u.steps)
 	for k := range seen {
 		seen[k] = map[*ir.Value]bool{}
 	}
-	ok = true
 	read := func(v *ir.Value, k int) {
 		key, varies := u.key[v]
 		if v == nil || !varies {
@@ -271,7 +261,9 @@ func (u *unrolled) crossing() (states [][]*ir.Value, ok bool) {
 		if from < k && !seen[k][v] {
 			seen[k][v] = true
 			states[k] = append(states[k], v)
-			ok = ok && from == k-1
+			if err == nil && from != k-1 {
+				err = fmt.Errorf("step %d reads %s of step %d, expected the step before it alone", k, v.Name, from)
+			}
 		}
 	}
 	for _, n := range u.nodes {
@@ -291,5 +283,5 @@ func (u *unrolled) crossing() (states [][]*ir.Value, ok bool) {
 	for _, s := range states {
 		slices.SortStableFunc(s, func(a, b *ir.Value) int { return position[a.Def] - position[b.Def] })
 	}
-	return states, ok
+	return states, err
 }

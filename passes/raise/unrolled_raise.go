@@ -27,12 +27,15 @@ var RaiseUnrolled = &passes.Pass{
 				done[j] = true
 			}
 			u.assign()
-			states, ok := u.crossing()
+			states, err := u.crossing()
 			if len(states[1]) == 0 {
 				continue
 			}
 			name := n.String()
-			made, err := u.raise(g, states, ok)
+			var made *raised
+			if err == nil {
+				made, err = u.raise(g, states)
+			}
 			if err != nil {
 				missed(c, "unrolled", n, "%v", err)
 				continue
@@ -48,10 +51,7 @@ var RaiseUnrolled = &passes.Pass{
 }
 
 // raise reads all steps and puts a scan in their place.
-func (u *unrolled) raise(g *ir.Graph, states [][]*ir.Value, ok bool) (*raised, error) {
-	if !ok {
-		return nil, errors.New("a step reads more than the one before it")
-	}
+func (u *unrolled) raise(g *ir.Graph, states [][]*ir.Value) (*raised, error) {
 	d, err := u.draft(states)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (u *unrolled) raise(g *ir.Graph, states [][]*ir.Value, ok bool) (*raised, e
 
 // draft describes step 1; the other steps must be like it.
 func (u *unrolled) draft(states [][]*ir.Value) (*draft, error) {
-	d := &draft{form: "unrolled", node: u.joins[0]}
+	d := &draft{node: u.joins[0]}
 	for _, v := range states[1] {
 		d.states = append(d.states, stepValue{v, v.Shape()})
 		d.initial = append(d.initial, nil)
@@ -228,29 +228,57 @@ func closeTo(a, b float64) bool {
 	return math.Abs(a-b) <= 1e-12*max(1e-30, math.Abs(a), math.Abs(b))
 }
 
-// differs says in which matrix two systems differ; empty: in none.
+// differs says where another system differs, and by what; empty: nowhere.
 func (s *system) differs(o *system) string {
-	same := func(a, b [][]term) bool {
-		return slices.EqualFunc(a, b, func(x, y []term) bool {
-			return slices.EqualFunc(x, y, func(p, q term) bool { return p.at == q.at && closeTo(p.coef, q.coef) })
-		})
-	}
-	bias := func(a, b []float64) bool { return slices.EqualFunc(a, b, closeTo) }
-	switch {
-	case !same(s.a, o.a):
-		return "what it makes of the state"
-	case !same(s.b, o.b):
-		return "what it adds of the input to the state"
-	case !bias(s.bias, o.bias):
-		return "its bias"
-	}
-	for i := range s.outputs {
-		x, y := s.outputs[i], o.outputs[i]
-		if !same(x.next, y.next) || !same(x.prev, y.prev) || !same(x.in, y.in) || !bias(x.bias, y.bias) {
-			return "its result"
+	why := ""
+	rows := func(what string, a, b [][]term) {
+		for i := range max(len(a), len(b)) {
+			if why != "" {
+				return
+			}
+			if i >= len(a) || i >= len(b) {
+				why = fmt.Sprintf("%s has %d rows, expected %d", what, len(b), len(a))
+				return
+			}
+			if j, x, y, same := sameRow(a[i], b[i]); !same {
+				why = fmt.Sprintf("%s[%d,%d] is %.6g, expected %.6g", what, i, j, y, x)
+			}
 		}
 	}
-	return ""
+	bias := func(what string, a, b []float64) {
+		for i := range min(len(a), len(b)) {
+			if why == "" && !closeTo(a[i], b[i]) {
+				why = fmt.Sprintf("%s[%d] is %.6g, expected %.6g", what, i, b[i], a[i])
+			}
+		}
+	}
+	rows("the matrix of states", s.a, o.a)
+	rows("the matrix of inputs", s.b, o.b)
+	bias("the bias", s.bias, o.bias)
+	for i, x := range s.outputs {
+		y := o.outputs[i]
+		rows("the matrix from states to results", x.next, y.next)
+		rows("the matrix from states before the step to results", x.prev, y.prev)
+		rows("the matrix from inputs to results", x.in, y.in)
+		bias("the results' bias", x.bias, y.bias)
+	}
+	return why
+}
+
+// sameRow gives the first place, with both numbers there, where two rows differ.
+func sameRow(a, b []term) (at int32, x, y float64, same bool) {
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].at < b[0].at:
+			return a[0].at, a[0].coef, 0, false
+		case len(a) == 0 || b[0].at < a[0].at:
+			return b[0].at, 0, b[0].coef, false
+		case !closeTo(a[0].coef, b[0].coef):
+			return a[0].at, a[0].coef, b[0].coef, false
+		}
+		a, b = a[1:], b[1:]
+	}
+	return 0, 0, 0, true
 }
 
 // folded gives output i in terms of the state before the step and the input alone, as a dense row over both, with the bias
