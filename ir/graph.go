@@ -38,6 +38,8 @@ const (
 	MetaLabels = "essmc.labels" // class names, a JSON list
 	MetaSource = "essmc.source" // where the model came from, without folders
 	MetaRate   = "essmc.rate"   // factor that every step size was multiplied by (resampling), when not 1
+	MetaState  = "essmc.state"  // input → output (a JSON object) through which the layers' own states are given and read
+	MetaCarry  = "essmc.carry"  // input → output (a JSON object): the graph takes one chunk, and the state from chunk to chunk so
 )
 
 // Event is one line of a graph's history.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/passes/time"
 	"github.com/essmc/essmc/runtime/plan"
 )
 
@@ -38,6 +39,11 @@ type Options struct {
 	Precision tensor.DType
 	// MaxMemory bounds the working memory of one session, in bytes; 0: no limit.
 	MaxMemory int64
+	// Carry is for models that take a sequence in chunks, and their state with each: outputs by the input that the next chunk
+	// takes them for, as {"state": "stateN"}. A stream then carries them from chunk to chunk, zeros at the beginning, and
+	// derives nothing: what a chunk may be, and what its answer stands for, is the model's affair. It is part of what Model.Hash
+	// identifies.
+	Carry map[string]string
 	// Profile makes sessions measure their steps, for Session.Profile.
 	Profile bool
 	// Logger gets what loading and planning have to say; nil: nothing is logged.
@@ -130,6 +136,18 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	if err := ir.Verify(g); err != nil {
 		return nil, err
 	}
+	if len(o.Carry) > 0 {
+		said := *g // the caller's graph stays as it is
+		said.Meta = maps.Clone(g.Meta)
+		if said.Meta == nil {
+			said.Meta = map[string]string{}
+		}
+		said.Meta[ir.MetaCarry] = time.PairsText(o.Carry)
+		g = &said
+		if _, err := time.Pairs(g, ir.MetaCarry); err != nil {
+			return nil, &OptionError{"Carry", err.Error()}
+		}
+	}
 	sg, err := newSignature(g, g.Inputs, g.Outputs, c.Wide)
 	if err != nil {
 		return nil, err
@@ -200,7 +218,7 @@ func (m *Model) Hash() ([sha256.Size]byte, error) {
 func hashOf(g *ir.Graph) (sum [sha256.Size]byte, err error) {
 	bare := *g
 	bare.Name, bare.Doc, bare.History, bare.Meta = "model", "", nil, map[string]string{}
-	for _, key := range []string{ir.MetaTime, ir.MetaBatch} {
+	for _, key := range []string{ir.MetaTime, ir.MetaBatch, ir.MetaState, ir.MetaCarry} {
 		if v, ok := g.Meta[key]; ok {
 			bare.Meta[key] = v
 		}

@@ -46,7 +46,7 @@ type lease struct {
 	exe      Executable
 	bytes    int64
 	outShape [][]int
-	steps    int64          // of time in the inputs
+	steps    int64          // of time in the inputs; a chunk of a model without a time dimension is one
 	in, out  []tensor.Datum // the states before and after the step
 }
 
@@ -201,7 +201,10 @@ func (p *stepper) lease(c *call, batch int) (*lease, error) {
 	if err := p.checkBatch(b, c.in, batch); err != nil {
 		return nil, err
 	}
-	l := &lease{key: string(c.key), outShape: p.outputShapes(b.Dims), steps: b.Dims[p.time] * p.timing.Multiple}
+	l := &lease{key: string(c.key), outShape: p.outputShapes(b.Dims), steps: 1}
+	if p.time != "" {
+		l.steps = b.Dims[p.time] * p.timing.Multiple
+	}
 	for i, t := range p.stateType {
 		shape, err := p.stateShape(i, batch)
 		if err != nil {

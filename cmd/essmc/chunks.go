@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/feed"
+	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/passes/time"
@@ -24,7 +26,7 @@ type chunked struct {
 
 // computeChunks runs the model as a stream.
 func computeChunks(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs, size int) (map[string]tensor.Datum, error) {
-	c, err := newChunked(model, samples(model, in.Data))
+	c, err := newChunked(model, samples(model, in.Data), size)
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +51,54 @@ func (c *chunked) chunks(in map[string]tensor.Datum, size int) int {
 	return n
 }
 
-// newChunked makes a stream of batch samples.
-func newChunked(model *runtime.Model, batch int) (*chunked, error) {
+// withoutStates lists the inputs of a model but those that a stream gives it itself.
+func withoutStates(model *runtime.Model) []runtime.Port {
+	return slices.DeleteFunc(model.Inputs(), func(p runtime.Port) bool { return !p.Optional && isState(model.Graph(), p.Name) })
+}
+
+// isState reports whether the graph says that an input is a state.
+func isState(g *ir.Graph, input string) bool {
+	for _, key := range []string{ir.MetaState, ir.MetaCarry} {
+		pairs, err := time.Pairs(g, key)
+		if err == nil && slices.ContainsFunc(pairs, func(p time.Pair) bool { return p.In == input }) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepGiven makes a state that the caller gives an input like any other, which a stream begins with.
+func keepGiven(m *load.Model, inputs []string) error {
+	g, err := m.Source()
+	if err != nil {
+		return err
+	}
+	pairs, err := time.Pairs(g, ir.MetaState)
+	if err != nil {
+		return nil // NewStream says it
+	}
+	for _, p := range pairs {
+		if m.Kind != load.Plan && slices.ContainsFunc(inputs, func(s string) bool { return strings.HasPrefix(s, p.In+"=") }) {
+			delete(g.Meta, ir.MetaState)
+		}
+	}
+	return nil
+}
+
+// newChunked makes a stream of batch samples, for chunks of size steps.
+func newChunked(model *runtime.Model, batch, size int) (*chunked, error) {
 	s, err := model.NewStream(batch)
 	if err != nil {
 		return nil, err
 	}
 	c := &chunked{Stream: s, timing: s.Timing(), axes: map[string]int{}, batch: batch}
+	if slices.ContainsFunc(s.Timing().Outputs, func(o time.Output) bool { return o.Kind == time.Chunk }) {
+		c.timing.Multiple = int64(size) // the model takes chunks; a last one that is not full is filled up
+	}
 	symbol := model.Meta()[ir.MetaTime]
+	if symbol == "" {
+		return c, nil
+	}
 	for _, p := range s.Inputs() {
 		if t, ok := p.Type.(*ir.TensorType); ok {
 			if axis := slices.IndexFunc(t.Shape, func(d ir.Dim) bool { return slices.Contains(d.Symbols(), symbol) }); axis >= 0 {
@@ -104,7 +146,7 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 		length = t.Dim(axis)
 	}
 	if length < 0 {
-		return nil, fmt.Errorf("no input has the time dimension")
+		return nil, fmt.Errorf("no input has a dimension of time; --shape NAME=…,L,… names it where the model leaves it open")
 	}
 	parts := map[string][]*tensor.Tensor{}
 	out := map[string]tensor.Datum{}
@@ -124,11 +166,18 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 			c.end(chunk, length)
 		}
 		clear(out)
-		if err := c.Step(ctx, chunk, out); err != nil {
+		err := c.Step(ctx, chunk, out)
+		if err != nil {
 			return nil, err
 		}
 		for _, o := range c.timing.Outputs {
-			if t, ok := out[o.Name].(*tensor.Tensor); ok && o.Kind == time.Sequence {
+			t, ok := out[o.Name].(*tensor.Tensor)
+			if ok && o.Kind == time.Chunk {
+				if t, err = t.Reshape(append([]int{1}, t.Shape()...)...); err != nil {
+					return nil, err
+				}
+			}
+			if ok && (o.Kind == time.Sequence || o.Kind == time.Chunk) {
 				parts[o.Name] = append(parts[o.Name], t)
 			}
 		}
@@ -136,6 +185,9 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 		done()
 	}
 	for _, o := range c.timing.Outputs {
+		if o.Kind == time.Chunk && len(parts[o.Name]) > 0 {
+			out[o.Name] = join(parts[o.Name], 0)
+		}
 		if o.Kind == time.Sequence && len(parts[o.Name]) > 0 {
 			whole := join(parts[o.Name], o.Axis)
 			out[o.Name] = section(whole, o.Axis, int(o.Delay), int(o.Delay+o.Steps(int64(length))))

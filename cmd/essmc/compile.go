@@ -14,6 +14,7 @@ func newCompileCommand() *cobra.Command {
 	var file string
 	rate := positive{1, "R"}
 	var shapes namedShapes
+	var states carry
 	cmd := &cobra.Command{
 		Use:     "compile MODEL -o PLAN",
 		Short:   "Compile a model into a plan, one file that every backend runs",
@@ -22,7 +23,8 @@ func newCompileCommand() *cobra.Command {
 the graph and the weights, and the history of the passes (essmc explain shows it). Equal
 models give equal plans. --resample changes the sampling rate for good: R = 2 is for
 input at half the rate that the model was trained for. --shape fixes dimensions, which
-lets the passes find more where a model leaves everything open.`,
+lets the passes find more where a model leaves everything open. --state is for models
+that take chunks, and their state with each; essmc stream then carries it.`,
 		Example: `  essmc compile model -o model.essm
   essmc compile model -o model-8k.essm --resample 2
   essmc compile model.onnx -o model.essm --shape input=1,L,64`,
@@ -31,7 +33,7 @@ lets the passes find more where a model leaves everything open.`,
 			if file == "" {
 				return usagef("%s: -o PLAN is missing", cmd.CommandPath())
 			}
-			m, err := openResampled(cmd, args[0], load.Options{Rate: rate.value, Shapes: shapes.list})
+			m, err := openResampled(cmd, args[0], load.Options{Rate: rate.value, Shapes: shapes.list, Carry: states})
 			if err != nil {
 				return err
 			}
@@ -69,5 +71,6 @@ lets the passes find more where a model leaves everything open.`,
 	complete(cmd, "output", filesOf("essm"))
 	cmd.Flags().Var(&rate, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
 	cmd.Flags().Var(&shapes, "shape", bindUsage)
+	cmd.Flags().Var(&states, "state", carryUsage)
 	return cmd
 }

@@ -8,7 +8,10 @@ import (
 
 	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes/lower"
+	"github.com/essmc/essmc/passes/time"
 )
 
 func newExportCommand() *cobra.Command {
@@ -57,6 +60,9 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 			out, bodies, err := lower.Lower(g, lower.Options{Opset: opset, Functions: functions, OmitOptional: bare})
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if out.Input(models.StateIn) != nil { // its steps can be derived from the file, too
+				out.Meta[ir.MetaState] = time.PairsText(map[string]string{models.StateIn: models.StateOut})
 			}
 			o := onnx.WriteOptions{External: external, Version: version()}
 			for _, f := range bodies {

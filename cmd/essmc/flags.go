@@ -231,6 +231,7 @@ type runFlags struct {
 	threads                   whole
 	resample                  positive
 	shapes                    namedShapes
+	carry                     carry
 }
 
 func (f *runFlags) register(cmd *cobra.Command) {
@@ -268,7 +269,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 
 // open reads the model, resampled where that was asked for.
 func (f *runFlags) open(cmd *cobra.Command, path string) (*load.Model, error) {
-	return openResampled(cmd, path, load.Options{Rate: f.resample.value, Shapes: f.shapes.list})
+	return openResampled(cmd, path, load.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry})
 }
 
 func openResampled(cmd *cobra.Command, path string, o load.Options) (*load.Model, error) {
@@ -281,6 +282,9 @@ func openResampled(cmd *cobra.Command, path string, o load.Options) (*load.Model
 			return nil, usagef("%s: --resample: a plan keeps the rate that it was made with; use essmc compile --resample on the model directory", path)
 		}
 		return nil, usagef("%s: --resample needs a model directory, found %v", path, m.Kind)
+	}
+	if len(o.Carry) > 0 && m.Kind == load.Plan {
+		return nil, usagef("%s: --state: a plan keeps the states that it was made with; use essmc compile --state on the model", path)
 	}
 	if len(o.Shapes) > 0 && m.Kind == load.Plan {
 		if _, fixes := cmd.Flags().Lookup("shape").Value.(*namedShapes); fixes {
@@ -325,4 +329,32 @@ func (f *runFlags) compileModel(cmd *cobra.Command, m *load.Model, o runtime.Opt
 	return model, nil
 }
 
-var _ = []pflag.Value{(*choice)(nil), (*whole)(nil), (*positive)(nil), (*shape)(nil), (*namedShapes)(nil)}
+// carry is a flag for inputs that take an output as their state, which may be given several times: outputs by input.
+type carry map[string]string
+
+func (c *carry) String() string {
+	var pairs []string
+	for _, in := range slices.Sorted(maps.Keys(*c)) {
+		pairs = append(pairs, in+"="+(*c)[in])
+	}
+	return strings.Join(pairs, " ")
+}
+func (c *carry) Type() string { return "IN=OUT" }
+func (c *carry) Set(text string) error {
+	in, out, ok := strings.Cut(text, "=")
+	if !ok || in == "" || out == "" {
+		return fmt.Errorf("expected INPUT=OUTPUT, as in state=stateN")
+	}
+	if old, twice := (*c)[in]; twice && old != out {
+		return fmt.Errorf("input %q takes output %q already", in, old)
+	}
+	if *c == nil {
+		*c = carry{}
+	}
+	(*c)[in] = out
+	return nil
+}
+
+const carryUsage = "the model takes chunks, and its state as input IN, which output OUT gives for the next; may be repeated"
+
+var _ = []pflag.Value{(*carry)(nil), (*choice)(nil), (*whole)(nil), (*positive)(nil), (*shape)(nil), (*namedShapes)(nil)}

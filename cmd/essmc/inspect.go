@@ -150,6 +150,9 @@ func inspect(m *load.Model, s shape, options []cpu.Option) (*inspection, error) 
 	}
 	r.Ops = countOps(source, g)
 	r.Time = alongTime(source)
+	if t := r.Time; t != nil && !t.Streamable {
+		t.fromSteps(g)
+	}
 	for _, v := range g.Constants() {
 		r.Memory.Weights += byteSize(v.Const)
 	}
@@ -265,6 +268,24 @@ func alongTime(g *ir.Graph) *timeReport {
 	}
 	r.Parts = slices.DeleteFunc(r.Parts, func(p factReport) bool { return p.Fact == ir.Fact{}.String() })
 	return r
+}
+
+// fromSteps takes back that a model cannot run as a stream where it can as the passes left it, or by its own account.
+func (r *timeReport) fromSteps(compiled *ir.Graph) {
+	sg, err := time.Step(compiled)
+	if err != nil {
+		return
+	}
+	r.Streamable, r.Blocker, r.State = true, "", 0
+	for _, s := range sg.States {
+		n := int64(1)
+		for _, d := range s.Shape {
+			if k, err := d.Eval(map[string]int64{compiled.Meta[ir.MetaBatch]: 1}); err == nil {
+				n *= k
+			}
+		}
+		r.State += n
+	}
 }
 
 func (r *inspection) print(w io.Writer) error {

@@ -34,7 +34,9 @@ stands for itself. Outputs are .npy, .npz or .csv. Without --output, run prints 
 of each output, with class names where the model has them.
 
 --stream N computes the same answers as a stream does, N steps at a time, and keeps the
-model's state and not the sequence; a causal model can do that. See also essmc stream.
+model's state and not the sequence; a causal model can do that. An ONNX model that takes
+chunks, and its state with each, says so by --state; answers about a chunk alone then
+stand one behind the other in a new first dimension. See also essmc stream.
 
 --device ref runs the graph as its source wrote it, node by node; --device cpu runs
 the graph that the passes made. --dump also runs the graph as its source wrote it, on
@@ -44,6 +46,7 @@ DIR/values.tsv says which value is in which file.`,
   essmc run model --input input=x.npy --input lengths=n.npy --output y.npy
   essmc run speech.essm --input word.wav --top 5
   essmc run vad.onnx --input input=speech.wav --input state=zeros.npy --input sr=16000
+  essmc run vad.onnx --input input=speech.wav --input sr=16000 --state state=stateN --stream 512
   essmc run model --input x.npy --output y.npy --device ref --precision float64`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,6 +58,9 @@ DIR/values.tsv says which value is in which file.`,
 				if chunk.value > 0 {
 					return usagef("%s: --dump shows whole sequences, and does not go with --stream", cmd.CommandPath())
 				}
+			}
+			if len(f.carry) > 0 && chunk.value == 0 {
+				return usagef("%s: --state carries a state from chunk to chunk, and needs --stream CHUNK", cmd.CommandPath())
 			}
 			if err := f.check(cmd); err != nil {
 				return err
@@ -72,6 +78,7 @@ DIR/values.tsv says which value is in which file.`,
 	f.register(cmd)
 	f.registerExact(cmd)
 	cmd.Flags().Var(&chunk, "stream", "compute step by step, `CHUNK` steps at once, from the state alone")
+	cmd.Flags().Var(&f.carry, "state", carryUsage)
 	cmd.Flags().Var(&top, "top", "classes to show of each sample")
 	cmd.Flags().StringVar(&dump, "dump", "", "write every intermediate value into the new directory `DIR`")
 	complete(cmd, "output", filesOf("npy", "npz", "csv"))
@@ -94,6 +101,11 @@ func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []
 		defer d.discard()
 		o.Observe = d.value
 	}
+	if chunk > 0 {
+		if err := keepGiven(m, inputs); err != nil {
+			return err
+		}
+	}
 	model, err := f.compileModel(cmd, m, o)
 	if err != nil {
 		return err
@@ -103,7 +115,11 @@ func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []
 	if err != nil {
 		return err
 	}
-	in, err := feed.Read(inputs, model.Inputs(), f.precision.value == "float64")
+	ports := model.Inputs()
+	if chunk > 0 {
+		ports = withoutStates(model)
+	}
+	in, err := feed.Read(inputs, ports, f.precision.value == "float64")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/essmc/essmc/cmd/essmc/internal/feed"
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -27,6 +29,7 @@ type streamFlags struct {
 	runFlags
 	format            choice
 	chunk             whole
+	inputs            []string
 	output            string
 	snapshot, restore string
 }
@@ -49,11 +52,18 @@ answers lag, and the last ones come at the end of the input.
 
 --snapshot writes the stream's state at the end of the input, or when interrupted: the
 sequence is then taken to go on, and --restore goes on with it. Models that look ahead
-without bound, as bidirectional layers do, cannot be streamed; essmc inspect tells.`,
+without bound, as bidirectional layers do, cannot be streamed; essmc inspect tells.
+
+--state is for models that take a sequence in chunks, and their state with each, as
+recurrent ones in ONNX do: the output OUT of a chunk is the input IN of the next, zeros at
+the beginning. --chunk is then the size that the model wants; the last chunk is filled up
+with zeros, and an answer that has no dimension of time is one line for each chunk.
+--input gives inputs that are the same for all chunks.`,
 		Example: `  essmc stream model.essm < steps.csv
   arecord -f FLOAT_LE -r 16000 | essmc stream speech.essm --format f32 --chunk 160
   essmc stream model.essm --snapshot day1.state < day1.csv
-  essmc stream model.essm --restore day1.state --snapshot day2.state < day2.csv`,
+  essmc stream model.essm --restore day1.state --snapshot day2.state < day2.csv
+  essmc stream vad.onnx --state state=stateN --input sr=16000 --chunk 512 --format f32 < speech.f32`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd); err != nil {
@@ -80,6 +90,9 @@ without bound, as bidirectional layers do, cannot be streamed; essmc inspect tel
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the output to write, by `NAME`, where there are several")
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the state at the end to `FILE`")
 	cmd.Flags().StringVar(&f.restore, "restore", "", "begin with the state in `FILE`")
+	inputVar(cmd, &f.inputs)
+	cmd.Flags().Var(&f.carry, "state", carryUsage)
+	cmd.Flags().Var(&f.shapes, "shape", bindUsage)
 	f.register(cmd)
 	f.registerLow(cmd)
 	return cmd
@@ -87,7 +100,7 @@ without bound, as bidirectional layers do, cannot be streamed; essmc inspect tel
 
 // stream reads steps, computes and writes until the input ends.
 func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
-	c, err := newChunked(model, 1)
+	c, err := newChunked(model, 1, f.chunk.value)
 	if err != nil {
 		return err
 	}
@@ -166,6 +179,10 @@ func restore(s *runtime.Stream, file string) error {
 	if err == nil {
 		err = s.Restore(b)
 	}
+	var other *runtime.SnapshotError
+	if errors.As(err, &other) && other.Have != "" {
+		return fmt.Errorf("%s: %w; a model that is run with another --device, --shape or --state, or was compiled with another rate or other passes, counts as another one", file, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -177,9 +194,10 @@ type pipe struct {
 	c      *chunked
 	raw    bool
 	in     runtime.Port
-	shape  []int // of a chunk; that of time is set for each
-	axis   int
-	width  int // numbers of a step
+	shape  []int                   // of a chunk; that of time is set for each
+	axis   int                     // of time; -1: each chunk is a step
+	width  int                     // numbers of a step
+	fixed  map[string]tensor.Datum // inputs that are the same for all chunks
 	output time.Output
 	seen   int64 // steps before the chunk
 	w      io.Writer
@@ -187,22 +205,47 @@ type pipe struct {
 
 // pipe finds the input that steps are of, and the output to write.
 func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
-	p := &pipe{c: c, raw: f.format.value == "f32", w: cmd.OutOrStdout(), axis: -1}
+	given, err := feed.ReadSome(f.inputs, c.Inputs(), false)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipe{c: c, raw: f.format.value == "f32", w: cmd.OutOrStdout(), axis: -1, fixed: given.Data}
+	var open []runtime.Port // inputs that steps may be of
 	for _, q := range c.Inputs() {
-		axis, varies := c.axes[q.Name]
-		switch {
-		case varies && p.axis >= 0:
-			return nil, fmt.Errorf("has several inputs of steps, %q and %q; stream feeds one", p.in.Name, q.Name)
-		case varies:
-			p.in, p.axis = q, axis
-		case !q.Optional:
-			return nil, fmt.Errorf("needs input %q besides the steps; stream feeds one input", q.Name)
+		if _, varies := c.axes[q.Name]; given.Data[q.Name] == nil && (varies || !q.Optional) {
+			open = append(open, q)
 		}
 	}
-	t := p.in.Type.(*ir.TensorType)
+	if i := slices.IndexFunc(open, func(q runtime.Port) bool { _, varies := c.axes[q.Name]; return varies }); i >= 0 {
+		p.in, p.axis = open[i], c.axes[open[i].Name]
+		open = slices.Delete(open, i, i+1)
+	} else if len(open) == 1 { // chunks of one size: each is a step
+		p.in, open = open[0], nil
+		if f.chunk.value != 1 {
+			return nil, fmt.Errorf("input %q: has no dimension of time, so a chunk is one step, found --chunk %d; --shape NAME=…,L,… names one that is open", p.in.Name, f.chunk.value)
+		}
+	}
+	for _, q := range open {
+		if _, varies := c.axes[q.Name]; varies {
+			return nil, fmt.Errorf("has several inputs of steps, %q and %q; stream feeds one", p.in.Name, q.Name)
+		}
+		return nil, fmt.Errorf("needs input %q besides the steps: --input %s=VALUE, or where it is a state that an output gives --state %s=OUTPUT", q.Name, q.Name, q.Name)
+	}
+	for name := range given.Data {
+		if _, varies := c.axes[name]; varies {
+			return nil, fmt.Errorf("input %q is of steps, which come from standard input", name)
+		}
+	}
+	t, ok := p.in.Type.(*ir.TensorType)
+	if !ok || t.NoRank {
+		return nil, fmt.Errorf("input %q: stream feeds tensors with a known number of dimensions, not %v", p.in.Name, p.in.Type)
+	}
 	p.width = 1
 	for axis, d := range t.Shape {
 		n, known := d.Known()
+		if d.IsUnknown() || p.axis < 0 && !known && axis > 0 {
+			return nil, fmt.Errorf("input %q: dimension %d of %v is not known: --shape %s=DIM,…", p.in.Name, axis, t, p.in.Name)
+		}
 		if _, plain := d.Symbol(); !known && !plain && axis != p.axis {
 			return nil, fmt.Errorf("input %q: takes several sequences at once, %v; stream feeds one", p.in.Name, t)
 		}
@@ -214,7 +257,7 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 			p.width *= int(n)
 		}
 	}
-	if slices.ContainsFunc(p.shape[:p.axis], func(n int) bool { return n != 1 }) {
+	if slices.ContainsFunc(p.shape[:max(p.axis, 0)], func(n int) bool { return n != 1 }) {
 		return nil, fmt.Errorf("input %q: in %v features stand before steps, which stream does not feed", p.in.Name, t)
 	}
 	if !t.Elem.IsFloat() && !t.Elem.IsInt() || t.Elem.Packed() {
@@ -333,7 +376,9 @@ func (p *pipe) step(ctx context.Context, values []float64, steps int) error {
 // run computes a chunk of n steps, of which values may be fewer, of a sequence that has length steps by now.
 func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, ended bool) error {
 	shape := slices.Clone(p.shape)
-	shape[p.axis] = n
+	if p.axis >= 0 {
+		shape[p.axis] = n
+	}
 	all := make([]float64, n*p.width)
 	copy(all, values)
 	elem := p.in.Type.(*ir.TensorType).Elem
@@ -349,6 +394,7 @@ func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, e
 		return fmt.Errorf("input %q: %w", p.in.Name, err)
 	}
 	in, out := map[string]tensor.Datum{p.in.Name: x}, map[string]tensor.Datum{}
+	maps.Copy(in, p.fixed)
 	if ended {
 		p.c.end(in, int(length))
 	}

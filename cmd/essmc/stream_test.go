@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -122,6 +123,16 @@ func TestStream(t *testing.T) {
 			same(model+" by "+chunk, parse(t, streamed(t, lines(x, 3), "stream", model, "--chunk", chunk)))
 		}
 	}
+	// A plan's snapshot goes on with the model that it was made of.
+	must(t, "run", "waves", "-i", "x.npy", "-o", "output=y.npy")
+	want = tensor.Data[float32](read(t, "y.npy"))
+	planned := streamed(t, lines(x[:12], 3), "stream", "waves.essm", "--snapshot", "state")
+	same("from plan to directory", parse(t, planned+streamed(t, lines(x[12:], 3), "stream", "waves", "--restore", "state")))
+	if code, _, stderr := essmc("stream", "waves", "--restore", "state", "--device", "ref"); code != 1 || !strings.Contains(stderr, "counts as another one") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	must(t, "run", "ahead", "-i", "x.npy", "-o", "output=y.npy")
+	want = tensor.Data[float32](read(t, "y.npy"))
 	first := streamed(t, lines(x[:15], 3), "stream", "ahead", "--snapshot", "state", "--chunk", "2")
 	second := streamed(t, "\n"+lines(x[15:], 3), "stream", "ahead", "--restore", "state")
 	same("in two runs", parse(t, first+second))
@@ -178,6 +189,114 @@ func TestStreamInteractive(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("does not end with its input")
+	}
+}
+
+// A model that was exported streams from its ONNX file, and from a plan of that; a state may also be given.
+func TestStreamExported(t *testing.T) {
+	causal(t)
+	x := ramp(8 * 3)
+	write(t, "x.npy", tensor.FromSlice(x, 1, 8, 3))
+	for _, model := range []string{"waves", "sums"} {
+		steps, file := lines(x, 3), "x.npy"
+		if model == "sums" {
+			steps, file = "1\n2\n3\n4\n1\n", "[[1,2,3,4,1]]"
+		}
+		want := parse(t, streamed(t, steps, "stream", model))
+		if model == "sums" {
+			must(t, "export", model, "-o", "exported.onnx", "--without-optional") // the answer of each sequence's own length has no steps in ONNX
+		} else {
+			must(t, "export", model, "-o", "exported.onnx")
+		}
+		must(t, "compile", "exported.onnx", "-o", "exported.essm")
+		for _, exported := range []string{"exported.onnx", "exported.essm"} {
+			got := parse(t, streamed(t, steps, "stream", exported))
+			if len(got) != len(want) || largest(t, tensor.FromSlice(got, len(got)), tensor.FromSlice(want, len(want))) > 1e-5 {
+				t.Errorf("%s of %s: expected %v, found %v", exported, model, want, got)
+			}
+			must(t, "run", exported, "-i", "input="+file, "--stream", "2", "-o", "output=z.npy")
+			z := read(t, "z.npy")
+			if last := tensor.Data[float32](z); largest(t, z, tensor.FromSlice(want[len(want)-len(last):], z.Shape()...)) > 1e-5 {
+				t.Errorf("run --stream, %s of %s: expected %v, found %v", exported, model, want, last)
+			}
+		}
+	}
+}
+
+// detector takes chunks and its state with each, as recurrent models in ONNX do; reflection keeps it from having steps.
+const detector = `<ir_version: 10, opset_import: ["" : 24], metadata_props: ["essmc.batch": "B", "essmc.time": "L"]>
+g (float[B,L] x, float[1,B,1] s, int64 rate) => (float[B,1] y, float[1,B,1] next) <int64[4] pads = {0, 1, 0, 1}, int64[1] one = {1}, int64[1] zero = {0}, float half = {0.5}> {
+	p = Pad <mode: string = "reflect"> (x, pads)
+	m = ReduceMean (p, one)
+	u = Unsqueeze (m, zero)
+	h = Mul (s, half)
+	next = Add (h, u)
+	w = Squeeze (next, zero)
+	r = Cast <to: int = 1> (rate)
+	y = Mul (w, r)
+}
+`
+
+// A model that takes its state with each chunk is given it, as by hand.
+func TestStreamCarried(t *testing.T) {
+	fixtures(t)
+	if err := os.WriteFile("vad.txt", []byte(detector), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	x := ramp(4 * 3)
+	var want []float32
+	write(t, "s.npy", tensor.New(tensor.Float32, 1, 1, 1))
+	for i := range 3 {
+		write(t, "c.npy", tensor.FromSlice(x[4*i:4*i+4], 1, 4))
+		must(t, "run", "vad.txt", "-i", "x=c.npy", "-i", "s=s.npy", "-i", "rate=2", "-o", "y=y.npy", "-o", "next=s.npy")
+		want = append(want, tensor.Data[float32](read(t, "y.npy"))...)
+	}
+	same := func(what string, got []float32) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: expected %v, found %v", what, want, got)
+		}
+	}
+	args := []string{"stream", "vad.txt", "--state", "s=next", "-i", "rate=2", "--chunk", "4"}
+	same("stream", parse(t, streamed(t, lines(x, 1), args...)))
+	same("ref", parse(t, streamed(t, lines(x, 1), append(args, "--device", "ref")...)))
+	same("fixed size", parse(t, streamed(t, lines(x, 4), "stream", "vad.txt", "--state", "s=next", "-i", "rate=2", "--shape", "x=1,4")))
+	must(t, "compile", "vad.txt", "-o", "vad.essm", "--state", "s=next")
+	first := streamed(t, lines(x[:4], 1), "stream", "vad.essm", "-i", "rate=2", "--chunk", "4", "--snapshot", "vad.state")
+	second := streamed(t, lines(x[4:], 1), "stream", "vad.essm", "-i", "rate=2", "--chunk", "4", "--restore", "vad.state")
+	same("in two runs", parse(t, first+second))
+	write(t, "x.npy", tensor.FromSlice(x, 1, 12))
+	must(t, "run", "vad.txt", "-i", "x=x.npy", "-i", "rate=2", "--state", "s=next", "--stream", "4", "-o", "y=y.npy")
+	if y := read(t, "y.npy"); !slices.Equal(y.Shape(), []int{3, 1, 1}) {
+		t.Errorf("run --stream: expected an answer for each of 3 chunks, found %v", y)
+	} else {
+		same("run --stream", tensor.Data[float32](y))
+	}
+	// The last chunk is filled up with zeros.
+	if got := parse(t, streamed(t, lines(x[:11], 1), args...)); len(got) != 3 || got[1] != want[1] || got[2] == want[2] {
+		t.Errorf("11 steps: found %v, for 12 %v", got, want)
+	}
+	for _, c := range []struct {
+		stdin string
+		args  []string
+		code  int
+		want  string
+	}{
+		{"1\n", []string{"stream", "vad.txt", "-i", "rate=2"}, 1, `vad.txt: cannot run step by step: graph g: no steps: Pad`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=next"}, 1, `needs input "rate" besides the steps: --input rate=VALUE`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=y", "-i", "rate=1"}, 1, `input s is float[1,B,1]: it cannot take output y, which is float[B,1]`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=z"}, 1, `vad.txt: --state: the model has no output "z" that input "s" could take`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s"}, 2, `expected INPUT=OUTPUT, as in state=stateN`},
+		{"1\n", []string{"stream", "vad.essm", "--state", "s=next"}, 2, `a plan keeps the states that it was made with`},
+		{"1\n", []string{"stream", "vad.essm", "-i", "rate=2", "-i", "x=[[1]]"}, 1, `input "x" is of steps, which come from standard input`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=next", "-i", "rate=2", "--shape", "x=1,4", "--chunk", "4"}, 1, `input "x": has no dimension of time, so a chunk is one step, found --chunk 4`},
+		{lines(x[:6], 1), append(args, "--snapshot", "bad.state"), 1, `ends 2 steps into a chunk, but this model takes multiples of 4`},
+		{"", []string{"run", "vad.txt", "-i", "x=x.npy", "-i", "rate=2", "--state", "s=next"}, 2, `--state carries a state from chunk to chunk, and needs --stream CHUNK`},
+	} {
+		code, _, stderr := essmcWith(strings.NewReader(c.stdin), c.args...)
+		if code != c.code || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit code %d, expected %d and %q: %s", c.args, code, c.code, c.want, stderr)
+		}
 	}
 }
 

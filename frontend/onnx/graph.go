@@ -154,7 +154,7 @@ func (r *reader) meta(g *ir.Graph, m *modelProto) {
 	if g.Doc == "" {
 		g.Doc = m.doc
 	}
-	markDims(g)
+	MarkDims(g)
 }
 
 // main builds the outermost graph.

@@ -271,8 +271,9 @@ var (
 	timeNames  = []string{"l", "t", "time", "seq", "sequence", "seq_len", "seqlen", "seq_length", "sequence_length", "length", "len", "time_steps", "timesteps", "steps", "frames", "num_frames", "samples", "num_samples"}
 )
 
-// markDims records which symbols of the first input that has any are time and batch, where their names make it evident.
-func markDims(g *ir.Graph) {
+// MarkDims records which symbols of the first input that has any are time and batch, where their names make it evident and
+// the file does not say. Read does it; it is for graphs whose dimensions were named afterwards.
+func MarkDims(g *ir.Graph) {
 	for _, v := range g.Inputs {
 		var batch, time []string
 		for _, d := range v.Shape() {

@@ -55,10 +55,11 @@ const (
 	Sequence OutputKind = iota // the steps of the chunk
 	Summary                    // the answer so far: what the source would give if the sequence ended here
 	Fixed                      // does not depend on time
+	Chunk                      // of the chunk alone: the graph takes chunks of its own accord (ir.MetaCarry)
 )
 
 // String names the kind for people.
-func (k OutputKind) String() string { return [...]string{"sequence", "summary", "fixed"}[k] }
+func (k OutputKind) String() string { return [...]string{"sequence", "summary", "fixed", "chunk"}[k] }
 
 // Output is how an output of a step graph relates to time.
 type Output struct {
@@ -85,10 +86,22 @@ func floorDiv(a, b int64) int64 {
 
 // Step makes the step graph of g, which is not changed. Where the graph depends on steps without bound, or on the whole
 // sequence at once, the error is a *BlockedError that names the operator and the part of the model that it is in.
+//
+// A graph that says which of its outputs is the state after a chunk, and which input takes it (ir.MetaCarry), is its own step
+// graph, whatever is in it. One that says through which input its layers are given their states (ir.MetaState) has steps like
+// any other: that input is zeros before the first step, and the layers' states are the step graph's.
 func Step(g *ir.Graph) (*StepGraph, error) {
-	s, err := step(g, false)
-	if err == nil && (s.Flush > 0 || s.Multiple > 1) {
-		s, err = step(g, true)
+	pairs, err := Pairs(g, ir.MetaCarry)
+	var s *StepGraph
+	switch {
+	case err != nil:
+	case len(pairs) > 0:
+		s, err = carried(g, pairs)
+	default:
+		s, err = step(g, false)
+		if err == nil && (s.Flush > 0 || s.Multiple > 1) {
+			s, err = step(g, true)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("graph %s: no steps: %w", g.Name, err)
@@ -146,6 +159,7 @@ type stepper struct {
 	of     map[*ir.Value]*ir.Value // values of the source → of the step graph
 	flows  map[*ir.Value]flow      // of the source's values
 	input  *ir.Value               // one that varies along time
+	given  []*ir.Value             // inputs that are the layers' own states, as the source says (ir.MetaState)
 	steps  *ir.Value               // how many steps came before the chunk, int64[B]; nil until somebody asks
 	end    *ir.Value               // input End; nil: there is none
 	node   *ir.Node                // being moved
@@ -165,6 +179,13 @@ func step(source *ir.Graph, end bool) (sg *StepGraph, err error) {
 		}
 	}()
 	g := source.Clone()
+	own, err := Pairs(g, ir.MetaState)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range own {
+		s.given = append(s.given, g.Input(p.In))
+	}
 	if err := ops.Upgrade(g); err != nil {
 		return nil, err
 	}
@@ -549,8 +570,7 @@ func (s *stepper) finish() error {
 		return err
 	}
 	g.RemoveDead()
-	s.dropInputs()
-	return nil
+	return s.dropInputs()
 }
 
 // named gives a value, which stands for output of of the source if there is one, the name that it is to have as an output,
@@ -567,11 +587,21 @@ func (s *stepper) named(name string, v *ir.Value, outputs []*ir.Value, of *ir.Va
 }
 
 // dropInputs drops the inputs through which a model is given its own state: nothing reads them any more.
-func (s *stepper) dropInputs() {
+func (s *stepper) dropInputs() error {
 	g := s.Graph()
 	uses := g.Uses()
+	for _, v := range s.given {
+		if u := uses[v]; len(u) > 0 {
+			what := "an output"
+			if u[0].Node != nil {
+				what = "node " + u[0].Node.String()
+			}
+			return fmt.Errorf("input %s: %s says that it is the layers' own state, but %s takes it for something else", v.Name, ir.MetaState, what)
+		}
+	}
 	g.Inputs = slices.DeleteFunc(g.Inputs, func(v *ir.Value) bool {
 		_, optional := v.Type.(*ir.OptionalType)
-		return optional && len(uses[v]) == 0 && v != s.end
+		return (optional || slices.Contains(s.given, v)) && len(uses[v]) == 0 && v != s.end
 	})
+	return nil
 }

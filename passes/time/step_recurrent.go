@@ -39,7 +39,6 @@ func (s *stepper) recurrent(n *ir.Node) error {
 	for i, v := range n.Inputs {
 		args[i] = s.get(v)
 	}
-	given := slices.Clone(args)
 	args[5] = nil
 	if len(args) > 6 {
 		args[6] = nil
@@ -51,8 +50,8 @@ func (s *stepper) recurrent(n *ir.Node) error {
 	var states, before []*ir.Value
 	for i := range len(n.Op.Out) - 1 {
 		state, shaped := s.like("state", &ir.Value{Type: types[1+i]}, batch)
-		if given[5+i] != nil && s.Err() == nil {
-			shaped = s.first(given[5+i], shaped, batch)
+		if initial := s.initial(n.In(5 + i)); initial != nil {
+			shaped = s.first(initial, shaped, batch)
 		}
 		states, before = append(states, state), append(before, shaped)
 	}
@@ -172,7 +171,9 @@ func (s *stepper) scan(n *ir.Node) error {
 		if s.Err() != nil {
 			return s.Err()
 		}
-		shaped = s.first(args[i], shaped, batch)
+		if initial := s.initial(n.In(i)); initial != nil {
+			shaped = s.first(initial, shaped, batch)
+		}
 		args[i] = shaped
 		states, batches = append(states, state), append(batches, batch)
 	}

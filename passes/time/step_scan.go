@@ -124,25 +124,37 @@ func (s *stepper) hold(n *ir.Node, args []*ir.Value) (state, next *ir.Value, err
 }
 
 // initial is the value of the step graph for a state before the first step that the source gives; nil where there is none,
-// or where it is one that the caller may leave out: the step graph has that among its states.
+// or where it is part of one that is zeros unless the caller says otherwise: the step graph has that among its states.
 func (s *stepper) initial(v *ir.Value) *ir.Value {
-	if v == nil {
+	if v == nil || s.unset(v) {
 		return nil
 	}
-	from := v
-	for from.Def != nil && from.Def.Op.FullName() == "Split" {
-		from = from.Def.In(0)
+	return s.get(v)
+}
+
+// unset reports whether a value is made of nothing but inputs that are zeros unless the caller gives them: the layers' own
+// states, and what essm.StateOrZero has where an input is left out.
+func (s *stepper) unset(v *ir.Value) bool {
+	if slices.Contains(s.given, v) {
+		return true
 	}
-	if from.Def != nil && from.Def.Op.FullName() == "essm.StateOrZero" {
-		given := from.Def.In(1)
+	if v.Def == nil || len(v.Def.Inputs) == 0 {
+		return false
+	}
+	switch v.Def.Op.FullName() {
+	case "essm.StateOrZero":
+		given := v.Def.In(1)
 		if given == nil {
-			return nil
+			return true
 		}
 		if _, optional := given.Type.(*ir.OptionalType); optional {
-			return nil
+			return true
 		}
+		return s.unset(given)
+	case "Split", "Slice", "Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Gather":
+		return s.unset(v.Def.In(0))
 	}
-	return s.get(v)
+	return false
 }
 
 // first is initial before the first step, and state afterwards; batch is the axis of both that carries the batch.

@@ -31,6 +31,7 @@ import (
 	_ "github.com/essmc/essmc/ops/training"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/raise"
+	"github.com/essmc/essmc/passes/time"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/plan"
 )
@@ -57,6 +58,8 @@ type Options struct {
 	Rate float64
 	// Shapes are dimensions that the command line states; a plan only takes those that it has left open.
 	Shapes Shapes
+	// Carry says which outputs are the state that inputs take with the next chunk, by input; a plan keeps what it was made with.
+	Carry map[string]string
 	// Observe sees the graph before the first pass and after each one.
 	Observe func(passes.Snapshot)
 }
@@ -110,6 +113,15 @@ func Open(path string, o Options) (*Model, error) {
 	}
 	if m.Dims, err = o.Shapes.Bind(m.source); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if m.Kind == ONNX && len(o.Shapes) > 0 { // which may have named dimensions
+		onnx.MarkDims(m.source)
+	}
+	if len(o.Carry) > 0 {
+		m.source.Meta[ir.MetaCarry] = time.PairsText(o.Carry)
+		if _, err := time.Pairs(m.source, ir.MetaCarry); err != nil {
+			return nil, fmt.Errorf("%s: --state: %w", path, err)
+		}
 	}
 	m.compiled = sync.OnceValues(func() (*ir.Graph, error) {
 		g := m.source.Clone()
