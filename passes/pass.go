@@ -67,7 +67,7 @@ type Options struct {
 
 // Pipeline is the portable pipeline, in order. Orders says why it is in this order.
 func Pipeline() []*Pass {
-	return []*Pass{Fold, Canonicalize, Diagonalize, Discretize, FoldNorm, Fuse, CSE, DCE, FuseBlock}
+	return []*Pass{Fold, Canonicalize, Diagonalize, Discretize, FoldNorm, FoldConv, Fuse, CSE, DCE, FuseBlock}
 }
 
 // Order demands that one pass runs before another, and says why.
@@ -77,6 +77,7 @@ type Order struct{ Before, After, Why string }
 func Orders() []Order {
 	return []Order{
 		{"fold", "diagonalize", "a matrix must be a constant to be decomposed"},
+		{"fold", "fold-conv", "weights and what scales them must be constants to be multiplied"},
 		{"canonicalize", "fuse", "patterns are written for canonical forms"},
 		{"diagonalize", "discretize", "discretize expands what diagonalize left, with its full matrix"},
 		{"discretize", "fuse", "fuse looks for the steps that discretize makes"},
