@@ -59,14 +59,16 @@ func scanAVX2(name string, groups int, backward bool, mode int) {
 		if backward {
 			write(g)
 		}
-		u, nr, ni := YMM(), YMM(), YMM()
+		u, nr, ni, ar, ai := YMM(), YMM(), YMM(), YMM(), YMM()
 		VCVTPS2PD(Mem{Base: v, Disp: 16 * g}, u)
+		VMOVUPD(at("ar", g), ar)
+		VMOVUPD(at("ai", g), ai)
 		VMULPD(at("br", g), u, nr)
 		VMULPD(at("bi", g), u, ni)
-		VFMADD231PD(at("ar", g), r[g], nr)
-		VFMADD231PD(at("ai", g), r[g], ni)
-		VFNMADD231PD(at("ai", g), i[g], nr)
-		VFMADD231PD(at("ar", g), i[g], ni)
+		VFMADD231PD(ar, r[g], nr)
+		VFMADD231PD(ai, r[g], ni)
+		VFNMADD231PD(ai, i[g], nr)
+		VFMADD231PD(ar, i[g], ni)
 		VMOVAPD(nr, r[g])
 		VMOVAPD(ni, i[g])
 		if !backward {
