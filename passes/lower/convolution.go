@@ -13,7 +13,7 @@ func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 	keep := state != nil || n.Out(1) != nil
 	form := l.formOf(y, keep)
 	w := y.window
-	cell := y.cellOf(form, w)
+	cell := y.sizes(form)
 	var v *ir.Value // (samples, groups·inputs, steps)
 	var past *ir.Value
 	turn := func(x *ir.Value) *ir.Value {

@@ -101,11 +101,33 @@ type cell struct {
 	leave           func(g, q, w, lag int) float64 // what the carried numbers count for in an output, lag steps later
 }
 
+// sizes gives a cell without its functions.
+func (y *system) sizes(form groupForm) *cell {
+	c := &cell{groups: y.heads(), p: y.h, q: y.m, w: 2 * y.k}
+	if y.dense {
+		c.w = y.k
+	}
+	switch form {
+	case inputForm:
+		c.p = y.k
+	case stateForm:
+		c.groups, c.p, c.q, c.w = len(y.a), 1, 1, 2
+		if y.complexIn {
+			c.p = 2
+		}
+		if y.complexOut {
+			c.q = 2
+		}
+	}
+	return c
+}
+
 // cellOf writes the system's constants as a cell, for lags up to most.
 func (y *system) cellOf(form groupForm, most int) *cell {
 	if y.dense {
 		return y.denseCell(form, most)
 	}
+	c := y.sizes(form)
 	power := make([][]complex128, len(y.a)) // by state, then lag
 	for i, a := range y.a {
 		power[i] = make([]complex128, most+1)
@@ -120,18 +142,11 @@ func (y *system) cellOf(form groupForm, most int) *cell {
 		return real(z)
 	}
 	if form == stateForm {
-		c := &cell{groups: len(y.a), p: 1, q: 1, w: 2}
 		gain := func(g, p int) complex128 {
 			if p == 1 {
 				return y.b[g] * 1i
 			}
 			return y.b[g]
-		}
-		if y.complexIn {
-			c.p = 2
-		}
-		if y.complexOut {
-			c.q = 2
 		}
 		c.kernel = func(g, q, p, lag int) float64 { return part(gain(g, p)*power[g][lag], q == 1) }
 		c.enter = func(g, w, p, lag int) float64 { return part(gain(g, p)*power[g][lag], w == 1) }
@@ -144,7 +159,6 @@ func (y *system) cellOf(form groupForm, most int) *cell {
 		}
 		return c
 	}
-	c := &cell{groups: y.heads(), p: y.h, q: y.m, w: 2 * y.k}
 	gain := func(g, i, p int) complex128 { return y.b[g*y.k+i] * y.in[(g*y.k+i)*y.h+p] }
 	read := func(g, q, i int) complex128 { return y.out[(g*y.m+q)*y.k+i] }
 	c.kernel = func(g, q, p, lag int) float64 {
@@ -179,10 +193,8 @@ func (y *system) denseCell(form groupForm, most int) *cell {
 	state := make([][][]float64, y.heads()) // Āˡ by head and lag
 	kernel := make([][][]float64, y.heads())
 	enter := make([][][]float64, y.heads())
-	p := y.h
-	if form == inputForm {
-		p = k
-	}
+	c := y.sizes(form)
+	p := c.p
 	for g := range y.heads() {
 		abar, gain := y.abar[g*k*k:(g+1)*k*k], y.gamma[g*k*k:(g+1)*k*k]
 		if form != inputForm {
@@ -201,12 +213,10 @@ func (y *system) denseCell(form groupForm, most int) *cell {
 			pow = product(abar, pow, k, k, k)
 		}
 	}
-	return &cell{
-		groups: y.heads(), p: p, q: y.m, w: k,
-		kernel: func(g, q, i, lag int) float64 { return kernel[g][lag][q*p+i] },
-		enter:  func(g, w, i, lag int) float64 { return enter[g][lag][w*p+i] },
-		leave:  func(g, q, w, lag int) float64 { return state[g][lag][q*k+w] },
-	}
+	c.kernel = func(g, q, i, lag int) float64 { return kernel[g][lag][q*p+i] }
+	c.enter = func(g, w, i, lag int) float64 { return enter[g][lag][w*p+i] }
+	c.leave = func(g, q, w, lag int) float64 { return state[g][lag][q*k+w] }
+	return c
 }
 
 // power is Āᵗ of a dense system's head, row by row.

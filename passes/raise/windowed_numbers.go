@@ -1,6 +1,8 @@
 package raise
 
 import (
+	"fmt"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 )
@@ -136,6 +138,14 @@ func (f *windowed) numbers() (*headSystem, string) {
 		return nil, "its channels are of different sizes"
 	}
 	s.s /= s.c
+	// To compare a state, what each input of the window counts for in each state is written out.
+	numbers := len(s.a) * s.window
+	if s.abar != nil {
+		numbers = len(s.abar) * s.window
+	}
+	if f.stateOut != nil && numbers > maxEval {
+		return nil, fmt.Sprintf("its states over the window are %d numbers, more than are compared (%d)", numbers, maxEval)
+	}
 	return &s, ""
 }
 
