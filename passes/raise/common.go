@@ -2,10 +2,10 @@
 // essm operators in their place: state-space layers written as convolutions, transforms and recurrences, and the norms,
 // activations and linear layers around them.
 //
-// It imports ir, the operator packages and passes, and knows neither file formats nor machines. What always holds: a raised
-// graph computes what the graph as written computes, to the tolerance of the operator that it now holds; what is not
-// recognised stays as it is; where something came close, a note says which condition failed. One form is one file, with its
-// cases in testdata.
+// It imports ir, the operator packages, passes, and passes/lower, whose own forms it recognises by writing them again; it
+// knows neither file formats nor machines. What always holds: a raised graph computes what the graph as written computes, to
+// the tolerance of the operator that it now holds; what is not recognised stays as it is; where something came close, a note
+// says which condition failed. One form is one file, with its cases in testdata.
 package raise
 
 import (

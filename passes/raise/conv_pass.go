@@ -70,7 +70,7 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, is func(*surroundings
 	changes := 0
 	done := map[*ir.Node]bool{}
 	for {
-		s := look(g)
+		s := surroundingsOf(g)
 		i := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool {
 			if done[n] {
 				return false

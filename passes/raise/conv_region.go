@@ -47,7 +47,7 @@ type surroundings struct {
 	along map[*ir.Node]bool // MatMul along time
 }
 
-func look(g *ir.Graph) *surroundings {
+func surroundingsOf(g *ir.Graph) *surroundings {
 	s := &surroundings{g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{}, along: map[*ir.Node]bool{}}
 	for i, n := range g.Nodes { // in order, so inputs come before outputs
 		s.index[n] = i

@@ -305,8 +305,8 @@ func intsOf(d tensor.Datum) []int64 {
 	return x
 }
 
-// dataInputs says which inputs of a moving operator hold the elements that move; the others say where to.
-func dataInputs(n *ir.Node, i int) bool {
+// movesInput reports whether input i of a moving operator holds elements that move; the others say where to.
+func movesInput(n *ir.Node, i int) bool {
 	switch n.Op.Name {
 	case "Concat":
 		return true
@@ -324,7 +324,7 @@ func (l *linearizer) move(n *ir.Node, forms []*form, in []tensor.Datum) error {
 		if n.Inputs[i] == nil {
 			continue
 		}
-		if !dataInputs(n, i) {
+		if !movesInput(n, i) {
 			if forms[i] != nil {
 				return fmt.Errorf("%v moves elements to places that change from step to step", n)
 			}

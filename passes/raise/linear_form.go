@@ -20,8 +20,8 @@ type term struct {
 	coef float64
 }
 
-// combination is the affine function Σ coef·basis[at] + c; terms are sorted by basis element, and their coefficients are not 0. Terms are shared
-// between elements and never changed.
+// combination is the affine function Σ coef·basis[at] + c; terms are sorted by basis element, and their coefficients are not
+// 0. Terms are shared between elements and never changed.
 type combination struct {
 	terms []term
 	c     float64
@@ -195,7 +195,7 @@ func (l *linearizer) apply(n *ir.Node, forms []*form, in []tensor.Datum) error {
 		l.forms[n.Outputs[0]] = forms[0]
 		return nil
 	case "Cast", "CastLike":
-		if v := n.Outputs[0]; forms[0] == nil || !v.Elem().IsFloat() {
+		if forms[0] == nil || !n.Outputs[0].Elem().IsFloat() {
 			return errNonlinear(n)
 		}
 		l.forms[n.Outputs[0]] = forms[0]
@@ -331,7 +331,7 @@ func (l *linearizer) zip(x, y *form, f func(a, b *combination) combination) (*fo
 			i, j, at[d] = i-xs[d]*shape[d], j-ys[d]*shape[d], 0
 		}
 	}
-	return out, l.spend(0)
+	return out, l.spend(0) // what f has spent may be too much
 }
 
 func broadcast(a, b []int) ([]int, error) {

@@ -178,6 +178,14 @@ func delayBehind(g *ir.Graph, n *ir.Node) *ir.Value {
 	return nil
 }
 
+// fused is a fused system of constants.
+type fused struct {
+	n     *ir.Node
+	d     *ir.Value
+	dense bool
+	at    map[string]int
+}
+
 // readSystem reads the constants of a fused system without state and window.
 func readSystem(n *ir.Node) (*fused, error) {
 	f := &fused{dense: n.Op == essm.DenseSSM}
@@ -198,14 +206,6 @@ func readSystem(n *ir.Node) (*fused, error) {
 	}
 	f.n, f.d = n, n.In(f.at["D"])
 	return f, nil
-}
-
-// fused is a fused system of constants.
-type fused struct {
-	n     *ir.Node
-	d     *ir.Value
-	dense bool
-	at    map[string]int
 }
 
 // shift changes the inputs of a node so that a backward system, whose kernel starts at lag 1, starts with what was lag 1,
