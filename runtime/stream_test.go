@@ -155,7 +155,7 @@ func TestStreamRefused(t *testing.T) {
 
 // Errors are typed, and leave the stream as it was.
 func TestStreamErrors(t *testing.T) {
-	m := model(t, network(t, small("none")), runtime.Options{Backend: cpu.New(), MaxMemory: 1 << 20})
+	m := model(t, network(t, small("none")), runtime.Options{Backend: cpu.New(), MaxMemory: 32 << 10})
 	s := stream(t, m, 1)
 	x := noise(1, 1, 10, 2)
 	ctx := context.Background()

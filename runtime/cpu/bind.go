@@ -152,6 +152,7 @@ type unit struct {
 	region   *region // nil: one step
 	whole    wholeFunc
 	kernel   *boundKernel
+	span     spanKernel
 	temp     []float32
 	subs     []*executable
 	epilogue *epilogue // steps[1:]; nil: none
@@ -176,12 +177,15 @@ func (d *binding) units() []*unit {
 		if op == nil && c == nil {
 			flush()
 			u := &unit{steps: []*step{s}}
-			if s.whole != nil {
+			if s.spans != nil {
+				u.span = s.spans(d)
+			}
+			if u.span == nil && s.whole != nil {
 				if in, out, ok := d.wholeShapes(s); ok {
 					u.whole = s.whole(in, out)
 				}
 			}
-			if u.whole == nil && s.kernel != nil {
+			if u.span == nil && u.whole == nil && s.kernel != nil {
 				u.kernel = s.kernel(d)
 			}
 			u.absorb(d)

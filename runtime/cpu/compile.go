@@ -17,6 +17,8 @@ import (
 type program struct {
 	config  runtime.Config
 	costs   Costs
+	time    []ir.Fact // per value: how it lies along time; nil where the graph does not say
+	strip   int       // rows that strips compute at once
 	graph   *ir.Graph
 	values  []*value
 	steps   []*step
@@ -44,11 +46,13 @@ type step struct {
 	row      rowMaker
 	core     core
 	whole    wholeMaker
+	spans    spanMaker
 	kernel   kernelMaker
 	branches *[2]*branch // of If: else and then
 	shared   *runtime.Constants
 	products tensor.DType // the precision asked for
 	lowered  *lowStep     // of a product with constant weights, where that is low
+	alone    ir.Fact      // of the first output along time, were it not for the steps before
 }
 
 // capture is a value of the main graph that a subgraph of the step reads.
@@ -62,7 +66,7 @@ func (s *step) args() []*value { return s.in[:len(s.node.Inputs)] }
 
 // fallback reports whether the step can only be evaluated as ops defines it.
 func (s *step) fallback() bool {
-	return s.row == nil && s.core == nil && s.whole == nil && s.kernel == nil
+	return s.row == nil && s.core == nil && s.whole == nil && s.spans == nil && s.kernel == nil
 }
 
 // strict are operators that refuse inputs which their bodies would take.
@@ -84,7 +88,7 @@ type compiler struct {
 }
 
 func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
-	p := &program{config: c, costs: b.costs, graph: g, interp: newInterp()}
+	p := &program{config: c, costs: b.costs, graph: g, strip: stripRows, interp: newInterp()}
 	f := &compiler{p: p, vals: map[*ir.Value]*value{}}
 	for _, v := range g.Inputs {
 		p.inputs = append(p.inputs, f.value(v))
@@ -95,6 +99,7 @@ func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
 	for _, v := range g.Outputs {
 		p.outputs = append(p.outputs, f.value(v))
 	}
+	p.time = p.along()
 	return p, nil
 }
 
@@ -157,6 +162,9 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		}
 		if mk := wholes[key]; mk != nil {
 			s.whole, known = mk(s), true
+		}
+		if mk := spans[key]; mk != nil {
+			s.spans, known = mk(s), true
 		}
 	}
 	if l := s.lowered; s.row != nil && l != nil && l.why == "" {

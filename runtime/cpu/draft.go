@@ -11,9 +11,9 @@ type choice = runtime.Choice
 
 // finish makes the region of a draft: it chooses the form of the core, the tile, and where values lie.
 func (r *draft) finish(d *binding) *region {
-	g := &region{batch: r.batch, length: r.length, node: r.steps[0].src}
+	g := &region{batch: r.batch, length: r.length, per: 1, node: r.steps[0].src}
 	if r.core == nil {
-		g.batch, g.length = 1, r.rows
+		g.batch, g.length, g.per = d.grid(r)
 		r.coreAt = -1
 	} else {
 		g.node = r.steps[r.coreAt].src
@@ -22,11 +22,11 @@ func (r *draft) finish(d *binding) *region {
 	for i, s := range r.steps {
 		flops += rowFlops(d, s, r.ops[i] == nil)
 	}
-	g.tile = tileSize(flops, g.length)
+	g.tile = tileSize(flops*float64(g.per), g.length)
 	g.tiles = (g.length + g.tile - 1) / g.tile
 	width := func(v *value) int {
 		_, f := features(d.shapes[v.id])
-		return f
+		return f * g.per
 	}
 	place0 := func(v *value) place { return place{val: v.id, width: width(v)} }
 	for i, s := range r.steps {
@@ -51,6 +51,20 @@ func (r *draft) finish(d *binding) *region {
 	r.place(d, g)
 	g.main.g, g.back.g, g.fill.g, g.seq.g = g, g, g, g
 	return g
+}
+
+// grid gives the samples and steps of rows without a recurrence: those of time, where there is much of it, so that tiles are
+// those of the units around; otherwise all rows are alike. per is the rows of a step.
+func (d *binding) grid(r *draft) (batch, length, per int) {
+	for i, s := range r.steps {
+		b, l, width, ok := d.along(s.out[0])
+		_, f := features(d.shapes[s.out[0].id])
+		if !ok || l < largestTile || b == 0 || f == 0 || b*l*(width/f) != r.rows || i > 0 && l != length {
+			return 1, r.rows, 1
+		}
+		batch, length, per = b, l, width/f
+	}
+	return batch, length, per
 }
 
 // finishCore chooses the core's form and makes its kernel.

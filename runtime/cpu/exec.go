@@ -17,17 +17,19 @@ import (
 
 // executable runs a program for one set of shapes.
 type executable struct {
-	root  *executable // of a subgraph: the one whose workers it uses
-	p     *program
-	d     *binding
-	units []*unit
-	arena []float32
-	held  int64            // bytes that the executable holds, arena included
-	buf   [][]float32      // per value: its numbers, where it is float32 of known shape
-	view  []*tensor.Tensor // per value in the arena: the same as a tensor
-	data  []tensor.Datum   // per value: everything else
-	out   []int            // per output of the graph: the one before it that is the same value; -1: none
-	times []runtime.StepTime
+	root   *executable // of a subgraph: the one whose workers it uses
+	p      *program
+	d      *binding
+	units  []*unit
+	strips []strip
+	held   []held // per value: what its buffer holds of its sequence
+	arena  []float32
+	bytes  int64            // that the executable holds, arena included
+	buf    [][]float32      // per value: its numbers, where it is float32 of known shape
+	view   []*tensor.Tensor // per value in the arena: the same as a tensor
+	data   []tensor.Datum   // per value: everything else
+	out    []int            // per output of the graph: the one before it that is the same value; -1: none
+	times  []runtime.StepTime
 	// What a worker needs; and, of a subgraph, its inputs and outputs while it runs.
 	scratch, rowArgs, states int
 	args, results            []tensor.Datum
@@ -63,8 +65,9 @@ type task interface{ ticket(w *worker, k int) }
 
 // newExecutable plans memory and allocates it.
 func newExecutable(d *binding, units []*unit, root *executable) (*executable, error) {
-	e := &executable{root: root, p: d.p, d: d, units: units}
-	plan := planMemory(d, units)
+	e := &executable{root: root, p: d.p, d: d, units: units, strips: d.strips(units)}
+	e.held = d.holds(units, e.strips)
+	plan := planMemory(d, units, e.strips, e.held)
 	scratch, args, states := 0, 1, 0
 	var extra int64
 	for _, u := range units {
@@ -80,6 +83,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 				}
 			}
 			extra += more + d.otherBytes(u)
+		}
+		if u.span != nil {
+			extra += u.span.bytes()
 		}
 		if g := u.region; g != nil {
 			scratch = max(scratch, g.scratch)
@@ -100,13 +106,13 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		threads = 0
 	}
 	e.scratch, e.rowArgs, e.states = scratch, args, states
-	e.held = plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
+	e.bytes = plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
 	limit := d.p.config.MaxMemory
 	if limit <= 0 {
 		limit = mostBytes
 	}
-	if e.held > limit {
-		return nil, &runtime.MemoryError{Need: e.held, Limit: limit, What: "the plan of graph " + d.p.graph.Name}
+	if e.bytes > limit {
+		return nil, &runtime.MemoryError{Need: e.bytes, Limit: limit, What: "the plan of graph " + d.p.graph.Name}
 	}
 	e.arena = floats(int(plan.bytes / 4))
 	n := len(d.p.values)
@@ -124,8 +130,12 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 				e.buf[v.id] = tensor.Data[float32](d.konst[v.id])
 			}
 		case plan.off[v.id] >= 0:
-			size, _ := tensor.Size(d.shapes[v.id])
+			size := d.held(v, e.held)
 			e.buf[v.id] = e.arena[plan.off[v.id] : plan.off[v.id]+size : plan.off[v.id]+size]
+			if e.held[v.id].rows > 0 { // nobody sees it as a tensor
+				e.view[v.id] = tensor.FromSlice(e.buf[v.id], size)
+				continue
+			}
 			e.view[v.id] = tensor.FromSlice(e.buf[v.id], d.shapes[v.id]...)
 		}
 	}
@@ -137,6 +147,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 					e.view[v.id] = tensor.New(d.dtype[v.id], d.shapes[v.id]...)
 				}
 			}
+		}
+		if u.span != nil {
+			u.span.attach(e)
 		}
 		g := u.region
 		if g == nil {
@@ -185,7 +198,7 @@ func (u *unit) label() runtime.StepTime {
 		t.Name, t.Op, t.Form = u.region.node.String(), u.region.node.Op.FullName(), u.region.core.choice.Form
 	case u.region != nil:
 		t.Form = "rows"
-	case u.whole != nil, u.kernel != nil:
+	case u.whole != nil, u.span != nil, u.kernel != nil:
 		t.Form = "whole"
 	}
 	if len(u.steps) > 1 {
@@ -195,7 +208,7 @@ func (u *unit) label() runtime.StepTime {
 }
 
 // ArenaBytes is the working memory between runs.
-func (e *executable) ArenaBytes() int64 { return e.held }
+func (e *executable) ArenaBytes() int64 { return e.bytes }
 
 // Profile gives what the units took; those of subgraphs in place of the step that they belong to.
 func (e *executable) Profile() []runtime.StepTime {
@@ -251,22 +264,25 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 		}
 		e.buf[v.id], e.data[v.id] = tensor.Data[float32](t), t
 	}
-	for i, u := range e.units {
+	for i := range e.times {
+		e.times[i].Calls++
+	}
+	strips := e.strips
+	for i := 0; i < len(e.units); i++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if e.times == nil {
-			if err := e.unit(u); err != nil {
+		if len(strips) > 0 && strips[0].from == i {
+			if err := strips[0].run(e); err != nil {
 				return err
 			}
+			i = strips[0].to - 1
+			strips = strips[1:]
 			continue
 		}
-		start := time.Now()
-		if err := e.unit(u); err != nil {
+		if err := e.timed(i, wholeUnit, 0, 0); err != nil {
 			return err
 		}
-		e.times[i].Time += time.Since(start)
-		e.times[i].Calls++
 	}
 	for i, v := range e.p.outputs {
 		if e.direct(i) {
@@ -301,32 +317,52 @@ func (e *executable) release() {
 	e.ctx = nil
 }
 
-// unit runs one unit; an error names its node.
-func (e *executable) unit(u *unit) (err error) {
-	s := u.steps[0]
+// timed runs a part of a unit; an error names its node.
+func (e *executable) timed(i int, part func(e *executable, u *unit, from, to int) error, from, to int) (err error) {
+	u := e.units[i]
+	n := u.steps[0].src
+	var start time.Time
+	if e.times != nil {
+		start = time.Now()
+	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = runtime.Recovered(s.src, v)
+			err = runtime.Recovered(n, v)
+		}
+		if e.times != nil {
+			e.times[i].Time += time.Since(start)
 		}
 	}()
-	switch {
-	case u.region != nil:
-		return u.region.run()
-	case u.whole != nil:
-		err = u.whole(e, s)
-	case u.kernel != nil:
-		err = u.kernel.run(e, u)
-	default:
-		err = e.eval(s)
-	}
-	if err == nil {
+	if err = part(e, u, from, to); err == nil {
 		return nil
 	}
 	var node *runtime.NodeError // on the heap
 	if !errors.As(err, &node) && e.ctx.Err() == nil {
-		return &runtime.NodeError{Node: s.src, Err: err}
+		return &runtime.NodeError{Node: n, Err: err}
 	}
 	return err
+}
+
+// wholeUnit runs a unit from the first step to the last.
+func wholeUnit(e *executable, u *unit, _, _ int) error {
+	if g := u.stage(); g != nil {
+		if err := g.start(); err != nil {
+			return err
+		}
+		_, length := g.grid()
+		if err := g.steps(0, length); err != nil {
+			return err
+		}
+		g.finish()
+		return nil
+	}
+	switch {
+	case u.whole != nil:
+		return u.whole(e, u.steps[0])
+	case u.kernel != nil:
+		return u.kernel.run(e, u)
+	}
+	return e.eval(u.steps[0])
 }
 
 // parallel hands out the tickets of a task to the workers, and waits.
@@ -432,7 +468,7 @@ func (e *executable) bindSubgraphs(u *unit) (int64, error) {
 				return 0, err
 			}
 			sub.args, sub.results = make([]tensor.Datum, len(d.p.inputs)), make([]tensor.Datum, len(d.p.outputs))
-			held += sub.held
+			held += sub.bytes
 		}
 		u.subs = append(u.subs, sub)
 	}

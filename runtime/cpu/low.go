@@ -176,6 +176,7 @@ func (l *lowStep) op() *ir.Op {
 			s[len(s)-1] = ir.Const(int64(width))
 			return []ir.Type{&ir.TensorType{Elem: tensor.Float32, Shape: s}}, nil
 		},
+		Along: ops.AlongRows,
 		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x := ops.Tensor(in, 0)
 			shape := slices.Clone(x.Shape())

@@ -17,7 +17,7 @@ type memoryPlan struct {
 
 // planMemory gives each float32 value of known shape that crosses units a range of the arena; ranges of values that are
 // never alive together overlap.
-func planMemory(d *binding, units []*unit) memoryPlan {
+func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPlan {
 	type interval struct{ val, first, last, size int }
 	unitOf := map[*step]int{}
 	for i, u := range units {
@@ -66,9 +66,13 @@ func planMemory(d *binding, units []*unit) memoryPlan {
 				if _, shared := alias[v.id]; shared {
 					continue
 				}
-				size, _ := tensor.Size(d.shapes[v.id])
+				size := d.held(v, held)
 				size = max(scratchAlign, (size+scratchAlign-1)/scratchAlign*scratchAlign)
-				all = append(all, interval{v.id, i, max(i, lastRead(v)), size})
+				first, last := i, max(i, lastRead(v))
+				if h := held[v.id]; h.rows == 0 || h.halo > 0 { // it outlives a chunk
+					first, last = wholeStrips(strips, first, last)
+				}
+				all = append(all, interval{v.id, first, last, size})
 			}
 		}
 	}
@@ -147,4 +151,28 @@ func (g *region) locals(set map[int]bool) {
 			}
 		}
 	}
+}
+
+// held gives the numbers of a value's buffer.
+func (d *binding) held(v *value, held []held) int {
+	size, _ := tensor.Size(d.shapes[v.id])
+	if h := held[v.id]; h.rows > 0 {
+		batch, _, _, _ := d.along(v)
+		return batch * h.rows * h.width
+	}
+	return size
+}
+
+// wholeStrips widens a range of units by the strips that it cuts.
+func wholeStrips(strips []strip, first, last int) (from, to int) {
+	from, to = first, last
+	for _, st := range strips {
+		if first >= st.from && first < st.to {
+			from = st.from
+		}
+		if last >= st.from && last < st.to {
+			to = st.to - 1
+		}
+	}
+	return from, to
 }

@@ -22,8 +22,10 @@ type region struct {
 	mid    int   // how many of all come before the core
 	batch  int
 	length int
+	per    int // rows of a step
 	tile   int // steps of a full tile
 	tiles  int // per sample
+	first  int // the tile that the passes under way start from
 	// scratch is the float32 numbers that a worker needs.
 	scratch int
 	main    mainPass
@@ -51,26 +53,27 @@ type place struct {
 
 var nowhere = place{val: -1}
 
-// rows gives rows from..from+n of a value.
-func (g *region) rows(w *worker, p place, from, n int) []float32 {
+// rows gives the rows of steps from..from+n of a sample.
+func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 	switch {
 	case p.val < 0:
 		return nil
 	case p.local:
 		return w.scratch[p.off : p.off+n*p.width]
 	}
-	return g.e.buf[p.val][from*p.width : (from+n)*p.width]
+	at := g.e.row(p.val, sample, from, g.length) * p.width
+	return g.e.buf[p.val][at : at+n*p.width]
 }
 
 // call runs one row kernel on a tile.
-func (g *region) call(w *worker, i, from, n int) {
+func (g *region) call(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	w.node = c.src
 	args := w.args[:len(c.in)]
 	for j, p := range c.in {
-		args[j] = g.rows(w, p, from, n)
+		args[j] = g.rows(w, p, sample, from, n)
 	}
-	c.run(g.rows(w, c.out, from, n), args, n)
+	c.run(g.rows(w, c.out, sample, from, n), args, n*g.per)
 }
 
 // span gives tile k of a sample: its first step and its number of steps.
@@ -104,11 +107,10 @@ type mainPass struct{ g *region }
 // ticket computes one tile; tickets count samples first, so that the tiles of a sample are handed out in order.
 func (p *mainPass) ticket(w *worker, k int) {
 	g := p.g
-	sample, t := k%g.batch, k/g.batch
+	sample, t := k%g.batch, g.first+k/g.batch
 	from, n := g.span(t)
-	row := sample*g.length + from
 	for _, i := range g.all[:g.mid] {
-		g.call(w, i, row, n)
+		g.call(w, i, sample, from, n)
 	}
 	if g.core != nil {
 		w.node = g.core.src
@@ -117,7 +119,7 @@ func (p *mainPass) ticket(w *worker, k int) {
 		}
 	}
 	for _, i := range g.all[g.mid:] {
-		g.call(w, i, row, n)
+		g.call(w, i, sample, from, n)
 	}
 }
 
@@ -136,7 +138,7 @@ func (p *backPass) ticket(w *worker, k int) {
 	}
 	if c.v.local || c.keep {
 		for _, i := range g.pre {
-			g.call(w, i, sample*g.length+from, n)
+			g.call(w, i, sample, from, n)
 		}
 	}
 	if t == 0 {
@@ -181,10 +183,10 @@ type fillPass struct{ g *region }
 
 func (p *fillPass) ticket(w *worker, k int) {
 	g := p.g
-	sample, t := k%g.batch, k/g.batch
+	sample, t := k%g.batch, g.first+k/g.batch
 	from, n := g.span(t)
 	for _, i := range g.pre {
-		g.call(w, i, sample*g.length+from, n)
+		g.call(w, i, sample, from, n)
 	}
 }
 
@@ -255,9 +257,8 @@ func (c *coreCall) prepare() {
 // input gathers the input of a tile.
 func (c *coreCall) input(w *worker, sample, from, n int, forward bool) *tileInput {
 	g := c.g
-	row := sample*g.length + from
 	in := &w.in
-	*in = tileInput{re: g.rows(w, c.v, row, n), im: g.rows(w, c.vi, row, n)}
+	*in = tileInput{re: g.rows(w, c.v, sample, from, n), im: g.rows(w, c.vi, sample, from, n)}
 	if c.window > 0 {
 		lag := c.window
 		if !forward {
@@ -282,7 +283,7 @@ func (c *coreCall) delayed(dst []float32, v place, part, sample, from, n int) {
 		row := dst[i*c.n : (i+1)*c.n]
 		switch t := from + i; {
 		case t >= 0 && t < g.length:
-			copy(row, src[(sample*g.length+t)*c.n:])
+			copy(row, src[g.e.row(v.val, sample, t, g.length)*c.n:])
 		case t < 0 && t >= -c.window && c.stateVal >= 0:
 			copy(row, c.before(sample, t+c.window, part))
 		default:
@@ -305,8 +306,7 @@ func (c *coreCall) tile(w *worker, sample, t, from, n int) bool {
 		return true // computed before
 	}
 	g := c.g
-	row := sample*g.length + from
-	x, xi := g.rows(w, c.x, row, n), g.rows(w, c.xi, row, n)
+	x, xi := g.rows(w, c.x, sample, from, n), g.rows(w, c.xi, sample, from, n)
 	backward := c.direction != essm.Forward
 	if c.direction != essm.Backward {
 		in := c.input(w, sample, from, n, true)
@@ -333,10 +333,9 @@ func (p *sequencePass) ticket(w *worker, k int) {
 	c := g.core
 	w.node = c.src
 	sample, piece := k/c.seq.pieces(), k%c.seq.pieces()
-	at := sample * g.length
 	s := &w.seq
-	*s = sequence{v: g.rows(w, c.v, at, g.length), vi: g.rows(w, c.vi, at, g.length),
-		x: g.rows(w, c.x, at, g.length), xi: g.rows(w, c.xi, at, g.length), length: g.length, parts: c.parts(), w: w}
+	*s = sequence{v: g.rows(w, c.v, sample, 0, g.length), vi: g.rows(w, c.vi, sample, 0, g.length),
+		x: g.rows(w, c.x, sample, 0, g.length), xi: g.rows(w, c.xi, sample, 0, g.length), length: g.length, parts: c.parts(), w: w}
 	if c.stateVal >= 0 {
 		s.z = c.z[sample*c.size : (sample+1)*c.size]
 		if c.window > 0 {
@@ -357,13 +356,26 @@ func (c *coreCall) last() {
 	}
 }
 
-// run computes the region.
-func (g *region) run() error {
+// grid says how the region cuts samples and steps: what it can be computed by, chunk by chunk.
+func (g *region) grid() (batch, length int) { return g.batch, g.length }
+
+// start sets the states before the first step.
+func (g *region) start() error {
+	if g.core != nil {
+		g.core.start()
+	}
+	return nil
+}
+
+// steps computes steps from..to; from is the start of a tile. Where not everything is computed at once, what is computed looks
+// back only.
+func (g *region) steps(from, to int) error {
 	e := g.e
+	g.first = from / g.tile
+	tiles := (to - from + g.tile - 1) / g.tile
 	if c := g.core; c != nil {
-		c.start()
 		if len(g.pre) > 0 && !c.v.local && !c.keep {
-			if err := e.parallel(&g.fill, g.batch*g.tiles); err != nil {
+			if err := e.parallel(&g.fill, g.batch*tiles); err != nil {
 				return err
 			}
 		}
@@ -391,14 +403,15 @@ func (g *region) run() error {
 			}
 		}
 	}
-	if err := e.parallel(&g.main, g.batch*g.tiles); err != nil {
-		return err
-	}
+	return e.parallel(&g.main, g.batch*tiles)
+}
+
+// finish writes the states after the last step.
+func (g *region) finish() {
 	if c := g.core; c != nil && c.stateOutVal >= 0 {
 		if c.kernel == nil {
 			c.last()
 		}
 		c.finish()
 	}
-	return nil
 }

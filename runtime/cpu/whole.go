@@ -5,7 +5,6 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/ops/essm"
 )
 
 // wholeFunc computes a step from whole tensors.
@@ -16,8 +15,6 @@ type wholeMaker func(in [][]int, out []int) wholeFunc
 
 // wholes is the table of operators that have a kernel over whole tensors.
 var wholes = map[string]func(s *step) wholeMaker{
-	"essm.Embedding":   wholeEmbedding,
-	"essm.Pick":        wholePick,
 	"essm.PickStep":    wholePickStep,
 	"essm.Pair":        wholePair,
 	"essm.StateOrZero": wholeStateOrZero,
@@ -56,94 +53,6 @@ func wholeCopy(s *step) wholeMaker {
 		}
 		return func(e *executable, s *step) error {
 			copy(e.buf[s.out[0].id], e.buf[s.in[0].id])
-			return nil
-		}
-	}
-}
-
-// wholeEmbedding looks tokens up.
-func wholeEmbedding(s *step) wholeMaker {
-	table := s.constant(1)
-	if table == nil || len(s.constShape(1)) != 2 {
-		return nil
-	}
-	vocab, h := s.constShape(1)[0], s.constShape(1)[1]
-	return func([][]int, []int) wholeFunc {
-		return func(e *executable, s *step) error {
-			ids, out := e.datum(s.in[0]).(*tensor.Tensor), e.buf[s.out[0].id]
-			var wide []int64
-			var short []int32
-			n := ids.Len()
-			if ids.DType() == tensor.Int64 {
-				wide = tensor.Data[int64](ids)
-			} else {
-				short = tensor.Data[int32](ids)
-			}
-			for i := range n {
-				var k int64
-				if wide != nil {
-					k = wide[i]
-				} else {
-					k = int64(short[i])
-				}
-				if k < 0 || k >= int64(vocab) {
-					return essm.TokenError(s.in[0].name, ids.Shape(), i, k, vocab)
-				}
-				copy(out[i*h:(i+1)*h], table[int(k)*h:])
-			}
-			return nil
-		}
-	}
-}
-
-// wholePick sums a sequence up, in float64.
-func wholePick(s *step) wholeMaker {
-	if !s.float32Input(0) {
-		return nil
-	}
-	mode := s.node.Attrs.Str("mode", "")
-	return func(in [][]int, _ []int) wholeFunc {
-		b, l, h := in[0][0], in[0][1], in[0][2]
-		sum := make([]float64, h)
-		return func(e *executable, s *step) error {
-			var t *tensor.Tensor
-			var name string
-			if !s.absent(1) {
-				name = s.in[1].name
-				t, _ = e.datum(s.in[1]).(*tensor.Tensor)
-			}
-			var lengths []int // nil: every sequence is full
-			if t != nil || l < 1 {
-				var err error
-				if lengths, err = essm.Lengths(name, t, b, l); err != nil {
-					return err
-				}
-			}
-			x, y := e.buf[s.in[0].id], e.buf[s.out[0].id]
-			for i := range b {
-				lo, hi := 0, l
-				if lengths != nil {
-					hi = lengths[i]
-				}
-				switch mode {
-				case "last":
-					lo = hi - 1
-				case "first":
-					hi = 1
-				}
-				clear(sum)
-				for k := lo; k < hi; k++ {
-					for j, v := range x[(i*l+k)*h : (i*l+k+1)*h] {
-						sum[j] += float64(v)
-					}
-				}
-				for j, v := range sum {
-					if mode == "pool" {
-						v /= float64(hi)
-					}
-					y[i*h+j] = float32(v)
-				}
-			}
 			return nil
 		}
 	}

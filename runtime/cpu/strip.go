@@ -1,0 +1,311 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes/time"
+)
+
+// stripRows is about how many rows, over all samples, a strip computes at once: enough that weights come from the
+// third-level cache once for much work and that threads share many tiles, and little enough that the values between units
+// stay in that cache.
+const stripRows = 4096
+
+// strip is consecutive units that run chunk by chunk along time, since each looks back only: all of them over one chunk of
+// steps, then over the next. Values that only they read have buffers of one chunk. Tiles are those of the whole sequence, so
+// answers do not depend on how long chunks are.
+type strip struct {
+	from, to int // units
+	length   int // steps of the sequence
+	chunk    int // steps; a whole number of tiles
+}
+
+// held says which steps of each sample a buffer holds: rows of them, from step base on, the first halo of which lie before the
+// chunk that is computed. The zero value stands for all.
+type held struct {
+	rows, halo, base int
+	width            int // numbers per step
+	strip            int // the first unit of the strip
+}
+
+// row finds a step in the buffer of a value that has length steps per sample.
+func (e *executable) row(val, sample, step, length int) int {
+	if h := &e.held[val]; h.rows > 0 {
+		return sample*h.rows + step - h.base
+	}
+	return sample*length + step
+}
+
+// along carries facts along the time dimension that the graph declares through the steps; nil where it declares none.
+func (p *program) along() []ir.Fact {
+	facts := time.Time(p.graph)
+	if facts == nil {
+		return nil
+	}
+	all := make([]ir.Fact, len(p.values))
+	for i, v := range p.graph.Inputs {
+		all[p.inputs[i].id] = facts.Of(v)
+	}
+	for _, s := range p.steps {
+		args := s.args()
+		in, varies := make([]ir.Fact, len(args)), false
+		for i, v := range args {
+			if v != nil {
+				in[i] = all[v.id]
+			}
+		}
+		for _, c := range s.captures {
+			in = append(in, all[c.val.id])
+		}
+		for _, f := range in {
+			varies = varies || !f.Constant()
+		}
+		if !varies {
+			continue
+		}
+		for i, f := range stepFacts(s, in) {
+			if i < len(s.out) && s.out[i] != nil {
+				all[s.out[i].id] = f
+			}
+		}
+		for i := range in { // what the step itself adds
+			in[i].Back, in[i].Ahead, in[i].Summary = 0, 0, false
+		}
+		if out := stepFacts(s, in); len(out) > 0 {
+			s.alone = out[0]
+		}
+	}
+	return all
+}
+
+// stepFacts gives the facts of a step's outputs; in has those of captures at its end.
+func stepFacts(s *step, in []ir.Fact) []ir.Fact {
+	if len(s.captures) == 0 {
+		return ops.Along(s.node, in)
+	}
+	out := make([]ir.Fact, len(s.out))
+	for i := range out {
+		out[i] = ops.Global(s.node, in)
+	}
+	return out
+}
+
+// along says how a value lies along time: for each sample, steps of width numbers.
+func (d *binding) along(v *value) (batch, length, width int, ok bool) {
+	if d.p.time == nil || v == nil {
+		return 0, 0, 0, false
+	}
+	f, shape := d.p.time[v.id], d.shapes[v.id]
+	if f.Constant() || f.Global || f.Axis < 0 || f.Axis >= len(shape) {
+		return 0, 0, 0, false
+	}
+	batch, width = runs(shape, f.Axis)
+	return batch, shape[f.Axis], width, true
+}
+
+// looksBack reports whether what a step computes needs no step of time after it, and keeps what it needs of those before.
+func (s *step) looksBack() bool {
+	return !s.alone.Global && s.alone.Ahead == 0 && (s.alone.Back == 0 || s.core != nil && s.alone.Summary || s.spans != nil)
+}
+
+// stage is the unit as what can run along time; nil where it cannot.
+func (u *unit) stage() stage {
+	switch {
+	case u.region != nil:
+		return u.region
+	case u.span != nil:
+		return u.span
+	}
+	return nil
+}
+
+// sequences reports whether the unit computes sequences of one grid from sequences of that grid, constants and states.
+func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
+	g := u.stage()
+	if g == nil {
+		return 0, 0, false
+	}
+	batch, length = g.grid()
+	fits := func(v *value) bool {
+		if v == nil || d.constant(v) != nil || d.p.time[v.id].Constant() {
+			return true
+		}
+		b, l, _, ok := d.along(v)
+		return ok && b == batch && l == length
+	}
+	for _, s := range u.steps {
+		if !s.looksBack() {
+			return 0, 0, false
+		}
+		for _, v := range s.in {
+			if !fits(v) {
+				return 0, 0, false
+			}
+		}
+		for i, v := range s.out {
+			summed := i > 0 || v != nil && d.p.time[v.id].Axis < 0 && u.span != nil // a state, or a sum: known at the end
+			if !summed && !fits(v) {
+				return 0, 0, false
+			}
+		}
+	}
+	if r := u.region; r != nil && r.core != nil && r.core.kernel == nil {
+		return 0, 0, false
+	}
+	return batch, length, true
+}
+
+// strips finds the units that run chunk by chunk.
+func (d *binding) strips(units []*unit) []strip {
+	if d.p.time == nil {
+		return nil
+	}
+	var all []strip
+	for i := 0; i < len(units); {
+		st, next := d.strip(units, i)
+		if next-i > 1 && st.chunk < st.length {
+			all = append(all, st)
+		}
+		i = max(next, i+1)
+	}
+	return all
+}
+
+// strip grows a strip from unit i on; next is the first unit that cannot join.
+func (d *binding) strip(units []*unit, i int) (st strip, next int) {
+	batch, length, ok := d.sequences(units[i])
+	if !ok {
+		return st, i
+	}
+	late := map[*value]bool{} // known at the end of the strip only
+	for next = i; next < len(units); next++ {
+		u := units[next]
+		b, l, ok := d.sequences(u)
+		if !ok || b != batch || l != length || u.reads(late) {
+			break
+		}
+		for _, s := range u.steps {
+			for _, v := range s.out {
+				if _, _, _, ok := d.along(v); v != nil && !ok {
+					late[v] = true
+				}
+			}
+		}
+	}
+	return strip{from: i, to: next, length: length, chunk: chunkSteps(d.p.strip, batch, length)}, next
+}
+
+// reads reports whether the unit reads one of the values.
+func (u *unit) reads(vals map[*value]bool) bool {
+	for _, s := range u.steps {
+		for _, v := range s.in {
+			if v != nil && vals[v] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// chunkSteps gives the steps of a chunk, so that all samples together have about rows of them: all chunks but the last have as
+// many, a whole number of the largest tiles, which the others divide.
+func chunkSteps(rows, batch, length int) int {
+	tiles := (length + largestTile - 1) / largestTile
+	chunks := (tiles + max(1, rows/(batch*largestTile)) - 1) / max(1, rows/(batch*largestTile))
+	return (tiles + chunks - 1) / max(1, chunks) * largestTile
+}
+
+// run computes the strip.
+func (st strip) run(e *executable) error {
+	for i := st.from; i < st.to; i++ {
+		if err := e.timed(i, startUnit, 0, 0); err != nil {
+			return err
+		}
+	}
+	for from := 0; from < st.length; from += st.chunk {
+		e.hold(st, from)
+		for i := st.from; i < st.to; i++ {
+			if err := e.ctx.Err(); err != nil {
+				return err
+			}
+			if err := e.timed(i, stepUnit, from, min(from+st.chunk, st.length)); err != nil {
+				return err
+			}
+		}
+	}
+	for i := st.from; i < st.to; i++ {
+		if err := e.timed(i, finishUnit, 0, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func startUnit(_ *executable, u *unit, _, _ int) error    { return u.stage().start() }
+func stepUnit(_ *executable, u *unit, from, to int) error { return u.stage().steps(from, to) }
+
+func finishUnit(_ *executable, u *unit, _, _ int) error {
+	u.stage().finish()
+	return nil
+}
+
+// hold moves the buffers of a strip on to the chunk that starts at a step; what lies before it and is looked back at stays.
+func (e *executable) hold(st strip, from int) {
+	for val := range e.held {
+		h := &e.held[val]
+		if h.rows == 0 || h.strip != st.from {
+			continue
+		}
+		h.base = from - h.halo
+		if from == 0 || h.halo == 0 {
+			continue
+		}
+		buf := e.buf[val]
+		batch := len(buf) / (h.rows * h.width)
+		for b := range batch {
+			sample := buf[b*h.rows*h.width : (b+1)*h.rows*h.width]
+			copy(sample[:h.halo*h.width], sample[(h.rows-h.halo)*h.width:])
+		}
+	}
+}
+
+// holds finds the values that need no more than a chunk of their sequence: those that a strip computes and nobody else reads.
+func (d *binding) holds(units []*unit, strips []strip) []held {
+	all := make([]held, len(d.p.values))
+	for _, st := range strips {
+		inside := map[*step]bool{}
+		for _, u := range units[st.from:st.to] {
+			for _, s := range u.steps {
+				inside[s] = true
+			}
+		}
+		for _, u := range units[st.from:st.to] {
+			for _, s := range u.steps {
+				for _, v := range s.out {
+					if v == nil || !d.f32[v.id] || d.last[v.id] >= len(d.p.steps) || d.given[v] {
+						continue
+					}
+					_, _, width, ok := d.along(v)
+					for _, r := range d.reads[v.id] {
+						ok = ok && inside[r]
+					}
+					if ok && width > 0 {
+						all[v.id] = held{rows: st.chunk, width: width, strip: st.from}
+					}
+				}
+			}
+		}
+		for _, u := range units[st.from:st.to] {
+			if g := u.region; g != nil && g.core != nil && g.core.window > 0 {
+				for _, p := range []place{g.core.v, g.core.vi} {
+					if p.val >= 0 && all[p.val].rows > 0 {
+						h := &all[p.val]
+						h.halo = max(h.halo, g.core.window)
+						h.rows = st.chunk + h.halo
+					}
+				}
+			}
+		}
+	}
+	return all
+}
