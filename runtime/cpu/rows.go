@@ -30,6 +30,7 @@ var rows = map[string]func(s *step) rowMaker{
 	"essm.HeadLinear":    rowHeadLinear,
 	"essm.HeadScale":     rowHeadScale,
 	"LayerNormalization": rowLayerNorm,
+	"RMSNormalization":   rowRMSNorm,
 	"MatMul":             rowMatMul,
 	"Gemm":               rowGemm,
 	"Add":                rowBinary,

@@ -71,3 +71,24 @@ func rowLayerNorm(s *step) rowMaker {
 		}}
 	}
 }
+
+// rowRMSNorm is the norm by the root mean square over the last axis.
+func rowRMSNorm(s *step) rowMaker {
+	scale := s.constant(1)
+	if scale == nil || len(s.constShape(1)) != 1 {
+		return nil
+	}
+	axis, eps := s.node.Attrs.Int("axis", -1), s.node.Attrs.Float("epsilon", float64(float32(1e-5)))
+	return func(in [][]int, out []int) *rowOp {
+		f := 0
+		if len(out) > 0 {
+			f = out[len(out)-1]
+		}
+		if !sameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f || f == 0 {
+			return nil
+		}
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			kernel.RMSNorm(y, x[0], rows, f, eps, scale)
+		}}
+	}
+}

@@ -10,5 +10,6 @@ package kernel
 //go:generate sh _asm/generate.sh conv
 //go:generate sh _asm/generate.sh elementwise
 //go:generate sh _asm/generate.sh fft
+//go:generate sh _asm/generate.sh norm
 //go:generate sh _asm/generate.sh int8
 //go:generate sh _asm/generate.sh bf16

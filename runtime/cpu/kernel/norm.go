@@ -2,17 +2,24 @@ package kernel
 
 import "math"
 
-// moments are the mean and the biased variance of a row.
+// moments are the mean and the biased variance of a row, in float64.
 func moments(x []float32) (mean, variance float64) {
-	for _, v := range x {
+	mean, done := sum64Wide(x)
+	for _, v := range x[done:] {
 		mean += float64(v)
 	}
 	mean /= float64(len(x))
-	for _, v := range x {
+	return mean, squares(x, mean) / float64(len(x))
+}
+
+// squares is the sum of the squares of the distances to the mean, in float64.
+func squares(x []float32, mean float64) float64 {
+	sum, done := squares64Wide(x, mean)
+	for _, v := range x[done:] {
 		d := float64(v) - mean
-		variance += d * d
+		sum += d * d
 	}
-	return mean, variance / float64(len(x))
+	return sum
 }
 
 // LayerNorm is y = (x - mean)/√(variance + eps)·scale + shift for each row of f features; shift may be nil. y may be x.
@@ -21,8 +28,8 @@ func LayerNorm(y, x []float32, rows, f int, eps float64, scale, shift []float32)
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
 		mean, variance := moments(src)
 		inv := 1 / math.Sqrt(variance+eps)
-		for i, v := range src {
-			a := (float64(v) - mean) * inv * float64(scale[i])
+		for i := normWide(dst, src, scale, shift, mean, inv); i < f; i++ {
+			a := (float64(src[i]) - mean) * inv * float64(scale[i])
 			if shift != nil {
 				a += float64(shift[i])
 			}
@@ -37,8 +44,19 @@ func ScalarNorm(y, x []float32, rows, f int, m, s float64) {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
 		mean, variance := moments(src)
 		inv := s / math.Sqrt(variance)
-		for i, v := range src {
-			dst[i] = float32(inv * (float64(v) - mean + m))
+		for i := normWide(dst, src, nil, nil, mean-m, inv); i < f; i++ {
+			dst[i] = float32(inv * (float64(src[i]) - (mean - m)))
+		}
+	}
+}
+
+// RMSNorm is y = x/√(mean of x² + eps)·scale for each row of f features. y may be x.
+func RMSNorm(y, x []float32, rows, f int, eps float64, scale []float32) {
+	for r := range rows {
+		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
+		inv := 1 / math.Sqrt(squares(src, 0)/float64(f)+eps)
+		for i := normWide(dst, src, scale, nil, 0, inv); i < f; i++ {
+			dst[i] = float32(float64(src[i]) * inv * float64(scale[i]))
 		}
 	}
 }

@@ -48,7 +48,8 @@ var groups = map[string]func(){
 		partAVX2()
 		weaveAVX2()
 	},
-	"fft": fft,
+	"fft":  fft,
+	"norm": norm,
 	"int8": func() {
 		for rows := range 6 {
 			int8AVX2(rows + 1)

@@ -1,0 +1,41 @@
+//go:build amd64 && !purego
+
+package kernel
+
+// sum64Wide sums as many numbers as whole vectors hold, and says how many.
+func sum64Wide(x []float32) (sum float64, n int) {
+	n = len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0, 0
+	}
+	return sum64AVX2(n, &x[0]), n
+}
+
+// squares64Wide is sum64Wide for the squares of the distances to the mean.
+func squares64Wide(x []float32, mean float64) (sum float64, n int) {
+	n = len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0, 0
+	}
+	return squares64AVX2(n, &x[0], mean), n
+}
+
+// normWide is (x - mean)·inv·scale + shift for as many numbers of a row as whole vectors hold; shift, or both, may be nil.
+func normWide(y, x, scale, shift []float32, mean, inv float64) int {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	_ = y[n-1]
+	switch {
+	case scale == nil:
+		normAVX2(n, &y[0], &x[0], mean, inv)
+	case shift == nil:
+		_ = scale[n-1]
+		normScaleAVX2(n, &y[0], &x[0], &scale[0], mean, inv)
+	default:
+		_, _ = scale[n-1], shift[n-1]
+		normAffineAVX2(n, &y[0], &x[0], &scale[0], &shift[0], mean, inv)
+	}
+	return n
+}
