@@ -47,9 +47,10 @@ func (r *draft) finish(d *binding) *region {
 	if r.core != nil {
 		r.finishCore(d, g, place0)
 	}
+	g.group = g.groupSize(flops)
 	r.order(d, g)
 	r.place(d, g)
-	g.main.g, g.back.g, g.fill.g, g.seq.g = g, g, g, g
+	g.main.g, g.groups.g, g.back.g, g.fill.g, g.seq.g = g, g, g, g, g
 	return g
 }
 
@@ -223,13 +224,14 @@ func (r *draft) place(d *binding, g *region) {
 			last[g.core.v.val], last[g.core.vi.val] = i, i
 		}
 	}
+	rows := g.tile * g.group
 	a := scratchPlan{}
 	at := map[int]int{}
 	give := func(p *place) {
 		if p.val >= 0 && local[p.val] {
 			p.local = true
 			if _, ok := at[p.val]; !ok {
-				at[p.val] = a.take(g.tile * p.width)
+				at[p.val] = a.take(rows * p.width)
 			}
 			p.off = at[p.val]
 		}
@@ -237,7 +239,7 @@ func (r *draft) place(d *binding, g *region) {
 	free := func(i int, ps []place) {
 		for _, p := range ps {
 			if p.val >= 0 && p.local && last[p.val] == i {
-				a.give(p.off, g.tile*p.width)
+				a.give(p.off, rows*p.width)
 				last[p.val] = -1
 			}
 		}
@@ -263,7 +265,7 @@ func (r *draft) place(d *binding, g *region) {
 		give(&c.out)
 		free(i, c.in)
 		if _, read := last[c.out.val]; c.out.local && !read { // nobody wants it
-			a.give(c.out.off, g.tile*c.out.width)
+			a.give(c.out.off, rows*c.out.width)
 		}
 	}
 	if k := g.core; k != nil {

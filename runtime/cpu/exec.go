@@ -56,6 +56,7 @@ type worker struct {
 	args    [][]float32
 	in      tileInput
 	seq     sequence
+	local   int      // the row of scratch that it works on, of a group of samples
 	node    *ir.Node // what it works on, for messages
 	wake    chan struct{}
 }

@@ -26,9 +26,11 @@ type region struct {
 	tile   int // steps of a full tile
 	tiles  int // per sample
 	first  int // the tile that the passes under way start from
+	group  int // samples that are computed together; 1 unless each is one tile
 	// scratch is the float32 numbers that a worker needs.
 	scratch int
 	main    mainPass
+	groups  groupPass
 	back    backPass
 	fill    fillPass
 	seq     sequencePass
@@ -59,7 +61,8 @@ func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 	case p.val < 0:
 		return nil
 	case p.local:
-		return w.scratch[p.off : p.off+n*p.width]
+		at := p.off + w.local*p.width
+		return w.scratch[at : at+n*p.width]
 	}
 	at := g.e.row(p.val, sample, from, g.length) * p.width
 	return g.e.buf[p.val][at : at+n*p.width]
@@ -402,6 +405,9 @@ func (g *region) steps(from, to int) error {
 				c.progress[i].n.Store(0)
 			}
 		}
+	}
+	if g.group > 1 { // whose samples are one tile
+		return e.parallel(&g.groups, (g.batch+g.group-1)/g.group)
 	}
 	return e.parallel(&g.main, g.batch*tiles)
 }
