@@ -455,6 +455,15 @@ func (p *depthPass) split(dst, src []float32) {
 	for r := range p.h {
 		y := r + p.top
 		row := src[r*p.wd : (r+1)*p.wd]
+		if p.sw == 2 {
+			at := dst[y%p.sh*2*p.plane+y/p.sh*p.pw:]
+			even, odd := at[p.left%2*p.plane+p.left/2:], at[(p.left+1)%2*p.plane+(p.left+1)/2:]
+			kernel.Part(even[:p.wd/2], odd[:p.wd/2], row)
+			if p.wd%2 == 1 {
+				even[p.wd/2] = row[p.wd-1]
+			}
+			continue
+		}
 		for phase := range p.sw {
 			// The first column whose padded place has this phase.
 			first := ((phase-p.left)%p.sw + p.sw) % p.sw

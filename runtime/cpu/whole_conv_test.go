@@ -32,6 +32,8 @@ func TestConv(t *testing.T) {
 		{1, 6, 6, 12, []int{17, 12}, []int{5, 5}, []ir.Attr{ir.A("pads", []int64{2, 2, 2, 2}), ir.A("strides", []int64{2, 2})}},
 		{1, 5, 5, 5, []int{16, 33}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1}), ir.A("strides", []int64{2, 1})}},
 		{1, 5, 5, 5, []int{8, 30}, []int{3, 4}, []ir.Attr{ir.A("pads", []int64{3, 2, 1, 0}), ir.A("strides", []int64{1, 3}), ir.A("dilations", []int64{2, 2})}},
+		{1, 3, 3, 3, []int{9, 43}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1}), ir.A("strides", []int64{2, 2})}},
+		{1, 3, 3, 3, []int{9, 19}, []int{3, 4}, []ir.Attr{ir.A("pads", []int64{0, 2, 1, 3}), ir.A("strides", []int64{3, 2})}},
 		{1, 4, 4, 4, []int{13}, []int{5}, []ir.Attr{ir.A("pads", []int64{2, 2})}},
 		{1, 4, 4, 4, []int{2}, []int{1}, nil},
 		{1, 64, 1, 96, []int{30, 50}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},

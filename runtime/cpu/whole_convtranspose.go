@@ -146,11 +146,15 @@ func (p *spreadPass) add(y, sums []float32, at, width int) {
 				n := min(len(s), p.wd-c)
 				if row := r*p.sh - p.top + i*p.dh; row >= 0 && row < p.oh {
 					out, col := y[row*p.ow:(row+1)*p.ow], c*p.sw-p.left+j*p.dw
-					for _, v := range s[:n] {
-						if col >= 0 && col < p.ow {
-							out[col] += v
-						}
-						col += p.sw
+					from, to := 0, 0 // places whose column is in the output
+					if col < 0 {
+						from = min(n, (-col+p.sw-1)/p.sw)
+					}
+					if last := p.ow - 1 - col; last >= 0 {
+						to = min(n, last/p.sw+1)
+					}
+					for i := from; i < to; i++ {
+						out[col+i*p.sw] += s[i]
 					}
 				}
 				s, r, c = s[n:], r+1, 0

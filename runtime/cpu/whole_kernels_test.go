@@ -222,3 +222,61 @@ func TestBranchesAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestGatedRecurrences(t *testing.T) {
+	r := newGen(13)
+	for _, op := range []string{"GRU", "RNN"} {
+		gates := map[string]int{"GRU": 3, "RNN": 1}[op]
+		for _, c := range []struct {
+			length, batch, inputs, hidden int
+			direction                     string
+		}{{1, 1, 5, 8, "forward"}, {7, 3, 4, 5, "forward"}, {5, 2, 3, 17, "reverse"}, {6, 2, 9, 12, "bidirectional"}} {
+			d := 1
+			if c.direction == "bidirectional" {
+				d = 2
+			}
+			for _, attrs := range [][]ir.Attr{nil, {ir.A("linear_before_reset", 1)}} {
+				if op == "RNN" && attrs != nil {
+					continue
+				}
+				attrs = append(attrs, ir.A("hidden_size", c.hidden), ir.A("direction", c.direction))
+				in := []operand{given(r.floats(1, c.length, c.batch, c.inputs)), fixed(r.floats(0.5, d, gates*c.hidden, c.inputs)), fixed(r.floats(0.5, d, gates*c.hidden, c.hidden))}
+				checkNode(t, op, 5e-6, 2, in, attrs...)
+				in = append(in, fixed(r.floats(1, d, 2*gates*c.hidden)), operand{}, given(r.floats(1, d, c.batch, c.hidden)))
+				checkNode(t, op, 5e-6, 2, in, attrs...)
+			}
+		}
+	}
+}
+
+func TestGroupNorm(t *testing.T) {
+	r := newGen(14)
+	for _, shape := range [][]int{{2, 6, 7}, {1, 6, 5, 9}, {3, 6}, {1, 12, 3, 11, 2}} {
+		in := []operand{given(r.floats(1, shape...)), given(r.floats(1, shape[1])), fixed(r.floats(1, shape[1]))}
+		if len(shape) > 2 {
+			checkNode(t, "InstanceNormalization", 2e-6, 1, in, ir.A("epsilon", 1e-3))
+		}
+		checkNode(t, "GroupNormalization", 2e-6, 1, in, ir.A("num_groups", 3))
+	}
+}
+
+func TestQuantize(t *testing.T) {
+	r := newGen(15)
+	x := with(with(r.floats(2, 3, 5, 7), 4, math.NaN()), 9, math.Inf(1))
+	tensor.Data[float32](x)[0] = 0.375 // a tie
+	one, per := fixed(tensor.Scalar(float32(0.25))), fixed(tensor.FromSlice([]float32{0.5, 0.1, 0.02, 1, 3}, 5))
+	checkNode(t, "QuantizeLinear", 0, 1, []operand{given(x), one})
+	checkNode(t, "QuantizeLinear", 0, 1, []operand{given(x), one, fixed(tensor.Scalar(int8(-3)))})
+	checkNode(t, "QuantizeLinear", 0, 1, []operand{given(x), per, fixed(tensor.FromSlice([]uint8{0, 3, 128, 255, 9}, 5))})
+	bytes, wide := tensor.New(tensor.Uint8, 3, 5, 7), tensor.New(tensor.Int32, 3, 5, 40)
+	for i := range tensor.Data[uint8](bytes) {
+		tensor.Data[uint8](bytes)[i] = uint8(r.IntN(256))
+	}
+	for i := range tensor.Data[int32](wide) {
+		tensor.Data[int32](wide)[i] = int32(r.IntN(1 << 30))
+	}
+	checkNode(t, "DequantizeLinear", 1e-7, 1, []operand{given(bytes), one, fixed(tensor.Scalar(uint8(128)))})
+	checkNode(t, "DequantizeLinear", 1e-7, 1, []operand{given(bytes), per}, ir.A("axis", -2))
+	checkNode(t, "DequantizeLinear", 1e-7, 1, []operand{given(wide), one})
+	checkNode(t, "DequantizeLinear", 1e-7, 1, []operand{given(tensor.FromSlice([]int8{-128, 0, 127}, 3)), one})
+}

@@ -60,3 +60,19 @@ func RMSNorm(y, x []float32, rows, f int, eps float64, scale []float32) {
 		}
 	}
 }
+
+// Normal gives the mean of x, and 1/√(variance + eps).
+func Normal(x []float32, eps float64) (mean, inv float64) {
+	mean, variance := moments(x)
+	return mean, 1 / math.Sqrt(variance+eps)
+}
+
+// Standardize is y = (x - mean)·inv·scale + shift, rounded once. y may be x.
+func Standardize(y, x []float32, mean, inv float64, scale, shift float32) {
+	a := inv * float64(scale)
+	b := float64(shift)
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = float32((float64(v)-mean)*a + b)
+	}
+}

@@ -1,0 +1,62 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+func init() {
+	registerKernels(map[string]func(s *step) kernelMaker{"InstanceNormalization": groupNormKernel, "GroupNormalization": groupNormKernel})
+}
+
+// groupNormPass normalises one group of channels of one sample per ticket.
+type groupNormPass struct {
+	groups, each, inner int // channels of a group, numbers of a channel
+	eps                 float64
+	scale, shift, x, y  []float32
+}
+
+func groupNormKernel(s *step) kernelMaker {
+	if len(s.in) != 3 || s.absent(0) || s.absent(1) || s.absent(2) {
+		return nil
+	}
+	groups := int(s.node.Attrs.Int("num_groups", 0))
+	return func(d *binding) *boundKernel {
+		in := d.shapeOf(s, 0)
+		for i := range s.in {
+			if !d.typed(s, i, tensor.Float32) {
+				return nil
+			}
+		}
+		if !d.gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] == 0 || !slices.Equal(d.shapeOf(s, 1), in[1:2]) || !slices.Equal(d.shapeOf(s, 2), in[1:2]) {
+			return nil
+		}
+		p := &groupNormPass{groups: groups, eps: ops.Float(s.node, "epsilon")}
+		if s.node.Op.Name == "InstanceNormalization" {
+			p.groups = in[1]
+		}
+		if p.groups < 1 || in[1]%p.groups != 0 {
+			return nil
+		}
+		_, p.inner = runs(in, 1)
+		if p.each = in[1] / p.groups; p.inner == 0 {
+			return nil
+		}
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			p.x, p.scale, p.shift, p.y = e.buf[s.in[0].id], e.buf[s.in[1].id], e.buf[s.in[2].id], e.buf[s.out[0].id]
+			return e.parallel(p, in[0]*p.groups)
+		}}
+	}
+}
+
+func (p *groupNormPass) ticket(_ *worker, k int) {
+	size, first := p.each*p.inner, k%p.groups*p.each
+	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
+	mean, inv := kernel.Normal(x, p.eps)
+	for c := range p.each {
+		kernel.Standardize(y[c*p.inner:(c+1)*p.inner], x[c*p.inner:(c+1)*p.inner], mean, inv, p.scale[first+c], p.shift[first+c])
+	}
+}

@@ -1,0 +1,108 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+func init() {
+	registerKernels(map[string]func(s *step) kernelMaker{"QuantizeLinear": quantizeKernel, "DequantizeLinear": quantizeKernel})
+}
+
+// quantized are the element types that have a kernel.
+type quantized interface{ int8 | uint8 | int32 }
+
+// quantizePass converts one run of numbers with the same scale per ticket.
+type quantizePass struct {
+	scale, zero []float64
+	inner       int
+	run         func(p *quantizePass, lo, hi int, scale, zero float64)
+	x, y        *tensor.Tensor
+}
+
+// quantizeKernel serves constant scales: one, or one for each place of an axis.
+func quantizeKernel(s *step) kernelMaker {
+	a := s.node.Attrs
+	scale, zero := s.constant64(1), s.constant64(2)
+	if len(scale) == 0 || !s.float32Input(1) || len(s.constShape(1)) > 1 || zero == nil && !s.absent(2) || zero != nil && len(zero) != len(scale) ||
+		a.Int("block_size", 0) != 0 || a.Int("precision", 0) != 0 {
+		return nil
+	}
+	if zero == nil {
+		zero = make([]float64, len(scale))
+	}
+	back := s.node.Op.Name == "DequantizeLinear"
+	return func(d *binding) *boundKernel {
+		in := d.shapeOf(s, 0)
+		if s.absent(0) || in == nil || s.out[0] == nil || d.shapes[s.out[0].id] == nil {
+			return nil
+		}
+		from, to := d.dtype[s.in[0].id], d.dtype[s.out[0].id]
+		p := &quantizePass{scale: scale, zero: zero}
+		switch {
+		case back && to != tensor.Float32 || !back && from != tensor.Float32:
+			return nil
+		case back && from == tensor.Int8:
+			p.run = dequantize[int8]
+		case back && from == tensor.Uint8:
+			p.run = dequantize[uint8]
+		case back && from == tensor.Int32:
+			p.run = dequantize[int32]
+		case !back && to == tensor.Int8:
+			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
+				quantize[int8](p, lo, hi, s, z, math.MinInt8, math.MaxInt8)
+			}
+		case !back && to == tensor.Uint8:
+			p.run = func(p *quantizePass, lo, hi int, s, z float64) { quantize[uint8](p, lo, hi, s, z, 0, math.MaxUint8) }
+		default:
+			return nil
+		}
+		n, _ := tensor.Size(in)
+		const ticket = 1 << 14
+		p.inner = ticket
+		if len(scale) > 1 {
+			axis, err := ops.Axis(ops.Int(s.node, "axis"), len(in))
+			if err != nil || in[axis] != len(scale) {
+				return nil // refused when it is evaluated
+			}
+			_, p.inner = runs(in, axis)
+		}
+		if n == 0 {
+			return nil
+		}
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			var ok bool
+			if p.x, ok = e.datum(s.in[0]).(*tensor.Tensor); !ok {
+				return e.eval(s)
+			}
+			p.y = e.datum(s.out[0]).(*tensor.Tensor)
+			return e.parallel(p, (n+p.inner-1)/p.inner)
+		}}
+	}
+}
+
+func (p *quantizePass) ticket(_ *worker, k int) {
+	i := k % len(p.scale)
+	p.run(p, k*p.inner, min(p.x.Len(), (k+1)*p.inner), p.scale[i], p.zero[i])
+}
+
+func dequantize[T quantized](p *quantizePass, lo, hi int, scale, zero float64) {
+	y := tensor.Data[float32](p.y)[lo:hi]
+	for i, v := range tensor.Data[T](p.x)[lo:hi] {
+		y[i] = float32((float64(v) - zero) * scale)
+	}
+}
+
+// quantize divides in float32, as the standard does, and rounds ties to even. NaN becomes 0.
+func quantize[T quantized](p *quantizePass, lo, hi int, scale, zero, least, most float64) {
+	s, y := float32(scale), tensor.Data[T](p.y)[lo:hi]
+	for i, v := range tensor.Data[float32](p.x)[lo:hi] {
+		q := min(max(math.RoundToEven(float64(v/s))+zero, least), most)
+		if q != q {
+			q = 0
+		}
+		y[i] = T(q)
+	}
+}
