@@ -19,6 +19,7 @@
 // A system with a window becomes a grouped Conv, whose state is the inputs that the window still reaches; what a given
 // state says of the recurrence itself is not read, as it follows from them. Its taps are computed in the graph from the
 // system's numbers, so that package raise finds these however few the taps are; engines fold that when they load the file.
+// (In a file that another program has folded the taps alone are left, which give a system only where there are enough.)
 // Systems whose numbers are no constants (in the bodies of functions), and those that grow, become a Scan over steps.
 package lower
 

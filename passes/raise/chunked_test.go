@@ -20,6 +20,11 @@ import (
 // lowered makes a small network and writes it in standard operators.
 func lowered(t *testing.T, version int, change func(c *models.Config)) *ir.Graph {
 	t.Helper()
+	return loweredTo(t, lower.Options{Opset: version}, change)
+}
+
+func loweredTo(t *testing.T, o lower.Options, change func(c *models.Config)) *ir.Graph {
+	t.Helper()
 	c := models.Default()
 	c.Encoder = models.Encoder{Type: "linear", DInput: 3}
 	c.DModel, c.NLayers, c.Norm, c.Prenorm = 8, 2, "batch", true
@@ -35,7 +40,7 @@ func lowered(t *testing.T, version int, change func(c *models.Config)) *ir.Graph
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := lower.Lower(g, lower.Options{Opset: version})
+	out, _, err := lower.Lower(g, o)
 	if err != nil {
 		t.Fatal(err)
 	}

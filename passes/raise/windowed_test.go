@@ -11,6 +11,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/lower"
 	"github.com/essmc/essmc/passes/passtest"
 	"github.com/essmc/essmc/passes/raise"
 )
@@ -68,6 +69,20 @@ func TestWindowedLooksAlike(t *testing.T) {
 		}
 		if notes := strings.Join(passtest.Notes(g), "\n"); count(g, "essm.SSM") != 1 || !strings.Contains(notes, why) {
 			t.Errorf("%s: %d systems, expected the one that was not changed\n%s", name, count(g, "essm.SSM"), notes)
+		}
+	}
+}
+
+// TestWindowedExports has the ways to export: versions of operators, and a state that is given out but not taken.
+func TestWindowedExports(t *testing.T) {
+	for _, o := range []lower.Options{{Opset: 13}, {Opset: 18}, {Opset: 24}, {Opset: 17, OmitOptional: true}, {Opset: 17, Functions: true}} {
+		g := loweredTo(t, o, func(c *models.Config) { c.Layer.MaxKernelLength = 7 })
+		r := raised(t, g)
+		if k := count(r, "essm.SSM"); k != 2 || count(r, "Conv") > 0 {
+			t.Errorf("%+v: %d systems for 2 layers\n%s", o, k, strings.Join(passtest.Notes(r), "\n"))
+		}
+		if o.OmitOptional {
+			agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 70}, map[string]int64{"B": 1, "L": 3})
 		}
 	}
 }
