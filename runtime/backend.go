@@ -40,8 +40,8 @@ type Config struct {
 	// Products is the precision of dense products with constant weights: Float32, BFloat16 or Int8, as Options.Precision
 	// says. A backend that lacks one refuses it with an *OptionError.
 	Products tensor.DType
-	// MaxMemory bounds the working memory of one executable, in bytes; 0: no limit. Bind reports a *MemoryError before it
-	// allocates.
+	// MaxMemory bounds the working memory of one executable, in bytes; 0: what the machine has, where the backend knows it.
+	// Bind reports a *MemoryError before it allocates.
 	MaxMemory int64
 	// Profile asks executables to measure their steps.
 	Profile bool

@@ -37,7 +37,9 @@ type Options struct {
 	// a step whose activations are not all finite gives NaN. Scans, norms and activations are computed as ever, and so are
 	// small matrices; Explain lists them.
 	Precision tensor.DType
-	// MaxMemory bounds the working memory of one session, in bytes; 0: no limit.
+	// MaxMemory bounds the working memory of one session, in bytes; 0: no limit but what the backend knows of the machine. The
+	// cpu backend refuses a plan that needs more memory than the machine has, or its container may use, so that the process is
+	// not killed.
 	MaxMemory int64
 	// Carry is for models that take a sequence in chunks, and their state with each: outputs by the input that the next chunk
 	// takes them for, as {"state": "stateN"}. A stream then carries them from chunk to chunk, zeros at the beginning, and

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/load"
-	"github.com/essmc/essmc/cmd/essmc/internal/ram"
+	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/feed"
-	"github.com/essmc/essmc/cmd/essmc/internal/ram"
+	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"

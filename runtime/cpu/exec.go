@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
@@ -108,11 +109,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 	}
 	e.scratch, e.rowArgs, e.states = scratch, args, states
 	e.bytes = plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
-	limit := d.p.config.MaxMemory
-	if limit <= 0 {
-		limit = mostBytes
-	}
-	if e.bytes > limit {
+	if limit := memoryLimit(d.p.config.MaxMemory, ram.Total()); e.bytes > limit {
 		return nil, &runtime.MemoryError{Need: e.bytes, Limit: limit, What: "the plan of graph " + d.p.graph.Name}
 	}
 	e.arena = floats(int(plan.bytes / 4))

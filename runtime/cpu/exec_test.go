@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -215,6 +216,26 @@ func TestMemoryLimit(t *testing.T) {
 	_, err = m.NewSession().Run(context.Background(), map[string]tensor.Datum{"x": newGen(1).floats(1, 1, 50000, 12)})
 	var e *runtime.MemoryError
 	if !errors.As(err, &e) || e.Limit != 100000 {
+		t.Errorf("found %v", err)
+	}
+}
+
+// Without a limit a plan may take what the machine has.
+func TestMachineMemory(t *testing.T) {
+	for _, c := range [][3]int64{{5, 0, 5}, {5, 3, 5}, {0, 7, 7}, {0, 0, mostBytes}, {-1, 1 << 62, mostBytes}} {
+		if got := memoryLimit(c[0], c[1]); got != c[2] {
+			t.Errorf("%d asked for, the machine has %d: %d, expected %d", c[0], c[1], got, c[2])
+		}
+	}
+	if ram.Total() == 0 {
+		t.Skip("the machine does not say how much memory it has")
+	}
+	m, err := runtime.New(layered(t, plain, 2, geluOp, true), runtime.Options{Backend: New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e *runtime.MemoryError
+	if err := m.NewSession().BindShape(map[string]int64{"B": 1, "L": ram.Total() / 16}); !errors.As(err, &e) || e.Limit > ram.Total() {
 		t.Errorf("found %v", err)
 	}
 }

@@ -176,3 +176,14 @@ func wholeStrips(strips []strip, first, last int) (from, to int) {
 	}
 	return from, to
 }
+
+// memoryLimit is what a plan may hold: what was asked for, or the machine's memory where that is known.
+func memoryLimit(asked, machine int64) int64 {
+	switch {
+	case asked > 0:
+		return asked
+	case machine > 0:
+		return min(machine, mostBytes)
+	}
+	return mostBytes
+}
