@@ -43,7 +43,7 @@ func New(options ...Option) runtime.Backend {
 	return b
 }
 
-// Kernels names the variant of the kernels that this process uses: "avx2", "generic". The environment variable ESSMC_KERNELS
+// Kernels names the variant of the kernels that this process uses: "avx512", "avx2", "generic". The environment variable ESSMC_KERNELS
 // forces one.
 func Kernels() string { return kernel.Variant() }
 

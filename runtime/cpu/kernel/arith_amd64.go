@@ -12,42 +12,109 @@ func unary2Wide(y, x []float32, a, b float32, f func(n int, y, x *float32, a, b 
 	return n
 }
 
-func sqrtWide(y, x []float32) int { return unaryWide(y, x, sqrtAVX2) }
+func sqrtWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, sqrtAVX512)
+	}
+	return unaryWide(y, x, sqrtAVX2)
+}
 
-func clipWide(y, x []float32, lo, hi float32) int { return unary2Wide(y, x, lo, hi, clipAVX2) }
+func clipWide(y, x []float32, lo, hi float32) int {
+	if avx512() {
+		return unary2x512(y, x, lo, hi, clipAVX512)
+	}
+	return unary2Wide(y, x, lo, hi, clipAVX2)
+}
 
 func hardSigmoidWide(y, x []float32, alpha, beta float32) int {
+	if avx512() {
+		return unary2x512(y, x, alpha, beta, hardSigmoidAVX512)
+	}
 	return unary2Wide(y, x, alpha, beta, hardSigmoidAVX2)
 }
 
 func hardSwishWide(y, x []float32, alpha, beta float32) int {
+	if avx512() {
+		return unary2x512(y, x, alpha, beta, hardSwishAVX512)
+	}
 	return unary2Wide(y, x, alpha, beta, hardSwishAVX2)
 }
 
 func scaleShiftWide(y, x []float32, scale, shift float32) int {
+	if avx512() {
+		return unary2x512(y, x, scale, shift, scaleShiftAVX512)
+	}
 	return unary2Wide(y, x, scale, shift, scaleShiftAVX2)
 }
 
-func addSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, addSAVX2) }
+func addSWide(y, a []float32, s float32) int {
+	if avx512() {
+		return alpha512(y, a, s, addSAVX512)
+	}
+	return alphaWide(y, a, s, addSAVX2)
+}
 
-func subSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, subSAVX2) }
+func subSWide(y, a []float32, s float32) int {
+	if avx512() {
+		return alpha512(y, a, s, subSAVX512)
+	}
+	return alphaWide(y, a, s, subSAVX2)
+}
 
-func mulSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, mulSAVX2) }
+func mulSWide(y, a []float32, s float32) int {
+	if avx512() {
+		return alpha512(y, a, s, mulSAVX512)
+	}
+	return alphaWide(y, a, s, mulSAVX2)
+}
 
-func divSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, divSAVX2) }
+func divSWide(y, a []float32, s float32) int {
+	if avx512() {
+		return alpha512(y, a, s, divSAVX512)
+	}
+	return alphaWide(y, a, s, divSAVX2)
+}
 
-func subFromSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, subFromSAVX2) }
+func subFromSWide(y, a []float32, s float32) int {
+	if avx512() {
+		return alpha512(y, a, s, subFromSAVX512)
+	}
+	return alphaWide(y, a, s, subFromSAVX2)
+}
 
-func divIntoSWide(y, a []float32, s float32) int { return alphaWide(y, a, s, divIntoSAVX2) }
+func divIntoSWide(y, a []float32, s float32) int {
+	if avx512() {
+		return alpha512(y, a, s, divIntoSAVX512)
+	}
+	return alphaWide(y, a, s, divIntoSAVX2)
+}
 
-func divWide(y, a, b []float32) int { return binaryWide(y, a, b, divAVX2) }
+func divWide(y, a, b []float32) int {
+	if avx512() {
+		return binary512(y, a, b, divAVX512)
+	}
+	return binaryWide(y, a, b, divAVX2)
+}
 
-func maxWide(y, a, b []float32) int { return binaryWide(y, a, b, maxAVX2) }
+func maxWide(y, a, b []float32) int {
+	if avx512() {
+		return binary512(y, a, b, maxAVX512)
+	}
+	return binaryWide(y, a, b, maxAVX2)
+}
 
-func minWide(y, a, b []float32) int { return binaryWide(y, a, b, minAVX2) }
+func minWide(y, a, b []float32) int {
+	if avx512() {
+		return binary512(y, a, b, minAVX512)
+	}
+	return binaryWide(y, a, b, minAVX2)
+}
 
 // sumWide sums up the first of x, and says how many.
 func sumWide(x []float32) (float32, int) {
+	if avx512() && len(x) > 0 {
+		return sumAVX512(len(x), &x[0]), len(x)
+	}
 	n := len(x) &^ 7
 	if n == 0 || !wide() {
 		return 0, 0
@@ -56,6 +123,9 @@ func sumWide(x []float32) (float32, int) {
 }
 
 func greatestWide(x []float32) (float32, int) {
+	if avx512() && len(x) > 0 {
+		return greatestAVX512(len(x), &x[0]), len(x)
+	}
 	n := len(x) &^ 7
 	if n == 0 || !wide() {
 		return 0, 0

@@ -29,7 +29,7 @@ func expAVX2(n int, y *float32, x *float32)
 //go:noescape
 func erfAVX2(n int, y *float32, x *float32)
 
-// geluTanhAVX2 is geluAVX2 by its usual approximation. n is a positive multiple of 8; y may be x.
+// geluTanhAVX2 is gelu by its usual approximation. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func geluTanhAVX2(n int, y *float32, x *float32)

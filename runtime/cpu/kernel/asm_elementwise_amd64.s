@@ -16,12 +16,6 @@ TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
 two:
 	VMOVUPS      (DX), Y0
 	VMOVUPS      32(DX), Y1
-	VBROADCASTSS f42b170a4<>+0(SB), Y3
-	VBROADCASTSS fc2aea8f6<>+0(SB), Y4
-	VMINPS       Y0, Y3, Y2
-	VMAXPS       Y2, Y4, Y2
-	VMINPS       Y1, Y3, Y2
-	VMAXPS       Y2, Y4, Y2
 	VBROADCASTSS f42aea8f6<>+0(SB), Y2
 	VBROADCASTSS fc2b170a4<>+0(SB), Y3
 	VMINPS       Y0, Y2, Y0
@@ -84,10 +78,6 @@ last:
 	ADDQ         $0x10, AX
 	JZ           done
 	VMOVUPS      (DX), Y0
-	VBROADCASTSS f42b170a4<>+0(SB), Y1
-	VBROADCASTSS fc2aea8f6<>+0(SB), Y2
-	VMINPS       Y0, Y1, Y1
-	VMAXPS       Y1, Y2, Y1
 	VBROADCASTSS f42aea8f6<>+0(SB), Y1
 	VBROADCASTSS fc2b170a4<>+0(SB), Y2
 	VMINPS       Y0, Y1, Y0
@@ -125,12 +115,6 @@ last:
 done:
 	VZEROUPPER
 	RET
-
-DATA f42b170a4<>+0(SB)/4, $0x42b170a4
-GLOBL f42b170a4<>(SB), RODATA|NOPTR, $4
-
-DATA fc2aea8f6<>+0(SB)/4, $0xc2aea8f6
-GLOBL fc2aea8f6<>(SB), RODATA|NOPTR, $4
 
 DATA f42aea8f6<>+0(SB)/4, $0x42aea8f6
 GLOBL f42aea8f6<>(SB), RODATA|NOPTR, $4
@@ -529,6 +513,12 @@ GLOBL f7fffffff<>(SB), RODATA|NOPTR, $4
 DATA f42200000<>+0(SB)/4, $0x42200000
 GLOBL f42200000<>(SB), RODATA|NOPTR, $4
 
+DATA f42b170a4<>+0(SB)/4, $0x42b170a4
+GLOBL f42b170a4<>(SB), RODATA|NOPTR, $4
+
+DATA fc2aea8f6<>+0(SB)/4, $0xc2aea8f6
+GLOBL fc2aea8f6<>(SB), RODATA|NOPTR, $4
+
 DATA f3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
 GLOBL f3fb8aa3b<>(SB), RODATA|NOPTR, $4
 
@@ -833,12 +823,6 @@ two:
 	VFMADD213PS  Y6, Y3, Y5
 	VMULPS       Y0, Y4, Y2
 	VMULPS       Y1, Y5, Y3
-	VBROADCASTSS f42b170a4<>+0(SB), Y5
-	VBROADCASTSS fc2aea8f6<>+0(SB), Y6
-	VMINPS       Y2, Y5, Y4
-	VMAXPS       Y4, Y6, Y4
-	VMINPS       Y3, Y5, Y4
-	VMAXPS       Y4, Y6, Y4
 	VBROADCASTSS f42aea8f6<>+0(SB), Y5
 	VBROADCASTSS fc2b170a4<>+0(SB), Y6
 	VMINPS       Y2, Y5, Y4
@@ -911,10 +895,6 @@ last:
 	VBROADCASTSS f3fcc422a<>+0(SB), Y3
 	VFMADD213PS  Y3, Y1, Y2
 	VMULPS       Y0, Y2, Y1
-	VBROADCASTSS f42b170a4<>+0(SB), Y2
-	VBROADCASTSS fc2aea8f6<>+0(SB), Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y2, Y3, Y2
 	VBROADCASTSS f42aea8f6<>+0(SB), Y2
 	VBROADCASTSS fc2b170a4<>+0(SB), Y3
 	VMINPS       Y1, Y2, Y2
@@ -1047,12 +1027,6 @@ two:
 	VMOVUPS      32(DX), Y2
 	VMULPS       Y0, Y1, Y3
 	VMULPS       Y0, Y2, Y4
-	VBROADCASTSS f42b170a4<>+0(SB), Y6
-	VBROADCASTSS fc2aea8f6<>+0(SB), Y7
-	VMINPS       Y3, Y6, Y5
-	VMAXPS       Y5, Y7, Y5
-	VMINPS       Y4, Y6, Y5
-	VMAXPS       Y5, Y7, Y5
 	VBROADCASTSS f42aea8f6<>+0(SB), Y6
 	VBROADCASTSS fc2b170a4<>+0(SB), Y7
 	VMINPS       Y3, Y6, Y5
@@ -1121,10 +1095,6 @@ last:
 	JZ           done
 	VMOVUPS      (DX), Y1
 	VMULPS       Y0, Y1, Y0
-	VBROADCASTSS f42b170a4<>+0(SB), Y2
-	VBROADCASTSS fc2aea8f6<>+0(SB), Y3
-	VMINPS       Y0, Y2, Y2
-	VMAXPS       Y2, Y3, Y2
 	VBROADCASTSS f42aea8f6<>+0(SB), Y2
 	VBROADCASTSS fc2b170a4<>+0(SB), Y3
 	VMINPS       Y0, Y2, Y2
@@ -1236,10 +1206,10 @@ TEXT ·affineAVX2(SB), NOSPLIT, $0-40
 	MOVQ shift+32(FP), SI
 
 next:
-	VMOVUPS     (SI), Y1
-	VMOVUPS     (DX), Y0
-	VFMADD231PS (BX), Y0, Y1
-	VMOVUPS     Y1, (CX)
+	VMOVUPS     (SI), Y0
+	VMOVUPS     (DX), Y1
+	VFMADD231PS (BX), Y1, Y0
+	VMOVUPS     Y0, (CX)
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	ADDQ        $0x20, BX

@@ -36,6 +36,10 @@ func quarters(index *[PanelWidth]int32) bool {
 
 // panelProductWide is PanelProduct for k, rows and n above zero.
 func panelProductWide(y []float32, ldy int, w []float32, ldw, rows, k int, panel []float32, n int) {
+	if avx512() {
+		gemmPanel512(PanelWidth, rows, k, w, ldw, &panel[0], &zeros[0], y, ldy, n, false)
+		return
+	}
 	var zero [PanelWidth]float32
 	_, _ = w[(rows-1)*ldw+k-1], panel[k*PanelWidth-1]
 	_ = y[(rows-1)*ldy+n-1]

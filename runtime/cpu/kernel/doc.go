@@ -1,7 +1,12 @@
 // Package kernel computes on slices: products, scans, transforms, norms and activations of float32 numbers, row by row.
 //
-// Each kernel is portable Go, which is its truth, and where it matters has a variant in assembly for AVX2, written by the
-// generator in _asm (go generate). Which variant runs is decided once, when the program starts (see Variant).
+// Each kernel is portable Go, which is its truth, and where it matters has variants in assembly for AVX2 and AVX-512, written by
+// the generator in _asm (go generate). Which variant runs is decided once, when the program starts (see Variant); what has no
+// form for AVX-512 runs there as on AVX2. AVX2 leaves the numbers behind the last whole vector to the portable kernel; AVX-512
+// masks them, so that a number comes out the same wherever it stands. _asm/emulate.sh runs tests where no processor has AVX-512.
+//
+// Products. Weights are packed when they are bound, in panels of 16 rows (AVX2: 6 rows of x by 16) or 32 (AVX-512: 12 by 32; both
+// fill the registers with accumulators), what remains in panels of 4, 8 or 16; x is read in place, each number broadcast.
 //
 // It imports the standard library and x/sys/cpu only, and knows neither graphs nor threads: callers cut the work into tiles and hand out
 // scratch. What always holds: no kernel allocates, keeps an argument, or reads beyond the sizes that it is given; answers

@@ -14,6 +14,10 @@ func fftPassWide(p *fftPass, dst, src parts, s int) bool {
 	if s < 8 {
 		return false
 	}
+	if avx512() && s >= 16 {
+		fftPass512(p, dst, src, s)
+		return true
+	}
 	var f func(dre, dim, sre, sim *float32, m, s int, w *float32)
 	switch p.radix {
 	case 2:

@@ -23,7 +23,8 @@ func Pack(w []float32, m, k, rs, cs int) *Packed {
 func layout(m, k int) *Packed {
 	n, last := panel, panel
 	if wide() {
-		n, last = widePanel, widePanel
+		n = panelRows()
+		last = n
 		if tail := m % n; tail > 0 {
 			last = tailPanel(tail)
 		}

@@ -39,15 +39,25 @@ func gemmRows(b blocks, width, h, k int, x *float32, ldx int, w, init *float32, 
 	}
 }
 
-// tailPanel is the width of the panel that serves n outputs, 0 < n < widePanel.
+// panelRows is the number of rows of W in one panel of what Pack lays out.
+func panelRows() int {
+	if avx512() {
+		return widePanel512
+	}
+	return widePanel
+}
+
+// tailPanel is the width of the panel that serves n outputs, 0 < n < panelRows().
 func tailPanel(n int) int {
 	switch {
 	case n <= 4:
 		return 4
 	case n <= 8:
 		return 8
+	case n <= widePanel:
+		return widePanel
 	}
-	return widePanel
+	return widePanel512
 }
 
 // gemmPanel multiplies rows rows of x, at least one, with one panel of 4, 8 or 16 outputs.
@@ -71,6 +81,10 @@ func gemmPanel(width, rows, k int, x []float32, ldx int, w, init *float32, y []f
 // gemmWide is Gemm for wide panels. k, m and rows are positive. Of each row it may write spill numbers more than M, which the
 // caller writes later.
 func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool, spill int) {
+	if w.panel == widePanel512 {
+		gemm512(y, ldy, x, ldx, rows, w, bias, add)
+		return
+	}
 	m, k := w.M, w.K
 	i := 0
 	if rows == 1 && !add {

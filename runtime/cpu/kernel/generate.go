@@ -4,6 +4,11 @@ package kernel
 
 //go:generate sh _asm/generate.sh gemm
 //go:generate sh _asm/generate.sh scan
+//go:generate sh _asm/generate.sh gemm512
+//go:generate sh _asm/generate.sh scan512
+//go:generate sh _asm/generate.sh elementwise512
+//go:generate sh _asm/generate.sh arith512
+//go:generate sh _asm/generate.sh fft512
 //go:generate sh _asm/generate.sh heads
 //go:generate sh _asm/generate.sh transpose
 //go:generate sh _asm/generate.sh arith

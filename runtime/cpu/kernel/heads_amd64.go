@@ -71,6 +71,10 @@ func headsAcross(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks
 	}
 	m, k, all := w.M, w.K, w.N*w.M
 	_, _ = x[(rows-1)*ldx+shared*k-1], y[(rows-1)*ldy+all-1]
+	if p.panel == widePanel512 {
+		headsAcross512(y, ldy, x, ldx, rows, w, shared)
+		return true
+	}
 	for lo := 0; lo < w.N; lo += shared {
 		for r := 0; r < rows; r += widestRows {
 			h := min(widestRows, rows-r)

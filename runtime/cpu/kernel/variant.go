@@ -10,14 +10,19 @@ import (
 // VariantEnv is the environment variable that forces a variant of the kernels, for tests and comparisons.
 const VariantEnv = "ESSMC_KERNELS"
 
-// Generic is the variant in portable Go, which every processor has. It is the truth for the others.
-const Generic = "generic"
+// The variants. Generic is in portable Go, which every processor has, and is the truth for the others. Where AVX512 has no
+// kernel of its own, it uses that of AVX2.
+const (
+	Generic = "generic"
+	AVX2    = "avx2"   // and FMA
+	AVX512  = "avx512" // F, VL, DQ and BW; and BMI2
+)
 
 // variant is chosen once, when the program starts: the best that the processor has, or what VariantEnv says.
 var variant = choose(os.Getenv(VariantEnv))
 
-// Variant names the kernels that this program runs: "generic", "avx2". On one variant answers are bitwise the same
-// everywhere; between variants they agree to rounding.
+// Variant names the kernels that this program runs. On one variant answers are bitwise the same everywhere; between variants
+// they agree to rounding.
 func Variant() string { return variant }
 
 // Variants lists those that this processor can run, the best first.
@@ -39,5 +44,7 @@ func CheckVariant() error {
 	return nil
 }
 
-// wide says that the vector kernels are to be used.
+// wide says that vector kernels are to be used, and avx512 that they are to be those of AVX-512 where there are any.
 func wide() bool { return variant != Generic }
+
+func avx512() bool { return variant == AVX512 }

@@ -4,9 +4,13 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-func machineVariants() []string {
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
-		return []string{"avx2"}
+func machineVariants() (have []string) {
+	x := &cpu.X86
+	if !x.HasAVX2 || !x.HasFMA {
+		return nil
 	}
-	return nil
+	if x.HasBMI2 && x.HasAVX512F && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512BW {
+		have = append(have, AVX512)
+	}
+	return append(have, AVX2)
 }

@@ -12,6 +12,10 @@ func scanWide(d *Diagonal, x, v []float32, rows int, zr, zi []float64, backward 
 	if !wide() || rows == 0 {
 		return 0
 	}
+	if avx512() {
+		scan512(d, x, v, rows, zr, zi, backward, mode)
+		return n
+	}
 	stride, first := n, 0
 	four, one := scanForward16AVX2, scanForward4AVX2
 	if backward {
@@ -54,17 +58,47 @@ func unaryWide(y, x []float32, f func(n int, y, x *float32)) int {
 	return n
 }
 
-func sigmoidWide(y, x []float32) int { return unaryWide(y, x, sigmoidAVX2) }
+func sigmoidWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, sigmoidAVX512)
+	}
+	return unaryWide(y, x, sigmoidAVX2)
+}
 
-func geluWide(y, x []float32) int { return unaryWide(y, x, geluAVX2) }
+func geluWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, geluAVX512)
+	}
+	return unaryWide(y, x, geluAVX2)
+}
 
-func geluTanhWide(y, x []float32) int { return unaryWide(y, x, geluTanhAVX2) }
+func geluTanhWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, geluTanhAVX512)
+	}
+	return unaryWide(y, x, geluTanhAVX2)
+}
 
-func erfWide(y, x []float32) int { return unaryWide(y, x, erfAVX2) }
+func erfWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, erfAVX512)
+	}
+	return unaryWide(y, x, erfAVX2)
+}
 
-func expWide(y, x []float32) int { return unaryWide(y, x, expAVX2) }
+func expWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, expAVX512)
+	}
+	return unaryWide(y, x, expAVX2)
+}
 
-func reluWide(y, x []float32) int { return unaryWide(y, x, reluAVX2) }
+func reluWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, reluAVX512)
+	}
+	return unaryWide(y, x, reluAVX2)
+}
 
 func alphaWide(y, x []float32, alpha float32, f func(n int, y, x *float32, alpha float32)) int {
 	n := len(x) &^ 7
@@ -76,11 +110,26 @@ func alphaWide(y, x []float32, alpha float32, f func(n int, y, x *float32, alpha
 	return n
 }
 
-func leakyReluWide(y, x []float32, alpha float32) int { return alphaWide(y, x, alpha, leakyReluAVX2) }
+func leakyReluWide(y, x []float32, alpha float32) int {
+	if avx512() {
+		return alpha512(y, x, alpha, leakyReluAVX512)
+	}
+	return alphaWide(y, x, alpha, leakyReluAVX2)
+}
 
-func swishWide(y, x []float32, alpha float32) int { return alphaWide(y, x, alpha, swishAVX2) }
+func swishWide(y, x []float32, alpha float32) int {
+	if avx512() {
+		return alpha512(y, x, alpha, swishAVX512)
+	}
+	return alphaWide(y, x, alpha, swishAVX2)
+}
 
-func tanhWide(y, x []float32) int { return unaryWide(y, x, tanhAVX2) }
+func tanhWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, tanhAVX512)
+	}
+	return unaryWide(y, x, tanhAVX2)
+}
 
 func binaryWide(y, a, b []float32, f func(n int, y, a, b *float32)) int {
 	n := len(a) &^ 7
@@ -92,14 +141,32 @@ func binaryWide(y, a, b []float32, f func(n int, y, a, b *float32)) int {
 	return n
 }
 
-func addWide(y, a, b []float32) int { return binaryWide(y, a, b, addAVX2) }
+func addWide(y, a, b []float32) int {
+	if avx512() {
+		return binary512(y, a, b, addAVX512)
+	}
+	return binaryWide(y, a, b, addAVX2)
+}
 
-func subWide(y, a, b []float32) int { return binaryWide(y, a, b, subAVX2) }
+func subWide(y, a, b []float32) int {
+	if avx512() {
+		return binary512(y, a, b, subAVX512)
+	}
+	return binaryWide(y, a, b, subAVX2)
+}
 
-func mulWide(y, a, b []float32) int { return binaryWide(y, a, b, mulAVX2) }
+func mulWide(y, a, b []float32) int {
+	if avx512() {
+		return binary512(y, a, b, mulAVX512)
+	}
+	return binaryWide(y, a, b, mulAVX2)
+}
 
 // affineWide serves one row.
 func affineWide(y, x, scale, shift []float32) int {
+	if avx512() {
+		return affine512(y, x, scale, shift)
+	}
 	n := len(x) &^ 7
 	if n == 0 || !wide() {
 		return 0

@@ -2,7 +2,7 @@
 
 package kernel
 
-const widePanel = panel
+func panelRows() int { return panel }
 
 func tailPanel(int) int { return panel }
 

@@ -24,7 +24,7 @@ func splatMem(x float32) Mem {
 
 // splat broadcasts a number.
 func splat(x float32) VecVirtual {
-	y := YMM()
+	y := target.vector()
 	VBROADCASTSS(splatMem(x), y)
 	return y
 }
@@ -36,7 +36,7 @@ type vecs []VecVirtual
 func fresh(n int) vecs {
 	v := make(vecs, n)
 	for i := range v {
-		v[i] = YMM()
+		v[i] = target.vector()
 	}
 	return v
 }
@@ -97,19 +97,24 @@ func (x vecs) clamp(lo, hi float32) vecs {
 // where float32 has normal numbers; results there are right, and below them tiny rather than denormal. NaN stays.
 func exp(x vecs, sign float32) vecs {
 	const log2e, rest = 1.4426950216293335, 1.9259629911266175e-08
-	t := x.clamp(-87.33, 88.72)
+	lo, hi := float32(-87.33), float32(88.72)
 	if sign < 0 {
-		t = x.clamp(-88.72, 87.33)
+		lo, hi = -hi, -lo
 	}
+	t := x.clamp(lo, hi)
 	n := t.with(sign*log2e, VMULPS)
 	for i := range n {
-		VROUNDPS(Imm(0), n[i], n[i])
+		if target.masks() {
+			VRNDSCALEPS(Imm(0), n[i], n[i])
+		} else {
+			VROUNDPS(Imm(0), n[i], n[i])
+		}
 	}
-	f, hi, lo := fresh(len(x)), splat(sign*log2e), splat(sign*rest)
+	f, high, low := fresh(len(x)), splat(sign*log2e), splat(sign*rest)
 	for i := range t {
 		VMOVAPS(n[i], f[i])
-		VFMSUB231PS(hi, t[i], f[i]) // t·hi - n, exactly
-		VFMADD231PS(lo, t[i], f[i])
+		VFMSUB231PS(high, t[i], f[i]) // t·high - n, exactly
+		VFMADD231PS(low, t[i], f[i])
 	}
 	p := poly(f, 0.00015353357274721266, 0.00133988762426831, 0.009618437390965932, 0.05550332465333555, 0.24022647913122666, 0.6931472028587317, 1)
 	for i := range p {
@@ -123,14 +128,12 @@ func exp(x vecs, sign float32) vecs {
 // overflowing is exp with infinity where the argument is beyond the largest number.
 func overflowing(x vecs, sign float32) vecs {
 	y := exp(x, sign)
-	big, inf, cmp := splat(sign*88.72), splat(float32(math.Inf(1))), Imm(30) // greater
+	big, inf, how := splat(sign*88.72), splat(float32(math.Inf(1))), uint64(greater)
 	if sign < 0 {
-		cmp = Imm(17) // less
+		how = less
 	}
 	for i := range x {
-		over := YMM()
-		VCMPPS(cmp, big, x[i], over)
-		VBLENDVPS(over, inf, y[i], y[i])
+		pick(compare(how, big, x[i]), inf, y[i], y[i])
 	}
 	return y
 }
@@ -140,108 +143,93 @@ func exponential(x vecs) vecs {
 	y := overflowing(x, 1)
 	small := splat(-87.33)
 	for i := range x {
-		under := YMM()
-		VCMPPS(Imm(17), small, x[i], under)
-		VANDNPS(y[i], under, y[i])
+		under := compare(less, small, x[i])
+		if target.masks() {
+			VBLENDMPS(splat(0), y[i], under, y[i])
+		} else {
+			VANDNPS(y[i], under, y[i])
+		}
 	}
 	return y
 }
 
 // unary generates y = f(x) over n numbers, two vectors at a time.
 func unary(name, doc string, f func(x vecs) vecs) {
+	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32)")
 	Pragma("noescape")
-	Doc(name + " " + doc + " n is a positive multiple of 8; y may be x.")
+	Doc(name + " " + doc + " " + target.numbers() + "; y may be x.")
 	pairs(f)
 }
 
 // unaryAlpha is unary for functions with a parameter.
 func unaryAlpha(name, doc string, f func(x vecs, alpha VecVirtual) vecs) {
+	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32, alpha float32)")
 	Pragma("noescape")
-	Doc(name + " " + doc + " n is a positive multiple of 8; y may be x.")
+	Doc(name + " " + doc + " " + target.numbers() + "; y may be x.")
 	alpha := broadcast("alpha")
 	pairs(func(x vecs) vecs { return f(x, alpha) })
 }
 
 // broadcast fills a vector with a parameter.
 func broadcast(param string) VecVirtual {
-	addr, err := Param(param).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	v := YMM()
-	VBROADCASTSS(addr.Addr, v)
+	v := target.vector()
+	VBROADCASTSS(argument(param), v)
 	return v
 }
 
 // pairs writes the loop of unary.
 func pairs(f func(x vecs) vecs) {
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
-	block := func(width int) {
-		v := fresh(width)
+	sweep(n.(GPVirtual), true, []Register{x, y}, func(width int, mask Op) {
+		v := make(vecs, width)
 		for i := range v {
-			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v[i])
+			v[i] = fetch(Mem{Base: x, Disp: target.size * i}, mask)
 		}
 		for i, w := range f(v) {
-			VMOVUPS(w, Mem{Base: y, Disp: 32 * i})
+			put(w, mask, Mem{Base: y, Disp: target.size * i})
 		}
-	}
-	SUBQ(Imm(16), n)
-	JL(LabelRef("last"))
-	Label("two")
-	block(2)
-	ADDQ(Imm(64), x)
-	ADDQ(Imm(64), y)
-	SUBQ(Imm(16), n)
-	JGE(LabelRef("two"))
-	Label("last")
-	ADDQ(Imm(16), n)
-	JZ(LabelRef("done"))
-	block(1)
-	Label("done")
+	})
 	VZEROUPPER()
 	RET()
 }
 
-// binary generates y = f(a, b) over n numbers, n a positive multiple of 8.
+// binary generates y = f(a, b) over n numbers.
 func binary(name, doc string, f func(ops ...Op)) {
+	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, a, b *float32)")
 	Pragma("noescape")
-	Doc(name + " " + doc + " n is a positive multiple of 8; y may be a or b.")
+	Doc(name + " " + doc + " " + target.numbers() + "; y may be a or b.")
 	n, y, a, b := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
-	Label("next")
-	v := YMM()
-	VMOVUPS(Mem{Base: a}, v)
-	f(Mem{Base: b}, v, v)
-	VMOVUPS(v, Mem{Base: y})
-	ADDQ(Imm(32), a)
-	ADDQ(Imm(32), b)
-	ADDQ(Imm(32), y)
-	SUBQ(Imm(8), n)
-	JNZ(LabelRef("next"))
+	sweep(n.(GPVirtual), false, []Register{a, b, y}, func(width int, mask Op) {
+		for i := range width {
+			at := target.size * i
+			v := fetch(Mem{Base: a, Disp: at}, mask)
+			f(fetched(Mem{Base: b, Disp: at}, mask), v, v)
+			put(v, mask, Mem{Base: y, Disp: at})
+		}
+	})
 	VZEROUPPER()
 	RET()
 }
 
-// affineAVX2 generates one row of y = scale·x + shift.
-func affineAVX2() {
-	TEXT("affineAVX2", NOSPLIT, "func(n int, y, x, scale, shift *float32)")
+// affine generates one row of y = scale·x + shift.
+func affine() {
+	name := "affine" + target.name
+	TEXT(name, NOSPLIT, "func(n int, y, x, scale, shift *float32)")
 	Pragma("noescape")
-	Doc("affineAVX2 is y = scale·x + shift, rounded once. n is a positive multiple of 8; y may be x.")
+	Doc(name + " is y = scale·x + shift, rounded once. " + target.numbers() + "; y may be x.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	scale, shift := Load(Param("scale"), GP64()), Load(Param("shift"), GP64())
-	Label("next")
-	v, s := YMM(), YMM()
-	VMOVUPS(Mem{Base: shift}, s)
-	VMOVUPS(Mem{Base: x}, v)
-	VFMADD231PS(Mem{Base: scale}, v, s)
-	VMOVUPS(s, Mem{Base: y})
-	for _, p := range []Register{y, x, scale, shift} {
-		ADDQ(Imm(32), p)
-	}
-	SUBQ(Imm(8), n)
-	JNZ(LabelRef("next"))
+	sweep(n.(GPVirtual), false, []Register{y, x, scale, shift}, func(width int, mask Op) {
+		for i := range width {
+			at := target.size * i
+			s, v := fetch(Mem{Base: shift, Disp: at}, mask), fetch(Mem{Base: x, Disp: at}, mask)
+			VFMADD231PS(fetched(Mem{Base: scale, Disp: at}, mask), v, s)
+			put(s, mask, Mem{Base: y, Disp: at})
+		}
+	})
 	VZEROUPPER()
 	RET()
 }
@@ -249,9 +237,7 @@ func affineAVX2() {
 // passNaN gives x where it is not a number, and y elsewhere.
 func passNaN(x, y vecs) vecs {
 	for i := range x {
-		nan := YMM()
-		VCMPPS(Imm(3), x[i], x[i], nan)
-		VBLENDVPS(nan, x[i], y[i], y[i])
+		pick(compare(unordered, x[i], x[i]), x[i], y[i], y[i])
 	}
 	return y
 }
@@ -318,7 +304,7 @@ func tanh(x vecs) vecs {
 	sign := splat(signBit)
 	for i := range x {
 		VSUBPS(q[i], y[i], y[i])
-		s := YMM()
+		s := target.vector()
 		VANDPS(sign, x[i], s)
 		VORPS(s, y[i], y[i])
 	}
@@ -327,9 +313,7 @@ func tanh(x vecs) vecs {
 	limit := splat(0.45)
 	for i := range x {
 		VFMADD213PS(x[i], x[i], p[i]) // x + x·p
-		near := YMM()
-		VCMPPS(Imm(1), limit, magnitude(x[i : i+1])[0], near)
-		VBLENDVPS(near, p[i], y[i], y[i])
+		pick(compare(below, limit, magnitude(x[i : i+1])[0]), p[i], y[i], y[i])
 	}
 	return passNaN(x, y)
 }
@@ -348,7 +332,7 @@ func geluTanh(x vecs) vecs {
 }
 
 func relu(x vecs) vecs {
-	zero, y := YMM(), fresh(len(x))
+	zero, y := target.vector(), fresh(len(x))
 	VXORPS(zero, zero, zero)
 	for i := range x {
 		VMAXPS(x[i], zero, y[i]) // NaN and -0 stay
@@ -360,7 +344,29 @@ func leakyRelu(x vecs, alpha VecVirtual) vecs {
 	y := fresh(len(x))
 	for i := range x {
 		VMULPS(alpha, x[i], y[i])
-		VBLENDVPS(x[i], y[i], x[i], y[i])
+		var negative Op = x[i] // a blend looks at the sign
+		if target.masks() {
+			negative = K()
+			VPMOVD2M(x[i], negative)
+		}
+		pick(negative, y[i], x[i], y[i])
 	}
 	return y
+}
+
+// elementwise generates all of the group.
+func elementwise() {
+	unary("sigmoid", "is y = 1/(1+e⁻ˣ).", sigmoid)
+	unary("gelu", "is x times the normal distribution function of x.", gelu)
+	unary("tanh", "is the hyperbolic tangent.", tanh)
+	unary("exp", "is eˣ, and 0 for what is below the normal numbers.", exponential)
+	unary("erf", "is the error function.", erf)
+	unary("geluTanh", "is gelu by its usual approximation.", geluTanh)
+	unary("relu", "is y = max(x, 0).", relu)
+	unaryAlpha("leakyRelu", "is x, or alpha·x where x is below zero.", leakyRelu)
+	unaryAlpha("swish", "is x/(1+e^(-alpha·x)).", swish)
+	binary("add", "is y = a + b.", VADDPS)
+	binary("sub", "is y = a - b.", VSUBPS)
+	binary("mul", "is y = a·b.", VMULPS)
+	affine()
 }

@@ -9,10 +9,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pair is eight complex numbers, real and imaginary parts in a vector each.
+// pair is a vector of complex numbers, real and imaginary parts in a vector each.
 type pair struct{ re, im VecVirtual }
 
-func newPair() pair { return pair{YMM(), YMM()} }
+func newPair() pair { return pair{target.vector(), target.vector()} }
 
 func loaded(re, im Mem) pair {
 	p := newPair()
@@ -47,7 +47,7 @@ func (a pair) turned(b pair) (plus, minus pair) {
 
 // times is the product with w, which serves as scratch.
 func (a pair) times(w pair) pair {
-	re := YMM()
+	re := target.vector()
 	VMULPS(w.re, a.re, re)
 	VFNMADD231PS(w.im, a.im, re)
 	VMULPS(w.im, a.re, w.im)
@@ -123,9 +123,12 @@ func butterfly(r int, load func(k int) pair, store func(k int, p pair)) {
 func odd(r int, load func(k int) pair, store func(k int, p pair)) {
 	h := r / 2
 	inStack := r > 5
+	if target.masks() {
+		inStack = r > 11 // there are more registers
+	}
 	var frame Mem
 	if inStack {
-		frame = AllocLocal(4 * 32 * h)
+		frame = AllocLocal(4 * target.size * h)
 	}
 	a, b := make([]pair, h+1), make([]pair, h+1)
 	zero := load(0)
@@ -135,9 +138,9 @@ func odd(r int, load func(k int) pair, store func(k int, p pair)) {
 		VADDPS(a[k].re, zero.re, zero.re)
 		VADDPS(a[k].im, zero.im, zero.im)
 		if inStack {
-			at := frame.Offset(4 * 32 * (k - 1))
-			a[k].store(at, at.Offset(32))
-			b[k].store(at.Offset(64), at.Offset(96))
+			at := frame.Offset(4 * target.size * (k - 1))
+			a[k].store(at, at.Offset(target.size))
+			b[k].store(at.Offset(2*target.size), at.Offset(3*target.size))
 		}
 	}
 	store(0, zero)
@@ -149,7 +152,7 @@ func odd(r int, load func(k int) pair, store func(k int, p pair)) {
 			operands := [4]Op{a[k].re, a[k].im, b[k].re, b[k].im}
 			if inStack {
 				for i := range operands {
-					operands[i] = frame.Offset(4*32*(k-1) + 32*i)
+					operands[i] = frame.Offset(target.size * (4*(k-1) + i))
 				}
 			}
 			VFMADD231PS(operands[0], cos, t.re)
@@ -194,17 +197,17 @@ func tripled(x Register) Register {
 	return y
 }
 
-// fftPassAVX2 generates a pass of radix r over s ≥ 8 interleaved transforms. Where s is no multiple of eight the last vector
-// overlaps the one before it, and computes the same once more.
-func fftPassAVX2(r int) {
-	name := fmt.Sprintf("fftPass%dAVX2", r)
+// fftPass generates a pass of radix r over interleaved transforms, at least a vector's lanes. Where they are no multiple of that
+// the last vector overlaps the one before it, and computes the same once more.
+func fftPass(r int) {
+	name := fmt.Sprintf("fftPass%d%s", r, target.name)
 	flags := NOSPLIT
 	if r > 8 {
 		flags = 0 // the frame is larger than what such functions may have
 	}
 	TEXT(name, flags, "func(dre, dim, sre, sim *float32, m, s int, w *float32)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is a pass of radix %d, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds %d complex factors for each butterfly.", name, r, r-1))
+	Doc(fmt.Sprintf("%s is a pass of radix %d, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ %d interleaved transforms; w holds %d complex factors for each butterfly.", name, r, target.size/4, r-1))
 	dr, di := Load(Param("dre"), GP64()), Load(Param("dim"), GP64())
 	sr, si := Load(Param("sre"), GP64()), Load(Param("sim"), GP64())
 	m, w := Load(Param("m"), GP64()), Load(Param("w"), GP64())
@@ -264,14 +267,15 @@ func fftPassAVX2(r int) {
 			ADDQ(by, p)
 		}
 	}
-	step(Imm(32))
-	SUBQ(Imm(32), left)
+	vector := Imm(uint64(target.size))
+	step(vector)
+	SUBQ(vector, left)
 	JZ(LabelRef("done"))
-	CMPQ(left, Imm(32))
+	CMPQ(left, vector)
 	JGE(LabelRef("vector"))
-	SUBQ(Imm(32), left)
+	SUBQ(vector, left)
 	step(left)
-	MOVQ(U32(32), left)
+	MOVQ(U32(uint32(target.size)), left)
 	JMP(LabelRef("vector"))
 	Label("done")
 	skip := GP64()
@@ -597,11 +601,16 @@ func fftMulAVX2(add bool) {
 	RET()
 }
 
+// fftPasses generates passes of each radix.
+func fftPasses() {
+	for _, r := range []int{2, 3, 4, 5, 7, 8, 11, 13} {
+		fftPass(r)
+	}
+}
+
 // fft generates all of the group.
 func fft() {
-	for _, r := range []int{2, 3, 4, 5, 7, 8, 11, 13} {
-		fftPassAVX2(r)
-	}
+	fftPasses()
 	fftFirstAVX2()
 	fftLanesAVX2("fftLanesInAVX2", " takes blocks of four complex numbers of eight rows, stride apart, to eight transforms side by side.", true)
 	fftLanesAVX2("fftLanesOutAVX2", " undoes fftLanesInAVX2.", false)

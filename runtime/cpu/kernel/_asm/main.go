@@ -21,14 +21,7 @@ var groups = map[string]func(){
 		}
 		gemvAVX2()
 	},
-	"scan": func() {
-		for _, width := range []int{4, 1} {
-			scanAVX2("scanForward", width, false, set)
-			scanAVX2("scanBackwardDrop", width, true, drop)
-			scanAVX2("scanBackwardSet", width, true, set)
-			scanAVX2("scanBackwardAdd", width, true, add)
-		}
-	},
+	"scan": func() { scans(4, 1) },
 	"heads": func() {
 		for _, size := range [][2]int{{2, 2}, {4, 4}, {4, 8}} {
 			headsAVX2(size[0], size[1], false)
@@ -63,21 +56,13 @@ var groups = map[string]func(){
 		}
 		roundBF16AVX2()
 	},
-	"elementwise": func() {
-		unary("sigmoidAVX2", "is y = 1/(1+e⁻ˣ).", sigmoid)
-		unary("geluAVX2", "is x times the normal distribution function of x.", gelu)
-		unary("tanhAVX2", "is the hyperbolic tangent.", tanh)
-		unary("expAVX2", "is eˣ, and 0 for what is below the normal numbers.", exponential)
-		unary("erfAVX2", "is the error function.", erf)
-		unary("geluTanhAVX2", "is geluAVX2 by its usual approximation.", geluTanh)
-		unary("reluAVX2", "is y = max(x, 0).", relu)
-		unaryAlpha("leakyReluAVX2", "is x, or alpha·x where x is below zero.", leakyRelu)
-		unaryAlpha("swishAVX2", "is x/(1+e^(-alpha·x)).", swish)
-		binary("addAVX2", "is y = a + b.", VADDPS)
-		binary("subAVX2", "is y = a - b.", VSUBPS)
-		binary("mulAVX2", "is y = a·b.", VMULPS)
-		affineAVX2()
-	},
+	"elementwise": elementwise,
+
+	"elementwise512": avx512.do(elementwise),
+	"arith512":       avx512.do(arith),
+	"scan512":        avx512.do(func() { scans(4, 2, 1) }),
+	"gemm512":        avx512.do(gemm512),
+	"fft512":         avx512.do(fftPasses),
 }
 
 func main() {

@@ -15,14 +15,24 @@ const (
 	add
 )
 
-// scanAVX2 generates a diagonal scan over groups·4 states in float64, real inputs and outputs in float32. Forward writes
+// scan generates a diagonal scan over groups vectors of states in float64, real inputs and outputs in float32. Forward writes
 // a state after its input has joined; backward, whose strides are negative, before. The chain from a state to the next is two
-// multiply-adds long, so four groups run side by side.
-func scanAVX2(name string, groups int, backward bool, mode int) {
-	name = fmt.Sprintf("%s%dAVX2", name, 4*groups)
-	TEXT(name, NOSPLIT, "func(rows int, x *float32, v *float32, stride int, ar, ai, br, bi, zr, zi *float64)")
+// multiply-adds long, so four groups run side by side. With AVX-512 the system stays in registers, and the last group may be
+// a part of a vector.
+func scan(name string, groups int, backward bool, mode int) {
+	lanes := target.size / 8
+	name = fmt.Sprintf("%s%d%s", name, lanes*groups, target.name)
+	params, states := "", fmt.Sprint(lanes*groups)
+	if target.masks() {
+		params, states = ", last int", "last"
+		if groups > 1 {
+			states = fmt.Sprintf("%d + last", lanes*(groups-1))
+		}
+		states += fmt.Sprintf(" (1 to %d)", lanes)
+	}
+	TEXT(name, NOSPLIT, "func(rows int, x *float32, v *float32, stride int, ar, ai, br, bi, zr, zi *float64"+params+")")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s advances %d states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.", name, 4*groups))
+	Doc(fmt.Sprintf("%s advances %s states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.", name, states))
 	rows := Load(Param("rows"), GP64())
 	var x Register
 	if mode != drop {
@@ -35,36 +45,85 @@ func scanAVX2(name string, groups int, backward bool, mode int) {
 	for _, p := range []string{"ar", "ai", "br", "bi", "zr", "zi"} {
 		ptr[p] = Load(Param(p), GP64())
 	}
-	at := func(p string, g int) Mem { return Mem{Base: ptr[p], Disp: 32 * g} }
-	var r, i []VecVirtual
-	for g := range groups {
-		a, b := YMM(), YMM()
-		VMOVUPD(at("zr", g), a)
-		VMOVUPD(at("zi", g), b)
-		r, i = append(r, a), append(i, b)
+	at := func(p string, g int) Mem { return Mem{Base: ptr[p], Disp: target.size * g} }
+	var last Op
+	if target.masks() {
+		last = lowest(Load(Param("last"), GP64()).(GPVirtual))
 	}
-	write := func(g int) {
+	masked := func(g int) bool { return last != nil && g == groups-1 }
+	read := func(m Mem, g int) VecVirtual {
+		a := target.vector()
+		if masked(g) {
+			VMOVUPD_Z(m, last, a)
+		} else {
+			VMOVUPD(m, a)
+		}
+		return a
+	}
+	write := func(a VecVirtual, m Mem, g int) {
+		if masked(g) {
+			VMOVUPD(a, last, m)
+		} else {
+			VMOVUPD(a, m)
+		}
+	}
+	var r, i []VecVirtual
+	system := map[string][]Op{}
+	for g := range groups {
+		r, i = append(r, read(at("zr", g), g)), append(i, read(at("zi", g), g))
+		for _, p := range []string{"ar", "ai", "br", "bi"} {
+			var m Op = at(p, g)
+			if target.masks() {
+				m = read(at(p, g), g)
+			}
+			system[p] = append(system[p], m)
+		}
+	}
+	output := func(g int) {
 		if mode == drop {
 			return
 		}
-		out := XMM()
-		VCVTPD2PSY(r[g], out)
-		if mode == add {
-			VADDPS(Mem{Base: x, Disp: 16 * g}, out, out)
+		place := Mem{Base: x, Disp: target.size / 2 * g}
+		if !target.masks() {
+			out := XMM()
+			VCVTPD2PSY(r[g], out)
+			if mode == add {
+				VADDPS(place, out, out)
+			}
+			VMOVUPS(out, place)
+			return
 		}
-		VMOVUPS(out, Mem{Base: x, Disp: 16 * g})
+		out := YMM()
+		VCVTPD2PS(r[g], out)
+		switch {
+		case mode == add && masked(g):
+			VADDPS_Z(place, out, last, out)
+		case mode == add:
+			VADDPS(place, out, out)
+		}
+		if masked(g) {
+			VMOVUPS(out, last, place)
+		} else {
+			VMOVUPS(out, place)
+		}
 	}
 	Label("row")
 	for g := range groups {
 		if backward {
-			write(g)
+			output(g)
 		}
-		u, nr, ni, ar, ai := YMM(), YMM(), YMM(), YMM(), YMM()
-		VCVTPS2PD(Mem{Base: v, Disp: 16 * g}, u)
-		VMOVUPD(at("ar", g), ar)
-		VMOVUPD(at("ai", g), ai)
-		VMULPD(at("br", g), u, nr)
-		VMULPD(at("bi", g), u, ni)
+		u, nr, ni := target.vector(), target.vector(), target.vector()
+		if in := (Mem{Base: v, Disp: target.size / 2 * g}); masked(g) {
+			VCVTPS2PD_Z(in, last, u)
+		} else {
+			VCVTPS2PD(in, u)
+		}
+		ar, ai := system["ar"][g], system["ai"][g]
+		if !target.masks() { // they are read twice
+			ar, ai = read(at("ar", g), g), read(at("ai", g), g)
+		}
+		VMULPD(system["br"][g], u, nr)
+		VMULPD(system["bi"][g], u, ni)
 		VFMADD231PD(ar, r[g], nr)
 		VFMADD231PD(ai, r[g], ni)
 		VFNMADD231PD(ai, i[g], nr)
@@ -72,7 +131,7 @@ func scanAVX2(name string, groups int, backward bool, mode int) {
 		VMOVAPD(nr, r[g])
 		VMOVAPD(ni, i[g])
 		if !backward {
-			write(g)
+			output(g)
 		}
 	}
 	ADDQ(stride, v)
@@ -82,9 +141,19 @@ func scanAVX2(name string, groups int, backward bool, mode int) {
 	DECQ(rows)
 	JNZ(LabelRef("row"))
 	for g := range groups {
-		VMOVUPD(r[g], at("zr", g))
-		VMOVUPD(i[g], at("zi", g))
+		write(r[g], at("zr", g), g)
+		write(i[g], at("zi", g), g)
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// scans generates all of the group.
+func scans(groups ...int) {
+	for _, n := range groups {
+		scan("scanForward", n, false, set)
+		scan("scanBackwardDrop", n, true, drop)
+		scan("scanBackwardSet", n, true, set)
+		scan("scanBackwardAdd", n, true, add)
+	}
 }

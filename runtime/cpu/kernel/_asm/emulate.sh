@@ -1,0 +1,62 @@
+#!/bin/bash
+# Runs a test program on an emulated processor that has AVX-512, for machines without one:
+#
+#	CGO_ENABLED=0 go test -c -o /tmp/kernel.test ./runtime/cpu/kernel
+#	runtime/cpu/kernel/_asm/emulate.sh /tmp/kernel.test -test.v -test.run Gemm
+#
+# Bochs boots a Linux that starts the program and nothing else: about 40 s, and then some hundredth of a processor's speed.
+# What begins with ESSMC_ in the environment is passed on. It needs, under Debian,
+#
+#	apt-get install bochs isolinux syslinux-common xorriso cpio
+#	apt-get download linux-image-cloud-amd64   # then the package that this one depends on, and dpkg -x FILE.deb DIR
+#
+# and VMLINUZ, that kernel (DIR/boot/vmlinuz-…). EMULATE_CPU is one of `bochs --help cpu` (corei7_skylake_x), EMULATE_LIMIT
+# how many seconds all may take (600), EMULATE_KERNEL_ARGS more of the kernel's command line.
+set -euo pipefail
+[ $# -gt 0 ] && [ -f "${VMLINUZ:-}" ] || { sed -n '2,/^set/{/^#/s/^# \?//p}' "$0"; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+test=$1
+shift
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+mkdir -p "$tmp"/root/{dev,proc,tmp} "$tmp/iso/isolinux"
+(cd "$here" && CGO_ENABLED=0 GOFLAGS= GOOS=linux GOARCH=amd64 go build -o "$tmp/root/init" ./emulate)
+cp "$test" "$tmp/root/test"
+printf '%s\n' "$@" > "$tmp/root/args"
+env | grep '^ESSMC_' > "$tmp/root/env" || true
+(cd "$tmp/root" && find . | cpio -o -H newc --quiet | gzip -1 > "$tmp/iso/initrd.gz")
+
+cp "$VMLINUZ" "$tmp/iso/vmlinuz"
+cp /usr/lib/ISOLINUX/isolinux.bin /usr/lib/syslinux/modules/bios/ldlinux.c32 "$tmp/iso/isolinux/"
+# Without the two bits (XSAVEC, XSAVES) the kernel does not ask how large a compacted state is; Bochs 2.7 answers wrongly, and
+# the kernel would then do without AVX.
+cat > "$tmp/iso/isolinux/isolinux.cfg" <<END
+serial 0 115200
+default linux
+label linux
+kernel /vmlinuz
+append initrd=/initrd.gz console=ttyS0,115200 quiet nokaslr mitigations=off tsc=reliable no_timer_check lpj=1000000 random.trust_cpu=on clearcpuid=321,323 ${EMULATE_KERNEL_ARGS:-}
+END
+xorriso -as mkisofs -quiet -o "$tmp/boot.iso" -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot -boot-load-size 4 -boot-info-table "$tmp/iso" 2> "$tmp/xorriso.log" || { cat "$tmp/xorriso.log"; exit 1; }
+
+cat > "$tmp/bochsrc" <<END
+cpu: model=${EMULATE_CPU:-corei7_skylake_x}, count=1, ips=100000000, reset_on_triple_fault=0
+memory: guest=1024, host=1024
+romimage: file=/usr/share/bochs/BIOS-bochs-latest
+vgaromimage: file=/usr/share/bochs/VGABIOS-lgpl-latest
+ata0-master: type=cdrom, path=$tmp/boot.iso, status=inserted
+boot: cdrom
+com1: enabled=1, mode=file, dev=$tmp/serial
+display_library: rfb, options="timeout=0"
+log: $tmp/bochs.log
+clock: sync=none
+panic: action=fatal
+END
+touch "$tmp/serial"
+timeout "${EMULATE_LIMIT:-600}" bochs -q -f "$tmp/bochsrc" -rc <(echo c) > "$tmp/bochs.out" 2>&1 || true
+sed -n '/^emulate: begin/,$p' "$tmp/serial"
+if ! grep -q '^emulate: ' "$tmp/serial"; then # it never came to the program
+	tail -n 20 "$tmp/serial" "$tmp/bochs.out"
+fi
+grep -q '^emulate: passed' "$tmp/serial"

@@ -1,0 +1,55 @@
+// Command emulate is the first and only process of the machine that emulate.sh starts: it runs /test with the arguments of
+// /args and the environment of /env, one a line, and switches the machine off.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	fmt.Println("emulate: begin")
+	if err := run(); err != nil {
+		fmt.Println("emulate: failed:", err)
+	} else {
+		fmt.Println("emulate: passed")
+	}
+	time.Sleep(2 * time.Second) // until the serial line has sent what was written
+	if err := syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
+		fmt.Println("emulate: switching off:", err)
+	}
+	select {} // the kernel must not lose its first process
+}
+
+func run() error {
+	for dir, kind := range map[string]string{"/proc": "proc", "/dev": "devtmpfs"} {
+		if err := syscall.Mount(kind, dir, kind, 0, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", dir, err)
+		}
+	}
+	args, err := lines("/args")
+	if err != nil {
+		return err
+	}
+	env, err := lines("/env")
+	if err != nil {
+		return err
+	}
+	test := exec.Command("/test", args...)
+	test.Env = append(env, "HOME=/tmp", "TMPDIR=/tmp")
+	test.Stdout, test.Stderr = os.Stdout, os.Stderr
+	return test.Run()
+}
+
+func lines(name string) ([]string, error) {
+	b, err := os.ReadFile(name)
+	text := strings.TrimSuffix(string(b), "\n")
+	if text == "" {
+		return nil, err
+	}
+	return strings.Split(text, "\n"), err
+}

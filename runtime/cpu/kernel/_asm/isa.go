@@ -1,0 +1,163 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// An isa is an instruction set that functions are generated for.
+type isa struct {
+	name   string // what the functions' names end with
+	size   int    // bytes of a vector
+	vector func() VecVirtual
+}
+
+var (
+	avx2   = isa{"AVX2", 32, YMM}
+	avx512 = isa{"AVX512", 64, ZMM} // F, VL, DQ and BW, besides AVX2 and BMI2
+)
+
+// target is the instruction set of the functions that are being generated.
+var target = avx2
+
+// do generates a group for another instruction set.
+func (t isa) do(group func()) func() {
+	return func() {
+		target = t
+		group()
+	}
+}
+
+// masks says whether vectors are loaded, stored and blended by masks.
+func (t isa) masks() bool { return t.size == 64 }
+
+// numbers says in a function's documentation what it asks of its number of elements.
+func (t isa) numbers() string {
+	if t.masks() {
+		return "n is positive"
+	}
+	return "n is a positive multiple of 8"
+}
+
+// sweep writes the loop of a function over n numbers: block works on some vectors from ptrs on. With unroll AVX2 takes two
+// vectors at a time as long as there are; AVX-512 does so always, and masks the last numbers.
+func sweep(n GPVirtual, unroll bool, ptrs []Register, block func(vectors int, mask Op)) {
+	advance := func(vectors int) {
+		for _, p := range ptrs {
+			ADDQ(bytes(vectors*target.size), p)
+		}
+	}
+	lanes := target.size / 4
+	if !unroll && !target.masks() {
+		Label("next")
+		block(1, nil)
+		advance(1)
+		SUBQ(Imm(uint64(lanes)), n)
+		JNZ(LabelRef("next"))
+		return
+	}
+	two := Imm(uint64(2 * lanes))
+	SUBQ(two, n)
+	JL(LabelRef("last"))
+	Label("two")
+	block(2, nil)
+	advance(2)
+	SUBQ(two, n)
+	JGE(LabelRef("two"))
+	Label("last")
+	ADDQ(two, n)
+	JZ(LabelRef("done"))
+	if target.masks() {
+		Label("one")
+		block(1, lowest(n))
+		advance(1)
+		SUBQ(Imm(uint64(lanes)), n)
+		JG(LabelRef("one"))
+	} else {
+		block(1, nil)
+	}
+	Label("done")
+}
+
+// bytes is an immediate operand, as short as can be.
+func bytes(n int) Op {
+	if n < 128 {
+		return Imm(uint64(n))
+	}
+	return U32(uint32(n))
+}
+
+// lowest is a mask of the first n of sixteen numbers, n < 256.
+func lowest(n GPVirtual) Op {
+	ones, k := GP32(), K()
+	MOVL(U32(0xffffffff), ones)
+	BZHIL(n.As32(), ones, ones)
+	KMOVW(ones, k)
+	return k
+}
+
+// fetch is the vector at m; what a mask leaves out is zero, and not read.
+func fetch(m Mem, mask Op) VecVirtual {
+	v := target.vector()
+	if mask == nil {
+		VMOVUPS(m, v)
+	} else {
+		VMOVUPS_Z(m, mask, v)
+	}
+	return v
+}
+
+// fetched is an operand that instructions read themselves, unless there is a mask.
+func fetched(m Mem, mask Op) Op {
+	if mask == nil {
+		return m
+	}
+	return fetch(m, mask)
+}
+
+func put(v VecVirtual, mask Op, m Mem) {
+	if mask == nil {
+		VMOVUPS(v, m)
+	} else {
+		VMOVUPS(v, mask, m)
+	}
+}
+
+// Comparisons, of the second operand with the first.
+const (
+	below     = 1
+	unordered = 3
+	less      = 17
+	greater   = 30
+)
+
+// compare says where a comparison holds, for pick and zero.
+func compare(how uint64, a, b Op) Op {
+	var holds Op = vectorLike(b)
+	if target.masks() {
+		holds = K()
+	}
+	VCMPPS(Imm(how), a, b, holds)
+	return holds
+}
+
+// pick is yes where a comparison holds, and no elsewhere.
+func pick(holds, yes, no, out Op) {
+	if target.masks() {
+		VBLENDMPS(yes, no, holds, out)
+	} else {
+		VBLENDVPS(holds, yes, no, out)
+	}
+}
+
+// vectorLike is a new vector as wide as v.
+func vectorLike(v Op) VecVirtual {
+	switch v.(Register).Size() {
+	case 16:
+		return XMM()
+	case 32:
+		return YMM()
+	}
+	return ZMM()
+}
