@@ -78,6 +78,9 @@ func (e *InputError) Error() string {
 // Is makes it an ErrInput.
 func (e *InputError) Is(target error) bool { return target == ErrInput }
 
+// errNoOut says that a caller has no map for the outputs.
+var errNoOut error = &InputError{Name: "out", Msg: "is nil: there is no map to put the outputs into", output: true}
+
 // OptionError says which option cannot be honoured.
 type OptionError struct {
 	Option string // the field of Options

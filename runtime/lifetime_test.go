@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/essmc/essmc/internal/worktime"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/runtime"
@@ -118,7 +119,7 @@ func TestHammer(t *testing.T) {
 	wg.Wait()
 }
 
-// A run ends within a millisecond of its context.
+// A run ends within a millisecond of its context; of work, as other processes may take the processor.
 func TestCancelAtOnce(t *testing.T) {
 	p, err := models.NewPreset("sc35")
 	if err != nil {
@@ -133,23 +134,23 @@ func TestCancelAtOnce(t *testing.T) {
 	var took []time.Duration
 	for i := range 9 {
 		ctx, cancel := context.WithCancel(context.Background())
-		var at time.Time
+		var at time.Duration
 		timer := time.AfterFunc(time.Duration(5+i)*time.Millisecond, func() {
-			at = time.Now()
+			at = worktime.Now()
 			cancel()
 		})
 		_, err := s.Run(ctx, in)
-		end := time.Now()
+		end := worktime.Now()
 		timer.Stop()
 		cancel()
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("found %v", err)
 		}
-		took = append(took, end.Sub(at))
+		took = append(took, end-at)
 	}
 	slices.Sort(took)
-	t.Logf("cancelled within %v", took)
+	t.Logf("work until it ended after it was cancelled: %v", took)
 	if limit := time.Duration(math.Round(slowdown * float64(time.Millisecond))); took[len(took)/2] > limit {
-		t.Errorf("half of the runs went on for more than %v after they were cancelled: %v", limit, took)
+		t.Errorf("half of the runs worked for more than %v after they were cancelled: %v", limit, took)
 	}
 }

@@ -114,7 +114,7 @@ type Model struct {
 	closeOnce sync.Once
 	closeErr  error
 	stepper   func() (*stepper, error) // made at the first stream
-	steps     Program                  // the stepper's, once it is there
+	stepping  *stepper                 // the same, once it is there
 	hash      func() ([sha256.Size]byte, error)
 }
 
@@ -158,7 +158,7 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	m.stepper = sync.OnceValues(func() (*stepper, error) {
 		p, err := newStepper(m)
 		if err == nil {
-			m.steps = p.program
+			m.stepping = p
 		}
 		return p, err
 	})
@@ -238,8 +238,9 @@ func (m *Model) Close() error {
 	m.gate.close()
 	m.closeOnce.Do(func() {
 		m.closeErr = m.program.Close()
-		if m.steps != nil {
-			m.closeErr = errors.Join(m.closeErr, m.steps.Close())
+		if p := m.stepping; p != nil {
+			p.release(nil)
+			m.closeErr = errors.Join(m.closeErr, p.program.Close())
 		}
 		if m.source != nil {
 			m.closeErr = errors.Join(m.closeErr, m.source.Close())

@@ -55,6 +55,9 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if out == nil {
+			return errNoOut
+		}
 		if err := s.m.inputData(in, s.in); err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func (m *Model) admit(s *StreamStep) error {
 	case s.Stream.p.m != m:
 		return &InputError{Name: "Stream", Msg: "is a stream of another model"}
 	case s.Out == nil:
-		return &InputError{Name: "Out", Msg: "is nil: there is no map to put the outputs into", output: true}
+		return errNoOut
 	}
 	return s.Stream.enter()
 }

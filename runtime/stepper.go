@@ -183,7 +183,12 @@ func (p *stepper) giveBack(c *call) {
 }
 
 // lease finds or makes working memory for the inputs in c, of a number of samples.
-func (p *stepper) lease(c *call, batch int) (*lease, error) {
+func (p *stepper) lease(c *call, batch int) (_ *lease, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Recovered(nil, v)
+		}
+	}()
 	c.key = appendKey(binary.AppendUvarint(c.key[:0], uint64(batch)), c.in[:len(p.inputs)])
 	p.mu.Lock()
 	for i := len(p.idle) - 1; i >= 0; i-- {
@@ -255,17 +260,20 @@ func (p *stepper) checkBatch(b *Binding, in []tensor.Datum, batch int) error {
 }
 
 // release keeps working memory for the next step of its shape, and lets go of what has not been used for longest: all that
-// is idle keeps to Options.MaxMemory, as that which is at work does.
+// is idle keeps to Options.MaxMemory, as that which is at work does. For nil it lets go of everything.
 func (p *stepper) release(l *lease) {
 	keep := 8 + 4*goruntime.GOMAXPROCS(0)
 	limit := p.m.config.MaxMemory
 	p.mu.Lock()
-	p.idle = append(p.idle, l)
-	var sum int64
 	from := len(p.idle)
-	for from > 0 && len(p.idle)-from < keep && (limit == 0 || sum+p.idle[from-1].bytes <= limit) {
-		from--
-		sum += p.idle[from].bytes
+	if l != nil {
+		p.idle = append(p.idle, l)
+		from++
+		var sum int64
+		for from > 0 && len(p.idle)-from < keep && (limit == 0 || sum+p.idle[from-1].bytes <= limit) {
+			from--
+			sum += p.idle[from].bytes
+		}
 	}
 	var old []*lease
 	if from > 0 {

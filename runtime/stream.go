@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -56,8 +57,8 @@ func (m *Model) NewStream(batch int) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if batch < 1 || p.batch == "" && batch != 1 {
-		want := "1 or more"
+	if batch < 1 || batch > math.MaxInt32 || p.batch == "" && batch != 1 {
+		want := fmt.Sprintf("1 to %d", math.MaxInt32)
 		if p.batch == "" {
 			want = "1, since the model declares no batch dimension"
 		}
@@ -89,6 +90,9 @@ func (s *Stream) Step(ctx context.Context, in, out map[string]tensor.Datum) erro
 func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if out == nil {
+		return errNoOut
 	}
 	p := s.p
 	c := p.borrow()

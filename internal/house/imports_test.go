@@ -23,6 +23,7 @@ var rooms = []struct {
 	{"ir", []string{"ir/tensor"}},
 	{"internal/atomicfile", nil},
 	{"internal/ram", []string{"golang.org/x/sys"}},
+	{"internal/worktime", nil},
 	{"ir/irtext", []string{"ir", "ir/tensor", "internal/atomicfile"}},
 	{"ir/irview", []string{"ir", "ir/irtext"}},
 	{"ops", []string{"ir", "ir/tensor"}},
