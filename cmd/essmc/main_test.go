@@ -50,7 +50,7 @@ func essmc(args ...string) (code int, stdout, stderr string) {
 }
 
 // must runs the command and expects it to succeed.
-func must(t *testing.T, args ...string) string {
+func must(t testing.TB, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := essmc(args...)
 	if code != 0 {

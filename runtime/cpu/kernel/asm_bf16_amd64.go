@@ -40,6 +40,11 @@ func bf16x5AVX2(blocks int, groups int, x *float32, ldx int, w *uint16, bias *fl
 //go:noescape
 func bf16x6AVX2(blocks int, groups int, x *float32, ldx int, w *uint16, bias *float32, y *float32, ldy int)
 
+// bf16VectorAVX2 computes y[j] = bias[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each; panels are as for bf16x1AVX2.
+//
+//go:noescape
+func bf16VectorAVX2(groups int, k int, x *float32, w *uint16, bias *float32, y *float32)
+
 // roundBF16AVX2 rounds x[i] to the nearest bfloat16, ties to even, for i < n, a positive multiple of 8; NaN stays NaN.
 //
 //go:noescape

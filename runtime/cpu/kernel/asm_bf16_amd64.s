@@ -643,6 +643,77 @@ group:
 	VZEROUPPER
 	RET
 
+// func bf16VectorAVX2(groups int, k int, x *float32, w *uint16, bias *float32, y *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·bf16VectorAVX2(SB), NOSPLIT, $0-48
+	MOVQ groups+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ w+24(FP), BX
+	MOVQ bias+32(FP), SI
+	MOVQ y+40(FP), DI
+	MOVQ CX, R8
+	SHLQ $0x05, R8
+	LEAQ (R8)(R8*2), R9
+
+group:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VMOVUPS 128(SI), Y4
+	VMOVUPS 160(SI), Y5
+	VMOVUPS 192(SI), Y6
+	VMOVUPS 224(SI), Y7
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+
+next:
+	VBROADCASTSS (R11), Y8
+	VMOVDQU      (BX), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPSRLD       $0x10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y1
+	VMOVDQU      (BX)(R8*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPSRLD       $0x10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y8, Y2
+	VFMADD231PS  Y10, Y8, Y3
+	VMOVDQU      (BX)(R8*2), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPSRLD       $0x10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y8, Y4
+	VFMADD231PS  Y10, Y8, Y5
+	VMOVDQU      (BX)(R9*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPSRLD       $0x10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y8, Y6
+	VFMADD231PS  Y10, Y8, Y7
+	ADDQ         $0x04, R11
+	ADDQ         $0x20, BX
+	DECQ         R10
+	JNZ          next
+	ADDQ         R9, BX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          group
+	VZEROUPPER
+	RET
+
 // func roundBF16AVX2(n int, y *float32, x *float32)
 // Requires: AVX, AVX2
 TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-24

@@ -40,12 +40,65 @@ func int8x5AVX2(blocks int, groups int, x *float32, ldx int, w *int8, scale *flo
 //go:noescape
 func int8x6AVX2(blocks int, groups int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
 
+// int8x1VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 1·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
+// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
+//
+//go:noescape
+func int8x1VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+
+// int8x2VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 2·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
+// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
+//
+//go:noescape
+func int8x2VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+
+// int8x3VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 3·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
+// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
+//
+//go:noescape
+func int8x3VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+
+// int8x4VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 4·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
+// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
+//
+//go:noescape
+func int8x4VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+
+// int8x5VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 5·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
+// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
+//
+//go:noescape
+func int8x5VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+
+// int8x6VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 6·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
+// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
+//
+//go:noescape
+func int8x6VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+
 // largestAVX2 gives the largest of the bit patterns of |x[i]|, i < n, a positive multiple of 16: infinity and NaN are beyond all others.
 //
 //go:noescape
 func largestAVX2(n int, x *float32) uint32
 
+// quantizeInt16AVX2 rounds vectors of k numbers, a positive multiple of 16, as QuantizeInt8 does, to numbers of 16 bits: at most n of them, up to the first one whose
+// largest magnitude is not finite or below int8Least, and gives their number.
+//
+//go:noescape
+func quantizeInt16AVX2(n int, k int, y *float32, x *float32) int
+
 // roundInt16AVX2 computes y[i] = x[i]·f, rounded to the nearest integer, ties to even, for i < n, a positive multiple of 16. Products lie within ±127.
 //
 //go:noescape
 func roundInt16AVX2(n int, y *int16, x *float32, f float32)
+
+// quantizeUint8AVX2 rounds vectors of k numbers, a positive multiple of 16, as QuantizeInt8 does, to numbers of 8 bits + 128: at most n of them, up to the first one whose
+// largest magnitude is not finite or below int8Least, and gives their number.
+//
+//go:noescape
+func quantizeUint8AVX2(n int, k int, y *float32, x *float32) int
+
+// roundUint8AVX2 computes y[i] = x[i]·f + 128, rounded to the nearest integer, ties to even, for i < n, a positive multiple of 16. Products lie within ±127.
+//
+//go:noescape
+func roundUint8AVX2(n int, y *uint8, x *float32, f float32)

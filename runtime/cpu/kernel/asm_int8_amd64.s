@@ -730,6 +730,579 @@ group:
 	VZEROUPPER
 	RET
 
+// func int8x1VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·int8x1VNNI(SB), NOSPLIT, $0-80
+	MOVQ init+40(FP), AX
+	MOVQ scale+48(FP), CX
+	MOVQ blocks+0(FP), DX
+	MOVQ groups+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ ldx+24(FP), DI
+	MOVQ y+64(FP), R8
+	MOVQ ldy+72(FP), R9
+	SHLQ $0x02, DI
+	SHLQ $0x02, R9
+	MOVQ w+32(FP), R10
+	MOVQ bias+56(FP), R11
+
+block:
+	VMOVDQU32 (AX), Z0
+	VMOVDQU32 64(AX), Z1
+	MOVQ      SI, R12
+	MOVQ      R10, R13
+	MOVQ      BX, R14
+
+group:
+	VMOVDQU32    (R13), Z2
+	VMOVDQU32    64(R13), Z3
+	VPBROADCASTD 4(R12), Z4
+	VPDPBUSD     Z2, Z4, Z0
+	VPDPBUSD     Z3, Z4, Z1
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000004, R12
+	DECQ         R14
+	JNZ          group
+	VBROADCASTSS (SI), Z2
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       (CX), Z2, Z3
+	VMULPS       Z3, Z0, Z0
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       64(CX), Z2, Z0
+	VMULPS       Z0, Z1, Z1
+	VADDPS       64(R11), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	LEAQ         (SI)(DI*1), SI
+	LEAQ         (R8)(R9*1), R8
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func int8x2VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·int8x2VNNI(SB), NOSPLIT, $0-80
+	MOVQ init+40(FP), AX
+	MOVQ scale+48(FP), CX
+	MOVQ blocks+0(FP), DX
+	MOVQ groups+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ ldx+24(FP), DI
+	MOVQ y+64(FP), R8
+	MOVQ ldy+72(FP), R9
+	SHLQ $0x02, DI
+	SHLQ $0x02, R9
+	MOVQ w+32(FP), R10
+	MOVQ bias+56(FP), R11
+
+block:
+	VMOVDQU32 (AX), Z0
+	VMOVDQU32 64(AX), Z1
+	VMOVDQU32 (AX), Z2
+	VMOVDQU32 64(AX), Z3
+	MOVQ      SI, R12
+	MOVQ      R10, R13
+	MOVQ      BX, R14
+
+group:
+	VMOVDQU32    (R13), Z4
+	VMOVDQU32    64(R13), Z5
+	VPBROADCASTD 4(R12), Z6
+	VPDPBUSD     Z4, Z6, Z0
+	VPDPBUSD     Z5, Z6, Z1
+	VPBROADCASTD 4(R12)(DI*1), Z6
+	VPDPBUSD     Z4, Z6, Z2
+	VPDPBUSD     Z5, Z6, Z3
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000004, R12
+	DECQ         R14
+	JNZ          group
+	VBROADCASTSS (SI), Z4
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       (CX), Z4, Z5
+	VMULPS       Z5, Z0, Z0
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       64(CX), Z4, Z0
+	VMULPS       Z0, Z1, Z1
+	VADDPS       64(R11), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VBROADCASTSS (SI)(DI*1), Z0
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z2, Z2
+	VADDPS       (R11), Z2, Z2
+	VMOVUPS      Z2, (R8)(R9*1)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z3, Z3
+	VADDPS       64(R11), Z3, Z3
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	LEAQ         (SI)(DI*2), SI
+	LEAQ         (R8)(R9*2), R8
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func int8x3VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·int8x3VNNI(SB), NOSPLIT, $0-80
+	MOVQ init+40(FP), AX
+	MOVQ scale+48(FP), CX
+	MOVQ blocks+0(FP), DX
+	MOVQ groups+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ ldx+24(FP), DI
+	MOVQ y+64(FP), R8
+	MOVQ ldy+72(FP), R9
+	SHLQ $0x02, DI
+	SHLQ $0x02, R9
+	MOVQ w+32(FP), R10
+	MOVQ bias+56(FP), R11
+
+block:
+	VMOVDQU32 (AX), Z0
+	VMOVDQU32 64(AX), Z1
+	VMOVDQU32 (AX), Z2
+	VMOVDQU32 64(AX), Z3
+	VMOVDQU32 (AX), Z4
+	VMOVDQU32 64(AX), Z5
+	MOVQ      SI, R12
+	MOVQ      R10, R13
+	MOVQ      BX, R14
+
+group:
+	VMOVDQU32    (R13), Z6
+	VMOVDQU32    64(R13), Z7
+	VPBROADCASTD 4(R12), Z8
+	VPDPBUSD     Z6, Z8, Z0
+	VPDPBUSD     Z7, Z8, Z1
+	VPBROADCASTD 4(R12)(DI*1), Z8
+	VPDPBUSD     Z6, Z8, Z2
+	VPDPBUSD     Z7, Z8, Z3
+	VPBROADCASTD 4(R12)(DI*2), Z8
+	VPDPBUSD     Z6, Z8, Z4
+	VPDPBUSD     Z7, Z8, Z5
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000004, R12
+	DECQ         R14
+	JNZ          group
+	VBROADCASTSS (SI), Z6
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       (CX), Z6, Z7
+	VMULPS       Z7, Z0, Z0
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       64(CX), Z6, Z0
+	VMULPS       Z0, Z1, Z1
+	VADDPS       64(R11), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VBROADCASTSS (SI)(DI*1), Z0
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z2, Z2
+	VADDPS       (R11), Z2, Z2
+	VMOVUPS      Z2, (R8)(R9*1)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z3, Z3
+	VADDPS       64(R11), Z3, Z3
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VBROADCASTSS (SI)(DI*2), Z0
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z4, Z4
+	VADDPS       (R11), Z4, Z4
+	VMOVUPS      Z4, (R8)(R9*2)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z5, Z5
+	VADDPS       64(R11), Z5, Z5
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	LEAQ         (SI)(DI*1), SI
+	LEAQ         (SI)(DI*2), SI
+	LEAQ         (R8)(R9*1), R8
+	LEAQ         (R8)(R9*2), R8
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func int8x4VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·int8x4VNNI(SB), NOSPLIT, $0-80
+	MOVQ init+40(FP), AX
+	MOVQ scale+48(FP), CX
+	MOVQ blocks+0(FP), DX
+	MOVQ groups+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ ldx+24(FP), DI
+	MOVQ y+64(FP), R8
+	MOVQ ldy+72(FP), R9
+	SHLQ $0x02, DI
+	SHLQ $0x02, R9
+	MOVQ w+32(FP), R10
+	MOVQ bias+56(FP), R11
+
+block:
+	VMOVDQU32 (AX), Z0
+	VMOVDQU32 64(AX), Z1
+	VMOVDQU32 (AX), Z2
+	VMOVDQU32 64(AX), Z3
+	VMOVDQU32 (AX), Z4
+	VMOVDQU32 64(AX), Z5
+	VMOVDQU32 (AX), Z6
+	VMOVDQU32 64(AX), Z7
+	MOVQ      SI, R12
+	MOVQ      R10, R13
+	LEAQ      (DI)(DI*2), R14
+	ADDQ      R12, R14
+	MOVQ      BX, R15
+
+group:
+	VMOVDQU32    (R13), Z8
+	VMOVDQU32    64(R13), Z9
+	VPBROADCASTD 4(R12), Z10
+	VPDPBUSD     Z8, Z10, Z0
+	VPDPBUSD     Z9, Z10, Z1
+	VPBROADCASTD 4(R12)(DI*1), Z10
+	VPDPBUSD     Z8, Z10, Z2
+	VPDPBUSD     Z9, Z10, Z3
+	VPBROADCASTD 4(R12)(DI*2), Z10
+	VPDPBUSD     Z8, Z10, Z4
+	VPDPBUSD     Z9, Z10, Z5
+	VPBROADCASTD 4(R14), Z10
+	VPDPBUSD     Z8, Z10, Z6
+	VPDPBUSD     Z9, Z10, Z7
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000004, R12
+	ADDQ         $0x00000004, R14
+	DECQ         R15
+	JNZ          group
+	LEAQ         (DI)(DI*2), R12
+	ADDQ         SI, R12
+	LEAQ         (R9)(R9*2), R13
+	ADDQ         R8, R13
+	VBROADCASTSS (SI), Z8
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       (CX), Z8, Z9
+	VMULPS       Z9, Z0, Z0
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       64(CX), Z8, Z0
+	VMULPS       Z0, Z1, Z1
+	VADDPS       64(R11), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VBROADCASTSS (SI)(DI*1), Z0
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z2, Z2
+	VADDPS       (R11), Z2, Z2
+	VMOVUPS      Z2, (R8)(R9*1)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z3, Z3
+	VADDPS       64(R11), Z3, Z3
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VBROADCASTSS (SI)(DI*2), Z0
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z4, Z4
+	VADDPS       (R11), Z4, Z4
+	VMOVUPS      Z4, (R8)(R9*2)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z5, Z5
+	VADDPS       64(R11), Z5, Z5
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	VBROADCASTSS (R12), Z0
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z6, Z6
+	VADDPS       (R11), Z6, Z6
+	VMOVUPS      Z6, (R13)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z7, Z7
+	VADDPS       64(R11), Z7, Z7
+	VMOVUPS      Z7, 64(R13)
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R8)(R9*4), R8
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func int8x5VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·int8x5VNNI(SB), NOSPLIT, $0-80
+	MOVQ init+40(FP), AX
+	MOVQ scale+48(FP), CX
+	MOVQ blocks+0(FP), DX
+	MOVQ groups+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ ldx+24(FP), DI
+	MOVQ y+64(FP), R8
+	MOVQ ldy+72(FP), R9
+	SHLQ $0x02, DI
+	SHLQ $0x02, R9
+	MOVQ w+32(FP), R10
+	MOVQ bias+56(FP), R11
+
+block:
+	VMOVDQU32 (AX), Z0
+	VMOVDQU32 64(AX), Z1
+	VMOVDQU32 (AX), Z2
+	VMOVDQU32 64(AX), Z3
+	VMOVDQU32 (AX), Z4
+	VMOVDQU32 64(AX), Z5
+	VMOVDQU32 (AX), Z6
+	VMOVDQU32 64(AX), Z7
+	VMOVDQU32 (AX), Z8
+	VMOVDQU32 64(AX), Z9
+	MOVQ      SI, R12
+	MOVQ      R10, R13
+	LEAQ      (DI)(DI*2), R14
+	ADDQ      R12, R14
+	MOVQ      BX, R15
+
+group:
+	VMOVDQU32    (R13), Z10
+	VMOVDQU32    64(R13), Z11
+	VPBROADCASTD 4(R12), Z12
+	VPDPBUSD     Z10, Z12, Z0
+	VPDPBUSD     Z11, Z12, Z1
+	VPBROADCASTD 4(R12)(DI*1), Z12
+	VPDPBUSD     Z10, Z12, Z2
+	VPDPBUSD     Z11, Z12, Z3
+	VPBROADCASTD 4(R12)(DI*2), Z12
+	VPDPBUSD     Z10, Z12, Z4
+	VPDPBUSD     Z11, Z12, Z5
+	VPBROADCASTD 4(R14), Z12
+	VPDPBUSD     Z10, Z12, Z6
+	VPDPBUSD     Z11, Z12, Z7
+	VPBROADCASTD 4(R14)(DI*1), Z12
+	VPDPBUSD     Z10, Z12, Z8
+	VPDPBUSD     Z11, Z12, Z9
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000004, R12
+	ADDQ         $0x00000004, R14
+	DECQ         R15
+	JNZ          group
+	LEAQ         (DI)(DI*2), R12
+	ADDQ         SI, R12
+	LEAQ         (R9)(R9*2), R13
+	ADDQ         R8, R13
+	VBROADCASTSS (SI), Z10
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       (CX), Z10, Z11
+	VMULPS       Z11, Z0, Z0
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       64(CX), Z10, Z0
+	VMULPS       Z0, Z1, Z1
+	VADDPS       64(R11), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VBROADCASTSS (SI)(DI*1), Z0
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z2, Z2
+	VADDPS       (R11), Z2, Z2
+	VMOVUPS      Z2, (R8)(R9*1)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z3, Z3
+	VADDPS       64(R11), Z3, Z3
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VBROADCASTSS (SI)(DI*2), Z0
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z4, Z4
+	VADDPS       (R11), Z4, Z4
+	VMOVUPS      Z4, (R8)(R9*2)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z5, Z5
+	VADDPS       64(R11), Z5, Z5
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	VBROADCASTSS (R12), Z0
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z6, Z6
+	VADDPS       (R11), Z6, Z6
+	VMOVUPS      Z6, (R13)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z7, Z7
+	VADDPS       64(R11), Z7, Z7
+	VMOVUPS      Z7, 64(R13)
+	VBROADCASTSS (R12)(DI*1), Z0
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z8, Z8
+	VADDPS       (R11), Z8, Z8
+	VMOVUPS      Z8, (R13)(R9*1)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z9, Z9
+	VADDPS       64(R11), Z9, Z9
+	VMOVUPS      Z9, 64(R13)(R9*1)
+	LEAQ         (SI)(DI*1), SI
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R8)(R9*1), R8
+	LEAQ         (R8)(R9*4), R8
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func int8x6VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·int8x6VNNI(SB), NOSPLIT, $0-80
+	MOVQ init+40(FP), AX
+	MOVQ scale+48(FP), CX
+	MOVQ blocks+0(FP), DX
+	MOVQ groups+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ ldx+24(FP), DI
+	MOVQ y+64(FP), R8
+	MOVQ ldy+72(FP), R9
+	SHLQ $0x02, DI
+	SHLQ $0x02, R9
+	MOVQ w+32(FP), R10
+	MOVQ bias+56(FP), R11
+
+block:
+	VMOVDQU32 (AX), Z0
+	VMOVDQU32 64(AX), Z1
+	VMOVDQU32 (AX), Z2
+	VMOVDQU32 64(AX), Z3
+	VMOVDQU32 (AX), Z4
+	VMOVDQU32 64(AX), Z5
+	VMOVDQU32 (AX), Z6
+	VMOVDQU32 64(AX), Z7
+	VMOVDQU32 (AX), Z8
+	VMOVDQU32 64(AX), Z9
+	VMOVDQU32 (AX), Z10
+	VMOVDQU32 64(AX), Z11
+	MOVQ      SI, R12
+	MOVQ      R10, R13
+	LEAQ      (DI)(DI*2), R14
+	ADDQ      R12, R14
+	MOVQ      BX, R15
+
+group:
+	VMOVDQU32    (R13), Z12
+	VMOVDQU32    64(R13), Z13
+	VPBROADCASTD 4(R12), Z14
+	VPDPBUSD     Z12, Z14, Z0
+	VPDPBUSD     Z13, Z14, Z1
+	VPBROADCASTD 4(R12)(DI*1), Z14
+	VPDPBUSD     Z12, Z14, Z2
+	VPDPBUSD     Z13, Z14, Z3
+	VPBROADCASTD 4(R12)(DI*2), Z14
+	VPDPBUSD     Z12, Z14, Z4
+	VPDPBUSD     Z13, Z14, Z5
+	VPBROADCASTD 4(R14), Z14
+	VPDPBUSD     Z12, Z14, Z6
+	VPDPBUSD     Z13, Z14, Z7
+	VPBROADCASTD 4(R14)(DI*1), Z14
+	VPDPBUSD     Z12, Z14, Z8
+	VPDPBUSD     Z13, Z14, Z9
+	VPBROADCASTD 4(R14)(DI*2), Z14
+	VPDPBUSD     Z12, Z14, Z10
+	VPDPBUSD     Z13, Z14, Z11
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000004, R12
+	ADDQ         $0x00000004, R14
+	DECQ         R15
+	JNZ          group
+	LEAQ         (DI)(DI*2), R12
+	ADDQ         SI, R12
+	LEAQ         (R9)(R9*2), R13
+	ADDQ         R8, R13
+	VBROADCASTSS (SI), Z12
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       (CX), Z12, Z13
+	VMULPS       Z13, Z0, Z0
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       64(CX), Z12, Z0
+	VMULPS       Z0, Z1, Z1
+	VADDPS       64(R11), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VBROADCASTSS (SI)(DI*1), Z0
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z2, Z2
+	VADDPS       (R11), Z2, Z2
+	VMOVUPS      Z2, (R8)(R9*1)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z3, Z3
+	VADDPS       64(R11), Z3, Z3
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VBROADCASTSS (SI)(DI*2), Z0
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z4, Z4
+	VADDPS       (R11), Z4, Z4
+	VMOVUPS      Z4, (R8)(R9*2)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z5, Z5
+	VADDPS       64(R11), Z5, Z5
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	VBROADCASTSS (R12), Z0
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z6, Z6
+	VADDPS       (R11), Z6, Z6
+	VMOVUPS      Z6, (R13)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z7, Z7
+	VADDPS       64(R11), Z7, Z7
+	VMOVUPS      Z7, 64(R13)
+	VBROADCASTSS (R12)(DI*1), Z0
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z8, Z8
+	VADDPS       (R11), Z8, Z8
+	VMOVUPS      Z8, (R13)(R9*1)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z9, Z9
+	VADDPS       64(R11), Z9, Z9
+	VMOVUPS      Z9, 64(R13)(R9*1)
+	VBROADCASTSS (R12)(DI*2), Z0
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       (CX), Z0, Z1
+	VMULPS       Z1, Z10, Z10
+	VADDPS       (R11), Z10, Z10
+	VMOVUPS      Z10, (R13)(R9*2)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       64(CX), Z0, Z0
+	VMULPS       Z0, Z11, Z11
+	VADDPS       64(R11), Z11, Z11
+	VMOVUPS      Z11, 64(R13)(R9*2)
+	LEAQ         (SI)(DI*2), SI
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R8)(R9*2), R8
+	LEAQ         (R8)(R9*4), R8
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
 // func largestAVX2(n int, x *float32) uint32
 // Requires: AVX, AVX2
 TEXT ·largestAVX2(SB), NOSPLIT, $0-20
@@ -760,6 +1333,75 @@ next:
 	VZEROUPPER
 	RET
 
+// func quantizeInt16AVX2(n int, k int, y *float32, x *float32) int
+// Requires: AVX, AVX2
+TEXT ·quantizeInt16AVX2(SB), NOSPLIT, $0-40
+	MOVQ   n+0(FP), AX
+	MOVQ   k+8(FP), CX
+	MOVQ   y+16(FP), DX
+	MOVQ   x+24(FP), BX
+	VMOVSS f42fe0000<>+0(SB), X0
+
+vector:
+	MOVQ     CX, SI
+	MOVQ     BX, DI
+	VPCMPEQD Y1, Y1, Y1
+	VPSRLD   $0x01, Y1, Y1
+	VPXOR    Y2, Y2, Y2
+	VPXOR    Y3, Y3, Y3
+
+magnitude:
+	VPAND        (DI), Y1, Y4
+	VPMAXSD      Y4, Y2, Y2
+	VPAND        32(DI), Y1, Y4
+	VPMAXSD      Y4, Y3, Y3
+	ADDQ         $0x40, DI
+	SUBQ         $0x10, SI
+	JNZ          magnitude
+	VPMAXSD      Y2, Y3, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPMAXSD      X1, X2, X2
+	VPSHUFD      $0x4e, X2, X1
+	VPMAXSD      X1, X2, X2
+	VPSHUFD      $0xb1, X2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVD        X2, SI
+	CMPL         SI, $0x7f800000
+	JAE          done
+	CMPL         SI, $0x04000000
+	JB           done
+	VDIVSS       X0, X2, X1
+	VMOVSS       X1, (DX)
+	VDIVSS       X2, X0, X1
+	VBROADCASTSS X1, Y1
+	ADDQ         $0x04, DX
+	MOVQ         CX, SI
+
+round:
+	VMULPS    (BX), Y1, Y2
+	VCVTPS2DQ Y2, Y2
+	VMULPS    32(BX), Y1, Y3
+	VCVTPS2DQ Y3, Y3
+	VPACKSSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVDQU   Y2, (DX)
+	ADDQ      $0x40, BX
+	ADDQ      $0x00000020, DX
+	SUBQ      $0x10, SI
+	JNZ       round
+	DECQ      AX
+	JNZ       vector
+
+done:
+	MOVQ n+0(FP), CX
+	SUBQ AX, CX
+	MOVQ CX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+DATA f42fe0000<>+0(SB)/4, $0x42fe0000
+GLOBL f42fe0000<>(SB), RODATA|NOPTR, $4
+
 // func roundInt16AVX2(n int, y *int16, x *float32, f float32)
 // Requires: AVX, AVX2
 TEXT ·roundInt16AVX2(SB), NOSPLIT, $0-28
@@ -777,8 +1419,109 @@ next:
 	VPERMQ    $0xd8, Y1, Y1
 	VMOVDQU   Y1, (CX)
 	ADDQ      $0x40, DX
-	ADDQ      $0x20, CX
+	ADDQ      $0x00000020, CX
 	SUBQ      $0x10, AX
 	JNZ       next
+	VZEROUPPER
+	RET
+
+// func quantizeUint8AVX2(n int, k int, y *float32, x *float32) int
+// Requires: AVX, AVX2
+TEXT ·quantizeUint8AVX2(SB), NOSPLIT, $0-40
+	MOVQ   n+0(FP), AX
+	MOVQ   k+8(FP), CX
+	MOVQ   y+16(FP), DX
+	MOVQ   x+24(FP), BX
+	VMOVSS f42fe0000<>+0(SB), X0
+
+vector:
+	MOVQ     CX, SI
+	MOVQ     BX, DI
+	VPCMPEQD Y1, Y1, Y1
+	VPSRLD   $0x01, Y1, Y1
+	VPXOR    Y2, Y2, Y2
+	VPXOR    Y3, Y3, Y3
+
+magnitude:
+	VPAND        (DI), Y1, Y4
+	VPMAXSD      Y4, Y2, Y2
+	VPAND        32(DI), Y1, Y4
+	VPMAXSD      Y4, Y3, Y3
+	ADDQ         $0x40, DI
+	SUBQ         $0x10, SI
+	JNZ          magnitude
+	VPMAXSD      Y2, Y3, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPMAXSD      X1, X2, X2
+	VPSHUFD      $0x4e, X2, X1
+	VPMAXSD      X1, X2, X2
+	VPSHUFD      $0xb1, X2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVD        X2, SI
+	CMPL         SI, $0x7f800000
+	JAE          done
+	CMPL         SI, $0x04000000
+	JB           done
+	VDIVSS       X0, X2, X1
+	VMOVSS       X1, (DX)
+	VDIVSS       X2, X0, X1
+	VBROADCASTSS X1, Y1
+	ADDQ         $0x04, DX
+	MOVQ         CX, SI
+	VPCMPEQD     X2, X2, X2
+	VPSLLW       $0x0f, X2, X2
+	VPACKSSWB    X2, X2, X2
+
+round:
+	VMULPS       (BX), Y1, Y3
+	VCVTPS2DQ    Y3, Y3
+	VMULPS       32(BX), Y1, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPACKSSDW    Y4, Y3, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X4
+	VPACKSSWB    X4, X3, X3
+	VPXOR        X2, X3, X3
+	VMOVDQU      X3, (DX)
+	ADDQ         $0x40, BX
+	ADDQ         $0x00000010, DX
+	SUBQ         $0x10, SI
+	JNZ          round
+	DECQ         AX
+	JNZ          vector
+
+done:
+	MOVQ n+0(FP), CX
+	SUBQ AX, CX
+	MOVQ CX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func roundUint8AVX2(n int, y *uint8, x *float32, f float32)
+// Requires: AVX, AVX2
+TEXT ·roundUint8AVX2(SB), NOSPLIT, $0-28
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	VBROADCASTSS f+24(FP), Y0
+	VPCMPEQD     X1, X1, X1
+	VPSLLW       $0x0f, X1, X1
+	VPACKSSWB    X1, X1, X1
+
+next:
+	VMULPS       (DX), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VMULPS       32(DX), Y0, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPACKSSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSWB    X3, X2, X2
+	VPXOR        X1, X2, X2
+	VMOVDQU      X2, (CX)
+	ADDQ         $0x40, DX
+	ADDQ         $0x00000010, CX
+	SUBQ         $0x10, AX
+	JNZ          next
 	VZEROUPPER
 	RET

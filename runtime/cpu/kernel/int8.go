@@ -10,9 +10,11 @@ import (
 type Int8 struct {
 	M, K   int
 	panel  int // rows of W that lie side by side; 1 for the portable kernel, which has row after row
+	side   int // columns that lie side by side in a panel
 	groups int // of four columns; the last one is filled up with zeros
 	data   []int8
 	scale  []float32 // whole panels
+	init   []int32   // whole panels: what sums begin with; nil where that is 0
 }
 
 // MaxInt8 is the largest K whose sums fit in 32 bits on every variant.
@@ -25,14 +27,18 @@ const (
 	int8Least = 0x1p-119
 )
 
+// int8Offset is added to activations where kernels want them as bytes without a sign.
+const int8Offset = 128
+
 // PackInt8 rounds W, whose element (i, k) is w[i*rs+k*cs]; K is at most MaxInt8.
 func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
-	p := &Int8{M: m, K: k, panel: 1, groups: groups(k)}
-	if wide() {
-		p.panel = narrowPanel
-	}
+	p := &Int8{M: m, K: k, groups: groups(k)}
+	p.panel, p.side = int8Panel()
 	panels := (m + p.panel - 1) / p.panel
 	p.data, p.scale = make([]int8, panels*p.panel*p.groups*4), make([]float32, panels*p.panel)
+	if int8Bytes() {
+		p.init = make([]int32, panels*p.panel)
+	}
 	for i := range m {
 		most := uint32(0)
 		for j := range k {
@@ -41,22 +47,23 @@ func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
 		s, f := int8Scale(most)
 		p.scale[i] = s
 		for j := range k {
-			p.data[p.at(i, j)] = int8(roundInt8(w[i*rs+j*cs], f))
+			q := roundInt8(w[i*rs+j*cs], f)
+			p.data[p.at(i, j)] = int8(q)
+			if p.init != nil {
+				p.init[i] -= int8Offset * int32(q)
+			}
 		}
 	}
 	return p
 }
 
-// at is where element (i, j) lies: in panels, pairs of columns side by side.
+// at is where element (i, j) lies: in panels, some columns side by side.
 func (p *Int8) at(i, j int) int {
-	if p.panel == 1 {
-		return i*p.groups*4 + j
-	}
-	return i/p.panel*p.panel*p.groups*4 + j/2*2*p.panel + i%p.panel*2 + j%2
+	return i/p.panel*p.panel*p.groups*4 + j/p.side*p.side*p.panel + i%p.panel*p.side + j%p.side
 }
 
 // Bytes is the memory that the packed matrix takes.
-func (p *Int8) Bytes() int64 { return int64(len(p.data)) + int64(len(p.scale))*4 }
+func (p *Int8) Bytes() int64 { return int64(len(p.data)) + int64(len(p.scale)+len(p.init))*4 }
 
 func groups(k int) int { return (k + 3) / 4 }
 
@@ -82,12 +89,20 @@ func roundInt8(x, f float32) int16 {
 }
 
 // Int8Words is how many numbers of 32 bits QuantizeInt8 writes for k numbers.
-func Int8Words(k int) int { return 1 + 2*groups(k) }
+func Int8Words(k int) int {
+	if int8Bytes() {
+		return 1 + groups(k)
+	}
+	return 1 + 2*groups(k)
+}
 
 // QuantizeInt8 rounds n vectors of k numbers, each to a scale and integers within ±127 as Int8 does, for GemmInt8.
 func QuantizeInt8(dst, x []float32, n, k int) {
 	words := Int8Words(k)
-	for i := range n {
+	for i := 0; i < n; i++ {
+		if i += quantizeWide(dst[i*words:], x[i*k:], n-i, k); i == n {
+			return
+		}
 		quantizeInt8(dst[i*words:(i+1)*words], x[i*k:(i+1)*k])
 	}
 }
@@ -99,6 +114,21 @@ func quantizeInt8(dst, x []float32) {
 	}
 	s, f := int8Scale(most)
 	dst[0] = s
+	if int8Bytes() {
+		q := uint8s(dst[1:])
+		done = 0
+		if f != 0 {
+			done = roundUint8Wide(q, x, f)
+			for i, v := range x[done:] {
+				q[done+i] = uint8(roundInt8(v, f) + int8Offset)
+			}
+			done = len(x)
+		}
+		for i := range q[done:] {
+			q[done+i] = int8Offset
+		}
+		return
+	}
 	q := int16s(dst[1:])
 	if f == 0 {
 		clear(q)
@@ -111,12 +141,19 @@ func quantizeInt8(dst, x []float32) {
 	clear(q[len(x):])
 }
 
-// int16s is the memory of v as numbers of 16 bits.
+// int16s and uint8s are the memory of v as smaller numbers.
 func int16s(v []float32) []int16 {
 	if len(v) == 0 {
 		return nil
 	}
 	return unsafe.Slice((*int16)(unsafe.Pointer(&v[0])), 2*len(v))
+}
+
+func uint8s(v []float32) []uint8 {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*uint8)(unsafe.Pointer(&v[0])), 4*len(v))
 }
 
 // GemmInt8 computes y = x Wᵀ + bias for rows of x that QuantizeInt8 wrote, with K numbers each, and that lie ldx apart, and rows

@@ -47,6 +47,55 @@ func bf16AVX2(rows int) {
 	})
 }
 
+// bf16VectorAVX2 generates the product of one row of x with groups of four panels side by side: with one panel at a time the
+// chains of multiply-adds would be too few to fill the units.
+func bf16VectorAVX2() {
+	TEXT("bf16VectorAVX2", NOSPLIT, "func(groups, k int, x *float32, w *uint16, bias, y *float32)")
+	Pragma("noescape")
+	Doc("bf16VectorAVX2 computes y[j] = bias[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each; panels are as for bf16x1AVX2.")
+	groups, k := Load(Param("groups"), GP64()), Load(Param("k"), GP64())
+	x, w := Load(Param("x"), GP64()), Load(Param("w"), GP64())
+	bias, y := Load(Param("bias"), GP64()), Load(Param("y"), GP64())
+	panel, three := GP64(), GP64()
+	MOVQ(k, panel)
+	SHLQ(Imm(5), panel)
+	LEAQ(Mem{Base: panel, Index: panel, Scale: 2}, three)
+	Label("group")
+	acc := fresh(8)
+	for i := range acc {
+		VMOVUPS(Mem{Base: bias, Disp: 32 * i}, acc[i])
+	}
+	count, cur := GP64(), GP64()
+	MOVQ(k, count)
+	MOVQ(x, cur)
+	Label("next")
+	a := YMM()
+	VBROADCASTSS(Mem{Base: cur}, a)
+	for i, m := range []Mem{{Base: w}, {Base: w, Index: panel, Scale: 1}, {Base: w, Index: panel, Scale: 2}, {Base: w, Index: three, Scale: 1}} {
+		low, high := YMM(), YMM()
+		VMOVDQU(m, high)
+		VPSLLD(Imm(16), high, low)
+		VPSRLD(Imm(16), high, high)
+		VPSLLD(Imm(16), high, high)
+		VFMADD231PS(low, a, acc[2*i])
+		VFMADD231PS(high, a, acc[2*i+1])
+	}
+	ADDQ(Imm(4), cur)
+	ADDQ(Imm(32), w)
+	DECQ(count)
+	JNZ(LabelRef("next"))
+	ADDQ(three, w) // one panel has been walked through
+	for i := range acc {
+		VMOVUPS(acc[i], Mem{Base: y, Disp: 32 * i})
+	}
+	ADDQ(U32(256), bias)
+	ADDQ(U32(256), y)
+	DECQ(groups)
+	JNZ(LabelRef("group"))
+	VZEROUPPER()
+	RET()
+}
+
 // roundBF16AVX2 generates roundBF16AVX2.
 func roundBF16AVX2() {
 	TEXT("roundBF16AVX2", NOSPLIT, "func(n int, y, x *float32)")

@@ -47,13 +47,20 @@ var groups = map[string]func(){
 		for rows := range 6 {
 			int8AVX2(rows + 1)
 		}
+		for rows := range 6 {
+			int8VNNI(rows + 1)
+		}
 		largestAVX2()
-		roundAVX2()
+		for _, bits := range []int{16, 8} {
+			quantizeAVX2(bits)
+			roundAVX2(bits)
+		}
 	},
 	"bf16": func() {
 		for rows := range 6 {
 			bf16AVX2(rows + 1)
 		}
+		bf16VectorAVX2()
 		roundBF16AVX2()
 	},
 	"elementwise": elementwise,
