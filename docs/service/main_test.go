@@ -46,7 +46,7 @@ func serve(t *testing.T, bidirectional bool) *httptest.Server {
 	if err := plan.WriteFile(path, g); err != nil {
 		t.Fatal(err)
 	}
-	m, err := runtime.Load(path, runtime.Options{Backend: cpu.New(), MaxMemory: 1 << 20})
+	m, err := runtime.Load(path, runtime.Options{Backend: cpu.New(), MaxMemory: 1 << 17})
 	if err != nil {
 		t.Fatal(err)
 	}
