@@ -160,7 +160,10 @@ func uint8s(v []float32) []uint8 {
 // of y that lie ldy apart. Sums are exact; each is rounded to float32, multiplied by both scales' product, and bias is added,
 // so all variants give the same bits. bias has M numbers, or is nil.
 func GemmInt8(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8, bias []float32) {
-	if w.panel > 1 && rows > 0 && w.M > 0 && w.K > 0 {
+	if rows == 0 || w.M == 0 {
+		return
+	}
+	if w.panel > 1 && w.K > 0 {
 		gemmInt8Wide(y, ldy, x, ldx, rows, w, bias)
 		return
 	}
