@@ -39,10 +39,11 @@ type region struct {
 
 // call is one row kernel.
 type call struct {
-	run rowFunc
-	src *ir.Node
-	in  []place
-	out place
+	run   rowFunc
+	parts []rowFunc // run in parts; nil where it is short
+	src   *ir.Node
+	in    []place
+	out   place
 }
 
 // place says where rows of a value lie: in a buffer, or in scratch from off on.
@@ -76,7 +77,16 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 	for j, p := range c.in {
 		args[j] = g.rows(w, p, sample, from, n)
 	}
-	c.run(g.rows(w, c.out, sample, from, n), args, n*g.per)
+	y := g.rows(w, c.out, sample, from, n)
+	if c.parts == nil {
+		c.run(y, args, n*g.per)
+	}
+	for _, part := range c.parts {
+		if w.stopped() {
+			return
+		}
+		part(y, args, n*g.per)
+	}
 }
 
 // span gives tile k of a sample: its first step and its number of steps.

@@ -13,7 +13,8 @@ type rowFunc func(y []float32, x [][]float32, rows int)
 // rowOp is a step that treats each row by itself, for one set of shapes.
 type rowOp struct {
 	run      rowFunc
-	operands []int // the inputs that are read row by row
+	operands []int     // the inputs that are read row by row
+	parts    []rowFunc // run in parts, between which it may be cancelled; nil where it is short
 }
 
 // rowMaker makes the kernel for shapes: in of the inputs (nil where absent), out of the output. It gives nil where the

@@ -44,7 +44,7 @@ func (s *step) product(w []float32, alpha float64, m, k, rs, cs int, bias []floa
 		if !sameRows(in[0], out) || in[0][len(in[0])-1] != p.K || out[len(out)-1] != p.M {
 			return nil
 		}
-		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+		return &rowOp{operands: first, parts: longProduct([]*kernel.Packed{p}, p.M, p.K, 1, bias), run: func(y []float32, x [][]float32, rows int) {
 			kernel.Gemm(y, p.M, x[0], p.K, rows, p, bias, false)
 		}}
 	}
@@ -146,9 +146,13 @@ func rowHeadLinear(s *step) rowMaker {
 				kernel.Scale(y, x[0], rows, flat, g)
 			}}
 		}
-		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+		op := &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
 			kernel.Heads(y, m, x[0], g, rows, w, shared, false)
 		}}
+		if blocks := w.Packed(); blocks != nil {
+			op.parts = longProduct(blocks, m, g, g/w.K, nil)
+		}
+		return op
 	}
 }
 

@@ -51,6 +51,21 @@ func (p *Packed) fill(w []float32, rs, cs int) {
 	}
 }
 
+// Cut gives W in pieces that share its numbers, of about so many rows, but of whole panels.
+func (p *Packed) Cut(rows int) []*Packed {
+	var all []*Packed
+	step := max(1, rows/p.panel) * p.panel
+	for lo := 0; lo < p.M; lo += step {
+		q := &Packed{M: min(step, p.M-lo), K: p.K, panel: p.panel, last: p.panel}
+		if lo+q.M == p.M {
+			q.last = p.last
+		}
+		q.data = p.data[lo*p.K : lo*p.K+q.size()]
+		all = append(all, q)
+	}
+	return all
+}
+
 // Bytes is the memory that the packed matrix takes.
 func (p *Packed) Bytes() int64 { return int64(len(p.data)) * 4 }
 

@@ -102,3 +102,35 @@ func BenchmarkGemm(b *testing.B) {
 		})
 	}
 }
+
+// Pieces of a matrix give what the whole gives.
+func TestCut(t *testing.T) { eachVariant(t, testCut) }
+
+func testCut(t *testing.T) {
+	r := newRand()
+	for _, m := range sizes {
+		for _, rows := range []int{1, 2, 13, 25} {
+			const k = 19
+			w, x, bias := random(r, m*k), random(r, rows*k), random(r, m)
+			p := Pack(w, m, k, k, 1)
+			want, got := make([]float32, rows*m), make([]float32, rows*m)
+			Gemm(want, m, x, k, rows, p, bias, false)
+			for _, size := range []int{0, 1, 20, 33, 1000} {
+				at := 0
+				for _, q := range p.Cut(size) {
+					Gemm(got[at:], m, x, k, rows, q, bias[at:at+q.M], false)
+					at += q.M
+				}
+				exact := make([]float64, len(want))
+				for i, v := range want {
+					exact[i] = float64(v)
+				}
+				near(t, fmt.Sprintf("%d rows of %d, pieces of %d", rows, m, size), got, exact, 1e-5)
+				if at != m {
+					t.Fatalf("pieces of %d: %d rows, expected %d", size, at, m)
+				}
+				clear(got)
+			}
+		}
+	}
+}

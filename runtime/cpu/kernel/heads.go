@@ -35,6 +35,9 @@ func PackBlocks(w []float32, n, m, k int) *Blocks {
 	return b
 }
 
+// Packed gives the blocks as matrices by themselves; nil where they have another layout.
+func (w *Blocks) Packed() []*Packed { return w.packed }
+
 // Heads computes a block-diagonal product row by row: block i of y is block i of w times block i of x, or, where shared blocks
 // of x repeat (channels), block i modulo their number. Blocks of y lie side by side; so do those of x.
 func Heads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shared int, add bool) {

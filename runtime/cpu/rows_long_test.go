@@ -1,0 +1,85 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+)
+
+// wide is a model whose products take long even for one tile: a linear layer, and heads.
+func wide(t testing.TB) *ir.Graph {
+	t.Helper()
+	r := newGen(3)
+	b := ir.NewBuilder("wide", ops.Default, ops.Opsets())
+	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 1800))
+	y := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.02, 1111, 1800)), b.Const("bias", r.floats(1, 1111))})
+	b.Output("y", b.Op("", "Gelu", []*ir.Value{y}))
+	b.Output("z", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("heads", r.floats(0.02, 1, 2, 905, 900))}))
+	b.Output("c", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("channels", r.floats(0.02, 2, 1, 603, 1800))}))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// Long products go in parts, and give what they give at once.
+func TestLongProducts(t *testing.T) {
+	g := wide(t)
+	in := map[string]tensor.Datum{"x": newGen(8).floats(1, 1, 53, 1800)}
+	closeTo(t, "wide", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-5)
+	e := bindStrips(t, g, stripRows, 1, []tensor.Datum{in["x"]})
+	parts := 0
+	for _, u := range e.units {
+		for _, c := range u.region.calls {
+			if c.parts != nil {
+				parts++
+				if len(c.parts) < 3 {
+					t.Errorf("%v: %d parts", c.src, len(c.parts))
+				}
+			}
+		}
+	}
+	if parts != 3 {
+		t.Errorf("%d products in parts, expected 3", parts)
+	}
+}
+
+// patience is a context that is done after it has been asked so many times.
+type patience struct {
+	context.Context
+	left int
+}
+
+func (p *patience) Err() error {
+	if p.left--; p.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A run that is cancelled ends between two parts.
+func TestLongProductCancelled(t *testing.T) {
+	g := wide(t)
+	in := []tensor.Datum{newGen(8).floats(1, 1, 24, 1800)}
+	e := bindStrips(t, g, stripRows, 1, in)
+	r := e.units[0].region
+	i := slices.IndexFunc(r.calls, func(c call) bool { return c.parts != nil })
+	ran := 0
+	for k, part := range r.calls[i].parts {
+		r.calls[i].parts[k] = func(y []float32, x [][]float32, rows int) {
+			ran++
+			part(y, x, rows)
+		}
+	}
+	err := e.Run(&patience{context.Background(), 4}, in, make([]tensor.Datum, len(g.Outputs)))
+	if !errors.Is(err, context.Canceled) || ran == 0 || ran > 4 || ran == len(r.calls[i].parts) {
+		t.Errorf("error %v after %d of %d parts", err, ran, len(r.calls[i].parts))
+	}
+}
