@@ -225,7 +225,8 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 			return nil, fmt.Errorf("input %q: has no dimension of time, so a chunk is one step, found --chunk %d; --shape NAME=…,L,… names one that is open", p.in.Name, f.chunk.value)
 		}
 	}
-	for _, q := range open {
+	if len(open) > 0 {
+		q := open[0]
 		if _, varies := c.axes[q.Name]; varies {
 			return nil, fmt.Errorf("has several inputs of steps, %q and %q; stream feeds one", p.in.Name, q.Name)
 		}

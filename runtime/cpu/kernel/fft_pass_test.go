@@ -85,7 +85,7 @@ func testDFTNotANumber(t *testing.T) {
 }
 
 func TestDFTCache(t *testing.T) {
-	if DFTOf(60, true) != DFTOf(60, true) || DFTOf(60, true) == DFTOf(60, false) {
+	if first, again := DFTOf(60, true), DFTOf(60, true); first != again || first == DFTOf(60, false) {
 		t.Error("a plan that is there is made again, or one for complex numbers stands for real ones")
 	}
 	for n := 1; n < 100; n++ {
