@@ -161,10 +161,13 @@ func TestRoundTrip(t *testing.T) {
 				if k := systems(got); k != p.Config.NLayers {
 					t.Fatalf("%d systems for %d layers", k, p.Config.NLayers)
 				}
+				tol := 2e-5
+				if p.ID == "pathfinder" { // as initialised it amplifies rounding: PyTorch's error on it, in float32, is 3e-4
+					tol = 1e-4
+				}
 				for _, c := range cases {
 					in := feed(t, g, c.batch, c.length)
-					// pathfinder as it is initialised amplifies rounding: in float32, PyTorch's error on it is 3e-4
-					if d := apart(t, answers(t, got, in), answers(t, want, in)); !(d < 1e-4) {
+					if d := apart(t, answers(t, got, in), answers(t, want, in)); !(d < tol) {
 						t.Errorf("%v: answers differ by %.3g", c, d)
 					} else {
 						t.Logf("%v: %.2g", c, d)
