@@ -5,3 +5,17 @@ func Joinable(m *Model) bool {
 	p, err := m.stepper()
 	return err == nil && p.inAxis != nil
 }
+
+// IdleBytes is the working memory that no step of the model's streams is using.
+func IdleBytes(m *Model) (sum int64) {
+	p, err := m.stepper()
+	if err != nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.idle {
+		sum += l.bytes
+	}
+	return sum
+}

@@ -1,10 +1,13 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -23,7 +26,8 @@ const maxJoined = 64
 // StepMany steps many streams of the model: those whose chunks have one shape step as one batch, which costs less than each
 // by itself, and gives each the answer that it would have got by itself. What is wrong with one stream or its inputs is that
 // stream's Err alone, and leaves it as it was; the others step. The error given is the first of them, with its index. A model
-// whose samples depend on each other (pairs of documents) steps its streams one by one.
+// whose samples depend on each other (pairs of documents) steps its streams one by one. Under the conditions of Stream.Step
+// it allocates no memory of its own, once as many streams with such chunks have stepped together before.
 func (m *Model) StepMany(ctx context.Context, steps []StreamStep) error {
 	if !m.gate.enter() {
 		for i := range steps {
@@ -32,34 +36,15 @@ func (m *Model) StepMany(ctx context.Context, steps []StreamStep) error {
 		return ErrClosed
 	}
 	defer m.gate.leave()
-	groups := map[string][]*joined{}
-	var order []string
+	w := gatherings.Get().(*gathering)
+	defer w.leave()
 	for i := range steps {
 		s := &steps[i]
-		if s.Err = m.admit(s); s.Err != nil {
-			continue
-		}
-		defer s.Stream.leave()
-		j := &joined{StreamStep: s}
-		if s.Err = j.prepare(ctx); s.Err != nil {
-			continue
-		}
-		if _, ok := groups[j.key]; !ok {
-			order = append(order, j.key)
-		}
-		groups[j.key] = append(groups[j.key], j)
-	}
-	for _, key := range order {
-		all := groups[key]
-		for len(all) > 0 {
-			n := 1
-			for all[0].Stream.p.inAxis != nil && 2*n <= min(len(all), maxJoined) {
-				n *= 2
-			}
-			stepJoined(ctx, all[:n])
-			all = all[n:]
+		if s.Err = m.admit(s); s.Err == nil {
+			s.Err = w.add(s).prepare(ctx)
 		}
 	}
+	w.run(ctx)
 	for i := range steps {
 		if steps[i].Err != nil {
 			return fmt.Errorf("stream %d: %w", i, steps[i].Err)
@@ -81,112 +66,194 @@ func (m *Model) admit(s *StreamStep) error {
 	return s.Stream.enter()
 }
 
-// joined is a step with its inputs in the graph's order.
-type joined struct {
+// gathering is the steps of one call of StepMany whose streams are the call's.
+type gathering struct{ all []gathered }
+
+// gatherings keep their memory from call to call, and nothing that a caller gave.
+var gatherings = sync.Pool{New: func() any { return new(gathering) }}
+
+// gathered is a step with its inputs and outputs in the graph's order.
+type gathered struct {
 	*StreamStep
-	in  []tensor.Datum
-	key string // of steps that may be one batch: their inputs' shapes
+	in, out []tensor.Datum
+	key     []byte // of steps that may be one batch: their inputs' shapes; empty where the step has failed already
 }
 
-func (j *joined) prepare(ctx context.Context) error {
+// add takes in a step whose stream is the caller's.
+func (w *gathering) add(s *StreamStep) *gathered {
+	n := len(w.all)
+	w.all = slices.Grow(w.all, 1)[:n+1]
+	g := &w.all[n]
+	p := s.Stream.p
+	g.StreamStep, g.key = s, g.key[:0]
+	g.in = slices.Grow(g.in[:0], len(p.inputs))[:len(p.inputs)]
+	g.out = slices.Grow(g.out[:0], len(p.outputs))[:len(p.outputs)]
+	return g
+}
+
+// leave gives the streams back.
+func (w *gathering) leave() {
+	for i := range w.all {
+		g := &w.all[i]
+		g.Stream.leave()
+		g.StreamStep = nil
+		clear(g.in)
+		clear(g.out)
+	}
+	w.all = w.all[:0]
+	gatherings.Put(w)
+}
+
+func (g *gathered) prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p := j.Stream.p
-	j.in = make([]tensor.Datum, len(p.inputs))
-	if err := p.inputData(j.In, j.in); err != nil {
+	if err := g.Stream.p.inputData(g.In, g.in); err != nil {
 		return err
 	}
-	j.key = string(appendKey(binary.AppendUvarint(nil, uint64(j.Stream.batch)), j.in))
+	g.key = appendKey(binary.AppendUvarint(g.key, uint64(g.Stream.batch)), g.in)
 	return nil
 }
 
-// stepJoined steps streams as one batch. Where that fails for what one of them brought, or for memory, each steps by itself.
-func stepJoined(ctx context.Context, all []*joined) {
+// run steps all that could be prepared, those with one key together.
+func (w *gathering) run(ctx context.Context) {
+	slices.SortStableFunc(w.all, func(a, b gathered) int { return bytes.Compare(a.key, b.key) })
+	for rest := w.all; len(rest) > 0; {
+		if len(rest[0].key) == 0 {
+			rest = rest[1:]
+			continue
+		}
+		same := 1
+		for same < len(rest) && bytes.Equal(rest[same].key, rest[0].key) {
+			same++
+		}
+		n := 1
+		for rest[0].Stream.p.inAxis != nil && 2*n <= min(same, maxJoined) {
+			n *= 2
+		}
+		stepTogether(ctx, rest[:n])
+		rest = rest[n:]
+	}
+}
+
+// stepTogether steps streams as one batch. Where that fails for what one of them brought, or for memory, each steps by itself.
+func stepTogether(ctx context.Context, all []gathered) {
 	if len(all) > 1 {
-		err := joinedStep(ctx, all)
+		err := stepJoined(ctx, all)
 		if err == nil {
 			return
 		}
 		if ctx.Err() != nil {
-			for _, j := range all {
-				j.Err = err
+			for i := range all {
+				all[i].Err = err
 			}
 			return
 		}
 	}
-	for _, j := range all {
-		j.Err = j.Stream.step(ctx, j.In, j.Out)
+	for i := range all {
+		all[i].Err = all[i].Stream.step(ctx, all[i].In, all[i].Out)
 	}
 }
 
-// joinedStep steps two streams or more as one batch; after an error none of them has changed.
-func joinedStep(ctx context.Context, all []*joined) error {
-	p, samples := all[0].Stream.p, all[0].Stream.batch
+// joint is the inputs and outputs of several streams side by side. Inputs that all of them left out are nil.
+type joint struct {
+	in, out []tensor.Datum
+	shapes  [][]int // of one stream's outputs
+}
+
+// stepJoined steps two streams or more as one batch; after an error none of them has changed.
+func stepJoined(ctx context.Context, all []gathered) error {
+	p := all[0].Stream.p
 	c := p.borrow()
 	defer p.giveBack(c)
-	for i := range p.inputs {
-		first, ok := all[0].in[i].(*tensor.Tensor)
-		if !ok {
-			continue // absent from all of them
-		}
-		axis := p.inAxis[i]
-		shape := append([]int(nil), first.Shape()...)
-		shape[axis] *= len(all)
-		t := tensor.New(first.DType(), shape...)
-		for k, j := range all {
-			joinAt(t, j.in[i].(*tensor.Tensor), axis, k, true)
-		}
-		c.in[i] = t
-	}
-	l, err := p.lease(c, samples*len(all))
+	l, err := p.leaseJoint(c, all)
 	if err != nil {
 		return err
 	}
-	shapes := make([][]int, len(p.outputs)) // of one stream's outputs
+	err = l.joint.join(ctx, p, c, l, all)
+	p.settle(l, err)
+	return err
+}
+
+// leaseJoint finds or makes working memory for all steps as one batch.
+func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
+	// No key of a single step goes on behind the end of another, as this one does.
+	c.key = binary.AppendUvarint(append(c.key[:0], all[0].key...), uint64(len(all)))
+	if l := p.take(c.key); l != nil {
+		return l, nil
+	}
+	j := &joint{in: make([]tensor.Datum, len(p.inputs)), out: make([]tensor.Datum, len(p.outputs)), shapes: make([][]int, len(p.outputs))}
+	var bytes int64
+	for i := range p.inputs {
+		first, ok := all[0].in[i].(*tensor.Tensor)
+		if !ok {
+			continue
+		}
+		shape := slices.Clone(first.Shape())
+		shape[p.inAxis[i]] *= len(all)
+		t := tensor.New(first.DType(), shape...)
+		j.in[i], bytes = t, bytes+int64(len(t.Bytes()))
+	}
+	copy(c.in, j.in)
+	l, err := p.bind(c, c.key, all[0].Stream.batch*len(all))
+	if err != nil {
+		return nil, err
+	}
 	for i, s := range l.outShape {
 		if s == nil {
-			p.release(l)
-			return errors.New("outputs of unknown shape cannot be taken apart")
+			p.close(l)
+			return nil, errors.New("outputs of unknown shape cannot be taken apart")
 		}
-		shapes[i] = append([]int(nil), s...)
-		shapes[i][p.outAxis[i]] /= len(all)
-		c.out[i] = tensor.New(p.outputDType[i], s...)
+		j.shapes[i] = slices.Clone(s)
+		j.shapes[i][p.outAxis[i]] /= len(all)
+		t := tensor.New(p.outputDType[i], s...)
+		j.out[i], bytes = t, bytes+int64(len(t.Bytes()))
 	}
-	outs := make([][]tensor.Datum, len(all))
-	for k, j := range all {
-		outs[k] = make([]tensor.Datum, len(p.outputs))
-		if err := p.outputData(j.Out, shapes, j.in, outs[k]); err != nil {
-			p.release(l)
+	l.joint = j
+	l.bytes += bytes
+	if limit := p.m.config.MaxMemory; limit > 0 && l.bytes > limit {
+		p.close(l)
+		return nil, &MemoryError{Need: l.bytes, Limit: limit, What: fmt.Sprintf("a step of %d streams", len(all))}
+	}
+	return l, nil
+}
+
+// join runs all steps as one batch in j, which is l's.
+func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []gathered) error {
+	for k := range all {
+		if err := p.outputData(all[k].Out, j.shapes, all[k].in, all[k].out); err != nil {
 			return err
 		}
-	}
-	for k, j := range all {
-		rest := j.Stream.state
+		for i, d := range j.in {
+			if t, ok := d.(*tensor.Tensor); ok {
+				joinAt(t, all[k].in[i].(*tensor.Tensor), p.inAxis[i], k, true)
+			}
+		}
+		rest := all[k].Stream.state
 		for _, d := range l.in {
 			rest = rest[copy(part(d, k, len(all)), rest):]
 		}
 	}
+	copy(c.in, j.in)
+	copy(c.out, j.out)
 	if err := p.run(ctx, c, l); err != nil {
-		p.settle(l, err)
 		return err
 	}
-	for k, j := range all {
-		rest := j.Stream.state
+	for k := range all {
+		rest := all[k].Stream.state
 		for _, d := range l.out {
 			rest = rest[copy(rest, part(d, k, len(all))):]
 		}
 		for i, o := range p.outputs {
-			t, ok := outs[k][i].(*tensor.Tensor)
+			t, ok := all[k].out[i].(*tensor.Tensor)
 			if !ok {
-				t = tensor.New(p.outputDType[i], shapes[i]...)
+				t = tensor.New(p.outputDType[i], j.shapes[i]...)
 			}
-			joinAt(c.out[i].(*tensor.Tensor), t, p.outAxis[i], k, false)
-			j.Out[o.Name] = t
+			joinAt(j.out[i].(*tensor.Tensor), t, p.outAxis[i], k, false)
+			all[k].Out[o.Name] = t
 		}
-		j.Stream.steps.Add(l.steps)
+		all[k].Stream.steps.Add(l.steps)
 	}
-	p.release(l)
 	return nil
 }
 

@@ -138,3 +138,54 @@ func TestStepManyErrors(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// Streams that step together again, into memory of the callers', allocate nothing, however they come in groups.
+func TestStepManyAllocations(t *testing.T) {
+	if slowdown > 1 {
+		t.Skip("under the race detector pools forget")
+	}
+	for _, mode := range []string{"none", "last"} {
+		m := model(t, network(t, small(mode)), runtime.Options{Backend: cpu.New(), Threads: 1})
+		ctx := context.Background()
+		var steps []runtime.StreamStep
+		for i := range 23 { // of one step 8, 4, 2 and 1 together, of two steps 8
+			steps = append(steps, runtime.StreamStep{Stream: stream(t, m, 1), In: data{"input": noise(uint32(i), 1, 1+i%3/2, 2)}, Out: data{}})
+		}
+		run := func() {
+			if err := m.StepMany(ctx, steps); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run()
+		if n := testing.AllocsPerRun(100, run); n != 0 {
+			t.Errorf("%s: %v allocations for %d streams", mode, n, len(steps))
+		}
+	}
+}
+
+// Working memory for streams together keeps to the limit of the model: where it would not, they step one by one.
+func TestStepManyMemory(t *testing.T) {
+	g := network(t, small("none"))
+	const streams, steps = 64, 256
+	run := func(limit int64) (*runtime.Model, []runtime.StreamStep) {
+		m := model(t, g, runtime.Options{Backend: cpu.New(), Threads: 1, MaxMemory: limit})
+		var all []runtime.StreamStep
+		for i := range streams {
+			all = append(all, runtime.StreamStep{Stream: stream(t, m, 1), In: data{"input": noise(uint32(i), 1, steps, 2)}, Out: data{}})
+		}
+		if err := m.StepMany(context.Background(), all); err != nil {
+			t.Fatalf("limit %d: %v", limit, err)
+		}
+		return m, all
+	}
+	free, want := run(0)
+	bound, got := run(256 << 10)
+	for i := range want {
+		if !tensor.Equal(want[i].Out["output"].(*tensor.Tensor), got[i].Out["output"].(*tensor.Tensor)) {
+			t.Fatalf("stream %d gets another answer", i)
+		}
+	}
+	if a, b := runtime.IdleBytes(free), runtime.IdleBytes(bound); b > 256<<10 || a <= 256<<10 {
+		t.Errorf("%d bytes are idle without a limit, %d with one of %d", a, b, 256<<10)
+	}
+}

@@ -48,6 +48,7 @@ type lease struct {
 	outShape [][]int
 	steps    int64          // of time in the inputs; a chunk of a model without a time dimension is one
 	in, out  []tensor.Datum // the states before and after the step
+	joint    *joint         // of several streams' inputs and outputs; nil where one stream brings its own
 }
 
 // newStepper derives and compiles the step program of m.
@@ -183,22 +184,34 @@ func (p *stepper) giveBack(c *call) {
 }
 
 // lease finds or makes working memory for the inputs in c, of a number of samples.
-func (p *stepper) lease(c *call, batch int) (_ *lease, err error) {
+func (p *stepper) lease(c *call, batch int) (*lease, error) {
+	c.key = appendKey(binary.AppendUvarint(c.key[:0], uint64(batch)), c.in[:len(p.inputs)])
+	if l := p.take(c.key); l != nil {
+		return l, nil
+	}
+	return p.bind(c, c.key, batch)
+}
+
+// take gives idle working memory with a key; nil where there is none.
+func (p *stepper) take(key []byte) *lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if l := p.idle[i]; l.key == string(key) {
+			p.idle = slices.Delete(p.idle, i, i+1)
+			return l
+		}
+	}
+	return nil
+}
+
+// bind makes working memory for the inputs in c, of a number of samples, to be found by key.
+func (p *stepper) bind(c *call, key []byte, batch int) (_ *lease, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = Recovered(nil, v)
 		}
 	}()
-	c.key = appendKey(binary.AppendUvarint(c.key[:0], uint64(batch)), c.in[:len(p.inputs)])
-	p.mu.Lock()
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		if l := p.idle[i]; l.key == string(c.key) {
-			p.idle = slices.Delete(p.idle, i, i+1)
-			p.mu.Unlock()
-			return l, nil
-		}
-	}
-	p.mu.Unlock()
 	b, err := p.bindData(c.in[:len(p.inputs)])
 	if err != nil {
 		return nil, err
@@ -206,7 +219,7 @@ func (p *stepper) lease(c *call, batch int) (_ *lease, err error) {
 	if err := p.checkBatch(b, c.in, batch); err != nil {
 		return nil, err
 	}
-	l := &lease{key: string(c.key), outShape: p.outputShapes(b.Dims), steps: 1}
+	l := &lease{key: string(key), outShape: p.outputShapes(b.Dims), steps: 1}
 	if p.time != "" {
 		l.steps = b.Dims[p.time] * p.timing.Multiple
 	}
@@ -225,7 +238,7 @@ func (p *stepper) lease(c *call, batch int) (_ *lease, err error) {
 	}
 	l.bytes += l.exe.ArenaBytes()
 	if limit := p.m.config.MaxMemory; limit > 0 && l.bytes > limit {
-		_ = l.exe.Close() // the limit is what the caller needs to know
+		p.close(l)
 		return nil, &MemoryError{Need: l.bytes, Limit: limit, What: "a step of " + b.String()}
 	}
 	p.m.config.Logger.Debug("step bound", "graph", p.m.graph.Name, "binding", b.String(), "bytes", l.bytes)
