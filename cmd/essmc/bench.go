@@ -111,7 +111,6 @@ file, or states it: --input sr=16000.`,
 	inputVar(cmd, &inputs)
 	f.register(cmd)
 	f.registerLow(cmd)
-	f.resample.value = 1
 	repeat = whole{0, 1}
 	cmd.Flags().Var(&repeat, "repeat", "measure so many runs (default: two seconds)")
 	cmd.Flags().Lookup("repeat").DefValue = ""

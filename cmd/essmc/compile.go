@@ -12,9 +12,7 @@ import (
 
 func newCompileCommand() *cobra.Command {
 	var file string
-	rate := positive{1, "R"}
-	var shapes namedShapes
-	var states carry
+	var f sourceFlags
 	cmd := &cobra.Command{
 		Use:     "compile MODEL -o PLAN",
 		Short:   "Compile a model into a plan, one file that every backend runs",
@@ -33,7 +31,7 @@ that take chunks, and their state with each; essmc stream then carries it.`,
 			if file == "" {
 				return usagef("%s: -o PLAN is missing", cmd.CommandPath())
 			}
-			m, err := openResampled(cmd, args[0], load.Options{Rate: rate.value, Shapes: shapes.list, Carry: states})
+			m, err := f.open(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -69,8 +67,8 @@ that take chunks, and their state with each; essmc stream then carries it.`,
 	modelCompletion(cmd)
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write the plan to `PLAN`")
 	complete(cmd, "output", filesOf("essm"))
-	cmd.Flags().Var(&rate, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
-	cmd.Flags().Var(&shapes, "shape", bindUsage)
-	cmd.Flags().Var(&states, "state", carryUsage)
+	f.registerResample(cmd)
+	f.registerShapes(cmd)
+	f.registerCarry(cmd)
 	return cmd
 }

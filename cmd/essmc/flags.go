@@ -207,8 +207,6 @@ func (s *namedShapes) Set(text string) error {
 	return err
 }
 
-const bindUsage = "fix dimensions before the passes: of an input (x=1,L,64), or all that bear a name (L=1024); may be repeated"
-
 // samplesPer is how many samples of an input one step of the batch symbol stands for: 2 where documents come in pairs.
 func samplesPer(g *ir.Graph, batch string) int64 {
 	for _, v := range g.Inputs {
@@ -225,54 +223,29 @@ func samplesPer(g *ir.Graph, batch string) int64 {
 	return 1
 }
 
-// runFlags are the flags of commands that run a model.
-type runFlags struct {
-	kernel, device, precision choice
-	threads                   whole
-	resample                  positive
-	shapes                    namedShapes
-	carry                     carry
+// sourceFlags are the flags that say how a model is to be read, before the passes. A plan keeps what it was made with.
+type sourceFlags struct {
+	resample positive
+	shapes   namedShapes
+	carry    carry
 }
 
-func (f *runFlags) register(cmd *cobra.Command) {
-	choiceVar(cmd, &f.kernel, "kernel", "form of state-space layers", runtime.Kernels()...)
-	f.threads = whole{0, 0}
-	cmd.Flags().Var(&f.threads, "threads", "threads that one run may use; 0: all processors")
-	choiceVar(cmd, &f.device, "device", "cpu, or the reference interpreter, which is slow and exact", "cpu", "ref")
-}
-
-const lowUsage = "bf16 and int8 round the matrices of dense products, and what they multiply"
-
-// registerLow adds the flag for the precision of products.
-func (f *runFlags) registerLow(cmd *cobra.Command) {
-	choiceVar(cmd, &f.precision, "precision", lowUsage, "float32", "bf16", "int8")
-}
-
-// registerExact adds the flags that change what is computed, not only how.
-func (f *runFlags) registerExact(cmd *cobra.Command) {
-	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision, and needs --device ref; "+lowUsage, "float32", "float64", "bf16", "int8")
+func (f *sourceFlags) registerResample(cmd *cobra.Command) {
 	f.resample = positive{1, "R"}
 	cmd.Flags().Var(&f.resample, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
-	cmd.Flags().Var(&f.shapes, "shape", bindUsage)
 }
 
-// check refuses combinations that cannot work, before any file is opened.
-func (f *runFlags) check(cmd *cobra.Command) error {
-	if f.precision.value == "float64" && f.device.value != "ref" {
-		return usagef("%s: --precision float64 needs --device ref", cmd.CommandPath())
-	}
-	if p := f.precision.value; (p == "bf16" || p == "int8") && f.device.value == "ref" {
-		return usagef("%s: --precision %s needs --device cpu", cmd.CommandPath(), p)
-	}
-	return nil
+func (f *sourceFlags) registerShapes(cmd *cobra.Command) {
+	cmd.Flags().Var(&f.shapes, "shape", "fix dimensions before the passes: of an input (x=1,L,64), or all that bear a name (L=1024); may be repeated")
 }
 
-// open reads the model, resampled where that was asked for.
-func (f *runFlags) open(cmd *cobra.Command, path string) (*load.Model, error) {
-	return openResampled(cmd, path, load.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry})
+func (f *sourceFlags) registerCarry(cmd *cobra.Command) {
+	cmd.Flags().Var(&f.carry, "state", "the model takes chunks, and its state as input IN, which output OUT gives for the next; may be repeated")
 }
 
-func openResampled(cmd *cobra.Command, path string, o load.Options) (*load.Model, error) {
+// open reads the model as the flags say.
+func (f *sourceFlags) open(cmd *cobra.Command, path string) (*load.Model, error) {
+	o := load.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry}
 	m, err := load.Open(path, o)
 	if err != nil {
 		return nil, err
@@ -297,6 +270,57 @@ func openResampled(cmd *cobra.Command, path string, o load.Options) (*load.Model
 func changed(cmd *cobra.Command, flag string) bool {
 	f := cmd.Flags().Lookup(flag)
 	return f != nil && f.Changed
+}
+
+// runFlags are the flags of commands that run a model.
+type runFlags struct {
+	sourceFlags
+	kernel, device, precision choice
+	threads                   whole
+}
+
+func (f *runFlags) register(cmd *cobra.Command) {
+	choiceVar(cmd, &f.kernel, "kernel", "form of state-space layers", runtime.Kernels()...)
+	f.threads = whole{0, 0}
+	cmd.Flags().Var(&f.threads, "threads", "threads that one run may use; 0: all processors")
+	choiceVar(cmd, &f.device, "device", "cpu, or the reference interpreter, which is slow and exact", "cpu", "ref")
+}
+
+const lowUsage = "bf16 and int8 round the matrices of dense products, and what they multiply"
+
+// registerLow adds the flag for the precision of products.
+func (f *runFlags) registerLow(cmd *cobra.Command) {
+	choiceVar(cmd, &f.precision, "precision", lowUsage, "float32", "bf16", "int8")
+}
+
+// registerExact adds the flags that change what is computed, not only how.
+func (f *runFlags) registerExact(cmd *cobra.Command) {
+	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision, and needs --device ref; "+lowUsage, "float32", "float64", "bf16", "int8")
+	f.registerResample(cmd)
+	f.registerShapes(cmd)
+}
+
+// check refuses combinations that cannot work, before any file is opened.
+func (f *runFlags) check(cmd *cobra.Command) error {
+	if f.precision.value == "float64" && f.device.value != "ref" {
+		return usagef("%s: --precision float64 needs --device ref", cmd.CommandPath())
+	}
+	if p := f.precision.value; (p == "bf16" || p == "int8") && f.device.value == "ref" {
+		return usagef("%s: --precision %s needs --device cpu", cmd.CommandPath(), p)
+	}
+	return nil
+}
+
+// compiled reads the model and prepares it for running.
+func (f *runFlags) compiled(cmd *cobra.Command, path string) (*runtime.Model, error) {
+	if err := f.check(cmd); err != nil {
+		return nil, err
+	}
+	m, err := f.open(cmd, path)
+	if err != nil {
+		return nil, err
+	}
+	return f.compileModel(cmd, m, f.options(cmd))
 }
 
 // precisions are the words of --precision; those that are missing ask for nothing.
@@ -354,7 +378,5 @@ func (c *carry) Set(text string) error {
 	(*c)[in] = out
 	return nil
 }
-
-const carryUsage = "the model takes chunks, and its state as input IN, which output OUT gives for the next; may be repeated"
 
 var _ = []pflag.Value{(*carry)(nil), (*choice)(nil), (*whole)(nil), (*positive)(nil), (*shape)(nil), (*namedShapes)(nil)}

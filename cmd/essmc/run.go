@@ -78,7 +78,7 @@ DIR/values.tsv says which value is in which file.`,
 	f.register(cmd)
 	f.registerExact(cmd)
 	cmd.Flags().Var(&chunk, "stream", "compute step by step, `CHUNK` steps at once, from the state alone")
-	cmd.Flags().Var(&f.carry, "state", carryUsage)
+	f.registerCarry(cmd)
 	cmd.Flags().Var(&top, "top", "classes to show of each sample")
 	cmd.Flags().StringVar(&dump, "dump", "", "write every intermediate value into the new directory `DIR`")
 	complete(cmd, "output", filesOf("npy", "npz", "csv"))

@@ -66,14 +66,7 @@ with zeros, and an answer that has no dimension of time is one line for each chu
   essmc stream vad.onnx --state state=stateN --input sr=16000 --chunk 512 --format f32 < speech.f32`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
-			}
-			m, err := f.open(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			model, err := f.compileModel(cmd, m, f.options(cmd))
+			model, err := f.compiled(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -91,8 +84,8 @@ with zeros, and an answer that has no dimension of time is one line for each chu
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the state at the end to `FILE`")
 	cmd.Flags().StringVar(&f.restore, "restore", "", "begin with the state in `FILE`")
 	inputVar(cmd, &f.inputs)
-	cmd.Flags().Var(&f.carry, "state", carryUsage)
-	cmd.Flags().Var(&f.shapes, "shape", bindUsage)
+	f.registerCarry(cmd)
+	f.registerShapes(cmd)
 	f.register(cmd)
 	f.registerLow(cmd)
 	return cmd

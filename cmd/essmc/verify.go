@@ -31,14 +31,7 @@ is expected. Beyond the tolerance the exit code is 1.`,
 			if len(expect) == 0 {
 				return usagef("%s: --expect FILE is missing", cmd.CommandPath())
 			}
-			if err := f.check(cmd); err != nil {
-				return err
-			}
-			m, err := f.open(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			model, err := f.compileModel(cmd, m, f.options(cmd))
+			model, err := f.compiled(cmd, args[0])
 			if err != nil {
 				return err
 			}
