@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -74,12 +75,37 @@ func (x vecs) and(b vecs, f func(...Op)) vecs {
 func poly(x vecs, c ...float32) vecs {
 	p := x.splats(c[0])
 	for _, k := range c[1:] {
-		q := splat(k)
+		q := coefficient(k, len(x))
 		for i := range x {
 			VFMADD213PS(q, x[i], p[i]) // p = p·x + k
 		}
 	}
 	return p
+}
+
+// coefficient is a number in each lane, for so many instructions: with more than two vectors side by side AVX2 has no register
+// to spare, and they read it from memory.
+func coefficient(c float32, uses int) Op {
+	if target.masks() || uses <= 2 {
+		return splat(c)
+	}
+	return lanes(c)
+}
+
+// wholes are numbers that stand in memory once for each lane of AVX2.
+var wholes = map[uint32]Mem{}
+
+func lanes(x float32) Mem {
+	bits := math.Float32bits(x)
+	m, ok := wholes[bits]
+	if !ok {
+		m = GLOBL(fmt.Sprintf("v%08x", bits), attr.RODATA|attr.NOPTR)
+		for i := range 8 {
+			DATA(4*i, U32(bits))
+		}
+		wholes[bits] = m
+	}
+	return m
 }
 
 // clamp bounds x, which may stay NaN, from above and below.
@@ -93,56 +119,84 @@ func (x vecs) clamp(lo, hi float32) vecs {
 	return v
 }
 
-// exp is e^(sign·x): 2ⁿ times a polynomial of degree six in the rest, which is at most a half. The argument is clamped to
-// where float32 has normal numbers; results there are right, and below them tiny rather than denormal. NaN stays.
-func exp(x vecs, sign float32) vecs {
-	const log2e, rest = 1.4426950216293335, 1.9259629911266175e-08
-	lo, hi := float32(-87.33), float32(88.72)
-	if sign < 0 {
-		lo, hi = -hi, -lo
+// The arguments between which the exponential is a normal number.
+const (
+	expLeast = float32(-87.33)
+	expMost  = float32(88.72)
+)
+
+// reduce splits sign·x, which lies between expLeast and expMost, into n·ln 2 and a rest, which is at most ln 2/2 and is given
+// times sign. t has n in its lowest bits, bias being added to it. With low the rest is right to the last place even where n
+// is large; otherwise it is off by up to 2e-9·n. It overwrites x.
+func reduce(x vecs, sign float32, bias int, low bool) (t, rest vecs) {
+	const (
+		log2e   = 1.44269504088896340736
+		ln2     = float32(0.693147182464599609375) // and how far that is from ln 2:
+		ln2Rest = float32(-1.904654323148236e-09)
+	)
+	round := float32(3<<22 + bias) // adding it rounds to a whole number
+	r, k := splat(round), splat(sign*log2e)
+	t = fresh(len(x))
+	for i := range x {
+		VMOVAPS(r, t[i])
+		VFMADD231PS(k, x[i], t[i])
 	}
-	t := x.clamp(lo, hi)
-	n := t.with(sign*log2e, VMULPS)
-	for i := range n {
-		if target.masks() {
-			VRNDSCALEPS(Imm(0), n[i], n[i])
-		} else {
-			VROUNDPS(Imm(0), n[i], n[i])
+	high, rests := splat(-sign*ln2), coefficient(-sign*ln2Rest, len(x))
+	for i := range x {
+		n := target.vector()
+		VSUBPS(r, t[i], n)
+		VFMADD231PS(high, n, x[i])
+		if low {
+			VFMADD231PS(rests, n, x[i])
 		}
 	}
-	f, high, low := fresh(len(x)), splat(sign*log2e), splat(sign*rest)
-	for i := range t {
-		VMOVAPS(n[i], f[i])
-		VFMSUB231PS(high, t[i], f[i]) // t·high - n, exactly
-		VFMADD231PS(low, t[i], f[i])
-	}
-	p := poly(f, 0.00015353357274721266, 0.00133988762426831, 0.009618437390965932, 0.05550332465333555, 0.24022647913122666, 0.6931472028587317, 1)
+	return t, x
+}
+
+// expRest is scale·e^r to 2e-8 for rests r that are given times sign.
+func expRest(rest vecs, sign, scale float32) vecs {
+	return poly(rest, scale*0.0013836794532835484, scale*sign*0.008374856784939766, scale*0.041668228805065155, scale*sign*0.16666419804096222,
+		scale*0.49999991059303284, scale*sign, scale)
+}
+
+// exp is e^(sign·x): 2ⁿ times a polynomial of degree six in the rest. The argument is clamped to where float32 has normal
+// numbers; results there are right, and below them tiny rather than denormal. NaN stays.
+func exp(x vecs, sign float32) vecs {
+	t, rest := reduce(x.clampTo(sign, expLeast, expMost), sign, 0, true)
+	p := expRest(rest, sign, 1)
 	for i := range p {
-		VCVTPS2DQ(n[i], n[i])
-		VPSLLD(Imm(23), n[i], n[i])
-		VPADDD(n[i], p[i], p[i])
+		VPSLLD(Imm(23), t[i], t[i])
+		VPADDD(t[i], p[i], p[i])
 	}
 	return p
 }
 
-// overflowing is exp with infinity where the argument is beyond the largest number.
-func overflowing(x vecs, sign float32) vecs {
-	y := exp(x, sign)
-	big, inf, how := splat(sign*88.72), splat(float32(math.Inf(1))), uint64(greater)
+// onePlusExp is 1 + e^(sign·x), rounded once behind the sum, and infinity where that is beyond the largest number.
+func onePlusExp(x vecs, sign float32) vecs {
+	t, rest := reduce(x.clampTo(sign, expLeast, expMost+0.01), sign, 126, false)
+	p := expRest(rest, sign, 2)
+	one := coefficient(1, len(x))
+	for i := range p {
+		VPSLLD(Imm(23), t[i], t[i]) // 2ⁿ⁻¹, which is a number even where n is 128, and may be zero beside 1
+		VFMADD213PS(one, t[i], p[i])
+	}
+	return p
+}
+
+// clampTo bounds sign·x.
+func (x vecs) clampTo(sign, lo, hi float32) vecs {
 	if sign < 0 {
-		how = less
+		lo, hi = -hi, -lo
 	}
-	for i := range x {
-		pick(compare(how, big, x[i]), inf, y[i], y[i])
-	}
-	return y
+	return x.clamp(lo, hi)
 }
 
 // exponential is eˣ over its whole range.
 func exponential(x vecs) vecs {
-	y := overflowing(x, 1)
-	small := splat(-87.33)
+	y := exp(x, 1)
+	big, inf, small := splat(expMost), splat(float32(math.Inf(1))), splat(expLeast)
 	for i := range x {
+		pick(compare(greater, big, x[i]), inf, y[i], y[i])
 		under := compare(less, small, x[i])
 		if target.masks() {
 			VBLENDMPS(splat(0), y[i], under, y[i])
@@ -153,23 +207,22 @@ func exponential(x vecs) vecs {
 	return y
 }
 
-// unary generates y = f(x) over n numbers, two vectors at a time.
-func unary(name, doc string, f func(x vecs) vecs) {
+// unary generates y = f(x) over n numbers, some vectors at a time.
+func unary(name, doc string, vectors int, f func(x vecs) vecs) {
 	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32)")
 	Pragma("noescape")
 	Doc(name + " " + doc + " " + target.numbers() + "; y may be x.")
-	pairs(f)
+	each(vectors, f)
 }
 
 // unaryAlpha is unary for functions with a parameter.
-func unaryAlpha(name, doc string, f func(x vecs, alpha VecVirtual) vecs) {
+func unaryAlpha(name, doc string, vectors int, f func(x vecs, alpha VecVirtual) vecs) {
 	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32, alpha float32)")
 	Pragma("noescape")
 	Doc(name + " " + doc + " " + target.numbers() + "; y may be x.")
-	alpha := broadcast("alpha")
-	pairs(func(x vecs) vecs { return f(x, alpha) })
+	each(vectors, func(x vecs) vecs { return f(x, broadcast("alpha")) }) // read again each time: registers are few
 }
 
 // broadcast fills a vector with a parameter.
@@ -179,10 +232,10 @@ func broadcast(param string) VecVirtual {
 	return v
 }
 
-// pairs writes the loop of unary.
-func pairs(f func(x vecs) vecs) {
+// each writes the loop of unary.
+func each(vectors int, f func(x vecs) vecs) {
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
-	sweep(n.(GPVirtual), true, []Register{x, y}, func(width int, mask Op) {
+	sweepBy(n.(GPVirtual), vectors, []Register{x, y}, func(width int, mask Op) {
 		v := make(vecs, width)
 		for i := range v {
 			v[i] = fetch(Mem{Base: x, Disp: target.size * i}, mask)
@@ -234,14 +287,6 @@ func affine() {
 	RET()
 }
 
-// passNaN gives x where it is not a number, and y elsewhere.
-func passNaN(x, y vecs) vecs {
-	for i := range x {
-		pick(compare(unordered, x[i], x[i]), x[i], y[i], y[i])
-	}
-	return y
-}
-
 var signBit = float32(math.Copysign(0, -1))
 
 // magnitude is |x|.
@@ -256,7 +301,7 @@ func inverse(c float32, x vecs) vecs {
 	return y
 }
 
-func sigmoid(x vecs) vecs { return inverse(1, exp(x, -1).with(1, VADDPS)) }
+func sigmoid(x vecs) vecs { return inverse(1, onePlusExp(x, -1)) }
 
 // swish is x/(1 + e^(-alpha·x)).
 func swish(x vecs, alpha VecVirtual) vecs {
@@ -264,58 +309,63 @@ func swish(x vecs, alpha VecVirtual) vecs {
 	for i := range x {
 		VMULPS(alpha, x[i], t[i])
 	}
-	d := overflowing(t, -1).with(1, VADDPS)
+	d := onePlusExp(t, -1)
 	for i := range x {
 		VDIVPS(d[i], x[i], d[i])
 	}
 	return d
 }
 
-// halfErf is erf(x/√2)/2 to 1.4e-7, for x between -5.5 and 5.5: x times a quotient of polynomials in x², fitted to the least
-// largest error as float32 computes it.
+// halfErf is erf(x/√2)/2 to 1.4e-7, for x between -5.5 and 5.5, and more than a half beyond: x times a quotient of polynomials
+// in x², fitted to the least largest error as float32 computes it.
 func halfErf(x vecs) vecs {
 	s := x.and(x, VMULPS)
+	most := splat(5.5 * 5.5)
+	for i := range s {
+		VMINPS(s[i], most, s[i]) // NaN stays
+	}
 	q := poly(s, 1.19745198e-06, 7.36277652e-05, 0.00188414881, 0.028643107, 0.251510292, 1)
 	p := poly(s, 2.27498074e-08, 6.35123843e-06, 0.000168772662, 0.00467693526, 0.0338480063, 0.398942232)
 	for i := range x {
-		VMULPS(x[i], p[i], p[i])
 		VDIVPS(q[i], p[i], p[i])
+		VMULPS(x[i], p[i], p[i])
 	}
 	return p
 }
 
 // gelu is x·(½ + erf(x/√2)/2); the bracket is exactly 0 or 1 where x is far from zero.
 func gelu(x vecs) vecs {
-	p := halfErf(x.clamp(-5.5, 5.5)).clamp(-0.5, 0.5).with(0.5, VADDPS)
+	p := halfErf(x).clamp(-0.5, 0.5).with(0.5, VADDPS)
 	return p.and(x, VMULPS)
 }
 
 // erf is 2·halfErf(√2·x).
 func erf(x vecs) vecs {
-	return halfErf(x.with(math.Sqrt2, VMULPS).clamp(-5.5, 5.5)).with(2, VMULPS).clamp(-1, 1)
+	return halfErf(x.with(math.Sqrt2, VMULPS)).with(2, VMULPS).clamp(-1, 1)
 }
 
-// tanh is a quotient of exponentials, and a polynomial near zero, where the quotient cancels.
+// tanh is m/(m + 2) with the sign of x, where m = e^(2|x|) - 1 keeps its precision near zero: 2ⁿ·(e^r - 1) + (2ⁿ - 1).
 func tanh(x vecs) vecs {
-	a := magnitude(x)
-	e := a.and(a, VADDPS).with(40, VMINPS)
-	q := inverse(2, exp(e, 1).with(1, VADDPS))
-	y := x.splats(1)
-	sign := splat(signBit)
-	for i := range x {
-		VSUBPS(q[i], y[i], y[i])
-		s := target.vector()
-		VANDPS(sign, x[i], s)
-		VORPS(s, y[i], y[i])
+	e := magnitude(x)
+	most := splat(40)
+	for i := range e {
+		VADDPS(e[i], e[i], e[i])
+		VMINPS(e[i], most, e[i]) // NaN stays
 	}
-	s := x.and(x, VMULPS)
-	p := poly(s, -1382.0/155925, 62.0/2835, -17.0/315, 2.0/15, -1.0/3).and(s, VMULPS)
-	limit := splat(0.45)
+	t, rest := reduce(e, 1, 127, false)
+	p := poly(rest, 0.0013888872927054763, 0.008369104005396366, 0.041667137295007706, 0.16666506230831146, 0.4999999701976776, 1)
+	one, two, sign := coefficient(1, len(x)), coefficient(2, len(x)), coefficient(signBit, len(x))
 	for i := range x {
-		VFMADD213PS(x[i], x[i], p[i]) // x + x·p
-		pick(compare(below, limit, magnitude(x[i : i+1])[0]), p[i], y[i], y[i])
+		VMULPS(rest[i], p[i], p[i])
+		VPSLLD(Imm(23), t[i], t[i])
+		VSUBPS(one, t[i], rest[i])
+		VFMADD213PS(rest[i], t[i], p[i])
+		VADDPS(two, p[i], t[i])
+		VDIVPS(t[i], p[i], p[i])
+		VANDPS(sign, x[i], t[i])
+		VORPS(t[i], p[i], p[i])
 	}
-	return passNaN(x, y)
+	return p
 }
 
 // geluTanh is x/2·(1 + tanh u) = x/(1 + e^(-2u)), u = √(2/π)·(x + 0.044715·x³).
@@ -324,7 +374,7 @@ func geluTanh(x vecs) vecs {
 	s := x.and(x, VMULPS)
 	u := poly(s, 2*c*0.044715, 2*c)
 	u = u.and(x, VMULPS)
-	d := overflowing(u, -1).with(1, VADDPS)
+	d := onePlusExp(u, -1)
 	for i := range x {
 		VDIVPS(d[i], x[i], d[i])
 	}
@@ -356,15 +406,15 @@ func leakyRelu(x vecs, alpha VecVirtual) vecs {
 
 // elementwise generates all of the group.
 func elementwise() {
-	unary("sigmoid", "is y = 1/(1+e⁻ˣ).", sigmoid)
-	unary("gelu", "is x times the normal distribution function of x.", gelu)
-	unary("tanh", "is the hyperbolic tangent.", tanh)
-	unary("exp", "is eˣ, and 0 for what is below the normal numbers.", exponential)
-	unary("erf", "is the error function.", erf)
-	unary("geluTanh", "is gelu by its usual approximation.", geluTanh)
-	unary("relu", "is y = max(x, 0).", relu)
-	unaryAlpha("leakyRelu", "is x, or alpha·x where x is below zero.", leakyRelu)
-	unaryAlpha("swish", "is x/(1+e^(-alpha·x)).", swish)
+	unary("sigmoid", "is y = 1/(1+e⁻ˣ).", 4, sigmoid)
+	unary("gelu", "is x times the normal distribution function of x.", 4, gelu)
+	unary("tanh", "is the hyperbolic tangent.", 4, tanh)
+	unary("exp", "is eˣ, and 0 for what is below the normal numbers.", 4, exponential)
+	unary("erf", "is the error function.", 4, erf)
+	unary("geluTanh", "is gelu by its usual approximation.", 4, geluTanh)
+	unary("relu", "is y = max(x, 0).", 2, relu)
+	unaryAlpha("leakyRelu", "is x, or alpha·x where x is below zero.", 2, leakyRelu)
+	unaryAlpha("swish", "is x/(1+e^(-alpha·x)).", 4, swish)
 	binary("add", "is y = a + b.", VADDPS)
 	binary("sub", "is y = a - b.", VSUBPS)
 	binary("mul", "is y = a·b.", VMULPS)

@@ -43,13 +43,22 @@ func (t isa) numbers() string {
 // sweep writes the loop of a function over n numbers: block works on some vectors from ptrs on. With unroll AVX2 takes two
 // vectors at a time as long as there are; AVX-512 does so always, and masks the last numbers.
 func sweep(n GPVirtual, unroll bool, ptrs []Register, block func(vectors int, mask Op)) {
+	if !unroll && !target.masks() {
+		sweepBy(n, 1, ptrs, block)
+		return
+	}
+	sweepBy(n, 2, ptrs, block)
+}
+
+// sweepBy is sweep by so many vectors at a time, and what remains one by one.
+func sweepBy(n GPVirtual, vectors int, ptrs []Register, block func(vectors int, mask Op)) {
 	advance := func(vectors int) {
 		for _, p := range ptrs {
 			ADDQ(bytes(vectors*target.size), p)
 		}
 	}
 	lanes := target.size / 4
-	if !unroll && !target.masks() {
+	if vectors == 1 && !target.masks() {
 		Label("next")
 		block(1, nil)
 		advance(1)
@@ -57,16 +66,16 @@ func sweep(n GPVirtual, unroll bool, ptrs []Register, block func(vectors int, ma
 		JNZ(LabelRef("next"))
 		return
 	}
-	two := Imm(uint64(2 * lanes))
-	SUBQ(two, n)
+	most, many := Imm(uint64(vectors*lanes)), map[int]string{1: "whole", 2: "two", 4: "four"}[vectors]
+	SUBQ(most, n)
 	JL(LabelRef("last"))
-	Label("two")
-	block(2, nil)
-	advance(2)
-	SUBQ(two, n)
-	JGE(LabelRef("two"))
+	Label(many)
+	block(vectors, nil)
+	advance(vectors)
+	SUBQ(most, n)
+	JGE(LabelRef(many))
 	Label("last")
-	ADDQ(two, n)
+	ADDQ(most, n)
 	JZ(LabelRef("done"))
 	if target.masks() {
 		Label("one")
@@ -75,7 +84,15 @@ func sweep(n GPVirtual, unroll bool, ptrs []Register, block func(vectors int, ma
 		SUBQ(Imm(uint64(lanes)), n)
 		JG(LabelRef("one"))
 	} else {
+		if vectors > 2 {
+			Label("one")
+		}
 		block(1, nil)
+		if vectors > 2 {
+			advance(1)
+			SUBQ(Imm(uint64(lanes)), n)
+			JNZ(LabelRef("one"))
+		}
 	}
 	Label("done")
 }
@@ -126,7 +143,6 @@ func put(v VecVirtual, mask Op, m Mem) {
 
 // Comparisons, of the second operand with the first.
 const (
-	below     = 1
 	unordered = 3
 	less      = 17
 	greater   = 30
