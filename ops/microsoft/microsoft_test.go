@@ -87,6 +87,9 @@ func samplesOf(o *ir.Op) []opstest.Sample {
 		return list{of(normal(5, 3), bytes(3, 4), positive(), zero(), normal(4)), of(normal(2, 5, 3), whole(tensor.Int8, -9, 9, 3, 4), positive(4))}
 	case "MatMulIntegerToFloat":
 		return list{of(bytes(5, 3), bytes(3, 4), positive(), positive(4), zero(), bytes(4), normal(4)), of(bytes(5, 3), bytes(3, 4), positive(), positive())}
+	case "QGemm":
+		return list{of(bytes(5, 3), positive(), zero(), bytes(4, 3), positive(4), bytes(4), whole(tensor.Int32, -99, 99, 4), positive(), zero()).With(ir.A("transB", 1)),
+			of(bytes(3, 5), positive(), zero(), bytes(3, 4), positive(), zero()).With(ir.A("transA", 1), ir.A("alpha", 0.5))}
 	case "MatMulInteger16":
 		return list{of(whole(tensor.Int16, -99, 99, 5, 3), whole(tensor.Int16, -99, 99, 3, 4))}
 	case "QLinearAdd", "QLinearMul":

@@ -171,6 +171,11 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		s.in = append(s.in, f.rounded(s.in[0], src, l))
 	}
 	if !s.fallback() {
+		if n.Op.Eval == nil { // should the kernel not fit what is bound
+			if err := f.p.interp.nodes([]*ir.Node{n}, depth); err != nil {
+				return f.unsupported(src, "%v", err)
+			}
+		}
 		f.add(s)
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/ref"
 )
 
 // operand is one input of a node under test: data that the graph takes, or has as a constant. Neither: absent.
@@ -24,20 +25,16 @@ func fixed(t *tensor.Tensor) operand { return operand{t, true} }
 
 func ints(v ...int64) operand { return fixed(tensor.FromSlice(v, len(v))) }
 
-// checkNode holds the kernel for one node against what ops says, computed in float64: within tol of the largest number. The
-// shapes of inputs are open in the graph, so that only the binding knows them. It fails where the node is evaluated
-// rather than computed by a kernel, and where answers differ between numbers of threads.
-func checkNode(t *testing.T, op string, tol float64, outputs int, in []operand, attrs ...ir.Attr) {
+// nodeGraph is a graph of one node, with what is to be fed to it. Its inputs and outputs are named by letters.
+func nodeGraph(t *testing.T, op string, outputs int, in []operand, attrs ...ir.Attr) (*ir.Graph, map[string]tensor.Datum) {
 	t.Helper()
 	b := ir.NewBuilder("node", ops.Default, ops.Opsets())
 	args, feed := make([]*ir.Value, len(in)), map[string]tensor.Datum{}
-	data := make([]tensor.Datum, len(in))
 	dims := strings.Split("abcdefghijklmnopqrstuvwxyz", "")
 	for i, o := range in {
 		if o.data == nil {
 			continue
 		}
-		data[i] = o.data
 		name := "in" + dims[i]
 		if o.konst {
 			args[i] = b.Const(name, o.data)
@@ -50,13 +47,28 @@ func checkNode(t *testing.T, op string, tol float64, outputs int, in []operand, 
 		args[i] = b.Input(name, ir.Tensor(o.data.DType(), shape...))
 		feed[name] = o.data
 	}
-	outs := b.Ops("", op, outputs, args, attrs...)
-	for i, v := range outs {
+	for i, v := range b.Ops("", op, outputs, args, attrs...) {
 		b.Output("out"+dims[i], v)
 	}
 	g, err := b.Build()
 	if err != nil {
 		t.Fatalf("%s: %v", op, err)
+	}
+	return g, feed
+}
+
+// checkNode holds the kernel for one node against what ops says, computed in float64: within tol of the largest number. The
+// shapes of inputs are open in the graph, so that only the binding knows them. It fails where the node is evaluated
+// rather than computed by a kernel, and where answers differ between numbers of threads.
+func checkNode(t *testing.T, op string, tol float64, outputs int, in []operand, attrs ...ir.Attr) {
+	t.Helper()
+	g, feed := nodeGraph(t, op, outputs, in, attrs...)
+	dims, outs := strings.Split("abcdefghijklmnopqrstuvwxyz", ""), g.Outputs
+	data := make([]tensor.Datum, len(in))
+	for i, o := range in {
+		if o.data != nil {
+			data[i] = o.data
+		}
 	}
 	n := g.Nodes[0]
 	wide := make([]tensor.Datum, len(data))
@@ -134,6 +146,50 @@ func compareNode(t *testing.T, op string, in []operand, got, want *tensor.Tensor
 			}
 		case !(math.Abs(a[i]-x) <= tol*scale):
 			t.Fatalf("%s %v: element %d is %g, expected %g", op, in, i, a[i], x)
+		}
+	}
+}
+
+// sameNode holds the kernel for one node against the interpreter, bit by bit. It fails where the node is evaluated
+// rather than computed by a kernel, and where answers differ between numbers of threads.
+func sameNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.Attr) {
+	t.Helper()
+	same(t, op, true, outputs, in, attrs...)
+}
+
+// sameAnyhow is sameNode for nodes that may be evaluated.
+func sameAnyhow(t *testing.T, op string, outputs int, in []operand, attrs ...ir.Attr) {
+	t.Helper()
+	same(t, op, false, outputs, in, attrs...)
+}
+
+func same(t *testing.T, op string, kernel bool, outputs int, in []operand, attrs ...ir.Attr) {
+	t.Helper()
+	g, feed := nodeGraph(t, op, outputs, in, attrs...)
+	want := run(t, g, runtime.Options{Backend: ref.New()}, feed)
+	for _, threads := range []int{1, 3} {
+		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: threads, Profile: true})
+		if err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		s := m.NewSession()
+		got, err := s.Run(context.Background(), feed)
+		if err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		for _, p := range s.Profile() {
+			if kernel && p.Form == "eval" {
+				t.Fatalf("%s %v: evaluated, expected a kernel", op, in)
+			}
+		}
+		for name, w := range want {
+			a, b := got[name].(*tensor.Tensor), w.(*tensor.Tensor)
+			if a.DType() != b.DType() || !slices.Equal(a.Shape(), b.Shape()) || !slices.Equal(a.Bytes(), b.Bytes()) {
+				t.Fatalf("%s %v: output %s is %v, expected %v", op, in, name, a, b)
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -94,6 +94,9 @@ func binaryKernel(s *step) kernelMaker {
 	}
 	f := arithmetics[s.node.Op.Name]
 	return func(d *binding) *boundKernel {
+		if d.typed(s, 0, tensor.Int32) || d.typed(s, 0, tensor.Int64) {
+			return integerBinary(d, s)
+		}
 		if !d.typed(s, 0, tensor.Float32) || !d.typed(s, 1, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
 			return nil
 		}

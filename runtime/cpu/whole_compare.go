@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 func init() {
@@ -192,9 +193,13 @@ func castKernel(s *step) kernelMaker {
 				}
 			}
 		case tensor.Int32:
-			run = castRow[int32]
+			run = func(y []float32, x *tensor.Tensor) { kernel.FloatsOfInts(y, tensor.Data[int32](x)) }
 		case tensor.Int64:
-			run = castRow[int64]
+			run = func(y []float32, x *tensor.Tensor) {
+				for i, v := range tensor.Data[int64](x) {
+					y[i] = float32(v)
+				}
+			}
 		default:
 			return nil
 		}
@@ -202,14 +207,5 @@ func castKernel(s *step) kernelMaker {
 			run(e.buf[out.id], e.datum(in).(*tensor.Tensor))
 			return nil
 		}}
-	}
-}
-
-func castRow[T interface {
-	~int32 | ~int64
-	tensor.Elem
-}](y []float32, x *tensor.Tensor) {
-	for i, v := range tensor.Data[T](x) {
-		y[i] = float32(v)
 	}
 }

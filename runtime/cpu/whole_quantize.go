@@ -5,14 +5,15 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 func init() {
 	registerKernels(map[string]func(s *step) kernelMaker{"QuantizeLinear": quantizeKernel, "DequantizeLinear": quantizeKernel})
 }
 
-// quantized are the element types that have a kernel.
-type quantized interface{ int8 | uint8 | int32 }
+// quantized are the element types that have a kernel here; those of bytes are in package kernel.
+type quantized interface{ int16 | uint16 | int32 }
 
 // quantizePass converts one run of numbers with the same scale per ticket.
 type quantizePass struct {
@@ -44,18 +45,30 @@ func quantizeKernel(s *step) kernelMaker {
 		switch {
 		case back && to != tensor.Float32 || !back && from != tensor.Float32:
 			return nil
-		case back && from == tensor.Int8:
-			p.run = dequantize[int8]
-		case back && from == tensor.Uint8:
-			p.run = dequantize[uint8]
+		case back && (from == tensor.Int8 || from == tensor.Uint8):
+			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
+				b := bytesOf(p.x).Bytes
+				kernel.DequantizeBytes(tensor.Data[float32](p.y)[lo:hi], kernel.Bytes{Data: b.Data[lo:hi], Signed: b.Signed}, float32(s), int(z))
+			}
+		case back && from == tensor.Int16:
+			p.run = dequantize[int16]
+		case back && from == tensor.Uint16:
+			p.run = dequantize[uint16]
 		case back && from == tensor.Int32:
 			p.run = dequantize[int32]
-		case !back && to == tensor.Int8:
+		case !back && (to == tensor.Int8 || to == tensor.Uint8):
 			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
-				quantize[int8](p, lo, hi, s, z, math.MinInt8, math.MaxInt8)
+				b := bytesOf(p.y).Bytes
+				kernel.QuantizeBytes(kernel.Bytes{Data: b.Data[lo:hi], Signed: b.Signed}, tensor.Data[float32](p.x)[lo:hi], float32(s), int(z))
 			}
-		case !back && to == tensor.Uint8:
-			p.run = func(p *quantizePass, lo, hi int, s, z float64) { quantize[uint8](p, lo, hi, s, z, 0, math.MaxUint8) }
+		case !back && to == tensor.Int16:
+			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
+				quantize[int16](p, lo, hi, s, z, math.MinInt16, math.MaxInt16)
+			}
+		case !back && to == tensor.Uint16:
+			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
+				quantize[uint16](p, lo, hi, s, z, 0, math.MaxUint16)
+			}
 		default:
 			return nil
 		}

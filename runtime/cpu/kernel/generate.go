@@ -18,3 +18,4 @@ package kernel
 //go:generate sh _asm/generate.sh norm
 //go:generate sh _asm/generate.sh int8
 //go:generate sh _asm/generate.sh bf16
+//go:generate sh _asm/generate.sh integer

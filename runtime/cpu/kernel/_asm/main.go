@@ -64,6 +64,18 @@ var groups = map[string]func(){
 		roundBF16AVX2()
 	},
 	"elementwise": elementwise,
+	"integer": func() {
+		for rows := range 6 {
+			pairsAVX2(rows + 1)
+		}
+		widenBytesAVX2()
+		pairPanelAVX2()
+		quantizeBytesAVX2()
+		dequantizeBytesAVX2()
+		floatsOfIntsAVX2()
+		scaleIntsAVX2()
+		extremesAVX2()
+	},
 
 	"elementwise512": avx512.do(elementwise),
 	"arith512":       avx512.do(arith),

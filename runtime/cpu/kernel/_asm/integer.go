@@ -1,0 +1,321 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// pairsAVX2 generates pairs{rows}x16AVX2: VPMADDWD adds two exact products of 16 bits per number.
+func pairsAVX2(rows int) {
+	TEXT(fmt.Sprintf("pairs%dx16AVX2", rows), NOSPLIT, "func(blocks, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("pairs%dx16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < %d·blocks and j < 16, blocks ≥ 1, 2·pairs products each, pairs ≥ 1; sums wrap.", rows, rows),
+		"Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, pairs of p side by side.")
+	load := func(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
+	blocks, pairs := load("blocks"), load("pairs")
+	xFirst, ldx, panel, yFirst, ldy := load("x"), load("ldx"), load("w"), load("y"), load("ldy")
+	SHLQ(Imm(1), ldx)
+	SHLQ(Imm(2), ldy)
+	Label("block")
+	acc := accumulators(rows, func() VecVirtual { return YMM() })
+	for i := range acc {
+		for v := range acc[i] {
+			VPXOR(acc[i][v], acc[i][v], acc[i][v])
+		}
+	}
+	cur, w, count := GP64(), GP64(), GP64()
+	MOVQ(xFirst, cur)
+	MOVQ(panel, w)
+	MOVQ(pairs, count)
+	x := blockRows(cur, ldx, rows)
+	Label("pair")
+	panels := fresh(2)
+	for v := range panels {
+		VMOVDQU(Mem{Base: w, Disp: 32 * v}, panels[v])
+	}
+	for i := range acc {
+		a, t := YMM(), YMM()
+		VPBROADCASTD(x[i], a)
+		VPMADDWD(panels[0], a, t)
+		VPADDD(t, acc[i][0], acc[i][0])
+		VPMADDWD(panels[1], a, a)
+		VPADDD(a, acc[i][1], acc[i][1])
+	}
+	ADDQ(Imm(64), w)
+	seen := map[Register]bool{}
+	for _, m := range x {
+		if !seen[m.Base] {
+			seen[m.Base] = true
+			ADDQ(Imm(4), m.Base.(GPVirtual))
+		}
+	}
+	DECQ(count)
+	JNZ(LabelRef("pair"))
+	for i, m := range blockRows(yFirst, ldy, rows) {
+		for v := range acc[i] {
+			VMOVDQU(acc[i][v], m.Offset(32*v))
+		}
+	}
+	for _, m := range [][2]GPVirtual{{xFirst, ldx}, {yFirst, ldy}} {
+		for _, by := range []uint8{1, 2, 4} {
+			if rows&int(by) != 0 {
+				LEAQ(Mem{Base: m[0], Index: m[1], Scale: by}, m[0])
+			}
+		}
+	}
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+// everyByte, everyWord and every32 repeat the low bits of an integer parameter in a vector.
+func everyByte(name string, v Register) { VPBROADCASTB(lowest32(name), v) }
+
+func everyWord(name string, v Register) { VPBROADCASTW(lowest32(name), v) }
+
+func every32(name string, v Register) { VPBROADCASTD(lowest32(name), v) }
+
+func lowest32(name string) VecVirtual {
+	x := XMM()
+	VMOVD(Load(Param(name), GP32()), x)
+	return x
+}
+
+// splat32 repeats a parameter, a float32, in a vector.
+func splat32(name string) VecVirtual {
+	addr, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	v := YMM()
+	VBROADCASTSS(addr.Addr, v)
+	return v
+}
+
+// widenBytesAVX2 generates widenBytesAVX2.
+func widenBytesAVX2() {
+	TEXT("widenBytesAVX2", NOSPLIT, "func(n int, y *int16, x *byte, flip, zero int32)")
+	Pragma("noescape")
+	Doc("widenBytesAVX2 computes y[i] = (x[i] xor flip) - zero for i < n, a positive multiple of 16.")
+	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	flip, zero := XMM(), YMM()
+	everyByte("flip", flip)
+	everyWord("zero", zero)
+	Label("next")
+	b, v := XMM(), YMM()
+	VPXOR(Mem{Base: x}, flip, b)
+	VPMOVZXBW(b, v)
+	VPSUBW(zero, v, v)
+	VMOVDQU(v, Mem{Base: y})
+	ADDQ(Imm(16), x)
+	ADDQ(Imm(32), y)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// pairPanelAVX2 generates pairPanelAVX2.
+func pairPanelAVX2() {
+	TEXT("pairPanelAVX2", NOSPLIT, "func(pairs int, y *int16, x *byte, off *int32, flip, zero int32)")
+	Pragma("noescape")
+	Doc("pairPanelAVX2 computes y[p][j][h] = (x[off[2p+h]+j] xor flip) - zero for p < pairs, j < 16 and h < 2, pairs ≥ 1.")
+	n, y, x, off := Load(Param("pairs"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64()), Load(Param("off"), GP64())
+	flip, zero := XMM(), YMM()
+	everyByte("flip", flip)
+	everyWord("zero", zero)
+	Label("next")
+	rows := [2]VecVirtual{XMM(), XMM()}
+	for h := range rows {
+		at := GP64()
+		MOVLQSX(Mem{Base: off, Disp: 4 * h}, at)
+		VPXOR(Mem{Base: x, Index: at, Scale: 1}, flip, rows[h])
+	}
+	lo, hi := XMM(), XMM()
+	VPUNPCKLBW(rows[1], rows[0], lo)
+	VPUNPCKHBW(rows[1], rows[0], hi)
+	for v, half := range []VecVirtual{lo, hi} {
+		w := YMM()
+		VPMOVZXBW(half, w)
+		VPSUBW(zero, w, w)
+		VMOVDQU(w, Mem{Base: y, Disp: 32 * v})
+	}
+	ADDQ(Imm(8), off)
+	ADDQ(Imm(64), y)
+	DECQ(n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// quantizeBytesAVX2 generates quantizeBytesAVX2.
+func quantizeBytesAVX2() {
+	TEXT("quantizeBytesAVX2", NOSPLIT, "func(n int, y *byte, x *float32, scale, least, most float32, zero, flip int32)")
+	Pragma("noescape")
+	Doc("quantizeBytesAVX2 computes y[i] = (min(max(round(x[i]/scale), least), most) + zero) xor flip, rounding ties to even, for i < n, a positive multiple of 32; 0 where that is NaN.",
+		"Before flip changes them, numbers lie in 0 to 255.")
+	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	scale, least, most := splat32("scale"), splat32("least"), splat32("most")
+	zero, flip, nan := YMM(), YMM(), YMM()
+	every32("zero", zero)
+	everyByte("flip", flip)
+	every32("flip", nan)
+	order := YMM()
+	VMOVDQU(laneOrder(), order)
+	Label("next")
+	v := fresh(4)
+	for i := range v {
+		number := YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v[i])
+		VDIVPS(scale, v[i], v[i])
+		VCMPPS(Imm(7), v[i], v[i], number) // not NaN
+		VROUNDPS(Imm(0), v[i], v[i])
+		VMAXPS(least, v[i], v[i])
+		VMINPS(most, v[i], v[i])
+		VCVTPS2DQ(v[i], v[i])
+		VPADDD(zero, v[i], v[i])
+		VBLENDVPS(number, v[i], nan, v[i])
+	}
+	VPACKSSDW(v[1], v[0], v[0])
+	VPACKSSDW(v[3], v[2], v[2])
+	VPACKUSWB(v[2], v[0], v[0])
+	VPERMD(v[0], order, v[0])
+	VPXOR(flip, v[0], v[0])
+	VMOVDQU(v[0], Mem{Base: y})
+	ADDQ(U32(128), x)
+	ADDQ(Imm(32), y)
+	SUBQ(Imm(32), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// laneOrder brings four vectors of numbers, packed to bytes within halves, into their order.
+func laneOrder() Mem {
+	m := GLOBL("laneOrder", RODATA|NOPTR)
+	for i, k := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
+		DATA(4*i, U32(k))
+	}
+	return m
+}
+
+// dequantizeBytesAVX2 generates dequantizeBytesAVX2.
+func dequantizeBytesAVX2() {
+	TEXT("dequantizeBytesAVX2", NOSPLIT, "func(n int, y *float32, x *byte, flip, zero int32, scale float32)")
+	Pragma("noescape")
+	Doc("dequantizeBytesAVX2 computes y[i] = ((x[i] xor flip) - zero)·scale for i < n, a positive multiple of 16.")
+	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	flip, zero, scale := XMM(), YMM(), splat32("scale")
+	everyByte("flip", flip)
+	every32("zero", zero)
+	Label("next")
+	b := XMM()
+	VPXOR(Mem{Base: x}, flip, b)
+	for i := range 2 {
+		v := YMM()
+		if i > 0 {
+			VPSRLDQ(Imm(8), b, b)
+		}
+		VPMOVZXBD(b, v)
+		VPSUBD(zero, v, v)
+		VCVTDQ2PS(v, v)
+		VMULPS(scale, v, v)
+		VMOVUPS(v, Mem{Base: y, Disp: 32 * i})
+	}
+	ADDQ(Imm(16), x)
+	ADDQ(Imm(64), y)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// floatsOfIntsAVX2 generates floatsOfIntsAVX2.
+func floatsOfIntsAVX2() {
+	TEXT("floatsOfIntsAVX2", NOSPLIT, "func(n int, y *float32, x *int32)")
+	Pragma("noescape")
+	Doc("floatsOfIntsAVX2 computes y[i] = x[i], rounded to float32, for i < n, a positive multiple of 8.")
+	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	Label("next")
+	v := YMM()
+	VCVTDQ2PS(Mem{Base: x}, v)
+	VMOVUPS(v, Mem{Base: y})
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(32), y)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// scaleIntsAVX2 generates scaleIntsAVX2.
+func scaleIntsAVX2() {
+	TEXT("scaleIntsAVX2", NOSPLIT, "func(n int, y *float32, x *int32, bias, scale float64)")
+	Pragma("noescape")
+	Doc("scaleIntsAVX2 computes y[i] = (x[i] + bias)·scale in float64, rounded to float32, for i < n, a positive multiple of 8.")
+	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	bias, scale := splat64("bias"), splat64("scale")
+	Label("next")
+	for i := range 2 {
+		v := YMM()
+		VCVTDQ2PD(Mem{Base: x, Disp: 16 * i}, v)
+		VADDPD(bias, v, v)
+		VMULPD(scale, v, v)
+		VCVTPD2PSY(v, v.AsX())
+		VMOVUPS(v.AsX(), Mem{Base: y, Disp: 16 * i})
+	}
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(32), y)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// extremesAVX2 generates extremesAVX2.
+func extremesAVX2() {
+	TEXT("extremesAVX2", NOSPLIT, "func(n int, x *float32) (lo, hi float32, nan uint32)")
+	Pragma("noescape")
+	Doc("extremesAVX2 finds the least and the greatest of n numbers, a positive multiple of 16; nan is not 0 where one is NaN, and the others mean nothing then.")
+	n, x := Load(Param("n"), GP64()), Load(Param("x"), GP64())
+	lo, hi, nan := fresh(2), fresh(2), YMM()
+	for i := range lo {
+		VMOVUPS(Mem{Base: x}, lo[i])
+		VMOVAPS(lo[i], hi[i])
+	}
+	VPXOR(nan, nan, nan)
+	Label("next")
+	for i := range lo {
+		v, odd := YMM(), YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+		VMINPS(v, lo[i], lo[i])
+		VMAXPS(v, hi[i], hi[i])
+		VCMPPS(Imm(unordered), v, v, odd)
+		VORPS(odd, nan, nan)
+	}
+	ADDQ(Imm(64), x)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("next"))
+	fold := func(join func(ops ...Op), v []VecVirtual) Register {
+		join(v[1], v[0], v[0])
+		half, low := XMM(), v[0].AsX()
+		VEXTRACTF128(Imm(1), v[0], half)
+		join(half, low, low)
+		VPSHUFD(Imm(0x4e), low, half)
+		join(half, low, low)
+		VPSHUFD(Imm(0xb1), low, half)
+		join(half, low, low)
+		return low
+	}
+	Store(fold(VMINPS, lo), ReturnIndex(0))
+	Store(fold(VMAXPS, hi), ReturnIndex(1))
+	mask := GP32()
+	VMOVMSKPS(nan, mask)
+	Store(mask, ReturnIndex(2))
+	VZEROUPPER()
+	RET()
+}

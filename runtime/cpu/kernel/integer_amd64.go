@@ -1,0 +1,122 @@
+//go:build amd64 && !purego
+
+package kernel
+
+import "math"
+
+// pairRows is how many rows one call of the kernels below takes at most.
+const pairRows = 6
+
+func widenBytesWide(y []int16, x []byte, flip byte, zero int) int {
+	n := len(y) &^ 15
+	if n == 0 || !wide() {
+		return 0
+	}
+	widenBytesAVX2(n, &y[0], &x[:n][0], int32(flip), int32(zero))
+	return n
+}
+
+func panelInt16Wide(panel []int16, x []byte, flip byte, zero int, off []int32, at int) bool {
+	if !wide() {
+		return false
+	}
+	for _, o := range off { // what the kernel reads and writes, checked here
+		_ = x[at+int(o):][:PanelWidth]
+	}
+	_ = panel[len(off)*PanelWidth-1]
+	pairPanelAVX2(len(off)/2, &panel[0], &x[at], &off[0], int32(flip), int32(zero))
+	return true
+}
+
+func panelProductInt16Wide(y []int32, ldy int, x []int16, ldx, rows, pairs int, panel []int16, n int) bool {
+	if !wide() || pairs == 0 {
+		return false
+	}
+	_, _ = x[(rows-1)*ldx+2*pairs-1], panel[2*pairs*PanelWidth-1]
+	_ = y[(rows-1)*ldy+n-1]
+	if n == PanelWidth {
+		if blocks := rows / pairRows; blocks > 0 {
+			pairs6x16AVX2(blocks, pairs, &x[0], ldx, &panel[0], &y[0], ldy)
+		}
+		if rest := rows % pairRows; rest > 0 {
+			r := rows - rest
+			pairsRest(rest, pairs, &x[r*ldx], ldx, &panel[0], &y[r*ldy], ldy)
+		}
+		return true
+	}
+	for r := 0; r < rows; r += pairRows {
+		var t [pairRows * PanelWidth]int32
+		h := min(pairRows, rows-r)
+		pairsRest(h, pairs, &x[r*ldx], ldx, &panel[0], &t[0], PanelWidth)
+		for q := range h {
+			copy(y[(r+q)*ldy:(r+q)*ldy+n], t[q*PanelWidth:])
+		}
+	}
+	return true
+}
+
+// pairsRest multiplies 1 to pairRows rows. The calls are direct: through a function value their arguments would escape.
+func pairsRest(rows, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int) {
+	switch rows {
+	case 1:
+		pairs1x16AVX2(1, pairs, x, ldx, w, y, ldy)
+	case 2:
+		pairs2x16AVX2(1, pairs, x, ldx, w, y, ldy)
+	case 3:
+		pairs3x16AVX2(1, pairs, x, ldx, w, y, ldy)
+	case 4:
+		pairs4x16AVX2(1, pairs, x, ldx, w, y, ldy)
+	case 5:
+		pairs5x16AVX2(1, pairs, x, ldx, w, y, ldy)
+	default:
+		pairs6x16AVX2(1, pairs, x, ldx, w, y, ldy)
+	}
+}
+
+func quantizeBytesWide(y []byte, x []float32, scale, least, most float32, zero int, flip byte) int {
+	n := len(x) &^ 31
+	if n == 0 || !wide() {
+		return 0
+	}
+	quantizeBytesAVX2(n, &y[:n][0], &x[0], scale, least, most, int32(zero), int32(flip))
+	return n
+}
+
+func dequantizeBytesWide(y []float32, x []byte, flip byte, zero int, scale float32) int {
+	n := len(x) &^ 15
+	if n == 0 || !wide() {
+		return 0
+	}
+	dequantizeBytesAVX2(n, &y[:n][0], &x[0], int32(flip), int32(zero), scale)
+	return n
+}
+
+func floatsOfIntsWide(y []float32, x []int32) int {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	floatsOfIntsAVX2(n, &y[:n][0], &x[0])
+	return n
+}
+
+func scaleIntsWide(y []float32, x []int32, bias, scale float64) int {
+	n := len(x) &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	scaleIntsAVX2(n, &y[:n][0], &x[0], bias, scale)
+	return n
+}
+
+func extremesWide(x []float32) (lo, hi float32, n int) {
+	n = len(x) &^ 15
+	if n == 0 || !wide() {
+		return 0, 0, 0
+	}
+	lo, hi, nan := extremesAVX2(n, &x[0])
+	if nan != 0 {
+		lo, hi = float32(math.NaN()), float32(math.NaN())
+	}
+	return lo, hi, n
+}

@@ -1,0 +1,63 @@
+package kernel
+
+import "math"
+
+// QuantizeBytes is y = x/scale in float32, rounded to the nearest integer, ties to even, plus zero, within the range of y's
+// bytes; 0 where that is NaN. zero lies within that range, too.
+func QuantizeBytes(y Bytes, x []float32, scale float32, zero int) {
+	least, most := 0, math.MaxUint8
+	if y.Signed {
+		least, most = math.MinInt8, math.MaxInt8
+	}
+	flip, more := y.flip()
+	dst := y.Data[:len(x)]
+	lo, hi := float32(least-zero), float32(most-zero)
+	for i := quantizeBytesWide(dst, x, scale, lo, hi, zero+more, flip); i < len(x); i++ {
+		q := float32(math.RoundToEven(float64(x[i] / scale)))
+		switch {
+		case q != q:
+			dst[i] = 0
+		default:
+			dst[i] = byte(int(min(max(q, lo), hi))+zero+more) ^ flip
+		}
+	}
+}
+
+// DequantizeBytes is y = (x - zero)·scale.
+func DequantizeBytes(y []float32, x Bytes, scale float32, zero int) {
+	y = y[:len(x.Data)]
+	flip, more := x.flip()
+	for i := dequantizeBytesWide(y, x.Data, flip, zero+more, scale); i < len(y); i++ {
+		y[i] = float32(int(x.Data[i]^flip)-zero-more) * scale
+	}
+}
+
+// FloatsOfInts is y = x, rounded to float32. y may lie in the memory of x.
+func FloatsOfInts(y []float32, x []int32) {
+	y = y[:len(x)]
+	for i := floatsOfIntsWide(y, x); i < len(x); i++ {
+		y[i] = float32(x[i])
+	}
+}
+
+// ScaleInts is y = (x + bias)·scale in float64, rounded to float32. y may lie in the memory of x.
+func ScaleInts(y []float32, x []int32, bias, scale float64) {
+	y = y[:len(x)]
+	for i := scaleIntsWide(y, x, bias, scale); i < len(x); i++ {
+		y[i] = float32((float64(x[i]) + bias) * scale)
+	}
+}
+
+// Extremes gives the least and the greatest number of x, infinity and -infinity where there is none; both are NaN where one of
+// x is.
+func Extremes(x []float32) (lo, hi float32) {
+	lo, hi = float32(math.Inf(1)), float32(math.Inf(-1))
+	a, b, n := extremesWide(x)
+	if n > 0 {
+		lo, hi = a, b
+	}
+	for _, v := range x[n:] {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	return lo, hi
+}

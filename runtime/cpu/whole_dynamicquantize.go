@@ -1,0 +1,72 @@
+package cpu
+
+import (
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+func init() {
+	registerKernels(map[string]func(s *step) kernelMaker{"DynamicQuantizeLinear": dynamicQuantizeKernel})
+}
+
+// dynamicPass is DynamicQuantizeLinear: first the range of each part of the input, then its bytes.
+type dynamicPass struct {
+	x      []float32
+	y      []byte
+	lo, hi []float32 // per part
+	scale  float32
+	zero   int
+}
+
+// dynamicPart is how many numbers a ticket takes.
+const dynamicPart = 1 << 14
+
+func dynamicQuantizeKernel(s *step) kernelMaker {
+	if !s.float32Input(0) || len(s.node.Outputs) != 3 || slices.Contains(s.node.Outputs, nil) {
+		return nil
+	}
+	return func(d *binding) *boundKernel {
+		in := d.shapeOf(s, 0)
+		if in == nil || !d.gives(s, 0, tensor.Uint8) || !d.gives(s, 1, tensor.Float32) || !d.gives(s, 2, tensor.Uint8) {
+			return nil
+		}
+		n, _ := tensor.Size(in)
+		if n == 0 {
+			return nil
+		}
+		parts := (n + dynamicPart - 1) / dynamicPart
+		p := &dynamicPass{lo: make([]float32, parts), hi: make([]float32, parts)}
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			p.x, p.y = e.buf[s.in[0].id], tensor.Data[uint8](e.datum(s.out[0]).(*tensor.Tensor))
+			if err := e.parallel((*dynamicRange)(p), parts); err != nil {
+				return err
+			}
+			lo, hi := float32(0), float32(0)
+			for i := range parts {
+				lo, hi = min(lo, p.lo[i]), max(hi, p.hi[i])
+			}
+			p.scale = (hi - lo) / 255
+			if !(p.scale > 0) || math.IsInf(float64(p.scale), 0) {
+				return e.eval(s) // all is 0, or a number is not finite
+			}
+			p.zero = int(math.RoundToEven(float64(min(max(0-lo/p.scale, 0), 255))))
+			e.buf[s.out[1].id][0] = p.scale
+			tensor.Data[uint8](e.datum(s.out[2]).(*tensor.Tensor))[0] = uint8(p.zero)
+			return e.parallel(p, parts)
+		}}
+	}
+}
+
+type dynamicRange dynamicPass
+
+func (p *dynamicRange) ticket(_ *worker, k int) {
+	p.lo[k], p.hi[k] = kernel.Extremes(p.x[k*dynamicPart : min(len(p.x), (k+1)*dynamicPart)])
+}
+
+func (p *dynamicPass) ticket(_ *worker, k int) {
+	from, to := k*dynamicPart, min(len(p.x), (k+1)*dynamicPart)
+	kernel.QuantizeBytes(kernel.Bytes{Data: p.y[from:to]}, p.x[from:to], p.scale, p.zero)
+}

@@ -1,0 +1,233 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and what follows them is rounded as
+// the operators' bodies round it, so the answers are theirs, bit by bit.
+func init() {
+	registerKernels(map[string]func(s *step) kernelMaker{"ConvInteger": convIntegerKernel, "QLinearConv": qlinearConvKernel})
+}
+
+// integerConv is a convolution for one shape. The input is copied into a place with its pads, parted into the phases of the
+// strides, so that what meets a weight is always consecutive; rows follow each other without a gap, and what lies between
+// those of the output is dropped.
+type integerConv struct {
+	conv2d
+	kh, kw, cg, m, group int
+	weights              []int16 // per filter: its weights, an even number
+	requantize           *filterScales
+	zeroIn               *value // of the input; nil: 0
+
+	pw, plane, channel, span int     // of a row and a plane of one phase, of a channel, and of an output channel with gaps
+	off                      []int32 // where the weights of a filter meet a group
+	chunk, chunks            int     // places of a ticket, tickets per sample and group
+	panelWords, tileWords    int     // of scratch
+
+	// While it runs:
+	in     kernel.Bytes
+	zero   int
+	padded []byte
+	sums   []int32
+	out    kernel.Bytes
+}
+
+// filterScales turn sums into bytes, per filter.
+type filterScales struct {
+	bias, scale []float64
+	toScale     float32
+	zero        int
+}
+
+// filterKey names filters as rows of integers, which the programs of one model share.
+type filterKey struct{ w, zero *tensor.Tensor }
+
+func convIntegerKernel(s *step) kernelMaker { return s.integerConv(0, 1, 2, 3, nil) }
+
+func qlinearConvKernel(s *step) kernelMaker {
+	if len(s.in) < 8 || !s.byteTyped(7) {
+		return nil
+	}
+	x, w, y, zero := s.constant(1), s.constant(4), s.constant(6), s.constant64(7)
+	if len(x) != 1 || len(w) == 0 || len(y) != 1 || len(zero) != 1 || s.in[3] == nil || s.in[3].konst == nil || s.in[3].konst.Rank() < 3 || len(s.constShape(4)) > 1 {
+		return nil
+	}
+	m := s.constShape(3)[0]
+	r := &filterScales{bias: make([]float64, m), scale: make([]float64, m), toScale: y[0], zero: int(zero[0])}
+	if len(w) != 1 && len(w) != m {
+		return nil
+	}
+	for i := range m {
+		r.scale[i] = float64(x[0]) * float64(w[i%len(w)])
+	}
+	if !s.absent(8) {
+		bias := s.constant64(8)
+		if len(bias) != 1 && len(bias) != m {
+			return nil
+		}
+		for i := range m {
+			r.bias[i] = bias[i%len(bias)]
+		}
+	}
+	return s.integerConv(0, 3, 2, 5, r)
+}
+
+// integerConv is the kernel for input x and constant filters w, with zero points of the inputs that are named, which may be
+// absent.
+func (s *step) integerConv(x, w, xZero, wZero int, r *filterScales) kernelMaker {
+	if !s.byteTyped(x) || !s.byteTyped(w) || s.in[w].konst == nil || !s.absent(xZero) && !s.single(xZero) || !s.absent(wZero) && s.in[wZero].konst == nil {
+		return nil
+	}
+	ws := s.constShape(w)
+	if len(ws) != 3 && len(ws) != 4 || s.rank(x) != len(ws) {
+		return nil
+	}
+	c := integerConv{m: ws[0], cg: ws[1], kh: 1, kw: ws[len(ws)-1], group: int(ops.Int(s.node, "group")), requantize: r}
+	if len(ws) == 4 {
+		c.kh = ws[2]
+	}
+	k := c.cg * c.kh * c.kw
+	if c.group < 1 || c.m%c.group != 0 || c.m == 0 || k == 0 || k > kernel.MostInt16 {
+		return nil
+	}
+	if !s.absent(xZero) {
+		c.zeroIn = s.in[xZero]
+	}
+	key, zero := filterKey{w: s.in[w].konst}, []int{0}
+	if !s.absent(wZero) {
+		key.zero = s.in[wZero].konst
+		if zero = bytesOf(key.zero).ints(); len(zero) != 1 && len(zero) != c.m || key.zero.Rank() > 1 {
+			return nil
+		}
+	}
+	c.weights = s.shared.Get(key, func() any {
+		width, b := 2*kernel.PairsOf(k), bytesOf(key.w)
+		rows := make([]int16, c.m*width)
+		for i := range c.m {
+			kernel.WidenBytes(rows[i*width:], kernel.Bytes{Data: b.Data[i*k : (i+1)*k], Signed: b.Signed}, zero[i%len(zero)])
+		}
+		return rows
+	}).([]int16)
+	return func(d *binding) *boundKernel {
+		in, out := d.shapeOf(s, x), d.shapes[s.out[0].id]
+		if len(in) != len(ws) || len(out) != len(ws) {
+			return nil
+		}
+		c := c
+		var ok bool
+		if c.conv2d, ok = planar(s.node, in, out, c.kh, c.kw); !ok || c.c != c.cg*c.group {
+			return nil
+		}
+		return c.bind(s, s.in[x])
+	}
+}
+
+func (c *integerConv) bind(s *step, x *value) *boundKernel {
+	ph := (c.hp + c.sh - 1) / c.sh
+	c.pw = (c.wp + c.sw - 1) / c.sw
+	c.plane = c.pw * ph
+	c.channel = c.plane * c.sh * c.sw
+	for ch := range c.cg {
+		for i := range c.kh {
+			for j := range c.kw {
+				y, x := i*c.dh, j*c.dw
+				c.off = append(c.off, int32(ch*c.channel+((y%c.sh)*c.sw+x%c.sw)*c.plane+y/c.sh*c.pw+x/c.sw))
+			}
+		}
+	}
+	if len(c.off)%2 != 0 {
+		c.off = append(c.off, c.off[len(c.off)-1]) // meets a weight of 0
+	}
+	pairs, mg := len(c.off)/2, c.m/c.group
+	c.span = (c.oh-1)*c.pw + c.ow
+	panels := (c.span + kernel.PanelWidth - 1) / kernel.PanelWidth
+	per := max(1, min(panels, 2*convTicketFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth)))
+	c.chunk, c.chunks = per*kernel.PanelWidth, (panels+per-1)/per
+	c.panelWords, c.tileWords = kernel.PanelWidth*pairs, mg*c.chunk
+	size := (c.n*c.c-1)*c.channel + max(c.channel, int(slices.Max(c.off))-(c.cg-1)*c.channel+panels*kernel.PanelWidth)
+	if size > 1<<31-1 {
+		return nil
+	}
+	return &boundKernel{temp: (size + 3) / 4, scratch: c.panelWords + c.tileWords + (c.chunk+3)/4, run: func(e *executable, u *unit) error {
+		c.in, c.zero, c.padded = bytesOf(e.datum(x)).Bytes, e.zeroPoint(c.zeroIn), uint8s(u.temp)
+		y := e.datum(s.out[0]).(*tensor.Tensor)
+		if c.requantize == nil {
+			c.sums = tensor.Data[int32](y)
+		} else {
+			c.out = bytesOf(y).Bytes
+		}
+		if err := e.parallel((*bytePhases)(c), c.n*c.c); err != nil {
+			return err
+		}
+		return e.parallel(c, c.n*c.group*c.chunks)
+	}}
+}
+
+// bytePhases copies a channel into its place with pads, by phases.
+type bytePhases integerConv
+
+func (c *bytePhases) ticket(_ *worker, k int) {
+	dst, src := c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.h*c.wd:(k+1)*c.h*c.wd]
+	if c.hp != c.h || c.wp != c.wd || c.plane*c.sh*c.sw != c.h*c.wd {
+		zero := byte(c.zero)
+		for i := range dst {
+			dst[i] = zero
+		}
+	}
+	for r := range c.h {
+		y, row := r+c.top, src[r*c.wd:(r+1)*c.wd]
+		to := dst[(y%c.sh*c.sw)*c.plane+y/c.sh*c.pw:]
+		if c.sw == 1 {
+			copy(to[c.left:], row)
+			continue
+		}
+		for i, v := range row {
+			x := i + c.left
+			to[x%c.sw*c.plane+x/c.sw] = v
+		}
+	}
+}
+
+func (c *integerConv) ticket(w *worker, k int) {
+	part, g, n := k%c.chunks, k/c.chunks%c.group, k/c.chunks/c.group
+	mg, pairs := c.m/c.group, len(c.off)/2
+	panel, tile := int16s(w.scratch[:c.panelWords]), int32s(w.scratch[c.panelWords:c.panelWords+c.tileWords])
+	line := uint8s(w.scratch[c.panelWords+c.tileWords:])
+	src := kernel.Bytes{Data: c.padded[(n*c.c+g*c.cg)*c.channel:], Signed: c.in.Signed}
+	from := part * c.chunk
+	count := min(c.chunk, c.span-from)
+	for at := 0; at < count; at += kernel.PanelWidth {
+		kernel.PanelInt16(panel, src, c.zero, c.off, from+at)
+		kernel.PanelProductInt16(tile[at:], c.chunk, c.weights[g*mg*2*pairs:], 2*pairs, mg, pairs, panel, kernel.PanelWidth)
+	}
+	for i := range mg {
+		f, sums := g*mg+i, tile[i*c.chunk:i*c.chunk+count]
+		at := (n*c.m + f) * c.oh * c.ow
+		r := c.requantize
+		if r == nil {
+			scatter(c.sums[at:at+c.oh*c.ow], sums, from, c.pw, c.ow)
+			continue
+		}
+		numbers := float32sOf(sums)
+		kernel.ScaleInts(numbers, sums, r.bias[f], r.scale[f])
+		kernel.QuantizeBytes(kernel.Bytes{Data: line[:count], Signed: c.out.Signed}, numbers, r.toScale, r.zero)
+		scatter(c.out.Data[at:at+c.oh*c.ow], line[:count], from, c.pw, c.ow)
+	}
+}
+
+// scatter copies places from the given one on, of rows of pw, to rows of ow, and drops those beyond.
+func scatter[T any](y, x []T, from, pw, ow int) {
+	for len(x) > 0 {
+		r, col := from/pw, from%pw
+		n := min(len(x), pw-col)
+		if col < ow {
+			copy(y[r*ow+col:(r+1)*ow], x[:n])
+		}
+		x, from = x[n:], from+n
+	}
+}
