@@ -19,6 +19,7 @@ type program struct {
 	costs   Costs
 	time    []ir.Fact // per value: how it lies along time; nil where the graph does not say
 	strip   int       // rows that strips compute at once
+	plain   bool      // regions share neither memory nor passes, which is what tests hold the others against
 	graph   *ir.Graph
 	values  []*value
 	steps   []*step

@@ -5,7 +5,8 @@
 // float64. Neighbouring steps that treat each row (sample, time) by itself become a region, together with at most one
 // recurrence; a region is computed tile by tile, so that what lies between its steps stays in the cache.
 // Where consecutive regions look back only, they run chunk by chunk along time, so that what lies between them takes the
-// memory of one chunk (strip.go).
+// memory of one chunk (strip.go). Elsewhere a layer writes over what it reads (memory_inplace.go), and a layer that runs
+// backward in time finds its states while the one before computes (region_ahead.go).
 // Binding carries shapes, and what is computed from shapes alone, through the steps (shapes.go): imported graphs leave them
 // open. Kernels over whole tensors are made then (kernels.go); a convolution takes along what follows it number by number
 // (epilogue.go). The branches of If are programs of their own (branch.go).

@@ -32,7 +32,7 @@ func (r *draft) finish(d *binding) *region {
 	for i, s := range r.steps {
 		c := call{src: s.src}
 		if op := r.ops[i]; op != nil {
-			c.run, c.parts = op.run, op.parts
+			c.run, c.parts, c.over = op.run, op.parts, op.over
 			c.in = make([]place, len(s.in))
 			for j := range c.in {
 				c.in[j] = nowhere

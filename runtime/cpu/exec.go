@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/essmc/essmc/internal/ram"
-	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 )
@@ -35,40 +32,16 @@ type executable struct {
 	scratch, rowArgs, states int
 	args, results            []tensor.Datum
 
-	workers []*worker
-	wg      sync.WaitGroup
-	ctx     context.Context
-	running bool // helpers are up
-	quit    bool
-	task    task
-	tickets int
-	next    atomic.Int64
-	stop    atomic.Bool
-	pending sync.WaitGroup
-	mu      sync.Mutex
-	err     error
+	pool
 }
-
-// worker is one goroutine's memory.
-type worker struct {
-	e       *executable
-	scratch []float32
-	state   []float64
-	args    [][]float32
-	in      tileInput
-	seq     sequence
-	local   int      // the row of scratch that it works on, of a group of samples
-	node    *ir.Node // what it works on, for messages
-	wake    chan struct{}
-}
-
-// task is work that can be done in pieces, which are handed out in order.
-type task interface{ ticket(w *worker, k int) }
 
 // newExecutable plans memory and allocates it.
 func newExecutable(d *binding, units []*unit, root *executable) (*executable, error) {
 	e := &executable{root: root, p: d.p, d: d, units: units, strips: d.strips(units)}
 	e.held = d.holds(units, e.strips)
+	if !d.p.plain {
+		runAhead(units, e.strips)
+	}
 	plan := planMemory(d, units, e.strips, e.held)
 	scratch, args, states := 0, 1, 0
 	var extra int64
@@ -164,9 +137,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			}
 		}
 	}
-	for range threads {
-		e.workers = append(e.workers, &worker{e: e, scratch: floats(scratch), state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)})
-	}
+	e.setup(e, threads, scratch, states, args)
 	for i, v := range d.p.outputs {
 		e.out = append(e.out, slices.Index(d.p.outputs[:i], v))
 	}
@@ -365,90 +336,10 @@ func wholeUnit(e *executable, u *unit, _, _ int) error {
 
 // parallel hands out the tickets of a task to the workers, and waits.
 func (e *executable) parallel(t task, tickets int) error {
-	if tickets == 0 {
-		return nil
-	}
 	if e.root != nil {
 		return e.root.parallel(t, tickets)
 	}
-	e.task, e.tickets = t, tickets
-	e.next.Store(0)
-	helpers := min(len(e.workers), tickets) - 1
-	if helpers > 0 && !e.running {
-		e.running, e.quit = true, false
-		e.wg.Add(len(e.workers) - 1)
-		for _, w := range e.workers[1:] {
-			go w.serve()
-		}
-	}
-	e.pending.Add(max(helpers, 0))
-	for i := range helpers {
-		e.workers[i+1].wake <- struct{}{}
-	}
-	e.workers[0].work()
-	e.pending.Wait()
-	return e.err
-}
-
-// serve is a helper's life during one Run.
-func (w *worker) serve() {
-	defer w.e.wg.Done()
-	for range w.wake {
-		if w.e.quit {
-			return
-		}
-		w.work()
-		w.e.pending.Done()
-	}
-}
-
-// halt ends the helpers.
-func (e *executable) halt() {
-	if !e.running {
-		return
-	}
-	e.quit = true
-	for _, w := range e.workers[1:] {
-		w.wake <- struct{}{}
-	}
-	e.wg.Wait()
-	e.running = false
-}
-
-// work takes tickets until there are no more.
-func (w *worker) work() {
-	e := w.e
-	defer func() {
-		if v := recover(); v != nil {
-			e.fail(runtime.Recovered(w.node, v))
-		}
-	}()
-	for !w.stopped() {
-		k := int(e.next.Add(1)) - 1
-		if k >= e.tickets {
-			return
-		}
-		e.task.ticket(w, k)
-	}
-}
-
-// stopped reports whether the run has failed or was cancelled.
-func (w *worker) stopped() bool {
-	e := w.e
-	if err := e.ctx.Err(); err != nil {
-		e.fail(err)
-	}
-	return e.stop.Load()
-}
-
-// fail stops the run; the first error counts.
-func (e *executable) fail(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.err == nil {
-		e.err = err
-	}
-	e.stop.Store(true)
+	return e.pool.run(t, tickets)
 }
 
 // bindSubgraphs makes the executables of a unit's subgraphs, and says how many bytes they hold.

@@ -15,10 +15,20 @@ type memoryPlan struct {
 	bytes int64
 }
 
+// interval is a range of the arena while units run.
+type interval struct{ val, first, last, size int } // val: the value; -1-i: the memory of unit i's kernel
+
+// intervals is what lies in the arena, and when.
+type intervals struct {
+	all    []interval
+	of     map[int]int // per value: its interval
+	strips []strip
+	plain  bool // each has a place of its own
+}
+
 // planMemory gives each float32 value of known shape that crosses units a range of the arena; ranges of values that are
 // never alive together overlap.
 func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPlan {
-	type interval struct{ val, first, last, size int }
 	unitOf := map[*step]int{}
 	for i, u := range units {
 		for _, s := range u.steps {
@@ -56,7 +66,7 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 			maps.Copy(alias, u.region.alias)
 		}
 	}
-	var all []interval
+	live := intervals{of: map[int]int{}, strips: strips, plain: d.p.plain}
 	for i, u := range units {
 		for _, s := range u.steps {
 			for _, v := range s.out {
@@ -66,26 +76,41 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 				if _, shared := alias[v.id]; shared {
 					continue
 				}
-				size := d.held(v, held)
-				size = max(scratchAlign, (size+scratchAlign-1)/scratchAlign*scratchAlign)
 				first, last := i, max(i, lastRead(v))
-				if h := held[v.id]; h.rows == 0 || h.halo > 0 { // it outlives a chunk
-					first, last = wholeStrips(strips, first, last)
+				if g := u.region; g != nil && g.ahead && g.written(v.id) {
+					first = i - 1
 				}
-				all = append(all, interval{v.id, first, last, size})
+				if x, ok := live.over(d, units, held, i, v); ok {
+					live.of[v.id] = live.of[x]
+					alias[v.id] = x
+					live.all[live.of[x]].last = last
+					continue
+				}
+				live.of[v.id] = len(live.all)
+				live.all = append(live.all, interval{v.id, first, last, scratchAlign * max(1, (d.held(v, held)+scratchAlign-1)/scratchAlign)})
 			}
+		}
+	}
+	for k, v := range live.all {
+		if h := held[v.val]; h.rows == 0 || h.halo > 0 { // it outlives a chunk
+			live.all[k].first, live.all[k].last = wholeStrips(strips, v.first, v.last)
 		}
 	}
 	for i, u := range units {
 		if u.kernel != nil && u.kernel.temp > 0 {
-			all = append(all, interval{-1 - i, i, i, (u.kernel.temp + scratchAlign - 1) / scratchAlign * scratchAlign})
+			live.all = append(live.all, interval{-1 - i, i, i, (u.kernel.temp + scratchAlign - 1) / scratchAlign * scratchAlign})
 		}
 	}
+	return live.place(d, len(units), alias)
+}
+
+// place gives each interval its range.
+func (p *intervals) place(d *binding, units int, alias map[int]int) memoryPlan {
 	// The largest first: what is placed later fits into the gaps.
-	slices.SortStableFunc(all, func(a, b interval) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first)) })
-	p := memoryPlan{off: make([]int, len(d.p.values)), temp: make([]int, len(units))}
-	for i := range p.off {
-		p.off[i] = -1
+	slices.SortStableFunc(p.all, func(a, b interval) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first)) })
+	plan := memoryPlan{off: make([]int, len(d.p.values)), temp: make([]int, units)}
+	for i := range plan.off {
+		plan.off[i] = -1
 	}
 	type busyInterval struct {
 		interval
@@ -93,7 +118,7 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 	}
 	var placed []busyInterval
 	top := 0
-	for _, v := range all {
+	for _, v := range p.all {
 		var busy []span
 		for _, o := range placed {
 			if o.first <= v.last && v.first <= o.last {
@@ -109,18 +134,21 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 			off = max(off, b.off+b.n)
 		}
 		if v.val < 0 {
-			p.temp[-1-v.val] = off
+			plan.temp[-1-v.val] = off
 		} else {
-			p.off[v.val] = off
+			plan.off[v.val] = off
 		}
 		placed = append(placed, busyInterval{v, off})
 		top = max(top, off+v.size)
 	}
 	for x, v := range alias {
-		p.off[x] = p.off[v]
+		for w, ok := alias[v]; ok; w, ok = alias[v] {
+			v = w
+		}
+		plan.off[x] = plan.off[v]
 	}
-	p.bytes = int64(top) * 4
-	return p
+	plan.bytes = int64(top) * 4
+	return plan
 }
 
 // locals adds the values that lie in scratch, or that no pass of the region computes.

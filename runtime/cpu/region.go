@@ -35,6 +35,8 @@ type region struct {
 	fill    fillPass
 	seq     sequencePass
 	alias   map[int]int // values that take the place of others: the core's output that of its input
+	next    *region     // the region whose back pass this one's main pass runs; nil: none
+	ahead   bool        // the region before runs this one's back pass
 }
 
 // call is one row kernel.
@@ -42,6 +44,7 @@ type call struct {
 	run   rowFunc
 	parts []rowFunc // run in parts; nil where it is short
 	src   *ir.Node
+	over  []int // of in: places whose rows the output's may be written over
 	in    []place
 	out   place
 }
@@ -134,6 +137,9 @@ func (p *mainPass) ticket(w *worker, k int) {
 	for _, i := range g.all[g.mid:] {
 		g.call(w, i, sample, from, n)
 	}
+	if g.next != nil {
+		g.next.back.tile(w, sample, t)
+	}
 }
 
 // backPass finds the states of a backward recurrence at the tiles' far edges. Where states can jump across a tile, tiles do
@@ -141,10 +147,11 @@ func (p *mainPass) ticket(w *worker, k int) {
 // run from the last to the first.
 type backPass struct{ g *region }
 
-func (p *backPass) ticket(w *worker, k int) {
+func (p *backPass) ticket(w *worker, k int) { p.tile(w, k%p.g.batch, p.g.tiles-1-k/p.g.batch) }
+
+func (p *backPass) tile(w *worker, sample, t int) {
 	g := p.g
 	c := g.core
-	sample, t := k%g.batch, g.tiles-1-k/g.batch
 	from, n := g.span(t)
 	if t == 0 && c.v.local {
 		return // nobody reads the state before the first step
@@ -407,8 +414,10 @@ func (g *region) steps(from, to int) error {
 			for b := range g.batch {
 				clear(c.edge(b, g.tiles-1))
 			}
-			if err := e.parallel(&g.back, g.batch*g.tiles); err != nil {
-				return err
+			if !g.ahead {
+				if err := e.parallel(&g.back, g.batch*g.tiles); err != nil {
+					return err
+				}
 			}
 			c.join()
 			for i := range c.progress {

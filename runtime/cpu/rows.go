@@ -14,6 +14,7 @@ type rowFunc func(y []float32, x [][]float32, rows int)
 type rowOp struct {
 	run      rowFunc
 	operands []int     // the inputs that are read row by row
+	over     []int     // of them, those whose rows the output's may be written over
 	parts    []rowFunc // run in parts, between which it may be cancelled; nil where it is short
 }
 

@@ -64,7 +64,7 @@ func elementwise(f func(y, x []float32)) rowMaker {
 			return nil
 		}
 		_, width := features(out)
-		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0][:rows*width]) }}
+		return &rowOp{operands: first, over: first, run: func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0][:rows*width]) }}
 	}
 }
 
@@ -95,6 +95,7 @@ func rowBinary(s *step) rowMaker {
 		}
 		switch {
 		case ka == full && kb == full:
+			op.over = op.operands
 			op.run = func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0], x[1]) }
 		case ka == perRow:
 			op.run = func(y []float32, x [][]float32, rows int) {

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/time"
@@ -169,6 +171,11 @@ func (d *binding) strips(units []*unit) []strip {
 		i = max(next, i+1)
 	}
 	return all
+}
+
+// inStrip reports whether unit i runs chunk by chunk.
+func inStrip(strips []strip, i int) bool {
+	return slices.ContainsFunc(strips, func(st strip) bool { return i >= st.from && i < st.to })
 }
 
 // strip grows a strip from unit i on; next is the first unit that cannot join.

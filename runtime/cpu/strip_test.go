@@ -60,11 +60,17 @@ func bindStrips(t testing.TB, g *ir.Graph, rows, threads int, in []tensor.Datum)
 
 func bindConfig(t testing.TB, g *ir.Graph, c runtime.Config, rows int, in []tensor.Datum) *executable {
 	t.Helper()
+	return bindProgram(t, g, c, in, func(p *program) { p.strip = rows })
+}
+
+// bindProgram binds a graph to inputs; set changes the program first.
+func bindProgram(t testing.TB, g *ir.Graph, c runtime.Config, in []tensor.Datum, set func(p *program)) *executable {
+	t.Helper()
 	p, err := compile(g, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.strip = rows
+	set(p)
 	b := runtime.Binding{Dims: map[string]int64{}}
 	for i, v := range in {
 		x := v.(*tensor.Tensor)

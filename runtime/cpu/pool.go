@@ -1,0 +1,202 @@
+package cpu
+
+import (
+	"context"
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/runtime"
+)
+
+// pool is the workers of an executable. The first of them is the goroutine that calls Run; the others, its helpers, start with
+// the first task that has tickets for them and end with the run. Between tasks a helper watches for the next one for a while
+// before it sleeps, and so does the first worker for the helpers' last tickets: tasks follow each other within microseconds,
+// and to be woken takes tens of them.
+type pool struct {
+	workers []*worker
+	ctx     context.Context
+	task    task
+	tickets int
+	next    atomic.Int64 // the ticket that is handed out next
+	stop    atomic.Bool
+	busy    atomic.Int32 // helpers at work; with waiterSleeps added, the last one wakes the first worker
+	done    chan struct{}
+	running bool // helpers are up
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	err     error
+}
+
+// worker is one goroutine's memory.
+type worker struct {
+	e       *executable
+	scratch []float32
+	state   []float64
+	args    [][]float32
+	in      tileInput
+	seq     sequence
+	local   int      // the row of scratch that it works on, of a group of samples
+	node    *ir.Node // what it works on, for messages
+	order   atomic.Int32
+	wake    chan struct{}
+}
+
+// What a helper is to do, or does.
+const (
+	orderNone  = iota // watches for an order
+	orderSleep        // sleeps until it is woken
+	orderWork
+	orderQuit
+)
+
+const waiterSleeps = 1 << 30
+
+// task is work that can be done in pieces, which are handed out in order.
+type task interface{ ticket(w *worker, k int) }
+
+// setup makes n workers with so much memory each.
+func (p *pool) setup(e *executable, n, scratch, states, args int) {
+	p.done = make(chan struct{}, 1)
+	for range n {
+		p.workers = append(p.workers, &worker{e: e, scratch: floats(scratch), state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)})
+	}
+}
+
+// run hands out the tickets of a task to the workers, and waits.
+func (p *pool) run(t task, tickets int) error {
+	if tickets == 0 {
+		return nil
+	}
+	p.task, p.tickets = t, tickets
+	p.next.Store(0)
+	helpers := min(len(p.workers), tickets) - 1
+	if helpers > 0 {
+		if !p.running {
+			p.running = true
+			p.wg.Add(len(p.workers) - 1)
+			for _, w := range p.workers[1:] {
+				w.order.Store(orderNone)
+				go w.serve()
+			}
+		}
+		p.busy.Store(int32(helpers))
+		for _, w := range p.workers[1 : helpers+1] {
+			w.give(orderWork)
+		}
+	}
+	p.workers[0].work()
+	if helpers > 0 {
+		p.wait()
+	}
+	return p.err
+}
+
+// Watching goes on for about 50 µs: some looks at once, then others between which goroutines run that have waited longer.
+const (
+	looksAtOnce = 2000
+	looksInTurn = 200
+)
+
+// watch looks until a condition holds; false when it does not in time.
+func watch(holds func() bool) bool {
+	for range looksAtOnce {
+		if holds() {
+			return true
+		}
+	}
+	for range looksInTurn {
+		if holds() {
+			return true
+		}
+		goruntime.Gosched()
+	}
+	return false
+}
+
+// wait returns when no helper works any more.
+func (p *pool) wait() {
+	if watch(func() bool { return p.busy.Load() == 0 }) {
+		return
+	}
+	if p.busy.Add(waiterSleeps) != waiterSleeps {
+		<-p.done
+	}
+	p.busy.Store(0)
+}
+
+// give tells a helper what to do.
+func (w *worker) give(order int32) {
+	if w.order.Swap(order) == orderSleep {
+		w.wake <- struct{}{}
+	}
+}
+
+// serve is a helper's life during one Run.
+func (w *worker) serve() {
+	p := &w.e.pool
+	defer p.wg.Done()
+	ordered := func() bool { return w.order.Load() != orderNone }
+	for {
+		if !watch(ordered) && w.order.CompareAndSwap(orderNone, orderSleep) {
+			<-w.wake
+		}
+		if w.order.Load() == orderQuit {
+			return
+		}
+		w.work()
+		w.order.Store(orderNone)
+		if p.busy.Add(-1) == waiterSleeps {
+			p.done <- struct{}{}
+		}
+	}
+}
+
+// halt ends the helpers.
+func (p *pool) halt() {
+	if !p.running {
+		return
+	}
+	for _, w := range p.workers[1:] {
+		w.give(orderQuit)
+	}
+	p.wg.Wait()
+	p.running = false
+}
+
+// work takes tickets until there are no more.
+func (w *worker) work() {
+	p := &w.e.pool
+	defer func() {
+		if v := recover(); v != nil {
+			p.fail(runtime.Recovered(w.node, v))
+		}
+	}()
+	for !w.stopped() {
+		k := int(p.next.Add(1)) - 1
+		if k >= p.tickets {
+			return
+		}
+		p.task.ticket(w, k)
+	}
+}
+
+// stopped reports whether the run has failed or was cancelled.
+func (w *worker) stopped() bool {
+	p := &w.e.pool
+	if err := p.ctx.Err(); err != nil {
+		p.fail(err)
+	}
+	return p.stop.Load()
+}
+
+// fail stops the run; the first error counts.
+func (p *pool) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+	}
+	p.stop.Store(true)
+}

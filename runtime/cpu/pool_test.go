@@ -1,0 +1,97 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/runtime"
+)
+
+// counted notes who has done which ticket; some take long, so that the others fall asleep.
+type counted struct {
+	done []atomic.Int32
+	slow int // every so many tickets
+}
+
+func (c *counted) ticket(_ *worker, k int) {
+	if c.slow > 0 && k%c.slow == 0 {
+		time.Sleep(300 * time.Microsecond)
+	}
+	c.done[k].Add(1)
+}
+
+// Each ticket is done once, whoever sleeps meanwhile.
+func TestWorkers(t *testing.T) {
+	for _, procs := range []int{1, 2, 4} {
+		defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(procs))
+		for _, workers := range []int{1, 2, 3, 8} {
+			before := goruntime.NumGoroutine()
+			e := &executable{}
+			e.ctx = context.Background()
+			e.setup(e, workers, 0, 0, 0)
+			r := newGen(1)
+			for run := range 3 {
+				for i := range 100 {
+					c := &counted{done: make([]atomic.Int32, r.IntN(20)), slow: r.IntN(8)}
+					if i%10 > 0 {
+						c.slow = 0
+					}
+					if i%25 == 0 { // helpers fall asleep
+						time.Sleep(300 * time.Microsecond)
+					}
+					if err := e.parallel(c, len(c.done)); err != nil {
+						t.Fatal(err)
+					}
+					for k := range c.done {
+						if n := c.done[k].Load(); n != 1 {
+							t.Fatalf("%d workers, run %d, task %d: ticket %d of %d was done %d times", workers, run, i, k, len(c.done), n)
+						}
+					}
+				}
+				e.halt()
+				for range 100 { // they are past their last instruction, but may still be counted
+					if goruntime.NumGoroutine() <= before {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+				if n := goruntime.NumGoroutine(); n > before {
+					t.Fatalf("%d workers: %d goroutines before, %d after", workers, before, n)
+				}
+			}
+		}
+	}
+}
+
+// failing panics in one ticket; those after it wait until that is known.
+type failing struct{ at int }
+
+func (f failing) ticket(w *worker, k int) {
+	w.node = &ir.Node{Name: "bad"}
+	if k == f.at {
+		panic("wrong")
+	}
+	for k > f.at && !w.stopped() {
+		goruntime.Gosched()
+	}
+}
+
+// A panic ends the task at once, and is its error.
+func TestWorkersFail(t *testing.T) {
+	e := &executable{}
+	e.ctx = context.Background()
+	e.setup(e, 3, 0, 0, 0)
+	defer e.halt()
+	var n *runtime.NodeError
+	if err := e.parallel(failing{5}, 1000); !errors.As(err, &n) || n.Node.Name != "bad" {
+		t.Errorf("found %v", err)
+	}
+	if taken := e.next.Load(); taken > 20 {
+		t.Errorf("%d tickets were taken", taken)
+	}
+}

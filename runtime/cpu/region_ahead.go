@@ -1,0 +1,49 @@
+package cpu
+
+// A region whose recurrence runs backward in time goes over its input twice, and before the second time all workers wait for
+// each other. Where the first, the back pass, needs no more of a tile than the rows that the region before it has just
+// computed, it is done there, tile by tile: the rows are still in the cache, and there is one wait per region, not two. Profiles
+// count it to the region before.
+
+// runAhead finds such regions.
+func runAhead(units []*unit, strips []strip) {
+	for i := range len(units) - 1 {
+		g, next := units[i].region, units[i+1].region
+		if g != nil && next != nil && !inStrip(strips, i) && !inStrip(strips, i+1) && next.backAfter(g) {
+			g.next, next.ahead = next, true
+		}
+	}
+}
+
+// backAfter reports whether each tile of g's back pass can follow the tile of the main pass of a region before it that covers
+// the same rows.
+func (g *region) backAfter(before *region) bool {
+	c := g.core
+	if c == nil || c.jump == nil || c.window > 0 || before.group > 1 || before.per != 1 ||
+		before.batch != g.batch || before.length != g.length || before.tile != g.tile {
+		return false
+	}
+	if len(g.pre) > 0 && !c.v.local && !c.keep { // its input is filled in first
+		return false
+	}
+	b := before.core
+	late := func(p place) bool { return b != nil && p.val >= 0 && p.val == b.stateOutVal } // known when all tiles are
+	for _, i := range g.pre {
+		for _, p := range g.calls[i].in {
+			if late(p) {
+				return false
+			}
+		}
+	}
+	return !late(c.v) && !late(c.vi)
+}
+
+// written reports whether the region's back pass writes v.
+func (g *region) written(val int) bool {
+	for _, i := range g.pre {
+		if p := g.calls[i].out; p.val == val && !p.local {
+			return true
+		}
+	}
+	return false
+}
