@@ -40,6 +40,7 @@ func diagonalCore(s *step) core {
 			c.sys.CutRe[j], c.sys.CutIm[j] = real(cut), imag(cut)
 		}
 	}
+	c.sys.Pack()
 	return c
 }
 

@@ -43,3 +43,8 @@ func scanBackwardSet4AVX2(rows int, x *float32, v *float32, stride int, ar *floa
 //
 //go:noescape
 func scanBackwardAdd4AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
+// scanBlock16AVX2 advances 16 states over blocks ≥ 1 blocks of 8 rows of v, stride numbers apart. table has, for each vector of states and each row, what an input gives to the state behind the block, real and imaginary parts; a is the system's power that crosses a block.
+//
+//go:noescape
+func scanBlock16AVX2(blocks int, v *float32, stride int, table *float32, ar *float64, ai *float64, zr *float64, zi *float64)

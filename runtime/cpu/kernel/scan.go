@@ -5,6 +5,7 @@ package kernel
 type Diagonal struct {
 	ARe, AIm, BRe, BIm []float64
 	CutRe, CutIm       []float64
+	table              *scanTable // what Pack made; nil: all scans go step by step
 }
 
 // N is the number of states.
@@ -28,8 +29,8 @@ func at(v []float32, i int) float64 {
 // imaginary parts to xi; xi may be nil, and xr too, when only the state is wanted.
 func (d *Diagonal) ScanForward(xr, xi []float32, in *Inputs, rows int, zr, zi []float64) {
 	n := d.N()
-	if in.Im == nil && in.OldRe == nil && xi == nil && xr != nil {
-		d.forwardReal(scanWide(d, xr, in.Re, rows, zr, zi, false, scanSet), xr, in.Re, rows, zr, zi)
+	if in.Im == nil && in.OldRe == nil && xi == nil {
+		d.scanReal(xr, in.Re, rows, zr, zi, false, false)
 		return
 	}
 	for j := range n {
@@ -53,10 +54,66 @@ func (d *Diagonal) ScanForward(xr, xi []float32, in *Inputs, rows int, zr, zi []
 	}
 }
 
-// forwardReal is the common case: real inputs, real parts wanted, for states from j on. Two states run side by side to hide the latency.
-func (d *Diagonal) forwardReal(j int, x, v []float32, rows int, zr, zi []float64) {
+// scanReal is the common case: real inputs, and at most real parts wanted.
+func (d *Diagonal) scanReal(x, v []float32, rows int, zr, zi []float64, backward, add bool) {
+	mode := scanSet
+	switch {
+	case x == nil:
+		mode = scanDrop
+	case add:
+		mode = scanAdd
+	}
+	states := 0
+	if mode == scanDrop {
+		n, done := d.N(), 0
+		states, done = scanBlocks(d, v, rows, zr, zi, backward)
+		if rest := rows - done; states > 0 && rest > 0 {
+			from := done * n
+			if backward {
+				from = 0
+			}
+			d.scanSteps(nil, v[from:from+rest*n], rest, 0, states, zr, zi, backward, mode)
+		}
+	}
+	d.scanSteps(x, v, rows, states, d.N(), zr, zi, backward, mode)
+}
+
+// scanSteps is scanReal step by step, for states lo to hi.
+func (d *Diagonal) scanSteps(x, v []float32, rows, lo, hi int, zr, zi []float64, backward bool, mode int) {
 	n := d.N()
-	for ; j+2 <= n; j += 2 {
+	if mode != scanDrop || backward {
+		lo = scanWide(d, x, v, rows, lo, hi, zr, zi, backward, mode)
+	}
+	if !backward && mode == scanSet {
+		lo = d.forwardPairs(x, v, rows, lo, hi, zr, zi)
+	}
+	first, stride := 0, n
+	if backward {
+		first, stride = (rows-1)*n, -n
+	}
+	for j := lo; j < hi; j++ {
+		ar, ai, br, bi := d.ARe[j], d.AIm[j], d.BRe[j], d.BIm[j]
+		r, i := zr[j], zi[j]
+		p := first + j
+		for range rows {
+			if backward && x != nil {
+				put(x, p, r, mode == scanAdd)
+			}
+			u := float64(v[p])
+			r, i = ar*r-ai*i+br*u, ar*i+ai*r+bi*u
+			if !backward && x != nil {
+				x[p] = float32(r)
+			}
+			p += stride
+		}
+		zr[j], zi[j] = r, i
+	}
+}
+
+// forwardPairs serves states from lo on, two side by side, which hides the latency; it gives the first that is left.
+func (d *Diagonal) forwardPairs(x, v []float32, rows, lo, hi int, zr, zi []float64) int {
+	n, j := d.N(), lo
+	for ; j+2 <= hi; j += 2 {
 		ar, ai, br, bi := d.ARe[j], d.AIm[j], d.BRe[j], d.BIm[j]
 		cr, ci, dr, di := d.ARe[j+1], d.AIm[j+1], d.BRe[j+1], d.BIm[j+1]
 		r, i, s, k := zr[j], zi[j], zr[j+1], zi[j+1]
@@ -70,51 +127,21 @@ func (d *Diagonal) forwardReal(j int, x, v []float32, rows int, zr, zi []float64
 		}
 		zr[j], zi[j], zr[j+1], zi[j+1] = r, i, s, k
 	}
-	for ; j < n; j++ {
-		ar, ai, br, bi := d.ARe[j], d.AIm[j], d.BRe[j], d.BIm[j]
-		r, i := zr[j], zi[j]
-		for p := j; p < rows*n; p += n {
-			u := float64(v[p])
-			r, i = ar*r-ai*i+br*u, ar*i+ai*r+bi*u
-			x[p] = float32(r)
-		}
-		zr[j], zi[j] = r, i
-	}
+	return j
 }
 
 // ScanBackward takes the state y[t+1] = Σ over q > t of a^(q-t-1) b v[q] from the last row to the first, and gives each
 // row the state before its own input joins: x[t] = y[t+1], then y[t] = a y[t+1] + b v[t]. Old inputs are those a window's
 // length later. With add it adds to xr and xi.
 func (d *Diagonal) ScanBackward(xr, xi []float32, in *Inputs, rows int, zr, zi []float64, add bool) {
-	n, first := d.N(), 0
 	if in.Im == nil && in.OldRe == nil && xi == nil {
-		mode := scanSet
-		switch {
-		case xr == nil:
-			mode = scanDrop
-		case add:
-			mode = scanAdd
-		}
-		first = scanWide(d, xr, in.Re, rows, zr, zi, true, mode)
+		d.scanReal(xr, in.Re, rows, zr, zi, true, add)
+		return
 	}
-	for j := first; j < n; j++ {
+	n := d.N()
+	for j := range n {
 		ar, ai, br, bi := d.ARe[j], d.AIm[j], d.BRe[j], d.BIm[j]
 		r, i := zr[j], zi[j]
-		if in.Im == nil && in.OldRe == nil && xi == nil {
-			for p := (rows-1)*n + j; p >= 0; p -= n {
-				if xr != nil {
-					if add {
-						xr[p] += float32(r)
-					} else {
-						xr[p] = float32(r)
-					}
-				}
-				u := float64(in.Re[p])
-				r, i = ar*r-ai*i+br*u, ar*i+ai*r+bi*u
-			}
-			zr[j], zi[j] = r, i
-			continue
-		}
 		for p := (rows-1)*n + j; p >= 0; p -= n {
 			put(xr, p, r, add)
 			put(xi, p, i, add)

@@ -54,8 +54,8 @@ func affine512(y, x, scale, shift []float32) int {
 	return n
 }
 
-// scan512 is scanWide for all states: 32 or 16 at a time, the last 1 to 8 alone. rows is positive.
-func scan512(d *Diagonal, x, v []float32, rows int, zr, zi []float64, backward bool, mode int) {
+// scan512 is scanWide for all states lo to hi: 32 or 16 at a time, the last 1 to 8 alone. rows is positive.
+func scan512(d *Diagonal, x, v []float32, rows, lo, hi int, zr, zi []float64, backward bool, mode int) {
 	n := d.N()
 	stride, first := n, 0
 	four, two, one := scanForward32AVX512, scanForward16AVX512, scanForward8AVX512
@@ -70,15 +70,15 @@ func scan512(d *Diagonal, x, v []float32, rows int, zr, zi []float64, backward b
 			four, two, one = scanBackwardAdd32AVX512, scanBackwardAdd16AVX512, scanBackwardAdd8AVX512
 		}
 	}
-	for j := 0; j < n; {
+	for j := lo; j < hi; {
 		f, step := one, 8
-		switch left := n - j; {
+		switch left := hi - j; {
 		case left > 24:
 			f, step = four, 32
 		case left > 8:
 			f, step = two, 16
 		}
-		states := min(step, n-j)
+		states := min(step, hi-j)
 		_ = v[(rows-1)*n+j+states-1]
 		var out *float32
 		if mode != scanDrop {

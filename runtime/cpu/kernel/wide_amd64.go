@@ -5,17 +5,17 @@ package kernel
 // The functions below do as much of their work as whole vectors can, and say how much that is; the portable code does the
 // rest. They do nothing where the portable variant was chosen.
 
-// scanWide advances states of a scan over real inputs, whose real parts go to x, from the first on; it returns how many states it
-// served. Backward scans start at the last row.
-func scanWide(d *Diagonal, x, v []float32, rows int, zr, zi []float64, backward bool, mode int) int {
-	n := d.N()
+// scanWide advances states lo to hi of a scan over real inputs, whose real parts go to x, from the first on; it returns the first
+// state that is left. Backward scans start at the last row. Forward scans have outputs.
+func scanWide(d *Diagonal, x, v []float32, rows, lo, hi int, zr, zi []float64, backward bool, mode int) int {
 	if !wide() || rows == 0 {
-		return 0
+		return lo
 	}
 	if avx512() {
-		scan512(d, x, v, rows, zr, zi, backward, mode)
-		return n
+		scan512(d, x, v, rows, lo, hi, zr, zi, backward, mode)
+		return hi
 	}
+	n := d.N()
 	stride, first := n, 0
 	four, one := scanForward16AVX2, scanForward4AVX2
 	if backward {
@@ -29,10 +29,10 @@ func scanWide(d *Diagonal, x, v []float32, rows int, zr, zi []float64, backward 
 			four, one = scanBackwardAdd16AVX2, scanBackwardAdd4AVX2
 		}
 	}
-	j := 0
-	for j+4 <= n {
+	j := lo
+	for j+4 <= hi {
 		f, step := one, 4
-		if j+16 <= n {
+		if j+16 <= hi {
 			f, step = four, 16
 		}
 		_ = v[(rows-1)*n+j+step-1]

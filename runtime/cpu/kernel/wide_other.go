@@ -18,7 +18,13 @@ func headsDotWide([]float32, int, []float32, int, int, []float32, int, int) bool
 
 func headsSpreadWide([]float32, int, []float32, int, int, []float32, int, int) bool { return false }
 
-func scanWide(*Diagonal, []float32, []float32, int, []float64, []float64, bool, int) int { return 0 }
+func scanWide(_ *Diagonal, _, _ []float32, _, lo, _ int, _, _ []float64, _ bool, _ int) int {
+	return lo
+}
+
+func scanLanes() int { return 0 }
+
+func scanBlock(int, int, *float32, int, *float32, *float64, *float64, *float64, *float64) {}
 
 func sigmoidWide(_, _ []float32) int { return 0 }
 

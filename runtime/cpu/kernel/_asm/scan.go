@@ -156,4 +156,5 @@ func scans(groups ...int) {
 		scan("scanBackwardSet", n, true, set)
 		scan("scanBackwardAdd", n, true, add)
 	}
+	scanBlock()
 }
