@@ -19,7 +19,7 @@ const stripRows = 4096
 type strip struct {
 	from, to int // units
 	length   int // steps of the sequence
-	chunk    int // steps; a whole number of tiles
+	chunk    int // steps, a whole number of tiles: those of the longest chunk
 }
 
 // held says which steps of each sample a buffer holds: rows of them, from step base on, the first halo of which lie before the
@@ -214,12 +214,25 @@ func (u *unit) reads(vals map[*value]bool) bool {
 	return false
 }
 
-// chunkSteps gives the steps of a chunk, so that all samples together have about rows of them: all chunks but the last have as
-// many, a whole number of the largest tiles, which the others divide.
+// chunkSteps gives the steps of a chunk, so that all samples together have about rows of them: a whole number of the largest
+// tiles, which the others divide. What is left of a sequence in the end and fills more than one chunk fills two of one size.
+// The longest chunk, and with it the memory of a strip, is the same for all sequences of two chunks and more.
 func chunkSteps(rows, batch, length int) int {
-	tiles := (length + largestTile - 1) / largestTile
-	chunks := (tiles + max(1, rows/(batch*largestTile)) - 1) / max(1, rows/(batch*largestTile))
-	return (tiles + chunks - 1) / max(1, chunks) * largestTile
+	most := max(1, rows/(batch*largestTile)) * largestTile
+	if rest := length; rest > most && rest < 2*most {
+		tiles := (rest + largestTile - 1) / largestTile
+		return (tiles + 1) / 2 * largestTile
+	}
+	return most
+}
+
+// next gives the first step after the chunk that starts at a step.
+func (st strip) next(from int) int {
+	rest := st.length - from
+	if rest <= st.chunk {
+		return st.length
+	}
+	return from + chunkSteps(st.chunk, 1, rest)
 }
 
 // run computes the strip.
@@ -229,13 +242,14 @@ func (st strip) run(e *executable) error {
 			return err
 		}
 	}
-	for from := 0; from < st.length; from += st.chunk {
+	for from, to := 0, 0; from < st.length; from = to {
+		to = st.next(from)
 		e.hold(st, from)
 		for i := st.from; i < st.to; i++ {
 			if err := e.ctx.Err(); err != nil {
 				return err
 			}
-			if err := e.timed(i, stepUnit, from, min(from+st.chunk, st.length)); err != nil {
+			if err := e.timed(i, stepUnit, from, to); err != nil {
 				return err
 			}
 		}
@@ -263,6 +277,7 @@ func (e *executable) hold(st strip, from int) {
 		if h.rows == 0 || h.strip != st.from {
 			continue
 		}
+		kept := from - h.halo - h.base // the row of the first step that stays
 		h.base = from - h.halo
 		if from == 0 || h.halo == 0 {
 			continue
@@ -271,7 +286,7 @@ func (e *executable) hold(st strip, from int) {
 		batch := len(buf) / (h.rows * h.width)
 		for b := range batch {
 			sample := buf[b*h.rows*h.width : (b+1)*h.rows*h.width]
-			copy(sample[:h.halo*h.width], sample[(h.rows-h.halo)*h.width:])
+			copy(sample[:h.halo*h.width], sample[kept*h.width:])
 		}
 	}
 }

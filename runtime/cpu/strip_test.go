@@ -163,9 +163,32 @@ func TestStripMemory(t *testing.T) {
 		return bindStrips(t, g, stripRows, 2, deepInputs(g, batch, length)).ArenaBytes()
 	}
 	for _, batch := range []int{1, 3} {
-		a, b := bytes(batch, 1<<16), bytes(batch, 1<<20)
-		if b > a+a/16 {
-			t.Errorf("batch %d: %d bytes at 65536 steps, %d at a million", batch, a, b)
+		a := bytes(batch, 2*stripRows)
+		for _, length := range []int{10007, 1 << 14, 1 << 16, 1 << 20} {
+			if b := bytes(batch, length); b != a {
+				t.Errorf("batch %d: %d bytes at %d steps, %d at %d", batch, a, 2*stripRows, b, length)
+			}
+		}
+	}
+}
+
+// Chunks cover a sequence, are whole tiles, none longer than the first; and none but the last two are shorter.
+func TestChunks(t *testing.T) {
+	for _, rows := range []int{1, 96, 100, 500, 4096} {
+		for batch := 1; batch <= 3; batch++ {
+			for length := range 10 * largestTile {
+				length *= 7
+				st := strip{length: length, chunk: chunkSteps(rows, batch, length)}
+				if st.chunk%largestTile != 0 || st.chunk*batch > max(rows, batch*largestTile) {
+					t.Fatalf("%d rows, batch %d, %d steps: chunks of %d", rows, batch, length, st.chunk)
+				}
+				for from, to := 0, 0; from < length; from = to {
+					to = st.next(from)
+					if n := to - from; n <= 0 || n > st.chunk || to > length || to < length && n%largestTile != 0 || n < st.chunk && length-to > st.chunk {
+						t.Fatalf("%d rows, batch %d, %d steps: a chunk from %d to %d, the first has %d", rows, batch, length, from, to, st.chunk)
+					}
+				}
+			}
 		}
 	}
 }
