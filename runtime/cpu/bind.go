@@ -91,6 +91,13 @@ func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
 		d.konst[p.inputs[i].id] = t
 	}
 	d.resolve()
+	d.lifetimes()
+	return d
+}
+
+// lifetimes finds who reads what.
+func (d *binding) lifetimes() {
+	p := d.p
 	for i := range d.last {
 		d.last[i] = -1
 	}
@@ -112,7 +119,6 @@ func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
 	for _, v := range p.outputs {
 		d.last[v.id] = len(p.steps)
 	}
-	return d
 }
 
 // shapesOf gives the shapes of a step's inputs and of its first output, where all of those that are there are float32
@@ -195,7 +201,7 @@ func (d *binding) units() []*unit {
 			all = append(all, u)
 			continue
 		}
-		if open != nil && !open.takes(s, c, batch*length) {
+		if open != nil && !open.takes(d, s, op, c, batch, length) {
 			flush()
 		}
 		if open == nil {
@@ -242,6 +248,9 @@ func (d *binding) wholeShapes(s *step) (in [][]int, out []int, ok bool) {
 
 // member says how a step can be part of a region: as a row kernel or as a core over (batch, length) rows.
 func (d *binding) member(s *step) (op *rowOp, c core, batch, length int) {
+	if s.window != nil || s.turn != straight {
+		return d.flowing(s)
+	}
 	if s.row == nil && s.core == nil {
 		return nil, nil, 0, 0
 	}
@@ -277,11 +286,13 @@ type draft struct {
 	core          core
 	coreAt        int
 	batch, length int
+	flows         bool // a step looks back or ahead, or brings sequences into rows
+	weights       int  // constant numbers that a tile passes through
 }
 
 // takes reports whether the next step can join.
-func (r *draft) takes(s *step, c core, rows int) bool {
-	if s.group != r.group || rows != r.rows {
+func (r *draft) takes(d *binding, s *step, op *rowOp, c core, batch, length int) bool {
+	if s.group != r.group || batch*length != r.rows || !r.flowsWith(d, s, op, c, batch, length) {
 		return false
 	}
 	if r.core == nil {
@@ -305,6 +316,10 @@ func (r *draft) add(s *step, op *rowOp, c core, batch, length int) {
 	if c != nil {
 		r.core, r.coreAt, r.batch, r.length = c, len(r.steps), batch, length
 	}
+	if op != nil && (op.window != nil || op.turn != straight) {
+		r.flows, r.batch, r.length = true, batch, length
+	}
+	r.weights += s.numbers()
 	r.steps = append(r.steps, s)
 	r.ops = append(r.ops, op)
 }
@@ -318,6 +333,7 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
+	d = d.timeMajor()
 	return newExecutable(d, d.units(), nil)
 }
 
@@ -330,6 +346,7 @@ func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
+	d = d.timeMajor()
 	var all, products []runtime.Choice
 	for _, u := range d.units() {
 		if u.region == nil {

@@ -49,6 +49,9 @@ type step struct {
 	whole    wholeMaker
 	spans    spanMaker
 	kernel   kernelMaker
+	windows  windowMaker // where the step looks along time, so that tiles of it can be computed
+	window   *window     // of a step made when shapes are bound, with sequences as rows (see timeMajor)
+	turn     turn        // likewise: brings sequences into another layout
 	branches *[2]*branch // of If: else and then
 	shared   *runtime.Constants
 	products tensor.DType // the precision asked for
@@ -163,6 +166,9 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		}
 		if mk := wholes[key]; mk != nil {
 			s.whole, known = mk(s), true
+		}
+		if mk := windows[key]; mk != nil {
+			s.windows = mk(s)
 		}
 		if mk := spans[key]; mk != nil {
 			s.spans, known = mk(s), true

@@ -12,15 +12,22 @@ type choice = runtime.Choice
 // finish makes the region of a draft: it chooses the form of the core, the tile, and where values lie.
 func (r *draft) finish(d *binding) *region {
 	g := &region{batch: r.batch, length: r.length, per: 1, node: r.steps[0].src}
-	if r.core == nil {
-		g.batch, g.length, g.per = d.grid(r)
-		r.coreAt = -1
-	} else {
+	switch {
+	case r.core != nil:
 		g.node = r.steps[r.coreAt].src
+	case !r.flows:
+		g.batch, g.length, g.per = d.grid(r)
 	}
+	if r.core == nil {
+		r.coreAt = -1
+	}
+	g.coreAt = r.coreAt
 	flops := 0.0
 	for i, s := range r.steps {
 		flops += rowFlops(d, s, r.ops[i] == nil)
+	}
+	if r.flows { // which may be cancelled between any two steps
+		flops = 0
 	}
 	g.tile = tileSize(flops*float64(g.per), g.length)
 	g.tiles = (g.length + g.tile - 1) / g.tile
@@ -32,7 +39,7 @@ func (r *draft) finish(d *binding) *region {
 	for i, s := range r.steps {
 		c := call{src: s.src}
 		if op := r.ops[i]; op != nil {
-			c.run, c.parts, c.over = op.run, op.parts, op.over
+			c.run, c.parts, c.over, c.window, c.turn = op.run, op.parts, op.over, op.window, op.turn
 			c.in = make([]place, len(s.in))
 			for j := range c.in {
 				c.in[j] = nowhere
@@ -47,9 +54,19 @@ func (r *draft) finish(d *binding) *region {
 	if r.core != nil {
 		r.finishCore(d, g, place0)
 	}
+	if r.flows {
+		g.flow = r.flow(d, g)
+	}
 	g.group = g.groupSize(flops)
 	r.order(d, g)
 	r.place(d, g)
+	if f := g.flow; f != nil {
+		f.order = append(f.order, g.all[:g.mid]...)
+		if r.core != nil {
+			f.order = append(f.order, r.coreAt)
+		}
+		f.order = append(f.order, g.all[g.mid:]...)
+	}
 	g.main.g, g.groups.g, g.back.g, g.fill.g, g.seq.g = g, g, g, g, g
 	return g
 }
@@ -150,6 +167,11 @@ func (r *draft) order(d *binding, g *region) {
 		}
 		g.pre = list(pre, 0, r.coreAt)
 		full := c.kernel == nil || c.window > 0
+		if g.flow != nil { // what the core reads is computed tick by tick, wherever it lies
+			for i := range pre {
+				main[i] = true
+			}
+		}
 		for _, p := range []place{c.v, c.vi} {
 			if p.val >= 0 {
 				_, here := made[p.val]
@@ -160,6 +182,9 @@ func (r *draft) order(d *binding, g *region) {
 			full, c.keep = true, true
 		}
 		c.v.local, c.vi.local = !full, !full
+		if g.flow != nil {
+			c.v.local, c.vi.local = r.local(d, g, c.v.val, made), r.local(d, g, c.vi.val, made)
+		}
 		if !full {
 			for i := range pre {
 				main[i] = true
@@ -204,9 +229,9 @@ func (r *draft) place(d *binding, g *region) {
 			if v == nil {
 				continue
 			}
-			local[v.id] = d.inside(v, r.steps)
+			local[v.id] = d.inside(v, r.steps) && (g.flow == nil || g.flow.of[v.id] == nil)
 			if c := g.core; c != nil {
-				if v.id == c.v.val || v.id == c.vi.val {
+				if g.flow == nil && (v.id == c.v.val || v.id == c.vi.val) {
 					local[v.id] = c.v.local
 				}
 				if i == r.coreAt && (v.id == c.stateOutVal || c.kernel == nil) {
@@ -227,7 +252,14 @@ func (r *draft) place(d *binding, g *region) {
 	rows := g.tile * g.group
 	a := scratchPlan{}
 	at := map[int]int{}
+	lag, window := 0, false
 	give := func(p *place) {
+		if g.flow != nil {
+			if q := g.flow.of[p.val]; q != nil && (q.src.val < 0 || q.lag < lag || window) {
+				p.ring, p.delta = q, lag-q.lag
+				return
+			}
+		}
 		if p.val >= 0 && local[p.val] {
 			p.local = true
 			if _, ok := at[p.val]; !ok {
@@ -246,6 +278,9 @@ func (r *draft) place(d *binding, g *region) {
 	}
 	for i := range r.steps {
 		c := &g.calls[i]
+		if g.flow != nil {
+			lag = g.flow.lag[i]
+		}
 		if i == r.coreAt {
 			k := g.core
 			give(&k.v)
@@ -259,9 +294,11 @@ func (r *draft) place(d *binding, g *region) {
 			free(i, []place{k.v, k.vi})
 			continue
 		}
+		window = c.window != nil
 		for j := range c.in {
 			give(&c.in[j])
 		}
+		window = false
 		give(&c.out)
 		free(i, c.in)
 		if _, read := last[c.out.val]; c.out.local && !read { // nobody wants it
@@ -281,6 +318,13 @@ func (r *draft) place(d *binding, g *region) {
 		r.share(d, g)
 	}
 	g.scratch = a.size
+}
+
+// local reports whether a value that the core reads lies in scratch, where steps look back: where it is computed here, and
+// nobody else wants it.
+func (r *draft) local(d *binding, g *region, val int, made map[int]int) bool {
+	_, here := made[val]
+	return here && g.flow.of[val] == nil && d.inside(d.p.values[val], r.steps)
 }
 
 // share lets the core's output take the place of its input where both span the sequence and nobody else wants them.
@@ -378,6 +422,8 @@ func rowFlops(d *binding, s *step, core bool) float64 {
 		}
 	}
 	switch {
+	case s.window != nil:
+		return s.window.flops
 	case core:
 		return 10 * float64(width)
 	case s.node.Op.FullName() == "essm.Linear", s.node.Op.FullName() == "essm.HeadLinear", s.node.Op.Name == "MatMul", s.node.Op.Name == "Gemm":

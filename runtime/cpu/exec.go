@@ -64,6 +64,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 		if g := u.region; g != nil {
 			scratch = max(scratch, g.scratch)
+			if g.flow != nil {
+				extra += g.flow.bytes(g.batch)
+			}
 			for _, c := range g.calls {
 				args = max(args, len(c.in))
 			}
@@ -127,6 +130,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			continue
 		}
 		g.e = e
+		if g.flow != nil {
+			g.flow.attach(g.batch)
+		}
 		if c := g.core; c != nil {
 			c.holdState(e)
 			c.prepare()

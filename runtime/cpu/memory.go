@@ -157,7 +157,7 @@ func (g *region) locals(set map[int]bool) {
 	for _, l := range [][]int{g.all, g.pre} {
 		for _, i := range l {
 			c := &g.calls[i]
-			if c.out.local {
+			if c.out.local || c.out.ring != nil {
 				set[c.out.val] = true
 			} else {
 				used[c.out.val] = true
@@ -165,7 +165,7 @@ func (g *region) locals(set map[int]bool) {
 		}
 	}
 	for i := range g.calls {
-		if c := &g.calls[i]; c.run != nil && !used[c.out.val] {
+		if c := &g.calls[i]; (c.run != nil || c.window != nil || c.turn != straight) && !used[c.out.val] {
 			set[c.out.val] = true
 		}
 	}
@@ -174,7 +174,7 @@ func (g *region) locals(set map[int]bool) {
 			set[c.unread] = true
 		}
 		for _, p := range []place{c.x, c.xi} {
-			if p.val >= 0 && p.local {
+			if p.val >= 0 && (p.local || p.ring != nil) {
 				set[p.val] = true
 			}
 		}

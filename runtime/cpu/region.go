@@ -34,6 +34,8 @@ type region struct {
 	back    backPass
 	fill    fillPass
 	seq     sequencePass
+	flow    *flow       // nil where no step looks back or ahead
+	coreAt  int         // the core among calls; -1: none
 	alias   map[int]int // values that take the place of others: the core's output that of its input
 	next    *region     // the region whose back pass this one's main pass runs; nil: none
 	ahead   bool        // the region before runs this one's back pass
@@ -47,6 +49,9 @@ type call struct {
 	over  []int // of in: places whose rows the output's may be written over
 	in    []place
 	out   place
+	// What a step that looks back or ahead has in place of run, and one that brings sequences into another layout.
+	window *window
+	turn   turn
 }
 
 // place says where rows of a value lie: in a buffer, or in scratch from off on.
@@ -55,6 +60,8 @@ type place struct {
 	off   int
 	local bool
 	width int
+	ring  *ring // where the rows lie, delta tiles before the last that is there; nil for the others
+	delta int
 }
 
 var nowhere = place{val: -1}
@@ -64,6 +71,9 @@ func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 	switch {
 	case p.val < 0:
 		return nil
+	case p.ring != nil:
+		at := p.ring.at(sample, from/g.tile+p.delta, from) * p.width
+		return p.ring.buf[at : at+n*p.width]
 	case p.local:
 		at := p.off + w.local*p.width
 		return w.scratch[at : at+n*p.width]
@@ -75,6 +85,14 @@ func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 // call runs one row kernel on a tile.
 func (g *region) call(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
+	switch {
+	case c.window != nil:
+		g.window(w, i, sample, from, n)
+		return
+	case c.turn != straight:
+		g.turn(w, i, sample, from, n)
+		return
+	}
 	w.node = c.src
 	args := w.args[:len(c.in)]
 	for j, p := range c.in {
@@ -124,6 +142,10 @@ type mainPass struct{ g *region }
 func (p *mainPass) ticket(w *worker, k int) {
 	g := p.g
 	sample, t := k%g.batch, g.first+k/g.batch
+	if g.flow != nil {
+		g.tick(w, sample, t)
+		return
+	}
 	from, n := g.span(t)
 	for _, i := range g.all[:g.mid] {
 		g.call(w, i, sample, from, n)
@@ -384,6 +406,9 @@ func (g *region) start() error {
 	if g.core != nil {
 		g.core.start()
 	}
+	if g.flow != nil {
+		g.flow.start()
+	}
 	return nil
 }
 
@@ -394,7 +419,7 @@ func (g *region) steps(from, to int) error {
 	g.first = from / g.tile
 	tiles := (to - from + g.tile - 1) / g.tile
 	if c := g.core; c != nil {
-		if len(g.pre) > 0 && !c.v.local && !c.keep {
+		if len(g.pre) > 0 && !c.v.local && !c.keep && g.flow == nil {
 			if err := e.parallel(&g.fill, g.batch*tiles); err != nil {
 				return err
 			}
@@ -427,6 +452,9 @@ func (g *region) steps(from, to int) error {
 	}
 	if g.group > 1 { // whose samples are one tile
 		return e.parallel(&g.groups, (g.batch+g.group-1)/g.group)
+	}
+	if g.flow != nil {
+		tiles += g.flow.last
 	}
 	return e.parallel(&g.main, g.batch*tiles)
 }

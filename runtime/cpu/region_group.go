@@ -11,7 +11,7 @@ type groupPass struct{ g *region }
 // only. It follows from shapes alone.
 func (g *region) groupSize(flopsPerRow float64) int {
 	c := g.core
-	if c == nil || g.tiles != 1 || c.kernel == nil || c.direction != essm.Forward || c.window > 0 {
+	if c == nil || g.tiles != 1 || c.kernel == nil || c.direction != essm.Forward || c.window > 0 || g.flow != nil {
 		return 1
 	}
 	return max(1, min(g.batch, tileSize(flopsPerRow, g.batch*g.length)/g.length))

@@ -16,6 +16,8 @@ type rowOp struct {
 	operands []int     // the inputs that are read row by row
 	over     []int     // of them, those whose rows the output's may be written over
 	parts    []rowFunc // run in parts, between which it may be cancelled; nil where it is short
+	window   *window   // in place of run: not each row by itself
+	turn     turn      // in place of run: rows that lie in another layout
 }
 
 // rowMaker makes the kernel for shapes: in of the inputs (nil where absent), out of the output. It gives nil where the

@@ -107,7 +107,7 @@ func (d *binding) along(v *value) (batch, length, width int, ok bool) {
 
 // looksBack reports whether what a step computes needs no step of time after it, and keeps what it needs of those before.
 func (s *step) looksBack() bool {
-	return !s.alone.Global && s.alone.Ahead == 0 && (s.alone.Back == 0 || s.core != nil && s.alone.Summary || s.spans != nil)
+	return !s.alone.Global && s.alone.Ahead == 0 && (s.alone.Back == 0 || s.core != nil && s.alone.Summary || s.spans != nil || s.window != nil)
 }
 
 // stage is the unit as what can run along time; nil where it cannot.
@@ -140,13 +140,13 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 			return 0, 0, false
 		}
 		for _, v := range s.in {
-			if !fits(v) {
+			if s.turn != toRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
 		for i, v := range s.out {
 			summed := i > 0 || v != nil && d.p.time[v.id].Axis < 0 && u.span != nil // a state, or a sum: known at the end
-			if !summed && !fits(v) {
+			if !summed && s.turn != fromRows && !fits(v) {
 				return 0, 0, false
 			}
 		}

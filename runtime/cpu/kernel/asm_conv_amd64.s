@@ -153,6 +153,123 @@ done:
 	VZEROUPPER
 	RET
 
+// func depthwiseAVX2(n int, rows int, f int, y *float32, x *float32, taps int, off *int32, w *float32, bias *float32)
+// Requires: AVX, FMA3
+TEXT ·depthwiseAVX2(SB), NOSPLIT, $0-72
+	MOVQ n+0(FP), AX
+	MOVQ f+16(FP), CX
+	MOVQ y+24(FP), DX
+	MOVQ x+32(FP), BX
+	MOVQ taps+40(FP), SI
+	MOVQ off+48(FP), DI
+	MOVQ w+56(FP), R8
+	SHLQ $0x02, CX
+	XORQ R9, R9
+	SUBQ $0x20, AX
+	JL   rest
+
+wide:
+	MOVQ    bias+64(FP), R10
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y6, Y6, Y6
+	TESTQ   R10, R10
+	JZ      wideTapRow
+	VMOVUPS (R10)(R9*1), Y0
+	VMOVUPS 32(R10)(R9*1), Y2
+	VMOVUPS 64(R10)(R9*1), Y4
+	VMOVUPS 96(R10)(R9*1), Y6
+
+wideTapRow:
+	MOVQ rows+8(FP), R10
+	MOVQ BX, R11
+	MOVQ DX, R12
+
+wideTapNext:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y2, Y3
+	VMOVAPS Y4, Y5
+	VMOVAPS Y6, Y7
+	XORQ    R13, R13
+	MOVQ    R8, R15
+
+wideTap:
+	MOVLQSX     (DI)(R13*4), R14
+	LEAQ        (R11)(R14*4), R14
+	VMOVUPS     (R15), Y8
+	VFMADD231PS (R14), Y8, Y1
+	VMOVUPS     32(R15), Y8
+	VFMADD231PS 32(R14), Y8, Y3
+	VMOVUPS     64(R15), Y8
+	VFMADD231PS 64(R14), Y8, Y5
+	VMOVUPS     96(R15), Y8
+	VFMADD231PS 96(R14), Y8, Y7
+	ADDQ        CX, R15
+	INCQ        R13
+	CMPQ        R13, SI
+	JLT         wideTap
+	VMOVUPS     Y1, (R12)
+	VMOVUPS     Y3, 32(R12)
+	VMOVUPS     Y5, 64(R12)
+	VMOVUPS     Y7, 96(R12)
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	DECQ        R10
+	JNZ         wideTapNext
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, R8
+	ADDQ        $0x00000080, R9
+	SUBQ        $0x20, AX
+	JGE         wide
+
+rest:
+	ADDQ $0x20, AX
+	JZ   done
+
+narrow:
+	MOVQ    bias+64(FP), R10
+	VXORPS  Y0, Y0, Y0
+	TESTQ   R10, R10
+	JZ      narrowTapRow
+	VMOVUPS (R10)(R9*1), Y0
+
+narrowTapRow:
+	MOVQ rows+8(FP), R10
+	MOVQ BX, R11
+	MOVQ DX, R12
+
+narrowTapNext:
+	VMOVAPS Y0, Y1
+	XORQ    R13, R13
+	MOVQ    R8, R15
+
+narrowTap:
+	MOVLQSX     (DI)(R13*4), R14
+	LEAQ        (R11)(R14*4), R14
+	VMOVUPS     (R15), Y2
+	VFMADD231PS (R14), Y2, Y1
+	ADDQ        CX, R15
+	INCQ        R13
+	CMPQ        R13, SI
+	JLT         narrowTap
+	VMOVUPS     Y1, (R12)
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	DECQ        R10
+	JNZ         narrowTapNext
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, R8
+	ADDQ        $0x00000020, R9
+	SUBQ        $0x08, AX
+	JNZ         narrow
+
+done:
+	VZEROUPPER
+	RET
+
 // func partAVX2(n int, even *float32, odd *float32, x *float32)
 // Requires: AVX, AVX2
 TEXT ·partAVX2(SB), NOSPLIT, $0-32

@@ -84,3 +84,18 @@ func weavePairsWide(y, even, odd []float32) int {
 	weaveAVX2(n, &y[0], &even[0], &odd[0])
 	return n
 }
+
+// depthwiseWide computes whole vectors of features, and says how many those are.
+func depthwiseWide(y, x []float32, rows, f int, o Offsets, w, bias []float32) int {
+	n := f &^ 7
+	if n == 0 || len(o.off) == 0 || !wide() {
+		return 0
+	}
+	_, _, _, _ = y[rows*f-1], x[o.lo], x[(rows-1)*f+o.hi+n-1], w[len(o.off)*f-1]
+	var add *float32
+	if bias != nil {
+		_, add = bias[f-1], &bias[0]
+	}
+	depthwiseAVX2(n, rows, f, &y[0], &x[0], len(o.off), &o.off[0], &w[0], add)
+	return n
+}

@@ -11,3 +11,5 @@ func tapsWide(_, _ []float32, _ Offsets, _ []float32, _ float32) int { return 0 
 func partPairsWide(_, _, _ []float32) int { return 0 }
 
 func weavePairsWide(_, _, _ []float32) int { return 0 }
+
+func depthwiseWide(_, _ []float32, _, _ int, _ Offsets, _, _ []float32) int { return 0 }

@@ -103,6 +103,44 @@ func testTaps(t *testing.T) {
 	}
 }
 
+func TestDepthwise(t *testing.T) { eachVariant(t, testDepthwise) }
+
+func testDepthwise(t *testing.T) {
+	r := newRand()
+	for f := range 75 {
+		for _, taps := range []int{0, 1, 3, 4} {
+			for _, rows := range []int{0, 1, 5} {
+				off := make([]int32, taps)
+				for i := range off {
+					off[i] = int32(r.IntN(4) * f)
+				}
+				x, w, bias, all := random(r, (rows+3)*f+1)[1:], random(r, taps*f), random(r, f), random(r, rows*f+2)
+				if f > 9 && rows > 1 {
+					x[5], x[f+7] = float32(math.NaN()), float32(math.Inf(1))
+				}
+				if f%3 == 0 {
+					bias = nil
+				}
+				want := make([]float64, len(all))
+				for i := range want {
+					want[i] = float64(all[i])
+					if i < rows*f {
+						want[i] = 0
+						if bias != nil {
+							want[i] = float64(bias[i%f])
+						}
+						for k, o := range off {
+							want[i] += float64(w[k*f+i%f]) * float64(x[i+int(o)])
+						}
+					}
+				}
+				Depthwise(all[:rows*f], x, rows, f, NewOffsets(off), w, bias)
+				near(t, "depthwise", all, want, 1e-5)
+			}
+		}
+	}
+}
+
 func TestPartAndWeave(t *testing.T) { eachVariant(t, testPartAndWeave) }
 
 func testPartAndWeave(t *testing.T) {

@@ -136,6 +136,80 @@ func tapsAVX2() {
 	RET()
 }
 
+// depthwiseAVX2 generates a weighted sum of rows, 32 features of all rows at a time and then 8.
+func depthwiseAVX2() {
+	TEXT("depthwiseAVX2", NOSPLIT, "func(n, rows, f int, y, x *float32, taps int, off *int32, w, bias *float32)")
+	Pragma("noescape")
+	Doc("depthwiseAVX2 is y[r·f+c] = bias[c] + Σ over t < taps of w[t·f+c]·x[r·f+off[t]+c] for r < rows and c < n, n a positive",
+		"multiple of 8, rows and taps ≥ 1. bias may be nil.")
+	n, ld, y, x := Load(Param("n"), GP64()), Load(Param("f"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	taps, off, w := Load(Param("taps"), GP64()), Load(Param("off"), GP64()), Load(Param("w"), GP64())
+	SHLQ(Imm(2), ld)
+	done := GP64() // bytes of features that lie behind
+	XORQ(done, done)
+	block := func(label string, vectors int) {
+		init, acc := make([]VecVirtual, vectors), make([]VecVirtual, vectors)
+		bias := Load(Param("bias"), GP64())
+		for i := range acc {
+			init[i], acc[i] = YMM(), YMM()
+			VXORPS(init[i], init[i], init[i])
+		}
+		TESTQ(bias, bias)
+		JZ(LabelRef(label + "Row"))
+		for i := range init {
+			VMOVUPS(Mem{Base: bias, Index: done, Scale: 1, Disp: 32 * i}, init[i])
+		}
+		Label(label + "Row")
+		rows, src, dst := Load(Param("rows"), GP64()), GP64(), GP64()
+		MOVQ(x, src)
+		MOVQ(y, dst)
+		t, at, weights, weight := GP64(), GP64(), GP64(), YMM()
+		Label(label + "Next")
+		for i := range acc {
+			VMOVAPS(init[i], acc[i])
+		}
+		XORQ(t, t)
+		MOVQ(w, weights)
+		Label(label)
+		MOVLQSX(Mem{Base: off, Index: t, Scale: 4}, at)
+		LEAQ(Mem{Base: src, Index: at, Scale: 4}, at)
+		for i := range acc {
+			VMOVUPS(Mem{Base: weights, Disp: 32 * i}, weight)
+			VFMADD231PS(Mem{Base: at, Disp: 32 * i}, weight, acc[i])
+		}
+		ADDQ(ld, weights)
+		INCQ(t)
+		CMPQ(t, taps)
+		JLT(LabelRef(label))
+		for i := range acc {
+			VMOVUPS(acc[i], Mem{Base: dst, Disp: 32 * i})
+		}
+		ADDQ(ld, src)
+		ADDQ(ld, dst)
+		DECQ(rows)
+		JNZ(LabelRef(label + "Next"))
+		for _, p := range []Register{x, y, w, done} {
+			ADDQ(U32(uint32(32*vectors)), p)
+		}
+	}
+	SUBQ(Imm(32), n)
+	JL(LabelRef("rest"))
+	Label("wide")
+	block("wideTap", 4)
+	SUBQ(Imm(32), n)
+	JGE(LabelRef("wide"))
+	Label("rest")
+	ADDQ(Imm(32), n)
+	JZ(LabelRef("done"))
+	Label("narrow")
+	block("narrowTap", 1)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("narrow"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
 // partAVX2 generates the parting of numbers into those at even and at odd places.
 func partAVX2() {
 	TEXT("partAVX2", NOSPLIT, "func(n int, even, odd, x *float32)")

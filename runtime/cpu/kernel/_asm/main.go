@@ -38,6 +38,7 @@ var groups = map[string]func(){
 		quarterPanelAVX2()
 		gatherPanelAVX2()
 		tapsAVX2()
+		depthwiseAVX2()
 		partAVX2()
 		weaveAVX2()
 	},

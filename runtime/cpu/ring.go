@@ -1,0 +1,271 @@
+package cpu
+
+import "github.com/essmc/essmc/runtime/cpu/kernel"
+
+// flow is what a region has besides where some of its steps look back and ahead along time. Samples go through it tick by tick:
+// at each, every step computes one tile, that of the tick or, where something before it looks ahead, one some ticks behind.
+// Values that are looked back on, or waited with, are in rings. Ticks of a sample may be under way on several threads at once:
+// a step's tile waits for those before it where it must, and never for what a later ticket computes. How many there may be
+// depends on the number of threads, and so does the size of rings, but nothing that is computed.
+type flow struct {
+	rings []*ring
+	of    map[int]*ring // per value
+	lag   []int         // per call: how many tiles it is behind the tick
+	last  int           // the largest of them
+	loads [][]*ring     // per call: filled from buffers before it
+	fills [][]*ring     // per call: filled by it
+	order []int         // calls, with the core among them
+	depth int           // ticks of a sample that may be under way
+	ended []counter     // per sample: ticks, in order
+}
+
+// ring keeps the last rows of a value for each sample: slots for tiles, and before the first of them a copy of the last rows of
+// all, so that the rows before those of any slot lie without a gap, as many as are looked back on.
+type ring struct {
+	g     *region
+	width int
+	lag   int     // of what fills it
+	back  int     // the rows before a slot
+	edge  float32 // before the first step, and behind the last
+	src   place   // the buffer that it is filled from; nowhere: a call fills it
+	slots int
+	buf   []float32
+	made  []counter // per sample: tiles, in order
+}
+
+// rows is the number of rows of a sample.
+func (r *ring) rows() int { return r.back + r.slots*r.g.tile }
+
+// at finds the row of a step that lies in, or before, tile t.
+func (r *ring) at(sample, t, step int) int {
+	return sample*r.rows() + r.back + t%r.slots*r.g.tile + step - t*r.g.tile
+}
+
+// start forgets what is in the ring.
+func (r *ring) start() {
+	for b := range r.made {
+		at := b * r.rows() * r.width
+		r.clear(r.buf[at : at+r.back*r.width])
+		r.made[b].n.Store(0)
+	}
+}
+
+func (r *ring) clear(x []float32) {
+	if r.edge == 0 {
+		clear(x)
+		return
+	}
+	for i := range x {
+		x[i] = r.edge
+	}
+}
+
+// load copies tile t from the buffer.
+func (r *ring) load(sample, t int) {
+	if t >= r.g.tiles {
+		return
+	}
+	from, n := r.g.span(t)
+	src := r.g.e.row(r.src.val, sample, from, r.g.length) * r.width
+	copy(r.buf[r.at(sample, t, from)*r.width:][:n*r.width], r.g.e.buf[r.src.val][src:])
+}
+
+// publish completes tile t, which may lie behind the last one, and waits until those before it are there, too.
+func (r *ring) publish(w *worker, sample, t int) bool {
+	tile := r.g.tile
+	n := max(0, min(tile, r.g.length-t*tile))
+	at := r.at(sample, t, t*tile)
+	r.clear(r.buf[(at+n)*r.width : (at+tile)*r.width])
+	// What of the slot is among the last rows of all lies before the first slot, too.
+	if first := r.slots*tile - r.back; t%r.slots*tile+tile > first {
+		lo := max(first, t%r.slots*tile)
+		to := sample*r.rows() + lo - first
+		copy(r.buf[to*r.width:], r.buf[(sample*r.rows()+r.back+lo)*r.width:(at+tile)*r.width])
+	}
+	if !r.made[sample].wait(t, w) {
+		return false
+	}
+	r.made[sample].done(t + 1)
+	return true
+}
+
+// flow finds what the windows of the region need.
+func (r *draft) flow(d *binding, g *region) *flow {
+	f := &flow{of: map[int]*ring{}, lag: make([]int, len(r.steps)), loads: make([][]*ring, len(r.steps)), fills: make([][]*ring, len(r.steps)), depth: 1}
+	if d.p.config.Threads > 1 {
+		f.depth = d.p.config.Threads + 1
+	}
+	made := map[int]int{} // value → the step that computes it
+	need := func(i int, v *value, back, delta int, edge float32) {
+		q := f.of[v.id]
+		if q == nil {
+			_, width := features(d.shapes[v.id])
+			q = &ring{g: g, width: width, src: nowhere}
+			from, here := made[v.id]
+			if here {
+				q.lag = f.lag[from]
+			}
+			if here && d.inside(v, r.steps) {
+				f.fills[from] = append(f.fills[from], q)
+			} else {
+				q.src = place{val: v.id, width: width}
+				f.loads[i] = append(f.loads[i], q)
+			}
+			f.of[v.id] = q
+			f.rings = append(f.rings, q)
+		}
+		q.back = max(q.back, back+delta*g.tile)
+		if edge != 0 {
+			q.edge = edge
+		}
+	}
+	for i, s := range r.steps {
+		operands := r.operands(i)
+		var win *window
+		if r.ops[i] != nil {
+			win = r.ops[i].window
+		}
+		ahead := 0
+		if win != nil {
+			ahead = (win.ahead() + g.tile - 1) / g.tile
+		}
+		f.lag[i] = ahead
+		for _, v := range operands {
+			if from, here := made[v.id]; here {
+				f.lag[i] = max(f.lag[i], f.lag[from]+ahead)
+			}
+		}
+		for _, v := range operands {
+			from, here := made[v.id]
+			switch {
+			case win != nil && here:
+				need(i, v, win.back(), f.lag[i]-f.lag[from], win.edge)
+			case win != nil:
+				need(i, v, win.back(), f.lag[i], win.edge)
+			case here && f.lag[from] < f.lag[i]:
+				need(i, v, 0, f.lag[i]-f.lag[from], 0)
+			}
+		}
+		f.last = max(f.last, f.lag[i])
+		for _, v := range s.out {
+			if v != nil {
+				made[v.id] = i
+			}
+		}
+	}
+	for _, q := range f.rings {
+		// A tile is written once the tick depth before its own has ended; what was in the slot is then looked back on no more.
+		q.slots = f.depth + (q.back+g.tile-1)/g.tile
+	}
+	return f
+}
+
+// operands are the values of the region's grid that a step reads.
+func (r *draft) operands(i int) (all []*value) {
+	s := r.steps[i]
+	if i == r.coreAt && r.core != nil {
+		info := r.core.info()
+		all = append(all, s.in[info.vRe])
+		if info.vIm >= 0 {
+			all = append(all, s.in[info.vIm])
+		}
+		return all
+	}
+	for _, j := range r.ops[i].operands {
+		all = append(all, s.in[j])
+	}
+	return all
+}
+
+// bytes is the memory of the rings.
+func (f *flow) bytes(batch int) (sum int64) {
+	for _, r := range f.rings {
+		sum += int64(batch) * int64(r.rows()) * int64(r.width) * 4
+	}
+	return sum
+}
+
+// attach makes the rings.
+func (f *flow) attach(batch int) {
+	f.ended = make([]counter, batch)
+	for _, r := range f.rings {
+		r.buf, r.made = floats(batch*r.rows()*r.width), make([]counter, batch)
+	}
+}
+
+func (f *flow) start() {
+	for _, r := range f.rings {
+		r.start()
+	}
+	for i := range f.ended {
+		f.ended[i].n.Store(0)
+	}
+}
+
+// tick computes the tiles of one tick of a sample.
+func (g *region) tick(w *worker, sample, k int) {
+	f := g.flow
+	if !f.ended[sample].wait(k-f.depth+1, w) {
+		return
+	}
+	for _, i := range f.order {
+		if w.stopped() {
+			return
+		}
+		for _, r := range f.loads[i] {
+			if t := k - r.lag; t >= 0 {
+				r.load(sample, t)
+				if !r.publish(w, sample, t) {
+					return
+				}
+			}
+		}
+		t := k - f.lag[i]
+		if t < 0 {
+			continue
+		}
+		if t < g.tiles {
+			from, n := g.span(t)
+			if g.core == nil || i != g.coreAt {
+				g.call(w, i, sample, from, n)
+			} else if w.node = g.core.src; !g.core.tile(w, sample, t, from, n) {
+				return
+			}
+		}
+		for _, r := range f.fills[i] {
+			if !r.publish(w, sample, t) {
+				return
+			}
+		}
+	}
+	if f.ended[sample].wait(k, w) {
+		f.ended[sample].done(k + 1)
+	}
+}
+
+// window runs a window on a tile.
+func (g *region) window(w *worker, i, sample, from, n int) {
+	c := &g.calls[i]
+	w.node = c.src
+	p := c.in[0]
+	r := p.ring
+	t := from/g.tile + p.delta
+	lo, hi := r.at(sample, t, from+c.window.offs[0]), r.at(sample, t, from+n+c.window.offs[len(c.window.offs)-1])
+	c.window.run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], n, from, g.length)
+}
+
+// turn brings a tile of (samples, features, steps) into rows, or back.
+func (g *region) turn(w *worker, i, sample, from, n int) {
+	c := &g.calls[i]
+	w.node = c.src
+	e := g.e
+	if c.turn == toRows {
+		width := c.out.width
+		src := e.buf[c.in[0].val][sample*width*g.length+from:]
+		kernel.Transpose(g.rows(w, c.out, sample, from, n), width, src, g.length, width, n)
+		return
+	}
+	width := c.in[0].width
+	dst := e.buf[c.out.val][sample*width*g.length+from:]
+	kernel.Transpose(dst, g.length, g.rows(w, c.in[0], sample, from, n), width, n, width)
+}

@@ -1,0 +1,390 @@
+package cpu
+
+import (
+	"math"
+	"sync"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// window is a step that looks a bounded way back and ahead along time: step t of its output is computed from the steps t+off
+// of its input, for each off of offs. It works on rows, one for each step, whatever the layout of the operator that it stands
+// for; the region it is in keeps the rows of the input that it looks back on (see ring).
+type window struct {
+	offs    []int   // ascending
+	edge    float32 // what stands before the first step of the input, and behind the last
+	weights int     // constant numbers that a tile passes through
+	flops   float64 // per step
+	run     windowFunc
+}
+
+// windowFunc computes rows of an output, the steps from .. from+rows of length. x has the input from the first offset before
+// (or behind) there on, to the last offset of the last row.
+type windowFunc func(y, x []float32, rows, from, length int)
+
+// back and ahead say how far the window reaches.
+func (w *window) back() int  { return max(0, -w.offs[0]) }
+func (w *window) ahead() int { return max(0, w.offs[len(w.offs)-1]) }
+
+// places says where the numbers of a feature lie that an output meets, in rows of width numbers.
+func (w *window) places(width int) kernel.Offsets {
+	at := make([]int32, len(w.offs))
+	for i, o := range w.offs {
+		at[i] = int32((o - w.offs[0]) * width)
+	}
+	return kernel.NewOffsets(at)
+}
+
+// windowMaker makes the window for a binding, with the offsets that the operator's own pads give. It gives nil where attributes
+// or shapes do not fit.
+type windowMaker func(d *binding) *window
+
+// windows is the table of operators that a window stands for, where they look along the last axis of (samples, features,
+// steps).
+var windows = map[string]func(s *step) windowMaker{
+	"Conv":        windowConv,
+	"MaxPool":     windowPool,
+	"AveragePool": windowPool,
+	"MatMul":      windowMatMul,
+}
+
+// maxTaps bounds the taps of a window: longer ones are long convolutions, which have forms of their own.
+const maxTaps = 64
+
+// reach gives the offsets of so many taps, and false where they are too many or reach further than int32 counts.
+func reach(first, taps, dilation int) ([]int, bool) {
+	if taps < 1 || taps > maxTaps || dilation < 1 || dilation > math.MaxInt32/maxTaps {
+		return nil, false
+	}
+	offs := make([]int, taps)
+	for j := range offs {
+		offs[j] = first + j*dilation
+	}
+	return offs, true
+}
+
+// timeFilters are the weights of a convolution over time, packed once.
+type timeFilters struct {
+	w, bias         []float32 // (outputs, inputs of a group, taps)
+	m, cg, k, group int
+	onceTaps        sync.Once
+	onceJoined      sync.Once
+	onceRows        sync.Once
+	taps            []*kernel.Blocks // per tap: the groups' matrices
+	joined          *kernel.Packed   // of one group: rows of (tap, input)
+	rows            []float32        // of a depthwise convolution: (tap, feature)
+}
+
+func (f *timeFilters) asTaps() []*kernel.Blocks {
+	f.onceTaps.Do(func() {
+		for j := range f.k {
+			w := make([]float32, f.m*f.cg)
+			for i := range w {
+				w[i] = f.w[i*f.k+j]
+			}
+			f.taps = append(f.taps, kernel.PackBlocks(w, f.group, f.m/f.group, f.cg))
+		}
+	})
+	return f.taps
+}
+
+func (f *timeFilters) asJoined() *kernel.Packed {
+	f.onceJoined.Do(func() {
+		w := make([]float32, len(f.w))
+		for i := range f.m {
+			for c := range f.cg {
+				for j := range f.k {
+					w[(i*f.k+j)*f.cg+c] = f.w[(i*f.cg+c)*f.k+j]
+				}
+			}
+		}
+		n := f.k * f.cg
+		f.joined = kernel.Pack(w, f.m, n, n, 1)
+	})
+	return f.joined
+}
+
+func (f *timeFilters) asRows() []float32 {
+	f.onceRows.Do(func() {
+		f.rows = make([]float32, len(f.w))
+		for c := range f.m {
+			for j := range f.k {
+				f.rows[j*f.m+c] = f.w[c*f.k+j]
+			}
+		}
+	})
+	return f.rows
+}
+
+func windowConv(s *step) windowMaker {
+	w := s.constant(1)
+	if w == nil || !s.float32Input(1) || s.constant(2) == nil && !s.absent(2) || len(s.constShape(1)) != 3 {
+		return nil
+	}
+	ws := s.constShape(1)
+	f := &timeFilters{w: w, bias: s.constant(2), m: ws[0], cg: ws[1], k: ws[2], group: int(ops.Int(s.node, "group"))}
+	if f.group < 1 || f.m%f.group != 0 || f.m*f.cg*f.k == 0 || f.bias != nil && len(f.bias) != f.m {
+		return nil
+	}
+	return func(d *binding) *window {
+		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+			return nil
+		}
+		c, ok := planar(s.node, d.shapeOf(s, 0), d.shapes[s.out[0].id], 1, f.k)
+		if !ok || c.sw != 1 || c.c != f.cg*f.group {
+			return nil
+		}
+		return f.window(-c.left, c.dw)
+	}
+}
+
+// window makes the window whose first tap has the given offset.
+func (f *timeFilters) window(first, dilation int) *window {
+	offs, ok := reach(first, f.k, dilation)
+	if !ok {
+		return nil
+	}
+	win := &window{offs: offs, weights: len(f.w), flops: 2 * float64(len(f.w))}
+	in, out := f.cg*f.group, f.m
+	switch {
+	case f.cg == 1 && f.m == f.group:
+		rows, at := f.asRows(), win.places(in)
+		win.run = func(y, x []float32, n, _, _ int) { kernel.Depthwise(y, x, n, in, at, rows, f.bias) }
+	case f.group == 1 && (dilation == 1 || f.k == 1):
+		joined := f.asJoined()
+		win.run = func(y, x []float32, n, _, _ int) { kernel.Gemm(y, out, x, in, n, joined, f.bias, false) }
+	default:
+		taps := f.asTaps()
+		win.run = func(y, x []float32, n, _, _ int) {
+			for j, t := range taps {
+				if j == 0 && f.bias != nil {
+					for r := range n {
+						copy(y[r*out:(r+1)*out], f.bias)
+					}
+				}
+				kernel.Heads(y, out, x[j*dilation*in:], in, n, t, 0, j > 0 || f.bias != nil)
+			}
+		}
+	}
+	return win
+}
+
+// windowMatMul is a constant matrix times (features, steps): a convolution of one tap.
+func windowMatMul(s *step) windowMaker {
+	w := s.constant(0)
+	if w == nil || !s.float32Input(0) || len(s.constShape(0)) != 2 {
+		return nil
+	}
+	f := &timeFilters{w: w, m: s.constShape(0)[0], cg: s.constShape(0)[1], k: 1, group: 1}
+	return func(d *binding) *window {
+		if !d.typed(s, 1, tensor.Float32) || !d.gives(s, 0, tensor.Float32) || f.m*f.cg == 0 {
+			return nil
+		}
+		return f.window(0, 1)
+	}
+}
+
+func windowPool(s *step) windowMaker {
+	shape := s.node.Attrs.Ints("kernel_shape", nil)
+	if len(shape) != 1 || len(s.node.Outputs) != 1 {
+		return nil
+	}
+	taps, largest := int(shape[0]), s.node.Op.Name == "MaxPool"
+	all := !largest && ops.Int(s.node, "count_include_pad") != 0
+	return func(d *binding) *window {
+		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+			return nil
+		}
+		in := d.shapeOf(s, 0)
+		c, ok := planar(s.node, in, d.shapes[s.out[0].id], 1, taps)
+		offs, short := reach(-c.left, taps, max(1, c.dw))
+		if !ok || !short || c.sw != 1 {
+			return nil
+		}
+		width, apart := c.c, c.c*c.dw
+		win := &window{offs: offs, flops: float64(taps * width)}
+		if largest {
+			win.edge = float32(math.Inf(-1))
+			win.run = func(y, x []float32, rows, _, _ int) { joinTaps(y[:rows*width], x, apart, taps, kernel.Max) }
+			return win
+		}
+		win.run = func(y, x []float32, rows, from, length int) {
+			joinTaps(y[:rows*width], x, apart, taps, kernel.Add)
+			for r := range rows {
+				count := taps
+				if !all {
+					count = meeting(offs, from+r, length)
+				}
+				row := y[r*width : (r+1)*width]
+				kernel.DivS(row, row, float32(count))
+			}
+		}
+		return win
+	}
+}
+
+// joinTaps is y = f(f(x, x[apart:]), x[2·apart:]) and so on, for as many numbers of x as y has.
+func joinTaps(y, x []float32, apart, taps int, f func(y, a, b []float32)) {
+	if taps == 1 {
+		copy(y, x)
+		return
+	}
+	f(y, x[:len(y)], x[apart:apart+len(y)])
+	for j := 2; j < taps; j++ {
+		f(y, y, x[j*apart:j*apart+len(y)])
+	}
+}
+
+// meeting counts the offsets that meet one of length steps from step t.
+func meeting(offs []int, t, length int) int {
+	n := 0
+	for _, o := range offs {
+		if t+o >= 0 && t+o < length {
+			n++
+		}
+	}
+	return n
+}
+
+// shiftWindow moves a sequence along time.
+func shiftWindow(by, width int) *window {
+	return &window{offs: []int{by}, flops: float64(width), run: func(y, x []float32, rows, _, _ int) {
+		copy(y[:rows*width], x)
+	}}
+}
+
+// windowLong is a convolution of rows with short kernels, one for each feature.
+func windowLong(s *step) *window {
+	k := s.constant(1)
+	if dir, _ := scanAttrs(s.node); k == nil || dir != essm.Forward || len(s.constShape(1)) != 2 {
+		return nil
+	}
+	shape := s.constShape(1)
+	n, taps := shape[0], shape[1]
+	offs, ok := reach(1-taps, taps, 1)
+	if !ok || n == 0 {
+		return nil
+	}
+	rows := make([]float32, n*taps)
+	for c := range n {
+		for j := range taps {
+			rows[(taps-1-j)*n+c] = k[c*taps+j]
+		}
+	}
+	win := &window{offs: offs, weights: len(rows), flops: 2 * float64(len(rows))}
+	at := win.places(n)
+	win.run = func(y, x []float32, count, _, _ int) { kernel.Depthwise(y, x, count, n, at, rows, nil) }
+	return win
+}
+
+// turn says how a step brings sequences between (samples, features, steps), which exported graphs have around convolutions, and
+// rows of features for each step.
+type turn int8
+
+const (
+	straight turn = iota
+	toRows
+	fromRows
+)
+
+// flowing says how a step that looks along time, or turns sequences, is part of a region.
+func (d *binding) flowing(s *step) (op *rowOp, c core, batch, length int) {
+	lies := s.out[0]
+	if s.turn == fromRows {
+		lies = s.in[0]
+	}
+	batch, length, _, _ = d.along(lies)
+	op = &rowOp{operands: first, window: s.window, turn: s.turn}
+	if w := s.window; w != nil && w.back() == 0 && w.ahead() == 0 {
+		op.window, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], rows, 0, length) }
+	}
+	return op, nil, batch, length
+}
+
+// flowWeights bounds the constant numbers that the steps of a region pass through where it looks back or ahead: a quarter of a
+// megabyte, which stays in the second-level cache beside a tile's values while tile follows tile. A single step may have more.
+const flowWeights = 1 << 16
+
+// numbers counts the constants of a step.
+func (s *step) numbers() (n int) {
+	if s.window != nil {
+		return s.window.weights
+	}
+	for _, v := range s.in {
+		if v != nil && v.konst != nil {
+			n += v.konst.Len()
+		}
+	}
+	return n
+}
+
+// flowsWith reports whether the step and those before it can be computed tick by tick, where one of them asks for that: their
+// rows must be the same steps of the same samples, and a recurrence must go forward, tile by tile.
+func (r *draft) flowsWith(d *binding, s *step, op *rowOp, c core, batch, length int) bool {
+	joins := op != nil && (op.window != nil || op.turn != straight)
+	if !r.flows && !joins {
+		return true
+	}
+	if !joins && c == nil { // rows by themselves: grid of what is there
+		batch, length = r.batch, r.length
+	}
+	if r.flows && (batch != r.batch || length != r.length) || r.weights > 0 && r.weights+s.numbers() > flowWeights || !d.flowsOn(s, batch, length) {
+		return false
+	}
+	if c != nil && !d.flowsCore(s, c, batch, length) {
+		return false
+	}
+	if r.flows {
+		return r.sameEdges(op, s)
+	}
+	for i, q := range r.steps { // before the first that looks along time
+		if !d.flowsOn(q, batch, length) || i == r.coreAt && r.core != nil && !d.flowsCore(q, r.core, batch, length) {
+			return false
+		}
+	}
+	return true
+}
+
+// flowsOn reports whether what a step reads and writes are sequences of the grid, as rows.
+func (d *binding) flowsOn(s *step, batch, length int) bool {
+	fits := func(v *value) bool {
+		if v == nil || d.constant(v) != nil || d.p.time[v.id].Constant() {
+			return true
+		}
+		b, l, width, ok := d.along(v)
+		rows, f := features(d.shapes[v.id])
+		return ok && b == batch && l == length && rows == batch*length && width == f
+	}
+	for _, v := range s.in {
+		if s.turn != toRows && !fits(v) {
+			return false
+		}
+	}
+	return s.turn == fromRows || fits(s.out[0])
+}
+
+// flowsCore reports whether a recurrence can be computed tick by tick.
+func (d *binding) flowsCore(s *step, c core, batch, length int) bool {
+	info := c.info()
+	if info.direction != essm.Forward || info.window > 0 || info.stateless {
+		return false
+	}
+	form := choose(d.p.config.Kernel, d.p.costs, s, c, batch, length, tileSize(0, length)).Form
+	return form == essm.FormScan || form == essm.FormChunked
+}
+
+// sameEdges reports whether all windows of the draft that read a value agree on what stands around it.
+func (r *draft) sameEdges(op *rowOp, s *step) bool {
+	if op == nil || op.window == nil {
+		return true
+	}
+	for i, q := range r.steps {
+		if r.ops[i] != nil && r.ops[i].window != nil && q.in[0] == s.in[0] && r.ops[i].window.edge != op.window.edge {
+			return false
+		}
+	}
+	return true
+}
