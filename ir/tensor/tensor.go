@@ -252,6 +252,31 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, strs: t.strs}, nil
 }
 
+// NewView makes a tensor that has no elements until Rebase gives it some: for runtimes that go through a tensor part by part without
+// making tensors. It panics where New does, and for strings and packed types, whose parts are no whole bytes.
+func NewView(d DType, shape ...int) *Tensor {
+	if _, err := Size(shape); err != nil || !d.Valid() || d == String || d.Packed() {
+		panic(fmt.Sprintf("tensor.NewView(%v, %v): %v", d, shape, err))
+	}
+	return &Tensor{dtype: d, shape: slices.Clone(shape)}
+}
+
+// Rebase makes t a view of base's elements from number at on, under t's own shape: whoever holds t sees other elements then. With a nil
+// base t has none, as after NewView. It panics where base is of another element type or has too few elements.
+func (t *Tensor) Rebase(base *Tensor, at int) {
+	t.data = nil
+	if base == nil {
+		return
+	}
+	n, size := t.Len(), t.dtype.Bits()/8
+	if t.dtype != base.dtype || t.dtype == String || t.dtype.Packed() || at < 0 || at > base.Len()-n {
+		panic(fmt.Sprintf("tensor.Rebase: %v from element %d of %v", t, at, base))
+	}
+	if n > 0 {
+		t.data = base.data[at*size : (at+n)*size : (at+n)*size]
+	}
+}
+
 // Clone copies the tensor and its storage.
 func (t *Tensor) Clone() *Tensor {
 	c := New(t.dtype, t.shape...)

@@ -184,3 +184,39 @@ func TestReshapeCloneEqual(t *testing.T) {
 		t.Errorf("String: %s", got)
 	}
 }
+
+func TestRebase(t *testing.T) {
+	base := FromSlice([]int64{0, 1, 2, 3, 4, 5}, 3, 2)
+	v := NewView(Int64, 2)
+	for i := range 3 {
+		v.Rebase(base, 2*i)
+		if got := Data[int64](v); got[0] != int64(2*i) || got[1] != int64(2*i+1) {
+			t.Errorf("row %d is %v", i, got)
+		}
+	}
+	Data[int64](v)[1] = 9
+	if Data[int64](base)[5] != 9 {
+		t.Error("not a view")
+	}
+	if v.Rebase(nil, 0); v.Bytes() != nil {
+		t.Error("a view of nothing has elements")
+	}
+	NewView(Int64, 0, 7).Rebase(base, 6)
+	for name, f := range map[string]func(){
+		"too far":       func() { v.Rebase(base, 5) },
+		"negative":      func() { v.Rebase(base, -1) },
+		"other element": func() { NewView(Int32, 2).Rebase(base, 0) },
+		"packed":        func() { NewView(Int4, 2) },
+		"strings":       func() { NewView(String, 1) },
+		"rebase packed": func() { New(Int4, 2).Rebase(New(Int4, 4), 2) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}

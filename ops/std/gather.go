@@ -24,7 +24,7 @@ var Gather = ops.Register(&ir.Op{
 		if idx.NoRank {
 			return nil, nil
 		}
-		return slices.Concat(in[:a], idx.Shape, in[a+1:], ir.Shape{}), nil
+		return append(append(append(ir.Shape{}, in[:a]...), idx.Shape...), in[a+1:]...), nil // never nil, which would be no rank
 	}),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "data")

@@ -100,7 +100,7 @@ var GatherND = ops.Register(&ir.Op{
 		if b < 0 || b >= int64(len(idx.Shape)) || k < 0 || b+k > int64(len(in)) {
 			return nil, fmt.Errorf("data %v, indices %v and batch_dims %d do not meet", in, idx.Shape, b)
 		}
-		return slices.Concat(idx.Shape[:len(idx.Shape)-1], in[b+k:], ir.Shape{}), nil
+		return append(append(ir.Shape{}, idx.Shape[:len(idx.Shape)-1]...), in[b+k:]...), nil // never nil, which would be no rank
 	}),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "data")

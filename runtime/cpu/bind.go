@@ -25,6 +25,7 @@ type binding struct {
 	// branches are the subgraphs that an If may take, bound; refused says that a step's types do not fit, so that a run
 	// must fail.
 	branches map[*step]*[2]*binding
+	bodies   map[*step]*loopBinding // those of Loop and Scan; nil where there are none
 	refused  bool
 	err      error // why nothing can be planned
 }

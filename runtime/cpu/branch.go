@@ -23,8 +23,8 @@ func (f *compiler) branches(n *ir.Node) *[2]*branch {
 	var out [2]*branch
 	for i, name := range []string{"else_branch", "then_branch"} {
 		g := n.Attrs.Graph(name)
-		b := &branch{p: &program{config: f.p.config, costs: f.p.costs, graph: g, interp: f.p.interp}}
-		sub := &compiler{p: b.p, vals: map[*ir.Value]*value{}}
+		sub := f.within(g)
+		b := &branch{p: sub.p}
 		for _, v := range g.Captures() {
 			outer, inner := f.value(v), sub.value(v)
 			inner.typ, inner.konst = outer.typ, outer.konst
@@ -41,6 +41,11 @@ func (f *compiler) branches(n *ir.Node) *[2]*branch {
 		out[i] = b
 	}
 	return &out
+}
+
+// within makes a compiler for a subgraph, whose program is still empty.
+func (f *compiler) within(g *ir.Graph) *compiler {
+	return &compiler{p: &program{config: f.p.config, costs: f.p.costs, graph: g, interp: f.p.interp}, vals: map[*ir.Value]*value{}, loops: f.loops}
 }
 
 // resolveIf binds the branches that may be taken, and finds the outputs' shapes where these agree.

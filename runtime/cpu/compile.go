@@ -53,6 +53,7 @@ type step struct {
 	window   *window     // of a step made when shapes are bound, with sequences as rows (see timeMajor)
 	turn     turn        // likewise: brings sequences into another layout
 	branches *[2]*branch // of If: else and then
+	body     *loopBody   // of Loop and Scan
 	shared   *runtime.Constants
 	products tensor.DType // the precision asked for
 	lowered  *lowStep     // of a product with constant weights, where that is low
@@ -88,6 +89,7 @@ type compiler struct {
 	vals   map[*ir.Value]*value
 	group  int
 	groups int
+	loops  int                   // how many loops are around the graph
 	lows   map[roundedKey]*value // what rounded has made
 }
 
@@ -205,6 +207,9 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	}
 	if s.branches = f.branches(n); s.branches != nil {
 		s.kernel = ifKernel(s)
+	}
+	if s.body = f.body(n); s.body != nil {
+		s.kernel = bodyKernel(s)
 	}
 	f.add(s)
 	return nil

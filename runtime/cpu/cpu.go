@@ -9,7 +9,8 @@
 // backward in time finds its states while the one before computes (region_ahead.go).
 // Binding carries shapes, and what is computed from shapes alone, through the steps (shapes.go): imported graphs leave them
 // open. Kernels over whole tensors are made then (kernels.go); a convolution takes along what follows it number by number
-// (epilogue.go). The branches of If are programs of their own (branch.go).
+// (epilogue.go). The subgraphs of If, Loop and Scan are programs of their own, bound with the shapes that they get
+// (branch.go, body.go, loop.go).
 //
 // What always holds: answers do not depend on the number of threads, bit by bit, since tiles depend on shapes alone; a
 // Program is immutable; an Executable allocates when it is bound and, outputs and evaluated steps left out, not when it

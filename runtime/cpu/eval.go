@@ -82,11 +82,21 @@ func (e *executable) store(v *value, d tensor.Datum) error {
 	return nil
 }
 
-// own gives d, copied where it lies in the arena, which is used again.
+// result gives an output as it leaves a run: to the caller it shares nothing; of a subgraph, nothing that its next run, or who gives
+// it its inputs, writes to. What has no known shape was given or stored as such.
+func (e *executable) result(v *value, d tensor.Datum) tensor.Datum {
+	if e.root == nil || e.d.shapes[v.id] != nil && e.d.constant(v) == nil {
+		return clone(d)
+	}
+	return d
+}
+
+// own gives d, copied where it lies in memory that is used again: the arena, and what else has a place of its own; and of a
+// subgraph, its inputs.
 func (e *executable) own(d tensor.Datum) tensor.Datum {
 	switch d := d.(type) {
 	case *tensor.Tensor:
-		if d != nil && e.inArena(d.Bytes()) {
+		if d != nil && e.passing(d) {
 			return d.Clone()
 		}
 	case *tensor.Sequence:
@@ -111,12 +121,32 @@ func (e *executable) own(d tensor.Datum) tensor.Datum {
 	return d
 }
 
-func (e *executable) inArena(b []byte) bool {
-	if len(b) == 0 || len(e.arena) == 0 {
+// passing reports whether other elements will stand where t's are.
+func (e *executable) passing(t *tensor.Tensor) bool {
+	if len(e.arena) > 0 && overlap(t.Bytes(), unsafe.Slice((*byte)(unsafe.Pointer(&e.arena[0])), 4*len(e.arena))) {
+		return true
+	}
+	if e.root == nil {
 		return false
 	}
-	p, lo := uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&e.arena[0]))
-	return p >= lo && p < lo+uintptr(4*len(e.arena))
+	for _, v := range e.p.values {
+		w := e.view[v.id]
+		if w == nil && e.d.given[v] && e.d.shapes[v.id] != nil {
+			w, _ = e.data[v.id].(*tensor.Tensor)
+		}
+		if w != nil && (w == t || overlap(t.Bytes(), w.Bytes()) || t.DType() == tensor.String && w.DType() == tensor.String) {
+			return true
+		}
+	}
+	return false
+}
+
+func overlap(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
 }
 
 // clone copies a datum with its storage.

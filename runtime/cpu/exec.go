@@ -265,7 +265,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 		}
 		d := e.datum(v)
 		if out[i] == nil {
-			out[i] = clone(d)
+			out[i] = e.result(v, d)
 			continue
 		}
 		if err := runtime.Store(out, i, d); err != nil {

@@ -23,6 +23,10 @@ func (d *binding) resolve() {
 			d.resolveIf(s)
 			continue
 		}
+		if s.body != nil {
+			d.resolveBody(s)
+			continue
+		}
 		known, constant := true, s.node.Op.Eval != nil && !s.node.Op.Random && len(s.captures) == 0 && len(s.node.Subgraphs()) == 0
 		for _, v := range s.out {
 			known = known && (v == nil || d.shapes[v.id] != nil)

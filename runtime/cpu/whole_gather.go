@@ -1,0 +1,57 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+func init() { registerKernels(map[string]func(s *step) kernelMaker{"Gather": gatherKernel}) }
+
+// gatherKernel picks slices. Where the indices are known when shapes are bound that is a movement; else, as in loops, they
+// are read when it runs.
+func gatherKernel(s *step) kernelMaker {
+	known := moveKernel(s)
+	if known == nil || s.absent(1) {
+		return nil
+	}
+	at := s.node.Attrs.Int("axis", 0)
+	return func(d *binding) *boundKernel {
+		if k := known(d); k != nil {
+			return k
+		}
+		x, y, index := s.in[0], s.out[0], s.in[1]
+		shape, dtype := d.shapes[x.id], d.dtype[x.id]
+		axis, err := ops.Axis(at, len(shape))
+		wide := d.typed(s, 1, tensor.Int64)
+		if y == nil || shape == nil || err != nil || !cut(dtype) || d.dtype[y.id] != dtype || d.shapes[y.id] == nil || !wide && !d.typed(s, 1, tensor.Int32) {
+			return nil
+		}
+		outer, inner := runs(shape, axis)
+		length, size := shape[axis], tensor.ByteSize(dtype, inner)
+		count, _ := tensor.Size(d.shapes[index.id])
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			from, to, places := e.datum(x).(*tensor.Tensor).Bytes(), e.datum(y).(*tensor.Tensor).Bytes(), e.datum(index).(*tensor.Tensor)
+			for i := range count {
+				var k int
+				if wide {
+					k = int(tensor.Data[int64](places)[i])
+				} else {
+					k = int(tensor.Data[int32](places)[i])
+				}
+				if k < 0 {
+					k += length
+				}
+				if k < 0 || k >= length {
+					return e.eval(s) // says what is wrong
+				}
+				for o := range outer {
+					copy(to[(o*count+i)*size:(o*count+i+1)*size], from[(o*length+k)*size:])
+				}
+			}
+			return nil
+		}}
+	}
+}
+
+// cut reports whether parts of tensors of this type are whole bytes.
+func cut(t tensor.DType) bool { return t != tensor.String && !t.Packed() }
