@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	goruntime "runtime"
@@ -43,7 +42,14 @@ Without --repeat it measures for two seconds, at least five times.
 --shape gives the samples and steps of the input; or, for models with other inputs, the
 sizes of each by name, as in --shape x=8,1024,3, or what a named dimension is, as in
 --shape N=8. A model whose sizes are fixed needs none. --input reads an input from a
-file, or states it: --input sr=16000.`,
+file, or states it: --input sr=16000.
+
+--json writes one object. Of what was run: model, device, kernel, precision, threads,
+shape, batch and length (0 where the shape is given by name). Of one run, in milliseconds:
+median_ms, mean_ms, min_ms, p10_ms, p90_ms, p99_ms, over so many runs; flops, and gflops
+per second at the median; working_memory_bytes. And ops, in the order of the steps: name,
+op, form (where there is a choice), ms, and share of the whole; these are of runs in which
+the steps are timed, and of which the first, that plans, is left out.`,
 		Example: `  essmc bench model.essm --shape 8x1024
   essmc bench model --shape 1x16000 --threads 1 --kernel fft --repeat 50
   essmc bench model.essm --shape 1x4096 --precision int8
@@ -92,7 +98,7 @@ file, or states it: --input sr=16000.`,
 				return err
 			}
 			defer profiled.Close()
-			if err := r.profile(cmd.Context(), profiled, in); err != nil {
+			if err := r.profile(cmd, profiled, in); err != nil {
 				return err
 			}
 			r.Model, r.Device, r.Kernel, r.Precision, r.Threads = args[0], f.device.value, f.kernel.value, f.precision.value, f.threads.value
@@ -220,19 +226,30 @@ func quantile(v []float64, q float64) float64 {
 // profiledRuns is how many runs the table of steps is made of.
 const profiledRuns = 5
 
-func (r *benchmark) profile(ctx context.Context, model *runtime.Model, in map[string]tensor.Datum) error {
+// profile times the steps of a few runs, after one that plans and finds caches cold.
+func (r *benchmark) profile(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum) error {
 	s := model.NewSession()
 	defer s.Close()
 	runs := min(profiledRuns, r.Runs)
-	for range runs {
-		if _, err := s.Run(ctx, in); err != nil {
+	step, done := bar(cmd, 1+runs, "timing steps")
+	defer done()
+	var first []runtime.StepTime
+	for i := range 1 + runs {
+		if _, err := s.Run(cmd.Context(), in); err != nil {
 			return err
 		}
+		if i == 0 {
+			first = slices.Clone(s.Profile())
+		}
+		step()
 	}
 	total := time.Duration(0)
-	profile := s.Profile()
-	for _, p := range profile {
-		total += p.Time
+	profile := slices.Clone(s.Profile())
+	for i := range profile {
+		if len(first) == len(profile) { // no branch was taken for the first time later on
+			profile[i].Time -= first[i].Time
+		}
+		total += profile[i].Time
 	}
 	for _, p := range profile {
 		share := 0.0

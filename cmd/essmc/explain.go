@@ -214,10 +214,10 @@ func printNotes(w io.Writer, notes []string) {
 
 // explainForms prints the backend's choices.
 func explainForms(w io.Writer, m *load.Model, s shape, o runtime.Options, measured *tune.File) error {
-	constants := "default constants; essmc tune measures this machine"
+	constants := fmt.Sprintf("default constants, kernels %s; essmc tune measures this machine", cpu.Kernels())
 	var options []cpu.Option
 	if measured != nil {
-		constants = "constants that essmc tune measured on " + measured.Time.Format("2006-01-02")
+		constants = fmt.Sprintf("constants that essmc tune measured on %s, kernels %s", measured.Time.Format("2006-01-02"), measured.Kernels)
 		options = append(options, cpu.WithCosts(measured.Costs))
 	}
 	o.Backend = cpu.New(options...)

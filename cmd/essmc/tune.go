@@ -15,6 +15,9 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
+// maxBusy is how uneven a measurement may be until tune warns.
+const maxBusy = 1.5
+
 func newTuneCommand() *cobra.Command {
 	var file string
 	var show, reset bool
@@ -22,10 +25,10 @@ func newTuneCommand() *cobra.Command {
 		Use:     "tune",
 		Short:   "Measure this machine, for the choice of forms",
 		GroupID: groupRun,
-		Long: `Tune measures for a second or two what the cpu backend's cost model needs to know of this
+		Long: `Tune measures for some seconds what the cpu backend's cost model needs to know of this
 machine: how long a step of a recurrence, a Fourier transform, a correlation, and a number
 on its way to memory and back take. The commands that run models use it from then on, to
-choose between scan, chunked, fft and direct; "essmc explain" says which constants it used.
+choose between scan, chunked, fft and direct; essmc explain says which constants it used.
 Nothing else depends on it. Run it when the machine does nothing else.
 
 The file lies below the user's cache directory, one for each kind of processor and variant
@@ -60,11 +63,14 @@ of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + 
 			}
 			step, done := bar(cmd, cpu.TuneSteps, "measuring")
 			defer done()
-			c, err := cpu.MeasureCosts(cmd.Context(), step)
+			c, busy, err := cpu.MeasureCosts(cmd.Context(), step)
 			if err != nil {
 				return err
 			}
 			done()
+			if busy > maxBusy {
+				warn(cmd, "the machine was busy: half of the rounds took %.1f times as long as the fastest, or longer; measure anew when it does nothing else", busy)
+			}
 			f := tune.New(c)
 			if err := f.Write(path); err != nil {
 				return err

@@ -24,24 +24,26 @@ const (
 // TuneSteps is how often MeasureCosts calls step.
 const TuneSteps = tuneRounds + 1
 
-// MeasureCosts finds the constants of this machine, in a second or two, on one thread. It runs small graphs in the forms that
-// the model is about and takes medians of rounds in which they take turns. step may be nil; it is called TuneSteps times.
-func MeasureCosts(ctx context.Context, step func()) (Costs, error) {
+// MeasureCosts finds the constants of this machine and of the kernels that this process uses, in a second or two, on one
+// thread. It runs small graphs in the forms that the model is about, in rounds in which they take turns, and takes the fastest
+// round of each: what else runs on a machine only adds. busy is how many times as long the rounds in the middle took, for the
+// work that was disturbed most; well above 1, the constants are doubtful. step may be nil; it is called TuneSteps times.
+func MeasureCosts(ctx context.Context, step func()) (c Costs, busy float64, err error) {
 	if step == nil {
 		step = func() {}
 	}
 	all, err := newTuneJobs(ctx)
 	if err != nil {
-		return Costs{}, err
+		return Costs{}, 0, err
 	}
 	step()
 	for range tuneRounds {
 		for _, j := range all {
 			if err := ctx.Err(); err != nil {
-				return Costs{}, err
+				return Costs{}, 0, err
 			}
 			if err := j.measure(); err != nil {
-				return Costs{}, err
+				return Costs{}, 0, err
 			}
 		}
 		step()
@@ -49,9 +51,10 @@ func MeasureCosts(ctx context.Context, step func()) (Costs, error) {
 	nanos := map[string]float64{}
 	for _, j := range all {
 		slices.Sort(j.nanos)
-		nanos[j.name] = j.nanos[len(j.nanos)/2]
+		nanos[j.name] = j.nanos[0]
+		busy = max(busy, j.nanos[len(j.nanos)/2]/max(1, j.nanos[0]))
 	}
-	return solveCosts(nanos), nil
+	return solveCosts(nanos), busy, nil
 }
 
 // Sizes of the measured work: features, steps, and states of a head with a full matrix.

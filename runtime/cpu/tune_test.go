@@ -46,17 +46,17 @@ func TestSolveCostsOfNonsense(t *testing.T) {
 
 func TestMeasureCosts(t *testing.T) {
 	steps := 0
-	c, err := MeasureCosts(context.Background(), func() { steps++ })
+	c, busy, err := MeasureCosts(context.Background(), func() { steps++ })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Check(); err != nil || steps != TuneSteps {
-		t.Errorf("%+v, %v; %d steps, expected %d", c, err, steps, TuneSteps)
+	if err := c.Check(); err != nil || steps != TuneSteps || busy < 1 {
+		t.Errorf("%+v, %v; %d steps, expected %d; %g times as busy", c, err, steps, TuneSteps, busy)
 	}
-	t.Logf("%+v", c)
+	t.Logf("%+v, %.2f", c, busy)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := MeasureCosts(ctx, nil); !errors.Is(err, context.Canceled) {
+	if _, _, err := MeasureCosts(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
