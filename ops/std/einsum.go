@@ -251,3 +251,10 @@ func einsumSum[T int64 | float64](parts []*tensor.Tensor, e einsum, order []rune
 	}
 	return total, nil
 }
+
+// EinsumTerms gives the letters of an equation's terms and of its output, for inputs of the given ranks. The axes of ellipses
+// have digits for letters, the last one 0.
+func EinsumTerms(equation string, ranks []int) (in [][]rune, out []rune, err error) {
+	e, err := parseEinsum(equation, ranks)
+	return e.in, e.out, err
+}
