@@ -198,7 +198,7 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := resamplings(c.Node, in, x)
+	plan, err := resamplings(c.Node, in, x.Shape())
 	if err != nil {
 		return nil, err
 	}
@@ -260,9 +260,44 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), v, shape...))
 }
 
+// ResizedAxis is how one axis is sampled anew by a linear or cubic filter: element o of the result is the sum of Weights[o][k]
+// times element First[o]+k, or the nearest to that which there is; where Weights[o] is nil, it is what ResizePlan gives besides.
+type ResizedAxis struct {
+	Axis    int
+	First   []int
+	Weights [][]float64
+}
+
+// ResizePlan says how the axes of a tensor of the given shape are sampled by a node Resize, one after the other, for in, of
+// which the first is not read. Axes that stay as they are have no place in it. Mode nearest has no weights.
+func ResizePlan(n *ir.Node, in []tensor.Datum, shape []int) (axes []ResizedAxis, beyond float64, err error) {
+	plan, err := resamplings(n, in, shape)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := newFilter(n)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, r := range plan {
+		if r.size > ops.MaxElems>>10 {
+			return nil, 0, fmt.Errorf("axis %d would have %d elements", r.axis, r.size)
+		}
+		if r.scale == 1 && r.size == shape[r.axis] && r.from == 0 && r.to == 1 {
+			continue
+		}
+		a := ResizedAxis{Axis: r.axis, First: make([]int, r.size), Weights: make([][]float64, r.size)}
+		for o := range r.size {
+			a.First[o], a.Weights[o], _ = f.taps(r, shape[r.axis], o)
+		}
+		axes = append(axes, a)
+	}
+	return axes, f.beyond, nil
+}
+
 // resamplings reads scales or sizes, and the region of interest.
-func resamplings(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) ([]resampling, error) {
-	axes, err := resizeAxes(n, x.Rank())
+func resamplings(n *ir.Node, in []tensor.Datum, shape []int) ([]resampling, error) {
+	axes, err := resizeAxes(n, len(shape))
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +331,7 @@ func resamplings(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) ([]resampling,
 	}
 	for i, a := range axes {
 		r := resampling{axis: a, from: 0, to: 1}
-		d := x.Dim(a)
+		d := shape[a]
 		if scales != nil {
 			r.scale = scales[i]
 			if r.size, err = scaledSize(d, r.scale); err != nil {
@@ -316,11 +351,11 @@ func resamplings(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) ([]resampling,
 		}
 		plan[i] = r
 	}
-	return plan, keepAspect(getStr(n, "keep_aspect_ratio_policy"), sizes != nil, plan, x)
+	return plan, keepAspect(getStr(n, "keep_aspect_ratio_policy"), sizes != nil, plan, shape)
 }
 
 // keepAspect gives all axes the least or the greatest of their scales.
-func keepAspect(policy string, bySize bool, plan []resampling, x *tensor.Tensor) error {
+func keepAspect(policy string, bySize bool, plan []resampling, shape []int) error {
 	if !bySize || policy == "stretch" || policy == "" || len(plan) == 0 {
 		return nil
 	}
@@ -333,7 +368,7 @@ func keepAspect(policy string, bySize bool, plan []resampling, x *tensor.Tensor)
 		}
 	}
 	for i := range plan {
-		size := math.Floor(scale*float64(x.Dim(plan[i].axis)) + 0.5)
+		size := math.Floor(scale*float64(shape[plan[i].axis]) + 0.5)
 		if !(size >= 0 && size <= ops.MaxElems) {
 			return fmt.Errorf("axis %d would have %v elements", plan[i].axis, size)
 		}

@@ -14,7 +14,7 @@ import (
 // Operators that move elements of their first input, whatever these are. Where the others are known when shapes are bound,
 // the operator is evaluated once, on the elements' numbers; what comes out says where each element of the output is from.
 func init() {
-	for _, name := range []string{"Slice", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Resize", "Pad", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Transpose", "ReverseSequence"} {
+	for _, name := range []string{"Slice", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Pad", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Transpose", "ReverseSequence"} {
 		kernels[name] = moveKernel
 	}
 }
@@ -32,7 +32,7 @@ type movement struct {
 }
 
 func moveKernel(s *step) kernelMaker {
-	if s.absent(0) || s.node.Op.Name == "Resize" && s.node.Attrs.Str("mode", "nearest") != "nearest" {
+	if s.absent(0) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
