@@ -34,6 +34,21 @@ func heads4x8AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32
 //go:noescape
 func heads4x8AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
+// heads8x4AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 4 inputs, 8 outputs or more in all; w holds, for each block, 4 times eight numbers, zeros beyond m. turn moves the first m of eight numbers to the end, keep has ones for the places before.
+//
+//go:noescape
+func heads8x4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int, m int, turn *int32, keep *int32)
+
+// heads8x6AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 6 inputs, 8 outputs or more in all; w holds, for each block, 6 times eight numbers, zeros beyond m. turn moves the first m of eight numbers to the end, keep has ones for the places before.
+//
+//go:noescape
+func heads8x6AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int, m int, turn *int32, keep *int32)
+
+// heads8x8AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 8 inputs, 8 outputs or more in all; w holds, for each block, 8 times eight numbers, zeros beyond m. turn moves the first m of eight numbers to the end, keep has ones for the places before.
+//
+//go:noescape
+func heads8x8AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int, m int, turn *int32, keep *int32)
+
 // headsDot4AVX2 computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, 4 to each of groups ≥ 1 groups; mask has ones for k modulo 8 numbers, then zeros.
 //
 //go:noescape

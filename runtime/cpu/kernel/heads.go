@@ -6,7 +6,8 @@ type Blocks struct {
 	flat    []float32 // blocks of one row or one column, as they were given; nil for other sizes
 	packed  []*Packed // blocks of all other sizes, one after the other in data
 	data    []float32
-	lanes   []float32 // beside packed, small blocks (see smallHeads), eight rows side by side: for each, K times eight numbers; nil for other sizes
+	lanes   []float32 // beside packed, small blocks as packSmall has them; nil for other sizes
+	per     int       // outputs of a block in lanes
 }
 
 // PackBlocks lays out n blocks, each m rows of k numbers, that lie one after the other. It may keep w.
@@ -24,15 +25,60 @@ func PackBlocks(w []float32, n, m, k int) *Blocks {
 		p.fill(w[i*m*k:(i+1)*m*k], k, 1)
 		b.packed = append(b.packed, p)
 	}
-	if wide() && (m == k && (m == 2 || m == 4) || m == 4 && k == 8) && n*m%8 == 0 {
-		b.lanes = make([]float32, n*m*k)
-		for row := range n * m {
-			for p := range k {
-				b.lanes[(row/8*k+p)*8+row%8] = w[row*k+p]
+	if wide() {
+		b.packSmall(w)
+	}
+	return b
+}
+
+// packSmall lays out small blocks for kernels that compute eight outputs at once: those of whole blocks or, where blocks have no
+// such number, of one, filled up with zeros. For each term of their sums lanes has eight numbers.
+func (b *Blocks) packSmall(w []float32) {
+	n, m, k := b.N, b.M, b.K
+	per, terms := m, k
+	// input is the one that a lane meets in a term.
+	var input func(lane, term int) int
+	switch {
+	case m == 2 && k == 2 && n%4 == 0:
+		input = func(_, term int) int { return term }
+	case m == 4 && (k == 4 || k == 8) && n%2 == 0:
+		terms = 4
+		input = func(lane, term int) int {
+			in := lane&2 ^ term&2 | term&1
+			if k == 8 {
+				in += lane &^ 3 // halves have half of the inputs each
+			}
+			return in
+		}
+	case m > 4 && m <= 8 && (k == 4 || k == 6 || k == 8) && n > 1:
+		per = 8
+		singles := k - 2*((k+3)/4)
+		input = func(lane, term int) int {
+			if term < singles {
+				return term
+			}
+			return term ^ lane&1
+		}
+	default:
+		return
+	}
+	vectors := n * per * k / (8 * terms)
+	b.per, b.lanes = per, make([]float32, vectors*terms*8)
+	for v := range vectors {
+		for lane := range 8 {
+			row := v*8 + lane // of outputs, those that fill up counted
+			if m == 4 && k == 8 {
+				row = v*4 + lane%4
+			}
+			block, out := row/per, row%per
+			if out >= m {
+				continue
+			}
+			for term := range terms {
+				b.lanes[(v*terms+term)*8+lane] = w[(block*m+out)*k+input(lane, term)]
 			}
 		}
 	}
-	return b
 }
 
 // Packed gives the blocks as matrices by themselves; nil where they have another layout.

@@ -2,11 +2,24 @@
 
 package kernel
 
-// smallHeads computes a block-diagonal product with blocks that share vectors; it reports false for sizes it has no kernel
-// for.
+// smallHeads computes a block-diagonal product with blocks that share vectors, or have one each; it reports false for what it has no
+// kernel for.
 func smallHeads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, add bool) bool {
-	if w.lanes == nil {
+	if w.lanes == nil || add && w.per == 8 {
 		return false
+	}
+	all := w.N * w.M
+	_, _ = x[(rows-1)*ldx+w.N*w.K-1], y[(rows-1)*ldy+all-1]
+	if w.per == 8 {
+		f := heads8x4AVX2
+		switch w.K {
+		case 6:
+			f = heads8x6AVX2
+		case 8:
+			f = heads8x8AVX2
+		}
+		f(rows, &y[0], ldy, &x[0], ldx, &w.lanes[0], w.N, w.M, &lastTurn[w.M][0], &tailMask[w.M])
+		return true
 	}
 	f := heads2x2AVX2
 	switch {
@@ -21,11 +34,19 @@ func smallHeads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks,
 	case add:
 		f = heads2x2AddAVX2
 	}
-	width := w.N * w.M
-	_, _ = x[(rows-1)*ldx+w.N*w.K-1], y[(rows-1)*ldy+width-1]
-	f(rows, &y[0], ldy, &x[0], ldx, &w.lanes[0], width/8)
+	f(rows, &y[0], ldy, &x[0], ldx, &w.lanes[0], all/8)
 	return true
 }
+
+// lastTurn is, for m, the places that the first m of eight numbers are taken from so that they come last.
+var lastTurn = func() (t [9][8]int32) {
+	for m := range t {
+		for i := range t[m] {
+			t[m][i] = int32((i + m) % 8)
+		}
+	}
+	return t
+}()
 
 // tailMask holds, from 8-r on, ones for r of eight numbers.
 var tailMask = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}

@@ -18,7 +18,7 @@ func testHeads(t *testing.T) {
 	r := newRand()
 	type size struct{ heads, p, q, shared int }
 	all := []size{{6, 4, 3, 0}, {6, 5, 7, 3}, {64, 4, 4, 0}, {8, 2, 2, 0}, {4, 4, 4, 2}, {3, 17, 9, 1}, {4, 0, 3, 0}, {4, 3, 0, 0}, {4, 1, 0, 0}, {0, 1, 3, 0},
-		{7, 6, 8, 0}, {5, 8, 6, 0}, {3, 24, 32, 0}, {3, 32, 24, 0}, {9, 2, 4, 0}, {9, 4, 2, 0}, {6, 4, 8, 0}, {5, 4, 8, 0}, {10, 8, 4, 0}, {12, 8, 4, 4}, {3, 18, 8, 0}, {9, 3, 5, 3}, {4, 12, 5, 2}, {1, 3, 3, 0}, {2, 18, 2, 0}, {1, 70, 3, 0}}
+		{7, 6, 8, 0}, {5, 8, 6, 0}, {16, 8, 8, 0}, {3, 5, 4, 0}, {2, 7, 6, 0}, {2, 5, 8, 0}, {6, 4, 4, 0}, {4, 2, 2, 0}, {2, 8, 4, 0}, {3, 24, 32, 0}, {3, 32, 24, 0}, {9, 2, 4, 0}, {9, 4, 2, 0}, {6, 4, 8, 0}, {5, 4, 8, 0}, {10, 8, 4, 0}, {12, 8, 4, 4}, {3, 18, 8, 0}, {9, 3, 5, 3}, {4, 12, 5, 2}, {1, 3, 3, 0}, {2, 18, 2, 0}, {1, 70, 3, 0}}
 	for _, heads := range []int{1, 2, 4, 7, 16} {
 		for _, n := range sizes[1:] {
 			all = append(all, size{heads, 1, n, 0}, size{heads, n, 1, 0}, size{2 * heads, 1, n, heads}, size{3 * heads, n, 1, heads})
@@ -72,15 +72,16 @@ func testHeads(t *testing.T) {
 
 func BenchmarkHeads(b *testing.B) {
 	r := newRand()
-	const rows = 128
-	for _, s := range []struct{ n, m, k int }{{16, 16, 1}, {16, 1, 16}, {64, 1, 64}, {16, 20, 1}, {16, 1, 20}, {64, 4, 4}, {64, 4, 8}, {64, 8, 4}, {16, 6, 8}, {8, 24, 32}} {
-		b.Run(fmt.Sprintf("%dx%dx%d", s.n, s.m, s.k), func(b *testing.B) {
-			w := PackBlocks(random(r, s.n*s.m*s.k), s.n, s.m, s.k)
-			x, y := random(r, rows*s.n*s.k), make([]float32, rows*s.n*s.m)
-			for b.Loop() {
-				Heads(y, s.n*s.m, x, s.n*s.k, rows, w, 0, false)
-			}
-			b.ReportMetric(2*float64(rows*s.n*s.m*s.k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-		})
+	for _, rows := range []int{6, 96} {
+		for _, s := range []struct{ n, m, k int }{{16, 16, 1}, {16, 1, 16}, {64, 1, 64}, {16, 20, 1}, {16, 1, 20}, {32, 4, 4}, {64, 4, 8}, {64, 8, 4}, {16, 6, 8}, {16, 8, 6}, {8, 24, 32}, {8, 32, 24}} {
+			b.Run(fmt.Sprintf("rows%d/%dx%dx%d", rows, s.n, s.m, s.k), func(b *testing.B) {
+				w := PackBlocks(random(r, s.n*s.m*s.k), s.n, s.m, s.k)
+				x, y := random(r, rows*s.n*s.k), make([]float32, rows*s.n*s.m)
+				for b.Loop() {
+					Heads(y, s.n*s.m, x, s.n*s.k, rows, w, 0, false)
+				}
+				b.ReportMetric(2*float64(rows*s.n*s.m*s.k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
 	}
 }

@@ -8,91 +8,193 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// headsAVX2 generates a block-diagonal product of small blocks, 2 by 2, 4 by 4 or 4 by 8: eight outputs hold whole blocks, and an
-// input reaches all outputs of its block by a permutation inside a half of a vector. Two rows at a time share the weights.
+// headsAVX2 generates a block-diagonal product of small blocks. Eight outputs hold whole blocks of 2 by 2, 4 by 4 or 4 by 8, or one
+// block of up to eight outputs (m = 8). How an input reaches all outputs of its block, headTerms says; weights are laid out to
+// fit. Shuffles take turns with multiply-adds and loads do not, but there are two of these a cycle only; four rows at a time
+// share the weights.
 func headsAVX2(m, k int, add bool) {
-	name := fmt.Sprintf("heads%dx%d", m, k)
+	name, params := fmt.Sprintf("heads%dx%d", m, k), ""
+	doc := fmt.Sprintf("computes rows ≥ 1 rows of a product with blocks of %d by %d, %d blocks to each of groups ≥ 1 groups; w holds, for each group, %d times eight numbers.", m, k, 8/m, k)
+	if m == 8 {
+		params = ", m int, turn, keep *int32"
+		doc = fmt.Sprintf("computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and %d inputs, 8 outputs or more in all; w holds, for each block, %d times eight numbers, zeros beyond m. turn moves the first m of eight numbers to the end, keep has ones for the places before.", k, k)
+	}
 	if add {
 		name += "Add"
 	}
 	name += "AVX2"
-	TEXT(name, NOSPLIT, "func(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)")
+	TEXT(name, NOSPLIT, "func(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int"+params+")")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s computes rows ≥ 1 rows of a product with blocks of %d by %d, %d blocks to each of groups ≥ 1 groups; w holds, for each group, %d times eight numbers.", name, m, k, 8/m, k))
+	Doc(name + " " + doc)
 	rows, y, ldy := Load(Param("rows"), GP64()), Load(Param("y"), GP64()), Load(Param("ldy"), GP64())
 	x, ldx := Load(Param("x"), GP64()), Load(Param("ldx"), GP64())
-	w, groups := Load(Param("w"), GP64()), Load(Param("groups"), GP64())
 	SHLQ(Imm(2), ldy)
 	SHLQ(Imm(2), ldx)
+	ldx3, ldy3 := GP64(), GP64()
+	LEAQ(Mem{Base: ldx, Index: ldx, Scale: 2}, ldx3)
+	LEAQ(Mem{Base: ldy, Index: ldy, Scale: 2}, ldy3)
+	var step Register // of y from block to block; nil: 8 numbers
+	if m == 8 {
+		step = Load(Param("m"), GP64())
+		SHLQ(Imm(2), step)
+	}
+	at := func(base, ld, ld3 Register, row int) Mem {
+		switch row {
+		case 0:
+			return Mem{Base: base}
+		case 3:
+			return Mem{Base: base, Index: ld3, Scale: 1}
+		}
+		return Mem{Base: base, Index: ld, Scale: uint8(row)}
+	}
 	walk := func(label string, n int) {
 		src, dst, wp, g := GP64(), GP64(), GP64(), GP64()
 		MOVQ(x, src)
 		MOVQ(y, dst)
-		MOVQ(w, wp)
-		MOVQ(groups, g)
-		at := func(base, ld Register, row int) Mem {
-			if row == 0 {
-				return Mem{Base: base}
+		MOVQ(Load(Param("w"), GP64()), wp)
+		MOVQ(Load(Param("groups"), GP64()), g)
+		var acc []VecVirtual
+		product := func() {
+			from := func(r int) Mem { return at(src, ldx, ldx3, r) }
+			acc = headTerms(m, k, n, from, Mem{Base: wp})
+			if m == 4 && k == 8 { // so far the halves are sums over halves of one block's inputs
+				next := headTerms(m, k, n, func(r int) Mem { return from(r).Offset(32) }, Mem{Base: wp, Disp: 128})
+				for r := range n {
+					crossed := YMM()
+					VPERM2F128(Imm(0x21), next[r], acc[r], crossed)
+					VBLENDPS(Imm(0xf0), next[r], acc[r], acc[r])
+					VADDPS(crossed, acc[r], acc[r])
+				}
 			}
-			return Mem{Base: base, Index: ld, Scale: 1}
+			if add {
+				for r := range n {
+					VADDPS(at(dst, ldy, ldy3, r), acc[r], acc[r])
+				}
+			}
+		}
+		if m == 8 {
+			DECQ(g)
+			JZ(LabelRef(label + "End"))
 		}
 		Label(label)
-		acc := fresh(n)
-		for quad := 0; quad < k; quad += 4 {
-			in := fresh(n)
-			for r := range n {
-				if k > m { // the halves come from two blocks
-					VMOVUPS(at(src, ldx, r).Offset(4*quad), in[r].AsX())
-					VINSERTF128(Imm(1), at(src, ldx, r).Offset(4*(k+quad)), in[r], in[r])
-				} else {
-					VMOVUPS(at(src, ldx, r), in[r])
-				}
-				if add && quad == 0 {
-					VMOVUPS(at(dst, ldy, r), acc[r])
-				}
-			}
-			for p := quad; p < min(k, quad+4); p++ {
-				pick := uint64(0x55 * (p - quad))
-				if m == 2 {
-					pick = []uint64{0xa0, 0xf5}[p]
-				}
-				weights := YMM()
-				VMOVUPS(Mem{Base: wp, Disp: 32 * p}, weights)
-				for r := range n {
-					t := YMM()
-					VPERMILPS(U8(pick), in[r], t)
-					if p == 0 && !add {
-						VMULPS(weights, t, acc[r])
-					} else {
-						VFMADD231PS(weights, t, acc[r])
-					}
-				}
-			}
-		}
+		product()
 		for r := range n {
-			VMOVUPS(acc[r], at(dst, ldy, r))
+			VMOVUPS(acc[r], at(dst, ldy, ldy3, r))
 		}
-		ADDQ(Imm(uint64(32/m*k)), src)
-		ADDQ(Imm(32), dst)
-		ADDQ(U32(uint32(32*k)), wp)
+		if m == 8 {
+			ADDQ(Imm(uint64(4*k)), src)
+			ADDQ(step, dst)
+		} else {
+			ADDQ(Imm(uint64(32/m*k)), src)
+			ADDQ(Imm(32), dst)
+		}
+		ADDQ(bytes(32*k), wp)
 		DECQ(g)
 		JNZ(LabelRef(label))
+		if m < 8 {
+			return
+		}
+		// The vectors of the last block end where it does: what is before them has been written.
+		Label(label + "End")
+		product()
+		LEAQ(Mem{Base: dst, Index: step, Scale: 1, Disp: -32}, dst)
+		turn, keep := YMM(), YMM()
+		VMOVDQU(Mem{Base: Load(Param("turn"), GP64())}, turn)
+		VMOVDQU(Mem{Base: Load(Param("keep"), GP64())}, keep)
+		for r := range n {
+			VPERMPS(acc[r], turn, acc[r])
+			VBLENDVPS(keep, at(dst, ldy, ldy3, r), acc[r], acc[r])
+			VMOVUPS(acc[r], at(dst, ldy, ldy3, r))
+		}
 	}
-	SUBQ(Imm(2), rows)
+	SUBQ(Imm(4), rows)
 	JL(LabelRef("last"))
-	Label("two")
-	walk("pair", 2)
-	LEAQ(Mem{Base: x, Index: ldx, Scale: 2}, x)
-	LEAQ(Mem{Base: y, Index: ldy, Scale: 2}, y)
-	SUBQ(Imm(2), rows)
-	JGE(LabelRef("two"))
+	Label("four")
+	walk("quad", 4)
+	LEAQ(Mem{Base: x, Index: ldx, Scale: 4}, x)
+	LEAQ(Mem{Base: y, Index: ldy, Scale: 4}, y)
+	SUBQ(Imm(4), rows)
+	JGE(LabelRef("four"))
 	Label("last")
-	ADDQ(Imm(2), rows)
+	ADDQ(Imm(4), rows)
 	JZ(LabelRef("done"))
+	Label("one")
 	walk("single", 1)
+	ADDQ(ldx, x)
+	ADDQ(ldy, y)
+	DECQ(rows)
+	JNZ(LabelRef("one"))
 	Label("done")
 	VZEROUPPER()
 	RET()
+}
+
+// headTerms gives the products of n rows of inputs, where src says, with eight outputs' weights. Blocks of 2 by 2 and of 4 inputs
+// meet the even inputs first, each twice, then the odd ones; those of four, then, the same with the pairs of a half of the
+// vector exchanged. Eight outputs of one block meet inputs one by one, and the last ones, two for each four inputs, in pairs: each
+// output that of its own place, then the other.
+func headTerms(m, k, n int, src func(r int) Mem, w Mem) []VecVirtual {
+	acc := make([]VecVirtual, n)
+	weights := func(term int) VecVirtual {
+		v := YMM()
+		VMOVUPS(w.Offset(32*term), v)
+		return v
+	}
+	join := func(r int, in, weights Op) {
+		if acc[r] == nil {
+			acc[r] = YMM()
+			VMULPS(weights, in, acc[r])
+		} else {
+			VFMADD231PS(weights, in, acc[r])
+		}
+	}
+	// both multiplies inputs, and then the same as a shuffle turns them.
+	both := func(load func(r int, in Op), shuffle uint64, first, second int) {
+		a, b := weights(first), weights(second)
+		for r := range n {
+			in, turned := YMM(), YMM()
+			load(r, in)
+			join(r, in, a)
+			VPERMILPS(U8(shuffle), in, turned)
+			join(r, turned, b)
+		}
+	}
+	const exchangePairs, exchangeInPairs = 0x4e, 0xb1
+	if m == 8 {
+		singles := k - 2*((k+3)/4)
+		for p := range singles {
+			a := weights(p)
+			for r := range n {
+				in := YMM()
+				VBROADCASTSS(src(r).Offset(4*p), in)
+				join(r, in, a)
+			}
+		}
+		for p := singles; p < k; p += 2 {
+			both(func(r int, in Op) { VBROADCASTSD(src(r).Offset(4*p), in) }, exchangeInPairs, p, p+1)
+		}
+		return acc
+	}
+	for odd := range 2 {
+		load := func(r int, in Op) {
+			if odd == 0 {
+				VMOVSLDUP(src(r), in)
+			} else {
+				VMOVSHDUP(src(r), in)
+			}
+		}
+		if m == 4 {
+			both(load, exchangePairs, odd, odd+2)
+			continue
+		}
+		a := weights(odd)
+		for r := range n {
+			in := YMM()
+			load(r, in)
+			join(r, in, a)
+		}
+	}
+	return acc
 }
 
 // headsDotAVX2 generates a block-diagonal product of blocks with one output each, heads = 4 or 1 at a time. A block's inputs

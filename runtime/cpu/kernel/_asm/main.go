@@ -27,6 +27,9 @@ var groups = map[string]func(){
 			headsAVX2(size[0], size[1], false)
 			headsAVX2(size[0], size[1], true)
 		}
+		for _, inputs := range []int{4, 6, 8} {
+			headsAVX2(8, inputs, false)
+		}
 		headsDotAVX2(4)
 		headsDotAVX2(1)
 		headsSpreadAVX2()
