@@ -1,0 +1,112 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+var recurrentGates = map[string]int{"LSTM": 4, "GRU": 3, "RNN": 1}
+
+// Recurrent layers with everything that the standard has, each against the evaluation.
+func TestRecurrent(t *testing.T) {
+	r := newGen(31)
+	activations := map[string][][]string{
+		"LSTM": {nil, {"HardSigmoid", "ScaledTanh", "Softsign"}, {"Sigmoid", "Elu", "Affine"}, {"Sigmoid", "Softplus", "LeakyRelu"}},
+		"GRU":  {nil, {"HardSigmoid", "Softsign"}, {"Sigmoid", "ThresholdedRelu"}},
+		"RNN":  {nil, {"Relu"}, {"Affine"}, {"Softplus"}},
+	}
+	sizes := []struct{ length, batch, inputs, hidden int }{{1, 1, 5, 8}, {7, 3, 4, 5}, {5, 2, 3, 17}, {6, 9, 9, 12}, {40, 5, 2, 3}, {130, 1, 3, 4}, {0, 2, 3, 4}, {3, 0, 3, 4}}
+	for op, gates := range recurrentGates {
+		for i, c := range sizes {
+			for j := range 8 {
+				direction := []string{"forward", "reverse", "bidirectional"}[(i+j)%3]
+				dirs := 1 + (i+j)%3/2
+				attrs := []ir.Attr{ir.A("hidden_size", c.hidden), ir.A("direction", direction)}
+				x, state := []int{c.length, c.batch, c.inputs}, []int{dirs, c.batch, c.hidden}
+				if j&1 != 0 {
+					attrs = append(attrs, ir.A("layout", 1))
+					x, state = []int{c.batch, c.length, c.inputs}, []int{c.batch, dirs, c.hidden}
+				}
+				if j&2 != 0 {
+					attrs = append(attrs, ir.A("clip", 0.7))
+				}
+				if j >= 4 && op == "GRU" {
+					attrs = append(attrs, ir.A("linear_before_reset", 1))
+				}
+				if j == 5 && op == "LSTM" {
+					attrs = append(attrs, ir.A("input_forget", 1))
+				}
+				if f := activations[op][(i+j)%len(activations[op])]; f != nil {
+					var names []string
+					for range dirs {
+						names = append(names, f...)
+					}
+					attrs = append(attrs, ir.A("activations", names), ir.A("activation_alpha", []float64{0.3, 0.8}), ir.A("activation_beta", []float64{0.4}))
+				}
+				in := []operand{given(r.floats(1, x...)), fixed(r.floats(0.5, dirs, gates*c.hidden, c.inputs)), fixed(r.floats(0.5, dirs, gates*c.hidden, c.hidden)),
+					fixed(r.floats(1, dirs, 2*gates*c.hidden)), {}, given(r.floats(1, state...))}
+				if j%3 != 0 {
+					lens := tensor.New(tensor.Int32, c.batch)
+					for b := range tensor.Data[int32](lens) {
+						tensor.Data[int32](lens)[b] = int32(r.IntN(c.length + 1))
+					}
+					in[4] = given(lens)
+				}
+				if op == "LSTM" {
+					if in = append(in, given(r.floats(1, state...))); j%4 != 1 {
+						in = append(in, fixed(r.floats(1, dirs, 3*c.hidden)))
+					}
+				}
+				checkNode(t, op, 1e-5, map[string]int{"LSTM": 3, "GRU": 2, "RNN": 2}[op], in, attrs...)
+				checkNode(t, op, 1e-5, 1, in[:3], attrs...)
+			}
+		}
+	}
+}
+
+// NaN stays in its sample, and lengths that do not fit are refused.
+func TestRecurrentInputs(t *testing.T) {
+	r := newGen(32)
+	for op, gates := range recurrentGates {
+		w := []operand{fixed(r.floats(0.5, 1, gates*4, 3)), fixed(r.floats(0.5, 1, gates*4, 4)), {}}
+		x := r.floats(1, 5, 8, 3)
+		tensor.Data[float32](x)[2*24+3*3] = float32(math.NaN())
+		checkNode(t, op, 1e-5, 2, append([]operand{given(x)}, w...))
+		g := parse(t, fmt.Sprintf(`g (float[5,8,3] x, int32[8] lens) => (y) <float[1,%d,3] w = {%s}, float[1,%d,4] r = {%s}> { y = %s <hidden_size: int = 4> (x, w, r, "", lens) }`,
+			gates*4, manyZeros(gates*12), gates*4, manyZeros(gates*16), op))
+		m, err := runtime.New(g, runtime.Options{Backend: New()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.NewSession()
+		for _, n := range []int32{6, -1} {
+			lens := tensor.New(tensor.Int32, 8)
+			tensor.Data[int32](lens)[5] = n
+			if _, err := s.Run(context.Background(), map[string]tensor.Datum{"x": x, "lens": lens}); err == nil {
+				t.Errorf("%s: a length of %d is taken", op, n)
+			}
+		}
+		in, out := map[string]tensor.Datum{"x": x, "lens": tensor.FromSlice([]int32{1, 5, 0, 3, 5, 2, 4, 5}, 8)}, map[string]tensor.Datum{}
+		if n := testing.AllocsPerRun(5, func() {
+			if err := s.RunInto(context.Background(), in, out); err != nil {
+				t.Fatal(err)
+			}
+		}); n > 4 { // workers start
+			t.Errorf("%s: %v allocations", op, n)
+		}
+	}
+}
+
+func manyZeros(n int) string {
+	s := "0"
+	for range n - 1 {
+		s += ", 0"
+	}
+	return s
+}

@@ -1,0 +1,35 @@
+package cpu
+
+import "github.com/essmc/essmc/runtime/cpu/kernel"
+
+func init() { registerKernels(map[string]func(s *step) kernelMaker{"RNN": rnnKernel}) }
+
+// rnn is the cell of an RNN: h = f(Wx + Rh).
+type rnn struct {
+	n int
+	r []*kernel.Packed // per direction: of the state
+}
+
+func rnnKernel(s *step) kernelMaker {
+	l := recurrentWeights(s, 1, 1, []string{"Tanh"}, func(int) bool { return true })
+	if l == nil {
+		return nil
+	}
+	c := &rnn{n: l.hidden}
+	for d := range l.dirs {
+		c.r = append(c.r, s.packedPart(2, s.constant(2), d*c.n*c.n, c.n, c.n))
+	}
+	l.cell = c
+	return l.kernel(s)
+}
+
+func (*rnn) states() int { return 0 }
+
+func (*rnn) temp() int { return 0 }
+
+func (m *rnn) step(l *recurrence, dir, rows int, gates, h, _, _ []float32) {
+	size := rows * m.n
+	kernel.Gemm(gates, m.n, h, m.n, rows, m.r[dir], nil, true)
+	l.act(dir, 0, gates[:size])
+	copy(h, gates[:size])
+}
