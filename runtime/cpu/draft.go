@@ -300,6 +300,11 @@ func (r *draft) place(d *binding, g *region) {
 		}
 		window = false
 		give(&c.out)
+		if c.window != nil && c.window.scratch > 0 {
+			n := rows * c.window.scratch
+			c.tmp = a.take(n)
+			a.give(c.tmp, n)
+		}
 		free(i, c.in)
 		if _, read := last[c.out.val]; c.out.local && !read { // nobody wants it
 			a.give(c.out.off, rows*c.out.width)

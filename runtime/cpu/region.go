@@ -51,6 +51,7 @@ type call struct {
 	out   place
 	// What a step that looks back or ahead has in place of run, and one that brings sequences into another layout.
 	window *window
+	tmp    int // scratch of the window
 	turn   turn
 }
 

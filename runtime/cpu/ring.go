@@ -251,7 +251,7 @@ func (g *region) window(w *worker, i, sample, from, n int) {
 	r := p.ring
 	t := from/g.tile + p.delta
 	lo, hi := r.at(sample, t, from+c.window.offs[0]), r.at(sample, t, from+n+c.window.offs[len(c.window.offs)-1])
-	c.window.run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], n, from, g.length)
+	c.window.run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], w.scratch[c.tmp:c.tmp+n*c.window.scratch], n, from, g.length)
 }
 
 // turn brings a tile of (samples, features, steps) into rows, or back.

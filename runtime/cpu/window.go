@@ -18,12 +18,13 @@ type window struct {
 	edge    float32 // what stands before the first step of the input, and behind the last
 	weights int     // constant numbers that a tile passes through
 	flops   float64 // per step
+	scratch int     // numbers that run needs beside, for each row
 	run     windowFunc
 }
 
 // windowFunc computes rows of an output, the steps from .. from+rows of length. x has the input from the first offset before
-// (or behind) there on, to the last offset of the last row.
-type windowFunc func(y, x []float32, rows, from, length int)
+// (or behind) there on, to the last offset of the last row; tmp is scratch.
+type windowFunc func(y, x, tmp []float32, rows, from, length int)
 
 // back and ahead say how far the window reaches.
 func (w *window) back() int  { return max(0, -w.offs[0]) }
@@ -70,28 +71,15 @@ func reach(first, taps, dilation int) ([]int, bool) {
 type timeFilters struct {
 	w, bias         []float32 // (outputs, inputs of a group, taps)
 	m, cg, k, group int
-	onceTaps        sync.Once
 	onceJoined      sync.Once
 	onceRows        sync.Once
-	taps            []*kernel.Blocks // per tap: the groups' matrices
-	joined          *kernel.Packed   // of one group: rows of (tap, input)
-	rows            []float32        // of a depthwise convolution: (tap, feature)
+	joined          *kernel.Packed // of one group: rows of (tap, input)
+	blocks          *kernel.Blocks // of several: the same for each
+	rows            []float32      // of a depthwise convolution: (tap, feature)
 }
 
-func (f *timeFilters) asTaps() []*kernel.Blocks {
-	f.onceTaps.Do(func() {
-		for j := range f.k {
-			w := make([]float32, f.m*f.cg)
-			for i := range w {
-				w[i] = f.w[i*f.k+j]
-			}
-			f.taps = append(f.taps, kernel.PackBlocks(w, f.group, f.m/f.group, f.cg))
-		}
-	})
-	return f.taps
-}
-
-func (f *timeFilters) asJoined() *kernel.Packed {
+// pack lays out the weights for products with rows of (tap, input), one row for each step and group.
+func (f *timeFilters) pack() {
 	f.onceJoined.Do(func() {
 		w := make([]float32, len(f.w))
 		for i := range f.m {
@@ -101,10 +89,12 @@ func (f *timeFilters) asJoined() *kernel.Packed {
 				}
 			}
 		}
-		n := f.k * f.cg
-		f.joined = kernel.Pack(w, f.m, n, n, 1)
+		if n := f.k * f.cg; f.group == 1 {
+			f.joined = kernel.Pack(w, f.m, n, n, 1)
+		} else {
+			f.blocks = kernel.PackBlocks(w, f.group, f.m/f.group, n)
+		}
 	})
-	return f.joined
 }
 
 func (f *timeFilters) asRows() []float32 {
@@ -152,24 +142,53 @@ func (f *timeFilters) window(first, dilation int) *window {
 	switch {
 	case f.cg == 1 && f.m == f.group:
 		rows, at := f.asRows(), win.places(in)
-		win.run = func(y, x []float32, n, _, _ int) { kernel.Depthwise(y, x, n, in, at, rows, f.bias) }
-	case f.group == 1 && (dilation == 1 || f.k == 1):
-		joined := f.asJoined()
-		win.run = func(y, x []float32, n, _, _ int) { kernel.Gemm(y, out, x, in, n, joined, f.bias, false) }
+		win.run = func(y, x, _ []float32, n, _, _ int) { kernel.Depthwise(y, x, n, in, at, rows, f.bias) }
+	case f.group == 1 && (dilation == 1 || f.k == 1): // the inputs of a step lie side by side
+		f.pack()
+		win.run = func(y, x, _ []float32, n, _, _ int) { kernel.Gemm(y, out, x, in, n, f.joined, f.bias, false) }
+	case f.group == 1:
+		f.pack()
+		win.scratch = f.k * in
+		win.run = func(y, x, tmp []float32, n, _, _ int) {
+			f.gather(tmp, x, n, dilation)
+			kernel.Gemm(y, out, tmp, win.scratch, n, f.joined, f.bias, false)
+		}
 	default:
-		taps := f.asTaps()
-		win.run = func(y, x []float32, n, _, _ int) {
-			for j, t := range taps {
-				if j == 0 && f.bias != nil {
-					for r := range n {
-						copy(y[r*out:(r+1)*out], f.bias)
-					}
+		f.pack()
+		win.scratch = f.k * in
+		win.run = func(y, x, tmp []float32, n, _, _ int) {
+			f.gather(tmp, x, n, dilation)
+			kernel.Heads(y, out, tmp, win.scratch, n, f.blocks, 0, false)
+			if f.bias != nil {
+				for r := range n {
+					row := y[r*out : (r+1)*out]
+					kernel.Add(row, row, f.bias)
 				}
-				kernel.Heads(y, out, x[j*dilation*in:], in, n, t, 0, j > 0 || f.bias != nil)
 			}
 		}
 	}
 	return win
+}
+
+// gather puts what each of n steps meets of x side by side: for each group, for each tap, its inputs.
+func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
+	in := f.cg * f.group
+	for r := range n {
+		for g := range f.group {
+			for j := range f.k {
+				from := (r+j*dilation)*in + g*f.cg
+				src := x[from : from+f.cg]
+				if len(src) >= 8 {
+					dst = dst[copy(dst, src):]
+					continue
+				}
+				for i, v := range src { // less than what a call takes
+					dst[i] = v
+				}
+				dst = dst[len(src):]
+			}
+		}
+	}
 }
 
 // windowMatMul is a constant matrix times (features, steps): a convolution of one tap.
@@ -208,10 +227,10 @@ func windowPool(s *step) windowMaker {
 		win := &window{offs: offs, flops: float64(taps * width)}
 		if largest {
 			win.edge = float32(math.Inf(-1))
-			win.run = func(y, x []float32, rows, _, _ int) { joinTaps(y[:rows*width], x, apart, taps, kernel.Max) }
+			win.run = func(y, x, _ []float32, rows, _, _ int) { joinTaps(y[:rows*width], x, apart, taps, kernel.Max) }
 			return win
 		}
-		win.run = func(y, x []float32, rows, from, length int) {
+		win.run = func(y, x, _ []float32, rows, from, length int) {
 			joinTaps(y[:rows*width], x, apart, taps, kernel.Add)
 			for r := range rows {
 				count := taps
@@ -251,7 +270,7 @@ func meeting(offs []int, t, length int) int {
 
 // shiftWindow moves a sequence along time.
 func shiftWindow(by, width int) *window {
-	return &window{offs: []int{by}, flops: float64(width), run: func(y, x []float32, rows, _, _ int) {
+	return &window{offs: []int{by}, flops: float64(width), run: func(y, x, _ []float32, rows, _, _ int) {
 		copy(y[:rows*width], x)
 	}}
 }
@@ -276,7 +295,7 @@ func windowLong(s *step) *window {
 	}
 	win := &window{offs: offs, weights: len(rows), flops: 2 * float64(len(rows))}
 	at := win.places(n)
-	win.run = func(y, x []float32, count, _, _ int) { kernel.Depthwise(y, x, count, n, at, rows, nil) }
+	win.run = func(y, x, _ []float32, count, _, _ int) { kernel.Depthwise(y, x, count, n, at, rows, nil) }
 	return win
 }
 
@@ -299,7 +318,7 @@ func (d *binding) flowing(s *step) (op *rowOp, c core, batch, length int) {
 	batch, length, _, _ = d.along(lies)
 	op = &rowOp{operands: first, window: s.window, turn: s.turn}
 	if w := s.window; w != nil && w.back() == 0 && w.ahead() == 0 {
-		op.window, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], rows, 0, length) }
+		op.window, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], nil, rows, 0, length) }
 	}
 	return op, nil, batch, length
 }
