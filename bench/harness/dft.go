@@ -87,7 +87,7 @@ func (e *env) dft(ctx context.Context, n int, kind string) (*samples, error) {
 		if err := export(file, g, lower.Options{}); err != nil {
 			return nil, err
 		}
-		j, err := e.peers.ort.load("model", file, "1", "x="+input)
+		j, err := e.peers.ort.load(1, "model", file, "1", "x="+input)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (e *env) dft(ctx context.Context, n int, kind string) (*samples, error) {
 	defer m.close()
 	all = append(all, m.contender(ctx, "essmc"))
 	if e.peers.fftw != nil {
-		j, err := e.peers.fftw.load("dft", kind, strconv.Itoa(n), strconv.Itoa(dftRows))
+		j, err := e.peers.fftw.load(1, "dft", kind, strconv.Itoa(n), strconv.Itoa(dftRows))
 		if err != nil {
 			return nil, err
 		}

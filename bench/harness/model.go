@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint"
@@ -15,7 +14,6 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/lower"
 	"github.com/essmc/essmc/passes/raise"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -61,20 +59,6 @@ func newModel(e *env, id string, set ...[2]string) (*model, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return m, passes.Optimize(m.graph)
-}
-
-// onnx exports the model, without the inputs that may be left out, and gives the file.
-func (m *model) onnx() (string, error) {
-	file := m.dir + ".onnx"
-	return file, export(file, m.graph, lower.Options{OmitOptional: true})
-}
-
-func export(file string, g *ir.Graph, o lower.Options) error {
-	out, _, err := lower.Lower(g, o)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return onnx.WriteFile(file, out, onnx.WriteOptions{})
 }
 
 // importONNX reads a file as the command does: what an exporter took apart is put together again.
@@ -156,15 +140,7 @@ func (s *ours) close() {
 
 // contender measures runs into outputs that are there.
 func (s *ours) contender(ctx context.Context, name string) contender {
-	return contender{name: name, run: func(reps int) (time.Duration, error) {
-		start := time.Now()
-		for range reps {
-			if err := s.session.RunInto(ctx, s.in, s.out); err != nil {
-				return 0, err
-			}
-		}
-		return time.Since(start), nil
-	}}
+	return contender{name: name, run: repeat(func() error { return s.session.RunInto(ctx, s.in, s.out) })}
 }
 
 // inputName is the name of a model's first input.

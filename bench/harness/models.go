@@ -75,7 +75,7 @@ func runModels(ctx context.Context, e *env, r *result) error {
 // imported measures an ONNX file on inputs of the kind that it is for.
 func (e *env) imported(ctx context.Context, file, dir string) (label string, s *samples, err error) {
 	script := filepath.Join(e.root, "frontend", "onnx", "testdata", "realmodels", "compare.py")
-	j, err := e.peers.ort.load("inputs", file, dir, script)
+	j, err := e.peers.ort.load(1, "inputs", file, dir, script)
 	if err != nil {
 		return "", nil, err
 	}
@@ -104,7 +104,7 @@ func (e *env) imported(ctx context.Context, file, dir string) (label string, s *
 		return label, nil, err
 	}
 	defer o.close()
-	if j, err = e.peers.ort.load(words...); err != nil {
+	if j, err = e.peers.ort.load(1, words...); err != nil {
 		return label, nil, err
 	}
 	defer j.drop()

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ type peer struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
-	dead    error // why it answers no more
+	dead    error  // why it answers no more
+	jobs    []*job // since strays was asked for last
 }
 
 // startPeer starts a process and waits until it is ready.
@@ -118,14 +120,16 @@ func (p *peer) close() {
 	p.dead = errors.New(p.name + ": closed")
 }
 
-// job is something that a peer has prepared.
+// job is something that a peer has prepared, and may use so many threads.
 type job struct {
-	peer *peer
-	id   string
+	peer      *peer
+	id        string
+	threads   int
+	wall, cpu time.Duration // of all runs: time, and processor time of all threads
 }
 
 // load prepares a job.
-func (p *peer) load(words ...string) (*job, error) {
+func (p *peer) load(threads int, words ...string) (*job, error) {
 	if p == nil {
 		return nil, errAbsent
 	}
@@ -136,7 +140,9 @@ func (p *peer) load(words ...string) (*job, error) {
 	if len(out) != 1 {
 		return nil, fmt.Errorf("%s: expected the number of a job, found %q", p.name, out)
 	}
-	return &job{p, out[0]}, nil
+	j := &job{peer: p, id: out[0], threads: threads}
+	p.jobs = append(p.jobs, j)
+	return j, nil
 }
 
 // errAbsent stands for a peer that is not there; the report says elsewhere how to get it.
@@ -148,12 +154,37 @@ func (j *job) run(reps int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(out) == 1 {
-		if ns, err := strconv.ParseInt(out[0], 10, 64); err == nil && ns >= 0 {
-			return time.Duration(ns), nil
+	var wall, cpu time.Duration
+	if _, err := fmt.Sscan(strings.Join(out, " "), (*int64)(&wall), (*int64)(&cpu)); err != nil || len(out) != 2 || wall < 0 || cpu < 0 {
+		return 0, fmt.Errorf("%s: expected nanoseconds of time and of processor time, found %q", j.peer.name, out)
+	}
+	j.wall += wall
+	j.cpu += cpu
+	return wall, nil
+}
+
+// Up to how many threads more than it may a job is taken to keep to its number, and from what time on that can be told.
+const (
+	threadSlack = 0.15
+	threadTime  = 50 * time.Millisecond
+)
+
+// strays says of which jobs since the last call the processor time shows that they did not keep to their threads.
+func (p *peer) strays() (out []string) {
+	if p == nil {
+		return nil
+	}
+	worst := map[int]float64{}
+	for _, j := range p.jobs {
+		if used := float64(j.cpu) / float64(j.wall); j.wall >= threadTime && used > float64(j.threads)+threadSlack {
+			worst[j.threads] = max(worst[j.threads], used)
 		}
 	}
-	return 0, fmt.Errorf("%s: expected nanoseconds, found %q", j.peer.name, out)
+	for _, threads := range slices.Sorted(maps.Keys(worst)) {
+		out = append(out, fmt.Sprintf("%s was to keep to %s and ran on %.2f processors: what is said of it here flatters it.", p.name, threadsName(threads), worst[threads]))
+	}
+	p.jobs = nil
+	return out
 }
 
 // save runs the job once and writes its first output as .npy.
@@ -167,147 +198,4 @@ func (j *job) drop() {
 	if j != nil && j.peer.dead == nil {
 		_, _ = j.peer.ask("drop", j.id) // a peer that cannot do even this answers nothing later on either
 	}
-}
-
-// peers are those that this machine has; the fields of absent ones are nil.
-type peers struct {
-	blas1, blas2, fftw, gomlx *peer
-	torch                     map[int]*peer // by threads
-	ort                       *peer
-	absent                    []string // which ones, why, and how to get them
-}
-
-// startPeers builds and starts what there is, of those that the suites need.
-func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
-	p := &peers{torch: map[int]*peer{}}
-	lack := func(name string, err error, how string) {
-		p.absent = append(p.absent, fmt.Sprintf("%s: %v. %s", name, err, how))
-	}
-	dir := filepath.Join(e.root, "bench", "peers")
-	if need["blas"] || need["fftw"] {
-		const how = "Needs a C compiler (cc, or what CC names) and the library: Debian's libopenblas0-pthread and libfftw3-single3."
-		native, err := buildNative(ctx, e, filepath.Join(dir, "native.c"))
-		if err != nil {
-			lack("OpenBLAS and FFTW", err, how)
-		} else {
-			start := func(threads, what string) *peer {
-				q, err := startPeer(ctx, what, []string{"OPENBLAS_NUM_THREADS=" + threads}, native, what)
-				if err != nil {
-					lack(what, err, how)
-				}
-				return q
-			}
-			if need["blas"] {
-				p.blas1 = start("1", "blas")
-				if p.blas1 != nil && e.threads > 1 {
-					p.blas2 = start(strconv.Itoa(e.threads), "blas")
-				}
-			}
-			if need["fftw"] {
-				p.fftw = start("1", "fftw")
-			}
-		}
-	}
-	if need["gomlx"] {
-		program := filepath.Join(e.work, "gomlx.exe")
-		cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(dir, "gomlx"), "build", "-o", program, ".")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		tail := &lastLine{}
-		cmd.Stderr = tail
-		err := cmd.Run()
-		if err == nil {
-			p.gomlx, err = startPeer(ctx, "GoMLX", nil, program, "1")
-		} else if tail.text != "" {
-			err = errors.New(tail.text)
-		}
-		if err != nil {
-			lack("GoMLX", err, "It comes from the Go module proxy.")
-		}
-	}
-	if need["torch"] {
-		python, err := findPython(ctx, e, "torch")
-		if err != nil {
-			lack("torch", err, "Debian's python3-torch, or `go run ./bench -get`; -python names another interpreter.")
-		} else {
-			for _, threads := range e.threadCounts() {
-				n := strconv.Itoa(threads)
-				// Without the last two, torch gives large buffers back to the system at every step.
-				env := []string{"OMP_NUM_THREADS=" + n, "OPENBLAS_NUM_THREADS=" + n, "MKL_NUM_THREADS=" + n, "PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1",
-					"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=100000000000"}
-				q, err := startPeer(ctx, "torch", env, python, filepath.Join(dir, "torch_essm.py"))
-				if err != nil {
-					lack("torch", err, "")
-					break
-				}
-				p.torch[threads] = q
-			}
-		}
-	}
-	if need["ort"] {
-		python, err := findPython(ctx, e, "onnxruntime")
-		if err == nil {
-			p.ort, err = startPeer(ctx, "ONNX Runtime", []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}, python, filepath.Join(dir, "ort.py"))
-		}
-		if err != nil {
-			lack("ONNX Runtime", err, "`go run ./bench -get` makes a virtual environment that has it; -python names another interpreter.")
-		}
-	}
-	return p
-}
-
-// buildNative compiles the peer in C.
-func buildNative(ctx context.Context, e *env, source string) (string, error) {
-	cc := os.Getenv("CC")
-	if cc == "" {
-		cc = "cc"
-	}
-	if _, err := exec.LookPath(cc); err != nil {
-		return "", err
-	}
-	program := filepath.Join(e.work, "native.exe")
-	out, err := exec.CommandContext(ctx, cc, "-O2", "-o", program, source, "-ldl", "-lm").CombinedOutput()
-	if err != nil {
-		tail := &lastLine{}
-		_, _ = tail.Write(out)
-		return "", fmt.Errorf("%s %s: %w: %s", cc, source, err, tail.text)
-	}
-	return program, nil
-}
-
-// findPython gives the first interpreter that has numpy and a module: the one that -python names, that of -get's virtual
-// environment, then the system's.
-func findPython(ctx context.Context, e *env, module string) (string, error) {
-	tried := []string{}
-	for _, python := range append(append([]string{}, e.pythons...), e.venvPython(), "python3", "/usr/bin/python3") {
-		if exec.CommandContext(ctx, python, "-c", "import numpy, "+module).Run() == nil {
-			return python, nil
-		}
-		tried = append(tried, python)
-	}
-	return "", fmt.Errorf("none of %s has numpy and %s", strings.Join(tried, ", "), module)
-}
-
-func (p *peers) all() []*peer {
-	all := []*peer{p.blas1, p.blas2, p.fftw, p.gomlx, p.ort}
-	for _, q := range p.torch {
-		all = append(all, q)
-	}
-	return all
-}
-
-func (p *peers) close() {
-	for _, q := range p.all() {
-		q.close()
-	}
-}
-
-// versions describes those that are there, of the kinds that are named.
-func (p *peers) versions(kinds []string) []string {
-	var out []string
-	for _, kind := range kinds {
-		if q := map[string]*peer{"blas": p.blas1, "fftw": p.fftw, "gomlx": p.gomlx, "ort": p.ort, "torch": p.torch[1]}[kind]; q != nil {
-			out = append(out, q.version)
-		}
-	}
-	return out
 }

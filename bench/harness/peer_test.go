@@ -15,6 +15,13 @@ import (
 const peerVariable = "BENCH_TEST_PEER"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == growWord {
+		if err := growMain(context.Background(), os.Stdout, os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	kind := os.Getenv(peerVariable)
 	if kind == "" {
 		os.Exit(m.Run())
@@ -33,7 +40,11 @@ func TestMain(m *testing.M) {
 			if kind == "dies" {
 				return
 			}
-			fmt.Printf("ok\t%s000\n", words[2])
+			cpu := "0"
+			if kind == "strays" {
+				cpu = "180000000"
+			}
+			fmt.Printf("ok\t%s000\t%s\n", words[2], cpu)
 		case "drop":
 			fmt.Println("ok")
 		default:
@@ -57,7 +68,7 @@ func TestPeer(t *testing.T) {
 	if p.version != "a peer 1.0" {
 		t.Errorf("it describes itself as %q", p.version)
 	}
-	j, err := p.load("model", "some file")
+	j, err := p.load(1, "model", "some file")
 	if err != nil || j.id != "7" {
 		t.Fatalf("load: %+v, %v", j, err)
 	}
@@ -67,7 +78,7 @@ func TestPeer(t *testing.T) {
 	if err := j.save("file"); err == nil || !strings.Contains(err.Error(), "not now") {
 		t.Errorf("save: %v", err)
 	}
-	if _, err := p.load("two\twords"); err == nil {
+	if _, err := p.load(1, "two\twords"); err == nil {
 		t.Error("a tab within a word was sent")
 	}
 	j.drop()
@@ -85,7 +96,7 @@ func TestPeerThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := p.load("x")
+	j, err := p.load(1, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +105,32 @@ func TestPeerThatFails(t *testing.T) {
 			t.Errorf("dies: %v", err)
 		}
 	}
-	if _, err := (*peer)(nil).load("x"); err != errAbsent {
+	if _, err := (*peer)(nil).load(1, "x"); err != errAbsent {
 		t.Errorf("a peer that is absent: %v", err)
+	}
+}
+
+// Peers that use more threads than they may are told of.
+func TestStrays(t *testing.T) {
+	p, err := start(t, "strays")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, threads := range []int{1, 2} {
+		j, err := p.load(threads, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.run(100000); err != nil { // 100 ms
+			t.Fatal(err)
+		}
+	}
+	got := p.strays()
+	if len(got) != 1 || !strings.Contains(got[0], "1 thread ") || !strings.Contains(got[0], "1.80") {
+		t.Errorf("%q", got)
+	}
+	if again := p.strays(); len(again) > 0 {
+		t.Errorf("told again: %q", again)
 	}
 }
 
@@ -116,14 +151,14 @@ func TestNative(t *testing.T) {
 			continue
 		}
 		defer p.close()
-		j, err := p.load(jobs.good...)
+		j, err := p.load(1, jobs.good...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d, err := j.run(2); err != nil || d <= 0 {
 			t.Errorf("%s: %v, %v", what, d, err)
 		}
-		if _, err := p.load(jobs.bad...); err == nil {
+		if _, err := p.load(1, jobs.bad...); err == nil {
 			t.Errorf("%s takes %q", what, jobs.bad)
 		}
 		j.drop()

@@ -133,8 +133,8 @@ func (e *env) inPrecisions(ctx context.Context, m *model, x *tensor.Tensor) (s *
 // presetErrors holds answers of presets against torch's in float64.
 func presetErrors(ctx context.Context, e *env, r *result) error {
 	const what, target = "error of whole presets, batch 1, against float64, the most", "at most torch's float32 by FFT, and 1e-5"
-	q := e.peers.torch[1]
-	if q == nil {
+	single := e.peers.onThreads(1)
+	if len(single) == 0 {
 		r.Verdicts = append(r.Verdicts, verdict{what, target, "torch is absent", open})
 		return nil
 	}
@@ -152,7 +152,7 @@ func presetErrors(ctx context.Context, e *env, r *result) error {
 		}
 		answers := map[string][]float64{}
 		for name, words := range map[string][]string{"truth": {"fft", m.dir, "double", file}, "fft": {"fft", m.dir, "float", file}, "chunked": {"chunked", m.dir, "float", file}} {
-			if answers[name], err = torchAnswer(q, m.dir+"-"+name+".npy", words); err != nil {
+			if answers[name], err = torchAnswer(single[0].peer, m.dir+"-"+name+".npy", words); err != nil {
 				return err
 			}
 		}
@@ -173,7 +173,7 @@ func presetErrors(ctx context.Context, e *env, r *result) error {
 }
 
 func torchAnswer(q *peer, file string, words []string) ([]float64, error) {
-	j, err := q.load(words...)
+	j, err := q.load(1, words...)
 	if err != nil {
 		return nil, err
 	}

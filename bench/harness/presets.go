@@ -47,9 +47,9 @@ var torchForms = []string{"fft", "chunked"}
 func runPresets(ctx context.Context, e *env, r *result) error {
 	single := table{Title: "One sample", Header: []string{"preset", "floor", "essmc 1t", "against floor", "essmc " + strconv.Itoa(e.threads) + "t",
 		"1t : " + strconv.Itoa(e.threads) + "t", "torch 1t", "torch " + strconv.Itoa(e.threads) + "t", "torch : essmc 1t", "torch : essmc " + strconv.Itoa(e.threads) + "t", "listing : essmc 1t"},
-		Note: "torch in the faster of its forms (kept spectrum, chunks) and thread settings (1, or several where those are faster). *listing*: the paper's code, which makes the kernel anew in every call, on one thread."}
+		Note: "torch in the faster of its forms (kept spectrum, chunks) and thread settings: 1; or several, its products on as many or on one, and 1 where that is faster. *listing*: the paper's code, which makes the kernel anew in every call, on one thread."}
 	batched := table{Title: "The paper's batch sizes", Header: single.Header[:len(single.Header)-1],
-		Note: "torch in the faster of its forms."}
+		Note: "torch in the faster of its forms; several threads for products, too, or 1 where that is faster."}
 	batched.Header = append([]string{"preset", "batch"}, batched.Header[1:]...)
 	var listing, speedup []float64
 	var slowListing, slowSpeedup string
@@ -112,13 +112,13 @@ func runPresets(ctx context.Context, e *env, r *result) error {
 
 func lowest(v []float64) float64 { return quantile(v, 0) }
 
-// preset measures a model on one batch: essmc and torch at all thread counts, and the floor.
-func (e *env) preset(ctx context.Context, m *model, batch int, listing bool) (*samples, error) {
+// preset measures a model on one batch: essmc and torch at all thread counts, and the floor; thorough as presetContenders says.
+func (e *env) preset(ctx context.Context, m *model, batch int, thorough bool) (*samples, error) {
 	x, file, err := m.input(batch, m.preset.Length)
 	if err != nil {
 		return nil, err
 	}
-	all, done, err := e.presetContenders(ctx, m, x, file, listing)
+	all, done, err := e.presetContenders(ctx, m, x, file, thorough)
 	defer done()
 	if err != nil {
 		return nil, err
@@ -126,8 +126,9 @@ func (e *env) preset(ctx context.Context, m *model, batch int, listing bool) (*s
 	return measure(ctx, e.effort(25*time.Second), all)
 }
 
-// presetContenders prepares essmc, torch and the floor for one input. done gives back what they hold, also after an error.
-func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, file string, listing bool) (all []contender, done func(), err error) {
+// presetContenders prepares essmc, torch and the floor for one input; with thorough also the paper's listing, and all settings
+// of threads that torch has. done gives back what they hold, also after an error.
+func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, file string, thorough bool) (all []contender, done func(), err error) {
 	var held []func()
 	done = func() {
 		for _, f := range held {
@@ -143,38 +144,42 @@ func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, 
 		held = append(held, o.close)
 		all = append(all, o.contender(ctx, "essmc "+threadsName(threads)))
 	}
-	if e.peers.blas1 != nil {
-		j, err := e.peers.blas1.load(append([]string{"product"}, m.floor(x.Dim(0)*x.Dim(1))...)...)
+	if e.peers.blas != nil {
+		j, err := e.peers.blas.load(1, append([]string{"product"}, m.floor(x.Dim(0)*x.Dim(1))...)...)
 		if err != nil {
 			return nil, done, err
 		}
 		held = append(held, j.drop)
 		all = append(all, contender{name: "floor", run: j.run})
 	}
-	for _, threads := range e.threadCounts() {
-		q := e.peers.torch[threads]
-		if q == nil {
+	torch := func(t torchPeer, form, group string) error {
+		j, err := t.load(t.threads, form, m.dir, "float", file)
+		if err == nil {
+			held = append(held, j.drop)
+			all = append(all, contender{name: fmt.Sprintf("torch %s %v", form, t), group: group, run: j.run})
+		}
+		return err
+	}
+	for _, t := range e.peers.torch {
+		if t.products != t.threads && !thorough {
 			continue
 		}
 		for _, form := range torchForms {
-			j, err := q.load(form, m.dir, "float", file)
-			if err != nil {
+			if err := torch(t, form, torchGroup(t.threads)); err != nil {
 				return nil, done, err
 			}
-			held = append(held, j.drop)
-			all = append(all, contender{name: "torch " + form + " " + threadsName(threads), run: j.run, rival: "torch " + threadsName(threads)})
 		}
-		if listing && threads == 1 {
-			j, err := q.load("listing", m.dir, "float", file)
-			if err != nil {
+		if thorough && t.threads == 1 {
+			if err := torch(t, "listing", ""); err != nil {
 				return nil, done, err
 			}
-			held = append(held, j.drop)
-			all = append(all, contender{name: "torch listing 1 thread", run: j.run})
 		}
 	}
 	return all, done, nil
 }
+
+// torchGroup is that of torch's forms with a number of threads.
+func torchGroup(threads int) string { return "torch " + threadsName(threads) }
 
 // comparison is what a table says of one model and batch.
 type comparison struct {
@@ -186,12 +191,7 @@ type comparison struct {
 
 func (s *samples) compare(e *env) comparison {
 	c := comparison{several: "essmc " + threadsName(e.threads)}
-	var forms1, formsN []string
-	for _, f := range torchForms {
-		forms1 = append(forms1, "torch "+f+" 1 thread")
-		formsN = append(formsN, "torch "+f+" "+threadsName(e.threads))
-	}
-	c.torch1, c.torchN = s.best(forms1...), s.best(append(formsN, forms1...)...)
+	c.torch1, c.torchN = s.fastest(torchGroup(1)), s.fastest(torchGroup(1), torchGroup(e.threads))
 	c.floor = s.ratio("essmc 1 thread", "floor")
 	c.speedup = s.ratio("essmc 1 thread", c.several)
 	c.gain1, c.gainN = s.ratio(c.torch1, "essmc 1 thread"), s.ratio(c.torchN, c.several)

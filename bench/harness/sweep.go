@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -46,7 +47,7 @@ func runSweep(ctx context.Context, e *env, r *result) error {
 			}
 			row := []string{short(p.at)}
 			for i := range lines {
-				v := s.of(s.best(members(lines[i].name)...))
+				v := s.of(s.fastest(lines[i].group()))
 				lines[i].add(p.at, median(v)*1e3)
 				row = append(row, seconds(v))
 			}
@@ -68,7 +69,7 @@ func (e *env) lines() []line {
 		all = append(all, line{name: "essmc, " + threadsName(n)})
 	}
 	for _, n := range e.threadCounts() {
-		if e.peers.torch[n] != nil {
+		if len(e.peers.onThreads(n)) > 0 {
 			all = append(all, line{name: "torch, " + threadsName(n)})
 		}
 	}
@@ -77,29 +78,18 @@ func (e *env) lines() []line {
 			all = append(all, line{name: "ONNX Runtime, " + threadsName(n)})
 		}
 	}
-	if e.peers.blas1 != nil {
+	if e.peers.blas != nil {
 		all = append(all, line{name: "floor, 1 thread", floor: true})
 	}
 	return all
 }
 
-// members are the contenders of which a line shows the fastest.
-func members(name string) []string {
-	var threads int
-	for _, who := range []string{"essmc", "torch", "ONNX Runtime"} {
-		if _, err := fmt.Sscanf(name, who+", %d", &threads); err != nil {
-			continue
-		}
-		if who != "torch" {
-			return []string{who + " " + threadsName(threads)}
-		}
-		var all []string
-		for _, form := range torchForms {
-			all = append(all, "torch "+form+" "+threadsName(threads))
-		}
-		return all
+// group is the contenders' of which a line shows the fastest.
+func (l line) group() string {
+	if l.floor {
+		return "floor"
 	}
-	return []string{"floor"}
+	return strings.Replace(l.name, ", ", " ", 1)
 }
 
 // sweep measures all contenders at one place.
@@ -122,7 +112,7 @@ func (e *env) sweep(ctx context.Context, p sweepPoint) (*samples, error) {
 	if err != nil {
 		return nil, err
 	}
-	theirs, drop, err := e.ortContenders(m, file)
+	theirs, drop, err := e.ortContenders(m, x, file, []onnxForm{exportedForm})
 	defer drop()
 	if err != nil {
 		return nil, err
@@ -156,7 +146,7 @@ func (e *env) sweepThreads(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	theirs, drop, err := e.ortContenders(m, file)
+	theirs, drop, err := e.ortContenders(m, x, file, []onnxForm{exportedForm})
 	defer drop()
 	if err != nil {
 		return err
@@ -182,7 +172,7 @@ func (e *env) sweepThreads(ctx context.Context, r *result) error {
 	for _, n := range counts {
 		row := []string{strconv.Itoa(n)}
 		for i, who := range t.Header[1:] {
-			v := s.of(s.best(members(who + ", " + threadsName(n))...))
+			v := s.of(s.fastest(who + " " + threadsName(n)))
 			lines[i].add(float64(n), median(v)*1e3)
 			row = append(row, seconds(v))
 		}

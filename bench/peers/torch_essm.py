@@ -1,6 +1,7 @@
 """PyTorch as a peer: runs a model directory (config.json and model.safetensors), in evaluation.
 
     load MODE DIR float|double X.npy [LENGTHS.npy]
+    load start-MODE DIR float|double X.npy          the model from its directory, and its first run, anew each time
 
 MODE listing   as the paper's listing does: the kernel and its spectrum are computed in every call
      fft       the spectrum of the kernel is kept, a favour to torch
@@ -204,6 +205,8 @@ class Model:
 
 
 def load(mode, folder, precision, *files):
+    if mode.startswith("start-"):
+        return lambda: load(mode.removeprefix("start-"), folder, precision, *files)()
     if mode not in ("listing", "fft", "chunked"):
         raise ValueError(f"unknown mode {mode}")
     model = Model(folder, mode, precision == "double")

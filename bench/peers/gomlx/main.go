@@ -87,7 +87,7 @@ func handle(backend backends.Backend, jobs *[]func() error, words []string) (str
 				return "", err
 			}
 		}
-		return fmt.Sprintf("ok\t%d", time.Since(start)), nil
+		return fmt.Sprintf("ok\t%d\t0", time.Since(start)), nil // processor time is not known
 	case words[0] == "drop" && len(words) == 2:
 		if _, err := find(*jobs, words[1]); err != nil {
 			return "", err

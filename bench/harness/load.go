@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu"
+	"github.com/essmc/essmc/runtime/plan"
+)
+
+// How long loading may take, in seconds.
+const (
+	loadTarget = 0.150 // model directory to its first answer at one step
+	planTarget = 0.020 // plan to session
+)
+
+// processPresets are those that are started as whole processes, too: the one with the most weights and one with the fewest.
+var processPresets = []string{"text", "sc35"}
+
+func runLoad(ctx context.Context, e *env, r *result) error {
+	within := table{Title: "Within a process", Header: []string{"preset", "weights", "directory, answer", "plan, session", "plan, answer", "ONNX Runtime", "torch"},
+		Note: "Everything anew each time. *directory*: read, checked, built and optimised; *answer*: and the first run. ONNX Runtime: a session of the exported file, and its first run; torch: the weights from the directory, and the first run in the faster of its forms. All on one thread."}
+	whole := table{Title: "Whole processes", Header: []string{"preset", "essmc run DIR", "essmc run PLAN", "Python and ONNX Runtime", "Python and torch"},
+		Note: "From the start of a process to its end, files in the system's cache. Of Python's time the most is its imports."}
+	var directory, session, process worst
+	program, err := buildCommand(ctx, e)
+	if err != nil {
+		r.Notes = append(r.Notes, err.Error())
+	}
+	for _, p := range e.presets() {
+		e.progress("  %s", p.id)
+		l, err := newLoading(e, p.id)
+		if err != nil {
+			return err
+		}
+		s, err := l.within(ctx)
+		if err != nil {
+			return err
+		}
+		within.add(p.id, fmt.Sprintf("%.1f MiB", float64(l.bytes)/(1<<20)), seconds(s.of("directory")), seconds(s.of("session")), seconds(s.of("plan")),
+			seconds(s.of("ONNX Runtime")), seconds(s.of(s.fastest(torchGroup(1)))))
+		directory.add(p.id, median(s.of("directory")))
+		session.add(p.id, median(s.of("session")))
+		if program == "" || !e.quick && !slices.Contains(processPresets, p.id) {
+			continue
+		}
+		if s, err = l.whole(ctx, program); err != nil {
+			return err
+		}
+		for i, name := range s.names {
+			if s.errs[i] != nil {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s, %s: %v", p.id, name, s.errs[i]))
+			}
+		}
+		whole.add(p.id, seconds(s.of("directory")), seconds(s.of("plan")), seconds(s.of("ONNX Runtime")), seconds(s.of("torch")))
+		process.add(p.id, median(s.of("directory")))
+	}
+	r.Tables = append(r.Tables, within)
+	r.Verdicts = append(r.Verdicts, directory.judge("model directory to the first answer, 1 step, 6 layers, the most", loadTarget), session.judge("plan to session, the most", planTarget))
+	if len(whole.Rows) > 0 {
+		r.Tables = append(r.Tables, whole)
+		r.Verdicts = append(r.Verdicts, process.judge("the same as a process, `essmc run` from its start to its end, the most", loadTarget))
+	}
+	return nil
+}
+
+// worst keeps the largest of some times, in seconds.
+type worst struct {
+	name string
+	time float64
+}
+
+func (w *worst) add(name string, t float64) {
+	if w.name == "" || !(t <= w.time) { // also where it is NaN
+		w.name, w.time = name, t
+	}
+}
+
+func (w *worst) judge(what string, limit float64) verdict {
+	return judge(what, "under "+seconds([]float64{limit}), seconds([]float64{w.time})+" "+w.name, w.time < limit)
+}
+
+// buildCommand builds essmc.
+func buildCommand(ctx context.Context, e *env) (string, error) {
+	program := filepath.Join(e.work, "essmc.exe")
+	cmd := exec.CommandContext(ctx, "go", "-C", e.root, "build", "-o", program, "./cmd/essmc")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	tail := &lastLine{}
+	cmd.Stderr = tail
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("building essmc: %w (%s)", err, tail.text)
+	}
+	return program, nil
+}
+
+// loading is a model in all forms in which it is loaded, and an input of one step.
+type loading struct {
+	*model
+	x     *tensor.Tensor
+	file  string // x
+	plan  string
+	bytes int64 // of the plan
+}
+
+func newLoading(e *env, id string) (*loading, error) {
+	m, err := newModel(e, id)
+	if err != nil {
+		return nil, err
+	}
+	l := &loading{model: m, plan: m.dir + ".essm"}
+	if l.x, l.file, err = m.input(1, 1); err != nil {
+		return nil, err
+	}
+	if err := plan.WriteFile(l.plan, m.graph); err != nil {
+		return nil, err
+	}
+	st, err := os.Stat(l.plan)
+	if err != nil {
+		return nil, err
+	}
+	l.bytes = st.Size()
+	return l, nil
+}
+
+// within measures loading inside of processes that run already.
+func (l *loading) within(ctx context.Context) (*samples, error) {
+	o := runtime.Options{Backend: cpu.New(), Threads: 1}
+	fromPlan := func() (*runtime.Model, error) { return runtime.Load(l.plan, o) }
+	all := []contender{
+		l.contender(ctx, "directory", true, func() (*runtime.Model, error) { return l.compile(o) }),
+		l.contender(ctx, "session", false, fromPlan),
+		l.contender(ctx, "plan", true, fromPlan),
+	}
+	if q := l.e.peers.ort; q != nil {
+		file, err := l.onnx()
+		if err != nil {
+			return nil, err
+		}
+		j, err := q.load(1, "start", file, "1", l.inputName()+"="+l.file)
+		if err != nil {
+			return nil, err
+		}
+		defer j.drop()
+		all = append(all, contender{name: "ONNX Runtime", run: j.run})
+	}
+	for _, t := range l.e.peers.onThreads(1) {
+		for _, form := range torchForms {
+			j, err := t.load(1, "start-"+form, l.dir, "float", l.file)
+			if err != nil {
+				return nil, err
+			}
+			defer j.drop()
+			all = append(all, contender{name: "torch " + form, group: torchGroup(1), run: j.run})
+		}
+	}
+	return measure(ctx, l.e.effort(6*time.Second), all)
+}
+
+// compile takes the directory to a model, as the command does.
+func (l *loading) compile(o runtime.Options) (*runtime.Model, error) {
+	c, w, err := checkpoint.ReadDir(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	var g *ir.Graph
+	if g, err = models.Build(c, w, models.BuildOptions{}); err != nil {
+		return nil, err
+	}
+	if err := passes.Optimize(g); err != nil {
+		return nil, err
+	}
+	return runtime.New(g, o)
+}
+
+// contender measures how long it takes to open a model, make a session and, where it is to answer, run it.
+func (l *loading) contender(ctx context.Context, name string, answer bool, open func() (*runtime.Model, error)) contender {
+	in := map[string]tensor.Datum{l.inputName(): l.x}
+	once := func() (time.Duration, error) {
+		start := time.Now()
+		m, err := open()
+		if err != nil {
+			return 0, err
+		}
+		defer m.Close()
+		s := m.NewSession()
+		defer s.Close()
+		if answer {
+			_, err = s.Run(ctx, in)
+		}
+		return time.Since(start), err
+	}
+	return contender{name: name, run: func(reps int) (sum time.Duration, err error) {
+		for range reps {
+			t, err := once()
+			if err != nil {
+				return 0, err
+			}
+			sum += t
+		}
+		return sum, nil
+	}}
+}
+
+// whole measures processes from their start to their end.
+func (l *loading) whole(ctx context.Context, program string) (*samples, error) {
+	p := l.e.peers
+	peers := filepath.Join(l.e.root, "bench", "peers")
+	command := func(name string, env []string, command string, args ...string) contender {
+		return contender{name: name, run: func(reps int) (time.Duration, error) {
+			start := time.Now()
+			for range reps {
+				tail := &lastLine{}
+				cmd := exec.CommandContext(ctx, command, args...)
+				cmd.Env, cmd.Stderr = append(os.Environ(), env...), tail
+				if err := cmd.Run(); err != nil {
+					return 0, fmt.Errorf("%s: %w (%s)", command, err, tail.text)
+				}
+			}
+			return time.Since(start), nil
+		}}
+	}
+	tuned := []string{"ESSMC_TUNE=off"}
+	all := []contender{
+		command("directory", tuned, program, "run", l.dir, "--threads", "1", "--input", l.inputName()+"="+l.file),
+		command("plan", tuned, program, "run", l.plan, "--threads", "1", "--input", l.inputName()+"="+l.file),
+	}
+	if python := p.python["onnxruntime"]; python != "" {
+		file, err := l.onnx()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, command("ONNX Runtime", pythonEnviron(peers), python, filepath.Join(peers, "ort.py"), "once", "model", file, "1", l.inputName()+"="+l.file))
+	}
+	if python := p.python["torch"]; python != "" {
+		all = append(all, command("torch", torchEnviron(peers, torchSettings(1)[0]), python, filepath.Join(peers, "torch_essm.py"), "once", "chunked", l.dir, "float", l.file))
+	}
+	return measure(ctx, l.e.effort(8*time.Second), all)
+}

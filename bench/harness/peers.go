@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// peers are those that this machine has; the fields of absent ones are nil.
+type peers struct {
+	blas, fftw, gomlx, ort *peer
+	torch                  []torchPeer
+	python                 map[string]string // interpreters, by the module that they have
+	absent                 []string          // which ones, why, and how to get them
+}
+
+// torchPeer is torch with one setting of threads. Its own are those of OpenMP; products run on OpenBLAS's, which waits for
+// work beside them, so that fewer may be faster there.
+type torchPeer struct {
+	threads, products int
+	*peer
+}
+
+func (t torchPeer) String() string {
+	if t.products != t.threads {
+		return threadsName(t.threads) + ", products on " + strconv.Itoa(t.products)
+	}
+	return threadsName(t.threads)
+}
+
+// onThreads are the settings of torch with a number of threads, the plain one first.
+func (p *peers) onThreads(n int) []torchPeer {
+	return slices.DeleteFunc(slices.Clone(p.torch), func(t torchPeer) bool { return t.threads != n })
+}
+
+// startPeers builds and starts what there is, of those that the suites need.
+func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
+	p := &peers{python: map[string]string{}}
+	lack := func(name string, err error, how string) {
+		p.absent = append(p.absent, fmt.Sprintf("%s: %v. %s", name, err, how))
+	}
+	dir := filepath.Join(e.root, "bench", "peers")
+	if need["blas"] || need["fftw"] {
+		const how = "Needs a C compiler (cc, or what CC names) and the library: Debian's libopenblas0-pthread and libfftw3-single3."
+		native, err := buildNative(ctx, e, filepath.Join(dir, "native.c"))
+		if err != nil {
+			lack("OpenBLAS and FFTW", err, how)
+		} else {
+			for what, q := range map[string]**peer{"blas": &p.blas, "fftw": &p.fftw} {
+				if !need[what] {
+					continue
+				}
+				if *q, err = startPeer(ctx, what, []string{"OPENBLAS_NUM_THREADS=1"}, native, what); err != nil {
+					lack(what, err, how)
+				}
+			}
+		}
+	}
+	if need["gomlx"] {
+		program := filepath.Join(e.work, "gomlx.exe")
+		cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(dir, "gomlx"), "build", "-o", program, ".")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		tail := &lastLine{}
+		cmd.Stderr = tail
+		err := cmd.Run()
+		if err == nil {
+			p.gomlx, err = startPeer(ctx, "GoMLX", nil, program, "1")
+		} else if tail.text != "" {
+			err = errors.New(tail.text)
+		}
+		if err != nil {
+			lack("GoMLX", err, "It comes from the Go module proxy.")
+		}
+	}
+	if need["torch"] {
+		python, err := findPython(ctx, e, "torch")
+		if err != nil {
+			lack("torch", err, "Debian's python3-torch, or `go run ./bench -get`; -python names another interpreter.")
+		} else {
+			p.python["torch"] = python
+			for _, t := range torchSettings(e.threads) {
+				if t.peer, err = startPeer(ctx, "torch", torchEnviron(dir, t), python, filepath.Join(dir, "torch_essm.py")); err != nil {
+					lack("torch", err, "")
+					break
+				}
+				p.torch = append(p.torch, t)
+			}
+		}
+	}
+	if need["ort"] {
+		python, err := findPython(ctx, e, "onnxruntime")
+		if err == nil {
+			p.python["onnxruntime"] = python
+			p.ort, err = startPeer(ctx, "ONNX Runtime", pythonEnviron(dir), python, filepath.Join(dir, "ort.py"))
+		}
+		if err != nil {
+			lack("ONNX Runtime", err, "`go run ./bench -get` makes a virtual environment that has it; -python names another interpreter.")
+		}
+	}
+	return p
+}
+
+// torchSettings are the settings of threads that torch is tried with.
+func torchSettings(several int) []torchPeer {
+	all := []torchPeer{{threads: 1, products: 1}}
+	if several > 1 {
+		all = append(all, torchPeer{threads: several, products: several}, torchPeer{threads: several, products: 1})
+	}
+	return all
+}
+
+// pythonEnviron is what scripts in dir need in their environment.
+func pythonEnviron(dir string) []string {
+	return []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
+}
+
+func torchEnviron(dir string, t torchPeer) []string {
+	n, m := strconv.Itoa(t.threads), strconv.Itoa(t.products)
+	// Without the last two, torch gives large buffers back to the system at every step.
+	return append(pythonEnviron(dir), "OMP_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+m, "MKL_NUM_THREADS="+m,
+		"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=100000000000")
+}
+
+// buildNative compiles the peer in C.
+func buildNative(ctx context.Context, e *env, source string) (string, error) {
+	cc := os.Getenv("CC")
+	if cc == "" {
+		cc = "cc"
+	}
+	if _, err := exec.LookPath(cc); err != nil {
+		return "", err
+	}
+	program := filepath.Join(e.work, "native.exe")
+	out, err := exec.CommandContext(ctx, cc, "-O2", "-o", program, source, "-ldl", "-lm").CombinedOutput()
+	if err != nil {
+		tail := &lastLine{}
+		_, _ = tail.Write(out)
+		return "", fmt.Errorf("%s %s: %w: %s", cc, source, err, tail.text)
+	}
+	return program, nil
+}
+
+// findPython gives the first interpreter that has numpy and a module: the one that -python names, that of -get's virtual
+// environment, then the system's.
+func findPython(ctx context.Context, e *env, module string) (string, error) {
+	tried := []string{}
+	for _, python := range append(append([]string{}, e.pythons...), e.venvPython(), "python3", "/usr/bin/python3") {
+		if exec.CommandContext(ctx, python, "-c", "import numpy, "+module).Run() == nil {
+			return python, nil
+		}
+		tried = append(tried, python)
+	}
+	return "", fmt.Errorf("none of %s has numpy and %s", strings.Join(tried, ", "), module)
+}
+
+func (p *peers) all() []*peer {
+	all := []*peer{p.blas, p.fftw, p.gomlx, p.ort}
+	for _, t := range p.torch {
+		all = append(all, t.peer)
+	}
+	return all
+}
+
+func (p *peers) close() {
+	for _, q := range p.all() {
+		q.close()
+	}
+}
+
+// strays says which peers did not keep to their threads since the last call.
+func (p *peers) strays() (out []string) {
+	for _, q := range p.all() {
+		out = append(out, q.strays()...)
+	}
+	return out
+}
+
+// versions describes those that are there, of the kinds that are named.
+func (p *peers) versions(kinds []string) []string {
+	by := map[string]*peer{"blas": p.blas, "fftw": p.fftw, "gomlx": p.gomlx, "ort": p.ort}
+	if len(p.torch) > 0 {
+		by["torch"] = p.torch[0].peer
+	}
+	var out []string
+	for _, kind := range kinds {
+		if q := by[kind]; q != nil {
+			out = append(out, q.version)
+		}
+	}
+	return out
+}
