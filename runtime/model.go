@@ -32,10 +32,10 @@ type Options struct {
 	Kernel string
 	// Precision is the arithmetic of a model in float32: Float32 (or 0); Float64, which widens its constants, inputs and
 	// outputs and is offered by the ref backend alone; or BFloat16 or Int8, for dense products with constant weights alone,
-	// which the cpu backend offers. BFloat16 rounds weights and activations and sums up in float32. Int8 rounds them to
-	// integers within ±127, weights with a scale per output, activations with one per step (and head), and sums up exactly;
-	// a step whose activations are not all finite gives NaN. Scans, norms and activations are computed as ever, and so are
-	// small matrices; Explain lists them.
+	// which the cpu backend offers. BFloat16 rounds weights and activations and sums up in float32, which is faster only where
+	// the processor has AVX512_BF16. Int8 rounds them to integers within ±127, weights with a scale per output, activations
+	// with one per step (and head), and sums up exactly; a step whose activations are not all finite gives NaN. Scans, norms
+	// and activations are computed as ever, and so are small matrices; Explain lists them.
 	Precision tensor.DType
 	// MaxMemory bounds the working memory of one session, in bytes; 0: no limit but what the backend knows of the machine. The
 	// cpu backend refuses a plan that needs more memory than the machine has, or its container may use, so that the process is

@@ -4,47 +4,6 @@
 
 package kernel
 
-// bf16x1AVX2 computes y[i][j] = bias[j] + Σ over p of x[i][p]·w[p][j] for i < 1·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// Rows of x and y lie ldx and ldy numbers apart; w is one panel, numbers j and j+8 side by side for each p.
-//
-//go:noescape
-func bf16x1AVX2(blocks int, groups int, x *float32, ldx int, w *uint16, bias *float32, y *float32, ldy int)
-
-// bf16x2AVX2 computes y[i][j] = bias[j] + Σ over p of x[i][p]·w[p][j] for i < 2·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// Rows of x and y lie ldx and ldy numbers apart; w is one panel, numbers j and j+8 side by side for each p.
-//
-//go:noescape
-func bf16x2AVX2(blocks int, groups int, x *float32, ldx int, w *uint16, bias *float32, y *float32, ldy int)
-
-// bf16x3AVX2 computes y[i][j] = bias[j] + Σ over p of x[i][p]·w[p][j] for i < 3·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// Rows of x and y lie ldx and ldy numbers apart; w is one panel, numbers j and j+8 side by side for each p.
-//
-//go:noescape
-func bf16x3AVX2(blocks int, groups int, x *float32, ldx int, w *uint16, bias *float32, y *float32, ldy int)
-
-// bf16x4AVX2 computes y[i][j] = bias[j] + Σ over p of x[i][p]·w[p][j] for i < 4·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// Rows of x and y lie ldx and ldy numbers apart; w is one panel, numbers j and j+8 side by side for each p.
-//
-//go:noescape
-func bf16x4AVX2(blocks int, groups int, x *float32, ldx int, w *uint16, bias *float32, y *float32, ldy int)
-
-// bf16x5AVX2 computes y[i][j] = bias[j] + Σ over p of x[i][p]·w[p][j] for i < 5·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// Rows of x and y lie ldx and ldy numbers apart; w is one panel, numbers j and j+8 side by side for each p.
-//
-//go:noescape
-func bf16x5AVX2(blocks int, groups int, x *float32, ldx int, w *uint16, bias *float32, y *float32, ldy int)
-
-// bf16x6AVX2 computes y[i][j] = bias[j] + Σ over p of x[i][p]·w[p][j] for i < 6·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// Rows of x and y lie ldx and ldy numbers apart; w is one panel, numbers j and j+8 side by side for each p.
-//
-//go:noescape
-func bf16x6AVX2(blocks int, groups int, x *float32, ldx int, w *uint16, bias *float32, y *float32, ldy int)
-
-// bf16VectorAVX2 computes y[j] = bias[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each; panels are as for bf16x1AVX2.
-//
-//go:noescape
-func bf16VectorAVX2(groups int, k int, x *float32, w *uint16, bias *float32, y *float32)
-
 // roundBF16AVX2 rounds x[i] to the nearest bfloat16, ties to even, for i < n, a positive multiple of 8; NaN stays NaN.
 //
 //go:noescape

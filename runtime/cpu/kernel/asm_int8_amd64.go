@@ -4,77 +4,11 @@
 
 package kernel
 
-// int8x1AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 1·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, integers of 16 bits; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, pairs of p side by side.
+// int8AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are two integers
+// each, multiplied one by one. A row of x is s and then k words of two integers of 16 bits; rows of x and y lie ldx and ldy words apart; w is one panel, 16 pairs of bytes for each p.
 //
 //go:noescape
-func int8x1AVX2(blocks int, groups int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x2AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 2·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, integers of 16 bits; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func int8x2AVX2(blocks int, groups int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x3AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 3·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, integers of 16 bits; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func int8x3AVX2(blocks int, groups int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x4AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 4·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, integers of 16 bits; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func int8x4AVX2(blocks int, groups int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x5AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 5·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, integers of 16 bits; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func int8x5AVX2(blocks int, groups int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x6AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 6·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, integers of 16 bits; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func int8x6AVX2(blocks int, groups int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x1VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 1·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
-//
-//go:noescape
-func int8x1VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x2VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 2·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
-//
-//go:noescape
-func int8x2VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x3VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 3·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
-//
-//go:noescape
-func int8x3VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x4VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 4·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
-//
-//go:noescape
-func int8x4VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x5VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 5·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
-//
-//go:noescape
-func int8x5VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
-
-// int8x6VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < 6·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.
-// A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.
-//
-//go:noescape
-func int8x6VNNI(blocks int, groups int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+func int8AVX2(rows int, k int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
 
 // largestAVX2 gives the largest of the bit patterns of |x[i]|, i < n, a positive multiple of 16: infinity and NaN are beyond all others.
 //

@@ -4,41 +4,11 @@
 
 package kernel
 
-// pairs1x16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < 1·blocks and j < 16, blocks ≥ 1, 2·pairs products each, pairs ≥ 1; sums wrap.
-// Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, pairs of p side by side.
+// pairsAVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are k pairs of numbers, multiplied one by one; sums wrap.
+// Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, 16 pairs for each p.
 //
 //go:noescape
-func pairs1x16AVX2(blocks int, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int)
-
-// pairs2x16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < 2·blocks and j < 16, blocks ≥ 1, 2·pairs products each, pairs ≥ 1; sums wrap.
-// Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func pairs2x16AVX2(blocks int, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int)
-
-// pairs3x16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < 3·blocks and j < 16, blocks ≥ 1, 2·pairs products each, pairs ≥ 1; sums wrap.
-// Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func pairs3x16AVX2(blocks int, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int)
-
-// pairs4x16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < 4·blocks and j < 16, blocks ≥ 1, 2·pairs products each, pairs ≥ 1; sums wrap.
-// Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func pairs4x16AVX2(blocks int, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int)
-
-// pairs5x16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < 5·blocks and j < 16, blocks ≥ 1, 2·pairs products each, pairs ≥ 1; sums wrap.
-// Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func pairs5x16AVX2(blocks int, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int)
-
-// pairs6x16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < 6·blocks and j < 16, blocks ≥ 1, 2·pairs products each, pairs ≥ 1; sums wrap.
-// Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, pairs of p side by side.
-//
-//go:noescape
-func pairs6x16AVX2(blocks int, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int)
+func pairsAVX2(rows int, k int, x *int16, ldx int, w *int16, y *int32, ldy int)
 
 // widenBytesAVX2 computes y[i] = (x[i] xor flip) - zero for i < n, a positive multiple of 16.
 //

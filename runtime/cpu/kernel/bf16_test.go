@@ -29,12 +29,25 @@ func TestRoundBF16(t *testing.T) {
 		for _, bits := range []uint32{0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001, 0x7f7fffff, 0x7f7f7fff, 0x7f800001, 0xff800001, 0xffffffff, 1, 0x8000, 0x8001, 0x18000} {
 			x = append(x, math.Float32frombits(bits))
 		}
-		all, y := guarded(BF16Words(len(x)))
-		RoundBF16(y, x, 1, len(x))
-		checkGuards(t, "rounding", all)
-		for i, v := range x {
-			if want := nearestBF16(v); float64(y[i]) != want && (y[i] == y[i] || want == want) {
-				t.Fatalf("%g (%#x) becomes %g, expected %g", v, math.Float32bits(v), y[i], want)
+		for n := range 70 {
+			n = min(n*n*n, len(x))
+			for _, rows := range []int{1, 3} {
+				k, words := n/rows, BF16Words(n/rows)
+				all, y := guarded(rows * words)
+				RoundBF16(y, x, rows, k)
+				checkGuards(t, "rounding", all)
+				for i, v := range x[:rows*k] {
+					got := y[i/k*words:][:words]
+					q := float64(0)
+					if bf16Pairs() {
+						q = float64(math.Float32frombits(uint32(uint16s(got)[i%k]) << 16))
+					} else {
+						q = float64(got[i%k])
+					}
+					if want := nearestBF16(v); q != want && (q == q || want == want) {
+						t.Fatalf("%g (%#x) of %d by %d becomes %g, expected %g", v, math.Float32bits(v), rows, k, q, want)
+					}
+				}
 			}
 		}
 	})
@@ -43,14 +56,18 @@ func TestRoundBF16(t *testing.T) {
 func TestGemmBF16(t *testing.T) { eachVariant(t, testGemmBF16) }
 
 func testGemmBF16(t *testing.T) {
+	t.Logf("AVX512_BF16: %v", bf16Pairs())
 	r := newRand()
 	for _, m := range sizes {
 		for _, k := range sizes {
-			for _, rows := range []int{0, 1, 2, 3, 4, 5, 6, 7, 13, 23} {
+			for _, rows := range []int{0, 1, 2, 3, 5, 6, 7, 11, 13, 35} {
 				what := fmt.Sprintf("m %d k %d rows %d", m, k, rows)
 				w, x, bias := random(r, m*k), random(r, rows*k), random(r, m)
 				if rows > 3 && k > 2 {
 					x[k+1], x[2*k+2] = float32(math.NaN()), float32(math.Inf(-1))
+				}
+				if rows > 6 && k > 2 {
+					x[6*k], x[6*k+1] = 0x1p-130, -0x1p-149 // denormal numbers, which may count as zeros
 				}
 				if r.IntN(4) == 0 {
 					bias = nil

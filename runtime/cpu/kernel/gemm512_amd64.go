@@ -9,7 +9,7 @@ const (
 )
 
 // gemmRows512 multiplies blocks of h rows of x with panels of 32 (h up to widestRows512), 16, 8 or 4 rows of W (h as
-// fewRows512 has it), of which the first m count: more than 16 of 32, at least one of others.
+// fewRows512 has it), of which the first m count, at least one.
 func gemmRows512(b blocks, width, h, k int, x *float32, ldx int, w, init *float32, y *float32, ldy, m int, add bool) {
 	switch {
 	case width == 32 && h == 12:
@@ -102,29 +102,40 @@ func gemm512(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bi
 	}
 }
 
-// gemv512 is gemvWide for panels of widePanel512, which go by fours and twos.
+// gemv512 is gemvWide for panels of widePanel512.
 func gemv512(y, x []float32, w *Packed, bias []float32) int {
-	const four, two = 4 * widePanel512, 2 * widePanel512
 	_ = x[w.K-1]
 	i := 0
-	for w.M-i >= two {
-		n := min(gemvMost, (w.M-i)&^(four-1))
-		if n == 0 {
-			n = two
+	for {
+		n := vectorPanels512(w.M - i)
+		if n <= widePanel512 {
+			return i
 		}
 		init := zeros[:n]
 		if bias != nil {
 			init = bias[i : i+n]
 		}
 		_ = y[i+n-1]
-		if n == two {
+		if n == 2*widePanel512 {
 			gemv64AVX512(1, w.K, &x[0], &w.data[i*w.K], &init[0], &y[i])
 		} else {
-			gemv128AVX512(n/four, w.K, &x[0], &w.data[i*w.K], &init[0], &y[i])
+			gemv128AVX512(n/(4*widePanel512), w.K, &x[0], &w.data[i*w.K], &init[0], &y[i])
 		}
 		i += n
 	}
-	return i
+}
+
+// vectorPanels512 is how many of the next m outputs are computed at once for one row of x: those of fours of panels, of two, or
+// of one that need not be whole.
+func vectorPanels512(m int) int {
+	const four, two = 4 * widePanel512, 2 * widePanel512
+	switch {
+	case m >= four:
+		return min(gemvMost, m&^(four-1))
+	case m >= two:
+		return two
+	}
+	return min(m, widePanel512)
 }
 
 // headsAcross512 is headsAcross for panels of widePanel512, which write nothing beside their block.

@@ -19,3 +19,5 @@ package kernel
 //go:generate sh _asm/generate.sh int8
 //go:generate sh _asm/generate.sh bf16
 //go:generate sh _asm/generate.sh integer
+//go:generate sh _asm/generate.sh int8512
+//go:generate sh _asm/generate.sh bf16512

@@ -141,19 +141,14 @@ func quantizeInt8(dst, x []float32) {
 	clear(q[len(x):])
 }
 
-// int16s and uint8s are the memory of v as smaller numbers.
-func int16s(v []float32) []int16 {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*int16)(unsafe.Pointer(&v[0])), 2*len(v))
-}
+// int16s, uint16s and uint8s are the memory of v as smaller numbers.
+func int16s(v []float32) []int16   { return smaller[int16](v) }
+func uint16s(v []float32) []uint16 { return smaller[uint16](v) }
+func uint8s(v []float32) []uint8   { return smaller[uint8](v) }
 
-func uint8s(v []float32) []uint8 {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*uint8)(unsafe.Pointer(&v[0])), 4*len(v))
+func smaller[T int16 | uint16 | uint8](v []float32) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(v[0])/unsafe.Sizeof(t)))
 }
 
 // GemmInt8 computes y = x Wᵀ + bias for rows of x that QuantizeInt8 wrote, with K numbers each, and that lie ldx apart, and rows

@@ -35,42 +35,18 @@ func panelProductInt16Wide(y []int32, ldy int, x []int16, ldx, rows, pairs int, 
 	_, _ = x[(rows-1)*ldx+2*pairs-1], panel[2*pairs*PanelWidth-1]
 	_ = y[(rows-1)*ldy+n-1]
 	if n == PanelWidth {
-		if blocks := rows / pairRows; blocks > 0 {
-			pairs6x16AVX2(blocks, pairs, &x[0], ldx, &panel[0], &y[0], ldy)
-		}
-		if rest := rows % pairRows; rest > 0 {
-			r := rows - rest
-			pairsRest(rest, pairs, &x[r*ldx], ldx, &panel[0], &y[r*ldy], ldy)
-		}
+		pairsAVX2(rows, pairs, &x[0], ldx, &panel[0], &y[0], ldy)
 		return true
 	}
 	for r := 0; r < rows; r += pairRows {
 		var t [pairRows * PanelWidth]int32
 		h := min(pairRows, rows-r)
-		pairsRest(h, pairs, &x[r*ldx], ldx, &panel[0], &t[0], PanelWidth)
+		pairsAVX2(h, pairs, &x[r*ldx], ldx, &panel[0], &t[0], PanelWidth)
 		for q := range h {
 			copy(y[(r+q)*ldy:(r+q)*ldy+n], t[q*PanelWidth:])
 		}
 	}
 	return true
-}
-
-// pairsRest multiplies 1 to pairRows rows. The calls are direct: through a function value their arguments would escape.
-func pairsRest(rows, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int) {
-	switch rows {
-	case 1:
-		pairs1x16AVX2(1, pairs, x, ldx, w, y, ldy)
-	case 2:
-		pairs2x16AVX2(1, pairs, x, ldx, w, y, ldy)
-	case 3:
-		pairs3x16AVX2(1, pairs, x, ldx, w, y, ldy)
-	case 4:
-		pairs4x16AVX2(1, pairs, x, ldx, w, y, ldy)
-	case 5:
-		pairs5x16AVX2(1, pairs, x, ldx, w, y, ldy)
-	default:
-		pairs6x16AVX2(1, pairs, x, ldx, w, y, ldy)
-	}
 }
 
 func quantizeBytesWide(y []byte, x []float32, scale, least, most float32, zero int, flip byte) int {

@@ -21,8 +21,8 @@ const (
 // variant is chosen once, when the program starts: the best that the processor has, or what VariantEnv says.
 var variant = choose(os.Getenv(VariantEnv))
 
-// Variant names the kernels that this program runs. On one variant answers are bitwise the same everywhere; between variants
-// they agree to rounding.
+// Variant names the kernels that this program runs. On one variant answers are bitwise the same everywhere, but for products in
+// bfloat16, which AVX512_BF16 rounds otherwise; between variants they agree to rounding.
 func Variant() string { return variant }
 
 // Variants lists those that this processor can run, the best first.

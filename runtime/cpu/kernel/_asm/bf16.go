@@ -4,96 +4,72 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// bf16AVX2 generates bf16x{rows}AVX2. Weights are widened to float32 on their way into a register: a shift, and a mask, of one
-// vector give two. A product of two bfloat16 numbers is exact in float32, so each number is the same sum as in portable Go.
-func bf16AVX2(rows int) {
-	TEXT(fmt.Sprintf("bf16x%dAVX2", rows), NOSPLIT, "func(blocks, groups int, x *float32, ldx int, w *uint16, bias *float32, y *float32, ldy int)")
+// bf16Products generates the products of bfloat16 numbers, for AVX512_BF16: tiles of 12 by 32 as those of float32, but a word is
+// two numbers.
+func bf16Products() {
+	const most, width = 12, 32
+	TEXT("bf16AVX512", NOSPLIT, "func(rows, k int, x *float32, ldx int, w *uint32, init *float32, y *float32, ldy, m int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("bf16x%dAVX2 computes y[i][j] = bias[j] + Σ over p of x[i][p]·w[p][j] for i < %d·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.", rows, rows),
-		"Rows of x and y lie ldx and ldy numbers apart; w is one panel, numbers j and j+8 side by side for each p.")
-	b := &block{rows: rows, bytesOfW: 128, bytesOfRow: 16}
-	var acc [][2]VecVirtual
-	b.run(func() {
-		acc = accumulators(rows, func() VecVirtual { return YMM() })
-		for i := range acc {
-			for v := range 2 {
-				VMOVUPS(Mem{Base: b.bias, Disp: 32 * v}, acc[i][v])
-			}
-		}
-	}, func() {
-		for p := range 4 {
-			low, high := YMM(), YMM()
-			VMOVDQU(Mem{Base: b.w, Disp: 32 * p}, high)
-			VPSLLD(Imm(16), high, low)
-			VPSRLD(Imm(16), high, high)
-			VPSLLD(Imm(16), high, high)
-			for i := range acc {
-				a := YMM()
-				VBROADCASTSS(b.x[i].Offset(4*p), a)
-				VFMADD231PS(a, low, acc[i][0])
-				VFMADD231PS(a, high, acc[i][1])
-			}
-		}
-	}, func() {
-		for i, y := range blockRows(b.yFirst, b.ldy, rows) {
-			for v := range 2 {
-				VMOVUPS(acc[i][v], y.Offset(32*v))
-			}
-		}
+	Doc("bf16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 32, rows ≥ 1, where x[i][p] and w[p][j] are two bfloat16 numbers",
+		"each, multiplied one by one. Rows of x and y lie ldx and ldy words apart; w is one panel, 32 words for each of k ≥ 0 p.")
+	k := Load(Param("k"), GP64())
+	x, ldx := strided("x", "ldx")
+	y, ldy := strided("y", "ldy")
+	panel, init := pointer("w"), pointer("init")
+	masks := columns(pointer("m"), 2)
+	kept := fresh(2) // of init
+	for v := range kept {
+		VMOVUPS_Z(Mem{Base: init, Disp: 64 * v}, masks[v], kept[v])
+	}
+	tiles(argument("rows"), most, func(rows int) {
+		t := newTile(rows, width)
+		t.each(func(_, v int, acc VecVirtual) { VMOVAPS(kept[v], acc) })
+		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {
+			t.step(p, 0, func(a, w, acc VecVirtual) { vdpbf16ps(a, w, acc) })
+		})
+		to := hang(y, ldy, rows)
+		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, masks[v], to[i].Offset(64*v)) })
+		skipRows(x, ldx, rows)
+		skipRows(y, ldy, rows)
 	})
+	for _, panels := range []int{4, 2} {
+		gemv("bf16Vector", "uint32", panels, func(w Mem, a, acc VecVirtual) {
+			v := ZMM()
+			VMOVUPS(w, v)
+			vdpbf16ps(a, v, acc)
+		})
+	}
 }
 
-// bf16VectorAVX2 generates the product of one row of x with groups of four panels side by side: with one panel at a time the
-// chains of multiply-adds would be too few to fill the units.
-func bf16VectorAVX2() {
-	TEXT("bf16VectorAVX2", NOSPLIT, "func(groups, k int, x *float32, w *uint16, bias, y *float32)")
-	Pragma("noescape")
-	Doc("bf16VectorAVX2 computes y[j] = bias[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each; panels are as for bf16x1AVX2.")
-	groups, k := Load(Param("groups"), GP64()), Load(Param("k"), GP64())
-	x, w := Load(Param("x"), GP64()), Load(Param("w"), GP64())
-	bias, y := Load(Param("bias"), GP64()), Load(Param("y"), GP64())
-	panel, three := GP64(), GP64()
-	MOVQ(k, panel)
-	SHLQ(Imm(5), panel)
-	LEAQ(Mem{Base: panel, Index: panel, Scale: 2}, three)
-	Label("group")
-	acc := fresh(8)
-	for i := range acc {
-		VMOVUPS(Mem{Base: bias, Disp: 32 * i}, acc[i])
-	}
-	count, cur := GP64(), GP64()
-	MOVQ(k, count)
-	MOVQ(x, cur)
-	Label("next")
-	a := YMM()
-	VBROADCASTSS(Mem{Base: cur}, a)
-	for i, m := range []Mem{{Base: w}, {Base: w, Index: panel, Scale: 1}, {Base: w, Index: panel, Scale: 2}, {Base: w, Index: three, Scale: 1}} {
-		low, high := YMM(), YMM()
-		VMOVDQU(m, high)
-		VPSLLD(Imm(16), high, low)
-		VPSRLD(Imm(16), high, high)
-		VPSLLD(Imm(16), high, high)
-		VFMADD231PS(low, a, acc[2*i])
-		VFMADD231PS(high, a, acc[2*i+1])
-	}
-	ADDQ(Imm(4), cur)
-	ADDQ(Imm(32), w)
-	DECQ(count)
-	JNZ(LabelRef("next"))
-	ADDQ(three, w) // one panel has been walked through
-	for i := range acc {
-		VMOVUPS(acc[i], Mem{Base: y, Disp: 32 * i})
-	}
-	ADDQ(U32(256), bias)
-	ADDQ(U32(256), y)
-	DECQ(groups)
-	JNZ(LabelRef("group"))
-	VZEROUPPER()
-	RET()
+// vdpbf16ps adds to each of sixteen sums the products of two pairs of bfloat16 numbers, those of the high halves first, each
+// rounded to the nearest with the sum; what is denormal counts as zero, in the sum too. Neither avo nor Go's assembler knows
+// the instruction VDPBF16PS, so it goes out as bytes.
+func vdpbf16ps(a, b, acc VecVirtual) {
+	i := &ir.Instruction{Opcode: "LONG", Inputs: []Op{a, b, acc}, Outputs: []Op{acc}, ISA: []string{"AVX512_BF16"}}
+	i.Operands = []Op{encodedDot{i: i}}
+	Instruction(i)
+}
+
+// encodedDot is VDPBF16PS as an operand of LONG, which is printed when its instruction's registers have been allocated.
+type encodedDot struct {
+	U32 // a constant, for avo
+	i   *ir.Instruction
+}
+
+// Asm writes EVEX.512.F3.0F38.W0 52 /r.
+func (e encodedDot) Asm() string {
+	number := func(op Op) uint32 { return uint32(ToPhysical(op.(Register)).PhysicalIndex()) }
+	rm, vvvv, reg := number(e.i.Inputs[0]), number(e.i.Inputs[1]), number(e.i.Outputs[0])
+	bit := func(n, i uint32) uint32 { return ^n >> i & 1 } // of a register's number, inverted as EVEX has them
+	p0 := bit(reg, 3)<<7 | bit(rm, 4)<<6 | bit(rm, 3)<<5 | bit(reg, 4)<<4 | 2
+	p1 := ^vvvv&15<<3 | 6
+	p2 := 2<<5 | bit(vvvv, 4)<<3
+	return fmt.Sprintf("$0x%08x; WORD $0x%04x // VDPBF16PS Z%d, Z%d, Z%d", p2<<24|p1<<16|p0<<8|0x62, (0xc0|reg&7<<3|rm&7)<<8|0x52, rm, vvvv, reg)
 }
 
 // roundBF16AVX2 generates roundBF16AVX2.
@@ -102,17 +78,11 @@ func roundBF16AVX2() {
 	Pragma("noescape")
 	Doc("roundBF16AVX2 rounds x[i] to the nearest bfloat16, ties to even, for i < n, a positive multiple of 8; NaN stays NaN.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
-	one, bias, mask, quiet := YMM(), YMM(), YMM(), YMM()
-	for _, c := range []struct {
-		to   VecVirtual
-		bits uint32
-	}{{one, 1}, {bias, 0x7fff}, {mask, 0xffff0000}, {quiet, 0x7fc00000}} {
-		VPBROADCASTD(ConstData(fmt.Sprintf("i%08x", c.bits), U32(c.bits)), c.to)
-	}
+	one, bias, mask, quiet := bits(1), bits(0x7fff), bits(0xffff0000), bits(0x7fc00000)
 	Label("next")
 	v, odd, nan := YMM(), YMM(), YMM()
 	VMOVUPS(Mem{Base: x}, v)
-	VCMPPS(Imm(3), v, v, nan) // unordered
+	VCMPPS(Imm(unordered), v, v, nan)
 	VPSRLD(Imm(16), v, odd)
 	VPAND(one, odd, odd)
 	VPADDD(bias, v, v)
@@ -126,4 +96,40 @@ func roundBF16AVX2() {
 	JNZ(LabelRef("next"))
 	VZEROUPPER()
 	RET()
+}
+
+// roundBF16AVX512 generates roundBF16AVX512. VCVTNEPS2BF16 would take denormals for zeros, which rounding does nowhere else.
+func roundBF16AVX512() {
+	TEXT("roundBF16AVX512", NOSPLIT, "func(n int, y *uint16, x *float32)")
+	Pragma("noescape")
+	Doc("roundBF16AVX512 rounds x[i] to the nearest bfloat16, ties to even, for i < n, n > 0; NaN stays NaN.")
+	n, y, x := Load(Param("n"), GP64()).(GPVirtual), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	one, bias, quiet := bits(1), bits(0x7fff), bits(0x7fc0)
+	sweep(n, true, []Register{x}, func(vectors int, mask Op) {
+		for i := range vectors {
+			v, odd := fetch(Mem{Base: x, Disp: 64 * i}, mask), ZMM()
+			nan := compare(unordered, v, v)
+			VPSRLD(Imm(16), v, odd)
+			VPANDD(one, odd, odd)
+			VPADDD(bias, v, v)
+			VPADDD(odd, v, v)
+			VPSRLD(Imm(16), v, v)
+			VMOVDQA32(quiet, nan, v)
+			if mask == nil {
+				VPMOVDW(v, Mem{Base: y, Disp: 32 * i})
+			} else {
+				VPMOVDW(v, mask, Mem{Base: y})
+			}
+		}
+		ADDQ(Imm(uint64(32*vectors)), y)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// bits is a vector of one pattern of 32 bits.
+func bits(pattern uint32) VecVirtual {
+	v := target.vector()
+	VPBROADCASTD(ConstData(fmt.Sprintf("i%08x", pattern), U32(pattern)), v)
+	return v
 }

@@ -8,166 +8,131 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// gemmAVX2 generates gemm{rows}x{width}AVX2: blocks of rows rows of x times one panel of width rows of W, 16, 8 or 4. For 6 by
-// 16, twelve accumulators, two vectors of the panel and one broadcast number fill the sixteen registers. However rows are cut
-// into blocks, each number is the same chain of multiply-adds.
-func gemmAVX2(rows, width int) {
-	TEXT(fmt.Sprintf("gemm%dx%dAVX2", rows, width), NOSPLIT, "func(blocks, k int, x *float32, ldx, dx int, w *float32, dw int, init *float32, y *float32, ldy, dy int)")
+// gemms generates all products of float32 numbers. Tiles of 6 by 16 fill sixteen registers with twelve accumulators, two vectors
+// of the panel, a broadcast number and one to spare; with AVX-512 those of 12 by 32 take 24 of 32.
+func gemms() {
+	most, few, width, groups := 6, []int{6, 1}, 16, []int{4}
+	if target.masks() {
+		most, few, width, groups = 12, []int{12, 4, 1}, 32, []int{4, 2}
+	}
+	for rows := range most {
+		gemm(rows+1, width)
+	}
+	for width /= 2; width >= 4; width /= 2 {
+		for _, rows := range few {
+			gemm(rows, width)
+		}
+	}
+	for _, panels := range groups {
+		gemv("gemv", "float32", panels, func(w Mem, a, acc VecVirtual) { VFMADD231PS(w, a, acc) })
+	}
+}
+
+// gemm generates gemm{rows}x{width}: blocks of rows rows of x times panels of width rows of W. With masks what lies beyond the
+// first m columns is neither read nor written, and the result may be added to y.
+func gemm(rows, width int) {
+	name, masked := fmt.Sprintf("gemm%dx%d%s", rows, width, target.name), target.masks()
+	parameters, limit, rest := "", fmt.Sprint(width), "."
+	if masked {
+		parameters, limit, rest = ", m int, add bool", fmt.Sprintf("m ≤ %d", width), "; with add it adds that to y."
+	}
+	TEXT(name, NOSPLIT, "func(blocks, k int, x *float32, ldx, dx int, w *float32, dw int, init *float32, y *float32, ldy, dy int"+parameters+")")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("gemm%dx%dAVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < %d and j < %d, k ≥ 0 products each, for blocks ≥ 1 blocks.", rows, width, rows, width),
+	Doc(fmt.Sprintf("%s computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < %d and j < %s, k ≥ 0 products each, for blocks ≥ 1 blocks%s", name, rows, limit, rest),
 		fmt.Sprintf("Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, %d numbers for each p.", width))
-	vectors, size := max(1, width/8), 32
-	vec := func() VecVirtual { return YMM() }
-	if width == 4 {
-		size, vec = 16, func() VecVirtual { return XMM() }
-	}
-	blocks, k := Load(Param("blocks"), GP64()), Load(Param("k"), GP64())
-	load := func(name, stride string) (GPVirtual, GPVirtual) {
-		ptr, ld := Load(Param(name), GP64()).(GPVirtual), Load(Param(stride), GP64()).(GPVirtual)
-		SHLQ(Imm(2), ld)
-		return ptr, ld
-	}
-	next := func(stride string) Mem {
-		addr, err := Param(stride).Resolve()
-		if err != nil {
-			panic(err)
+	k := Load(Param("k"), GP64())
+	x, ldx := strided("x", "ldx")
+	y, ldy := strided("y", "ldy")
+	panel, init := pointer("w"), pointer("init")
+	t := newTile(rows, width)
+	start := func(_, v int, acc VecVirtual) { VMOVUPS(Mem{Base: init, Disp: t.size * v}, acc) }
+	var masks []Op
+	if masked {
+		masks = columns(pointer("m"), t.vectors)
+		kept := make([]VecVirtual, t.vectors) // of init
+		for v := range kept {
+			kept[v] = t.vector()
+			VMOVUPS_Z(Mem{Base: init, Disp: t.size * v}, masks[v], kept[v])
 		}
-		return addr.Addr
-	}
-	xBlock, ldx := load("x", "ldx")
-	yBlock, ldy := load("y", "ldy")
-	panel, init := Load(Param("w"), GP64()), Load(Param("init"), GP64())
-	// hang gives the rows of a block: 0 to 2 hang on one pointer, 3 to 5 on another, as x86 scales an index by 1, 2, 4 or 8.
-	hang := func(first, ld GPVirtual) (mems []Mem) {
-		cur := first
-		for i := range rows {
-			if i == 3 {
-				cur = GP64()
-				LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, cur)
-				ADDQ(first, cur)
-			}
-			if i%3 == 0 {
-				mems = append(mems, Mem{Base: cur})
-			} else {
-				mems = append(mems, Mem{Base: cur, Index: ld, Scale: uint8(i % 3)})
-			}
-		}
-		return mems
+		start = func(_, v int, acc VecVirtual) { VMOVAPS(kept[v], acc) }
 	}
 	Label("block")
-	acc := make([][]VecVirtual, rows)
-	for i := range rows {
-		for v := range vectors {
-			acc[i] = append(acc[i], vec())
-			VMOVUPS(Mem{Base: init, Disp: size * v}, acc[i][v])
-		}
+	t.each(start)
+	t.products("", k, x, ldx, panel, func(p int) {
+		t.step(p, 0, func(a, w, acc VecVirtual) { VFMADD231PS(a, w, acc) })
+	})
+	to := hang(y, ldy, rows)
+	if masked {
+		CMPB(argument("add"), Imm(0))
+		JE(LabelRef("store"))
+		t.each(func(i, v int, acc VecVirtual) { VADDPS(to[i].Offset(t.size*v), acc, masks[v], acc) })
+		Label("store")
+		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, masks[v], to[i].Offset(t.size*v)) })
+	} else {
+		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, to[i].Offset(t.size*v)) })
 	}
-	cur, w := GP64(), GP64()
-	MOVQ(xBlock, cur)
-	MOVQ(panel, w)
-	x := hang(cur, ldx)
-	step := func(p int) {
-		var b []VecVirtual
-		for v := range vectors {
-			b = append(b, vec())
-			VMOVUPS(Mem{Base: w, Disp: 4*width*p + size*v}, b[v])
-		}
-		for i := range rows {
-			a := vec()
-			VBROADCASTSS(x[i].Offset(4*p), a)
-			for v := range vectors {
-				VFMADD231PS(a, b[v], acc[i][v])
-			}
-		}
-	}
-	advance := func(by int) {
-		ADDQ(U32(4*width*by), w)
-		seen := map[Register]bool{}
-		for i := range rows {
-			if b := x[i].Base; !seen[b] {
-				seen[b] = true
-				ADDQ(U32(4*by), b.(GPVirtual))
-			}
-		}
-	}
-	count := GP64()
-	MOVQ(k, count)
-	SHRQ(Imm(2), count)
-	JZ(LabelRef("rest"))
-	Label("quad")
-	for p := range 4 {
-		step(p)
-	}
-	advance(4)
-	DECQ(count)
-	JNZ(LabelRef("quad"))
-	Label("rest")
-	MOVQ(k, count)
-	ANDQ(Imm(3), count)
-	JZ(LabelRef("done"))
-	Label("one")
-	step(0)
-	advance(1)
-	DECQ(count)
-	JNZ(LabelRef("one"))
-	Label("done")
-	for i, y := range hang(yBlock, ldy) {
-		for v := range vectors {
-			VMOVUPS(acc[i][v], y.Offset(size*v))
-		}
-	}
-	for _, b := range []struct {
-		ptr    GPVirtual
+	for _, next := range []struct {
+		ptr    Register
 		stride string
-	}{{xBlock, "dx"}, {panel.(GPVirtual), "dw"}, {yBlock, "dy"}} {
+	}{{x, "dx"}, {panel, "dw"}, {y, "dy"}} {
 		by := GP64()
-		MOVQ(next(b.stride), by)
-		LEAQ(Mem{Base: b.ptr, Index: by, Scale: 4}, b.ptr)
+		MOVQ(argument(next.stride), by)
+		LEAQ(Mem{Base: next.ptr, Index: by, Scale: 4}, next.ptr)
 	}
-	DECQ(blocks)
+	DECQ(argument("blocks"))
 	JNZ(LabelRef("block"))
 	VZEROUPPER()
 	RET()
 }
 
-// gemvAVX2 generates the product of one row of x with groups of four panels side by side: with one panel at a time the chains
-// of multiply-adds would be too few to fill the units.
-func gemvAVX2() {
-	TEXT("gemv64AVX2", NOSPLIT, "func(groups, k int, x, w, init, y *float32)")
+// gemv generates the product of one row of x with groups of some full panels side by side, 2 or 4 of 16 or, with AVX-512, 32
+// columns: with one panel at a time the chains of additions would be too few to fill the units. w are words of a type, and
+// multiply adds the products of a vector of them with a broadcast word to a sum.
+func gemv(name, words string, panels int, multiply func(w Mem, a, acc VecVirtual)) {
+	width := target.size / 2
+	name = fmt.Sprintf("%s%d%s", name, width*panels, target.name)
+	TEXT(name, NOSPLIT, "func(groups, k int, x *float32, w *"+words+", init, y *float32)")
 	Pragma("noescape")
-	Doc("gemv64AVX2 computes y[j] = init[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each.")
+	Doc(fmt.Sprintf("%s computes y[j] = init[j] + Σ over p of x[p]·w[j/%d][p][j%%%d] for j < %d·groups, groups ≥ 1, k ≥ 1 products each.", name, width, width, width*panels))
 	groups, k := Load(Param("groups"), GP64()), Load(Param("k"), GP64())
 	x, w := Load(Param("x"), GP64()), Load(Param("w"), GP64())
 	init, y := Load(Param("init"), GP64()), Load(Param("y"), GP64())
-	panel, three := GP64(), GP64()
+	panel, others := GP64(), GP64() // bytes of a panel, and of all but the first
 	MOVQ(k, panel)
-	SHLQ(Imm(6), panel)
-	LEAQ(Mem{Base: panel, Index: panel, Scale: 2}, three)
+	IMUL3Q(bytes(4*width), panel, panel)
+	IMUL3Q(Imm(uint64(panels-1)), panel, others)
 	Label("group")
-	acc := fresh(8)
+	acc := fresh(2 * panels)
 	for i := range acc {
-		VMOVUPS(Mem{Base: init, Disp: 32 * i}, acc[i])
+		VMOVUPS(Mem{Base: init, Disp: target.size * i}, acc[i])
 	}
 	count, cur := GP64(), GP64()
 	MOVQ(k, count)
 	MOVQ(x, cur)
 	Label("next")
-	a := YMM()
+	a := target.vector()
 	VBROADCASTSS(Mem{Base: cur}, a)
-	for i, m := range []Mem{{Base: w}, {Base: w, Index: panel, Scale: 1}, {Base: w, Index: panel, Scale: 2}, {Base: w, Index: three, Scale: 1}} {
-		VFMADD231PS(m, a, acc[2*i])
-		VFMADD231PS(m.Offset(32), a, acc[2*i+1])
+	for i := range panels {
+		m := Mem{Base: w}
+		switch {
+		case i == 3:
+			m.Index, m.Scale = others, 1
+		case i > 0:
+			m.Index, m.Scale = panel, uint8(i)
+		}
+		multiply(m, a, acc[2*i])
+		multiply(m.Offset(target.size), a, acc[2*i+1])
 	}
 	ADDQ(Imm(4), cur)
-	ADDQ(Imm(64), w)
+	ADDQ(bytes(4*width), w)
 	DECQ(count)
 	JNZ(LabelRef("next"))
-	ADDQ(three, w) // one panel has been walked through
+	ADDQ(others, w) // the first panel has been walked through
 	for i := range acc {
-		VMOVUPS(acc[i], Mem{Base: y, Disp: 32 * i})
+		VMOVUPS(acc[i], Mem{Base: y, Disp: target.size * i})
 	}
-	ADDQ(U32(256), init)
-	ADDQ(U32(256), y)
+	ADDQ(bytes(4*width*panels), init)
+	ADDQ(bytes(4*width*panels), y)
 	DECQ(groups)
 	JNZ(LabelRef("group"))
 	VZEROUPPER()

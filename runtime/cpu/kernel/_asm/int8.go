@@ -9,183 +9,79 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// block is what kernels of products in low precision have in common: rows of x in blocks, one panel of weights, and a loop over
-// groups of four products, for which both are padded.
-type block struct {
-	rows                 int
-	x, y                 []Mem // where the rows of the block begin
-	w                    GPVirtual
-	scale, bias          GPVirtual // absent for bf16, which has no scale
-	blocks, groups       GPVirtual
-	xFirst, yFirst       GPVirtual
-	ldx, ldy             GPVirtual
-	panel                GPVirtual
-	bytesOfW, bytesOfRow int // that one group takes
-}
-
-// blockRows gives the rows of a block: 0 to 2 hang on one pointer, 3 to 5 on another, as x86 scales an index by 1, 2, 4 or 8.
-func blockRows(first, ld GPVirtual, rows int) (mems []Mem) {
-	cur := first
-	for i := range rows {
-		if i == 3 {
-			cur = GP64()
-			LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, cur)
-			ADDQ(first, cur)
-		}
-		if i%3 == 0 {
-			mems = append(mems, Mem{Base: cur})
-		} else {
-			mems = append(mems, Mem{Base: cur, Index: ld, Scale: uint8(i % 3)})
-		}
-	}
-	return mems
-}
-
-// run generates the function around start (of accumulators), group (the i-th of four products is at its offsets) and finish.
-func (b *block) run(start, group, finish func()) {
-	load := func(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
-	b.blocks, b.groups = load("blocks"), load("groups")
-	b.xFirst, b.ldx, b.yFirst, b.ldy = load("x"), load("ldx"), load("y"), load("ldy")
-	SHLQ(Imm(2), b.ldx)
-	SHLQ(Imm(2), b.ldy)
-	b.panel, b.bias = load("w"), load("bias")
-	Label("block")
-	start()
-	cur := GP64()
-	b.w = GP64()
-	MOVQ(b.xFirst, cur)
-	MOVQ(b.panel, b.w)
-	b.x = blockRows(cur, b.ldx, b.rows)
-	count := GP64()
-	MOVQ(b.groups, count)
-	Label("group")
-	group()
-	ADDQ(U32(uint32(b.bytesOfW)), b.w)
-	seen := map[Register]bool{}
-	for _, m := range b.x {
-		if !seen[m.Base] {
-			seen[m.Base] = true
-			ADDQ(U32(uint32(b.bytesOfRow)), m.Base.(GPVirtual))
-		}
-	}
-	DECQ(count)
-	JNZ(LabelRef("group"))
-	finish()
-	for _, m := range [][2]GPVirtual{{b.xFirst, b.ldx}, {b.yFirst, b.ldy}} {
-		for _, by := range []uint8{1, 2, 4} {
-			if b.rows&int(by) != 0 {
-				LEAQ(Mem{Base: m[0], Index: m[1], Scale: by}, m[0])
-			}
-		}
-	}
-	DECQ(b.blocks)
-	JNZ(LabelRef("block"))
-	VZEROUPPER()
-	RET()
-}
-
-// accumulators makes rows of two vectors each.
-func accumulators(rows int, vec func() VecVirtual) [][2]VecVirtual {
-	acc := make([][2]VecVirtual, rows)
-	for i := range acc {
-		acc[i] = [2]VecVirtual{vec(), vec()}
-	}
-	return acc
-}
-
-// int8AVX2 generates int8{rows}x16AVX2. Weights are widened to 16 bits on their way into a register, activations come so:
+// int8AVX2 generates the products for AVX2. Weights are widened to 16 bits on their way into a register, activations come so:
 // VPMADDWD then adds two exact products per number, where VPMADDUBSW would need one side to keep to 7 bits.
-func int8AVX2(rows int) {
-	TEXT(fmt.Sprintf("int8x%dAVX2", rows), NOSPLIT, "func(blocks, groups int, x *float32, ldx int, w *int8, scale, bias *float32, y *float32, ldy int)")
+func int8AVX2() {
+	TEXT("int8AVX2", NOSPLIT, "func(rows, k int, x *float32, ldx int, w *int8, scale, bias *float32, y *float32, ldy int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("int8x%dAVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < %d·blocks and j < 16, blocks ≥ 1, 4·groups products each, groups ≥ 1.", rows, rows),
-		"A row of x is s and, from the next number on, integers of 16 bits; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, pairs of p side by side.")
-	b := &block{rows: rows, bytesOfW: 64, bytesOfRow: 8}
-	b.scale = Load(Param("scale"), GP64()).(GPVirtual)
-	var acc [][2]VecVirtual
-	b.run(func() {
-		acc = accumulators(rows, func() VecVirtual { return YMM() })
-		for i := range acc {
-			for v := range 2 {
-				VPXOR(acc[i][v], acc[i][v], acc[i][v])
-			}
-		}
-	}, func() {
-		for pair := range 2 {
-			w := fresh(2)
-			for v := range w {
-				VPMOVSXBW(Mem{Base: b.w, Disp: 32*pair + 16*v}, w[v])
-			}
-			for i := range acc {
-				a, t := YMM(), YMM()
-				VPBROADCASTD(b.x[i].Offset(4+4*pair), a)
-				VPMADDWD(w[0], a, t)
-				VPADDD(t, acc[i][0], acc[i][0])
-				VPMADDWD(w[1], a, a)
-				VPADDD(a, acc[i][1], acc[i][1])
-			}
-		}
-	}, func() {
-		x, y := blockRows(b.xFirst, b.ldx, rows), blockRows(b.yFirst, b.ldy, rows)
-		for i := range acc {
-			s := YMM()
-			VBROADCASTSS(x[i], s)
-			for v := range 2 {
-				t := YMM()
-				VCVTDQ2PS(acc[i][v], acc[i][v])
-				VMULPS(Mem{Base: b.scale, Disp: 32 * v}, s, t)
-				VMULPS(t, acc[i][v], acc[i][v])
-				VADDPS(Mem{Base: b.bias, Disp: 32 * v}, acc[i][v], acc[i][v])
-				VMOVUPS(acc[i][v], y[i].Offset(32*v))
-			}
-		}
+	Doc("int8AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are two integers",
+		"each, multiplied one by one. A row of x is s and then k words of two integers of 16 bits; rows of x and y lie ldx and ldy words apart; w is one panel, 16 pairs of bytes for each p.")
+	k := Load(Param("k"), GP64())
+	x, ldx := strided("x", "ldx")
+	y, ldy := strided("y", "ldy")
+	panel, scale, bias := pointer("w"), pointer("scale"), pointer("bias")
+	tiles(argument("rows"), 6, func(rows int) {
+		t := newTile(rows, 16)
+		t.narrow = true
+		t.each(func(_, _ int, acc VecVirtual) { VPXOR(acc, acc, acc) })
+		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) { t.step(p, 4, addPairs) })
+		t.rescale(x, ldx, func(v int) (Op, Op) { return Mem{Base: scale, Disp: 32 * v}, Mem{Base: bias, Disp: 32 * v} })
+		to := hang(y, ldy, rows)
+		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, to[i].Offset(32*v)) })
+		skipRows(x, ldx, rows)
+		skipRows(y, ldy, rows)
 	})
 }
 
-// int8VNNI generates int8x{rows}VNNI, for panels of 32. VPDPBUSD multiplies bytes without a sign with bytes that have one, so
-// x comes with 128 added, and init takes that back.
-func int8VNNI(rows int) {
-	TEXT(fmt.Sprintf("int8x%dVNNI", rows), NOSPLIT, "func(blocks, groups int, x *float32, ldx int, w *int8, init *int32, scale, bias *float32, y *float32, ldy int)")
+// int8VNNI generates the products for AVX512_VNNI. VPDPBUSD multiplies bytes without a sign with bytes that have one, so x comes
+// with 128 added, and init takes that back.
+func int8VNNI() {
+	TEXT("int8VNNI", NOSPLIT, "func(rows, k int, x *float32, ldx int, w *int8, init *int32, scale, bias *float32, y *float32, ldy, m int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("int8x%dVNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < %d·blocks and j < 32, blocks ≥ 1, 4·groups products each, groups ≥ 1.", rows, rows),
-		"A row of x is s and, from the next number on, bytes without sign; rows of x and y lie ldx and ldy numbers of 32 bits apart; w is one panel, four of p side by side.")
-	b := &block{rows: rows, bytesOfW: 128, bytesOfRow: 4}
-	init := Load(Param("init"), GP64()).(GPVirtual)
-	b.scale = Load(Param("scale"), GP64()).(GPVirtual)
-	var acc [][2]VecVirtual
-	b.run(func() {
-		acc = accumulators(rows, func() VecVirtual { return ZMM() })
-		for i := range acc {
-			for v := range 2 {
-				VMOVDQU32(Mem{Base: init, Disp: 64 * v}, acc[i][v])
-			}
+	Doc("int8VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < m ≤ 32, rows ≥ 1, where x[i][p] and w[p][j] are four",
+		"integers each, multiplied one by one. A row of x is s and then k words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, 32 times four bytes for each p.")
+	k := Load(Param("k"), GP64())
+	x, ldx := strided("x", "ldx")
+	y, ldy := strided("y", "ldy")
+	panel := pointer("w")
+	masks := columns(pointer("m"), 2)
+	var kept [3][]VecVirtual // of init, scale and bias
+	for i, name := range []string{"init", "scale", "bias"} {
+		from := pointer(name)
+		for v, mask := range masks {
+			kept[i] = append(kept[i], ZMM())
+			VMOVUPS_Z(Mem{Base: from, Disp: 64 * v}, mask, kept[i][v])
 		}
-	}, func() {
-		w := []VecVirtual{ZMM(), ZMM()}
-		for v := range w {
-			VMOVDQU32(Mem{Base: b.w, Disp: 64 * v}, w[v])
+	}
+	tiles(argument("rows"), 10, func(rows int) {
+		t := newTile(rows, 32)
+		t.each(func(_, v int, acc VecVirtual) { VMOVAPS(kept[0][v], acc) })
+		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {
+			t.step(p, 4, func(a, w, acc VecVirtual) { VPDPBUSD(w, a, acc) })
+		})
+		t.rescale(x, ldx, func(v int) (scale, bias Op) { return kept[1][v], kept[2][v] })
+		to := hang(y, ldy, rows)
+		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, masks[v], to[i].Offset(64*v)) })
+		skipRows(x, ldx, rows)
+		skipRows(y, ldy, rows)
+	})
+}
+
+// rescale makes numbers of the sums: each row's scale, with which it begins, times that of its column, and bias on top.
+func (t *tile) rescale(x, ldx GPVirtual, column func(v int) (scale, bias Op)) {
+	var s VecVirtual
+	from := hang(x, ldx, t.rows)
+	t.each(func(i, v int, acc VecVirtual) {
+		if v == 0 {
+			s = t.vector()
+			VBROADCASTSS(from[i], s)
 		}
-		for i := range acc {
-			a := ZMM()
-			VPBROADCASTD(b.x[i].Offset(4), a)
-			for v := range w {
-				VPDPBUSD(w[v], a, acc[i][v])
-			}
-		}
-	}, func() {
-		x, y := blockRows(b.xFirst, b.ldx, rows), blockRows(b.yFirst, b.ldy, rows)
-		for i := range acc {
-			s := ZMM()
-			VBROADCASTSS(x[i], s)
-			for v := range 2 {
-				t := ZMM()
-				VCVTDQ2PS(acc[i][v], acc[i][v])
-				VMULPS(Mem{Base: b.scale, Disp: 64 * v}, s, t)
-				VMULPS(t, acc[i][v], acc[i][v])
-				VADDPS(Mem{Base: b.bias, Disp: 64 * v}, acc[i][v], acc[i][v])
-				VMOVUPS(acc[i][v], y[i].Offset(64*v))
-			}
-		}
+		scale, bias := column(v)
+		both := t.vector()
+		VCVTDQ2PS(acc, acc)
+		VMULPS(scale, s, both)
+		VMULPS(both, acc, acc)
+		VADDPS(bias, acc, acc)
 	})
 }
 
@@ -274,11 +170,7 @@ func roundAVX2(bits int) {
 	Doc(fmt.Sprintf("%s computes y[i] = x[i]·f%s, rounded to the nearest integer, ties to even, for i < n, a positive multiple of 16. Products lie within ±127.", name, formats[bits][2]))
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	f := YMM()
-	m, err := Param("f").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSS(m.Addr, f)
+	VBROADCASTSS(argument("f"), f)
 	rounded("next", n, x, y, f, bits)
 	VZEROUPPER()
 	RET()

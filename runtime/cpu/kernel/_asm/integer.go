@@ -8,68 +8,33 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pairsAVX2 generates pairs{rows}x16AVX2: VPMADDWD adds two exact products of 16 bits per number.
-func pairsAVX2(rows int) {
-	TEXT(fmt.Sprintf("pairs%dx16AVX2", rows), NOSPLIT, "func(blocks, pairs int, x *int16, ldx int, w *int16, y *int32, ldy int)")
+// pairsAVX2 generates pairsAVX2: VPMADDWD adds two exact products of 16 bits per number.
+func pairsAVX2() {
+	TEXT("pairsAVX2", NOSPLIT, "func(rows, k int, x *int16, ldx int, w *int16, y *int32, ldy int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("pairs%dx16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < %d·blocks and j < 16, blocks ≥ 1, 2·pairs products each, pairs ≥ 1; sums wrap.", rows, rows),
-		"Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, pairs of p side by side.")
-	load := func(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
-	blocks, pairs := load("blocks"), load("pairs")
-	xFirst, ldx, panel, yFirst, ldy := load("x"), load("ldx"), load("w"), load("y"), load("ldy")
+	Doc("pairsAVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are k pairs of numbers, multiplied one by one; sums wrap.",
+		"Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, 16 pairs for each p.")
+	k := Load(Param("k"), GP64())
+	x, ldx := pointer("x"), pointer("ldx")
 	SHLQ(Imm(1), ldx)
-	SHLQ(Imm(2), ldy)
-	Label("block")
-	acc := accumulators(rows, func() VecVirtual { return YMM() })
-	for i := range acc {
-		for v := range acc[i] {
-			VPXOR(acc[i][v], acc[i][v], acc[i][v])
-		}
-	}
-	cur, w, count := GP64(), GP64(), GP64()
-	MOVQ(xFirst, cur)
-	MOVQ(panel, w)
-	MOVQ(pairs, count)
-	x := blockRows(cur, ldx, rows)
-	Label("pair")
-	panels := fresh(2)
-	for v := range panels {
-		VMOVDQU(Mem{Base: w, Disp: 32 * v}, panels[v])
-	}
-	for i := range acc {
-		a, t := YMM(), YMM()
-		VPBROADCASTD(x[i], a)
-		VPMADDWD(panels[0], a, t)
-		VPADDD(t, acc[i][0], acc[i][0])
-		VPMADDWD(panels[1], a, a)
-		VPADDD(a, acc[i][1], acc[i][1])
-	}
-	ADDQ(Imm(64), w)
-	seen := map[Register]bool{}
-	for _, m := range x {
-		if !seen[m.Base] {
-			seen[m.Base] = true
-			ADDQ(Imm(4), m.Base.(GPVirtual))
-		}
-	}
-	DECQ(count)
-	JNZ(LabelRef("pair"))
-	for i, m := range blockRows(yFirst, ldy, rows) {
-		for v := range acc[i] {
-			VMOVDQU(acc[i][v], m.Offset(32*v))
-		}
-	}
-	for _, m := range [][2]GPVirtual{{xFirst, ldx}, {yFirst, ldy}} {
-		for _, by := range []uint8{1, 2, 4} {
-			if rows&int(by) != 0 {
-				LEAQ(Mem{Base: m[0], Index: m[1], Scale: by}, m[0])
-			}
-		}
-	}
-	DECQ(blocks)
-	JNZ(LabelRef("block"))
-	VZEROUPPER()
-	RET()
+	y, ldy := strided("y", "ldy")
+	panel := pointer("w")
+	tiles(argument("rows"), 6, func(rows int) {
+		t := newTile(rows, 16)
+		t.each(func(_, _ int, acc VecVirtual) { VPXOR(acc, acc, acc) })
+		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) { t.step(p, 0, addPairs) })
+		to := hang(y, ldy, rows)
+		t.each(func(i, v int, acc VecVirtual) { VMOVDQU(acc, to[i].Offset(32*v)) })
+		skipRows(x, ldx, rows)
+		skipRows(y, ldy, rows)
+	})
+}
+
+// addPairs adds the products of pairs of numbers of 16 bits.
+func addPairs(a, w, acc VecVirtual) {
+	sums := YMM()
+	VPMADDWD(w, a, sums)
+	VPADDD(sums, acc, acc)
 }
 
 // everyByte, everyWord and every32 repeat the low bits of an integer parameter in a vector.
@@ -87,12 +52,8 @@ func lowest32(name string) VecVirtual {
 
 // splat32 repeats a parameter, a float32, in a vector.
 func splat32(name string) VecVirtual {
-	addr, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
 	v := YMM()
-	VBROADCASTSS(addr.Addr, v)
+	VBROADCASTSS(argument(name), v)
 	return v
 }
 

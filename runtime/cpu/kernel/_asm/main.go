@@ -11,16 +11,7 @@ import (
 
 // groups are the files of assembly. Each is made on its own, so that a change shows in its own file.
 var groups = map[string]func(){
-	"gemm": func() {
-		for rows := range 6 {
-			gemmAVX2(rows+1, 16)
-		}
-		for _, width := range []int{8, 4} {
-			gemmAVX2(6, width)
-			gemmAVX2(1, width)
-		}
-		gemvAVX2()
-	},
+	"gemm": gemms,
 	"scan": func() { scans(4, 1) },
 	"heads": func() {
 		for _, size := range [][2]int{{2, 2}, {4, 4}, {4, 8}} {
@@ -48,30 +39,17 @@ var groups = map[string]func(){
 	"fft":  fft,
 	"norm": norm,
 	"int8": func() {
-		for rows := range 6 {
-			int8AVX2(rows + 1)
-		}
-		for rows := range 6 {
-			int8VNNI(rows + 1)
-		}
+		int8AVX2()
 		largestAVX2()
 		for _, bits := range []int{16, 8} {
 			quantizeAVX2(bits)
 			roundAVX2(bits)
 		}
 	},
-	"bf16": func() {
-		for rows := range 6 {
-			bf16AVX2(rows + 1)
-		}
-		bf16VectorAVX2()
-		roundBF16AVX2()
-	},
+	"bf16":        roundBF16AVX2,
 	"elementwise": elementwise,
 	"integer": func() {
-		for rows := range 6 {
-			pairsAVX2(rows + 1)
-		}
+		pairsAVX2()
 		widenBytesAVX2()
 		pairPanelAVX2()
 		quantizeBytesAVX2()
@@ -84,8 +62,13 @@ var groups = map[string]func(){
 	"elementwise512": avx512.do(elementwise),
 	"arith512":       avx512.do(arith),
 	"scan512":        avx512.do(func() { scans(4, 2, 1) }),
-	"gemm512":        avx512.do(gemm512),
-	"fft512":         avx512.do(fftPasses),
+	"gemm512":        avx512.do(gemms),
+	"int8512":        avx512.do(int8VNNI),
+	"bf16512": avx512.do(func() {
+		roundBF16AVX512()
+		bf16Products()
+	}),
+	"fft512": avx512.do(fftPasses),
 }
 
 func main() {
