@@ -31,14 +31,25 @@ func (v *convolver) setup(info *coreInfo, length int, history, fft bool) {
 	}
 }
 
+// tables is the memory of the transform's own tables.
+func (v *convolver) tables() int64 {
+	if v.fft == nil {
+		return 0
+	}
+	return v.fft.Bytes()
+}
+
+// fillTables makes them; false where there are none, and when the run was stopped.
+func (v *convolver) fillTables(w *worker) bool { return v.fft != nil && v.fft.Prepare(w.halted) }
+
 // spectrum is the transform of a kernel, with its mirror for what follows a step.
-func (v *convolver) spectrum(dst, k, tmp []float32) {
-	v.fft.ForwardRing(dst, k[:v.taps], v.info.direction != essm.Backward, v.info.direction != essm.Forward, tmp)
+func (v *convolver) spectrum(dst, k, tmp []float32, w *worker) {
+	v.fft.ForwardRing(dst, k[:v.taps], v.info.direction != essm.Backward, v.info.direction != essm.Forward, tmp, w.halted)
 }
 
 // inverse adds the sequence of a spectrum to y; the inputs before the first step come first in it.
-func (v *convolver) inverse(y, spec, tmp []float32) {
-	v.fft.Inverse(y, spec, v.past, true, tmp)
+func (v *convolver) inverse(y, spec, tmp []float32, w *worker) {
+	v.fft.Inverse(y, spec, v.past, true, tmp, w.halted)
 }
 
 // direct adds the convolution of col, the past and the sequence s, with a kernel to y; rev is scratch of taps numbers.

@@ -53,7 +53,7 @@ func (k *convolutionSequence) bytes() int64 {
 	if k.fft == nil {
 		return 0
 	}
-	return int64(k.fft.Len()*k.c.n) * 4
+	return k.tables() + int64(k.fft.Len()*k.c.n)*4
 }
 
 func (k *convolutionSequence) kernel(j int) []float32 {
@@ -68,13 +68,13 @@ func (k *convolutionSequence) prepare() {
 }
 
 func (k *convolutionSequence) fill(w *worker) {
-	if k.fft == nil {
+	if !k.fillTables(w) {
 		return
 	}
 	n := k.fft.Len()
-	tmp := make([]float32, n)
+	tmp := w.scratch[:n]
 	for j := 0; j < k.c.n && !w.stopped(); j++ {
-		k.spectrum(k.spec[j*n:(j+1)*n], k.kernel(j), tmp)
+		k.spectrum(k.spec[j*n:(j+1)*n], k.kernel(j), tmp, w)
 	}
 }
 
@@ -96,9 +96,9 @@ func (k *convolutionSequence) run(piece int, s *sequence, tmp []float32, _ []flo
 		if k.fft != nil {
 			size := k.fft.Len()
 			spec, work := tmp[:size], tmp[size:2*size]
-			k.fft.Forward(spec, col, work)
+			k.fft.Forward(spec, col, work, s.w.halted)
 			k.fft.Mul(spec, spec, k.spec[j*size:(j+1)*size])
-			k.fft.Inverse(y, spec, 0, false, work)
+			k.fft.Inverse(y, spec, 0, false, work, s.w.halted)
 		} else {
 			clear(y)
 			k.direct(s, y, col, k.kernel(j), tmp)

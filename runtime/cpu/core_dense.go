@@ -234,10 +234,10 @@ type denseSequence struct {
 	c *dense
 }
 
-func (k *denseSequence) bytes() int64 { return 0 }
-func (k *denseSequence) prepare()     {}
-func (k *denseSequence) fill(*worker) {}
-func (k *denseSequence) pieces() int  { return k.c.heads }
+func (k *denseSequence) bytes() int64   { return k.tables() }
+func (k *denseSequence) prepare()       {}
+func (k *denseSequence) fill(w *worker) { k.fillTables(w) }
+func (k *denseSequence) pieces() int    { return k.c.heads }
 
 func (k *denseSequence) scratch() int {
 	n := k.c.perHead
@@ -287,7 +287,7 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 			if s.stopped() {
 				return
 			}
-			k.fft.Forward(spectra[j*size:(j+1)*size], in[j*cols:(j+1)*cols], work)
+			k.fft.Forward(spectra[j*size:(j+1)*size], in[j*cols:(j+1)*cols], work, s.w.halted)
 		}
 	}
 	for i := range n {
@@ -318,11 +318,11 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 				k.direct(s, y, in[j*cols:(j+1)*cols], kj, tmp)
 				continue
 			}
-			k.spectrum(spec, kj, work)
+			k.spectrum(spec, kj, work, s.w)
 			k.fft.MulAdd(acc, spectra[j*size:(j+1)*size], spec, 1)
 		}
 		if k.fft != nil {
-			k.inverse(y, acc, work)
+			k.inverse(y, acc, work, s.w)
 		}
 	}
 	for i := range n {

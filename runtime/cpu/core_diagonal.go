@@ -273,7 +273,7 @@ func (k *diagonalSequence) bytes() int64 {
 	if k.complexKernel() {
 		n *= 2
 	}
-	return n
+	return n + k.tables()
 }
 
 func (k *diagonalSequence) prepare() {
@@ -288,16 +288,16 @@ func (k *diagonalSequence) prepare() {
 }
 
 func (k *diagonalSequence) fill(w *worker) {
-	if k.fft == nil {
+	if !k.fillTables(w) {
 		return
 	}
 	n := k.fft.Len()
-	re, im, tmp := make([]float32, k.taps), make([]float32, k.taps), make([]float32, n)
+	re, im, tmp := w.scratch[:k.taps], w.scratch[k.taps:2*k.taps], w.scratch[2*k.taps:]
 	for j := 0; j < k.c.n && !w.stopped(); j++ {
 		impulse(re, im, k.c.a[j], k.c.b[j])
-		k.spectrum(k.re[j*n:(j+1)*n], re, tmp)
+		k.spectrum(k.re[j*n:(j+1)*n], re, tmp, w)
 		if k.im != nil {
-			k.spectrum(k.im[j*n:(j+1)*n], im, tmp)
+			k.spectrum(k.im[j*n:(j+1)*n], im, tmp, w)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func (k *diagonalSequence) run(piece int, s *sequence, tmp []float32, _ []float6
 		}
 		k.free(y, yi, s, j)
 		if k.fft != nil {
-			k.byFFT(y, yi, col, colIm, j, tmp)
+			k.byFFT(s, y, yi, col, colIm, j, tmp)
 		} else {
 			k.byDefinition(s, y, yi, col, colIm, j, tmp)
 		}
@@ -378,20 +378,20 @@ func (k *diagonalSequence) byDefinition(s *sequence, y, yi, col, colIm []float32
 	}
 }
 
-func (k *diagonalSequence) byFFT(y, yi, col, colIm []float32, j int, tmp []float32) {
+func (k *diagonalSequence) byFFT(s *sequence, y, yi, col, colIm []float32, j int, tmp []float32) {
 	n := k.fft.Len()
 	v, w, acc, work := tmp[:n], tmp[n:2*n], tmp[2*n:3*n], tmp[3*n:4*n]
-	part := func(s []float32) []float32 { return s[j*n : (j+1)*n] }
-	k.fft.Forward(v, col, work)
+	part := func(all []float32) []float32 { return all[j*n : (j+1)*n] }
+	k.fft.Forward(v, col, work, s.w.halted)
 	if colIm != nil {
-		k.fft.Forward(w, colIm, work)
+		k.fft.Forward(w, colIm, work, s.w.halted)
 	}
 	clear(acc)
 	k.fft.MulAdd(acc, v, part(k.re), 1)
 	if colIm != nil {
 		k.fft.MulAdd(acc, w, part(k.im), -1)
 	}
-	k.inverse(y, acc, work)
+	k.inverse(y, acc, work, s.w)
 	if yi == nil {
 		return
 	}
@@ -400,5 +400,5 @@ func (k *diagonalSequence) byFFT(y, yi, col, colIm []float32, j int, tmp []float
 	if colIm != nil {
 		k.fft.MulAdd(acc, w, part(k.re), 1)
 	}
-	k.inverse(yi, acc, work)
+	k.inverse(yi, acc, work, s.w)
 }

@@ -57,7 +57,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 					scratch, args, states = max(scratch, sub.scratch), max(args, sub.rowArgs), max(states, sub.states)
 				}
 			}
-			extra += more + d.otherBytes(u)
+			extra += more + d.otherBytes(u) + k.tables
 		}
 		if u.span != nil {
 			extra += u.span.bytes()
@@ -342,10 +342,15 @@ func wholeUnit(e *executable, u *unit, _, _ int) error {
 
 // parallel hands out the tickets of a task to the workers, and waits.
 func (e *executable) parallel(t task, tickets int) error {
+	return e.shared().run(t, tickets)
+}
+
+// shared is the pool that the executable uses: of a subgraph, that of the model.
+func (e *executable) shared() *pool {
 	if e.root != nil {
-		return e.root.parallel(t, tickets)
+		return &e.root.pool
 	}
-	return e.pool.run(t, tickets)
+	return &e.pool
 }
 
 // bindSubgraphs makes the executables of a unit's subgraphs, and says how many bytes they hold.

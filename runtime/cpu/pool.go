@@ -8,6 +8,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 // pool is the workers of an executable. The first of them is the goroutine that calls Run; the others, its helpers, start with
@@ -37,8 +38,9 @@ type worker struct {
 	args    [][]float32
 	in      tileInput
 	seq     sequence
-	local   int      // the row of scratch that it works on, of a group of samples
-	node    *ir.Node // what it works on, for messages
+	local   int         // the row of scratch that it works on, of a group of samples
+	node    *ir.Node    // what it works on, for messages
+	halted  kernel.Stop // stopped, made once
 	order   atomic.Int32
 	wake    chan struct{}
 }
@@ -60,7 +62,9 @@ type task interface{ ticket(w *worker, k int) }
 func (p *pool) setup(e *executable, n, scratch, states, args int) {
 	p.done = make(chan struct{}, 1)
 	for range n {
-		p.workers = append(p.workers, &worker{e: e, scratch: floats(scratch), state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)})
+		w := &worker{e: e, scratch: floats(scratch), state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)}
+		w.halted = w.stopped
+		p.workers = append(p.workers, w)
 	}
 }
 

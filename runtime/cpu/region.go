@@ -390,7 +390,7 @@ func (p *sequencePass) ticket(w *worker, k int) {
 
 // last advances the states to the last step, where whole sequences were convolved and no recurrence ran.
 func (c *coreCall) last() {
-	g, w := c.g, c.g.e.workers[0]
+	g, w := c.g, c.g.e.shared().workers[0]
 	for sample := range g.batch {
 		for k := range g.tiles {
 			from, n := g.span(k)
@@ -427,9 +427,10 @@ func (g *region) steps(from, to int) error {
 		}
 		if c.kernel == nil {
 			if !c.filled {
-				c.seq.fill(e.workers[0])
-				if e.stop.Load() {
-					return e.err
+				p := e.shared()
+				c.seq.fill(p.workers[0])
+				if p.stop.Load() {
+					return p.err
 				}
 				c.filled = true
 			}

@@ -19,7 +19,7 @@ func runAhead(units []*unit, strips []strip) {
 // the same rows.
 func (g *region) backAfter(before *region) bool {
 	c := g.core
-	if c == nil || c.jump == nil || c.window > 0 || before.group > 1 || before.per != 1 || before.flow != nil ||
+	if c == nil || c.jump == nil || g.flow != nil || c.window > 0 || before.group > 1 || before.per != 1 || before.flow != nil ||
 		before.batch != g.batch || before.length != g.length || before.tile != g.tile {
 		return false
 	}

@@ -25,11 +25,6 @@ var wholes = map[string]func(s *step) wholeMaker{
 	"Transpose":        wholeTranspose,
 	"Concat":           wholeConcat,
 	"Split":            wholeSplit,
-	"DFT":              wholeDFT,
-	"STFT":             wholeSTFT,
-
-	"com.microsoft.Rfft":  wholeRfft,
-	"com.microsoft.Irfft": wholeIrfft,
 }
 
 // float32Input reports whether input i is a float32 tensor.

@@ -9,6 +9,32 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
+func init() {
+	registerKernels(map[string]func(s *step) kernelMaker{
+		"DFT": shaped(dftKernel), "STFT": shaped(stftKernel), "com.microsoft.Rfft": shaped(rfftKernel), "com.microsoft.Irfft": shaped(irfftKernel),
+	})
+}
+
+// shapedMaker makes the kernel for shapes (in: nil where absent), or gives nil where they do not fit.
+type shapedMaker func(in [][]int, out []int) *boundKernel
+
+// shaped are kernels that depend on the shapes of float32 tensors alone.
+func shaped(of func(s *step) shapedMaker) func(s *step) kernelMaker {
+	return func(s *step) kernelMaker {
+		mk := of(s)
+		if mk == nil {
+			return nil
+		}
+		return func(d *binding) *boundKernel {
+			in, out, ok := d.wholeShapes(s)
+			if !ok {
+				return nil
+			}
+			return mk(in, out)
+		}
+	}
+}
+
 // transforms are Fourier transforms of lines of a tensor: of numbers along one axis, or of frames.
 type transforms struct {
 	node        *ir.Node
@@ -20,8 +46,7 @@ type transforms struct {
 	have, terms int // numbers of a line in the source and in the result
 	in, out     int // float32 numbers in each of them
 	frames      framing
-	per         int         // lines in a ticket
-	scratch     [][]float32 // by worker
+	per         int // lines in a ticket
 }
 
 // framing says that lines are frames of a signal, step numbers apart, times a window; each signal has count frames.
@@ -47,16 +72,21 @@ func newTransforms(n int, real bool, t transforms) *transforms {
 	return &t
 }
 
-// run computes all lines.
-func (t *transforms) run(e *executable, src, dst []float32) error {
-	if t.scratch == nil {
-		t.scratch = make([][]float32, len(e.workers))
-		for i := range t.scratch {
-			t.scratch[i] = floats(t.plan.Scratch() + t.gathered())
-		}
+// kernel is the transforms of input 0 as what runs; window is the input that frames are multiplied with, or nil.
+func (t *transforms) kernel(s *step, window *value) *boundKernel {
+	return &boundKernel{
+		scratch: t.plan.Scratch() + t.gathered(), tables: t.plan.Bytes(),
+		run: func(e *executable, _ *unit) error {
+			t.src, t.dst = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			if window != nil {
+				t.frames.window = e.buf[window.id]
+			}
+			if p := e.shared(); !t.plan.Prepare(p.workers[0].halted) {
+				return p.err
+			}
+			return e.parallel(t, (t.count+t.per-1)/t.per)
+		},
 	}
-	t.src, t.dst = src, dst
-	return e.parallel(t, (t.count+t.per-1)/t.per)
 }
 
 // gathered is the numbers of a ticket's lines, where those do not lie as the plan wants them.
@@ -73,11 +103,10 @@ func (t *transforms) gathered() int {
 // ticket transforms some lines.
 func (t *transforms) ticket(w *worker, k int) {
 	w.node = t.node
-	tmp := t.scratch[slices.Index(w.e.workers, w)]
 	from := k * t.per
 	in, out := t.have*t.in, t.terms*t.out
-	r := kernel.Rows{Count: min(t.per, t.count-from), SrcStride: in, DstStride: out, Terms: t.terms, Have: t.have}
-	work, rest := tmp[:t.plan.Scratch()], tmp[t.plan.Scratch():]
+	r := kernel.Rows{Count: min(t.per, t.count-from), SrcStride: in, DstStride: out, Terms: t.terms, Have: t.have, Stop: w.halted}
+	work, rest := w.scratch[:t.plan.Scratch()], w.scratch[t.plan.Scratch():]
 	direct := t.inner == 1
 	if t.frames.count > 0 {
 		r.Src = rest
@@ -140,8 +169,8 @@ func (s *step) scalar(i int) (int, bool) {
 	return 0, false
 }
 
-// wholeDFT transforms along an axis.
-func wholeDFT(s *step) wholeMaker {
+// dftKernel transforms along an axis.
+func dftKernel(s *step) shapedMaker {
 	if !s.float32Input(0) {
 		return nil
 	}
@@ -159,7 +188,7 @@ func wholeDFT(s *step) wholeMaker {
 			return nil
 		}
 	}
-	return func(in [][]int, out []int) wholeFunc {
+	return func(in [][]int, out []int) *boundKernel {
 		last := len(in[0]) - 1
 		axis, err := ops.Axis(int64(at), last+1)
 		if err != nil || axis == last || in[0][last] != 1 && in[0][last] != 2 {
@@ -191,34 +220,32 @@ func wholeDFT(s *step) wholeMaker {
 }
 
 // transform makes a kernel of transforms of input 0.
-func (s *step) transform(n int, real bool, t transforms) wholeFunc {
+func (s *step) transform(n int, real bool, t transforms) *boundKernel {
 	p := newTransforms(n, real, t)
 	if p == nil {
 		return nil
 	}
-	return func(e *executable, s *step) error {
-		return p.run(e, e.buf[s.in[0].id], e.buf[s.out[0].id])
-	}
+	return p.kernel(s, nil)
 }
 
-// wholeRfft transforms the last axis.
-func wholeRfft(s *step) wholeMaker {
+// rfftKernel transforms the last axis.
+func rfftKernel(s *step) shapedMaker {
 	if !s.float32Input(0) || s.node.Attrs.Int("signal_ndim", 1) != 1 {
 		return nil
 	}
-	return func(in [][]int, _ []int) wholeFunc {
+	return func(in [][]int, _ []int) *boundKernel {
 		n := in[0][len(in[0])-1]
 		size, _ := tensor.Size(in[0])
 		return s.transform(n, true, transforms{node: s.src, count: size / max(n, 1), inner: 1, have: n, terms: n/2 + 1, in: 1, out: 2})
 	}
 }
 
-// wholeIrfft undoes it.
-func wholeIrfft(s *step) wholeMaker {
+// irfftKernel undoes it.
+func irfftKernel(s *step) shapedMaker {
 	if !s.float32Input(0) || s.node.Attrs.Int("signal_ndim", 0) != 1 {
 		return nil
 	}
-	return func(in [][]int, _ []int) wholeFunc {
+	return func(in [][]int, _ []int) *boundKernel {
 		last := len(in[0]) - 1
 		if last < 1 || in[0][last] != 2 {
 			return nil
@@ -229,8 +256,8 @@ func wholeIrfft(s *step) wholeMaker {
 	}
 }
 
-// wholeSTFT transforms frames.
-func wholeSTFT(s *step) wholeMaker {
+// stftKernel transforms frames.
+func stftKernel(s *step) shapedMaker {
 	hop, ok := s.scalar(1)
 	if !ok || hop < 1 || !s.float32Input(0) || !s.absent(2) && !s.float32Input(2) {
 		return nil
@@ -242,7 +269,7 @@ func wholeSTFT(s *step) wholeMaker {
 		}
 	}
 	onesided := s.node.Attrs.Int("onesided", 1) != 0
-	return func(in [][]int, out []int) wholeFunc {
+	return func(in [][]int, out []int) *boundKernel {
 		x := in[0]
 		if len(x) != 3 || x[2] != 1 && x[2] != 2 {
 			return nil // refused when it is evaluated
@@ -269,11 +296,10 @@ func wholeSTFT(s *step) wholeMaker {
 		if p == nil {
 			return nil
 		}
-		return func(e *executable, s *step) error {
-			if !s.absent(2) {
-				p.frames.window = e.buf[s.in[2].id]
-			}
-			return p.run(e, e.buf[s.in[0].id], e.buf[s.out[0].id])
+		var window *value
+		if !s.absent(2) {
+			window = s.in[2]
 		}
+		return p.kernel(s, window)
 	}
 }

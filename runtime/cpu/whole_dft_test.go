@@ -2,8 +2,10 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
@@ -110,7 +112,7 @@ func TestTransforms(t *testing.T) {
 			t.Fatal(err)
 		}
 		u := p.lookup(runtime.Binding{Inputs: []ir.Type{g.Inputs[0].Type}}).units()
-		if has := u[len(u)-1].whole != nil; has == c.eval {
+		if has := u[len(u)-1].kernel != nil; has == c.eval {
 			t.Errorf("%v: has a kernel: %v", c, has)
 		}
 	}
@@ -165,6 +167,133 @@ func BenchmarkTransforms(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// The scratch and the tables of transforms count against the limit on memory.
+func TestTransformMemory(t *testing.T) {
+	for _, n := range []int{1 << 16, 65537} {
+		g := transformCase{name: "DFT", shape: []int{1, n, 1}}.graph(t)
+		bind := func(limit int64) (runtime.Executable, error) {
+			p, err := compile(g, runtime.Config{Threads: 2, MaxMemory: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.Bind(runtime.Binding{Inputs: []ir.Type{g.Inputs[0].Type}})
+		}
+		e, err := bind(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		need := e.ArenaBytes()
+		if least := int64(2*4*4*n/2 + 8*n/2); need < least {
+			t.Errorf("length %d: %d bytes, of which the transform alone takes %d", n, need, least)
+		}
+		if _, err := bind(need); err != nil {
+			t.Errorf("length %d: %v", n, err)
+		}
+		if _, err := bind(need - 1); !errors.Is(err, runtime.ErrMemory) {
+			t.Errorf("length %d: found %v", n, err)
+		}
+	}
+}
+
+// countdown is cancelled after so many looks.
+type countdown struct {
+	context.Context
+	left, late atomic.Int64
+}
+
+func (c *countdown) Err() error {
+	if c.left.Add(-1) >= 0 {
+		return nil
+	}
+	c.late.Add(1)
+	return context.Canceled
+}
+
+// A run is cancelled inside a long transform: while its tables are made, and between its passes.
+func TestTransformCancel(t *testing.T) {
+	const n = 1 << 18
+	g := transformCase{name: "DFT", shape: []int{1, n, 2}}.graph(t)
+	p, err := compile(g, runtime.Config{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.Bind(runtime.Binding{Inputs: []ir.Type{g.Inputs[0].Type}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := []tensor.Datum{newGen(1).floats(1, 1, n, 2)}, make([]tensor.Datum, 1)
+	run := func(looks int64) (used int64, err error) {
+		ctx := &countdown{Context: context.Background()}
+		ctx.left.Store(looks)
+		err = e.Run(ctx, in, out)
+		return looks - ctx.left.Load(), err
+	}
+	for k := int64(1); ; k++ {
+		used, err := run(k)
+		if err == nil {
+			if k < 8 { // four in the transform alone
+				t.Errorf("a run that makes tables looks %d times", used)
+			}
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if k > 100 {
+			t.Fatal("never done")
+		}
+	}
+	want, _ := run(1 << 40)
+	if used, err := run(want - 3); !errors.Is(err, context.Canceled) || used > want+8 {
+		t.Errorf("a run of %d looks, cancelled at the last but two: %d looks, %v", want, used, err)
+	}
+}
+
+// Branches use the memory of the model's workers.
+func TestTransformInBranch(t *testing.T) {
+	r := newGen(15)
+	b := ir.NewBuilder("branches", ops.Default, ops.Opsets())
+	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
+	cond := b.Input("cond", ir.Tensor(tensor.Bool))
+	branch := func(of func(sub *ir.Builder) *ir.Value) *ir.Graph {
+		sub := b.Sub("branch")
+		sub.Output("", of(sub))
+		g, err := sub.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	transform := branch(func(sub *ir.Builder) *ir.Value {
+		y := sub.Op("", "Unsqueeze", []*ir.Value{x, sub.Ints(3)})
+		y = sub.Op("", "DFT", []*ir.Value{y, nil, sub.Const("axis", tensor.Scalar(int64(1)))})
+		return sub.Op("", "ReduceSum", []*ir.Value{y, sub.Ints(3)}, ir.A("keepdims", 0))
+	})
+	layers := branch(func(sub *ir.Builder) *ir.Value {
+		y := x
+		for _, direction := range []string{"bidirectional", "forward", "bidirectional"} {
+			s := plain
+			s.direction = direction
+			y = sub.Op("", "Tanh", s.ssm(r, sub, y, nil))
+		}
+		return y
+	})
+	b.Output("y", b.Op("", "If", []*ir.Value{cond}, ir.A("then_branch", transform), ir.A("else_branch", layers)))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{"", "fft"} {
+		for _, threads := range []int{1, 3} {
+			for _, then := range []bool{true, false} {
+				in := map[string]tensor.Datum{"x": r.floats(1, 2, 300, 12), "cond": tensor.Scalar(then)}
+				got := run(t, g, runtime.Options{Backend: New(), Threads: threads, Kernel: form}, in)
+				closeTo(t, fmt.Sprint(form, " ", then), got, truth(t, g, in), 5e-5)
+			}
 		}
 	}
 }

@@ -2,7 +2,7 @@ package kernel
 
 // FFT transforms real sequences of an even length for convolution by the convolution theorem. A spectrum holds real and
 // imaginary parts apart; in place of the imaginary part of frequency 0, which is 0, it holds the last frequency, which is real.
-// An FFT is immutable.
+// An FFT computes only once Prepare has made its tables, and is immutable from then on.
 type FFT struct {
 	t                *transform // of n numbers: pairs of the sequence
 	forward, inverse parts
@@ -17,9 +17,19 @@ func NewFFT(length int) *FFT {
 	if n > 64 {
 		n = smooth((length + 1) / 2)
 	}
-	f := &FFT{t: newTransform(n)}
-	f.forward, f.inverse = splitFactors(n)
-	return f
+	return &FFT{t: newTransform(n)}
+}
+
+// Bytes is the memory of the tables.
+func (f *FFT) Bytes() int64 { return f.t.bytes() + splitBytes(f.t.n) }
+
+// Prepare makes the tables; false when it was stopped.
+func (f *FFT) Prepare(stop Stop) bool {
+	if !f.t.prepare(stop) {
+		return false
+	}
+	f.forward, f.inverse = splitFactors(f.t.n)
+	return true
 }
 
 // Size is the length of the sequences, padding included.
@@ -34,7 +44,7 @@ func (f *FFT) parts(spec []float32) parts {
 }
 
 // Forward gives the spectrum of x, padded with zeros.
-func (f *FFT) Forward(spec, x, tmp []float32) {
+func (f *FFT) Forward(spec, x, tmp []float32, stop Stop) {
 	n, z, y := f.t.n, f.parts(spec), f.parts(tmp)
 	if len(f.t.passes)%2 != 0 {
 		z, y = y, z
@@ -48,12 +58,12 @@ func (f *FFT) Forward(spec, x, tmp []float32) {
 	if pairs < n && len(x)%2 != 0 {
 		z.re[pairs] = x[2*pairs]
 	}
-	f.spectrum(z, y)
+	f.spectrum(z, y, stop)
 }
 
 // ForwardRing gives the spectrum of a kernel k as a ring, k[j] at place j (after) or at the place j+1 before the first
 // (before), or both: the kernels of sums over what came before a step, and over what follows it.
-func (f *FFT) ForwardRing(spec, k []float32, after, before bool, tmp []float32) {
+func (f *FFT) ForwardRing(spec, k []float32, after, before bool, tmp []float32, stop Stop) {
 	z, y := f.parts(spec), f.parts(tmp)
 	if len(f.t.passes)%2 != 0 {
 		z, y = y, z
@@ -75,12 +85,12 @@ func (f *FFT) ForwardRing(spec, k []float32, after, before bool, tmp []float32) 
 			put(f.Size()-1-j, v)
 		}
 	}
-	f.spectrum(z, y)
+	f.spectrum(z, y, stop)
 }
 
 // spectrum transforms pairs of real numbers in z.
-func (f *FFT) spectrum(z, y parts) {
-	z, _ = f.t.run(z, y, 1)
+func (f *FFT) spectrum(z, y parts, stop Stop) {
+	z, _ = f.t.run(z, y, 1, stop)
 	a, b := z.re[0], z.im[0]
 	z.re[0], z.im[0] = a+b, a-b
 	combine(z, f.forward, f.t.n, 1)
@@ -88,12 +98,12 @@ func (f *FFT) spectrum(z, y parts) {
 
 // Inverse gives len(x) numbers, from number skip on, of the sequence with the spectrum, which it destroys. With add it adds
 // them to x.
-func (f *FFT) Inverse(x, spec []float32, skip int, add bool, tmp []float32) {
+func (f *FFT) Inverse(x, spec []float32, skip int, add bool, tmp []float32, stop Stop) {
 	z, y := f.parts(spec), f.parts(tmp)
 	a, b := z.re[0], z.im[0]
 	z.re[0], z.im[0] = (a+b)*0.5, (a-b)*0.5
 	combine(z, f.inverse, f.t.n, 1)
-	z, _ = f.t.run(parts{z.im, z.re}, parts{y.im, y.re}, 1)
+	z, _ = f.t.run(parts{z.im, z.re}, parts{y.im, y.re}, 1, stop)
 	scale := 1 / float32(f.t.n)
 	done := 0
 	if !add && skip%2 == 0 {

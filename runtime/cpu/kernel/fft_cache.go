@@ -15,7 +15,7 @@ var dfts struct {
 	points int
 }
 
-// DFTOf gives a plan as NewDFT does, from the cache when it is there.
+// DFTOf gives a plan as NewDFT does, from the cache when it is there; it may be prepared already.
 func DFTOf(n int, real bool) *DFT {
 	if d := cached(n, real); d != nil {
 		return d

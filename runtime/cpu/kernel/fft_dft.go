@@ -1,8 +1,14 @@
 package kernel
 
+import (
+	"sync"
+	"sync/atomic"
+)
+
 // DFT computes transforms X[k] = Σ x[j] exp(-2πi jk/n) of n numbers, complex or real, and their inverses with the factor 1/n.
 // Complex numbers are pairs of a real and an imaginary part. Factors are computed in float64, so errors are those of
-// float32 additions, about 1e-7·√log n of the root mean square. A DFT is immutable.
+// float32 additions, about 1e-7·√log n of the root mean square. A DFT computes only once Prepare has made its tables, and is
+// immutable from then on.
 type DFT struct {
 	n    int
 	real bool
@@ -10,26 +16,58 @@ type DFT struct {
 	half bool       // pairs of real numbers are transformed as complex ones
 	// What stands between the two: ∓i·exp(∓iπk/t.n) for k up to t.n/2, forward and inverse.
 	forward, inverse parts
+
+	mu    sync.Mutex // while tables are made
+	ready atomic.Bool
 }
 
 // NewDFT makes a plan for n ≥ 1 numbers. With real, the transform is between n real numbers and the first n/2+1 terms, which the
 // others are conjugates of.
 func NewDFT(n int, real bool) *DFT {
 	d := &DFT{n: n, real: real, half: real && n%2 == 0}
-	if !d.half {
-		d.t = newTransform(n)
-		return d
+	if d.t = newTransform(n); d.half {
+		d.t = newTransform(n / 2)
 	}
-	d.t = newTransform(n / 2)
-	d.forward, d.inverse = splitFactors(n / 2)
 	return d
 }
 
+// Bytes is the memory of the tables, and of what Prepare needs to make them.
+func (d *DFT) Bytes() int64 {
+	n := d.t.bytes()
+	if d.half {
+		n += splitBytes(d.t.n)
+	}
+	return n
+}
+
+// Prepare makes the tables, unless they are there; false when it was stopped. Several goroutines may call it.
+func (d *DFT) Prepare(stop Stop) bool {
+	if d.ready.Load() {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ready.Load() {
+		return true
+	}
+	if !d.t.prepare(stop) {
+		return false
+	}
+	if d.half {
+		d.forward, d.inverse = splitFactors(d.t.n)
+	}
+	d.ready.Store(true)
+	return true
+}
+
+func splitBytes(n int) int64 { return 3 * 4 * int64(n/2+8) }
+
 func splitFactors(n int) (forward, inverse parts) {
-	for k := range n/2 + 8 { // whole vectors
+	size := n/2 + 8 // whole vectors
+	forward, inverse.im = parts{make([]float32, size), make([]float32, size)}, make([]float32, size)
+	for k := range size {
 		w := turned(unit(k, 2*n))
-		forward.re, forward.im = append(forward.re, real(w)), append(forward.im, imag(w))
-		inverse.im = append(inverse.im, -imag(w))
+		forward.re[k], forward.im[k], inverse.im[k] = real(w), imag(w), -imag(w)
 	}
 	inverse.re = forward.re
 	return forward, inverse
@@ -45,6 +83,7 @@ type Rows struct {
 	Count                int // how many rows
 	// Terms of a row that are written, at most n, and those that there are; the others are 0.
 	Terms, Have int
+	Stop        Stop
 }
 
 // Group is how many rows are best transformed at once, or a multiple of it.
@@ -63,7 +102,7 @@ func (d *DFT) side() bool {
 		return false
 	}
 	first := d.t.passes
-	return len(first) == 0 || first[0].eight == nil || d.t.n <= sideBelow
+	return len(first) == 0 || !first[0].byEight() || d.t.n <= sideBelow
 }
 
 // sideBelow is the length below which eight transforms side by side are faster than one after the other.
@@ -91,7 +130,7 @@ func (d *DFT) Forward(r *Rows, tmp []float32) {
 					x.re[have/2*count+i] = src[i*r.SrcStride+have-1]
 				}
 			}
-			x, _ = d.t.run(x, y, count)
+			x, _ = d.t.run(x, y, count, r.Stop)
 			d.spread(x, count)
 			d.store(dst, x, r, count, min(r.Terms, d.t.n+1), 1)
 		case d.real:
@@ -102,11 +141,11 @@ func (d *DFT) Forward(r *Rows, tmp []float32) {
 				}
 			}
 			clear(x.re[have*count : d.n*count])
-			x, _ = d.t.run(x, y, count)
+			x, _ = d.t.run(x, y, count, r.Stop)
 			d.store(dst, x, r, count, min(r.Terms, d.n/2+1), 1)
 		default:
 			d.load(x, src, r, count, have)
-			x, _ = d.t.run(x, y, count)
+			x, _ = d.t.run(x, y, count, r.Stop)
 			d.store(dst, x, r, count, r.Terms, 1)
 			return
 		}
@@ -133,7 +172,7 @@ func (d *DFT) Inverse(r *Rows, tmp []float32) {
 		scale := 1 / float32(d.n)
 		if !d.real {
 			d.load(x, src, r, count, r.Have)
-			x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count)
+			x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count, r.Stop)
 			d.store(dst, parts{x.im, x.re}, r, count, r.Terms, scale)
 			return
 		}
@@ -146,7 +185,7 @@ func (d *DFT) Inverse(r *Rows, tmp []float32) {
 					x.re[(d.n-k)*count+i], x.im[(d.n-k)*count+i] = x.re[k*count+i], -x.im[k*count+i]
 				}
 			}
-			x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count)
+			x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count, r.Stop)
 			for i := range count {
 				for k := range r.Terms {
 					dst[i*r.DstStride+k] = x.im[k*count+i] * scale
@@ -164,7 +203,7 @@ func (d *DFT) Inverse(r *Rows, tmp []float32) {
 			x.re[i], x.im[i] = (a+b)*0.5, (a-b)*0.5
 		}
 		combine(x, d.inverse, n, count)
-		x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count)
+		x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count, r.Stop)
 		x = parts{x.im, x.re}
 		d.store(dst, x, r, count, r.Terms/2, 1/float32(n))
 		if r.Terms%2 != 0 {
@@ -184,6 +223,9 @@ func (d *DFT) rows(r *Rows, f func(dst, src []float32, count int)) {
 		}
 		f(r.Dst[at*r.DstStride:], r.Src[at*r.SrcStride:], count)
 		at += count
+		if r.Stop.after(count * d.n) {
+			return
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func exact(x []complex128, inverse bool) []complex128 {
 	}
 	var y []complex128
 	if _, ok := factors(n); ok {
-		y = transformed(in)
+		y = transformed(in, nil)
 	} else if n < 3000 {
 		y = defined(in)
 	} else {
@@ -67,11 +67,11 @@ func chirped(x []complex128) []complex128 {
 			b[m-j] = b[j]
 		}
 	}
-	a, b = transformed(a), transformed(b)
+	a, b = transformed(a, nil), transformed(b, nil)
 	for i := range a {
 		a[i] = cmplx.Conj(a[i] * b[i])
 	}
-	a = transformed(a)
+	a = transformed(a, nil)
 	for k := range n {
 		a[k] = cmplx.Conj(a[k]) / complex(float64(m), 0) * unit64(k*k%(2*n), 2*n)
 	}
@@ -159,6 +159,7 @@ func testKind(t *testing.T, r *rand.Rand, n, rows int, kind string) {
 	t.Helper()
 	const most = 5e-7
 	d := NewDFT(n, kind == "real" || kind == "full" || kind == "back")
+	d.Prepare(nil)
 	b := &Rows{Count: rows, Terms: n, Have: n}
 	inWidth, outWidth := 2*n, 2*n
 	inverse := kind == "inverse" || kind == "back"
@@ -223,6 +224,7 @@ func BenchmarkDFT(b *testing.B) {
 		for _, full := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%d/full=%v", n, full), func(b *testing.B) {
 				d := NewDFT(n, true)
+				d.Prepare(nil)
 				terms := n/2 + 1
 				if full {
 					terms = n
@@ -235,6 +237,61 @@ func BenchmarkDFT(b *testing.B) {
 				b.ReportMetric(b.Elapsed().Seconds()*1e6/float64(b.N)/rows, "µs/row")
 				b.ReportMetric(2.5*float64(n)*math.Log2(float64(n))*rows*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 			})
+		}
+	}
+}
+
+// stopAt stops at the n-th look.
+func stopAt(n int) Stop {
+	return func() bool { n--; return n < 0 }
+}
+
+// Long work looks at whether to stop, and a plan whose tables were not finished can make them later.
+func TestStop(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		real bool
+	}{{1 << 19, false}, {1 << 20, true}, {1<<17 - 1, false}} {
+		looks := 0
+		looked := func() Stop { looks = 0; return func() bool { looks++; return false } }
+		d := NewDFT(c.n, c.real)
+		bytes := d.Bytes()
+		if d.Prepare(stopAt(0)) || d.Prepare(stopAt(1)) {
+			t.Fatalf("%d: tables were made, though stopped", c.n)
+		}
+		if !d.Prepare(looked()) || looks < 2 {
+			t.Fatalf("%d: %d looks while tables are made", c.n, looks)
+		}
+		held := int64(len(d.forward.re)+len(d.forward.im)+len(d.inverse.im)) * 4
+		for u := d.t; u != nil; {
+			for _, p := range u.passes {
+				held += int64(cap(p.w)+cap(p.eight)) * 4
+			}
+			k := u.chirp
+			if u = nil; k != nil {
+				held += int64(cap(k.c.re)+cap(k.c.im)+cap(k.freqs.re)+cap(k.freqs.im)) * 4
+				u = k.inner
+			}
+		}
+		if held > bytes || d.t.chirp == nil && held < bytes*9/10 {
+			t.Errorf("%d: tables of %d bytes, said were %d", c.n, held, bytes)
+		}
+		in, terms := 2, c.n
+		if c.real {
+			in, terms = 1, c.n/2+1
+		}
+		rows := func(stop Stop) *Rows {
+			return &Rows{Dst: make([]float32, 2*terms), Src: make([]float32, in*c.n), DstStride: 2 * terms, SrcStride: in * c.n, Count: 1, Terms: terms, Have: c.n, Stop: stop}
+		}
+		tmp := make([]float32, d.Scratch())
+		d.Forward(rows(looked()), tmp)
+		if looks < 3 {
+			t.Errorf("%d: %d looks in a transform", c.n, looks)
+		}
+		r := rows(stopAt(0))
+		r.Src[1] = 1
+		if d.Forward(r, tmp); r.Dst[len(r.Dst)-4] != 0 {
+			t.Errorf("%d: computed, though stopped", c.n)
 		}
 	}
 }

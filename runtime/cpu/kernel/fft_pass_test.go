@@ -62,6 +62,7 @@ func testDFTNotANumber(t *testing.T) {
 	for _, n := range []int{5, 16, 37, 60, 128, 1000, 1024} {
 		for _, real := range []bool{false, true} {
 			d := NewDFT(n, real)
+			d.Prepare(nil)
 			width := 2 * n
 			if real {
 				width = n

@@ -35,12 +35,13 @@ func testFFT(t *testing.T) {
 			for side := 1; side < 4; side++ {
 				after, before := side&1 != 0, side&2 != 0
 				f := NewFFT(n + taps)
+				f.Prepare(nil)
 				if f.Size() < n+taps {
 					t.Fatalf("size %d for %d numbers", f.Size(), n+taps)
 				}
 				a, b, acc, tmp := make([]float32, f.Len()), make([]float32, f.Len()), make([]float32, f.Len()), make([]float32, f.Len())
-				f.Forward(a, v, tmp)
-				f.ForwardRing(b, k, after, before, tmp)
+				f.Forward(a, v, tmp, nil)
+				f.ForwardRing(b, k, after, before, tmp, nil)
 				f.MulAdd(acc, a, b, 1)
 				f.Mul(a, a, b)
 				for i, v := range f.parts(acc).re {
@@ -50,7 +51,7 @@ func testFFT(t *testing.T) {
 				}
 				want := convolved(v, k, after, before)
 				y := make([]float32, n)
-				f.Inverse(y, acc, 0, false, tmp)
+				f.Inverse(y, acc, 0, false, tmp, nil)
 				near(t, fmt.Sprintf("n %d taps %d side %d", n, taps, side), y, want, 3e-6*math.Sqrt(float64(taps+1))*4)
 
 				z := make([]float32, n)
@@ -77,9 +78,10 @@ func testSpectrum(t *testing.T) {
 	r := newRand()
 	for _, size := range []int{2, 4, 8, 16, 32, 64, 512, 1152} {
 		f := NewFFT(size)
+		f.Prepare(nil)
 		x := random(r, size)
 		spec, tmp := make([]float32, f.Len()), make([]float32, f.Len())
-		f.Forward(spec, x, tmp)
+		f.Forward(spec, x, tmp, nil)
 		n, z := size/2, f.parts(spec)
 		for k := 0; k <= n; k++ {
 			re, im := 0.0, 0.0
@@ -101,7 +103,7 @@ func testSpectrum(t *testing.T) {
 			}
 		}
 		y := make([]float32, size)
-		f.Inverse(y, spec, 0, false, tmp)
+		f.Inverse(y, spec, 0, false, tmp, nil)
 		want := make([]float64, size)
 		for i, v := range x {
 			want[i] = float64(v)
@@ -114,10 +116,11 @@ func BenchmarkFFT(b *testing.B) {
 	for _, size := range []int{2048, 8192, 32768} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			f := NewFFT(size)
+			f.Prepare(nil)
 			x, spec, tmp := random(newRand(), size), make([]float32, f.Len()), make([]float32, f.Len())
 			for range b.N {
-				f.Forward(spec, x, tmp)
-				f.Inverse(x, spec, 0, false, tmp)
+				f.Forward(spec, x, tmp, nil)
+				f.Inverse(x, spec, 0, false, tmp, nil)
 			}
 			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/2/float64(size)/math.Log2(float64(size)), "ns/number·stage")
 		})

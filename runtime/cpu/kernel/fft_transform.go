@@ -3,12 +3,24 @@ package kernel
 import "math"
 
 // transform is a plan for transforms of n complex numbers, whose real and imaginary parts are apart: Stockham's algorithm,
-// which goes to and fro between two places and needs no reordering. A transform is immutable.
+// which goes to and fro between two places and needs no reordering. Its tables are made by prepare; afterwards it is immutable.
 type transform struct {
 	n      int
 	passes []fftPass
 	chirp  *chirp // for lengths with a prime factor above largestRadix
 }
+
+// A Stop says that nobody wants the result any more. It is looked at between steps of long work, which then ends early and
+// leaves what it has computed so far; nil: never.
+type Stop func() bool
+
+// longFFT is how many numbers are worth a look at whether to stop.
+const longFFT = 1 << 15
+
+func (s Stop) after(numbers int) bool { return s != nil && numbers >= longFFT && s() }
+
+// every looks now and then, in a loop of short steps.
+func (s Stop) every(i int) bool { return i%longFFT == longFFT-1 && s != nil && s() }
 
 // fftPass makes m butterflies of a radix over s interleaved transforms: of numbers q + s(j + mk) of the source, k below
 // radix, it writes q + s(radix·j + r), r below radix, which are multiplied with factors.
@@ -24,35 +36,66 @@ const largestRadix = 13
 // lanes is how many transforms go side by side where there are many of a kind.
 const lanes = 8
 
-// newTransform makes a plan for n ≥ 1.
+// newTransform makes a plan for n ≥ 1, without tables.
 func newTransform(n int) *transform {
 	t := &transform{n: n}
 	radices, ok := factors(n)
 	if !ok {
-		t.chirp = newChirp(n)
+		t.chirp = &chirp{n: n, inner: newTransform(smooth(2*n - 1))}
 		return t
 	}
 	left, s := n, 1
 	for _, r := range radices {
-		p := fftPass{radix: r, m: left / r, s: s}
-		for j := range p.m {
-			for k := 1; k < r; k++ {
-				w := unit(j*k%left, left)
-				p.w = append(p.w, real(w), imag(w))
-			}
-		}
-		if s == 1 && r == 8 && p.m >= 8 {
-			p.eight = byEight(p.w, p.m)
-		}
-		t.passes = append(t.passes, p)
-		left, s = p.m, s*r
+		t.passes = append(t.passes, fftPass{radix: r, m: left / r, s: s})
+		left, s = left/r, s*r
 	}
 	return t
 }
 
+// bytes is the memory of the tables, and of what prepare needs to make them.
+func (t *transform) bytes() (n int64) {
+	for _, p := range t.passes {
+		factors := int64(p.radix-1) * int64(p.m) * 8
+		if n += factors; p.byEight() {
+			n += factors + 8*7*8
+		}
+	}
+	if c := t.chirp; c != nil {
+		n += 8*int64(c.n+c.inner.n) + 3*16*int64(c.inner.n) + c.inner.bytes()
+	}
+	return n
+}
+
+// prepare makes the tables; false when it was stopped.
+func (t *transform) prepare(stop Stop) bool {
+	if t.chirp != nil {
+		return t.chirp.prepare(stop)
+	}
+	for i := range t.passes {
+		p := &t.passes[i]
+		p.w = make([]float32, 0, 2*(p.radix-1)*p.m)
+		for j := range p.m {
+			if stop.every(j) {
+				return false
+			}
+			for k := 1; k < p.radix; k++ {
+				w := unit(j*k%(p.m*p.radix), p.m*p.radix)
+				p.w = append(p.w, real(w), imag(w))
+			}
+		}
+		if p.byEight() {
+			p.eight = byEight(p.w, p.m)
+		}
+	}
+	return true
+}
+
+// byEight reports whether the pass takes eight butterflies at once.
+func (p *fftPass) byEight() bool { return p.s == 1 && p.radix == 8 && p.m >= 8 }
+
 // byEight lays factors out in vectors; the last eight butterflies end with the last one.
 func byEight(w []float32, m int) []float32 {
-	var v []float32
+	v := make([]float32, 0, (m+7)/8*8*14)
 	for at := 0; at < m; at += 8 {
 		for k := range 7 {
 			for part := range 2 {
@@ -126,12 +169,14 @@ func (t *transform) room() int {
 
 // run transforms x, t.n numbers of each of a number of lanes that lie side by side, and gives the place of the result: x or y. Both
 // have room() numbers per lane. With real and imaginary parts exchanged, in and out, it is the inverse, times n.
-func (t *transform) run(x, y parts, lanes int) (result, other parts) {
+func (t *transform) run(x, y parts, lanes int, stop Stop) (result, other parts) {
 	if t.chirp != nil {
-		return t.chirp.run(x, y, lanes)
+		return t.chirp.run(x, y, lanes, stop)
 	}
 	for i := range t.passes {
-		t.passes[i].run(y, x, lanes)
+		if !stop.after(t.n * lanes) {
+			t.passes[i].run(y, x, lanes)
+		}
 		x, y = y, x
 	}
 	return x, y
@@ -235,14 +280,20 @@ type chirp struct {
 	freqs parts      // the transform of conj(c), wrapped around, over inner.n
 }
 
-func newChirp(n int) *chirp {
-	m := smooth(2*n - 1)
-	c := &chirp{n: n, inner: newTransform(m)}
+func (c *chirp) prepare(stop Stop) bool {
+	if !c.inner.prepare(stop) {
+		return false
+	}
+	m := c.inner.n
 	f := make([]complex128, m)
+	c.c = parts{make([]float32, 0, c.n), make([]float32, 0, c.n)}
 	at := 0 // j² modulo 2n
-	for j := range n {
-		w := unit64(at, 2*n)
-		at = (at + 2*j + 1) % (2 * n)
+	for j := range c.n {
+		if stop.every(j) {
+			return false
+		}
+		w := unit64(at, 2*c.n)
+		at = (at + 2*j + 1) % (2 * c.n)
 		c.c.re, c.c.im = append(c.c.re, float32(real(w))), append(c.c.im, float32(imag(w)))
 		w = complex(real(w), -imag(w)) / complex(float64(m), 0)
 		f[j] = w
@@ -250,19 +301,21 @@ func newChirp(n int) *chirp {
 			f[m-j] = w
 		}
 	}
-	for _, w := range transformed(f) {
-		c.freqs.re, c.freqs.im = append(c.freqs.re, float32(real(w))), append(c.freqs.im, float32(imag(w)))
+	f = transformed(f, stop)
+	c.freqs = parts{make([]float32, m), make([]float32, m)}
+	for i, w := range f {
+		c.freqs.re[i], c.freqs.im[i] = float32(real(w)), float32(imag(w))
 	}
-	return c
+	return f != nil
 }
 
-func (c *chirp) run(x, y parts, lanes int) (result, other parts) {
+func (c *chirp) run(x, y parts, lanes int, stop Stop) (result, other parts) {
 	multiply(x, x, c.c, c.n, lanes)
 	clear(x.re[c.n*lanes : c.inner.n*lanes])
 	clear(x.im[c.n*lanes : c.inner.n*lanes])
-	x, y = c.inner.run(x, y, lanes)
+	x, y = c.inner.run(x, y, lanes, stop)
 	multiply(x, x, c.freqs, c.inner.n, lanes)
-	x, y = c.inner.run(parts{x.im, x.re}, parts{y.im, y.re}, lanes)
+	x, y = c.inner.run(parts{x.im, x.re}, parts{y.im, y.re}, lanes, stop)
 	x, y = parts{x.im, x.re}, parts{y.im, y.re}
 	multiply(x, x, c.c, c.n, lanes)
 	return x, y
@@ -296,23 +349,29 @@ func smooth(n int) int {
 	return best
 }
 
-// transformed is the transform of x, whose length has no large prime factor, in float64.
-func transformed(x []complex128) []complex128 {
+// transformed is the transform of x, whose length has no large prime factor, in float64; nil when it was stopped.
+func transformed(x []complex128, stop Stop) []complex128 {
 	w := make([]complex128, len(x))
 	for k := range w {
+		if stop.every(k) {
+			return nil
+		}
 		w[k] = unit64(k, len(x))
 	}
 	y := make([]complex128, len(x))
-	decimated(y, x, 1, w)
+	if !decimated(y, x, 1, w, stop) {
+		return nil
+	}
 	return y
 }
 
-// decimated transforms every step-th number of x, as many as y has; w holds the roots of unity of the whole.
-func decimated(y, x []complex128, step int, w []complex128) {
+// decimated transforms every step-th number of x, as many as y has; w holds the roots of unity of the whole. It is false when it
+// was stopped.
+func decimated(y, x []complex128, step int, w []complex128, stop Stop) bool {
 	n := len(y)
 	if n == 1 {
 		y[0] = x[0]
-		return
+		return true
 	}
 	p := 2
 	for n%p != 0 {
@@ -320,10 +379,18 @@ func decimated(y, x []complex128, step int, w []complex128) {
 	}
 	m := n / p
 	for r := range p {
-		decimated(y[r*m:(r+1)*m], x[r*step:], step*p, w)
+		if !decimated(y[r*m:(r+1)*m], x[r*step:], step*p, w, stop) {
+			return false
+		}
+	}
+	if stop.after(n) {
+		return false
 	}
 	var in [largestRadix]complex128
 	for k := range m {
+		if stop.every(k) {
+			return false
+		}
 		for r := range p {
 			in[r] = y[r*m+k] * w[r*k*step]
 		}
@@ -335,4 +402,5 @@ func decimated(y, x []complex128, step int, w []complex128) {
 			y[j*m+k] = sum
 		}
 	}
+	return true
 }
