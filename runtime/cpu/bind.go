@@ -284,6 +284,8 @@ type draft struct {
 	group, rows   int
 	steps         []*step
 	ops           []*rowOp
+	covers        []*step  // steps of the program: those above, before chains were made of some
+	between       []*value // what lies between steps that are a chain
 	core          core
 	coreAt        int
 	batch, length int

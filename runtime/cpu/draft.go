@@ -31,6 +31,10 @@ func (r *draft) finish(d *binding) *region {
 	}
 	g.tile = tileSize(flops*float64(g.per), g.length)
 	g.tiles = (g.length + g.tile - 1) / g.tile
+	r = r.fused(d)
+	for _, v := range r.between {
+		g.between = append(g.between, v.id)
+	}
 	width := func(v *value) int {
 		_, f := features(d.shapes[v.id])
 		return f * g.per
@@ -175,7 +179,7 @@ func (r *draft) order(d *binding, g *region) {
 		for _, p := range []place{c.v, c.vi} {
 			if p.val >= 0 {
 				_, here := made[p.val]
-				full = full || !here || !d.inside(d.p.values[p.val], r.steps)
+				full = full || !here || !d.inside(d.p.values[p.val], r.covers)
 			}
 		}
 		if !full && c.direction != essm.Forward && r.dear(d, g.pre, c) {
@@ -196,7 +200,7 @@ func (r *draft) order(d *binding, g *region) {
 			continue
 		}
 		for _, v := range s.out {
-			if v != nil && !d.inside(v, r.steps) && (g.core == nil || v.id != g.core.v.val && v.id != g.core.vi.val) {
+			if v != nil && !d.inside(v, r.covers) && (g.core == nil || v.id != g.core.v.val && v.id != g.core.vi.val) {
 				need(main, v.id)
 			}
 		}
@@ -229,7 +233,7 @@ func (r *draft) place(d *binding, g *region) {
 			if v == nil {
 				continue
 			}
-			local[v.id] = d.inside(v, r.steps) && (g.flow == nil || g.flow.of[v.id] == nil)
+			local[v.id] = d.inside(v, r.covers) && (g.flow == nil || g.flow.of[v.id] == nil)
 			if c := g.core; c != nil {
 				if g.flow == nil && (v.id == c.v.val || v.id == c.vi.val) {
 					local[v.id] = c.v.local
@@ -329,7 +333,7 @@ func (r *draft) place(d *binding, g *region) {
 // nobody else wants it.
 func (r *draft) local(d *binding, g *region, val int, made map[int]int) bool {
 	_, here := made[val]
-	return here && g.flow.of[val] == nil && d.inside(d.p.values[val], r.steps)
+	return here && g.flow.of[val] == nil && d.inside(d.p.values[val], r.covers)
 }
 
 // share lets the core's output take the place of its input where both span the sequence and nobody else wants them.
@@ -341,7 +345,7 @@ func (r *draft) share(d *binding, g *region) {
 	g.alias = map[int]int{}
 	for _, p := range [2][2]place{{k.x, k.v}, {k.xi, k.vi}} {
 		x, v := p[0].val, p[1].val
-		if x < 0 || v < 0 || !d.inside(d.p.values[x], r.steps) || !d.inside(d.p.values[v], r.steps) {
+		if x < 0 || v < 0 || !d.inside(d.p.values[x], r.covers) || !d.inside(d.p.values[v], r.covers) {
 			continue
 		}
 		wanted := false

@@ -153,6 +153,9 @@ func (p *intervals) place(d *binding, units int, alias map[int]int) memoryPlan {
 
 // locals adds the values that lie in scratch, or that no pass of the region computes.
 func (g *region) locals(set map[int]bool) {
+	for _, v := range g.between {
+		set[v] = true
+	}
 	used := map[int]bool{}
 	for _, l := range [][]int{g.all, g.pre} {
 		for _, i := range l {

@@ -36,6 +36,7 @@ type region struct {
 	seq     sequencePass
 	flow    *flow       // nil where no step looks back or ahead
 	coreAt  int         // the core among calls; -1: none
+	between []int       // values between the steps of chains: they are never written
 	alias   map[int]int // values that take the place of others: the core's output that of its input
 	next    *region     // the region whose back pass this one's main pass runs; nil: none
 	ahead   bool        // the region before runs this one's back pass

@@ -105,7 +105,7 @@ func (r *draft) flow(d *binding, g *region) *flow {
 			if here {
 				q.lag = f.lag[from]
 			}
-			if here && d.inside(v, r.steps) {
+			if here && d.inside(v, r.covers) {
 				f.fills[from] = append(f.fills[from], q)
 			} else {
 				q.src = place{val: v.id, width: width}

@@ -132,18 +132,27 @@ func rowBinary(s *step) rowMaker {
 
 // clip bounds each element; the bounds are constant scalars.
 func clip(s *step) func(y, x []float32) {
-	lo, hi := float32(math.Inf(-1)), float32(math.Inf(1))
+	lo, hi, ok := clipBounds(s)
+	if !ok {
+		return nil
+	}
+	return func(y, x []float32) { kernel.Clip(y, x, lo, hi) }
+}
+
+// clipBounds are the bounds, infinite where absent; false where they are no constants.
+func clipBounds(s *step) (lo, hi float32, ok bool) {
+	lo, hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	for i, b := range []*float32{&lo, &hi} {
 		if s.absent(i + 1) {
 			continue
 		}
 		v := s.constant(i + 1)
 		if len(v) != 1 {
-			return nil
+			return 0, 0, false
 		}
 		*b = v[0]
 	}
-	return func(y, x []float32) { kernel.Clip(y, x, lo, hi) }
+	return lo, hi, true
 }
 
 // How an operand of an elementwise operator lies against rows of its result.

@@ -26,12 +26,17 @@ func affine(scale, shift []float32) rowMaker {
 
 // rowBatchNorm is a batch norm with fixed statistics, as the affine that it amounts to.
 func rowBatchNorm(s *step) rowMaker {
+	return affine(batchNormAffine(s))
+}
+
+// batchNormAffine is the scale and the shift of a batch norm; nil where its statistics are no constants.
+func batchNormAffine(s *step) (scale, shift []float32) {
 	w, b, m, v := s.constant64(1), s.constant64(2), s.constant64(3), s.constant64(4)
 	if w == nil || b == nil || m == nil || v == nil {
-		return nil
+		return nil, nil
 	}
-	scale, shift := essm.BatchNormAffine(w, b, m, v, s.node.Attrs.Float("epsilon", 1e-5))
-	return affine(narrow(scale), narrow(shift))
+	a, c := essm.BatchNormAffine(w, b, m, v, s.node.Attrs.Float("epsilon", 1e-5))
+	return narrow(a), narrow(c)
 }
 
 // rowScalarNorm is the norm over features with two learnt scalars.

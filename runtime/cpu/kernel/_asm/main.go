@@ -58,9 +58,11 @@ var groups = map[string]func(){
 		scaleIntsAVX2()
 		extremesAVX2()
 	},
+	"chain": chains,
 
 	"elementwise512": avx512.do(elementwise),
 	"arith512":       avx512.do(arith),
+	"chain512":       avx512.do(chains),
 	"scan512":        avx512.do(func() { scans(4, 2, 1) }),
 	"gemm512":        avx512.do(gemms),
 	"int8512":        avx512.do(int8VNNI),

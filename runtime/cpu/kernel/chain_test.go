@@ -1,0 +1,233 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// truth64 is what an operator means, in float64.
+func (l *Link) truth64(v, a, b float64) float64 {
+	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	hard := func(x, alpha, beta float64) float64 { return min(max(alpha*x+beta, 0), 1) }
+	param := func(i int) float64 { return float64(l.B[i]) }
+	switch l.Op {
+	case LinkAdd:
+		return v + a
+	case LinkSub:
+		return v - a
+	case LinkSubFrom:
+		return a - v
+	case LinkMul:
+		return v * a
+	case LinkDiv:
+		return v / a
+	case LinkDivInto:
+		return a / v
+	case LinkMax:
+		return max(v, a)
+	case LinkMin:
+		return min(v, a)
+	case LinkAffine:
+		return v*a + b
+	case LinkAddProduct:
+		return v + a*b
+	case LinkSigmoid:
+		return sigmoid(v)
+	case LinkGelu:
+		return 0.5 * v * math.Erfc(-v/math.Sqrt2)
+	case LinkGeluTanh:
+		return 0.5 * v * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)))
+	case LinkTanh:
+		return math.Tanh(v)
+	case LinkExp:
+		return math.Exp(v)
+	case LinkErf:
+		return math.Erf(v)
+	case LinkRelu:
+		if v < 0 {
+			return 0
+		}
+		return v
+	case LinkLeakyRelu:
+		if v < 0 {
+			return v * param(0)
+		}
+		return v
+	case LinkSwish:
+		return v * sigmoid(param(0)*v)
+	case LinkClip:
+		return min(max(v, param(0)), param(1))
+	case LinkHardSigmoid:
+		return hard(v, param(0), param(1))
+	case LinkHardSwish:
+		return v * hard(v, 1.0/6, 0.5)
+	case LinkSqrt:
+		return math.Sqrt(v)
+	case LinkAbs:
+		return math.Abs(v)
+	case LinkNeg:
+		return -v
+	case LinkSquare:
+		return v * v
+	}
+	return math.NaN()
+}
+
+// chainCase is a chain and what it is run on.
+type chainCase struct {
+	rows, width int
+	strides     []int
+	x           [][]float32
+	links       []Link
+}
+
+// truth computes the chain in float64; every number that is not finite stands for itself.
+func (c *chainCase) truth() []float64 {
+	y := make([]float64, c.rows*c.width)
+	for r := range c.rows {
+		for j := range c.width {
+			v := float64(c.x[0][r*c.strides[0]+j])
+			for i := range c.links {
+				l := &c.links[i]
+				var a, b float64
+				if readsA, readsB, _ := l.Op.reads(); readsA {
+					if l.X >= 0 {
+						a = float64(c.x[l.X][r*c.strides[l.X]+j])
+					} else {
+						a = float64(l.A[j])
+					}
+					if readsB {
+						b = float64(l.B[j])
+					}
+				}
+				v = l.truth64(v, a, b)
+			}
+			y[r*c.width+j] = v
+		}
+	}
+	return y
+}
+
+// check runs the chain between guards, and in place.
+func (c *chainCase) check(t *testing.T, name string, tol float64) {
+	t.Helper()
+	want := c.truth()
+	n := len(want)
+	y := make([]float32, 5+n+9)
+	for i := range y {
+		y[i] = guard
+	}
+	chain := NewChain(c.width, c.strides, c.links)
+	chain.Run(y[5:5+n], c.x, c.rows)
+	all := make([]float64, len(y))
+	for i := range all {
+		all[i] = guard
+	}
+	copy(all[5:], want)
+	name = fmt.Sprintf("%s, %d rows of %d, strides %v", name, c.rows, c.width, c.strides)
+	for i, w := range all { // of large numbers the error is relative
+		if m := math.Abs(w); m > 1 && m < math.Inf(1) {
+			all[i], y[i] = w/m, y[i]/float32(m)
+		}
+	}
+	near(t, name, y, all, tol)
+	chain.Run(y[5:5+n], c.x, c.rows)
+	if c.strides[0] != c.width {
+		return
+	}
+	x := append([][]float32{append([]float32(nil), c.x[0]...)}, c.x[1:]...)
+	chain.Run(x[0], x, c.rows)
+	for i, v := range x[0][:n] {
+		if math.Float32bits(v) != math.Float32bits(y[5+i]) {
+			t.Fatalf("%s: in place number %d is %g, expected %g", name, i, v, y[5+i])
+		}
+	}
+}
+
+var chainWidths = []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 256, 257, 300}
+
+// TestLinks holds each operator of chains against its meaning, between whole and masked vectors, with operands and constants.
+func TestLinks(t *testing.T) { eachVariant(t, testLinks) }
+
+func testLinks(t *testing.T) {
+	r := newRand()
+	for op := LinkAdd; op < chainOps; op++ {
+		for _, width := range chainWidths {
+			for _, rows := range []int{0, 1, 2, 3, 7, 65} {
+				if rows == 65 && width > 9 {
+					continue
+				}
+				for _, gap := range []int{0, 3} {
+					c := &chainCase{rows: rows, width: width, strides: []int{width + gap, width + 2*gap}}
+					for _, s := range c.strides {
+						x := random(r, max(0, rows-1)*s+min(rows, 1)*width+1)
+						c.x = append(c.x, x[1:]) // not where vectors begin
+					}
+					for k, special := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -20} {
+						for i := range c.x {
+							if at := 7*k + 3*i; at < len(c.x[i]) {
+								c.x[i][at] = float32(special)
+							}
+						}
+					}
+					l := Link{Op: op, X: 1, B: []float32{-0.25, 0.75}}
+					if op == LinkSwish {
+						l.B = []float32{1.5}
+					}
+					a, b, _ := op.reads()
+					if b {
+						l.B = random(r, width)
+					}
+					c.links = []Link{l}
+					c.check(t, fmt.Sprint("operator ", op), 4e-7)
+					if a {
+						l.X, l.A = -1, random(r, width)
+						c.links = []Link{l}
+						c.check(t, fmt.Sprint("constant operator ", op), 4e-7)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestChains runs what layers have between their products.
+func TestChains(t *testing.T) { eachVariant(t, testChains) }
+
+func testChains(t *testing.T) {
+	r := newRand()
+	for _, width := range chainWidths {
+		for _, rows := range []int{1, 2, 5, 40} {
+			row := func() []float32 { return random(r, width) }
+			for name, links := range map[string][]Link{
+				"gate":       {{Op: LinkSigmoid}, {Op: LinkMul, X: 1}, {Op: LinkAdd, X: 2}, {Op: LinkAffine, X: -1, A: row(), B: row()}},
+				"throughput": {{Op: LinkAddProduct, X: 1, B: row()}, {Op: LinkGelu}},
+				"bias":       {{Op: LinkAdd, X: -1, A: row()}, {Op: LinkLeakyRelu, B: []float32{0.125}}, {Op: LinkAdd, X: 0}},
+				"copy":       nil,
+				"many": {{Op: LinkMul, X: 1}, {Op: LinkTanh}, {Op: LinkSub, X: 2}, {Op: LinkErf}, {Op: LinkSubFrom, X: -1, A: row()}, {Op: LinkClip, B: []float32{-1, 1}},
+					{Op: LinkMax, X: 0}, {Op: LinkSwish, B: []float32{1}}, {Op: LinkMin, X: 2}, {Op: LinkAbs}, {Op: LinkSquare}, {Op: LinkNeg}},
+			} {
+				c := &chainCase{rows: rows, width: width, links: links}
+				for i := range 3 {
+					s := width
+					if name == "gate" { // halves of a wide product
+						s = []int{2 * width, 2 * width, width}[i]
+					}
+					c.strides = append(c.strides, s)
+					c.x = append(c.x, random(r, rows*s))
+				}
+				c.check(t, name, 2e-6)
+			}
+		}
+	}
+}
+
+// A chain allocates nothing.
+func TestChainAllocates(t *testing.T) {
+	c := NewChain(5, []int{5, 5}, []Link{{Op: LinkAdd, X: 1}, {Op: LinkGelu}})
+	x, y := [][]float32{make([]float32, 30), make([]float32, 30)}, make([]float32, 30)
+	if n := testing.AllocsPerRun(10, func() { c.Run(y, x, 6) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

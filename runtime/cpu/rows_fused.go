@@ -1,0 +1,342 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// Steps of a region that treat number by number what the one before computed, and are its only reader, become one: numbers go
+// through all of them in registers (kernel.Chain), and what lies between is never written.
+
+// linkMaker says what a step does to its input at, as a link of a chain on rows of width numbers; false where it is none. The
+// link's X is the input of the step that it reads beside, where it reads one that is no constant.
+type linkMaker func(d *binding, s *step, at, rows, width int) (kernel.Link, bool)
+
+// links is the table of operators that can be part of a chain.
+var links = map[string]linkMaker{
+	"essm.Affine":     linkAffine,
+	"essm.BatchNorm":  linkBatchNorm,
+	"essm.HeadScale":  linkScale,
+	"essm.HeadLinear": linkScale,
+	"Add":             linkBinary(kernel.LinkAdd, kernel.LinkAdd),
+	"Sum":             linkBinary(kernel.LinkAdd, kernel.LinkAdd),
+	"Sub":             linkBinary(kernel.LinkSub, kernel.LinkSubFrom),
+	"Mul":             linkBinary(kernel.LinkMul, kernel.LinkMul),
+	"Div":             linkBinary(kernel.LinkDiv, kernel.LinkDivInto),
+	"Max":             linkBinary(kernel.LinkMax, kernel.LinkMax),
+	"Min":             linkBinary(kernel.LinkMin, kernel.LinkMin),
+	"Pow":             linkPow,
+	"Gelu":            linkGelu,
+	"LeakyRelu":       linkUnary(kernel.LinkLeakyRelu, attr{"alpha", 0.01}),
+	"Swish":           linkUnary(kernel.LinkSwish, attr{"alpha", 1}),
+	"HardSigmoid":     linkUnary(kernel.LinkHardSigmoid, attr{"alpha", float64(float32(0.2))}, attr{"beta", 0.5}),
+	"Clip":            linkClip,
+	"Relu":            linkUnary(kernel.LinkRelu),
+	"Sigmoid":         linkUnary(kernel.LinkSigmoid),
+	"Tanh":            linkUnary(kernel.LinkTanh),
+	"Erf":             linkUnary(kernel.LinkErf),
+	"Exp":             linkUnary(kernel.LinkExp),
+	"Sqrt":            linkUnary(kernel.LinkSqrt),
+	"Abs":             linkUnary(kernel.LinkAbs),
+	"Neg":             linkUnary(kernel.LinkNeg),
+	"HardSwish":       linkUnary(kernel.LinkHardSwish),
+}
+
+// attr is a parameter of an operator, and what it is by default.
+type attr struct {
+	name  string
+	value float64
+}
+
+func linkUnary(op kernel.LinkOp, params ...attr) linkMaker {
+	return func(_ *binding, s *step, at, _, _ int) (kernel.Link, bool) {
+		l := kernel.Link{Op: op}
+		for _, p := range params {
+			l.B = append(l.B, float32(s.node.Attrs.Float(p.name, p.value)))
+		}
+		return l, at == 0
+	}
+}
+
+func linkGelu(_ *binding, s *step, _, _, _ int) (kernel.Link, bool) {
+	if s.node.Attrs.Str("approximate", "none") == "tanh" {
+		return kernel.Link{Op: kernel.LinkGeluTanh}, true
+	}
+	return kernel.Link{Op: kernel.LinkGelu}, true
+}
+
+func linkClip(_ *binding, s *step, at, _, _ int) (kernel.Link, bool) {
+	lo, hi, ok := clipBounds(s)
+	return kernel.Link{Op: kernel.LinkClip, B: []float32{lo, hi}}, ok && at == 0
+}
+
+func linkPow(_ *binding, s *step, at, _, width int) (kernel.Link, bool) {
+	p := s.constant(1)
+	if at != 0 || len(p) != 1 {
+		return kernel.Link{}, false
+	}
+	switch p[0] {
+	case 2:
+		return kernel.Link{Op: kernel.LinkSquare}, true
+	case 0.5:
+		return kernel.Link{Op: kernel.LinkSqrt}, true
+	case -1:
+		return kernel.Link{Op: kernel.LinkDivInto, X: -1, A: widened([]float32{1}, width)}, true
+	}
+	return kernel.Link{}, false
+}
+
+func linkAffine(_ *binding, s *step, at, _, width int) (kernel.Link, bool) {
+	return affineLink(s.constant(1), s.constant(2), at, width)
+}
+
+func linkBatchNorm(_ *binding, s *step, at, _, width int) (kernel.Link, bool) {
+	scale, shift := batchNormAffine(s)
+	return affineLink(scale, shift, at, width)
+}
+
+func affineLink(scale, shift []float32, at, width int) (kernel.Link, bool) {
+	return kernel.Link{Op: kernel.LinkAffine, X: -1, A: scale, B: shift}, at == 0 && len(scale) == width && len(shift) == width
+}
+
+// linkScale is a factor for each feature: of channels that do not share their input, or of heads of one feature.
+func linkScale(d *binding, s *step, at, _, width int) (kernel.Link, bool) {
+	w := s.constant(1)
+	_, f := features(d.shapes[s.in[0].id])
+	return kernel.Link{Op: kernel.LinkMul, X: -1, A: w}, at == 0 && s.lowered == nil && len(w) == width && f == width
+}
+
+// linkBinary is arithmetic of the numbers with another operand: a tensor of the same shape, or a constant with one number per
+// feature, or in all.
+func linkBinary(left, right kernel.LinkOp) linkMaker {
+	return func(d *binding, s *step, at, rows, width int) (kernel.Link, bool) {
+		if len(s.in) != 2 || s.in[0] == nil || s.in[1] == nil {
+			return kernel.Link{}, false
+		}
+		l := kernel.Link{Op: left, X: 1 - at}
+		if at == 1 {
+			l.Op = right
+		}
+		k := s.constant(l.X)
+		switch operandKind(d.shapes[s.in[l.X].id], k != nil, rows, width) {
+		case full:
+			return l, true
+		case repeats:
+			l.X, l.A = -1, widened(k, width)
+			return l, true
+		}
+		return l, false
+	}
+}
+
+// chainDraft is a chain that grows.
+type chainDraft struct {
+	steps []int // of the draft, in order
+	links []kernel.Link
+	in    []*value // operands, the numbers that it starts from first
+}
+
+// operand gives the number of an operand.
+func (c *chainDraft) operand(v *value) int {
+	if i := slices.Index(c.in, v); i >= 0 {
+		return i
+	}
+	c.in = append(c.in, v)
+	return len(c.in) - 1
+}
+
+// take appends a step's link. A constant factor and a constant summand are one link.
+func (c *chainDraft) take(i int, s *step, l kernel.Link) {
+	c.steps = append(c.steps, i)
+	if n := len(c.links) - 1; n >= 0 && l.Op == kernel.LinkAdd && l.X < 0 && c.links[n].Op == kernel.LinkMul && c.links[n].X < 0 {
+		c.links[n] = kernel.Link{Op: kernel.LinkAffine, X: -1, A: c.links[n].A, B: l.A}
+		return
+	}
+	if !l.Constant() {
+		l.X = c.operand(s.in[l.X])
+	}
+	c.links = append(c.links, l)
+}
+
+// fused gives the draft with chains in place of the steps that they are made of. A chain stands where its last step stood.
+func (r *draft) fused(d *binding) *draft {
+	f := *r
+	f.covers = r.steps
+	at := map[*step]int{}
+	for i, s := range r.steps {
+		at[s] = i
+	}
+	chains, taken := map[int]*chainDraft{}, map[int]bool{}
+	for i := range r.steps {
+		if taken[i] || !r.plain(i) {
+			continue
+		}
+		c := r.chain(d, i, at, taken)
+		if c == nil {
+			continue
+		}
+		for _, k := range c.steps {
+			taken[k] = true
+		}
+		chains[slices.Max(c.steps)] = c
+	}
+	f.steps, f.ops = nil, nil
+	for i, s := range r.steps {
+		c := chains[i]
+		switch {
+		case c != nil:
+			s, op := c.step(d, s)
+			f.steps, f.ops = append(f.steps, s), append(f.ops, op)
+			for _, k := range c.steps {
+				if k != i {
+					f.between = append(f.between, r.steps[k].out[0])
+				}
+			}
+		case !taken[i]:
+			if i == r.coreAt {
+				f.coreAt = len(f.steps)
+			}
+			f.steps, f.ops = append(f.steps, s), append(f.ops, r.ops[i])
+		}
+	}
+	return &f
+}
+
+// chain finds the chain that begins with step i; nil where joining gains nothing.
+func (r *draft) chain(d *binding, i int, at map[*step]int, taken map[int]bool) *chainDraft {
+	s := r.steps[i]
+	rows, width := features(d.shapes[s.out[0].id])
+	if rows == 0 || width == 0 {
+		return nil
+	}
+	c := &chainDraft{}
+	for _, k := range r.ops[i].operands {
+		if l, ok := d.link(s, k, rows, width); ok {
+			c.in = append(c.in, s.in[k])
+			c.take(i, s, l)
+			break
+		}
+	}
+	if len(c.links) == 0 {
+		return nil
+	}
+	for v := s.out[0]; len(c.links) < kernel.MaxLinks; v = s.out[0] {
+		j, ok := r.reader(d, v, at)
+		if !ok || taken[j] || !r.plain(j) {
+			break
+		}
+		s = r.steps[j]
+		l, ok := d.link(s, slices.Index(s.in, v), rows, width)
+		if !ok {
+			break
+		}
+		if p, k, ok := r.product(d, s, l, at, taken); ok {
+			f := r.steps[k]
+			c.steps = append(c.steps, k)
+			p.X = c.operand(f.in[0])
+			c.steps, c.links = append(c.steps, j), append(c.links, p)
+			continue
+		}
+		c.take(j, s, l)
+	}
+	c.startFromSum()
+	single := len(c.steps) == 1
+	if single && (c.links[0].Op != kernel.LinkAffine && c.links[0].Op != kernel.LinkMul || !c.links[0].Constant()) {
+		return nil
+	}
+	return c
+}
+
+// plain reports whether step i is a row kernel for its operator.
+func (r *draft) plain(i int) bool {
+	op := r.ops[i]
+	return op != nil && op.window == nil && op.turn == straight
+}
+
+// link is what a step does to its input at, which has rows of width numbers as its output has.
+func (d *binding) link(s *step, at, rows, width int) (kernel.Link, bool) {
+	mk := links[s.node.Op.FullName()]
+	if mk == nil || at < 0 || len(s.out) != 1 {
+		return kernel.Link{}, false
+	}
+	if n, f := features(d.shapes[s.out[0].id]); n != rows || f != width {
+		return kernel.Link{}, false
+	}
+	if n, f := features(d.shapes[s.in[at].id]); n != rows || f != width {
+		return kernel.Link{}, false
+	}
+	return mk(d, s, at, rows, width)
+}
+
+// reader is the only step that reads v, where that is one of the draft's and reads it once.
+func (r *draft) reader(d *binding, v *value, at map[*step]int) (int, bool) {
+	if len(d.reads[v.id]) != 1 || d.last[v.id] >= len(d.p.steps) || d.given[v] {
+		return 0, false
+	}
+	i, ok := at[d.reads[v.id][0]]
+	return i, ok
+}
+
+// product reports whether link l of step s adds what a step k computes for it alone as a product with constants: then both are
+// one link.
+func (r *draft) product(d *binding, s *step, l kernel.Link, at map[*step]int, taken map[int]bool) (p kernel.Link, k int, ok bool) {
+	if l.Op != kernel.LinkAdd || l.Constant() {
+		return p, 0, false
+	}
+	v := s.in[l.X]
+	for k, f := range r.steps {
+		if taken[k] || !r.plain(k) || f.out[0] != v {
+			continue
+		}
+		if _, alone := r.reader(d, v, at); !alone {
+			break
+		}
+		rows, width := features(d.shapes[v.id])
+		m, ok := d.link(f, 0, rows, width)
+		if !ok || m.Op != kernel.LinkMul || m.X >= 0 {
+			break
+		}
+		return kernel.Link{Op: kernel.LinkAddProduct, B: m.A}, k, true
+	}
+	return p, 0, false
+}
+
+// startFromSum lets a chain that begins as x·a + y, a being constant, begin with y.
+func (c *chainDraft) startFromSum() {
+	if len(c.links) < 2 || c.links[0].Op != kernel.LinkMul || c.links[0].X >= 0 || c.links[1].Op != kernel.LinkAdd || c.links[1].X < 0 {
+		return
+	}
+	y := c.links[1].X
+	swap := func(x int) int {
+		switch x {
+		case 0:
+			return y
+		case y:
+			return 0
+		}
+		return x
+	}
+	c.in[0], c.in[y] = c.in[y], c.in[0]
+	for i := range c.links {
+		if l := &c.links[i]; !l.Constant() {
+			l.X = swap(l.X)
+		}
+	}
+	c.links[1] = kernel.Link{Op: kernel.LinkAddProduct, X: swap(0), B: c.links[0].A}
+	c.links = c.links[1:]
+}
+
+// step is the chain as a step that stands for its last one.
+func (c *chainDraft) step(d *binding, last *step) (*step, *rowOp) {
+	s := &step{node: last.node, src: last.src, group: last.group, in: c.in, out: last.out}
+	_, width := features(d.shapes[last.out[0].id])
+	op, strides := &rowOp{}, []int(nil)
+	for i := range c.in {
+		op.operands = append(op.operands, i)
+		strides = append(strides, width)
+	}
+	op.over = op.operands
+	op.run = kernel.NewChain(width, strides, c.links).Run
+	return s, op
+}
