@@ -100,24 +100,58 @@ func (s *step) lowProduct(w []float32, alpha float64, n, m, k, rs, cs, parts int
 	}
 	l := s.lowered
 	key := lowKey{packedKey{s.in[1].konst, m, k, rs, cs, alpha}, n, l.p}
+	long, rows := lowRows(n, m, k)
 	all := s.shared.Get(key, func() any {
-		var all []lowWeights
+		var all []lowPart
 		for i := range n {
-			all = append(all, l.p.pack(w[i*m*k:], m, k, rs, cs))
+			for lo := 0; lo < m; lo += rows {
+				count := min(rows, m-lo)
+				all = append(all, lowPart{l.p.pack(w[i*m*k+lo*rs:], count, k, rs, cs), i, lo, count})
+			}
 		}
 		return all
-	}).([]lowWeights)
+	}).([]lowPart)
 	words := l.p.words(k)
 	return func(in [][]int, out []int) *rowOp {
 		if !sameRows(in[0], out) || in[0][len(in[0])-1] != parts*k || out[len(out)-1] != n*m {
 			return nil
 		}
-		return &rowOp{operands: []int{l.input}, run: func(y []float32, x [][]float32, rows int) {
-			for i, p := range all {
-				p.multiply(y[i*m:], n*m, x[l.input][i%parts*words:], parts*words, rows, bias)
+		multiply := func(p *lowPart, y []float32, x [][]float32, rows int) {
+			add := bias
+			if bias != nil {
+				add = bias[p.from : p.from+p.rows]
+			}
+			p.multiply(y[p.matrix*m+p.from:], n*m, x[l.input][p.matrix%parts*words:], parts*words, rows, add)
+		}
+		op := &rowOp{operands: []int{l.input}, run: func(y []float32, x [][]float32, rows int) {
+			for i := range all {
+				multiply(&all[i], y, x, rows)
 			}
 		}}
+		for i := range all {
+			if long {
+				op.parts = append(op.parts, func(y []float32, x [][]float32, rows int) { multiply(&all[i], y, x, rows) })
+			}
+		}
+		return op
 	}
+}
+
+// lowPart is some rows of a matrix.
+type lowPart struct {
+	lowWeights
+	matrix, from, rows int
+}
+
+// lowRows says whether even the smallest tile takes long to multiply with n matrices of m rows and k columns, and how many rows of
+// one are packed together: all, or where it is long whole panels.
+func lowRows(n, m, k int) (long bool, rows int) {
+	const panels = 96 // any kernel's
+	perRow := 2 * smallestTile * k
+	if n*m <= tileFlops/perRow {
+		return false, m
+	}
+	return true, max(1, partFlops/perRow/panels) * panels
 }
 
 // lowHeads is the row kernel of a HeadLinear in low precision; nil where it stays in float32.

@@ -51,6 +51,63 @@ func TestLongProducts(t *testing.T) {
 	}
 }
 
+// So do those in low precision, for which a whole matrix would be one part.
+func TestLongProductsLow(t *testing.T) {
+	for _, products := range []tensor.DType{tensor.BFloat16, tensor.Int8} {
+		r := newGen(5)
+		b := ir.NewBuilder("wide", ops.Default, ops.Opsets())
+		x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 1800))
+		b.Output("y", b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.02, 1111, 1800)), b.Const("bias", r.floats(1, 1111))}))
+		b.Output("m", b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(0.02, 1800, 1111))}))
+		b.Output("z", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("heads", r.floats(0.02, 1, 12, 97, 150))}))
+		b.Output("c", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("channels", r.floats(0.02, 5, 1, 203, 1800))}))
+		g, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := map[string]tensor.Datum{"x": r.floats(1, 1, 53, 1800)}
+		e := bindConfig(t, g, runtime.Config{Threads: 2, Products: products}, stripRows, []tensor.Datum{in["x"]})
+		var parts [][]rowFunc
+		whole := map[string]*tensor.Tensor{}
+		out := make([]tensor.Datum, 4)
+		for _, cut := range []bool{true, false} {
+			if !cut {
+				for _, u := range e.units {
+					for i := range u.region.calls {
+						if c := &u.region.calls[i]; c.parts != nil {
+							parts = append(parts, c.parts)
+							c.parts = nil
+						}
+					}
+				}
+			}
+			if err := e.Run(context.Background(), []tensor.Datum{in["x"]}, out); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range out {
+				y, name := v.(*tensor.Tensor), g.Outputs[i].Name
+				if w := whole[name]; w != nil && !tensor.Equal(w, y) {
+					t.Errorf("%v: output %s in parts differs", products, name)
+				}
+				whole[name], out[i] = y, nil
+			}
+		}
+		if len(parts) != 3 {
+			t.Fatalf("%v: %d products in parts, expected 3", products, len(parts))
+		}
+		for i, p := range parts {
+			if len(p) < 5 {
+				t.Errorf("%v: product %d in %d parts", products, i, len(p))
+			}
+		}
+		got := map[string]tensor.Datum{}
+		for name, y := range whole {
+			got[name] = y
+		}
+		closeTo(t, products.String(), got, truth(t, g, in), 2e-2)
+	}
+}
+
 // patience is a context that is done after it has been asked so many times.
 type patience struct {
 	context.Context

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
@@ -199,20 +198,6 @@ func TestTransformMemory(t *testing.T) {
 	}
 }
 
-// countdown is cancelled after so many looks.
-type countdown struct {
-	context.Context
-	left, late atomic.Int64
-}
-
-func (c *countdown) Err() error {
-	if c.left.Add(-1) >= 0 {
-		return nil
-	}
-	c.late.Add(1)
-	return context.Canceled
-}
-
 // A run is cancelled inside a long transform: while its tables are made, and between its passes.
 func TestTransformCancel(t *testing.T) {
 	const n = 1 << 18
@@ -226,13 +211,12 @@ func TestTransformCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, out := []tensor.Datum{newGen(1).floats(1, 1, n, 2)}, make([]tensor.Datum, 1)
-	run := func(looks int64) (used int64, err error) {
-		ctx := &countdown{Context: context.Background()}
-		ctx.left.Store(looks)
+	run := func(looks int) (used int, err error) {
+		ctx := &patience{context.Background(), looks}
 		err = e.Run(ctx, in, out)
-		return looks - ctx.left.Load(), err
+		return looks - ctx.left, err
 	}
-	for k := int64(1); ; k++ {
+	for k := 1; ; k++ {
 		used, err := run(k)
 		if err == nil {
 			if k < 8 { // four in the transform alone
