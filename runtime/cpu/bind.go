@@ -340,7 +340,7 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	return newExecutable(d, d.units(), nil)
 }
 
-// Explain says which forms the recurrences take, and in which precision products run where low precision was asked for.
+// Explain says which forms the recurrences take, how loops run, and in which precision products run where low precision was asked for.
 func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 	if len(b.Inputs) != len(p.inputs) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
@@ -350,20 +350,7 @@ func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 		return nil, d.err
 	}
 	d = d.timeMajor()
-	var all, products []runtime.Choice
-	for _, u := range d.units() {
-		if u.region == nil {
-			continue
-		}
-		if u.region.core != nil {
-			all = append(all, u.region.core.choice)
-		}
-		for _, s := range u.steps {
-			if s.lowered != nil {
-				products = append(products, s.lowChoice(u.region.batch*u.region.length))
-			}
-		}
-	}
+	all, products := d.choices()
 	return append(all, products...), nil
 }
 

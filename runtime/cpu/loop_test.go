@@ -356,3 +356,64 @@ func TestLoopErrors(t *testing.T) {
 		}
 	}
 }
+
+// Sequences that lie in another layout inside the program reach subgraphs as the graph has them.
+func TestLoopReadsSequences(t *testing.T) {
+	g := parse(t, `g (float[B,2,L] x, bool c) => (y, z, s) <float[2,2,3] w = {0.3, -0.2, 0.5, 0.1, 0.7, -0.4, 0.2, 0.6, -0.3, 0.8, -0.5, 0.4}, int64 m = {2}> {
+		a = Conv <pads: ints = [2, 0]> (x, w)
+		r = Relu (a)
+		b = Conv <pads: ints = [2, 0]> (r, w)
+		y, s = Loop (m, "", b) <body: graph = step (int64 t, bool cond, float[B,2,L] p) => (bool cond, float[B,2,L] q, float[B,2,L] o) {
+			u = Mul (p, r)
+			q = Tanh (u)
+			o = Add (q, b)
+		}>
+		z = If (c) <then_branch: graph = then () => (float[B,2,L] k1) { k1 = Sub (a, b) }, else_branch: graph = else () => (float[B,2,L] k2) { k2 = Add (r, b) }>
+	}`)
+	for _, length := range []int{5, 3000} {
+		in := map[string]tensor.Datum{"x": newGen(2).floats(1, 2, 2, length), "c": flag(length > 5)}
+		closeTo(t, fmt.Sprint(length), run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-5)
+	}
+}
+
+// Explain says how loops run.
+func TestLoopExplained(t *testing.T) {
+	want := map[string]string{
+		"recurrence of 7":                     "7 iterations; a body of 2 steps",
+		"no trip count":                       "as many iterations as show when it runs; a body of ",
+		"first iteration of another shape":    "5 iterations; the first 1 of other shapes; a body of ",
+		"growing value, 6":                    "evaluated in float64",
+		"strings":                             "operator by operator",
+		"loops within":                        "3 iterations; a body of ",
+		"early exit, 0 of 9, true":            "as many iterations as show when it runs",
+		"scan of 1":                           "1 iteration; a body of ",
+		"scan of 0, scan_input_axes: ints = ": "0 iterations",
+	}
+	for _, c := range loopCases() {
+		for name, why := range want {
+			if c.name != name && !strings.HasPrefix(c.name, name+"[") {
+				continue
+			}
+			m, err := runtime.New(parse(t, c.text), runtime.Options{Backend: New()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dims := map[string]int64{"L": 7, "B": 2, "N": 2}
+			if strings.HasPrefix(name, "scan") {
+				a, b := c.in["a"].(*tensor.Tensor), c.in["b"].(*tensor.Tensor)
+				dims = map[string]int64{"N": int64(a.Dim(0)), "I": int64(b.Dim(0)), "J": int64(b.Dim(1)), "K": int64(b.Dim(2))}
+			}
+			all, err := m.Explain(dims)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(all) == 0 || !strings.Contains(all[0].Why, why) {
+				t.Errorf("%s: found %v, expected %q", c.name, all, why)
+			}
+			delete(want, name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no case for %v", want)
+	}
+}

@@ -265,3 +265,18 @@ func (p *recurrentPass) start(state, given []float32, at int) {
 		copy(state, given[at:])
 	}
 }
+
+// addProduct gives rows of x, which are ld apart, plus R h: in x, or where a single row does not need to be added afterwards, in temp. R is
+// r, h has rows of n numbers, temp is as large as the product.
+func addProduct(x []float32, ld int, h []float32, n, rows int, r *kernel.Packed, temp []float32) []float32 {
+	if rows == 1 {
+		kernel.Gemm(temp, r.M, h, n, 1, r, x[:r.M], false)
+		return temp
+	}
+	kernel.Gemm(temp, r.M, h, n, rows, r, nil, false)
+	for i := range rows {
+		y := x[i*ld : i*ld+r.M]
+		kernel.Add(y, y, temp[i*r.M:(i+1)*r.M])
+	}
+	return x
+}

@@ -36,17 +36,17 @@ func gruKernel(s *step) kernelMaker {
 
 func (*gru) states() int { return 0 }
 
-func (m *gru) temp() int { return 2 * m.n }
+func (m *gru) temp() int { return 4 * m.n }
 
 // step is h = (1-z)·g(…) + z·h.
 func (m *gru) step(l *recurrence, dir, rows int, gates, h, _, temp []float32) {
 	n := m.n
-	left, next := temp[:rows*n], temp[rows*n:2*rows*n]
-	kernel.Gemm(gates, 3*n, h, n, rows, m.zr[dir], nil, true)
+	left, next, temp := temp[:rows*n], temp[rows*n:2*rows*n], temp[2*rows*n:]
+	zr := addProduct(gates, 3*n, h, n, rows, m.zr[dir], temp)
 	for i := range rows {
-		l.act(dir, 0, gates[3*n*i:3*n*i+2*n])
+		l.act(dir, 0, zr[3*n*i:3*n*i+2*n])
 		if !m.after {
-			kernel.Mul(left[n*i:n*(i+1)], h[n*i:n*(i+1)], gates[3*n*i+n:3*n*i+2*n])
+			kernel.Mul(left[n*i:n*(i+1)], h[n*i:n*(i+1)], zr[3*n*i+n:3*n*i+2*n])
 		}
 	}
 	if m.after {
@@ -55,14 +55,14 @@ func (m *gru) step(l *recurrence, dir, rows int, gates, h, _, temp []float32) {
 		kernel.Gemm(next, n, left, n, rows, m.h[dir], nil, false)
 	}
 	for i := range rows {
-		g, hi, c := gates[3*n*i:3*n*(i+1)], h[n*i:n*(i+1)], next[n*i:n*(i+1)]
+		z, r, hi, c := zr[3*n*i:3*n*i+n], zr[3*n*i+n:3*n*i+2*n], h[n*i:n*(i+1)], next[n*i:n*(i+1)]
 		if m.after {
-			kernel.Mul(c, c, g[n:2*n])
+			kernel.Mul(c, c, r)
 		}
-		kernel.Add(c, c, g[2*n:])
+		kernel.Add(c, c, gates[3*n*i+2*n:3*n*(i+1)])
 		l.act(dir, 1, c)
 		kernel.Sub(hi, hi, c) // h = c + z·(h - c)
-		kernel.Mul(hi, hi, g[:n])
+		kernel.Mul(hi, hi, z)
 		kernel.Add(hi, hi, c)
 	}
 }

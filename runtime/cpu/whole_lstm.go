@@ -38,13 +38,14 @@ func lstmKernel(s *step) kernelMaker {
 
 func (*lstm) states() int { return 1 }
 
-func (m *lstm) temp() int { return m.n }
+func (m *lstm) temp() int { return 5 * m.n }
 
 func (m *lstm) step(l *recurrence, dir, rows int, gates, h, c, temp []float32) {
 	n, peep := m.n, m.p[dir]
-	kernel.Gemm(gates, 4*n, h, n, rows, m.r[dir], nil, true)
+	t, temp := temp[:n], temp[n:]
+	gates = addProduct(gates, 4*n, h, n, rows, m.r[dir], temp)
 	for i := range rows {
-		g, ci, hi, t := gates[4*n*i:4*n*(i+1)], c[n*i:n*(i+1)], h[n*i:n*(i+1)], temp[:n]
+		g, ci, hi := gates[4*n*i:4*n*(i+1)], c[n*i:n*(i+1)], h[n*i:n*(i+1)]
 		in, out, forget, candidate := g[:n], g[n:2*n], g[2*n:3*n], g[3*n:]
 		if peep != nil {
 			kernel.Mul(t, peep[:n], ci)

@@ -25,11 +25,11 @@ func rnnKernel(s *step) kernelMaker {
 
 func (*rnn) states() int { return 0 }
 
-func (*rnn) temp() int { return 0 }
+func (m *rnn) temp() int { return m.n }
 
-func (m *rnn) step(l *recurrence, dir, rows int, gates, h, _, _ []float32) {
+func (m *rnn) step(l *recurrence, dir, rows int, gates, h, _, temp []float32) {
 	size := rows * m.n
-	kernel.Gemm(gates, m.n, h, m.n, rows, m.r[dir], nil, true)
-	l.act(dir, 0, gates[:size])
-	copy(h, gates[:size])
+	sum := addProduct(gates, m.n, h, m.n, rows, m.r[dir], temp)[:size]
+	l.act(dir, 0, sum)
+	copy(h, sum)
 }

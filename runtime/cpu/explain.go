@@ -1,0 +1,79 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+)
+
+// choices gives what was decided for recurrences and loops, and apart from that for products in low precision; each in the order of
+// steps, those of subgraphs behind the steps that they belong to.
+func (d *binding) choices() (forms, products []choice) {
+	for _, u := range d.units() {
+		if g := u.region; g != nil {
+			if g.core != nil {
+				forms = append(forms, g.core.choice)
+			}
+			for _, s := range u.steps {
+				if s.lowered != nil {
+					products = append(products, s.lowChoice(g.batch*g.length))
+				}
+			}
+		}
+		if s := u.steps[0]; s.node.Op.FullName() == "Loop" || s.node.Op.FullName() == "Scan" {
+			forms = append(forms, d.loopChoice(u))
+		}
+		if u.kernel == nil {
+			continue
+		}
+		for _, sub := range u.kernel.subs {
+			if sub != nil {
+				f, p := sub.choices()
+				forms, products = append(forms, f...), append(products, p...)
+			}
+		}
+	}
+	return forms, products
+}
+
+// loopChoice says how a Loop or Scan runs: "program", or "eval" where it is evaluated as ops defines it.
+func (d *binding) loopChoice(u *unit) choice {
+	s := u.steps[0]
+	c := choice{Node: s.src.String(), Op: s.src.Op.FullName(), Form: "eval", Why: "the body is evaluated operator by operator: it, or what it is given, has no program"}
+	l := d.bodies[s]
+	if l == nil || u.kernel == nil {
+		return c
+	}
+	c.Form = "program"
+	var why []string
+	switch l.trip {
+	case -1:
+		why = append(why, "as many iterations as show when it runs")
+	case 1:
+		why = append(why, "1 iteration")
+	default:
+		why = append(why, fmt.Sprintf("%d iterations", l.trip))
+	}
+	if n := len(l.stages); n > 1 {
+		why = append(why, fmt.Sprintf("the first %d of other shapes", n-1))
+	}
+	if n := len(l.stages); n > 0 {
+		parts, evaluated := l.stages[n-1].units(), 0
+		for _, u := range parts {
+			if u.evaluated() {
+				evaluated++
+			}
+		}
+		what := fmt.Sprintf("a body of %d steps", len(parts))
+		if evaluated > 0 {
+			what += fmt.Sprintf(", %d of them evaluated in float64", evaluated)
+		}
+		why = append(why, what)
+	}
+	c.Why = strings.Join(why, "; ")
+	return c
+}
+
+// evaluated reports whether the unit has no kernel.
+func (u *unit) evaluated() bool {
+	return u.region == nil && u.whole == nil && u.span == nil && u.kernel == nil
+}
