@@ -249,7 +249,7 @@ func (d *binding) wholeShapes(s *step) (in [][]int, out []int, ok bool) {
 
 // member says how a step can be part of a region: as a row kernel or as a core over (batch, length) rows.
 func (d *binding) member(s *step) (op *rowOp, c core, batch, length int) {
-	if s.window != nil || s.turn != straight {
+	if s.window != nil || s.sums != nil || s.turn != straight {
 		return d.flowing(s)
 	}
 	if s.row == nil && s.core == nil {
@@ -319,7 +319,7 @@ func (r *draft) add(s *step, op *rowOp, c core, batch, length int) {
 	if c != nil {
 		r.core, r.coreAt, r.batch, r.length = c, len(r.steps), batch, length
 	}
-	if op != nil && (op.window != nil || op.turn != straight) {
+	if op.flows() {
 		r.flows, r.batch, r.length = true, batch, length
 	}
 	r.weights += s.numbers()

@@ -51,6 +51,7 @@ type step struct {
 	kernel   kernelMaker
 	windows  windowMaker // where the step looks along time, so that tiles of it can be computed
 	window   *window     // of a step made when shapes are bound, with sequences as rows (see timeMajor)
+	sums     *sums       // likewise: of a running sum
 	turn     turn        // likewise: brings sequences into another layout
 	branches *[2]*branch // of If: else and then
 	body     *loopBody   // of Loop and Scan

@@ -168,7 +168,7 @@ func (g *region) locals(set map[int]bool) {
 		}
 	}
 	for i := range g.calls {
-		if c := &g.calls[i]; (c.run != nil || c.window != nil || c.turn != straight) && !used[c.out.val] {
+		if c := &g.calls[i]; (c.run != nil || g.flow != nil && i != g.coreAt) && !used[c.out.val] {
 			set[c.out.val] = true
 		}
 	}

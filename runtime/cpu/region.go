@@ -94,6 +94,10 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 	case c.turn != straight:
 		g.turn(w, i, sample, from, n)
 		return
+	case g.flow != nil && g.flow.carry[i] != nil:
+		w.node = c.src
+		g.flow.carry[i].tile(w, g.rows(w, c.out, sample, from, n), g.rows(w, c.in[0], sample, from, n), sample, from/g.tile, n)
+		return
 	}
 	w.node = c.src
 	args := w.args[:len(c.in)]

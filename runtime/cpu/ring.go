@@ -15,6 +15,7 @@ type flow struct {
 	loads [][]*ring     // per call: filled from buffers before it
 	fills [][]*ring     // per call: filled by it
 	order []int         // calls, with the core among them
+	carry []*carry      // per call: what a running sum keeps; nil for the others
 	depth int           // ticks of a sample that may be under way
 	ended []counter     // per sample: ticks, in order
 }
@@ -91,7 +92,8 @@ func (r *ring) publish(w *worker, sample, t int) bool {
 
 // flow finds what the windows of the region need.
 func (r *draft) flow(d *binding, g *region) *flow {
-	f := &flow{of: map[int]*ring{}, lag: make([]int, len(r.steps)), loads: make([][]*ring, len(r.steps)), fills: make([][]*ring, len(r.steps)), depth: 1}
+	f := &flow{of: map[int]*ring{}, lag: make([]int, len(r.steps)), loads: make([][]*ring, len(r.steps)), fills: make([][]*ring, len(r.steps)),
+		carry: make([]*carry, len(r.steps)), depth: 1}
 	if d.p.config.Threads > 1 {
 		f.depth = d.p.config.Threads + 1
 	}
@@ -147,6 +149,10 @@ func (r *draft) flow(d *binding, g *region) *flow {
 			}
 		}
 		f.last = max(f.last, f.lag[i])
+		if op := r.ops[i]; op != nil && op.sums != nil {
+			_, width := features(d.shapes[s.out[0].id])
+			f.carry[i] = &carry{sums: *op.sums, width: width}
+		}
 		for _, v := range s.out {
 			if v != nil {
 				made[v.id] = i
@@ -177,23 +183,38 @@ func (r *draft) operands(i int) (all []*value) {
 	return all
 }
 
-// bytes is the memory of the rings.
+// bytes is the memory of rings and sums.
 func (f *flow) bytes(batch int) (sum int64) {
 	for _, r := range f.rings {
 		sum += int64(batch) * int64(r.rows()) * int64(r.width) * 4
 	}
+	for _, c := range f.carry {
+		if c != nil {
+			sum += c.bytes(batch)
+		}
+	}
 	return sum
 }
 
-// attach makes the rings.
+// attach makes rings and sums.
 func (f *flow) attach(batch int) {
 	f.ended = make([]counter, batch)
 	for _, r := range f.rings {
 		r.buf, r.made = floats(batch*r.rows()*r.width), make([]counter, batch)
 	}
+	for _, c := range f.carry {
+		if c != nil {
+			c.attach(batch)
+		}
+	}
 }
 
 func (f *flow) start() {
+	for _, c := range f.carry {
+		if c != nil {
+			c.start()
+		}
+	}
 	for _, r := range f.rings {
 		r.start()
 	}

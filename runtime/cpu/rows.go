@@ -17,6 +17,7 @@ type rowOp struct {
 	over     []int     // of them, those whose rows the output's may be written over
 	parts    []rowFunc // run in parts, between which it may be cancelled; nil where it is short
 	window   *window   // in place of run: not each row by itself
+	sums     *sums     // in place of run: adds the rows before
 	turn     turn      // in place of run: rows that lie in another layout
 }
 

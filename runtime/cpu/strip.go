@@ -107,7 +107,7 @@ func (d *binding) along(v *value) (batch, length, width int, ok bool) {
 
 // looksBack reports whether what a step computes needs no step of time after it, and keeps what it needs of those before.
 func (s *step) looksBack() bool {
-	return !s.alone.Global && s.alone.Ahead == 0 && (s.alone.Back == 0 || s.core != nil && s.alone.Summary || s.spans != nil || s.window != nil)
+	return !s.alone.Global && s.alone.Ahead == 0 && (s.alone.Back == 0 || s.core != nil && s.alone.Summary || s.spans != nil || s.window != nil || s.sums != nil)
 }
 
 // stage is the unit as what can run along time; nil where it cannot.

@@ -39,6 +39,7 @@ type rewritten struct {
 	in    []*value // what it reads along time
 	out   *value
 	win   *window
+	sums  *sums
 	row   func(s *step) rowMaker // in place of win, for inputs in the order of the operator's
 	alias bool                   // nothing is left to do
 	parts []int                  // in place of row: the first feature of each output
@@ -74,7 +75,7 @@ func (d *binding) timeMajor() *binding {
 
 // looks reports whether a step may look along time.
 func (d *binding) looks(s *step) bool {
-	return s.windows != nil || s.node.Op.Domain == "" && (s.node.Op.Name == "Pad" || s.node.Op.Name == "Concat") || s.node.Op.FullName() == "essm.LongConv"
+	return s.windows != nil || s.node.Op.Domain == "" && (s.node.Op.Name == "Pad" || s.node.Op.Name == "Concat" || s.node.Op.Name == "CumSum") || s.node.Op.FullName() == "essm.LongConv"
 }
 
 // axis gives the axis of time of a float32 sequence of samples: 1, or 2 of 3; 0 for all others.
@@ -119,6 +120,8 @@ func (t *relayout) rewrite(s *step) *rewritten {
 			return &rewritten{in: s.in[:1], out: s.out[0], alias: true}
 		}
 		return nil
+	case "CumSum":
+		return t.running(s)
 	case "Slice", "Pad", "Concat":
 		if r := t.shifted(s); r != nil {
 			return r
@@ -334,6 +337,22 @@ func (t *relayout) moved(s, over *step, by int) *rewritten {
 	return &rewritten{in: []*value{x}, out: y, win: shiftWindow(by, in[3-t.axis(x)]), over: []*step{over}}
 }
 
+// running looks for a sum along time that goes forward.
+func (t *relayout) running(s *step) *rewritten {
+	x := s.in[0]
+	at, ok := t.d.ints(s, 1)
+	if !ok || len(at) != 1 || t.axis(x) == 0 || len(t.d.shapes[x.id]) != 3 || ops.Int(s.node, "reverse") != 0 {
+		return nil
+	}
+	if axis, err := ops.Axis(at[0], 3); err != nil || axis != t.axis(x) {
+		return nil
+	}
+	return &rewritten{in: s.in[:1], out: s.out[0], sums: &sums{exclusive: ops.Int(s.node, "exclusive") != 0}}
+}
+
+// looks reports whether what stands in place of a step looks along time.
+func (r *rewritten) looks() bool { return r.win != nil || r.sums != nil }
+
 // columns looks for steps that cut features, or join them.
 func (t *relayout) columns(s *step) *rewritten {
 	var along []*value
@@ -492,12 +511,12 @@ func (t *relayout) choose() bool {
 		for _, v := range all[min(1, len(all)):] {
 			root[find(v)] = find(all[0])
 		}
-		if r.win != nil && len(all) == 0 && t.length(r.out) >= fewestSteps {
+		if r.looks() && len(all) == 0 && t.length(r.out) >= fewestSteps {
 			natural++
 		}
 	}
 	for _, s := range d.p.steps {
-		if r := t.how[s]; r != nil && r.win != nil && t.length(r.out) >= fewestSteps {
+		if r := t.how[s]; r != nil && r.looks() && t.length(r.out) >= fewestSteps {
 			if all := flips(r, s); len(all) > 0 {
 				windows[find(all[0])]++
 			}
@@ -613,6 +632,10 @@ func (t *relayout) build() *binding {
 		case r.win != nil:
 			q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(r.out)}, t.constant)
 			q.window, q.alone = r.win, ir.Fact{Back: int64(r.win.back()), Ahead: int64(r.win.ahead())}
+			t.add(q, r.out)
+		case r.sums != nil:
+			q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(r.out)}, t.constant)
+			q.sums, q.alone = r.sums, ir.Fact{Back: ir.Unbounded, Summary: true}
 			t.add(q, r.out)
 		default:
 			in := slices.Clone(s.in)

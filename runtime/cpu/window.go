@@ -316,7 +316,7 @@ func (d *binding) flowing(s *step) (op *rowOp, c core, batch, length int) {
 		lies = s.in[0]
 	}
 	batch, length, _, _ = d.along(lies)
-	op = &rowOp{operands: first, window: s.window, turn: s.turn}
+	op = &rowOp{operands: first, window: s.window, sums: s.sums, turn: s.turn}
 	if w := s.window; w != nil && w.back() == 0 && w.ahead() == 0 {
 		op.window, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], nil, rows, 0, length) }
 	}
@@ -340,10 +340,15 @@ func (s *step) numbers() (n int) {
 	return n
 }
 
+// flows reports whether the step must go tick by tick.
+func (op *rowOp) flows() bool {
+	return op != nil && (op.window != nil || op.sums != nil || op.turn != straight)
+}
+
 // flowsWith reports whether the step and those before it can be computed tick by tick, where one of them asks for that: their
 // rows must be the same steps of the same samples, and a recurrence must go forward, tile by tile.
 func (r *draft) flowsWith(d *binding, s *step, op *rowOp, c core, batch, length int) bool {
-	joins := op != nil && (op.window != nil || op.turn != straight)
+	joins := op.flows()
 	if !r.flows && !joins {
 		return true
 	}
