@@ -52,6 +52,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) {
 		{"ops", s.operators},
 		{"forms", s.forms},
 		{"networks", s.networks},
+		{"sequences", s.sequences},
 		{"shapes", s.shapes},
 		{"threads", s.threads},
 		{"sessions", s.sessions},

@@ -155,10 +155,15 @@ func (f *timeFilters) window(first, dilation int) *window {
 		}
 	default:
 		f.pack()
-		win.scratch = f.k * in
+		if f.k > 1 {
+			win.scratch = f.k * in
+		}
 		win.run = func(y, x, tmp []float32, n, _, _ int) {
-			f.gather(tmp, x, n, dilation)
-			kernel.Heads(y, out, tmp, win.scratch, n, f.blocks, 0, false)
+			if f.k > 1 {
+				f.gather(tmp, x, n, dilation)
+				x = tmp
+			}
+			kernel.Heads(y, out, x, f.k*in, n, f.blocks, 0, false)
 			if f.bias != nil {
 				for r := range n {
 					row := y[r*out : (r+1)*out]
