@@ -21,7 +21,6 @@ func (r *draft) finish(d *binding) *region {
 	if r.core == nil {
 		r.coreAt = -1
 	}
-	g.coreAt = r.coreAt
 	flops := 0.0
 	for i, s := range r.steps {
 		flops += rowFlops(d, s, r.ops[i] == nil)
@@ -32,6 +31,7 @@ func (r *draft) finish(d *binding) *region {
 	g.tile = tileSize(flops*float64(g.per), g.length)
 	g.tiles = (g.length + g.tile - 1) / g.tile
 	r = r.fused(d)
+	g.coreAt = r.coreAt
 	for _, v := range r.between {
 		g.between = append(g.between, v.id)
 	}

@@ -251,7 +251,7 @@ func (r *draft) chain(d *binding, i int, at map[*step]int, taken map[int]bool) *
 // plain reports whether step i is a row kernel for its operator.
 func (r *draft) plain(i int) bool {
 	op := r.ops[i]
-	return op != nil && op.window == nil && op.turn == straight
+	return op != nil && !op.flows()
 }
 
 // link is what a step does to its input at, which has rows of width numbers as its output has.
