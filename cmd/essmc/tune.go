@@ -15,9 +15,6 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// maxBusy is how uneven a measurement may be until tune warns.
-const maxBusy = 1.5
-
 func newTuneCommand() *cobra.Command {
 	var file string
 	var show, reset bool
@@ -25,11 +22,12 @@ func newTuneCommand() *cobra.Command {
 		Use:     "tune",
 		Short:   "Measure this machine, for the choice of forms",
 		GroupID: groupRun,
-		Long: `Tune measures for some seconds what the cpu backend's cost model needs to know of this
-machine: how long a step of a recurrence, a Fourier transform, a correlation, and a number
-on its way to memory and back take. The commands that run models use it from then on, to
-choose between scan, chunked, fft and direct; essmc explain says which constants it used.
-Nothing else depends on it. Run it when the machine does nothing else.
+		Long: `Tune measures what the cpu backend's cost model needs to know of this machine, in a
+second or two of processor time: how long a step of a recurrence, a Fourier transform, a
+correlation, and a number on its way to memory and back take. The commands that run models
+use it from then on, to choose between scan, chunked, fft and direct; essmc explain says
+which constants it used. Nothing else depends on it. Other programs that run meanwhile
+disturb it little, as long as they leave a core alone.
 
 The file lies below the user's cache directory, one for each kind of processor and variant
 of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + `".`,
@@ -63,14 +61,11 @@ of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + 
 			}
 			step, done := bar(cmd, cpu.TuneSteps, "measuring")
 			defer done()
-			c, busy, err := cpu.MeasureCosts(cmd.Context(), step)
+			c, err := cpu.MeasureCosts(cmd.Context(), step)
 			if err != nil {
 				return err
 			}
 			done()
-			if busy > maxBusy {
-				warn(cmd, "the machine was busy: half of the rounds took %.1f times as long as the fastest, or longer; measure anew when it does nothing else", busy)
-			}
 			f := tune.New(c)
 			if err := f.Write(path); err != nil {
 				return err
@@ -113,8 +108,9 @@ func printCosts(w io.Writer, f *tune.File) error {
 		{"recurrence, complex", number(f.Costs.ComplexScan), number(d.ComplexScan), "ns, with complex inputs or a window"},
 		{"Fourier transform", number(f.Costs.FFT), number(d.FFT), "ns per number and radix-2 step"},
 		{"memory", number(f.Costs.Pass), number(d.Pass), "ns per float32, written and read"},
-		{"call", number(f.Costs.Call), number(d.Call), "ns besides, of forms over whole sequences"},
+		{"call", number(f.Costs.Call), number(d.Call), "ns per sequence besides, of forms over whole ones"},
 		{"correlation", number(f.Costs.Direct), number(d.Direct), "GFLOP/s, float32"},
+		{"correlation, each", number(f.Costs.Output), number(d.Output), "ns per number besides, of few taps"},
 		{"matrix by vector", number(f.Costs.Dense), number(d.Dense), "GFLOP/s, float64"},
 		{"matrix by matrix", number(f.Costs.Gemm), number(d.Gemm), "GFLOP/s, float32"},
 	})

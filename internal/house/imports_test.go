@@ -50,7 +50,7 @@ var rooms = []struct {
 	{"runtime/ref", []string{"ir", "ir/tensor", "ops", "ops/std", "ops/essm", "runtime"}},
 	{"passes/passtest", []string{"ir", "ir/tensor", "ir/irtext", "ops", "passes", "runtime", "runtime/ref", "golang.org/x/tools"}},
 	{"runtime/cpu/kernel", []string{"golang.org/x/sys"}},
-	{"runtime/cpu", []string{"internal/ram", "ir", "ir/tensor", "ops", "ops/std", "ops/essm", "passes/time", "runtime", "runtime/cpu/kernel"}},
+	{"runtime/cpu", []string{"internal/ram", "internal/worktime", "ir", "ir/tensor", "ops", "ops/std", "ops/essm", "passes/time", "runtime", "runtime/cpu/kernel"}},
 	{"runtime/backendtest", []string{"ir", "ir/tensor", "ir/irtext", "ops", "ops/std", "ops/essm", "passes", "models", "frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime", "runtime/ref", "golang.org/x/tools"}},
 	{"frontend/onnxgo", []string{"ir", "ir/tensor", "ops", "ops/std", "passes", "runtime", "github.com/owulveryck/onnx-go", "gorgonia.org/tensor", "gonum.org/v1/gonum", "go4.org/unsafe/assume-no-moving-gc"}},
 	{"frontend/onnx", []string{"ir", "ir/tensor", "ops", "ops/std", "internal/atomicfile", "google.golang.org/protobuf"}},

@@ -90,6 +90,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 	if i.stateless {
 		taps = min(taps, float64(i.taps))
 	}
+	calls := float64(p.batch) * n * per * parts // sequences that forms over whole ones take one by one
 	var flops, nanos, bytes float64
 	buffer := rows * n * parts * 4
 	passes := 1.0 // of the recurrence
@@ -105,6 +106,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 	if i.window > 0 {
 		recurrence, work, bytes = recurrence*1.5, work*1.5, buffer
 	}
+	powers := 4 * float64(p.batch) * taps * n * per * per / c.Dense // of matrices, for the kernel of a head
 	switch form {
 	case essm.FormScan:
 		flops, nanos = work, recurrence
@@ -116,7 +118,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 			bytes += n * per * (chunkRows + 1) * 8
 			nanos = inside / c.Dense
 		} else {
-			nanos = inside/c.Direct + recurrence
+			nanos = inside/c.Direct + rows*n*sides*parts*parts*c.Output + recurrence
 		}
 		flops = inside + work
 	case essm.FormFFT:
@@ -128,16 +130,19 @@ func (p problem) estimate(form string) runtime.Estimate {
 			bytes = 2*buffer + (per+2)*size*4
 		}
 		flops = transforms * 2.5 * size * math.Log2(size)
-		nanos = transforms*size*math.Log2(size)*c.FFT + rows*n*parts*per*c.Pass + c.Call
-		if per > 1 { // nor are the kernels: powers of matrices
-			nanos += 4 * float64(p.batch) * taps * n * per * per / c.Dense
+		nanos = transforms*size*math.Log2(size)*c.FFT + rows*n*parts*per*c.Pass + calls*c.Call
+		if per > 1 { // nor are the kernels
+			nanos += powers
 		}
 	case essm.FormDirect:
 		flops = 2 * rows * n * per * taps * parts * parts * sides / 2
 		if taps < float64(p.length) {
 			flops *= 2
 		}
-		nanos = flops/c.Direct + rows*n*parts*c.Pass + c.Call
+		nanos = flops/c.Direct + rows*n*per*parts*sides*c.Output + rows*n*parts*c.Pass + calls*c.Call
+		if per > 1 {
+			nanos += powers
+		}
 		bytes = buffer
 	}
 	if whole := form == essm.FormFFT || form == essm.FormDirect; whole && per == 1 && i.state >= 0 && !i.stateless { // what the state gives, for each sample

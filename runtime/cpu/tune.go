@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/essmc/essmc/internal/worktime"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -25,43 +26,42 @@ const (
 const TuneSteps = tuneRounds + 1
 
 // MeasureCosts finds the constants of this machine and of the kernels that this process uses, in a second or two, on one
-// thread. It runs small graphs in the forms that the model is about, in rounds in which they take turns, and takes the fastest
-// round of each: what else runs on a machine only adds. busy is how many times as long the rounds in the middle took, for the
-// work that was disturbed most; well above 1, the constants are doubtful. step may be nil; it is called TuneSteps times.
-func MeasureCosts(ctx context.Context, step func()) (c Costs, busy float64, err error) {
+// thread. It runs small graphs in the forms that the model is about, in rounds in which they take turns, and takes the least
+// processor time of each: what else runs on the machine only adds. step may be nil; it is called TuneSteps times.
+func MeasureCosts(ctx context.Context, step func()) (Costs, error) {
 	if step == nil {
 		step = func() {}
 	}
 	all, err := newTuneJobs(ctx)
 	if err != nil {
-		return Costs{}, 0, err
+		return Costs{}, err
 	}
 	step()
 	for range tuneRounds {
 		for _, j := range all {
 			if err := ctx.Err(); err != nil {
-				return Costs{}, 0, err
+				return Costs{}, err
 			}
 			if err := j.measure(); err != nil {
-				return Costs{}, 0, err
+				return Costs{}, err
 			}
 		}
 		step()
 	}
 	nanos := map[string]float64{}
 	for _, j := range all {
-		slices.Sort(j.nanos)
-		nanos[j.name] = j.nanos[0]
-		busy = max(busy, j.nanos[len(j.nanos)/2]/max(1, j.nanos[0]))
+		nanos[j.name] = slices.Min(j.nanos)
 	}
-	return solveCosts(nanos), busy, nil
+	return solveCosts(nanos), nil
 }
 
-// Sizes of the measured work: features, steps, and states of a head with a full matrix.
+// Sizes of the measured work: features, steps, states of a head with a full matrix, taps of a window. Recurrences run in tiles
+// that stay in the cache, and so do these.
 const (
-	scanSize, scanSteps            = 256, 4096
-	convolutionSize                = 64
+	scanSize, scanSteps            = 256, 256
+	convolutionSize, tinySteps     = 64, 2
 	fftSteps, directSteps          = 4096, 1024
+	shortSteps, shortTaps          = 1024, 8
 	denseSize, denseHead, denseLen = 64, 16, 512
 	gemmRows, gemmSize             = 2048, 256
 	copySize                       = 8 << 20
@@ -73,15 +73,19 @@ func solveCosts(t map[string]float64) Costs {
 		Scan:        t["scan"] / (scanSize * scanSteps),
 		ComplexScan: t["complex scan"] / (scanSize * scanSteps),
 		Pass:        t["copy"] / copySize,
-		Call:        t["tiny fft"] - t["tiny scan"],
+		Call:        (t["tiny fft"] - t["tiny scan"]) / convolutionSize,
 		Dense:       4 * denseSize * denseHead * denseLen / t["dense"],
 		Gemm:        2 * gemmRows * gemmSize * gemmSize / t["gemm"],
 	}
 	c.tidy()
-	passes := func(steps float64) float64 { return steps*convolutionSize*c.Pass + c.Call }
+	passes := func(steps float64) float64 { return convolutionSize * (steps*c.Pass + c.Call) }
 	const size = 2 * fftSteps
 	c.FFT = (t["fft"] - passes(fftSteps)) / (2 * convolutionSize * size * math.Log2(size))
-	c.Direct = convolutionSize * directSteps * directSteps / (t["direct"] - passes(directSteps))
+	// Of both correlations, nanoseconds per output: taps·2/Direct + Output, half of the taps where there is no window.
+	long := (t["direct"] - passes(directSteps)) / (convolutionSize * directSteps)
+	short := (t["short direct"] - passes(shortSteps)) / (convolutionSize * shortSteps)
+	c.Direct = (directSteps - 2*shortTaps) / (long - short)
+	c.Output = short - 2*shortTaps/c.Direct
 	c.tidy()
 	return c
 }
@@ -95,13 +99,13 @@ type tuneJob struct {
 }
 
 func (j *tuneJob) measure() error {
-	start := time.Now()
+	start := worktime.Now()
 	for range j.reps {
 		if err := j.run(); err != nil {
 			return fmt.Errorf("tune: %s: %w", j.name, err)
 		}
 	}
-	j.nanos = append(j.nanos, float64(time.Since(start))/float64(j.reps))
+	j.nanos = append(j.nanos, float64(worktime.Now()-start)/float64(j.reps))
 	return nil
 }
 
@@ -119,10 +123,11 @@ func newTuneJobs(ctx context.Context) ([]*tuneJob, error) {
 	}{
 		{"scan", essm.FormScan, scanSteps, scanSize, tuneScan(scanSize)},
 		{"complex scan", essm.FormScan, scanSteps, scanSize, tuneComplexScan},
-		{"tiny scan", essm.FormScan, 2, 1, tuneScan(1)},
-		{"tiny fft", essm.FormFFT, 2, 1, tuneScan(1)},
+		{"tiny scan", essm.FormScan, tinySteps, convolutionSize, tuneScan(convolutionSize)},
+		{"tiny fft", essm.FormFFT, tinySteps, convolutionSize, tuneScan(convolutionSize)},
 		{"fft", essm.FormFFT, fftSteps, convolutionSize, tuneScan(convolutionSize)},
 		{"direct", essm.FormDirect, directSteps, convolutionSize, tuneScan(convolutionSize)},
+		{"short direct", essm.FormDirect, shortSteps, convolutionSize, tuneScan(convolutionSize, ir.A("window", int64(shortTaps)))},
 		{"dense", essm.FormScan, denseLen, denseSize, tuneDense},
 		{"gemm", "", gemmRows, gemmSize, func(b *ir.Builder, x *ir.Value) *ir.Value {
 			return b.Op("", "MatMul", []*ir.Value{x, b.Const("w", tensor.New(tensor.Float32, gemmSize, gemmSize))})
@@ -146,9 +151,11 @@ func newTuneJobs(ctx context.Context) ([]*tuneJob, error) {
 	return all, nil
 }
 
-// tuneScan is a forward system of n states that turn and fade.
-func tuneScan(n int) func(*ir.Builder, *ir.Value) *ir.Value {
-	return func(b *ir.Builder, x *ir.Value) *ir.Value { return b.Op("essm", "Scan", tuneScanInputs(b, x, n)) }
+// tuneScan is a system of n states that turn and fade; forward and without a window, unless attrs say otherwise.
+func tuneScan(n int, attrs ...ir.Attr) func(*ir.Builder, *ir.Value) *ir.Value {
+	return func(b *ir.Builder, x *ir.Value) *ir.Value {
+		return b.Op("essm", "Scan", tuneScanInputs(b, x, n), attrs...)
+	}
 }
 
 // tuneComplexScan has imaginary parts of inputs.
