@@ -73,9 +73,6 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			if c := g.core; c != nil {
 				states = max(states, c.size)
 				extra += int64(g.batch*c.size)*8 + c.tables() + c.stateBytes(d)
-				if c.direction != "forward" && c.kernel != nil {
-					extra += int64(g.batch*g.tiles*c.size) * 8
-				}
 			}
 		}
 	}
@@ -114,8 +111,10 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 	}
 	for i, u := range units {
+		if n := u.own(); n > 0 {
+			u.temp = e.arena[plan.temp[i] : plan.temp[i]+n : plan.temp[i]+n]
+		}
 		if u.kernel != nil {
-			u.temp = e.arena[plan.temp[i] : plan.temp[i]+u.kernel.temp : plan.temp[i]+u.kernel.temp]
 			for _, v := range u.steps[0].out {
 				if v != nil && d.shapes[v.id] != nil && !d.f32[v.id] {
 					e.view[v.id] = tensor.New(d.dtype[v.id], d.shapes[v.id]...)
@@ -138,8 +137,8 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			c.prepare()
 			c.progress = make([]counter, g.batch)
 			c.z = make([]float64, g.batch*c.size)
-			if c.direction != "forward" && c.kernel != nil {
-				c.edges = make([]float64, g.batch*g.tiles*c.size)
+			if n := c.edgeStates(); n > 0 {
+				c.edges = unsafe.Slice((*float64)(unsafe.Pointer(&u.temp[0])), n)
 			}
 		}
 	}

@@ -11,12 +11,12 @@ import (
 // memoryPlan says where in the arena values lie.
 type memoryPlan struct {
 	off   []int // per value, in numbers; -1: not in the arena
-	temp  []int // per unit: where the memory lies that its kernel has to itself
+	temp  []int // per unit: where the memory lies that it has to itself
 	bytes int64
 }
 
 // interval is a range of the arena while units run.
-type interval struct{ val, first, last, size int } // val: the value; -1-i: the memory of unit i's kernel
+type interval struct{ val, first, last, size int } // val: the value; -1-i: what unit i has to itself
 
 // intervals is what lies in the arena, and when.
 type intervals struct {
@@ -97,11 +97,26 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 		}
 	}
 	for i, u := range units {
-		if u.kernel != nil && u.kernel.temp > 0 {
-			live.all = append(live.all, interval{-1 - i, i, i, (u.kernel.temp + scratchAlign - 1) / scratchAlign * scratchAlign})
+		if n := u.own(); n > 0 {
+			first := i
+			if u.region != nil && u.region.ahead {
+				first = i - 1
+			}
+			live.all = append(live.all, interval{-1 - i, first, i, (n + scratchAlign - 1) / scratchAlign * scratchAlign})
 		}
 	}
 	return live.place(d, len(units), alias)
+}
+
+// own is the numbers of the arena that the unit has to itself: its kernel's, or the states at its tiles' edges.
+func (u *unit) own() int {
+	switch {
+	case u.kernel != nil:
+		return u.kernel.temp
+	case u.region != nil && u.region.core != nil:
+		return 2 * u.region.core.edgeStates()
+	}
+	return 0
 }
 
 // place gives each interval its range.

@@ -208,6 +208,14 @@ func (p *backPass) tile(w *worker, sample, t int) {
 	c.progress[sample].done(g.tiles - t)
 }
 
+// edgeStates is the numbers of all backward states at tiles' edges.
+func (c *coreCall) edgeStates() int {
+	if c.direction == essm.Forward || c.kernel == nil {
+		return 0
+	}
+	return c.g.batch * c.g.tiles * c.size
+}
+
 // edge is the backward state at the far edge of a tile; zero at that of the last.
 func (c *coreCall) edge(sample, t int) []float64 {
 	at := (sample*c.g.tiles + t) * c.size
@@ -283,7 +291,7 @@ type coreCall struct {
 	jump        jumper     // kernel, where its backward states can jump; nil where they cannot, and where there are none
 	progress    []counter
 	z           []float64 // per sample, while the main pass runs
-	edges       []float64 // per sample and tile: the backward state at the tile's far edge
+	edges       []float64 // per sample and tile: the backward state at the tile's far edge; in the arena
 }
 
 // tables is the memory of the kernel's constants for this shape; prepare makes them.
