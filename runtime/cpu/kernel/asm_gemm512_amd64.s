@@ -471,10 +471,10 @@ one:
 	JNZ          one
 
 sum:
-	LEAQ   (SI)(SI*2), R8
-	ADDQ   BX, R8
 	CMPB   add+96(FP), $0x00
 	JE     store
+	LEAQ   (SI)(SI*2), R8
+	ADDQ   BX, R8
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -485,6 +485,8 @@ sum:
 	VADDPS 64(R8), Z7, K2, Z7
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -649,10 +651,10 @@ one:
 	JNZ          one
 
 sum:
-	LEAQ   (SI)(SI*2), R8
-	ADDQ   BX, R8
 	CMPB   add+96(FP), $0x00
 	JE     store
+	LEAQ   (SI)(SI*2), R8
+	ADDQ   BX, R8
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -665,6 +667,8 @@ sum:
 	VADDPS 64(R8)(SI*1), Z9, K2, Z9
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -848,10 +852,10 @@ one:
 	JNZ          one
 
 sum:
-	LEAQ   (SI)(SI*2), R8
-	ADDQ   BX, R8
 	CMPB   add+96(FP), $0x00
 	JE     store
+	LEAQ   (SI)(SI*2), R8
+	ADDQ   BX, R8
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -866,6 +870,8 @@ sum:
 	VADDPS 64(R8)(SI*2), Z11, K2, Z11
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -1072,12 +1078,12 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -1094,6 +1100,10 @@ sum:
 	VADDPS 64(R9), Z13, K2, Z13
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -1319,12 +1329,12 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -1343,6 +1353,10 @@ sum:
 	VADDPS 64(R9)(SI*1), Z15, K2, Z15
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -1587,12 +1601,12 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -1613,6 +1627,10 @@ sum:
 	VADDPS 64(R9)(SI*2), Z17, K2, Z17
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -1880,14 +1898,14 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
 	LEAQ   (SI)(SI*2), R10
 	ADDQ   R9, R10
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -1910,6 +1928,12 @@ sum:
 	VADDPS 64(R10), Z19, K2, Z19
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
+	LEAQ    (SI)(SI*2), R10
+	ADDQ    R9, R10
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -2196,14 +2220,14 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
 	LEAQ   (SI)(SI*2), R10
 	ADDQ   R9, R10
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -2228,6 +2252,12 @@ sum:
 	VADDPS 64(R10)(SI*1), Z21, K2, Z21
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
+	LEAQ    (SI)(SI*2), R10
+	ADDQ    R9, R10
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -2533,14 +2563,14 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
 	LEAQ   (SI)(SI*2), R10
 	ADDQ   R9, R10
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS 64(BX), Z1, K2, Z1
 	VADDPS (BX)(SI*1), Z2, K1, Z2
@@ -2567,6 +2597,12 @@ sum:
 	VADDPS 64(R10)(SI*2), Z23, K2, Z23
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
+	LEAQ    (SI)(SI*2), R10
+	ADDQ    R9, R10
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	VMOVUPS Z2, K1, (BX)(SI*1)
@@ -2794,14 +2830,14 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
 	LEAQ   (SI)(SI*2), R10
 	ADDQ   R9, R10
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS (BX)(SI*1), Z1, K1, Z1
 	VADDPS (BX)(SI*2), Z2, K1, Z2
@@ -2816,6 +2852,12 @@ sum:
 	VADDPS (R10)(SI*2), Z11, K1, Z11
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
+	LEAQ    (SI)(SI*2), R10
+	ADDQ    R9, R10
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K1, (BX)(SI*1)
 	VMOVUPS Z2, K1, (BX)(SI*2)
@@ -2935,16 +2977,18 @@ one:
 	JNZ          one
 
 sum:
-	LEAQ   (SI)(SI*2), R8
-	ADDQ   BX, R8
 	CMPB   add+96(FP), $0x00
 	JE     store
+	LEAQ   (SI)(SI*2), R8
+	ADDQ   BX, R8
 	VADDPS (BX), Z0, K1, Z0
 	VADDPS (BX)(SI*1), Z1, K1, Z1
 	VADDPS (BX)(SI*2), Z2, K1, Z2
 	VADDPS (R8), Z3, K1, Z3
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K1, (BX)(SI*1)
 	VMOVUPS Z2, K1, (BX)(SI*2)
@@ -3228,14 +3272,14 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
 	LEAQ   (SI)(SI*2), R10
 	ADDQ   R9, R10
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), Y0, K1, Y0
 	VADDPS (BX)(SI*1), Y1, K1, Y1
 	VADDPS (BX)(SI*2), Y2, K1, Y2
@@ -3250,6 +3294,12 @@ sum:
 	VADDPS (R10)(SI*2), Y11, K1, Y11
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
+	LEAQ    (SI)(SI*2), R10
+	ADDQ    R9, R10
 	VMOVUPS Y0, K1, (BX)
 	VMOVUPS Y1, K1, (BX)(SI*1)
 	VMOVUPS Y2, K1, (BX)(SI*2)
@@ -3369,16 +3419,18 @@ one:
 	JNZ          one
 
 sum:
-	LEAQ   (SI)(SI*2), R8
-	ADDQ   BX, R8
 	CMPB   add+96(FP), $0x00
 	JE     store
+	LEAQ   (SI)(SI*2), R8
+	ADDQ   BX, R8
 	VADDPS (BX), Y0, K1, Y0
 	VADDPS (BX)(SI*1), Y1, K1, Y1
 	VADDPS (BX)(SI*2), Y2, K1, Y2
 	VADDPS (R8), Y3, K1, Y3
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
 	VMOVUPS Y0, K1, (BX)
 	VMOVUPS Y1, K1, (BX)(SI*1)
 	VMOVUPS Y2, K1, (BX)(SI*2)
@@ -3662,14 +3714,14 @@ one:
 	JNZ          one
 
 sum:
+	CMPB   add+96(FP), $0x00
+	JE     store
 	LEAQ   (SI)(SI*2), R8
 	ADDQ   BX, R8
 	LEAQ   (SI)(SI*2), R9
 	ADDQ   R8, R9
 	LEAQ   (SI)(SI*2), R10
 	ADDQ   R9, R10
-	CMPB   add+96(FP), $0x00
-	JE     store
 	VADDPS (BX), X0, K1, X0
 	VADDPS (BX)(SI*1), X1, K1, X1
 	VADDPS (BX)(SI*2), X2, K1, X2
@@ -3684,6 +3736,12 @@ sum:
 	VADDPS (R10)(SI*2), X11, K1, X11
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
+	LEAQ    (SI)(SI*2), R9
+	ADDQ    R8, R9
+	LEAQ    (SI)(SI*2), R10
+	ADDQ    R9, R10
 	VMOVUPS X0, K1, (BX)
 	VMOVUPS X1, K1, (BX)(SI*1)
 	VMOVUPS X2, K1, (BX)(SI*2)
@@ -3803,16 +3861,18 @@ one:
 	JNZ          one
 
 sum:
-	LEAQ   (SI)(SI*2), R8
-	ADDQ   BX, R8
 	CMPB   add+96(FP), $0x00
 	JE     store
+	LEAQ   (SI)(SI*2), R8
+	ADDQ   BX, R8
 	VADDPS (BX), X0, K1, X0
 	VADDPS (BX)(SI*1), X1, K1, X1
 	VADDPS (BX)(SI*2), X2, K1, X2
 	VADDPS (R8), X3, K1, X3
 
 store:
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
 	VMOVUPS X0, K1, (BX)
 	VMOVUPS X1, K1, (BX)(SI*1)
 	VMOVUPS X2, K1, (BX)(SI*2)

@@ -10,6 +10,12 @@ package kernel
 //go:noescape
 func int8AVX2(rows int, k int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
 
+// int8DotAVX2 computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are four
+// integers each, multiplied one by one. A row of x is s and then k words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, 16 times four bytes for each p.
+//
+//go:noescape
+func int8DotAVX2(rows int, k int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+
 // largestAVX2 gives the largest of the bit patterns of |x[i]|, i < n, a positive multiple of 16: infinity and NaN are beyond all others.
 //
 //go:noescape

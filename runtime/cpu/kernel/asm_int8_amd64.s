@@ -1098,6 +1098,891 @@ done:
 	VZEROUPPER
 	RET
 
+// func int8DotAVX2(rows int, k int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
+// Requires: AVX, AVX_VNNI
+TEXT ·int8DotAVX2(SB), NOSPLIT, $0-80
+	MOVQ k+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ y+64(FP), BX
+	MOVQ ldy+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ w+32(FP), DI
+	MOVQ init+40(FP), R8
+	MOVQ scale+48(FP), R9
+	MOVQ bias+56(FP), R10
+
+full:
+	CMPQ    rows+0(FP), $0x06
+	JL      fewer6
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	VMOVUPS (R8), Y10
+	VMOVUPS 32(R8), Y11
+	MOVQ    CX, R11
+	MOVQ    DI, R13
+	LEAQ    (DX)(DX*2), R14
+	ADDQ    R11, R14
+	MOVQ    AX, R12
+	SHRQ    $0x02, R12
+	JZ      rest6
+
+quad6:
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 4(R11), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y1
+	VBROADCASTSS 4(R11)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y3
+	VBROADCASTSS 4(R11)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xe4 // VPDPBUSD Y12, Y14, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xed // VPDPBUSD Y13, Y14, Y5
+	VBROADCASTSS 4(R14), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xf4 // VPDPBUSD Y12, Y14, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xfd // VPDPBUSD Y13, Y14, Y7
+	VBROADCASTSS 4(R14)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y9
+	VBROADCASTSS 4(R14)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y10
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y11
+	VMOVUPS      64(R13), Y12
+	VMOVUPS      96(R13), Y13
+	VBROADCASTSS 8(R11), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y1
+	VBROADCASTSS 8(R11)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y3
+	VBROADCASTSS 8(R11)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xe4 // VPDPBUSD Y12, Y14, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xed // VPDPBUSD Y13, Y14, Y5
+	VBROADCASTSS 8(R14), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xf4 // VPDPBUSD Y12, Y14, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xfd // VPDPBUSD Y13, Y14, Y7
+	VBROADCASTSS 8(R14)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y9
+	VBROADCASTSS 8(R14)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y10
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y11
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 12(R11), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y1
+	VBROADCASTSS 12(R11)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y3
+	VBROADCASTSS 12(R11)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xe4 // VPDPBUSD Y12, Y14, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xed // VPDPBUSD Y13, Y14, Y5
+	VBROADCASTSS 12(R14), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xf4 // VPDPBUSD Y12, Y14, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xfd // VPDPBUSD Y13, Y14, Y7
+	VBROADCASTSS 12(R14)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y9
+	VBROADCASTSS 12(R14)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y10
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y11
+	VMOVUPS      192(R13), Y12
+	VMOVUPS      224(R13), Y13
+	VBROADCASTSS 16(R11), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y1
+	VBROADCASTSS 16(R11)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y3
+	VBROADCASTSS 16(R11)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xe4 // VPDPBUSD Y12, Y14, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xed // VPDPBUSD Y13, Y14, Y5
+	VBROADCASTSS 16(R14), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xf4 // VPDPBUSD Y12, Y14, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xfd // VPDPBUSD Y13, Y14, Y7
+	VBROADCASTSS 16(R14)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y9
+	VBROADCASTSS 16(R14)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y10
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y11
+	ADDQ         $0x00000100, R13
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R14
+	DECQ         R12
+	JNZ          quad6
+
+rest6:
+	MOVQ AX, R12
+	ANDQ $0x03, R12
+	JZ   sum6
+
+one6:
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 4(R11), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y1
+	VBROADCASTSS 4(R11)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y3
+	VBROADCASTSS 4(R11)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xe4 // VPDPBUSD Y12, Y14, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xed // VPDPBUSD Y13, Y14, Y5
+	VBROADCASTSS 4(R14), Y14
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xf4 // VPDPBUSD Y12, Y14, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x0d; BYTE $0x50; BYTE $0xfd // VPDPBUSD Y13, Y14, Y7
+	VBROADCASTSS 4(R14)(DX*1), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y12, Y14, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y13, Y14, Y9
+	VBROADCASTSS 4(R14)(DX*2), Y14
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y12, Y14, Y10
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x0d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y13, Y14, Y11
+	ADDQ         $0x40, R13
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R14
+	DECQ         R12
+	JNZ          one6
+
+sum6:
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         CX, R11
+	VBROADCASTSS (CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (R9), Y12, Y13
+	VMULPS       Y13, Y0, Y0
+	VADDPS       (R10), Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(R9), Y12, Y12
+	VMULPS       Y12, Y1, Y1
+	VADDPS       32(R10), Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (R9), Y12, Y13
+	VMULPS       Y13, Y2, Y2
+	VADDPS       (R10), Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(R9), Y12, Y12
+	VMULPS       Y12, Y3, Y3
+	VADDPS       32(R10), Y3, Y3
+	VBROADCASTSS (CX)(DX*2), Y12
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       (R9), Y12, Y13
+	VMULPS       Y13, Y4, Y4
+	VADDPS       (R10), Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       32(R9), Y12, Y12
+	VMULPS       Y12, Y5, Y5
+	VADDPS       32(R10), Y5, Y5
+	VBROADCASTSS (R11), Y12
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       (R9), Y12, Y13
+	VMULPS       Y13, Y6, Y6
+	VADDPS       (R10), Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       32(R9), Y12, Y12
+	VMULPS       Y12, Y7, Y7
+	VADDPS       32(R10), Y7, Y7
+	VBROADCASTSS (R11)(DX*1), Y12
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       (R9), Y12, Y13
+	VMULPS       Y13, Y8, Y8
+	VADDPS       (R10), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       32(R9), Y12, Y12
+	VMULPS       Y12, Y9, Y9
+	VADDPS       32(R10), Y9, Y9
+	VBROADCASTSS (R11)(DX*2), Y12
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       (R9), Y12, Y13
+	VMULPS       Y13, Y10, Y10
+	VADDPS       (R10), Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       32(R9), Y12, Y12
+	VMULPS       Y12, Y11, Y11
+	VADDPS       32(R10), Y11, Y11
+	LEAQ         (SI)(SI*2), R11
+	ADDQ         BX, R11
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y2, (BX)(SI*1)
+	VMOVUPS      Y3, 32(BX)(SI*1)
+	VMOVUPS      Y4, (BX)(SI*2)
+	VMOVUPS      Y5, 32(BX)(SI*2)
+	VMOVUPS      Y6, (R11)
+	VMOVUPS      Y7, 32(R11)
+	VMOVUPS      Y8, (R11)(SI*1)
+	VMOVUPS      Y9, 32(R11)(SI*1)
+	VMOVUPS      Y10, (R11)(SI*2)
+	VMOVUPS      Y11, 32(R11)(SI*2)
+	LEAQ         (CX)(DX*2), CX
+	LEAQ         (CX)(DX*4), CX
+	LEAQ         (BX)(SI*2), BX
+	LEAQ         (BX)(SI*4), BX
+	SUBQ         $0x06, rows+0(FP)
+	JMP          full
+
+fewer6:
+	CMPQ    rows+0(FP), $0x05
+	JL      fewer5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	MOVQ    CX, R8
+	MOVQ    DI, R11
+	LEAQ    (DX)(DX*2), R12
+	ADDQ    R8, R12
+	MOVQ    AX, DI
+	SHRQ    $0x02, DI
+	JZ      rest5
+
+quad5:
+	VMOVUPS      (R11), Y10
+	VMOVUPS      32(R11), Y11
+	VBROADCASTSS 4(R8), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y1
+	VBROADCASTSS 4(R8)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xd2 // VPDPBUSD Y10, Y12, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xdb // VPDPBUSD Y11, Y12, Y3
+	VBROADCASTSS 4(R8)(DX*2), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xe2 // VPDPBUSD Y10, Y12, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xeb // VPDPBUSD Y11, Y12, Y5
+	VBROADCASTSS 4(R12), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xf2 // VPDPBUSD Y10, Y12, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xfb // VPDPBUSD Y11, Y12, Y7
+	VBROADCASTSS 4(R12)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y9
+	VMOVUPS      64(R11), Y10
+	VMOVUPS      96(R11), Y11
+	VBROADCASTSS 8(R8), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y1
+	VBROADCASTSS 8(R8)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xd2 // VPDPBUSD Y10, Y12, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xdb // VPDPBUSD Y11, Y12, Y3
+	VBROADCASTSS 8(R8)(DX*2), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xe2 // VPDPBUSD Y10, Y12, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xeb // VPDPBUSD Y11, Y12, Y5
+	VBROADCASTSS 8(R12), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xf2 // VPDPBUSD Y10, Y12, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xfb // VPDPBUSD Y11, Y12, Y7
+	VBROADCASTSS 8(R12)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y9
+	VMOVUPS      128(R11), Y10
+	VMOVUPS      160(R11), Y11
+	VBROADCASTSS 12(R8), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y1
+	VBROADCASTSS 12(R8)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xd2 // VPDPBUSD Y10, Y12, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xdb // VPDPBUSD Y11, Y12, Y3
+	VBROADCASTSS 12(R8)(DX*2), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xe2 // VPDPBUSD Y10, Y12, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xeb // VPDPBUSD Y11, Y12, Y5
+	VBROADCASTSS 12(R12), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xf2 // VPDPBUSD Y10, Y12, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xfb // VPDPBUSD Y11, Y12, Y7
+	VBROADCASTSS 12(R12)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y9
+	VMOVUPS      192(R11), Y10
+	VMOVUPS      224(R11), Y11
+	VBROADCASTSS 16(R8), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y1
+	VBROADCASTSS 16(R8)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xd2 // VPDPBUSD Y10, Y12, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xdb // VPDPBUSD Y11, Y12, Y3
+	VBROADCASTSS 16(R8)(DX*2), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xe2 // VPDPBUSD Y10, Y12, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xeb // VPDPBUSD Y11, Y12, Y5
+	VBROADCASTSS 16(R12), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xf2 // VPDPBUSD Y10, Y12, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xfb // VPDPBUSD Y11, Y12, Y7
+	VBROADCASTSS 16(R12)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y9
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R12
+	DECQ         DI
+	JNZ          quad5
+
+rest5:
+	MOVQ AX, DI
+	ANDQ $0x03, DI
+	JZ   sum5
+
+one5:
+	VMOVUPS      (R11), Y10
+	VMOVUPS      32(R11), Y11
+	VBROADCASTSS 4(R8), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y1
+	VBROADCASTSS 4(R8)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xd2 // VPDPBUSD Y10, Y12, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xdb // VPDPBUSD Y11, Y12, Y3
+	VBROADCASTSS 4(R8)(DX*2), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xe2 // VPDPBUSD Y10, Y12, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xeb // VPDPBUSD Y11, Y12, Y5
+	VBROADCASTSS 4(R12), Y12
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xf2 // VPDPBUSD Y10, Y12, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x1d; BYTE $0x50; BYTE $0xfb // VPDPBUSD Y11, Y12, Y7
+	VBROADCASTSS 4(R12)(DX*1), Y12
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y10, Y12, Y8
+	BYTE         $0xc4; BYTE $0x42; BYTE $0x1d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y11, Y12, Y9
+	ADDQ         $0x40, R11
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R12
+	DECQ         DI
+	JNZ          one5
+
+sum5:
+	LEAQ         (DX)(DX*2), AX
+	ADDQ         CX, AX
+	VBROADCASTSS (CX), Y10
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (R9), Y10, Y11
+	VMULPS       Y11, Y0, Y0
+	VADDPS       (R10), Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(R9), Y10, Y10
+	VMULPS       Y10, Y1, Y1
+	VADDPS       32(R10), Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y10
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (R9), Y10, Y11
+	VMULPS       Y11, Y2, Y2
+	VADDPS       (R10), Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(R9), Y10, Y10
+	VMULPS       Y10, Y3, Y3
+	VADDPS       32(R10), Y3, Y3
+	VBROADCASTSS (CX)(DX*2), Y10
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       (R9), Y10, Y11
+	VMULPS       Y11, Y4, Y4
+	VADDPS       (R10), Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       32(R9), Y10, Y10
+	VMULPS       Y10, Y5, Y5
+	VADDPS       32(R10), Y5, Y5
+	VBROADCASTSS (AX), Y10
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       (R9), Y10, Y11
+	VMULPS       Y11, Y6, Y6
+	VADDPS       (R10), Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       32(R9), Y10, Y10
+	VMULPS       Y10, Y7, Y7
+	VADDPS       32(R10), Y7, Y7
+	VBROADCASTSS (AX)(DX*1), Y10
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       (R9), Y10, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       (R10), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       32(R9), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VADDPS       32(R10), Y9, Y9
+	LEAQ         (SI)(SI*2), AX
+	ADDQ         BX, AX
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y2, (BX)(SI*1)
+	VMOVUPS      Y3, 32(BX)(SI*1)
+	VMOVUPS      Y4, (BX)(SI*2)
+	VMOVUPS      Y5, 32(BX)(SI*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(SI*1)
+	VMOVUPS      Y9, 32(AX)(SI*1)
+	LEAQ         (CX)(DX*1), CX
+	LEAQ         (CX)(DX*4), CX
+	LEAQ         (BX)(SI*1), BX
+	LEAQ         (BX)(SI*4), BX
+	JMP          done
+
+fewer5:
+	CMPQ    rows+0(FP), $0x04
+	JL      fewer4
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	MOVQ    CX, R8
+	MOVQ    DI, R11
+	LEAQ    (DX)(DX*2), R12
+	ADDQ    R8, R12
+	MOVQ    AX, DI
+	SHRQ    $0x02, DI
+	JZ      rest4
+
+quad4:
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VBROADCASTSS 4(R8), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc0 // VPDPBUSD Y8, Y10, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc9 // VPDPBUSD Y9, Y10, Y1
+	VBROADCASTSS 4(R8)(DX*1), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd0 // VPDPBUSD Y8, Y10, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd9 // VPDPBUSD Y9, Y10, Y3
+	VBROADCASTSS 4(R8)(DX*2), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe0 // VPDPBUSD Y8, Y10, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe9 // VPDPBUSD Y9, Y10, Y5
+	VBROADCASTSS 4(R12), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf0 // VPDPBUSD Y8, Y10, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf9 // VPDPBUSD Y9, Y10, Y7
+	VMOVUPS      64(R11), Y8
+	VMOVUPS      96(R11), Y9
+	VBROADCASTSS 8(R8), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc0 // VPDPBUSD Y8, Y10, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc9 // VPDPBUSD Y9, Y10, Y1
+	VBROADCASTSS 8(R8)(DX*1), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd0 // VPDPBUSD Y8, Y10, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd9 // VPDPBUSD Y9, Y10, Y3
+	VBROADCASTSS 8(R8)(DX*2), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe0 // VPDPBUSD Y8, Y10, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe9 // VPDPBUSD Y9, Y10, Y5
+	VBROADCASTSS 8(R12), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf0 // VPDPBUSD Y8, Y10, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf9 // VPDPBUSD Y9, Y10, Y7
+	VMOVUPS      128(R11), Y8
+	VMOVUPS      160(R11), Y9
+	VBROADCASTSS 12(R8), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc0 // VPDPBUSD Y8, Y10, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc9 // VPDPBUSD Y9, Y10, Y1
+	VBROADCASTSS 12(R8)(DX*1), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd0 // VPDPBUSD Y8, Y10, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd9 // VPDPBUSD Y9, Y10, Y3
+	VBROADCASTSS 12(R8)(DX*2), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe0 // VPDPBUSD Y8, Y10, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe9 // VPDPBUSD Y9, Y10, Y5
+	VBROADCASTSS 12(R12), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf0 // VPDPBUSD Y8, Y10, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf9 // VPDPBUSD Y9, Y10, Y7
+	VMOVUPS      192(R11), Y8
+	VMOVUPS      224(R11), Y9
+	VBROADCASTSS 16(R8), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc0 // VPDPBUSD Y8, Y10, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc9 // VPDPBUSD Y9, Y10, Y1
+	VBROADCASTSS 16(R8)(DX*1), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd0 // VPDPBUSD Y8, Y10, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd9 // VPDPBUSD Y9, Y10, Y3
+	VBROADCASTSS 16(R8)(DX*2), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe0 // VPDPBUSD Y8, Y10, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe9 // VPDPBUSD Y9, Y10, Y5
+	VBROADCASTSS 16(R12), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf0 // VPDPBUSD Y8, Y10, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf9 // VPDPBUSD Y9, Y10, Y7
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R12
+	DECQ         DI
+	JNZ          quad4
+
+rest4:
+	MOVQ AX, DI
+	ANDQ $0x03, DI
+	JZ   sum4
+
+one4:
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VBROADCASTSS 4(R8), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc0 // VPDPBUSD Y8, Y10, Y0
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xc9 // VPDPBUSD Y9, Y10, Y1
+	VBROADCASTSS 4(R8)(DX*1), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd0 // VPDPBUSD Y8, Y10, Y2
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xd9 // VPDPBUSD Y9, Y10, Y3
+	VBROADCASTSS 4(R8)(DX*2), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe0 // VPDPBUSD Y8, Y10, Y4
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xe9 // VPDPBUSD Y9, Y10, Y5
+	VBROADCASTSS 4(R12), Y10
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf0 // VPDPBUSD Y8, Y10, Y6
+	BYTE         $0xc4; BYTE $0xc2; BYTE $0x2d; BYTE $0x50; BYTE $0xf9 // VPDPBUSD Y9, Y10, Y7
+	ADDQ         $0x40, R11
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R12
+	DECQ         DI
+	JNZ          one4
+
+sum4:
+	LEAQ         (DX)(DX*2), AX
+	ADDQ         CX, AX
+	VBROADCASTSS (CX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (R9), Y8, Y9
+	VMULPS       Y9, Y0, Y0
+	VADDPS       (R10), Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(R9), Y8, Y8
+	VMULPS       Y8, Y1, Y1
+	VADDPS       32(R10), Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y8
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (R9), Y8, Y9
+	VMULPS       Y9, Y2, Y2
+	VADDPS       (R10), Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(R9), Y8, Y8
+	VMULPS       Y8, Y3, Y3
+	VADDPS       32(R10), Y3, Y3
+	VBROADCASTSS (CX)(DX*2), Y8
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       (R9), Y8, Y9
+	VMULPS       Y9, Y4, Y4
+	VADDPS       (R10), Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       32(R9), Y8, Y8
+	VMULPS       Y8, Y5, Y5
+	VADDPS       32(R10), Y5, Y5
+	VBROADCASTSS (AX), Y8
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       (R9), Y8, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       (R10), Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       32(R9), Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VADDPS       32(R10), Y7, Y7
+	LEAQ         (SI)(SI*2), AX
+	ADDQ         BX, AX
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y2, (BX)(SI*1)
+	VMOVUPS      Y3, 32(BX)(SI*1)
+	VMOVUPS      Y4, (BX)(SI*2)
+	VMOVUPS      Y5, 32(BX)(SI*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	LEAQ         (CX)(DX*4), CX
+	LEAQ         (BX)(SI*4), BX
+	JMP          done
+
+fewer4:
+	CMPQ    rows+0(FP), $0x03
+	JL      fewer3
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	MOVQ    CX, R8
+	MOVQ    DI, R11
+	MOVQ    AX, DI
+	SHRQ    $0x02, DI
+	JZ      rest3
+
+quad3:
+	VMOVUPS      (R11), Y6
+	VMOVUPS      32(R11), Y7
+	VBROADCASTSS 4(R8), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xc6 // VPDPBUSD Y6, Y8, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xcf // VPDPBUSD Y7, Y8, Y1
+	VBROADCASTSS 4(R8)(DX*1), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xd6 // VPDPBUSD Y6, Y8, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xdf // VPDPBUSD Y7, Y8, Y3
+	VBROADCASTSS 4(R8)(DX*2), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xe6 // VPDPBUSD Y6, Y8, Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xef // VPDPBUSD Y7, Y8, Y5
+	VMOVUPS      64(R11), Y6
+	VMOVUPS      96(R11), Y7
+	VBROADCASTSS 8(R8), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xc6 // VPDPBUSD Y6, Y8, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xcf // VPDPBUSD Y7, Y8, Y1
+	VBROADCASTSS 8(R8)(DX*1), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xd6 // VPDPBUSD Y6, Y8, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xdf // VPDPBUSD Y7, Y8, Y3
+	VBROADCASTSS 8(R8)(DX*2), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xe6 // VPDPBUSD Y6, Y8, Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xef // VPDPBUSD Y7, Y8, Y5
+	VMOVUPS      128(R11), Y6
+	VMOVUPS      160(R11), Y7
+	VBROADCASTSS 12(R8), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xc6 // VPDPBUSD Y6, Y8, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xcf // VPDPBUSD Y7, Y8, Y1
+	VBROADCASTSS 12(R8)(DX*1), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xd6 // VPDPBUSD Y6, Y8, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xdf // VPDPBUSD Y7, Y8, Y3
+	VBROADCASTSS 12(R8)(DX*2), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xe6 // VPDPBUSD Y6, Y8, Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xef // VPDPBUSD Y7, Y8, Y5
+	VMOVUPS      192(R11), Y6
+	VMOVUPS      224(R11), Y7
+	VBROADCASTSS 16(R8), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xc6 // VPDPBUSD Y6, Y8, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xcf // VPDPBUSD Y7, Y8, Y1
+	VBROADCASTSS 16(R8)(DX*1), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xd6 // VPDPBUSD Y6, Y8, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xdf // VPDPBUSD Y7, Y8, Y3
+	VBROADCASTSS 16(R8)(DX*2), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xe6 // VPDPBUSD Y6, Y8, Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xef // VPDPBUSD Y7, Y8, Y5
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x10, R8
+	DECQ         DI
+	JNZ          quad3
+
+rest3:
+	MOVQ AX, DI
+	ANDQ $0x03, DI
+	JZ   sum3
+
+one3:
+	VMOVUPS      (R11), Y6
+	VMOVUPS      32(R11), Y7
+	VBROADCASTSS 4(R8), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xc6 // VPDPBUSD Y6, Y8, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xcf // VPDPBUSD Y7, Y8, Y1
+	VBROADCASTSS 4(R8)(DX*1), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xd6 // VPDPBUSD Y6, Y8, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xdf // VPDPBUSD Y7, Y8, Y3
+	VBROADCASTSS 4(R8)(DX*2), Y8
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xe6 // VPDPBUSD Y6, Y8, Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x3d; BYTE $0x50; BYTE $0xef // VPDPBUSD Y7, Y8, Y5
+	ADDQ         $0x40, R11
+	ADDQ         $0x04, R8
+	DECQ         DI
+	JNZ          one3
+
+sum3:
+	VBROADCASTSS (CX), Y6
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (R9), Y6, Y7
+	VMULPS       Y7, Y0, Y0
+	VADDPS       (R10), Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(R9), Y6, Y6
+	VMULPS       Y6, Y1, Y1
+	VADDPS       32(R10), Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y6
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (R9), Y6, Y7
+	VMULPS       Y7, Y2, Y2
+	VADDPS       (R10), Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(R9), Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VADDPS       32(R10), Y3, Y3
+	VBROADCASTSS (CX)(DX*2), Y6
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       (R9), Y6, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       (R10), Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       32(R9), Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       32(R10), Y5, Y5
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y2, (BX)(SI*1)
+	VMOVUPS      Y3, 32(BX)(SI*1)
+	VMOVUPS      Y4, (BX)(SI*2)
+	VMOVUPS      Y5, 32(BX)(SI*2)
+	LEAQ         (CX)(DX*1), CX
+	LEAQ         (CX)(DX*2), CX
+	LEAQ         (BX)(SI*1), BX
+	LEAQ         (BX)(SI*2), BX
+	JMP          done
+
+fewer3:
+	CMPQ    rows+0(FP), $0x02
+	JL      fewer2
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	MOVQ    CX, R8
+	MOVQ    DI, R11
+	MOVQ    AX, DI
+	SHRQ    $0x02, DI
+	JZ      rest2
+
+quad2:
+	VMOVUPS      (R11), Y4
+	VMOVUPS      32(R11), Y5
+	VBROADCASTSS 4(R8), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y4, Y6, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y5, Y6, Y1
+	VBROADCASTSS 4(R8)(DX*1), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y4, Y6, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y5, Y6, Y3
+	VMOVUPS      64(R11), Y4
+	VMOVUPS      96(R11), Y5
+	VBROADCASTSS 8(R8), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y4, Y6, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y5, Y6, Y1
+	VBROADCASTSS 8(R8)(DX*1), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y4, Y6, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y5, Y6, Y3
+	VMOVUPS      128(R11), Y4
+	VMOVUPS      160(R11), Y5
+	VBROADCASTSS 12(R8), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y4, Y6, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y5, Y6, Y1
+	VBROADCASTSS 12(R8)(DX*1), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y4, Y6, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y5, Y6, Y3
+	VMOVUPS      192(R11), Y4
+	VMOVUPS      224(R11), Y5
+	VBROADCASTSS 16(R8), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y4, Y6, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y5, Y6, Y1
+	VBROADCASTSS 16(R8)(DX*1), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y4, Y6, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y5, Y6, Y3
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x10, R8
+	DECQ         DI
+	JNZ          quad2
+
+rest2:
+	MOVQ AX, DI
+	ANDQ $0x03, DI
+	JZ   sum2
+
+one2:
+	VMOVUPS      (R11), Y4
+	VMOVUPS      32(R11), Y5
+	VBROADCASTSS 4(R8), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xc4 // VPDPBUSD Y4, Y6, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xcd // VPDPBUSD Y5, Y6, Y1
+	VBROADCASTSS 4(R8)(DX*1), Y6
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xd4 // VPDPBUSD Y4, Y6, Y2
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xdd // VPDPBUSD Y5, Y6, Y3
+	ADDQ         $0x40, R11
+	ADDQ         $0x04, R8
+	DECQ         DI
+	JNZ          one2
+
+sum2:
+	VBROADCASTSS (CX), Y4
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (R9), Y4, Y5
+	VMULPS       Y5, Y0, Y0
+	VADDPS       (R10), Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(R9), Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       32(R10), Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y4
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (R9), Y4, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       (R10), Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(R9), Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       32(R10), Y3, Y3
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y2, (BX)(SI*1)
+	VMOVUPS      Y3, 32(BX)(SI*1)
+	LEAQ         (CX)(DX*2), CX
+	LEAQ         (BX)(SI*2), BX
+	JMP          done
+
+fewer2:
+	CMPQ    rows+0(FP), $0x01
+	JL      fewer1
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	MOVQ    CX, R8
+	MOVQ    DI, R11
+	MOVQ    AX, DI
+	SHRQ    $0x02, DI
+	JZ      rest1
+
+quad1:
+	VMOVUPS      (R11), Y2
+	VMOVUPS      32(R11), Y3
+	VBROADCASTSS 4(R8), Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y2, Y4, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y3, Y4, Y1
+	VMOVUPS      64(R11), Y2
+	VMOVUPS      96(R11), Y3
+	VBROADCASTSS 8(R8), Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y2, Y4, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y3, Y4, Y1
+	VMOVUPS      128(R11), Y2
+	VMOVUPS      160(R11), Y3
+	VBROADCASTSS 12(R8), Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y2, Y4, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y3, Y4, Y1
+	VMOVUPS      192(R11), Y2
+	VMOVUPS      224(R11), Y3
+	VBROADCASTSS 16(R8), Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y2, Y4, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y3, Y4, Y1
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x10, R8
+	DECQ         DI
+	JNZ          quad1
+
+rest1:
+	MOVQ AX, DI
+	ANDQ $0x03, DI
+	JZ   sum1
+
+one1:
+	VMOVUPS      (R11), Y2
+	VMOVUPS      32(R11), Y3
+	VBROADCASTSS 4(R8), Y4
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xc2 // VPDPBUSD Y2, Y4, Y0
+	BYTE         $0xc4; BYTE $0xe2; BYTE $0x5d; BYTE $0x50; BYTE $0xcb // VPDPBUSD Y3, Y4, Y1
+	ADDQ         $0x40, R11
+	ADDQ         $0x04, R8
+	DECQ         DI
+	JNZ          one1
+
+sum1:
+	VBROADCASTSS (CX), Y2
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (R9), Y2, Y3
+	VMULPS       Y3, Y0, Y0
+	VADDPS       (R10), Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(R9), Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       32(R10), Y1, Y1
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	LEAQ         (CX)(DX*1), CX
+	LEAQ         (BX)(SI*1), BX
+	JMP          done
+
+fewer1:
+done:
+	VZEROUPPER
+	RET
+
 // func largestAVX2(n int, x *float32) uint32
 // Requires: AVX, AVX2
 TEXT ·largestAVX2(SB), NOSPLIT, $0-20

@@ -24,9 +24,10 @@
 // Products in low precision. A core that reaches 102 GFLOP/s in float32 multiplies and adds 16 numbers of 16 bits per VPMADDWD
 // and VPADDD. On Zen 3 it does 3.2 such instructions per cycle, whatever stands around them, which is 165 GOP/s; int8 comes to
 // 155. VPMADDUBSW would take 3 instructions in place of 4, but either side would have to keep to 7 bits, in all variants, or its
-// sign would have to move to the other side first, by a fourth. VPDPBUSD, with AVX512_VNNI, needs one, for twice the vector. One
-// row of activations takes what reading the weights takes: half of float32's time. bfloat16 has VDPBF16PS, with AVX512_BF16; to
-// widen the weights on AVX2 would cost 5%, so there and elsewhere rounded numbers go through the kernels of float32.
+// sign would have to move to the other side first, by a fourth. VPDPBUSD, with AVX_VNNI, needs one, and with AVX512_VNNI for
+// twice the vector. One row of activations takes what reading the weights takes: half of float32's time. bfloat16 has VDPBF16PS,
+// with AVX512_BF16; to widen the weights on AVX2 would cost 5%, so there and elsewhere rounded numbers go through the kernels of
+// float32.
 //
 // Functions. A sigmoid is 9 multiply-adds, an addition, a shift, two bounds and a division for each vector: 4.5 cycles of the two
 // units that multiply, 6 of the one that divides. With four vectors side by side, which hides what each waits for, it takes 7

@@ -4,15 +4,20 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-// int8Bytes says that activations are bytes with int8Offset added, for products on AVX512_VNNI, and not numbers of 16 bits. Sums
+// int8Bytes says that activations are bytes with int8Offset added, for products by VPDPBUSD, and not numbers of 16 bits. Sums
 // are the same everywhere, so this is no variant.
-func int8Bytes() bool { return avx512() && cpu.X86.HasAVX512VNNI }
+func int8Bytes() bool { return int8Bytes512() || wide() && cpu.X86.HasAVXVNNI }
+
+// int8Bytes512 says that VPDPBUSD takes the registers of AVX-512.
+func int8Bytes512() bool { return avx512() && cpu.X86.HasAVX512VNNI }
 
 // int8Panel gives the rows and columns of W that lie side by side in a panel.
 func int8Panel() (panel, side int) {
 	switch {
-	case int8Bytes():
+	case int8Bytes512():
 		return widePanel512, 4
+	case int8Bytes():
+		return widePanel, 4
 	case wide():
 		return widePanel, 2
 	}
@@ -24,28 +29,38 @@ func gemmInt8Wide(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8,
 	_ = x[(rows-1)*ldx+Int8Words(w.K)-1] // what the kernels read and write, checked here
 	_ = y[(rows-1)*ldy+w.M-1]
 	for i := 0; i < w.M; i += w.panel {
-		n, panel := min(w.panel, w.M-i), &w.data[i*w.groups*4]
+		n := min(w.panel, w.M-i)
 		add := zeros[:n]
 		if bias != nil {
 			add = bias[i : i+n]
 		}
 		switch {
-		case w.init != nil:
-			int8VNNI(rows, w.groups, &x[0], ldx, panel, &w.init[i], &w.scale[i], &add[0], &y[i], ldy, n)
+		case w.panel == widePanel512:
+			int8DotAVX512(rows, w.groups, &x[0], ldx, &w.data[i*w.groups*4], &w.init[i], &w.scale[i], &add[0], &y[i], ldy, n)
 		case n == w.panel:
-			int8AVX2(rows, 2*w.groups, &x[0], ldx, panel, &w.scale[i], &add[0], &y[i], ldy)
-		default: // AVX2 writes whole panels
+			w.wholePanel(rows, x, ldx, i, &add[0], &y[i], ldy)
+		default:
 			var b [widePanel]float32
 			copy(b[:], add)
 			for r := 0; r < rows; r += widestRows {
 				var t [widestRows * widePanel]float32
 				h := min(widestRows, rows-r)
-				int8AVX2(h, 2*w.groups, &x[r*ldx], ldx, panel, &w.scale[i], &b[0], &t[0], widePanel)
+				w.wholePanel(h, x[r*ldx:], ldx, i, &b[0], &t[0], widePanel)
 				for q := range h {
 					copy(y[(r+q)*ldy+i:(r+q)*ldy+i+n], t[q*widePanel:])
 				}
 			}
 		}
+	}
+}
+
+// wholePanel multiplies rows of x with the panel of widePanel rows that begins at row i of W.
+func (p *Int8) wholePanel(rows int, x []float32, ldx, i int, bias, y *float32, ldy int) {
+	panel, scale := &p.data[i*p.groups*4], &p.scale[i]
+	if p.init != nil {
+		int8DotAVX2(rows, p.groups, &x[0], ldx, panel, &p.init[i], scale, bias, y, ldy)
+	} else {
+		int8AVX2(rows, 2*p.groups, &x[0], ldx, panel, scale, bias, y, ldy)
 	}
 }
 

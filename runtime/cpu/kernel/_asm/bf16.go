@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
@@ -32,8 +31,7 @@ func bf16Products() {
 		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {
 			t.step(p, 0, func(a, w, acc VecVirtual) { vdpbf16ps(a, w, acc) })
 		})
-		to := hang(y, ldy, rows)
-		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, masks[v], to[i].Offset(64*v)) })
+		t.store(y, ldy, masks)
 		skipRows(x, ldx, rows)
 		skipRows(y, ldy, rows)
 	})
@@ -44,32 +42,6 @@ func bf16Products() {
 			vdpbf16ps(a, v, acc)
 		})
 	}
-}
-
-// vdpbf16ps adds to each of sixteen sums the products of two pairs of bfloat16 numbers, those of the high halves first, each
-// rounded to the nearest with the sum; what is denormal counts as zero, in the sum too. Neither avo nor Go's assembler knows
-// the instruction VDPBF16PS, so it goes out as bytes.
-func vdpbf16ps(a, b, acc VecVirtual) {
-	i := &ir.Instruction{Opcode: "LONG", Inputs: []Op{a, b, acc}, Outputs: []Op{acc}, ISA: []string{"AVX512_BF16"}}
-	i.Operands = []Op{encodedDot{i: i}}
-	Instruction(i)
-}
-
-// encodedDot is VDPBF16PS as an operand of LONG, which is printed when its instruction's registers have been allocated.
-type encodedDot struct {
-	U32 // a constant, for avo
-	i   *ir.Instruction
-}
-
-// Asm writes EVEX.512.F3.0F38.W0 52 /r.
-func (e encodedDot) Asm() string {
-	number := func(op Op) uint32 { return uint32(ToPhysical(op.(Register)).PhysicalIndex()) }
-	rm, vvvv, reg := number(e.i.Inputs[0]), number(e.i.Inputs[1]), number(e.i.Outputs[0])
-	bit := func(n, i uint32) uint32 { return ^n >> i & 1 } // of a register's number, inverted as EVEX has them
-	p0 := bit(reg, 3)<<7 | bit(rm, 4)<<6 | bit(rm, 3)<<5 | bit(reg, 4)<<4 | 2
-	p1 := ^vvvv&15<<3 | 6
-	p2 := 2<<5 | bit(vvvv, 4)<<3
-	return fmt.Sprintf("$0x%08x; WORD $0x%04x // VDPBF16PS Z%d, Z%d, Z%d", p2<<24|p1<<16|p0<<8|0x62, (0xc0|reg&7<<3|rm&7)<<8|0x52, rm, vvvv, reg)
 }
 
 // roundBF16AVX2 generates roundBF16AVX2.

@@ -13,13 +13,14 @@
 # and VMLINUZ, that kernel (DIR/boot/vmlinuz-…). EMULATE_CPU is one of `bochs --help cpu` (corei7_skylake_x), EMULATE_LIMIT
 # how many seconds all may take (600), EMULATE_KERNEL_ARGS more of the kernel's command line.
 #
-# AVX512_VNNI and AVX512_BF16 need a Bochs behind release 3.0 (configured with --enable-x86-64 --enable-evex --with-rfb):
-# EMULATE_BOCHS is the program, EMULATE_BIOS its bios/BIOS-bochs-latest. corei7_icelake_u has VNNI; with bfloat16 it is
+# AVX512_VNNI, AVX512_BF16 and AVX_VNNI need a Bochs behind release 3.0 (configured with --enable-x86-64 --enable-evex
+# --with-rfb): EMULATE_BOCHS is the program, EMULATE_BIOS its bios/BIOS-bochs-latest. The kernel does not start on its newer
+# processors, but on
 #
-#	EMULATE_CPU='corei7_icelake_u, add_features="avx512bf16"'
+#	EMULATE_CPU='corei7_skylake_x, add_features="avx512vnni,avx512bf16,avx_vnni"'
 #
-# once cpu/cpudb/intel/corei7_icelake-u.cc reports subleaf 1 of CPUID's leaf 7 as sapphire_rapids.cc does, which the kernel
-# does not start on. The tests of both kinds of products log whether they have found the instructions.
+# once cpu/cpudb/intel/corei7_skylake-x.cc reports these three in CPUID's leaf 7 as sapphire_rapids.cc does. Tests of products
+# in low precision log whether they have found the instructions.
 set -euo pipefail
 [ $# -gt 0 ] && [ -f "${VMLINUZ:-}" ] || { sed -n '2,/^set/{/^#/s/^# \?//p}' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)

@@ -61,16 +61,14 @@ func gemm(rows, width int) {
 	t.products("", k, x, ldx, panel, func(p int) {
 		t.step(p, 0, func(a, w, acc VecVirtual) { VFMADD231PS(a, w, acc) })
 	})
-	to := hang(y, ldy, rows)
 	if masked {
 		CMPB(argument("add"), Imm(0))
 		JE(LabelRef("store"))
-		t.each(func(i, v int, acc VecVirtual) { VADDPS(to[i].Offset(t.size*v), acc, masks[v], acc) })
+		before := hang(y, ldy, rows)
+		t.each(func(i, v int, acc VecVirtual) { VADDPS(before[i].Offset(t.size*v), acc, masks[v], acc) })
 		Label("store")
-		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, masks[v], to[i].Offset(t.size*v)) })
-	} else {
-		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, to[i].Offset(t.size*v)) })
 	}
+	t.store(y, ldy, masks)
 	for _, next := range []struct {
 		ptr    Register
 		stride string

@@ -26,42 +26,57 @@ func int8AVX2() {
 		t.each(func(_, _ int, acc VecVirtual) { VPXOR(acc, acc, acc) })
 		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) { t.step(p, 4, addPairs) })
 		t.rescale(x, ldx, func(v int) (Op, Op) { return Mem{Base: scale, Disp: 32 * v}, Mem{Base: bias, Disp: 32 * v} })
-		to := hang(y, ldy, rows)
-		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, to[i].Offset(32*v)) })
+		t.store(y, ldy, nil)
 		skipRows(x, ldx, rows)
 		skipRows(y, ldy, rows)
 	})
 }
 
-// int8VNNI generates the products for AVX512_VNNI. VPDPBUSD multiplies bytes without a sign with bytes that have one, so x comes
-// with 128 added, and init takes that back.
-func int8VNNI() {
-	TEXT("int8VNNI", NOSPLIT, "func(rows, k int, x *float32, ldx int, w *int8, init *int32, scale, bias *float32, y *float32, ldy, m int)")
+// int8Dot generates the products for VPDPBUSD, which AVX512_VNNI has, and AVX_VNNI for the registers of AVX2. It multiplies bytes
+// without a sign with bytes that have one, so x comes with 128 added, and init takes that back.
+func int8Dot() {
+	name, most, width, parameters, limit := "int8Dot"+target.name, 6, 16, "", "16"
+	if target.masks() {
+		most, width, parameters, limit = 10, 32, ", m", "m ≤ 32"
+	}
+	TEXT(name, NOSPLIT, "func(rows, k int, x *float32, ldx int, w *int8, init *int32, scale, bias *float32, y *float32, ldy"+parameters+" int)")
 	Pragma("noescape")
-	Doc("int8VNNI computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < m ≤ 32, rows ≥ 1, where x[i][p] and w[p][j] are four",
-		"integers each, multiplied one by one. A row of x is s and then k words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, 32 times four bytes for each p.")
+	Doc(fmt.Sprintf("%s computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < %s, rows ≥ 1, where x[i][p] and w[p][j] are four", name, limit),
+		fmt.Sprintf("integers each, multiplied one by one. A row of x is s and then k words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, %d times four bytes for each p.", width))
 	k := Load(Param("k"), GP64())
 	x, ldx := strided("x", "ldx")
 	y, ldy := strided("y", "ldy")
 	panel := pointer("w")
-	masks := columns(pointer("m"), 2)
-	var kept [3][]VecVirtual // of init, scale and bias
-	for i, name := range []string{"init", "scale", "bias"} {
+	var masks []Op
+	if target.masks() {
+		masks = columns(pointer("m"), 2)
+	}
+	column := map[string][]Op{} // of init, scale and bias, by vector: in registers where there are enough
+	for _, name := range []string{"init", "scale", "bias"} {
 		from := pointer(name)
-		for v, mask := range masks {
-			kept[i] = append(kept[i], ZMM())
-			VMOVUPS_Z(Mem{Base: from, Disp: 64 * v}, mask, kept[i][v])
+		for v := range 2 {
+			m := Mem{Base: from, Disp: target.size * v}
+			if masks != nil {
+				column[name] = append(column[name], fetch(m, masks[v]))
+			} else {
+				column[name] = append(column[name], m)
+			}
 		}
 	}
-	tiles(argument("rows"), 10, func(rows int) {
-		t := newTile(rows, 32)
-		t.each(func(_, v int, acc VecVirtual) { VMOVAPS(kept[0][v], acc) })
+	tiles(argument("rows"), most, func(rows int) {
+		t := newTile(rows, width)
+		t.each(func(_, v int, acc VecVirtual) { VMOVUPS(column["init"][v], acc) })
 		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {
-			t.step(p, 4, func(a, w, acc VecVirtual) { VPDPBUSD(w, a, acc) })
+			t.step(p, 4, func(a, w, acc VecVirtual) {
+				if target.masks() {
+					VPDPBUSD(w, a, acc)
+				} else {
+					vpdpbusd(w, a, acc)
+				}
+			})
 		})
-		t.rescale(x, ldx, func(v int) (scale, bias Op) { return kept[1][v], kept[2][v] })
-		to := hang(y, ldy, rows)
-		t.each(func(i, v int, acc VecVirtual) { VMOVUPS(acc, masks[v], to[i].Offset(64*v)) })
+		t.rescale(x, ldx, func(v int) (scale, bias Op) { return column["scale"][v], column["bias"][v] })
+		t.store(y, ldy, masks)
 		skipRows(x, ldx, rows)
 		skipRows(y, ldy, rows)
 	})

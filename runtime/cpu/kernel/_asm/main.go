@@ -40,6 +40,7 @@ var groups = map[string]func(){
 	"norm": norm,
 	"int8": func() {
 		int8AVX2()
+		int8Dot()
 		largestAVX2()
 		for _, bits := range []int{16, 8} {
 			quantizeAVX2(bits)
@@ -65,7 +66,7 @@ var groups = map[string]func(){
 	"chain512":       avx512.do(chains),
 	"scan512":        avx512.do(func() { scans(4, 2, 1) }),
 	"gemm512":        avx512.do(gemms),
-	"int8512":        avx512.do(int8VNNI),
+	"int8512":        avx512.do(int8Dot),
 	"bf16512": avx512.do(func() {
 		roundBF16AVX512()
 		bf16Products()

@@ -116,6 +116,18 @@ func (t *tile) step(p, skip int, multiply func(a, w, acc VecVirtual)) {
 	}
 }
 
+// store writes the accumulators to rows of y, those of a vector as a mask says, where there are masks.
+func (t *tile) store(first, ld GPVirtual, masks []Op) {
+	y := hang(first, ld, t.rows)
+	t.each(func(i, v int, acc VecVirtual) {
+		var mask Op
+		if masks != nil {
+			mask = masks[v]
+		}
+		put(acc, mask, y[i].Offset(t.size*v))
+	})
+}
+
 // hung is how many rows hang on one pointer, as x86 scales an index by 1, 2, 4 or 8.
 const hung = 3
 
