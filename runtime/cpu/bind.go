@@ -162,7 +162,8 @@ type unit struct {
 	span     spanKernel
 	temp     []float32
 	subs     []*executable
-	epilogue *epilogue // steps[1:]; nil: none
+	past     []runtime.StepTime // what executables that are no longer among subs have measured
+	epilogue *epilogue          // steps[1:]; nil: none
 }
 
 // units cuts the steps into units.

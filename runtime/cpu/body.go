@@ -166,7 +166,8 @@ func origins(g *ir.Graph) func(v *ir.Value) *ir.Value {
 type loopBinding struct {
 	// stages are the first iterations, as far as their shapes differ; the last one is all that follow, too.
 	stages []*binding
-	trip   int // how many iterations there are; -1: that shows when it runs
+	trip   int              // how many iterations there are; -1: that shows when it runs
+	konst  []*tensor.Tensor // the content of inputs, as far as it is known
 }
 
 // resolveBody binds a body to the shapes of its first iteration, and to those of the next ones until they repeat. Carried
@@ -204,7 +205,7 @@ func (d *binding) resolveBody(s *step) {
 			return
 		}
 	}
-	l := &loopBinding{trip: limit}
+	l := &loopBinding{trip: limit, konst: konst}
 	if limit != 0 && !d.bindStages(b, l, types, konst, limit) {
 		return
 	}

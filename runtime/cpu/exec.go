@@ -188,10 +188,10 @@ func (e *executable) ArenaBytes() int64 { return e.bytes }
 func (e *executable) Profile() []runtime.StepTime {
 	var all []runtime.StepTime
 	for i, t := range e.times {
-		var inner []runtime.StepTime
+		inner := slices.Clone(e.units[i].past)
 		for _, sub := range e.units[i].subs {
 			if sub != nil {
-				inner = append(inner, sub.Profile()...)
+				inner = addTimes(inner, sub.Profile())
 			}
 		}
 		for _, s := range inner {

@@ -22,6 +22,9 @@ type looped struct {
 	l        *loopBinding
 	iter     *tensor.Tensor // the number of the iteration
 	stages   []loopStage
+	late     *lateBody      // nil where shapes are known before the run
+	args     []tensor.Datum // of an iteration
+	results  []tensor.Datum
 	ins      []part
 	outs     []stack
 	now      []tensor.Datum // the carried values
@@ -64,7 +67,11 @@ func bodyKernel(s *step) kernelMaker {
 		if l == nil {
 			return nil
 		}
-		r := &looped{s: s, b: s.body, l: l, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(s.body.carried))}
+		r := &looped{s: s, b: s.body, l: l, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(s.body.carried)),
+			args: make([]tensor.Datum, len(s.body.p.inputs)), results: make([]tensor.Datum, len(s.body.p.outputs))}
+		if l.open() {
+			r.late = &lateBody{l: l}
+		}
 		if !r.plan(d) {
 			return nil
 		}
@@ -264,7 +271,7 @@ func (r *looped) run(e *executable, u *unit) error {
 	if !ok {
 		return e.eval(r.s) // says what is wrong
 	}
-	defer r.forget(u)
+	defer r.forget()
 	for i, c := range r.b.carried {
 		r.now[i] = e.datum(r.s.in[c.arg])
 	}
@@ -276,17 +283,20 @@ func (r *looped) run(e *executable, u *unit) error {
 		if err := e.ctx.Err(); err != nil { // the body may be empty
 			return err
 		}
-		k := min(n, len(u.subs)-1)
+		k := min(n, len(r.l.stages)-1)
 		sub, st := u.subs[k], &r.stages[k]
 		direct = n == r.l.trip-1
-		if err := r.prepare(e, sub, st, n, direct); err != nil {
-			return fmt.Errorf("iteration %d: %w", n, err)
+		err := r.prepare(e, sub, st, n, direct)
+		if err == nil && r.late != nil {
+			sub, err = r.late.executable(e, u, sub, r.args)
 		}
-		if err := sub.Run(e.ctx, sub.args, sub.results); err != nil {
-			return fmt.Errorf("iteration %d: %w", n, err)
+		if err == nil {
+			err = sub.Run(e.ctx, r.args, r.results)
 		}
-		var err error
-		if more, err = r.take(sub, n); err != nil {
+		if err == nil {
+			more, err = r.take(n)
+		}
+		if err != nil {
 			return fmt.Errorf("iteration %d: %w", n, err)
 		}
 	}
@@ -322,7 +332,7 @@ func (r *looped) bounds(e *executable) (limit int, more, ok bool) {
 
 // prepare puts together what iteration n reads and writes.
 func (r *looped) prepare(e *executable, sub *executable, st *loopStage, n int, last bool) error {
-	in, out := sub.args, sub.results
+	in, out := r.args, r.results
 	if r.b.loop {
 		tensor.Data[int64](r.iter)[0] = int64(n)
 		in[0], out[0] = r.iter, nil
@@ -403,8 +413,8 @@ func (e *executable) affords(dtype tensor.DType, parts, size int) error {
 }
 
 // take keeps what iteration n gave, and reports whether there is to be another.
-func (r *looped) take(sub *executable, n int) (more bool, err error) {
-	out := sub.results
+func (r *looped) take(n int) (more bool, err error) {
+	out := r.results
 	more = true
 	if r.b.loop {
 		t, ok := out[0].(*tensor.Tensor)
@@ -505,11 +515,9 @@ func (k *stack) join(n int) (*tensor.Tensor, error) {
 }
 
 // forget drops what belongs to the run that ends.
-func (r *looped) forget(u *unit) {
-	for _, sub := range u.subs {
-		clear(sub.args)
-		clear(sub.results)
-	}
+func (r *looped) forget() {
+	clear(r.args)
+	clear(r.results)
 	clear(r.now)
 	for i := range r.ins {
 		r.ins[i].forget()

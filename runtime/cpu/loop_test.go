@@ -156,6 +156,27 @@ func loopCases() []loopCase {
 			z = ReduceSum <keepdims: int = 0> (z0, zero)
 		}>
 	}`, map[string]tensor.Datum{"x": r.floats(0.5, 2, 3), "m": number(4), "w": r.floats(0.5, 3, 3)})
+	for _, m := range []int64{0, 1, 9} {
+		add(fmt.Sprintf("growing value, bound anew, %d", m), `g (float[N,100] a, float[100,100] w, int64 m) => (an, bn, s) {
+			an, bn, s = Loop (m, "", a, a) <body: graph = step (int64 t, bool cond, float[] p, float[] o) => (bool cond, float[] q, float[] d, float[] z) {
+				e = MatMul (o, w)
+				d = Tanh (e)
+				q = Concat <axis: int = 0> (p, d)
+				z = ReduceMean <keepdims: int = 0> (q)
+			}>
+		}`, map[string]tensor.Datum{"a": r.floats(1, 2, 100), "w": r.floats(0.1, 100, 100), "m": number(m)})
+	}
+	add("shapes that the run knows", `g (float[N,100] a, float[100,100] w, bool[N] c) => (bn, s) <int64 three = {3}, int64 two = {2}> {
+		b = Compress <axis: int = 0> (a, c)
+		bn, s = Loop (three, "", b) <body: graph = step (int64 t, bool cond, float[] p) => (bool cond, float[] d, float[] z) {
+			e = MatMul (p, w)
+			d, f = Loop (two, "", e) <body: graph = inner (int64 i, bool more, float[] u) => (bool more, float[] v, float[] y) {
+				y = Add (u, p)
+				v = Tanh (y)
+			}>
+			z = ReduceMax <keepdims: int = 0> (f)
+		}>
+	}`, map[string]tensor.Datum{"a": r.floats(1, 4, 100), "w": r.floats(0.1, 100, 100), "c": tensor.FromSlice([]bool{true, false, true, true}, 4)})
 	add("loops within", `g (float[2,3] x, float[3,3] w) => (hn, s) <int64 three = {3}, int64 one = {1}> {
 		hn, s = Loop (three, "", x) <body: graph = outer (int64 t, bool cond, float[2,3] h) => (bool cond, float[2,3] k, float[3,2,3] z) {
 			a = MatMul (h, w)
