@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 // spanKernel computes a step over sequences that treats steps of time by themselves, or sums them up, so that it can run
@@ -272,12 +273,7 @@ func (k *pick) ticket(_ *worker, t int) {
 		return
 	}
 	in := k.s.in[0].id
-	x := k.e.buf[in][k.e.row(in, sample, lo, k.length)*k.width:]
-	for i := range hi - lo {
-		for j, v := range x[i*k.width : (i+1)*k.width] {
-			part[j] += float64(v)
-		}
-	}
+	kernel.AddRows(part, k.e.buf[in][k.e.row(in, sample, lo, k.length)*k.width:], hi-lo)
 }
 
 func (k *pick) finish() {

@@ -18,6 +18,7 @@ package kernel
 //go:generate sh _asm/generate.sh chain
 //go:generate sh _asm/generate.sh fft
 //go:generate sh _asm/generate.sh norm
+//go:generate sh _asm/generate.sh sum
 //go:generate sh _asm/generate.sh int8
 //go:generate sh _asm/generate.sh bf16
 //go:generate sh _asm/generate.sh integer

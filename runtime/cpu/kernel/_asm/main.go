@@ -60,6 +60,7 @@ var groups = map[string]func(){
 		extremesAVX2()
 	},
 	"chain": chains,
+	"sum":   addRowsAVX2,
 
 	"elementwise512": avx512.do(elementwise),
 	"arith512":       avx512.do(arith),
