@@ -30,7 +30,7 @@ var processPresets = []string{"text", "sc35"}
 
 func runLoad(ctx context.Context, e *env, r *result) error {
 	within := table{Title: "Within a process", Header: []string{"preset", "weights", "directory, answer", "plan, session", "plan, answer", "ONNX Runtime", "torch"},
-		Note: "Everything anew each time. *directory*: read, checked, built and optimised; *answer*: and the first run. ONNX Runtime: a session of the exported file, and its first run; torch: the weights from the directory, and the first run in the faster of its forms. All on one thread."}
+		Note: "Everything anew each time. *directory*: read, checked, built and optimised; *answer*: and the first run. ONNX Runtime: a session of the exported file, and its first run; torch: the weights from the directory, and the first run, in the faster of two forms. All on one thread."}
 	whole := table{Title: "Whole processes", Header: []string{"preset", "essmc run DIR", "essmc run PLAN", "Python and ONNX Runtime", "Python and torch"},
 		Note: "From the start of a process to its end, files in the system's cache. Of Python's time the most is its imports."}
 	var directory, session, process worst
@@ -155,7 +155,7 @@ func (l *loading) within(ctx context.Context) (*samples, error) {
 		all = append(all, contender{name: "ONNX Runtime", run: j.run})
 	}
 	for _, t := range l.e.peers.onThreads(1) {
-		for _, form := range torchForms {
+		for _, form := range usualForms {
 			j, err := t.load(1, "start-"+form, l.dir, "float", l.file)
 			if err != nil {
 				return nil, err
@@ -243,7 +243,7 @@ func (l *loading) whole(ctx context.Context, program string) (*samples, error) {
 		all = append(all, command("ONNX Runtime", pythonEnviron(peers), python, filepath.Join(peers, "ort.py"), "once", "model", file, "1", l.inputName()+"="+l.file))
 	}
 	if python := p.python["torch"]; python != "" {
-		all = append(all, command("torch", torchEnviron(peers, torchSettings(1)[0]), python, filepath.Join(peers, "torch_essm.py"), "once", "chunked", l.dir, "float", l.file))
+		all = append(all, command("torch", torchEnviron(peers, torchSettings(1)[0]), python, filepath.Join(peers, "torch_essm.py"), "once", "fft", l.dir, "float", l.file))
 	}
 	return measure(ctx, l.e.effort(8*time.Second), all)
 }

@@ -61,7 +61,7 @@ func runMemory(ctx context.Context, e *env, r *result) error {
 		}
 		best, err := ort.grow("model", onnx, "1", m.inputName()+"="+file)
 		row = append(row, r.peerCells(p.id, best, err)...)
-		for i, form := range torchForms {
+		for i, form := range usualForms {
 			g, formErr := torch.grow(form, m.dir, "float", file)
 			if i == 0 || formErr == nil && g.loaded+g.run < best.loaded+best.run {
 				best, err = g, formErr

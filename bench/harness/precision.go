@@ -138,7 +138,7 @@ func presetErrors(ctx context.Context, e *env, r *result) error {
 		r.Verdicts = append(r.Verdicts, verdict{what, target, "torch is absent", open})
 		return nil
 	}
-	t := table{Title: "Whole presets", Header: []string{"preset", "essmc", "torch, fft", "torch, chunked"}}
+	t := table{Title: "Whole presets", Header: []string{"preset", "essmc", "torch, fft", "torch, chunks of 64"}}
 	worst, within := 0.0, true
 	for _, p := range e.presets() {
 		e.progress("  %s", p.id)
@@ -151,7 +151,7 @@ func presetErrors(ctx context.Context, e *env, r *result) error {
 			return err
 		}
 		answers := map[string][]float64{}
-		for name, words := range map[string][]string{"truth": {"fft", m.dir, "double", file}, "fft": {"fft", m.dir, "float", file}, "chunked": {"chunked", m.dir, "float", file}} {
+		for name, words := range map[string][]string{"truth": {"fft", m.dir, "double", file}, "fft": {"fft", m.dir, "float", file}, "chunks64": {"chunks64", m.dir, "float", file}} {
 			if answers[name], err = torchAnswer(single[0].peer, m.dir+"-"+name+".npy", words); err != nil {
 				return err
 			}
@@ -165,7 +165,7 @@ func presetErrors(ctx context.Context, e *env, r *result) error {
 		mine, fft := difference(got, answers["truth"]), difference(answers["fft"], answers["truth"])
 		worst = max(worst, mine)
 		within = within && mine <= fft && mine <= 1e-5
-		t.add(p.id, scientific(mine), scientific(fft), scientific(difference(answers["chunked"], answers["truth"])))
+		t.add(p.id, scientific(mine), scientific(fft), scientific(difference(answers["chunks64"], answers["truth"])))
 	}
 	r.Tables = append(r.Tables, t)
 	r.Verdicts = append(r.Verdicts, judge(what, target, scientific(worst), within))

@@ -107,7 +107,7 @@ func (e *env) sweep(ctx context.Context, p sweepPoint) (*samples, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, done, err := e.presetContenders(ctx, m, x, file, false)
+	all, done, err := e.presetContenders(ctx, m, x, file, torchTrial{forms: usualForms})
 	defer done()
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (e *env) sweepThreads(ctx context.Context, r *result) error {
 		return err
 	}
 	e.progress("  threads: %v", counts)
-	all, done, err := e.presetContenders(ctx, m, x, file, false)
+	all, done, err := e.presetContenders(ctx, m, x, file, torchTrial{forms: usualForms})
 	defer done()
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@
 
 MODE listing   as the paper's listing does: the kernel and its spectrum are computed in every call
      fft       the spectrum of the kernel is kept, a favour to torch
-     chunked   products with Toeplitz matrices within chunks, a recurrence between them; usually torch's best on a CPU
+     chunksN   products with Toeplitz matrices within chunks of N steps, a recurrence between them
 
 The number of threads is torch's, and OpenBLAS's, from the environment: OMP_NUM_THREADS, OPENBLAS_NUM_THREADS.
 """
@@ -18,8 +18,6 @@ import torch
 import torch.nn.functional as F
 
 from protocol import serve
-
-CHUNK = 128
 
 
 def read_safetensors(path):
@@ -64,6 +62,7 @@ class Layer:
         if "Lambda" not in weights:
             raise ValueError("a layer with a full A is beyond this peer")
         self.c, self.w, self.mode, self.kept = config, weights, mode, {}
+        self.chunk = int(mode.removeprefix("chunks")) if mode.startswith("chunks") else 0
 
     def system(self):
         """λΔ and b of every state."""
@@ -103,23 +102,23 @@ class Layer:
         return torch.fft.irfft(torch.fft.rfft(v, n=size) * self.keep(steps, spectrum), n=size)[..., :steps]
 
     def by_chunks(self, v):
-        batch, steps = v.shape[0], v.shape[-1]
-        pad = -steps % CHUNK
+        batch, steps, size = v.shape[0], v.shape[-1], self.chunk
+        pad = -steps % size
         v = F.pad(v, (0, pad))
-        chunks, states = (steps + pad) // CHUNK, v.shape[1:4].numel()
+        chunks, states = (steps + pad) // size, v.shape[1:4].numel()
 
         def matrices():
             a, b = (t.reshape(states, 1) for t in self.system())
-            k = torch.arange(CHUNK)
+            k = torch.arange(size)
             taps, lag = (b * torch.exp(a * k)).real, k[:, None] - k[None, :]
             inside = torch.where(lag >= 0, taps[:, lag.clamp(min=0)], torch.zeros((), dtype=taps.dtype))
-            end = torch.view_as_real(b * torch.exp(a * (CHUNK - 1 - k))).contiguous()
+            end = torch.view_as_real(b * torch.exp(a * (size - 1 - k))).contiguous()
             p = torch.exp(a * (k + 1))
-            return inside.transpose(1, 2).contiguous(), end, torch.stack([p.real, -p.imag], 1).contiguous(), torch.exp(a * CHUNK)
+            return inside.transpose(1, 2).contiguous(), end, torch.stack([p.real, -p.imag], 1).contiguous(), torch.exp(a * size)
         inside, end, carry, power = self.keep("chunks", matrices)
 
         def causal(v):
-            rows = v.reshape(batch, states, chunks, CHUNK).transpose(0, 1).reshape(states, batch * chunks, CHUNK)
+            rows = v.reshape(batch, states, chunks, size).transpose(0, 1).reshape(states, batch * chunks, size)
             x = torch.bmm(rows, inside)
             left = torch.view_as_complex(torch.bmm(rows, end)).view(states, batch, chunks)
             z, at = torch.empty_like(left), torch.zeros(states, batch, dtype=left.dtype)
@@ -127,7 +126,7 @@ class Layer:
                 z[:, :, j] = at
                 at = at * power + left[:, :, j]
             x = x.baddbmm(torch.view_as_real(z).reshape(states, batch * chunks, 2), carry)
-            return x.view(states, batch, chunks * CHUNK).transpose(0, 1)
+            return x.view(states, batch, chunks * size).transpose(0, 1)
         x = causal(v)[..., :steps]
         if self.c["bidirectional"]:
             back = causal(F.pad(v[..., :steps].flip(-1), (0, pad)))[..., :steps].flip(-1)
@@ -139,7 +138,7 @@ class Layer:
         batch, width, steps = u.shape
         heads = u.reshape(batch, c["heads"], width // c["heads"], steps)
         v = torch.einsum("csnh,bshl->bcsnl", w["B"], heads)
-        x = self.by_chunks(v) if self.mode == "chunked" and not c["max_kernel_length"] else self.by_fft(v)
+        x = self.by_chunks(v) if self.chunk and not c["max_kernel_length"] else self.by_fft(v)
         y = torch.einsum("csmn,bcsnl->bcsml", w["C"], x) * (2 if c["conj_sym"] else 1)
         if c["d"] == "diagonal":
             y = y + torch.einsum("csm,bsml->bcsml", w["D"], heads)
@@ -207,7 +206,7 @@ class Model:
 def load(mode, folder, precision, *files):
     if mode.startswith("start-"):
         return lambda: load(mode.removeprefix("start-"), folder, precision, *files)()
-    if mode not in ("listing", "fft", "chunked"):
+    if mode not in ("listing", "fft") and not mode.removeprefix("chunks").isdigit():
         raise ValueError(f"unknown mode {mode}")
     model = Model(folder, mode, precision == "double")
     inputs = [torch.from_numpy(np.load(f)) for f in files]
