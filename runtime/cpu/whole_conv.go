@@ -15,7 +15,7 @@ func init() { registerKernels(map[string]func(s *step) kernelMaker{"Conv": convK
 // filters are the constant weights of a convolution, packed once for each form that a shape asks for.
 type filters struct {
 	w, bias         []float32
-	m, cg, kh, kw   int
+	m, cg, kh, kw   int // kh: of all axes but the last
 	group           int
 	onceRows, onceP sync.Once
 	rows            []float32        // (M, K) or, with a bias, (M, K+1)
@@ -127,19 +127,19 @@ func convKernel(s *step) kernelMaker {
 		return nil
 	}
 	ws := s.constShape(1)
-	if len(ws) != 3 && len(ws) != 4 {
+	if len(ws) < 3 {
 		return nil
 	}
-	f := &filters{w: w, bias: s.constant(2), m: ws[0], cg: ws[1], kh: 1, kw: ws[len(ws)-1], group: int(ops.Int(s.node, "group"))}
-	if len(ws) == 4 {
-		f.kh = ws[2]
-	}
+	f := &filters{w: w, bias: s.constant(2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], group: int(ops.Int(s.node, "group"))}
 	if f.group < 1 || f.m%f.group != 0 || f.m == 0 || f.k() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
 		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
 			return nil
+		}
+		if len(ws) > 4 {
+			return newConvND(d, s, f, ws[2:])
 		}
 		in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
 		if len(in) != len(ws) {

@@ -15,7 +15,7 @@ func init() {
 // spreading is a transposed convolution over one or two axes: a product gives, for each output channel and tap, what each
 // place of the input adds to the output; those are then added to where they belong.
 type spreading struct {
-	c, m, group, kh, kw int
+	c, m, group, kh, kw int // kh: of all axes but the last
 	w, bias             []float32
 	once                sync.Once
 	rows                []float32 // per group: (M·kh·kw, C), the weights turned round
@@ -48,16 +48,13 @@ type spreadPass struct {
 
 func convTransposeKernel(s *step) kernelMaker {
 	w, a := s.constant(1), s.node.Attrs
-	if w == nil || s.constant(2) == nil && !s.absent(2) || len(s.constShape(1)) < 3 || len(s.constShape(1)) > 4 ||
+	if w == nil || s.constant(2) == nil && !s.absent(2) || len(s.constShape(1)) < 3 ||
 		a.Get("output_shape") != nil || ops.Str(s.node, "auto_pad") != "NOTSET" {
 		return nil
 	}
 	ws := s.constShape(1)
 	group := int(ops.Int(s.node, "group"))
-	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: 1, kw: ws[len(ws)-1], w: w, bias: s.constant(2)}
-	if len(ws) == 4 {
-		f.kh = ws[2]
-	}
+	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], w: w, bias: s.constant(2)}
 	if group < 1 || f.c%group != 0 || len(w) == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
@@ -73,6 +70,9 @@ func convTransposeKernel(s *step) kernelMaker {
 	return func(d *binding) *boundKernel {
 		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
 			return nil
+		}
+		if rank > 2 {
+			return newSpreadND(d, s, f, ws[2:])
 		}
 		in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
 		if len(in) != rank+2 || len(out) != rank+2 || in[1] != f.c || out[1] != f.m {

@@ -32,7 +32,7 @@ const poolBlock = 1 << 11
 
 func poolKernel(s *step) kernelMaker {
 	taps := s.node.Attrs.Ints("kernel_shape", nil)
-	if len(taps) != 1 && len(taps) != 2 || len(s.node.Outputs) != 1 || s.absent(0) {
+	if len(taps) == 0 || len(s.node.Outputs) != 1 || s.absent(0) {
 		return nil
 	}
 	kh, kw := 1, int(taps[len(taps)-1])
@@ -44,6 +44,9 @@ func poolKernel(s *step) kernelMaker {
 	return func(d *binding) *boundKernel {
 		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
 			return nil
+		}
+		if len(taps) > 2 {
+			return newPoolND(d, s, average, all)
 		}
 		in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
 		if len(in) != len(taps)+2 {
