@@ -42,6 +42,16 @@ func (p *comparePass) ticket(_ *worker, k int) {
 	}
 }
 
+// steps is how far apart the elements of a row lie in each operand: 0 where there is one for all.
+func (p *comparePass) steps() (step [3]int) {
+	for i, u := range p.b.unit {
+		if u {
+			step[i] = 1
+		}
+	}
+	return step
+}
+
 func compareKernel(s *step) kernelMaker {
 	if len(s.in) != 2 || s.absent(0) || s.absent(1) {
 		return nil
@@ -154,12 +164,7 @@ func whereRow[T tensor.Elem](p *comparePass, row int) {
 	n := p.b.inner
 	y := tensor.Data[T](p.y)[row*n : (row+1)*n]
 	c, a, b := tensor.Data[bool](p.x[0])[p.b.at(0, row):], tensor.Data[T](p.x[1])[p.b.at(1, row):], tensor.Data[T](p.x[2])[p.b.at(2, row):]
-	step := [3]int{}
-	for i, u := range p.b.unit {
-		if u {
-			step[i] = 1
-		}
-	}
+	step := p.steps()
 	for i := range y {
 		if c[i*step[0]] {
 			y[i] = a[i*step[1]]

@@ -33,12 +33,7 @@ func integerRow[T int32 | int64](op string) func(p *comparePass, row int) {
 		return nil
 	}
 	return func(p *comparePass, row int) {
-		n, step := p.b.inner, [2]int{}
-		for i := range step {
-			if p.b.unit[i] {
-				step[i] = 1
-			}
-		}
+		n, step := p.b.inner, p.steps()
 		y := tensor.Data[T](p.y)[row*n : (row+1)*n]
 		a, b := tensor.Data[T](p.x[0])[p.b.at(0, row):], tensor.Data[T](p.x[1])[p.b.at(1, row):]
 		for i := range y {

@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	for _, name := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceSumSquare", "ReduceL2", "GlobalAveragePool", "GlobalMaxPool"} {
+	for _, name := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceLogSum", "ReduceSumSquare", "ReduceL2", "GlobalAveragePool", "GlobalMaxPool"} {
 		kernels[name] = reduceKernel
 	}
 }
@@ -110,6 +110,23 @@ func (p *reducePass) row(x []float32) float32 {
 	switch p.op {
 	case "ReduceMax", "GlobalMaxPool":
 		return kernel.Greatest(x)
+	case "ReduceMin":
+		lo, _ := kernel.Extremes(x)
+		return lo
+	case "ReduceProd":
+		product := 1.0
+		for _, v := range x {
+			product *= float64(v)
+		}
+		return float32(product)
+	case "ReduceL1":
+		sum := 0.0
+		for _, v := range x {
+			sum += math.Abs(float64(v))
+		}
+		return float32(sum)
+	case "ReduceLogSum":
+		return float32(math.Log(kernel.Sum(x)))
 	case "ReduceSum":
 		return float32(kernel.Sum(x))
 	case "ReduceMean", "GlobalAveragePool":
@@ -134,12 +151,19 @@ func (p *reducePass) columns(y, x, tmp []float32) {
 		if squares {
 			kernel.Square(tmp, row)
 			row = tmp
+		} else if p.op == "ReduceL1" {
+			kernel.Abs(tmp, row)
+			row = tmp
 		}
 		switch {
 		case i == 0:
 			copy(y, row)
 		case p.op == "ReduceMax" || p.op == "GlobalMaxPool":
 			kernel.Max(y, y, row)
+		case p.op == "ReduceMin":
+			kernel.Min(y, y, row)
+		case p.op == "ReduceProd":
+			kernel.Mul(y, y, row)
 		default:
 			kernel.Add(y, y, row)
 		}
@@ -149,5 +173,7 @@ func (p *reducePass) columns(y, x, tmp []float32) {
 		kernel.DivS(y, y, float32(p.n))
 	case "ReduceL2":
 		kernel.Sqrt(y, y)
+	case "ReduceLogSum":
+		kernel.Log(y, y)
 	}
 }

@@ -1,0 +1,53 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+func init() {
+	registerKernels(map[string]func(s *step) kernelMaker{"ArgMax": argExtremeKernel, "ArgMin": argExtremeKernel})
+}
+
+// argPass finds the places of the greatest or least numbers along the middle one of three axes: of equal ones the first, or the
+// last, and the first NaN where there is one.
+type argPass struct {
+	n, inner    int
+	least, last bool
+	x           []float32
+	y           []int64
+}
+
+func argExtremeKernel(s *step) kernelMaker {
+	if !s.float32Input(0) {
+		return nil
+	}
+	at := s.node.Attrs.Int("axis", 0)
+	return func(d *binding) *boundKernel {
+		shape := d.shapeOf(s, 0)
+		axis, err := ops.Axis(at, len(shape))
+		if shape == nil || err != nil || shape[axis] == 0 || !d.gives(s, 0, tensor.Int64) {
+			return nil // refused when it is evaluated
+		}
+		outer, inner := runs(shape, axis)
+		p := &argPass{n: shape[axis], inner: inner, least: s.node.Op.Name == "ArgMin", last: s.node.Attrs.Bool("select_last_index", false)}
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			p.x, p.y = e.buf[s.in[0].id], tensor.Data[int64](e.datum(s.out[0]).(*tensor.Tensor))
+			return e.parallel(p, outer)
+		}}
+	}
+}
+
+func (p *argPass) ticket(_ *worker, k int) {
+	for i := range p.inner {
+		row, at := p.x[k*p.n*p.inner+i:], 0
+		best := row[0]
+		for j := 1; j < p.n; j++ {
+			x := row[j*p.inner]
+			if x > best && !p.least || x < best && p.least || p.last && x == best || x != x && best == best {
+				best, at = x, j
+			}
+		}
+		p.y[k*p.inner+i] = int64(at)
+	}
+}

@@ -1,0 +1,85 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+func init() { registerKernels(map[string]func(s *step) kernelMaker{"CumSum": cumSumKernel}) }
+
+// cumSumPass sums up along the middle one of three axes, in float64: lines of inner numbers one after the other.
+type cumSumPass struct {
+	n, inner           int
+	exclusive, reverse bool
+	x, y               []float32
+}
+
+func cumSumKernel(s *step) kernelMaker {
+	if !s.float32Input(0) || s.absent(1) {
+		return nil
+	}
+	exclusive, reverse := s.node.Attrs.Bool("exclusive", false), s.node.Attrs.Bool("reverse", false)
+	return func(d *binding) *boundKernel {
+		shape := d.shapeOf(s, 0)
+		at, ok := d.ints(s, 1)
+		if shape == nil || !ok || len(at) != 1 || !d.gives(s, 0, tensor.Float32) {
+			return nil
+		}
+		axis, err := ops.Axis(at[0], len(shape))
+		if err != nil {
+			return nil
+		}
+		outer, inner := runs(shape, axis)
+		p := &cumSumPass{n: shape[axis], inner: inner, exclusive: exclusive, reverse: reverse}
+		if p.n == 0 {
+			return nil
+		}
+		return &boundKernel{scratch: 2 * inner, run: func(e *executable, _ *unit) error {
+			p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			return e.parallel(p, outer)
+		}}
+	}
+}
+
+func (p *cumSumPass) ticket(w *worker, k int) {
+	size := p.n * p.inner
+	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
+	if p.inner == 1 {
+		p.line(y, x)
+		return
+	}
+	sums := reinterpret[float64](w.scratch[:2*p.inner])
+	clear(sums)
+	for i := range p.n {
+		if p.reverse {
+			i = p.n - 1 - i
+		}
+		from, to := x[i*p.inner:(i+1)*p.inner], y[i*p.inner:(i+1)*p.inner]
+		for j, v := range from {
+			before := sums[j]
+			sums[j] += float64(v)
+			if p.exclusive {
+				to[j] = float32(before)
+			} else {
+				to[j] = float32(sums[j])
+			}
+		}
+	}
+}
+
+// line sums up numbers that follow each other.
+func (p *cumSumPass) line(y, x []float32) {
+	sum, i, step := 0.0, 0, 1
+	if p.reverse {
+		i, step = len(x)-1, -1
+	}
+	for range x {
+		before := sum
+		sum += float64(x[i])
+		y[i] = float32(sum)
+		if p.exclusive {
+			y[i] = float32(before)
+		}
+		i += step
+	}
+}

@@ -1,0 +1,62 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Operators that give bools of bools, or of numbers, element by element.
+func init() {
+	for name, f := range map[string]func(a, b bool) bool{
+		"And": func(a, b bool) bool { return a && b },
+		"Or":  func(a, b bool) bool { return a || b },
+		"Xor": func(a, b bool) bool { return a != b },
+	} {
+		kernels[name] = logicKernel(2, tensor.Bool, logicRow(f))
+	}
+	kernels["Not"] = logicKernel(1, tensor.Bool, predicateRow(func(x bool) bool { return !x }))
+	kernels["IsNaN"] = logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool { return x != x }))
+	kernels["IsInf"] = func(s *step) kernelMaker {
+		above, below := s.node.Attrs.Bool("detect_positive", true), s.node.Attrs.Bool("detect_negative", true)
+		return logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool {
+			return above && x > math.MaxFloat32 || below && x < -math.MaxFloat32
+		}))(s)
+	}
+}
+
+// logicKernel reads some inputs of an element type under broadcasting.
+func logicKernel(inputs int, dtype tensor.DType, run func(p *comparePass, row int)) func(s *step) kernelMaker {
+	return func(s *step) kernelMaker {
+		if len(s.in) != inputs || s.absent(0) || s.absent(inputs-1) {
+			return nil
+		}
+		return func(d *binding) *boundKernel {
+			if !d.typed(s, 0, dtype) || !d.typed(s, inputs-1, dtype) || !d.gives(s, 0, tensor.Bool) {
+				return nil
+			}
+			return elementKernel(d, s, run, 0, []int{0, 1}[:inputs]...)
+		}
+	}
+}
+
+func logicRow(f func(a, b bool) bool) func(p *comparePass, row int) {
+	return func(p *comparePass, row int) {
+		y := tensor.Data[bool](p.y)[row*p.b.inner : (row+1)*p.b.inner]
+		a, b := tensor.Data[bool](p.x[0])[p.b.at(0, row):], tensor.Data[bool](p.x[1])[p.b.at(1, row):]
+		step := p.steps()
+		for i := range y {
+			y[i] = f(a[i*step[0]], b[i*step[1]])
+		}
+	}
+}
+
+func predicateRow[T bool | float32](f func(x T) bool) func(p *comparePass, row int) {
+	return func(p *comparePass, row int) {
+		y, x := tensor.Data[bool](p.y)[row*p.b.inner:(row+1)*p.b.inner], tensor.Data[T](p.x[0])[p.b.at(0, row):]
+		step := p.steps()
+		for i := range y {
+			y[i] = f(x[i*step[0]])
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+func init() { registerKernels(map[string]func(s *step) kernelMaker{"OneHot": oneHotKernel}) }
+
+// oneHotKernel serves indices of whole numbers, a depth that is known when shapes are bound, and float32 values.
+func oneHotKernel(s *step) kernelMaker {
+	if s.absent(0) || s.absent(1) || !s.float32Input(2) {
+		return nil
+	}
+	return func(d *binding) *boundKernel {
+		shape := d.shapeOf(s, 0)
+		k, ok := d.ints(s, 1)
+		wide := d.typed(s, 0, tensor.Int64)
+		axis, err := ops.Axis(s.node.Attrs.Int("axis", -1), len(shape)+1)
+		if shape == nil || !ok || len(k) != 1 || err != nil || !wide && !d.typed(s, 0, tensor.Int32) || !d.gives(s, 0, tensor.Float32) || product(d.shapeOf(s, 2)) != 2 ||
+			k[0] != int64(d.shapes[s.out[0].id][axis]) {
+			return nil // refused when it is evaluated
+		}
+		depth, inner := int(k[0]), product(shape[axis:])
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			y, values, index := e.buf[s.out[0].id], e.buf[s.in[2].id], e.datum(s.in[0]).(*tensor.Tensor)
+			for i := range y {
+				y[i] = values[0]
+			}
+			if wide {
+				oneHot(y, tensor.Data[int64](index), depth, inner, values[1])
+			} else {
+				oneHot(y, tensor.Data[int32](index), depth, inner, values[1])
+			}
+			return nil
+		}}
+	}
+}
+
+// oneHot sets the place of each index that there is; negative ones count from the end.
+func oneHot[T int32 | int64](y []float32, index []T, depth, inner int, on float32) {
+	for i, v := range index {
+		k := int(v)
+		if k < 0 {
+			k += depth
+		}
+		if k >= 0 && k < depth {
+			y[(i/inner*depth+k)*inner+i%inner] = on
+		}
+	}
+}

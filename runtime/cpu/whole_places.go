@@ -1,0 +1,169 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Operators that read or write runs of elements at places which indices name when they run: GatherElements, GatherND,
+// ScatterElements and ScatterND.
+func init() {
+	registerKernels(map[string]func(s *step) kernelMaker{
+		"GatherElements": placesKernel, "GatherND": placesKernel, "ScatterElements": placesKernel, "ScatterND": placesKernel,
+	})
+}
+
+// places turns indices into where elements lie: each vector of vector indices gives one place.
+type places struct {
+	vector         int
+	sizes, strides []int // of the axes that a vector's indices count along
+	base           []int // per vector: what is added
+	at             []int // per vector, while it runs
+}
+
+// placesKernel moves elements of any type that is held in whole bytes.
+func placesKernel(s *step) kernelMaker {
+	a := s.node.Attrs
+	if s.absent(0) || s.absent(1) || a.Str("reduction", "none") != "none" {
+		return nil
+	}
+	op := s.node.Op.Name
+	scatters := op == "ScatterElements" || op == "ScatterND"
+	return func(d *binding) *boundKernel {
+		x, index, y := s.in[0], s.in[1], s.out[0]
+		shape, at, dtype := d.shapeOf(s, 0), d.shapeOf(s, 1), d.dtype[x.id]
+		wide := d.typed(s, 1, tensor.Int64)
+		if y == nil || shape == nil || at == nil || !wide && !d.typed(s, 1, tensor.Int32) || !cut(dtype) || !d.gives(s, 0, dtype) {
+			return nil
+		}
+		var p *places
+		run := 1
+		if op == "GatherElements" || op == "ScatterElements" {
+			p = elementPlaces(shape, at, a.Int("axis", 0))
+		} else {
+			p, run = slicePlaces(shape, at, int(a.Int("batch_dims", 0)))
+		}
+		if p == nil {
+			return nil // refused when it is evaluated
+		}
+		moved := y // of what there is a run per place
+		if scatters {
+			if s.absent(2) || !d.typed(s, 2, dtype) || !slices.Equal(d.shapes[y.id], shape) || op == "ScatterElements" && !slices.Equal(d.shapeOf(s, 2), at) {
+				return nil
+			}
+			moved = s.in[2]
+		}
+		if n, _ := tensor.Size(d.shapes[moved.id]); n != len(p.at)*run {
+			return nil
+		}
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			t := e.datum(index).(*tensor.Tensor)
+			ok := false
+			if wide {
+				ok = findPlaces(p, tensor.Data[int64](t))
+			} else {
+				ok = findPlaces(p, tensor.Data[int32](t))
+			}
+			if !ok {
+				return e.eval(s) // says what is wrong
+			}
+			src, dst := e.datum(x).(*tensor.Tensor).Bytes(), e.datum(y).(*tensor.Tensor).Bytes()
+			if !scatters {
+				gatherRuns(dst, src, p.at, run, tensor.ByteSize(dtype, 1))
+				return nil
+			}
+			copy(dst, src)
+			scatterRuns(dst, e.datum(moved).(*tensor.Tensor).Bytes(), p.at, run, tensor.ByteSize(dtype, 1))
+			return nil
+		}}
+	}
+}
+
+// elementPlaces is for one index per element, which counts along an axis of a tensor of the given shape.
+func elementPlaces(shape, at []int, axis int64) *places {
+	a, err := ops.Axis(axis, len(shape))
+	if err != nil || len(at) != len(shape) {
+		return nil
+	}
+	for i, k := range at {
+		if i != a && k > shape[i] {
+			return nil
+		}
+	}
+	strides := ops.Strides(shape)
+	p := &places{vector: 1, sizes: shape[a : a+1], strides: []int{strides[a]}}
+	strides[a] = 0
+	ops.Walk(at, strides, 0, func(o int) { p.base = append(p.base, o) })
+	p.at = make([]int, len(p.base))
+	return p
+}
+
+// slicePlaces is for vectors along the last axis of the indices, which count along the first axes behind batch ones; run is what
+// each of them names.
+func slicePlaces(shape, at []int, batch int) (p *places, run int) {
+	last := len(at) - 1
+	if last < 0 || batch < 0 || batch > last || batch+at[last] > len(shape) || !slices.Equal(shape[:batch], at[:batch]) {
+		return nil, 0
+	}
+	strides, k := ops.Strides(shape), at[last]
+	p = &places{vector: k, sizes: shape[batch : batch+k], strides: strides[batch : batch+k]}
+	n := product(at[:last])
+	p.base, p.at = make([]int, n), make([]int, n)
+	if batch > 0 && n > 0 {
+		per := product(at[batch:last])
+		for i := range p.base {
+			p.base[i] = i / per * strides[batch-1]
+		}
+	}
+	return p, product(shape[batch+k:])
+}
+
+// findPlaces reads indices; it reports whether all of them are inside.
+func findPlaces[T int32 | int64](p *places, index []T) bool {
+	for i := range p.at {
+		o := p.base[i]
+		for j, v := range index[i*p.vector : (i+1)*p.vector] {
+			k := int(v)
+			if k < 0 {
+				k += p.sizes[j]
+			}
+			if k < 0 || k >= p.sizes[j] {
+				return false
+			}
+			o += k * p.strides[j]
+		}
+		p.at[i] = o
+	}
+	return true
+}
+
+// gatherRuns copies runs of elements of some bytes each from their places.
+func gatherRuns(dst, src []byte, at []int, run, size int) {
+	switch {
+	case run == 1 && size == 4:
+		y, x := reinterpret[uint32](dst), reinterpret[uint32](src)
+		for i, p := range at {
+			y[i] = x[p]
+		}
+	case run == 1 && size == 8:
+		y, x := reinterpret[uint64](dst), reinterpret[uint64](src)
+		for i, p := range at {
+			y[i] = x[p]
+		}
+	default:
+		n := run * size
+		for i, p := range at {
+			copy(dst[i*n:(i+1)*n], src[p*size:])
+		}
+	}
+}
+
+// scatterRuns copies runs of elements of some bytes each to their places.
+func scatterRuns(dst, src []byte, at []int, run, size int) {
+	n := run * size
+	for i, p := range at {
+		copy(dst[p*size:p*size+n], src[i*n:])
+	}
+}

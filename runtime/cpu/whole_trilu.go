@@ -1,0 +1,44 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+func init() { registerKernels(map[string]func(s *step) kernelMaker{"Trilu": triluKernel}) }
+
+// triluKernel keeps a triangle of each matrix, of elements of any type that is held in whole bytes.
+func triluKernel(s *step) kernelMaker {
+	if s.absent(0) {
+		return nil
+	}
+	upper := s.node.Attrs.Bool("upper", true)
+	return func(d *binding) *boundKernel {
+		shape, dtype, diagonal := d.shapeOf(s, 0), d.dtype[s.in[0].id], 0
+		if len(shape) < 2 || !cut(dtype) || !d.gives(s, 0, dtype) {
+			return nil
+		}
+		rows, columns := shape[len(shape)-2], shape[len(shape)-1]
+		if !s.absent(1) {
+			k, ok := d.ints(s, 1)
+			if !ok || len(k) != 1 {
+				return nil
+			}
+			diagonal = int(min(max(k[0], -int64(rows)), int64(columns)))
+		}
+		all := product(shape[:len(shape)-1])
+		return &boundKernel{run: func(e *executable, _ *unit) error {
+			x, y, size := e.datum(s.in[0]).(*tensor.Tensor).Bytes(), e.datum(s.out[0]).(*tensor.Tensor).Bytes(), tensor.ByteSize(dtype, 1)
+			for r := range all {
+				from, to := min(max(r%rows+diagonal, 0), columns), columns
+				if !upper {
+					from, to = 0, min(max(r%rows+diagonal+1, 0), columns)
+				}
+				line := y[r*columns*size : (r+1)*columns*size]
+				clear(line[:from*size])
+				copy(line[from*size:to*size], x[(r*columns+from)*size:])
+				clear(line[to*size:])
+			}
+			return nil
+		}}
+	}
+}
