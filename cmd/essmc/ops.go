@@ -17,6 +17,7 @@ import (
 	_ "github.com/essmc/essmc/ops/ml"
 	_ "github.com/essmc/essmc/ops/std"
 	_ "github.com/essmc/essmc/ops/training"
+	"github.com/essmc/essmc/runtime/cpu"
 )
 
 func newOpsCommand() *cobra.Command {
@@ -26,7 +27,12 @@ func newOpsCommand() *cobra.Command {
 		GroupID: groupLook,
 		Long: `Ops lists every operator that essmc knows: those of ONNX, which have no domain, those of
 ai.onnx.ml, ai.onnx.preview.training and com.microsoft, and the state-space operators of
-the domain "essm". With a name it shows one in full.`,
+the domain "essm". With a name it shows one in full.
+
+The column "cpu" says how the CPU backend computes an operator: by a kernel of its own; step by
+step, as its body says; once, when shapes are bound; or evaluated as it is defined, in float64,
+which is slow on large tensors. Reading an ONNX file brings nodes to the newest versions, which
+are those with kernels; essmc bench says what each node of a model came to.`,
 		Example: `  essmc ops
   essmc ops essm.SSM
   essmc ops Softmax`,
@@ -89,10 +95,10 @@ func findOps(name string) []*ir.Op {
 }
 
 func listOps(w io.Writer) error {
-	columns := []table.Column{{Title: "operator"}, {Title: "since", Right: true}, {Title: "signature", Width: 40}, {Title: "what it computes", Width: 46}}
+	columns := []table.Column{{Title: "operator"}, {Title: "since", Right: true}, {Title: "cpu"}, {Title: "signature", Width: 40}, {Title: "what it computes", Width: 46}}
 	var rows [][]string
 	for _, op := range ops.Default.All() {
-		rows = append(rows, []string{op.FullName(), fmt.Sprint(op.Since), signature(op), op.Doc})
+		rows = append(rows, []string{op.FullName(), fmt.Sprint(op.Since), cpu.Way(op), signature(op), op.Doc})
 	}
 	return table.Print(w, columns, rows)
 }
@@ -185,6 +191,6 @@ func showOp(w io.Writer, op *ir.Op) error {
 	if op.Tol.Ulps > 0 {
 		tol = fmt.Sprintf("within %g rounding units of the largest absolute value", op.Tol.Ulps)
 	}
-	_, err := fmt.Fprintf(w, "kernels are %s\n", tol)
+	_, err := fmt.Fprintf(w, "kernels are %s; on the CPU backend: %s\n", tol, cpu.Way(op))
 	return err
 }

@@ -121,3 +121,50 @@ func TestQGemm(t *testing.T) {
 		}
 	}
 }
+
+func TestMatMulNBitsOnCPU(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, bits := range []int{2, 4, 8} {
+		const n, k, block = 21, 70, 32
+		const blocks = (k + block - 1) / block
+		x := make([]float32, 3*k)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		opsets := ops.Opsets()
+		opsets["com.microsoft"] = 1
+		for _, zero := range []*tensor.Tensor{nil, randomBytes[uint8](r, n*((blocks*bits+7)/8)), randomFloats(r, 3, n*blocks)} {
+			b := ir.NewBuilder("g", ops.Default, opsets)
+			args := []*ir.Value{b.Input("x", ir.Tensor(tensor.Float32, 3, k)), b.Const("w", randomBytes[uint8](r, n, blocks, block*bits/8)), b.Const("s", randomFloats(r, 0.01, n*blocks)), nil, nil, b.Const("b", randomFloats(r, 1, n))}
+			if zero != nil {
+				args[3] = b.Const("z", zero)
+			}
+			b.Output("y", b.Op("com.microsoft", "MatMulNBits", args, ir.A("K", k), ir.A("N", n), ir.A("bits", bits), ir.A("block_size", block)))
+			g, err := b.Build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answers [2][]float32
+			for i, backend := range []runtime.Backend{ref.New(), cpu.New()} {
+				m, err := runtime.New(g, runtime.Options{Backend: backend, Profile: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := m.NewSession()
+				out, err := s.Run(context.Background(), map[string]tensor.Datum{"x": tensor.FromSlice(x, 3, k)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p := s.Profile(); i == 1 && p[0].Form == "eval" {
+					t.Fatalf("%d bits: evaluated", bits)
+				}
+				answers[i] = tensor.Data[float32](out["y"].(*tensor.Tensor))
+			}
+			for i, want := range answers[0] {
+				if got := answers[1][i]; math.Abs(float64(got-want)) > 2e-5*math.Abs(float64(want))+2e-5 {
+					t.Fatalf("%d bits: element %d is %g, expected %g", bits, i, got, want)
+				}
+			}
+		}
+	}
+}

@@ -7,20 +7,28 @@ import (
 
 // Ways in which the backend computes an operator, as Way gives them.
 const (
-	ByKernel = "kernel"    // there is a kernel, for the element types and attributes that matter
-	ByBody   = "body"      // step by step, as its body writes it, each step in its own way
-	ByEval   = "evaluated" // as ops defines it, in float64: right, and slow on large tensors
+	ByKernel = "kernel"    // there is a kernel for the element types and attributes that matter
+	ByBody   = "body"      // step by step, as its body or its subgraphs say, each step in its own way
+	AtBind   = "bound"     // known as soon as the inputs' shapes are
+	ByEval   = "evaluated" // as ops defines it, in float64 and on one thread: right, and slow on large tensors
 )
 
+// atBind are operators that read no content.
+var atBind = map[string]bool{"Constant": true, "Shape": true, "Size": true}
+
 // Way says how the backend computes nodes of an operator at best. What does not fit a kernel (other element types, weights that
-// are computed) is evaluated; a profile says what each node of a model came to. Versions of operators that are not the newest
-// are evaluated; reading an ONNX file brings nodes to the newest.
+// are computed) is evaluated; a profile says what each node of a model came to. Nodes of earlier versions are evaluated where
+// the versions differ: readers bring them to the newest.
 func Way(op *ir.Op) string {
 	key := op.FullName()
-	if ops.Newest(op) && (rows[key] != nil || cores[key] != nil || wholes[key] != nil || spans[key] != nil || kernels[key] != nil) {
+	switch {
+	case atBind[key]:
+		return AtBind
+	case !ops.Newest(op):
+		return ByEval
+	case rows[key] != nil, cores[key] != nil, wholes[key] != nil, spans[key] != nil, kernels[key] != nil:
 		return ByKernel
-	}
-	if op.Body != nil && !strict[key] {
+	case op.Body != nil && !strict[key], key == "If", key == "Loop", key == "Scan", key == "essm.Block":
 		return ByBody
 	}
 	return ByEval

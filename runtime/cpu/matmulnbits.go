@@ -1,0 +1,52 @@
+package cpu
+
+import "github.com/essmc/essmc/ir/tensor"
+
+func init() { rows["com.microsoft.MatMulNBits"] = rowMatMulNBits }
+
+// rowMatMulNBits is x Wᵀ + b for a constant W (N, K) of integers of few bits, packed along K in blocks that share a scale and a
+// zero point. It is unpacked when it is bound, and takes the memory of float32.
+func rowMatMulNBits(s *step) rowMaker {
+	a := s.node.Attrs
+	n, k, bits, block := int(a.Int("N", 0)), int(a.Int("K", 0)), int(a.Int("bits", 4)), int(a.Int("block_size", 0))
+	scale, bias := s.constant64(2), s.constant(5)
+	if !s.float32Input(0) || !s.byteTyped(1) || s.in[1].konst == nil || scale == nil || !s.absent(4) || bias == nil && !s.absent(5) ||
+		n < 1 || k < 1 || bits != 2 && bits != 4 && bits != 8 || block < 16 || bias != nil && len(bias) != n {
+		return nil
+	}
+	blocks := (k + block - 1) / block
+	packed := s.in[1].konst.Bytes()
+	if len(packed) != n*blocks*block*bits/8 || len(scale) != n*blocks {
+		return nil // refused when it is evaluated
+	}
+	element := func(b []byte, row, i, perRow int) float64 { // rows are padded to whole bytes
+		return float64(b[row*((perRow*bits+7)/8)+i*bits/8] >> (i * bits % 8) & (1<<bits - 1))
+	}
+	zero := func(int, int) float64 { return float64(int(1) << (bits - 1)) }
+	if !s.absent(3) {
+		z := s.in[3].konst
+		switch {
+		case z == nil:
+			return nil
+		case z.DType() == tensor.Uint8:
+			if z.Len() != n*((blocks*bits+7)/8) {
+				return nil
+			}
+			zero = func(row, g int) float64 { return element(z.Bytes(), row, g, blocks) }
+		default:
+			v := s.constant64(3)
+			if len(v) != len(scale) {
+				return nil
+			}
+			zero = func(row, g int) float64 { return v[row*blocks+g] }
+		}
+	}
+	w := make([]float32, n*k)
+	for row := range n {
+		for i := range k {
+			g := i / block
+			w[row*k+i] = float32((element(packed, row, i, blocks*block) - zero(row, g)) * scale[row*blocks+g])
+		}
+	}
+	return s.product(w, 1, n, k, k, 1, bias)
+}
