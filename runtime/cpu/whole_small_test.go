@@ -94,3 +94,9 @@ func TestOneHot(t *testing.T) {
 	}
 	sameAnyhow(t, "OneHot", 1, []operand{given(r.floats(3, 9)), depth, values})
 }
+
+func TestDropout(t *testing.T) {
+	r := newGen(50)
+	sameNode(t, "Dropout", 1, []operand{given(r.odd(3, 5))})
+	sameNode(t, "Dropout", 1, []operand{given(r.odd(3, 5)), fixed(tensor.Scalar(float32(0.3))), fixed(tensor.Scalar(false))})
+}
