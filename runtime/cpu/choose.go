@@ -60,6 +60,8 @@ func (p problem) forms() []runtime.Alternative {
 		switch {
 		case p.info.stateless && recurrence:
 			a.Why = "a given kernel has no recurrence"
+		case p.info.states > 0 && form != essm.FormScan:
+			a.Why = "heads of one input and one output run as they are read and written, by the recurrence"
 		case p.info.unstable && form != essm.FormScan:
 			a.Why = "powers of an eigenvalue above 1 in absolute value overflow"
 		}
@@ -93,6 +95,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 	calls := float64(p.batch) * n * per * parts // sequences that forms over whole ones take one by one
 	var flops, nanos, bytes float64
 	buffer := rows * n * parts * 4
+	n *= float64(max(1, i.states))
 	passes := 1.0 // of the recurrence
 	if i.direction != essm.Forward {
 		passes += sides // boundary states first

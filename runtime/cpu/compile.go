@@ -56,6 +56,7 @@ type step struct {
 	branches *[2]*branch // of If: else and then
 	body     *loopBody   // of Loop and Scan
 	shared   *runtime.Constants
+	form     string       // of recurrences, the one asked for; empty: any
 	products tensor.DType // the precision asked for
 	lowered  *lowStep     // of a product with constant weights, where that is low
 	alone    ir.Fact      // of the first output along time, were it not for the steps before
@@ -139,7 +140,7 @@ func (f *compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 }
 
 func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
-	s := &step{src: src, group: f.group, shared: f.p.config.Constants, products: f.p.config.Products}
+	s := &step{src: src, group: f.group, form: f.p.config.Kernel, shared: f.p.config.Constants, products: f.p.config.Products}
 	for _, v := range n.Inputs {
 		s.in = append(s.in, f.value(v))
 	}

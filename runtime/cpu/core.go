@@ -18,6 +18,7 @@ type core interface {
 // coreInfo describes a core. Indices are those of the step's inputs and outputs; -1 where absent.
 type coreInfo struct {
 	n, window          int
+	states             int // of each of the n features, where what goes in and comes out is part of the core; 0: a feature is a state
 	direction          string
 	vRe, vIm, state    int
 	xRe, xIm, stateOut int
@@ -81,6 +82,7 @@ func (s *sequence) stopped() bool { return s.w.stopped() }
 // cores is the table of operators that have a core kernel.
 var cores = map[string]func(s *step) core{
 	"essm.Scan":      diagonalCore,
+	"essm.SSM":       sisoCore,
 	"essm.DenseScan": denseCore,
 	"essm.LongConv":  convolutionCore,
 }

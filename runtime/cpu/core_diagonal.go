@@ -49,16 +49,22 @@ func (c *diagonal) info() *coreInfo { return &c.coreInfo }
 func (c *diagonal) tiled(form string, rows int) tileKernel {
 	scan := diagonalScan{sys: &c.sys, n: c.n}
 	if c.direction != essm.Forward && !c.unstable {
-		scan.across = make([]float64, 2*c.n)
-		for j, a := range c.a {
-			p := essm.Pow(a, float64(rows))
-			scan.across[j], scan.across[c.n+j] = real(p), imag(p)
-		}
+		scan.across = across(c.a, rows)
 	}
 	if form == essm.FormChunked {
 		return &diagonalChunk{diagonalScan: scan, c: c, rows: rows}
 	}
 	return scan
+}
+
+// across gives powers of ā over rows steps, real parts before imaginary ones.
+func across(a []complex128, rows int) []float64 {
+	p := make([]float64, 2*len(a))
+	for j, v := range a {
+		q := essm.Pow(v, float64(rows))
+		p[j], p[len(a)+j] = real(q), imag(q)
+	}
+	return p
 }
 
 func (c *diagonal) sequence(form string, length int, history bool) sequenceKernel {

@@ -49,4 +49,8 @@
 // Where only the last state is wanted, blocks of eight steps add up in float32 what their inputs give, and the state crosses a block
 // in float64: 9 G state-steps/s, and no more rounded than inputs are. With outputs blocks did not pay: 3.5 to 3.8 in the first
 // cache, and less beyond it.
+//
+// Systems of one input and one output, as S4D has them, see each number of theirs n times over. By blocks of eight steps states give
+// straight to outputs, and inputs to states, so that nothing of that size is written: 4.5 G state-steps/s for B, scan and C
+// together, 1.4 where the three follow each other.
 package kernel

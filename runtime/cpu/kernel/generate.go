@@ -11,6 +11,7 @@ package kernel
 //go:generate sh _asm/generate.sh chain512
 //go:generate sh _asm/generate.sh fft512
 //go:generate sh _asm/generate.sh heads
+//go:generate sh _asm/generate.sh siso
 //go:generate sh _asm/generate.sh transpose
 //go:generate sh _asm/generate.sh arith
 //go:generate sh _asm/generate.sh conv

@@ -26,6 +26,11 @@ func scanLanes() int { return 0 }
 
 func scanBlock(int, int, *float32, int, *float32, *float64, *float64, *float64, *float64) {}
 
+func siso(_, _ int, _, _ *float32, _ int, _, _, _ *float32, _, _, _, _ *float64, _ *float32, _ bool) {
+}
+
+func scaleAddWide(_, _, _ []float32) int { return 0 }
+
 func sigmoidWide(_, _ []float32) int { return 0 }
 
 func geluWide(_, _ []float32) int { return 0 }

@@ -25,6 +25,11 @@ var groups = map[string]func(){
 		headsDotAVX2(1)
 		headsSpreadAVX2()
 	},
+	"siso": func() {
+		sisoAVX2(false)
+		sisoAVX2(true)
+		scaleAddAVX2()
+	},
 	"transpose": transposeAVX2,
 	"arith":     arith,
 	"conv": func() {
