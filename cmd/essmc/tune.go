@@ -91,7 +91,7 @@ func showTuned(w io.Writer, path string) error {
 		return fmt.Errorf("%s: this machine has not been measured; default constants are used: essmc tune measures it", path)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; essmc tune measures anew", err)
 	}
 	fmt.Fprintf(w, "measured %s\n", f.Time.Format("2006-01-02 15:04 MST"))
 	return printCosts(w, f)

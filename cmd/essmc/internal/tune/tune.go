@@ -130,21 +130,30 @@ func parse(b []byte) (*File, error) {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(b, &version); err != nil {
-		return nil, err
+		return nil, damaged(err)
 	}
 	if version.Version != cpu.CostsVersion {
-		return nil, fmt.Errorf("version: expected %d, found %d", cpu.CostsVersion, version.Version)
+		return nil, fmt.Errorf("expected version %d of what essmc tune measures, found %d", cpu.CostsVersion, version.Version)
 	}
 	f := &File{}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(f); err != nil {
-		return nil, err
+		return nil, damaged(err)
 	}
 	if err := f.Costs.Check(); err != nil {
 		return nil, fmt.Errorf("costs: %w", err)
 	}
 	return f, nil
+}
+
+// damaged says of a file that it is not as Write leaves it.
+func damaged(err error) error {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		return fmt.Errorf("expected what essmc tune writes, found JSON with %s at byte %d", kind.Value, kind.Offset)
+	}
+	return fmt.Errorf("expected what essmc tune writes: %w", err)
 }
 
 // fits reports a measurement of another machine.

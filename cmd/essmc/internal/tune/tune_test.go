@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,10 +37,11 @@ func TestReadBad(t *testing.T) {
 	}{
 		"machine": {change: func(f *File) { f.Machine = "abacus" }, want: "abacus"},
 		"kernels": {change: func(f *File) { f.Kernels = "avx9" }, want: "avx9"},
-		"version": {change: func(f *File) { f.Version = 99 }, want: "version: expected"},
+		"version": {change: func(f *File) { f.Version = 99 }, want: "expected version"},
 		"costs":   {change: func(f *File) { f.Costs.FFT = -1 }, want: "fft_ns"},
-		"empty":   {raw: " ", want: "JSON"},
-		"other":   {raw: `{"version":1,"what":2}`, want: "what"},
+		"empty":   {raw: " ", want: "essmc tune writes"},
+		"array":   {raw: "[1]", want: "JSON with array"},
+		"other":   {raw: fmt.Sprintf(`{"version":%d,"what":2}`, cpu.CostsVersion), want: `"what"`},
 		"long":    {raw: strings.Repeat(" ", maxBytes+1), want: "bytes"},
 	} {
 		path := filepath.Join(t.TempDir(), name+".json")
@@ -85,7 +87,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(good)
-	f.Add([]byte(`{"version":1,"costs":{"scan_ns":1e400}}`))
+	f.Add(fmt.Appendf(nil, `{"version":%d,"costs":{"scan_ns":1e400}}`, cpu.CostsVersion))
 	f.Add(bytes.Replace(good, []byte(`"fft_ns":`), []byte(`"fft_ns":1`), 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := parse(b)
