@@ -57,6 +57,9 @@ func runModels(ctx context.Context, e *env, r *result) error {
 			most, slowest = 1e9, name
 			continue
 		}
+		if err := s.err("ONNX Runtime"); err != nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %v", name, err))
+		}
 		ratio := s.ratio("essmc", "ONNX Runtime")
 		if ratio.mid > most {
 			most, slowest = ratio.mid, name
