@@ -59,6 +59,7 @@ type step struct {
 	form     string       // of recurrences, the one asked for; empty: any
 	products tensor.DType // the precision asked for
 	lowered  *lowStep     // of a product with constant weights, where that is low
+	columns  *columns     // it copies some of its input's features
 	alone    ir.Fact      // of the first output along time, were it not for the steps before
 }
 
@@ -108,6 +109,7 @@ func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
 		p.outputs = append(p.outputs, f.value(v))
 	}
 	p.time = p.along()
+	p.columns()
 	return p, nil
 }
 

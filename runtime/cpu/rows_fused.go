@@ -186,7 +186,7 @@ func (r *draft) fused(d *binding) *draft {
 		c := chains[i]
 		switch {
 		case c != nil:
-			s, op := c.step(d, s)
+			s, op := c.step(r, d, s)
 			f.steps, f.ops = append(f.steps, s), append(f.ops, op)
 			for _, k := range c.steps {
 				if k != i {
@@ -200,7 +200,43 @@ func (r *draft) fused(d *binding) *draft {
 			f.steps, f.ops = append(f.steps, s), append(f.ops, r.ops[i])
 		}
 	}
+	f.dropColumns(d)
 	return &f
+}
+
+// dropColumns leaves out the steps that copy columns which chains read from where they are, and nobody else wants.
+func (r *draft) dropColumns(d *binding) {
+	read := map[*value]bool{}
+	for _, s := range r.steps {
+		for _, v := range s.in {
+			read[v] = true
+		}
+	}
+	n := 0
+	for i, s := range r.steps {
+		if s.columns != nil && !read[s.out[0]] && d.inside(s.out[0], r.covers) {
+			r.between = append(r.between, s.out[0])
+			continue
+		}
+		if i == r.coreAt && r.core != nil {
+			r.coreAt = n
+		}
+		r.steps[n], r.ops[n] = s, r.ops[i]
+		n++
+	}
+	r.steps, r.ops = r.steps[:n], r.ops[:n]
+}
+
+// source is where the numbers of v are that a chain reads: in v, or among the columns of another value of the draft.
+func (r *draft) source(d *binding, v *value) (*value, kernel.Operand) {
+	for i, s := range r.steps {
+		if s.out[0] == v && s.columns != nil && r.plain(i) {
+			_, wide := features(d.shapes[s.in[0].id])
+			return s.in[0], kernel.Operand{From: s.columns.from, Stride: wide}
+		}
+	}
+	_, width := features(d.shapes[v.id])
+	return v, kernel.Operand{Stride: width}
 }
 
 // chain finds the chain that begins with step i; nil where joining gains nothing.
@@ -328,15 +364,18 @@ func (c *chainDraft) startFromSum() {
 }
 
 // step is the chain as a step that stands for its last one.
-func (c *chainDraft) step(d *binding, last *step) (*step, *rowOp) {
-	s := &step{node: last.node, src: last.src, group: last.group, in: c.in, out: last.out}
+func (c *chainDraft) step(r *draft, d *binding, last *step) (*step, *rowOp) {
+	s := &step{node: last.node, src: last.src, group: last.group, out: last.out}
 	_, width := features(d.shapes[last.out[0].id])
-	op, strides := &rowOp{}, []int(nil)
-	for i := range c.in {
+	op, operands := &rowOp{}, []kernel.Operand(nil)
+	for i, v := range c.in {
+		x, o := r.source(d, v)
+		s.in, operands = append(s.in, x), append(operands, o)
 		op.operands = append(op.operands, i)
-		strides = append(strides, width)
+		if o == (kernel.Operand{Stride: width}) {
+			op.over = append(op.over, i)
+		}
 	}
-	op.over = op.operands
-	op.run = kernel.NewChain(width, strides, c.links).Run
+	op.run = kernel.NewChain(width, operands, c.links).Run
 	return s, op
 }

@@ -77,6 +77,22 @@ func TestFused(t *testing.T) {
 			}
 			return v
 		}},
+		{"halves", 2, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value, product func(x *ir.Value) *ir.Value) *ir.Value {
+			wide := b.Op("", "Concat", []*ir.Value{x, y}, ir.A("axis", -1)) // a unit of its own
+			h := b.Ops("", "Split", 2, []*ir.Value{wide}, ir.A("axis", -1), ir.A("num_outputs", 2))
+			v := b.Op("", "Add", []*ir.Value{x, b.Op("", "Mul", []*ir.Value{h[0], b.Op("", "Sigmoid", h[1:])})})
+			return product(v)
+		}},
+		{"swiglu", 1, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value, _ func(x *ir.Value) *ir.Value) *ir.Value {
+			wide := b.Op("", "Concat", []*ir.Value{x, y}, ir.A("axis", -1))
+			h := b.Ops("", "Split", 2, []*ir.Value{wide}, ir.A("axis", 2), ir.A("num_outputs", 2))
+			return b.Op("", "Mul", []*ir.Value{b.Op("", "Mul", []*ir.Value{h[0], b.Op("", "Sigmoid", h[:1])}), h[1]})
+		}},
+		{"kept half", 3, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value, product func(x *ir.Value) *ir.Value) *ir.Value {
+			wide := b.Op("", "Concat", []*ir.Value{x, y}, ir.A("axis", 2))
+			h := b.Ops("", "Split", 2, []*ir.Value{wide}, ir.A("axis", 2), ir.A("num_outputs", 2)) // one is copied for the product
+			return b.Op("", "Mul", []*ir.Value{product(h[0]), b.Op("", "Tanh", []*ir.Value{b.Op("", "Add", []*ir.Value{h[0], h[1]})})})
+		}},
 		{"twice", 4, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value, _ func(x *ir.Value) *ir.Value) *ir.Value {
 			v := b.Op("", "Add", []*ir.Value{x, y}) // read twice, and written
 			w := b.Op("", "Tanh", []*ir.Value{b.Op("", "Mul", []*ir.Value{v, v})})

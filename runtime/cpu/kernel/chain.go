@@ -71,24 +71,27 @@ const MaxLinks = 12
 // A Chain is elementwise operators, one after the other. Each number goes through all of them in registers: only what the last
 // one gives is written. Answers are those of the operators by themselves, but for what is rounded once rather than twice.
 type Chain struct {
-	width   int
-	strides []int
-	links   []Link
-	dense   bool // operands have no gaps
-	repeat  int  // rows that the constants below hold, so that short rows are worked on together; 0: there are none
-	tiled   []Link
+	width    int
+	operands []Operand
+	links    []Link
+	dense    bool // operands have no gaps
+	repeat   int  // rows that the constants below hold, so that short rows are worked on together; 0: there are none
+	tiled    []Link
 }
+
+// An Operand is how a chain reads an argument of Run: where in it the first row begins, and how far apart rows are, in numbers.
+type Operand struct{ From, Stride int }
 
 // hardSwish are its parameters.
 var hardSwish = []float32{1.0 / 6, 0.5}
 
-// NewChain makes a chain on rows of width numbers, which is positive. strides says for each operand of Run how far apart its
-// rows are, in numbers. There are at most MaxLinks links, whose constants have width numbers.
-func NewChain(width int, strides []int, links []Link) *Chain {
+// NewChain makes a chain on rows of width numbers, which is positive. There are at most MaxLinks links, whose constants have
+// width numbers.
+func NewChain(width int, operands []Operand, links []Link) *Chain {
 	const long = 256 // numbers: what begins a row does not count any more
-	c := &Chain{width: width, strides: strides, links: links, dense: true}
-	for _, s := range strides {
-		c.dense = c.dense && s == width
+	c := &Chain{width: width, operands: operands, links: links, dense: true}
+	for _, o := range operands {
+		c.dense = c.dense && o == Operand{0, width}
 	}
 	for i := range links {
 		l := &links[i]
@@ -140,14 +143,14 @@ func (c *Chain) portable(y []float32, x [][]float32, rows int) {
 		for lo := 0; lo < c.width; lo += len(block) {
 			hi := min(lo+len(block), c.width)
 			v := block[:hi-lo]
-			copy(v, x[0][r*c.strides[0]+lo:r*c.strides[0]+hi])
+			copy(v, c.rowOf(x, 0, r)[lo:hi])
 			for i := range c.links {
 				l := &c.links[i]
 				a, b := l.A, l.B
 				readsA, readsB, _ := l.Op.reads()
 				switch {
 				case readsA && l.X >= 0:
-					a = x[l.X][r*c.strides[l.X]+lo : r*c.strides[l.X]+hi]
+					a = c.rowOf(x, l.X, r)[lo:hi]
 				case readsA:
 					a = a[lo:hi]
 				}
@@ -159,6 +162,12 @@ func (c *Chain) portable(y []float32, x [][]float32, rows int) {
 			copy(y[r*c.width+lo:r*c.width+hi], v)
 		}
 	}
+}
+
+// rowOf is row r of an operand.
+func (c *Chain) rowOf(x [][]float32, i, r int) []float32 {
+	o := c.operands[i]
+	return x[i][o.From+r*o.Stride:][:c.width]
 }
 
 // apply does to v what a link does.

@@ -23,8 +23,8 @@ func (c *Chain) wide(y []float32, x [][]float32, rows int) bool {
 	if !wide() {
 		return false
 	}
-	for i, s := range c.strides {
-		_ = x[i][(rows-1)*s+c.width-1]
+	for i, o := range c.operands {
+		_ = x[i][o.From+(rows-1)*o.Stride+c.width-1]
 	}
 	_ = y[rows*c.width-1]
 	switch {
@@ -81,7 +81,7 @@ func (c *Chain) run(y []float32, x [][]float32, at, rows, width, stride int) {
 // operand is where an operand begins, and how many bytes its rows are apart.
 func (c *Chain) operand(x [][]float32, i, at, stride int) (*float32, int) {
 	if !c.dense {
-		stride = c.strides[i]
+		return &x[i][c.operands[i].From], 4 * c.operands[i].Stride // at is 0
 	}
 	return &x[i][at], 4 * stride
 }

@@ -77,7 +77,7 @@ func (l *Link) truth64(v, a, b float64) float64 {
 // chainCase is a chain and what it is run on.
 type chainCase struct {
 	rows, width int
-	strides     []int
+	operands    []Operand
 	x           [][]float32
 	links       []Link
 }
@@ -87,13 +87,13 @@ func (c *chainCase) truth() []float64 {
 	y := make([]float64, c.rows*c.width)
 	for r := range c.rows {
 		for j := range c.width {
-			v := float64(c.x[0][r*c.strides[0]+j])
+			v := float64(c.x[0][c.operands[0].From+r*c.operands[0].Stride+j])
 			for i := range c.links {
 				l := &c.links[i]
 				var a, b float64
 				if readsA, readsB, _ := l.Op.reads(); readsA {
 					if l.X >= 0 {
-						a = float64(c.x[l.X][r*c.strides[l.X]+j])
+						a = float64(c.x[l.X][c.operands[l.X].From+r*c.operands[l.X].Stride+j])
 					} else {
 						a = float64(l.A[j])
 					}
@@ -118,14 +118,14 @@ func (c *chainCase) check(t *testing.T, name string, tol float64) {
 	for i := range y {
 		y[i] = guard
 	}
-	chain := NewChain(c.width, c.strides, c.links)
+	chain := NewChain(c.width, c.operands, c.links)
 	chain.Run(y[5:5+n], c.x, c.rows)
 	all := make([]float64, len(y))
 	for i := range all {
 		all[i] = guard
 	}
 	copy(all[5:], want)
-	name = fmt.Sprintf("%s, %d rows of %d, strides %v", name, c.rows, c.width, c.strides)
+	name = fmt.Sprintf("%s, %d rows of %d, operands %v", name, c.rows, c.width, c.operands)
 	for i, w := range all { // of large numbers the error is relative
 		if m := math.Abs(w); m > 1 && m < math.Inf(1) {
 			all[i], y[i] = w/m, y[i]/float32(m)
@@ -133,7 +133,7 @@ func (c *chainCase) check(t *testing.T, name string, tol float64) {
 	}
 	near(t, name, y, all, tol)
 	chain.Run(y[5:5+n], c.x, c.rows)
-	if c.strides[0] != c.width {
+	if c.operands[0] != (Operand{0, c.width}) {
 		return
 	}
 	x := append([][]float32{append([]float32(nil), c.x[0]...)}, c.x[1:]...)
@@ -159,9 +159,9 @@ func testLinks(t *testing.T) {
 					continue
 				}
 				for _, gap := range []int{0, 3} {
-					c := &chainCase{rows: rows, width: width, strides: []int{width + gap, width + 2*gap}}
-					for _, s := range c.strides {
-						x := random(r, max(0, rows-1)*s+min(rows, 1)*width+1)
+					c := &chainCase{rows: rows, width: width, operands: []Operand{{gap, width + gap}, {0, width + 2*gap}}}
+					for _, o := range c.operands {
+						x := random(r, o.From+max(0, rows-1)*o.Stride+min(rows, 1)*width+1)
 						c.x = append(c.x, x[1:]) // not where vectors begin
 					}
 					for k, special := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -20} {
@@ -210,12 +210,12 @@ func testChains(t *testing.T) {
 			} {
 				c := &chainCase{rows: rows, width: width, links: links}
 				for i := range 3 {
-					s := width
-					if name == "gate" { // halves of a wide product
-						s = []int{2 * width, 2 * width, width}[i]
+					o := Operand{0, width}
+					if name == "gate" && i < 2 { // halves of a wide product
+						o = Operand{i * width, 2 * width}
 					}
-					c.strides = append(c.strides, s)
-					c.x = append(c.x, random(r, rows*s))
+					c.operands = append(c.operands, o)
+					c.x = append(c.x, random(r, rows*o.Stride))
 				}
 				c.check(t, name, 2e-6)
 			}
@@ -225,7 +225,7 @@ func testChains(t *testing.T) {
 
 // A chain allocates nothing.
 func TestChainAllocates(t *testing.T) {
-	c := NewChain(5, []int{5, 5}, []Link{{Op: LinkAdd, X: 1}, {Op: LinkGelu}})
+	c := NewChain(5, []Operand{{0, 5}, {0, 5}}, []Link{{Op: LinkAdd, X: 1}, {Op: LinkGelu}})
 	x, y := [][]float32{make([]float32, 30), make([]float32, 30)}, make([]float32, 30)
 	if n := testing.AllocsPerRun(10, func() { c.Run(y, x, 6) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -1,0 +1,111 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Gates come as halves of one wide product. A Split along features whose parts are read number by number is a step for each
+// part, which is a row kernel, so that it does not end a region; and chains read through it.
+
+// columns puts such steps in place of the program's Splits.
+func (p *program) columns() {
+	read := map[*value]bool{} // by what can be a link
+	for _, s := range p.steps {
+		if s.row != nil && links[s.node.Op.FullName()] != nil {
+			for _, v := range s.in {
+				read[v] = true
+			}
+		}
+	}
+	var steps []*step
+	for _, s := range p.steps {
+		if parts := p.split(s, read); parts != nil {
+			steps = append(steps, parts...)
+		} else {
+			steps = append(steps, s)
+		}
+	}
+	p.steps = steps
+}
+
+// split gives the steps that compute the outputs of s one by one, where it cuts rows of float32 numbers, not along time, and
+// some output is among those that are read; otherwise nil.
+func (p *program) split(s *step, read map[*value]bool) (parts []*step) {
+	if s.node.Op.FullName() != "Split" || !ops.Newest(s.node.Op) || len(s.in) == 0 || s.in[0].konst != nil || !slices.ContainsFunc(s.out, func(v *value) bool { return v != nil && read[v] }) {
+		return nil
+	}
+	x := s.in[0]
+	width, ok := columnsOf(x)
+	if !ok {
+		return nil
+	}
+	rank := len(x.typ.(*ir.TensorType).Shape)
+	if axis, err := ops.Axis(s.node.Attrs.Int("axis", 0), rank); err != nil || axis != rank-1 || p.time != nil && p.time[x.id].Axis == axis && !p.time[x.id].Constant() {
+		return nil
+	}
+	from := 0
+	for i, v := range s.out {
+		if v == nil {
+			return nil // how wide it is, nobody says
+		}
+		n, ok := columnsOf(v)
+		if !ok {
+			return nil
+		}
+		node := &ir.Node{Op: columnsOp(from, n), Name: s.node.Name, Inputs: s.node.Inputs[:1], Outputs: s.node.Outputs[i : i+1]}
+		parts = append(parts, &step{node: node, src: s.src, group: s.group, shared: s.shared, in: s.in[:1], out: s.out[i : i+1],
+			row: rowColumns(from), columns: &columns{from}})
+		from += n
+	}
+	if from != width {
+		return nil
+	}
+	return parts
+}
+
+// columns says that a step copies consecutive features of its input, from one on.
+type columns struct{ from int }
+
+// columnsOf gives the width of rows of float32 numbers, where it is known.
+func columnsOf(v *value) (int, bool) {
+	t, ok := v.typ.(*ir.TensorType)
+	if !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 {
+		return 0, false
+	}
+	n, ok := t.Shape[len(t.Shape)-1].Known()
+	return int(n), ok && n > 0
+}
+
+// columnsOp is the operator of a step that copies n features.
+func columnsOp(from, n int) *ir.Op {
+	return &ir.Op{
+		Domain: "essmc.cpu", Name: "Columns", In: ops.Sig("x:f32[...,K]"), Out: ops.Sig("y:f32[...,N]"),
+		Infer: func(node *ir.Node) ([]ir.Type, error) {
+			s := slices.Clone(node.Inputs[0].Shape())
+			if len(s) == 0 {
+				return nil, fmt.Errorf("expected rows, found a scalar")
+			}
+			s[len(s)-1] = ir.Const(int64(n))
+			return []ir.Type{&ir.TensorType{Elem: tensor.Float32, Shape: s}}, nil
+		},
+		Along: ops.AlongRows,
+		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			x := ops.Tensor(in, 0)
+			shape := slices.Clone(x.Shape())
+			if len(shape) == 0 || shape[len(shape)-1] < from+n {
+				return nil, fmt.Errorf("expected rows of at least %d features, found %s", from+n, tensor.ShapeString(shape))
+			}
+			out := slices.Clone(shape)
+			out[len(out)-1] = n
+			y := tensor.New(tensor.Float32, out...)
+			rows, _ := features(shape)
+			rowColumns(from)([][]int{shape}, out).run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)}, rows)
+			return []tensor.Datum{y}, nil
+		},
+	}
+}
