@@ -308,8 +308,9 @@ func (d *binding) holds(units []*unit, strips []strip) []held {
 						continue
 					}
 					_, _, width, ok := d.along(v)
+					ok = ok && s.turn != fromRows // what is no rows is there as a whole
 					for _, r := range d.reads[v.id] {
-						ok = ok && inside[r]
+						ok = ok && inside[r] && r.turn != toRows
 					}
 					if ok && width > 0 {
 						all[v.id] = held{rows: st.chunk, width: width, strip: st.from}

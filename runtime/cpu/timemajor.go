@@ -616,6 +616,8 @@ func (t *relayout) build() *binding {
 		r := t.how[s]
 		switch {
 		case t.gone[s]:
+		case r == nil && t.turns(s) != straight:
+			t.turn(s, t.turns(s), s.in[0], s.out[0])
 		case r == nil:
 			t.steps = append(t.steps, s)
 			for _, v := range s.out {
@@ -720,6 +722,21 @@ func (t *relayout) turnIn(v *value, of *step) {
 		of = t.d.reads[v.id][0] // for messages
 	}
 	t.turn(of, toRows, v, t.asRows(v))
+}
+
+// turns says how a step of the graph turns sequences that stay in its layout on one side: tile by tile, too.
+func (t *relayout) turns(s *step) turn {
+	if s.node.Op.FullName() != "Transpose" || t.d.dead[s] || len(s.out) != 1 || t.axis(s.out[0]) == 0 || len(t.d.shapes[s.out[0].id]) != 3 ||
+		!slices.Equal(s.node.Attrs.Ints("perm", nil), []int64{0, 2, 1}) {
+		return straight
+	}
+	switch t.axis(s.in[0]) {
+	case 1:
+		return fromRows
+	case 2:
+		return toRows
+	}
+	return straight
 }
 
 // alias leaves out a step that turns a sequence from or into rows.

@@ -66,6 +66,24 @@ func (b *seqNet) turned(x *ir.Value) *ir.Value {
 	return b.op("Transpose", []*ir.Value{x}, ir.A("perm", []int64{0, 2, 1}))
 }
 
+// mamba is layers of a short convolution, a system and a gate; the convolutions want their features first.
+func (b *seqNet) mamba(x *ir.Value, directions ...string) *ir.Value {
+	x = b.turned(x)
+	for _, dir := range directions {
+		w, _ := x.Shape()[2].Known()
+		u := b.op("MatMul", []*ir.Value{x, b.weights(int(w), 24)})
+		halves := b.Ops("", "Split", 2, []*ir.Value{u}, ir.A("axis", -1), ir.A("num_outputs", 2))
+		y := b.op("Swish", []*ir.Value{b.turned(b.chomped(b.turned(halves[0]), 12, 4, 1, 12))})
+		s := plain
+		s.direction = dir
+		y = s.ssm(b.gen, b.Builder, y, nil)[0]
+		y = b.op("Mul", []*ir.Value{y, b.op("Swish", halves[1:])})
+		y = b.op("MatMul", []*ir.Value{y, b.weights(12, int(w))})
+		x = b.op("LayerNormalization", []*ir.Value{b.op("Add", []*ir.Value{x, y}), b.weights(int(w))})
+	}
+	return b.turned(x)
+}
+
 // seqNets are networks of one input x (samples, features, steps).
 var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 	"tcn": func(b *seqNet, x *ir.Value) *ir.Value {
@@ -114,21 +132,9 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 		y := b.op("Concat", []*ir.Value{a, c, e}, ir.A("axis", 1))
 		return b.op("Slice", []*ir.Value{b.conv(y, 18, 2, 1, 3, 1, 0), b.ints(1), b.ints(17), b.ints(1)})
 	},
-	"mamba": func(b *seqNet, x *ir.Value) *ir.Value {
-		x = b.turned(x)
-		for _, dir := range []string{"forward", "forward", "bidirectional"} {
-			w, _ := x.Shape()[2].Known()
-			u := b.op("MatMul", []*ir.Value{x, b.weights(int(w), 24)})
-			halves := b.Ops("", "Split", 2, []*ir.Value{u}, ir.A("axis", -1), ir.A("num_outputs", 2))
-			y := b.op("Swish", []*ir.Value{b.turned(b.chomped(b.turned(halves[0]), 12, 4, 1, 12))})
-			s := plain
-			s.direction = dir
-			y = s.ssm(b.gen, b.Builder, y, nil)[0]
-			y = b.op("Mul", []*ir.Value{y, b.op("Swish", halves[1:])})
-			y = b.op("MatMul", []*ir.Value{y, b.weights(12, int(w))})
-			x = b.op("LayerNormalization", []*ir.Value{b.op("Add", []*ir.Value{x, y}), b.weights(int(w))})
-		}
-		return b.turned(x)
+	"mamba": func(b *seqNet, x *ir.Value) *ir.Value { return b.mamba(x, "forward", "forward", "forward") },
+	"both": func(b *seqNet, x *ir.Value) *ir.Value {
+		return b.mamba(x, "forward", "backward", "forward", "bidirectional")
 	},
 	"shifts": func(b *seqNet, x *ir.Value) *ir.Value {
 		x = b.turned(x)
@@ -204,7 +210,7 @@ func TestTimeMajor(t *testing.T) {
 								for i, v := range g.Outputs {
 									got[v.Name] = out[i]
 								}
-								closeTo(t, fmt.Sprint(shape), got, want, 1e-5)
+								closeTo(t, fmt.Sprint(shape), got, want, 3e-5)
 							}
 							for i := range out {
 								if !tensor.Equal(out[i].(*tensor.Tensor), first[i].(*tensor.Tensor)) {
@@ -216,5 +222,18 @@ func TestTimeMajor(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The working memory of what looks back only does not depend on how long sequences are: of its own it has a part of each.
+func TestTimeMajorMemory(t *testing.T) {
+	for _, name := range []string{"tcn", "wavenet", "mamba"} {
+		g := seqGraph(t, name, 5)
+		bytes := func(length int) int64 {
+			return bindStrips(t, g, stripRows, 2, []tensor.Datum{tensor.New(tensor.Float32, 2, 5, length)}).ArenaBytes()
+		}
+		if a, b := bytes(1<<14), bytes(1<<18); b > a+a/16 {
+			t.Errorf("%s: %d bytes at 16384 steps, %d at %d", name, a, b, 1<<18)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -328,9 +329,9 @@ func (d *binding) flowing(s *step) (op *rowOp, c core, batch, length int) {
 	return op, nil, batch, length
 }
 
-// flowWeights bounds the constant numbers that the steps of a region pass through where it looks back or ahead: a quarter of a
-// megabyte, which stays in the second-level cache beside a tile's values while tile follows tile. A single step may have more.
-const flowWeights = 1 << 16
+// flowWeights bounds the constant numbers that the steps of a region pass through where it looks back or ahead: 4 MB, which
+// every tile reads from the third-level cache. That takes less than to bring sequences there and back.
+const flowWeights = 1 << 20
 
 // numbers counts the constants of a step.
 func (s *step) numbers() (n int) {
@@ -365,6 +366,11 @@ func (r *draft) flowsWith(d *binding, s *step, op *rowOp, c core, batch, length 
 	}
 	if c != nil && !d.flowsCore(s, c, batch, length) {
 		return false
+	}
+	for _, q := range r.steps {
+		if s.turn == toRows && slices.Contains(q.out, s.in[0]) { // which rows are made of must be there as a whole
+			return false
+		}
 	}
 	if r.flows {
 		return r.sameEdges(op, s)
