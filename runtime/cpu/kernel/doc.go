@@ -19,7 +19,8 @@
 // Additions are most of it, so half of what multiply-adds reach is the ceiling: some 55 GFLOP/s on a core whose products
 // reach 115. Real transforms of 4,096 numbers come to 40 GFLOP/s there (3.1 µs; FFTW in float32, planned by measuring, 3.5),
 // of 16,384 to 2¹⁸ to 27–30, of 2²⁰, which leave the second cache, to 19 (2.7 ms, FFTW 3.0–4.3). Passes go through memory in
-// order, so cutting long transforms into rows and columns would save little, and it is not done.
+// order, so cutting long transforms into rows and columns would save little, and it is not done. Between passes of long ones, and
+// while tables are made, callers are asked whether to stop.
 //
 // Products in low precision. A core that reaches 102 GFLOP/s in float32 multiplies and adds 16 numbers of 16 bits per VPMADDWD
 // and VPADDD. On Zen 3 it does 3.2 such instructions per cycle, whatever stands around them, which is 165 GOP/s; int8 comes to
