@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/essmc/essmc/frontend/checkpoint"
@@ -66,13 +67,74 @@ func runLoad(ctx context.Context, e *env, r *result) error {
 		whole.add(p.id, seconds(s.of("directory")), seconds(s.of("plan")), seconds(s.of("ONNX Runtime")), seconds(s.of("torch")))
 		process.add(p.id, median(s.of("directory")))
 	}
+	files, err := e.loadFiles(ctx, r)
+	if err != nil {
+		return err
+	}
 	r.Tables = append(r.Tables, within)
 	r.Verdicts = append(r.Verdicts, directory.judge("model directory to the first answer, 1 step, 6 layers, the most", loadTarget), session.judge("plan to session, the most", planTarget))
 	if len(whole.Rows) > 0 {
 		r.Tables = append(r.Tables, whole)
 		r.Verdicts = append(r.Verdicts, process.judge("the same as a process, `essmc run` from its start to its end, the most", loadTarget))
 	}
+	if len(files.Rows) > 0 {
+		r.Tables = append(r.Tables, files)
+	}
 	return nil
+}
+
+// loadedFiles are the imported models that are loaded: a recurrent one, and ones of convolutions, of text and of images.
+var loadedFiles = []string{"silero_vad.onnx", "embedding_model.onnx", "standard_v3_3.onnx", "ch_PP-OCRv4_rec_infer.onnx"}
+
+// loadFiles measures how long ONNX files take to their first answer; nothing where they or ONNX Runtime are absent.
+func (e *env) loadFiles(ctx context.Context, r *result) (table, error) {
+	t := table{Title: "From ONNX files", Header: []string{"model", "input", "essmc", "ONNX Runtime", "essmc : ONNX Runtime"},
+		Note: "Within a process: the file is read, optimised, and run once, on one thread. essmc also looks for what an exporter took apart."}
+	if e.peers.ort == nil {
+		return t, nil
+	}
+	root, files := e.realModels()
+	o := runtime.Options{Backend: cpu.New(), Threads: 1}
+	for i, base := range loadedFiles {
+		at := slices.IndexFunc(files, func(f string) bool { return filepath.Base(f) == base })
+		if at < 0 || e.quick && i > 0 {
+			continue
+		}
+		name, err := filepath.Rel(root, files[at])
+		if err != nil {
+			return t, err
+		}
+		name = filepath.ToSlash(name)
+		e.progress("  %s", name)
+		m, err := e.inputsOf(files[at], filepath.Join(e.work, "inputs", "load-"+strconv.Itoa(i)))
+		if err != nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %v", name, err))
+			continue
+		}
+		j, err := e.peers.ort.load(1, append([]string{"start", m.file, "1"}, m.words...)...)
+		if err != nil {
+			return t, err
+		}
+		defer j.drop()
+		open := func() (*runtime.Model, error) {
+			g, err := importONNX(m.file)
+			if err != nil {
+				return nil, err
+			}
+			return runtime.New(g, o)
+		}
+		s, err := measure(ctx, e.effort(4*time.Second), []contender{opening(ctx, "essmc", m.in, true, open), {name: "ONNX Runtime", run: j.run}})
+		if err != nil {
+			return t, err
+		}
+		for k, err := range s.errs {
+			if err != nil {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s, %s: %v", name, s.names[k], err))
+			}
+		}
+		t.add(name, m.label, seconds(s.of("essmc")), seconds(s.of("ONNX Runtime")), s.ratio("essmc", "ONNX Runtime").String())
+	}
+	return t, nil
 }
 
 // worst keeps the largest of some times, in seconds.
@@ -136,11 +198,12 @@ func newLoading(e *env, id string) (*loading, error) {
 // within measures loading inside of processes that run already.
 func (l *loading) within(ctx context.Context) (*samples, error) {
 	o := runtime.Options{Backend: cpu.New(), Threads: 1}
+	in := map[string]tensor.Datum{l.inputName(): l.x}
 	fromPlan := func() (*runtime.Model, error) { return runtime.Load(l.plan, o) }
 	all := []contender{
-		l.contender(ctx, "directory", true, func() (*runtime.Model, error) { return l.compile(o) }),
-		l.contender(ctx, "session", false, fromPlan),
-		l.contender(ctx, "plan", true, fromPlan),
+		opening(ctx, "directory", in, true, func() (*runtime.Model, error) { return l.compile(o) }),
+		opening(ctx, "session", in, false, fromPlan),
+		opening(ctx, "plan", in, true, fromPlan),
 	}
 	if q := l.e.peers.ort; q != nil {
 		file, err := l.onnx()
@@ -183,9 +246,8 @@ func (l *loading) compile(o runtime.Options) (*runtime.Model, error) {
 	return runtime.New(g, o)
 }
 
-// contender measures how long it takes to open a model, make a session and, where it is to answer, run it.
-func (l *loading) contender(ctx context.Context, name string, answer bool, open func() (*runtime.Model, error)) contender {
-	in := map[string]tensor.Datum{l.inputName(): l.x}
+// opening measures how long it takes to open a model, make a session and, where it is to answer, run it.
+func opening(ctx context.Context, name string, in map[string]tensor.Datum, answer bool, open func() (*runtime.Model, error)) contender {
 	once := func() (time.Duration, error) {
 		start := time.Now()
 		m, err := open()

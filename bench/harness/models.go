@@ -17,15 +17,8 @@ import (
 
 func runModels(ctx context.Context, e *env, r *result) error {
 	const what = "imported models against ONNX Runtime, 1 thread, the most"
-	root := filepath.Join(e.models, "models")
-	var files []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".onnx") {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil || len(files) == 0 || e.peers.ort == nil {
+	root, files := e.realModels()
+	if len(files) == 0 || e.peers.ort == nil {
 		r.Verdicts = append(r.Verdicts, verdict{what, "at most 1.3×", "models or ONNX Runtime are absent", open})
 		if len(files) == 0 {
 			r.Notes = append(r.Notes, "No models: `go run ./bench -get` fetches them, or -models names the folder that fetch.sh filled.")
@@ -75,42 +68,73 @@ func runModels(ctx context.Context, e *env, r *result) error {
 	return nil
 }
 
-// imported measures an ONNX file on inputs of the kind that it is for.
-func (e *env) imported(ctx context.Context, file, dir string) (label string, s *samples, err error) {
+// realModels are the ONNX files that fetch.sh got, in the order of their names below root.
+func (e *env) realModels() (root string, files []string) {
+	root = filepath.Join(e.models, "models")
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".onnx") {
+			files = append(files, path)
+		}
+		return nil // a folder that is not there has no models
+	})
+	return root, files
+}
+
+// importedModel is an ONNX file with inputs of the kind that it is for.
+type importedModel struct {
+	file  string
+	label string   // of the inputs
+	words []string // that tell ONNX Runtime of the inputs
+	in    map[string]tensor.Datum
+}
+
+// inputsOf makes inputs for an ONNX file, in dir.
+func (e *env) inputsOf(file, dir string) (*importedModel, error) {
 	script := filepath.Join(e.root, "frontend", "onnx", "testdata", "realmodels", "compare.py")
 	j, err := e.peers.ort.load(1, "inputs", file, dir, script)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	j.drop()
 	names, err := os.ReadFile(filepath.Join(dir, "names"))
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	label, rest, _ := strings.Cut(string(names), "\n")
-	in, words := map[string]tensor.Datum{}, []string{"model", file, "1"}
+	m := &importedModel{file: file, in: map[string]tensor.Datum{}}
+	var rest string
+	m.label, rest, _ = strings.Cut(string(names), "\n")
 	for i, name := range strings.Split(rest, "\n") {
 		npy := filepath.Join(dir, strconv.Itoa(i)+".npy")
 		a, err := arrays.Read(npy)
 		if err != nil {
-			return label, nil, err
+			return nil, err
 		}
-		in[name] = a.Tensor
-		words = append(words, name+"="+npy)
+		m.in[name] = a.Tensor
+		m.words = append(m.words, name+"="+npy)
+	}
+	return m, nil
+}
+
+// imported measures an ONNX file.
+func (e *env) imported(ctx context.Context, file, dir string) (label string, s *samples, err error) {
+	m, err := e.inputsOf(file, dir)
+	if err != nil {
+		return "", nil, err
 	}
 	g, err := importONNX(file)
 	if err != nil {
-		return label, nil, err
+		return m.label, nil, err
 	}
-	o, err := newOurs(ctx, g, in, runtime.Options{Threads: 1})
+	o, err := newOurs(ctx, g, m.in, runtime.Options{Threads: 1})
 	if err != nil {
-		return label, nil, err
+		return m.label, nil, err
 	}
 	defer o.close()
-	if j, err = e.peers.ort.load(1, words...); err != nil {
-		return label, nil, err
+	j, err := e.peers.ort.load(1, append([]string{"model", file, "1"}, m.words...)...)
+	if err != nil {
+		return m.label, nil, err
 	}
 	defer j.drop()
 	s, err = measure(ctx, e.effort(6*time.Second), []contender{o.contender(ctx, "essmc"), {name: "ONNX Runtime", run: j.run}})
-	return label, s, err
+	return m.label, s, err
 }
