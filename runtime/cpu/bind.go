@@ -26,6 +26,7 @@ type binding struct {
 	// must fail.
 	branches map[*step]*[2]*binding
 	bodies   map[*step]*loopBinding // those of Loop and Scan; nil where there are none
+	items    map[*value]items       // what is known of sequences
 	refused  bool
 	err      error // why nothing can be planned
 }
@@ -56,6 +57,7 @@ func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
 	for i, v := range p.inputs {
 		given[v] = b.Inputs[i]
 		d.given[v] = true
+		d.takeItems(v, b.Inputs[i])
 	}
 	for _, v := range p.values {
 		t := v.typ

@@ -198,22 +198,23 @@ func (d *binding) resolveBody(s *step) {
 	}
 	for i, v := range b.captured {
 		at := len(types) - len(b.captured) + i
-		switch _, optional := v.typ.(*ir.OptionalType); {
-		case d.shapes[v.id] != nil:
-			types[at], konst[at] = typeOf(d.dtype[v.id], d.shapes[v.id]), d.constant(v)
-		case optional && !d.missing(v):
+		var ok bool
+		if types[at], konst[at], ok = d.inner(v); !ok {
 			return
 		}
 	}
 	l := &loopBinding{trip: limit, konst: konst}
-	if limit != 0 && !d.bindStages(b, l, types, konst, limit) {
+	if limit != 0 && !d.bindStages(s, l, types, konst, limit) {
 		return
 	}
 	if !certain {
 		l.trip = -1
 	}
 	for _, x := range l.stages {
-		if more := x.constant(b.p.outputs[0]); b.loop && (more == nil || !holds(more)) {
+		if !b.loop {
+			break
+		}
+		if more := x.constant(b.p.outputs[0]); more == nil || !holds(more) {
 			l.trip = -1
 		}
 	}
@@ -221,6 +222,16 @@ func (d *binding) resolveBody(s *step) {
 		d.bodies = map[*step]*loopBinding{}
 	}
 	d.bodies[s] = l
+	for _, c := range b.carried {
+		if q, known := d.itemsAfter(s, l, c); known && c.res < len(s.out) {
+			d.setItems(s.out[c.res], q)
+		}
+	}
+	for _, c := range b.kept {
+		if q, known := d.items[s.in[c.arg]]; known && c.res < len(s.out) {
+			d.setItems(s.out[c.res], q)
+		}
+	}
 	for i, v := range s.out {
 		if v == nil || d.shapes[v.id] != nil {
 			continue
@@ -269,7 +280,8 @@ func (d *binding) iterations(s *step) (limit int, certain bool) {
 }
 
 // bindStages fills l.stages. It reports whether the types fit what the body declares.
-func (d *binding) bindStages(b *loopBody, l *loopBinding, first []ir.Type, konst []*tensor.Tensor, limit int) bool {
+func (d *binding) bindStages(s *step, l *loopBinding, first []ir.Type, konst []*tensor.Tensor, limit int) bool {
+	b := s.body
 	bind := func(types []ir.Type) *binding {
 		for i, v := range b.p.inputs {
 			if !agrees(v.typ, types[i]) {
@@ -282,6 +294,7 @@ func (d *binding) bindStages(b *loopBody, l *loopBinding, first []ir.Type, konst
 		}
 		return x
 	}
+	d.carriedItems(s, first, bind)
 	types := slices.Clone(first)
 	for len(l.stages) < maxStages {
 		x := bind(types)
@@ -319,11 +332,15 @@ func (d *binding) bindStages(b *loopBody, l *loopBinding, first []ir.Type, konst
 // may come out in any.
 func (d *binding) carry(b *loopBody, in []ir.Type, set func(i int, t ir.Type)) (changes int) {
 	for _, c := range b.carried {
-		if in[c.in] == nil {
+		o := b.p.outputs[c.out]
+		if q, ok := in[c.in].(*ir.SequenceType); ok && !d.keepsItems(q, b.p.inputs[c.in], o) {
+			set(c.in, nil)
+			changes++
+		}
+		before, ok := in[c.in].(*ir.TensorType)
+		if !ok {
 			continue
 		}
-		o := b.p.outputs[c.out]
-		before := in[c.in].(*ir.TensorType)
 		shape, _ := before.Shape.Known()
 		switch {
 		case d.shapes[o.id] == nil:

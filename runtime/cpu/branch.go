@@ -67,11 +67,8 @@ func (d *binding) resolveIf(s *step) {
 		b := runtime.Binding{Dims: d.dims, Inputs: make([]ir.Type, len(br.in))}
 		konst := make([]*tensor.Tensor, len(br.in))
 		for i, v := range br.in {
-			switch {
-			case d.missing(v):
-			case d.shapes[v.id] != nil:
-				b.Inputs[i], konst[i] = typeOf(d.dtype[v.id], d.shapes[v.id]), d.constant(v)
-			default:
+			var ok bool
+			if b.Inputs[i], konst[i], ok = d.inner(v); !ok {
 				return
 			}
 		}

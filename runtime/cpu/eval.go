@@ -92,7 +92,7 @@ func (e *executable) result(v *value, d tensor.Datum) tensor.Datum {
 }
 
 // own gives d, copied where it lies in memory that is used again: the arena, and what else has a place of its own; and of a
-// subgraph, its inputs.
+// subgraph, its inputs and outputs.
 func (e *executable) own(d tensor.Datum) tensor.Datum {
 	switch d := d.(type) {
 	case *tensor.Tensor:
@@ -131,7 +131,7 @@ func (e *executable) passing(t *tensor.Tensor) bool {
 	}
 	for _, v := range e.p.values {
 		w := e.view[v.id]
-		if w == nil && e.d.given[v] && e.d.shapes[v.id] != nil {
+		if w == nil && e.d.shapes[v.id] != nil && e.d.constant(v) == nil { // an input, or an output that lies where it was asked for
 			w, _ = e.data[v.id].(*tensor.Tensor)
 		}
 		if w != nil && (w == t || overlap(t.Bytes(), w.Bytes()) || t.DType() == tensor.String && w.DType() == tensor.String) {

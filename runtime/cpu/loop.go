@@ -248,8 +248,10 @@ func (r *looped) attach(u *unit) {
 	}
 	for _, x := range r.l.stages {
 		var st loopStage
-		if v := r.b.p.outputs[0]; r.b.loop && x.constant(v) == nil && x.shapes[v.id] != nil && x.dtype[v.id] == tensor.Bool {
-			st.cond = tensor.New(tensor.Bool, x.shapes[v.id]...)
+		if r.b.loop {
+			if v := r.b.p.outputs[0]; x.constant(v) == nil && x.shapes[v.id] != nil && x.dtype[v.id] == tensor.Bool {
+				st.cond = tensor.New(tensor.Bool, x.shapes[v.id]...)
+			}
 		}
 		for _, c := range r.b.carried {
 			var p [2]*tensor.Tensor

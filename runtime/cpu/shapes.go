@@ -27,6 +27,9 @@ func (d *binding) resolve() {
 			d.resolveBody(s)
 			continue
 		}
+		if d.resolveSequence(s) {
+			continue
+		}
 		known, constant := true, s.node.Op.Eval != nil && !s.node.Op.Random && len(s.captures) == 0 && len(s.node.Subgraphs()) == 0
 		for _, v := range s.out {
 			known = known && (v == nil || d.shapes[v.id] != nil)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -41,6 +42,69 @@ func TestSequenceInsert(t *testing.T) {
 		}
 		if items[:3][2] != nil {
 			t.Fatal("the caller's memory is written to")
+		}
+	}
+}
+
+// What is made of sequences has a known shape where the items have, so that what comes behind runs in kernels.
+func TestSequenceShapes(t *testing.T) {
+	g := parse(t, `g (float[L,2,3] x, float[2,3] h) => (y, z, n) <int64 zero = {0}, float[3,4] w = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2}> {
+		parts = SplitToSequence <keepdims: int = 0> (x)
+		m = SequenceLength (parts)
+		e = SequenceEmpty ()
+		one = SequenceConstruct (h)
+		hn, all, some = Loop (m, "", h, e, one) <body: graph = step (int64 t, bool cond, float[] p, seq(float[]) s, seq(float[]) u) => (bool cond, float[] k, seq(float[]) s2, seq(float[]) u2) {
+			v = SequenceAt (parts, t)
+			a = Add (p, v)
+			k = Tanh (a)
+			s2 = SequenceInsert (s, k)
+			u1 = SequenceInsert (u, a)
+			u2 = SequenceInsert (u1, v)
+		}>
+		c = ConcatFromSequence <axis: int = 1, new_axis: int = 1> (all)
+		y = MatMul (c, w)
+		less = SequenceErase (some)
+		d = ConcatFromSequence <axis: int = -1> (less)
+		z = Relu (d)
+		n = SequenceLength (less)
+	}`)
+	in := map[string]tensor.Datum{"x": newGen(6).floats(1, 5, 2, 3), "h": newGen(7).floats(1, 2, 3)}
+	want := truth(t, g, in)
+	m, err := runtime.New(g, runtime.Options{Backend: New(), Profile: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.NewSession()
+	got, err := s.Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range want {
+		compareDatum(t, name, got[name], want[name])
+	}
+	for _, p := range s.Profile() {
+		if p.Form == "eval" && slices.Contains([]string{"Add", "Tanh", "MatMul", "Relu", "SequenceLength", "Loop"}, p.Op) {
+			t.Errorf("%s is evaluated", p.Name)
+		}
+	}
+}
+
+// Sequences of items that differ have no known shapes, whatever the first ones are.
+func TestSequenceOfDifferentItems(t *testing.T) {
+	for _, body := range []string{`v = Concat <axis: int = 0> (p, p)  q = SequenceInsert (s, v)`, `v = Relu (p)  r = SequenceInsert (s, v)  z = Concat <axis: int = 0> (p, p)  q = SequenceInsert (r, z)`,
+		`b = Add (p, x)  v = Tanh (b)  q = SequenceInsert (s, v)`} {
+		for _, start := range []string{"e = SequenceEmpty ()", "e = SequenceConstruct (a)"} {
+			g := parse(t, `g (float[1,3] a, float[2,3] x, int64 m) => (y, first, all) <int64 zero = {0}> {
+				`+start+`
+				y, all = Loop (m, "", a, e) <body: graph = step (int64 t, bool cond, float[] p, seq(float[]) s) => (bool cond, float[] v, seq(float[]) q) { `+body+` }>
+				f = SequenceAt (all, zero)
+				first = Relu (f)
+			}`)
+			in := map[string]tensor.Datum{"a": newGen(6).floats(1, 1, 3), "x": newGen(7).floats(1, 2, 3), "m": number(4)}
+			want, got := truth(t, g, in), run(t, g, runtime.Options{Backend: New()}, in)
+			for name := range want {
+				compareDatum(t, name, got[name], want[name])
+			}
 		}
 	}
 }

@@ -1,0 +1,151 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// loopWriter writes random graphs of loops in each other, over values of one shape.
+type loopWriter struct {
+	gen
+	text  strings.Builder
+	names int
+}
+
+func (w *loopWriter) name() string {
+	w.names++
+	return fmt.Sprintf("v%d", w.names)
+}
+
+func (w *loopWriter) line(format string, args ...any) { fmt.Fprintf(&w.text, format+"\n", args...) }
+
+// pick is one of the values; those made last are more likely.
+func (w *loopWriter) pick(of []string) string {
+	return of[max(w.IntN(len(of)), w.IntN(len(of)))]
+}
+
+// nodes writes some nodes that read values, and gives the values together with the new ones.
+func (w *loopWriter) nodes(values []string, depth int) []string {
+	values = append([]string(nil), values...)
+	for range 1 + w.IntN(4) {
+		kind := w.IntN(10)
+		if depth >= 3 {
+			kind = w.IntN(6)
+		}
+		y := w.name()
+		switch kind {
+		case 0, 1:
+			w.line("%s = %s (%s, %s)", y, []string{"Add", "Sub", "Mul", "Max"}[w.IntN(4)], w.pick(values), w.pick(values))
+		case 2, 3:
+			w.line("%s = %s (%s)", y, []string{"Tanh", "Sigmoid", "Relu", "Neg", "Abs", "Identity"}[w.IntN(6)], w.pick(values))
+		case 4:
+			w.line("%s = MatMul (%s, m)", y, w.pick(values))
+		case 5:
+			a := w.name()
+			w.line("%s = MatMul (%s, m)", a, w.pick(values))
+			w.line("%s = Softmax (%s)", y, a)
+		case 6:
+			c, p := w.name(), w.name()
+			w.line("%s = ReduceSum <keepdims: int = 0> (%s)\n%s = Less (%s, zero)", p, w.pick(values), c, p)
+			w.line("%s = If (%s) <then_branch: graph = then () => (float[2,3] %s_a) {", y, c, y)
+			w.line("%s_a = Tanh (%s)", y, w.pick(w.nodes(values, depth+1)))
+			w.line("}, else_branch: graph = else () => (float[2,3] %s_b) {", y)
+			w.line("%s_b = Neg (%s)\n}>", y, w.pick(w.nodes(values, depth+1)))
+		default:
+			values = append(values, w.loop(values, depth)...)
+			continue
+		}
+		values = append(values, y)
+	}
+	return values
+}
+
+// loop writes a Loop or Scan, and gives the values that come out of it.
+func (w *loopWriter) loop(values []string, depth int) []string {
+	scan := w.IntN(2) == 0
+	carried, outs := 1+w.IntN(2), w.IntN(3)
+	var starts, ins, inner, results, raw []string
+	for range carried {
+		h := w.name()
+		starts, inner, results = append(starts, w.pick(values)), append(inner, h), append(results, w.name())
+		ins = append(ins, "float[2,3] "+h)
+	}
+	for range outs {
+		raw = append(raw, w.name())
+	}
+	id := w.name()
+	if scan {
+		x := w.name()
+		w.line("%s = Scan <num_scan_inputs: int = 1, scan_input_directions: ints = [%d], body: graph = %s_g (%s, float[2,3] %s) => (", strings.Join(append(results, raw...), ", "), w.IntN(2), id, strings.Join(ins, ", "), x)
+		inner = append(inner, x)
+	} else {
+		w.line("%s = Loop (%s, \"\", %s) <body: graph = %s_g (int64 %s_t, bool %s_c, %s) => (bool %s_more, ", strings.Join(append(results, raw...), ", "), []string{"two", "count", "\"\""}[w.IntN(3)],
+			strings.Join(starts, ", "), id, id, id, strings.Join(ins, ", "), id)
+	}
+	var ends []string
+	for i := range carried + outs {
+		ends = append(ends, fmt.Sprintf("float[2,3] %s_%d", id, i))
+	}
+	w.line("%s) {", strings.Join(ends, ", "))
+	all := w.nodes(append(append([]string(nil), values...), inner...), depth+1)
+	for i := range carried + outs {
+		if v := w.pick(all); i < carried && w.IntN(4) == 0 { // kept, or exchanged
+			w.line("%s_%d = Identity (%s)", id, i, inner[w.IntN(carried)])
+		} else {
+			w.line("%s_%d = Tanh (%s)", id, i, v)
+		}
+	}
+	if scan {
+		w.line("}> (%s, xs)", strings.Join(starts, ", "))
+	} else {
+		w.line("%s_more = Less (%s_t, two)\n}>", id, id)
+	}
+	for _, o := range raw {
+		y := w.name()
+		w.line("%s = ReduceMax <keepdims: int = 0> (%s, axis)", y, o)
+		results = append(results, y)
+	}
+	return results
+}
+
+// Random loops in loops give what the interpreter gives.
+func TestRandomLoops(t *testing.T) {
+	for seed := range uint64(60) {
+		w := &loopWriter{gen: newGen(seed)}
+		last := w.loop([]string{"a", "b"}, 0)
+		text := "g (float[2,3] a, float[2,3] b, float[N,2,3] xs, int64 count) => (" + strings.Join(last, ", ") + `) <float[3,3] m = {0.5, -0.3, 0.8, 0.2, 0.9, -0.6, 0.4, 0.1, -0.7}, int64 two = {2}, float zero = {0}, int64[1] axis = {0}> {
+` + w.text.String() + "}"
+		g := parse(t, text)
+		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1 + int(seed%2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.NewSession()
+		for _, n := range []int{3, 1} {
+			in := map[string]tensor.Datum{"a": w.floats(1, 2, 3), "b": w.floats(1, 2, 3), "xs": w.floats(1, n, 2, 3), "count": number(int64(1 + w.IntN(3)))}
+			want := truth(t, g, in)
+			got, err := s.Run(context.Background(), in)
+			if err != nil {
+				t.Fatalf("%v in\n%s", err, text)
+			}
+			for name := range want {
+				wt, gt := want[name].(*tensor.Tensor), got[name].(*tensor.Tensor)
+				if wt.Len() != gt.Len() {
+					t.Fatalf("%s is %v, expected %v in\n%s", name, gt, wt, text)
+				}
+			}
+			closeTo(t, fmt.Sprintf("seed %d", seed), got, want, 1e-5)
+			if t.Failed() {
+				t.Fatal(text)
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
