@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +133,72 @@ func TestStrays(t *testing.T) {
 	}
 	if again := p.strays(); len(again) > 0 {
 		t.Errorf("told again: %q", again)
+	}
+}
+
+// TestProtocol holds what the peers in Python share against the protocol, where there is an interpreter.
+func TestProtocol(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	script := filepath.Join(t.TempDir(), "peer.py")
+	const source = `
+from protocol import serve
+
+def load(kind, *words):
+    if kind == "fills":
+        return lambda: bytearray(int(words[0]))
+    if kind == "fails":
+        raise ValueError("this kind\nfails")
+    return lambda: sum(range(20000))
+
+serve("a script", load, lambda out, file: open(file, "w").write(str(out)))
+`
+	if err := os.WriteFile(script, []byte(source), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	env := pythonEnviron(filepath.Join("..", "peers"))
+	p, err := startPeer(t.Context(), "script", env, python, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	j, err := p.load(1, "works")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := j.run(100); err != nil || d <= 0 || j.cpu <= 0 || j.cpu > 2*j.wall {
+		t.Errorf("%v, %v, %v of processor time", d, err, j.cpu)
+	}
+	file := filepath.Join(t.TempDir(), "out")
+	if err := j.save(file); err != nil {
+		t.Error(err)
+	} else if b, err := os.ReadFile(file); err != nil || string(b) != "199990000" {
+		t.Errorf("saved %q, %v", b, err)
+	}
+	if _, err := p.load(1, "fails"); err == nil || !strings.Contains(err.Error(), "ValueError: this kind fails") {
+		t.Errorf("fails: %v", err)
+	}
+	j.drop()
+	if _, err := j.run(1); err == nil {
+		t.Error("a job that was dropped runs")
+	}
+	if _, err := resident("VmHWM"); err == nil {
+		if g, err := p.grow("fills", strconv.Itoa(64<<20)); err != nil || g.run < 60<<20 || g.run > 100<<20 || g.loaded > 16<<20 {
+			t.Errorf("grown by %+v, %v", g, err)
+		}
+	}
+	if _, err := p.grow("fails"); err == nil || !strings.Contains(err.Error(), "this kind fails") {
+		t.Errorf("fails in a copy: %v", err)
+	}
+	if _, err := (*peer)(nil).grow("fills", "1"); err != errAbsent {
+		t.Errorf("a peer that is absent: %v", err)
+	}
+	once := exec.Command(python, script, "once", "works")
+	once.Env = append(os.Environ(), env...)
+	if out, err := once.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("once: %q, %v", out, err)
 	}
 }
 

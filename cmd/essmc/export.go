@@ -23,8 +23,8 @@ func newExportCommand() *cobra.Command {
 		Short:   "Write a model as ONNX, for other engines",
 		GroupID: groupStart,
 		Long: fmt.Sprintf(`Export writes a model as an ONNX file of standard operators. State-space layers become
-products of matrices within chunks of time and a short recurrence between them, the form
-that ONNX Runtime runs fastest; essmc recognises it when it reads the file. With
+products of matrices within chunks of time and a short recurrence between them, a form
+that ONNX Runtime runs fast; essmc recognises it when it reads the file. With
 --functions each layer stays one node of the domain ai.essmc, with a function in the file
 that says in standard operators what it computes; that is for viewers, and for engines
 without hurry.
