@@ -4,6 +4,9 @@
 // without a kernel of their own written out as their bodies; what then has no kernel is evaluated as ops defines it, in
 // float64. Neighbouring steps that treat each row (sample, time) by itself become a region, together with at most one
 // recurrence; a region is computed tile by tile, so that what lies between its steps stays in the cache.
+// Where a graph declares its time, steps that look some way back or ahead along it (convolutions, pools, shifts, running sums)
+// are part of regions, too: sequences become rows, whatever layout the graph has them in (timemajor.go, window.go), and rings
+// keep the rows that are looked back on (ring.go).
 // Where consecutive regions look back only, they run chunk by chunk along time, so that what lies between them takes the
 // memory of one chunk (strip.go). Elsewhere a layer writes over what it reads (memory_inplace.go), and a layer that runs
 // backward in time finds its states while the one before computes (region_ahead.go).

@@ -628,7 +628,7 @@ func (t *relayout) build() *binding {
 		case r.parts != nil:
 			for i, from := range r.parts {
 				q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(s.out[i])}, t.constant)
-				q.row, q.alone = rowColumns(from), ir.Fact{}
+				q.row, q.columns, q.alone = rowColumns(from), &columns{from}, ir.Fact{}
 				t.add(q, s.out[i])
 			}
 		case r.win != nil:
