@@ -30,7 +30,7 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 	for i := range 3 + r.IntN(12) {
 		x = older()
 		var y *ir.Value
-		switch k := r.IntN(14); {
+		switch k := r.IntN(16); {
 		case k < 5:
 			s := plain
 			s.direction, s.dense, s.complexB = directions[r.IntN(len(directions))], r.IntN(4) == 0, r.IntN(4) == 0
@@ -48,6 +48,9 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 				s.heads, s.h, s.m, s.n = 1, h, h, 1
 				x = b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, h, h))})
 			}
+			if r.IntN(4) == 0 { // heads of one input and one output
+				s.heads, s.h, s.m, s.n = h, 1, 1, 1+r.IntN(2)*8
+			}
 			if s.state = s.direction == "forward" && r.IntN(3) == 0; s.state {
 				out := s.ssm(r, b, x, b.Input(fmt.Sprint("state", i), ir.Tensor(tensor.Float32, "B", s.stateSize())))
 				b.Output(fmt.Sprint("state_out", i), out[1])
@@ -64,6 +67,14 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 				direction = "forward"
 			}
 			y = b.Ops("essm", "Scan", 1, []*ir.Value{x, f(), f(), f(), f()}, ir.A("direction", direction), ir.A("window", r.IntN(2)*r.IntN(90)))[0]
+		case k == 13: // a gate
+			both := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, 2*h, h))})
+			half := b.Ops("", "Split", 2, []*ir.Value{both}, ir.A("axis", -1), ir.A("num_outputs", 2))
+			y = b.Op("", "Mul", []*ir.Value{half[0], b.Op("", "Sigmoid", half[1:])})
+		case k == 14: // looks back and ahead
+			y = b.Op("", "Transpose", []*ir.Value{x}, ir.A("perm", []int64{0, 2, 1}))
+			y = b.Op("", "Conv", []*ir.Value{y, b.Const("w", r.floats(0.3, h, 1, 5))}, ir.A("group", h), ir.A("pads", [][]int64{{4, 0}, {2, 2}}[r.IntN(2)]))
+			y = b.Op("", "Tanh", []*ir.Value{b.Op("", "Transpose", []*ir.Value{y}, ir.A("perm", []int64{0, 2, 1}))})
 		case k == 5:
 			y = b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, h, h)), b.Const("bias", r.floats(1, h))})
 		case k == 6:
