@@ -55,14 +55,16 @@ func (p *cumSumPass) ticket(w *worker, k int) {
 			i = p.n - 1 - i
 		}
 		from, to := x[i*p.inner:(i+1)*p.inner], y[i*p.inner:(i+1)*p.inner]
-		for j, v := range from {
-			before := sums[j]
-			sums[j] += float64(v)
-			if p.exclusive {
-				to[j] = float32(before)
-			} else {
+		if p.exclusive {
+			for j, v := range from {
 				to[j] = float32(sums[j])
+				sums[j] += float64(v)
 			}
+			continue
+		}
+		for j, v := range from {
+			sum := sums[j] + float64(v)
+			sums[j], to[j] = sum, float32(sum)
 		}
 	}
 }

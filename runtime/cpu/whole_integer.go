@@ -24,7 +24,7 @@ type integerProduct struct {
 	rows, columns  int      // of a ticket
 	down, across   int      // tickets of a product
 	w              *kernel.Int16
-	off            []int32 // of the rows of b, an even number of them
+	offsets        kernel.Offsets // of the rows of b, an even number of them
 	requantize     *requantization
 	aIn, bIn       *value // what is read when it runs
 	aZero, bZero   *value // nil: 0
@@ -158,10 +158,11 @@ func (p *integerProduct) bind(d *binding, s *step, a, b []int) *boundKernel {
 			size := []int{p.m * p.k, p.k * p.n}[i]
 			ops.Walk(batch, ops.BroadcastStrides(v, batch), 0, func(o int) { p.at[i] = append(p.at[i], o*size) })
 		}
-		p.off = make([]int32, 2*kernel.PairsOf(p.k))
-		for i := range p.off {
-			p.off[i] = int32(min(i, p.k-1) * p.n)
+		off := make([]int32, 2*kernel.PairsOf(p.k))
+		for i := range off {
+			off[i] = int32(min(i, p.k-1) * p.n)
 		}
+		p.offsets = kernel.NewOffsets(off)
 	}
 	pairs := kernel.PairsOf(p.k)
 	p.rows = min(p.m, max(6, integerBlock/(2*pairs)))
@@ -223,7 +224,7 @@ func (p *integerProduct) ticket(w *worker, t int) {
 func (p *integerProduct) gather(panel []int16, b []byte, from, n int) {
 	last := (p.k-1)*p.n + from
 	if n == kernel.PanelWidth || last+kernel.PanelWidth <= len(b) { // what is read beside the columns does not count
-		kernel.PanelInt16(panel, kernel.Bytes{Data: b, Signed: p.b.Signed}, p.zeroB, p.off, from)
+		kernel.PanelInt16(panel, kernel.Bytes{Data: b, Signed: p.b.Signed}, p.zeroB, p.offsets, from)
 		return
 	}
 	clear(panel)

@@ -24,10 +24,11 @@ type integerConv struct {
 	requantize           *filterScales
 	zeroIn               *value // of the input; nil: 0
 
-	pw, plane, channel, span int     // of a row and a plane of one phase, of a channel, and of an output channel with gaps
-	off                      []int32 // where the weights of a filter meet a group
-	chunk, chunks            int     // places of a ticket, tickets per sample and group
-	panelWords, tileWords    int     // of scratch
+	pw, plane, channel, span int            // of a row and a plane of one phase, of a channel, and of an output channel with gaps
+	pairs                    int            // of the weights of a filter
+	offsets                  kernel.Offsets // where these meet a group
+	chunk, chunks            int            // places of a ticket, tickets per sample and group
+	panelWords, tileWords    int            // of scratch
 
 	// While it runs:
 	in     kernel.Bytes
@@ -132,28 +133,31 @@ func (c *integerConv) bind(s *step, x *value) *boundKernel {
 	c.pw = (c.wp + c.sw - 1) / c.sw
 	c.plane = c.pw * ph
 	c.channel = c.plane * c.sh * c.sw
+	var off []int32
 	for ch := range c.cg {
 		for i := range c.kh {
 			for j := range c.kw {
 				y, x := i*c.dh, j*c.dw
-				c.off = append(c.off, int32(ch*c.channel+((y%c.sh)*c.sw+x%c.sw)*c.plane+y/c.sh*c.pw+x/c.sw))
+				off = append(off, int32(ch*c.channel+((y%c.sh)*c.sw+x%c.sw)*c.plane+y/c.sh*c.pw+x/c.sw))
 			}
 		}
 	}
-	if len(c.off)%2 != 0 {
-		c.off = append(c.off, c.off[len(c.off)-1]) // meets a weight of 0
+	if len(off)%2 != 0 {
+		off = append(off, off[len(off)-1]) // meets a weight of 0
 	}
-	pairs, mg := len(c.off)/2, c.m/c.group
+	c.offsets, c.pairs = kernel.NewOffsets(off), len(off)/2
+	pairs, mg := c.pairs, c.m/c.group
 	c.span = (c.oh-1)*c.pw + c.ow
 	panels := (c.span + kernel.PanelWidth - 1) / kernel.PanelWidth
-	per := max(1, min(panels, 2*convTicketFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth)))
+	per := min(panels, 2*convTicketFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth))
+	per = max(1, (per+1)/2) * 2 // bytes are made by pairs of panels
 	c.chunk, c.chunks = per*kernel.PanelWidth, (panels+per-1)/per
 	c.panelWords, c.tileWords = kernel.PanelWidth*pairs, mg*c.chunk
-	size := (c.n*c.c-1)*c.channel + max(c.channel, int(slices.Max(c.off))-(c.cg-1)*c.channel+panels*kernel.PanelWidth)
+	size := (c.n*c.c-1)*c.channel + max(c.channel, int(slices.Max(off))-(c.cg-1)*c.channel+panels*kernel.PanelWidth)
 	if size > 1<<31-1 {
 		return nil
 	}
-	return &boundKernel{temp: (size + 3) / 4, scratch: c.panelWords + c.tileWords + (c.chunk+3)/4, run: func(e *executable, u *unit) error {
+	return &boundKernel{temp: (size + 3) / 4, scratch: c.panelWords + c.tileWords + c.chunk/4, run: func(e *executable, u *unit) error {
 		c.in, c.zero, c.padded = bytesOf(e.datum(x)).Bytes, e.zeroPoint(c.zeroIn), uint8s(u.temp)
 		y := e.datum(s.out[0]).(*tensor.Tensor)
 		if c.requantize == nil {
@@ -173,11 +177,8 @@ type bytePhases integerConv
 
 func (c *bytePhases) ticket(_ *worker, k int) {
 	dst, src := c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.h*c.wd:(k+1)*c.h*c.wd]
-	if c.hp != c.h || c.wp != c.wd || c.plane*c.sh*c.sw != c.h*c.wd {
-		zero := byte(c.zero)
-		for i := range dst {
-			dst[i] = zero
-		}
+	if len(dst) != len(src) {
+		fillBytes(dst, byte(c.zero))
 	}
 	for r := range c.h {
 		y, row := r+c.top, src[r*c.wd:(r+1)*c.wd]
@@ -186,23 +187,36 @@ func (c *bytePhases) ticket(_ *worker, k int) {
 			copy(to[c.left:], row)
 			continue
 		}
-		for i, v := range row {
-			x := i + c.left
-			to[x%c.sw*c.plane+x/c.sw] = v
+		for q := range min(c.sw, len(row)) { // numbers of one phase
+			x := q + c.left
+			phase := to[x%c.sw*c.plane+x/c.sw:]
+			for i := q; i < len(row); i += c.sw {
+				phase[i/c.sw] = row[i]
+			}
 		}
+	}
+}
+
+func fillBytes(b []byte, v byte) {
+	if len(b) == 0 {
+		return
+	}
+	b[0] = v
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }
 
 func (c *integerConv) ticket(w *worker, k int) {
 	part, g, n := k%c.chunks, k/c.chunks%c.group, k/c.chunks/c.group
-	mg, pairs := c.m/c.group, len(c.off)/2
+	mg, pairs := c.m/c.group, c.pairs
 	panel, tile := int16s(w.scratch[:c.panelWords]), int32s(w.scratch[c.panelWords:c.panelWords+c.tileWords])
 	line := uint8s(w.scratch[c.panelWords+c.tileWords:])
 	src := kernel.Bytes{Data: c.padded[(n*c.c+g*c.cg)*c.channel:], Signed: c.in.Signed}
 	from := part * c.chunk
 	count := min(c.chunk, c.span-from)
 	for at := 0; at < count; at += kernel.PanelWidth {
-		kernel.PanelInt16(panel, src, c.zero, c.off, from+at)
+		kernel.PanelInt16(panel, src, c.zero, c.offsets, from+at)
 		kernel.PanelProductInt16(tile[at:], c.chunk, c.weights[g*mg*2*pairs:], 2*pairs, mg, pairs, panel, kernel.PanelWidth)
 	}
 	for i := range mg {
@@ -213,9 +227,10 @@ func (c *integerConv) ticket(w *worker, k int) {
 			scatter(c.sums[at:at+c.oh*c.ow], sums, from, c.pw, c.ow)
 			continue
 		}
+		sums = tile[i*c.chunk : (i+1)*c.chunk] // what is behind the last place is dropped
 		numbers := float32sOf(sums)
 		kernel.ScaleInts(numbers, sums, r.bias[f], r.scale[f])
-		kernel.QuantizeBytes(kernel.Bytes{Data: line[:count], Signed: c.out.Signed}, numbers, r.toScale, r.zero)
+		kernel.QuantizeBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, numbers, r.toScale, r.zero)
 		scatter(c.out.Data[at:at+c.oh*c.ow], line[:count], from, c.pw, c.ow)
 	}
 }

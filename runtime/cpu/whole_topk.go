@@ -87,6 +87,9 @@ func (p *topKPass[T]) ticket(w *worker, t int) {
 			p.sink(row, heap, j)
 		}
 		for j := p.k; j < p.n; j++ {
+			if x, worst := row[j*p.inner], row[int(heap[0])*p.inner]; p.largest && x <= worst || !p.largest && x >= worst {
+				continue // most are
+			}
 			if p.before(row, int32(j), heap[0]) {
 				heap[0] = int32(j)
 				p.sink(row, heap, 0)

@@ -60,14 +60,14 @@ func WidenBytes(y []int16, x Bytes, zero int) {
 	}
 }
 
-// PanelInt16 gathers a panel of x - zero: PanelWidth consecutive numbers from off[i]+at on for each i, pairs of i side by side.
+// PanelInt16 gathers a panel of x - zero: PanelWidth consecutive numbers from each offset + at on, pairs of i side by side.
 // The number of offsets is even.
-func PanelInt16(panel []int16, x Bytes, zero int, off []int32, at int) {
+func PanelInt16(panel []int16, x Bytes, zero int, o Offsets, at int) {
 	flip, more := x.flip()
-	if len(off) == 0 || panelInt16Wide(panel, x.Data, flip, zero+more, off, at) {
+	if len(o.off) == 0 || panelInt16Wide(panel, x.Data, flip, zero+more, o, at) {
 		return
 	}
-	for i, o := range off {
+	for i, o := range o.off {
 		row := panel[i/2*2*PanelWidth+i%2:]
 		for j, v := range x.Data[at+int(o):][:PanelWidth] {
 			row[2*j] = int16(int(v^flip) - zero - more)

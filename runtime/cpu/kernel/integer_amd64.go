@@ -16,15 +16,12 @@ func widenBytesWide(y []int16, x []byte, flip byte, zero int) int {
 	return n
 }
 
-func panelInt16Wide(panel []int16, x []byte, flip byte, zero int, off []int32, at int) bool {
+func panelInt16Wide(panel []int16, x []byte, flip byte, zero int, o Offsets, at int) bool {
 	if !wide() {
 		return false
 	}
-	for _, o := range off { // what the kernel reads and writes, checked here
-		_ = x[at+int(o):][:PanelWidth]
-	}
-	_ = panel[len(off)*PanelWidth-1]
-	pairPanelAVX2(len(off)/2, &panel[0], &x[at], &off[0], int32(flip), int32(zero))
+	_, _, _ = x[at+o.lo], x[at+o.hi+PanelWidth-1], panel[len(o.off)*PanelWidth-1] // what the kernel reads and writes, checked here
+	pairPanelAVX2(len(o.off)/2, &panel[0], &x[at], &o.off[0], int32(flip), int32(zero))
 	return true
 }
 

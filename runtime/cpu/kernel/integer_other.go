@@ -4,7 +4,7 @@ package kernel
 
 func widenBytesWide([]int16, []byte, byte, int) int { return 0 }
 
-func panelInt16Wide([]int16, []byte, byte, int, []int32, int) bool { return false }
+func panelInt16Wide([]int16, []byte, byte, int, Offsets, int) bool { return false }
 
 func panelProductInt16Wide([]int32, int, []int16, int, int, int, []int16, int) bool { return false }
 

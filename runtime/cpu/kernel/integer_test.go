@@ -102,7 +102,7 @@ func testPanelInt16(t *testing.T) {
 					want[7+i/2*2*PanelWidth+2*j+i%2] = int16(x.at(at+int(o)+j) - zero)
 				}
 			}
-			PanelInt16(all[7:], x, zero, off, at)
+			PanelInt16(all[7:], x, zero, NewOffsets(off), at)
 			if !slices.Equal(all, want) {
 				t.Fatalf("%d rows: numbers or what lies beside them differ", k)
 			}
