@@ -117,8 +117,15 @@ func planar(n *ir.Node, in, out []int, kh, kw int) (c conv2d, ok bool) {
 	c.hp, c.wp = c.h+c.top+c.bottom, c.wd+c.left+c.end
 	const most = 1 << 30 // offsets are 32 bits wide
 	size, err := tensor.Size([]int{c.n, c.c, c.hp, c.wp})
-	return c, err == nil && size < most && c.oh > 0 && c.ow > 0 && c.n > 0 && c.sh > 0 && c.sw > 0 &&
+	ok = err == nil && size < most && c.oh > 0 && c.ow > 0 && c.n > 0 && c.sh > 0 && c.sw > 0 &&
 		(c.oh-1)*c.sh+(kh-1)*c.dh < c.hp && (c.ow-1)*c.sw+(kw-1)*c.dw < c.wp
+	if c.oh == 1 { // a stride that leads nowhere, however long
+		c.sh = 1
+	}
+	if c.ow == 1 {
+		c.sw = 1
+	}
+	return c, ok
 }
 
 func convKernel(s *step) kernelMaker {

@@ -190,8 +190,11 @@ func (c *bytePhases) ticket(_ *worker, k int) {
 		for q := range min(c.sw, len(row)) { // numbers of one phase
 			x := q + c.left
 			phase := to[x%c.sw*c.plane+x/c.sw:]
-			for i := q; i < len(row); i += c.sw {
-				phase[i/c.sw] = row[i]
+			phase = phase[:(len(row)-q+c.sw-1)/c.sw]
+			i := q
+			for k := range phase {
+				phase[k] = row[i]
+				i += c.sw
 			}
 		}
 	}

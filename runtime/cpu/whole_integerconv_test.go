@@ -23,6 +23,7 @@ func TestIntegerConv(t *testing.T) {
 		{[]int{1, 70, 20, 20}, []int{67, 70, 1, 1}, 1, nil},
 		{[]int{1, 16, 40, 40}, []int{33, 16, 3, 3}, 1, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
 		{[]int{1, 2, 3, 3}, []int{3, 2, 3, 3}, 1, nil},
+		{[]int{1, 2, 3, 3}, []int{2, 1, 2, 2}, 2, []ir.Attr{ir.A("strides", []int64{1 << 30, 1 << 31})}},
 	} {
 		attrs := append([]ir.Attr{ir.A("group", c.group)}, c.attrs...)
 		m := c.w[0]

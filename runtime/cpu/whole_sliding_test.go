@@ -21,6 +21,8 @@ func TestSliding(t *testing.T) {
 		{[]int{1, 4, 5, 6, 7}, []int{6, 2, 2, 3, 3}, 2, []ir.Attr{three("pads", 1, 0, 2, 1, 2, 1), three("strides", 2, 1, 2), three("dilations", 1, 2, 1)}},
 		{[]int{1, 6, 5, 6, 17}, []int{6, 1, 3, 3, 3}, 6, []ir.Attr{ir.A("auto_pad", "SAME_UPPER"), three("strides", 1, 2, 3)}},
 		{[]int{1, 2, 3, 2, 3, 19}, []int{3, 2, 2, 2, 2, 2}, 1, nil},
+		{[]int{1, 2, 3, 3, 3}, []int{2, 1, 2, 2, 2}, 2, []ir.Attr{three("strides", 1<<30, 1, 1<<31)}},
+		{[]int{1, 2, 3, 3}, []int{2, 1, 2, 2}, 2, []ir.Attr{three("strides", 1<<30, 1<<31)}},
 		{[]int{1, 16, 6, 16, 16}, []int{32, 16, 3, 3, 3}, 1, []ir.Attr{three("pads", 1, 1, 1, 1, 1, 1)}},
 	} {
 		attrs := append([]ir.Attr{ir.A("group", c.group)}, c.attrs...)
