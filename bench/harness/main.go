@@ -34,7 +34,7 @@ func init() {
 	suites = []suite{
 		{"gemm", "Dense products", "Products (rows x K)(K x N) at the shapes of the layers, one thread, GFLOP/s. *kernel*: the kernel in tiles of rows as regions call it; *MatMul*: a graph of that one operator. These two pack the right matrix once, as models do; the others in every call.",
 			[]string{"blas", "gomlx"}, runGemm},
-		{"presets", "Whole presets", "Models as `essmc init` makes them, at the lengths of their tasks. The *floor* is the model's dense products (B u and C x by heads, mixers, gates; of heads of 4 and less only the H x H products) as calls of OpenBLAS on one thread.",
+		{"presets", "Whole presets", "Models as `essmc init` makes them, at the lengths of their tasks. The *floor* is the model's dense products (B u and C x by heads, mixers, gates; of heads of 4 and less only the H x H products) as calls of OpenBLAS on one thread; those of heads on matrices side by side or apart, whichever is faster.",
 			[]string{"blas", "torch"}, runPresets},
 		{"ort", "Exported to ONNX Runtime", "The same models as `essmc export` writes them, and in other forms, batch 1.",
 			[]string{"ort"}, runORT},

@@ -173,6 +173,15 @@ func (m *model) floor(rows int) []string {
 	return words
 }
 
+// floorLayouts are those in which the products of heads lie: side by side, as activations do where a step's features stand
+// together, or each by itself.
+func (m *model) floorLayouts() []string {
+	if c := m.preset.Config; c.Layer.Heads > 1 && c.DModel/c.Layer.Heads > 4 {
+		return []string{"product", "apart"}
+	}
+	return []string{"product"}
+}
+
 // floorFlops is the arithmetic of such a list.
 func floorFlops(words []string) float64 {
 	sum := 0.0

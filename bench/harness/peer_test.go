@@ -226,6 +226,15 @@ func TestNative(t *testing.T) {
 		if d, err := j.run(2); err != nil || d <= 0 {
 			t.Errorf("%s: %v, %v", what, d, err)
 		}
+		if what == "blas" {
+			apart, err := p.load(1, append([]string{"apart"}, jobs.good[1:]...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d, err := apart.run(2); err != nil || d <= 0 {
+				t.Errorf("apart: %v, %v", d, err)
+			}
+		}
 		if _, err := p.load(1, jobs.bad...); err == nil {
 			t.Errorf("%s takes %q", what, jobs.bad)
 		}

@@ -90,7 +90,7 @@ func runPresets(ctx context.Context, e *env, r *result) error {
 		}
 		trials[p.id] = torchTrial{forms: torchForms}.narrowed(s)
 		c := s.compare(e)
-		single.add(p.id, seconds(s.of("floor")), seconds(s.of("essmc 1 thread")), c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
+		single.add(p.id, seconds(s.of(c.bottom)), seconds(s.of("essmc 1 thread")), c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
 			seconds(s.of(c.torch1)), seconds(s.of(c.torchN)), c.gain1.String(), c.gainN.String(), s.ratio("torch listing 1 thread", "essmc 1 thread").String())
 		r.judgePreset(e, m, p, c)
 		if l := s.ratio("torch listing 1 thread", "essmc 1 thread"); l.n > 0 {
@@ -122,7 +122,7 @@ func runPresets(ctx context.Context, e *env, r *result) error {
 			return err
 		}
 		c := s.compare(e)
-		batched.add(p.id, strconv.Itoa(p.batch), seconds(s.of("floor")), seconds(s.of("essmc 1 thread")), c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
+		batched.add(p.id, strconv.Itoa(p.batch), seconds(s.of(c.bottom)), seconds(s.of("essmc 1 thread")), c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
 			seconds(s.of(c.torch1)), seconds(s.of(c.torchN)), c.gain1.String(), c.gainN.String())
 		if c.gain1.n > 0 && c.gainN.n > 0 {
 			least1, leastN = append(least1, c.gain1.mid), append(leastN, c.gainN.mid)
@@ -170,12 +170,14 @@ func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, 
 		all = append(all, o.contender(ctx, "essmc "+threadsName(threads)))
 	}
 	if e.peers.blas != nil {
-		j, err := e.peers.blas.load(1, append([]string{"product"}, m.floor(x.Dim(0)*x.Dim(1))...)...)
-		if err != nil {
-			return nil, done, err
+		for _, layout := range m.floorLayouts() {
+			j, err := e.peers.blas.load(1, append([]string{layout}, m.floor(x.Dim(0)*x.Dim(1))...)...)
+			if err != nil {
+				return nil, done, err
+			}
+			held = append(held, j.drop)
+			all = append(all, contender{name: "floor " + layout, group: "floor", run: j.run})
 		}
-		held = append(held, j.drop)
-		all = append(all, contender{name: "floor", run: j.run})
 	}
 	torch := func(t torchPeer, form, group string) error {
 		j, err := t.load(t.threads, form, m.dir, "float", file)
@@ -209,15 +211,16 @@ func torchGroup(threads int) string { return "torch " + threadsName(threads) }
 // comparison is what a table says of one model and batch.
 type comparison struct {
 	several        string // essmc with several threads
+	bottom         string // the floor, in the layout in which it takes the least time
 	torch1, torchN string // torch's best with one thread, and with whatever number is fastest
 	floor, speedup spread
 	gain1, gainN   spread
 }
 
 func (s *samples) compare(e *env) comparison {
-	c := comparison{several: "essmc " + threadsName(e.threads)}
+	c := comparison{several: "essmc " + threadsName(e.threads), bottom: s.fastest("floor")}
 	c.torch1, c.torchN = s.fastest(torchGroup(1)), s.fastest(torchGroup(1), torchGroup(e.threads))
-	c.floor = s.ratio("essmc 1 thread", "floor")
+	c.floor = s.ratio("essmc 1 thread", c.bottom)
 	c.speedup = s.ratio("essmc 1 thread", c.several)
 	c.gain1, c.gainN = s.ratio(c.torch1, "essmc 1 thread"), s.ratio(c.torchN, c.several)
 	return c

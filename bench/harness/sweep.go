@@ -176,7 +176,7 @@ func (e *env) sweepThreads(ctx context.Context, r *result) error {
 			lines[i].add(float64(n), median(v)*1e3)
 			row = append(row, seconds(v))
 		}
-		lines[3].add(float64(n), median(s.of("floor"))*1e3)
+		lines[3].add(float64(n), median(s.of(s.fastest("floor")))*1e3)
 		t.Rows = append(t.Rows, row)
 	}
 	f, err := drawFigure(e.dir, "threads.svg", t.Title, "threads", lines)

@@ -9,6 +9,7 @@
  *
  *	load product COUNT:ROWS:N:K …   COUNT products (rows x K) (K x N) side by side in matrices of COUNT*K and COUNT*N
  *	                                columns; all of them, one after the other, are one run
+ *	load apart COUNT:ROWS:N:K …     the same products, each on matrices of its own, one behind the other
  *	load dft real|complex N BATCH   a forward transform of BATCH rows
  *	run ID REPS                     nanoseconds that REPS runs took, and nanoseconds of processor time
  *	drop ID
@@ -34,7 +35,7 @@ static plan_t execute, destroy_plan;
 
 enum { row_major = 101, no_trans = 111, forward = -1, fftw_measure = 0 };
 
-struct product { int count, rows, n, k; float *w; };
+struct product { int count, rows, n, k, apart; float *w; };
 struct job {
 	struct product *products;
 	int n_products;
@@ -83,12 +84,13 @@ static void release(struct job *j) {
 	free(j);
 }
 
-static const char *load_products(struct job *j, char **words, int n) {
+static const char *load_products(struct job *j, char **words, int n, int apart) {
 	size_t x = 0, y = 0;
 	j->products = calloc(n, sizeof *j->products);
 	if (!j->products) return "out of memory";
 	for (int i = 0; i < n; i++) {
 		struct product *p = &j->products[i];
+		p->apart = apart;
 		if (sscanf(words[i], "%d:%d:%d:%d", &p->count, &p->rows, &p->n, &p->k) != 4 || p->count < 1 || p->rows < 1 || p->n < 1 || p->k < 1)
 			return "expected COUNT:ROWS:N:K of positive numbers";
 		if (!(p->w = floats((size_t)p->count * p->n * p->k))) return "out of memory";
@@ -119,9 +121,10 @@ static void run(struct job *j) {
 	}
 	for (int i = 0; i < j->n_products; i++) {
 		struct product *p = &j->products[i];
+		int rows = p->apart ? p->rows : 1, wide = p->apart ? 1 : p->count; /* between products, and of a row, in each's own size */
 		for (int s = 0; s < p->count; s++)
-			gemm(row_major, no_trans, no_trans, p->rows, p->n, p->k, 1, j->x + (size_t)s * p->k, p->count * p->k,
-			     p->w + (size_t)s * p->n * p->k, p->n, 0, j->y + (size_t)s * p->n, p->count * p->n);
+			gemm(row_major, no_trans, no_trans, p->rows, p->n, p->k, 1, j->x + (size_t)s * rows * p->k, wide * p->k,
+			     p->w + (size_t)s * p->n * p->k, p->n, 0, j->y + (size_t)s * rows * p->n, wide * p->n);
 	}
 }
 
@@ -138,7 +141,8 @@ static void handle(char **w, int n) {
 		if (more) jobs = more;
 		const char *why = "unknown kind of job for the library that is open";
 		if (!j || !more) why = "out of memory";
-		else if (gemm && !strcmp(w[1], "product")) why = load_products(j, w + 2, n - 2);
+		else if (gemm && !strcmp(w[1], "product")) why = load_products(j, w + 2, n - 2, 0);
+		else if (gemm && !strcmp(w[1], "apart")) why = load_products(j, w + 2, n - 2, 1);
 		else if (execute && n == 5 && !strcmp(w[1], "dft")) why = load_dft(j, w[2], atoi(w[3]), atoi(w[4]));
 		if (why) {
 			release(j);
