@@ -4,131 +4,29 @@
 
 package kernel
 
-// gemm1x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
+// gemm32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
+// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
-func gemm1x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
+func gemm32AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
 
-// gemm2x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 2 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
+// gemm16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 16, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
+// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
-func gemm2x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
+func gemm16AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
 
-// gemm3x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 3 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
+// gemm8AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 8, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
+// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
-func gemm3x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
+func gemm8AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
 
-// gemm4x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 4 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
+// gemm4AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 4, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
+// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
-func gemm4x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm5x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 5 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
-//
-//go:noescape
-func gemm5x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm6x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 6 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
-//
-//go:noescape
-func gemm6x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm7x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 7 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
-//
-//go:noescape
-func gemm7x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm8x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 8 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
-//
-//go:noescape
-func gemm8x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm9x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 9 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
-//
-//go:noescape
-func gemm9x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm10x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 10 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
-//
-//go:noescape
-func gemm10x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm11x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 11 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
-//
-//go:noescape
-func gemm11x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm12x32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 12 and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p.
-//
-//go:noescape
-func gemm12x32AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm12x16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 12 and j < m ≤ 16, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
-//
-//go:noescape
-func gemm12x16AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm4x16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 4 and j < m ≤ 16, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
-//
-//go:noescape
-func gemm4x16AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm1x16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1 and j < m ≤ 16, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
-//
-//go:noescape
-func gemm1x16AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm12x8AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 12 and j < m ≤ 8, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p.
-//
-//go:noescape
-func gemm12x8AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm4x8AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 4 and j < m ≤ 8, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p.
-//
-//go:noescape
-func gemm4x8AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm1x8AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1 and j < m ≤ 8, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p.
-//
-//go:noescape
-func gemm1x8AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm12x4AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 12 and j < m ≤ 4, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p.
-//
-//go:noescape
-func gemm12x4AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm4x4AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 4 and j < m ≤ 4, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p.
-//
-//go:noescape
-func gemm4x4AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
-
-// gemm1x4AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1 and j < m ≤ 4, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p.
-//
-//go:noescape
-func gemm1x4AVX512(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
+func gemm4AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
 
 // gemv128AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 128·groups, groups ≥ 1, k ≥ 1 products each.
 //

@@ -4,65 +4,23 @@
 
 package kernel
 
-// gemm1x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1 and j < 16, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
+// gemm16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, k ≥ 0 products each, for blocks ≥ 1 blocks.
+// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
-func gemm1x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
+func gemm16AVX2(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 
-// gemm2x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 2 and j < 16, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
+// gemm8AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 8, k ≥ 0 products each, for blocks ≥ 1 blocks.
+// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
-func gemm2x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
+func gemm8AVX2(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 
-// gemm3x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 3 and j < 16, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
+// gemm4AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 4, k ≥ 0 products each, for blocks ≥ 1 blocks.
+// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
-func gemm3x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
-
-// gemm4x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 4 and j < 16, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
-//
-//go:noescape
-func gemm4x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
-
-// gemm5x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 5 and j < 16, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
-//
-//go:noescape
-func gemm5x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
-
-// gemm6x16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 6 and j < 16, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p.
-//
-//go:noescape
-func gemm6x16AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
-
-// gemm6x8AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 6 and j < 8, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p.
-//
-//go:noescape
-func gemm6x8AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
-
-// gemm1x8AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1 and j < 8, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p.
-//
-//go:noescape
-func gemm1x8AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
-
-// gemm6x4AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 6 and j < 4, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p.
-//
-//go:noescape
-func gemm6x4AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
-
-// gemm1x4AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < 1 and j < 4, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p.
-//
-//go:noescape
-func gemm1x4AVX2(blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
+func gemm4AVX2(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 
 // gemv64AVX2 computes y[j] = init[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each.
 //

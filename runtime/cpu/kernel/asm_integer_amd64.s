@@ -16,9 +16,9 @@ TEXT ·pairsAVX2(SB), NOSPLIT, $0-56
 	SHLQ $0x02, SI
 	MOVQ w+32(FP), DI
 
-full:
+rows6:
 	CMPQ  rows+0(FP), $0x06
-	JL    fewer6
+	JL    rows5
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -238,11 +238,11 @@ sum6:
 	LEAQ    (BX)(SI*2), BX
 	LEAQ    (BX)(SI*4), BX
 	SUBQ    $0x06, rows+0(FP)
-	JMP     full
+	JMP     rows6
 
-fewer6:
+rows5:
 	CMPQ  rows+0(FP), $0x05
-	JL    fewer5
+	JL    rows4
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -254,16 +254,16 @@ fewer6:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	MOVQ  CX, R8
-	MOVQ  DI, R9
-	LEAQ  (DX)(DX*2), R10
-	ADDQ  R8, R10
-	MOVQ  AX, DI
-	SHRQ  $0x02, DI
+	MOVQ  DI, R10
+	LEAQ  (DX)(DX*2), R11
+	ADDQ  R8, R11
+	MOVQ  AX, R9
+	SHRQ  $0x02, R9
 	JZ    rest5
 
 quad5:
-	VMOVUPS      (R9), Y10
-	VMOVUPS      32(R9), Y11
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
 	VBROADCASTSS (R8), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y0, Y0
@@ -279,18 +279,18 @@ quad5:
 	VPADDD       Y13, Y4, Y4
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS (R10), Y12
+	VBROADCASTSS (R11), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y6, Y6
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y7, Y7
-	VBROADCASTSS (R10)(DX*1), Y12
+	VBROADCASTSS (R11)(DX*1), Y12
 	VPMADDWD     Y10, Y12, Y10
 	VPADDD       Y10, Y8, Y8
 	VPMADDWD     Y11, Y12, Y10
 	VPADDD       Y10, Y9, Y9
-	VMOVUPS      64(R9), Y10
-	VMOVUPS      96(R9), Y11
+	VMOVUPS      64(R10), Y10
+	VMOVUPS      96(R10), Y11
 	VBROADCASTSS 4(R8), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y0, Y0
@@ -306,18 +306,18 @@ quad5:
 	VPADDD       Y13, Y4, Y4
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS 4(R10), Y12
+	VBROADCASTSS 4(R11), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y6, Y6
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y7, Y7
-	VBROADCASTSS 4(R10)(DX*1), Y12
+	VBROADCASTSS 4(R11)(DX*1), Y12
 	VPMADDWD     Y10, Y12, Y10
 	VPADDD       Y10, Y8, Y8
 	VPMADDWD     Y11, Y12, Y10
 	VPADDD       Y10, Y9, Y9
-	VMOVUPS      128(R9), Y10
-	VMOVUPS      160(R9), Y11
+	VMOVUPS      128(R10), Y10
+	VMOVUPS      160(R10), Y11
 	VBROADCASTSS 8(R8), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y0, Y0
@@ -333,18 +333,18 @@ quad5:
 	VPADDD       Y13, Y4, Y4
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS 8(R10), Y12
+	VBROADCASTSS 8(R11), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y6, Y6
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y7, Y7
-	VBROADCASTSS 8(R10)(DX*1), Y12
+	VBROADCASTSS 8(R11)(DX*1), Y12
 	VPMADDWD     Y10, Y12, Y10
 	VPADDD       Y10, Y8, Y8
 	VPMADDWD     Y11, Y12, Y10
 	VPADDD       Y10, Y9, Y9
-	VMOVUPS      192(R9), Y10
-	VMOVUPS      224(R9), Y11
+	VMOVUPS      192(R10), Y10
+	VMOVUPS      224(R10), Y11
 	VBROADCASTSS 12(R8), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y0, Y0
@@ -360,30 +360,30 @@ quad5:
 	VPADDD       Y13, Y4, Y4
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS 12(R10), Y12
+	VBROADCASTSS 12(R11), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y6, Y6
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y7, Y7
-	VBROADCASTSS 12(R10)(DX*1), Y12
+	VBROADCASTSS 12(R11)(DX*1), Y12
 	VPMADDWD     Y10, Y12, Y10
 	VPADDD       Y10, Y8, Y8
 	VPMADDWD     Y11, Y12, Y10
 	VPADDD       Y10, Y9, Y9
-	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000100, R10
 	ADDQ         $0x10, R8
-	ADDQ         $0x10, R10
-	DECQ         DI
+	ADDQ         $0x10, R11
+	DECQ         R9
 	JNZ          quad5
 
 rest5:
-	MOVQ AX, DI
-	ANDQ $0x03, DI
+	MOVQ AX, R9
+	ANDQ $0x03, R9
 	JZ   sum5
 
 one5:
-	VMOVUPS      (R9), Y10
-	VMOVUPS      32(R9), Y11
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
 	VBROADCASTSS (R8), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y0, Y0
@@ -399,44 +399,45 @@ one5:
 	VPADDD       Y13, Y4, Y4
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS (R10), Y12
+	VBROADCASTSS (R11), Y12
 	VPMADDWD     Y10, Y12, Y13
 	VPADDD       Y13, Y6, Y6
 	VPMADDWD     Y11, Y12, Y12
 	VPADDD       Y12, Y7, Y7
-	VBROADCASTSS (R10)(DX*1), Y12
+	VBROADCASTSS (R11)(DX*1), Y12
 	VPMADDWD     Y10, Y12, Y10
 	VPADDD       Y10, Y8, Y8
 	VPMADDWD     Y11, Y12, Y10
 	VPADDD       Y10, Y9, Y9
-	ADDQ         $0x40, R9
+	ADDQ         $0x40, R10
 	ADDQ         $0x04, R8
-	ADDQ         $0x04, R10
-	DECQ         DI
+	ADDQ         $0x04, R11
+	DECQ         R9
 	JNZ          one5
 
 sum5:
-	LEAQ    (SI)(SI*2), AX
-	ADDQ    BX, AX
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, (BX)(SI*1)
 	VMOVUPS Y3, 32(BX)(SI*1)
 	VMOVUPS Y4, (BX)(SI*2)
 	VMOVUPS Y5, 32(BX)(SI*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(SI*1)
-	VMOVUPS Y9, 32(AX)(SI*1)
+	VMOVUPS Y6, (R8)
+	VMOVUPS Y7, 32(R8)
+	VMOVUPS Y8, (R8)(SI*1)
+	VMOVUPS Y9, 32(R8)(SI*1)
 	LEAQ    (CX)(DX*1), CX
 	LEAQ    (CX)(DX*4), CX
 	LEAQ    (BX)(SI*1), BX
 	LEAQ    (BX)(SI*4), BX
-	JMP     done
+	SUBQ    $0x05, rows+0(FP)
+	JMP     rows5
 
-fewer5:
+rows4:
 	CMPQ  rows+0(FP), $0x04
-	JL    fewer4
+	JL    rows3
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -446,16 +447,16 @@ fewer5:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	MOVQ  CX, R8
-	MOVQ  DI, R9
-	LEAQ  (DX)(DX*2), R10
-	ADDQ  R8, R10
-	MOVQ  AX, DI
-	SHRQ  $0x02, DI
+	MOVQ  DI, R10
+	LEAQ  (DX)(DX*2), R11
+	ADDQ  R8, R11
+	MOVQ  AX, R9
+	SHRQ  $0x02, R9
 	JZ    rest4
 
 quad4:
-	VMOVUPS      (R9), Y8
-	VMOVUPS      32(R9), Y9
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
 	VBROADCASTSS (R8), Y10
 	VPMADDWD     Y8, Y10, Y11
 	VPADDD       Y11, Y0, Y0
@@ -471,13 +472,13 @@ quad4:
 	VPADDD       Y11, Y4, Y4
 	VPMADDWD     Y9, Y10, Y10
 	VPADDD       Y10, Y5, Y5
-	VBROADCASTSS (R10), Y10
+	VBROADCASTSS (R11), Y10
 	VPMADDWD     Y8, Y10, Y8
 	VPADDD       Y8, Y6, Y6
 	VPMADDWD     Y9, Y10, Y8
 	VPADDD       Y8, Y7, Y7
-	VMOVUPS      64(R9), Y8
-	VMOVUPS      96(R9), Y9
+	VMOVUPS      64(R10), Y8
+	VMOVUPS      96(R10), Y9
 	VBROADCASTSS 4(R8), Y10
 	VPMADDWD     Y8, Y10, Y11
 	VPADDD       Y11, Y0, Y0
@@ -493,13 +494,13 @@ quad4:
 	VPADDD       Y11, Y4, Y4
 	VPMADDWD     Y9, Y10, Y10
 	VPADDD       Y10, Y5, Y5
-	VBROADCASTSS 4(R10), Y10
+	VBROADCASTSS 4(R11), Y10
 	VPMADDWD     Y8, Y10, Y8
 	VPADDD       Y8, Y6, Y6
 	VPMADDWD     Y9, Y10, Y8
 	VPADDD       Y8, Y7, Y7
-	VMOVUPS      128(R9), Y8
-	VMOVUPS      160(R9), Y9
+	VMOVUPS      128(R10), Y8
+	VMOVUPS      160(R10), Y9
 	VBROADCASTSS 8(R8), Y10
 	VPMADDWD     Y8, Y10, Y11
 	VPADDD       Y11, Y0, Y0
@@ -515,13 +516,13 @@ quad4:
 	VPADDD       Y11, Y4, Y4
 	VPMADDWD     Y9, Y10, Y10
 	VPADDD       Y10, Y5, Y5
-	VBROADCASTSS 8(R10), Y10
+	VBROADCASTSS 8(R11), Y10
 	VPMADDWD     Y8, Y10, Y8
 	VPADDD       Y8, Y6, Y6
 	VPMADDWD     Y9, Y10, Y8
 	VPADDD       Y8, Y7, Y7
-	VMOVUPS      192(R9), Y8
-	VMOVUPS      224(R9), Y9
+	VMOVUPS      192(R10), Y8
+	VMOVUPS      224(R10), Y9
 	VBROADCASTSS 12(R8), Y10
 	VPMADDWD     Y8, Y10, Y11
 	VPADDD       Y11, Y0, Y0
@@ -537,25 +538,25 @@ quad4:
 	VPADDD       Y11, Y4, Y4
 	VPMADDWD     Y9, Y10, Y10
 	VPADDD       Y10, Y5, Y5
-	VBROADCASTSS 12(R10), Y10
+	VBROADCASTSS 12(R11), Y10
 	VPMADDWD     Y8, Y10, Y8
 	VPADDD       Y8, Y6, Y6
 	VPMADDWD     Y9, Y10, Y8
 	VPADDD       Y8, Y7, Y7
-	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000100, R10
 	ADDQ         $0x10, R8
-	ADDQ         $0x10, R10
-	DECQ         DI
+	ADDQ         $0x10, R11
+	DECQ         R9
 	JNZ          quad4
 
 rest4:
-	MOVQ AX, DI
-	ANDQ $0x03, DI
+	MOVQ AX, R9
+	ANDQ $0x03, R9
 	JZ   sum4
 
 one4:
-	VMOVUPS      (R9), Y8
-	VMOVUPS      32(R9), Y9
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
 	VBROADCASTSS (R8), Y10
 	VPMADDWD     Y8, Y10, Y11
 	VPADDD       Y11, Y0, Y0
@@ -571,35 +572,36 @@ one4:
 	VPADDD       Y11, Y4, Y4
 	VPMADDWD     Y9, Y10, Y10
 	VPADDD       Y10, Y5, Y5
-	VBROADCASTSS (R10), Y10
+	VBROADCASTSS (R11), Y10
 	VPMADDWD     Y8, Y10, Y8
 	VPADDD       Y8, Y6, Y6
 	VPMADDWD     Y9, Y10, Y8
 	VPADDD       Y8, Y7, Y7
-	ADDQ         $0x40, R9
+	ADDQ         $0x40, R10
 	ADDQ         $0x04, R8
-	ADDQ         $0x04, R10
-	DECQ         DI
+	ADDQ         $0x04, R11
+	DECQ         R9
 	JNZ          one4
 
 sum4:
-	LEAQ    (SI)(SI*2), AX
-	ADDQ    BX, AX
+	LEAQ    (SI)(SI*2), R8
+	ADDQ    BX, R8
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, (BX)(SI*1)
 	VMOVUPS Y3, 32(BX)(SI*1)
 	VMOVUPS Y4, (BX)(SI*2)
 	VMOVUPS Y5, 32(BX)(SI*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
+	VMOVUPS Y6, (R8)
+	VMOVUPS Y7, 32(R8)
 	LEAQ    (CX)(DX*4), CX
 	LEAQ    (BX)(SI*4), BX
-	JMP     done
+	SUBQ    $0x04, rows+0(FP)
+	JMP     rows4
 
-fewer4:
+rows3:
 	CMPQ  rows+0(FP), $0x03
-	JL    fewer3
+	JL    rows2
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -607,14 +609,14 @@ fewer4:
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
 	MOVQ  CX, R8
-	MOVQ  DI, R9
-	MOVQ  AX, DI
-	SHRQ  $0x02, DI
+	MOVQ  DI, R10
+	MOVQ  AX, R9
+	SHRQ  $0x02, R9
 	JZ    rest3
 
 quad3:
-	VMOVUPS      (R9), Y6
-	VMOVUPS      32(R9), Y7
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
 	VBROADCASTSS (R8), Y8
 	VPMADDWD     Y6, Y8, Y9
 	VPADDD       Y9, Y0, Y0
@@ -630,8 +632,8 @@ quad3:
 	VPADDD       Y6, Y4, Y4
 	VPMADDWD     Y7, Y8, Y6
 	VPADDD       Y6, Y5, Y5
-	VMOVUPS      64(R9), Y6
-	VMOVUPS      96(R9), Y7
+	VMOVUPS      64(R10), Y6
+	VMOVUPS      96(R10), Y7
 	VBROADCASTSS 4(R8), Y8
 	VPMADDWD     Y6, Y8, Y9
 	VPADDD       Y9, Y0, Y0
@@ -647,8 +649,8 @@ quad3:
 	VPADDD       Y6, Y4, Y4
 	VPMADDWD     Y7, Y8, Y6
 	VPADDD       Y6, Y5, Y5
-	VMOVUPS      128(R9), Y6
-	VMOVUPS      160(R9), Y7
+	VMOVUPS      128(R10), Y6
+	VMOVUPS      160(R10), Y7
 	VBROADCASTSS 8(R8), Y8
 	VPMADDWD     Y6, Y8, Y9
 	VPADDD       Y9, Y0, Y0
@@ -664,8 +666,8 @@ quad3:
 	VPADDD       Y6, Y4, Y4
 	VPMADDWD     Y7, Y8, Y6
 	VPADDD       Y6, Y5, Y5
-	VMOVUPS      192(R9), Y6
-	VMOVUPS      224(R9), Y7
+	VMOVUPS      192(R10), Y6
+	VMOVUPS      224(R10), Y7
 	VBROADCASTSS 12(R8), Y8
 	VPMADDWD     Y6, Y8, Y9
 	VPADDD       Y9, Y0, Y0
@@ -681,19 +683,19 @@ quad3:
 	VPADDD       Y6, Y4, Y4
 	VPMADDWD     Y7, Y8, Y6
 	VPADDD       Y6, Y5, Y5
-	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000100, R10
 	ADDQ         $0x10, R8
-	DECQ         DI
+	DECQ         R9
 	JNZ          quad3
 
 rest3:
-	MOVQ AX, DI
-	ANDQ $0x03, DI
+	MOVQ AX, R9
+	ANDQ $0x03, R9
 	JZ   sum3
 
 one3:
-	VMOVUPS      (R9), Y6
-	VMOVUPS      32(R9), Y7
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
 	VBROADCASTSS (R8), Y8
 	VPMADDWD     Y6, Y8, Y9
 	VPADDD       Y9, Y0, Y0
@@ -709,9 +711,9 @@ one3:
 	VPADDD       Y6, Y4, Y4
 	VPMADDWD     Y7, Y8, Y6
 	VPADDD       Y6, Y5, Y5
-	ADDQ         $0x40, R9
+	ADDQ         $0x40, R10
 	ADDQ         $0x04, R8
-	DECQ         DI
+	DECQ         R9
 	JNZ          one3
 
 sum3:
@@ -725,24 +727,25 @@ sum3:
 	LEAQ    (CX)(DX*2), CX
 	LEAQ    (BX)(SI*1), BX
 	LEAQ    (BX)(SI*2), BX
-	JMP     done
+	SUBQ    $0x03, rows+0(FP)
+	JMP     rows3
 
-fewer3:
+rows2:
 	CMPQ  rows+0(FP), $0x02
-	JL    fewer2
+	JL    rows1
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	MOVQ  CX, R8
-	MOVQ  DI, R9
-	MOVQ  AX, DI
-	SHRQ  $0x02, DI
+	MOVQ  DI, R10
+	MOVQ  AX, R9
+	SHRQ  $0x02, R9
 	JZ    rest2
 
 quad2:
-	VMOVUPS      (R9), Y4
-	VMOVUPS      32(R9), Y5
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
 	VBROADCASTSS (R8), Y6
 	VPMADDWD     Y4, Y6, Y7
 	VPADDD       Y7, Y0, Y0
@@ -753,8 +756,8 @@ quad2:
 	VPADDD       Y4, Y2, Y2
 	VPMADDWD     Y5, Y6, Y4
 	VPADDD       Y4, Y3, Y3
-	VMOVUPS      64(R9), Y4
-	VMOVUPS      96(R9), Y5
+	VMOVUPS      64(R10), Y4
+	VMOVUPS      96(R10), Y5
 	VBROADCASTSS 4(R8), Y6
 	VPMADDWD     Y4, Y6, Y7
 	VPADDD       Y7, Y0, Y0
@@ -765,8 +768,8 @@ quad2:
 	VPADDD       Y4, Y2, Y2
 	VPMADDWD     Y5, Y6, Y4
 	VPADDD       Y4, Y3, Y3
-	VMOVUPS      128(R9), Y4
-	VMOVUPS      160(R9), Y5
+	VMOVUPS      128(R10), Y4
+	VMOVUPS      160(R10), Y5
 	VBROADCASTSS 8(R8), Y6
 	VPMADDWD     Y4, Y6, Y7
 	VPADDD       Y7, Y0, Y0
@@ -777,8 +780,8 @@ quad2:
 	VPADDD       Y4, Y2, Y2
 	VPMADDWD     Y5, Y6, Y4
 	VPADDD       Y4, Y3, Y3
-	VMOVUPS      192(R9), Y4
-	VMOVUPS      224(R9), Y5
+	VMOVUPS      192(R10), Y4
+	VMOVUPS      224(R10), Y5
 	VBROADCASTSS 12(R8), Y6
 	VPMADDWD     Y4, Y6, Y7
 	VPADDD       Y7, Y0, Y0
@@ -789,19 +792,19 @@ quad2:
 	VPADDD       Y4, Y2, Y2
 	VPMADDWD     Y5, Y6, Y4
 	VPADDD       Y4, Y3, Y3
-	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000100, R10
 	ADDQ         $0x10, R8
-	DECQ         DI
+	DECQ         R9
 	JNZ          quad2
 
 rest2:
-	MOVQ AX, DI
-	ANDQ $0x03, DI
+	MOVQ AX, R9
+	ANDQ $0x03, R9
 	JZ   sum2
 
 one2:
-	VMOVUPS      (R9), Y4
-	VMOVUPS      32(R9), Y5
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
 	VBROADCASTSS (R8), Y6
 	VPMADDWD     Y4, Y6, Y7
 	VPADDD       Y7, Y0, Y0
@@ -812,9 +815,9 @@ one2:
 	VPADDD       Y4, Y2, Y2
 	VPMADDWD     Y5, Y6, Y4
 	VPADDD       Y4, Y3, Y3
-	ADDQ         $0x40, R9
+	ADDQ         $0x40, R10
 	ADDQ         $0x04, R8
-	DECQ         DI
+	DECQ         R9
 	JNZ          one2
 
 sum2:
@@ -824,69 +827,70 @@ sum2:
 	VMOVUPS Y3, 32(BX)(SI*1)
 	LEAQ    (CX)(DX*2), CX
 	LEAQ    (BX)(SI*2), BX
-	JMP     done
+	SUBQ    $0x02, rows+0(FP)
+	JMP     rows2
 
-fewer2:
+rows1:
 	CMPQ  rows+0(FP), $0x01
-	JL    fewer1
+	JL    done
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	MOVQ  CX, R8
-	MOVQ  DI, R9
-	MOVQ  AX, DI
-	SHRQ  $0x02, DI
+	MOVQ  DI, R10
+	MOVQ  AX, R9
+	SHRQ  $0x02, R9
 	JZ    rest1
 
 quad1:
-	VMOVUPS      (R9), Y2
-	VMOVUPS      32(R9), Y3
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
 	VBROADCASTSS (R8), Y4
 	VPMADDWD     Y2, Y4, Y2
 	VPADDD       Y2, Y0, Y0
 	VPMADDWD     Y3, Y4, Y2
 	VPADDD       Y2, Y1, Y1
-	VMOVUPS      64(R9), Y2
-	VMOVUPS      96(R9), Y3
+	VMOVUPS      64(R10), Y2
+	VMOVUPS      96(R10), Y3
 	VBROADCASTSS 4(R8), Y4
 	VPMADDWD     Y2, Y4, Y2
 	VPADDD       Y2, Y0, Y0
 	VPMADDWD     Y3, Y4, Y2
 	VPADDD       Y2, Y1, Y1
-	VMOVUPS      128(R9), Y2
-	VMOVUPS      160(R9), Y3
+	VMOVUPS      128(R10), Y2
+	VMOVUPS      160(R10), Y3
 	VBROADCASTSS 8(R8), Y4
 	VPMADDWD     Y2, Y4, Y2
 	VPADDD       Y2, Y0, Y0
 	VPMADDWD     Y3, Y4, Y2
 	VPADDD       Y2, Y1, Y1
-	VMOVUPS      192(R9), Y2
-	VMOVUPS      224(R9), Y3
+	VMOVUPS      192(R10), Y2
+	VMOVUPS      224(R10), Y3
 	VBROADCASTSS 12(R8), Y4
 	VPMADDWD     Y2, Y4, Y2
 	VPADDD       Y2, Y0, Y0
 	VPMADDWD     Y3, Y4, Y2
 	VPADDD       Y2, Y1, Y1
-	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000100, R10
 	ADDQ         $0x10, R8
-	DECQ         DI
+	DECQ         R9
 	JNZ          quad1
 
 rest1:
-	MOVQ AX, DI
-	ANDQ $0x03, DI
+	MOVQ AX, R9
+	ANDQ $0x03, R9
 	JZ   sum1
 
 one1:
-	VMOVUPS      (R9), Y2
-	VMOVUPS      32(R9), Y3
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
 	VBROADCASTSS (R8), Y4
 	VPMADDWD     Y2, Y4, Y2
 	VPADDD       Y2, Y0, Y0
 	VPMADDWD     Y3, Y4, Y2
 	VPADDD       Y2, Y1, Y1
-	ADDQ         $0x40, R9
+	ADDQ         $0x40, R10
 	ADDQ         $0x04, R8
-	DECQ         DI
+	DECQ         R9
 	JNZ          one1
 
 sum1:
@@ -894,9 +898,9 @@ sum1:
 	VMOVUPS Y1, 32(BX)
 	LEAQ    (CX)(DX*1), CX
 	LEAQ    (BX)(SI*1), BX
-	JMP     done
+	SUBQ    $0x01, rows+0(FP)
+	JMP     rows1
 
-fewer1:
 done:
 	VZEROUPPER
 	RET

@@ -50,7 +50,7 @@ func panelProductWide(y []float32, ldy int, w []float32, ldw, rows, k int, panel
 	for r := 0; r < rows; r += widestRows {
 		h := min(widestRows, rows-r)
 		var t [widestRows * PanelWidth]float32
-		gemmRows(blocks{n: 1}, widePanel, h, k, &w[r*ldw], ldw, &panel[0], &zero[0], &t[0], PanelWidth)
+		gemmBlocks(blocks{n: 1}, widePanel, h, k, &w[r*ldw], ldw, &panel[0], &zero[0], &t[0], PanelWidth)
 		for q := range h {
 			copy(y[(r+q)*ldy:(r+q)*ldy+n], t[q*PanelWidth:])
 		}

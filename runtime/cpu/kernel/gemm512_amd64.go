@@ -2,85 +2,29 @@
 
 package kernel
 
-// widePanel512 is widePanel of AVX-512, and widestRows512 the number of rows that one kernel takes at most.
-const (
-	widePanel512  = 32
-	widestRows512 = 12
-)
+// widePanel512 is widePanel of AVX-512.
+const widePanel512 = 32
 
-// gemmRows512 multiplies blocks of h rows of x with panels of 32 (h up to widestRows512), 16, 8 or 4 rows of W (h as
-// fewRows512 has it), of which the first m count, at least one.
-func gemmRows512(b blocks, width, h, k int, x *float32, ldx int, w, init *float32, y *float32, ldy, m int, add bool) {
-	switch {
-	case width == 32 && h == 12:
-		gemm12x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 11:
-		gemm11x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 10:
-		gemm10x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 9:
-		gemm9x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 8:
-		gemm8x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 7:
-		gemm7x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 6:
-		gemm6x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 5:
-		gemm5x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 4:
-		gemm4x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 3:
-		gemm3x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32 && h == 2:
-		gemm2x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 32:
-		gemm1x32AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 16 && h == 12:
-		gemm12x16AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 16 && h == 4:
-		gemm4x16AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 16:
-		gemm1x16AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 8 && h == 12:
-		gemm12x8AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 8 && h == 4:
-		gemm4x8AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case width == 8:
-		gemm1x8AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case h == 12:
-		gemm12x4AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
-	case h == 4:
-		gemm4x4AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
+// gemmBlocks512 is gemmBlocks for panels of 4, 8, 16 or 32 rows of W, of which the first m count, at least one.
+func gemmBlocks512(b blocks, width, rows, k int, x *float32, ldx int, w, init *float32, y *float32, ldy, m int, add bool) {
+	switch width {
+	case 32:
+		gemm32AVX512(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
+	case 16:
+		gemm16AVX512(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
+	case 8:
+		gemm8AVX512(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
 	default:
-		gemm1x4AVX512(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
+		gemm4AVX512(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
 	}
-}
-
-// fewRows512 is how many of the next rows, at least one, a kernel takes at once.
-func fewRows512(width, rows int) int {
-	switch {
-	case width == widePanel512:
-		return min(rows, widestRows512)
-	case rows >= widestRows512:
-		return widestRows512
-	case rows >= 4:
-		return 4
-	}
-	return 1
 }
 
 // gemmPanel512 multiplies rows rows of x, at least one, with one panel of 4, 8, 16 or 32 rows of W, of which the first m
-// count, as for gemmRows512.
+// count, at least one.
 func gemmPanel512(width, rows, k int, x []float32, ldx int, w, init *float32, y []float32, ldy, m int, add bool) {
 	_ = x[(rows-1)*ldx+k-1] // what the kernels read and write, checked here
 	_ = y[(rows-1)*ldy+m-1]
-	for r := 0; r < rows; {
-		h := fewRows512(width, rows-r)
-		n := (rows - r) / h
-		gemmRows512(blocks{n, h * ldx, 0, h * ldy}, width, h, k, &x[r*ldx], ldx, w, init, &y[r*ldy], ldy, m, add)
-		r += n * h
-	}
+	gemmBlocks512(blocks{n: 1}, width, rows, k, &x[0], ldx, w, init, &y[0], ldy, m, add)
 }
 
 // gemm512 is gemmWide for panels of widePanel512. It writes nothing beside y.
@@ -147,11 +91,7 @@ func headsAcross512(y []float32, ldy int, x []float32, ldx int, rows int, w *Blo
 			if n < widePanel512 {
 				width = p.last
 			}
-			for r := 0; r < rows; {
-				h := fewRows512(width, rows-r)
-				gemmRows512(blocks{shared, k, size, m}, width, h, k, &x[r*ldx], ldx, &w.data[lo*size+i*k], &zeros[0], &y[r*ldy+lo*m+i], ldy, n, false)
-				r += h
-			}
+			gemmBlocks512(blocks{shared, k, size, m}, width, rows, k, &x[0], ldx, &w.data[lo*size+i*k], &zeros[0], &y[lo*m+i], ldy, n, false)
 		}
 	}
 }

@@ -5,37 +5,23 @@ package kernel
 // widePanel is the number of rows of W in one panel of the vector kernels.
 const widePanel = 16
 
-// widestRows is the number of rows of x that one kernel takes at most.
+// widestRows is the number of rows of x in the widest tile of the kernels.
 const widestRows = 6
 
 // blocks says how the blocks of rows of one call lie: n of them, and from one to the next x, the panel and y advance by dx, dw
 // and dy numbers.
 type blocks struct{ n, dx, dw, dy int }
 
-// gemmRows multiplies blocks of h rows of x, 1 to widestRows, with panels of 4, 8 or 16 outputs. The calls are direct: through a
-// function value their arguments would escape to the heap.
-func gemmRows(b blocks, width, h, k int, x *float32, ldx int, w, init *float32, y *float32, ldy int) {
-	switch {
-	case width == 16 && h == 6:
-		gemm6x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
-	case width == 16 && h == 5:
-		gemm5x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
-	case width == 16 && h == 4:
-		gemm4x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
-	case width == 16 && h == 3:
-		gemm3x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
-	case width == 16 && h == 2:
-		gemm2x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
-	case width == 16:
-		gemm1x16AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
-	case width == 8 && h == 6:
-		gemm6x8AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
-	case width == 8:
-		gemm1x8AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
-	case h == 6:
-		gemm6x4AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+// gemmBlocks multiplies blocks of rows of x with panels of 4, 8 or 16 outputs: some rows of all blocks, then the next rows. The
+// calls are direct: through a function value their arguments would escape to the heap.
+func gemmBlocks(b blocks, width, rows, k int, x *float32, ldx int, w, init *float32, y *float32, ldy int) {
+	switch width {
+	case 16:
+		gemm16AVX2(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+	case 8:
+		gemm8AVX2(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
 	default:
-		gemm1x4AVX2(b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
+		gemm4AVX2(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
 	}
 }
 
@@ -64,18 +50,7 @@ func tailPanel(n int) int {
 func gemmPanel(width, rows, k int, x []float32, ldx int, w, init *float32, y []float32, ldy int) {
 	_ = x[(rows-1)*ldx+k-1] // what the kernels read and write, checked here
 	_ = y[(rows-1)*ldy+width-1]
-	n, rest := rows/widestRows, rows%widestRows
-	if n > 0 {
-		gemmRows(blocks{n, widestRows * ldx, 0, widestRows * ldy}, width, widestRows, k, &x[0], ldx, w, init, &y[0], ldy)
-	}
-	if rest == 0 {
-		return
-	}
-	done, few := rows-rest, blocks{n: 1}
-	if width < widePanel { // these have kernels for one row only
-		few, rest = blocks{rest, ldx, 0, ldy}, 1
-	}
-	gemmRows(few, width, rest, k, &x[done*ldx], ldx, w, init, &y[done*ldy], ldy)
+	gemmBlocks(blocks{n: 1}, width, rows, k, &x[0], ldx, w, init, &y[0], ldy)
 }
 
 // gemmWide is Gemm for wide panels. k, m and rows are positive. Of each row it may write spill numbers more than M, which the

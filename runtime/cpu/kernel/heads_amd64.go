@@ -107,14 +107,7 @@ func headsAcross(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks
 				}
 				n := min(shared, (all-i-width+m)/m-lo) // blocks that do not write beyond the row
 				if n > 0 {
-					b := blocks{n, k, size, m}
-					if width == widePanel || h == widestRows {
-						gemmRows(b, width, h, k, &x[r*ldx], ldx, &w.data[lo*size+i*k], &zeros[0], &y[r*ldy+lo*m+i], ldy)
-					} else {
-						for q := r; q < r+h; q++ {
-							gemmRows(b, width, 1, k, &x[q*ldx], ldx, &w.data[lo*size+i*k], &zeros[0], &y[q*ldy+lo*m+i], ldy)
-						}
-					}
+					gemmBlocks(blocks{n, k, size, m}, width, h, k, &x[r*ldx], ldx, &w.data[lo*size+i*k], &zeros[0], &y[r*ldy+lo*m+i], ldy)
 				}
 				for j := max(n, 0); j < shared; j++ {
 					var t [widestRows * widePanel]float32

@@ -19,13 +19,13 @@ func bf16Products() {
 	k := Load(Param("k"), GP64())
 	x, ldx := strided("x", "ldx")
 	y, ldy := strided("y", "ldy")
-	panel, init := pointer("w"), pointer("init")
-	masks := columns(pointer("m"), 2)
+	panel, init := given("w"), given("init")
+	masks := columns(given("m"), 2)
 	kept := fresh(2) // of init
 	for v := range kept {
 		VMOVUPS_Z(Mem{Base: init, Disp: 64 * v}, masks[v], kept[v])
 	}
-	tiles(argument("rows"), most, func(rows int) {
+	tiles(argument("rows"), upTo(most), func(rows int) {
 		t := newTile(rows, width)
 		t.each(func(_, v int, acc VecVirtual) { VMOVAPS(kept[v], acc) })
 		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {

@@ -11,76 +11,81 @@ import (
 // gemms generates all products of float32 numbers. Tiles of 6 by 16 fill sixteen registers with twelve accumulators, two vectors
 // of the panel, a broadcast number and one to spare; with AVX-512 those of 12 by 32 take 24 of 32.
 func gemms() {
-	most, few, width, groups := 6, []int{6, 1}, 16, []int{4}
+	most, few, width, groups := upTo(6), []int{6, 1}, 16, []int{4}
 	if target.masks() {
-		most, few, width, groups = 12, []int{12, 4, 1}, 32, []int{4, 2}
+		most, few, width, groups = upTo(12), []int{12, 4, 1}, 32, []int{4, 2}
 	}
-	for rows := range most {
-		gemm(rows+1, width)
-	}
+	gemm(width, most)
 	for width /= 2; width >= 4; width /= 2 {
-		for _, rows := range few {
-			gemm(rows, width)
-		}
+		gemm(width, few)
 	}
 	for _, panels := range groups {
 		gemv("gemv", "float32", panels, func(w Mem, a, acc VecVirtual) { VFMADD231PS(w, a, acc) })
 	}
 }
 
-// gemm generates gemm{rows}x{width}: blocks of rows rows of x times panels of width rows of W. With masks what lies beyond the
-// first m columns is neither read nor written, and the result may be added to y.
-func gemm(rows, width int) {
-	name, masked := fmt.Sprintf("gemm%dx%d%s", rows, width, target.name), target.masks()
+// gemm generates gemm{width}: rows of x, in tiles of the given sizes, times panels of width rows of W. With masks what lies
+// beyond the first m columns is neither read nor written, and the result may be added to y.
+func gemm(width int, sizes []int) {
+	name, masked := fmt.Sprintf("gemm%d%s", width, target.name), target.masks()
 	parameters, limit, rest := "", fmt.Sprint(width), "."
 	if masked {
 		parameters, limit, rest = ", m int, add bool", fmt.Sprintf("m ≤ %d", width), "; with add it adds that to y."
 	}
-	TEXT(name, NOSPLIT, "func(blocks, k int, x *float32, ldx, dx int, w *float32, dw int, init *float32, y *float32, ldy, dy int"+parameters+")")
+	TEXT(name, NOSPLIT, "func(rows, blocks, k int, x *float32, ldx, dx int, w *float32, dw int, init *float32, y *float32, ldy, dy int"+parameters+")")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < %d and j < %s, k ≥ 0 products each, for blocks ≥ 1 blocks%s", name, rows, limit, rest),
-		fmt.Sprintf("Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, %d numbers for each p.", width))
-	k := Load(Param("k"), GP64())
-	x, ldx := strided("x", "ldx")
-	y, ldy := strided("y", "ldy")
-	panel, init := pointer("w"), pointer("init")
-	t := newTile(rows, width)
-	start := func(_, v int, acc VecVirtual) { VMOVUPS(Mem{Base: init, Disp: t.size * v}, acc) }
+	Doc(fmt.Sprintf("%s computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < %s, k ≥ 0 products each, for blocks ≥ 1 blocks%s", name, limit, rest),
+		fmt.Sprintf("Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, %d numbers for each p. All blocks of some rows come before the next rows.", width))
+	k, ldx, ldy := given("k"), given("ldx"), given("ldy")
+	SHLQ(Imm(2), ldx)
+	SHLQ(Imm(2), ldy)
+	init := given("init")
+	start := func(_, v int, acc VecVirtual) { VMOVUPS(Mem{Base: init, Disp: min(target.size, 4*width) * v}, acc) }
 	var masks []Op
 	if masked {
-		masks = columns(pointer("m"), t.vectors)
-		kept := make([]VecVirtual, t.vectors) // of init
-		for v := range kept {
-			kept[v] = t.vector()
-			VMOVUPS_Z(Mem{Base: init, Disp: t.size * v}, masks[v], kept[v])
+		masks = columns(given("m"), max(1, width/16))
+		var kept []VecVirtual // of init
+		for v, mask := range masks {
+			kept = append(kept, newTile(1, width).vector())
+			VMOVUPS_Z(Mem{Base: init, Disp: 64 * v}, mask, kept[v])
 		}
 		start = func(_, v int, acc VecVirtual) { VMOVAPS(kept[v], acc) }
 	}
-	Label("block")
-	t.each(start)
-	t.products("", k, x, ldx, panel, func(p int) {
-		t.step(p, 0, func(a, w, acc VecVirtual) { VFMADD231PS(a, w, acc) })
+	tiles(argument("rows"), sizes, func(rows int) {
+		block, store := fmt.Sprint("block", rows), fmt.Sprint("store", rows)
+		left, x, panel, y := given("blocks"), given("x"), given("w"), given("y")
+		Label(block)
+		t := newTile(rows, width)
+		t.each(start)
+		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {
+			t.step(p, 0, func(a, w, acc VecVirtual) { VFMADD231PS(a, w, acc) })
+		})
+		if masked {
+			CMPB(argument("add"), Imm(0))
+			JE(LabelRef(store))
+			before := hang(y, ldy, rows)
+			t.each(func(i, v int, acc VecVirtual) { VADDPS(before[i].Offset(t.size*v), acc, masks[v], acc) })
+			Label(store)
+		}
+		t.store(y, ldy, masks)
+		for _, next := range []struct {
+			ptr    Register
+			stride string
+		}{{x, "dx"}, {panel, "dw"}, {y, "dy"}} {
+			by := given(next.stride)
+			LEAQ(Mem{Base: next.ptr, Index: by, Scale: 4}, next.ptr)
+		}
+		DECQ(left)
+		JNZ(LabelRef(block))
+		for _, next := range []struct {
+			name string
+			ld   GPVirtual
+		}{{"x", ldx}, {"y", ldy}} {
+			first := given(next.name)
+			skipRows(first, next.ld, rows)
+			MOVQ(first, argument(next.name))
+		}
 	})
-	if masked {
-		CMPB(argument("add"), Imm(0))
-		JE(LabelRef("store"))
-		before := hang(y, ldy, rows)
-		t.each(func(i, v int, acc VecVirtual) { VADDPS(before[i].Offset(t.size*v), acc, masks[v], acc) })
-		Label("store")
-	}
-	t.store(y, ldy, masks)
-	for _, next := range []struct {
-		ptr    Register
-		stride string
-	}{{x, "dx"}, {panel, "dw"}, {y, "dy"}} {
-		by := GP64()
-		MOVQ(argument(next.stride), by)
-		LEAQ(Mem{Base: next.ptr, Index: by, Scale: 4}, next.ptr)
-	}
-	DECQ(argument("blocks"))
-	JNZ(LabelRef("block"))
-	VZEROUPPER()
-	RET()
 }
 
 // gemv generates the product of one row of x with groups of some full panels side by side, 2 or 4 of 16 or, with AVX-512, 32

@@ -19,8 +19,8 @@ func int8AVX2() {
 	k := Load(Param("k"), GP64())
 	x, ldx := strided("x", "ldx")
 	y, ldy := strided("y", "ldy")
-	panel, scale, bias := pointer("w"), pointer("scale"), pointer("bias")
-	tiles(argument("rows"), 6, func(rows int) {
+	panel, scale, bias := given("w"), given("scale"), given("bias")
+	tiles(argument("rows"), upTo(6), func(rows int) {
 		t := newTile(rows, 16)
 		t.narrow = true
 		t.each(func(_, _ int, acc VecVirtual) { VPXOR(acc, acc, acc) })
@@ -46,14 +46,14 @@ func int8Dot() {
 	k := Load(Param("k"), GP64())
 	x, ldx := strided("x", "ldx")
 	y, ldy := strided("y", "ldy")
-	panel := pointer("w")
+	panel := given("w")
 	var masks []Op
 	if target.masks() {
-		masks = columns(pointer("m"), 2)
+		masks = columns(given("m"), 2)
 	}
 	column := map[string][]Op{} // of init, scale and bias, by vector: in registers where there are enough
 	for _, name := range []string{"init", "scale", "bias"} {
-		from := pointer(name)
+		from := given(name)
 		for v := range 2 {
 			m := Mem{Base: from, Disp: target.size * v}
 			if masks != nil {
@@ -63,7 +63,7 @@ func int8Dot() {
 			}
 		}
 	}
-	tiles(argument("rows"), most, func(rows int) {
+	tiles(argument("rows"), upTo(most), func(rows int) {
 		t := newTile(rows, width)
 		t.each(func(_, v int, acc VecVirtual) { VMOVUPS(column["init"][v], acc) })
 		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {

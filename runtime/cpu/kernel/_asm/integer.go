@@ -15,11 +15,11 @@ func pairsAVX2() {
 	Doc("pairsAVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are k pairs of numbers, multiplied one by one; sums wrap.",
 		"Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, 16 pairs for each p.")
 	k := Load(Param("k"), GP64())
-	x, ldx := pointer("x"), pointer("ldx")
+	x, ldx := given("x"), given("ldx")
 	SHLQ(Imm(1), ldx)
 	y, ldy := strided("y", "ldy")
-	panel := pointer("w")
-	tiles(argument("rows"), 6, func(rows int) {
+	panel := given("w")
+	tiles(argument("rows"), upTo(6), func(rows int) {
 		t := newTile(rows, 16)
 		t.each(func(_, _ int, acc VecVirtual) { VPXOR(acc, acc, acc) })
 		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) { t.step(p, 0, addPairs) })

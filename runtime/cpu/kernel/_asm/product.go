@@ -150,26 +150,32 @@ func hang(first, ld GPVirtual, rows int) (mems []Mem) {
 	return mems
 }
 
-// tiles writes a function's tiles, of most rows as long as there are so many, then one of what remains. rows is where the number
-// of rows is, at least one; f writes a tile of so many rows, and moves what points to them on.
-func tiles(rows Mem, most int, f func(rows int)) {
-	Label("full")
-	CMPQ(rows, Imm(uint64(most)))
-	JL(LabelRef(fmt.Sprintf("fewer%d", most)))
-	f(most)
-	SUBQ(Imm(uint64(most)), rows)
-	JMP(LabelRef("full"))
-	for n := most - 1; n > 0; n-- {
-		Label(fmt.Sprintf("fewer%d", n+1))
+// tiles writes a function's tiles: as many of the first size as there are rows for, then of the next. The last size is 1. rows
+// is where the number of rows is; f writes a tile of so many, and moves what points to them on.
+func tiles(rows Mem, sizes []int, f func(rows int)) {
+	for i, n := range sizes {
+		next := "done"
+		if i+1 < len(sizes) {
+			next = fmt.Sprint("rows", sizes[i+1])
+		}
+		Label(fmt.Sprint("rows", n))
 		CMPQ(rows, Imm(uint64(n)))
-		JL(LabelRef(fmt.Sprintf("fewer%d", n)))
+		JL(LabelRef(next))
 		f(n)
-		JMP(LabelRef("done"))
+		SUBQ(Imm(uint64(n)), rows)
+		JMP(LabelRef(fmt.Sprint("rows", n)))
 	}
-	Label("fewer1")
 	Label("done")
 	VZEROUPPER()
 	RET()
+}
+
+// upTo lists tiles of every number of rows, the greatest first.
+func upTo(most int) (sizes []int) {
+	for n := most; n > 0; n-- {
+		sizes = append(sizes, n)
+	}
+	return sizes
 }
 
 // skipRows moves ptr on by some rows of ld bytes, at most 15.
@@ -190,12 +196,12 @@ func argument(name string) Mem {
 	return b.Addr
 }
 
-// pointer loads an argument.
-func pointer(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
+// given is an argument in a register.
+func given(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
 
 // strided loads a pointer, and how many bytes its rows lie apart, given in words.
 func strided(name, stride string) (ptr, ld GPVirtual) {
-	ptr, ld = pointer(name), pointer(stride)
+	ptr, ld = given(name), given(stride)
 	SHLQ(Imm(2), ld)
 	return ptr, ld
 }
