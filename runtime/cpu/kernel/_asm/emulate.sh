@@ -5,7 +5,8 @@
 #	runtime/cpu/kernel/_asm/emulate.sh /tmp/kernel.test -test.v -test.run Gemm
 #
 # Bochs boots a Linux that starts the program and nothing else: about 40 s, and then some hundredth of a processor's speed.
-# What begins with ESSMC_ in the environment is passed on. It needs, under Debian,
+# What begins with ESSMC_ in the environment is passed on, and the reference cases of ESSMC_SHARED with it. It needs, under
+# Debian,
 #
 #	apt-get install bochs isolinux syslinux-common xorriso cpio
 #	apt-get download linux-image-cloud-amd64   # then the package that this one depends on, and dpkg -x FILE.deb DIR
@@ -33,6 +34,11 @@ mkdir -p "$tmp"/root/{dev,proc,tmp} "$tmp/iso/isolinux"
 (cd "$here" && CGO_ENABLED=0 GOFLAGS= GOOS=linux GOARCH=amd64 go build -o "$tmp/root/init" ./emulate)
 cp "$test" "$tmp/root/test"
 printf '%s\n' "$@" > "$tmp/root/args"
+if [ -n "${ESSMC_SHARED:-}" ]; then
+	mkdir "$tmp/root/shared"
+	cp -r "$ESSMC_SHARED/reference" "$tmp/root/shared/"
+	export ESSMC_SHARED=/shared
+fi
 env | grep '^ESSMC_' > "$tmp/root/env" || true
 (cd "$tmp/root" && find . | cpio -o -H newc --quiet | gzip -1 > "$tmp/iso/initrd.gz")
 

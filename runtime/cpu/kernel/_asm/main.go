@@ -1,5 +1,9 @@
 // Command asm writes one group of the assembly of package kernel; go generate in the folder above runs it for each:
 // go run . GROUP -out FILE.s -stubs FILE.go -pkg kernel.
+//
+// Shared by groups: isa.go, what differs between AVX2 and AVX-512, and loops over numbers; product.go, tiles of matrix products;
+// encode.go, instructions that the assembler lacks. Each other file writes the functions of one group, or of a group for either
+// instruction set.
 package main
 
 import (

@@ -8,12 +8,8 @@ import (
 
 // splat64 broadcasts a float64 parameter.
 func splat64(name string) VecVirtual {
-	addr, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
 	v := YMM()
-	VBROADCASTSD(addr.Addr, v)
+	VBROADCASTSD(argument(name), v)
 	return v
 }
 
