@@ -368,10 +368,25 @@ type scratchPlan struct {
 
 type span struct{ off, n int }
 
-const scratchAlign = 16
+// Ranges begin at multiples of scratchAlign. Those of a page or more are scratchSkew longer than asked for: a tile's values are often
+// whole pages, and a load that lies whole pages behind a store waits for it.
+const (
+	scratchAlign = 16
+	scratchPage  = 4096 / 4
+	scratchSkew  = scratchPage/4 + scratchAlign
+)
+
+// scratchSize is how much of scratch n numbers take.
+func scratchSize(n int) int {
+	n = (n + scratchAlign - 1) / scratchAlign * scratchAlign
+	if n >= scratchPage {
+		n += scratchSkew
+	}
+	return n
+}
 
 func (a *scratchPlan) take(n int) int {
-	n = (n + scratchAlign - 1) / scratchAlign * scratchAlign
+	n = scratchSize(n)
 	best := -1
 	for i, s := range a.free {
 		if s.n >= n && (best < 0 || s.n < a.free[best].n) {
@@ -399,7 +414,7 @@ func (a *scratchPlan) take(n int) int {
 }
 
 func (a *scratchPlan) give(off, n int) {
-	n = (n + scratchAlign - 1) / scratchAlign * scratchAlign
+	n = scratchSize(n)
 	if n == 0 {
 		return
 	}
