@@ -104,7 +104,8 @@ func affineLink(scale, shift []float32, at, width int) (kernel.Link, bool) {
 func linkScale(d *binding, s *step, at, _, width int) (kernel.Link, bool) {
 	w := s.constant(1)
 	_, f := features(d.shapes[s.in[0].id])
-	return kernel.Link{Op: kernel.LinkMul, X: -1, A: w}, at == 0 && s.lowered == nil && len(w) == width && f == width
+	rounded := s.lowered != nil && s.lowered.why == "" // it reads another form of its input
+	return kernel.Link{Op: kernel.LinkMul, X: -1, A: w}, at == 0 && !rounded && len(w) == width && f == width
 }
 
 // linkBinary is arithmetic of the numbers with another operand: a tensor of the same shape, or a constant with one number per

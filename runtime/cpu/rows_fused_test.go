@@ -9,7 +9,9 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -136,6 +138,44 @@ func TestFused(t *testing.T) {
 				if n := rowCalls(t, g, map[string]int64{"B": 2, "L": int64(rows)}); n != c.calls {
 					t.Errorf("%s: %d row kernels, expected %d", name, n, c.calls)
 				}
+			}
+		}
+	}
+}
+
+// A layer of a model has products, a recurrence, the activation that two steps read, and two chains.
+func TestFusedLayer(t *testing.T) {
+	for id, want := range map[string]int{"sc35": 8, "text": 6} { // of text, heads are part of the recurrence
+		p, err := models.NewPreset(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := models.Init(p.Config, models.InitOptions{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := models.Build(p.Config, w, models.BuildOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := passes.Optimize(g); err != nil {
+			t.Fatal(err)
+		}
+		prog, err := New().(backend).compile(g, runtime.Config{Constants: &runtime.Constants{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := runtime.Binding{Dims: map[string]int64{"B": 1, "L": 1000}}
+		for _, v := range g.Inputs {
+			b.Inputs = append(b.Inputs, v.Type)
+		}
+		layers := 0
+		for _, u := range prog.lookup(b).units() {
+			if u.region == nil || u.region.core == nil {
+				continue
+			}
+			if layers++; layers == 2 && len(u.region.calls) > want { // the first has the encoder, too
+				t.Errorf("%s: a layer is %d calls, expected at most %d", id, len(u.region.calls), want)
 			}
 		}
 	}

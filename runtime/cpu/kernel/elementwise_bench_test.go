@@ -8,6 +8,8 @@ func BenchmarkRows(b *testing.B) {
 	r := newRand()
 	x, z, y := random(r, rows*f), random(r, rows*f), make([]float32, rows*f)
 	scale, shift := random(r, f), random(r, f)
+	gate := NewChain(f, []Operand{{0, f}, {0, f}}, []Link{{Op: LinkSigmoid}, {Op: LinkMul, X: 1}, {Op: LinkAdd, X: 0}, {Op: LinkAffine, X: -1, A: scale, B: shift}})
+	operands := [][]float32{x, z}
 	for _, k := range []struct {
 		name string
 		run  func()
@@ -23,6 +25,7 @@ func BenchmarkRows(b *testing.B) {
 		{"mul", func() { Mul(y, x, z) }},
 		{"affine", func() { Affine(y, x, rows, scale, shift) }},
 		{"scale", func() { Scale(y, x, rows, scale, f) }},
+		{"gate", func() { gate.Run(y, operands, rows) }},
 		{"layernorm", func() { LayerNorm(y, x, rows, f, 1e-5, scale, shift) }},
 	} {
 		b.Run(k.name, func(b *testing.B) {
