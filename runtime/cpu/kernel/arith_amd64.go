@@ -2,6 +2,9 @@
 
 package kernel
 
+// The helpers that take a function, here and for the other kernels, are short enough to be inlined. Their calls are direct then;
+// through a function value the numbers would escape to the heap.
+
 func unary2Wide(y, x []float32, a, b float32, f func(n int, y, x *float32, a, b float32)) int {
 	n := len(x) &^ 7
 	if n == 0 || !wide() {
