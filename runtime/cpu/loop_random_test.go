@@ -113,13 +113,18 @@ func (w *loopWriter) loop(values []string, depth int) []string {
 	return results
 }
 
+// graph writes a graph.
+func (w *loopWriter) graph() string {
+	last := w.loop([]string{"a", "b"}, 0)
+	return "g (float[2,3] a, float[2,3] b, float[N,2,3] xs, int64 count) => (" + strings.Join(last, ", ") +
+		") <float[3,3] m = {0.5, -0.3, 0.8, 0.2, 0.9, -0.6, 0.4, 0.1, -0.7}, int64 two = {2}, float zero = {0}, int64[1] axis = {0}> {\n" + w.text.String() + "}"
+}
+
 // Random loops in loops give what the interpreter gives.
 func TestRandomLoops(t *testing.T) {
 	for seed := range uint64(60) {
 		w := &loopWriter{gen: newGen(seed)}
-		last := w.loop([]string{"a", "b"}, 0)
-		text := "g (float[2,3] a, float[2,3] b, float[N,2,3] xs, int64 count) => (" + strings.Join(last, ", ") + `) <float[3,3] m = {0.5, -0.3, 0.8, 0.2, 0.9, -0.6, 0.4, 0.1, -0.7}, int64 two = {2}, float zero = {0}, int64[1] axis = {0}> {
-` + w.text.String() + "}"
+		text := w.graph()
 		g := parse(t, text)
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1 + int(seed%2)})
 		if err != nil {
