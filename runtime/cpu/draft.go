@@ -23,10 +23,12 @@ func (r *draft) finish(d *binding) *region {
 	}
 	flops := 0.0
 	for i, s := range r.steps {
-		flops += rowFlops(d, s, r.ops[i] == nil)
-	}
-	if r.flows { // which may be cancelled between any two steps
-		flops = 0
+		f := rowFlops(d, s, r.ops[i] == nil)
+		if r.flows { // which may be cancelled between any two steps
+			flops = max(flops, f*tileFlops/callFlops)
+		} else {
+			flops += f
+		}
 	}
 	g.tile = tileSize(flops*float64(g.per), g.length)
 	g.tiles = (g.length + g.tile - 1) / g.tile
@@ -114,7 +116,11 @@ func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
 	}
 	c := &coreCall{coreInfo: info, g: g, src: s.src, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
 		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val}
-	c.choice = choose(d.p.config.Kernel, d.p.costs, s, r.core, g.batch, g.length, g.tile)
+	tile := g.tile
+	if r.flows {
+		tile = tileSize(0, g.length) // as flowsCore has chosen
+	}
+	c.choice = choose(d.p.config.Kernel, d.p.costs, s, r.core, g.batch, g.length, tile)
 	switch form := c.choice.Form; form {
 	case essm.FormFFT, essm.FormDirect:
 		c.seq = r.core.sequence(form, g.length, info.state >= 0 && info.window > 0)

@@ -86,7 +86,7 @@ func (t *relayout) axis(v *value) int {
 	}
 	_, _, _, ok := d.along(v)
 	shape := d.shapes[v.id]
-	if a := d.p.time[v.id].Axis; ok && len(shape) >= 2 && shape[0] > 0 && (a == 1 || a == 2 && len(shape) == 3) {
+	if a := d.p.time[v.id].Axis; ok && len(shape) >= 2 && shape[0] > 0 && shape[a] > 0 && (a == 1 || a == 2 && len(shape) == 3) {
 		return a
 	}
 	return 0
@@ -107,7 +107,7 @@ func (t *relayout) rewrite(s *step) *rewritten {
 	}
 	op := s.node.Op
 	if op.FullName() == "essm.LongConv" && t.axis(s.in[0]) == 1 && len(t.d.shapes[s.in[0].id]) == 3 && len(s.in) == 2 {
-		if win := windowLong(s); win != nil {
+		if win := windowLong(s); win != nil && t.fits(win, s.in[0]) {
 			return &rewritten{in: s.in[:1], out: s.out[0], win: win}
 		}
 	}
@@ -168,11 +168,27 @@ func (t *relayout) window(s *step) *rewritten {
 	for i := range win.offs {
 		win.offs[i] += shift
 	}
+	if !t.fits(win, x) {
+		return nil
+	}
 	if r.next != nil {
 		t.gone[r.next] = true
 	}
 	r.in, r.out = []*value{x}, y
 	return r
+}
+
+// fits reports whether a ring for the window takes no more than about the sequence x, and a tile no longer than a run may go
+// on once it is cancelled.
+func (t *relayout) fits(win *window, x *value) bool {
+	const farthest = 1 << 30 // places in a ring are 32 bits wide
+	shape := t.d.shapes[x.id]
+	width := 1
+	for _, n := range shape[1:] {
+		width *= n
+	}
+	width /= t.length(x)
+	return win.back()+win.ahead() <= t.length(x) && (win.back()+win.ahead()+largestTile)*width < farthest && win.flops*smallestTile <= callFlops
 }
 
 // sole gives the only reader of v; nil where there is none or more than one.

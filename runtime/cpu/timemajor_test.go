@@ -2,11 +2,13 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -235,5 +237,64 @@ func TestTimeMajorMemory(t *testing.T) {
 		if a, b := bytes(1<<14), bytes(1<<18); b > a+a/16 {
 			t.Errorf("%s: %d bytes at 16384 steps, %d at %d", name, a, b, 1<<18)
 		}
+	}
+}
+
+// What reaches further than a sequence is long, or takes too long for one tile, stays a kernel over the whole of it.
+func TestTimeMajorRefuses(t *testing.T) {
+	for name, conv := range map[string]func(b *seqNet, x *ir.Value) *ir.Value{
+		"far":   func(b *seqNet, x *ir.Value) *ir.Value { return b.padded(x, 3, 2, 100_000, 1) },
+		"heavy": func(b *seqNet, x *ir.Value) *ir.Value { return b.conv(x, 600_000, 1, 1, 1, 0, 0) },
+		"strided": func(b *seqNet, x *ir.Value) *ir.Value {
+			return b.op("Conv", []*ir.Value{x, b.weights(4, 5, 3)}, ir.A("strides", []int64{2}), ir.A("pads", []int64{1, 1}))
+		},
+	} {
+		b := &seqNet{ir.NewBuilder(name, ops.Default, ops.Opsets()), newGen(8)}
+		b.Graph().Meta[ir.MetaTime] = "L"
+		b.Output("y", conv(b, b.Input("x", ir.Tensor(tensor.Float32, "B", 5, "L"))))
+		g, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := []tensor.Datum{newGen(3).floats(1, 1, 5, 200)}
+		e := bindStrips(t, g, stripRows, 1, in)
+		for _, u := range e.units {
+			if u.region != nil && u.region.flow != nil {
+				t.Errorf("%s: goes tick by tick", name)
+			}
+		}
+		if name == "heavy" { // 480 MB of answers say nothing more
+			continue
+		}
+		out := make([]tensor.Datum, 1)
+		if err := e.Run(context.Background(), in, out); err != nil {
+			t.Fatal(err)
+		}
+		closeTo(t, name, map[string]tensor.Datum{"y": out[0]}, truth(t, g, map[string]tensor.Datum{"x": in[0]}), 1e-5)
+	}
+}
+
+// A run stops soon after it is cancelled, and the next one is as if it had not been.
+func TestTimeMajorCancel(t *testing.T) {
+	g := seqGraph(t, "wavenet", 5)
+	in := []tensor.Datum{newGen(3).floats(1, 2, 5, 5000)}
+	e := bindStrips(t, g, stripRows, 3, in)
+	want, got := make([]tensor.Datum, 1), make([]tensor.Datum, 1)
+	if err := e.Run(context.Background(), in, want); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		err := e.Run(ctx, in, got)
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Run(context.Background(), in, got); err != nil {
+		t.Fatal(err)
+	}
+	if !tensor.Equal(got[0].(*tensor.Tensor), want[0].(*tensor.Tensor)) {
+		t.Error("answers differ after a cancelled run")
 	}
 }

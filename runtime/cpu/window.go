@@ -333,6 +333,9 @@ func (d *binding) flowing(s *step) (op *rowOp, c core, batch, length int) {
 // every tile reads from the third-level cache. That takes less than to bring sequences there and back.
 const flowWeights = 1 << 20
 
+// callFlops bounds the work of one step on one tile there: a run can be cancelled between any two steps.
+const callFlops = 4 * tileFlops
+
 // numbers counts the constants of a step.
 func (s *step) numbers() (n int) {
 	if s.window != nil {
