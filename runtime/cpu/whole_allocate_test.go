@@ -1,0 +1,56 @@
+package cpu
+
+import (
+	"context"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// Kernels of imported graphs take no memory while they run.
+func TestNodesAllocateNothing(t *testing.T) {
+	r := newGen(51)
+	x := r.bytes(tensor.Uint8, 1, 4, 9, 20)
+	one := fixed(r.scales(0.01))
+	zero := func() operand { return fixed(r.bytes(tensor.Uint8)) }
+	for _, c := range []struct {
+		op      string
+		outputs int
+		in      []operand
+		attrs   []ir.Attr
+	}{
+		{"MatMulInteger", 1, []operand{given(x), given(r.bytes(tensor.Int8, 20, 17)), zero()}, nil},
+		{"QLinearMatMul", 1, []operand{given(x), one, zero(), fixed(r.bytes(tensor.Uint8, 20, 17)), one, zero(), one, zero()}, nil},
+		{"QLinearConv", 1, []operand{given(x), one, zero(), fixed(r.bytes(tensor.Uint8, 6, 4, 3, 3)), one, zero(), one, zero()}, []ir.Attr{ir.A("strides", []int64{2, 2})}},
+		{"DynamicQuantizeLinear", 3, []operand{given(r.floats(1, 9, 70))}, nil},
+		{"Attention", 1, []operand{given(r.floats(1, 1, 2, 9, 8)), given(r.floats(1, 1, 2, 30, 8)), given(r.floats(1, 1, 2, 30, 8))}, []ir.Attr{ir.A("is_causal", 1)}},
+		{"Einsum", 1, []operand{given(r.floats(1, 2, 9, 8)), given(r.floats(1, 8, 2, 30))}, []ir.Attr{ir.A("equation", "abc,cde->aebd")}},
+		{"Resize", 1, []operand{given(r.floats(1, 1, 2, 9, 8)), {}, fixed(tensor.FromSlice([]float32{1, 1, 2, 1.5}, 4))}, []ir.Attr{ir.A("mode", "cubic")}},
+		{"Conv", 1, []operand{given(r.floats(1, 1, 2, 5, 6, 7)), fixed(r.floats(1, 3, 2, 2, 2, 2))}, []ir.Attr{ir.A("auto_pad", "SAME_UPPER")}},
+		{"ConvTranspose", 1, []operand{given(r.floats(1, 1, 2, 5, 6, 7)), fixed(r.floats(1, 2, 3, 2, 2, 2))}, nil},
+		{"AveragePool", 1, []operand{given(r.floats(1, 1, 2, 5, 6, 7))}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2, 2})}},
+		{"TopK", 2, []operand{given(r.floats(1, 9, 50)), ints(5)}, nil},
+		{"CumSum", 1, []operand{given(r.floats(1, 9, 50, 3)), fixed(tensor.Scalar(int64(1)))}, nil},
+		{"GatherElements", 1, []operand{given(r.floats(1, 9, 5)), given(r.indices([]int{9}, 4, 5))}, nil},
+		{"ScatterND", 1, []operand{given(r.floats(1, 9, 5)), given(r.indices([]int{9}, 4, 1)), given(r.floats(1, 4, 5))}, nil},
+		{"ArgMax", 1, []operand{given(r.floats(1, 9, 5))}, nil},
+		{"Not", 1, []operand{given(tensor.New(tensor.Bool, 9, 5))}, nil},
+		{"Trilu", 1, []operand{given(r.floats(1, 9, 5))}, nil},
+	} {
+		g, feed := nodeGraph(t, c.op, c.outputs, c.in, c.attrs...)
+		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, out := m.NewSession(), map[string]tensor.Datum{}
+		if n := testing.AllocsPerRun(20, func() {
+			if err := s.RunInto(context.Background(), feed, out); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", c.op, n)
+		}
+	}
+}
