@@ -73,7 +73,7 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if k < 1 || k > 8 || g.Rank() != k+2 || g.Dim(0) != x.Dim(0) || g.Dim(k+1) != k {
 		return nil, fmt.Errorf("X %v and grid %v: expected ranks from 3 to 10, equal, the same batch, and a coordinate per axis", x, g)
 	}
-	s := sampler{mode: getStr(c.Node, "mode"), padding: getStr(c.Node, "padding_mode"), corners: getInt(c.Node, "align_corners") != 0, shape: x.Shape()[2:]}
+	s := NewGridSampler(c.Node, x.Shape()[2:])
 	shape := append(slices.Clone(x.Shape()[:2]), g.Shape()[1:k+1]...)
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	grid := ops.F64(in, 1)
 	y := make([]float64, product(shape))
-	channels, size, places := x.Dim(1), product(s.shape), product(shape[2:])
+	channels, size, places := x.Dim(1), product(s.s.shape), product(shape[2:])
 	if size == 0 {
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	}
@@ -93,7 +93,7 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			if p%1024 == 0 && c.Ctx != nil && c.Ctx.Err() != nil {
 				return nil, c.Ctx.Err()
 			}
-			at, weights := s.taps(grid[(b*places+p)*k : (b*places+p+1)*k])
+			at, weights := s.Taps(grid[(b*places+p)*k : (b*places+p+1)*k])
 			for ch := range channels {
 				plane := v[(b*channels+ch)*size:]
 				var sum float64
@@ -106,6 +106,17 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
+
+// GridSampler finds the elements of X that a node GridSample interpolates from. Only one goroutine may use it at a time.
+type GridSampler struct{ s sampler }
+
+// NewGridSampler is for planes of the given sizes.
+func NewGridSampler(n *ir.Node, sizes []int) *GridSampler {
+	return &GridSampler{sampler{mode: getStr(n, "mode"), padding: getStr(n, "padding_mode"), corners: getInt(n, "align_corners") != 0, shape: sizes}}
+}
+
+// Taps gives offsets into a plane and their weights for a place, given by its coordinates. They hold until the next call.
+func (g *GridSampler) Taps(coords []float64) ([]int, []float64) { return g.s.taps(coords) }
 
 // sampler finds the elements around a place.
 type sampler struct {
