@@ -47,13 +47,13 @@ type attentionPass struct {
 	padded, keyed, width int // keys in whole panels; numbers of the panels of a head's keys, and of both
 
 	// While it runs:
-	qs, ks, vs, pastK, pastV, ys, present []float32
-	presentK, presentV                    []float32
-	floats                                []float32 // of the mask
-	bools                                 []bool
-	lens                                  []int64
-	panels                                []float32
-	odd                                   atomic.Bool // a value is not finite
+	qs, ks, vs, pastK, pastV, ys []float32
+	presentK, presentV           []float32
+	floats                       []float32 // of the mask
+	bools                        []bool
+	lens                         []int64
+	panels                       []float32
+	odd                          atomic.Bool // a value is not finite
 }
 
 func attentionKernel(s *step) kernelMaker {

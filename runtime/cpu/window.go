@@ -188,7 +188,8 @@ func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
 					dst = dst[copy(dst, src):]
 					continue
 				}
-				for i, v := range src { // less than what a call takes
+				//lint:ignore S1001 a call takes longer than so few numbers
+				for i, v := range src {
 					dst[i] = v
 				}
 				dst = dst[len(src):]
