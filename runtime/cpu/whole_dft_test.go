@@ -231,7 +231,7 @@ func TestTransformCancel(t *testing.T) {
 			t.Fatal("never done")
 		}
 	}
-	want, _ := run(1 << 40)
+	want, _ := run(1 << 30)
 	if used, err := run(want - 3); !errors.Is(err, context.Canceled) || used > want+8 {
 		t.Errorf("a run of %d looks, cancelled at the last but two: %d looks, %v", want, used, err)
 	}
