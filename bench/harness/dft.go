@@ -87,7 +87,7 @@ func (e *env) dft(ctx context.Context, n int, kind string) (*samples, error) {
 		if err := export(file, g, lower.Options{}); err != nil {
 			return nil, err
 		}
-		j, err := e.peers.ort.load(1, "model", file, "1", "x="+input)
+		j, err := e.peers.onnx(1, file, "x="+input)
 		if err != nil {
 			return nil, err
 		}

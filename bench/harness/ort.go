@@ -114,8 +114,7 @@ func (e *env) ortContenders(m *model, x *tensor.Tensor, file string, forms []onn
 			if f.single && threads > 1 {
 				continue
 			}
-			words := append([]string{"model", onnx, strconv.Itoa(threads), m.inputName() + "=" + file}, sizes...)
-			j, err := e.peers.ort.load(threads, words...)
+			j, err := e.peers.onnx(threads, onnx, append([]string{m.inputName() + "=" + file}, sizes...)...)
 			if err != nil {
 				return nil, done, fmt.Errorf("%s: %w", m.name, err)
 			}

@@ -14,10 +14,11 @@ import (
 
 // peers are those that this machine has; the fields of absent ones are nil.
 type peers struct {
-	blas, fftw, gomlx, ort *peer
-	torch                  []torchPeer
-	python                 map[string]string // interpreters, by the module that they have
-	absent                 []string          // which ones, why, and how to get them
+	blas, fftw, gomlx *peer
+	ort, ortGo        *peer // ONNX Runtime called from Python, and from Go
+	torch             []torchPeer
+	python            map[string]string // interpreters, by the module that they have
+	absent            []string          // which ones, why, and how to get them
 }
 
 // torchPeer is torch with one setting of threads. Its own are those of OpenMP; products run on OpenBLAS's, which waits for
@@ -63,16 +64,9 @@ func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 		}
 	}
 	if need["gomlx"] {
-		program := filepath.Join(e.work, "gomlx.exe")
-		cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(dir, "gomlx"), "build", "-o", program, ".")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		tail := &lastLine{}
-		cmd.Stderr = tail
-		err := cmd.Run()
+		program, err := buildGo(ctx, e, "gomlx", "CGO_ENABLED=0")
 		if err == nil {
 			p.gomlx, err = startPeer(ctx, "GoMLX", nil, program, "1")
-		} else if tail.text != "" {
-			err = errors.New(tail.text)
 		}
 		if err != nil {
 			lack("GoMLX", err, "It comes from the Go module proxy.")
@@ -101,9 +95,51 @@ func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 		}
 		if err != nil {
 			lack("ONNX Runtime", err, "`go run ./bench -get` makes a virtual environment that has it; -python names another interpreter.")
+		} else if p.ortGo, err = startORT(ctx, e, python); err != nil {
+			lack("onnxruntime_go", err, "Needs a C compiler, and comes from the Go module proxy; ONNX Runtime was called from Python instead.")
 		}
 	}
 	return p
+}
+
+// startORT starts ONNX Runtime called from Go, with the library of the Python package.
+func startORT(ctx context.Context, e *env, python string) (*peer, error) {
+	const find = `import glob, os, onnxruntime
+print(next(f for p in ("libonnxruntime.so*", "libonnxruntime.*dylib", "onnxruntime.dll")
+           for f in glob.glob(os.path.join(os.path.dirname(onnxruntime.__file__), "capi", p))))`
+	library, err := exec.CommandContext(ctx, python, "-c", find).Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: its onnxruntime has no shared library", python)
+	}
+	program, err := buildGo(ctx, e, "ort", "CGO_ENABLED=1")
+	if err != nil {
+		return nil, err
+	}
+	return startPeer(ctx, "ONNX Runtime", nil, program, strings.TrimSpace(string(library)))
+}
+
+// buildGo compiles a peer in Go, a module of its own.
+func buildGo(ctx context.Context, e *env, name, setting string) (program string, err error) {
+	program = filepath.Join(e.work, name+".exe")
+	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(e.root, "bench", "peers", name), "build", "-o", program, ".")
+	cmd.Env = append(os.Environ(), setting)
+	tail := &lastLine{}
+	cmd.Stderr = tail
+	if err = cmd.Run(); err != nil && tail.text != "" {
+		err = errors.New(tail.text)
+	}
+	return program, err
+}
+
+// onnx prepares a model on ONNX Runtime, called from Go where that goes: not where sizes are stated when the file is loaded.
+func (p *peers) onnx(threads int, file string, words ...string) (*job, error) {
+	words = append([]string{"model", file, strconv.Itoa(threads)}, words...)
+	if p.ortGo != nil && !slices.ContainsFunc(words[3:], func(w string) bool { return !strings.Contains(w, "=") }) {
+		if j, err := p.ortGo.load(threads, words...); err == nil {
+			return j, nil
+		}
+	}
+	return p.ort.load(threads, words...)
 }
 
 // torchSettings are the settings of threads that torch is tried with.
@@ -160,7 +196,7 @@ func findPython(ctx context.Context, e *env, module string) (string, error) {
 }
 
 func (p *peers) all() []*peer {
-	all := []*peer{p.blas, p.fftw, p.gomlx, p.ort}
+	all := []*peer{p.blas, p.fftw, p.gomlx, p.ort, p.ortGo}
 	for _, t := range p.torch {
 		all = append(all, t.peer)
 	}
@@ -184,6 +220,9 @@ func (p *peers) strays() (out []string) {
 // versions describes those that are there, of the kinds that are named.
 func (p *peers) versions(kinds []string) []string {
 	by := map[string]*peer{"blas": p.blas, "fftw": p.fftw, "gomlx": p.gomlx, "ort": p.ort}
+	if p.ortGo != nil {
+		by["ort"] = p.ortGo
+	}
 	if len(p.torch) > 0 {
 		by["torch"] = p.torch[0].peer
 	}

@@ -119,7 +119,7 @@ func allocations(c contender) (float64, error) {
 
 // stepORT prepares a file for one step and the state before it.
 func (e *env) stepORT(m *model, in map[string]tensor.Datum, file string) (*job, error) {
-	words := []string{"model", file, "1"}
+	var words []string
 	for i, v := range m.graph.Inputs {
 		t, ok := in[v.Name].(*tensor.Tensor)
 		if !ok { // required in the export: lengths
@@ -131,5 +131,5 @@ func (e *env) stepORT(m *model, in map[string]tensor.Datum, file string) (*job, 
 		}
 		words = append(words, v.Name+"="+npy)
 	}
-	return e.peers.ort.load(1, words...)
+	return e.peers.onnx(1, file, words...)
 }
