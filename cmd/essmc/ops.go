@@ -31,8 +31,8 @@ the domain "essm". With a name it shows one in full.
 
 The column "cpu" says how the CPU backend computes an operator: by a kernel of its own; step by
 step, as its body says; once, when shapes are bound; or evaluated as it is defined, in float64,
-which is slow on large tensors. Reading an ONNX file brings nodes to the newest versions, which
-are those with kernels; essmc bench says what each node of a model came to.`,
+which is slow on large tensors. Earlier versions are upgraded to the newest when an ONNX file is
+read. essmc bench says what each node of a model came to.`,
 		Example: `  essmc ops
   essmc ops essm.SSM
   essmc ops Softmax`,
