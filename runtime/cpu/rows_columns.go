@@ -71,6 +71,37 @@ func (p *program) split(s *step, read map[*value]bool) (parts []*step) {
 // columns says that a step copies consecutive features of its input, from one on.
 type columns struct{ from int }
 
+// rowColumns copies consecutive features, from one on.
+func rowColumns(from int) rowMaker {
+	return func(in [][]int, out []int) *rowOp {
+		_, wide := features(in[0])
+		_, width := features(out)
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			for r := range rows {
+				copy(y[r*width:(r+1)*width], x[0][r*wide+from:])
+			}
+		}}
+	}
+}
+
+// rowJoin puts features side by side.
+func rowJoin(in [][]int, out []int) *rowOp {
+	op := &rowOp{}
+	widths := make([]int, len(in))
+	for i, shape := range in {
+		_, widths[i] = features(shape)
+		op.operands = append(op.operands, i)
+	}
+	op.run = func(y []float32, x [][]float32, rows int) {
+		for r := range rows {
+			for i, n := range widths {
+				y = y[copy(y, x[i][r*n:(r+1)*n]):]
+			}
+		}
+	}
+	return op
+}
+
 // columnsOf gives the width of rows of float32 numbers, where it is known.
 func columnsOf(v *value) (int, bool) {
 	t, ok := v.typ.(*ir.TensorType)

@@ -415,37 +415,6 @@ func (t *relayout) columns(s *step) *rewritten {
 	return r
 }
 
-// rowColumns copies consecutive features, from one on.
-func rowColumns(from int) rowMaker {
-	return func(in [][]int, out []int) *rowOp {
-		_, wide := features(in[0])
-		_, width := features(out)
-		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
-			for r := range rows {
-				copy(y[r*width:(r+1)*width], x[0][r*wide+from:])
-			}
-		}}
-	}
-}
-
-// rowJoin puts features side by side.
-func rowJoin(in [][]int, out []int) *rowOp {
-	op := &rowOp{}
-	widths := make([]int, len(in))
-	for i, shape := range in {
-		_, widths[i] = features(shape)
-		op.operands = append(op.operands, i)
-	}
-	op.run = func(y []float32, x [][]float32, rows int) {
-		for r := range rows {
-			for i, n := range widths {
-				y = y[copy(y, x[i][r*n:(r+1)*n]):]
-			}
-		}
-	}
-	return op
-}
-
 // elementwise looks for operators on numbers that lie at the same places, or are the same for all steps.
 func (t *relayout) elementwise(s *step) *rewritten {
 	r := &rewritten{out: s.out[0], in: make([]*value, len(s.in))}
