@@ -1,6 +1,6 @@
 // Package runtime is what a service embeds: it loads a model, hands it to a backend, and runs it in sessions.
 //
-// It imports ir, ir/tensor, passes/time and runtime/plan; operators and kernels come with the Backend that a program passes in Options.
+// It imports ir, ir/tensor, ops, passes/stepgraph and runtime/plan; operators and kernels come with the Backend that a program passes in Options.
 // What always holds: a Model is immutable and safe for concurrent use, a Session belongs to one goroutine at a time; inputs
 // are checked here, once, before any backend sees them; nothing is kept in package-level variables; a panic below Run
 // becomes an error. For each set of input shapes a session plans once, and keeps the plan.
@@ -19,7 +19,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime/plan"
 )
 
@@ -144,9 +144,9 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 		if said.Meta == nil {
 			said.Meta = map[string]string{}
 		}
-		said.Meta[ir.MetaCarry] = time.PairsText(o.Carry)
+		said.Meta[ir.MetaCarry] = stepgraph.PairsText(o.Carry)
 		g = &said
-		if _, err := time.Pairs(g, ir.MetaCarry); err != nil {
+		if _, err := stepgraph.Pairs(g, ir.MetaCarry); err != nil {
 			return nil, &OptionError{"Carry", err.Error()}
 		}
 	}

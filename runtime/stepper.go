@@ -12,7 +12,8 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes/stepgraph"
 )
 
 // stepper is a model's step program, which all streams of the model share: the graph that computes the next steps from the
@@ -58,7 +59,7 @@ func newStepper(m *Model) (_ *stepper, err error) {
 			err = fmt.Errorf("step graph of %s: %w", m.graph.Name, Recovered(nil, v))
 		}
 	}()
-	sg, err := time.Step(m.graph)
+	sg, err := stepgraph.Of(m.graph)
 	if err != nil {
 		return nil, &StreamError{Err: err}
 	}
@@ -95,7 +96,7 @@ func (p *stepper) joinable(g *ir.Graph) {
 	if p.batch == "" {
 		return
 	}
-	facts := time.Batch(g)
+	facts := ops.BatchFacts(g)
 	plain := func(t ir.Type, axis int) bool {
 		tt, ok := t.(*ir.TensorType)
 		if !ok || tt.NoRank || axis < 0 || axis >= len(tt.Shape) || tt.Elem == tensor.String || tt.Elem.Packed() {

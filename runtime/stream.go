@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 )
 
 // Stream runs a model step by step: what it has seen is held in a state of fixed size, so a sequence may come in chunks of
@@ -42,7 +42,7 @@ type Timing struct {
 	End string
 	// Outputs says of each output whether it follows time, at which rate and how many of its first steps are to be dropped,
 	// or is the answer so far.
-	Outputs []time.Output
+	Outputs []stepgraph.Output
 }
 
 // NewStream makes a stream of batch samples (the value of the model's batch symbol) at its beginning, where all states are

@@ -17,7 +17,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 )
@@ -36,7 +36,7 @@ func inChunks(t *testing.T, m *runtime.Model, in data, batch, chunk int, lengths
 		paste(long, x, 0)
 		x = long
 	}
-	follows := timing.Outputs[0].Kind == time.Sequence
+	follows := timing.Outputs[0].Kind == stepgraph.Sequence
 	var joined *tensor.Tensor
 	for lo := 0; lo < x.Dim(1); lo += chunk {
 		hi := min(lo+chunk, x.Dim(1))

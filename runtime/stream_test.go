@@ -14,13 +14,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	clock "time"
+	"time"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/plan"
@@ -68,7 +68,7 @@ func sequence(t testing.TB, s *runtime.Stream, x *tensor.Tensor, chunk func(at i
 			t.Fatalf("steps %d to %d: %v", lo, hi, err)
 		}
 		y := out["output"].(*tensor.Tensor)
-		if s.Timing().Outputs[0].Kind != time.Sequence {
+		if s.Timing().Outputs[0].Kind != stepgraph.Sequence {
 			joined = y
 		} else {
 			if joined == nil {
@@ -140,7 +140,7 @@ func TestStreamRefused(t *testing.T) {
 	m := model(t, network(t, c), runtime.Options{Backend: cpu.New()})
 	_, err := m.NewStream(1)
 	var se *runtime.StreamError
-	var blocked *time.BlockedError
+	var blocked *stepgraph.BlockedError
 	if !errors.Is(err, runtime.ErrStream) || !errors.As(err, &se) || !errors.As(err, &blocked) ||
 		!strings.Contains(err.Error(), "layers.0") || !strings.Contains(err.Error(), "bidirectional") {
 		t.Errorf("found %v", err)
@@ -571,12 +571,12 @@ func BenchmarkStreamStep(b *testing.B) {
 			b.ReportAllocs()
 			took := make([]float64, 0, 1<<20)
 			for b.Loop() {
-				start := clock.Now()
+				start := time.Now()
 				if err := s.Step(ctx, in, out); err != nil {
 					b.Fatal(err)
 				}
 				if len(took) < cap(took) {
-					took = append(took, float64(clock.Since(start)))
+					took = append(took, float64(time.Since(start)))
 				}
 			}
 			slices.Sort(took)
@@ -599,12 +599,12 @@ func BenchmarkStepMany(b *testing.B) {
 				}
 				took := make([]float64, 0, 1<<20)
 				for b.Loop() {
-					start := clock.Now()
+					start := time.Now()
 					if err := m.StepMany(context.Background(), steps); err != nil {
 						b.Fatal(err)
 					}
 					if len(took) < cap(took) {
-						took = append(took, float64(clock.Since(start)))
+						took = append(took, float64(time.Since(start)))
 					}
 				}
 				slices.Sort(took)

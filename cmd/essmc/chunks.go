@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -59,8 +59,8 @@ func withoutStates(model *runtime.Model) []runtime.Port {
 // isState reports whether the graph says that an input is a state.
 func isState(g *ir.Graph, input string) bool {
 	for _, key := range []string{ir.MetaState, ir.MetaCarry} {
-		pairs, err := time.Pairs(g, key)
-		if err == nil && slices.ContainsFunc(pairs, func(p time.Pair) bool { return p.In == input }) {
+		pairs, err := stepgraph.Pairs(g, key)
+		if err == nil && slices.ContainsFunc(pairs, func(p stepgraph.Pair) bool { return p.In == input }) {
 			return true
 		}
 	}
@@ -73,7 +73,7 @@ func keepGiven(m *load.Model, inputs []string) error {
 	if err != nil {
 		return err
 	}
-	pairs, err := time.Pairs(g, ir.MetaState)
+	pairs, err := stepgraph.Pairs(g, ir.MetaState)
 	if err != nil {
 		return nil // NewStream says it
 	}
@@ -92,7 +92,7 @@ func newChunked(model *runtime.Model, batch, size int) (*chunked, error) {
 		return nil, err
 	}
 	c := &chunked{Stream: s, timing: s.Timing(), axes: map[string]int{}, batch: batch}
-	if slices.ContainsFunc(s.Timing().Outputs, func(o time.Output) bool { return o.Kind == time.Chunk }) {
+	if slices.ContainsFunc(s.Timing().Outputs, func(o stepgraph.Output) bool { return o.Kind == stepgraph.Chunk }) {
 		c.timing.Multiple = int64(size) // the model takes chunks; a last one that is not full is filled up
 	}
 	symbol := model.Meta()[ir.MetaTime]
@@ -172,12 +172,12 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 		}
 		for _, o := range c.timing.Outputs {
 			t, ok := out[o.Name].(*tensor.Tensor)
-			if ok && o.Kind == time.Chunk {
+			if ok && o.Kind == stepgraph.Chunk {
 				if t, err = t.Reshape(append([]int{1}, t.Shape()...)...); err != nil {
 					return nil, err
 				}
 			}
-			if ok && (o.Kind == time.Sequence || o.Kind == time.Chunk) {
+			if ok && (o.Kind == stepgraph.Sequence || o.Kind == stepgraph.Chunk) {
 				parts[o.Name] = append(parts[o.Name], t)
 			}
 		}
@@ -185,10 +185,10 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 		done()
 	}
 	for _, o := range c.timing.Outputs {
-		if o.Kind == time.Chunk && len(parts[o.Name]) > 0 {
+		if o.Kind == stepgraph.Chunk && len(parts[o.Name]) > 0 {
 			out[o.Name] = join(parts[o.Name], 0)
 		}
-		if o.Kind == time.Sequence && len(parts[o.Name]) > 0 {
+		if o.Kind == stepgraph.Sequence && len(parts[o.Name]) > 0 {
 			whole := join(parts[o.Name], o.Axis)
 			out[o.Name] = section(whole, o.Axis, int(o.Delay), int(o.Delay+o.Steps(int64(length))))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes/lower"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 )
 
 func newExportCommand() *cobra.Command {
@@ -62,7 +62,7 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			if out.Input(models.StateIn) != nil { // its steps can be derived from the file, too
-				out.Meta[ir.MetaState] = time.PairsText(map[string]string{models.StateIn: models.StateOut})
+				out.Meta[ir.MetaState] = stepgraph.PairsText(map[string]string{models.StateIn: models.StateOut})
 			}
 			o := onnx.WriteOptions{External: external, Version: version()}
 			for _, f := range bodies {

@@ -15,7 +15,8 @@ import (
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
@@ -241,7 +242,7 @@ func countOps(source, compiled *ir.Graph) []opReport {
 }
 
 func alongTime(g *ir.Graph) *timeReport {
-	facts := time.Time(g)
+	facts := ops.TimeFacts(g)
 	if facts == nil {
 		return nil
 	}
@@ -272,7 +273,7 @@ func alongTime(g *ir.Graph) *timeReport {
 
 // fromSteps takes back that a model cannot run as a stream where it can as the passes left it, or by its own account.
 func (r *timeReport) fromSteps(compiled *ir.Graph) {
-	sg, err := time.Step(compiled)
+	sg, err := stepgraph.Of(compiled)
 	if err != nil {
 		return
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -191,7 +191,7 @@ type pipe struct {
 	axis   int                     // of time; -1: each chunk is a step
 	width  int                     // numbers of a step
 	fixed  map[string]tensor.Datum // inputs that are the same for all chunks
-	output time.Output
+	output stepgraph.Output
 	seen   int64 // steps before the chunk
 	w      io.Writer
 }
@@ -258,7 +258,7 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 		return nil, fmt.Errorf("input %q: stream feeds numbers, not %v", p.in.Name, t.Elem)
 	}
 	outs := c.timing.Outputs
-	i := slices.IndexFunc(outs, func(o time.Output) bool { return o.Name == f.output || f.output == "" })
+	i := slices.IndexFunc(outs, func(o stepgraph.Output) bool { return o.Name == f.output || f.output == "" })
 	if i < 0 || f.output == "" && len(outs) > 1 {
 		var names []string
 		for _, o := range outs {
@@ -401,7 +401,7 @@ func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, e
 	if !ok {
 		return fmt.Errorf("output %q is no tensor, and cannot be written", p.output.Name)
 	}
-	if p.output.Kind != time.Sequence {
+	if p.output.Kind != stepgraph.Sequence {
 		return p.write(t, 1)
 	}
 	if slices.ContainsFunc(t.Shape()[:p.output.Axis], func(n int) bool { return n != 1 }) {

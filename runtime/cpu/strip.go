@@ -5,7 +5,6 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/passes/time"
 )
 
 // stripRows is about how many rows, over all samples, a strip computes at once: enough that weights come from the
@@ -40,7 +39,7 @@ func (e *executable) row(val, sample, step, length int) int {
 
 // along carries facts along the time dimension that the graph declares through the steps; nil where it declares none.
 func (p *program) along() []ir.Fact {
-	facts := time.Time(p.graph)
+	facts := ops.TimeFacts(p.graph)
 	if facts == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ import (
 	_ "github.com/essmc/essmc/ops/training"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/raise"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/plan"
 )
@@ -118,8 +118,8 @@ func Open(path string, o Options) (*Model, error) {
 		onnx.MarkDims(m.source)
 	}
 	if len(o.Carry) > 0 {
-		m.source.Meta[ir.MetaCarry] = time.PairsText(o.Carry)
-		if _, err := time.Pairs(m.source, ir.MetaCarry); err != nil {
+		m.source.Meta[ir.MetaCarry] = stepgraph.PairsText(o.Carry)
+		if _, err := stepgraph.Pairs(m.source, ir.MetaCarry); err != nil {
 			return nil, fmt.Errorf("%s: --state: %w", path, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package time
+package stepgraph
 
 import (
 	"fmt"

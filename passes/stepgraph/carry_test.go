@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"math/rand/v2"
@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/ref"
 )
@@ -40,17 +40,17 @@ const keeper = `g (float[B,L] x, float[1,B,1] s, float gain) => (float[B,L] z, f
 // TestCarried holds that a graph which takes its own state is its own step graph.
 func TestCarried(t *testing.T) {
 	g := parse(t, keeper, ir.MetaCarry, `{"s":"next"}`)
-	if _, err := time.Step(parse(t, keeper, "other", "")); err == nil {
+	if _, err := stepgraph.Of(parse(t, keeper, "other", "")); err == nil {
 		t.Fatal("without its state it has no steps")
 	}
-	sg, err := time.Step(g)
+	sg, err := stepgraph.Of(g)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(sg.States) != 1 || sg.States[0].Name != "s" || sg.States[0].Next != "next" || sg.Multiple != 1 || sg.Flush != 0 {
 		t.Errorf("found %+v", sg)
 	}
-	if o := sg.Outputs; len(o) != 2 || o[0].Kind != time.Sequence || o[0].Axis != 1 || o[1].Kind != time.Chunk {
+	if o := sg.Outputs; len(o) != 2 || o[0].Kind != stepgraph.Sequence || o[0].Axis != 1 || o[1].Kind != stepgraph.Chunk {
 		t.Errorf("found %+v", sg.Outputs)
 	}
 	if n := len(sg.Graph.Inputs); n != 3 || sg.Graph.Inputs[2].Name != "s" || sg.Graph.Outputs[2].Name != "next" || g.Inputs[1].Name != "s" {
@@ -83,7 +83,7 @@ func TestCarriedRefused(t *testing.T) {
 		`{"s":"n","o":"y"}`:   ``,
 		`{"\u0000":"\u0000"}`: `the model has no input "\x00"`,
 	} {
-		_, err := time.Step(parse(t, text, ir.MetaCarry, pairs))
+		_, err := stepgraph.Of(parse(t, text, ir.MetaCarry, pairs))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: expected %q, found %v", pairs, want, err)
 		}
@@ -101,7 +101,7 @@ func TestGivenState(t *testing.T) {
 		}`
 	text := strings.Replace(lstm, "=> (float[L,1,B,2] y)", "=> (float[L,1,B,2] y, float[1,B,2] yh)", 1)
 	g := parse(t, text, ir.MetaState, `{"s":"yh"}`)
-	sg, err := time.Step(g)
+	sg, err := stepgraph.Of(g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestGivenState(t *testing.T) {
 	same(t, "steps", newStream(t, sg, o, 2).feed(in, 9, []int{1, 3, 2}, -1), want, 1e-6)
 	used := strings.Replace(text, "=> (float[L,1,B,2] y, float[1,B,2] yh)", "=> (float[L,1,B,2] y, float[1,B,2] yh, float[B,4] z)", 1)
 	used = strings.Replace(used, "h1 =", "z = Neg (s)\n\t\th1 =", 1)
-	if _, err := time.Step(parse(t, used, ir.MetaState, `{"s":"yh"}`)); err == nil || !strings.Contains(err.Error(), "input s: essmc.state says that it is the layers' own state, but node Neg -> z takes it for something else") {
+	if _, err := stepgraph.Of(parse(t, used, ir.MetaState, `{"s":"yh"}`)); err == nil || !strings.Contains(err.Error(), "input s: essmc.state says that it is the layers' own state, but node Neg -> z takes it for something else") {
 		t.Errorf("found %v", err)
 	}
 }

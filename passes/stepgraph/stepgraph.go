@@ -1,4 +1,9 @@
-package time
+// Package stepgraph makes step graphs: of a model that takes a whole sequence, the same model as a graph that computes one
+// chunk of it, with the state between chunks as inputs and outputs.
+//
+// It imports ir, ir/tensor and ops only. What always holds: a step graph is an ordinary portable graph, and gives for any cut
+// into chunks what its source gives for the whole sequence; its state before the first step is all zeros.
+package stepgraph
 
 import (
 	"fmt"
@@ -9,12 +14,12 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// StepGraph computes a chunk of a sequence, of any number of steps, from the chunk and the state before it. Chunk by chunk it
+// Graph computes a chunk of a sequence, of any number of steps, from the chunk and the state before it. Chunk by chunk it
 // gives what the source gives for the whole sequence.
 //
 // An output that lags (Delay) gives that many steps first that mean nothing and are to be dropped; to get the last ones, the
 // caller goes on feeding steps, Flush of them, whatever they hold, and says by the input End where the sequence has ended.
-type StepGraph struct {
+type Graph struct {
 	// Graph takes the inputs of the source, in which the time symbol now stands for the steps of the chunk, then End, if
 	// there is such an input, then one per state; it gives the outputs of the source, then one per state. Inputs and
 	// outputs that hand a model's own state on are left out: they are among the states.
@@ -84,15 +89,15 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Step makes the step graph of g, which is not changed. Where the graph depends on steps without bound, or on the whole
+// Of makes the step graph of g, which is not changed. Where the graph depends on steps without bound, or on the whole
 // sequence at once, the error is a *BlockedError that names the operator and the part of the model that it is in.
 //
 // A graph that says which of its outputs is the state after a chunk, and which input takes it (ir.MetaCarry), is its own step
 // graph, whatever is in it. One that says through which input its layers are given their states (ir.MetaState) has steps like
 // any other: that input is zeros before the first step, and the layers' states are the step graph's.
-func Step(g *ir.Graph) (*StepGraph, error) {
+func Of(g *ir.Graph) (*Graph, error) {
 	pairs, err := Pairs(g, ir.MetaCarry)
-	var s *StepGraph
+	var s *Graph
 	switch {
 	case err != nil:
 	case len(pairs) > 0:
@@ -116,7 +121,7 @@ type BlockedError struct {
 }
 
 // Error names the node's part of the model: "layers.0 (essm.SSM): bidirectional, looks ahead without bound".
-func (e *BlockedError) Error() string { return (&Blocker{e.Node, e.Why}).String() }
+func (e *BlockedError) Error() string { return (&ops.Blocker{Node: e.Node, Why: e.Why}).String() }
 
 // flow is how a value of the source is there in the step graph.
 type flow struct {
@@ -152,10 +157,10 @@ func (f flow) fact(symbol string) ir.Fact {
 // stepper makes a step graph out of a copy of the source, whose nodes it moves over one by one.
 type stepper struct {
 	*ir.Builder
-	out    *StepGraph
+	out    *Graph
 	symbol string
-	batch  *Facts
-	time   *Facts
+	batch  *ops.Facts
+	time   *ops.Facts
 	of     map[*ir.Value]*ir.Value // values of the source → of the step graph
 	flows  map[*ir.Value]flow      // of the source's values
 	input  *ir.Value               // one that varies along time
@@ -171,7 +176,7 @@ type handler func(s *stepper, n *ir.Node) error
 
 // step makes the step graph, with the input End or without. Files decide what the handlers see, so a case that their author
 // did not think of becomes an error here.
-func step(source *ir.Graph, end bool) (sg *StepGraph, err error) {
+func step(source *ir.Graph, end bool) (sg *Graph, err error) {
 	s := &stepper{of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{}}
 	defer func() {
 		if v := recover(); v != nil {
@@ -189,7 +194,7 @@ func step(source *ir.Graph, end bool) (sg *StepGraph, err error) {
 	if err := ops.Upgrade(g); err != nil {
 		return nil, err
 	}
-	facts := Time(g)
+	facts := ops.TimeFacts(g)
 	if facts == nil {
 		return nil, fmt.Errorf("it declares no time dimension (%s)", ir.MetaTime)
 	}
@@ -199,8 +204,8 @@ func step(source *ir.Graph, end bool) (sg *StepGraph, err error) {
 	for domain, v := range ops.Opsets() {
 		g.Opsets[domain] = max(v, g.Opsets[domain])
 	}
-	s.Builder, s.symbol, s.time, s.batch = ir.Edit(g, ops.Default, g.Opsets), facts.Symbol, facts, Batch(g)
-	s.out = &StepGraph{Graph: g, Multiple: 1}
+	s.Builder, s.symbol, s.time, s.batch = ir.Edit(g, ops.Default, g.Opsets), facts.Symbol, facts, ops.BatchFacts(g)
+	s.out = &Graph{Graph: g, Multiple: 1}
 	if err := s.inputs(); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/ref"
@@ -59,9 +59,9 @@ func reference(t *testing.T, dir string, c *models.Config, w models.Weights) {
 	if err := passes.Run(g, passes.Pipeline(), passes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	sg, err := time.Step(g)
+	sg, err := stepgraph.Of(g)
 	if c.Layer.Bidirectional && c.Layer.MaxKernelLength == 0 || c.Norm == "instance" {
-		var blocked *time.BlockedError
+		var blocked *stepgraph.BlockedError
 		if !errors.As(err, &blocked) || !strings.Contains(err.Error(), "layers.0 (essm.") {
 			t.Errorf("expected a refusal that names layers.0, found %v", err)
 		}

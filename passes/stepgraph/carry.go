@@ -1,4 +1,4 @@
-package time
+package stepgraph
 
 import (
 	"encoding/json"
@@ -61,9 +61,9 @@ func output(g *ir.Graph, name string) *ir.Value {
 
 // carried makes the step graph of a graph that takes one chunk and its own state: it is that already. Nothing is derived,
 // so what it gives besides steps of the chunk is about the chunk, and the lengths of chunks are the graph's own affair.
-func carried(source *ir.Graph, pairs []Pair) (*StepGraph, error) {
+func carried(source *ir.Graph, pairs []Pair) (*Graph, error) {
 	g := source.Clone()
-	sg := &StepGraph{Graph: g, Multiple: 1}
+	sg := &Graph{Graph: g, Multiple: 1}
 	var before, after []*ir.Value
 	for _, p := range pairs {
 		in, out := g.Input(p.In), output(g, p.Out)

@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/ref"
@@ -72,7 +72,7 @@ func TestModels(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			sg, err := time.Step(g)
+			sg, err := stepgraph.Of(g)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, c.JSON())
 			}
@@ -126,8 +126,8 @@ func TestBidirectional(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err = time.Step(g)
-		var blocked *time.BlockedError
+		_, err = stepgraph.Of(g)
+		var blocked *stepgraph.BlockedError
 		if !errors.As(err, &blocked) || !strings.Contains(err.Error(), "layers.0 (essm.") || !strings.Contains(err.Error(), "bidirectional, looks ahead without bound") {
 			t.Errorf("fused %v: found %v", fused, err)
 		}

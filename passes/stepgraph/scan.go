@@ -1,4 +1,4 @@
-package time
+package stepgraph
 
 import (
 	"slices"
@@ -233,9 +233,7 @@ func (s *stepper) block(n *ir.Node) error {
 		}
 	}
 	if s.batch != nil {
-		for v, f := range ops.Propagate(body, seed) {
-			s.batch.of[v] = f
-		}
+		s.batch.Extend(body, seed)
 	}
 	flows := make(map[*ir.Value]flow, len(body.Nodes))
 	for _, m := range body.Nodes {

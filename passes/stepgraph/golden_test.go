@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/passtest"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/ref"
@@ -54,7 +54,7 @@ func golden(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	before := irtext.String(g)
-	sg, err := time.Step(g)
+	sg, err := stepgraph.Of(g)
 	if err != nil {
 		t.Fatal(err)
 	}

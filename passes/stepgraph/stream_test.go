@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"context"
@@ -9,21 +9,21 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/passes/passtest"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 )
 
 // stream feeds a step graph.
 type stream struct {
 	t     testing.TB
-	sg    *time.StepGraph
+	sg    *stepgraph.Graph
 	s     *runtime.Session
 	state map[string]tensor.Datum
 	wide  bool
 	got   map[string][]*tensor.Tensor
 }
 
-func newStream(t testing.TB, sg *time.StepGraph, o runtime.Options, batch int) *stream {
+func newStream(t testing.TB, sg *stepgraph.Graph, o runtime.Options, batch int) *stream {
 	t.Helper()
 	m, err := runtime.New(sg.Graph, o)
 	if err != nil {
@@ -110,7 +110,7 @@ func timeAxis(v *ir.Value) int {
 	return -1
 }
 
-// feed runs a whole sequence through chunks, as StepGraph documents it; lengths come with the chunk that when says (-1: all).
+// feed runs a whole sequence through chunks, as stepgraph.Graph documents it; lengths come with the chunk that when says (-1: all).
 func (f *stream) feed(in map[string]tensor.Datum, length int, chunks []int, lengthsAt int) map[string]*tensor.Tensor {
 	f.t.Helper()
 	m := int(f.sg.Multiple)
@@ -151,7 +151,7 @@ func (f *stream) feed(in map[string]tensor.Datum, length int, chunks []int, leng
 	out := map[string]*tensor.Tensor{}
 	for _, o := range f.sg.Outputs {
 		got := f.got[o.Name]
-		if o.Kind != time.Sequence {
+		if o.Kind != stepgraph.Sequence {
 			out[o.Name] = got[len(got)-1]
 			continue
 		}

@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/ref"
 )
@@ -45,7 +45,7 @@ func TestRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := time.Step(g); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := stepgraph.Of(g); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("expected %q, found %v", c.want, err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestMultiple(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sg, err := time.Step(g)
+	sg, err := stepgraph.Of(g)
 	if err != nil {
 		t.Fatal(err)
 	}

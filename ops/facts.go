@@ -1,29 +1,23 @@
-// Package time derives from a graph how its values move along time and batch: what a step depends on, where state is kept,
-// and which operators stand in the way of running the graph step by step. From that it makes step graphs: the same model as a
-// graph that computes one chunk of a sequence, with the state between chunks as inputs and outputs (Step).
-//
-// It imports ir, ir/tensor and ops only. What always holds: a fact is a statement about the graph's meaning, so it holds for
-// every shape and backend; what cannot be shown is called global. A step graph is an ordinary portable graph, and gives for
-// any cut into chunks what its source gives for the whole sequence; its state before the first step is all zeros.
-package time
+package ops
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ops"
 )
 
-// Facts are the facts of every value of a graph along one dimension.
+// Facts are the facts of every value of a graph along one dimension. A fact is a statement about the meaning of the graph, so
+// it holds for every shape and backend. A value about which nothing can be shown is global.
 type Facts struct {
 	Symbol string
 	graph  *ir.Graph
 	of     map[*ir.Value]ir.Fact
 }
 
-// Along derives the facts for the dimension that symbol names: an input varies along it where one of its dimensions is that
-// symbol, or a multiple of it.
-func Along(g *ir.Graph, symbol string) *Facts {
+// FactsAlong derives the facts for the dimension that symbol names: an input varies along it where one of its dimensions is
+// that symbol, or a multiple of it.
+func FactsAlong(g *ir.Graph, symbol string) *Facts {
 	seed := map[*ir.Value]ir.Fact{}
 	for _, v := range g.Inputs {
 		for axis, d := range v.Shape() {
@@ -33,24 +27,29 @@ func Along(g *ir.Graph, symbol string) *Facts {
 			}
 		}
 	}
-	return &Facts{Symbol: symbol, graph: g, of: ops.Propagate(g, seed)}
+	return &Facts{Symbol: symbol, graph: g, of: Propagate(g, seed)}
 }
 
-// Time derives the facts along the graph's time dimension; nil when the graph does not declare one.
-func Time(g *ir.Graph) *Facts { return declared(g, ir.MetaTime) }
+// TimeFacts derives the facts along the graph's time dimension; nil when the graph does not declare one.
+func TimeFacts(g *ir.Graph) *Facts { return factsOf(g, ir.MetaTime) }
 
-// Batch derives the facts along the graph's batch dimension; nil when the graph does not declare one.
-func Batch(g *ir.Graph) *Facts { return declared(g, ir.MetaBatch) }
+// BatchFacts derives the facts along the graph's batch dimension; nil when the graph does not declare one.
+func BatchFacts(g *ir.Graph) *Facts { return factsOf(g, ir.MetaBatch) }
 
-func declared(g *ir.Graph, key string) *Facts {
+func factsOf(g *ir.Graph, key string) *Facts {
 	if g.Meta[key] == "" {
 		return nil
 	}
-	return Along(g, g.Meta[key])
+	return FactsAlong(g, g.Meta[key])
 }
 
 // Of gives the fact of a value of the graph.
 func (f *Facts) Of(v *ir.Value) ir.Fact { return f.of[v] }
+
+// Extend adds the facts of the values of a body of the graph, from those of the body's inputs.
+func (f *Facts) Extend(body *ir.Graph, inputs map[*ir.Value]ir.Fact) {
+	maps.Copy(f.of, Propagate(body, inputs))
+}
 
 // State counts the scalars that the graph keeps between steps, per sample.
 func (f *Facts) State() int64 {

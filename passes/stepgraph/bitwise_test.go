@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 )
@@ -30,7 +30,7 @@ func TestBitwise(t *testing.T) {
 		if err := passes.Run(g, passes.Pipeline(), passes.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		sg, err := time.Step(g)
+		sg, err := stepgraph.Of(g)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 )
@@ -31,7 +31,7 @@ func BenchmarkStep(b *testing.B) {
 	if err := passes.Run(g, passes.Pipeline(), passes.Options{}); err != nil {
 		b.Fatal(err)
 	}
-	sg, err := time.Step(g)
+	sg, err := stepgraph.Of(g)
 	if err != nil {
 		b.Fatal(err)
 	}

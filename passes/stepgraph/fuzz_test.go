@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 )
 
 // FuzzStep holds that any graph that verifies becomes a step graph that does, or is refused.
@@ -50,7 +50,7 @@ func FuzzStep(f *testing.F) {
 				g.Meta[key] = symbol
 			}
 		}
-		sg, err := time.Step(g)
+		sg, err := stepgraph.Of(g)
 		if err != nil {
 			if strings.Contains(err.Error(), "internal error") {
 				t.Error(err)
@@ -97,7 +97,7 @@ func TestMutants(t *testing.T) {
 				continue
 			}
 			text := irtext.String(g)
-			sg, err := time.Step(g)
+			sg, err := stepgraph.Of(g)
 			var broken *ir.VerifyError
 			switch {
 			case err == nil:

@@ -1,4 +1,4 @@
-package time_test
+package stepgraph_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/passes/time"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/ref"
@@ -53,7 +53,7 @@ func TestSlowStates(t *testing.T) {
 	if os.Getenv("ESSMC_LONG") != "" {
 		steps = 1_000_000
 	}
-	sg, err := time.Step(scanGraph(t))
+	sg, err := stepgraph.Of(scanGraph(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestSlowStates(t *testing.T) {
 
 // drift is the largest difference of a state from the recurrence in float64, relative to the state's largest value. round is
 // applied to the state between steps.
-func drift(t testing.TB, sg *time.StepGraph, backend runtime.Backend, input string, steps int, round func([]float64)) float64 {
+func drift(t testing.TB, sg *stepgraph.Graph, backend runtime.Backend, input string, steps int, round func([]float64)) float64 {
 	t.Helper()
 	m, err := runtime.New(sg.Graph, runtime.Options{Backend: backend, Threads: 1})
 	if err != nil {
