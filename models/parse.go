@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/essmc/essmc/internal/spell"
 )
 
 // maxNesting bounds the depth of values under keys that are ignored.
@@ -258,7 +260,7 @@ func unknownKey(key string, others ...string) error {
 	}
 	best, suggestion := 1<<30, ""
 	consider := func(s, name, shown string) {
-		d := 2 * distance(clip(last, maxWord), name)
+		d := 2 * spell.Distance(last, name)
 		if s != section {
 			d++ // on equal terms the key is looked for where it stands
 		}
@@ -280,40 +282,4 @@ func unknownKey(key string, others ...string) error {
 		}
 	}
 	return fmt.Errorf("%s: unknown key, did you mean %s?", shorten(key), suggestion)
-}
-
-// Nearest gives the word of list that takes the fewest changes to become word; empty for an empty list.
-func Nearest(word string, list []string) string {
-	best, at := 0, -1
-	for i, s := range list {
-		if d := distance(clip(word, maxWord), clip(s, maxWord)); at < 0 || d < best {
-			best, at = d, i
-		}
-	}
-	if at < 0 {
-		return ""
-	}
-	return list[at]
-}
-
-// distance counts the insertions, deletions and replacements between two words.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range x {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range y {
-			d := diagonal
-			if x[i] != y[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(y)]
 }

@@ -3,6 +3,8 @@ package models
 import (
 	"fmt"
 	"strings"
+
+	"github.com/essmc/essmc/internal/spell"
 )
 
 // Preset is a published model, untrained: the values of the paper's hyperparameter table (SPEC §8).
@@ -88,5 +90,5 @@ func NewPreset(id string) (Preset, error) {
 		}
 		ids[i] = r.id
 	}
-	return Preset{}, fmt.Errorf("preset %s: expected one of %s; did you mean %s?", shorten(id), strings.Join(ids, ", "), Nearest(id, ids))
+	return Preset{}, fmt.Errorf("preset %s: expected one of %s; did you mean %s?", shorten(id), strings.Join(ids, ", "), spell.Nearest(id, ids))
 }

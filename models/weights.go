@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -210,7 +211,7 @@ func Check(c *Config, w Weights) error {
 		switch {
 		case t == nil:
 			hint := ""
-			if near := Nearest(s.Name, extra[:min(len(extra), maxHints)]); near != "" && distance(s.Name, clip(near, maxWord)) < 4 {
+			if near := spell.Nearest(s.Name, extra[:min(len(extra), maxHints)]); near != "" && spell.Distance(s.Name, near) < 4 {
 				hint = "; there is " + shorten(near)
 			}
 			fault(s.Name, "is missing, expected %s%s", want, hint)

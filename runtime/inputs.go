@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -259,33 +260,11 @@ func unknownName(given map[string]tensor.Datum, known map[string]int, output boo
 func nearest(name string, names []string) string {
 	best, cost := "", len(name)/2+2
 	for _, n := range names {
-		if c := edits(strings.ToLower(name), strings.ToLower(n)); c < cost {
+		if c := spell.Distance(strings.ToLower(name), strings.ToLower(n)); c < cost {
 			best, cost = n, c
 		}
 	}
 	return best
-}
-
-// edits is the Levenshtein distance of two short names; names from outside are cut at 64 bytes.
-func edits(a, b string) int {
-	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			sub := diag
-			if a[i] != b[j] {
-				sub++
-			}
-			diag = row[j+1]
-			row[j+1] = min(sub, row[j]+1, diag+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // appendKey writes what a plan depends on: which inputs there are, and their shapes. Element types are the model's.

@@ -1,6 +1,6 @@
 // Package runtime is what a service embeds: it loads a model, hands it to a backend, and runs it in sessions.
 //
-// It imports ir, ir/tensor, ops, passes/stepgraph and runtime/plan; operators and kernels come with the Backend that a program passes in Options.
+// It imports ir, ir/tensor, ops, passes/stepgraph, runtime/plan and internal/spell; operators and kernels come with the Backend that a program passes in Options.
 // What always holds: a Model is immutable and safe for concurrent use, a Session belongs to one goroutine at a time; inputs
 // are checked here, once, before any backend sees them; nothing is kept in package-level variables; a panic below Run
 // becomes an error. For each set of input shapes a session plans once, and keeps the plan.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/internal/spell"
 )
 
 // Groups under which help lists the commands.
@@ -95,33 +95,11 @@ func dashed(names []string) []string {
 
 // didYouMean proposes the nearest name, if at most a third of it has to change.
 func didYouMean(word string, names []string) string {
-	near := models.Nearest(word, names)
-	if near == "" || edits(word, near)*3 > max(len(near), 3) {
+	near := spell.Nearest(word, names)
+	if near == "" || spell.Distance(word, near)*3 > max(len(near), 3) {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %s?", near)
-}
-
-// edits counts the insertions, deletions and replacements between two words.
-func edits(a, b string) int {
-	a = a[:min(len(a), 100)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // args checks the number of arguments, whose names are given as in the usage line; those in brackets are optional.

@@ -1,8 +1,8 @@
 // Package checkpoint reads and writes model directories (SPEC §7), and converts the checkpoints of the authors' released
 // code: a Lightning .ckpt, or a bare state dict with the configuration beside it.
 //
-// It imports models, ops/essm (for the names of methods), ir/tensor, the formats below it, internal/atomicfile and
-// goccy/go-yaml. What always holds: a model that was read is complete (models.Check accepts it, every tensor is float32 and
+// It imports models, ops/essm (for the names of methods), ir/tensor, the formats below it, internal/atomicfile,
+// internal/spell and goccy/go-yaml. What always holds: a model that was read is complete (models.Check accepts it, every tensor is float32 and
 // finite), and nothing that could change a model's answers is dropped without an error.
 package checkpoint
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/frontend/checkpoint/torchfile"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/internal/spell"
 )
 
 // section reads one mapping of a configuration and keeps the first error, so that a conversion checks once. Every key must
@@ -210,7 +210,7 @@ func (s *section) sub(key string) *section {
 func (s *section) done() {
 	for _, key := range slices.Sorted(maps.Keys(s.m)) {
 		if !slices.Contains(s.known, key) {
-			s.log.fail("%s: unknown key, which may matter; did you mean %s?", s.key(fmt.Sprintf("%.60s", key)), models.Nearest(key, s.known))
+			s.log.fail("%s: unknown key, which may matter; did you mean %s?", s.key(fmt.Sprintf("%.60s", key)), spell.Nearest(key, s.known))
 		}
 	}
 }
