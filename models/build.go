@@ -22,21 +22,22 @@ const (
 	StateOut = "state_out" // float[B,K]: the layers' states after the last step
 )
 
-// epsilon stands in the released code's zero-order hold, so in every checkpoint that was trained with it (SPEC §2).
+// epsilon stands in the released code's zero-order hold, so in every checkpoint that was trained with it (docs/math.md,
+// Discretization).
 const epsilon = 1e-7
 
 // BuildOptions are what a graph depends on besides the model.
 type BuildOptions struct {
-	// Rate is the factor between the sampling rate that the model was trained for and that of the input: every step size is
-	// multiplied by it. 16 kHz → 8 kHz is 2. 0 stands for 1.
+	// Rate is the factor between the sampling rate that the model was trained for and that of the input: every step
+	// size is multiplied by it. 16 kHz → 8 kHz is 2. 0 stands for 1.
 	Rate float64
 	// Name is the graph's name; empty: "essm".
 	Name string
 }
 
-// Build makes the graph of a model (SPEC §4 and §5). Batch and time are the symbols B and L; with a retrieval decoder the
-// batch of the input is 2*P, and P that of the output. A model that is causal takes and gives the state of its layers, all
-// of them one after the other along axis 1.
+// Build makes the graph of a model (docs/math.md, Deep model). Batch and time are the symbols B and L; with a retrieval
+// decoder the batch of the input is 2*P, and P that of the output. A model that is causal takes and gives the state of
+// its layers, all of them one after the other along axis 1.
 func Build(c *Config, w Weights, o BuildOptions) (*ir.Graph, error) {
 	if o.Rate == 0 {
 		o.Rate = 1
@@ -175,7 +176,7 @@ func (n *network) states(in *ir.Value) ([]*ir.Value, error) {
 	return slices.Clone(parts), nil // the node keeps its own
 }
 
-// layer is SPEC §4: the state-space system, activation, mixers, activation.
+// layer is one layer (docs/math.md, Layer): the state-space system, activation, mixers, activation.
 func (n *network) layer(x, state *ir.Value, prefix string) (y, next *ir.Value) {
 	l := n.c.Layer
 	var d, lambda, a *ir.Value

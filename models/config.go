@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Config is what config.json of a model directory states (SPEC §7). Make one with ParseConfig, NewPreset or Default.
+// Config is the content of config.json (docs/math.md, Model directory). Make one with ParseConfig, NewPreset or
+// Default.
 type Config struct {
 	ModelType string
 	Encoder   Encoder
@@ -70,7 +71,7 @@ const (
 	maxFeatures = 1 << 24
 )
 
-// Default is a configuration with every default of SPEC §7, and no sizes.
+// Default is a configuration with every default (docs/math.md, Model directory), and no sizes.
 func Default() *Config {
 	c := &Config{}
 	for _, f := range fields {
@@ -81,8 +82,8 @@ func Default() *Config {
 	return c
 }
 
-// ParseConfig reads config.json; name is the file's name, for messages. Keys that hubs add are ignored, every other unknown
-// key is an error, and so are duplicate keys and everything that Validate refuses.
+// ParseConfig reads config.json; name is the file's name, for messages. Keys that hubs add are ignored, every other
+// unknown key is an error, and so are duplicate keys and everything that Validate refuses.
 func ParseConfig(data []byte, name string) (*Config, error) {
 	c, err := parseConfig(data)
 	if err != nil {
@@ -91,8 +92,8 @@ func ParseConfig(data []byte, name string) (*Config, error) {
 	return c, nil
 }
 
-// JSON writes the configuration in canonical form: keys in the order of SPEC §7, indented by one space, and only those that
-// apply to the model's encoder and decoder.
+// JSON writes the configuration in canonical form: keys in the order of docs/math.md, Model directory, indented by one
+// space, and only those that apply to the model's encoder and decoder.
 func (c *Config) JSON() []byte {
 	var b bytes.Buffer
 	b.WriteString("{")
@@ -150,9 +151,9 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Set changes one key, written with dots ("layer.bidirectional"), to a value as config.json has it, strings without quotes.
-// It checks the value by itself; Validate checks what keys mean for each other. A new type of encoder or decoder forgets
-// the keys that it does not have.
+// Set changes one key, written with dots ("layer.bidirectional"), to a value as config.json has it, strings without
+// quotes. It checks the value by itself; Validate checks what keys mean for each other. A new type of encoder or
+// decoder forgets the keys that it does not have.
 func (c *Config) Set(key, value string) error {
 	i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
 	if i < 0 {

@@ -18,7 +18,7 @@ const (
 	DNormal     = "normal" // normal
 )
 
-// InitOptions are the choices of SPEC §6; zero values stand for the defaults.
+// InitOptions are the choices of an initialization (docs/math.md, Initialization); zero values stand for the defaults.
 type InitOptions struct {
 	DtMin float64 // smallest step size; default 1e-3
 	DtMax float64 // largest step size; default 1e-1
@@ -59,8 +59,9 @@ func (o InitOptions) withDefaults() (InitOptions, error) {
 // maxInit bounds the numbers of a model that Init makes, so that a slip in a configuration does not ask for all memory.
 const maxInit = 1 << 30
 
-// Init makes the weights that training starts from (SPEC §6). Each head has d_state divided by heads states; with conj_sym
-// these are one of each pair of a HiPPO matrix of twice that size. Equal seeds give equal weights.
+// Init makes the weights that training starts from (docs/math.md, Initialization). Each head has d_state divided by
+// heads states; with conj_sym these are one of each pair of a HiPPO matrix of twice that size. Equal seeds give equal
+// weights.
 func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -104,8 +105,8 @@ func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
 	return w, nil
 }
 
-// initializer draws numbers in the order of the specs. Products are rounded before they are added (a conversion forbids the
-// compiler to fuse them), so that all machines give the same bits.
+// initializer draws numbers in the order of the specs. Products are rounded before they are added (a conversion forbids
+// the compiler to fuse them), so that all machines give the same bits.
 type initializer struct {
 	rng    *rand.Rand
 	o      InitOptions

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/internal/spell"
 )
 
-// Preset is a published model, untrained: the values of the paper's hyperparameter table (SPEC §8).
+// Preset is a published model, untrained: the values of the paper's hyperparameter table (docs/math.md, Presets).
 type Preset struct {
 	ID     string
 	Doc    string

@@ -115,8 +115,8 @@ func apart(t testing.TB, got tensor.Datum, want *tensor.Tensor) float64 {
 	return diff / scale
 }
 
-// TestReferences holds the interpreter, in float64, to the answers of the authors' code (SPEC §9), in every form that a
-// layer can be computed in.
+// TestReferences holds the interpreter, in float64, to the answers of the authors' code (docs/math.md, Reference
+// cases), in every form that a layer can be computed in.
 func TestReferences(t *testing.T) {
 	root := shared(t)
 	dirs, err := os.ReadDir(root)

@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Weights are a model's tensors by the names that checkpoints give them (SPEC §7).
+// Weights are a model's tensors by the names that checkpoints give them (docs/math.md, Model directory).
 type Weights map[string]*tensor.Tensor
 
 // Spec says what one tensor of a model has to be: float32 of this shape.
@@ -32,9 +32,9 @@ func (s Spec) Size() int {
 	return n
 }
 
-// Specs lists every tensor that a model of this configuration has, in the order of the computation. How many states a head
-// has, and whether a layer holds A in place of Lambda, is what the tensors in w say; where they say nothing it is d_state
-// divided by heads, and Lambda.
+// Specs lists every tensor that a model of this configuration has, in the order of the computation. How many states a
+// head has, and whether a layer holds A in place of Lambda, is what the tensors in w say; where they say nothing it is
+// d_state divided by heads, and Lambda.
 func (c *Config) Specs(w Weights) ([]Spec, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ops/essm/spectral"
 )
 
-// Diagonalize turns systems with a full matrix into diagonal ones (SPEC §1).
+// Diagonalize turns systems with a full matrix into diagonal ones (docs/math.md, Diagonalization).
 var Diagonalize = &Pass{
 	Name: "diagonalize",
 	Doc:  "Full A → its eigenvalues, with B and C in the basis of its eigenvectors; of a conjugate pair one is kept. A matrix whose eigenvectors are nearly dependent stays as it is.",
@@ -52,8 +52,8 @@ var Diagonalize = &Pass{
 	},
 }
 
-// diagonal builds the diagonal system of a StateSpace node whose matrices are constants. It is built from the steps that
-// discretize would make, since B and C become complex.
+// diagonal builds the diagonal system of a StateSpace node whose matrices are constants. It is built from the steps
+// that discretize would make, since B and C become complex.
 func diagonal(b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
 	a := n.Attrs
 	sys := b.Ops("essm", "Diagonalize", 10, []*ir.Value{n.In(5), n.In(2), n.In(3)}, ir.A("max_condition", spectral.MaxCondition))
@@ -114,8 +114,8 @@ func diagonal(b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
 	return y, state, b.Err()
 }
 
-// stateIn turns a state of the full system (B, (1+window)·N) into one of the diagonal system: z = T⁻¹x, and the same for
-// the inputs in the delay line.
+// stateIn turns a state of the full system (B, (1+window)·N) into one of the diagonal system: z = T⁻¹x, and the same
+// for the inputs in the delay line.
 func stateIn(b *ir.Builder, s, toRe, toIm *ir.Value, window int64, isComplex bool) *ir.Value {
 	rows := b.Op("", "Reshape", []*ir.Value{s, b.Ints(0, 1+window, -1)})
 	re := b.Op("essm", "HeadLinear", []*ir.Value{rows, toRe})

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// Discretize brings continuous systems to discrete time (SPEC §2).
+// Discretize brings continuous systems to discrete time (docs/math.md, Discretization).
 var Discretize = &Pass{
 	Name: "discretize",
 	Doc:  "Each StateSpace → its steps: B u, the scan, C x, D u; constraint and discretization are computed now, in float64, where the parameters are constants.",

@@ -19,8 +19,8 @@ import (
 	"github.com/essmc/essmc/passes/passtest"
 )
 
-// TestRandomModels runs the pipeline on random models of every kind. After each pass the answer is that of the model as it
-// was built, in float64; and printing and parsing is the identity.
+// TestRandomModels runs the pipeline on random models of every kind. After each pass the answer is that of the model as
+// it was built, in float64; and printing and parsing is the identity.
 func TestRandomModels(t *testing.T) {
 	trials := 16
 	if os.Getenv("ESSMC_LONG") != "" {
@@ -73,7 +73,7 @@ func TestRandomModels(t *testing.T) {
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// randomConfig draws a small model with any of the options of SPEC §7.
+// randomConfig draws a small model with any of the options of docs/math.md, Model directory.
 func randomConfig(r *rand.Rand) *models.Config {
 	c := models.Default()
 	heads := pick(r, 1, 2, 3)
@@ -114,8 +114,8 @@ func randomConfig(r *rand.Rand) *models.Config {
 	return c
 }
 
-// randomWeights initialises a model, and moves away from 0 and 1 what training would move. Where step sizes are shared and
-// conjugates are not, half of the models get a full matrix.
+// randomWeights initialises a model, and moves away from 0 and 1 what training would move. Where step sizes are shared
+// and conjugates are not, half of the models get a full matrix.
 func randomWeights(t *testing.T, r *rand.Rand, c *models.Config) models.Weights {
 	t.Helper()
 	w, err := models.Init(c, models.InitOptions{DtMin: 0.01, DtMax: 0.5}, r.Uint64())

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// The floor is the arithmetic that the presets' definition gives (SPEC §8): two products H x H per layer with several heads,
-// and those with B and C where heads are wider than 4.
+// The floor is the arithmetic that the presets' definition gives (docs/math.md, Presets): two products H x H per layer
+// with several heads, and those with B and C where heads are wider than 4.
 func TestFloor(t *testing.T) {
 	e := &env{work: t.TempDir()}
 	for id, want := range map[string]float64{

@@ -82,7 +82,7 @@ func readResults(file string) (results, error) {
 	return r, nil
 }
 
-// write replaces results.json and RESULTS.md in a folder.
+// write replaces the results in a folder, the numbers and the page.
 func (r results) write(dir string) error {
 	b, err := json.MarshalIndent(r, "", " ")
 	if err != nil {

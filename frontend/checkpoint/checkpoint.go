@@ -1,9 +1,9 @@
-// Package checkpoint reads and writes model directories (SPEC §7), and converts the checkpoints of the authors' released
-// code: a Lightning .ckpt, or a bare state dict with the configuration beside it.
+// Package checkpoint reads and writes model directories (docs/math.md, Model directory), and converts the checkpoints
+// of the authors' released code: a Lightning .ckpt, or a bare state dict with the configuration beside it.
 //
 // It imports models, ops/essm (for the names of methods), ir/tensor, the formats below it, internal/atomicfile,
-// internal/spell and goccy/go-yaml. What always holds: a model that was read is complete (models.Check accepts it, every tensor is float32 and
-// finite), and nothing that could change a model's answers is dropped without an error.
+// internal/spell and goccy/go-yaml. What always holds: a model that was read is complete (models.Check accepts it,
+// every tensor is float32 and finite), and nothing that could change a model's answers is dropped without an error.
 package checkpoint
 
 import (
@@ -71,8 +71,8 @@ func weights(c *models.Config, tensors map[string]*tensor.Tensor) (models.Weight
 	return w, nil
 }
 
-// WriteDir writes a model directory. It makes the directory where there is none, and replaces a model that was written so
-// before; a directory that holds anything else is refused. Each file is written whole or not at all.
+// WriteDir writes a model directory. It makes the directory where there is none, and replaces a model that was written
+// so before; a directory that holds anything else is refused. Each file is written whole or not at all.
 func WriteDir(dir string, c *models.Config, w models.Weights) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)

@@ -27,7 +27,7 @@ func small(t testing.TB) (*models.Config, models.Weights) {
 	return c, w
 }
 
-// reference lists the folders of the reference cases (SPEC §9).
+// reference lists the folders of the reference cases (docs/math.md, Reference cases).
 func reference(t *testing.T) []string {
 	t.Helper()
 	shared := os.Getenv("ESSMC_SHARED")

@@ -11,8 +11,9 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// convert makes a configuration (SPEC §7) of the authors' own and of the tensors, which tell the encoder and the sizes. Where
-// both speak, they must agree. Defaults are those of the released code's constructors, not of config.json.
+// convert makes a configuration of the authors' own (docs/math.md, Checkpoints of the released code) and of the
+// tensors, which tell the encoder and the sizes. Where both speak, they must agree. Defaults are those of the released
+// code's constructors, not of config.json.
 func convert(root any, tensors map[string]*tensor.Tensor) (*models.Config, []string, error) {
 	m, path, err := findModel(root)
 	if err != nil {
@@ -143,8 +144,8 @@ func convertModel(c *models.Config, m *section, s *sizes, tensors map[string]*te
 	m.done()
 }
 
-// convertNorm reads norm. What "layer" is depends on the layout of the released model: in the transposed one, the usual, it
-// is the scalar form, and the tensors tell which it was.
+// convertNorm reads norm. What "layer" is depends on the layout of the released model: in the transposed one, the
+// usual, it is the scalar form, and the tensors tell which it was.
 func convertNorm(c *models.Config, m *section, tensors map[string]*tensor.Tensor) {
 	n := m.sub("norm")
 	if n == nil {

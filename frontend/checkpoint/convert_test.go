@@ -16,7 +16,7 @@ import (
 	"github.com/essmc/essmc/models"
 )
 
-// authors writes a configuration with the authors' names (SPEC §7).
+// authors writes a configuration with the authors' names (docs/math.md, Checkpoints of the released code).
 func authors(c *models.Config) map[string]any {
 	null := func(s string) any {
 		if s == "" {
@@ -83,7 +83,8 @@ func at(m map[string]any, path string) (parent map[string]any, key string) {
 
 type absent struct{}
 
-// TestConvertKeys changes one key at a time of a model with two heads of six states, a full A, no conj_sym and a diagonal D.
+// TestConvertKeys changes one key at a time of a model with two heads of six states, a full A, no conj_sym and a
+// diagonal D.
 func TestConvertKeys(t *testing.T) {
 	base, w := small(t)
 	same := func(*models.Config) {}

@@ -27,7 +27,8 @@ const (
 	maxBrackets   = 256
 )
 
-// configFile reads a configuration file: a tree of the authors' keys, or a config.json of SPEC §7, which is complete.
+// configFile reads a configuration file: a tree of the authors' keys, or a config.json, which is complete
+// (docs/math.md, Model directory).
 func configFile(path string) (any, *models.Config, error) {
 	data, err := readSmall(path, maxConfigFile)
 	if err != nil {
@@ -65,8 +66,8 @@ func parseJSON(data []byte) (any, error) {
 	return normal(v, 0)
 }
 
-// parseYAML reads YAML without anchors, aliases, tags and merge keys: configurations need none, and aliases multiply. The
-// parser is a third party's, so a panic of it becomes an error.
+// parseYAML reads YAML without anchors, aliases, tags and merge keys: configurations need none, and aliases multiply.
+// The parser is a third party's, so a panic of it becomes an error.
 func parseYAML(data []byte) (v any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -175,8 +176,8 @@ func normal(v any, depth int) (any, error) {
 	return fmt.Sprint(v), nil // a date, say: text, which no key of a model takes
 }
 
-// fromTorch makes a tree of pickled hyper-parameters. Values that are no configuration (tensors, placeholders) stay as they
-// are, and are refused where a key of the model holds one.
+// fromTorch makes a tree of pickled hyper-parameters. Values that are no configuration (tensors, placeholders) stay as
+// they are, and are refused where a key of the model holds one.
 func fromTorch(v any) (any, error) {
 	switch v := v.(type) {
 	case []any:

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Names of the constraints, as configuration files spell them (SPEC §1).
+// Names of the constraints, as configuration files spell them (docs/math.md, Constraints).
 var (
 	RealConstraints = []string{"clip", "softplus", "sigmoid", "Gaussian"}
 	ImagConstraints = []string{"same", "softplus", "sigmoid", "Gaussian", "clip", "zero", "negtive"}
@@ -17,7 +17,7 @@ var (
 // Constrain makes a stored diagonal stable.
 var Constrain = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Constrain",
-	Doc: "The diagonal of A from its stored form: real and imaginary parts after the constraints of SPEC §1.",
+	Doc: "The diagonal of A from its stored form: real and imaginary parts after the constraints (docs/math.md, Constraints).",
 	In:  ops.Sig("lambda:T[C,S,n,2]"), Out: ops.Sig("re:float64[C,S,n]", "im:float64[C,S,n]"),
 	Attrs: []ir.AttrSpec{
 		{Name: "real", Kind: ir.AttrString, Default: "clip", OneOf: RealConstraints, Doc: "constraint on the real part"},

@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// TestDiscretize holds every method against the formulas of SPEC §2, and zero-order hold against the exponential of a
-// matrix.
+// TestDiscretize holds every method against its formula (docs/math.md, Discretization), and zero-order hold against the
+// exponential of a matrix.
 func TestDiscretize(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	lambdas := []complex128{0, complex(-1e-9, 0), complex(-1e-6, 1e-7), complex(-0.5, 3), complex(-40, 0), complex(-1, -200)}
@@ -72,7 +72,8 @@ func TestForwardEulerZero(t *testing.T) {
 	}
 }
 
-// TestDiscretizeDense holds full matrices against diagonal ones, and against the differential equation for a singular A.
+// TestDiscretizeDense holds full matrices against diagonal ones, and against the differential equation for a singular
+// A.
 func TestDiscretizeDense(t *testing.T) {
 	logDt := tensor.FromSlice([]float64{math.Log(0.1)}, 1, 1, 1)
 	for _, method := range essm.Methods {

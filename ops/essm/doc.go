@@ -1,12 +1,12 @@
-// Package essm holds the operators of state-space models, domain "essm", and their mathematics, as SPEC.md defines them:
-// the whole layer as a checkpoint states it (StateSpace), each step that it comes apart into (Constrain, Discretize,
-// HeadLinear, Scan, Kernel, LongConv, …), and the forms that the compiler makes of it (SSM, DenseSSM, Block). Beside them
-// stand the layers of a deep model that ONNX has no exact operator for.
+// Package essm holds the operators of state-space models, domain "essm", and their mathematics, as docs/math.md defines
+// it: the whole layer as a checkpoint states it (StateSpace), each step that it comes apart into (Constrain,
+// Discretize, HeadLinear, Scan, Kernel, LongConv, …), and the forms that the compiler makes of it (SSM, DenseSSM,
+// Block). Beside them stand the layers of a deep model that ONNX has no exact operator for.
 //
 // It imports ir, ops and ops/std, and nothing that a service would not want to link: eigenvalues are in the package
 // spectral below. What always holds: every evaluation computes in float64 and rounds once; complex numbers are kept as
-// separate real and imaginary arrays; sequences are laid out (batch, time, features), features head-major (channel, head,
-// index); real and imaginary constants of a system are float64 whatever the data's type.
+// separate real and imaginary arrays; sequences are laid out (batch, time, features), features head-major (channel,
+// head, index); real and imaginary constants of a system are float64 whatever the data's type.
 //
 // Symbols, here and in the signatures: B batch, L length, H inputs, C channels, S heads, n states and h inputs and m
 // outputs of one head, N = C·S·n.

@@ -70,8 +70,8 @@ func differ(a, b *tensor.Tensor) float64 {
 	return diff / scale
 }
 
-// TestScanForms: recurrence = convolution = chunks, for random systems of odd and even sizes, and the recurrence is what
-// its definition says.
+// TestScanForms: recurrence = convolution = chunks, for random systems of odd and even sizes, and the recurrence is
+// what its definition says.
 func TestScanForms(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for trial := range 60 {
@@ -118,7 +118,8 @@ func TestScanForms(t *testing.T) {
 	}
 }
 
-// warm replaces a random state by one that a sequence leaves behind: with a window, z and the delay line belong together.
+// warm replaces a random state by one that a sequence leaves behind: with a window, z and the delay line belong
+// together.
 func warm(t *testing.T, in []*tensor.Tensor, window, per, batch, all int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(7, 8))
@@ -131,7 +132,7 @@ func warm(t *testing.T, in []*tensor.Tensor, window, per, batch, all int) {
 	in[6] = apply(t, essm.Scan, "", []bool{true, false, true}, first, ir.A("direction", essm.Forward), ir.A("window", window))[2]
 }
 
-// defined computes a Scan without state from SPEC §3: a sum over lags.
+// defined computes a Scan without state by its definition, a sum over lags (docs/math.md, Directions).
 func defined(in []*tensor.Tensor, window int, dir string) (re, im *tensor.Tensor) {
 	v := in[0]
 	batch, length, n := v.Dim(0), v.Dim(1), v.Dim(2)

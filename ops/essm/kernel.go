@@ -54,7 +54,7 @@ func inferLength(input int) func(n *ir.Node) ([]ir.Type, error) {
 // Kernel writes out the impulse response of each state.
 var Kernel = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Kernel",
-	Doc:   "Impulse response of each state (SPEC §3): k[…,j] = b·exp(a·j), j = 0 … length-1. Real and imaginary part; a real B and C need the real part only.",
+	Doc:   "Impulse response of each state (docs/math.md, Kernel): k[…,j] = b·exp(a·j), j = 0 … length-1. Real and imaginary part; a real B and C need the real part only.",
 	In:    ops.Sig("a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]", "length:int64[]"),
 	Out:   ops.Sig("k_re:float64[C,S,n,_]", "k_im:float64[C,S,n,_]"),
 	Infer: inferLength(4),
@@ -119,7 +119,7 @@ func denseKernel(abar, gamma []float64, n, length int) []float64 {
 // LongConv convolves every feature with a long kernel of its own.
 var LongConv = ops.Register(&ir.Op{
 	Domain: "essm", Name: "LongConv",
-	Doc: "x[t,i] = Σ k[i,j]·v[t-j,i] over lags j from 0 (forward); backward: Σ k[i,j]·v[t+1+j,i]; bidirectional: both (SPEC §3). Directly, or by FFT of length ≥ L + kernel.",
+	Doc: "x[t,i] = Σ k[i,j]·v[t-j,i] over lags j from 0 (forward); backward: Σ k[i,j]·v[t+1+j,i]; bidirectional: both (docs/math.md, Directions). Directly, or by FFT of length ≥ L + kernel.",
 	In:  ops.Sig("v:T[B,L,N]", "k:W[N,K]"), Out: ops.Sig("x:T[B,L,N]"), Elems: floatElems,
 	Attrs: []ir.AttrSpec{
 		{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "which side of a step the kernel reads"},
@@ -197,8 +197,8 @@ func convDirect(x, v, k []complex128, direction string) {
 	}
 }
 
-// convFFT is convDirect by the convolution theorem, both directions in one product: the backward kernel stands, reversed,
-// at the end of the circle.
+// convFFT is convDirect by the convolution theorem, both directions in one product: the backward kernel stands,
+// reversed, at the end of the circle.
 func convFFT(x, v, k []complex128, direction string) {
 	l := len(v)
 	taps := min(len(k), l)

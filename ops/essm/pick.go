@@ -11,7 +11,7 @@ import (
 // Pick sums a sequence up into one vector.
 var Pick = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Pick",
-	Doc: "One vector per sample from its first lengths[b] steps (all L without lengths): their mean (pool), the last, the first, or the sum (SPEC §5).",
+	Doc: "One vector per sample from its first lengths[b] steps (all L without lengths): their mean (pool), the last, the first, or the sum (docs/math.md, Decoder).",
 	In:  ops.Sig("x:T[B,L,H]", "lengths:int64[B]?"), Out: ops.Sig("y:T[B,H]"),
 	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "what to take"}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -93,7 +93,7 @@ func Lengths(name string, t *tensor.Tensor, batch, l int) ([]int, error) {
 // Pair joins the vectors of two documents for the retrieval decoder.
 var Pair = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Pair",
-	Doc: "The batch holds all left, then all right documents; the features of a pair are [a, b, a-b, a·b] (nli) or [a, b] (SPEC §5).",
+	Doc: "The batch holds all left, then all right documents; the features of a pair are [a, b, a-b, a·b] (nli) or [a, b] (docs/math.md, Decoder).",
 	In:  ops.Sig("x:T[B,H]"), Out: ops.Sig("y:T[floordiv(B,2),H*k]"),
 	Attrs: []ir.AttrSpec{{Name: "nli", Kind: ir.AttrInt, Default: int64(0), Doc: "1: difference and product as well"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {

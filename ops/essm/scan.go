@@ -16,7 +16,7 @@ var scanAttrs = []ir.AttrSpec{
 // Scan runs a diagonal recurrence over time.
 var Scan = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Scan",
-	Doc: `The states of a diagonal system (SPEC §3), ā = exp(a). Forward: z[t] = ā z[t-1] + b v[t]. Backward: z[t] = ā z[t+1] + b v[t+1].
+	Doc: `The states of a diagonal system (docs/math.md, Forms), ā = exp(a). Forward: z[t] = ā z[t-1] + b v[t]. Backward: z[t] = ā z[t+1] + b v[t+1].
 Bidirectional: the sum of both. With a window ℓ lags from ℓ on are left out. x_im is computed where wanted. state holds z after the last step,
 N real parts, then N imaginary parts, and with a window the ℓ inputs v before the next step, oldest first (each N real parts, and
 N imaginary parts where v_im is given); it is there for forward scans only, in the type of v or, where it is given so, in float64.
@@ -103,8 +103,8 @@ func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
 	return systemTypes(n, b)
 }
 
-// systemTypes gives the output types of an operator with a state, whose size is bound: the state's type is that in which it
-// is given, which is T or float64; T where none is given.
+// systemTypes gives the output types of an operator with a state, whose size is bound: the state's type is that in
+// which it is given, which is T or float64; T where none is given.
 func systemTypes(n *ir.Node, b *ops.Bindings) ([]ir.Type, error) {
 	t, z := b.Elem["T"], b.Elem["Z"]
 	if z == tensor.Invalid {

@@ -11,7 +11,7 @@ import (
 // StateSpace is a layer's linear system as its checkpoint states it.
 var StateSpace = ops.Register(&ir.Op{
 	Domain: "essm", Name: "StateSpace",
-	Doc: `A continuous linear system, discretized and run over a sequence (SPEC §1 to §3): x' = A x + B u, y = C x + D u, per channel and head.
+	Doc: `A continuous linear system, discretized and run over a sequence (docs/math.md, System): x' = A x + B u, y = C x + D u, per channel and head.
 A is given by its stored diagonal lambda (real, imaginary part), or in full as a; exactly one of them. Its state is that of Scan or DenseScan.`,
 	In:  ops.Sig("u:T[B,L,H]", "log_dt:T[C,S,_]", "B:T[C,S,n,h]", "C:T[C,S,m,n]", "lambda:T[C,S,n,2]?", "a:T[C,S,n,n]?", "D:T?", "state:Z[B,Z]?"),
 	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"),

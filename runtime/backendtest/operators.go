@@ -112,8 +112,8 @@ type generator struct {
 	vary map[string]bool // dimension names that are symbols in the graph
 }
 
-// generate makes a random application of op; nil when the attempt gives none that the operator accepts. The same attempt
-// always gives the same case. An error is a panic of the operator's inference.
+// generate makes a random application of op; nil when the attempt gives none that the operator accepts. The same
+// attempt always gives the same case. An error is a panic of the operator's inference.
 func generate(op *ir.Op, attempt int) (_ *aCase, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -213,8 +213,8 @@ func (g *generator) choose() {
 	if g.op.Domain != "essm" {
 		return
 	}
-	// What the state-space operators ask of their sizes beyond the signature (SPEC §1): features are head-major, and only
-	// batch and time vary.
+	// What the state-space operators ask of their sizes beyond the signature (docs/math.md, Notation): features are
+	// head-major, and only batch and time vary.
 	for name := range g.vary {
 		g.vary[name] = g.vary[name] && (name == "B" || name == "L")
 	}
@@ -338,8 +338,8 @@ func (g *generator) shape(p ir.Param) (shape []int, dims ir.Shape) {
 	return shape, dims
 }
 
-// fill makes random elements that most operators can work with: floats around 1, small integers that serve as indices and
-// lengths, and for state-space parameters numbers that make a stable system.
+// fill makes random elements that most operators can work with: floats around 1, small integers that serve as indices
+// and lengths, and for state-space parameters numbers that make a stable system.
 func (g *generator) fill(d tensor.DType, param string, shape []int) *tensor.Tensor {
 	n, err := tensor.Size(shape)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Reference runs the models that the authors of eSSM computed the answers of, optimised as essmc compile does it, in every
-// kernel form: the answers must be within 1e-5 of the truth relative to its largest absolute value, or as close as PyTorch's
-// own float32 (SPEC §9). The ref backend must also come within 1e-9 in float64. The data is no part of the repository;
-// without it the test is skipped.
+// Reference runs the models that the authors of eSSM computed the answers of, optimised as essmc compile does it, in
+// every kernel form: the answers must be within 1e-5 of the truth relative to its largest absolute value, or as close
+// as PyTorch's own float32 (docs/math.md, Reference cases). The ref backend must also come within 1e-9 in float64. The
+// data is no part of the repository; without it the test is skipped.
 func Reference(t *testing.T, make func() runtime.Backend, o Options) {
 	root, err := referenceRoot()
 	if err != nil {

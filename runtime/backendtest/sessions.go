@@ -18,8 +18,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// network is a small model with everything that the suite looks at: x float[B,L,2] → Linear → state space → Gelu → residual
-// → Linear → y float[B,L,3], and the mean z float[B,3] over optional lengths int64[B].
+// network is a small model with everything that the suite looks at: x float[B,L,2] → Linear → state space → Gelu →
+// residual → Linear → y float[B,L,3], and the mean z float[B,3] over optional lengths int64[B].
 func network(t testing.TB, direction string, window int64) *ir.Graph {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -90,7 +90,7 @@ func mustRun(t testing.TB, s *runtime.Session, in Data) Data {
 	return out
 }
 
-// forms: every form gives the same answer, for every direction, with and without a window (SPEC §3).
+// forms: every form gives the same answer, for every direction, with and without a window (docs/math.md, Forms).
 func (s *suite) forms(t *testing.T) {
 	for _, direction := range []string{essm.Forward, essm.Backward, essm.Bidirectional} {
 		for _, window := range []int64{0, 1, 7, 64} {
@@ -279,8 +279,8 @@ func (s *suite) cancel(t *testing.T) {
 	}
 }
 
-// memory: what a session holds does not grow from run to run, nor from shape to shape beyond the few it keeps plans for; a
-// limit is kept to.
+// memory: what a session holds does not grow from run to run, nor from shape to shape beyond the few it keeps plans
+// for; a limit is kept to.
 func (s *suite) memory(t *testing.T) {
 	g := network(t, essm.Bidirectional, 0)
 	m := s.model(t, g, runtime.Options{})

@@ -1,6 +1,6 @@
 """Writes the checkpoints of this folder from model directories, as the authors' released code would have saved them.
 
-    python3 make.py REFERENCE    with torch (1.13 was used) and omegaconf; REFERENCE holds the cases of SPEC §9
+    python3 make.py REFERENCE    with torch (1.13 was used) and omegaconf; REFERENCE holds the cases of docs/math.md, Reference cases
 
 For each case NAME it copies NAME/config.json and NAME/model.safetensors, and writes NAME.ckpt (NAME.pt with NAME.yaml) with
 the same weights.

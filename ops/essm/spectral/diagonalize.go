@@ -10,9 +10,9 @@ import (
 	_ "github.com/essmc/essmc/ops/essm" // its domain
 )
 
-// MaxCondition is the condition number up to which Diagonalize works unless it is told otherwise. Data is float32, whose
-// rounding unit of 6e-8 the condition number multiplies at worst: 6e-5, and far less as a rule. Beyond it the full form, which
-// always runs, is the better one.
+// MaxCondition is the condition number up to which Diagonalize works unless it is told otherwise. Data is float32,
+// whose rounding unit of 6e-8 the condition number multiplies at worst: 6e-5, and far less as a rule. Beyond it the
+// full form, which always runs, is the better one.
 const MaxCondition = 1e3
 
 // maxResidual is far above what rounding leaves of A T - T Λ, relative to A: beyond it the solver has failed.
@@ -21,7 +21,7 @@ const maxResidual = 1e-10
 // Diagonalize gives the diagonal form of a system with a full matrix A.
 var Diagonalize = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Diagonalize",
-	Doc: `The system x' = A x + B u, y = C x in the coordinates z = T⁻¹x in which A is diagonal (SPEC §1). Real eigenvalues keep B and C real; of a
+	Doc: `The system x' = A x + B u, y = C x in the coordinates z = T⁻¹x in which A is diagonal (docs/math.md, Diagonalization). Real eigenvalues keep B and C real; of a
 conjugate pair one is kept, with its row of B complex and its column of C complex and doubled, so that y = Re(C z). k is the largest number
 kept over the heads; heads with fewer are padded with states of λ = -1 that B and C leave out. z = to·x, and x = from_re·Re z + from_im·Im z.
 Evaluation fails where the condition number of T, in the 2-norm, is above max_condition.`,
@@ -159,8 +159,8 @@ func decomposeAll(a *tensor.Tensor) ([]*Eigen, error) {
 	return out, nil
 }
 
-// Condition gives the worst condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that has it,
-// counted over channels and heads.
+// Condition gives the worst condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that
+// has it, counted over channels and heads.
 func Condition(a *tensor.Tensor) (worst float64, head int, err error) {
 	eigens, err := decomposeAll(a)
 	if err != nil {

@@ -105,7 +105,7 @@ func testScan(t *testing.T) {
 	}
 }
 
-// A slow mode with constant input: what a scan in float32 loses (SPEC's bar is 5e-5 relative).
+// A slow mode with constant input is where a scan in float32 would lose digits; 5e-5 relative is allowed.
 func TestScanDrift(t *testing.T) { eachVariant(t, testScanDrift) }
 
 func testScanDrift(t *testing.T) {
