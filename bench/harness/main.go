@@ -1,5 +1,7 @@
 // Command harness measures essmc against the peers and writes bench/RESULTS.md; `go run ./bench` starts it.
 //
+// With -base it compares two builds of the project instead, by the processes of subject; see base.go.
+//
 // It may import anything of the project, and gonum; other peers are processes of their own, see peer.go. What always holds:
 // the contenders of one table take turns within one run, and start-up is not measured; a peer that is absent is reported
 // with how to get it, and the rest is measured; a suite that is measured anew replaces its own section only.
@@ -14,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -127,11 +130,15 @@ func run(ctx context.Context, args []string) error {
 	threads := f.Int("threads", min(2, runtime.NumCPU()), "what `several` threads are")
 	work := f.String("work", filepath.Join(cache, "essmc", "bench"), "`folder` for models, programs and inputs")
 	models := f.String("models", os.Getenv("ESSMC_REALMODELS"), "`folder` that fetch.sh filled (default: realmodels in the folder of -work)")
+	base := f.String("base", "", "compare the working tree with another `commit` of the project, and measure nothing else")
+	only := f.String("only", "", "of -base, measures whose names match a regular `expression`")
 	out := f.String("o", "", "`folder` for RESULTS.md, results.json and the figures (default: bench)")
 	f.Usage = func() {
 		fmt.Fprintf(f.Output(), "Measure essmc against the peers, side by side, and write bench/RESULTS.md and figures.\n\n"+
 			"  go run ./bench                        all suites; about 25 minutes\n  go run ./bench -suite gemm,dft        these; the other sections stay as they are\n"+
-			"  go run ./bench -quick -o /tmp/quick   does it all work?\n\n")
+			"  go run ./bench -quick -o /tmp/quick   does it all work?\n"+
+			"  go run ./bench -base main             is the working tree slower than a commit? about 8 minutes\n"+
+			"  go run ./bench -base main -only text  the same, of measures with this in their names\n\n")
 		f.PrintDefaults()
 	}
 	if err := f.Parse(args); err != nil {
@@ -160,6 +167,13 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	if *base != "" && (*which != "all" || *out != "") || *base == "" && *only != "" {
+		return errors.New("-base takes -only, and neither -suite nor -o; -only goes with -base alone")
+	}
 	for _, dir := range []string{e.work, e.dir} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err
@@ -167,6 +181,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	if *get {
 		fetch(ctx, e)
+	}
+	if *base != "" {
+		e.peers = startPeers(ctx, e, map[string]bool{"ort": true}) // it makes the inputs of real models
+		defer e.peers.close()
+		return runBase(ctx, e, os.Stdout, *base, pattern)
 	}
 	return measureSuites(ctx, e, chosen)
 }
