@@ -7,9 +7,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Attr is one named attribute of a node. Value is one of: int64, float64, string, *tensor.Tensor, *Graph, Type, []int64,
-// []float64, []string, []*tensor.Tensor, []*Graph, []Type. Floats are kept in double precision; ONNX's are single, which
-// widens exactly.
+// Attr is one named attribute of a node. Value is one of int64, float64, string, *tensor.Tensor, *Graph, Type, []int64,
+// []float64, []string, []*tensor.Tensor, []*Graph, []Type. Floats have double precision; ONNX's single precision widens
+// exactly.
 type Attr struct {
 	Name  string
 	Value any
@@ -18,7 +18,7 @@ type Attr struct {
 // Attrs is a node's attributes, sorted by name.
 type Attrs []Attr
 
-// AttrKind names the types that an attribute can have.
+// AttrKind is the type of an attribute's value.
 type AttrKind string
 
 // The kinds of attributes.
@@ -37,7 +37,7 @@ const (
 	AttrTypes   AttrKind = "types"
 )
 
-// Kind says which kind a is; empty when Value has a type that no attribute can have.
+// Kind returns the kind of a; empty when Value has a type that no attribute can have.
 func (a Attr) Kind() AttrKind {
 	switch a.Value.(type) {
 	case int64:
@@ -68,7 +68,7 @@ func (a Attr) Kind() AttrKind {
 	return ""
 }
 
-// A makes an attribute; int, bool, []int and float32 are taken as their attribute types.
+// A makes an attribute. Values of type int, bool, []int and float32 become their attribute types.
 func A(name string, value any) Attr {
 	switch v := value.(type) {
 	case int:
@@ -90,7 +90,7 @@ func A(name string, value any) Attr {
 	return Attr{name, value}
 }
 
-// NewAttrs sorts attributes by name; a later one of the same name wins.
+// NewAttrs sorts attributes by name. Of several with the same name the last one counts.
 func NewAttrs(attrs ...Attr) Attrs {
 	var out Attrs
 	for _, a := range attrs {
@@ -99,7 +99,7 @@ func NewAttrs(attrs ...Attr) Attrs {
 	return out
 }
 
-// Get gives the value of an attribute, or nil.
+// Get returns the value of an attribute, or nil.
 func (as Attrs) Get(name string) any {
 	if i, ok := as.find(name); ok {
 		return as[i].Value
@@ -114,7 +114,7 @@ func (as Attrs) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(as, name, func(a Attr, n string) int { return strings.Compare(a.Name, n) })
 }
 
-// With gives a copy in which the attribute has the value; A's short forms are taken.
+// With returns a copy in which the attribute has the value, which may be of any type that A takes.
 func (as Attrs) With(name string, value any) Attrs {
 	out := slices.Clone(as)
 	i, ok := out.find(name)
@@ -126,7 +126,7 @@ func (as Attrs) With(name string, value any) Attrs {
 	return slices.Insert(out, i, a)
 }
 
-// Without gives a copy that lacks the attribute.
+// Without returns a copy that lacks the attribute.
 func (as Attrs) Without(name string) Attrs {
 	return slices.DeleteFunc(slices.Clone(as), func(a Attr) bool { return a.Name == name })
 }
@@ -138,10 +138,10 @@ func get[T any](as Attrs, name string, def T) T {
 	return def
 }
 
-// Int gives an integer attribute, or def when it is absent.
+// Int returns an integer attribute, or def when it is absent.
 func (as Attrs) Int(name string, def int64) int64 { return get(as, name, def) }
 
-// Bool gives an integer attribute as a truth value.
+// Bool returns an integer attribute as a truth value.
 func (as Attrs) Bool(name string, def bool) bool {
 	if v, ok := as.Get(name).(int64); ok {
 		return v != 0
@@ -149,23 +149,23 @@ func (as Attrs) Bool(name string, def bool) bool {
 	return def
 }
 
-// Float gives a float attribute, or def.
+// Float returns a float attribute, or def.
 func (as Attrs) Float(name string, def float64) float64 { return get(as, name, def) }
 
-// Str gives a string attribute, or def.
+// Str returns a string attribute, or def.
 func (as Attrs) Str(name, def string) string { return get(as, name, def) }
 
-// Ints gives a list of integers, or def.
+// Ints returns a list of integers, or def.
 func (as Attrs) Ints(name string, def []int64) []int64 { return get(as, name, def) }
 
-// Floats gives a list of floats, or def.
+// Floats returns a list of floats, or def.
 func (as Attrs) Floats(name string, def []float64) []float64 { return get(as, name, def) }
 
-// Strs gives a list of strings, or def.
+// Strs returns a list of strings, or def.
 func (as Attrs) Strs(name string, def []string) []string { return get(as, name, def) }
 
-// Tensor gives a tensor attribute, or nil.
+// Tensor returns a tensor attribute, or nil.
 func (as Attrs) Tensor(name string) *tensor.Tensor { return get[*tensor.Tensor](as, name, nil) }
 
-// Graph gives a subgraph, or nil.
+// Graph returns a subgraph, or nil.
 func (as Attrs) Graph(name string) *Graph { return get[*Graph](as, name, nil) }

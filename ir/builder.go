@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Builder makes graphs node by node, infers types on the way, and keeps the first error, so that callers check once, at
-// Build. Names that are taken get a number appended.
+// Builder makes graphs node by node and infers types on the way. It keeps the first error, so callers check once, at
+// Build. A number is appended to a name that is taken.
 type Builder struct {
 	g        *Graph
 	resolver Resolver
@@ -20,12 +20,12 @@ type Builder struct {
 	outer    *Builder
 }
 
-// NewBuilder starts a graph whose operators come from resolver at the given versions of their domains.
+// NewBuilder starts a graph. Its operators come from resolver, at the given versions of their domains.
 func NewBuilder(name string, resolver Resolver, opsets map[string]int) *Builder {
 	return &Builder{g: &Graph{Name: name, Opsets: opsets, Meta: map[string]string{}}, resolver: resolver, opsets: opsets, names: map[string]bool{}}
 }
 
-// Edit appends to a graph that exists: new nodes go to its end (call Sort afterwards).
+// Edit returns a builder that appends nodes to an existing graph. Call Sort afterwards.
 func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
 	b := &Builder{g: g, resolver: resolver, opsets: opsets, names: map[string]bool{}}
 	g.eachGraph(func(g *Graph) {
@@ -53,7 +53,7 @@ func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
 	return b
 }
 
-// Sub starts a subgraph, to become an attribute of a node of b; it may use b's values.
+// Sub starts a subgraph, which may use b's values and becomes an attribute of a node of b.
 func (b *Builder) Sub(name string) *Builder {
 	s := NewBuilder(name, b.resolver, b.opsets)
 	s.g.Opsets, s.g.Meta = nil, nil
@@ -61,13 +61,13 @@ func (b *Builder) Sub(name string) *Builder {
 	return s
 }
 
-// Scope names the part of the model that the following nodes belong to; it returns the former one.
+// Scope sets the part of the model that the following nodes belong to, and returns the former one.
 func (b *Builder) Scope(scope string) (former string) {
 	former, b.scope = b.scope, scope
 	return former
 }
 
-// Fail records an error, unless one came before it.
+// Fail records an error, unless there is one already.
 func (b *Builder) Fail(err error) {
 	if b.err == nil {
 		b.err = err
@@ -77,13 +77,13 @@ func (b *Builder) Fail(err error) {
 	}
 }
 
-// Err is the first error so far.
+// Err returns the first error so far.
 func (b *Builder) Err() error { return b.err }
 
-// Graph gives the graph under construction.
+// Graph returns the graph under construction.
 func (b *Builder) Graph() *Graph { return b.g }
 
-// Unique gives a name that no other value has: hint itself when it is free.
+// Unique returns a name that no other value has: hint itself, if it is free.
 func (b *Builder) Unique(hint string) string {
 	if hint == "" {
 		hint = "v"
@@ -115,7 +115,7 @@ func (b *Builder) Ints(v ...int64) *Value {
 	return b.Const("ints", tensor.FromSlice(v, len(v)))
 }
 
-// Output makes v an output of the graph under the given name; empty keeps v's own.
+// Output makes v an output of the graph under the given name, or under v's own if the name is empty.
 func (b *Builder) Output(name string, v *Value) {
 	if v == nil {
 		b.Fail(fmt.Errorf("graph %s: output %q has no value", b.g.Name, name))
@@ -125,8 +125,8 @@ func (b *Builder) Output(name string, v *Value) {
 		if b.names[name] {
 			b.Fail(fmt.Errorf("graph %s: two values are named %q", b.g.Name, name))
 		}
-		// An input, a constant, a value of the graph around and one that is an output already keep their names; the output
-		// is a copy.
+		// An input, a constant, a value of the enclosing graph and one that already is an output keep their names; the
+		// output is a copy.
 		if v.Def == nil || slices.Contains(b.g.Outputs, v) || !slices.Contains(b.g.Nodes, v.Def) {
 			v = b.Op("", "Identity", []*Value{v})
 			if v == nil {
@@ -182,8 +182,8 @@ func (b *Builder) Apply(op *Op, n int, in []*Value, attrs Attrs) []*Value {
 	return node.Outputs
 }
 
-// Infer gives the types that the node's operator infers for its outputs, after checking number and kinds of inputs and
-// attributes; the node stays as it is.
+// Infer returns the types that the node's operator infers for its outputs. It checks the number and kinds of inputs and
+// attributes first, and does not change the node.
 func Infer(n *Node) ([]Type, error) {
 	if err := checkNode(n); err != nil {
 		return nil, fmt.Errorf("node %v: %w", n, err)
@@ -201,7 +201,7 @@ func Infer(n *Node) ([]Type, error) {
 	return types, nil
 }
 
-// infer asks the operator. Files decide what it sees, so a case that its author did not think of becomes an error here.
+// infer calls the operator's Infer. Its arguments come from files, so a panic there becomes an error.
 func infer(n *Node) (types []Type, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -211,7 +211,7 @@ func infer(n *Node) (types []Type, err error) {
 	return n.Op.Infer(n)
 }
 
-// InferNode sets the types of the node's outputs to what Infer gives.
+// InferNode sets the types of the node's outputs to those that Infer returns.
 func InferNode(n *Node) error {
 	types, err := Infer(n)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // Dim is one dimension of a shape: a polynomial with integer coefficients over symbols such as B and L, and over
-// functions of them (floor division, maximum) where shapes need those. It is kept in a normal form, so equal expressions
-// are equal values of String. The zero Dim is the constant 0. Dims are immutable. Where a coefficient would overflow,
-// the result is Unknown.
+// functions of them (floor division, minimum, maximum) where shapes need those. It is kept in a normal form, so equal
+// expressions have equal strings. The zero Dim is the constant 0. Dims are immutable. Where a coefficient would
+// overflow, the result is Unknown.
 type Dim struct {
 	unknown bool
 	terms   []term // sorted by key; no zero coefficients
@@ -45,10 +45,10 @@ func (t term) key() string {
 	return strings.Join(k, "*")
 }
 
-// Unknown is a dimension about which nothing is known; it equals nothing, itself included.
+// Unknown is a dimension about which nothing is known. It equals no dimension, not even itself.
 var Unknown = Dim{unknown: true}
 
-// Const is a known dimension.
+// Const returns a known dimension.
 func Const(n int64) Dim {
 	if n == 0 {
 		return Dim{}
@@ -56,13 +56,13 @@ func Const(n int64) Dim {
 	return Dim{terms: []term{{coef: n}}}
 }
 
-// Sym is a named dimension, equal to every other dimension of that name in the graph.
+// Sym returns a named dimension, equal to every other dimension of that name in the graph.
 func Sym(name string) Dim { return Dim{terms: []term{{coef: 1, atoms: []atom{{name: name}}}}} }
 
-// IsUnknown reports whether nothing is known of d.
+// IsUnknown reports whether nothing is known about d.
 func (d Dim) IsUnknown() bool { return d.unknown }
 
-// Known gives the number when d is a constant.
+// Known returns the number when d is a constant.
 func (d Dim) Known() (int64, bool) {
 	switch {
 	case d.unknown || len(d.terms) > 1:
@@ -73,7 +73,7 @@ func (d Dim) Known() (int64, bool) {
 	return d.terms[0].coef, len(d.terms[0].atoms) == 0
 }
 
-// Symbol gives the name when d is a plain symbol.
+// Symbol returns the name when d is a plain symbol.
 func (d Dim) Symbol() (string, bool) {
 	if d.unknown || len(d.terms) != 1 {
 		return "", false
@@ -151,7 +151,7 @@ func (d Dim) Mul(e Dim) Dim {
 	return fromTerms(ts)
 }
 
-// FloorDiv is the greatest whole number not above d / e. It divides where every term but the constant can be divided.
+// FloorDiv returns the greatest integer not above d / e. It divides where every term but the constant can be divided.
 func (d Dim) FloorDiv(e Dim) Dim {
 	if d.unknown || e.unknown {
 		return Unknown
@@ -175,7 +175,7 @@ func (d Dim) FloorDiv(e Dim) Dim {
 		if exact {
 			ts := slices.Clone(d.terms)
 			for i, t := range ts {
-				if ts[i].coef /= n; t.coef%n < 0 { // of the constant: the others are whole
+				if ts[i].coef /= n; t.coef%n < 0 { // only the constant term can leave a remainder
 					ts[i].coef--
 				}
 			}
@@ -188,7 +188,7 @@ func (d Dim) FloorDiv(e Dim) Dim {
 	return Dim{terms: []term{{1, []atom{{fn: "floordiv", args: []Dim{d, e}}}}}}
 }
 
-// quotient divides a single term by a single term where that leaves nothing over.
+// quotient divides a single term by a single term where that leaves no remainder.
 func (d Dim) quotient(e Dim) (Dim, bool) {
 	if len(e.terms) != 1 || len(d.terms) == 0 {
 		return Dim{}, false
@@ -212,10 +212,10 @@ func (d Dim) quotient(e Dim) (Dim, bool) {
 	return fromTerms(ts), true
 }
 
-// Max is the greater of d and e.
+// Max returns the greater of d and e.
 func (d Dim) Max(e Dim) Dim { return d.extreme("max", e) }
 
-// Min is the lesser of d and e.
+// Min returns the lesser of d and e.
 func (d Dim) Min(e Dim) Dim { return d.extreme("min", e) }
 
 func (d Dim) extreme(fn string, e Dim) Dim {
@@ -315,7 +315,7 @@ func (a atom) eval(bind map[string]int64) (int64, error) {
 	return q, nil
 }
 
-// Subst replaces symbols by dims.
+// Subst replaces symbols by dimensions.
 func (d Dim) Subst(with map[string]Dim) Dim {
 	if d.unknown {
 		return d
@@ -382,8 +382,8 @@ func (d Dim) String() string {
 	return b.String()
 }
 
-// Bounds of the text of one dimension, and of the polynomial that it may describe: sorting a larger one into normal form
-// would take a hostile file's reader far longer than its length suggests.
+// Bounds on the text of one dimension, and on the polynomial that it describes. Without them a short text could describe
+// a polynomial that takes very long to bring into normal form.
 const (
 	maxDimText    = 4096
 	maxDimTerms   = 256

@@ -1,10 +1,10 @@
-// Package ir is the intermediate form that every other part of essmc works on: a graph of typed values in static single
-// assignment form, with subgraphs that may capture values of the graphs around them, and constants beside the nodes.
+// Package ir is the intermediate representation that all parts of essmc work on: a graph of typed values in static single
+// assignment form. Subgraphs may capture values of the graphs around them, and constants stand beside the nodes.
 //
-// It imports ir/tensor and the standard library only, and knows neither machines nor file formats. What always holds in a
-// verified graph: nodes stand in an order in which every value is defined before it is used; every value has a type and a
-// name that is unique among all values, those of subgraphs included; a node has at least the inputs that its operator
-// requires; the types of a node's outputs are those that its operator infers. Verify checks all of it.
+// It imports ir/tensor and the standard library only, and knows neither machines nor file formats. In a verified graph,
+// every value is defined before it is used; every value has a type, and a name that is unique among all values, those of
+// subgraphs included; a node has at least the inputs that its operator requires; and the types of a node's outputs are
+// those that its operator infers. Verify checks all of it.
 package ir
 
 import (
@@ -22,12 +22,12 @@ type Graph struct {
 	Inputs  []*Value
 	Outputs []*Value
 	Nodes   []*Node
-	// Opsets gives the version of each operator domain ("" is ai.onnx) that the graph's operators are chosen from. It is
+	// Opsets maps each operator domain ("" is ai.onnx) to the version that the graph's operators are chosen from. It is
 	// set on the outermost graph.
 	Opsets map[string]int
-	// Meta holds free text about the model: producer, source, class names, the time and batch symbols.
+	// Meta holds facts about the model as text: producer, source, class names, the time and batch symbols.
 	Meta map[string]string
-	// History is what passes did to the graph, oldest first.
+	// History lists the passes that changed the graph, oldest first.
 	History []Event
 }
 
@@ -36,17 +36,17 @@ const (
 	MetaTime   = "essmc.time"   // symbol of the time dimension, usually "L"
 	MetaBatch  = "essmc.batch"  // symbol of the batch dimension, usually "B"
 	MetaLabels = "essmc.labels" // class names, a JSON list
-	MetaSource = "essmc.source" // where the model came from, without folders
-	MetaRate   = "essmc.rate"   // factor that every step size was multiplied by (resampling), when not 1
-	MetaState  = "essmc.state"  // input → output (a JSON object) through which the layers' own states are given and read
-	MetaCarry  = "essmc.carry"  // input → output (a JSON object): the graph takes one chunk, and the state from chunk to chunk so
+	MetaSource = "essmc.source" // name of the file that the model came from
+	MetaRate   = "essmc.rate"   // factor of resampling on every step size, unless it is 1
+	MetaState  = "essmc.state"  // JSON object, input → output: they take and give the state of the layers
+	MetaCarry  = "essmc.carry"  // JSON object, input → output: the graph takes one chunk and the state before it
 )
 
 // Event is one line of a graph's history.
 type Event struct {
 	Pass    string   // name of the pass
-	Changes int      // how many rewrites it made
-	Notes   []string // what it did and why, and warnings ("warning: …")
+	Changes int      // number of rewrites
+	Notes   []string // its actions with their reasons, and warnings ("warning: …")
 }
 
 // Value is an input of a graph, a constant, or an output of a node.
@@ -62,9 +62,9 @@ type Value struct {
 // Node is one application of an operator.
 type Node struct {
 	Op *Op
-	// Name is the node's name in the source model; messages show it. It may be empty or repeated.
+	// Name is the node's name in the source model, for messages. It may be empty or repeated.
 	Name string
-	// Scope is the part of the model that the node belongs to, "layers.0" for instance; passes keep it.
+	// Scope is the part of the model that the node belongs to, such as "layers.0". Passes keep it.
 	Scope string
 	// Inputs are in the operator's order; nil where an optional input is absent.
 	Inputs []*Value
@@ -73,7 +73,7 @@ type Node struct {
 	Attrs   Attrs
 }
 
-// In gives input i, or nil when it is absent.
+// In returns input i, or nil when it is absent.
 func (n *Node) In(i int) *Value {
 	if i < len(n.Inputs) {
 		return n.Inputs[i]
@@ -81,7 +81,7 @@ func (n *Node) In(i int) *Value {
 	return nil
 }
 
-// Out gives output i, or nil when it is absent.
+// Out returns output i, or nil when it is absent.
 func (n *Node) Out(i int) *Value {
 	if i < len(n.Outputs) {
 		return n.Outputs[i]
@@ -109,10 +109,10 @@ func (n *Node) String() string {
 	return s
 }
 
-// TensorType gives the value's type when it is a tensor, or an optional one.
+// TensorType returns the value's type if it is a tensor or an optional tensor.
 func (v *Value) TensorType() (*TensorType, bool) { return AsTensor(v.Type) }
 
-// Shape gives the value's shape; nil when it is not a tensor of known rank.
+// Shape returns the value's shape; nil when it is not a tensor of known rank.
 func (v *Value) Shape() Shape {
 	if t, ok := AsTensor(v.Type); ok && !t.NoRank {
 		return t.Shape
@@ -120,7 +120,7 @@ func (v *Value) Shape() Shape {
 	return nil
 }
 
-// Elem gives the value's element type; Invalid when it is not a tensor.
+// Elem returns the value's element type; Invalid when it is not a tensor.
 func (v *Value) Elem() tensor.DType {
 	if t, ok := AsTensor(v.Type); ok {
 		return t.Elem
@@ -199,7 +199,7 @@ func (g *Graph) eachGraph(visit func(*Graph)) {
 	}
 }
 
-// Use is one place where a value is read: an input of Node, or an output of Graph when Node is nil.
+// Use is one place where a value is read: an input of Node, or an output of Graph if Node is nil.
 type Use struct {
 	Node  *Node
 	Graph *Graph
@@ -226,7 +226,7 @@ func (g *Graph) Uses() map[*Value][]Use {
 	return uses
 }
 
-// ReplaceUses makes every reader of old, subgraphs included, read with instead.
+// ReplaceUses makes every reader of old, in subgraphs too, read with instead.
 func (g *Graph) ReplaceUses(old, with *Value) {
 	g.eachGraph(func(g *Graph) {
 		for _, n := range g.Nodes {
@@ -244,7 +244,7 @@ func (g *Graph) ReplaceUses(old, with *Value) {
 	})
 }
 
-// Captures lists the values that g reads from the graphs around it, constants left out, in the order of first use.
+// Captures lists the values that g reads from the graphs around it, without constants, in the order of first use.
 func (g *Graph) Captures() []*Value {
 	own := map[*Value]bool{}
 	g.eachGraph(func(g *Graph) {
@@ -278,8 +278,8 @@ func (g *Graph) Captures() []*Value {
 	return out
 }
 
-// Sort puts the nodes into an order in which values are defined before they are used, keeping the present order wherever
-// that is possible. It fails when the nodes depend on each other in a circle.
+// Sort puts the nodes into an order in which values are defined before they are used. It keeps the present order where
+// it can, and fails when the nodes form a cycle.
 func (g *Graph) Sort() error {
 	index := make(map[*Node]int, len(g.Nodes))
 	for i, n := range g.Nodes {
@@ -337,7 +337,7 @@ func (g *Graph) Sort() error {
 	return nil
 }
 
-// RemoveDead drops the nodes whose outputs nobody reads, in subgraphs too, and says how many it dropped. The nodes may be in
+// RemoveDead drops the nodes whose outputs are not read, in subgraphs too, and returns their number. The nodes may be in
 // any order.
 func (g *Graph) RemoveDead() int {
 	live := map[*Value]bool{}
@@ -377,7 +377,7 @@ func (g *Graph) RemoveDead() int {
 	return removed
 }
 
-// Clone copies the graph, its nodes, values and subgraphs; constants share their tensors.
+// Clone copies the graph, its nodes, values and subgraphs. Constants share their tensors.
 func (g *Graph) Clone() *Graph { return g.clone(map[*Value]*Value{}) }
 
 func (g *Graph) clone(of map[*Value]*Value) *Graph {

@@ -7,42 +7,42 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Op describes an operator: what it takes and gives, what it means, and how it moves data. An Op is immutable once
-// registered, and shared by all nodes that apply it. Parser, importer, interpreter, documentation and tests all work from
-// this record, so an operator is added by adding one.
+// Op describes an operator: its inputs and outputs, its meaning, and how it moves data. An Op is immutable once
+// registered, and shared by all nodes that apply it. Parser, importer, interpreter, documentation and tests work from
+// this record, so one more record is one more operator.
 type Op struct {
 	Domain string // "" for ai.onnx, "essm" for the state-space operators
 	Name   string
-	// Since is the first version of the domain's operator set in which the operator means this.
+	// Since is the first version of the domain's operator set with this definition.
 	Since int
-	// Until is the first version in which it no longer does (deprecated and gone); 0: still there.
+	// Until is the first version without it, where the operator was removed; 0: it is still there.
 	Until int
-	// Doc says in a sentence or two what it computes, with shapes and the source of the definition.
+	// Doc is a sentence or two on the result, with shapes and the source of the definition.
 	Doc string
 
 	In, Out []Param
 	Attrs   []AttrSpec
-	// Elems lists, per type variable of In and Out, the element types it may stand for; absent: float16, bfloat16,
-	// float32, float64.
+	// Elems maps type variables of In and Out to the element types that they may stand for. A variable that is absent
+	// stands for float16, bfloat16, float32 and float64.
 	Elems map[string][]tensor.DType
 
 	// Infer gives the types of all declared outputs, from the node's inputs (types, and constants) and attributes.
 	Infer func(n *Node) ([]Type, error)
-	// Eval is the meaning: it computes the outputs, one per declared output (nil where the node does not want it). It may
-	// be nil when Body is there. Inputs hold nil where absent; an absent trailing input may be missing.
+	// Eval computes the outputs, one per declared output (nil where the node does not want it), and so defines the
+	// operator's meaning. It may be nil if Body is set. An absent input is nil; an absent trailing one may be missing.
 	Eval func(c *EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
-	// Body builds the operator from smaller ones; where it is set and Eval is not, it is the meaning.
+	// Body builds the operator from smaller ones. If Eval is nil, Body defines the meaning.
 	Body func(b *Builder, n *Node, in []*Value) []*Value
-	// Along says how the operator moves data along one declared dimension (time, batch): the facts of its outputs from
-	// those of its inputs. Nil means: every output element may depend on all steps.
+	// Along derives the facts of the outputs from those of the inputs, along one declared dimension (time, batch). If it
+	// is nil, every output element may depend on all steps.
 	Along func(n *Node, in []Fact) []Fact
-	// Cost counts the work of one evaluation; nil: one operation per output element.
+	// Cost counts the work of one evaluation. If it is nil, an output element takes one operation.
 	Cost func(n *Node, bind map[string]int64) Work
-	// Tol is how far an implementation may be from Eval.
+	// Tol bounds the distance of an implementation from Eval.
 	Tol Tolerance
-	// Random says that two evaluations may differ, so the operator is never folded or shared.
+	// Random marks operators of which two evaluations may differ. They are never folded or shared.
 	Random bool
-	// Commutative says that its two inputs may change places.
+	// Commutative marks operators whose two inputs may change places.
 	Commutative bool
 }
 
@@ -59,10 +59,10 @@ type Param struct {
 	Name string
 	// Elem is an element type ("float64") or a type variable ("T").
 	Elem string
-	// Dims is the shape as written in the signature; nil: any shape.
+	// Dims is the shape as the signature writes it; nil: any shape.
 	Dims     []string
 	Optional bool
-	// Variadic says that any number may follow, each with the same declaration; only for the last one.
+	// Variadic marks a last parameter that may be repeated any number of times.
 	Variadic bool
 }
 
@@ -71,28 +71,28 @@ type AttrSpec struct {
 	Name     string
 	Kind     AttrKind
 	Required bool
-	Default  any      // the value when it is absent; nil: none
-	OneOf    []string // for strings: what is allowed; nil: anything
+	Default  any      // the value of an absent attribute; nil: none
+	OneOf    []string // the allowed strings; nil: any
 	Doc      string
 }
 
-// EvalCtx is what an evaluation needs besides its inputs.
+// EvalCtx holds the arguments of an evaluation besides its inputs.
 type EvalCtx struct {
 	Node *Node
-	// Ctx tells long evaluations to stop.
+	// Ctx cancels long evaluations.
 	Ctx context.Context
-	// Wide says that float32 is carried as float64 throughout.
+	// Wide asks for float64 in place of float32 throughout.
 	Wide bool
-	// Kernel asks operators that have several forms for one: "scan", "chunked", "fft", "direct"; empty or "auto": theirs
-	// to choose.
+	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". With "auto" or an
+	// empty string they choose.
 	Kernel string
 	// Call runs a subgraph of the node.
 	Call func(g *Graph, in []tensor.Datum) ([]tensor.Datum, error)
 }
 
-// Tolerance bounds the difference between an implementation's answer and the meaning's, computed in float64: at most
-// Ulps·ε·scale, where ε is the rounding unit of the answer's type and scale is the larger of the answer's greatest absolute
-// value and 1e-30. Zero stands for exact equality.
+// Tolerance bounds the difference between an implementation's answer and the operator's evaluation in float64. It is at
+// most Ulps·ε·scale, where ε is the rounding unit of the answer's type and scale is the larger of the answer's greatest
+// absolute value and 1e-30. Zero stands for exact equality.
 type Tolerance struct{ Ulps float64 }
 
 // Tolerances that operators declare.
@@ -103,36 +103,36 @@ var (
 	Long     = Tolerance{4096} // recurrences and transforms over long sequences
 )
 
-// Work is what an evaluation costs.
+// Work is the cost of an evaluation.
 type Work struct {
-	Flops int64 // multiplications and additions, a fused one counted twice
-	Bytes int64 // bytes read and written at least once
+	Flops int64 // multiplications and additions; a fused multiply-add is two
+	Bytes int64 // bytes read and written, each counted once
 }
 
-// Fact says how a value moves along one declared dimension, which a symbol names (time, usually L, or batch). The zero Fact
-// is a value that does not vary along it.
+// Fact describes how a value moves along one declared dimension: time, usually with the symbol L, or batch. The zero
+// Fact describes a value that does not vary along it.
 type Fact struct {
 	// Symbol is the dimension's name; empty when the value does not depend on it at all.
 	Symbol string
-	// Axis carries the dimension; -1 when the value depends on the dimension but no axis carries it any more (a mean over
-	// time).
+	// Axis is the axis that carries the dimension. It is -1 if the value depends on the dimension but no axis carries it,
+	// as with a mean over time.
 	Axis int
-	// Stride is how many of the graph's steps one step of this value stands for.
+	// Stride is the number of the graph's steps that one step of this value stands for.
 	Stride int64
-	// Back and Ahead are how many of the graph's steps before and after its own a step depends on, or Unbounded.
+	// Back and Ahead are the numbers of the graph's steps before and after its own that a step depends on, or Unbounded.
 	Back, Ahead int64
-	// Summary says that what lies behind is held in a state of fixed size (a scan, a running sum), so unbounded Back does
-	// not need the past itself.
+	// Summary is set if a state of fixed size stands for the past, as in a scan or a running sum. Unbounded Back then
+	// needs no past steps.
 	Summary bool
-	// State counts the scalars of that state, per sample, that the node computing this value adds.
+	// State is the number of scalars, per sample, that the node which computes this value adds to that state.
 	State int64
-	// Global says that a step may depend on all steps in a way that no bounded state sums up.
+	// Global is set if a step may depend on all steps, and no state of fixed size stands for them.
 	Global bool
 	// Cause is the node that made Back or Ahead unbounded, or the value global.
 	Cause *Node
 }
 
-// Unbounded is a lookback or lookahead without limit.
+// Unbounded stands for a lookback or lookahead without limit.
 const Unbounded = int64(1) << 40
 
 // Constant reports whether the value does not vary along the dimension.
@@ -177,6 +177,6 @@ func (f Fact) String() string {
 
 // Resolver finds operators by name and version of their domain's operator set.
 type Resolver interface {
-	// Resolve gives the operator as the given version of its domain defines it, or nil.
+	// Resolve returns the operator as the given version of its domain defines it, or nil.
 	Resolve(domain, name string, version int) *Op
 }

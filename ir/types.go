@@ -16,15 +16,15 @@ type Type interface {
 type TensorType struct {
 	Elem  tensor.DType
 	Shape Shape
-	// NoRank says that not even the number of dimensions is known; Shape is then empty.
+	// NoRank is set if not even the number of dimensions is known. Shape is empty then.
 	NoRank bool
 }
 
 // SequenceType is a list of values of one type.
 type SequenceType struct{ Elem Type }
 
-// OptionalType is a value of Elem's type, or nothing. A graph input of this type may be left out by the caller, and an
-// operator takes it where its own input is optional.
+// OptionalType is a value of Elem's type, or nothing. Callers may leave out a graph input of this type, and an operator
+// takes it where its own input is optional.
 type OptionalType struct{ Elem Type }
 
 func (*TensorType) isType()   {}
@@ -56,7 +56,7 @@ func (s Shape) Equal(o Shape) bool {
 	return true
 }
 
-// Size is the product of the dimensions.
+// Size returns the product of the dimensions.
 func (s Shape) Size() Dim {
 	n := Const(1)
 	for _, d := range s {
@@ -65,7 +65,7 @@ func (s Shape) Size() Dim {
 	return n
 }
 
-// Known gives the shape as numbers where every dimension is a constant.
+// Known returns the shape as numbers if every dimension is a constant.
 func (s Shape) Known() ([]int, bool) {
 	out := make([]int, len(s))
 	for i, d := range s {
@@ -95,8 +95,8 @@ func (t *SequenceType) String() string { return "seq(" + t.Elem.String() + ")" }
 // String writes "optional(int64[B])".
 func (t *OptionalType) String() string { return "optional(" + t.Elem.String() + ")" }
 
-// Tensor makes a tensor type; dims are ints, strings (symbols or expressions, as ParseDim reads them) or Dims. It panics
-// on anything else: it is for types written in source code.
+// Tensor makes a tensor type. Dimensions are ints, strings (symbols or expressions, as ParseDim reads them) or Dims. It
+// panics on anything else: it is for types in source code.
 func Tensor(elem tensor.DType, dims ...any) *TensorType {
 	t := &TensorType{Elem: elem, Shape: Shape{}}
 	for _, d := range dims {
@@ -120,7 +120,7 @@ func Tensor(elem tensor.DType, dims ...any) *TensorType {
 	return t
 }
 
-// Of is the type of a constant.
+// Of returns the type of a constant.
 func Of(t *tensor.Tensor) *TensorType {
 	s := make(Shape, t.Rank())
 	for i, d := range t.Shape() {
@@ -129,7 +129,7 @@ func Of(t *tensor.Tensor) *TensorType {
 	return &TensorType{Elem: t.DType(), Shape: s}
 }
 
-// AsTensor sees through an optional: the tensor type that t is, or holds.
+// AsTensor returns t if it is a tensor type, or the tensor type inside an optional.
 func AsTensor(t Type) (*TensorType, bool) {
 	if o, ok := t.(*OptionalType); ok {
 		t = o.Elem
@@ -171,7 +171,7 @@ func Compatible(a, b Type) bool {
 	return a == nil && b == nil
 }
 
-// EqualTypes reports whether both types are written the same.
+// EqualTypes reports whether both types have the same text.
 func EqualTypes(a, b Type) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -7,22 +7,22 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Verify checks everything that package documentation promises of a graph. The error names the graph, the node and the
-// value at fault, and is a *VerifyError.
+// Verify checks that a graph is well-formed. The error is a *VerifyError.
 //
-//   - every value has a name, unique in the outermost graph and all graphs in it, and a type; a constant's type is its
-//     tensor's
-//   - nodes read only values defined before them: inputs, constants, earlier nodes, and the same of the graphs around
-//   - a value is defined once
-//   - each node has the inputs and attributes that its operator requires and no others
-//   - the types of a node's outputs are compatible with what its operator infers
-//   - the operator is of the version that the graph's opsets select
+//   - Every value has a type, and a name that is unique in the outermost graph and all graphs in it. The type of a
+//     constant is that of its tensor.
+//   - Nodes read only values that are defined before them: inputs, constants, results of earlier nodes, and those of the
+//     graphs around.
+//   - A value is defined once.
+//   - A node has the inputs and attributes that its operator requires, and no others.
+//   - The types of a node's outputs are compatible with those that its operator infers.
+//   - The operator is of the version that the graph's opsets select.
 func Verify(g *Graph) error {
 	v := verifier{names: map[string]*Value{}, opsets: g.Opsets}
 	return v.graph(g, map[*Value]bool{})
 }
 
-// VerifyError says what is wrong, and with which node and value; either may be nil.
+// VerifyError describes a fault of a graph, with the node and the value at fault; either may be nil.
 type VerifyError struct {
 	Graph *Graph
 	Node  *Node
@@ -179,7 +179,7 @@ func (c *verifier) outputs(g *Graph, n *Node) error {
 	return nil
 }
 
-// checkNode holds the node against its operator's declaration: number of inputs and outputs, kinds of attributes.
+// checkNode compares the node to its operator's declaration: number of inputs and outputs, kinds of attributes.
 func checkNode(n *Node) error {
 	op := n.Op
 	if op == nil {
@@ -218,7 +218,7 @@ func checkNode(n *Node) error {
 	return nil
 }
 
-// hasNil reports whether an attribute's value is, or lists, a tensor, graph or type that is not there.
+// hasNil reports whether an attribute's value is or contains a nil tensor, graph or type.
 func hasNil(value any) bool {
 	switch v := value.(type) {
 	case *tensor.Tensor:

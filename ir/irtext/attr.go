@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// attrs reads the attributes of a node behind the opening bracket.
+// attrs reads the attributes of a node, after the opening bracket.
 func (p *parser) attrs(op *ir.Op) ir.Attrs {
 	var out ir.Attrs
 	p.each('>', func() {
@@ -52,7 +52,7 @@ func kindOf(word string) (ir.AttrKind, bool) {
 	return "", false
 }
 
-// attr reads a value of the given kind; when that is empty, of the kind that the text looks like.
+// attr reads a value of the given kind. If the kind is empty, the text decides.
 func (p *parser) attr(kind ir.AttrKind) any {
 	one, isList := strings.CutSuffix(string(kind), "s")
 	if p.peek() != '[' {
@@ -90,7 +90,7 @@ func (p *parser) attr(kind ir.AttrKind) any {
 	return nil
 }
 
-// collect gives the items of type T; after an error some may lack it.
+// collect returns the items of type T; after an error some may lack it.
 func collect[T any](items []any) []T {
 	out := make([]T, 0, len(items))
 	for _, x := range items {
@@ -132,7 +132,7 @@ func (p *parser) single(kind ir.AttrKind) any {
 	return nil
 }
 
-// looksLike guesses the kind of the value that comes next, and leaves it there.
+// looksLike guesses the kind of the next value, without reading past it.
 func (p *parser) looksLike() ir.AttrKind {
 	at := p.here()
 	defer p.back(at)
@@ -175,7 +175,7 @@ func (p *parser) looksLike() ir.AttrKind {
 	return ""
 }
 
-// back returns to a place that was passed for a look, unless the look met an error.
+// back returns to an earlier place after a look ahead, unless there was an error.
 func (p *parser) back(at int) {
 	if p.err == nil {
 		p.i = at

@@ -13,17 +13,17 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Opener reads length bytes at offset of the file that a text calls location.
+// Opener reads length bytes at an offset of the file at location, as the text names it.
 type Opener func(location string, offset, length int64) ([]byte, error)
 
-// InFolder reads files in and below a folder: regular ones only, and nothing that a name or a link leads to outside of it.
+// InFolder returns an Opener of regular files in and below a folder. It follows no name or link out of the folder.
 func InFolder(root *os.Root) Opener {
 	return func(location string, offset, length int64) ([]byte, error) {
 		name := filepath.FromSlash(location)
 		if !filepath.IsLocal(name) {
 			return nil, fmt.Errorf("%q leads out of the folder", location)
 		}
-		// Before it is opened: opening a pipe would wait for its writer.
+		// This comes before Open, which would wait for the writer of a pipe.
 		before, err := root.Lstat(name)
 		if err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func InFolder(root *os.Root) Opener {
 	}
 }
 
-// WriteFile writes g to path, and the content of its large constants to a file beside it that has the extension .weights.
+// WriteFile writes g to path, and the content of its large constants to a file beside it with the extension .weights.
 // Each file is complete before it appears under its name.
 func WriteFile(path string, g *ir.Graph) error {
 	base := filepath.Base(path)
@@ -82,7 +82,7 @@ func WriteFile(path string, g *ir.Graph) error {
 	})
 }
 
-// counter is a writer that only counts.
+// counter is a writer that counts bytes.
 type counter int64
 
 func (c *counter) Write(b []byte) (int, error) {
@@ -90,7 +90,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ReadFile parses the file at path, whose large constants may be in files beside it or in folders below.
+// ReadFile parses the file at path. Large constants may be in files beside it or in folders below.
 func ReadFile(path string, resolver ir.Resolver) (*ir.Graph, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {

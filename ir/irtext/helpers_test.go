@@ -28,8 +28,8 @@ func specs() []ir.AttrSpec {
 
 var anything = []ir.Param{{Name: "x", Elem: "T", Optional: true, Variadic: true}}
 
-// testOps are: same (one input, output of its type), gen (anything in; outputs of the types in attribute "types"), vague (as
-// gen, without inference), and the same under awkward names.
+// testOps are: same (one input, output of its type), gen (anything in; outputs of the types in attribute "types"),
+// vague (as gen, without inference), and the same under awkward names.
 func testOps() resolver {
 	gen := func(n *ir.Node) ([]ir.Type, error) {
 		t, _ := n.Attrs.Get("types").([]ir.Type)
@@ -55,7 +55,7 @@ func testOps() resolver {
 
 var opsets = map[string]int{"": 24, "test": 1, "com.test": 4, "my-domain": 1}
 
-// sample is a graph with most of what the text can hold.
+// sample returns a graph with most of what the text can hold.
 func sample() *ir.Graph {
 	b := ir.NewBuilder("sample", testOps(), opsets)
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "2*L+1", 3))

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Error is a fault in a text, with its place; columns count bytes.
+// Error is an error in a text, with its position. Columns count bytes.
 type Error struct {
 	File      string
 	Line, Col int
 	Msg       string
-	// Err is the cause, when there is one behind the message.
+	// Err is the cause, if there is one besides the message.
 	Err error
 }
 
 // Error writes "file:line:col: message".
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// scanner reads characters and words. The first error sticks and moves to the end of the text, so that callers need not
-// look at every step; loops do.
+// scanner reads characters and words. It keeps the first error and then stands at the end of the text, so callers need
+// not check every step. Loops do.
 type scanner struct {
 	file string
 	src  []byte
@@ -61,7 +61,7 @@ func (s *scanner) skip() {
 	}
 }
 
-// peek gives the next character that is not space, 0 at the end.
+// peek returns the next character that is not space, or 0 at the end.
 func (s *scanner) peek() byte {
 	s.skip()
 	if s.i < len(s.src) {
@@ -70,7 +70,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// here is the place of the next word.
+// here returns the position of the next word.
 func (s *scanner) here() int { s.skip(); return s.i }
 
 func (s *scanner) accept(c byte) bool {
@@ -87,7 +87,7 @@ func (s *scanner) expect(c byte, what string) {
 	}
 }
 
-// found describes what comes next, for messages.
+// found describes the next word, for messages.
 func (s *scanner) found() string {
 	s.skip()
 	if s.i >= len(s.src) {
@@ -102,7 +102,7 @@ func (s *scanner) found() string {
 	return strconv.Quote(string(s.src[s.i:end]))
 }
 
-// ident reads an identifier; empty when there is none.
+// ident reads an identifier; empty if there is none.
 func (s *scanner) ident() string {
 	s.skip()
 	from := s.i
@@ -112,7 +112,7 @@ func (s *scanner) ident() string {
 	return string(s.src[from:s.i])
 }
 
-// peekIdent is ident without moving.
+// peekIdent returns the next identifier without reading past it.
 func (s *scanner) peekIdent() string {
 	s.skip()
 	from := s.i
@@ -121,7 +121,7 @@ func (s *scanner) peekIdent() string {
 	return id
 }
 
-// str reads a quoted string, in which a backslash takes the next byte as it is.
+// str reads a quoted string, in which a backslash takes the next byte literally.
 func (s *scanner) str(what string) string {
 	if s.peek() != '"' {
 		s.fail(s.i, "expected %s in quotes, found %s", what, s.found())
@@ -146,7 +146,7 @@ func (s *scanner) str(what string) string {
 	return ""
 }
 
-// name reads an identifier or a quoted string; ok is false when neither is there.
+// name reads an identifier or a quoted string. It returns false if there is neither.
 func (s *scanner) name() (name string, ok bool) {
 	if s.peek() == '"' {
 		return s.str("a name"), s.err == nil
@@ -155,7 +155,7 @@ func (s *scanner) name() (name string, ok bool) {
 	return name, name != ""
 }
 
-// need is name where there must be one.
+// need reads a name that must be there.
 func (s *scanner) need(what string) string {
 	at := s.here()
 	name, ok := s.name()
@@ -197,14 +197,14 @@ func (s *scanner) number(what string) string {
 	return string(s.src[at:s.i])
 }
 
-// digits passes at most n bytes out of set; any number when n is negative.
+// digits skips at most n bytes that are in set, or any number of them if n is negative.
 func (s *scanner) digits(set string, n int) {
 	for ; n != 0 && s.i < len(s.src) && strings.IndexByte(set, s.src[s.i]) >= 0; n-- {
 		s.i++
 	}
 }
 
-// integer reads a whole number.
+// integer reads an integer.
 func (s *scanner) integer(what string) int64 {
 	at := s.here()
 	t := s.number(what)

@@ -10,10 +10,10 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// floatText is the shortest text that reads back as the same bits.
+// floatText returns the shortest text that reads back as the same bits.
 func floatText(v float64) string { return string(appendFloat(nil, math.Float64bits(v), 64)) }
 
-// layout gives the masks of an IEEE number of 32 or 64 bits: sign, exponent, fraction, and the fraction of the usual NaN.
+// layout returns the masks of an IEEE number of 32 or 64 bits: sign, exponent, fraction, and the fraction of the usual NaN.
 func layout(size int) (sign, exp, frac, quiet uint64) {
 	if size == 32 {
 		return 1 << 31, 0xff << 23, 1<<23 - 1, 1 << 22
@@ -21,7 +21,7 @@ func layout(size int) (sign, exp, frac, quiet uint64) {
 	return 1 << 63, 0x7ff << 52, 1<<52 - 1, 1 << 51
 }
 
-// appendFloat writes the number with the given bits; it never goes through a conversion that would alter a NaN.
+// appendFloat writes the number with the given bits. No conversion on the way alters a NaN.
 func appendFloat(b []byte, bits uint64, size int) []byte {
 	sign, exp, frac, quiet := layout(size)
 	if bits&exp == exp || bits == sign {
@@ -128,7 +128,7 @@ func signed(d tensor.DType) bool {
 	return false
 }
 
-// numbers is how many numbers stand for one element in the text.
+// numbers returns how many numbers of the text make an element.
 func numbers(d tensor.DType) int {
 	if d.IsComplex() {
 		return 2
@@ -136,7 +136,7 @@ func numbers(d tensor.DType) int {
 	return 1
 }
 
-// putNumber stores number i of a tensor's text, of which an element of a complex type has two.
+// putNumber stores number i of a tensor's text. An element of a complex type has two numbers.
 func putNumber(d tensor.DType, data []byte, i int, s string) error {
 	bits := d.Bits() / numbers(d)
 	var u uint64

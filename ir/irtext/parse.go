@@ -9,12 +9,12 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Budget bounds what one text may use.
+// Budget bounds the resources that parsing one text may use.
 type Budget struct {
-	Bytes int   // of text; default 256 MiB
-	Nodes int   // in all graphs; default 1,000,000
-	Depth int   // of graphs in graphs, and of types in types; default 32
-	Data  int64 // bytes of constants beside the text; default 16 GiB
+	Bytes int   // bytes of text; default 256 MiB
+	Nodes int   // nodes of all graphs; default 1,000,000
+	Depth int   // nesting of graphs, and of types; default 32
+	Data  int64 // bytes of constants outside the text; default 16 GiB
 }
 
 func (b Budget) withDefaults() Budget {
@@ -33,8 +33,8 @@ func (b Budget) withDefaults() Budget {
 	return b
 }
 
-// Parse reads a graph and verifies it. Types of intermediate values that the text does not state are inferred. Errors are of
-// type *Error and start with "name:line:column: ".
+// Parse reads a graph and verifies it. It infers the types of intermediate values that the text does not state. Errors
+// are of type *Error and start with "name:line:column: ".
 func Parse(src []byte, name string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 	b := o.Budget.withDefaults()
 	p := &parser{scanner: scanner{file: name, src: src}, resolver: resolver, open: o.Open, budget: b, names: map[string]bool{}, places: map[*ir.Node]int{}}
@@ -75,7 +75,7 @@ type parser struct {
 	data     int64
 }
 
-// declared is a type that the text gives to a name.
+// declared is a name with the type that the text gives it.
 type declared struct {
 	name string
 	typ  ir.Type // nil: not given
@@ -104,7 +104,7 @@ func (p *parser) lookup(name string) *ir.Value {
 	return nil
 }
 
-// deeper counts a level of nesting; the caller goes back with p.depth--.
+// deeper enters a level of nesting; the caller leaves it with p.depth--.
 func (p *parser) deeper() bool {
 	p.depth++
 	if p.depth > p.budget.Depth {
@@ -128,7 +128,7 @@ func (p *parser) graph(outermost bool) *ir.Graph {
 	return p.body(g)
 }
 
-// body reads what follows the name of a graph.
+// body reads a graph, after its name.
 func (p *parser) body(g *ir.Graph) *ir.Graph {
 	defer func() { p.depth-- }()
 	if !p.deeper() {
@@ -192,7 +192,7 @@ func (p *parser) body(g *ir.Graph) *ir.Graph {
 	return g
 }
 
-// each reads items between commas up to the closing character.
+// each reads items, separated by commas, up to the closing character.
 func (p *parser) each(closing byte, item func()) {
 	if p.accept(closing) {
 		return
@@ -206,7 +206,7 @@ func (p *parser) each(closing byte, item func()) {
 	}
 }
 
-// valueInfo reads a name behind its type, which may be missing.
+// valueInfo reads a type, which may be missing, and a name.
 func (p *parser) valueInfo() *declared {
 	d := &declared{at: p.here()}
 	if isTypeName(p.peekIdent()) {
@@ -217,7 +217,7 @@ func (p *parser) valueInfo() *declared {
 	return d
 }
 
-// info reads a constant, or the type of a value that a node will compute.
+// info reads a constant, or the type of a value that a later node computes.
 func (p *parser) info(types map[string]*declared, infos []*declared) []*declared {
 	d := p.valueInfo()
 	if d.typ == nil {
@@ -316,8 +316,8 @@ func (p *parser) event() ir.Event {
 	return e
 }
 
-// ids reads names up to a character that ends the list, which it leaves there. As in ONNX a missing name before a comma is
-// the empty one.
+// ids reads names up to, and without, a character that ends the list. As in ONNX, a missing name before a comma is the
+// empty name.
 func (p *parser) ids(end byte) (names []string, at []int) {
 	for p.err == nil {
 		place := p.here()
@@ -412,7 +412,7 @@ func (p *parser) inferNode(at int, n *ir.Node) {
 	}
 }
 
-// op reads the name of an operator, behind its domain, and finds it.
+// op reads the domain and name of an operator and looks it up.
 func (p *parser) op() *ir.Op {
 	at := p.here()
 	parts := []string{p.need("an operator")}

@@ -14,32 +14,34 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Options say how to print and parse. The zero Options print everything into the text, and parse without access to files.
+// Options are settings for printing and parsing. The zero Options print everything into the text, and parse without
+// access to files.
 type Options struct {
-	// Data takes the content of constants with more than Inline elements when printing; nil: all of it is in the text.
+	// Data takes the content of constants with more than Inline elements when printing. If it is nil, all content is in
+	// the text.
 	Data io.Writer
-	// DataName is what the text calls Data: a file beside it.
+	// DataName is the name of Data in the text: a file beside it.
 	DataName string
-	// Inline is the number of elements up to which a constant is in the text even though Data is there; 0 means 64.
+	// Inline is the largest number of elements of a constant whose content stays in the text; 0 means 64.
 	Inline int
-	// Types writes the types of all intermediate values, not only of those that differ from what their operators infer.
+	// Types prints the types of all intermediate values, not only of those that differ from the inferred ones.
 	Types bool
 
-	// Open gives access to the constants beside a text when parsing; nil refuses them.
+	// Open reads the constants outside the text when parsing. If it is nil, they are refused.
 	Open Opener
-	// Budget bounds what parsing may use; zero fields mean the defaults.
+	// Budget bounds the resources of parsing. Zero fields stand for the defaults.
 	Budget Budget
 }
 
-// irVersion is the version of ONNX's file format that the text names: the first one that has all of what is printed in
-// common use (4-bit integers came last).
+// irVersion is the version of ONNX's file format that the text names. It is the first one with 4-bit integers, the newest
+// feature that is printed.
 const irVersion = 10
 
-// dataAlign is where constants beside the text start: at multiples of a cache line, so that the file can be mapped.
+// dataAlign is the alignment of constants outside the text, a cache line, so that the file can be mapped.
 const dataAlign = 64
 
-// Print writes g as text that Parse reads. It fails when g holds something that has no text: a value without name or type,
-// a dimension whose symbol ParseDim would read differently.
+// Print writes g as text that Parse reads. It fails if g holds something that has no text: a value without a name or
+// type, or a dimension whose symbol ParseDim would read differently.
 func Print(w io.Writer, g *ir.Graph, o Options) error {
 	if o.Inline == 0 {
 		o.Inline = 64
@@ -55,7 +57,7 @@ func Print(w io.Writer, g *ir.Graph, o Options) error {
 	return err
 }
 
-// String is the text of g with all constants in it. For a graph that has no text it says why, as a comment.
+// String returns the text of g with all constants. For a graph that has no text it returns the reason, as a comment.
 func String(g *ir.Graph) string {
 	var b strings.Builder
 	if err := Print(&b, g, Options{}); err != nil {
@@ -64,8 +66,8 @@ func String(g *ir.Graph) string {
 	return b.String()
 }
 
-// homes finds the graph in whose list each constant stands: the innermost one around all that read it. Lists are in the
-// order of first use.
+// homes returns the list of constants of each graph. A constant is in the list of the innermost graph around all its
+// readers. Lists are in the order of first use.
 func homes(g *ir.Graph) map[*ir.Graph][]*ir.Value {
 	path := map[*ir.Value][]*ir.Graph{}
 	var walk func(g *ir.Graph, up []*ir.Graph)
@@ -113,12 +115,12 @@ func homes(g *ir.Graph) map[*ir.Graph][]*ir.Value {
 type printer struct {
 	o      Options
 	emit   func(Token)
-	view   bool // for people: no constants' content, types behind the nodes
+	view   bool // for people: no content of constants, types after the nodes
 	err    error
 	indent int
-	scope  string // under whose heading people read
+	scope  string // the last heading
 	consts map[*ir.Graph][]*ir.Value
-	// offsets says where in Data a tensor was written; tensors that several constants share are written once.
+	// offsets holds the places of tensors in Data. Tensors that several constants share are written once.
 	offsets map[*tensor.Tensor]int64
 	size    int64
 }
@@ -220,7 +222,7 @@ func dimText(d ir.Dim) (string, error) {
 	return quote(s), nil
 }
 
-// graph writes a graph; p.indent is that of the line on which it starts.
+// graph writes a graph. p.indent is the indentation of the line on which it starts.
 func (p *printer) graph(g *ir.Graph, outermost bool) {
 	if !p.view {
 		p.header(g, outermost)
@@ -237,7 +239,7 @@ func (p *printer) graph(g *ir.Graph, outermost bool) {
 		p.typed(v)
 	}
 	p.plain(")")
-	if p.view { // people want to see the nodes first
+	if p.view { // readers want the nodes first
 		p.nodes(g)
 		p.infos(g)
 	} else {
@@ -349,7 +351,7 @@ func (p *printer) history(h []ir.Event) {
 	p.plain("]")
 }
 
-// infos writes the constants that stand at g, and the types that inference would not give.
+// infos writes the constants of g, and the types that differ from the inferred ones.
 func (p *printer) infos(g *ir.Graph) {
 	var typed []*ir.Value
 	if !p.view {
@@ -389,7 +391,7 @@ func (p *printer) infos(g *ir.Graph) {
 func (p *printer) needTypes(g *ir.Graph, n *ir.Node) []*ir.Value {
 	var types []ir.Type
 	if !p.o.Types {
-		types, _ = ir.Infer(n) // what cannot be inferred is written
+		types, _ = ir.Infer(n) // types that cannot be inferred are written
 	}
 	var out []*ir.Value
 	for i, v := range n.Outputs {
@@ -426,7 +428,7 @@ func (p *printer) node(n *ir.Node) {
 	} else {
 		p.emit(Token{Kind: Op, Text: p.op(n.Op), Node: n})
 	}
-	late := len(n.Subgraphs()) > 0 // long, so behind the inputs
+	late := len(n.Subgraphs()) > 0 // subgraphs are long, so they follow the inputs
 	if !late {
 		p.attrs(n)
 	}
@@ -444,7 +446,7 @@ func (p *printer) node(n *ir.Node) {
 	}
 }
 
-// remark is what people see behind a node: the types of its outputs, and its name in the source.
+// remark writes a comment after a node: the types of its outputs, and its name in the source.
 func (p *printer) remark(n *ir.Node) {
 	p.plain("  ")
 	p.token(Comment, "#")
@@ -568,7 +570,7 @@ func (p *printer) tensor(n *ir.Node, a ir.Attr, t *tensor.Tensor) {
 	}
 }
 
-// content writes a tensor's elements, or the place beside the text to which it writes them.
+// content writes a tensor's elements, or writes them to Data and their place to the text.
 func (p *printer) content(t *tensor.Tensor) {
 	if p.o.Data == nil || t.Len() <= p.o.Inline || t.DType() == tensor.String {
 		b := []byte{'{'}
@@ -595,7 +597,7 @@ func (p *printer) content(t *tensor.Tensor) {
 	p.plain(fmt.Sprintf(`["location": %s, "offset": "%d", "length": "%d"]`, quote(p.o.DataName), at, len(t.Bytes())))
 }
 
-// quote writes a string as the mode has it: exact for the parser, on one line for people.
+// quote writes a string: exactly for the parser, on one line for people.
 func (p *printer) quote(s string) string {
 	if p.view {
 		return strconv.Quote(s)
@@ -603,7 +605,7 @@ func (p *printer) quote(s string) string {
 	return quote(s)
 }
 
-// name writes a name as the mode has it; people are shown quotes only where a name would not look like one.
+// name writes a name. For people it has quotes only where it would not look like a name.
 func (p *printer) name(s string) string {
 	if p.view && s != "" && !strings.ContainsAny(s, " ,()<>{}=#\"") {
 		return oneLine(s)

@@ -13,7 +13,7 @@ func isTensorName(id string) bool {
 	return err == nil
 }
 
-// isTypeName reports whether a type starts with this word.
+// isTypeName reports whether a type starts with the word id.
 func isTypeName(id string) bool {
 	switch id {
 	case "seq", "optional", "map", "sparse_tensor", "opaque":
@@ -64,7 +64,7 @@ func (p *parser) typ() ir.Type {
 	return t
 }
 
-// dim reads a dimension: in quotes, or as it stands up to a comma or bracket outside of parentheses.
+// dim reads a dimension: a quoted one, or the text up to a comma or bracket outside parentheses.
 func (p *parser) dim() ir.Dim {
 	at := p.here()
 	var s string
@@ -97,7 +97,7 @@ func (p *parser) dim() ir.Dim {
 	return d
 }
 
-// content reads the elements of a constant of type t, or fetches them from beside the text; nil after an error.
+// content reads the elements of a constant of type t, from the text or from a file; nil after an error.
 func (p *parser) content(at int, t ir.Type) *tensor.Tensor {
 	if p.err != nil {
 		return nil
@@ -123,7 +123,7 @@ func (p *parser) content(at int, t ir.Type) *tensor.Tensor {
 	case p.peek() != '{':
 		p.fail(p.i, "expected the elements of a tensor in {}, found %s", p.found())
 		return nil
-	case n > len(p.src)-p.i: // so nothing large is made for a small text
+	case n > len(p.src)-p.i: // a small text must not allocate a large tensor
 		p.fail(at, "expected %d elements of %v, found fewer", n, t)
 		return nil
 	}
@@ -176,8 +176,8 @@ func (p *parser) strings(at int, shape []int, n int) *tensor.Tensor {
 	return tensor.FromStrings(v, shape...)
 }
 
-// external reads where a constant lies beside the text, and fetches it. As in ONNX offset is 0 and length the whole when
-// they are not given; other keys, such as checksum, are passed over.
+// external reads the place of a constant outside the text, and then the constant. As in ONNX, the offset is 0 and the
+// length that of the rest if they are not given. Other keys, such as checksum, are ignored.
 func (p *parser) external(d tensor.DType, shape []int, n int) *tensor.Tensor {
 	at := p.here()
 	p.expect('[', "before the place of a constant")

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Kind says what a piece of the text is, for those who colour it.
+// Kind is the kind of a token, for coloring.
 type Kind string
 
 // Kinds of tokens.
@@ -25,25 +25,25 @@ const (
 type Token struct {
 	Kind Kind
 	Text string
-	// Value is the value that a Name stands for.
+	// Value is the value of a Name.
 	Value *ir.Value
-	// Node is the node that an Op belongs to.
+	// Node is the node of an Op.
 	Node *ir.Node
 }
 
-// viewElems is how many elements of a constant people are shown: axes, shapes and scalars.
+// viewElems is the largest number of elements that View shows of a constant: enough for axes, shapes and scalars.
 const viewElems = 8
 
-// View hands out the text of g as people read it, piece by piece: the content of constants only where it is short, the types
-// of values behind the nodes that compute them, scopes as headings, the list of constants at the end. It takes graphs that Verify refuses, so that they can
-// be looked at. Parse does not read it.
+// View emits the text of g for people, token by token: the content of constants only where it is short, the types of
+// values after the nodes that compute them, scopes as headings, the list of constants at the end. It takes graphs that
+// Verify refuses, to show them. Parse does not read the text.
 func View(g *ir.Graph, emit func(Token)) {
 	p := &printer{emit: emit, view: true, consts: homes(g)}
 	p.graph(g, true)
 	p.plain("\n")
 }
 
-// ViewString is the text that View hands out.
+// ViewString returns the text that View emits.
 func ViewString(g *ir.Graph) string {
 	var b strings.Builder
 	View(g, func(t Token) { b.WriteString(t.Text) })

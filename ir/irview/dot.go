@@ -1,8 +1,7 @@
-// Package irview shows graphs to people: as DOT for Graphviz, and as an HTML page with a column per pass.
+// Package irview draws graphs: as DOT for Graphviz, and as an HTML page with a column per pass.
 //
-// It imports ir, ir/irtext and the standard library only. What always holds: the same graphs give the same bytes; whatever
-// names and notes contain is shown as text and never acts as markup; a page needs nothing from outside of itself; graphs
-// that Verify refuses can be shown too.
+// It imports ir, ir/irtext and the standard library only. Equal graphs give equal bytes. The content of names and notes is
+// shown as text and never acts as markup. A page loads no other file. Graphs that Verify refuses can be drawn too.
 package irview
 
 import (
@@ -33,7 +32,7 @@ func DOT(w io.Writer, g *ir.Graph) error {
 type dot struct {
 	b     bytes.Buffer
 	n     int
-	ids   map[*ir.Value]string // the box or ellipse that a value comes from
+	ids   map[*ir.Value]string // the box or ellipse of a value's source
 	edges []string
 }
 
@@ -53,7 +52,7 @@ func (d *dot) edge(v *ir.Value, to string) {
 		return
 	}
 	from, ok := d.ids[v]
-	if !ok { // defined nowhere: the graph is broken, and shows it
+	if !ok { // the value is defined nowhere: the graph is broken
 		from = d.id()
 		d.ids[v] = from
 		d.edges = append(d.edges, fmt.Sprintf("%s [label=%s, color=red]", from, dotQuote(v.Name+" (undefined)")))

@@ -13,14 +13,14 @@ import (
 
 // Column is the graph after one pass.
 type Column struct {
-	Name  string   // of the pass
-	Notes []string // what it did and why; those that start with "warning: " stand out
-	// Graph is the graph after the pass, nil when there is none. It is read by HTML only, so a graph that later passes
-	// change is cloned first.
+	Name  string   // name of the pass
+	Notes []string // its actions with their reasons; those that start with "warning: " are highlighted
+	// Graph is the graph after the pass; nil if there is none. HTML reads it, so callers clone a graph that later passes
+	// change.
 	Graph *ir.Graph
-	// Changes is how many rewrites the pass made.
+	// Changes is the number of rewrites.
 	Changes int
-	// Err is what went wrong in or after the pass; empty: nothing.
+	// Err is the message of an error in or after the pass; empty: none.
 	Err string
 }
 
@@ -31,9 +31,9 @@ var (
 	script string
 )
 
-// HTML writes a page that shows the columns side by side. Passes that left the text of the graph as it was are listed in the
-// column before them. Lines that the column before does not have are marked; pointing at a value shows it in all columns,
-// clicking keeps it shown.
+// HTML writes a page that shows the columns side by side. Passes that did not change the text of the graph are listed in
+// the column before them. Lines that the column before does not have are marked. Pointing at a value highlights it in all
+// columns, and a click keeps the highlight.
 func HTML(w io.Writer, title string, columns []Column) error {
 	var b strings.Builder
 	esc := html.EscapeString
@@ -73,7 +73,7 @@ func HTML(w io.Writer, title string, columns []Column) error {
 	return err
 }
 
-// heading writes what is known of a pass.
+// heading writes the name, notes and error of a pass.
 func heading(b *strings.Builder, c Column) {
 	esc := func(s string) string { return html.EscapeString(clean(s)) }
 	b.WriteString("<h2><button type=\"button\">" + esc(c.Name) + "</button>")
@@ -104,10 +104,10 @@ func heading(b *strings.Builder, c Column) {
 // line is one line of a graph, as text and as markup.
 type line struct{ text, markup string }
 
-// key is what two lines are compared by: neither depth nor place in a list makes a line another one.
+// key returns the text by which lines are compared. It ignores indentation and trailing commas.
 func (l line) key() string { return strings.TrimRight(strings.TrimSpace(l.text), ",") }
 
-// render gives the lines of a graph, and the whole text.
+// render returns the lines of a graph, and the text as a whole.
 func render(g *ir.Graph) ([]line, string) {
 	var out []line
 	var text, markup, all strings.Builder
@@ -159,7 +159,7 @@ func writeLines(b *strings.Builder, lines, before []line, compare bool) {
 	b.WriteString("</pre>\n")
 }
 
-// clean replaces what HTML cannot hold even when escaped.
+// clean replaces characters that HTML cannot hold even when escaped.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// format describes a small float: e exponent bits, m mantissa bits, and how it spends its special patterns.
+// format describes a small float: e exponent bits, m mantissa bits, and the use of its special patterns.
 type format struct {
 	e, m, bias int
 	inf        bool // the highest exponent holds infinities and NaNs, as in IEEE 754
@@ -44,7 +44,7 @@ func (f format) decode(u uint) float64 {
 	return sign * math.Ldexp(float64(man|1<<f.m), exp-f.bias-f.m)
 }
 
-// largest is the pattern of the greatest finite number.
+// largest returns the pattern of the greatest finite number.
 func (f format) largest() uint {
 	top := uint(1)<<(f.e+f.m) - 1
 	switch {
@@ -56,8 +56,8 @@ func (f format) largest() uint {
 	return top - 1
 }
 
-// encode rounds to nearest, ties to even. Beyond the range it saturates when asked, or where the format has nothing else;
-// otherwise it gives infinity or NaN.
+// encode rounds to nearest, ties to even. Beyond the range it returns infinity or NaN, or the largest finite number if
+// saturate is set or the format has neither.
 func (f format) encode(x float64, saturate bool) uint {
 	neg := uint(1) << (f.e + f.m)
 	nan := neg - 1
@@ -98,7 +98,7 @@ func (f format) encode(x float64, saturate bool) uint {
 		}
 		return s
 	}
-	u := q // denormal, or the carry into the first normal, come out right by themselves
+	u := q // a carry from the denormals gives the first normal number
 	if e+f.bias > 1 || q >= 1<<f.m {
 		u = uint(e+f.bias-1)<<f.m + q
 	}
@@ -117,10 +117,10 @@ func (h F16) Float32() float32 { return float32(formats[Float16].decode(uint(h))
 // Float32 widens exactly.
 func (h BF16) Float32() float32 { return math.Float32frombits(uint32(h) << 16) }
 
-// ToF16 rounds to nearest even; beyond the range it gives infinity.
+// ToF16 rounds to nearest even. Beyond the range it returns infinity.
 func ToF16(x float64) F16 { return F16(formats[Float16].encode(x, false)) }
 
-// ToBF16 rounds to nearest even; beyond the range it gives infinity.
+// ToBF16 rounds to nearest even. Beyond the range it returns infinity.
 func ToBF16(x float64) BF16 { return BF16(formats[BFloat16].encode(x, false)) }
 
 // at reads packed element i of width w bits; the first element is in the low bits.
@@ -131,8 +131,8 @@ func put(b []byte, i, w int, v uint) {
 	b[i*w/8] = b[i*w/8]&^byte((1<<w-1)<<s) | byte(v<<s)
 }
 
-// Float64s copies the elements, widened; integers beyond 2^53 lose their low bits. Strings and complex numbers are an
-// error.
+// Float64s returns a copy of the elements in float64. Integers beyond 2^53 lose their low bits. Strings and complex
+// numbers are an error.
 func (t *Tensor) Float64s() ([]float64, error) {
 	out := make([]float64, t.Len())
 	switch t.dtype {
@@ -203,7 +203,7 @@ func (t *Tensor) Float64s() ([]float64, error) {
 	return out, nil
 }
 
-// Int64s copies the elements as int64; only integer and bool tensors have that form.
+// Int64s returns a copy of the elements in int64. Tensors that are not of integers or bools are an error.
 func (t *Tensor) Int64s() ([]int64, error) {
 	switch {
 	case t.dtype == Int64:
@@ -326,7 +326,7 @@ func fromFloat64s(d DType, v []float64, shape []int, saturate bool) (*Tensor, er
 	return t, nil
 }
 
-// encodeE8M0 rounds up to the next power of two only from the halfway point, and clamps to the format's range.
+// encodeE8M0 rounds to the nearest power of two, halves up, and clamps to the format's range.
 func encodeE8M0(x float64) byte {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 255
@@ -342,9 +342,9 @@ func encodeE8M0(x float64) byte {
 	return byte(min(max(e+127, 0), 254))
 }
 
-// Convert gives the elements as another dtype. Integers become integers by their low bits, and float32 with one rounding;
-// elsewhere it goes through float64. Floats round to nearest even; with saturate, which is for the 8-bit floats as in ONNX's
-// Cast, numbers beyond the target's range become its largest finite one.
+// Convert returns the elements as another dtype. Integers become integers by their low bits, and float32 with one
+// rounding. All other conversions go through float64. Floats round to nearest even. With saturate, which ONNX's Cast has
+// for 8-bit floats, numbers beyond the target's range become its largest finite one.
 func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
 	switch {
 	case t.dtype == d:
@@ -393,7 +393,7 @@ func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
 	return fromFloat64s(d, v, t.shape, saturate)
 }
 
-// lowBits makes a tensor of integers from the low bits of v, which two's complement makes the right ones.
+// lowBits makes a tensor of integers from the low bits of v, as two's complement wraps around.
 func lowBits(d DType, v []int64, shape []int) *Tensor {
 	out := New(d, shape...)
 	if w := d.Bits(); w < 8 {
@@ -411,7 +411,7 @@ func lowBits(d DType, v []int64, shape []int) *Tensor {
 	return out
 }
 
-// once converts with a single rounding, which the way through float64 does not.
+// once converts to float32 with a single rounding; float64 in between would round twice.
 func once[T int64 | uint64](v []T, shape []int) *Tensor {
 	out := make([]float32, len(v))
 	for i, x := range v {

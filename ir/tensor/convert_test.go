@@ -19,7 +19,7 @@ func sameNumber(a, b float64) bool {
 	return a == b && math.Signbit(a) == math.Signbit(b) || math.IsNaN(a) && math.IsNaN(b)
 }
 
-// patterns gives a tensor of every bit pattern of a dtype of at most 16 bits.
+// patterns returns a tensor of every bit pattern of a dtype of at most 16 bits.
 func patterns(t *testing.T, d DType) *Tensor {
 	t.Helper()
 	n := 1 << d.Bits()

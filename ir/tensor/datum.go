@@ -1,7 +1,6 @@
 package tensor
 
-// Datum is anything that a graph can pass along an edge at run time: a *Tensor, a *Sequence, an *Optional, or nil where an
-// optional input or output is absent.
+// Datum is a value at run time: a *Tensor, a *Sequence, an *Optional, or nil where an optional input or output is absent.
 type Datum interface{ isDatum() }
 
 // Sequence is an ordered list of data of one type.

@@ -2,11 +2,10 @@ package tensor
 
 import "fmt"
 
-// DType is an element type. The numbers are those of ONNX's TensorProto.DataType, so they can be read from and written to
-// model files as they are.
+// DType is an element type. The numbers are those of ONNX's TensorProto.DataType.
 type DType uint8
 
-// Every element type of ONNX.
+// The element types of ONNX.
 const (
 	Invalid        DType = 0
 	Float32        DType = 1
@@ -37,7 +36,7 @@ const (
 	Int2           DType = 26
 )
 
-// dtypes holds, per DType, the name in ONNX's textual syntax, the name people say, and the bits of one element.
+// dtypes holds, per DType, the name in ONNX's textual syntax, the usual name, and the bits of one element.
 var dtypes = [...]struct {
 	onnx, name string
 	bits       int
@@ -83,7 +82,7 @@ func DTypes() []DType {
 // Valid reports whether d is one of the named element types.
 func (d DType) Valid() bool { return d > Invalid && int(d) < len(dtypes) }
 
-// String is the usual name: "float32", "int64", "bfloat16".
+// String returns the usual name: "float32", "int64", "bfloat16".
 func (d DType) String() string {
 	if int(d) >= len(dtypes) {
 		return fmt.Sprintf("dtype(%d)", uint8(d))
@@ -91,7 +90,7 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
-// ONNX is the name in ONNX's textual syntax: "float", "double", "int64".
+// ONNX returns the name in ONNX's textual syntax: "float", "double", "int64".
 func (d DType) ONNX() string {
 	if int(d) >= len(dtypes) {
 		return d.String()
@@ -99,7 +98,7 @@ func (d DType) ONNX() string {
 	return dtypes[d].onnx
 }
 
-// Bits is the size of one element in bits; 0 for strings, whose size varies.
+// Bits returns the size of one element in bits; 0 for strings, whose size varies.
 func (d DType) Bits() int {
 	if int(d) >= len(dtypes) {
 		return 0
@@ -107,7 +106,7 @@ func (d DType) Bits() int {
 	return dtypes[d].bits
 }
 
-// ParseDType reads a name as String or ONNX write it.
+// ParseDType reads a name as String or ONNX writes it.
 func ParseDType(s string) (DType, error) {
 	for d := Float32; int(d) < len(dtypes); d++ {
 		if dtypes[d].onnx == s || dtypes[d].name == s {

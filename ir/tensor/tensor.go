@@ -1,10 +1,9 @@
 // Package tensor holds arrays in host memory: element types down to two bits, shapes, storage, conversion between element
-// types, and the sequences and optionals that graphs pass around. It does no mathematics.
+// types, and the sequences and optionals of ONNX. It does no mathematics.
 //
-// It imports nothing but the standard library. What always holds: a Tensor's storage has exactly the bytes that its dtype
-// and shape need, starts at an address aligned for its elements, is little-endian (essmc runs on little-endian machines
-// only), a bool is 0 or 1, the bits behind the last element of a packed type are 0, and a shape never has a negative
-// dimension.
+// It imports nothing but the standard library. A Tensor's storage has exactly the bytes that its dtype and shape need,
+// starts at an address aligned for its elements, and is little-endian; essmc runs on little-endian machines only. A bool
+// is 0 or 1. The bits after the last element of a packed type are 0. No dimension is negative.
 package tensor
 
 import (
@@ -17,7 +16,7 @@ import (
 	"unsafe"
 )
 
-// Align is the alignment in bytes of storage that New makes; one cache line, and the widest vector register.
+// Align is the alignment in bytes of storage that New makes: a cache line, and the widest vector register.
 const Align = 64
 
 // Tensor is a dense array in row-major order. The zero Tensor is not valid; make one with New, FromSlice or FromBytes.
@@ -28,19 +27,19 @@ type Tensor struct {
 	strs  []string
 }
 
-// The types below stand for elements that Go has no type for; their numbers are the bit patterns.
+// Element types that Go does not have. The numbers are the bit patterns.
 type (
 	F16  uint16 // IEEE 754 binary16
 	BF16 uint16 // the upper half of a binary32
-	F8   uint8  // any of the 8-bit floats; the dtype says which
+	F8   uint8  // any of the 8-bit floats; the dtype tells which
 )
 
-// Elem are the Go types whose slices can view a tensor's storage.
+// Elem lists the Go types whose slices can view a tensor's storage.
 type Elem interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool | complex64 | complex128 | F16 | BF16
 }
 
-// DTypeOf gives the dtype that a Go element type stands for.
+// DTypeOf returns the dtype of a Go element type.
 func DTypeOf[T Elem]() DType {
 	var z T
 	switch any(z).(type) {
@@ -77,10 +76,10 @@ func DTypeOf[T Elem]() DType {
 	}
 }
 
-// ErrTooLarge says that a shape needs more elements or bytes than an int can count.
+// ErrTooLarge is the error for a shape with more elements or bytes than an int can count.
 var ErrTooLarge = errors.New("shape is too large")
 
-// Size is the number of elements of a shape, or an error when a dimension is negative or the product overflows.
+// Size returns the number of elements of a shape, or an error when a dimension is negative or the product overflows.
 func Size(shape []int) (int, error) {
 	n, zero := 1, false
 	for _, d := range shape {
@@ -103,11 +102,11 @@ func Size(shape []int) (int, error) {
 	return n, nil
 }
 
-// ByteSize is the number of bytes that n elements of d take; packed types round up to whole bytes. It does not overflow for
-// any n that Size gives.
+// ByteSize returns the number of bytes of n elements of d. Packed types round up to whole bytes. It does not overflow for
+// any n that Size returns.
 func ByteSize(d DType, n int) int { return n/8*d.Bits() + (n%8*d.Bits()+7)/8 }
 
-// AlignedBytes makes n zero bytes that start at a multiple of Align.
+// AlignedBytes allocates n zero bytes that start at a multiple of Align.
 func AlignedBytes(n int) []byte {
 	if n == 0 {
 		return nil
@@ -117,8 +116,8 @@ func AlignedBytes(n int) []byte {
 	return b[off : off+n : off+n]
 }
 
-// New makes a tensor of zeros. It panics when the shape has a negative dimension or overflows, so shapes that come from
-// outside go through Size first.
+// New makes a tensor of zeros. It panics if the shape has a negative dimension or overflows, so check shapes from files
+// and callers by Size first.
 func New(d DType, shape ...int) *Tensor {
 	n, err := Size(shape)
 	if err != nil || !d.Valid() {
@@ -133,7 +132,7 @@ func New(d DType, shape ...int) *Tensor {
 	return t
 }
 
-// FromSlice makes a tensor that views v, without a copy. It panics when the lengths differ.
+// FromSlice makes a tensor that views v, without a copy. It panics if the lengths differ.
 func FromSlice[T Elem](v []T, shape ...int) *Tensor {
 	n, err := Size(shape)
 	if err != nil || n != len(v) {
@@ -158,9 +157,9 @@ func FromStrings(v []string, shape ...int) *Tensor {
 // Scalar makes a tensor of rank 0.
 func Scalar[T Elem](v T) *Tensor { return FromSlice([]T{v}) }
 
-// FromBytes makes a tensor over b, whose bytes are the elements in little-endian order. It views b when that is aligned
-// for the element type, and copies otherwise; the bits behind the last element of a packed type become 0, in a copy where
-// they are not. The length must be exactly what dtype and shape need, and the bytes of a bool 0 or 1.
+// FromBytes makes a tensor of the elements in b, in little-endian order. It views b if that is aligned for the element
+// type, and copies it otherwise. The bits after the last element of a packed type become 0, in a copy if they are not. The
+// length must be that of the dtype and shape, and the bytes of a bool 0 or 1.
 func FromBytes(d DType, shape []int, b []byte) (*Tensor, error) {
 	n, err := Size(shape)
 	if err != nil {
@@ -195,8 +194,8 @@ func alignedCopy(b []byte) []byte {
 	return c
 }
 
-// Data views the storage of t as a slice. It panics when T is not t's element type: callers have checked types before
-// (F8 dtypes, and packed ones, are read through Bytes).
+// Data returns the storage of t as a slice. It panics if T is not t's element type. Packed and 8-bit float types are read
+// by Bytes.
 func Data[T Elem](t *Tensor) []T {
 	if want := DTypeOf[T](); t.dtype != want {
 		panic(fmt.Sprintf("tensor.Data: tensor is %v, asked for %v", t.dtype, want))
@@ -208,16 +207,16 @@ func Data[T Elem](t *Tensor) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&t.data[0])), len(t.data)/int(unsafe.Sizeof(z)))
 }
 
-// DType is the element type.
+// DType returns the tensor's element type.
 func (t *Tensor) DType() DType { return t.dtype }
 
-// Shape is the dimensions; callers do not change it.
+// Shape returns the dimensions. Callers must not change them.
 func (t *Tensor) Shape() []int { return t.shape }
 
-// Rank is the number of dimensions.
+// Rank returns the number of dimensions.
 func (t *Tensor) Rank() int { return len(t.shape) }
 
-// Dim is dimension i; negative i counts from the end.
+// Dim returns dimension i. A negative i counts from the end.
 func (t *Tensor) Dim(i int) int {
 	if i < 0 {
 		i += len(t.shape)
@@ -225,7 +224,7 @@ func (t *Tensor) Dim(i int) int {
 	return t.shape[i]
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t *Tensor) Len() int {
 	n := 1
 	for _, d := range t.shape {
@@ -234,13 +233,13 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Bytes is the storage; nil for strings.
+// Bytes returns the storage, or nil for strings.
 func (t *Tensor) Bytes() []byte { return t.data }
 
-// Strings is the elements of a string tensor; nil for others.
+// Strings returns the elements of a string tensor, or nil for others.
 func (t *Tensor) Strings() []string { return t.strs }
 
-// Reshape gives the same elements under another shape of equal size, sharing storage.
+// Reshape returns a tensor of another shape of equal size that shares the storage.
 func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	n, err := Size(shape)
 	if err != nil {
@@ -252,8 +251,8 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, strs: t.strs}, nil
 }
 
-// NewView makes a tensor that has no elements until Rebase gives it some: for runtimes that go through a tensor part by part without
-// making tensors. It panics where New does, and for strings and packed types, whose parts are no whole bytes.
+// NewView makes a tensor without elements, for Rebase to set. Runtimes use it to go through a tensor part by part without
+// allocation. It panics where New does, and for strings and packed types, whose parts may not be whole bytes.
 func NewView(d DType, shape ...int) *Tensor {
 	if _, err := Size(shape); err != nil || !d.Valid() || d == String || d.Packed() {
 		panic(fmt.Sprintf("tensor.NewView(%v, %v): %v", d, shape, err))
@@ -261,8 +260,8 @@ func NewView(d DType, shape ...int) *Tensor {
 	return &Tensor{dtype: d, shape: slices.Clone(shape)}
 }
 
-// Rebase makes t a view of base's elements from number at on, under t's own shape: whoever holds t sees other elements then. With a nil
-// base t has none, as after NewView. It panics where base is of another element type or has too few elements.
+// Rebase makes t a view of base's elements from index at on, under t's own shape. All holders of t see the change. With a
+// nil base t has no elements, as after NewView. It panics if base has another element type or too few elements.
 func (t *Tensor) Rebase(base *Tensor, at int) {
 	t.data = nil
 	if base == nil {
