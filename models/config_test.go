@@ -6,21 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// shared finds the reference data, or skips.
-func shared(t testing.TB) string {
-	t.Helper()
-	dir := os.Getenv("ESSMC_SHARED")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared")
-	}
-	dir = filepath.Join(dir, "reference")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no reference data: %v (set ESSMC_SHARED)", err)
-	}
-	return dir
-}
+	"github.com/essmc/essmc/internal/shared"
+)
 
 // small is a configuration with every required key.
 const small = `{
@@ -82,7 +70,7 @@ func TestConfigRoundTrip(t *testing.T) {
 }
 
 func TestConfigOfReferences(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(shared(t), "*", "config.json"))
+	files, err := filepath.Glob(filepath.Join(shared.Path(t, "reference"), "*", "config.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatal("no configurations", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
@@ -118,7 +119,7 @@ func apart(t testing.TB, got tensor.Datum, want *tensor.Tensor) float64 {
 // TestReferences holds the interpreter, in float64, to the answers of the authors' code (docs/math.md, Reference
 // cases), in every form that a layer can be computed in.
 func TestReferences(t *testing.T) {
-	root := shared(t)
+	root := shared.Path(t, "reference")
 	dirs, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestReferences(t *testing.T) {
 
 // TestStatesJoin holds that a causal model answers a sequence in two pieces as it does in one.
 func TestStatesJoin(t *testing.T) {
-	dir := filepath.Join(shared(t), "layer-causal")
+	dir := filepath.Join(shared.Path(t, "reference"), "layer-causal")
 	for _, change := range []func(*Config){
 		func(*Config) {},
 		func(c *Config) { c.Layer.MaxKernelLength = 7 },
@@ -206,7 +207,7 @@ func cut(x *tensor.Tensor, lo, hi int) *tensor.Tensor {
 }
 
 func TestSpecsOfReferences(t *testing.T) {
-	root := shared(t)
+	root := shared.Path(t, "reference")
 	dirs, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)

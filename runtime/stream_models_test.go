@@ -14,6 +14,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
@@ -152,13 +153,9 @@ func TestStreamModels(t *testing.T) {
 
 // The causal reference cases step by step: as near to the truth as at once. The others are refused.
 func TestStreamReference(t *testing.T) {
-	shared := os.Getenv("ESSMC_SHARED")
-	if shared == "" {
-		shared = filepath.Join("..", "..", "shared")
-	}
-	dirs, err := filepath.Glob(filepath.Join(shared, "reference", "*", "output64.npy"))
+	dirs, err := filepath.Glob(filepath.Join(shared.Path(t, "reference"), "*", "output64.npy"))
 	if err != nil || len(dirs) == 0 {
-		t.Skipf("no reference cases beside the repository or in ESSMC_SHARED (%s): %v", shared, err)
+		t.Fatalf("no reference cases: %v", err)
 	}
 	rng, streams := rand.New(rand.NewPCG(7, 8)), 0
 	for _, file := range dirs {

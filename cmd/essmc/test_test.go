@@ -16,6 +16,7 @@ import (
 
 	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/frontend/onnx/nodetest"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -26,24 +27,10 @@ import (
 // floor is how many of the standard's node tests pass, on either device.
 const floor = 1756
 
-// nodeTests is where the standard's node tests are; without them the test is skipped.
-func nodeTests(t *testing.T) string {
-	t.Helper()
-	const name = "node-tests-1.22.0.tar.gz"
-	for _, at := range []string{os.Getenv("ESSMC_ONNX_TESTS"), filepath.Join(os.Getenv("ESSMC_ONNX_TESTS"), name),
-		filepath.Join(os.Getenv("ESSMC_SHARED"), "onnx", name), filepath.Join("..", "..", "..", "shared", "onnx", name)} {
-		if s, err := os.Stat(at); err == nil && (s.Mode().IsRegular() || at == os.Getenv("ESSMC_ONNX_TESTS")) {
-			return at
-		}
-	}
-	t.Skipf("%s is not here: set ESSMC_ONNX_TESTS to it, or ESSMC_SHARED to the folder above onnx", name)
-	return ""
-}
-
 // The standard's node tests pass on both devices, and README.md says how many. What the passes made of a model on the cpu
 // is written as a plan and read back in between.
 func TestNodeTests(t *testing.T) {
-	root, err := nodetest.Open(nodeTests(t))
+	root, err := nodetest.Open(shared.NodeTests(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +63,7 @@ func TestNodeTests(t *testing.T) {
 		}
 		readme = bytes.ReplaceAll(readme, []byte("\r\n"), []byte("\n"))
 		if want, err := nodetest.Insert(readme, nodetest.Markdown(results)); err != nil || !bytes.Equal(readme, want) {
-			t.Errorf("the table in README.md is not up to date: go run ./cmd/essmc test %s --markdown README.md (%v)", nodeTests(t), err)
+			t.Errorf("the table in README.md is not up to date: go run ./cmd/essmc test %s --markdown README.md (%v)", shared.NodeTests(t), err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 )
@@ -30,16 +31,9 @@ func small(t testing.TB) (*models.Config, models.Weights) {
 // reference lists the folders of the reference cases (docs/math.md, Reference cases).
 func reference(t *testing.T) []string {
 	t.Helper()
-	shared := os.Getenv("ESSMC_SHARED")
-	if shared == "" {
-		shared = filepath.Join("..", "..", "..", "shared")
-	}
-	dirs, err := filepath.Glob(filepath.Join(shared, "reference", "*", "config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(dirs) == 0 {
-		t.Skip("no reference cases: set ESSMC_SHARED to the folder that holds reference/")
+	dirs, err := filepath.Glob(filepath.Join(shared.Path(t, "reference"), "*", "config.json"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no reference cases: %v", err)
 	}
 	for i, d := range dirs {
 		dirs[i] = filepath.Dir(d)

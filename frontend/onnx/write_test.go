@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
@@ -168,16 +169,9 @@ func TestWriteRefuses(t *testing.T) {
 
 // TestWriteNodeTests writes every model of the standard's node tests that can be read, and reads it back.
 func TestWriteNodeTests(t *testing.T) {
-	const archive = "node-tests-1.22.0.tar.gz"
-	var f *os.File
-	for _, dir := range []string{os.Getenv("ESSMC_ONNX_TESTS"), filepath.Join(os.Getenv("ESSMC_SHARED"), "onnx"), filepath.Join("..", "..", "..", "shared", "onnx")} {
-		if file, err := os.Open(filepath.Join(dir, archive)); err == nil {
-			f = file
-			break
-		}
-	}
-	if f == nil {
-		t.Skipf("%s is not here: set ESSMC_ONNX_TESTS to its folder, or ESSMC_SHARED to the folder above onnx", archive)
+	f, err := os.Open(shared.NodeArchive(t))
+	if err != nil {
+		t.Fatal(err)
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)

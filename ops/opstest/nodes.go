@@ -9,11 +9,11 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -116,22 +116,7 @@ func sameType(got, want tensor.Datum, _, _ float64) error {
 
 // nodeTests reads the archive of node tests, or skips.
 func nodeTests(t *testing.T) map[string][]byte {
-	const archive = "node-tests-1.22.0.tar.gz"
-	file := ""
-	for _, dir := range []string{os.Getenv("ESSMC_ONNX_TESTS"), filepath.Join(os.Getenv("ESSMC_SHARED"), "onnx"), "../../../shared/onnx"} {
-		for _, f := range []string{dir, filepath.Join(dir, archive)} {
-			if s, err := os.Stat(f); err == nil && s.Mode().IsRegular() {
-				file = f
-			}
-		}
-		if file != "" {
-			break
-		}
-	}
-	if file == "" {
-		t.Skipf("%s is not here: set ESSMC_ONNX_TESTS, or ESSMC_SHARED to the folder above onnx", archive)
-	}
-	f, err := os.Open(file)
+	f, err := os.Open(shared.NodeArchive(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
@@ -23,13 +24,9 @@ import (
 // TestReference feeds the models that the authors of eSSM computed the answers of, chunk by chunk. Those that look ahead are
 // refused, with the name of a layer.
 func TestReference(t *testing.T) {
-	shared := os.Getenv("ESSMC_SHARED")
-	if shared == "" {
-		shared = filepath.Join("..", "..", "..", "shared")
-	}
-	files, _ := filepath.Glob(filepath.Join(shared, "reference", "*", "output64.npy"))
-	if len(files) == 0 {
-		t.Skip("no reference data beside the repository, or where ESSMC_SHARED says")
+	files, err := filepath.Glob(filepath.Join(shared.Path(t, "reference"), "*", "output64.npy"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no reference cases: %v", err)
 	}
 	causal := 0
 	for _, file := range files {

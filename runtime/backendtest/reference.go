@@ -13,6 +13,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -23,12 +24,9 @@ import (
 // Reference runs the models that the authors of eSSM computed the answers of, optimised as essmc compile does it, in
 // every kernel form: the answers must be within 1e-5 of the truth relative to its largest absolute value, or as close
 // as PyTorch's own float32 (docs/math.md, Reference cases). The ref backend must also come within 1e-9 in float64. The
-// data is no part of the repository; without it the test is skipped.
+// data is no part of the repository; without it the test is skipped, or fails where CI is set.
 func Reference(t *testing.T, make func() runtime.Backend, o Options) {
-	root, err := referenceRoot()
-	if err != nil {
-		t.Skipf("no reference data: %v", err)
-	}
+	root := shared.Path(t, "reference")
 	dirs, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
@@ -46,33 +44,6 @@ func Reference(t *testing.T, make func() runtime.Backend, o Options) {
 	if cases == 0 {
 		t.Fatalf("no case in %s", root)
 	}
-}
-
-// referenceRoot finds the data beside the repository, or where ESSMC_SHARED says.
-func referenceRoot() (string, error) {
-	shared := os.Getenv("ESSMC_SHARED")
-	if shared == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return "", err
-		}
-		for {
-			if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-				break
-			}
-			up := filepath.Dir(dir)
-			if up == dir {
-				return "", errors.New("the test does not run within the repository")
-			}
-			dir = up
-		}
-		shared = filepath.Join(dir, "..", "shared")
-	}
-	root := filepath.Join(shared, "reference")
-	if _, err := os.Stat(root); err != nil {
-		return "", fmt.Errorf("no folder reference beside the repository's ../shared or in ESSMC_SHARED: %w", errors.Unwrap(err))
-	}
-	return root, nil
 }
 
 // readModel makes the optimised graph of a model directory.

@@ -1,5 +1,5 @@
 // Command subject is what `go run ./bench -base COMMIT` compares: it is compiled within the tree of each of two commits, and
-// runs jobs on request, as the peers do (see peers/protocol.py):
+// runs jobs on request, as the peers do (see bench/peers/protocol.py):
 //
 //	load preset DIR INPUT.npy THREADS                 a model directory, run on an input
 //	load stream DIR INPUT.npy THREADS STREAMS         a step of so many streams, of the input's length

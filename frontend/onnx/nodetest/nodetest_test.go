@@ -4,7 +4,6 @@ import (
 	"context"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	_ "golang.org/x/image/tiff"
 	_ "golang.org/x/image/webp"
 
+	"github.com/essmc/essmc/internal/shared"
 	_ "github.com/essmc/essmc/ops/essm"
 	_ "github.com/essmc/essmc/ops/ml"
 	_ "github.com/essmc/essmc/ops/std"
@@ -51,25 +51,9 @@ func TestNodes(t *testing.T) {
 // archive gives the folder of node tests, or skips. Packed ones are unpacked in memory.
 func archive(t testing.TB) fs.FS {
 	t.Helper()
-	const name = "node-tests-1.22.0.tar.gz"
-	for _, at := range []string{os.Getenv("ESSMC_ONNX_TESTS"), filepath.Join(os.Getenv("ESSMC_SHARED"), "onnx"), filepath.Join("..", "..", "..", "..", "shared", "onnx")} {
-		for _, file := range []string{at, filepath.Join(at, name)} {
-			s, err := os.Stat(file)
-			switch {
-			case at == "" || err != nil:
-			case s.Mode().IsRegular():
-				files, err := Open(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return files
-			case s.IsDir() && at == os.Getenv("ESSMC_ONNX_TESTS"):
-				if _, err := os.Stat(filepath.Join(at, name)); err != nil {
-					return os.DirFS(file)
-				}
-			}
-		}
+	files, err := Open(shared.NodeTests(t))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Skipf("%s is not here: set ESSMC_ONNX_TESTS to it or to the folder that it holds, or ESSMC_SHARED to the folder above onnx", name)
-	return nil
+	return files
 }
