@@ -58,6 +58,7 @@ var rooms = []struct {
 	{"frontend/onnx", []string{"ir", "ir/tensor", "ops", "ops/std", "internal/atomicfile", "google.golang.org/protobuf"}},
 	{"frontend/onnx/nodetest", []string{"ir", "ir/tensor", "frontend/onnx", "runtime"}},
 	{"docs/service", []string{"ir/tensor", "runtime", "runtime/cpu"}},
+	{"internal/golden", nil},
 	{"cmd/essmc", []string{"*"}},
 	{"bench", nil},
 }

@@ -1,0 +1,237 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+)
+
+// Implementation says how one node runs, or one piece of a node whose operator is written out as its body.
+type Implementation struct {
+	// Within is the subgraph that holds the node: "" for the graph itself, "Loop/If.then/" below.
+	Within string
+	// Op is the full name of the operator, with its version where that is not the newest ("Upsample-9"); of a piece the
+	// operator that it belongs to stands before it ("MeanVarianceNormalization>Sub").
+	Op string
+	// Types are the element types of the inputs and, after ">", of the outputs, each once; one list where both are the same.
+	Types string
+	// Way is one of the words below.
+	Way string
+	// Region counts from 1 within a subgraph; what has the same number is computed together, tile by tile. 0: by itself.
+	Region int
+	// Chunk counts from 1; regions of the same number run together, one chunk of time after the other. 0: over all of time.
+	Chunk int
+}
+
+// What Implementation.Way says. Recurrences add their form, "recurrence(scan)", and products in low precision theirs,
+// "row(int8)".
+const (
+	WayFused      = "fused"       // element by element, several operators in one kernel of a region
+	WayElement    = "elementwise" // element by element, by itself in a region
+	WayRow        = "row"         // each step of time by itself, in a region
+	WayRecurrence = "recurrence"  // the recurrence of a region
+	WayWindowed   = "windowed"    // looks some way back or ahead along time, in a region
+	WayRunning    = "running sum" // sums along time, in a region
+	WayTranspose  = "transpose"   // brings a sequence into or out of the layout of a region
+	WayColumns    = "columns"     // copies features, in a region
+	WayStreaming  = "streaming"   // step by step beside regions, or sums over time
+	WayTensor     = "tensor"      // a kernel over whole tensors
+	WayEpilogue   = "epilogue"    // done by the kernel of the node before it
+	WayProgram    = "program"     // its subgraphs are programs, which follow
+	WayEvaluated  = "evaluated"   // as ops defines it
+	WayFolded     = "folded"      // computed, or left out, when the graph was compiled
+	WayKnown      = "known"       // follows from shapes, computed when they were bound
+	WayAbsorbed   = "absorbed"    // part of what other nodes do: pads of a window, a transpose that is not needed
+)
+
+// Implementations lists how an executable of this backend runs the nodes of the program that it was bound from: first those
+// of which nothing is left to run, in the graph's order, then the others in the order of execution, subgraphs behind the node
+// that they belong to.
+func Implementations(p runtime.Program, e runtime.Executable) []Implementation {
+	return implementations(p.(*program), e.(*executable), "")
+}
+
+func implementations(p *program, e *executable, within string) (all []Implementation) {
+	d := e.d
+	left := map[*ir.Node]string{} // nodes with nothing to run
+	walkFlat(p.graph, func(n *ir.Node) { left[n] = WayFolded })
+	for _, s := range p.steps {
+		switch {
+		case !d.dead[s]:
+			left[s.src] = WayAbsorbed
+		case left[s.src] == WayFolded:
+			left[s.src] = WayKnown
+		}
+	}
+	for _, u := range e.units {
+		for _, s := range u.steps {
+			delete(left, s.src)
+		}
+	}
+	walkFlat(p.graph, func(n *ir.Node) {
+		if way := left[n]; way != "" {
+			types := typesText(declared(n.Inputs), declared(n.Outputs))
+			all = append(all, Implementation{Within: within, Op: opName(n.Op), Types: types, Way: way})
+		}
+	})
+	regions := 0
+	for i, u := range e.units {
+		region, chunk := 0, 0
+		for k, st := range e.strips {
+			if st.from <= i && i < st.to {
+				chunk = k + 1
+			}
+		}
+		if u.region != nil {
+			regions++
+			region = regions
+		}
+		for j, s := range u.steps {
+			types := typesText(d.elems(s.in[:min(len(s.in), len(s.node.Inputs))]), d.elems(s.out))
+			x := Implementation{Within: within, Op: opName(s.node.Op), Types: types, Way: u.way(s, j), Region: region, Chunk: chunk}
+			if s.node.Op != s.src.Op {
+				x.Op = opName(s.src.Op) + ">" + x.Op
+			}
+			all = append(all, x)
+		}
+		if u.kernel == nil {
+			continue
+		}
+		for k, sub := range u.subs {
+			if sub == nil {
+				continue
+			}
+			name := u.steps[0].node.Op.FullName()
+			if name == "If" {
+				name += []string{".else", ".then"}[k]
+			} else if k > 0 {
+				name += fmt.Sprintf(".%d", k)
+			}
+			all = append(all, implementations(sub.p, sub, within+name+"/")...)
+		}
+	}
+	return all
+}
+
+// walkFlat visits the nodes of g, and the bodies of Blocks in place of these.
+func walkFlat(g *ir.Graph, visit func(n *ir.Node)) {
+	for _, n := range g.Nodes {
+		if n.Op.FullName() == "essm.Block" {
+			walkFlat(n.Attrs.Graph("body"), visit)
+			continue
+		}
+		visit(n)
+	}
+}
+
+// way says how step j of the unit runs.
+func (u *unit) way(s *step, j int) string {
+	g := u.region
+	switch {
+	case g == nil && u.span != nil:
+		return WayStreaming
+	case g == nil && u.kernel != nil && len(u.subs) > 0:
+		return WayProgram
+	case g == nil && j > 0:
+		return WayEpilogue
+	case g == nil && (u.whole != nil || u.kernel != nil):
+		return WayTensor
+	case g == nil:
+		return WayEvaluated
+	case s.core != nil:
+		return fmt.Sprintf("%s(%s)", WayRecurrence, g.core.choice.Form)
+	case s.window != nil:
+		return WayWindowed
+	case s.sums != nil:
+		return WayRunning
+	case s.turn != straight:
+		return WayTranspose
+	case s.columns != nil:
+		return WayColumns
+	}
+	for _, v := range slices.Concat(s.in, s.out) {
+		if v != nil && slices.Contains(g.between, v.id) {
+			return WayFused
+		}
+	}
+	switch {
+	case s.lowered != nil && s.lowered.why == "":
+		return fmt.Sprintf("%s(%v)", WayRow, s.products)
+	case byElement(s.node.Op):
+		return WayElement
+	}
+	return WayRow
+}
+
+// byElement reports whether an operator always works element by element.
+func byElement(op *ir.Op) bool {
+	if name := op.FullName(); links[name] != nil && name != "essm.HeadLinear" { // a product, but for heads of one feature
+		return true
+	}
+	return op.Domain == "" && (unaries[op.Name] != nil || binaries[op.Name] != nil)
+}
+
+func opName(op *ir.Op) string {
+	if ops.Newest(op) {
+		return op.FullName()
+	}
+	return fmt.Sprintf("%s-%d", op.FullName(), op.Since)
+}
+
+// elems names the element types of values as they are bound.
+func (d *binding) elems(values []*value) (names []string) {
+	for _, v := range values {
+		switch {
+		case v == nil:
+		case d.shapes[v.id] != nil && d.dtype[v.id] != tensor.Invalid:
+			names = append(names, d.dtype[v.id].String())
+		default:
+			names = append(names, elemText(v.typ))
+		}
+	}
+	return names
+}
+
+func declared(values []*ir.Value) (names []string) {
+	for _, v := range values {
+		if v != nil {
+			names = append(names, elemText(v.Type))
+		}
+	}
+	return names
+}
+
+// elemText names an element type, and what holds the elements where that is no tensor.
+func elemText(t ir.Type) string {
+	switch t := t.(type) {
+	case *ir.TensorType:
+		return t.Elem.String()
+	case *ir.SequenceType:
+		return "seq(" + elemText(t.Elem) + ")"
+	case *ir.OptionalType:
+		return elemText(t.Elem) + "?"
+	}
+	return "unknown"
+}
+
+func typesText(in, out []string) string {
+	once := func(names []string) string {
+		var list []string
+		for _, n := range names {
+			if !slices.Contains(list, n) {
+				list = append(list, n)
+			}
+		}
+		return strings.Join(list, ",")
+	}
+	a, b := once(in), once(out)
+	if a == b {
+		return a
+	}
+	return a + ">" + b
+}
