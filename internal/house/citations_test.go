@@ -14,8 +14,8 @@ import (
 	"unicode"
 )
 
-// Forms of citations. A file is cited by its path from the root of the repository or from the citing file's folder; a
-// section of a page as "docs/math.md, Forms", or in a page by a link.
+// Forms of citations. A file is cited by its path from the citing file's folder, or from a folder above that; a section of
+// a page as "docs/math.md, Forms", or in a page by a link.
 var (
 	citedPage    = regexp.MustCompile(`[\w./-]+\.md\b`)
 	citedSource  = regexp.MustCompile(`\b[\w.-]+(?:/[\w.-]+)+\.(?:go|s|sh|py|svg|txt|txtar|fbs)\b`)
@@ -119,12 +119,15 @@ type citing struct {
 
 // find gives the path, from the root, of a cited file; "" where there is none.
 func (c *citing) find(cited string) string {
-	for _, name := range []string{cited, path.Join(path.Dir(c.file), cited)} {
-		if _, err := os.Stat(filepath.Join(c.root, filepath.FromSlash(name))); err == nil && name != "" {
-			return path.Clean(name)
+	for folder := path.Dir(c.file); ; folder = path.Dir(folder) {
+		name := path.Join(folder, cited)
+		if _, err := os.Stat(filepath.Join(c.root, filepath.FromSlash(name))); err == nil {
+			return name
+		}
+		if folder == "." {
+			return ""
 		}
 	}
-	return ""
 }
 
 func (c *citing) titles(file string) *page {
