@@ -2,13 +2,12 @@ package golden
 
 import (
 	"context"
-	"fmt"
-	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"testing"
 
 	"github.com/essmc/essmc/frontend/onnx/nodetest"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/raise"
@@ -65,25 +64,22 @@ func TestNodeTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s sections
-	for _, version := range []string{"1.22.0"} {
-		file := filepath.Join(shared(), "onnx", fmt.Sprintf("node-tests-%s.tar.gz", version))
-		root, err := nodetest.Open(file)
-		if err != nil {
-			lacking(t, "the standard's node tests: %v", err)
-		}
-		r := newRecorder()
-		results, err := nodetest.Run(context.Background(), root, nodetest.Options{Backend: r, Prepare: onnxPipeline, Skip: skip, Jobs: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, x := range results {
-			if x.Status == nodetest.Failed {
-				t.Errorf("%s: %s", x.Name, x.Reason)
-			}
-		}
-		c := counts{}
-		c.add(r.take())
-		s.add(version, c.String())
+	root, err := nodetest.Open(shared.Path(t, "onnx", shared.NodeArchiveName))
+	if err != nil {
+		t.Fatal(err)
 	}
+	r := newRecorder()
+	results, err := nodetest.Run(context.Background(), root, nodetest.Options{Backend: r, Prepare: onnxPipeline, Skip: skip, Jobs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range results {
+		if x.Status == nodetest.Failed {
+			t.Errorf("%s: %s", x.Name, x.Reason)
+		}
+	}
+	c := counts{}
+	c.add(r.take())
+	s.add("node tests", c.String())
 	hold(t, "ways-nodetests.txt", countsComment, s, whole)
 }

@@ -350,17 +350,3 @@ func answer(g *ir.Graph, o runtime.Options, in ...data) ([]data, error) {
 	}
 	return outs, nil
 }
-
-// lacking skips a test for what is no part of the repository, and fails it where the tests must be complete.
-func lacking(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
-// shared is the folder of cases that are no part of the repository.
-func shared() string {
-	return cmp.Or(os.Getenv("ESSMC_SHARED"), filepath.Join("..", "..", "..", "shared"))
-}

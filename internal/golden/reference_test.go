@@ -9,6 +9,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/runtime"
 )
@@ -18,9 +19,10 @@ func TestReferenceAnswers(t *testing.T) {
 	if goruntime.GOARCH != "amd64" {
 		t.Skip("operators without kernels are evaluated by Go, which rounds products and sums together on some architectures")
 	}
-	files, err := filepath.Glob(filepath.Join(shared(), "reference", "*", "output64.npy"))
+	root := shared.Path(t, "reference")
+	files, err := filepath.Glob(filepath.Join(root, "*", "output64.npy"))
 	if err != nil || len(files) == 0 {
-		lacking(t, "no reference cases in %s: %v", filepath.Join(shared(), "reference"), err)
+		t.Fatalf("no case in %s: %v", root, err)
 	}
 	var a answers
 	for _, file := range files {
