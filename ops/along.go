@@ -2,9 +2,9 @@ package ops
 
 import "github.com/essmc/essmc/ir"
 
-// Join gives the fact of a value that is computed step by step from several: all that vary must vary along the same axis,
-// counted from the end when ranks differ (broadcasting), at the same stride; otherwise it is global. rank is the output's
-// rank, ranks those of the inputs.
+// Join returns the fact of a value that is computed step by step from several. Those that vary must vary along the same
+// axis, counted from the end if ranks differ (broadcasting), and at the same stride; otherwise the value is global. rank
+// is the output's rank, ranks are those of the inputs.
 func Join(n *ir.Node, in []ir.Fact, ranks []int, rank int) ir.Fact {
 	var out ir.Fact
 	for i, f := range in {
@@ -37,7 +37,7 @@ func Join(n *ir.Node, in []ir.Fact, ranks []int, rank int) ir.Fact {
 	return out
 }
 
-// Global is the fact of a value that may depend on all steps; it is constant where no input varies.
+// Global returns the fact of a value that may depend on all steps. It is constant if no input varies.
 func Global(n *ir.Node, in []ir.Fact) ir.Fact {
 	for _, f := range in {
 		if !f.Constant() {
@@ -51,7 +51,7 @@ func Global(n *ir.Node, in []ir.Fact) ir.Fact {
 	return ir.Fact{}
 }
 
-// AlongElementwise serves operators whose output elements depend on the input elements at the same place, with
+// AlongElementwise is the Along of operators whose output elements depend on the input elements at the same index, with
 // broadcasting.
 func AlongElementwise(n *ir.Node, in []ir.Fact) []ir.Fact {
 	rank := len(n.Outputs[0].Shape())
@@ -69,8 +69,8 @@ func AlongElementwise(n *ir.Node, in []ir.Fact) []ir.Fact {
 	return out
 }
 
-// AlongRows serves operators that treat each row of their first input by itself (a linear layer, a norm over features): its
-// last axis is mixed, all others are kept, and the other inputs do not vary.
+// AlongRows is the Along of operators that treat the rows of their first input separately, such as a linear layer or a
+// norm over features. They mix its last axis and keep all others. The other inputs must not vary.
 func AlongRows(n *ir.Node, in []ir.Fact) []ir.Fact {
 	rank := len(n.In(0).Shape())
 	f := in[0]
@@ -90,8 +90,8 @@ func AlongRows(n *ir.Node, in []ir.Fact) []ir.Fact {
 	return out
 }
 
-// Along gives the facts of a node's outputs from those of its inputs, some of which vary: what its operator says, or global
-// where it says nothing. Files decide what the operator sees, so a case that its author did not think of is global, too.
+// Along returns the facts of a node's outputs from those of its inputs, some of which vary. They come from the operator's
+// Along, and are global if it has none. Its arguments come from files, so a panic there means global, too.
 func Along(n *ir.Node, in []ir.Fact) (out []ir.Fact) {
 	if n.Op.Along == nil {
 		return globals(n, in)
@@ -112,9 +112,9 @@ func globals(n *ir.Node, in []ir.Fact) []ir.Fact {
 	return out
 }
 
-// Propagate carries facts through a graph: from those of its inputs (absent: constant) to those of every value in it,
-// subgraphs left out; a node whose subgraphs read values around them that vary is global. Of a node with several outputs the
-// first carries the state that the node adds.
+// Propagate derives the facts of every value of a graph, without those in subgraphs, from the facts of its inputs. Inputs
+// without a fact are constant. A node whose subgraphs capture values that vary is global. If a node has several outputs,
+// the first one carries the state that the node adds.
 func Propagate(g *ir.Graph, seed map[*ir.Value]ir.Fact) map[*ir.Value]ir.Fact {
 	facts := make(map[*ir.Value]ir.Fact, len(g.Nodes))
 	for v, f := range seed {

@@ -2,7 +2,7 @@ package ops
 
 import "github.com/essmc/essmc/ir"
 
-// IntSpec declares an integer attribute; def is nil where it has no default.
+// IntSpec declares an integer attribute. def is nil if it has no default.
 func IntSpec(name string, def any, doc string) ir.AttrSpec {
 	s := ir.AttrSpec{Name: name, Kind: ir.AttrInt, Doc: doc}
 	if d, ok := def.(int); ok {
@@ -16,7 +16,7 @@ func FloatSpec(name string, def float32, doc string) ir.AttrSpec {
 	return ir.AttrSpec{Name: name, Kind: ir.AttrFloat, Default: float64(def), Doc: doc}
 }
 
-// ChoiceSpec declares a string attribute that is one of several, the first of which is the default.
+// ChoiceSpec declares a string attribute with the allowed values. The first is the default.
 func ChoiceSpec(name, doc string, choices ...string) ir.AttrSpec {
 	return ir.AttrSpec{Name: name, Kind: ir.AttrString, Default: choices[0], OneOf: choices, Doc: doc}
 }
@@ -26,7 +26,7 @@ func Spec(name string, kind ir.AttrKind, doc string) ir.AttrSpec {
 	return ir.AttrSpec{Name: name, Kind: kind, Doc: doc}
 }
 
-// Required makes a declaration one that nodes must follow.
+// Required returns s as the declaration of an attribute that nodes must have.
 func Required(s ir.AttrSpec) ir.AttrSpec { s.Required, s.Default = true, nil; return s }
 
 // Int reads an integer attribute of a node, or the default that its operator declares.

@@ -8,11 +8,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// MaxElems bounds the elements of one tensor that an evaluation makes, so that sizes computed from data cannot ask for
-// absurd amounts of memory. On machines of 32 bits it is the largest number of elements that there can be.
+// MaxElems bounds the elements of one tensor that an evaluation makes, so that sizes computed from data cannot demand
+// absurd amounts of memory. On 32-bit machines it is the largest int.
 const MaxElems = min(1<<31, math.MaxInt)
 
-// Elems is the number of elements of a shape, or an error when it is negative somewhere or above MaxElems.
+// Elems returns the number of elements of a shape, or an error if a dimension is negative or the number above MaxElems.
 func Elems(shape []int) (int, error) {
 	n, err := tensor.Size(shape)
 	if err == nil && n > MaxElems {
@@ -21,7 +21,7 @@ func Elems(shape []int) (int, error) {
 	return n, err
 }
 
-// Broadcast gives the shape to which all shapes broadcast under ONNX's multidirectional rule: aligned at their ends,
+// Broadcast returns the shape to which all shapes broadcast under ONNX's multidirectional rule: aligned at their ends,
 // dimensions are equal or 1.
 func Broadcast(shapes ...[]int) ([]int, error) {
 	rank := 0
@@ -47,8 +47,8 @@ func Broadcast(shapes ...[]int) ([]int, error) {
 	return out, err
 }
 
-// BroadcastShape is Broadcast over symbolic dimensions. Where two dimensions may differ only by one of them being 1, it
-// takes the other; where that cannot be told, the result is unknown.
+// BroadcastShape is Broadcast for symbolic dimensions. Where one of two dimensions must be 1, it takes the other. Where
+// that does not follow, the dimension is unknown.
 func BroadcastShape(shapes ...ir.Shape) (ir.Shape, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -79,7 +79,7 @@ func BroadcastShape(shapes ...ir.Shape) (ir.Shape, error) {
 	return out, nil
 }
 
-// Strides gives the row-major strides of a shape, in elements.
+// Strides returns the row-major strides of a shape, in elements.
 func Strides(shape []int) []int {
 	s := make([]int, len(shape))
 	n := 1
@@ -90,8 +90,8 @@ func Strides(shape []int) []int {
 	return s
 }
 
-// BroadcastStrides gives the strides with which a tensor of the given shape is read as one of shape out: 0 where it
-// repeats. The shape must broadcast to out.
+// BroadcastStrides returns the strides by which a tensor of the given shape is read as one of shape out: 0 along axes that
+// repeat. The shape must broadcast to out.
 func BroadcastStrides(shape, out []int) []int {
 	s := make([]int, len(out))
 	for i, st := range Strides(shape) {
@@ -102,7 +102,7 @@ func BroadcastStrides(shape, out []int) []int {
 	return s
 }
 
-// Walk visits the elements of a shape in row-major order and gives, for each, the offset that the strides lead to.
+// Walk calls visit for the elements of a shape in row-major order, with the offset that follows from the strides.
 func Walk(shape, strides []int, offset int, visit func(offset int)) {
 	for _, d := range shape {
 		if d == 0 {
@@ -138,8 +138,8 @@ func Walk(shape, strides []int, offset int, visit func(offset int)) {
 	}
 }
 
-// BroadcastTo repeats the elements v of a shape to those of shape out; v itself when nothing repeats. The shape must
-// broadcast to out, and out must have passed Elems.
+// BroadcastTo returns the elements v of a shape, repeated to those of shape out, or v itself if nothing repeats. The shape
+// must broadcast to out, and out must have passed Elems.
 func BroadcastTo[T any](v []T, shape, out []int) []T {
 	n, _ := tensor.Size(out)
 	if len(v) == n {

@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// ByBody completes the record of an operator that is defined by its body: types, facts and costs follow from the operators
-// that the body is made of.
+// ByBody completes the record of an operator that is defined by its body. Its types, facts and costs follow from the
+// operators in the body.
 func ByBody(op *ir.Op) *ir.Op {
 	if op.Infer == nil {
 		op.Infer = func(n *ir.Node) ([]ir.Type, error) {
@@ -56,7 +56,7 @@ func bodyOf(n *ir.Node) (nodes []*ir.Node, outs []*ir.Value, err error) {
 	return b.Graph().Nodes, outs, nil
 }
 
-// alongBody carries facts through the body; what it adds up to is the node's.
+// alongBody propagates facts through the body. The states of its nodes add up to the node's.
 func alongBody(n *ir.Node, in []ir.Fact) []ir.Fact {
 	out := make([]ir.Fact, len(n.Outputs))
 	nodes, outs, err := bodyOf(n)

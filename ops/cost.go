@@ -2,7 +2,7 @@ package ops
 
 import "github.com/essmc/essmc/ir"
 
-// Count is the number of elements of v for given symbols; dimensions that are not known count as 1.
+// Count returns the number of elements of v for given symbols. Unknown dimensions count as 1.
 func Count(v *ir.Value, bind map[string]int64) int64 {
 	if v == nil {
 		return 0
@@ -14,7 +14,7 @@ func Count(v *ir.Value, bind map[string]int64) int64 {
 	return n
 }
 
-// DimAt is dimension i of v (from the end when negative) for given symbols; 1 when it is not known.
+// DimAt returns dimension i of v for given symbols, or 1 if it is unknown. A negative i counts from the end.
 func DimAt(v *ir.Value, i int, bind map[string]int64) int64 {
 	s := v.Shape()
 	if i < 0 {
@@ -30,7 +30,7 @@ func DimAt(v *ir.Value, i int, bind map[string]int64) int64 {
 	return n
 }
 
-// BytesOf is the size of everything that the node reads and writes, each once.
+// BytesOf returns the size of everything that the node reads and writes, each once.
 func BytesOf(n *ir.Node, bind map[string]int64) int64 {
 	var sum int64
 	for _, vs := range [][]*ir.Value{n.Inputs, n.Outputs} {
@@ -43,7 +43,7 @@ func BytesOf(n *ir.Node, bind map[string]int64) int64 {
 	return sum
 }
 
-// WorkOf is what one evaluation of the node costs: what its operator says, or one operation per output element.
+// WorkOf returns the cost of one evaluation of the node: its operator's Cost, or one operation per output element.
 func WorkOf(n *ir.Node, bind map[string]int64) ir.Work {
 	if n.Op.Cost != nil {
 		return n.Op.Cost(n, bind)

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Tensor gives input i of an evaluation as a tensor; nil when it is absent.
+// Tensor returns input i of an evaluation as a tensor, or nil if it is absent.
 func Tensor(in []tensor.Datum, i int) *tensor.Tensor {
 	if i >= len(in) || in[i] == nil {
 		return nil
@@ -16,8 +16,8 @@ func Tensor(in []tensor.Datum, i int) *tensor.Tensor {
 	return t
 }
 
-// F64 gives input i as float64 numbers: a copy, widened. It is nil when the input is absent or not real; Bind has checked
-// the types before an evaluation runs.
+// F64 returns a copy of input i in float64. It is nil if the input is absent or not real; Bind has checked the types
+// before an evaluation.
 func F64(in []tensor.Datum, i int) []float64 {
 	t := Tensor(in, i)
 	if t == nil {
@@ -30,7 +30,7 @@ func F64(in []tensor.Datum, i int) []float64 {
 	return v
 }
 
-// Real makes a result of element type d from float64 numbers. Where float32 is carried as float64, it stays float64.
+// Real makes a result of element type d from float64 numbers. In a wide evaluation float32 stays float64.
 func Real(c *ir.EvalCtx, d tensor.DType, v []float64, shape ...int) (*tensor.Tensor, error) {
 	if c != nil && c.Wide && d == tensor.Float32 {
 		d = tensor.Float64
@@ -46,7 +46,7 @@ func One(t *tensor.Tensor, err error) ([]tensor.Datum, error) {
 	return []tensor.Datum{t}, nil
 }
 
-// SameShape reports an error unless both shapes are equal; for evaluations whose inputs' sizes are known only when they run.
+// SameShape returns an error unless both shapes are equal. Evaluations check sizes by it that inference does not know.
 func SameShape(a, b []int) error {
 	if len(a) == len(b) {
 		same := true

@@ -19,7 +19,7 @@ func Axis(axis int64, rank int) (int, error) {
 	return int(axis), nil
 }
 
-// AxesOf makes axes non-negative and sorts them; an axis named twice is an error.
+// AxesOf makes axes non-negative and sorts them. A repeated axis is an error.
 func AxesOf(axes []int64, rank int) ([]int, error) {
 	out := make([]int, len(axes))
 	for i, a := range axes {
@@ -38,7 +38,7 @@ func AxesOf(axes []int64, rank int) ([]int, error) {
 	return out, nil
 }
 
-// ConstInts gives the elements of an integer constant.
+// ConstInts returns the elements of an integer constant.
 func ConstInts(v *ir.Value) ([]int64, bool) {
 	if v == nil {
 		return nil, false
@@ -68,12 +68,12 @@ func ConstInts(v *ir.Value) ([]int64, bool) {
 	return x, err == nil
 }
 
-// maxDims bounds the length of the integer vectors that DimsOf follows; longer ones are data, not shapes.
+// maxDims bounds the length of the integer vectors that DimsOf follows. Longer ones are data, not shapes.
 const maxDims = 64
 
-// DimsOf gives the elements of an integer scalar or vector as dimensions, following the arithmetic that models compute
-// shapes with (Shape, Gather, Slice, Concat, Add, …) back to constants and to dimensions of values. Elements that cannot
-// be followed are unknown; ok is false when not even their number is known.
+// DimsOf returns the elements of an integer scalar or vector as dimensions. It follows the arithmetic by which models
+// compute shapes (Shape, Gather, Slice, Concat, Add, …) back to constants and dimensions of values. Elements of other
+// origin are unknown. ok is false if not even their number is known.
 func DimsOf(v *ir.Value) (dims ir.Shape, ok bool) {
 	t := dimTracer{seen: map[*ir.Value]ir.Shape{}}
 	return t.trace(v, 0)
@@ -99,7 +99,7 @@ func (t *dimTracer) trace(v *ir.Value, depth int) (ir.Shape, bool) {
 	return s, ok
 }
 
-// unknownElems stands for a vector of which only the length is known.
+// unknownElems returns unknown dimensions for a vector of known length.
 func unknownElems(v *ir.Value) (ir.Shape, bool) {
 	tt, ok := v.TensorType()
 	if !ok || tt.NoRank || len(tt.Shape) > 1 {
@@ -215,7 +215,7 @@ func dimArith(op string, a, b ir.Dim) ir.Dim {
 	case "Max":
 		return a.Max(b)
 	}
-	// Integer division truncates; for the non-negative numbers that dimensions are, that is the floor.
+	// Integer division truncates, which is the floor for dimensions: they are not negative.
 	if k, ok := b.Known(); !ok || k <= 0 {
 		return ir.Unknown
 	}
@@ -249,7 +249,7 @@ func (t *dimTracer) slice(n *ir.Node, arg func(int) (ir.Shape, bool)) (ir.Shape,
 	return out, true
 }
 
-// SliceRange resolves one axis of ONNX's Slice: the first index and the number of elements. step is not 0.
+// SliceRange resolves one axis of ONNX's Slice. It returns the first index and the number of elements. step is not 0.
 func SliceRange(start, end, step, dim int64) (first, count int64) {
 	if start < 0 {
 		start += dim
@@ -287,8 +287,8 @@ func ShapeRange(attrs ir.Attrs, rank int) (from, to int) {
 	return int(a), int(max(a, b))
 }
 
-// UnionShape is what holds of a value that has either type: ranks and dimensions that differ become unknown. Element types
-// must be equal.
+// UnionShape returns the type of a value that has type a or b. Ranks and dimensions that differ become unknown. Element
+// types must be equal.
 func UnionShape(a, b *ir.TensorType) (*ir.TensorType, error) {
 	if a.Elem != b.Elem {
 		return nil, fmt.Errorf("element types %v and %v differ", a.Elem, b.Elem)

@@ -7,16 +7,16 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Facts are the facts of every value of a graph along one dimension. A fact is a statement about the meaning of the graph, so
-// it holds for every shape and backend. A value about which nothing can be shown is global.
+// Facts are the facts of every value of a graph along one dimension. A fact is a statement about the meaning of the
+// graph, so it holds for every shape and backend. A value about which nothing can be shown is global.
 type Facts struct {
 	Symbol string
 	graph  *ir.Graph
 	of     map[*ir.Value]ir.Fact
 }
 
-// FactsAlong derives the facts for the dimension that symbol names: an input varies along it where one of its dimensions is
-// that symbol, or a multiple of it.
+// FactsAlong derives the facts along the dimension with the given symbol. An input varies along it if one of its
+// dimensions is that symbol, or a multiple of it.
 func FactsAlong(g *ir.Graph, symbol string) *Facts {
 	seed := map[*ir.Value]ir.Fact{}
 	for _, v := range g.Inputs {
@@ -30,10 +30,10 @@ func FactsAlong(g *ir.Graph, symbol string) *Facts {
 	return &Facts{Symbol: symbol, graph: g, of: Propagate(g, seed)}
 }
 
-// TimeFacts derives the facts along the graph's time dimension; nil when the graph does not declare one.
+// TimeFacts derives the facts along the graph's time dimension. It returns nil if the graph does not declare one.
 func TimeFacts(g *ir.Graph) *Facts { return factsOf(g, ir.MetaTime) }
 
-// BatchFacts derives the facts along the graph's batch dimension; nil when the graph does not declare one.
+// BatchFacts derives the facts along the graph's batch dimension. It returns nil if the graph does not declare one.
 func BatchFacts(g *ir.Graph) *Facts { return factsOf(g, ir.MetaBatch) }
 
 func factsOf(g *ir.Graph, key string) *Facts {
@@ -43,7 +43,7 @@ func factsOf(g *ir.Graph, key string) *Facts {
 	return FactsAlong(g, g.Meta[key])
 }
 
-// Of gives the fact of a value of the graph.
+// Of returns the fact of a value of the graph.
 func (f *Facts) Of(v *ir.Value) ir.Fact { return f.of[v] }
 
 // Extend adds the facts of the values of a body of the graph, from those of the body's inputs.
@@ -51,7 +51,7 @@ func (f *Facts) Extend(body *ir.Graph, inputs map[*ir.Value]ir.Fact) {
 	maps.Copy(f.of, Propagate(body, inputs))
 }
 
-// State counts the scalars that the graph keeps between steps, per sample.
+// State returns the number of scalars, per sample, that the graph keeps between steps.
 func (f *Facts) State() int64 {
 	var sum int64
 	for _, n := range f.graph.Nodes {
@@ -64,7 +64,7 @@ func (f *Facts) State() int64 {
 	return sum
 }
 
-// Blocker is the first node that keeps the graph from running step by step with a state of fixed size, and why.
+// Blocker is the first node that keeps the graph from running step by step with a state of fixed size, and the reason.
 type Blocker struct {
 	Node *ir.Node
 	Why  string
@@ -78,7 +78,7 @@ func (b *Blocker) String() string {
 	return fmt.Sprintf("%v: %s", b.Node, b.Why)
 }
 
-// Blocker finds what keeps the graph from being a stream; nil when nothing does.
+// Blocker returns the first node that keeps the graph from running as a stream, or nil if there is none.
 func (f *Facts) Blocker() *Blocker {
 	for _, n := range f.graph.Nodes {
 		for _, v := range n.Outputs {

@@ -1,9 +1,9 @@
-// Package ops holds the registry of operators, and what their definitions share: signatures, shape rules, facts along a
-// dimension, access to elements.
+// Package ops holds the registry of operators and the common parts of their definitions: signatures, shape rules, facts
+// along a dimension, access to elements.
 //
-// It imports ir and ir/tensor only. Operators live in the packages below it, one to a file, and enter the registry when
-// their package is initialised; after that it never changes, so it may be read from everywhere. What always holds: an
-// operator in the registry has type inference, and a meaning (Eval or Body).
+// It imports ir and ir/tensor only. Operators live in the packages below it, one per file, and enter the registry when
+// their package is initialized. After that the registry does not change, so all goroutines may read it. A registered
+// operator has type inference, and a definition by Eval or Body.
 package ops
 
 import (
@@ -18,11 +18,11 @@ type key struct{ domain, name string }
 
 var registry = map[key][]*ir.Op{} // versions, newest first
 
-// same maps the records that Same made to the one that they stand for.
+// same maps records that Same made to the record that they stand for.
 var same = map[*ir.Op]*ir.Op{}
 
-// Register enters an operator. An operator without Infer gets the one that its signature describes; one without Cost gets
-// its body's. It panics on a definition that cannot be right: that is a mistake in this program.
+// Register adds an operator. Without Infer it gets the inference of its signature, and without Cost the cost of its body.
+// Register panics if the definition is inconsistent.
 func Register(op *ir.Op) *ir.Op {
 	if op.Since == 0 {
 		op.Since = 1
@@ -44,8 +44,8 @@ func Register(op *ir.Op) *ir.Op {
 	return op
 }
 
-// Same enters op under earlier versions of its domain too, in which it meant the same, or a part of it: fewer element types,
-// or fewer optional inputs and attributes.
+// Same registers op for earlier versions of its domain too, in which it had the same definition, or a part of it: fewer
+// element types, or fewer optional inputs and attributes.
 func Same(op *ir.Op, since ...int) *ir.Op {
 	for _, v := range since {
 		old := *op
@@ -55,10 +55,10 @@ func Same(op *ir.Op, since ...int) *ir.Op {
 	return op
 }
 
-// SameAs enters old, a record of an earlier version that differs from op in attributes without effect only.
+// SameAs registers old, a record of an earlier version that differs from op only in attributes without effect.
 func SameAs(old, op *ir.Op) { same[Register(old)] = op }
 
-// Current gives the record that stands for op's meaning: the one that All lists, which is op itself unless Same entered it.
+// Current returns the record that All lists for op: op itself, unless Same or SameAs registered it.
 func Current(op *ir.Op) *ir.Op {
 	if c := same[op]; c != nil {
 		return c
@@ -66,7 +66,7 @@ func Current(op *ir.Op) *ir.Op {
 	return op
 }
 
-// Newest reports that op is its domain's newest meaning of its name, so that what is known of the name holds of it.
+// Newest reports whether op is the newest definition of its name. Rules that refer to operators by name hold for it.
 func Newest(op *ir.Op) bool {
 	v := registry[key{op.Domain, op.Name}]
 	return len(v) == 0 || v[0] == Current(op)
@@ -78,7 +78,7 @@ type Registry struct{}
 // Default is the registry of this program.
 var Default Registry
 
-// Resolve gives the operator as the given version of its domain defines it, or nil.
+// Resolve returns the operator as the given version of its domain defines it, or nil.
 func (Registry) Resolve(domain, name string, version int) *ir.Op {
 	if domain == "ai.onnx" {
 		domain = ""
@@ -94,7 +94,7 @@ func (Registry) Resolve(domain, name string, version int) *ir.Op {
 	return nil
 }
 
-// All lists every operator, sorted by domain, name and version; versions that mean the same are listed once.
+// All lists the operators by domain, name and version. Versions with the same definition are listed once.
 func (Registry) All() []*ir.Op {
 	var all []*ir.Op
 	for _, v := range registry {
@@ -110,5 +110,5 @@ func (Registry) All() []*ir.Op {
 	return all
 }
 
-// Opsets are the versions that graphs made by this program use.
+// Opsets returns the versions of the domains for graphs that this program makes.
 func Opsets() map[string]int { return map[string]int{"": 24, "essm": 1} }

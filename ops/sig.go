@@ -9,10 +9,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Sig reads declarations of inputs or outputs, "name:elem[dims]" each, with "?" behind an optional one and "*" behind one
-// that may repeat (none included). elem is an element type ("float64"), or a variable that starts with a capital letter. dims are
-// numbers, names that stand for the same number throughout, expressions of names (outputs only), "_" for any number, and
-// at most one "..." for any run of dimensions, the same throughout. Without brackets any shape is meant.
+// Sig reads declarations of inputs or outputs of the form "name:elem[dims]". "?" follows an optional one, and "*" one that
+// may occur any number of times. elem is an element type ("float64"), or a variable that starts with a capital letter.
+// dims are numbers, names, expressions of names (outputs only), "_" for any number, and at most one "..." for any run of
+// dimensions. A name stands for the same number throughout the signature, and "..." for the same run. Without brackets
+// the shape is arbitrary.
 func Sig(params ...string) []ir.Param {
 	out := make([]ir.Param, len(params))
 	for i, s := range params {
@@ -41,7 +42,7 @@ func Sig(params ...string) []ir.Param {
 	return out
 }
 
-// splitDims cuts at the commas that are not inside of a function's parentheses.
+// splitDims splits at the commas outside parentheses.
 func splitDims(s string) []string {
 	var out []string
 	depth, from := 0, 0
@@ -59,7 +60,7 @@ func splitDims(s string) []string {
 	return append(out, s[from:])
 }
 
-// Element types that signatures often allow.
+// Common sets of element types.
 var (
 	Floats  = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64}
 	Ints    = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
@@ -67,16 +68,16 @@ var (
 	Any     = tensor.DTypes()
 )
 
-// Bindings are what the names in a signature stand for at one node.
+// Bindings maps the names in a signature to their values at one node.
 type Bindings struct {
 	Elem map[string]tensor.DType
 	Dim  map[string]ir.Dim
-	Rest ir.Shape // what "..." stands for
-	// NoRank says that some input of the node has no known rank.
+	Rest ir.Shape // the dimensions for "..."
+	// NoRank is set if the rank of an input is unknown.
 	NoRank bool
 }
 
-// Bind matches the node's inputs against its operator's signature; the error says which input differs, and how.
+// Bind matches the node's inputs against its operator's signature. The error names the input that differs.
 func Bind(n *ir.Node) (*Bindings, error) {
 	b := &Bindings{Elem: map[string]tensor.DType{}, Dim: map[string]ir.Dim{}}
 	hasRest := false
@@ -184,14 +185,14 @@ func (b *Bindings) dims(want []string, got ir.Shape, hasRest *bool) error {
 	return nil
 }
 
-// differ reports whether two dimensions are known to be different numbers.
+// differ reports whether two dimensions are known and different.
 func differ(a, b ir.Dim) bool {
 	x, okx := a.Known()
 	y, oky := b.Known()
 	return okx && oky && x != y
 }
 
-// Outputs writes the output types that the signature describes.
+// Outputs returns the output types of the signature.
 func (b *Bindings) Outputs(op *ir.Op) ([]ir.Type, error) {
 	out := make([]ir.Type, len(op.Out))
 	for i, p := range op.Out {

@@ -7,10 +7,9 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Upgrade brings a graph, with the graphs in it, to the operator sets of this program: where an operator's newest version
-// means something else, or is written otherwise, than the version that a node has, the node gives way to that version's body.
-// Whatever reads operators by their names (passes, kernels) may then take each for its newest version. The graph's values
-// keep their names and types.
+// Upgrade brings a graph and its subgraphs to the operator sets of this program. A node whose operator has a newer version
+// with another definition is replaced by the body of its own version. After that, passes and kernels may take every
+// operator for its newest version. The graph's values keep their names and types.
 func Upgrade(g *ir.Graph) error {
 	opsets := Opsets()
 	for d, v := range g.Opsets {
@@ -19,7 +18,7 @@ func Upgrade(g *ir.Graph) error {
 	if err := upgrade(ir.Edit(g, Default, opsets), g, 0); err != nil {
 		return err
 	}
-	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error { // a record that stands for earlier ones may be newer than all of these
+	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error { // a record for several versions may be newer than the opset
 		opsets[n.Op.Domain] = max(opsets[n.Op.Domain], n.Op.Since)
 		return nil
 	})
@@ -29,7 +28,7 @@ func Upgrade(g *ir.Graph) error {
 	return nil
 }
 
-// maxUpgrades bounds bodies within bodies, so that a mistake in the registry is an error.
+// maxUpgrades bounds bodies within bodies, so that a cycle in the registry is an error.
 const maxUpgrades = 16
 
 func upgrade(names *ir.Builder, g *ir.Graph, depth int) error {
@@ -45,7 +44,7 @@ func upgrade(names *ir.Builder, g *ir.Graph, depth int) error {
 		}
 		if op := Current(n.Op); op != n.Op {
 			n.Op = op
-			n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a ir.Attr) bool { // those without effect
+			n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a ir.Attr) bool { // attributes without effect
 				return !slices.ContainsFunc(op.Attrs, func(s ir.AttrSpec) bool { return s.Name == a.Name })
 			})
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Block is a part of a graph that a backend may execute tile by tile along time.
+// Block holds a part of a graph that a backend may execute tile by tile along time.
 var Block = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Block",
 	Doc: `The graph in body, applied to the inputs; its constants are inside. The fuse-block pass makes it of one state-space operator and the

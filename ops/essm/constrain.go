@@ -14,7 +14,7 @@ var (
 	ImagConstraints = []string{"same", "softplus", "sigmoid", "Gaussian", "clip", "zero", "negtive"}
 )
 
-// Constrain makes a stored diagonal stable.
+// Constrain applies the constraints that make a stored diagonal stable.
 var Constrain = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Constrain",
 	Doc: "The diagonal of A from its stored form: real and imaginary parts after the constraints (docs/math.md, Constraints).",

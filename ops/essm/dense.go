@@ -15,7 +15,7 @@ func identity(n int) []float64 {
 	return m
 }
 
-// matMul is the product of an (r, k) and a (k, q) matrix.
+// matMul returns the product of an (r, k) and a (k, q) matrix.
 func matMul(a, b []float64, r, k, q int) []float64 {
 	out := make([]float64, r*q)
 	for i := range r {
@@ -38,7 +38,7 @@ func combine(a float64, x []float64, b float64, y []float64) []float64 {
 	return out
 }
 
-// solve gives X with A X = B for square A of size n and B of q columns, by elimination with row pivoting.
+// solve returns X with A X = B for square A of size n and B of q columns, by elimination with row pivoting.
 func solve(a, b []float64, n, q int) ([]float64, error) {
 	a, b = append([]float64(nil), a...), append([]float64(nil), b...)
 	for c := range n {
@@ -84,7 +84,8 @@ func solve(a, b []float64, n, q int) ([]float64, error) {
 	return b, nil
 }
 
-// Expm is the exponential of a square matrix, by scaling and squaring of the Padé approximant of degree 13 (Higham 2005).
+// Expm returns the exponential of a square matrix, by scaling and squaring of the Padé approximant of degree 13 (Higham
+// 2005).
 func Expm(a []float64, n int) ([]float64, error) {
 	norm := 0.0
 	for j := range n {

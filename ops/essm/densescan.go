@@ -36,7 +36,7 @@ inputs v before the next step, oldest first; it is there for forward scans only,
 	},
 })
 
-// DenseState is the number of scalars of a DenseScan's state, per sample.
+// DenseState returns the number of scalars of a DenseScan's state, per sample.
 func DenseState(n *ir.Node) ir.Dim {
 	s := n.In(1).Shape()
 	if len(s) != 4 {
@@ -110,7 +110,7 @@ func evalDenseScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return []tensor.Datum{t, st}, err
 }
 
-// input is head h of v at step t, which may lie before the first step.
+// input returns head h of v at step t, which may be before the first step.
 func (r *denseRun) input(sample, t, h int) []float64 {
 	src, at := r.v, sample*r.length+t
 	if t < 0 {
@@ -210,7 +210,7 @@ func (r *denseRun) convolve(h int, conv func(x, v, k []complex128, direction str
 			continue
 		}
 		for t := range r.length {
-			if keep == 0 { // the answer to the state before the first step
+			if keep == 0 { // the response to the state before the first step
 				next := make([]float64, r.n)
 				addProduct(next, abar, free, 1)
 				free = next
@@ -223,7 +223,7 @@ func (r *denseRun) convolve(h int, conv func(x, v, k []complex128, direction str
 	}
 }
 
-// blocks computes head h chunk by chunk: the kernel inside a chunk, powers of Ā between chunks.
+// blocks computes head h chunk by chunk, by the kernel inside a chunk and powers of Ā between chunks.
 func (r *denseRun) blocks(h, size int) {
 	if r.window > 0 {
 		r.convolve(h, convDirect)

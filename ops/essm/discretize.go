@@ -18,7 +18,7 @@ var discretizeAttrs = []ir.AttrSpec{
 	{Name: "rate", Kind: ir.AttrFloat, Default: 1.0, Doc: "factor on every step size (resampling)"},
 }
 
-// Alpha is the weight of the new state in the generalised bilinear transform; ok is false for zero-order hold.
+// Alpha returns the weight of the new state in the generalized bilinear transform. ok is false for zero-order hold.
 func Alpha(method string) (alpha float64, ok bool) {
 	switch method {
 	case "bilinear":
@@ -61,7 +61,7 @@ var Discretize = ops.Register(&ir.Op{
 	Tol: ir.Rounding,
 })
 
-// steps gives Δ for each state of shape (C, S, n).
+// steps returns Δ for each state of shape (C, S, n).
 func steps(attrs ir.Attrs, logDt *tensor.Tensor, shape []int) ([]float64, error) {
 	v, err := logDt.Float64s()
 	if err != nil {
@@ -79,7 +79,7 @@ func steps(attrs ir.Attrs, logDt *tensor.Tensor, shape []int) ([]float64, error)
 	return dt, nil
 }
 
-// discretize gives the logarithm of the discrete eigenvalue and the input's factor for one state.
+// discretize returns the logarithm of the discrete eigenvalue and the input's factor for one state.
 func discretize(method string, eps float64, lam complex128, dt float64) (a, b complex128) {
 	d := complex(dt, 0)
 	if alpha, ok := Alpha(method); ok {
@@ -93,7 +93,7 @@ func discretize(method string, eps float64, lam complex128, dt float64) (a, b co
 	return a, expm1(a) * cmplx.Conj(lam) / (lam*cmplx.Conj(lam) + complex(eps, 0))
 }
 
-// expm1 is exp(z) - 1 without loss for small z.
+// expm1 returns exp(z) - 1 without cancellation for small z.
 func expm1(z complex128) complex128 {
 	x, y := real(z), imag(z)
 	s, c := math.Sincos(y)
@@ -102,7 +102,7 @@ func expm1(z complex128) complex128 {
 	return complex(math.Expm1(x)*c-2*h*h, math.Exp(x)*s)
 }
 
-// phi1 is (exp(z)-1)/z, and 1 at 0.
+// phi1 returns (exp(z)-1)/z, and 1 at 0.
 func phi1(z complex128) complex128 {
 	if z == 0 {
 		return 1

@@ -1,12 +1,12 @@
 // Package essm holds the operators of state-space models, domain "essm", and their mathematics, as docs/math.md defines
-// it: the whole layer as a checkpoint states it (StateSpace), each step that it comes apart into (Constrain,
-// Discretize, HeadLinear, Scan, Kernel, LongConv, …), and the forms that the compiler makes of it (SSM, DenseSSM,
-// Block). Beside them stand the layers of a deep model that ONNX has no exact operator for.
+// it: a layer as checkpoints state it (StateSpace), the steps of its computation (Constrain, Discretize, HeadLinear,
+// Scan, Kernel, LongConv, …), and the forms that the compiler makes of it (SSM, DenseSSM, Block). It also holds the
+// layers of a deep model that ONNX has no exact operator for.
 //
-// It imports ir, ops and ops/std, and nothing that a service would not want to link: eigenvalues are in the package
-// spectral below. What always holds: every evaluation computes in float64 and rounds once; complex numbers are kept as
-// separate real and imaginary arrays; sequences are laid out (batch, time, features), features head-major (channel,
-// head, index); real and imaginary constants of a system are float64 whatever the data's type.
+// It imports ir, ops and ops/std only. Services link it, so the eigenvalue solver is in the package spectral below.
+// Every evaluation computes in float64 and rounds once. Complex numbers are separate real and imaginary arrays.
+// Sequences are laid out (batch, time, features), and features (channel, head, index). The constants of a discrete
+// system are float64 for data of any type.
 //
 // Symbols, here and in the signatures: B batch, L length, H inputs, C channels, S heads, n states and h inputs and m
 // outputs of one head, N = C·S·n.
@@ -30,7 +30,7 @@ const (
 	Bidirectional = "bidirectional" // the sum of both
 )
 
-// Forms in which a long linear recurrence can be computed.
+// Forms of computing a long linear recurrence (docs/math.md, Forms).
 const (
 	FormAuto    = "auto"
 	FormScan    = "scan"
@@ -39,12 +39,12 @@ const (
 	FormDirect  = "direct"
 )
 
-// Forms lists the forms that a caller can ask for.
+// Forms lists the forms that a caller can select.
 var Forms = []string{FormAuto, FormScan, FormChunked, FormFFT, FormDirect}
 
 var floatElems = map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats}
 
-// Pow is exp(k·a), the k-th power of a discrete eigenvalue that is given by its logarithm a = λΔ. Exact for k = 0.
+// Pow returns exp(k·a), the k-th power of the discrete eigenvalue with the logarithm a. It is exact for k = 0.
 func Pow(a complex128, k float64) complex128 {
 	if k == 0 {
 		return 1
@@ -57,7 +57,7 @@ func Pow(a complex128, k float64) complex128 {
 // Unstable reports whether |exp(a)| is above 1 by more than rounding.
 func Unstable(a complex128) bool { return real(a) > 1e-12 }
 
-// logEigen is the logarithm of a discrete eigenvalue; for 0 one whose powers are 0 and whose zeroth power is 1.
+// logEigen returns the logarithm of a discrete eigenvalue. For 0 it returns -1000: all powers but the zeroth are 0.
 func logEigen(z complex128) complex128 {
 	if z == 0 {
 		return complex(-1000, 0)
@@ -65,7 +65,7 @@ func logEigen(z complex128) complex128 {
 	return cmplx.Log(z)
 }
 
-// pair makes the complex numbers of two arrays; im may be nil.
+// pair makes complex numbers of two arrays. im may be nil.
 func pair(re, im []float64) []complex128 {
 	out := make([]complex128, len(re))
 	for i := range re {
@@ -95,7 +95,7 @@ func rank4(t *tensor.Tensor, name string) (c, s, r, q int, err error) {
 	return d[0], d[1], d[2], d[3], nil
 }
 
-// alongScan gives the facts of a value that scans along axis 1 of its first input and treats all else step by step.
+// alongScan returns the facts of a node that scans axis 1 of its first input and treats its other axes step by step.
 func alongScan(n *ir.Node, in []ir.Fact, direction string, window, state int64, outputs int) []ir.Fact {
 	out := make([]ir.Fact, outputs)
 	f := in[0]

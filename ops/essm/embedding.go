@@ -41,7 +41,7 @@ var Embedding = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// TokenError says which token of the named value is outside of the vocabulary.
+// TokenError returns the error for a token of the named value that is not in the vocabulary.
 func TokenError(name string, shape []int, at int, token int64, vocab int) error {
 	where := make([]int, len(shape))
 	for i, r := len(shape)-1, at; i >= 0; i-- {

@@ -65,7 +65,7 @@ var HeadLinear = ops.Register(&ir.Op{
 	},
 })
 
-// shared says whether g features are one channel's, to be shared by all c (true), or all channels' (false).
+// shared reports whether g features are one channel's, to be shared by all c (true), or all channels' (false).
 func shared(g, c, s, q ir.Dim) (bool, error) {
 	one, all := s.Mul(q), c.Mul(s).Mul(q)
 	switch {
@@ -80,7 +80,7 @@ func shared(g, c, s, q ir.Dim) (bool, error) {
 	return false, nil
 }
 
-// HeadScale multiplies each feature of each channel by a number of its own.
+// HeadScale multiplies the features of each channel by a vector.
 var HeadScale = ops.Register(&ir.Op{
 	Domain: "essm", Name: "HeadScale",
 	Doc: "Diagonal product: y[…,c,s,i] = d[c,s,i]·x[…,s,i]; the S·m features of the input are shared by all channels.",

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// maxKernel bounds the elements of one kernel; a length comes from data.
+// maxKernel bounds the elements of one kernel, whose length comes from data.
 const maxKernel = ops.MaxElems
 
 func lengthInput(t *tensor.Tensor, per int) (int, error) {
@@ -51,7 +51,7 @@ func inferLength(input int) func(n *ir.Node) ([]ir.Type, error) {
 	}
 }
 
-// Kernel writes out the impulse response of each state.
+// Kernel computes the impulse response of each state.
 var Kernel = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Kernel",
 	Doc:   "Impulse response of each state (docs/math.md, Kernel): k[…,j] = b·exp(a·j), j = 0 … length-1. Real and imaginary part; a real B and C need the real part only.",
@@ -77,7 +77,7 @@ var Kernel = ops.Register(&ir.Op{
 	Tol: ir.Rounding,
 })
 
-// DenseKernel writes out the impulse response of a system with a full matrix.
+// DenseKernel computes the impulse response of a system with a full matrix.
 var DenseKernel = ops.Register(&ir.Op{
 	Domain: "essm", Name: "DenseKernel",
 	Doc: "Impulse response of a system with full matrix: k[…,i,j,t] = (Āᵗ Γ)[i,j], t = 0 … length-1.",
@@ -116,7 +116,7 @@ func denseKernel(abar, gamma []float64, n, length int) []float64 {
 	return out
 }
 
-// LongConv convolves every feature with a long kernel of its own.
+// LongConv convolves each feature with a long kernel.
 var LongConv = ops.Register(&ir.Op{
 	Domain: "essm", Name: "LongConv",
 	Doc: "x[t,i] = Σ k[i,j]·v[t-j,i] over lags j from 0 (forward); backward: Σ k[i,j]·v[t+1+j,i]; bidirectional: both (docs/math.md, Directions). Directly, or by FFT of length ≥ L + kernel.",
@@ -197,8 +197,8 @@ func convDirect(x, v, k []complex128, direction string) {
 	}
 }
 
-// convFFT is convDirect by the convolution theorem, both directions in one product: the backward kernel stands,
-// reversed, at the end of the circle.
+// convFFT is convDirect by the convolution theorem, both directions in one product. The backward kernel is at the end
+// of the circle, reversed.
 func convFFT(x, v, k []complex128, direction string) {
 	l := len(v)
 	taps := min(len(k), l)

@@ -27,7 +27,7 @@ var BatchNorm = ops.Register(&ir.Op{
 	Tol:   ir.Rounding,
 })
 
-// BatchNormAffine gives the scale and shift that a batch norm with fixed statistics amounts to.
+// BatchNormAffine returns the scale and shift that a batch norm with fixed statistics amounts to.
 func BatchNormAffine(weight, bias, mean, variance []float64, eps float64) (scale, shift []float64) {
 	scale, shift = make([]float64, len(weight)), make([]float64, len(weight))
 	for i := range weight {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Pick sums a sequence up into one vector.
+// Pick reduces a sequence to one vector.
 var Pick = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Pick",
 	Doc: "One vector per sample from its first lengths[b] steps (all L without lengths): their mean (pool), the last, the first, or the sum (docs/math.md, Decoder).",
@@ -65,7 +65,7 @@ var Pick = ops.Register(&ir.Op{
 	Tol: ir.Summing,
 })
 
-// Lengths reads the optional input lengths: one number per sample, each from 1 to l; all are l when t is nil.
+// Lengths reads the optional input lengths: one number per sample, each from 1 to l. All are l if t is nil.
 func Lengths(name string, t *tensor.Tensor, batch, l int) ([]int, error) {
 	out := make([]int, batch)
 	for i := range out {
@@ -142,7 +142,7 @@ var Pair = ops.Register(&ir.Op{
 	Tol: ir.Rounding,
 })
 
-// StateOrZero gives a model its state before the first step.
+// StateOrZero is the state of a model before the first step.
 var StateOrZero = ops.Register(&ir.Op{
 	Domain: "essm", Name: "StateOrZero",
 	Doc: "The given state, or zeros for each sample of like where none is given.",
@@ -180,7 +180,7 @@ var StateOrZero = ops.Register(&ir.Op{
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := in[0]
 		f.State = 0
-		if f.Axis != 0 { // zeros, whatever the sequence holds
+		if f.Axis != 0 { // zeros do not depend on the sequence
 			f = ir.Fact{}
 		}
 		return []ir.Fact{f}

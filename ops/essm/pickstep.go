@@ -72,13 +72,13 @@ back. Without a step that counts y is 0.`,
 	Tol: ir.Summing,
 })
 
-// Span is which steps of a chunk count, From up to but not To, and how many did Before.
+// Span is the steps of a chunk that count, from From to To-1. Before is the number of earlier steps that counted.
 type Span struct {
 	Before   int64
 	From, To int
 }
 
-// PickRow takes one step that counts into the sum.
+// PickRow adds one step to the sum, or replaces the sum by it, as mode asks.
 func PickRow[T float32 | float64](mode string, sum []float64, row []T, first bool) {
 	switch {
 	case mode == "last", mode == "first" && first:
@@ -92,7 +92,8 @@ func PickRow[T float32 | float64](mode string, sum []float64, row []T, first boo
 	}
 }
 
-// PickSpans says for each sample which of the l steps of a chunk a PickStep, with inputs in, counts. It moves count on.
+// PickSpans sets out to the steps, among the l of a chunk, that a PickStep with inputs in counts for each sample. It
+// updates count.
 func PickSpans(n *ir.Node, in []tensor.Datum, count []int64, l int, out []Span) error {
 	p, err := paceOf(n)
 	if err != nil {

@@ -47,7 +47,7 @@ Evaluation knows four forms: scan, chunked, fft, direct.`,
 	},
 })
 
-// ScanState is the number of scalars of a Scan's state, per sample.
+// ScanState returns the number of scalars of a Scan's state, per sample.
 func ScanState(n *ir.Node) ir.Dim {
 	s := n.In(1).Shape()
 	if len(s) != 3 {
@@ -63,8 +63,8 @@ func ScanState(n *ir.Node) ir.Dim {
 // maxWindow bounds the lags of a window, far above any sequence in use.
 const maxWindow = 1 << 40
 
-// checkState holds direction, window and state of a scan, or of a system with one, against each other: its state has z
-// scalars, and is the operator's last input and last output.
+// checkState checks direction, window and state of a scan, or of a system with one, against each other. The state is the
+// operator's last input and last output, and has z scalars.
 func checkState(n *ir.Node, direction string, window int64, z ir.Dim) error {
 	if window < 0 || window > maxWindow {
 		return fmt.Errorf("window: expected 0 to %d, found %d", int64(maxWindow), window)
@@ -85,7 +85,8 @@ func checkState(n *ir.Node, direction string, window int64, z ir.Dim) error {
 	return nil
 }
 
-// scanTypes gives the types of a Scan or DenseScan whose state has z scalars, and checks what the signature cannot say.
+// scanTypes returns the types of a Scan or DenseScan whose state has z scalars. It checks the rules that are not in the
+// signature.
 func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
 	if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z); err != nil {
 		return nil, err
@@ -103,8 +104,8 @@ func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
 	return systemTypes(n, b)
 }
 
-// systemTypes gives the output types of an operator with a state, whose size is bound: the state's type is that in
-// which it is given, which is T or float64; T where none is given.
+// systemTypes returns the output types of an operator with a state, whose size is bound. The type of the state is T or
+// float64, as that of the input state; T if there is no input state.
 func systemTypes(n *ir.Node, b *ops.Bindings) ([]ir.Type, error) {
 	t, z := b.Elem["T"], b.Elem["Z"]
 	if z == tensor.Invalid {
@@ -115,7 +116,7 @@ func systemTypes(n *ir.Node, b *ops.Bindings) ([]ir.Type, error) {
 	return b.Outputs(n.Op)
 }
 
-// stateType is the type of the state that an evaluation gives.
+// stateType returns the type of the resulting state.
 func stateType(state, like *tensor.Tensor) tensor.DType {
 	if state != nil {
 		return state.DType()
@@ -188,7 +189,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return out, nil
 }
 
-// load reads a state as the operator's documentation lays it out.
+// load reads a state in the layout of the operator's documentation.
 func (r *run) load(s []float64, size int, complexInput bool) error {
 	per := 1
 	if complexInput {
@@ -228,7 +229,7 @@ func (r *run) save(complexInput bool) []float64 {
 	return out
 }
 
-// input is v at step t, which may lie before the first step.
+// input returns v at step t, which may be before the first step.
 func (r *run) input(sample, t int) []complex128 {
 	if t < 0 {
 		at := (sample*r.window + r.window + t) * r.n
@@ -239,7 +240,7 @@ func (r *run) input(sample, t int) []complex128 {
 }
 
 func (r *run) scan() {
-	cut := make([]complex128, r.n) // ā^ℓ b: what the input of ℓ steps ago still counts for
+	cut := make([]complex128, r.n) // ā^ℓ b, the weight of the input ℓ steps ago
 	step := make([]complex128, r.n)
 	for j := range cut {
 		step[j] = Pow(r.a[j], 1)
@@ -286,7 +287,7 @@ func (r *run) scan() {
 	}
 }
 
-// kernel is the impulse response of state j, cut off at the window or the length.
+// kernel returns the impulse response of state j, cut off at the window or the length.
 func (r *run) kernel(j, length int) []complex128 {
 	if r.window > 0 {
 		length = min(length, r.window)
@@ -324,9 +325,9 @@ func (r *run) convolve(conv func(x, v, k []complex128, direction string)) {
 	}
 }
 
-// chunked computes the states chunk by chunk: a convolution inside, the recurrence between.
+// chunked computes the states chunk by chunk, by a convolution inside chunks and the recurrence between them.
 func (r *run) chunked(size int) {
-	if r.window > 0 { // between chunks the recurrence of a window needs its delay line as well
+	if r.window > 0 { // the recurrence between chunks would need the delay line as well
 		r.convolveChunks(size)
 		return
 	}
@@ -372,7 +373,7 @@ func (r *run) chunked(size int) {
 	}
 }
 
-// convolveChunks serves windows: each chunk reads the inputs that its window reaches, and no state.
+// convolveChunks is chunked for a window: each chunk reads the inputs in its window, and no state.
 func (r *run) convolveChunks(size int) {
 	for j := range r.n {
 		k := r.kernel(j, r.window)

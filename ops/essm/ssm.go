@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// SSM is a discrete diagonal system in one piece, as the fuse pass makes it.
+// SSM is a discrete diagonal system as one operator. The fuse pass makes it.
 var SSM = ops.Register(&ir.Op{
 	Domain: "essm", Name: "SSM",
 	Doc: `A discrete diagonal system: v = B u, the states of Scan, y = Re(C x) + D u, per channel and head. B and C may be complex; γ is folded into C.
@@ -90,7 +90,7 @@ func ssmState(n *ir.Node, b *ops.Bindings) ir.Dim {
 	return b.Dim["C"].Mul(b.Dim["S"]).Mul(b.Dim["n"]).Mul(ir.Const(2 + per*n.Attrs.Int("window", 0)))
 }
 
-// DenseSSM is a discrete system with full matrices in one piece.
+// DenseSSM is a discrete system with full matrices as one operator.
 var DenseSSM = ops.Register(&ir.Op{
 	Domain: "essm", Name: "DenseSSM",
 	Doc: "A discrete system with full Ā: v = B u, the states of DenseScan, y = C x + D u, per channel and head. D is diagonal (C,S,m), full (C,S,m,h) or absent.",

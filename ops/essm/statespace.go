@@ -75,7 +75,7 @@ func direction(n *ir.Node) string {
 	return Forward
 }
 
-// checkSystem holds the input's features and D against the system's matrices.
+// checkSystem checks the input's features and D against the system's matrices.
 func checkSystem(n *ir.Node, b *ops.Bindings, d *ir.Value) error {
 	want, got := b.Dim["S"].Mul(b.Dim["h"]), b.Dim["H"]
 	x, okx := want.Known()

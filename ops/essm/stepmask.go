@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// stepAttrs say how a value that is computed chunk by chunk moves along time.
+// stepAttrs describe how a value that is computed chunk by chunk moves along time.
 var stepAttrs = []ir.AttrSpec{
 	{Name: "rate", Kind: ir.AttrInt, Default: int64(1), Doc: "how many steps of the input one step of x stands for"},
 	{Name: "offset", Kind: ir.AttrInt, Default: int64(0), Doc: "a sequence of n steps has floor((n+offset)/rate) of x"},
@@ -27,7 +27,7 @@ func paceOf(n *ir.Node) (pace, error) {
 	return p, nil
 }
 
-// steps is how many steps of x a sequence of n steps has.
+// steps returns the number of steps of x for a sequence of n steps.
 func (p pace) steps(n int64) int64 {
 	q := (n + p.offset) / p.rate
 	if (n+p.offset)%p.rate < 0 {
@@ -36,7 +36,7 @@ func (p pace) steps(n int64) int64 {
 	return max(0, q)
 }
 
-// perSample reads one number per sample; a single one is for all. It is nil where the input is absent.
+// perSample reads one number per sample, or a single one for all. It returns nil if the input is absent.
 func perSample(in []tensor.Datum, i int, name string, batch int) ([]int64, error) {
 	t := ops.Tensor(in, i)
 	if t == nil {
@@ -60,7 +60,7 @@ func perSample(in []tensor.Datum, i int, name string, batch int) ([]int64, error
 	return v, nil
 }
 
-// StepMask clears what lies outside of a sequence that is computed chunk by chunk.
+// StepMask clears the steps of a chunk that are outside the sequence.
 var StepMask = ops.Register(&ir.Op{
 	Domain: "essm", Name: "StepMask",
 	Doc: `x where its place j along axis is a step of the sequence, value elsewhere: it is step t = steps/rate + j - delay, where steps[b] is how many
@@ -142,8 +142,8 @@ steps of the input came before the chunk, and it is there for 0 ≤ t < floor((e
 	Tol: ir.Exact,
 })
 
-// perSampleFact is the fact of what is computed for each sample by itself: where the first input varies along axis, and the
-// others, which count something per sample, along their first.
+// perSampleFact returns the fact of a value that is computed per sample. The first input varies along axis, and the
+// others, which are counts per sample, along their first axis.
 func perSampleFact(n *ir.Node, in []ir.Fact, axis int) ir.Fact {
 	moved, ranks := make([]ir.Fact, len(in)), make([]int, len(in)) // as if all had the axis in one place
 	for i, f := range in {
@@ -157,7 +157,7 @@ func perSampleFact(n *ir.Node, in []ir.Fact, axis int) ir.Fact {
 	return ops.Join(n, moved, ranks, 0)
 }
 
-// stepAxes gives the axes that carry time and batch.
+// stepAxes returns the axes of time and batch.
 func stepAxes(n *ir.Node, rank int) (axis, batch int, err error) {
 	if axis, err = ops.Axis(ops.Int(n, "axis"), rank); err != nil {
 		return 0, 0, err

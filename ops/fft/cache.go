@@ -2,8 +2,8 @@ package fft
 
 import "sync"
 
-// The cache holds plans of lengths that were asked for last. It is bounded by their number and by their sizes together, so
-// that lengths from data cannot make it hold memory without limit.
+// The cache holds the plans of the lengths that were used last. Their number and their total size are bounded, since
+// lengths come from data.
 const (
 	cachedPlans  = 32
 	cachedPoints = 1 << 21
@@ -15,7 +15,7 @@ var cache struct {
 	points int
 }
 
-// Of gives a plan for length n, from the cache when it is there.
+// Of returns a plan for length n, from the cache when it is there.
 func Of(n int) *Plan {
 	n = max(n, 1)
 	cache.Lock()

@@ -1,11 +1,11 @@
 // Package fft computes discrete Fourier transforms of any length in double precision, in O(n log n).
 //
-// It imports the standard library only. What always holds: a plan never changes once it is made and may be used by many
-// goroutines at once; the same input gives the same bits.
+// It imports the standard library only. A plan is immutable and may be used by many goroutines at once. Equal inputs give
+// equal bits.
 //
-// Lengths whose prime factors are small go through a mixed-radix Stockham algorithm, which needs no reordering; the others
-// become a convolution of a length that has only small factors (Bluestein). Twiddle factors are computed one by one in
-// double precision, not by recurrence, so errors grow with log n only.
+// Lengths with small prime factors use a mixed-radix Stockham algorithm, which needs no reordering. All others become a
+// convolution whose length has small factors (Bluestein). Each twiddle factor is computed in double precision, not by a
+// recurrence, so errors grow with log n only.
 package fft
 
 import (
@@ -16,7 +16,7 @@ import (
 // largestRadix is the greatest prime factor that is transformed directly; its butterfly costs its square.
 const largestRadix = 13
 
-// Plan holds what transforms of one length need.
+// Plan holds the tables for transforms of one length.
 type Plan struct {
 	n      int
 	stages []stage
@@ -112,7 +112,7 @@ func rootQuadrant(k, n int) complex128 {
 	return complex(cos, -sin)
 }
 
-// Len is the length that the plan is for.
+// Len returns the length that the plan is for.
 func (p *Plan) Len() int { return p.n }
 
 // Forward replaces x, which has the plan's length, by X[k] = Σ x[j] exp(-2πi jk/n).
@@ -180,8 +180,8 @@ func (p *Plan) Real(dst []complex128, x []float64) {
 	}
 }
 
-// InverseReal writes to dst the n real numbers whose transform begins with the n/2+1 terms of x. The imaginary parts of
-// term 0, and of term n/2 when n is even, do not count. x is overwritten.
+// InverseReal writes to dst the n real numbers whose transform starts with the n/2+1 terms of x. The imaginary parts of
+// term 0, and of term n/2 if n is even, are ignored. x is overwritten.
 func (p *Plan) InverseReal(dst []float64, x []complex128) {
 	dst, x = dst[:p.n], x[:p.n/2+1]
 	if p.half == nil {

@@ -174,7 +174,8 @@ func (b *bluestein) transform(x []complex128) {
 	}
 }
 
-// smooth is the least length that is not below n and has no prime factors but 2, 3 and 5, of which it has few 3s and 5s.
+// smooth returns the least length that is not below n and has no prime factors but 2, 3 and 5, of which it has few 3s
+// and 5s.
 func smooth(n int) int {
 	best := math.MaxInt
 	for _, odd := range []int{1, 3, 5, 9, 15} {

@@ -93,7 +93,7 @@ func (h heads) merge(v *ir.Value) *ir.Value {
 	return std(h.b, "Reshape", y, h.b.Ints(0, 0, -1))
 }
 
-// features is the size of the last axis, a vector of one element.
+// features returns the size of the last axis, a vector of one element.
 func (h heads) features(v *ir.Value) *ir.Value {
 	if h.b.Err() != nil {
 		return nil
@@ -179,7 +179,7 @@ func (h heads) attend(q, k, v, mask, bias *ir.Value) *ir.Value {
 	}
 	s = add(b, s, bias)
 	if ops.Int(h.n, "unidirectional") != 0 && b.Err() == nil {
-		// Query i stands at place i+T-L among T keys.
+		// Query i has position i+T-L among T keys.
 		queries, keys := h.size(q), h.size(k)
 		row := std(b, "Add", h.steps(queries), std(b, "Sub", keys, queries))
 		ahead := std(b, "Less", std(b, "Unsqueeze", row, b.Ints(1)), std(b, "Unsqueeze", h.steps(keys), b.Ints(0)))
@@ -188,18 +188,18 @@ func (h heads) attend(q, k, v, mask, bias *ir.Value) *ir.Value {
 	return std(b, "MatMul", with(b, "Softmax", vals(s), ir.A("axis", -1)), v)
 }
 
-// size is the number of steps of (B,heads,L,features), a vector of one element.
+// size returns the number of steps of (B,heads,L,features), a vector of one element.
 func (h heads) size(v *ir.Value) *ir.Value {
 	return with(h.b, "Shape", vals(v), ir.A("start", 2), ir.A("end", 3))
 }
 
-// steps is the vector 0, 1, … below count.
+// steps returns the vector 0, 1, … below count.
 func (h heads) steps(count *ir.Value) *ir.Value {
 	zero, one := h.b.Const("zero", tensor.Scalar(int64(0))), h.b.Const("one", tensor.Scalar(int64(1)))
 	return std(h.b, "Range", zero, std(h.b, "Reshape", count, h.b.Ints()), one)
 }
 
-// mask is what a mask adds to the products s: the filter value where it leaves a key out.
+// mask returns the term that a mask adds to the products s: the filter value for keys that it excludes.
 func (h heads) mask(mask, k, s *ir.Value, filter float64) *ir.Value {
 	b := h.b
 	var keep *ir.Value

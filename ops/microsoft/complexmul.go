@@ -5,7 +5,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Products of complex numbers, whose real and imaginary parts are the last axis.
+// Products of complex numbers. The last axis holds real and imaginary parts.
 var (
 	ComplexMul     = complexMul("ComplexMul", "A*B", 1)
 	ComplexMulConj = complexMul("ComplexMulConj", "A times the conjugate of B", -1)

@@ -26,7 +26,7 @@ var (
 
 func copyOf(op ir.Op) *ir.Op { return &op }
 
-// rmsNorm computes the norm and, where it is asked for, the reciprocal root.
+// rmsNorm computes the norm and, if root is set, the reciprocal root.
 func rmsNorm(b *ir.Builder, n *ir.Node, x, scale *ir.Value, axis int64, root bool) (y, inv *ir.Value) {
 	y = with(b, "RMSNormalization", vals(x, scale), ir.A("axis", axis), ir.A("epsilon", ops.Float(n, "epsilon")))
 	if !root {

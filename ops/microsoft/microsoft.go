@@ -1,10 +1,10 @@
-// Package microsoft holds the operators of ONNX Runtime's own domain, com.microsoft, that exporters and its optimizer write
-// for sequence, speech and quantized models: names, attributes and meaning are those of ONNX Runtime's ContribOperators.
+// Package microsoft holds operators of ONNX Runtime's domain com.microsoft: those that exporters and its optimizer write
+// for sequence, speech and quantized models. Names, attributes and definitions are those of ONNX Runtime's
+// ContribOperators.
 //
-// It imports ir, ir/tensor, ops, ops/fft and ops/std. What always holds: an operator that is a composition of standard ones
-// has them as its body, and types, facts and costs follow from that; forms that the body does not cover (shared buffers,
-// packed sequences, rotary embedding inside of attention) are refused by inference with an error that names the attribute
-// or input.
+// It imports ir, ir/tensor, ops, ops/fft and ops/std. An operator that is a composition of standard ones has them as its
+// body, and its types, facts and costs follow. Inference refuses forms that the body does not cover (shared buffers,
+// packed sequences, rotary embedding inside attention), with an error that names the attribute or input.
 package microsoft
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	_ "github.com/essmc/essmc/ops/std" // what bodies are made of
+	_ "github.com/essmc/essmc/ops/std" // operators of bodies
 )
 
 // Domain is the domain of these operators as ONNX writes it.
@@ -74,7 +74,7 @@ func cast(b *ir.Builder, x *ir.Value, d tensor.DType) *ir.Value {
 	return with(b, "Cast", vals(x), ir.A("to", int(d)))
 }
 
-// in gives input i of a body, nil where it is absent.
+// in returns input i of a body, nil where it is absent.
 func in(v []*ir.Value, i int) *ir.Value {
 	if i < len(v) {
 		return v[i]
@@ -82,7 +82,7 @@ func in(v []*ir.Value, i int) *ir.Value {
 	return nil
 }
 
-// rank is the number of axes of a value that must have a known one; the error goes to the builder.
+// rank returns the number of axes of a value. An unknown one is an error, which goes to the builder.
 func rank(b *ir.Builder, v *ir.Value, what string) int {
 	if b.Err() != nil {
 		return 0
@@ -95,7 +95,7 @@ func rank(b *ir.Builder, v *ir.Value, what string) int {
 	return len(t.Shape)
 }
 
-// dim is an axis of a value that must have a known size; the error goes to the builder.
+// dim returns the size of an axis of a value. An unknown one is an error, which goes to the builder.
 func dim(b *ir.Builder, v *ir.Value, axis int, what string) int64 {
 	r := rank(b, v, what)
 	if b.Err() != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// QGemm is what ONNX Runtime's quantization makes of Gemm.
+// QGemm is the quantized form of Gemm that ONNX Runtime's quantizer writes.
 var QGemm = composed(&ir.Op{Name: "QGemm",
 	Doc: "((A-a_zero_point)·(B-b_zero_point) + C)·alpha·a_scale·b_scale, of A and B or their transposes, quantized where there is y_scale. Scale and zero point of B are scalars or one per column; C is int32.",
 	In:  ops.Sig("A:TA", "a_scale:T", "a_zero_point:TA", "B:TB", "b_scale:T", "b_zero_point:TB", "C:TC?", "y_scale:T?", "y_zero_point:TY?"), Out: ops.Sig("Y:TZ"), Tol: ir.Rounding,

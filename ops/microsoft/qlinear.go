@@ -6,13 +6,13 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// A quantized operator computes on what its inputs stand for, in float32, and quantizes the result: rounding to nearest
-// even. ONNX Runtime's kernels for some compute in fixed point and may be off by one.
+// quantized registers an operator that dequantizes its inputs to float32, computes, and quantizes the result, rounding to
+// nearest even. Some of ONNX Runtime's kernels compute in fixed point and may differ by one.
 func quantized(name, doc string, params []ir.Param, body body, attrs ...ir.AttrSpec) *ir.Op {
 	return composed(&ir.Op{Name: name, Doc: doc + " of what the inputs stand for, quantized.", In: params, Out: ops.Sig("C:T"), Elems: types{"T": bytesOnly}, Attrs: attrs, Tol: ir.Exact, Body: body})
 }
 
-// meant is what quantized numbers stand for.
+// meant dequantizes numbers.
 func meant(b *ir.Builder, x, scale, zero *ir.Value) *ir.Value {
 	if zero == nil {
 		return std(b, "DequantizeLinear", x, scale)
@@ -128,7 +128,7 @@ func qlinearConcat(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 	return vals(quantize(b, with(b, "Concat", parts, attrsOf(n, "axis")...), x[0], x[1], x[1]))
 }
 
-// inferConcat infers by the body; the inputs' types differ, which a signature cannot say.
+// inferConcat infers by the body, since a signature cannot describe inputs of different types.
 func inferConcat(n *ir.Node) ([]ir.Type, error) {
 	b := ir.NewBuilder(n.Op.Name, ops.Default, ops.Opsets())
 	out := qlinearConcat(b, n, n.Inputs)

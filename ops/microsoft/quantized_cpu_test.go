@@ -15,8 +15,8 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// onBoth computes one node on the interpreter and on the CPU backend, where nothing may be evaluated, and expects the same bits.
-// Inputs with names are the graph's, others its constants.
+// onBoth computes one node on the interpreter and on the CPU backend, where nothing may be evaluated, and expects the
+// same bits. Inputs with names are the graph's, others its constants.
 func onBoth(t *testing.T, op string, names []string, in []*tensor.Tensor, attrs ...ir.Attr) *tensor.Tensor {
 	t.Helper()
 	opsets := ops.Opsets()

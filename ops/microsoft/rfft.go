@@ -108,7 +108,7 @@ var Irfft = ops.Register(&ir.Op{
 	Along: alongFFT(1), Cost: costFFT, Tol: ir.Long,
 })
 
-// fftInput checks a node's attributes and its input, which has extra axes behind those that are transformed.
+// fftInput checks a node's attributes and its input, which has extra axes after the transformed ones.
 func fftInput(n *ir.Node, extra int) (*ir.TensorType, error) {
 	if _, err := ops.Bind(n); err != nil {
 		return nil, err

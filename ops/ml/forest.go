@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// forest is a list of decision trees, as all versions of the tree operators come to.
+// forest is a list of decision trees, the common form of all versions of the tree operators.
 type forest struct {
 	branches []branch
 	leaves   [][]vote
@@ -27,7 +27,7 @@ type branch struct {
 	yes, no child
 }
 
-// vote is what a leaf adds to a target or class.
+// vote is the weight that a leaf adds to a target or class.
 type vote struct {
 	target int
 	weight float64
@@ -44,7 +44,7 @@ var tests = map[string]func(split float64) func(float64) bool{
 	"BRANCH_NEQ": func(s float64) func(float64) bool { return func(x float64) bool { return x != s } },
 }
 
-// votes finds the leaves that a sample comes to, one per tree.
+// votes returns the votes of the leaves that a sample reaches, one leaf per tree.
 func (f *forest) votes(x []float64) ([][]vote, error) {
 	if f.features > len(x) {
 		return nil, fmt.Errorf("the trees look at feature %d of samples that have %d", f.features-1, len(x))
@@ -79,7 +79,7 @@ func (f *forest) add(b branch, feature int64) error {
 	return nil
 }
 
-// floatsOrTensor reads an attribute that may also be given as a tensor.
+// floatsOrTensor reads an attribute that is a list of floats or a tensor.
 func floatsOrTensor(n *ir.Node, name string) ([]float64, error) {
 	v, t := n.Attrs.Floats(name, nil), n.Attrs.Tensor(name+"_as_tensor")
 	if t == nil {
@@ -181,7 +181,7 @@ func (f *forest) addVotes(n *ir.Node, prefix string, targets int, at map[nodeID]
 	return nil
 }
 
-// aggregate combines the votes for each target; none says for which there are none.
+// aggregate combines the votes for each target. none marks the targets without votes.
 func aggregate(how string, votes [][]vote, targets int) (sums []float64, none []bool) {
 	sums, none = make([]float64, targets), make([]bool, targets)
 	for i := range none {

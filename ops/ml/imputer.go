@@ -55,7 +55,8 @@ func impute[T int64 | float64](x *tensor.Tensor, v, fill []T, name string, missi
 	return nil
 }
 
-// featureIndex gives, for an element of x, which of n attribute values holds for it: the only one, or that of its feature.
+// featureIndex returns a function from an element of x to its index among n attribute values: the only one, or that of its
+// feature.
 func featureIndex(x *tensor.Tensor, n int, name string) (func(int) int, error) {
 	switch {
 	case n == 1:

@@ -48,7 +48,7 @@ var LinearClassifier = ops.Register(&ir.Op{
 	Along: alongSamples, Tol: ir.Summing,
 })
 
-// linearScores is the number of scores per sample.
+// linearScores returns the number of scores per sample.
 func linearScores(n *ir.Node, l labels) int {
 	if k := len(n.Attrs.Floats("intercepts", nil)); k > 1 || k == 1 && l.len() != 2 {
 		return k
@@ -56,7 +56,7 @@ func linearScores(n *ir.Node, l labels) int {
 	return l.len()
 }
 
-// binary is the class of a yes-or-no answer.
+// binary returns the class of a yes-or-no answer.
 func binary(yes bool, l labels) int {
 	k := 0
 	if yes {
@@ -68,7 +68,7 @@ func binary(yes bool, l labels) int {
 	return noLabel - k
 }
 
-// LinearRegressor gives linear functions of a sample.
+// LinearRegressor computes linear functions of a sample.
 var LinearRegressor = ops.Register(&ir.Op{
 	Domain: Domain, Name: "LinearRegressor", Since: 1,
 	Doc: "coefficients (targets by features) times each row of X, plus intercepts, after post_transform.",
@@ -96,8 +96,8 @@ var LinearRegressor = ops.Register(&ir.Op{
 	Along: alongSamples, Tol: ir.Summing,
 })
 
-// linear computes targets linear functions of each sample of input 0; 0 targets: as many as there are intercepts, or rows of
-// coefficients.
+// linear computes targets linear functions of each sample of input 0; 0 targets: as many as there are intercepts, or
+// rows of coefficients.
 func linear(in []tensor.Datum, coefficients, intercepts []float64, targets int) ([][]float64, error) {
 	v, rows, cols, err := matrix(in)
 	if err != nil {

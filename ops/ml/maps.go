@@ -20,7 +20,7 @@ var (
 		intsAttr("classlabels_int64s", "keys"), stringsAttr("classlabels_strings", "keys"))
 )
 
-// refused registers an operator that no graph can hold; inference says why.
+// refused registers an operator that inference refuses, with the reason.
 func refused(name, doc, why string, attrs ...ir.AttrSpec) *ir.Op {
 	err := fmt.Errorf("%s.%s %s", Domain, name, why)
 	return ops.Register(&ir.Op{

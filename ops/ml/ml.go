@@ -1,12 +1,11 @@
-// Package ml holds the operators of ONNX's domain for classical machine learning, ai.onnx.ml, one to a file, or one tight
-// family: what each takes and gives, what it computes in plain Go, and how it moves data along a dimension.
+// Package ml holds the operators of ONNX's domain for classical machine learning, ai.onnx.ml. A file holds one operator or
+// a few related ones, with signature, evaluation and facts.
 //
-// It imports ir, ir/tensor and ops only. What always holds: sums run in float64, in the order in which the attributes list
-// their terms; attributes are checked before they are used as indices, so a hostile model gives an error; and an input of
-// rank 1 is one sample. Where the standard is silent, or too short
-// (binary classifiers, transforms of single scores, PROBIT), the meaning is ONNX Runtime's.
+// It imports ir, ir/tensor and ops only. Sums run in float64, in the order in which the attributes list their terms.
+// Attributes are checked before they are used as indices. An input of rank 1 is one sample. Where the standard is
+// incomplete (binary classifiers, transforms of single scores, PROBIT), the definition is ONNX Runtime's.
 //
-// The IR has no maps, so CastMap, DictVectorizer and ZipMap are known here but refused, with that reason.
+// The IR has no maps, so CastMap, DictVectorizer and ZipMap are registered but refused.
 package ml
 
 import (
@@ -52,7 +51,7 @@ func matrix(in []tensor.Datum) (v []float64, rows, cols int, err error) {
 	return ops.F64(in, 0), rows, cols, nil
 }
 
-// samples is the number of samples of a node's first input as a dimension.
+// samples returns the number of samples of a node's first input as a dimension.
 func samples(n *ir.Node) (ir.Dim, error) {
 	t, _ := ir.AsTensor(n.In(0).Type)
 	switch {
@@ -66,7 +65,7 @@ func samples(n *ir.Node) (ir.Dim, error) {
 	return ir.Dim{}, fmt.Errorf("input 0 (X): expected samples by features, found %v", t)
 }
 
-// perSample infers outputs that have one row for each sample: types says what follows the samples' dimension.
+// perSample infers outputs that have one row per sample. types returns their types for a number of samples.
 func perSample(types func(n *ir.Node, samples ir.Dim) ([]ir.Type, error)) func(*ir.Node) ([]ir.Type, error) {
 	return func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -80,7 +79,7 @@ func perSample(types func(n *ir.Node, samples ir.Dim) ([]ir.Type, error)) func(*
 	}
 }
 
-// alongSamples serves operators that treat each sample by itself.
+// alongSamples is the Along of operators that treat samples separately.
 func alongSamples(n *ir.Node, in []ir.Fact) []ir.Fact {
 	f := in[0]
 	f.State = 0
@@ -108,7 +107,7 @@ func alongOwn(byFeature func(*ir.Node) bool) func(*ir.Node, []ir.Fact) []ir.Fact
 
 func never(*ir.Node) bool { return false }
 
-// labels is the class labels that a classifier gives: integers or strings.
+// labels holds the class labels of a classifier: integers or strings.
 type labels struct {
 	ints []int64
 	strs []string
@@ -136,8 +135,8 @@ func (l labels) check() error {
 	return nil
 }
 
-// pick makes the tensor of the labels of the given classes. A class below zero stands for the binary answers that have no
-// label: noLabel-0 is "0", noLabel-1 is "1".
+// pick returns the labels of the given classes as a tensor. A negative class is a binary answer without a label: noLabel-0
+// is "0", noLabel-1 is "1".
 func (l labels) pick(classes []int) *tensor.Tensor {
 	if l.text() {
 		out := make([]string, len(classes))

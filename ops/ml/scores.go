@@ -47,7 +47,7 @@ func softmax(v []float64) {
 	}
 }
 
-// softmaxZero is a softmax in which scores of (nearly) zero stay so and take no part.
+// softmaxZero returns a softmax in which scores of (nearly) zero stay so and take no part.
 func softmaxZero(v []float64) {
 	m, sum := top(v), 0.0
 	for i, x := range v {
@@ -105,7 +105,7 @@ func finish(kind string, v []float64, second secondScore) []float64 {
 	return v
 }
 
-// argmax is the first of the greatest; the first at all where nothing compares.
+// argmax returns the first of the greatest; the first at all where nothing compares.
 func argmax(v []float64) int {
 	best := 0
 	for i, x := range v {

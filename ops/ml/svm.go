@@ -49,7 +49,7 @@ func (k kernel) of(a, b []float64) float64 {
 	return dot(a, b)
 }
 
-// all compares x with count vectors that stand one after the other.
+// all compares x with count vectors, which are stored one after the other.
 func (k kernel) all(x, vectors []float64, count int) []float64 {
 	out := make([]float64, count)
 	for i := range out {

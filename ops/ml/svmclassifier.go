@@ -41,7 +41,7 @@ var SVMClassifier = ops.Register(&ir.Op{
 	Along: alongSamples, Tol: ir.Summing,
 })
 
-// svmScores is the number of scores per sample.
+// svmScores returns the number of scores per sample.
 func svmScores(n *ir.Node, l labels) int {
 	k := l.len()
 	if !machines(n) || k <= 2 || len(n.Attrs.Floats("prob_a", nil)) > 0 {
@@ -106,7 +106,7 @@ func (m *svm) check(features int) error {
 	return nil
 }
 
-// decide gives a sample's class and scores.
+// decide returns a sample's class and scores.
 func (m *svm) decide(x []float64) (int, []float64) {
 	k := m.labels.len()
 	if m.linear {

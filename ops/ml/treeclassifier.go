@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Classification trees of versions 1 and 3; version 5 gives way to TreeEnsemble but means what version 3 does.
+// Classification trees of versions 1 and 3. Version 5 is deprecated in favor of TreeEnsemble and equals version 3.
 var (
 	TreeEnsembleClassifier1 = treeClassifier(1)
 	TreeEnsembleClassifier  = treeClassifier(3)
@@ -34,7 +34,7 @@ func treeClassifier(since int) *ir.Op {
 	})
 }
 
-// treeScores is the number of scores per sample.
+// treeScores returns the number of scores per sample.
 func treeScores(_ *ir.Node, l labels) int { return l.len() }
 
 func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -77,7 +77,7 @@ func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error
 	return scored(c, l, classes, rows, treeScores(n, l))
 }
 
-// treeVerdict is what turns sums of votes into a class and scores.
+// treeVerdict turns sums of votes into a class and scores.
 type treeVerdict struct {
 	labels   labels
 	base     []float64
@@ -87,8 +87,8 @@ type treeVerdict struct {
 	positive bool   // no vote is negative
 }
 
-// decide follows ONNX Runtime, but where it answers two classes that both have votes with 0 or 1 in place of a label: the
-// greater one's label is given, as for more classes.
+// decide follows ONNX Runtime, with one exception: for two classes that both have votes it returns the label of the greater
+// one, as for more classes, and not 0 or 1.
 func (t treeVerdict) decide(sums []float64, none []bool) (class int, scores []float64) {
 	l := t.labels.len()
 	if t.binary && t.voted == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Regression trees of versions 1 and 3; version 5 gives way to TreeEnsemble but means what version 3 does.
+// Regression trees of versions 1 and 3. Version 5 is deprecated in favor of TreeEnsemble and equals version 3.
 var (
 	TreeEnsembleRegressor1 = treeRegressor(1)
 	TreeEnsembleRegressor  = treeRegressor(3)

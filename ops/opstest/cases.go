@@ -12,10 +12,10 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Cases runs applications of single operators whose answers another engine has given: a JSON file, a list of cases with
-// name, domain, operator, version of its domain, attributes, inputs, those that are constants, and outputs. Numbers are
-// strings where JSON has none for them ("nan", "inf"); an absent input or output is null. A case may widen the tolerance
-// (rtol, atol) and says why in "note".
+// Cases compares single operators with the answers of another engine. The JSON file lists cases with name, domain,
+// operator, version of its domain, attributes, inputs, the inputs that are constants, and outputs. Numbers that JSON does
+// not have are strings ("nan", "inf"). An absent input or output is null. A case may widen the tolerance (rtol, atol),
+// with the reason in "note".
 func Cases(t *testing.T, file string) {
 	b, err := os.ReadFile(file)
 	if err != nil {

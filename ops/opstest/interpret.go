@@ -82,7 +82,7 @@ func EvalBody(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	outs := c.Node.Op.Body(b, c.Node, vals)
 	for i, v := range outs {
-		if v != nil { // absent where nobody reads it
+		if v != nil { // nil if it is unused
 			b.Output(fmt.Sprintf("out%d", i), v)
 		}
 	}

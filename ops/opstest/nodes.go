@@ -18,20 +18,20 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Nodes says which of the ONNX standard's own tests of single operators to run.
+// Nodes selects tests among the ONNX standard's own for single operators.
 type Nodes struct {
 	// Match selects tests by their names; nil: all.
 	Match func(name string) bool
-	// SubgraphInputs gives the types of the inputs of a node's subgraphs where files leave them out; nil: they never do.
+	// SubgraphInputs returns the types of the inputs of a node's subgraphs if files omit them. It is nil if they never do.
 	SubgraphInputs func(*ir.Node) []ir.Type
-	// Drawn names the tests whose answers are random numbers, of which only types and shapes are compared; nil: none.
+	// Drawn selects the tests whose answers are random numbers. Only their types and shapes are compared. Nil: none.
 	Drawn func(name string) bool
-	// Skip gives the reason for which a test is not run, by its name.
+	// Skip maps the names of tests that are not run to the reason.
 	Skip map[string]string
 }
 
-// Run runs the tests whose operators are in the registry, and logs what it left out. The test is skipped where the archive
-// of node tests is not at hand.
+// Run runs the tests whose operators are registered, and logs the others. It skips the test if there is no archive of node
+// tests.
 func (c Nodes) Run(t *testing.T) {
 	files := nodeTests(t)
 	names := map[string]bool{}

@@ -15,7 +15,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// What follows reads just enough of ONNX's protobuf messages for tests of single operators. Field numbers are those of onnx.proto.
+// This file reads the parts of ONNX's protobuf messages that tests of single operators have. Field numbers are those of
+// onnx.proto.
 
 type noOperator struct{ name string }
 
@@ -155,7 +156,7 @@ type graphReader struct {
 	subgraphInputs func(*ir.Node) []ir.Type
 }
 
-// graph reads a graph; types are those of its inputs where the file leaves them out.
+// graph reads a graph. types are those of its inputs if the file omits them.
 func (r graphReader) graph(m message, outer map[string]*ir.Value, types []ir.Type) (*ir.Graph, error) {
 	g := &ir.Graph{Name: m.str(2)}
 	vals := map[string]*ir.Value{}

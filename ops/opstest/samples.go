@@ -1,8 +1,8 @@
-// Package opstest tests operators: the checks that every operator of a domain must pass on samples, the ONNX standard's own
-// tests of single operators, and answers of another engine kept in files.
+// Package opstest tests operators: by checks that every operator of a domain must pass on samples, by the ONNX standard's
+// own tests of single operators, and by answers of another engine in files.
 //
-// It imports ir, ir/tensor, ops and protowire, and is imported by tests only. What always holds: it knows operators from
-// the registry alone, so what it tests is what the importing test's packages registered.
+// It imports ir, ir/tensor, ops and protowire, and only tests import it. It finds operators in the registry alone, so it
+// tests those that the packages of the importing test register.
 package opstest
 
 import (
@@ -18,8 +18,8 @@ type Sample struct {
 	Consts []int // the inputs that are constants of the graph
 	Attrs  []ir.Attr
 	Outs   int   // the number of outputs
-	Absent []int // the outputs that nobody reads
-	Rigid  []int // the inputs whose sizes must be known when a graph is built
+	Absent []int // the unused outputs
+	Rigid  []int // the inputs of known sizes at build time
 }
 
 // Of makes a sample with one output and no attributes.
@@ -28,16 +28,16 @@ func Of(in ...tensor.Datum) Sample { return Sample{In: in, Outs: 1} }
 // With adds attributes.
 func (s Sample) With(attrs ...ir.Attr) Sample { s.Attrs = attrs; return s }
 
-// Fixed says which inputs are constants.
+// Fixed sets the inputs that are constants.
 func (s Sample) Fixed(consts ...int) Sample { s.Consts = consts; return s }
 
 // Gives sets the number of outputs.
 func (s Sample) Gives(n int) Sample { s.Outs = n; return s }
 
-// Sized says which inputs' sizes must be known when a graph is built.
+// Sized sets the inputs whose sizes must be known when a graph is built.
 func (s Sample) Sized(inputs ...int) Sample { s.Rigid = inputs; return s }
 
-// Random is where samples come from; it starts the same in every run.
+// Random is the source of samples. It starts with the same seed in every run.
 var Random = rand.New(rand.NewPCG(1, 2))
 
 func product(s []int) int {

@@ -12,12 +12,12 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Suite is what every operator of a domain must pass.
+// Suite is the set of checks that every operator of a domain must pass.
 type Suite struct {
 	Domain string
-	// Samples gives samples for an operator; each must have some.
+	// Samples returns samples for an operator. Each operator must have some.
 	Samples func(*ir.Op) []Sample
-	// Refused names the operators that no graph can hold, so that they have no samples; each must say why.
+	// Refused names the operators that inference always refuses, with a reason. They have no samples.
 	Refused []string
 }
 
@@ -43,7 +43,7 @@ func (u Suite) Each(t *testing.T, f func(t *testing.T, op *ir.Op, s Sample)) {
 	}
 }
 
-// TypeOf is the type of a datum, with its own sizes; dims may rename them.
+// TypeOf returns the type of a datum, with its own sizes; dims may rename them.
 func TypeOf(d tensor.Datum, dim func(axis, size int) ir.Dim) ir.Type {
 	switch d := d.(type) {
 	case *tensor.Tensor:
@@ -127,7 +127,7 @@ func widened(in []tensor.Datum) []tensor.Datum {
 	return out
 }
 
-// Infer holds inferred types against results: for known sizes, for sizes that have names, and for sizes unknown.
+// Infer compares inferred types with results: for known sizes, for sizes with names, and for unknown sizes.
 func (u Suite) Infer(t *testing.T) {
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		n := Plain(t, op, s)
@@ -143,7 +143,7 @@ func (u Suite) Infer(t *testing.T) {
 				t.Errorf("output %d: %v", i, err)
 			}
 		}
-		// Equal sizes get equal names; 0 and 1 keep theirs, since they are no one's size in general.
+		// Equal sizes get equal names, but 0 and 1 stay numbers: their equality is often a coincidence.
 		bind := map[string]int64{}
 		named := Node(t, op, s, func(input, _, size int) ir.Dim {
 			if size < 2 || slices.Contains(s.Rigid, input) {
@@ -183,7 +183,7 @@ func (u Suite) Infer(t *testing.T) {
 	})
 }
 
-// Body holds evaluations against bodies, in float64.
+// Body compares evaluations with bodies, in float64.
 func (u Suite) Body(t *testing.T) {
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		if op.Body == nil || op.Eval == nil {
@@ -199,7 +199,7 @@ func (u Suite) Body(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range got {
-			// Constants in a body are float32, so it may be off by their rounding.
+			// Constants in a body are float32, so the result may differ by their rounding.
 			if err := Near(got[i], want[i], 2e-6, 1e-6); err != nil {
 				t.Errorf("output %d: %v", i, err)
 			}
@@ -207,7 +207,7 @@ func (u Suite) Body(t *testing.T) {
 	})
 }
 
-// Wide holds evaluations in float64 against those in float32: same shapes, element types widened, numbers near.
+// Wide compares evaluations in float64 with those in float32: same shapes, element types widened, numbers near.
 func (u Suite) Wide(t *testing.T) {
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		n := Plain(t, op, s)
@@ -334,8 +334,8 @@ func filled[T any](v []T, x T) []T {
 	return out
 }
 
-// Along holds facts against what evaluations do: one step of one input is changed, and only those steps of the outputs
-// may change whose window it lies in.
+// Along compares facts with evaluations: it changes one step of one input, and only the steps of the outputs whose window
+// holds that step may change.
 func (u Suite) Along(t *testing.T, least int) {
 	checked := 0
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
@@ -438,7 +438,7 @@ func within(f ir.Fact, a, b *tensor.Tensor, step int) error {
 	return nil
 }
 
-// unionType is what holds of a value that has either type.
+// unionType returns the type of a value that has type a or b.
 func unionType(a, b ir.Type) ir.Type {
 	x, okX := a.(*ir.TensorType)
 	y, okY := b.(*ir.TensorType)
@@ -450,7 +450,7 @@ func unionType(a, b ir.Type) ir.Type {
 	return a
 }
 
-// splitAt gives the sizes before, at and behind an axis.
+// splitAt returns the sizes before, at and after an axis.
 func splitAt(shape []int, axis int) (outer, n, inner int) {
 	return product(shape[:axis]), shape[axis], product(shape[axis+1:])
 }

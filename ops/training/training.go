@@ -1,9 +1,8 @@
-// Package training holds the optimizers of ONNX's domain ai.onnx.preview.training: what each takes and gives, and what it
-// computes in plain Go. Gradient, the fourth operator of the domain, differentiates a part of the graph around it; it is for
-// a pass to replace and not here.
+// Package training holds the optimizers of ONNX's domain ai.onnx.preview.training, with signature and evaluation. The
+// domain's fourth operator, Gradient, is not here: it differentiates the graph around it, which is the work of a pass.
 //
-// It imports ir, ir/tensor and ops only. What always holds: several tensors are optimized in one node by the same rule, and
-// an answer has the shapes and element types of the tensors that it replaces.
+// It imports ir, ir/tensor and ops only. A node optimizes several tensors by the same rule. Results have the shapes and
+// element types of the tensors that they replace.
 package training
 
 import (
@@ -20,9 +19,9 @@ const Domain = "ai.onnx.preview.training"
 
 var floats = []tensor.DType{tensor.Float32, tensor.Float64}
 
-// optimizer registers an operator whose inputs are a learning rate R, a count of updates T, and then groups of states: all
-// tensors, all gradients, and all of each accumulated state; outputs are the new tensors and states. rule makes the update
-// of one element: from tensor, gradient and states to the new tensor and states, in place.
+// optimizer registers an operator. Its inputs are a learning rate R, a count of updates T, and then groups: all tensors,
+// all gradients, and all of each accumulated state. Its outputs are the new tensors and states. rule returns the update of
+// one element, in place, from tensor, gradient and states to the new tensor and states.
 func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64, count int64) func(v []float64), attrs ...ir.AttrSpec) *ir.Op {
 	return ops.Register(&ir.Op{
 		Domain: Domain, Name: name, Since: 1, Doc: doc,
@@ -40,7 +39,7 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 			for i := range k * (states + 1) {
 				at := 2 + i
 				if i >= k {
-					at += k // gradients are not given back
+					at += k // gradients are not among the outputs
 				}
 				if n.In(at) == nil {
 					return nil, fmt.Errorf("input %d is missing", at)
@@ -97,7 +96,7 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 	})
 }
 
-// groups is the number of tensors that a node optimizes.
+// groups returns the number of tensors that a node optimizes.
 func groups(inputs, states int) (int, error) {
 	if inputs < states+2 || inputs%(states+2) != 0 {
 		return 0, fmt.Errorf("expected tensors, gradients and %d states of each, found %d inputs", states, inputs)
@@ -105,7 +104,7 @@ func groups(inputs, states int) (int, error) {
 	return inputs / (states + 2), nil
 }
 
-// along treats elements one by one; a rate or count that varies is read by all.
+// along treats elements separately. All of them read the rate and the count.
 func along(states int) func(*ir.Node, []ir.Fact) []ir.Fact {
 	return func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		out := make([]ir.Fact, len(n.Outputs))

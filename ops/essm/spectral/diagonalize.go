@@ -10,15 +10,15 @@ import (
 	_ "github.com/essmc/essmc/ops/essm" // its domain
 )
 
-// MaxCondition is the condition number up to which Diagonalize works unless it is told otherwise. Data is float32,
-// whose rounding unit of 6e-8 the condition number multiplies at worst: 6e-5, and far less as a rule. Beyond it the
-// full form, which always runs, is the better one.
+// MaxCondition is the largest condition number that Diagonalize accepts by default. The condition number bounds the
+// growth of rounding errors. Data is float32 with a rounding unit of 6e-8, so the error is 6e-5 at worst, and far less
+// as a rule. Beyond it the full form is better.
 const MaxCondition = 1e3
 
-// maxResidual is far above what rounding leaves of A T - T Λ, relative to A: beyond it the solver has failed.
+// maxResidual bounds A T - T Λ, relative to A, far above rounding. A larger residual means that the solver failed.
 const maxResidual = 1e-10
 
-// Diagonalize gives the diagonal form of a system with a full matrix A.
+// Diagonalize computes the diagonal form of a system with a full matrix A.
 var Diagonalize = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Diagonalize",
 	Doc: `The system x' = A x + B u, y = C x in the coordinates z = T⁻¹x in which A is diagonal (docs/math.md, Diagonalization). Real eigenvalues keep B and C real; of a
@@ -77,7 +77,7 @@ func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return out, nil
 }
 
-// kept lists the eigenvalues that the diagonal form has: the real ones, and the first of each pair.
+// kept lists the eigenvalues of the diagonal form: the real ones, and the first of each pair.
 func (e *Eigen) kept() []int {
 	var out []int
 	for i, v := range e.Values {
@@ -110,7 +110,7 @@ func (s *system) head(head int, e *Eigen) {
 			times = 1
 		}
 		clean := func(z complex128) complex128 {
-			if isReal { // what is left of an imaginary part is rounding
+			if isReal { // the imaginary part is rounding
 				return complex(real(z), 0)
 			}
 			return z
@@ -159,7 +159,7 @@ func decomposeAll(a *tensor.Tensor) ([]*Eigen, error) {
 	return out, nil
 }
 
-// Condition gives the worst condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that
+// Condition returns the worst condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that
 // has it, counted over channels and heads.
 func Condition(a *tensor.Tensor) (worst float64, head int, err error) {
 	eigens, err := decomposeAll(a)

@@ -8,24 +8,24 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Eigen is a decomposition A = T Λ T⁻¹ of a real square matrix of size N. Conjugate pairs stand next to each other, the
-// value with positive imaginary part first; the second of a pair is exactly the conjugate of the first, column of T included.
+// Eigen is a decomposition A = T Λ T⁻¹ of a real square matrix of size N. Conjugate pairs are neighbors, with the value
+// of positive imaginary part first. The second of a pair is exactly the conjugate of the first, and so is its column of T.
 type Eigen struct {
 	N      int
 	Values []complex128
 	// T holds the eigenvectors in its columns, each of 2-norm 1.
 	T []complex128
-	// Inverse is T⁻¹; nil when T is singular to working precision.
+	// Inverse is T⁻¹; nil if T is singular to working precision.
 	Inverse []complex128
-	// Condition is the condition number of T in the 2-norm, infinite when T is singular: rounding errors of the states grow
-	// by at most this factor on the way through the diagonal form.
+	// Condition is the condition number of T in the 2-norm, infinite if T is singular. Rounding errors of the states grow
+	// by at most this factor in the diagonal form.
 	Condition float64
 	// Residual is the largest element of A T - T Λ, relative to the largest of A.
 	Residual float64
 }
 
-// Decompose gives the eigenvalues and eigenvectors of a. A matrix that cannot be diagonalized is no error: its Condition
-// tells.
+// Decompose returns the eigenvalues and eigenvectors of a. A matrix that cannot be diagonalized is no error: it has an
+// infinite or very large Condition.
 func Decompose(a []float64, n int) (*Eigen, error) {
 	if n < 1 || len(a) != n*n {
 		return nil, fmt.Errorf("matrix: expected %d × %d elements of a size of at least 1, found %d", n, n, len(a))
@@ -38,7 +38,7 @@ func Decompose(a []float64, n int) (*Eigen, error) {
 		scale = max(scale, math.Abs(x))
 	}
 	e := &Eigen{N: n, T: make([]complex128, n*n)}
-	// Powers of two scale exactly, and keep what is inside from overflowing.
+	// A power of two scales exactly, and prevents overflow in the solver.
 	shift := 0
 	if scale > 0 {
 		_, shift = math.Frexp(scale)
@@ -82,7 +82,7 @@ func Decompose(a []float64, n int) (*Eigen, error) {
 	return e, nil
 }
 
-// condition is the ratio of the largest and the smallest singular value of t, found from its real form
+// condition returns the ratio of the largest and the smallest singular value of t, found from its real form
 // [[Re, -Im], [Im, Re]], which has each of them twice.
 func condition(t []complex128, n int) (float64, error) {
 	m := mat.NewDense(2*n, 2*n, nil)
@@ -106,7 +106,7 @@ func condition(t []complex128, n int) (float64, error) {
 	return s[0] / s[len(s)-1], nil
 }
 
-// invert gives the inverse by elimination with row pivoting, or nil when a pivot is 0.
+// invert returns the inverse, by elimination with row pivoting, or nil if a pivot is 0.
 func invert(t []complex128, n int) []complex128 {
 	w := 2 * n
 	m := make([]complex128, n*w)

@@ -5,20 +5,19 @@ import (
 	"math"
 )
 
-// maxHiPPO bounds the size of a HiPPO matrix; its eigenvectors take memory with the second power.
+// maxHiPPO bounds the size of a HiPPO matrix, since the memory for its eigenvectors grows with the square.
 const maxHiPPO = 2048
 
-// HiPPO gives the spectrum of the normal part of the HiPPO-LegS matrix of size n (docs/math.md, Initialization): A +
+// HiPPO returns the spectrum of the normal part of the HiPPO-LegS matrix of size n (docs/math.md, Initialization): A +
 // PPᵀ with A_nk = -√(2n+1)√(2k+1) for n > k, -(n+1) for n = k, P_n = √(n+½). The real parts are exactly -½. The values
-// come by ascending imaginary part; value n-1-i and its eigenvector are exactly the conjugates of value i and its own,
-// so the first n/2 are one of each pair. v[i] is the eigenvector of lambda[i], of norm 1, its first element real and
-// positive.
+// are in the order of their imaginary parts. Value n-1-i and its eigenvector are exactly the conjugates of value i and
+// its eigenvector, so the first n/2 are one of each pair. v[i] is the eigenvector of lambda[i]: of norm 1, with a real
+// and positive first element.
 //
-// No matrix is needed for it. A + PPᵀ = -½ I + K, where K is skew-symmetric and, with a_i = i+½, K_ij = ∓√(a_i a_j)
-// below and above the diagonal. Row i of K v = iω v, with w_i = √a_i v_i, says √a_i (Σ_{j>i} w_j - Σ_{j<i} w_j) = iω
-// v_i. Writing R_i for the sum of w_i and all behind it less all before it, w_i = R_i a_i/(a_i+iω) and R_{i+1} = R_i
-// (iω-a_i)/(iω+a_i), which gives the eigenvector; and R_n = -R_0 gives the eigenvalues: Σ atan(a_i/ω) = π(k+½), once
-// for each k.
+// No matrix is formed. A + PPᵀ = -½ I + K, where K is skew-symmetric and, with a_i = i+½, K_ij = ∓√(a_i a_j) below and
+// above the diagonal. Row i of K v = iω v, with w_i = √a_i v_i, is √a_i (Σ_{j>i} w_j - Σ_{j<i} w_j) = iω v_i. Let R_i
+// be the sum of w_j for j ≥ i less the sum for j < i. Then w_i = R_i a_i/(a_i+iω) and R_{i+1} = R_i (iω-a_i)/(iω+a_i),
+// which is the eigenvector. From R_n = -R_0 follow the eigenvalues: Σ atan(a_i/ω) = π(k+½), once for each k.
 func HiPPO(n int) (lambda []complex128, v [][]complex128, err error) {
 	if n < 1 || n > maxHiPPO {
 		return nil, nil, fmt.Errorf("HiPPO matrix: expected a size from 1 to %d, found %d", maxHiPPO, n)
@@ -39,9 +38,9 @@ func HiPPO(n int) (lambda []complex128, v [][]complex128, err error) {
 	return lambda, v, nil
 }
 
-// frequency solves Σ atan(a_i/ω) = π(k+½) for ω, the k-th largest imaginary part. As a function of 1/ω the sum rises
-// and is concave, so that Newton's method climbs from 0 to the solution. It converges quadratically: after a step of
-// less than 1e-9 nothing but rounding is left.
+// frequency solves Σ atan(a_i/ω) = π(k+½) for ω, the k-th largest imaginary part. As a function of 1/ω the sum is
+// increasing and concave, so Newton's method climbs from 0 to the solution. It converges quadratically: after a
+// relative step below 1e-9 only rounding is left.
 func frequency(n, k int) float64 {
 	s, target := 0.0, math.Pi*(float64(k)+0.5)
 	for {

@@ -78,8 +78,8 @@ func TestHiPPOSpectrum(t *testing.T) {
 	}
 }
 
-// TestHiPPOLarge holds sizes that no solver is needed for either: the squares of the imaginary parts sum up to the squares of
-// the elements of the skew-symmetric part.
+// TestHiPPOLarge holds sizes that no solver is needed for either: the squares of the imaginary parts sum up to the
+// squares of the elements of the skew-symmetric part.
 func TestHiPPOLarge(t *testing.T) {
 	for _, n := range []int{511, 1024} {
 		lambda, v, err := HiPPO(n)
