@@ -17,7 +17,7 @@ var (
 // Constrain applies the constraints that make a stored diagonal stable.
 var Constrain = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Constrain",
-	Doc: "The diagonal of A from its stored form: real and imaginary parts after the constraints (docs/math.md, Constraints).",
+	Doc: "The diagonal of A from its stored form: real and imaginary parts under the constraints of docs/math.md, Constraints.",
 	In:  ops.Sig("lambda:T[C,S,n,2]"), Out: ops.Sig("re:float64[C,S,n]", "im:float64[C,S,n]"),
 	Attrs: []ir.AttrSpec{
 		{Name: "real", Kind: ir.AttrString, Default: "clip", OneOf: RealConstraints, Doc: "constraint on the real part"},

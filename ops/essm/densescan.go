@@ -11,9 +11,10 @@ import (
 // DenseScan runs a recurrence with a full matrix over time.
 var DenseScan = ops.Register(&ir.Op{
 	Domain: "essm", Name: "DenseScan",
-	Doc: `The states of a system with full matrices, per head. Forward: x[t] = Ā x[t-1] + Γ v[t]. Backward: x[t] = Ā x[t+1] + Γ v[t+1].
-Bidirectional: the sum of both. With a window ℓ lags from ℓ on are left out. state holds x after the last step, and with a window the ℓ
-inputs v before the next step, oldest first; it is there for forward scans only, typed as for Scan. Evaluation knows four forms: scan, chunked, fft, direct.`,
+	Doc: `The states of a system with full matrices, per head (docs/math.md, Full matrices). Forward:
+x[t] = Ā x[t-1] + Γ v[t]. Backward: x[t] = Ā x[t+1] + Γ v[t+1]. Bidirectional: the sum of both. A window ℓ cuts off the
+lags from ℓ on. Only forward scans have a state, in the type of v or in float64. It holds x after the last step, and with
+a window the last ℓ inputs v, oldest first. Forms: scan, chunked, fft, direct.`,
 	In:    ops.Sig("v:T[B,L,N]", "abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "state:Z[B,Z]?"),
 	Out:   ops.Sig("x:T[B,L,N]", "state_out:Z[B,Z]?"),
 	Attrs: scanAttrs,

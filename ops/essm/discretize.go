@@ -34,7 +34,8 @@ func Alpha(method string) (alpha float64, ok bool) {
 // Discretize turns a continuous diagonal system into a discrete one.
 var Discretize = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Discretize",
-	Doc: "The discrete system of a continuous diagonal one (docs/math.md, Discretization): a = log of the discrete eigenvalue (λΔ for zero-order hold) and the factor b on the input. Δ = rate·exp(log_dt).",
+	Doc: `The discrete system of a continuous diagonal one (docs/math.md, Discretization): a, the log of the discrete
+eigenvalue (λΔ for zero-order hold), and b, the factor on the input. Δ = rate·exp(log_dt).`,
 	In:  ops.Sig("re:float64[C,S,n]", "im:float64[C,S,n]", "log_dt:T[C,S,_]"),
 	Out: ops.Sig("a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]"),
 	Attrs: append([]ir.AttrSpec{

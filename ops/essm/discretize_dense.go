@@ -11,8 +11,10 @@ import (
 // DiscretizeDense turns a continuous system with a full matrix A into a discrete one.
 var DiscretizeDense = ops.Register(&ir.Op{
 	Domain: "essm", Name: "DiscretizeDense",
-	Doc: "The discrete system of a continuous one with full A (docs/math.md, Full matrices): Ā and the factor Γ on the input, B̄ = ΓB. Zero-order hold: Ā = exp(AΔ), Γ = ∫₀^Δ exp(As)ds, by one exponential of an augmented matrix, so that a singular A works too.",
-	In:  ops.Sig("a:T[C,S,n,n]", "log_dt:T[C,S,1]"), Out: ops.Sig("abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]"),
+	Doc: `The discrete system of a continuous one with full A (docs/math.md, Full matrices): Ā, and the factor Γ on the
+input, B̄ = ΓB. Zero-order hold: Ā = exp(AΔ), Γ = ∫₀^Δ exp(As)ds, by one exponential of an augmented matrix. A may be
+singular.`,
+	In: ops.Sig("a:T[C,S,n,n]", "log_dt:T[C,S,1]"), Out: ops.Sig("abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]"),
 	Attrs: discretizeAttrs,
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)

@@ -11,7 +11,7 @@ import (
 // Embedding looks tokens up in a table.
 var Embedding = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Embedding",
-	Doc: "y[…,:] = table[tokens[…],:]. Unlike Gather it refuses tokens outside of 0 … V-1, negative ones included.",
+	Doc: "y[…,:] = table[tokens[…],:]. Unlike Gather it refuses negative tokens. Tokens are from 0 to V-1.",
 	In:  ops.Sig("tokens:I[...]", "table:T[V,H]"), Out: ops.Sig("y:T[...,H]"),
 	Elems: map[string][]tensor.DType{"I": {tensor.Int64, tensor.Int32}, "T": ops.Floats},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

@@ -54,7 +54,8 @@ func inferLength(input int) func(n *ir.Node) ([]ir.Type, error) {
 // Kernel computes the impulse response of each state.
 var Kernel = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Kernel",
-	Doc:   "Impulse response of each state (docs/math.md, Kernel): k[…,j] = b·exp(a·j), j = 0 … length-1. Real and imaginary part; a real B and C need the real part only.",
+	Doc: `Impulse response of each state (docs/math.md, Kernel): k[…,j] = b·exp(a·j), j = 0 … length-1. The real part is
+enough for real B and C.`,
 	In:    ops.Sig("a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]", "length:int64[]"),
 	Out:   ops.Sig("k_re:float64[C,S,n,_]", "k_im:float64[C,S,n,_]"),
 	Infer: inferLength(4),
@@ -119,11 +120,12 @@ func denseKernel(abar, gamma []float64, n, length int) []float64 {
 // LongConv convolves each feature with a long kernel.
 var LongConv = ops.Register(&ir.Op{
 	Domain: "essm", Name: "LongConv",
-	Doc: "x[t,i] = Σ k[i,j]·v[t-j,i] over lags j from 0 (forward); backward: Σ k[i,j]·v[t+1+j,i]; bidirectional: both (docs/math.md, Directions). Directly, or by FFT of length ≥ L + kernel.",
-	In:  ops.Sig("v:T[B,L,N]", "k:W[N,K]"), Out: ops.Sig("x:T[B,L,N]"), Elems: floatElems,
+	Doc: `Forward: x[t,i] = Σ k[i,j]·v[t-j,i] over lags j from 0. Backward: Σ k[i,j]·v[t+1+j,i]. Bidirectional: the sum of
+both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.`,
+	In: ops.Sig("v:T[B,L,N]", "k:W[N,K]"), Out: ops.Sig("x:T[B,L,N]"), Elems: floatElems,
 	Attrs: []ir.AttrSpec{
-		{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "which side of a step the kernel reads"},
-		{Name: "form", Kind: ir.AttrString, Default: FormDirect, OneOf: []string{FormDirect, FormFFT}, Doc: "how to compute it"},
+		{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "side of a step that the kernel reads"},
+		{Name: "form", Kind: ir.AttrString, Default: FormDirect, OneOf: []string{FormDirect, FormFFT}, Doc: "algorithm"},
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		v, k := ops.Tensor(in, 0), ops.Tensor(in, 1)

@@ -9,7 +9,7 @@ import (
 // Linear is a dense layer over the last axis.
 var Linear = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Linear",
-	Doc: "y = x Wᵀ + b over the last axis, the weight laid out (outputs, inputs) as checkpoints store it. Folded weights may be float64.",
+	Doc: "y = x Wᵀ + b over the last axis. The weight is laid out (outputs, inputs), as in checkpoints. Folded weights may be float64.",
 	In:  ops.Sig("x:T[...,K]", "w:W[M,K]", "b:V[M]?"), Out: ops.Sig("y:T[...,M]"),
 	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -46,7 +46,7 @@ var Linear = ops.Register(&ir.Op{
 // Affine scales and shifts each feature.
 var Affine = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Affine",
-	Doc: "y = scale·x + shift per feature (last axis); what is left of a batch norm with fixed statistics. The constants are float64, so that folding loses nothing.",
+	Doc: "y = scale·x + shift per feature (last axis): a batch norm with fixed statistics. The constants are float64, so folding is exact to rounding.",
 	In:  ops.Sig("x:T[...,H]", "scale:float64[H]", "shift:float64[H]"), Out: ops.Sig("y:T[...,H]"),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, s, t := ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2)

@@ -40,7 +40,7 @@ func BatchNormAffine(weight, bias, mean, variance []float64, eps float64) (scale
 // ScalarNorm is the released code's norm with two learnt scalars.
 var ScalarNorm = ops.Register(&ir.Op{
 	Domain: "essm", Name: "ScalarNorm",
-	Doc: "y = s/std·(x - mean + m) over the last axis, biased std, no epsilon (docs/math.md, Norms; layer_scalar).",
+	Doc: "y = s/std·(x - mean + m) over the last axis, with the biased deviation and no epsilon (docs/math.md, Norms: layer_scalar).",
 	In:  ops.Sig("x:T[...,H]", "m:T[1]", "s:T[1]"), Out: ops.Sig("y:T[...,H]"),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
@@ -74,7 +74,7 @@ func moments(x []float64) (mean, variance float64) {
 // InstanceNorm normalises each feature over time.
 var InstanceNorm = ops.Register(&ir.Op{
 	Domain: "essm", Name: "InstanceNorm",
-	Doc: "y = (x - mean)/√(var + epsilon), mean and biased variance over time, per sample and feature, without affine (docs/math.md, Norms).",
+	Doc: "y = (x - mean)/√(var + epsilon), with mean and biased variance over time, per sample and feature (docs/math.md, Norms).",
 	In:  ops.Sig("x:T[B,L,H]"), Out: ops.Sig("y:T[B,L,H]"),
 	Attrs: []ir.AttrSpec{{Name: "epsilon", Kind: ir.AttrFloat, Default: 1e-5, Doc: "added to the variance"}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

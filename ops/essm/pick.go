@@ -11,9 +11,10 @@ import (
 // Pick reduces a sequence to one vector.
 var Pick = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Pick",
-	Doc: "One vector per sample from its first lengths[b] steps (all L without lengths): their mean (pool), the last, the first, or the sum (docs/math.md, Decoder).",
-	In:  ops.Sig("x:T[B,L,H]", "lengths:int64[B]?"), Out: ops.Sig("y:T[B,H]"),
-	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "what to take"}},
+	Doc: `One vector per sample from its first lengths[b] steps, or from all L without lengths: their mean (pool), their sum,
+the last, or the first (docs/math.md, Decoder).`,
+	In: ops.Sig("x:T[B,L,H]", "lengths:int64[B]?"), Out: ops.Sig("y:T[B,H]"),
+	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "the vector"}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
 		b, l, h := t.Dim(0), t.Dim(1), t.Dim(2)
@@ -93,8 +94,9 @@ func Lengths(name string, t *tensor.Tensor, batch, l int) ([]int, error) {
 // Pair joins the vectors of two documents for the retrieval decoder.
 var Pair = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Pair",
-	Doc: "The batch holds all left, then all right documents; the features of a pair are [a, b, a-b, a·b] (nli) or [a, b] (docs/math.md, Decoder).",
-	In:  ops.Sig("x:T[B,H]"), Out: ops.Sig("y:T[floordiv(B,2),H*k]"),
+	Doc: `The features of pairs of documents: [a, b, a-b, a·b] with nli, [a, b] without (docs/math.md, Decoder). The batch
+holds all left documents, then all right ones.`,
+	In: ops.Sig("x:T[B,H]"), Out: ops.Sig("y:T[floordiv(B,2),H*k]"),
 	Attrs: []ir.AttrSpec{{Name: "nli", Kind: ir.AttrInt, Default: int64(0), Doc: "1: difference and product as well"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
@@ -145,7 +147,7 @@ var Pair = ops.Register(&ir.Op{
 // StateOrZero is the state of a model before the first step.
 var StateOrZero = ops.Register(&ir.Op{
 	Domain: "essm", Name: "StateOrZero",
-	Doc: "The given state, or zeros for each sample of like where none is given.",
+	Doc: "The state, or zeros for each sample of like if there is no state.",
 	In:  ops.Sig("like:U[B,...]", "state:T[B,K]?"), Out: ops.Sig("y:T[B,K]"),
 	Elems: map[string][]tensor.DType{"U": ops.Any, "T": {tensor.Float32}},
 	Attrs: []ir.AttrSpec{{Name: "size", Kind: ir.AttrInt, Required: true, Doc: "scalars per sample"}},

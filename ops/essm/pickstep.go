@@ -11,14 +11,14 @@ import (
 // PickStep is Pick, chunk by chunk.
 var PickStep = ops.Register(&ir.Op{
 	Domain: "essm", Name: "PickStep",
-	Doc: `What Pick gives for the steps up to the end of the chunk x, from the chunk and what was kept of the steps before it: sum, of those that
-count (for last and first: the one), and count, the steps of x that came before and the length of the sequence, 0 as long as it is not known.
-lengths, in steps of x, and end, in steps of the input, tell it, now or with an earlier chunk; steps that counted before cannot be taken
-back. Without a step that counts y is 0.`,
+	Doc: `Pick over all steps up to the end of the chunk x. sum is the sum of the earlier steps that count, or with last and
+first the one step. count holds the number of earlier steps of x, and the length of the sequence, 0 if it is unknown. The
+length comes from lengths, in steps of x, or from end, in steps of the input, with this chunk or an earlier one. It must
+not be below the number of steps that have counted. y is 0 if no step counts.`,
 	In:  ops.Sig("x:T[B,L,H]", "sum:float64[B,H]", "count:int64[B,2]", "lengths:int64[B]?", "end:int64[B]?"),
 	Out: ops.Sig("y:T[B,H]", "sum_out:float64[B,H]", "count_out:int64[B,2]"),
 	Attrs: append([]ir.AttrSpec{
-		{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "what to take"},
+		{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "the vector, as with Pick"},
 	}, stepAttrs...),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)

@@ -9,18 +9,18 @@ import (
 )
 
 var scanAttrs = []ir.AttrSpec{
-	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "which side of a step the state sums up"},
-	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags after which the kernel is cut off (max_kernel_length); 0: never"},
+	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "side of a step that its state depends on"},
+	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel (max_kernel_length); 0: all"},
 }
 
 // Scan runs a diagonal recurrence over time.
 var Scan = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Scan",
-	Doc: `The states of a diagonal system (docs/math.md, Forms), ā = exp(a). Forward: z[t] = ā z[t-1] + b v[t]. Backward: z[t] = ā z[t+1] + b v[t+1].
-Bidirectional: the sum of both. With a window ℓ lags from ℓ on are left out. x_im is computed where wanted. state holds z after the last step,
-N real parts, then N imaginary parts, and with a window the ℓ inputs v before the next step, oldest first (each N real parts, and
-N imaginary parts where v_im is given); it is there for forward scans only, in the type of v or, where it is given so, in float64.
-Evaluation knows four forms: scan, chunked, fft, direct.`,
+	Doc: `The states of a diagonal system (docs/math.md, Forms), ā = exp(a). Forward: z[t] = ā z[t-1] + b v[t]. Backward:
+z[t] = ā z[t+1] + b v[t+1]. Bidirectional: the sum of both. A window ℓ cuts off the lags from ℓ on. Only forward scans have
+a state, in the type of v or in float64. It holds z after the last step, N real parts, then N imaginary parts. With a
+window the last ℓ inputs v follow, oldest first: each N real parts, and N imaginary parts if there is v_im. Forms: scan,
+chunked, fft, direct.`,
 	In: ops.Sig("v:T[B,L,N]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]",
 		"v_im:T[B,L,N]?", "state:Z[B,Z]?"),
 	Out:   ops.Sig("x_re:T[B,L,N]", "x_im:T[B,L,N]?", "state_out:Z[B,Z]?"),

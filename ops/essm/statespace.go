@@ -11,18 +11,19 @@ import (
 // StateSpace is a layer's linear system as its checkpoint states it.
 var StateSpace = ops.Register(&ir.Op{
 	Domain: "essm", Name: "StateSpace",
-	Doc: `A continuous linear system, discretized and run over a sequence (docs/math.md, System): x' = A x + B u, y = C x + D u, per channel and head.
-A is given by its stored diagonal lambda (real, imaginary part), or in full as a; exactly one of them. Its state is that of Scan or DenseScan.`,
+	Doc: `A continuous linear system, discretized and run over a sequence (docs/math.md, System): x' = A x + B u,
+y = C x + D u, per channel and head. Either lambda is the stored diagonal of A (real and imaginary parts), or a is A in
+full. The state is that of Scan or DenseScan.`,
 	In:  ops.Sig("u:T[B,L,H]", "log_dt:T[C,S,_]", "B:T[C,S,n,h]", "C:T[C,S,m,n]", "lambda:T[C,S,n,2]?", "a:T[C,S,n,n]?", "D:T?", "state:Z[B,Z]?"),
 	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"),
 	Attrs: append([]ir.AttrSpec{
-		{Name: "bidirectional", Kind: ir.AttrInt, Default: int64(0), Doc: "1: adds the anti-causal half"},
+		{Name: "bidirectional", Kind: ir.AttrInt, Default: int64(0), Doc: "1: add the anti-causal half"},
 		{Name: "conj_sym", Kind: ir.AttrInt, Default: int64(0), Doc: "1: one of each conjugate pair is stored, so C counts twice"},
 		{Name: "lambda_real", Kind: ir.AttrString, Default: "clip", OneOf: RealConstraints, Doc: "constraint on the real part"},
 		{Name: "lambda_imag", Kind: ir.AttrString, Default: "same", OneOf: ImagConstraints, Doc: "constraint on the imaginary part"},
 		{Name: "max_real_lambda", Kind: ir.AttrFloat, Default: 1e-4, Doc: "bound of the clip constraint"},
 		{Name: "epsilon", Kind: ir.AttrFloat, Default: 0.0, Doc: "added to |λ|² in zero-order hold"},
-		{Name: "max_kernel_length", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags that the kernel keeps; 0: all"},
+		{Name: "max_kernel_length", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel; 0: all"},
 	}, discretizeAttrs...),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)

@@ -11,9 +11,9 @@ import (
 
 // stepAttrs describe how a value that is computed chunk by chunk moves along time.
 var stepAttrs = []ir.AttrSpec{
-	{Name: "rate", Kind: ir.AttrInt, Default: int64(1), Doc: "how many steps of the input one step of x stands for"},
+	{Name: "rate", Kind: ir.AttrInt, Default: int64(1), Doc: "steps of the input per step of x"},
 	{Name: "offset", Kind: ir.AttrInt, Default: int64(0), Doc: "a sequence of n steps has floor((n+offset)/rate) of x"},
-	{Name: "delay", Kind: ir.AttrInt, Default: int64(0), Doc: "steps of x that come before its first one"},
+	{Name: "delay", Kind: ir.AttrInt, Default: int64(0), Doc: "steps of x before its first one"},
 }
 
 // pace reads stepAttrs.
@@ -63,15 +63,16 @@ func perSample(in []tensor.Datum, i int, name string, batch int) ([]int64, error
 // StepMask clears the steps of a chunk that are outside the sequence.
 var StepMask = ops.Register(&ir.Op{
 	Domain: "essm", Name: "StepMask",
-	Doc: `x where its place j along axis is a step of the sequence, value elsewhere: it is step t = steps/rate + j - delay, where steps[b] is how many
-steps of the input came before the chunk, and it is there for 0 ≤ t < floor((end+offset)/rate), without bound where end is absent.`,
+	Doc: `x at the steps of the sequence, value elsewhere. Index j along axis is step t = steps/rate + j - delay, where
+steps[b] counts the steps of the input before the chunk. The steps of the sequence are 0 ≤ t < floor((end+offset)/rate),
+or all t ≥ 0 if end is absent.`,
 	In:    ops.Sig("x:T[...]", "steps:int64[_]", "end:int64[_]?"),
 	Out:   ops.Sig("y:T[...]"),
 	Elems: map[string][]tensor.DType{"T": append(slices.Clone(ops.Numbers), tensor.Bool)},
 	Attrs: append([]ir.AttrSpec{
 		{Name: "axis", Kind: ir.AttrInt, Required: true, Doc: "the axis that carries time"},
 		{Name: "batch_axis", Kind: ir.AttrInt, Default: int64(0), Doc: "the axis that carries the batch; -1: none"},
-		{Name: "value", Kind: ir.AttrFloat, Default: 0.0, Doc: "what is put in place"},
+		{Name: "value", Kind: ir.AttrFloat, Default: 0.0, Doc: "the value outside the sequence"},
 	}, stepAttrs...),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)

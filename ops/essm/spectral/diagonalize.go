@@ -21,10 +21,11 @@ const maxResidual = 1e-10
 // Diagonalize computes the diagonal form of a system with a full matrix A.
 var Diagonalize = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Diagonalize",
-	Doc: `The system x' = A x + B u, y = C x in the coordinates z = T⁻¹x in which A is diagonal (docs/math.md, Diagonalization). Real eigenvalues keep B and C real; of a
-conjugate pair one is kept, with its row of B complex and its column of C complex and doubled, so that y = Re(C z). k is the largest number
-kept over the heads; heads with fewer are padded with states of λ = -1 that B and C leave out. z = to·x, and x = from_re·Re z + from_im·Im z.
-Evaluation fails where the condition number of T, in the 2-norm, is above max_condition.`,
+	Doc: `The system x' = A x + B u, y = C x in the coordinates z = T⁻¹x in which A is diagonal (docs/math.md,
+Diagonalization). Rows of B and columns of C for real eigenvalues stay real. Of a conjugate pair one is kept, with a complex
+row of B and a complex, doubled column of C, so y = Re(C z). Heads that keep fewer eigenvalues are padded with states of
+λ = -1, for which B and C are 0. z = to·x, and x = from_re·Re z + from_im·Im z. Evaluation fails if the condition number
+of T, in the 2-norm, is above max_condition.`,
 	In: ops.Sig("a:T[C,S,n,n]", "B:W[C,S,n,h]", "C:V[C,S,m,n]"),
 	Out: ops.Sig("re:float64[C,S,_]", "im:float64[C,S,_]", "B_re:float64[C,S,_,h]", "B_im:float64[C,S,_,h]", "C_re:float64[C,S,m,_]",
 		"C_im:float64[C,S,m,_]", "to_re:float64[C,S,_,n]?", "to_im:float64[C,S,_,n]?", "from_re:float64[C,S,n,_]?", "from_im:float64[C,S,n,_]?"),
