@@ -87,12 +87,7 @@ func diffTensors(got, truth *tensor.Tensor, tol ir.Tolerance) string {
 		return err.Error()
 	}
 	x, y, r := reals(got), reals(truth), reals(rounded)
-	scale := 1e-30
-	for i, v := range y {
-		if !math.IsInf(r[i], 0) && !math.IsNaN(v) {
-			scale = max(scale, math.Abs(v))
-		}
-	}
+	scale := scaleOf(y, r)
 	bound := tol.Ulps * unit(d) * scale
 	worst, at := 0.0, -1
 	for i := range x {
@@ -111,6 +106,38 @@ func diffTensors(got, truth *tensor.Tensor, tol ir.Tolerance) string {
 			at, y[at], x[at], worst, bound, tol.Ulps, d, scale)
 	}
 	return ""
+}
+
+// farthest is how far outputs are from the truth, where that is the most: the largest error of an output in units of its
+// element type, at the scale of its largest absolute value.
+func farthest(got, truth Data) float64 {
+	most := 0.0
+	for name, d := range truth {
+		want, ok := d.(*tensor.Tensor)
+		x, okx := got[name].(*tensor.Tensor)
+		if !ok || !okx || !x.DType().IsFloat() || x.Len() != want.Len() {
+			continue // others are equal or not
+		}
+		a, b := reals(x), reals(want)
+		scale := scaleOf(b, b)
+		for i := range a {
+			if e := math.Abs(a[i] - b[i]); e < math.Inf(1) {
+				most = max(most, e/(unit(x.DType())*scale))
+			}
+		}
+	}
+	return most
+}
+
+// scaleOf is the largest absolute value of the truth where that, rounded, is finite; never 0.
+func scaleOf(truth, rounded []float64) float64 {
+	scale := 1e-30
+	for i, v := range truth {
+		if !math.IsInf(rounded[i], 0) && !math.IsNaN(v) {
+			scale = max(scale, math.Abs(v))
+		}
+	}
+	return scale
 }
 
 // reals lists a float tensor's numbers, and of a complex one the real and imaginary parts in turn.

@@ -48,6 +48,46 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+func TestFarthest(t *testing.T) {
+	truth := Data{"a": tensor.FromSlice([]float64{1, 4}, 2), "b": tensor.FromSlice([]float64{0x1p-10, 1.0 / 3}, 2), "n": tensor.FromSlice([]int64{1}, 1)}
+	got := Data{"a": tensor.FromSlice([]float32{1 + 0x1p-22, 4}, 2), "b": tensor.FromSlice([]float32{0x1p-10, 1.0 / 3}, 2), "n": tensor.FromSlice([]int64{1}, 1)}
+	third := math.Abs(float64(float32(1.0/3))*3-1) * 0x1p24 // a rounding, in units at the scale of 1/3
+	if d := farthest(got, truth); math.Abs(d-1) > 1e-6 || third >= 1 {
+		t.Errorf("%v units, expected 1: 2^-22 at the scale of 4; and b is rounded by %v", d, third)
+	}
+}
+
+// What a network is held to is a few roundings: an answer that is off by some more does not pass.
+func TestNetworkTolerance(t *testing.T) {
+	var in []Data
+	for _, length := range []int{7, 120} {
+		in = append(in, inputs(1, 2, length, true))
+	}
+	c := newNetworkCase(t, randomNetwork(t, 3), in...)
+	tol := c.tolerance("auto")
+	if c.own < sumUnits || tol.Ulps != 4*c.own || c.tolerance("fft").Ulps != 32*c.own {
+		t.Errorf("%v units for the interpreter, %v for a backend", c.own, tol.Ulps)
+	}
+	want := c.runs[1].want["y"].(*tensor.Tensor)
+	for _, off := range []float64{0.9, 1.1} {
+		got := want.Clone()
+		v, most := tensor.Data[float64](got), 0
+		for i := range v {
+			if math.Abs(v[i]) > math.Abs(v[most]) {
+				most = i
+			}
+		}
+		v[0] += off * tol.Ulps * 0x1p-24 * math.Abs(v[most])
+		rounded, err := got.Convert(tensor.Float32, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := Diff(rounded, want, tol); (d == "") != (off < 1) {
+			t.Errorf("off by %v of the tolerance: %q", off, d)
+		}
+	}
+}
+
 // The same attempt gives the same case, and most attempts at the operators that matter give one.
 func TestGenerate(t *testing.T) {
 	for _, name := range []string{"Linear", "Scan", "SSM", "Pick", "Affine", "StateSpace"} {

@@ -1,7 +1,6 @@
 package backendtest
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,10 +12,78 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/ref"
 )
 
+// sumUnits is the distance that every answer in float32 may have from the truth: a sum of a hundred products that cancel has
+// it by itself, and the interpreter, which sums in float64, has not.
+const sumUnits = 4
+
+// mostUnits is the distance of the interpreter above which a network measures nothing: it enlarges roundings without end, or
+// an output should be 0.
+const mostUnits = 256
+
+// formFactor is how many times the interpreter's distance a form may have. The recurrence, and what the backend chooses by
+// itself, go from step to step like the interpreter. The other forms sum a whole kernel in float32, and a transform rounds
+// each step relative to the largest of the sequence: what comes behind may enlarge that, as a norm of small steps does.
+var formFactor = map[string]float64{"auto": 4, "scan": 4, "chunked": 8, "direct": 8, "fft": 32}
+
+// networkCase is a random network in the forms in which it is run, with inputs and their answers in float64.
+type networkCase struct {
+	forms []networkForm
+	runs  []networkRun
+	own   float64 // the interpreter's distance from the truth in float32, the largest of all forms and runs; at least sumUnits
+}
+
+type networkForm struct {
+	name  string
+	graph *ir.Graph
+}
+
+type networkRun struct{ in, want Data }
+
+// newNetworkCase takes a network as it is and optimised, and computes what its answers are held to.
+func newNetworkCase(t testing.TB, g *ir.Graph, inputs ...Data) *networkCase {
+	t.Helper()
+	optimised := g.Clone()
+	if err := passes.Optimize(optimised); err != nil {
+		t.Fatal(err)
+	}
+	c := &networkCase{forms: []networkForm{{"as it is", g}, {"optimised", optimised}}, own: sumUnits}
+	for _, in := range inputs {
+		want, err := truth(g, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.runs = append(c.runs, networkRun{in, want})
+	}
+	for _, f := range c.forms {
+		m, err := runtime.New(f.graph, runtime.Options{Backend: ref.New()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		session := m.NewSession()
+		for _, r := range c.runs {
+			c.own = max(c.own, farthest(mustRun(t, session, r.in), r.want))
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.own > mostUnits {
+		t.Fatalf("the network is no measure: the interpreter is %.3g units of float32 from the truth", c.own)
+	}
+	return c
+}
+
+// tolerance is that of a form.
+func (c *networkCase) tolerance(kernel string) ir.Tolerance {
+	return ir.Tolerance{Ulps: formFactor[kernel] * c.own}
+}
+
 // networks runs random graphs over sequences, as they are and optimised: steps that a backend may fuse, tile along time, and
-// run in several forms, with values that are read more than once, and several outputs.
+// run in several forms, with values that are read more than once, and several outputs. Each runs as the backend chooses, and
+// in one other form.
 func (s *suite) networks(t *testing.T) {
 	seeds := 40
 	if testing.Short() {
@@ -24,32 +91,20 @@ func (s *suite) networks(t *testing.T) {
 	}
 	for seed := range seeds {
 		s.sub(t, fmt.Sprint(seed), func(t *testing.T) {
-			g := randomNetwork(t, uint64(seed))
-			optimised := g.Clone()
-			if err := passes.Optimize(optimised); err != nil {
-				t.Fatal(err)
-			}
-			// Norms and products pass on what came before them with a factor, so the sum is not quite enough.
-			tol := GraphTolerance(g)
-			tol.Ulps *= 4
 			rng := rand.New(rand.NewPCG(uint64(seed), 9))
-			for _, form := range []struct {
-				name string
-				g    *ir.Graph
-			}{{"as it is", g}, {"optimised", optimised}} {
-				kernel := runtime.Kernels()[rng.IntN(len(runtime.Kernels()))]
-				session := s.model(t, form.g, runtime.Options{Kernel: kernel, Threads: 1 + rng.IntN(4)}).NewSession()
-				for range 3 {
-					in := inputs(rng.Uint64(), 1+rng.IntN(4), 1+rng.IntN(200), rng.IntN(2) == 0)
-					want, err := truth(g, in)
-					if err != nil {
-						t.Fatal(err)
+			var in []Data
+			for range 3 {
+				in = append(in, inputs(rng.Uint64(), 1+rng.IntN(4), 1+rng.IntN(200), rng.IntN(2) == 0))
+			}
+			c := newNetworkCase(t, randomNetwork(t, uint64(seed)), in...)
+			for _, form := range c.forms {
+				forced := runtime.Kernels()[1:]
+				for _, kernel := range []string{"auto", forced[rng.IntN(len(forced))]} {
+					session := s.model(t, form.graph, runtime.Options{Kernel: kernel, Threads: 1 + rng.IntN(4)}).NewSession()
+					for _, r := range c.runs {
+						what := fmt.Sprintf("%s, kernel %s, %s", form.name, kernel, describe(r.in))
+						expect(t, what, mustRun(t, session, r.in), r.want, c.tolerance(kernel))
 					}
-					got, err := session.Run(context.Background(), in)
-					if err != nil {
-						t.Fatalf("%s, kernel %s, %s: %v", form.name, kernel, describe(in), err)
-					}
-					expect(t, fmt.Sprintf("%s, kernel %s, %s", form.name, kernel, describe(in)), got, want, tol)
 				}
 			}
 		})

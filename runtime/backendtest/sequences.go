@@ -9,7 +9,6 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -23,38 +22,25 @@ func (s *suite) sequences(t *testing.T) {
 	}
 	for seed := range seeds {
 		s.sub(t, fmt.Sprint(seed), func(t *testing.T) {
-			g := randomSequences(t, uint64(seed))
-			optimised := g.Clone()
-			if err := passes.Optimize(optimised); err != nil {
-				t.Fatal(err)
-			}
-			tol := GraphTolerance(g)
-			tol.Ulps *= 4
 			rng := rand.New(rand.NewPCG(uint64(seed), 19))
-			for _, form := range []struct {
-				name string
-				g    *ir.Graph
-			}{{"as it is", g}, {"optimised", optimised}} {
-				m := s.model(t, form.g, runtime.Options{Threads: 1 + rng.IntN(4)})
-				one := s.model(t, form.g, runtime.Options{Threads: 1}).NewSession()
-				session := m.NewSession()
-				for _, length := range []int{1 + rng.IntN(20), 180 + rng.IntN(600), 200 + rng.IntN(200)} {
-					x := tensor.New(tensor.Float32, 1+rng.IntN(3), 3, length)
-					for i := range tensor.Data[float32](x) {
-						tensor.Data[float32](x)[i] = float32(rng.NormFloat64())
-					}
-					in := Data{"x": x}
-					want, err := truth(g, in)
-					if err != nil {
-						t.Fatal(err)
-					}
-					what := fmt.Sprintf("%s, %s", form.name, describe(in))
-					got := mustRun(t, session, in)
-					expect(t, what, got, want, tol)
-					for name, v := range mustRun(t, one, in) {
-						if !tensor.Equal(got[name].(*tensor.Tensor), v.(*tensor.Tensor)) {
-							t.Errorf("%s: output %s depends on the number of threads", what, name)
-						}
+			var in []Data
+			for _, length := range []int{1 + rng.IntN(20), 180 + rng.IntN(600), 200 + rng.IntN(200)} {
+				x := tensor.New(tensor.Float32, 1+rng.IntN(3), 3, length)
+				for i := range tensor.Data[float32](x) {
+					tensor.Data[float32](x)[i] = float32(rng.NormFloat64())
+				}
+				in = append(in, Data{"x": x})
+			}
+			c := newNetworkCase(t, randomSequences(t, uint64(seed)), in...)
+			for _, form := range c.forms {
+				session := s.model(t, form.graph, runtime.Options{Threads: 1 + rng.IntN(4)}).NewSession()
+				one := s.model(t, form.graph, runtime.Options{Threads: 1}).NewSession()
+				for _, r := range c.runs {
+					what := fmt.Sprintf("%s, %s", form.name, describe(r.in))
+					got := mustRun(t, session, r.in)
+					expect(t, what, got, r.want, c.tolerance("auto"))
+					if err := identical(got, mustRun(t, one, r.in)); err != nil {
+						t.Errorf("%s: the number of threads changes the answer: %v", what, err)
 					}
 				}
 			}
