@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// AffineGrid makes the places for GridSample of an affine map.
+// AffineGrid computes the sampling grid of an affine map, for GridSample.
 var AffineGrid = ops.Register(&ir.Op{
 	Name: "AffineGrid", Since: 20,
 	Doc: "Places (N,H,W,2) or (N,D,H,W,3) of an image of the given size (N,C,H,W) or (N,C,D,H,W), mapped by theta (N,2,3) or (N,3,4); coordinates run from -1 to 1, last axis first.",
@@ -117,7 +117,7 @@ var AffineGrid = ops.Register(&ir.Op{
 	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Rounding,
 })
 
-// affineAxes is the number of axes of the image, as the types tell it.
+// affineAxes returns the number of axes of the image, from the types.
 func affineAxes(theta, size *ir.Value) (int64, error) {
 	if s := size.Shape(); len(s) == 1 {
 		if k, ok := s[0].Known(); ok && (k == 4 || k == 5) {

@@ -9,7 +9,7 @@ import (
 
 type along = func(n *ir.Node, in []ir.Fact) []ir.Fact
 
-// spread gives every output of a node the same fact.
+// spread returns the fact f for every output of a node.
 func spread(n *ir.Node, f ir.Fact) []ir.Fact {
 	out := make([]ir.Fact, len(n.Outputs))
 	for i := range out {
@@ -18,8 +18,8 @@ func spread(n *ir.Node, f ir.Fact) []ir.Fact {
 	return out
 }
 
-// alongMove serves operators that only bring the axis elsewhere: axis says where (negative: nowhere, so the output is
-// global). Inputs after the first may not vary, unless the output's shape shows that they carry nothing but sizes.
+// alongMove is the Along of operators that only move the axis. axis returns its new place; a negative one makes the output
+// global. Inputs after the first must not vary, unless the output's shape shows that they hold sizes.
 func alongMove(axis func(n *ir.Node, axis int) int) along {
 	return func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := in[0]
@@ -39,13 +39,14 @@ func alongMove(axis func(n *ir.Node, axis int) int) along {
 	}
 }
 
-// onlySizes reports that input i is a vector of sizes all of which are known in terms of the graph's dimensions.
+// onlySizes reports whether input i is a vector of sizes that are known in terms of the graph's dimensions.
 func onlySizes(n *ir.Node, i int) bool {
 	d, ok := ops.DimsOf(n.In(i))
 	return ok && !slices.ContainsFunc(d, ir.Dim.IsUnknown)
 }
 
-// alongKeep serves operators that mix some axes of their first input and treat the rest one by one, without moving them.
+// alongKeep is the Along of operators that mix some axes of their first input and treat the others separately, without
+// moving them.
 func alongKeep(mixes func(n *ir.Node, axis, rank int) bool) along {
 	return alongMove(func(n *ir.Node, axis int) int {
 		if mixes(n, axis, len(n.In(0).Shape())) {
@@ -55,8 +56,8 @@ func alongKeep(mixes func(n *ir.Node, axis, rank int) bool) along {
 	})
 }
 
-// shift moves a fact's window: step t of the result is step t+by of the value, in the value's own steps. A window that no
-// longer reaches the step itself has a negative side.
+// shift moves a fact's window: step t of the result is step t+by of the value, in the value's steps. One side of a window
+// that no longer contains the step itself is negative.
 func shift(f ir.Fact, by int64) ir.Fact {
 	if f.Back < ir.Unbounded {
 		f.Back -= by * f.Stride
@@ -67,7 +68,7 @@ func shift(f ir.Fact, by int64) ir.Fact {
 	return f
 }
 
-// summed is the fact of a value in which all steps have been summed up by node n, in a state as large as its output is per
+// summed returns the fact of a value in which node n has summed up all steps. The state is as large as the output per
 // sample.
 func summed(n *ir.Node, f ir.Fact) ir.Fact {
 	f.Axis, f.Back, f.Summary, f.Cause = -1, ir.Unbounded, true, n
@@ -75,7 +76,7 @@ func summed(n *ir.Node, f ir.Fact) ir.Fact {
 	return f
 }
 
-// stateSize multiplies the dimensions that are known numbers; batch and time, which are symbols, do not count.
+// stateSize multiplies the dimensions that are numbers. Batch and time are symbols, so they do not count.
 func stateSize(s ir.Shape) int64 {
 	n := int64(1)
 	for _, d := range s {

@@ -87,7 +87,7 @@ func inferAttention(n *ir.Node) ([]ir.Type, error) {
 	return []ir.Type{y, typed(t1, ir.Shape{k[0], k[1], total, k[3]}), typed(t2, ir.Shape{v[0], v[1], total, v[3]}), typed(t1, ir.Shape{q[0], q[1], q[2], total})}, nil
 }
 
-// heads is a tensor (B,H,S,E), from four axes, or from three with the heads in the last.
+// heads is a tensor (B,H,S,E), of four axes, or of three with the heads in the last.
 type heads struct {
 	v          []float64
 	b, h, s, e int
@@ -125,7 +125,7 @@ func readHeads(n *ir.Node, in []tensor.Datum, i int, attr string) (*heads, error
 	return out, nil
 }
 
-// after puts past steps before those of t.
+// after prepends past steps to those of t.
 func (t *heads) after(past *tensor.Tensor, what string) (*heads, error) {
 	if past == nil {
 		return t, nil
@@ -157,12 +157,12 @@ func (t *heads) after(past *tensor.Tensor, what string) (*heads, error) {
 	return out, nil
 }
 
-// attentionMask says what is added to a product; -Inf leaves the key out.
+// attentionMask holds the terms that are added to the products. -Inf excludes a key.
 type attentionMask struct {
 	v             []float64 // nil: none
 	bool          bool
 	strides       [4]int
-	keys          int // of the mask; the keys behind them are left out
+	keys          int // of the mask; later keys are excluded
 	causal        bool
 	left, right   int
 	offset        int     // of query 0 among the keys, where lens is nil
@@ -210,7 +210,7 @@ func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attenti
 	return m, nil
 }
 
-// row writes what is added for a query's keys; it reports whether any key has a part.
+// row writes the terms for a query's keys. It reports whether any key remains.
 func (m *attentionMask) row(bias []float64, b, h, i int) bool {
 	at := m.offset + i
 	valid := len(bias)
@@ -314,7 +314,7 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 				keep(1)
 				some := mask.row(bias, b, h, i)
 				for j, x := range bias {
-					if score[j] += x; math.IsInf(x, -1) { // whatever the product is
+					if score[j] += x; math.IsInf(x, -1) { // the product may be +Inf or NaN
 						score[j] = x
 					}
 				}
@@ -369,7 +369,7 @@ func (t *heads) joined() []float64 {
 	return flat
 }
 
-// softmaxRow replaces numbers by exp of them over the sum of that.
+// softmaxRow replaces numbers by their softmax.
 func softmaxRow(v []float64) {
 	top := math.Inf(-1)
 	for _, x := range v {
@@ -385,8 +385,8 @@ func softmaxRow(v []float64) {
 	}
 }
 
-// alongAttention: samples stay apart. Along the sequence of queries, keys and values a query looks as far as causality and
-// windows let it, back without bound and without a summary of fixed size; queries alone are each by themselves.
+// alongAttention keeps samples separate. Along the sequence of queries, keys and values, a query looks as far as causality
+// and windows allow, back without bound and without a state of fixed size. If only queries vary, each is separate.
 func alongAttention(n *ir.Node, in []ir.Fact) []ir.Fact {
 	seq := func(i int) int {
 		if len(n.In(i).Shape()) == 3 {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// unfold brings heads from the last of three axes to an axis of their own: (B,S,H*E) → (B,H,S,E).
+// unfold moves heads from the last of three axes to their own axis: (B,S,H*E) → (B,H,S,E).
 func unfold(b *ir.Builder, n *ir.Node, x *ir.Value, count string) *ir.Value {
 	if len(x.Shape()) == 4 {
 		return x
@@ -21,7 +21,7 @@ func unfold(b *ir.Builder, n *ir.Node, x *ir.Value, count string) *ir.Value {
 	return attr(b, "Transpose", []*ir.Value{op(b, "Reshape", x, b.Ints(0, 0, h, -1))}, i64Attr("perm", 0, 2, 1, 3))
 }
 
-// refold is the contrary of unfold, for a result that is to have the rank of x.
+// refold is the inverse of unfold if x has three axes.
 func refold(b *ir.Builder, y, x *ir.Value) *ir.Value {
 	if len(x.Shape()) == 4 {
 		return y
@@ -31,18 +31,18 @@ func refold(b *ir.Builder, y, x *ir.Value) *ir.Value {
 
 func i64Attr(name string, v ...int64) ir.Attr { return ir.A(name, v) }
 
-// dimOf is the size of an axis as a vector of one number.
+// dimOf returns the size of an axis as a vector of one number.
 func dimOf(b *ir.Builder, x *ir.Value, axis int64) *ir.Value {
 	return attr(b, "Shape", []*ir.Value{x}, ir.A("start", axis), ir.A("end", axis+1))
 }
 
-// count is 0, 1, … up to the size of an axis.
+// count returns the numbers 0, 1, … below the size of an axis.
 func count(b *ir.Builder, x *ir.Value, axis int64) *ir.Value {
 	zero, one := b.Const("c", tensor.Scalar(int64(0))), b.Const("c", tensor.Scalar(int64(1)))
 	return op(b, "Range", zero, op(b, "Squeeze", dimOf(b, x, axis)), one)
 }
 
-// shareHeads repeats the hkv heads of x (B,Hkv,S,E) for hq query heads, which use them in groups.
+// shareHeads repeats the hkv heads of x (B,Hkv,S,E) for hq query heads, in groups.
 func shareHeads(b *ir.Builder, x *ir.Value, hq, hkv int64) *ir.Value {
 	if hq == hkv {
 		return x
@@ -104,7 +104,7 @@ func attentionBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	return out
 }
 
-// attentionBias is what is added to products, -Inf for keys that are left out; nil when that is nothing.
+// attentionBias returns the terms that are added to the products, -Inf for excluded keys. It is nil if there are none.
 func attentionBias(b *ir.Builder, n *ir.Node, q, k *ir.Value, arg func(int) *ir.Value) *ir.Value {
 	zero, out := scalar(b, q, 0), scalar(b, q, math.Inf(-1))
 	var bias *ir.Value
@@ -121,7 +121,7 @@ func attentionBias(b *ir.Builder, n *ir.Node, q, k *ir.Value, arg func(int) *ir.
 		} else if mask.Elem() != q.Elem() {
 			mask = attr(b, "Cast", []*ir.Value{mask}, ir.A("to", int(q.Elem())))
 		}
-		if s := mask.Shape(); len(s) == 0 || !s[len(s)-1].Equal(k.Shape()[2]) { // a short mask leaves the last keys out
+		if s := mask.Shape(); len(s) == 0 || !s[len(s)-1].Equal(k.Shape()[2]) { // a short mask excludes the last keys
 			missing := op(b, "Sub", dimOf(b, k, 2), attr(b, "Shape", []*ir.Value{mask}, ir.A("start", -1)))
 			mask = op(b, "Pad", mask, attr(b, "Concat", []*ir.Value{b.Ints(0), missing}, ir.A("axis", 0)), out, b.Ints(-1))
 		}

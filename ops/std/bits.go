@@ -103,7 +103,7 @@ var BitCast = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		// Bits are those of the type that the graph states, whatever carries it.
+		// The bits are those of the graph's type, also if a wide evaluation holds float64.
 		if from := c.Node.In(0).Elem(); t.DType() != from {
 			if t, err = t.Convert(from, false); err != nil {
 				return nil, err

@@ -86,7 +86,7 @@ func cast(c *ir.EvalCtx, in []tensor.Datum, to tensor.DType) (*tensor.Tensor, er
 	return t.Convert(wide(c, to), saturate && to.Bits() <= 8)
 }
 
-// powersOfTwo converts to float8e8m0, which holds nothing else, with the given rounding of magnitudes.
+// powersOfTwo converts to float8e8m0, whose numbers are powers of two, with the given rounding of magnitudes.
 func powersOfTwo(t *tensor.Tensor, mode string, saturate bool) (*tensor.Tensor, error) {
 	v, err := t.Float64s()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// CausalConvWithState is a depthwise convolution that looks back, and hands on what it has seen.
+// CausalConvWithState is a causal depthwise convolution that takes and returns the steps before a chunk.
 var CausalConvWithState = ops.Register(&ir.Op{
 	Name: "CausalConvWithState", Since: 27,
 	Doc: "Correlation of each channel of input (N,C,L), behind past_state (N,C,k-1) or zeros, with its filter in weight (C,1,k), plus bias (C), then activation; present_state is the last k-1 steps of what was read.",

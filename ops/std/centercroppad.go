@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// CenterCropPad cuts or pads axes to given sizes around their middle.
+// CenterCropPad crops or pads axes to given sizes, around their center.
 var CenterCropPad = ops.Register(&ir.Op{
 	Name: "CenterCropPad", Since: 18,
 	Doc: "input_data with its axes (default: all) cut or padded with zeros to the sizes in shape, around the middle; of an odd difference the smaller half comes first.",

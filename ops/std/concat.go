@@ -79,7 +79,7 @@ var Concat = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// concat joins at least one tensor along an axis.
+// concat joins one or more tensors along an axis.
 func concat(parts []*tensor.Tensor, axis int64) (*tensor.Tensor, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("nothing to concatenate")

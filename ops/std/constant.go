@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Constant gives a tensor that stands in its attributes.
+// Constant returns the tensor in its attributes.
 var Constant = ops.Register(&ir.Op{
 	Name: "Constant", Since: 24, Doc: "The tensor that exactly one of the attributes states.",
 	Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
@@ -58,7 +58,7 @@ func constantValue(n *ir.Node) (*tensor.Tensor, error) {
 	return nil, fmt.Errorf("attribute %s has no constant", n.Attrs[0].Name)
 }
 
-// ConstantOfShape gives a tensor whose elements are all the same.
+// ConstantOfShape returns a tensor of equal elements.
 var ConstantOfShape = ops.Register(&ir.Op{
 	Name: "ConstantOfShape", Since: 24, Doc: "A tensor of the given shape, filled with the one element of value (default: float32 0).",
 	In: ops.Sig("input:int64[_]"), Out: ops.Sig("output:T2"), Elems: elems("T2", ops.Any),
@@ -105,7 +105,7 @@ var ConstantOfShape = ops.Register(&ir.Op{
 		fillWith(out, v)
 		return ops.One(out, nil)
 	},
-	// The elements are all the same, so they do not vary even where the sizes do.
+	// The elements are equal, so they do not vary even if the sizes do.
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		if !in[0].Constant() && !onlySizes(n, 0) {
 			return spread(n, ops.Global(n, in))

@@ -26,7 +26,7 @@ func call(c *ir.EvalCtx, g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error)
 	return out, err
 }
 
-// unionType is what holds of a value that has either type.
+// unionType returns the type of a value that has type a or b.
 func unionType(a, b ir.Type) (ir.Type, error) {
 	switch x := a.(type) {
 	case *ir.TensorType:
@@ -94,7 +94,7 @@ var If = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// Loop runs a subgraph again and again.
+// Loop runs a subgraph repeatedly.
 var Loop = ops.Register(&ir.Op{
 	Name: "Loop", Since: 24,
 	Doc: "Runs body(iteration, condition, carried…) → (condition, carried…, scan outputs…) at most M times and while the condition holds; gives the last carried values, and the scan outputs of all iterations stacked on a new first axis.",
@@ -215,7 +215,7 @@ func (s *stacks) push(out []tensor.Datum) error {
 	return nil
 }
 
-// join stacks the parts of output i on a new axis; without any part, typ says of what they would have been.
+// join stacks the parts of output i on a new axis. typ is the type of a part, for an output without parts.
 func (s *stacks) join(c *ir.EvalCtx, i int, axis int64, reverse bool, typ ir.Type) (*tensor.Tensor, error) {
 	parts := s.parts[i]
 	if len(parts) > 0 {

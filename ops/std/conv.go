@@ -30,8 +30,8 @@ var Conv = ops.Register(&ir.Op{
 	Tol: ir.Summing,
 })
 
-// window is how a convolution moves along one spatial axis. With same, pads follow from the size: total is split in two,
-// the odd one at the end (same = 1) or at the begin (same = -1).
+// window describes how a convolution moves along one spatial axis. With same, the pads follow from the size: the total is
+// split in two, with the odd one at the end (same = 1) or at the begin (same = -1).
 type window struct {
 	stride, dilation, begin, end int64
 	same                         int
@@ -85,7 +85,7 @@ func windows(n *ir.Node, k int) ([]window, error) {
 	return out, nil
 }
 
-// size is the number of places for k taps over a dimension, before it is bounded by 0.
+// size returns the number of positions of k taps over a dimension. It may be negative.
 func (w window) size(d, k ir.Dim) ir.Dim {
 	if w.same != 0 {
 		return d.Add(ir.Const(w.stride - 1)).FloorDiv(ir.Const(w.stride))
@@ -194,8 +194,8 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
 
-// convolve goes over samples, filters, channels and taps; for each, one shifted and strided copy of a channel, times the
-// tap's weight, joins the output.
+// convolve adds, for each sample, filter, channel and tap, a shifted and strided copy of the channel, times the weight of
+// the tap, to the output.
 func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []window, group int) ([]float64, error) {
 	n, m, cg := xs[0], wsh[0], wsh[1]
 	xSize, taps, ySize := product(xs[2:]), product(wsh[2:]), product(ys[2:])
@@ -210,11 +210,11 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []window,
 		for i := len(win) - 1; i >= 0; i-- {
 			tap[i], rest = rest%wsh[i+2], rest/wsh[i+2]
 		}
-		// Per axis, the places whose tap falls into the input: from, count; and where the first of them reads.
+		// Per axis, the range of output positions whose tap is inside the input, and the first input position.
 		count, yOff, xOff := make([]int, len(win)), 0, 0
 		xStep := make([]int, len(win))
 		for i, v := range win {
-			at := tap[i]*int(v.dilation) - int(v.begin) // what place 0 reads
+			at := tap[i]*int(v.dilation) - int(v.begin) // the input of position 0
 			s := int(v.stride)
 			from := 0
 			if at < 0 {
@@ -281,8 +281,8 @@ func alongConv(n *ir.Node, in []ir.Fact) []ir.Fact {
 	return spread(n, alongWindow(n, in, f, win[f.Axis-2], taps))
 }
 
-// alongWindow is the fact of a value whose step o is computed from steps o*stride-begin … o*stride-begin+(taps-1)*dilation
-// of a value with fact f.
+// alongWindow returns the fact of a value whose step o is computed from the steps o*stride-begin to
+// o*stride-begin+(taps-1)*dilation of a value with fact f.
 func alongWindow(n *ir.Node, in []ir.Fact, f ir.Fact, w window, taps int64) ir.Fact {
 	if w.same != 0 {
 		if w.stride != 1 { // the pads depend on the size

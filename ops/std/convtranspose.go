@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// ConvTranspose is the gradient of Conv with respect to its input, as an operator of its own.
+// ConvTranspose is the gradient of Conv with respect to its input.
 var ConvTranspose = ops.Same(ops.Register(&ir.Op{
 	Name: "ConvTranspose", Since: 22,
 	Doc: "Each element of X (N,C,…) spreads over the output (N,M,…) with weights W (C,M/group,…), stride steps apart; pads are cut off, B (M) is added.",
@@ -30,7 +30,7 @@ var ConvTranspose = ops.Same(ops.Register(&ir.Op{
 	Tol: ir.Summing,
 }), 11, 1)
 
-// spreads reads how k spatial axes are spread: windows, what is added at the ends, and the sizes asked for (nil: none).
+// spreads reads the attributes for k spatial axes: windows, additions at the ends, and output sizes (nil: none).
 func spreads(n *ir.Node, k int) (win []window, extra, sizes []int64, err error) {
 	if win, err = windows(n, k); err != nil {
 		return nil, nil, nil, err
@@ -51,12 +51,12 @@ func spreads(n *ir.Node, k int) (win []window, extra, sizes []int64, err error) 
 	return win, extra, sizes, nil
 }
 
-// spreadSize is the size that d elements and k taps spread to, before pads are cut off.
+// spreadSize returns the size of d elements spread by k taps, before the pads are cut off.
 func spreadSize(w window, d, k ir.Dim, extra int64) ir.Dim {
 	return d.Sub(ir.Const(1)).Mul(ir.Const(w.stride)).Add(k.Sub(ir.Const(1)).Mul(ir.Const(w.dilation))).Add(ir.Const(extra + 1))
 }
 
-// spreadOut is the output's size along axis i.
+// spreadOut returns the output's size along axis i.
 func spreadOut(w window, d, k ir.Dim, extra int64, sizes []int64, i int) ir.Dim {
 	var out ir.Dim
 	switch {
@@ -163,8 +163,8 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
 
-// tapPlaces lists, for one tap, which offsets of a spread plane (sizes ys) receive from which offsets of the plane that is
-// spread (sizes xs): place o*stride + tap*dilation - begin from place o.
+// tapPlaces lists, for one tap, the offsets in the output plane (sizes ys) and the offsets in the input plane (sizes xs)
+// that contribute to them: position o*stride + tap*dilation - begin receives from position o.
 func tapPlaces(tap []int, win []window, xs, ys []int) (from, to []int) {
 	k := len(win)
 	xStr, yStr := ops.Strides(xs), ops.Strides(ys)
@@ -223,7 +223,8 @@ func spreadOver(c *ir.EvalCtx, y, x, w []float64, ys, xs, ws []int, win []window
 	return nil
 }
 
-// alongConvTranspose: step o of the output comes from the steps (o + begin - tap*dilation)/stride that are whole.
+// alongConvTranspose uses that step o of the output depends on the input steps (o + begin - tap*dilation)/stride that are
+// integers.
 func alongConvTranspose(n *ir.Node, in []ir.Fact) []ir.Fact {
 	f := in[0]
 	f.State = 0

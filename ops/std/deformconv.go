@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// DeformConv is a convolution whose taps are moved by offsets that are data.
+// DeformConv is a convolution whose taps are moved by an input of offsets.
 var DeformConv = ops.Same(ops.Register(&ir.Op{
 	Name: "DeformConv", Since: 22,
 	Doc: "Correlation of X (N,C,…) with filters W (M,C/group,…), tap by tap moved by offset (N,offset_group*taps*axes,…) between elements, which are interpolated linearly (0 outside), times mask (N,offset_group*taps,…), plus B (M).",
@@ -21,7 +21,7 @@ var DeformConv = ops.Same(ops.Register(&ir.Op{
 	},
 	Infer: inferConv, Eval: evalDeformConv,
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
-		// Offsets are data: nothing bounds how far a tap looks. Only samples stay apart.
+		// Offsets are data, so nothing bounds the reach of a tap. Only samples are separate.
 		var out ir.Fact
 		for i, f := range in {
 			switch {
@@ -140,7 +140,7 @@ func unravel(i int, shape, index []int) {
 	}
 }
 
-// linearAt interpolates a plane linearly between its elements; what lies outside is 0.
+// linearAt interpolates a plane linearly between its elements, which are 0 outside.
 func linearAt(v []float64, shape []int, at []float64) float64 {
 	var low [8]int
 	var part [8]float64

@@ -10,7 +10,7 @@ import (
 
 var blockSize = ir.AttrSpec{Name: "blocksize", Kind: ir.AttrInt, Required: true, Doc: "how many elements per axis belong together"}
 
-// DepthToSpace spreads channels over space, SpaceToDepth does the contrary.
+// DepthToSpace moves channels into space, SpaceToDepth the other way.
 var (
 	DepthToSpace = ops.Same(ops.Register(regroup("DepthToSpace", 13,
 		"input (N,C,H,W) as (N,C/b²,H*b,W*b): channels become blocks of b by b; which ones is said by mode.", true,
@@ -19,9 +19,9 @@ var (
 		"input (N,C,H,W) as (N,C*b²,H/b,W/b): places within blocks of b by b become channels, before the channel's own number.", false)), 1)
 )
 
-// regroup makes an operator that is a reshape, a transposition and a reshape again.
+// regroup makes an operator that is a reshape, a transposition and a reshape.
 func regroup(name string, since int, doc string, toSpace bool, attrs ...ir.AttrSpec) *ir.Op {
-	// split gives the shape with blocks as axes of their own, and the order in which they come.
+	// split returns the shape with blocks as separate axes, and their permutation.
 	split := func(n *ir.Node, s []int) (parts, perm []int, err error) {
 		b := int(getInt(n, "blocksize"))
 		switch {

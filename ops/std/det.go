@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Det gives determinants.
+// Det computes determinants.
 var Det = ops.Same(ops.Register(&ir.Op{
 	Name: "Det", Since: 22, Doc: "Determinants of the square matrices in the last two axes of X.",
 	In: ops.Sig("X:T[...,M,M]"), Out: ops.Sig("Y:T[...]"),
@@ -39,7 +39,7 @@ var Det = ops.Same(ops.Register(&ir.Op{
 	Tol: ir.Summing,
 }), 11)
 
-// determinant eliminates in place, each time from the row with the greatest element.
+// determinant eliminates in place, with row pivoting.
 func determinant(a []float64, m int) float64 {
 	det := 1.0
 	for k := range m {

@@ -45,7 +45,7 @@ func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
 	return ops.Register(o)
 }
 
-// dftWithAxis gives the axis as an input.
+// dftWithAxis is the body of versions with the axis as an attribute: it makes that an input.
 func dftWithAxis(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	axis := b.Const("axis", tensor.FromSlice([]int64{getInt(n, "axis")}))
 	var length *ir.Value
@@ -55,7 +55,7 @@ func dftWithAxis(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	return []*ir.Value{attr(b, "DFT", []*ir.Value{in[0], length, axis}, ir.A("inverse", getInt(n, "inverse")), ir.A("onesided", getInt(n, "onesided")))}
 }
 
-// constDFTAxis gives the axis where it is known when the graph is built.
+// constDFTAxis returns the axis where it is known when the graph is built.
 func constDFTAxis(n *ir.Node, rank int) (axis int, ok bool, err error) {
 	given := int64(-2)
 	switch {
@@ -227,7 +227,7 @@ func (t *transform) line(dst, src []float64, count, d, step int) {
 	}
 }
 
-// load reads complex numbers; what is missing is 0.
+// load reads complex numbers. Missing ones are 0.
 func (t *transform) load(z []complex128, src []float64, d, step int) {
 	clear(z)
 	for k := range min(d, len(z)) {

@@ -12,8 +12,8 @@ import (
 
 // Earlier versions whose attributes became inputs.
 
-// axesAttr makes the version of an operator that takes axes as an attribute where its newest version takes an input; without
-// the attribute the input is left out.
+// axesAttr makes the version of an operator that takes axes as an attribute where its newest version takes an input;
+// without the attribute the input is left out.
 func axesAttr(newest *ir.Op, since int, required bool, more ...int) {
 	name := newest.Name
 	keep := slices.ContainsFunc(newest.Attrs, func(a ir.AttrSpec) bool { return a.Name == "keepdims" })
@@ -173,7 +173,7 @@ var Tile1 = earlier(&ir.Op{
 	},
 })
 
-// Concat1 joins along the channels unless told otherwise.
+// Concat1 is the first version of Concat. Its default axis is that of the channels.
 var Concat1 = earlier(&ir.Op{
 	Name: "Concat", Since: 1, Doc: "All inputs one behind the other along axis (default 1).",
 	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("concat_result:T"), Elems: elems("T", ops.Any), Tol: ir.Exact,

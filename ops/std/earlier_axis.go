@@ -24,7 +24,7 @@ func protoName(name string) (tensor.DType, error) {
 	return d, nil
 }
 
-// Before version 7, the second operand of a binary operator was broadcast only when asked to, and then where axis says.
+// Before version 7, the second operand of a binary operator was broadcast only on request, to the axes from axis on.
 func init() {
 	for _, v := range []struct {
 		op    *ir.Op
@@ -50,7 +50,7 @@ func init() {
 	}
 }
 
-// onAxis appends axes to the second operand, so that its first one comes to lie on the attribute axis of the first.
+// onAxis appends axes to the second operand, so that its first axis aligns with the attribute axis of the first.
 func onAxis(b *ir.Builder, n *ir.Node, in []*ir.Value) *ir.Value {
 	x, y := tensorIn(n, 0), tensorIn(n, 1)
 	a, given := n.Attrs.Get("axis").(int64)

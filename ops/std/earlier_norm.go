@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Before version 14, batch normalization was training when it had more than one output, and gave the batch's own statistics
-// too. Before version 9, spatial=0 kept statistics per element of a sample instead of per channel.
+// Before version 14, batch normalization with more than one output was in training, and returned the statistics of the
+// batch. Before version 9, spatial=0 had statistics per element of a sample instead of per channel.
 func init() {
 	epsilon, momentum := floatAttr("epsilon", f32(1e-5), "added to the variance"), floatAttr("momentum", f32(0.9), "what the running statistics keep")
 	spatial := intAttr("spatial", 1, "whether statistics are per channel; else per element of a sample")

@@ -196,7 +196,7 @@ func evalEinsum(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if _, err := tensor.Size(shape); err != nil {
 		return nil, err
 	}
-	// Every input is read at every point of the space of all letters; those of the output come first.
+	// Every input is read at every point of the space of all letters, with the letters of the output first.
 	inner := product(shape[len(out):])
 	if parts[0].DType().IsInt() {
 		total, err := einsumSum(parts, e, order, shape, n, inner, func(t *tensor.Tensor) ([]int64, error) { return t.Int64s() })
@@ -252,8 +252,8 @@ func einsumSum[T int64 | float64](parts []*tensor.Tensor, e einsum, order []rune
 	return total, nil
 }
 
-// EinsumTerms gives the letters of an equation's terms and of its output, for inputs of the given ranks. The axes of ellipses
-// have digits for letters, the last one 0.
+// EinsumTerms returns the letters of an equation's terms and of its output, for inputs of the given ranks. The letters of
+// an ellipsis are digits, of which 0 is the last axis.
 func EinsumTerms(equation string, ranks []int) (in [][]rune, out []rune, err error) {
 	e, err := parseEinsum(equation, ranks)
 	return e.in, e.out, err

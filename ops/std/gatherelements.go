@@ -57,7 +57,7 @@ var GatherElements = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// elementPlaces gives, for each element of indices, the element of x at the same place but along axis where the index says.
+// elementPlaces returns, for each element of indices, the element of x at the same position, but with the index along axis.
 func elementPlaces(x, it *tensor.Tensor, axis int64) ([]int, error) {
 	a, err := ops.Axis(axis, x.Rank())
 	if err != nil {
@@ -133,8 +133,8 @@ var GatherND = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// slicePlaces gives, for each vector along the last axis of indices, where the slice of x that it names begins, and the
-// size of such a slice.
+// slicePlaces returns, for each vector along the last axis of indices, the first element of the slice of x that it names,
+// and the size of such a slice.
 func slicePlaces(x, it *tensor.Tensor, batch int) (places []int, run int, err error) {
 	k := it.Dim(-1)
 	if batch+k > x.Rank() {

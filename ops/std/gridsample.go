@@ -110,12 +110,13 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 // GridSampler finds the elements of X that a node GridSample interpolates from. Only one goroutine may use it at a time.
 type GridSampler struct{ s sampler }
 
-// NewGridSampler is for planes of the given sizes.
+// NewGridSampler returns a sampler for planes of the given sizes.
 func NewGridSampler(n *ir.Node, sizes []int) *GridSampler {
 	return &GridSampler{sampler{mode: getStr(n, "mode"), padding: getStr(n, "padding_mode"), corners: getInt(n, "align_corners") != 0, shape: sizes}}
 }
 
-// Taps gives offsets into a plane and their weights for a place, given by its coordinates. They hold until the next call.
+// Taps returns offsets into a plane and their weights for the place with the given coordinates. They are valid until the
+// next call.
 func (g *GridSampler) Taps(coords []float64) ([]int, []float64) { return g.s.taps(coords) }
 
 // sampler finds the elements around a place.
@@ -127,7 +128,7 @@ type sampler struct {
 	weights       []float64
 }
 
-// taps gives the offsets and weights of the elements that a place, given by its coordinates, is interpolated from.
+// taps returns the offsets and weights of the elements from which the place with the given coordinates is interpolated.
 func (s *sampler) taps(coords []float64) ([]int, []float64) {
 	s.at, s.weights = append(s.at[:0], 0), append(s.weights[:0], 1)
 	for a, d := range s.shape {
@@ -164,7 +165,7 @@ func (s *sampler) taps(coords []float64) ([]int, []float64) {
 	return s.at, s.weights
 }
 
-// inside brings a place within the border of an axis of d elements, where padding says so.
+// inside maps a place into an axis of d elements, for the paddings border and reflection.
 func (s *sampler) inside(x float64, d int) float64 {
 	lo, hi := s.border(d)
 	switch {
@@ -184,7 +185,7 @@ func (s *sampler) border(d int) (lo, hi float64) {
 	return -0.5, float64(d) - 0.5
 }
 
-// index is the element at a whole place, if there is one.
+// index returns the element at a whole place, if there is one.
 func (s *sampler) index(x float64, d int) (int, bool) {
 	switch s.padding {
 	case "border":
@@ -199,7 +200,7 @@ func (s *sampler) index(x float64, d int) (int, bool) {
 	return int(x), true
 }
 
-// reflect mirrors x at lo and hi until it lies between them.
+// reflect mirrors x at lo and hi until it is between them.
 func reflect(x, lo, hi float64) float64 {
 	span := hi - lo
 	if span <= 0 {

@@ -13,10 +13,11 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// ImageDecoder reads picture files.
+// ImageDecoder reads image files.
 //
-// PNG, JPEG (to the sample as libjpeg decodes it, where the file is an ordinary one) and the PNM family are always there; of other formats those whose decoders a program registers with package
-// image (as golang.org/x/image/bmp, …/tiff and …/webp do when they are imported). There is no JPEG 2000.
+// PNG, JPEG and the PNM family are built in. Common JPEG files give exactly the samples of libjpeg. Other formats need a
+// decoder that is registered with package image, as golang.org/x/image/bmp, …/tiff and …/webp do when a program imports
+// them. There is no JPEG 2000.
 var ImageDecoder = ops.Register(&ir.Op{
 	Name: "ImageDecoder", Since: 20, Doc: "The picture in a file's bytes: height, width, channels. An empty one where it cannot be read.",
 	In: ops.Sig("encoded_stream:uint8[_]"), Out: ops.Sig("image:uint8[_,_,_]"),
@@ -75,7 +76,7 @@ type picture struct {
 	rgb           []byte
 }
 
-// maxPixels bounds what a small file may ask for.
+// maxPixels bounds the image that a small file may describe.
 const maxPixels = 1 << 28
 
 func checkSize(width, height int) error {

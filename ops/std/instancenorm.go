@@ -49,7 +49,7 @@ var InstanceNormalization = ops.Register(&ir.Op{
 	Tol:   ir.Summing,
 })
 
-// channels reads an input (N,C,…) and k vectors (C) behind it.
+// channels reads an input (N,C,…) and the k vectors (C) after it.
 func channels(in []tensor.Datum, k int) (*tensor.Tensor, [][]float64, error) {
 	x, err := need(in, 0, "input")
 	if err != nil {
@@ -72,7 +72,7 @@ func channels(in []tensor.Datum, k int) (*tensor.Tensor, [][]float64, error) {
 	return x, out, nil
 }
 
-// perChannel shapes a vector (C) to broadcast against (N,C,…) of the given rank.
+// perChannel reshapes a vector (C) to broadcast against (N,C,…) of the given rank.
 func perChannel(b *ir.Builder, v *ir.Value, rank int) *ir.Value {
 	var axes []int64
 	for i := 1; i < rank-1; i++ {

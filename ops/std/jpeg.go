@@ -5,12 +5,12 @@ import (
 	"image"
 )
 
-// errNotExact says that a JPEG file is of a kind that is left to package image/jpeg.
+// errNotExact is the error for a JPEG file of a kind that only package image/jpeg decodes.
 var errNotExact = errors.New("not a baseline JPEG of three components in one scan")
 
-// decodeJPEG decodes the kind of JPEG that nearly all files are (baseline, three components in one scan, chroma at full or
-// half resolution) to the very samples that libjpeg gives, which the standard's answers are made with: image/jpeg's inverse
-// DCT rounds a few per cent of them the other way. Files have passed image/jpeg before, so this one only needs to be safe.
+// decodeJPEG decodes common JPEG files (baseline, three components in one scan, chroma at full or half resolution) to
+// exactly the samples of libjpeg, by which the standard's answers are made. The inverse DCT of image/jpeg rounds a few
+// percent of them differently. image/jpeg has accepted the file before, so decodeJPEG checks only what its safety needs.
 func decodeJPEG(data []byte) (*image.YCbCr, error) {
 	d := jpegDecoder{bytes: len(data)}
 	for p := 2; p+4 <= len(data); {
@@ -93,7 +93,7 @@ func (d *jpegDecoder) quantTables(seg []byte) bool {
 	return true
 }
 
-// jpegHuff is a Huffman code: per length, the first code, the code behind the last, and where its symbols begin.
+// jpegHuff is a Huffman code: per length, the first code, the code after the last, and the index of the first symbol.
 type jpegHuff struct {
 	first, end, at [17]int
 	symbols        []byte
@@ -255,7 +255,7 @@ func (b *jpegBits) bit() int {
 	return int(b.acc >> b.n & 1)
 }
 
-// nextMarker drops what is left of a byte, and a restart marker.
+// nextMarker skips the rest of a byte, and a restart marker.
 func (b *jpegBits) nextMarker() bool {
 	b.n = 0
 	if len(b.data) < 2 || b.data[0] != 0xff || b.data[1]&0xf8 != 0xd0 {
@@ -288,8 +288,8 @@ func (b *jpegBits) number(size byte) int32 {
 	return v
 }
 
-// inverseDCT is that of Loeffler, Ligtenberg and Moschytz with 13 fractional bits in its constants, rounded after columns to
-// 2 fractional bits and after rows to samples, as libjpeg's accurate integer method.
+// inverseDCT is that of Loeffler, Ligtenberg and Moschytz with 13 fractional bits in its constants, rounded after
+// columns to 2 fractional bits and after rows to samples, as libjpeg's accurate integer method.
 func inverseDCT(in *[64]int32, out []byte, stride int) {
 	var mid [64]int32
 	for i := range 8 {

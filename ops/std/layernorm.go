@@ -138,7 +138,7 @@ func affine(in []tensor.Datum, row []int, x *tensor.Tensor) (scale, bias []float
 	return scale, bias, nil
 }
 
-// moments gives mean and biased variance, in two passes.
+// moments returns mean and biased variance, in two passes.
 func moments(v []float64) (mean, variance float64) {
 	for _, x := range v {
 		mean += x

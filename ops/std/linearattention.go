@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// LinearAttention is attention as a recurrence with a state of fixed size. It has no body: that would be a Scan over steps of
-// a dozen small operators, and a backend takes a body before Eval, which is one loop over the state.
+// LinearAttention is attention as a recurrence with a state of fixed size. It has no body: that would be a Scan over
+// steps of a dozen small operators, and a backend takes a body before Eval, which is one loop over the state.
 var LinearAttention = ops.Register(&ir.Op{
 	Name: "LinearAttention", Since: 27,
 	Doc: "Per head, S[t] = exp(decay)∘S[t-1] + k⊗u, o = scale·qᵀS, where u is v, or beta·(v - Sᵀk) with a delta rule; query (B,L,Hq*K), key (B,L,Hkv*K), value (B,L,Hkv*V), states (B,Hkv,K,V).",

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// LRN divides by what is near in the channels.
+// LRN normalizes by the squares of neighboring channels.
 var LRN = ops.Same(ops.Register(&ir.Op{
 	Name: "LRN", Since: 13, Doc: "X/(bias + alpha/size·Σx²)^beta for X (N,C,…); the sum is over size channels around each, as far as they exist.",
 	In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"),

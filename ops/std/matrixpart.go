@@ -42,7 +42,7 @@ var Trilu = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	// The matrices' own axes decide by place, so nothing moves, and every step is kept or not by itself.
+	// Elements are kept or cleared by their position, so no data moves along any axis.
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		return alongKeep(func(*ir.Node, int, int) bool { return false })(n, in)
 	},
@@ -51,7 +51,7 @@ var Trilu = ops.Register(&ir.Op{
 
 var eyeTypes = append(slices.Clone(ops.Numbers), tensor.Bool)
 
-// EyeLike gives a diagonal.
+// EyeLike returns a matrix with ones on a diagonal.
 var EyeLike = ops.Same(ops.Register(&ir.Op{
 	Name: "EyeLike", Since: 22, Doc: "A matrix of the input's shape with ones on its k-th diagonal, zeros elsewhere.",
 	In: ops.Sig("input:T1[N,M]"), Out: ops.Sig("output:T2[N,M]"), Elems: map[string][]tensor.DType{"T1": eyeTypes, "T2": eyeTypes},

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// mover copies runs of elements between tensors of one element type, whatever that is.
+// mover copies runs of elements between tensors of one element type, which may be any.
 type mover struct {
 	dst, src *tensor.Tensor
 	bits     int

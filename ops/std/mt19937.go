@@ -1,7 +1,7 @@
 package std
 
-// mt19937 is the Mersenne Twister, seeded and read as numpy's RandomState does it, which the standard's reference
-// implementation draws from: the same seed gives the same numbers.
+// mt19937 is the Mersenne Twister, seeded and read as in numpy's RandomState. The standard's reference implementation uses
+// that, so the same seed gives the same numbers.
 type mt19937 struct {
 	state [624]uint32
 	next  int
@@ -36,7 +36,7 @@ func (m *mt19937) uint32() uint32 {
 	return y ^ y>>18
 }
 
-// float64 gives a number in [0, 1) with 53 random bits.
+// float64 returns a number in [0, 1) with 53 random bits.
 func (m *mt19937) float64() float64 {
 	a, b := m.uint32()>>5, m.uint32()>>6
 	return (float64(a)*67108864 + float64(b)) / 9007199254740992

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// MeanVarianceNormalization normalises over given axes.
+// MeanVarianceNormalization normalizes over given axes.
 var MeanVarianceNormalization = ops.Register(&ir.Op{
 	Name: "MeanVarianceNormalization", Since: 13, Doc: "(X-mean)/(sqrt(var)+1e-9) with biased mean and variance over axes (default 0, 2, 3).",
 	In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"),

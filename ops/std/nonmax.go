@@ -104,7 +104,7 @@ func cornersOf(v []float64, centred bool) []rect {
 
 func (r rect) area() float64 { return (r.x1 - r.x0) * (r.y1 - r.y0) }
 
-// overlapOf is the area that two boxes share, as a part of what they cover together.
+// overlapOf returns the intersection of two boxes over their union.
 func overlapOf(a, b rect) float64 {
 	w, h := min(a.x1, b.x1)-max(a.x0, b.x0), min(a.y1, b.y1)-max(a.y0, b.y0)
 	if w <= 0 || h <= 0 || a.area() <= 0 || b.area() <= 0 {

@@ -36,7 +36,7 @@ var Optional = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// held gives what an input holds: of an optional its value, otherwise the input itself; nil for nothing.
+// held returns the value of an optional input, or the input itself; nil if there is none.
 func held(in []tensor.Datum) tensor.Datum {
 	if len(in) == 0 {
 		return nil

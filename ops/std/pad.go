@@ -126,7 +126,7 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return ops.One(out, err)
 	}
 	mode := getStr(c.Node, "mode")
-	// Per axis, where each place of the output comes from; -1 is the constant.
+	// Per axis, the source of each position of the output; -1 is the constant.
 	from := make([][]int, x.Rank())
 	for a, d := range shape {
 		if from[a], err = padSource(mode, d, begin[a], x.Dim(a)); err != nil {
@@ -161,7 +161,7 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(out, nil)
 }
 
-// padSource gives, for each of size places, the position among dim that it copies.
+// padSource returns, for each of size positions, the position below dim that it copies.
 func padSource(mode string, size, begin, dim int) ([]int, error) {
 	out := make([]int, size)
 	for i := range out {

@@ -20,7 +20,7 @@ func poolAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 	}, more...)
 }
 
-// Pooling over windows of all axes behind the channels.
+// Pooling over windows of all axes after the channels.
 var (
 	AveragePool = ops.Same(ops.Register(poolOp("AveragePool", 22,
 		"Mean over windows of X (N,C,…); pads count as zeros with count_include_pad, and do not count at all without.",
@@ -38,8 +38,8 @@ var (
 	}()
 )
 
-// poolOp makes a pooling operator; reduce makes what reduces one window, given as offsets in a channel's plane, and the
-// number of taps that lie in the plane or in its pads.
+// poolOp makes a pooling operator. reduce returns a function that reduces one window: it takes the offsets in a channel's
+// plane, and the number of taps in the plane or its pads.
 func poolOp(name string, since int, doc string, reduce func(n *ir.Node) (func(plane []float64, at []int, padded int) float64, error), more ...ir.AttrSpec) *ir.Op {
 	return &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T"), Out: ops.Sig("Y:T"), Attrs: poolAttrs(more...),
@@ -145,8 +145,8 @@ func poolWindows(n *ir.Node, k int) (win []window, taps []int64, err error) {
 	return win, taps, err
 }
 
-// poolSize is the number of places for k taps over a dimension. In ceil mode a last window counts that is not full, unless
-// it would start behind the input and its begin pad.
+// poolSize returns the number of windows of k taps over a dimension. In ceil mode a last, partial window counts, unless it
+// would start after the input and its begin pad.
 func poolSize(w window, d ir.Dim, k int64, ceil bool) ir.Dim {
 	size := w.size(d, ir.Const(k))
 	if ceil && w.same == 0 {
@@ -185,7 +185,7 @@ func inferPool(n *ir.Node) ([]ir.Type, error) {
 	return []ir.Type{y, &ir.TensorType{Elem: tensor.Int64, Shape: y.Shape, NoRank: y.NoRank}}, nil
 }
 
-// poolGrid is how windows lie over the axes behind the channels.
+// poolGrid is the layout of windows over the axes after the channels.
 type poolGrid struct {
 	in, out []int // whole shapes
 	win     []window
@@ -214,12 +214,12 @@ func bindPool(n *ir.Node, in []tensor.Datum) (*tensor.Tensor, *poolGrid, error) 
 	return x, g, err
 }
 
-// each visits the places in order, with the offsets in a plane of the taps that lie inside, and the number of taps that lie
-// inside or in the pads.
+// each visits the windows in order, with the offsets of the taps inside the plane, and the number of taps inside it or its
+// pads.
 func (g *poolGrid) each(c *ir.EvalCtx, visit func(place int, at []int, padded int)) error {
 	k := len(g.win)
 	str := ops.Strides(g.in[2:])
-	// Per axis and place: where the first tap inside lies, how many are inside, and how many are inside or in pads.
+	// Per axis and window: the first tap inside, the number inside, and the number inside or in pads.
 	type span struct{ from, count, padded int }
 	spans := make([][]span, k)
 	for i, w := range g.win {

@@ -8,7 +8,7 @@ import (
 
 var preluTypes = append(ops.Floats[:len(ops.Floats):len(ops.Floats)], tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)
 
-// PRelu is a leaky relu whose slopes are data.
+// PRelu is a leaky relu with an input of slopes.
 var PRelu = ops.Same(ops.Register(&ir.Op{
 	Name: "PRelu", Since: 16, Doc: "x, or slope·x below zero; slope broadcasts to X.",
 	In: ops.Sig("X:T[...]", "slope:T"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", preluTypes),

@@ -36,7 +36,7 @@ func outputType(n *ir.Node, allowed []tensor.DType, def tensor.DType) (tensor.DT
 	return tensor.DType(k), nil
 }
 
-// quantType is the element type that QuantizeLinear gives.
+// quantType returns the element type of QuantizeLinear's output.
 func quantType(n *ir.Node) (tensor.DType, error) {
 	zero := n.In(2)
 	if zero == nil {
@@ -49,7 +49,8 @@ func quantType(n *ir.Node) (tensor.DType, error) {
 	return d, err
 }
 
-// inferScaled checks what is known of the scale against the data, and gives the data's shape with element type elem.
+// inferScaled checks the scale against the data, as far as it is known, and returns the data's shape with element type
+// elem.
 func inferScaled(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir.Type, error) {
 	return func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -71,8 +72,8 @@ func inferScaled(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir
 	}
 }
 
-// scaleAt says which of the scales belongs to each element of the data: one for all, one per place of the axis, or one per
-// block along it.
+// scaleAt returns a function from an element of the data to its scale: one for all, one per index along the axis, or one
+// per block along it.
 func scaleAt(n *ir.Node, x, scale []int) (func(i int) int, error) {
 	if len(scale) == 0 || len(scale) == 1 && scale[0] == 1 {
 		return func(int) int { return 0 }, nil
@@ -201,7 +202,7 @@ func inPrecision(c *ir.EvalCtx, v []float64, x, scale tensor.DType) ([]float64, 
 	return t.Float64s()
 }
 
-// DequantizeLinear is QuantizeLinear's inverse, but for what rounding lost.
+// DequantizeLinear is the inverse of QuantizeLinear, except for rounding.
 var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
 	Name: "DequantizeLinear", Since: 24, Doc: "(x-x_zero_point)*x_scale; scales as for QuantizeLinear.",
 	In: ops.Sig("x:T1[...]", "x_scale:T2", "x_zero_point:T1?"), Out: ops.Sig("y:T3[...]"),
@@ -233,7 +234,7 @@ var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
 	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Rounding,
 }), 10, 13, 19, 21, 23)
 
-// dequantType is the element type that DequantizeLinear gives.
+// dequantType returns the element type of DequantizeLinear's output.
 func dequantType(n *ir.Node) (tensor.DType, error) {
 	d := n.In(1).Elem()
 	if d == tensor.Float8E8M0 {
@@ -242,7 +243,7 @@ func dequantType(n *ir.Node) (tensor.DType, error) {
 	return outputType(n, ops.Floats, d)
 }
 
-// DynamicQuantizeLinear finds the scale itself.
+// DynamicQuantizeLinear computes the scale from the data and quantizes.
 var DynamicQuantizeLinear = ops.Register(ops.ByBody(&ir.Op{
 	Name: "DynamicQuantizeLinear", Since: 11, Doc: "x quantized to uint8 over its own range, which is made to include 0; with the scale and the zero point.",
 	In: ops.Sig("x:T1"), Out: ops.Sig("y:uint8", "y_scale:float", "y_zero_point:uint8"), Elems: elems("T1", []tensor.DType{tensor.Float32}), Tol: ir.Rounding,

@@ -23,7 +23,7 @@ func castOp(b *ir.Builder, v *ir.Value, to tensor.DType) *ir.Value {
 	return attr(b, "Cast", []*ir.Value{v}, ir.A("to", int64(to)))
 }
 
-// given is one of a body's inputs, nil where it is absent.
+// given returns input i of a body, or nil if it is absent.
 func given(in []*ir.Value, i int) *ir.Value {
 	if i < len(in) {
 		return in[i]
@@ -96,7 +96,7 @@ var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
 
 var convAttrNames = []string{"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}
 
-// convAttrs gives the node's attributes that Conv has too.
+// convAttrs returns the node's attributes that Conv has too.
 func convAttrs(n *ir.Node) []ir.Attr {
 	var out []ir.Attr
 	for _, a := range n.Attrs {
@@ -107,7 +107,7 @@ func convAttrs(n *ir.Node) []ir.Attr {
 	return out
 }
 
-// perFilter gives a vector of one number per filter the axes that w has behind its filters.
+// perFilter appends axes to a vector of one number per filter, as many as w has after its filters.
 func perFilter(b *ir.Builder, v, w *ir.Value) *ir.Value {
 	if v == nil || len(v.Shape()) != 1 {
 		return v
@@ -123,7 +123,7 @@ func perFilter(b *ir.Builder, v, w *ir.Value) *ir.Value {
 	return op(b, "Reshape", v, b.Ints(append([]int64{-1}, slices.Repeat([]int64{1}, rank-1)...)...))
 }
 
-// integerConv is the convolution of x-xZero and w-wZero in float64, which holds it exactly; pads are zeros.
+// integerConv returns the convolution of x-xZero and w-wZero in float64, which holds it exactly; pads are zeros.
 func integerConv(b *ir.Builder, n *ir.Node, x, xZero, w, wZero *ir.Value) *ir.Value {
 	f := tensor.Float64
 	u, v := castOp(b, x, f), castOp(b, w, f)
@@ -143,7 +143,7 @@ var ConvInteger = ops.Register(ops.ByBody(&ir.Op{
 	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly}, Attrs: Conv.Attrs, Tol: ir.Exact,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		y := integerConv(b, n, in[0], given(in, 2), in[1], given(in, 3))
-		// Sums are below 2^63, so the way through int64 keeps their low bits where they do not fit into 32.
+		// Sums are below 2^63, so the cast to int64 is exact, and that to int32 keeps the low bits.
 		return []*ir.Value{castOp(b, castOp(b, y, tensor.Int64), tensor.Int32)}
 	},
 }))

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// source is the generator that a node draws from: the same for the same seed, another each time without one.
+// source returns the generator that a node draws from: the same for the same seed, another each time without one.
 func source(n *ir.Node) *mt19937 {
 	switch s := n.Attrs.Get("seed").(type) {
 	case float64: // the standard's operators state it as a float
@@ -121,7 +121,7 @@ func randomLike(name, doc string, next func(*ir.Node) func(*mt19937) float64, at
 	}), 1)
 }
 
-// inferLike gives the first input's shape with the element type that elem says.
+// inferLike returns the first input's shape with the element type that elem returns.
 func inferLike(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir.Type, error) {
 	return func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -308,8 +308,8 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 // Before version 12 the ratio was an attribute, and whether it was training did not depend on data.
 func init() {
 	ratio := floatAttr("ratio", 0.5, "probability of being dropped, in training")
-	// is_test=0 asks for training in the first versions, but no model that is run for its answers means that: exporters left
-	// the default. Without a mask, which only training needs, nothing is dropped.
+	// In the first versions is_test=0, the default, asks for training, but models for inference have it too. Without the
+	// output mask, which only training needs, nothing is dropped.
 	test := intAttr("is_test", 0, "whether nothing is dropped; nothing is in any case")
 	for _, v := range []struct {
 		since int

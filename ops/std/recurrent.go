@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Recurrent layers: sequences X (L,B,I), with layout 1 (B,L,I), go through a cell with H units per direction.
+// Recurrent layers. A cell with H units per direction reads sequences X (L,B,I), or (B,L,I) with layout 1.
 var (
 	RNN = recurrent("RNN", 1, "H[t] = f(X[t]·Wᵀ + H[t-1]·Rᵀ + Wb + Rb), in one or both directions.", []string{"Tanh"}, rnnCell)
 	GRU = recurrent("GRU", 3, "Gated recurrent units: z, r = f(…), h = g(X·Whᵀ + (r∘H)·Rhᵀ + …), H = (1-z)∘h + z∘H; gates in order z, r, h.", []string{"Sigmoid", "Tanh"}, gruCell,
@@ -23,7 +23,7 @@ func init() {
 	ops.Same(RNN, 14, 7)
 	ops.Same(GRU, 14, 7)
 	ops.Same(LSTM, 14, 7)
-	// Before version 7 an attribute said whether Y was wanted; the node's outputs say so, too.
+	// Before version 7 an attribute told whether Y was wanted. The node's outputs tell it, too.
 	sequence := intAttr("output_sequence", 0, "ignored")
 	sameButFor(RNN, 1, sequence)
 	sameButFor(GRU, 3, sequence)
@@ -252,7 +252,7 @@ func cellActivations(n *ir.Node, count int, def []string) ([]func(float64) float
 	return out, nil
 }
 
-// recurrentInputs checks the shapes of all inputs and gives them as numbers, with the sizes.
+// recurrentInputs holds the inputs as numbers, with their sizes.
 type recurrentInputs struct {
 	length, batch, inputs, hidden, dirs int
 	batchFirst                          bool

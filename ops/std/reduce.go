@@ -10,8 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// reduction is one Reduce operator: what each element becomes, how elements are joined, and what becomes of the result of
-// n of them.
+// reduction is one Reduce operator: a function of each element, one that joins two, and one of the result of n elements.
 type reduction struct {
 	initF float64
 	preF  func(x float64) float64
@@ -51,7 +50,7 @@ func reduce(name string, since int, doc string, types []tensor.DType, r reductio
 	})
 }
 
-// reduceAxes resolves given axes against the attributes.
+// reduceAxes returns the axes of a reduction, from an input or the attributes.
 func reduceAxes(n *ir.Node, given []int64, rank int) ([]int, error) {
 	if len(given) > 0 {
 		return ops.AxesOf(given, rank)
@@ -104,7 +103,7 @@ func reducedShape(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 	return out, nil
 }
 
-// reducedDims gives the shape of the result with and without the reduced axes, and how many elements go into each.
+// reducedDims returns the shape of the result with and without the reduced axes, and the number of elements of each result.
 func reducedDims(shape, axes []int) (kept, dropped []int, count int) {
 	kept, count = slices.Clone(shape), 1
 	for i, d := range shape {
@@ -118,7 +117,7 @@ func reducedDims(shape, axes []int) (kept, dropped []int, count int) {
 	return kept, dropped, count
 }
 
-// fold joins the elements of v that fall together when axes of shape shrink to those of kept.
+// fold joins the elements of v that have the same place after axes of shape shrink to those of kept.
 func fold[T, U any](v []T, shape, kept []int, acc []U, f func(acc U, x T) U) {
 	i := 0
 	ops.Walk(shape, ops.BroadcastStrides(kept, shape), 0, func(o int) {
@@ -183,7 +182,7 @@ func (r reduction) apply(c *ir.EvalCtx, t *tensor.Tensor, axes []int, keep bool)
 	return ops.Real(c, t.DType(), acc, shape...)
 }
 
-// alongReduce: over the axis itself a reduction is a running state as large as its result; elsewhere it leaves the axis.
+// alongReduce makes a reduction over the axis a running state as large as its result. Other reductions keep the axis.
 func alongReduce(n *ir.Node, in []ir.Fact) []ir.Fact {
 	rank := len(n.In(0).Shape())
 	axes, ok, err := constReduceAxes(n, rank)
@@ -213,7 +212,7 @@ func plus(a, x float64) float64 { return a + x }
 
 func start(x int64) func(tensor.DType) int64 { return func(tensor.DType) int64 { return x } }
 
-// intLimit is the least or greatest number of an integer type.
+// intLimit returns the least or greatest number of an integer type.
 func intLimit(d tensor.DType, greatest bool) int64 {
 	w := d.Bits()
 	switch unsigned := d == tensor.Uint8 || d == tensor.Uint16 || d == tensor.Uint32 || d == tensor.Uint64 || d == tensor.Uint4 || d == tensor.Uint2; {
@@ -272,7 +271,7 @@ func logAddExp(a, x float64) float64 {
 	return hi + math.Log1p(math.Exp(lo-hi))
 }
 
-// ArgMax and ArgMin give positions.
+// ArgMax and ArgMin return positions.
 var (
 	ArgMax = argExtreme("ArgMax", "Position of the greatest element along an axis.", func(x, best float64) bool { return x > best })
 	ArgMin = argExtreme("ArgMin", "Position of the least element along an axis.", func(x, best float64) bool { return x < best })
@@ -347,7 +346,7 @@ func argExtreme(name, doc string, better func(x, best float64) bool) *ir.Op {
 	})
 }
 
-// splitAt gives the number of elements before an axis, on it, and behind it.
+// splitAt returns the number of elements before an axis, on it, and after it.
 func splitAt(shape []int, axis int) (outer, n, inner int) {
 	return product(shape[:axis]), shape[axis], product(shape[axis+1:])
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Reshape gives the same elements another shape.
+// Reshape returns the same elements in another shape.
 var Reshape = ops.Register(&ir.Op{
 	Name: "Reshape", Since: 24, Doc: "data under another shape: 0 copies the dimension at its place (unless allowzero), one -1 takes what is left.",
 	In: ops.Sig("data:T", "shape:int64[_]"), Out: ops.Sig("reshaped:T"), Elems: elems("T", ops.Any),
@@ -123,7 +123,8 @@ func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error)
 	return out, nil
 }
 
-// leftOver is the dimension that -1 stands for: the input's dimensions without those that the output names too, divided.
+// leftOver returns the dimension for -1: the size of the input over the size of the other output dimensions, after common
+// dimensions cancel.
 func leftOver(in, out ir.Shape, rest int) ir.Dim {
 	num := slices.Clone(in)
 	den := slices.Delete(slices.Clone(out), rest, rest+1)
@@ -146,8 +147,8 @@ func leftOver(in, out ir.Shape, rest int) ir.Dim {
 	return num.Size().FloorDiv(d)
 }
 
-// reshapedAxis finds the axis of the output before which and on which there is as much as in the input; -1 when there is
-// none.
+// reshapedAxis returns the axis of the output with the same size as the input's axis, and as many elements before it; -1
+// if there is none.
 func reshapedAxis(n *ir.Node, axis int) int {
 	in, out := n.In(0).Shape(), n.Outputs[0].Shape()
 	if axis >= len(in) {
@@ -256,7 +257,7 @@ var Squeeze = ops.Register(&ir.Op{
 	}), Tol: ir.Exact,
 })
 
-// squeezeAxes gives the axes that a Squeeze drops; ok is false when that is known only at run time.
+// squeezeAxes returns the axes that a Squeeze drops. ok is false if they are known only at run time.
 func squeezeAxes(n *ir.Node, in ir.Shape) (axes []int, ok bool, err error) {
 	if n.In(1) != nil {
 		given, ok := ops.ConstInts(n.In(1))

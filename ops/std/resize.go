@@ -14,7 +14,7 @@ func oneOf(name, def, doc string, values ...string) ir.AttrSpec {
 	return ir.AttrSpec{Name: name, Kind: ir.AttrString, Default: def, OneOf: append([]string{def}, values...), Doc: doc}
 }
 
-// Resize samples a tensor anew, each axis by itself.
+// Resize resamples a tensor, one axis after the other.
 var (
 	Resize = ops.Same(resizeOp("Resize", 19, ops.Sig("X:T1", "roi:T2?", "scales:float32[_]?", "sizes:int64[_]?"),
 		intAttr("antialias", 0, "whether filters widen when scaling down"), intsAttr("axes", "the axes that roi, scales and sizes are for (default: all)"),
@@ -25,14 +25,14 @@ var (
 		oneOf("mode", "nearest", "the filter", "linear", "cubic"),
 		oneOf("nearest_mode", "round_prefer_floor", "which element is nearest", "round_prefer_ceil", "floor", "ceil")), 18, 13, 11)
 	_ = resizeOp("Resize", 10, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear"))
-	// Upsample is what Resize was called first, for scales of at least 1.
+	// Upsample is the first form of Resize, for scales of at least 1.
 	Upsample = untilVersion(resizeOp("Upsample", 9, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear", "bilinear")), 10)
 	_        = resizeOp("Upsample", 7, ops.Sig("X:T1"), ir.AttrSpec{Name: "scales", Kind: ir.AttrFloats, Required: true, Doc: "factor per axis"}, oneOf("mode", "nearest", "the filter", "linear", "bilinear"))
 	_        = resizeOp("Upsample", 1, ops.Sig("X:T1"), ir.AttrSpec{Name: "height_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 2"},
 		ir.AttrSpec{Name: "width_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 3"}, oneOf("mode", "nearest", "the filter", "bilinear"))
 )
 
-// untilVersion says in which version an operator is gone.
+// untilVersion sets the version in which an operator was removed.
 func untilVersion(o *ir.Op, version int) *ir.Op { o.Until = version; return o }
 
 func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
@@ -80,7 +80,7 @@ func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.O
 	})
 }
 
-// resizeInput is the input of the given name, or nil.
+// resizeInput returns the input of the given name, or nil.
 func resizeInput(n *ir.Node, name string) *ir.Value {
 	i := slices.IndexFunc(n.Op.In, func(p ir.Param) bool { return p.Name == name })
 	if i < 0 {
@@ -89,7 +89,7 @@ func resizeInput(n *ir.Node, name string) *ir.Value {
 	return n.In(i)
 }
 
-// resizeAxes lists the axes that scales and sizes are for, in their order.
+// resizeAxes lists the axes of scales and sizes, in their order.
 func resizeAxes(n *ir.Node, rank int) ([]int, error) {
 	given := n.Attrs.Ints("axes", nil)
 	if given == nil {
@@ -115,7 +115,7 @@ func resizeAxes(n *ir.Node, rank int) ([]int, error) {
 	return axes, nil
 }
 
-// constScales gives the scales where they are known when the graph is built.
+// constScales returns the scales if they are constants.
 func constScales(n *ir.Node) ([]float64, bool) {
 	if s := attrScales(n); s != nil {
 		return s, true
@@ -142,7 +142,7 @@ func attrScales(n *ir.Node) []float64 {
 	return n.Attrs.Floats("scales", nil)
 }
 
-// resizedDim is what is known of the output's size along axis a, which is the i-th that is resized.
+// resizedDim returns the output's size along axis a, the i-th that is resized, as far as it is known.
 func resizedDim(n *ir.Node, in ir.Shape, i, a int) ir.Dim {
 	if scales, ok := constScales(n); ok {
 		if i >= len(scales) {
@@ -167,7 +167,7 @@ func resizedDim(n *ir.Node, in ir.Shape, i, a int) ir.Dim {
 	if p := getStr(n, "keep_aspect_ratio_policy"); p != "stretch" && p != "" {
 		return ir.Unknown
 	}
-	if v := resizeInput(n, "scales"); v != nil { // an empty one stands for none, but this one may not be empty
+	if v := resizeInput(n, "scales"); v != nil { // it may be empty, which stands for no scales
 		if s := v.Shape(); len(s) != 1 || !s[0].Equal(ir.Const(0)) {
 			return ir.Unknown
 		}
@@ -186,7 +186,7 @@ func scaledSize(d int, scale float64) (int, error) {
 	return int(size), nil
 }
 
-// resampling is how one axis is sampled anew.
+// resampling describes how one axis is resampled.
 type resampling struct {
 	axis, size int
 	scale      float64
@@ -260,16 +260,18 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), v, shape...))
 }
 
-// ResizedAxis is how one axis is sampled anew by a linear or cubic filter: element o of the result is the sum of Weights[o][k]
-// times element First[o]+k, or the nearest to that which there is; where Weights[o] is nil, it is what ResizePlan gives besides.
+// ResizedAxis describes how one axis is resampled by a linear or cubic filter. Element o of the result is the sum of
+// Weights[o][k] times element First[o]+k, clamped to the axis. If Weights[o] is nil, it is the extrapolation value, which
+// ResizePlan returns.
 type ResizedAxis struct {
 	Axis    int
 	First   []int
 	Weights [][]float64
 }
 
-// ResizePlan says how the axes of a tensor of the given shape are sampled by a node Resize, one after the other, for in, of
-// which the first is not read. Axes that stay as they are have no place in it. Mode nearest has no weights.
+// ResizePlan returns the resampling of the axes of a tensor of the given shape by a Resize node, in order, and the
+// extrapolation value. It does not read the first input, in[0]. Axes that do not change are left out. Mode nearest has no
+// weights.
 func ResizePlan(n *ir.Node, in []tensor.Datum, shape []int) (axes []ResizedAxis, beyond float64, err error) {
 	plan, err := resamplings(n, in, shape)
 	if err != nil {
@@ -354,7 +356,7 @@ func resamplings(n *ir.Node, in []tensor.Datum, shape []int) ([]resampling, erro
 	return plan, keepAspect(getStr(n, "keep_aspect_ratio_policy"), sizes != nil, plan, shape)
 }
 
-// keepAspect gives all axes the least or the greatest of their scales.
+// keepAspect sets the scales of all axes to the least or the greatest of them.
 func keepAspect(policy string, bySize bool, plan []resampling, shape []int) error {
 	if !bySize || policy == "stretch" || policy == "" || len(plan) == 0 {
 		return nil
@@ -377,7 +379,7 @@ func keepAspect(policy string, bySize bool, plan []resampling, shape []int) erro
 	return nil
 }
 
-// filter says which elements make up one of the output, and by which weights.
+// filter computes the elements and weights of which an element of the output is the sum.
 type filter struct {
 	mode, nearest, coordinates string
 	antialias, excludeOutside  bool
@@ -400,8 +402,8 @@ func newFilter(n *ir.Node) (*filter, error) {
 	return f, nil
 }
 
-// place is where in an axis of d elements element o of the resampled axis lies; outside says that the region of interest
-// reaches beyond the axis there.
+// place returns the coordinate, in an axis of d elements, of element o of the resampled axis. outside is set if the region
+// of interest extends beyond the axis there.
 func (f *filter) place(r resampling, d, o int) (at float64, outside bool) {
 	x, last, width := float64(o), float64(d-1), r.scale*float64(d)
 	switch f.coordinates {
@@ -430,7 +432,7 @@ func (f *filter) place(r resampling, d, o int) (at float64, outside bool) {
 	return (x+0.5)/r.scale - 0.5, false
 }
 
-// taps gives the first of a run of elements, which may lie outside, and their weights.
+// taps returns the first of a run of elements, which may be outside the axis, and their weights.
 func (f *filter) taps(r resampling, d, o int) (first int, weights []float64, outside bool) {
 	at, outside := f.place(r, d, o)
 	if outside {
@@ -464,7 +466,7 @@ func (f *filter) taps(r resampling, d, o int) (first int, weights []float64, out
 	return int(low) + start, weights, false
 }
 
-// weight is the filter at a distance.
+// weight returns the filter at a distance.
 func (f *filter) weight(x float64) float64 {
 	switch {
 	case f.mode == "linear":
@@ -498,7 +500,7 @@ func (f *filter) nearestTo(at, scale float64) float64 {
 // pickNearest moves elements of any type.
 func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan []resampling) ([]tensor.Datum, error) {
 	rank := x.Rank()
-	from := make([][]int, rank) // per axis and place: the element's offset, or -1 for what lies beyond
+	from := make([][]int, rank) // per axis and place: the element's offset, or -1 outside
 	strides := ops.Strides(x.Shape())
 	for a, d := range x.Shape() {
 		for o := range d {

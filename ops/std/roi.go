@@ -12,7 +12,7 @@ import (
 // Pooling of regions of interest.
 var (
 	RoiAlign = ops.Same(roiAlignOp(22, oneOf("coordinate_transformation_mode", "half_pixel", "whether places lie half an element lower", "output_half_pixel")), 16)
-	// In its first version places were not shifted.
+	// In the first version, coordinates were not shifted.
 	_ = roiAlignOp(10)
 
 	// MaxRoiPool takes the greatest element of each bin of a region.
@@ -36,7 +36,7 @@ var (
 	}), 1)
 )
 
-// alongRois: channels stay apart, and regions do; nothing else does.
+// alongRois keeps channels and regions separate, and nothing else.
 func alongRois(n *ir.Node, in []ir.Fact) []ir.Fact {
 	switch x := in[0]; {
 	case x.Constant() && len(in) == 2 && in[1].Axis == 0 && !in[1].Global:
@@ -80,7 +80,7 @@ func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if box[0] != box[0] || b < 0 || b >= x.Dim(0) {
 			return nil, fmt.Errorf("rois: sample %v of %d", box[0], x.Dim(0))
 		}
-		// bin gives the elements of bin k along an axis of d elements, from lo to hi.
+		// bin returns the range of elements of bin k along an axis of d elements, from lo to hi.
 		bin := func(k int, n int64, lo, hi float64, d int) (from, to int) {
 			lo, hi = math.Round(lo*scale), math.Round(hi*scale)
 			size := max(hi-lo+1, 1) / float64(n)
@@ -135,7 +135,7 @@ func roiAlignOp(since int, attrs ...ir.AttrSpec) *ir.Op {
 	})
 }
 
-// maxSamples bounds the samples of one bin, whose number follows from data.
+// maxSamples bounds the samples of one bin. Their number follows from data.
 const maxSamples = 1 << 20
 
 func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -225,7 +225,8 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
 
-// corners are the elements around a place in a plane, and their weights; 0 where the place is more than one element outside.
+// corners returns the elements around a place in a plane, and their weights. They are 0 if the place is more than one
+// element outside.
 func corners(y, x float64, h, w int) (at [4]int, weights [4]float64) {
 	if !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return at, weights

@@ -54,8 +54,8 @@ var RotaryEmbedding = ops.Register(&ir.Op{
 	Tol: ir.Rounding,
 })
 
-// checkCaches holds the tables of cosines and sines against the features that are turned, and without positions against
-// samples and steps, as far as sizes are known.
+// checkCaches checks the tables of cosines and sines against the rotated features, and without positions against samples
+// and steps, as far as sizes are known.
 func checkCaches(n *ir.Node, x ir.Shape) error {
 	turned := ir.Const(getInt(n, "rotary_embedding_dim"))
 	if k, _ := turned.Known(); k == 0 && len(x) > 2 {

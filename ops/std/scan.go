@@ -105,8 +105,8 @@ func inferScan(n *ir.Node) ([]ir.Type, error) {
 	return out, nil
 }
 
-// alongScan: over the scanned axis the states sum up what lies behind. Any other axis is that of the body, as long as the
-// states have it where they started with it.
+// alongScan makes the states a summary of the past along a scanned axis. Any other axis moves as in the body, if the states
+// end with it in the place where they started.
 func alongScan(n *ir.Node, in []ir.Fact) []ir.Fact {
 	p, err := planScan(n)
 	if err != nil {
@@ -260,7 +260,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return state, nil
 }
 
-// step takes the slice of x at a place of an axis, without that axis. The place is within the axis.
+// step returns the slice of x at index at of an axis, without that axis. The index is in range.
 func step(x *tensor.Tensor, axis, at int) *tensor.Tensor {
 	s := x.Shape()
 	out := tensor.New(x.DType(), append(s[:axis:axis], s[axis+1:]...)...)

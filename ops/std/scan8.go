@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Scan8 is the first version of Scan: the first axis of all inputs and outputs is that of samples, the second of scanned ones
-// that of steps, and samples may be of different lengths.
+// Scan8 is the first version of Scan. The first axis of all inputs and outputs is the batch, the second axis of scanned
+// ones is time, and samples may have different lengths.
 var Scan8 = ops.Register(&ir.Op{
 	Name: "Scan", Since: 8,
 	Doc: "Runs body(states…, one step of each scan input…) → (states…, scan elements…) for each step of each sample; gives the last states, and the scan elements of all steps, zeros behind the end of a sample.",
@@ -53,7 +53,7 @@ var Scan8 = ops.Register(&ir.Op{
 	Eval: evalScan8, Tol: ir.Exact,
 })
 
-// planScan8 reads the attributes; numbers of inputs are those behind sequence_lens.
+// planScan8 reads the attributes. Inputs are numbered from the one after sequence_lens.
 func planScan8(n *ir.Node) (p scanPlan, err error) {
 	if len(n.Inputs) < 2 {
 		return p, fmt.Errorf("the node has %d inputs, it needs sequence_lens (or nothing in its place) and one to scan", len(n.Inputs))
@@ -128,7 +128,7 @@ func evalScan8(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return out, nil
 }
 
-// scanSample runs the first length steps of one sample, and pads what they give to steps.
+// scanSample runs the first length steps of one sample, and pads the results to steps.
 func scanSample(c *ir.EvalCtx, p scanPlan, args []*tensor.Tensor, b, length, steps int) ([]*tensor.Tensor, error) {
 	state := make([]tensor.Datum, p.states)
 	for i := range state {

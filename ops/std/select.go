@@ -11,9 +11,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Operators whose results are as large as the data say.
+// Operators whose output sizes depend on the data.
 
-// Compress keeps what a condition holds for.
+// Compress keeps the elements or slices for which a condition holds.
 var Compress = ops.Same(ops.Register(&ir.Op{
 	Name: "Compress", Since: 11, Doc: "The slices of input along axis (without one: the elements) for which condition holds; where condition is too short it does not.",
 	In: ops.Sig("input:T", "condition:bool[_]"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
@@ -83,7 +83,7 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 	Tol: ir.Exact,
 }), 9)
 
-// NonZero finds elements.
+// NonZero finds the elements that are not zero.
 var NonZero = ops.Same(ops.Register(&ir.Op{
 	Name: "NonZero", Since: 13, Doc: "Positions of the elements that are not 0 (or empty strings), in order: a row per axis, a column per element.",
 	In: ops.Sig("X:T"), Out: ops.Sig("Y:int64[_,_]"), Elems: elems("T", ops.Any),
@@ -115,7 +115,7 @@ var NonZero = ops.Same(ops.Register(&ir.Op{
 	Tol: ir.Exact,
 }), 9)
 
-// nonZero gives the positions of elements that are not zero.
+// nonZero returns the positions of elements that are not zero.
 func nonZero(x *tensor.Tensor) ([]int, error) {
 	var out []int
 	switch {
@@ -151,7 +151,7 @@ func nonZero(x *tensor.Tensor) ([]int, error) {
 	return out, nil
 }
 
-// Unique drops what came before.
+// Unique drops repeated elements or slices.
 var Unique = ops.Register(&ir.Op{
 	Name: "Unique", Since: 11,
 	Doc: "The elements of X, or its slices along axis, each once, in ascending order or as they come first; with the positions of these in X, the position in Y of each one of X, and how many there are of each.",
@@ -255,8 +255,8 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return []tensor.Datum{y, tensor.FromSlice(firsts, len(firsts)), tensor.FromSlice(inverse, n), tensor.FromSlice(counts, len(counts))}, nil
 }
 
-// elementOrder compares elements of x by their positions, in ascending order: numbers by value with NaN last, strings and
-// complex numbers by their bytes, which is an order though no numeric one for the latter.
+// elementOrder returns a function that compares elements of x by their positions. Numbers are ordered by value with NaN
+// last, strings and complex numbers by their bytes.
 func elementOrder(x *tensor.Tensor) (func(i, j int) int, error) {
 	switch {
 	case x.DType() == tensor.String:

@@ -11,7 +11,7 @@ import (
 
 var anySequence = elems("S", ops.Any)
 
-// sequenceIn is the type of an input that must be a sequence.
+// sequenceIn returns the type of an input that must be a sequence.
 func sequenceIn(n *ir.Node, i int) (*ir.SequenceType, error) {
 	t := n.In(i).Type
 	if o, ok := t.(*ir.OptionalType); ok {
@@ -34,7 +34,7 @@ func sequence(in []tensor.Datum, i int) (*tensor.Sequence, error) {
 	return nil, fmt.Errorf("input %d is not a sequence", i)
 }
 
-// place reads an optional position among n items; last is what stands for an absent one.
+// place reads an optional position among n items. It returns last if the position is absent.
 func place(in []tensor.Datum, i, n, last int) (int, error) {
 	if ops.Tensor(in, i) == nil {
 		return last, nil
@@ -52,7 +52,7 @@ func place(in []tensor.Datum, i, n, last int) (int, error) {
 	return int(p), nil
 }
 
-// SequenceEmpty makes a sequence of nothing.
+// SequenceEmpty makes an empty sequence.
 var SequenceEmpty = ops.Register(&ir.Op{
 	Name: "SequenceEmpty", Since: 11, Doc: "An empty sequence of tensors of element type dtype.",
 	Out: ops.Sig("output:S"), Elems: anySequence,

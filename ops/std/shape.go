@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Shape gives dimensions.
+// Shape returns the dimensions of a tensor.
 var Shape = ops.Register(&ir.Op{
 	Name: "Shape", Since: 24, Doc: "The dimensions of data from start up to end, as a vector.",
 	In: ops.Sig("data:T"), Out: ops.Sig("shape:int64[_]"), Elems: elems("T", ops.Any),
@@ -44,7 +44,7 @@ var Shape = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// Size gives the number of elements.
+// Size returns the number of elements of a tensor.
 var Size = ops.Register(&ir.Op{
 	Name: "Size", Since: 24, Doc: "The number of elements of data, as a scalar.",
 	In: ops.Sig("data:T"), Out: ops.Sig("size:int64[]"), Elems: elems("T", ops.Any),
@@ -59,7 +59,7 @@ var Size = ops.Register(&ir.Op{
 	Tol:   ir.Exact,
 })
 
-// sizesFact is the fact of sizes: they depend on how long the dimension is, not on what lies along it.
+// sizesFact returns the fact of sizes, which depend on the length of the dimension, but not on data along it.
 func sizesFact(n *ir.Node, in []ir.Fact, s ir.Shape) ir.Fact {
 	if in[0].Constant() {
 		return ir.Fact{}

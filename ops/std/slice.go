@@ -71,7 +71,7 @@ func sliceStep(n *ir.Node, i int) (int64, bool) {
 	return steps[i], true
 }
 
-// slicedDim is the size that is left of dimension d. Symbols stand for at least 1.
+// slicedDim returns the size of a slice of dimension d. Symbols are at least 1.
 func slicedDim(d, start, end ir.Dim, step int64) ir.Dim {
 	size, known := d.Known()
 	s, okS := start.Known()
@@ -106,7 +106,7 @@ func bound(d, x ir.Dim) ir.Dim {
 			return x
 		}
 		return x.Max(ir.Const(0))
-	case !nonNegative(x): // it may count from the end
+	case !nonNegative(x): // it may be relative to the end
 		return ir.Unknown
 	case nonNegative(d.Sub(x)):
 		return x
@@ -114,8 +114,8 @@ func bound(d, x ir.Dim) ir.Dim {
 	return x.Min(d)
 }
 
-// nonNegative reports that d is not negative whatever its symbols stand for, each at least 1: it is not at 1, and only its
-// constant is subtracted.
+// nonNegative reports whether d is never negative, as follows if only its constant is subtracted and d is not negative
+// where all symbols are 1, their least value.
 func nonNegative(d ir.Dim) bool {
 	ones := map[string]int64{}
 	for _, s := range d.Symbols() {
@@ -179,8 +179,8 @@ func evalSlice(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(out, nil)
 }
 
-// alongSlice: off the axis nothing happens; on it, a range that starts at a constant place shifts the steps, and a step
-// makes them coarser.
+// alongSlice shifts the steps by a constant start along the axis, and multiplies the stride by the step. Slices of other
+// axes change nothing.
 func alongSlice(n *ir.Node, in []ir.Fact) []ir.Fact {
 	f := in[0]
 	f.State = 0

@@ -100,7 +100,7 @@ func checkSplit(n *ir.Node, count int) error {
 	return nil
 }
 
-// equalPart is the size of part i of what equalParts does with a dimension.
+// equalPart returns the size of part i as equalParts cuts a dimension.
 func equalPart(d ir.Dim, i, count int64) ir.Dim {
 	n := ir.Const(count)
 	if even := d.FloorDiv(n); even.Mul(n).Equal(d) {
@@ -114,10 +114,10 @@ func equalPart(d ir.Dim, i, count int64) ir.Dim {
 	case i == 1 && count == 2:
 		return left
 	}
-	return left.Max(ir.Const(0)).Min(part) // where there are more parts than elements, the last ones are empty
+	return left.Max(ir.Const(0)).Min(part) // the last parts are empty if there are more parts than elements
 }
 
-// equalParts cuts a dimension into parts of one size, rounded up; the last ones are smaller, or empty.
+// equalParts cuts a dimension into parts of one size, rounded up. The last ones are smaller, or empty.
 func equalParts(dim, count int) []int64 {
 	sizes, part := make([]int64, count), (dim+count-1)/count
 	for i := range sizes {

@@ -1,10 +1,9 @@
-// Package std holds the operators of ONNX's own domain, one to a file, or one tight family: what each takes and gives, how
-// shapes follow, what it computes in plain Go, and how it moves data along a dimension. Names, attributes and meaning are
-// those of the operator set version that Since states.
+// Package std holds the operators of ONNX's own domain. A file holds one operator or a few related ones, with signature,
+// shape rule, evaluation and facts. Names, attributes and definitions are those of the operator set version Since.
 //
-// It imports ir, ir/tensor and ops only. What always holds: an evaluation computes floats in float64 and integers exactly,
-// keeps element types (but float32 may be carried as float64, so evaluations look at the tensors and not at the graph's
-// types), checks whatever depends on data, and returns an error instead of panicking.
+// It imports ir, ir/tensor and ops only. Evaluations compute floats in float64 and integers exactly, and keep element
+// types. A wide evaluation holds float32 as float64, so evaluations read types from tensors, not from the graph. They check
+// conditions on data, and return errors instead of panicking.
 package std
 
 import (
@@ -29,7 +28,7 @@ func elems(name string, types []tensor.DType) map[string][]tensor.DType {
 	return map[string][]tensor.DType{name: types}
 }
 
-// f32 is a default that ONNX states in single precision.
+// f32 returns a default that ONNX states in single precision.
 func f32(x float32) float64 { return float64(x) }
 
 func intAttr(name string, def any, doc string) ir.AttrSpec {
@@ -125,7 +124,7 @@ func inferAs(elem func(*ir.Node) tensor.DType, shape func(n *ir.Node, in ir.Shap
 	}
 }
 
-// inferBroadcast gives the broadcast of all inputs, with the element type that elem says.
+// inferBroadcast returns the broadcast of all inputs, with the element type that elem returns.
 func inferBroadcast(elem func(*ir.Node) tensor.DType) func(*ir.Node) ([]ir.Type, error) {
 	return func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -183,7 +182,7 @@ func scalarInt(in []tensor.Datum, i int, what string) (int64, error) {
 	return v[0], nil
 }
 
-// fromInts makes an integer or bool tensor; what does not fit loses its high bits.
+// fromInts makes an integer or bool tensor. Numbers that do not fit lose their high bits.
 func fromInts(d tensor.DType, v []int64, shape ...int) (*tensor.Tensor, error) {
 	return tensor.FromSlice(v, shape...).Convert(d, false)
 }
@@ -199,7 +198,7 @@ func alloc(d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	return tensor.New(d, shape...), nil
 }
 
-// wide is the element type that data of type d is carried in.
+// wide returns the element type that data of type d is carried in.
 func wide(c *ir.EvalCtx, d tensor.DType) tensor.DType {
 	if c.Wide && d == tensor.Float32 {
 		return tensor.Float64
@@ -207,7 +206,7 @@ func wide(c *ir.EvalCtx, d tensor.DType) tensor.DType {
 	return d
 }
 
-// need gives input i, or an error that names it.
+// need returns input i, or an error that names it.
 func need(in []tensor.Datum, i int, what string) (*tensor.Tensor, error) {
 	t := ops.Tensor(in, i)
 	if t == nil {
@@ -253,7 +252,7 @@ func workOf(n *ir.Node, bind map[string]int64, flops int64) ir.Work {
 	return w
 }
 
-// sizeOf is the number of elements of a shape; dimensions that cannot be told count as 1.
+// sizeOf returns the number of elements of a shape. Unknown dimensions count as 1.
 func sizeOf(s ir.Shape, bind map[string]int64) int64 {
 	n := int64(1)
 	for _, d := range s {

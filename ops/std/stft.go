@@ -63,7 +63,7 @@ var STFT = ops.Register(&ir.Op{
 	Tol: ir.Long,
 })
 
-// stftSizes is what is known of step and length of frames.
+// stftSizes returns the step and length of frames, as far as they are known.
 func stftSizes(n *ir.Node, in ir.Shape) (step, length ir.Dim) {
 	scalar := func(i int) ir.Dim {
 		if d, ok := ops.DimsOf(n.In(i)); ok && len(d) == 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// stringsIn gives an input that must be a tensor of strings.
+// stringsIn returns an input that must be a tensor of strings.
 func stringsIn(in []tensor.Datum, i int, what string) (*tensor.Tensor, error) {
 	t, err := need(in, i, what)
 	if err == nil && t.DType() != tensor.String {

@@ -9,9 +9,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// SubgraphInputs gives the types of the inputs of the body of a Loop, Scan or SequenceMap, as they follow from the node's inputs and
-// attributes; for sources that leave them out. It needs neither the body nor the node's outputs. Entries are nil where
-// nothing follows, and the result is nil for every other operator.
+// SubgraphInputs returns the types of the inputs of the body of a Loop, Scan or SequenceMap, as they follow from the
+// node's inputs and attributes; for sources that leave them out. It needs neither the body nor the node's outputs.
+// Entries are nil where nothing follows, and the result is nil for every other operator.
 func SubgraphInputs(n *ir.Node) []ir.Type {
 	switch ops.Current(n.Op) {
 	case Loop:
@@ -67,7 +67,7 @@ func SubgraphInputs(n *ir.Node) []ir.Type {
 	return nil
 }
 
-// loosened is the type of a carried value, whose shape may change from one iteration to the next.
+// loosened returns the type of a carried value. Its shape may change between iterations.
 func loosened(v *ir.Value) ir.Type {
 	if v == nil {
 		return nil
@@ -78,7 +78,7 @@ func loosened(v *ir.Value) ir.Type {
 	return v.Type
 }
 
-// inlineGraph puts the nodes of a graph with one input and one output to those of b, applied to x; x itself for no graph.
+// inlineGraph applies a graph with one input and one output to x, by adding its nodes to b. Without a graph it returns x.
 func inlineGraph(b *ir.Builder, g *ir.Graph, x *ir.Value) *ir.Value {
 	if g == nil || x == nil {
 		return x

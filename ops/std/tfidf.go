@@ -107,7 +107,7 @@ const maxGram = 1 << 16
 
 func key(words []string) string {
 	var b strings.Builder
-	for _, w := range words { // lengths keep words apart whatever is in them
+	for _, w := range words { // lengths make the key unambiguous
 		fmt.Fprintf(&b, "%d:%s", len(w), w)
 	}
 	return b.String()
@@ -160,7 +160,7 @@ func readPool(n *ir.Node) (*pool, error) {
 	return p, nil
 }
 
-// count gives how often each n-gram occurs: at every start, with every distance between its elements; single elements are
+// count returns how often each n-gram occurs: at every start, with every distance between its elements; single elements are
 // counted once.
 func (p *pool) count(words []string) []float64 {
 	counts := make([]float64, p.number)

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// TopK gives the greatest or least elements of each row.
+// TopK returns the greatest or least elements of each row.
 var TopK = ops.Register(&ir.Op{
 	Name: "TopK", Since: 24, Doc: "The K greatest (largest=1) or least elements along axis and their positions, in order; of equal ones the first comes first.",
 	In: ops.Sig("X:T", "K:int64[1]"), Out: ops.Sig("Values:T", "Indices:int64"), Elems: elems("T", ops.Numbers),

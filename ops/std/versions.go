@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Which earlier versions of an operator mean what its record says, element types and optional attributes aside. Versions
-// that mean something else, or are written otherwise, are records of their own, with the newest version as their body.
+// Earlier versions of operators with the same definition, except for element types and optional attributes. Versions with
+// another definition or signature have records of their own, with the newest version as their body.
 func init() {
 	same := func(versions []int, list ...*ir.Op) {
 		for _, op := range list {
@@ -70,7 +70,7 @@ func init() {
 	}
 }
 
-// consumed is an attribute of the first operator sets: a hint for memory, without effect.
+// consumed returns an attribute of the first operator sets: a hint for memory, without effect.
 func consumed() ir.AttrSpec { return intsAttr("consumed_inputs", "ignored") }
 
 // sameButFor enters op for a version that has one more attribute, without effect.
