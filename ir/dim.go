@@ -15,12 +15,13 @@ import (
 // overflow, the result is Unknown.
 type Dim struct {
 	unknown bool
-	terms   []term // sorted by key; no zero coefficients
+	n       int64  // the constant term
+	terms   []term // the others, sorted by key; no zero coefficients
 }
 
 type term struct {
 	coef  int64
-	atoms []atom // sorted by key; none for the constant term
+	atoms []atom // sorted by key; at least one
 }
 
 // atom is a symbol (fn is empty) or a function of dims.
@@ -38,6 +39,9 @@ func (a atom) key() string {
 }
 
 func (t term) key() string {
+	if len(t.atoms) == 1 {
+		return t.atoms[0].key()
+	}
 	k := make([]string, len(t.atoms))
 	for i, a := range t.atoms {
 		k[i] = a.key()
@@ -45,37 +49,38 @@ func (t term) key() string {
 	return strings.Join(k, "*")
 }
 
+func equalAtoms(a, b atom) bool {
+	return a.name == b.name && a.fn == b.fn && slices.EqualFunc(a.args, b.args, Dim.Equal)
+}
+
 // Unknown is a dimension about which nothing is known. It equals no dimension, not even itself.
 var Unknown = Dim{unknown: true}
 
 // Const returns a known dimension.
-func Const(n int64) Dim {
-	if n == 0 {
-		return Dim{}
-	}
-	return Dim{terms: []term{{coef: n}}}
-}
+func Const(n int64) Dim { return Dim{n: n} }
 
 // Sym returns a named dimension, equal to every other dimension of that name in the graph.
 func Sym(name string) Dim { return Dim{terms: []term{{coef: 1, atoms: []atom{{name: name}}}}} }
+
+// function returns a floor division, maximum or minimum that cannot be simplified.
+func function(fn string, d, e Dim) Dim {
+	return Dim{terms: []term{{1, []atom{{fn: fn, args: []Dim{d, e}}}}}}
+}
 
 // IsUnknown reports whether nothing is known about d.
 func (d Dim) IsUnknown() bool { return d.unknown }
 
 // Known returns the number when d is a constant.
 func (d Dim) Known() (int64, bool) {
-	switch {
-	case d.unknown || len(d.terms) > 1:
+	if d.unknown || len(d.terms) > 0 {
 		return 0, false
-	case len(d.terms) == 0:
-		return 0, true
 	}
-	return d.terms[0].coef, len(d.terms[0].atoms) == 0
+	return d.n, true
 }
 
 // Symbol returns the name when d is a plain symbol.
 func (d Dim) Symbol() (string, bool) {
-	if d.unknown || len(d.terms) != 1 {
+	if d.unknown || d.n != 0 || len(d.terms) != 1 {
 		return "", false
 	}
 	t := d.terms[0]
@@ -86,24 +91,34 @@ func (d Dim) Symbol() (string, bool) {
 }
 
 // Equal reports whether a and b are known to be the same number for every value of their symbols.
-func (d Dim) Equal(e Dim) bool { return !d.unknown && !e.unknown && d.String() == e.String() }
+func (d Dim) Equal(e Dim) bool {
+	return !d.unknown && !e.unknown && d.n == e.n && slices.EqualFunc(d.terms, e.terms, func(a, b term) bool {
+		return a.coef == b.coef && slices.EqualFunc(a.atoms, b.atoms, equalAtoms)
+	})
+}
 
-func fromTerms(ts []term) Dim {
-	slices.SortStableFunc(ts, func(a, b term) int { return strings.Compare(a.key(), b.key()) })
-	var out []term
+// same reports whether both have the same text: they are equal, or both unknown.
+func (d Dim) same(e Dim) bool { return d.unknown && e.unknown || d.Equal(e) }
+
+// fromTerms brings a sum into normal form. It changes ts.
+func fromTerms(n int64, ts []term) Dim {
+	if len(ts) > 1 {
+		slices.SortStableFunc(ts, func(a, b term) int { return strings.Compare(a.key(), b.key()) })
+	}
+	out := ts[:0]
 	for _, t := range ts {
-		if n := len(out); n > 0 && out[n-1].key() == t.key() {
-			sum, ok := add(out[n-1].coef, t.coef)
+		if k := len(out); k > 0 && out[k-1].key() == t.key() {
+			sum, ok := add(out[k-1].coef, t.coef)
 			if !ok {
 				return Unknown
 			}
-			out[n-1].coef = sum
+			out[k-1].coef = sum
 		} else {
 			out = append(out, t)
 		}
 	}
 	out = slices.DeleteFunc(out, func(t term) bool { return t.coef == 0 })
-	return Dim{terms: out}
+	return Dim{n: n, terms: out}
 }
 
 // add and mul report whether the result fits.
@@ -125,7 +140,16 @@ func (d Dim) Add(e Dim) Dim {
 	if d.unknown || e.unknown {
 		return Unknown
 	}
-	return fromTerms(append(slices.Clone(d.terms), e.terms...))
+	n, ok := add(d.n, e.n)
+	switch {
+	case !ok:
+		return Unknown
+	case len(e.terms) == 0:
+		return Dim{n: n, terms: d.terms}
+	case len(d.terms) == 0:
+		return Dim{n: n, terms: e.terms}
+	}
+	return fromTerms(n, slices.Concat(d.terms, e.terms))
 }
 
 // Sub is d - e.
@@ -136,19 +160,46 @@ func (d Dim) Mul(e Dim) Dim {
 	if d.unknown || e.unknown {
 		return Unknown
 	}
+	n, ok := mul(d.n, e.n)
+	if !ok {
+		return Unknown
+	}
+	if len(d.terms) == 0 && len(e.terms) == 0 {
+		return Const(n)
+	}
 	var ts []term
-	for _, a := range d.terms {
-		for _, b := range e.terms {
-			atoms := append(slices.Clone(a.atoms), b.atoms...)
-			slices.SortFunc(atoms, func(x, y atom) int { return strings.Compare(x.key(), y.key()) })
+	for _, a := range d.all() {
+		for _, b := range e.all() {
 			coef, ok := mul(a.coef, b.coef)
 			if !ok {
 				return Unknown
 			}
-			ts = append(ts, term{coef, atoms})
+			atoms := slices.Concat(a.atoms, b.atoms)
+			if len(a.atoms) > 0 && len(b.atoms) > 0 {
+				slices.SortFunc(atoms, func(x, y atom) int { return strings.Compare(x.key(), y.key()) })
+			}
+			if len(atoms) > 0 {
+				ts = append(ts, term{coef, atoms})
+			}
 		}
 	}
-	return fromTerms(ts)
+	return fromTerms(n, ts)
+}
+
+// all returns the terms. The constant one, if it is not 0, comes first and has no atoms.
+func (d Dim) all() []term {
+	if d.n == 0 {
+		return d.terms
+	}
+	return append([]term{{coef: d.n}}, d.terms...)
+}
+
+// count returns the number of terms, with the constant one.
+func (d Dim) count() int {
+	if d.n == 0 {
+		return len(d.terms)
+	}
+	return len(d.terms) + 1
 }
 
 // FloorDiv returns the greatest integer not above d / e. It divides where every term but the constant can be divided.
@@ -161,55 +212,58 @@ func (d Dim) FloorDiv(e Dim) Dim {
 		return d
 	}
 	if ok && n > 1 {
-		if c, ok := d.Known(); ok {
-			q := c / n
-			if c%n < 0 {
-				q--
-			}
-			return Const(q)
-		}
 		exact := true
 		for _, t := range d.terms {
-			exact = exact && (t.coef%n == 0 || len(t.atoms) == 0)
+			exact = exact && t.coef%n == 0
 		}
 		if exact {
-			ts := slices.Clone(d.terms)
-			for i, t := range ts {
-				if ts[i].coef /= n; t.coef%n < 0 { // only the constant term can leave a remainder
-					ts[i].coef--
-				}
+			q := d.n / n
+			if d.n%n < 0 {
+				q--
 			}
-			return fromTerms(ts)
+			ts := slices.Clone(d.terms)
+			for i := range ts {
+				ts[i].coef /= n
+			}
+			return fromTerms(q, ts)
 		}
 	}
 	if q, ok := d.quotient(e); ok {
 		return q
 	}
-	return Dim{terms: []term{{1, []atom{{fn: "floordiv", args: []Dim{d, e}}}}}}
+	return function("floordiv", d, e)
 }
 
-// quotient divides a single term by a single term where that leaves no remainder.
+// quotient divides by a single term where that leaves no remainder.
 func (d Dim) quotient(e Dim) (Dim, bool) {
-	if len(e.terms) != 1 || len(d.terms) == 0 {
+	divisor, dividend := e.all(), d.all()
+	if len(divisor) != 1 || len(dividend) == 0 {
 		return Dim{}, false
 	}
-	by := e.terms[0]
-	var ts []term
-	for _, t := range d.terms {
+	by := divisor[0]
+	n, ts := int64(0), []term(nil)
+	for _, t := range dividend {
 		if by.coef == 0 || t.coef%by.coef != 0 || by.coef == -1 && t.coef == math.MinInt64 {
 			return Dim{}, false
 		}
 		left := slices.Clone(t.atoms)
 		for _, a := range by.atoms {
-			i := slices.IndexFunc(left, func(x atom) bool { return x.key() == a.key() })
+			i := slices.IndexFunc(left, func(x atom) bool { return equalAtoms(x, a) })
 			if i < 0 {
 				return Dim{}, false
 			}
 			left = slices.Delete(left, i, i+1)
 		}
+		if len(left) == 0 {
+			var ok bool
+			if n, ok = add(n, t.coef/by.coef); !ok {
+				return Unknown, true
+			}
+			continue
+		}
 		ts = append(ts, term{t.coef / by.coef, left})
 	}
-	return fromTerms(ts), true
+	return fromTerms(n, ts), true
 }
 
 // Max returns the greater of d and e.
@@ -222,11 +276,9 @@ func (d Dim) extreme(fn string, e Dim) Dim {
 	if d.unknown || e.unknown {
 		return Unknown
 	}
-	diff, ok := d.Sub(e).Known()
-	if !ok { // the difference of two numbers may overflow
-		x, okx := d.Known()
-		y, oky := e.Known()
-		diff, ok = int64(cmp.Compare(x, y)), okx && oky
+	diff, ok := int64(cmp.Compare(d.n, e.n)), len(d.terms) == 0 && len(e.terms) == 0
+	if !ok {
+		diff, ok = d.Sub(e).Known()
 	}
 	if ok {
 		if (diff >= 0) == (fn == "max") {
@@ -237,7 +289,7 @@ func (d Dim) extreme(fn string, e Dim) Dim {
 	if e.String() < d.String() {
 		d, e = e, d
 	}
-	return Dim{terms: []term{{1, []atom{{fn: fn, args: []Dim{d, e}}}}}}
+	return function(fn, d, e)
 }
 
 // Symbols lists the names that d depends on, sorted, each once.
@@ -262,7 +314,7 @@ func (d Dim) Eval(bind map[string]int64) (int64, error) {
 	if d.unknown {
 		return 0, fmt.Errorf("unknown dimension")
 	}
-	var sum int64
+	sum := d.n
 	for _, t := range d.terms {
 		p := t.coef
 		for _, a := range t.atoms {
@@ -317,10 +369,16 @@ func (a atom) eval(bind map[string]int64) (int64, error) {
 
 // Subst replaces symbols by dimensions.
 func (d Dim) Subst(with map[string]Dim) Dim {
-	if d.unknown {
+	if d.unknown || len(d.terms) == 0 {
 		return d
 	}
-	sum := Dim{}
+	if name, ok := d.Symbol(); ok {
+		if e, ok := with[name]; ok {
+			return e
+		}
+		return d
+	}
+	sum := Const(d.n)
 	for _, t := range d.terms {
 		p := Const(t.coef)
 		for _, a := range t.atoms {
@@ -352,7 +410,10 @@ func (d Dim) String() string {
 		return "?"
 	}
 	if len(d.terms) == 0 {
-		return "0"
+		return strconv.FormatInt(d.n, 10)
+	}
+	if len(d.terms) == 1 && d.n == 0 && d.terms[0].coef == 1 {
+		return d.terms[0].key()
 	}
 	var b strings.Builder
 	write := func(t term) {
@@ -372,12 +433,11 @@ func (d Dim) String() string {
 			b.WriteString(strconv.FormatUint(c, 10) + "*" + t.key())
 		}
 	}
-	ts := d.terms
-	if len(ts[0].atoms) == 0 { // the constant comes last
-		ts = append(slices.Clone(ts[1:]), ts[0])
-	}
-	for _, t := range ts {
+	for _, t := range d.terms {
 		write(t)
+	}
+	if d.n != 0 { // the constant comes last
+		write(term{coef: d.n})
 	}
 	return b.String()
 }
@@ -437,7 +497,7 @@ func (p *dimParser) sum(depth int) (Dim, error) {
 			return Dim{}, err
 		}
 		sum = sum.Add(t.Mul(Const(sign)))
-		if len(sum.terms) > maxDimTerms {
+		if sum.count() > maxDimTerms {
 			return Dim{}, fmt.Errorf("more than %d terms", maxDimTerms)
 		}
 		switch p.peek() {
@@ -458,7 +518,7 @@ func (p *dimParser) product(depth int) (Dim, error) {
 		p.i++
 		var e Dim
 		if e, err = p.factor(depth); err == nil {
-			if len(d.terms)*len(e.terms) > maxDimTerms {
+			if d.count()*e.count() > maxDimTerms {
 				return Dim{}, fmt.Errorf("more than %d terms", maxDimTerms)
 			}
 			d = d.Mul(e)

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -173,8 +174,25 @@ func Compatible(a, b Type) bool {
 
 // EqualTypes reports whether both types have the same text.
 func EqualTypes(a, b Type) bool {
-	if a == nil || b == nil {
-		return a == b
+	switch a := a.(type) {
+	case *TensorType:
+		b, ok := b.(*TensorType)
+		return ok && (a == b || a.Elem == b.Elem && a.NoRank == b.NoRank && (a.NoRank || slices.EqualFunc(a.Shape, b.Shape, Dim.same)))
+	case *SequenceType:
+		b, ok := b.(*SequenceType)
+		return ok && EqualTypes(a.Elem, b.Elem)
+	case *OptionalType:
+		b, ok := b.(*OptionalType)
+		return ok && EqualTypes(a.Elem, b.Elem)
 	}
-	return a.String() == b.String()
+	return a == b
+}
+
+// isTypeOf reports whether t is the type of a constant, as Of gives it.
+func isTypeOf(t Type, k *tensor.Tensor) bool {
+	tt, ok := t.(*TensorType)
+	return ok && tt.Elem == k.DType() && !tt.NoRank && slices.EqualFunc(tt.Shape, k.Shape(), func(d Dim, n int) bool {
+		m, known := d.Known()
+		return known && m == int64(n)
+	})
 }

@@ -79,7 +79,7 @@ func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
 			if v.Def != nil {
 				return &VerifyError{g, n, v, "is a constant and has a defining node"}
 			}
-			if !EqualTypes(v.Type, Of(v.Const)) {
+			if !isTypeOf(v.Type, v.Const) {
 				return &VerifyError{g, n, v, fmt.Sprintf("has type %v, its tensor is %v", v.Type, Of(v.Const))}
 			}
 			return c.name(g, n, v)
