@@ -27,7 +27,7 @@ func NewBuilder(name string, resolver Resolver, opsets map[string]int) *Builder 
 
 // Edit returns a builder that appends nodes to an existing graph. Call Sort afterwards.
 func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
-	b := &Builder{g: g, resolver: resolver, opsets: opsets, names: map[string]bool{}}
+	b := &Builder{g: g, resolver: resolver, opsets: opsets, names: make(map[string]bool, 2*len(g.Nodes))}
 	g.eachGraph(func(g *Graph) {
 		for _, v := range g.Inputs {
 			b.names[v.Name] = true

@@ -208,19 +208,33 @@ type Use struct {
 
 // Uses maps each value to the places that read it, subgraphs included.
 func (g *Graph) Uses() map[*Value][]Use {
-	uses := map[*Value][]Use{}
+	reads := 0
+	g.eachGraph(func(g *Graph) {
+		reads += len(g.Outputs)
+		for _, n := range g.Nodes {
+			reads += len(n.Inputs)
+		}
+	})
+	uses := make(map[*Value][]Use, reads)
+	room := make([]Use, reads) // most values are read once: their lists are pieces of this
+	add := func(v *Value, u Use) {
+		if v == nil {
+			return
+		}
+		list, more := uses[v]
+		if !more {
+			list, room = room[:0:1], room[1:]
+		}
+		uses[v] = append(list, u)
+	}
 	g.eachGraph(func(g *Graph) {
 		for _, n := range g.Nodes {
 			for i, v := range n.Inputs {
-				if v != nil {
-					uses[v] = append(uses[v], Use{n, g, i})
-				}
+				add(v, Use{n, g, i})
 			}
 		}
 		for i, v := range g.Outputs {
-			if v != nil {
-				uses[v] = append(uses[v], Use{nil, g, i})
-			}
+			add(v, Use{nil, g, i})
 		}
 	})
 	return uses
@@ -228,18 +242,33 @@ func (g *Graph) Uses() map[*Value][]Use {
 
 // ReplaceUses makes every reader of old, in subgraphs too, read with instead.
 func (g *Graph) ReplaceUses(old, with *Value) {
+	g.eachRead(func(at **Value) {
+		if *at == old {
+			*at = with
+		}
+	})
+}
+
+// ReplaceAll is ReplaceUses for many values at once, by the value that stands for each. What stands for a value is not
+// replaced itself.
+func (g *Graph) ReplaceAll(with map[*Value]*Value) {
+	g.eachRead(func(at **Value) {
+		if v, ok := with[*at]; ok {
+			*at = v
+		}
+	})
+}
+
+// eachRead visits the places that read values, subgraphs included.
+func (g *Graph) eachRead(visit func(at **Value)) {
 	g.eachGraph(func(g *Graph) {
 		for _, n := range g.Nodes {
-			for i, v := range n.Inputs {
-				if v == old {
-					n.Inputs[i] = with
-				}
+			for i := range n.Inputs {
+				visit(&n.Inputs[i])
 			}
 		}
-		for i, v := range g.Outputs {
-			if v == old {
-				g.Outputs[i] = with
-			}
+		for i := range g.Outputs {
+			visit(&g.Outputs[i])
 		}
 	})
 }
@@ -284,6 +313,9 @@ func (g *Graph) Sort() error {
 	index := make(map[*Node]int, len(g.Nodes))
 	for i, n := range g.Nodes {
 		index[n] = i
+	}
+	if g.sorted(index) {
+		return nil
 	}
 	const (
 		unseen = iota
@@ -337,19 +369,40 @@ func (g *Graph) Sort() error {
 	return nil
 }
 
+// sorted reports whether no node reads what stands behind it.
+func (g *Graph) sorted(index map[*Node]int) bool {
+	for i, n := range g.Nodes {
+		behind := func(v *Value) bool {
+			if v == nil || v.Def == nil {
+				return false
+			}
+			j, here := index[v.Def]
+			return here && j >= i
+		}
+		if slices.ContainsFunc(n.Inputs, behind) {
+			return false
+		}
+		for _, s := range n.Subgraphs() {
+			if slices.ContainsFunc(s.Captures(), behind) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // RemoveDead drops the nodes whose outputs are not read, in subgraphs too, and returns their number. The nodes may be in
 // any order.
 func (g *Graph) RemoveDead() int {
-	live := map[*Value]bool{}
-	alive := map[*Node]bool{}
+	alive := make(map[*Node]bool, len(g.Nodes))
 	var read func(v *Value)
-	var outputs func(g *Graph)
-	read = func(v *Value) {
-		if v == nil || live[v] {
-			return
+	outputs := func(g *Graph) {
+		for _, v := range g.Outputs {
+			read(v)
 		}
-		live[v] = true
-		if v.Def == nil || alive[v.Def] {
+	}
+	read = func(v *Value) {
+		if v == nil || v.Def == nil || alive[v.Def] {
 			return
 		}
 		alive[v.Def] = true
@@ -360,18 +413,11 @@ func (g *Graph) RemoveDead() int {
 			outputs(s)
 		}
 	}
-	outputs = func(g *Graph) {
-		for _, v := range g.Outputs {
-			read(v)
-		}
-	}
 	outputs(g)
 	removed := 0
 	g.eachGraph(func(g *Graph) {
 		before := len(g.Nodes)
-		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool {
-			return !slices.ContainsFunc(n.Outputs, func(v *Value) bool { return v != nil && live[v] })
-		})
+		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool { return !alive[n] })
 		removed += before - len(g.Nodes)
 	})
 	return removed

@@ -18,8 +18,9 @@ import (
 //   - The types of a node's outputs are compatible with those that its operator infers.
 //   - The operator is of the version that the graph's opsets select.
 func Verify(g *Graph) error {
-	v := verifier{names: map[string]*Value{}, opsets: g.Opsets}
-	return v.graph(g, map[*Value]bool{})
+	n := 2 * len(g.Nodes)
+	c := verifier{names: make(map[string]*Value, n), defined: make(map[*Value]bool, n), opsets: g.Opsets}
+	return c.graph(g)
 }
 
 // VerifyError describes a fault of a graph, with the node and the value at fault; either may be nil.
@@ -43,8 +44,10 @@ func (e *VerifyError) Error() string {
 }
 
 type verifier struct {
-	names  map[string]*Value
-	opsets map[string]int
+	names   map[string]*Value
+	defined map[*Value]bool // that a node may read
+	opsets  map[string]int
+	memory  *Verifier // nil: every node is looked at
 }
 
 func (c *verifier) name(g *Graph, n *Node, v *Value) error {
@@ -61,17 +64,15 @@ func (c *verifier) name(g *Graph, n *Node, v *Value) error {
 	return nil
 }
 
-func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
-	var mine []*Value
+func (c *verifier) graph(g *Graph) error {
 	define := func(n *Node, v *Value) error {
-		if defined[v] {
+		if c.defined[v] {
 			return &VerifyError{g, n, v, "is defined twice"}
 		}
 		if err := c.name(g, n, v); err != nil {
 			return err
 		}
-		defined[v] = true
-		mine = append(mine, v)
+		c.defined[v] = true
 		return nil
 	}
 	read := func(n *Node, v *Value) error {
@@ -84,7 +85,7 @@ func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
 			}
 			return c.name(g, n, v)
 		}
-		if !defined[v] {
+		if !c.defined[v] {
 			return &VerifyError{g, n, v, "is read before it is defined"}
 		}
 		return nil
@@ -104,8 +105,11 @@ func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
 		if n == nil {
 			return &VerifyError{g, nil, nil, "a node is nil"}
 		}
-		if err := checkNode(n); err != nil {
-			return &VerifyError{g, n, nil, err.Error()}
+		known := c.memory != nil && c.memory.knows(n)
+		if !known {
+			if err := checkNode(n); err != nil {
+				return &VerifyError{g, n, nil, err.Error()}
+			}
 		}
 		if c.opsets != nil {
 			have, ok := c.opsets[n.Op.Domain]
@@ -124,12 +128,18 @@ func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
 			}
 		}
 		for _, s := range n.Subgraphs() {
-			if err := c.graph(s, defined); err != nil {
+			if err := c.graph(s); err != nil {
 				return err
 			}
+			c.forget(s)
 		}
-		if err := c.outputs(g, n); err != nil {
-			return err
+		if !known {
+			if err := c.outputs(g, n); err != nil {
+				return err
+			}
+			if c.memory != nil {
+				c.memory.remember(n)
+			}
 		}
 		for _, v := range n.Outputs {
 			if v == nil {
@@ -151,10 +161,19 @@ func (c *verifier) graph(g *Graph, defined map[*Value]bool) error {
 			return err
 		}
 	}
-	for _, v := range mine { // a subgraph's values are not visible outside
-		delete(defined, v)
-	}
 	return nil
+}
+
+// forget hides a subgraph's values, which are not visible outside.
+func (c *verifier) forget(g *Graph) {
+	for _, v := range g.Inputs {
+		delete(c.defined, v)
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.Outputs {
+			delete(c.defined, v)
+		}
+	}
 }
 
 func (c *verifier) outputs(g *Graph, n *Node) error {

@@ -47,11 +47,54 @@ func TestVerifyFinds(t *testing.T) {
 		"inference":           {func(g *Graph) { g.Nodes[2].Attrs.Graph("then_branch").Nodes[0].Inputs[1] = g.Inputs[1] }, "graph then: node Add -> t: input 1: expected float[B,2], found bool"},
 	} {
 		g := must(t)
+		seen := new(Verifier)
+		for range 2 {
+			if err := seen.Verify(g); err != nil {
+				t.Fatalf("%s: %v before the fault is there", name, err)
+			}
+		}
 		c.break_(g)
-		err := Verify(g)
-		var v *VerifyError
-		if !errors.As(err, &v) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, expected %s", name, err, c.want)
+		for how, err := range map[string]error{"anew": Verify(g), "again": seen.Verify(g)} {
+			var v *VerifyError
+			if !errors.As(err, &v) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s, %s: %v, expected %s", name, how, err, c.want)
+			}
+		}
+	}
+}
+
+// TestVerifierAsksOnce checks that a Verifier asks operators about nodes that have changed, and no others.
+func TestVerifierAsksOnce(t *testing.T) {
+	asked := 0
+	op := &Op{Name: "Ask", In: []Param{{Name: "x", Elem: "T"}}, Out: []Param{{Name: "y", Elem: "T"}}, Infer: func(n *Node) ([]Type, error) {
+		asked++
+		return []Type{n.Inputs[0].Type}, nil
+	}}
+	b := NewBuilder("g", testOps(), versions)
+	x, y := b.Input("x", Tensor(tensor.Float32, "B")), b.Input("y", Tensor(tensor.Float32, "B"))
+	u := b.Apply(op, 1, []*Value{x}, nil)
+	v := b.Apply(op, 1, u, nil)
+	b.Output("", v[0])
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := new(Verifier)
+	for _, step := range []struct {
+		change string
+		do     func()
+		want   int
+	}{
+		{"nothing before", func() {}, 2},
+		{"none", func() {}, 0},
+		{"another input", func() { u[0].Def.Inputs[0] = y }, 1},
+		{"another type", func() { u[0].Type = Tensor(tensor.Float32, 3) }, 2},
+		{"another operator", func() { copied := *op; v[0].Def.Op = &copied }, 1},
+	} {
+		step.do()
+		asked = 0
+		if err := seen.Verify(g); err != nil || asked != step.want {
+			t.Errorf("change: %s: asked %d times (%v), expected %d", step.change, asked, err, step.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -164,7 +165,7 @@ func (b *Bindings) dims(want []string, got ir.Shape, hasRest *bool) error {
 		if want[i] == "_" {
 			continue
 		}
-		e, err := ir.ParseDim(want[i])
+		e, err := parseDim(want[i])
 		if err != nil {
 			return err
 		}
@@ -183,6 +184,21 @@ func (b *Bindings) dims(want []string, got ir.Shape, hasRest *bool) error {
 		}
 	}
 	return nil
+}
+
+// parsed holds the dimensions that signatures are made of, by their text.
+var parsed sync.Map
+
+// parseDim reads a dimension of a signature.
+func parseDim(s string) (ir.Dim, error) {
+	if d, ok := parsed.Load(s); ok {
+		return d.(ir.Dim), nil
+	}
+	d, err := ir.ParseDim(s)
+	if err == nil {
+		parsed.Store(s, d)
+	}
+	return d, err
 }
 
 // differ reports whether two dimensions are known and different.
@@ -217,7 +233,7 @@ func (b *Bindings) Outputs(op *ir.Op) ([]ir.Type, error) {
 				t.Shape = append(t.Shape, b.Rest...)
 				continue
 			}
-			e, err := ir.ParseDim(strings.ReplaceAll(s, "_", "?"))
+			e, err := parseDim(strings.ReplaceAll(s, "_", "?"))
 			if err != nil {
 				return nil, err
 			}

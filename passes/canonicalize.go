@@ -1,8 +1,6 @@
 package passes
 
 import (
-	"slices"
-
 	"github.com/essmc/essmc/ir"
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
@@ -11,46 +9,46 @@ import (
 var Canonicalize = &Pass{
 	Name: "canonicalize",
 	Doc:  "Removes operators that change nothing: identities, additions of 0, products with 1, casts to the same type, transposes and reshapes that cancel.",
-	Run:  func(c *Context, g *ir.Graph) (int, error) { return apply(c, g, canonicalRules) },
+	Run:  func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, canonicalRules) },
 }
 
-var canonicalRules = []*Rule{
-	{
+var canonicalRules = NewSet(
+	&Rule{
 		Name: "identity", Doc: "Identity(x) is x",
 		Pattern: Op("Identity", Var("x")),
 		Make:    func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
 	},
-	{
+	&Rule{
 		Name: "add-zero", Doc: "x + 0 is x",
 		Pattern: Op("Add", Where("x", notConst), Where("k", filled(0))),
 		Check:   sameTypeAsRoot,
 		Make:    func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
 	},
-	{
+	&Rule{
 		Name: "sub-zero", Doc: "x - 0 is x",
 		Pattern: Op("Sub", Where("x", notConst), Where("k", filled(0))),
 		Check:   sameTypeAsRoot,
 		Make:    func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
 	},
-	{
+	&Rule{
 		Name: "mul-one", Doc: "x · 1 is x",
 		Pattern: Op("Mul", Where("x", notConst), Where("k", filled(1))),
 		Check:   sameTypeAsRoot,
 		Make:    func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
 	},
-	{
+	&Rule{
 		Name: "div-one", Doc: "x / 1 is x",
 		Pattern: Op("Div", Where("x", notConst), Where("k", filled(1))),
 		Check:   sameTypeAsRoot,
 		Make:    func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
 	},
-	{
+	&Rule{
 		Name: "cast-same", Doc: "a cast to the type that the value has",
 		Pattern: Op("Cast", Var("x")),
 		Check:   sameTypeAsRoot,
 		Make:    func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
 	},
-	{
+	&Rule{
 		Name: "transpose-transpose", Doc: "two transposes are one, or none",
 		Pattern: Op("Transpose", Op("Transpose", Var("x")).As("inner").Shared()).As("outer"),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
@@ -67,21 +65,18 @@ var canonicalRules = []*Rule{
 			return []*ir.Value{b.Op("", "Transpose", []*ir.Value{x}, ir.A("perm", both))}
 		},
 	},
-	{
+	&Rule{
 		Name: "reshape-same", Doc: "a reshape to the shape that the value has",
 		Pattern: Op("Reshape", Var("x"), Var("shape")),
 		Check: func(m *Match) string {
 			if m.Val("x").Shape() == nil || !m.Val("x").Shape().Equal(m.Root.Outputs[0].Shape()) {
-				return leave
+				return Leave
 			}
 			return ""
 		},
 		Make: func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
 	},
-}
-
-// leave is the refusal of a rule that simply does not apply, which is not worth a note.
-const leave = "-"
+)
 
 func notConst(v *ir.Value) bool { return v.Const == nil }
 
@@ -90,7 +85,7 @@ func sameTypeAsRoot(m *Match) string {
 	x, ok := m.Val("x").Type.(*ir.TensorType)
 	y, oky := m.Root.Outputs[0].Type.(*ir.TensorType)
 	if !ok || !oky || x.NoRank || y.NoRank || x.Elem != y.Elem || !x.Shape.Equal(y.Shape) {
-		return leave
+		return Leave
 	}
 	return ""
 }
@@ -98,11 +93,7 @@ func sameTypeAsRoot(m *Match) string {
 // filled accepts constants whose elements are all k.
 func filled(k float64) func(*ir.Value) bool {
 	return func(v *ir.Value) bool {
-		if v.Const == nil || v.Const.Len() > 1<<16 {
-			return false
-		}
-		x, err := v.Const.Float64s()
-		return err == nil && len(x) > 0 && !slices.ContainsFunc(x, func(e float64) bool { return e != k })
+		return v.Const != nil && v.Const.Len() > 0 && v.Const.Len() <= 1<<16 && v.Const.Filled(k)
 	}
 }
 

@@ -1,8 +1,8 @@
 package passes
 
 import (
-	"crypto/sha256"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -16,6 +16,11 @@ var CSE = &Pass{
 	Doc:  "Common subexpressions: equal operators on equal inputs are computed once, and equal constants are one constant.",
 	Run: func(c *Context, g *ir.Graph) (int, error) {
 		changes := mergeConstants(g)
+		type start struct { // of an expression; most differ here
+			op   *ir.Op
+			x, y *ir.Value
+		}
+		starts := map[start]*ir.Node{}
 		seen := map[string]*ir.Node{}
 		ids := map[*ir.Value]int{}
 		id := func(v *ir.Value) int {
@@ -27,9 +32,22 @@ var CSE = &Pass{
 			}
 			return ids[v]
 		}
+		var known *readers
 		for _, n := range slices.Clone(g.Nodes) {
 			if n.Op.Random || len(n.Subgraphs()) > 0 {
 				continue
+			}
+			at := start{n.Op, n.In(0), n.In(1)}
+			alike, more := starts[at]
+			if !more {
+				starts[at] = n
+				continue
+			}
+			if alike != nil { // the first one to start like this
+				if key, ok := expression(alike, id); ok {
+					seen[key] = alike
+				}
+				starts[at] = nil
 			}
 			key, ok := expression(n, id)
 			if !ok {
@@ -49,14 +67,16 @@ var CSE = &Pass{
 			if !same {
 				continue
 			}
+			if known == nil {
+				known = newReaders(g)
+			}
 			for i, v := range n.Outputs {
-				if v != nil && replace(g, v, first.Outputs[i]) {
+				if v != nil && known.replace(v, first.Outputs[i]) {
 					changes++
 				}
 			}
 		}
-		g.RemoveDead()
-		return changes, g.Sort()
+		return changes, Finish(g)
 	},
 }
 
@@ -83,23 +103,47 @@ func expression(n *ir.Node, id func(*ir.Value) int) (string, bool) {
 
 // mergeConstants makes equal constants one value, the first to be read.
 func mergeConstants(g *ir.Graph) int {
-	type key struct {
-		kind string
-		sum  [32]byte
+	type start struct { // of a constant; most differ here
+		elem tensor.DType
+		rank int
+		dim  [2]int
+		head [32]byte
 	}
-	seen := map[key]*ir.Value{}
-	changes := 0
+	firsts := map[start]*ir.Value{}
+	known := map[uint64][]*ir.Value{} // by content, of those that start like others
+	seed := maphash.MakeSeed()
+	with := map[*ir.Value]*ir.Value{}
+	merge := func(v *ir.Value) {
+		sum := maphash.Bytes(seed, v.Const.Bytes())
+		i := slices.IndexFunc(known[sum], func(k *ir.Value) bool { return tensor.Equal(k.Const, v.Const) })
+		if i < 0 {
+			known[sum] = append(known[sum], v)
+			return
+		}
+		if !slices.Contains(g.Outputs, v) { // which keeps its name
+			with[v] = known[sum][i]
+		}
+	}
 	for _, v := range g.Constants() {
 		if v.Const.DType() == tensor.String {
 			continue
 		}
-		k := key{v.Const.String(), sha256.Sum256(v.Const.Bytes())}
-		if first, ok := seen[k]; ok {
-			g.ReplaceUses(v, first)
-			changes++
-		} else {
-			seen[k] = v
+		s := start{elem: v.Const.DType(), rank: v.Const.Rank()}
+		copy(s.dim[:], v.Const.Shape())
+		copy(s.head[:], v.Const.Bytes())
+		first, more := firsts[s]
+		switch {
+		case !more:
+			firsts[s] = v
+			continue
+		case first != nil: // has waited for a second one
+			merge(first)
+			firsts[s] = nil
 		}
+		merge(v)
 	}
-	return changes
+	if len(with) > 0 {
+		g.ReplaceAll(with)
+	}
+	return len(with)
 }

@@ -15,11 +15,18 @@ import (
 var Diagonalize = &Pass{
 	Name: "diagonalize",
 	Doc:  "Full A → its eigenvalues, with B and C in the basis of its eigenvectors; of a conjugate pair one is kept. A matrix whose eigenvectors are nearly dependent stays as it is.",
+	After: []Reason{
+		{"fold", "a matrix must be a constant to be decomposed"},
+	},
 	Run: func(c *Context, g *ir.Graph) (int, error) {
+		complete(g)
+		if !slices.ContainsFunc(g.Nodes, isStateSpace) {
+			return 0, Finish(g)
+		}
 		changes := 0
-		b := edit(g)
+		b := Edit(g)
 		for _, n := range slices.Clone(g.Nodes) {
-			if n.Op != essm.StateSpace || n.In(5) == nil {
+			if !isStateSpace(n) || n.In(5) == nil {
 				continue
 			}
 			if slices.ContainsFunc([]*ir.Value{n.In(1), n.In(2), n.In(3), n.In(5)}, notConst) {
@@ -40,17 +47,18 @@ var Diagonalize = &Pass{
 			if err != nil {
 				return changes, err
 			}
-			replace(g, n.Outputs[0], y)
+			Replace(g, n.Outputs[0], y)
 			if n.Out(1) != nil {
-				replace(g, n.Outputs[1], state)
+				Replace(g, n.Outputs[1], state)
 			}
 			c.Note("%s: A of size %v diagonalized, condition number %.3g", where(n), n.In(5).Shape()[3], worst)
 			changes++
 		}
-		g.RemoveDead()
-		return changes, g.Sort()
+		return changes, Finish(g)
 	},
 }
+
+func isStateSpace(n *ir.Node) bool { return n.Op == essm.StateSpace }
 
 // diagonal builds the diagonal system of a StateSpace node whose matrices are constants. It is built from the steps
 // that discretize would make, since B and C become complex.

@@ -11,12 +11,19 @@ import (
 var Discretize = &Pass{
 	Name: "discretize",
 	Doc:  "Each StateSpace → its steps: B u, the scan, C x, D u; constraint and discretization are computed now, in float64, where the parameters are constants.",
+	After: []Reason{
+		{"diagonalize", "discretize expands what diagonalize left, with its full matrix"},
+	},
 	Run: func(c *Context, g *ir.Graph) (int, error) {
+		complete(g)
 		changes := 0
-		b := edit(g)
+		var b *ir.Builder
 		for _, n := range slices.Clone(g.Nodes) {
-			if n.Op != essm.StateSpace {
+			if !isStateSpace(n) {
 				continue
+			}
+			if b == nil {
+				b = Edit(g)
 			}
 			b.Scope(n.Scope)
 			made := n.Op.Body(b, n, n.Inputs)
@@ -25,14 +32,13 @@ var Discretize = &Pass{
 			}
 			for i, v := range n.Outputs {
 				if v != nil {
-					replace(g, v, made[i])
+					Replace(g, v, made[i])
 				}
 			}
 			c.Note("%s: %s, %v states", where(n), n.Attrs.Str("method", "zoh"), n.In(2).Shape()[:3].Size())
 			changes++
 		}
-		g.RemoveDead()
-		if err := g.Sort(); err != nil {
+		if err := Finish(g); err != nil {
 			return changes, err
 		}
 		if _, err := fold(g); err != nil {

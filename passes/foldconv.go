@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -16,46 +17,48 @@ var FoldConv = &Pass{
 	Name: "fold-conv",
 	Doc: "Batch norm with fixed statistics, and arithmetic with one constant for each channel, behind Conv, ConvTranspose, Gemm or a linear layer, or before a Conv → its weights and bias. " +
 		"Computed in float64 and rounded to the weights' type, which the operators of ONNX share with their data.",
-	Run: func(c *Context, g *ir.Graph) (int, error) { return apply(c, g, convRules) },
+	After: []Reason{
+		{"fold", "weights and what scales them must be constants to be multiplied"},
+	},
+	Run: func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, convRules()) },
 }
 
-var convRules = makeConvRules()
-
-// scaled are the operators whose output channels can be scaled, with the axis that these lie on, from the left (1) or the
-// right (-1), and what multiplies channel i of the weights by s[i].
+// scaled are the operators whose output channels can be scaled: the axis that these lie on, from the left (1) or the right
+// (-1), how many there are, and to which of them weights belong.
 var scaled = []struct {
-	op    string
-	axis  int
-	scale func(n *ir.Node, w []float64, shape []int, s []float64)
+	op       string
+	axis     int
+	channels func(n *ir.Node, shape []int) int
+	runs     func(n *ir.Node, shape []int, taps int) runs
 }{
-	{"Conv", 1, func(_ *ir.Node, w []float64, shape []int, s []float64) {
-		per := len(w) / shape[0]
-		for i := range w {
-			w[i] *= s[i/per]
-		}
-	}},
-	{"ConvTranspose", 1, func(n *ir.Node, w []float64, shape []int, s []float64) {
+	{"Conv", 1, rowsOf, func(_ *ir.Node, shape []int, taps int) runs { return runs{taps * shape[1], row} }},
+	{"ConvTranspose", 1, func(n *ir.Node, shape []int) int { return shape[1] * int(ops.Int(n, "group")) }, func(n *ir.Node, shape []int, taps int) runs {
 		each := shape[0] / int(ops.Int(n, "group")) // input channels of a group
-		taps := len(w) / (shape[0] * shape[1])
-		for i := range w {
-			w[i] *= s[i/taps/shape[1]/each*shape[1]+i/taps%shape[1]]
-		}
+		return runs{taps, func(i int) int { return i/shape[1]/each*shape[1] + i%shape[1] }}
 	}},
-	{"essm.Linear", -1, func(_ *ir.Node, w []float64, shape []int, s []float64) {
-		for i := range w {
-			w[i] *= s[i/shape[1]]
+	{"essm.Linear", -1, rowsOf, func(_ *ir.Node, shape []int, _ int) runs { return runs{shape[1], row} }},
+	{"Gemm", -1, func(n *ir.Node, shape []int) int {
+		if ops.Int(n, "transB") != 0 {
+			return shape[0]
 		}
-	}},
-	{"Gemm", -1, func(n *ir.Node, w []float64, shape []int, s []float64) {
-		for i := range w {
-			if ops.Int(n, "transB") != 0 {
-				w[i] *= s[i/shape[1]]
-			} else {
-				w[i] *= s[i%shape[1]]
-			}
+		return shape[1]
+	}, func(n *ir.Node, shape []int, _ int) runs {
+		if ops.Int(n, "transB") != 0 {
+			return runs{shape[1], row}
 		}
+		return runs{1, func(i int) int { return i % shape[1] }}
 	}},
 }
+
+// runs says to which channel weights belong: those of run i, of so many each, to channel(i).
+type runs struct {
+	length  int
+	channel func(i int) int
+}
+
+func row(i int) int { return i }
+
+func rowsOf(_ *ir.Node, shape []int) int { return shape[0] }
 
 // channelOps are the operators that scale and shift channels, as patterns around what they do it to.
 func channelOps(x Pattern) []*OpPattern {
@@ -68,7 +71,8 @@ func channelOps(x Pattern) []*OpPattern {
 	}
 }
 
-func makeConvRules() (rules []*Rule) {
+var convRules = sync.OnceValue(func() *Set {
+	var rules []*Rule
 	for _, l := range scaled {
 		inner := Op(l.op, Var("x"), Const("w"), Where("b", isConst)).As("linear")
 		bare := Op(l.op, Var("x"), Const("w"), Absent()).As("linear")
@@ -77,17 +81,24 @@ func makeConvRules() (rules []*Rule) {
 				Name: "conv-affine", Doc: "a scale and shift of channels behind a linear operator",
 				Pattern: p,
 				Check: func(m *Match) string {
-					n := m.Node("linear")
+					n, shape := m.Node("linear"), m.Val("w").Const.Shape()
 					if l.op == "Gemm" && (n.Attrs.Float("alpha", 1) != 1 || n.Attrs.Float("beta", 1) != 1) {
-						return leave
+						return Leave
 					}
-					_, _, why := foldBehind(m, l.axis, l.scale)
-					return why
+					bias, ok := biasOf(m, l.channels)
+					if !ok {
+						return Leave
+					}
+					s, t, ok := channelAffine(m, len(m.Root.Outputs[0].Shape()), l.axis, len(bias))
+					if !ok {
+						return Leave
+					}
+					for i := range bias {
+						bias[i] = bias[i]*s[i] + t[i]
+					}
+					return scaleWeights(m, l.runs(n, shape, tapsOf(shape)), s, bias)
 				},
-				Make: func(b *ir.Builder, m *Match) []*ir.Value {
-					w, bias, _ := foldBehind(m, l.axis, l.scale)
-					return []*ir.Value{withWeights(b, m, w, bias)}
-				},
+				Make: makeLinear,
 			})
 		}
 	}
@@ -96,37 +107,38 @@ func makeConvRules() (rules []*Rule) {
 			rules = append(rules, &Rule{
 				Name: "affine-conv", Doc: "a scale and shift of channels before a convolution; a shift only where nothing is padded",
 				Pattern: Op("Conv", a, Const("w"), bias).As("linear"),
-				Check:   func(m *Match) string { _, _, why := foldBefore(m); return why },
-				Make: func(b *ir.Builder, m *Match) []*ir.Value {
-					w, bias, _ := foldBefore(m)
-					return []*ir.Value{withWeights(b, m, w, bias)}
-				},
+				Check:   foldBefore,
+				Make:    makeLinear,
 			})
 		}
 	}
-	return rules
-}
+	return NewSet(rules...)
+})
 
-// weightsOf reads the constants of a match, in float64: weights with their shape, the bias or zeros, one for each of channels.
-func weightsOf(m *Match, channels func(shape []int) int) (w []float64, shape []int, bias []float64, ok bool) {
-	t := m.Val("w").Const
-	shape = t.Shape()
-	if d := t.DType(); d != tensor.Float32 && d != tensor.Float64 || len(shape) < 2 || t.Len() == 0 {
-		return nil, nil, nil, false
+// biasOf reads the bias of a match in float64, or zeros, one for each channel; ok is false where weights are none to be scaled.
+func biasOf(m *Match, channels func(n *ir.Node, shape []int) int) (bias []float64, ok bool) {
+	w := m.Val("w").Const
+	if d := w.DType(); d != tensor.Float32 && d != tensor.Float64 || w.Rank() < 2 || w.Len() == 0 {
+		return nil, false
 	}
-	w, err := t.Float64s()
-	if err != nil {
-		return nil, nil, nil, false
-	}
-	bias = make([]float64, channels(shape))
+	bias = make([]float64, channels(m.Node("linear"), w.Shape()))
 	if b := m.Val("b"); b != nil {
 		v, err := b.Const.Float64s()
-		if err != nil || len(b.Const.Shape()) != 1 || len(v) != len(bias) {
-			return nil, nil, nil, false
+		if err != nil || b.Const.Rank() != 1 || len(v) != len(bias) {
+			return nil, false
 		}
 		copy(bias, v)
 	}
-	return w, shape, bias, true
+	return bias, true
+}
+
+// tapsOf is the number of weights between one input channel and one output channel.
+func tapsOf(shape []int) int {
+	taps := 1
+	for _, d := range shape[2:] {
+		taps *= d
+	}
+	return taps
 }
 
 // channelAffine gives scale and shift of each of n channels, which lie on the given axis of a value of some rank.
@@ -153,14 +165,17 @@ func channelAffine(m *Match, rank, axis, n int) (scale, shift []float64, ok bool
 		return scale, shift, true
 	}
 	k := m.Val("k").Const
-	v, err := k.Float64s()
-	if err != nil || rank == 0 || k.Rank() > rank || k.Len() != 1 && k.Len() != n {
+	if rank == 0 || k.Rank() > rank || k.Len() != 1 && k.Len() != n {
 		return nil, nil, false
 	}
 	if axis < 0 {
 		axis += rank
 	}
 	if at := axis - rank + k.Rank(); k.Len() > 1 && (at < 0 || k.Shape()[at] != n) {
+		return nil, nil, false
+	}
+	v, err := k.Float64s()
+	if err != nil {
 		return nil, nil, false
 	}
 	for i := range n {
@@ -179,88 +194,90 @@ func channelAffine(m *Match, rank, axis, n int) (scale, shift []float64, ok bool
 	return scale, shift, true
 }
 
-// foldBehind gives the weights and bias of a linear operator and what scales and shifts its channels, as one. A reason says
-// why not.
-func foldBehind(m *Match, axis int, scale func(*ir.Node, []float64, []int, []float64)) (w, bias []float64, why string) {
-	n := m.Node("linear")
-	channels := func(shape []int) int {
-		switch {
-		case n.Op.Name == "ConvTranspose":
-			return shape[1] * int(ops.Int(n, "group"))
-		case n.Op.Name == "Gemm" && ops.Int(n, "transB") == 0:
-			return shape[1]
-		}
-		return shape[0]
-	}
-	w, shape, bias, ok := weightsOf(m, channels)
-	if !ok {
-		return nil, nil, leave
-	}
-	s, t, ok := channelAffine(m, len(m.Root.Outputs[0].Shape()), axis, len(bias))
-	if !ok {
-		return nil, nil, leave
-	}
-	scale(n, w, shape, s)
-	for i := range bias {
-		bias[i] = bias[i]*s[i] + t[i]
-	}
-	return w, bias, unlessFinite(w, bias)
-}
-
-// foldBefore gives the weights and bias of a convolution whose input channels are scaled and shifted before it.
-func foldBefore(m *Match) (w, bias []float64, why string) {
-	n := m.Node("linear")
-	w, shape, bias, ok := weightsOf(m, func(shape []int) int { return shape[0] })
+// foldBefore finds the weights and bias of a convolution whose input channels are scaled and shifted before it.
+func foldBefore(m *Match) string {
+	n, w := m.Node("linear"), m.Val("w").Const
+	bias, ok := biasOf(m, rowsOf)
 	group := int(ops.Int(n, "group"))
-	if !ok || group < 1 || shape[0]%group != 0 {
-		return nil, nil, leave
+	if !ok || group < 1 || w.Dim(0)%group != 0 {
+		return Leave
 	}
-	s, t, ok := channelAffine(m, len(shape), 1, shape[1]*group)
+	each, ins := w.Dim(0)/group, w.Dim(1) // output and input channels of a group
+	s, t, ok := channelAffine(m, w.Rank(), 1, ins*group)
 	if !ok {
-		return nil, nil, leave
+		return Leave
 	}
-	auto := ops.Str(n, "auto_pad")
-	padded := auto != "NOTSET" && auto != "VALID" || auto == "NOTSET" && slices.ContainsFunc(n.Attrs.Ints("pads", nil), func(p int64) bool { return p != 0 })
-	if padded && slices.ContainsFunc(t, func(x float64) bool { return x != 0 }) {
-		return nil, nil, leave
-	}
-	taps := len(w) / (shape[0] * shape[1])
-	for i := range w {
-		out := i / taps / shape[1]
-		c := out/(shape[0]/group)*shape[1] + i/taps%shape[1]
-		bias[out] += w[i] * t[c]
-		w[i] *= s[c]
-	}
-	return w, bias, unlessFinite(w, bias)
-}
-
-// unlessFinite refuses weights that a float32 does not hold: what the operators gave one after the other might be finite.
-func unlessFinite(lists ...[]float64) string {
-	for _, v := range lists {
-		for _, x := range v {
-			if !(math.Abs(x) <= math.MaxFloat32) {
-				return "a weight would not be finite"
+	r := runs{tapsOf(w.Shape()), func(i int) int { return i/ins/each*ins + i%ins }}
+	if slices.ContainsFunc(t, func(x float64) bool { return x != 0 }) {
+		auto := ops.Str(n, "auto_pad")
+		if auto != "NOTSET" && auto != "VALID" || auto == "NOTSET" && slices.ContainsFunc(n.Attrs.Ints("pads", nil), func(p int64) bool { return p != 0 }) {
+			return Leave
+		}
+		x, err := w.Float64s()
+		if err != nil {
+			return Leave
+		}
+		for i := range len(x) / r.length {
+			for _, v := range x[i*r.length : (i+1)*r.length] {
+				bias[i/ins] += v * t[r.channel(i)]
 			}
 		}
 	}
+	return scaleWeights(m, r, s, bias)
+}
+
+// folded is the weights and bias that a Check has found.
+type folded struct{ w, bias *tensor.Tensor }
+
+// scaleWeights multiplies the weights of a match by a factor for each channel, and keeps them with their bias. They stay
+// float64 for essm.Linear: what a plan computes in double precision is then what its source says. A reason says why not.
+func scaleWeights(m *Match, r runs, s, bias []float64) (why string) {
+	w := m.Val("w").Const
+	f := &folded{}
+	ok := true
+	switch {
+	case w.DType() == tensor.Float64:
+		f.w, f.bias = tensor.New(tensor.Float64, w.Shape()...), tensor.New(tensor.Float64, len(bias))
+		ok = scaleRuns(tensor.Data[float64](f.w), tensor.Data[float64](w), r, s) && convert(tensor.Data[float64](f.bias), bias)
+	case m.Node("linear").Op.Domain == "essm":
+		f.w, f.bias = tensor.New(tensor.Float64, w.Shape()...), tensor.New(tensor.Float64, len(bias))
+		ok = scaleRuns(tensor.Data[float64](f.w), tensor.Data[float32](w), r, s) && convert(tensor.Data[float64](f.bias), bias)
+	default:
+		f.w, f.bias = tensor.New(tensor.Float32, w.Shape()...), tensor.New(tensor.Float32, len(bias))
+		ok = scaleRuns(tensor.Data[float32](f.w), tensor.Data[float32](w), r, s) && convert(tensor.Data[float32](f.bias), bias)
+	}
+	if !ok { // what the operators gave one after the other might be finite
+		return "a weight would not be finite"
+	}
+	m.Found = f
 	return ""
 }
 
-// withWeights makes the linear operator of a match again, with other weights.
-func withWeights(b *ir.Builder, m *Match, w, bias []float64) *ir.Value {
-	n, old, name := m.Node("linear"), m.Val("w").Const, strings.TrimSuffix(m.Val("w").Name, ".folded")
-	if n.Op.FullName() == "essm.Linear" {
-		return b.Op("essm", "Linear", []*ir.Value{m.Val("x"), b.Const(name+".folded", tensor.FromSlice(w, old.Shape()...)), b.Const(name+".bias", tensor.FromSlice(bias, len(bias)))})
-	}
-	konst := func(name string, v []float64, shape ...int) *ir.Value {
-		if old.DType() == tensor.Float64 {
-			return b.Const(name, tensor.FromSlice(v, shape...))
+type float interface{ float32 | float64 }
+
+// scaleRuns reports whether a float32 holds all products.
+func scaleRuns[T, F float](to []T, from []F, r runs, s []float64) bool {
+	for i := range len(from) / r.length {
+		k := s[r.channel(i)]
+		x, y := from[i*r.length:][:r.length], to[i*r.length:][:r.length]
+		for j, v := range x {
+			p := float64(v) * k
+			if !(math.Abs(p) <= math.MaxFloat32) {
+				return false
+			}
+			y[j] = T(p)
 		}
-		f := make([]float32, len(v))
-		for i, x := range v {
-			f[i] = float32(x)
-		}
-		return b.Const(name, tensor.FromSlice(f, shape...))
 	}
-	return b.Op("", n.Op.Name, []*ir.Value{m.Val("x"), konst(name+".folded", w, old.Shape()...), konst(name+".bias", bias, len(bias))}, n.Attrs...)
+	return true
+}
+
+func convert[T float](to []T, from []float64) bool {
+	return scaleRuns(to, from, runs{len(from), row}, []float64{1})
+}
+
+// makeLinear makes the linear operator of a match again, with the weights that were found.
+func makeLinear(b *ir.Builder, m *Match) []*ir.Value {
+	n, name, f := m.Node("linear"), strings.TrimSuffix(m.Val("w").Name, ".folded"), m.Found.(*folded)
+	in := []*ir.Value{m.Val("x"), b.Const(name+".folded", f.w), b.Const(name+".bias", f.bias)}
+	return []*ir.Value{b.Op(n.Op.Domain, n.Op.Name, in, n.Attrs...)}
 }

@@ -11,11 +11,11 @@ import (
 var FoldNorm = &Pass{
 	Name: "fold-norm",
 	Doc:  "Batch norm with fixed statistics → scale and shift in float64; two in a row become one, and one beside a linear layer goes into its weights, through a mean, first or last over time where that is between.",
-	Run:  func(c *Context, g *ir.Graph) (int, error) { return apply(c, g, normRules) },
+	Run:  func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, normRules) },
 }
 
-var normRules = []*Rule{
-	{
+var normRules = NewSet(
+	&Rule{
 		Name: "batchnorm-affine", Doc: "a batch norm of constants is a scale and a shift",
 		Pattern: Op("essm.BatchNorm", Var("x"), Const("weight"), Const("bias"), Const("mean"), Const("var")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
@@ -24,7 +24,7 @@ var normRules = []*Rule{
 			return []*ir.Value{affine(b, m.Val("x"), scale, shift)}
 		},
 	},
-	{
+	&Rule{
 		Name: "affine-affine", Doc: "two affine maps in a row are one",
 		Pattern: Op("essm.Affine", Op("essm.Affine", Var("x"), Const("s0"), Const("t0")), Const("s1"), Const("t1")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
@@ -35,7 +35,7 @@ var normRules = []*Rule{
 			return []*ir.Value{affine(b, m.Val("x"), s0, t0)}
 		},
 	},
-	{
+	&Rule{
 		Name: "affine-pick", Doc: "a mean, first or last step of an affine map is the affine map of it",
 		Pattern: Op("essm.Pick", Op("essm.Affine", Var("x"), Const("s"), Const("t")), Var("lengths")).
 			If(func(n *ir.Node) bool { return n.Attrs.Str("mode", "") != "sum" }),
@@ -44,7 +44,7 @@ var normRules = []*Rule{
 			return []*ir.Value{b.Op("essm", "Affine", []*ir.Value{p, m.Val("s"), m.Val("t")})}
 		},
 	},
-	{
+	&Rule{
 		Name: "affine-linear", Doc: "an affine map before a linear layer goes into its weight and bias",
 		Pattern: Op("essm.Linear", Op("essm.Affine", Var("x"), Const("s"), Const("t")), Const("w"), Where("b", isConst)),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
@@ -59,7 +59,7 @@ var normRules = []*Rule{
 			return []*ir.Value{linear(b, m, w, bias)}
 		},
 	},
-	{
+	&Rule{
 		Name: "linear-affine", Doc: "an affine map behind a linear layer goes into its weight and bias",
 		Pattern: Op("essm.Affine", Op("essm.Linear", Var("x"), Const("w"), Where("b", isConst)), Const("s"), Const("t")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
@@ -74,7 +74,7 @@ var normRules = []*Rule{
 			return []*ir.Value{linear(b, m, w, bias)}
 		},
 	},
-}
+)
 
 func isConst(v *ir.Value) bool { return v.Const != nil }
 

@@ -9,8 +9,12 @@ import (
 var Fuse = &Pass{
 	Name: "fuse",
 	Doc:  "B u, the scan, C x and D u → one SSM (diagonal) or DenseSSM (full matrix) that knows its direction.",
+	After: []Reason{
+		{"canonicalize", "patterns are written for canonical forms"},
+		{"discretize", "fuse looks for the steps that discretize makes"},
+	},
 	Run: func(c *Context, g *ir.Graph) (int, error) {
-		n, err := apply(c, g, fuseRules)
+		n, err := Apply(c, g, fuseRules)
 		for _, m := range g.Nodes {
 			if m.Op.Domain == "essm" && (m.Op.Name == "SSM" || m.Op.Name == "DenseSSM") {
 				s := m.In(1).Shape()
@@ -29,21 +33,21 @@ func scanOf(vIm Pattern, out int) *OpPattern {
 
 var complexInput = Op("essm.HeadLinear", Var("u"), Var("B_im"))
 
-var fuseRules = []*Rule{
-	{
+var fuseRules = NewSet(
+	&Rule{
 		Name: "ssm-real", Doc: "C · Scan(B u) with real B and C",
 		Pattern: Op("essm.HeadLinear", scanOf(Absent(), 0), Var("C_re")),
 		Check:   realOnly,
 		Make:    makeSSM,
 		Also:    finalState("scan", 2),
 	},
-	{
+	&Rule{
 		Name: "ssm-complex", Doc: "Re(C · Scan(B u)) with complex B and C, written out in real numbers",
 		Pattern: Op("Sub", Op("essm.HeadLinear", scanOf(complexInput, 0), Var("C_re")), Op("essm.HeadLinear", scanOf(complexInput, 1), Var("C_im"))),
 		Make:    makeSSM,
 		Also:    finalState("scan", 2),
 	},
-	{
+	&Rule{
 		Name: "dense-ssm", Doc: "C · DenseScan(B u)",
 		Pattern: Op("essm.HeadLinear", Op("essm.DenseScan", Op("essm.HeadLinear", Var("u"), Var("B")), Var("abar"), Var("gamma"), Var("state")).As("scan"), Var("C")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
@@ -55,7 +59,7 @@ var fuseRules = []*Rule{
 	direct("ssm-direct-full", "SSM", 9, "HeadLinear"),
 	direct("dense-direct", "DenseSSM", 5, "HeadScale"),
 	direct("dense-direct-full", "DenseSSM", 5, "HeadLinear"),
-}
+)
 
 // realOnly refuses a scan whose imaginary part somebody reads.
 func realOnly(m *Match) string {
@@ -74,7 +78,7 @@ func direct(name, op string, at int, product string) *Rule {
 			n := m.Node("system")
 			switch {
 			case n.In(at) != nil || n.In(0) != m.Val("u"):
-				return leave
+				return Leave
 			case len(m.Val("D").Shape()) == 4 && !sameChannels(n, m.Val("D")):
 				return "D takes another number of features than the system"
 			}

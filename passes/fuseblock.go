@@ -12,6 +12,12 @@ import (
 var FuseBlock = &Pass{
 	Name: "fuse-block",
 	Doc:  "A state-space operator, the cheap operators before it, and what follows step by step (activation, mixers, gate, residual, norm) → one Block, as long as one sequence leaves it. What joins is decided by the facts along time and batch.",
+	After: []Reason{
+		{"fold-norm", "a norm that became an affine map belongs into the block, or has gone into a neighbour"},
+		{"fuse", "a block is grown around a fused state-space operator"},
+		{"cse", "equal values on both sides of a block's edge could no longer be joined"},
+		{"dce", "a dead reader would make a value an output of the block"},
+	},
 	Run: func(c *Context, g *ir.Graph) (int, error) {
 		changes := 0
 		for _, n := range slices.Clone(g.Nodes) {
@@ -217,7 +223,7 @@ func (r *region) outputs() []*ir.Value {
 // extract moves the region's nodes into the body of a Block, which takes their place. Readers outside keep the names that
 // they know.
 func (r *region) extract() (*ir.Node, error) {
-	b := edit(r.g)
+	b := Edit(r.g)
 	body := b.Sub(where(r.root))
 	inputs, outputs := r.inputs(), r.outputs()
 	if s := r.root.Out(1); s != nil && len(r.uses[s]) > 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -42,6 +43,9 @@ func TestRandomModels(t *testing.T) {
 			err = passes.Run(g, passes.Pipeline(), passes.Options{Observe: func(s passes.Snapshot) {
 				if s.Failure != nil || t.Failed() {
 					return
+				}
+				if err := ir.Verify(s.Graph); err != nil {
+					t.Error(err)
 				}
 				passtest.Same(t, before, s.Graph, 1e-9)
 				text := irtext.String(s.Graph)

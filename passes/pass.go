@@ -23,6 +23,9 @@ import (
 type Pass struct {
 	Name string
 	Doc  string
+	// After and Before name passes that this one must come after, or before, where they run at all. Each such demand is made
+	// by one of the two.
+	After, Before []Reason
 	// Run changes the graph in place and says how many changes it made.
 	Run func(c *Context, g *ir.Graph) (changes int, err error)
 }
@@ -42,6 +45,9 @@ func (c *Context) Warn(format string, args ...any) { c.add("warning: " + fmt.Spr
 
 func (c *Context) add(s string) {
 	if !c.seen[s] {
+		if c.seen == nil {
+			c.seen = map[string]bool{}
+		}
 		c.seen[s] = true
 		c.notes = append(c.notes, s)
 	}
@@ -65,42 +71,33 @@ type Options struct {
 	Observe func(Snapshot)
 }
 
-// Pipeline is the portable pipeline, in order. Orders says why it is in this order.
+// Pipeline is the portable pipeline, in order. The passes say why it is in this order.
 func Pipeline() []*Pass {
 	return []*Pass{Fold, Canonicalize, Diagonalize, Discretize, FoldNorm, FoldConv, Fuse, CSE, DCE, FuseBlock}
 }
 
-// Order demands that one pass runs before another, and says why.
-type Order struct{ Before, After, Why string }
-
-// Orders are the constraints between passes; Run refuses a pipeline that breaks one.
-func Orders() []Order {
-	return []Order{
-		{"fold", "diagonalize", "a matrix must be a constant to be decomposed"},
-		{"fold", "fold-conv", "weights and what scales them must be constants to be multiplied"},
-		{"canonicalize", "fuse", "patterns are written for canonical forms"},
-		{"diagonalize", "discretize", "discretize expands what diagonalize left, with its full matrix"},
-		{"discretize", "fuse", "fuse looks for the steps that discretize makes"},
-		{"fold-norm", "fuse-block", "a norm that became an affine map belongs into the block, or has gone into a neighbour"},
-		{"fuse", "fuse-block", "a block is grown around a fused state-space operator"},
-		{"cse", "fuse-block", "equal values on both sides of a block's edge could no longer be joined"},
-		{"dce", "fuse-block", "a dead reader would make a value an output of the block"},
-	}
-}
+// Reason says why a pass stands where it stands beside another.
+type Reason struct{ Pass, Why string }
 
 // Optimize runs the whole pipeline on g, in place.
 func Optimize(g *ir.Graph) error { return Run(g, Pipeline(), Options{}) }
 
 // Run applies passes in order, in place, and adds an event to the graph's history for each that changed or noted something.
-// An error names the pass, its place, and the one before it; the graph is then in an undefined state.
+// The graph is verified before the first pass, and after each; all of it again after the last one. An error names the pass,
+// its place, and the one before it; the graph is then in an undefined state.
 func Run(g *ir.Graph, list []*Pass, o Options) error {
 	if err := checkOrder(list); err != nil {
 		return err
 	}
-	if o.StopAfter != "" && !slices.ContainsFunc(list, func(p *Pass) bool { return p.Name == o.StopAfter }) {
-		return fmt.Errorf("no pass %q; there are %s", o.StopAfter, strings.Join(names(list), ", "))
+	if o.StopAfter != "" {
+		last := slices.IndexFunc(list, func(p *Pass) bool { return p.Name == o.StopAfter })
+		if last < 0 {
+			return fmt.Errorf("no pass %q; there are %s", o.StopAfter, strings.Join(names(list), ", "))
+		}
+		list = list[:last+1]
 	}
-	if err := ir.Verify(g); err != nil {
+	verifier := new(ir.Verifier)
+	if err := verifier.Verify(g); err != nil {
 		return fmt.Errorf("before the first pass: %w", err)
 	}
 	observe := o.Observe
@@ -111,10 +108,14 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 	former := "nothing"
 	for i, p := range list {
 		start := time.Now()
-		c := &Context{seen: map[string]bool{}}
+		c := &Context{}
 		changes, err := p.Run(c, g)
-		if err == nil {
+		switch {
+		case err != nil:
+		case i == len(list)-1:
 			err = ir.Verify(g)
+		default:
+			err = verifier.Verify(g)
 		}
 		if err != nil {
 			err = fmt.Errorf("pass %d %s (after %s): %w", i+1, p.Name, former, err)
@@ -126,9 +127,6 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 		observe(Snapshot{i, p, g, event, time.Since(start), err})
 		if err != nil {
 			return err
-		}
-		if p.Name == o.StopAfter {
-			return nil
 		}
 		former = p.Name
 	}
@@ -145,9 +143,22 @@ func names(list []*Pass) []string {
 
 func checkOrder(list []*Pass) error {
 	at := func(name string) int { return slices.IndexFunc(list, func(p *Pass) bool { return p.Name == name }) }
-	for _, o := range Orders() {
-		if i, j := at(o.Before), at(o.After); i >= 0 && j >= 0 && i > j {
-			return fmt.Errorf("pass %s must run before %s: %s", o.Before, o.After, o.Why)
+	check := func(before, after, why string) error {
+		if i, j := at(before), at(after); i >= 0 && j >= 0 && i > j {
+			return fmt.Errorf("pass %s must run before %s: %s", before, after, why)
+		}
+		return nil
+	}
+	for _, p := range list {
+		for _, r := range p.After {
+			if err := check(r.Pass, p.Name, r.Why); err != nil {
+				return err
+			}
+		}
+		for _, r := range p.Before {
+			if err := check(p.Name, r.Pass, r.Why); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -174,22 +185,42 @@ func where(n *ir.Node) string {
 	return n.String()
 }
 
-// edit starts a builder that appends to g. The operator sets of a graph without any are this program's.
-func edit(g *ir.Graph) *ir.Builder {
+// Edit starts a builder that appends to g. Operator sets that the graph does not name are this program's.
+func Edit(g *ir.Graph) *ir.Builder {
+	complete(g)
+	return ir.Edit(g, ops.Default, g.Opsets)
+}
+
+// complete gives a graph the operator sets that it does not name.
+func complete(g *ir.Graph) {
 	if g.Opsets == nil {
-		g.Opsets = ops.Opsets()
+		g.Opsets = map[string]int{}
 	}
 	for domain, v := range ops.Opsets() {
 		if _, ok := g.Opsets[domain]; !ok {
 			g.Opsets[domain] = v
 		}
 	}
-	return ir.Edit(g, ops.Default, g.Opsets)
 }
 
-// replace makes the readers of old read with, which takes over old's name. It reports false, and changes nothing, where old
-// is an output of the graph and with cannot carry its name: an input, a constant, or another output.
-func replace(g *ir.Graph, old, with *ir.Value) bool {
+// Replace makes the readers of old read with, which takes over old's name where old is an output of the graph. It reports
+// false, and changes nothing, where with cannot carry that name: an input, a constant, or another output.
+func Replace(g *ir.Graph, old, with *ir.Value) bool {
+	if !takesOver(g, old, with) {
+		return false
+	}
+	g.ReplaceUses(old, with)
+	return true
+}
+
+// Finish drops what rewrites left without readers, and sorts.
+func Finish(g *ir.Graph) error {
+	g.RemoveDead()
+	return g.Sort()
+}
+
+// takesOver prepares for a replacement, unless it cannot be.
+func takesOver(g *ir.Graph, old, with *ir.Value) bool {
 	if old == with {
 		return false
 	}
@@ -199,19 +230,15 @@ func replace(g *ir.Graph, old, with *ir.Value) bool {
 		}
 		old.Name, with.Name = with.Name, old.Name
 	}
-	g.ReplaceUses(old, with)
 	return true
 }
 
+// Leave is what a rule's Check gives where the rule simply does not apply, which is not worth a note.
+const Leave = "-"
+
 // Apply runs rules over the graph until none matches any more, and says how many rewrites that took. A rule's refusals become
 // notes, except Leave.
-func Apply(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) { return apply(c, g, rules) }
-
-// Leave is what a rule's Check gives where the rule simply does not apply, which is not worth a note.
-const Leave = leave
-
-// apply runs rules over the graph until none matches any more. Rewrites are counted; refusals become notes.
-func apply(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
+func Apply(c *Context, g *ir.Graph, rules *match.Set) (int, error) {
 	changes := 0
 	for round := 0; ; round++ {
 		if round > 1000 {
@@ -222,32 +249,40 @@ func apply(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
 		if err != nil {
 			return changes, err
 		}
-		g.RemoveDead()
-		if err := g.Sort(); err != nil || n == 0 {
+		if err := Finish(g); err != nil || n == 0 {
 			return changes, err
 		}
 	}
 }
 
 // applyOnce walks the graph once and rewrites matches that do not overlap.
-func applyOnce(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
+func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 	changes := 0
-	b := edit(g)
-	uses := g.Uses()
+	complete(g)
+	rules := set.In(g)
+	if rules == nil {
+		return 0, nil
+	}
+	readers := newReaders(g)
+	uses := readers.before
 	stale := map[*ir.Node]bool{} // nodes whose surroundings a rewrite of this walk has changed
+	m := new(match.Match)
+	var b *ir.Builder
 	for _, n := range slices.Clone(g.Nodes) {
-		for _, r := range rules {
-			m, ok := match.Of(r.Pattern, n, uses)
-			if !ok || touches(m, stale) {
+		for _, r := range rules[n.Op.Name] {
+			if !m.Of(r.Pattern, n, uses) || touches(m, stale) {
 				continue
 			}
 			if r.Check != nil {
-				if why := r.Check(m); why == leave {
+				if why := r.Check(m); why == Leave {
 					continue
 				} else if why != "" {
 					c.Note("%s: %v left as it is: %s", r.Name, n, why)
 					continue
 				}
+			}
+			if b == nil {
+				b = Edit(g)
 			}
 			b.Scope(n.Scope)
 			made := r.Make(b, m)
@@ -257,12 +292,12 @@ func applyOnce(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
 			done := false
 			for i, v := range made {
 				if v != nil && i < len(n.Outputs) && n.Outputs[i] != nil {
-					done = replace(g, n.Outputs[i], v) || done
+					done = readers.replace(n.Outputs[i], v) || done
 				}
 			}
 			if done && r.Also != nil {
 				for old, with := range r.Also(m, made) {
-					replace(g, old, with)
+					readers.replace(old, with)
 				}
 			}
 			if !done {
@@ -285,6 +320,7 @@ func applyOnce(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
 			for _, q := range m.Nodes() {
 				stale[q] = true
 			}
+			m = new(match.Match) // the rule may have kept this one
 			break
 		}
 	}
@@ -292,10 +328,5 @@ func applyOnce(c *Context, g *ir.Graph, rules []*match.Rule) (int, error) {
 }
 
 func touches(m *match.Match, stale map[*ir.Node]bool) bool {
-	for _, n := range m.Nodes() {
-		if stale[n] {
-			return true
-		}
-	}
-	return false
+	return len(stale) > 0 && slices.ContainsFunc(m.Nodes(), func(n *ir.Node) bool { return stale[n] })
 }

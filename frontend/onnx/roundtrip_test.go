@@ -19,6 +19,7 @@ import (
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
+	"github.com/essmc/essmc/passes/passtest"
 	"github.com/essmc/essmc/passes/raise"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -236,7 +237,7 @@ func imported(t testing.TB, path string) *ir.Graph {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := passes.Run(g, raise.Pipeline(), passes.Options{}); err != nil {
+	if err := passes.Run(g, raise.Pipeline(), passtest.Verified(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := passes.Optimize(g); err != nil {

@@ -292,6 +292,24 @@ func Equal(a, b *Tensor) bool {
 	return a.dtype == b.dtype && slices.Equal(a.shape, b.shape) && string(a.data) == string(b.data) && slices.Equal(a.strs, b.strs)
 }
 
+// Filled reports whether every element is the number k; never of tensors that hold other things than real numbers.
+func (t *Tensor) Filled(k float64) bool {
+	switch t.dtype {
+	case Float32:
+		return filled(Data[float32](t), k)
+	case Float64:
+		return filled(Data[float64](t), k)
+	case Int64:
+		return filled(Data[int64](t), k)
+	}
+	x, err := t.Float64s()
+	return err == nil && filled(x, k)
+}
+
+func filled[T float32 | float64 | int64](x []T, k float64) bool {
+	return !slices.ContainsFunc(x, func(e T) bool { return float64(e) != k })
+}
+
 // String describes the tensor without its elements: "float32[2,3]".
 func (t *Tensor) String() string { return t.dtype.String() + ShapeString(t.shape) }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
+	"github.com/essmc/essmc/passes/passtest"
 	"github.com/essmc/essmc/passes/raise"
 )
 
@@ -179,7 +180,7 @@ func TestSystemsRaised(t *testing.T) {
 				t.Fatal(err)
 			}
 			back := out.Clone()
-			if err := passes.Run(back, []*passes.Pass{raise.Chunked, raise.Windowed}, passes.Options{}); err != nil {
+			if err := passes.Run(back, []*passes.Pass{raise.Chunked, raise.Windowed}, passtest.Verified(t)); err != nil {
 				t.Fatal(err)
 			}
 			op := "essm.SSM"

@@ -6,7 +6,8 @@
 package match
 
 import (
-	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 )
@@ -20,19 +21,40 @@ type Pattern interface {
 type Match struct {
 	// Root is the node that computes the matched value.
 	Root   *ir.Node
-	values map[string]*ir.Value
-	nodes  map[string]*ir.Node
+	values []bound[*ir.Value]
+	nodes  []bound[*ir.Node]
 	uses   map[*ir.Value][]ir.Use
 	all    []*ir.Node
-	// miss is why the deepest attempt failed, where a pattern could say.
-	miss string
+	// Found is what a rule's Check has found out, for its Make.
+	Found any
+}
+
+// bound is a variable that stands for something. There are few in a pattern.
+type bound[T any] struct {
+	name string
+	is   T
+}
+
+func find[T any](list []bound[T], name string) (is T, ok bool) {
+	for i := range list {
+		if list[i].name == name {
+			return list[i].is, true
+		}
+	}
+	return is, false
 }
 
 // Val gives the value of a variable; nil when it stands for an absent input.
-func (m *Match) Val(name string) *ir.Value { return m.values[name] }
+func (m *Match) Val(name string) *ir.Value {
+	v, _ := find(m.values, name)
+	return v
+}
 
 // Node gives the node that a named operator pattern matched.
-func (m *Match) Node(name string) *ir.Node { return m.nodes[name] }
+func (m *Match) Node(name string) *ir.Node {
+	n, _ := find(m.nodes, name)
+	return n
+}
 
 // Nodes lists the nodes that the pattern went through, the root first.
 func (m *Match) Nodes() []*ir.Node { return m.all }
@@ -40,18 +62,13 @@ func (m *Match) Nodes() []*ir.Node { return m.all }
 // Uses says how often v is read.
 func (m *Match) Uses(v *ir.Value) int { return len(m.uses[v]) }
 
-// Of tries a pattern on the value that node n computes first. uses are those of the whole graph.
-func Of(p Pattern, n *ir.Node, uses map[*ir.Value][]ir.Use) (*Match, bool) {
-	m := &Match{Root: n, values: map[string]*ir.Value{}, nodes: map[string]*ir.Node{}, uses: uses}
-	o, ok := p.(*OpPattern)
-	if !ok || o.out >= len(n.Outputs) || n.Outputs[o.out] == nil {
-		return nil, false
-	}
-	return m, o.node(m, n)
+// Of tries a pattern on the value that node n computes first. uses are those of the whole graph. The match takes the place of
+// what m held.
+func (m *Match) Of(p *OpPattern, n *ir.Node, uses map[*ir.Value][]ir.Use) bool {
+	m.Root, m.uses, m.Found = n, uses, nil
+	m.values, m.nodes, m.all = m.values[:0], m.nodes[:0], m.all[:0]
+	return p.out < len(n.Outputs) && n.Outputs[p.out] != nil && p.node(m, n)
 }
-
-// Miss is why a match failed, where the pattern came far enough to tell.
-func (m *Match) Miss() string { return m.miss }
 
 type variable struct {
 	name string
@@ -82,15 +99,16 @@ func (p *variable) match(m *Match, v *ir.Value) bool {
 	if p.ok != nil && !p.ok(v) {
 		return false
 	}
-	if old, seen := m.values[p.name]; seen {
+	if old, seen := find(m.values, p.name); seen {
 		return old == v
 	}
-	m.values[p.name] = v
+	m.values = append(m.values, bound[*ir.Value]{p.name, v})
 	return true
 }
 
 // OpPattern stands for one output of an operator's node.
 type OpPattern struct {
+	domain string
 	op     string
 	in     []Pattern
 	out    int
@@ -102,7 +120,16 @@ type OpPattern struct {
 
 // Op stands for the first output of an operator (named as by ir.Op.FullName) whose inputs match; inputs that are not listed
 // must be absent.
-func Op(name string, in ...Pattern) *OpPattern { return &OpPattern{op: name, in: in} }
+func Op(name string, in ...Pattern) *OpPattern {
+	p := &OpPattern{op: name, in: in}
+	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
+		p.domain, p.op = name[:dot], name[dot+1:]
+	}
+	return p
+}
+
+// is reports whether n applies the operator.
+func (p *OpPattern) is(n *ir.Node) bool { return n.Op.Name == p.op && n.Op.Domain == p.domain }
 
 // Out makes the pattern stand for output i.
 func (p *OpPattern) Out(i int) *OpPattern { q := *p; q.out = i; return &q }
@@ -123,26 +150,19 @@ func (p *OpPattern) match(m *Match, v *ir.Value) bool {
 	if v == nil || v.Def == nil || p.out >= len(v.Def.Outputs) || v.Def.Outputs[p.out] != v {
 		return false
 	}
-	if v.Def.Op.FullName() != p.op {
-		return false
-	}
-	if !p.shared && len(m.uses[v]) != 1 {
-		m.miss = fmt.Sprintf("%s is read %d times", v.Name, len(m.uses[v]))
-		return false
-	}
-	return p.node(m, v.Def)
+	return p.is(v.Def) && (p.shared || len(m.uses[v]) == 1) && p.node(m, v.Def)
 }
 
 func (p *OpPattern) node(m *Match, n *ir.Node) bool {
-	if n.Op.FullName() != p.op || p.check != nil && !p.check(n) {
+	if !p.is(n) || p.check != nil && !p.check(n) {
 		return false
 	}
 	m.all = append(m.all, n)
 	if p.name != "" {
-		if old, seen := m.nodes[p.name]; seen {
+		if old, seen := find(m.nodes, p.name); seen {
 			return old == n // its inputs have matched before
 		}
-		m.nodes[p.name] = n
+		m.nodes = append(m.nodes, bound[*ir.Node]{p.name, n})
 	}
 	if p.any {
 		return true
@@ -153,11 +173,11 @@ func (p *OpPattern) node(m *Match, n *ir.Node) bool {
 		}
 	}
 	if n.Op.Commutative && len(p.in) == 2 {
-		values, nodes := clone(m.values), clone(m.nodes)
+		values, nodes := len(m.values), len(m.nodes)
 		if p.in[0].match(m, n.In(0)) && p.in[1].match(m, n.In(1)) {
 			return true
 		}
-		m.values, m.nodes = values, nodes
+		m.values, m.nodes = m.values[:values], m.nodes[:nodes]
 		return p.in[0].match(m, n.In(1)) && p.in[1].match(m, n.In(0))
 	}
 	for i, q := range p.in {
@@ -166,14 +186,6 @@ func (p *OpPattern) node(m *Match, n *ir.Node) bool {
 		}
 	}
 	return true
-}
-
-func clone[V any](m map[string]V) map[string]V {
-	c := make(map[string]V, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }
 
 // Rule rewrites what its pattern matches.
@@ -189,4 +201,48 @@ type Rule struct {
 	Make func(b *ir.Builder, m *Match) []*ir.Value
 	// Also gives further replacements: outputs of inner nodes that have readers outside, such as a final state.
 	Also func(m *Match, made []*ir.Value) map[*ir.Value]*ir.Value
+}
+
+// Set is a list of rules, found by the operators of the nodes that they go through.
+type Set struct {
+	rules []*Rule
+	needs [][]string // by rule: the operators in its pattern, that of the node that it rewrites first
+}
+
+// NewSet makes a set of rules, which are tried in this order.
+func NewSet(rules ...*Rule) *Set {
+	s := &Set{rules: rules}
+	for _, r := range rules {
+		s.needs = append(s.needs, r.Pattern.names(nil))
+	}
+	return s
+}
+
+func (p *OpPattern) names(list []string) []string {
+	list = append(list, p.op)
+	for _, q := range p.in {
+		if o, ok := q.(*OpPattern); ok {
+			list = o.names(list)
+		}
+	}
+	return list
+}
+
+// In gives the rules whose patterns some nodes of g may match, in their order, by the name of the operator that each rewrites.
+func (s *Set) In(g *ir.Graph) map[string][]*Rule {
+	there := map[string]bool{}
+	for _, n := range g.Nodes {
+		there[n.Op.Name] = true
+	}
+	var found map[string][]*Rule
+	for i, r := range s.rules {
+		if slices.ContainsFunc(s.needs[i], func(name string) bool { return !there[name] }) {
+			continue
+		}
+		if found == nil {
+			found = map[string][]*Rule{}
+		}
+		found[r.Pattern.op] = append(found[r.Pattern.op], r)
+	}
+	return found
 }

@@ -111,6 +111,45 @@ func (c Case) run(t *testing.T, p *passes.Pass, file string) {
 	}
 }
 
+// Orders checks the demands that passes make of their places in a pipeline: each names a pass of it, and is held.
+func Orders(t *testing.T, all []*passes.Pass) {
+	t.Helper()
+	named := func(name string) *passes.Pass {
+		i := slices.IndexFunc(all, func(p *passes.Pass) bool { return p.Name == name })
+		if i < 0 {
+			return nil
+		}
+		return all[i]
+	}
+	check := func(before, after *passes.Pass, r passes.Reason) {
+		if before == nil || after == nil || r.Why == "" {
+			t.Errorf("%v names no pass, or no reason", r)
+			return
+		}
+		err := passes.Run(&ir.Graph{Name: "g"}, []*passes.Pass{after, before}, passes.Options{})
+		if err == nil || !strings.Contains(err.Error(), r.Why) {
+			t.Errorf("%s before %s: got error %v, want one with the reason", after.Name, before.Name, err)
+		}
+	}
+	for _, p := range all {
+		for _, r := range p.After {
+			check(named(r.Pass), p, r)
+		}
+		for _, r := range p.Before {
+			check(p, named(r.Pass), r)
+		}
+	}
+}
+
+// Verified are options with which all of a graph is verified after each pass, and not just what it has changed.
+func Verified(t testing.TB) passes.Options {
+	return passes.Options{Observe: func(s passes.Snapshot) {
+		if err := ir.Verify(s.Graph); s.Failure == nil && err != nil {
+			t.Errorf("after pass %s: %v", s.Pass.Name, err)
+		}
+	}}
+}
+
 // Notes lists what the passes said that a graph has been through.
 func Notes(g *ir.Graph) []string {
 	var out []string

@@ -2,6 +2,7 @@ package raise
 
 import (
 	"math"
+	"sync"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
@@ -12,7 +13,10 @@ import (
 var RaiseActivation = &passes.Pass{
 	Name: "raise-activation",
 	Doc:  "GELU (exact and by tanh), SiLU, Mish, softplus and hard swish written in smaller operators → one operator each.",
-	Run:  func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, activationRules()) },
+	Before: []passes.Reason{
+		{Pass: "fuse-block", Why: "an activation in one piece is cheap enough for a block"},
+	},
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, activationRules()) },
 }
 
 // number stands, under a name of its own, for a constant that is k, to the rounding of float32.
@@ -58,7 +62,7 @@ func products(a, b, c Pattern) []*OpPattern {
 	return []*OpPattern{Op("Mul", Op("Mul", a, b), c), Op("Mul", Op("Mul", a, c), b), Op("Mul", Op("Mul", b, c), a)}
 }
 
-func activationRules() []*Rule {
+var activationRules = sync.OnceValue(func() *Set {
 	x, half := Var("x"), number("half", 0.5)
 	var rules []*Rule
 	add := func(name, doc string, p *OpPattern, op string, attrs ...ir.Attr) {
@@ -99,8 +103,8 @@ func activationRules() []*Rule {
 	add("hard-swish", "x · min(max(x+3, 0), 6)/6 is HardSwish", Op("Mul", x, Op("Div", relu6, six)), "HardSwish")
 	add("softplus", "log(1 + exp(x)) is Softplus", Op("Log", Op("Add", Op("Exp", x), number("one", 1))), "Softplus")
 	add("mish", "x · tanh(softplus(x)) is Mish", Op("Mul", x, Op("Tanh", Op("Softplus", x))), "Mish")
-	return rules
-}
+	return NewSet(rules...)
+})
 
 func asPatterns(list []*OpPattern) []Pattern {
 	out := make([]Pattern, len(list))

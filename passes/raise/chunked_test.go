@@ -101,7 +101,7 @@ func TestChunkedLooksAlike(t *testing.T) {
 			t.Fatalf("no table %s", table)
 		}
 		h := g.Clone()
-		if err := passes.Run(h, []*passes.Pass{raise.Chunked}, passes.Options{}); err != nil {
+		if err := passes.Run(h, []*passes.Pass{raise.Chunked}, passtest.Verified(t)); err != nil {
 			t.Fatal(err)
 		}
 		if k := count(h, "essm.SSM"); k != 1 {
@@ -178,7 +178,7 @@ func TestChunkedDense(t *testing.T) {
 			v.Const = x
 		}
 		r := g.Clone()
-		if err := passes.Run(r, []*passes.Pass{raise.Chunked}, passes.Options{}); err != nil {
+		if err := passes.Run(r, []*passes.Pass{raise.Chunked}, passtest.Verified(t)); err != nil {
 			t.Fatal(err)
 		}
 		if count(r, "essm.DenseSSM") != 0 || !strings.Contains(strings.Join(passtest.Notes(r), "\n"), "left as it is") {

@@ -20,48 +20,8 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// Pipeline is what runs on an imported graph before passes.Pipeline, in order. Orders says why it is in this order.
+// Pipeline is what runs on an imported graph before passes.Pipeline, in order. The passes say why it is in this order.
 func Pipeline() []*passes.Pass { return slices.Concat(exports, convolutions, recurrences, layers) }
-
-// Orders are the constraints between these passes, and those of passes.Pipeline.
-func Orders() []passes.Order {
-	return slices.Concat(exportOrders, convolutionOrders, recurrenceOrders, layerOrders)
-}
-
-// edit starts a builder that appends to g. Operator sets that the graph does not name are this program's.
-func edit(g *ir.Graph) *ir.Builder {
-	if g.Opsets == nil {
-		g.Opsets = map[string]int{}
-	}
-	for domain, v := range ops.Opsets() {
-		if _, ok := g.Opsets[domain]; !ok {
-			g.Opsets[domain] = v
-		}
-	}
-	return ir.Edit(g, ops.Default, g.Opsets)
-}
-
-// replace makes the readers of old read with, which takes over old's name where old is an output of the graph. It reports
-// false, and changes nothing, where with cannot carry that name: an input, a constant, or another output.
-func replace(g *ir.Graph, old, with *ir.Value) bool {
-	if old == with {
-		return false
-	}
-	if slices.Contains(g.Outputs, old) {
-		if with.Def == nil || slices.Contains(g.Outputs, with) || !slices.Contains(g.Nodes, with.Def) {
-			return false
-		}
-		old.Name, with.Name = with.Name, old.Name
-	}
-	g.ReplaceUses(old, with)
-	return true
-}
-
-// finish drops what a rewrite left without readers, and sorts.
-func finish(g *ir.Graph) error {
-	g.RemoveDead()
-	return g.Sort()
-}
 
 // where names a node by its part of the model, or else by itself.
 func where(n *ir.Node) string {

@@ -12,23 +12,20 @@ import (
 // convolutions are the passes that recognise long convolutions, behind those that prepare for all.
 var convolutions = []*passes.Pass{Upgrade, Shapes, Conv, DFT, Toeplitz}
 
-var convolutionOrders = []passes.Order{
-	{Before: "upgrade", After: "raise-conv", Why: "what it makes is arranged by operators of the newest versions"},
-	{Before: "upgrade", After: "raise-dft", Why: "what it makes is arranged by operators of the newest versions"},
-	{Before: "upgrade", After: "raise-toeplitz", Why: "what it makes is arranged by operators of the newest versions"},
-	{Before: "raise-shapes", After: "raise-conv", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
-	{Before: "raise-shapes", After: "raise-dft", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
-	{Before: "raise-conv", After: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},
-	{Before: "raise-dft", After: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},
-	{Before: "raise-conv", After: "canonicalize", Why: "transposes around what is raised cancel then"},
-	{Before: "raise-dft", After: "canonicalize", Why: "transposes around what is raised cancel then"},
-	{Before: "raise-toeplitz", After: "canonicalize", Why: "transposes around what is raised cancel then"},
-}
-
 // Conv raises long depthwise convolutions.
 var Conv = &passes.Pass{
 	Name: "raise-conv",
 	Doc:  "A depthwise Conv with a long kernel, with its pads, slices and reversals, alone or one per direction → essm.SSM where exponentials give the kernel, else essm.LongConv.",
+	After: []passes.Reason{
+		{Pass: "upgrade", Why: "what it makes is arranged by operators of the newest versions"},
+		{Pass: "raise-shapes", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
+		{Pass: "raise-windowed", Why: "the convolution is one too, but its taps do not tell a state that is passed on"},
+	},
+	Before: []passes.Reason{
+		{Pass: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},
+		{Pass: "canonicalize", Why: "transposes around what is raised cancel then"},
+		{Pass: "fuse-block", Why: "a block is grown around the systems that it makes"},
+	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "convolution", isLongConv)
 	},
@@ -102,7 +99,7 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, is func(*surroundings
 				c.Note("%s: %s is no essm.SSM: %s", form, name, h.why)
 			}
 		}
-		if err := finish(g); err != nil {
+		if err := passes.Finish(g); err != nil {
 			return changes, err
 		}
 	}
@@ -178,14 +175,14 @@ func (s *surroundings) build(g *ir.Graph, anchor *ir.Node, r *region, res *respo
 	if miss != nil {
 		return nil, miss
 	}
-	b := edit(g)
+	b := passes.Edit(g)
 	b.Scope(anchor.Scope)
 	y := res.emit(b, r, m)
 	if err := b.Err(); err != nil {
 		g.RemoveDead()
 		return nil, missf(5, "%v", err)
 	}
-	if !replace(g, r.sink, y) {
+	if !passes.Replace(g, r.sink, y) {
 		return nil, missf(5, "%s cannot be replaced", r.sink.Name)
 	}
 	return m, nil

@@ -15,15 +15,6 @@ import (
 // exports are the passes that recognise what package lower writes. They come before all others.
 var exports = []*passes.Pass{Chunked, Windowed}
 
-var exportOrders = []passes.Order{
-	{Before: "raise-chunked", After: "raise-shapes", Why: "the form is recognised as package lower writes it"},
-	{Before: "raise-chunked", After: "raise-scan", Why: "the recurrence from chunk to chunk is one too, but only a part of the layer"},
-	{Before: "raise-chunked", After: "fold", Why: "powers in float64 give the exponents; what uses them may be rounded"},
-	{Before: "raise-windowed", After: "raise-shapes", Why: "the form is recognised as package lower writes it"},
-	{Before: "raise-windowed", After: "raise-conv", Why: "the convolution is one too, but its taps do not tell a state that is passed on"},
-	{Before: "raise-windowed", After: "fold", Why: "a few taps do not tell the system that they are computed from"},
-}
-
 // exported is a part of a graph that looks like one system as package lower writes it. What it is of is read loosely: the
 // system that was read is written again, and every operator and constant of that is compared with the graph.
 type exported struct {
@@ -74,7 +65,7 @@ func raiseExports(c *passes.Context, g *ir.Graph, form string, find func(*ir.Gra
 			missed(c, form, n, "%s", why)
 			continue
 		}
-		if err := finish(g); err != nil {
+		if err := passes.Finish(g); err != nil {
 			return changes, err
 		}
 		changes++
@@ -140,7 +131,7 @@ func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 			return nil, why
 		}
 	}
-	b := edit(g)
+	b := passes.Edit(g)
 	b.Scope(f.anchor.Scope)
 	in := slices.Clone(n.Inputs)
 	for i, v := range in {
@@ -156,11 +147,11 @@ func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 		return nil, err.Error()
 	}
 	made := outs[0].Def
-	if !replace(g, y, made.Outputs[0]) {
+	if !passes.Replace(g, y, made.Outputs[0]) {
 		return nil, fmt.Sprintf("%s cannot be replaced", y.Name)
 	}
 	if f.stateOut != nil {
-		replace(g, f.stateOut, made.Outputs[1])
+		passes.Replace(g, f.stateOut, made.Outputs[1])
 	}
 	return made, ""
 }

@@ -65,7 +65,7 @@ func FuzzRaise(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		if err := passes.Run(g, raise.Pipeline(), passes.Options{}); err != nil {
+		if err := passes.Run(g, raise.Pipeline(), passtest.Verified(t)); err != nil {
 			if strings.Contains(err.Error(), "internal error") || strings.Contains(err.Error(), "\n") {
 				t.Error(err)
 			}

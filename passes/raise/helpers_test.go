@@ -27,7 +27,7 @@ func agree(t testing.TB, a, b *ir.Graph, tol float64, binds ...map[string]int64)
 func raised(t testing.TB, g *ir.Graph) *ir.Graph {
 	t.Helper()
 	g = g.Clone()
-	if err := passes.Run(g, raise.Pipeline(), passes.Options{}); err != nil {
+	if err := passes.Run(g, raise.Pipeline(), passtest.Verified(t)); err != nil {
 		t.Fatal(err)
 	}
 	return g

@@ -2,6 +2,7 @@ package raise
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
@@ -13,8 +14,14 @@ import (
 var RaiseLayout = &passes.Pass{
 	Name: "raise-layout",
 	Doc:  "A transpose before operators that work element by element goes behind them, so that those around (B, C, L) layers meet and cancel; a mean, first or last over time → essm.Pick where a state-space layer is in the graph.",
+	After: []passes.Reason{
+		{Pass: "raise-activation", Why: "an activation in one piece moves through a transpose, in pieces it does not"},
+	},
+	Before: []passes.Reason{
+		{Pass: "fuse-block", Why: "a transpose ends a block"},
+	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		n, err := passes.Apply(c, g, layoutRules)
+		n, err := passes.Apply(c, g, layoutRules())
 		if err != nil || !slices.ContainsFunc(g.Nodes, isStateSpace) {
 			return n, err
 		}
@@ -31,7 +38,7 @@ func isStateSpace(n *ir.Node) bool {
 	return false
 }
 
-var layoutRules = func() []*Rule {
+var layoutRules = sync.OnceValue(func() *Set {
 	var rules []*Rule
 	for _, op := range []string{"Gelu", "Relu", "LeakyRelu", "Tanh", "Sigmoid", "Swish", "Mish", "Softplus", "HardSwish", "Elu", "Neg", "Erf"} {
 		rules = append(rules, &Rule{
@@ -88,8 +95,8 @@ var layoutRules = func() []*Rule {
 			})
 		}
 	}
-	return rules
-}()
+	return NewSet(rules...)
+})
 
 // turnedBack gives a constant as it stands beside the value before a transpose of the given order.
 func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
@@ -117,7 +124,7 @@ func timeFacts(g *ir.Graph) map[*ir.Value]ir.Fact {
 }
 
 // pickRules replace what sums a sequence (B, L, H) up into one vector.
-func pickRules(facts map[*ir.Value]ir.Fact) []*Rule {
+func pickRules(facts map[*ir.Value]ir.Fact) *Set {
 	isSequence := func(v *ir.Value) bool {
 		f := facts[v]
 		return v.Const == nil && len(v.Shape()) == 3 && v.Elem().IsFloat() && f.Symbol != "" && f.Axis == 1 && !f.Global
@@ -174,5 +181,5 @@ func pickRules(facts map[*ir.Value]ir.Fact) []*Rule {
 			})
 		}
 	}
-	return rules
+	return NewSet(rules...)
 }

@@ -14,6 +14,14 @@ import (
 var RaiseLinear = &passes.Pass{
 	Name: "raise-linear",
 	Doc:  "MatMul and Gemm by constants, with the bias behind them, also on flattened inputs, and Conv of kernel size 1 on (B, C, L) → essm.Linear; the parts that a linear layer is split into (GLU) are linear layers of their own.",
+	After: []passes.Reason{
+		{Pass: "fold", Why: "weights and biases must be constants"},
+		{Pass: "raise-norm", Why: "what multiplies and adds behind a norm is the norm's"},
+	},
+	Before: []passes.Reason{
+		{Pass: "fold-norm", Why: "norms go into the linear layers that it makes"},
+		{Pass: "fold-conv", Why: "factors and shifts go into the linear layers that it makes"},
+	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		n, err := passes.Apply(c, g, linearRules)
 		if err != nil {
@@ -34,15 +42,15 @@ func data(name string) Pattern {
 	return Where(name, func(v *ir.Value) bool { return v.Const == nil && len(v.Shape()) >= 2 && v.Elem().IsFloat() })
 }
 
-var linearRules = []*Rule{
-	{
+var linearRules = NewSet(
+	&Rule{
 		Name: "matmul", Doc: "a product with a constant matrix is Linear",
 		Pattern: Op("MatMul", data("x"), weight("w")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), turned(b, m.Val("w"))})}
 		},
 	},
-	{
+	&Rule{
 		Name: "gemm", Doc: "Gemm with constant B and C is Linear",
 		Pattern: Op("Gemm", data("x"), weight("w"), Var("c")),
 		Check: func(m *Match) string {
@@ -70,7 +78,7 @@ var linearRules = []*Rule{
 			return []*ir.Value{b.Op("essm", "Linear", in)}
 		},
 	},
-	{
+	&Rule{
 		Name: "bias", Doc: "a constant added to each feature behind a Linear is its bias",
 		Pattern: Op("Add", Op("essm.Linear", Var("x"), Const("w")), Const("c")),
 		Check: func(m *Match) string {
@@ -87,7 +95,7 @@ var linearRules = []*Rule{
 			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), m.Val("w"), typed(b, c.Name, c.Elem(), k, len(k))})}
 		},
 	},
-	{
+	&Rule{
 		Name: "flat", Doc: "a Linear between reshapes that only join and part the axes before the last",
 		Pattern: Op("Reshape", Op("essm.Linear", Op("Reshape", Var("x"), Var("s1")).Shared(), Const("w"), Var("c")), Var("s2")),
 		Check: func(m *Match) string {
@@ -106,7 +114,7 @@ var linearRules = []*Rule{
 			return []*ir.Value{b.Op("essm", "Linear", in)}
 		},
 	},
-	{
+	&Rule{
 		Name: "conv-1", Doc: "a Conv of kernel size 1 on (B, C, L) is Linear at each step",
 		Pattern: Op("Conv", Where("x", func(v *ir.Value) bool { return len(v.Shape()) == 3 }), Const("w"), Var("c")),
 		Check: func(m *Match) string {
@@ -135,7 +143,7 @@ var linearRules = []*Rule{
 			})}
 		},
 	},
-}
+)
 
 // outputsOf is the number of columns of a Gemm's result; its weight is a constant.
 func outputsOf(n *ir.Node) int {
@@ -147,19 +155,20 @@ func outputsOf(n *ir.Node) int {
 
 // turned is the transpose of a constant matrix, as a constant.
 func turned(b *ir.Builder, w *ir.Value) *ir.Value {
+	rows, columns := w.Const.Dim(0), w.Const.Dim(1)
+	if w.Elem() == tensor.Float32 {
+		t := tensor.New(tensor.Float32, columns, rows)
+		transpose(tensor.Data[float32](t), tensor.Data[float32](w.Const), rows, columns)
+		return b.Const(w.Name, t)
+	}
 	x, err := w.Const.Float64s()
 	if err != nil {
 		b.Fail(err)
 		return nil
 	}
-	r, c := w.Const.Dim(0), w.Const.Dim(1)
 	y := make([]float64, len(x))
-	for i := range r {
-		for j := range c {
-			y[j*r+i] = x[i*c+j]
-		}
-	}
-	t, err := tensor.FromFloat64s(w.Elem(), y, c, r)
+	transpose(y, x, rows, columns)
+	t, err := tensor.FromFloat64s(w.Elem(), y, columns, rows)
 	if err != nil {
 		b.Fail(err)
 		return nil
@@ -167,12 +176,26 @@ func turned(b *ir.Builder, w *ir.Value) *ir.Value {
 	return b.Const(w.Name, t)
 }
 
+// transpose goes through x in blocks, whose columns stay in the first cache.
+func transpose[T float32 | float64](y, x []T, rows, columns int) {
+	const block = 32
+	for top := 0; top < rows; top += block {
+		bottom := min(top+block, rows)
+		for j := range columns {
+			to := y[j*rows:][:rows]
+			for i := top; i < bottom; i++ {
+				to[i] = x[i*columns+j]
+			}
+		}
+	}
+}
+
 // splitLinear replaces runs of features that are taken from a Linear with constants, by Split or Slice, also from behind a
 // transpose, by Linears of their own.
 func splitLinear(g *ir.Graph) (int, error) {
 	changes := 0
-	b := edit(g)
-	uses := g.Uses()
+	var b *ir.Builder
+	var uses map[*ir.Value][]ir.Use
 	for _, n := range slices.Clone(g.Nodes) {
 		if name := n.Op.FullName(); name != "Split" && name != "Slice" {
 			continue
@@ -189,6 +212,9 @@ func splitLinear(g *ir.Graph) (int, error) {
 		axis := len(x.Shape()) - 1
 		if turn != nil {
 			axis = slices.Index(permOf(turn), int64(axis))
+		}
+		if ok && b == nil {
+			b, uses = passes.Edit(g), g.Uses()
 		}
 		if !ok || parts.axis != axis || !onlyParts(uses[n.In(0)]) {
 			continue
@@ -210,11 +236,11 @@ func splitLinear(g *ir.Graph) (int, error) {
 			if err := b.Err(); err != nil {
 				return changes, err
 			}
-			replace(g, v, y)
+			passes.Replace(g, v, y)
 		}
 		changes++
 	}
-	return changes, finish(g)
+	return changes, passes.Finish(g)
 }
 
 // onlyParts reports whether all readers take parts, so that nobody needs the whole.

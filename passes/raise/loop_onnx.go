@@ -15,6 +15,13 @@ import (
 var RaiseLoop = &passes.Pass{
 	Name: "raise-loop",
 	Doc:  "ONNX Loop over the steps of sequences (Gather or Slice at the iteration, results collected by SequenceInsert and ConcatFromSequence or as scan outputs) whose body is linear → essm.Scan or essm.DenseScan with projections.",
+	After: []passes.Reason{
+		{Pass: "upgrade", Why: "bodies are read as the newest operators"},
+	},
+	Before: []passes.Reason{
+		{Pass: "fold", Why: "parameters of a recurrence are computed in float64 as it is read; folded, they are rounded"},
+		{Pass: "fuse", Why: "the scans and projections that it makes are one system then"},
+	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return eachDraft(c, g, "loop", draftLoop)
 	},

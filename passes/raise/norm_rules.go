@@ -3,6 +3,7 @@ package raise
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -15,7 +16,13 @@ import (
 var RaiseNorm = &passes.Pass{
 	Name: "raise-norm",
 	Doc:  "ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt, Div → LayerNormalization, over the last axis or, between transposes, another; the same without the mean → RMSNormalization; factors and shifts behind them join; BatchNormalization of (B, C, L) → essm.BatchNorm between transposes.",
-	Run:  func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, normRules()) },
+	After: []passes.Reason{
+		{Pass: "cse", Why: "exporters subtract the mean once for the variance and once for the result"},
+	},
+	Before: []passes.Reason{
+		{Pass: "fold-norm", Why: "the batch norms that it makes go into their neighbours"},
+	},
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, normRules()) },
 }
 
 // overRoot gives the ways to divide x by √v.
@@ -27,7 +34,7 @@ func overRoot(x, v Pattern) []*OpPattern {
 	}
 }
 
-func normRules() []*Rule {
+var normRules = sync.OnceValue(func() *Set {
 	x := Var("x")
 	mean := func(p Pattern, name string) *OpPattern { return Op("ReduceMean", p, Const("axes "+name)).As(name) }
 	squares := func(p Pattern) []Pattern { return []Pattern{Op("Mul", p, p), Op("Pow", p, number("two", 2))} }
@@ -49,8 +56,8 @@ func normRules() []*Rule {
 	for _, name := range []string{"LayerNormalization", "RMSNormalization"} {
 		rules = append(rules, affineRules(name)...)
 	}
-	return append(rules, batchNorm)
-}
+	return NewSet(append(rules, batchNorm)...)
+})
 
 // checkNorm refuses means that are over different axes, over time and batch, or that lose their axes.
 func checkNorm(means ...string) func(m *Match) string {

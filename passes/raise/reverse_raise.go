@@ -15,6 +15,12 @@ import (
 var RaiseReverse = &passes.Pass{
 	Name: "raise-reverse",
 	Doc:  "A system that runs over a reversed sequence is a backward one, with the term of lag 0, which backward systems lack, in D; reversals move behind what treats each step by itself, and cancel there. A forward and a backward system with the same parameters are one bidirectional system.",
+	After: []passes.Reason{
+		{Pass: "raise-layout", Why: "the scan's projections meet it when transposes are gone, and a system is turned around in one piece"},
+	},
+	Before: []passes.Reason{
+		{Pass: "fuse-block", Why: "a reversal ends a block"},
+	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		// A system in one piece is turned around with its projections and its direct term.
 		changes, err := passes.Fuse.Run(c, g)
@@ -37,7 +43,7 @@ var RaiseReverse = &passes.Pass{
 // reverseOnce makes one step at each node that allows it.
 func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 	changes := 0
-	b := edit(g)
+	b := passes.Edit(g)
 	for _, n := range slices.Clone(g.Nodes) {
 		if !slices.Contains(g.Nodes, n) {
 			continue
@@ -64,12 +70,12 @@ func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 		if err := b.Err(); err != nil {
 			return changes, err
 		}
-		if with != nil && replace(g, y, with) {
+		if with != nil && passes.Replace(g, y, with) {
 			changes++
 			g.RemoveDead()
 		}
 	}
-	return changes, finish(g)
+	return changes, passes.Finish(g)
 }
 
 func isSystemNode(n *ir.Node) bool { return n.Op == essm.SSM || n.Op == essm.DenseSSM }
@@ -153,7 +159,7 @@ func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Val
 			y := reversed(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
 			c.Note("reversed: %v, one step later, is a backward system", n)
 			if b.Err() == nil {
-				replace(g, later, y)
+				passes.Replace(g, later, y)
 			}
 			return nil
 		}

@@ -12,6 +12,13 @@ import (
 var RaiseScan = &passes.Pass{
 	Name: "raise-scan",
 	Doc:  "ONNX Scan whose body is linear in states and inputs, with constants of its own → essm.Scan or essm.DenseScan with projections; the matrices are read off the body, whatever operators it is written in.",
+	After: []passes.Reason{
+		{Pass: "raise-chunked", Why: "the recurrence from chunk to chunk is one too, but only a part of the layer"},
+		{Pass: "upgrade", Why: "bodies are read as the newest operators"},
+	},
+	Before: []passes.Reason{
+		{Pass: "fuse", Why: "the scans and projections that it makes are one system then"},
+	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return eachDraft(c, g, "scan", draftScan)
 	},
@@ -37,7 +44,7 @@ func eachDraft(c *passes.Context, g *ir.Graph, form string, read func(n *ir.Node
 			continue
 		}
 		uses = nil
-		b := edit(g)
+		b := passes.Edit(g)
 		b.Scope(n.Scope)
 		name := n.String()
 		made, err := d.raise(g, b)
@@ -46,22 +53,22 @@ func eachDraft(c *passes.Context, g *ir.Graph, form string, read func(n *ir.Node
 		}
 		if err != nil {
 			missed(c, form, n, "%v", err)
-			if err := finish(g); err != nil {
+			if err := passes.Finish(g); err != nil {
 				return changes, err
 			}
 			continue
 		}
 		for i, v := range d.results {
-			replace(g, v, made.outputs[i])
+			passes.Replace(g, v, made.outputs[i])
 		}
 		for i, v := range d.final {
 			if v != nil {
-				replace(g, v, made.final[i])
+				passes.Replace(g, v, made.final[i])
 			}
 		}
 		c.Note("%s: %s is a linear recurrence, %v", form, name, made.plan)
 		changes++
-		if err := finish(g); err != nil {
+		if err := passes.Finish(g); err != nil {
 			return changes, err
 		}
 	}

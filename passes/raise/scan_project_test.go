@@ -41,7 +41,7 @@ func TestProjectionsOutside(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := g.Clone()
-			if err := passes.Run(r, Pipeline(), passes.Options{}); err != nil {
+			if err := passes.Run(r, Pipeline(), passtest.Verified(t)); err != nil {
 				t.Fatal(err)
 			}
 			passtest.Same(t, g, r, 1e-7, recurrenceDims...)

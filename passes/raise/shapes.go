@@ -15,6 +15,10 @@ const maxShape = 64
 var Shapes = &passes.Pass{
 	Name: "raise-shapes",
 	Doc:  "Small integer vectors that follow from constants and known dimensions become constants; types are inferred again.",
+	After: []passes.Reason{
+		{Pass: "raise-chunked", Why: "the form is recognised as package lower writes it"},
+		{Pass: "raise-windowed", Why: "the form is recognised as package lower writes it"},
+	},
 	Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
 		e := newEvaluator(nil)
@@ -36,7 +40,7 @@ var Shapes = &passes.Pass{
 			infer(n)
 		}
 		if changes > 0 {
-			return changes, finish(g)
+			return changes, passes.Finish(g)
 		}
 		return 0, nil
 	},

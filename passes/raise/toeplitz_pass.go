@@ -9,6 +9,13 @@ import (
 var Toeplitz = &passes.Pass{
 	Name: "raise-toeplitz",
 	Doc:  "A MatMul along time with a Toeplitz matrix → essm.SSM where exponentials give the kernel, else essm.LongConv.",
+	After: []passes.Reason{
+		{Pass: "upgrade", Why: "what it makes is arranged by operators of the newest versions"},
+	},
+	Before: []passes.Reason{
+		{Pass: "canonicalize", Why: "transposes around what is raised cancel then"},
+		{Pass: "fuse-block", Why: "a block is grown around the systems that it makes"},
+	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "Toeplitz product", func(s *surroundings, n *ir.Node) (bool, string) {
 			return n.Op.FullName() == "MatMul" && !s.isFixed(n.Outputs[0]) && s.alongSteps(n), ""

@@ -15,6 +15,14 @@ import (
 var RaiseUnrolled = &passes.Pass{
 	Name: "raise-unrolled",
 	Doc:  "The same linear step written out once per element of a time axis of fixed length, its results joined by Concat → essm.Scan or essm.DenseScan with projections. Every step is read, and all must be the same.",
+	After: []passes.Reason{
+		{Pass: "upgrade", Why: "steps are read as the newest operators"},
+	},
+	Before: []passes.Reason{
+		{Pass: "fold", Why: "parameters of a recurrence are computed in float64 as it is read; folded, they are rounded"},
+		{Pass: "cse", Why: "values that are equal at the first step would make it unlike the others"},
+		{Pass: "fuse", Why: "the scans and projections that it makes are one system then"},
+	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
 		done := map[*ir.Node]bool{}
@@ -42,7 +50,7 @@ var RaiseUnrolled = &passes.Pass{
 			}
 			c.Note("unrolled: %d steps up to %s are a linear recurrence, %v", u.steps, name, made.plan)
 			changes++
-			if err := finish(g); err != nil {
+			if err := passes.Finish(g); err != nil {
 				return changes, err
 			}
 		}
@@ -69,18 +77,18 @@ func (u *unrolled) raise(g *ir.Graph, states [][]*ir.Value) (*raised, error) {
 			}
 			continue
 		}
-		b := edit(g)
+		b := passes.Edit(g)
 		b.Scope(u.joins[0].Scope)
 		outs, final := r.emit(b)
 		if err := b.Err(); err != nil {
 			return nil, err
 		}
 		for i, j := range u.joins {
-			replace(g, j.Outputs[0], outs[i])
+			passes.Replace(g, j.Outputs[0], outs[i])
 		}
 		for i, v := range d.final {
 			if v != nil {
-				replace(g, v, final[i])
+				passes.Replace(g, v, final[i])
 			}
 		}
 		return &raised{r.plan, outs, final}, nil

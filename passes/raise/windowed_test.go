@@ -64,7 +64,7 @@ func TestWindowedLooksAlike(t *testing.T) {
 			tensor.Data[float32](x)[x.Len()/2] += 0.01
 		}
 		v.Const = x
-		if err := passes.Run(g, []*passes.Pass{raise.Windowed}, passes.Options{}); err != nil {
+		if err := passes.Run(g, []*passes.Pass{raise.Windowed}, passtest.Verified(t)); err != nil {
 			t.Fatal(err)
 		}
 		if notes := strings.Join(passtest.Notes(g), "\n"); count(g, "essm.SSM") != 1 || !strings.Contains(notes, why) {

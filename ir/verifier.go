@@ -1,0 +1,82 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Verifier verifies a graph again and again while it is rewritten. The operator of a node that stands as it stood, with
+// inputs and outputs of the same types, is not asked again. What it would infer from nodes further away, as shapes follow
+// from the arithmetic that computes them, may have changed meanwhile: Verify sees that, and a Verifier does not. The zero
+// Verifier has seen nothing.
+type Verifier struct {
+	verifier
+	known map[*Node]stand
+	free  []valueStand // room for those of further nodes
+}
+
+// stand is how a node stood when it was verified.
+type stand struct {
+	op     *Op
+	attrs  Attrs
+	inputs int
+	values []valueStand // inputs, then outputs
+}
+
+type valueStand struct {
+	value *Value
+	typ   Type
+	konst *tensor.Tensor
+}
+
+func standOf(v *Value) valueStand {
+	if v == nil {
+		return valueStand{}
+	}
+	return valueStand{v, v.Type, v.Const}
+}
+
+// Verify checks what the function Verify checks, with the exception that Verifier states.
+func (c *Verifier) Verify(g *Graph) error {
+	if c.known == nil {
+		n := len(g.Nodes)
+		c.verifier = verifier{names: make(map[string]*Value, 2*n), defined: make(map[*Value]bool, 2*n), memory: c}
+		c.known = make(map[*Node]stand, n)
+	}
+	clear(c.names)
+	clear(c.defined)
+	c.opsets = g.Opsets
+	return c.graph(g)
+}
+
+// knows reports whether n stands as it stood. Passes replace attributes and types, and never change them in place.
+func (c *Verifier) knows(n *Node) bool {
+	s, ok := c.known[n]
+	return ok && s.op == n.Op && s.inputs == len(n.Inputs) && len(s.values) == len(n.Inputs)+len(n.Outputs) &&
+		len(s.attrs) == len(n.Attrs) && (len(s.attrs) == 0 || &s.attrs[0] == &n.Attrs[0]) &&
+		stands(s.values[:s.inputs], n.Inputs) && stands(s.values[s.inputs:], n.Outputs)
+}
+
+func stands(were []valueStand, are []*Value) bool {
+	return slices.EqualFunc(were, are, func(s valueStand, v *Value) bool { return s == standOf(v) })
+}
+
+func (c *Verifier) remember(n *Node) {
+	if len(n.Subgraphs()) > 0 { // types follow from what is in them
+		return
+	}
+	size := len(n.Inputs) + len(n.Outputs)
+	if len(c.free) < size {
+		c.free = make([]valueStand, max(size, 1024))
+	}
+	s := stand{n.Op, n.Attrs, len(n.Inputs), c.free[:0:size]}
+	c.free = c.free[size:]
+	for _, v := range n.Inputs {
+		s.values = append(s.values, standOf(v))
+	}
+	for _, v := range n.Outputs {
+		s.values = append(s.values, standOf(v))
+	}
+	c.known[n] = s
+}

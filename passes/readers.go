@@ -1,0 +1,48 @@
+package passes
+
+import (
+	"github.com/essmc/essmc/ir"
+)
+
+// readers finds the readers of values while nodes are appended to a graph and values replaced, without a walk through the
+// whole graph for each.
+type readers struct {
+	g      *ir.Graph
+	before map[*ir.Value][]ir.Use // as the graph was at first
+	since  map[*ir.Value][]ir.Use // places that came to read a value later
+	nodes  int                    // of g: those that are known
+}
+
+func newReaders(g *ir.Graph) *readers {
+	return &readers{g: g, before: g.Uses(), since: map[*ir.Value][]ir.Use{}, nodes: len(g.Nodes)}
+}
+
+// replace does what Replace does.
+func (r *readers) replace(old, with *ir.Value) bool {
+	if !takesOver(r.g, old, with) {
+		return false
+	}
+	r.appended()
+	for _, list := range [2][]ir.Use{r.before[old], r.since[old]} {
+		for _, u := range list {
+			at := &u.Graph.Outputs
+			if u.Node != nil {
+				at = &u.Node.Inputs
+			}
+			if (*at)[u.Index] == old { // not replaced meanwhile
+				(*at)[u.Index] = with
+				r.since[with] = append(r.since[with], u)
+			}
+		}
+	}
+	return true
+}
+
+// appended takes in what nodes at the end of the graph read, and what is read in them.
+func (r *readers) appended() {
+	added := &ir.Graph{Nodes: r.g.Nodes[r.nodes:]}
+	for v, list := range added.Uses() {
+		r.since[v] = append(r.since[v], list...)
+	}
+	r.nodes = len(r.g.Nodes)
+}
