@@ -2,15 +2,15 @@ package runtime
 
 import "sync"
 
-// Constants keeps what a backend makes of a model's constants, packed weights above all, so that all programs of one model
-// hold it once. It is safe for concurrent use. A nil *Constants keeps nothing.
+// Constants caches data that a backend derives from a model's constants, such as packed weights, so that all programs of
+// the model share it. It is safe for concurrent use. A nil *Constants caches nothing.
 type Constants struct {
 	mu   sync.Mutex
 	made map[any]any
 }
 
-// Get gives what is kept under key, or keeps what make gives. Keys are comparable values of a type of the backend's own, with
-// the constant's *tensor.Tensor in them: the tensor's identity stands for its content. What is kept is not changed any more.
+// Get returns the value for key, from the cache or else from make. Keys are comparable values of a type of the backend that
+// hold the constant's *tensor.Tensor: its identity stands for its content. Values must not change.
 func (c *Constants) Get(key any, make func() any) any {
 	if c == nil {
 		return make()

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Kinds of errors, for errors.Is; the types below carry the particulars, for errors.As.
+// Kinds of errors, for errors.Is. The types below hold details, for errors.As.
 var (
 	ErrInput       = errors.New("invalid input")
 	ErrOption      = errors.New("invalid option")
@@ -29,41 +29,41 @@ type streamClosed struct{}
 func (streamClosed) Error() string        { return "stream is closed" }
 func (streamClosed) Is(target error) bool { return target == ErrClosed }
 
-// StreamError says why a model cannot run step by step.
+// StreamError is the error of a model that cannot run step by step.
 type StreamError struct {
-	Err error // names the graph, the layer and the operator; a *time.BlockedError is in it where one operator is the reason
+	Err error // names graph, layer and operator; wraps a *stepgraph.BlockedError if one operator is the cause
 }
 
-// Error names what stands in the way.
+// Error names the layer and operator.
 func (e *StreamError) Error() string { return fmt.Sprintf("cannot run step by step: %v", e.Err) }
 
-// Is makes it an ErrStream.
+// Is reports whether target is ErrStream.
 func (e *StreamError) Is(target error) bool { return target == ErrStream }
 
-// Unwrap gives what stands in the way.
+// Unwrap returns the cause.
 func (e *StreamError) Unwrap() error { return e.Err }
 
-// SnapshotError says why a snapshot is refused.
+// SnapshotError is the error for a snapshot that is refused.
 type SnapshotError struct {
 	Msg string
-	// Have and Want are the hashes of the models that the snapshot was made with and that it was to continue, in hexadecimal;
-	// empty unless it is for another model.
+	// Have and Want are hashes in hexadecimal: of the snapshot's model and of the stream's. They are empty if those do not
+	// differ.
 	Have, Want string
-	// Version is the snapshot's format where it is too new for this program; 0 otherwise.
+	// Version is the version of the snapshot's format if it is too new for this program; otherwise 0.
 	Version uint32
 }
 
-// Error says what is wrong.
+// Error describes the fault.
 func (e *SnapshotError) Error() string { return "snapshot: " + e.Msg }
 
-// Is makes it an ErrSnapshot.
+// Is reports whether target is ErrSnapshot.
 func (e *SnapshotError) Is(target error) bool { return target == ErrSnapshot }
 
-// InputError says what is wrong with what a caller passed to Run under a name.
+// InputError is an error in an input of Run, or in a tensor for one of its outputs.
 type InputError struct {
 	Name string // the input, or the output to write to
 	Msg  string
-	// output says that Name is an output.
+	// output is set if Name is an output.
 	output bool
 }
 
@@ -75,13 +75,13 @@ func (e *InputError) Error() string {
 	return fmt.Sprintf("input %q: %s", e.Name, e.Msg)
 }
 
-// Is makes it an ErrInput.
+// Is reports whether target is ErrInput.
 func (e *InputError) Is(target error) bool { return target == ErrInput }
 
-// errNoOut says that a caller has no map for the outputs.
+// errNoOut is the error for a nil map of outputs.
 var errNoOut error = &InputError{Name: "out", Msg: "is nil: there is no map to put the outputs into", output: true}
 
-// OptionError says which option cannot be honoured.
+// OptionError is the error for an option that cannot be honored.
 type OptionError struct {
 	Option string // the field of Options
 	Msg    string
@@ -90,7 +90,7 @@ type OptionError struct {
 // Error names the option.
 func (e *OptionError) Error() string { return fmt.Sprintf("option %s: %s", e.Option, e.Msg) }
 
-// Is makes it an ErrOption.
+// Is reports whether target is ErrOption.
 func (e *OptionError) Is(target error) bool { return target == ErrOption }
 
 // UnsupportedError names a node that a backend cannot run.
@@ -105,13 +105,13 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("backend %s: node %v: %s", e.Backend, e.Node, e.Why)
 }
 
-// Is makes it an ErrUnsupported.
+// Is reports whether target is ErrUnsupported.
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// MemoryError says that a run needs more working memory than Options.MaxMemory.
+// MemoryError is the error for a run that needs more working memory than Options.MaxMemory.
 type MemoryError struct {
 	Need, Limit int64
-	What        string // what needed it: a node, or the plan of one shape
+	What        string // the consumer: a node, or the plan for one shape
 }
 
 // Error names both sizes.
@@ -119,7 +119,7 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("%s needs %d bytes of memory, the limit is %d", e.What, e.Need, e.Limit)
 }
 
-// Is makes it an ErrMemory.
+// Is reports whether target is ErrMemory.
 func (e *MemoryError) Is(target error) bool { return target == ErrMemory }
 
 // NodeError is an error in the evaluation of a node.
@@ -131,23 +131,23 @@ type NodeError struct {
 // Error names the node.
 func (e *NodeError) Error() string { return fmt.Sprintf("node %v: %v", e.Node, e.Err) }
 
-// Unwrap gives what happened.
+// Unwrap returns the node's error.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// PanicError is a panic that was caught: a mistake in the backend or in an operator, never the caller's.
+// PanicError is a recovered panic: a mistake in the backend or in an operator, never the caller's.
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
-// Error shows what was panicked with, without the stack.
+// Error shows the value of the panic, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
 
-// Is makes it an ErrInternal.
+// Is reports whether target is ErrInternal.
 func (e *PanicError) Is(target error) bool { return target == ErrInternal }
 
-// Recovered makes an error of what recover gave, to be called where it was recovered; n is the node that was being
-// evaluated, or nil. Backends use it in goroutines of their own, where no one else can recover.
+// Recovered makes an error of a value that recover returned, in the function that recovered. n is the node that was
+// evaluated, or nil. Backends call it in their goroutines, where no caller can recover.
 func Recovered(n *ir.Node, value any) error {
 	err := &PanicError{Value: value, Stack: debug.Stack()}
 	if n == nil {

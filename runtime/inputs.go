@@ -14,16 +14,16 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// signature is what goes into a graph and comes out of it, by name.
+// signature holds the inputs and outputs of a graph, by name.
 type signature struct {
 	inputs, outputs         []Port
 	inputIndex, outputIndex map[string]int
-	outputDType             []tensor.DType // per output; Invalid when it is not a tensor
+	outputDType             []tensor.DType // per output; Invalid if it is not a tensor
 	time, batch             string         // symbols whose value must not be 0; may be empty
-	wide                    bool           // float32 is carried as float64
+	wide                    bool           // float64 in place of float32
 }
 
-// newSignature describes the inputs and outputs of a graph, whose symbols of time and batch are those of g.
+// newSignature makes the signature of inputs and outputs, with the time and batch symbols of g.
 func newSignature(g *ir.Graph, inputs, outputs []*ir.Value, wide bool) (*signature, error) {
 	sg := &signature{time: g.Meta[ir.MetaTime], batch: g.Meta[ir.MetaBatch], wide: wide, inputIndex: map[string]int{}, outputIndex: map[string]int{}}
 	for i, v := range inputs {
@@ -50,7 +50,7 @@ func port(v *ir.Value) Port {
 	return Port{v.Name, v.Type, false}
 }
 
-// elem is the element type that crosses the backend's edge for a port of type t.
+// elem returns the element type that the backend takes or returns for a port of type t.
 func (sg *signature) elem(t ir.Type) tensor.DType {
 	tt, ok := t.(*ir.TensorType)
 	switch {
@@ -63,7 +63,7 @@ func (sg *signature) elem(t ir.Type) tensor.DType {
 }
 
 // inputData puts the named inputs into the graph's order, checks kinds, element types and ranks, and converts element
-// types where that loses nothing. Dimensions are checked by bindData, once for each set of shapes.
+// types if no number changes. bindData checks dimensions, once for each set of shapes.
 func (sg *signature) inputData(in map[string]tensor.Datum, data []tensor.Datum) error {
 	found := 0
 	for i := range sg.inputs {
@@ -92,7 +92,7 @@ func (sg *signature) inputData(in map[string]tensor.Datum, data []tensor.Datum) 
 	return nil
 }
 
-// unwrap sees through optionals, and makes one nil of the several that Go has.
+// unwrap returns the value of an optional, and an untyped nil for nil pointers of any type.
 func unwrap(d tensor.Datum) tensor.Datum {
 	switch v := d.(type) {
 	case *tensor.Optional:
@@ -112,8 +112,7 @@ func unwrap(d tensor.Datum) tensor.Datum {
 	return d
 }
 
-// accept checks d against t, dimensions that are no numbers left out, and gives it in the element types that the backend
-// expects.
+// accept checks d against t, except for symbolic dimensions, and returns it in the element types that the backend expects.
 func (sg *signature) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 	switch t := t.(type) {
 	case *ir.TensorType:
@@ -155,7 +154,7 @@ func (sg *signature) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 	return nil, fmt.Errorf("type %v cannot be passed", t)
 }
 
-// knownDims holds the tensors in a sequence against the dimensions that are numbers; symbols may differ from item to item.
+// knownDims checks the tensors in a sequence against the dimensions that are numbers. Symbols may differ between items.
 func knownDims(d tensor.Datum, t ir.Type) error {
 	x, ok := d.(*tensor.Tensor)
 	tt, isTensor := t.(*ir.TensorType)
@@ -170,13 +169,13 @@ func knownDims(d tensor.Datum, t ir.Type) error {
 	return nil
 }
 
-// exponent and mantissa bits of the floats that widen into each other.
+// floatBits holds the exponent and mantissa bits of floats that widen into each other.
 var floatBits = map[tensor.DType][2]int{
 	tensor.Float8E4M3FN: {4, 3}, tensor.Float8E5M2: {5, 2}, tensor.Float16: {5, 10}, tensor.BFloat16: {8, 7},
 	tensor.Float32: {8, 23}, tensor.Float64: {11, 52},
 }
 
-// convert gives x with element type want (float64 in place of float32 where that is asked for), if no number changes.
+// convert returns x with element type want (float64 in place of float32 if sg is wide), if no number changes.
 func (sg *signature) convert(x *tensor.Tensor, want tensor.DType) (*tensor.Tensor, error) {
 	if sg.wide && want == tensor.Float32 {
 		want = tensor.Float64
@@ -233,7 +232,7 @@ func fits(x *tensor.Tensor, want tensor.DType) error {
 	return nil
 }
 
-// unknownName reports a name that the model does not have, in the order of the names.
+// unknownName returns an error for the first name, in alphabetical order, that the model does not have.
 func unknownName(given map[string]tensor.Datum, known map[string]int, output bool) error {
 	names := slices.SortedFunc(maps.Keys(known), func(a, b string) int { return cmp.Compare(known[a], known[b]) })
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -256,7 +255,7 @@ func unknownName(given map[string]tensor.Datum, known map[string]int, output boo
 	return nil
 }
 
-// nearest gives the name that takes the fewest edits to reach, if those are few.
+// nearest returns the name that takes the fewest edits to reach, if those are few.
 func nearest(name string, names []string) string {
 	best, cost := "", len(name)/2+2
 	for _, n := range names {
@@ -267,7 +266,8 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// appendKey writes what a plan depends on: which inputs there are, and their shapes. Element types are the model's.
+// appendKey appends the properties of inputs that a plan depends on: their presence and their shapes. Element types are
+// the model's.
 func appendKey(key []byte, in []tensor.Datum) []byte {
 	for _, d := range in {
 		switch d := d.(type) {
@@ -286,7 +286,7 @@ func appendKey(key []byte, in []tensor.Datum) []byte {
 	return key
 }
 
-// appendTypes writes the key of inputs that have the types of a binding, as appendKey writes it.
+// appendTypes appends the key, as appendKey does, of inputs with the types of a binding.
 func appendTypes(key []byte, types []ir.Type) []byte {
 	for _, t := range types {
 		switch t := t.(type) {
@@ -296,7 +296,7 @@ func appendTypes(key []byte, types []ir.Type) []byte {
 			key = append(key, 1)
 			key = binary.AppendUvarint(key, uint64(len(t.Shape)))
 			for _, d := range t.Shape {
-				n, _ := d.Known() // of a binding, all are
+				n, _ := d.Known() // the dimensions of a binding are known
 				key = binary.AppendUvarint(key, uint64(n))
 			}
 		default:
@@ -306,7 +306,7 @@ func appendTypes(key []byte, types []ir.Type) []byte {
 	return key
 }
 
-// zeros makes an input of a type that a binding holds.
+// zeros makes an input of zeros with the type in a binding.
 func zeros(t ir.Type, sg *signature) (tensor.Datum, error) {
 	switch t := t.(type) {
 	case *ir.TensorType:
@@ -332,7 +332,7 @@ type place struct {
 	found int64
 }
 
-// bindData finds the values of the symbols from the inputs' shapes, and checks that all dimensions agree.
+// bindData derives the values of the symbols from the inputs' shapes, and checks that all dimensions agree.
 func (sg *signature) bindData(in []tensor.Datum) (*Binding, error) {
 	b := &Binding{Dims: map[string]int64{}, Inputs: make([]ir.Type, len(in))}
 	var places []place
@@ -365,8 +365,8 @@ func (p place) fail(format string, args ...any) error {
 	return &InputError{Name: p.input, Msg: fmt.Sprintf("dimension %d: ", p.axis) + fmt.Sprintf(format, args...)}
 }
 
-// solve finds symbols from places: plain ones first, then those that a linear expression determines, until no more are
-// found; then it checks every place whose symbols are known. It gives, per symbol, the place that determined it.
+// solve derives symbols from places: first plain symbols, then those that a linear expression determines, as long as there
+// are any. Then it checks every place whose symbols are known. It returns the place that determined each symbol.
 func solve(places []place, dims map[string]int64) (by map[string]place, err error) {
 	by = map[string]place{}
 	for pass := 0; ; pass++ {
@@ -389,7 +389,7 @@ func solve(places []place, dims map[string]int64) (by map[string]place, err erro
 	}
 	for _, p := range places {
 		want, err := p.dim.Eval(dims)
-		if err != nil || want == p.found { // an error: a symbol that no input determines
+		if err != nil || want == p.found { // err is for a symbol that no input determines
 			continue
 		}
 		var because []string
@@ -402,7 +402,7 @@ func solve(places []place, dims map[string]int64) (by map[string]place, err erro
 	return by, nil
 }
 
-// linear writes d as a*s + c, where s is its only symbol that dims lacks.
+// linear returns d as a*s + c, where s is its only symbol that is not in dims.
 func linear(d ir.Dim, dims map[string]int64) (s string, a, c int64, ok bool) {
 	known := map[string]ir.Dim{}
 	for _, name := range d.Symbols() {
@@ -427,7 +427,7 @@ func linear(d ir.Dim, dims map[string]int64) (s string, a, c int64, ok bool) {
 	return s, a, c, true
 }
 
-// must says which numbers the dimension d = a*s+c takes.
+// must describes the numbers that the dimension d = a*s+c can be.
 func must(d ir.Dim, s string, a, c int64) string {
 	switch {
 	case a == 2 && c == 0:
@@ -440,7 +440,7 @@ func must(d ir.Dim, s string, a, c int64) string {
 	return fmt.Sprintf("must be %v for a whole number %s", d, s)
 }
 
-// checkDims refuses an empty batch and a sequence without steps, for which a model has no meaning.
+// checkDims refuses an empty batch and a sequence without steps, for which models are not defined.
 func (sg *signature) checkDims(dims map[string]int64, by map[string]place) error {
 	for _, c := range []struct{ symbol, what string }{{sg.time, "a sequence has at least one step"}, {sg.batch, "a batch has at least one sample"}} {
 		n, ok := dims[c.symbol]
@@ -456,7 +456,7 @@ func (sg *signature) checkDims(dims map[string]int64, by map[string]place) error
 	return nil
 }
 
-// bindDims makes the Binding for given symbols, every optional input present.
+// bindDims makes the Binding for given symbols, with all optional inputs.
 func (sg *signature) bindDims(dims map[string]int64) (*Binding, error) {
 	b := &Binding{Dims: maps.Clone(dims), Inputs: make([]ir.Type, len(sg.inputs))}
 	if b.Dims == nil {
@@ -484,7 +484,7 @@ func (sg *signature) bindDims(dims map[string]int64) (*Binding, error) {
 	return b, sg.checkDims(b.Dims, nil)
 }
 
-// bindShape is bindDims for the required inputs and the optional ones that are named.
+// bindShape makes the Binding for given symbols, with the named optional inputs.
 func (sg *signature) bindShape(dims map[string]int64, optional []string) (*Binding, error) {
 	for _, name := range optional {
 		if i, ok := sg.inputIndex[name]; !ok || !sg.inputs[i].Optional {
@@ -519,7 +519,7 @@ func (b Binding) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// outputShapes gives the outputs' shapes where the symbols determine them.
+// outputShapes returns the outputs' shapes, as far as the symbols determine them.
 func (sg *signature) outputShapes(dims map[string]int64) [][]int {
 	out := make([][]int, len(sg.outputs))
 	for i, p := range sg.outputs {
@@ -541,7 +541,7 @@ func (sg *signature) outputShapes(dims map[string]int64) [][]int {
 	return out
 }
 
-// outputData puts the tensors that the caller wants results in into the graph's order, and checks them.
+// outputData puts the caller's tensors for results into the graph's order, and checks them.
 func (sg *signature) outputData(given map[string]tensor.Datum, shapes [][]int, in, data []tensor.Datum) error {
 	found := 0
 	for i := range sg.outputs {
@@ -586,8 +586,7 @@ func (sg *signature) outputData(given map[string]tensor.Datum, shapes [][]int, i
 	return nil
 }
 
-// shareStorage reports whether two tensors start at the same byte; views into the middle of one another are the caller's
-// to avoid.
+// shareStorage reports whether two tensors start at the same byte. Callers must avoid other overlaps.
 func shareStorage(a, b *tensor.Tensor) bool {
 	x, y := a.Bytes(), b.Bytes()
 	return len(x) > 0 && len(y) > 0 && &x[0] == &y[0]

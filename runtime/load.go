@@ -10,9 +10,9 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// Load opens the plan file at path and compiles it for o.Backend. Where the platform allows the weights stay in the file,
-// which is mapped into memory until Close, or until neither the model nor its graph can be reached any more: a plan is
-// replaced by renaming a new file over it, never by writing into it. No file is opened after Load.
+// Load opens the plan file at path and compiles it for o.Backend. On platforms that support it the file is mapped into
+// memory, until Close, or until neither the model nor its graph is reachable. So replace a plan by renaming a new file over
+// it, never by writing into it. Load opens no file after it returns.
 func Load(path string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err
@@ -23,14 +23,14 @@ func Load(path string, o Options) (*Model, error) {
 	}
 	m, err := loaded(f.Graph(), path, o, f)
 	if err != nil {
-		_ = f.Close() // the error that came first is the one to tell
+		_ = f.Close() // err is the first error
 		return nil, err
 	}
 	return m, nil
 }
 
-// LoadReader reads a plan of size bytes into memory and compiles it for o.Backend; name stands for it in messages. r is not
-// used afterwards.
+// LoadReader reads a plan of size bytes into memory and compiles it for o.Backend. name is its name in messages. r is not
+// used after LoadReader returns.
 func LoadReader(r io.ReaderAt, size int64, name string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func LoadReader(r io.ReaderAt, size int64, name string, o Options) (*Model, erro
 	return loaded(g, name, o, nil)
 }
 
-// LoadFS reads the plan that fsys has under name into memory and compiles it for o.Backend: an embed.FS makes a program of
-// one file. fsys is not used afterwards.
+// LoadFS reads the named plan of fsys into memory and compiles it for o.Backend. With an embed.FS, a program is one file.
+// fsys is not used after LoadFS returns.
 func LoadFS(fsys fs.FS, name string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err

@@ -1,9 +1,11 @@
-// Package runtime is what a service embeds: it loads a model, hands it to a backend, and runs it in sessions.
+// Package runtime loads compiled models and runs them. Programs embed it.
 //
-// It imports ir, ir/tensor, ops, passes/stepgraph, runtime/plan and internal/spell; operators and kernels come with the Backend that a program passes in Options.
-// What always holds: a Model is immutable and safe for concurrent use, a Session belongs to one goroutine at a time; inputs
-// are checked here, once, before any backend sees them; nothing is kept in package-level variables; a panic below Run
-// becomes an error. For each set of input shapes a session plans once, and keeps the plan.
+// A Model is immutable and safe for concurrent use. A Session runs whole sequences, for one goroutine at a time. It plans
+// once for each set of input shapes and keeps the plan. A Stream runs a sequence chunk by chunk, and holds its state.
+//
+// The package imports ir, ir/tensor, ops, passes/stepgraph, runtime/plan and internal/spell. Operators and kernels come
+// with the Backend in Options. Inputs are checked here, once, before a backend sees them. There is no package-level
+// state. A panic below Run becomes an error.
 package runtime
 
 import (
@@ -23,39 +25,42 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// Options say how a model is run. Only Backend is required.
+// Options are settings for running a model. Only Backend is required.
 type Options struct {
 	Backend Backend
-	// Threads is how many goroutines one Run may use; 0: GOMAXPROCS. Answers do not depend on it.
+	// Threads is the number of goroutines that one Run may use; 0: GOMAXPROCS. Answers do not depend on it.
 	Threads int
-	// Kernel asks for one form where an operator has several: "auto" (or empty), "scan", "chunked", "fft", "direct".
+	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". With "auto" or an empty
+	// string the backend chooses.
 	Kernel string
-	// Precision is the arithmetic of a model in float32: Float32 (or 0); Float64, which widens its constants, inputs and
-	// outputs and is offered by the ref backend alone; or BFloat16 or Int8, for dense products with constant weights alone,
-	// which the cpu backend offers. BFloat16 rounds weights and activations and sums up in float32, which is faster only where
-	// the processor has AVX512_BF16. Int8 rounds them to integers within ±127, weights with a scale per output, activations
-	// with one per step (and head), and sums up exactly; a step whose activations are not all finite gives NaN. Scans, norms
-	// and activations are computed as ever, and so are small matrices; Explain lists them.
+	// Precision is the arithmetic of float32 models: Float32 (or 0), Float64, BFloat16 or Int8.
+	//
+	// Float64 widens constants, inputs and outputs. Only the ref backend has it.
+	//
+	// BFloat16 and Int8 apply to dense products with constant weights, except for small matrices, and only the cpu backend
+	// has them. Scans, norms and activations stay in float32. BFloat16 rounds weights and activations and sums in float32;
+	// it is faster only on processors with AVX512_BF16. Int8 rounds them to integers within ±127, weights with a scale per
+	// output, activations with a scale per step (and head), and sums exactly. A step with an activation that is not finite
+	// gives NaN. Explain lists the products.
 	Precision tensor.DType
-	// MaxMemory bounds the working memory of one session, in bytes; 0: no limit but what the backend knows of the machine. The
-	// cpu backend refuses a plan that needs more memory than the machine has, or its container may use, so that the process is
-	// not killed.
+	// MaxMemory bounds the working memory of one session, in bytes; 0: only the limits that the backend knows. The cpu
+	// backend refuses a plan that needs more memory than the machine has, or the process's container allows.
 	MaxMemory int64
-	// Carry is for models that take a sequence in chunks, and their state with each: outputs by the input that the next chunk
-	// takes them for, as {"state": "stateN"}. A stream then carries them from chunk to chunk, zeros at the beginning, and
-	// derives nothing: what a chunk may be, and what its answer stands for, is the model's affair. It is part of what Model.Hash
-	// identifies.
+	// Carry is for models that take a sequence in chunks, and their state with each chunk. It maps the inputs for the
+	// state to the outputs with their next values, as {"state": "stateN"}. A stream carries these from chunk to chunk,
+	// from zeros, and derives no step graph. The model defines the lengths of chunks and the meaning of its outputs.
+	// Carry is part of Model.Hash.
 	Carry map[string]string
 	// Profile makes sessions measure their steps, for Session.Profile.
 	Profile bool
-	// Logger gets what loading and planning have to say; nil: nothing is logged.
+	// Logger takes messages about loading and planning; nil: none.
 	Logger *slog.Logger
-	// Observe, if not nil, sees every computed value, where the backend supports it. It is called from the goroutines that
-	// run sessions; the datum is valid during the call only.
+	// Observe, if not nil, is called with every computed value, if the backend supports it. It is called from the
+	// goroutines that run sessions. The datum is only valid during the call.
 	Observe func(v *ir.Value, d tensor.Datum)
 }
 
-// Kernels lists what Options.Kernel may be.
+// Kernels lists the values of Options.Kernel.
 func Kernels() []string { return []string{"auto", "scan", "chunked", "fft", "direct"} }
 
 func (o Options) config() (Config, error) {
@@ -96,9 +101,9 @@ func (o Options) config() (Config, error) {
 // Port is one input or output of a model.
 type Port struct {
 	Name string
-	// Type is what a caller passes or gets; an optional input's type is that of its value.
+	// Type is the type of the data. That of an optional port is the type of its value.
 	Type ir.Type
-	// Optional says that the input may be left out, or the output be nil.
+	// Optional is set if the input may be left out, or the output may be nil.
 	Optional bool
 }
 
@@ -109,19 +114,19 @@ type Model struct {
 	backend   Backend
 	config    Config
 	program   Program
-	source    io.Closer // the plan file whose mapping holds the weights; may be nil
+	source    io.Closer // the plan file that is mapped into memory; may be nil
 	gate      gate
 	closeOnce sync.Once
 	closeErr  error
-	stepper   func() (*stepper, error) // made at the first stream
-	stepping  *stepper                 // the same, once it is there
+	stepper   func() (*stepper, error) // makes it for the first stream
+	stepping  *stepper                 // the stepper, after that
 	hash      func() ([sha256.Size]byte, error)
 }
 
 // New compiles a graph for o.Backend. The model keeps g, which must not change afterwards.
 func New(g *ir.Graph, o Options) (*Model, error) { return newModel(g, o, nil) }
 
-// newModel owns source, when it succeeds.
+// newModel owns source, if it succeeds.
 func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	c, err := o.config()
 	if err != nil {
@@ -139,7 +144,7 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 		return nil, err
 	}
 	if len(o.Carry) > 0 {
-		said := *g // the caller's graph stays as it is
+		said := *g // the caller's graph must not change
 		said.Meta = maps.Clone(g.Meta)
 		if said.Meta == nil {
 			said.Meta = map[string]string{}
@@ -172,23 +177,23 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	return m, nil
 }
 
-// Inputs lists what Run takes, in the graph's order.
+// Inputs returns the inputs of the model, in the graph's order.
 func (m *Model) Inputs() []Port { return slices.Clone(m.inputs) }
 
-// Outputs lists what Run gives, in the graph's order.
+// Outputs returns the outputs of the model, in the graph's order.
 func (m *Model) Outputs() []Port { return slices.Clone(m.outputs) }
 
-// Meta is a copy of the graph's free text; see ir.Graph.Meta.
+// Meta returns a copy of ir.Graph.Meta: facts about the model as text.
 func (m *Model) Meta() map[string]string { return maps.Clone(m.graph.Meta) }
 
-// Graph is what the model computes; it must not be changed.
+// Graph returns the model's graph. It must not be changed.
 func (m *Model) Graph() *ir.Graph { return m.graph }
 
-// Backend is the name of the backend that runs the model.
+// Backend returns the name of the backend that runs the model.
 func (m *Model) Backend() string { return m.backend.Name() }
 
-// Explain says which form each node with a choice takes for the given dimensions (by symbol, every optional input given),
-// and why.
+// Explain returns the form that each node with several forms takes, and the reason, for given values of the symbols and
+// with all optional inputs.
 func (m *Model) Explain(dims map[string]int64) (_ []Choice, err error) {
 	if !m.gate.enter() {
 		return nil, ErrClosed
@@ -206,9 +211,8 @@ func (m *Model) Explain(dims map[string]int64) (_ []Choice, err error) {
 	return m.program.Explain(*b)
 }
 
-// Hash identifies what the model computes: equal graphs with equal weights have equal hashes, whatever their names and
-// wherever they came from. It is SHA-256 over a plan of the graph without name, documentation, history and free text. The
-// first call reads all weights.
+// Hash identifies the model: equal graphs with equal weights have equal hashes, whatever their names and sources. It is the
+// SHA-256 of a plan of the graph without name, documentation, history and free text. The first call reads all weights.
 func (m *Model) Hash() ([sha256.Size]byte, error) {
 	if !m.gate.enter() {
 		return [sha256.Size]byte{}, ErrClosed
@@ -232,8 +236,9 @@ func hashOf(g *ir.Graph) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// Close waits for running calls and releases what the model holds; later calls on it and its sessions give ErrClosed. It
-// may be called more than once, and from several goroutines: each returns when the model is closed, with the same result.
+// Close waits for running calls and releases the model's memory. Later calls of the model and its sessions return
+// ErrClosed. Close may be called repeatedly and concurrently: each call returns when the model is closed, with the same
+// result.
 func (m *Model) Close() error {
 	m.gate.close()
 	m.closeOnce.Do(func() {
@@ -249,7 +254,7 @@ func (m *Model) Close() error {
 	return m.closeErr
 }
 
-// gate counts the calls that are running, so that Close can wait for them.
+// gate counts running calls, so that Close can wait for them.
 type gate struct {
 	mu      sync.Mutex
 	running int
@@ -277,7 +282,7 @@ func (g *gate) leave() {
 	}
 }
 
-// close admits no more calls, and waits for those inside.
+// close admits no more calls, and waits for running ones.
 func (g *gate) close() {
 	g.mu.Lock()
 	if !g.closed {

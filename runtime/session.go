@@ -9,11 +9,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// planned is how many sets of input shapes a session keeps executables for.
+// planned is the number of sets of input shapes for which a session keeps executables.
 const planned = 4
 
-// Session runs a model. It holds working memory, so one goroutine uses it at a time (a second one gets ErrBusy); sessions
-// of one model share its weights and run at the same time.
+// Session runs a model. It holds working memory, so only one goroutine can use it at a time; a second one gets ErrBusy.
+// Sessions of one model share its weights and can run at the same time.
 type Session struct {
 	m      *Model
 	busy   atomic.Bool
@@ -27,17 +27,17 @@ type Session struct {
 type bound struct {
 	key      string
 	exe      Executable
-	outShape [][]int // per output; nil where the inputs' shapes do not determine it
+	outShape [][]int // per output; nil if the inputs' shapes do not determine it
 }
 
-// NewSession makes a session; what it needs is allocated at its first Run.
+// NewSession makes a session. Its memory is allocated at its first Run.
 func (m *Model) NewSession() *Session {
 	return &Session{m: m, in: make([]tensor.Datum, len(m.inputs)), out: make([]tensor.Datum, len(m.outputs))}
 }
 
-// Run computes the outputs, by name, from the inputs, by name. The outputs are the caller's. Inputs may have a narrower
-// element type than the model's (float16 for float32, int32 for int64), or a wider integer type whose numbers fit; an
-// optional one may be left out or nil.
+// Run computes the outputs from the inputs, both by name. The caller owns the outputs. Inputs may have a narrower element
+// type than the model's (float16 for float32, int32 for int64), or a wider integer type if the numbers fit. Optional inputs
+// may be absent or nil.
 func (s *Session) Run(ctx context.Context, in map[string]tensor.Datum) (map[string]tensor.Datum, error) {
 	out := make(map[string]tensor.Datum, len(s.m.outputs))
 	if err := s.RunInto(ctx, in, out); err != nil {
@@ -46,10 +46,10 @@ func (s *Session) Run(ctx context.Context, in map[string]tensor.Datum) (map[stri
 	return out, nil
 }
 
-// RunInto is Run with memory of the caller's: an output for which out has a tensor is written to it (its element type and
-// shape must be those of the output, as an earlier Run gave it, and it must not be one of the inputs); the others are added
-// to out. When the inputs have the model's own element types and their shapes were seen before, and out is complete, it
-// allocates no memory of its own. After an error the content of out's tensors is undefined.
+// RunInto is like Run but writes outputs to the tensors in out. Such a tensor must have the element type and shape of the
+// output, as an earlier Run returned it, and must not be an input. Outputs without a tensor are added to out. If the inputs
+// have the model's element types and shapes that were seen before, and out is complete, RunInto allocates no memory. After
+// an error the content of out's tensors is undefined.
 func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) error {
 	return s.own(func() error {
 		if err := ctx.Err(); err != nil {
@@ -78,7 +78,7 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 	})
 }
 
-// own runs f while the session is the caller's.
+// own runs f while no other goroutine uses the session.
 func (s *Session) own(f func() error) (err error) {
 	if !s.m.gate.enter() {
 		return ErrClosed
@@ -93,14 +93,14 @@ func (s *Session) own(f func() error) (err error) {
 		clear(s.out)
 		if v := recover(); v != nil {
 			err = Recovered(nil, v)
-			s.drop() // what panicked may have left its working memory in disorder
+			s.drop() // after a panic, working memory may be inconsistent
 		}
 	}()
 	return f()
 }
 
-// BindShape plans for inputs of the dimensions dims, by symbol, so that the first Run with them does not have to. The inputs
-// are the required ones, and the optional ones that are named.
+// BindShape plans for inputs with the given values of the symbols, so that the first Run with them need not. It assumes the
+// required inputs and the named optional ones.
 func (s *Session) BindShape(dims map[string]int64, optional ...string) error {
 	return s.own(func() error {
 		b, err := s.m.bindShape(dims, optional)
@@ -112,8 +112,8 @@ func (s *Session) BindShape(dims map[string]int64, optional ...string) error {
 	})
 }
 
-// Warmup is BindShape and one run over zeros, whose results are dropped: memory is there and caches are warm before the first
-// caller waits. Where the model's operators refuse zeros, it has done what it can.
+// Warmup calls BindShape and runs the model once over zeros, so that memory is allocated and caches are warm. It
+// ignores the results. If an operator refuses zeros, that is no error.
 func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ...string) error {
 	return s.own(func() error {
 		b, err := s.m.bindShape(dims, optional)
@@ -144,7 +144,7 @@ func (s *Session) bind() (*bound, error) {
 	return s.find(appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(s.in) })
 }
 
-// find gives the executable that is kept under key, or binds the one that make describes.
+// find returns the executable for key, or binds one for the binding that make returns.
 func (s *Session) find(key []byte, make func() (*Binding, error)) (*bound, error) {
 	s.key = key
 	if i := slices.IndexFunc(s.bounds, func(p *bound) bool { return p.key == string(key) }); i >= 0 {
@@ -160,7 +160,7 @@ func (s *Session) find(key []byte, make func() (*Binding, error)) (*bound, error
 	if s.m.config.MaxMemory == 0 {
 		s.evict(planned - 1)
 	} else {
-		s.evict(0) // the limit is for all that the session holds
+		s.evict(0) // the limit is for the whole session
 	}
 	exe, err := s.m.program.Bind(*b)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Session) find(key []byte, make func() (*Binding, error)) (*bound, error
 	}
 	if limit := s.m.config.MaxMemory; limit > 0 && exe.ArenaBytes() > limit {
 		need := exe.ArenaBytes()
-		_ = exe.Close() // the limit is what the caller needs to know
+		_ = exe.Close() // the error to return is the limit
 		return nil, &MemoryError{Need: need, Limit: limit, What: "the plan for " + b.String()}
 	}
 	s.m.config.Logger.Debug("shapes bound", "graph", s.m.graph.Name, "binding", b.String(), "bytes", exe.ArenaBytes())
@@ -188,12 +188,12 @@ func (s *Session) evict(n int) {
 	}
 }
 
-// drop forgets all executables.
+// drop drops all executables.
 func (s *Session) drop() {
 	s.bounds = nil
 }
 
-// Memory is the working memory that the session holds between runs, in bytes.
+// Memory returns the working memory that the session holds between runs, in bytes.
 func (s *Session) Memory() int64 {
 	var sum int64
 	for _, p := range s.bounds {
@@ -202,8 +202,8 @@ func (s *Session) Memory() int64 {
 	return sum
 }
 
-// Profile gives what each step took for the shapes of the last run, summed over all runs with them; nil unless
-// Options.Profile was set.
+// Profile returns the time of each step for the shapes of the last run, summed over all runs with these shapes. It returns
+// nil unless Options.Profile is set.
 func (s *Session) Profile() []StepTime {
 	if len(s.bounds) == 0 {
 		return nil
@@ -211,10 +211,10 @@ func (s *Session) Profile() []StepTime {
 	return s.bounds[0].exe.Profile()
 }
 
-// Close releases the session's working memory; the model lives on. A session may be used again after Close.
+// Close releases the session's working memory, but not the model. A session may be used again after Close.
 func (s *Session) Close() error {
 	if !s.m.gate.enter() {
-		return nil // the model released everything
+		return nil // the model has released everything
 	}
 	defer s.m.gate.leave()
 	if !s.busy.CompareAndSwap(false, true) {

@@ -31,13 +31,13 @@ const (
 	snapshotHead    = 8 + 4 + 8
 )
 
-// SnapshotInfo is what a snapshot says of itself.
+// SnapshotInfo describes a snapshot.
 type SnapshotInfo struct {
-	Model   [sha256.Size]byte // hash of the model that it continues, see Model.Hash
-	Backend string            // that computed the state
+	Model   [sha256.Size]byte // Model.Hash of its model
+	Backend string            // the backend that computed the state
 	Variant string            // the backend's kernels: the same ones continue bit by bit, others to tolerance; may be empty
-	Batch   int               // samples
-	Steps   int64             // of time that the stream had seen
+	Batch   int               // number of samples
+	Steps   int64             // number of steps of time
 	States  []SnapshotState
 }
 
@@ -52,9 +52,9 @@ func (s SnapshotState) String() string {
 	return fmt.Sprintf("%s %v%s", s.Name, s.DType, tensor.ShapeString(s.Shape))
 }
 
-// Snapshot gives the stream's state as bytes, with which a stream of the same model goes on: in this process or another, on
-// this machine or another. It takes the state's size and some hundred bytes. Making the first one of a model reads all of the
-// model's weights, for their hash.
+// Snapshot returns the stream's state as bytes. A stream of the same model can continue from them, also in another process
+// or on another machine. The snapshot is a few hundred bytes larger than the state. The first snapshot of a model reads all
+// weights, for their hash.
 func (s *Stream) Snapshot() ([]byte, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -91,13 +91,13 @@ func (s *Stream) Snapshot() ([]byte, error) {
 	return append(b, sum[:]...), nil
 }
 
-// bytes is what the state takes; its shape has been through tensor.Size.
+// bytes returns the size of the state. tensor.Size has checked its shape.
 func (s SnapshotState) bytes() int {
 	n, _ := tensor.Size(s.Shape)
 	return tensor.ByteSize(s.DType, n)
 }
 
-// info describes the stream as a snapshot of it would.
+// info returns the SnapshotInfo of a snapshot of the stream.
 func (s *Stream) info() (*SnapshotInfo, error) {
 	sum, err := s.p.m.hash()
 	if err != nil {
@@ -125,10 +125,9 @@ func variant(b Backend) string {
 	return ""
 }
 
-// Restore puts the stream where the one was that gave the snapshot. It goes on bit by bit as that one would have where
-// backend and kernels are the same, which SnapshotInfo tells, and to tolerance elsewhere. A snapshot of another model or
-// another number of samples, a damaged one, and one of a newer format are refused with a *SnapshotError, and leave the
-// stream as it was.
+// Restore sets the stream to the state in the snapshot. If backend and kernels are those in its SnapshotInfo, the stream
+// continues bit by bit; otherwise to tolerance. Restore refuses a snapshot of another model or number of samples, a damaged
+// one, and one of a newer format. It returns a *SnapshotError then, and the stream does not change.
 func (s *Stream) Restore(snapshot []byte) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -166,13 +165,14 @@ func (s *Stream) Restore(snapshot []byte) error {
 	return nil
 }
 
-// InspectSnapshot reads what a snapshot says of itself, and checks that it is whole.
+// InspectSnapshot returns the description of a snapshot, after checking its checksum and structure.
 func InspectSnapshot(snapshot []byte) (*SnapshotInfo, error) {
 	info, _, err := parseSnapshot(snapshot)
 	return info, err
 }
 
-// parseSnapshot takes a snapshot apart. It allocates in proportion to the snapshot's length, whatever it says.
+// parseSnapshot decodes a snapshot into its description and the data of the states. It allocates memory in proportion to
+// the snapshot's length, not to sizes in it.
 func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
 	fail := func(format string, args ...any) (*SnapshotInfo, []byte, error) {
 		return nil, nil, &SnapshotError{Msg: fmt.Sprintf(format, args...)}
@@ -233,7 +233,7 @@ func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
 	return info, r.rest, nil
 }
 
-// snapshotReader reads fields until there are too few bytes, which short says.
+// snapshotReader reads fields. short is set when there are too few bytes.
 type snapshotReader struct {
 	rest  []byte
 	short bool
@@ -248,7 +248,7 @@ func (r *snapshotReader) take(n int) []byte {
 	return b
 }
 
-// number reads an unsigned number of so many bytes.
+// number reads an unsigned number of size bytes.
 func (r *snapshotReader) number(size int) uint64 {
 	var b [8]byte
 	copy(b[:], r.take(size))

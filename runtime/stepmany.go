@@ -15,19 +15,19 @@ import (
 // StreamStep is one stream's part of Model.StepMany.
 type StreamStep struct {
 	Stream  *Stream
-	In, Out map[string]tensor.Datum // as Stream.Step takes them
-	Err     error                   // what Stream.Step would have given, set by StepMany
+	In, Out map[string]tensor.Datum // the arguments of Stream.Step
+	Err     error                   // its result, set by StepMany
 }
 
-// maxJoined bounds how many streams step as one batch. Numbers of streams are broken into powers of two up to it, so that few
-// shapes are bound, however many streams come together.
+// maxJoined bounds the number of streams that step as one batch. Numbers of streams are split into powers of two up to it,
+// so that few shapes are bound.
 const maxJoined = 64
 
-// StepMany steps many streams of the model: those whose chunks have one shape step as one batch, which costs less than each
-// by itself, and gives each the answer that it would have got by itself. What is wrong with one stream or its inputs is that
-// stream's Err alone, and leaves it as it was; the others step. The error given is the first of them, with its index. A model
-// whose samples depend on each other (pairs of documents) steps its streams one by one. Under the conditions of Stream.Step
-// it allocates no memory of its own, once as many streams with such chunks have stepped together before.
+// StepMany steps many streams of the model. Streams with chunks of the same shape step as one batch, which is faster than
+// one by one, and has the same results. An error of one stream sets its Err and does not change its state; the others step.
+// StepMany returns the first of these errors, with its index. If the samples of a model depend on each other (pairs of
+// documents), its streams step one by one. Under the conditions of Stream.Step, StepMany allocates no memory if as many
+// streams with such chunks have stepped together before.
 func (m *Model) StepMany(ctx context.Context, steps []StreamStep) error {
 	if !m.gate.enter() {
 		for i := range steps {
@@ -53,7 +53,7 @@ func (m *Model) StepMany(ctx context.Context, steps []StreamStep) error {
 	return nil
 }
 
-// admit makes the stream of a step the caller's.
+// admit acquires the stream of a step for the caller.
 func (m *Model) admit(s *StreamStep) error {
 	switch {
 	case s.Stream == nil:
@@ -66,20 +66,20 @@ func (m *Model) admit(s *StreamStep) error {
 	return s.Stream.enter()
 }
 
-// gathering is the steps of one call of StepMany whose streams are the call's.
+// gathering holds the steps of one call of StepMany, whose streams it has acquired.
 type gathering struct{ all []gathered }
 
-// gatherings keep their memory from call to call, and nothing that a caller gave.
+// gatherings reuses memory between calls. Its items hold no data of callers.
 var gatherings = sync.Pool{New: func() any { return new(gathering) }}
 
 // gathered is a step with its inputs and outputs in the graph's order.
 type gathered struct {
 	*StreamStep
 	in, out []tensor.Datum
-	key     []byte // of steps that may be one batch: their inputs' shapes; empty where the step has failed already
+	key     []byte // the inputs' shapes, equal for steps that may be one batch; empty if the step has failed
 }
 
-// add takes in a step whose stream is the caller's.
+// add adds a step whose stream has been acquired.
 func (w *gathering) add(s *StreamStep) *gathered {
 	n := len(w.all)
 	w.all = slices.Grow(w.all, 1)[:n+1]
@@ -91,7 +91,7 @@ func (w *gathering) add(s *StreamStep) *gathered {
 	return g
 }
 
-// leave gives the streams back.
+// leave releases the streams.
 func (w *gathering) leave() {
 	for i := range w.all {
 		g := &w.all[i]
@@ -115,7 +115,7 @@ func (g *gathered) prepare(ctx context.Context) error {
 	return nil
 }
 
-// run steps all that could be prepared, those with one key together.
+// run steps all streams without an error, those with equal keys together.
 func (w *gathering) run(ctx context.Context) {
 	slices.SortStableFunc(w.all, func(a, b gathered) int { return bytes.Compare(a.key, b.key) })
 	for rest := w.all; len(rest) > 0; {
@@ -136,7 +136,7 @@ func (w *gathering) run(ctx context.Context) {
 	}
 }
 
-// stepTogether steps streams as one batch. Where that fails for what one of them brought, or for memory, each steps by itself.
+// stepTogether steps streams as one batch. If that fails because of an input, or for lack of memory, they step one by one.
 func stepTogether(ctx context.Context, all []gathered) {
 	if len(all) > 1 {
 		err := stepJoined(ctx, all)
@@ -155,13 +155,13 @@ func stepTogether(ctx context.Context, all []gathered) {
 	}
 }
 
-// joint is the inputs and outputs of several streams side by side. Inputs that all of them left out are nil.
+// joint holds the joined inputs and outputs of several streams. Inputs that all of them left out are nil.
 type joint struct {
 	in, out []tensor.Datum
-	shapes  [][]int // of one stream's outputs
+	shapes  [][]int // shapes of one stream's outputs
 }
 
-// stepJoined steps two streams or more as one batch; after an error none of them has changed.
+// stepJoined steps two or more streams as one batch. If it returns an error, none of them has changed.
 func stepJoined(ctx context.Context, all []gathered) error {
 	p := all[0].Stream.p
 	c := p.borrow()
@@ -175,9 +175,9 @@ func stepJoined(ctx context.Context, all []gathered) error {
 	return err
 }
 
-// leaseJoint finds or makes working memory for all steps as one batch.
+// leaseJoint returns working memory for all steps as one batch, idle or new.
 func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
-	// No key of a single step goes on behind the end of another, as this one does.
+	// The suffix keeps this key distinct from those of single steps, of which none is a prefix of another.
 	c.key = binary.AppendUvarint(append(c.key[:0], all[0].key...), uint64(len(all)))
 	if l := p.take(c.key); l != nil {
 		return l, nil
@@ -218,7 +218,7 @@ func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
 	return l, nil
 }
 
-// join runs all steps as one batch in j, which is l's.
+// join runs all steps as one batch in j, which belongs to l.
 func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []gathered) error {
 	for k := range all {
 		if err := p.outputData(all[k].Out, j.shapes, all[k].in, all[k].out); err != nil {
@@ -257,14 +257,14 @@ func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []g
 	return nil
 }
 
-// part is the k-th of n equal parts of a state along its first axis.
+// part returns part k of n equal parts of a state along its first axis.
 func part(d tensor.Datum, k, n int) []byte {
 	b := d.(*tensor.Tensor).Bytes()
 	size := len(b) / n
 	return b[k*size : (k+1)*size]
 }
 
-// joinAt copies t to its place among the equal tensors that whole consists of along axis, the k-th, or from there.
+// joinAt copies t to part k of whole along axis, or from there if to is false. All parts have the shape of t.
 func joinAt(whole, t *tensor.Tensor, axis, k int, to bool) {
 	outer := 1
 	for _, n := range t.Shape()[:axis] {

@@ -16,26 +16,25 @@ import (
 	"github.com/essmc/essmc/passes/stepgraph"
 )
 
-// stepper is a model's step program, which all streams of the model share: the graph that computes the next steps from the
-// state before them, compiled when the first stream is made. It is derived and not stored in the plan, since the graph says
-// everything that it is derived from: one file then serves both ways of running, older plans stream too, and there is no
-// second graph that could contradict the first. Streams hold state only; working memory is borrowed from here for a step.
+// stepper is a model's step program, which all streams of the model share: its step graph, compiled for the first stream.
+// Plans do not store the step graph, since it follows from the model's. So plans of all versions stream, and no second
+// graph can contradict the first. Streams hold state only, and borrow working memory from the stepper for a step.
 type stepper struct {
-	*signature // of the source's inputs and outputs, states left out
+	*signature // of the source's inputs and outputs, without states
 	m          *Model
 	program    Program
 	states     []Port
 	stateType  []*ir.TensorType
 	timing     Timing
-	inAxis     []int // per input and output, the axis that counts samples; nil where samples cannot be joined
+	inAxis     []int // per input and output, the batch axis; nil if samples cannot be joined
 	outAxis    []int
 	calls      sync.Pool // of *call
 
 	mu   sync.Mutex
-	idle []*lease // most recently used last
+	idle []*lease // the most recently used is the last
 }
 
-// call is the arguments of one run of the step program: the source's inputs and outputs, then the states.
+// call holds the arguments of one run of the step program: the source's inputs and outputs, then the states.
 type call struct {
 	in, out []tensor.Datum
 	key     []byte
@@ -47,9 +46,9 @@ type lease struct {
 	exe      Executable
 	bytes    int64
 	outShape [][]int
-	steps    int64          // of time in the inputs; a chunk of a model without a time dimension is one
+	steps    int64          // steps of time in the inputs; 1 for a model without a time dimension
 	in, out  []tensor.Datum // the states before and after the step
-	joint    *joint         // of several streams' inputs and outputs; nil where one stream brings its own
+	joint    *joint         // inputs and outputs of several streams; nil for one stream
 }
 
 // newStepper derives and compiles the step program of m.
@@ -90,8 +89,8 @@ func newStepper(m *Model) (_ *stepper, err error) {
 	return p, err
 }
 
-// joinable finds the axes along which the samples of several streams can be put side by side: every input and output has
-// one, and each sample of every output and state depends on that sample alone.
+// joinable finds the axes along which the samples of several streams can be joined. Every input and output must have one,
+// and each sample of an output or state must depend on that sample alone.
 func (p *stepper) joinable(g *ir.Graph) {
 	if p.batch == "" {
 		return
@@ -139,7 +138,7 @@ func (p *stepper) joinable(g *ir.Graph) {
 	p.inAxis, p.outAxis = in, out
 }
 
-// stateShape is the shape of a state for a number of samples.
+// stateShape returns the shape of a state for a number of samples.
 func (p *stepper) stateShape(i int, batch int) ([]int, error) {
 	dims := map[string]int64{}
 	if p.batch != "" {
@@ -156,7 +155,7 @@ func (p *stepper) stateShape(i int, batch int) ([]int, error) {
 	return shape, nil
 }
 
-// stateBytes is what the states of a number of samples take.
+// stateBytes returns the size of the states of a number of samples.
 func (p *stepper) stateBytes(batch int) (int64, error) {
 	var sum int64
 	for i, t := range p.stateType {
@@ -175,7 +174,7 @@ func (p *stepper) stateBytes(batch int) (int64, error) {
 	return sum, nil
 }
 
-// borrow gives arguments to fill in.
+// borrow returns a call with arguments to fill in.
 func (p *stepper) borrow() *call { return p.calls.Get().(*call) }
 
 func (p *stepper) giveBack(c *call) {
@@ -184,7 +183,7 @@ func (p *stepper) giveBack(c *call) {
 	p.calls.Put(c)
 }
 
-// lease finds or makes working memory for the inputs in c, of a number of samples.
+// lease returns working memory for the inputs in c, with batch samples, idle or new.
 func (p *stepper) lease(c *call, batch int) (*lease, error) {
 	c.key = appendKey(binary.AppendUvarint(c.key[:0], uint64(batch)), c.in[:len(p.inputs)])
 	if l := p.take(c.key); l != nil {
@@ -193,7 +192,7 @@ func (p *stepper) lease(c *call, batch int) (*lease, error) {
 	return p.bind(c, c.key, batch)
 }
 
-// take gives idle working memory with a key; nil where there is none.
+// take returns idle working memory for a key, or nil if there is none.
 func (p *stepper) take(key []byte) *lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +205,7 @@ func (p *stepper) take(key []byte) *lease {
 	return nil
 }
 
-// bind makes working memory for the inputs in c, of a number of samples, to be found by key.
+// bind makes working memory for the inputs in c, with batch samples, under key.
 func (p *stepper) bind(c *call, key []byte, batch int) (_ *lease, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -246,7 +245,7 @@ func (p *stepper) bind(c *call, key []byte, batch int) (_ *lease, err error) {
 	return l, nil
 }
 
-// checkBatch holds the number of samples in the inputs against those of the stream.
+// checkBatch compares the number of samples in the inputs with that of the stream.
 func (p *stepper) checkBatch(b *Binding, in []tensor.Datum, batch int) error {
 	if p.batch == "" {
 		return nil
@@ -273,8 +272,8 @@ func (p *stepper) checkBatch(b *Binding, in []tensor.Datum, batch int) error {
 	return &InputError{Name: p.batch, Msg: fmt.Sprintf("expected %d, as the stream has, found %d", batch, found)}
 }
 
-// release keeps working memory for the next step of its shape, and lets go of what has not been used for longest: all that
-// is idle keeps to Options.MaxMemory, as that which is at work does. For nil it lets go of everything.
+// release keeps working memory for the next step of its shape. Idle memory is bounded by Options.MaxMemory; release drops
+// the least recently used beyond it. release(nil) drops all idle memory.
 func (p *stepper) release(l *lease) {
 	keep := 8 + 4*goruntime.GOMAXPROCS(0)
 	limit := p.m.config.MaxMemory
@@ -306,8 +305,8 @@ func (p *stepper) close(l *lease) {
 	}
 }
 
-// run computes c with the states that l holds before and after. A lease comes back from it unless the run panicked, which
-// may have left its memory in disorder.
+// run computes c with the states in l. It returns the lease unless the run panicked, after which its memory may be
+// inconsistent.
 func (p *stepper) run(ctx context.Context, c *call, l *lease) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -319,7 +318,7 @@ func (p *stepper) run(ctx context.Context, c *call, l *lease) (err error) {
 	return l.exe.Run(ctx, c.in, c.out)
 }
 
-// settle returns a lease after a run that gave err.
+// settle releases a lease after a run with the result err.
 func (p *stepper) settle(l *lease, err error) {
 	if errors.Is(err, ErrInternal) {
 		return

@@ -13,12 +13,12 @@ import (
 	"github.com/essmc/essmc/passes/stepgraph"
 )
 
-// Stream runs a model step by step: what it has seen is held in a state of fixed size, so a sequence may come in chunks of
-// any length, and its answers are those of the whole sequence. A stream holds its state and a few words besides, nothing
-// else: working memory is borrowed from the model for the time of a Step. One goroutine uses a stream at a time (a second one
-// gets ErrBusy); streams of one model run at the same time.
+// Stream runs a model on a sequence that comes in chunks of any length. A state of fixed size holds the past, and the
+// answers are those of the whole sequence. A stream holds little more than its state; Step borrows working memory from the
+// model. Only one goroutine can use a stream at a time; a second one gets ErrBusy. Streams of one model can run at the same
+// time.
 //
-// The state changes when a Step has succeeded, and only then: after any error the stream is where it was before the call.
+// A Step that fails does not change the state.
 type Stream struct {
 	p     *stepper
 	batch int
@@ -28,26 +28,26 @@ type Stream struct {
 	state []byte // the states one after the other, each as its tensor holds it
 }
 
-// Timing is how the outputs of a stream relate to its inputs along time.
+// Timing describes how the outputs of a stream relate to its inputs along time.
 type Timing struct {
-	// Latency is the largest number of steps by which an output lags behind the inputs: what a model with a finite lookahead
-	// waits for. 0 for a causal model.
+	// Latency is the largest lag of an output behind the inputs, in steps: the lookahead of the model. It is 0 for a causal
+	// model.
 	Latency int64
-	// Flush is how many steps, of any content, have to be fed beyond the end of a sequence until all outputs have come.
+	// Flush is the number of steps, of any content, to feed after the end of a sequence for the last outputs.
 	Flush int64
-	// Multiple is what the length of a chunk has to be a multiple of; above 1 where the model has strides.
+	// Multiple divides the length of every chunk. It is above 1 if the model has strides.
 	Multiple int64
-	// End names the optional input, int64 per sample, that says how many steps a sequence has, from the chunk on in which it
-	// ends; empty where nothing depends on steps that follow.
+	// End names an optional input, int64 per sample, for the number of steps of a sequence. It must be given with the chunk
+	// in which the sequence ends, and from then on. It is empty if no output depends on later steps.
 	End string
-	// Outputs says of each output whether it follows time, at which rate and how many of its first steps are to be dropped,
-	// or is the answer so far.
+	// Outputs describes each output: whether it follows time, at which rate, and how many of its first steps to drop; or
+	// whether it is the answer so far.
 	Outputs []stepgraph.Output
 }
 
-// NewStream makes a stream of batch samples (the value of the model's batch symbol) at its beginning, where all states are
-// zero. The model's first stream compiles its step program, which shares the packed weights with the program of whole
-// sequences. A model that needs what lies ahead without bound is refused with a *StreamError that names the layer.
+// NewStream makes a stream of batch samples, the value of the model's batch symbol, with all states zero. The first
+// stream of a model compiles its step program, which shares the packed weights with that for whole sequences. For a
+// model that looks ahead without bound, NewStream returns a *StreamError that names the layer.
 func (m *Model) NewStream(batch int) (*Stream, error) {
 	if !m.gate.enter() {
 		return nil, ErrClosed
@@ -74,10 +74,10 @@ func (m *Model) NewStream(batch int) (*Stream, error) {
 	return &Stream{p: p, batch: batch, open: true, state: make([]byte, size)}, nil
 }
 
-// Step computes the outputs of the next steps, by name, from their inputs, by name; both are as in Session.RunInto, with one
-// step or more along time. Outputs that follow time hold the steps that the chunk completes, see Timing; others (a mean over
-// time, the last step) are the answer for all that the stream has seen. When the inputs have the model's own element types,
-// chunks of this length were seen before, and out is complete, it allocates no memory of its own.
+// Step computes the outputs for a chunk of one or more steps. Inputs and outputs are as in Session.RunInto. Outputs
+// that follow time hold the steps that the chunk completes, see Timing. Others, such as a mean over time or the last
+// step, are the answer for all steps so far. If the inputs have the model's element types, chunks of this length were
+// seen before, and out is complete, Step allocates no memory.
 func (s *Stream) Step(ctx context.Context, in, out map[string]tensor.Datum) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *Stream) Step(ctx context.Context, in, out map[string]tensor.Datum) erro
 	return s.step(ctx, in, out)
 }
 
-// step is Step of a stream that is the caller's.
+// step is Step for a stream that is acquired.
 func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) erro
 	return err
 }
 
-// enter makes the stream the caller's, if it is open.
+// enter acquires the stream for the caller, if it is open.
 func (s *Stream) enter() error {
 	if !s.p.m.gate.enter() {
 		return ErrClosed
@@ -149,29 +149,29 @@ func (s *Stream) leave() {
 	s.p.m.gate.leave()
 }
 
-// Batch is the number of samples.
+// Batch returns the number of samples.
 func (s *Stream) Batch() int { return s.batch }
 
-// Inputs lists what Step takes.
+// Inputs returns the inputs of Step.
 func (s *Stream) Inputs() []Port { return slices.Clone(s.p.inputs) }
 
-// Outputs lists what Step gives.
+// Outputs returns the outputs of Step.
 func (s *Stream) Outputs() []Port { return slices.Clone(s.p.outputs) }
 
-// States lists the states, with the batch symbol where samples are counted.
+// States returns the states. The batch symbol is the dimension of samples.
 func (s *Stream) States() []Port { return slices.Clone(s.p.states) }
 
-// Timing says how the outputs relate to the inputs along time.
+// Timing describes how the outputs relate to the inputs along time.
 func (s *Stream) Timing() Timing {
 	t := s.p.timing
 	t.Outputs = slices.Clone(t.Outputs)
 	return t
 }
 
-// Steps is how many steps of time the stream has seen since its beginning; Restore takes it over from the snapshot.
+// Steps returns the number of steps of time since the start of the sequence. Restore sets it from the snapshot.
 func (s *Stream) Steps() int64 { return s.steps.Load() }
 
-// Reset puts the stream back to its beginning.
+// Reset sets all states to zero, for a new sequence.
 func (s *Stream) Reset() error {
 	if err := s.enter(); err != nil {
 		return err
@@ -182,11 +182,11 @@ func (s *Stream) Reset() error {
 	return nil
 }
 
-// Close lets go of the state. Later calls give ErrStreamClosed; closing twice does nothing. A stream need not be closed: one
-// that is forgotten leaves nothing behind.
+// Close drops the state. Later calls return ErrStreamClosed; a second Close does nothing. A stream need not be closed: it
+// holds no resources besides memory.
 func (s *Stream) Close() error {
 	switch err := s.enter(); {
-	case errors.Is(err, ErrClosed): // the stream, or the model, which holds nothing for it
+	case errors.Is(err, ErrClosed): // the stream is closed, or the model, which holds nothing for it
 		return nil
 	case err != nil:
 		return err
@@ -196,7 +196,7 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// State gives a copy of the states, by name.
+// State returns a copy of the states, by name.
 func (s *Stream) State() (map[string]*tensor.Tensor, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (s *Stream) State() (map[string]*tensor.Tensor, error) {
 	return all, nil
 }
 
-// SetState replaces the states that are given, by name; element types and shapes are those of State.
+// SetState replaces the given states, by name. Element types and shapes are those of State.
 func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 		if err != nil {
 			return err
 		}
-		n, _ := tensor.Size(shape) // of a stream that exists
+		n, _ := tensor.Size(shape) // NewStream has checked it
 		n = tensor.ByteSize(t.Elem, n)
 		if x, ok := given[s.p.states[i].Name]; ok {
 			if x == nil || x.DType() != t.Elem || !slices.Equal(x.Shape(), shape) {
@@ -251,7 +251,7 @@ func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 	return nil
 }
 
-// shown is a tensor for messages.
+// shown describes a tensor, for messages.
 func shown(t *tensor.Tensor) string {
 	if t == nil {
 		return "none"
