@@ -39,14 +39,28 @@ func (p *Packed) tail() int { return max(0, (p.M-1)/p.panel*p.panel) }
 func (p *Packed) size() int { return (p.tail() + p.last) * p.K }
 
 func (p *Packed) fill(w []float32, rs, cs int) {
-	n, k, tail := p.panel, p.K, p.tail()
-	for i := range p.M {
-		width := n
-		if i >= tail {
+	if p.K == 0 {
+		return
+	}
+	for i := 0; i < p.M; i += p.panel {
+		rows, width := min(p.panel, p.M-i), p.panel
+		if i == p.tail() {
 			width = p.last
 		}
-		for j := range k {
-			p.data[i/n*n*k+j*width+i%n] = w[i*rs+j*cs]
+		to, from := p.data[i*p.K:], w[i*rs:]
+		switch {
+		case cs == 1:
+			Transpose(to, width, from, rs, rows, p.K)
+		case rs == 1:
+			for j := range p.K {
+				copy(to[j*width:], from[j*cs:j*cs+rows])
+			}
+		default:
+			for j := range p.K {
+				for r := range rows {
+					to[j*width+r] = from[r*rs+j*cs]
+				}
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -67,25 +68,31 @@ func testGemm(t *testing.T) {
 	}
 }
 
-func TestPackTransposed(t *testing.T) { eachVariant(t, testPackTransposed) }
+func TestPack(t *testing.T) { eachVariant(t, testPack) }
 
-func testPackTransposed(t *testing.T) {
+// testPack holds panels against their definition: row by row, column by column, and zeros behind the last row.
+func testPack(t *testing.T) {
 	r := newRand()
-	m, k := 5, 7
-	w := random(r, m*k)
-	tr := make([]float32, m*k)
-	for i := range m {
-		for j := range k {
-			tr[j*m+i] = w[i*k+j]
-		}
-	}
-	x := random(r, 3*k)
-	a, b := make([]float32, 3*m), make([]float32, 3*m)
-	Gemm(a, m, x, k, 3, Pack(w, m, k, k, 1), nil, false)
-	Gemm(b, m, x, k, 3, Pack(tr, m, k, 1, m), nil, false)
-	for i := range a {
-		if a[i] != b[i] {
-			t.Fatalf("element %d: %g and %g", i, a[i], b[i])
+	for _, m := range []int{0, 1, 3, 4, 5, 8, 15, 16, 17, 24, 33, 70} {
+		for _, k := range []int{0, 1, 7, 8, 9, 31} {
+			for _, s := range [][2]int{{k, 1}, {k + 3, 1}, {1, m}, {1, m + 2}, {2*k + 1, 2}} {
+				rs, cs := s[0], s[1]
+				w := random(r, m*rs+k*cs+1)
+				p := Pack(w, m, k, rs, cs)
+				want := make([]float32, p.size())
+				for i := range m {
+					at, width := i/p.panel*p.panel, p.panel
+					if at == p.tail() {
+						width = p.last
+					}
+					for j := range k {
+						want[at*k+j*width+i-at] = w[i*rs+j*cs]
+					}
+				}
+				if !slices.Equal(p.data, want) {
+					t.Fatalf("%d × %d at strides %d and %d: got %v, want %v", m, k, rs, cs, p.data, want)
+				}
+			}
 		}
 	}
 }
