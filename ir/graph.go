@@ -131,6 +131,21 @@ func (v *Value) Elem() tensor.DType {
 // NewConst makes a constant value.
 func NewConst(name string, t *tensor.Tensor) *Value { return &Value{Name: name, Type: Of(t), Const: t} }
 
+// Symbols lists the symbols of the dimensions of the graph's inputs, in the order in which they appear.
+func (g *Graph) Symbols() []string {
+	var out []string
+	for _, v := range g.Inputs {
+		for _, d := range v.Shape() {
+			for _, name := range d.Symbols() {
+				if !slices.Contains(out, name) {
+					out = append(out, name)
+				}
+			}
+		}
+	}
+	return out
+}
+
 // Subgraphs lists the graphs in the node's attributes, in the order of the attributes.
 func (n *Node) Subgraphs() []*Graph {
 	var out []*Graph

@@ -7,6 +7,7 @@
 package passes
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,6 +70,8 @@ type Options struct {
 	StopAfter string
 	// Observe sees the graph before the first pass and after each one, also after one that failed.
 	Observe func(Snapshot)
+	// Context, if not nil, ends the run before the next pass when it is done.
+	Context context.Context
 }
 
 // Pipeline is the portable pipeline, in order. The passes say why it is in this order.
@@ -107,6 +110,9 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 	observe(Snapshot{Index: -1, Graph: g})
 	former := "nothing"
 	for i, p := range list {
+		if o.Context != nil && o.Context.Err() != nil {
+			return fmt.Errorf("before pass %d %s: %w", i+1, p.Name, context.Cause(o.Context))
+		}
 		start := time.Now()
 		c := &Context{}
 		changes, err := p.Run(c, g)

@@ -1,6 +1,8 @@
 package passes_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -57,5 +59,21 @@ func TestObserve(t *testing.T) {
 	}
 	if want := []string{"start", "fold", "bad!"}; !slices.Equal(seen, want) {
 		t.Errorf("observer saw %v, want %v", seen, want)
+	}
+}
+
+// TestContext ends a run before the next pass.
+func TestContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	ran := 0
+	err := passes.Run(&ir.Graph{Name: "g"}, []*passes.Pass{passes.Fold, passes.CSE, passes.DCE}, passes.Options{Context: ctx, Observe: func(s passes.Snapshot) {
+		if s.Pass == passes.Fold {
+			cancel(why)
+		}
+		ran++
+	}})
+	if !errors.Is(err, why) || err.Error() != "before pass 2 cse: enough" || ran != 2 {
+		t.Errorf("found %v after %d snapshots", err, ran)
 	}
 }

@@ -17,7 +17,7 @@ func Load(path string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err
 	}
-	f, err := plan.Open(path, o.Backend.Resolver(), plan.Options{})
+	f, err := plan.Open(path, o.Backend.Resolver(), plan.Options{Limits: o.Limits})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func LoadReader(r io.ReaderAt, size int64, name string, o Options) (*Model, erro
 	if _, err := o.config(); err != nil {
 		return nil, err
 	}
-	g, err := plan.Read(r, size, name, o.Backend.Resolver(), plan.Limits{})
+	g, err := plan.Read(r, size, name, o.Backend.Resolver(), o.Limits)
 	if err != nil {
 		return nil, err
 	}

@@ -112,6 +112,13 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := runtime.Load(bad, runtime.Options{Backend: backend()}); !errors.Is(err, plan.ErrNotPlan) || !strings.HasPrefix(err.Error(), bad+": ") {
 		t.Errorf("no plan: %v", err)
 	}
+	small := runtime.Options{Backend: backend(), Limits: plan.Limits{FileBytes: 100}}
+	if _, err := runtime.Load(good, small); !errors.Is(err, plan.ErrLimit) || !strings.HasPrefix(err.Error(), good+": ") {
+		t.Errorf("a limit of 100 bytes: %v", err)
+	}
+	if _, err := runtime.LoadFS(os.DirFS(dir), "good.essm", small); !errors.Is(err, plan.ErrLimit) {
+		t.Errorf("a limit of 100 bytes: %v", err)
+	}
 	var unknown *plan.UnknownOpsError
 	if _, err := runtime.Load(good, runtime.Options{Backend: ref.With(testOps{})}); !errors.As(err, &unknown) {
 		t.Errorf("operators that the backend does not know: %v", err)

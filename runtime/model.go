@@ -51,6 +51,8 @@ type Options struct {
 	// from zeros, and derives no step graph. The model defines the lengths of chunks and the meaning of its outputs.
 	// Carry is part of Model.Hash.
 	Carry map[string]string
+	// Limits bound what the plan that Load and the like read may take; New reads none.
+	Limits plan.Limits
 	// Profile makes sessions measure their steps, for Session.Profile.
 	Profile bool
 	// Logger takes messages about loading and planning; nil: none.

@@ -29,6 +29,17 @@ const ConfigName = "config.json"
 // ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names. float16 and
 // bfloat16 are widened to float32.
 func ReadDir(dir string) (*models.Config, models.Weights, error) {
+	return readDir(dir, safetensors.ReadDir)
+}
+
+// ReadDirWithin is ReadDir, but refuses directories whose weights are in files of more than limit bytes in all.
+func ReadDirWithin(dir string, limit int64) (*models.Config, models.Weights, error) {
+	return readDir(dir, func(dir string) (map[string]*tensor.Tensor, error) {
+		return safetensors.ReadDirWithin(dir, limit)
+	})
+}
+
+func readDir(dir string, read func(string) (map[string]*tensor.Tensor, error)) (*models.Config, models.Weights, error) {
 	path := filepath.Join(dir, ConfigName)
 	data, err := readSmall(path, models.MaxConfig)
 	if err != nil {
@@ -38,7 +49,7 @@ func ReadDir(dir string) (*models.Config, models.Weights, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	tensors, err := safetensors.ReadDir(dir)
+	tensors, err := read(dir)
 	if err != nil {
 		return nil, nil, err
 	}

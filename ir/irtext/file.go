@@ -90,8 +90,9 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ReadFile parses the file at path. Large constants may be in files beside it or in folders below.
-func ReadFile(path string, resolver ir.Resolver) (*ir.Graph, error) {
+// ReadFile parses the file at path. Large constants may be in files beside it or in folders below, unless o.Open finds them
+// elsewhere.
+func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -102,10 +103,13 @@ func ReadFile(path string, resolver ir.Resolver) (*ir.Graph, error) {
 		return nil, err
 	}
 	defer f.Close()
-	limit := Budget{}.withDefaults().Bytes
+	limit := o.Budget.withDefaults().Bytes
 	src, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return Parse(src, path, resolver, Options{Open: InFolder(root)})
+	if o.Open == nil {
+		o.Open = InFolder(root)
+	}
+	return Parse(src, path, resolver, o)
 }

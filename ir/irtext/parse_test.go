@@ -180,7 +180,7 @@ func TestParseExternal(t *testing.T) {
 		if err := os.WriteFile(path, []byte(src), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ReadFile(path, testOps())
+		_, err := ReadFile(path, testOps(), Options{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: expected %q, found %v", location, want, err)
 		}

@@ -325,7 +325,7 @@ func TestRoundTripFiles(t *testing.T) {
 		if err := WriteFile(path, g); err != nil {
 			t.Fatal(err)
 		}
-		back, err := ReadFile(path, m.ops)
+		back, err := ReadFile(path, m.ops, Options{})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

@@ -33,16 +33,22 @@ func ReadFile(path string) (*File, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readOpen(f, path)
+	return readOpen(f, path, nil)
 }
 
-func readOpen(f *os.File, name string) (*File, error) {
+// readOpen reads an open file, and takes its size from what is left of a limit, unless that is nil.
+func readOpen(f *os.File, name string, left *int64) (*File, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: expected a regular file, found %v", name, st.Mode().Type())
+	}
+	if left != nil {
+		if *left -= st.Size(); *left < 0 {
+			return nil, fmt.Errorf("%s: file has %d bytes, %d more than the limit allows", name, st.Size(), -*left)
+		}
 	}
 	return Read(f, st.Size(), name)
 }

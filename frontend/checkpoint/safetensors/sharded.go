@@ -24,10 +24,23 @@ const (
 const maxIndex = 64 << 20
 
 // ReadDir reads the tensors of a model directory: model.safetensors, or the shards that its index names.
-func ReadDir(dir string) (map[string]*tensor.Tensor, error) {
-	f, err := ReadFile(filepath.Join(dir, SingleName))
+func ReadDir(dir string) (map[string]*tensor.Tensor, error) { return readDir(dir, nil) }
+
+// ReadDirWithin is ReadDir, but refuses directories whose tensors are in files of more than limit bytes in all.
+func ReadDirWithin(dir string, limit int64) (map[string]*tensor.Tensor, error) {
+	return readDir(dir, &limit)
+}
+
+func readDir(dir string, left *int64) (map[string]*tensor.Tensor, error) {
+	path := filepath.Join(dir, SingleName)
+	f, err := os.Open(path)
 	if err == nil {
-		return f.Tensors, nil
+		defer f.Close()
+		file, err := readOpen(f, path, left)
+		if err != nil {
+			return nil, err
+		}
+		return file.Tensors, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -35,12 +48,14 @@ func ReadDir(dir string) (map[string]*tensor.Tensor, error) {
 	if _, err := os.Stat(filepath.Join(dir, IndexName)); err != nil {
 		return nil, fmt.Errorf("%s: holds neither %s nor %s", dir, SingleName, IndexName)
 	}
-	return ReadSharded(dir)
+	return readSharded(dir, left)
 }
 
 // ReadSharded reads the shards that dir's model.safetensors.index.json names. Shards are files of that directory itself;
 // they hold exactly the tensors that the index places in them.
-func ReadSharded(dir string) (map[string]*tensor.Tensor, error) {
+func ReadSharded(dir string) (map[string]*tensor.Tensor, error) { return readSharded(dir, nil) }
+
+func readSharded(dir string, left *int64) (map[string]*tensor.Tensor, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -58,7 +73,7 @@ func ReadSharded(dir string) (map[string]*tensor.Tensor, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: shard %q: %w", index, shard, err)
 		}
-		content, err := readOpen(f, path)
+		content, err := readOpen(f, path, left)
 		f.Close()
 		if err != nil {
 			return nil, err

@@ -99,7 +99,7 @@ func Open(path string, o Options) (*Model, error) {
 	case Directory:
 		err = m.readDirectory()
 	case Text:
-		m.source, err = irtext.ReadFile(path, ops.Default)
+		m.source, err = irtext.ReadFile(path, ops.Default, irtext.Options{})
 		list = Pipeline()
 	case ONNX:
 		m.source, m.Info, err = onnx.ReadFile(path, onnx.Options{})
