@@ -51,11 +51,11 @@ func runDFT(ctx context.Context, e *env, r *result) error {
 		}
 	}
 	r.Tables = append(r.Tables, t)
-	a := verdict{"DFT against ONNX Runtime's, the least", "10×", "ONNX Runtime is absent", open}
+	a := verdict{"DFT against ONNX Runtime's, the least", "10×", "ONNX Runtime is absent", unmeasured}
 	if leastORT > 0 {
 		a = judge(a.What, a.Target, number(leastORT)+"×", leastORT >= 10)
 	}
-	b := verdict{"DFT against FFTW's at powers of two, the most", "at most 2×", "FFTW is absent", open}
+	b := verdict{"DFT against FFTW's at powers of two, the most", "at most 2×", "FFTW is absent", unmeasured}
 	if mostFFTW > 0 {
 		b = judge(b.What, b.Target, number(mostFFTW)+"×", mostFFTW <= 2)
 	}

@@ -5,11 +5,10 @@ import (
 	"math/cmplx"
 	"slices"
 
-	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/passes"
@@ -170,14 +169,15 @@ func writeStep(b *ir.Builder, g *ir.Graph, n *ir.Node) error {
 
 // fused is the model's graph before its operators join in blocks.
 func (m *model) fused() (*ir.Graph, error) {
-	c, w, err := checkpoint.ReadDir(m.dir)
+	opened, err := open.File(m.dir, open.Options{})
 	if err != nil {
 		return nil, err
 	}
-	g, err := models.Build(c, w, models.BuildOptions{})
+	source, err := opened.Source()
 	if err != nil {
 		return nil, err
 	}
+	g := source.Clone()
 	return g, passes.Run(g, passes.Pipeline(), passes.Options{StopAfter: passes.DCE.Name})
 }
 

@@ -64,7 +64,7 @@ func runGemm(ctx context.Context, e *env, r *result) error {
 	r.Tables = append(r.Tables, t)
 	const what = "dense products at the layers' shapes against OpenBLAS, 1 thread"
 	if len(gains) == 0 {
-		r.Verdicts = append(r.Verdicts, verdict{what, "1.0× at every shape, 1.1× in the geometric mean", "OpenBLAS is absent", open})
+		r.Verdicts = append(r.Verdicts, verdict{what, "1.0× at every shape, 1.1× in the geometric mean", "OpenBLAS is absent", unmeasured})
 		return nil
 	}
 	r.Verdicts = append(r.Verdicts,

@@ -10,11 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/essmc/essmc/frontend/checkpoint"
-	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
-	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/plan"
@@ -116,14 +113,8 @@ func (e *env) loadFiles(ctx context.Context, r *result) (table, error) {
 			return t, err
 		}
 		defer j.drop()
-		open := func() (*runtime.Model, error) {
-			g, err := importONNX(m.file)
-			if err != nil {
-				return nil, err
-			}
-			return runtime.New(g, o)
-		}
-		s, err := measure(ctx, e.effort(4*time.Second), []contender{opening(ctx, "essmc", m.in, true, open), {name: "ONNX Runtime", run: j.run}})
+		load := func() (*runtime.Model, error) { return open.Load(m.file, open.Options{Run: o}) }
+		s, err := measure(ctx, e.effort(4*time.Second), []contender{opening(ctx, "essmc", m.in, true, load), {name: "ONNX Runtime", run: j.run}})
 		if err != nil {
 			return t, err
 		}
@@ -201,7 +192,7 @@ func (l *loading) within(ctx context.Context) (*samples, error) {
 	in := map[string]tensor.Datum{l.inputName(): l.x}
 	fromPlan := func() (*runtime.Model, error) { return runtime.Load(l.plan, o) }
 	all := []contender{
-		opening(ctx, "directory", in, true, func() (*runtime.Model, error) { return l.compile(o) }),
+		opening(ctx, "directory", in, true, func() (*runtime.Model, error) { return open.Load(l.dir, open.Options{Run: o}) }),
 		opening(ctx, "session", in, false, fromPlan),
 		opening(ctx, "plan", in, true, fromPlan),
 	}
@@ -230,27 +221,11 @@ func (l *loading) within(ctx context.Context) (*samples, error) {
 	return measure(ctx, l.e.effort(6*time.Second), all)
 }
 
-// compile takes the directory to a model, as the command does.
-func (l *loading) compile(o runtime.Options) (*runtime.Model, error) {
-	c, w, err := checkpoint.ReadDir(l.dir)
-	if err != nil {
-		return nil, err
-	}
-	var g *ir.Graph
-	if g, err = models.Build(c, w, models.BuildOptions{}); err != nil {
-		return nil, err
-	}
-	if err := passes.Optimize(g); err != nil {
-		return nil, err
-	}
-	return runtime.New(g, o)
-}
-
 // opening measures how long it takes to open a model, make a session and, where it is to answer, run it.
-func opening(ctx context.Context, name string, in map[string]tensor.Datum, answer bool, open func() (*runtime.Model, error)) contender {
+func opening(ctx context.Context, name string, in map[string]tensor.Datum, answer bool, load func() (*runtime.Model, error)) contender {
 	once := func() (time.Duration, error) {
 		start := time.Now()
-		m, err := open()
+		m, err := load()
 		if err != nil {
 			return 0, err
 		}

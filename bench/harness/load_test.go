@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cpu"
 )
 
 func TestLoading(t *testing.T) {
@@ -26,7 +26,7 @@ func TestLoading(t *testing.T) {
 		}
 	}
 	l.dir = "nowhere"
-	if _, err := opening(context.Background(), "x", nil, true, func() (*runtime.Model, error) { return l.compile(runtime.Options{Backend: cpu.New()}) }).run(1); err == nil {
+	if _, err := opening(context.Background(), "x", nil, true, func() (*runtime.Model, error) { return open.Load(l.dir, open.Options{}) }).run(1); err == nil {
 		t.Error("a directory that is not there was loaded")
 	}
 }

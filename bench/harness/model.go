@@ -9,12 +9,10 @@ import (
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint"
-	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
-	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/raise"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 )
@@ -55,23 +53,12 @@ func newModel(e *env, id string, set ...[2]string) (*model, error) {
 	if err := checkpoint.WriteDir(m.dir, p.Config, w); err != nil {
 		return nil, err
 	}
-	if m.graph, err = models.Build(p.Config, w, models.BuildOptions{}); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return m, passes.Optimize(m.graph)
-}
-
-// importONNX reads a file as the command does: what an exporter took apart is put together again.
-func importONNX(file string) (*ir.Graph, error) {
-	g, _, err := onnx.ReadFile(file, onnx.Options{})
+	opened, err := open.File(m.dir, open.Options{})
 	if err != nil {
 		return nil, err
 	}
-	all := append(raise.Pipeline(), passes.Pipeline()...)
-	if err := passes.Run(g, all, passes.Options{}); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return g, nil
+	m.graph, err = opened.Graph()
+	return m, err
 }
 
 // input makes samples of some steps: numbers between -1 and 1, or tokens. They are written to file as well, for the peers.

@@ -53,7 +53,7 @@ func runORT(ctx context.Context, e *env, r *result) error {
 	r.Tables = append(r.Tables, t, forms)
 	const what = "presets against their export on ONNX Runtime, the least"
 	if least == 0 {
-		r.Verdicts = append(r.Verdicts, verdict{what, "1.8×", "ONNX Runtime is absent", open})
+		r.Verdicts = append(r.Verdicts, verdict{what, "1.8×", "ONNX Runtime is absent", unmeasured})
 		return nil
 	}
 	r.Verdicts = append(r.Verdicts, judge(what, "1.8×", number(least)+"× "+slowest, least >= 1.8))

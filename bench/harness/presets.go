@@ -238,11 +238,11 @@ func (r *result) judgePreset(e *env, m *model, p paperPreset, c comparison) {
 	if c.floor.n > 0 {
 		r.Verdicts = append(r.Verdicts, judge(p.id+" against the floor, 1 thread", "at most "+number(bound)+"×", c.floor.String(), c.floor.mid <= bound))
 	} else {
-		r.Verdicts = append(r.Verdicts, verdict{p.id + " against the floor, 1 thread", "at most " + number(bound) + "×", "OpenBLAS is absent", open})
+		r.Verdicts = append(r.Verdicts, verdict{p.id + " against the floor, 1 thread", "at most " + number(bound) + "×", "OpenBLAS is absent", unmeasured})
 	}
 	what, target := fmt.Sprintf("%s against torch, batch 1, 1 thread / %s", p.id, threadsName(e.threads)), number(p.torch1)+"× / "+number(p.torch2)+"×"
 	if c.gain1.n == 0 || c.gainN.n == 0 {
-		r.Verdicts = append(r.Verdicts, verdict{what, target, "torch is absent", open})
+		r.Verdicts = append(r.Verdicts, verdict{what, target, "torch is absent", unmeasured})
 		return
 	}
 	r.Verdicts = append(r.Verdicts, judge(what, target, number(c.gain1.mid)+"× / "+number(c.gainN.mid)+"×", c.gain1.mid >= p.torch1 && c.gainN.mid >= p.torch2))

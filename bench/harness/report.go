@@ -27,14 +27,14 @@ type verdict struct {
 	What   string `json:"what"`
 	Target string `json:"target"`
 	Found  string `json:"found"`
-	// State is met, missed, or open where it could not be measured.
+	// State is met, missed, or unmeasured where it could not be measured.
 	State string `json:"state"`
 }
 
 const (
-	met    = "met"
-	missed = "missed"
-	open   = "not measured"
+	met        = "met"
+	missed     = "missed"
+	unmeasured = "not measured"
 )
 
 // judge makes a verdict.

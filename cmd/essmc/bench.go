@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -70,7 +69,7 @@ the steps are timed, and of which the first, that plans, is left out.`,
 				if err != nil {
 					return err
 				}
-				if len(load.Symbols(source)) > 0 {
+				if len(source.Symbols()) > 0 {
 					return usagef("%s: --shape BxL is missing: samples x steps, as in 8x1024", cmd.CommandPath())
 				}
 			}

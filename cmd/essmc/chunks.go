@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/feed"
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/passes/stepgraph"
@@ -68,7 +68,7 @@ func isState(g *ir.Graph, input string) bool {
 }
 
 // keepGiven makes a state that the caller gives an input like any other, which a stream begins with.
-func keepGiven(m *load.Model, inputs []string) error {
+func keepGiven(m *open.Model, inputs []string) error {
 	g, err := m.Source()
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func keepGiven(m *load.Model, inputs []string) error {
 		return nil // NewStream says it
 	}
 	for _, p := range pairs {
-		if m.Kind != load.Plan && slices.ContainsFunc(inputs, func(s string) bool { return strings.HasPrefix(s, p.In+"=") }) {
+		if m.Kind != open.Plan && slices.ContainsFunc(inputs, func(s string) bool { return strings.HasPrefix(s, p.In+"=") }) {
 			delete(g.Meta, ir.MetaState)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/feed"
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
@@ -77,7 +77,7 @@ type comparison struct {
 type side struct {
 	path                      string
 	device, kernel, precision choice
-	model                     *load.Model
+	model                     *open.Model
 	graph                     *ir.Graph
 	out                       map[string]tensor.Datum
 }
@@ -107,7 +107,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 		return usagef("%s: --input FILE is missing, or --shape BxL for inputs that are made up", cmd.CommandPath())
 	}
 	for _, s := range []*side{&c.a, &c.b} {
-		if err := s.open(c.shape.named); err != nil {
+		if err := s.open(cmd, c.shape.named); err != nil {
 			return err
 		}
 	}
@@ -134,8 +134,8 @@ func (c *comparison) run(cmd *cobra.Command) error {
 }
 
 // open reads the model, and takes the graph that the device runs.
-func (s *side) open(shapes load.Shapes) (err error) {
-	if s.model, err = load.Open(s.path, load.Options{Shapes: shapes}); err != nil {
+func (s *side) open(cmd *cobra.Command, shapes []string) (err error) {
+	if s.model, err = open.File(s.path, open.Options{Shapes: shapes, Context: cmd.Context()}); err != nil {
 		return err
 	}
 	if s.device.value == "ref" {

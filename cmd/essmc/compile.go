@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/runtime/plan"
 )
 
@@ -35,7 +35,7 @@ that take chunks, and their state with each; essmc stream then carries it.`,
 			if err != nil {
 				return err
 			}
-			if m.Kind == load.Plan {
+			if m.Kind == open.Plan {
 				return fmt.Errorf("%s: is a plan already", args[0])
 			}
 			done := spin(cmd, "compiling")

@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/cmd/essmc/internal/tune"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
@@ -171,12 +171,12 @@ func bits(all ...*tensor.Tensor) string {
 // opened prepares a model of the corpus for the cpu.
 func opened(t *testing.T, path string, o runtime.Options) *runtime.Model {
 	t.Helper()
-	m, err := load.Open(path, load.Options{})
+	m, err := open.File(path, open.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Backend, o.Threads = cpu.New(cpu.WithCosts(corpusCosts)), 2
-	c, err := m.Compiled(o)
+	c, err := m.Compile(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/cmd/essmc/internal/tune"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irview"
@@ -49,7 +49,7 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var seen []passes.Snapshot
 			var columns []irview.Column
-			m, err := load.Open(args[0], load.Options{Shapes: s.named, Observe: func(p passes.Snapshot) {
+			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context(), Observe: func(p passes.Snapshot) {
 				if page != "" {
 					columns = append(columns, column(p))
 				}
@@ -61,7 +61,7 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 			}
 			g, err := m.Graph()
 			if page != "" {
-				if m.Kind == load.Plan && err == nil {
+				if m.Kind == open.Plan && err == nil {
 					columns = []irview.Column{{Name: "plan", Notes: historyLines(g.History), Graph: g}}
 				}
 				// Also where a pass failed: the page shows what it had made.
@@ -77,7 +77,7 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 				return err
 			}
 			w := cmd.OutOrStdout()
-			if m.Kind == load.Plan {
+			if m.Kind == open.Plan {
 				fmt.Fprintf(w, "Passes, from the history that the plan stores\n")
 				printHistory(w, withoutMisses(g.History), true)
 			} else {
@@ -213,7 +213,7 @@ func printNotes(w io.Writer, notes []string) {
 }
 
 // explainForms prints the backend's choices.
-func explainForms(w io.Writer, m *load.Model, s shape, o runtime.Options, measured *tune.File) error {
+func explainForms(w io.Writer, m *open.Model, s shape, o runtime.Options, measured *tune.File) error {
 	constants := fmt.Sprintf("default constants, kernels %s; essmc tune measures this machine", cpu.Kernels())
 	var options []cpu.Option
 	if measured != nil {
@@ -221,7 +221,7 @@ func explainForms(w io.Writer, m *load.Model, s shape, o runtime.Options, measur
 		options = append(options, cpu.WithCosts(measured.Costs))
 	}
 	o.Backend = cpu.New(options...)
-	model, err := m.Compiled(o)
+	model, err := m.Compile(o)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func explainForms(w io.Writer, m *load.Model, s shape, o runtime.Options, measur
 	if !given {
 		return nil // nobody asked for a shape
 	}
-	return fmt.Errorf("%s: %w", m.Path, err)
+	return fmt.Errorf("%s: %w", m.Name, err)
 }
 
 func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, constants string) error {

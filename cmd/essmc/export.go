@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes/lower"
@@ -47,7 +47,7 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 			if cmd.Flags().Changed("opset") && (opset < lower.MinOpset || opset > lower.MaxOpset) {
 				return usagef("%s: --opset: expected %d to %d, found %d", cmd.CommandPath(), lower.MinOpset, lower.MaxOpset, opset)
 			}
-			m, err := load.Open(args[0], load.Options{})
+			m, err := open.File(args[0], open.Options{Context: cmd.Context()})
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -19,11 +19,11 @@ func firstModel(b *testing.B) (dir, plan string) {
 
 // openFirst reads a model, with its session.
 func openFirst(b *testing.B, path string) (*runtime.Model, *runtime.Session) {
-	m, err := load.Open(path, load.Options{})
+	m, err := open.File(path, open.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	model, err := m.Compiled(runtime.Options{Backend: cpu.New()})
+	model, err := m.Compile(runtime.Options{Backend: cpu.New()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -11,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -88,7 +89,7 @@ const maxSteps = 1 << 40
 // dimensions by name.
 type shape struct {
 	batch, length int64
-	named         load.Shapes
+	named         []string
 }
 
 func (s *shape) String() string {
@@ -99,17 +100,14 @@ func (s *shape) String() string {
 	case s.batch > 0:
 		parts = append(parts, fmt.Sprintf("%dx%d", s.batch, s.length))
 	}
-	for _, n := range s.named {
-		parts = append(parts, n.String())
-	}
-	return strings.Join(parts, " ")
+	return strings.Join(append(parts, s.named...), " ")
 }
 func (s *shape) Type() string { return "BxL|NAME=DIMS" }
 func (s *shape) Set(text string) error {
 	if strings.Contains(text, "=") {
-		n, err := load.ParseShape(text)
+		err := open.CheckShape(text)
 		if err == nil {
-			s.named = append(s.named, n)
+			s.named = append(s.named, text)
 		}
 		return err
 	}
@@ -131,19 +129,27 @@ func (s *shape) given() bool { return s.batch > 0 || len(s.named) > 0 }
 // orDefault completes a shape that says nothing of samples and steps, where the graph needs it: one sample of 1024 steps, two
 // where the model takes them in pairs; of no number of steps where the model leaves them no choice.
 func (s shape) orDefault(g *ir.Graph, bound map[string]int64) shape {
-	if s.batch > 0 || len(load.Missing(g, bound)) == 0 {
+	if s.batch > 0 || len(missingSymbols(g, bound)) == 0 {
 		return s
 	}
 	s.batch = samplesPer(g, g.Meta[ir.MetaBatch])
-	if _, time := roles(g, load.Missing(g, bound)); time != "" {
+	if _, time := roles(g, missingSymbols(g, bound)); time != "" {
 		s.length = 1024
 	}
 	return s
 }
 
+// missingSymbols names the symbols of the graph's inputs that dims does not hold, sorted.
+func missingSymbols(g *ir.Graph, dims map[string]int64) []string {
+	return slices.Sorted(slices.Values(slices.DeleteFunc(g.Symbols(), func(name string) bool {
+		_, ok := dims[name]
+		return ok
+	})))
+}
+
 // roles tells which of the missing symbols stand for samples and steps; either may be none.
 func roles(g *ir.Graph, missing []string) (batch, time string) {
-	symbols := slices.DeleteFunc(load.Symbols(g), func(name string) bool { return !slices.Contains(missing, name) })
+	symbols := slices.DeleteFunc(g.Symbols(), func(name string) bool { return !slices.Contains(missing, name) })
 	batch, time = g.Meta[ir.MetaBatch], g.Meta[ir.MetaTime]
 	if batch == "" && symbols[0] != time {
 		batch = symbols[0]
@@ -163,7 +169,7 @@ func roles(g *ir.Graph, missing []string) (batch, time string) {
 func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, error) {
 	dims := map[string]int64{}
 	maps.Copy(dims, bound)
-	missing := load.Missing(g, bound)
+	missing := missingSymbols(g, bound)
 	if len(missing) == 0 {
 		if s.batch > 0 && len(bound) == 0 {
 			return nil, fmt.Errorf("shape %dx%d: the sizes of the model's inputs are fixed", s.batch, s.length)
@@ -195,14 +201,14 @@ func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, err
 }
 
 // namedShapes is a flag for the sizes of inputs by name alone, for commands that take them from arrays otherwise.
-type namedShapes struct{ list load.Shapes }
+type namedShapes struct{ list []string }
 
 func (s *namedShapes) String() string { return (&shape{named: s.list}).String() }
 func (s *namedShapes) Type() string   { return "NAME=DIMS" }
 func (s *namedShapes) Set(text string) error {
-	n, err := load.ParseShape(text)
+	err := open.CheckShape(text)
 	if err == nil {
-		s.list = append(s.list, n)
+		s.list = append(s.list, text)
 	}
 	return err
 }
@@ -244,27 +250,35 @@ func (f *sourceFlags) registerCarry(cmd *cobra.Command) {
 }
 
 // open reads the model as the flags say.
-func (f *sourceFlags) open(cmd *cobra.Command, path string) (*load.Model, error) {
-	o := load.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry}
-	m, err := load.Open(path, o)
-	if err != nil {
+func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error) {
+	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Context: cmd.Context()}
+	m, err := open.File(path, o)
+	var wrong *open.OptionError
+	switch {
+	case errors.As(err, &wrong) && wrong.Option == "Rate":
+		return nil, noRate(path, wrong.Kind)
+	case err != nil:
 		return nil, err
+	case changed(cmd, "resample") && m.Kind != open.Directory:
+		return nil, noRate(path, m.Kind)
 	}
-	if changed(cmd, "resample") && m.Kind != load.Directory {
-		if m.Kind == load.Plan {
-			return nil, usagef("%s: --resample: a plan keeps the rate that it was made with; use essmc compile --resample on the model directory", path)
-		}
-		return nil, usagef("%s: --resample needs a model directory, found %v", path, m.Kind)
-	}
-	if len(o.Carry) > 0 && m.Kind == load.Plan {
+	if len(o.Carry) > 0 && m.Kind == open.Plan {
 		return nil, usagef("%s: --state: a plan keeps the states that it was made with; use essmc compile --state on the model", path)
 	}
-	if len(o.Shapes) > 0 && m.Kind == load.Plan {
+	if len(o.Shapes) > 0 && m.Kind == open.Plan {
 		if _, fixes := cmd.Flags().Lookup("shape").Value.(*namedShapes); fixes {
 			return nil, usagef("%s: --shape: a plan keeps the dimensions that it was made with; use essmc compile --shape on the model", path)
 		}
 	}
 	return m, nil
+}
+
+// noRate says why a model that is no directory takes no --resample.
+func noRate(path string, kind open.Kind) error {
+	if kind == open.Plan {
+		return usagef("%s: --resample: a plan keeps the rate that it was made with; use essmc compile --resample on the model directory", path)
+	}
+	return usagef("%s: --resample needs a model directory, found %v", path, kind)
 }
 
 func changed(cmd *cobra.Command, flag string) bool {
@@ -337,15 +351,15 @@ func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 }
 
 // compileModel prepares a model for running: on the interpreter as its source wrote it, elsewhere as the passes left it.
-func (f *runFlags) compileModel(cmd *cobra.Command, m *load.Model, o runtime.Options) (*runtime.Model, error) {
+func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Options) (*runtime.Model, error) {
 	if f.device.value == "ref" {
-		return m.AsWritten(o)
+		return m.CompileSource(o)
 	}
-	model, err := m.Compiled(o)
+	model, err := m.Compile(o)
 	if err != nil {
 		return nil, err
 	}
-	if m.Kind != load.Plan { // a plan told when it was made
+	if m.Kind != open.Plan { // a plan told when it was made
 		for _, w := range m.Warnings() {
 			warn(cmd, "%s", w)
 		}

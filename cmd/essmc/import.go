@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir/irtext"
 )
 
@@ -38,11 +38,11 @@ given wherever MODEL stands.`,
   essmc import model.onnx --json`,
 		Args: args("FILE.onnx"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := load.Open(args[0], load.Options{Shapes: s.named})
+			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context()})
 			if m == nil {
 				return err
 			}
-			if m.Kind != load.ONNX {
+			if m.Kind != open.ONNX {
 				return fmt.Errorf("%s: expected an ONNX model, found %v", args[0], m.Kind)
 			}
 			r := importReport{File: fileReportOf(args[0], m.Info)}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -36,7 +36,7 @@ it can run as a stream, or what keeps it from that), and the memory that it need
   essmc inspect model --json`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := load.Open(args[0], load.Options{Shapes: s.named})
+			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context()})
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ type memoryReport struct {
 	Working int64  `json:"working"` // on the cpu backend, for the shape; 0: not known
 }
 
-func inspect(m *load.Model, s shape, options []cpu.Option) (*inspection, error) {
+func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) {
 	source, err := m.Source()
 	if err != nil {
 		return nil, err
@@ -131,8 +131,8 @@ func inspect(m *load.Model, s shape, options []cpu.Option) (*inspection, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &inspection{Model: m.Path, Kind: strings.TrimPrefix(strings.TrimPrefix(m.Kind.String(), "a "), "an "), Meta: source.Meta,
-		Inputs: ports(source.Inputs), Outputs: ports(source.Outputs), Labels: classNames(source.Meta), plan: m.Kind == load.Plan}
+	r := &inspection{Model: m.Name, Kind: strings.TrimPrefix(strings.TrimPrefix(m.Kind.String(), "a "), "an "), Meta: source.Meta,
+		Inputs: ports(source.Inputs), Outputs: ports(source.Outputs), Labels: classNames(source.Meta), plan: m.Kind == open.Plan}
 	r.Parts = parts(source)
 	for _, p := range r.Parts {
 		r.Parameters += p.Parameters
@@ -165,7 +165,7 @@ func inspect(m *load.Model, s shape, options []cpu.Option) (*inspection, error) 
 		r.Memory.Working, err = workingMemory(g, dims, options)
 	}
 	if err != nil && given { // otherwise nobody asked, and a model that the cpu backend cannot run has none
-		return nil, fmt.Errorf("%s: %w", m.Path, err)
+		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	return r, nil
 }

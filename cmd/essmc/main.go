@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -80,6 +81,7 @@ func report(w io.Writer, err error) int {
 	code := exitBad
 	var usage *usageError
 	var option *runtime.OptionError
+	var source *open.OptionError
 	msg := err.Error()
 	switch {
 	case errors.As(err, &usage):
@@ -87,6 +89,12 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &option):
 		code = exitUsage
 		msg = fmt.Sprintf("--%s: %s", strings.ToLower(option.Option), option.Msg)
+	case errors.As(err, &source): // of the model, which the flag does not fit
+		flag := map[string]string{"Shapes": "--shape ", "Carry": "--state: ", "Rate": "--resample: "}[source.Option]
+		if source.Value != "" {
+			flag += source.Value + ": "
+		}
+		msg = strings.Replace(msg, source.Error(), fmt.Sprintf("%s: %s%v", source.Name, flag, source.Err), 1)
 	case errors.Is(err, context.Canceled):
 		msg = "interrupted"
 	}

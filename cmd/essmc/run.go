@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/feed"
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 )
@@ -91,7 +91,7 @@ func inputVar(cmd *cobra.Command, v *[]string) {
 	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
 }
 
-func runModel(cmd *cobra.Command, f *runFlags, m *load.Model, inputs, outputs []string, dump string, top, chunk int) (err error) {
+func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []string, dump string, top, chunk int) (err error) {
 	o := f.options(cmd)
 	var d *dumper
 	if dump != "" {

@@ -12,13 +12,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/image/bmp" // pictures that ImageDecoder reads, besides those of the standard library
-	_ "golang.org/x/image/tiff"
-	_ "golang.org/x/image/webp"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/frontend/onnx/nodetest"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
@@ -150,7 +147,7 @@ func testOptions(device string, jobs int) (nodetest.Options, error) {
 	o := nodetest.Options{Backend: ref.New(), Skip: skip, Jobs: jobs}
 	if device == "cpu" {
 		o.Backend = cpu.New()
-		o.Prepare = func(g *ir.Graph) error { return passes.Run(g, load.Pipeline(), passes.Options{}) }
+		o.Prepare = func(g *ir.Graph) error { return passes.Run(g, open.Pipeline(), passes.Options{}) }
 	}
 	return o, err
 }

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/load"
 	"github.com/essmc/essmc/frontend/onnx/nodetest"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -70,7 +70,7 @@ func TestNodeTests(t *testing.T) {
 
 // throughPlan runs the passes, and puts what they made through a plan's bytes.
 func throughPlan(g *ir.Graph) error {
-	if err := passes.Run(g, load.Pipeline(), passes.Options{}); err != nil {
+	if err := passes.Run(g, open.Pipeline(), passes.Options{}); err != nil {
 		return err
 	}
 	var b bytes.Buffer

@@ -7,10 +7,9 @@ import (
 
 	gorgonia "gorgonia.org/tensor"
 
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
-	_ "github.com/essmc/essmc/ops/std" // the operators of the models that come in
-	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -66,13 +65,11 @@ func (g *Graph) compile(leaves []*Node, types map[*Node]*ir.TensorType) (*model,
 	if err != nil {
 		return nil, err
 	}
-	if err := ops.Upgrade(built); err != nil {
+	opened, err := open.Graph(built, "model", open.Options{})
+	if err != nil {
 		return nil, err
 	}
-	if err := passes.Optimize(built); err != nil {
-		return nil, err
-	}
-	if m.Model, err = runtime.New(built, g.opts); err != nil {
+	if m.Model, err = opened.Compile(g.opts); err != nil {
 		return nil, err
 	}
 	m.session = m.NewSession()

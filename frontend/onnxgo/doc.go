@@ -8,10 +8,10 @@
 //	err = backend.Run()
 //	output, err := model.GetOutputTensors()
 //
-// It imports onnx-go, gorgonia's tensors, and the runtime with a backend that it is given; nothing else in the project
-// imports it. onnx-go's decoder sets the limits: it knows no subgraphs, functions, external data and few element types, and
-// it drops the model's opset, so the version of an operator is chosen by Options (see New). Programs that can, read models
-// with package frontend/onnx instead.
+// It imports onnx-go, gorgonia's tensors, and frontend/open, which runs the passes on what onnx-go decoded, as on any other
+// model; nothing else in the project imports it. onnx-go's decoder sets the limits: it knows no subgraphs, functions, external data and few element types, and
+// it drops the model's opset, so the version of an operator is chosen by Options (see New). Programs that can, open models
+// with package frontend/open instead.
 //
 // What always holds: decoding into a Graph computes nothing; Run compiles once for each set of input types and shapes; what
 // SetInput was given is read during Run only, and outputs share no storage with inputs. An input that was never set is what the

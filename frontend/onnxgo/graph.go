@@ -45,7 +45,7 @@ type read struct {
 	node     *Node
 }
 
-// New makes an empty graph that runs on o.Backend. onnx-go drops the opset of a model, so each operator is taken in the newest
+// New makes an empty graph that runs on o.Backend, the CPU where that is nil. onnx-go drops the opset of a model, so each operator is taken in the newest
 // version up to opset under which the node's inputs and attributes make sense, or the oldest after it; 0 stands for
 // DefaultOpset. Give the model's own opset where it is known.
 func New(o runtime.Options, opset int) *Graph {

@@ -3,14 +3,13 @@ package golden
 import (
 	"context"
 	goruntime "runtime"
-	"slices"
 	"testing"
 
 	"github.com/essmc/essmc/frontend/onnx/nodetest"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/raise"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/backendtest"
 )
@@ -54,7 +53,7 @@ func TestSeeded(t *testing.T) {
 
 // onnxPipeline is what the command runs on ONNX files.
 func onnxPipeline(g *ir.Graph) error {
-	return passes.Run(g, slices.Concat(raise.Pipeline(), passes.Pipeline()), passes.Options{})
+	return passes.Run(g, open.Pipeline(), passes.Options{})
 }
 
 // The standard's node tests: how their nodes run behind all passes.

@@ -1,35 +1,40 @@
-package load
+package open
 
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/essmc/essmc/ir"
 )
 
-// Shape states dimensions: those of an input (one for each, in order), or the number that a symbol stands for.
-type Shape struct {
-	Name string
-	Dims []string // numbers; or names, which an input's dimension takes; or "_", which leaves a dimension as it is
+// shape states dimensions: those of an input (one for each, in order), or the number that a symbol stands for.
+type shape struct {
+	name string
+	dims []string // numbers; or names, which an input's dimension takes; or "_", which leaves a dimension as it is
 }
 
 // maxDim bounds a dimension: far beyond what any machine holds, and low enough for sizes that are computed from several to
 // stay in range for a while.
 const maxDim = 1 << 40
 
-// ParseShape reads NAME=1,L,64.
-func ParseShape(s string) (Shape, error) {
-	name, list, ok := strings.Cut(s, "=")
-	if !ok || name == "" || list == "" {
-		return Shape{}, fmt.Errorf("expected NAME=DIM,…, as in L=1024 or input=1,L,64; found %q", s)
+// CheckShape reports whether s may be one of Options.Shapes, whatever the model: NAME=DIM,DIM,…
+func CheckShape(s string) error {
+	_, err := parseShape(s)
+	return err
+}
+
+// parseShape reads NAME=1,L,64. A name may hold equals signs, dimensions do not.
+func parseShape(s string) (shape, error) {
+	at := strings.LastIndexByte(s, '=')
+	if at <= 0 || at == len(s)-1 {
+		return shape{}, fmt.Errorf("expected NAME=DIM,…, as in L=1024 or input=1,L,64; found %q", s)
 	}
-	sh := Shape{name, strings.Split(list, ",")}
-	for i, d := range sh.Dims {
+	sh := shape{s[:at], strings.Split(s[at+1:], ",")}
+	for i, d := range sh.dims {
 		d = strings.TrimSpace(d)
-		sh.Dims[i] = d
+		sh.dims[i] = d
 		if d == "_" {
 			continue
 		}
@@ -37,21 +42,46 @@ func ParseShape(s string) (Shape, error) {
 		n, known := v.Known()
 		_, plain := v.Symbol()
 		if err != nil || !known && !plain || known && (n < 0 || n > maxDim) {
-			return Shape{}, fmt.Errorf("%s: dimension %d is %q: expected a number from 0 to %d, a name, or _", s, i, d, int64(maxDim))
+			return shape{}, fmt.Errorf("%s: dimension %d is %q: expected a number from 0 to %d, a name, or _", s, i, d, int64(maxDim))
 		}
 	}
 	return sh, nil
 }
 
-// String writes what ParseShape reads.
-func (s Shape) String() string { return s.Name + "=" + strings.Join(s.Dims, ",") }
+// String writes what parseShape reads.
+func (s shape) String() string { return s.name + "=" + strings.Join(s.dims, ",") }
 
-// Shapes are dimensions as the command line states them.
-type Shapes []Shape
+// shapeError says that a shape does not fit the model.
+type shapeError struct {
+	shape shape
+	err   error
+}
 
-// Bind puts the dimensions into a graph: symbols that get a number or another name are replaced everywhere, dimensions of
+func (e *shapeError) Error() string { return e.shape.String() + ": " + e.err.Error() }
+func (e *shapeError) Unwrap() error { return e.err }
+
+func (s shape) fail(format string, args ...any) error {
+	return &shapeError{s, fmt.Errorf(format, args...)}
+}
+
+// shapes are those of Options.
+type shapes []shape
+
+func (m *Model) shapes() (shapes, error) {
+	var out shapes
+	for _, text := range m.options.Shapes {
+		s, err := parseShape(text)
+		if err != nil {
+			return nil, m.wrong("Shapes", "", err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// bind puts the dimensions into a graph: symbols that get a number or another name are replaced everywhere, dimensions of
 // inputs that nothing was known of get what is stated, and types are inferred anew. It gives the numbers by symbol.
-func (s Shapes) Bind(g *ir.Graph) (map[string]int64, error) {
+func (s shapes) bind(g *ir.Graph) (map[string]int64, error) {
 	if len(s) == 0 {
 		return nil, nil
 	}
@@ -65,23 +95,36 @@ func (s Shapes) Bind(g *ir.Graph) (map[string]int64, error) {
 	}
 	substitute(g, with, map[*ir.Graph]bool{})
 	for _, sh := range s {
-		v := g.Input(sh.Name)
+		v := g.Input(sh.name)
 		if v == nil {
 			continue
 		}
+		var err error
 		v.Type = onType(v.Type, func(t *ir.TensorType) *ir.TensorType {
-			out := &ir.TensorType{Elem: t.Elem, Shape: make(ir.Shape, len(sh.Dims))}
-			for i, text := range sh.Dims {
-				out.Shape[i] = ir.Unknown
-				if !t.NoRank {
-					out.Shape[i] = t.Shape[i]
+			out := &ir.TensorType{Elem: t.Elem, Shape: slices.Repeat(ir.Shape{ir.Unknown}, len(sh.dims))}
+			if !t.NoRank {
+				if len(t.Shape) != len(sh.dims) {
+					err = sh.fail("input %s has %d dimensions elsewhere, found %d", v.Name, len(t.Shape), len(sh.dims))
+					return t
 				}
-				if out.Shape[i].IsUnknown() && text != "_" {
-					out.Shape[i], _ = ir.ParseDim(text) // ParseShape has read it
+				copy(out.Shape, t.Shape)
+			}
+			for i, text := range sh.dims {
+				if text == "_" {
+					continue
+				}
+				d, _ := ir.ParseDim(text) // parseShape has read it
+				if out.Shape[i].IsUnknown() {
+					out.Shape[i] = d
+				} else if !out.Shape[i].Equal(d) { // stated twice, as symbols holds the rest
+					err = sh.fail("dimension %d of input %s is %v elsewhere, found %v", i, v.Name, out.Shape[i], d)
 				}
 			}
 			return out
 		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	infer(g)
 	rename(g, with)
@@ -92,7 +135,7 @@ func (s Shapes) Bind(g *ir.Graph) (map[string]int64, error) {
 }
 
 // solve gives the numbers that symbols of the graph's inputs get.
-func (s Shapes) solve(g *ir.Graph) (map[string]int64, error) {
+func (s shapes) solve(g *ir.Graph) (map[string]int64, error) {
 	with, err := s.symbols(g)
 	if err != nil {
 		return nil, err
@@ -107,44 +150,44 @@ func (s Shapes) solve(g *ir.Graph) (map[string]int64, error) {
 }
 
 // symbols finds what each symbol of the inputs becomes, and holds everything that is stated against the inputs.
-func (s Shapes) symbols(g *ir.Graph) (map[string]ir.Dim, error) {
+func (s shapes) symbols(g *ir.Graph) (map[string]ir.Dim, error) {
 	with := map[string]ir.Dim{}
-	set := func(sh Shape, name string, d ir.Dim) error {
+	set := func(sh shape, name string, d ir.Dim) error {
 		if old, ok := with[name]; ok && !old.Equal(d) {
-			return fmt.Errorf("--shape %v: %s is %v elsewhere, found %v", sh, name, old, d)
+			return sh.fail("%s is %v elsewhere, found %v", name, old, d)
 		}
 		with[name] = d
 		return nil
 	}
-	symbols := Symbols(g)
+	symbols := g.Symbols()
 	for _, sh := range s {
-		v := g.Input(sh.Name)
+		v := g.Input(sh.name)
 		switch {
-		case v == nil && !slices.Contains(symbols, sh.Name):
-			return nil, fmt.Errorf("--shape %v: the model has neither an input nor a dimension %s%s", sh, sh.Name, known(g, symbols))
-		case v == nil && len(sh.Dims) != 1:
-			return nil, fmt.Errorf("--shape %v: %s is one dimension, expected one number", sh, sh.Name)
+		case v == nil && !slices.Contains(symbols, sh.name):
+			return nil, sh.fail("the model has neither an input nor a dimension %s%s", sh.name, known(g, symbols))
+		case v == nil && len(sh.dims) != 1:
+			return nil, sh.fail("%s is one dimension, expected one number", sh.name)
 		case v == nil:
-			d, _ := ir.ParseDim(sh.Dims[0])
+			d, _ := ir.ParseDim(sh.dims[0])
 			if _, ok := d.Known(); !ok {
-				return nil, fmt.Errorf("--shape %v: expected a number for the dimension %s", sh, sh.Name)
+				return nil, sh.fail("expected a number for the dimension %s", sh.name)
 			}
-			if err := set(sh, sh.Name, d); err != nil {
+			if err := set(sh, sh.name, d); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		t, ok := v.TensorType()
 		if !ok {
-			return nil, fmt.Errorf("--shape %v: input %s is %v, which has no dimensions", sh, v.Name, v.Type)
+			return nil, sh.fail("input %s is %v, which has no dimensions", v.Name, v.Type)
 		}
 		if t.NoRank {
 			continue
 		}
-		if len(t.Shape) != len(sh.Dims) {
-			return nil, fmt.Errorf("--shape %v: input %s has %d dimensions, %v, found %d", sh, v.Name, len(t.Shape), t.Shape, len(sh.Dims))
+		if len(t.Shape) != len(sh.dims) {
+			return nil, sh.fail("input %s has %d dimensions, %v, found %d", v.Name, len(t.Shape), t.Shape, len(sh.dims))
 		}
-		for i, text := range sh.Dims {
+		for i, text := range sh.dims {
 			if text == "_" || t.Shape[i].IsUnknown() {
 				continue
 			}
@@ -157,21 +200,21 @@ func (s Shapes) symbols(g *ir.Graph) (map[string]ir.Dim, error) {
 		}
 	}
 	for _, sh := range s { // what is no symbol must agree
-		v := g.Input(sh.Name)
+		v := g.Input(sh.name)
 		if v == nil {
 			continue
 		}
 		for i, have := range v.Shape() {
-			if i >= len(sh.Dims) || sh.Dims[i] == "_" || have.IsUnknown() {
+			if i >= len(sh.dims) || sh.dims[i] == "_" || have.IsUnknown() {
 				continue
 			}
-			d, _ := ir.ParseDim(sh.Dims[i])
+			d, _ := ir.ParseDim(sh.dims[i])
 			if got := have.Subst(with); !got.Equal(d) {
 				hint := ""
 				if syms := got.Symbols(); len(syms) > 0 {
 					hint = fmt.Sprintf("; state %s by itself", strings.Join(syms, ", "))
 				}
-				return nil, fmt.Errorf("--shape %v: dimension %d of input %s is %v, found %v%s", sh, i, v.Name, have, d, hint)
+				return nil, sh.fail("dimension %d of input %s is %v, found %v%s", i, v.Name, have, d, hint)
 			}
 		}
 	}
@@ -189,21 +232,6 @@ func known(g *ir.Graph, symbols []string) string {
 		s += "; dimensions: " + strings.Join(symbols, ", ")
 	}
 	return s
-}
-
-// Symbols lists the symbols of the dimensions of a graph's inputs, in the order in which they appear.
-func Symbols(g *ir.Graph) []string {
-	var out []string
-	for _, v := range g.Inputs {
-		for _, d := range v.Shape() {
-			for _, name := range d.Symbols() {
-				if !slices.Contains(out, name) {
-					out = append(out, name)
-				}
-			}
-		}
-	}
-	return out
 }
 
 // onType applies f to the tensor types within t.
@@ -297,15 +325,4 @@ func rename(g *ir.Graph, with map[string]ir.Dim) {
 			delete(g.Meta, key)
 		}
 	}
-}
-
-// Missing names the symbols of the graph's inputs that dims does not hold, sorted.
-func Missing(g *ir.Graph, dims map[string]int64) []string {
-	missing := map[string]bool{}
-	for _, name := range Symbols(g) {
-		if _, ok := dims[name]; !ok {
-			missing[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(missing))
 }

@@ -1,4 +1,4 @@
-package load
+package open
 
 import (
 	"strings"
@@ -45,19 +45,22 @@ func TestBind(t *testing.T) {
 		{"x=4,5,6 P=3", "dimension 0 of input x is 2*P, found 4", 0, ""},
 		{"L=4 y=5,3", "L is 4 elsewhere, found 5", 0, ""},
 		{"x=4,5", "input x has 3 dimensions", 0, ""},
+		{"z=1,2 z=1,2,3", "input z has 2 dimensions elsewhere, found 3", 0, ""},
+		{"x=_,_,8 x=_,_,9", "dimension 2 of input x is 8 elsewhere, found 9", 0, ""},
+		{"x=_,_,8 x=_,4,_", "float[2*P,4,8] float[4,3] float[]", 1, ""},
 		{"Q=1", "neither an input nor a dimension Q; inputs: x, y, z; dimensions: P, L", 0, ""},
 	} {
 		t.Run(c.shapes, func(t *testing.T) {
-			var shapes Shapes
+			var stated shapes
 			for _, s := range strings.Fields(c.shapes) {
-				sh, err := ParseShape(s)
+				sh, err := parseShape(s)
 				if err != nil || sh.String() != s {
 					t.Fatalf("%s is read as %v: %v", s, sh, err)
 				}
-				shapes = append(shapes, sh)
+				stated = append(stated, sh)
 			}
 			g := sample(t)
-			dims, err := shapes.Bind(g)
+			dims, err := stated.bind(g)
 			if err != nil {
 				if !strings.Contains(err.Error(), c.types) {
 					t.Errorf("%v, expected %s", err, c.types)
@@ -72,29 +75,5 @@ func TestBind(t *testing.T) {
 				t.Errorf("%s, %v, time %q; expected %s, %d dimensions, time %q", got, dims, g.Meta[ir.MetaTime], c.types, c.dims, c.time)
 			}
 		})
-	}
-}
-
-// What is no model at all, and what is told apart by its first bytes.
-func TestIsONNX(t *testing.T) {
-	for _, c := range []struct {
-		head string
-		path string
-		want bool
-	}{
-		{"\x08\x0d\x12\x07pytorch", "model", true},
-		{"\x08\x08:\x80\x01", "model", true},
-		{"\x08\x08B\x04\x0a\x00\x10\x11", "model", true},
-		{"", "model.onnx", true},
-		{"text", "MODEL.ONNX", true},
-		{"text", "model", false},
-		{"\x08", "model", false},
-		{"\x08\x00\x12\x00", "model", false},
-		{"\x08\x08\x0a\x01a", "model", false},
-		{"\x89ESSM\r\n", "model", false},
-	} {
-		if got := isONNX([]byte(c.head), c.path); got != c.want {
-			t.Errorf("%q in %s: %v", c.head, c.path, got)
-		}
 	}
 }
