@@ -2,127 +2,10 @@ package cpu
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 )
-
-// binding is a program seen with one set of shapes.
-type binding struct {
-	p      *program
-	shapes [][]int          // per value; nil where it is no tensor of a shape that is known before the run
-	f32    []bool           // per value: a float32 tensor of known shape
-	dtype  []tensor.DType   // per value: the element type, where the shape is known
-	konst  []*tensor.Tensor // per value: its content, where that follows from the shapes
-	dims   map[string]int64
-	last   []int // per value: the last step that reads it; len(steps) for outputs of the graph
-	reads  [][]*step
-	given  map[*value]bool // inputs of the graph
-	dead   map[*step]bool  // steps of which nothing is left: their outputs are known
-	// branches are the subgraphs that an If may take, bound; refused says that a step's types do not fit, so that a run
-	// must fail.
-	branches map[*step]*[2]*binding
-	bodies   map[*step]*loopBinding // those of Loop and Scan; nil where there are none
-	items    map[*value]items       // what is known of sequences
-	refused  bool
-	err      error // why nothing can be planned
-}
-
-// lookup sets what is known of values before the run.
-func (p *program) lookup(b runtime.Binding) *binding { return p.bind(b, nil) }
-
-// What no machine holds: more is refused before it is planned. Sums over the values of a program stay far below what an int64
-// can count.
-const (
-	mostNumbers = min(1<<40, math.MaxInt>>4) // of one value
-	mostBytes   = min(1<<42, math.MaxInt)    // of one plan
-)
-
-// refuse notes a value that is too large; the first counts.
-func (d *binding) refuse(v *value, shape []int) {
-	if d.err == nil {
-		d.err = fmt.Errorf("value %s of graph %s: shape %v has more than %d numbers: %w", v.name, d.p.graph.Name, shape, mostNumbers, runtime.ErrMemory)
-	}
-}
-
-// bind is lookup with the content of inputs, as far as it is known.
-func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) *binding {
-	n := len(p.values)
-	d := &binding{p: p, shapes: make([][]int, n), f32: make([]bool, n), dtype: make([]tensor.DType, n), konst: make([]*tensor.Tensor, n), dims: b.Dims,
-		last: make([]int, n), reads: make([][]*step, n), given: map[*value]bool{}, dead: map[*step]bool{}, branches: map[*step]*[2]*binding{}}
-	given := map[*value]ir.Type{}
-	for i, v := range p.inputs {
-		given[v] = b.Inputs[i]
-		d.given[v] = true
-		d.takeItems(v, b.Inputs[i])
-	}
-	for _, v := range p.values {
-		t := v.typ
-		if g, ok := given[v]; ok {
-			t = g
-		}
-		if v.konst != nil {
-			d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = shapeOf(v.konst), v.konst.DType(), v.konst.DType() == tensor.Float32
-			continue
-		}
-		tt, ok := t.(*ir.TensorType)
-		if !ok || tt == nil || tt.NoRank {
-			continue
-		}
-		shape := make([]int, len(tt.Shape))
-		for i, dim := range tt.Shape {
-			k, err := dim.Eval(b.Dims)
-			if err != nil || k < 0 {
-				shape = nil
-				break
-			}
-			shape[i] = int(k)
-		}
-		size, err := tensor.Size(shape)
-		if err != nil || size > mostNumbers {
-			d.refuse(v, shape)
-		}
-		if shape == nil || err != nil {
-			continue
-		}
-		d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = shape, tt.Elem, tt.Elem == tensor.Float32
-	}
-	for i, t := range content {
-		d.konst[p.inputs[i].id] = t
-	}
-	d.resolve()
-	d.lifetimes()
-	return d
-}
-
-// lifetimes finds who reads what.
-func (d *binding) lifetimes() {
-	p := d.p
-	for i := range d.last {
-		d.last[i] = -1
-	}
-	for i, s := range p.steps {
-		if d.dead[s] {
-			continue
-		}
-		for _, v := range s.in {
-			if v != nil {
-				d.last[v.id] = i
-				d.reads[v.id] = append(d.reads[v.id], s)
-			}
-		}
-		for _, c := range s.captures {
-			d.last[c.val.id] = i
-			d.reads[c.val.id] = append(d.reads[c.val.id], s)
-		}
-	}
-	for _, v := range p.outputs {
-		d.last[v.id] = len(p.steps)
-	}
-}
 
 // shapesOf gives the shapes of a step's inputs and of its first output, where all of those that are there are float32
 // tensors of known shape; a core's state may be float64.
@@ -132,14 +15,14 @@ func (d *binding) shapesOf(s *step) (in [][]int, out []int, ok bool) {
 		if v == nil || d.missing(v) {
 			continue
 		}
-		wide := s.core != nil && s.core.info().state == i && d.wide(v)
+		wide := of(s).core != nil && of(s).core.info().state == i && d.wide(v)
 		if d.shapes[v.id] == nil || v.konst == nil && !d.f32[v.id] && !wide {
 			return nil, nil, false
 		}
 		in[i] = d.shapes[v.id]
 	}
 	for i, v := range s.out {
-		if wide := v != nil && s.core != nil && s.core.info().stateOut == i && d.wide(v); v != nil && !d.f32[v.id] && !wide {
+		if wide := v != nil && of(s).core != nil && of(s).core.info().stateOut == i && d.wide(v); v != nil && !d.f32[v.id] && !wide {
 			return nil, nil, false
 		}
 	}
@@ -147,12 +30,6 @@ func (d *binding) shapesOf(s *step) (in [][]int, out []int, ok bool) {
 		out = d.shapes[s.out[0].id]
 	}
 	return in, out, true
-}
-
-// wide reports whether v is a float64 tensor of known shape.
-func (d *binding) wide(v *value) bool {
-	tt, ok := ir.AsTensor(v.typ)
-	return ok && tt.Elem == tensor.Float64 && d.shapes[v.id] != nil
 }
 
 // unit is what is executed at once: a region, or a step by itself.
@@ -187,16 +64,22 @@ func (d *binding) units() []*unit {
 		if op == nil && c == nil {
 			flush()
 			u := &unit{steps: []*step{s}}
-			if s.spans != nil {
-				u.span = s.spans(d)
+			if of(s).spans != nil {
+				u.span = of(s).spans(d)
 			}
-			if u.span == nil && s.whole != nil {
+			if u.span == nil && of(s).whole != nil {
 				if in, out, ok := d.wholeShapes(s); ok {
-					u.whole = s.whole(in, out)
+					u.whole = of(s).whole(in, out)
 				}
 			}
-			if u.span == nil && u.whole == nil && s.kernel != nil {
-				u.kernel = s.kernel(d)
+			switch {
+			case u.span != nil || u.whole != nil:
+			case s.branches != nil:
+				u.kernel = d.ifKernel(s)
+			case s.body != nil:
+				u.kernel = d.bodyKernel(s)
+			case of(s).kernel != nil:
+				u.kernel = of(s).kernel(d)
 			}
 			u.absorb(d)
 			for _, r := range u.steps[1:] {
@@ -215,12 +98,6 @@ func (d *binding) units() []*unit {
 	}
 	flush()
 	return all
-}
-
-// missing reports whether v is an optional input that is not given.
-func (d *binding) missing(v *value) bool {
-	_, optional := v.typ.(*ir.OptionalType)
-	return optional && d.shapes[v.id] == nil && d.given[v]
 }
 
 // wholeShapes gives the shapes of all inputs and of the output, where they are known.
@@ -252,30 +129,30 @@ func (d *binding) wholeShapes(s *step) (in [][]int, out []int, ok bool) {
 
 // member says how a step can be part of a region: as a row kernel or as a core over (batch, length) rows.
 func (d *binding) member(s *step) (op *rowOp, c core, batch, length int) {
-	if s.window != nil || s.sums != nil || s.turn != straight {
+	if of(s).window != nil || of(s).sums != nil || of(s).turn != straight {
 		return d.flowing(s)
 	}
-	if s.row == nil && s.core == nil {
+	if of(s).row == nil && of(s).core == nil {
 		return nil, nil, 0, 0
 	}
 	in, out, ok := d.shapesOf(s)
 	if !ok {
 		return nil, nil, 0, 0
 	}
-	if s.core != nil {
-		v := in[s.core.info().vRe]
-		if len(v) != 3 || v[2] != s.core.info().n {
+	if of(s).core != nil {
+		v := in[of(s).core.info().vRe]
+		if len(v) != 3 || v[2] != of(s).core.info().n {
 			return nil, nil, 0, 0
 		}
-		if st := s.core.info().state; st >= 0 && (in[st] == nil || in[st][0] != v[0]) {
+		if st := of(s).core.info().state; st >= 0 && (in[st] == nil || in[st][0] != v[0]) {
 			return nil, nil, 0, 0
 		}
-		return nil, s.core, v[0], v[1]
+		return nil, of(s).core, v[0], v[1]
 	}
 	if s.out[0] == nil {
 		return nil, nil, 0, 0
 	}
-	if op = s.row(in, out); op == nil {
+	if op = of(s).row(in, out); op == nil {
 		return nil, nil, 0, 0
 	}
 	n, _ := features(out)
@@ -355,17 +232,4 @@ func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 	d = d.timeMajor()
 	all, products := d.choices()
 	return append(all, products...), nil
-}
-
-// inside reports whether every reader of v is among the steps.
-func (d *binding) inside(v *value, steps []*step) bool {
-	if d.last[v.id] == len(d.p.steps) || d.given[v] {
-		return false
-	}
-	for _, s := range d.reads[v.id] {
-		if !slices.Contains(steps, s) {
-			return false
-		}
-	}
-	return true
 }

@@ -21,7 +21,7 @@ const maxStages = 3
 // Loop), the carried values, the parts of what is scanned, and what is captured; its outputs the condition (of Loop), the carried
 // values, and the elements of scan outputs. A carried value that the body gives back unchanged is captured instead.
 type loopBody struct {
-	p        *program
+	p        *lprogram
 	loop     bool
 	carried  []carried
 	kept     []kept
@@ -165,7 +165,7 @@ func origins(g *ir.Graph) func(v *ir.Value) *ir.Value {
 // loopBinding is a body with the shapes of one binding.
 type loopBinding struct {
 	// stages are the first iterations, as far as their shapes differ; the last one is all that follow, too.
-	stages []*binding
+	stages []*lbinding
 	trip   int              // how many iterations there are; -1: that shows when it runs
 	konst  []*tensor.Tensor // the content of inputs, as far as it is known
 }
@@ -173,7 +173,7 @@ type loopBinding struct {
 // resolveBody binds a body to the shapes of its first iteration, and to those of the next ones until they repeat. Carried
 // values whose shapes go on changing have none: steps that read them are evaluated. It says nothing, so that the node is evaluated as a
 // whole, where what is scanned has no known shape, and where the graph declares other types than the body gets.
-func (d *binding) resolveBody(s *step) {
+func (d *lbinding) resolveBody(s *step) {
 	b := s.body
 	types, konst := make([]ir.Type, len(b.p.inputs)), make([]*tensor.Tensor, len(b.p.inputs))
 	limit, certain := d.iterations(s)
@@ -249,7 +249,7 @@ func holds(t *tensor.Tensor) bool {
 
 // iterations gives how many iterations there are at most, as far as that is known, or -1; certain says that the inputs alone do not end the
 // loop before.
-func (d *binding) iterations(s *step) (limit int, certain bool) {
+func (d *lbinding) iterations(s *step) (limit int, certain bool) {
 	if !s.body.loop {
 		c := s.body.scanned
 		if len(c) == 0 {
@@ -280,9 +280,9 @@ func (d *binding) iterations(s *step) (limit int, certain bool) {
 }
 
 // bindStages fills l.stages. It reports whether the types fit what the body declares.
-func (d *binding) bindStages(s *step, l *loopBinding, first []ir.Type, konst []*tensor.Tensor, limit int) bool {
+func (d *lbinding) bindStages(s *step, l *loopBinding, first []ir.Type, konst []*tensor.Tensor, limit int) bool {
 	b := s.body
-	bind := func(types []ir.Type) *binding {
+	bind := func(types []ir.Type) *lbinding {
 		for i, v := range b.p.inputs {
 			if !agrees(v.typ, types[i]) {
 				return nil
@@ -317,7 +317,7 @@ func (d *binding) bindStages(s *step, l *loopBinding, first []ir.Type, konst []*
 		}
 		next := slices.Clone(types)
 		if changes := x.carry(b, types, func(i int, _ ir.Type) { next[i] = nil }); changes == 0 {
-			l.stages = []*binding{x}
+			l.stages = []*lbinding{x}
 			return true
 		}
 		if types = next; widen > 0 {
@@ -330,7 +330,7 @@ func (d *binding) bindStages(s *step, l *loopBinding, first []ir.Type, konst []*
 
 // carry calls set for the carried values that do not come out as they went in, and counts them. What went in without a shape
 // may come out in any.
-func (d *binding) carry(b *loopBody, in []ir.Type, set func(i int, t ir.Type)) (changes int) {
+func (d *lbinding) carry(b *loopBody, in []ir.Type, set func(i int, t ir.Type)) (changes int) {
 	for _, c := range b.carried {
 		o := b.p.outputs[c.out]
 		if q, ok := in[c.in].(*ir.SequenceType); ok && !d.keepsItems(q, b.p.inputs[c.in], o) {
@@ -375,7 +375,7 @@ func agrees(declared, given ir.Type) bool {
 }
 
 // resultOf gives the type of output i of a Loop or Scan; nil where it shows when it runs.
-func (d *binding) resultOf(s *step, l *loopBinding, i int) (dtype tensor.DType, shape []int) {
+func (d *lbinding) resultOf(s *step, l *loopBinding, i int) (dtype tensor.DType, shape []int) {
 	b := s.body
 	used := l.stages
 	if l.trip >= 0 {

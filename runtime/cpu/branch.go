@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -11,7 +10,7 @@ import (
 
 // branch is a subgraph of If as a program of its own; its inputs are the values that it captures.
 type branch struct {
-	p  *program
+	p  *lprogram
 	in []*value // per input of p: the value outside
 }
 
@@ -45,12 +44,12 @@ func (f *compiler) branches(n *ir.Node) *[2]*branch {
 
 // within makes a compiler for a subgraph, whose program is still empty.
 func (f *compiler) within(g *ir.Graph) *compiler {
-	return &compiler{p: &program{config: f.p.config, costs: f.p.costs, graph: g, interp: f.p.interp}, vals: map[*ir.Value]*value{}, loops: f.loops}
+	return &compiler{p: &lprogram{config: f.p.config, backend: f.p.backend, graph: g, interp: f.p.interp}, vals: map[*ir.Value]*value{}, loops: f.loops}
 }
 
 // resolveIf binds the branches that may be taken, and finds the outputs' shapes where these agree.
-func (d *binding) resolveIf(s *step) {
-	var bound [2]*binding
+func (d *lbinding) resolveIf(s *step) {
+	var bound [2]*lbinding
 	cond := d.constant(s.in[0])
 	taken := []int{0, 1}
 	if cond != nil {
@@ -92,69 +91,4 @@ func (d *binding) resolveIf(s *step) {
 			d.setType(v, typeOf(v.typ.(*ir.TensorType).Elem, shape))
 		}
 	}
-}
-
-func ifKernel(s *step) kernelMaker {
-	if s.branches == nil {
-		return nil
-	}
-	return func(d *binding) *boundKernel {
-		bound := d.branches[s]
-		if bound == nil {
-			return nil
-		}
-		return &boundKernel{run: runIf, subs: bound[:]}
-	}
-}
-
-// runIf takes one of the branches.
-func runIf(e *executable, u *unit) error {
-	s := u.steps[0]
-	cond, ok := e.datum(s.in[0]).(*tensor.Tensor)
-	if !ok || cond.DType() != tensor.Bool || cond.Len() != 1 {
-		return fmt.Errorf("cond: expected one bool, found %v", e.datum(s.in[0]))
-	}
-	k := 0
-	if tensor.Data[bool](cond)[0] {
-		k = 1
-	}
-	sub := u.subs[k]
-	if sub == nil || sub.d.refused {
-		return e.eval(s) // says what is wrong
-	}
-	in, out := sub.args, sub.results
-	for i, v := range s.branches[k].in {
-		in[i] = e.datum(v)
-	}
-	for i, v := range s.out {
-		out[i] = nil
-		if v == nil || e.d.shapes[v.id] == nil {
-			continue
-		}
-		if sub.fits(i, e.d.shapes[v.id]) {
-			out[i] = e.datum(v)
-		}
-	}
-	defer func() {
-		clear(in)
-		clear(out)
-	}()
-	if err := sub.Run(e.ctx, in, out); err != nil {
-		return err
-	}
-	for i, v := range s.out {
-		if v == nil || e.d.shapes[v.id] != nil && sub.fits(i, e.d.shapes[v.id]) {
-			continue
-		}
-		if err := e.store(v, out[i]); err != nil {
-			return fmt.Errorf("output %d (%s): %w", i, v.name, err)
-		}
-	}
-	return nil
-}
-
-// fits reports whether output i has the given shape.
-func (e *executable) fits(i int, shape []int) bool {
-	o := e.p.outputs[i].id
-	return e.d.shapes[o] != nil && slices.Equal(e.d.shapes[o], shape)
 }

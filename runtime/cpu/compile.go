@@ -4,22 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
 )
 
-// program is a graph as a flat list of steps.
-type program struct {
+// lprogram is a graph as a flat list of steps, in the order in which they run.
+type lprogram struct {
 	config  runtime.Config
-	costs   Costs
+	backend lbackend
 	time    []ir.Fact // per value: how it lies along time; nil where the graph does not say
-	strip   int       // rows that strips compute at once
-	plain   bool      // regions share neither memory nor passes, which is what tests hold the others against
 	graph   *ir.Graph
 	values  []*value
 	steps   []*step
@@ -28,39 +24,27 @@ type program struct {
 	interp  *interp
 }
 
-// value is something that steps read and write. Aliases (the input of a Block's body, the output of an expanded operator)
-// are one value.
+// value is something that steps read and write. Aliases (the input of a Block's body, the output of an operator whose body was
+// written out) are one value.
 type value struct {
-	id    int
+	id    int // its place in Program.Values
 	name  string
 	typ   ir.Type
-	konst *tensor.Tensor
+	konst *tensor.Tensor // its content, where that is constant
 }
 
-// step is one operator application.
+// step is the application of one operator.
 type step struct {
-	node     *ir.Node // what is evaluated; its constants may have been computed here
-	src      *ir.Node // the node of the graph that it is, or is part of: what messages name
-	in, out  []*value // nil where absent
-	captures []capture
-	group    int // steps of different groups (Blocks) do not share a region
-	row      rowMaker
-	core     core
-	whole    wholeMaker
-	spans    spanMaker
-	kernel   kernelMaker
-	windows  windowMaker // where the step looks along time, so that tiles of it can be computed
-	window   *window     // of a step made when shapes are bound, with sequences as rows (see timeMajor)
-	sums     *sums       // likewise: of a running sum
-	turn     turn        // likewise: brings sequences into another layout
-	branches *[2]*branch // of If: else and then
-	body     *loopBody   // of Loop and Scan
-	shared   *runtime.Constants
-	form     string       // of recurrences, the one asked for; empty: any
-	products tensor.DType // the precision asked for
-	lowered  *lowStep     // of a product with constant weights, where that is low
-	columns  *columns     // it copies some of its input's features
-	alone    ir.Fact      // of the first output along time, were it not for the steps before
+	node      *ir.Node // what is evaluated; its constants may have been computed here
+	src       *ir.Node // the node of the graph that it is, or is part of: what messages name
+	in, out   []*value // nil where absent
+	captures  []capture
+	group     int         // steps of different groups (Blocks) do not share a region
+	branches  *[2]*branch // of If: else and then
+	body      *loopBody   // of Loop and Scan
+	alone     ir.Fact     // of the first output along time, were it not for the steps before
+	evaluated bool        // the backend has no implementation: it is evaluated as ops defines it
+	impl      any         // what the backend keeps of the step
 }
 
 // capture is a value of the main graph that a subgraph of the step reads.
@@ -69,16 +53,29 @@ type capture struct {
 	val *value
 }
 
-// args are the inputs of the step's node; what is beyond them are other forms of these, for kernels.
+// args are the inputs of the step's node; what is beyond them are other forms of these, for backends.
 func (s *step) args() []*value { return s.in[:len(s.node.Inputs)] }
 
-// fallback reports whether the step can only be evaluated as ops defines it.
-func (s *step) fallback() bool {
-	return s.row == nil && s.core == nil && s.whole == nil && s.spans == nil && s.kernel == nil
-}
+// support is what a backend has for a step.
+type support int
 
-// strict are operators that refuse inputs which their bodies would take.
-var strict = map[string]bool{"AffineGrid": true, "CausalConvWithState": true, "RMSNormalization": true}
+const (
+	// expand: nothing; the body of the operator is written out where it has one, and the steps of that run by themselves.
+	expand support = iota
+	// evaluate: nothing, and the body would not do either: the step is evaluated as ops defines it.
+	evaluate
+	// implemented: an implementation, which may still turn out not to fit the shapes that are bound.
+	implemented
+)
+
+// lbackend is what the lowering asks a backend.
+type lbackend interface {
+	// Name is that of the backend, for messages.
+	Name() string
+	// Implement looks for the backend's implementation of a step. Constants among its inputs are known, other shapes may not be.
+	// It may keep what it likes in the step, and append steps before it, and inputs to it, by way of c.
+	Implement(c *compiler, s *step) support
+}
 
 // maxExpansion bounds how deep operators may be written in terms of each other; maxFold the elements of a result that is
 // computed at compile time.
@@ -87,17 +84,19 @@ const (
 	maxFold      = 1 << 25
 )
 
+// compiler is a program that grows.
 type compiler struct {
-	p      *program
+	p      *lprogram
 	vals   map[*ir.Value]*value
 	group  int
 	groups int
-	loops  int                   // how many loops are around the graph
-	lows   map[roundedKey]*value // what rounded has made
+	loops  int // how many loops are around the graph
 }
 
-func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
-	p := &program{config: c, costs: b.costs, graph: g, strip: stripRows, interp: newInterp()}
+// lowerGraph writes a graph out as steps: constants are folded, Blocks and operators that the backend does not implement are replaced
+// by their bodies, subgraphs of If, Loop and Scan become programs of their own.
+func lowerGraph(g *ir.Graph, config runtime.Config, b lbackend) (*lprogram, error) {
+	p := &lprogram{config: config, backend: b, graph: g, interp: newInterp()}
 	f := &compiler{p: p, vals: map[*ir.Value]*value{}}
 	for _, v := range g.Inputs {
 		p.inputs = append(p.inputs, f.value(v))
@@ -109,9 +108,14 @@ func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
 		p.outputs = append(p.outputs, f.value(v))
 	}
 	p.time = p.along()
-	p.columns()
 	return p, nil
 }
+
+// program gives the program that grows.
+func (f *compiler) program() *lprogram { return f.p }
+
+// inGroup gives the group of the steps that are being added.
+func (f *compiler) inGroup() int { return f.group }
 
 // value finds the value that stands for v here, or makes one.
 func (f *compiler) value(v *ir.Value) *value {
@@ -121,9 +125,14 @@ func (f *compiler) value(v *ir.Value) *value {
 	if x, ok := f.vals[v]; ok {
 		return x
 	}
-	x := &value{id: len(f.p.values), name: v.Name, typ: v.Type, konst: v.Const}
-	f.p.values = append(f.p.values, x)
+	x := f.newValue(v.Name, v.Type, v.Const)
 	f.vals[v] = x
+	return x
+}
+
+func (f *compiler) newValue(name string, t ir.Type, konst *tensor.Tensor) *value {
+	x := &value{id: len(f.p.values), name: name, typ: t, konst: konst}
+	f.p.values = append(f.p.values, x)
 	return x
 }
 
@@ -142,7 +151,7 @@ func (f *compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 }
 
 func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
-	s := &step{src: src, group: f.group, form: f.p.config.Kernel, shared: f.p.config.Constants, products: f.p.config.Products}
+	s := &step{src: src, group: f.group}
 	for _, v := range n.Inputs {
 		s.in = append(s.in, f.value(v))
 	}
@@ -154,37 +163,9 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	}
 	n = f.withConstants(n, s.in)
 	s.node = n
-	f32, known := true, false
-	for i, v := range n.Outputs {
-		f32 = f32 && (v == nil || isFloat32(v.Type) || i > 0 && keepsState(n))
-	}
-	key := n.Op.FullName()
-	if mk := kernels[key]; mk != nil && ops.Newest(n.Op) && len(n.Subgraphs()) == 0 {
-		s.kernel = mk(s)
-		known = s.kernel != nil
-	}
-	if f32 && ops.Newest(n.Op) { // what the kernels compute
-		if mk := rows[key]; mk != nil {
-			s.row, known = mk(s), true
-		}
-		if mk := cores[key]; mk != nil {
-			s.core, known = mk(s), true
-		}
-		if mk := wholes[key]; mk != nil {
-			s.whole, known = mk(s), true
-		}
-		if mk := windows[key]; mk != nil {
-			s.windows = mk(s)
-		}
-		if mk := spans[key]; mk != nil {
-			s.spans, known = mk(s), true
-		}
-	}
-	if l := s.lowered; s.row != nil && l != nil && l.why == "" {
-		s.in = append(s.in, f.rounded(s.in[0], src, l))
-	}
-	if !s.fallback() {
-		if n.Op.Eval == nil { // should the kernel not fit what is bound
+	has := f.p.backend.Implement(f, s)
+	if has == implemented {
+		if n.Op.Eval == nil { // should the implementation not fit what is bound
 			if err := f.p.interp.nodes([]*ir.Node{n}, depth); err != nil {
 				return f.unsupported(src, "%v", err)
 			}
@@ -192,7 +173,7 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		f.add(s)
 		return nil
 	}
-	if n.Op.Body != nil && (n.Op.Eval == nil || f32 && !known && !strict[key]) {
+	if n.Op.Body != nil && (n.Op.Eval == nil || has == expand) {
 		done, err := f.expand(n, src, depth)
 		if err != nil || done {
 			return err
@@ -209,29 +190,17 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 			s.captures = append(s.captures, capture{v, f.value(v)})
 		}
 	}
-	if s.branches = f.branches(n); s.branches != nil {
-		s.kernel = ifKernel(s)
-	}
-	if s.body = f.body(n); s.body != nil {
-		s.kernel = bodyKernel(s)
-	}
+	s.branches, s.body = f.branches(n), f.body(n)
+	s.evaluated = s.branches == nil && s.body == nil
 	f.add(s)
 	return nil
 }
 
-// keepsState reports whether the node's outputs after the first are what a step graph keeps, which kernels know in other
-// types, too.
-func keepsState(n *ir.Node) bool { return hasCore(n) || n.Op == essm.PickStep }
-
 func (f *compiler) unsupported(n *ir.Node, format string, args ...any) error {
-	return &runtime.UnsupportedError{Backend: "cpu", Node: n, Why: fmt.Sprintf(format, args...)}
+	return &runtime.UnsupportedError{Backend: f.p.backend.Name(), Node: n, Why: fmt.Sprintf(format, args...)}
 }
 
-func isFloat32(t ir.Type) bool {
-	tt, ok := t.(*ir.TensorType)
-	return ok && tt.Elem == tensor.Float32
-}
-
+// add appends a step with the outputs of its node.
 func (f *compiler) add(s *step) {
 	for _, v := range s.node.Outputs {
 		s.out = append(s.out, f.value(v))
@@ -330,12 +299,9 @@ func (f *compiler) fold(n *ir.Node, in []*value) (done bool) {
 		}
 	}
 	for i, v := range n.Outputs {
-		if v == nil {
-			continue
+		if v != nil {
+			f.vals[v] = f.newValue(v.Name, v.Type, res[i].(*tensor.Tensor))
 		}
-		x := &value{id: len(f.p.values), name: v.Name, typ: v.Type, konst: res[i].(*tensor.Tensor)}
-		f.p.values = append(f.p.values, x)
-		f.vals[v] = x
 	}
 	return true
 }
@@ -363,13 +329,12 @@ func (f *compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 	}
 	if n.Op.Eval != nil {
 		for _, s := range f.p.steps[steps:] {
-			if s.fallback() {
+			if s.evaluated {
 				for v, x := range f.vals {
 					if x.id >= values {
 						delete(f.vals, v)
 					}
 				}
-				maps.DeleteFunc(f.lows, func(_ roundedKey, v *value) bool { return v.id >= values })
 				f.p.steps, f.p.values = f.p.steps[:steps], f.p.values[:values]
 				return false, nil
 			}
@@ -382,6 +347,9 @@ func (f *compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 	}
 	return true, nil
 }
+
+// has reports whether v is a value of the program: it is not where it belonged to a body that was not written out after all.
+func (p *lprogram) has(v *value) bool { return v.id < len(p.values) && p.values[v.id] == v }
 
 // body builds the nodes that an operator is written as. They read n's own inputs.
 func body(n *ir.Node) (nodes []*ir.Node, out []*ir.Value, err error) {

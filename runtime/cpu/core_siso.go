@@ -29,7 +29,7 @@ func sisoCore(s *step) core {
 	dir, window := scanAttrs(s.node)
 	aRe, aIm, bRe, bIm := s.constant64(1), s.constant64(2), s.constant64(3), s.constant64(4)
 	in, out := s.constant(5), s.constant(6)
-	if s.form != "" && s.form != essm.FormScan || window > 0 || !s.absent(7) || !s.absent(8) || aRe == nil || aIm == nil || bRe == nil || bIm == nil || in == nil || out == nil {
+	if of(s).form != "" && of(s).form != essm.FormScan || window > 0 || !s.absent(7) || !s.absent(8) || aRe == nil || aIm == nil || bRe == nil || bIm == nil || in == nil || out == nil {
 		return nil
 	}
 	shape, channels := s.constShape(5), s.constShape(6) // (C,S,n,h) and (C,S,m,n)
@@ -64,7 +64,7 @@ func sisoCore(s *step) core {
 		heads  *kernel.SISO
 		scaled *kernel.Diagonal
 	}
-	m := s.shared.Get(key, func() any {
+	m := of(s).shared.Get(key, func() any {
 		d := &kernel.Diagonal{ARe: make([]float64, all), AIm: make([]float64, all), BRe: bRe, BIm: bIm}
 		for j, a := range c.a {
 			p := essm.Pow(a, 1)

@@ -452,10 +452,10 @@ func rowFlops(d *binding, s *step, core bool) float64 {
 		}
 	}
 	switch {
-	case s.window != nil:
-		return s.window.flops
+	case of(s).window != nil:
+		return of(s).window.flops
 	case core:
-		return max(10*float64(width), 5*float64(s.core.info().size))
+		return max(10*float64(width), 5*float64(of(s).core.info().size))
 	case s.node.Op.FullName() == "essm.Linear", s.node.Op.FullName() == "essm.HeadLinear", s.node.Op.Name == "MatMul", s.node.Op.Name == "Gemm":
 		return 2 * float64(weights)
 	}

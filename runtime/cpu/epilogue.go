@@ -50,7 +50,7 @@ func (d *binding) epilogueOf(s *step) *epilogue {
 				break
 			}
 		}
-		if next == nil || next.row == nil && next.kernel == nil || len(next.out) != 1 || next.out[0] == nil || !d.gives(next, 0, tensor.Float32) ||
+		if next == nil || of(next).row == nil && of(next).kernel == nil || len(next.out) != 1 || next.out[0] == nil || !d.gives(next, 0, tensor.Float32) ||
 			!slices.Equal(d.shapes[next.out[0].id], shape) {
 			break
 		}

@@ -14,7 +14,7 @@ func (d *binding) choices() (forms, products []choice) {
 				forms = append(forms, g.core.choice)
 			}
 			for _, s := range u.steps {
-				if s.lowered != nil {
+				if of(s).lowered != nil {
 					products = append(products, s.lowChoice(g.batch*g.length))
 				}
 			}
@@ -57,7 +57,7 @@ func (d *binding) loopChoice(u *unit) choice {
 		why = append(why, fmt.Sprintf("the first %d of other shapes", n-1))
 	}
 	if n := len(l.stages); n > 0 {
-		parts, evaluated := l.stages[n-1].units(), 0
+		parts, evaluated := d.sub(l.stages[n-1]).units(), 0
 		for _, u := range parts {
 			if u.evaluated() {
 				evaluated++

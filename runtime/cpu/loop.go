@@ -60,23 +60,21 @@ type stack struct {
 	elems  int
 }
 
-// bodyKernel serves Loop and Scan.
-func bodyKernel(s *step) kernelMaker {
-	return func(d *binding) *boundKernel {
-		l := d.bodies[s]
-		if l == nil {
-			return nil
-		}
-		r := &looped{s: s, b: s.body, l: l, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(s.body.carried)),
-			args: make([]tensor.Datum, len(s.body.p.inputs)), results: make([]tensor.Datum, len(s.body.p.outputs))}
-		if l.open() {
-			r.late = &lateBody{l: l}
-		}
-		if !r.plan(d) {
-			return nil
-		}
-		return &boundKernel{run: r.run, subs: l.stages, temp: r.temp}
+// bodyKernel runs the iterations of a Loop or Scan as programs; nil where they have none.
+func (d *binding) bodyKernel(s *step) *boundKernel {
+	l := d.bodies[s]
+	if l == nil {
+		return nil
 	}
+	r := &looped{s: s, b: s.body, l: l, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(s.body.carried)),
+		args: make([]tensor.Datum, len(s.body.p.inputs)), results: make([]tensor.Datum, len(s.body.p.outputs))}
+	if l.open() {
+		r.late = &lateBody{l: l}
+	}
+	if !r.plan(d) {
+		return nil
+	}
+	return &boundKernel{run: r.run, subs: d.subs(l.stages), temp: r.temp}
 }
 
 // out is an output of the node; nil where nobody wants it.

@@ -59,7 +59,7 @@ func (b *lateBody) executable(e *executable, u *unit, sub *executable, in []tens
 			return sub, nil
 		}
 	}
-	d := sub.p.bind(runtime.Binding{Inputs: types}, b.l.konst)
+	d := &binding{sub.p.bind(runtime.Binding{Inputs: types}, b.l.konst), sub.p}
 	if d.err != nil || d.refused {
 		return sub, nil // says what is wrong
 	}

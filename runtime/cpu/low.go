@@ -67,12 +67,12 @@ type lowStep struct {
 // low notes a product of n matrices of m rows and k columns, the input having parts times k features, and reports whether it is
 // to be computed in low precision.
 func (s *step) low(n, m, k, parts int) bool {
-	p := lowPrecisions[s.products]
+	p := lowPrecisions[of(s).products]
 	if p == nil {
 		return false
 	}
 	l := &lowStep{p: p, m: m, k: k, parts: parts, input: len(s.in), weights: int64(n) * int64(m) * int64(k)}
-	s.lowered = l
+	of(s).lowered = l
 	t, ok := s.in[0].typ.(*ir.TensorType)
 	switch {
 	case m < lowLeast || k < lowLeast:
@@ -98,10 +98,10 @@ func (s *step) lowProduct(w []float32, alpha float64, n, m, k, rs, cs, parts int
 	if !s.low(n, m, k, parts) {
 		return nil
 	}
-	l := s.lowered
+	l := of(s).lowered
 	key := lowKey{packedKey{s.in[1].konst, m, k, rs, cs, alpha}, n, l.p}
 	long, rows := lowRows(n, m, k)
-	all := s.shared.Get(key, func() any {
+	all := of(s).shared.Get(key, func() any {
 		var all []lowPart
 		for i := range n {
 			for lo := 0; lo < m; lo += rows {
@@ -169,19 +169,23 @@ func (s *step) lowHeads() rowMaker {
 }
 
 // roundedKey names the rounded form of a value, within a group of steps.
-type roundedKey struct{ value, group, parts int }
+type roundedKey struct {
+	value        *value
+	group, parts int
+}
 
 // rounded gives the rounded form of x, which a step computes that is appended when it is wanted for the first time.
-func (f *compiler) rounded(x *value, src *ir.Node, l *lowStep) *value {
-	key := roundedKey{x.id, f.group, l.parts}
-	if v := f.lows[key]; v != nil {
+func (b *implementer) rounded(c *compiler, x *value, src *ir.Node, l *lowStep) *value {
+	key := roundedKey{x, c.inGroup(), l.parts}
+	if v := b.lows[key]; v != nil && c.program().has(v) {
 		return v
 	}
 	in := x.typ.(*ir.TensorType)
 	n := &ir.Node{Op: l.op(), Name: src.Name, Inputs: []*ir.Value{{Name: x.name, Type: in}}}
 	shape := append(slices.Clone(in.Shape[:len(in.Shape)-1]), ir.Const(int64(l.parts*l.p.words(l.k))))
 	n.Outputs = []*ir.Value{{Name: x.name + ":" + l.p.name, Type: &ir.TensorType{Elem: tensor.Float32, Shape: shape}, Def: n}}
-	s := &step{node: n, src: src, group: f.group, shared: f.p.config.Constants, in: []*value{x}, row: func(in [][]int, out []int) *rowOp {
+	s := &step{node: n, src: src, group: c.inGroup(), in: []*value{x}}
+	s.impl = &ways{shared: c.program().config.Constants, row: func(in [][]int, out []int) *rowOp {
 		if !sameRows(in[0], out) || in[0][len(in[0])-1] != l.parts*l.k {
 			return nil
 		}
@@ -189,11 +193,11 @@ func (f *compiler) rounded(x *value, src *ir.Node, l *lowStep) *value {
 			l.p.round(y, x[0], rows*l.parts, l.k)
 		}}
 	}}
-	f.add(s)
-	if f.lows == nil {
-		f.lows = map[roundedKey]*value{}
+	c.add(s)
+	if b.lows == nil {
+		b.lows = map[roundedKey]*value{}
 	}
-	f.lows[key] = s.out[0]
+	b.lows[key] = s.out[0]
 	return s.out[0]
 }
 
@@ -227,7 +231,7 @@ func (l *lowStep) op() *ir.Op {
 
 // lowChoice says in which precision a step's products run, for so many rows.
 func (s *step) lowChoice(rows int) runtime.Choice {
-	l := s.lowered
+	l := of(s).lowered
 	c := runtime.Choice{Node: s.src.String(), Op: s.node.Op.FullName(), Form: "float32", Why: l.why, Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.weights}}}
 	if l.why == "" {
 		c.Form, c.Why = l.p.name, fmt.Sprintf("matrices of %d × %d", l.m, l.k)

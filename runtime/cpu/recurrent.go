@@ -82,7 +82,7 @@ type partKey struct {
 
 // packedPart packs m rows of k numbers of constant input i, from number from on, for products.
 func (s *step) packedPart(i int, w []float32, from, m, k int) *kernel.Packed {
-	return s.shared.Get(partKey{s.in[i].konst, from, m, k}, func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
+	return of(s).shared.Get(partKey{s.in[i].konst, from, m, k}, func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
 }
 
 // Samples go in groups of at most recurrentRows, each by one worker, so that a matrix is read once per step for a group; in

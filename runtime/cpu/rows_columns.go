@@ -16,7 +16,7 @@ import (
 func (p *program) columns() {
 	read := map[*value]bool{} // by what can be a link
 	for _, s := range p.steps {
-		if s.row != nil && links[s.node.Op.FullName()] != nil {
+		if of(s).row != nil && links[s.node.Op.FullName()] != nil {
 			for _, v := range s.in {
 				read[v] = true
 			}
@@ -58,8 +58,8 @@ func (p *program) split(s *step, read map[*value]bool) (parts []*step) {
 			return nil
 		}
 		node := &ir.Node{Op: columnsOp(from, n), Name: s.node.Name, Inputs: s.node.Inputs[:1], Outputs: s.node.Outputs[i : i+1]}
-		parts = append(parts, &step{node: node, src: s.src, group: s.group, shared: s.shared, in: s.in[:1], out: s.out[i : i+1],
-			row: rowColumns(from), columns: &columns{from}})
+		parts = append(parts, &step{node: node, src: s.src, group: s.group, in: s.in[:1], out: s.out[i : i+1],
+			impl: &ways{shared: of(s).shared, row: rowColumns(from), columns: &columns{from}}})
 		from += n
 	}
 	if from != width {

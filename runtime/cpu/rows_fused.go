@@ -104,7 +104,7 @@ func affineLink(scale, shift []float32, at, width int) (kernel.Link, bool) {
 func linkScale(d *binding, s *step, at, _, width int) (kernel.Link, bool) {
 	w := s.constant(1)
 	_, f := features(d.shapes[s.in[0].id])
-	rounded := s.lowered != nil && s.lowered.why == "" // it reads another form of its input
+	rounded := of(s).lowered != nil && of(s).lowered.why == "" // it reads another form of its input
 	return kernel.Link{Op: kernel.LinkMul, X: -1, A: w}, at == 0 && !rounded && len(w) == width && f == width
 }
 
@@ -215,7 +215,7 @@ func (r *draft) dropColumns(d *binding) {
 	}
 	n := 0
 	for i, s := range r.steps {
-		if s.columns != nil && !read[s.out[0]] && d.inside(s.out[0], r.covers) {
+		if of(s).columns != nil && !read[s.out[0]] && d.inside(s.out[0], r.covers) {
 			r.between = append(r.between, s.out[0])
 			continue
 		}
@@ -231,9 +231,9 @@ func (r *draft) dropColumns(d *binding) {
 // source is where the numbers of v are that a chain reads: in v, or among the columns of another value of the draft.
 func (r *draft) source(d *binding, v *value) (*value, kernel.Operand) {
 	for i, s := range r.steps {
-		if s.out[0] == v && s.columns != nil && r.plain(i) {
+		if s.out[0] == v && of(s).columns != nil && r.plain(i) {
 			_, wide := features(d.shapes[s.in[0].id])
-			return s.in[0], kernel.Operand{From: s.columns.from, Stride: wide}
+			return s.in[0], kernel.Operand{From: of(s).columns.from, Stride: wide}
 		}
 	}
 	_, width := features(d.shapes[v.id])

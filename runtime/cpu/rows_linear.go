@@ -21,7 +21,7 @@ type (
 // packed is the constant input i, whose numbers times alpha are w, packed for products.
 func (s *step) packed(i int, w []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
 	key := packedKey{s.in[i].konst, m, k, rs, cs, alpha}
-	return s.shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
+	return of(s).shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
 }
 
 // rowLinear is x Wᵀ + b.
@@ -112,7 +112,7 @@ func heads(s *step, i int) (w *kernel.Blocks, perChannel int) {
 	}
 	shape := s.constShape(i)
 	key := blocksKey{s.in[i].konst, shape[0] * shape[1], shape[2], shape[3]}
-	return s.shared.Get(key, func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }).(*kernel.Blocks), shape[1]
+	return of(s).shared.Get(key, func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }).(*kernel.Blocks), shape[1]
 }
 
 // rowHeadLinear is the block-diagonal product.

@@ -17,7 +17,7 @@ const maxKnown = 1 << 14
 // resolve learns what the graph alone does not say: with the inputs' shapes, operators are inferred again, step by step, and
 // what follows from shapes alone (Shape, arithmetic on sizes, ConstantOfShape) is computed. Steps that nothing is left of
 // are marked dead.
-func (d *binding) resolve() {
+func (d *lbinding) resolve() {
 	for _, s := range d.p.steps {
 		if s.branches != nil {
 			d.resolveIf(s)
@@ -54,7 +54,7 @@ func (d *binding) resolve() {
 }
 
 // constant gives what is known of a value's content: from the graph, or from the shapes that are bound.
-func (d *binding) constant(v *value) *tensor.Tensor {
+func (d *lbinding) constant(v *value) *tensor.Tensor {
 	switch {
 	case v == nil:
 		return nil
@@ -65,7 +65,7 @@ func (d *binding) constant(v *value) *tensor.Tensor {
 }
 
 // concrete gives the step's node as it looks with the types that are bound; nil where an input's is not known.
-func (d *binding) concrete(s *step) *ir.Node {
+func (d *lbinding) concrete(s *step) *ir.Node {
 	n := *s.node
 	n.Inputs = make([]*ir.Value, len(s.args()))
 	for i, v := range s.args() {
@@ -97,7 +97,7 @@ func typeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 }
 
 // infer sets the shapes of a step's outputs. Types that the operator refuses are left to fail when it runs.
-func (d *binding) infer(s *step, n *ir.Node) bool {
+func (d *lbinding) infer(s *step, n *ir.Node) bool {
 	types, err := inferKnown(n)
 	if err != nil {
 		d.refused = true
@@ -125,7 +125,7 @@ func inferKnown(n *ir.Node) (types []ir.Type, err error) {
 }
 
 // setType keeps the shape of a type, where it is known; it agrees with what the graph declares.
-func (d *binding) setType(v *value, t ir.Type) bool {
+func (d *lbinding) setType(v *value, t ir.Type) bool {
 	tt, ok := t.(*ir.TensorType)
 	if !ok || tt == nil || tt.NoRank {
 		return false
@@ -146,7 +146,7 @@ func (d *binding) setType(v *value, t ir.Type) bool {
 }
 
 // sizes serves operators that read no content: Shape and Size.
-func (d *binding) sizes(s *step) bool {
+func (d *lbinding) sizes(s *step) bool {
 	if s.node.Op.Domain != "" || len(s.in) != 1 || s.in[0] == nil || d.shapes[s.in[0].id] == nil || s.out[0] == nil {
 		return false
 	}
@@ -170,12 +170,12 @@ func (d *binding) sizes(s *step) bool {
 	return true
 }
 
-func (d *binding) setConstant(v *value, t *tensor.Tensor) {
+func (d *lbinding) setConstant(v *value, t *tensor.Tensor) {
 	d.konst[v.id], d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = t, shapeOf(t), t.DType(), t.DType() == tensor.Float32
 }
 
 // compute evaluates a step whose inputs are all known.
-func (d *binding) compute(s *step, n *ir.Node) {
+func (d *lbinding) compute(s *step, n *ir.Node) {
 	total := 0
 	for _, v := range s.out {
 		if v != nil {
@@ -207,7 +207,7 @@ func (d *binding) compute(s *step, n *ir.Node) {
 	d.dead[s] = true
 }
 
-func evalKnown(n *ir.Node, in []*value, d *binding) (res []tensor.Datum, err error) {
+func evalKnown(n *ir.Node, in []*value, d *lbinding) (res []tensor.Datum, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = runtime.Recovered(n, v)
@@ -223,7 +223,7 @@ func evalKnown(n *ir.Node, in []*value, d *binding) (res []tensor.Datum, err err
 }
 
 // ints gives the numbers of an integer input that is known.
-func (d *binding) ints(s *step, i int) ([]int64, bool) {
+func (d *lbinding) ints(s *step, i int) ([]int64, bool) {
 	if s.absent(i) {
 		return nil, false
 	}
@@ -245,7 +245,7 @@ func (d *binding) ints(s *step, i int) ([]int64, bool) {
 }
 
 // shapeOf gives the shape of input i; nil where it is absent or not known.
-func (d *binding) shapeOf(s *step, i int) []int {
+func (d *lbinding) shapeOf(s *step, i int) []int {
 	if s.absent(i) {
 		return nil
 	}
@@ -253,11 +253,11 @@ func (d *binding) shapeOf(s *step, i int) []int {
 }
 
 // typed reports whether input i is there, with a known shape and the element type.
-func (d *binding) typed(s *step, i int, dtype tensor.DType) bool {
+func (d *lbinding) typed(s *step, i int, dtype tensor.DType) bool {
 	return !s.absent(i) && d.shapes[s.in[i].id] != nil && d.dtype[s.in[i].id] == dtype
 }
 
 // gives reports whether output i is wanted, with a known shape and the element type.
-func (d *binding) gives(s *step, i int, dtype tensor.DType) bool {
+func (d *lbinding) gives(s *step, i int, dtype tensor.DType) bool {
 	return i < len(s.out) && s.out[i] != nil && d.shapes[s.out[i].id] != nil && d.dtype[s.out[i].id] == dtype
 }

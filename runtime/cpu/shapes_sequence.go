@@ -36,7 +36,7 @@ func (q items) alike(dtype tensor.DType, shape []int) (items, bool) {
 }
 
 // setItems keeps what is known of a sequence.
-func (d *binding) setItems(v *value, q items) {
+func (d *lbinding) setItems(v *value, q items) {
 	if v == nil {
 		return
 	}
@@ -47,7 +47,7 @@ func (d *binding) setItems(v *value, q items) {
 }
 
 // takeItems keeps what is known of an input of the program.
-func (d *binding) takeItems(v *value, t ir.Type) {
+func (d *lbinding) takeItems(v *value, t ir.Type) {
 	s, ok := t.(*ir.SequenceType)
 	if !ok {
 		return
@@ -66,7 +66,7 @@ func (d *binding) takeItems(v *value, t ir.Type) {
 
 // resolveSequence serves the operators on sequences: it learns how many items there are, of which shape, and with that the shapes of
 // tensors that are made of them. It reports whether the step is one.
-func (d *binding) resolveSequence(s *step) bool {
+func (d *lbinding) resolveSequence(s *step) bool {
 	if s.node.Op.Domain != "" || len(s.out) != 1 || s.out[0] == nil {
 		return false
 	}
@@ -124,7 +124,7 @@ func (d *binding) resolveSequence(s *step) bool {
 	return true
 }
 
-func (d *binding) resolveSplit(s *step) {
+func (d *lbinding) resolveSplit(s *step) {
 	shape := d.shapeOf(s, 0)
 	axis, err := ops.Axis(s.node.Attrs.Int("axis", 0), len(shape))
 	if shape == nil || err != nil {
@@ -148,7 +148,7 @@ func (d *binding) resolveSplit(s *step) {
 	d.setItems(s.out[0], q)
 }
 
-func (d *binding) resolveJoin(s *step, q items) {
+func (d *lbinding) resolveJoin(s *step, q items) {
 	shape := slices.Clone(q.shape)
 	fresh := s.node.Attrs.Bool("new_axis", false)
 	rank := len(shape)
@@ -170,7 +170,7 @@ func (d *binding) resolveJoin(s *step, q items) {
 
 // inner gives the type with which a program within this one takes v, as far as that is known, and v's content. It reports false for
 // an optional of which only the run knows whether it is there.
-func (d *binding) inner(v *value) (t ir.Type, content *tensor.Tensor, ok bool) {
+func (d *lbinding) inner(v *value) (t ir.Type, content *tensor.Tensor, ok bool) {
 	if d.shapes[v.id] != nil {
 		return typeOf(d.dtype[v.id], d.shapes[v.id]), d.constant(v), true
 	}
@@ -185,7 +185,7 @@ func (d *binding) inner(v *value) (t ir.Type, content *tensor.Tensor, ok bool) {
 
 // carriedItems tells a body of the sequences that it carries, and finds what it does to each: items that are given and kept, and more of them.
 // What does not stay as it is from one iteration to the next is not known.
-func (d *binding) carriedItems(s *step, types []ir.Type, bind func(types []ir.Type) *binding) {
+func (d *lbinding) carriedItems(s *step, types []ir.Type, bind func(types []ir.Type) *lbinding) {
 	b := s.body
 	some := false
 	for _, c := range b.carried {
@@ -227,7 +227,7 @@ func (d *binding) carriedItems(s *step, types []ir.Type, bind func(types []ir.Ty
 }
 
 // keepsItems reports whether a sequence that was given with a type comes out as one of that type, with the items that it had.
-func (d *binding) keepsItems(in *ir.SequenceType, from, to *value) bool {
+func (d *lbinding) keepsItems(in *ir.SequenceType, from, to *value) bool {
 	q, known := d.items[to]
 	if !known || q.base != from || (in.Elem == nil) != (q.shape == nil) {
 		return false
@@ -236,7 +236,7 @@ func (d *binding) keepsItems(in *ir.SequenceType, from, to *value) bool {
 }
 
 // itemsAfter gives what is known of a sequence that a body carries, after all iterations.
-func (d *binding) itemsAfter(s *step, l *loopBinding, c carried) (q items, known bool) {
+func (d *lbinding) itemsAfter(s *step, l *loopBinding, c carried) (q items, known bool) {
 	q, known = d.items[s.in[c.arg]]
 	if !known {
 		return q, false

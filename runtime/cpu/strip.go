@@ -2,9 +2,6 @@ package cpu
 
 import (
 	"slices"
-
-	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ops"
 )
 
 // stripRows is about how many rows, over all samples, a strip computes at once: enough that weights come from the
@@ -37,76 +34,9 @@ func (e *executable) row(val, sample, step, length int) int {
 	return sample*length + step
 }
 
-// along carries facts along the time dimension that the graph declares through the steps; nil where it declares none.
-func (p *program) along() []ir.Fact {
-	facts := ops.TimeFacts(p.graph)
-	if facts == nil {
-		return nil
-	}
-	all := make([]ir.Fact, len(p.values))
-	for i, v := range p.graph.Inputs {
-		all[p.inputs[i].id] = facts.Of(v)
-	}
-	for _, s := range p.steps {
-		args := s.args()
-		in, varies := make([]ir.Fact, len(args)), false
-		for i, v := range args {
-			if v != nil {
-				in[i] = all[v.id]
-			}
-		}
-		for _, c := range s.captures {
-			in = append(in, all[c.val.id])
-		}
-		for _, f := range in {
-			varies = varies || !f.Constant()
-		}
-		if !varies {
-			continue
-		}
-		for i, f := range stepFacts(s, in) {
-			if i < len(s.out) && s.out[i] != nil {
-				all[s.out[i].id] = f
-			}
-		}
-		for i := range in { // what the step itself adds
-			in[i].Back, in[i].Ahead, in[i].Summary = 0, 0, false
-		}
-		if out := stepFacts(s, in); len(out) > 0 {
-			s.alone = out[0]
-		}
-	}
-	return all
-}
-
-// stepFacts gives the facts of a step's outputs; in has those of captures at its end.
-func stepFacts(s *step, in []ir.Fact) []ir.Fact {
-	if len(s.captures) == 0 {
-		return ops.Along(s.node, in)
-	}
-	out := make([]ir.Fact, len(s.out))
-	for i := range out {
-		out[i] = ops.Global(s.node, in)
-	}
-	return out
-}
-
-// along says how a value lies along time: for each sample, steps of width numbers.
-func (d *binding) along(v *value) (batch, length, width int, ok bool) {
-	if d.p.time == nil || v == nil {
-		return 0, 0, 0, false
-	}
-	f, shape := d.p.time[v.id], d.shapes[v.id]
-	if f.Constant() || f.Global || f.Axis < 0 || f.Axis >= len(shape) {
-		return 0, 0, 0, false
-	}
-	batch, width = runs(shape, f.Axis)
-	return batch, shape[f.Axis], width, true
-}
-
 // looksBack reports whether what a step computes needs no step of time after it, and keeps what it needs of those before.
 func (s *step) looksBack() bool {
-	return !s.alone.Global && s.alone.Ahead == 0 && (s.alone.Back == 0 || s.core != nil && s.alone.Summary || s.spans != nil || s.window != nil || s.sums != nil)
+	return !s.alone.Global && s.alone.Ahead == 0 && (s.alone.Back == 0 || of(s).core != nil && s.alone.Summary || of(s).spans != nil || of(s).window != nil || of(s).sums != nil)
 }
 
 // stage is the unit as what can run along time; nil where it cannot.
@@ -139,13 +69,13 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 			return 0, 0, false
 		}
 		for _, v := range s.in {
-			if s.turn != toRows && !fits(v) {
+			if of(s).turn != toRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
 		for i, v := range s.out {
 			summed := i > 0 || v != nil && d.p.time[v.id].Axis < 0 && u.span != nil // a state, or a sum: known at the end
-			if !summed && s.turn != fromRows && !fits(v) {
+			if !summed && of(s).turn != fromRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
@@ -307,9 +237,9 @@ func (d *binding) holds(units []*unit, strips []strip) []held {
 						continue
 					}
 					_, _, width, ok := d.along(v)
-					ok = ok && s.turn != fromRows // what is no rows is there as a whole
+					ok = ok && of(s).turn != fromRows // what is no rows is there as a whole
 					for _, r := range d.reads[v.id] {
-						ok = ok && inside[r] && r.turn != toRows
+						ok = ok && inside[r] && of(r).turn != toRows
 					}
 					if ok && width > 0 {
 						all[v.id] = held{rows: st.chunk, width: width, strip: st.from}

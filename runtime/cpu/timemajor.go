@@ -75,7 +75,7 @@ func (d *binding) timeMajor() *binding {
 
 // looks reports whether a step may look along time.
 func (d *binding) looks(s *step) bool {
-	return s.windows != nil || s.node.Op.Domain == "" && (s.node.Op.Name == "Pad" || s.node.Op.Name == "Concat" || s.node.Op.Name == "CumSum") || s.node.Op.FullName() == "essm.LongConv"
+	return of(s).windows != nil || s.node.Op.Domain == "" && (s.node.Op.Name == "Pad" || s.node.Op.Name == "Concat" || s.node.Op.Name == "CumSum") || s.node.Op.FullName() == "essm.LongConv"
 }
 
 // axis gives the axis of time of a float32 sequence of samples: 1, or 2 of 3; 0 for all others.
@@ -100,7 +100,7 @@ func (t *relayout) rewrite(s *step) *rewritten {
 	if len(s.out) == 0 || t.axis(s.out[0]) == 0 {
 		return nil
 	}
-	if s.windows != nil {
+	if of(s).windows != nil {
 		if r := t.window(s); r != nil {
 			return r
 		}
@@ -131,7 +131,7 @@ func (t *relayout) rewrite(s *step) *rewritten {
 	case "Split", "Slice", "Concat":
 		return t.columns(s)
 	}
-	if t.axis(s.out[0]) == 2 && len(s.out) == 1 && s.row != nil && (unaries[op.Name] != nil || binaries[op.Name] != nil) {
+	if t.axis(s.out[0]) == 2 && len(s.out) == 1 && of(s).row != nil && (unaries[op.Name] != nil || binaries[op.Name] != nil) {
 		return t.elementwise(s)
 	}
 	return nil
@@ -147,7 +147,7 @@ func (t *relayout) window(s *step) *rewritten {
 	if t.axis(x) != 2 || t.axis(y) != 2 {
 		return nil
 	}
-	win := s.windows(t.d)
+	win := of(s).windows(t.d)
 	if win == nil {
 		return nil
 	}
@@ -454,7 +454,8 @@ func (t *relayout) elementwise(s *step) *rewritten {
 
 // renewed is a step like s that reads and writes other values; constant gives the value for a constant that lies along features.
 func (s *step) renewed(in, out []*value, constant func(v *value, k *tensor.Tensor) *value) *step {
-	q := &step{node: s.node, src: s.src, group: s.group, shared: s.shared, products: s.products, alone: s.alone, in: slices.Clone(in), out: out}
+	q := &step{node: s.node, src: s.src, group: s.group, alone: s.alone, in: slices.Clone(in), out: out,
+		impl: &ways{shared: of(s).shared, products: of(s).products}}
 	for i, v := range q.in {
 		if v != nil && v.konst != nil && v.konst.DType() == tensor.Float32 {
 			q.in[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.konst), v.konst.Len()))
@@ -613,16 +614,16 @@ func (t *relayout) build() *binding {
 		case r.parts != nil:
 			for i, from := range r.parts {
 				q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(s.out[i])}, t.constant)
-				q.row, q.columns, q.alone = rowColumns(from), &columns{from}, ir.Fact{}
+				of(q).row, of(q).columns, q.alone = rowColumns(from), &columns{from}, ir.Fact{}
 				t.add(q, s.out[i])
 			}
 		case r.win != nil:
 			q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(r.out)}, t.constant)
-			q.window, q.alone = r.win, ir.Fact{Back: int64(r.win.back()), Ahead: int64(r.win.ahead())}
+			of(q).window, q.alone = r.win, ir.Fact{Back: int64(r.win.back()), Ahead: int64(r.win.ahead())}
 			t.add(q, r.out)
 		case r.sums != nil:
 			q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(r.out)}, t.constant)
-			q.sums, q.alone = r.sums, ir.Fact{Back: ir.Unbounded, Summary: true}
+			of(q).sums, q.alone = r.sums, ir.Fact{Back: ir.Unbounded, Summary: true}
 			t.add(q, r.out)
 		default:
 			in := slices.Clone(s.in)
@@ -632,14 +633,15 @@ func (t *relayout) build() *binding {
 				}
 			}
 			q := s.renewed(in, []*value{t.asRows(r.out)}, t.constant)
-			q.row = r.row(q)
+			of(q).row = r.row(q)
 			t.add(q, r.out)
 		}
 	}
-	p := *d.p
-	p.values, p.steps, p.time = t.values, t.steps, t.facts
-	n := *d
-	n.p, n.shapes = &p, t.shapes
+	lp, p := *d.p.lprogram, *d.p
+	lp.values, lp.steps, lp.time = t.values, t.steps, t.facts
+	p.lprogram = &lp
+	n := *d.lbinding
+	n.p, n.shapes = &lp, t.shapes
 	more := len(t.values) - len(d.p.values)
 	n.f32, n.dtype = slices.Clone(d.f32), slices.Clone(d.dtype)
 	for range more {
@@ -649,7 +651,7 @@ func (t *relayout) build() *binding {
 	n.last, n.reads = make([]int, len(t.values)), make([][]*step, len(t.values))
 	n.given, n.dead = maps.Clone(d.given), maps.Clone(d.dead)
 	n.lifetimes()
-	return &n
+	return &binding{&n, &p}
 }
 
 // asRows gives the value that has the rows of a sequence.
@@ -694,7 +696,7 @@ func (t *relayout) add(s *step, v *value) {
 }
 
 func (t *relayout) turn(of *step, how turn, in, out *value) {
-	t.steps = append(t.steps, &step{node: of.node, src: of.src, group: of.group, in: []*value{in}, out: []*value{out}, turn: how})
+	t.steps = append(t.steps, &step{node: of.node, src: of.src, group: of.group, in: []*value{in}, out: []*value{out}, impl: &ways{turn: how}})
 }
 
 // turnIn brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of is the step
@@ -736,7 +738,7 @@ func (t *relayout) alias(s *step, r *rewritten) {
 	}
 	if x := t.asRows(in); x != out { // another turned sequence has the rows
 		q := s.renewed([]*value{x}, []*value{out}, t.constant)
-		q.row, q.alone = elementwise(func(y, x []float32) { copy(y, x) }), ir.Fact{}
+		of(q).row, q.alone = elementwise(func(y, x []float32) { copy(y, x) }), ir.Fact{}
 		t.steps = append(t.steps, q)
 	}
 }

@@ -118,7 +118,7 @@ func (s *step) integerProduct(a, b, aZero, bZero int, r *requantization) kernelM
 		if k > kernel.MostInt16 || len(zero) != 1 && len(zero) != n {
 			return nil
 		}
-		p.w = s.shared.Get(key, func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }).(*kernel.Int16)
+		p.w = of(s).shared.Get(key, func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }).(*kernel.Int16)
 	} else if p.bZero != nil && !s.single(bZero) {
 		return nil
 	}

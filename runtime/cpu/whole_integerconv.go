@@ -106,7 +106,7 @@ func (s *step) integerConv(x, w, xZero, wZero int, r *filterScales) kernelMaker 
 			return nil
 		}
 	}
-	c.weights = s.shared.Get(key, func() any {
+	c.weights = of(s).shared.Get(key, func() any {
 		width, b := 2*kernel.PairsOf(k), bytesOf(key.w)
 		rows := make([]int16, c.m*width)
 		for i := range c.m {

@@ -319,12 +319,12 @@ const (
 // flowing says how a step that looks along time, or turns sequences, is part of a region.
 func (d *binding) flowing(s *step) (op *rowOp, c core, batch, length int) {
 	lies := s.out[0]
-	if s.turn == fromRows {
+	if of(s).turn == fromRows {
 		lies = s.in[0]
 	}
 	batch, length, _, _ = d.along(lies)
-	op = &rowOp{operands: first, window: s.window, sums: s.sums, turn: s.turn}
-	if w := s.window; w != nil && w.back() == 0 && w.ahead() == 0 {
+	op = &rowOp{operands: first, window: of(s).window, sums: of(s).sums, turn: of(s).turn}
+	if w := of(s).window; w != nil && w.back() == 0 && w.ahead() == 0 {
 		op.window, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], nil, rows, 0, length) }
 	}
 	return op, nil, batch, length
@@ -339,8 +339,8 @@ const callFlops = 4 * tileFlops
 
 // numbers counts the constants of a step.
 func (s *step) numbers() (n int) {
-	if s.window != nil {
-		return s.window.weights
+	if of(s).window != nil {
+		return of(s).window.weights
 	}
 	for _, v := range s.in {
 		if v != nil && v.konst != nil {
@@ -372,7 +372,7 @@ func (r *draft) flowsWith(d *binding, s *step, op *rowOp, c core, batch, length 
 		return false
 	}
 	for _, q := range r.steps {
-		if s.turn == toRows && slices.Contains(q.out, s.in[0]) { // which rows are made of must be there as a whole
+		if of(s).turn == toRows && slices.Contains(q.out, s.in[0]) { // which rows are made of must be there as a whole
 			return false
 		}
 	}
@@ -398,11 +398,11 @@ func (d *binding) flowsOn(s *step, batch, length int) bool {
 		return ok && b == batch && l == length && rows == batch*length && width == f
 	}
 	for _, v := range s.in {
-		if s.turn != toRows && !fits(v) {
+		if of(s).turn != toRows && !fits(v) {
 			return false
 		}
 	}
-	return s.turn == fromRows || fits(s.out[0])
+	return of(s).turn == fromRows || fits(s.out[0])
 }
 
 // flowsCore reports whether a recurrence can be computed tick by tick.
