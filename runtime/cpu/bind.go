@@ -5,36 +5,37 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // shapesOf gives the shapes of a step's inputs and of its first output, where all of those that are there are float32
 // tensors of known shape; a core's state may be float64.
-func (d *binding) shapesOf(s *step) (in [][]int, out []int, ok bool) {
-	in = make([][]int, len(s.in))
-	for i, v := range s.in {
-		if v == nil || d.missing(v) {
+func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
+	in = make([][]int, len(s.In))
+	for i, v := range s.In {
+		if v == nil || d.Missing(v) {
 			continue
 		}
-		wide := of(s).core != nil && of(s).core.info().state == i && d.wide(v)
-		if d.shapes[v.id] == nil || v.konst == nil && !d.f32[v.id] && !wide {
+		wide := of(s).core != nil && of(s).core.info().state == i && d.Wide(v)
+		if d.Shapes[v.ID] == nil || v.Const == nil && !d.F32[v.ID] && !wide {
 			return nil, nil, false
 		}
-		in[i] = d.shapes[v.id]
+		in[i] = d.Shapes[v.ID]
 	}
-	for i, v := range s.out {
-		if wide := v != nil && of(s).core != nil && of(s).core.info().stateOut == i && d.wide(v); v != nil && !d.f32[v.id] && !wide {
+	for i, v := range s.Out {
+		if wide := v != nil && of(s).core != nil && of(s).core.info().stateOut == i && d.Wide(v); v != nil && !d.F32[v.ID] && !wide {
 			return nil, nil, false
 		}
 	}
-	if s.out[0] != nil {
-		out = d.shapes[s.out[0].id]
+	if s.Out[0] != nil {
+		out = d.Shapes[s.Out[0].ID]
 	}
 	return in, out, true
 }
 
 // unit is what is executed at once: a region, or a step by itself.
 type unit struct {
-	steps    []*step
+	steps    []*lowering.Step
 	region   *region // nil: one step
 	whole    wholeFunc
 	kernel   *boundKernel
@@ -55,15 +56,15 @@ func (d *binding) units() []*unit {
 			open = nil
 		}
 	}
-	taken := map[*step]bool{}
-	for _, s := range d.p.steps {
-		if d.dead[s] || taken[s] {
+	taken := map[*lowering.Step]bool{}
+	for _, s := range d.p.Steps {
+		if d.Dead[s] || taken[s] {
 			continue
 		}
 		op, c, batch, length := d.member(s)
 		if op == nil && c == nil {
 			flush()
-			u := &unit{steps: []*step{s}}
+			u := &unit{steps: []*lowering.Step{s}}
 			if of(s).spans != nil {
 				u.span = of(s).spans(d)
 			}
@@ -74,9 +75,9 @@ func (d *binding) units() []*unit {
 			}
 			switch {
 			case u.span != nil || u.whole != nil:
-			case s.branches != nil:
+			case s.Branches != nil:
 				u.kernel = d.ifKernel(s)
-			case s.body != nil:
+			case s.Body != nil:
 				u.kernel = d.bodyKernel(s)
 			case of(s).kernel != nil:
 				u.kernel = of(s).kernel(d)
@@ -92,7 +93,7 @@ func (d *binding) units() []*unit {
 			flush()
 		}
 		if open == nil {
-			open = &draft{group: s.group, rows: batch * length}
+			open = &draft{group: s.Group, rows: batch * length}
 		}
 		open.add(s, op, c, batch, length)
 	}
@@ -101,34 +102,34 @@ func (d *binding) units() []*unit {
 }
 
 // wholeShapes gives the shapes of all inputs and of the output, where they are known.
-func (d *binding) wholeShapes(s *step) (in [][]int, out []int, ok bool) {
-	in = make([][]int, len(s.in))
-	for i, v := range s.in {
+func (d *binding) wholeShapes(s *lowering.Step) (in [][]int, out []int, ok bool) {
+	in = make([][]int, len(s.In))
+	for i, v := range s.In {
 		if v == nil {
 			continue
 		}
-		if d.shapes[v.id] == nil {
-			if v.konst != nil { // a scalar
+		if d.Shapes[v.ID] == nil {
+			if v.Const != nil { // a scalar
 				in[i] = []int{}
 				continue
 			}
-			if d.missing(v) {
+			if d.Missing(v) {
 				continue
 			}
 			return nil, nil, false
 		}
-		in[i] = d.shapes[v.id]
+		in[i] = d.Shapes[v.ID]
 	}
-	for i, v := range s.out {
-		if (v == nil || !d.f32[v.id]) && (i == 0 || !keepsState(s.node)) {
+	for i, v := range s.Out {
+		if (v == nil || !d.F32[v.ID]) && (i == 0 || !keepsState(s.Node)) {
 			return nil, nil, false
 		}
 	}
-	return in, d.shapes[s.out[0].id], true
+	return in, d.Shapes[s.Out[0].ID], true
 }
 
 // member says how a step can be part of a region: as a row kernel or as a core over (batch, length) rows.
-func (d *binding) member(s *step) (op *rowOp, c core, batch, length int) {
+func (d *binding) member(s *lowering.Step) (op *rowOp, c core, batch, length int) {
 	if of(s).window != nil || of(s).sums != nil || of(s).turn != straight {
 		return d.flowing(s)
 	}
@@ -149,23 +150,23 @@ func (d *binding) member(s *step) (op *rowOp, c core, batch, length int) {
 		}
 		return nil, of(s).core, v[0], v[1]
 	}
-	if s.out[0] == nil {
+	if s.Out[0] == nil {
 		return nil, nil, 0, 0
 	}
 	if op = of(s).row(in, out); op == nil {
 		return nil, nil, 0, 0
 	}
-	n, _ := features(out)
+	n, _ := lowering.Features(out)
 	return op, nil, 1, n
 }
 
 // draft is a region that grows.
 type draft struct {
 	group, rows   int
-	steps         []*step
+	steps         []*lowering.Step
 	ops           []*rowOp
-	covers        []*step  // steps of the program: those above, before chains were made of some
-	between       []*value // what lies between steps that are a chain
+	covers        []*lowering.Step  // steps of the program: those above, before chains were made of some
+	between       []*lowering.Value // what lies between steps that are a chain
 	core          core
 	coreAt        int
 	batch, length int
@@ -174,8 +175,8 @@ type draft struct {
 }
 
 // takes reports whether the next step can join.
-func (r *draft) takes(d *binding, s *step, op *rowOp, c core, batch, length int) bool {
-	if s.group != r.group || batch*length != r.rows || !r.flowsWith(d, s, op, c, batch, length) {
+func (r *draft) takes(d *binding, s *lowering.Step, op *rowOp, c core, batch, length int) bool {
+	if s.Group != r.group || batch*length != r.rows || !r.flowsWith(d, s, op, c, batch, length) {
 		return false
 	}
 	if r.core == nil {
@@ -183,7 +184,7 @@ func (r *draft) takes(d *binding, s *step, op *rowOp, c core, batch, length int)
 	}
 	// A second recurrence, and what was written out together with it, starts a region of its own: the weights of two layers
 	// would drive each other out of the cache.
-	return c == nil && (s.src == r.steps[r.coreAt].src || !hasCore(s.src))
+	return c == nil && (s.Source == r.steps[r.coreAt].Source || !hasCore(s.Source))
 }
 
 // hasCore reports whether the node's operator is written as a recurrence.
@@ -195,26 +196,26 @@ func hasCore(n *ir.Node) bool {
 	return false
 }
 
-func (r *draft) add(s *step, op *rowOp, c core, batch, length int) {
+func (r *draft) add(s *lowering.Step, op *rowOp, c core, batch, length int) {
 	if c != nil {
 		r.core, r.coreAt, r.batch, r.length = c, len(r.steps), batch, length
 	}
 	if op.flows() {
 		r.flows, r.batch, r.length = true, batch, length
 	}
-	r.weights += s.numbers()
+	r.weights += constantNumbers(s)
 	r.steps = append(r.steps, s)
 	r.ops = append(r.ops, op)
 }
 
 // Bind plans an execution.
 func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
-	if len(b.Inputs) != len(p.inputs) {
-		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
+	if len(b.Inputs) != len(p.Inputs) {
+		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
 	}
 	d := p.lookup(b)
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	d = d.timeMajor()
 	return newExecutable(d, d.units(), nil)
@@ -222,12 +223,12 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 
 // Explain says which forms the recurrences take, how loops run, and in which precision products run where low precision was asked for.
 func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
-	if len(b.Inputs) != len(p.inputs) {
-		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.inputs))
+	if len(b.Inputs) != len(p.Inputs) {
+		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
 	}
 	d := p.lookup(b)
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	d = d.timeMajor()
 	all, products := d.choices()

@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // memoryBudget is the working memory up to which a form may be taken because it is fast.
@@ -26,10 +27,10 @@ type problem struct {
 }
 
 // choose picks the form of a core: the one that the caller wants, or the one with the least estimated time.
-func choose(want string, costs Costs, s *step, c core, batch, length, tile int) choice {
+func choose(want string, costs Costs, s *lowering.Step, c core, batch, length, tile int) choice {
 	p := problem{c.info(), costs, batch, length, tile}
 	all := p.forms()
-	ch := choice{Node: s.src.String(), Op: s.src.Op.FullName()}
+	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
 	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
 	pick := slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Why == "" && a.Cost.Bytes <= memoryBudget })
 	if pick < 0 {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // core is a step that carries state from one row to the next, or needs the whole sequence: the heart of a region.
@@ -80,7 +81,7 @@ type sequence struct {
 func (s *sequence) stopped() bool { return s.w.stopped() }
 
 // cores is the table of operators that have a core kernel.
-var cores = map[string]func(s *step) core{
+var cores = map[string]func(s *lowering.Step) core{
 	"essm.Scan":      diagonalCore,
 	"essm.SSM":       sisoCore,
 	"essm.DenseScan": denseCore,

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // convolution is a LongConv with a constant kernel.
@@ -12,14 +13,14 @@ type convolution struct {
 	form    string    // that the graph asks for
 }
 
-func convolutionCore(s *step) core {
-	k := s.constant(1)
+func convolutionCore(s *lowering.Step) core {
+	k := s.Constant(1)
 	if k == nil {
 		return nil
 	}
-	shape := s.constShape(1)
-	dir, _ := scanAttrs(s.node)
-	return &convolution{weights: k, form: s.node.Attrs.Str("form", essm.FormDirect), coreInfo: coreInfo{
+	shape := s.ConstShape(1)
+	dir, _ := scanAttrs(s.Node)
+	return &convolution{weights: k, form: s.Node.Attrs.Str("form", essm.FormDirect), coreInfo: coreInfo{
 		n: shape[0], direction: dir, perHead: 1, stateless: true, taps: shape[1],
 		vRe: 0, vIm: -1, state: -1, xRe: 0, xIm: -1, stateOut: -1,
 	}}

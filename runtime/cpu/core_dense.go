@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // dense is a DenseScan with constant matrices. The states of one head are mixed.
@@ -13,19 +14,19 @@ type dense struct {
 	in, cut     *kernel.Blocks // Γ and -Āˡ Γ per head: what an input gives, and takes when it leaves the window
 }
 
-func denseCore(s *step) core {
-	abar, gamma := s.constant64(1), s.constant64(2)
+func denseCore(s *lowering.Step) core {
+	abar, gamma := s.Constant64(1), s.Constant64(2)
 	if abar == nil || gamma == nil {
 		return nil
 	}
-	shape := s.constShape(1)
+	shape := s.ConstShape(1)
 	c := &dense{heads: shape[0] * shape[1], abar: abar, gamma: gamma}
 	n := shape[2]
-	dir, window := scanAttrs(s.node)
+	dir, window := scanAttrs(s.Node)
 	c.coreInfo = coreInfo{
 		n: c.heads * n, window: window, direction: dir, size: 2 * c.heads * n, saved: c.heads * n, perHead: n,
-		vRe: 0, vIm: -1, state: index(!s.absent(3), 3),
-		xRe: index(s.node.Out(0) != nil, 0), xIm: -1, stateOut: index(s.node.Out(1) != nil, 1),
+		vRe: 0, vIm: -1, state: index(!s.Absent(3), 3),
+		xRe: index(s.Node.Out(0) != nil, 0), xIm: -1, stateOut: index(s.Node.Out(1) != nil, 1),
 	}
 	c.in = kernel.PackBlocks(narrow(gamma), c.heads, n, n)
 	if window == 0 {

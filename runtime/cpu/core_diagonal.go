@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // diagonal is a Scan with constant coefficients.
@@ -12,18 +13,18 @@ type diagonal struct {
 	sys  kernel.Diagonal
 }
 
-func diagonalCore(s *step) core {
-	aRe, aIm, bRe, bIm := s.constant64(1), s.constant64(2), s.constant64(3), s.constant64(4)
+func diagonalCore(s *lowering.Step) core {
+	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	if aRe == nil || aIm == nil || bRe == nil || bIm == nil {
 		return nil
 	}
 	c := &diagonal{}
 	n := len(aRe)
-	dir, window := scanAttrs(s.node)
+	dir, window := scanAttrs(s.Node)
 	c.coreInfo = coreInfo{
 		n: n, window: window, direction: dir, size: 2 * n, saved: 2 * n, perHead: 1,
-		vRe: 0, vIm: index(!s.absent(5), 5), state: index(!s.absent(6), 6),
-		xRe: index(s.node.Out(0) != nil, 0), xIm: index(s.node.Out(1) != nil, 1), stateOut: index(s.node.Out(2) != nil, 2),
+		vRe: 0, vIm: index(!s.Absent(5), 5), state: index(!s.Absent(6), 6),
+		xRe: index(s.Node.Out(0) != nil, 0), xIm: index(s.Node.Out(1) != nil, 1), stateOut: index(s.Node.Out(2) != nil, 2),
 	}
 	c.sys = kernel.Diagonal{ARe: make([]float64, n), AIm: make([]float64, n), BRe: bRe, BIm: bIm}
 	if window > 0 {

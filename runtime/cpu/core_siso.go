@@ -5,6 +5,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // siso is an SSM whose heads have one input and one output each. What lies between B and C, n times as much as the heads read,
@@ -25,24 +26,24 @@ const sisoLeast = 8
 type sisoKey struct{ aRe, aIm, bRe, bIm, in, out, direct *tensor.Tensor }
 
 // sisoCore gives nil for systems of other kinds, and where another form was asked for.
-func sisoCore(s *step) core {
-	dir, window := scanAttrs(s.node)
-	aRe, aIm, bRe, bIm := s.constant64(1), s.constant64(2), s.constant64(3), s.constant64(4)
-	in, out := s.constant(5), s.constant(6)
-	if of(s).form != "" && of(s).form != essm.FormScan || window > 0 || !s.absent(7) || !s.absent(8) || aRe == nil || aIm == nil || bRe == nil || bIm == nil || in == nil || out == nil {
+func sisoCore(s *lowering.Step) core {
+	dir, window := scanAttrs(s.Node)
+	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
+	in, out := s.Constant(5), s.Constant(6)
+	if of(s).form != "" && of(s).form != essm.FormScan || window > 0 || !s.Absent(7) || !s.Absent(8) || aRe == nil || aIm == nil || bRe == nil || bIm == nil || in == nil || out == nil {
 		return nil
 	}
-	shape, channels := s.constShape(5), s.constShape(6) // (C,S,n,h) and (C,S,m,n)
+	shape, channels := s.ConstShape(5), s.ConstShape(6) // (C,S,n,h) and (C,S,m,n)
 	heads, n := shape[0]*shape[1], shape[2]
-	state, stateOut := index(!s.absent(10), 10), index(s.node.Out(1) != nil, 1)
-	u, ok := ir.AsTensor(s.in[0].typ)
+	state, stateOut := index(!s.Absent(10), 10), index(s.Node.Out(1) != nil, 1)
+	u, ok := ir.AsTensor(s.In[0].Type)
 	if !ok || u.NoRank || len(u.Shape) != 3 || !u.Shape[2].Equal(ir.Const(int64(heads))) || shape[3] != 1 || channels[2] != 1 ||
 		n < sisoLeast && (n != 1 || state >= 0 || stateOut >= 0) {
 		return nil
 	}
 	c := &siso{}
-	if !s.absent(9) {
-		if c.direct = s.constant(9); len(c.direct) != heads {
+	if !s.Absent(9) {
+		if c.direct = s.Constant(9); len(c.direct) != heads {
 			return nil
 		}
 	}
@@ -56,9 +57,9 @@ func sisoCore(s *step) core {
 		c.a = append(c.a, a)
 		c.unstable = c.unstable || essm.Unstable(a)
 	}
-	key := sisoKey{s.in[1].konst, s.in[2].konst, s.in[3].konst, s.in[4].konst, s.in[5].konst, s.in[6].konst, nil}
+	key := sisoKey{s.In[1].Const, s.In[2].Const, s.In[3].Const, s.In[4].Const, s.In[5].Const, s.In[6].Const, nil}
 	if c.direct != nil {
-		key.direct = s.in[9].konst
+		key.direct = s.In[9].Const
 	}
 	type made struct {
 		heads  *kernel.SISO

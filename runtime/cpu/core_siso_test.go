@@ -20,7 +20,7 @@ func TestSISO(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, own := of(p.steps[0]).core.(*siso)
+				_, own := of(p.Steps[0]).core.(*siso)
 				if want := n >= sisoLeast || n == 1 && !s.state; own != want {
 					t.Errorf("%s: a core of its own: %v, expected %v", s, own, want)
 				}

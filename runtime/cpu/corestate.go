@@ -13,10 +13,10 @@ func (c *coreCall) historySize() int { return c.window * c.n * c.parts() }
 
 // stateBytes is what holdState allocates.
 func (c *coreCall) stateBytes(d *binding) (bytes int64) {
-	if v := c.stateVal; v >= 0 && !d.f32[v] {
+	if v := c.stateVal; v >= 0 && !d.F32[v] {
 		bytes += 4 * int64(c.g.batch*c.historySize())
 	}
-	if v := c.stateOutVal; v >= 0 && !d.f32[v] {
+	if v := c.stateOutVal; v >= 0 && !d.F32[v] {
 		bytes += 8*int64(c.g.batch*c.savedSize()) + 4*int64(c.n)
 	}
 	return bytes
@@ -24,21 +24,21 @@ func (c *coreCall) stateBytes(d *binding) (bytes int64) {
 
 // holdState makes what a float64 state needs besides the caller's memory.
 func (c *coreCall) holdState(e *executable) {
-	if v := c.stateVal; v >= 0 && !e.d.f32[v] && c.window > 0 {
+	if v := c.stateVal; v >= 0 && !e.d.F32[v] && c.window > 0 {
 		c.past = make([]float32, c.g.batch*c.historySize())
 	}
-	if v := c.stateOutVal; v >= 0 && !e.d.f32[v] {
-		e.view[v] = tensor.New(tensor.Float64, e.d.shapes[v]...)
+	if v := c.stateOutVal; v >= 0 && !e.d.F32[v] {
+		e.view[v] = tensor.New(tensor.Float64, e.d.Shapes[v]...)
 		c.row = make([]float32, c.n)
 	}
 }
 
 // wide gives the numbers of a float64 value; nil when it is none.
 func (e *executable) wide(val int) []float64 {
-	if e.d.f32[val] {
+	if e.d.F32[val] {
 		return nil
 	}
-	t, _ := e.datum(e.d.p.values[val]).(*tensor.Tensor)
+	t, _ := e.datum(e.d.p.Values[val]).(*tensor.Tensor)
 	return tensor.Data[float64](t)
 }
 

@@ -5,16 +5,17 @@ import (
 
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 type choice = runtime.Choice
 
 // finish makes the region of a draft: it chooses the form of the core, the tile, and where values lie.
 func (r *draft) finish(d *binding) *region {
-	g := &region{batch: r.batch, length: r.length, per: 1, node: r.steps[0].src}
+	g := &region{batch: r.batch, length: r.length, per: 1, node: r.steps[0].Source}
 	switch {
 	case r.core != nil:
-		g.node = r.steps[r.coreAt].src
+		g.node = r.steps[r.coreAt].Source
 	case !r.flows:
 		g.batch, g.length, g.per = d.grid(r)
 	}
@@ -35,25 +36,25 @@ func (r *draft) finish(d *binding) *region {
 	r = r.fused(d)
 	g.coreAt = r.coreAt
 	for _, v := range r.between {
-		g.between = append(g.between, v.id)
+		g.between = append(g.between, v.ID)
 	}
-	width := func(v *value) int {
-		_, f := features(d.shapes[v.id])
+	width := func(v *lowering.Value) int {
+		_, f := lowering.Features(d.Shapes[v.ID])
 		return f * g.per
 	}
-	place0 := func(v *value) place { return place{val: v.id, width: width(v)} }
+	place0 := func(v *lowering.Value) place { return place{val: v.ID, width: width(v)} }
 	for i, s := range r.steps {
-		c := call{src: s.src}
+		c := call{src: s.Source}
 		if op := r.ops[i]; op != nil {
 			c.run, c.parts, c.over, c.window, c.turn = op.run, op.parts, op.over, op.window, op.turn
-			c.in = make([]place, len(s.in))
+			c.in = make([]place, len(s.In))
 			for j := range c.in {
 				c.in[j] = nowhere
 			}
 			for _, j := range op.operands {
-				c.in[j] = place0(s.in[j])
+				c.in[j] = place0(s.In[j])
 			}
-			c.out = place0(s.out[0])
+			c.out = place0(s.Out[0])
 		}
 		g.calls = append(g.calls, c)
 	}
@@ -81,8 +82,8 @@ func (r *draft) finish(d *binding) *region {
 // those of the units around; otherwise all rows are alike. per is the rows of a step.
 func (d *binding) grid(r *draft) (batch, length, per int) {
 	for i, s := range r.steps {
-		b, l, width, ok := d.along(s.out[0])
-		_, f := features(d.shapes[s.out[0].id])
+		b, l, width, ok := d.Along(s.Out[0])
+		_, f := lowering.Features(d.Shapes[s.Out[0].ID])
 		if !ok || l < largestTile || b == 0 || f == 0 || b*l*(width/f) != r.rows || i > 0 && l != length {
 			return 1, r.rows, 1
 		}
@@ -92,35 +93,35 @@ func (d *binding) grid(r *draft) (batch, length, per int) {
 }
 
 // finishCore chooses the core's form and makes its kernel.
-func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
+func (r *draft) finishCore(d *binding, g *region, place0 func(*lowering.Value) place) {
 	s := r.steps[r.coreAt]
 	info := *r.core.info()
-	if info.state >= 0 && d.missing(s.in[info.state]) {
+	if info.state >= 0 && d.Missing(s.In[info.state]) {
 		info.state = -1
 	}
 	unread := -1
-	if info.xIm >= 0 && d.last[s.out[info.xIm].id] < 0 { // there because the state comes after it, but nobody reads it
-		unread, info.xIm = s.out[info.xIm].id, -1
+	if info.xIm >= 0 && d.Last[s.Out[info.xIm].ID] < 0 { // there because the state comes after it, but nobody reads it
+		unread, info.xIm = s.Out[info.xIm].ID, -1
 	}
 	in := func(i int) place {
 		if i < 0 {
 			return nowhere
 		}
-		return place0(s.in[i])
+		return place0(s.In[i])
 	}
 	out := func(i int) place {
 		if i < 0 {
 			return nowhere
 		}
-		return place0(s.out[i])
+		return place0(s.Out[i])
 	}
-	c := &coreCall{coreInfo: info, g: g, src: s.src, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
+	c := &coreCall{coreInfo: info, g: g, src: s.Source, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
 		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val}
 	tile := g.tile
 	if r.flows {
 		tile = tileSize(0, g.length) // as flowsCore has chosen
 	}
-	c.choice = choose(d.p.config.Kernel, d.p.costs, s, r.core, g.batch, g.length, tile)
+	c.choice = choose(d.p.Config.Kernel, d.p.costs, s, r.core, g.batch, g.length, tile)
 	switch form := c.choice.Form; form {
 	case essm.FormFFT, essm.FormDirect:
 		c.seq = r.core.sequence(form, g.length, info.state >= 0 && info.window > 0)
@@ -140,9 +141,9 @@ func (r *draft) finishCore(d *binding, g *region, place0 func(*value) place) {
 func (r *draft) order(d *binding, g *region) {
 	made := map[int]int{} // value → step that computes it
 	for i, s := range r.steps {
-		for _, v := range s.out {
+		for _, v := range s.Out {
 			if v != nil {
-				made[v.id] = i
+				made[v.ID] = i
 			}
 		}
 	}
@@ -185,7 +186,7 @@ func (r *draft) order(d *binding, g *region) {
 		for _, p := range []place{c.v, c.vi} {
 			if p.val >= 0 {
 				_, here := made[p.val]
-				full = full || !here || !d.inside(d.p.values[p.val], r.covers)
+				full = full || !here || !d.Inside(d.p.Values[p.val], r.covers)
 			}
 		}
 		if !full && c.direction != essm.Forward && r.dear(d, g.pre, c) {
@@ -205,9 +206,9 @@ func (r *draft) order(d *binding, g *region) {
 		if i == r.coreAt {
 			continue
 		}
-		for _, v := range s.out {
-			if v != nil && !d.inside(v, r.covers) && (g.core == nil || v.id != g.core.v.val && v.id != g.core.vi.val) {
-				need(main, v.id)
+		for _, v := range s.Out {
+			if v != nil && !d.Inside(v, r.covers) && (g.core == nil || v.ID != g.core.v.val && v.ID != g.core.vi.val) {
+				need(main, v.ID)
 			}
 		}
 	}
@@ -235,17 +236,17 @@ func (r *draft) dear(d *binding, pre []int, c *coreCall) bool {
 func (r *draft) place(d *binding, g *region) {
 	local := map[int]bool{}
 	for i, s := range r.steps {
-		for _, v := range s.out {
+		for _, v := range s.Out {
 			if v == nil {
 				continue
 			}
-			local[v.id] = d.inside(v, r.covers) && (g.flow == nil || g.flow.of[v.id] == nil)
+			local[v.ID] = d.Inside(v, r.covers) && (g.flow == nil || g.flow.of[v.ID] == nil)
 			if c := g.core; c != nil {
-				if g.flow == nil && (v.id == c.v.val || v.id == c.vi.val) {
-					local[v.id] = c.v.local
+				if g.flow == nil && (v.ID == c.v.val || v.ID == c.vi.val) {
+					local[v.ID] = c.v.local
 				}
-				if i == r.coreAt && (v.id == c.stateOutVal || c.kernel == nil) {
-					local[v.id] = false
+				if i == r.coreAt && (v.ID == c.stateOutVal || c.kernel == nil) {
+					local[v.ID] = false
 				}
 			}
 		}
@@ -339,7 +340,7 @@ func (r *draft) place(d *binding, g *region) {
 // nobody else wants it.
 func (r *draft) local(d *binding, g *region, val int, made map[int]int) bool {
 	_, here := made[val]
-	return here && g.flow.of[val] == nil && d.inside(d.p.values[val], r.covers)
+	return here && g.flow.of[val] == nil && d.Inside(d.p.Values[val], r.covers)
 }
 
 // share lets the core's output take the place of its input where both span the sequence and nobody else wants them.
@@ -351,7 +352,7 @@ func (r *draft) share(d *binding, g *region) {
 	g.alias = map[int]int{}
 	for _, p := range [2][2]place{{k.x, k.v}, {k.xi, k.vi}} {
 		x, v := p[0].val, p[1].val
-		if x < 0 || v < 0 || !d.inside(d.p.values[x], r.covers) || !d.inside(d.p.values[v], r.covers) {
+		if x < 0 || v < 0 || !d.Inside(d.p.Values[x], r.covers) || !d.Inside(d.p.Values[v], r.covers) {
 			continue
 		}
 		wanted := false
@@ -437,17 +438,17 @@ func (a *scratchPlan) give(off, n int) {
 }
 
 // rowFlops estimates the work of one row of a step.
-func rowFlops(d *binding, s *step, core bool) float64 {
+func rowFlops(d *binding, s *lowering.Step, core bool) float64 {
 	var weights int
-	for _, v := range s.in {
-		if v != nil && v.konst != nil {
-			weights += v.konst.Len()
+	for _, v := range s.In {
+		if v != nil && v.Const != nil {
+			weights += v.Const.Len()
 		}
 	}
 	width := 0
-	for _, v := range s.out {
+	for _, v := range s.Out {
 		if v != nil {
-			_, f := features(d.shapes[v.id])
+			_, f := lowering.Features(d.Shapes[v.ID])
 			width += f
 		}
 	}
@@ -456,7 +457,7 @@ func rowFlops(d *binding, s *step, core bool) float64 {
 		return of(s).window.flops
 	case core:
 		return max(10*float64(width), 5*float64(of(s).core.info().size))
-	case s.node.Op.FullName() == "essm.Linear", s.node.Op.FullName() == "essm.HeadLinear", s.node.Op.Name == "MatMul", s.node.Op.Name == "Gemm":
+	case s.Node.Op.FullName() == "essm.Linear", s.Node.Op.FullName() == "essm.HeadLinear", s.Node.Op.Name == "MatMul", s.Node.Op.Name == "Gemm":
 		return 2 * float64(weights)
 	}
 	return 4 * float64(width)

@@ -5,12 +5,13 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // epilogue is what steps behind a convolution do to each of its numbers: it is done block by block, while the numbers are in
 // the cache, and what lies between the steps is never written.
 type epilogue struct {
-	steps []*step
+	steps []*lowering.Step
 	ops   []epilogueOp
 }
 
@@ -19,7 +20,7 @@ type epilogueOp struct {
 	unary     func(y, x []float32)
 	number    func(y, x []float32) // the other operand is one number
 	channels  []float32            // or one for each channel
-	operand   *value               // or a tensor of the same shape
+	operand   *lowering.Value      // or a tensor of the same shape
 	f         arithmetic           // of channels and operand
 	exchanged bool
 }
@@ -29,29 +30,29 @@ const maxEpilogue = 16
 
 // epilogueOf collects the steps behind s that treat its output number by number, each the only reader of the one before. Their
 // other operands must have been computed before s. Nil: there are none.
-func (d *binding) epilogueOf(s *step) *epilogue {
-	if len(s.out) == 0 || !d.gives(s, 0, tensor.Float32) {
+func (d *binding) epilogueOf(s *lowering.Step) *epilogue {
+	if len(s.Out) == 0 || !d.Gives(s, 0, tensor.Float32) {
 		return nil
 	}
-	shape := d.shapes[s.out[0].id]
+	shape := d.Shapes[s.Out[0].ID]
 	if len(shape) < 2 {
 		return nil
 	}
-	at := slices.Index(d.p.steps, s)
+	at := slices.Index(d.p.Steps, s)
 	e := &epilogue{}
-	for v := s.out[0]; len(e.steps) < maxEpilogue; v = e.steps[len(e.steps)-1].out[0] {
-		if len(d.reads[v.id]) == 0 || d.last[v.id] == len(d.p.steps) || d.given[v] {
+	for v := s.Out[0]; len(e.steps) < maxEpilogue; v = e.steps[len(e.steps)-1].Out[0] {
+		if len(d.Reads[v.ID]) == 0 || d.Last[v.ID] == len(d.p.Steps) || d.Given[v] {
 			break
 		}
-		next := d.reads[v.id][0]
-		for _, r := range d.reads[v.id] {
+		next := d.Reads[v.ID][0]
+		for _, r := range d.Reads[v.ID] {
 			if r != next {
 				next = nil
 				break
 			}
 		}
-		if next == nil || of(next).row == nil && of(next).kernel == nil || len(next.out) != 1 || next.out[0] == nil || !d.gives(next, 0, tensor.Float32) ||
-			!slices.Equal(d.shapes[next.out[0].id], shape) {
+		if next == nil || of(next).row == nil && of(next).kernel == nil || len(next.Out) != 1 || next.Out[0] == nil || !d.Gives(next, 0, tensor.Float32) ||
+			!slices.Equal(d.Shapes[next.Out[0].ID], shape) {
 			break
 		}
 		op, ok := d.epilogueOp(next, v, shape, at)
@@ -67,27 +68,27 @@ func (d *binding) epilogueOf(s *step) *epilogue {
 }
 
 // epilogueOp says what a step does to v, which has the given shape; at is where in the program it would be done.
-func (d *binding) epilogueOp(s *step, v *value, shape []int, at int) (op epilogueOp, ok bool) {
-	if s.node.Op.Domain != "" {
+func (d *binding) epilogueOp(s *lowering.Step, v *lowering.Value, shape []int, at int) (op epilogueOp, ok bool) {
+	if s.Node.Op.Domain != "" {
 		return op, false
 	}
-	if mk := unaries[s.node.Op.Name]; mk != nil {
+	if mk := unaries[s.Node.Op.Name]; mk != nil {
 		op.unary = mk(s)
-		return op, op.unary != nil && len(s.in) > 0 && s.in[0] == v
+		return op, op.unary != nil && len(s.In) > 0 && s.In[0] == v
 	}
-	f, ok := arithmetics[s.node.Op.Name]
-	if !ok || len(s.in) != 2 || s.in[0] == nil || s.in[1] == nil || !d.typed(s, 0, tensor.Float32) || !d.typed(s, 1, tensor.Float32) {
+	f, ok := arithmetics[s.Node.Op.Name]
+	if !ok || len(s.In) != 2 || s.In[0] == nil || s.In[1] == nil || !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) {
 		return op, false
 	}
-	other := s.in[1]
+	other := s.In[1]
 	if op.exchanged = other == v; op.exchanged {
-		other = s.in[0]
+		other = s.In[0]
 	}
 	if other == v {
 		return op, false
 	}
-	os := d.shapes[other.id]
-	k := d.constant(other)
+	os := d.Shapes[other.ID]
+	k := d.Constant(other)
 	switch {
 	case k != nil && k.Len() == 1 && len(os) <= len(shape):
 		x := tensor.Data[float32](k)[0]
@@ -117,9 +118,9 @@ func perChannel(s, to []int) bool {
 }
 
 // before reports whether v is known before the step at the given place runs.
-func (d *binding) before(v *value, at int) bool {
-	for _, s := range d.p.steps[at:] {
-		if slices.Contains(s.out, v) {
+func (d *binding) before(v *lowering.Value, at int) bool {
+	for _, s := range d.p.Steps[at:] {
+		if slices.Contains(s.Out, v) {
 			return false
 		}
 	}
@@ -154,7 +155,7 @@ func (p *epilogue) apply(e *executable, y []float32, b block) {
 				f(row, row)
 			}
 		case op.operand != nil:
-			other := e.buf[op.operand.id]
+			other := e.buf[op.operand.ID]
 			for r := range joined.rows {
 				at := joined.at + r*joined.stride
 				op.join(y[at:at+joined.n], other[at:at+joined.n])
@@ -202,4 +203,4 @@ func (u *unit) absorb(d *binding) {
 }
 
 // result is the value that a unit of one kernel computes: behind its epilogue, where it has one.
-func (u *unit) result() *value { return u.steps[len(u.steps)-1].out[0] }
+func (u *unit) result() *lowering.Value { return u.steps[len(u.steps)-1].Out[0] }

@@ -7,65 +7,63 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // datum gives a value as evaluations see it.
-func (e *executable) datum(v *value) tensor.Datum {
-	if t := e.view[v.id]; t != nil {
+func (e *executable) datum(v *lowering.Value) tensor.Datum {
+	if t := e.view[v.ID]; t != nil {
 		return t
 	}
-	return present(e.data[v.id])
+	return lowering.Present(e.data[v.ID])
 }
 
 // eval evaluates a step as ops defines it.
-func (e *executable) eval(s *step) error {
-	in := make([]tensor.Datum, len(s.args()))
-	for i, v := range s.args() {
+func (e *executable) eval(s *lowering.Step) error {
+	in := make([]tensor.Datum, len(s.Args()))
+	for i, v := range s.Args() {
 		if v != nil {
 			in[i] = e.datum(v)
 		}
 	}
-	var outer *scope
-	if len(s.captures) > 0 {
-		outer = &scope{vals: map[*ir.Value]tensor.Datum{}}
-		for _, c := range s.captures {
-			outer.vals[c.ir] = e.datum(c.val)
-		}
+	var captured []tensor.Datum
+	for _, c := range s.Captures {
+		captured = append(captured, e.datum(c.Outer))
 	}
-	res, err := e.p.interp.eval(e.ctx, e.p.config.Kernel, s.node, in, outer)
+	res, err := e.p.Evaluate(e.ctx, s, in, captured)
 	if err != nil {
 		return err
 	}
-	for i, v := range s.out {
+	for i, v := range s.Out {
 		if v == nil {
 			continue
 		}
 		if err := e.store(v, res[i]); err != nil {
-			return fmt.Errorf("output %d (%s): %w", i, v.name, err)
+			return fmt.Errorf("output %d (%s): %w", i, v.Name, err)
 		}
 	}
-	for _, v := range s.in {
-		if v == nil || e.d.constant(v) != nil || e.view[v.id] != nil || e.d.given[v] {
+	for _, v := range s.In {
+		if v == nil || e.d.Constant(v) != nil || e.view[v.ID] != nil || e.d.Given[v] {
 			continue
 		}
-		if last := e.d.last[v.id]; last < len(e.p.steps) && e.p.steps[last] == s { // nobody reads it again
-			e.data[v.id] = nil
+		if last := e.d.Last[v.ID]; last < len(e.p.Steps) && e.p.Steps[last] == s { // nobody reads it again
+			e.data[v.ID] = nil
 		}
 	}
 	return nil
 }
 
 // store keeps a result: copied to where the plan wants it, or as it is.
-func (e *executable) store(v *value, d tensor.Datum) error {
+func (e *executable) store(v *lowering.Value, d tensor.Datum) error {
 	t, isTensor := d.(*tensor.Tensor)
-	if e.d.f32[v.id] {
-		if !isTensor || t == nil || t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), e.d.shapes[v.id]) {
-			return fmt.Errorf("expected float32%s, the operator gave %v", tensor.ShapeString(e.d.shapes[v.id]), d)
+	if e.d.F32[v.ID] {
+		if !isTensor || t == nil || t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), e.d.Shapes[v.ID]) {
+			return fmt.Errorf("expected float32%s, the operator gave %v", tensor.ShapeString(e.d.Shapes[v.ID]), d)
 		}
-		copy(e.buf[v.id], tensor.Data[float32](t))
+		copy(e.buf[v.ID], tensor.Data[float32](t))
 		return nil
 	}
-	if w := e.view[v.id]; w != nil {
+	if w := e.view[v.ID]; w != nil {
 		if !isTensor || t == nil || t.DType() != w.DType() || !slices.Equal(t.Shape(), w.Shape()) {
 			return fmt.Errorf("expected %v, the operator gave %v", w, d)
 		}
@@ -73,19 +71,19 @@ func (e *executable) store(v *value, d tensor.Datum) error {
 		copy(w.Strings(), t.Strings())
 		return nil
 	}
-	if tt, ok := v.typ.(*ir.TensorType); ok {
+	if tt, ok := v.Type.(*ir.TensorType); ok {
 		if !isTensor || t == nil || t.DType() != tt.Elem || !tt.NoRank && t.Rank() != len(tt.Shape) {
 			return fmt.Errorf("expected %v, the operator gave %v", tt, d)
 		}
 	}
-	e.data[v.id] = e.own(d)
+	e.data[v.ID] = e.own(d)
 	return nil
 }
 
 // result gives an output as it leaves a run: to the caller it shares nothing; of a subgraph, nothing that its next run, or who gives
 // it its inputs, writes to. What has no known shape was given or stored as such.
-func (e *executable) result(v *value, d tensor.Datum) tensor.Datum {
-	if e.root == nil || e.d.shapes[v.id] != nil && e.d.constant(v) == nil {
+func (e *executable) result(v *lowering.Value, d tensor.Datum) tensor.Datum {
+	if e.root == nil || e.d.Shapes[v.ID] != nil && e.d.Constant(v) == nil {
 		return clone(d)
 	}
 	return d
@@ -129,10 +127,10 @@ func (e *executable) passing(t *tensor.Tensor) bool {
 	if e.root == nil {
 		return false
 	}
-	for _, v := range e.p.values {
-		w := e.view[v.id]
-		if w == nil && e.d.shapes[v.id] != nil && e.d.constant(v) == nil { // an input, or an output that lies where it was asked for
-			w, _ = e.data[v.id].(*tensor.Tensor)
+	for _, v := range e.p.Values {
+		w := e.view[v.ID]
+		if w == nil && e.d.Shapes[v.ID] != nil && e.d.Constant(v) == nil { // an input, or an output that lies where it was asked for
+			w, _ = e.data[v.ID].(*tensor.Tensor)
 		}
 		if w != nil && (w == t || overlap(t.Bytes(), w.Bytes()) || t.DType() == tensor.String && w.DType() == tensor.String) {
 			return true

@@ -76,38 +76,38 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			}
 		}
 	}
-	threads := max(1, d.p.config.Threads)
+	threads := max(1, d.p.Config.Threads)
 	if root != nil {
 		threads = 0
 	}
 	e.scratch, e.rowArgs, e.states = scratch, args, states
 	e.bytes = plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
-	if limit := memoryLimit(d.p.config.MaxMemory, ram.Total()); e.bytes > limit {
-		return nil, &runtime.MemoryError{Need: e.bytes, Limit: limit, What: "the plan of graph " + d.p.graph.Name}
+	if limit := memoryLimit(d.p.Config.MaxMemory, ram.Total()); e.bytes > limit {
+		return nil, &runtime.MemoryError{Need: e.bytes, Limit: limit, What: "the plan of graph " + d.p.Graph.Name}
 	}
 	e.arena = floats(int(plan.bytes / 4))
-	n := len(d.p.values)
+	n := len(d.p.Values)
 	e.buf, e.view, e.data = make([][]float32, n), make([]*tensor.Tensor, n), make([]tensor.Datum, n)
-	for _, v := range d.p.values {
+	for _, v := range d.p.Values {
 		switch {
-		case v.konst != nil:
-			e.data[v.id] = v.konst
-			if v.konst.DType() == tensor.Float32 {
-				e.buf[v.id] = tensor.Data[float32](v.konst)
+		case v.Const != nil:
+			e.data[v.ID] = v.Const
+			if v.Const.DType() == tensor.Float32 {
+				e.buf[v.ID] = tensor.Data[float32](v.Const)
 			}
-		case d.konst[v.id] != nil:
-			e.data[v.id] = d.konst[v.id]
-			if d.f32[v.id] {
-				e.buf[v.id] = tensor.Data[float32](d.konst[v.id])
+		case d.Known[v.ID] != nil:
+			e.data[v.ID] = d.Known[v.ID]
+			if d.F32[v.ID] {
+				e.buf[v.ID] = tensor.Data[float32](d.Known[v.ID])
 			}
-		case plan.off[v.id] >= 0:
+		case plan.off[v.ID] >= 0:
 			size := d.held(v, e.held)
-			e.buf[v.id] = e.arena[plan.off[v.id] : plan.off[v.id]+size : plan.off[v.id]+size]
-			if e.held[v.id].rows > 0 { // nobody sees it as a tensor
-				e.view[v.id] = tensor.FromSlice(e.buf[v.id], size)
+			e.buf[v.ID] = e.arena[plan.off[v.ID] : plan.off[v.ID]+size : plan.off[v.ID]+size]
+			if e.held[v.ID].rows > 0 { // nobody sees it as a tensor
+				e.view[v.ID] = tensor.FromSlice(e.buf[v.ID], size)
 				continue
 			}
-			e.view[v.id] = tensor.FromSlice(e.buf[v.id], d.shapes[v.id]...)
+			e.view[v.ID] = tensor.FromSlice(e.buf[v.ID], d.Shapes[v.ID]...)
 		}
 	}
 	for i, u := range units {
@@ -115,9 +115,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			u.temp = e.arena[plan.temp[i] : plan.temp[i]+n : plan.temp[i]+n]
 		}
 		if u.kernel != nil {
-			for _, v := range u.steps[0].out {
-				if v != nil && d.shapes[v.id] != nil && !d.f32[v.id] {
-					e.view[v.id] = tensor.New(d.dtype[v.id], d.shapes[v.id]...)
+			for _, v := range u.steps[0].Out {
+				if v != nil && d.Shapes[v.ID] != nil && !d.F32[v.ID] {
+					e.view[v.ID] = tensor.New(d.DTypes[v.ID], d.Shapes[v.ID]...)
 				}
 			}
 		}
@@ -143,10 +143,10 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 	}
 	e.setup(e, threads, scratch, states, args)
-	for i, v := range d.p.outputs {
-		e.out = append(e.out, slices.Index(d.p.outputs[:i], v))
+	for i, v := range d.p.Outputs {
+		e.out = append(e.out, slices.Index(d.p.Outputs[:i], v))
 	}
-	if d.p.config.Profile {
+	if d.p.Config.Profile {
 		for _, u := range units {
 			e.times = append(e.times, u.label())
 		}
@@ -166,7 +166,7 @@ func floats(n int) []float32 {
 // label names a unit in profiles.
 func (u *unit) label() runtime.StepTime {
 	s := u.steps[0]
-	t := runtime.StepTime{Name: s.src.String(), Op: s.src.Op.FullName(), Form: "eval"}
+	t := runtime.StepTime{Name: s.Source.String(), Op: s.Source.Op.FullName(), Form: "eval"}
 	switch {
 	case u.region != nil && u.region.core != nil:
 		t.Name, t.Op, t.Form = u.region.node.String(), u.region.node.Op.FullName(), u.region.core.choice.Form
@@ -216,27 +216,27 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 		e.halt()
 		e.release()
 	}()
-	for i, v := range e.p.inputs {
-		if e.d.konst[v.id] != nil { // of a subgraph: its content was known
+	for i, v := range e.p.Inputs {
+		if e.d.Known[v.ID] != nil { // of a subgraph: its content was known
 			continue
 		}
-		e.data[v.id] = in[i]
-		if t, ok := in[i].(*tensor.Tensor); ok && e.d.f32[v.id] {
-			e.buf[v.id] = tensor.Data[float32](t)
+		e.data[v.ID] = in[i]
+		if t, ok := in[i].(*tensor.Tensor); ok && e.d.F32[v.ID] {
+			e.buf[v.ID] = tensor.Data[float32](t)
 		}
 	}
-	for i, v := range e.p.outputs {
+	for i, v := range e.p.Outputs {
 		if !e.direct(i) {
 			continue
 		}
 		if out[i] == nil {
-			out[i] = tensor.New(tensor.Float32, e.d.shapes[v.id]...)
+			out[i] = tensor.New(tensor.Float32, e.d.Shapes[v.ID]...)
 		}
 		t, ok := out[i].(*tensor.Tensor)
 		if !ok {
-			return fmt.Errorf("output %q: only tensors can be given to write to, found %T", v.name, out[i])
+			return fmt.Errorf("output %q: only tensors can be given to write to, found %T", v.Name, out[i])
 		}
-		e.buf[v.id], e.data[v.id] = tensor.Data[float32](t), t
+		e.buf[v.ID], e.data[v.ID] = tensor.Data[float32](t), t
 	}
 	for i := range e.times {
 		e.times[i].Calls++
@@ -258,7 +258,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 			return err
 		}
 	}
-	for i, v := range e.p.outputs {
+	for i, v := range e.p.Outputs {
 		if e.direct(i) {
 			continue
 		}
@@ -268,7 +268,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 			continue
 		}
 		if err := runtime.Store(out, i, d); err != nil {
-			return fmt.Errorf("output %q %w", v.name, err)
+			return fmt.Errorf("output %q %w", v.Name, err)
 		}
 	}
 	return nil
@@ -276,17 +276,17 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 
 // direct reports whether output i is computed where the caller wants it; otherwise it is copied there.
 func (e *executable) direct(i int) bool {
-	v := e.p.outputs[i]
-	return e.out[i] < 0 && e.d.constant(v) == nil && e.d.f32[v.id] && !e.d.given[v]
+	v := e.p.Outputs[i]
+	return e.out[i] < 0 && e.d.Constant(v) == nil && e.d.F32[v.ID] && !e.d.Given[v]
 }
 
 // release forgets the caller's data.
 func (e *executable) release() {
-	for _, v := range e.p.values {
-		if v.konst != nil || e.view[v.id] != nil || e.d.konst[v.id] != nil {
+	for _, v := range e.p.Values {
+		if v.Const != nil || e.view[v.ID] != nil || e.d.Known[v.ID] != nil {
 			continue
 		}
-		e.data[v.id], e.buf[v.id] = nil, nil
+		e.data[v.ID], e.buf[v.ID] = nil, nil
 	}
 	e.ctx = nil
 }
@@ -294,7 +294,7 @@ func (e *executable) release() {
 // timed runs a part of a unit; an error names its node.
 func (e *executable) timed(i int, part func(e *executable, u *unit, from, to int) error, from, to int) (err error) {
 	u := e.units[i]
-	n := u.steps[0].src
+	n := u.steps[0].Source
 	var start time.Time
 	if e.times != nil {
 		start = time.Now()
@@ -366,7 +366,7 @@ func (e *executable) bindSubgraphs(u *unit) (int64, error) {
 			if sub, err = newExecutable(d, d.units(), root); err != nil {
 				return 0, err
 			}
-			sub.args, sub.results = make([]tensor.Datum, len(d.p.inputs)), make([]tensor.Datum, len(d.p.outputs))
+			sub.args, sub.results = make([]tensor.Datum, len(d.p.Inputs)), make([]tensor.Datum, len(d.p.Outputs))
 			held += sub.bytes
 		}
 		u.subs = append(u.subs, sub)
@@ -377,10 +377,10 @@ func (e *executable) bindSubgraphs(u *unit) (int64, error) {
 // otherBytes is the memory of a unit's outputs that are no float32 numbers.
 func (d *binding) otherBytes(u *unit) int64 {
 	var sum int64
-	for _, v := range u.steps[0].out {
-		if v != nil && d.shapes[v.id] != nil && !d.f32[v.id] {
-			n, _ := tensor.Size(d.shapes[v.id])
-			sum += int64(tensor.ByteSize(d.dtype[v.id], n))
+	for _, v := range u.steps[0].Out {
+		if v != nil && d.Shapes[v.ID] != nil && !d.F32[v.ID] {
+			n, _ := tensor.Size(d.Shapes[v.ID])
+			sum += int64(tensor.ByteSize(d.DTypes[v.ID], n))
 		}
 	}
 	return sum

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/essmc/essmc/runtime/lowering"
+
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -98,7 +101,7 @@ func TestRegions(t *testing.T) {
 		regions := 0
 		for _, u := range d.units() {
 			if u.region == nil {
-				t.Errorf("block %v: %v is by itself", block, u.steps[0].node)
+				t.Errorf("block %v: %v is by itself", block, u.steps[0].Node)
 			} else if u.region.core != nil {
 				regions++
 			}
@@ -223,7 +226,7 @@ func TestMemoryLimit(t *testing.T) {
 
 // Without a limit a plan may take what the machine has.
 func TestMachineMemory(t *testing.T) {
-	for _, c := range [][3]int64{{5, 0, 5}, {5, 3, 5}, {0, 7, 7}, {0, 0, mostBytes}, {-1, 1 << 62, mostBytes}} {
+	for _, c := range [][3]int64{{5, 0, 5}, {5, 3, 5}, {0, 7, 7}, {0, 0, lowering.MostBytes}, {-1, 1 << 62, lowering.MostBytes}} {
 		if got := memoryLimit(c[0], c[1]); got != c[2] {
 			t.Errorf("%d asked for, the machine has %d: %d, expected %d", c[0], c[1], got, c[2])
 		}

@@ -15,11 +15,11 @@ func (d *binding) choices() (forms, products []choice) {
 			}
 			for _, s := range u.steps {
 				if of(s).lowered != nil {
-					products = append(products, s.lowChoice(g.batch*g.length))
+					products = append(products, lowChoice(s, g.batch*g.length))
 				}
 			}
 		}
-		if s := u.steps[0]; s.node.Op.FullName() == "Loop" || s.node.Op.FullName() == "Scan" {
+		if s := u.steps[0]; s.Node.Op.FullName() == "Loop" || s.Node.Op.FullName() == "Scan" {
 			forms = append(forms, d.loopChoice(u))
 		}
 		if u.kernel == nil {
@@ -38,26 +38,26 @@ func (d *binding) choices() (forms, products []choice) {
 // loopChoice says how a Loop or Scan runs: "program", or "eval" where it is evaluated as ops defines it.
 func (d *binding) loopChoice(u *unit) choice {
 	s := u.steps[0]
-	c := choice{Node: s.src.String(), Op: s.src.Op.FullName(), Form: "eval", Why: "the body is evaluated operator by operator: it, or what it is given, has no program"}
-	l := d.bodies[s]
+	c := choice{Node: s.Source.String(), Op: s.Source.Op.FullName(), Form: "eval", Why: "the body is evaluated operator by operator: it, or what it is given, has no program"}
+	l := d.Bodies[s]
 	if l == nil || u.kernel == nil {
 		return c
 	}
 	c.Form = "program"
 	var why []string
-	switch l.trip {
+	switch l.Trip {
 	case -1:
 		why = append(why, "as many iterations as show when it runs")
 	case 1:
 		why = append(why, "1 iteration")
 	default:
-		why = append(why, fmt.Sprintf("%d iterations", l.trip))
+		why = append(why, fmt.Sprintf("%d iterations", l.Trip))
 	}
-	if n := len(l.stages); n > 1 {
+	if n := len(l.Stages); n > 1 {
 		why = append(why, fmt.Sprintf("the first %d of other shapes", n-1))
 	}
-	if n := len(l.stages); n > 0 {
-		parts, evaluated := d.sub(l.stages[n-1]).units(), 0
+	if n := len(l.Stages); n > 0 {
+		parts, evaluated := d.sub(l.Stages[n-1]).units(), 0
 		for _, u := range parts {
 			if u.evaluated() {
 				evaluated++

@@ -6,11 +6,12 @@ import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // program is a lowered graph with all that this backend decides before shapes are bound.
 type program struct {
-	*lprogram
+	*lowering.Program
 	costs Costs
 	strip int  // rows that strips compute at once
 	plain bool // regions share neither memory nor passes, which is what tests hold the others against
@@ -18,39 +19,39 @@ type program struct {
 
 // binding is a program seen with one set of shapes.
 type binding struct {
-	*lbinding
+	*lowering.Binding
 	p *program
 }
 
 // compile lowers a graph.
 func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
-	l, err := lowerGraph(g, c, &implementer{})
+	l, err := lowering.Lower(g, c, &implementer{})
 	if err != nil {
 		return nil, err
 	}
-	p := &program{lprogram: l, costs: b.costs, strip: stripRows}
+	p := &program{Program: l, costs: b.costs, strip: stripRows}
 	p.columns()
 	return p, nil
 }
 
 // lookup sets what is known of values before the run.
-func (p *program) lookup(b runtime.Binding) *binding { return &binding{p.bind(b, nil), p} }
+func (p *program) lookup(b runtime.Binding) *binding { return &binding{p.Program.Bind(b, nil), p} }
 
 // within is a program inside of p: a branch, or the body of a loop.
-func (p *program) within(l *lprogram) *program {
-	return &program{lprogram: l, costs: p.costs, strip: p.strip, plain: p.plain}
+func (p *program) within(l *lowering.Program) *program {
+	return &program{Program: l, costs: p.costs, strip: p.strip, plain: p.plain}
 }
 
 // sub is the binding of a program inside of d's; nil for nil.
-func (d *binding) sub(l *lbinding) *binding {
+func (d *binding) sub(l *lowering.Binding) *binding {
 	if l == nil {
 		return nil
 	}
-	return &binding{l, d.p.within(l.p)}
+	return &binding{l, d.p.within(l.Program)}
 }
 
 // subs is sub for several.
-func (d *binding) subs(all []*lbinding) []*binding {
+func (d *binding) subs(all []*lowering.Binding) []*binding {
 	subs := make([]*binding, len(all))
 	for i, l := range all {
 		subs[i] = d.sub(l)
@@ -79,8 +80,8 @@ type ways struct {
 var noWays = &ways{}
 
 // of gives the ways of a step; of one that has none, what must not be written to.
-func of(s *step) *ways {
-	if w, ok := s.impl.(*ways); ok {
+func of(s *lowering.Step) *ways {
+	if w, ok := s.Impl.(*ways); ok {
 		return w
 	}
 	return noWays
@@ -88,7 +89,7 @@ func of(s *step) *ways {
 
 // implementer finds the implementations of steps.
 type implementer struct {
-	lows map[roundedKey]*value // what rounded has made
+	lows map[roundedKey]*lowering.Value // what rounded has made
 }
 
 func (*implementer) Name() string { return "cpu" }
@@ -97,13 +98,13 @@ func (*implementer) Name() string { return "cpu" }
 var strict = map[string]bool{"AffineGrid": true, "CausalConvWithState": true, "RMSNormalization": true}
 
 // Implement looks the step's operator up in the tables.
-func (b *implementer) Implement(c *compiler, s *step) support {
-	n, config := s.node, &c.program().config
+func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
+	n, config := s.Node, &c.Program().Config
 	w := &ways{form: config.Kernel, shared: config.Constants, products: config.Products}
-	s.impl = w
+	s.Impl = w
 	f32, known := true, false
 	for i, v := range n.Outputs {
-		f32 = f32 && (v == nil || isFloat32(v.Type) || i > 0 && keepsState(n))
+		f32 = f32 && (v == nil || lowering.IsFloat32(v.Type) || i > 0 && keepsState(n))
 	}
 	key := n.Op.FullName()
 	if mk := kernels[key]; mk != nil && ops.Newest(n.Op) && len(n.Subgraphs()) == 0 {
@@ -128,22 +129,17 @@ func (b *implementer) Implement(c *compiler, s *step) support {
 		}
 	}
 	if l := w.lowered; w.row != nil && l != nil && l.why == "" {
-		s.in = append(s.in, b.rounded(c, s.in[0], s.src, l))
+		s.In = append(s.In, b.rounded(c, s.In[0], s.Source, l))
 	}
 	switch {
 	case w.row != nil || w.core != nil || w.whole != nil || w.spans != nil || w.kernel != nil:
-		return implemented
+		return lowering.Implemented
 	case f32 && !known && !strict[key]:
-		return expand
+		return lowering.Expand
 	}
-	return evaluate
+	return lowering.Evaluate
 }
 
 // keepsState reports whether the node's outputs after the first are what a step graph keeps, which kernels know in other
 // types, too.
 func keepsState(n *ir.Node) bool { return hasCore(n) || n.Op == essm.PickStep }
-
-func isFloat32(t ir.Type) bool {
-	tt, ok := t.(*ir.TensorType)
-	return ok && tt.Elem == tensor.Float32
-}

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/essmc/essmc/runtime/lowering"
+
 // boundKernel computes a step for the shapes and constants of one binding.
 type boundKernel struct {
 	run func(e *executable, u *unit) error
@@ -17,10 +19,10 @@ type kernelMaker func(d *binding) *boundKernel
 // kernels is the table of operators that have a kernel over whole tensors which depends on more than the shapes of float32
 // tensors: other element types, or inputs whose content follows from the shapes that are bound. An entry gives nil where
 // attributes do not fit.
-var kernels = map[string]func(s *step) kernelMaker{}
+var kernels = map[string]func(s *lowering.Step) kernelMaker{}
 
 // registerKernels enters operators; each file of kernels names its own.
-func registerKernels(of map[string]func(s *step) kernelMaker) {
+func registerKernels(of map[string]func(s *lowering.Step) kernelMaker) {
 	for name, mk := range of {
 		kernels[name] = mk
 	}

@@ -12,14 +12,15 @@ import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // looped runs the body of a Loop or Scan for one executable. Carried values go to and fro between two places each; the last
 // iteration, where it is known to be the last, puts them where the node's outputs lie.
 type looped struct {
-	s        *step
-	b        *loopBody
-	l        *loopBinding
+	s        *lowering.Step
+	b        *lowering.LoopBody
+	l        *lowering.LoopBinding
 	iter     *tensor.Tensor // the number of the iteration
 	stages   []loopStage
 	late     *lateBody      // nil where shapes are known before the run
@@ -51,7 +52,7 @@ type part struct {
 
 // stack is a scan output that is put together.
 type stack struct {
-	scanOut
+	lowering.ScanOut
 	part
 	typed  bool           // whether all parts are of one type, which is known
 	direct bool           // the whole is the output itself
@@ -61,72 +62,72 @@ type stack struct {
 }
 
 // bodyKernel runs the iterations of a Loop or Scan as programs; nil where they have none.
-func (d *binding) bodyKernel(s *step) *boundKernel {
-	l := d.bodies[s]
+func (d *binding) bodyKernel(s *lowering.Step) *boundKernel {
+	l := d.Bodies[s]
 	if l == nil {
 		return nil
 	}
-	r := &looped{s: s, b: s.body, l: l, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(s.body.carried)),
-		args: make([]tensor.Datum, len(s.body.p.inputs)), results: make([]tensor.Datum, len(s.body.p.outputs))}
-	if l.open() {
+	r := &looped{s: s, b: s.Body, l: l, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(s.Body.Carried)),
+		args: make([]tensor.Datum, len(s.Body.Program.Inputs)), results: make([]tensor.Datum, len(s.Body.Program.Outputs))}
+	if l.Open() {
 		r.late = &lateBody{l: l}
 	}
 	if !r.plan(d) {
 		return nil
 	}
-	return &boundKernel{run: r.run, subs: d.subs(l.stages), temp: r.temp}
+	return &boundKernel{run: r.run, subs: d.subs(l.Stages), temp: r.temp}
 }
 
 // out is an output of the node; nil where nobody wants it.
-func (r *looped) out(i int) *value {
-	if i >= len(r.s.out) {
+func (r *looped) out(i int) *lowering.Value {
+	if i >= len(r.s.Out) {
 		return nil
 	}
-	return r.s.out[i]
+	return r.s.Out[i]
 }
 
 // plan learns what is the same in all runs. It reports whether all parts can be cut out as bytes.
 func (r *looped) plan(d *binding) bool {
-	for _, c := range r.b.scanned {
-		v := r.s.in[c.arg]
-		whole := d.shapes[v.id]
-		axis, err := ops.Axis(c.axis, len(whole))
+	for _, c := range r.b.Scanned {
+		v := r.s.In[c.Arg]
+		whole := d.Shapes[v.ID]
+		axis, err := ops.Axis(c.Axis, len(whole))
 		if err != nil {
 			return false
 		}
-		p := newPart(d.dtype[v.id], slices.Delete(slices.Clone(whole), axis, axis+1), axis, whole[axis], c.backward)
+		p := newPart(d.DTypes[v.ID], slices.Delete(slices.Clone(whole), axis, axis+1), axis, whole[axis], c.Backward)
 		if p == nil {
 			return false
 		}
 		r.ins = append(r.ins, *p)
 		r.temp += p.temp()
 	}
-	for _, o := range r.b.outs {
-		k := stack{scanOut: o}
-		dtype, shape, ok := r.l.part(r.b, o)
-		if len(r.l.stages) == 0 {
-			dtype, shape, ok = declaredPart(o)
+	for _, o := range r.b.Outs {
+		k := stack{ScanOut: o}
+		dtype, shape, ok := r.l.Part(r.b, o)
+		if len(r.l.Stages) == 0 {
+			dtype, shape, ok = lowering.DeclaredPart(o)
 		}
 		if ok {
-			axis, err := ops.Axis(o.axis, len(shape)+1)
+			axis, err := ops.Axis(o.Axis, len(shape)+1)
 			if err != nil {
 				return false
 			}
-			p := newPart(dtype, shape, axis, r.l.trip, o.prepend)
+			p := newPart(dtype, shape, axis, r.l.Trip, o.Prepend)
 			if p == nil {
 				return false
 			}
 			k.part, k.typed = *p, true
-			v := r.out(o.res)
-			k.direct = v != nil && r.l.trip >= 0 && d.dtype[v.id] == dtype && slices.Equal(d.shapes[v.id], slices.Insert(slices.Clone(shape), axis, r.l.trip))
+			v := r.out(o.Res)
+			k.direct = v != nil && r.l.Trip >= 0 && d.DTypes[v.ID] == dtype && slices.Equal(d.Shapes[v.ID], slices.Insert(slices.Clone(shape), axis, r.l.Trip))
 			r.temp += p.temp()
 		}
 		r.outs = append(r.outs, k)
 	}
-	for _, x := range r.l.stages {
-		for _, c := range r.b.carried {
-			v := r.b.p.outputs[c.out]
-			r.temp += 2 * room(x.dtype[v.id], x.shapes[v.id])
+	for _, x := range r.l.Stages {
+		for _, c := range r.b.Carried {
+			v := r.b.Program.Outputs[c.Out]
+			r.temp += 2 * room(x.DTypes[v.ID], x.Shapes[v.ID])
 		}
 	}
 	return true
@@ -244,17 +245,17 @@ func (r *looped) attach(u *unit) {
 			r.outs[i].attach(&temp)
 		}
 	}
-	for _, x := range r.l.stages {
+	for _, x := range r.l.Stages {
 		var st loopStage
-		if r.b.loop {
-			if v := r.b.p.outputs[0]; x.constant(v) == nil && x.shapes[v.id] != nil && x.dtype[v.id] == tensor.Bool {
-				st.cond = tensor.New(tensor.Bool, x.shapes[v.id]...)
+		if r.b.Loop {
+			if v := r.b.Program.Outputs[0]; x.Constant(v) == nil && x.Shapes[v.ID] != nil && x.DTypes[v.ID] == tensor.Bool {
+				st.cond = tensor.New(tensor.Bool, x.Shapes[v.ID]...)
 			}
 		}
-		for _, c := range r.b.carried {
+		for _, c := range r.b.Carried {
 			var p [2]*tensor.Tensor
-			if v := r.b.p.outputs[c.out]; room(x.dtype[v.id], x.shapes[v.id]) > 0 {
-				p[0], p[1] = carve(&temp, x.dtype[v.id], x.shapes[v.id]), carve(&temp, x.dtype[v.id], x.shapes[v.id])
+			if v := r.b.Program.Outputs[c.Out]; room(x.DTypes[v.ID], x.Shapes[v.ID]) > 0 {
+				p[0], p[1] = carve(&temp, x.DTypes[v.ID], x.Shapes[v.ID]), carve(&temp, x.DTypes[v.ID], x.Shapes[v.ID])
 			}
 			st.places = append(st.places, p)
 		}
@@ -266,14 +267,14 @@ func (r *looped) attach(u *unit) {
 func (r *looped) run(e *executable, u *unit) error {
 	limit, more, ok := r.bounds(e)
 	for _, sub := range u.subs {
-		ok = ok && !sub.d.refused
+		ok = ok && !sub.d.Refused
 	}
 	if !ok {
 		return e.eval(r.s) // says what is wrong
 	}
 	defer r.forget()
-	for i, c := range r.b.carried {
-		r.now[i] = e.datum(r.s.in[c.arg])
+	for i, c := range r.b.Carried {
+		r.now[i] = e.datum(r.s.In[c.Arg])
 	}
 	if more && limit != 0 {
 		r.attach(u)
@@ -283,9 +284,9 @@ func (r *looped) run(e *executable, u *unit) error {
 		if err := e.ctx.Err(); err != nil { // the body may be empty
 			return err
 		}
-		k := min(n, len(r.l.stages)-1)
+		k := min(n, len(r.l.Stages)-1)
 		sub, st := u.subs[k], &r.stages[k]
-		direct = n == r.l.trip-1
+		direct = n == r.l.Trip-1
 		err := r.prepare(e, sub, st, n, direct)
 		if err == nil && r.late != nil {
 			sub, err = r.late.executable(e, u, sub, r.args)
@@ -305,21 +306,21 @@ func (r *looped) run(e *executable, u *unit) error {
 
 // bounds reads how many iterations there may be, negative for any number, and whether there is a first.
 func (r *looped) bounds(e *executable) (limit int, more, ok bool) {
-	if !r.b.loop {
-		return r.l.trip, true, true
+	if !r.b.Loop {
+		return r.l.Trip, true, true
 	}
 	limit, more = -1, true
-	if !r.s.absent(0) {
-		if d := e.datum(r.s.in[0]); d != nil {
+	if !r.s.Absent(0) {
+		if d := e.datum(r.s.In[0]); d != nil {
 			t, isTensor := d.(*tensor.Tensor)
 			if !isTensor || t.DType() != tensor.Int64 || t.Len() != 1 {
 				return 0, false, false
 			}
-			limit = int(min(max(tensor.Data[int64](t)[0], 0), mostNumbers))
+			limit = int(min(max(tensor.Data[int64](t)[0], 0), lowering.MostNumbers))
 		}
 	}
-	if !r.s.absent(1) {
-		if d := e.datum(r.s.in[1]); d != nil {
+	if !r.s.Absent(1) {
+		if d := e.datum(r.s.In[1]); d != nil {
 			t, isTensor := d.(*tensor.Tensor)
 			if !isTensor || t.DType() != tensor.Bool || t.Len() != 1 {
 				return 0, false, false
@@ -333,46 +334,46 @@ func (r *looped) bounds(e *executable) (limit int, more, ok bool) {
 // prepare puts together what iteration n reads and writes.
 func (r *looped) prepare(e *executable, sub *executable, st *loopStage, n int, last bool) error {
 	in, out := r.args, r.results
-	if r.b.loop {
+	if r.b.Loop {
 		tensor.Data[int64](r.iter)[0] = int64(n)
 		in[0], out[0] = r.iter, nil
 		if st.cond != nil {
 			out[0] = st.cond
 		}
 	}
-	for i, c := range r.b.carried {
-		in[c.in], out[c.out] = r.now[i], nil
+	for i, c := range r.b.Carried {
+		in[c.In], out[c.Out] = r.now[i], nil
 		if p := st.places[i][n&1]; p != nil {
-			out[c.out] = p
-			if v := r.out(c.res); last && v != nil && sub.fits(c.out, e.d.shapes[v.id]) && sub.d.dtype[sub.p.outputs[c.out].id] == e.d.dtype[v.id] {
-				out[c.out] = e.datum(v)
+			out[c.Out] = p
+			if v := r.out(c.Res); last && v != nil && sub.fits(c.Out, e.d.Shapes[v.ID]) && sub.d.DTypes[sub.p.Outputs[c.Out].ID] == e.d.DTypes[v.ID] {
+				out[c.Out] = e.datum(v)
 			}
 		}
 	}
-	for i, c := range r.b.scanned {
+	for i, c := range r.b.Scanned {
 		p := &r.ins[i]
-		p.read(e.datum(r.s.in[c.arg]).(*tensor.Tensor), n)
-		in[c.in] = p.t
+		p.read(e.datum(r.s.In[c.Arg]).(*tensor.Tensor), n)
+		in[c.In] = p.t
 	}
-	for i, v := range r.b.captured {
-		in[len(in)-len(r.b.captured)+i] = e.datum(v)
+	for i, v := range r.b.Captured {
+		in[len(in)-len(r.b.Captured)+i] = e.datum(v)
 	}
 	for i := range r.outs {
 		k := &r.outs[i]
-		out[k.out] = nil
-		v := r.out(k.res)
+		out[k.Out] = nil
+		v := r.out(k.Res)
 		if v == nil || !k.typed {
 			continue
 		}
 		if k.direct {
 			k.whole = e.datum(v).(*tensor.Tensor)
-		} else if err := k.grow(e, n, r.l.trip); err != nil {
+		} else if err := k.grow(e, n, r.l.Trip); err != nil {
 			return err
 		}
 		if k.outer == 1 {
 			k.t.Rebase(k.whole, k.place(n)*k.inner)
 		}
-		out[k.out] = k.t
+		out[k.Out] = k.t
 	}
 	return nil
 }
@@ -406,7 +407,7 @@ func (e *executable) affords(dtype tensor.DType, parts, size int) error {
 	if err != nil || n > ops.MaxElems {
 		return fmt.Errorf("scan outputs have more than %d elements", ops.MaxElems)
 	}
-	if need, limit := e.bytes+int64(tensor.ByteSize(dtype, n)), memoryLimit(e.p.config.MaxMemory, ram.Total()); need > limit {
+	if need, limit := e.bytes+int64(tensor.ByteSize(dtype, n)), memoryLimit(e.p.Config.MaxMemory, ram.Total()); need > limit {
 		return &runtime.MemoryError{Need: need, Limit: limit, What: "a scan output"}
 	}
 	return nil
@@ -416,24 +417,24 @@ func (e *executable) affords(dtype tensor.DType, parts, size int) error {
 func (r *looped) take(n int) (more bool, err error) {
 	out := r.results
 	more = true
-	if r.b.loop {
+	if r.b.Loop {
 		t, ok := out[0].(*tensor.Tensor)
 		if !ok || t == nil || t.DType() != tensor.Bool || t.Len() != 1 {
 			return false, fmt.Errorf("condition: expected one bool, found %v", out[0])
 		}
 		more = tensor.Data[bool](t)[0]
 	}
-	for i, c := range r.b.carried {
-		r.now[i] = out[c.out]
+	for i, c := range r.b.Carried {
+		r.now[i] = out[c.Out]
 	}
 	for i := range r.outs {
 		k := &r.outs[i]
 		switch {
-		case r.out(k.res) == nil:
+		case r.out(k.Res) == nil:
 		case k.typed:
 			k.write(k.whole, n)
 		default:
-			t, ok := out[k.out].(*tensor.Tensor)
+			t, ok := out[k.Out].(*tensor.Tensor)
 			if !ok || t == nil {
 				return false, fmt.Errorf("scan output %d is not a tensor", i)
 			}
@@ -455,30 +456,30 @@ func (r *looped) finish(e *executable, n int, direct bool) error {
 			return nil
 		}
 		if err := e.store(v, d); err != nil {
-			return fmt.Errorf("output %d (%s): %w", i, v.name, err)
+			return fmt.Errorf("output %d (%s): %w", i, v.Name, err)
 		}
 		return nil
 	}
-	for i, c := range r.b.carried {
-		if err := store(c.res, r.now[i]); err != nil {
+	for i, c := range r.b.Carried {
+		if err := store(c.Res, r.now[i]); err != nil {
 			return err
 		}
 	}
-	for _, c := range r.b.kept {
-		if err := store(c.res, e.datum(r.s.in[c.arg])); err != nil {
+	for _, c := range r.b.Kept {
+		if err := store(c.Res, e.datum(r.s.In[c.Arg])); err != nil {
 			return err
 		}
 	}
 	for i := range r.outs {
 		k := &r.outs[i]
-		if k.direct || r.out(k.res) == nil {
+		if k.direct || r.out(k.Res) == nil {
 			continue
 		}
 		t, err := k.join(n)
 		if err != nil {
 			return fmt.Errorf("scan output %d: %w", i, err)
 		}
-		if err := store(k.res, t); err != nil {
+		if err := store(k.Res, t); err != nil {
 			return err
 		}
 	}
@@ -488,8 +489,8 @@ func (r *looped) finish(e *executable, n int, direct bool) error {
 // join gives the output that n parts make.
 func (k *stack) join(n int) (*tensor.Tensor, error) {
 	if n == 0 {
-		dtype, shape, ok := declaredPart(k.scanOut)
-		axis, err := ops.Axis(k.scanOut.axis, len(shape)+1)
+		dtype, shape, ok := lowering.DeclaredPart(k.ScanOut)
+		axis, err := ops.Axis(k.ScanOut.Axis, len(shape)+1)
 		if !ok {
 			return nil, errors.New("is not a tensor")
 		}
@@ -503,10 +504,10 @@ func (k *stack) join(n int) (*tensor.Tensor, error) {
 		copy(t.Bytes(), k.whole.Bytes())
 		return t, nil
 	}
-	if k.prepend {
+	if k.Prepend {
 		slices.Reverse(k.parts)
 	}
-	node := &ir.Node{Op: std.ConcatFromSequence, Attrs: ir.Attrs{}.With("axis", k.scanOut.axis).With("new_axis", int64(1))}
+	node := &ir.Node{Op: std.ConcatFromSequence, Attrs: ir.Attrs{}.With("axis", k.ScanOut.Axis).With("new_axis", int64(1))}
 	res, err := node.Op.Eval(&ir.EvalCtx{Node: node}, []tensor.Datum{&tensor.Sequence{Items: k.parts}})
 	if err != nil {
 		return nil, err

@@ -6,13 +6,14 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // lateBody binds a body of whose inputs some have shapes that only the run knows, because they change from one iteration to the next or
 // because the loop was given such values: once for each set of shapes, where there is enough to compute. A small body is evaluated
 // where its shapes are not known, which takes less time than to bind it.
 type lateBody struct {
-	l    *loopBinding
+	l    *lowering.LoopBinding
 	made []*executable // for the shapes that came last
 	next int           // of made: which one gives way
 }
@@ -22,20 +23,6 @@ const (
 	lateShapes  = 4
 	lateNumbers = 1 << 13
 )
-
-// open reports whether an input of the last stage may turn out to be a tensor whose shape is not known yet.
-func (l *loopBinding) open() bool {
-	if len(l.stages) == 0 {
-		return false
-	}
-	x := l.stages[len(l.stages)-1]
-	return slices.ContainsFunc(x.p.inputs, func(v *value) bool { return x.shapes[v.id] == nil && !isSequence(v.typ) })
-}
-
-func isSequence(t ir.Type) bool {
-	_, ok := t.(*ir.SequenceType)
-	return ok
-}
 
 // executable gives the executable for the inputs of an iteration: sub, or one for their shapes.
 func (b *lateBody) executable(e *executable, u *unit, sub *executable, in []tensor.Datum) (*executable, error) {
@@ -51,16 +38,16 @@ func (b *lateBody) executable(e *executable, u *unit, sub *executable, in []tens
 		return sub, nil
 	}
 	types := make([]ir.Type, len(in))
-	for i, v := range sub.p.inputs {
+	for i, v := range sub.p.Inputs {
 		if t, ok := in[i].(*tensor.Tensor); ok && t != nil {
-			types[i] = typeOf(t.DType(), t.Shape())
+			types[i] = lowering.TypeOf(t.DType(), t.Shape())
 		}
-		if !agrees(v.typ, types[i]) {
+		if !lowering.Agrees(v.Type, types[i]) {
 			return sub, nil
 		}
 	}
-	d := &binding{sub.p.bind(runtime.Binding{Inputs: types}, b.l.konst), sub.p}
-	if d.err != nil || d.refused {
+	d := &binding{sub.p.Program.Bind(runtime.Binding{Inputs: types}, b.l.Known), sub.p}
+	if d.Err != nil || d.Refused {
 		return sub, nil // says what is wrong
 	}
 	root := e
@@ -100,9 +87,9 @@ func (e *executable) equip(part *executable) {
 
 // accepts reports whether the inputs have the shapes that are bound, all of them.
 func (d *binding) accepts(in []tensor.Datum) bool {
-	for i, v := range d.p.inputs {
+	for i, v := range d.p.Inputs {
 		t, ok := in[i].(*tensor.Tensor)
-		if ok && t != nil && (d.shapes[v.id] == nil || d.dtype[v.id] != t.DType() || !slices.Equal(d.shapes[v.id], t.Shape())) {
+		if ok && t != nil && (d.Shapes[v.ID] == nil || d.DTypes[v.ID] != t.DType() || !slices.Equal(d.Shapes[v.ID], t.Shape())) {
 			return false
 		}
 	}
@@ -117,9 +104,9 @@ func (b *lateBody) numbers(p *program, in []tensor.Datum) int {
 			sum += t.Len()
 		}
 	}
-	for _, v := range p.values {
-		if v.konst != nil {
-			sum += v.konst.Len()
+	for _, v := range p.Values {
+		if v.Const != nil {
+			sum += v.Const.Len()
 		}
 	}
 	return sum

@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Products in low precision (runtime.Config.Products). Their rounded input is a value of its own, which a step before them
@@ -66,14 +67,14 @@ type lowStep struct {
 
 // low notes a product of n matrices of m rows and k columns, the input having parts times k features, and reports whether it is
 // to be computed in low precision.
-func (s *step) low(n, m, k, parts int) bool {
+func lowProductOf(s *lowering.Step, n, m, k, parts int) bool {
 	p := lowPrecisions[of(s).products]
 	if p == nil {
 		return false
 	}
-	l := &lowStep{p: p, m: m, k: k, parts: parts, input: len(s.in), weights: int64(n) * int64(m) * int64(k)}
+	l := &lowStep{p: p, m: m, k: k, parts: parts, input: len(s.In), weights: int64(n) * int64(m) * int64(k)}
 	of(s).lowered = l
-	t, ok := s.in[0].typ.(*ir.TensorType)
+	t, ok := s.In[0].Type.(*ir.TensorType)
 	switch {
 	case m < lowLeast || k < lowLeast:
 		l.why = fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", m, k, lowLeast, lowLeast)
@@ -94,12 +95,12 @@ type lowKey struct {
 
 // lowProduct is a row kernel for n products with the matrices w, one after the other (element (i, j) of one at i*rs+j*cs), in
 // low precision; nil where it stays in float32. w are the numbers of constant input 1, times alpha.
-func (s *step) lowProduct(w []float32, alpha float64, n, m, k, rs, cs, parts int, bias []float32) rowMaker {
-	if !s.low(n, m, k, parts) {
+func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, parts int, bias []float32) rowMaker {
+	if !lowProductOf(s, n, m, k, parts) {
 		return nil
 	}
 	l := of(s).lowered
-	key := lowKey{packedKey{s.in[1].konst, m, k, rs, cs, alpha}, n, l.p}
+	key := lowKey{packedKey{s.In[1].Const, m, k, rs, cs, alpha}, n, l.p}
 	long, rows := lowRows(n, m, k)
 	all := of(s).shared.Get(key, func() any {
 		var all []lowPart
@@ -113,7 +114,7 @@ func (s *step) lowProduct(w []float32, alpha float64, n, m, k, rs, cs, parts int
 	}).([]lowPart)
 	words := l.p.words(k)
 	return func(in [][]int, out []int) *rowOp {
-		if !sameRows(in[0], out) || in[0][len(in[0])-1] != parts*k || out[len(out)-1] != n*m {
+		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != parts*k || out[len(out)-1] != n*m {
 			return nil
 		}
 		multiply := func(p *lowPart, y []float32, x [][]float32, rows int) {
@@ -155,50 +156,50 @@ func lowRows(n, m, k int) (long bool, rows int) {
 }
 
 // lowHeads is the row kernel of a HeadLinear in low precision; nil where it stays in float32.
-func (s *step) lowHeads() rowMaker {
-	w := s.constant(1)
-	if w == nil || len(s.constShape(1)) != 4 {
+func lowHeads(s *lowering.Step) rowMaker {
+	w := s.Constant(1)
+	if w == nil || len(s.ConstShape(1)) != 4 {
 		return nil
 	}
-	shape := s.constShape(1)
+	shape := s.ConstShape(1)
 	n, m, k := shape[0]*shape[1], shape[2], shape[3]
-	if t, ok := s.in[0].typ.(*ir.TensorType); ok && !t.NoRank && len(t.Shape) > 0 && t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(shape[1]*k))) {
-		return s.lowProduct(w, 1, n, m, k, k, 1, shape[1], nil) // channels share the input
+	if t, ok := s.In[0].Type.(*ir.TensorType); ok && !t.NoRank && len(t.Shape) > 0 && t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(shape[1]*k))) {
+		return lowProduct(s, w, 1, n, m, k, k, 1, shape[1], nil) // channels share the input
 	}
-	return s.lowProduct(w, 1, n, m, k, k, 1, n, nil)
+	return lowProduct(s, w, 1, n, m, k, k, 1, n, nil)
 }
 
 // roundedKey names the rounded form of a value, within a group of steps.
 type roundedKey struct {
-	value        *value
+	value        *lowering.Value
 	group, parts int
 }
 
 // rounded gives the rounded form of x, which a step computes that is appended when it is wanted for the first time.
-func (b *implementer) rounded(c *compiler, x *value, src *ir.Node, l *lowStep) *value {
-	key := roundedKey{x, c.inGroup(), l.parts}
-	if v := b.lows[key]; v != nil && c.program().has(v) {
+func (b *implementer) rounded(c *lowering.Compiler, x *lowering.Value, src *ir.Node, l *lowStep) *lowering.Value {
+	key := roundedKey{x, c.Group(), l.parts}
+	if v := b.lows[key]; v != nil && c.Program().Has(v) {
 		return v
 	}
-	in := x.typ.(*ir.TensorType)
-	n := &ir.Node{Op: l.op(), Name: src.Name, Inputs: []*ir.Value{{Name: x.name, Type: in}}}
+	in := x.Type.(*ir.TensorType)
+	n := &ir.Node{Op: l.op(), Name: src.Name, Inputs: []*ir.Value{{Name: x.Name, Type: in}}}
 	shape := append(slices.Clone(in.Shape[:len(in.Shape)-1]), ir.Const(int64(l.parts*l.p.words(l.k))))
-	n.Outputs = []*ir.Value{{Name: x.name + ":" + l.p.name, Type: &ir.TensorType{Elem: tensor.Float32, Shape: shape}, Def: n}}
-	s := &step{node: n, src: src, group: c.inGroup(), in: []*value{x}}
-	s.impl = &ways{shared: c.program().config.Constants, row: func(in [][]int, out []int) *rowOp {
-		if !sameRows(in[0], out) || in[0][len(in[0])-1] != l.parts*l.k {
+	n.Outputs = []*ir.Value{{Name: x.Name + ":" + l.p.name, Type: &ir.TensorType{Elem: tensor.Float32, Shape: shape}, Def: n}}
+	s := &lowering.Step{Node: n, Source: src, Group: c.Group(), In: []*lowering.Value{x}}
+	s.Impl = &ways{shared: c.Program().Config.Constants, row: func(in [][]int, out []int) *rowOp {
+		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != l.parts*l.k {
 			return nil
 		}
 		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
 			l.p.round(y, x[0], rows*l.parts, l.k)
 		}}
 	}}
-	c.add(s)
+	c.Add(s)
 	if b.lows == nil {
-		b.lows = map[roundedKey]*value{}
+		b.lows = map[roundedKey]*lowering.Value{}
 	}
-	b.lows[key] = s.out[0]
-	return s.out[0]
+	b.lows[key] = s.Out[0]
+	return s.Out[0]
 }
 
 // op is the operator of the step that rounds: its results are bit patterns of the kernels' own, in numbers of 32 bits.
@@ -230,9 +231,9 @@ func (l *lowStep) op() *ir.Op {
 }
 
 // lowChoice says in which precision a step's products run, for so many rows.
-func (s *step) lowChoice(rows int) runtime.Choice {
+func lowChoice(s *lowering.Step, rows int) runtime.Choice {
 	l := of(s).lowered
-	c := runtime.Choice{Node: s.src.String(), Op: s.node.Op.FullName(), Form: "float32", Why: l.why, Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.weights}}}
+	c := runtime.Choice{Node: s.Source.String(), Op: s.Node.Op.FullName(), Form: "float32", Why: l.why, Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.weights}}}
 	if l.why == "" {
 		c.Form, c.Why = l.p.name, fmt.Sprintf("matrices of %d × %d", l.m, l.k)
 	}

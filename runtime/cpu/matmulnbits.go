@@ -1,21 +1,24 @@
 package cpu
 
-import "github.com/essmc/essmc/ir/tensor"
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 func init() { rows["com.microsoft.MatMulNBits"] = rowMatMulNBits }
 
 // rowMatMulNBits is x Wᵀ + b for a constant W (N, K) of integers of few bits, packed along K in blocks that share a scale and a
 // zero point. It is unpacked when it is bound, and takes the memory of float32.
-func rowMatMulNBits(s *step) rowMaker {
-	a := s.node.Attrs
+func rowMatMulNBits(s *lowering.Step) rowMaker {
+	a := s.Node.Attrs
 	n, k, bits, block := int(a.Int("N", 0)), int(a.Int("K", 0)), int(a.Int("bits", 4)), int(a.Int("block_size", 0))
-	scale, bias := s.constant64(2), s.constant(5)
-	if !s.float32Input(0) || !s.byteTyped(1) || s.in[1].konst == nil || scale == nil || !s.absent(4) || bias == nil && !s.absent(5) ||
+	scale, bias := s.Constant64(2), s.Constant(5)
+	if !s.Float32Input(0) || !byteTyped(s, 1) || s.In[1].Const == nil || scale == nil || !s.Absent(4) || bias == nil && !s.Absent(5) ||
 		n < 1 || k < 1 || bits != 2 && bits != 4 && bits != 8 || block < 16 || bias != nil && len(bias) != n {
 		return nil
 	}
 	blocks := (k + block - 1) / block
-	packed := s.in[1].konst.Bytes()
+	packed := s.In[1].Const.Bytes()
 	if len(packed) != n*blocks*block*bits/8 || len(scale) != n*blocks {
 		return nil // refused when it is evaluated
 	}
@@ -23,8 +26,8 @@ func rowMatMulNBits(s *step) rowMaker {
 		return float64(b[row*((perRow*bits+7)/8)+i*bits/8] >> (i * bits % 8) & (1<<bits - 1))
 	}
 	zero := func(int, int) float64 { return float64(int(1) << (bits - 1)) }
-	if !s.absent(3) {
-		z := s.in[3].konst
+	if !s.Absent(3) {
+		z := s.In[3].Const
 		switch {
 		case z == nil:
 			return nil
@@ -34,7 +37,7 @@ func rowMatMulNBits(s *step) rowMaker {
 			}
 			zero = func(row, g int) float64 { return element(z.Bytes(), row, g, blocks) }
 		default:
-			v := s.constant64(3)
+			v := s.Constant64(3)
 			if len(v) != len(scale) {
 				return nil
 			}
@@ -48,5 +51,5 @@ func rowMatMulNBits(s *step) rowMaker {
 			w[row*k+i] = float32((element(packed, row, i, blocks*block) - zero(row, g)) * scale[row*blocks+g])
 		}
 	}
-	return s.product(w, 1, n, k, k, 1, bias)
+	return productOf(s, w, 1, n, k, k, 1, bias)
 }

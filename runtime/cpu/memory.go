@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // memoryPlan says where in the arena values lie.
@@ -29,24 +30,24 @@ type intervals struct {
 // planMemory gives each float32 value of known shape that crosses units a range of the arena; ranges of values that are
 // never alive together overlap.
 func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPlan {
-	unitOf := map[*step]int{}
+	unitOf := map[*lowering.Step]int{}
 	for i, u := range units {
 		for _, s := range u.steps {
 			unitOf[s] = i
 		}
 	}
-	lastRead := func(v *value) int { // steps of an epilogue run earlier than others before them
-		if d.last[v.id] >= len(d.p.steps) {
+	lastRead := func(v *lowering.Value) int { // steps of an epilogue run earlier than others before them
+		if d.Last[v.ID] >= len(d.p.Steps) {
 			return len(units)
 		}
 		at := -1
-		for _, s := range d.reads[v.id] {
+		for _, s := range d.Reads[v.ID] {
 			at = max(at, unitOf[s])
 		}
 		return at
 	}
-	direct := map[*value]bool{}
-	for _, v := range d.p.outputs {
+	direct := map[*lowering.Value]bool{}
+	for _, v := range d.p.Outputs {
 		direct[v] = true
 	}
 	local := map[int]bool{}
@@ -56,7 +57,7 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 		}
 		if u.epilogue != nil {
 			for _, s := range u.steps[:len(u.steps)-1] {
-				local[s.out[0].id] = true
+				local[s.Out[0].ID] = true
 			}
 		}
 	}
@@ -69,25 +70,25 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 	live := intervals{of: map[int]int{}, strips: strips, plain: d.p.plain}
 	for i, u := range units {
 		for _, s := range u.steps {
-			for _, v := range s.out {
-				if v == nil || !d.f32[v.id] || direct[v] || local[v.id] {
+			for _, v := range s.Out {
+				if v == nil || !d.F32[v.ID] || direct[v] || local[v.ID] {
 					continue
 				}
-				if _, shared := alias[v.id]; shared {
+				if _, shared := alias[v.ID]; shared {
 					continue
 				}
 				first, last := i, max(i, lastRead(v))
-				if g := u.region; g != nil && g.ahead && g.written(v.id) {
+				if g := u.region; g != nil && g.ahead && g.written(v.ID) {
 					first = i - 1
 				}
 				if x, ok := live.over(d, units, held, i, v); ok {
-					live.of[v.id] = live.of[x]
-					alias[v.id] = x
+					live.of[v.ID] = live.of[x]
+					alias[v.ID] = x
 					live.all[live.of[x]].last = last
 					continue
 				}
-				live.of[v.id] = len(live.all)
-				live.all = append(live.all, interval{v.id, first, last, scratchAlign * max(1, (d.held(v, held)+scratchAlign-1)/scratchAlign)})
+				live.of[v.ID] = len(live.all)
+				live.all = append(live.all, interval{v.ID, first, last, scratchAlign * max(1, (d.held(v, held)+scratchAlign-1)/scratchAlign)})
 			}
 		}
 	}
@@ -123,7 +124,7 @@ func (u *unit) own() int {
 func (p *intervals) place(d *binding, units int, alias map[int]int) memoryPlan {
 	// The largest first: what is placed later fits into the gaps.
 	slices.SortStableFunc(p.all, func(a, b interval) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first)) })
-	plan := memoryPlan{off: make([]int, len(d.p.values)), temp: make([]int, units)}
+	plan := memoryPlan{off: make([]int, len(d.p.Values)), temp: make([]int, units)}
 	for i := range plan.off {
 		plan.off[i] = -1
 	}
@@ -200,10 +201,10 @@ func (g *region) locals(set map[int]bool) {
 }
 
 // held gives the numbers of a value's buffer.
-func (d *binding) held(v *value, held []held) int {
-	size, _ := tensor.Size(d.shapes[v.id])
-	if h := held[v.id]; h.rows > 0 {
-		batch, _, _, _ := d.along(v)
+func (d *binding) held(v *lowering.Value, held []held) int {
+	size, _ := tensor.Size(d.Shapes[v.ID])
+	if h := held[v.ID]; h.rows > 0 {
+		batch, _, _, _ := d.Along(v)
 		return batch * h.rows * h.width
 	}
 	return size
@@ -229,7 +230,7 @@ func memoryLimit(asked, machine int64) int64 {
 	case asked > 0:
 		return asked
 	case machine > 0:
-		return min(machine, mostBytes)
+		return min(machine, lowering.MostBytes)
 	}
-	return mostBytes
+	return lowering.MostBytes
 }

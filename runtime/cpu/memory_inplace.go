@@ -1,6 +1,10 @@
 package cpu
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 // Regions write over what they read: where a region is the last to read a value, and reads no rows of it but those of the tile
 // that it computes, and these before it writes the tile's rows of one of its results, the result takes the place of the value.
@@ -8,17 +12,17 @@ import "slices"
 
 // over gives the value that v, which unit i computes, takes the place of; ok is false where there is none. The value is one of
 // lives, which no other result has taken the place of; v becomes its continuation.
-func (p *intervals) over(d *binding, units []*unit, held []held, i int, v *value) (x int, ok bool) {
+func (p *intervals) over(d *binding, units []*unit, held []held, i int, v *lowering.Value) (x int, ok bool) {
 	g := units[i].region
 	if g == nil || p.plain {
 		return 0, false
 	}
-	for _, x := range g.readBefore(v.id) {
+	for _, x := range g.readBefore(v.ID) {
 		at, live := p.of[x]
-		if !live || p.all[at].last != i || p.all[at].val == v.id {
+		if !live || p.all[at].last != i || p.all[at].val == v.ID {
 			continue
 		}
-		same := held[x] == held[v.id] && d.held(d.p.values[x], held) == d.held(v, held)
+		same := held[x] == held[v.ID] && d.held(d.p.Values[x], held) == d.held(v, held)
 		if !same || held[x].halo > 0 || held[x].rows == 0 && inStrip(p.strips, i) { // other units of a strip may still read earlier rows
 			continue
 		}

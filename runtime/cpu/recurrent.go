@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // recurrence is a recurrent layer (LSTM, GRU, RNN) with constant weights, and what is packed of them once per model.
@@ -32,18 +33,18 @@ type cell interface {
 
 // recurrentWeights reads what all recurrent layers have; nil where that is left to the evaluation: weights that are not
 // constant, or do not fit each other. bias says which of the state's biases are added to those of the inputs; the others are the cell's.
-func recurrentWeights(s *step, gates, activations int, defaults []string, bias func(i int) bool) *recurrence {
-	a := s.node.Attrs
-	w, b := s.constant(1), s.constant(3)
-	if w == nil || s.constant(2) == nil || b == nil && !s.absent(3) {
+func recurrentWeights(s *lowering.Step, gates, activations int, defaults []string, bias func(i int) bool) *recurrence {
+	a := s.Node.Attrs
+	w, b := s.Constant(1), s.Constant(3)
+	if w == nil || s.Constant(2) == nil || b == nil && !s.Absent(3) {
 		return nil
 	}
-	ws, rs := s.constShape(1), s.constShape(2)
+	ws, rs := s.ConstShape(1), s.ConstShape(2)
 	if len(ws) != 3 || len(rs) != 3 {
 		return nil
 	}
-	l := &recurrence{gates: gates, dirs: 1, hidden: rs[2], inputs: ws[2], batchFirst: ops.Int(s.node, "layout") != 0, clip: float32(a.Float("clip", 0))}
-	switch ops.Str(s.node, "direction") {
+	l := &recurrence{gates: gates, dirs: 1, hidden: rs[2], inputs: ws[2], batchFirst: ops.Int(s.Node, "layout") != 0, clip: float32(a.Float("clip", 0))}
+	switch ops.Str(s.Node, "direction") {
 	case "bidirectional":
 		l.dirs = 2
 	case "reverse":
@@ -53,13 +54,13 @@ func recurrentWeights(s *step, gates, activations int, defaults []string, bias f
 	if g == 0 || l.inputs == 0 || ws[0] != l.dirs || rs[0] != l.dirs || ws[1] != g || rs[1] != g || b != nil && len(b) != 2*l.dirs*g || a.Int("hidden_size", int64(n)) != int64(n) || l.clip < 0 {
 		return nil
 	}
-	f := activationsOf(s.node, activations*l.dirs, defaults)
+	f := activationsOf(s.Node, activations*l.dirs, defaults)
 	if f == nil {
 		return nil
 	}
 	for d := range l.dirs {
 		l.f = append(l.f, f[d*activations:(d+1)*activations])
-		l.w = append(l.w, s.packedPart(1, w, d*g*l.inputs, g, l.inputs))
+		l.w = append(l.w, packedPart(s, 1, w, d*g*l.inputs, g, l.inputs))
 		var sum []float32
 		if b != nil {
 			sum = slices.Clone(b[2*d*g : (2*d+1)*g])
@@ -81,8 +82,8 @@ type partKey struct {
 }
 
 // packedPart packs m rows of k numbers of constant input i, from number from on, for products.
-func (s *step) packedPart(i int, w []float32, from, m, k int) *kernel.Packed {
-	return of(s).shared.Get(partKey{s.in[i].konst, from, m, k}, func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
+func packedPart(s *lowering.Step, i int, w []float32, from, m, k int) *kernel.Packed {
+	return of(s).shared.Get(partKey{s.In[i].Const, from, m, k}, func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
 }
 
 // Samples go in groups of at most recurrentRows, each by one worker, so that a matrix is read once per step for a group; in
@@ -95,7 +96,7 @@ const (
 // recurrentPass runs a layer on sequences: a ticket is a direction of a group of samples, the longest sequences first.
 type recurrentPass struct {
 	*recurrence
-	step                 *step
+	step                 *lowering.Step
 	length, batch        int
 	groups, per          int // samples in groups of per
 	chunk                int // steps
@@ -105,10 +106,10 @@ type recurrentPass struct {
 }
 
 // kernel gives the kernel of the layer.
-func (l *recurrence) kernel(s *step) kernelMaker {
+func (l *recurrence) kernel(s *lowering.Step) kernelMaker {
 	return func(d *binding) *boundKernel {
-		in := d.shapeOf(s, 0)
-		if !d.typed(s, 0, tensor.Float32) || len(in) != 3 || in[2] != l.inputs {
+		in := d.ShapeOf(s, 0)
+		if !d.Typed(s, 0, tensor.Float32) || len(in) != 3 || in[2] != l.inputs {
 			return nil
 		}
 		p := &recurrentPass{recurrence: l, step: s, length: in[0], batch: in[1]}
@@ -118,15 +119,15 @@ func (l *recurrence) kernel(s *step) kernelMaker {
 			state = []int{in[0], l.dirs, l.hidden}
 		}
 		for _, i := range []int{5, 6} {
-			if !s.absent(i) && (!d.typed(s, i, tensor.Float32) || !slices.Equal(d.shapeOf(s, i), state)) {
+			if !s.Absent(i) && (!d.Typed(s, i, tensor.Float32) || !slices.Equal(d.ShapeOf(s, i), state)) {
 				return nil // refused when it is evaluated
 			}
 		}
-		if !s.absent(4) && (!d.typed(s, 4, tensor.Int32) || !slices.Equal(d.shapeOf(s, 4), []int{p.batch})) {
+		if !s.Absent(4) && (!d.Typed(s, 4, tensor.Int32) || !slices.Equal(d.ShapeOf(s, 4), []int{p.batch})) {
 			return nil
 		}
-		for i, v := range s.out {
-			if v != nil && !d.gives(s, i, tensor.Float32) {
+		for i, v := range s.Out {
+			if v != nil && !d.Gives(s, i, tensor.Float32) {
 				return nil
 			}
 		}
@@ -146,23 +147,23 @@ func (p *recurrentPass) ticketTemp() int {
 func (p *recurrentPass) run(e *executable, u *unit) error {
 	s := p.step
 	read := func(i int) []float32 {
-		if s.absent(i) {
+		if s.Absent(i) {
 			return nil
 		}
-		return e.buf[s.in[i].id]
+		return e.buf[s.In[i].ID]
 	}
 	write := func(i int) []float32 {
-		if i >= len(s.out) || s.out[i] == nil {
+		if i >= len(s.Out) || s.Out[i] == nil {
 			return nil
 		}
-		return e.buf[s.out[i].id]
+		return e.buf[s.Out[i].ID]
 	}
 	p.x, p.h0, p.c0, p.y, p.hn, p.cn, p.temp = read(0), read(5), read(6), write(0), write(1), write(2), u.temp
 	for i := range p.order {
 		p.order[i], p.lens[i] = i, p.length
 	}
-	if !s.absent(4) {
-		lens := tensor.Data[int32](e.datum(s.in[4]).(*tensor.Tensor))
+	if !s.Absent(4) {
+		lens := tensor.Data[int32](e.datum(s.In[4]).(*tensor.Tensor))
 		for _, n := range lens {
 			if n < 0 || int(n) > p.length {
 				return e.eval(s) // says what is wrong
@@ -188,7 +189,7 @@ func (p *recurrentPass) at(dirs, dir, length, t, b int) int {
 }
 
 func (p *recurrentPass) ticket(w *worker, k int) {
-	w.node = p.step.src
+	w.node = p.step.Source
 	dir, group := k%p.dirs, k/p.dirs
 	from, to := group*p.per, min(p.batch, (group+1)*p.per)
 	if from >= to {

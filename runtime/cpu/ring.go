@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/cpu/kernel"
+import (
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 // flow is what a region has besides where some of its steps look back and ahead along time. Samples go through it tick by tick:
 // at each, every step computes one tile, that of the tick or, where something before it looks ahead, one some ticks behind.
@@ -94,26 +97,26 @@ func (r *ring) publish(w *worker, sample, t int) bool {
 func (r *draft) flow(d *binding, g *region) *flow {
 	f := &flow{of: map[int]*ring{}, lag: make([]int, len(r.steps)), loads: make([][]*ring, len(r.steps)), fills: make([][]*ring, len(r.steps)),
 		carry: make([]*carry, len(r.steps)), depth: 1}
-	if d.p.config.Threads > 1 {
-		f.depth = d.p.config.Threads + 1
+	if d.p.Config.Threads > 1 {
+		f.depth = d.p.Config.Threads + 1
 	}
 	made := map[int]int{} // value → the step that computes it
-	need := func(i int, v *value, back, delta int, edge float32) {
-		q := f.of[v.id]
+	need := func(i int, v *lowering.Value, back, delta int, edge float32) {
+		q := f.of[v.ID]
 		if q == nil {
-			_, width := features(d.shapes[v.id])
+			_, width := lowering.Features(d.Shapes[v.ID])
 			q = &ring{g: g, width: width, src: nowhere}
-			from, here := made[v.id]
+			from, here := made[v.ID]
 			if here {
 				q.lag = f.lag[from]
 			}
-			if here && d.inside(v, r.covers) {
+			if here && d.Inside(v, r.covers) {
 				f.fills[from] = append(f.fills[from], q)
 			} else {
-				q.src = place{val: v.id, width: width}
+				q.src = place{val: v.ID, width: width}
 				f.loads[i] = append(f.loads[i], q)
 			}
-			f.of[v.id] = q
+			f.of[v.ID] = q
 			f.rings = append(f.rings, q)
 		}
 		q.back = max(q.back, back+delta*g.tile)
@@ -133,12 +136,12 @@ func (r *draft) flow(d *binding, g *region) *flow {
 		}
 		f.lag[i] = ahead
 		for _, v := range operands {
-			if from, here := made[v.id]; here {
+			if from, here := made[v.ID]; here {
 				f.lag[i] = max(f.lag[i], f.lag[from]+ahead)
 			}
 		}
 		for _, v := range operands {
-			from, here := made[v.id]
+			from, here := made[v.ID]
 			switch {
 			case win != nil && here:
 				need(i, v, win.back(), f.lag[i]-f.lag[from], win.edge)
@@ -150,12 +153,12 @@ func (r *draft) flow(d *binding, g *region) *flow {
 		}
 		f.last = max(f.last, f.lag[i])
 		if op := r.ops[i]; op != nil && op.sums != nil {
-			_, width := features(d.shapes[s.out[0].id])
+			_, width := lowering.Features(d.Shapes[s.Out[0].ID])
 			f.carry[i] = &carry{sums: *op.sums, width: width}
 		}
-		for _, v := range s.out {
+		for _, v := range s.Out {
 			if v != nil {
-				made[v.id] = i
+				made[v.ID] = i
 			}
 		}
 	}
@@ -167,18 +170,18 @@ func (r *draft) flow(d *binding, g *region) *flow {
 }
 
 // operands are the values of the region's grid that a step reads.
-func (r *draft) operands(i int) (all []*value) {
+func (r *draft) operands(i int) (all []*lowering.Value) {
 	s := r.steps[i]
 	if i == r.coreAt && r.core != nil {
 		info := r.core.info()
-		all = append(all, s.in[info.vRe])
+		all = append(all, s.In[info.vRe])
 		if info.vIm >= 0 {
-			all = append(all, s.in[info.vIm])
+			all = append(all, s.In[info.vIm])
 		}
 		return all
 	}
 	for _, j := range r.ops[i].operands {
-		all = append(all, s.in[j])
+		all = append(all, s.In[j])
 	}
 	return all
 }

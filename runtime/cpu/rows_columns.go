@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Gates come as halves of one wide product. A Split along features whose parts are read number by number is a step for each
@@ -14,42 +15,42 @@ import (
 
 // columns puts such steps in place of the program's Splits.
 func (p *program) columns() {
-	read := map[*value]bool{} // by what can be a link
-	for _, s := range p.steps {
-		if of(s).row != nil && links[s.node.Op.FullName()] != nil {
-			for _, v := range s.in {
+	read := map[*lowering.Value]bool{} // by what can be a link
+	for _, s := range p.Steps {
+		if of(s).row != nil && links[s.Node.Op.FullName()] != nil {
+			for _, v := range s.In {
 				read[v] = true
 			}
 		}
 	}
-	var steps []*step
-	for _, s := range p.steps {
+	var steps []*lowering.Step
+	for _, s := range p.Steps {
 		if parts := p.split(s, read); parts != nil {
 			steps = append(steps, parts...)
 		} else {
 			steps = append(steps, s)
 		}
 	}
-	p.steps = steps
+	p.Steps = steps
 }
 
 // split gives the steps that compute the outputs of s one by one, where it cuts rows of float32 numbers, not along time, and
 // some output is among those that are read; otherwise nil.
-func (p *program) split(s *step, read map[*value]bool) (parts []*step) {
-	if s.node.Op.FullName() != "Split" || !ops.Newest(s.node.Op) || len(s.in) == 0 || s.in[0].konst != nil || !slices.ContainsFunc(s.out, func(v *value) bool { return v != nil && read[v] }) {
+func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts []*lowering.Step) {
+	if s.Node.Op.FullName() != "Split" || !ops.Newest(s.Node.Op) || len(s.In) == 0 || s.In[0].Const != nil || !slices.ContainsFunc(s.Out, func(v *lowering.Value) bool { return v != nil && read[v] }) {
 		return nil
 	}
-	x := s.in[0]
+	x := s.In[0]
 	width, ok := columnsOf(x)
 	if !ok {
 		return nil
 	}
-	rank := len(x.typ.(*ir.TensorType).Shape)
-	if axis, err := ops.Axis(s.node.Attrs.Int("axis", 0), rank); err != nil || axis != rank-1 || p.time != nil && p.time[x.id].Axis == axis && !p.time[x.id].Constant() {
+	rank := len(x.Type.(*ir.TensorType).Shape)
+	if axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), rank); err != nil || axis != rank-1 || p.Facts != nil && p.Facts[x.ID].Axis == axis && !p.Facts[x.ID].Constant() {
 		return nil
 	}
 	from := 0
-	for i, v := range s.out {
+	for i, v := range s.Out {
 		if v == nil {
 			return nil // how wide it is, nobody says
 		}
@@ -57,9 +58,9 @@ func (p *program) split(s *step, read map[*value]bool) (parts []*step) {
 		if !ok {
 			return nil
 		}
-		node := &ir.Node{Op: columnsOp(from, n), Name: s.node.Name, Inputs: s.node.Inputs[:1], Outputs: s.node.Outputs[i : i+1]}
-		parts = append(parts, &step{node: node, src: s.src, group: s.group, in: s.in[:1], out: s.out[i : i+1],
-			impl: &ways{shared: of(s).shared, row: rowColumns(from), columns: &columns{from}}})
+		node := &ir.Node{Op: columnsOp(from, n), Name: s.Node.Name, Inputs: s.Node.Inputs[:1], Outputs: s.Node.Outputs[i : i+1]}
+		parts = append(parts, &lowering.Step{Node: node, Source: s.Source, Group: s.Group, In: s.In[:1], Out: s.Out[i : i+1],
+			Impl: &ways{shared: of(s).shared, row: rowColumns(from), columns: &columns{from}}})
 		from += n
 	}
 	if from != width {
@@ -74,8 +75,8 @@ type columns struct{ from int }
 // rowColumns copies consecutive features, from one on.
 func rowColumns(from int) rowMaker {
 	return func(in [][]int, out []int) *rowOp {
-		_, wide := features(in[0])
-		_, width := features(out)
+		_, wide := lowering.Features(in[0])
+		_, width := lowering.Features(out)
 		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
 			for r := range rows {
 				copy(y[r*width:(r+1)*width], x[0][r*wide+from:])
@@ -89,7 +90,7 @@ func rowJoin(in [][]int, out []int) *rowOp {
 	op := &rowOp{}
 	widths := make([]int, len(in))
 	for i, shape := range in {
-		_, widths[i] = features(shape)
+		_, widths[i] = lowering.Features(shape)
 		op.operands = append(op.operands, i)
 	}
 	op.run = func(y []float32, x [][]float32, rows int) {
@@ -103,8 +104,8 @@ func rowJoin(in [][]int, out []int) *rowOp {
 }
 
 // columnsOf gives the width of rows of float32 numbers, where it is known.
-func columnsOf(v *value) (int, bool) {
-	t, ok := v.typ.(*ir.TensorType)
+func columnsOf(v *lowering.Value) (int, bool) {
+	t, ok := v.Type.(*ir.TensorType)
 	if !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 {
 		return 0, false
 	}
@@ -134,7 +135,7 @@ func columnsOp(from, n int) *ir.Op {
 			out := slices.Clone(shape)
 			out[len(out)-1] = n
 			y := tensor.New(tensor.Float32, out...)
-			rows, _ := features(shape)
+			rows, _ := lowering.Features(shape)
 			rowColumns(from)([][]int{shape}, out).run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)}, rows)
 			return []tensor.Datum{y}, nil
 		},

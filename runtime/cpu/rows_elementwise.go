@@ -5,49 +5,50 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // unaries are the operators that compute each element by itself.
-var unaries = map[string]func(s *step) func(y, x []float32){
-	"Relu":      func(*step) func(y, x []float32) { return kernel.Relu },
-	"Sigmoid":   func(*step) func(y, x []float32) { return kernel.Sigmoid },
-	"Tanh":      func(*step) func(y, x []float32) { return kernel.Tanh },
-	"Erf":       func(*step) func(y, x []float32) { return kernel.Erf },
-	"Exp":       func(*step) func(y, x []float32) { return kernel.Exp },
-	"Identity":  func(*step) func(y, x []float32) { return func(y, x []float32) { copy(y, x) } },
-	"Neg":       func(*step) func(y, x []float32) { return kernel.Neg },
-	"Abs":       func(*step) func(y, x []float32) { return kernel.Abs },
-	"Sqrt":      func(*step) func(y, x []float32) { return kernel.Sqrt },
+var unaries = map[string]func(s *lowering.Step) func(y, x []float32){
+	"Relu":      func(*lowering.Step) func(y, x []float32) { return kernel.Relu },
+	"Sigmoid":   func(*lowering.Step) func(y, x []float32) { return kernel.Sigmoid },
+	"Tanh":      func(*lowering.Step) func(y, x []float32) { return kernel.Tanh },
+	"Erf":       func(*lowering.Step) func(y, x []float32) { return kernel.Erf },
+	"Exp":       func(*lowering.Step) func(y, x []float32) { return kernel.Exp },
+	"Identity":  func(*lowering.Step) func(y, x []float32) { return func(y, x []float32) { copy(y, x) } },
+	"Neg":       func(*lowering.Step) func(y, x []float32) { return kernel.Neg },
+	"Abs":       func(*lowering.Step) func(y, x []float32) { return kernel.Abs },
+	"Sqrt":      func(*lowering.Step) func(y, x []float32) { return kernel.Sqrt },
 	"LeakyRelu": leakyRelu,
 	"Gelu":      gelu,
 	"Swish":     swish,
 	"Clip":      clip,
 }
 
-func leakyRelu(s *step) func(y, x []float32) {
-	alpha := float32(s.node.Attrs.Float("alpha", 0.01))
+func leakyRelu(s *lowering.Step) func(y, x []float32) {
+	alpha := float32(s.Node.Attrs.Float("alpha", 0.01))
 	return func(y, x []float32) { kernel.LeakyRelu(y, x, alpha) }
 }
 
-func gelu(s *step) func(y, x []float32) {
-	if s.node.Attrs.Str("approximate", "none") == "tanh" {
+func gelu(s *lowering.Step) func(y, x []float32) {
+	if s.Node.Attrs.Str("approximate", "none") == "tanh" {
 		return kernel.GeluTanh
 	}
 	return kernel.Gelu
 }
 
-func swish(s *step) func(y, x []float32) {
-	alpha := s.node.Attrs.Float("alpha", 1)
+func swish(s *lowering.Step) func(y, x []float32) {
+	alpha := s.Node.Attrs.Float("alpha", 1)
 	return func(y, x []float32) { kernel.Swish(y, x, alpha) }
 }
 
 func init() { registerUnaries(unaries) }
 
 // registerUnaries enters operators that compute each element by itself; what gives nil does not fit.
-func registerUnaries(of map[string]func(s *step) func(y, x []float32)) {
+func registerUnaries(of map[string]func(s *lowering.Step) func(y, x []float32)) {
 	for name, mk := range of {
 		unaries[name] = mk
-		rows[name] = func(s *step) rowMaker {
+		rows[name] = func(s *lowering.Step) rowMaker {
 			f := mk(s)
 			if f == nil {
 				return nil
@@ -63,7 +64,7 @@ func elementwise(f func(y, x []float32)) rowMaker {
 		if !slices.Equal(in[0], out) {
 			return nil
 		}
-		_, width := features(out)
+		_, width := lowering.Features(out)
 		return &rowOp{operands: first, over: first, run: func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0][:rows*width]) }}
 	}
 }
@@ -74,14 +75,14 @@ var binaries = map[string]func(y, a, b []float32){
 
 // rowBinary is arithmetic on two operands: each has the output's shape, or one number per row; or it is a constant with one
 // number per feature, or in all.
-func rowBinary(s *step) rowMaker {
-	f, g := binaries[s.node.Op.Name], arithmetics[s.node.Op.Name]
-	if len(s.in) != 2 || s.in[0] == nil || s.in[1] == nil {
+func rowBinary(s *lowering.Step) rowMaker {
+	f, g := binaries[s.Node.Op.Name], arithmetics[s.Node.Op.Name]
+	if len(s.In) != 2 || s.In[0] == nil || s.In[1] == nil {
 		return nil
 	}
-	a, b := s.constant(0), s.constant(1)
+	a, b := s.Constant(0), s.Constant(1)
 	return func(in [][]int, out []int) *rowOp {
-		rows, width := features(out)
+		rows, width := lowering.Features(out)
 		op := &rowOp{}
 		ka, kb := operandKind(in[0], a != nil, rows, width), operandKind(in[1], b != nil, rows, width)
 		if ka == unfit || kb == unfit || ka != full && kb != full || width == 0 {
@@ -131,7 +132,7 @@ func rowBinary(s *step) rowMaker {
 }
 
 // clip bounds each element; the bounds are constant scalars.
-func clip(s *step) func(y, x []float32) {
+func clip(s *lowering.Step) func(y, x []float32) {
 	lo, hi, ok := clipBounds(s)
 	if !ok {
 		return nil
@@ -140,13 +141,13 @@ func clip(s *step) func(y, x []float32) {
 }
 
 // clipBounds are the bounds, infinite where absent; false where they are no constants.
-func clipBounds(s *step) (lo, hi float32, ok bool) {
+func clipBounds(s *lowering.Step) (lo, hi float32, ok bool) {
 	lo, hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	for i, b := range []*float32{&lo, &hi} {
-		if s.absent(i + 1) {
+		if s.Absent(i + 1) {
 			continue
 		}
-		v := s.constant(i + 1)
+		v := s.Constant(i + 1)
 		if len(v) != 1 {
 			return 0, 0, false
 		}
@@ -165,7 +166,7 @@ const (
 
 // operandKind says how an operand of the given shape, which broadcasts to rows of width numbers, is read.
 func operandKind(shape []int, constant bool, rows, width int) int {
-	r, f := features(shape)
+	r, f := lowering.Features(shape)
 	switch {
 	case r*f == rows*width && f == width:
 		return full

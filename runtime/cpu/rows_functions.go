@@ -1,14 +1,17 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/cpu/kernel"
+import (
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 // More operators that compute each element by itself.
 func init() {
 	for name, f := range map[string]func(y, x []float32){"HardSwish": kernel.HardSwish, "Log": kernel.Log, "Reciprocal": kernel.Reciprocal} {
-		registerUnaries(map[string]func(*step) func(y, x []float32){name: func(*step) func(y, x []float32) { return f }})
+		registerUnaries(map[string]func(*lowering.Step) func(y, x []float32){name: func(*lowering.Step) func(y, x []float32) { return f }})
 	}
-	registerUnaries(map[string]func(*step) func(y, x []float32){"HardSigmoid": func(s *step) func(y, x []float32) {
-		alpha, beta := float32(s.node.Attrs.Float("alpha", float64(float32(0.2)))), float32(s.node.Attrs.Float("beta", 0.5))
+	registerUnaries(map[string]func(*lowering.Step) func(y, x []float32){"HardSigmoid": func(s *lowering.Step) func(y, x []float32) {
+		alpha, beta := float32(s.Node.Attrs.Float("alpha", float64(float32(0.2)))), float32(s.Node.Attrs.Float("beta", 0.5))
 		return func(y, x []float32) { kernel.HardSigmoid(y, x, alpha, beta) }
 	}})
 	rows["Pow"] = rowPow
@@ -17,9 +20,9 @@ func init() {
 }
 
 // rowPow raises to a constant power that has a function of its own.
-func rowPow(s *step) rowMaker {
-	p := s.constant(1)
-	if len(p) != 1 || !s.float32Input(0) {
+func rowPow(s *lowering.Step) rowMaker {
+	p := s.Constant(1)
+	if len(p) != 1 || !s.Float32Input(0) {
 		return nil
 	}
 	switch p[0] {
@@ -36,11 +39,11 @@ func rowPow(s *step) rowMaker {
 }
 
 // rowSoftmax is over the last axis.
-func rowSoftmax(s *step) rowMaker {
-	axis := s.node.Attrs.Int("axis", -1)
-	log := s.node.Op.Name == "LogSoftmax"
+func rowSoftmax(s *lowering.Step) rowMaker {
+	axis := s.Node.Attrs.Int("axis", -1)
+	log := s.Node.Op.Name == "LogSoftmax"
 	return func(in [][]int, out []int) *rowOp {
-		if len(out) == 0 || axis != -1 && axis != int64(len(out)-1) || !sameRows(in[0], out) || in[0][len(out)-1] != out[len(out)-1] {
+		if len(out) == 0 || axis != -1 && axis != int64(len(out)-1) || !lowering.SameRows(in[0], out) || in[0][len(out)-1] != out[len(out)-1] {
 			return nil
 		}
 		f := out[len(out)-1]

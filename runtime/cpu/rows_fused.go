@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Steps of a region that treat number by number what the one before computed, and are its only reader, become one: numbers go
@@ -11,7 +12,7 @@ import (
 
 // linkMaker says what a step does to its input at, as a link of a chain on rows of width numbers; false where it is none. The
 // link's X is the input of the step that it reads beside, where it reads one that is no constant.
-type linkMaker func(d *binding, s *step, at, rows, width int) (kernel.Link, bool)
+type linkMaker func(d *binding, s *lowering.Step, at, rows, width int) (kernel.Link, bool)
 
 // links is the table of operators that can be part of a chain.
 var links = map[string]linkMaker{
@@ -50,29 +51,29 @@ type attr struct {
 }
 
 func linkUnary(op kernel.LinkOp, params ...attr) linkMaker {
-	return func(_ *binding, s *step, at, _, _ int) (kernel.Link, bool) {
+	return func(_ *binding, s *lowering.Step, at, _, _ int) (kernel.Link, bool) {
 		l := kernel.Link{Op: op}
 		for _, p := range params {
-			l.B = append(l.B, float32(s.node.Attrs.Float(p.name, p.value)))
+			l.B = append(l.B, float32(s.Node.Attrs.Float(p.name, p.value)))
 		}
 		return l, at == 0
 	}
 }
 
-func linkGelu(_ *binding, s *step, _, _, _ int) (kernel.Link, bool) {
-	if s.node.Attrs.Str("approximate", "none") == "tanh" {
+func linkGelu(_ *binding, s *lowering.Step, _, _, _ int) (kernel.Link, bool) {
+	if s.Node.Attrs.Str("approximate", "none") == "tanh" {
 		return kernel.Link{Op: kernel.LinkGeluTanh}, true
 	}
 	return kernel.Link{Op: kernel.LinkGelu}, true
 }
 
-func linkClip(_ *binding, s *step, at, _, _ int) (kernel.Link, bool) {
+func linkClip(_ *binding, s *lowering.Step, at, _, _ int) (kernel.Link, bool) {
 	lo, hi, ok := clipBounds(s)
 	return kernel.Link{Op: kernel.LinkClip, B: []float32{lo, hi}}, ok && at == 0
 }
 
-func linkPow(_ *binding, s *step, at, _, width int) (kernel.Link, bool) {
-	p := s.constant(1)
+func linkPow(_ *binding, s *lowering.Step, at, _, width int) (kernel.Link, bool) {
+	p := s.Constant(1)
 	if at != 0 || len(p) != 1 {
 		return kernel.Link{}, false
 	}
@@ -87,11 +88,11 @@ func linkPow(_ *binding, s *step, at, _, width int) (kernel.Link, bool) {
 	return kernel.Link{}, false
 }
 
-func linkAffine(_ *binding, s *step, at, _, width int) (kernel.Link, bool) {
-	return affineLink(s.constant(1), s.constant(2), at, width)
+func linkAffine(_ *binding, s *lowering.Step, at, _, width int) (kernel.Link, bool) {
+	return affineLink(s.Constant(1), s.Constant(2), at, width)
 }
 
-func linkBatchNorm(_ *binding, s *step, at, _, width int) (kernel.Link, bool) {
+func linkBatchNorm(_ *binding, s *lowering.Step, at, _, width int) (kernel.Link, bool) {
 	scale, shift := batchNormAffine(s)
 	return affineLink(scale, shift, at, width)
 }
@@ -101,9 +102,9 @@ func affineLink(scale, shift []float32, at, width int) (kernel.Link, bool) {
 }
 
 // linkScale is a factor for each feature: of channels that do not share their input, or of heads of one feature.
-func linkScale(d *binding, s *step, at, _, width int) (kernel.Link, bool) {
-	w := s.constant(1)
-	_, f := features(d.shapes[s.in[0].id])
+func linkScale(d *binding, s *lowering.Step, at, _, width int) (kernel.Link, bool) {
+	w := s.Constant(1)
+	_, f := lowering.Features(d.Shapes[s.In[0].ID])
 	rounded := of(s).lowered != nil && of(s).lowered.why == "" // it reads another form of its input
 	return kernel.Link{Op: kernel.LinkMul, X: -1, A: w}, at == 0 && !rounded && len(w) == width && f == width
 }
@@ -111,16 +112,16 @@ func linkScale(d *binding, s *step, at, _, width int) (kernel.Link, bool) {
 // linkBinary is arithmetic of the numbers with another operand: a tensor of the same shape, or a constant with one number per
 // feature, or in all.
 func linkBinary(left, right kernel.LinkOp) linkMaker {
-	return func(d *binding, s *step, at, rows, width int) (kernel.Link, bool) {
-		if len(s.in) != 2 || s.in[0] == nil || s.in[1] == nil {
+	return func(d *binding, s *lowering.Step, at, rows, width int) (kernel.Link, bool) {
+		if len(s.In) != 2 || s.In[0] == nil || s.In[1] == nil {
 			return kernel.Link{}, false
 		}
 		l := kernel.Link{Op: left, X: 1 - at}
 		if at == 1 {
 			l.Op = right
 		}
-		k := s.constant(l.X)
-		switch operandKind(d.shapes[s.in[l.X].id], k != nil, rows, width) {
+		k := s.Constant(l.X)
+		switch operandKind(d.Shapes[s.In[l.X].ID], k != nil, rows, width) {
 		case full:
 			return l, true
 		case repeats:
@@ -135,11 +136,11 @@ func linkBinary(left, right kernel.LinkOp) linkMaker {
 type chainDraft struct {
 	steps []int // of the draft, in order
 	links []kernel.Link
-	in    []*value // operands, the numbers that it starts from first
+	in    []*lowering.Value // operands, the numbers that it starts from first
 }
 
 // operand gives the number of an operand.
-func (c *chainDraft) operand(v *value) int {
+func (c *chainDraft) operand(v *lowering.Value) int {
 	if i := slices.Index(c.in, v); i >= 0 {
 		return i
 	}
@@ -148,14 +149,14 @@ func (c *chainDraft) operand(v *value) int {
 }
 
 // take appends a step's link. A constant factor and a constant summand are one link.
-func (c *chainDraft) take(i int, s *step, l kernel.Link) {
+func (c *chainDraft) take(i int, s *lowering.Step, l kernel.Link) {
 	c.steps = append(c.steps, i)
 	if n := len(c.links) - 1; n >= 0 && l.Op == kernel.LinkAdd && l.X < 0 && c.links[n].Op == kernel.LinkMul && c.links[n].X < 0 {
 		c.links[n] = kernel.Link{Op: kernel.LinkAffine, X: -1, A: c.links[n].A, B: l.A}
 		return
 	}
 	if !l.Constant() {
-		l.X = c.operand(s.in[l.X])
+		l.X = c.operand(s.In[l.X])
 	}
 	c.links = append(c.links, l)
 }
@@ -164,7 +165,7 @@ func (c *chainDraft) take(i int, s *step, l kernel.Link) {
 func (r *draft) fused(d *binding) *draft {
 	f := *r
 	f.covers = r.steps
-	at := map[*step]int{}
+	at := map[*lowering.Step]int{}
 	for i, s := range r.steps {
 		at[s] = i
 	}
@@ -191,7 +192,7 @@ func (r *draft) fused(d *binding) *draft {
 			f.steps, f.ops = append(f.steps, s), append(f.ops, op)
 			for _, k := range c.steps {
 				if k != i {
-					f.between = append(f.between, r.steps[k].out[0])
+					f.between = append(f.between, r.steps[k].Out[0])
 				}
 			}
 		case !taken[i]:
@@ -207,16 +208,16 @@ func (r *draft) fused(d *binding) *draft {
 
 // dropColumns leaves out the steps that copy columns which chains read from where they are, and nobody else wants.
 func (r *draft) dropColumns(d *binding) {
-	read := map[*value]bool{}
+	read := map[*lowering.Value]bool{}
 	for _, s := range r.steps {
-		for _, v := range s.in {
+		for _, v := range s.In {
 			read[v] = true
 		}
 	}
 	n := 0
 	for i, s := range r.steps {
-		if of(s).columns != nil && !read[s.out[0]] && d.inside(s.out[0], r.covers) {
-			r.between = append(r.between, s.out[0])
+		if of(s).columns != nil && !read[s.Out[0]] && d.Inside(s.Out[0], r.covers) {
+			r.between = append(r.between, s.Out[0])
 			continue
 		}
 		if i == r.coreAt && r.core != nil {
@@ -229,28 +230,28 @@ func (r *draft) dropColumns(d *binding) {
 }
 
 // source is where the numbers of v are that a chain reads: in v, or among the columns of another value of the draft.
-func (r *draft) source(d *binding, v *value) (*value, kernel.Operand) {
+func (r *draft) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.Operand) {
 	for i, s := range r.steps {
-		if s.out[0] == v && of(s).columns != nil && r.plain(i) {
-			_, wide := features(d.shapes[s.in[0].id])
-			return s.in[0], kernel.Operand{From: of(s).columns.from, Stride: wide}
+		if s.Out[0] == v && of(s).columns != nil && r.plain(i) {
+			_, wide := lowering.Features(d.Shapes[s.In[0].ID])
+			return s.In[0], kernel.Operand{From: of(s).columns.from, Stride: wide}
 		}
 	}
-	_, width := features(d.shapes[v.id])
+	_, width := lowering.Features(d.Shapes[v.ID])
 	return v, kernel.Operand{Stride: width}
 }
 
 // chain finds the chain that begins with step i; nil where joining gains nothing.
-func (r *draft) chain(d *binding, i int, at map[*step]int, taken map[int]bool) *chainDraft {
+func (r *draft) chain(d *binding, i int, at map[*lowering.Step]int, taken map[int]bool) *chainDraft {
 	s := r.steps[i]
-	rows, width := features(d.shapes[s.out[0].id])
+	rows, width := lowering.Features(d.Shapes[s.Out[0].ID])
 	if rows == 0 || width == 0 {
 		return nil
 	}
 	c := &chainDraft{}
 	for _, k := range r.ops[i].operands {
 		if l, ok := d.link(s, k, rows, width); ok {
-			c.in = append(c.in, s.in[k])
+			c.in = append(c.in, s.In[k])
 			c.take(i, s, l)
 			break
 		}
@@ -258,20 +259,20 @@ func (r *draft) chain(d *binding, i int, at map[*step]int, taken map[int]bool) *
 	if len(c.links) == 0 {
 		return nil
 	}
-	for v := s.out[0]; len(c.links) < kernel.MaxLinks; v = s.out[0] {
+	for v := s.Out[0]; len(c.links) < kernel.MaxLinks; v = s.Out[0] {
 		j, ok := r.reader(d, v, at)
 		if !ok || taken[j] || !r.plain(j) {
 			break
 		}
 		s = r.steps[j]
-		l, ok := d.link(s, slices.Index(s.in, v), rows, width)
+		l, ok := d.link(s, slices.Index(s.In, v), rows, width)
 		if !ok {
 			break
 		}
 		if p, k, ok := r.product(d, s, l, at, taken); ok {
 			f := r.steps[k]
 			c.steps = append(c.steps, k)
-			p.X = c.operand(f.in[0])
+			p.X = c.operand(f.In[0])
 			c.steps, c.links = append(c.steps, j), append(c.links, p)
 			continue
 		}
@@ -292,44 +293,44 @@ func (r *draft) plain(i int) bool {
 }
 
 // link is what a step does to its input at, which has rows of width numbers as its output has.
-func (d *binding) link(s *step, at, rows, width int) (kernel.Link, bool) {
-	mk := links[s.node.Op.FullName()]
-	if mk == nil || at < 0 || len(s.out) != 1 {
+func (d *binding) link(s *lowering.Step, at, rows, width int) (kernel.Link, bool) {
+	mk := links[s.Node.Op.FullName()]
+	if mk == nil || at < 0 || len(s.Out) != 1 {
 		return kernel.Link{}, false
 	}
-	if n, f := features(d.shapes[s.out[0].id]); n != rows || f != width {
+	if n, f := lowering.Features(d.Shapes[s.Out[0].ID]); n != rows || f != width {
 		return kernel.Link{}, false
 	}
-	if n, f := features(d.shapes[s.in[at].id]); n != rows || f != width {
+	if n, f := lowering.Features(d.Shapes[s.In[at].ID]); n != rows || f != width {
 		return kernel.Link{}, false
 	}
 	return mk(d, s, at, rows, width)
 }
 
 // reader is the only step that reads v, where that is one of the draft's and reads it once.
-func (r *draft) reader(d *binding, v *value, at map[*step]int) (int, bool) {
-	if len(d.reads[v.id]) != 1 || d.last[v.id] >= len(d.p.steps) || d.given[v] {
+func (r *draft) reader(d *binding, v *lowering.Value, at map[*lowering.Step]int) (int, bool) {
+	if len(d.Reads[v.ID]) != 1 || d.Last[v.ID] >= len(d.p.Steps) || d.Given[v] {
 		return 0, false
 	}
-	i, ok := at[d.reads[v.id][0]]
+	i, ok := at[d.Reads[v.ID][0]]
 	return i, ok
 }
 
 // product reports whether link l of step s adds what a step k computes for it alone as a product with constants: then both are
 // one link.
-func (r *draft) product(d *binding, s *step, l kernel.Link, at map[*step]int, taken map[int]bool) (p kernel.Link, k int, ok bool) {
+func (r *draft) product(d *binding, s *lowering.Step, l kernel.Link, at map[*lowering.Step]int, taken map[int]bool) (p kernel.Link, k int, ok bool) {
 	if l.Op != kernel.LinkAdd || l.Constant() {
 		return p, 0, false
 	}
-	v := s.in[l.X]
+	v := s.In[l.X]
 	for k, f := range r.steps {
-		if taken[k] || !r.plain(k) || f.out[0] != v {
+		if taken[k] || !r.plain(k) || f.Out[0] != v {
 			continue
 		}
 		if _, alone := r.reader(d, v, at); !alone {
 			break
 		}
-		rows, width := features(d.shapes[v.id])
+		rows, width := lowering.Features(d.Shapes[v.ID])
 		m, ok := d.link(f, 0, rows, width)
 		if !ok || m.Op != kernel.LinkMul || m.X >= 0 {
 			break
@@ -365,13 +366,13 @@ func (c *chainDraft) startFromSum() {
 }
 
 // step is the chain as a step that stands for its last one.
-func (c *chainDraft) step(r *draft, d *binding, last *step) (*step, *rowOp) {
-	s := &step{node: last.node, src: last.src, group: last.group, out: last.out}
-	_, width := features(d.shapes[last.out[0].id])
+func (c *chainDraft) step(r *draft, d *binding, last *lowering.Step) (*lowering.Step, *rowOp) {
+	s := &lowering.Step{Node: last.Node, Source: last.Source, Group: last.Group, Out: last.Out}
+	_, width := lowering.Features(d.Shapes[last.Out[0].ID])
 	op, operands := &rowOp{}, []kernel.Operand(nil)
 	for i, v := range c.in {
 		x, o := r.source(d, v)
-		s.in, operands = append(s.in, x), append(operands, o)
+		s.In, operands = append(s.In, x), append(operands, o)
 		op.operands = append(op.operands, i)
 		if o == (kernel.Operand{Stride: width}) {
 			op.over = append(op.over, i)

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // packedKey and blocksKey name packed constants, which the programs of one model share.
@@ -19,29 +20,29 @@ type (
 )
 
 // packed is the constant input i, whose numbers times alpha are w, packed for products.
-func (s *step) packed(i int, w []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
-	key := packedKey{s.in[i].konst, m, k, rs, cs, alpha}
+func packedInput(s *lowering.Step, i int, w []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
+	key := packedKey{s.In[i].Const, m, k, rs, cs, alpha}
 	return of(s).shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
 }
 
 // rowLinear is x Wᵀ + b.
-func rowLinear(s *step) rowMaker {
-	w, bias := s.constant(1), s.constant(2)
-	if w == nil || bias == nil && !s.absent(2) {
+func rowLinear(s *lowering.Step) rowMaker {
+	w, bias := s.Constant(1), s.Constant(2)
+	if w == nil || bias == nil && !s.Absent(2) {
 		return nil
 	}
-	shape := s.constShape(1)
-	return s.product(w, 1, shape[0], shape[1], shape[1], 1, bias)
+	shape := s.ConstShape(1)
+	return productOf(s, w, 1, shape[0], shape[1], shape[1], 1, bias)
 }
 
 // product is a row kernel for x Wᵀ + b, where w, whose element (i, j) is at i*rs+j*cs, is input 1 times alpha.
-func (s *step) product(w []float32, alpha float64, m, k, rs, cs int, bias []float32) rowMaker {
-	if low := s.lowProduct(w, alpha, 1, m, k, rs, cs, 1, bias); low != nil {
+func productOf(s *lowering.Step, w []float32, alpha float64, m, k, rs, cs int, bias []float32) rowMaker {
+	if low := lowProduct(s, w, alpha, 1, m, k, rs, cs, 1, bias); low != nil {
 		return low
 	}
-	p := s.packed(1, w, alpha, m, k, rs, cs)
+	p := packedInput(s, 1, w, alpha, m, k, rs, cs)
 	return func(in [][]int, out []int) *rowOp {
-		if !sameRows(in[0], out) || in[0][len(in[0])-1] != p.K || out[len(out)-1] != p.M {
+		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != p.K || out[len(out)-1] != p.M {
 			return nil
 		}
 		return &rowOp{operands: first, parts: longProduct([]*kernel.Packed{p}, p.M, p.K, 1, bias), run: func(y []float32, x [][]float32, rows int) {
@@ -51,23 +52,23 @@ func (s *step) product(w []float32, alpha float64, m, k, rs, cs int, bias []floa
 }
 
 // rowMatMul is x W with a constant matrix.
-func rowMatMul(s *step) rowMaker {
-	w := s.constant(1)
-	if w == nil || len(s.constShape(1)) != 2 {
+func rowMatMul(s *lowering.Step) rowMaker {
+	w := s.Constant(1)
+	if w == nil || len(s.ConstShape(1)) != 2 {
 		return nil
 	}
-	shape := s.constShape(1)
-	return s.product(w, 1, shape[1], shape[0], 1, shape[1], nil)
+	shape := s.ConstShape(1)
+	return productOf(s, w, 1, shape[1], shape[0], 1, shape[1], nil)
 }
 
 // rowGemm is x W or x Wᵀ, plus a constant vector.
-func rowGemm(s *step) rowMaker {
-	a := s.node.Attrs
-	w, c := s.constant(1), s.constant(2)
-	if w == nil || len(s.constShape(1)) != 2 || c == nil && !s.absent(2) || a.Bool("transA", false) {
+func rowGemm(s *lowering.Step) rowMaker {
+	a := s.Node.Attrs
+	w, c := s.Constant(1), s.Constant(2)
+	if w == nil || len(s.ConstShape(1)) != 2 || c == nil && !s.Absent(2) || a.Bool("transA", false) {
 		return nil
 	}
-	shape := s.constShape(1)
+	shape := s.ConstShape(1)
 	m, k, rs, cs := shape[1], shape[0], 1, shape[1]
 	if a.Bool("transB", false) {
 		m, k, rs, cs = shape[0], shape[1], shape[1], 1
@@ -84,7 +85,7 @@ func rowGemm(s *step) rowMaker {
 			for i := range bias {
 				bias[i] = c[0]
 			}
-		case n == m && s.constShape(2)[len(s.constShape(2))-1] == m:
+		case n == m && s.ConstShape(2)[len(s.ConstShape(2))-1] == m:
 			bias = c
 		default:
 			return nil
@@ -93,7 +94,7 @@ func rowGemm(s *step) rowMaker {
 			bias = scaled(bias, beta)
 		}
 	}
-	return s.product(w, alpha, m, k, rs, cs, bias)
+	return productOf(s, w, alpha, m, k, rs, cs, bias)
 }
 
 func scaled(v []float32, f float64) []float32 {
@@ -105,19 +106,19 @@ func scaled(v []float32, f float64) []float32 {
 }
 
 // heads packs a constant (C, S, p, q) as C·S blocks.
-func heads(s *step, i int) (w *kernel.Blocks, perChannel int) {
-	v := s.constant(i)
-	if v == nil || len(s.constShape(i)) != 4 {
+func heads(s *lowering.Step, i int) (w *kernel.Blocks, perChannel int) {
+	v := s.Constant(i)
+	if v == nil || len(s.ConstShape(i)) != 4 {
 		return nil, 0
 	}
-	shape := s.constShape(i)
-	key := blocksKey{s.in[i].konst, shape[0] * shape[1], shape[2], shape[3]}
+	shape := s.ConstShape(i)
+	key := blocksKey{s.In[i].Const, shape[0] * shape[1], shape[2], shape[3]}
 	return of(s).shared.Get(key, func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }).(*kernel.Blocks), shape[1]
 }
 
 // rowHeadLinear is the block-diagonal product.
-func rowHeadLinear(s *step) rowMaker {
-	if low := s.lowHeads(); low != nil {
+func rowHeadLinear(s *lowering.Step) rowMaker {
+	if low := lowHeads(s); low != nil {
 		return low
 	}
 	w, perChannel := heads(s, 1)
@@ -126,10 +127,10 @@ func rowHeadLinear(s *step) rowMaker {
 	}
 	var flat []float32
 	if w.M == 1 && w.K == 1 {
-		flat = s.constant(1)
+		flat = s.Constant(1)
 	}
 	return func(in [][]int, out []int) *rowOp {
-		if !sameRows(in[0], out) {
+		if !lowering.SameRows(in[0], out) {
 			return nil
 		}
 		g, m := in[0][len(in[0])-1], out[len(out)-1]
@@ -157,13 +158,13 @@ func rowHeadLinear(s *step) rowMaker {
 }
 
 // rowHeadScale multiplies each feature of each channel.
-func rowHeadScale(s *step) rowMaker {
-	d := s.constant(1)
+func rowHeadScale(s *lowering.Step) rowMaker {
+	d := s.Constant(1)
 	if d == nil {
 		return nil
 	}
 	return func(in [][]int, out []int) *rowOp {
-		if !sameRows(in[0], out) {
+		if !lowering.SameRows(in[0], out) {
 			return nil
 		}
 		f := in[0][len(in[0])-1]

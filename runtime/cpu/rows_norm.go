@@ -3,11 +3,12 @@ package cpu
 import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // rowAffine is scale·x + shift per feature.
-func rowAffine(s *step) rowMaker {
-	return affine(s.constant(1), s.constant(2))
+func rowAffine(s *lowering.Step) rowMaker {
+	return affine(s.Constant(1), s.Constant(2))
 }
 
 func affine(scale, shift []float32) rowMaker {
@@ -15,7 +16,7 @@ func affine(scale, shift []float32) rowMaker {
 		return nil
 	}
 	return func(in [][]int, out []int) *rowOp {
-		if !sameRows(in[0], out) || in[0][len(in[0])-1] != len(scale) || len(shift) != len(scale) {
+		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != len(scale) || len(shift) != len(scale) {
 			return nil
 		}
 		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
@@ -25,28 +26,28 @@ func affine(scale, shift []float32) rowMaker {
 }
 
 // rowBatchNorm is a batch norm with fixed statistics, as the affine that it amounts to.
-func rowBatchNorm(s *step) rowMaker {
+func rowBatchNorm(s *lowering.Step) rowMaker {
 	return affine(batchNormAffine(s))
 }
 
 // batchNormAffine is the scale and the shift of a batch norm; nil where its statistics are no constants.
-func batchNormAffine(s *step) (scale, shift []float32) {
-	w, b, m, v := s.constant64(1), s.constant64(2), s.constant64(3), s.constant64(4)
+func batchNormAffine(s *lowering.Step) (scale, shift []float32) {
+	w, b, m, v := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	if w == nil || b == nil || m == nil || v == nil {
 		return nil, nil
 	}
-	a, c := essm.BatchNormAffine(w, b, m, v, s.node.Attrs.Float("epsilon", 1e-5))
+	a, c := essm.BatchNormAffine(w, b, m, v, s.Node.Attrs.Float("epsilon", 1e-5))
 	return narrow(a), narrow(c)
 }
 
 // rowScalarNorm is the norm over features with two learnt scalars.
-func rowScalarNorm(s *step) rowMaker {
-	m, sc := s.constant64(1), s.constant64(2)
+func rowScalarNorm(s *lowering.Step) rowMaker {
+	m, sc := s.Constant64(1), s.Constant64(2)
 	if len(m) != 1 || len(sc) != 1 {
 		return nil
 	}
 	return func(in [][]int, out []int) *rowOp {
-		if !sameRows(in[0], out) {
+		if !lowering.SameRows(in[0], out) {
 			return nil
 		}
 		f := out[len(out)-1]
@@ -57,18 +58,18 @@ func rowScalarNorm(s *step) rowMaker {
 }
 
 // rowLayerNorm is the norm over the last axis; its statistics are not given out.
-func rowLayerNorm(s *step) rowMaker {
-	scale, shift := s.constant(1), s.constant(2)
-	if scale == nil || shift == nil && !s.absent(2) || s.node.Out(1) != nil || s.node.Out(2) != nil {
+func rowLayerNorm(s *lowering.Step) rowMaker {
+	scale, shift := s.Constant(1), s.Constant(2)
+	if scale == nil || shift == nil && !s.Absent(2) || s.Node.Out(1) != nil || s.Node.Out(2) != nil {
 		return nil
 	}
-	axis, eps := s.node.Attrs.Int("axis", -1), s.node.Attrs.Float("epsilon", float64(float32(1e-5)))
+	axis, eps := s.Node.Attrs.Int("axis", -1), s.Node.Attrs.Float("epsilon", float64(float32(1e-5)))
 	return func(in [][]int, out []int) *rowOp {
 		f := 0
 		if len(out) > 0 {
 			f = out[len(out)-1]
 		}
-		if !sameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f || shift != nil && len(shift) != f {
+		if !lowering.SameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f || shift != nil && len(shift) != f {
 			return nil
 		}
 		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
@@ -78,18 +79,18 @@ func rowLayerNorm(s *step) rowMaker {
 }
 
 // rowRMSNorm is the norm by the root mean square over the last axis.
-func rowRMSNorm(s *step) rowMaker {
-	scale := s.constant(1)
-	if scale == nil || len(s.constShape(1)) != 1 {
+func rowRMSNorm(s *lowering.Step) rowMaker {
+	scale := s.Constant(1)
+	if scale == nil || len(s.ConstShape(1)) != 1 {
 		return nil
 	}
-	axis, eps := s.node.Attrs.Int("axis", -1), s.node.Attrs.Float("epsilon", float64(float32(1e-5)))
+	axis, eps := s.Node.Attrs.Int("axis", -1), s.Node.Attrs.Float("epsilon", float64(float32(1e-5)))
 	return func(in [][]int, out []int) *rowOp {
 		f := 0
 		if len(out) > 0 {
 			f = out[len(out)-1]
 		}
-		if !sameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f || f == 0 {
+		if !lowering.SameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f || f == 0 {
 			return nil
 		}
 		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {

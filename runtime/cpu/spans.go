@@ -4,6 +4,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // spanKernel computes a step over sequences that treats steps of time by themselves, or sums them up, so that it can run
@@ -27,7 +28,7 @@ type stage interface {
 type spanMaker func(d *binding) spanKernel
 
 // spans is the table of such steps.
-var spans = map[string]func(s *step) spanMaker{
+var spans = map[string]func(s *lowering.Step) spanMaker{
 	"essm.Embedding": spanEmbedding,
 	"essm.Pick":      spanPick,
 	"Reshape":        spanCopy,
@@ -64,7 +65,7 @@ func (g *spanGrid) ticket(k int) (sample, from, n int) {
 // embedding looks tokens up.
 type embedding struct {
 	spanGrid
-	s     *step
+	s     *lowering.Step
 	table []float32
 	vocab int
 	width int
@@ -72,21 +73,21 @@ type embedding struct {
 	short []int32
 }
 
-func spanEmbedding(s *step) spanMaker {
-	table := s.constant(1)
-	if table == nil || len(s.constShape(1)) != 2 {
+func spanEmbedding(s *lowering.Step) spanMaker {
+	table := s.Constant(1)
+	if table == nil || len(s.ConstShape(1)) != 2 {
 		return nil
 	}
-	vocab, width := s.constShape(1)[0], s.constShape(1)[1]
+	vocab, width := s.ConstShape(1)[0], s.ConstShape(1)[1]
 	return func(d *binding) spanKernel {
-		ids := d.shapeOf(s, 0)
-		if ids == nil || !d.gives(s, 0, tensor.Float32) {
+		ids := d.ShapeOf(s, 0)
+		if ids == nil || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		k := &embedding{s: s, table: table, vocab: vocab, width: width}
 		var per int
 		var ok bool
-		if k.batch, k.length, per, ok = d.along(s.in[0]); !ok || per != 1 {
+		if k.batch, k.length, per, ok = d.Along(s.In[0]); !ok || per != 1 {
 			k.batch = 1
 			k.length, _ = tensor.Size(ids)
 		}
@@ -96,7 +97,7 @@ func spanEmbedding(s *step) spanMaker {
 
 // start checks all tokens.
 func (k *embedding) start() error {
-	ids := k.e.datum(k.s.in[0]).(*tensor.Tensor)
+	ids := k.e.datum(k.s.In[0]).(*tensor.Tensor)
 	k.wide, k.short = nil, nil
 	if ids.DType() == tensor.Int64 {
 		k.wide = tensor.Data[int64](ids)
@@ -105,7 +106,7 @@ func (k *embedding) start() error {
 	}
 	for i := range ids.Len() {
 		if id := k.token(i); id < 0 || id >= int64(k.vocab) {
-			return essm.TokenError(k.s.in[0].name, ids.Shape(), i, id, k.vocab)
+			return essm.TokenError(k.s.In[0].Name, ids.Shape(), i, id, k.vocab)
 		}
 	}
 	return nil
@@ -127,7 +128,7 @@ func (k *embedding) finish() { k.wide, k.short = nil, nil }
 
 func (k *embedding) ticket(_ *worker, t int) {
 	sample, from, n := k.spanGrid.ticket(t)
-	out := k.s.out[0].id
+	out := k.s.Out[0].ID
 	y := k.e.buf[out][k.e.row(out, sample, from, k.length)*k.width:]
 	for i := range n {
 		id := int(k.token(sample*k.length + from + i))
@@ -138,24 +139,24 @@ func (k *embedding) ticket(_ *worker, t int) {
 // copying serves operators that only change the shape, and not where time lies.
 type copying struct {
 	spanGrid
-	s     *step
+	s     *lowering.Step
 	width int
 }
 
-func spanCopy(s *step) spanMaker {
-	if !s.float32Input(0) {
+func spanCopy(s *lowering.Step) spanMaker {
+	if !s.Float32Input(0) {
 		return nil
 	}
 	return func(d *binding) spanKernel {
-		if !d.gives(s, 0, tensor.Float32) {
+		if !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		k := &copying{s: s}
 		var ok bool
-		if k.batch, k.length, k.width, ok = d.along(s.in[0]); !ok {
+		if k.batch, k.length, k.width, ok = d.Along(s.In[0]); !ok {
 			return nil
 		}
-		if batch, length, width, ok := d.along(s.out[0]); !ok || batch != k.batch || length != k.length || width != k.width {
+		if batch, length, width, ok := d.Along(s.Out[0]); !ok || batch != k.batch || length != k.length || width != k.width {
 			return nil
 		}
 		return k
@@ -169,7 +170,7 @@ func (k *copying) steps(from, to int) error {
 
 func (k *copying) ticket(_ *worker, t int) {
 	sample, from, n := k.spanGrid.ticket(t)
-	in, out := k.s.in[0].id, k.s.out[0].id
+	in, out := k.s.In[0].ID, k.s.Out[0].ID
 	copy(k.e.buf[out][k.e.row(out, sample, from, k.length)*k.width:][:n*k.width], k.e.buf[in][k.e.row(in, sample, from, k.length)*k.width:])
 }
 
@@ -177,7 +178,7 @@ func (k *copying) ticket(_ *worker, t int) {
 // chunks nor threads.
 type pick struct {
 	spanGrid
-	s       *step
+	s       *lowering.Step
 	mode    string
 	width   int
 	lengths []int     // nil: every sequence is full
@@ -188,14 +189,14 @@ type pick struct {
 // pickTiles bounds the tiles of a sample that are summed up at once.
 const pickTiles = 64
 
-func spanPick(s *step) spanMaker {
-	if !s.float32Input(0) {
+func spanPick(s *lowering.Step) spanMaker {
+	if !s.Float32Input(0) {
 		return nil
 	}
-	mode := s.node.Attrs.Str("mode", "")
+	mode := s.Node.Attrs.Str("mode", "")
 	return func(d *binding) spanKernel {
-		in := d.shapeOf(s, 0)
-		if len(in) != 3 || !d.gives(s, 0, tensor.Float32) {
+		in := d.ShapeOf(s, 0)
+		if len(in) != 3 || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		k := &pick{s: s, mode: mode, width: in[2]}
@@ -218,9 +219,9 @@ func (k *pick) start() error {
 	clear(k.sum)
 	var t *tensor.Tensor
 	var name string
-	if !k.s.absent(1) {
-		name = k.s.in[1].name
-		t, _ = k.e.datum(k.s.in[1]).(*tensor.Tensor)
+	if !k.s.Absent(1) {
+		name = k.s.In[1].Name
+		t, _ = k.e.datum(k.s.In[1]).(*tensor.Tensor)
 	}
 	k.lengths = nil
 	if t == nil && k.length > 0 {
@@ -272,12 +273,12 @@ func (k *pick) ticket(_ *worker, t int) {
 	if lo >= hi {
 		return
 	}
-	in := k.s.in[0].id
+	in := k.s.In[0].ID
 	kernel.AddRows(part, k.e.buf[in][k.e.row(in, sample, lo, k.length)*k.width:], hi-lo)
 }
 
 func (k *pick) finish() {
-	y := k.e.buf[k.s.out[0].id]
+	y := k.e.buf[k.s.Out[0].ID]
 	for b := range k.batch {
 		lo, hi := k.counts(b)
 		for j, v := range k.sum[b*k.width : (b+1)*k.width] {

@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"slices"
+
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // stripRows is about how many rows, over all samples, a strip computes at once: enough that weights come from the
@@ -35,8 +37,8 @@ func (e *executable) row(val, sample, step, length int) int {
 }
 
 // looksBack reports whether what a step computes needs no step of time after it, and keeps what it needs of those before.
-func (s *step) looksBack() bool {
-	return !s.alone.Global && s.alone.Ahead == 0 && (s.alone.Back == 0 || of(s).core != nil && s.alone.Summary || of(s).spans != nil || of(s).window != nil || of(s).sums != nil)
+func looksBack(s *lowering.Step) bool {
+	return !s.Alone.Global && s.Alone.Ahead == 0 && (s.Alone.Back == 0 || of(s).core != nil && s.Alone.Summary || of(s).spans != nil || of(s).window != nil || of(s).sums != nil)
 }
 
 // stage is the unit as what can run along time; nil where it cannot.
@@ -57,24 +59,24 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 		return 0, 0, false
 	}
 	batch, length = g.grid()
-	fits := func(v *value) bool {
-		if v == nil || d.constant(v) != nil || d.p.time[v.id].Constant() {
+	fits := func(v *lowering.Value) bool {
+		if v == nil || d.Constant(v) != nil || d.p.Facts[v.ID].Constant() {
 			return true
 		}
-		b, l, _, ok := d.along(v)
+		b, l, _, ok := d.Along(v)
 		return ok && b == batch && l == length
 	}
 	for _, s := range u.steps {
-		if !s.looksBack() {
+		if !looksBack(s) {
 			return 0, 0, false
 		}
-		for _, v := range s.in {
+		for _, v := range s.In {
 			if of(s).turn != toRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
-		for i, v := range s.out {
-			summed := i > 0 || v != nil && d.p.time[v.id].Axis < 0 && u.span != nil // a state, or a sum: known at the end
+		for i, v := range s.Out {
+			summed := i > 0 || v != nil && d.p.Facts[v.ID].Axis < 0 && u.span != nil // a state, or a sum: known at the end
 			if !summed && of(s).turn != fromRows && !fits(v) {
 				return 0, 0, false
 			}
@@ -88,7 +90,7 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 
 // strips finds the units that run chunk by chunk.
 func (d *binding) strips(units []*unit) []strip {
-	if d.p.time == nil {
+	if d.p.Facts == nil {
 		return nil
 	}
 	var all []strip
@@ -113,7 +115,7 @@ func (d *binding) strip(units []*unit, i int) (st strip, next int) {
 	if !ok {
 		return st, i
 	}
-	late := map[*value]bool{} // known at the end of the strip only
+	late := map[*lowering.Value]bool{} // known at the end of the strip only
 	for next = i; next < len(units); next++ {
 		u := units[next]
 		b, l, ok := d.sequences(u)
@@ -121,8 +123,8 @@ func (d *binding) strip(units []*unit, i int) (st strip, next int) {
 			break
 		}
 		for _, s := range u.steps {
-			for _, v := range s.out {
-				if _, _, _, ok := d.along(v); v != nil && !ok {
+			for _, v := range s.Out {
+				if _, _, _, ok := d.Along(v); v != nil && !ok {
 					late[v] = true
 				}
 			}
@@ -132,9 +134,9 @@ func (d *binding) strip(units []*unit, i int) (st strip, next int) {
 }
 
 // reads reports whether the unit reads one of the values.
-func (u *unit) reads(vals map[*value]bool) bool {
+func (u *unit) reads(vals map[*lowering.Value]bool) bool {
 	for _, s := range u.steps {
-		for _, v := range s.in {
+		for _, v := range s.In {
 			if v != nil && vals[v] {
 				return true
 			}
@@ -222,9 +224,9 @@ func (e *executable) hold(st strip, from int) {
 
 // holds finds the values that need no more than a chunk of their sequence: those that a strip computes and nobody else reads.
 func (d *binding) holds(units []*unit, strips []strip) []held {
-	all := make([]held, len(d.p.values))
+	all := make([]held, len(d.p.Values))
 	for _, st := range strips {
-		inside := map[*step]bool{}
+		inside := map[*lowering.Step]bool{}
 		for _, u := range units[st.from:st.to] {
 			for _, s := range u.steps {
 				inside[s] = true
@@ -232,17 +234,17 @@ func (d *binding) holds(units []*unit, strips []strip) []held {
 		}
 		for _, u := range units[st.from:st.to] {
 			for _, s := range u.steps {
-				for _, v := range s.out {
-					if v == nil || !d.f32[v.id] || d.last[v.id] >= len(d.p.steps) || d.given[v] {
+				for _, v := range s.Out {
+					if v == nil || !d.F32[v.ID] || d.Last[v.ID] >= len(d.p.Steps) || d.Given[v] {
 						continue
 					}
-					_, _, width, ok := d.along(v)
+					_, _, width, ok := d.Along(v)
 					ok = ok && of(s).turn != fromRows // what is no rows is there as a whole
-					for _, r := range d.reads[v.id] {
+					for _, r := range d.Reads[v.ID] {
 						ok = ok && inside[r] && of(r).turn != toRows
 					}
 					if ok && width > 0 {
-						all[v.id] = held{rows: st.chunk, width: width, strip: st.from}
+						all[v.ID] = held{rows: st.chunk, width: width, strip: st.from}
 					}
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // deep is a model that looks back only, with states in and out: embedding, systems of every kind, a sequence in the middle
@@ -74,7 +75,7 @@ func bindProgram(t testing.TB, g *ir.Graph, c runtime.Config, in []tensor.Datum,
 	b := runtime.Binding{Dims: map[string]int64{}}
 	for i, v := range in {
 		x := v.(*tensor.Tensor)
-		b.Inputs = append(b.Inputs, typeOf(x.DType(), x.Shape()))
+		b.Inputs = append(b.Inputs, lowering.TypeOf(x.DType(), x.Shape()))
 		for axis, dim := range g.Inputs[i].Shape() {
 			for _, s := range dim.Symbols() {
 				b.Dims[s] = int64(x.Shape()[axis])

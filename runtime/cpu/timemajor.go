@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Exported graphs keep sequences as (samples, features, steps) around their convolutions, turn them for what works on features,
@@ -21,47 +22,47 @@ const fewestSteps = 2 * largestTile
 // relayout is a binding on its way to time-major sequences.
 type relayout struct {
 	d    *binding
-	made map[*value]*step
+	made map[*lowering.Value]*lowering.Step
 	// how says what stands in place of a step; the steps in gone are part of others.
-	how  map[*step]*rewritten
-	gone map[*step]bool
-	flip map[*value]bool // sequences that become rows
+	how  map[*lowering.Step]*rewritten
+	gone map[*lowering.Step]bool
+	flip map[*lowering.Value]bool // sequences that become rows
 
-	values []*value
+	values []*lowering.Value
 	shapes [][]int
 	facts  []ir.Fact
-	steps  []*step
-	rows   map[*value]*value // of flip: the value that has the rows
+	steps  []*lowering.Step
+	rows   map[*lowering.Value]*lowering.Value // of flip: the value that has the rows
 }
 
 // rewritten is a step as it works on rows.
 type rewritten struct {
-	in    []*value // what it reads along time
-	out   *value
+	in    []*lowering.Value // what it reads along time
+	out   *lowering.Value
 	win   *window
 	sums  *sums
-	row   func(s *step) rowMaker // in place of win, for inputs in the order of the operator's
-	alias bool                   // nothing is left to do
-	parts []int                  // in place of row: the first feature of each output
-	over  []*step                // steps before that are part of it
-	next  *step                  // a step behind that is part of it
+	row   func(s *lowering.Step) rowMaker // in place of win, for inputs in the order of the operator's
+	alias bool                            // nothing is left to do
+	parts []int                           // in place of row: the first feature of each output
+	over  []*lowering.Step                // steps before that are part of it
+	next  *lowering.Step                  // a step behind that is part of it
 }
 
 // timeMajor gives the binding with sequences as rows where steps look back or ahead along time, or d itself.
 func (d *binding) timeMajor() *binding {
-	if d.p.time == nil || d.err != nil || !slices.ContainsFunc(d.p.steps, d.looks) {
+	if d.p.Facts == nil || d.Err != nil || !slices.ContainsFunc(d.p.Steps, d.looks) {
 		return d
 	}
-	t := &relayout{d: d, made: map[*value]*step{}, how: map[*step]*rewritten{}, gone: map[*step]bool{}, flip: map[*value]bool{}, rows: map[*value]*value{}}
-	for _, s := range d.p.steps {
-		for _, v := range s.out {
+	t := &relayout{d: d, made: map[*lowering.Value]*lowering.Step{}, how: map[*lowering.Step]*rewritten{}, gone: map[*lowering.Step]bool{}, flip: map[*lowering.Value]bool{}, rows: map[*lowering.Value]*lowering.Value{}}
+	for _, s := range d.p.Steps {
+		for _, v := range s.Out {
 			if v != nil {
 				t.made[v] = s
 			}
 		}
 	}
-	for _, s := range d.p.steps {
-		if !d.dead[s] && !t.gone[s] && len(s.captures) == 0 {
+	for _, s := range d.p.Steps {
+		if !d.Dead[s] && !t.gone[s] && len(s.Captures) == 0 {
 			if r := t.rewrite(s); r != nil {
 				t.how[s] = r
 			}
@@ -74,30 +75,30 @@ func (d *binding) timeMajor() *binding {
 }
 
 // looks reports whether a step may look along time.
-func (d *binding) looks(s *step) bool {
-	return of(s).windows != nil || s.node.Op.Domain == "" && (s.node.Op.Name == "Pad" || s.node.Op.Name == "Concat" || s.node.Op.Name == "CumSum") || s.node.Op.FullName() == "essm.LongConv"
+func (d *binding) looks(s *lowering.Step) bool {
+	return of(s).windows != nil || s.Node.Op.Domain == "" && (s.Node.Op.Name == "Pad" || s.Node.Op.Name == "Concat" || s.Node.Op.Name == "CumSum") || s.Node.Op.FullName() == "essm.LongConv"
 }
 
 // axis gives the axis of time of a float32 sequence of samples: 1, or 2 of 3; 0 for all others.
-func (t *relayout) axis(v *value) int {
+func (t *relayout) axis(v *lowering.Value) int {
 	d := t.d
-	if v == nil || v.id >= len(d.f32) || !d.f32[v.id] || d.constant(v) != nil {
+	if v == nil || v.ID >= len(d.F32) || !d.F32[v.ID] || d.Constant(v) != nil {
 		return 0
 	}
-	_, _, _, ok := d.along(v)
-	shape := d.shapes[v.id]
-	if a := d.p.time[v.id].Axis; ok && len(shape) >= 2 && shape[0] > 0 && shape[a] > 0 && (a == 1 || a == 2 && len(shape) == 3) {
+	_, _, _, ok := d.Along(v)
+	shape := d.Shapes[v.ID]
+	if a := d.p.Facts[v.ID].Axis; ok && len(shape) >= 2 && shape[0] > 0 && shape[a] > 0 && (a == 1 || a == 2 && len(shape) == 3) {
 		return a
 	}
 	return 0
 }
 
 // length is that of a sequence.
-func (t *relayout) length(v *value) int { return t.d.shapes[v.id][t.axis(v)] }
+func (t *relayout) length(v *lowering.Value) int { return t.d.Shapes[v.ID][t.axis(v)] }
 
 // rewrite says how a step works on rows; nil where it does not.
-func (t *relayout) rewrite(s *step) *rewritten {
-	if len(s.out) == 0 || t.axis(s.out[0]) == 0 {
+func (t *relayout) rewrite(s *lowering.Step) *rewritten {
+	if len(s.Out) == 0 || t.axis(s.Out[0]) == 0 {
 		return nil
 	}
 	if of(s).windows != nil {
@@ -105,19 +106,19 @@ func (t *relayout) rewrite(s *step) *rewritten {
 			return r
 		}
 	}
-	op := s.node.Op
-	if op.FullName() == "essm.LongConv" && t.axis(s.in[0]) == 1 && len(t.d.shapes[s.in[0].id]) == 3 && len(s.in) == 2 {
-		if win := windowLong(s); win != nil && t.fits(win, s.in[0]) {
-			return &rewritten{in: s.in[:1], out: s.out[0], win: win}
+	op := s.Node.Op
+	if op.FullName() == "essm.LongConv" && t.axis(s.In[0]) == 1 && len(t.d.Shapes[s.In[0].ID]) == 3 && len(s.In) == 2 {
+		if win := windowLong(s); win != nil && t.fits(win, s.In[0]) {
+			return &rewritten{in: s.In[:1], out: s.Out[0], win: win}
 		}
 	}
-	if op.Domain != "" || len(s.in) == 0 {
+	if op.Domain != "" || len(s.In) == 0 {
 		return nil
 	}
 	switch op.Name {
 	case "Transpose":
-		if perm := s.node.Attrs.Ints("perm", nil); t.axis(s.in[0]) > 0 && slices.Equal(perm, []int64{0, 2, 1}) {
-			return &rewritten{in: s.in[:1], out: s.out[0], alias: true}
+		if perm := s.Node.Attrs.Ints("perm", nil); t.axis(s.In[0]) > 0 && slices.Equal(perm, []int64{0, 2, 1}) {
+			return &rewritten{in: s.In[:1], out: s.Out[0], alias: true}
 		}
 		return nil
 	case "CumSum":
@@ -131,19 +132,19 @@ func (t *relayout) rewrite(s *step) *rewritten {
 	case "Split", "Slice", "Concat":
 		return t.columns(s)
 	}
-	if t.axis(s.out[0]) == 2 && len(s.out) == 1 && of(s).row != nil && (unaries[op.Name] != nil || binaries[op.Name] != nil) {
+	if t.axis(s.Out[0]) == 2 && len(s.Out) == 1 && of(s).row != nil && (unaries[op.Name] != nil || binaries[op.Name] != nil) {
 		return t.elementwise(s)
 	}
 	return nil
 }
 
 // window looks for a step that looks along the last axis, with a Pad before it and a Slice behind it that are part of it.
-func (t *relayout) window(s *step) *rewritten {
+func (t *relayout) window(s *lowering.Step) *rewritten {
 	at := 0
-	if s.node.Op.Name == "MatMul" {
+	if s.Node.Op.Name == "MatMul" {
 		at = 1
 	}
-	x, y := s.in[at], s.out[0]
+	x, y := s.In[at], s.Out[0]
 	if t.axis(x) != 2 || t.axis(y) != 2 {
 		return nil
 	}
@@ -152,17 +153,17 @@ func (t *relayout) window(s *step) *rewritten {
 		return nil
 	}
 	shift, r := 0, &rewritten{win: win}
-	if p := t.made[x]; p != nil && s.node.Op.Name == "Conv" {
+	if p := t.made[x]; p != nil && s.Node.Op.Name == "Conv" {
 		if begin, _, ok := t.pad(p); ok {
-			x, shift, r.over = p.in[0], -begin, []*step{p}
+			x, shift, r.over = p.In[0], -begin, []*lowering.Step{p}
 		}
 	}
 	if next := t.sole(y); next != nil {
 		if start, ok := t.slice(next); ok {
-			y, shift, r.next = next.out[0], shift+start, next
+			y, shift, r.next = next.Out[0], shift+start, next
 		}
 	}
-	if t.axis(x) != 2 || t.axis(y) != 2 || t.length(x) != t.length(y) || t.d.shapes[x.id][0] != t.d.shapes[y.id][0] {
+	if t.axis(x) != 2 || t.axis(y) != 2 || t.length(x) != t.length(y) || t.d.Shapes[x.ID][0] != t.d.Shapes[y.ID][0] {
 		return nil
 	}
 	for i := range win.offs {
@@ -174,15 +175,15 @@ func (t *relayout) window(s *step) *rewritten {
 	if r.next != nil {
 		t.gone[r.next] = true
 	}
-	r.in, r.out = []*value{x}, y
+	r.in, r.out = []*lowering.Value{x}, y
 	return r
 }
 
 // fits reports whether a ring for the window takes no more than about the sequence x, and a tile no longer than a run may go
 // on once it is cancelled.
-func (t *relayout) fits(win *window, x *value) bool {
+func (t *relayout) fits(win *window, x *lowering.Value) bool {
 	const farthest = 1 << 30 // places in a ring are 32 bits wide
-	shape := t.d.shapes[x.id]
+	shape := t.d.Shapes[x.ID]
 	width := 1
 	for _, n := range shape[1:] {
 		width *= n
@@ -192,26 +193,26 @@ func (t *relayout) fits(win *window, x *value) bool {
 }
 
 // sole gives the only reader of v; nil where there is none or more than one.
-func (t *relayout) sole(v *value) *step {
+func (t *relayout) sole(v *lowering.Value) *lowering.Step {
 	d := t.d
-	if len(d.reads[v.id]) != 1 || d.last[v.id] == len(d.p.steps) || d.dead[d.reads[v.id][0]] {
+	if len(d.Reads[v.ID]) != 1 || d.Last[v.ID] == len(d.p.Steps) || d.Dead[d.Reads[v.ID][0]] {
 		return nil
 	}
-	return d.reads[v.id][0]
+	return d.Reads[v.ID][0]
 }
 
 // pad reads a step that adds zeros before and behind a sequence, and nothing else.
-func (t *relayout) pad(s *step) (begin, end int, ok bool) {
-	if s.node.Op.FullName() != "Pad" || s.node.Attrs.Str("mode", "constant") != "constant" || t.axis(s.in[0]) == 0 || len(s.captures) > 0 {
+func (t *relayout) pad(s *lowering.Step) (begin, end int, ok bool) {
+	if s.Node.Op.FullName() != "Pad" || s.Node.Attrs.Str("mode", "constant") != "constant" || t.axis(s.In[0]) == 0 || len(s.Captures) > 0 {
 		return 0, 0, false
 	}
-	rank := len(t.d.shapes[s.in[0].id])
-	pads, ok := t.d.ints(s, 1)
+	rank := len(t.d.Shapes[s.In[0].ID])
+	pads, ok := t.d.Ints(s, 1)
 	if !ok {
 		return 0, 0, false
 	}
-	if !s.absent(2) {
-		fill := t.d.constant(s.in[2])
+	if !s.Absent(2) {
+		fill := t.d.Constant(s.In[2])
 		if fill == nil || !zeros(fill) {
 			return 0, 0, false
 		}
@@ -220,8 +221,8 @@ func (t *relayout) pad(s *step) (begin, end int, ok bool) {
 	for i := range axes {
 		axes[i] = int64(i)
 	}
-	if !s.absent(3) {
-		if axes, ok = t.d.ints(s, 3); !ok {
+	if !s.Absent(3) {
+		if axes, ok = t.d.Ints(s, 3); !ok {
 			return 0, 0, false
 		}
 	}
@@ -231,7 +232,7 @@ func (t *relayout) pad(s *step) (begin, end int, ok bool) {
 	for i, a := range axes {
 		from, to := int(pads[i]), int(pads[len(axes)+i])
 		axis, err := ops.Axis(a, rank)
-		if err != nil || from < 0 || to < 0 || axis != t.axis(s.in[0]) && from+to != 0 {
+		if err != nil || from < 0 || to < 0 || axis != t.axis(s.In[0]) && from+to != 0 {
 			return 0, 0, false
 		}
 		begin, end = begin+from, end+to
@@ -246,23 +247,23 @@ func zeros(k *tensor.Tensor) bool {
 }
 
 // slice reads a step that takes consecutive steps of a sequence, and gives the first.
-func (t *relayout) slice(s *step) (start int, ok bool) {
+func (t *relayout) slice(s *lowering.Step) (start int, ok bool) {
 	axis, start, ok := t.range1(s)
-	return start, ok && axis == t.axis(s.in[0])
+	return start, ok && axis == t.axis(s.In[0])
 }
 
 // range1 reads a step that takes consecutive places along one axis.
-func (t *relayout) range1(s *step) (axis, start int, ok bool) {
-	if s.node.Op.FullName() != "Slice" || t.axis(s.in[0]) == 0 || len(s.captures) > 0 || s.out[0] == nil || t.d.shapes[s.out[0].id] == nil {
+func (t *relayout) range1(s *lowering.Step) (axis, start int, ok bool) {
+	if s.Node.Op.FullName() != "Slice" || t.axis(s.In[0]) == 0 || len(s.Captures) > 0 || s.Out[0] == nil || t.d.Shapes[s.Out[0].ID] == nil {
 		return 0, 0, false
 	}
-	shape := t.d.shapes[s.in[0].id]
-	starts, ok := t.d.ints(s, 1)
+	shape := t.d.Shapes[s.In[0].ID]
+	starts, ok := t.d.Ints(s, 1)
 	if !ok || len(starts) != 1 {
 		return 0, 0, false
 	}
-	if !s.absent(3) {
-		axes, ok := t.d.ints(s, 3)
+	if !s.Absent(3) {
+		axes, ok := t.d.Ints(s, 3)
 		if !ok || len(axes) != 1 {
 			return 0, 0, false
 		}
@@ -271,8 +272,8 @@ func (t *relayout) range1(s *step) (axis, start int, ok bool) {
 			return 0, 0, false
 		}
 	}
-	if !s.absent(4) {
-		if by, ok := t.d.ints(s, 4); !ok || len(by) != 1 || by[0] != 1 {
+	if !s.Absent(4) {
+		if by, ok := t.d.Ints(s, 4); !ok || len(by) != 1 || by[0] != 1 {
 			return 0, 0, false
 		}
 	}
@@ -286,13 +287,13 @@ func (t *relayout) range1(s *step) (axis, start int, ok bool) {
 
 // shifted looks for a sequence that is moved along time, with zeros in place of what was before its first step or behind its
 // last: a Slice of a Pad, a Pad of a Slice, or zeros joined with a Slice.
-func (t *relayout) shifted(s *step) *rewritten {
-	var inner *value
+func (t *relayout) shifted(s *lowering.Step) *rewritten {
+	var inner *lowering.Value
 	begin, end, start := 0, 0, 0
-	switch s.node.Op.Name {
+	switch s.Node.Op.Name {
 	case "Slice":
 		from, ok := t.slice(s)
-		p := t.made[s.in[0]]
+		p := t.made[s.In[0]]
 		if !ok || p == nil {
 			return nil
 		}
@@ -305,23 +306,23 @@ func (t *relayout) shifted(s *step) *rewritten {
 		if begin, end, ok = t.pad(s); !ok {
 			return nil
 		}
-		inner = s.in[0]
+		inner = s.In[0]
 	case "Concat":
-		axis, err := ops.Axis(s.node.Attrs.Int("axis", 0), len(t.d.shapes[s.out[0].id]))
-		if err != nil || axis != t.axis(s.out[0]) || len(s.in) != 2 {
+		axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(t.d.Shapes[s.Out[0].ID]))
+		if err != nil || axis != t.axis(s.Out[0]) || len(s.In) != 2 {
 			return nil
 		}
-		for i, v := range s.in {
-			k := t.d.constant(v)
+		for i, v := range s.In {
+			k := t.d.Constant(v)
 			switch {
 			case k == nil:
 				inner = v
-			case !zeros(k) || len(t.d.shapes[v.id]) <= axis:
+			case !zeros(k) || len(t.d.Shapes[v.ID]) <= axis:
 				return nil
 			case i == 0:
-				begin = t.d.shapes[v.id][axis]
+				begin = t.d.Shapes[v.ID][axis]
 			default:
-				end = t.d.shapes[v.id][axis]
+				end = t.d.Shapes[v.ID][axis]
 			}
 		}
 		if begin+end == 0 {
@@ -335,7 +336,7 @@ func (t *relayout) shifted(s *step) *rewritten {
 	if !ok {
 		return nil
 	}
-	x := t.made[inner].in[0]
+	x := t.made[inner].In[0]
 	// What the Slice has cut off must not come back.
 	if !(start == 0 && end == 0) && !(begin == 0 && start+t.length(inner) == t.length(x)) {
 		return nil
@@ -344,47 +345,47 @@ func (t *relayout) shifted(s *step) *rewritten {
 }
 
 // moved is the move of what the step over reads.
-func (t *relayout) moved(s, over *step, by int) *rewritten {
-	x, y := over.in[0], s.out[0]
-	in, out := t.d.shapes[x.id], t.d.shapes[y.id]
+func (t *relayout) moved(s, over *lowering.Step, by int) *rewritten {
+	x, y := over.In[0], s.Out[0]
+	in, out := t.d.Shapes[x.ID], t.d.Shapes[y.ID]
 	if t.axis(x) != t.axis(y) || !slices.Equal(in, out) || len(in) != 3 || t.length(x) <= max(by, -by) {
 		return nil
 	}
-	return &rewritten{in: []*value{x}, out: y, win: shiftWindow(by, in[3-t.axis(x)]), over: []*step{over}}
+	return &rewritten{in: []*lowering.Value{x}, out: y, win: shiftWindow(by, in[3-t.axis(x)]), over: []*lowering.Step{over}}
 }
 
 // running looks for a sum along time that goes forward.
-func (t *relayout) running(s *step) *rewritten {
-	x := s.in[0]
-	at, ok := t.d.ints(s, 1)
-	if !ok || len(at) != 1 || t.axis(x) == 0 || len(t.d.shapes[x.id]) != 3 || ops.Int(s.node, "reverse") != 0 {
+func (t *relayout) running(s *lowering.Step) *rewritten {
+	x := s.In[0]
+	at, ok := t.d.Ints(s, 1)
+	if !ok || len(at) != 1 || t.axis(x) == 0 || len(t.d.Shapes[x.ID]) != 3 || ops.Int(s.Node, "reverse") != 0 {
 		return nil
 	}
 	if axis, err := ops.Axis(at[0], 3); err != nil || axis != t.axis(x) {
 		return nil
 	}
-	return &rewritten{in: s.in[:1], out: s.out[0], sums: &sums{exclusive: ops.Int(s.node, "exclusive") != 0}}
+	return &rewritten{in: s.In[:1], out: s.Out[0], sums: &sums{exclusive: ops.Int(s.Node, "exclusive") != 0}}
 }
 
 // looks reports whether what stands in place of a step looks along time.
 func (r *rewritten) looks() bool { return r.win != nil || r.sums != nil }
 
 // columns looks for steps that cut features, or join them.
-func (t *relayout) columns(s *step) *rewritten {
-	var along []*value
-	for _, v := range slices.Concat(s.in, s.out) {
-		if v == nil || t.d.constant(v) != nil {
+func (t *relayout) columns(s *lowering.Step) *rewritten {
+	var along []*lowering.Value
+	for _, v := range slices.Concat(s.In, s.Out) {
+		if v == nil || t.d.Constant(v) != nil {
 			continue
 		}
-		if t.axis(v) == 0 || len(t.d.shapes[v.id]) != 3 || t.axis(v) != t.axis(s.out[0]) {
+		if t.axis(v) == 0 || len(t.d.Shapes[v.ID]) != 3 || t.axis(v) != t.axis(s.Out[0]) {
 			return nil
 		}
 		along = append(along, v)
 	}
-	feature := 3 - t.axis(s.out[0])
-	r := &rewritten{in: s.in[:1], out: s.out[0]}
-	axis, err := ops.Axis(s.node.Attrs.Int("axis", 0), 3)
-	switch s.node.Op.Name {
+	feature := 3 - t.axis(s.Out[0])
+	r := &rewritten{in: s.In[:1], out: s.Out[0]}
+	axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), 3)
+	switch s.Node.Op.Name {
 	case "Slice":
 		axis, from, ok := t.range1(s)
 		if !ok || axis != feature {
@@ -396,55 +397,55 @@ func (t *relayout) columns(s *step) *rewritten {
 			return nil
 		}
 		at := 0
-		for _, v := range s.out {
+		for _, v := range s.Out {
 			if v == nil {
 				return nil // how wide it is, nobody says
 			}
 			r.parts = append(r.parts, at)
-			at += t.d.shapes[v.id][feature]
+			at += t.d.Shapes[v.ID][feature]
 		}
-		if at != t.d.shapes[s.in[0].id][feature] {
+		if at != t.d.Shapes[s.In[0].ID][feature] {
 			return nil
 		}
 	case "Concat":
-		if err != nil || axis != feature || len(along) != len(s.in)+1 {
+		if err != nil || axis != feature || len(along) != len(s.In)+1 {
 			return nil
 		}
-		r.in, r.row = s.in, func(*step) rowMaker { return rowJoin }
+		r.in, r.row = s.In, func(*lowering.Step) rowMaker { return rowJoin }
 	}
 	return r
 }
 
 // elementwise looks for operators on numbers that lie at the same places, or are the same for all steps.
-func (t *relayout) elementwise(s *step) *rewritten {
-	r := &rewritten{out: s.out[0], in: make([]*value, len(s.in))}
-	out := t.d.shapes[s.out[0].id]
-	for i, v := range s.in {
+func (t *relayout) elementwise(s *lowering.Step) *rewritten {
+	r := &rewritten{out: s.Out[0], in: make([]*lowering.Value, len(s.In))}
+	out := t.d.Shapes[s.Out[0].ID]
+	for i, v := range s.In {
 		switch {
 		case v == nil:
-		case v.konst != nil:
-			if n := v.konst.Len(); n != 1 && !(n == out[1] && perChannel(v.konst.Shape(), out)) {
+		case v.Const != nil:
+			if n := v.Const.Len(); n != 1 && !(n == out[1] && perChannel(v.Const.Shape(), out)) {
 				return nil
 			}
-		case t.axis(v) == 2 && t.d.shapes[v.id][0] == out[0] && t.length(v) == out[2]:
+		case t.axis(v) == 2 && t.d.Shapes[v.ID][0] == out[0] && t.length(v) == out[2]:
 			r.in[i] = v
 		default:
 			return nil
 		}
 	}
-	r.row = rows[s.node.Op.Name]
-	in := make([][]int, len(s.in))
-	for i, v := range s.in {
+	r.row = rows[s.Node.Op.Name]
+	in := make([][]int, len(s.In))
+	for i, v := range s.In {
 		switch {
 		case r.in[i] != nil:
-			x := t.d.shapes[v.id]
+			x := t.d.Shapes[v.ID]
 			in[i] = []int{x[0], x[2], x[1]}
 		case v != nil:
-			in[i] = []int{v.konst.Len()}
+			in[i] = []int{v.Const.Len()}
 		}
 	}
-	mk := r.row(s.renewed(s.in, s.out, func(v *value, k *tensor.Tensor) *value {
-		return &value{name: v.name, typ: v.typ, konst: k}
+	mk := r.row(renewed(s, s.In, s.Out, func(v *lowering.Value, k *tensor.Tensor) *lowering.Value {
+		return &lowering.Value{Name: v.Name, Type: v.Type, Const: k}
 	}))
 	if mk == nil || mk(in, []int{out[0], out[2], out[1]}) == nil {
 		return nil
@@ -453,12 +454,12 @@ func (t *relayout) elementwise(s *step) *rewritten {
 }
 
 // renewed is a step like s that reads and writes other values; constant gives the value for a constant that lies along features.
-func (s *step) renewed(in, out []*value, constant func(v *value, k *tensor.Tensor) *value) *step {
-	q := &step{node: s.node, src: s.src, group: s.group, alone: s.alone, in: slices.Clone(in), out: out,
-		impl: &ways{shared: of(s).shared, products: of(s).products}}
-	for i, v := range q.in {
-		if v != nil && v.konst != nil && v.konst.DType() == tensor.Float32 {
-			q.in[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.konst), v.konst.Len()))
+func renewed(s *lowering.Step, in, out []*lowering.Value, constant func(v *lowering.Value, k *tensor.Tensor) *lowering.Value) *lowering.Step {
+	q := &lowering.Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, In: slices.Clone(in), Out: out,
+		Impl: &ways{shared: of(s).shared, products: of(s).products}}
+	for i, v := range q.In {
+		if v != nil && v.Const != nil && v.Const.DType() == tensor.Float32 {
+			q.In[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.Const), v.Const.Len()))
 		}
 	}
 	return q
@@ -468,9 +469,9 @@ func (s *step) renewed(in, out []*value, constant func(v *value, k *tensor.Tenso
 // where enough of these steps look along time to pay for those that turn sequences at the borders.
 func (t *relayout) choose() bool {
 	d := t.d
-	root := map[*value]*value{}
-	var find func(v *value) *value
-	find = func(v *value) *value {
+	root := map[*lowering.Value]*lowering.Value{}
+	var find func(v *lowering.Value) *lowering.Value
+	find = func(v *lowering.Value) *lowering.Value {
 		if p := root[v]; p != nil && p != v {
 			root[v] = find(p)
 			return root[v]
@@ -478,17 +479,17 @@ func (t *relayout) choose() bool {
 		root[v] = v
 		return v
 	}
-	flips := func(r *rewritten, s *step) (all []*value) {
-		for _, v := range slices.Concat(r.in, []*value{r.out}, s.out) {
+	flips := func(r *rewritten, s *lowering.Step) (all []*lowering.Value) {
+		for _, v := range slices.Concat(r.in, []*lowering.Value{r.out}, s.Out) {
 			if v != nil && t.axis(v) == 2 && (v == r.out || slices.Contains(r.in, v) || r.parts != nil) {
 				all = append(all, v)
 			}
 		}
 		return all
 	}
-	windows, borders := map[*value]int{}, map[*value]int{}
+	windows, borders := map[*lowering.Value]int{}, map[*lowering.Value]int{}
 	natural := 0
-	for _, s := range d.p.steps {
+	for _, s := range d.p.Steps {
 		r := t.how[s]
 		if r == nil {
 			continue
@@ -501,7 +502,7 @@ func (t *relayout) choose() bool {
 			natural++
 		}
 	}
-	for _, s := range d.p.steps {
+	for _, s := range d.p.Steps {
 		if r := t.how[s]; r != nil && r.looks() && t.length(r.out) >= fewestSteps {
 			if all := flips(r, s); len(all) > 0 {
 				windows[find(all[0])]++
@@ -529,26 +530,26 @@ func (t *relayout) choose() bool {
 // settle finds the steps that are part of others, so that nobody is left who reads what they give.
 func (t *relayout) settle() {
 	d := t.d
-	t.gone = map[*step]bool{}
-	read := map[*value]bool{}
-	for _, v := range d.p.outputs {
+	t.gone = map[*lowering.Step]bool{}
+	read := map[*lowering.Value]bool{}
+	for _, v := range d.p.Outputs {
 		read[v] = true
 	}
-	for _, s := range slices.Backward(d.p.steps) {
+	for _, s := range slices.Backward(d.p.Steps) {
 		r := t.how[s]
 		live := r != nil && read[r.out]
-		for _, v := range s.out {
-			live = live || v != nil && (read[v] || len(d.reads[v.id]) == 0)
+		for _, v := range s.Out {
+			live = live || v != nil && (read[v] || len(d.Reads[v.ID]) == 0)
 		}
 		switch {
 		case !live:
 			t.gone[s] = true
 		case r == nil:
-			for _, v := range s.in {
+			for _, v := range s.In {
 				read[v] = true
 			}
-			for _, c := range s.captures {
-				read[c.val] = true
+			for _, c := range s.Captures {
+				read[c.Outer] = true
 			}
 		default:
 			for _, v := range r.in {
@@ -564,7 +565,7 @@ func (t *relayout) settle() {
 }
 
 // borders counts the turns that a sequence needs at most.
-func (t *relayout) borders(v *value) (n int) {
+func (t *relayout) borders(v *lowering.Value) (n int) {
 	if s := t.made[v]; s == nil || t.how[s] == nil && !t.gone[s] {
 		n++
 	}
@@ -575,16 +576,16 @@ func (t *relayout) borders(v *value) (n int) {
 }
 
 // asIs reports whether somebody needs v in its own layout.
-func (t *relayout) asIs(v *value) bool {
+func (t *relayout) asIs(v *lowering.Value) bool {
 	d := t.d
-	if d.last[v.id] == len(d.p.steps) {
+	if d.Last[v.ID] == len(d.p.Steps) {
 		return true
 	}
-	for _, s := range d.reads[v.id] {
+	for _, s := range d.Reads[v.ID] {
 		if r := t.how[s]; !t.gone[s] && (r == nil || !slices.Contains(r.in, v)) {
 			return true
 		}
-		if slices.ContainsFunc(s.captures, func(c capture) bool { return c.val == v }) {
+		if slices.ContainsFunc(s.Captures, func(c lowering.Capture) bool { return c.Outer == v }) {
 			return true
 		}
 	}
@@ -594,82 +595,82 @@ func (t *relayout) asIs(v *value) bool {
 // build makes the binding.
 func (t *relayout) build() *binding {
 	d := t.d
-	t.values, t.shapes, t.facts = slices.Clone(d.p.values), slices.Clone(d.shapes), slices.Clone(d.p.time)
-	for _, v := range d.p.inputs {
+	t.values, t.shapes, t.facts = slices.Clone(d.p.Values), slices.Clone(d.Shapes), slices.Clone(d.p.Facts)
+	for _, v := range d.p.Inputs {
 		t.turnIn(v, nil)
 	}
-	for _, s := range d.p.steps {
+	for _, s := range d.p.Steps {
 		r := t.how[s]
 		switch {
 		case t.gone[s]:
 		case r == nil && t.turns(s) != straight:
-			t.turn(s, t.turns(s), s.in[0], s.out[0])
+			t.turn(s, t.turns(s), s.In[0], s.Out[0])
 		case r == nil:
 			t.steps = append(t.steps, s)
-			for _, v := range s.out {
+			for _, v := range s.Out {
 				t.turnIn(v, s)
 			}
 		case r.alias:
 			t.alias(s, r)
 		case r.parts != nil:
 			for i, from := range r.parts {
-				q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(s.out[i])}, t.constant)
-				of(q).row, of(q).columns, q.alone = rowColumns(from), &columns{from}, ir.Fact{}
-				t.add(q, s.out[i])
+				q := renewed(s, []*lowering.Value{t.asRows(r.in[0])}, []*lowering.Value{t.asRows(s.Out[i])}, t.constant)
+				of(q).row, of(q).columns, q.Alone = rowColumns(from), &columns{from}, ir.Fact{}
+				t.add(q, s.Out[i])
 			}
 		case r.win != nil:
-			q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(r.out)}, t.constant)
-			of(q).window, q.alone = r.win, ir.Fact{Back: int64(r.win.back()), Ahead: int64(r.win.ahead())}
+			q := renewed(s, []*lowering.Value{t.asRows(r.in[0])}, []*lowering.Value{t.asRows(r.out)}, t.constant)
+			of(q).window, q.Alone = r.win, ir.Fact{Back: int64(r.win.back()), Ahead: int64(r.win.ahead())}
 			t.add(q, r.out)
 		case r.sums != nil:
-			q := s.renewed([]*value{t.asRows(r.in[0])}, []*value{t.asRows(r.out)}, t.constant)
-			of(q).sums, q.alone = r.sums, ir.Fact{Back: ir.Unbounded, Summary: true}
+			q := renewed(s, []*lowering.Value{t.asRows(r.in[0])}, []*lowering.Value{t.asRows(r.out)}, t.constant)
+			of(q).sums, q.Alone = r.sums, ir.Fact{Back: ir.Unbounded, Summary: true}
 			t.add(q, r.out)
 		default:
-			in := slices.Clone(s.in)
+			in := slices.Clone(s.In)
 			for i, v := range r.in {
 				if v != nil {
 					in[i] = t.asRows(v)
 				}
 			}
-			q := s.renewed(in, []*value{t.asRows(r.out)}, t.constant)
+			q := renewed(s, in, []*lowering.Value{t.asRows(r.out)}, t.constant)
 			of(q).row = r.row(q)
 			t.add(q, r.out)
 		}
 	}
-	lp, p := *d.p.lprogram, *d.p
-	lp.values, lp.steps, lp.time = t.values, t.steps, t.facts
-	p.lprogram = &lp
-	n := *d.lbinding
-	n.p, n.shapes = &lp, t.shapes
-	more := len(t.values) - len(d.p.values)
-	n.f32, n.dtype = slices.Clone(d.f32), slices.Clone(d.dtype)
+	lp, p := *d.p.Program, *d.p
+	lp.Values, lp.Steps, lp.Facts = t.values, t.steps, t.facts
+	p.Program = &lp
+	n := *d.Binding
+	n.Program, n.Shapes = &lp, t.shapes
+	more := len(t.values) - len(d.p.Values)
+	n.F32, n.DTypes = slices.Clone(d.F32), slices.Clone(d.DTypes)
 	for range more {
-		n.f32, n.dtype = append(n.f32, true), append(n.dtype, tensor.Float32)
+		n.F32, n.DTypes = append(n.F32, true), append(n.DTypes, tensor.Float32)
 	}
-	n.konst = append(slices.Clone(d.konst), make([]*tensor.Tensor, more)...)
-	n.last, n.reads = make([]int, len(t.values)), make([][]*step, len(t.values))
-	n.given, n.dead = maps.Clone(d.given), maps.Clone(d.dead)
-	n.lifetimes()
+	n.Known = append(slices.Clone(d.Known), make([]*tensor.Tensor, more)...)
+	n.Last, n.Reads = make([]int, len(t.values)), make([][]*lowering.Step, len(t.values))
+	n.Given, n.Dead = maps.Clone(d.Given), maps.Clone(d.Dead)
+	n.Lifetimes()
 	return &binding{&n, &p}
 }
 
 // asRows gives the value that has the rows of a sequence.
-func (t *relayout) asRows(v *value) *value {
+func (t *relayout) asRows(v *lowering.Value) *lowering.Value {
 	if t.axis(v) == 1 {
 		return v
 	}
 	if x := t.rows[v]; x != nil {
 		return x
 	}
-	for _, s := range t.d.reads[v.id] { // a turned sequence of the graph has them
+	for _, s := range t.d.Reads[v.ID] { // a turned sequence of the graph has them
 		if r := t.how[s]; r != nil && r.alias && !t.gone[s] {
 			t.rows[v] = r.out
 			return r.out
 		}
 	}
-	shape := t.d.shapes[v.id]
-	fact := t.facts[v.id]
+	shape := t.d.Shapes[v.ID]
+	fact := t.facts[v.ID]
 	fact.Axis = 1
 	x := t.value(v, []int{shape[0], shape[2], shape[1]}, fact, nil)
 	t.rows[v] = x
@@ -677,47 +678,47 @@ func (t *relayout) asRows(v *value) *value {
 }
 
 // value adds a value that stands for v.
-func (t *relayout) value(v *value, shape []int, fact ir.Fact, konst *tensor.Tensor) *value {
-	x := &value{id: len(t.values), name: v.name, typ: typeOf(tensor.Float32, shape), konst: konst}
+func (t *relayout) value(v *lowering.Value, shape []int, fact ir.Fact, konst *tensor.Tensor) *lowering.Value {
+	x := &lowering.Value{ID: len(t.values), Name: v.Name, Type: lowering.TypeOf(tensor.Float32, shape), Const: konst}
 	t.values, t.shapes, t.facts = append(t.values, x), append(t.shapes, shape), append(t.facts, fact)
 	return x
 }
 
-func (t *relayout) constant(v *value, k *tensor.Tensor) *value {
+func (t *relayout) constant(v *lowering.Value, k *tensor.Tensor) *lowering.Value {
 	return t.value(v, k.Shape(), ir.Fact{}, k)
 }
 
 // add appends a step, and what brings v, which it computes as rows, into the layout of the graph, where somebody needs that.
-func (t *relayout) add(s *step, v *value) {
+func (t *relayout) add(s *lowering.Step, v *lowering.Value) {
 	t.steps = append(t.steps, s)
 	if t.flip[v] && t.asIs(v) {
 		t.turn(s, fromRows, t.rows[v], v)
 	}
 }
 
-func (t *relayout) turn(of *step, how turn, in, out *value) {
-	t.steps = append(t.steps, &step{node: of.node, src: of.src, group: of.group, in: []*value{in}, out: []*value{out}, impl: &ways{turn: how}})
+func (t *relayout) turn(of *lowering.Step, how turn, in, out *lowering.Value) {
+	t.steps = append(t.steps, &lowering.Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*lowering.Value{in}, Out: []*lowering.Value{out}, Impl: &ways{turn: how}})
 }
 
 // turnIn brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of is the step
 // that computes it.
-func (t *relayout) turnIn(v *value, of *step) {
+func (t *relayout) turnIn(v *lowering.Value, of *lowering.Step) {
 	if v == nil || !t.flip[v] {
 		return
 	}
 	if of == nil {
-		of = t.d.reads[v.id][0] // for messages
+		of = t.d.Reads[v.ID][0] // for messages
 	}
 	t.turn(of, toRows, v, t.asRows(v))
 }
 
 // turns says how a step of the graph turns sequences that stay in its layout on one side: tile by tile, too.
-func (t *relayout) turns(s *step) turn {
-	if s.node.Op.FullName() != "Transpose" || t.d.dead[s] || len(s.out) != 1 || t.axis(s.out[0]) == 0 || len(t.d.shapes[s.out[0].id]) != 3 ||
-		!slices.Equal(s.node.Attrs.Ints("perm", nil), []int64{0, 2, 1}) {
+func (t *relayout) turns(s *lowering.Step) turn {
+	if s.Node.Op.FullName() != "Transpose" || t.d.Dead[s] || len(s.Out) != 1 || t.axis(s.Out[0]) == 0 || len(t.d.Shapes[s.Out[0].ID]) != 3 ||
+		!slices.Equal(s.Node.Attrs.Ints("perm", nil), []int64{0, 2, 1}) {
 		return straight
 	}
-	switch t.axis(s.in[0]) {
+	switch t.axis(s.In[0]) {
 	case 1:
 		return fromRows
 	case 2:
@@ -727,7 +728,7 @@ func (t *relayout) turns(s *step) turn {
 }
 
 // alias leaves out a step that turns a sequence from or into rows.
-func (t *relayout) alias(s *step, r *rewritten) {
+func (t *relayout) alias(s *lowering.Step, r *rewritten) {
 	in, out := r.in[0], r.out
 	if t.axis(in) == 1 {
 		t.rows[out] = in
@@ -737,8 +738,8 @@ func (t *relayout) alias(s *step, r *rewritten) {
 		return
 	}
 	if x := t.asRows(in); x != out { // another turned sequence has the rows
-		q := s.renewed([]*value{x}, []*value{out}, t.constant)
-		of(q).row, q.alone = elementwise(func(y, x []float32) { copy(y, x) }), ir.Fact{}
+		q := renewed(s, []*lowering.Value{x}, []*lowering.Value{out}, t.constant)
+		of(q).row, q.Alone = elementwise(func(y, x []float32) { copy(y, x) }), ir.Fact{}
 		t.steps = append(t.steps, q)
 	}
 }

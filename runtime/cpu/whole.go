@@ -5,16 +5,17 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // wholeFunc computes a step from whole tensors.
-type wholeFunc func(e *executable, s *step) error
+type wholeFunc func(e *executable, s *lowering.Step) error
 
 // wholeMaker makes the kernel for shapes (in: nil where absent), or gives nil where they do not fit.
 type wholeMaker func(in [][]int, out []int) wholeFunc
 
 // wholes is the table of operators that have a kernel over whole tensors.
-var wholes = map[string]func(s *step) wholeMaker{
+var wholes = map[string]func(s *lowering.Step) wholeMaker{
 	"essm.PickStep":    wholePickStep,
 	"essm.Pair":        wholePair,
 	"essm.StateOrZero": wholeStateOrZero,
@@ -27,18 +28,9 @@ var wholes = map[string]func(s *step) wholeMaker{
 	"Split":            wholeSplit,
 }
 
-// float32Input reports whether input i is a float32 tensor.
-func (s *step) float32Input(i int) bool {
-	if s.absent(i) {
-		return false
-	}
-	v := s.in[i]
-	return v.konst != nil && v.konst.DType() == tensor.Float32 || v.konst == nil && isFloat32(v.typ)
-}
-
 // wholeCopy serves operators that only change the shape.
-func wholeCopy(s *step) wholeMaker {
-	if !s.float32Input(0) {
+func wholeCopy(s *lowering.Step) wholeMaker {
+	if !s.Float32Input(0) {
 		return nil
 	}
 	return func(in [][]int, out []int) wholeFunc {
@@ -46,26 +38,26 @@ func wholeCopy(s *step) wholeMaker {
 		if m, _ := tensor.Size(out); m != n {
 			return nil
 		}
-		return func(e *executable, s *step) error {
-			copy(e.buf[s.out[0].id], e.buf[s.in[0].id])
+		return func(e *executable, s *lowering.Step) error {
+			copy(e.buf[s.Out[0].ID], e.buf[s.In[0].ID])
 			return nil
 		}
 	}
 }
 
 // wholePair joins the vectors of pairs.
-func wholePair(s *step) wholeMaker {
-	if !s.float32Input(0) {
+func wholePair(s *lowering.Step) wholeMaker {
+	if !s.Float32Input(0) {
 		return nil
 	}
-	nli := s.node.Attrs.Bool("nli", false)
+	nli := s.Node.Attrs.Bool("nli", false)
 	return func(in [][]int, _ []int) wholeFunc {
 		if in[0][0]%2 != 0 {
 			return nil // refused when it is evaluated
 		}
 		p, h := in[0][0]/2, in[0][1]
-		return func(e *executable, s *step) error {
-			x, y := e.buf[s.in[0].id], e.buf[s.out[0].id]
+		return func(e *executable, s *lowering.Step) error {
+			x, y := e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			for i := range p {
 				a, b := x[i*h:(i+1)*h], x[(p+i)*h:(p+i+1)*h]
 				y = y[copy(y, a):]
@@ -84,53 +76,41 @@ func wholePair(s *step) wholeMaker {
 }
 
 // wholeStateOrZero copies a state, or clears one.
-func wholeStateOrZero(*step) wholeMaker {
+func wholeStateOrZero(*lowering.Step) wholeMaker {
 	return func(in [][]int, out []int) wholeFunc {
 		given := len(in) > 1 && in[1] != nil
 		if given && !slices.Equal(in[1], out) {
 			return nil // refused when it is evaluated
 		}
-		return func(e *executable, s *step) error {
+		return func(e *executable, s *lowering.Step) error {
 			if given {
-				copy(e.buf[s.out[0].id], e.buf[s.in[1].id])
+				copy(e.buf[s.Out[0].ID], e.buf[s.In[1].ID])
 			} else {
-				clear(e.buf[s.out[0].id])
+				clear(e.buf[s.Out[0].ID])
 			}
 			return nil
 		}
 	}
 }
 
-// runs splits a shape at an axis: how many runs, and how many numbers follow each place of the axis.
-func runs(shape []int, axis int) (outer, inner int) {
-	outer, inner = 1, 1
-	for _, d := range shape[:axis] {
-		outer *= d
-	}
-	for _, d := range shape[axis+1:] {
-		inner *= d
-	}
-	return outer, inner
-}
-
 // wholeConcat joins tensors along an axis.
-func wholeConcat(s *step) wholeMaker {
-	for i := range s.in {
-		if !s.float32Input(i) {
+func wholeConcat(s *lowering.Step) wholeMaker {
+	for i := range s.In {
+		if !s.Float32Input(i) {
 			return nil
 		}
 	}
-	at := s.node.Attrs.Int("axis", 0)
+	at := s.Node.Attrs.Int("axis", 0)
 	return func(in [][]int, out []int) wholeFunc {
 		axis, err := ops.Axis(at, len(out))
 		if err != nil {
 			return nil
 		}
-		outer, inner := runs(out, axis)
-		return func(e *executable, s *step) error {
-			y, row := e.buf[s.out[0].id], out[axis]*inner
-			for i, v := range s.in {
-				x, n := e.buf[v.id], in[i][axis]*inner
+		outer, inner := lowering.Runs(out, axis)
+		return func(e *executable, s *lowering.Step) error {
+			y, row := e.buf[s.Out[0].ID], out[axis]*inner
+			for i, v := range s.In {
+				x, n := e.buf[v.ID], in[i][axis]*inner
 				for r := range outer {
 					copy(y[r*row:r*row+n], x[r*n:(r+1)*n])
 				}
@@ -142,12 +122,12 @@ func wholeConcat(s *step) wholeMaker {
 }
 
 // wholeSplit cuts a tensor along an axis.
-func wholeSplit(s *step) wholeMaker {
-	if !s.float32Input(0) || slices.Contains(s.node.Outputs, nil) {
+func wholeSplit(s *lowering.Step) wholeMaker {
+	if !s.Float32Input(0) || slices.Contains(s.Node.Outputs, nil) {
 		return nil
 	}
-	at := s.node.Attrs.Int("axis", 0)
-	parts := s.constant64(1)
+	at := s.Node.Attrs.Int("axis", 0)
+	parts := s.Constant64(1)
 	return func(in [][]int, _ []int) wholeFunc {
 		axis, err := ops.Axis(at, len(in[0]))
 		if err != nil {
@@ -161,15 +141,15 @@ func wholeSplit(s *step) wholeMaker {
 			if sum != float64(in[0][axis]) {
 				return nil // refused when it is evaluated
 			}
-		} else if !s.absent(1) {
+		} else if !s.Absent(1) {
 			return nil
 		}
-		outer, inner := runs(in[0], axis)
-		return func(e *executable, s *step) error {
-			x, row, from := e.buf[s.in[0].id], in[0][axis]*inner, 0
-			for _, v := range s.out {
-				n := e.d.shapes[v.id][axis] * inner
-				y := e.buf[v.id]
+		outer, inner := lowering.Runs(in[0], axis)
+		return func(e *executable, s *lowering.Step) error {
+			x, row, from := e.buf[s.In[0].ID], in[0][axis]*inner, 0
+			for _, v := range s.Out {
+				n := e.d.Shapes[v.ID][axis] * inner
+				y := e.buf[v.ID]
 				for r := range outer {
 					copy(y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])
 				}

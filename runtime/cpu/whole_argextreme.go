@@ -3,10 +3,11 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"ArgMax": argExtremeKernel, "ArgMin": argExtremeKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"ArgMax": argExtremeKernel, "ArgMin": argExtremeKernel})
 }
 
 // argPass finds the places of the greatest or least numbers along the middle one of three axes: of equal ones the first, or the
@@ -18,21 +19,21 @@ type argPass struct {
 	y           []int64
 }
 
-func argExtremeKernel(s *step) kernelMaker {
-	if !s.float32Input(0) {
+func argExtremeKernel(s *lowering.Step) kernelMaker {
+	if !s.Float32Input(0) {
 		return nil
 	}
-	at := s.node.Attrs.Int("axis", 0)
+	at := s.Node.Attrs.Int("axis", 0)
 	return func(d *binding) *boundKernel {
-		shape := d.shapeOf(s, 0)
+		shape := d.ShapeOf(s, 0)
 		axis, err := ops.Axis(at, len(shape))
-		if shape == nil || err != nil || shape[axis] == 0 || !d.gives(s, 0, tensor.Int64) {
+		if shape == nil || err != nil || shape[axis] == 0 || !d.Gives(s, 0, tensor.Int64) {
 			return nil // refused when it is evaluated
 		}
-		outer, inner := runs(shape, axis)
-		p := &argPass{n: shape[axis], inner: inner, least: s.node.Op.Name == "ArgMin", last: s.node.Attrs.Bool("select_last_index", false)}
+		outer, inner := lowering.Runs(shape, axis)
+		p := &argPass{n: shape[axis], inner: inner, least: s.Node.Op.Name == "ArgMin", last: s.Node.Attrs.Bool("select_last_index", false)}
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			p.x, p.y = e.buf[s.in[0].id], tensor.Data[int64](e.datum(s.out[0]).(*tensor.Tensor))
+			p.x, p.y = e.buf[s.In[0].ID], tensor.Data[int64](e.datum(s.Out[0]).(*tensor.Tensor))
 			return e.parallel(p, outer)
 		}}
 	}

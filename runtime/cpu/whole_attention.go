@@ -7,10 +7,11 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"Attention": attentionKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"Attention": attentionKernel})
 }
 
 // headed is how a tensor (B,H,S,E), or (B,S,H·E), lies in memory.
@@ -56,47 +57,47 @@ type attentionPass struct {
 	odd                          atomic.Bool // a value is not finite
 }
 
-func attentionKernel(s *step) kernelMaker {
-	a := s.node.Attrs
-	if len(s.node.Outputs) > 3 && s.node.Outputs[3] != nil {
+func attentionKernel(s *lowering.Step) kernelMaker {
+	a := s.Node.Attrs
+	if len(s.Node.Outputs) > 3 && s.Node.Outputs[3] != nil {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		for i := range s.in {
+		for i := range s.In {
 			want := tensor.Float32
 			switch {
-			case s.absent(i):
+			case s.Absent(i):
 				continue
-			case i == 3 && d.typed(s, 3, tensor.Bool):
+			case i == 3 && d.Typed(s, 3, tensor.Bool):
 				want = tensor.Bool
 			case i == 6:
 				want = tensor.Int64
 			}
-			if !d.typed(s, i, want) {
+			if !d.Typed(s, i, want) {
 				return nil
 			}
 		}
-		for i, v := range s.out {
-			if v != nil && !d.gives(s, i, tensor.Float32) {
+		for i, v := range s.Out {
+			if v != nil && !d.Gives(s, i, tensor.Float32) {
 				return nil
 			}
 		}
-		if s.absent(0) || s.absent(1) || s.absent(2) || s.out[0] == nil || s.absent(4) != s.absent(5) {
+		if s.Absent(0) || s.Absent(1) || s.Absent(2) || s.Out[0] == nil || s.Absent(4) != s.Absent(5) {
 			return nil
 		}
 		heads, kvHeads := int(a.Int("q_num_heads", 0)), int(a.Int("kv_num_heads", 0))
 		p := &attentionPass{causal: a.Int("is_causal", 0) != 0, left: int(a.Int("left_window_size", -1)), right: int(a.Int("right_window_size", -1)), softcap: float32(a.Float("softcap", 0))}
 		var ok [4]bool
-		p.q, ok[0] = newHeaded(d.shapeOf(s, 0), heads)
-		p.k, ok[1] = newHeaded(d.shapeOf(s, 1), kvHeads)
-		p.v, ok[2] = newHeaded(d.shapeOf(s, 2), kvHeads)
-		p.y, ok[3] = newHeaded(d.shapes[s.out[0].id], heads)
+		p.q, ok[0] = newHeaded(d.ShapeOf(s, 0), heads)
+		p.k, ok[1] = newHeaded(d.ShapeOf(s, 1), kvHeads)
+		p.v, ok[2] = newHeaded(d.ShapeOf(s, 2), kvHeads)
+		p.y, ok[3] = newHeaded(d.Shapes[s.Out[0].ID], heads)
 		if slices.Contains(ok[:], false) || p.left < -1 || p.right < -1 {
 			return nil
 		}
 		p.keys = p.k.s
-		if past := d.shapeOf(s, 4); past != nil {
-			if len(past) != 4 || !slices.Equal(past, []int{p.k.b, p.k.h, past[2], p.k.e}) || !slices.Equal(d.shapeOf(s, 5), []int{p.v.b, p.v.h, past[2], p.v.e}) {
+		if past := d.ShapeOf(s, 4); past != nil {
+			if len(past) != 4 || !slices.Equal(past, []int{p.k.b, p.k.h, past[2], p.k.e}) || !slices.Equal(d.ShapeOf(s, 5), []int{p.v.b, p.v.h, past[2], p.v.e}) {
 				return nil
 			}
 			p.past = past[2]
@@ -107,7 +108,7 @@ func attentionKernel(s *step) kernelMaker {
 			y.b != q.b || y.h != q.h || y.s != q.s || y.e != v.e {
 			return nil
 		}
-		if !s.absent(6) && !slices.Equal(d.shapeOf(s, 6), []int{q.b}) || !s.absent(3) && !p.masked(d.shapeOf(s, 3)) {
+		if !s.Absent(6) && !slices.Equal(d.ShapeOf(s, 6), []int{q.b}) || !s.Absent(3) && !p.masked(d.ShapeOf(s, 3)) {
 			return nil
 		}
 		p.scale = float32(a.Float("scale", 1/math.Sqrt(float64(q.e))))
@@ -151,27 +152,27 @@ func (p *attentionPass) masked(shape []int) bool {
 }
 
 // start finds the buffers of a run.
-func (p *attentionPass) start(e *executable, s *step, u *unit) {
-	floats := func(v []*value, i int) []float32 {
+func (p *attentionPass) start(e *executable, s *lowering.Step, u *unit) {
+	floats := func(v []*lowering.Value, i int) []float32 {
 		if i >= len(v) || v[i] == nil {
 			return nil
 		}
-		return e.buf[v[i].id]
+		return e.buf[v[i].ID]
 	}
-	p.qs, p.ks, p.vs, p.ys = floats(s.in, 0), floats(s.in, 1), floats(s.in, 2), floats(s.out, 0)
-	p.pastK, p.pastV, p.presentK, p.presentV = floats(s.in, 4), floats(s.in, 5), floats(s.out, 1), floats(s.out, 2)
+	p.qs, p.ks, p.vs, p.ys = floats(s.In, 0), floats(s.In, 1), floats(s.In, 2), floats(s.Out, 0)
+	p.pastK, p.pastV, p.presentK, p.presentV = floats(s.In, 4), floats(s.In, 5), floats(s.Out, 1), floats(s.Out, 2)
 	p.panels, p.floats, p.bools, p.lens = u.temp, nil, nil, nil
 	p.odd.Store(false)
-	if !s.absent(3) {
-		switch t := e.datum(s.in[3]).(*tensor.Tensor); t.DType() {
+	if !s.Absent(3) {
+		switch t := e.datum(s.In[3]).(*tensor.Tensor); t.DType() {
 		case tensor.Bool:
 			p.bools = tensor.Data[bool](t)
 		default:
-			p.floats = e.buf[s.in[3].id]
+			p.floats = e.buf[s.In[3].ID]
 		}
 	}
-	if !s.absent(6) {
-		p.lens = tensor.Data[int64](e.datum(s.in[6]).(*tensor.Tensor))
+	if !s.Absent(6) {
+		p.lens = tensor.Data[int64](e.datum(s.In[6]).(*tensor.Tensor))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // arithmetic is a binary operator with its forms: on two rows, on a row and a number, on a number and a row.
@@ -73,9 +74,9 @@ func leaky(x, slope float32) float32 {
 
 func init() {
 	for name := range arithmetics {
-		registerKernels(map[string]func(s *step) kernelMaker{name: binaryKernel})
+		registerKernels(map[string]func(s *lowering.Step) kernelMaker{name: binaryKernel})
 	}
-	registerKernels(map[string]func(s *step) kernelMaker{"BatchNormalization": batchNormKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"BatchNormalization": batchNormKernel})
 }
 
 // binaryPass computes y = f(a, b) under broadcasting.
@@ -85,37 +86,37 @@ type binaryPass struct {
 	per  int
 	y    []float32
 	x    [2][]float32
-	step *step
+	step *lowering.Step
 }
 
-func binaryKernel(s *step) kernelMaker {
-	if len(s.in) != 2 || s.absent(0) || s.absent(1) {
+func binaryKernel(s *lowering.Step) kernelMaker {
+	if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
 		return nil
 	}
-	f := arithmetics[s.node.Op.Name]
+	f := arithmetics[s.Node.Op.Name]
 	return func(d *binding) *boundKernel {
-		if d.typed(s, 0, tensor.Int32) || d.typed(s, 0, tensor.Int64) {
+		if d.Typed(s, 0, tensor.Int32) || d.Typed(s, 0, tensor.Int64) {
 			return integerBinary(d, s)
 		}
-		if !d.typed(s, 0, tensor.Float32) || !d.typed(s, 1, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
-		out := d.shapes[s.out[0].id]
-		if shape, err := ops.Broadcast(d.shapeOf(s, 0), d.shapeOf(s, 1)); err != nil || !slices.Equal(shape, out) {
+		out := d.Shapes[s.Out[0].ID]
+		if shape, err := ops.Broadcast(d.ShapeOf(s, 0), d.ShapeOf(s, 1)); err != nil || !slices.Equal(shape, out) {
 			return nil // refused when it is evaluated
 		}
-		p := &binaryPass{f: f, step: s, b: newBroadcast(out, d.shapeOf(s, 0), d.shapeOf(s, 1))}
+		p := &binaryPass{f: f, step: s, b: newBroadcast(out, d.ShapeOf(s, 0), d.ShapeOf(s, 1))}
 		n := 0
 		p.per, n = p.b.tickets()
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			p.y, p.x = e.buf[s.out[0].id], [2][]float32{e.buf[s.in[0].id], e.buf[s.in[1].id]}
+			p.y, p.x = e.buf[s.Out[0].ID], [2][]float32{e.buf[s.In[0].ID], e.buf[s.In[1].ID]}
 			return e.parallel(p, n)
 		}}
 	}
 }
 
 func (p *binaryPass) ticket(w *worker, k int) {
-	w.node = p.step.src
+	w.node = p.step.Source
 	n := p.b.inner
 	for row := k * p.per; row < min(p.b.rows, (k+1)*p.per); row++ {
 		y, a, b := p.y[row*n:(row+1)*n], p.x[0][p.b.at(0, row):], p.x[1][p.b.at(1, row):]
@@ -136,27 +137,27 @@ func (p *binaryPass) ticket(w *worker, k int) {
 }
 
 // batchNormKernel scales and shifts each channel, statistics being constants.
-func batchNormKernel(s *step) kernelMaker {
-	scale, shift, mean, variance := s.constant64(1), s.constant64(2), s.constant64(3), s.constant64(4)
+func batchNormKernel(s *lowering.Step) kernelMaker {
+	scale, shift, mean, variance := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	c := len(scale)
-	if c == 0 || len(shift) != c || len(mean) != c || len(variance) != c || s.node.Attrs.Bool("training_mode", false) || len(s.node.Outputs) > 1 {
+	if c == 0 || len(shift) != c || len(mean) != c || len(variance) != c || s.Node.Attrs.Bool("training_mode", false) || len(s.Node.Outputs) > 1 {
 		return nil
 	}
-	eps := s.node.Attrs.Float("epsilon", float64(float32(1e-5)))
+	eps := s.Node.Attrs.Float("epsilon", float64(float32(1e-5)))
 	a, b := make([]float32, c), make([]float32, c)
 	for i := range a {
 		k := scale[i] / math.Sqrt(variance[i]+eps)
 		a[i], b[i] = float32(k), float32(shift[i]-mean[i]*k)
 	}
 	return func(d *binding) *boundKernel {
-		in := d.shapeOf(s, 0)
-		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] != c {
+		in := d.ShapeOf(s, 0)
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] != c {
 			return nil
 		}
-		_, inner := runs(in, 1)
+		_, inner := lowering.Runs(in, 1)
 		p := &channelPass{scale: a, shift: b, inner: inner}
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			p.x, p.y = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, in[0]*c)
 		}}
 	}

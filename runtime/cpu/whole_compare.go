@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
@@ -52,14 +53,14 @@ func (p *comparePass) steps() (step [3]int) {
 	return step
 }
 
-func compareKernel(s *step) kernelMaker {
-	if len(s.in) != 2 || s.absent(0) || s.absent(1) {
+func compareKernel(s *lowering.Step) kernelMaker {
+	if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
 		return nil
 	}
-	want := comparisons[s.node.Op.Name]
+	want := comparisons[s.Node.Op.Name]
 	return func(d *binding) *boundKernel {
 		var run func(p *comparePass, row int)
-		dtype := d.dtype[s.in[0].id]
+		dtype := d.DTypes[s.In[0].ID]
 		switch dtype {
 		case tensor.Float32:
 			run = compareRow[float32]
@@ -72,7 +73,7 @@ func compareKernel(s *step) kernelMaker {
 		default:
 			return nil
 		}
-		if !d.typed(s, 0, dtype) || !d.typed(s, 1, dtype) || !d.gives(s, 0, tensor.Bool) {
+		if !d.Typed(s, 0, dtype) || !d.Typed(s, 1, dtype) || !d.Gives(s, 0, tensor.Bool) {
 			return nil
 		}
 		return elementKernel(d, s, run, want, 0, 1)
@@ -80,11 +81,11 @@ func compareKernel(s *step) kernelMaker {
 }
 
 // elementKernel reads some inputs under broadcasting, row by row.
-func elementKernel(d *binding, s *step, run func(p *comparePass, row int), want int, inputs ...int) *boundKernel {
-	out := d.shapes[s.out[0].id]
+func elementKernel(d *binding, s *lowering.Step, run func(p *comparePass, row int), want int, inputs ...int) *boundKernel {
+	out := d.Shapes[s.Out[0].ID]
 	shapes := make([][]int, len(inputs))
 	for i, k := range inputs {
-		shapes[i] = d.shapeOf(s, k)
+		shapes[i] = d.ShapeOf(s, k)
 	}
 	if shape, err := ops.Broadcast(shapes...); err != nil || !slices.Equal(shape, out) {
 		return nil // refused when it is evaluated
@@ -93,9 +94,9 @@ func elementKernel(d *binding, s *step, run func(p *comparePass, row int), want 
 	n := 0
 	p.per, n = p.b.tickets()
 	return &boundKernel{run: func(e *executable, _ *unit) error {
-		p.y = e.datum(s.out[0]).(*tensor.Tensor)
+		p.y = e.datum(s.Out[0]).(*tensor.Tensor)
 		for i, k := range inputs {
-			p.x[i] = e.datum(s.in[k]).(*tensor.Tensor)
+			p.x[i] = e.datum(s.In[k]).(*tensor.Tensor)
 		}
 		return e.parallel(p, n)
 	}}
@@ -136,13 +137,13 @@ func compareRow[T interface {
 }
 
 // whereKernel picks from two operands.
-func whereKernel(s *step) kernelMaker {
-	if s.absent(0) || s.absent(1) || s.absent(2) {
+func whereKernel(s *lowering.Step) kernelMaker {
+	if s.Absent(0) || s.Absent(1) || s.Absent(2) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
 		var run func(p *comparePass, row int)
-		dtype := d.dtype[s.in[1].id]
+		dtype := d.DTypes[s.In[1].ID]
 		switch dtype {
 		case tensor.Float32:
 			run = whereRow[float32]
@@ -153,7 +154,7 @@ func whereKernel(s *step) kernelMaker {
 		default:
 			return nil
 		}
-		if !d.typed(s, 0, tensor.Bool) || !d.typed(s, 1, dtype) || !d.typed(s, 2, dtype) || !d.gives(s, 0, dtype) {
+		if !d.Typed(s, 0, tensor.Bool) || !d.Typed(s, 1, dtype) || !d.Typed(s, 2, dtype) || !d.Gives(s, 0, dtype) {
 			return nil
 		}
 		return elementKernel(d, s, run, 0, 0, 1, 2)
@@ -175,17 +176,17 @@ func whereRow[T tensor.Elem](p *comparePass, row int) {
 }
 
 // castKernel turns bools and whole numbers into float32; other casts have rules of rounding that are not the machine's.
-func castKernel(s *step) kernelMaker {
-	if s.absent(0) {
+func castKernel(s *lowering.Step) kernelMaker {
+	if s.Absent(0) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		if !d.gives(s, 0, tensor.Float32) || d.shapeOf(s, 0) == nil || !slices.Equal(d.shapeOf(s, 0), d.shapes[s.out[0].id]) {
+		if !d.Gives(s, 0, tensor.Float32) || d.ShapeOf(s, 0) == nil || !slices.Equal(d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]) {
 			return nil
 		}
-		in, out := s.in[0], s.out[0]
+		in, out := s.In[0], s.Out[0]
 		var run func(y []float32, x *tensor.Tensor)
-		switch d.dtype[in.id] {
+		switch d.DTypes[in.ID] {
 		case tensor.Float32:
 			run = func(y []float32, x *tensor.Tensor) { copy(y, tensor.Data[float32](x)) }
 		case tensor.Bool:
@@ -209,7 +210,7 @@ func castKernel(s *step) kernelMaker {
 			return nil
 		}
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			run(e.buf[out.id], e.datum(in).(*tensor.Tensor))
+			run(e.buf[out.ID], e.datum(in).(*tensor.Tensor))
 			return nil
 		}}
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"Conv": convKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"Conv": convKernel}) }
 
 // filters are the constant weights of a convolution, packed once for each form that a shape asks for.
 type filters struct {
@@ -128,31 +129,31 @@ func planar(n *ir.Node, in, out []int, kh, kw int) (c conv2d, ok bool) {
 	return c, ok
 }
 
-func convKernel(s *step) kernelMaker {
-	w := s.constant(1)
-	if w == nil || !s.float32Input(1) || s.constant(2) == nil && !s.absent(2) {
+func convKernel(s *lowering.Step) kernelMaker {
+	w := s.Constant(1)
+	if w == nil || !s.Float32Input(1) || s.Constant(2) == nil && !s.Absent(2) {
 		return nil
 	}
-	ws := s.constShape(1)
+	ws := s.ConstShape(1)
 	if len(ws) < 3 {
 		return nil
 	}
-	f := &filters{w: w, bias: s.constant(2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], group: int(ops.Int(s.node, "group"))}
+	f := &filters{w: w, bias: s.Constant(2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], group: int(ops.Int(s.Node, "group"))}
 	if f.group < 1 || f.m%f.group != 0 || f.m == 0 || f.k() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		if len(ws) > 4 {
 			return newConvND(d, s, f, ws[2:])
 		}
-		in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
+		in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
 		if len(in) != len(ws) {
 			return nil
 		}
-		c, ok := planar(s.node, in, out, f.kh, f.kw)
+		c, ok := planar(s.Node, in, out, f.kh, f.kw)
 		if !ok || c.c != f.cg*f.group {
 			return nil
 		}
@@ -186,7 +187,7 @@ func (c *conv2d) weightOffsets() kernel.Offsets {
 // start finds the buffers of a run, and pads the input where that is needed.
 func (c *conv2d) start(e *executable, u *unit) error {
 	s := u.steps[0]
-	c.e, c.x, c.y, c.padded, c.after = e, e.buf[s.in[0].id], e.buf[u.result().id], e.buf[s.in[0].id], u.epilogue
+	c.e, c.x, c.y, c.padded, c.after = e, e.buf[s.In[0].ID], e.buf[u.result().ID], e.buf[s.In[0].ID], u.epilogue
 	if !c.pads() {
 		return nil
 	}
@@ -417,7 +418,7 @@ func (c conv2d) depthwise() *boundKernel {
 	d.parts = (c.m + d.places - 1) / d.places
 	return &boundKernel{fuses: true, scratch: d.phases + d.span, run: func(e *executable, u *unit) error {
 		s := u.steps[0]
-		d.e, d.x, d.y, d.after = e, e.buf[s.in[0].id], e.buf[u.result().id], u.epilogue
+		d.e, d.x, d.y, d.after = e, e.buf[s.In[0].ID], e.buf[u.result().ID], u.epilogue
 		return e.parallel(d, d.n*d.parts)
 	}}
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // convND is a convolution over three or more axes for one shape: filters times panels of places, as conv2d has them.
@@ -22,12 +23,12 @@ type convND struct {
 }
 
 // newConvND plans a convolution; nil where shapes do not fit.
-func newConvND(d *binding, s *step, f *filters, taps []int) *boundKernel {
-	in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
+func newConvND(d *binding, s *lowering.Step, f *filters, taps []int) *boundKernel {
+	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
 	if len(in) != len(taps)+2 || in[0] == 0 || in[1] != f.cg*f.group || len(out) != len(in) || out[1] != f.m {
 		return nil
 	}
-	w, ok := newSliding(s.node, in, out, taps)
+	w, ok := newSliding(s.Node, in, out, taps)
 	if !ok || !w.inside() {
 		return nil
 	}
@@ -67,7 +68,7 @@ func newConvND(d *binding, s *step, f *filters, taps []int) *boundKernel {
 		temp = c.n * c.c * c.plane
 	}
 	return &boundKernel{temp: temp, scratch: kernel.PanelWidth * c.width(), run: func(e *executable, u *unit) error {
-		c.x, c.y, c.padded = e.buf[s.in[0].id], e.buf[s.out[0].id], e.buf[s.in[0].id]
+		c.x, c.y, c.padded = e.buf[s.In[0].ID], e.buf[s.Out[0].ID], e.buf[s.In[0].ID]
 		c.asRows()
 		if c.padding {
 			c.padded = u.temp

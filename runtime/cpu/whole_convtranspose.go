@@ -6,10 +6,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"ConvTranspose": convTransposeKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"ConvTranspose": convTransposeKernel})
 }
 
 // spreading is a transposed convolution over one or two axes: a product gives, for each output channel and tap, what each
@@ -46,15 +47,15 @@ type spreadPass struct {
 	x, y              []float32
 }
 
-func convTransposeKernel(s *step) kernelMaker {
-	w, a := s.constant(1), s.node.Attrs
-	if w == nil || s.constant(2) == nil && !s.absent(2) || len(s.constShape(1)) < 3 ||
-		a.Get("output_shape") != nil || ops.Str(s.node, "auto_pad") != "NOTSET" {
+func convTransposeKernel(s *lowering.Step) kernelMaker {
+	w, a := s.Constant(1), s.Node.Attrs
+	if w == nil || s.Constant(2) == nil && !s.Absent(2) || len(s.ConstShape(1)) < 3 ||
+		a.Get("output_shape") != nil || ops.Str(s.Node, "auto_pad") != "NOTSET" {
 		return nil
 	}
-	ws := s.constShape(1)
-	group := int(ops.Int(s.node, "group"))
-	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], w: w, bias: s.constant(2)}
+	ws := s.ConstShape(1)
+	group := int(ops.Int(s.Node, "group"))
+	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], w: w, bias: s.Constant(2)}
 	if group < 1 || f.c%group != 0 || len(w) == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
@@ -68,13 +69,13 @@ func convTransposeKernel(s *step) kernelMaker {
 	}
 	strides, dilations, pads := list("strides", 1, rank), list("dilations", 1, rank), list("pads", 0, 2*rank)
 	return func(d *binding) *boundKernel {
-		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		if rank > 2 {
 			return newSpreadND(d, s, f, ws[2:])
 		}
-		in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
+		in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
 		if len(in) != rank+2 || len(out) != rank+2 || in[1] != f.c || out[1] != f.m {
 			return nil
 		}
@@ -97,7 +98,7 @@ func convTransposeKernel(s *step) kernelMaker {
 		p.tickets = (mg + p.channels - 1) / p.channels
 		return &boundKernel{scratch: kernel.PanelWidth * (cg + p.channels*taps), run: func(e *executable, _ *unit) error {
 			f.turn()
-			p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			p.x, p.y = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, p.n*group*p.tickets)
 		}}
 	}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // spreadND is a transposed convolution over three or more axes for one shape: as spreadPass.
@@ -20,12 +21,12 @@ type spreadND struct {
 const mostSpreadAxes = 8
 
 // newSpreadND plans a transposed convolution; nil where shapes do not fit.
-func newSpreadND(d *binding, s *step, f *spreading, taps []int) *boundKernel {
-	in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
+func newSpreadND(d *binding, s *lowering.Step, f *spreading, taps []int) *boundKernel {
+	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
 	if len(in) != len(taps)+2 || len(out) != len(in) || in[1] != f.c || out[1] != f.m || len(taps) > mostSpreadAxes {
 		return nil
 	}
-	w, ok := newSliding(s.node, in, out, taps)
+	w, ok := newSliding(s.Node, in, out, taps)
 	if !ok {
 		return nil
 	}
@@ -43,7 +44,7 @@ func newSpreadND(d *binding, s *step, f *spreading, taps []int) *boundKernel {
 	p.tickets = (mg + p.channels - 1) / p.channels
 	return &boundKernel{scratch: kernel.PanelWidth * (cg + p.channels*all), run: func(e *executable, _ *unit) error {
 		f.turn()
-		p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+		p.x, p.y = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 		return e.parallel(p, p.n*f.group*p.tickets)
 	}}
 }

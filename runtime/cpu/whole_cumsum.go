@@ -3,9 +3,10 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"CumSum": cumSumKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"CumSum": cumSumKernel}) }
 
 // cumSumPass sums up along the middle one of three axes, in float64: lines of inner numbers one after the other.
 type cumSumPass struct {
@@ -14,28 +15,28 @@ type cumSumPass struct {
 	x, y               []float32
 }
 
-func cumSumKernel(s *step) kernelMaker {
-	if !s.float32Input(0) || s.absent(1) {
+func cumSumKernel(s *lowering.Step) kernelMaker {
+	if !s.Float32Input(0) || s.Absent(1) {
 		return nil
 	}
-	exclusive, reverse := s.node.Attrs.Bool("exclusive", false), s.node.Attrs.Bool("reverse", false)
+	exclusive, reverse := s.Node.Attrs.Bool("exclusive", false), s.Node.Attrs.Bool("reverse", false)
 	return func(d *binding) *boundKernel {
-		shape := d.shapeOf(s, 0)
-		at, ok := d.ints(s, 1)
-		if shape == nil || !ok || len(at) != 1 || !d.gives(s, 0, tensor.Float32) {
+		shape := d.ShapeOf(s, 0)
+		at, ok := d.Ints(s, 1)
+		if shape == nil || !ok || len(at) != 1 || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		axis, err := ops.Axis(at[0], len(shape))
 		if err != nil {
 			return nil
 		}
-		outer, inner := runs(shape, axis)
+		outer, inner := lowering.Runs(shape, axis)
 		p := &cumSumPass{n: shape[axis], inner: inner, exclusive: exclusive, reverse: reverse}
 		if p.n == 0 {
 			return nil
 		}
 		return &boundKernel{scratch: 2 * inner, run: func(e *executable, _ *unit) error {
-			p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			p.x, p.y = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, outer)
 		}}
 	}

@@ -7,10 +7,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{
 		"DFT": shaped(dftKernel), "STFT": shaped(stftKernel), "com.microsoft.Rfft": shaped(rfftKernel), "com.microsoft.Irfft": shaped(irfftKernel),
 	})
 }
@@ -19,8 +20,8 @@ func init() {
 type shapedMaker func(in [][]int, out []int) *boundKernel
 
 // shaped are kernels that depend on the shapes of float32 tensors alone.
-func shaped(of func(s *step) shapedMaker) func(s *step) kernelMaker {
-	return func(s *step) kernelMaker {
+func shaped(of func(s *lowering.Step) shapedMaker) func(s *lowering.Step) kernelMaker {
+	return func(s *lowering.Step) kernelMaker {
 		mk := of(s)
 		if mk == nil {
 			return nil
@@ -73,13 +74,13 @@ func newTransforms(n int, real bool, t transforms) *transforms {
 }
 
 // kernel is the transforms of input 0 as what runs; window is the input that frames are multiplied with, or nil.
-func (t *transforms) kernel(s *step, window *value) *boundKernel {
+func (t *transforms) kernel(s *lowering.Step, window *lowering.Value) *boundKernel {
 	return &boundKernel{
 		scratch: t.plan.Scratch() + t.gathered(), tables: t.plan.Bytes(),
 		run: func(e *executable, _ *unit) error {
-			t.src, t.dst = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			t.src, t.dst = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			if window != nil {
-				t.frames.window = e.buf[window.id]
+				t.frames.window = e.buf[window.ID]
 			}
 			if p := e.shared(); !t.plan.Prepare(p.workers[0].halted) {
 				return p.err
@@ -162,29 +163,29 @@ func (t *transforms) frame(dst []float32, i int) {
 }
 
 // scalar gives a constant input of one integer.
-func (s *step) scalar(i int) (int, bool) {
-	if v := s.constant64(i); len(v) == 1 && v[0] == float64(int(v[0])) {
+func scalarInput(s *lowering.Step, i int) (int, bool) {
+	if v := s.Constant64(i); len(v) == 1 && v[0] == float64(int(v[0])) {
 		return int(v[0]), true
 	}
 	return 0, false
 }
 
 // dftKernel transforms along an axis.
-func dftKernel(s *step) shapedMaker {
-	if !s.float32Input(0) {
+func dftKernel(s *lowering.Step) shapedMaker {
+	if !s.Float32Input(0) {
 		return nil
 	}
-	inverse, onesided := s.node.Attrs.Int("inverse", 0) != 0, s.node.Attrs.Int("onesided", 0) != 0
+	inverse, onesided := s.Node.Attrs.Int("inverse", 0) != 0, s.Node.Attrs.Int("onesided", 0) != 0
 	at, length, ok := -2, 0, true
-	if s.node.Op.Since < 20 {
-		at = int(s.node.Attrs.Int("axis", 1))
-	} else if !s.absent(2) {
-		if at, ok = s.scalar(2); !ok {
+	if s.Node.Op.Since < 20 {
+		at = int(s.Node.Attrs.Int("axis", 1))
+	} else if !s.Absent(2) {
+		if at, ok = scalarInput(s, 2); !ok {
 			return nil
 		}
 	}
-	if !s.absent(1) {
-		if length, ok = s.scalar(1); !ok || length < 1 {
+	if !s.Absent(1) {
+		if length, ok = scalarInput(s, 1); !ok || length < 1 {
 			return nil
 		}
 	}
@@ -194,7 +195,7 @@ func dftKernel(s *step) shapedMaker {
 		if err != nil || axis == last || in[0][last] != 1 && in[0][last] != 2 {
 			return nil // refused when it is evaluated
 		}
-		t := transforms{node: s.src, inverse: inverse, have: in[0][axis], in: in[0][last], out: 2}
+		t := transforms{node: s.Source, inverse: inverse, have: in[0][axis], in: in[0][last], out: 2}
 		if inverse && t.in == 1 {
 			return nil
 		}
@@ -202,7 +203,7 @@ func dftKernel(s *step) shapedMaker {
 		if inverse && onesided {
 			n, t.out = 2*(n-1), 1
 		}
-		if !s.absent(1) {
+		if !s.Absent(1) {
 			n = length
 		}
 		if t.terms = n; onesided && !inverse {
@@ -213,14 +214,14 @@ func dftKernel(s *step) shapedMaker {
 		if !slices.Equal(want, out) {
 			return nil
 		}
-		outer, inner := runs(in[0][:last], axis)
+		outer, inner := lowering.Runs(in[0][:last], axis)
 		t.count, t.inner = outer*inner, inner
-		return s.transform(n, t.in == 1 || t.out == 1, t)
+		return transformOf(s, n, t.in == 1 || t.out == 1, t)
 	}
 }
 
 // transform makes a kernel of transforms of input 0.
-func (s *step) transform(n int, real bool, t transforms) *boundKernel {
+func transformOf(s *lowering.Step, n int, real bool, t transforms) *boundKernel {
 	p := newTransforms(n, real, t)
 	if p == nil {
 		return nil
@@ -229,20 +230,20 @@ func (s *step) transform(n int, real bool, t transforms) *boundKernel {
 }
 
 // rfftKernel transforms the last axis.
-func rfftKernel(s *step) shapedMaker {
-	if !s.float32Input(0) || s.node.Attrs.Int("signal_ndim", 1) != 1 {
+func rfftKernel(s *lowering.Step) shapedMaker {
+	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 1) != 1 {
 		return nil
 	}
 	return func(in [][]int, _ []int) *boundKernel {
 		n := in[0][len(in[0])-1]
 		size, _ := tensor.Size(in[0])
-		return s.transform(n, true, transforms{node: s.src, count: size / max(n, 1), inner: 1, have: n, terms: n/2 + 1, in: 1, out: 2})
+		return transformOf(s, n, true, transforms{node: s.Source, count: size / max(n, 1), inner: 1, have: n, terms: n/2 + 1, in: 1, out: 2})
 	}
 }
 
 // irfftKernel undoes it.
-func irfftKernel(s *step) shapedMaker {
-	if !s.float32Input(0) || s.node.Attrs.Int("signal_ndim", 0) != 1 {
+func irfftKernel(s *lowering.Step) shapedMaker {
+	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 0) != 1 {
 		return nil
 	}
 	return func(in [][]int, _ []int) *boundKernel {
@@ -252,38 +253,38 @@ func irfftKernel(s *step) shapedMaker {
 		}
 		have := in[0][last-1]
 		size, _ := tensor.Size(in[0])
-		return s.transform(2*(have-1), true, transforms{node: s.src, inverse: true, count: size / max(2*have, 1), inner: 1, have: have, terms: 2 * (have - 1), in: 2, out: 1})
+		return transformOf(s, 2*(have-1), true, transforms{node: s.Source, inverse: true, count: size / max(2*have, 1), inner: 1, have: have, terms: 2 * (have - 1), in: 2, out: 1})
 	}
 }
 
 // stftKernel transforms frames.
-func stftKernel(s *step) shapedMaker {
-	hop, ok := s.scalar(1)
-	if !ok || hop < 1 || !s.float32Input(0) || !s.absent(2) && !s.float32Input(2) {
+func stftKernel(s *lowering.Step) shapedMaker {
+	hop, ok := scalarInput(s, 1)
+	if !ok || hop < 1 || !s.Float32Input(0) || !s.Absent(2) && !s.Float32Input(2) {
 		return nil
 	}
 	length := 0
-	if !s.absent(3) {
-		if length, ok = s.scalar(3); !ok || length < 1 {
+	if !s.Absent(3) {
+		if length, ok = scalarInput(s, 3); !ok || length < 1 {
 			return nil
 		}
 	}
-	onesided := s.node.Attrs.Int("onesided", 1) != 0
+	onesided := s.Node.Attrs.Int("onesided", 1) != 0
 	return func(in [][]int, out []int) *boundKernel {
 		x := in[0]
 		if len(x) != 3 || x[2] != 1 && x[2] != 2 {
 			return nil // refused when it is evaluated
 		}
 		n := x[1]
-		if !s.absent(3) {
+		if !s.Absent(3) {
 			n = length
-		} else if !s.absent(2) {
+		} else if !s.Absent(2) {
 			n = in[2][0]
 		}
-		if !s.absent(2) && in[2][0] != n || n < 1 || x[1] < n {
+		if !s.Absent(2) && in[2][0] != n || n < 1 || x[1] < n {
 			return nil
 		}
-		t := transforms{node: s.src, inner: 1, have: n, terms: n, in: x[2], out: 2}
+		t := transforms{node: s.Source, inner: 1, have: n, terms: n, in: x[2], out: 2}
 		if onesided {
 			t.terms = n/2 + 1
 		}
@@ -296,9 +297,9 @@ func stftKernel(s *step) shapedMaker {
 		if p == nil {
 			return nil
 		}
-		var window *value
-		if !s.absent(2) {
-			window = s.in[2]
+		var window *lowering.Value
+		if !s.Absent(2) {
+			window = s.In[2]
 		}
 		return p.kernel(s, window)
 	}

@@ -1,8 +1,10 @@
 package cpu
 
+import "github.com/essmc/essmc/runtime/lowering"
+
 func init() {
-	rows["Dropout"] = func(s *step) rowMaker {
-		if len(s.node.Outputs) > 1 && s.node.Outputs[1] != nil || !s.absent(1) && !s.single(1) || !s.absent(2) && (s.in[2].konst == nil || s.in[2].konst.Len() != 1 || s.in[2].konst.Bytes()[0] != 0) {
+	rows["Dropout"] = func(s *lowering.Step) rowMaker {
+		if len(s.Node.Outputs) > 1 && s.Node.Outputs[1] != nil || !s.Absent(1) && !singleInput(s, 1) || !s.Absent(2) && (s.In[2].Const == nil || s.In[2].Const.Len() != 1 || s.In[2].Const.Bytes()[0] != 0) {
 			return nil
 		}
 		return elementwise(func(y, x []float32) { copy(y, x) }) // outside of training it does nothing

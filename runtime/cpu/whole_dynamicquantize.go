@@ -6,10 +6,11 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"DynamicQuantizeLinear": dynamicQuantizeKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"DynamicQuantizeLinear": dynamicQuantizeKernel})
 }
 
 // dynamicPass is DynamicQuantizeLinear: first the range of each part of the input, then its bytes.
@@ -24,13 +25,13 @@ type dynamicPass struct {
 // dynamicPart is how many numbers a ticket takes.
 const dynamicPart = 1 << 14
 
-func dynamicQuantizeKernel(s *step) kernelMaker {
-	if !s.float32Input(0) || len(s.node.Outputs) != 3 || slices.Contains(s.node.Outputs, nil) {
+func dynamicQuantizeKernel(s *lowering.Step) kernelMaker {
+	if !s.Float32Input(0) || len(s.Node.Outputs) != 3 || slices.Contains(s.Node.Outputs, nil) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		in := d.shapeOf(s, 0)
-		if in == nil || !d.gives(s, 0, tensor.Uint8) || !d.gives(s, 1, tensor.Float32) || !d.gives(s, 2, tensor.Uint8) {
+		in := d.ShapeOf(s, 0)
+		if in == nil || !d.Gives(s, 0, tensor.Uint8) || !d.Gives(s, 1, tensor.Float32) || !d.Gives(s, 2, tensor.Uint8) {
 			return nil
 		}
 		n, _ := tensor.Size(in)
@@ -40,7 +41,7 @@ func dynamicQuantizeKernel(s *step) kernelMaker {
 		parts := (n + dynamicPart - 1) / dynamicPart
 		p := &dynamicPass{lo: make([]float32, parts), hi: make([]float32, parts)}
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			p.x, p.y = e.buf[s.in[0].id], tensor.Data[uint8](e.datum(s.out[0]).(*tensor.Tensor))
+			p.x, p.y = e.buf[s.In[0].ID], tensor.Data[uint8](e.datum(s.Out[0]).(*tensor.Tensor))
 			if err := e.parallel((*dynamicRange)(p), parts); err != nil {
 				return err
 			}
@@ -53,8 +54,8 @@ func dynamicQuantizeKernel(s *step) kernelMaker {
 				return e.eval(s) // all is 0, or a number is not finite
 			}
 			p.zero = int(math.RoundToEven(float64(min(max(0-lo/p.scale, 0), 255))))
-			e.buf[s.out[1].id][0] = p.scale
-			tensor.Data[uint8](e.datum(s.out[2]).(*tensor.Tensor))[0] = uint8(p.zero)
+			e.buf[s.Out[1].ID][0] = p.scale
+			tensor.Data[uint8](e.datum(s.Out[2]).(*tensor.Tensor))[0] = uint8(p.zero)
 			return e.parallel(p, parts)
 		}}
 	}

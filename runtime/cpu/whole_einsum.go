@@ -7,9 +7,10 @@ import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"Einsum": einsumKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"Einsum": einsumKernel}) }
 
 // einsumPass is a sum of products over one or two tensors, as products of matrices: letters of both and of the output count
 // products, those of the first alone their rows, of the second alone their columns, and all others what is summed over. Where
@@ -31,32 +32,32 @@ type einsumPass struct {
 	a, b, y, gathered []float32
 }
 
-func einsumKernel(s *step) kernelMaker {
-	if len(s.in) > 2 {
+func einsumKernel(s *lowering.Step) kernelMaker {
+	if len(s.In) > 2 {
 		return nil
 	}
-	for i := range s.in {
-		if !s.float32Input(i) {
+	for i := range s.In {
+		if !s.Float32Input(i) {
 			return nil
 		}
 	}
-	equation := s.node.Attrs.Str("equation", "")
+	equation := s.Node.Attrs.Str("equation", "")
 	return func(d *binding) *boundKernel {
-		shapes, ranks := make([][]int, len(s.in)), make([]int, len(s.in))
-		for i := range s.in {
-			if shapes[i] = d.shapeOf(s, i); shapes[i] == nil {
+		shapes, ranks := make([][]int, len(s.In)), make([]int, len(s.In))
+		for i := range s.In {
+			if shapes[i] = d.ShapeOf(s, i); shapes[i] == nil {
 				return nil
 			}
 			ranks[i] = len(shapes[i])
 		}
-		if !d.gives(s, 0, tensor.Float32) {
+		if !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		in, out, err := std.EinsumTerms(equation, ranks)
 		if err != nil {
 			return nil
 		}
-		p, second := newEinsum(in, out, shapes, d.shapes[s.out[0].id])
+		p, second := newEinsum(in, out, shapes, d.Shapes[s.Out[0].ID])
 		if p == nil {
 			return nil
 		}
@@ -71,7 +72,7 @@ func einsumKernel(s *step) kernelMaker {
 			return nil
 		}
 		return &boundKernel{temp: temp, scratch: scratch, run: func(e *executable, u *unit) error {
-			p.a, p.b, p.y, p.gathered = e.buf[s.in[0].id], e.buf[s.in[len(s.in)-1].id], e.buf[s.out[0].id], u.temp
+			p.a, p.b, p.y, p.gathered = e.buf[s.In[0].ID], e.buf[s.In[len(s.In)-1].ID], e.buf[s.Out[0].ID], u.temp
 			if second {
 				p.a, p.b = p.b, p.a
 			}

@@ -3,32 +3,33 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"Gather": gatherKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"Gather": gatherKernel}) }
 
 // gatherKernel picks slices. Where the indices are known when shapes are bound that is a movement; else, as in loops, they
 // are read when it runs.
-func gatherKernel(s *step) kernelMaker {
+func gatherKernel(s *lowering.Step) kernelMaker {
 	known := moveKernel(s)
-	if known == nil || s.absent(1) {
+	if known == nil || s.Absent(1) {
 		return nil
 	}
-	at := s.node.Attrs.Int("axis", 0)
+	at := s.Node.Attrs.Int("axis", 0)
 	return func(d *binding) *boundKernel {
 		if k := known(d); k != nil {
 			return k
 		}
-		x, y, index := s.in[0], s.out[0], s.in[1]
-		shape, dtype := d.shapes[x.id], d.dtype[x.id]
+		x, y, index := s.In[0], s.Out[0], s.In[1]
+		shape, dtype := d.Shapes[x.ID], d.DTypes[x.ID]
 		axis, err := ops.Axis(at, len(shape))
-		wide := d.typed(s, 1, tensor.Int64)
-		if y == nil || shape == nil || err != nil || !cut(dtype) || d.dtype[y.id] != dtype || d.shapes[y.id] == nil || !wide && !d.typed(s, 1, tensor.Int32) {
+		wide := d.Typed(s, 1, tensor.Int64)
+		if y == nil || shape == nil || err != nil || !cut(dtype) || d.DTypes[y.ID] != dtype || d.Shapes[y.ID] == nil || !wide && !d.Typed(s, 1, tensor.Int32) {
 			return nil
 		}
-		outer, inner := runs(shape, axis)
+		outer, inner := lowering.Runs(shape, axis)
 		length, size := shape[axis], tensor.ByteSize(dtype, inner)
-		count, _ := tensor.Size(d.shapes[index.id])
+		count, _ := tensor.Size(d.Shapes[index.ID])
 		return &boundKernel{run: func(e *executable, _ *unit) error {
 			from, to, places := e.datum(x).(*tensor.Tensor).Bytes(), e.datum(y).(*tensor.Tensor).Bytes(), e.datum(index).(*tensor.Tensor)
 			for i := range count {

@@ -5,10 +5,11 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"GridSample": gridSampleKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"GridSample": gridSampleKernel})
 }
 
 // gridPass samples some places of all channels of a sample per ticket, in float64: what a place is interpolated from is found
@@ -27,15 +28,15 @@ const gridPlaces = 1 << 10
 // mostGridAxes bounds the coordinates of a place.
 const mostGridAxes = 8
 
-func gridSampleKernel(s *step) kernelMaker {
-	if !s.float32Input(0) || !s.float32Input(1) {
+func gridSampleKernel(s *lowering.Step) kernelMaker {
+	if !s.Float32Input(0) || !s.Float32Input(1) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		x, grid := d.shapeOf(s, 0), d.shapeOf(s, 1)
+		x, grid := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 		k := len(x) - 2
-		if k < 1 || k > mostGridAxes || len(grid) != k+2 || grid[0] != x[0] || grid[k+1] != k || !d.gives(s, 0, tensor.Float32) ||
-			!slices.Equal(d.shapes[s.out[0].id], append(slices.Clone(x[:2]), grid[1:k+1]...)) {
+		if k < 1 || k > mostGridAxes || len(grid) != k+2 || grid[0] != x[0] || grid[k+1] != k || !d.Gives(s, 0, tensor.Float32) ||
+			!slices.Equal(d.Shapes[s.Out[0].ID], append(slices.Clone(x[:2]), grid[1:k+1]...)) {
 			return nil // refused when it is evaluated
 		}
 		p := &gridPass{channels: x[1], size: product(x[2:]), places: product(grid[1 : k+1]), axes: k}
@@ -44,10 +45,10 @@ func gridSampleKernel(s *step) kernelMaker {
 		}
 		p.parts = (p.places + gridPlaces - 1) / gridPlaces
 		for range x[0] * p.parts {
-			p.samplers = append(p.samplers, std.NewGridSampler(s.node, x[2:]))
+			p.samplers = append(p.samplers, std.NewGridSampler(s.Node, x[2:]))
 		}
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			p.x, p.grid, p.y = e.buf[s.in[0].id], e.buf[s.in[1].id], e.buf[s.out[0].id]
+			p.x, p.grid, p.y = e.buf[s.In[0].ID], e.buf[s.In[1].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, len(p.samplers))
 		}}
 	}

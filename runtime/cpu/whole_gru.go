@@ -1,8 +1,11 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/cpu/kernel"
+import (
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"GRU": gruKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"GRU": gruKernel}) }
 
 // gru is the cell of a GRU; gates are in order z, r, h. The state's weights for h are apart: what they are multiplied with is what
 // r left of the state, unless r is applied to the product.
@@ -13,17 +16,17 @@ type gru struct {
 	bias  [][]float32      // of that product; nil: nothing is added
 }
 
-func gruKernel(s *step) kernelMaker {
-	c := &gru{after: s.node.Attrs.Bool("linear_before_reset", false)}
+func gruKernel(s *lowering.Step) kernelMaker {
+	c := &gru{after: s.Node.Attrs.Bool("linear_before_reset", false)}
 	l := recurrentWeights(s, 3, 2, []string{"Sigmoid", "Tanh"}, func(i int) bool { return i < 2 || !c.after })
 	if l == nil {
 		return nil
 	}
 	c.n = l.hidden
-	n, r, b := c.n, s.constant(2), s.constant(3)
+	n, r, b := c.n, s.Constant(2), s.Constant(3)
 	for d := range l.dirs {
-		c.zr = append(c.zr, s.packedPart(2, r, d*3*n*n, 2*n, n))
-		c.h = append(c.h, s.packedPart(2, r, (d*3+2)*n*n, n, n))
+		c.zr = append(c.zr, packedPart(s, 2, r, d*3*n*n, 2*n, n))
+		c.h = append(c.h, packedPart(s, 2, r, (d*3+2)*n*n, n, n))
 		var bias []float32
 		if c.after && b != nil {
 			bias = b[(6*d+5)*n : (6*d+6)*n]

@@ -1,18 +1,21 @@
 package cpu
 
-import "github.com/essmc/essmc/ir/tensor"
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 // integerBinary computes Add, Sub and Mul of integers, which wrap around; nil where it has no kernel.
-func integerBinary(d *binding, s *step) *boundKernel {
-	if !d.typed(s, 1, d.dtype[s.in[0].id]) || !d.gives(s, 0, d.dtype[s.in[0].id]) {
+func integerBinary(d *binding, s *lowering.Step) *boundKernel {
+	if !d.Typed(s, 1, d.DTypes[s.In[0].ID]) || !d.Gives(s, 0, d.DTypes[s.In[0].ID]) {
 		return nil
 	}
 	var run func(p *comparePass, row int)
-	switch d.dtype[s.in[0].id] {
+	switch d.DTypes[s.In[0].ID] {
 	case tensor.Int32:
-		run = integerRow[int32](s.node.Op.Name)
+		run = integerRow[int32](s.Node.Op.Name)
 	case tensor.Int64:
-		run = integerRow[int64](s.node.Op.Name)
+		run = integerRow[int64](s.Node.Op.Name)
 	}
 	if run == nil {
 		return nil

@@ -8,12 +8,13 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Products of matrices of bytes: MatMulInteger and QLinearMatMul. Sums are exact, and what follows them is rounded as the
 // operators' bodies round it, so the answers are theirs, bit by bit.
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"MatMulInteger": matMulIntegerKernel, "QLinearMatMul": qlinearMatMulKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"MatMulInteger": matMulIntegerKernel, "QLinearMatMul": qlinearMatMulKernel})
 }
 
 // integerProduct multiplies rows of a, less their zero point, with columns of b: panels that are packed once where b is
@@ -26,8 +27,8 @@ type integerProduct struct {
 	w              *kernel.Int16
 	offsets        kernel.Offsets // of the rows of b, an even number of them
 	requantize     *requantization
-	aIn, bIn       *value // what is read when it runs
-	aZero, bZero   *value // nil: 0
+	aIn, bIn       *lowering.Value // what is read when it runs
+	aZero, bZero   *lowering.Value // nil: 0
 	a, b           kernel.Bytes
 	zeroA, zeroB   int
 	sums           []int32      // of the result, or nil
@@ -43,17 +44,17 @@ type requantization struct {
 }
 
 // byteTyped reports whether input i of the step is a tensor of bytes with a sign, or without.
-func (s *step) byteTyped(i int) bool {
-	if s.absent(i) {
+func byteTyped(s *lowering.Step, i int) bool {
+	if s.Absent(i) {
 		return false
 	}
-	t, ok := ir.AsTensor(s.in[i].typ)
+	t, ok := ir.AsTensor(s.In[i].Type)
 	return ok && (t.Elem == tensor.Int8 || t.Elem == tensor.Uint8)
 }
 
 // single reports whether input i is known to hold one number.
-func (s *step) single(i int) bool {
-	t, ok := ir.AsTensor(s.in[i].typ)
+func singleInput(s *lowering.Step, i int) bool {
+	t, ok := ir.AsTensor(s.In[i].Type)
 	if !ok || t.NoRank {
 		return false
 	}
@@ -62,56 +63,56 @@ func (s *step) single(i int) bool {
 }
 
 // rank is the number of axes of input i; -1 where that is not known.
-func (s *step) rank(i int) int {
-	if s.absent(i) {
+func rankOf(s *lowering.Step, i int) int {
+	if s.Absent(i) {
 		return -1
 	}
-	t, ok := ir.AsTensor(s.in[i].typ)
+	t, ok := ir.AsTensor(s.In[i].Type)
 	if !ok || t.NoRank {
 		return -1
 	}
 	return len(t.Shape)
 }
 
-func matMulIntegerKernel(s *step) kernelMaker {
-	return s.integerProduct(0, 1, 2, 3, nil)
+func matMulIntegerKernel(s *lowering.Step) kernelMaker {
+	return integerProductOf(s, 0, 1, 2, 3, nil)
 }
 
-func qlinearMatMulKernel(s *step) kernelMaker {
-	if len(s.in) != 8 || s.absent(7) {
+func qlinearMatMulKernel(s *lowering.Step) kernelMaker {
+	if len(s.In) != 8 || s.Absent(7) {
 		return nil
 	}
-	a, b, y, zero := s.constant(1), s.constant(4), s.constant(6), s.constant64(7)
-	if len(a) != 1 || len(b) == 0 || len(y) != 1 || len(zero) != 1 || len(s.constShape(4)) > 1 || !s.float32Input(1) || !s.float32Input(4) || !s.float32Input(6) || !s.byteTyped(7) {
+	a, b, y, zero := s.Constant(1), s.Constant(4), s.Constant(6), s.Constant64(7)
+	if len(a) != 1 || len(b) == 0 || len(y) != 1 || len(zero) != 1 || len(s.ConstShape(4)) > 1 || !s.Float32Input(1) || !s.Float32Input(4) || !s.Float32Input(6) || !byteTyped(s, 7) {
 		return nil
 	}
 	r := &requantization{toScale: y[0], zero: int(zero[0])}
 	for _, v := range b {
 		r.scale = append(r.scale, a[0]*v)
 	}
-	return s.integerProduct(0, 3, 2, 5, r)
+	return integerProductOf(s, 0, 3, 2, 5, r)
 }
 
 // int16Key names packed matrices of bytes, which the programs of one model share.
 type int16Key struct{ t, zero *tensor.Tensor }
 
 // integerProduct is the kernel for a product of inputs a and b with zero points of the inputs that are named, which may be absent.
-func (s *step) integerProduct(a, b, aZero, bZero int, r *requantization) kernelMaker {
-	if !s.byteTyped(a) || !s.byteTyped(b) || s.rank(a) < 2 || s.rank(b) < 2 || !s.absent(aZero) && !s.single(aZero) {
+func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantization) kernelMaker {
+	if !byteTyped(s, a) || !byteTyped(s, b) || rankOf(s, a) < 2 || rankOf(s, b) < 2 || !s.Absent(aZero) && !singleInput(s, aZero) {
 		return nil
 	}
-	p := integerProduct{requantize: r, aIn: s.in[a], bIn: s.in[b]}
-	if !s.absent(aZero) {
-		p.aZero = s.in[aZero]
+	p := integerProduct{requantize: r, aIn: s.In[a], bIn: s.In[b]}
+	if !s.Absent(aZero) {
+		p.aZero = s.In[aZero]
 	}
-	if !s.absent(bZero) {
-		p.bZero = s.in[bZero]
+	if !s.Absent(bZero) {
+		p.bZero = s.In[bZero]
 	}
-	if w := p.bIn.konst; w != nil && w.Rank() == 2 && (p.bZero == nil || p.bZero.konst != nil && p.bZero.konst.Rank() < 2) {
+	if w := p.bIn.Const; w != nil && w.Rank() == 2 && (p.bZero == nil || p.bZero.Const != nil && p.bZero.Const.Rank() < 2) {
 		zero := []int{0}
 		key := int16Key{t: w}
 		if p.bZero != nil {
-			key.zero = p.bZero.konst
+			key.zero = p.bZero.Const
 			zero = bytesOf(key.zero).ints()
 		}
 		k, n := w.Dim(0), w.Dim(1)
@@ -119,12 +120,12 @@ func (s *step) integerProduct(a, b, aZero, bZero int, r *requantization) kernelM
 			return nil
 		}
 		p.w = of(s).shared.Get(key, func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }).(*kernel.Int16)
-	} else if p.bZero != nil && !s.single(bZero) {
+	} else if p.bZero != nil && !singleInput(s, bZero) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
 		p := p
-		return p.bind(d, s, d.shapes[p.aIn.id], d.shapes[p.bIn.id])
+		return p.bind(d, s, d.Shapes[p.aIn.ID], d.Shapes[p.bIn.ID])
 	}
 }
 
@@ -134,15 +135,15 @@ const (
 	integerTile  = 1 << 15
 )
 
-func (p *integerProduct) bind(d *binding, s *step, a, b []int) *boundKernel {
-	if a == nil || b == nil || s.out[0] == nil || d.shapes[s.out[0].id] == nil {
+func (p *integerProduct) bind(d *binding, s *lowering.Step, a, b []int) *boundKernel {
+	if a == nil || b == nil || s.Out[0] == nil || d.Shapes[s.Out[0].ID] == nil {
 		return nil
 	}
 	p.m, p.k, p.n = a[len(a)-2], a[len(a)-1], b[len(b)-1]
 	batch, err := ops.Broadcast(a[:len(a)-2], b[:len(b)-2])
 	if err != nil || b[len(b)-2] != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k > kernel.MostInt16 || p.k*p.n > 1<<30 ||
 		p.requantize != nil && len(p.requantize.scale) != 1 && len(p.requantize.scale) != p.n ||
-		!slices.Equal(d.shapes[s.out[0].id], append(slices.Clone(batch), p.m, p.n)) {
+		!slices.Equal(d.Shapes[s.Out[0].ID], append(slices.Clone(batch), p.m, p.n)) {
 		return nil // refused when it is evaluated
 	}
 	if p.w != nil { // the rows of all products follow each other
@@ -177,7 +178,7 @@ func (p *integerProduct) bind(d *binding, s *step, a, b []int) *boundKernel {
 		if p.w == nil {
 			p.zeroB = e.zeroPoint(p.bZero)
 		}
-		y := e.datum(s.out[0]).(*tensor.Tensor)
+		y := e.datum(s.Out[0]).(*tensor.Tensor)
 		if p.requantize == nil {
 			p.sums = tensor.Data[int32](y)
 		} else {
@@ -249,7 +250,7 @@ func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
 }
 
 // zeroPoint is the number that v holds; 0 where it is absent.
-func (e *executable) zeroPoint(v *value) int {
+func (e *executable) zeroPoint(v *lowering.Value) int {
 	if v == nil {
 		return 0
 	}

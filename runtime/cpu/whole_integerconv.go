@@ -6,12 +6,13 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and what follows them is rounded as
 // the operators' bodies round it, so the answers are theirs, bit by bit.
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"ConvInteger": convIntegerKernel, "QLinearConv": qlinearConvKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"ConvInteger": convIntegerKernel, "QLinearConv": qlinearConvKernel})
 }
 
 // integerConv is a convolution for one shape. The input is copied into a place with its pads, parted into the phases of the
@@ -22,7 +23,7 @@ type integerConv struct {
 	kh, kw, cg, m, group int
 	weights              []int16 // per filter: its weights, an even number
 	requantize           *filterScales
-	zeroIn               *value // of the input; nil: 0
+	zeroIn               *lowering.Value // of the input; nil: 0
 
 	pw, plane, channel, span int            // of a row and a plane of one phase, of a channel, and of an output channel with gaps
 	pairs                    int            // of the weights of a filter
@@ -48,17 +49,17 @@ type filterScales struct {
 // filterKey names filters as rows of integers, which the programs of one model share.
 type filterKey struct{ w, zero *tensor.Tensor }
 
-func convIntegerKernel(s *step) kernelMaker { return s.integerConv(0, 1, 2, 3, nil) }
+func convIntegerKernel(s *lowering.Step) kernelMaker { return integerConvOf(s, 0, 1, 2, 3, nil) }
 
-func qlinearConvKernel(s *step) kernelMaker {
-	if len(s.in) < 8 || !s.byteTyped(7) {
+func qlinearConvKernel(s *lowering.Step) kernelMaker {
+	if len(s.In) < 8 || !byteTyped(s, 7) {
 		return nil
 	}
-	x, w, y, zero := s.constant(1), s.constant(4), s.constant(6), s.constant64(7)
-	if len(x) != 1 || len(w) == 0 || len(y) != 1 || len(zero) != 1 || s.in[3] == nil || s.in[3].konst == nil || s.in[3].konst.Rank() < 3 || len(s.constShape(4)) > 1 {
+	x, w, y, zero := s.Constant(1), s.Constant(4), s.Constant(6), s.Constant64(7)
+	if len(x) != 1 || len(w) == 0 || len(y) != 1 || len(zero) != 1 || s.In[3] == nil || s.In[3].Const == nil || s.In[3].Const.Rank() < 3 || len(s.ConstShape(4)) > 1 {
 		return nil
 	}
-	m := s.constShape(3)[0]
+	m := s.ConstShape(3)[0]
 	r := &filterScales{bias: make([]float64, m), scale: make([]float64, m), toScale: y[0], zero: int(zero[0])}
 	if len(w) != 1 && len(w) != m {
 		return nil
@@ -66,8 +67,8 @@ func qlinearConvKernel(s *step) kernelMaker {
 	for i := range m {
 		r.scale[i] = float64(x[0]) * float64(w[i%len(w)])
 	}
-	if !s.absent(8) {
-		bias := s.constant64(8)
+	if !s.Absent(8) {
+		bias := s.Constant64(8)
 		if len(bias) != 1 && len(bias) != m {
 			return nil
 		}
@@ -75,20 +76,20 @@ func qlinearConvKernel(s *step) kernelMaker {
 			r.bias[i] = bias[i%len(bias)]
 		}
 	}
-	return s.integerConv(0, 3, 2, 5, r)
+	return integerConvOf(s, 0, 3, 2, 5, r)
 }
 
 // integerConv is the kernel for input x and constant filters w, with zero points of the inputs that are named, which may be
 // absent.
-func (s *step) integerConv(x, w, xZero, wZero int, r *filterScales) kernelMaker {
-	if !s.byteTyped(x) || !s.byteTyped(w) || s.in[w].konst == nil || !s.absent(xZero) && !s.single(xZero) || !s.absent(wZero) && s.in[wZero].konst == nil {
+func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) kernelMaker {
+	if !byteTyped(s, x) || !byteTyped(s, w) || s.In[w].Const == nil || !s.Absent(xZero) && !singleInput(s, xZero) || !s.Absent(wZero) && s.In[wZero].Const == nil {
 		return nil
 	}
-	ws := s.constShape(w)
-	if len(ws) != 3 && len(ws) != 4 || s.rank(x) != len(ws) {
+	ws := s.ConstShape(w)
+	if len(ws) != 3 && len(ws) != 4 || rankOf(s, x) != len(ws) {
 		return nil
 	}
-	c := integerConv{m: ws[0], cg: ws[1], kh: 1, kw: ws[len(ws)-1], group: int(ops.Int(s.node, "group")), requantize: r}
+	c := integerConv{m: ws[0], cg: ws[1], kh: 1, kw: ws[len(ws)-1], group: int(ops.Int(s.Node, "group")), requantize: r}
 	if len(ws) == 4 {
 		c.kh = ws[2]
 	}
@@ -96,12 +97,12 @@ func (s *step) integerConv(x, w, xZero, wZero int, r *filterScales) kernelMaker 
 	if c.group < 1 || c.m%c.group != 0 || c.m == 0 || k == 0 || k > kernel.MostInt16 {
 		return nil
 	}
-	if !s.absent(xZero) {
-		c.zeroIn = s.in[xZero]
+	if !s.Absent(xZero) {
+		c.zeroIn = s.In[xZero]
 	}
-	key, zero := filterKey{w: s.in[w].konst}, []int{0}
-	if !s.absent(wZero) {
-		key.zero = s.in[wZero].konst
+	key, zero := filterKey{w: s.In[w].Const}, []int{0}
+	if !s.Absent(wZero) {
+		key.zero = s.In[wZero].Const
 		if zero = bytesOf(key.zero).ints(); len(zero) != 1 && len(zero) != c.m || key.zero.Rank() > 1 {
 			return nil
 		}
@@ -115,20 +116,20 @@ func (s *step) integerConv(x, w, xZero, wZero int, r *filterScales) kernelMaker 
 		return rows
 	}).([]int16)
 	return func(d *binding) *boundKernel {
-		in, out := d.shapeOf(s, x), d.shapes[s.out[0].id]
+		in, out := d.ShapeOf(s, x), d.Shapes[s.Out[0].ID]
 		if len(in) != len(ws) || len(out) != len(ws) {
 			return nil
 		}
 		c := c
 		var ok bool
-		if c.conv2d, ok = planar(s.node, in, out, c.kh, c.kw); !ok || c.c != c.cg*c.group {
+		if c.conv2d, ok = planar(s.Node, in, out, c.kh, c.kw); !ok || c.c != c.cg*c.group {
 			return nil
 		}
-		return c.bind(s, s.in[x])
+		return c.bind(s, s.In[x])
 	}
 }
 
-func (c *integerConv) bind(s *step, x *value) *boundKernel {
+func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *boundKernel {
 	ph := (c.hp + c.sh - 1) / c.sh
 	c.pw = (c.wp + c.sw - 1) / c.sw
 	c.plane = c.pw * ph
@@ -159,7 +160,7 @@ func (c *integerConv) bind(s *step, x *value) *boundKernel {
 	}
 	return &boundKernel{temp: (size + 3) / 4, scratch: c.panelWords + c.tileWords + c.chunk/4, run: func(e *executable, u *unit) error {
 		c.in, c.zero, c.padded = bytesOf(e.datum(x)).Bytes, e.zeroPoint(c.zeroIn), uint8s(u.temp)
-		y := e.datum(s.out[0]).(*tensor.Tensor)
+		y := e.datum(s.Out[0]).(*tensor.Tensor)
 		if c.requantize == nil {
 			c.sums = tensor.Data[int32](y)
 		} else {

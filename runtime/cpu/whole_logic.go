@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Operators that give bools of bools, or of numbers, element by element.
@@ -17,8 +18,8 @@ func init() {
 	}
 	kernels["Not"] = logicKernel(1, tensor.Bool, predicateRow(func(x bool) bool { return !x }))
 	kernels["IsNaN"] = logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool { return x != x }))
-	kernels["IsInf"] = func(s *step) kernelMaker {
-		above, below := s.node.Attrs.Bool("detect_positive", true), s.node.Attrs.Bool("detect_negative", true)
+	kernels["IsInf"] = func(s *lowering.Step) kernelMaker {
+		above, below := s.Node.Attrs.Bool("detect_positive", true), s.Node.Attrs.Bool("detect_negative", true)
 		return logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool {
 			return above && x > math.MaxFloat32 || below && x < -math.MaxFloat32
 		}))(s)
@@ -26,13 +27,13 @@ func init() {
 }
 
 // logicKernel reads some inputs of an element type under broadcasting.
-func logicKernel(inputs int, dtype tensor.DType, run func(p *comparePass, row int)) func(s *step) kernelMaker {
-	return func(s *step) kernelMaker {
-		if len(s.in) != inputs || s.absent(0) || s.absent(inputs-1) {
+func logicKernel(inputs int, dtype tensor.DType, run func(p *comparePass, row int)) func(s *lowering.Step) kernelMaker {
+	return func(s *lowering.Step) kernelMaker {
+		if len(s.In) != inputs || s.Absent(0) || s.Absent(inputs-1) {
 			return nil
 		}
 		return func(d *binding) *boundKernel {
-			if !d.typed(s, 0, dtype) || !d.typed(s, inputs-1, dtype) || !d.gives(s, 0, tensor.Bool) {
+			if !d.Typed(s, 0, dtype) || !d.Typed(s, inputs-1, dtype) || !d.Gives(s, 0, tensor.Bool) {
 				return nil
 			}
 			return elementKernel(d, s, run, 0, []int{0, 1}[:inputs]...)

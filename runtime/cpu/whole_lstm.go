@@ -2,9 +2,10 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"LSTM": lstmKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"LSTM": lstmKernel}) }
 
 // lstm is the cell of an LSTM; gates are in order i, o, f, c.
 type lstm struct {
@@ -14,18 +15,18 @@ type lstm struct {
 	couple bool // f is 1 - i
 }
 
-func lstmKernel(s *step) kernelMaker {
+func lstmKernel(s *lowering.Step) kernelMaker {
 	l := recurrentWeights(s, 4, 3, []string{"Sigmoid", "Tanh", "Tanh"}, func(int) bool { return true })
 	if l == nil {
 		return nil
 	}
-	c := &lstm{n: l.hidden, couple: s.node.Attrs.Bool("input_forget", false)}
-	p := s.constant(7)
-	if p == nil && !s.absent(7) || p != nil && len(p) != 3*l.dirs*l.hidden {
+	c := &lstm{n: l.hidden, couple: s.Node.Attrs.Bool("input_forget", false)}
+	p := s.Constant(7)
+	if p == nil && !s.Absent(7) || p != nil && len(p) != 3*l.dirs*l.hidden {
 		return nil
 	}
 	for d := range l.dirs {
-		c.r = append(c.r, s.packedPart(2, s.constant(2), d*4*c.n*c.n, 4*c.n, c.n))
+		c.r = append(c.r, packedPart(s, 2, s.Constant(2), d*4*c.n*c.n, 4*c.n, c.n))
 		var peep []float32
 		if p != nil {
 			peep = p[3*d*c.n : 3*(d+1)*c.n]

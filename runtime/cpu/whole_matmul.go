@@ -6,9 +6,10 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"MatMul": matMulKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"MatMul": matMulKernel}) }
 
 // matMulPass multiplies matrices of which neither is constant: the second by panels of its columns.
 type matMulPass struct {
@@ -19,19 +20,19 @@ type matMulPass struct {
 	a, b, y        []float32
 }
 
-func matMulKernel(s *step) kernelMaker {
-	if len(s.in) != 2 || s.absent(0) || s.absent(1) {
+func matMulKernel(s *lowering.Step) kernelMaker {
+	if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		a, b := d.shapeOf(s, 0), d.shapeOf(s, 1)
-		if !d.typed(s, 0, tensor.Float32) || !d.typed(s, 1, tensor.Float32) || !d.gives(s, 0, tensor.Float32) || len(a) < 2 || len(b) < 2 {
+		a, b := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
+		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || len(a) < 2 || len(b) < 2 {
 			return nil
 		}
 		p := &matMulPass{m: a[len(a)-2], k: a[len(a)-1], n: b[len(b)-1]}
 		batch, err := ops.Broadcast(a[:len(a)-2], b[:len(b)-2])
 		if err != nil || b[len(b)-2] != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k*p.n > 1<<30 ||
-			!slices.Equal(d.shapes[s.out[0].id], append(slices.Clone(batch), p.m, p.n)) {
+			!slices.Equal(d.Shapes[s.Out[0].ID], append(slices.Clone(batch), p.m, p.n)) {
 			return nil // refused when it is evaluated
 		}
 		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
@@ -47,7 +48,7 @@ func matMulKernel(s *step) kernelMaker {
 		per := min(all, max(1, convTicketFlops/(2*p.m*p.k*kernel.PanelWidth)))
 		p.columns, p.parts = per*kernel.PanelWidth, (all+per-1)/per
 		return &boundKernel{scratch: kernel.PanelWidth * p.k, run: func(e *executable, _ *unit) error {
-			p.a, p.b, p.y = e.buf[s.in[0].id], e.buf[s.in[1].id], e.buf[s.out[0].id]
+			p.a, p.b, p.y = e.buf[s.In[0].ID], e.buf[s.In[1].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, len(p.at[0])*p.parts)
 		}}
 	}

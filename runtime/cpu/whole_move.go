@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Operators that move elements of their first input, whatever these are. Where the others are known when shapes are bound,
@@ -31,24 +32,24 @@ type movement struct {
 	runs bool
 }
 
-func moveKernel(s *step) kernelMaker {
-	if s.absent(0) {
+func moveKernel(s *lowering.Step) kernelMaker {
+	if s.Absent(0) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		in, out := s.in[0], s.out[0]
-		if out == nil || d.shapes[in.id] == nil || d.shapes[out.id] == nil || d.dtype[in.id] != d.dtype[out.id] || d.dtype[in.id] == tensor.String {
+		in, out := s.In[0], s.Out[0]
+		if out == nil || d.Shapes[in.ID] == nil || d.Shapes[out.ID] == nil || d.DTypes[in.ID] != d.DTypes[out.ID] || d.DTypes[in.ID] == tensor.String {
 			return nil
 		}
-		for _, v := range s.in[1:] {
-			if v != nil && d.constant(v) == nil {
+		for _, v := range s.In[1:] {
+			if v != nil && d.Constant(v) == nil {
 				return nil
 			}
 		}
 		var fill *tensor.Tensor
-		if s.node.Op.Name == "Pad" && !s.absent(2) {
-			fill = d.constant(s.in[2])
-			if fill.Len() != 1 || fill.DType() != d.dtype[in.id] {
+		if s.Node.Op.Name == "Pad" && !s.Absent(2) {
+			fill = d.Constant(s.In[2])
+			if fill.Len() != 1 || fill.DType() != d.DTypes[in.ID] {
 				return nil // refused when it is evaluated
 			}
 		}
@@ -56,7 +57,7 @@ func moveKernel(s *step) kernelMaker {
 		if m == nil {
 			return nil
 		}
-		move := mover(d.dtype[in.id], m, fill)
+		move := mover(d.DTypes[in.ID], m, fill)
 		if move == nil {
 			return nil
 		}
@@ -68,8 +69,8 @@ func moveKernel(s *step) kernelMaker {
 }
 
 // movement finds out what a step does to the elements of its first input; nil where that has no regular form.
-func (d *binding) movement(s *step) *movement {
-	shape, out := d.shapes[s.in[0].id], d.shapes[s.out[0].id]
+func (d *binding) movement(s *lowering.Step) *movement {
+	shape, out := d.Shapes[s.In[0].ID], d.Shapes[s.Out[0].ID]
 	n, _ := tensor.Size(shape)
 	size, _ := tensor.Size(out)
 	if n > maxMoved || size > maxMoved {
@@ -79,24 +80,24 @@ func (d *binding) movement(s *step) *movement {
 	for i := range tensor.Data[int64](numbers) {
 		tensor.Data[int64](numbers)[i] = int64(i)
 	}
-	node := d.concrete(s)
+	node := d.Concrete(s)
 	if node == nil {
 		return nil
 	}
 	data := []tensor.Datum{numbers}
-	node.Inputs[0] = &ir.Value{Name: s.in[0].name, Type: typeOf(tensor.Int64, shape)}
-	for i, v := range s.in[1:] {
+	node.Inputs[0] = &ir.Value{Name: s.In[0].Name, Type: lowering.TypeOf(tensor.Int64, shape)}
+	for i, v := range s.In[1:] {
 		var t tensor.Datum
-		if k := d.constant(v); k != nil {
+		if k := d.Constant(v); k != nil {
 			t = k
 		}
-		if s.node.Op.Name == "Pad" && i == 1 { // the filling
+		if s.Node.Op.Name == "Pad" && i == 1 { // the filling
 			t = tensor.Scalar(int64(-1))
 			node.Inputs[2] = ir.NewConst("fill", t.(*tensor.Tensor))
 		}
 		data = append(data, t)
 	}
-	if s.node.Op.Name == "Pad" && s.absent(2) && s.node.Attrs.Str("mode", "constant") == "constant" {
+	if s.Node.Op.Name == "Pad" && s.Absent(2) && s.Node.Attrs.Str("mode", "constant") == "constant" {
 		for len(data) < 3 {
 			data = append(data, nil)
 		}

@@ -6,10 +6,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"InstanceNormalization": groupNormKernel, "GroupNormalization": groupNormKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"InstanceNormalization": groupNormKernel, "GroupNormalization": groupNormKernel})
 }
 
 // groupNormPass normalises one group of channels of one sample per ticket.
@@ -19,34 +20,34 @@ type groupNormPass struct {
 	scale, shift, x, y  []float32
 }
 
-func groupNormKernel(s *step) kernelMaker {
-	if len(s.in) != 3 || s.absent(0) || s.absent(1) || s.absent(2) {
+func groupNormKernel(s *lowering.Step) kernelMaker {
+	if len(s.In) != 3 || s.Absent(0) || s.Absent(1) || s.Absent(2) {
 		return nil
 	}
-	groups := int(s.node.Attrs.Int("num_groups", 0))
+	groups := int(s.Node.Attrs.Int("num_groups", 0))
 	return func(d *binding) *boundKernel {
-		in := d.shapeOf(s, 0)
-		for i := range s.in {
-			if !d.typed(s, i, tensor.Float32) {
+		in := d.ShapeOf(s, 0)
+		for i := range s.In {
+			if !d.Typed(s, i, tensor.Float32) {
 				return nil
 			}
 		}
-		if !d.gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] == 0 || !slices.Equal(d.shapeOf(s, 1), in[1:2]) || !slices.Equal(d.shapeOf(s, 2), in[1:2]) {
+		if !d.Gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] == 0 || !slices.Equal(d.ShapeOf(s, 1), in[1:2]) || !slices.Equal(d.ShapeOf(s, 2), in[1:2]) {
 			return nil
 		}
-		p := &groupNormPass{groups: groups, eps: ops.Float(s.node, "epsilon")}
-		if s.node.Op.Name == "InstanceNormalization" {
+		p := &groupNormPass{groups: groups, eps: ops.Float(s.Node, "epsilon")}
+		if s.Node.Op.Name == "InstanceNormalization" {
 			p.groups = in[1]
 		}
 		if p.groups < 1 || in[1]%p.groups != 0 {
 			return nil
 		}
-		_, p.inner = runs(in, 1)
+		_, p.inner = lowering.Runs(in, 1)
 		if p.each = in[1] / p.groups; p.inner == 0 {
 			return nil
 		}
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			p.x, p.scale, p.shift, p.y = e.buf[s.in[0].id], e.buf[s.in[1].id], e.buf[s.in[2].id], e.buf[s.out[0].id]
+			p.x, p.scale, p.shift, p.y = e.buf[s.In[0].ID], e.buf[s.In[1].ID], e.buf[s.In[2].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, in[0]*p.groups)
 		}}
 	}

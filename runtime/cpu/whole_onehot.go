@@ -3,27 +3,28 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"OneHot": oneHotKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"OneHot": oneHotKernel}) }
 
 // oneHotKernel serves indices of whole numbers, a depth that is known when shapes are bound, and float32 values.
-func oneHotKernel(s *step) kernelMaker {
-	if s.absent(0) || s.absent(1) || !s.float32Input(2) {
+func oneHotKernel(s *lowering.Step) kernelMaker {
+	if s.Absent(0) || s.Absent(1) || !s.Float32Input(2) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		shape := d.shapeOf(s, 0)
-		k, ok := d.ints(s, 1)
-		wide := d.typed(s, 0, tensor.Int64)
-		axis, err := ops.Axis(s.node.Attrs.Int("axis", -1), len(shape)+1)
-		if shape == nil || !ok || len(k) != 1 || err != nil || !wide && !d.typed(s, 0, tensor.Int32) || !d.gives(s, 0, tensor.Float32) || product(d.shapeOf(s, 2)) != 2 ||
-			k[0] != int64(d.shapes[s.out[0].id][axis]) {
+		shape := d.ShapeOf(s, 0)
+		k, ok := d.Ints(s, 1)
+		wide := d.Typed(s, 0, tensor.Int64)
+		axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape)+1)
+		if shape == nil || !ok || len(k) != 1 || err != nil || !wide && !d.Typed(s, 0, tensor.Int32) || !d.Gives(s, 0, tensor.Float32) || product(d.ShapeOf(s, 2)) != 2 ||
+			k[0] != int64(d.Shapes[s.Out[0].ID][axis]) {
 			return nil // refused when it is evaluated
 		}
 		depth, inner := int(k[0]), product(shape[axis:])
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			y, values, index := e.buf[s.out[0].id], e.buf[s.in[2].id], e.datum(s.in[0]).(*tensor.Tensor)
+			y, values, index := e.buf[s.Out[0].ID], e.buf[s.In[2].ID], e.datum(s.In[0]).(*tensor.Tensor)
 			for i := range y {
 				y[i] = values[0]
 			}

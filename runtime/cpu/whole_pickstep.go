@@ -5,34 +5,35 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // wholePickStep sums up what counts of a chunk; the sums go on in float64.
-func wholePickStep(s *step) wholeMaker {
-	if !s.float32Input(0) {
+func wholePickStep(s *lowering.Step) wholeMaker {
+	if !s.Float32Input(0) {
 		return nil
 	}
-	mode := s.node.Attrs.Str("mode", "")
+	mode := s.Node.Attrs.Str("mode", "")
 	return func(in [][]int, _ []int) wholeFunc {
 		b, l, h := in[0][0], in[0][1], in[0][2]
 		if !slices.Equal(in[1], []int{b, h}) || !slices.Equal(in[2], []int{b, 2}) {
 			return nil // refused when it is evaluated
 		}
 		sum, count := tensor.New(tensor.Float64, b, h), tensor.New(tensor.Int64, b, 2)
-		spans, args := make([]essm.Span, b), make([]tensor.Datum, len(s.in))
-		return func(e *executable, s *step) error {
+		spans, args := make([]essm.Span, b), make([]tensor.Datum, len(s.In))
+		return func(e *executable, s *lowering.Step) error {
 			for i := range args {
-				if args[i] = nil; i > 0 && !s.absent(i) {
-					args[i] = e.datum(s.in[i])
+				if args[i] = nil; i > 0 && !s.Absent(i) {
+					args[i] = e.datum(s.In[i])
 				}
 			}
 			acc, kept := tensor.Data[float64](sum), tensor.Data[int64](count)
 			copy(acc, tensor.Data[float64](args[1].(*tensor.Tensor)))
 			copy(kept, tensor.Data[int64](args[2].(*tensor.Tensor)))
-			if err := essm.PickSpans(s.node, args, kept, l, spans); err != nil {
+			if err := essm.PickSpans(s.Node, args, kept, l, spans); err != nil {
 				return err
 			}
-			x, y := e.buf[s.in[0].id], e.buf[s.out[0].id]
+			x, y := e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			for i, p := range spans {
 				row := acc[i*h : (i+1)*h]
 				for k := p.From; k < p.To; k++ {
@@ -46,9 +47,9 @@ func wholePickStep(s *step) wholeMaker {
 					y[i*h+j] = float32(v)
 				}
 			}
-			for i, v := range s.out[1:] {
+			for i, v := range s.Out[1:] {
 				if v != nil {
-					e.data[v.id] = [...]*tensor.Tensor{sum, count}[i]
+					e.data[v.ID] = [...]*tensor.Tensor{sum, count}[i]
 				}
 			}
 			return nil

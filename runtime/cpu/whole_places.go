@@ -5,12 +5,13 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Operators that read or write runs of elements at places which indices name when they run: GatherElements, GatherND,
 // ScatterElements and ScatterND.
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{
 		"GatherElements": placesKernel, "GatherND": placesKernel, "ScatterElements": placesKernel, "ScatterND": placesKernel,
 	})
 }
@@ -24,18 +25,18 @@ type places struct {
 }
 
 // placesKernel moves elements of any type that is held in whole bytes.
-func placesKernel(s *step) kernelMaker {
-	a := s.node.Attrs
-	if s.absent(0) || s.absent(1) || a.Str("reduction", "none") != "none" {
+func placesKernel(s *lowering.Step) kernelMaker {
+	a := s.Node.Attrs
+	if s.Absent(0) || s.Absent(1) || a.Str("reduction", "none") != "none" {
 		return nil
 	}
-	op := s.node.Op.Name
+	op := s.Node.Op.Name
 	scatters := op == "ScatterElements" || op == "ScatterND"
 	return func(d *binding) *boundKernel {
-		x, index, y := s.in[0], s.in[1], s.out[0]
-		shape, at, dtype := d.shapeOf(s, 0), d.shapeOf(s, 1), d.dtype[x.id]
-		wide := d.typed(s, 1, tensor.Int64)
-		if y == nil || shape == nil || at == nil || !wide && !d.typed(s, 1, tensor.Int32) || !cut(dtype) || !d.gives(s, 0, dtype) {
+		x, index, y := s.In[0], s.In[1], s.Out[0]
+		shape, at, dtype := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.DTypes[x.ID]
+		wide := d.Typed(s, 1, tensor.Int64)
+		if y == nil || shape == nil || at == nil || !wide && !d.Typed(s, 1, tensor.Int32) || !cut(dtype) || !d.Gives(s, 0, dtype) {
 			return nil
 		}
 		var p *places
@@ -50,12 +51,12 @@ func placesKernel(s *step) kernelMaker {
 		}
 		moved := y // of what there is a run per place
 		if scatters {
-			if s.absent(2) || !d.typed(s, 2, dtype) || !slices.Equal(d.shapes[y.id], shape) || op == "ScatterElements" && !slices.Equal(d.shapeOf(s, 2), at) {
+			if s.Absent(2) || !d.Typed(s, 2, dtype) || !slices.Equal(d.Shapes[y.ID], shape) || op == "ScatterElements" && !slices.Equal(d.ShapeOf(s, 2), at) {
 				return nil
 			}
-			moved = s.in[2]
+			moved = s.In[2]
 		}
-		if n, _ := tensor.Size(d.shapes[moved.id]); n != len(p.at)*run {
+		if n, _ := tensor.Size(d.Shapes[moved.ID]); n != len(p.at)*run {
 			return nil
 		}
 		return &boundKernel{run: func(e *executable, _ *unit) error {

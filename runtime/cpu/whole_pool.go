@@ -6,10 +6,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"MaxPool": poolKernel, "AveragePool": poolKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"MaxPool": poolKernel, "AveragePool": poolKernel})
 }
 
 // poolPass reduces windows of the planes of each channel: some rows of the output at a time, first the rows of the windows to
@@ -30,36 +31,36 @@ type poolPass struct {
 // poolBlock is how many numbers of a plane are reduced at a time.
 const poolBlock = 1 << 11
 
-func poolKernel(s *step) kernelMaker {
-	taps := s.node.Attrs.Ints("kernel_shape", nil)
-	if len(taps) == 0 || len(s.node.Outputs) != 1 || s.absent(0) {
+func poolKernel(s *lowering.Step) kernelMaker {
+	taps := s.Node.Attrs.Ints("kernel_shape", nil)
+	if len(taps) == 0 || len(s.Node.Outputs) != 1 || s.Absent(0) {
 		return nil
 	}
 	kh, kw := 1, int(taps[len(taps)-1])
 	if len(taps) == 2 {
 		kh = int(taps[0])
 	}
-	average := s.node.Op.Name == "AveragePool"
-	all := average && ops.Int(s.node, "count_include_pad") != 0
+	average := s.Node.Op.Name == "AveragePool"
+	all := average && ops.Int(s.Node, "count_include_pad") != 0
 	return func(d *binding) *boundKernel {
-		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		if len(taps) > 2 {
 			return newPoolND(d, s, average, all)
 		}
-		in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
+		in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
 		if len(in) != len(taps)+2 {
 			return nil
 		}
-		c, ok := planar(s.node, in, out, kh, kw)
-		if !ok && !(ops.Int(s.node, "ceil_mode") != 0 && !all && c.ow > 0 && c.oh > 0) {
+		c, ok := planar(s.Node, in, out, kh, kw)
+		if !ok && !(ops.Int(s.Node, "ceil_mode") != 0 && !all && c.ow > 0 && c.oh > 0) {
 			return nil
 		}
 		p := &poolPass{conv2d: c, kh: kh, kw: kw, average: average, all: all}
 		p.plan()
 		return &boundKernel{scratch: (p.rows + 1) * p.pw * (2*p.sw + 1), run: func(e *executable, _ *unit) error {
-			p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			p.x, p.y = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, c.n*c.c)
 		}}
 	}

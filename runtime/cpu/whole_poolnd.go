@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // poolND reduces windows over three or more axes, one axis after the other, plane by plane.
@@ -21,15 +22,15 @@ type poolND struct {
 const mostPoolAxes = 8
 
 // newPoolND plans a pool; nil where shapes do not fit. With all, pads count.
-func newPoolND(d *binding, s *step, average, all bool) *boundKernel {
-	kernelShape := s.node.Attrs.Ints("kernel_shape", nil)
+func newPoolND(d *binding, s *lowering.Step, average, all bool) *boundKernel {
+	kernelShape := s.Node.Attrs.Ints("kernel_shape", nil)
 	taps := make([]int, len(kernelShape))
 	for i, k := range kernelShape {
 		taps[i] = int(k)
 	}
-	in, out := d.shapeOf(s, 0), d.shapes[s.out[0].id]
-	w, ok := newSliding(s.node, in, out, taps)
-	if !ok || len(taps) > mostPoolAxes || in[1] != out[1] || !w.inside() && (all || ops.Int(s.node, "ceil_mode") == 0) {
+	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	w, ok := newSliding(s.Node, in, out, taps)
+	if !ok || len(taps) > mostPoolAxes || in[1] != out[1] || !w.inside() && (all || ops.Int(s.Node, "ceil_mode") == 0) {
 		return nil
 	}
 	p := &poolND{sliding: w, average: average, planes: in[0] * in[1]}
@@ -48,7 +49,7 @@ func newPoolND(d *binding, s *step, average, all bool) *boundKernel {
 		p.shares = append(p.shares, counts)
 	}
 	return &boundKernel{scratch: 2 * p.held, run: func(e *executable, _ *unit) error {
-		p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+		p.x, p.y = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 		return e.parallel(p, p.planes)
 	}}
 }

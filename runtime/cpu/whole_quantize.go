@@ -6,10 +6,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"QuantizeLinear": quantizeKernel, "DequantizeLinear": quantizeKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"QuantizeLinear": quantizeKernel, "DequantizeLinear": quantizeKernel})
 }
 
 // quantized are the element types that have a kernel here; those of bytes are in package kernel.
@@ -24,23 +25,23 @@ type quantizePass struct {
 }
 
 // quantizeKernel serves constant scales: one, or one for each place of an axis.
-func quantizeKernel(s *step) kernelMaker {
-	a := s.node.Attrs
-	scale, zero := s.constant64(1), s.constant64(2)
-	if len(scale) == 0 || !s.float32Input(1) || len(s.constShape(1)) > 1 || zero == nil && !s.absent(2) || zero != nil && len(zero) != len(scale) ||
+func quantizeKernel(s *lowering.Step) kernelMaker {
+	a := s.Node.Attrs
+	scale, zero := s.Constant64(1), s.Constant64(2)
+	if len(scale) == 0 || !s.Float32Input(1) || len(s.ConstShape(1)) > 1 || zero == nil && !s.Absent(2) || zero != nil && len(zero) != len(scale) ||
 		a.Int("block_size", 0) != 0 || a.Int("precision", 0) != 0 {
 		return nil
 	}
 	if zero == nil {
 		zero = make([]float64, len(scale))
 	}
-	back := s.node.Op.Name == "DequantizeLinear"
+	back := s.Node.Op.Name == "DequantizeLinear"
 	return func(d *binding) *boundKernel {
-		in := d.shapeOf(s, 0)
-		if s.absent(0) || in == nil || s.out[0] == nil || d.shapes[s.out[0].id] == nil {
+		in := d.ShapeOf(s, 0)
+		if s.Absent(0) || in == nil || s.Out[0] == nil || d.Shapes[s.Out[0].ID] == nil {
 			return nil
 		}
-		from, to := d.dtype[s.in[0].id], d.dtype[s.out[0].id]
+		from, to := d.DTypes[s.In[0].ID], d.DTypes[s.Out[0].ID]
 		p := &quantizePass{scale: scale, zero: zero}
 		switch {
 		case back && to != tensor.Float32 || !back && from != tensor.Float32:
@@ -76,21 +77,21 @@ func quantizeKernel(s *step) kernelMaker {
 		const ticket = 1 << 14
 		p.inner = ticket
 		if len(scale) > 1 {
-			axis, err := ops.Axis(ops.Int(s.node, "axis"), len(in))
+			axis, err := ops.Axis(ops.Int(s.Node, "axis"), len(in))
 			if err != nil || in[axis] != len(scale) {
 				return nil // refused when it is evaluated
 			}
-			_, p.inner = runs(in, axis)
+			_, p.inner = lowering.Runs(in, axis)
 		}
 		if n == 0 {
 			return nil
 		}
 		return &boundKernel{run: func(e *executable, _ *unit) error {
 			var ok bool
-			if p.x, ok = e.datum(s.in[0]).(*tensor.Tensor); !ok {
+			if p.x, ok = e.datum(s.In[0]).(*tensor.Tensor); !ok {
 				return e.eval(s)
 			}
-			p.y = e.datum(s.out[0]).(*tensor.Tensor)
+			p.y = e.datum(s.Out[0]).(*tensor.Tensor)
 			return e.parallel(p, (n+p.inner-1)/p.inner)
 		}}
 	}

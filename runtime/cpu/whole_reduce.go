@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
@@ -22,14 +23,14 @@ type reducePass struct {
 	x, y            []float32
 }
 
-func reduceKernel(s *step) kernelMaker {
-	if s.absent(0) {
+func reduceKernel(s *lowering.Step) kernelMaker {
+	if s.Absent(0) {
 		return nil
 	}
-	op := s.node.Op.Name
+	op := s.Node.Op.Name
 	return func(d *binding) *boundKernel {
-		in := d.shapeOf(s, 0)
-		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+		in := d.ShapeOf(s, 0)
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		rank := len(in)
@@ -43,9 +44,9 @@ func reduceKernel(s *step) kernelMaker {
 				axes = append(axes, a)
 			}
 		default:
-			given := s.node.Attrs.Ints("axes", nil)
-			if !s.absent(1) {
-				v, ok := d.ints(s, 1)
+			given := s.Node.Attrs.Ints("axes", nil)
+			if !s.Absent(1) {
+				v, ok := d.Ints(s, 1)
 				if !ok {
 					return nil
 				}
@@ -56,7 +57,7 @@ func reduceKernel(s *step) kernelMaker {
 				return nil
 			}
 			if len(axes) == 0 {
-				if s.node.Attrs.Bool("noop_with_empty_axes", false) {
+				if s.Node.Attrs.Bool("noop_with_empty_axes", false) {
 					return nil
 				}
 				for a := range rank {
@@ -85,7 +86,7 @@ func reduceKernel(s *step) kernelMaker {
 			return nil
 		}
 		return &boundKernel{scratch: p.inner, run: func(e *executable, _ *unit) error {
-			p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			p.x, p.y = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, (p.outer+reducePer-1)/reducePer)
 		}}
 	}

@@ -6,9 +6,10 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"Resize": resizeKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"Resize": resizeKernel}) }
 
 // resizePass samples axes anew, one after the other, plane by plane: what comes before the first of them counts planes.
 type resizePass struct {
@@ -35,27 +36,27 @@ type resizeTaps struct {
 	weights []float32
 }
 
-func resizeKernel(s *step) kernelMaker {
-	if s.node.Attrs.Str("mode", "nearest") == "nearest" {
+func resizeKernel(s *lowering.Step) kernelMaker {
+	if s.Node.Attrs.Str("mode", "nearest") == "nearest" {
 		return moveKernel(s)
 	}
-	if !s.float32Input(0) {
+	if !s.Float32Input(0) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
-		shape := d.shapeOf(s, 0)
-		if shape == nil || !d.gives(s, 0, tensor.Float32) {
+		shape := d.ShapeOf(s, 0)
+		if shape == nil || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
-		node, data := d.concrete(s), make([]tensor.Datum, len(s.in))
+		node, data := d.Concrete(s), make([]tensor.Datum, len(s.In))
 		if node == nil {
 			return nil
 		}
-		for i, v := range s.in {
+		for i, v := range s.In {
 			if i == 0 || v == nil {
 				continue
 			}
-			k := d.constant(v)
+			k := d.Constant(v)
 			if k == nil {
 				return nil
 			}
@@ -66,14 +67,14 @@ func resizeKernel(s *step) kernelMaker {
 			return nil // refused when it is evaluated
 		}
 		p := newResize(axes, shape)
-		if p == nil || !slices.Equal(d.shapes[s.out[0].id], p.shape(axes, shape)) {
+		if p == nil || !slices.Equal(d.Shapes[s.Out[0].ID], p.shape(axes, shape)) {
 			return nil
 		}
 		p.beyond = float32(beyond)
 		planes, _ := tensor.Size(shape)
 		planes /= p.in
 		return &boundKernel{scratch: 2*p.held + p.turned, run: func(e *executable, _ *unit) error {
-			p.x, p.y = e.buf[s.in[0].id], e.buf[s.out[0].id]
+			p.x, p.y = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			return e.parallel(p, planes)
 		}}
 	}
@@ -103,7 +104,7 @@ func newResize(axes []std.ResizedAxis, shape []int) *resizePass {
 	}
 	for i, a := range axes {
 		axis := a.Axis - first
-		outer, inner := runs(now, axis)
+		outer, inner := lowering.Runs(now, axis)
 		st := resizeStage{outer: outer, d: now[axis], size: len(a.First), inner: inner}
 		now[axis] = st.size
 		p.out = outer * st.size * inner

@@ -1,8 +1,11 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/cpu/kernel"
+import (
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"RNN": rnnKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"RNN": rnnKernel}) }
 
 // rnn is the cell of an RNN: h = f(Wx + Rh).
 type rnn struct {
@@ -10,14 +13,14 @@ type rnn struct {
 	r []*kernel.Packed // per direction: of the state
 }
 
-func rnnKernel(s *step) kernelMaker {
+func rnnKernel(s *lowering.Step) kernelMaker {
 	l := recurrentWeights(s, 1, 1, []string{"Tanh"}, func(int) bool { return true })
 	if l == nil {
 		return nil
 	}
 	c := &rnn{n: l.hidden}
 	for d := range l.dirs {
-		c.r = append(c.r, s.packedPart(2, s.constant(2), d*c.n*c.n, c.n, c.n))
+		c.r = append(c.r, packedPart(s, 2, s.Constant(2), d*c.n*c.n, c.n, c.n))
 	}
 	l.cell = c
 	return l.kernel(s)

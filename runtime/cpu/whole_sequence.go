@@ -5,24 +5,25 @@ import (
 	"weak"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	registerKernels(map[string]func(s *step) kernelMaker{"SequenceInsert": sequenceInsertKernel})
+	registerKernels(map[string]func(s *lowering.Step) kernelMaker{"SequenceInsert": sequenceInsertKernel})
 }
 
 // sequenceInsertKernel puts an item at the end of a sequence. The items before were copied, where that was necessary, when they
 // were put there; an evaluation would look at all of them, in every iteration of a loop. A sequence that the same step has made last grows in
 // place: what is behind its end belongs to nobody else.
-func sequenceInsertKernel(s *step) kernelMaker {
-	if s.absent(0) || s.absent(1) || !s.absent(2) {
+func sequenceInsertKernel(s *lowering.Step) kernelMaker {
+	if s.Absent(0) || s.Absent(1) || !s.Absent(2) {
 		return nil
 	}
 	return func(*binding) *boundKernel {
 		var last weak.Pointer[tensor.Sequence]
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			q, ok := e.datum(s.in[0]).(*tensor.Sequence)
-			item := e.own(e.datum(s.in[1]))
+			q, ok := e.datum(s.In[0]).(*tensor.Sequence)
+			item := e.own(e.datum(s.In[1]))
 			if !ok || q == nil || item == nil {
 				return e.eval(s) // says what is wrong
 			}
@@ -32,7 +33,7 @@ func sequenceInsertKernel(s *step) kernelMaker {
 			}
 			made := &tensor.Sequence{Items: append(items, item)}
 			last = weak.Make(made)
-			e.data[s.out[0].id] = made
+			e.data[s.Out[0].ID] = made
 			return nil
 		}}
 	}

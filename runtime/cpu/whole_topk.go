@@ -5,9 +5,10 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"TopK": topKKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"TopK": topKKernel}) }
 
 // topKPass finds the first k elements of each row along the middle one of three axes, greatest or least first, of equal ones
 // the first. NaN counts as the greatest.
@@ -23,39 +24,39 @@ type topKType interface {
 	tensor.Elem
 }
 
-func topKKernel(s *step) kernelMaker {
-	if s.absent(0) || s.absent(1) {
+func topKKernel(s *lowering.Step) kernelMaker {
+	if s.Absent(0) || s.Absent(1) {
 		return nil
 	}
 	return func(d *binding) *boundKernel {
 		switch {
-		case d.typed(s, 0, tensor.Float32):
+		case d.Typed(s, 0, tensor.Float32):
 			return newTopK[float32](d, s)
-		case d.typed(s, 0, tensor.Int32):
+		case d.Typed(s, 0, tensor.Int32):
 			return newTopK[int32](d, s)
-		case d.typed(s, 0, tensor.Int64):
+		case d.Typed(s, 0, tensor.Int64):
 			return newTopK[int64](d, s)
 		}
 		return nil
 	}
 }
 
-func newTopK[T topKType](d *binding, s *step) *boundKernel {
-	shape := d.shapeOf(s, 0)
-	k, ok := d.ints(s, 1)
-	axis, err := ops.Axis(s.node.Attrs.Int("axis", -1), len(shape))
-	if !ok || len(k) != 1 || err != nil || k[0] < 1 || k[0] > int64(shape[axis]) || len(s.out) != 2 || s.out[0] != nil && !d.gives(s, 0, d.dtype[s.in[0].id]) || s.out[1] != nil && !d.gives(s, 1, tensor.Int64) {
+func newTopK[T topKType](d *binding, s *lowering.Step) *boundKernel {
+	shape := d.ShapeOf(s, 0)
+	k, ok := d.Ints(s, 1)
+	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape))
+	if !ok || len(k) != 1 || err != nil || k[0] < 1 || k[0] > int64(shape[axis]) || len(s.Out) != 2 || s.Out[0] != nil && !d.Gives(s, 0, d.DTypes[s.In[0].ID]) || s.Out[1] != nil && !d.Gives(s, 1, tensor.Int64) {
 		return nil // refused when it is evaluated
 	}
-	outer, inner := runs(shape, axis)
-	p := &topKPass[T]{n: shape[axis], k: int(k[0]), inner: inner, largest: s.node.Attrs.Bool("largest", true)}
+	outer, inner := lowering.Runs(shape, axis)
+	p := &topKPass[T]{n: shape[axis], k: int(k[0]), inner: inner, largest: s.Node.Attrs.Bool("largest", true)}
 	return &boundKernel{scratch: p.k, run: func(e *executable, _ *unit) error {
-		p.x, p.y, p.at = tensor.Data[T](e.datum(s.in[0]).(*tensor.Tensor)), nil, nil
-		if s.out[0] != nil {
-			p.y = tensor.Data[T](e.datum(s.out[0]).(*tensor.Tensor))
+		p.x, p.y, p.at = tensor.Data[T](e.datum(s.In[0]).(*tensor.Tensor)), nil, nil
+		if s.Out[0] != nil {
+			p.y = tensor.Data[T](e.datum(s.Out[0]).(*tensor.Tensor))
 		}
-		if s.out[1] != nil {
-			p.at = tensor.Data[int64](e.datum(s.out[1]).(*tensor.Tensor))
+		if s.Out[1] != nil {
+			p.at = tensor.Data[int64](e.datum(s.Out[1]).(*tensor.Tensor))
 		}
 		return e.parallel(p, outer)
 	}}

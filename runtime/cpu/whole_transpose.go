@@ -6,14 +6,15 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // wholeTranspose permutes axes.
-func wholeTranspose(s *step) wholeMaker {
-	if !s.float32Input(0) {
+func wholeTranspose(s *lowering.Step) wholeMaker {
+	if !s.Float32Input(0) {
 		return nil
 	}
-	perm := s.node.Attrs.Ints("perm", nil)
+	perm := s.Node.Attrs.Ints("perm", nil)
 	return func(in [][]int, out []int) wholeFunc {
 		rank := len(in[0])
 		order := make([]int, rank)
@@ -31,9 +32,9 @@ func wholeTranspose(s *step) wholeMaker {
 			}
 		}
 		t := newTransposition(in[0], order)
-		t.node = s.src
-		return func(e *executable, s *step) error {
-			t.src, t.dst = e.buf[s.in[0].id], e.buf[s.out[0].id]
+		t.node = s.Source
+		return func(e *executable, s *lowering.Step) error {
+			t.src, t.dst = e.buf[s.In[0].ID], e.buf[s.Out[0].ID]
 			return e.parallel(t, t.tickets)
 		}
 	}

@@ -2,24 +2,25 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { registerKernels(map[string]func(s *step) kernelMaker{"Trilu": triluKernel}) }
+func init() { registerKernels(map[string]func(s *lowering.Step) kernelMaker{"Trilu": triluKernel}) }
 
 // triluKernel keeps a triangle of each matrix, of elements of any type that is held in whole bytes.
-func triluKernel(s *step) kernelMaker {
-	if s.absent(0) {
+func triluKernel(s *lowering.Step) kernelMaker {
+	if s.Absent(0) {
 		return nil
 	}
-	upper := s.node.Attrs.Bool("upper", true)
+	upper := s.Node.Attrs.Bool("upper", true)
 	return func(d *binding) *boundKernel {
-		shape, dtype, diagonal := d.shapeOf(s, 0), d.dtype[s.in[0].id], 0
-		if len(shape) < 2 || !cut(dtype) || !d.gives(s, 0, dtype) {
+		shape, dtype, diagonal := d.ShapeOf(s, 0), d.DTypes[s.In[0].ID], 0
+		if len(shape) < 2 || !cut(dtype) || !d.Gives(s, 0, dtype) {
 			return nil
 		}
 		rows, columns := shape[len(shape)-2], shape[len(shape)-1]
-		if !s.absent(1) {
-			k, ok := d.ints(s, 1)
+		if !s.Absent(1) {
+			k, ok := d.Ints(s, 1)
 			if !ok || len(k) != 1 {
 				return nil
 			}
@@ -27,7 +28,7 @@ func triluKernel(s *step) kernelMaker {
 		}
 		all := product(shape[:len(shape)-1])
 		return &boundKernel{run: func(e *executable, _ *unit) error {
-			x, y, size := e.datum(s.in[0]).(*tensor.Tensor).Bytes(), e.datum(s.out[0]).(*tensor.Tensor).Bytes(), tensor.ByteSize(dtype, 1)
+			x, y, size := e.datum(s.In[0]).(*tensor.Tensor).Bytes(), e.datum(s.Out[0]).(*tensor.Tensor).Bytes(), tensor.ByteSize(dtype, 1)
 			for r := range all {
 				from, to := min(max(r%rows+diagonal, 0), columns), columns
 				if !upper {

@@ -1,6 +1,10 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 // Functions of one number that have no form in vectors: computed in float64 and rounded once.
 func init() {
@@ -14,7 +18,7 @@ func init() {
 				y[i] = float32(f(float64(v)))
 			}
 		}
-		registerUnaries(map[string]func(*step) func(y, x []float32){name: func(*step) func(y, x []float32) { return run }})
+		registerUnaries(map[string]func(*lowering.Step) func(y, x []float32){name: func(*lowering.Step) func(y, x []float32) { return run }})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // window is a step that looks a bounded way back and ahead along time: step t of its output is computed from the steps t+off
@@ -46,7 +47,7 @@ type windowMaker func(d *binding) *window
 
 // windows is the table of operators that a window stands for, where they look along the last axis of (samples, features,
 // steps).
-var windows = map[string]func(s *step) windowMaker{
+var windows = map[string]func(s *lowering.Step) windowMaker{
 	"Conv":        windowConv,
 	"MaxPool":     windowPool,
 	"AveragePool": windowPool,
@@ -110,21 +111,21 @@ func (f *timeFilters) asRows() []float32 {
 	return f.rows
 }
 
-func windowConv(s *step) windowMaker {
-	w := s.constant(1)
-	if w == nil || !s.float32Input(1) || s.constant(2) == nil && !s.absent(2) || len(s.constShape(1)) != 3 {
+func windowConv(s *lowering.Step) windowMaker {
+	w := s.Constant(1)
+	if w == nil || !s.Float32Input(1) || s.Constant(2) == nil && !s.Absent(2) || len(s.ConstShape(1)) != 3 {
 		return nil
 	}
-	ws := s.constShape(1)
-	f := &timeFilters{w: w, bias: s.constant(2), m: ws[0], cg: ws[1], k: ws[2], group: int(ops.Int(s.node, "group"))}
+	ws := s.ConstShape(1)
+	f := &timeFilters{w: w, bias: s.Constant(2), m: ws[0], cg: ws[1], k: ws[2], group: int(ops.Int(s.Node, "group"))}
 	if f.group < 1 || f.m%f.group != 0 || f.m*f.cg*f.k == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
 	return func(d *binding) *window {
-		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
-		c, ok := planar(s.node, d.shapeOf(s, 0), d.shapes[s.out[0].id], 1, f.k)
+		c, ok := planar(s.Node, d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID], 1, f.k)
 		if !ok || c.sw != 1 || c.c != f.cg*f.group {
 			return nil
 		}
@@ -199,33 +200,33 @@ func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
 }
 
 // windowMatMul is a constant matrix times (features, steps): a convolution of one tap.
-func windowMatMul(s *step) windowMaker {
-	w := s.constant(0)
-	if w == nil || !s.float32Input(0) || len(s.constShape(0)) != 2 {
+func windowMatMul(s *lowering.Step) windowMaker {
+	w := s.Constant(0)
+	if w == nil || !s.Float32Input(0) || len(s.ConstShape(0)) != 2 {
 		return nil
 	}
-	f := &timeFilters{w: w, m: s.constShape(0)[0], cg: s.constShape(0)[1], k: 1, group: 1}
+	f := &timeFilters{w: w, m: s.ConstShape(0)[0], cg: s.ConstShape(0)[1], k: 1, group: 1}
 	return func(d *binding) *window {
-		if !d.typed(s, 1, tensor.Float32) || !d.gives(s, 0, tensor.Float32) || f.m*f.cg == 0 {
+		if !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || f.m*f.cg == 0 {
 			return nil
 		}
 		return f.window(0, 1)
 	}
 }
 
-func windowPool(s *step) windowMaker {
-	shape := s.node.Attrs.Ints("kernel_shape", nil)
-	if len(shape) != 1 || len(s.node.Outputs) != 1 {
+func windowPool(s *lowering.Step) windowMaker {
+	shape := s.Node.Attrs.Ints("kernel_shape", nil)
+	if len(shape) != 1 || len(s.Node.Outputs) != 1 {
 		return nil
 	}
-	taps, largest := int(shape[0]), s.node.Op.Name == "MaxPool"
-	all := !largest && ops.Int(s.node, "count_include_pad") != 0
+	taps, largest := int(shape[0]), s.Node.Op.Name == "MaxPool"
+	all := !largest && ops.Int(s.Node, "count_include_pad") != 0
 	return func(d *binding) *window {
-		if !d.typed(s, 0, tensor.Float32) || !d.gives(s, 0, tensor.Float32) {
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
-		in := d.shapeOf(s, 0)
-		c, ok := planar(s.node, in, d.shapes[s.out[0].id], 1, taps)
+		in := d.ShapeOf(s, 0)
+		c, ok := planar(s.Node, in, d.Shapes[s.Out[0].ID], 1, taps)
 		offs, short := reach(-c.left, taps, max(1, c.dw))
 		if !ok || !short || c.sw != 1 {
 			return nil
@@ -283,12 +284,12 @@ func shiftWindow(by, width int) *window {
 }
 
 // windowLong is a convolution of rows with short kernels, one for each feature.
-func windowLong(s *step) *window {
-	k := s.constant(1)
-	if dir, _ := scanAttrs(s.node); k == nil || dir != essm.Forward || len(s.constShape(1)) != 2 {
+func windowLong(s *lowering.Step) *window {
+	k := s.Constant(1)
+	if dir, _ := scanAttrs(s.Node); k == nil || dir != essm.Forward || len(s.ConstShape(1)) != 2 {
 		return nil
 	}
-	shape := s.constShape(1)
+	shape := s.ConstShape(1)
 	n, taps := shape[0], shape[1]
 	offs, ok := reach(1-taps, taps, 1)
 	if !ok || n == 0 {
@@ -317,12 +318,12 @@ const (
 )
 
 // flowing says how a step that looks along time, or turns sequences, is part of a region.
-func (d *binding) flowing(s *step) (op *rowOp, c core, batch, length int) {
-	lies := s.out[0]
+func (d *binding) flowing(s *lowering.Step) (op *rowOp, c core, batch, length int) {
+	lies := s.Out[0]
 	if of(s).turn == fromRows {
-		lies = s.in[0]
+		lies = s.In[0]
 	}
-	batch, length, _, _ = d.along(lies)
+	batch, length, _, _ = d.Along(lies)
 	op = &rowOp{operands: first, window: of(s).window, sums: of(s).sums, turn: of(s).turn}
 	if w := of(s).window; w != nil && w.back() == 0 && w.ahead() == 0 {
 		op.window, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], nil, rows, 0, length) }
@@ -338,13 +339,13 @@ const flowWeights = 1 << 20
 const callFlops = 4 * tileFlops
 
 // numbers counts the constants of a step.
-func (s *step) numbers() (n int) {
+func constantNumbers(s *lowering.Step) (n int) {
 	if of(s).window != nil {
 		return of(s).window.weights
 	}
-	for _, v := range s.in {
-		if v != nil && v.konst != nil {
-			n += v.konst.Len()
+	for _, v := range s.In {
+		if v != nil && v.Const != nil {
+			n += v.Const.Len()
 		}
 	}
 	return n
@@ -357,7 +358,7 @@ func (op *rowOp) flows() bool {
 
 // flowsWith reports whether the step and those before it can be computed tick by tick, where one of them asks for that: their
 // rows must be the same steps of the same samples, and a recurrence must go forward, tile by tile.
-func (r *draft) flowsWith(d *binding, s *step, op *rowOp, c core, batch, length int) bool {
+func (r *draft) flowsWith(d *binding, s *lowering.Step, op *rowOp, c core, batch, length int) bool {
 	joins := op.flows()
 	if !r.flows && !joins {
 		return true
@@ -365,14 +366,14 @@ func (r *draft) flowsWith(d *binding, s *step, op *rowOp, c core, batch, length 
 	if !joins && c == nil { // rows by themselves: grid of what is there
 		batch, length = r.batch, r.length
 	}
-	if r.flows && (batch != r.batch || length != r.length) || r.weights > 0 && r.weights+s.numbers() > flowWeights || !d.flowsOn(s, batch, length) {
+	if r.flows && (batch != r.batch || length != r.length) || r.weights > 0 && r.weights+constantNumbers(s) > flowWeights || !d.flowsOn(s, batch, length) {
 		return false
 	}
 	if c != nil && !d.flowsCore(s, c, batch, length) {
 		return false
 	}
 	for _, q := range r.steps {
-		if of(s).turn == toRows && slices.Contains(q.out, s.in[0]) { // which rows are made of must be there as a whole
+		if of(s).turn == toRows && slices.Contains(q.Out, s.In[0]) { // which rows are made of must be there as a whole
 			return false
 		}
 	}
@@ -388,40 +389,40 @@ func (r *draft) flowsWith(d *binding, s *step, op *rowOp, c core, batch, length 
 }
 
 // flowsOn reports whether what a step reads and writes are sequences of the grid, as rows.
-func (d *binding) flowsOn(s *step, batch, length int) bool {
-	fits := func(v *value) bool {
-		if v == nil || d.constant(v) != nil || d.p.time[v.id].Constant() {
+func (d *binding) flowsOn(s *lowering.Step, batch, length int) bool {
+	fits := func(v *lowering.Value) bool {
+		if v == nil || d.Constant(v) != nil || d.p.Facts[v.ID].Constant() {
 			return true
 		}
-		b, l, width, ok := d.along(v)
-		rows, f := features(d.shapes[v.id])
+		b, l, width, ok := d.Along(v)
+		rows, f := lowering.Features(d.Shapes[v.ID])
 		return ok && b == batch && l == length && rows == batch*length && width == f
 	}
-	for _, v := range s.in {
+	for _, v := range s.In {
 		if of(s).turn != toRows && !fits(v) {
 			return false
 		}
 	}
-	return of(s).turn == fromRows || fits(s.out[0])
+	return of(s).turn == fromRows || fits(s.Out[0])
 }
 
 // flowsCore reports whether a recurrence can be computed tick by tick.
-func (d *binding) flowsCore(s *step, c core, batch, length int) bool {
+func (d *binding) flowsCore(s *lowering.Step, c core, batch, length int) bool {
 	info := c.info()
 	if info.direction != essm.Forward || info.window > 0 || info.stateless {
 		return false
 	}
-	form := choose(d.p.config.Kernel, d.p.costs, s, c, batch, length, tileSize(0, length)).Form
+	form := choose(d.p.Config.Kernel, d.p.costs, s, c, batch, length, tileSize(0, length)).Form
 	return form == essm.FormScan || form == essm.FormChunked
 }
 
 // sameEdges reports whether all windows of the draft that read a value agree on what stands around it.
-func (r *draft) sameEdges(op *rowOp, s *step) bool {
+func (r *draft) sameEdges(op *rowOp, s *lowering.Step) bool {
 	if op == nil || op.window == nil {
 		return true
 	}
 	for i, q := range r.steps {
-		if r.ops[i] != nil && r.ops[i].window != nil && q.in[0] == s.in[0] && r.ops[i].window.edge != op.window.edge {
+		if r.ops[i] != nil && r.ops[i].window != nil && q.In[0] == s.In[0] && r.ops[i].window.edge != op.window.edge {
 			return false
 		}
 	}

@@ -1,4 +1,4 @@
-package cpu
+package lowering
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 // items is what is known of a sequence before the run: those of base, which is an input of the program, or nil for none, and
 // count more, or fewer where count is negative; without counted any number. All are tensors of one type; shape is nil where there is none.
 type items struct {
-	base    *value
+	base    *Value
 	count   int
 	counted bool
 	dtype   tensor.DType
@@ -23,7 +23,7 @@ func (q items) typ() ir.Type {
 	if q.shape == nil {
 		return &ir.SequenceType{}
 	}
-	return &ir.SequenceType{Elem: typeOf(q.dtype, q.shape)}
+	return &ir.SequenceType{Elem: TypeOf(q.dtype, q.shape)}
 }
 
 // alike gives q with more items of a type, where they are like those that it has.
@@ -36,18 +36,18 @@ func (q items) alike(dtype tensor.DType, shape []int) (items, bool) {
 }
 
 // setItems keeps what is known of a sequence.
-func (d *lbinding) setItems(v *value, q items) {
+func (d *Binding) setItems(v *Value, q items) {
 	if v == nil {
 		return
 	}
 	if d.items == nil {
-		d.items = map[*value]items{}
+		d.items = map[*Value]items{}
 	}
 	d.items[v] = q
 }
 
 // takeItems keeps what is known of an input of the program.
-func (d *lbinding) takeItems(v *value, t ir.Type) {
+func (d *Binding) takeItems(v *Value, t ir.Type) {
 	s, ok := t.(*ir.SequenceType)
 	if !ok {
 		return
@@ -66,35 +66,35 @@ func (d *lbinding) takeItems(v *value, t ir.Type) {
 
 // resolveSequence serves the operators on sequences: it learns how many items there are, of which shape, and with that the shapes of
 // tensors that are made of them. It reports whether the step is one.
-func (d *lbinding) resolveSequence(s *step) bool {
-	if s.node.Op.Domain != "" || len(s.out) != 1 || s.out[0] == nil {
+func (d *Binding) resolveSequence(s *Step) bool {
+	if s.Node.Op.Domain != "" || len(s.Out) != 1 || s.Out[0] == nil {
 		return false
 	}
 	var q items
 	known := false
-	if len(s.in) > 0 && s.in[0] != nil {
-		q, known = d.items[s.in[0]]
+	if len(s.In) > 0 && s.In[0] != nil {
+		q, known = d.items[s.In[0]]
 	}
-	out := s.out[0]
-	switch s.node.Op.Name {
+	out := s.Out[0]
+	switch s.Node.Op.Name {
 	case "SequenceEmpty":
 		d.setItems(out, items{counted: true})
 	case "SequenceConstruct":
-		q, ok := items{count: len(s.in), counted: true}, true
-		for _, v := range s.in {
+		q, ok := items{count: len(s.In), counted: true}, true
+		for _, v := range s.In {
 			if v == nil {
 				return true
 			}
-			if q, ok = q.alike(d.dtype[v.id], d.shapes[v.id]); !ok {
+			if q, ok = q.alike(d.DTypes[v.ID], d.Shapes[v.ID]); !ok {
 				return true
 			}
 		}
 		d.setItems(out, q)
 	case "SequenceInsert":
-		if !known || s.in[1] == nil {
+		if !known || s.In[1] == nil {
 			return true
 		}
-		if q, ok := q.alike(d.dtype[s.in[1].id], d.shapes[s.in[1].id]); ok {
+		if q, ok := q.alike(d.DTypes[s.In[1].ID], d.Shapes[s.In[1].ID]); ok {
 			q.count++
 			d.setItems(out, q)
 		}
@@ -106,16 +106,16 @@ func (d *lbinding) resolveSequence(s *step) bool {
 	case "SequenceLength":
 		if known && q.base == nil && q.counted && q.count >= 0 {
 			d.setConstant(out, tensor.Scalar(int64(q.count)))
-			d.dead[s] = true
+			d.Dead[s] = true
 		}
 	case "SequenceAt":
-		if known && q.shape != nil && d.shapes[out.id] == nil {
-			d.setType(out, typeOf(q.dtype, q.shape))
+		if known && q.shape != nil && d.Shapes[out.ID] == nil {
+			d.setType(out, TypeOf(q.dtype, q.shape))
 		}
 	case "SplitToSequence":
 		d.resolveSplit(s)
 	case "ConcatFromSequence":
-		if known && q.base == nil && q.counted && q.count > 0 && q.shape != nil && d.shapes[out.id] == nil {
+		if known && q.base == nil && q.counted && q.count > 0 && q.shape != nil && d.Shapes[out.ID] == nil {
 			d.resolveJoin(s, q)
 		}
 	default:
@@ -124,16 +124,16 @@ func (d *lbinding) resolveSequence(s *step) bool {
 	return true
 }
 
-func (d *lbinding) resolveSplit(s *step) {
-	shape := d.shapeOf(s, 0)
-	axis, err := ops.Axis(s.node.Attrs.Int("axis", 0), len(shape))
+func (d *Binding) resolveSplit(s *Step) {
+	shape := d.ShapeOf(s, 0)
+	axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(shape))
 	if shape == nil || err != nil {
 		return
 	}
 	part, keep := int64(1), true
-	if s.absent(1) {
-		keep = s.node.Attrs.Bool("keepdims", true)
-	} else if n, ok := d.ints(s, 1); ok && len(n) > 0 && len(d.shapeOf(s, 1)) == 0 {
+	if s.Absent(1) {
+		keep = s.Node.Attrs.Bool("keepdims", true)
+	} else if n, ok := d.Ints(s, 1); ok && len(n) > 0 && len(d.ShapeOf(s, 1)) == 0 {
 		part = n[0]
 	} else {
 		return
@@ -141,21 +141,21 @@ func (d *lbinding) resolveSplit(s *step) {
 	if part < 1 || int64(shape[axis])%part != 0 {
 		return
 	}
-	q := items{count: shape[axis] / int(part), counted: true, dtype: d.dtype[s.in[0].id], shape: slices.Clone(shape)}
+	q := items{count: shape[axis] / int(part), counted: true, dtype: d.DTypes[s.In[0].ID], shape: slices.Clone(shape)}
 	if q.shape[axis] = int(part); !keep {
 		q.shape = slices.Delete(q.shape, axis, axis+1)
 	}
-	d.setItems(s.out[0], q)
+	d.setItems(s.Out[0], q)
 }
 
-func (d *lbinding) resolveJoin(s *step, q items) {
+func (d *Binding) resolveJoin(s *Step, q items) {
 	shape := slices.Clone(q.shape)
-	fresh := s.node.Attrs.Bool("new_axis", false)
+	fresh := s.Node.Attrs.Bool("new_axis", false)
 	rank := len(shape)
 	if fresh {
 		rank++
 	}
-	axis, err := ops.Axis(s.node.Attrs.Int("axis", 0), rank)
+	axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), rank)
 	if err != nil {
 		return
 	}
@@ -164,18 +164,18 @@ func (d *lbinding) resolveJoin(s *step, q items) {
 	}
 	shape[axis] *= q.count
 	if n, err := tensor.Size(shape); err == nil && n <= ops.MaxElems {
-		d.setType(s.out[0], typeOf(q.dtype, shape))
+		d.setType(s.Out[0], TypeOf(q.dtype, shape))
 	}
 }
 
 // inner gives the type with which a program within this one takes v, as far as that is known, and v's content. It reports false for
 // an optional of which only the run knows whether it is there.
-func (d *lbinding) inner(v *value) (t ir.Type, content *tensor.Tensor, ok bool) {
-	if d.shapes[v.id] != nil {
-		return typeOf(d.dtype[v.id], d.shapes[v.id]), d.constant(v), true
+func (d *Binding) inner(v *Value) (t ir.Type, content *tensor.Tensor, ok bool) {
+	if d.Shapes[v.ID] != nil {
+		return TypeOf(d.DTypes[v.ID], d.Shapes[v.ID]), d.Constant(v), true
 	}
-	if _, optional := v.typ.(*ir.OptionalType); optional {
-		return nil, nil, d.missing(v)
+	if _, optional := v.Type.(*ir.OptionalType); optional {
+		return nil, nil, d.Missing(v)
 	}
 	if q, known := d.items[v]; known && q.shape != nil {
 		return q.typ(), nil, true
@@ -185,12 +185,12 @@ func (d *lbinding) inner(v *value) (t ir.Type, content *tensor.Tensor, ok bool) 
 
 // carriedItems tells a body of the sequences that it carries, and finds what it does to each: items that are given and kept, and more of them.
 // What does not stay as it is from one iteration to the next is not known.
-func (d *lbinding) carriedItems(s *step, types []ir.Type, bind func(types []ir.Type) *lbinding) {
-	b := s.body
+func (d *Binding) carriedItems(s *Step, types []ir.Type, bind func(types []ir.Type) *Binding) {
+	b := s.Body
 	some := false
-	for _, c := range b.carried {
-		if q, known := d.items[s.in[c.arg]]; known {
-			types[c.in], some = q.typ(), true
+	for _, c := range b.Carried {
+		if q, known := d.items[s.In[c.Arg]]; known {
+			types[c.In], some = q.typ(), true
 		}
 	}
 	for range 3 {
@@ -202,55 +202,55 @@ func (d *lbinding) carriedItems(s *step, types []ir.Type, bind func(types []ir.T
 			return
 		}
 		changed := false
-		for _, c := range b.carried {
-			in, ok := types[c.in].(*ir.SequenceType)
+		for _, c := range b.Carried {
+			in, ok := types[c.In].(*ir.SequenceType)
 			if !ok {
 				continue
 			}
-			q, known := x.items[b.p.outputs[c.out]]
+			q, known := x.items[b.Program.Outputs[c.Out]]
 			switch {
-			case !known || q.base != b.p.inputs[c.in]:
-				types[c.in], changed = nil, true
+			case !known || q.base != b.Program.Inputs[c.In]:
+				types[c.In], changed = nil, true
 			case in.Elem == nil && q.shape != nil: // an empty one may get items of any type
-				types[c.in], changed = q.typ(), true
+				types[c.In], changed = q.typ(), true
 			}
 		}
 		if !changed {
 			return
 		}
 	}
-	for _, c := range b.carried {
-		if _, ok := types[c.in].(*ir.SequenceType); ok {
-			types[c.in] = nil
+	for _, c := range b.Carried {
+		if _, ok := types[c.In].(*ir.SequenceType); ok {
+			types[c.In] = nil
 		}
 	}
 }
 
 // keepsItems reports whether a sequence that was given with a type comes out as one of that type, with the items that it had.
-func (d *lbinding) keepsItems(in *ir.SequenceType, from, to *value) bool {
+func (d *Binding) keepsItems(in *ir.SequenceType, from, to *Value) bool {
 	q, known := d.items[to]
 	if !known || q.base != from || (in.Elem == nil) != (q.shape == nil) {
 		return false
 	}
-	return in.Elem == nil || agrees(in.Elem, typeOf(q.dtype, q.shape))
+	return in.Elem == nil || Agrees(in.Elem, TypeOf(q.dtype, q.shape))
 }
 
 // itemsAfter gives what is known of a sequence that a body carries, after all iterations.
-func (d *lbinding) itemsAfter(s *step, l *loopBinding, c carried) (q items, known bool) {
-	q, known = d.items[s.in[c.arg]]
+func (d *Binding) itemsAfter(s *Step, l *LoopBinding, c Carried) (q items, known bool) {
+	q, known = d.items[s.In[c.Arg]]
 	if !known {
 		return q, false
 	}
 	more := 0
-	for k, x := range l.stages {
-		o, known := x.items[s.body.p.outputs[c.out]]
-		if !known || o.base != s.body.p.inputs[c.in] || !o.counted || k > 0 && (o.count != more || !slices.Equal(o.shape, q.shape)) {
+	for k, x := range l.Stages {
+		o, known := x.items[s.Body.Program.Outputs[c.Out]]
+		if !known || o.base != s.Body.Program.Inputs[c.In] || !o.counted || k > 0 && (o.count != more || !slices.Equal(o.shape, q.shape)) {
 			return q, false
 		}
 		more, q.dtype, q.shape = o.count, o.dtype, o.shape
 	}
-	if q.counted = q.counted && l.trip >= 0; q.counted {
-		q.count += more * l.trip
+	if q.counted = q.counted && l.Trip >= 0; q.counted {
+		q.count += more * l.Trip
 	}
 	return q, true
 }

@@ -1,4 +1,4 @@
-package cpu
+package lowering
 
 import (
 	"context"
@@ -11,70 +11,25 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// lprogram is a graph as a flat list of steps, in the order in which they run.
-type lprogram struct {
-	config  runtime.Config
-	backend lbackend
-	time    []ir.Fact // per value: how it lies along time; nil where the graph does not say
-	graph   *ir.Graph
-	values  []*value
-	steps   []*step
-	inputs  []*value
-	outputs []*value
-	interp  *interp
-}
-
-// value is something that steps read and write. Aliases (the input of a Block's body, the output of an operator whose body was
-// written out) are one value.
-type value struct {
-	id    int // its place in Program.Values
-	name  string
-	typ   ir.Type
-	konst *tensor.Tensor // its content, where that is constant
-}
-
-// step is the application of one operator.
-type step struct {
-	node      *ir.Node // what is evaluated; its constants may have been computed here
-	src       *ir.Node // the node of the graph that it is, or is part of: what messages name
-	in, out   []*value // nil where absent
-	captures  []capture
-	group     int         // steps of different groups (Blocks) do not share a region
-	branches  *[2]*branch // of If: else and then
-	body      *loopBody   // of Loop and Scan
-	alone     ir.Fact     // of the first output along time, were it not for the steps before
-	evaluated bool        // the backend has no implementation: it is evaluated as ops defines it
-	impl      any         // what the backend keeps of the step
-}
-
-// capture is a value of the main graph that a subgraph of the step reads.
-type capture struct {
-	ir  *ir.Value
-	val *value
-}
-
-// args are the inputs of the step's node; what is beyond them are other forms of these, for backends.
-func (s *step) args() []*value { return s.in[:len(s.node.Inputs)] }
-
-// support is what a backend has for a step.
-type support int
+// Support is what a backend has for a step.
+type Support int
 
 const (
 	// expand: nothing; the body of the operator is written out where it has one, and the steps of that run by themselves.
-	expand support = iota
+	Expand Support = iota
 	// evaluate: nothing, and the body would not do either: the step is evaluated as ops defines it.
-	evaluate
+	Evaluate
 	// implemented: an implementation, which may still turn out not to fit the shapes that are bound.
-	implemented
+	Implemented
 )
 
-// lbackend is what the lowering asks a backend.
-type lbackend interface {
+// Backend is what the lowering asks a backend.
+type Backend interface {
 	// Name is that of the backend, for messages.
 	Name() string
 	// Implement looks for the backend's implementation of a step. Constants among its inputs are known, other shapes may not be.
 	// It may keep what it likes in the step, and append steps before it, and inputs to it, by way of c.
-	Implement(c *compiler, s *step) support
+	Implement(c *Compiler, s *Step) Support
 }
 
 // maxExpansion bounds how deep operators may be written in terms of each other; maxFold the elements of a result that is
@@ -84,41 +39,41 @@ const (
 	maxFold      = 1 << 25
 )
 
-// compiler is a program that grows.
-type compiler struct {
-	p      *lprogram
-	vals   map[*ir.Value]*value
+// Compiler is a program that grows.
+type Compiler struct {
+	p      *Program
+	vals   map[*ir.Value]*Value
 	group  int
 	groups int
 	loops  int // how many loops are around the graph
 }
 
-// lowerGraph writes a graph out as steps: constants are folded, Blocks and operators that the backend does not implement are replaced
+// Lower writes a graph out as steps: constants are folded, Blocks and operators that the backend does not implement are replaced
 // by their bodies, subgraphs of If, Loop and Scan become programs of their own.
-func lowerGraph(g *ir.Graph, config runtime.Config, b lbackend) (*lprogram, error) {
-	p := &lprogram{config: config, backend: b, graph: g, interp: newInterp()}
-	f := &compiler{p: p, vals: map[*ir.Value]*value{}}
+func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
+	p := &Program{Config: config, backend: b, Graph: g, interp: newInterp()}
+	f := &Compiler{p: p, vals: map[*ir.Value]*Value{}}
 	for _, v := range g.Inputs {
-		p.inputs = append(p.inputs, f.value(v))
+		p.Inputs = append(p.Inputs, f.value(v))
 	}
 	if err := f.graph(g, nil, 0); err != nil {
 		return nil, err
 	}
 	for _, v := range g.Outputs {
-		p.outputs = append(p.outputs, f.value(v))
+		p.Outputs = append(p.Outputs, f.value(v))
 	}
-	p.time = p.along()
+	p.Facts = p.along()
 	return p, nil
 }
 
-// program gives the program that grows.
-func (f *compiler) program() *lprogram { return f.p }
+// Program gives the program that grows.
+func (f *Compiler) Program() *Program { return f.p }
 
-// inGroup gives the group of the steps that are being added.
-func (f *compiler) inGroup() int { return f.group }
+// Group gives the group of the steps that are being added.
+func (f *Compiler) Group() int { return f.group }
 
 // value finds the value that stands for v here, or makes one.
-func (f *compiler) value(v *ir.Value) *value {
+func (f *Compiler) value(v *ir.Value) *Value {
 	if v == nil {
 		return nil
 	}
@@ -130,14 +85,14 @@ func (f *compiler) value(v *ir.Value) *value {
 	return x
 }
 
-func (f *compiler) newValue(name string, t ir.Type, konst *tensor.Tensor) *value {
-	x := &value{id: len(f.p.values), name: name, typ: t, konst: konst}
-	f.p.values = append(f.p.values, x)
+func (f *Compiler) newValue(name string, t ir.Type, konst *tensor.Tensor) *Value {
+	x := &Value{ID: len(f.p.Values), Name: name, Type: t, Const: konst}
+	f.p.Values = append(f.p.Values, x)
 	return x
 }
 
 // graph appends the nodes of g; src is the node that they are part of, or nil where they stand for themselves.
-func (f *compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
+func (f *Compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 	for _, n := range g.Nodes {
 		s := src
 		if s == nil {
@@ -150,30 +105,30 @@ func (f *compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 	return nil
 }
 
-func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
-	s := &step{src: src, group: f.group}
+func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
+	s := &Step{Source: src, Group: f.group}
 	for _, v := range n.Inputs {
-		s.in = append(s.in, f.value(v))
+		s.In = append(s.In, f.value(v))
 	}
-	if f.fold(n, s.in) {
+	if f.fold(n, s.In) {
 		return nil
 	}
 	if n.Op.Domain == "essm" && n.Op.Name == "Block" {
 		return f.block(n, s, depth)
 	}
-	n = f.withConstants(n, s.in)
-	s.node = n
+	n = f.withConstants(n, s.In)
+	s.Node = n
 	has := f.p.backend.Implement(f, s)
-	if has == implemented {
+	if has == Implemented {
 		if n.Op.Eval == nil { // should the implementation not fit what is bound
 			if err := f.p.interp.nodes([]*ir.Node{n}, depth); err != nil {
 				return f.unsupported(src, "%v", err)
 			}
 		}
-		f.add(s)
+		f.Add(s)
 		return nil
 	}
-	if n.Op.Body != nil && (n.Op.Eval == nil || has == expand) {
+	if n.Op.Body != nil && (n.Op.Eval == nil || has == Expand) {
 		done, err := f.expand(n, src, depth)
 		if err != nil || done {
 			return err
@@ -187,35 +142,35 @@ func (f *compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 			return f.unsupported(src, "%v", err)
 		}
 		for _, v := range g.Captures() {
-			s.captures = append(s.captures, capture{v, f.value(v)})
+			s.Captures = append(s.Captures, Capture{v, f.value(v)})
 		}
 	}
-	s.branches, s.body = f.branches(n), f.body(n)
-	s.evaluated = s.branches == nil && s.body == nil
-	f.add(s)
+	s.Branches, s.Body = f.branches(n), f.body(n)
+	s.evaluated = s.Branches == nil && s.Body == nil
+	f.Add(s)
 	return nil
 }
 
-func (f *compiler) unsupported(n *ir.Node, format string, args ...any) error {
+func (f *Compiler) unsupported(n *ir.Node, format string, args ...any) error {
 	return &runtime.UnsupportedError{Backend: f.p.backend.Name(), Node: n, Why: fmt.Sprintf(format, args...)}
 }
 
-// add appends a step with the outputs of its node.
-func (f *compiler) add(s *step) {
-	for _, v := range s.node.Outputs {
-		s.out = append(s.out, f.value(v))
+// Add appends a step with the outputs of its node.
+func (f *Compiler) Add(s *Step) {
+	for _, v := range s.Node.Outputs {
+		s.Out = append(s.Out, f.value(v))
 	}
-	f.p.steps = append(f.p.steps, s)
+	f.p.Steps = append(f.p.Steps, s)
 }
 
 // block appends the body of a Block in its place.
-func (f *compiler) block(n *ir.Node, s *step, depth int) error {
+func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 	if depth >= maxExpansion {
-		return f.unsupported(s.src, "blocks are nested deeper than %d", maxExpansion)
+		return f.unsupported(s.Source, "blocks are nested deeper than %d", maxExpansion)
 	}
 	body := n.Attrs.Graph("body")
 	for i, v := range body.Inputs {
-		f.vals[v] = s.in[i]
+		f.vals[v] = s.In[i]
 	}
 	for _, m := range body.Nodes { // a body that stands in the graph twice is two sets of values
 		for _, v := range m.Outputs {
@@ -236,10 +191,10 @@ func (f *compiler) block(n *ir.Node, s *step, depth int) error {
 }
 
 // withConstants gives n, or a copy that reads those inputs as constants which were computed here.
-func (f *compiler) withConstants(n *ir.Node, in []*value) *ir.Node {
+func (f *Compiler) withConstants(n *ir.Node, in []*Value) *ir.Node {
 	c := n
 	for i, v := range in {
-		if v == nil || v.konst == nil || n.Inputs[i].Const != nil {
+		if v == nil || v.Const == nil || n.Inputs[i].Const != nil {
 			continue
 		}
 		if c == n {
@@ -247,14 +202,14 @@ func (f *compiler) withConstants(n *ir.Node, in []*value) *ir.Node {
 			d.Inputs = append([]*ir.Value(nil), n.Inputs...)
 			c = &d
 		}
-		c.Inputs[i] = &ir.Value{Name: v.name, Type: ir.Of(v.konst), Const: v.konst}
+		c.Inputs[i] = &ir.Value{Name: v.Name, Type: ir.Of(v.Const), Const: v.Const}
 		f.vals[c.Inputs[i]] = v
 	}
 	return c
 }
 
 // fold computes a node whose inputs are all constants. A node that fails is left to fail when it is run.
-func (f *compiler) fold(n *ir.Node, in []*value) (done bool) {
+func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 	if n.Op.Eval == nil || n.Op.Random || len(n.Subgraphs()) > 0 {
 		return false
 	}
@@ -263,10 +218,10 @@ func (f *compiler) fold(n *ir.Node, in []*value) (done bool) {
 		if v == nil {
 			continue
 		}
-		if v.konst == nil {
+		if v.Const == nil {
 			return false
 		}
-		data[i] = v.konst
+		data[i] = v.Const
 	}
 	for _, v := range n.Outputs {
 		if v == nil {
@@ -310,7 +265,7 @@ var errBody = errors.New("body gives too few outputs")
 
 // expand appends the body of n's operator. It leaves no trace, and says so, when the operator can be evaluated in one piece
 // and its body cannot do without evaluation either.
-func (f *compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err error) {
+func (f *Compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err error) {
 	if depth >= maxExpansion {
 		return false, f.unsupported(src, "the bodies of operators are nested deeper than %d", maxExpansion)
 	}
@@ -321,21 +276,21 @@ func (f *compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 		}
 		return false, f.unsupported(src, "body of operator %s: %v", n.Op.FullName(), err)
 	}
-	steps, values := len(f.p.steps), len(f.p.values)
+	steps, values := len(f.p.Steps), len(f.p.Values)
 	for _, m := range nodes {
 		if err := f.node(m, src, depth+1); err != nil {
 			return false, err
 		}
 	}
 	if n.Op.Eval != nil {
-		for _, s := range f.p.steps[steps:] {
+		for _, s := range f.p.Steps[steps:] {
 			if s.evaluated {
 				for v, x := range f.vals {
-					if x.id >= values {
+					if x.ID >= values {
 						delete(f.vals, v)
 					}
 				}
-				f.p.steps, f.p.values = f.p.steps[:steps], f.p.values[:values]
+				f.p.Steps, f.p.Values = f.p.Steps[:steps], f.p.Values[:values]
 				return false, nil
 			}
 		}
@@ -348,8 +303,8 @@ func (f *compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 	return true, nil
 }
 
-// has reports whether v is a value of the program: it is not where it belonged to a body that was not written out after all.
-func (p *lprogram) has(v *value) bool { return v.id < len(p.values) && p.values[v.id] == v }
+// Has reports whether v is a value of the program: it is not where it belonged to a body that was not written out after all.
+func (p *Program) Has(v *Value) bool { return v.ID < len(p.Values) && p.Values[v.ID] == v }
 
 // body builds the nodes that an operator is written as. They read n's own inputs.
 func body(n *ir.Node) (nodes []*ir.Node, out []*ir.Value, err error) {

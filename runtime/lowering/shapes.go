@@ -1,4 +1,4 @@
-package cpu
+package lowering
 
 import (
 	"context"
@@ -17,30 +17,30 @@ const maxKnown = 1 << 14
 // resolve learns what the graph alone does not say: with the inputs' shapes, operators are inferred again, step by step, and
 // what follows from shapes alone (Shape, arithmetic on sizes, ConstantOfShape) is computed. Steps that nothing is left of
 // are marked dead.
-func (d *lbinding) resolve() {
-	for _, s := range d.p.steps {
-		if s.branches != nil {
+func (d *Binding) resolve() {
+	for _, s := range d.Program.Steps {
+		if s.Branches != nil {
 			d.resolveIf(s)
 			continue
 		}
-		if s.body != nil {
+		if s.Body != nil {
 			d.resolveBody(s)
 			continue
 		}
 		if d.resolveSequence(s) {
 			continue
 		}
-		known, constant := true, s.node.Op.Eval != nil && !s.node.Op.Random && len(s.captures) == 0 && len(s.node.Subgraphs()) == 0
-		for _, v := range s.out {
-			known = known && (v == nil || d.shapes[v.id] != nil)
+		known, constant := true, s.Node.Op.Eval != nil && !s.Node.Op.Random && len(s.Captures) == 0 && len(s.Node.Subgraphs()) == 0
+		for _, v := range s.Out {
+			known = known && (v == nil || d.Shapes[v.ID] != nil)
 		}
-		for _, v := range s.in {
-			constant = constant && (v == nil || d.constant(v) != nil)
+		for _, v := range s.In {
+			constant = constant && (v == nil || d.Constant(v) != nil)
 		}
 		if d.sizes(s) || known && !constant {
 			continue
 		}
-		n := d.concrete(s)
+		n := d.Concrete(s)
 		if n == nil {
 			continue
 		}
@@ -53,29 +53,29 @@ func (d *lbinding) resolve() {
 	}
 }
 
-// constant gives what is known of a value's content: from the graph, or from the shapes that are bound.
-func (d *lbinding) constant(v *value) *tensor.Tensor {
+// Constant gives what is known of a value's content: from the graph, or from the shapes that are bound.
+func (d *Binding) Constant(v *Value) *tensor.Tensor {
 	switch {
 	case v == nil:
 		return nil
-	case v.konst != nil:
-		return v.konst
+	case v.Const != nil:
+		return v.Const
 	}
-	return d.konst[v.id]
+	return d.Known[v.ID]
 }
 
-// concrete gives the step's node as it looks with the types that are bound; nil where an input's is not known.
-func (d *lbinding) concrete(s *step) *ir.Node {
-	n := *s.node
-	n.Inputs = make([]*ir.Value, len(s.args()))
-	for i, v := range s.args() {
+// Concrete gives the step's node as it looks with the types that are bound; nil where an input's is not known.
+func (d *Binding) Concrete(s *Step) *ir.Node {
+	n := *s.Node
+	n.Inputs = make([]*ir.Value, len(s.Args()))
+	for i, v := range s.Args() {
 		if v == nil {
 			continue
 		}
-		if d.shapes[v.id] == nil { // an optional that is absent, too: it may as well be a sequence
+		if d.Shapes[v.ID] == nil { // an optional that is absent, too: it may as well be a sequence
 			return nil
 		}
-		n.Inputs[i] = &ir.Value{Name: v.name, Type: typeOf(d.dtype[v.id], d.shapes[v.id]), Const: d.constant(v)}
+		n.Inputs[i] = &ir.Value{Name: v.Name, Type: TypeOf(d.DTypes[v.ID], d.Shapes[v.ID]), Const: d.Constant(v)}
 	}
 	return &n
 }
@@ -88,7 +88,7 @@ func shapeOf(t *tensor.Tensor) []int {
 	return []int{}
 }
 
-func typeOf(dtype tensor.DType, shape []int) *ir.TensorType {
+func TypeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 	t := &ir.TensorType{Elem: dtype, Shape: make(ir.Shape, len(shape))}
 	for i, k := range shape {
 		t.Shape[i] = ir.Const(int64(k))
@@ -97,15 +97,15 @@ func typeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 }
 
 // infer sets the shapes of a step's outputs. Types that the operator refuses are left to fail when it runs.
-func (d *lbinding) infer(s *step, n *ir.Node) bool {
+func (d *Binding) infer(s *Step, n *ir.Node) bool {
 	types, err := inferKnown(n)
 	if err != nil {
-		d.refused = true
+		d.Refused = true
 		return false
 	}
 	done := true
-	for i, v := range s.out {
-		if v == nil || d.shapes[v.id] != nil {
+	for i, v := range s.Out {
+		if v == nil || d.Shapes[v.ID] != nil {
 			continue
 		}
 		if i >= len(types) || !d.setType(v, types[i]) {
@@ -125,12 +125,12 @@ func inferKnown(n *ir.Node) (types []ir.Type, err error) {
 }
 
 // setType keeps the shape of a type, where it is known; it agrees with what the graph declares.
-func (d *lbinding) setType(v *value, t ir.Type) bool {
+func (d *Binding) setType(v *Value, t ir.Type) bool {
 	tt, ok := t.(*ir.TensorType)
 	if !ok || tt == nil || tt.NoRank {
 		return false
 	}
-	declared, ok := v.typ.(*ir.TensorType)
+	declared, ok := v.Type.(*ir.TensorType)
 	if !ok || declared.Elem != tt.Elem {
 		return false
 	}
@@ -141,20 +141,20 @@ func (d *lbinding) setType(v *value, t ir.Type) bool {
 	if _, err := tensor.Size(shape); err != nil {
 		return false
 	}
-	d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = shape, tt.Elem, tt.Elem == tensor.Float32
+	d.Shapes[v.ID], d.DTypes[v.ID], d.F32[v.ID] = shape, tt.Elem, tt.Elem == tensor.Float32
 	return true
 }
 
 // sizes serves operators that read no content: Shape and Size.
-func (d *lbinding) sizes(s *step) bool {
-	if s.node.Op.Domain != "" || len(s.in) != 1 || s.in[0] == nil || d.shapes[s.in[0].id] == nil || s.out[0] == nil {
+func (d *Binding) sizes(s *Step) bool {
+	if s.Node.Op.Domain != "" || len(s.In) != 1 || s.In[0] == nil || d.Shapes[s.In[0].ID] == nil || s.Out[0] == nil {
 		return false
 	}
-	shape := d.shapes[s.in[0].id]
+	shape := d.Shapes[s.In[0].ID]
 	var t *tensor.Tensor
-	switch s.node.Op.Name {
+	switch s.Node.Op.Name {
 	case "Shape":
-		from, to := ops.ShapeRange(s.node.Attrs, len(shape))
+		from, to := ops.ShapeRange(s.Node.Attrs, len(shape))
 		t = tensor.New(tensor.Int64, max(0, to-from))
 		for i := range tensor.Data[int64](t) {
 			tensor.Data[int64](t)[i] = int64(shape[from+i])
@@ -165,49 +165,49 @@ func (d *lbinding) sizes(s *step) bool {
 	default:
 		return false
 	}
-	d.setConstant(s.out[0], t)
-	d.dead[s] = true
+	d.setConstant(s.Out[0], t)
+	d.Dead[s] = true
 	return true
 }
 
-func (d *lbinding) setConstant(v *value, t *tensor.Tensor) {
-	d.konst[v.id], d.shapes[v.id], d.dtype[v.id], d.f32[v.id] = t, shapeOf(t), t.DType(), t.DType() == tensor.Float32
+func (d *Binding) setConstant(v *Value, t *tensor.Tensor) {
+	d.Known[v.ID], d.Shapes[v.ID], d.DTypes[v.ID], d.F32[v.ID] = t, shapeOf(t), t.DType(), t.DType() == tensor.Float32
 }
 
 // compute evaluates a step whose inputs are all known.
-func (d *lbinding) compute(s *step, n *ir.Node) {
+func (d *Binding) compute(s *Step, n *ir.Node) {
 	total := 0
-	for _, v := range s.out {
+	for _, v := range s.Out {
 		if v != nil {
-			k, _ := tensor.Size(d.shapes[v.id])
+			k, _ := tensor.Size(d.Shapes[v.ID])
 			total += k
 		}
 	}
 	if total > maxKnown {
 		return
 	}
-	res, err := evalKnown(n, s.args(), d)
-	if err != nil || len(res) < len(s.out) {
+	res, err := evalKnown(n, s.Args(), d)
+	if err != nil || len(res) < len(s.Out) {
 		return
 	}
-	for i, v := range s.out {
+	for i, v := range s.Out {
 		if v == nil {
 			continue
 		}
 		t, ok := res[i].(*tensor.Tensor)
-		if !ok || t == nil || t.DType() != d.dtype[v.id] || !slices.Equal(t.Shape(), d.shapes[v.id]) {
+		if !ok || t == nil || t.DType() != d.DTypes[v.ID] || !slices.Equal(t.Shape(), d.Shapes[v.ID]) {
 			return
 		}
 	}
-	for i, v := range s.out {
+	for i, v := range s.Out {
 		if v != nil {
 			d.setConstant(v, res[i].(*tensor.Tensor))
 		}
 	}
-	d.dead[s] = true
+	d.Dead[s] = true
 }
 
-func evalKnown(n *ir.Node, in []*value, d *lbinding) (res []tensor.Datum, err error) {
+func evalKnown(n *ir.Node, in []*Value, d *Binding) (res []tensor.Datum, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = runtime.Recovered(n, v)
@@ -215,19 +215,19 @@ func evalKnown(n *ir.Node, in []*value, d *lbinding) (res []tensor.Datum, err er
 	}()
 	data := make([]tensor.Datum, len(in))
 	for i, v := range in {
-		if t := d.constant(v); t != nil {
+		if t := d.Constant(v); t != nil {
 			data[i] = t
 		}
 	}
 	return n.Op.Eval(&ir.EvalCtx{Node: n, Ctx: context.Background()}, data)
 }
 
-// ints gives the numbers of an integer input that is known.
-func (d *lbinding) ints(s *step, i int) ([]int64, bool) {
-	if s.absent(i) {
+// Ints gives the numbers of an integer input that is known.
+func (d *Binding) Ints(s *Step, i int) ([]int64, bool) {
+	if s.Absent(i) {
 		return nil, false
 	}
-	t := d.constant(s.in[i])
+	t := d.Constant(s.In[i])
 	if t == nil {
 		return nil, false
 	}
@@ -244,20 +244,20 @@ func (d *lbinding) ints(s *step, i int) ([]int64, bool) {
 	return nil, false
 }
 
-// shapeOf gives the shape of input i; nil where it is absent or not known.
-func (d *lbinding) shapeOf(s *step, i int) []int {
-	if s.absent(i) {
+// ShapeOf gives the shape of input i; nil where it is absent or not known.
+func (d *Binding) ShapeOf(s *Step, i int) []int {
+	if s.Absent(i) {
 		return nil
 	}
-	return d.shapes[s.in[i].id]
+	return d.Shapes[s.In[i].ID]
 }
 
-// typed reports whether input i is there, with a known shape and the element type.
-func (d *lbinding) typed(s *step, i int, dtype tensor.DType) bool {
-	return !s.absent(i) && d.shapes[s.in[i].id] != nil && d.dtype[s.in[i].id] == dtype
+// Typed reports whether input i is there, with a known shape and the element type.
+func (d *Binding) Typed(s *Step, i int, dtype tensor.DType) bool {
+	return !s.Absent(i) && d.Shapes[s.In[i].ID] != nil && d.DTypes[s.In[i].ID] == dtype
 }
 
-// gives reports whether output i is wanted, with a known shape and the element type.
-func (d *lbinding) gives(s *step, i int, dtype tensor.DType) bool {
-	return i < len(s.out) && s.out[i] != nil && d.shapes[s.out[i].id] != nil && d.dtype[s.out[i].id] == dtype
+// Gives reports whether output i is wanted, with a known shape and the element type.
+func (d *Binding) Gives(s *Step, i int, dtype tensor.DType) bool {
+	return i < len(s.Out) && s.Out[i] != nil && d.Shapes[s.Out[i].ID] != nil && d.DTypes[s.Out[i].ID] == dtype
 }

@@ -1,4 +1,4 @@
-package cpu
+package lowering
 
 import (
 	"context"
@@ -69,13 +69,13 @@ func (s *scope) get(v *ir.Value) (tensor.Datum, error) {
 	}
 	for ; s != nil; s = s.outer {
 		if d, ok := s.vals[v]; ok {
-			return present(d), nil
+			return Present(d), nil
 		}
 	}
 	return nil, fmt.Errorf("value %s has not been computed", v.Name)
 }
 
-// eval evaluates one node on data.
+// Eval evaluates one node on data.
 func (t *interp) eval(ctx context.Context, kernel string, n *ir.Node, in []tensor.Datum, outer *scope) ([]tensor.Datum, error) {
 	if b, ok := t.bodies[n]; ok {
 		s := &scope{map[*ir.Value]tensor.Datum{}, outer}
@@ -175,8 +175,8 @@ func (t *interp) step(ctx context.Context, kernel string, n *ir.Node, s *scope) 
 	return nil
 }
 
-// present sees through optionals: what is inside, or nil.
-func present(d tensor.Datum) tensor.Datum {
+// Present sees through optionals: what is inside, or nil.
+func Present(d tensor.Datum) tensor.Datum {
 	for {
 		o, ok := d.(*tensor.Optional)
 		if !ok {
@@ -187,4 +187,17 @@ func present(d tensor.Datum) tensor.Datum {
 		}
 		d = o.Value
 	}
+}
+
+// Evaluate computes a step as ops defines it, from its inputs and the values that its subgraphs capture (Step.Args, Step.Captures;
+// nil where absent). It gives one result per output of the node.
+func (p *Program) Evaluate(ctx context.Context, s *Step, in, captured []tensor.Datum) ([]tensor.Datum, error) {
+	var outer *scope
+	if len(captured) > 0 {
+		outer = &scope{vals: map[*ir.Value]tensor.Datum{}}
+		for i, c := range s.Captures {
+			outer.vals[c.Inner] = captured[i]
+		}
+	}
+	return p.interp.eval(ctx, p.Config.Kernel, s.Node, in, outer)
 }

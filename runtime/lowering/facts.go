@@ -1,4 +1,4 @@
-package cpu
+package lowering
 
 import (
 	"github.com/essmc/essmc/ir"
@@ -6,25 +6,25 @@ import (
 )
 
 // along carries facts along the time dimension that the graph declares through the steps; nil where it declares none.
-func (p *lprogram) along() []ir.Fact {
-	facts := ops.TimeFacts(p.graph)
+func (p *Program) along() []ir.Fact {
+	facts := ops.TimeFacts(p.Graph)
 	if facts == nil {
 		return nil
 	}
-	all := make([]ir.Fact, len(p.values))
-	for i, v := range p.graph.Inputs {
-		all[p.inputs[i].id] = facts.Of(v)
+	all := make([]ir.Fact, len(p.Values))
+	for i, v := range p.Graph.Inputs {
+		all[p.Inputs[i].ID] = facts.Of(v)
 	}
-	for _, s := range p.steps {
-		args := s.args()
+	for _, s := range p.Steps {
+		args := s.Args()
 		in, varies := make([]ir.Fact, len(args)), false
 		for i, v := range args {
 			if v != nil {
-				in[i] = all[v.id]
+				in[i] = all[v.ID]
 			}
 		}
-		for _, c := range s.captures {
-			in = append(in, all[c.val.id])
+		for _, c := range s.Captures {
+			in = append(in, all[c.Outer.ID])
 		}
 		for _, f := range in {
 			varies = varies || !f.Constant()
@@ -33,41 +33,41 @@ func (p *lprogram) along() []ir.Fact {
 			continue
 		}
 		for i, f := range stepFacts(s, in) {
-			if i < len(s.out) && s.out[i] != nil {
-				all[s.out[i].id] = f
+			if i < len(s.Out) && s.Out[i] != nil {
+				all[s.Out[i].ID] = f
 			}
 		}
 		for i := range in { // what the step itself adds
 			in[i].Back, in[i].Ahead, in[i].Summary = 0, 0, false
 		}
 		if out := stepFacts(s, in); len(out) > 0 {
-			s.alone = out[0]
+			s.Alone = out[0]
 		}
 	}
 	return all
 }
 
 // stepFacts gives the facts of a step's outputs; in has those of captures at its end.
-func stepFacts(s *step, in []ir.Fact) []ir.Fact {
-	if len(s.captures) == 0 {
-		return ops.Along(s.node, in)
+func stepFacts(s *Step, in []ir.Fact) []ir.Fact {
+	if len(s.Captures) == 0 {
+		return ops.Along(s.Node, in)
 	}
-	out := make([]ir.Fact, len(s.out))
+	out := make([]ir.Fact, len(s.Out))
 	for i := range out {
-		out[i] = ops.Global(s.node, in)
+		out[i] = ops.Global(s.Node, in)
 	}
 	return out
 }
 
-// along says how a value lies along time: for each sample, steps of width numbers.
-func (d *lbinding) along(v *value) (batch, length, width int, ok bool) {
-	if d.p.time == nil || v == nil {
+// Along says how a value lies along time: for each sample, steps of width numbers.
+func (d *Binding) Along(v *Value) (batch, length, width int, ok bool) {
+	if d.Program.Facts == nil || v == nil {
 		return 0, 0, 0, false
 	}
-	f, shape := d.p.time[v.id], d.shapes[v.id]
+	f, shape := d.Program.Facts[v.ID], d.Shapes[v.ID]
 	if f.Constant() || f.Global || f.Axis < 0 || f.Axis >= len(shape) {
 		return 0, 0, 0, false
 	}
-	batch, width = runs(shape, f.Axis)
+	batch, width = Runs(shape, f.Axis)
 	return batch, shape[f.Axis], width, true
 }

@@ -1,0 +1,94 @@
+package lowering
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// Branch is a subgraph of If as a program of its own; its inputs are the values that it captures.
+type Branch struct {
+	Program *Program
+	In      []*Value // per input of the program: the value outside
+}
+
+// branches compiles both subgraphs of an If. What cannot be compiled is left to the interpreter.
+func (f *Compiler) branches(n *ir.Node) *[2]*Branch {
+	if n.Op.FullName() != "If" {
+		return nil
+	}
+	var out [2]*Branch
+	for i, name := range []string{"else_branch", "then_branch"} {
+		g := n.Attrs.Graph(name)
+		sub := f.within(g)
+		b := &Branch{Program: sub.p}
+		for _, v := range g.Captures() {
+			outer, inner := f.value(v), sub.value(v)
+			inner.Type, inner.Const = outer.Type, outer.Const
+			if outer.Const == nil {
+				b.Program.Inputs, b.In = append(b.Program.Inputs, inner), append(b.In, outer)
+			}
+		}
+		if err := sub.graph(g, nil, 0); err != nil {
+			return nil
+		}
+		for _, v := range g.Outputs {
+			b.Program.Outputs = append(b.Program.Outputs, sub.value(v))
+		}
+		out[i] = b
+	}
+	return &out
+}
+
+// within makes a compiler for a subgraph, whose program is still empty.
+func (f *Compiler) within(g *ir.Graph) *Compiler {
+	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, interp: f.p.interp}, vals: map[*ir.Value]*Value{}, loops: f.loops}
+}
+
+// resolveIf binds the branches that may be taken, and finds the outputs' shapes where these agree.
+func (d *Binding) resolveIf(s *Step) {
+	var bound [2]*Binding
+	cond := d.Constant(s.In[0])
+	taken := []int{0, 1}
+	if cond != nil {
+		if cond.DType() != tensor.Bool || cond.Len() != 1 {
+			return
+		}
+		taken = taken[:1]
+		if tensor.Data[bool](cond)[0] {
+			taken[0] = 1
+		}
+	}
+	for _, k := range taken {
+		br := s.Branches[k]
+		b := runtime.Binding{Dims: d.dims, Inputs: make([]ir.Type, len(br.In))}
+		konst := make([]*tensor.Tensor, len(br.In))
+		for i, v := range br.In {
+			var ok bool
+			if b.Inputs[i], konst[i], ok = d.inner(v); !ok {
+				return
+			}
+		}
+		bound[k] = br.Program.Bind(b, konst)
+	}
+	d.Branches[s] = &bound
+	for i, v := range s.Out {
+		if v == nil || d.Shapes[v.ID] != nil {
+			continue
+		}
+		var shape []int
+		agree := true
+		for _, k := range taken {
+			if b := bound[k]; !b.Refused { // a branch that cannot run decides nothing
+				o := b.Shapes[b.Program.Outputs[i].ID]
+				agree = agree && o != nil && (shape == nil || slices.Equal(shape, o))
+				shape = o
+			}
+		}
+		if agree && shape != nil {
+			d.setType(v, TypeOf(v.Type.(*ir.TensorType).Elem, shape))
+		}
+	}
+}
