@@ -10,7 +10,7 @@ import (
 // Discretize brings continuous systems to discrete time (docs/math.md, Discretization).
 var Discretize = &Pass{
 	Name: "discretize",
-	Doc:  "Each StateSpace → its steps: B u, the scan, C x, D u; constraint and discretization are computed now, in float64, where the parameters are constants.",
+	Doc:  "Each StateSpace → one SSM (diagonal) or DenseSSM (full matrix) that knows its direction; constraint and discretization are computed now, in float64, where the parameters are constants.",
 	After: []Reason{
 		{"diagonalize", "discretize expands what diagonalize left, with its full matrix"},
 	},
@@ -35,7 +35,7 @@ var Discretize = &Pass{
 					Replace(g, v, made[i])
 				}
 			}
-			c.Note("%s: %s, %v states", where(n), n.Attrs.Str("method", "zoh"), n.In(2).Shape()[:3].Size())
+			c.Note("%s: %s, %s", where(n), n.Attrs.Str("method", "zoh"), describeSystem(made[0].Def))
 			changes++
 		}
 		if err := Finish(g); err != nil {
@@ -46,7 +46,7 @@ var Discretize = &Pass{
 		}
 		g.RemoveDead()
 		for _, n := range g.Nodes {
-			if n.Op == essm.Scan {
+			if n.Op == essm.SSM {
 				warnUnstable(c, n)
 			}
 		}

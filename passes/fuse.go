@@ -1,7 +1,10 @@
 package passes
 
 import (
+	"fmt"
+
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops/essm"
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
 
@@ -11,18 +14,26 @@ var Fuse = &Pass{
 	Doc:  "B u, the scan, C x and D u → one SSM (diagonal) or DenseSSM (full matrix) that knows its direction.",
 	After: []Reason{
 		{"canonicalize", "patterns are written for canonical forms"},
-		{"discretize", "fuse looks for the steps that discretize makes"},
 	},
 	Run: func(c *Context, g *ir.Graph) (int, error) {
+		before := map[*ir.Node]bool{}
+		for _, m := range g.Nodes {
+			before[m] = true
+		}
 		n, err := Apply(c, g, fuseRules)
 		for _, m := range g.Nodes {
-			if m.Op.Domain == "essm" && (m.Op.Name == "SSM" || m.Op.Name == "DenseSSM") {
-				s := m.In(1).Shape()
-				c.Note("%s: %s %s, channels × heads × states = %v × %v × %v", where(m), m.Op.Name, m.Attrs.Str("direction", "forward"), s[0], s[1], s[2])
+			if !before[m] && (m.Op == essm.SSM || m.Op == essm.DenseSSM) {
+				c.Note("%s: %s", where(m), describeSystem(m))
 			}
 		}
 		return n, err
 	},
+}
+
+// describeSystem says which system a fused node is.
+func describeSystem(n *ir.Node) string {
+	s := n.In(1).Shape()
+	return fmt.Sprintf("%s %s, channels × heads × states = %v × %v × %v", n.Op.Name, n.Attrs.Str("direction", essm.Forward), s[0], s[1], s[2])
 }
 
 // scanOf matches a diagonal scan over B u, read at output out.

@@ -62,14 +62,14 @@ func TestRandomModels(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, c.JSON())
 			}
-			blocks := 0
+			systems := 0
 			for _, n := range g.Nodes {
-				if n.Op == essm.Block {
-					blocks++
+				if n.Op == essm.SSM || n.Op == essm.DenseSSM {
+					systems++
 				}
 			}
-			if blocks != c.NLayers {
-				t.Errorf("%d blocks for %d layers; notes:\n%s", blocks, c.NLayers, strings.Join(passtest.Notes(g), "\n"))
+			if systems != c.NLayers {
+				t.Errorf("%d fused systems for %d layers; notes:\n%s", systems, c.NLayers, strings.Join(passtest.Notes(g), "\n"))
 			}
 		})
 	}

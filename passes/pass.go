@@ -76,7 +76,7 @@ type Options struct {
 
 // Pipeline is the portable pipeline, in order. The passes say why it is in this order.
 func Pipeline() []*Pass {
-	return []*Pass{Fold, Canonicalize, Diagonalize, Discretize, FoldNorm, FoldConv, Fuse, CSE, DCE, FuseBlock}
+	return []*Pass{Fold, Canonicalize, Diagonalize, Discretize, FoldNorm, FoldConv, Fuse, CSE, DCE}
 }
 
 // Reason says why a pass stands where it stands beside another.

@@ -331,7 +331,7 @@ func TestJSON(t *testing.T) {
 func TestExplain(t *testing.T) {
 	fixtures(t)
 	out := must(t, "explain", "waves", "--html", "page.html", "--shape", "2x100")
-	for _, want := range []string{"discretize", "fuse-block", "Forms on the cpu for 2x100", "layers.1"} {
+	for _, want := range []string{"discretize", "fold-norm", "Forms on the cpu for 2x100", "layers.0–1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
@@ -340,12 +340,12 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"as written", "discretize", "essm.Block"} {
+	for _, want := range []string{"as written", "discretize", "essm.SSM"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("no %q in the page", want)
 		}
 	}
-	if out = must(t, "explain", "waves.essm", "--html", "plan.html"); !strings.Contains(out, "from the history that the plan stores") || !strings.Contains(out, "fuse-block") {
+	if out = must(t, "explain", "waves.essm", "--html", "plan.html"); !strings.Contains(out, "from the history that the plan stores") || !strings.Contains(out, "fold-norm") {
 		t.Errorf("found %s", out)
 	}
 	if out = must(t, "explain", "pairs.essm"); !strings.Contains(out, "for 2x1024") {

@@ -102,6 +102,7 @@ func checkSystem(n *ir.Node, b *ops.Bindings, d *ir.Value) error {
 	return fmt.Errorf("D (%s): expected shape %v (diagonal) or %v (full), found %v", d.Name, full[:3], full, s)
 }
 
+// bodyStateSpace is the discrete system: an SSM, or a DenseSSM where A is full, with what Discretize makes of the parameters.
 func bodyStateSpace(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	arg := func(i int) *ir.Value {
 		if i < len(in) {
@@ -113,40 +114,32 @@ func bodyStateSpace(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	u, logDt, bm, cm, lambda, full, d, state := in[0], in[1], in[2], in[3], arg(4), arg(5), arg(6), arg(7)
 	method, rate := ir.A("method", a.Str("method", "zoh")), ir.A("rate", a.Float("rate", 1))
 	scan := []ir.Attr{ir.A("direction", direction(n)), ir.A("window", a.Int("max_kernel_length", 0))}
-	v := b.Op("essm", "HeadLinear", []*ir.Value{u, bm})
-	var x, next *ir.Value
-	keep := n.Out(1) != nil
+	outs := 1
+	if n.Out(1) != nil {
+		outs = 2
+	}
+	var y []*ir.Value
 	if lambda != nil {
 		p := b.Ops("essm", "Constrain", 2, []*ir.Value{lambda}, ir.A("real", a.Str("lambda_real", "clip")),
 			ir.A("imag", a.Str("lambda_imag", "same")), ir.A("max_real", a.Float("max_real_lambda", 1e-4)))
 		q := b.Ops("essm", "Discretize", 4, []*ir.Value{p[0], p[1], logDt}, method, rate, ir.A("epsilon", a.Float("epsilon", 0)))
-		args := []*ir.Value{v, q[0], q[1], q[2], q[3], nil, state}
-		out := 1
-		if keep {
-			out = 3
-		}
-		o := b.Ops("essm", "Scan", out, args, scan...)
-		x = o[0]
-		if keep {
-			next = o[2]
-		}
 		if a.Bool("conj_sym", false) {
 			cm = b.Op("", "Add", []*ir.Value{cm, cm}) // γ = 2, exactly, in any type
 		}
+		y = b.Ops("essm", "SSM", outs, trim(u, q[0], q[1], q[2], q[3], bm, cm, nil, nil, d, state), scan...)
 	} else {
 		p := b.Ops("essm", "DiscretizeDense", 2, []*ir.Value{full, logDt}, method, rate)
-		out := 1
-		if keep {
-			out = 2
-		}
-		o := b.Ops("essm", "DenseScan", out, []*ir.Value{v, p[0], p[1], state}, scan...)
-		x = o[0]
-		if keep {
-			next = o[1]
-		}
+		y = b.Ops("essm", "DenseSSM", outs, trim(u, p[0], p[1], bm, cm, d, state), scan...)
 	}
-	y := b.Op("essm", "HeadLinear", []*ir.Value{x, cm})
-	return []*ir.Value{addDirect(b, y, u, d), next}
+	return append(y, nil)[:2]
+}
+
+// trim leaves out the inputs behind the last that is there.
+func trim(in ...*ir.Value) []*ir.Value {
+	for len(in) > 0 && in[len(in)-1] == nil {
+		in = in[:len(in)-1]
+	}
+	return in
 }
 
 // addDirect adds D u to y; D is diagonal, full or absent.

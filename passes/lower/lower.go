@@ -80,8 +80,7 @@ func prepare(g *ir.Graph) error {
 	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Domain == "essm" }) {
 		return nil
 	}
-	list := slices.DeleteFunc(passes.Pipeline(), func(p *passes.Pass) bool { return p == passes.FuseBlock })
-	return passes.Run(g, list, passes.Options{})
+	return passes.Run(g, passes.Pipeline(), passes.Options{})
 }
 
 // inlineBlocks puts the bodies of blocks in their place, in the graphs within g too.

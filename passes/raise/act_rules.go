@@ -13,10 +13,7 @@ import (
 var RaiseActivation = &passes.Pass{
 	Name: "raise-activation",
 	Doc:  "GELU (exact and by tanh), SiLU, Mish, softplus and hard swish written in smaller operators → one operator each.",
-	Before: []passes.Reason{
-		{Pass: "fuse-block", Why: "an activation in one piece is cheap enough for a block"},
-	},
-	Run: func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, activationRules()) },
+	Run:  func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, activationRules()) },
 }
 
 // number stands, under a name of its own, for a constant that is k, to the rounding of float32.

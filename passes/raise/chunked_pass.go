@@ -12,7 +12,6 @@ var Chunked = &passes.Pass{
 	Doc:  "A state-space system by chunks, as `essmc export` writes it → essm.SSM or essm.DenseSSM: its numbers are read off the constants, written by chunks again, and every operator and constant is compared.",
 	Before: []passes.Reason{
 		{Pass: "fold", Why: "powers in float64 give the exponents; what uses them may be rounded"},
-		{Pass: "fuse-block", Why: "a block is grown around the systems that it makes"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseExports(c, g, "system by chunks", findChunks)

@@ -16,7 +16,6 @@ var DFT = &passes.Pass{
 	Before: []passes.Reason{
 		{Pass: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},
 		{Pass: "canonicalize", Why: "transposes around what is raised cancel then"},
-		{Pass: "fuse-block", Why: "a block is grown around the systems that it makes"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "convolution by transform", func(s *surroundings, n *ir.Node) (bool, string) {

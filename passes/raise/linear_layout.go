@@ -17,9 +17,6 @@ var RaiseLayout = &passes.Pass{
 	After: []passes.Reason{
 		{Pass: "raise-activation", Why: "an activation in one piece moves through a transpose, in pieces it does not"},
 	},
-	Before: []passes.Reason{
-		{Pass: "fuse-block", Why: "a transpose ends a block"},
-	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		n, err := passes.Apply(c, g, layoutRules())
 		if err != nil || !slices.ContainsFunc(g.Nodes, isStateSpace) {

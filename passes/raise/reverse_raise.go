@@ -18,9 +18,6 @@ var RaiseReverse = &passes.Pass{
 	After: []passes.Reason{
 		{Pass: "raise-layout", Why: "the scan's projections meet it when transposes are gone, and a system is turned around in one piece"},
 	},
-	Before: []passes.Reason{
-		{Pass: "fuse-block", Why: "a reversal ends a block"},
-	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		// A system in one piece is turned around with its projections and its direct term.
 		changes, err := passes.Fuse.Run(c, g)

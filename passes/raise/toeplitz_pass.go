@@ -14,7 +14,6 @@ var Toeplitz = &passes.Pass{
 	},
 	Before: []passes.Reason{
 		{Pass: "canonicalize", Why: "transposes around what is raised cancel then"},
-		{Pass: "fuse-block", Why: "a block is grown around the systems that it makes"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "Toeplitz product", func(s *surroundings, n *ir.Node) (bool, string) {

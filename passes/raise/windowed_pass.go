@@ -14,7 +14,6 @@ var Windowed = &passes.Pass{
 	Doc:  "A state-space system with a window as a Conv, as `essmc export` writes it → essm.SSM or essm.DenseSSM: its numbers are those that the taps are computed from; it is written again, and every operator and constant is compared.",
 	Before: []passes.Reason{
 		{Pass: "fold", Why: "a few taps do not tell the system that they are computed from"},
-		{Pass: "fuse-block", Why: "a block is grown around the systems that it makes"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseExports(c, g, "system with a window", findWindow)

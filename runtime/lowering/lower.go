@@ -56,8 +56,13 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
 	for _, v := range g.Inputs {
 		p.Inputs = append(p.Inputs, f.value(v))
 	}
-	if err := f.graph(g, nil, 0); err != nil {
-		return nil, err
+	nodes, of := groups(g)
+	f.groups = len(of)
+	for _, n := range nodes {
+		f.group = of[n]
+		if err := f.node(n, n, 0); err != nil {
+			return nil, err
+		}
 	}
 	for _, v := range g.Outputs {
 		p.Outputs = append(p.Outputs, f.value(v))

@@ -1,0 +1,245 @@
+package lowering
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
+)
+
+// A group is a state-space system and the operators around it that treat each step of time and each sample by itself: the cheap
+// ones before it, and those after it as far as one sequence leaves them. A backend that keeps a tile of steps near the arithmetic
+// through a whole group reads one sequence and writes one. Facts decide who joins.
+
+// groups gives the nodes of a graph in the order in which they are lowered, and the number of each one's group: 0 for none.
+// Nodes of one group stand together, where the last of them stood.
+func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
+	of := map[*ir.Node]int{}
+	var uses map[*ir.Value][]ir.Use
+	for _, n := range g.Nodes {
+		if n.Op != essm.SSM && n.Op != essm.DenseSSM || of[n] != 0 || len(n.In(0).Shape()) != 3 {
+			continue
+		}
+		if uses == nil {
+			uses = g.Uses()
+		}
+		r := &group{g: g, uses: uses, root: n, nodes: map[*ir.Node]bool{n: true}, taken: of}
+		r.growForward()
+		r.growBackward()
+		k := 1 + len(of)
+		for m := range r.nodes {
+			of[m] = k
+		}
+	}
+	return order(g, of), of
+}
+
+// group is one that grows.
+type group struct {
+	g     *ir.Graph
+	uses  map[*ir.Value][]ir.Use
+	root  *ir.Node
+	nodes map[*ir.Node]bool
+	taken map[*ir.Node]int // nodes of groups before this one
+}
+
+// stepwise reports whether a node, fed with values that carry time on axis 1 and batch on axis 0 through the inputs that
+// are not constants, gives one value of the same kind, step by step and sample by sample.
+func (r *group) stepwise(n *ir.Node) bool {
+	if r.taken[n] != 0 || len(n.Outputs) != 1 || n.Outputs[0] == nil || len(n.Subgraphs()) > 0 || n.Op.Along == nil || n.Op.Random || n.Op == essm.SSM || n.Op == essm.DenseSSM {
+		return false
+	}
+	if len(n.Outputs[0].Shape()) < 2 {
+		return false
+	}
+	for axis := range 2 {
+		in := make([]ir.Fact, len(n.Inputs))
+		varies := false
+		for i, v := range n.Inputs {
+			if v == nil || v.Const != nil {
+				continue
+			}
+			if _, optional := v.Type.(*ir.OptionalType); optional || len(v.Shape()) < 2 {
+				return false
+			}
+			in[i] = ir.Fact{Symbol: "t", Axis: axis, Stride: 1}
+			varies = true
+		}
+		if !varies {
+			return false
+		}
+		f := n.Op.Along(n, in)[0]
+		if f.Constant() || f.Global || f.Axis != axis || f.Stride != 1 || f.Back != 0 || f.Ahead != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// sameSequence reports whether the node's varying inputs and its output all have the batch and length of the system's.
+func (r *group) sameSequence(n *ir.Node) bool {
+	want := r.root.Outputs[0].Shape()
+	for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
+		if v == nil || v.Const != nil {
+			continue
+		}
+		s := v.Shape()
+		if len(s) < 2 || !s[0].Equal(want[0]) || !s[1].Equal(want[1]) {
+			return false
+		}
+	}
+	return true
+}
+
+// growForward adds followers. Each step of a follower needs only values of the group, constants, and sequences that are
+// computed without the group. The group ends where exactly one sequence leaves it, as late as possible.
+func (r *group) growForward() {
+	tainted := map[*ir.Node]bool{} // depends on the group, but is not part of it
+	best, order := 0, []*ir.Node{}
+	for _, n := range r.g.Nodes[slices.Index(r.g.Nodes, r.root)+1:] {
+		fromGroup, fromTainted := false, false
+		for _, v := range append(slices.Clone(n.Inputs), captured(n)...) {
+			if v != nil && v.Def != nil {
+				fromGroup = fromGroup || r.nodes[v.Def]
+				fromTainted = fromTainted || tainted[v.Def]
+			}
+		}
+		if !fromGroup && !fromTainted {
+			continue
+		}
+		state := r.root.Out(1)
+		if fromTainted || !fromGroup || !r.stepwise(n) || !r.sameSequence(n) || state != nil && slices.Contains(n.Inputs, state) {
+			tainted[n] = true
+			continue
+		}
+		r.nodes[n] = true
+		order = append(order, n)
+		if r.leaving() == 1 {
+			best = len(order)
+		}
+	}
+	for _, n := range order[best:] {
+		delete(r.nodes, n)
+	}
+}
+
+func captured(n *ir.Node) []*ir.Value {
+	var out []*ir.Value
+	for _, s := range n.Subgraphs() {
+		out = append(out, s.Captures()...)
+	}
+	return out
+}
+
+// cheap bounds the operations per output element of what may be computed twice: a bidirectional system reads its input in
+// a backward and in a forward pass.
+const cheap = 16
+
+// growBackward adds what leads to the group's inputs, where nobody else reads it and it costs little.
+func (r *group) growBackward() {
+	for grown := true; grown; {
+		grown = false
+		for _, v := range r.inputs() {
+			n := v.Def
+			if n == nil || !r.stepwise(n) || !r.sameSequence(n) {
+				continue
+			}
+			if ops.WorkOf(n, nil).Flops > cheap*max(1, ops.Count(n.Outputs[0], nil)) {
+				continue
+			}
+			if !r.leaves(v) {
+				r.nodes[n] = true
+				grown = true
+			}
+		}
+	}
+}
+
+// inputs lists the values that the group reads from outside, constants left out, in the order of the graph.
+func (r *group) inputs() []*ir.Value {
+	var out []*ir.Value
+	for _, n := range r.g.Nodes {
+		if !r.nodes[n] {
+			continue
+		}
+		for _, v := range n.Inputs {
+			if v != nil && v.Const == nil && (v.Def == nil || !r.nodes[v.Def]) && !slices.Contains(out, v) {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
+
+// leaves reports whether somebody outside of the group reads v.
+func (r *group) leaves(v *ir.Value) bool {
+	return slices.Contains(r.g.Outputs, v) || slices.ContainsFunc(r.uses[v], func(u ir.Use) bool { return u.Node == nil || !r.nodes[u.Node] })
+}
+
+// leaving counts the sequences that somebody outside of the group reads; the final state is not one.
+func (r *group) leaving() (count int) {
+	for n := range r.nodes {
+		for _, v := range n.Outputs {
+			if v != nil && !(n == r.root && v == n.Out(1)) && r.leaves(v) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// order gives the nodes so that those of a group stand together: where the last of them stood in the graph, or before that where
+// a node in between reads what the group gives.
+func order(g *ir.Graph, of map[*ir.Node]int) []*ir.Node {
+	members, last := map[int][]*ir.Node{}, map[int]*ir.Node{}
+	for _, n := range g.Nodes {
+		if k := of[n]; k != 0 {
+			members[k], last[k] = append(members[k], n), n
+		}
+	}
+	if len(members) == 0 {
+		return g.Nodes
+	}
+	inGraph, done := map[*ir.Node]bool{}, map[*ir.Node]bool{}
+	for _, n := range g.Nodes {
+		inGraph[n] = true
+	}
+	out := make([]*ir.Node, 0, len(g.Nodes))
+	// What waits to be emitted: a node, or a group, with what it reads still to be looked at. Not by recursion: graphs are deep.
+	type frame struct {
+		nodes []*ir.Node
+		deps  []*ir.Value
+	}
+	open := func(n *ir.Node) frame {
+		f := frame{nodes: []*ir.Node{n}}
+		if k := of[n]; k != 0 {
+			f.nodes = members[k]
+		}
+		for _, m := range f.nodes {
+			done[m] = true
+			f.deps = append(append(f.deps, m.Inputs...), captured(m)...)
+		}
+		return f
+	}
+	for _, n := range g.Nodes {
+		if k := of[n]; done[n] || k != 0 && n != last[k] {
+			continue
+		}
+		stack := []frame{open(n)}
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			if len(f.deps) == 0 {
+				out = append(out, f.nodes...)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			v := f.deps[0]
+			f.deps = f.deps[1:]
+			if v != nil && v.Def != nil && inGraph[v.Def] && !done[v.Def] {
+				stack = append(stack, open(v.Def))
+			}
+		}
+	}
+	return out
+}
