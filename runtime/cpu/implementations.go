@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Implementation says how one node runs, or one piece of a node whose operator is written out as its body.
@@ -59,21 +60,21 @@ func Implementations(p runtime.Program, e runtime.Executable) []Implementation {
 func implementations(p *program, e *executable, within string) (all []Implementation) {
 	d := e.d
 	left := map[*ir.Node]string{} // nodes with nothing to run
-	walkFlat(p.graph, func(n *ir.Node) { left[n] = WayFolded })
-	for _, s := range p.steps {
+	walkFlat(p.Graph, func(n *ir.Node) { left[n] = WayFolded })
+	for _, s := range p.Steps {
 		switch {
-		case !d.dead[s]:
-			left[s.src] = WayAbsorbed
-		case left[s.src] == WayFolded:
-			left[s.src] = WayKnown
+		case !d.Dead[s]:
+			left[s.Source] = WayAbsorbed
+		case left[s.Source] == WayFolded:
+			left[s.Source] = WayKnown
 		}
 	}
 	for _, u := range e.units {
 		for _, s := range u.steps {
-			delete(left, s.src)
+			delete(left, s.Source)
 		}
 	}
-	walkFlat(p.graph, func(n *ir.Node) {
+	walkFlat(p.Graph, func(n *ir.Node) {
 		if way := left[n]; way != "" {
 			types := typesText(declared(n.Inputs), declared(n.Outputs))
 			all = append(all, Implementation{Within: within, Op: opName(n.Op), Types: types, Way: way})
@@ -92,10 +93,10 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 			region = regions
 		}
 		for j, s := range u.steps {
-			types := typesText(d.elems(s.in[:min(len(s.in), len(s.node.Inputs))]), d.elems(s.out))
-			x := Implementation{Within: within, Op: opName(s.node.Op), Types: types, Way: u.way(s, j), Region: region, Chunk: chunk}
-			if s.node.Op != s.src.Op {
-				x.Op = opName(s.src.Op) + ">" + x.Op
+			types := typesText(d.elems(s.In[:min(len(s.In), len(s.Node.Inputs))]), d.elems(s.Out))
+			x := Implementation{Within: within, Op: opName(s.Node.Op), Types: types, Way: u.way(s, j), Region: region, Chunk: chunk}
+			if s.Node.Op != s.Source.Op {
+				x.Op = opName(s.Source.Op) + ">" + x.Op
 			}
 			all = append(all, x)
 		}
@@ -106,7 +107,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 			if sub == nil {
 				continue
 			}
-			name := u.steps[0].node.Op.FullName()
+			name := u.steps[0].Node.Op.FullName()
 			if name == "If" {
 				name += []string{".else", ".then"}[k]
 			} else if k > 0 {
@@ -130,7 +131,7 @@ func walkFlat(g *ir.Graph, visit func(n *ir.Node)) {
 }
 
 // way says how step j of the unit runs.
-func (u *unit) way(s *step, j int) string {
+func (u *unit) way(s *lowering.Step, j int) string {
 	g := u.region
 	switch {
 	case g == nil && u.span != nil:
@@ -143,26 +144,26 @@ func (u *unit) way(s *step, j int) string {
 		return WayTensor
 	case g == nil:
 		return WayEvaluated
-	case s.core != nil:
+	case of(s).core != nil:
 		return fmt.Sprintf("%s(%s)", WayRecurrence, g.core.choice.Form)
-	case s.window != nil:
+	case of(s).window != nil:
 		return WayWindowed
-	case s.sums != nil:
+	case of(s).sums != nil:
 		return WayRunning
-	case s.turn != straight:
+	case of(s).turn != straight:
 		return WayTranspose
-	case s.columns != nil:
+	case of(s).columns != nil:
 		return WayColumns
 	}
-	for _, v := range slices.Concat(s.in, s.out) {
-		if v != nil && slices.Contains(g.between, v.id) {
+	for _, v := range slices.Concat(s.In, s.Out) {
+		if v != nil && slices.Contains(g.between, v.ID) {
 			return WayFused
 		}
 	}
 	switch {
-	case s.lowered != nil && s.lowered.why == "":
-		return fmt.Sprintf("%s(%v)", WayRow, s.products)
-	case byElement(s.node.Op):
+	case of(s).lowered != nil && of(s).lowered.why == "":
+		return fmt.Sprintf("%s(%v)", WayRow, of(s).products)
+	case byElement(s.Node.Op):
 		return WayElement
 	}
 	return WayRow
@@ -184,14 +185,14 @@ func opName(op *ir.Op) string {
 }
 
 // elems names the element types of values as they are bound.
-func (d *binding) elems(values []*value) (names []string) {
+func (d *binding) elems(values []*lowering.Value) (names []string) {
 	for _, v := range values {
 		switch {
 		case v == nil:
-		case d.shapes[v.id] != nil && d.dtype[v.id] != tensor.Invalid:
-			names = append(names, d.dtype[v.id].String())
+		case d.Shapes[v.ID] != nil && d.DTypes[v.ID] != tensor.Invalid:
+			names = append(names, d.DTypes[v.ID].String())
 		default:
-			names = append(names, elemText(v.typ))
+			names = append(names, elemText(v.Type))
 		}
 	}
 	return names
