@@ -11,9 +11,8 @@ import (
 // Block holds a part of a graph that a backend may execute tile by tile along time.
 var Block = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Block",
-	Doc: `The graph in body, applied to the inputs. The body holds its constants. The fuse-block pass makes a Block of one
-state-space operator and the operators around it that treat steps separately, so a backend can keep a tile of steps in
-cache through all of them.`,
+	Doc: `The graph in body, applied to the inputs. The body holds its constants. Plans of earlier versions hold a state-space
+operator, and the operators around it that treat steps separately, as a Block. No pass makes Blocks today.`,
 	In:    []ir.Param{{Name: "inputs", Elem: "T", Optional: true, Variadic: true}},
 	Out:   []ir.Param{{Name: "outputs", Elem: "T", Optional: true, Variadic: true}},
 	Elems: map[string][]tensor.DType{"T": ops.Any},
