@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/runtime/plan/internal/fb"
 )
 
-// build makes the FlatBuffer of everything taken in.
+// build makes the FlatBuffer of the encoded graph.
 func (e *encoder) build() ([]byte, error) {
 	size := e.size()
 	if size > maxMetadata/2 { // the builder doubles its buffer, and panics beyond the bound
@@ -75,7 +75,7 @@ func (e *encoder) build() ([]byte, error) {
 	return b.FinishedBytes(), nil
 }
 
-// vector writes a vector of the root table, which is written backwards; 0, a field left out, for an empty one.
+// vector writes a vector of the root table, backwards. It returns 0, which omits the field, for an empty one.
 func vector[T any](b *flatbuffers.Builder, list []T, start func(*flatbuffers.Builder, int) flatbuffers.UOffsetT, put func(T)) flatbuffers.UOffsetT {
 	if len(list) == 0 {
 		return 0

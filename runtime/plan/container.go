@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	magic       = "\x89ESSM\r\n\x1a" // not text, and damaged by every conversion of text
+	magic       = "\x89ESSM\r\n\x1a" // not text: conversions of line ends damage it
 	fixedHeader = 24
 	entrySize   = 56
 	maxSections = 16
@@ -49,12 +49,12 @@ func (s section) check(b []byte) error {
 	return nil
 }
 
-// IsPlan reports whether a file that begins with head is meant to be a plan.
+// IsPlan reports whether a file that starts with head is a plan.
 func IsPlan(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 
 func align(n, to int64) int64 { return (n + to - 1) / to * to }
 
-// place sets the offsets of sections that follow each other, and gives the length of the file.
+// place sets the offsets of consecutive sections, and returns the length of the file.
 func place(sections []section) int64 {
 	end := int64(fixedHeader + len(sections)*entrySize + sha256.Size)
 	for i := range sections {
@@ -81,7 +81,7 @@ func header(sections []section, length int64) []byte {
 	return append(h, sum[:]...)
 }
 
-// readHeader reads the header of a file of the given size, and checks everything that can be checked without the sections.
+// readHeader reads the header of a file of the given size. It checks everything that does not need the sections' content.
 func readHeader(r io.ReaderAt, size int64, name string, lim Limits) (metadata, weights section, err error) {
 	h := make([]byte, max(0, min(size, maxHeader)))
 	if err := readAt(r, h, 0); err != nil {
@@ -168,7 +168,8 @@ func parseHeader(h []byte, size int64, lim Limits) (metadata, weights section, e
 	return found[kindMetadata], found[kindWeights], nil
 }
 
-// checkGaps sees to it that only zeros stand before each section: with the checksums that covers every byte of the file.
+// checkGaps checks that the gaps before sections hold zeros. Together with the checksums this covers every byte of the
+// file.
 func checkGaps(r io.ReaderAt, sections ...section) error {
 	end := int64(fixedHeader + len(sections)*entrySize + sha256.Size)
 	var gap [tensor.Align]byte

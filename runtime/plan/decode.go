@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/plan/internal/fb"
 )
 
-// decoder turns a verified FlatBuffer into a graph. It trusts no number in it: each id is held against the column that it
-// points into, each end against the end before it.
+// decoder turns a verified FlatBuffer into a graph. It trusts no number: it checks each id against the column that it
+// points into, and each end against the end before it.
 type decoder struct {
 	p       *fb.Plan
 	weights []byte
@@ -26,12 +26,12 @@ type decoder struct {
 	boolBlob  map[uint32]bool // blobs that hold a bool tensor
 	tensors   []*tensor.Tensor
 	ops       []*ir.Op
-	known     []bool // of ops: the resolver has it
+	known     []bool // per op: the resolver has it
 	values    []*ir.Value
 	defined   []bool
 	constants []*ir.Value
 	graphs    []*ir.Graph
-	parent    []int // of graphs: -1 until a node has taken it in
+	parent    []int // per graph: its parent, or -1 until a node holds it
 	depth     []int
 
 	numbers, refs, nodeIn, nodeOut, attrs pool
@@ -43,7 +43,7 @@ type pool struct {
 	end, len int
 }
 
-// next gives the part that ends at end.
+// next returns the next part, which ends at end.
 func (p *pool) next(end uint64) (from, to int, err error) {
 	if end < uint64(p.end) || end > uint64(p.len) {
 		return 0, 0, fmt.Errorf("part of %s ends at %d, expected %d to %d", p.what, end, p.end, p.len)
@@ -145,7 +145,7 @@ func (d *decoder) readTypes() error {
 	return dims.done()
 }
 
-// maxDimText bounds the text of all different dimensions: a long one takes milliseconds to bring into its normal form.
+// maxDimText bounds the text of all different dimensions, since normalizing a long one takes milliseconds.
 const maxDimText = 1 << 20
 
 func (d *decoder) dim(id uint32, parsed map[uint32]ir.Dim) (ir.Dim, error) {
@@ -240,17 +240,17 @@ func (d *decoder) tensor(r *fb.Tensor, extents, elements *pool) (*tensor.Tensor,
 	if err != nil {
 		return nil, err
 	}
-	if bits := uint64(dtype.Bits()); uint64(size) > uint64(len(b))*8/bits { // compared so, the product cannot overflow
+	if bits := uint64(dtype.Bits()); uint64(size) > uint64(len(b))*8/bits { // size*bits could overflow
 		return nil, fmt.Errorf("%v%s does not fit into its blob of %d bytes", dtype, tensor.ShapeString(shape), len(b))
 	}
 	switch used := size * dtype.Bits() % 8; {
 	case dtype == tensor.Bool:
-		// Each byte is looked at; a second time for each tensor that claims it would be a way to waste time.
+		// This reads every byte, but only once for all tensors that share it: otherwise a small file could take long.
 		if d.boolBlob[r.Storage()] {
 			return nil, fmt.Errorf("blob %d holds two bool tensors", r.Storage())
 		}
 		d.boolBlob[r.Storage()] = true
-	case dtype.Packed() && used != 0 && len(b) > 0 && b[len(b)-1]>>used != 0: // would be copied, for each tensor
+	case dtype.Packed() && used != 0 && len(b) > 0 && b[len(b)-1]>>used != 0: // FromBytes would copy it, for each tensor
 		return nil, fmt.Errorf("%v%s has bits behind its last element", dtype, tensor.ShapeString(shape))
 	}
 	return tensor.FromBytes(dtype, shape, b)
@@ -275,8 +275,8 @@ func (d *decoder) stringTensor(shape []int, size int, end uint64, elements *pool
 	return tensor.FromStrings(list, shape...), nil
 }
 
-// readOps resolves operators at the version that defined them. One that the resolver lacks gets a stand-in, so that all of
-// them can be reported with their nodes.
+// readOps resolves operators at the version that defined them. An operator that the resolver lacks gets a placeholder, so
+// that all of them can be reported with their nodes.
 func (d *decoder) readOps() error {
 	d.ops = make([]*ir.Op, d.p.OpsLength())
 	d.known = make([]bool, len(d.ops))
@@ -305,7 +305,7 @@ func (d *decoder) readOps() error {
 	return nil
 }
 
-// readValues makes the values, without what defines them.
+// readValues makes the values, without their definitions.
 func (d *decoder) readValues() error {
 	d.values = make([]*ir.Value, d.p.ValuesLength())
 	d.defined = make([]bool, len(d.values))
@@ -339,7 +339,7 @@ func (d *decoder) readValues() error {
 	return nil
 }
 
-// operand gives the value, constant or nothing that a number stands for.
+// operand returns the value or constant with a number; nil for an absent operand.
 func (d *decoder) operand(ref uint32) (*ir.Value, error) {
 	switch {
 	case ref == 0:
@@ -350,7 +350,7 @@ func (d *decoder) operand(ref uint32) (*ir.Value, error) {
 	return at("constant", d.constants, uint64(ref/2-1))
 }
 
-// define gives the value with that id, and sees to it that this happens once.
+// define returns the value with that id. A second definition is an error.
 func (d *decoder) define(id uint64) (*ir.Value, error) {
 	v, err := at("value", d.values, id)
 	if err != nil {
@@ -363,7 +363,7 @@ func (d *decoder) define(id uint64) (*ir.Value, error) {
 	return v, nil
 }
 
-// unknownOps reports the operators that nodes apply and the resolver lacks.
+// unknownOps returns an error for the operators of nodes that the resolver lacks.
 func (d *decoder) unknownOps() error {
 	unknown := map[*ir.Op][]string{}
 	for i, op := range d.ops {
@@ -396,7 +396,7 @@ func (d *decoder) unknownOps() error {
 	return e
 }
 
-// nodeName is what a node is called: its name, else where its result goes.
+// nodeName returns the name of a node, or else of its first output.
 func nodeName(n *ir.Node) string {
 	if n.Name != "" {
 		return fmt.Sprintf("node %q", n.Name)

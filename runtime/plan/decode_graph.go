@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/plan/internal/fb"
 )
 
-// readGraphs reads all graphs. They form a tree: each but the first is taken in by one attribute of a node of an earlier one.
+// readGraphs reads all graphs. They form a tree: each but the first is in one attribute of a node of an earlier one.
 func (d *decoder) readGraphs() error {
 	p := d.p
 	n := p.GraphsLength()
@@ -55,7 +55,7 @@ func (d *decoder) readGraphs() error {
 		b.outputs.done(), b.nodes.done(), b.opsets.done(), b.meta.done(), b.events.done(), b.notes.done())
 }
 
-// bodies are the lists that graphs share.
+// bodies holds the lists that graphs share.
 type bodies struct{ inputs, outputs, nodes, opsets, meta, events, notes pool }
 
 func (d *decoder) graph(i int, b *bodies) (err error) {
@@ -109,7 +109,7 @@ func (d *decoder) graph(i int, b *bodies) (err error) {
 	return d.history(g, &r, b)
 }
 
-// called adds what is known of a node to its number.
+// called returns the known names of a node, to follow its number in messages.
 func called(n *ir.Node) string {
 	if n.Op == nil {
 		return ""
@@ -201,7 +201,7 @@ func (d *decoder) history(g *ir.Graph, r *fb.Graph, b *bodies) error {
 	return nil
 }
 
-// node reads node j, of graph owner. The node that comes with an error holds what is known of it.
+// node reads node j, of graph owner. With an error it returns the part of the node that was read.
 func (d *decoder) node(j, owner int) (*ir.Node, error) {
 	var r fb.Node
 	d.p.Nodes(&r, j)
@@ -269,7 +269,7 @@ func (d *decoder) attr(k, owner int) (a ir.Attr, err error) {
 	if kind < 0 || kind >= len(attrKinds) {
 		return a, fmt.Errorf("unknown kind %d", r.Kind())
 	}
-	// A negative number is neither an id nor an end; as an unsigned one it is beyond every column.
+	// A negative number is neither an id nor an end. As an unsigned number it is beyond every column.
 	switch id := uint64(number); attrKinds[kind] {
 	case ir.AttrInt:
 		a.Value = number
@@ -316,7 +316,7 @@ func list[T any](p *pool, end uint64, get func(i int) (T, error)) ([]T, error) {
 	return out, nil
 }
 
-// subgraph takes graph id into a node of graph owner.
+// subgraph returns graph id, for a node of graph owner.
 func (d *decoder) subgraph(id uint64, owner int) (*ir.Graph, error) {
 	g, err := at("graph", d.graphs, id)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// The records of plan.fbs; see there for what the fields mean.
+// The records of plan.fbs, which documents the fields.
 type (
 	typeRec struct {
 		elem, dimsEnd uint32
@@ -49,11 +49,11 @@ const (
 	typeOptional
 )
 
-// attrKinds are the kinds of attributes; a plan holds the index of one, plus one.
+// attrKinds lists the kinds of attributes. A plan holds the index of one, plus one.
 var attrKinds = [...]ir.AttrKind{ir.AttrInt, ir.AttrFloat, ir.AttrString, ir.AttrTensor, ir.AttrGraph, ir.AttrType,
 	ir.AttrInts, ir.AttrFloats, ir.AttrStrings, ir.AttrTensors, ir.AttrGraphs, ir.AttrTypes}
 
-// maxDepth bounds how deep graphs, and types, can be nested in a plan.
+// maxDepth bounds the nesting of graphs, and of types, in a plan.
 const maxDepth = 64
 
 type blobKey struct {
@@ -61,7 +61,7 @@ type blobKey struct {
 	bools string // the shape of a bool tensor
 }
 
-// encoder turns a graph into the columns of a plan. Everything is numbered in the order in which it is met.
+// encoder turns a graph into the columns of a plan. It numbers everything in the order of first occurrence.
 type encoder struct {
 	strings   []string
 	dims      []uint32
@@ -111,7 +111,7 @@ func newEncoder() *encoder {
 	}
 }
 
-// encode takes in g and then its subgraphs, each after the graph that holds it, so that values are defined before they are
+// encode adds g and then its subgraphs, each after the graph that holds it, so that values are defined before they are
 // captured.
 func (e *encoder) encode(g *ir.Graph) error {
 	if _, err := e.subgraph(g, 0); err != nil {
@@ -182,7 +182,7 @@ func (e *encoder) graph(g *ir.Graph, depth int) error {
 	return nil
 }
 
-// about takes in what is said of a graph beside its nodes.
+// about adds the parts of a graph besides its nodes.
 func (e *encoder) about(g *ir.Graph) error {
 	for _, domain := range sortedKeys(g.Opsets) {
 		id, err := e.text(domain)
@@ -274,7 +274,7 @@ func (e *encoder) define(v *ir.Value) (uint32, error) {
 	return id, nil
 }
 
-// operand gives the number by which a reader of v refers to it.
+// operand returns the number by which a reader of v refers to it.
 func (e *encoder) operand(v *ir.Value) (uint32, error) {
 	if v == nil {
 		return 0, nil
@@ -477,7 +477,7 @@ func (e *encoder) typ(t ir.Type, depth int) (uint32, error) {
 	return id, nil
 }
 
-// dim stores a dimension as its text, after seeing that this says the same: a symbol may have a name that reads otherwise.
+// dim stores a dimension as its text. It checks that the text reads the same, since the name of a symbol may not.
 func (e *encoder) dim(d ir.Dim) (uint32, error) {
 	s := d.String()
 	if !e.goodDim[s] {
@@ -526,7 +526,8 @@ func (e *encoder) tensor(t *tensor.Tensor) (uint32, error) {
 	return id, nil
 }
 
-// blob stores content once, whatever its types. Readers look at every byte of a bool, so those share with equal shapes only.
+// blob stores equal contents once, also of different types. Readers check every byte of a bool tensor, so these share only
+// with bool tensors of equal shapes.
 func (e *encoder) blob(t *tensor.Tensor) uint32 {
 	key := blobKey{sum: sha256.Sum256(t.Bytes())}
 	if t.DType() == tensor.Bool {

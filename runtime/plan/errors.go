@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// Kinds of errors, for errors.Is. The messages of the errors that wrap them name the file, and the section, node or tensor.
+// Kinds of errors, for errors.Is. The errors that wrap them name the file, and the section, node or tensor.
 var (
-	// ErrNotPlan says that the file does not begin as a plan does.
+	// ErrNotPlan is the error for a file that does not start with the magic of plans.
 	ErrNotPlan = errors.New("not a plan file")
-	// ErrCorrupt says that the file began as a plan and then was not one: it is cut off, altered, or made by a faulty
-	// program.
+	// ErrCorrupt is the error for a plan that is truncated, altered, or written by a faulty program.
 	ErrCorrupt = errors.New("damaged plan")
-	// ErrLimit says that the plan is larger than the caller's Limits.
+	// ErrLimit is the error for a plan that exceeds the caller's Limits.
 	ErrLimit = errors.New("plan exceeds a limit")
 )
 
-// VersionError says that a plan was written in a format that this program does not know.
+// VersionError is the error for a plan in a newer format than this program reads.
 type VersionError struct {
 	File         string
-	Major, Minor int // of the file
+	Major, Minor int // version of the file
 }
 
-// Error says both versions and what to do.
+// Error names both versions and the remedy.
 func (e *VersionError) Error() string {
 	if e.Major < 1 {
 		return fmt.Sprintf("%s: plan has format version %d.%d, which never existed; compile the model again", e.File, e.Major, e.Minor)
@@ -32,14 +31,14 @@ func (e *VersionError) Error() string {
 		e.File, e.Major, e.Minor, Major, Minor)
 }
 
-// UnknownOp is an operator that a plan needs and the resolver does not have.
+// UnknownOp is an operator in a plan that the resolver does not have.
 type UnknownOp struct {
 	Domain, Name string
 	Since        int      // the version of the domain that defined it
 	Nodes        []string // the nodes that apply it
 }
 
-// UnknownOpsError lists every operator that a plan needs and the resolver does not have, sorted.
+// UnknownOpsError lists the operators in a plan that the resolver does not have, sorted.
 type UnknownOpsError struct {
 	File string
 	Ops  []UnknownOp
@@ -67,7 +66,7 @@ func (e *UnknownOpsError) Error() string {
 	return b.String()
 }
 
-// readError is trouble with reading the file, which says nothing about what it holds.
+// readError is an error of reading the file, not of its content.
 type readError struct {
 	offset int64
 	err    error
@@ -76,7 +75,7 @@ type readError struct {
 func (e *readError) Error() string { return fmt.Sprintf("reading at byte %d: %v", e.offset, e.err) }
 func (e *readError) Unwrap() error { return e.err }
 
-// classify completes an error from within a file: with its name and, unless it says otherwise itself, as damage.
+// classify adds the file's name to an error, and makes it an ErrCorrupt unless it has a kind.
 func classify(file string, err error) error {
 	var unknown *UnknownOpsError
 	var trouble *readError

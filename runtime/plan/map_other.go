@@ -4,7 +4,7 @@ package plan
 
 import "os"
 
-// mapFile gives nil: here files are read.
+// mapFile returns nil: on this platform files are read.
 func mapFile(*os.File, int64) []byte { return nil }
 
 func unmap([]byte) error { return nil }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// mapFile maps the whole of f for reading. It gives nil where that is not possible: the file is then read.
+// mapFile maps all of f for reading. It returns nil if that is not possible; the file is read then.
 func mapFile(f *os.File, size int64) []byte {
 	b, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil { // some file systems cannot map

@@ -13,12 +13,12 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Limits bound what a plan may take. Zero fields mean their defaults.
+// Limits bounds the size of a plan. Zero fields stand for the defaults.
 type Limits struct {
-	FileBytes     int64 // of the whole file; default 64 GiB
-	MetadataBytes int64 // of the section that holds everything but weights; default 256 MiB
-	Nodes         int   // in all graphs together; default 4 million
-	Depth         int   // of nested graphs, and of nested types; default and maximum 64
+	FileBytes     int64 // the file; default 64 GiB
+	MetadataBytes int64 // the section with everything but weights; default 256 MiB
+	Nodes         int   // nodes of all graphs; default 4 million
+	Depth         int   // nesting of graphs, and of types; default and maximum 64
 }
 
 func (l Limits) withDefaults() Limits {
@@ -29,7 +29,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Read reads a plan of size bytes into memory. Operators come from res; errors call the file name.
+// Read reads a plan of size bytes into memory. Operators come from res. name is the name of the file in errors.
 func Read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
 	return read(r, size, name, res, lim, func(s section) ([]byte, error) {
 		b := tensor.AlignedBytes(int(s.length))
@@ -37,7 +37,7 @@ func Read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (
 	})
 }
 
-// read does everything but getting hold of the weights.
+// read reads a plan, except for its weights, which fetch returns.
 func read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits, fetch func(section) ([]byte, error)) (*ir.Graph, error) {
 	if res == nil {
 		return nil, fmt.Errorf("%s: no resolver for the plan's operators", name)
@@ -47,14 +47,14 @@ func read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits, f
 	if err != nil {
 		return nil, err
 	}
-	// The header's lengths agree with size. See that size is true before believing it.
+	// The header's lengths agree with size. Check size itself before allocating memory.
 	if err := readAt(r, make([]byte, 1), size-1); err != nil {
 		return nil, classify(name, err)
 	}
 	if err := checkGaps(r, metadata, weights); err != nil {
 		return nil, classify(name, err)
 	}
-	// The metadata is copied even where the file is mapped: it must not change between being verified and being read.
+	// The metadata is copied even if the file is mapped: it must not change between verification and decoding.
 	m := tensor.AlignedBytes(int(metadata.length))
 	if err := readAt(r, m, metadata.offset); err != nil {
 		return nil, classify(name, fmt.Errorf("%v: %w", metadata, err))
@@ -76,7 +76,7 @@ func read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits, f
 	return g, classify(name, err)
 }
 
-// ReadFile reads the plan at path into memory. Nothing refers to the file afterwards.
+// ReadFile reads the plan at path into memory.
 func ReadFile(path string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func ReadFile(path string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
 	return Read(f, size, path, res, lim)
 }
 
-// openRegular opens a file that has a size. It looks before it opens, as opening a pipe waits for a writer.
+// openRegular opens a regular file. It checks before it opens, since opening a pipe waits for a writer.
 func openRegular(path string) (*os.File, int64, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -106,20 +106,20 @@ func openRegular(path string) (*os.File, int64, error) {
 	return f, st.Size(), nil
 }
 
-// Options say how Open works.
+// Options are settings for Open.
 type Options struct {
 	Limits Limits
-	// Copy asks for the weights to be read into memory even where the file could be mapped.
+	// Copy makes Open read the weights into memory even if the file could be mapped.
 	Copy bool
 }
 
 // File is an open plan.
 type File struct {
 	graph   *ir.Graph
-	mapping *mapping // nil where the weights were copied
+	mapping *mapping // nil if the weights are a copy
 }
 
-// mapping is a file in memory. It refers to no graph, so that it can be given back once the graph is unreachable.
+// mapping is a mapped file. It does not refer to the graph, so it can be unmapped when the graph is unreachable.
 type mapping struct {
 	bytes []byte
 	once  sync.Once
@@ -131,10 +131,11 @@ func (m *mapping) close() error {
 	return m.err
 }
 
-// Open reads the plan at path. Where the platform allows, the file is mapped into memory and the graph's weights are views of
-// the mapping: read-only, shared between processes, loaded page by page. A mapped file must not be shortened while it is
-// open, as the system then ends programs that read from it; to replace a plan, rename a new one over it, as WriteFile does.
-// The mapping ends with Close, or when the graph can no longer be reached: whoever keeps a tensor of it keeps the graph too.
+// Open reads the plan at path. On platforms that support it the file is mapped into memory and the graph's weights are
+// views of the mapping: read-only, shared between processes, loaded page by page. A mapped file must not be truncated,
+// since the system kills programs that read beyond its end. To replace a plan, rename a new one over it, as WriteFile
+// does. The mapping ends with Close, or when the graph is unreachable, so whoever keeps a tensor must keep the graph
+// too.
 func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -155,25 +156,25 @@ func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 	g, err := read(f, size, path, res, opts.Limits, fetch)
 	if err != nil {
 		if mapped != nil {
-			unmap(mapped) // the error that came first is the one to tell
+			unmap(mapped) // err is the first error
 		}
 		return nil, err
 	}
 	file := &File{graph: g}
 	if mapped != nil {
 		file.mapping = &mapping{bytes: mapped}
-		goruntime.AddCleanup(g, func(m *mapping) { _ = m.close() }, file.mapping) // nobody is left to tell
+		goruntime.AddCleanup(g, func(m *mapping) { _ = m.close() }, file.mapping) // there is no caller for the error
 	}
 	return file, nil
 }
 
-// Graph is the plan's graph; nil after Close.
+// Graph returns the plan's graph; nil after Close.
 func (f *File) Graph() *ir.Graph { return f.graph }
 
-// Mapped reports whether the graph's weights are views of the file, and so end with Close.
+// Mapped reports whether the graph's weights are views of the file, which end with Close.
 func (f *File) Mapped() bool { return f.mapping != nil }
 
-// Close gives the mapping back. The graph's weights must not be touched afterwards. Closing twice does nothing.
+// Close unmaps the file. The graph's weights must not be used afterwards. A second Close does nothing.
 func (f *File) Close() error {
 	m := f.mapping
 	f.graph, f.mapping = nil, nil

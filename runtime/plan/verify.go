@@ -9,12 +9,12 @@ import (
 // column is one vector of the root table, as plan.fbs declares it.
 type column struct {
 	name  string
-	size  int // of one element
+	size  int // size of one element
 	align int
 	text  bool // elements are offsets of strings
 }
 
-// columns are the fields of table Plan in the order of their slots. TestSchema holds them against plan.fbs.
+// columns are the fields of table Plan in the order of their slots. TestSchema compares them with plan.fbs.
 var columns = []column{
 	{"strings", 4, 4, true},
 	{"dims", 4, 4, false},
@@ -46,11 +46,10 @@ const (
 	maxMetadata    = 1<<31 - 1 // offsets in a FlatBuffer; Go's builder stops there
 )
 
-// verifier bounds-checks a FlatBuffer before the generated accessors, which trust their input, touch it. After it has
-// passed, every offset that they follow leads to an aligned place inside the buffer where all of what they read there lies.
-// Offsets only lead forward and the schema has one table, so there are neither cycles nor depth. What vectors and strings
-// claim is added up and may not exceed the buffer: several of them cannot claim the same bytes to make a reader allocate a
-// multiple of the file's size.
+// verifier checks the bounds of a FlatBuffer before the generated accessors, which trust their input, read it. After that,
+// every offset that they follow leads to an aligned place inside the buffer, and so does all that they read there. Offsets
+// only point forward and the schema has one table, so there are neither cycles nor nesting. The total size of vectors and
+// strings must not exceed the buffer. So they cannot share bytes to make a reader allocate a multiple of the file's size.
 type verifier struct {
 	b      []byte
 	budget uint64
@@ -67,11 +66,11 @@ func verifyBuffer(b []byte) error {
 	return v.root()
 }
 
-// u16 and u32 read at a place that has been checked.
+// u16 and u32 read at a checked place.
 func (v *verifier) u16(at uint64) uint64 { return uint64(binary.LittleEndian.Uint16(v.b[at:])) }
 func (v *verifier) u32(at uint64) uint64 { return uint64(binary.LittleEndian.Uint32(v.b[at:])) }
 
-// inside reports whether n bytes from at lie in the buffer, with at a multiple of align.
+// inside checks that n bytes from at are in the buffer, and that at is a multiple of align.
 func (v *verifier) inside(at, n, align uint64) error {
 	if l := uint64(len(v.b)); at > l || n > l-at {
 		return fmt.Errorf("%d bytes from byte %d do not lie in the FlatBuffer of %d", n, at, l)
@@ -82,7 +81,7 @@ func (v *verifier) inside(at, n, align uint64) error {
 	return nil
 }
 
-// follow reads the offset at a checked place and gives what it leads to, which has at least n bytes.
+// follow reads the offset at a checked place and returns its target, which has at least n bytes.
 func (v *verifier) follow(at, n, align uint64) (uint64, error) {
 	off := v.u32(at)
 	if off == 0 {

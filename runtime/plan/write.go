@@ -24,7 +24,7 @@ func Write(w io.Writer, g *ir.Graph) error {
 		return fmt.Errorf("plan: graph %s: %w", g.Name, err)
 	}
 	hash := sha256.New()
-	length, _ := e.writeWeights(hash) // a hash takes everything
+	length, _ := e.writeWeights(hash) // a hash returns no error
 	sections := []section{
 		{kind: kindMetadata, length: int64(len(metadata)), sum: sha256.Sum256(metadata)},
 		{kind: kindWeights, length: length, sum: [sha256.Size]byte(hash.Sum(nil))},
@@ -52,13 +52,13 @@ func Write(w io.Writer, g *ir.Graph) error {
 	return err
 }
 
-// WriteFile writes g to path, whole or not at all: an error leaves path as it was and nothing beside it.
+// WriteFile writes g to path, completely or not at all. After an error path is unchanged, and no other file remains.
 func WriteFile(path string, g *ir.Graph) error {
 	return atomicfile.Write(path, func(w io.Writer) error { return Write(w, g) })
 }
 
-// largeBlob is the size from which a tensor is aligned to a cache line. Below that the padding would weigh more than the
-// weights: a model has many small vectors.
+// largeBlob is the least size of a tensor that is aligned to a cache line. Models have many smaller vectors, whose padding
+// would exceed their content.
 const largeBlob = 256
 
 // placeBlobs sets the blobs' offsets in the weights section, the large ones first, and renumbers them in that order.
@@ -89,7 +89,7 @@ func (e *encoder) placeBlobs() {
 	}
 }
 
-// writeWeights writes the weights section and gives its length.
+// writeWeights writes the weights section and returns its length.
 func (e *encoder) writeWeights(w io.Writer) (int64, error) {
 	end := int64(0)
 	for _, b := range e.blobs {

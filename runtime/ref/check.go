@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// elem is the element type at run time of what is declared as d.
+// elem returns the element type at run time of data that is declared as d.
 func elem(d tensor.DType, wide bool) tensor.DType {
 	if wide && d == tensor.Float32 {
 		return tensor.Float64
@@ -15,8 +15,7 @@ func elem(d tensor.DType, wide bool) tensor.DType {
 	return d
 }
 
-// check holds a result against the type that the graph states. Dimensions are compared where they are numbers, or become
-// numbers by dims.
+// check compares a result with its type in the graph. It compares dimensions that are numbers, or are numbers for dims.
 func check(d tensor.Datum, t ir.Type, dims map[string]int64, wide bool) error {
 	switch t := t.(type) {
 	case *ir.OptionalType:
@@ -70,7 +69,7 @@ func describe(d tensor.Datum) string {
 	return "nothing"
 }
 
-// present sees through optionals: what is inside, or nil.
+// present returns the value of an optional, or nil.
 func present(d tensor.Datum) tensor.Datum {
 	for {
 		o, ok := d.(*tensor.Optional)
@@ -84,7 +83,7 @@ func present(d tensor.Datum) tensor.Datum {
 	}
 }
 
-// widen gives float32 as float64, inside sequences and optionals too; everything else stays.
+// widen converts float32 to float64, in sequences and optionals too. Other data does not change.
 func widen(d tensor.Datum) tensor.Datum {
 	switch d := d.(type) {
 	case *tensor.Tensor:
@@ -138,7 +137,7 @@ func clone(d tensor.Datum) tensor.Datum {
 	return nil
 }
 
-// size is the bytes that a datum's elements take.
+// size returns the size of a datum's elements, in bytes.
 func size(d tensor.Datum) int64 {
 	switch d := d.(type) {
 	case *tensor.Tensor:

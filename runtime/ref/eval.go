@@ -11,18 +11,18 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// ErrResult says that an operator's Eval gave something else than its Infer had promised: a mistake in the operator, or a
-// graph whose inputs' unknown dimensions do not fit together.
+// ErrResult is the error for a result of an operator's Eval that does not have the inferred type. Either the operator has a
+// mistake, or unknown dimensions of the graph's inputs do not match.
 var ErrResult = errors.New("the result has not the type that the graph states")
 
 type executable struct {
 	p     *program
 	dims  map[string]int64
 	times []stepTime // per node of the main graph; nil without Config.Profile
-	live  int64      // bytes of the values that are alive, as if none shared storage
+	live  int64      // bytes of live values, as if none shared storage
 }
 
-// frame holds the values of one evaluation of a graph; those of the graphs around it are found outside.
+// frame holds the values of one evaluation of a graph. outer holds those of the graph around it.
 type frame struct {
 	vals  map[*ir.Value]tensor.Datum
 	outer *frame
@@ -46,7 +46,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
 	}
 	for i, d := range res {
 		if out[i] == nil {
-			out[i] = clone(d) // an output may be an input, a constant, or a view of another output
+			out[i] = clone(d) // an output may be an input, a constant or a view of another output
 			continue
 		}
 		if err := runtime.Store(out, i, d); err != nil {
@@ -56,9 +56,9 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
 	return nil
 }
 
-// graph evaluates a graph; outer holds what it may capture.
+// graph evaluates a graph. outer holds the values that it may capture.
 func (e *executable) graph(ctx context.Context, c *code, in []tensor.Datum, outer *frame) ([]tensor.Datum, error) {
-	if err := ctx.Err(); err != nil { // a loop around an empty graph must stop, too
+	if err := ctx.Err(); err != nil { // a loop around an empty graph must stop too
 		return nil, err
 	}
 	if len(in) != len(c.graph.Inputs) {
@@ -102,7 +102,7 @@ func (e *executable) graph(ctx context.Context, c *code, in []tensor.Datum, oute
 	return out, nil
 }
 
-// value finds what v holds at this moment.
+// value returns the current datum of v.
 func (e *executable) value(f *frame, v *ir.Value) (tensor.Datum, error) {
 	if v.Const != nil {
 		if d, ok := e.p.consts[v]; ok {
@@ -193,7 +193,7 @@ func (e *executable) step(ctx context.Context, c *code, s *step, f *frame) (err 
 	return nil
 }
 
-// body evaluates the graph that stands for a node; its outputs are those of the node that are wanted.
+// body evaluates the graph that replaces a node. Its outputs are the used outputs of the node.
 func (e *executable) body(ctx context.Context, s *step, in []tensor.Datum, f *frame) ([]tensor.Datum, error) {
 	args := make([]tensor.Datum, len(s.in))
 	for i, j := range s.in {
@@ -212,7 +212,7 @@ func (e *executable) body(ctx context.Context, s *step, in []tensor.Datum, f *fr
 	return res, nil
 }
 
-// room reports a MemoryError before the node allocates, where the types tell how large its outputs will be.
+// room returns a MemoryError, before the node allocates, if the types show that its outputs are too large.
 func (e *executable) room(c *code, n *ir.Node) error {
 	limit := e.p.config.MaxMemory
 	if limit == 0 || c.inner {

@@ -1,10 +1,11 @@
-// Package ref is the backend that says what a graph means: it evaluates each node by its operator's Eval, or by its Body
-// where there is none, in the graph's order, on one goroutine. Every other backend and every pass is tested against it.
+// Package ref is the reference backend, which defines the meaning of a graph. It evaluates the nodes in the graph's order,
+// on one goroutine, by their operators' Eval, or else by their Body. All other backends and all passes are tested against
+// it.
 //
-// It imports ir, ops and runtime. Which operators exist is decided by the program, which imports the packages that define
-// them (ops/std, ops/essm). What always holds: no optimisation beyond freeing values that nobody reads any more; every
-// result is held against the type that the graph states for it, so an operator whose Eval disagrees with its Infer is
-// reported, and so is one that panics, both with the node; with runtime.Config.Wide nothing is rounded to float32.
+// It imports ir, ops and runtime. A program chooses the operators by importing the packages that define them (ops/std,
+// ops/essm). The only optimization is to free values after their last use. Every result is compared with its type in the
+// graph, so an operator whose Eval contradicts its Infer is reported, with the node, and so is one that panics. With
+// runtime.Config.Wide nothing is rounded to float32.
 package ref
 
 import (
@@ -16,10 +17,10 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// New makes the backend, with the operators that this program has registered.
+// New returns the backend with the registered operators.
 func New() runtime.Backend { return backend{ops.Default} }
 
-// With makes the backend with operators of its own.
+// With returns the backend with the operators of r.
 func With(r ir.Resolver) runtime.Backend { return backend{r} }
 
 type backend struct{ resolver ir.Resolver }
@@ -28,15 +29,15 @@ func (backend) Name() string              { return "ref" }
 func (b backend) Resolver() ir.Resolver   { return b.resolver }
 func (p *program) Close() error           { return nil }
 func (e *executable) Close() error        { return nil }
-func (e *executable) ArenaBytes() int64   { return 0 } // nothing is kept between runs
+func (e *executable) ArenaBytes() int64   { return 0 } // it holds no memory between runs
 func (e *executable) Profile() []stepTime { return e.times }
 
-// Explain has nothing to say: an operator that has several forms chooses in its Eval.
+// Explain returns nothing: operators with several forms choose in their Eval.
 func (p *program) Explain(runtime.Binding) ([]runtime.Choice, error) { return nil, nil }
 
 type stepTime = runtime.StepTime
 
-// maxExpansion bounds how deep operators may be written in terms of each other.
+// maxExpansion bounds the nesting of bodies.
 const maxExpansion = 32
 
 // Compile prepares every node of the graph and its subgraphs.
@@ -59,12 +60,12 @@ type program struct {
 	consts map[*ir.Value]tensor.Datum
 }
 
-// code is a graph made ready for evaluation.
+// code is a graph that is prepared for evaluation.
 type code struct {
 	graph *ir.Graph
 	steps []step
 	inner bool // the symbols of a subgraph's types need not be those of the main graph
-	body  bool // stands for a node of the graph outside; its values are not shown to Observe
+	body  bool // it replaces a node of the graph outside; Observe does not see its values
 }
 
 type step struct {
@@ -123,7 +124,7 @@ func (p *program) prepare(r ir.Resolver, g *ir.Graph, depth int) (*code, error) 
 	return c, nil
 }
 
-// constant keeps the value as evaluations will see it.
+// constant stores a constant as evaluations read it.
 func (p *program) constant(v *ir.Value) {
 	if v == nil || v.Const == nil || p.consts[v] != nil {
 		return
@@ -134,8 +135,7 @@ func (p *program) constant(v *ir.Value) {
 	}
 }
 
-// lifetimes finds the last reader of every value that c's graph defines; reading in a node's subgraphs is reading by the
-// node.
+// lifetimes finds the last reader of every value that c's graph defines. A node reads the values that its subgraphs read.
 func (c *code) lifetimes() {
 	keep := map[*ir.Value]bool{}
 	for _, v := range c.graph.Outputs {
@@ -161,7 +161,7 @@ func (c *code) lifetimes() {
 				}
 			}
 		}
-		last(s.node.Outputs) // those that nobody reads
+		last(s.node.Outputs) // unused outputs
 		last(s.node.Inputs)
 		for _, g := range s.node.Subgraphs() {
 			last(g.Captures())
@@ -172,17 +172,17 @@ func (c *code) lifetimes() {
 	}
 }
 
-// expand builds the body of n as a graph whose inputs are those inputs of n that are no constants; it gives their indices.
+// expand builds the body of n as a graph. Its inputs are the inputs of n that are not constants; idx holds their indices.
 func expand(r ir.Resolver, n *ir.Node) (g *ir.Graph, idx []int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = runtime.Recovered(nil, v)
 		}
 	}()
-	// Bodies are written for the operator versions that this program's own graphs use, whatever graph they appear in.
+	// Bodies use the operator versions of graphs that this program makes, not those of the graph around them.
 	b := ir.NewBuilder(n.Op.FullName(), r, ops.Opsets())
 	in := make([]*ir.Value, len(n.Inputs))
-	for i, v := range n.Inputs { // before the constants, which give way where a name is taken
+	for i, v := range n.Inputs { // inputs first, since a constant can take another name
 		if v != nil && v.Const == nil {
 			in[i] = b.Input(fmt.Sprintf("input%d", i), v.Type)
 			idx = append(idx, i)
