@@ -161,9 +161,18 @@ func closeTo(t testing.TB, what string, got, want map[string]tensor.Datum, tol f
 		b, _ := gt.Float64s()
 		top, worst, at := 1e-6, 0.0, 0
 		for i := range a {
-			top = max(top, math.Abs(a[i]))
+			if a[i] == b[i] || math.IsNaN(a[i]) && math.IsNaN(b[i]) {
+				if !math.IsInf(a[i], 0) && !math.IsNaN(a[i]) {
+					top = max(top, math.Abs(a[i]))
+				}
+				continue
+			}
 			d := math.Abs(a[i] - b[i])
-			if !(d <= worst) {
+			if !(d <= math.MaxFloat64) { // a number for none, or none for a number
+				t.Fatalf("%s: %s[%d] = %g, expected %g", what, name, i, b[i], a[i])
+			}
+			top = max(top, math.Abs(a[i]))
+			if d > worst {
 				worst, at = d, i
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/backendtest"
 	"github.com/essmc/essmc/runtime/ref"
 )
 
@@ -268,23 +269,8 @@ func TestLoops(t *testing.T) {
 
 func compareDatum(t *testing.T, name string, got, want tensor.Datum) {
 	t.Helper()
-	switch w := want.(type) {
-	case *tensor.Sequence:
-		g, ok := got.(*tensor.Sequence)
-		if !ok || len(g.Items) != len(w.Items) {
-			t.Fatalf("%s: found %v, expected %d items", name, got, len(w.Items))
-		}
-		for i := range w.Items {
-			compareDatum(t, fmt.Sprintf("%s[%d]", name, i), g.Items[i], w.Items[i])
-		}
-	case *tensor.Tensor:
-		if g := got.(*tensor.Tensor); w.DType() == tensor.String {
-			if !slices.Equal(g.Strings(), w.Strings()) {
-				t.Fatalf("%s: found %v, expected %v", name, g.Strings(), w.Strings())
-			}
-		} else {
-			compareNode(t, name, nil, g, w, 2e-6)
-		}
+	if d := backendtest.Diff(got, want, cases); d != "" {
+		t.Fatalf("%s: %s", name, d)
 	}
 }
 

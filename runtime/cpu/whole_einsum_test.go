@@ -25,15 +25,15 @@ func TestEinsum(t *testing.T) {
 		for i, s := range c.shapes {
 			in[i] = given(r.floats(1, s...))
 		}
-		checkNode(t, "Einsum", 4e-6, 1, in, ir.A("equation", c.equation))
+		checkNode(t, "Einsum", 1, in, ir.A("equation", c.equation))
 		if len(in) == 2 {
 			in[1].konst = true
-			checkNode(t, "Einsum", 4e-6, 1, in, ir.A("equation", c.equation))
+			checkNode(t, "Einsum", 1, in, ir.A("equation", c.equation))
 		}
 	}
 	x := given(with(r.floats(1, 30, 20), 7, math.NaN()))
-	checkNode(t, "Einsum", 4e-6, 1, []operand{x, x}, ir.A("equation", "ij,kj->ik"))
-	checkNode(t, "Einsum", 4e-6, 1, []operand{given(r.floats(1, 200, 600)), given(r.floats(1, 600, 150))}, ir.A("equation", "ij,jk->ki"))
+	checkNode(t, "Einsum", 1, []operand{x, x}, ir.A("equation", "ij,kj->ik"))
+	checkNode(t, "Einsum", 1, []operand{given(r.floats(1, 200, 600)), given(r.floats(1, 600, 150))}, ir.A("equation", "ij,jk->ki"))
 	for _, in := range [][]operand{{given(r.floats(1, 3, 0)), given(r.floats(1, 0, 4))}, {given(r.floats(1, 3, 2)), given(r.floats(1, 2, 4)), given(r.floats(1, 4, 5))}} {
 		sameAnyhow(t, "Einsum", 1, in, ir.A("equation", []string{"ij,jk->ik", "ij,jk,kl->il"}[len(in)-2]))
 	}
