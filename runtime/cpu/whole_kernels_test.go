@@ -131,6 +131,9 @@ func TestMove(t *testing.T) {
 		}
 		checkNode(t, "Slice", 1, []operand{in, ints(1, -1), ints(3, -99), ints(1, 3), ints(1, -2)})
 		checkNode(t, "Slice", 1, []operand{in, ints(0), ints(0), ints(1)})
+		checkNode(t, "Slice", 1, []operand{in, ints(1, 3), ints(2, 9)})
+		checkNode(t, "Slice", 1, []operand{in, ints(-3, 9, 1), ints(99, -99, 6), ints(-1, -2, 0), ints(1, -1, 1<<40)})
+		checkNode(t, "Slice", 1, []operand{in, ints(-1), ints(-1 << 62), ints(2), ints(-1 << 62)})
 		checkNode(t, "Expand", 1, []operand{given(tensor.FromSlice([]int64{4, 5, 6}, 3, 1)), ints(2, 3, 5)})
 		checkNode(t, "Tile", 1, []operand{in, ints(1, 2, 1, 3)})
 		checkNode(t, "Gather", 1, []operand{in, fixed(tensor.FromSlice([]int64{3, 0, -1, 0, 2, 2}, 2, 3))}, ir.A("axis", 1))
@@ -141,6 +144,7 @@ func TestMove(t *testing.T) {
 		checkNode(t, "Reshape", 1, []operand{in, ints(8, -1)})
 		checkNode(t, "Unsqueeze", 1, []operand{in, ints(0, 3)})
 		checkNode(t, "Transpose", 1, []operand{in}, ir.A("perm", []int64{2, 0, 3, 1}))
+		checkNode(t, "Transpose", 1, []operand{in})
 		for _, mode := range []string{"constant", "reflect", "edge", "wrap"} {
 			checkNode(t, "Pad", 1, []operand{in, ints(0, 1, 2, 3, 1, 0, 0, 2)}, ir.A("mode", mode))
 		}

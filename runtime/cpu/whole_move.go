@@ -76,6 +76,9 @@ func (d *binding) movement(s *lowering.Step) *movement {
 	if n > maxMoved || size > maxMoved {
 		return nil
 	}
+	if strides, offset, ok := d.strided(s); ok && size > 0 {
+		return stridedMovement(out, strides, offset)
+	}
 	numbers := tensor.New(tensor.Int64, shape...)
 	for i := range tensor.Data[int64](numbers) {
 		tensor.Data[int64](numbers)[i] = int64(i)
@@ -128,6 +131,76 @@ func (d *binding) movement(s *lowering.Step) *movement {
 		}
 	}
 	return nil
+}
+
+// strided gives the distances and the offset at which a step reads its first input, where these are plain without evaluating it.
+func (d *binding) strided(s *lowering.Step) (strides []int, offset int, ok bool) {
+	shape := d.Shapes[s.In[0].ID]
+	switch s.Node.Op.Name {
+	case "Transpose":
+		strides = ops.Strides(shape)
+		perm := s.Node.Attrs.Ints("perm", nil)
+		if len(perm) != len(strides) {
+			return nil, 0, false
+		}
+		turned := make([]int, len(perm))
+		for i, p := range perm {
+			turned[i] = strides[p]
+		}
+		return turned, 0, true
+	case "Slice":
+		var p [5][]int64
+		for i := 1; i < len(s.In); i++ {
+			if s.In[i] == nil {
+				continue
+			}
+			var err error
+			if p[i], err = d.Constant(s.In[i]).Int64s(); err != nil {
+				return nil, 0, false
+			}
+		}
+		starts, ends, axes, steps := p[1], p[2], p[3], p[4]
+		for i := range starts {
+			if s.Absent(3) {
+				axes = append(axes, int64(i))
+			}
+			if s.Absent(4) {
+				steps = append(steps, 1)
+			}
+		}
+		_, err := ops.AxesOf(axes, len(shape))
+		if err != nil || len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) || slices.Contains(steps, 0) {
+			return nil, 0, false // refused when it is evaluated
+		}
+		strides = ops.Strides(shape)
+		sizes := slices.Clone(shape)
+		for i, axis := range axes {
+			a, _ := ops.Axis(axis, len(shape))
+			first, n := ops.SliceRange(starts[i], ends[i], steps[i], int64(shape[a]))
+			offset += int(first) * strides[a]
+			if sizes[a] = int(n); n > 1 { // a single element takes no step, and the step may be huge
+				strides[a] *= int(steps[i])
+			}
+		}
+		return strides, offset, slices.Equal(sizes, d.Shapes[s.Out[0].ID])
+	}
+	return nil, 0, false
+}
+
+// stridedMovement is the movement of a tensor that is read at these distances.
+func stridedMovement(dims, strides []int, offset int) *movement {
+	m := &movement{dims: dims, runs: len(dims) > 0 && (strides[len(dims)-1] == 1 || dims[len(dims)-1] == 1)}
+	for a, n := range dims {
+		from := make([]int, n)
+		for i := range from {
+			from[i] = i * strides[a]
+			if a == 0 {
+				from[i] += offset
+			}
+		}
+		m.from = append(m.from, from)
+	}
+	return m
 }
 
 func moved(n *ir.Node, data []tensor.Datum) (res []tensor.Datum, err error) {
