@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/frontend/onnx"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/runtime/plan"
@@ -70,19 +71,29 @@ func kindOfFile(path string) (Kind, error) {
 	return kindOf(f, st.Size(), path)
 }
 
-// kindOf tells the kind of a file of the given size by its content. Its name matters for advice in errors; and where
-// the content says nothing, a name that ends in .onnx leaves it to the reader of ONNX to say what is wrong.
+// kindOf tells the kind of a file of the given size by its content: first whole models, then what began as one, then what
+// might be taken for one. Its name matters where the content says nothing: for advice, and one that ends in .onnx leaves it
+// to the reader of ONNX to say what is wrong.
 func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 	head := make([]byte, min(max(size, 0), headSize))
 	if n, err := r.ReadAt(head, 0); n < len(head) {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}
 	base := filepath.Base(name)
+	part := fmt.Errorf("%s: is part of a model directory; give the directory", name)
 	switch {
 	case len(head) == 0:
 		return 0, fmt.Errorf("%s: the file is empty: %s", name, expected)
 	case plan.IsPlan(head) || len(head) < 8 && head[0] == 0x89: // a shorter one is a plan that was cut off
 		return Plan, nil
+	case onnx.IsModel(r, size):
+		return ONNX, nil
+	case irtext.Begins(head):
+		return Text, nil
+	case isSafetensors(head, size):
+		return 0, part
+	case onnx.Begins(head):
+		return ONNX, nil
 	}
 	for _, o := range others {
 		if len(head) > o.at && bytes.HasPrefix(head[o.at:], []byte(o.magic)) {
@@ -90,15 +101,11 @@ func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 		}
 	}
 	switch {
-	case base == "config.json" || filepath.Ext(name) == ".safetensors" || isSafetensors(head, size):
-		return 0, fmt.Errorf("%s: is part of a model directory; give the directory", name)
+	case base == checkpoint.ConfigName || filepath.Ext(name) == ".safetensors":
+		return 0, part
 	case bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")):
 		return 0, fmt.Errorf("%s: is JSON; where it is the configuration of a model, give the directory that it is in", name)
-	case onnx.IsModel(r, size):
-		return ONNX, nil
-	case irtext.Begins(head):
-		return Text, nil
-	case onnx.Begins(head) || strings.EqualFold(filepath.Ext(name), ".onnx"):
+	case strings.EqualFold(filepath.Ext(name), ".onnx"):
 		return ONNX, nil
 	case isText(head):
 		return Text, nil

@@ -54,11 +54,15 @@ func TestKinds(t *testing.T) {
 		want          any // a Kind, or words of the error
 	}{
 		{"model", ir10 + graph + opset24, ONNX},
-		{"model.txt", graph + opset24 + ir10, ONNX},           // in another order
-		{"model.essm", opset24 + graph, ONNX},                 // without a version
-		{"model", "\x9a\x06\x01x" + graph + opset24, ONNX},    // behind a field that nobody knows
-		{"model", (ir10 + opset24 + graph)[:20], ONNX},        // cut off
-		{"model.onnx", (opset24 + graph)[:20], ONNX},          // cut off, without a version
+		{"model.txt", graph + opset24 + ir10, ONNX},        // in another order
+		{"model.essm", opset24 + graph, ONNX},              // without a version
+		{"model", "\x9a\x06\x01x" + graph + opset24, ONNX}, // behind a field that nobody knows
+		{"model", (ir10 + opset24 + graph)[:20], ONNX},     // cut off
+		{"model.onnx", (opset24 + graph)[:20], ONNX},       // cut off, without a version
+		{"model", ir10 + "\x12\x09ORTModule" + graph, ONNX},
+		{"model", ir10 + "\x12\x09ORTModule" + graph[:9], ONNX},
+		{"config.json", negText, Text},
+		{"a.safetensors", long, Text},
 		{"model.onnx", negText, Text},                         // not what it is called
 		{"model.onnx", "this is no model\n", ONNX},            // whose reader says so
 		{"model.ONNX", "\x00\x01", ONNX},                      //
