@@ -22,22 +22,22 @@ const (
 	StateOut = "state_out" // float[B,K]: the layers' states after the last step
 )
 
-// epsilon stands in the released code's zero-order hold, so in every checkpoint that was trained with it (docs/math.md,
-// Discretization).
+// epsilon is a constant in the released code's zero-order hold (docs/math.md, Discretization). Checkpoints are trained
+// with it.
 const epsilon = 1e-7
 
-// BuildOptions are what a graph depends on besides the model.
+// BuildOptions are settings for a graph besides the model.
 type BuildOptions struct {
-	// Rate is the factor between the sampling rate that the model was trained for and that of the input: every step
-	// size is multiplied by it. 16 kHz → 8 kHz is 2. 0 stands for 1.
+	// Rate multiplies every step size (docs/math.md, Resampling): the sampling rate of the training data over that of
+	// the input, 2 for 16 kHz and 8 kHz. 0 stands for 1.
 	Rate float64
 	// Name is the graph's name; empty: "essm".
 	Name string
 }
 
-// Build makes the graph of a model (docs/math.md, Deep model). Batch and time are the symbols B and L; with a retrieval
-// decoder the batch of the input is 2*P, and P that of the output. A model that is causal takes and gives the state of
-// its layers, all of them one after the other along axis 1.
+// Build makes the graph of a model (docs/math.md, Deep model). Batch and time are the symbols B and L. With a retrieval
+// decoder the batch of the input is 2*P, and that of the output is P. A causal model has the states of its layers as an
+// input and an output, concatenated along axis 1.
 func Build(c *Config, w Weights, o BuildOptions) (*ir.Graph, error) {
 	if o.Rate == 0 {
 		o.Rate = 1
@@ -122,7 +122,7 @@ func (n *network) model() error {
 	return nil
 }
 
-// weight is the constant that holds a tensor of the checkpoint.
+// weight returns the constant for a tensor of the checkpoint.
 func (n *network) weight(name string) *ir.Value { return n.Const(name, n.w[name]) }
 
 func (n *network) ints(name string, v ...int64) *ir.Value {
@@ -133,7 +133,7 @@ func (n *network) linear(x *ir.Value, name string) *ir.Value {
 	return n.Op("essm", "Linear", []*ir.Value{x, n.weight(name + ".weight"), n.weight(name + ".bias")})
 }
 
-// encoder gives the graph's input and the sequence of d_model features.
+// encoder returns the graph's input and the sequence of d_model features.
 func (n *network) encoder() (in, x *ir.Value) {
 	n.Scope("encoder")
 	switch n.c.Encoder.Type {
@@ -148,7 +148,7 @@ func (n *network) encoder() (in, x *ir.Value) {
 	return in, in
 }
 
-// states gives each layer's state before the first step; nil for each where the model keeps none.
+// states returns each layer's state before the first step, or nil for each if the model is not causal.
 func (n *network) states(in *ir.Value) ([]*ir.Value, error) {
 	sizes, total := make([]int64, n.c.NLayers), int64(0)
 	for i := range sizes {
@@ -173,10 +173,10 @@ func (n *network) states(in *ir.Value) ([]*ir.Value, error) {
 		return []*ir.Value{all}, nil
 	}
 	parts := n.Ops("", "Split", len(sizes), []*ir.Value{all, n.ints("state_sizes", sizes...)}, ir.A("axis", 1))
-	return slices.Clone(parts), nil // the node keeps its own
+	return slices.Clone(parts), nil // the node owns parts
 }
 
-// layer is one layer (docs/math.md, Layer): the state-space system, activation, mixers, activation.
+// layer builds one layer (docs/math.md, Layer): the state-space system, activation, mixers, activation.
 func (n *network) layer(x, state *ir.Value, prefix string) (y, next *ir.Value) {
 	l := n.c.Layer
 	var d, lambda, a *ir.Value
@@ -201,7 +201,7 @@ func (n *network) layer(x, state *ir.Value, prefix string) (y, next *ir.Value) {
 	} else {
 		y = n.Op("essm", "StateSpace", in, attrs...)
 	}
-	apart := l.Channels > 1 && (l.Heads > 1 || l.Activation != "") // channels as an axis of their own
+	apart := l.Channels > 1 && (l.Heads > 1 || l.Activation != "") // channels are a separate axis
 	if apart {
 		y = n.Op("", "Reshape", []*ir.Value{y, n.ints("channels_apart", 0, 0, int64(l.Channels), int64(n.c.DModel))})
 	}
@@ -218,7 +218,7 @@ func (n *network) layer(x, state *ir.Value, prefix string) (y, next *ir.Value) {
 	return n.activation(y, l.PostActivation, prefix, "_post"), next
 }
 
-// activation applies a nonlinearity; the gated ones have linear layers, whose names end in suffix.
+// activation applies a nonlinearity. The gated ones have linear layers, whose names end in suffix.
 func (n *network) activation(y *ir.Value, kind, prefix, suffix string) *ir.Value {
 	op := func(name string, in ...*ir.Value) *ir.Value { return n.Op("", name, slices.Clone(in)) }
 	switch kind {

@@ -17,7 +17,7 @@ type Config struct {
 	Encoder   Encoder
 	DModel    int
 	NLayers   int
-	Prenorm   bool   // the norm stands before the layer, inside the residual branch; else after the sum
+	Prenorm   bool   // the norm is before the layer, in the residual branch; otherwise after the sum
 	Norm      string // one of Norms
 	Layer     Layer
 	Decoder   Decoder
@@ -31,10 +31,10 @@ type Encoder struct {
 	VocabSize int    // tokens, with embedding
 }
 
-// Layer is what all state-space layers of a model have in common.
+// Layer holds the settings of all state-space layers of a model.
 type Layer struct {
 	Heads           int
-	DState          int // summed over the heads; how many each head has, its tensors say
+	DState          int // states of all heads together; the tensors decide how many a head has
 	Channels        int
 	Bidirectional   bool
 	ConjSym         bool
@@ -46,14 +46,14 @@ type Layer struct {
 	D               string // none, diagonal, full
 	Activation      string // one of Activations, or empty
 	PostActivation  string // one of Activations, or empty
-	MaxKernelLength int    // lags that the kernel keeps; 0: all
+	MaxKernelLength int    // lags of the kernel; 0: all
 }
 
 // Decoder maps the last layer's sequence to the answer.
 type Decoder struct {
 	Type       string // one of DecoderTypes
 	Mode       string // one of Modes
-	NLI        bool   // retrieval: difference and product of both documents as well
+	NLI        bool   // retrieval: features include difference and product of both documents
 	Activation string // retrieval: gelu, relu
 	DOutput    int
 	UseLengths bool
@@ -62,8 +62,8 @@ type Decoder struct {
 // MaxConfig bounds the bytes of a configuration file.
 const MaxConfig = 4 << 20
 
-// maxSize bounds every size that a configuration states, maxFeatures the features of one step inside a layer, and
-// maxLayers the layers; far above any model in use, and low enough for products of two to stay in range.
+// maxSize bounds every size in a configuration, maxFeatures the features of one step inside a layer, and maxLayers the
+// layers. They are far above any model in use, and products of two do not overflow.
 const (
 	maxSize     = 1 << 20
 	maxVocab    = 1 << 26
@@ -71,7 +71,7 @@ const (
 	maxFeatures = 1 << 24
 )
 
-// Default is a configuration with every default (docs/math.md, Model directory), and no sizes.
+// Default returns a configuration with all defaults (docs/math.md, Model directory), and no sizes.
 func Default() *Config {
 	c := &Config{}
 	for _, f := range fields {
@@ -82,8 +82,8 @@ func Default() *Config {
 	return c
 }
 
-// ParseConfig reads config.json; name is the file's name, for messages. Keys that hubs add are ignored, every other
-// unknown key is an error, and so are duplicate keys and everything that Validate refuses.
+// ParseConfig reads config.json. name is the file's name in messages. Keys that model hubs add are ignored. Other
+// unknown keys and duplicate keys are errors, and so is everything that Validate refuses.
 func ParseConfig(data []byte, name string) (*Config, error) {
 	c, err := parseConfig(data)
 	if err != nil {
@@ -92,8 +92,8 @@ func ParseConfig(data []byte, name string) (*Config, error) {
 	return c, nil
 }
 
-// JSON writes the configuration in canonical form: keys in the order of docs/math.md, Model directory, indented by one
-// space, and only those that apply to the model's encoder and decoder.
+// JSON returns the configuration in canonical form: keys in the order of docs/math.md, Model directory, without those
+// that do not apply to the model's encoder and decoder, indented by one space.
 func (c *Config) JSON() []byte {
 	var b bytes.Buffer
 	b.WriteString("{")
@@ -151,9 +151,9 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Set changes one key, written with dots ("layer.bidirectional"), to a value as config.json has it, strings without
-// quotes. It checks the value by itself; Validate checks what keys mean for each other. A new type of encoder or
-// decoder forgets the keys that it does not have.
+// Set sets one key, written with dots ("layer.bidirectional"), to a value as in config.json, but with strings unquoted.
+// It checks the value alone; Validate checks keys against each other. A new type of encoder or decoder resets the keys
+// that it does not have.
 func (c *Config) Set(key, value string) error {
 	i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
 	if i < 0 {
@@ -175,7 +175,7 @@ func (c *Config) Set(key, value string) error {
 	return nil
 }
 
-// Validate checks every value by itself and all of them together.
+// Validate checks every value, and the values against each other.
 func (c *Config) Validate() error {
 	for _, f := range fields {
 		if err := f.validate(c); err != nil {

@@ -1,8 +1,8 @@
-// Package models holds the networks that essmc makes itself: the deep eSSM of docs/math.md, its configuration file, the
-// names and shapes of its tensors, the presets, and their initialization.
+// Package models builds the graph of the deep eSSM (docs/math.md). It holds the configuration, the names and shapes of
+// tensors, the presets, and the initialization.
 //
-// It imports ir, ops, the operator packages and internal/spell; initialization also takes eigenvalues from
-// ops/essm/spectral. What always holds: a Config that Validate accepts can be built, given weights that Check accepts;
-// the graph's constants carry the names of the checkpoint's tensors; equal configurations are written as equal bytes,
-// and equal seeds give equal weights on every machine.
+// It imports ir, ops, the operator packages and internal/spell; initialization also needs ops/essm/spectral. A Config
+// that Validate accepts, with weights that Check accepts, can be built. Constants of the graph have the names of the
+// checkpoint's tensors. Equal configurations are written as equal bytes, and equal seeds give equal weights on every
+// machine.
 package models

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// What the keys of a configuration can be.
+// Allowed values of keys of a configuration.
 var (
 	EncoderTypes = []string{"identity", "linear", "embedding"}
 	DecoderTypes = []string{"sequence", "retrieval"}
@@ -18,16 +18,16 @@ var (
 	Activations  = []string{"gelu", "relu", "leakyrelu", "tanh", "sigmoid", "silu", "swish", "full_glu", "half_glu1", "half_glu2"}
 )
 
-// field is one key of config.json. The table of fields is what reading, writing, Set and Validate have in common.
+// field is one key of config.json. Reading, writing, Set and Validate all work on the table of fields.
 type field struct {
 	key   string            // with dots
 	ref   func(*Config) any // *int, *bool, *float64 or *string
-	def   any               // nil: the key is required where it applies
-	oneOf []string          // strings: what is allowed
-	lo    int               // integers: what is allowed
+	def   any               // nil: the key is required if it applies
+	oneOf []string          // allowed strings
+	lo    int               // allowed integers
 	hi    int
-	null  bool               // null, or absence, is a value of its own: the zero value
-	when  func(*Config) bool // where the key applies; nil: always
+	null  bool               // null, or no key, stands for the zero value
+	when  func(*Config) bool // whether the key applies; nil: always
 }
 
 func encoderIs(kind string) func(*Config) bool {
@@ -38,7 +38,7 @@ func decoderIs(kind string) func(*Config) bool {
 	return func(c *Config) bool { return c.Decoder.Type == kind }
 }
 
-// fields lists every key, in the order in which they are written. A section's type stands before the keys that depend on it.
+// fields lists the keys in the order of the file. A section's type is before the keys that depend on it.
 var fields = []field{
 	{key: "model_type", ref: func(c *Config) any { return &c.ModelType }, oneOf: []string{"essm"}, def: "essm"},
 	{key: "encoder.type", ref: func(c *Config) any { return &c.Encoder.Type }, oneOf: EncoderTypes},
@@ -73,10 +73,10 @@ var fields = []field{
 // ignored are keys that hubs add.
 var ignored = []string{"architectures", "torch_dtype", "transformers_version", "_name_or_path", "label2id"}
 
-// labelsKey holds the class names, the one key that is no field.
+// labelsKey is the key of the class names, the only one that is not a field.
 const labelsKey = "id2label"
 
-// Keys lists every key that Set takes, in the order of the file.
+// Keys lists the keys of Set, in the order of the file.
 func Keys() []string {
 	keys := make([]string, len(fields))
 	for i, f := range fields {
@@ -121,10 +121,10 @@ func (f field) get(c *Config) any {
 	return nil
 }
 
-// zero is the value that a key has when it does not apply, or is null.
+// zero returns the value of a key that does not apply or is null.
 func (f field) zero() any { return f.get(&Config{}) }
 
-// expected says what values the key takes.
+// expected describes the allowed values of the key.
 func (f field) expected() string {
 	s := ""
 	switch f.zero().(type) {
@@ -150,7 +150,7 @@ func (f field) wrong(found string) error {
 	return fmt.Errorf("%s: expected %s, found %s", f.key, f.expected(), found)
 }
 
-// read takes a value as JSON writes it, strings without their quotes.
+// read parses a value as in JSON, but with strings unquoted.
 func (f field) read(text string) (any, error) {
 	if text == "null" {
 		switch {
@@ -182,7 +182,7 @@ func (f field) read(text string) (any, error) {
 	return nil, f.wrong(shorten(text))
 }
 
-// clip cuts text from outside to at most n characters.
+// clip cuts text from a file or caller to at most n characters.
 func clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n]) + "…"
@@ -190,7 +190,7 @@ func clip(s string, n int) string {
 	return s
 }
 
-// shorten makes text from outside fit for a message of one line.
+// shorten makes text from a file or caller fit for a message of one line.
 func shorten(s string) string {
 	s = clip(s, maxWord)
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f }) {
@@ -199,10 +199,10 @@ func shorten(s string) string {
 	return s
 }
 
-// maxWord is how many characters of a word from outside messages show, and comparisons look at; no tensor's name is longer.
+// maxWord is the number of characters of a name that messages show and comparisons read. No tensor's name is longer.
 const maxWord = 80
 
-// validate checks one value of a configuration that was made by hand or changed.
+// validate checks one value of a configuration.
 func (f field) validate(c *Config) error {
 	v := f.get(c)
 	if !f.applies(c) {

@@ -10,15 +10,15 @@ import (
 	"github.com/essmc/essmc/ops/essm/spectral"
 )
 
-// What InitOptions.C and InitOptions.D can be.
+// Values of InitOptions.C and InitOptions.D.
 const (
 	CFromNormal = "normal" // truncated normal
-	CFromHiPPO  = "hippo"  // truncated normal, taken into the coordinates of the HiPPO eigenvectors
+	CFromHiPPO  = "hippo"  // truncated normal, transformed to the coordinates of the HiPPO eigenvectors
 	DOnes       = "ones"   // 1 for each feature; with a full D the identity of each head
 	DNormal     = "normal" // normal
 )
 
-// InitOptions are the choices of an initialization (docs/math.md, Initialization); zero values stand for the defaults.
+// InitOptions are settings for initialization (docs/math.md, Initialization). Zero values stand for the defaults.
 type InitOptions struct {
 	DtMin float64 // smallest step size; default 1e-3
 	DtMax float64 // largest step size; default 1e-1
@@ -56,12 +56,11 @@ func (o InitOptions) withDefaults() (InitOptions, error) {
 	return o, nil
 }
 
-// maxInit bounds the numbers of a model that Init makes, so that a slip in a configuration does not ask for all memory.
+// maxInit bounds the size of a model that Init makes, so that a mistake in a configuration does not use up the memory.
 const maxInit = 1 << 30
 
-// Init makes the weights that training starts from (docs/math.md, Initialization). Each head has d_state divided by
-// heads states; with conj_sym these are one of each pair of a HiPPO matrix of twice that size. Equal seeds give equal
-// weights.
+// Init makes initial weights for training (docs/math.md, Initialization). A head has d_state/heads states. With conj_sym
+// these are one of each pair of a HiPPO matrix of twice that size. Equal seeds give equal weights.
 func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -91,7 +90,7 @@ func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
 	for _, s := range specs {
 		x := make([]float64, s.Size())
 		if len(s.Shape) == 2 && strings.HasSuffix(s.Name, ".weight") {
-			fanIn = s.Shape[1] // of the bias that follows as well
+			fanIn = s.Shape[1] // also for the bias that follows
 		}
 		if err := in.fill(x, s, c, fanIn); err != nil {
 			return nil, err
@@ -105,8 +104,8 @@ func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
 	return w, nil
 }
 
-// initializer draws numbers in the order of the specs. Products are rounded before they are added (a conversion forbids
-// the compiler to fuse them), so that all machines give the same bits.
+// initializer draws numbers in the order of the specs. Products are rounded before they are added, by conversions that
+// forbid the compiler to fuse them, so that all machines give the same bits.
 type initializer struct {
 	rng    *rand.Rand
 	o      InitOptions

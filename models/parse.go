@@ -79,7 +79,7 @@ func (r *configReader) key(section string) (key string, end bool, err error) {
 	if t == json.Delim('}') {
 		return "", true, nil
 	}
-	key = t.(string) // the decoder gives nothing else where a key stands
+	key = t.(string) // the decoder returns strings for keys
 	if section != "" {
 		key = section + "." + key
 	}
@@ -90,7 +90,7 @@ func (r *configReader) key(section string) (key string, end bool, err error) {
 	return key, false, nil
 }
 
-// object reads the keys of the file, or of one section, behind its opening brace.
+// object reads the keys of the file, or of one section, after its opening brace.
 func (r *configReader) object(section string) error {
 	for {
 		key, end, err := r.key(section)
@@ -149,7 +149,7 @@ func (r *configReader) value(f field) error {
 		text = t
 	case nil:
 		text = "null"
-		if !f.null { // as if it were absent
+		if !f.null { // null is the same as no key
 			delete(r.seen, f.key)
 			if f.def == nil {
 				if f.when != nil {
@@ -213,7 +213,7 @@ func (r *configReader) labels() error {
 	return nil
 }
 
-// skip passes over one value of any kind.
+// skip skips one value of any kind.
 func (r *configReader) skip() error {
 	for depth := 0; ; {
 		t, err := r.token()
@@ -235,7 +235,7 @@ func (r *configReader) skip() error {
 	}
 }
 
-// describe names what stands in the file, for messages.
+// describe describes a token, for messages.
 func describe(t json.Token) string {
 	switch t := t.(type) {
 	case json.Delim:
@@ -251,8 +251,8 @@ func describe(t json.Token) string {
 	return clip(fmt.Sprint(t), maxWord)
 }
 
-// unknownKey names the nearest known key: of the same section where there is one, else of the whole file, or of others that
-// are allowed at its top.
+// unknownKey returns an error with the nearest known key, preferably of the same section. others are further keys at the
+// top of the file.
 func unknownKey(key string, others ...string) error {
 	section, last := "", key
 	if i := strings.LastIndex(key, "."); i >= 0 {

@@ -13,10 +13,10 @@ type Preset struct {
 	Doc    string
 	Config *Config
 	Length int         // steps of the task's sequences
-	Init   InitOptions // where training starts
+	Init   InitOptions // initialization for training
 }
 
-// preset is one row of the table, as far as the rows differ.
+// preset is one row of the table. It holds the settings in which presets differ.
 type preset struct {
 	id, doc                       string
 	layers, heads, dModel, dState int
@@ -72,7 +72,7 @@ func (r preset) make() Preset {
 	return p
 }
 
-// Presets lists all presets; callers may change what they get.
+// Presets returns all presets. Callers may change them.
 func Presets() []Preset {
 	out := make([]Preset, len(presets))
 	for i, r := range presets {
@@ -81,7 +81,7 @@ func Presets() []Preset {
 	return out
 }
 
-// NewPreset gives the preset of that id.
+// NewPreset returns the preset with the given id.
 func NewPreset(id string) (Preset, error) {
 	ids := make([]string, len(presets))
 	for i, r := range presets {

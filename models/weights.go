@@ -12,18 +12,18 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Weights are a model's tensors by the names that checkpoints give them (docs/math.md, Model directory).
+// Weights maps the names of a model's tensors in checkpoints (docs/math.md, Model directory) to the tensors.
 type Weights map[string]*tensor.Tensor
 
-// Spec says what one tensor of a model has to be: float32 of this shape.
+// Spec describes one tensor of a model: float32 of this shape.
 type Spec struct {
 	Name  string
 	Shape []int
-	// Statistic marks what training does not change by its gradient: the running statistics of batch norms.
+	// Statistic marks tensors without a gradient: the running statistics of batch norms.
 	Statistic bool
 }
 
-// Size is the number of elements.
+// Size returns the number of elements.
 func (s Spec) Size() int {
 	n := 1
 	for _, d := range s.Shape {
@@ -32,9 +32,9 @@ func (s Spec) Size() int {
 	return n
 }
 
-// Specs lists every tensor that a model of this configuration has, in the order of the computation. How many states a
-// head has, and whether a layer holds A in place of Lambda, is what the tensors in w say; where they say nothing it is
-// d_state divided by heads, and Lambda.
+// Specs lists the tensors of a model with this configuration, in the order of the computation. The tensors in w decide
+// how many states a head has, and whether a layer has A in place of Lambda. Without them a head has d_state/heads states,
+// and the layer Lambda.
 func (c *Config) Specs(w Weights) ([]Spec, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ type dense struct {
 	outputs, inputs int
 }
 
-// decoderLayers lists the decoder's linear layers; between two stands its activation.
+// decoderLayers lists the decoder's linear layers, with its activation in between.
 func (c *Config) decoderLayers() []dense {
 	d, k := c.DModel, c.Decoder.DOutput
 	if c.Decoder.Type == "sequence" {
@@ -147,7 +147,7 @@ func (c *Config) decoderLayers() []dense {
 
 func layerName(i int) string { return "model.layers." + strconv.Itoa(i) }
 
-// states says how many states each head of layer i has, and whether the layer holds a full A.
+// states returns the number of states of a head of layer i, and whether the layer has a full A.
 func (c *Config) states(w Weights, i int) (n int, full bool, err error) {
 	prefix := layerName(i) + ".layer."
 	full = w[prefix+"A"] != nil && w[prefix+"Lambda"] == nil
@@ -168,7 +168,7 @@ func (c *Config) states(w Weights, i int) (n int, full bool, err error) {
 	return n, full, nil
 }
 
-// Parameters counts the numbers that training changes: everything but running statistics.
+// Parameters returns the number of trained parameters: all numbers except running statistics.
 func (c *Config) Parameters(w Weights) (int, error) {
 	specs, err := c.Specs(w)
 	n := 0
@@ -180,11 +180,11 @@ func (c *Config) Parameters(w Weights) (int, error) {
 	return n, err
 }
 
-// maxHints bounds the names that Check compares to one that is missing.
+// maxHints bounds the names that Check compares to a missing one.
 const maxHints = 64
 
-// Check holds the tensors against the configuration: all that it needs and no others, float32, of the right shapes, and
-// only finite numbers in them. The error names the first tensor at fault and counts the others.
+// Check compares the tensors with the configuration: all that it needs and no others, float32, of the right shapes and
+// with finite numbers. The error names the first tensor at fault and the number of others.
 func Check(c *Config, w Weights) error {
 	specs, err := c.Specs(w)
 	if err != nil {
@@ -235,7 +235,7 @@ func Check(c *Config, w Weights) error {
 	return fmt.Errorf("%s (and %d more)", faults[0], len(faults)-1)
 }
 
-// badValue finds an element that no computation should see; -1: there is none.
+// badValue returns the index of an element that is not allowed, or -1 if there is none.
 func badValue(s Spec, v []float32) (at int, want string) {
 	variance := strings.HasSuffix(s.Name, ".running_var")
 	for i, x := range v {
@@ -249,7 +249,7 @@ func badValue(s Spec, v []float32) (at int, want string) {
 	return -1, ""
 }
 
-// indexString writes the place of element at as "[0,3]".
+// indexString returns the index of element at as "[0,3]".
 func indexString(shape []int, at int) string {
 	index := make([]int, len(shape))
 	for i := len(shape) - 1; i >= 0; i-- {

@@ -1,12 +1,10 @@
-// Package arrays reads and writes the files in which inputs and answers come: .npy and .npz (numpy), .csv, .wav.
+// Package arrays reads and writes files of inputs and answers: .npy and .npz (numpy), .csv, .wav.
 //
-// It imports ir/tensor and internal/atomicfile only. What always holds: a file is read whole and exactly, or refused (no
-// byte missing, none left over); memory is bounded by the file's size, and for compressed files by a multiple of it; and
-// files are written whole or not at all.
+// It imports ir/tensor and internal/atomicfile only. A file with missing or extra bytes is refused. Memory is bounded by
+// the file's size, and for compressed files by a multiple of it. Files are written completely or not at all.
 //
-// WAV is read by a parser of our own. github.com/go-audio/wav v1.1.0 gives the bit patterns of float samples as integers,
-// takes a truncated file without an error, and single changed bytes keep it busy for seconds, so it does not suit files
-// from outside.
+// The package has its own parser of WAV files. github.com/go-audio/wav v1.1.0 returns the bits of float samples as
+// integers, accepts truncated files, and takes seconds on some damaged ones.
 package arrays
 
 import (
@@ -32,7 +30,7 @@ type Array struct {
 //
 //   - .npy: any shape and numeric element type;
 //   - .npz: the array KEY of FILE.npz:KEY, or the only one of FILE.npz;
-//   - .csv: float64 (rows, columns), a first row that is not numeric is a header and passed over;
+//   - .csv: float64 (rows, columns), without a first row that is a header;
 //   - .wav: float32 (samples, channels) in [-1, 1].
 func Read(path string) (*Array, error) {
 	file, key := splitKey(path)
@@ -71,7 +69,7 @@ func plain(t *tensor.Tensor, err error) (*Array, error) {
 	return &Array{Tensor: t}, nil
 }
 
-// splitKey splits FILE.npz:KEY, unless a file has that whole name.
+// splitKey splits FILE.npz:KEY, unless there is a file with that name.
 func splitKey(path string) (file, key string) {
 	i := strings.LastIndex(strings.ToLower(path), ".npz:")
 	if i < 0 {

@@ -12,11 +12,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// maxCSV bounds the bytes of a .csv file; larger data comes as .npy.
+// maxCSV bounds the bytes of a .csv file. Larger data should be .npy.
 const maxCSV = 1 << 30
 
-// ReadCSV reads comma-separated numbers as float64 (rows, columns); whoever needs another element type converts. A first
-// row of which no cell is a number is a header, and passed over.
+// ReadCSV reads comma-separated numbers as float64 (rows, columns). A first row without a number is a header, which it
+// skips.
 func ReadCSV(r io.Reader, size int64) (*tensor.Tensor, error) {
 	if size > maxCSV {
 		return nil, fmt.Errorf("file has %d bytes, at most %d are read; write it as .npy", size, maxCSV)
@@ -66,8 +66,8 @@ func isHeader(row []string) bool {
 	return true
 }
 
-// WriteCSV writes t with its last dimension as columns and all others as rows; a vector is one column. Numbers have the
-// fewest digits that give them back exactly.
+// WriteCSV writes t with its last dimension as columns and all others as rows. A vector is one column. Numbers have the
+// fewest digits that read back exactly.
 func WriteCSV(w io.Writer, t *tensor.Tensor) error {
 	if t.DType() == tensor.String {
 		return errors.New(".csv holds numbers, not strings")

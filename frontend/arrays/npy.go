@@ -28,7 +28,7 @@ var npyTypes = map[string]tensor.DType{
 	"u1": tensor.Uint8, "u2": tensor.Uint16, "u4": tensor.Uint32, "u8": tensor.Uint64,
 }
 
-// npyHeader is what the header of a .npy file says.
+// npyHeader is the header of a .npy file.
 type npyHeader struct {
 	dtype     tensor.DType
 	bigEndian bool
@@ -52,7 +52,7 @@ func ReadNpy(r io.Reader, size int64) (*tensor.Tensor, error) {
 	if _, err := io.ReadFull(r, pre[8:8+width]); err != nil {
 		return nil, errors.New("file ends within the header")
 	}
-	n := binary.LittleEndian.Uint32(pre[8:12]) // of version 1, the upper half is zero
+	n := binary.LittleEndian.Uint32(pre[8:12]) // in version 1 the upper half is zero
 	if n > maxNpyHeader {
 		return nil, fmt.Errorf("header of %d bytes, at most %d are read", n, maxNpyHeader)
 	}
@@ -91,7 +91,7 @@ func ReadNpy(r io.Reader, size int64) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// swap reverses the bytes of each number; a complex one is two numbers.
+// swap reverses the bytes of each number. A complex element is two numbers.
 func swap(b []byte, d tensor.DType) {
 	width := d.Bits() / 8
 	if d.IsComplex() {
@@ -102,7 +102,7 @@ func swap(b []byte, d tensor.DType) {
 	}
 }
 
-// fromFortran gives the elements of t, which lie with the first index fastest, in row-major order.
+// fromFortran returns the elements of t, which are in column-major order, in row-major order.
 func fromFortran(t *tensor.Tensor) *tensor.Tensor {
 	shape, width := t.Shape(), t.DType().Bits()/8
 	out := tensor.New(t.DType(), shape...)
@@ -165,7 +165,7 @@ func parseNpyHeader(s string) (npyHeader, error) {
 	return h, p.err
 }
 
-// literal reads the few forms of Python literals that numpy writes. After an error it gives zero values.
+// literal reads the forms of Python literals that numpy writes. After an error it returns zero values.
 type literal struct {
 	s   string
 	err error
@@ -255,7 +255,7 @@ func (p *literal) shape() []int {
 			p.fail(fmt.Errorf("shape: expected a dimension, found %.20q", p.s))
 			break
 		}
-		p.s = strings.TrimPrefix(p.s[n:], "L") // Python 2 wrote long integers so
+		p.s = strings.TrimPrefix(p.s[n:], "L") // the suffix of long integers in Python 2
 		if len(shape) == maxRank {
 			p.fail(fmt.Errorf("shape: more than %d dimensions", maxRank))
 			break
@@ -268,8 +268,8 @@ func (p *literal) shape() []int {
 	return shape
 }
 
-// WriteNpy writes t as numpy does: version 1.0, little-endian, row-major, data at a multiple of 64 bytes. bfloat16 and the
-// 8-bit and packed types have no numpy code, and are refused.
+// WriteNpy writes t as numpy does: version 1.0, little-endian, row-major, with the data at a multiple of 64 bytes. It
+// refuses bfloat16, 8-bit floats and packed types, which numpy does not have.
 func WriteNpy(w io.Writer, t *tensor.Tensor) error {
 	code := ""
 	for c, d := range npyTypes {

@@ -13,15 +13,15 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Limits on what an archive may ask for: entries, and bytes that one expands to, as a part of the archive's size and
-// whatever its size is. Deflate can do a thousand to one, honest arrays do not.
+// Limits on an archive: the number of entries, and the expanded size of an entry, relative to the archive's size and beyond
+// that. Deflate can compress a thousand to one, but real arrays do not.
 const (
 	maxNpzEntries = 1 << 16
 	npzRatio      = 100
 	npzSlack      = 256 << 20
 )
 
-// ReadNpz reads one array of a .npz archive of size bytes; an empty key stands for the only one.
+// ReadNpz reads one array of a .npz archive of size bytes. An empty key stands for the only one.
 func ReadNpz(r io.ReaderAt, size int64, key string) (*tensor.Tensor, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -72,7 +72,7 @@ func readEntry(f *zip.File) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n, err := io.Copy(io.Discard, io.LimitReader(r, 1)); err != nil || n != 0 { // the checksum is compared at the end
+	if n, err := io.Copy(io.Discard, io.LimitReader(r, 1)); err != nil || n != 0 { // reading to the end checks the checksum
 		return nil, errors.Join(errors.New("entry does not end where the archive says"), err)
 	}
 	return t, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Limits on what a WAV file may state.
+// Limits on a WAV file.
 const (
 	maxChannels = 1 << 10
 	maxRate     = 1 << 24
@@ -31,8 +31,7 @@ type wavFormat struct {
 }
 
 // ReadWav reads a RIFF WAVE file of size bytes: PCM of 8, 16, 24 or 32 bits, or float of 32 or 64. Samples are float32
-// (samples, channels); the most negative integer is -1, so the scale is exact. Chunks other than fmt and data are passed
-// over.
+// (samples, channels). The most negative integer is -1, so the scale is exact. Chunks other than fmt and data are skipped.
 func ReadWav(r io.Reader, size int64) (*Array, error) {
 	head := make([]byte, 12)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
@@ -68,7 +67,7 @@ func ReadWav(r io.Reader, size int64) (*Array, error) {
 			}
 		}
 		left -= n
-		if n%2 == 1 && left > 0 { // chunks start at even places
+		if n%2 == 1 && left > 0 { // chunks start at even offsets
 			if _, err := io.CopyN(io.Discard, r, 1); err != nil {
 				return nil, err
 			}
@@ -100,7 +99,7 @@ func readFormat(r io.Reader, n int64) (*wavFormat, error) {
 	u16 := func(i int) int { return int(binary.LittleEndian.Uint16(b[i:])) }
 	f := &wavFormat{kind: u16(0), channels: u16(2), rate: int(int32(binary.LittleEndian.Uint32(b[4:]))), align: u16(12), bits: u16(14)}
 	if f.kind == wavExtensible && n >= 40 {
-		f.kind = u16(24) // the first two bytes of the sub-format's GUID
+		f.kind = u16(24) // the first two bytes of the GUID of the subformat
 	}
 	known := f.kind == wavPCM && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32) || f.kind == wavFloat && (f.bits == 32 || f.bits == 64)
 	switch {

@@ -2,8 +2,8 @@
 // of the authors' released code: a Lightning .ckpt, or a bare state dict with the configuration beside it.
 //
 // It imports models, ops/essm (for the names of methods), ir/tensor, the formats below it, internal/atomicfile,
-// internal/spell and goccy/go-yaml. What always holds: a model that was read is complete (models.Check accepts it,
-// every tensor is float32 and finite), and nothing that could change a model's answers is dropped without an error.
+// internal/spell and goccy/go-yaml. Every model that it returns is complete: models.Check accepts it, and all tensors
+// are float32 and finite. Dropping a setting that could change a model's answers is an error.
 package checkpoint
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/essmc/essmc/models"
 )
 
-// ConfigName is the configuration's file in a model directory.
+// ConfigName is the file name of the configuration in a model directory.
 const ConfigName = "config.json"
 
 // ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names. float16 and
@@ -32,7 +32,7 @@ func ReadDir(dir string) (*models.Config, models.Weights, error) {
 	return readDir(dir, safetensors.ReadDir)
 }
 
-// ReadDirWithin is ReadDir, but refuses directories whose weights are in files of more than limit bytes in all.
+// ReadDirWithin is like ReadDir, but refuses a directory if the files of its weights have more than limit bytes in total.
 func ReadDirWithin(dir string, limit int64) (*models.Config, models.Weights, error) {
 	return readDir(dir, func(dir string) (map[string]*tensor.Tensor, error) {
 		return safetensors.ReadDirWithin(dir, limit)
@@ -60,12 +60,12 @@ func readDir(dir string, read func(string) (map[string]*tensor.Tensor, error)) (
 	return c, w, nil
 }
 
-// weights makes a model's weights of a checkpoint's tensors, and checks them.
+// weights converts a checkpoint's tensors to a model's weights, and checks them.
 func weights(c *models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
 	w := models.Weights{}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		t := tensors[name]
-		if strings.HasSuffix(name, ".num_batches_tracked") { // counts training steps of batch norms
+		if strings.HasSuffix(name, ".num_batches_tracked") { // batch norms count training steps
 			continue
 		}
 		if d := t.DType(); d == tensor.Float16 || d == tensor.BFloat16 {
@@ -82,8 +82,8 @@ func weights(c *models.Config, tensors map[string]*tensor.Tensor) (models.Weight
 	return w, nil
 }
 
-// WriteDir writes a model directory. It makes the directory where there is none, and replaces a model that was written
-// so before; a directory that holds anything else is refused. Each file is written whole or not at all.
+// WriteDir writes a model directory. It creates the directory if it does not exist, and replaces a model that WriteDir
+// wrote before. It refuses a directory that holds anything else. Each file is written completely or not at all.
 func WriteDir(dir string, c *models.Config, w models.Weights) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
@@ -97,7 +97,7 @@ func WriteDir(dir string, c *models.Config, w models.Weights) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	// Hubs' loaders ask for the metadata. The configuration comes last: it is what makes a folder a model.
+	// Loaders of model hubs need the metadata. The configuration comes last, since it makes the folder a model.
 	if err := safetensors.WriteFile(filepath.Join(dir, safetensors.SingleName), w, map[string]string{"format": "pt"}); err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// convert makes a configuration of the authors' own (docs/math.md, Checkpoints of the released code) and of the
-// tensors, which tell the encoder and the sizes. Where both speak, they must agree. Defaults are those of the released
-// code's constructors, not of config.json.
+// convert converts the authors' configuration (docs/math.md, Checkpoints of the released code). The encoder and the
+// sizes follow from the tensors. If the configuration states them too, both must agree. Defaults are those of the
+// released code's constructors, not of config.json.
 func convert(root any, tensors map[string]*tensor.Tensor) (*models.Config, []string, error) {
 	m, path, err := findModel(root)
 	if err != nil {
@@ -30,7 +30,7 @@ func convert(root any, tensors map[string]*tensor.Tensor) (*models.Config, []str
 	convertModel(c, top.sub("model"), s, tensors)
 	convertEncoder(c, top, tensors)
 	convertDecoder(c, top, tensors)
-	for _, key := range slices.Sorted(maps.Keys(m)) { // training, data and logging: the model is made of the three above
+	for _, key := range slices.Sorted(maps.Keys(m)) { // the other keys are for training, data and logging
 		if !slices.Contains(top.known, key) {
 			top.ignore(key)
 		}
@@ -77,7 +77,7 @@ func findModel(root any) (m map[string]any, path string, err error) {
 	return nil, "", fmt.Errorf("expected a section model with d_model, n_layers and layer, found the keys %.200q", keys)
 }
 
-// sizes are what the tensors of the first layer say.
+// sizes holds the sizes that follow from the tensors of the first layer.
 type sizes struct {
 	dModel, layers, channels, heads, states int
 	full                                    bool // A in place of Lambda
@@ -144,8 +144,8 @@ func convertModel(c *models.Config, m *section, s *sizes, tensors map[string]*te
 	m.done()
 }
 
-// convertNorm reads norm. What "layer" is depends on the layout of the released model: in the transposed one, the
-// usual, it is the scalar form, and the tensors tell which it was.
+// convertNorm reads norm. The norm "layer" depends on the layout of the released model: in the usual, transposed
+// layout it is the scalar form. The tensors tell which one it is.
 func convertNorm(c *models.Config, m *section, tensors map[string]*tensor.Tensor) {
 	n := m.sub("norm")
 	if n == nil {
@@ -187,7 +187,7 @@ func convertLayer(c *models.Config, s *section, z *sizes) {
 		if n < 0 {
 			s.wrong("max_kernel_length", "a number of steps", int64(n))
 		}
-		l.MaxKernelLength = n // 0 is all, here as there
+		l.MaxKernelLength = n // 0 stands for all in both
 	}
 	s.states(l, z)
 	l.Dt = map[bool]string{true: "shared", false: "per_state"}[z.sharedDt]
@@ -229,7 +229,8 @@ func convertLayer(c *models.Config, s *section, z *sizes) {
 	s.done()
 }
 
-// states reads d_s, the states of all heads together. With conj_sym the tensors hold half of them, unless keep_d_state.
+// states reads d_s, the number of states of all heads. With conj_sym the tensors hold half of them, unless keep_d_state
+// is set.
 func (s *section) states(l *models.Layer, z *sizes) {
 	keep, given := s.set("keep_d_state")
 	if _, isBool := keep.(bool); given && !isBool {
@@ -250,7 +251,7 @@ func (s *section) states(l *models.Layer, z *sizes) {
 	l.DState = n
 }
 
-// activation reads an activation by the released code's names; "" is none.
+// activation reads an activation with a name of the released code. An empty string is none.
 func (s *section) activation(key, def string) string {
 	name, ok := s.text(key)
 	switch {
@@ -266,7 +267,7 @@ func (s *section) activation(key, def string) string {
 	return name
 }
 
-// convertEncoder takes the encoder from its tensors; the configuration may name it.
+// convertEncoder derives the encoder from its tensors. The configuration may name it.
 func convertEncoder(c *models.Config, top *section, tensors map[string]*tensor.Tensor) {
 	w, bias := tensors["encoder.weight"], tensors["encoder.bias"]
 	names := []string{"id", "identity", "none"}
@@ -297,7 +298,7 @@ func convertEncoder(c *models.Config, top *section, tensors map[string]*tensor.T
 	e.done()
 }
 
-// convertDecoder takes the decoder's kind and sizes from its tensors, and how it picks from the configuration.
+// convertDecoder derives the decoder's type and sizes from its tensors, and its mode from the configuration.
 func convertDecoder(c *models.Config, top *section, tensors map[string]*tensor.Tensor) {
 	d := top.sub("decoder")
 	if d == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/internal/spell"
 )
 
-// section reads one mapping of a configuration and keeps the first error, so that a conversion checks once. Every key must
-// be asked for, or be known to have no part in inference.
+// section reads one mapping of a configuration. It keeps the first error, so a conversion checks once. Every key must be
+// read, or be known to be irrelevant for inference.
 type section struct {
 	path  string // with dots, for messages
 	m     map[string]any
@@ -21,7 +21,7 @@ type section struct {
 	log   *log
 }
 
-// log is what the sections of one configuration share.
+// log is shared by the sections of one configuration.
 type log struct {
 	notes []string
 	err   error
@@ -44,7 +44,7 @@ func (s *section) key(key string) string {
 	return s.path + "." + key
 }
 
-// get gives a value, and whether the key is there at all.
+// get returns the value of a key, and whether the key is present.
 func (s *section) get(key string) (any, bool) {
 	s.known = append(s.known, key)
 	v, ok := s.m[key]
@@ -54,7 +54,7 @@ func (s *section) get(key string) (any, bool) {
 	return v, ok
 }
 
-// set gives a value unless it is absent or null.
+// set returns the value of a key, and false if it is absent or null.
 func (s *section) set(key string) (any, bool) {
 	v, ok := s.get(key)
 	return v, ok && v != nil
@@ -64,7 +64,7 @@ func (s *section) wrong(key, want string, v any) {
 	s.log.fail("%s: expected %s, found %s", s.key(key), want, show(v))
 }
 
-// show writes a value for messages.
+// show formats a value for messages.
 func show(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -79,7 +79,7 @@ func show(v any) string {
 	return torchfile.Describe(v)
 }
 
-// defaulted notes that the released code's default stands in for an absent key.
+// defaulted returns the released code's default for an absent key, and notes it.
 func defaulted[T any](s *section, key string, def T) T {
 	s.log.note("%s: is absent, the released code's default %v was taken", s.key(key), def)
 	return def
@@ -97,7 +97,7 @@ func (s *section) bool(key string, def bool) bool {
 	return b
 }
 
-// float reads a number. YAML 1.1 takes 1e-4 for text, so that is read, too.
+// float reads a number. It accepts text such as 1e-4, which is not a number in YAML 1.1.
 func (s *section) float(key string, def float64) float64 {
 	switch v, ok := s.set(key); v := v.(type) {
 	case float64:
@@ -117,7 +117,7 @@ func (s *section) float(key string, def float64) float64 {
 	return defaulted(s, key, def)
 }
 
-// int reads an integer; ok is false when it is absent or null.
+// int reads an integer. ok is false if it is absent or null.
 func (s *section) int(key string) (n int, ok bool) {
 	v, ok := s.set(key)
 	if !ok {
@@ -135,21 +135,21 @@ func (s *section) int(key string) (n int, ok bool) {
 	return 0, false
 }
 
-// same checks an integer, where it is given, against what the tensors say.
+// same checks an integer, if it is present, against the value that follows from the tensors.
 func (s *section) same(key string, want int, what string) {
 	if n, ok := s.int(key); ok && n != want {
 		s.log.fail("%s: is %d, but the tensors have %d %s", s.key(key), n, want, what)
 	}
 }
 
-// only refuses every integer but one.
+// only refuses all integers but one.
 func (s *section) only(key string, want int, why string) {
 	if n, ok := s.int(key); ok && n != want {
 		s.log.fail("%s: is %d, expected %d or null: %s", s.key(key), n, want, why)
 	}
 }
 
-// text reads a string; ok is false when the key is absent, and null is "".
+// text reads a string. ok is false if the key is absent. Null is "".
 func (s *section) text(key string) (text string, ok bool) {
 	v, ok := s.get(key)
 	if !ok || v == nil {
@@ -162,7 +162,7 @@ func (s *section) text(key string) (text string, ok bool) {
 	return text, true
 }
 
-// choice reads one of a list of strings; def stands for an absent key.
+// choice reads one of a list of strings, or returns def for an absent key.
 func (s *section) choice(key, def string, list []string) string {
 	text, ok := s.text(key)
 	if !ok || text == "" {
@@ -174,7 +174,7 @@ func (s *section) choice(key, def string, list []string) string {
 	return text
 }
 
-// ignore notes keys that have no part in inference.
+// ignore notes keys that are irrelevant for inference.
 func (s *section) ignore(keys ...string) {
 	s.known = append(s.known, keys...)
 	for _, key := range keys {
@@ -184,8 +184,8 @@ func (s *section) ignore(keys ...string) {
 	}
 }
 
-// sub gives the section under a key; nil when it is absent or null. A list of one stands for its item, and a string for a
-// mapping with that _name_, as in the released code.
+// sub returns the section under a key, or nil if it is absent or null. A list of one item stands for the item, and a string
+// for a mapping with that _name_, as in the released code.
 func (s *section) sub(key string) *section {
 	v, ok := s.set(key)
 	if !ok {
@@ -206,7 +206,7 @@ func (s *section) sub(key string) *section {
 	return sub
 }
 
-// done refuses the keys that nobody asked for.
+// done refuses keys that were not read.
 func (s *section) done() {
 	for _, key := range slices.Sorted(maps.Keys(s.m)) {
 		if !slices.Contains(s.known, key) {

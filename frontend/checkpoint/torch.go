@@ -11,14 +11,13 @@ import (
 	"github.com/essmc/essmc/models"
 )
 
-// anchor is a tensor that every eSSM has. What stands before it in a state dict's name is a prefix that all names
-// share.
+// anchor is the name of a tensor that every eSSM has. In a state dict it may have a prefix, which all names share.
 const anchor = "model.layers.0.layer.B"
 
-// ReadTorch converts a checkpoint of the authors' released code. The configuration is the file's own hyper_parameters,
-// or that of configPath (.yaml or .json, with the authors' keys, or a config.json as model directories have it) when it
-// is not empty. Notes list, sorted, what was left out because it has no part in inference, and which defaults of the
-// released code were taken.
+// ReadTorch converts a checkpoint of the authors' released code. The configuration is the file's hyper_parameters, or
+// the file at configPath unless that is empty: .yaml or .json with the authors' keys, or a config.json as in a model
+// directory. The notes, in alphabetical order, list settings that are irrelevant for inference, and the defaults of the
+// released code that were used.
 func ReadTorch(path, configPath string) (c *models.Config, w models.Weights, notes []string, err error) {
 	v, err := torchfile.ReadFile(path)
 	if err != nil {
@@ -65,7 +64,7 @@ func ReadTorch(path, configPath string) (c *models.Config, w models.Weights, not
 	return c, w, slices.Compact(notes), nil
 }
 
-// stateDict gives the tensors of a Lightning checkpoint or of a bare state dict, without the prefix that all names
+// stateDict returns the tensors of a Lightning checkpoint or of a bare state dict, without the prefix that all names
 // share.
 func stateDict(file *torchfile.Dict) (tensors map[string]*tensor.Tensor, notes []string, err error) {
 	where := ""
@@ -100,8 +99,8 @@ func stateDict(file *torchfile.Dict) (tensors map[string]*tensor.Tensor, notes [
 	return tensors, notes, nil
 }
 
-// sharedPrefix finds what stands before the tensors' own names (docs/math.md, Model directory): nothing, or the path of
-// the module that holds the model, such as "net." or "module.".
+// sharedPrefix returns the prefix of all tensors' names: empty, or the path of the module with the model, such as "net."
+// or "module.".
 func sharedPrefix(d *torchfile.Dict) (string, error) {
 	prefixes := map[string]bool{}
 	for k := range d.All() {

@@ -18,17 +18,16 @@ import (
 	"github.com/essmc/essmc/models"
 )
 
-// A configuration, whatever it came from, is a tree of nil, bool, int64, float64, string, []any and map[string]any.
+// A configuration of any origin is a tree of nil, bool, int64, float64, string, []any and map[string]any.
 
-// Limits on configuration files. The parser of YAML works recursively, so its input is kept small and flat.
+// Limits on configuration files. The YAML parser is recursive, so its input must be small and flat.
 const (
 	maxConfigFile = 64 << 10
 	maxNesting    = 64
 	maxBrackets   = 256
 )
 
-// configFile reads a configuration file: a tree of the authors' keys, or a config.json, which is complete
-// (docs/math.md, Model directory).
+// configFile reads a configuration file: a tree of the authors' keys, or a config.json (docs/math.md, Model directory).
 func configFile(path string) (any, *models.Config, error) {
 	data, err := readSmall(path, maxConfigFile)
 	if err != nil {
@@ -66,8 +65,8 @@ func parseJSON(data []byte) (any, error) {
 	return normal(v, 0)
 }
 
-// parseYAML reads YAML without anchors, aliases, tags and merge keys: configurations need none, and aliases multiply.
-// The parser is a third party's, so a panic of it becomes an error.
+// parseYAML reads YAML without anchors, aliases, tags and merge keys. Configurations do not need them, and aliases can
+// expand without bound. A panic of the third-party parser becomes an error.
 func parseYAML(data []byte) (v any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -98,7 +97,7 @@ func parseYAML(data []byte) (v any, err error) {
 	return normal(v, 0)
 }
 
-// checkFlat refuses YAML that can nest deeply before it is parsed: brackets, and indicators of blocks on one line.
+// checkFlat refuses YAML that can nest deeply, before it is parsed: many brackets, or many block indicators on one line.
 func checkFlat(data []byte) error {
 	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxBrackets {
 		return fmt.Errorf("more than %d brackets", maxBrackets)
@@ -111,13 +110,13 @@ func checkFlat(data []byte) error {
 	return nil
 }
 
-// yamlError keeps the first line of the parser's message, which goes on with an excerpt.
+// yamlError keeps the first line of the parser's message, without the excerpt that follows.
 func yamlError(err error) error {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return fmt.Errorf("YAML: %.200s", line)
 }
 
-// plainYAML looks for nodes that are more than data.
+// plainYAML finds nodes that are not plain data.
 type plainYAML struct{ found string }
 
 func (p *plainYAML) Visit(n ast.Node) ast.Visitor {
@@ -134,7 +133,7 @@ func (p *plainYAML) Visit(n ast.Node) ast.Visitor {
 	return p
 }
 
-// normal brings what the parsers of JSON and YAML give into the tree's types.
+// normal converts the results of the JSON and YAML parsers to the tree's types.
 func normal(v any, depth int) (any, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("nested more than %d deep", maxNesting)
@@ -173,11 +172,11 @@ func normal(v any, depth int) (any, error) {
 		}
 		return out, nil
 	}
-	return fmt.Sprint(v), nil // a date, say: text, which no key of a model takes
+	return fmt.Sprint(v), nil // a date, for instance, becomes text, which no key of a model accepts
 }
 
-// fromTorch makes a tree of pickled hyper-parameters. Values that are no configuration (tensors, placeholders) stay as
-// they are, and are refused where a key of the model holds one.
+// fromTorch makes a tree of pickled hyperparameters. Values that are not configuration (tensors, placeholders) do not
+// change, and keys of the model refuse them.
 func fromTorch(v any) (any, error) {
 	switch v := v.(type) {
 	case []any:

@@ -19,7 +19,7 @@ import (
 // File is the content of one safetensors file, in memory.
 type File struct {
 	Tensors map[string]*tensor.Tensor
-	// Meta is the header's __metadata__; nil when there is none.
+	// Meta is the header's __metadata__; nil if there is none.
 	Meta map[string]string
 }
 
@@ -36,7 +36,7 @@ func ReadFile(path string) (*File, error) {
 	return readOpen(f, path, nil)
 }
 
-// readOpen reads an open file, and takes its size from what is left of a limit, unless that is nil.
+// readOpen reads an open file. Unless left is nil, it subtracts the file's size from that limit.
 func readOpen(f *os.File, name string, left *int64) (*File, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -53,7 +53,7 @@ func readOpen(f *os.File, name string, left *int64) (*File, error) {
 	return Read(f, st.Size(), name)
 }
 
-// entry is one tensor of the header; its data is [begin, end) of the data area.
+// entry is one tensor of the header. Its data is [begin, end) of the data area.
 type entry struct {
 	name       string
 	dtype      tensor.DType
@@ -61,7 +61,7 @@ type entry struct {
 	begin, end int64
 }
 
-// Read reads a file of the given size; name stands in errors.
+// Read reads a file of the given size. name is its name in errors.
 func Read(r io.ReaderAt, size int64, name string) (*File, error) {
 	f, err := read(r, size)
 	if err != nil {
@@ -129,7 +129,7 @@ func readFull(r io.ReaderAt, b []byte, off int64) error {
 	return fmt.Errorf("reading %d bytes at %d: %w", len(b), off, err)
 }
 
-// checkTiling sorts the entries by place and checks that they fill the data area exactly.
+// checkTiling sorts the entries by position and checks that they fill the data area exactly.
 func checkTiling(entries []entry, size int64) error {
 	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
@@ -152,8 +152,7 @@ func checkTiling(entries []entry, size int64) error {
 	return nil
 }
 
-// parseHeader reads the JSON header token by token, so that duplicate keys, unknown keys and numbers that are no integers
-// show.
+// parseHeader reads the JSON header token by token, to find duplicate keys, unknown keys and numbers that are not integers.
 func parseHeader(b []byte) ([]entry, map[string]string, error) {
 	b = bytes.TrimRight(b, " ")
 	if len(b) == 0 || b[0] != '{' {
@@ -216,7 +215,7 @@ func (p *parser) string() (string, error) {
 	return s, nil
 }
 
-// object calls f for each key, which then reads the value. The text is valid JSON already, so keys are strings.
+// object calls f for each key; f reads the value. The text has been checked to be valid JSON, so keys are strings.
 func (p *parser) object(f func(key string) error) error {
 	if err := p.delim('{'); err != nil {
 		return err
@@ -322,7 +321,7 @@ func (p *parser) entry(name string) (entry, error) {
 	if err != nil {
 		return e, err
 	}
-	// Compared as counts of elements: their size in bits may not fit an int.
+	// The first check is on the number of elements, since their size in bits may overflow.
 	if length := e.end - e.begin; int64(n) > MaxFile || int64(tensor.ByteSize(e.dtype, n)) != length {
 		return e, fmt.Errorf("%v%s does not take the %d bytes of its data_offsets", e.dtype, tensor.ShapeString(e.shape), length)
 	}

@@ -1,16 +1,16 @@
-// Package safetensors reads and writes the safetensors format: an 8-byte little-endian header length, a JSON header that
-// names each tensor's dtype, shape and place, and the data.
+// Package safetensors reads and writes the safetensors format: an 8-byte little-endian header length, a JSON header with
+// each tensor's dtype, shape and position, and the data.
 //
-// It imports ir/tensor and internal/atomicfile only. What always holds: a file that was read is exactly what its header
-// says, since the tensors tile the data area without overlap, hole or trailing byte, and every length is what dtype and
-// shape need; nothing is allocated beyond the file's own size; and equal content is written as equal bytes.
+// It imports ir/tensor and internal/atomicfile only. The tensors of a file that it reads fill the data area without
+// overlaps, gaps and trailing bytes, and every length is that of dtype and shape. Memory does not exceed the file's size.
+// Equal content is written as equal bytes.
 package safetensors
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Limits on what a file may ask for. MaxHeader is the format's own; the others are far above any model in use.
+// Limits on a file. MaxHeader is the format's own limit. The others are far above any model in use.
 const (
 	MaxHeader  = 100_000_000
 	MaxTensors = 1 << 20
@@ -18,11 +18,11 @@ const (
 	MaxFile    = 1 << 40
 )
 
-// metadataKey is the header entry that holds strings instead of a tensor.
+// metadataKey is the header entry with strings instead of a tensor.
 const metadataKey = "__metadata__"
 
-// types lists the format's dtypes in the reference implementation's order, which is the order of alignment; files are laid
-// out by descending position here.
+// types lists the format's dtypes in the reference implementation's order, which is that of alignment. Tensors are laid out
+// in the opposite order.
 var types = []struct {
 	name  string
 	dtype tensor.DType
@@ -58,7 +58,7 @@ func dtypeOf(name string) (tensor.DType, bool) {
 	return tensor.Invalid, false
 }
 
-// rankOf is the position of d in types; -1 when the format has no name for it.
+// rankOf returns the position of d in types, or -1 if the format does not have it.
 func rankOf(d tensor.DType) int {
 	for i, t := range types {
 		if t.dtype == d {

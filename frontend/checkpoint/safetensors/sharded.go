@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// The names that model hubs use in a model directory.
+// File names in a model directory, as model hubs use them.
 const (
 	SingleName = "model.safetensors"
 	IndexName  = "model.safetensors.index.json"
@@ -26,7 +26,7 @@ const maxIndex = 64 << 20
 // ReadDir reads the tensors of a model directory: model.safetensors, or the shards that its index names.
 func ReadDir(dir string) (map[string]*tensor.Tensor, error) { return readDir(dir, nil) }
 
-// ReadDirWithin is ReadDir, but refuses directories whose tensors are in files of more than limit bytes in all.
+// ReadDirWithin is like ReadDir, but refuses a directory if the files of its tensors have more than limit bytes in total.
 func ReadDirWithin(dir string, limit int64) (map[string]*tensor.Tensor, error) {
 	return readDir(dir, &limit)
 }
@@ -51,8 +51,8 @@ func readDir(dir string, left *int64) (map[string]*tensor.Tensor, error) {
 	return readSharded(dir, left)
 }
 
-// ReadSharded reads the shards that dir's model.safetensors.index.json names. Shards are files of that directory itself;
-// they hold exactly the tensors that the index places in them.
+// ReadSharded reads the shards that dir's model.safetensors.index.json names. Shards are files in the same directory, and
+// hold exactly the tensors that the index lists for them.
 func ReadSharded(dir string) (map[string]*tensor.Tensor, error) { return readSharded(dir, nil) }
 
 func readSharded(dir string, left *int64) (map[string]*tensor.Tensor, error) {
@@ -100,7 +100,7 @@ func openShard(root *os.Root, shard string) (*os.File, error) {
 	return root.Open(shard)
 }
 
-// readIndex gives the shard of each tensor.
+// readIndex returns the shard of each tensor.
 func readIndex(root *os.Root, index string) (map[string]string, error) {
 	f, err := root.Open(IndexName)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// WriteFile writes the tensors to path, whole or not at all.
+// WriteFile writes the tensors to path, completely or not at all.
 func WriteFile(path string, tensors map[string]*tensor.Tensor, meta map[string]string) error {
 	return atomicfile.Write(path, func(w io.Writer) error { return Write(w, tensors, meta) })
 }
@@ -56,8 +56,8 @@ func Write(w io.Writer, tensors map[string]*tensor.Tensor, meta map[string]strin
 	return nil
 }
 
-// header is the length and the JSON text, padded. It is put together by hand because the order of its keys is that of the
-// data.
+// header returns the length and the padded JSON text. It is not made by package json, since the order of its keys is that
+// of the data.
 func header(names []string, tensors map[string]*tensor.Tensor, meta map[string]string) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 8))
 	e := json.NewEncoder(b)
@@ -67,7 +67,7 @@ func header(names []string, tensors map[string]*tensor.Tensor, meta map[string]s
 		if err := e.Encode(v); err != nil {
 			return err
 		}
-		b.Truncate(b.Len() - 1) // the encoder's newline
+		b.Truncate(b.Len() - 1) // the encoder appends a newline
 		return nil
 	}
 	sep := "{"

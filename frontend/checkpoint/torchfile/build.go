@@ -23,7 +23,7 @@ var storageTypes = map[string]tensor.DType{
 	"ByteStorage": tensor.Uint8, "BoolStorage": tensor.Bool, "ComplexFloatStorage": tensor.Complex64, "ComplexDoubleStorage": tensor.Complex128,
 }
 
-// build executes the opcodes that name, call and restore things.
+// build executes the opcodes that name, call and restore objects.
 func (m *machine) build(op byte) error {
 	switch op {
 	case opGlobal:
@@ -93,7 +93,7 @@ func global(module, name string) any {
 	return &object{module: module, name: name}
 }
 
-// call makes what a call of f would give, for those functions that only hold data together; of all others it keeps a note.
+// call returns the result of calling f, for functions that only combine data. For all others it returns a placeholder.
 func (m *machine) call(f *object, args *tuple) (any, error) {
 	arg := args.items
 	if err := m.spend(size(arg)); err != nil {
@@ -119,7 +119,7 @@ func (m *machine) call(f *object, args *tuple) (any, error) {
 			if items, ok := elements(arg); ok {
 				return &tuple{items}, nil
 			}
-		case "_codecs.encode": // how protocol 2 writes bytes
+		case "_codecs.encode": // bytes in protocol 2
 			if b, ok := latin1(arg); ok {
 				return b, nil
 			}
@@ -155,8 +155,8 @@ func (m *machine) call(f *object, args *tuple) (any, error) {
 	return &object{module: f.module, name: f.name, called: true, args: args}, nil
 }
 
-// restore gives an instance its state. Plain containers and tensors have attributes at most, which say nothing here (the
-// versions of a state dict's modules, for one).
+// restore sets the state of an instance. That of plain containers and tensors is attributes, such as the versions of a
+// state dict's modules, which are irrelevant here.
 func (m *machine) restore() error {
 	state, err := m.pop()
 	if err != nil {
@@ -168,7 +168,7 @@ func (m *machine) restore() error {
 	}
 	switch v := v.(type) {
 	case *object:
-		if t, ok := state.(*tuple); ok && len(t.items) == 2 { // attributes, and those in slots
+		if t, ok := state.(*tuple); ok && len(t.items) == 2 { // attributes, and attributes in slots
 			if d, ok := t.items[0].(*dict); ok {
 				state = d
 			} else if d, ok := t.items[1].(*dict); ok {
@@ -183,7 +183,7 @@ func (m *machine) restore() error {
 	return nil
 }
 
-// size counts what a constructor copies of its arguments.
+// size returns the number of values that a constructor copies from its arguments.
 func size(arg []any) int {
 	if len(arg) == 0 {
 		return 0
@@ -195,7 +195,7 @@ func size(arg []any) int {
 	return len(items)
 }
 
-// elements gives the items of a container that is the only argument, or none without one.
+// elements returns the items of a container that is the only argument, or no items without an argument.
 func elements(arg []any) ([]any, bool) {
 	if len(arg) == 0 {
 		return nil, true
@@ -213,7 +213,7 @@ func elements(arg []any) ([]any, bool) {
 	return nil, false
 }
 
-// pairs makes a dict of a list of key-value pairs.
+// pairs makes a dict from a list of key-value pairs.
 func pairs(arg []any) (*dict, bool) {
 	items, ok := elements(arg)
 	if !ok {
@@ -229,7 +229,7 @@ func pairs(arg []any) (*dict, bool) {
 	return d, true
 }
 
-// latin1 gives the bytes of (text, "latin1").
+// latin1 returns the bytes of (text, "latin1").
 func latin1(arg []any) ([]byte, bool) {
 	if len(arg) != 2 {
 		return nil, false

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// The opcodes of pickle protocols 2 to 5, as CPython's pickletools names them. Those of protocols 0 and 1 that no later
-// pickler writes are left out, and so are the extension registry and out-of-band buffers.
+// The opcodes of pickle protocols 2 to 5, with the names of CPython's pickletools. Opcodes of protocols 0 and 1 that later
+// picklers do not write are left out, and so are the extension registry and out-of-band buffers.
 const (
 	opMark           = '('
 	opStop           = '.'
@@ -72,11 +72,11 @@ const (
 // maxLong bounds the bytes of one integer.
 const maxLong = 1 << 10
 
-// mark is what opMark leaves on the stack.
+// mark is the value that opMark pushes.
 type mark struct{}
 
-// machine is the pickle virtual machine, without the part that calls things. Every opcode takes time and memory in
-// proportion to its input, except where something is copied, and that draws on budget.
+// machine is the pickle virtual machine, without calls of functions. An opcode takes time and memory in proportion to its
+// input. Copies draw on budget.
 type machine struct {
 	in    []byte
 	at    int
@@ -84,13 +84,13 @@ type machine struct {
 	memo  map[uint32]any
 
 	storages storages
-	budget   int64           // bytes that may still be copied, into tensors and by calls of constructors
-	bools    map[string]bool // storages whose bytes are known to be bools
+	budget   int64           // remaining bytes for copies, into tensors and by calls of constructors
+	bools    map[string]bool // storages whose bytes have been checked to be bools
 }
 
 var errBudget = errors.New("the file's values take more memory than its size allows")
 
-// spend draws n values of 16 bytes on the budget.
+// spend subtracts n values of 16 bytes from the budget.
 func (m *machine) spend(n int) error {
 	if m.budget -= 16 * int64(n); m.budget < 0 {
 		return errBudget
@@ -98,7 +98,7 @@ func (m *machine) spend(n int) error {
 	return nil
 }
 
-// run executes a pickle and gives its value as a tree.
+// run executes a pickle and returns its value as a tree.
 func (m *machine) run(in []byte) (any, error) {
 	m.in, m.memo = in, map[uint32]any{}
 	for {
@@ -150,7 +150,7 @@ func (m *machine) uint(n uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(w[:]), nil
 }
 
-// counted reads bytes behind their length of n bytes.
+// counted reads a length of n bytes, and then as many bytes.
 func (m *machine) counted(n uint64) ([]byte, error) {
 	k, err := m.uint(n)
 	if err != nil {
@@ -187,7 +187,7 @@ func (m *machine) pop() (any, error) {
 	return v, nil
 }
 
-// popMark takes everything above the last mark, and the mark.
+// popMark pops the last mark and everything above it, which it returns.
 func (m *machine) popMark() ([]any, error) {
 	for i := len(m.stack) - 1; i >= 0; i-- {
 		if _, ok := m.stack[i].(mark); ok {
@@ -228,12 +228,12 @@ func (m *machine) step(op byte) error {
 		}
 		return err
 	case opFrame:
-		_, err := m.uint(8) // framing is for streams; the whole pickle is here
+		_, err := m.uint(8) // framing is for streams, but the whole pickle is in memory
 		return err
 	case opMark:
 		return m.push(mark{})
 	case opPop:
-		if n := len(m.stack); n > 0 { // a mark, too
+		if n := len(m.stack); n > 0 { // it may pop a mark
 			m.stack = m.stack[:n-1]
 			return nil
 		}
@@ -339,7 +339,7 @@ func (m *machine) text(op byte) error {
 	case opBinBytes, opShortBinBytes, opBinBytes8, opByteArray8:
 		return m.push(slices.Clone(b))
 	}
-	if !utf8.Valid(b) { // Python 2's str included, as torch reads it
+	if !utf8.Valid(b) { // as torch reads it, also for Python 2's str
 		return errors.New("string is not UTF-8")
 	}
 	return m.push(string(b))

@@ -7,12 +7,12 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// storages gives the bytes of a storage by its key.
+// storages returns the bytes of a storage by its key.
 type storages interface {
 	storage(key string) ([]byte, error)
 }
 
-// storage is what a persistent id refers to. Dtype is Invalid for an untyped one, whose count is in bytes.
+// storage is the object of a persistent id. Dtype is Invalid for an untyped one, whose count is in bytes.
 type storage struct {
 	dtype tensor.DType
 	key   string
@@ -45,9 +45,9 @@ func newStorage(id any) (*storage, error) {
 	return s, nil
 }
 
-// tensor makes the tensor that a call of torch._utils._rebuild_tensor (storage, offset, size, stride), its v2 (…,
-// requires_grad, hooks, metadata) or its v3 (…, requires_grad, hooks, dtype, metadata) describes. A tensor that lies in its
-// storage in row-major order views it; any other is copied.
+// tensor returns the result of torch._utils._rebuild_tensor (storage, offset, size, stride), its v2 (…, requires_grad,
+// hooks, metadata) or its v3 (…, requires_grad, hooks, dtype, metadata). A tensor in row-major order is a view of its
+// storage. All others are copies.
 func (m *machine) tensor(name string, arg []any) (*tensor.Tensor, error) {
 	if len(arg) < 4 {
 		return nil, fmt.Errorf("%s: found %d arguments, expected at least 4", name, len(arg))
@@ -117,7 +117,7 @@ func (m *machine) strided(dtype tensor.DType, data []byte, offset int64, size, s
 	width := dtype.Bits() / 8
 	shape := make([]int, len(size))
 	rowMajor := true
-	last, step := uint64(offset), uint64(1) // index of the last element; stride that row-major order has
+	last, step := uint64(offset), uint64(1) // index of the last element; stride in row-major order
 	for i := len(size) - 1; i >= 0; i-- {
 		if size[i] < 0 || stride[i] < 0 {
 			return nil, fmt.Errorf("negative size or stride")

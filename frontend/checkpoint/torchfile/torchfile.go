@@ -1,14 +1,13 @@
 // Package torchfile reads the files that torch.save writes (a Lightning .ckpt, a .pt state dict): a zip archive with a
 // pickle and the storages of its tensors.
 //
-// It imports ir/tensor only. The unpickler is our own and executes nothing: it builds plain values and tensors, and whatever
-// else a pickle names becomes an inert Placeholder. What always holds: a value that was read is a finite tree without
-// cycles, no deeper than MaxDepth; tensors lie within their storages; and memory stays within a small multiple of the file's
-// size.
+// It imports ir/tensor only. The unpickler executes no code: it builds plain values and tensors, and all other objects
+// become inert Placeholders. The result is a finite tree without cycles, no deeper than MaxDepth. Tensors are within
+// their storages. Memory is bounded by a small multiple of the file's size.
 //
 // Python's values become nil, bool, int64 (*big.Int beyond its range), float64, string, []byte, []any (list), Tuple, Set,
-// *Dict, *tensor.Tensor, tensor.DType and *Placeholder. Of OmegaConf's and Lightning's configuration objects only the plain
-// content is kept.
+// *Dict, *tensor.Tensor, tensor.DType and *Placeholder. Configuration objects of OmegaConf and Lightning become their plain
+// content.
 package torchfile
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Limits on what a file may ask for.
+// Limits on a file.
 const (
 	MaxFile    = 1 << 40
 	MaxEntries = 1 << 20
@@ -31,7 +30,7 @@ const (
 	MaxDepth   = 500
 	MaxRank    = 64
 
-	slack = 64 << 20 // bytes that any file may take beyond multiples of its size
+	slack = 64 << 20 // bytes that a file of any size may take
 )
 
 // ReadFile reads the file at path.
@@ -51,7 +50,7 @@ func ReadFile(path string) (any, error) {
 	return Read(f, st.Size(), path)
 }
 
-// Read reads a file of the given size; name stands in errors.
+// Read reads a file of the given size. name is its name in errors.
 func Read(r io.ReaderAt, size int64, name string) (any, error) {
 	v, err := read(r, size)
 	if err != nil {
@@ -114,7 +113,7 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 		return nil, err
 	}
 	a := &archive{files: make(map[string]*zip.File, len(z.File)), loaded: map[string][]byte{}}
-	// Entries may be deflated, or share bytes of the file; what they expand to together is bounded all the same.
+	// Entries may be compressed, or share bytes of the file. Their total expanded size is bounded.
 	limit, total := uint64(4*size+slack), uint64(0)
 	for _, f := range z.File {
 		name, ok := strings.CutPrefix(f.Name, folder)
@@ -162,7 +161,7 @@ func folderOf(z *zip.Reader) (string, error) {
 	return folder, nil
 }
 
-// bytes reads an entry, at an address that is aligned for tensors.
+// bytes reads an entry to an address that is aligned for tensors.
 func (a *archive) bytes(name string, limit uint64) ([]byte, error) {
 	f := a.files[name]
 	if f == nil {
@@ -180,7 +179,7 @@ func (a *archive) bytes(name string, limit uint64) ([]byte, error) {
 	if _, err := io.ReadFull(r, b); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF { // the checksum is compared at the end
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF { // reading to the end checks the checksum
 		if err == nil || n != 0 {
 			err = errors.New("longer than the archive says")
 		}
@@ -189,7 +188,7 @@ func (a *archive) bytes(name string, limit uint64) ([]byte, error) {
 	return b, nil
 }
 
-// storage reads the bytes of a storage once, however many tensors share it.
+// storage reads the bytes of a storage, once for all tensors that share it.
 func (a *archive) storage(key string) ([]byte, error) {
 	if b, ok := a.loaded[key]; ok {
 		return b, nil

@@ -20,15 +20,15 @@ type Set []any
 // Dict is a Python dict or OrderedDict, in its order.
 type Dict struct {
 	entries []entry
-	index   map[string]int // of the keys that are strings
+	index   map[string]int // of string keys
 }
 
 type entry struct{ key, value any }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (d *Dict) Len() int { return len(d.entries) }
 
-// Get gives the value under a string key.
+// Get returns the value of a string key.
 func (d *Dict) Get(key string) (any, bool) {
 	i, ok := d.index[key]
 	if !ok {
@@ -37,7 +37,7 @@ func (d *Dict) Get(key string) (any, bool) {
 	return d.entries[i].value, true
 }
 
-// All goes over keys and values in order.
+// All iterates over keys and values in order.
 func (d *Dict) All() iter.Seq2[any, any] {
 	return func(yield func(key, value any) bool) {
 		for _, e := range d.entries {
@@ -48,7 +48,7 @@ func (d *Dict) All() iter.Seq2[any, any] {
 	}
 }
 
-// add appends an entry whose key is not there yet.
+// add appends an entry with a new key.
 func (d *Dict) add(key, value any) {
 	if s, ok := key.(string); ok {
 		if d.index == nil {
@@ -59,18 +59,17 @@ func (d *Dict) add(key, value any) {
 	d.entries = append(d.entries, entry{key, value})
 }
 
-// Placeholder stands for a class or function that the pickle names, or for what calling it would have given. Nothing was
-// called.
+// Placeholder stands for a class or function that the pickle names, or for the result of a call, which was not made.
 type Placeholder struct {
 	Module, Name string
-	// Called tells the result of a call or an instance from the class or function itself.
+	// Called is set for the result of a call or an instance, and not for the class or function itself.
 	Called bool
-	// Args are the arguments of the call; State is what the instance would have been given to restore itself, with the
-	// entries of a subclass of dict or list. References back to a value that encloses the placeholder are nil.
+	// Args are the arguments of the call. State is the pickled state of the instance, with the entries of a subclass of
+	// dict or list. References to a value that encloses the placeholder are nil.
 	Args, State any
 }
 
-// String says what p stands for: "a call of posix.system".
+// String describes p: "a call of posix.system".
 func (p *Placeholder) String() string {
 	name := p.Module + "." + p.Name
 	if len(name) > 100 {
@@ -118,7 +117,7 @@ func Describe(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
-// The containers of the unpickler, which may refer to each other in cycles until plain has made a tree of them.
+// The containers of the unpickler. They may form cycles, until plain makes a tree of them.
 type (
 	list  struct{ items []any }
 	tuple struct{ items []any }
@@ -139,7 +138,7 @@ type (
 // bytesKey is the form in which bytes are keys of a dict.
 type bytesKey string
 
-// keyOf gives the form in which a key is compared: plain values by value, others by identity.
+// keyOf returns the comparable form of a key: plain values compare by value, others by identity.
 func keyOf(key any) (any, error) {
 	switch k := key.(type) {
 	case nil, string, int64, float64, tensor.DType, *tuple, *object, *big.Int, *tensor.Tensor:
@@ -179,7 +178,7 @@ func (d *dict) get(key string) any {
 	return nil
 }
 
-// kind is Describe for the unpickler's own values.
+// kind is Describe for the values of the unpickler.
 func kind(v any) string {
 	switch v := v.(type) {
 	case *list:
@@ -200,15 +199,15 @@ func kind(v any) string {
 	return Describe(v)
 }
 
-// tree makes plain values of the unpickler's.
+// tree converts the unpickler's values to plain ones.
 type tree struct {
 	values int
-	limit  int          // of values; those that are shared count wherever they appear
+	limit  int          // on values; shared ones count at each occurrence
 	open   map[any]bool // the containers around the current value
-	inert  int          // how many of them are placeholders
+	inert  int          // the number of placeholders among them
 }
 
-// plain copies a value as a tree. Inside placeholders, cycles are cut; elsewhere they are an error.
+// plain copies a value as a tree. Cycles are cut inside placeholders, and an error elsewhere.
 func (t *tree) plain(v any) (any, error) {
 	if t.values++; t.values > t.limit {
 		return nil, errBudget
@@ -300,8 +299,8 @@ func (t *tree) object(o *object) (any, error) {
 	return p, nil
 }
 
-// config gives the plain content of an object that is known to wrap nothing but configuration: OmegaConf's containers and
-// nodes (which also point at their parents), Lightning's AttributeDict, argparse's Namespace.
+// config returns the plain content of an object that only wraps configuration: OmegaConf's containers and nodes, which also
+// refer to their parents, Lightning's AttributeDict, and argparse's Namespace.
 func (o *object) config() (any, bool) {
 	if !o.called {
 		return nil, false
