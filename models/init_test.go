@@ -80,7 +80,7 @@ func TestInitValues(t *testing.T) {
 		}
 	}
 	for _, x := range get("layer.log_dt") {
-		if dt := math.Exp(float64(x)) / 0.0625; dt < 0.9999e-4 || dt > 1.0001e-1 {
+		if dt := math.Exp(float64(x)) / 0.0625; !(0.9999e-4 <= dt && dt <= 1.0001e-1) {
 			t.Errorf("step size %v before scaling", dt)
 		}
 	}

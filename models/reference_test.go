@@ -178,13 +178,13 @@ func TestStatesJoin(t *testing.T) {
 		for _, at := range []int{1, 3, 20} {
 			first := interpret(t, g, "", map[string]tensor.Datum{Input: cut(x, 0, at)})
 			second := interpret(t, g, "", map[string]tensor.Datum{Input: cut(x, at, length), StateIn: first[StateOut]})
-			if e := apart(t, first[Output], cut(want, 0, at)); e > 1e-12 {
+			if e := apart(t, first[Output], cut(want, 0, at)); !(e <= 1e-12) {
 				t.Errorf("first %d steps: %.3g", at, e)
 			}
-			if e := apart(t, second[Output], cut(want, at, length)); e > 1e-12 {
+			if e := apart(t, second[Output], cut(want, at, length)); !(e <= 1e-12) {
 				t.Errorf("steps from %d on: %.3g", at, e)
 			}
-			if e := apart(t, second[StateOut], whole[StateOut].(*tensor.Tensor)); e > 1e-12 {
+			if e := apart(t, second[StateOut], whole[StateOut].(*tensor.Tensor)); !(e <= 1e-12) {
 				t.Errorf("state: %.3g", e)
 			}
 		}

@@ -155,7 +155,7 @@ func TestRestoreElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, got := sequence(t, fast, cut(x, 20, 40), every(5)), sequence(t, plain, cut(x, 20, 40), every(5))
-	if d := apart(t, want, got); d > 1e-5 {
+	if d := apart(t, want, got); !(d <= 1e-5) {
 		t.Errorf("%.2g apart", d)
 	}
 }

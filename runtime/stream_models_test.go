@@ -143,7 +143,7 @@ func TestStreamModels(t *testing.T) {
 		want := out["output"].(*tensor.Tensor)
 		for _, chunk := range []int{1, 7, 64, 1000} {
 			got := inChunks(t, m, in, symbol, chunk, chunk != 7, rng)
-			if d := apart(t, want, got); d > 1e-5 {
+			if d := apart(t, want, got); !(d <= 1e-5) {
 				t.Errorf("%s, chunks of %d: %.2g apart", id, chunk, d)
 			}
 		}
@@ -221,7 +221,7 @@ func TestStreamReference(t *testing.T) {
 		}
 		for _, chunk := range []int{1, 7, 64, 1000} {
 			got := inChunks(t, m, in, batch, chunk, chunk != 7, rng)
-			if e := off(got); e > max(1e-5, off(array("output.npy"))) {
+			if e := off(got); !(e <= max(1e-5, off(array("output.npy")))) {
 				t.Errorf("%s, chunks of %d: %.2g from the truth, PyTorch %.2g", dir, chunk, e, off(array("output.npy")))
 			}
 		}

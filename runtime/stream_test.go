@@ -122,7 +122,7 @@ func TestChunks(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := sequence(t, s, x, chunk)
-				if d := apart(t, want, got); d > 5e-6 {
+				if d := apart(t, want, got); !(d <= 5e-6) {
 					t.Errorf("%s, %s, chunks of %s: %.2g apart", mode, b.Name(), name, d)
 				}
 				if s.Steps() != int64(n) {
@@ -538,7 +538,7 @@ func TestMillionSteps(t *testing.T) {
 			}
 			for i := range n {
 				t.Logf("%s, chunks of %d, Re λΔ = %g: %.2g", name, size, decay[i], diff[i]/largest[i])
-				if diff[i] > 1e-4*largest[i] {
+				if !(diff[i] <= 1e-4*largest[i]) {
 					t.Errorf("%s, chunks of %d, Re λΔ = %g: %.2g apart", name, size, decay[i], diff[i]/largest[i])
 				}
 			}

@@ -40,7 +40,7 @@ func TestBenchJSON(t *testing.T) {
 		}
 		sum += o.Share
 	}
-	if math.Abs(sum-1) > 1e-6 {
+	if !(math.Abs(sum-1) <= 1e-6) {
 		t.Errorf("shares add up to %g: %s", sum, out)
 	}
 }

@@ -124,7 +124,7 @@ func TestONNX(t *testing.T) {
 	for _, model := range []string{"linear.onnx", "fixed.onnx", "unnamed", "linear.essm", "bound.essm", "linear.txt"} {
 		for _, device := range []string{"cpu", "ref"} {
 			must(t, with("run", model, "-o", "y=y.npy", "-o", "mean=mean.npy", "--device", device)...)
-			if e := largest(t, read(t, "y.npy"), read(t, "want.npy")); e > 1e-6 {
+			if e := largest(t, read(t, "y.npy"), read(t, "want.npy")); !(e <= 1e-6) {
 				t.Errorf("%s on %s: error %.3g", model, device, e)
 			}
 		}
@@ -132,7 +132,7 @@ func TestONNX(t *testing.T) {
 	}
 	must(t, with("run", "linear.onnx", "--shape", "B=2", "--shape", "x=_,5,3")...)
 	must(t, "run", "linear.onnx", "-i", "x=x.npy", "-i", "shift=0.25", "-o", "y=z.npy", "-o", "mean=mean.npy")
-	if e := largest(t, read(t, "z.npy"), read(t, "want.npy")); e > 1e-6 {
+	if e := largest(t, read(t, "z.npy"), read(t, "want.npy")); !(e <= 1e-6) {
 		t.Errorf("with a number for shift: error %.3g", e)
 	}
 	must(t, "compare", "linear.onnx", "linear.essm", "-i", "x=[[[1,2,3],[4,5,6]]]", "-i", "shift=-1e-3")

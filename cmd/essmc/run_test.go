@@ -59,7 +59,7 @@ func TestSameAnswer(t *testing.T) {
 			if strings.Contains(more, "float64") {
 				limit, dtype = 1e-12, tensor.Float64
 			}
-			if e := largest(t, got, want); e > limit || got.DType() != dtype {
+			if e := largest(t, got, want); !(e <= limit) || got.DType() != dtype {
 				t.Errorf("%s %s: error %.3g, %v", model, more, e, got)
 			}
 		}
@@ -82,7 +82,7 @@ func TestState(t *testing.T) {
 	must(t, "run", "waves.essm", "-i", "first.npy", "-o", "first-y.npy", "-o", "state_out=state.npy")
 	must(t, "run", "waves.essm", "-i", "input=second.npy", "-i", "state_in=state.npy", "-o", "second-y.npy")
 	joined := append(slices.Clone(tensor.Data[float32](read(t, "first-y.npy"))), tensor.Data[float32](read(t, "second-y.npy"))...)
-	if e := largest(t, tensor.FromSlice(joined, 1, 8, 2), read(t, "all-y.npy")); e > 1e-5 {
+	if e := largest(t, tensor.FromSlice(joined, 1, 8, 2), read(t, "all-y.npy")); !(e <= 1e-5) {
 		t.Errorf("differs by %.3g", e)
 	}
 }
@@ -147,7 +147,7 @@ func TestInputFiles(t *testing.T) {
 			must(t, append(append([]string{"run", c.model}, args...), "-o", out)...)
 			return read(t, out)
 		}
-		if e := largest(t, run(c.a, "a.npy"), run(c.b, "b.npy")); e > 1e-6 {
+		if e := largest(t, run(c.a, "a.npy"), run(c.b, "b.npy")); !(e <= 1e-6) {
 			t.Errorf("%s: %s and %s differ by %.3g", c.model, c.a, c.b, e)
 		}
 	}
@@ -170,7 +170,7 @@ func TestOutputFiles(t *testing.T) {
 	if e := largest(t, read(t, "y.npz"), want); e != 0 {
 		t.Errorf(".npz differs by %v", e)
 	}
-	if e := largest(t, read(t, "y.csv"), want); e > 1e-7 {
+	if e := largest(t, read(t, "y.csv"), want); !(e <= 1e-7) {
 		t.Errorf(".csv differs by %v", e)
 	}
 }
@@ -310,7 +310,7 @@ func TestJSON(t *testing.T) {
 	for _, o := range b.Ops {
 		share += o.Share
 	}
-	if math.Abs(share-1) > 1e-6 {
+	if !(math.Abs(share-1) <= 1e-6) {
 		t.Errorf("shares add up to %v", share)
 	}
 	for model, streamable := range map[string]bool{"tokens": false, "waves": true, "waves.essm": true} {

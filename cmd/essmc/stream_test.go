@@ -82,7 +82,7 @@ func TestRunStream(t *testing.T) {
 		must(t, append([]string{"run", "-o", "output=whole.npy"}, c...)...)
 		for _, chunk := range []string{"1", "2", "3", "100"} {
 			must(t, append([]string{"run", "-o", "output=chunks.npy", "--stream", chunk}, c...)...)
-			if e := largest(t, read(t, "chunks.npy"), read(t, "whole.npy")); e > 1e-5 {
+			if e := largest(t, read(t, "chunks.npy"), read(t, "whole.npy")); !(e <= 1e-5) {
 				t.Errorf("%v in chunks of %s: error %.3g", c, chunk, e)
 			}
 		}
@@ -112,7 +112,7 @@ func TestStream(t *testing.T) {
 	want := tensor.Data[float32](read(t, "y.npy"))
 	same := func(what string, got []float32) {
 		t.Helper()
-		if len(got) != len(want) || largest(t, tensor.FromSlice(got, len(got)), tensor.FromSlice(want, len(want))) > 1e-5 {
+		if len(got) != len(want) || !(largest(t, tensor.FromSlice(got, len(got)), tensor.FromSlice(want, len(want))) <= 1e-5) {
 			t.Errorf("%s: expected %v, found %v", what, want, got)
 		}
 	}
@@ -211,12 +211,12 @@ func TestStreamExported(t *testing.T) {
 		must(t, "compile", "exported.onnx", "-o", "exported.essm")
 		for _, exported := range []string{"exported.onnx", "exported.essm"} {
 			got := parse(t, streamed(t, steps, "stream", exported))
-			if len(got) != len(want) || largest(t, tensor.FromSlice(got, len(got)), tensor.FromSlice(want, len(want))) > 1e-5 {
+			if len(got) != len(want) || !(largest(t, tensor.FromSlice(got, len(got)), tensor.FromSlice(want, len(want))) <= 1e-5) {
 				t.Errorf("%s of %s: expected %v, found %v", exported, model, want, got)
 			}
 			must(t, "run", exported, "-i", "input="+file, "--stream", "2", "-o", "output=z.npy")
 			z := read(t, "z.npy")
-			if last := tensor.Data[float32](z); largest(t, z, tensor.FromSlice(want[len(want)-len(last):], z.Shape()...)) > 1e-5 {
+			if last := tensor.Data[float32](z); !(largest(t, z, tensor.FromSlice(want[len(want)-len(last):], z.Shape()...)) <= 1e-5) {
 				t.Errorf("run --stream, %s of %s: expected %v, found %v", exported, model, want, last)
 			}
 		}

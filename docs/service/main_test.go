@@ -119,7 +119,7 @@ func TestService(t *testing.T) {
 			}
 			want, got := numbers(t, whole), numbers(t, lines.Text())
 			for k := range want {
-				if d := want[k] - got[k]; d > 1e-6 || d < -1e-6 {
+				if d := want[k] - got[k]; !(-1e-6 <= d && d <= 1e-6) {
 					t.Errorf("client %d: expected %v, found %v", i, want, got)
 					return
 				}

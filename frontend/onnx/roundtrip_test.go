@@ -106,14 +106,10 @@ func apart(t testing.TB, got, want map[string]*tensor.Tensor) float64 {
 		y, _ := w.Float64s()
 		diff, scale := 0.0, 1e-300
 		for i := range y {
-			if d := math.Abs(x[i] - y[i]); !(d <= diff) {
-				diff = d
-			}
+			diff = max(diff, math.Abs(x[i]-y[i])) // NaN where one is NaN
 			scale = max(scale, math.Abs(y[i]))
 		}
-		if r := diff / scale; !(r <= worst) {
-			worst = r
-		}
+		worst = max(worst, diff/scale)
 	}
 	return worst
 }

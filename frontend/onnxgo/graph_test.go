@@ -187,7 +187,7 @@ func close32(t *testing.T, got, want gorgonia.Tensor) {
 		t.Fatalf("%d elements, expected %d", len(a), len(b))
 	}
 	for i := range b {
-		if math.Abs(float64(a[i]-b[i])) > 1e-5 {
+		if !(math.Abs(float64(a[i]-b[i])) <= 1e-5) {
 			t.Errorf("element %d: %v, expected %v", i, a[i], b[i])
 		}
 	}
@@ -220,7 +220,7 @@ func TestReadTwice(t *testing.T) {
 					h = max(h, 0)
 					want += math.Tanh(h*h) * float64(v[k*2+j])
 				}
-				if math.Abs(want-float64(got[i*2+j])) > 1e-5 {
+				if !(math.Abs(want-float64(got[i*2+j])) <= 1e-5) {
 					t.Errorf("seed %d [%d,%d]: %v, expected %v", seed, i, j, got[i*2+j], want)
 				}
 			}

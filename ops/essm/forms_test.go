@@ -103,14 +103,14 @@ func TestScanForms(t *testing.T) {
 		name := fmt.Sprintf("trial %d: B=%d L=%d N=%d window=%d %s complex=%v", trial, batch, length, all, window, dir, complexInput)
 		if in[6] == nil {
 			re, im := defined(in, window, dir)
-			if d := max(differ(re, want[0]), differ(im, want[1])); d > 1e-10 {
+			if d := max(differ(re, want[0]), differ(im, want[1])); !(d <= 1e-10) {
 				t.Errorf("%s: scan differs from the definition by %.2g", name, d)
 			}
 		}
 		for _, form := range essm.Forms {
 			got := apply(t, essm.Scan, form, outs, in, attrs...)
 			for i := range got {
-				if d := differ(got[i], want[i]); d > 1e-9 {
+				if d := differ(got[i], want[i]); !(d <= 1e-9) {
 					t.Errorf("%s: output %d in form %s differs by %.2g", name, i, form, d)
 				}
 			}
@@ -196,7 +196,7 @@ func TestDenseScanForms(t *testing.T) {
 		for _, form := range essm.Forms {
 			got := apply(t, essm.DenseScan, form, outs, in, attrs...)
 			for i := range got {
-				if d := differ(got[i], want[i]); d > 1e-9 {
+				if d := differ(got[i], want[i]); !(d <= 1e-9) {
 					t.Errorf("trial %d: B=%d L=%d n=%d window=%d %s: output %d in form %s differs by %.2g", trial, batch, length, n, window, dir, i, form, d)
 				}
 			}
@@ -229,11 +229,11 @@ func TestState(t *testing.T) {
 		one := run(part(v, 0, cut), part(vIm, 0, cut), nil)
 		two := run(part(v, cut, length), part(vIm, cut, length), one[2])
 		for i := range 2 {
-			if d := max(differ(part(whole[i], 0, cut), one[i]), differ(two[i], part(whole[i], cut, length))); d > 1e-9 {
+			if d := max(differ(part(whole[i], 0, cut), one[i]), differ(two[i], part(whole[i], cut, length))); !(d <= 1e-9) {
 				t.Errorf("trial %d: L=%d cut at %d, window %d: output %d differs by %.2g", trial, length, cut, window, i, d)
 			}
 		}
-		if d := differ(two[2], whole[2]); d > 1e-9 {
+		if d := differ(two[2], whole[2]); !(d <= 1e-9) {
 			t.Errorf("trial %d: final state differs by %.2g", trial, d)
 		}
 	}
@@ -258,7 +258,7 @@ func TestLongConvIsScan(t *testing.T) {
 			}
 			for _, form := range []string{essm.FormDirect, essm.FormFFT} {
 				got := apply(t, essm.LongConv, "", []bool{true}, []*tensor.Tensor{v, k}, ir.A("direction", dir), ir.A("form", form))[0]
-				if d := differ(got, want); d > 1e-10 {
+				if d := differ(got, want); !(d <= 1e-10) {
 					t.Errorf("%s, L=%d, %s: differs by %.2g", dir, length, form, d)
 				}
 			}

@@ -100,7 +100,7 @@ func TestWideState(t *testing.T) {
 	in := []*tensor.Tensor{v, p(-1e-3), p(0), p(1), p(0), nil, tensor.FromSlice([]float64{1e9 + 1e-3, 0}, 1, 2)}
 	out := apply(t, essm.Scan, "", []bool{true, false, true}, in)
 	e := math.Exp(-1e-3)
-	if want, got := e*(e*(1e9+1e-3)+1)+2, tensor.Data[float64](out[2])[0]; math.Abs(got-want) > 1e-6 {
+	if want, got := e*(e*(1e9+1e-3)+1)+2, tensor.Data[float64](out[2])[0]; !(math.Abs(got-want) <= 1e-6) {
 		t.Errorf("found %v, expected %v", got, want)
 	}
 	b := ir.NewBuilder("test", ops.Default, ops.Opsets())

@@ -51,11 +51,11 @@ func TestAgainstDefinition(t *testing.T) {
 		want := naive(x)
 		got := append([]complex128(nil), x...)
 		p.Forward(got)
-		if d := distance(got, want); d > 1e-13 {
+		if d := distance(got, want); !(d <= 1e-13) {
 			t.Errorf("length %d: forward is off by %g", n, d)
 		}
 		p.Inverse(got)
-		if d := distance(got, x); d > 1e-14 {
+		if d := distance(got, x); !(d <= 1e-14) {
 			t.Errorf("length %d: inverse of forward is off by %g", n, d)
 		}
 		re := make([]float64, n)
@@ -66,13 +66,13 @@ func TestAgainstDefinition(t *testing.T) {
 		want = naive(x)[:n/2+1]
 		half := make([]complex128, n/2+1)
 		p.Real(half, re)
-		if d := distance(half, want); d > 1e-13 {
+		if d := distance(half, want); !(d <= 1e-13) {
 			t.Errorf("length %d: real is off by %g", n, d)
 		}
 		back := make([]float64, n)
 		p.InverseReal(back, half)
 		for i := range re {
-			if math.Abs(back[i]-re[i]) > 1e-13 {
+			if !(math.Abs(back[i]-re[i]) <= 1e-13) {
 				t.Fatalf("length %d: inverse real of real: element %d is %g, expected %g", n, i, back[i], re[i])
 			}
 		}
@@ -92,12 +92,12 @@ func TestLong(t *testing.T) {
 			for j, v := range x {
 				want += v * root(j*k%n, n)
 			}
-			if d := cmplx.Abs(y[k]-want) / scale; d > 1e-12 {
+			if d := cmplx.Abs(y[k]-want) / scale; !(d <= 1e-12) {
 				t.Errorf("length %d: term %d is off by %g", n, k, d)
 			}
 		}
 		p.Inverse(y)
-		if d := distance(y, x); d > 1e-14 {
+		if d := distance(y, x); !(d <= 1e-14) {
 			t.Errorf("length %d: inverse of forward is off by %g", n, d)
 		}
 	}
@@ -106,7 +106,7 @@ func TestLong(t *testing.T) {
 func TestRoot(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 12, 1000, 1 << 20} {
 		for k := 0; k < n; k += max(1, n/1000) {
-			if d := cmplx.Abs(root(k, n) - cmplx.Rect(1, -2*math.Pi*float64(k)/float64(n))); d > 2e-15 {
+			if d := cmplx.Abs(root(k, n) - cmplx.Rect(1, -2*math.Pi*float64(k)/float64(n))); !(d <= 2e-15) {
 				t.Errorf("root %d of %d is off by %g", k, n, d)
 			}
 		}

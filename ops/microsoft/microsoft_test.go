@@ -177,7 +177,7 @@ func TestFourier(t *testing.T) {
 				for j := range n {
 					sum += complex(v[r*n+j], 0) * cmplx.Exp(complex(0, -2*math.Pi*float64(j*k)/float64(n)))
 				}
-				if got := complex(z[(r*bins+k)*2], z[(r*bins+k)*2+1]); cmplx.Abs(got-sum) > 1e-5 {
+				if got := complex(z[(r*bins+k)*2], z[(r*bins+k)*2+1]); !(cmplx.Abs(got-sum) <= 1e-5) {
 					t.Errorf("length %d, term %d: found %v, expected %v", n, k, got, sum)
 				}
 			}
@@ -208,7 +208,7 @@ func TestLayouts(t *testing.T) {
 	a, b := float64s(t, run(t, NhwcConv, of(x, w))), float64s(t, run(t, FusedConv, of(turned, w)))
 	for i := range 3 {
 		for c := range 3 {
-			if math.Abs(a[i*3+c]-b[c*3+i]) > 1e-5 {
+			if !(math.Abs(a[i*3+c]-b[c*3+i]) <= 1e-5) {
 				t.Errorf("place %d, channel %d: %v and %v", i, c, a[i*3+c], b[c*3+i])
 			}
 		}
@@ -224,7 +224,7 @@ func TestLayouts(t *testing.T) {
 	b = float64s(t, run(t, GroupNorm, of(first, gamma, beta).With(ir.A("groups", 2), ir.A("activation", 0), ir.A("channels_last", 0))))
 	for c := range 4 {
 		for i := range 3 {
-			if math.Abs(a[i*4+c]-b[c*3+i]) > 1e-5 {
+			if !(math.Abs(a[i*4+c]-b[c*3+i]) <= 1e-5) {
 				t.Errorf("channel %d, place %d: %v and %v", c, i, a[i*4+c], b[c*3+i])
 			}
 		}

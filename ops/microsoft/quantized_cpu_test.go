@@ -111,7 +111,7 @@ func TestQGemm(t *testing.T) {
 				sum += (int(tensor.Data[uint8](a)[i*k+p]) - 120) * (int(tensor.Data[int8](b)[j*k+p]) - int(tensor.Data[int8](zeroB)[j]))
 			}
 			want := float64(sum) * 1.5 * float64(tensor.Data[float32](scaleA)[0]) * float64(tensor.Data[float32](scaleB)[j])
-			if got := float64(plain[i*n+j]); math.Abs(got-want) > 1e-6*math.Abs(want) {
+			if got := float64(plain[i*n+j]); !(math.Abs(got-want) <= 1e-6*math.Abs(want)) {
 				t.Errorf("(%d,%d): %g, expected %g", i, j, got, want)
 			}
 			q := want/float64(tensor.Data[float32](scaleY)[0]) + 7
@@ -161,7 +161,7 @@ func TestMatMulNBitsOnCPU(t *testing.T) {
 				answers[i] = tensor.Data[float32](out["y"].(*tensor.Tensor))
 			}
 			for i, want := range answers[0] {
-				if got := answers[1][i]; math.Abs(float64(got-want)) > 2e-5*math.Abs(float64(want))+2e-5 {
+				if got := answers[1][i]; !(math.Abs(float64(got-want)) <= 2e-5*math.Abs(float64(want))+2e-5) {
 					t.Fatalf("%d bits: element %d is %g, expected %g", bits, i, got, want)
 				}
 			}

@@ -58,7 +58,7 @@ func TestRfftOnCPU(t *testing.T) {
 			answers[i] = tensor.Data[float32](out["y"].(*tensor.Tensor))
 		}
 		for i, want := range answers[0] {
-			if got := answers[1][i]; math.Abs(float64(got-want)) > 1e-5 {
+			if got := answers[1][i]; !(math.Abs(float64(got-want)) <= 1e-5) {
 				t.Fatalf("%s %v: element %d is %g, expected %g", c.op, c.shape, i, got, want)
 			}
 		}

@@ -110,14 +110,10 @@ func differ(t testing.TB, got, want map[string][]float64) float64 {
 		}
 		diff, scale := 0.0, 1e-300
 		for i := range w {
-			if d := math.Abs(g[i] - w[i]); !(d <= diff) {
-				diff = d
-			}
+			diff = max(diff, math.Abs(g[i]-w[i])) // NaN where one is NaN
 			scale = max(scale, math.Abs(w[i]))
 		}
-		if r := diff / scale; !(r <= worst) {
-			worst = r
-		}
+		worst = max(worst, diff/scale)
 	}
 	return worst
 }

@@ -52,7 +52,7 @@ func TestFarthest(t *testing.T) {
 	truth := Data{"a": tensor.FromSlice([]float64{1, 4}, 2), "b": tensor.FromSlice([]float64{0x1p-10, 1.0 / 3}, 2), "n": tensor.FromSlice([]int64{1}, 1)}
 	got := Data{"a": tensor.FromSlice([]float32{1 + 0x1p-22, 4}, 2), "b": tensor.FromSlice([]float32{0x1p-10, 1.0 / 3}, 2), "n": tensor.FromSlice([]int64{1}, 1)}
 	third := math.Abs(float64(float32(1.0/3))*3-1) * 0x1p24 // a rounding, in units at the scale of 1/3
-	if d := farthest(got, truth); math.Abs(d-1) > 1e-6 || third >= 1 {
+	if d := farthest(got, truth); !(math.Abs(d-1) <= 1e-6) || third >= 1 {
 		t.Errorf("%v units, expected 1: 2^-22 at the scale of 4; and b is rounded by %v", d, third)
 	}
 }

@@ -19,7 +19,7 @@ func TestHiPPOKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, l := range lambda {
-			if real(l) != -0.5 || math.Abs(imag(l)-want[i]) > 1e-14*(1+math.Abs(want[i])) {
+			if real(l) != -0.5 || !(math.Abs(imag(l)-want[i]) <= 1e-14*(1+math.Abs(want[i]))) {
 				t.Errorf("n = %d: value %d is %v, expected -0.5 + %vi", n, i, l, want[i])
 			}
 		}
@@ -52,7 +52,7 @@ func TestHiPPOSpectrum(t *testing.T) {
 					}
 					sum += complex(a, 0) * v[c][k]
 				}
-				if d := cmplx.Abs(sum - l*v[c][r]); d > 1e-13*scale {
+				if d := cmplx.Abs(sum - l*v[c][r]); !(d <= 1e-13*scale) {
 					t.Errorf("n = %d: residual %g in row %d of vector %d", n, d, r, c)
 				}
 				if o := n - 1 - c; v[o][r] != cmplx.Conj(v[c][r]) || lambda[o] != cmplx.Conj(l) {
@@ -67,7 +67,7 @@ func TestHiPPOSpectrum(t *testing.T) {
 				if c == d {
 					dot--
 				}
-				if cmplx.Abs(dot) > 1e-13 {
+				if !(cmplx.Abs(dot) <= 1e-13) {
 					t.Errorf("n = %d: vectors %d and %d have product %v", n, c, d, dot)
 				}
 			}
@@ -93,7 +93,7 @@ func TestHiPPOLarge(t *testing.T) {
 				elements += 2 * (float64(i) + 0.5) * (float64(j) + 0.5)
 			}
 		}
-		if math.Abs(squares/elements-1) > 1e-13 {
+		if !(math.Abs(squares/elements-1) <= 1e-13) {
 			t.Errorf("n = %d: squares sum up to %v, expected %v", n, squares, elements)
 		}
 		for _, pair := range [][2]int{{0, 1}, {n/2 - 1, n / 2}, {n / 4, n / 3}} {
@@ -101,7 +101,7 @@ func TestHiPPOLarge(t *testing.T) {
 			for r := range n {
 				dot += cmplx.Conj(v[pair[0]][r]) * v[pair[1]][r]
 			}
-			if cmplx.Abs(dot) > 1e-10 {
+			if !(cmplx.Abs(dot) <= 1e-10) {
 				t.Errorf("n = %d: vectors %v have product %v", n, pair, dot)
 			}
 		}

@@ -35,7 +35,7 @@ func TestDecomposeRandom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Residual > 1e-13*float64(n) || e.Condition < 1 || e.Condition > 1e6 {
+			if !(e.Residual <= 1e-13*float64(n)) || e.Condition < 1 || e.Condition > 1e6 {
 				t.Errorf("n = %d: residual %g, condition %g", n, e.Residual, e.Condition)
 			}
 			worst, trace := 0.0, complex(0, 0)
@@ -49,7 +49,7 @@ func TestDecomposeRandom(t *testing.T) {
 					worst = max(worst, cmplx.Abs(sum-complex(a[i*n+j], 0)))
 				}
 			}
-			if worst > 1e-13*size*e.Condition*float64(n) || cmplx.Abs(trace) > 1e-12*size*float64(n) {
+			if !(worst <= 1e-13*size*e.Condition*float64(n)) || !(cmplx.Abs(trace) <= 1e-12*size*float64(n)) {
 				t.Errorf("n = %d: T Λ T⁻¹ - A = %g, trace differs by %g", n, worst, trace)
 			}
 			for i := 0; i < n; i++ {
@@ -72,10 +72,10 @@ func TestDecomposeKnown(t *testing.T) {
 	}
 	lo, hi := -1.6-math.Sqrt(0.96), -1.6+math.Sqrt(0.96)
 	x, y := min(real(e.Values[0]), real(e.Values[1])), max(real(e.Values[0]), real(e.Values[1]))
-	if imag(e.Values[0]) != 0 || math.Abs(x-lo) > 1e-14 || math.Abs(y-hi) > 1e-14 || e.Condition > 3 {
+	if imag(e.Values[0]) != 0 || !(math.Abs(x-lo) <= 1e-14) || !(math.Abs(y-hi) <= 1e-14) || e.Condition > 3 {
 		t.Errorf("values %v, condition %g; expected %v and %v", e.Values, e.Condition, lo, hi)
 	}
-	if e, err = Decompose([]float64{0, 3, -3, 0}, 2); err != nil || math.Abs(e.Condition-1) > 1e-14 {
+	if e, err = Decompose([]float64{0, 3, -3, 0}, 2); err != nil || !(math.Abs(e.Condition-1) <= 1e-14) {
 		t.Errorf("a normal matrix has condition %v, %v", e.Condition, err)
 	}
 	for _, size := range []int{2, 3, 5} { // Jordan blocks have one eigenvector each
@@ -203,7 +203,7 @@ func TestStateMaps(t *testing.T) {
 			for j := range k {
 				back += get(8)[(head*n+q)*k+j]*zre[j] + get(9)[(head*n+q)*k+j]*zim[j]
 			}
-			if math.Abs(back-x[q]) > 1e-12 {
+			if !(math.Abs(back-x[q]) <= 1e-12) {
 				t.Errorf("head %d: x[%d] comes back as %v, was %v", head, q, back, x[q])
 			}
 		}

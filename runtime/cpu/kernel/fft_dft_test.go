@@ -87,12 +87,12 @@ func TestTransformed(t *testing.T) {
 		}
 		want := defined(x)
 		for i, v := range exact(x, false) {
-			if cmplx.Abs(v-want[i]) > 1e-12*float64(n) {
+			if !(cmplx.Abs(v-want[i]) <= 1e-12*float64(n)) {
 				t.Fatalf("length %d: term %d is %v, expected %v", n, i, v, want[i])
 			}
 		}
 		for i, v := range chirped(x) {
-			if cmplx.Abs(v-want[i]) > 1e-12*float64(n) {
+			if !(cmplx.Abs(v-want[i]) <= 1e-12*float64(n)) {
 				t.Fatalf("length %d by a chirp: term %d is %v, expected %v", n, i, v, want[i])
 			}
 		}

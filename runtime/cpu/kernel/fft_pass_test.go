@@ -43,7 +43,7 @@ func testFFTPass(t *testing.T) {
 							if finite != (w-w == 0) || !finite && (odd == 0 || !own) {
 								t.Fatalf("radix %d, m %d, s %d with %g: number %d is %g, expected %g; its butterfly's own: %v", radix, m, s, odd, i, got, w, own)
 							}
-							if finite && math.Abs(float64(got-w)) > 2e-6*float64(radix) {
+							if finite && !(math.Abs(float64(got-w)) <= 2e-6*float64(radix)) {
 								t.Fatalf("radix %d, m %d, s %d: number %d is %g, expected %g", radix, m, s, i, got, w)
 							}
 						}

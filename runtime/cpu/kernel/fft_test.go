@@ -98,7 +98,7 @@ func testSpectrum(t *testing.T) {
 			default:
 				got = complex(float64(z.re[k]), float64(z.im[k]))
 			}
-			if math.Hypot(real(got)-re, imag(got)-im) > 1e-5*math.Sqrt(float64(size)) {
+			if !(math.Hypot(real(got)-re, imag(got)-im) <= 1e-5*math.Sqrt(float64(size))) {
 				t.Fatalf("size %d, frequency %d: %v, expected %g%+gi", size, k, got, re, im)
 			}
 		}

@@ -96,7 +96,7 @@ func testScan(t *testing.T) {
 					near(t, what+" imaginary", xi, im, 1e-5)
 				}
 				for j := range n {
-					if cmplx.Abs(z[j]-complex(zr[j], zi[j])) > 1e-9 {
+					if !(cmplx.Abs(z[j]-complex(zr[j], zi[j])) <= 1e-9) {
 						t.Fatalf("%s: state %d is %g%+gi, expected %v", what, j, zr[j], zi[j], z[j])
 					}
 				}
@@ -128,7 +128,7 @@ func testScanDrift(t *testing.T) {
 				worst = math.Max(worst, math.Abs(float64(got)-want))
 			}
 		}
-		if worst > 1e-6*top {
+		if !(worst <= 1e-6*top) {
 			t.Errorf("a = %v: error %g relative to %g", a, worst/top, top)
 		}
 	}
@@ -180,7 +180,7 @@ func testDense(t *testing.T) {
 				}
 				near(t, fmt.Sprint(n, rows, backward), x, want, 1e-5)
 				for i := range s {
-					if math.Abs(s[i]-state[i]) > 1e-9 {
+					if !(math.Abs(s[i]-state[i]) <= 1e-9) {
 						t.Fatalf("n %d rows %d: state %g, expected %g", n, rows, state[i], s[i])
 					}
 				}

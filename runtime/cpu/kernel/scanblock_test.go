@@ -92,7 +92,7 @@ func testScanBlocks(t *testing.T) {
 						}
 						continue
 					}
-					if cmplx.Abs(z[j]-got) > 2e-6*(1+cmplx.Abs(z[j])) {
+					if !(cmplx.Abs(z[j]-got) <= 2e-6*(1+cmplx.Abs(z[j]))) {
 						t.Fatalf("%s: state %d is %v, expected %v", what, j, got, z[j])
 					}
 				}
@@ -147,7 +147,7 @@ func testScanBlocksSlow(t *testing.T) {
 			for j := range n {
 				a := math.Hypot(packed.ARe[j], packed.AIm[j])
 				most := loudest * math.Hypot(packed.BRe[j], packed.BIm[j]) * (1 - math.Pow(a, rows*tiles)) / (1 - a)
-				if worst[j] > 1e-7*most {
+				if !(worst[j] <= 1e-7*most) {
 					t.Errorf("noise %g backward %v: state %d, a = %g%+gi, is off by %g, and may be %g", noise, backward, j, packed.ARe[j], packed.AIm[j], worst[j], most)
 				}
 			}

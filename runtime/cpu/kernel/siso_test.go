@@ -108,7 +108,7 @@ func testSISO(t *testing.T) {
 							continue
 						}
 						for _, got := range []complex128{complex(zr[j], zi[j]), complex(sr[j], si[j])} {
-							if cmplx.Abs(got-z[j]) > 3e-6*(1+cmplx.Abs(z[j])) {
+							if !(cmplx.Abs(got-z[j]) <= 3e-6*(1+cmplx.Abs(z[j]))) {
 								t.Fatalf("%s: state %d is %v, expected %v", what, j, got, z[j])
 							}
 						}

@@ -60,7 +60,7 @@ func TestTruth(t *testing.T) {
 			x = [2]float64{x[0] + h/2*(a[0]+b[0]), x[1] + h/2*(a[1]+b[1])}
 		}
 		for s := range 2 {
-			if d := math.Abs(got.y[2*k+s] - x[s]); d > 1e-7 {
+			if d := math.Abs(got.y[2*k+s] - x[s]); !(d <= 1e-7) {
 				t.Fatalf("state %d after %d steps: %v, integration gives %v", s+1, k+1, got.y[2*k+s], x[s])
 			}
 		}
