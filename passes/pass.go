@@ -1,9 +1,9 @@
-// Package passes holds the portable pipeline: the rewrites that turn a graph as its source wrote it into the one that a
-// plan stores. One pass is one file.
+// Package passes holds the portable pipeline: the rewrites from the graph of a source to the graph of a plan. Each pass is
+// in its own file.
 //
-// It imports ir, the operator packages and passes/match, and knows no machine: what it makes runs on every backend. What
-// always holds: each pass keeps the meaning of the graph, its inputs and its outputs with their names; the graph is verified
-// after every pass; the same graph gives the same result.
+// It imports ir, the operator packages and passes/match. It knows no machine, so its results run on every backend. A pass
+// keeps the meaning of the graph, and its inputs and outputs with their names. The graph is verified after every pass.
+// Equal graphs give equal results.
 package passes
 
 import (

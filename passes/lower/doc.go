@@ -1,26 +1,26 @@
-// Package lower writes a portable graph in standard operators: what `essmc export` puts into ONNX files, and the bodies of
-// the functions that such files may hold. Operators of the domain essm come apart, each in one file here; standard
-// operators are brought to the version that is asked for.
+// Package lower rewrites a portable graph in standard operators, for `essmc export`: the graphs of ONNX files, and the
+// bodies of functions in them. It expands operators of the domain essm, each in one file, and converts standard operators to
+// the requested version.
 //
-// It imports ir, the operator packages and passes, and knows neither file formats nor engines. What always holds: the
-// result computes what the graph computes, to the tolerance of the operators that came apart; inputs and outputs keep their
-// names, and their types, except that optional inputs become required ones or go; constants are computed in float64 and
-// rounded once; the same graph gives the same result.
+// It imports ir, the operator packages and passes, and knows neither file formats nor engines. The result computes the same
+// as the graph, to the tolerance of the expanded operators. Inputs and outputs keep their names and types, except that
+// optional inputs become required or are dropped. Constants are computed in float64 and rounded once. Equal graphs give
+// equal results.
 //
-// A state-space system with constants becomes products of matrices. Time is cut into chunks of T steps; inside of a chunk
-// the convolution is a product with a Toeplitz matrix per group (gathered from the kernel's taps), and what one chunk leaves
-// to the next, a few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share the
-// products. A group is one state between the products with B and C, or a whole head where those would cost more. Package
-// passes/raise recognises the form: it reads the system's numbers off the constants, lowers them again, and compares.
+// A state-space system with constants becomes matrix products. Time is cut into chunks of T steps. Inside a chunk the
+// convolution is a product with a Toeplitz matrix per group, gathered from the kernel's taps. The state between chunks, a
+// few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share the products. A group is
+// one state between the products with B and C, or a whole head where those would be more expensive. Package passes/raise
+// recognizes the form: it reads the system's numbers from the constants, lowers them again, and compares.
 //
-// The graphs that nodes hold (branches, bodies of loops) are lowered as the graph around them is. Only systems in their
-// discrete form come apart there, which is how passes and frontends write them.
+// Subgraphs of nodes (branches, bodies of loops) are lowered too. Only systems in discrete form are expanded there; passes
+// and frontends write no others.
 //
-// A system with a window becomes a grouped Conv, whose state is the inputs that the window still reaches; what a given
-// state says of the recurrence itself is not read, as it follows from them. Its taps are computed in the graph from the
-// system's numbers, so that package raise finds these however few the taps are; engines fold that when they load the file.
-// (In a file that another program has folded the taps alone are left, which give a system only where there are enough.)
-// Systems whose numbers are no constants (in the bodies of functions), and those that grow, become a Scan over steps.
+// A system with a window becomes a grouped Conv, with the inputs in the window as its state. The recurrence's part of a given
+// state is ignored, since it follows from the inputs. The graph computes the taps from the system's numbers, so package raise
+// finds these even if there are few taps. Engines fold this when they load the file. In a file that another program has
+// folded, only the taps remain, which determine the system if there are enough of them. Systems whose numbers are not
+// constants (in the bodies of functions), and those that grow, become a Scan over steps.
 package lower
 
 import (

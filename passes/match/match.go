@@ -1,8 +1,7 @@
 // Package match holds patterns over graphs, and rewrite rules, as values.
 //
-// It imports ir only. What always holds: matching changes nothing; a variable that occurs twice in a pattern means the same
-// value; inner values of a match are read by the match alone unless the pattern says Shared, so that a rewrite which drops
-// them loses nothing.
+// It imports ir only. Matching changes nothing. A variable that occurs twice in a pattern stands for the same value. Only
+// the match reads its inner values, unless the pattern is Shared, so a rewrite can drop them.
 package match
 
 import (

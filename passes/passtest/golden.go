@@ -1,8 +1,8 @@
-// Package passtest is what tests of passes share: golden cases of graphs before and after a pass, and the check that two
-// graphs give the same answers.
+// Package passtest helps to test passes: by golden cases of graphs before and after a pass, and by comparing the answers of
+// two graphs.
 //
-// It imports whatever tests of passes may: ir, passes, the runtime with its reference interpreter. What always holds: inputs
-// depend on their names and shapes alone, so a failure can be seen again.
+// It imports ir, passes, and the runtime with its reference interpreter. Inputs depend on their names and shapes only, so
+// failures are reproducible.
 package passtest
 
 import (

@@ -1,11 +1,11 @@
-// Package raise holds the passes that recognise layers which an exporter took apart into primitive operators, and put
-// essm operators in their place: state-space layers written as convolutions, transforms and recurrences, and the norms,
+// Package raise holds the passes that recognize layers which an exporter has expanded into primitive operators, and replace
+// them by essm operators: state-space layers in the form of convolutions, transforms and recurrences, and the norms,
 // activations and linear layers around them.
 //
-// It imports ir, the operator packages, passes, and passes/lower, whose own forms it recognises by writing them again; it
-// knows neither file formats nor machines. What always holds: a raised graph computes what the graph as written computes, to
-// the tolerance of the operator that it now holds; what is not recognised stays as it is; where something came close, a note
-// says which condition failed. One form is one file, with its cases in testdata.
+// It imports ir, the operator packages, passes, and passes/lower, whose forms it recognizes by lowering them again. It knows
+// neither file formats nor machines. A raised graph computes the same as before, to the tolerance of its new operators.
+// Other parts of the graph do not change. A near miss leaves a note with the condition that failed. Each form is in its own
+// file, with its cases in testdata.
 package raise
 
 import (

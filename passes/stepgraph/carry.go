@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Pair names an input that takes the state before a chunk, and the output that gives the state after it.
+// Pair names an input for the state before a chunk, and the output for the state after it.
 type Pair struct{ In, Out string }
 
 // Pairs reads the pairs that a graph's free text has under a key, ir.MetaState or ir.MetaCarry, in the order of the inputs'
@@ -43,7 +43,7 @@ func Pairs(g *ir.Graph, key string) ([]Pair, error) {
 	return pairs, nil
 }
 
-// PairsText writes what Pairs reads: outputs by input.
+// PairsText returns text that Pairs reads, of outputs by input.
 func PairsText(of map[string]string) string {
 	b, err := json.Marshal(of)
 	if err != nil { // no map of texts has one
@@ -59,8 +59,8 @@ func output(g *ir.Graph, name string) *ir.Value {
 	return nil
 }
 
-// carried makes the step graph of a graph that takes one chunk and its own state: it is that already. Nothing is derived,
-// so what it gives besides steps of the chunk is about the chunk, and the lengths of chunks are the graph's own affair.
+// carried returns the step graph of a graph that takes one chunk and its state, which is the graph itself. Outputs that are
+// not steps of the chunk are about the chunk, and the graph decides which lengths of chunks it takes.
 func carried(source *ir.Graph, pairs []Pair) (*Graph, error) {
 	g := source.Clone()
 	sg := &Graph{Graph: g, Multiple: 1}
@@ -96,7 +96,7 @@ func carried(source *ir.Graph, pairs []Pair) (*Graph, error) {
 	return sg, ir.Verify(g)
 }
 
-// carriedShape is the shape of a state that goes from an output to an input, of which all but the batch must be known.
+// carriedShape returns the shape of a state that goes from an output to an input. All dimensions but the batch must be known.
 func carriedShape(g *ir.Graph, in, out *ir.Value) (ir.Shape, error) {
 	t, ok := in.TensorType()
 	if !ok || t.NoRank || t.Elem == tensor.String || t.Elem.Packed() {

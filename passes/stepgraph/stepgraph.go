@@ -1,8 +1,8 @@
-// Package stepgraph makes step graphs: of a model that takes a whole sequence, the same model as a graph that computes one
-// chunk of it, with the state between chunks as inputs and outputs.
+// Package stepgraph makes step graphs. The step graph of a model for whole sequences computes one chunk of a sequence, with
+// the state between chunks as inputs and outputs.
 //
-// It imports ir, ir/tensor and ops only. What always holds: a step graph is an ordinary portable graph, and gives for any cut
-// into chunks what its source gives for the whole sequence; its state before the first step is all zeros.
+// It imports ir, ir/tensor and ops only. A step graph is an ordinary portable graph. For any division of a sequence into
+// chunks, its results are those of the source for the whole sequence. The state before the first step is all zeros.
 package stepgraph
 
 import (
@@ -15,70 +15,70 @@ import (
 )
 
 // Graph computes a chunk of a sequence, of any number of steps, from the chunk and the state before it. Chunk by chunk it
-// gives what the source gives for the whole sequence.
+// gives the results of its source for the whole sequence.
 //
-// An output that lags (Delay) gives that many steps first that mean nothing and are to be dropped; to get the last ones, the
-// caller goes on feeding steps, Flush of them, whatever they hold, and says by the input End where the sequence has ended.
+// The first Delay steps of an output that lags have no meaning, and callers drop them. To get its last steps, callers feed
+// Flush more steps of any content, and give the end of the sequence by the input End.
 type Graph struct {
-	// Graph takes the inputs of the source, in which the time symbol now stands for the steps of the chunk, then End, if
-	// there is such an input, then one per state; it gives the outputs of the source, then one per state. Inputs and
-	// outputs that hand a model's own state on are left out: they are among the states.
+	// Graph has the inputs of the source, where the time symbol stands for the steps of the chunk, then End, if there is
+	// such an input, then one input per state. It has the outputs of the source, then one output per state. Inputs and
+	// outputs of the source for the model's own state are left out, since they are among the states.
 	Graph *ir.Graph
-	// States are in the order of the inputs and outputs that are theirs. All zeros is the state before the first step.
+	// States are in the order of their inputs and outputs.
 	States []State
-	// Outputs says of each output that is not a state how it relates to time, in the order of the graph's.
+	// Outputs describes the outputs that are not states, in the order of the graph's.
 	Outputs []Output
 	// Latency is the largest lag of an output behind the inputs, in steps of the input; 0 for a causal model.
 	Latency int64
-	// Flush is how many steps beyond the end have to be fed for the last steps of all outputs, and for final answers.
+	// Flush is the number of steps to feed after the end, for the last steps of all outputs and for final answers.
 	Flush int64
-	// Multiple is what the number of steps of a chunk has to be a multiple of: the graph's time dimension is written so
-	// ("4*L"), and other chunks are refused like any wrong shape. It is above 1 where strides make values coarser. A
-	// sequence that ends within a chunk is filled up, and End says where it ended.
+	// Multiple divides the number of steps of every chunk. The graph's time dimension has it as a factor ("4*L"), so other
+	// chunks are refused like any wrong shape. It is above 1 if the model has strides. A sequence that ends within a chunk
+	// is padded, and End tells where it ends.
 	Multiple int64
-	// End names an optional input, int64[B]: how many steps each sequence has. It is to be given from the chunk in which the
-	// sequence ends on; before, it may be. Empty: the graph has none, because nothing in it depends on steps that follow.
+	// End names an optional input, int64[B], with the number of steps of each sequence. It must be given with the chunk in
+	// which the sequence ends and from then on, and may be given earlier. It is empty if no value depends on later steps.
 	End string
 }
 
-// State is a value that a step graph hands from one chunk to the next.
+// State is a value that goes from one chunk to the next.
 type State struct {
-	Name  string // of the input: the state before the chunk
-	Next  string // of the output: the state after it
+	Name  string // name of the input: the state before the chunk
+	Next  string // name of the output: the state after it
 	DType tensor.DType
-	// Shape has the batch as its leading dimension: B, or as the source writes it (2*P for pairs), or 1 where the value is
-	// the same for all samples. The others are numbers.
+	// Shape has the batch as its leading dimension: B, or 2*P for pairs, or 1 if the value is the same for all samples. The
+	// other dimensions are numbers.
 	Shape ir.Shape
-	Node  string // what keeps it, as messages name it
+	Node  string // the node that has the state, for messages
 }
 
-// OutputKind says how an output of a step graph relates to time.
+// OutputKind tells how an output of a step graph relates to time.
 type OutputKind int
 
 // The kinds of outputs.
 const (
 	Sequence OutputKind = iota // the steps of the chunk
-	Summary                    // the answer so far: what the source would give if the sequence ended here
-	Fixed                      // does not depend on time
-	Chunk                      // of the chunk alone: the graph takes chunks of its own accord (ir.MetaCarry)
+	Summary                    // the answer so far, as if the sequence ended here
+	Fixed                      // independent of time
+	Chunk                      // about the chunk alone, in a graph that takes chunks itself (ir.MetaCarry)
 )
 
-// String names the kind for people.
+// String returns the name of the kind for messages.
 func (k OutputKind) String() string { return [...]string{"sequence", "summary", "fixed", "chunk"}[k] }
 
-// Output is how an output of a step graph relates to time.
+// Output describes how an output of a step graph relates to time.
 type Output struct {
 	Name string
 	Kind OutputKind
-	Axis int // that carries time, of a sequence; -1 otherwise
-	// Rate is how many steps of the input one step of the output stands for.
+	Axis int // time axis of a sequence; otherwise -1
+	// Rate is the number of steps of the input per step of the output.
 	Rate int64
-	// Delay is how many steps of the output come before its first one; of a summary, by how many steps of the input it lags.
+	// Delay is the number of steps of the output before its first one. For a summary it is the lag in steps of the input.
 	Delay  int64
 	offset int64
 }
 
-// Steps is how many steps the output has in all for a sequence of n steps: floor((n+c)/Rate), and not below 0.
+// Steps returns the total number of steps of the output for a sequence of n steps.
 func (o Output) Steps(n int64) int64 { return max(0, floorDiv(n+o.offset, o.Rate)) }
 
 func floorDiv(a, b int64) int64 {
@@ -89,12 +89,12 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Of makes the step graph of g, which is not changed. Where the graph depends on steps without bound, or on the whole
-// sequence at once, the error is a *BlockedError that names the operator and the part of the model that it is in.
+// Of returns the step graph of g, and does not change g. If a value depends on later steps without bound, or on the whole
+// sequence at once, the error is a *BlockedError that names the operator and its part of the model.
 //
-// A graph that says which of its outputs is the state after a chunk, and which input takes it (ir.MetaCarry), is its own step
-// graph, whatever is in it. One that says through which input its layers are given their states (ir.MetaState) has steps like
-// any other: that input is zeros before the first step, and the layers' states are the step graph's.
+// A graph with ir.MetaCarry, which maps inputs for the state before a chunk to outputs for the state after it, is its own
+// step graph. A graph with ir.MetaState, which names the input for the states of its layers, has an ordinary step graph:
+// that input is zeros before the first step, and the states of the layers are those of the step graph.
 func Of(g *ir.Graph) (*Graph, error) {
 	pairs, err := Pairs(g, ir.MetaCarry)
 	var s *Graph
@@ -114,7 +114,7 @@ func Of(g *ir.Graph) (*Graph, error) {
 	return s, nil
 }
 
-// BlockedError says which node keeps a graph from running step by step, and why.
+// BlockedError is the error of a graph that cannot run step by step: the node in the way, and the reason.
 type BlockedError struct {
 	Node *ir.Node
 	Why  string
@@ -123,7 +123,7 @@ type BlockedError struct {
 // Error names the node's part of the model: "layers.0 (essm.SSM): bidirectional, looks ahead without bound".
 func (e *BlockedError) Error() string { return (&ops.Blocker{Node: e.Node, Why: e.Why}).String() }
 
-// flow is how a value of the source is there in the step graph.
+// flow describes the value of the step graph for a value of the source.
 type flow struct {
 	kind OutputKind
 	axis int
