@@ -75,10 +75,8 @@ func (d *binding) units() []*unit {
 			}
 			switch {
 			case u.span != nil || u.whole != nil:
-			case s.Branches != nil:
-				u.kernel = d.ifKernel(s)
-			case s.Body != nil:
-				u.kernel = d.bodyKernel(s)
+			case s.Branches != nil || s.Body != nil:
+				u.kernel = d.controlKernel(s)
 			case of(s).kernel != nil:
 				u.kernel = of(s).kernel(d)
 			}

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -261,7 +259,7 @@ func (r *draft) place(d *binding, g *region) {
 		}
 	}
 	rows := g.tile * g.group
-	a := scratchPlan{}
+	a := lowering.Scratch{Align: scratchAlign, Page: scratchPage, Skew: scratchSkew}
 	at := map[int]int{}
 	lag, window := 0, false
 	give := func(p *place) {
@@ -274,7 +272,7 @@ func (r *draft) place(d *binding, g *region) {
 		if p.val >= 0 && local[p.val] {
 			p.local = true
 			if _, ok := at[p.val]; !ok {
-				at[p.val] = a.take(rows * p.width)
+				at[p.val] = a.Take(rows * p.width)
 			}
 			p.off = at[p.val]
 		}
@@ -282,7 +280,7 @@ func (r *draft) place(d *binding, g *region) {
 	free := func(i int, ps []place) {
 		for _, p := range ps {
 			if p.val >= 0 && p.local && last[p.val] == i {
-				a.give(p.off, rows*p.width)
+				a.Give(p.off, rows*p.width)
 				last[p.val] = -1
 			}
 		}
@@ -299,8 +297,8 @@ func (r *draft) place(d *binding, g *region) {
 			give(&k.x)
 			give(&k.xi)
 			if k.window > 0 && (k.kernel != nil || k.advance != nil) {
-				k.old = a.take(g.tile * k.n)
-				k.oldIm = a.take(g.tile * k.n)
+				k.old = a.Take(g.tile * k.n)
+				k.oldIm = a.Take(g.tile * k.n)
 			}
 			free(i, []place{k.v, k.vi})
 			continue
@@ -313,27 +311,27 @@ func (r *draft) place(d *binding, g *region) {
 		give(&c.out)
 		if c.window != nil && c.window.scratch > 0 {
 			n := rows * c.window.scratch
-			c.tmp = a.take(n)
-			a.give(c.tmp, n)
+			c.tmp = a.Take(n)
+			a.Give(c.tmp, n)
 		}
 		free(i, c.in)
 		if _, read := last[c.out.val]; c.out.local && !read { // nobody wants it
-			a.give(c.out.off, rows*c.out.width)
+			a.Give(c.out.off, rows*c.out.width)
 		}
 	}
+	g.scratch = a.Size()
 	if k := g.core; k != nil {
-		k.tmp = a.size
+		k.tmp = g.scratch
 		switch {
 		case k.kernel != nil:
-			a.size += k.kernel.scratch()
+			g.scratch += k.kernel.scratch()
 		case k.advance != nil:
-			a.size = max(a.size+k.advance.scratch(), k.seq.scratch())
+			g.scratch = max(g.scratch+k.advance.scratch(), k.seq.scratch())
 		default:
-			a.size = max(a.size, k.seq.scratch())
+			g.scratch = max(g.scratch, k.seq.scratch())
 		}
 		r.share(d, g)
 	}
-	g.scratch = a.size
 }
 
 // local reports whether a value that the core reads lies in scratch, where steps look back: where it is computed here, and
@@ -367,75 +365,13 @@ func (r *draft) share(d *binding, g *region) {
 	}
 }
 
-// scratchPlan hands out ranges of a worker's scratch.
-type scratchPlan struct {
-	size int
-	free []span
-}
-
-type span struct{ off, n int }
-
-// Ranges begin at multiples of scratchAlign. Those of a page or more are scratchSkew longer than asked for: a tile's values are often
-// whole pages, and a load that lies whole pages behind a store waits for it.
+// Ranges of scratch begin at multiples of scratchAlign numbers. Those of a page or more are scratchSkew longer than asked for: a
+// tile's values are often whole pages, and a load that lies whole pages behind a store waits for it.
 const (
 	scratchAlign = 16
 	scratchPage  = 4096 / 4
 	scratchSkew  = scratchPage/4 + scratchAlign
 )
-
-// scratchSize is how much of scratch n numbers take.
-func scratchSize(n int) int {
-	n = (n + scratchAlign - 1) / scratchAlign * scratchAlign
-	if n >= scratchPage {
-		n += scratchSkew
-	}
-	return n
-}
-
-func (a *scratchPlan) take(n int) int {
-	n = scratchSize(n)
-	best := -1
-	for i, s := range a.free {
-		if s.n >= n && (best < 0 || s.n < a.free[best].n) {
-			best = i
-		}
-	}
-	if best >= 0 {
-		s := &a.free[best]
-		off := s.off
-		s.off, s.n = s.off+n, s.n-n
-		if s.n == 0 {
-			a.free = slices.Delete(a.free, best, best+1)
-		}
-		return off
-	}
-	if k := len(a.free); k > 0 && a.free[k-1].off+a.free[k-1].n == a.size { // grow the last gap
-		off := a.free[k-1].off
-		a.free = a.free[:k-1]
-		a.size = off + n
-		return off
-	}
-	off := a.size
-	a.size += n
-	return off
-}
-
-func (a *scratchPlan) give(off, n int) {
-	n = scratchSize(n)
-	if n == 0 {
-		return
-	}
-	i, _ := slices.BinarySearchFunc(a.free, off, func(s span, off int) int { return s.off - off })
-	a.free = slices.Insert(a.free, i, span{off, n})
-	if i+1 < len(a.free) && a.free[i].off+a.free[i].n == a.free[i+1].off {
-		a.free[i].n += a.free[i+1].n
-		a.free = slices.Delete(a.free, i+1, i+2)
-	}
-	if i > 0 && a.free[i-1].off+a.free[i-1].n == a.free[i].off {
-		a.free[i-1].n += a.free[i].n
-		a.free = slices.Delete(a.free, i, i+1)
-	}
-}
 
 // rowFlops estimates the work of one row of a step.
 func rowFlops(d *binding, s *lowering.Step, core bool) float64 {

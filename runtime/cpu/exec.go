@@ -8,36 +8,35 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // executable runs a program for one set of shapes.
 type executable struct {
+	lowering.Frame
 	root   *executable // of a subgraph: the one whose workers it uses
 	p      *program
 	d      *binding
 	units  []*unit
 	strips []strip
 	held   []held // per value: what its buffer holds of its sequence
-	arena  []float32
-	bytes  int64            // that the executable holds, arena included
-	buf    [][]float32      // per value: its numbers, where it is float32 of known shape
-	view   []*tensor.Tensor // per value in the arena: the same as a tensor
-	data   []tensor.Datum   // per value: everything else
-	out    []int            // per output of the graph: the one before it that is the same value; -1: none
-	times  []runtime.StepTime
-	// What a worker needs; and, of a subgraph, its inputs and outputs while it runs.
+	// Of the frame, as kernels read it: Float32, View and Data.
+	buf   [][]float32
+	view  []*tensor.Tensor
+	data  []tensor.Datum
+	arena []float32
+	times []runtime.StepTime
+	// What a worker needs.
 	scratch, rowArgs, states int
-	args, results            []tensor.Datum
 
 	pool
 }
 
 // newExecutable plans memory and allocates it.
 func newExecutable(d *binding, units []*unit, root *executable) (*executable, error) {
-	e := &executable{root: root, p: d.p, d: d, units: units, strips: d.strips(units)}
+	e := &executable{Frame: d.NewFrame(root != nil), root: root, p: d.p, d: d, units: units, strips: d.strips(units)}
 	e.held = d.holds(units, e.strips)
 	if !d.p.plain {
 		runAhead(units, e.strips)
@@ -81,34 +80,24 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		threads = 0
 	}
 	e.scratch, e.rowArgs, e.states = scratch, args, states
-	e.bytes = plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
-	if limit := memoryLimit(d.p.Config.MaxMemory, ram.Total()); e.bytes > limit {
-		return nil, &runtime.MemoryError{Need: e.bytes, Limit: limit, What: "the plan of graph " + d.p.Graph.Name}
+	need := plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
+	if err := e.Afford(need, "the plan of graph "+d.p.Graph.Name); err != nil {
+		return nil, err
 	}
+	e.Held = need
 	e.arena = floats(int(plan.bytes / 4))
-	n := len(d.p.Values)
-	e.buf, e.view, e.data = make([][]float32, n), make([]*tensor.Tensor, n), make([]tensor.Datum, n)
+	e.buf, e.view, e.data, e.Memory = e.Float32, e.View, e.Data, arenaBytes(e.arena)
 	for _, v := range d.p.Values {
-		switch {
-		case v.Const != nil:
-			e.data[v.ID] = v.Const
-			if v.Const.DType() == tensor.Float32 {
-				e.buf[v.ID] = tensor.Data[float32](v.Const)
-			}
-		case d.Known[v.ID] != nil:
-			e.data[v.ID] = d.Known[v.ID]
-			if d.F32[v.ID] {
-				e.buf[v.ID] = tensor.Data[float32](d.Known[v.ID])
-			}
-		case plan.off[v.ID] >= 0:
-			size := d.held(v, e.held)
-			e.buf[v.ID] = e.arena[plan.off[v.ID] : plan.off[v.ID]+size : plan.off[v.ID]+size]
-			if e.held[v.ID].rows > 0 { // nobody sees it as a tensor
-				e.view[v.ID] = tensor.FromSlice(e.buf[v.ID], size)
-				continue
-			}
-			e.view[v.ID] = tensor.FromSlice(e.buf[v.ID], d.Shapes[v.ID]...)
+		if plan.off[v.ID] < 0 || d.Constant(v) != nil {
+			continue
 		}
+		size := d.held(v, e.held)
+		e.buf[v.ID] = e.arena[plan.off[v.ID] : plan.off[v.ID]+size : plan.off[v.ID]+size]
+		if e.held[v.ID].rows > 0 { // nobody sees it as a tensor
+			e.View[v.ID] = tensor.FromSlice(e.buf[v.ID], size)
+			continue
+		}
+		e.View[v.ID] = tensor.FromSlice(e.buf[v.ID], d.Shapes[v.ID]...)
 	}
 	for i, u := range units {
 		if n := u.own(); n > 0 {
@@ -117,8 +106,11 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		if u.kernel != nil {
 			for _, v := range u.steps[0].Out {
 				if v != nil && d.Shapes[v.ID] != nil && !d.F32[v.ID] {
-					e.view[v.ID] = tensor.New(d.DTypes[v.ID], d.Shapes[v.ID]...)
+					e.View[v.ID] = tensor.New(d.DTypes[v.ID], d.Shapes[v.ID]...)
 				}
+			}
+			if u.kernel.control != nil {
+				e.attachControl(u)
 			}
 		}
 		if u.span != nil {
@@ -143,9 +135,6 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 	}
 	e.setup(e, threads, scratch, states, args)
-	for i, v := range d.p.Outputs {
-		e.out = append(e.out, slices.Index(d.p.Outputs[:i], v))
-	}
 	if d.p.Config.Profile {
 		for _, u := range units {
 			e.times = append(e.times, u.label())
@@ -162,6 +151,17 @@ func floats(n int) []float32 {
 	b := tensor.AlignedBytes(4 * n)
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), n)
 }
+
+// arenaBytes gives the memory of numbers.
+func arenaBytes(v []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+}
+
+func (e *executable) datum(v *lowering.Value) tensor.Datum { return e.Datum(v) }
+
+func (e *executable) own(d tensor.Datum) tensor.Datum { return e.Own(d) }
+
+func (e *executable) eval(s *lowering.Step) error { return e.Evaluate(e.ctx, s) }
 
 // label names a unit in profiles.
 func (u *unit) label() runtime.StepTime {
@@ -182,7 +182,7 @@ func (u *unit) label() runtime.StepTime {
 }
 
 // ArenaBytes is the working memory between runs.
-func (e *executable) ArenaBytes() int64 { return e.bytes }
+func (e *executable) ArenaBytes() int64 { return e.Held }
 
 // Profile gives what the units took; those of subgraphs in place of the step that they belong to.
 func (e *executable) Profile() []runtime.StepTime {
@@ -204,7 +204,7 @@ func (e *executable) Profile() []runtime.StepTime {
 
 // Close releases the working memory.
 func (e *executable) Close() error {
-	e.arena, e.buf, e.view, e.data, e.workers, e.units = nil, nil, nil, nil, nil, nil
+	e.Frame, e.arena, e.buf, e.view, e.data, e.workers, e.units = lowering.Frame{}, nil, nil, nil, nil, nil, nil
 	return nil
 }
 
@@ -214,29 +214,11 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 	e.stop.Store(false)
 	defer func() {
 		e.halt()
-		e.release()
+		e.End()
+		e.ctx = nil
 	}()
-	for i, v := range e.p.Inputs {
-		if e.d.Known[v.ID] != nil { // of a subgraph: its content was known
-			continue
-		}
-		e.data[v.ID] = in[i]
-		if t, ok := in[i].(*tensor.Tensor); ok && e.d.F32[v.ID] {
-			e.buf[v.ID] = tensor.Data[float32](t)
-		}
-	}
-	for i, v := range e.p.Outputs {
-		if !e.direct(i) {
-			continue
-		}
-		if out[i] == nil {
-			out[i] = tensor.New(tensor.Float32, e.d.Shapes[v.ID]...)
-		}
-		t, ok := out[i].(*tensor.Tensor)
-		if !ok {
-			return fmt.Errorf("output %q: only tensors can be given to write to, found %T", v.Name, out[i])
-		}
-		e.buf[v.ID], e.data[v.ID] = tensor.Data[float32](t), t
+	if err := e.Begin(in, out); err != nil {
+		return err
 	}
 	for i := range e.times {
 		e.times[i].Calls++
@@ -258,37 +240,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 			return err
 		}
 	}
-	for i, v := range e.p.Outputs {
-		if e.direct(i) {
-			continue
-		}
-		d := e.datum(v)
-		if out[i] == nil {
-			out[i] = e.result(v, d)
-			continue
-		}
-		if err := runtime.Store(out, i, d); err != nil {
-			return fmt.Errorf("output %q %w", v.Name, err)
-		}
-	}
-	return nil
-}
-
-// direct reports whether output i is computed where the caller wants it; otherwise it is copied there.
-func (e *executable) direct(i int) bool {
-	v := e.p.Outputs[i]
-	return e.out[i] < 0 && e.d.Constant(v) == nil && e.d.F32[v.ID] && !e.d.Given[v]
-}
-
-// release forgets the caller's data.
-func (e *executable) release() {
-	for _, v := range e.p.Values {
-		if v.Const != nil || e.view[v.ID] != nil || e.d.Known[v.ID] != nil {
-			continue
-		}
-		e.data[v.ID], e.buf[v.ID] = nil, nil
-	}
-	e.ctx = nil
+	return e.Finish(out)
 }
 
 // timed runs a part of a unit; an error names its node.
@@ -336,7 +288,7 @@ func wholeUnit(e *executable, u *unit, _, _ int) error {
 	case u.kernel != nil:
 		return u.kernel.run(e, u)
 	}
-	return e.eval(u.steps[0])
+	return e.Evaluate(e.ctx, u.steps[0])
 }
 
 // parallel hands out the tickets of a task to the workers, and waits.
@@ -345,34 +297,7 @@ func (e *executable) parallel(t task, tickets int) error {
 }
 
 // shared is the pool that the executable uses: of a subgraph, that of the model.
-func (e *executable) shared() *pool {
-	if e.root != nil {
-		return &e.root.pool
-	}
-	return &e.pool
-}
-
-// bindSubgraphs makes the executables of a unit's subgraphs, and says how many bytes they hold.
-func (e *executable) bindSubgraphs(u *unit) (int64, error) {
-	root := e
-	if e.root != nil {
-		root = e.root
-	}
-	var held int64
-	for _, d := range u.kernel.subs {
-		var sub *executable
-		if d != nil {
-			var err error
-			if sub, err = newExecutable(d, d.units(), root); err != nil {
-				return 0, err
-			}
-			sub.args, sub.results = make([]tensor.Datum, len(d.p.Inputs)), make([]tensor.Datum, len(d.p.Outputs))
-			held += sub.bytes
-		}
-		u.subs = append(u.subs, sub)
-	}
-	return held, nil
-}
+func (e *executable) shared() *pool { return &e.top().pool }
 
 // otherBytes is the memory of a unit's outputs that are no float32 numbers.
 func (d *binding) otherBytes(u *unit) int64 {

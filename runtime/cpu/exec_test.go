@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/essmc/essmc/runtime/lowering"
 
 	goruntime "runtime"
 	"slices"
@@ -226,11 +225,6 @@ func TestMemoryLimit(t *testing.T) {
 
 // Without a limit a plan may take what the machine has.
 func TestMachineMemory(t *testing.T) {
-	for _, c := range [][3]int64{{5, 0, 5}, {5, 3, 5}, {0, 7, 7}, {0, 0, lowering.MostBytes}, {-1, 1 << 62, lowering.MostBytes}} {
-		if got := memoryLimit(c[0], c[1]); got != c[2] {
-			t.Errorf("%d asked for, the machine has %d: %d, expected %d", c[0], c[1], got, c[2])
-		}
-	}
 	if ram.Total() == 0 {
 		t.Skip("the machine does not say how much memory it has")
 	}

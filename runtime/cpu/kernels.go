@@ -8,9 +8,10 @@ type boundKernel struct {
 	// temp is the float32 numbers of the arena that the kernel has to itself while it runs (unit.temp); scratch those
 	// that each worker needs.
 	temp, scratch int
-	tables        int64      // bytes of constants that the first run makes
-	subs          []*binding // of subgraphs that the step runs (unit.subs); nil where one does not run
-	fuses         bool       // run computes unit.result, and applies unit.epilogue
+	tables        int64            // bytes of constants that the first run makes
+	subs          []*binding       // of subgraphs that the step runs (unit.subs); nil where one does not run
+	control       lowering.Control // what runs them
+	fuses         bool             // run computes unit.result, and applies unit.epilogue
 }
 
 // kernelMaker makes the kernel for a binding, or gives nil where its shapes or element types do not fit.

@@ -1,9 +1,7 @@
 package cpu
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -16,9 +14,6 @@ type memoryPlan struct {
 	bytes int64
 }
 
-// interval is a range of the arena while units run.
-type interval struct{ val, first, last, size int } // val: the value; -1-i: what unit i has to itself
-
 // intervals is what lies in the arena, and when.
 type intervals struct {
 	all    []interval
@@ -27,25 +22,20 @@ type intervals struct {
 	plain  bool // each has a place of its own
 }
 
+// interval is a range of the arena while units run.
+type interval struct {
+	val int // the value; -1-i: what unit i has to itself
+	lowering.Interval
+}
+
 // planMemory gives each float32 value of known shape that crosses units a range of the arena; ranges of values that are
 // never alive together overlap.
 func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPlan {
-	unitOf := map[*lowering.Step]int{}
+	order := make([][]*lowering.Step, len(units))
 	for i, u := range units {
-		for _, s := range u.steps {
-			unitOf[s] = i
-		}
+		order[i] = u.steps
 	}
-	lastRead := func(v *lowering.Value) int { // steps of an epilogue run earlier than others before them
-		if d.Last[v.ID] >= len(d.p.Steps) {
-			return len(units)
-		}
-		at := -1
-		for _, s := range d.Reads[v.ID] {
-			at = max(at, unitOf[s])
-		}
-		return at
-	}
+	lives := d.Lives(order) // steps of an epilogue run earlier than others before them
 	direct := map[*lowering.Value]bool{}
 	for _, v := range d.p.Outputs {
 		direct[v] = true
@@ -77,24 +67,24 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 				if _, shared := alias[v.ID]; shared {
 					continue
 				}
-				first, last := i, max(i, lastRead(v))
+				life := lives[v.ID]
 				if g := u.region; g != nil && g.ahead && g.written(v.ID) {
-					first = i - 1
+					life.First--
 				}
 				if x, ok := live.over(d, units, held, i, v); ok {
 					live.of[v.ID] = live.of[x]
 					alias[v.ID] = x
-					live.all[live.of[x]].last = last
+					live.all[live.of[x]].Last = life.Last
 					continue
 				}
 				live.of[v.ID] = len(live.all)
-				live.all = append(live.all, interval{v.ID, first, last, scratchAlign * max(1, (d.held(v, held)+scratchAlign-1)/scratchAlign)})
+				live.all = append(live.all, interval{v.ID, lowering.Interval{First: life.First, Last: life.Last, Size: d.held(v, held)}})
 			}
 		}
 	}
 	for k, v := range live.all {
 		if h := held[v.val]; h.rows == 0 || h.halo > 0 { // it outlives a chunk
-			live.all[k].first, live.all[k].last = wholeStrips(strips, v.first, v.last)
+			live.all[k].First, live.all[k].Last = wholeStrips(strips, v.First, v.Last)
 		}
 	}
 	for i, u := range units {
@@ -103,7 +93,7 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 			if u.region != nil && u.region.ahead {
 				first = i - 1
 			}
-			live.all = append(live.all, interval{-1 - i, first, i, (n + scratchAlign - 1) / scratchAlign * scratchAlign})
+			live.all = append(live.all, interval{-1 - i, lowering.Interval{First: first, Last: i, Size: n}})
 		}
 	}
 	return live.place(d, len(units), alias)
@@ -122,40 +112,21 @@ func (u *unit) own() int {
 
 // place gives each interval its range.
 func (p *intervals) place(d *binding, units int, alias map[int]int) memoryPlan {
-	// The largest first: what is placed later fits into the gaps.
-	slices.SortStableFunc(p.all, func(a, b interval) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first)) })
 	plan := memoryPlan{off: make([]int, len(d.p.Values)), temp: make([]int, units)}
 	for i := range plan.off {
 		plan.off[i] = -1
 	}
-	type busyInterval struct {
-		interval
-		off int
+	ranges := make([]lowering.Interval, len(p.all))
+	for i, v := range p.all {
+		ranges[i] = v.Interval
 	}
-	var placed []busyInterval
-	top := 0
-	for _, v := range p.all {
-		var busy []span
-		for _, o := range placed {
-			if o.first <= v.last && v.first <= o.last {
-				busy = append(busy, span{o.off, o.size})
-			}
-		}
-		slices.SortFunc(busy, func(a, b span) int { return a.off - b.off })
-		off := 0
-		for _, b := range busy {
-			if off+v.size <= b.off {
-				break
-			}
-			off = max(off, b.off+b.n)
-		}
+	offsets, top := lowering.Place(ranges, scratchAlign)
+	for i, v := range p.all {
 		if v.val < 0 {
-			plan.temp[-1-v.val] = off
+			plan.temp[-1-v.val] = offsets[i]
 		} else {
-			plan.off[v.val] = off
+			plan.off[v.val] = offsets[i]
 		}
-		placed = append(placed, busyInterval{v, off})
-		top = max(top, off+v.size)
 	}
 	for x, v := range alias {
 		for w, ok := alias[v]; ok; w, ok = alias[v] {
@@ -222,15 +193,4 @@ func wholeStrips(strips []strip, first, last int) (from, to int) {
 		}
 	}
 	return from, to
-}
-
-// memoryLimit is what a plan may hold: what was asked for, or the machine's memory where that is known.
-func memoryLimit(asked, machine int64) int64 {
-	switch {
-	case asked > 0:
-		return asked
-	case machine > 0:
-		return min(machine, lowering.MostBytes)
-	}
-	return lowering.MostBytes
 }

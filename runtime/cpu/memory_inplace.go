@@ -19,7 +19,7 @@ func (p *intervals) over(d *binding, units []*unit, held []held, i int, v *lower
 	}
 	for _, x := range g.readBefore(v.ID) {
 		at, live := p.of[x]
-		if !live || p.all[at].last != i || p.all[at].val == v.ID {
+		if !live || p.all[at].Last != i || p.all[at].val == v.ID {
 			continue
 		}
 		same := held[x] == held[v.ID] && d.held(d.p.Values[x], held) == d.held(v, held)

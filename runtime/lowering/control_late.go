@@ -1,0 +1,101 @@
+package lowering
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// lateBody binds a body of whose inputs some have shapes that only the run knows, because they change from one iteration to the next or
+// because the loop was given such values: once for each set of shapes, where there is enough to compute. A small body is evaluated
+// where its shapes are not known, which takes less time than to bind it.
+type lateBody struct {
+	l      *LoopBinding
+	nester Nester
+	made   []lateRunner // for the shapes that came last
+	next   int          // of made: which one gives way
+}
+
+type lateRunner struct {
+	d *Binding
+	r Runner
+}
+
+// Of as many shapes a body keeps its executables; below this many numbers in what it is given and holds it is not bound.
+const (
+	lateShapes  = 4
+	lateNumbers = 1 << 13
+)
+
+// runner gives the executable for the inputs of an iteration: sub, which is that of d, or one for their shapes.
+func (b *lateBody) runner(d *Binding, sub Runner, in []tensor.Datum) (Runner, error) {
+	if d.accepts(in) {
+		return sub, nil
+	}
+	for _, x := range b.made {
+		if x.d.accepts(in) {
+			return x.r, nil
+		}
+	}
+	if numbers(d.Program, in) < lateNumbers {
+		return sub, nil
+	}
+	types := make([]ir.Type, len(in))
+	for i, v := range d.Program.Inputs {
+		if t, ok := in[i].(*tensor.Tensor); ok && t != nil {
+			types[i] = TypeOf(t.DType(), t.Shape())
+		}
+		if !Agrees(v.Type, types[i]) {
+			return sub, nil
+		}
+	}
+	d = d.Program.Bind(runtime.Binding{Inputs: types}, b.l.Known)
+	if d.Err != nil || d.Refused {
+		return sub, nil // says what is wrong
+	}
+	var old Runner
+	full := len(b.made) == lateShapes
+	if full {
+		old = b.made[b.next].r
+	}
+	x, err := b.nester.Nest(d, old)
+	if err != nil {
+		return nil, err
+	}
+	if !full {
+		b.made = append(b.made, lateRunner{d, x})
+		return x, nil
+	}
+	b.made[b.next] = lateRunner{d, x}
+	b.next = (b.next + 1) % lateShapes
+	return x, nil
+}
+
+// accepts reports whether the inputs have the shapes that are bound, all of them.
+func (d *Binding) accepts(in []tensor.Datum) bool {
+	for i, v := range d.Program.Inputs {
+		t, ok := in[i].(*tensor.Tensor)
+		if ok && t != nil && (d.Shapes[v.ID] == nil || d.DTypes[v.ID] != t.DType() || !slices.Equal(d.Shapes[v.ID], t.Shape())) {
+			return false
+		}
+	}
+	return true
+}
+
+// numbers is how many numbers the program is given and holds.
+func numbers(p *Program, in []tensor.Datum) int {
+	sum := 0
+	for _, d := range in {
+		if t, ok := d.(*tensor.Tensor); ok && t != nil {
+			sum += t.Len()
+		}
+	}
+	for _, v := range p.Values {
+		if v.Const != nil {
+			sum += v.Const.Len()
+		}
+	}
+	return sum
+}

@@ -1,0 +1,449 @@
+package lowering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/std"
+)
+
+// looping runs the body of a Loop or Scan. Carried values go to and fro between two places each; the last iteration, where it is
+// known to be the last, puts them where the node's outputs lie.
+type looping struct {
+	s       *Step
+	b       *LoopBody
+	l       *LoopBinding
+	align   int
+	iter    *tensor.Tensor // the number of the iteration
+	runners []Runner
+	stages  []loopStage
+	late    *lateBody      // nil where shapes are known before the run
+	args    []tensor.Datum // of an iteration
+	results []tensor.Datum
+	ins     []part
+	outs    []stack
+	now     []tensor.Datum // the carried values
+	memory  int            // bytes
+}
+
+// loopStage is what looping has for one of LoopBinding.Stages.
+type loopStage struct {
+	cond   *tensor.Tensor
+	places [][2]*tensor.Tensor // of carried values; nil where the shape is not known
+}
+
+// stack is a scan output that is put together.
+type stack struct {
+	ScanOut
+	part
+	typed  bool           // whether all parts are of one type, which is known
+	direct bool           // the whole is the output itself
+	whole  *tensor.Tensor // else what holds the parts
+	parts  []tensor.Datum // or they by themselves, where they are not typed
+	elems  int
+}
+
+// newLooping learns what is the same in all runs; nil where a part is no whole bytes.
+func (d *Binding) newLooping(s *Step, align int) *looping {
+	b, l := s.Body, d.Bodies[s]
+	r := &looping{s: s, b: b, l: l, align: align, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(b.Carried)),
+		args: make([]tensor.Datum, len(b.Program.Inputs)), results: make([]tensor.Datum, len(b.Program.Outputs))}
+	if l.Open() {
+		r.late = &lateBody{l: l}
+	}
+	for _, c := range b.Scanned {
+		v := s.In[c.Arg]
+		whole := d.Shapes[v.ID]
+		axis, err := ops.Axis(c.Axis, len(whole))
+		if err != nil {
+			return nil
+		}
+		p := newPart(d.DTypes[v.ID], slices.Delete(slices.Clone(whole), axis, axis+1), axis, whole[axis], c.Backward)
+		if p == nil {
+			return nil
+		}
+		r.ins = append(r.ins, *p)
+		r.memory += r.ofPart(p)
+	}
+	for _, o := range b.Outs {
+		k := stack{ScanOut: o}
+		dtype, shape, ok := l.Part(b, o)
+		if len(l.Stages) == 0 {
+			dtype, shape, ok = DeclaredPart(o)
+		}
+		if ok {
+			axis, err := ops.Axis(o.Axis, len(shape)+1)
+			if err != nil {
+				return nil
+			}
+			p := newPart(dtype, shape, axis, l.Trip, o.Prepend)
+			if p == nil {
+				return nil
+			}
+			k.part, k.typed = *p, true
+			v := r.out(o.Res)
+			k.direct = v != nil && l.Trip >= 0 && d.DTypes[v.ID] == dtype && slices.Equal(d.Shapes[v.ID], slices.Insert(slices.Clone(shape), axis, l.Trip))
+			r.memory += r.ofPart(p)
+		}
+		r.outs = append(r.outs, k)
+	}
+	for _, x := range l.Stages {
+		for _, c := range b.Carried {
+			v := b.Program.Outputs[c.Out]
+			r.memory += 2 * r.room(x.DTypes[v.ID], x.Shapes[v.ID])
+		}
+	}
+	return r
+}
+
+// out is an output of the node; nil where nobody wants it.
+func (r *looping) out(i int) *Value {
+	if i >= len(r.s.Out) {
+		return nil
+	}
+	return r.s.Out[i]
+}
+
+func (r *looping) Programs() []*Binding { return r.l.Stages }
+func (r *looping) Memory() int          { return r.memory }
+
+// room is the memory that a tensor takes; none where it has no bytes, or no known shape.
+func (r *looping) room(dtype tensor.DType, shape []int) int {
+	n, err := tensor.Size(shape)
+	if shape == nil || err != nil || dtype == tensor.String {
+		return 0
+	}
+	return (tensor.ByteSize(dtype, n) + r.align) / r.align * r.align
+}
+
+// ofPart is the memory that a part takes: that of its copy.
+func (r *looping) ofPart(p *part) int {
+	if p.outer == 1 {
+		return 0
+	}
+	return r.room(p.dtype, p.shape)
+}
+
+// carve makes a tensor from the front of some memory.
+func (r *looping) carve(from *[]byte, dtype tensor.DType, shape []int) *tensor.Tensor {
+	size, _ := tensor.Size(shape)
+	n := r.room(dtype, shape)
+	mem := (*from)[:n]
+	*from = (*from)[n:]
+	clear(mem)
+	t, err := tensor.FromBytes(dtype, shape, mem[:tensor.ByteSize(dtype, size)])
+	if err != nil { // not of zeros
+		panic(err)
+	}
+	return t
+}
+
+// attachPart makes a part's tensor, which needs memory where it is a copy.
+func (r *looping) attachPart(p *part, from *[]byte) {
+	if p.outer == 1 {
+		p.t = tensor.NewView(p.dtype, p.shape...)
+	} else {
+		p.t = r.carve(from, p.dtype, p.shape)
+	}
+}
+
+// Attach makes the tensors that iterations read and write.
+func (r *looping) Attach(runners []Runner, memory []byte, n Nester) {
+	r.runners = slices.Clone(runners)
+	if r.late != nil {
+		r.late.nester = n
+	}
+	for i := range r.ins {
+		r.attachPart(&r.ins[i], &memory)
+	}
+	for i := range r.outs {
+		if r.outs[i].typed {
+			r.attachPart(&r.outs[i].part, &memory)
+		}
+	}
+	for _, x := range r.l.Stages {
+		var st loopStage
+		if r.b.Loop {
+			if v := r.b.Program.Outputs[0]; x.Constant(v) == nil && x.Shapes[v.ID] != nil && x.DTypes[v.ID] == tensor.Bool {
+				st.cond = tensor.New(tensor.Bool, x.Shapes[v.ID]...)
+			}
+		}
+		for _, c := range r.b.Carried {
+			var p [2]*tensor.Tensor
+			if v := r.b.Program.Outputs[c.Out]; r.room(x.DTypes[v.ID], x.Shapes[v.ID]) > 0 {
+				p[0], p[1] = r.carve(&memory, x.DTypes[v.ID], x.Shapes[v.ID]), r.carve(&memory, x.DTypes[v.ID], x.Shapes[v.ID])
+			}
+			st.places = append(st.places, p)
+		}
+		r.stages = append(r.stages, st)
+	}
+}
+
+func (r *looping) Run(ctx context.Context, f *Frame) error {
+	limit, more, ok := r.bounds(f)
+	for _, x := range r.l.Stages {
+		ok = ok && !x.Refused
+	}
+	if !ok {
+		return f.Evaluate(ctx, r.s) // says what is wrong
+	}
+	defer r.forget()
+	for i, c := range r.b.Carried {
+		r.now[i] = f.Datum(r.s.In[c.Arg])
+	}
+	n, direct := 0, false
+	for ; more && n != limit; n++ {
+		if err := ctx.Err(); err != nil { // the body may be empty
+			return err
+		}
+		k := min(n, len(r.l.Stages)-1)
+		direct = n == r.l.Trip-1
+		err := r.prepare(f, k, n, direct)
+		sub := r.runners[k]
+		if err == nil && r.late != nil {
+			sub, err = r.late.runner(r.l.Stages[k], sub, r.args)
+		}
+		if err == nil {
+			err = sub.Run(ctx, r.args, r.results)
+		}
+		if err == nil {
+			more, err = r.take(n)
+		}
+		if err != nil {
+			return fmt.Errorf("iteration %d: %w", n, err)
+		}
+	}
+	return r.finish(f, n, direct)
+}
+
+// bounds reads how many iterations there may be, negative for any number, and whether there is a first.
+func (r *looping) bounds(f *Frame) (limit int, more, ok bool) {
+	if !r.b.Loop {
+		return r.l.Trip, true, true
+	}
+	limit, more = -1, true
+	if !r.s.Absent(0) {
+		if d := f.Datum(r.s.In[0]); d != nil {
+			t, isTensor := d.(*tensor.Tensor)
+			if !isTensor || t.DType() != tensor.Int64 || t.Len() != 1 {
+				return 0, false, false
+			}
+			limit = int(min(max(tensor.Data[int64](t)[0], 0), MostNumbers))
+		}
+	}
+	if !r.s.Absent(1) {
+		if d := f.Datum(r.s.In[1]); d != nil {
+			t, isTensor := d.(*tensor.Tensor)
+			if !isTensor || t.DType() != tensor.Bool || t.Len() != 1 {
+				return 0, false, false
+			}
+			more = tensor.Data[bool](t)[0]
+		}
+	}
+	return limit, more, true
+}
+
+// prepare puts together what iteration n, which stage k runs, reads and writes.
+func (r *looping) prepare(f *Frame, k, n int, last bool) error {
+	in, out := r.args, r.results
+	sub, st, d := r.l.Stages[k], &r.stages[k], f.Binding
+	if r.b.Loop {
+		tensor.Data[int64](r.iter)[0] = int64(n)
+		in[0], out[0] = r.iter, nil
+		if st.cond != nil {
+			out[0] = st.cond
+		}
+	}
+	for i, c := range r.b.Carried {
+		in[c.In], out[c.Out] = r.now[i], nil
+		if p := st.places[i][n&1]; p != nil {
+			out[c.Out] = p
+			if v := r.out(c.Res); last && v != nil && sub.gives(c.Out, d.Shapes[v.ID]) && sub.DTypes[sub.Program.Outputs[c.Out].ID] == d.DTypes[v.ID] {
+				out[c.Out] = f.Datum(v)
+			}
+		}
+	}
+	for i, c := range r.b.Scanned {
+		p := &r.ins[i]
+		p.read(f.Datum(r.s.In[c.Arg]).(*tensor.Tensor), n)
+		in[c.In] = p.t
+	}
+	for i, v := range r.b.Captured {
+		in[len(in)-len(r.b.Captured)+i] = f.Datum(v)
+	}
+	for i := range r.outs {
+		k := &r.outs[i]
+		out[k.Out] = nil
+		v := r.out(k.Res)
+		if v == nil || !k.typed {
+			continue
+		}
+		if k.direct {
+			k.whole = f.Datum(v).(*tensor.Tensor)
+		} else if err := k.grow(f, n, r.l.Trip); err != nil {
+			return err
+		}
+		if k.outer == 1 {
+			k.t.Rebase(k.whole, k.place(n)*k.inner)
+		}
+		out[k.Out] = k.t
+	}
+	return nil
+}
+
+// grow makes the room for part n.
+func (k *stack) grow(f *Frame, n, trip int) error {
+	size := k.outer * k.inner
+	if k.whole != nil && (trip >= 0 || (n+1)*size <= k.whole.Len()) {
+		return nil
+	}
+	parts := max(2*n, 16)
+	if trip >= 0 {
+		parts = trip
+	}
+	if err := k.afford(f, parts, size); err != nil {
+		if parts = n + 1; trip >= 0 || k.afford(f, parts, size) != nil {
+			return err
+		}
+	}
+	old := k.whole
+	k.whole = tensor.New(k.dtype, parts*size)
+	if old != nil {
+		copy(k.whole.Bytes(), old.Bytes())
+	}
+	return nil
+}
+
+// afford refuses scan outputs that are larger than what an evaluation may make, or than the memory that is allowed.
+func (k *stack) afford(f *Frame, parts, size int) error {
+	n, err := tensor.Size([]int{parts, size})
+	if err != nil || n > ops.MaxElems {
+		return fmt.Errorf("scan outputs have more than %d elements", ops.MaxElems)
+	}
+	return f.Afford(int64(tensor.ByteSize(k.dtype, n)), "a scan output")
+}
+
+// take keeps what iteration n gave, and reports whether there is to be another.
+func (r *looping) take(n int) (more bool, err error) {
+	out := r.results
+	more = true
+	if r.b.Loop {
+		t, ok := out[0].(*tensor.Tensor)
+		if !ok || t == nil || t.DType() != tensor.Bool || t.Len() != 1 {
+			return false, fmt.Errorf("condition: expected one bool, found %v", out[0])
+		}
+		more = tensor.Data[bool](t)[0]
+	}
+	for i, c := range r.b.Carried {
+		r.now[i] = out[c.Out]
+	}
+	for i := range r.outs {
+		k := &r.outs[i]
+		switch {
+		case r.out(k.Res) == nil:
+		case k.typed:
+			k.write(k.whole, n)
+		default:
+			t, ok := out[k.Out].(*tensor.Tensor)
+			if !ok || t == nil {
+				return false, fmt.Errorf("scan output %d is not a tensor", i)
+			}
+			if k.elems += t.Len(); k.elems > ops.MaxElems {
+				return false, fmt.Errorf("scan outputs have more than %d elements", ops.MaxElems)
+			}
+			k.parts = append(k.parts, t)
+		}
+	}
+	return more, nil
+}
+
+// finish gives the node's outputs after n iterations; direct says that the last one has put carried values where they belong, as far
+// as it could.
+func (r *looping) finish(f *Frame, n int, direct bool) error {
+	store := func(i int, d tensor.Datum) error {
+		v := r.out(i)
+		if v == nil || direct && d == f.Datum(v) {
+			return nil
+		}
+		if err := f.Store(v, d); err != nil {
+			return fmt.Errorf("output %d (%s): %w", i, v.Name, err)
+		}
+		return nil
+	}
+	for i, c := range r.b.Carried {
+		if err := store(c.Res, r.now[i]); err != nil {
+			return err
+		}
+	}
+	for _, c := range r.b.Kept {
+		if err := store(c.Res, f.Datum(r.s.In[c.Arg])); err != nil {
+			return err
+		}
+	}
+	for i := range r.outs {
+		k := &r.outs[i]
+		if k.direct || r.out(k.Res) == nil {
+			continue
+		}
+		t, err := k.join(n)
+		if err != nil {
+			return fmt.Errorf("scan output %d: %w", i, err)
+		}
+		if err := store(k.Res, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join gives the output that n parts make.
+func (k *stack) join(n int) (*tensor.Tensor, error) {
+	if n == 0 {
+		dtype, shape, ok := DeclaredPart(k.ScanOut)
+		axis, err := ops.Axis(k.ScanOut.Axis, len(shape)+1)
+		if !ok {
+			return nil, errors.New("is not a tensor")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return tensor.New(dtype, slices.Insert(shape, axis, 0)...), nil
+	}
+	if k.typed {
+		t := tensor.New(k.dtype, slices.Insert(slices.Clone(k.shape), k.part.axis, n)...)
+		copy(t.Bytes(), k.whole.Bytes())
+		return t, nil
+	}
+	if k.Prepend {
+		slices.Reverse(k.parts)
+	}
+	node := &ir.Node{Op: std.ConcatFromSequence, Attrs: ir.Attrs{}.With("axis", k.ScanOut.Axis).With("new_axis", int64(1))}
+	res, err := node.Op.Eval(&ir.EvalCtx{Node: node}, []tensor.Datum{&tensor.Sequence{Items: k.parts}})
+	if err != nil {
+		return nil, err
+	}
+	return res[0].(*tensor.Tensor), nil
+}
+
+// forget drops what belongs to the run that ends.
+func (r *looping) forget() {
+	clear(r.args)
+	clear(r.results)
+	clear(r.now)
+	for i := range r.ins {
+		r.ins[i].forget()
+	}
+	for i := range r.outs {
+		k := &r.outs[i]
+		k.forget()
+		k.parts, k.elems = nil, 0
+		if k.direct {
+			k.whole = nil
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package lowering
+
+import "github.com/essmc/essmc/ir/tensor"
+
+// part is a slice of a scanned input, or what an iteration gives to an output: a view of the whole where it lies there in one
+// piece, else a copy.
+type part struct {
+	dtype                tensor.DType
+	shape                []int
+	axis                 int
+	outer, length, inner int // of the whole; inner is the elements that follow each other
+	backward             bool
+	t                    *tensor.Tensor
+}
+
+// newPart makes a part without its tensor; nil for elements that are no whole bytes.
+func newPart(dtype tensor.DType, shape []int, axis, length int, backward bool) *part {
+	if dtype == tensor.String || dtype.Packed() {
+		return nil
+	}
+	p := &part{dtype: dtype, shape: shape, axis: axis, length: length, backward: backward}
+	p.outer, p.inner = 1, 1
+	for i, k := range shape {
+		if i < axis {
+			p.outer *= k
+		} else {
+			p.inner *= k
+		}
+	}
+	return p
+}
+
+// forget lets go of what the tensor views.
+func (p *part) forget() {
+	if p.t != nil && p.outer == 1 {
+		p.t.Rebase(nil, 0)
+	}
+}
+
+// place is where iteration n finds its part.
+func (p *part) place(n int) int {
+	if p.backward {
+		return p.length - 1 - n
+	}
+	return n
+}
+
+// read makes p.t the part of whole that iteration n reads.
+func (p *part) read(whole *tensor.Tensor, n int) {
+	at := p.place(n)
+	if p.outer == 1 {
+		p.t.Rebase(whole, at*p.inner)
+		return
+	}
+	size := tensor.ByteSize(p.dtype, p.inner)
+	for o := range p.outer {
+		from := (o*p.length + at) * size
+		copy(p.t.Bytes()[o*size:(o+1)*size], whole.Bytes()[from:from+size])
+	}
+}
+
+// write copies p.t to where iteration n has its part, unless it is there.
+func (p *part) write(whole *tensor.Tensor, n int) {
+	if p.outer == 1 {
+		return
+	}
+	at, size := p.place(n), tensor.ByteSize(p.dtype, p.inner)
+	for o := range p.outer {
+		to := (o*p.length + at) * size
+		copy(whole.Bytes()[to:to+size], p.t.Bytes()[o*size:(o+1)*size])
+	}
+}
