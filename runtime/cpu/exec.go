@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -259,14 +258,7 @@ func (e *executable) timed(i int, part func(e *executable, u *unit, from, to int
 			e.times[i].Time += time.Since(start)
 		}
 	}()
-	if err = part(e, u, from, to); err == nil {
-		return nil
-	}
-	var node *runtime.NodeError // on the heap
-	if !errors.As(err, &node) && e.ctx.Err() == nil {
-		return &runtime.NodeError{Node: n, Err: err}
-	}
-	return err
+	return u.steps[0].Failure(e.ctx, part(e, u, from, to))
 }
 
 // wholeUnit runs a unit from the first step to the last.

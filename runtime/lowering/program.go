@@ -1,6 +1,8 @@
 package lowering
 
 import (
+	"context"
+	"errors"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -138,4 +140,16 @@ func Runs(shape []int, axis int) (outer, inner int) {
 func IsFloat32(t ir.Type) bool {
 	tt, ok := t.(*ir.TensorType)
 	return ok && tt.Elem == tensor.Float32
+}
+
+// Failure gives err as a run returns it: as the error of the step's node, unless it names a node already, or the context has ended.
+func (s *Step) Failure(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var node *runtime.NodeError // on the heap
+	if !errors.As(err, &node) && ctx.Err() == nil {
+		return &runtime.NodeError{Node: s.Source, Err: err}
+	}
+	return err
 }

@@ -1,0 +1,249 @@
+package toy
+
+import (
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// makers is the table of operators that have a loop.
+var makers = map[string]maker{
+	"Neg":     unary(func(x float64) float64 { return -x }),
+	"Abs":     unary(math.Abs),
+	"Exp":     unary(math.Exp),
+	"Tanh":    unary(math.Tanh),
+	"Sigmoid": unary(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }),
+
+	"Add": binary(func(a, b float64) float64 { return a + b }),
+	"Sub": binary(func(a, b float64) float64 { return a - b }),
+	"Mul": binary(func(a, b float64) float64 { return a * b }),
+	"Div": binary(func(a, b float64) float64 { return a / b }),
+
+	"Identity":  copying,
+	"Reshape":   copying,
+	"Squeeze":   copying,
+	"Unsqueeze": copying,
+	"Flatten":   copying,
+	"Transpose": transpose,
+
+	"MatMul":      matMul,
+	"essm.Linear": linear,
+
+	"LayerNormalization": layerNorm,
+	"Softmax":            softmax,
+
+	"essm.Scan": scan,
+}
+
+// unary computes each number by itself.
+func unary(f func(x float64) float64) maker {
+	return func(*lowering.Binding, *lowering.Step) kernel {
+		return func(out, in [][]float32) {
+			for i, x := range in[0] {
+				out[0][i] = float32(f(float64(x)))
+			}
+		}
+	}
+}
+
+// binary computes each number from one of each operand, which broadcast.
+func binary(f func(a, b float64) float64) maker {
+	return func(d *lowering.Binding, s *lowering.Step) kernel {
+		shape := d.Shapes[s.Out[0].ID]
+		x, y := places(d, s, 0, shape), places(d, s, 1, shape)
+		return func(out, in [][]float32) {
+			for i := range out[0] {
+				out[0][i] = float32(f(float64(in[0][x[i]]), float64(in[1][y[i]])))
+			}
+		}
+	}
+}
+
+// places says where input i has its number for each number of the result.
+func places(d *lowering.Binding, s *lowering.Step, i int, shape []int) (at []int) {
+	ops.Walk(shape, ops.BroadcastStrides(d.ShapeOf(s, i), shape), 0, func(offset int) { at = append(at, offset) })
+	return at
+}
+
+// copying serves operators that only change the shape.
+func copying(*lowering.Binding, *lowering.Step) kernel {
+	return func(out, in [][]float32) { copy(out[0], in[0]) }
+}
+
+func transpose(d *lowering.Binding, s *lowering.Step) kernel {
+	in, shape := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	strides, turned := ops.Strides(in), make([]int, len(in))
+	for i := range in {
+		turned[i] = strides[len(in)-1-i]
+	}
+	for i, axis := range s.Node.Attrs.Ints("perm", nil) {
+		turned[i] = strides[axis]
+	}
+	var at []int
+	ops.Walk(shape, turned, 0, func(offset int) { at = append(at, offset) })
+	return func(out, in [][]float32) {
+		for i, o := range at {
+			out[0][i] = in[0][o]
+		}
+	}
+}
+
+// matMul multiplies matrices; the dimensions before the last two broadcast.
+func matMul(d *lowering.Binding, s *lowering.Step) kernel {
+	a, b, shape := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shapes[s.Out[0].ID]
+	if len(a) < 2 || len(b) < 2 {
+		return nil
+	}
+	outer := shape[:len(shape)-2]
+	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
+	batch := func(shape []int) (at []int) {
+		rest := shape[:len(shape)-2]
+		ops.Walk(outer, ops.BroadcastStrides(rest, outer), 0, func(offset int) { at = append(at, offset*shape[len(shape)-2]*shape[len(shape)-1]) })
+		return at
+	}
+	as, bs := batch(a), batch(b)
+	return func(out, in [][]float32) {
+		for p := range as {
+			product(out[0][p*m*n:], in[0][as[p]:], in[1][bs[p]:], m, k, n, n, 1)
+		}
+	}
+}
+
+// product computes y = a b, of m × k and k × n numbers; down and right are the steps from one row and column of b to the next.
+func product(y, a, b []float32, m, k, n, down, right int) {
+	for i := range m {
+		for j := range n {
+			sum := 0.0
+			for l := range k {
+				sum += float64(a[i*k+l]) * float64(b[l*down+j*right])
+			}
+			y[i*n+j] = float32(sum)
+		}
+	}
+}
+
+// linear is a dense layer; its constants may be float64.
+func linear(d *lowering.Binding, s *lowering.Step) kernel {
+	w, bias := s.Constant64(1), s.Constant64(2)
+	if w == nil || bias == nil && !s.Absent(2) {
+		return nil
+	}
+	m, k := s.ConstShape(1)[0], s.ConstShape(1)[1]
+	return func(out, in [][]float32) {
+		for i := range out[0] {
+			row, sum := i/m, 0.0
+			if bias != nil {
+				sum = bias[i%m]
+			}
+			for j, x := range in[0][row*k : (row+1)*k] {
+				sum += float64(x) * w[i%m*k+j]
+			}
+			out[0][i] = float32(sum)
+		}
+	}
+}
+
+// layerNorm shifts and scales each row to mean 0 and variance 1, then by weights.
+func layerNorm(d *lowering.Binding, s *lowering.Step) kernel {
+	shape := d.ShapeOf(s, 0)
+	_, width := lowering.Features(shape)
+	if axis := s.Node.Attrs.Int("axis", -1); len(s.Out) > 1 || axis != -1 && axis != int64(len(shape)-1) || width == 0 {
+		return nil
+	}
+	for i := 1; i < len(s.In); i++ {
+		if w := d.ShapeOf(s, i); s.In[i] != nil && !slices.Equal(w, []int{width}) {
+			return nil
+		}
+	}
+	epsilon := s.Node.Attrs.Float("epsilon", 1e-5)
+	return func(out, in [][]float32) {
+		for at := 0; at < len(out[0]); at += width {
+			x, y := in[0][at:at+width], out[0][at:at+width]
+			mean, variance := 0.0, 0.0
+			for _, v := range x {
+				mean += float64(v) / float64(width)
+			}
+			for _, v := range x {
+				variance += (float64(v) - mean) * (float64(v) - mean) / float64(width)
+			}
+			for i, v := range x {
+				z := (float64(v) - mean) / math.Sqrt(variance+epsilon) * float64(in[1][i])
+				if len(in) > 2 && in[2] != nil {
+					z += float64(in[2][i])
+				}
+				y[i] = float32(z)
+			}
+		}
+	}
+}
+
+func softmax(d *lowering.Binding, s *lowering.Step) kernel {
+	shape := d.ShapeOf(s, 0)
+	_, width := lowering.Features(shape)
+	if axis := s.Node.Attrs.Int("axis", -1); axis != -1 && axis != int64(len(shape)-1) || width == 0 {
+		return nil
+	}
+	return func(out, in [][]float32) {
+		for at := 0; at < len(out[0]); at += width {
+			x, y := in[0][at:at+width], out[0][at:at+width]
+			most, sum := math.Inf(-1), 0.0
+			for _, v := range x {
+				most = max(most, float64(v))
+			}
+			for _, v := range x {
+				sum += math.Exp(float64(v) - most)
+			}
+			for i, v := range x {
+				y[i] = float32(math.Exp(float64(v)-most) / sum)
+			}
+		}
+	}
+}
+
+// scan is a diagonal recurrence that starts from zero and keeps nothing.
+func scan(d *lowering.Binding, s *lowering.Step) kernel {
+	shape := d.ShapeOf(s, 0)
+	var parts [4][]float64 // real and imaginary parts of λΔ, and of b
+	for i := range parts {
+		if parts[i] = s.Constant64(1 + i); parts[i] == nil {
+			return nil
+		}
+	}
+	direction := s.Node.Attrs.Str("direction", essm.Forward)
+	if !s.Absent(5) || !s.Absent(6) || len(s.Out) > 2 || s.Node.Attrs.Int("window", 0) != 0 || len(parts[0]) != shape[2] {
+		return nil
+	}
+	batch, length, n := shape[0], shape[1], shape[2]
+	return func(out, in [][]float32) {
+		for sample := range batch {
+			for j := range n {
+				a := essm.Pow(complex(parts[0][j], parts[1][j]), 1)
+				b := complex(parts[2][j], parts[3][j])
+				v := func(t int) complex128 { return complex(float64(in[0][(sample*length+t)*n+j]), 0) }
+				x := make([]complex128, length)
+				var z complex128
+				for t := 0; t < length && direction != essm.Backward; t++ {
+					z = a*z + b*v(t)
+					x[t] = z
+				}
+				z = 0
+				for t := length - 2; t >= 0 && direction != essm.Forward; t-- {
+					z = a*z + b*v(t+1)
+					x[t] += z
+				}
+				for t, z := range x {
+					if out[0] != nil {
+						out[0][(sample*length+t)*n+j] = float32(real(z))
+					}
+					if len(out) > 1 && out[1] != nil {
+						out[1][(sample*length+t)*n+j] = float32(imag(z))
+					}
+				}
+			}
+		}
+	}
+}
+

@@ -1,0 +1,306 @@
+// Package toy is a backend in plain loops: the second user of runtime/lowering, which shows that nothing in it is the CPU
+// backend's own, and the shortest example of a backend. Some operators of each kind have a loop (kernels.go); all others are
+// evaluated as ops defines them.
+//
+// It imports ir, ops, runtime and runtime/lowering, and neither runtime/cpu nor runtime/ref. What always holds: every value
+// whose shape is known lies in the arena while somebody needs it, and reads as NaN before and afterwards, so that a lifetime
+// or a place that is wrong shows in the answers.
+package toy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/essm" // operators that models hold
+	_ "github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// New makes the backend.
+func New() runtime.Backend { return backend{} }
+
+type backend struct{}
+
+func (backend) Name() string          { return "toy" }
+func (backend) Resolver() ir.Resolver { return ops.Default }
+
+// Compile lowers g.
+func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
+	if c.Wide || c.Products != tensor.Invalid && c.Products != tensor.Float32 {
+		return nil, &runtime.OptionError{Option: "Precision", Msg: "the toy backend computes in float32"}
+	}
+	if c.Observe != nil {
+		return nil, &runtime.OptionError{Option: "Observe", Msg: "the toy backend writes bodies out and cannot show all values"}
+	}
+	p, err := lowering.Lower(g, c, b)
+	if err != nil {
+		return nil, err
+	}
+	return program{p}, nil
+}
+
+// Implement looks for a loop. Whether it fits shows when shapes are bound.
+func (backend) Implement(_ *lowering.Compiler, s *lowering.Step) lowering.Support {
+	if mk := makers[s.Node.Op.FullName()]; mk != nil && ops.Newest(s.Node.Op) {
+		s.Impl = mk
+		return lowering.Implemented
+	}
+	if s.Node.Op.Eval != nil {
+		return lowering.Evaluate
+	}
+	return lowering.Expand
+}
+
+type program struct{ *lowering.Program }
+
+func (p program) Bind(b runtime.Binding) (runtime.Executable, error) {
+	if len(b.Inputs) != len(p.Inputs) {
+		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
+	}
+	return newExecutable(p.Program.Bind(b, nil), false)
+}
+
+func (p program) Explain(runtime.Binding) ([]runtime.Choice, error) { return nil, nil }
+func (p program) Close() error                                      { return nil }
+
+// executable runs the steps one after the other.
+type executable struct {
+	lowering.Frame
+	units []unit
+	times []runtime.StepTime
+}
+
+// unit is one step.
+type unit struct {
+	step    *lowering.Step
+	kernel  kernel           // nil: see control
+	control lowering.Control // nil: the step is evaluated
+	in, out [][]float32
+	dies    [][]byte // what nobody needs afterwards
+}
+
+// kernel computes the outputs from the inputs; nil stands for what is absent.
+type kernel func(out, in [][]float32)
+
+// maker makes the kernel of a step for the shapes that are bound, or gives nil where they do not fit.
+type maker func(d *lowering.Binding, s *lowering.Step) kernel
+
+const align = tensor.Align
+
+func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
+	if d.Err != nil {
+		return nil, d.Err
+	}
+	e := &executable{Frame: d.NewFrame(nested)}
+	var order [][]*lowering.Step
+	for _, s := range d.Program.Steps {
+		if d.Dead[s] {
+			continue
+		}
+		u := unit{step: s, in: make([][]float32, len(s.In)), out: make([][]float32, len(s.Out))}
+		if mk, ok := s.Impl.(maker); ok && floats(d, s) {
+			u.kernel = mk(d, s)
+		}
+		if u.kernel == nil {
+			u.control = d.Control(s, align)
+		}
+		e.units, order = append(e.units, u), append(order, []*lowering.Step{s})
+	}
+	if err := e.place(d.Lives(order)); err != nil {
+		return nil, err
+	}
+	if d.Program.Config.Profile {
+		for _, u := range e.units {
+			e.times = append(e.times, runtime.StepTime{Name: u.step.Source.String(), Op: u.step.Source.Op.FullName(), Form: u.form()})
+		}
+	}
+	return e, nil
+}
+
+// floats reports whether all that the step reads and writes is in float32, constants aside, and of known shape.
+func floats(d *lowering.Binding, s *lowering.Step) bool {
+	for _, v := range s.In {
+		if v != nil && v.Const == nil && !d.F32[v.ID] {
+			return false
+		}
+	}
+	for _, v := range s.Out {
+		if v != nil && !d.F32[v.ID] {
+			return false
+		}
+	}
+	return true
+}
+
+func (u *unit) form() string {
+	switch {
+	case u.kernel != nil:
+		return "loop"
+	case u.control != nil:
+		return "program"
+	}
+	return "eval"
+}
+
+// place makes the arena, and the executables of subgraphs.
+func (e *executable) place(lives []lowering.Life) error {
+	d := e.Binding
+	var all []lowering.Interval
+	var use []func(b []byte) error // what becomes of the interval
+	elsewhere := map[*lowering.Value]bool{}
+	for i, v := range d.Program.Outputs {
+		elsewhere[v] = elsewhere[v] || e.Direct(i)
+	}
+	for i := range e.units {
+		u := &e.units[i]
+		for _, v := range u.step.Out {
+			if v == nil || d.Shapes[v.ID] == nil || elsewhere[v] || d.Constant(v) != nil {
+				continue
+			}
+			dtype, shape, life := d.DTypes[v.ID], d.Shapes[v.ID], lives[v.ID]
+			if dtype == tensor.String {
+				e.View[v.ID] = tensor.New(dtype, shape...)
+				continue
+			}
+			n, _ := tensor.Size(shape)
+			size := tensor.ByteSize(dtype, n)
+			all = append(all, lowering.Interval{First: life.First, Last: life.Last, Size: size})
+			use = append(use, func(b []byte) error {
+				t, err := tensor.FromBytes(dtype, shape, b)
+				if err != nil {
+					return err
+				}
+				e.View[v.ID] = t
+				if d.F32[v.ID] {
+					e.Float32[v.ID] = tensor.Data[float32](t)
+				}
+				if life.Last < len(e.units) {
+					e.units[life.Last].dies = append(e.units[life.Last].dies, b)
+				}
+				return nil
+			})
+		}
+		if u.control == nil {
+			continue
+		}
+		all = append(all, lowering.Interval{First: i, Last: i, Size: u.control.Memory()})
+		use = append(use, func(b []byte) error {
+			u.dies = append(u.dies, b)
+			var runners []lowering.Runner
+			for _, sub := range u.control.Programs() {
+				r, err := e.Nest(sub, nil)
+				if err != nil {
+					return err
+				}
+				runners = append(runners, r)
+			}
+			u.control.Attach(runners, b, e)
+			return nil
+		})
+	}
+	offsets, size := lowering.Place(all, align)
+	if err := e.Afford(int64(size), "the plan of graph "+d.Program.Graph.Name); err != nil {
+		return err
+	}
+	e.Held, e.Memory = int64(size), tensor.AlignedBytes(size)
+	for i, v := range all {
+		if err := use[i](e.Memory[offsets[i] : offsets[i]+v.Size]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Nest makes the executable of a branch or a body.
+func (e *executable) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Runner, error) {
+	if d == nil {
+		return nil, nil
+	}
+	sub, err := newExecutable(d, true)
+	if err != nil {
+		return nil, err
+	}
+	e.Held += sub.Held
+	if old != nil {
+		e.Held -= old.(*executable).Held
+	}
+	return sub, nil
+}
+
+// Run computes the outputs.
+func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
+	defer e.End()
+	if err := e.Begin(in, out); err != nil {
+		return err
+	}
+	poison(e.Memory)
+	for i := range out {
+		if e.Direct(i) {
+			poison(out[i].(*tensor.Tensor).Bytes())
+		}
+	}
+	for i := range e.units {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		start := time.Now()
+		if err := e.run(ctx, &e.units[i]); err != nil {
+			return err
+		}
+		if e.times != nil {
+			e.times[i].Calls++
+			e.times[i].Time += time.Since(start)
+		}
+	}
+	return e.Finish(out)
+}
+
+func (e *executable) run(ctx context.Context, u *unit) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = runtime.Recovered(u.step.Source, v)
+		}
+	}()
+	switch {
+	case u.kernel != nil:
+		for i, v := range u.step.In {
+			if v != nil {
+				u.in[i] = e.Float32[v.ID]
+			}
+		}
+		for i, v := range u.step.Out {
+			if v != nil {
+				u.out[i] = e.Float32[v.ID]
+			}
+		}
+		u.kernel(u.out, u.in)
+	case u.control != nil:
+		err = u.control.Run(ctx, &e.Frame)
+	default:
+		err = e.Evaluate(ctx, u.step)
+	}
+	for _, b := range u.dies {
+		poison(b)
+	}
+	return u.step.Failure(ctx, err)
+}
+
+// poison makes memory read as NaN in all types of floating point numbers.
+func poison(b []byte) {
+	for i := range b {
+		b[i] = 0xff
+	}
+}
+
+func (e *executable) ArenaBytes() int64           { return e.Held }
+func (e *executable) Profile() []runtime.StepTime { return e.times }
+
+func (e *executable) Close() error {
+	*e = executable{}
+	return nil
+}

@@ -1,0 +1,19 @@
+package toy_test
+
+import (
+	"testing"
+
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/backendtest"
+	"github.com/essmc/essmc/runtime/lowering/internal/toy"
+)
+
+func TestBackend(t *testing.T) {
+	backendtest.Run(t, toy.New, backendtest.Options{Must: []string{"essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.Linear"}})
+}
+
+func TestReference(t *testing.T) {
+	backendtest.Reference(t, toy.New, backendtest.Options{})
+}
+
+var _ runtime.Backend = toy.New()
