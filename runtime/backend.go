@@ -66,6 +66,12 @@ type Program interface {
 	Close() error
 }
 
+// Lowered is implemented by a Program that shows what it has made of its graph.
+type Lowered interface {
+	// Lowered is text for people, in no fixed form: the steps of the program, or, where b is not nil, the plan for its shapes.
+	Lowered(b *Binding) (string, error)
+}
+
 // Binding is the shapes of one run.
 type Binding struct {
 	// Dims maps the symbols of the graph's input types to their values, if the inputs determine them.

@@ -213,6 +213,32 @@ func (m *Model) Explain(dims map[string]int64) (_ []Choice, err error) {
 	return m.program.Explain(*b)
 }
 
+// Lowered returns what the backend has made of the graph, as text for people: the steps, or, where dims is not nil, the plan
+// for these values of the symbols and with all optional inputs. The error is an *OptionError where the backend shows none.
+func (m *Model) Lowered(dims map[string]int64) (_ string, err error) {
+	if !m.gate.enter() {
+		return "", ErrClosed
+	}
+	defer m.gate.leave()
+	defer func() {
+		if v := recover(); v != nil {
+			err = Recovered(nil, v)
+		}
+	}()
+	p, ok := m.program.(Lowered)
+	if !ok {
+		return "", &OptionError{Option: "Backend", Msg: fmt.Sprintf("the %s backend does not lower graphs", m.backend.Name())}
+	}
+	if dims == nil {
+		return p.Lowered(nil)
+	}
+	b, err := m.bindDims(dims)
+	if err != nil {
+		return "", err
+	}
+	return p.Lowered(b)
+}
+
 // Hash identifies the model: equal graphs with equal weights have equal hashes, whatever their names and sources. It is the
 // SHA-256 of a plan of the graph without name, documentation, history and free text. The first call reads all weights.
 func (m *Model) Hash() ([sha256.Size]byte, error) {

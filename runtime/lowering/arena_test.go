@@ -8,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime"
 )
 

@@ -246,4 +246,3 @@ func scan(d *lowering.Binding, s *lowering.Step) kernel {
 		}
 	}
 }
-

@@ -11,12 +11,12 @@ import (
 	"context"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	_ "github.com/essmc/essmc/ops/essm" // operators that models hold
-	_ "github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -65,6 +65,46 @@ func (p program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	return newExecutable(p.Program.Bind(b, nil), false)
 }
 
+// Lowered shows where values lie.
+func (p program) Lowered(b *runtime.Binding) (string, error) {
+	if b == nil {
+		return p.String(), nil
+	}
+	e, err := newExecutable(p.Program.Bind(*b, nil), false)
+	if err != nil {
+		return "", err
+	}
+	return e.Binding.Text(e.notes()), nil
+}
+
+func (e *executable) notes() *lowering.Notes {
+	return &lowering.Notes{
+		Step: func(s *lowering.Step) string {
+			for _, u := range e.units {
+				if u.step == s {
+					return u.form()
+				}
+			}
+			return ""
+		},
+		Value: func(v *lowering.Value) string {
+			t := e.View[v.ID]
+			if t == nil || len(t.Bytes()) == 0 {
+				return ""
+			}
+			return fmt.Sprint(uintptr(unsafe.Pointer(&t.Bytes()[0])) - uintptr(unsafe.Pointer(&e.Memory[0])))
+		},
+		Within: func(s *lowering.Step, k int) *lowering.Notes {
+			for _, u := range e.units {
+				if u.step == s && u.control != nil {
+					return u.subs[k].notes()
+				}
+			}
+			return nil
+		},
+	}
+}
+
 func (p program) Explain(runtime.Binding) ([]runtime.Choice, error) { return nil, nil }
 func (p program) Close() error                                      { return nil }
 
@@ -81,7 +121,8 @@ type unit struct {
 	kernel  kernel           // nil: see control
 	control lowering.Control // nil: the step is evaluated
 	in, out [][]float32
-	dies    [][]byte // what nobody needs afterwards
+	subs    []*executable // of control; nil for one that does not run
+	dies    [][]byte      // what nobody needs afterwards
 }
 
 // kernel computes the outputs from the inputs; nil stands for what is absent.
@@ -89,6 +130,8 @@ type kernel func(out, in [][]float32)
 
 // maker makes the kernel of a step for the shapes that are bound, or gives nil where they do not fit.
 type maker func(d *lowering.Binding, s *lowering.Step) kernel
+
+func (maker) String() string { return "loop" }
 
 const align = tensor.Align
 
@@ -192,12 +235,16 @@ func (e *executable) place(lives []lowering.Life) error {
 		use = append(use, func(b []byte) error {
 			u.dies = append(u.dies, b)
 			var runners []lowering.Runner
-			for _, sub := range u.control.Programs() {
-				r, err := e.Nest(sub, nil)
+			for _, d := range u.control.Programs() {
+				if d == nil {
+					u.subs, runners = append(u.subs, nil), append(runners, nil)
+					continue
+				}
+				r, err := e.Nest(d, nil)
 				if err != nil {
 					return err
 				}
-				runners = append(runners, r)
+				u.subs, runners = append(u.subs, r.(*executable)), append(runners, r)
 			}
 			u.control.Attach(runners, b, e)
 			return nil
@@ -218,9 +265,6 @@ func (e *executable) place(lives []lowering.Life) error {
 
 // Nest makes the executable of a branch or a body.
 func (e *executable) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Runner, error) {
-	if d == nil {
-		return nil, nil
-	}
 	sub, err := newExecutable(d, true)
 	if err != nil {
 		return nil, err

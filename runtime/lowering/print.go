@@ -1,0 +1,321 @@
+package lowering
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// Notes are what a backend adds to the text of a binding. Nil fields add nothing.
+type Notes struct {
+	// Units are the steps that are executed together, in the order of execution, each with a line about it. Without them each
+	// step is executed by itself.
+	Units []Unit
+	// Step says how a step is implemented, instead of its Impl.
+	Step func(s *Step) string
+	// Value says where a value lies.
+	Value func(v *Value) string
+	// Within gives the notes for a program that a step runs: of If the branch, of Loop and Scan the stage.
+	Within func(s *Step, k int) *Notes
+}
+
+// Unit is steps that a backend executes together.
+type Unit struct {
+	Title string
+	Steps []*Step
+}
+
+// String writes the program for people: a line per step with the types of its results, subgraphs indented below their step.
+// What the backend has for a step stands behind it, where Step.Impl is a fmt.Stringer.
+func (p *Program) String() string {
+	t := newText(p, nil)
+	t.program(nil)
+	return t.b.String()
+}
+
+// String writes the binding as Program.String does, with the shapes that are bound, and without steps that are computed.
+func (d *Binding) String() string { return d.Text(nil) }
+
+// Text is String with what a backend says of the binding; nil adds nothing. Lives of values are counted in units: "until 3" is
+// the last that reads it.
+func (d *Binding) Text(n *Notes) string {
+	t := newText(d.Program, d)
+	t.program(n)
+	return t.b.String()
+}
+
+// text writes one program, and those within it.
+type text struct {
+	b      strings.Builder
+	p      *Program
+	d      *Binding // nil: shapes are not bound
+	indent string
+	names  map[*Value]string
+	taken  map[string]int
+}
+
+func newText(p *Program, d *Binding) *text {
+	return &text{p: p, d: d, names: map[*Value]string{}, taken: map[string]int{}}
+}
+
+func (t *text) line(format string, args ...any) {
+	t.b.WriteString(t.indent + strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
+}
+
+// name names a value: as the graph does, with a number where that is not enough.
+func (t *text) name(v *Value) string {
+	if s, ok := t.names[v]; ok {
+		return s
+	}
+	s := v.Name
+	if s == "" {
+		s = "_"
+	}
+	for t.taken[s]++; t.taken[s] > 1; t.taken[s]++ { // "x.2" may be a name itself
+		s = fmt.Sprintf("%s.%d", s, t.taken[s])
+	}
+	t.names[v] = s
+	return s
+}
+
+// typ is what is known of a value's type.
+func (t *text) typ(v *Value) string {
+	if t.d != nil && t.d.Shapes[v.ID] != nil {
+		return TypeOf(t.d.DTypes[v.ID], t.d.Shapes[v.ID]).String()
+	}
+	switch {
+	case v.Const != nil:
+		return TypeOf(v.Const.DType(), shapeOf(v.Const)).String()
+	case v.Type == nil:
+		return "?"
+	}
+	return v.Type.String()
+}
+
+// operand is what a step reads: a value's name, or a constant.
+func (t *text) operand(v *Value) string {
+	if v == nil {
+		return "–"
+	}
+	k := v.Const
+	if t.d != nil {
+		k = t.d.Constant(v)
+	}
+	if k == nil {
+		return t.name(v)
+	}
+	if s, ok := content(k); ok {
+		return s
+	}
+	return t.name(v) + ": " + t.typ(v)
+}
+
+// content writes the elements of a small constant.
+func content(k *tensor.Tensor) (string, bool) {
+	if k.Len() > 4 || k.Rank() > 1 {
+		return "", false
+	}
+	var parts []string
+	switch {
+	case k.DType() == tensor.String:
+		for _, s := range k.Strings() {
+			parts = append(parts, fmt.Sprintf("%q", s))
+		}
+	case k.DType().IsComplex():
+		return "", false
+	default:
+		v, err := k.Float64s()
+		if err != nil {
+			return "", false
+		}
+		for _, x := range v {
+			parts = append(parts, fmt.Sprint(x))
+		}
+	}
+	s := strings.Join(parts, ", ")
+	if k.Rank() == 1 {
+		s = "{" + s + "}"
+	}
+	return s, true
+}
+
+// attributes writes those that are set; subgraphs follow the step.
+func attributes(a ir.Attrs) string {
+	var parts []string
+	for _, x := range a {
+		switch v := x.Value.(type) {
+		case *ir.Graph:
+		case *tensor.Tensor:
+			s, ok := content(v)
+			if !ok {
+				s = v.String()
+			}
+			parts = append(parts, x.Name+"="+s)
+		default:
+			parts = append(parts, fmt.Sprintf("%s=%v", x.Name, v))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " <" + strings.Join(parts, ", ") + ">"
+}
+
+func (t *text) program(n *Notes) {
+	if n == nil {
+		n = &Notes{}
+	}
+	for _, v := range t.p.Inputs {
+		typ := t.typ(v)
+		switch {
+		case t.d == nil:
+		case t.d.Missing(v):
+			typ = "absent"
+		case t.d.Known[v.ID] != nil:
+			if s, ok := content(t.d.Known[v.ID]); ok {
+				typ += " = " + s
+			}
+		}
+		t.line("in   %s: %s", t.name(v), typ)
+	}
+	units, known := n.Units, 0
+	for _, s := range t.p.Steps {
+		switch {
+		case t.d != nil && t.d.Dead[s]:
+			known++
+		case n.Units == nil:
+			units = append(units, Unit{Steps: []*Step{s}})
+		}
+	}
+	if known > 0 {
+		t.line("     %d steps follow from shapes", known)
+	}
+	var lives []Life
+	if t.d != nil {
+		order := make([][]*Step, len(units))
+		for i, u := range units {
+			order[i] = u.Steps
+		}
+		lives = t.d.Lives(order)
+	}
+	group := 0
+	for i, u := range units {
+		if g := u.Steps[0].Group; g != group {
+			group = g
+			t.line("group %d", g)
+		}
+		if u.Title != "" {
+			t.line("%-4d %s", i, u.Title)
+		}
+		for _, s := range u.Steps {
+			number := ""
+			if u.Title == "" {
+				number = fmt.Sprint(i)
+			}
+			t.step(n, number, s, lives, len(units))
+		}
+	}
+	var outs []string
+	for _, v := range t.p.Outputs {
+		outs = append(outs, t.operand(v))
+	}
+	t.line("out  %s", strings.Join(outs, ", "))
+}
+
+func (t *text) step(n *Notes, number string, s *Step, lives []Life, end int) {
+	var outs, ins []string
+	for _, v := range s.Out {
+		if v == nil {
+			outs = append(outs, "–")
+			continue
+		}
+		out := t.name(v) + ": " + t.typ(v)
+		if n.Value != nil {
+			if where := n.Value(v); where != "" {
+				out += " @" + where
+			}
+		}
+		if lives != nil && lives[v.ID].Last < end && lives[v.ID].Last > lives[v.ID].First {
+			out += fmt.Sprintf(" until %d", lives[v.ID].Last)
+		}
+		outs = append(outs, out)
+	}
+	for _, v := range s.In {
+		ins = append(ins, t.operand(v))
+	}
+	op := s.Node.Op.FullName()
+	if s.Source != nil && s.Source.Op != s.Node.Op {
+		op = s.Source.Op.FullName() + ">" + op
+	}
+	var notes []string
+	if n.Step != nil {
+		notes = append(notes, n.Step(s))
+	} else if impl, ok := s.Impl.(fmt.Stringer); ok {
+		notes = append(notes, impl.String())
+	} else if s.Body == nil && s.Branches == nil && s.evaluated {
+		notes = append(notes, "evaluated")
+	}
+	if a := s.Alone; a.Global || a.Back > 0 || a.Ahead > 0 {
+		notes = append(notes, a.String())
+	}
+	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
+	comment := ""
+	if len(notes) > 0 {
+		comment = "  # " + strings.Join(notes, "; ")
+	}
+	t.line("%-4s %s = %s(%s)%s%s", number, strings.Join(outs, ", "), op, strings.Join(ins, ", "), attributes(s.Node.Attrs), comment)
+	t.within(n, s)
+}
+
+// within writes the programs that a step runs.
+func (t *text) within(n *Notes, s *Step) {
+	sub := func(k int, title string, p *Program, d *Binding, outer []*Value) {
+		var notes *Notes
+		if n.Within != nil {
+			notes = n.Within(s, k)
+		}
+		x := newText(p, d)
+		x.indent = t.indent + "       "
+		t.line("     %s", title)
+		for i, v := range outer { // captured values keep their names
+			in := p.Inputs[len(p.Inputs)-len(outer)+i]
+			x.names[in] = t.name(v)
+			x.taken[t.name(v)]++
+		}
+		x.program(notes)
+		t.b.WriteString(x.b.String())
+	}
+	if s.Branches != nil {
+		for k, name := range []string{"else", "then"} {
+			br := s.Branches[k]
+			if t.d == nil {
+				sub(k, name, br.Program, nil, br.In)
+			} else if bound := t.d.Branches[s]; bound != nil && bound[k] != nil {
+				sub(k, name, br.Program, bound[k], br.In)
+			}
+		}
+	}
+	if s.Body == nil {
+		return
+	}
+	if t.d == nil {
+		sub(0, "body", s.Body.Program, nil, s.Body.Captured)
+		return
+	}
+	l := t.d.Bodies[s]
+	if l == nil {
+		return
+	}
+	for k, stage := range l.Stages {
+		title := "iteration " + fmt.Sprint(k)
+		if k == len(l.Stages)-1 {
+			if title = fmt.Sprintf("iterations from %d on", k); l.Trip >= 0 {
+				title = fmt.Sprintf("iterations %d to %d", k, l.Trip-1)
+			}
+		}
+		sub(k, title, s.Body.Program, stage, s.Body.Captured)
+	}
+}
