@@ -53,6 +53,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) {
 		{"forms", s.forms},
 		{"networks", s.networks},
 		{"sequences", s.sequences},
+		{"loops", s.loops},
 		{"shapes", s.shapes},
 		{"threads", s.threads},
 		{"sessions", s.sessions},

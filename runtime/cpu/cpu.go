@@ -1,8 +1,8 @@
 // Package cpu is the backend that runs graphs on the processor: float32, several threads, tile by tile along time.
 //
-// It imports ir, ops with ops/std and ops/essm, runtime, and its own kernels. A graph becomes a list of steps, operators
-// without a kernel of their own written out as their bodies; what then has no kernel is evaluated as ops defines it, in
-// float64. Neighbouring steps that treat each row (sample, time) by itself become a region, together with at most one
+// It imports ir, ops with ops/std and ops/essm, runtime, runtime/lowering, and its own kernels. The lowering makes a list of
+// steps of a graph, operators without a kernel here written out as their bodies; what then has no kernel is evaluated as ops
+// defines it, in float64. Neighbouring steps that treat each row (sample, time) by itself become a region, together with at most one
 // recurrence; a region is computed tile by tile, so that what lies between its steps stays in the cache.
 // Where a graph declares its time, steps that look some way back or ahead along it (convolutions, pools, shifts, running sums)
 // are part of regions, too: sequences become rows, whatever layout the graph has them in (timemajor.go, window.go), and rings
@@ -10,10 +10,8 @@
 // Where consecutive regions look back only, they run chunk by chunk along time, so that what lies between them takes the
 // memory of one chunk (strip.go). Elsewhere a layer writes over what it reads (memory_inplace.go), and a layer that runs
 // backward in time finds its states while the one before computes (region_ahead.go).
-// Binding carries shapes, and what is computed from shapes alone, through the steps (shapes.go): imported graphs leave them
-// open. Kernels over whole tensors are made then (kernels.go); a convolution takes along what follows it number by number
-// (epilogue.go). The subgraphs of If, Loop and Scan are programs of their own, bound with the shapes that they get
-// (branch.go, body.go, loop.go).
+// Kernels over whole tensors are made when shapes are bound (kernels.go); a convolution takes along what follows it number by
+// number (epilogue.go). The subgraphs of If, Loop and Scan are executables of their own, which the lowering runs (control.go).
 //
 // What always holds: answers do not depend on the number of threads, bit by bit, since tiles depend on shapes alone; a
 // Program is immutable; an Executable allocates when it is bound and, outputs and evaluated steps left out, not when it

@@ -12,12 +12,13 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/backendtest"
 )
 
 // FuzzLoops runs graphs with loops whose bodies need not fit what they are given: whatever is wrong is an error, and no panic.
 func FuzzLoops(f *testing.F) {
-	for _, c := range loopCases() {
-		f.Add(c.text)
+	for _, c := range backendtest.LoopCases() {
+		f.Add(c.Text)
 	}
 	for seed := range uint64(100) {
 		f.Add(spoiled(seed))
@@ -69,8 +70,8 @@ func FuzzLoops(f *testing.F) {
 
 // spoiled is a random graph of loops in which some types and values stand in place of others.
 func spoiled(seed uint64) string {
-	w := &loopWriter{gen: newGen(seed)}
-	words := strings.SplitAfter(w.graph(), " ")
+	w := newGen(seed)
+	words := strings.SplitAfter(backendtest.RandomLoops(seed), " ")
 	types := []string{"float[] ", "float[] ", "float[3,2] ", "float[1,3] ", "float[N,3] ", "float[P,Q] ", "int64[2,3] ", "seq(float[]) "}
 	values := []string{"xs, ", "a, ", "b, ", "m, ", "zero, "}
 	for range 1 + w.IntN(3) {

@@ -1,18 +1,20 @@
-package cpu
+package backendtest
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"testing"
-
-	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/runtime"
 )
+
+// RandomLoops is the text of a random graph of loops in each other, over a, b float[2,3], xs float[N,2,3] and count int64: at
+// most three loops deep, with branches.
+func RandomLoops(seed uint64) string {
+	w := &loopWriter{numbers: newNumbers(seed)}
+	return w.graph()
+}
 
 // loopWriter writes random graphs of loops in each other, over values of one shape.
 type loopWriter struct {
-	gen
+	numbers
 	text  strings.Builder
 	names int
 }
@@ -118,39 +120,4 @@ func (w *loopWriter) graph() string {
 	last := w.loop([]string{"a", "b"}, 0)
 	return "g (float[2,3] a, float[2,3] b, float[N,2,3] xs, int64 count) => (" + strings.Join(last, ", ") +
 		") <float[3,3] m = {0.5, -0.3, 0.8, 0.2, 0.9, -0.6, 0.4, 0.1, -0.7}, int64 two = {2}, float zero = {0}, int64[1] axis = {0}> {\n" + w.text.String() + "}"
-}
-
-// Random loops in loops give what the interpreter gives.
-func TestRandomLoops(t *testing.T) {
-	for seed := range uint64(60) {
-		w := &loopWriter{gen: newGen(seed)}
-		text := w.graph()
-		g := parse(t, text)
-		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1 + int(seed%2)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := m.NewSession()
-		for _, n := range []int{3, 1} {
-			in := map[string]tensor.Datum{"a": w.floats(1, 2, 3), "b": w.floats(1, 2, 3), "xs": w.floats(1, n, 2, 3), "count": number(int64(1 + w.IntN(3)))}
-			want := truth(t, g, in)
-			got, err := s.Run(context.Background(), in)
-			if err != nil {
-				t.Fatalf("%v in\n%s", err, text)
-			}
-			for name := range want {
-				wt, gt := want[name].(*tensor.Tensor), got[name].(*tensor.Tensor)
-				if wt.Len() != gt.Len() {
-					t.Fatalf("%s is %v, expected %v in\n%s", name, gt, wt, text)
-				}
-			}
-			closeTo(t, fmt.Sprintf("seed %d", seed), got, want, 1e-5)
-			if t.Failed() {
-				t.Fatal(text)
-			}
-		}
-		if err := m.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

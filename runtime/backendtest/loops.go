@@ -1,0 +1,347 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/irtext"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+)
+
+// LoopCase is a graph with loops, and inputs for it.
+type LoopCase struct {
+	Name string
+	Text string // in ONNX's textual syntax, without its header
+	In   Data
+	// Evaluated says that the lowering makes no program of the outermost loop.
+	Evaluated bool
+}
+
+// ParseGraph reads a graph in ONNX's textual syntax, without its header.
+func ParseGraph(text string) (*ir.Graph, error) {
+	return irtext.Parse([]byte(`<ir_version: 10, opset_import: ["" : 24]>`+text), "text", ops.Default, irtext.Options{})
+}
+
+// numbers makes random inputs.
+type numbers struct{ *rand.Rand }
+
+func newNumbers(seed uint64) numbers { return numbers{rand.New(rand.NewPCG(seed, 17))} }
+
+func (r numbers) floats(scale float64, shape ...int) *tensor.Tensor {
+	t := tensor.New(tensor.Float32, shape...)
+	v := tensor.Data[float32](t)
+	for i := range v {
+		v[i] = float32(scale * r.NormFloat64())
+	}
+	return t
+}
+
+// LoopCases are loops of all kinds: whose shapes stay, change once or go on changing, that end early, in each other, with what
+// they keep, exchange, scan and collect.
+func LoopCases() []LoopCase {
+	r := newNumbers(3)
+	var all []LoopCase
+	add := func(name, text string, in Data) *LoopCase {
+		all = append(all, LoopCase{Name: name, Text: text, In: in})
+		return &all[len(all)-1]
+	}
+	// A recurrence over the steps of x, whose weights it captures or holds.
+	cell := `g (float[L,B,3] x, float[B,5] h0) => (hn, y) <float[3,5] w = {%s}, float[5,5] u = {%s}, int64 zero = {0}, bool yes = {1}> {
+		s = Shape (x)
+		m = Gather (s, zero)
+		hn, y = Loop (m, yes, h0) <body: graph = step (int64 t, bool cond, float[B,5] h) => (bool more, float[B,5] k, float[B,5] z) {
+			v = Gather <axis: int = 0> (x, t)
+			a = MatMul (v, w)
+			b = MatMul (h, u)
+			c = Add (a, b)
+			k = Tanh (c)
+			z = Mul (k, k)
+			more = Identity (cond)
+		}>
+	}`
+	numbers := func(n int) string {
+		f := make([]string, n)
+		for i := range f {
+			f[i] = fmt.Sprintf("%.3g", 0.4*r.NormFloat64())
+		}
+		return strings.Join(f, ", ")
+	}
+	recurrence := fmt.Sprintf(cell, numbers(15), numbers(25))
+	for _, l := range []int{7, 1, 2} {
+		add(fmt.Sprintf("recurrence of %d", l), recurrence, Data{"x": r.floats(1, l, 2, 3), "h0": r.floats(1, 2, 5)})
+	}
+	exit := `g (float[2,3] a, int64 m, bool c0, float limit) => (an, s, i) {
+		an, s, i = Loop (m, c0, a) <body: graph = step (int64 t, bool cond, float[2,3] p) => (bool more, float[2,3] q, float[] z, int64 n) {
+			q = Add (p, p)
+			z = ReduceMax <keepdims: int = 0> (q)
+			more = Less (z, limit)
+			n = Identity (t)
+		}>
+	}`
+	for i, m := range []int64{9, 3, 0, -4, 100} {
+		for _, c := range []bool{true, false} {
+			add(fmt.Sprintf("early exit, %d of %d, %v", i, m, c), exit, Data{"a": tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3), "m": tensor.Scalar(m), "c0": tensor.Scalar(c), "limit": tensor.Scalar(float32(3000))})
+		}
+	}
+	add("no trip count", `g (float[4] a, float limit) => (an, s) {
+		an, s = Loop ("", "", a) <body: graph = step (int64 t, bool cond, float[4] p) => (bool more, float[4] q, float[4] z) {
+			q = Add (p, p)
+			z = Neg (p)
+			top = ReduceMax <keepdims: int = 0> (q)
+			more = Less (top, limit)
+		}>
+	}`, Data{"a": tensor.FromSlice([]float32{1, 2, 3, 4}, 4), "limit": tensor.Scalar(float32(1e5))})
+	add("exchanged values", `g (float[3] a, float[3] b) => (an, bn) <int64 m = {7}> {
+		an, bn = Loop (m, "", a, b) <body: graph = step (int64 t, bool cond, float[3] p, float[3] q) => (bool cond, float[3] q, float[3] s) {
+			s = Add (p, q)
+		}>
+	}`, Data{"a": r.floats(1, 3), "b": r.floats(1, 3)})
+	add("kept and constant values", `g (float[3] a, float[3] b) => (an, bn, cn, zs) <float[3] k = {1, 2, 3}, int64 m = {4}> {
+		an, bn, cn, zs = Loop (m, "", a, b, b) <body: graph = step (int64 t, bool cond, float[3] p, float[3] q, float[3] o) => (bool cond, float[3] s, float[3] r, float[3] k, float[3] k) {
+			s = Mul (p, q)
+			r0 = Identity (q)
+			r = Identity (r0)
+		}>
+	}`, Data{"a": r.floats(1, 3), "b": r.floats(1, 3)})
+	add("first iteration of another shape", `g (float[1,4] a, float[3,4] x) => (an, s) <int64 m = {5}> {
+		an, s = Loop (m, "", a) <body: graph = step (int64 t, bool cond, float[] p) => (bool cond, float[] q, float[] z) {
+			y = Add (p, x)
+			q = Tanh (y)
+			z = Relu (q)
+		}>
+	}`, Data{"a": r.floats(1, 1, 4), "x": r.floats(1, 3, 4)})
+	for _, m := range []int64{0, 1, 2, 3, 6} {
+		add(fmt.Sprintf("growing value, %d", m), `g (float[N,4] a, float[3,4] x, int64 m) => (an, bn, s) {
+			an, bn, s = Loop (m, "", a, x) <body: graph = step (int64 t, bool cond, float[] p, float[] o) => (bool cond, float[] q, float[] d, float[] z) {
+				q = Concat <axis: int = 0> (p, o)
+				e = ReduceMean <keepdims: int = 1> (q)
+				f = Add (o, e)
+				d = Tanh (f)
+				z = Relu (d)
+			}>
+		}`, Data{"a": r.floats(1, 2, 4), "x": r.floats(1, 3, 4), "m": tensor.Scalar(m)})
+	}
+	for _, m := range []int64{0, 5} {
+		add(fmt.Sprintf("sequence, %d", m), `g (float[3,4] x, int64 m) => (sn, hn, i, y) {
+			e = SequenceEmpty ()
+			f = SequenceEmpty <dtype: int = 7> ()
+			hn, i, sn = Loop (m, "", x, f, e) <body: graph = step (int64 t, bool cond, float[3,4] h, seq(int64[]) j, seq(float[]) s) => (bool cond, float[3,4] k, seq(int64[]) l, seq(float[]) u) {
+				k = Sin (h)
+				v = SequenceInsert (s, k)
+				u = SequenceInsert (v, h, t)
+				l = SequenceInsert (j, t)
+			}>
+			o = SequenceInsert (sn, x)
+			y = ConcatFromSequence <axis: int = 1> (o)
+		}`, Data{"x": r.floats(1, 3, 4), "m": tensor.Scalar(m)})
+	}
+	add("loops and branches within", `g (float[2,3] x, int64 m, float[3,3] w) => (hn, s) <int64 one = {1}, int64[1] zero = {0}> {
+		hn, s = Loop (m, "", x) <body: graph = outer (int64 t, bool cond, float[2,3] h) => (bool cond, float[2,3] k, float[2,3] z) {
+			a = MatMul (h, w)
+			n = Add (t, one)
+			b, z0 = Loop (n, "", a) <body: graph = inner (int64 i, bool c, float[2,3] p) => (bool c, float[2,3] q, float[2,3] zi) {
+				r = Mul (p, h)
+				q0 = Add (r, a)
+				q = Tanh (q0)
+				zi = Neg (q)
+			}>
+			odd = Equal (t, one)
+			k = If (odd) <then_branch: graph = then () => (float[2,3] k1) { k1 = Tanh (b) }, else_branch: graph = else () => (float[2,3] k2) {
+				u = Add (b, h)
+				k2 = Sin (u)
+			}>
+			z = ReduceSum <keepdims: int = 0> (z0, zero)
+		}>
+	}`, Data{"x": r.floats(0.5, 2, 3), "m": tensor.Scalar(int64(4)), "w": r.floats(0.5, 3, 3)})
+	for _, m := range []int64{0, 1, 9} {
+		add(fmt.Sprintf("growing value, bound anew, %d", m), `g (float[N,100] a, float[100,100] w, int64 m) => (an, bn, s) {
+			an, bn, s = Loop (m, "", a, a) <body: graph = step (int64 t, bool cond, float[] p, float[] o) => (bool cond, float[] q, float[] d, float[] z) {
+				e = MatMul (o, w)
+				d = Tanh (e)
+				q = Concat <axis: int = 0> (p, d)
+				z = ReduceMean <keepdims: int = 0> (q)
+			}>
+		}`, Data{"a": r.floats(1, 2, 100), "w": r.floats(0.1, 100, 100), "m": tensor.Scalar(m)})
+	}
+	add("shapes that the run knows", `g (float[N,100] a, float[100,100] w, bool[N] c) => (bn, s) <int64 three = {3}, int64 two = {2}> {
+		b = Compress <axis: int = 0> (a, c)
+		bn, s = Loop (three, "", b) <body: graph = step (int64 t, bool cond, float[] p) => (bool cond, float[] d, float[] z) {
+			e = MatMul (p, w)
+			d, f = Loop (two, "", e) <body: graph = inner (int64 i, bool more, float[] u) => (bool more, float[] v, float[] y) {
+				y = Add (u, p)
+				v = Tanh (y)
+			}>
+			z = ReduceMax <keepdims: int = 0> (f)
+		}>
+	}`, Data{"a": r.floats(1, 4, 100), "w": r.floats(0.1, 100, 100), "c": tensor.FromSlice([]bool{true, false, true, true}, 4)})
+	add("loops within", `g (float[2,3] x, float[3,3] w) => (hn, s) <int64 three = {3}, int64 one = {1}> {
+		hn, s = Loop (three, "", x) <body: graph = outer (int64 t, bool cond, float[2,3] h) => (bool cond, float[2,3] k, float[3,2,3] z) {
+			a = MatMul (h, w)
+			b, z = Loop (three, "", a) <body: graph = inner (int64 i, bool c, float[2,3] p) => (bool c, float[2,3] q, float[2,3] zi) {
+				r = Mul (p, h)
+				q0 = Add (r, a)
+				q = Tanh (q0)
+				zi = Neg (q)
+			}>
+			odd = Equal (t, one)
+			k = If (odd) <then_branch: graph = then () => (float[2,3] k1) { k1 = Tanh (b) }, else_branch: graph = else () => (float[2,3] k2) { k2 = Add (b, h) }>
+		}>
+	}`, Data{"x": r.floats(0.5, 2, 3), "w": r.floats(0.5, 3, 3)})
+	for _, axes := range []string{"", ", scan_input_axes: ints = [0, -1], scan_input_directions: ints = [0, 1], scan_output_axes: ints = [1, -1, 0], scan_output_directions: ints = [1, 0, 1]"} {
+		for _, steps := range []int{6, 1, 0} {
+			a, b := r.floats(1, steps, 2, 3), tensor.New(tensor.Int64, steps, 2, 5)
+			if axes != "" {
+				b = tensor.New(tensor.Int64, 2, 5, steps)
+			}
+			for i := range tensor.Data[int64](b) {
+				tensor.Data[int64](b)[i] = int64(i)
+			}
+			add(fmt.Sprintf("scan of %d%s", steps, axes), `g (float[N,2,3] a, int64[I,J,K] b, float[2,3] h0) => (hn, p, q, o) <int64 seven = {7}> {
+				hn, p, q, o = Scan <num_scan_inputs: int = 2`+axes+`, body: graph = step (float[2,3] h, float[2,3] u, int64[2,5] v) => (float[2,3] k, float[2,3] y, int64[2,5] z, bool[2,5] w) {
+					s = Mul (h, u)
+					k = Tanh (s)
+					y = Add (k, u)
+					w = Less (v, seven)
+					z = Where (w, v, seven)
+				}> (h0, a, b)
+			}`, Data{"a": a, "b": b, "h0": r.floats(1, 2, 3)})
+		}
+	}
+	add("strings", `g (string[N] a, float[N,2] x) => (s, y) {
+		s, y = Scan <num_scan_inputs: int = 2, body: graph = step (string t, float[2] v) => (string u, float[2] w) {
+			u = Identity (t)
+			w = Neg (v)
+		}> (a, x)
+	}`, Data{"a": tensor.FromStrings([]string{"p", "q"}, 2), "x": r.floats(1, 2, 2)}).Evaluated = true
+	add("optional", `g (optional(float[2]) a, float[2] x) => (xn) <int64 m = {3}> {
+		an, xn = Loop (m, "", a, x) <body: graph = step (int64 t, bool cond, optional(float[2]) p, float[2] h) => (bool cond, optional(float[2]) p, float[2] k) {
+			v = OptionalGetElement (p)
+			k = Add (h, v)
+		}>
+	}`, Data{"a": r.floats(1, 2), "x": r.floats(1, 2)}).Evaluated = true
+	return all
+}
+
+// loops runs them, again and again and at any number of threads, and random ones in each other. Bodies add few roundings to
+// those of the operators, and nothing amplifies them.
+func (s *suite) loops(t *testing.T) {
+	for _, c := range LoopCases() {
+		s.sub(t, c.Name, func(t *testing.T) { s.loop(t, c.Text, ir.Tolerance{Ulps: 32}, c.In) })
+	}
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		s.sub(t, fmt.Sprintf("random-%d", seed), func(t *testing.T) {
+			w := newNumbers(seed)
+			var in []Data
+			for _, n := range []int{3, 1} {
+				in = append(in, Data{"a": w.floats(1, 2, 3), "b": w.floats(1, 2, 3), "xs": w.floats(1, n, 2, 3), "count": tensor.Scalar(int64(1 + w.IntN(3)))})
+			}
+			s.loop(t, RandomLoops(seed), ir.Tolerance{Ulps: 168}, in...)
+		})
+	}
+	s.sub(t, "grows", s.loopGrows)
+	s.sub(t, "ends", s.loopEnds)
+	s.sub(t, "errors", s.loopErrors)
+}
+
+func (s *suite) loop(t *testing.T, text string, tol ir.Tolerance, inputs ...Data) {
+	g, err := ParseGraph(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]Data, len(inputs))
+	for _, threads := range []int{1, 3} {
+		session := s.model(t, g, runtime.Options{Threads: threads}).NewSession()
+		for range 3 {
+			for i, in := range inputs {
+				got := mustRun(t, session, in)
+				if first[i] == nil {
+					want, err := truth(g, in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					expect(t, describe(in), got, want, tol)
+					first[i] = got
+				}
+				if err := identical(first[i], got); err != nil {
+					t.Errorf("%s: runs with %d threads: %v", describe(in), threads, err)
+				}
+			}
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+// forever is a loop without end that collects its states.
+const forever = `g (float[N] a) => (an, s) {
+	an, s = Loop ("", "", a) <body: graph = step (int64 t, bool cond, float[N] p) => (bool more, float[N] q, float[N] z) {
+		q = Neg (p)
+		z = Identity (p)
+		top = ReduceMax <keepdims: int = 0> (p)
+		more = Equal (top, top)
+	}>
+}`
+
+// loopRun runs a loop without end.
+func (s *suite) loopRun(ctx context.Context, t *testing.T, text string, o runtime.Options) error {
+	t.Helper()
+	g, err := ParseGraph(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.model(t, g, o).NewSession().Run(ctx, Data{"a": newNumbers(1).floats(1, 1000)})
+	return err
+}
+
+// loopGrows: a loop without end stops where its output grows too large.
+func (s *suite) loopGrows(t *testing.T) {
+	var memory *runtime.MemoryError
+	err := s.loopRun(context.Background(), t, forever, runtime.Options{Threads: 1, MaxMemory: 1 << 22})
+	if !errors.As(err, &memory) || !strings.Contains(err.Error(), "iteration") {
+		t.Errorf("found %v, expected the bound of memory", err)
+	}
+}
+
+// loopEnds: a loop without end stops when it is told to.
+func (s *suite) loopEnds(t *testing.T) {
+	silent := strings.NewReplacer("an, s =", "an =", "(an, s)", "(an)", ", float[N] z)", ")", "z = Identity (p)", "").Replace(forever)
+	empty := `g (float[N] a) => (an) { an = Loop ("", "", a) <body: graph = step (int64 t, bool cond, float[N] p) => (bool cond, float[N] p) {}> }`
+	for _, text := range []string{silent, empty} {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		if err := s.loopRun(ctx, t, text, runtime.Options{Threads: 1}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("found %v, expected the deadline", err)
+		}
+		cancel()
+	}
+}
+
+// loopErrors: what is wrong in an iteration is said with its number and node.
+func (s *suite) loopErrors(t *testing.T) {
+	g, err := ParseGraph(`g (float[3,2] x, int64[N] at) => (y) {
+		y = Scan <num_scan_inputs: int = 1, body: graph = step (int64 i) => (float[2] v) {
+			v = Gather (x, i)
+		}> (at)
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Data{"x": newNumbers(1).floats(1, 3, 2), "at": tensor.FromSlice([]int64{0, 1, 7}, 3)}
+	_, err = s.model(t, g, runtime.Options{}).NewSession().Run(context.Background(), in)
+	var node *runtime.NodeError
+	if !errors.As(err, &node) || !strings.Contains(err.Error(), "2") || !strings.Contains(err.Error(), "Gather") {
+		t.Errorf("found %v", err)
+	}
+}
