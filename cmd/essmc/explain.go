@@ -25,7 +25,7 @@ import (
 func newExplainCommand() *cobra.Command {
 	var s shape
 	var page string
-	var why bool
+	var why, lowered bool
 	var threads whole
 	var precision choice
 	cmd := &cobra.Command{
@@ -40,10 +40,14 @@ the others stay in float32. --html writes the graph before and after each pass, 
 side, to one page.
 
 --why lists the near misses: what looked like something that a pass recognises (above all
-state-space layers that an exporter took apart), stayed as it is, and which condition failed.`,
+state-space layers that an exporter took apart), stayed as it is, and which condition failed.
+
+--lowered prints, in place of the rest, the steps that the cpu backend makes of the graph; with
+--shape, what it plans for that shape: which steps run together, how, and where values lie.`,
 		Example: `  essmc explain model
   essmc explain model.essm --shape 8x16000
   essmc explain model.onnx --why
+  essmc explain model --lowered --shape 1x16000
   essmc explain model --html passes.html`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,6 +81,10 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 				return err
 			}
 			w := cmd.OutOrStdout()
+			o := runtime.Options{Threads: threads.value, Precision: precisions[precision.value]}
+			if lowered {
+				return printLowered(w, m, s, o, tuned(cmd))
+			}
 			if m.Kind == open.Plan {
 				fmt.Fprintf(w, "Passes, from the history that the plan stores\n")
 				printHistory(w, withoutMisses(g.History), true)
@@ -88,7 +96,7 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 				fmt.Fprintf(w, "  %s shows the graph after each\n", page)
 			}
 			printMisses(w, g.History, why)
-			return explainForms(w, m, s, runtime.Options{Threads: threads.value, Precision: precisions[precision.value]}, tuned(cmd))
+			return explainForms(w, m, s, o, tuned(cmd))
 		},
 	}
 	modelCompletion(cmd)
@@ -96,6 +104,7 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 	choiceVar(cmd, &precision, "precision", "say which products run in low precision", "float32", "bf16", "int8")
 	threads = whole{0, 0}
 	cmd.Flags().Var(&threads, "threads", "threads that one run may use; 0: all processors")
+	cmd.Flags().BoolVar(&lowered, "lowered", false, "print the steps that run, and for a shape how and where")
 	cmd.Flags().BoolVar(&why, "why", false, "say of each near miss which condition failed")
 	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass to `FILE`")
 	complete(cmd, "html", filesOf("html"))
@@ -212,15 +221,43 @@ func printNotes(w io.Writer, notes []string) {
 	}
 }
 
+// cpuBackend is the cpu backend with the constants that were measured, where some were.
+func cpuBackend(measured *tune.File) runtime.Backend {
+	if measured == nil {
+		return cpu.New()
+	}
+	return cpu.New(cpu.WithCosts(measured.Costs))
+}
+
+// printLowered prints the steps of the model, or the plan for a shape.
+func printLowered(w io.Writer, m *open.Model, s shape, o runtime.Options, measured *tune.File) error {
+	o.Backend = cpuBackend(measured)
+	model, err := m.Compile(o)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	var dims map[string]int64
+	if s.given() {
+		if dims, err = s.dims(model.Graph(), m.Dims); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	text, err := model.Lowered(dims)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
 // explainForms prints the backend's choices.
 func explainForms(w io.Writer, m *open.Model, s shape, o runtime.Options, measured *tune.File) error {
 	constants := fmt.Sprintf("default constants, kernels %s; essmc tune measures this machine", cpu.Kernels())
-	var options []cpu.Option
 	if measured != nil {
 		constants = fmt.Sprintf("constants that essmc tune measured on %s, kernels %s", measured.Time.Format("2006-01-02"), measured.Kernels)
-		options = append(options, cpu.WithCosts(measured.Costs))
 	}
-	o.Backend = cpu.New(options...)
+	o.Backend = cpuBackend(measured)
 	model, err := m.Compile(o)
 	if err != nil {
 		return err

@@ -277,6 +277,7 @@ func TestTables(t *testing.T) {
 		"inspect.txt":    must(t, "inspect", "tokens"),
 		"plan.txt":       must(t, "inspect", "waves.essm"),
 		"explain.txt":    must(t, "explain", "tokens.essm", "--shape", "2x64"),
+		"lowered.txt":    must(t, "explain", "tokens.essm", "--lowered"),
 		"run.txt":        must(t, "run", "tokens", "--input", "tokens.npy", "--device", "ref", "--top", "2"),
 		"op.txt":         must(t, "ops", "essm.Pick"),
 		"convert.txt":    must(t, "convert", home("../../frontend/checkpoint/testdata/image.ckpt"), "-o", "converted"),
@@ -290,6 +291,18 @@ func TestTables(t *testing.T) {
 		text = durations.ReplaceAllString(text, "TIME")
 		golden(t, filepath.Join("tables", name), working.ReplaceAllString(text, "working …"))
 	}
+}
+
+// What is planned for a shape says how steps run, and where values lie.
+func TestExplainLowered(t *testing.T) {
+	fixtures(t)
+	plan := must(t, "explain", "tokens.essm", "--lowered", "--shape", "2x64")
+	for _, want := range []string{"in   input: int64[2,64]", "region of 2 × 64, tiles of ", "@scratch+", "# recurrence(", "out  output\n"} {
+		if !strings.Contains(plan, want) {
+			t.Errorf("no %q in\n%s", want, plan)
+		}
+	}
+	refused(t, 1, []string{"explain", "tokens.essm", "--lowered", "--shape", "Q=3"}, "Q")
 }
 
 // home is a path relative to this package, from wherever the test is.

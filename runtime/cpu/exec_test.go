@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-
 	goruntime "runtime"
 	"slices"
 	"strings"

@@ -2,6 +2,7 @@ package lowering
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -132,7 +133,7 @@ func content(k *tensor.Tensor) (string, bool) {
 			return "", false
 		}
 		for _, x := range v {
-			parts = append(parts, fmt.Sprint(x))
+			parts = append(parts, number(x, k.DType()))
 		}
 	}
 	s := strings.Join(parts, ", ")
@@ -140,6 +141,17 @@ func content(k *tensor.Tensor) (string, bool) {
 		s = "{" + s + "}"
 	}
 	return s, true
+}
+
+// number writes an element; fractions in four digits.
+func number(x float64, dtype tensor.DType) string {
+	switch {
+	case dtype == tensor.Bool:
+		return fmt.Sprint(x != 0)
+	case dtype.IsFloat() && x != math.Trunc(x):
+		return fmt.Sprintf("%.4g", x)
+	}
+	return fmt.Sprint(x)
 }
 
 // attributes writes those that are set; subgraphs follow the step.
@@ -154,6 +166,8 @@ func attributes(a ir.Attrs) string {
 				s = v.String()
 			}
 			parts = append(parts, x.Name+"="+s)
+		case float64:
+			parts = append(parts, x.Name+"="+number(v, tensor.Float64))
 		default:
 			parts = append(parts, fmt.Sprintf("%s=%v", x.Name, v))
 		}
@@ -190,7 +204,10 @@ func (t *text) program(n *Notes) {
 			units = append(units, Unit{Steps: []*Step{s}})
 		}
 	}
-	if known > 0 {
+	switch {
+	case known == 1:
+		t.line("     1 step follows from shapes")
+	case known > 1:
 		t.line("     %d steps follow from shapes", known)
 	}
 	var lives []Life
@@ -201,11 +218,15 @@ func (t *text) program(n *Notes) {
 		}
 		lives = t.d.Lives(order)
 	}
-	group := 0
+	group, groups := 0, 0
 	for i, u := range units {
 		if g := u.Steps[0].Group; g != group {
-			group = g
-			t.line("group %d", g)
+			if group = g; g > 0 {
+				groups++
+				t.line("group %d", groups)
+			} else {
+				t.line("no group")
+			}
 		}
 		if u.Title != "" {
 			t.line("%-4d %s", i, u.Title)
@@ -243,7 +264,11 @@ func (t *text) step(n *Notes, number string, s *Step, lives []Life, end int) {
 		}
 		outs = append(outs, out)
 	}
-	for _, v := range s.In {
+	in := s.In
+	for len(in) > 0 && in[len(in)-1] == nil {
+		in = in[:len(in)-1]
+	}
+	for _, v := range in {
 		ins = append(ins, t.operand(v))
 	}
 	op := s.Node.Op.FullName()

@@ -145,14 +145,7 @@ func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
 		if d.Dead[s] {
 			continue
 		}
-		u := unit{step: s, in: make([][]float32, len(s.In)), out: make([][]float32, len(s.Out))}
-		if mk, ok := s.Impl.(maker); ok && floats(d, s) {
-			u.kernel = mk(d, s)
-		}
-		if u.kernel == nil {
-			u.control = d.Control(s, align)
-		}
-		e.units, order = append(e.units, u), append(order, []*lowering.Step{s})
+		e.units, order = append(e.units, e.unit(s)), append(order, []*lowering.Step{s})
 	}
 	if err := e.place(d.Lives(order)); err != nil {
 		return nil, err
@@ -163,6 +156,18 @@ func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
 		}
 	}
 	return e, nil
+}
+
+// unit finds out how a step is executed.
+func (e *executable) unit(s *lowering.Step) unit {
+	u := unit{step: s, in: make([][]float32, len(s.In)), out: make([][]float32, len(s.Out))}
+	if mk, ok := s.Impl.(maker); ok && floats(e.Binding, s) {
+		u.kernel = mk(e.Binding, s)
+	}
+	if u.kernel == nil {
+		u.control = e.Binding.Control(s, align)
+	}
+	return u
 }
 
 // floats reports whether all that the step reads and writes is in float32, constants aside, and of known shape.
