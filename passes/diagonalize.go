@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/ops/essm/spectral"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // Diagonalize turns systems with a full matrix into diagonal ones (docs/math.md, Diagonalization).
@@ -173,7 +173,7 @@ func evalConst(n *ir.Node) ([]*tensor.Tensor, error) {
 			in[i] = v.Const
 		}
 	}
-	res, err := n.Op.Eval(&ir.EvalCtx{Node: n, Ctx: context.Background()}, in)
+	res, err := eval.Node(n, in)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // foldLimit bounds what folding may add to a plan: a result of more elements stays a computation, unless it is no larger
@@ -45,7 +45,7 @@ func fold(g *ir.Graph) (int, error) {
 				in[i] = v.Const
 			}
 		}
-		out, err := ops.EvalNode(n, in)
+		out, err := eval.Node(n, in)
 		if err != nil {
 			return changes, fmt.Errorf("node %v: %w", n, err)
 		}

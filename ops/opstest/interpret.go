@@ -3,70 +3,22 @@ package opstest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // Interpret evaluates a graph node by node.
 func Interpret(c *ir.EvalCtx, g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) {
-	return interpretIn(c, g, in, map[*ir.Value]tensor.Datum{})
-}
-
-func interpretIn(c *ir.EvalCtx, g *ir.Graph, in []tensor.Datum, outer map[*ir.Value]tensor.Datum) ([]tensor.Datum, error) {
-	env := maps.Clone(outer)
-	if len(in) != len(g.Inputs) {
-		return nil, fmt.Errorf("graph %s takes %d inputs, got %d", g.Name, len(g.Inputs), len(in))
+	p := eval.New(eval.Options{Wide: c.Wide})
+	if err := p.Add(g); err != nil {
+		return nil, err
 	}
-	for i, v := range g.Inputs {
-		env[v] = in[i]
-	}
-	read := func(v *ir.Value) tensor.Datum {
-		switch {
-		case v == nil:
-			return nil
-		case v.Const != nil && c.Wide && v.Const.DType() == tensor.Float32:
-			t, _ := v.Const.Convert(tensor.Float64, false)
-			return t
-		case v.Const != nil:
-			return v.Const
-		}
-		return env[v]
-	}
-	for _, n := range g.Nodes {
-		var args []tensor.Datum
-		for _, v := range n.Inputs {
-			args = append(args, read(v))
-		}
-		ctx := *c
-		ctx.Node, ctx.Ctx = n, context.Background()
-		ctx.Call = func(g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) { return interpretIn(c, g, in, env) }
-		out, err := evalNode(&ctx, args)
-		if err != nil {
-			return nil, fmt.Errorf("%v: %w", n, err)
-		}
-		for i, v := range n.Outputs {
-			if v != nil {
-				env[v] = out[i]
-			}
-		}
-	}
-	var out []tensor.Datum
-	for _, v := range g.Outputs {
-		out = append(out, read(v))
-	}
-	return out, nil
-}
-
-func evalNode(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-	if c.Node.Op.Eval != nil {
-		return c.Node.Op.Eval(c, in)
-	}
-	return EvalBody(c, in)
+	return p.Graph(context.Background(), g, in, nil, nil)
 }
 
 // EvalBody evaluates a node by its operator's body.

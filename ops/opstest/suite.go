@@ -1,7 +1,6 @@
 package opstest
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // Suite is the set of checks that every operator of a domain must pass.
@@ -101,11 +101,7 @@ func Plain(t *testing.T, op *ir.Op, s Sample) *ir.Node {
 
 // Eval evaluates a node; wide carries float32 as float64.
 func Eval(n *ir.Node, in []tensor.Datum, wide bool) ([]tensor.Datum, error) {
-	c := &ir.EvalCtx{Node: n, Wide: wide, Ctx: context.Background()}
-	c.Call = func(g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) {
-		return Interpret(&ir.EvalCtx{Wide: wide}, g, in)
-	}
-	return evalNode(c, in)
+	return eval.Options{Wide: wide}.Node(n, in)
 }
 
 // widened carries float32 as float64.

@@ -7,13 +7,14 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // comparison holds a graph that was made against a part of another: the same operators with the same attributes, and
 // constants that are the same but for rounding, however either graph comes to them.
 type comparison struct {
 	of           map[*ir.Value]*ir.Value // what of the other graph a value was found to be
-	mine, theirs *evaluator
+	mine, theirs *eval.Constants
 }
 
 // same says what of v, with all that leads to it, is otherwise in w; empty when nothing is.
@@ -30,7 +31,7 @@ func (c *comparison) same(v, w *ir.Value) string {
 		}
 		return ""
 	}
-	if t, err := c.mine.tensor(v); err == nil {
+	if t, err := c.mine.Tensor(v); err == nil {
 		return c.constant(t, w, v.Elem())
 	}
 	if v.Def == nil || w.Def == nil {
@@ -93,7 +94,7 @@ func (c *comparison) node(n, m *ir.Node, v, w *ir.Value) string {
 // constant compares numbers: whole ones exactly, others to the rounding of their type, relative to the largest that has
 // the same first index (a group of the system).
 func (c *comparison) constant(t *tensor.Tensor, w *ir.Value, elem tensor.DType) string {
-	u, err := c.theirs.tensor(w)
+	u, err := c.theirs.Tensor(w)
 	if err != nil {
 		return fmt.Sprintf("%s varies: %v", w.Name, err)
 	}

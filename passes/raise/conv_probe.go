@@ -11,6 +11,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 const (
@@ -60,7 +61,7 @@ func (s *surroundings) probe(r *region) (*response, *miss) {
 	}
 	bind := s.numbers(xs)
 	res := &response{bind: bind}
-	e := newEvaluator(bind)
+	e := constants(bind)
 	if m := res.axes(r, e); m != nil {
 		return nil, m
 	}
@@ -96,7 +97,7 @@ func (s *surroundings) probe(r *region) (*response, *miss) {
 	}
 	wide[symbol] = long
 	res.bind = wide
-	if m := res.taps(r, newEvaluator(wide)); m != nil {
+	if m := res.taps(r, constants(wide)); m != nil {
 		return nil, m
 	}
 	n := int(bind[symbol])
@@ -154,7 +155,7 @@ func dims(s ir.Shape, bind map[string]int64) ([]int, bool) {
 }
 
 // ask runs the region on what fill writes, and gives the answer with its shape.
-func (res *response) ask(r *region, e *evaluator, fill func(x []float64, shape []int)) (y []float64, shape []int, m *miss) {
+func (res *response) ask(r *region, e *eval.Constants, fill func(x []float64, shape []int)) (y []float64, shape []int, m *miss) {
 	xs, ok := dims(r.source.Shape(), res.bind)
 	if !ok {
 		return nil, nil, missf(0, "its shape %v is not known", r.source.Shape())
@@ -185,7 +186,7 @@ func (res *response) ask(r *region, e *evaluator, fill func(x []float64, shape [
 }
 
 // axes finds which axis of the sink each axis of the source becomes, and which one is time.
-func (res *response) axes(r *region, e *evaluator) *miss {
+func (res *response) axes(r *region, e *eval.Constants) *miss {
 	zero, ys, m := res.ask(r, e, func([]float64, []int) {})
 	if m != nil {
 		return m
@@ -288,7 +289,7 @@ func (res *response) axes(r *region, e *evaluator) *miss {
 }
 
 // impulses runs the region on an impulse at one step of every row.
-func (res *response) impulses(r *region, e *evaluator, step func(length int) int) (y []float64, ys []int, xs []int, m *miss) {
+func (res *response) impulses(r *region, e *eval.Constants, step func(length int) int) (y []float64, ys []int, xs []int, m *miss) {
 	y, ys, m = res.ask(r, e, func(x []float64, shape []int) {
 		xs = shape
 		st, length := ops.Strides(shape)[res.time], shape[res.time]
@@ -302,7 +303,7 @@ func (res *response) impulses(r *region, e *evaluator, step func(length int) int
 }
 
 // kinds tells batch axes, along which the response is the same, from channel axes.
-func (res *response) kinds(r *region, e *evaluator) *miss {
+func (res *response) kinds(r *region, e *eval.Constants) *miss {
 	y, ys, xs, m := res.impulses(r, e, func(l int) int { return l / 2 })
 	if m != nil {
 		return m
@@ -376,7 +377,7 @@ func (res *response) rows(xs, ys []int, visit func(x, y, channel int)) {
 }
 
 // taps reads the response off impulses at the first and the last step, and checks it.
-func (res *response) taps(r *region, e *evaluator) *miss {
+func (res *response) taps(r *region, e *eval.Constants) *miss {
 	zero, ys, m := res.ask(r, e, func([]float64, []int) {})
 	if m != nil {
 		return m
@@ -418,7 +419,7 @@ func (res *response) taps(r *region, e *evaluator) *miss {
 }
 
 // check holds the region against the convolution on random numbers.
-func (res *response) check(r *region, e *evaluator) *miss {
+func (res *response) check(r *region, e *eval.Constants) *miss {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var x []float64
 	var xs []int

@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // region is a part of a graph that computes sink from source by operators that are affine in it, everything else being
@@ -256,7 +257,7 @@ func (s *surroundings) region(source, sink *ir.Value, anchor *ir.Node) (*region,
 }
 
 // run computes the sink for a source. Fixed values come from e, which keeps them.
-func (r *region) run(e *evaluator, x *tensor.Tensor) (*tensor.Tensor, error) {
+func (r *region) run(e *eval.Constants, x *tensor.Tensor) (*tensor.Tensor, error) {
 	env := map[*ir.Value]tensor.Datum{r.source: x}
 	for _, n := range r.nodes {
 		in := make([]tensor.Datum, len(n.Inputs))
@@ -268,7 +269,7 @@ func (r *region) run(e *evaluator, x *tensor.Tensor) (*tensor.Tensor, error) {
 				in[i] = d
 				continue
 			}
-			d, err := e.value(v, 0)
+			d, err := e.Value(v)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Name, err)
 			}
@@ -277,7 +278,7 @@ func (r *region) run(e *evaluator, x *tensor.Tensor) (*tensor.Tensor, error) {
 		out, ok := quickConv(n, in)
 		if !ok {
 			var err error
-			if out, err = e.node(n, in); err != nil {
+			if out, err = e.Node(n, in); err != nil {
 				return nil, err
 			}
 		}

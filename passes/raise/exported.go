@@ -162,7 +162,7 @@ func (f *exported) compare(n *ir.Node, y *ir.Value) string {
 	if err != nil {
 		return err.Error()
 	}
-	c := comparison{of: map[*ir.Value]*ir.Value{want.Inputs[0]: f.u}, mine: newEvaluator(nil), theirs: newEvaluator(nil)}
+	c := comparison{of: map[*ir.Value]*ir.Value{want.Inputs[0]: f.u}, mine: constants(nil), theirs: constants(nil)}
 	if f.state != nil {
 		c.of[want.Inputs[1]] = f.state
 	}

@@ -37,7 +37,7 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 			break
 		}
 		tables = append(tables, sync.OnceValue(func() table {
-			t, err := newEvaluator(res.bind).tensor(v)
+			t, err := constants(res.bind).Tensor(v)
 			if err != nil {
 				return table{}
 			}

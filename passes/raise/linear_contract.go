@@ -355,7 +355,7 @@ func (l *linearizer) move(n *ir.Node, forms []*form, in []tensor.Datum) error {
 			args[2] = nil
 		}
 	}
-	out, err := l.ev.node(n, args)
+	out, err := l.ev.Node(n, args)
 	if err != nil {
 		return err
 	}

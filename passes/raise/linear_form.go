@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // maxForms bounds elements and terms that one linearizer makes: some hundred megabytes at worst.
@@ -36,7 +37,7 @@ type form struct {
 // linearizer computes values as affine functions of a basis: of the values that it is seeded with. What does not depend on
 // these is computed as it is. It works with the shapes at hand, not with the types in the graph, which bodies of loops lack.
 type linearizer struct {
-	ev    *evaluator
+	ev    *eval.Constants
 	basis int
 	forms map[*ir.Value]*form
 	alias map[*ir.Value]*ir.Value // values that stand for others
@@ -45,7 +46,7 @@ type linearizer struct {
 }
 
 func newLinearizer(bind map[string]int64) *linearizer {
-	return &linearizer{ev: newEvaluator(bind), forms: map[*ir.Value]*form{}}
+	return &linearizer{ev: constants(bind), forms: map[*ir.Value]*form{}}
 }
 
 var errTooLarge = errors.New("its matrices are too large to be read off")
@@ -91,18 +92,18 @@ func (l *linearizer) value(v *ir.Value, depth int) (*form, tensor.Datum, error) 
 	if f, ok := l.forms[v]; ok {
 		return f, nil, nil
 	}
-	if d, ok := l.ev.memo[v]; ok {
+	if d, ok := l.ev.Known(v); ok {
 		return nil, d, nil
 	}
 	switch {
 	case v.Const != nil:
-		return nil, widen(v.Const), nil
+		return nil, eval.Widen(v.Const), nil
 	case l.alias[v] != nil:
 		return l.value(l.alias[v], depth+1)
 	case v.Def == nil:
 		return nil, nil, fmt.Errorf("%s goes into it, which is neither input nor state of the step", v.Name)
-	case depth > maxDepth:
-		return nil, nil, fmt.Errorf("more than %d nodes lie between %s and the step's inputs", maxDepth, v.Name)
+	case depth > eval.MaxDepth:
+		return nil, nil, fmt.Errorf("more than %d nodes lie between %s and the step's inputs", eval.MaxDepth, v.Name)
 	}
 	n := v.Def
 	if n.Op.Random || len(n.Subgraphs()) > 0 {
@@ -126,16 +127,17 @@ func (l *linearizer) value(v *ir.Value, depth int) (*form, tensor.Datum, error) 
 		in[i], forms[i], varies = d, f, varies || f != nil
 	}
 	if !varies {
-		out, err := l.ev.node(n, in)
+		out, err := l.ev.Node(n, in)
 		if err != nil {
 			return nil, nil, err
 		}
 		for i, o := range n.Outputs {
 			if o != nil {
-				l.ev.memo[o] = out[i]
+				l.ev.Set(o, out[i])
 			}
 		}
-		return nil, l.ev.memo[v], nil
+		d, _ := l.ev.Known(v)
+		return nil, d, nil
 	}
 	if err := l.apply(n, forms, in); err != nil {
 		return nil, nil, err
@@ -143,7 +145,7 @@ func (l *linearizer) value(v *ir.Value, depth int) (*form, tensor.Datum, error) 
 	if f, ok := l.forms[v]; ok {
 		return f, nil, nil
 	}
-	if d, ok := l.ev.memo[v]; ok {
+	if d, ok := l.ev.Known(v); ok {
 		return nil, d, nil
 	}
 	return nil, nil, fmt.Errorf("%v gave no %s", n, v.Name)
@@ -155,7 +157,7 @@ func (l *linearizer) shapeOf(n *ir.Node, depth int) (tensor.Datum, bool) {
 	shape, known := []int(nil), false
 	if f, ok := l.forms[v]; ok {
 		shape, known = f.shape, true
-	} else if t, ok := l.ev.shape(n); ok {
+	} else if t, ok := l.ev.Shape(n); ok {
 		return t, true
 	} else if f, d, err := l.value(v, depth+1); err == nil {
 		if f != nil {
@@ -242,7 +244,7 @@ func (l *linearizer) enter(v *ir.Value, f *form) error {
 	for i := range x {
 		x[i] = f.elems[i].c
 	}
-	l.ev.memo[v] = tensor.FromSlice(x, f.shape...)
+	l.ev.Set(v, tensor.FromSlice(x, f.shape...))
 	return nil
 }
 

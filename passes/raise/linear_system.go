@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // slot is a tensor of one step: its shape, and the axis that carries the samples (-1: there is none).
@@ -41,7 +42,7 @@ type cell struct {
 	inputs  []slot
 	outputs []*ir.Value
 	alias   map[*ir.Value]*ir.Value // values that stand for others
-	eval    *evaluator              // what is known already of values that do not vary; nil: nothing
+	eval    *eval.Constants         // what is known already of values that do not vary; nil: nothing
 }
 
 // system is a cell as matrices: s = A s' + B x + bias, and for each output y = P s + Q s' + D x + bias, where s' is the state

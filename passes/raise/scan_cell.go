@@ -102,7 +102,7 @@ func isZero(v *ir.Value) bool {
 		return true
 	}
 	for _, n := range []int64{2, 5} {
-		t, err := newEvaluator(symbolsOf(v, n)).tensor(v)
+		t, err := constants(symbolsOf(v, n)).Tensor(v)
 		if err != nil {
 			return false
 		}

@@ -99,7 +99,7 @@ func fixed(v *ir.Value) bool {
 	if v.Const != nil {
 		return true
 	}
-	_, err := newEvaluator(nil).tensor(v)
+	_, err := constants(nil).Tensor(v)
 	return err == nil
 }
 

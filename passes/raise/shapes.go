@@ -21,13 +21,13 @@ var Shapes = &passes.Pass{
 	},
 	Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
-		e := newEvaluator(nil)
+		e := constants(nil)
 		for _, n := range slices.Clone(g.Nodes) {
 			for i, v := range n.Inputs {
 				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() || len(v.Shape()) > 1 || slices.Contains(g.Outputs, v) {
 					continue
 				}
-				t, err := e.tensor(v)
+				t, err := e.Tensor(v)
 				if err != nil || t.Len() > maxShape || t.DType() != v.Elem() {
 					continue
 				}

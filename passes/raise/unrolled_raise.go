@@ -161,7 +161,7 @@ func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*
 	if err != nil {
 		return nil, err
 	}
-	ev := newEvaluator(c.bind)
+	ev := constants(c.bind)
 	at := func(k int) (*cell, error) {
 		e := &cell{samples: c.samples, bind: c.bind, eval: ev}
 		if k > 0 {

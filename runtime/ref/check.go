@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // elem returns the element type at run time of data that is declared as d.
@@ -19,7 +20,7 @@ func elem(d tensor.DType, wide bool) tensor.DType {
 func check(d tensor.Datum, t ir.Type, dims map[string]int64, wide bool) error {
 	switch t := t.(type) {
 	case *ir.OptionalType:
-		if d = present(d); d == nil {
+		if d = eval.Present(d); d == nil {
 			return nil
 		}
 		return check(d, t.Elem, dims, wide)
@@ -67,51 +68,6 @@ func describe(d tensor.Datum) string {
 		return "an optional"
 	}
 	return "nothing"
-}
-
-// present returns the value of an optional, or nil.
-func present(d tensor.Datum) tensor.Datum {
-	for {
-		o, ok := d.(*tensor.Optional)
-		if !ok {
-			return d
-		}
-		if o == nil {
-			return nil
-		}
-		d = o.Value
-	}
-}
-
-// widen converts float32 to float64, in sequences and optionals too. Other data does not change.
-func widen(d tensor.Datum) tensor.Datum {
-	switch d := d.(type) {
-	case *tensor.Tensor:
-		if d == nil || d.DType() != tensor.Float32 {
-			return d
-		}
-		src := tensor.Data[float32](d)
-		dst := make([]float64, len(src))
-		for i, v := range src {
-			dst[i] = float64(v)
-		}
-		return tensor.FromSlice(dst, d.Shape()...)
-	case *tensor.Sequence:
-		if d == nil {
-			return d
-		}
-		w := &tensor.Sequence{Items: make([]tensor.Datum, len(d.Items))}
-		for i, item := range d.Items {
-			w.Items[i] = widen(item)
-		}
-		return w
-	case *tensor.Optional:
-		if d == nil || d.Value == nil {
-			return d
-		}
-		return &tensor.Optional{Value: widen(d.Value)}
-	}
-	return d
 }
 
 // clone copies a datum with its storage.

@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 	_ "github.com/essmc/essmc/ops/std" // the operators that bodies are made of
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/ref"
@@ -164,7 +165,7 @@ func TestSameAnswers(t *testing.T) {
 
 func diagonalize(a, b, c *tensor.Tensor, attrs ...ir.Attr) ([]tensor.Datum, error) {
 	n := &ir.Node{Op: Diagonalize, Attrs: ir.NewAttrs(attrs...)}
-	return ops.EvalNode(n, []tensor.Datum{a, b, c})
+	return eval.Node(n, []tensor.Datum{a, b, c})
 }
 
 // TestStateMaps holds that z → x after x → z is the identity, and how heads of different kinds stand beside each other.

@@ -1,0 +1,408 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
+
+// Options steer evaluations. The zero value is right for most.
+type Options struct {
+	Resolver ir.Resolver // of the operators in bodies; nil: ops.Default
+	Wide     bool        // float32 is carried as float64
+	Kernel   string      // the form that operators with several are asked for; empty: theirs to choose
+	// Failed returns the error of a node, for an error or the value of a panic; nil: the error that package eval gives it.
+	Failed func(n *ir.Node, err error, panicked any) error
+}
+
+// Watch follows an evaluation. Place says where it is; the data that methods get are valid while the evaluation keeps them.
+// An error ends the evaluation.
+type Watch interface {
+	// Begin is called with the inputs of a graph, End when it is done, however that was.
+	Begin(in []tensor.Datum)
+	End(left []tensor.Datum)
+	// Before is called before a node is evaluated, After with the data of the outputs that it has, Done when those that it
+	// read for the last time are dropped; Drop is called for each of these.
+	Before(p Place) error
+	After(p Place, out []tensor.Datum) error
+	Drop(d tensor.Datum)
+	Done(p Place) error
+}
+
+// Place is a node of a graph.
+type Place struct {
+	Graph *ir.Graph
+	Node  *ir.Node
+	Index int // of the node in the graph
+	// Inner says that the graph is a subgraph, the symbols of whose types need not be those of the graph around it; Body that it is the
+	// body of an operator, or within one.
+	Inner, Body bool
+}
+
+// MaxNesting bounds the nesting of bodies.
+const MaxNesting = 32
+
+// UnsupportedError says why a node cannot be evaluated.
+type UnsupportedError struct {
+	Node *ir.Node
+	Why  string
+}
+
+// Error names the node.
+func (e *UnsupportedError) Error() string { return fmt.Sprintf("node %v: %s", e.Node, e.Why) }
+
+// Program holds graphs that are prepared for evaluation. Once they are added it may be used concurrently.
+type Program struct {
+	options Options
+	codes   map[*ir.Graph]*code // of graphs, their subgraphs, and bodies
+	alone   map[*ir.Node]*step  // nodes that were added by themselves
+	wide    map[*ir.Value]tensor.Datum
+}
+
+// code is a prepared graph.
+type code struct {
+	graph       *ir.Graph
+	steps       []step
+	inner, body bool
+}
+
+// step is a prepared node.
+type step struct {
+	node *ir.Node
+	body *code       // in place of an Eval
+	args []int       // inputs of the node that the body takes
+	free []*ir.Value // of the same graph, read here for the last time
+}
+
+// New returns a program without graphs.
+func New(o Options) *Program {
+	if o.Resolver == nil {
+		o.Resolver = ops.Default
+	}
+	return &Program{options: o, codes: map[*ir.Graph]*code{}, alone: map[*ir.Node]*step{}, wide: map[*ir.Value]tensor.Datum{}}
+}
+
+// Add prepares a graph, with its subgraphs and the bodies of operators without Eval. An error is an *UnsupportedError.
+func (p *Program) Add(g *ir.Graph) error {
+	_, err := p.graph(g, 0)
+	return err
+}
+
+// AddNode prepares a node whose inputs, and whatever its subgraphs capture, will be given with each evaluation. An error is
+// an *UnsupportedError.
+func (p *Program) AddNode(n *ir.Node) error {
+	if p.alone[n] != nil {
+		return nil
+	}
+	s, err := p.step(n, 0)
+	p.alone[n] = s
+	return err
+}
+
+func (p *Program) graph(g *ir.Graph, depth int) (*code, error) {
+	if c, ok := p.codes[g]; ok {
+		return c, nil
+	}
+	c := &code{graph: g, steps: make([]step, len(g.Nodes)), body: depth > 0}
+	p.codes[g] = c
+	for i, n := range g.Nodes {
+		s, err := p.step(n, depth)
+		if err != nil {
+			return nil, err
+		}
+		c.steps[i] = *s
+	}
+	for _, v := range g.Outputs {
+		p.constant(v)
+	}
+	c.lifetimes()
+	return c, nil
+}
+
+func (p *Program) step(n *ir.Node, depth int) (*step, error) {
+	s := &step{node: n}
+	for _, v := range n.Inputs {
+		p.constant(v)
+	}
+	for _, g := range n.Subgraphs() {
+		c, err := p.graph(g, depth)
+		if err != nil {
+			return nil, err
+		}
+		c.inner = true
+	}
+	if n.Op.Eval != nil {
+		return s, nil
+	}
+	if n.Op.Body == nil {
+		return nil, &UnsupportedError{n, fmt.Sprintf("operator %s has neither Eval nor Body", n.Op.FullName())}
+	}
+	if depth >= MaxNesting {
+		return nil, &UnsupportedError{n, fmt.Sprintf("the bodies of operators are nested deeper than %d", MaxNesting)}
+	}
+	g, args, err := expand(p.options.Resolver, n)
+	if err != nil {
+		return nil, &UnsupportedError{n, fmt.Sprintf("body of operator %s: %v", n.Op.FullName(), err)}
+	}
+	s.args = args
+	s.body, err = p.graph(g, depth+1)
+	return s, err
+}
+
+// constant stores a constant as evaluations read it.
+func (p *Program) constant(v *ir.Value) {
+	if p.options.Wide && v != nil && v.Const != nil && p.wide[v] == nil {
+		p.wide[v] = Widen(v.Const)
+	}
+}
+
+// lifetimes finds the last reader of every value that c's graph defines. A node reads the values that its subgraphs read.
+func (c *code) lifetimes() {
+	mine := map[*ir.Value]bool{} // not read yet, from the end on
+	for _, v := range c.graph.Inputs {
+		mine[v] = true
+	}
+	for _, n := range c.graph.Nodes {
+		for _, v := range n.Outputs {
+			mine[v] = true
+		}
+	}
+	delete(mine, nil)
+	for _, v := range c.graph.Outputs {
+		delete(mine, v)
+	}
+	for i := len(c.steps) - 1; i >= 0; i-- {
+		s := &c.steps[i]
+		last := func(vals []*ir.Value) {
+			for _, v := range vals {
+				if mine[v] {
+					delete(mine, v)
+					s.free = append(s.free, v)
+				}
+			}
+		}
+		last(s.node.Outputs) // unused outputs
+		last(s.node.Inputs)
+		for _, g := range s.node.Subgraphs() {
+			last(g.Captures())
+		}
+		if s.body != nil {
+			last(s.body.graph.Captures())
+		}
+	}
+}
+
+// Frame holds the values of one evaluation of a graph. Outer holds those of the graph around it.
+type Frame struct {
+	Values map[*ir.Value]tensor.Datum
+	Outer  *Frame
+}
+
+func (f *Frame) get(v *ir.Value) (tensor.Datum, bool) {
+	for ; f != nil; f = f.Outer {
+		if d, ok := f.Values[v]; ok {
+			return d, true
+		}
+	}
+	return nil, false
+}
+
+// Graph evaluates a graph that was added. outer holds the values that it captures, w, if not nil, follows.
+func (p *Program) Graph(ctx context.Context, g *ir.Graph, in []tensor.Datum, outer *Frame, w Watch) ([]tensor.Datum, error) {
+	r := &run{Program: p, ctx: ctx, watch: w}
+	return r.graph(p.codes[g], in, outer)
+}
+
+// Node evaluates a node that was added. outer holds the values that its subgraphs capture.
+func (p *Program) Node(ctx context.Context, n *ir.Node, in []tensor.Datum, outer *Frame) ([]tensor.Datum, error) {
+	r := &run{Program: p, ctx: ctx}
+	return r.compute(p.alone[n], in, outer)
+}
+
+// run is one evaluation.
+type run struct {
+	*Program
+	ctx   context.Context
+	watch Watch
+}
+
+func (r *run) graph(c *code, in []tensor.Datum, outer *Frame) ([]tensor.Datum, error) {
+	if err := r.ctx.Err(); err != nil { // a loop around an empty graph must stop too
+		return nil, err
+	}
+	if len(in) != len(c.graph.Inputs) {
+		return nil, fmt.Errorf("graph %s takes %d inputs, found %d", c.graph.Name, len(c.graph.Inputs), len(in))
+	}
+	f := &Frame{make(map[*ir.Value]tensor.Datum, len(c.steps)), outer}
+	for i, v := range c.graph.Inputs {
+		f.Values[v] = in[i]
+	}
+	if r.watch != nil {
+		r.watch.Begin(in)
+		defer func() {
+			var left []tensor.Datum
+			for _, d := range f.Values {
+				left = append(left, d)
+			}
+			r.watch.End(left)
+		}()
+	}
+	for i := range c.steps {
+		if err := r.ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := r.step(c, i, f); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]tensor.Datum, len(c.graph.Outputs))
+	for i, v := range c.graph.Outputs {
+		d, err := r.value(f, v)
+		if err != nil {
+			return nil, fmt.Errorf("graph %s: %w", c.graph.Name, err)
+		}
+		out[i] = d
+	}
+	return out, nil
+}
+
+// value returns the current datum of v.
+func (r *run) value(f *Frame, v *ir.Value) (tensor.Datum, error) {
+	if v.Const != nil {
+		if r.options.Wide {
+			return r.wide[v], nil
+		}
+		return v.Const, nil
+	}
+	d, ok := f.get(v)
+	if !ok {
+		return nil, fmt.Errorf("value %s has not been computed", v.Name)
+	}
+	return Present(d), nil
+}
+
+// step evaluates one node and stores its outputs in f.
+func (r *run) step(c *code, i int, f *Frame) (err error) {
+	s := &c.steps[i]
+	defer func() {
+		if v := recover(); v != nil {
+			err = r.failed(s.node, nil, v)
+		} else if err != nil {
+			err = r.failed(s.node, err, nil)
+		}
+	}()
+	in := make([]tensor.Datum, len(s.node.Inputs))
+	for j, v := range s.node.Inputs {
+		if v == nil {
+			continue
+		}
+		if in[j], err = r.value(f, v); err != nil {
+			return err
+		}
+	}
+	at := Place{c.graph, s.node, i, c.inner, c.body}
+	if r.watch != nil {
+		if err := r.watch.Before(at); err != nil {
+			return err
+		}
+	}
+	out, err := r.compute(s, in, f)
+	if err != nil {
+		return err
+	}
+	if r.watch != nil {
+		if err := r.watch.After(at, out); err != nil {
+			return err
+		}
+	}
+	for j, v := range s.node.Outputs {
+		if v != nil {
+			f.Values[v] = out[j]
+		}
+	}
+	for _, v := range s.free {
+		if r.watch != nil {
+			r.watch.Drop(f.Values[v])
+		}
+		delete(f.Values, v)
+	}
+	if r.watch != nil {
+		return r.watch.Done(at)
+	}
+	return nil
+}
+
+func (r *run) failed(n *ir.Node, err error, panicked any) error {
+	switch {
+	case r.options.Failed != nil:
+		return r.options.Failed(n, err, panicked)
+	case err == nil:
+		err = fmt.Errorf("internal error: %v", panicked)
+	}
+	return fmt.Errorf("node %v: %w", n, err)
+}
+
+// compute evaluates a node: one datum for each of its outputs.
+func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, error) {
+	n := s.node
+	if s.body != nil {
+		return r.body(s, in, f)
+	}
+	out, err := n.Op.Eval(&ir.EvalCtx{
+		Node: n, Ctx: r.ctx, Wide: r.options.Wide, Kernel: r.options.Kernel,
+		Call: func(g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) {
+			c, ok := r.codes[g]
+			if !ok {
+				return nil, fmt.Errorf("graph %s is no subgraph of the node", g.Name)
+			}
+			return r.graph(c, in, f)
+		},
+	}, in)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if i >= len(out) {
+			return nil, fmt.Errorf("operator gave %d results, output %d (%s) is wanted", len(out), i, v.Name)
+		}
+		if r.options.Wide {
+			out[i] = Widen(out[i])
+		}
+	}
+	return out, nil
+}
+
+// body evaluates the graph that stands for a node.
+func (r *run) body(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, error) {
+	args := make([]tensor.Datum, len(s.args))
+	for i, j := range s.args {
+		args[i] = in[j]
+	}
+	got, err := r.graph(s.body, args, f)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]tensor.Datum, len(s.node.Outputs))
+	for i, v := range s.node.Outputs {
+		if v != nil {
+			out[i], got = got[0], got[1:]
+		}
+	}
+	return out, nil
+}
+
+// safely is compute for a single node: a panic becomes an error.
+func (r *run) safely(s *step, in []tensor.Datum, f *Frame) (out []tensor.Datum, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			out, err = nil, fmt.Errorf("internal error: %v", v)
+		}
+	}()
+	return r.compute(s, in, f)
+}
