@@ -216,8 +216,8 @@ func TestBadPlans(t *testing.T) {
 	plan(newer)
 	refused(t, 1, run, "bad.essm", "version 99")
 	refused(t, 1, []string{"inspect", "bad.essm"}, "bad.essm", "version 99")
-	refused(t, 1, []string{"compile", "tokens.essm", "-o", "again.essm"}, "tokens.essm", "is a plan already")
-	refused(t, 2, []string{"run", "tokens.essm", "--input", "tokens.npy", "--resample", "2"}, "a plan keeps the rate")
+	refused(t, 1, []string{"compile", "tokens.essm", "-o", "again.essm"}, "tokens.essm", "is already a plan")
+	refused(t, 2, []string{"run", "tokens.essm", "--input", "tokens.npy", "--resample", "2"}, "the sampling rate of a plan")
 }
 
 func slicesWith(b []byte, at int, v byte) []byte {
@@ -267,9 +267,9 @@ func TestBadInputs(t *testing.T) {
 		{"no input", tokens(), []string{`"input"`, "missing"}},
 		{"only optional input", tokens("-i", "lengths=lengths.npy"), []string{`"input"`, "missing"}},
 		{"given twice", tokens("-i", "tokens.npy", "-i", "input=tokens.npy"), []string{"input", "already"}},
-		{"no file named", tokens("-i", "input="), []string{`"input"`, "no file"}},
+		{"no file named", tokens("-i", "input="), []string{`"input"`, "file name"}},
 		{"no such file", tokens("-i", "none.npy"), []string{"essmc: none.npy: "}},
-		{"empty name", tokens("-i", ""), []string{"input: no file is named"}},
+		{"empty name", tokens("-i", ""), []string{"input: the file name is missing"}},
 		{"unknown kind", tokens("-i", "notes.txt"), []string{"notes.txt", ".npy"}},
 		{"cut off", tokens("-i", "cut.npy"), []string{"cut.npy"}},
 		{"fraction", tokens("-i", "fraction.csv"), []string{"fraction.csv", "2.5", "row 1, column 2"}},
@@ -280,7 +280,7 @@ func TestBadInputs(t *testing.T) {
 		{"steps or samples", []string{"voice", "-i", "column.npy"}, []string{"column.npy", "expected 3 dimensions", "found 2"}},
 		{"too precise", []string{"waves", "-i", "doubles.npy"}, []string{"doubles.npy", "expected element type float32, found float64"}},
 		{"odd documents", []string{"pairs", "-i", "odd.npy"}, []string{"odd.npy", "even"}},
-		{"wave for tokens", tokens("-i", "sound.wav"), []string{"sound.wav", "waveform"}},
+		{"wave for tokens", tokens("-i", "sound.wav"), []string{"sound.wav", "one feature"}},
 		{"wave for features", []string{"waves", "-i", "sound.wav"}, []string{"sound.wav", "one feature"}},
 		{"stereo", []string{"voice", "-i", "stereo.wav"}, []string{"stereo.wav", "one channel, found 2"}},
 	}
@@ -396,7 +396,7 @@ func TestBadCommandLines(t *testing.T) {
 		{"run waves --kernel fff", "did you mean fft?"},
 		{"run waves --device gpu", "expected one of cpu, ref"},
 		{"run waves --threads -1", "at least 0"},
-		{"run waves --threads two", "whole number"},
+		{"run waves --threads two", "an integer"},
 		{"run waves --top 0", "at least 1"},
 		{"run waves --resample 0", "above 0"},
 		{"run waves --resample inf", "above 0"},
@@ -416,7 +416,7 @@ func TestBadCommandLines(t *testing.T) {
 		{"compile waves", "-o PLAN is missing"},
 		{"init image", "-o DIR is missing"},
 		{"init imag -o x", "did you mean image?"},
-		{"init -o x", "which preset?"},
+		{"init -o x", "PRESET is missing"},
 		{"init image -o x --set layer.heads", "expected KEY=VALUE"},
 		{"init image -o x --set layer.head=2", "did you mean heads?"},
 		{"init image -o x --set layer.heads=many", "layer.heads: expected an integer"},

@@ -32,23 +32,23 @@ func newBenchCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "bench MODEL --shape BxL …",
-		Short:   "Measure how long a model takes",
+		Short:   "Measure the time of a model",
 		GroupID: groupRun,
-		Long: `Bench runs a model on random inputs and reports the median and percentiles of the time
-that one run takes, the arithmetic that this amounts to, and what each step of it took.
-Without --repeat it measures for two seconds, at least five times.
+		Long: `Bench runs a model on random inputs. It reports the median and percentiles of the time
+of a run, the arithmetic operations, and the time of each step. Without --repeat it
+measures for two seconds, at least five times.
 
---shape gives the samples and steps of the input; or, for models with other inputs, the
-sizes of each by name, as in --shape x=8,1024,3, or what a named dimension is, as in
---shape N=8. A model whose sizes are fixed needs none. --input reads an input from a
-file, or states it: --input sr=16000.
+--shape gives samples and steps of the input. For models with other inputs, it gives
+their sizes by name, as in --shape x=8,1024,3, or the value of a named dimension, as in
+--shape N=8. Models of fixed sizes need no --shape. --input gives an input as a file or
+number: --input sr=16000.
 
---json writes one object. Of what was run: model, device, kernel, precision, threads,
-shape, batch and length (0 where the shape is given by name). Of one run, in milliseconds:
-median_ms, mean_ms, min_ms, p10_ms, p90_ms, p99_ms, over so many runs; flops, and gflops
-per second at the median; working_memory_bytes. And ops, in the order of the steps: name,
-op, form (where there is a choice), ms, and share of the whole; these are of runs in which
-the steps are timed, and of which the first, that plans, is left out.`,
+--json writes one object. It has the settings: model, device, kernel, precision,
+threads, shape, batch and length (0 if the shape is given by name). It has the times of
+a run in milliseconds: median_ms, mean_ms, min_ms, p10_ms, p90_ms, p99_ms, and the
+number of runs; flops, gflops per second at the median, and working_memory_bytes. ops
+lists the steps in order: name, op, form (if there is a choice), ms, and share of the
+total. These come from separate runs in which steps are timed, without the first run.`,
 		Example: `  essmc bench model.essm --shape 8x1024
   essmc bench model --shape 1x16000 --threads 1 --kernel fft --repeat 50
   essmc bench model.essm --shape 1x4096 --precision int8
@@ -117,7 +117,7 @@ the steps are timed, and of which the first, that plans, is left out.`,
 	f.register(cmd)
 	f.registerLow(cmd)
 	repeat = whole{0, 1}
-	cmd.Flags().Var(&repeat, "repeat", "measure so many runs (default: two seconds)")
+	cmd.Flags().Var(&repeat, "repeat", "number of runs (default: as many as take two seconds)")
 	cmd.Flags().Lookup("repeat").DefValue = ""
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd

@@ -146,7 +146,7 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 		length = t.Dim(axis)
 	}
 	if length < 0 {
-		return nil, fmt.Errorf("no input has a dimension of time; --shape NAME=…,L,… names it where the model leaves it open")
+		return nil, fmt.Errorf("no input has a time dimension; --shape NAME=…,L,… names a variable one")
 	}
 	parts := map[string][]*tensor.Tensor{}
 	out := map[string]tensor.Datum{}

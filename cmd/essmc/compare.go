@@ -19,21 +19,20 @@ func newCompareCommand() *cobra.Command {
 	var c comparison
 	cmd := &cobra.Command{
 		Use:     "compare A [B] (--input [NAME=]FILE … | --shape BxL …)",
-		Short:   "Run two models, or one on two devices, and report the first value that differs",
+		Short:   "Compare two models, or one on two devices, value by value",
 		GroupID: groupRun,
-		Long: `Compare runs two models on the same inputs and reports how far their outputs are apart; or one
-model on two devices, in two forms, or in two precisions. The inputs are read from files, or
-stated as numbers and lists; those that are not given are made up, for the sizes that --shape
-states. Values are compared by name, or, where two models have as many outputs of other names,
-in their order.
+		Long: `Compare runs two models on the same inputs and reports the differences of their
+outputs; or one model on two devices, in two forms, or in two precisions. Inputs are
+files, or numbers and lists. Other inputs are random, of the sizes in --shape. Outputs
+are compared by name, or in order if two models have as many outputs of other names.
 
---values also compares the intermediate values that both graphs compute and that have the
-same name, in the order in which A computes them: the first one that differs is where to
-look. A run on the cpu has the values that the passes leave. Values inside of the bodies of
-If, Loop and Scan are not compared, only what these give.
+--values also compares intermediate values of the same name, in the order in which A
+computes them. The first one that differs is near the cause. A run on the cpu has only
+the values that remain after the passes. Of If, Loop and Scan only the outputs are
+compared, not the values inside.
 
-The error is the largest difference between two elements, relative to the largest absolute
-value of B. Beyond the tolerance the exit code is 1.`,
+The error is the largest difference between two elements, relative to the largest
+absolute value of B. If it is above the tolerance, the exit code is 1.`,
 		Example: `  essmc compare model.onnx model.essm --input x.npy
   essmc compare model --shape 2x1024 --device-a ref
   essmc compare model --shape 1x4096 --kernel-a scan --kernel-b fft --tol 1e-6
@@ -46,20 +45,20 @@ value of B. Beyond the tolerance the exit code is 1.`,
 		},
 	}
 	inputVar(cmd, &c.inputs)
-	cmd.Flags().Var(&c.shape, "shape", "sizes of inputs that are made up: samples x steps, or by name")
+	cmd.Flags().Var(&c.shape, "shape", "sizes of random inputs: samples x steps, or by name")
 	c.tol = positive{1e-5, "TOL"}
-	cmd.Flags().Var(&c.tol, "tol", "largest error that is allowed")
+	cmd.Flags().Var(&c.tol, "tol", "largest allowed error")
 	cmd.Flags().BoolVar(&c.values, "values", false, "compare intermediate values too")
 	for _, s := range []struct {
 		side *side
 		of   string
 	}{{&c.a, "a"}, {&c.b, "b"}} {
-		choiceVar(cmd, &s.side.device, "device-"+s.of, "what runs "+strings.ToUpper(s.of), "cpu", "ref")
+		choiceVar(cmd, &s.side.device, "device-"+s.of, "device for "+strings.ToUpper(s.of), "cpu", "ref")
 		choiceVar(cmd, &s.side.kernel, "kernel-"+s.of, "form of "+strings.ToUpper(s.of)+"'s state-space layers", runtime.Kernels()...)
 		choiceVar(cmd, &s.side.precision, "precision-"+s.of, "of "+strings.ToUpper(s.of)+"'s dense products", "float32", "bf16", "int8")
 	}
 	c.threads = whole{0, 0}
-	cmd.Flags().Var(&c.threads, "threads", "threads that one run may use; 0: all processors")
+	cmd.Flags().Var(&c.threads, "threads", "number of threads; 0: all processors")
 	return cmd
 }
 
@@ -104,7 +103,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 		}
 	}
 	if len(c.inputs) == 0 && !c.shape.given() {
-		return usagef("%s: --input FILE is missing, or --shape BxL for inputs that are made up", cmd.CommandPath())
+		return usagef("%s: --input FILE is missing, or --shape BxL for random inputs", cmd.CommandPath())
 	}
 	for _, s := range []*side{&c.a, &c.b} {
 		if err := s.open(cmd, c.shape.named); err != nil {

@@ -15,14 +15,16 @@ func newCompileCommand() *cobra.Command {
 	var f sourceFlags
 	cmd := &cobra.Command{
 		Use:     "compile MODEL -o PLAN",
-		Short:   "Compile a model into a plan, one file that every backend runs",
+		Short:   "Compile a model to a plan, one file for every backend",
 		GroupID: groupStart,
-		Long: `Compile runs the passes over a model and writes what they made: the plan. It holds
-the graph and the weights, and the history of the passes (essmc explain shows it). Equal
-models give equal plans. --resample changes the sampling rate for good: R = 2 is for
-input at half the rate that the model was trained for. --shape fixes dimensions, which
-lets the passes find more where a model leaves everything open. --state is for models
-that take chunks, and their state with each; essmc stream then carries it.`,
+		Long: `Compile runs the passes on a model and writes the result, a plan: the graph, the
+weights, and the history of the passes, which essmc explain shows. Equal models give
+equal plans.
+
+--resample adapts the model to another sampling rate: R is 2 if the input has half the
+rate of the training data. --shape fixes dimensions, which helps the passes with models
+of unknown sizes. --state is for models that take a sequence in chunks, and their state
+with each chunk. essmc stream carries the state then.`,
 		Example: `  essmc compile model -o model.essm
   essmc compile model -o model-8k.essm --resample 2
   essmc compile model.onnx -o model.essm --shape input=1,L,64`,
@@ -36,7 +38,7 @@ that take chunks, and their state with each; essmc stream then carries it.`,
 				return err
 			}
 			if m.Kind == open.Plan {
-				return fmt.Errorf("%s: is a plan already", args[0])
+				return fmt.Errorf("%s: is already a plan", args[0])
 			}
 			done := spin(cmd, "compiling")
 			g, err := m.Graph()
@@ -54,7 +56,7 @@ that take chunks, and their state with each; essmc stream then carries it.`,
 			if err != nil {
 				return err
 			}
-			cmd.Printf("%s → %s as the passes left it\n", plural(len(source.Nodes), "node"), plural(len(g.Nodes), "node"))
+			cmd.Printf("%s → %s after the passes\n", plural(len(source.Nodes), "node"), plural(len(g.Nodes), "node"))
 			printHistory(cmd.OutOrStdout(), withoutMisses(g.History), false) // warnings went to standard error; explain --why tells of near misses
 			size := ""
 			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {

@@ -14,12 +14,12 @@ func newConvertCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:     "convert FILE.ckpt|FILE.pt -o DIR [--config FILE.yaml|FILE.json]",
-		Short:   "Make a model directory of a checkpoint of the authors' code",
+		Short:   "Convert a checkpoint of the authors' code to a model directory",
 		GroupID: groupStart,
-		Long: `Convert reads a Lightning checkpoint (.ckpt) or a state dict (.pt) that the authors'
-training code wrote, and writes a model directory. Nothing in the file is executed.
-The configuration is the checkpoint's own (hyper_parameters), or that of --config. What
-has no part in inference is left out, and said.`,
+		Long: `Convert reads a Lightning checkpoint (.ckpt) or a state dict (.pt) of the authors'
+training code, and writes a model directory. Nothing in the file is executed. The
+configuration is that of the checkpoint (hyper_parameters), or of --config. Convert
+lists the settings that it drops, which are irrelevant for inference.`,
 		Example: `  essmc convert last.ckpt -o model
   essmc convert weights.pt --config config.yaml -o model`,
 		Args: args("FILE"),
@@ -57,7 +57,7 @@ has no part in inference is left out, and said.`,
 		},
 	}
 	outputDirVar(cmd, &dir)
-	cmd.Flags().StringVar(&config, "config", "", "read the configuration, in the authors' names, from `FILE`")
+	cmd.Flags().StringVar(&config, "config", "", "read the configuration, with the authors' names, from `FILE`")
 	complete(cmd, "config", filesOf("yaml", "yml", "json"))
 	forceVar(cmd, &force)
 	return cmd

@@ -10,12 +10,12 @@ func newDemoCommand() *cobra.Command {
 	var dir, kind string
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Run the paper's illustrative example, in four forms, and draw it",
-		Long: `Compiles the paper's illustrative example, shows what the passes did, runs it as
-a recurrence with the full matrix, as a diagonal recurrence, as a convolution
-and as a convolution by FFT, and prints their largest difference. Then it starts
-the system from a wrong state and shows how that is forgotten. Both figures are
-written into a folder.`,
+		Short: "Run and plot the paper's illustrative example, in four forms",
+		Long: `Demo compiles the paper's illustrative example, and runs it in four forms: as a
+recurrence with the full matrix, as a diagonal recurrence, as a direct convolution,
+and as a convolution by FFT. It prints the largest difference between them. Then it
+starts the system from a wrong state, whose influence decays. It writes both figures
+to a folder.`,
 		Example: `  essmc demo
   essmc demo -o figures --format svg`,
 		GroupID: groupStart,
@@ -28,8 +28,8 @@ written into a folder.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVarP(&dir, "output", "o", "essmc-demo", "folder for the figures; made if it is not there")
-	cmd.Flags().StringVar(&kind, "format", "png", "what the figures are: png or svg")
+	cmd.Flags().StringVarP(&dir, "output", "o", "essmc-demo", "folder for the figures, created if necessary")
+	cmd.Flags().StringVar(&kind, "format", "png", "format of the figures: png or svg")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"png", "svg"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -30,20 +30,20 @@ func newExplainCommand() *cobra.Command {
 	var precision choice
 	cmd := &cobra.Command{
 		Use:     "explain MODEL",
-		Short:   "Tell what each pass did and why, and which form each layer runs in",
+		Short:   "Show the work of each pass, and the form of each layer, with reasons",
 		GroupID: groupLook,
-		Long: `Explain tells what each pass did to the model and why, and which form (scan, chunked, fft,
-direct) the cpu backend takes for each state-space layer at a given shape, with what its
-cost model expects of that form and of the others. For a plan it shows the history that the
-plan stores. With --precision it tells which dense products run in that precision, and why
-the others stay in float32. --html writes the graph before and after each pass, side by
-side, to one page.
+		Long: `Explain shows what each pass did to the model, and the form (scan, chunked, fft, direct)
+of each state-space layer on the cpu backend for a given shape, with the cost estimates
+of all forms. For a plan it shows the stored history of the passes. With --precision it
+shows which dense products run in that precision, and why the others stay in float32.
+--html writes a page with the graph before and after each pass, side by side.
 
---why lists the near misses: what looked like something that a pass recognises (above all
-state-space layers that an exporter took apart), stayed as it is, and which condition failed.
+--why lists near misses: parts of the graph that a pass almost recognized, such as
+state-space layers that an exporter has expanded, with the condition that failed.
 
---lowered prints, in place of the rest, the steps that the cpu backend makes of the graph; with
---shape, what it plans for that shape: which steps run together, how, and where values lie.`,
+--lowered prints only the steps that the cpu backend makes of the graph. With --shape it
+prints the plan for that shape: the steps that run together, their kernels, and the
+places of values in memory.`,
 		Example: `  essmc explain model
   essmc explain model.essm --shape 8x16000
   essmc explain model.onnx --why
@@ -86,26 +86,26 @@ state-space layers that an exporter took apart), stayed as it is, and which cond
 				return printLowered(w, m, s, o, tuned(cmd))
 			}
 			if m.Kind == open.Plan {
-				fmt.Fprintf(w, "Passes, from the history that the plan stores\n")
+				fmt.Fprintf(w, "Passes, from the plan's history\n")
 				printHistory(w, withoutMisses(g.History), true)
 			} else {
 				fmt.Fprintf(w, "Passes\n")
 				printPasses(w, seen)
 			}
 			if page != "" {
-				fmt.Fprintf(w, "  %s shows the graph after each\n", page)
+				fmt.Fprintf(w, "  %s shows the graph after each pass\n", page)
 			}
 			printMisses(w, g.History, why)
 			return explainForms(w, m, s, o, tuned(cmd))
 		},
 	}
 	modelCompletion(cmd)
-	cmd.Flags().Var(&s, "shape", "sizes to choose the forms for: samples x steps, or by name (default 1x1024)")
+	cmd.Flags().Var(&s, "shape", "sizes for the choice of forms: samples x steps, or by name (default 1x1024)")
 	choiceVar(cmd, &precision, "precision", "say which products run in low precision", "float32", "bf16", "int8")
 	threads = whole{0, 0}
-	cmd.Flags().Var(&threads, "threads", "threads that one run may use; 0: all processors")
-	cmd.Flags().BoolVar(&lowered, "lowered", false, "print the steps that run, and for a shape how and where")
-	cmd.Flags().BoolVar(&why, "why", false, "say of each near miss which condition failed")
+	cmd.Flags().Var(&threads, "threads", "number of threads; 0: all processors")
+	cmd.Flags().BoolVar(&lowered, "lowered", false, "print the steps that run, and with --shape their plan")
+	cmd.Flags().BoolVar(&why, "why", false, "list near misses, with the conditions that failed")
 	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass to `FILE`")
 	complete(cmd, "html", filesOf("html"))
 	return cmd
@@ -149,7 +149,7 @@ func printPasses(w io.Writer, seen []passes.Snapshot) {
 			continue
 		}
 		if s.Event.Changes == 0 && len(s.Event.Notes) == 0 {
-			fmt.Fprintf(w, "  %-*s  nothing to do, %s\n", width, s.Pass.Name, duration(s.Time))
+			fmt.Fprintf(w, "  %-*s  no changes, %s\n", width, s.Pass.Name, duration(s.Time))
 			continue
 		}
 		fmt.Fprintf(w, "  %-*s  %s, %s\n", width, s.Pass.Name, plural(s.Event.Changes, "change"), duration(s.Time))
@@ -187,7 +187,7 @@ func printMisses(w io.Writer, history []ir.Event, why bool) {
 	}
 	switch {
 	case !why && n > 0:
-		fmt.Fprintf(w, "  %s left as they are; --why says why\n", plural(n, "near miss"))
+		fmt.Fprintf(w, "  %s; --why shows them\n", plural(n, "near miss"))
 	case why:
 		fmt.Fprintf(w, "\nNear misses\n")
 		if n == 0 {
@@ -203,7 +203,7 @@ func printMisses(w io.Writer, history []ir.Event, why bool) {
 // printHistory tells what passes did, of those that did something, with what they warned of or without.
 func printHistory(w io.Writer, history []ir.Event, warnings bool) {
 	if len(history) == 0 {
-		fmt.Fprintf(w, "  no pass changed anything\n")
+		fmt.Fprintf(w, "  no changes\n")
 	}
 	for _, e := range history {
 		fmt.Fprintf(w, "  %-12s  %s\n", e.Pass, plural(e.Changes, "change"))
@@ -253,9 +253,9 @@ func printLowered(w io.Writer, m *open.Model, s shape, o runtime.Options, measur
 
 // explainForms prints the backend's choices.
 func explainForms(w io.Writer, m *open.Model, s shape, o runtime.Options, measured *tune.File) error {
-	constants := fmt.Sprintf("default constants, kernels %s; essmc tune measures this machine", cpu.Kernels())
+	constants := fmt.Sprintf("default constants, kernels %s; essmc tune can measure this machine", cpu.Kernels())
 	if measured != nil {
-		constants = fmt.Sprintf("constants that essmc tune measured on %s, kernels %s", measured.Time.Format("2006-01-02"), measured.Kernels)
+		constants = fmt.Sprintf("constants from essmc tune of %s, kernels %s", measured.Time.Format("2006-01-02"), measured.Kernels)
 	}
 	o.Backend = cpuBackend(measured)
 	model, err := m.Compile(o)
@@ -288,10 +288,10 @@ func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, cons
 	}
 	fmt.Fprintf(w, "\nForms on the cpu%s\n", what)
 	if len(choices) == 0 {
-		fmt.Fprintf(w, "  no node has several\n")
+		fmt.Fprintf(w, "  no node has several forms\n")
 		return nil
 	}
-	fmt.Fprintf(w, "  estimates by %s\n", constants)
+	fmt.Fprintf(w, "  estimates with %s\n", constants)
 	columns := []table.Column{{Title: "node", Width: 40}, {Title: "form"}, {Title: "time", Right: true}, {Title: "GFLOP", Right: true},
 		{Title: "memory", Right: true}, {Title: "why", Width: 44}}
 	var rows [][]string
@@ -303,7 +303,7 @@ func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, cons
 		i += alike
 		node := c.Node
 		if alike > 1 {
-			node += fmt.Sprintf(", and the %d after it", alike-1)
+			node += fmt.Sprintf(", and %d more", alike-1)
 		}
 		rows = append(rows, append([]string{node, c.Form}, append(estimate(c.Cost), c.Why)...))
 		for _, o := range c.Others {

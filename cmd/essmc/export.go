@@ -20,20 +20,19 @@ func newExportCommand() *cobra.Command {
 	var functions, bare bool
 	cmd := &cobra.Command{
 		Use:     "export MODEL -o FILE.onnx",
-		Short:   "Write a model as ONNX, for other engines",
+		Short:   "Write a model as an ONNX file, for other engines",
 		GroupID: groupStart,
 		Long: fmt.Sprintf(`Export writes a model as an ONNX file of standard operators. State-space layers become
-products of matrices within chunks of time and a short recurrence between them, a form
-that ONNX Runtime runs fast; essmc recognises it when it reads the file. With
---functions each layer stays one node of the domain ai.essmc, with a function in the file
-that says in standard operators what it computes; that is for viewers, and for engines
-without hurry.
+matrix products in chunks of time and a short recurrence between chunks, a form that
+ONNX Runtime runs fast. essmc recognizes it when it reads the file. With --functions
+each layer is one node of the domain ai.essmc, and the file has a function that defines
+it in standard operators. This is for viewers; engines run it slowly.
 
-Batch and length stay open. ONNX has no inputs that may be left out: lengths and state_in
-become required (zeros are the state before the first step), or go with
---without-optional.
+Batch and length stay variable. ONNX has no optional inputs: lengths and state_in become
+required (zeros are the state before the first step), unless --without-optional drops
+them.
 
---opset asks for a version of ai.onnx, %d to %d; without it the first from %d on that
+--opset selects a version of ai.onnx, %d to %d. The default is the first from %d on that
 has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultOpset),
 		Example: `  essmc export model -o model.onnx
   essmc export model.essm -o model.onnx --opset 13
@@ -89,9 +88,9 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 	complete(cmd, "output", filesOf("onnx"))
 	f.IntVar(&opset, "opset", 0, "version `N` of ai.onnx (default: the first that fits)")
 	complete(cmd, "opset", cobra.NoFileCompletions)
-	f.BoolVar(&functions, "functions", false, "keep state-space layers as nodes of ai.essmc, with functions")
-	f.StringVar(&external, "external", "", "put large weights into `FILE` beside the model")
+	f.BoolVar(&functions, "functions", false, "write state-space layers as nodes of ai.essmc, with functions")
+	f.StringVar(&external, "external", "", "write large weights to `FILE` beside the model")
 	complete(cmd, "external", filesOf("bin", "data"))
-	f.BoolVar(&bare, "without-optional", false, "leave out the inputs lengths and state_in")
+	f.BoolVar(&bare, "without-optional", false, "drop the inputs lengths and state_in")
 	return cmd
 }

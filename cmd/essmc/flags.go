@@ -59,7 +59,7 @@ func (n *whole) Type() string   { return "N" }
 func (n *whole) Set(s string) error {
 	v, err := strconv.Atoi(s)
 	if err != nil || v < n.least {
-		return fmt.Errorf("expected a whole number of at least %d", n.least)
+		return fmt.Errorf("expected an integer of at least %d", n.least)
 	}
 	n.value = v
 	return nil
@@ -177,11 +177,11 @@ func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, err
 		return dims, nil
 	}
 	if s.batch == 0 {
-		return nil, fmt.Errorf("shape %v: %s of the model's inputs is not stated: --shape %s=N", s, strings.Join(missing, ", "), missing[0])
+		return nil, fmt.Errorf("shape %v: %s of the model's inputs is missing; give it by --shape %s=N", s, strings.Join(missing, ", "), missing[0])
 	}
 	batch, time := roles(g, missing)
 	if time == "" && s.length > 0 {
-		return nil, fmt.Errorf("shape %dx%d: the model's inputs have no dimension of steps that is open: --shape %s=N", s.batch, s.length, missing[0])
+		return nil, fmt.Errorf("shape %dx%d: the model's inputs have no variable time dimension; give sizes by --shape %s=N", s.batch, s.length, missing[0])
 	}
 	for _, name := range missing {
 		switch name {
@@ -194,7 +194,7 @@ func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, err
 			}
 			dims[name] = s.batch / per
 		default:
-			return nil, fmt.Errorf("shape %dx%d: the model's inputs also depend on %s, which is neither batch nor time: --shape %s=N", s.batch, s.length, name, name)
+			return nil, fmt.Errorf("shape %dx%d: the model's inputs also depend on %s, which is neither batch nor time; give it by --shape %s=N", s.batch, s.length, name, name)
 		}
 	}
 	return dims, nil
@@ -238,15 +238,15 @@ type sourceFlags struct {
 
 func (f *sourceFlags) registerResample(cmd *cobra.Command) {
 	f.resample = positive{1, "R"}
-	cmd.Flags().Var(&f.resample, "resample", "multiply every step size by R: 2 where the input has half the model's sampling rate")
+	cmd.Flags().Var(&f.resample, "resample", "multiply every step size by R: 2 for input of half the model's sampling rate")
 }
 
 func (f *sourceFlags) registerShapes(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.shapes, "shape", "fix dimensions before the passes: of an input (x=1,L,64), or all that bear a name (L=1024); may be repeated")
+	cmd.Flags().Var(&f.shapes, "shape", "fix dimensions before the passes: of an input (x=1,L,64), or of a name (L=1024); can be repeated")
 }
 
 func (f *sourceFlags) registerCarry(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.carry, "state", "the model takes chunks, and its state as input IN, which output OUT gives for the next; may be repeated")
+	cmd.Flags().Var(&f.carry, "state", "for models that take chunks: input IN is the state, and output OUT its next value; can be repeated")
 }
 
 // open reads the model as the flags say.
@@ -263,11 +263,11 @@ func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error)
 		return nil, noRate(path, m.Kind)
 	}
 	if len(o.Carry) > 0 && m.Kind == open.Plan {
-		return nil, usagef("%s: --state: a plan keeps the states that it was made with; use essmc compile --state on the model", path)
+		return nil, usagef("%s: --state: the states of a plan are fixed; use essmc compile --state on the model", path)
 	}
 	if len(o.Shapes) > 0 && m.Kind == open.Plan {
 		if _, fixes := cmd.Flags().Lookup("shape").Value.(*namedShapes); fixes {
-			return nil, usagef("%s: --shape: a plan keeps the dimensions that it was made with; use essmc compile --shape on the model", path)
+			return nil, usagef("%s: --shape: the dimensions of a plan are fixed; use essmc compile --shape on the model", path)
 		}
 	}
 	return m, nil
@@ -276,7 +276,7 @@ func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error)
 // noRate says why a model that is no directory takes no --resample.
 func noRate(path string, kind open.Kind) error {
 	if kind == open.Plan {
-		return usagef("%s: --resample: a plan keeps the rate that it was made with; use essmc compile --resample on the model directory", path)
+		return usagef("%s: --resample: the sampling rate of a plan is fixed; use essmc compile --resample on the model directory", path)
 	}
 	return usagef("%s: --resample needs a model directory, found %v", path, kind)
 }
@@ -296,11 +296,11 @@ type runFlags struct {
 func (f *runFlags) register(cmd *cobra.Command) {
 	choiceVar(cmd, &f.kernel, "kernel", "form of state-space layers", runtime.Kernels()...)
 	f.threads = whole{0, 0}
-	cmd.Flags().Var(&f.threads, "threads", "threads that one run may use; 0: all processors")
-	choiceVar(cmd, &f.device, "device", "cpu, or the reference interpreter, which is slow and exact", "cpu", "ref")
+	cmd.Flags().Var(&f.threads, "threads", "number of threads; 0: all processors")
+	choiceVar(cmd, &f.device, "device", "cpu, or ref, the reference interpreter, which is slow and exact", "cpu", "ref")
 }
 
-const lowUsage = "bf16 and int8 round the matrices of dense products, and what they multiply; bf16 is faster only where the processor has AVX512_BF16"
+const lowUsage = "bf16 and int8 round the operands of dense products; bf16 is faster only on processors with AVX512_BF16"
 
 // registerLow adds the flag for the precision of products.
 func (f *runFlags) registerLow(cmd *cobra.Command) {
@@ -309,7 +309,7 @@ func (f *runFlags) registerLow(cmd *cobra.Command) {
 
 // registerExact adds the flags that change what is computed, not only how.
 func (f *runFlags) registerExact(cmd *cobra.Command) {
-	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision, and needs --device ref; "+lowUsage, "float32", "float64", "bf16", "int8")
+	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision with --device ref; "+lowUsage, "float32", "float64", "bf16", "int8")
 	f.registerResample(cmd)
 	f.registerShapes(cmd)
 }
@@ -384,7 +384,7 @@ func (c *carry) Set(text string) error {
 		return fmt.Errorf("expected INPUT=OUTPUT, as in state=stateN")
 	}
 	if old, twice := (*c)[in]; twice && old != out {
-		return fmt.Errorf("input %q takes output %q already", in, old)
+		return fmt.Errorf("input %q already takes output %q", in, old)
 	}
 	if *c == nil {
 		*c = carry{}

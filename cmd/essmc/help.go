@@ -46,9 +46,9 @@ func newCompletionCommand() *cobra.Command {
 	names := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "Write a script for the shell, with which it completes essmc's command lines",
-		Long: `Completion writes a script for a shell. Loaded into it, the shell completes essmc's commands,
-flags and their values, presets and operators.`,
+		Short: "Write a completion script for a shell",
+		Long: `Completion writes a script for a shell. A shell that loads it completes essmc's
+commands, flags and their values, presets and operators.`,
 		Example: `  source <(essmc completion bash)
   essmc completion zsh > "${fpath[1]}/_essmc"
   essmc completion fish > ~/.config/fish/completions/essmc.fish

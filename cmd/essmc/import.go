@@ -24,15 +24,14 @@ func newImportCommand() *cobra.Command {
 	var s shape
 	cmd := &cobra.Command{
 		Use:     "import FILE.onnx [-o IR.txt]",
-		Short:   "Read an ONNX model: what it says of itself, what it holds, what is not supported",
+		Short:   "Describe an ONNX file: its header, its content, its unsupported operators",
 		GroupID: groupStart,
-		Long: `Import reads an ONNX model and shows what its file says (producer, operator sets, functions,
-dynamic axes), and then what "essmc inspect" shows. Where operators are not supported it
-lists them all, with the nodes that apply them, and the exit code is 1.
+		Long: `Import reads an ONNX file and shows its header (producer, operator sets, functions,
+dynamic axes), and then the output of "essmc inspect". If operators are not supported,
+it lists them all with their nodes, and the exit code is 1.
 
--o writes the graph as the file has it as IR text, with large weights in a file beside it;
-such a text is a MODEL like any other. Importing is never needed: an ONNX model can be
-given wherever MODEL stands.`,
+-o writes the graph of the file as IR text, with large weights in a file beside it. The
+text can be used as a MODEL. Importing is optional: an ONNX file is a MODEL too.`,
 		Example: `  essmc import model.onnx
   essmc import model.onnx -o model.txt --shape input=1,L,64
   essmc import model.onnx --json`,
@@ -84,7 +83,7 @@ given wherever MODEL stands.`,
 	cmd.Flags().StringVarP(&text, "output", "o", "", "write the graph as text to `IR.txt`")
 	complete(cmd, "output", filesOf("txt"))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	cmd.Flags().Var(&s, "shape", "fix dimensions by name, or state samples x steps for the working memory")
+	cmd.Flags().Var(&s, "shape", "fix dimensions by name, or give samples x steps for the working memory")
 	return cmd
 }
 

@@ -20,12 +20,12 @@ func newInitCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:     "init [PRESET -o DIR]",
-		Short:   "Make an untrained model of a preset; without arguments, list the presets",
+		Short:   "Make an untrained model from a preset, or list the presets",
 		GroupID: groupStart,
-		Long: `Init writes a model directory (config.json and model.safetensors) with the sizes of
-a preset and the weights that training starts from: HiPPO state matrices, drawn from
-a seed. Equal seeds give equal files. --set changes one key of config.json before the
-weights are made. Without arguments, init lists the presets.`,
+		Long: `Init writes a model directory (config.json and model.safetensors) with the sizes of a
+preset and initial weights: HiPPO state matrices, and random numbers. Equal seeds give
+equal files. --set changes a key of config.json. Without arguments, init lists the
+presets.`,
 		Example: `  essmc init
   essmc init image -o model
   essmc init sc10 -o model --seed 7 --set layer.bidirectional=false --set n_layers=4`,
@@ -33,7 +33,7 @@ weights are made. Without arguments, init lists the presets.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				if dir != "" || len(set) > 0 {
-					return usagef("%s: which preset? %s lists them", cmd.CommandPath(), cmd.CommandPath())
+					return usagef("%s: PRESET is missing; %s lists the presets", cmd.CommandPath(), cmd.CommandPath())
 				}
 				return listPresets(cmd.OutOrStdout())
 			}
@@ -86,8 +86,8 @@ weights are made. Without arguments, init lists the presets.`,
 		},
 	}
 	outputDirVar(cmd, &dir)
-	cmd.Flags().Uint64Var(&seed, "seed", 0, "draw the weights from seed `N`")
-	cmd.Flags().StringArrayVar(&set, "set", nil, "set a key of config.json: `KEY=VALUE`; may be repeated")
+	cmd.Flags().Uint64Var(&seed, "seed", 0, "seed of the random numbers")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "set a key of config.json: `KEY=VALUE`; can be repeated")
 	complete(cmd, "set", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		var out []string
 		for _, k := range models.Keys() {

@@ -25,11 +25,11 @@ func newInspectCommand() *cobra.Command {
 	var s shape
 	cmd := &cobra.Command{
 		Use:     "inspect MODEL",
-		Short:   "Show what a model takes, gives, holds, and needs",
+		Short:   "Show a model's inputs, outputs, operators, and memory",
 		GroupID: groupLook,
-		Long: `Inspect shows a model's inputs and outputs, its parameters part by part, its operators as
-they were written and as the passes left them, how it moves data along time (and so whether
-it can run as a stream, or what keeps it from that), and the memory that it needs.`,
+		Long: `Inspect shows a model's inputs and outputs, its parameters by part, its operators before
+and after the passes, how it moves data along time, and the memory that it needs. It
+tells whether the model can run as a stream, and if not, what prevents it.`,
 		Example: `  essmc inspect model
   essmc inspect model.essm --shape 16x4096
   essmc inspect model.onnx --shape input=1,16000
@@ -52,7 +52,7 @@ it can run as a stream, or what keeps it from that), and the memory that it need
 	}
 	modelCompletion(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	cmd.Flags().Var(&s, "shape", "sizes to state the working memory for: samples x steps, or by name (default 1x1024)")
+	cmd.Flags().Var(&s, "shape", "sizes for the working memory: samples x steps, or by name (default 1x1024)")
 	return cmd
 }
 
@@ -113,7 +113,8 @@ type timeReport struct {
 type factReport struct {
 	Part  string `json:"part"`
 	Fact  string `json:"fact"`
-	State int64  `json:"state"`
+	fact  ir.Fact
+	State int64 `json:"state"`
 }
 
 type memoryReport struct {
@@ -251,10 +252,11 @@ func alongTime(g *ir.Graph) *timeReport {
 		r.Streamable, r.Blocker = false, b.String()
 	}
 	for _, n := range g.Nodes {
-		if len(r.Parts) == 0 || r.Parts[len(r.Parts)-1].Part != n.Scope {
-			r.Parts = append(r.Parts, factReport{Part: n.Scope})
+		at := slices.IndexFunc(r.Parts, func(p factReport) bool { return p.Part == n.Scope })
+		if at < 0 {
+			at, r.Parts = len(r.Parts), append(r.Parts, factReport{Part: n.Scope})
 		}
-		p := &r.Parts[len(r.Parts)-1]
+		p := &r.Parts[at]
 		for i, v := range n.Outputs {
 			if v == nil {
 				continue
@@ -263,7 +265,7 @@ func alongTime(g *ir.Graph) *timeReport {
 			p.State += f.State
 			if i == 0 {
 				f.State = 0
-				p.Fact = f.String()
+				p.Fact, p.fact = f.String(), f
 			}
 		}
 	}
@@ -271,7 +273,40 @@ func alongTime(g *ir.Graph) *timeReport {
 	return r
 }
 
-// fromSteps takes back that a model cannot run as a stream where it can as the passes left it, or by its own account.
+// dependence describes the steps of the input that a step of a value depends on.
+func dependence(f ir.Fact) string {
+	count := func(k int64) string {
+		if k >= ir.Unbounded {
+			return "all"
+		}
+		return strconv.FormatInt(k, 10)
+	}
+	s := "itself"
+	switch {
+	case f.Global:
+		return "the whole sequence"
+	case f.Back > 0 && f.Ahead > 0:
+		s = fmt.Sprintf("%s before, %s after", count(f.Back), count(f.Ahead))
+	case f.Back > 0:
+		s = count(f.Back) + " before"
+	case f.Ahead > 0:
+		s = count(f.Ahead) + " after"
+	}
+	if f.Stride > 1 {
+		s += fmt.Sprintf(", one per %d steps", f.Stride)
+	}
+	return s
+}
+
+// axis names the axis of a value that carries time.
+func axis(f ir.Fact) string {
+	if f.Axis < 0 {
+		return "none"
+	}
+	return strconv.Itoa(f.Axis)
+}
+
+// fromSteps marks the model as able to run as a stream if its compiled graph is, by its facts or by declared states.
 func (r *timeReport) fromSteps(compiled *ir.Graph) {
 	sg, err := stepgraph.Of(compiled)
 	if err != nil {
@@ -320,7 +355,7 @@ func (r *inspection) print(w io.Writer) error {
 	}
 	title := "Parameters"
 	if r.plan {
-		title = "Constants, as the passes left them"
+		title = "Constants after the passes"
 	}
 	if err := r.printParts(w, title); err != nil {
 		return err
@@ -334,14 +369,14 @@ func (r *inspection) print(w io.Writer) error {
 		}
 		rows = append(rows, []string{o.Op, written, strconv.Itoa(o.Compiled)})
 	}
-	columns := []table.Column{{Title: "operator"}, {Title: "as written", Right: true}, {Title: "compiled", Right: true}}
+	columns := []table.Column{{Title: "operator"}, {Title: "source", Right: true}, {Title: "compiled", Right: true}}
 	if err := table.Print(w, columns, rows); err != nil {
 		return err
 	}
 	if t := r.Time; t != nil {
 		fmt.Fprintf(w, "\nAlong time (%s)\n", t.Symbol)
 		if t.Streamable {
-			fmt.Fprintf(w, "  can run as a stream; its state is %s per stream\n", plural(int(t.State), "number"))
+			fmt.Fprintf(w, "  can run as a stream, with a state of %s\n", plural(int(t.State), "number"))
 		} else {
 			fmt.Fprintf(w, "  cannot run as a stream: %s\n", t.Blocker)
 		}
@@ -351,9 +386,10 @@ func (r *inspection) print(w io.Writer) error {
 			if p.State > 0 {
 				state = grouped(p.State)
 			}
-			rows = append(rows, []string{partName(p.Part), p.Fact, state})
+			rows = append(rows, []string{partName(p.Part), dependence(p.fact), axis(p.fact), state})
 		}
-		if err := table.Print(w, []table.Column{{Title: "part"}, {Title: "a step depends on"}, {Title: "state", Right: true}}, rows); err != nil {
+		columns := []table.Column{{Title: "part"}, {Title: "a step depends on"}, {Title: "time axis"}, {Title: "state", Right: true}}
+		if err := table.Print(w, columns, rows); err != nil {
 			return err
 		}
 	}
@@ -379,7 +415,7 @@ func (r *inspection) printParts(w io.Writer, title string) error {
 		rows = append(rows, []string{partName(p.Part), strconv.Itoa(p.Tensors), grouped(p.Parameters), byteCount(p.Bytes)})
 		tensors, size = tensors+p.Tensors, size+p.Bytes
 	}
-	rows = append(rows, []string{"together", strconv.Itoa(tensors), grouped(r.Parameters), byteCount(size)})
+	rows = append(rows, []string{"total", strconv.Itoa(tensors), grouped(r.Parameters), byteCount(size)})
 	columns := []table.Column{{Title: "part"}, {Title: "tensors", Right: true}, {Title: "numbers", Right: true}, {Title: "size", Right: true}}
 	return table.Print(w, columns, rows)
 }

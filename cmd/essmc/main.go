@@ -105,7 +105,7 @@ func report(w io.Writer, err error) int {
 	}
 	var fault *runtime.PanicError
 	if errors.As(err, &fault) {
-		msg = fmt.Sprintf("%s (this is a mistake in essmc, please report it; %s=1 shows where it happened)", msg, debugVariable)
+		msg = fmt.Sprintf("%s (a bug in essmc, please report it; %s=1 shows the stack)", msg, debugVariable)
 	}
 	fmt.Fprintln(w, "essmc: "+oneLine(msg))
 	if fault != nil && os.Getenv(debugVariable) != "" {

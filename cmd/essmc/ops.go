@@ -23,16 +23,16 @@ import (
 func newOpsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "ops [NAME]",
-		Short:   "List the operators that graphs are made of, or show one",
+		Short:   "List the operators, or describe one",
 		GroupID: groupLook,
-		Long: `Ops lists every operator that essmc knows: those of ONNX, which have no domain, those of
+		Long: `Ops lists the operators of essmc: those of ONNX, which have no domain, those of
 ai.onnx.ml, ai.onnx.preview.training and com.microsoft, and the state-space operators of
-the domain "essm". With a name it shows one in full.
+the domain "essm". With a name it describes one operator.
 
-The column "cpu" says how the CPU backend computes an operator: by a kernel of its own; step by
-step, as its body says; once, when shapes are bound; or evaluated as it is defined, in float64,
-which is slow on large tensors. Earlier versions are upgraded to the newest when an ONNX file is
-read. essmc bench says what each node of a model came to.`,
+The column "cpu" shows how the CPU backend computes an operator: by a kernel; by the
+operators of its body; once, when shapes are bound; or by its definition in float64,
+which is slow on large tensors. When an ONNX file is read, operators of earlier versions
+are upgraded to the newest. essmc bench shows the choice for each node of a model.`,
 		Example: `  essmc ops
   essmc ops essm.SSM
   essmc ops Softmax`,
@@ -95,7 +95,7 @@ func findOps(name string) []*ir.Op {
 }
 
 func listOps(w io.Writer) error {
-	columns := []table.Column{{Title: "operator"}, {Title: "since", Right: true}, {Title: "cpu"}, {Title: "signature", Width: 40}, {Title: "what it computes", Width: 46}}
+	columns := []table.Column{{Title: "operator"}, {Title: "since", Right: true}, {Title: "cpu"}, {Title: "signature", Width: 40}, {Title: "description", Width: 46}}
 	var rows [][]string
 	for _, op := range ops.Default.All() {
 		rows = append(rows, []string{op.FullName(), fmt.Sprint(op.Since), cpu.Way(op), signature(op), op.Doc})
@@ -128,7 +128,7 @@ func params(list []ir.Param) string {
 func showOp(w io.Writer, op *ir.Op) error {
 	fmt.Fprintf(w, "%s, since version %d", op.FullName(), op.Since)
 	if op.Until > 0 {
-		fmt.Fprintf(w, ", gone in version %d", op.Until)
+		fmt.Fprintf(w, ", removed in version %d", op.Until)
 	}
 	fmt.Fprintf(w, "\n\n%s\n\n", indent(wrap(op.Doc, 90), "  "))
 	for _, list := range []struct {
@@ -151,7 +151,7 @@ func showOp(w io.Writer, op *ir.Op) error {
 			}
 			rows = append(rows, []string{p.Name, p.Elem, dims, what})
 		}
-		if err := table.Print(w, []table.Column{{Title: "name"}, {Title: "element"}, {Title: "shape"}, {Title: "may be absent"}}, rows); err != nil {
+		if err := table.Print(w, []table.Column{{Title: "name"}, {Title: "element"}, {Title: "shape"}, {Title: "presence"}}, rows); err != nil {
 			return err
 		}
 	}
@@ -189,8 +189,8 @@ func showOp(w io.Writer, op *ir.Op) error {
 	}
 	tol := "exact"
 	if op.Tol.Ulps > 0 {
-		tol = fmt.Sprintf("within %g rounding units of the largest absolute value", op.Tol.Ulps)
+		tol = fmt.Sprintf("%g rounding units of the largest absolute value", op.Tol.Ulps)
 	}
-	_, err := fmt.Fprintf(w, "kernels are %s; on the CPU backend: %s\n", tol, cpu.Way(op))
+	_, err := fmt.Fprintf(w, "tolerance: %s\nCPU backend: %s\n", tol, cpu.Way(op))
 	return err
 }

@@ -65,19 +65,19 @@ func randomDatum(rng *rand.Rand, t ir.Type, dims map[string]int64, vocabulary in
 		}
 		return s, nil
 	}
-	return nil, fmt.Errorf("%v cannot be made up", t)
+	return nil, fmt.Errorf("there are no random values of type %v", t)
 }
 
 // sizes gives a shape whose dimensions are all known, and small enough for the machine.
 func sizes(t *ir.TensorType, dims map[string]int64) ([]int, error) {
 	if t.NoRank {
-		return nil, fmt.Errorf("%v can have any shape: --shape NAME=DIM,… states it", t)
+		return nil, fmt.Errorf("the shape of %v is unknown; give it by --shape NAME=DIM,…", t)
 	}
 	shape, elements := make([]int, len(t.Shape)), 1.0
 	for k, d := range t.Shape {
 		n, err := d.Eval(dims)
 		if err != nil {
-			return nil, fmt.Errorf("dimension %d, %v, is not known: --shape NAME=DIM,… states it", k, d)
+			return nil, fmt.Errorf("dimension %d, %v, is unknown; give it by --shape NAME=DIM,…", k, d)
 		}
 		shape[k] = int(n)
 		elements *= float64(n)

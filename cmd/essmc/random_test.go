@@ -32,7 +32,7 @@ func TestRandomDatum(t *testing.T) {
 		t.Errorf("a sequence of %d", len(s.Items))
 	}
 	for want, typ := range map[string]ir.Type{
-		"any shape": &ir.TensorType{Elem: tensor.Float32, NoRank: true}, "dimension 0, ?": ir.Tensor(tensor.Float32, ir.Unknown),
+		"shape of float[] is unknown": &ir.TensorType{Elem: tensor.Float32, NoRank: true}, "dimension 0, ?": ir.Tensor(tensor.Float32, ir.Unknown),
 		"dimension 0, M": ir.Tensor(tensor.Float32, "M"), "does not fit": ir.Tensor(tensor.Float32, int64(1<<40), int64(1<<40)),
 	} {
 		if _, err := randomDatum(rand.New(rand.NewPCG(1, 2)), typ, nil, 1); err == nil || !strings.Contains(err.Error(), want) {

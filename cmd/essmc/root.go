@@ -25,8 +25,8 @@ func newRootCommand() *cobra.Command {
 		Short:   "Compile state-space sequence models and run them",
 		Long: `essmc compiles state-space sequence models (eSSM) and runs them, without Python.
 
-MODEL is a model directory (config.json and model.safetensors), an ONNX model, a plan
-that "essmc compile" wrote, or a graph in IR text.`,
+MODEL is a model directory (config.json and model.safetensors), an ONNX file, a plan
+from "essmc compile", or a graph as IR text.`,
 		Example: `  essmc demo
   essmc init image -o model
   essmc compile model -o model.essm
@@ -50,7 +50,7 @@ that "essmc compile" wrote, or a graph in IR text.`,
 	root.AddGroup(
 		&cobra.Group{ID: groupStart, Title: "Make a model:"},
 		&cobra.Group{ID: groupRun, Title: "Run a model:"},
-		&cobra.Group{ID: groupLook, Title: "Look inside:"})
+		&cobra.Group{ID: groupLook, Title: "Inspect a model:"})
 	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newImportCommand(), newCompileCommand(), newExportCommand(),
 		newRunCommand(), newStreamCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(), newTuneCommand(), newTestCommand(),
 		newInspectCommand(), newExplainCommand(), newOpsCommand(),

@@ -18,30 +18,29 @@ func newRunCommand() *cobra.Command {
 	top, chunk := whole{3, 1}, whole{0, 1}
 	cmd := &cobra.Command{
 		Use:     "run MODEL --input [NAME=]FILE … [--output [NAME=]FILE …]",
-		Short:   "Compute a model's answers",
+		Short:   "Compute a model's outputs",
 		GroupID: groupRun,
 		Long: `Run computes a model's outputs from its inputs.
 
-NAME may be left out where the model requires only one input, or has only one
-output. The models that essmc makes have the inputs "input", "lengths" (optional:
-how many steps of each sequence count) and, where they are causal, "state_in"; and
-the outputs "output" and "state_out".
+NAME is optional if the model requires only one input, or has only one output. Models
+of essmc have the inputs "input", "lengths" (optional: the number of valid steps of
+each sequence) and, if they are causal, "state_in". Their outputs are "output" and
+"state_out".
 
-Inputs are .npy, .npz (FILE.npz:KEY picks one array of several), .csv (a sequence:
-rows are steps, columns are features; of tokens: rows are sequences), or .wav where
-the model's input has one feature. A number, or a list as in [1,2,3] or [[1,2],[3,4]],
-stands for itself. Outputs are .npy, .npz or .csv. Without --output, run prints a summary
-of each output, with class names where the model has them.
+Inputs are .npy, .npz (FILE.npz:KEY selects one of several arrays), .csv (a sequence
+with a row per step and a column per feature; tokens with a row per sequence), or .wav
+for an input of one feature. An input can also be a number, or a list as in [1,2,3] or
+[[1,2],[3,4]]. Outputs are .npy, .npz or .csv. Without --output, run prints a summary of
+each output, with class names if the model has them.
 
---stream N computes the same answers as a stream does, N steps at a time, and keeps the
-model's state and not the sequence; a causal model can do that. An ONNX model that takes
-chunks, and its state with each, says so by --state; answers about a chunk alone then
-stand one behind the other in a new first dimension. See also essmc stream.
+--stream N computes the same results in chunks of N steps, as a stream: it keeps the
+model's state and not the sequence. The model must be causal. An ONNX model that takes
+a sequence in chunks, and its state with each chunk, needs --state; outputs about a
+chunk are concatenated along a new first dimension. See also essmc stream.
 
---device ref runs the graph as its source wrote it, node by node; --device cpu runs
-the graph that the passes made. --dump also runs the graph as its source wrote it, on
-the interpreter, and writes every value that a node computes to DIR/NAME.npy; the file
-DIR/values.tsv says which value is in which file.`,
+--device ref runs the graph of the source, node by node; --device cpu runs the graph
+after the passes. --dump also runs the graph of the source on the interpreter, and
+writes every computed value to DIR/NAME.npy; DIR/values.tsv lists values and files.`,
 		Example: `  essmc run model.essm --input x.npy
   essmc run model --input input=x.npy --input lengths=n.npy --output y.npy
   essmc run speech.essm --input word.wav --top 5
@@ -56,11 +55,11 @@ DIR/values.tsv says which value is in which file.`,
 				}
 				f.device.value = "ref"
 				if chunk.value > 0 {
-					return usagef("%s: --dump shows whole sequences, and does not go with --stream", cmd.CommandPath())
+					return usagef("%s: --dump cannot be combined with --stream", cmd.CommandPath())
 				}
 			}
 			if len(f.carry) > 0 && chunk.value == 0 {
-				return usagef("%s: --state carries a state from chunk to chunk, and needs --stream CHUNK", cmd.CommandPath())
+				return usagef("%s: --state needs --stream CHUNK", cmd.CommandPath())
 			}
 			if err := f.check(cmd); err != nil {
 				return err
@@ -74,20 +73,20 @@ DIR/values.tsv says which value is in which file.`,
 	}
 	modelCompletion(cmd)
 	inputVar(cmd, &inputs)
-	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output: `[NAME=]FILE`; may be repeated")
+	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output: `[NAME=]FILE`; can be repeated")
 	f.register(cmd)
 	f.registerExact(cmd)
-	cmd.Flags().Var(&chunk, "stream", "compute step by step, `CHUNK` steps at once, from the state alone")
+	cmd.Flags().Var(&chunk, "stream", "compute as a stream, in chunks of `CHUNK` steps")
 	f.registerCarry(cmd)
-	cmd.Flags().Var(&top, "top", "classes to show of each sample")
-	cmd.Flags().StringVar(&dump, "dump", "", "write every intermediate value into the new directory `DIR`")
+	cmd.Flags().Var(&top, "top", "number of classes to show per sample")
+	cmd.Flags().StringVar(&dump, "dump", "", "write all intermediate values to the new directory `DIR`")
 	complete(cmd, "output", filesOf("npy", "npz", "csv"))
 	complete(cmd, "dump", directories)
 	return cmd
 }
 
 func inputVar(cmd *cobra.Command, v *[]string) {
-	cmd.Flags().StringArrayVarP(v, "input", "i", nil, "read an input: `[NAME=]FILE`, or a number or list; may be repeated")
+	cmd.Flags().StringArrayVarP(v, "input", "i", nil, "read an input: `[NAME=]FILE`, or a number or list; can be repeated")
 	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
 }
 
@@ -147,7 +146,7 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []
 	}
 	for _, o := range files {
 		if _, ok := out[o.Name]; !ok {
-			return fmt.Errorf("output %q: --stream keeps it to itself; essmc stream --snapshot writes a stream's state", o.Name)
+			return fmt.Errorf("output %q: is a state, which --stream does not write; use essmc stream --snapshot", o.Name)
 		}
 		if err := o.Write(out[o.Name]); err != nil {
 			return err

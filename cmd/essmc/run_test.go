@@ -345,7 +345,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("no %q in the page", want)
 		}
 	}
-	if out = must(t, "explain", "waves.essm", "--html", "plan.html"); !strings.Contains(out, "from the history that the plan stores") || !strings.Contains(out, "fold-norm") {
+	if out = must(t, "explain", "waves.essm", "--html", "plan.html"); !strings.Contains(out, "from the plan's history") || !strings.Contains(out, "fold-norm") {
 		t.Errorf("found %s", out)
 	}
 	if out = must(t, "explain", "pairs.essm"); !strings.Contains(out, "for 2x1024") {
@@ -364,7 +364,7 @@ func TestReport(t *testing.T) {
 		{errors.New("\x1b[31mred\u0084"), 1, "essmc: \uFFFD[31mred\uFFFD\n"},
 		{usagef("no"), 2, "essmc: no\n"},
 		{fmt.Errorf("x: %w", &runtime.OptionError{Option: "Kernel", Msg: "is impossible"}), 2, "essmc: --kernel: is impossible\n"},
-		{fault, 1, "essmc: internal error: index out of range (this is a mistake in essmc, please report it; ESSMC_DEBUG=1 shows where it happened)\n"},
+		{fault, 1, "essmc: internal error: index out of range (a bug in essmc, please report it; ESSMC_DEBUG=1 shows the stack)\n"},
 	} {
 		t.Setenv(debugVariable, "")
 		var b bytes.Buffer

@@ -38,27 +38,27 @@ func newStreamCommand() *cobra.Command {
 	f := streamFlags{chunk: whole{1, 1}}
 	cmd := &cobra.Command{
 		Use:     "stream MODEL",
-		Short:   "Answer a sequence step by step, as it comes",
+		Short:   "Process a sequence step by step, as it arrives",
 		GroupID: groupRun,
-		Long: `Stream reads the steps of a sequence from standard input and writes answers to standard
-output as they come. It keeps the model's state and not the sequence, so a sequence may
-go on forever.
+		Long: `Stream reads the steps of a sequence from standard input and writes outputs to standard
+output as they are computed. It keeps the model's state and not the sequence, so a
+sequence can be endless.
 
-A step is a line of numbers with commas between them, one for each feature (--format csv),
-or as many float32 numbers in little-endian order (--format f32). Answers have the same
-form: a line for each step, or where the model sums the sequence up (a mean, the last
-step) one for each chunk, the answer so far. Where a model looks ahead by some steps the
-answers lag, and the last ones come at the end of the input.
+A step is a line of numbers separated by commas, one per feature (--format csv), or as
+many float32 numbers in little-endian order (--format f32). Outputs have the same
+format: a line per step, or a line per chunk for models that summarize the sequence (a
+mean, the last step), with the answer so far. Outputs of a model that looks ahead by a
+few steps lag, and the last ones follow the end of the input.
 
---snapshot writes the stream's state at the end of the input, or when interrupted: the
-sequence is then taken to go on, and --restore goes on with it. Models that look ahead
-without bound, as bidirectional layers do, cannot be streamed; essmc inspect tells.
+--snapshot writes the stream's state at the end of the input, or on an interrupt.
+--restore continues the sequence from it. Models that look ahead without bound, such as
+bidirectional ones, cannot run as a stream; see essmc inspect.
 
---state is for models that take a sequence in chunks, and their state with each, as
-recurrent ones in ONNX do: the output OUT of a chunk is the input IN of the next, zeros at
-the beginning. --chunk is then the size that the model wants; the last chunk is filled up
-with zeros, and an answer that has no dimension of time is one line for each chunk.
---input gives inputs that are the same for all chunks.`,
+--state is for models that take a sequence in chunks, and their state with each chunk,
+such as recurrent ones in ONNX: output OUT of a chunk is input IN of the next, from
+zeros. --chunk is then the size that the model requires; the last chunk is padded with
+zeros. An output without a time dimension is one line per chunk. --input gives inputs
+that are the same for all chunks.`,
 		Example: `  essmc stream model.essm < steps.csv
   arecord -f FLOAT_LE -r 16000 | essmc stream speech.essm --format f32 --chunk 160
   essmc stream model.essm --snapshot day1.state < day1.csv
@@ -78,11 +78,11 @@ with zeros, and an answer that has no dimension of time is one line for each chu
 		},
 	}
 	modelCompletion(cmd)
-	choiceVar(cmd, &f.format, "format", "of steps and answers: lines of numbers, or raw float32", "csv", "f32")
-	cmd.Flags().Var(&f.chunk, "chunk", "steps that are computed at once; answers come as often")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the output to write, by `NAME`, where there are several")
-	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the state at the end to `FILE`")
-	cmd.Flags().StringVar(&f.restore, "restore", "", "begin with the state in `FILE`")
+	choiceVar(cmd, &f.format, "format", "format of steps and outputs: lines of numbers, or raw float32", "csv", "f32")
+	cmd.Flags().Var(&f.chunk, "chunk", "number of steps to compute at once")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "`NAME` of the output to write, if there are several")
+	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the final state to `FILE`")
+	cmd.Flags().StringVar(&f.restore, "restore", "", "start from the state in `FILE`")
 	inputVar(cmd, &f.inputs)
 	f.registerCarry(cmd)
 	f.registerShapes(cmd)
@@ -174,7 +174,7 @@ func restore(s *runtime.Stream, file string) error {
 	}
 	var other *runtime.SnapshotError
 	if errors.As(err, &other) && other.Have != "" {
-		return fmt.Errorf("%s: %w; a model that is run with another --device, --shape or --state, or was compiled with another rate or other passes, counts as another one", file, err)
+		return fmt.Errorf("%s: %w; models differ if their --device, --shape, --state, sampling rate or passes differ", file, err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
@@ -215,24 +215,24 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 	} else if len(open) == 1 { // chunks of one size: each is a step
 		p.in, open = open[0], nil
 		if f.chunk.value != 1 {
-			return nil, fmt.Errorf("input %q: has no dimension of time, so a chunk is one step, found --chunk %d; --shape NAME=…,L,… names one that is open", p.in.Name, f.chunk.value)
+			return nil, fmt.Errorf("input %q: has no time dimension, so a chunk is one step, found --chunk %d; --shape NAME=…,L,… names a variable one", p.in.Name, f.chunk.value)
 		}
 	}
 	if len(open) > 0 {
 		q := open[0]
 		if _, varies := c.axes[q.Name]; varies {
-			return nil, fmt.Errorf("has several inputs of steps, %q and %q; stream feeds one", p.in.Name, q.Name)
+			return nil, fmt.Errorf("has several inputs with a time dimension, %q and %q; stream supports one", p.in.Name, q.Name)
 		}
-		return nil, fmt.Errorf("needs input %q besides the steps: --input %s=VALUE, or where it is a state that an output gives --state %s=OUTPUT", q.Name, q.Name, q.Name)
+		return nil, fmt.Errorf("needs input %q besides the steps: --input %s=VALUE, or --state %s=OUTPUT if it is a state", q.Name, q.Name, q.Name)
 	}
 	for name := range given.Data {
 		if _, varies := c.axes[name]; varies {
-			return nil, fmt.Errorf("input %q is of steps, which come from standard input", name)
+			return nil, fmt.Errorf("input %q comes from standard input", name)
 		}
 	}
 	t, ok := p.in.Type.(*ir.TensorType)
 	if !ok || t.NoRank {
-		return nil, fmt.Errorf("input %q: stream feeds tensors with a known number of dimensions, not %v", p.in.Name, p.in.Type)
+		return nil, fmt.Errorf("input %q: stream supports tensors with a known number of dimensions, found %v", p.in.Name, p.in.Type)
 	}
 	p.width = 1
 	for axis, d := range t.Shape {
@@ -241,7 +241,7 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 			return nil, fmt.Errorf("input %q: dimension %d of %v is not known: --shape %s=DIM,…", p.in.Name, axis, t, p.in.Name)
 		}
 		if _, plain := d.Symbol(); !known && !plain && axis != p.axis {
-			return nil, fmt.Errorf("input %q: takes several sequences at once, %v; stream feeds one", p.in.Name, t)
+			return nil, fmt.Errorf("input %q: takes several sequences at once, %v; stream supports one", p.in.Name, t)
 		}
 		if !known { // one sample, and the steps
 			n = 1
@@ -252,10 +252,10 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 		}
 	}
 	if slices.ContainsFunc(p.shape[:max(p.axis, 0)], func(n int) bool { return n != 1 }) {
-		return nil, fmt.Errorf("input %q: in %v features stand before steps, which stream does not feed", p.in.Name, t)
+		return nil, fmt.Errorf("input %q: features come before steps in %v, which stream does not support", p.in.Name, t)
 	}
 	if !t.Elem.IsFloat() && !t.Elem.IsInt() || t.Elem.Packed() {
-		return nil, fmt.Errorf("input %q: stream feeds numbers, not %v", p.in.Name, t.Elem)
+		return nil, fmt.Errorf("input %q: stream supports numbers, found %v", p.in.Name, t.Elem)
 	}
 	outs := c.timing.Outputs
 	i := slices.IndexFunc(outs, func(o stepgraph.Output) bool { return o.Name == f.output || f.output == "" })
@@ -267,7 +267,7 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("a stream has no output %q; it has %s", f.output, strings.Join(names, ", "))
 		}
-		return nil, fmt.Errorf("has several outputs, %s: --output NAME", strings.Join(names, ", "))
+		return nil, fmt.Errorf("has several outputs, %s; choose one by --output NAME", strings.Join(names, ", "))
 	}
 	p.output = outs[i]
 	return p, nil
@@ -379,7 +379,7 @@ func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, e
 	if elem.IsInt() {
 		for _, v := range values {
 			if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-				return fmt.Errorf("standard input: input %q: expected whole numbers, found %v", p.in.Name, v)
+				return fmt.Errorf("standard input: input %q: expected integers, found %v", p.in.Name, v)
 			}
 		}
 	}
@@ -399,13 +399,13 @@ func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, e
 	p.seen = p.c.Steps()
 	t, ok := out[p.output.Name].(*tensor.Tensor)
 	if !ok {
-		return fmt.Errorf("output %q is no tensor, and cannot be written", p.output.Name)
+		return fmt.Errorf("output %q is not a tensor, and cannot be written", p.output.Name)
 	}
 	if p.output.Kind != stepgraph.Sequence {
 		return p.write(t, 1)
 	}
 	if slices.ContainsFunc(t.Shape()[:p.output.Axis], func(n int) bool { return n != 1 }) {
-		return fmt.Errorf("output %q: in %v features stand before steps, which stream does not write", p.output.Name, t)
+		return fmt.Errorf("output %q: features come before steps in %v, which stream does not support", p.output.Name, t)
 	}
 	// The chunk's steps of the output, in all that the stream gives: those before Delay mean nothing, and there are no more
 	// than the sequence has.

@@ -27,16 +27,16 @@ func newTestCommand() *cobra.Command {
 	var t testRun
 	cmd := &cobra.Command{
 		Use:     "test ROOT",
-		Short:   "Run a folder of ONNX node tests",
+		Short:   "Run ONNX node tests",
 		GroupID: groupRun,
-		Long: `Test runs the node tests of the ONNX standard: folders that hold a model.onnx, inputs, and
-the outputs that are expected. ROOT is a folder that holds such folders, or a .tar.gz of
-one. Outputs are compared as the standard's own runner does: floats to 1e-3 relative and
-1e-7 absolute, everything else exactly.
+		Long: `Test runs the node tests of the ONNX standard: folders with a model.onnx, inputs, and
+expected outputs. ROOT is a folder of such folders, or a .tar.gz of one. Outputs are
+compared as by the standard's own runner: floats to 1e-3 relative and 1e-7 absolute,
+everything else exactly.
 
---device cpu runs what the passes made of a model, as essmc run does; --device ref runs
-it as it is written. Tests on the project's list of skipped ones, which gives a reason for
-each, are not run. Where a test fails the exit code is 1.`,
+--device cpu runs a model after the passes, as essmc run does; --device ref runs the
+graph of the file. Tests on the project's list of skipped ones, which has a reason for
+each, are not run. If a test fails, the exit code is 1.`,
 		Example: `  essmc test node-tests.tar.gz
   essmc test node -k 'dft|stft' --device ref
   essmc test node -j 4 --report report.json
@@ -47,13 +47,13 @@ each, are not run. Where a test fails the exit code is 1.`,
 	modelCompletion(cmd)
 	cmd.Flags().VarP(&t.match, "match", "k", "run the tests whose names match `REGEX`")
 	t.jobs = whole{0, 0}
-	cmd.Flags().VarP(&t.jobs, "jobs", "j", "tests to run at once; 0: as many as there are processors")
+	cmd.Flags().VarP(&t.jobs, "jobs", "j", "number of tests to run at once; 0: one per processor")
 	choiceVar(cmd, &t.device, "device", "cpu, or the reference interpreter", "cpu", "ref")
-	cmd.Flags().StringVar(&t.report, "report", "", "write names by outcome, in the scoreboard's form, to `FILE`")
+	cmd.Flags().StringVar(&t.report, "report", "", "write names by result, in the format of ONNX's scoreboard, to `FILE`")
 	complete(cmd, "report", filesOf("json"))
-	cmd.Flags().StringVar(&t.markdown, "markdown", "", "write the table by operator into the marked part of `FILE`")
+	cmd.Flags().StringVar(&t.markdown, "markdown", "", "write the table of operators to the marked part of `FILE`")
 	complete(cmd, "markdown", filesOf("md"))
-	cmd.Flags().BoolVar(&t.list, "list", false, "list the tests, run none")
+	cmd.Flags().BoolVar(&t.list, "list", false, "list the tests without running them")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ type testRun struct {
 
 func (t *testRun) run(cmd *cobra.Command, name string) error {
 	if t.markdown != "" && t.match.re != nil {
-		return usagef("%s: --markdown is about all tests, not about those of -k", cmd.CommandPath())
+		return usagef("%s: --markdown needs all tests, and cannot be combined with -k", cmd.CommandPath())
 	}
 	root, err := nodetest.Open(name)
 	if err != nil {
@@ -207,7 +207,7 @@ func printTests(w io.Writer, results []nodetest.Result, device string, took time
 		for _, m := range missing {
 			names = append(names, fmt.Sprintf("%s (%s)", m.Op, plural(m.Failed, "test")))
 		}
-		fmt.Fprintf(w, "Operators that are not there: %s\n\n", strings.Join(names, ", "))
+		fmt.Fprintf(w, "Missing operators: %s\n\n", strings.Join(names, ", "))
 	}
 	_, err := fmt.Fprintf(w, "on %s, in %s\n%v\n", device, duration(took), nodetest.Count(results))
 	return err

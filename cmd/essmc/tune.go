@@ -22,15 +22,15 @@ func newTuneCommand() *cobra.Command {
 		Use:     "tune",
 		Short:   "Measure this machine, for the choice of forms",
 		GroupID: groupRun,
-		Long: `Tune measures what the cpu backend's cost model needs to know of this machine, in a
-second or two of processor time: how long a step of a recurrence, a Fourier transform, a
-correlation, and a number on its way to memory and back take. The commands that run models
-use it from then on, to choose between scan, chunked, fft and direct; essmc explain says
-which constants it used. Nothing else depends on it. Other programs that run meanwhile
-disturb it little, as long as they leave a core alone.
+		Long: `Tune measures the constants of the cpu backend's cost model on this machine, in a second
+or two of processor time: the times of a step of a recurrence, of a Fourier transform,
+of a correlation, and of memory accesses. Commands that run models then use them to
+choose between scan, chunked, fft and direct; essmc explain shows the constants in use.
+They affect nothing else. Other programs disturb the measurement little if one core is
+idle.
 
-The file lies below the user's cache directory, one for each kind of processor and variant
-of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + `".`,
+The results are in a file below the user's cache directory, one per type of processor
+and variant of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + `".`,
 		Example: `  essmc tune
   essmc tune --show
   essmc tune --reset
@@ -44,7 +44,7 @@ of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + 
 					return err
 				}
 				if path == "" {
-					return usagef("%s: %s is %q: -o FILE says where the measurement belongs", cmd.CommandPath(), tune.Variable, tune.Off)
+					return usagef("%s: %s is %q: -o FILE is needed for the results", cmd.CommandPath(), tune.Variable, tune.Off)
 				}
 			}
 			switch {
@@ -78,20 +78,20 @@ of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + 
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write to, show or remove `FILE`")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "use `FILE` in place of the one below the cache directory")
 	complete(cmd, "output", filesOf("json"))
-	cmd.Flags().BoolVar(&show, "show", false, "show what was measured before")
-	cmd.Flags().BoolVar(&reset, "reset", false, "forget what was measured before")
+	cmd.Flags().BoolVar(&show, "show", false, "show the stored results")
+	cmd.Flags().BoolVar(&reset, "reset", false, "delete the stored results")
 	return cmd
 }
 
 func showTuned(w io.Writer, path string) error {
 	f, err := tune.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: this machine has not been measured; default constants are used: essmc tune measures it", path)
+		return fmt.Errorf("%s: this machine has not been measured, so default constants are used; run essmc tune", path)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; essmc tune measures anew", err)
+		return fmt.Errorf("%w; run essmc tune again", err)
 	}
 	fmt.Fprintf(w, "measured %s\n", f.Time.Format("2006-01-02 15:04 MST"))
 	return printCosts(w, f)
@@ -102,7 +102,7 @@ func printCosts(w io.Writer, f *tune.File) error {
 	fmt.Fprintf(w, "%s, kernels %s\n", f.Machine, f.Kernels)
 	d := cpu.DefaultCosts()
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
-	columns := []table.Column{{Title: "what"}, {Title: "measured", Right: true}, {Title: "default", Right: true}, {Title: "unit"}}
+	columns := []table.Column{{Title: "constant"}, {Title: "measured", Right: true}, {Title: "default", Right: true}, {Title: "unit"}}
 	return table.Print(w, columns, [][]string{
 		{"recurrence", number(f.Costs.Scan), number(d.Scan), "ns per step of one complex state"},
 		{"recurrence, complex", number(f.Costs.ComplexScan), number(d.ComplexScan), "ns, with complex inputs or a window"},
@@ -127,7 +127,7 @@ func tuned(cmd *cobra.Command) *tune.File {
 		return nil
 	}
 	if err != nil {
-		warn(cmd, "%v; default constants are used, essmc tune measures anew", err)
+		warn(cmd, "%v; default constants are used; run essmc tune again", err)
 		return nil
 	}
 	return f

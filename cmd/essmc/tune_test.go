@@ -36,7 +36,7 @@ func TestTune(t *testing.T) {
 	if out := must(t, "tune", "--show"); !strings.Contains(out, "measured 20") || !strings.Contains(out, "recurrence") {
 		t.Errorf("show: %s", out)
 	}
-	if out := explain(); !strings.Contains(out, "that essmc tune measured on 20") {
+	if out := explain(); !strings.Contains(out, "from essmc tune of 20") {
 		t.Errorf("after: %s", out)
 	}
 	must(t, "run", "waves", "-i", "waves.npy")

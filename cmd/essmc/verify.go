@@ -18,11 +18,11 @@ func newVerifyCommand() *cobra.Command {
 	tol := positive{1e-5, "TOL"}
 	cmd := &cobra.Command{
 		Use:     "verify MODEL --input [NAME=]FILE … --expect [NAME=]FILE",
-		Short:   "Compare a model's answers with expected ones",
+		Short:   "Compare a model's outputs with expected ones",
 		GroupID: groupRun,
 		Long: `Verify runs the model and compares its outputs with arrays in files. The error is the
 largest difference between two elements, relative to the largest absolute value that
-is expected. Beyond the tolerance the exit code is 1.`,
+is expected. If it is above the tolerance, the exit code is 1.`,
 		Example: `  essmc verify model.essm --input x.npy --expect y.npy
   essmc verify model.essm --input x.npy --expect y.npy --precision int8 --tol 0.05
   essmc verify model --input x.npy --expect y64.npy --tol 1e-9 --device ref --precision float64`,
@@ -77,9 +77,9 @@ is expected. Beyond the tolerance the exit code is 1.`,
 	}
 	modelCompletion(cmd)
 	inputVar(cmd, &inputs)
-	cmd.Flags().StringArrayVarP(&expect, "expect", "e", nil, "compare an output: `[NAME=]FILE`; may be repeated")
+	cmd.Flags().StringArrayVarP(&expect, "expect", "e", nil, "compare an output: `[NAME=]FILE`; can be repeated")
 	complete(cmd, "expect", filesOf("npy", "npz", "csv"))
-	cmd.Flags().Var(&tol, "tol", "largest error that is allowed")
+	cmd.Flags().Var(&tol, "tol", "largest allowed error")
 	f.register(cmd)
 	f.registerExact(cmd)
 	return cmd
@@ -97,7 +97,7 @@ type difference struct {
 func compare(d tensor.Datum, want *tensor.Tensor) (difference, error) {
 	got, ok := d.(*tensor.Tensor)
 	if !ok {
-		return difference{}, fmt.Errorf("is no tensor")
+		return difference{}, fmt.Errorf("is not a tensor")
 	}
 	if !slices.Equal(got.Shape(), want.Shape()) {
 		return difference{}, fmt.Errorf("expected shape %s, found %s", tensor.ShapeString(want.Shape()), tensor.ShapeString(got.Shape()))

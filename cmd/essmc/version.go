@@ -15,7 +15,7 @@ import (
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Show the version of essmc, of Go, and what the processor can do",
+		Short:   "Show the versions of essmc and Go, and the processor's features",
 		Example: "  essmc version",
 		Args:    args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

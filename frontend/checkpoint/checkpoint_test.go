@@ -206,10 +206,10 @@ func TestReadSharded(t *testing.T) {
 
 func TestReadTorch(t *testing.T) {
 	for _, v := range []struct{ name, file, config, note string }{
-		{"image", "image.ckpt", "", "model.layer.dropout: has no part in inference, left out"},
+		{"image", "image.ckpt", "", "model.layer.dropout: irrelevant for inference, dropped"},
 		{"options-full-glu", "options-full-glu.ckpt", "", "state_dict: loss.weight: is outside of net.*, left out"},
-		{"options-concat-retrieval", "options-concat-retrieval.pt", "options-concat-retrieval.yaml", "optimizer: has no part in inference, left out"},
-		{"layer-vanilla-complex", "layer-vanilla-complex.ckpt", "", "train: has no part in inference, left out"},
+		{"options-concat-retrieval", "options-concat-retrieval.pt", "options-concat-retrieval.yaml", "optimizer: irrelevant for inference, dropped"},
+		{"layer-vanilla-complex", "layer-vanilla-complex.ckpt", "", "train: irrelevant for inference, dropped"},
 		{"options-concat-retrieval", "options-concat-retrieval.pt", filepath.Join("options-concat-retrieval", ConfigName), ""},
 	} {
 		config := ""

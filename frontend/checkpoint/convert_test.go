@@ -124,7 +124,7 @@ func TestConvertKeys(t *testing.T) {
 		{"model.layer.d_dt_is_n", absent{}, "", same, ""},
 		{"model.layer.hyper_act", nil, "", same, ""},
 		{"model.layer.hyper_act", "glu", `expected null, found "glu"`, nil, ""},
-		{"model.layer.lr", map[string]any{"B": 0.1}, "", same, "model.layer.lr: has no part in inference"},
+		{"model.layer.lr", map[string]any{"B": 0.1}, "", same, "model.layer.lr: irrelevant for inference"},
 		{"model.layer.dropout", "${..dropout}", "", same, "model.layer.dropout"},
 		{"model.layer.discrete_method", "${x}", "a reference that was never resolved", nil, ""},
 		{"model.layer.discrete_method", "???", "a reference that was never resolved", nil, ""},
@@ -155,7 +155,7 @@ func TestConvertKeys(t *testing.T) {
 		{"decoder.l_output", int64(1), "decoder.l_output: is 1, expected 0 or null", nil, ""},
 		{"decoder.d_output", int64(6), "is 6, but the tensors have 5 outputs", nil, ""},
 		{"decoder.nli", nil, "", same, "decoder.nli"},
-		{"wandb", nil, "", same, "wandb: has no part in inference"},
+		{"wandb", nil, "", same, "wandb: irrelevant for inference"},
 		{"model", int64(1), "expected a section model", nil, ""},
 	} {
 		tree := authors(base)

@@ -179,7 +179,7 @@ func (s *section) ignore(keys ...string) {
 	s.known = append(s.known, keys...)
 	for _, key := range keys {
 		if _, ok := s.m[key]; ok {
-			s.log.note("%s: has no part in inference, left out", s.key(key))
+			s.log.note("%s: irrelevant for inference, dropped", s.key(key))
 		}
 	}
 }

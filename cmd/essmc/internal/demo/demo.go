@@ -123,8 +123,8 @@ func compile(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "As written:\n%s\n", indent(irtext.ViewString(g)))
-	fmt.Fprintln(w, "What the passes did:")
+	fmt.Fprintf(w, "Source:\n%s\n", indent(irtext.ViewString(g)))
+	fmt.Fprintln(w, "Passes:")
 	if err := passes.Optimize(g); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func converge(ctx context.Context, w io.Writer, u, biased []float64) (*convergen
 	for _, v := range eigen.Values {
 		c.slowest = max(c.slowest, real(v))
 	}
-	fmt.Fprintln(w, "State convergence: the real system starts at [1, 0], the convolution knows of no state and starts at [0, 0].")
+	fmt.Fprintln(w, "State convergence: the real system starts at [1, 0], the convolution has no state, so it starts at [0, 0].")
 	for t := range len(r.y) / 2 {
 		c.gap = append(c.gap, cmplx.Abs(complex(r.y[2*t]-biased[2*t], r.y[2*t+1]-biased[2*t+1])))
 	}
@@ -257,6 +257,6 @@ func converge(ctx context.Context, w io.Writer, u, biased []float64) (*convergen
 		t.AppendRow(table.Row{fmt.Sprintf("%g s", s), fmt.Sprintf("%.2e", c.gap[int(math.Round(s/step))-1]), fmt.Sprintf("%.2e", math.Exp(c.slowest*s))})
 	}
 	t.Render()
-	fmt.Fprintf(w, "The slowest eigenvalue of A is %.4f, so the wrong start is forgotten at that rate.\n", c.slowest)
+	fmt.Fprintf(w, "The slowest eigenvalue of A is %.4f, so the influence of the start decays at that rate.\n", c.slowest)
 	return c, nil
 }

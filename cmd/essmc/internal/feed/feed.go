@@ -55,7 +55,7 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) 
 			}
 		}
 		if former, twice := in.files[name]; twice {
-			return nil, fmt.Errorf("%s: input %q has a file already, %s", file, name, former)
+			return nil, fmt.Errorf("%s: input %q already has a file, %s", file, name, former)
 		}
 		port := ports[slices.IndexFunc(ports, func(p runtime.Port) bool { return p.Name == name })]
 		if isLiteral(file) {
@@ -103,7 +103,7 @@ func (in *Inputs) Locate(err error) error {
 // has it, and otherwise part of the file's name if there is such a file.
 func split(spec string, ports []runtime.Port, what string) (name, file string, err error) {
 	if spec == "" {
-		return "", "", fmt.Errorf("%s: no file is named", what)
+		return "", "", fmt.Errorf("%s: the file name is missing", what)
 	}
 	before, after, ok := strings.Cut(spec, "=")
 	if !ok {
@@ -111,7 +111,7 @@ func split(spec string, ports []runtime.Port, what string) (name, file string, e
 	}
 	if slices.ContainsFunc(ports, func(p runtime.Port) bool { return p.Name == before }) {
 		if after == "" {
-			return "", "", fmt.Errorf("%s %q: no file is named", what, before)
+			return "", "", fmt.Errorf("%s %q: the file name is missing", what, before)
 		}
 		return before, after, nil
 	}
@@ -193,10 +193,10 @@ func fitWav(t *tensor.Tensor, want *ir.TensorType) (*tensor.Tensor, error) {
 		return t.Reshape(1, t.Dim(0))
 	}
 	if len(want.Shape) != 3 || !want.Elem.IsFloat() {
-		return nil, fmt.Errorf("a .wav file is for a model that takes a waveform, this one takes %v", want)
+		return nil, fmt.Errorf("a .wav file is for an input of one feature, found %v", want)
 	}
 	if f, ok := want.Shape[2].Known(); !ok || f != 1 {
-		return nil, fmt.Errorf("a .wav file is for a model whose input has one feature, this one's has %v", want.Shape[2])
+		return nil, fmt.Errorf("a .wav file is for an input of one feature, found %v features", want.Shape[2])
 	}
 	if t.Dim(1) != 1 {
 		return nil, fmt.Errorf("expected one channel, found %d", t.Dim(1))
@@ -214,7 +214,7 @@ func fitText(t *tensor.Tensor, want *ir.TensorType, wide bool) (*tensor.Tensor, 
 	}
 	for i, v := range tensor.Data[float64](t) {
 		if v != float64(int64(v)) {
-			return nil, fmt.Errorf("expected whole numbers (%v), found %v in row %d, column %d", want.Elem, v, i/t.Dim(1)+1, i%t.Dim(1)+1)
+			return nil, fmt.Errorf("expected integers (%v), found %v in row %d, column %d", want.Elem, v, i/t.Dim(1)+1, i%t.Dim(1)+1)
 		}
 	}
 	return t.Convert(want.Elem, false)

@@ -32,7 +32,7 @@ func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 	}
 	want, ok := typ.(*ir.TensorType)
 	if !ok || want.Elem == tensor.String || want.Elem.IsComplex() {
-		return nil, fmt.Errorf("expected %v, which is read from files only", p.Type)
+		return nil, fmt.Errorf("expected %v, which can only be read from a file", p.Type)
 	}
 	words, shape, err := parseList(s)
 	if err != nil {
@@ -124,7 +124,7 @@ func elements(words []string, shape []int, elem tensor.DType, wide bool) (*tenso
 		for i, w := range words {
 			var err error
 			if v[i], err = strconv.ParseUint(w, 10, 64); err != nil {
-				return nil, fmt.Errorf("expected whole numbers (%v), found %s", elem, w)
+				return nil, fmt.Errorf("expected integers (%v), found %s", elem, w)
 			}
 		}
 		return tensor.FromSlice(v, shape...), nil
@@ -133,7 +133,7 @@ func elements(words []string, shape []int, elem tensor.DType, wide bool) (*tenso
 		for i, w := range words {
 			var err error
 			if v[i], err = strconv.ParseInt(w, 10, 64); err != nil {
-				return nil, fmt.Errorf("expected whole numbers (%v), found %s", elem, w)
+				return nil, fmt.Errorf("expected integers (%v), found %s", elem, w)
 			}
 		}
 		t, err := tensor.FromSlice(v, shape...).Convert(elem, false)
@@ -143,7 +143,7 @@ func elements(words []string, shape []int, elem tensor.DType, wide bool) (*tenso
 		back, err := t.Int64s()
 		for i := range back {
 			if back[i] != v[i] {
-				return nil, fmt.Errorf("expected whole numbers that fit %v, found %s", elem, words[i])
+				return nil, fmt.Errorf("expected integers that fit %v, found %s", elem, words[i])
 			}
 		}
 		return t, err

@@ -54,9 +54,9 @@ func TestLiterals(t *testing.T) {
 		ports []runtime.Port
 		want  string
 	}{
-		{"x=1.5", port(tensor.Int64), `input "x": expected whole numbers (int64), found 1.5`},
-		{"x=300", port(tensor.Uint8), "expected whole numbers that fit uint8, found 300"},
-		{"x=-1", port(tensor.Uint64), "expected whole numbers (uint64), found -1"},
+		{"x=1.5", port(tensor.Int64), `input "x": expected integers (int64), found 1.5`},
+		{"x=300", port(tensor.Uint8), "expected integers that fit uint8, found 300"},
+		{"x=-1", port(tensor.Uint64), "expected integers (uint64), found -1"},
 		{"x=1e400", port(tensor.Float32), "expected numbers (float32), found 1e400"},
 		{"x=true", port(tensor.Float32), "expected numbers (float32), found true"},
 		{"x=1", port(tensor.Bool), "expected true or false, found 1"},
@@ -69,8 +69,8 @@ func TestLiterals(t *testing.T) {
 		{"x=[1,2]", port(tensor.Float32, three), "expected float[3], found"},
 		{"x=1", port(tensor.Float32, three), "expected float[3], found"},
 		{"x=[1,2]", port(tensor.Float32), "expected float, found"},
-		{"x=1", text, "read from files only"},
-		{"x=1", sequence, "read from files only"},
+		{"x=1", text, "only be read from a file"},
+		{"x=1", sequence, "only be read from a file"},
 		{"x=sixteen", port(tensor.Int64), `sixteen: input "x": expected a file (.npy, .npz, .csv, .wav), a number, or a list as in [1,2,3] (int64)`},
 		{"x=nothing.npy", port(tensor.Int64), "nothing.npy: "},
 	} {

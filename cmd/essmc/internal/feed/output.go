@@ -41,11 +41,11 @@ func Outputs(specs []string, ports []runtime.Port) ([]Output, error) {
 	}
 	for i, o := range out {
 		if !slices.Contains([]string{".npy", ".npz", ".csv"}, strings.ToLower(filepath.Ext(o.File))) {
-			return nil, fmt.Errorf("%s: unknown kind of file to write, expected .npy, .npz or .csv", o.File)
+			return nil, fmt.Errorf("%s: unknown file extension, expected .npy, .npz or .csv", o.File)
 		}
 		for _, other := range out[:i] {
 			if other.File == o.File {
-				return nil, fmt.Errorf("%s: outputs %q and %q would go to the same file", o.File, other.Name, o.Name)
+				return nil, fmt.Errorf("%s: outputs %q and %q have the same file", o.File, other.Name, o.Name)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func Outputs(specs []string, ports []runtime.Port) ([]Output, error) {
 func (o Output) Write(d tensor.Datum) error {
 	t, ok := d.(*tensor.Tensor)
 	if !ok {
-		return fmt.Errorf("%s: output %q is no tensor, and cannot be written as an array", o.File, o.Name)
+		return fmt.Errorf("%s: output %q is not a tensor, and cannot be written as an array", o.File, o.Name)
 	}
 	return arrays.Write(o.File, t)
 }

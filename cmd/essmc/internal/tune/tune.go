@@ -89,7 +89,7 @@ func Path() (string, error) {
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no cache directory for what was measured (%s names a file): %w", Variable, err)
+		return "", fmt.Errorf("no cache directory for the results (%s can name a file): %w", Variable, err)
 	}
 	return filepath.Join(dir, "essmc", "tune-"+slug(Machine()+" "+cpu.Kernels())+".json"), nil
 }
@@ -133,7 +133,7 @@ func parse(b []byte) (*File, error) {
 		return nil, damaged(err)
 	}
 	if version.Version != cpu.CostsVersion {
-		return nil, fmt.Errorf("expected version %d of what essmc tune measures, found %d", cpu.CostsVersion, version.Version)
+		return nil, fmt.Errorf("expected version %d of the results of essmc tune, found %d", cpu.CostsVersion, version.Version)
 	}
 	f := &File{}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -151,19 +151,19 @@ func parse(b []byte) (*File, error) {
 func damaged(err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return fmt.Errorf("expected what essmc tune writes, found JSON with %s at byte %d", kind.Value, kind.Offset)
+		return fmt.Errorf("expected a file of essmc tune, found JSON with %s at byte %d", kind.Value, kind.Offset)
 	}
-	return fmt.Errorf("expected what essmc tune writes: %w", err)
+	return fmt.Errorf("expected a file of essmc tune: %w", err)
 }
 
 // fits reports a measurement of another machine.
 func (f *File) fits() error {
 	var problems []error
 	if m := Machine(); f.Machine != m {
-		problems = append(problems, fmt.Errorf("it was measured on %q, this is %q", f.Machine, m))
+		problems = append(problems, fmt.Errorf("it was measured on %q, but this machine is %q", f.Machine, m))
 	}
 	if k := cpu.Kernels(); f.Kernels != k {
-		problems = append(problems, fmt.Errorf("it was measured with kernels %q, these are %q", f.Kernels, k))
+		problems = append(problems, fmt.Errorf("it was measured with kernels %q, but this machine has %q", f.Kernels, k))
 	}
 	return errors.Join(problems...)
 }

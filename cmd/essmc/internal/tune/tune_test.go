@@ -39,7 +39,7 @@ func TestReadBad(t *testing.T) {
 		"kernels": {change: func(f *File) { f.Kernels = "avx9" }, want: "avx9"},
 		"version": {change: func(f *File) { f.Version = 99 }, want: "expected version"},
 		"costs":   {change: func(f *File) { f.Costs.FFT = -1 }, want: "fft_ns"},
-		"empty":   {raw: " ", want: "essmc tune writes"},
+		"empty":   {raw: " ", want: "a file of essmc tune"},
 		"array":   {raw: "[1]", want: "JSON with array"},
 		"other":   {raw: fmt.Sprintf(`{"version":%d,"what":2}`, cpu.CostsVersion), want: `"what"`},
 		"long":    {raw: strings.Repeat(" ", maxBytes+1), want: "bytes"},
