@@ -97,10 +97,11 @@ type Tolerance struct{ Ulps float64 }
 
 // Tolerances that operators declare.
 var (
-	Exact    = Tolerance{0}    // integers, movement of data
-	Rounding = Tolerance{8}    // a few roundings per element
-	Summing  = Tolerance{256}  // long sums in another order
-	Long     = Tolerance{4096} // recurrences and transforms over long sequences
+	Exact      = Tolerance{0}    // integers, movement of data
+	Rounding   = Tolerance{8}    // a few roundings per element
+	Summing    = Tolerance{256}  // long sums in another order
+	Cancelling = Tolerance{256}  // sums that may cancel: 1 + erf x has few digits left below −2
+	Long       = Tolerance{4096} // recurrences and transforms over long sequences
 )
 
 // Work is the cost of an evaluation.

@@ -13,20 +13,20 @@ func tanhGelu(b *ir.Builder, x *ir.Value) *ir.Value {
 
 // Activations, some of them with a bias in front.
 var (
-	Gelu = composed(&ir.Op{Name: "Gelu", Doc: "x times the normal distribution function of x.", In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Tol: ir.Rounding,
+	Gelu = composed(&ir.Op{Name: "Gelu", Doc: "x times the normal distribution function of x.", In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Tol: ir.Cancelling,
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value { return vals(gelu(b, x[0])) }})
-	FastGelu = composed(&ir.Op{Name: "FastGelu", Doc: "Gelu, approximated by tanh, of X plus an optional bias.", In: ops.Sig("X:T", "bias:T?"), Out: ops.Sig("Y:T"), Tol: ir.Rounding,
+	FastGelu = composed(&ir.Op{Name: "FastGelu", Doc: "Gelu, approximated by tanh, of X plus an optional bias.", In: ops.Sig("X:T", "bias:T?"), Out: ops.Sig("Y:T"), Tol: ir.Cancelling,
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(tanhGelu(b, add(b, x[0], in(x, 1))))
 		}})
-	BiasGelu = composed(&ir.Op{Name: "BiasGelu", Doc: "Gelu of A plus a bias for the last axis.", In: ops.Sig("A:T", "B:T"), Out: ops.Sig("C:T"), Tol: ir.Rounding,
+	BiasGelu = composed(&ir.Op{Name: "BiasGelu", Doc: "Gelu of A plus a bias for the last axis.", In: ops.Sig("A:T", "B:T"), Out: ops.Sig("C:T"), Tol: ir.Cancelling,
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value { return vals(gelu(b, add(b, x[0], x[1]))) }})
 	QuickGelu = composed(&ir.Op{Name: "QuickGelu", Doc: "x*sigmoid(alpha*x).", In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Tol: ir.Rounding,
 		Attrs: []ir.AttrSpec{ops.FloatSpec("alpha", 1.702, "factor within the sigmoid")},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(with(b, "Swish", x[:1], ir.A("alpha", ops.Float(n, "alpha"))))
 		}})
-	BiasSplitGelu = composed(&ir.Op{Name: "BiasSplitGelu", Doc: "a*Gelu(b) for the halves a, b of the last axis of X plus a bias.", In: ops.Sig("X:T", "bias:T"), Out: ops.Sig("Y:T"), Tol: ir.Rounding,
+	BiasSplitGelu = composed(&ir.Op{Name: "BiasSplitGelu", Doc: "a*Gelu(b) for the halves a, b of the last axis of X plus a bias.", In: ops.Sig("X:T", "bias:T"), Out: ops.Sig("Y:T"), Tol: ir.Cancelling,
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			h := b.Ops("", "Split", 2, vals(add(b, x[0], x[1])), ir.A("axis", -1), ir.A("num_outputs", 2))
 			return vals(std(b, "Mul", h[0], gelu(b, h[1])))

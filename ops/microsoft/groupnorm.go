@@ -11,7 +11,7 @@ var groupAttrs = []ir.AttrSpec{ops.Required(ops.IntSpec("activation", nil, "0: n
 
 // Group normalizations.
 var (
-	GroupNorm = composed(&ir.Op{Name: "GroupNorm", Doc: "X normalised over each group of channels and all places, times gamma plus beta per channel, in float32; then an activation.",
+	GroupNorm = composed(&ir.Op{Name: "GroupNorm", Doc: "X normalised over each group of channels and all places, times gamma plus beta per channel, in float32 or wider; then an activation.",
 		In: ops.Sig("X:T[...]", "gamma:M[C]", "beta:M[C]"), Out: ops.Sig("Y:T[...]"), Attrs: groupAttrs, Tol: ir.Summing,
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(groupNorm(b, n, x[0], x[1], x[2]))
@@ -42,7 +42,11 @@ func groupNorm(b *ir.Builder, n *ir.Node, x, gamma, beta *ir.Value) *ir.Value {
 		return nil
 	}
 	last := ops.Int(n, "channels_last") != 0
-	y := cast(b, x, tensor.Float32)
+	inner := tensor.Float32
+	if x.Elem() == tensor.Float64 {
+		inner = tensor.Float64
+	}
+	y := cast(b, x, inner)
 	if last {
 		y = channels(b, y, false)
 	}
@@ -55,7 +59,7 @@ func groupNorm(b *ir.Builder, n *ir.Node, x, gamma, beta *ir.Value) *ir.Value {
 	y = std(b, "Div", d, std(b, "Sqrt", std(b, "Add", variance, scalar(b, y, ops.Float(n, "epsilon")))))
 	y = std(b, "Reshape", y, shape)
 	perChannel := func(v *ir.Value) *ir.Value {
-		return std(b, "Unsqueeze", cast(b, v, tensor.Float32), span(b, 1, r-1))
+		return std(b, "Unsqueeze", cast(b, v, inner), span(b, 1, r-1))
 	}
 	y = std(b, "Add", std(b, "Mul", y, perChannel(gamma)), perChannel(beta))
 	if ops.Int(n, "activation") != 0 {

@@ -10,8 +10,11 @@ import (
 // activation makes an elementwise operator with attributes, and its body in smaller operators where it has one.
 func activation(name string, since int, doc string, f func(n *ir.Node) func(float64) float64, body func(b *ir.Builder, n *ir.Node, x *ir.Value) *ir.Value, attrs ...ir.AttrSpec) *ir.Op {
 	o := unaryOp(name, since, doc, f, attrs...)
-	if name == "Softsign" {
+	switch name {
+	case "Softsign":
 		ioNames(o)
+	case "Gelu":
+		o.Tol = ir.Cancelling
 	}
 	if body != nil {
 		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value { return []*ir.Value{body(b, n, in[0])} }

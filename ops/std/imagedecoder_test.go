@@ -19,8 +19,8 @@ import (
 // decoded runs the operator on a file.
 func decoded(t *testing.T, file []byte, format string) *tensor.Tensor {
 	t.Helper()
-	s := of(tensor.FromSlice(file, len(file))).with(ir.A("pixel_format", format))
-	out, err := eval(plainNode(t, ImageDecoder, s), s.in, false)
+	s := of(tensor.FromSlice(file, len(file))).With(ir.A("pixel_format", format))
+	out, err := eval(plainNode(t, ImageDecoder, s), s.In, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,16 +7,44 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/opstest"
+	"github.com/essmc/essmc/ops/opstest/samples"
 )
 
-var suite = opstest.Suite{Samples: func(o *ir.Op) []opstest.Sample {
-	var out []opstest.Sample
-	for _, s := range samplesOf(o) {
-		out = append(out, s.shared())
+type sample = opstest.Sample
+
+// What samples are made of.
+var (
+	random = opstest.Random
+	of     = opstest.Of
+	normal = opstest.Normal
+	whole  = opstest.Whole
+	vec    = opstest.Vec
+	num    = opstest.Num
+)
+
+func seqOf(items ...tensor.Datum) tensor.Datum { return &tensor.Sequence{Items: items} }
+
+func words(v ...string) tensor.Datum { return tensor.FromStrings(v, len(v)) }
+
+func floats32(v ...float32) tensor.Datum { return tensor.FromSlice(v, len(v)) }
+
+// i64s is an attribute that is a list of integers.
+func i64s(name string, v ...int64) ir.Attr { return ir.A(name, v) }
+
+// graphOf builds a subgraph.
+func graphOf(build func(b *ir.Builder)) *ir.Graph {
+	b := ir.NewBuilder("body", ops.Default, ops.Opsets())
+	build(b)
+	g, err := b.Build()
+	if err != nil {
+		panic(err)
 	}
-	return out
-}}
+	return g
+}
+
+var suite = opstest.Suite{Samples: samples.Of}
 
 func TestInfer(t *testing.T)     { suite.Infer(t) }
 func TestBody(t *testing.T)      { suite.Body(t) }
@@ -26,7 +54,7 @@ func TestAlong(t *testing.T)     { suite.Along(t, 1000) }
 
 // eachSample runs a test for every sample of every operator of ai.onnx.
 func eachSample(t *testing.T, f func(t *testing.T, op *ir.Op, s sample)) {
-	suite.Each(t, func(t *testing.T, op *ir.Op, s opstest.Sample) { f(t, op, sample{s.In, s.Consts, s.Attrs, s.Outs}) })
+	suite.Each(t, f)
 }
 
 // What other tests use of the suite.
@@ -42,12 +70,12 @@ func itself(_, size int) ir.Dim { return ir.Const(int64(size)) }
 
 func node(t *testing.T, op *ir.Op, s sample, dim func(input, axis, size int) ir.Dim) *ir.Node {
 	t.Helper()
-	return opstest.Node(t, op, s.shared(), dim)
+	return opstest.Node(t, op, s, dim)
 }
 
 func plainNode(t *testing.T, op *ir.Op, s sample) *ir.Node {
 	t.Helper()
-	return opstest.Plain(t, op, s.shared())
+	return opstest.Plain(t, op, s)
 }
 
 // TestAlongOf spells out facts that others lean on.
@@ -63,21 +91,21 @@ func TestAlongOf(t *testing.T) {
 		{"a linear layer keeps time", MatMul, of(normal(2, 5, 3), normal(3, 4)), 0, 1, "each step by itself, axis 1"},
 		{"columns of a product", MatMul, of(normal(4, 3), normal(2, 3, 5)), 1, 2, "each step by itself, axis 2"},
 		{"a sum over time", MatMul, of(normal(2, 4, 5), normal(5, 3)), 0, 2, "global"},
-		{"transpose moves time", Transpose, of(normal(2, 5, 3)).with(ir.A("perm", []int64{0, 2, 1})), 0, 1, "each step by itself, axis 2"},
-		{"heads come apart", Reshape, of(normal(2, 5, 6), vec(0, 0, 2, 3)).fixed(1), 0, 1, "each step by itself, axis 1"},
-		{"time is lost in a merge", Reshape, of(normal(2, 5, 6), vec(-1, 6)).fixed(1), 0, 1, "global"},
-		{"a mean over time", ReduceMean, of(normal(2, 5, 3), vec(1)).fixed(1), 0, 1, "back all, summed up, state 6"},
-		{"a mean over features", ReduceMean, of(normal(2, 5, 3), vec(0)).fixed(1).with(ir.A("keepdims", 0)), 0, 1, "each step by itself, axis 0"},
-		{"a causal convolution", Conv, of(normal(1, 3, 7), normal(4, 3, 4)).with(ir.A("pads", []int64{3, 0})), 0, 2, "back 3, axis 2"},
-		{"a centred one", Conv, of(normal(1, 3, 7), normal(4, 3, 3)).with(ir.A("pads", []int64{2, 2}), ir.A("dilations", []int64{2})), 0, 2, "back 2, ahead 2, axis 2"},
-		{"a strided one", Conv, of(normal(1, 3, 8), normal(4, 3, 2)).with(ir.A("strides", []int64{2})), 0, 2, "ahead 1, axis 2, every 2 steps"},
-		{"a delay", Pad, of(normal(2, 5, 3), vec(2, 0), nil, vec(1)).fixed(1, 3), 0, 1, "back 2, axis 1"},
-		{"the last step", Gather, of(normal(2, 5, 3), num(-1)).fixed(1).with(ir.A("axis", 1)), 0, 1, "back all, summed up, state 6"},
-		{"running sums", CumSum, of(normal(2, 5, 3), num(1)).fixed(1), 0, 1, "back all, axis 1, state 6"},
-		{"sums from the end", CumSum, of(normal(2, 5, 3), num(1)).fixed(1).with(ir.A("reverse", 1)), 0, 1, "ahead all, axis 1"},
+		{"transpose moves time", Transpose, of(normal(2, 5, 3)).With(ir.A("perm", []int64{0, 2, 1})), 0, 1, "each step by itself, axis 2"},
+		{"heads come apart", Reshape, of(normal(2, 5, 6), vec(0, 0, 2, 3)).Fixed(1), 0, 1, "each step by itself, axis 1"},
+		{"time is lost in a merge", Reshape, of(normal(2, 5, 6), vec(-1, 6)).Fixed(1), 0, 1, "global"},
+		{"a mean over time", ReduceMean, of(normal(2, 5, 3), vec(1)).Fixed(1), 0, 1, "back all, summed up, state 6"},
+		{"a mean over features", ReduceMean, of(normal(2, 5, 3), vec(0)).Fixed(1).With(ir.A("keepdims", 0)), 0, 1, "each step by itself, axis 0"},
+		{"a causal convolution", Conv, of(normal(1, 3, 7), normal(4, 3, 4)).With(ir.A("pads", []int64{3, 0})), 0, 2, "back 3, axis 2"},
+		{"a centred one", Conv, of(normal(1, 3, 7), normal(4, 3, 3)).With(ir.A("pads", []int64{2, 2}), ir.A("dilations", []int64{2})), 0, 2, "back 2, ahead 2, axis 2"},
+		{"a strided one", Conv, of(normal(1, 3, 8), normal(4, 3, 2)).With(ir.A("strides", []int64{2})), 0, 2, "ahead 1, axis 2, every 2 steps"},
+		{"a delay", Pad, of(normal(2, 5, 3), vec(2, 0), nil, vec(1)).Fixed(1, 3), 0, 1, "back 2, axis 1"},
+		{"the last step", Gather, of(normal(2, 5, 3), num(-1)).Fixed(1).With(ir.A("axis", 1)), 0, 1, "back all, summed up, state 6"},
+		{"running sums", CumSum, of(normal(2, 5, 3), num(1)).Fixed(1), 0, 1, "back all, axis 1, state 6"},
+		{"sums from the end", CumSum, of(normal(2, 5, 3), num(1)).Fixed(1).With(ir.A("reverse", 1)), 0, 1, "ahead all, axis 1"},
 		{"attention", Softmax, of(normal(2, 5, 5)), 0, 2, "global"},
 		{"off the softmax", Softmax, of(normal(2, 5, 3)), 0, 1, "each step by itself, axis 1"},
-		{"sizes of others", Shape, of(normal(2, 5, 3)).with(ir.A("end", 1)), 0, 1, "constant"},
+		{"sizes of others", Shape, of(normal(2, 5, 3)).With(ir.A("end", 1)), 0, 1, "constant"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,26 +131,26 @@ func TestErrors(t *testing.T) {
 		s  sample
 	}{
 		{Add, of(normal(2), normal(3))}, {Add, of(normal(2), whole(tensor.Int64, 0, 2, 2))}, {MatMul, of(normal(2, 3), normal(2, 3))}, {MatMul, of(normal(), normal(2))},
-		{Reshape, of(normal(2, 3), vec(-1, -1)).fixed(1)}, {Reshape, of(normal(2, 3), vec(4)).fixed(1)}, {Reshape, of(normal(2, 3), vec(4, -1)).fixed(1)},
-		{Transpose, of(normal(2, 3)).with(ir.A("perm", []int64{0, 0}))}, {Softmax, of(normal(2)).with(ir.A("axis", 1))},
-		{Concat, of(normal(2, 3), normal(3, 3)).with(ir.A("axis", 1))}, {Squeeze, of(normal(2, 3), vec(0)).fixed(1)}, {Unsqueeze, of(normal(2), vec(0, 0)).fixed(1)},
-		{ReduceSum, of(normal(2, 3), vec(2)).fixed(1)}, {Cast, of(normal(2)).with(ir.A("to", 99))}, {Conv, of(normal(1, 3, 5), normal(2, 2, 3))},
-		{Split, of(normal(5), vec(1, 2, 2)).fixed(1).gives(2)}, {Slice, of(normal(5), vec(0), vec(1), vec(0), vec(0)).fixed(1, 2, 3, 4)}, {SequenceAt, of(normal(2), num(0))},
+		{Reshape, of(normal(2, 3), vec(-1, -1)).Fixed(1)}, {Reshape, of(normal(2, 3), vec(4)).Fixed(1)}, {Reshape, of(normal(2, 3), vec(4, -1)).Fixed(1)},
+		{Transpose, of(normal(2, 3)).With(ir.A("perm", []int64{0, 0}))}, {Softmax, of(normal(2)).With(ir.A("axis", 1))},
+		{Concat, of(normal(2, 3), normal(3, 3)).With(ir.A("axis", 1))}, {Squeeze, of(normal(2, 3), vec(0)).Fixed(1)}, {Unsqueeze, of(normal(2), vec(0, 0)).Fixed(1)},
+		{ReduceSum, of(normal(2, 3), vec(2)).Fixed(1)}, {Cast, of(normal(2)).With(ir.A("to", 99))}, {Conv, of(normal(1, 3, 5), normal(2, 2, 3))},
+		{Split, of(normal(5), vec(1, 2, 2)).Fixed(1).Gives(2)}, {Slice, of(normal(5), vec(0), vec(1), vec(0), vec(0)).Fixed(1, 2, 3, 4)}, {SequenceAt, of(normal(2), num(0))},
 	}
 	for _, tt := range infer {
-		n := &ir.Node{Op: tt.op, Attrs: ir.NewAttrs(tt.s.attrs...)}
-		for i, d := range tt.s.in {
+		n := &ir.Node{Op: tt.op, Attrs: ir.NewAttrs(tt.s.Attrs...)}
+		for i, d := range tt.s.In {
 			v := &ir.Value{Name: "x", Type: typeOf(d, itself)}
-			if slices.Contains(tt.s.consts, i) {
+			if slices.Contains(tt.s.Consts, i) {
 				v = ir.NewConst("k", d.(*tensor.Tensor))
 			}
 			n.Inputs = append(n.Inputs, v)
 		}
-		for range tt.s.outs {
+		for range tt.s.Outs {
 			n.Outputs = append(n.Outputs, &ir.Value{Name: "y", Def: n})
 		}
 		if err := ir.InferNode(n); err == nil {
-			t.Errorf("%s of %v %v: no error", tt.op.Name, tt.s.in, tt.s.attrs)
+			t.Errorf("%s of %v %v: no error", tt.op.Name, tt.s.In, tt.s.Attrs)
 		}
 	}
 	evaluate := []struct {
@@ -132,18 +160,18 @@ func TestErrors(t *testing.T) {
 		{Gather, of(normal(3), vec(3))}, {Gather, of(normal(3), vec(-4))}, {Div, of(vec(1), vec(0))}, {Mod, of(vec(1), vec(0))},
 		{Reshape, of(normal(3), vec(2, 2))}, {Expand, of(normal(3), vec(2))}, {Expand, of(normal(1), vec(1<<30, 1<<30))}, {Expand, of(normal(1), vec(-1))},
 		{ConstantOfShape, of(vec(1<<40, 1))}, {Range, of(num(0), num(1<<40), num(1))}, {Range, of(num(0), num(1), num(0))}, {Tile, of(normal(2), vec(1<<40))},
-		{Pad, of(normal(2), vec(-2, -1))}, {Pad, of(normal(2), vec(1<<40, 0))}, {OneHot, of(vec(1), num(-1), normal(2))}, {TopK, of(normal(3), vec(4)).gives(2)},
+		{Pad, of(normal(2), vec(-2, -1))}, {Pad, of(normal(2), vec(1<<40, 0))}, {OneHot, of(vec(1), num(-1), normal(2))}, {TopK, of(normal(3), vec(4)).Gives(2)},
 		{ReverseSequence, of(normal(2, 3), vec(0, 0, 3))}, {GatherND, of(normal(2, 3), tensor.FromSlice([]int64{0, 3}, 1, 2))},
 		{SequenceAt, of(seqOf(normal(2)), num(1))}, {OptionalGetElement, of(&tensor.Optional{Value: normal(1)})},
 	}
 	for _, tt := range evaluate {
-		in := slices.Clone(tt.s.in)
+		in := slices.Clone(tt.s.In)
 		n := plainNode(t, tt.op, tt.s)
 		if _, ok := in[0].(*tensor.Optional); ok { // typed by a full one, evaluated with an empty one
 			in[0] = &tensor.Optional{}
 		}
 		if _, err := eval(n, in, false); err == nil {
-			t.Errorf("%s of %v %v: no error", tt.op.Name, in, tt.s.attrs)
+			t.Errorf("%s of %v %v: no error", tt.op.Name, in, tt.s.Attrs)
 		}
 	}
 }
@@ -166,7 +194,7 @@ func TestIntegers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := of(tt.a, tt.b)
-		got, err := eval(plainNode(t, tt.op, s), s.in, false)
+		got, err := eval(plainNode(t, tt.op, s), s.In, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -155,7 +155,7 @@ func TestUpgrade(t *testing.T) {
 		var in []tensor.Datum
 		for i, v := range n.Inputs {
 			if v != nil && v.Const == nil {
-				g.Inputs, in = append(g.Inputs, v), append(in, s.in[i])
+				g.Inputs, in = append(g.Inputs, v), append(in, s.In[i])
 			}
 		}
 		g.Outputs = append(g.Outputs, n.Outputs...)

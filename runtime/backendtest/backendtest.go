@@ -21,7 +21,10 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	_ "github.com/essmc/essmc/ops/essm" // every operator is tested
+	_ "github.com/essmc/essmc/ops/microsoft"
+	_ "github.com/essmc/essmc/ops/ml"
 	_ "github.com/essmc/essmc/ops/std"
+	_ "github.com/essmc/essmc/ops/training"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/ref"
 )
@@ -32,7 +35,7 @@ type Options struct {
 	// them. Every skip is logged; one that no longer fails should go.
 	Skip map[string]string
 	// Must lists operators ("essm.SSM") that the backend may not refuse, rare combinations of attributes and element types
-	// aside.
+	// aside; "*" stands for all: no sample of any operator, and none of the suite's networks.
 	Must []string
 	// Seeds is how many random cases each operator gets; 0: 12, or 4 with -short.
 	Seeds int
@@ -50,6 +53,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) {
 	}{
 		{"cases", s.cases},
 		{"ops", s.operators},
+		{"samples", s.samples},
 		{"forms", s.forms},
 		{"networks", s.networks},
 		{"sequences", s.sequences},
@@ -95,7 +99,7 @@ func (s *suite) model(t testing.TB, g *ir.Graph, o runtime.Options) *runtime.Mod
 	o.Backend = s.make()
 	m, err := runtime.New(g, o)
 	var u *runtime.UnsupportedError
-	if s.noteRefusal(t, err) && errors.As(err, &u) && !slices.Contains(s.o.Must, u.Node.Op.FullName()) {
+	if s.noteRefusal(t, err) && errors.As(err, &u) && !s.must(u.Node.Op) {
 		t.Skipf("refused: %v", err)
 	}
 	if err != nil {
@@ -107,6 +111,11 @@ func (s *suite) model(t testing.TB, g *ir.Graph, o runtime.Options) *runtime.Mod
 		}
 	})
 	return m
+}
+
+// must reports whether the backend may not refuse an operator.
+func (s *suite) must(op *ir.Op) bool {
+	return slices.Contains(s.o.Must, op.FullName()) || slices.Contains(s.o.Must, "*")
 }
 
 // noteRefusal reports whether err is a refusal, and checks that it names a node.
@@ -128,6 +137,16 @@ func (s *suite) noteRefusal(t testing.TB, err error) bool {
 // truth is what g means, in float64.
 func truth(g *ir.Graph, in Data) (Data, error) {
 	m, err := runtime.New(g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64})
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return m.NewSession().Run(context.Background(), in)
+}
+
+// evaluated is what the interpreter makes of g in g's own precision.
+func evaluated(g *ir.Graph, in Data) (Data, error) {
+	m, err := runtime.New(g, runtime.Options{Backend: ref.New()})
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (s *suite) operators(t *testing.T) {
 		}
 	}
 	if len(none) > 0 {
-		t.Logf("no random case was found for %d operators: %s", len(none), strings.Join(none, " "))
+		t.Logf("no random case was found for %d operators, which the samples hold alone: %s", len(none), strings.Join(none, " "))
 	}
 }
 
@@ -64,6 +64,9 @@ type aCase struct {
 func (s *suite) generated(t *testing.T, c *aCase) bool {
 	t.Helper()
 	want, refErr := truth(c.graph, c.in)
+	if refErr == nil && slices.ContainsFunc(c.graph.Outputs, func(v *ir.Value) bool { return v.Elem() == tensor.String }) {
+		want, refErr = evaluated(c.graph, c.in) // a number's text is that of its own precision
+	}
 	if errors.Is(refErr, runtime.ErrInternal) || errors.Is(refErr, ref.ErrResult) {
 		t.Errorf("%s: the operator is wrong: %v", c.name, refErr)
 		return false

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -49,10 +50,13 @@ func unary(f func(x float64) float64) maker {
 	}
 }
 
-// binary computes each number from one of each operand, which broadcast.
+// binary computes each number from one of each operand. Operands that do not broadcast are left to the operator, which says so.
 func binary(f func(a, b float64) float64) maker {
 	return func(d *lowering.Binding, s *lowering.Step) kernel {
 		shape := d.Shapes[s.Out[0].ID]
+		if b, err := ops.Broadcast(d.ShapeOf(s, 0), d.ShapeOf(s, 1)); err != nil || !slices.Equal(b, shape) {
+			return nil
+		}
 		x, y := places(d, s, 0, shape), places(d, s, 1, shape)
 		return func(out, in [][]float32) {
 			for i := range out[0] {
@@ -68,8 +72,12 @@ func places(d *lowering.Binding, s *lowering.Step, i int, shape []int) (at []int
 	return at
 }
 
-// copying serves operators that only change the shape.
-func copying(*lowering.Binding, *lowering.Step) kernel {
+// copying serves operators that only change the shape. Where the new one does not fit, the operator says so.
+func copying(d *lowering.Binding, s *lowering.Step) kernel {
+	before, err := tensor.Size(d.ShapeOf(s, 0))
+	if after, err2 := tensor.Size(d.Shapes[s.Out[0].ID]); err != nil || err2 != nil || before != after {
+		return nil
+	}
 	return func(out, in [][]float32) { copy(out[0], in[0]) }
 }
 
@@ -94,7 +102,7 @@ func transpose(d *lowering.Binding, s *lowering.Step) kernel {
 // matMul multiplies matrices; the dimensions before the last two broadcast.
 func matMul(d *lowering.Binding, s *lowering.Step) kernel {
 	a, b, shape := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shapes[s.Out[0].ID]
-	if len(a) < 2 || len(b) < 2 {
+	if len(a) < 2 || len(b) < 2 || a[len(a)-1] != b[len(b)-2] {
 		return nil
 	}
 	outer := shape[:len(shape)-2]

@@ -1,0 +1,67 @@
+// Package samples holds applications of operators, some for each operator of the registry: they serve the tests of operator
+// packages, which hold inference, bodies and facts against evaluations, and those of backends.
+//
+// It imports ir, ir/tensor, ops and ops/opstest, and is imported by tests only. What always holds: it imports no operators,
+// so what it gives samples for is what the importing test's packages registered.
+package samples
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/opstest"
+)
+
+// Refused are the operators that no graph can hold, so that they have no samples, by domain.
+var Refused = map[string][]string{"ai.onnx.ml": {"CastMap", "DictVectorizer", "ZipMap"}}
+
+// byDomain are the functions that give samples for the operators of a domain; a function gives none for an operator that it
+// does not know, and the first that knows it counts.
+var byDomain = map[string][]func(o *ir.Op) []opstest.Sample{
+	"": {spectralSamples, lossSamples, visionSamples, recurrentSamples, attentionSamples, earlierSamples, textSamples, normSamples,
+		quantSamples, selectSamples, randomSamples, stdSamples},
+	"ai.onnx.preview":          {previewSamples},
+	"ai.onnx.ml":               {mlSamples},
+	"ai.onnx.preview.training": {trainingSamples},
+	"com.microsoft":            {microsoftSamples},
+	"essm":                     {essmSamples},
+}
+
+// Of gives samples for an operator; none where it is not known here.
+func Of(o *ir.Op) []opstest.Sample {
+	for _, f := range byDomain[o.Domain] {
+		if s := f(o); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+type list = []opstest.Sample
+
+// What samples are made of.
+var (
+	of     = opstest.Of
+	normal = opstest.Normal
+	inside = opstest.Inside
+	whole  = opstest.Whole
+	bools  = opstest.Bools
+	vec    = opstest.Vec
+	num    = opstest.Num
+)
+
+func seqOf(items ...tensor.Datum) tensor.Datum { return &tensor.Sequence{Items: items} }
+
+// op applies an operator of ai.onnx.
+func op(b *ir.Builder, name string, in ...*ir.Value) *ir.Value { return b.Op("", name, in) }
+
+// graphOf builds a subgraph.
+func graphOf(build func(b *ir.Builder)) *ir.Graph {
+	b := ir.NewBuilder("body", ops.Default, ops.Opsets())
+	build(b)
+	g, err := b.Build()
+	if err != nil {
+		panic(err) // a sample is wrong
+	}
+	return g
+}
