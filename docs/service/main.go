@@ -1,7 +1,7 @@
 // Command service is the service of docs/embedding.md: it answers whole sequences and streams of one model over HTTP.
 //
-// It may import runtime and the CPU backend, as any program that embeds them. What always holds: the model is loaded once and
-// shared; sessions are pooled; each connection to /stream has a stream of its own, which ends with it.
+// It imports runtime and the CPU backend, as any program that embeds them. The model is loaded once and shared. Sessions
+// are pooled. Each connection to /stream has its own stream, which ends with the connection.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 	flag.Parse()
 	model, err := runtime.Load(flag.Arg(0), runtime.Options{
 		Backend:   cpu.New(),
-		Threads:   1,         // many requests at once: one thread each
-		MaxMemory: 256 << 20, // of working memory per request
+		Threads:   1,         // one per request, since requests are concurrent
+		MaxMemory: 256 << 20, // working memory per request
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -40,19 +40,19 @@ func main() {
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)
 	}
-	model.Close() // waits for calls that are running
+	model.Close() // waits for running calls
 }
 
 // service answers with one model.
 type service struct {
 	model    *runtime.Model
-	sessions sync.Pool // a session holds working memory, and is for one goroutine at a time
+	sessions sync.Pool // a session holds working memory, and serves one goroutine at a time
 }
 
 // newService serves a model with the input "input" float[B,L,features].
 //
 //	POST /run     a JSON list of steps, each a list of features → the output
-//	POST /stream  JSON lists of steps, one after the other → the output of each as soon as it is there
+//	POST /stream  JSON lists of steps, one after the other → the output of each, as it is computed
 func newService(model *runtime.Model) http.Handler {
 	s := &service{model: model}
 	s.sessions.New = func() any { return model.NewSession() }
@@ -62,7 +62,7 @@ func newService(model *runtime.Model) http.Handler {
 	return mux
 }
 
-// run answers a whole sequence.
+// run computes the output of a whole sequence.
 func (s *service) run(w http.ResponseWriter, r *http.Request) {
 	var steps [][]float32
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<20)).Decode(&steps); err != nil {
@@ -84,7 +84,7 @@ func (s *service) run(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(answer(out))
 }
 
-// stream answers chunk by chunk; the connection's state lives as long as the connection.
+// stream computes outputs chunk by chunk. The stream lives as long as the connection.
 func (s *service) stream(w http.ResponseWriter, r *http.Request) {
 	stream, err := s.model.NewStream(1)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *service) stream(w http.ResponseWriter, r *http.Request) {
 				err = stream.Step(r.Context(), in, out)
 			}
 		}
-		if err != nil { // the stream is as it was before the chunk; here the connection ends
+		if err != nil { // the error does not change the stream, but this service ends the connection
 			answers.Encode(map[string]string{"error": err.Error()})
 			return
 		}
@@ -133,12 +133,12 @@ func inputs(steps [][]float32) (map[string]tensor.Datum, error) {
 	return map[string]tensor.Datum{"input": tensor.FromSlice(flat, 1, len(steps), features)}, nil
 }
 
-// answer is the output of the batch's one sequence.
+// answer returns the output of the batch's only sequence.
 func answer(out map[string]tensor.Datum) []float32 {
 	return tensor.Data[float32](out["output"].(*tensor.Tensor))
 }
 
-// status says whose mistake an error is.
+// status returns the HTTP status of an error.
 func status(err error) int {
 	switch {
 	case errors.Is(err, runtime.ErrInput):
