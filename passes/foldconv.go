@@ -209,8 +209,8 @@ func foldBefore(m *Match) string {
 	}
 	r := runs{tapsOf(w.Shape()), func(i int) int { return i/ins/each*ins + i%ins }}
 	if slices.ContainsFunc(t, func(x float64) bool { return x != 0 }) {
-		auto := ops.Str(n, "auto_pad")
-		if auto != "NOTSET" && auto != "VALID" || auto == "NOTSET" && slices.ContainsFunc(n.Attrs.Ints("pads", nil), func(p int64) bool { return p != 0 }) {
+		ws, err := ops.Windows(n, w.Rank()-2)
+		if err != nil || slices.ContainsFunc(ws, ops.Window.Padded) {
 			return Leave
 		}
 		x, err := w.Float64s()

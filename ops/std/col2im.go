@@ -46,7 +46,7 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if k == 0 || len(block) != k || x.Rank() != 3 {
 		return nil, fmt.Errorf("input %v, image_shape %v, block_shape %v: expected three axes, and as many sizes of blocks as of images", x, image, block)
 	}
-	win, err := windows(c.Node, k)
+	win, err := ops.Windows(c.Node, k)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if taps *= block[i]; taps > int64(x.Dim(1)) {
 			return nil, fmt.Errorf("block_shape %v: more taps than input %v has", block, x)
 		}
-		n, _ := win[i].size(ir.Const(d), ir.Const(block[i])).Known()
+		n, _ := win[i].Size(ir.Const(d), ir.Const(block[i])).Known()
 		places[i], bs[i] = int(max(0, n)), int(block[i])
 	}
 	if _, err := ops.Elems(places); err != nil {

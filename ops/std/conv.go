@@ -30,83 +30,6 @@ var Conv = ops.Register(&ir.Op{
 	Tol: ir.Summing,
 })
 
-// window describes how a convolution moves along one spatial axis. With same, the pads follow from the size: the total is
-// split in two, with the odd one at the end (same = 1) or at the begin (same = -1).
-type window struct {
-	stride, dilation, begin, end int64
-	same                         int
-}
-
-// windows reads the attributes for k spatial axes.
-func windows(n *ir.Node, k int) ([]window, error) {
-	out := make([]window, k)
-	list := func(name string, want int, def, least int64) ([]int64, error) {
-		v := n.Attrs.Ints(name, nil)
-		if v == nil {
-			v = make([]int64, want)
-			for i := range v {
-				v[i] = def
-			}
-		}
-		if len(v) != want {
-			return nil, fmt.Errorf("%s %v: expected %d numbers", name, v, want)
-		}
-		for _, x := range v {
-			if x < least || x > 1<<31 {
-				return nil, fmt.Errorf("%s %v: %d is outside of %d … 2^31", name, v, x, least)
-			}
-		}
-		return v, nil
-	}
-	strides, err := list("strides", k, 1, 1)
-	if err != nil {
-		return nil, err
-	}
-	dilations, err := list("dilations", k, 1, 1)
-	if err != nil {
-		return nil, err
-	}
-	pads, err := list("pads", 2*k, 0, 0)
-	if err != nil {
-		return nil, err
-	}
-	auto := getStr(n, "auto_pad")
-	for i := range out {
-		out[i] = window{stride: strides[i], dilation: dilations[i]}
-		switch auto {
-		case "SAME_UPPER":
-			out[i].same = 1
-		case "SAME_LOWER":
-			out[i].same = -1
-		case "NOTSET", "": // "": the operator has no auto_pad
-			out[i].begin, out[i].end = pads[i], pads[i+k]
-		}
-	}
-	return out, nil
-}
-
-// size returns the number of positions of k taps over a dimension. It may be negative.
-func (w window) size(d, k ir.Dim) ir.Dim {
-	if w.same != 0 {
-		return d.Add(ir.Const(w.stride - 1)).FloorDiv(ir.Const(w.stride))
-	}
-	span := k.Sub(ir.Const(1)).Mul(ir.Const(w.dilation))
-	return d.Add(ir.Const(w.begin + w.end - 1)).Sub(span).FloorDiv(ir.Const(w.stride)).Add(ir.Const(1))
-}
-
-// bind resolves the pads for a dimension of d and k taps.
-func (w window) bind(d, k int64) window {
-	if w.same == 0 {
-		return w
-	}
-	total := max(0, ((d+w.stride-1)/w.stride-1)*w.stride+(k-1)*w.dilation+1-d)
-	if w.begin = total / 2; w.same < 0 {
-		w.begin = total - total/2
-	}
-	w.end = total - w.begin
-	return w
-}
-
 func inferConv(n *ir.Node) ([]ir.Type, error) {
 	if _, err := ops.Bind(n); err != nil {
 		return nil, err
@@ -126,7 +49,7 @@ func inferConv(n *ir.Node) ([]ir.Type, error) {
 	if group < 1 || okC && okW && c != cw*group || okM && m%group != 0 {
 		return nil, fmt.Errorf("X %v, W %v and group %d do not meet", x.Shape, w.Shape, group)
 	}
-	ws, err := windows(n, k)
+	ws, err := ops.Windows(n, k)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +63,7 @@ func inferConv(n *ir.Node) ([]ir.Type, error) {
 			}
 			taps = ir.Const(kernel[i])
 		}
-		size := win.size(x.Shape[i+2], taps)
+		size := win.Size(x.Shape[i+2], taps)
 		if s, ok := size.Known(); ok && s < 0 {
 			size = ir.Const(0)
 		}
@@ -170,7 +93,7 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if b := ops.Tensor(in, 2); b != nil && (b.Rank() != 1 || b.Len() != m) {
 		return nil, fmt.Errorf("B: expected %d elements, found %v", m, b)
 	}
-	ws, err := windows(c.Node, k)
+	ws, err := ops.Windows(c.Node, k)
 	if err != nil {
 		return nil, err
 	}
@@ -180,8 +103,8 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if t == 0 {
 			return nil, fmt.Errorf("W %v has no taps", w)
 		}
-		ws[i] = ws[i].bind(d, t)
-		size, _ := ws[i].size(ir.Const(d), ir.Const(t)).Known()
+		ws[i] = ws[i].Bind(d, t)
+		size, _ := ws[i].Size(ir.Const(d), ir.Const(t)).Known()
 		shape = append(shape, int(max(0, size)))
 	}
 	if _, err := ops.Elems(shape); err != nil {
@@ -196,7 +119,7 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 
 // convolve adds, for each sample, filter, channel and tap, a shifted and strided copy of the channel, times the weight of
 // the tap, to the output.
-func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []window, group int) ([]float64, error) {
+func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Window, group int) ([]float64, error) {
 	n, m, cg := xs[0], wsh[0], wsh[1]
 	xSize, taps, ySize := product(xs[2:]), product(wsh[2:]), product(ys[2:])
 	y := make([]float64, n*m*ySize)
@@ -214,8 +137,8 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []window,
 		count, yOff, xOff := make([]int, len(win)), 0, 0
 		xStep := make([]int, len(win))
 		for i, v := range win {
-			at := tap[i]*int(v.dilation) - int(v.begin) // the input of position 0
-			s := int(v.stride)
+			at := tap[i]*int(v.Dilation) - int(v.Begin) // the input of position 0
+			s := int(v.Stride)
 			from := 0
 			if at < 0 {
 				from = (-at + s - 1) / s
@@ -273,7 +196,7 @@ func alongConv(n *ir.Node, in []ir.Fact) []ir.Fact {
 	if f.Axis == 1 || len(ws) != len(xs) {
 		return spread(n, ops.Global(n, in))
 	}
-	win, err := windows(n, len(xs)-2)
+	win, err := ops.Windows(n, len(xs)-2)
 	taps, ok := ws[f.Axis].Known()
 	if err != nil || !ok {
 		return spread(n, ops.Global(n, in))
@@ -283,19 +206,17 @@ func alongConv(n *ir.Node, in []ir.Fact) []ir.Fact {
 
 // alongWindow returns the fact of a value whose step o is computed from the steps o*stride-begin to
 // o*stride-begin+(taps-1)*dilation of a value with fact f.
-func alongWindow(n *ir.Node, in []ir.Fact, f ir.Fact, w window, taps int64) ir.Fact {
-	if w.same != 0 {
-		if w.stride != 1 { // the pads depend on the size
-			return ops.Global(n, in)
-		}
-		w = w.bind(taps*w.dilation+1, taps)
+func alongWindow(n *ir.Node, in []ir.Fact, f ir.Fact, w ops.Window, taps int64) ir.Fact {
+	w, ok := w.Resolve(ir.Unknown, taps)
+	if !ok {
+		return ops.Global(n, in)
 	}
 	if f.Back < ir.Unbounded {
-		f.Back += w.begin * f.Stride
+		f.Back += w.Begin * f.Stride
 	}
 	if f.Ahead < ir.Unbounded {
-		f.Ahead += ((taps-1)*w.dilation - w.begin) * f.Stride
+		f.Ahead += (w.Reach(taps) - w.Begin) * f.Stride
 	}
-	f.Stride *= w.stride
+	f.Stride *= w.Stride
 	return f
 }

@@ -31,8 +31,8 @@ var ConvTranspose = ops.Same(ops.Register(&ir.Op{
 }), 11, 1)
 
 // spreads reads the attributes for k spatial axes: windows, additions at the ends, and output sizes (nil: none).
-func spreads(n *ir.Node, k int) (win []window, extra, sizes []int64, err error) {
-	if win, err = windows(n, k); err != nil {
+func spreads(n *ir.Node, k int) (win []ops.Window, extra, sizes []int64, err error) {
+	if win, err = ops.Windows(n, k); err != nil {
 		return nil, nil, nil, err
 	}
 	extra = n.Attrs.Ints("output_padding", make([]int64, k))
@@ -52,20 +52,20 @@ func spreads(n *ir.Node, k int) (win []window, extra, sizes []int64, err error) 
 }
 
 // spreadSize returns the size of d elements spread by k taps, before the pads are cut off.
-func spreadSize(w window, d, k ir.Dim, extra int64) ir.Dim {
-	return d.Sub(ir.Const(1)).Mul(ir.Const(w.stride)).Add(k.Sub(ir.Const(1)).Mul(ir.Const(w.dilation))).Add(ir.Const(extra + 1))
+func spreadSize(w ops.Window, d, k ir.Dim, extra int64) ir.Dim {
+	return d.Sub(ir.Const(1)).Mul(ir.Const(w.Stride)).Add(k.Sub(ir.Const(1)).Mul(ir.Const(w.Dilation))).Add(ir.Const(extra + 1))
 }
 
 // spreadOut returns the output's size along axis i.
-func spreadOut(w window, d, k ir.Dim, extra int64, sizes []int64, i int) ir.Dim {
+func spreadOut(w ops.Window, d, k ir.Dim, extra int64, sizes []int64, i int) ir.Dim {
 	var out ir.Dim
 	switch {
 	case sizes != nil:
 		return ir.Const(sizes[i])
-	case w.same != 0:
-		out = d.Mul(ir.Const(w.stride))
+	case w.Same != 0:
+		out = d.Mul(ir.Const(w.Stride))
 	default:
-		out = spreadSize(w, d, k, extra).Sub(ir.Const(w.begin + w.end))
+		out = spreadSize(w, d, k, extra).Sub(ir.Const(w.Begin + w.End))
 	}
 	if s, ok := out.Known(); ok && s < 0 {
 		return ir.Const(0)
@@ -140,11 +140,11 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 			return nil, fmt.Errorf("axis %d of the output is too large", i+2)
 		}
 		shape = append(shape, int(size))
-		if sizes != nil || win[i].same != 0 {
+		if sizes != nil || win[i].Same != 0 {
 			full, _ := spreadSize(win[i], d, t, extra[i]).Known()
 			total := max(0, full-size)
-			if win[i].begin = total - total/2; win[i].same > 0 {
-				win[i].begin = total / 2
+			if win[i].Begin = total - total/2; win[i].Same > 0 {
+				win[i].Begin = total / 2
 			}
 		}
 	}
@@ -165,13 +165,13 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 
 // tapPlaces lists, for one tap, the offsets in the output plane (sizes ys) and the offsets in the input plane (sizes xs)
 // that contribute to them: position o*stride + tap*dilation - begin receives from position o.
-func tapPlaces(tap []int, win []window, xs, ys []int) (from, to []int) {
+func tapPlaces(tap []int, win []ops.Window, xs, ys []int) (from, to []int) {
 	k := len(win)
 	xStr, yStr := ops.Strides(xs), ops.Strides(ys)
 	count, yStep := make([]int, k), make([]int, k)
 	xOff, yOff := 0, 0
 	for i, v := range win {
-		at, s := int(int64(tap[i])*v.dilation-v.begin), int(v.stride)
+		at, s := int(int64(tap[i])*v.Dilation-v.Begin), int(v.Stride)
 		first := 0
 		if at < 0 {
 			first = (-at + s - 1) / s
@@ -193,7 +193,7 @@ func tapPlaces(tap []int, win []window, xs, ys []int) (from, to []int) {
 	return from, to
 }
 
-func spreadOver(c *ir.EvalCtx, y, x, w []float64, ys, xs, ws []int, win []window, group int) error {
+func spreadOver(c *ir.EvalCtx, y, x, w []float64, ys, xs, ws []int, win []ops.Window, group int) error {
 	n, channels, mg := xs[0], xs[1], ws[1]
 	cg := channels / max(1, group)
 	xSize, taps, ySize := product(xs[2:]), product(ws[2:]), product(ys[2:])
@@ -246,15 +246,15 @@ func alongConvTranspose(n *ir.Node, in []ir.Fact) []ir.Fact {
 		return spread(n, ops.Global(n, in))
 	}
 	w := win[f.Axis-2]
-	if w.same != 0 || f.Stride%w.stride != 0 {
+	if w.Same != 0 || f.Stride%w.Stride != 0 {
 		return spread(n, ops.Global(n, in))
 	}
-	f.Stride /= w.stride
+	f.Stride /= w.Stride
 	if f.Back < ir.Unbounded {
-		f.Back += ((taps-1)*w.dilation - w.begin) * f.Stride
+		f.Back += ((taps-1)*w.Dilation - w.Begin) * f.Stride
 	}
 	if f.Ahead < ir.Unbounded {
-		f.Ahead += w.begin * f.Stride
+		f.Ahead += w.Begin * f.Stride
 	}
 	return spread(n, f)
 }

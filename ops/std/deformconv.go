@@ -60,7 +60,7 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, fmt.Errorf("X %v, W %v, group %d and offset_group %d do not meet", x, w, group, offsets)
 	}
 	taps := product(w.Shape()[2:])
-	win, err := windows(c.Node, k)
+	win, err := ops.Windows(c.Node, k)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if w.Dim(i+2) == 0 {
 			return nil, fmt.Errorf("W %v has no taps", w)
 		}
-		size, _ := win[i].size(ir.Const(int64(x.Dim(i+2))), ir.Const(int64(w.Dim(i+2)))).Known()
+		size, _ := win[i].Size(ir.Const(int64(x.Dim(i+2))), ir.Const(int64(w.Dim(i+2)))).Known()
 		shape = append(shape, int(max(0, size)))
 	}
 	if _, err := ops.Elems(shape); err != nil {
@@ -106,7 +106,7 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 				for g := range offsets {
 					for i := range k {
 						o := off[((s*offsets+g)*taps+t)*k*places+i*places+place]
-						at[i] = float64(int64(index[i])*win[i].stride-win[i].begin+int64(tap[i])*win[i].dilation) + o
+						at[i] = float64(int64(index[i])*win[i].Stride-win[i].Begin+int64(tap[i])*win[i].Dilation) + o
 					}
 					scale := 1.0
 					if mask != nil {

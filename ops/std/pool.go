@@ -131,7 +131,7 @@ func power(x, p float64) float64 {
 }
 
 // poolWindows reads the attributes for k spatial axes.
-func poolWindows(n *ir.Node, k int) (win []window, taps []int64, err error) {
+func poolWindows(n *ir.Node, k int) (win []ops.Window, taps []int64, err error) {
 	taps = n.Attrs.Ints("kernel_shape", nil)
 	if len(taps) != k {
 		return nil, nil, fmt.Errorf("kernel_shape %v: expected %d numbers", taps, k)
@@ -141,17 +141,17 @@ func poolWindows(n *ir.Node, k int) (win []window, taps []int64, err error) {
 			return nil, nil, fmt.Errorf("kernel_shape %v: %d is outside of 1 … 2^31", taps, t)
 		}
 	}
-	win, err = windows(n, k)
+	win, err = ops.Windows(n, k)
 	return win, taps, err
 }
 
 // poolSize returns the number of windows of k taps over a dimension. In ceil mode a last, partial window counts, unless it
 // would start after the input and its begin pad.
-func poolSize(w window, d ir.Dim, k int64, ceil bool) ir.Dim {
-	size := w.size(d, ir.Const(k))
-	if ceil && w.same == 0 {
-		size = w.size(d.Add(ir.Const(w.stride-1)), ir.Const(k))
-		size = size.Min(d.Add(ir.Const(w.begin + w.stride - 1)).FloorDiv(ir.Const(w.stride)))
+func poolSize(w ops.Window, d ir.Dim, k int64, ceil bool) ir.Dim {
+	size := w.Size(d, ir.Const(k))
+	if ceil && w.Same == 0 {
+		size = w.Size(d.Add(ir.Const(w.Stride-1)), ir.Const(k))
+		size = size.Min(d.Add(ir.Const(w.Begin + w.Stride - 1)).FloorDiv(ir.Const(w.Stride)))
 	}
 	if s, ok := size.Known(); ok && s < 0 {
 		size = ir.Const(0)
@@ -188,7 +188,7 @@ func inferPool(n *ir.Node) ([]ir.Type, error) {
 // poolGrid is the layout of windows over the axes after the channels.
 type poolGrid struct {
 	in, out []int // whole shapes
-	win     []window
+	win     []ops.Window
 	taps    []int64
 }
 
@@ -206,7 +206,7 @@ func bindPool(n *ir.Node, in []tensor.Datum) (*tensor.Tensor, *poolGrid, error) 
 	}
 	for i := range g.win {
 		d := int64(x.Dim(i + 2))
-		g.win[i] = g.win[i].bind(d, g.taps[i])
+		g.win[i] = g.win[i].Bind(d, g.taps[i])
 		size, _ := poolSize(g.win[i], ir.Const(d), g.taps[i], getInt(n, "ceil_mode") != 0).Known()
 		g.out = append(g.out, int(size))
 	}
@@ -225,10 +225,10 @@ func (g *poolGrid) each(c *ir.EvalCtx, visit func(place int, at []int, padded in
 	for i, w := range g.win {
 		d := int64(g.in[i+2])
 		for o := range int64(g.out[i+2]) {
-			at := o*w.stride - w.begin
-			upTo := func(end int64) int64 { return min(g.taps[i], max(0, (end-at+w.dilation-1)/w.dilation)) }
+			at := o*w.Stride - w.Begin
+			upTo := func(end int64) int64 { return min(g.taps[i], max(0, (end-at+w.Dilation-1)/w.Dilation)) }
 			first := upTo(0)
-			spans[i] = append(spans[i], span{int(at + first*w.dilation), int(max(0, upTo(d)-first)), int(upTo(d + w.end))})
+			spans[i] = append(spans[i], span{int(at + first*w.Dilation), int(max(0, upTo(d)-first)), int(upTo(d + w.End))})
 		}
 	}
 	index := make([]int, k)
@@ -244,7 +244,7 @@ func (g *poolGrid) each(c *ir.EvalCtx, visit func(place int, at []int, padded in
 			sp := spans[i][o]
 			for _, a := range at {
 				for t := range sp.count {
-					next = append(next, a+(sp.from+t*int(g.win[i].dilation))*str[i])
+					next = append(next, a+(sp.from+t*int(g.win[i].Dilation))*str[i])
 				}
 			}
 			at, next = next, at

@@ -54,7 +54,7 @@ var STFT = ops.Register(&ir.Op{
 		if !ok || !okL || f.Axis != 1 {
 			return spread(n, ops.Global(n, in))
 		}
-		return spread(n, alongWindow(n, in, f, window{stride: s, dilation: 1}, l))
+		return spread(n, alongWindow(n, in, f, ops.Window{Stride: s, Dilation: 1}, l))
 	},
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		out := n.Outputs[0]

@@ -497,28 +497,29 @@ func (c *convolver) apply(row []float64, spectrum []complex128) []float64 {
 
 // quickConv computes a long depthwise convolution along one axis by transform; ok is false for any other node.
 func quickConv(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, bool) {
-	if n.Op.FullName() != "Conv" || len(in) > 2 && in[2] != nil || n.Attrs.Str("auto_pad", "NOTSET") != "NOTSET" {
+	if n.Op.FullName() != "Conv" || len(in) > 2 && in[2] != nil {
 		return nil, false
 	}
 	x, w := ops.Tensor(in, 0), ops.Tensor(in, 1)
 	if x.Rank() != 3 || w.Rank() != 3 || w.Dim(0) != x.Dim(1) || w.Dim(1) != 1 || w.Dim(2)*x.Dim(2) < 1<<14 {
 		return nil, false
 	}
-	pads, dilation, strides := n.Attrs.Ints("pads", []int64{0, 0}), n.Attrs.Ints("dilations", []int64{1}), n.Attrs.Ints("strides", []int64{1})
-	if len(pads) != 2 || pads[0] < 0 || pads[1] < 0 || len(dilation) != 1 || dilation[0] < 1 || len(strides) != 1 || strides[0] != 1 ||
-		n.Attrs.Int("group", 1) != int64(w.Dim(0)) {
+	ws, err := ops.Windows(n, 1)
+	if err != nil || ws[0].Stride != 1 || n.Attrs.Int("group", 1) != int64(w.Dim(0)) {
 		return nil, false
 	}
-	l, k, d, begin := x.Dim(2), w.Dim(2), int(dilation[0]), int(pads[0])
+	l, k := x.Dim(2), w.Dim(2)
+	win := ws[0].Bind(int64(l), int64(k))
+	d, begin, end := int(win.Dilation), int(win.Begin), int(win.End)
 	reach := (k - 1) * d
-	out := l + begin + int(pads[1]) - reach
+	out := l + begin + end - reach
 	if out < 1 || reach >= maxEval {
 		return nil, false
 	}
-	conv := newConvolver(l + begin + int(pads[1]))
+	conv := newConvolver(l + begin + end)
 	xv, wv := ops.F64(in, 0), ops.F64(in, 1)
 	y := make([]float64, x.Dim(0)*x.Dim(1)*out)
-	row := make([]float64, l+begin+int(pads[1]))
+	row := make([]float64, l+begin+end)
 	for c := range w.Dim(0) {
 		// y[t] = Σ w[j]·row[t+j·d]: lags reversed, so the answer at step t+reach of a causal convolution.
 		taps := make([]float64, reach+1)

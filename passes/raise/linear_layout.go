@@ -27,13 +27,7 @@ var RaiseLayout = &passes.Pass{
 	},
 }
 
-func isStateSpace(n *ir.Node) bool {
-	switch n.Op.FullName() {
-	case "essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.DenseScan", "essm.LongConv", "essm.StateSpace":
-		return true
-	}
-	return false
-}
+func isStateSpace(n *ir.Node) bool { return ops.IsSystem(n.Op) || n.Op.FullName() == "essm.LongConv" }
 
 var layoutRules = sync.OnceValue(func() *Set {
 	var rules []*Rule

@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/passes"
 )
@@ -49,7 +50,7 @@ func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 		y := n.Outputs[0]
 		var with *ir.Value
 		switch {
-		case isSystemNode(n):
+		case ops.IsFusedSystem(n.Op):
 			with = backward(c, g, b, n)
 		case n.Op.FullName() == "Add":
 			if with = bothWays(c, b, n); with == nil {
@@ -74,8 +75,6 @@ func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 	}
 	return changes, passes.Finish(g)
 }
-
-func isSystemNode(n *ir.Node) bool { return n.Op == essm.SSM || n.Op == essm.DenseSSM }
 
 // stepwiseOps are operators that compute each step of a sequence by itself, wherever time is an axis that they keep.
 var stepwiseOps = map[string]bool{
@@ -295,7 +294,7 @@ func product(out, a, b []float64, r, k, c int) {
 // bothWays joins a forward and a backward system of the same input and parameters, whose sum n is.
 func bothWays(c *passes.Context, b *ir.Builder, n *ir.Node) *ir.Value {
 	x, y := n.In(0), n.In(1)
-	if x == nil || y == nil || x.Def == nil || y.Def == nil || !isSystemNode(x.Def) || x.Def.Op != y.Def.Op {
+	if x == nil || y == nil || x.Def == nil || y.Def == nil || !ops.IsFusedSystem(x.Def.Op) || x.Def.Op != y.Def.Op {
 		return nil
 	}
 	f, r := x.Def, y.Def

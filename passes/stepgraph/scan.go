@@ -26,15 +26,6 @@ func init() {
 	}
 }
 
-// isSystem reports whether a node is a state-space operator: one with a state as its last input and last output.
-func isSystem(n *ir.Node) bool {
-	switch n.Op.FullName() {
-	case "essm.Scan", "essm.DenseScan", "essm.SSM", "essm.DenseSSM", "essm.StateSpace":
-		return true
-	}
-	return false
-}
-
 // causal reports whether a system only looks back.
 func causal(n *ir.Node) bool {
 	return n.Attrs.Str("direction", "forward") == "forward" && !n.Attrs.Bool("bidirectional", false)
@@ -265,7 +256,7 @@ func (s *stepper) block(n *ir.Node) error {
 		v.Type = args[i].Type
 	}
 	for _, m := range body.Nodes {
-		if isSystem(m) {
+		if ops.IsSystem(m.Op) {
 			inner := make([]*ir.Value, len(m.Op.In))
 			copy(inner, m.Inputs)
 			was := m.In(len(inner) - 1)
@@ -334,7 +325,7 @@ func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bo
 		}
 		return s.flowOf(v)
 	}
-	if isSystem(n) {
+	if ops.IsSystem(n.Op) {
 		f := at(n.In(0))
 		for i, v := range n.Inputs {
 			if g := at(v); g.kind != Fixed && (g.kind != Sequence || g.axis != 1) || i > 0 && i < len(n.Op.In)-1 && v != nil && v.Const == nil && g.kind == Fixed {

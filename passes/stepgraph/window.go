@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 )
 
 // window is how an operator moves along time: its step o is computed from steps o*stride-begin + i*dilation, i < taps, of its
@@ -18,37 +19,17 @@ func (w window) span() int64 { return (w.taps - 1) * w.dilation }
 // windowsOf reads the attributes of a Conv or a pool over the axes behind the channels, with pads as numbers. sizes are the
 // dimensions of the axes, and unknown where they need not be known.
 func windowsOf(n *ir.Node, taps []int64, sizes ir.Shape) ([]window, error) {
-	k := len(taps)
-	list := func(name string, size int, def int64) []int64 {
-		if v := n.Attrs.Ints(name, nil); len(v) == size {
-			return v
-		}
-		return slices.Repeat([]int64{def}, size)
+	all, err := ops.Windows(n, len(taps))
+	if err != nil {
+		return nil, err
 	}
-	strides, dilations, pads := list("strides", k, 1), list("dilations", k, 1), list("pads", 2*k, 0)
-	auto := n.Attrs.Str("auto_pad", "NOTSET")
-	out := make([]window, k)
-	for i := range out {
-		w := window{stride: strides[i], dilation: dilations[i], taps: taps[i]}
-		switch auto {
-		case "VALID":
-		case "SAME_UPPER", "SAME_LOWER":
-			total := w.span()
-			if w.stride > 1 {
-				d, ok := sizes[i].Known()
-				if !ok {
-					return nil, fmt.Errorf("%s with a stride of %d over a dimension of %v", auto, w.stride, sizes[i])
-				}
-				total = max(0, ((d+w.stride-1)/w.stride-1)*w.stride+w.span()+1-d)
-			}
-			if w.begin = total / 2; auto == "SAME_LOWER" {
-				w.begin = total - total/2
-			}
-			w.end = total - w.begin
-		default:
-			w.begin, w.end = pads[i], pads[i+k]
+	out := make([]window, len(taps))
+	for i, w := range all {
+		w, ok := w.Resolve(sizes[i], taps[i])
+		if !ok {
+			return nil, fmt.Errorf("%s with a stride of %d over a dimension of %v", ops.Str(n, "auto_pad"), w.Stride, sizes[i])
 		}
-		out[i] = w
+		out[i] = window{w.Stride, w.Dilation, w.Begin, w.End, taps[i]}
 	}
 	return out, nil
 }

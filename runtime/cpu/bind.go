@@ -3,7 +3,7 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -182,16 +182,7 @@ func (r *draft) takes(d *binding, s *lowering.Step, op *rowOp, c core, batch, le
 	}
 	// A second recurrence, and what was written out together with it, starts a region of its own: the weights of two layers
 	// would drive each other out of the cache.
-	return c == nil && (s.Source == r.steps[r.coreAt].Source || !hasCore(s.Source))
-}
-
-// hasCore reports whether the node's operator is written as a recurrence.
-func hasCore(n *ir.Node) bool {
-	switch n.Op.FullName() {
-	case "essm.SSM", "essm.DenseSSM", "essm.StateSpace", "essm.Scan", "essm.DenseScan":
-		return true
-	}
-	return false
+	return c == nil && (s.Source == r.steps[r.coreAt].Source || !ops.IsSystem(s.Source.Op))
 }
 
 func (r *draft) add(s *lowering.Step, op *rowOp, c core, batch, length int) {

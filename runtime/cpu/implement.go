@@ -142,4 +142,4 @@ func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering
 
 // keepsState reports whether the node's outputs after the first are what a step graph keeps, which kernels know in other
 // types, too.
-func keepsState(n *ir.Node) bool { return hasCore(n) || n.Op == essm.PickStep }
+func keepsState(n *ir.Node) bool { return ops.IsSystem(n.Op) || n.Op == essm.PickStep }

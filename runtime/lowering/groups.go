@@ -5,7 +5,6 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/ops/essm"
 )
 
 // A group is a state-space system and the operators around it that treat each step of time and each sample by itself: the cheap
@@ -18,7 +17,7 @@ func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
 	of := map[*ir.Node]int{}
 	var uses map[*ir.Value][]ir.Use
 	for _, n := range g.Nodes {
-		if n.Op != essm.SSM && n.Op != essm.DenseSSM || of[n] != 0 || len(n.In(0).Shape()) != 3 {
+		if !ops.IsFusedSystem(n.Op) || of[n] != 0 || len(n.In(0).Shape()) != 3 {
 			continue
 		}
 		if uses == nil {
@@ -47,7 +46,7 @@ type group struct {
 // stepwise reports whether a node, fed with values that carry time on axis 1 and batch on axis 0 through the inputs that
 // are not constants, gives one value of the same kind, step by step and sample by sample.
 func (r *group) stepwise(n *ir.Node) bool {
-	if r.taken[n] != 0 || len(n.Outputs) != 1 || n.Outputs[0] == nil || len(n.Subgraphs()) > 0 || n.Op.Along == nil || n.Op.Random || n.Op == essm.SSM || n.Op == essm.DenseSSM {
+	if r.taken[n] != 0 || len(n.Outputs) != 1 || n.Outputs[0] == nil || len(n.Subgraphs()) > 0 || n.Op.Along == nil || n.Op.Random || ops.IsFusedSystem(n.Op) {
 		return false
 	}
 	if len(n.Outputs[0].Shape()) < 2 {
