@@ -8,7 +8,7 @@ import (
 // Canonicalize removes operators that do nothing, and brings others into the form that later passes look for.
 var Canonicalize = &Pass{
 	Name: "canonicalize",
-	Doc:  "Removes operators that change nothing: identities, additions of 0, products with 1, casts to the same type, transposes and reshapes that cancel.",
+	Doc:  "Removes operators without effect: identities, additions of 0, products with 1, casts to the same type, transposes and reshapes that cancel.",
 	Run:  func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, canonicalRules) },
 }
 

@@ -13,7 +13,7 @@ import (
 // CSE computes equal expressions once.
 var CSE = &Pass{
 	Name: "cse",
-	Doc:  "Common subexpressions: equal operators on equal inputs are computed once, and equal constants are one constant.",
+	Doc:  "Removes common subexpressions: equal operators on equal inputs become one, and so do equal constants.",
 	Run: func(c *Context, g *ir.Graph) (int, error) {
 		changes := mergeConstants(g)
 		type start struct { // of an expression; most differ here

@@ -5,7 +5,7 @@ import "github.com/essmc/essmc/ir"
 // DCE drops what nobody reads.
 var DCE = &Pass{
 	Name: "dce",
-	Doc:  "Dead code: nodes, and optional outputs of nodes, that nobody reads.",
+	Doc:  "Removes dead code: unused nodes, and unused optional outputs.",
 	Run: func(_ *Context, g *ir.Graph) (int, error) {
 		changes := g.RemoveDead()
 		uses := g.Uses()

@@ -14,7 +14,7 @@ import (
 // Diagonalize turns systems with a full matrix into diagonal ones (docs/math.md, Diagonalization).
 var Diagonalize = &Pass{
 	Name: "diagonalize",
-	Doc:  "Full A → its eigenvalues, with B and C in the basis of its eigenvectors; of a conjugate pair one is kept. A matrix whose eigenvectors are nearly dependent stays as it is.",
+	Doc:  "Full A → its eigenvalues, with B and C in the basis of its eigenvectors. One of each conjugate pair is kept. A matrix with nearly dependent eigenvectors stays full.",
 	After: []Reason{
 		{"fold", "a matrix must be a constant to be decomposed"},
 	},

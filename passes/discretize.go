@@ -10,7 +10,7 @@ import (
 // Discretize brings continuous systems to discrete time (docs/math.md, Discretization).
 var Discretize = &Pass{
 	Name: "discretize",
-	Doc:  "Each StateSpace → one SSM (diagonal) or DenseSSM (full matrix) that knows its direction; constraint and discretization are computed now, in float64, where the parameters are constants.",
+	Doc:  "Each StateSpace → one SSM (diagonal) or DenseSSM (full matrix) with a direction. Constraint and discretization are computed in float64 if the parameters are constants.",
 	After: []Reason{
 		{"diagonalize", "discretize expands what diagonalize left, with its full matrix"},
 	},

@@ -16,7 +16,7 @@ const foldLimit = 1 << 20
 // Fold computes what depends on constants alone.
 var Fold = &Pass{
 	Name: "fold",
-	Doc:  "Computes nodes whose inputs are all constants, by their operators' own evaluation.",
+	Doc:  "Computes nodes of constants, by evaluating their operators.",
 	Run: func(c *Context, g *ir.Graph) (int, error) {
 		n, err := fold(g)
 		if n > 0 {

@@ -15,7 +15,7 @@ import (
 // FoldConv moves scales and shifts of channels into the weights of the convolutions beside them.
 var FoldConv = &Pass{
 	Name: "fold-conv",
-	Doc: "Batch norm with fixed statistics, and arithmetic with one constant for each channel, behind Conv, ConvTranspose, Gemm or a linear layer, or before a Conv → its weights and bias. " +
+	Doc: "Batch norm with fixed statistics, and arithmetic with one constant for each channel, after Conv, ConvTranspose, Gemm or a linear layer, or before a Conv → its weights and bias. " +
 		"Computed in float64 and rounded to the weights' type, which the operators of ONNX share with their data.",
 	After: []Reason{
 		{"fold", "weights and what scales them must be constants to be multiplied"},

@@ -10,7 +10,7 @@ import (
 // FoldNorm turns batch norms with fixed statistics into affine maps, and moves these into neighbours.
 var FoldNorm = &Pass{
 	Name: "fold-norm",
-	Doc:  "Batch norm with fixed statistics → scale and shift in float64; two in a row become one, and one beside a linear layer goes into its weights, through a mean, first or last over time where that is between.",
+	Doc:  "Batch norm with fixed statistics → scale and shift in float64. Two in a row become one. One beside a linear layer becomes part of its weights, also across a mean, first or last over time.",
 	Run:  func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, normRules) },
 }
 

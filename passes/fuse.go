@@ -11,7 +11,7 @@ import (
 // Fuse joins the steps of a discrete system into one operator.
 var Fuse = &Pass{
 	Name: "fuse",
-	Doc:  "B u, the scan, C x and D u → one SSM (diagonal) or DenseSSM (full matrix) that knows its direction.",
+	Doc:  "B u, the scan, C x and D u → one SSM (diagonal) or DenseSSM (full matrix) with a direction.",
 	After: []Reason{
 		{"canonicalize", "patterns are written for canonical forms"},
 	},

@@ -9,7 +9,7 @@ import (
 // Chunked recognises systems that package lower wrote by chunks.
 var Chunked = &passes.Pass{
 	Name: "raise-chunked",
-	Doc:  "A state-space system by chunks, as `essmc export` writes it → essm.SSM or essm.DenseSSM: its numbers are read off the constants, written by chunks again, and every operator and constant is compared.",
+	Doc:  "A state-space system in chunks, from `essmc export` → essm.SSM or essm.DenseSSM. Its numbers come from the constants. It is lowered again, and all operators and constants are compared.",
 	Before: []passes.Reason{
 		{Pass: "fold", Why: "powers in float64 give the exponents; what uses them may be rounded"},
 	},

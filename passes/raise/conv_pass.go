@@ -15,7 +15,7 @@ var convolutions = []*passes.Pass{Upgrade, Shapes, Conv, DFT, Toeplitz}
 // Conv raises long depthwise convolutions.
 var Conv = &passes.Pass{
 	Name: "raise-conv",
-	Doc:  "A depthwise Conv with a long kernel, with its pads, slices and reversals, alone or one per direction → essm.SSM where exponentials give the kernel, else essm.LongConv.",
+	Doc:  "A depthwise Conv with a long kernel, with its pads, slices and reversals, alone or one per direction → essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
 	After: []passes.Reason{
 		{Pass: "upgrade", Why: "what it makes is arranged by operators of the newest versions"},
 		{Pass: "raise-shapes", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},

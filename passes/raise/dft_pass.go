@@ -8,7 +8,7 @@ import (
 // DFT raises convolutions by transform.
 var DFT = &passes.Pass{
 	Name: "raise-dft",
-	Doc:  "Transform, product with a fixed spectrum, transform back (DFT of any version, full or one-sided; com.microsoft Rfft and Irfft), with pads and slices → essm.SSM where exponentials give the kernel, else essm.LongConv.",
+	Doc:  "Transform, product with a fixed spectrum, transform back (DFT of any version, full or one-sided; com.microsoft Rfft and Irfft), with pads and slices → essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
 	After: []passes.Reason{
 		{Pass: "upgrade", Why: "what it makes is arranged by operators of the newest versions"},
 		{Pass: "raise-shapes", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},

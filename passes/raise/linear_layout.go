@@ -13,7 +13,7 @@ import (
 // RaiseLayout moves transposes out of the way.
 var RaiseLayout = &passes.Pass{
 	Name: "raise-layout",
-	Doc:  "A transpose before operators that work element by element goes behind them, so that those around (B, C, L) layers meet and cancel; a mean, first or last over time → essm.Pick where a state-space layer is in the graph.",
+	Doc:  "Moves transposes after elementwise operators, so that those around (B, C, L) layers cancel. A mean, first or last over time → essm.Pick, if the graph has a state-space layer.",
 	After: []passes.Reason{
 		{Pass: "raise-activation", Why: "an activation in one piece moves through a transpose, in pieces it does not"},
 	},

@@ -13,7 +13,7 @@ import (
 // RaiseLinear puts linear layers back together.
 var RaiseLinear = &passes.Pass{
 	Name: "raise-linear",
-	Doc:  "MatMul and Gemm by constants, with the bias behind them, also on flattened inputs, and Conv of kernel size 1 on (B, C, L) → essm.Linear; the parts that a linear layer is split into (GLU) are linear layers of their own.",
+	Doc:  "MatMul and Gemm by constants, with the bias after them, also on flattened inputs, and Conv of kernel size 1 on (B, C, L) → essm.Linear. A linear layer that is split (GLU) becomes several.",
 	After: []passes.Reason{
 		{Pass: "fold", Why: "weights and biases must be constants"},
 		{Pass: "raise-norm", Why: "what multiplies and adds behind a norm is the norm's"},

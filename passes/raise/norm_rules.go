@@ -15,7 +15,7 @@ import (
 // RaiseNorm puts norms back together.
 var RaiseNorm = &passes.Pass{
 	Name: "raise-norm",
-	Doc:  "ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt, Div → LayerNormalization, over the last axis or, between transposes, another; the same without the mean → RMSNormalization; factors and shifts behind them join; BatchNormalization of (B, C, L) → essm.BatchNorm between transposes.",
+	Doc:  "ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt, Div → LayerNormalization, over the last axis or, between transposes, another; the same without the mean → RMSNormalization; factors and shifts after them join; BatchNormalization of (B, C, L) → essm.BatchNorm between transposes.",
 	After: []passes.Reason{
 		{Pass: "cse", Why: "exporters subtract the mean once for the variance and once for the result"},
 	},

@@ -15,7 +15,7 @@ import (
 // RaiseReverse turns recurrences over reversed sequences into backward systems.
 var RaiseReverse = &passes.Pass{
 	Name: "raise-reverse",
-	Doc:  "A system that runs over a reversed sequence is a backward one, with the term of lag 0, which backward systems lack, in D; reversals move behind what treats each step by itself, and cancel there. A forward and a backward system with the same parameters are one bidirectional system.",
+	Doc:  "A system on a reversed sequence becomes a backward system, with the term of lag 0, which these do not have, in D. Reversals move after operators that treat steps separately, and cancel there. A forward and a backward system with the same parameters are one bidirectional system.",
 	After: []passes.Reason{
 		{Pass: "raise-layout", Why: "the scan's projections meet it when transposes are gone, and a system is turned around in one piece"},
 	},

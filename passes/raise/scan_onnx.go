@@ -11,7 +11,7 @@ import (
 // RaiseScan recognises linear recurrences in ONNX's Scan.
 var RaiseScan = &passes.Pass{
 	Name: "raise-scan",
-	Doc:  "ONNX Scan whose body is linear in states and inputs, with constants of its own → essm.Scan or essm.DenseScan with projections; the matrices are read off the body, whatever operators it is written in.",
+	Doc:  "ONNX Scan whose body is linear in states and inputs, with constants → essm.Scan or essm.DenseScan with projections. The matrices are computed from the body, for any choice of operators.",
 	After: []passes.Reason{
 		{Pass: "raise-chunked", Why: "the recurrence from chunk to chunk is one too, but only a part of the layer"},
 		{Pass: "upgrade", Why: "bodies are read as the newest operators"},

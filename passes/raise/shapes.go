@@ -14,7 +14,7 @@ const maxShape = 64
 // the types behind them are known.
 var Shapes = &passes.Pass{
 	Name: "raise-shapes",
-	Doc:  "Small integer vectors that follow from constants and known dimensions become constants; types are inferred again.",
+	Doc:  "Small integer vectors that follow from constants and known dimensions become constants. Types are inferred again.",
 	After: []passes.Reason{
 		{Pass: "raise-chunked", Why: "the form is recognised as package lower writes it"},
 		{Pass: "raise-windowed", Why: "the form is recognised as package lower writes it"},

@@ -8,7 +8,7 @@ import (
 // Toeplitz raises convolutions that are written as a product with a matrix of lags.
 var Toeplitz = &passes.Pass{
 	Name: "raise-toeplitz",
-	Doc:  "A MatMul along time with a Toeplitz matrix → essm.SSM where exponentials give the kernel, else essm.LongConv.",
+	Doc:  "A MatMul along time with a Toeplitz matrix → essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
 	After: []passes.Reason{
 		{Pass: "upgrade", Why: "what it makes is arranged by operators of the newest versions"},
 	},

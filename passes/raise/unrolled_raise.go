@@ -14,7 +14,7 @@ import (
 // RaiseUnrolled recognises linear recurrences that were written out step by step.
 var RaiseUnrolled = &passes.Pass{
 	Name: "raise-unrolled",
-	Doc:  "The same linear step written out once per element of a time axis of fixed length, its results joined by Concat → essm.Scan or essm.DenseScan with projections. Every step is read, and all must be the same.",
+	Doc:  "The same linear step written out once per element of a time axis of fixed length, its results joined by Concat → essm.Scan or essm.DenseScan with projections. All steps must be equal.",
 	After: []passes.Reason{
 		{Pass: "upgrade", Why: "steps are read as the newest operators"},
 	},

@@ -9,7 +9,7 @@ import (
 // Upgrade brings operators to their newest versions.
 var Upgrade = &passes.Pass{
 	Name: "upgrade",
-	Doc:  "Operators of earlier versions → the newest, by their bodies where these differ: patterns are written for the newest, and some of what they make exists there only.",
+	Doc:  "Operators of earlier versions → the newest, by their bodies if the definitions differ. Other passes expect the newest versions.",
 	Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
 		_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {

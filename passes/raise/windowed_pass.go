@@ -11,7 +11,7 @@ import (
 // Windowed recognises systems with a window that package lower wrote as a convolution.
 var Windowed = &passes.Pass{
 	Name: "raise-windowed",
-	Doc:  "A state-space system with a window as a Conv, as `essmc export` writes it → essm.SSM or essm.DenseSSM: its numbers are those that the taps are computed from; it is written again, and every operator and constant is compared.",
+	Doc:  "A state-space system with a window as a Conv, from `essmc export` → essm.SSM or essm.DenseSSM. Its numbers are those that the graph computes the taps from. It is lowered again, and all operators and constants are compared.",
 	Before: []passes.Reason{
 		{Pass: "fold", Why: "a few taps do not tell the system that they are computed from"},
 	},
