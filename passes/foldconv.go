@@ -24,39 +24,42 @@ var FoldConv = &Pass{
 }
 
 // scaled are the operators whose output channels can be scaled: the axis that these lie on, from the left (1) or the right
-// (-1), how many there are, and to which of them weights belong.
+// (-1), how many there are, and the factors of their weights.
 var scaled = []struct {
 	op       string
 	axis     int
 	channels func(n *ir.Node, shape []int) int
-	runs     func(n *ir.Node, shape []int, taps int) runs
+	factors  func(n *ir.Node, shape []int, s []float64) factors
 }{
-	{"Conv", 1, rowsOf, func(_ *ir.Node, shape []int, taps int) runs { return runs{taps * shape[1], row} }},
-	{"ConvTranspose", 1, func(n *ir.Node, shape []int) int { return shape[1] * int(ops.Int(n, "group")) }, func(n *ir.Node, shape []int, taps int) runs {
+	{"Conv", 1, rowsOf, eachRow},
+	{"ConvTranspose", 1, func(n *ir.Node, shape []int) int { return shape[1] * int(ops.Int(n, "group")) }, func(n *ir.Node, shape []int, s []float64) factors {
 		each := shape[0] / int(ops.Int(n, "group")) // input channels of a group
-		return runs{taps, func(i int) int { return i/shape[1]/each*shape[1] + i%shape[1] }}
+		return factors{tapsOf(shape), func(i int) []float64 { return s[i/shape[1]/each*shape[1]+i%shape[1]:][:1] }}
 	}},
-	{"essm.Linear", -1, rowsOf, func(_ *ir.Node, shape []int, _ int) runs { return runs{shape[1], row} }},
+	{"essm.Linear", -1, rowsOf, eachRow},
 	{"Gemm", -1, func(n *ir.Node, shape []int) int {
 		if ops.Int(n, "transB") != 0 {
 			return shape[0]
 		}
 		return shape[1]
-	}, func(n *ir.Node, shape []int, _ int) runs {
+	}, func(n *ir.Node, shape []int, s []float64) factors {
 		if ops.Int(n, "transB") != 0 {
-			return runs{shape[1], row}
+			return eachRow(n, shape, s)
 		}
-		return runs{1, func(i int) int { return i % shape[1] }}
+		return factors{shape[1], func(int) []float64 { return s }}
 	}},
 }
 
-// runs says to which channel weights belong: those of run i, of so many each, to channel(i).
-type runs struct {
-	length  int
-	channel func(i int) int
+// factors multiply weights: those of row i, of so many columns, by of(i), which is one factor for all or one for each.
+type factors struct {
+	columns int
+	of      func(i int) []float64
 }
 
-func row(i int) int { return i }
+// eachRow has a factor for each output channel, whose weights stand together.
+func eachRow(_ *ir.Node, shape []int, s []float64) factors {
+	return factors{shape[1] * tapsOf(shape), func(i int) []float64 { return s[i : i+1] }}
+}
 
 func rowsOf(_ *ir.Node, shape []int) int { return shape[0] }
 
@@ -96,7 +99,7 @@ var convRules = sync.OnceValue(func() *Set {
 					for i := range bias {
 						bias[i] = bias[i]*s[i] + t[i]
 					}
-					return scaleWeights(m, l.runs(n, shape, tapsOf(shape)), s, bias)
+					return scaleWeights(m, l.factors(n, shape, s), isOne(s), bias)
 				},
 				Make: makeLinear,
 			})
@@ -207,44 +210,75 @@ func foldBefore(m *Match) string {
 	if !ok {
 		return Leave
 	}
-	r := runs{tapsOf(w.Shape()), func(i int) int { return i/ins/each*ins + i%ins }}
+	rows := func(s []float64) factors { // each input channel's, for its taps
+		taps := tapsOf(w.Shape())
+		all := make([]float64, 0, len(s)*taps)
+		for _, x := range s {
+			all = append(all, slices.Repeat([]float64{x}, taps)...)
+		}
+		return factors{ins * taps, func(i int) []float64 { return all[i/each*ins*taps:][:ins*taps] }}
+	}
 	if slices.ContainsFunc(t, func(x float64) bool { return x != 0 }) {
 		ws, err := ops.Windows(n, w.Rank()-2)
 		if err != nil || slices.ContainsFunc(ws, ops.Window.Padded) {
 			return Leave
 		}
-		x, err := w.Float64s()
-		if err != nil {
-			return Leave
-		}
-		for i := range len(x) / r.length {
-			for _, v := range x[i*r.length : (i+1)*r.length] {
-				bias[i/ins] += v * t[r.channel(i)]
-			}
+		if w.DType() == tensor.Float64 {
+			addProducts(bias, tensor.Data[float64](w), rows(t))
+		} else {
+			addProducts(bias, tensor.Data[float32](w), rows(t))
 		}
 	}
-	return scaleWeights(m, r, s, bias)
+	return scaleWeights(m, rows(s), isOne(s), bias)
 }
+
+// addProducts adds to each sum the products of a row of weights.
+func addProducts[F float](sums []float64, w []F, by factors) {
+	for i, sum := range sums {
+		row, k := w[i*by.columns:][:by.columns], by.of(i)
+		for j, v := range row {
+			sum += float64(v) * k[j]
+		}
+		sums[i] = sum
+	}
+}
+
+func isOne(s []float64) bool { return !slices.ContainsFunc(s, func(x float64) bool { return x != 1 }) }
 
 // folded is the weights and bias that a Check has found.
 type folded struct{ w, bias *tensor.Tensor }
 
-// scaleWeights multiplies the weights of a match by a factor for each channel, and keeps them with their bias. They stay
-// float64 for essm.Linear: what a plan computes in double precision is then what its source says. A reason says why not.
-func scaleWeights(m *Match, r runs, s, bias []float64) (why string) {
+// scaleWeights multiplies the weights of a match by their factors, and keeps them with their bias; one says that all factors
+// are 1. For essm.Linear both become float64: what a plan computes in double precision is then what its source says. A
+// reason says why not.
+func scaleWeights(m *Match, by factors, one bool, bias []float64) (why string) {
 	w := m.Val("w").Const
-	f := &folded{}
-	ok := true
+	f := &folded{w: w}
+	wide := w.DType() == tensor.Float64
+	double := wide || m.Node("linear").Op.Domain == "essm"
+	ok := false
+	if double {
+		f.bias = tensor.New(tensor.Float64, len(bias))
+		ok = scaleRow(tensor.Data[float64](f.bias), bias, 1)
+	} else {
+		f.bias = tensor.New(tensor.Float32, len(bias))
+		ok = scaleRow(tensor.Data[float32](f.bias), bias, 1)
+	}
+	if !one || double != wide {
+		f.w = tensor.New(f.bias.DType(), w.Shape()...)
+	}
 	switch {
-	case w.DType() == tensor.Float64:
-		f.w, f.bias = tensor.New(tensor.Float64, w.Shape()...), tensor.New(tensor.Float64, len(bias))
-		ok = scaleRuns(tensor.Data[float64](f.w), tensor.Data[float64](w), r, s) && convert(tensor.Data[float64](f.bias), bias)
-	case m.Node("linear").Op.Domain == "essm":
-		f.w, f.bias = tensor.New(tensor.Float64, w.Shape()...), tensor.New(tensor.Float64, len(bias))
-		ok = scaleRuns(tensor.Data[float64](f.w), tensor.Data[float32](w), r, s) && convert(tensor.Data[float64](f.bias), bias)
+	case !ok:
+	case f.w == w && wide:
+		ok = finite(tensor.Data[float64](w))
+	case f.w == w:
+		ok = finite(tensor.Data[float32](w))
+	case wide:
+		ok = scale(tensor.Data[float64](f.w), tensor.Data[float64](w), by)
+	case double:
+		ok = scale(tensor.Data[float64](f.w), tensor.Data[float32](w), by)
 	default:
-		f.w, f.bias = tensor.New(tensor.Float32, w.Shape()...), tensor.New(tensor.Float32, len(bias))
-		ok = scaleRuns(tensor.Data[float32](f.w), tensor.Data[float32](w), r, s) && convert(tensor.Data[float32](f.bias), bias)
+		ok = scale(tensor.Data[float32](f.w), tensor.Data[float32](w), by)
 	}
 	if !ok { // what the operators gave one after the other might be finite
 		return "a weight would not be finite"
@@ -255,24 +289,42 @@ func scaleWeights(m *Match, r runs, s, bias []float64) (why string) {
 
 type float interface{ float32 | float64 }
 
-// scaleRuns reports whether a float32 holds all products.
-func scaleRuns[T, F float](to []T, from []F, r runs, s []float64) bool {
-	for i := range len(from) / r.length {
-		k := s[r.channel(i)]
-		x, y := from[i*r.length:][:r.length], to[i*r.length:][:r.length]
-		for j, v := range x {
-			p := float64(v) * k
-			if !(math.Abs(p) <= math.MaxFloat32) {
-				return false
+// scale reports whether a float32 holds all products.
+func scale[T, F float](to []T, from []F, by factors) bool {
+	for i := range len(from) / by.columns {
+		x, y, k := from[i*by.columns:][:by.columns], to[i*by.columns:][:by.columns], by.of(i)
+		switch {
+		case len(k) > 1:
+			k = k[:len(x)]
+			for j, v := range x {
+				p := float64(v) * k[j]
+				if !(math.Abs(p) <= math.MaxFloat32) {
+					return false
+				}
+				y[j] = T(p)
 			}
-			y[j] = T(p)
+		case !scaleRow(y, x, k[0]):
+			return false
 		}
 	}
 	return true
 }
 
-func convert[T float](to []T, from []float64) bool {
-	return scaleRuns(to, from, runs{len(from), row}, []float64{1})
+func scaleRow[T, F float](to []T, from []F, k float64) bool {
+	to = to[:len(from)]
+	for j, v := range from {
+		p := float64(v) * k
+		if !(math.Abs(p) <= math.MaxFloat32) {
+			return false
+		}
+		to[j] = T(p)
+	}
+	return true
+}
+
+// finite reports whether a float32 holds all numbers.
+func finite[F float](x []F) bool {
+	return !slices.ContainsFunc(x, func(v F) bool { return !(math.Abs(float64(v)) <= math.MaxFloat32) })
 }
 
 // makeLinear makes the linear operator of a match again, with the weights that were found.

@@ -171,10 +171,15 @@ func evalSlice(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
+	run, rank := 1, len(shape) // elements that stand together, and the axes around them
+	for rank > 0 && strides[rank-1] == run {
+		rank--
+		run *= shape[rank]
+	}
 	m, i := newMover(out, x), 0
-	ops.Walk(shape, strides, offset, func(o int) {
-		m.copy(i, o, 1)
-		i++
+	ops.Walk(shape[:rank], strides[:rank], offset, func(o int) {
+		m.copy(i, o, run)
+		i += run
 	})
 	return ops.One(out, nil)
 }
