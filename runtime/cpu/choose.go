@@ -19,15 +19,15 @@ const memoryBudget = 1 << 30
 // powerNanos is what a power of an eigenvalue takes: a complex exponential in float64.
 const powerNanos = 60
 
-// problem is one core with one set of shapes.
+// problem is one recurrence with one set of shapes.
 type problem struct {
-	info                *coreInfo
+	info                *recurrenceInfo
 	costs               Costs
 	batch, length, tile int
 }
 
-// choose picks the form of a core: the one that the caller wants, or the one with the least estimated time.
-func choose(want string, costs Costs, s *lowering.Step, c core, batch, length, tile int) choice {
+// choose picks the form of a recurrence: the one that the caller wants, or the one with the least estimated time.
+func choose(want string, costs Costs, s *lowering.Step, c recurrence, batch, length, tile int) choice {
 	p := problem{c.info(), costs, batch, length, tile}
 	all := p.forms()
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}

@@ -1,17 +1,22 @@
 // Package cpu is the backend that runs graphs on the processor: float32, several threads, tile by tile along time.
 //
-// It imports ir, ops with ops/std and ops/essm, runtime, runtime/lowering, and its own kernels. The lowering makes a list of
-// steps of a graph, operators without a kernel here written out as their bodies; what then has no kernel is evaluated as ops
-// defines it, in float64. Neighbouring steps that treat each row (sample, time) by itself become a region, together with at most one
-// recurrence; a region is computed tile by tile, so that what lies between its steps stays in the cache.
+// It imports ir, ops with ops/std and ops/essm, runtime, runtime/lowering, and its own kernels. A graph becomes a list of steps
+// (runtime/lowering). Each operator has a record (record.go) of the kinds of implementation that the backend has for it;
+// operators without one are written out as their bodies, and what then has no kernel is evaluated as ops defines it, in
+// float64. When shapes are bound, each step takes the first kind that fits (implementation.go).
+// Neighbouring steps that treat each row (sample, time) by itself become a region, together with at most one recurrence; a
+// region is computed tile by tile, so that what lies between its steps stays in the cache. Elementwise steps among them
+// become one kernel (fuse.go).
 // Where a graph declares its time, steps that look some way back or ahead along it (convolutions, pools, shifts, running sums)
-// are part of regions, too: sequences become rows, whatever layout the graph has them in (timemajor.go, window.go), and rings
+// are part of regions, too: sequences become rows, whatever layout the graph has them in (timemajor.go, windowed.go), and rings
 // keep the rows that are looked back on (ring.go).
 // Where consecutive regions look back only, they run chunk by chunk along time, so that what lies between them takes the
 // memory of one chunk (strip.go). Elsewhere a layer writes over what it reads (memory_inplace.go), and a layer that runs
 // backward in time finds its states while the one before computes (region_ahead.go).
-// Kernels over whole tensors are made when shapes are bound (kernels.go); a convolution takes along what follows it number by
-// number (epilogue.go). The subgraphs of If, Loop and Scan are executables of their own, which the lowering runs (control.go).
+// Kernels over whole tensors run one by one (tensor.go); a convolution also does what follows it number by number
+// (epilogue.go). The subgraphs of If, Loop and Scan are executables of their own, which the lowering runs (control.go).
+//
+// Kernels see none of this: what they are given of a run is an execution and a workspace (tensor.go).
 //
 // What always holds: answers do not depend on the number of threads, bit by bit, since tiles depend on shapes alone; a
 // Program is immutable; an Executable allocates when it is bound and, outputs and evaluated steps left out, not when it

@@ -8,17 +8,17 @@ import (
 
 type choice = runtime.Choice
 
-// finish makes the region of a draft: it chooses the form of the core, the tile, and where values lie.
+// finish makes the region of a draft: it chooses the form of the recurrence, the tile, and where values lie.
 func (r *draft) finish(d *binding) *region {
 	g := &region{batch: r.batch, length: r.length, per: 1, node: r.steps[0].Source}
 	switch {
-	case r.core != nil:
-		g.node = r.steps[r.coreAt].Source
+	case r.recurrence != nil:
+		g.node = r.steps[r.recurrenceAt].Source
 	case !r.flows:
 		g.batch, g.length, g.per = d.grid(r)
 	}
-	if r.core == nil {
-		r.coreAt = -1
+	if r.recurrence == nil {
+		r.recurrenceAt = -1
 	}
 	flops := 0.0
 	for i, s := range r.steps {
@@ -32,7 +32,7 @@ func (r *draft) finish(d *binding) *region {
 	g.tile = tileSize(flops*float64(g.per), g.length)
 	g.tiles = (g.length + g.tile - 1) / g.tile
 	r = r.fused(d)
-	g.coreAt = r.coreAt
+	g.recurrenceAt = r.recurrenceAt
 	for _, v := range r.between {
 		g.between = append(g.between, v.ID)
 	}
@@ -44,7 +44,7 @@ func (r *draft) finish(d *binding) *region {
 	for i, s := range r.steps {
 		c := call{src: s.Source}
 		if op := r.ops[i]; op != nil {
-			c.run, c.parts, c.over, c.window, c.turn = op.run, op.parts, op.over, op.window, op.turn
+			c.run, c.parts, c.over, c.windowed, c.turn = op.run, op.parts, op.over, op.windowed, op.turn
 			c.in = make([]place, len(s.In))
 			for j := range c.in {
 				c.in[j] = nowhere
@@ -56,8 +56,8 @@ func (r *draft) finish(d *binding) *region {
 		}
 		g.calls = append(g.calls, c)
 	}
-	if r.core != nil {
-		r.finishCore(d, g, place0)
+	if r.recurrence != nil {
+		r.finishRecurrence(d, g, place0)
 	}
 	if r.flows {
 		g.flow = r.flow(d, g)
@@ -67,8 +67,8 @@ func (r *draft) finish(d *binding) *region {
 	r.place(d, g)
 	if f := g.flow; f != nil {
 		f.order = append(f.order, g.all[:g.mid]...)
-		if r.core != nil {
-			f.order = append(f.order, r.coreAt)
+		if r.recurrence != nil {
+			f.order = append(f.order, r.recurrenceAt)
 		}
 		f.order = append(f.order, g.all[g.mid:]...)
 	}
@@ -90,10 +90,10 @@ func (d *binding) grid(r *draft) (batch, length, per int) {
 	return batch, length, per
 }
 
-// finishCore chooses the core's form and makes its kernel.
-func (r *draft) finishCore(d *binding, g *region, place0 func(*lowering.Value) place) {
-	s := r.steps[r.coreAt]
-	info := *r.core.info()
+// finishRecurrence chooses the recurrence's form and makes its kernel.
+func (r *draft) finishRecurrence(d *binding, g *region, place0 func(*lowering.Value) place) {
+	s := r.steps[r.recurrenceAt]
+	info := *r.recurrence.info()
 	if info.state >= 0 && d.Missing(s.In[info.state]) {
 		info.state = -1
 	}
@@ -113,26 +113,26 @@ func (r *draft) finishCore(d *binding, g *region, place0 func(*lowering.Value) p
 		}
 		return place0(s.Out[i])
 	}
-	c := &coreCall{coreInfo: info, g: g, src: s.Source, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
+	c := &recurrenceCall{recurrenceInfo: info, g: g, src: s.Source, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
 		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val}
 	tile := g.tile
 	if r.flows {
-		tile = tileSize(0, g.length) // as flowsCore has chosen
+		tile = tileSize(0, g.length) // as flowsRecurrence has chosen
 	}
-	c.choice = choose(d.p.Config.Kernel, d.p.costs, s, r.core, g.batch, g.length, tile)
+	c.choice = choose(d.p.Config.Kernel, d.p.costs, s, r.recurrence, g.batch, g.length, tile)
 	switch form := c.choice.Form; form {
 	case essm.FormFFT, essm.FormDirect:
-		c.seq = r.core.sequence(form, g.length, info.state >= 0 && info.window > 0)
+		c.seq = r.recurrence.sequence(form, g.length, info.state >= 0 && info.window > 0)
 		if info.stateOut >= 0 {
-			c.advance = r.core.tiled(essm.FormScan, g.tile)
+			c.advance = r.recurrence.tiled(essm.FormScan, g.tile)
 		}
 	default:
-		c.kernel = r.core.tiled(form, g.tile)
+		c.kernel = r.recurrence.tiled(form, g.tile)
 		if j, ok := c.kernel.(jumper); ok && j.jumps() {
 			c.jump = j
 		}
 	}
-	g.core = c
+	g.recurrence = c
 }
 
 // order finds which calls each pass needs, and in which order.
@@ -160,23 +160,23 @@ func (r *draft) order(d *binding, g *region) {
 	}
 	list := func(set map[int]bool, from, to int) (l []int) {
 		for i := from; i < to; i++ {
-			if set[i] && i != r.coreAt {
+			if set[i] && i != r.recurrenceAt {
 				l = append(l, i)
 			}
 		}
 		return l
 	}
 	main := map[int]bool{}
-	if c := g.core; c != nil {
+	if c := g.recurrence; c != nil {
 		pre := map[int]bool{}
 		for _, p := range []place{c.v, c.vi} {
 			if p.val >= 0 {
 				need(pre, p.val)
 			}
 		}
-		g.pre = list(pre, 0, r.coreAt)
+		g.pre = list(pre, 0, r.recurrenceAt)
 		full := c.kernel == nil || c.window > 0
-		if g.flow != nil { // what the core reads is computed tick by tick, wherever it lies
+		if g.flow != nil { // what the recurrence reads is computed tick by tick, wherever it lies
 			for i := range pre {
 				main[i] = true
 			}
@@ -201,27 +201,27 @@ func (r *draft) order(d *binding, g *region) {
 		}
 	}
 	for i, s := range r.steps {
-		if i == r.coreAt {
+		if i == r.recurrenceAt {
 			continue
 		}
 		for _, v := range s.Out {
-			if v != nil && !d.Inside(v, r.covers) && (g.core == nil || v.ID != g.core.v.val && v.ID != g.core.vi.val) {
+			if v != nil && !d.Inside(v, r.covers) && (g.recurrence == nil || v.ID != g.recurrence.v.val && v.ID != g.recurrence.vi.val) {
 				need(main, v.ID)
 			}
 		}
 	}
-	if g.core == nil {
+	if g.recurrence == nil {
 		g.all = list(main, 0, len(r.steps))
 		g.mid = len(g.all)
 		return
 	}
-	g.all = list(main, 0, r.coreAt)
+	g.all = list(main, 0, r.recurrenceAt)
 	g.mid = len(g.all)
-	g.all = append(g.all, list(main, r.coreAt+1, len(r.steps))...)
+	g.all = append(g.all, list(main, r.recurrenceAt+1, len(r.steps))...)
 }
 
-// dear reports whether the input of a core takes longer to compute than to write to memory and to read again.
-func (r *draft) dear(d *binding, pre []int, c *coreCall) bool {
+// dear reports whether the input of a recurrence takes longer to compute than to write to memory and to read again.
+func (r *draft) dear(d *binding, pre []int, c *recurrenceCall) bool {
 	const flopsPerNumber = 192 // about 2 ns
 	flops := 0.0
 	for _, i := range pre {
@@ -239,11 +239,11 @@ func (r *draft) place(d *binding, g *region) {
 				continue
 			}
 			local[v.ID] = d.Inside(v, r.covers) && (g.flow == nil || g.flow.of[v.ID] == nil)
-			if c := g.core; c != nil {
+			if c := g.recurrence; c != nil {
 				if g.flow == nil && (v.ID == c.v.val || v.ID == c.vi.val) {
 					local[v.ID] = c.v.local
 				}
-				if i == r.coreAt && (v.ID == c.stateOutVal || c.kernel == nil) {
+				if i == r.recurrenceAt && (v.ID == c.stateOutVal || c.kernel == nil) {
 					local[v.ID] = false
 				}
 			}
@@ -254,8 +254,8 @@ func (r *draft) place(d *binding, g *region) {
 		for _, p := range g.calls[i].in {
 			last[p.val] = i
 		}
-		if i == r.coreAt {
-			last[g.core.v.val], last[g.core.vi.val] = i, i
+		if i == r.recurrenceAt {
+			last[g.recurrence.v.val], last[g.recurrence.vi.val] = i, i
 		}
 	}
 	rows := g.tile * g.group
@@ -290,8 +290,8 @@ func (r *draft) place(d *binding, g *region) {
 		if g.flow != nil {
 			lag = g.flow.lag[i]
 		}
-		if i == r.coreAt {
-			k := g.core
+		if i == r.recurrenceAt {
+			k := g.recurrence
 			give(&k.v)
 			give(&k.vi)
 			give(&k.x)
@@ -303,14 +303,14 @@ func (r *draft) place(d *binding, g *region) {
 			free(i, []place{k.v, k.vi})
 			continue
 		}
-		window = c.window != nil
+		window = c.windowed != nil
 		for j := range c.in {
 			give(&c.in[j])
 		}
 		window = false
 		give(&c.out)
-		if c.window != nil && c.window.scratch > 0 {
-			n := rows * c.window.scratch
+		if c.windowed != nil && c.windowed.scratch > 0 {
+			n := rows * c.windowed.scratch
 			c.tmp = a.Take(n)
 			a.Give(c.tmp, n)
 		}
@@ -320,7 +320,7 @@ func (r *draft) place(d *binding, g *region) {
 		}
 	}
 	g.scratch = a.Size()
-	if k := g.core; k != nil {
+	if k := g.recurrence; k != nil {
 		k.tmp = g.scratch
 		switch {
 		case k.kernel != nil:
@@ -334,16 +334,16 @@ func (r *draft) place(d *binding, g *region) {
 	}
 }
 
-// local reports whether a value that the core reads lies in scratch, where steps look back: where it is computed here, and
+// local reports whether a value that the recurrence reads lies in scratch, where steps look back: where it is computed here, and
 // nobody else wants it.
 func (r *draft) local(d *binding, g *region, val int, made map[int]int) bool {
 	_, here := made[val]
 	return here && g.flow.of[val] == nil && d.Inside(d.p.Values[val], r.covers)
 }
 
-// share lets the core's output take the place of its input where both span the sequence and nobody else wants them.
+// share lets the recurrence's output take the place of its input where both span the sequence and nobody else wants them.
 func (r *draft) share(d *binding, g *region) {
-	k := g.core
+	k := g.recurrence
 	if k.kernel != nil || k.stateOutVal >= 0 {
 		return
 	}
@@ -374,12 +374,9 @@ const (
 )
 
 // rowFlops estimates the work of one row of a step.
-func rowFlops(d *binding, s *lowering.Step, core bool) float64 {
-	var weights int
-	for _, v := range s.In {
-		if v != nil && v.Const != nil {
-			weights += v.Const.Len()
-		}
+func rowFlops(d *binding, s *lowering.Step, recurrence bool) float64 {
+	if w := of(s).windowedOp; w != nil {
+		return w.flops
 	}
 	width := 0
 	for _, v := range s.Out {
@@ -388,13 +385,11 @@ func rowFlops(d *binding, s *lowering.Step, core bool) float64 {
 			width += f
 		}
 	}
-	switch {
-	case of(s).window != nil:
-		return of(s).window.flops
-	case core:
-		return max(10*float64(width), 5*float64(of(s).core.info().size))
-	case s.Node.Op.FullName() == "essm.Linear", s.Node.Op.FullName() == "essm.HeadLinear", s.Node.Op.Name == "MatMul", s.Node.Op.Name == "Gemm":
-		return 2 * float64(weights)
+	if recurrence {
+		return max(10*float64(width), 5*float64(of(s).recurrence.info().size))
+	}
+	if f := recordOf(s.Node.Op).flops; f != nil {
+		return f(s)
 	}
 	return 4 * float64(width)
 }

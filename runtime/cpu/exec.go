@@ -57,8 +57,8 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			}
 			extra += more + d.otherBytes(u) + k.tables
 		}
-		if u.span != nil {
-			extra += u.span.bytes()
+		if u.streaming != nil {
+			extra += u.streaming.bytes()
 		}
 		if g := u.region; g != nil {
 			scratch = max(scratch, g.scratch)
@@ -68,7 +68,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			for _, c := range g.calls {
 				args = max(args, len(c.in))
 			}
-			if c := g.core; c != nil {
+			if c := g.recurrence; c != nil {
 				states = max(states, c.size)
 				extra += int64(g.batch*c.size)*8 + c.tables() + c.stateBytes(d)
 			}
@@ -112,8 +112,8 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 				e.attachControl(u)
 			}
 		}
-		if u.span != nil {
-			u.span.attach(e)
+		if u.streaming != nil {
+			u.streaming.attach(e)
 		}
 		g := u.region
 		if g == nil {
@@ -123,7 +123,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		if g.flow != nil {
 			g.flow.attach(g.batch)
 		}
-		if c := g.core; c != nil {
+		if c := g.recurrence; c != nil {
 			c.holdState(e)
 			c.prepare()
 			c.progress = make([]counter, g.batch)
@@ -167,12 +167,16 @@ func (u *unit) label() runtime.StepTime {
 	s := u.steps[0]
 	t := runtime.StepTime{Name: s.Source.String(), Op: s.Source.Op.FullName(), Form: "eval"}
 	switch {
-	case u.region != nil && u.region.core != nil:
-		t.Name, t.Op, t.Form = u.region.node.String(), u.region.node.Op.FullName(), u.region.core.choice.Form
+	case u.region != nil && u.region.recurrence != nil:
+		t.Name, t.Op, t.Form = u.region.node.String(), u.region.node.Op.FullName(), u.region.recurrence.choice.Form
 	case u.region != nil:
-		t.Form = "rows"
-	case u.whole != nil, u.span != nil, u.kernel != nil:
-		t.Form = "whole"
+		t.Form = WayRow
+	case u.streaming != nil:
+		t.Form = WayStreaming
+	case u.kernel != nil && u.kernel.subs != nil:
+		t.Form = WayProgram
+	case u.kernel != nil:
+		t.Form = WayTensor
 	}
 	if len(u.steps) > 1 {
 		t.Name = fmt.Sprintf("%s (%d steps)", t.Name, len(u.steps))
@@ -274,10 +278,7 @@ func wholeUnit(e *executable, u *unit, _, _ int) error {
 		g.finish()
 		return nil
 	}
-	switch {
-	case u.whole != nil:
-		return u.whole(e, u.steps[0])
-	case u.kernel != nil:
+	if u.kernel != nil {
 		return u.kernel.run(e, u)
 	}
 	return e.Evaluate(e.ctx, u.steps[0])
@@ -285,7 +286,12 @@ func wholeUnit(e *executable, u *unit, _, _ int) error {
 
 // parallel hands out the tickets of a task to the workers, and waits.
 func (e *executable) parallel(t task, tickets int) error {
-	return e.shared().run(t, tickets)
+	return e.shared().run(t, nil, tickets)
+}
+
+// tiles does the same with those of a pass.
+func (e *executable) tiles(p tilePass, tickets int) error {
+	return e.shared().run(nil, p, tickets)
 }
 
 // shared is the pool that the executable uses: of a subgraph, that of the model.

@@ -100,7 +100,7 @@ func TestRegions(t *testing.T) {
 		for _, u := range d.units() {
 			if u.region == nil {
 				t.Errorf("block %v: %v is by itself", block, u.steps[0].Node)
-			} else if u.region.core != nil {
+			} else if u.region.recurrence != nil {
 				regions++
 			}
 		}
@@ -110,10 +110,10 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// A chain of standard operators over activations of rank 3, as imported graphs have them, is one region in tiles.
-func TestChain(t *testing.T) {
+// Standard operators, one after the other, over activations of rank 3, as imported graphs have them, is one region in tiles.
+func TestOperators(t *testing.T) {
 	r := newGen(3)
-	b := ir.NewBuilder("chain", ops.Default, ops.Opsets())
+	b := ir.NewBuilder("operators", ops.Default, ops.Opsets())
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
 	y := b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(1, 12, 20))})
 	y = b.Op("", "Add", []*ir.Value{y, b.Const("bias", r.floats(1, 20))})
@@ -134,7 +134,7 @@ func TestChain(t *testing.T) {
 		t.Errorf("%d units, expected one region of several tiles", len(units))
 	}
 	in := map[string]tensor.Datum{"x": r.floats(1, 2, 301, 12)}
-	closeTo(t, "chain", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-6)
+	closeTo(t, "operators", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-6)
 }
 
 // Answers do not depend on the number of threads.

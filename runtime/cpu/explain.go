@@ -3,6 +3,10 @@ package cpu
 import (
 	"fmt"
 	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // choices gives what was decided for recurrences and loops, and apart from that for products in low precision; each in the order of
@@ -10,8 +14,8 @@ import (
 func (d *binding) choices() (forms, products []choice) {
 	for _, u := range d.units() {
 		if g := u.region; g != nil {
-			if g.core != nil {
-				forms = append(forms, g.core.choice)
+			if g.recurrence != nil {
+				forms = append(forms, g.recurrence.choice)
 			}
 			for _, s := range u.steps {
 				if of(s).lowered != nil {
@@ -19,7 +23,7 @@ func (d *binding) choices() (forms, products []choice) {
 				}
 			}
 		}
-		if s := u.steps[0]; s.Node.Op.FullName() == "Loop" || s.Node.Op.FullName() == "Scan" {
+		if recordNamed(u.steps[0].Node.Op).program == iterations {
 			forms = append(forms, d.loopChoice(u))
 		}
 		if u.kernel == nil {
@@ -75,5 +79,15 @@ func (d *binding) loopChoice(u *unit) choice {
 
 // evaluated reports whether the unit has no kernel.
 func (u *unit) evaluated() bool {
-	return u.region == nil && u.whole == nil && u.span == nil && u.kernel == nil
+	return u.region == nil && u.streaming == nil && u.kernel == nil
+}
+
+// lowChoice says in which precision a step's products run, for so many rows.
+func lowChoice(s *lowering.Step, rows int) runtime.Choice {
+	l := of(s).lowered
+	c := runtime.Choice{Node: s.Source.String(), Op: s.Node.Op.FullName(), Form: "float32", Why: l.why, Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.weights}}}
+	if l.why == "" {
+		c.Form, c.Why = l.p.name, fmt.Sprintf("matrices of %d × %d", l.m, l.k)
+	}
+	return c
 }

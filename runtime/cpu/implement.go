@@ -2,9 +2,6 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -59,34 +56,6 @@ func (d *binding) subs(all []*lowering.Binding) []*binding {
 	return subs
 }
 
-// ways are the implementations of a step. Which of them runs is decided when shapes are bound.
-type ways struct {
-	row      rowMaker
-	core     core
-	whole    wholeMaker
-	spans    spanMaker
-	kernel   kernelMaker
-	windows  windowMaker // where the step looks along time, so that tiles of it can be computed
-	window   *window     // of a step made when shapes are bound, with sequences as rows (see timeMajor)
-	sums     *sums       // likewise: of a running sum
-	turn     turn        // likewise: brings sequences into another layout
-	shared   *runtime.Constants
-	form     string       // of recurrences, the one asked for; empty: any
-	products tensor.DType // the precision asked for
-	lowered  *lowStep     // of a product with constant weights, where that is low
-	columns  *columns     // it copies some of its input's features
-}
-
-var noWays = &ways{}
-
-// of gives the ways of a step; of one that has none, what must not be written to.
-func of(s *lowering.Step) *ways {
-	if w, ok := s.Impl.(*ways); ok {
-		return w
-	}
-	return noWays
-}
-
 // implementer finds the implementations of steps.
 type implementer struct {
 	lows map[roundedKey]*lowering.Value // what rounded has made
@@ -94,52 +63,41 @@ type implementer struct {
 
 func (*implementer) Name() string { return "cpu" }
 
-// strict are operators that refuse inputs which their bodies would take.
-var strict = map[string]bool{"AffineGrid": true, "CausalConvWithState": true, "RMSNormalization": true}
-
-// Implement looks the step's operator up in the tables.
+// Implement finds the implementations of a step, which it keeps in the step.
 func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
-	n, config := s.Node, &c.Program().Config
-	w := &ways{form: config.Kernel, shared: config.Constants, products: config.Products}
-	s.Impl = w
-	f32, known := true, false
-	for i, v := range n.Outputs {
-		f32 = f32 && (v == nil || lowering.IsFloat32(v.Type) || i > 0 && keepsState(n))
-	}
-	key := n.Op.FullName()
-	if mk := kernels[key]; mk != nil && ops.Newest(n.Op) && len(n.Subgraphs()) == 0 {
-		w.kernel = mk(s)
-		known = w.kernel != nil
-	}
-	if f32 && ops.Newest(n.Op) { // what the kernels compute
-		if mk := rows[key]; mk != nil {
-			w.row, known = mk(s), true
-		}
-		if mk := cores[key]; mk != nil {
-			w.core, known = mk(s), true
-		}
-		if mk := wholes[key]; mk != nil {
-			w.whole, known = mk(s), true
-		}
-		if mk := windows[key]; mk != nil {
-			w.windows = mk(s)
-		}
-		if mk := spans[key]; mk != nil {
-			w.spans, known = mk(s), true
-		}
-	}
-	if l := w.lowered; w.row != nil && l != nil && l.why == "" {
+	config := &c.Program().Config
+	k := &kinds{record: recordOf(s.Node.Op), element: elementwiseOf(s.Node.Op), form: config.Kernel, shared: config.Constants, products: config.Products}
+	s.Impl = k
+	k.find(s)
+	if l := k.lowered; k.row != nil && l != nil && l.why == "" {
 		s.In = append(s.In, b.rounded(c, s.In[0], s.Source, l))
 	}
 	switch {
-	case w.row != nil || w.core != nil || w.whole != nil || w.spans != nil || w.kernel != nil:
+	case k.found():
 		return lowering.Implemented
-	case f32 && !known && !strict[key]:
+	case k.float32(s) && !k.record.strict:
 		return lowering.Expand
 	}
 	return lowering.Evaluate
 }
 
-// keepsState reports whether the node's outputs after the first are what a step graph keeps, which kernels know in other
-// types, too.
-func keepsState(n *ir.Node) bool { return ops.IsSystem(n.Op) || n.Op == essm.PickStep }
+// roundedKey names the rounded form of a value, within a group of steps.
+type roundedKey struct {
+	value        *lowering.Value
+	group, parts int
+}
+
+// rounded gives the rounded form of x, which a step computes that is appended when it is wanted for the first time.
+func (b *implementer) rounded(c *lowering.Compiler, x *lowering.Value, src *ir.Node, l *lowStep) *lowering.Value {
+	key := roundedKey{x, c.Group(), l.parts}
+	if v := b.lows[key]; v != nil && c.Program().Has(v) {
+		return v
+	}
+	s := l.rounding(x, src, c.Group())
+	c.Add(s)
+	if b.lows == nil {
+		b.lows = map[roundedKey]*lowering.Value{}
+	}
+	b.lows[key] = s.Out[0]
+	return s.Out[0]
+}

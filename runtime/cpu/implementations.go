@@ -108,7 +108,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 				continue
 			}
 			name := u.steps[0].Node.Op.FullName()
-			if name == "If" {
+			if recordNamed(u.steps[0].Node.Op).program == branches {
 				name += []string{".else", ".then"}[k]
 			} else if k > 0 {
 				name += fmt.Sprintf(".%d", k)
@@ -122,7 +122,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 // walkFlat visits the nodes of g, and the bodies of Blocks in place of these.
 func walkFlat(g *ir.Graph, visit func(n *ir.Node)) {
 	for _, n := range g.Nodes {
-		if n.Op.FullName() == "essm.Block" {
+		if recordNamed(n.Op).program == partOfGraph {
 			walkFlat(n.Attrs.Graph("body"), visit)
 			continue
 		}
@@ -134,19 +134,19 @@ func walkFlat(g *ir.Graph, visit func(n *ir.Node)) {
 func (u *unit) way(s *lowering.Step, j int) string {
 	g := u.region
 	switch {
-	case g == nil && u.span != nil:
+	case g == nil && u.streaming != nil:
 		return WayStreaming
 	case g == nil && u.kernel != nil && len(u.subs) > 0:
 		return WayProgram
 	case g == nil && j > 0:
 		return WayEpilogue
-	case g == nil && (u.whole != nil || u.kernel != nil):
+	case g == nil && u.kernel != nil:
 		return WayTensor
 	case g == nil:
 		return WayEvaluated
-	case of(s).core != nil:
-		return fmt.Sprintf("%s(%s)", WayRecurrence, g.core.choice.Form)
-	case of(s).window != nil:
+	case of(s).recurrence != nil:
+		return fmt.Sprintf("%s(%s)", WayRecurrence, g.recurrence.choice.Form)
+	case of(s).windowedOp != nil:
 		return WayWindowed
 	case of(s).sums != nil:
 		return WayRunning
@@ -171,10 +171,11 @@ func (u *unit) way(s *lowering.Step, j int) string {
 
 // byElement reports whether an operator always works element by element.
 func byElement(op *ir.Op) bool {
-	if name := op.FullName(); links[name] != nil && name != "essm.HeadLinear" { // a product, but for heads of one feature
-		return true
+	if e := elementwiseOf(op); e != nil {
+		return e.row != nil
 	}
-	return op.Domain == "" && (unaries[op.Name] != nil || binaries[op.Name] != nil)
+	r := recordOf(op)
+	return r.fused != nil && r.flops == nil // and no product, as heads of more than one feature are
 }
 
 func opName(op *ir.Op) string {

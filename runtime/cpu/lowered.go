@@ -103,7 +103,7 @@ func (g *region) where(val int) string {
 			return s
 		}
 	}
-	if c := g.core; c != nil {
+	if c := g.recurrence; c != nil {
 		return said(c.x) + said(c.xi)
 	}
 	return ""

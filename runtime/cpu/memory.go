@@ -104,8 +104,8 @@ func (u *unit) own() int {
 	switch {
 	case u.kernel != nil:
 		return u.kernel.temp
-	case u.region != nil && u.region.core != nil:
-		return 2 * u.region.core.edgeStates()
+	case u.region != nil && u.region.recurrence != nil:
+		return 2 * u.region.recurrence.edgeStates()
 	}
 	return 0
 }
@@ -155,11 +155,11 @@ func (g *region) locals(set map[int]bool) {
 		}
 	}
 	for i := range g.calls {
-		if c := &g.calls[i]; (c.run != nil || g.flow != nil && i != g.coreAt) && !used[c.out.val] {
+		if c := &g.calls[i]; (c.run != nil || g.flow != nil && i != g.recurrenceAt) && !used[c.out.val] {
 			set[c.out.val] = true
 		}
 	}
-	if c := g.core; c != nil {
+	if c := g.recurrence; c != nil {
 		if c.unread >= 0 {
 			set[c.unread] = true
 		}

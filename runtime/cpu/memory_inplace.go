@@ -72,7 +72,7 @@ func (g *region) doneWith(x, writer int) bool {
 			return false
 		}
 	}
-	c := g.core
+	c := g.recurrence
 	if c == nil {
 		return true
 	}

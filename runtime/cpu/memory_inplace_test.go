@@ -218,7 +218,7 @@ func TestSharedAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, _ := sharesWell(t, "ahead", g, runtime.Config{}, []tensor.Datum{r.floats(1, 2, 700, 12)})
-	if !runsAhead(e) || !slices.ContainsFunc(e.units, func(u *unit) bool { return u.region.ahead && u.region.core.keep }) {
+	if !runsAhead(e) || !slices.ContainsFunc(e.units, func(u *unit) bool { return u.region.ahead && u.region.recurrence.keep }) {
 		t.Error("no region runs ahead and keeps its input")
 	}
 }
@@ -242,21 +242,21 @@ func TestReadBefore(t *testing.T) {
 		}, nil},
 		{"wider", func(g *region) { g.calls[0].in[0].width = 8 }, nil},
 		{"written in the back pass, too", func(g *region) { g.pre = []int{0, 2} }, nil},
-		{"the core's input", func(g *region) { g.core.v = buffer(1) }, []int{1}},
-		{"the core's input, written before it runs", func(g *region) { g.core.v, g.mid = buffer(1), 3 }, nil},
-		{"the core's input, with a window", func(g *region) { g.core.v, g.core.window = buffer(1), 3 }, nil},
-		{"the core's imaginary input, with a window", func(g *region) { g.core.vi, g.core.window = buffer(1), 3 }, nil},
-		{"the core's input, which is convolved", func(g *region) { g.core.v, g.core.kernel = buffer(1), nil }, nil},
-		{"the core's output", func(g *region) { g.core.x = buffer(1) }, nil},
-		{"the core's imaginary output", func(g *region) { g.core.xi = buffer(1) }, nil},
-		{"the state", func(g *region) { g.core.stateVal = 1 }, nil},
+		{"the recurrence's input", func(g *region) { g.recurrence.v = buffer(1) }, []int{1}},
+		{"the recurrence's input, written before it runs", func(g *region) { g.recurrence.v, g.mid = buffer(1), 3 }, nil},
+		{"the recurrence's input, with a window", func(g *region) { g.recurrence.v, g.recurrence.window = buffer(1), 3 }, nil},
+		{"the recurrence's imaginary input, with a window", func(g *region) { g.recurrence.vi, g.recurrence.window = buffer(1), 3 }, nil},
+		{"the recurrence's input, which is convolved", func(g *region) { g.recurrence.v, g.recurrence.kernel = buffer(1), nil }, nil},
+		{"the recurrence's output", func(g *region) { g.recurrence.x = buffer(1) }, nil},
+		{"the recurrence's imaginary output", func(g *region) { g.recurrence.xi = buffer(1) }, nil},
+		{"the state", func(g *region) { g.recurrence.stateVal = 1 }, nil},
 		{"written by a call", func(g *region) { g.calls[1].out = buffer(1) }, nil},
 		{"not written", func(g *region) { g.calls[2].out = local(9) }, nil},
 	} {
 		g := &region{all: []int{0, 1, 2}, pre: []int{0}, mid: 1, calls: []call{
 			{in: []place{buffer(1)}, out: local(5)}, {in: []place{local(6)}, out: local(7)}, {in: []place{local(7)}, out: buffer(9)},
 		}}
-		g.core = &coreCall{g: g, kernel: scan, v: local(5), vi: nowhere, x: local(6), xi: nowhere, stateVal: -1, stateOutVal: -1}
+		g.recurrence = &recurrenceCall{g: g, kernel: scan, v: local(5), vi: nowhere, x: local(6), xi: nowhere, stateVal: -1, stateOutVal: -1}
 		c.change(g)
 		if got := g.readBefore(9); !slices.Equal(got, c.want) {
 			t.Errorf("%s: values %v may be written over, expected %v", c.name, got, c.want)

@@ -48,7 +48,11 @@ func nodeGraph(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 		args[i] = b.Input(name, ir.Tensor(o.data.DType(), shape...))
 		feed[name] = o.data
 	}
-	for i, v := range b.Ops("", op, outputs, args, attrs...) {
+	domain, name, ok := strings.Cut(op, ".")
+	if !ok {
+		domain, name = "", op
+	}
+	for i, v := range b.Ops(domain, name, outputs, args, attrs...) {
 		b.Output("out"+dims[i], v)
 	}
 	g, err := b.Build()
@@ -121,6 +125,24 @@ var cases = ir.Tolerance{Ulps: 32}
 
 // bound is the operator's tolerance, as far as it is no wider than cases.
 func bound(op *ir.Op) ir.Tolerance { return ir.Tolerance{Ulps: min(op.Tol.Ulps, cases.Ulps)} }
+
+// checkRow is checkNode for an operator of which a row kernel is expected.
+func checkRow(t *testing.T, op string, in []operand, attrs ...ir.Attr) {
+	t.Helper()
+	checkNode(t, op, 1, in, attrs...)
+	g, feed := nodeGraph(t, op, 1, in, attrs...)
+	m, err := runtime.New(g, runtime.Options{Backend: New(), Profile: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.NewSession()
+	if _, err := s.Run(context.Background(), feed); err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Profile(); len(p) != 1 || p[0].Form != WayRow {
+		t.Errorf("%s %v: ran as %v, expected a row kernel", op, in, p)
+	}
+}
 
 // sameNode holds the kernel for one node against the interpreter, bit by bit. It fails where the node is evaluated
 // rather than computed by a kernel, and where answers differ between numbers of threads.

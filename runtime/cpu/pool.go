@@ -6,9 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 // pool is the workers of an executable. The first of them is the goroutine that calls Run; the others, its helpers, start with
@@ -18,7 +16,8 @@ import (
 type pool struct {
 	workers []*worker
 	ctx     context.Context
-	task    task
+	task    task     // under way: one of these
+	pass    tilePass //
 	tickets int
 	next    atomic.Int64 // the ticket that is handed out next
 	stop    atomic.Bool
@@ -32,17 +31,15 @@ type pool struct {
 
 // worker is one goroutine's memory.
 type worker struct {
-	e       *executable
-	scratch []float32
-	state   []float64
-	args    [][]float32
-	in      tileInput
-	seq     sequence
-	local   int         // the row of scratch that it works on, of a group of samples
-	node    *ir.Node    // what it works on, for messages
-	halted  kernel.Stop // stopped, made once
-	order   atomic.Int32
-	wake    chan struct{}
+	workspace
+	e     *executable
+	state []float64
+	args  [][]float32
+	in    tileInput
+	seq   sequence
+	local int // the row of scratch that it works on, of a group of samples
+	order atomic.Int32
+	wake  chan struct{}
 }
 
 // What a helper is to do, or does.
@@ -55,25 +52,25 @@ const (
 
 const waiterSleeps = 1 << 30
 
-// task is work that can be done in pieces, which are handed out in order.
-type task interface{ ticket(w *worker, k int) }
+// tilePass is a task of regions, which needs more of a worker than kernels do.
+type tilePass interface{ ticket(w *worker, k int) }
 
 // setup makes n workers with so much memory each.
 func (p *pool) setup(e *executable, n, scratch, states, args int) {
 	p.done = make(chan struct{}, 1)
 	for range n {
-		w := &worker{e: e, scratch: floats(scratch), state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)}
+		w := &worker{workspace: workspace{scratch: floats(scratch)}, e: e, state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)}
 		w.halted = w.stopped
 		p.workers = append(p.workers, w)
 	}
 }
 
-// run hands out the tickets of a task to the workers, and waits.
-func (p *pool) run(t task, tickets int) error {
+// run hands out the tickets of a task, or of a pass, to the workers, and waits.
+func (p *pool) run(t task, pass tilePass, tickets int) error {
 	if tickets == 0 {
 		return nil
 	}
-	p.task, p.tickets = t, tickets
+	p.task, p.pass, p.tickets = t, pass, tickets
 	p.next.Store(0)
 	helpers := min(len(p.workers), tickets) - 1
 	if helpers > 0 {
@@ -182,7 +179,11 @@ func (w *worker) work() {
 		if k >= p.tickets {
 			return
 		}
-		p.task.ticket(w, k)
+		if p.pass != nil {
+			p.pass.ticket(w, k)
+		} else {
+			p.task.ticket(&w.workspace, k)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ type counted struct {
 	slow int // every so many tickets
 }
 
-func (c *counted) ticket(_ *worker, k int) {
+func (c *counted) ticket(_ *workspace, k int) {
 	if c.slow > 0 && k%c.slow == 0 {
 		time.Sleep(300 * time.Microsecond)
 	}
@@ -71,7 +71,7 @@ func TestWorkers(t *testing.T) {
 // failing panics in one ticket; those after it wait until that is known.
 type failing struct{ at int }
 
-func (f failing) ticket(w *worker, k int) {
+func (f failing) ticket(w *workspace, k int) {
 	w.node = &ir.Node{Name: "bad"}
 	if k == f.at {
 		panic("wrong")

@@ -9,37 +9,37 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// region is steps that are computed together, tile by tile: row kernels, and at most one core. A tile is some consecutive
+// region is steps that are computed together, tile by tile: row kernels, and at most one recurrence. A tile is some consecutive
 // steps of time of one sample. What is read outside of the region is written to its buffer, all else lies in the scratch of
 // the worker that computes the tile.
 type region struct {
-	e      *executable
-	node   *ir.Node
-	calls  []call
-	core   *coreCall
-	all    []int // calls of the main pass, in order
-	pre    []int // calls that the core's input needs; a prefix of the order
-	mid    int   // how many of all come before the core
-	batch  int
-	length int
-	per    int // rows of a step
-	tile   int // steps of a full tile
-	tiles  int // per sample
-	first  int // the tile that the passes under way start from
-	group  int // samples that are computed together; 1 unless each is one tile
+	e          *executable
+	node       *ir.Node
+	calls      []call
+	recurrence *recurrenceCall
+	all        []int // calls of the main pass, in order
+	pre        []int // calls that the recurrence's input needs; a prefix of the order
+	mid        int   // how many of all come before the recurrence
+	batch      int
+	length     int
+	per        int // rows of a step
+	tile       int // steps of a full tile
+	tiles      int // per sample
+	first      int // the tile that the passes under way start from
+	group      int // samples that are computed together; 1 unless each is one tile
 	// scratch is the float32 numbers that a worker needs.
-	scratch int
-	main    mainPass
-	groups  groupPass
-	back    backPass
-	fill    fillPass
-	seq     sequencePass
-	flow    *flow       // nil where no step looks back or ahead
-	coreAt  int         // the core among calls; -1: none
-	between []int       // values between the steps of chains: they are never written
-	alias   map[int]int // values that take the place of others: the core's output that of its input
-	next    *region     // the region whose back pass this one's main pass runs; nil: none
-	ahead   bool        // the region before runs this one's back pass
+	scratch      int
+	main         mainPass
+	groups       groupPass
+	back         backPass
+	fill         fillPass
+	seq          sequencePass
+	flow         *flow       // nil where no step looks back or ahead
+	recurrenceAt int         // the recurrence among calls; -1: none
+	between      []int       // values between steps that are fused: they are never written
+	alias        map[int]int // values that take the place of others: the recurrence's output that of its input
+	next         *region     // the region whose back pass this one's main pass runs; nil: none
+	ahead        bool        // the region before runs this one's back pass
 }
 
 // call is one row kernel.
@@ -51,9 +51,9 @@ type call struct {
 	in    []place
 	out   place
 	// What a step that looks back or ahead has in place of run, and one that brings sequences into another layout.
-	window *window
-	tmp    int // scratch of the window
-	turn   turn
+	windowed *windowedOp
+	tmp      int // scratch of the window
+	turn     turn
 }
 
 // place says where rows of a value lie: in a buffer, or in scratch from off on.
@@ -88,11 +88,11 @@ func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 func (g *region) call(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	switch {
-	case c.window != nil:
-		g.window(w, i, sample, from, n)
+	case c.windowed != nil:
+		g.runWindowed(w, i, sample, from, n)
 		return
 	case c.turn != straight:
-		g.turn(w, i, sample, from, n)
+		g.runTurn(w, i, sample, from, n)
 		return
 	case g.flow != nil && g.flow.carry[i] != nil:
 		w.node = c.src
@@ -122,25 +122,6 @@ func (g *region) span(k int) (from, n int) {
 	return from, min(g.tile, g.length-from)
 }
 
-// A tile has 96 steps: enough that weights pass through the cache once for much work, a whole number of the blocks of rows that
-// products take, and its values still lie in the second-level cache. It has fewer where steps are expensive (a run is
-// cancelled between tiles) and where a sequence is short (threads share its tiles), but not below smallestTile.
-const (
-	largestTile  = 96
-	smallestTile = 24
-	tileFlops    = 32 << 20 // about 0.3 ms
-	tilesWanted  = 16
-)
-
-// tileSize chooses the steps of a tile from shapes alone.
-func tileSize(flopsPerRow float64, length int) int {
-	t := largestTile
-	for t > smallestTile && (float64(t)*flopsPerRow > tileFlops || t*tilesWanted > length) {
-		t /= 2
-	}
-	return max(1, min(t, length))
-}
-
 // mainPass computes the region's outputs.
 type mainPass struct{ g *region }
 
@@ -156,9 +137,9 @@ func (p *mainPass) ticket(w *worker, k int) {
 	for _, i := range g.all[:g.mid] {
 		g.call(w, i, sample, from, n)
 	}
-	if g.core != nil {
-		w.node = g.core.src
-		if !g.core.tile(w, sample, t, from, n) {
+	if g.recurrence != nil {
+		w.node = g.recurrence.src
+		if !g.recurrence.tile(w, sample, t, from, n) {
 			return
 		}
 	}
@@ -179,7 +160,7 @@ func (p *backPass) ticket(w *worker, k int) { p.tile(w, k%p.g.batch, p.g.tiles-1
 
 func (p *backPass) tile(w *worker, sample, t int) {
 	g := p.g
-	c := g.core
+	c := g.recurrence
 	from, n := g.span(t)
 	if t == 0 && c.v.local {
 		return // nobody reads the state before the first step
@@ -209,7 +190,7 @@ func (p *backPass) tile(w *worker, sample, t int) {
 }
 
 // edgeStates is the numbers of all backward states at tiles' edges.
-func (c *coreCall) edgeStates() int {
+func (c *recurrenceCall) edgeStates() int {
 	if c.direction == essm.Forward || c.kernel == nil {
 		return 0
 	}
@@ -217,13 +198,13 @@ func (c *coreCall) edgeStates() int {
 }
 
 // edge is the backward state at the far edge of a tile; zero at that of the last.
-func (c *coreCall) edge(sample, t int) []float64 {
+func (c *recurrenceCall) edge(sample, t int) []float64 {
 	at := (sample*c.g.tiles + t) * c.size
 	return c.edges[at : at+c.size]
 }
 
 // join makes the states at the edges whole. The last tile may be shorter than a jump, but nothing comes from beyond it.
-func (c *coreCall) join() {
+func (c *recurrenceCall) join() {
 	if c.jump == nil {
 		return
 	}
@@ -234,7 +215,7 @@ func (c *coreCall) join() {
 	}
 }
 
-// fillPass computes the core's input for the whole sequence.
+// fillPass computes the recurrence's input for the whole sequence.
 type fillPass struct{ g *region }
 
 func (p *fillPass) ticket(w *worker, k int) {
@@ -268,9 +249,9 @@ func (c *counter) wait(n int, w *worker) bool {
 
 func (c *counter) done(n int) { c.n.Store(int64(n)) }
 
-// coreCall is the core of a region, in one form, for one set of shapes.
-type coreCall struct {
-	coreInfo
+// recurrenceCall is the recurrence of a region, in one form, for one set of shapes.
+type recurrenceCall struct {
+	recurrenceInfo
 	g           *region
 	src         *ir.Node
 	kernel      tileKernel // nil: seq computes the whole sequence
@@ -295,14 +276,14 @@ type coreCall struct {
 }
 
 // tables is the memory of the kernel's constants for this shape; prepare makes them.
-func (c *coreCall) tables() int64 {
+func (c *recurrenceCall) tables() int64 {
 	if c.kernel != nil {
 		return c.kernel.bytes()
 	}
 	return c.seq.bytes()
 }
 
-func (c *coreCall) prepare() {
+func (c *recurrenceCall) prepare() {
 	if c.kernel != nil {
 		c.kernel.prepare()
 	} else {
@@ -311,7 +292,7 @@ func (c *coreCall) prepare() {
 }
 
 // input gathers the input of a tile.
-func (c *coreCall) input(w *worker, sample, from, n int, forward bool) *tileInput {
+func (c *recurrenceCall) input(w *worker, sample, from, n int, forward bool) *tileInput {
 	g := c.g
 	in := &w.in
 	*in = tileInput{re: g.rows(w, c.v, sample, from, n), im: g.rows(w, c.vi, sample, from, n)}
@@ -332,7 +313,7 @@ func (c *coreCall) input(w *worker, sample, from, n int, forward bool) *tileInpu
 
 // delayed copies n rows of v from a step on that may lie before the first step, where the state's history is, or after
 // the last, where there are zeros. part is 1 for imaginary parts.
-func (c *coreCall) delayed(dst []float32, v place, part, sample, from, n int) {
+func (c *recurrenceCall) delayed(dst []float32, v place, part, sample, from, n int) {
 	g := c.g
 	src := g.e.buf[v.val]
 	for i := range n {
@@ -349,15 +330,15 @@ func (c *coreCall) delayed(dst []float32, v place, part, sample, from, n int) {
 }
 
 // parts is how many rows of N numbers one step of history takes.
-func (c *coreCall) parts() int {
+func (c *recurrenceCall) parts() int {
 	if c.vi.val >= 0 {
 		return 2
 	}
 	return 1
 }
 
-// tile computes the core on one tile of the main pass; false when the run has failed meanwhile.
-func (c *coreCall) tile(w *worker, sample, t, from, n int) bool {
+// tile computes the recurrence on one tile of the main pass; false when the run has failed meanwhile.
+func (c *recurrenceCall) tile(w *worker, sample, t, from, n int) bool {
 	if c.kernel == nil {
 		return true // computed before
 	}
@@ -381,17 +362,17 @@ func (c *coreCall) tile(w *worker, sample, t, from, n int) bool {
 	return true
 }
 
-// sequencePass computes the core over whole sequences.
+// sequencePass computes the recurrence over whole sequences.
 type sequencePass struct{ g *region }
 
 func (p *sequencePass) ticket(w *worker, k int) {
 	g := p.g
-	c := g.core
+	c := g.recurrence
 	w.node = c.src
 	sample, piece := k/c.seq.pieces(), k%c.seq.pieces()
 	s := &w.seq
 	*s = sequence{v: g.rows(w, c.v, sample, 0, g.length), vi: g.rows(w, c.vi, sample, 0, g.length),
-		x: g.rows(w, c.x, sample, 0, g.length), xi: g.rows(w, c.xi, sample, 0, g.length), length: g.length, parts: c.parts(), w: w}
+		x: g.rows(w, c.x, sample, 0, g.length), xi: g.rows(w, c.xi, sample, 0, g.length), length: g.length, parts: c.parts(), w: &w.workspace}
 	if c.stateVal >= 0 {
 		s.z = c.z[sample*c.size : (sample+1)*c.size]
 		if c.window > 0 {
@@ -402,7 +383,7 @@ func (p *sequencePass) ticket(w *worker, k int) {
 }
 
 // last advances the states to the last step, where whole sequences were convolved and no recurrence ran.
-func (c *coreCall) last() {
+func (c *recurrenceCall) last() {
 	g, w := c.g, c.g.e.shared().workers[0]
 	for sample := range g.batch {
 		for k := range g.tiles {
@@ -417,8 +398,8 @@ func (g *region) grid() (batch, length int) { return g.batch, g.length }
 
 // start sets the states before the first step.
 func (g *region) start() error {
-	if g.core != nil {
-		g.core.start()
+	if g.recurrence != nil {
+		g.recurrence.start()
 	}
 	if g.flow != nil {
 		g.flow.start()
@@ -432,22 +413,22 @@ func (g *region) steps(from, to int) error {
 	e := g.e
 	g.first = from / g.tile
 	tiles := (to - from + g.tile - 1) / g.tile
-	if c := g.core; c != nil {
+	if c := g.recurrence; c != nil {
 		if len(g.pre) > 0 && !c.v.local && !c.keep && g.flow == nil {
-			if err := e.parallel(&g.fill, g.batch*tiles); err != nil {
+			if err := e.tiles(&g.fill, g.batch*tiles); err != nil {
 				return err
 			}
 		}
 		if c.kernel == nil {
 			if !c.filled {
 				p := e.shared()
-				c.seq.fill(p.workers[0])
+				c.seq.fill(&p.workers[0].workspace)
 				if p.stop.Load() {
 					return p.err
 				}
 				c.filled = true
 			}
-			if err := e.parallel(&g.seq, g.batch*c.seq.pieces()); err != nil {
+			if err := e.tiles(&g.seq, g.batch*c.seq.pieces()); err != nil {
 				return err
 			}
 		} else if c.direction != essm.Forward {
@@ -455,7 +436,7 @@ func (g *region) steps(from, to int) error {
 				clear(c.edge(b, g.tiles-1))
 			}
 			if !g.ahead {
-				if err := e.parallel(&g.back, g.batch*g.tiles); err != nil {
+				if err := e.tiles(&g.back, g.batch*g.tiles); err != nil {
 					return err
 				}
 			}
@@ -466,17 +447,17 @@ func (g *region) steps(from, to int) error {
 		}
 	}
 	if g.group > 1 { // whose samples are one tile
-		return e.parallel(&g.groups, (g.batch+g.group-1)/g.group)
+		return e.tiles(&g.groups, (g.batch+g.group-1)/g.group)
 	}
 	if g.flow != nil {
 		tiles += g.flow.last
 	}
-	return e.parallel(&g.main, g.batch*tiles)
+	return e.tiles(&g.main, g.batch*tiles)
 }
 
 // finish writes the states after the last step.
 func (g *region) finish() {
-	if c := g.core; c != nil && c.stateOutVal >= 0 {
+	if c := g.recurrence; c != nil && c.stateOutVal >= 0 {
 		if c.kernel == nil {
 			c.last()
 		}

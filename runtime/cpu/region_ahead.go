@@ -18,7 +18,7 @@ func runAhead(units []*unit, strips []strip) {
 // backAfter reports whether each tile of g's back pass can follow the tile of the main pass of a region before it that covers
 // the same rows.
 func (g *region) backAfter(before *region) bool {
-	c := g.core
+	c := g.recurrence
 	if c == nil || c.jump == nil || g.flow != nil || c.window > 0 || before.group > 1 || before.per != 1 || before.flow != nil ||
 		before.batch != g.batch || before.length != g.length || before.tile != g.tile {
 		return false
@@ -26,7 +26,7 @@ func (g *region) backAfter(before *region) bool {
 	if len(g.pre) > 0 && !c.v.local && !c.keep { // its input is filled in first
 		return false
 	}
-	b := before.core
+	b := before.recurrence
 	late := func(p place) bool { return b != nil && p.val >= 0 && p.val == b.stateOutVal } // known when all tiles are
 	for _, i := range g.pre {
 		for _, p := range g.calls[i].in {

@@ -10,25 +10,25 @@ func TestBackAfter(t *testing.T) {
 		want   bool
 	}{
 		{"as layers are", func(_, _ *region) {}, true},
-		{"no recurrence before", func(before, _ *region) { before.core = nil }, true},
-		{"its input is kept", func(_, g *region) { g.core.v.local, g.core.keep = false, true }, true},
-		{"its input is what was computed before", func(_, g *region) { g.pre, g.core.v.local = nil, false }, true},
-		{"no recurrence", func(_, g *region) { g.core = nil }, false},
-		{"states cannot jump", func(_, g *region) { g.core.jump = nil }, false},
-		{"a window", func(_, g *region) { g.pre, g.core.window, g.core.v.local = nil, 3, false }, false},
-		{"its input is filled in", func(_, g *region) { g.core.v.local = false }, false},
+		{"no recurrence before", func(before, _ *region) { before.recurrence = nil }, true},
+		{"its input is kept", func(_, g *region) { g.recurrence.v.local, g.recurrence.keep = false, true }, true},
+		{"its input is what was computed before", func(_, g *region) { g.pre, g.recurrence.v.local = nil, false }, true},
+		{"no recurrence", func(_, g *region) { g.recurrence = nil }, false},
+		{"states cannot jump", func(_, g *region) { g.recurrence.jump = nil }, false},
+		{"a window", func(_, g *region) { g.pre, g.recurrence.window, g.recurrence.v.local = nil, 3, false }, false},
+		{"its input is filled in", func(_, g *region) { g.recurrence.v.local = false }, false},
 		{"groups before", func(before, _ *region) { before.group = 2 }, false},
 		{"other samples", func(before, _ *region) { before.batch = 1 }, false},
 		{"other steps", func(before, _ *region) { before.length = 99 }, false},
 		{"several rows per step", func(before, _ *region) { before.per = 2 }, false},
 		{"other tiles", func(before, _ *region) { before.tile = 24 }, false},
-		{"the state before is read", func(before, _ *region) { before.core.stateOutVal = 1 }, false},
-		{"the state before is the input", func(before, g *region) { g.core.v.val, before.core.stateOutVal = 7, 7 }, false},
-		{"the state before is the imaginary input", func(before, g *region) { g.core.vi.val, before.core.stateOutVal = 7, 7 }, false},
+		{"the state before is read", func(before, _ *region) { before.recurrence.stateOutVal = 1 }, false},
+		{"the state before is the input", func(before, g *region) { g.recurrence.v.val, before.recurrence.stateOutVal = 7, 7 }, false},
+		{"the state before is the imaginary input", func(before, g *region) { g.recurrence.vi.val, before.recurrence.stateOutVal = 7, 7 }, false},
 	} {
 		made := func() *region {
 			g := &region{batch: 2, length: 100, tile: 48, tiles: 3, per: 1, group: 1, pre: []int{0}, calls: []call{{in: []place{{val: 1}, nowhere}, out: place{val: 2, local: true}}}}
-			g.core = &coreCall{g: g, jump: diagonalScan{}, v: place{val: 2, local: true}, vi: place{val: -1, local: true}, stateVal: -1, stateOutVal: -1}
+			g.recurrence = &recurrenceCall{g: g, jump: diagonalScan{}, v: place{val: 2, local: true}, vi: place{val: -1, local: true}, stateVal: -1, stateOutVal: -1}
 			return g
 		}
 		before, g := made(), made()

@@ -3,14 +3,14 @@ package cpu
 import "github.com/essmc/essmc/ops/essm"
 
 // groupPass computes the outputs of a region whose sequences are short, as where many streams step at once: the rows of
-// several samples go through each row kernel together, so that weights pass through the cache once for all of them. The core
+// several samples go through each row kernel together, so that weights pass through the cache once for all of them. The recurrence
 // takes the samples one by one. Kernels treat rows by themselves, so answers are those of the samples alone.
 type groupPass struct{ g *region }
 
 // groupSize is how many samples are computed together: as many as a tile has room for, where each fits in one and looks back
 // only. It follows from shapes alone.
 func (g *region) groupSize(flopsPerRow float64) int {
-	c := g.core
+	c := g.recurrence
 	if c == nil || g.tiles != 1 || c.kernel == nil || c.direction != essm.Forward || c.window > 0 || g.flow != nil {
 		return 1
 	}
@@ -25,10 +25,10 @@ func (p *groupPass) ticket(w *worker, k int) {
 	for _, i := range g.all[:g.mid] {
 		g.call(w, i, first, 0, count*g.length)
 	}
-	w.node = g.core.src
+	w.node = g.recurrence.src
 	for i := range count {
 		w.local = i * g.length
-		if !g.core.tile(w, first+i, 0, 0, g.length) {
+		if !g.recurrence.tile(w, first+i, 0, 0, g.length) {
 			break
 		}
 	}

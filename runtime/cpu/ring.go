@@ -17,7 +17,7 @@ type flow struct {
 	last  int           // the largest of them
 	loads [][]*ring     // per call: filled from buffers before it
 	fills [][]*ring     // per call: filled by it
-	order []int         // calls, with the core among them
+	order []int         // calls, with the recurrence among them
 	carry []*carry      // per call: what a running sum keeps; nil for the others
 	depth int           // ticks of a sample that may be under way
 	ended []counter     // per sample: ticks, in order
@@ -126,9 +126,9 @@ func (r *draft) flow(d *binding, g *region) *flow {
 	}
 	for i, s := range r.steps {
 		operands := r.operands(i)
-		var win *window
+		var win *windowedOp
 		if r.ops[i] != nil {
-			win = r.ops[i].window
+			win = r.ops[i].windowed
 		}
 		ahead := 0
 		if win != nil {
@@ -172,8 +172,8 @@ func (r *draft) flow(d *binding, g *region) *flow {
 // operands are the values of the region's grid that a step reads.
 func (r *draft) operands(i int) (all []*lowering.Value) {
 	s := r.steps[i]
-	if i == r.coreAt && r.core != nil {
-		info := r.core.info()
+	if i == r.recurrenceAt && r.recurrence != nil {
+		info := r.recurrence.info()
 		all = append(all, s.In[info.vRe])
 		if info.vIm >= 0 {
 			all = append(all, s.In[info.vIm])
@@ -250,9 +250,9 @@ func (g *region) tick(w *worker, sample, k int) {
 		}
 		if t < g.tiles {
 			from, n := g.span(t)
-			if g.core == nil || i != g.coreAt {
+			if g.recurrence == nil || i != g.recurrenceAt {
 				g.call(w, i, sample, from, n)
-			} else if w.node = g.core.src; !g.core.tile(w, sample, t, from, n) {
+			} else if w.node = g.recurrence.src; !g.recurrence.tile(w, sample, t, from, n) {
 				return
 			}
 		}
@@ -268,18 +268,18 @@ func (g *region) tick(w *worker, sample, k int) {
 }
 
 // window runs a window on a tile.
-func (g *region) window(w *worker, i, sample, from, n int) {
+func (g *region) runWindowed(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	w.node = c.src
 	p := c.in[0]
 	r := p.ring
 	t := from/g.tile + p.delta
-	lo, hi := r.at(sample, t, from+c.window.offs[0]), r.at(sample, t, from+n+c.window.offs[len(c.window.offs)-1])
-	c.window.run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], w.scratch[c.tmp:c.tmp+n*c.window.scratch], n, from, g.length)
+	lo, hi := r.at(sample, t, from+c.windowed.offs[0]), r.at(sample, t, from+n+c.windowed.offs[len(c.windowed.offs)-1])
+	c.windowed.run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], w.scratch[c.tmp:c.tmp+n*c.windowed.scratch], n, from, g.length)
 }
 
 // turn brings a tile of (samples, features, steps) into rows, or back.
-func (g *region) turn(w *worker, i, sample, from, n int) {
+func (g *region) runTurn(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	w.node = c.src
 	e := g.e

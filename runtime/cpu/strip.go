@@ -38,7 +38,7 @@ func (e *executable) row(val, sample, step, length int) int {
 
 // looksBack reports whether what a step computes needs no step of time after it, and keeps what it needs of those before.
 func looksBack(s *lowering.Step) bool {
-	return !s.Alone.Global && s.Alone.Ahead == 0 && (s.Alone.Back == 0 || of(s).core != nil && s.Alone.Summary || of(s).spans != nil || of(s).window != nil || of(s).sums != nil)
+	return !s.Alone.Global && s.Alone.Ahead == 0 && (s.Alone.Back == 0 || of(s).recurrence != nil && s.Alone.Summary || of(s).streaming != nil || of(s).windowedOp != nil || of(s).sums != nil)
 }
 
 // stage is the unit as what can run along time; nil where it cannot.
@@ -46,8 +46,8 @@ func (u *unit) stage() stage {
 	switch {
 	case u.region != nil:
 		return u.region
-	case u.span != nil:
-		return u.span
+	case u.streaming != nil:
+		return u.streaming
 	}
 	return nil
 }
@@ -76,13 +76,13 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 			}
 		}
 		for i, v := range s.Out {
-			summed := i > 0 || v != nil && d.p.Facts[v.ID].Axis < 0 && u.span != nil // a state, or a sum: known at the end
+			summed := i > 0 || v != nil && d.p.Facts[v.ID].Axis < 0 && u.streaming != nil // a state, or a sum: known at the end
 			if !summed && of(s).turn != fromRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
 	}
-	if r := u.region; r != nil && r.core != nil && r.core.kernel == nil {
+	if r := u.region; r != nil && r.recurrence != nil && r.recurrence.kernel == nil {
 		return 0, 0, false
 	}
 	return batch, length, true
@@ -250,11 +250,11 @@ func (d *binding) holds(units []*unit, strips []strip) []held {
 			}
 		}
 		for _, u := range units[st.from:st.to] {
-			if g := u.region; g != nil && g.core != nil && g.core.window > 0 {
-				for _, p := range []place{g.core.v, g.core.vi} {
+			if g := u.region; g != nil && g.recurrence != nil && g.recurrence.window > 0 {
+				for _, p := range []place{g.recurrence.v, g.recurrence.vi} {
 					if p.val >= 0 && all[p.val].rows > 0 {
 						h := &all[p.val]
-						h.halo = max(h.halo, g.core.window)
+						h.halo = max(h.halo, g.recurrence.window)
 						h.rows = st.chunk + h.halo
 					}
 				}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -39,7 +38,7 @@ type relayout struct {
 type rewritten struct {
 	in    []*lowering.Value // what it reads along time
 	out   *lowering.Value
-	win   *window
+	win   *windowedOp
 	sums  *sums
 	row   func(s *lowering.Step) rowMaker // in place of win, for inputs in the order of the operator's
 	alias bool                            // nothing is left to do
@@ -76,7 +75,8 @@ func (d *binding) timeMajor() *binding {
 
 // looks reports whether a step may look along time.
 func (d *binding) looks(s *lowering.Step) bool {
-	return of(s).windows != nil || s.Node.Op.Domain == "" && (s.Node.Op.Name == "Pad" || s.Node.Op.Name == "Concat" || s.Node.Op.Name == "CumSum") || s.Node.Op.FullName() == "essm.LongConv"
+	m := &of(s).record.moves
+	return of(s).windowed != nil || m.pad != nil || m.join != nil || m.sum != nil
 }
 
 // axis gives the axis of time of a float32 sequence of samples: 1, or 2 of 3; 0 for all others.
@@ -98,62 +98,64 @@ func (t *relayout) length(v *lowering.Value) int { return t.d.Shapes[v.ID][t.axi
 
 // rewrite says how a step works on rows; nil where it does not.
 func (t *relayout) rewrite(s *lowering.Step) *rewritten {
-	if len(s.Out) == 0 || t.axis(s.Out[0]) == 0 {
+	if len(s.Out) == 0 || t.axis(s.Out[0]) == 0 || len(s.In) == 0 {
 		return nil
 	}
-	if of(s).windows != nil {
+	if of(s).windowed != nil {
 		if r := t.window(s); r != nil {
 			return r
 		}
 	}
-	op := s.Node.Op
-	if op.FullName() == "essm.LongConv" && t.axis(s.In[0]) == 1 && len(t.d.Shapes[s.In[0].ID]) == 3 && len(s.In) == 2 {
-		if win := windowLong(s); win != nil && t.fits(win, s.In[0]) {
-			return &rewritten{in: s.In[:1], out: s.Out[0], win: win}
-		}
-	}
-	if op.Domain != "" || len(s.In) == 0 {
-		return nil
-	}
-	switch op.Name {
-	case "Transpose":
-		if perm := s.Node.Attrs.Ints("perm", nil); t.axis(s.In[0]) > 0 && slices.Equal(perm, []int64{0, 2, 1}) {
+	switch m := &of(s).record.moves; {
+	case m.permute != nil:
+		if t.axis(s.In[0]) > 0 && swaps(s) {
 			return &rewritten{in: s.In[:1], out: s.Out[0], alias: true}
 		}
 		return nil
-	case "CumSum":
+	case m.sum != nil:
 		return t.running(s)
-	case "Slice", "Pad", "Concat":
+	case m.cut != nil, m.pad != nil, m.join != nil, m.split != nil:
 		if r := t.shifted(s); r != nil {
 			return r
 		}
-	}
-	switch op.Name {
-	case "Split", "Slice", "Concat":
 		return t.columns(s)
 	}
-	if t.axis(s.Out[0]) == 2 && len(s.Out) == 1 && of(s).row != nil && (unaries[op.Name] != nil || binaries[op.Name] != nil) {
+	if e := of(s).element; e != nil && e.anyLayout && t.axis(s.Out[0]) == 2 && len(s.Out) == 1 && of(s).row != nil {
 		return t.elementwise(s)
 	}
 	return nil
 }
 
-// window looks for a step that looks along the last axis, with a Pad before it and a Slice behind it that are part of it.
+// swaps reports whether a step exchanges the last two of three axes.
+func swaps(s *lowering.Step) bool {
+	permute := of(s).record.moves.permute
+	return permute != nil && slices.Equal(permute(s), []int64{0, 2, 1})
+}
+
+// window looks for a step that looks along time. One that has a sequence along its last axis may be joined by a step before it
+// that adds zeros, and by one behind it that takes steps.
 func (t *relayout) window(s *lowering.Step) *rewritten {
-	at := 0
-	if s.Node.Op.Name == "MatMul" {
-		at = 1
+	kind := &of(s).record.windowed
+	x, y := s.In[kind.input], s.Out[0]
+	if kind.rows {
+		if t.axis(x) != 1 || len(t.d.Shapes[x.ID]) != 3 || len(s.In) != 2 {
+			return nil
+		}
+		win := of(s).windowed(t.d.Binding)
+		if win == nil || !t.fits(win, x) {
+			return nil
+		}
+		return &rewritten{in: s.In[:1], out: y, win: win}
 	}
-	x, y := s.In[at], s.Out[0]
 	if t.axis(x) != 2 || t.axis(y) != 2 {
 		return nil
 	}
-	win := of(s).windows(t.d)
+	win := of(s).windowed(t.d.Binding)
 	if win == nil {
 		return nil
 	}
 	shift, r := 0, &rewritten{win: win}
-	if p := t.made[x]; p != nil && s.Node.Op.Name == "Conv" {
+	if p := t.made[x]; p != nil && kind.pads {
 		if begin, _, ok := t.pad(p); ok {
 			x, shift, r.over = p.In[0], -begin, []*lowering.Step{p}
 		}
@@ -181,7 +183,7 @@ func (t *relayout) window(s *lowering.Step) *rewritten {
 
 // fits reports whether a ring for the window takes no more than about the sequence x, and a tile no longer than a run may go
 // on once it is cancelled.
-func (t *relayout) fits(win *window, x *lowering.Value) bool {
+func (t *relayout) fits(win *windowedOp, x *lowering.Value) bool {
 	const farthest = 1 << 30 // places in a ring are 32 bits wide
 	shape := t.d.Shapes[x.ID]
 	width := 1
@@ -203,95 +205,44 @@ func (t *relayout) sole(v *lowering.Value) *lowering.Step {
 
 // pad reads a step that adds zeros before and behind a sequence, and nothing else.
 func (t *relayout) pad(s *lowering.Step) (begin, end int, ok bool) {
-	if s.Node.Op.FullName() != "Pad" || s.Node.Attrs.Str("mode", "constant") != "constant" || t.axis(s.In[0]) == 0 || len(s.Captures) > 0 {
+	read := of(s).record.moves.pad
+	if read == nil || t.axis(s.In[0]) == 0 {
 		return 0, 0, false
 	}
-	rank := len(t.d.Shapes[s.In[0].ID])
-	pads, ok := t.d.Ints(s, 1)
+	before, behind, ok := read(t.d.Binding, s)
 	if !ok {
 		return 0, 0, false
 	}
-	if !s.Absent(2) {
-		fill := t.d.Constant(s.In[2])
-		if fill == nil || !zeros(fill) {
+	for axis := range before {
+		if axis != t.axis(s.In[0]) && before[axis]+behind[axis] != 0 {
 			return 0, 0, false
 		}
 	}
-	axes := make([]int64, rank)
-	for i := range axes {
-		axes[i] = int64(i)
-	}
-	if !s.Absent(3) {
-		if axes, ok = t.d.Ints(s, 3); !ok {
-			return 0, 0, false
-		}
-	}
-	if len(pads) != 2*len(axes) {
-		return 0, 0, false
-	}
-	for i, a := range axes {
-		from, to := int(pads[i]), int(pads[len(axes)+i])
-		axis, err := ops.Axis(a, rank)
-		if err != nil || from < 0 || to < 0 || axis != t.axis(s.In[0]) && from+to != 0 {
-			return 0, 0, false
-		}
-		begin, end = begin+from, end+to
-	}
-	return begin, end, true
-}
-
-// zeros reports whether a tensor holds nothing else.
-func zeros(k *tensor.Tensor) bool {
-	v, err := k.Float64s()
-	return err == nil && !slices.ContainsFunc(v, func(x float64) bool { return x != 0 })
+	return before[t.axis(s.In[0])], behind[t.axis(s.In[0])], true
 }
 
 // slice reads a step that takes consecutive steps of a sequence, and gives the first.
 func (t *relayout) slice(s *lowering.Step) (start int, ok bool) {
-	axis, start, ok := t.range1(s)
+	axis, start, ok := t.cut(s)
 	return start, ok && axis == t.axis(s.In[0])
 }
 
-// range1 reads a step that takes consecutive places along one axis.
-func (t *relayout) range1(s *lowering.Step) (axis, start int, ok bool) {
-	if s.Node.Op.FullName() != "Slice" || t.axis(s.In[0]) == 0 || len(s.Captures) > 0 || s.Out[0] == nil || t.d.Shapes[s.Out[0].ID] == nil {
+// cut reads a step that takes consecutive places of a sequence along one axis.
+func (t *relayout) cut(s *lowering.Step) (axis, start int, ok bool) {
+	read := of(s).record.moves.cut
+	if read == nil || t.axis(s.In[0]) == 0 || s.Out[0] == nil || t.d.Shapes[s.Out[0].ID] == nil {
 		return 0, 0, false
 	}
-	shape := t.d.Shapes[s.In[0].ID]
-	starts, ok := t.d.Ints(s, 1)
-	if !ok || len(starts) != 1 {
-		return 0, 0, false
-	}
-	if !s.Absent(3) {
-		axes, ok := t.d.Ints(s, 3)
-		if !ok || len(axes) != 1 {
-			return 0, 0, false
-		}
-		var err error
-		if axis, err = ops.Axis(axes[0], len(shape)); err != nil {
-			return 0, 0, false
-		}
-	}
-	if !s.Absent(4) {
-		if by, ok := t.d.Ints(s, 4); !ok || len(by) != 1 || by[0] != 1 {
-			return 0, 0, false
-		}
-	}
-	n := int64(shape[axis])
-	from := starts[0]
-	if from < 0 {
-		from += n
-	}
-	return axis, int(max(0, min(from, n))), true
+	return read(t.d.Binding, s)
 }
 
 // shifted looks for a sequence that is moved along time, with zeros in place of what was before its first step or behind its
-// last: a Slice of a Pad, a Pad of a Slice, or zeros joined with a Slice.
+// last: a slice of what was padded, a slice that is padded, or zeros joined with a slice.
 func (t *relayout) shifted(s *lowering.Step) *rewritten {
 	var inner *lowering.Value
 	begin, end, start := 0, 0, 0
-	switch s.Node.Op.Name {
-	case "Slice":
+	switch m := &of(s).record.moves; {
+	case m.cut != nil:
 		from, ok := t.slice(s)
 		p := t.made[s.In[0]]
 		if !ok || p == nil {
@@ -301,15 +252,15 @@ func (t *relayout) shifted(s *lowering.Step) *rewritten {
 			return nil
 		}
 		return t.moved(s, p, from-begin)
-	case "Pad":
+	case m.pad != nil:
 		var ok bool
 		if begin, end, ok = t.pad(s); !ok {
 			return nil
 		}
 		inner = s.In[0]
-	case "Concat":
-		axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(t.d.Shapes[s.Out[0].ID]))
-		if err != nil || axis != t.axis(s.Out[0]) || len(s.In) != 2 {
+	case m.join != nil:
+		axis, ok := m.join(s, len(t.d.Shapes[s.Out[0].ID]))
+		if !ok || axis != t.axis(s.Out[0]) || len(s.In) != 2 {
 			return nil
 		}
 		for i, v := range s.In {
@@ -337,7 +288,7 @@ func (t *relayout) shifted(s *lowering.Step) *rewritten {
 		return nil
 	}
 	x := t.made[inner].In[0]
-	// What the Slice has cut off must not come back.
+	// What the slice has cut off must not come back.
 	if !(start == 0 && end == 0) && !(begin == 0 && start+t.length(inner) == t.length(x)) {
 		return nil
 	}
@@ -351,20 +302,20 @@ func (t *relayout) moved(s, over *lowering.Step, by int) *rewritten {
 	if t.axis(x) != t.axis(y) || !slices.Equal(in, out) || len(in) != 3 || t.length(x) <= max(by, -by) {
 		return nil
 	}
-	return &rewritten{in: []*lowering.Value{x}, out: y, win: shiftWindow(by, in[3-t.axis(x)]), over: []*lowering.Step{over}}
+	return &rewritten{in: []*lowering.Value{x}, out: y, win: shifted(by, in[3-t.axis(x)]), over: []*lowering.Step{over}}
 }
 
 // running looks for a sum along time that goes forward.
 func (t *relayout) running(s *lowering.Step) *rewritten {
 	x := s.In[0]
-	at, ok := t.d.Ints(s, 1)
-	if !ok || len(at) != 1 || t.axis(x) == 0 || len(t.d.Shapes[x.ID]) != 3 || ops.Int(s.Node, "reverse") != 0 {
+	if t.axis(x) == 0 || len(t.d.Shapes[x.ID]) != 3 {
 		return nil
 	}
-	if axis, err := ops.Axis(at[0], 3); err != nil || axis != t.axis(x) {
+	axis, exclusive, ok := of(s).record.moves.sum(t.d.Binding, s)
+	if !ok || axis != t.axis(x) {
 		return nil
 	}
-	return &rewritten{in: s.In[:1], out: s.Out[0], sums: &sums{exclusive: ops.Int(s.Node, "exclusive") != 0}}
+	return &rewritten{in: s.In[:1], out: s.Out[0], sums: &sums{exclusive: exclusive}}
 }
 
 // looks reports whether what stands in place of a step looks along time.
@@ -384,22 +335,21 @@ func (t *relayout) columns(s *lowering.Step) *rewritten {
 	}
 	feature := 3 - t.axis(s.Out[0])
 	r := &rewritten{in: s.In[:1], out: s.Out[0]}
-	axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), 3)
-	switch s.Node.Op.Name {
-	case "Slice":
-		axis, from, ok := t.range1(s)
+	switch m := &of(s).record.moves; {
+	case m.cut != nil:
+		axis, from, ok := t.cut(s)
 		if !ok || axis != feature {
 			return nil
 		}
 		r.parts = append(r.parts, from)
-	case "Split":
-		if err != nil || axis != feature {
+	case m.split != nil:
+		if axis, ok := m.split(s, 3); !ok || axis != feature {
 			return nil
 		}
 		at := 0
 		for _, v := range s.Out {
 			if v == nil {
-				return nil // how wide it is, nobody says
+				return nil // its width is not known
 			}
 			r.parts = append(r.parts, at)
 			at += t.d.Shapes[v.ID][feature]
@@ -407,11 +357,13 @@ func (t *relayout) columns(s *lowering.Step) *rewritten {
 		if at != t.d.Shapes[s.In[0].ID][feature] {
 			return nil
 		}
-	case "Concat":
-		if err != nil || axis != feature || len(along) != len(s.In)+1 {
+	case m.join != nil:
+		if axis, ok := m.join(s, 3); !ok || axis != feature || len(along) != len(s.In)+1 {
 			return nil
 		}
 		r.in, r.row = s.In, func(*lowering.Step) rowMaker { return rowJoin }
+	default:
+		return nil
 	}
 	return r
 }
@@ -433,7 +385,7 @@ func (t *relayout) elementwise(s *lowering.Step) *rewritten {
 			return nil
 		}
 	}
-	r.row = rows[s.Node.Op.Name]
+	r.row = of(s).element.row
 	in := make([][]int, len(s.In))
 	for i, v := range s.In {
 		switch {
@@ -456,7 +408,7 @@ func (t *relayout) elementwise(s *lowering.Step) *rewritten {
 // renewed is a step like s that reads and writes other values; constant gives the value for a constant that lies along features.
 func renewed(s *lowering.Step, in, out []*lowering.Value, constant func(v *lowering.Value, k *tensor.Tensor) *lowering.Value) *lowering.Step {
 	q := &lowering.Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, In: slices.Clone(in), Out: out,
-		Impl: &ways{shared: of(s).shared, products: of(s).products}}
+		Impl: &kinds{record: of(s).record, element: of(s).element, shared: of(s).shared, products: of(s).products}}
 	for i, v := range q.In {
 		if v != nil && v.Const != nil && v.Const.DType() == tensor.Float32 {
 			q.In[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.Const), v.Const.Len()))
@@ -620,7 +572,7 @@ func (t *relayout) build() *binding {
 			}
 		case r.win != nil:
 			q := renewed(s, []*lowering.Value{t.asRows(r.in[0])}, []*lowering.Value{t.asRows(r.out)}, t.constant)
-			of(q).window, q.Alone = r.win, ir.Fact{Back: int64(r.win.back()), Ahead: int64(r.win.ahead())}
+			of(q).windowedOp, q.Alone = r.win, ir.Fact{Back: int64(r.win.back()), Ahead: int64(r.win.ahead())}
 			t.add(q, r.out)
 		case r.sums != nil:
 			q := renewed(s, []*lowering.Value{t.asRows(r.in[0])}, []*lowering.Value{t.asRows(r.out)}, t.constant)
@@ -697,7 +649,7 @@ func (t *relayout) add(s *lowering.Step, v *lowering.Value) {
 }
 
 func (t *relayout) turn(of *lowering.Step, how turn, in, out *lowering.Value) {
-	t.steps = append(t.steps, &lowering.Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*lowering.Value{in}, Out: []*lowering.Value{out}, Impl: &ways{turn: how}})
+	t.steps = append(t.steps, &lowering.Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*lowering.Value{in}, Out: []*lowering.Value{out}, Impl: &kinds{record: noRecord, turn: how}})
 }
 
 // turnIn brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of is the step
@@ -714,8 +666,7 @@ func (t *relayout) turnIn(v *lowering.Value, of *lowering.Step) {
 
 // turns says how a step of the graph turns sequences that stay in its layout on one side: tile by tile, too.
 func (t *relayout) turns(s *lowering.Step) turn {
-	if s.Node.Op.FullName() != "Transpose" || t.d.Dead[s] || len(s.Out) != 1 || t.axis(s.Out[0]) == 0 || len(t.d.Shapes[s.Out[0].ID]) != 3 ||
-		!slices.Equal(s.Node.Attrs.Ints("perm", nil), []int64{0, 2, 1}) {
+	if t.d.Dead[s] || len(s.Out) != 1 || t.axis(s.Out[0]) == 0 || len(t.d.Shapes[s.Out[0].ID]) != 3 || !swaps(s) {
 		return straight
 	}
 	switch t.axis(s.In[0]) {
@@ -739,7 +690,7 @@ func (t *relayout) alias(s *lowering.Step, r *rewritten) {
 	}
 	if x := t.asRows(in); x != out { // another turned sequence has the rows
 		q := renewed(s, []*lowering.Value{x}, []*lowering.Value{out}, t.constant)
-		of(q).row, q.Alone = elementwise(func(y, x []float32) { copy(y, x) }), ir.Fact{}
+		of(q).row, q.Alone = rowByElement(func(y, x []float32) { copy(y, x) }), ir.Fact{}
 		t.steps = append(t.steps, q)
 	}
 }

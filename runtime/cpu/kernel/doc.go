@@ -2,7 +2,7 @@
 //
 // Each kernel is portable Go, which is its truth, and where it matters has variants in assembly for AVX2 and AVX-512, written by
 // the generator in _asm (go generate). Which variant runs is decided once, when the program starts (see Variant); what has no
-// form for AVX-512 runs there as on AVX2. AVX2 leaves the numbers behind the last whole vector to the portable kernel (chains mask
+// form for AVX-512 runs there as on AVX2. AVX2 leaves the numbers behind the last whole vector to the portable kernel (fused kernels mask
 // them); AVX-512 masks them, so that a number comes out the same wherever it stands. _asm/emulate.sh runs tests where no processor has AVX-512.
 //
 // Products. Weights are packed when they are bound, in panels of 16 rows (AVX2: 6 rows of x by 16) or 32 (AVX-512: 12 by 32; both
@@ -40,8 +40,8 @@
 // half of it: blocks of 4 by 4 reach 72 GFLOP/s where products reach 103, of 4 by 8 65, of 8 by 4 and 8 by 6 70, of 6 by 8, whose
 // vectors are three quarters full, 54.
 //
-// Chains. What is done to numbers between two products is bound by loads and stores if each operator goes over them. A chain
-// (Chain) does it to 32 numbers at a time in four registers: its program is a list of addresses of assembly functions, each of
+// Fused kernels. What is done to numbers between two products is bound by loads and stores if each operator goes over them. A
+// Fused does it to 32 numbers at a time in four registers: its program is a list of addresses of assembly functions, each of
 // which does its work and jumps to the next. An addition is four cycles for 32 numbers, its loads included; a gate of a sigmoid,
 // a product, a sum and an affine map 0.41 ns a number out of the second cache, where its parts one by one take 0.56.
 //

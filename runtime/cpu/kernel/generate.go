@@ -8,7 +8,7 @@ package kernel
 //go:generate sh _asm/generate.sh scan512
 //go:generate sh _asm/generate.sh elementwise512
 //go:generate sh _asm/generate.sh arith512
-//go:generate sh _asm/generate.sh chain512
+//go:generate sh _asm/generate.sh fused512
 //go:generate sh _asm/generate.sh fft512
 //go:generate sh _asm/generate.sh heads
 //go:generate sh _asm/generate.sh siso
@@ -16,7 +16,7 @@ package kernel
 //go:generate sh _asm/generate.sh arith
 //go:generate sh _asm/generate.sh conv
 //go:generate sh _asm/generate.sh elementwise
-//go:generate sh _asm/generate.sh chain
+//go:generate sh _asm/generate.sh fused
 //go:generate sh _asm/generate.sh fft
 //go:generate sh _asm/generate.sh norm
 //go:generate sh _asm/generate.sh sum

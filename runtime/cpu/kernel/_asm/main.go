@@ -68,12 +68,12 @@ var groups = map[string]func(){
 		scaleIntsAVX2()
 		extremesAVX2()
 	},
-	"chain": chains,
+	"fused": fused,
 	"sum":   addRowsAVX2,
 
 	"elementwise512": avx512.do(elementwise),
 	"arith512":       avx512.do(arith),
-	"chain512":       avx512.do(chains),
+	"fused512":       avx512.do(fused),
 	"scan512":        avx512.do(func() { scans(4, 2, 1) }),
 	"gemm512":        avx512.do(gemms),
 	"int8512":        avx512.do(int8Dot),

@@ -1,0 +1,140 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Gates come as halves of one wide product. A Split along features whose parts are read number by number is a step for each
+// part, which is a row kernel, so that it does not end a region; and fused kernels read through it.
+
+// columns puts such steps in place of the program's Splits.
+func (p *program) columns() {
+	read := map[*lowering.Value]bool{} // by what can be fused
+	for _, s := range p.Steps {
+		if of(s).row != nil && of(s).fused() != nil {
+			for _, v := range s.In {
+				read[v] = true
+			}
+		}
+	}
+	var steps []*lowering.Step
+	for _, s := range p.Steps {
+		if parts := p.split(s, read); parts != nil {
+			steps = append(steps, parts...)
+		} else {
+			steps = append(steps, s)
+		}
+	}
+	p.Steps = steps
+}
+
+// split gives the steps that compute the outputs of s one by one, where it cuts rows of float32 numbers, not along time, and
+// some output is among those that are read; otherwise nil.
+func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts []*lowering.Step) {
+	if of(s).record.moves.split == nil || len(s.In) == 0 || s.In[0].Const != nil || !slices.ContainsFunc(s.Out, func(v *lowering.Value) bool { return v != nil && read[v] }) {
+		return nil
+	}
+	x := s.In[0]
+	width, ok := columnsOf(x)
+	if !ok {
+		return nil
+	}
+	rank := len(x.Type.(*ir.TensorType).Shape)
+	if axis, ok := of(s).record.moves.split(s, rank); !ok || axis != rank-1 || p.Facts != nil && p.Facts[x.ID].Axis == axis && !p.Facts[x.ID].Constant() {
+		return nil
+	}
+	from := 0
+	for i, v := range s.Out {
+		if v == nil {
+			return nil // its width is not known
+		}
+		n, ok := columnsOf(v)
+		if !ok {
+			return nil
+		}
+		node := &ir.Node{Op: columnsOp(from, n), Name: s.Node.Name, Inputs: s.Node.Inputs[:1], Outputs: s.Node.Outputs[i : i+1]}
+		parts = append(parts, &lowering.Step{Node: node, Source: s.Source, Group: s.Group, In: s.In[:1], Out: s.Out[i : i+1],
+			Impl: &kinds{record: noRecord, shared: of(s).shared, row: rowColumns(from), columns: &columns{from}}})
+		from += n
+	}
+	if from != width {
+		return nil
+	}
+	return parts
+}
+
+// rowColumns copies consecutive features, from one on.
+func rowColumns(from int) rowMaker {
+	return func(in [][]int, out []int) *rowOp {
+		_, wide := lowering.Features(in[0])
+		_, width := lowering.Features(out)
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			for r := range rows {
+				copy(y[r*width:(r+1)*width], x[0][r*wide+from:])
+			}
+		}}
+	}
+}
+
+// rowJoin puts features side by side.
+func rowJoin(in [][]int, out []int) *rowOp {
+	op := &rowOp{}
+	widths := make([]int, len(in))
+	for i, shape := range in {
+		_, widths[i] = lowering.Features(shape)
+		op.operands = append(op.operands, i)
+	}
+	op.run = func(y []float32, x [][]float32, rows int) {
+		for r := range rows {
+			for i, n := range widths {
+				y = y[copy(y, x[i][r*n:(r+1)*n]):]
+			}
+		}
+	}
+	return op
+}
+
+// columnsOf gives the width of rows of float32 numbers, where it is known.
+func columnsOf(v *lowering.Value) (int, bool) {
+	t, ok := v.Type.(*ir.TensorType)
+	if !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 {
+		return 0, false
+	}
+	n, ok := t.Shape[len(t.Shape)-1].Known()
+	return int(n), ok && n > 0
+}
+
+// columnsOp is the operator of a step that copies n features.
+func columnsOp(from, n int) *ir.Op {
+	return &ir.Op{
+		Domain: "essmc.cpu", Name: "Columns", In: ops.Sig("x:f32[...,K]"), Out: ops.Sig("y:f32[...,N]"),
+		Infer: func(node *ir.Node) ([]ir.Type, error) {
+			s := slices.Clone(node.Inputs[0].Shape())
+			if len(s) == 0 {
+				return nil, fmt.Errorf("expected rows, found a scalar")
+			}
+			s[len(s)-1] = ir.Const(int64(n))
+			return []ir.Type{&ir.TensorType{Elem: tensor.Float32, Shape: s}}, nil
+		},
+		Along: ops.AlongRows,
+		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			x := ops.Tensor(in, 0)
+			shape := slices.Clone(x.Shape())
+			if len(shape) == 0 || shape[len(shape)-1] < from+n {
+				return nil, fmt.Errorf("expected rows of at least %d features, found %s", from+n, tensor.ShapeString(shape))
+			}
+			out := slices.Clone(shape)
+			out[len(out)-1] = n
+			y := tensor.New(tensor.Float32, out...)
+			rows, _ := lowering.Features(shape)
+			rowColumns(from)([][]int{shape}, out).run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)}, rows)
+			return []tensor.Datum{y}, nil
+		},
+	}
+}

@@ -1,0 +1,52 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// made makes the implementation of one kind for a step; the zero M where there is none, or the conditions do not hold. Inputs
+// that the operator may not have may be absent.
+func made[M any](s *lowering.Step, constant []int, make func(s *lowering.Step) M) (m M) {
+	if make == nil {
+		return m
+	}
+	for _, i := range constant {
+		if s.Absent(i) && !s.Node.Op.In[i].Optional || !s.Absent(i) && s.In[i].Const == nil {
+			return m
+		}
+	}
+	return make(s)
+}
+
+// byteTyped reports whether input i of the step is a tensor of bytes with a sign, or without.
+func byteTyped(s *lowering.Step, i int) bool {
+	if s.Absent(i) {
+		return false
+	}
+	t, ok := ir.AsTensor(s.In[i].Type)
+	return ok && (t.Elem == tensor.Int8 || t.Elem == tensor.Uint8)
+}
+
+// singleInput reports whether input i is known to hold one number.
+func singleInput(s *lowering.Step, i int) bool {
+	t, ok := ir.AsTensor(s.In[i].Type)
+	if !ok || t.NoRank {
+		return false
+	}
+	shape, ok := t.Shape.Known()
+	return ok && (len(shape) == 0 || len(shape) == 1 && shape[0] == 1)
+}
+
+// rankOf is the number of axes of input i; -1 where that is not known.
+func rankOf(s *lowering.Step, i int) int {
+	if s.Absent(i) {
+		return -1
+	}
+	t, ok := ir.AsTensor(s.In[i].Type)
+	if !ok || t.NoRank {
+		return -1
+	}
+	return len(t.Shape)
+}

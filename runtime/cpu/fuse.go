@@ -1,0 +1,261 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Steps of a region that treat number by number what the one before computed, and are its only reader, become one: numbers go
+// through all of them in registers (kernel.Fused), and what lies between is never written.
+
+// fusion is a fused kernel that grows.
+type fusion struct {
+	steps []int // of the draft, in order
+	parts []kernel.FusedStep
+	in    []*lowering.Value // operands, the numbers that it starts from first
+}
+
+// operand gives the number of an operand.
+func (c *fusion) operand(v *lowering.Value) int {
+	if i := slices.Index(c.in, v); i >= 0 {
+		return i
+	}
+	c.in = append(c.in, v)
+	return len(c.in) - 1
+}
+
+// take appends what step i does. A constant factor and a constant summand are one part.
+func (c *fusion) take(i int, s *lowering.Step, l kernel.FusedStep) {
+	c.steps = append(c.steps, i)
+	if n := len(c.parts) - 1; n >= 0 && l.Op == kernel.FusedAdd && l.X < 0 && c.parts[n].Op == kernel.FusedMul && c.parts[n].X < 0 {
+		c.parts[n] = kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: c.parts[n].A, B: l.A}
+		return
+	}
+	if !l.Constant() {
+		l.X = c.operand(s.In[l.X])
+	}
+	c.parts = append(c.parts, l)
+}
+
+// fused gives the draft with fused kernels in place of the steps that they are made of, each where its last step stood.
+func (r *draft) fused(d *binding) *draft {
+	f := *r
+	f.covers = r.steps
+	at := map[*lowering.Step]int{}
+	for i, s := range r.steps {
+		at[s] = i
+	}
+	fusions, taken := map[int]*fusion{}, map[int]bool{}
+	for i := range r.steps {
+		if taken[i] || !r.plain(i) {
+			continue
+		}
+		c := r.fusion(d, i, at, taken)
+		if c == nil {
+			continue
+		}
+		for _, k := range c.steps {
+			taken[k] = true
+		}
+		fusions[slices.Max(c.steps)] = c
+	}
+	f.steps, f.ops = nil, nil
+	for i, s := range r.steps {
+		c := fusions[i]
+		switch {
+		case c != nil:
+			s, op := c.step(r, d, s)
+			f.steps, f.ops = append(f.steps, s), append(f.ops, op)
+			for _, k := range c.steps {
+				if k != i {
+					f.between = append(f.between, r.steps[k].Out[0])
+				}
+			}
+		case !taken[i]:
+			if i == r.recurrenceAt {
+				f.recurrenceAt = len(f.steps)
+			}
+			f.steps, f.ops = append(f.steps, s), append(f.ops, r.ops[i])
+		}
+	}
+	f.dropColumns(d)
+	return &f
+}
+
+// dropColumns leaves out the steps that copy columns which fused kernels read from where they are, and nobody else wants.
+func (r *draft) dropColumns(d *binding) {
+	read := map[*lowering.Value]bool{}
+	for _, s := range r.steps {
+		for _, v := range s.In {
+			read[v] = true
+		}
+	}
+	n := 0
+	for i, s := range r.steps {
+		if of(s).columns != nil && !read[s.Out[0]] && d.Inside(s.Out[0], r.covers) {
+			r.between = append(r.between, s.Out[0])
+			continue
+		}
+		if i == r.recurrenceAt && r.recurrence != nil {
+			r.recurrenceAt = n
+		}
+		r.steps[n], r.ops[n] = s, r.ops[i]
+		n++
+	}
+	r.steps, r.ops = r.steps[:n], r.ops[:n]
+}
+
+// source is where the numbers of v are that a fused kernel reads: in v, or among the columns of another value of the draft.
+func (r *draft) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.Operand) {
+	for i, s := range r.steps {
+		if s.Out[0] == v && of(s).columns != nil && r.plain(i) {
+			_, wide := lowering.Features(d.Shapes[s.In[0].ID])
+			return s.In[0], kernel.Operand{From: of(s).columns.from, Stride: wide}
+		}
+	}
+	_, width := lowering.Features(d.Shapes[v.ID])
+	return v, kernel.Operand{Stride: width}
+}
+
+// fusion finds the fused kernel that begins with step i; nil where joining gains nothing.
+func (r *draft) fusion(d *binding, i int, at map[*lowering.Step]int, taken map[int]bool) *fusion {
+	s := r.steps[i]
+	rows, width := lowering.Features(d.Shapes[s.Out[0].ID])
+	if rows == 0 || width == 0 {
+		return nil
+	}
+	c := &fusion{}
+	for _, k := range r.ops[i].operands {
+		if l, ok := d.fusedStep(s, k, rows, width); ok {
+			c.in = append(c.in, s.In[k])
+			c.take(i, s, l)
+			break
+		}
+	}
+	if len(c.parts) == 0 {
+		return nil
+	}
+	for v := s.Out[0]; len(c.parts) < kernel.MaxFused; v = s.Out[0] {
+		j, ok := r.reader(d, v, at)
+		if !ok || taken[j] || !r.plain(j) {
+			break
+		}
+		s = r.steps[j]
+		l, ok := d.fusedStep(s, slices.Index(s.In, v), rows, width)
+		if !ok {
+			break
+		}
+		if p, k, ok := r.product(d, s, l, at, taken); ok {
+			f := r.steps[k]
+			c.steps = append(c.steps, k)
+			p.X = c.operand(f.In[0])
+			c.steps, c.parts = append(c.steps, j), append(c.parts, p)
+			continue
+		}
+		c.take(j, s, l)
+	}
+	c.startFromSum()
+	single := len(c.steps) == 1
+	if single && (c.parts[0].Op != kernel.FusedAffine && c.parts[0].Op != kernel.FusedMul || !c.parts[0].Constant()) {
+		return nil
+	}
+	return c
+}
+
+// plain reports whether step i is a row kernel for its operator.
+func (r *draft) plain(i int) bool {
+	op := r.ops[i]
+	return op != nil && !op.flows()
+}
+
+// fusedStep is what a step does to its input at, which has rows of width numbers as its output has.
+func (d *binding) fusedStep(s *lowering.Step, at, rows, width int) (kernel.FusedStep, bool) {
+	mk := of(s).fused()
+	if mk == nil || at < 0 || len(s.Out) != 1 {
+		return kernel.FusedStep{}, false
+	}
+	if n, f := lowering.Features(d.Shapes[s.Out[0].ID]); n != rows || f != width {
+		return kernel.FusedStep{}, false
+	}
+	if n, f := lowering.Features(d.Shapes[s.In[at].ID]); n != rows || f != width {
+		return kernel.FusedStep{}, false
+	}
+	return mk(d.Binding, s, at, rows, width)
+}
+
+// reader is the only step that reads v, where that is one of the draft's and reads it once.
+func (r *draft) reader(d *binding, v *lowering.Value, at map[*lowering.Step]int) (int, bool) {
+	if len(d.Reads[v.ID]) != 1 || d.Last[v.ID] >= len(d.p.Steps) || d.Given[v] {
+		return 0, false
+	}
+	i, ok := at[d.Reads[v.ID][0]]
+	return i, ok
+}
+
+// product reports whether step s, which does l, adds what a step k computes for it alone as a product with constants: then both
+// are one part.
+func (r *draft) product(d *binding, s *lowering.Step, l kernel.FusedStep, at map[*lowering.Step]int, taken map[int]bool) (p kernel.FusedStep, k int, ok bool) {
+	if l.Op != kernel.FusedAdd || l.Constant() {
+		return p, 0, false
+	}
+	v := s.In[l.X]
+	for k, f := range r.steps {
+		if taken[k] || !r.plain(k) || f.Out[0] != v {
+			continue
+		}
+		if _, alone := r.reader(d, v, at); !alone {
+			break
+		}
+		rows, width := lowering.Features(d.Shapes[v.ID])
+		m, ok := d.fusedStep(f, 0, rows, width)
+		if !ok || m.Op != kernel.FusedMul || m.X >= 0 {
+			break
+		}
+		return kernel.FusedStep{Op: kernel.FusedAddProduct, B: m.A}, k, true
+	}
+	return p, 0, false
+}
+
+// startFromSum lets a fused kernel that begins as x·a + y, a being constant, begin with y.
+func (c *fusion) startFromSum() {
+	if len(c.parts) < 2 || c.parts[0].Op != kernel.FusedMul || c.parts[0].X >= 0 || c.parts[1].Op != kernel.FusedAdd || c.parts[1].X < 0 {
+		return
+	}
+	y := c.parts[1].X
+	swap := func(x int) int {
+		switch x {
+		case 0:
+			return y
+		case y:
+			return 0
+		}
+		return x
+	}
+	c.in[0], c.in[y] = c.in[y], c.in[0]
+	for i := range c.parts {
+		if l := &c.parts[i]; !l.Constant() {
+			l.X = swap(l.X)
+		}
+	}
+	c.parts[1] = kernel.FusedStep{Op: kernel.FusedAddProduct, X: swap(0), B: c.parts[0].A}
+	c.parts = c.parts[1:]
+}
+
+// step is the fused kernel as a step that stands for its last one.
+func (c *fusion) step(r *draft, d *binding, last *lowering.Step) (*lowering.Step, *rowOp) {
+	s := &lowering.Step{Node: last.Node, Source: last.Source, Group: last.Group, Out: last.Out}
+	_, width := lowering.Features(d.Shapes[last.Out[0].ID])
+	op, operands := &rowOp{}, []kernel.Operand(nil)
+	for i, v := range c.in {
+		x, o := r.source(d, v)
+		s.In, operands = append(s.In, x), append(operands, o)
+		op.operands = append(op.operands, i)
+		if o == (kernel.Operand{Stride: width}) {
+			op.over = append(op.over, i)
+		}
+	}
+	op.run = kernel.NewFused(width, operands, c.parts).Run
+	return s, op
+}

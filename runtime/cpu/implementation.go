@@ -1,0 +1,182 @@
+package cpu
+
+import "github.com/essmc/essmc/runtime/lowering"
+
+// implementation is what runs a step with the shapes that are bound. A step that has none is evaluated as ops defines it.
+type implementation struct {
+	// In a region of (batch, length) rows: one of these.
+	row           *rowOp
+	recurrence    recurrence
+	batch, length int
+	// By itself: one of these.
+	streaming streamingKernel
+	kernel    *boundKernel
+}
+
+// joins reports whether the step is part of a region.
+func (m *implementation) joins() bool { return m.row != nil || m.recurrence != nil }
+
+// preference is the kinds of implementation in the order in which they are tried: the first that fits the shapes and element
+// types that are bound runs the step, and a step that none fits is evaluated. What is part of a region comes before what is
+// not, since what lies between the steps of a region stays in the cache; what goes step by step before what needs sequences
+// as a whole, since it can run chunk by chunk.
+//
+// Two things are decided elsewhere, since they are about several steps: whether sequences become rows, so that steps are windowed,
+// sums or transposes along time, before (see timeMajor); and what follows a tensor kernel number by number is done by that
+// kernel, whatever kind it has itself (see epilogueOf).
+var preference []kindOf
+
+// kindOf is a kind of implementation: its name, whether an operator has it, and what it makes of a step.
+type kindOf struct {
+	name string
+	has  func(r *record, e *elementwise) bool
+	fit  func(d *binding, s *lowering.Step) (implementation, bool)
+}
+
+func init() {
+	preference = []kindOf{
+		{WayWindowed, func(r *record, _ *elementwise) bool { return r.windowed.make != nil }, (*binding).asWindowed},
+		{WayRunning, func(r *record, _ *elementwise) bool { return r.moves.sum != nil }, (*binding).asRunningSum},
+		{WayTranspose, func(r *record, _ *elementwise) bool { return r.moves.permute != nil }, (*binding).asTranspose},
+		{WayRecurrence, func(r *record, _ *elementwise) bool { return r.recurrence.make != nil }, (*binding).asRecurrence},
+		{WayElement, func(_ *record, e *elementwise) bool { return e != nil }, (*binding).asElementwise},
+		{WayRow, func(r *record, _ *elementwise) bool { return r.row.make != nil }, (*binding).asRow},
+		{WayStreaming, func(r *record, _ *elementwise) bool { return r.streaming.make != nil }, (*binding).asStreaming},
+		{WayTensor, func(r *record, e *elementwise) bool { return r.tensor.make != nil || e != nil && e.tensor != nil }, (*binding).asTensor},
+		{WayProgram, func(r *record, _ *elementwise) bool { return r.program != noProgram }, (*binding).asProgram},
+	}
+}
+
+// implementation chooses what runs a step.
+func (d *binding) implementation(s *lowering.Step) implementation {
+	for _, k := range preference {
+		if m, ok := k.fit(d, s); ok {
+			return m
+		}
+	}
+	return implementation{}
+}
+
+func (d *binding) asWindowed(s *lowering.Step) (implementation, bool) {
+	return d.alongTime(s, of(s).windowedOp != nil)
+}
+
+func (d *binding) asRunningSum(s *lowering.Step) (implementation, bool) {
+	return d.alongTime(s, of(s).sums != nil)
+}
+
+func (d *binding) asTranspose(s *lowering.Step) (implementation, bool) {
+	return d.alongTime(s, of(s).turn != straight)
+}
+
+// alongTime is a step that timeMajor has made.
+func (d *binding) alongTime(s *lowering.Step, is bool) (m implementation, ok bool) {
+	if is {
+		m.row, m.batch, m.length = d.flowing(s)
+	}
+	return m, is
+}
+
+func (d *binding) asRecurrence(s *lowering.Step) (m implementation, ok bool) {
+	c := of(s).recurrence
+	if c == nil {
+		return m, false
+	}
+	in, _, ok := d.shapesOf(s)
+	if !ok {
+		return m, false
+	}
+	info := c.info()
+	v := in[info.vRe]
+	if len(v) != 3 || v[2] != info.n || info.state >= 0 && (in[info.state] == nil || in[info.state][0] != v[0]) {
+		return m, false
+	}
+	return implementation{recurrence: c, batch: v[0], length: v[1]}, true
+}
+
+func (d *binding) asElementwise(s *lowering.Step) (implementation, bool) {
+	return d.rows(s, of(s).element != nil)
+}
+
+func (d *binding) asRow(s *lowering.Step) (implementation, bool) {
+	return d.rows(s, of(s).element == nil)
+}
+
+func (d *binding) rows(s *lowering.Step, is bool) (m implementation, ok bool) {
+	if !is || of(s).row == nil || s.Out[0] == nil {
+		return m, false
+	}
+	in, out, ok := d.shapesOf(s)
+	if !ok {
+		return m, false
+	}
+	m.row, m.batch = of(s).row(in, out), 1
+	m.length, _ = lowering.Features(out)
+	return m, m.row != nil
+}
+
+func (d *binding) asStreaming(s *lowering.Step) (m implementation, ok bool) {
+	if of(s).streaming == nil {
+		return m, false
+	}
+	m.streaming = of(s).streaming(d.Binding)
+	return m, m.streaming != nil
+}
+
+func (d *binding) asTensor(s *lowering.Step) (m implementation, ok bool) {
+	if of(s).tensor == nil {
+		return m, false
+	}
+	k := of(s).tensor(d.Binding)
+	if k == nil {
+		return m, false
+	}
+	m.kernel = &boundKernel{temp: k.temp, scratch: k.scratch, tables: k.tables, fuses: k.fuses, run: func(e *executable, u *unit) error {
+		return k.run(e, tensorCall{temp: u.temp, result: u.result(), epilogue: u.epilogue})
+	}}
+	return m, true
+}
+
+func (d *binding) asProgram(s *lowering.Step) (m implementation, ok bool) {
+	if s.Branches != nil || s.Body != nil {
+		m.kernel = d.controlKernel(s)
+	}
+	return m, m.kernel != nil
+}
+
+// shapesOf gives the shapes of a step's inputs and of its first output, where all of those that are there are float32
+// tensors of known shape; a recurrence's state may be float64.
+func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
+	in = make([][]int, len(s.In))
+	for i, v := range s.In {
+		if v == nil || d.Missing(v) {
+			continue
+		}
+		wide := of(s).recurrence != nil && of(s).recurrence.info().state == i && d.Wide(v)
+		if d.Shapes[v.ID] == nil || v.Const == nil && !d.F32[v.ID] && !wide {
+			return nil, nil, false
+		}
+		in[i] = d.Shapes[v.ID]
+	}
+	for i, v := range s.Out {
+		if wide := v != nil && of(s).recurrence != nil && of(s).recurrence.info().stateOut == i && d.Wide(v); v != nil && !d.F32[v.ID] && !wide {
+			return nil, nil, false
+		}
+	}
+	if s.Out[0] != nil {
+		out = d.Shapes[s.Out[0].ID]
+	}
+	return in, out, true
+}
+
+// boundKernel is what a unit by itself runs, for the shapes and constants of one binding.
+type boundKernel struct {
+	run func(e *executable, u *unit) error
+	// temp is the float32 numbers of the arena that the kernel has to itself while it runs (unit.temp); scratch those
+	// that each worker needs.
+	temp, scratch int
+	tables        int64            // bytes of constants that the first run makes
+	subs          []*binding       // of subgraphs that the step runs (unit.subs); nil where one does not run
+	control       lowering.Control // what runs them
+	fuses         bool             // run computes unit.result, and applies unit.epilogue
+}

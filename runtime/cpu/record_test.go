@@ -1,0 +1,63 @@
+package cpu
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+)
+
+// newest gives the operator that a record is of; nil for one of com.microsoft, which this package does not link.
+func newest(t *testing.T, name string) *ir.Op {
+	for _, op := range ops.Default.All() {
+		if op.FullName() == name && ops.Newest(op) {
+			return op
+		}
+	}
+	if !strings.HasPrefix(name, "com.microsoft.") {
+		t.Errorf("there is no operator %s", name)
+	}
+	return nil
+}
+
+// A record is of an operator that there is, and its conditions are about inputs that this has.
+func TestRecords(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(records)) {
+		r := records[name]
+		op := newest(t, name)
+		if op == nil {
+			continue
+		}
+		for kind, constant := range map[string][]int{
+			"recurrence": r.recurrence.constant, "row": r.row.constant, "windowed": r.windowed.constant,
+			"streaming": r.streaming.constant, "tensor": r.tensor.constant,
+		} {
+			for _, i := range constant {
+				if i < 0 || i >= len(op.In) {
+					t.Errorf("%s: kind %s is for a constant input %d, of which the operator has %d", name, kind, i, len(op.In))
+				}
+			}
+		}
+		if i := r.windowed.input; r.windowed.make != nil && (i >= len(op.In) || slices.Contains(r.windowed.constant, i)) {
+			t.Errorf("%s: input %d is no sequence", name, i)
+		}
+		if r.strict && (op.Body == nil || op.Eval == nil) {
+			t.Errorf("%s is strict, and has no choice", name)
+		}
+		if r.keeps && len(op.Out) < 2 {
+			t.Errorf("%s keeps states, and has %d outputs", name, len(op.Out))
+		}
+		if r.fused != nil && r.row.make == nil {
+			t.Errorf("%s can be fused, and has no row kernel", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(elements)) {
+		op := newest(t, name)
+		if e := elements[name]; op != nil && (e.unary == nil) == (e.binary == nil) {
+			t.Errorf("%s is a function of one operand or of two", name)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package cpu
+
+import "github.com/essmc/essmc/ir/tensor"
+
+// A state lies outside of a recurrence in float32 or float64: per sample the recurrence's numbers, then with a window the inputs
+// before the next step, oldest first. The recurrence itself works in float64.
+
+// savedSize is the numbers per sample that a state takes outside.
+func (c *recurrenceCall) savedSize() int { return c.saved + c.historySize() }
+
+// historySize is how many of them are inputs.
+func (c *recurrenceCall) historySize() int { return c.window * c.n * c.parts() }
+
+// stateBytes is what holdState allocates.
+func (c *recurrenceCall) stateBytes(d *binding) (bytes int64) {
+	if v := c.stateVal; v >= 0 && !d.F32[v] {
+		bytes += 4 * int64(c.g.batch*c.historySize())
+	}
+	if v := c.stateOutVal; v >= 0 && !d.F32[v] {
+		bytes += 8*int64(c.g.batch*c.savedSize()) + 4*int64(c.n)
+	}
+	return bytes
+}
+
+// holdState makes what a float64 state needs besides the caller's memory.
+func (c *recurrenceCall) holdState(e *executable) {
+	if v := c.stateVal; v >= 0 && !e.d.F32[v] && c.window > 0 {
+		c.past = make([]float32, c.g.batch*c.historySize())
+	}
+	if v := c.stateOutVal; v >= 0 && !e.d.F32[v] {
+		e.view[v] = tensor.New(tensor.Float64, e.d.Shapes[v]...)
+		c.row = make([]float32, c.n)
+	}
+}
+
+// wide gives the numbers of a float64 value; nil when it is none.
+func (e *executable) wide(val int) []float64 {
+	if e.d.F32[val] {
+		return nil
+	}
+	t, _ := e.datum(e.d.p.Values[val]).(*tensor.Tensor)
+	return tensor.Data[float64](t)
+}
+
+// history is the inputs before the first step of one sample.
+func (c *recurrenceCall) history(sample int) []float32 {
+	if c.past != nil {
+		size := c.historySize()
+		return c.past[sample*size : (sample+1)*size]
+	}
+	per := c.savedSize()
+	return c.g.e.buf[c.stateVal][sample*per+c.saved : (sample+1)*per]
+}
+
+// before gives the i-th oldest input before the first step.
+func (c *recurrenceCall) before(sample, i, part int) []float32 {
+	at := (i*c.parts() + part) * c.n
+	return c.history(sample)[at : at+c.n]
+}
+
+// start sets the states before the first step.
+func (c *recurrenceCall) start() {
+	for i := range c.progress {
+		c.progress[i].n.Store(0)
+	}
+	clear(c.z)
+	if c.stateVal < 0 {
+		return
+	}
+	per := c.savedSize()
+	if st := c.g.e.wide(c.stateVal); st != nil {
+		for b := range c.g.batch {
+			copy(c.z[b*c.size:], st[b*per:b*per+c.saved])
+			if c.window > 0 {
+				past := c.history(b)
+				for j, v := range st[b*per+c.saved : (b+1)*per] {
+					past[j] = float32(v)
+				}
+			}
+		}
+		return
+	}
+	st := c.g.e.buf[c.stateVal]
+	for b := range c.g.batch {
+		z := c.z[b*c.size : b*c.size+c.saved]
+		for j, v := range st[b*per : b*per+c.saved] {
+			z[j] = float64(v)
+		}
+	}
+}
+
+// finish writes the states after the last step.
+func (c *recurrenceCall) finish() {
+	per := c.savedSize()
+	parts := [2]place{c.v, c.vi}
+	if st := c.g.e.wide(c.stateOutVal); st != nil {
+		for b := range c.g.batch {
+			copy(st[b*per:b*per+c.saved], c.z[b*c.size:])
+			for i := range c.window {
+				for p := range c.parts() {
+					c.delayed(c.row, parts[p], p, b, c.g.length-c.window+i, 1)
+					at := b*per + c.saved + (i*c.parts()+p)*c.n
+					for j, v := range c.row {
+						st[at+j] = float64(v)
+					}
+				}
+			}
+		}
+		return
+	}
+	st := c.g.e.buf[c.stateOutVal]
+	for b := range c.g.batch {
+		to := st[b*per : b*per+c.saved]
+		for j, v := range c.z[b*c.size : b*c.size+c.saved] {
+			to[j] = float32(v)
+		}
+		for i := range c.window {
+			for p := range c.parts() {
+				at := b*per + c.saved + (i*c.parts()+p)*c.n
+				c.delayed(st[at:at+c.n], parts[p], p, b, c.g.length-c.window+i, 1)
+			}
+		}
+	}
+}

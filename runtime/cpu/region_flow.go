@@ -1,0 +1,120 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// flowing says how a step that looks along time, or turns sequences, is part of a region.
+func (d *binding) flowing(s *lowering.Step) (op *rowOp, batch, length int) {
+	lies := s.Out[0]
+	if of(s).turn == fromRows {
+		lies = s.In[0]
+	}
+	batch, length, _, _ = d.Along(lies)
+	op = &rowOp{operands: first, windowed: of(s).windowedOp, sums: of(s).sums, turn: of(s).turn}
+	if w := of(s).windowedOp; w != nil && w.back() == 0 && w.ahead() == 0 {
+		op.windowed, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], nil, rows, 0, length) }
+	}
+	return op, batch, length
+}
+
+// flowWeights bounds the constant numbers that the steps of a region pass through where it looks back or ahead: 4 MB, which
+// every tile reads from the third-level cache. That takes less than to bring sequences there and back.
+const flowWeights = 1 << 20
+
+// callFlops bounds the work of one step on one tile there: a run can be cancelled between any two steps.
+const callFlops = 4 * tileFlops
+
+// numbers counts the constants of a step.
+func constantNumbers(s *lowering.Step) (n int) {
+	if of(s).windowedOp != nil {
+		return of(s).windowedOp.weights
+	}
+	for _, v := range s.In {
+		if v != nil && v.Const != nil {
+			n += v.Const.Len()
+		}
+	}
+	return n
+}
+
+// flows reports whether the step must go tick by tick.
+func (op *rowOp) flows() bool {
+	return op != nil && (op.windowed != nil || op.sums != nil || op.turn != straight)
+}
+
+// flowsWith reports whether the step and those before it can be computed tick by tick, where one of them asks for that: their
+// rows must be the same steps of the same samples, and a recurrence must go forward, tile by tile.
+func (r *draft) flowsWith(d *binding, s *lowering.Step, op *rowOp, c recurrence, batch, length int) bool {
+	joins := op.flows()
+	if !r.flows && !joins {
+		return true
+	}
+	if !joins && c == nil { // rows by themselves: grid of what is there
+		batch, length = r.batch, r.length
+	}
+	if r.flows && (batch != r.batch || length != r.length) || r.weights > 0 && r.weights+constantNumbers(s) > flowWeights || !d.flowsOn(s, batch, length) {
+		return false
+	}
+	if c != nil && !d.flowsRecurrence(s, c, batch, length) {
+		return false
+	}
+	for _, q := range r.steps {
+		if of(s).turn == toRows && slices.Contains(q.Out, s.In[0]) { // which rows are made of must be there as a whole
+			return false
+		}
+	}
+	if r.flows {
+		return r.sameEdges(op, s)
+	}
+	for i, q := range r.steps { // before the first that looks along time
+		if !d.flowsOn(q, batch, length) || i == r.recurrenceAt && r.recurrence != nil && !d.flowsRecurrence(q, r.recurrence, batch, length) {
+			return false
+		}
+	}
+	return true
+}
+
+// flowsOn reports whether what a step reads and writes are sequences of the grid, as rows.
+func (d *binding) flowsOn(s *lowering.Step, batch, length int) bool {
+	fits := func(v *lowering.Value) bool {
+		if v == nil || d.Constant(v) != nil || d.p.Facts[v.ID].Constant() {
+			return true
+		}
+		b, l, width, ok := d.Along(v)
+		rows, f := lowering.Features(d.Shapes[v.ID])
+		return ok && b == batch && l == length && rows == batch*length && width == f
+	}
+	for _, v := range s.In {
+		if of(s).turn != toRows && !fits(v) {
+			return false
+		}
+	}
+	return of(s).turn == fromRows || fits(s.Out[0])
+}
+
+// flowsRecurrence reports whether a recurrence can be computed tick by tick.
+func (d *binding) flowsRecurrence(s *lowering.Step, c recurrence, batch, length int) bool {
+	info := c.info()
+	if info.direction != essm.Forward || info.window > 0 || info.stateless {
+		return false
+	}
+	form := choose(d.p.Config.Kernel, d.p.costs, s, c, batch, length, tileSize(0, length)).Form
+	return form == essm.FormScan || form == essm.FormChunked
+}
+
+// sameEdges reports whether all windows of the draft that read a value agree on what stands around it.
+func (r *draft) sameEdges(op *rowOp, s *lowering.Step) bool {
+	if op == nil || op.windowed == nil {
+		return true
+	}
+	for i, q := range r.steps {
+		if r.ops[i] != nil && r.ops[i].windowed != nil && q.In[0] == s.In[0] && r.ops[i].windowed.edge != op.windowed.edge {
+			return false
+		}
+	}
+	return true
+}

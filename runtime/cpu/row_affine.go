@@ -1,0 +1,61 @@
+package cpu
+
+import (
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	register(
+		record{op: "essm.Affine", row: rowKind{make: rowAffine, constant: []int{1, 2}}, fused: fusedAffine},
+		record{op: "essm.BatchNorm", row: rowKind{make: rowBatchNorm, constant: []int{1, 2, 3, 4}}, fused: fusedBatchNorm},
+	)
+}
+
+// rowAffine is scale·x + shift per feature.
+func rowAffine(s *lowering.Step) rowMaker {
+	return affine(s.Constant(1), s.Constant(2))
+}
+
+func affine(scale, shift []float32) rowMaker {
+	if scale == nil || shift == nil {
+		return nil
+	}
+	return func(in [][]int, out []int) *rowOp {
+		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != len(scale) || len(shift) != len(scale) {
+			return nil
+		}
+		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			kernel.Affine(y, x[0], rows, scale, shift)
+		}}
+	}
+}
+
+// rowBatchNorm is a batch norm with fixed statistics, as the affine that it amounts to.
+func rowBatchNorm(s *lowering.Step) rowMaker {
+	return affine(batchNormAffine(s))
+}
+
+// batchNormAffine is the scale and the shift of a batch norm; nil where its statistics are no constants.
+func batchNormAffine(s *lowering.Step) (scale, shift []float32) {
+	w, b, m, v := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
+	if w == nil || b == nil || m == nil || v == nil {
+		return nil, nil
+	}
+	a, c := essm.BatchNormAffine(w, b, m, v, s.Node.Attrs.Float("epsilon", 1e-5))
+	return narrow(a), narrow(c)
+}
+
+func fusedAffine(_ *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {
+	return fusedScaleShift(s.Constant(1), s.Constant(2), at, width)
+}
+
+func fusedBatchNorm(_ *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {
+	scale, shift := batchNormAffine(s)
+	return fusedScaleShift(scale, shift, at, width)
+}
+
+func fusedScaleShift(scale, shift []float32, at, width int) (kernel.FusedStep, bool) {
+	return kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: scale, B: shift}, at == 0 && len(scale) == width && len(shift) == width
+}

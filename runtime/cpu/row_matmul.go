@@ -1,0 +1,12 @@
+package cpu
+
+import "github.com/essmc/essmc/runtime/lowering"
+
+// rowMatMul is x W with a constant matrix.
+func rowMatMul(s *lowering.Step) rowMaker {
+	shape := s.ConstShape(1)
+	if len(shape) != 2 {
+		return nil
+	}
+	return productOf(s, s.Constant(1), 1, shape[1], shape[0], 1, shape[1], nil)
+}
