@@ -1,10 +1,27 @@
 // Package backendtest is the suite that every backend runs: what a backend must do, as tests. A backend's own tests call
 // Run, with a function that makes the backend.
 //
-// It imports ir, its text, the operators, runtime and runtime/ref, and for Reference models, passes and the readers of model
-// directories; the truth is always what runtime/ref computes in float64,
-// and how close to it an answer must be is stated by the operators. What always holds: a case that a backend refuses must be
-// refused with runtime.ErrUnsupported and the node's name, and is logged; a wrong answer is never excused.
+// A backend need declare nothing: one that evaluates each node by ir.Op.Eval or its body passes. What the suite takes for
+// granted beside the comments of runtime.Backend:
+//
+//   - Operators: it runs all of them, or refuses with a runtime.UnsupportedError that holds the node. Options.Must says which
+//     it may not refuse. An operator without Eval, body or kernel is refused; it is never left to the first run.
+//   - Answers: as near to the float64 of runtime/ref as the operators state (ir.Op.Tol); of random networks, four times as far
+//     as the interpreter in float32 is. The same bits in every run, session and number of threads.
+//   - Forms: every value of runtime.Kernels is accepted. A backend that lacks a form takes another; the answer is the same to
+//     the tolerance.
+//   - Other options are honored or refused with a runtime.OptionError that names the option. Precision is float32 unless it
+//     is asked for.
+//   - Errors of a node, and panics in it, are runtime.NodeErrors; the session works afterwards.
+//   - Sessions: 64 at once share a program; Close waits for runs; a run whose context is done ends between nodes, within
+//     loops too.
+//   - Memory: what an executable holds stays the same from run to run. Options.MaxMemory of 64 KiB is enough for the suite's
+//     small shapes, and a runtime.MemoryError is given for its large ones. Outputs are written where the caller wants them.
+//
+// Plans, streams and snapshots are the affair of runtime, whatever the backend, and not tested here.
+//
+// It imports ir, its text, the operators and their samples, runtime and runtime/ref, and for Reference models, passes and the
+// readers of model directories. What always holds: a refusal is logged with its reason; a wrong answer is never excused.
 package backendtest
 
 import (
@@ -60,6 +77,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) {
 		{"loops", s.loops},
 		{"shapes", s.shapes},
 		{"threads", s.threads},
+		{"options", s.options},
 		{"sessions", s.sessions},
 		{"close", s.closing},
 		{"cancel", s.cancel},
