@@ -135,72 +135,79 @@ func put(b []byte, i, w int, v uint) {
 // numbers are an error.
 func (t *Tensor) Float64s() ([]float64, error) {
 	out := make([]float64, t.Len())
+	if err := t.ReadFloat64s(out, 0); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ReadFloat64s is Float64s for the elements from number from on, as many as dst holds. It panics where t has fewer.
+func (t *Tensor) ReadFloat64s(dst []float64, from int) error {
+	to := from + len(dst)
 	switch t.dtype {
 	case Float32:
-		widen(out, Data[float32](t))
+		widen(dst, Data[float32](t)[from:to])
 	case Float64:
-		copy(out, Data[float64](t))
+		copy(dst, Data[float64](t)[from:to])
 	case Int8:
-		widen(out, Data[int8](t))
+		widen(dst, Data[int8](t)[from:to])
 	case Int16:
-		widen(out, Data[int16](t))
+		widen(dst, Data[int16](t)[from:to])
 	case Int32:
-		widen(out, Data[int32](t))
+		widen(dst, Data[int32](t)[from:to])
 	case Int64:
-		widen(out, Data[int64](t))
+		widen(dst, Data[int64](t)[from:to])
 	case Uint8:
-		widen(out, Data[uint8](t))
+		widen(dst, Data[uint8](t)[from:to])
 	case Uint16:
-		widen(out, Data[uint16](t))
+		widen(dst, Data[uint16](t)[from:to])
 	case Uint32:
-		widen(out, Data[uint32](t))
+		widen(dst, Data[uint32](t)[from:to])
 	case Uint64:
-		widen(out, Data[uint64](t))
+		widen(dst, Data[uint64](t)[from:to])
 	case Bool:
-		for i, v := range t.data {
-			if v != 0 {
-				out[i] = 1
-			}
+		for i, v := range t.data[from:to] {
+			dst[i] = float64(v) // 0 or 1
 		}
 	case Float16:
 		f := formats[Float16]
-		for i, v := range Data[F16](t) {
-			out[i] = f.decode(uint(v))
+		for i, v := range Data[F16](t)[from:to] {
+			dst[i] = f.decode(uint(v))
 		}
 	case BFloat16:
-		for i, v := range Data[BF16](t) {
-			out[i] = float64(v.Float32())
+		for i, v := range Data[BF16](t)[from:to] {
+			dst[i] = float64(v.Float32())
 		}
 	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ:
 		f := formats[t.dtype]
-		for i, v := range t.data {
-			out[i] = f.decode(uint(v))
+		for i, v := range t.data[from:to] {
+			dst[i] = f.decode(uint(v))
 		}
 	case Float8E8M0:
-		for i, v := range t.data {
-			out[i] = math.Ldexp(1, int(v)-127)
+		for i, v := range t.data[from:to] {
+			dst[i] = math.Ldexp(1, int(v)-127)
 			if v == 255 {
-				out[i] = math.NaN()
+				dst[i] = math.NaN()
 			}
 		}
 	case Float4E2M1:
 		f := formats[t.dtype]
-		for i := range out {
-			out[i] = f.decode(at(t.data, i, 4))
+		for i := range dst {
+			dst[i] = f.decode(at(t.data, from+i, 4))
 		}
 	case Uint4, Uint2:
-		for i := range out {
-			out[i] = float64(at(t.data, i, t.dtype.Bits()))
+		for i := range dst {
+			dst[i] = float64(at(t.data, from+i, t.dtype.Bits()))
 		}
 	case Int4, Int2:
 		w := t.dtype.Bits()
-		for i := range out {
-			out[i] = float64(int8(at(t.data, i, w)<<(8-w)) >> (8 - w))
+		for i := range dst {
+			dst[i] = float64(int8(at(t.data, from+i, w)<<(8-w)) >> (8 - w))
 		}
 	default:
-		return nil, fmt.Errorf("cannot read %v as float64", t.dtype)
+		return fmt.Errorf("cannot read %v as float64", t.dtype)
 	}
-	return out, nil
+	return nil
 }
 
 // Int64s returns a copy of the elements in int64. Tensors that are not of integers or bools are an error.
@@ -258,72 +265,90 @@ func fromFloat64s(d DType, v []float64, shape []int, saturate bool) (*Tensor, er
 		return nil, fmt.Errorf("cannot make %v from float64", d)
 	}
 	t := New(d, shape...)
-	switch d {
+	t.write(0, v, saturate)
+	return t, nil
+}
+
+// WriteFloat64s sets the elements from number from on to v, rounded as FromFloat64s does. It panics where t has fewer.
+func (t *Tensor) WriteFloat64s(from int, v []float64) error {
+	if t.dtype == String {
+		return fmt.Errorf("cannot make %v from float64", t.dtype)
+	}
+	t.write(from, v, false)
+	return nil
+}
+
+func (t *Tensor) write(from int, v []float64, saturate bool) {
+	to := from + len(v)
+	switch d := t.dtype; d {
 	case Float32:
-		dst := Data[float32](t)
+		dst := Data[float32](t)[from:to]
 		for i, x := range v {
 			dst[i] = float32(x)
 		}
 	case Float64:
-		copy(Data[float64](t), v)
+		copy(Data[float64](t)[from:to], v)
 	case Int8:
-		narrow(Data[int8](t), v)
+		narrow(Data[int8](t)[from:to], v)
 	case Int16:
-		narrow(Data[int16](t), v)
+		narrow(Data[int16](t)[from:to], v)
 	case Int32:
-		narrow(Data[int32](t), v)
+		narrow(Data[int32](t)[from:to], v)
 	case Int64:
-		narrow(Data[int64](t), v)
+		narrow(Data[int64](t)[from:to], v)
 	case Uint8:
-		narrow(Data[uint8](t), v)
+		narrow(Data[uint8](t)[from:to], v)
 	case Uint16:
-		narrow(Data[uint16](t), v)
+		narrow(Data[uint16](t)[from:to], v)
 	case Uint32:
-		narrow(Data[uint32](t), v)
+		narrow(Data[uint32](t)[from:to], v)
 	case Uint64:
-		narrow(Data[uint64](t), v)
+		narrow(Data[uint64](t)[from:to], v)
 	case Bool:
+		dst := t.data[from:to]
 		for i, x := range v {
+			var b byte // without a branch
 			if x != 0 {
-				t.data[i] = 1
+				b = 1
 			}
+			dst[i] = b
 		}
 	case Float16, BFloat16:
-		f, dst := formats[d], t.data
+		f, dst := formats[d], t.data[2*from:2*to]
 		for i, x := range v {
 			u := f.encode(x, false)
 			dst[2*i], dst[2*i+1] = byte(u), byte(u>>8)
 		}
 	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ:
-		f := formats[d]
+		f, dst := formats[d], t.data[from:to]
 		for i, x := range v {
-			t.data[i] = byte(f.encode(x, saturate))
+			dst[i] = byte(f.encode(x, saturate))
 		}
 	case Float8E8M0:
+		dst := t.data[from:to]
 		for i, x := range v {
-			t.data[i] = encodeE8M0(x)
+			dst[i] = encodeE8M0(x)
 		}
 	case Float4E2M1:
 		f := formats[d]
 		for i, x := range v {
-			put(t.data, i, 4, f.encode(x, true))
+			put(t.data, from+i, 4, f.encode(x, true))
 		}
 	case Uint4, Int4, Uint2, Int2:
 		for i, x := range v {
-			put(t.data, i, d.Bits(), uint(int64(x))&(1<<d.Bits()-1))
+			put(t.data, from+i, d.Bits(), uint(int64(x))&(1<<d.Bits()-1))
 		}
 	case Complex64:
-		dst := Data[complex64](t)
+		dst := Data[complex64](t)[from:to]
 		for i, x := range v {
 			dst[i] = complex(float32(x), 0)
 		}
 	case Complex128:
-		dst := Data[complex128](t)
+		dst := Data[complex128](t)[from:to]
 		for i, x := range v {
 			dst[i] = complex(x, 0)
 		}
 	}
-	return t, nil
 }
 
 // encodeE8M0 rounds to the nearest power of two, halves up, and clamps to the format's range.

@@ -3,6 +3,7 @@ package tensor
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -348,5 +349,50 @@ func TestFromFloat64sRefuses(t *testing.T) {
 	}
 	if x, err := FromFloat64s(Float32, []float64{1}, 2); err == nil {
 		t.Errorf("one element for two: %v", x)
+	}
+}
+
+// Elements are read and written part by part as they are all at once, and nothing beside a part changes.
+func TestFloat64sInParts(t *testing.T) {
+	v := []float64{1, 0, 3, 1, 0.5, 2, 0, 1, 3, 2, 1}
+	for _, d := range DTypes() {
+		if d == String || d.IsComplex() {
+			x := New(d, 3)
+			if err := x.ReadFloat64s(make([]float64, 3), 0); err == nil {
+				t.Errorf("%v was read", d)
+			}
+			if err := x.WriteFloat64s(0, v[:3]); (err == nil) != d.IsComplex() {
+				t.Errorf("%v: %v", d, err)
+			}
+			continue
+		}
+		whole, err := FromFloat64s(d, v, len(v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := f64s(t, whole)
+		parts := New(d, len(v))
+		for i := range parts.data {
+			parts.data[i] = 0xff
+		}
+		if d == Bool {
+			clear(parts.data)
+			parts.data[0] = 1
+		}
+		for _, cut := range [][2]int{{5, 11}, {0, 2}, {2, 2}, {2, 5}} {
+			if err := parts.WriteFloat64s(cut[0], v[cut[0]:cut[1]]); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]float64, cut[1]-cut[0])
+			if err := parts.ReadFloat64s(got, cut[0]); err != nil || !slices.Equal(got, want[cut[0]:cut[1]]) {
+				t.Errorf("%v: elements from %d: expected %v, found %v, %v", d, cut[0], want[cut[0]:cut[1]], got, err)
+			}
+		}
+		if d.Packed() {
+			parts.data[len(parts.data)-1] &= whole.data[len(parts.data)-1]
+		}
+		if !Equal(parts, whole) {
+			t.Errorf("%v: expected %x, found %x", d, whole.data, parts.data)
+		}
 	}
 }
