@@ -1,0 +1,176 @@
+package scalar
+
+import "math"
+
+// Derivative is the derivative of e with respect to operand i. At a kink it is the derivative on one side, or 0 for Abs.
+// Rounding to a smaller type counts as the identity; rounding to integers and comparisons count as constant.
+func Derivative(e Expr, i int) Expr {
+	d := deriver{by: Input(i), done: map[Expr]Expr{}}
+	return Simplify(orZero(d.derive(e)))
+}
+
+// deriver finds derivatives. The zero Expr stands for 0, so that no product with 0 arises, which might be NaN.
+type deriver struct {
+	by   Expr
+	done map[Expr]Expr
+}
+
+func orZero(e Expr) Expr {
+	if !e.Valid() {
+		return Const(0)
+	}
+	return e
+}
+
+func (d deriver) derive(e Expr) Expr {
+	if e == d.by {
+		return Const(1)
+	}
+	if to, ok := d.done[e]; ok {
+		return to
+	}
+	n := e.h.Value()
+	var sum Expr
+	if rule := infos[n.op].derive; rule == nil && n.op.IsFunction() {
+		sum = d.derive(e.Define())
+	} else if n.op == OpSelect { // a sum of products would let the side that is not selected in
+		if a, b := d.derive(n.args[1]), d.derive(n.args[2]); a.Valid() || b.Valid() {
+			sum = Select(n.args[0], orZero(a), orZero(b))
+		}
+	} else if rule != nil {
+		for i, a := range n.args[:n.op.Arity()] {
+			inner := d.derive(a)
+			if !inner.Valid() {
+				continue
+			}
+			if term := rule(e, n.args, i); term.Valid() {
+				if inner.IsConst(1) {
+					inner = term
+				} else if !term.IsConst(1) {
+					inner = Mul(inner, term)
+				}
+				if sum.Valid() {
+					inner = Add(sum, inner)
+				}
+				sum = inner
+			}
+		}
+	}
+	d.done[e] = sum
+	return sum
+}
+
+type args = [MaxArgs]Expr
+
+// A rule is the derivative of an operation with respect to its operand i, in terms of its operands x and its value e.
+
+func flat(Expr, args, int) Expr { return Expr{} }
+
+func through(Expr, args, int) Expr { return Const(1) }
+
+func square(a Expr) Expr { return Mul(a, a) }
+
+func deriveAdd(Expr, args, int) Expr { return Const(1) }
+
+func deriveSub(_ Expr, _ args, i int) Expr { return Const(float64(1 - 2*i)) }
+
+func deriveMul(_ Expr, x args, i int) Expr { return x[1-i] }
+
+func deriveDiv(e Expr, x args, i int) Expr {
+	if i == 0 {
+		return Div(Const(1), x[1])
+	}
+	return Neg(Div(e, x[1]))
+}
+
+func deriveFMA(_ Expr, x args, i int) Expr {
+	if i == 2 {
+		return Const(1)
+	}
+	return x[1-i]
+}
+
+func deriveMin(_ Expr, x args, i int) Expr {
+	first := LessEqual(x[0], x[1])
+	if i == 0 {
+		return first
+	}
+	return Not(first)
+}
+
+func deriveMax(_ Expr, x args, i int) Expr {
+	first := LessEqual(x[1], x[0])
+	if i == 0 {
+		return first
+	}
+	return Not(first)
+}
+
+// deriveMod rests on mod(a, b) = a - k·b for an integer k, which is locally constant.
+func deriveMod(e Expr, x args, i int) Expr {
+	if i == 0 {
+		return Const(1)
+	}
+	return Neg(Round(Div(Sub(x[0], e), x[1])))
+}
+
+func derivePow(e Expr, x args, i int) Expr {
+	if i == 0 {
+		return Mul(x[1], Pow(x[0], Sub(x[1], Const(1))))
+	}
+	return Select(Equal(x[0], Const(0)), Const(0), Mul(e, Log(x[0])))
+}
+
+func deriveNeg(Expr, args, int) Expr { return Const(-1) }
+
+func deriveAbs(_ Expr, x args, _ int) Expr { return Sign(x[0]) }
+
+func deriveSqrt(e Expr, _ args, _ int) Expr { return Div(Const(0.5), e) }
+
+func deriveExp(e Expr, _ args, _ int) Expr { return e }
+
+func deriveExpm1(_ Expr, x args, _ int) Expr { return Exp(x[0]) }
+
+func deriveLog(_ Expr, x args, _ int) Expr { return Reciprocal(x[0]) }
+
+func deriveLog1p(_ Expr, x args, _ int) Expr { return Reciprocal(Add(Const(1), x[0])) }
+
+func deriveErf(_ Expr, x args, _ int) Expr {
+	return Mul(Const(2/math.Sqrt(math.Pi)), Exp(Neg(square(x[0]))))
+}
+
+func deriveErfc(e Expr, x args, i int) Expr { return Neg(deriveErf(e, x, i)) }
+
+func deriveSin(_ Expr, x args, _ int) Expr { return Cos(x[0]) }
+
+func deriveCos(_ Expr, x args, _ int) Expr { return Neg(Sin(x[0])) }
+
+func deriveTan(e Expr, _ args, _ int) Expr { return Add(Const(1), square(e)) }
+
+func deriveAsin(_ Expr, x args, _ int) Expr {
+	return Reciprocal(Sqrt(Mul(Sub(Const(1), x[0]), Add(Const(1), x[0]))))
+}
+
+func deriveAcos(e Expr, x args, i int) Expr { return Neg(deriveAsin(e, x, i)) }
+
+func deriveAtan(_ Expr, x args, _ int) Expr { return Reciprocal(Add(Const(1), square(x[0]))) }
+
+func deriveSinh(_ Expr, x args, _ int) Expr { return Cosh(x[0]) }
+
+func deriveCosh(_ Expr, x args, _ int) Expr { return Sinh(x[0]) }
+
+func deriveTanh(e Expr, _ args, _ int) Expr { return Sub(Const(1), square(e)) }
+
+func deriveAsinh(_ Expr, x args, _ int) Expr { return Reciprocal(Sqrt(Add(square(x[0]), Const(1)))) }
+
+func deriveAcosh(_ Expr, x args, _ int) Expr {
+	return Reciprocal(Mul(Sqrt(Sub(x[0], Const(1))), Sqrt(Add(x[0], Const(1)))))
+}
+
+func deriveAtanh(_ Expr, x args, _ int) Expr {
+	return Reciprocal(Mul(Sub(Const(1), x[0]), Add(Const(1), x[0])))
+}
+
+func deriveSigmoid(e Expr, _ args, _ int) Expr { return Mul(e, Sub(Const(1), e)) }
+
+func deriveSoftplus(_ Expr, x args, _ int) Expr { return Sigmoid(x[0]) }
