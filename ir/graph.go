@@ -1,10 +1,10 @@
 // Package ir is the intermediate representation that all parts of essmc work on: a graph of typed values in static single
 // assignment form. Subgraphs may capture values of the graphs around them, and constants stand beside the nodes.
 //
-// It imports ir/tensor and the standard library only, and knows neither machines nor file formats. In a verified graph,
-// every value is defined before it is used; every value has a type, and a name that is unique among all values, those of
-// subgraphs included; a node has at least the inputs that its operator requires; and the types of a node's outputs are
-// those that its operator infers. Verify checks all of it.
+// It imports ir/tensor, ir/scalar and the standard library only, and knows neither machines nor file formats. In a
+// verified graph, every value is defined before it is used; every value has a type, and a name that is unique among
+// all values, those of subgraphs included; a node has at least the inputs that its operator requires; and the types
+// of a node's outputs are those that its operator infers. Verify checks all of it.
 package ir
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -28,10 +29,17 @@ type Op struct {
 
 	// Infer gives the types of all declared outputs, from the node's inputs (types, and constants) and attributes.
 	Infer func(n *Node) ([]Type, error)
+	// Element defines an elementwise operator on floating types: an element of its only output as an expression of the
+	// elements at the same place of the inputs. Inputs broadcast to each other, aligned at their last axes. x has an
+	// expression for each input that the node has or the operator declares, the zero Expr for an absent one. The result
+	// depends only on the node's attributes and on which inputs are present; the zero Expr means that there is none. The
+	// result is rounded once, to the output's element type. Truth values are 0 and 1.
+	Element func(n *Node, x []scalar.Expr) scalar.Expr
 	// Eval computes the outputs, one per declared output (nil where the node does not want it), and so defines the
-	// operator's meaning. It may be nil if Body is set. An absent input is nil; an absent trailing one may be missing.
+	// operator's meaning. It may be nil if Element or Body is set. An absent input is nil; an absent trailing one may be
+	// missing.
 	Eval func(c *EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
-	// Body builds the operator from smaller ones. If Eval is nil, Body defines the meaning.
+	// Body builds the operator from smaller ones. If Element and Eval are nil, Body defines the meaning.
 	Body func(b *Builder, n *Node, in []*Value) []*Value
 	// Along derives the facts of the outputs from those of the inputs, along one declared dimension (time, batch). If it
 	// is nil, every output element may depend on all steps.

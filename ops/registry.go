@@ -1,9 +1,9 @@
 // Package ops holds the registry of operators and the common parts of their definitions: signatures, shape rules, facts
 // along a dimension, access to elements.
 //
-// It imports ir and ir/tensor only. Operators live in the packages below it, one per file, and enter the registry when
-// their package is initialized. After that the registry does not change, so all goroutines may read it. A registered
-// operator has type inference, and a definition by Eval or Body.
+// It imports ir and its packages scalar and tensor only. Operators live in the packages below it, one per file, and
+// enter the registry when their package is initialized. After that the registry does not change, so all goroutines
+// may read it. A registered operator has type inference, and a definition by Element, Eval or Body.
 package ops
 
 import (
@@ -21,11 +21,15 @@ var registry = map[key][]*ir.Op{} // versions, newest first
 // same maps records that Same made to the record that they stand for.
 var same = map[*ir.Op]*ir.Op{}
 
-// Register adds an operator. Without Infer it gets the inference of its signature, and without Cost the cost of its body.
-// Register panics if the definition is inconsistent.
+// Register adds an operator. Without Infer it gets the inference of its signature, and without Cost the cost of its
+// body. An operator with Element gets Eval, Along, and broadcasting inference from that, where it has none. Register
+// panics if the definition is inconsistent.
 func Register(op *ir.Op) *ir.Op {
 	if op.Since == 0 {
 		op.Since = 1
+	}
+	if op.Element != nil {
+		byElement(op)
 	}
 	if op.Infer == nil {
 		op.Infer = inferSig

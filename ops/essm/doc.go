@@ -3,10 +3,10 @@
 // Scan, Kernel, LongConv, …), and the forms that the compiler makes of it (SSM, DenseSSM, Block). It also holds the
 // layers of a deep model that ONNX has no exact operator for.
 //
-// It imports ir, ops and ops/std only. Services link it, so the eigenvalue solver is in the package spectral below.
-// Every evaluation computes in float64 and rounds once. Complex numbers are separate real and imaginary arrays.
-// Sequences are laid out (batch, time, features), and features (channel, head, index). The constants of a discrete
-// system are float64 for data of any type.
+// It imports ir, ir/scalar, ops and ops/std only. Services link it, so the eigenvalue solver is in the package
+// spectral below. Every evaluation computes in float64 and rounds once. Complex numbers are separate real and
+// imaginary arrays. Sequences are laid out (batch, time, features), and features (channel, head, index). The
+// constants of a discrete system are float64 for data of any type.
 //
 // Symbols, here and in the signatures: B batch, L length, H inputs, C channels, S heads, n states and h inputs and m
 // outputs of one head, N = C·S·n.

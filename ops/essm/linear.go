@@ -2,6 +2,7 @@ package essm
 
 import (
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
@@ -48,13 +49,8 @@ var Affine = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Affine",
 	Doc: "y = scale·x + shift per feature (last axis): a batch norm with fixed statistics. The constants are float64, so folding is exact to rounding.",
 	In:  ops.Sig("x:T[...,H]", "scale:float64[H]", "shift:float64[H]"), Out: ops.Sig("y:T[...,H]"),
-	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		x, s, t := ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2)
-		for i := range x {
-			x[i] = s[i%len(s)]*x[i] + t[i%len(t)]
-		}
-		xt := ops.Tensor(in, 0)
-		return ops.One(ops.Real(c, xt.DType(), x, xt.Shape()...))
+	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
+		return scalar.Add(scalar.Mul(x[1], x[0]), x[2])
 	},
 	Along: ops.AlongRows,
 	Tol:   ir.Rounding,

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
@@ -14,14 +15,10 @@ var BatchNorm = ops.Register(&ir.Op{
 	Doc: "y = (x - mean)/√(var + epsilon)·weight + bias per feature (last axis), with the running statistics (docs/math.md, Norms).",
 	In:  ops.Sig("x:T[...,H]", "weight:T[H]", "bias:T[H]", "mean:T[H]", "var:T[H]"), Out: ops.Sig("y:T[...,H]"),
 	Attrs: []ir.AttrSpec{{Name: "epsilon", Kind: ir.AttrFloat, Default: 1e-5, Doc: "added to the variance"}},
-	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		x := ops.F64(in, 0)
-		scale, shift := BatchNormAffine(ops.F64(in, 1), ops.F64(in, 2), ops.F64(in, 3), ops.F64(in, 4), c.Node.Attrs.Float("epsilon", 1e-5))
-		for i := range x {
-			x[i] = scale[i%len(scale)]*x[i] + shift[i%len(shift)]
-		}
-		t := ops.Tensor(in, 0)
-		return ops.One(ops.Real(c, t.DType(), x, t.Shape()...))
+	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
+		weight, bias, mean, variance := x[1], x[2], x[3], x[4]
+		scale := scalar.Div(weight, scalar.Sqrt(scalar.Add(variance, scalar.Const(ops.Float(n, "epsilon")))))
+		return scalar.Add(scalar.Mul(scale, x[0]), scalar.Sub(bias, scalar.Mul(mean, scale)))
 	},
 	Along: ops.AlongRows,
 	Tol:   ir.Rounding,

@@ -166,9 +166,9 @@ func (h heads) attend(q, k, v, mask, bias *ir.Value) *ir.Value {
 	}
 	var scale *ir.Value
 	if f := h.n.Attrs.Float("scale", 0); f != 0 {
-		scale = scalar(b, q, f)
+		scale = constLike(b, q, f)
 	} else if size, ok := q.Shape()[3].Known(); ok {
-		scale = scalar(b, q, 1/math.Sqrt(float64(size)))
+		scale = constLike(b, q, 1/math.Sqrt(float64(size)))
 	} else {
 		scale = std(b, "Reciprocal", std(b, "Sqrt", cast(b, h.features(q), q.Elem())))
 	}
@@ -183,7 +183,7 @@ func (h heads) attend(q, k, v, mask, bias *ir.Value) *ir.Value {
 		queries, keys := h.size(q), h.size(k)
 		row := std(b, "Add", h.steps(queries), std(b, "Sub", keys, queries))
 		ahead := std(b, "Less", std(b, "Unsqueeze", row, b.Ints(1)), std(b, "Unsqueeze", h.steps(keys), b.Ints(0)))
-		s = std(b, "Where", ahead, scalar(b, s, -math.MaxFloat32), s)
+		s = std(b, "Where", ahead, constLike(b, s, -math.MaxFloat32), s)
 	}
 	return std(b, "MatMul", with(b, "Softmax", vals(s), ir.A("axis", -1)), v)
 }
@@ -226,5 +226,5 @@ func (h heads) mask(mask, k, s *ir.Value, filter float64) *ir.Value {
 	if b.Err() != nil {
 		return nil
 	}
-	return std(b, "Where", keep, scalar(b, s, 0), scalar(b, s, filter))
+	return std(b, "Where", keep, constLike(b, s, 0), constLike(b, s, filter))
 }

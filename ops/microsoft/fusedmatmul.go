@@ -35,7 +35,7 @@ func fusedMatMul(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 	}
 	y := std(b, "MatMul", side(x[0], "A"), side(x[1], "B"))
 	if a := ops.Float(n, "alpha"); a != 1 {
-		y = std(b, "Mul", y, scalar(b, x[0], a))
+		y = std(b, "Mul", y, constLike(b, x[0], a))
 	}
 	return vals(y)
 }

@@ -43,7 +43,7 @@ func rmsNorm(b *ir.Builder, n *ir.Node, x, scale *ir.Value, axis int64, root boo
 	}
 	u := cast(b, x, tensor.Float32)
 	mean := std(b, "ReduceMean", std(b, "Mul", u, u), span(b, a, r))
-	return y, std(b, "Reciprocal", std(b, "Sqrt", std(b, "Add", mean, scalar(b, u, ops.Float(n, "epsilon")))))
+	return y, std(b, "Reciprocal", std(b, "Sqrt", std(b, "Add", mean, constLike(b, u, ops.Float(n, "epsilon")))))
 }
 
 var skipOut = ops.Sig("output:T", "mean:U?", "inv_std_var:U?", "input_skip_bias_sum:T?")
@@ -91,7 +91,7 @@ var (
 			}
 			mask := in(x, 7)
 			if mask == nil {
-				mask = std(b, "Mul", x[0], scalar(b, x[0], 0))
+				mask = std(b, "Mul", x[0], constLike(b, x[0], 0))
 			}
 			ones := with(b, "ReduceSum", vals(mask, b.Ints(1)), ir.A("keepdims", 0))
 			return vals(layerNorm(b, n, s, x[5], x[6])[0], ones, s)[:max(1, len(n.Outputs))]

@@ -2,9 +2,10 @@
 // for sequence, speech and quantized models. Names, attributes and definitions are those of ONNX Runtime's
 // ContribOperators.
 //
-// It imports ir, ir/tensor, ops, ops/fft and ops/std. An operator that is a composition of standard ones has them as its
-// body, and its types, facts and costs follow. Inference refuses forms that the body does not cover (shared buffers,
-// packed sequences, rotary embedding inside attention), with an error that names the attribute or input.
+// It imports ir, ir/scalar, ir/tensor, ops, ops/fft and ops/std. An operator that is a composition of standard ones
+// has them as its body, and its types, facts and costs follow. Inference refuses forms that the body does not cover
+// (shared buffers, packed sequences, rotary embedding inside attention), with an error that names the attribute or
+// input.
 package microsoft
 
 import (
@@ -47,7 +48,7 @@ func with(b *ir.Builder, name string, in []*ir.Value, attrs ...ir.Attr) *ir.Valu
 func vals(v ...*ir.Value) []*ir.Value { return v }
 
 // scalar makes a constant of the element type of like.
-func scalar(b *ir.Builder, like *ir.Value, x float64) *ir.Value {
+func constLike(b *ir.Builder, like *ir.Value, x float64) *ir.Value {
 	if b.Err() != nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ var QGemm = composed(&ir.Op{Name: "QGemm",
 		}
 		scale := std(b, "Mul", x[1], x[4])
 		if alpha := ops.Float(n, "alpha"); alpha != 1 {
-			scale = std(b, "Mul", scale, scalar(b, scale, alpha))
+			scale = std(b, "Mul", scale, constLike(b, scale, alpha))
 		}
 		y := std(b, "Mul", cast(b, sum, tensor.Float32), scale)
 		if to := in(x, 7); to != nil {

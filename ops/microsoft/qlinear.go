@@ -23,7 +23,7 @@ func meant(b *ir.Builder, x, scale, zero *ir.Value) *ir.Value {
 // quantize makes numbers of the type of like.
 func quantize(b *ir.Builder, x, scale, zero, like *ir.Value) *ir.Value {
 	if zero == nil {
-		zero = scalar(b, like, 0)
+		zero = constLike(b, like, 0)
 	}
 	return std(b, "QuantizeLinear", x, scale, zero)
 }

@@ -18,7 +18,7 @@ var (
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			delta := in(x, 2)
 			if delta == nil {
-				delta = scalar(b, x[0], 1)
+				delta = constLike(b, x[0], 1)
 			}
 			return vals(std(b, "Range", x[0], x[1], delta))
 		}})

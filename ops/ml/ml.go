@@ -1,9 +1,9 @@
-// Package ml holds the operators of ONNX's domain for classical machine learning, ai.onnx.ml. A file holds one operator or
-// a few related ones, with signature, evaluation and facts.
+// Package ml holds the operators of ONNX's domain for classical machine learning, ai.onnx.ml. A file holds one
+// operator or a few related ones, with signature, evaluation and facts.
 //
-// It imports ir, ir/tensor and ops only. Sums run in float64, in the order in which the attributes list their terms.
-// Attributes are checked before they are used as indices. An input of rank 1 is one sample. Where the standard is
-// incomplete (binary classifiers, transforms of single scores, PROBIT), the definition is ONNX Runtime's.
+// It imports ir, ir/scalar, ir/tensor and ops only. Sums run in float64, in the order in which the attributes list
+// their terms. Attributes are checked before they are used as indices. An input of rank 1 is one sample. Where the
+// standard is incomplete (binary classifiers, transforms of single scores, PROBIT), the definition is ONNX Runtime's.
 //
 // The IR has no maps, so CastMap, DictVectorizer and ZipMap are registered but refused.
 package ml
@@ -135,8 +135,8 @@ func (l labels) check() error {
 	return nil
 }
 
-// pick returns the labels of the given classes as a tensor. A negative class is a binary answer without a label: noLabel-0
-// is "0", noLabel-1 is "1".
+// pick returns the labels of the given classes as a tensor. A negative class is a binary answer without a label:
+// noLabel-0 is "0", noLabel-1 is "1".
 func (l labels) pick(classes []int) *tensor.Tensor {
 	if l.text() {
 		out := make([]string, len(classes))

@@ -109,7 +109,7 @@ var AffineGrid = ops.Register(&ir.Op{
 			shape[a] = -1
 			columns[k-1-a] = op(b, "Expand", op(b, "Reshape", x, b.Ints(shape...)), column)
 		}
-		columns[k] = op(b, "Expand", scalar(b, theta, 1), column)
+		columns[k] = op(b, "Expand", constLike(b, theta, 1), column)
 		places := op(b, "Reshape", attr(b, "Concat", columns, ir.A("axis", -1)), b.Ints(-1, k+1))
 		grid := op(b, "MatMul", places, attr(b, "Transpose", []*ir.Value{theta}, i64Attr("perm", 0, 2, 1)))
 		return []*ir.Value{op(b, "Reshape", grid, attr(b, "Concat", []*ir.Value{part(0, 1), spatial, b.Ints(k)}, ir.A("axis", 0)))}

@@ -75,10 +75,10 @@ func attentionBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	}
 	k, v = shareHeads(b, k, hq, hkv), shareHeads(b, v, hq, hkv)
 	score := op(b, "MatMul", q, attr(b, "Transpose", []*ir.Value{k}, i64Attr("perm", 0, 1, 3, 2)))
-	score = op(b, "Mul", score, scalar(b, score, n.Attrs.Float("scale", 1/math.Sqrt(float64(width)))))
+	score = op(b, "Mul", score, constLike(b, score, n.Attrs.Float("scale", 1/math.Sqrt(float64(width)))))
 	stages := []*ir.Value{score}
 	if cap := getFloat(n, "softcap"); cap > 0 {
-		score = op(b, "Mul", op(b, "Tanh", op(b, "Div", score, scalar(b, score, cap))), scalar(b, score, cap))
+		score = op(b, "Mul", op(b, "Tanh", op(b, "Div", score, constLike(b, score, cap))), constLike(b, score, cap))
 	}
 	stages = append(stages, score)
 	bias := attentionBias(b, n, q, k, arg)
@@ -88,8 +88,8 @@ func attentionBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	stages = append(stages, score)
 	weights := attr(b, "Softmax", []*ir.Value{score}, ir.A("axis", -1))
 	if bias != nil { // rows without keys
-		none := op(b, "Equal", op(b, "ReduceMax", bias, b.Ints(-1)), scalar(b, score, math.Inf(-1)))
-		weights = op(b, "Where", none, scalar(b, score, 0), weights)
+		none := op(b, "Equal", op(b, "ReduceMax", bias, b.Ints(-1)), constLike(b, score, math.Inf(-1)))
+		weights = op(b, "Where", none, constLike(b, score, 0), weights)
 	}
 	stages = append(stages, weights)
 	if n.Out(3) == nil {
@@ -106,7 +106,7 @@ func attentionBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 
 // attentionBias returns the terms that are added to the products, -Inf for excluded keys. It is nil if there are none.
 func attentionBias(b *ir.Builder, n *ir.Node, q, k *ir.Value, arg func(int) *ir.Value) *ir.Value {
-	zero, out := scalar(b, q, 0), scalar(b, q, math.Inf(-1))
+	zero, out := constLike(b, q, 0), constLike(b, q, math.Inf(-1))
 	var bias *ir.Value
 	add := func(x *ir.Value) {
 		if bias == nil {

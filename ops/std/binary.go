@@ -2,10 +2,10 @@ package std
 
 import (
 	"errors"
-	"math"
 	"strings"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
@@ -79,34 +79,43 @@ func (o arith) apply(c *ir.EvalCtx, a, b *tensor.Tensor, shape []int) (*tensor.T
 	return ops.Real(c, a.DType(), x, shape...)
 }
 
-func binary(name string, since int, doc string, o arith) *ir.Op {
+// evaluation is the type of ir.Op.Eval.
+type evaluation = func(*ir.EvalCtx, []tensor.Datum) ([]tensor.Datum, error)
+
+// evalArith evaluates integers by o, and floats by the operator's expression.
+func evalArith(o arith) evaluation {
+	return func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		if t := ops.Tensor(in, 0); t != nil && !t.DType().IsInt() {
+			return ops.EvalElement(c, in)
+		}
+		a, b, shape, err := operands(in)
+		if err != nil {
+			return nil, err
+		}
+		return ops.One(o.apply(c, a, b, shape))
+	}
+}
+
+type scalarBinary = func(a, b scalar.Expr) scalar.Expr
+
+func binary(name string, since int, doc string, f scalarBinary, o arith) *ir.Op {
 	return ops.Register(&ir.Op{
 		Name: name, Since: since, Doc: doc,
 		In: ops.Sig("A:T", "B:T"), Out: ops.Sig("C:T"), Elems: elems("T", ops.Numbers),
-		Infer: inferBroadcast(elemOf(0)),
-		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-			a, b, shape, err := operands(in)
-			if err != nil {
-				return nil, err
-			}
-			return ops.One(o.apply(c, a, b, shape))
-		},
-		Along: ops.AlongElementwise, Tol: ir.Rounding,
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return f(x[0], x[1]) },
+		Eval:    evalArith(o), Tol: ir.Rounding,
 		Commutative: name == "Add" || name == "Mul",
 	})
 }
 
 // Arithmetic with broadcasting. Integers wrap around.
 var (
-	Add = binary("Add", 14, "A+B with broadcasting.", arith{
-		f: func(a, b float64) float64 { return a + b }, i: func(a, b int64) int64 { return a + b }})
-	Sub = binary("Sub", 14, "A-B with broadcasting.", arith{
-		f: func(a, b float64) float64 { return a - b }, i: func(a, b int64) int64 { return a - b }})
-	Mul = binary("Mul", 14, "A*B with broadcasting.", arith{
-		f: func(a, b float64) float64 { return a * b }, i: func(a, b int64) int64 { return a * b }})
-	Div = binary("Div", 14, "A/B with broadcasting; integers truncate towards zero, and B may not be 0 among them.", arith{
-		f: func(a, b float64) float64 { return a / b }, i: func(a, b int64) int64 { return a / b },
-		u: func(a, b uint64) uint64 { return a / b }, divides: true})
+	Add = binary("Add", 14, "A+B with broadcasting.", scalar.Add, arith{i: func(a, b int64) int64 { return a + b }})
+	Sub = binary("Sub", 14, "A-B with broadcasting.", scalar.Sub, arith{i: func(a, b int64) int64 { return a - b }})
+	Mul = binary("Mul", 14, "A*B with broadcasting.", scalar.Mul, arith{i: func(a, b int64) int64 { return a * b }})
+	Div = binary("Div", 14, "A/B with broadcasting; integers truncate towards zero, and B may not be 0 among them.",
+		scalar.Div, arith{divides: true,
+			i: func(a, b int64) int64 { return a / b }, u: func(a, b uint64) uint64 { return a / b }})
 )
 
 // Mod is the remainder; which one, fmod says.
@@ -117,13 +126,15 @@ var Mod = ops.Register(&ir.Op{
 	Out:   ops.Sig("C:T"),
 	Elems: elems("T", ops.Numbers),
 	Attrs: []ir.AttrSpec{intAttr("fmod", 0, "1: the sign follows A, as in C; needed for floats")},
-	Infer: inferBroadcast(elemOf(0)),
-	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		a, b, shape, err := operands(in)
-		if err != nil {
-			return nil, err
+	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
+		if getInt(n, "fmod") == 0 {
+			return scalar.FloorMod(x[0], x[1])
 		}
-		o := arith{f: math.Mod, i: func(a, b int64) int64 { return a % b }, u: func(a, b uint64) uint64 { return a % b }, divides: true}
+		return scalar.Mod(x[0], x[1])
+	},
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		o := arith{divides: true,
+			i: func(a, b int64) int64 { return a % b }, u: func(a, b uint64) uint64 { return a % b }}
 		if getInt(c.Node, "fmod") == 0 {
 			o.i = func(a, b int64) int64 {
 				r := a % b
@@ -132,45 +143,37 @@ var Mod = ops.Register(&ir.Op{
 				}
 				return r
 			}
-			o.f = func(a, b float64) float64 {
-				r := math.Mod(a, b)
-				if r != 0 && (r < 0) != (b < 0) {
-					r += b
-				}
-				return r
-			}
 		}
-		return ops.One(o.apply(c, a, b, shape))
+		return evalArith(o)(c, in)
 	},
-	Along: ops.AlongElementwise, Tol: ir.Exact,
+	Tol: ir.Exact,
 })
 
 // Pow raises to a power; the exponent may have another element type.
 var Pow = ops.Register(&ir.Op{
 	Name: "Pow", Since: 15, Doc: "X to the power of Y with broadcasting, in X's element type.",
 	In: ops.Sig("X:T", "Y:T1"), Out: ops.Sig("Z:T"),
-	Elems: map[string][]tensor.DType{"T": append([]tensor.DType{tensor.Int32, tensor.Int64}, ops.Floats...), "T1": ops.Numbers},
-	Infer: inferBroadcast(elemOf(0)),
+	Elems: map[string][]tensor.DType{
+		"T":  append([]tensor.DType{tensor.Int32, tensor.Int64}, ops.Floats...),
+		"T1": ops.Numbers,
+	},
+	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Pow(x[0], x[1]) },
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		whole := func(t *tensor.Tensor) bool { return t != nil && t.DType().IsInt() }
+		if !whole(ops.Tensor(in, 0)) || !whole(ops.Tensor(in, 1)) {
+			return ops.EvalElement(c, in)
+		}
 		a, b, shape, err := operands(in)
 		if err != nil {
 			return nil, err
 		}
-		if a.DType().IsInt() && b.DType().IsInt() {
-			wideB, err := b.Convert(a.DType(), false)
-			if err != nil {
-				return nil, err
-			}
-			return ops.One(arith{i: intPow}.apply(c, a, wideB, shape))
+		wideB, err := b.Convert(a.DType(), false)
+		if err != nil {
+			return nil, err
 		}
-		x := ops.BroadcastTo(ops.F64(in, 0), a.Shape(), shape)
-		y := ops.BroadcastTo(ops.F64(in, 1), b.Shape(), shape)
-		for i := range x {
-			x[i] = math.Pow(x[i], y[i])
-		}
-		return ops.One(ops.Real(c, a.DType(), x, shape...))
+		return ops.One(arith{i: intPow}.apply(c, a, wideB, shape))
 	},
-	Along: ops.AlongElementwise, Tol: ir.Rounding,
+	Tol: ir.Rounding,
 })
 
 // intPow wraps around on overflow; negative exponents truncate towards zero.
@@ -195,48 +198,68 @@ func intPow(x, y int64) int64 {
 }
 
 // variadic makes an operator that folds any number of inputs, at least one, with broadcasting.
-func variadic(name string, since int, doc string, types []tensor.DType, o arith, mean bool) *ir.Op {
+func variadic(name string, since int, doc string, types []tensor.DType, f func(x []scalar.Expr) scalar.Expr,
+	eval evaluation) *ir.Op {
 	return ops.Register(&ir.Op{
 		Name: name, Since: since, Doc: doc,
-		In:    []ir.Param{{Name: "data_0", Elem: "T", Variadic: true}},
-		Out:   ops.Sig(strings.ToLower(name) + ":T"),
-		Elems: elems("T", types),
-		Infer: inferBroadcast(elemOf(0)),
-		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-			acc, err := need(in, 0, "data_0")
+		In:      []ir.Param{{Name: "data_0", Elem: "T", Variadic: true}},
+		Out:     ops.Sig(strings.ToLower(name) + ":T"),
+		Elems:   elems("T", types),
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return f(x) },
+		Eval:    eval, Tol: ir.Rounding,
+	})
+}
+
+// folded applies f to the operands from the first to the last.
+func folded(f scalarBinary) func([]scalar.Expr) scalar.Expr {
+	return func(x []scalar.Expr) scalar.Expr {
+		e := x[0]
+		for _, a := range x[1:] {
+			e = f(e, a)
+		}
+		return e
+	}
+}
+
+// evalFold evaluates integers by o, and floats by the operator's expression.
+func evalFold(o arith) evaluation {
+	return func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		acc, err := need(in, 0, "data_0")
+		if err != nil {
+			return nil, err
+		}
+		if !acc.DType().IsInt() {
+			return ops.EvalElement(c, in)
+		}
+		for i := 1; i < len(in); i++ {
+			t, err := need(in, i, "data")
 			if err != nil {
 				return nil, err
 			}
-			for i := 1; i < len(in); i++ {
-				t, err := need(in, i, "data")
-				if err != nil {
-					return nil, err
-				}
-				shape, err := ops.Broadcast(acc.Shape(), t.Shape())
-				if err != nil {
-					return nil, err
-				}
-				if acc, err = o.apply(c, acc, t, shape); err != nil {
-					return nil, err
-				}
+			shape, err := ops.Broadcast(acc.Shape(), t.Shape())
+			if err != nil {
+				return nil, err
 			}
-			if mean {
-				return mapReal(c, []tensor.Datum{acc}, func(x float64) float64 { return x / float64(len(in)) })
+			if acc, err = o.apply(c, acc, t, shape); err != nil {
+				return nil, err
 			}
-			return []tensor.Datum{acc}, nil
-		},
-		Along: ops.AlongElementwise, Tol: ir.Rounding,
-	})
+		}
+		return []tensor.Datum{acc}, nil
+	}
 }
 
 // Folds over any number of inputs.
 var (
-	Min = variadic("Min", 13, "Elementwise minimum of all inputs with broadcasting.", ops.Numbers, arith{
-		f: func(a, b float64) float64 { return min(a, b) }, i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}, false)
-	Max = variadic("Max", 13, "Elementwise maximum of all inputs with broadcasting.", ops.Numbers, arith{
-		f: func(a, b float64) float64 { return max(a, b) }, i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}, false)
-	Sum = variadic("Sum", 13, "Elementwise sum of all inputs with broadcasting.", ops.Floats, arith{
-		f: func(a, b float64) float64 { return a + b }}, false)
-	Mean = variadic("Mean", 13, "Elementwise mean of all inputs with broadcasting.", ops.Floats, arith{
-		f: func(a, b float64) float64 { return a + b }}, true)
+	Min = variadic("Min", 13, "Elementwise minimum of all inputs with broadcasting.", ops.Numbers,
+		folded(scalar.Min), evalFold(arith{
+			i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}))
+	Max = variadic("Max", 13, "Elementwise maximum of all inputs with broadcasting.", ops.Numbers,
+		folded(scalar.Max), evalFold(arith{
+			i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}))
+	Sum = variadic("Sum", 13, "Elementwise sum of all inputs with broadcasting.", ops.Floats,
+		folded(scalar.Add), nil)
+	Mean = variadic("Mean", 13, "Elementwise mean of all inputs with broadcasting.", ops.Floats,
+		func(x []scalar.Expr) scalar.Expr {
+			return scalar.Div(folded(scalar.Add)(x), scalar.Const(float64(len(x))))
+		}, nil)
 )

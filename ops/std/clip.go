@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
@@ -13,15 +14,33 @@ import (
 var Clip = ops.Register(&ir.Op{
 	Name: "Clip", Since: 13, Doc: "min(max(input, min), max) for each element; min and max are scalars, absent: no bound.",
 	In: ops.Sig("input:T[...]", "min:T?", "max:T?"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
+	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
+		bound := func(b scalar.Expr, sign int) scalar.Expr {
+			if !b.Valid() {
+				return scalar.Const(math.Inf(sign))
+			}
+			return b
+		}
+		return scalar.Clip(x[0], bound(x[1], -1), bound(x[2], 1))
+	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t, err := need(in, 0, "input")
 		if err != nil {
 			return nil, err
 		}
+		args := []tensor.Datum{t, nil, nil}
 		for i, what := range []string{"min", "max"} {
-			if b := ops.Tensor(in, i+1); b != nil && (b.Len() != 1 || b.DType() != t.DType()) {
+			b := ops.Tensor(in, i+1)
+			if b == nil {
+				continue
+			}
+			if b.Len() != 1 || b.DType() != t.DType() {
 				return nil, fmt.Errorf("%s: expected one %v, found %v", what, t.DType(), b)
 			}
+			if b, err = b.Reshape(); err != nil { // some exporters give it an axis
+				return nil, err
+			}
+			args[i+1] = b
 		}
 		if t.DType() == tensor.Uint64 {
 			lo, hi := uint64(0), uint64(math.MaxUint64)
@@ -58,14 +77,7 @@ var Clip = ops.Register(&ir.Op{
 			}
 			return ops.One(fromInts(t.DType(), v, t.Shape()...))
 		}
-		lo, hi := math.Inf(-1), math.Inf(1)
-		if b := ops.F64(in, 1); b != nil {
-			lo = b[0]
-		}
-		if b := ops.F64(in, 2); b != nil {
-			hi = b[0]
-		}
-		return mapReal(c, in, func(x float64) float64 { return min(max(x, lo), hi) })
+		return ops.EvalElement(c, args)
 	},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		x := in[0]
@@ -80,5 +92,5 @@ var Clip = ops.Register(&ir.Op{
 		}
 		return []*ir.Value{x}
 	},
-	Along: ops.AlongElementwise, Tol: ir.Exact,
+	Tol: ir.Exact,
 })

@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
 
-// relation is one comparison; NaN makes each of them false.
+// relation is one comparison of what is no float.
 type relation struct{ less, equal, greater bool }
 
 func relate[T cmp.Ordered](r relation, x, y []T) []bool {
@@ -22,15 +23,19 @@ func relate[T cmp.Ordered](r relation, x, y []T) []bool {
 }
 
 func relateAs[T cmp.Ordered](r relation, x, y []T, a, b *tensor.Tensor, shape []int) ([]tensor.Datum, error) {
-	return ops.One(tensor.FromSlice(relate(r, ops.BroadcastTo(x, a.Shape(), shape), ops.BroadcastTo(y, b.Shape(), shape)), shape...), nil)
+	x, y = ops.BroadcastTo(x, a.Shape(), shape), ops.BroadcastTo(y, b.Shape(), shape)
+	return ops.One(tensor.FromSlice(relate(r, x, y), shape...), nil)
 }
 
-func compare(name string, since int, doc string, types []tensor.DType, r relation) *ir.Op {
+func compare(name string, since int, doc string, types []tensor.DType, f scalarBinary, r relation) *ir.Op {
 	return ops.Register(&ir.Op{
 		Name: name, Since: since, Doc: doc,
 		In: ops.Sig("A:T", "B:T"), Out: ops.Sig("C:bool"), Elems: elems("T", types),
-		Infer: inferBroadcast(elemIs(tensor.Bool)),
-		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return f(x[0], x[1]) },
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			if t := ops.Tensor(in, 0); t != nil && t.DType().IsFloat() {
+				return ops.EvalElement(c, in)
+			}
 			a, b, shape, err := operands(in)
 			if err != nil {
 				return nil, err
@@ -48,24 +53,29 @@ func compare(name string, since int, doc string, types []tensor.DType, r relatio
 			}
 			return relateAs(r, ops.F64(in, 0), ops.F64(in, 1), a, b, shape)
 		},
-		Along: ops.AlongElementwise, Tol: ir.Exact,
+		Tol: ir.Exact,
 	})
 }
 
 // Comparisons with broadcasting.
 var (
-	Equal          = compare("Equal", 19, "Whether A equals B.", append(slices.Clone(numbersAndBool), tensor.String), relation{equal: true})
-	Less           = compare("Less", 13, "Whether A is below B.", ops.Numbers, relation{less: true})
-	LessOrEqual    = compare("LessOrEqual", 16, "Whether A is not above B.", ops.Numbers, relation{less: true, equal: true})
-	Greater        = compare("Greater", 13, "Whether A is above B.", ops.Numbers, relation{greater: true})
-	GreaterOrEqual = compare("GreaterOrEqual", 16, "Whether A is not below B.", ops.Numbers, relation{greater: true, equal: true})
+	Equal = compare("Equal", 19, "Whether A equals B.", append(slices.Clone(numbersAndBool), tensor.String),
+		scalar.Equal, relation{equal: true})
+	Less = compare("Less", 13, "Whether A is below B.", ops.Numbers,
+		scalar.Less, relation{less: true})
+	LessOrEqual = compare("LessOrEqual", 16, "Whether A is not above B.", ops.Numbers,
+		scalar.LessEqual, relation{less: true, equal: true})
+	Greater = compare("Greater", 13, "Whether A is above B.", ops.Numbers,
+		scalar.Greater, relation{greater: true})
+	GreaterOrEqual = compare("GreaterOrEqual", 16, "Whether A is not below B.", ops.Numbers,
+		scalar.GreaterEqual, relation{greater: true, equal: true})
 )
 
-func logical(name, doc string, f func(a, b bool) bool) *ir.Op {
+func logical(name, doc string, e scalarBinary, f func(a, b bool) bool) *ir.Op {
 	return ops.Register(&ir.Op{
 		Name: name, Since: 7, Doc: doc,
 		In: ops.Sig("A:bool", "B:bool"), Out: ops.Sig("C:bool"),
-		Infer: inferBroadcast(elemIs(tensor.Bool)),
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return e(x[0], x[1]) },
 		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			a, b, shape, err := operands(in)
 			if err != nil {
@@ -82,13 +92,38 @@ func logical(name, doc string, f func(a, b bool) bool) *ir.Op {
 			}
 			return ops.One(tensor.FromSlice(out, shape...), nil)
 		},
-		Along: ops.AlongElementwise, Tol: ir.Exact,
+		Tol: ir.Exact,
 	})
 }
 
 // Logic with broadcasting.
 var (
-	And = logical("And", "Whether A and B hold.", func(a, b bool) bool { return a && b })
-	Or  = logical("Or", "Whether A or B holds.", func(a, b bool) bool { return a || b })
-	Xor = logical("Xor", "Whether exactly one of A and B holds.", func(a, b bool) bool { return a != b })
+	And = logical("And", "Whether A and B hold.",
+		scalar.And, func(a, b bool) bool { return a && b })
+	Or = logical("Or", "Whether A or B holds.",
+		scalar.Or, func(a, b bool) bool { return a || b })
+	Xor = logical("Xor", "Whether exactly one of A and B holds.",
+		scalar.Xor, func(a, b bool) bool { return a != b })
 )
+
+// Not is the negation.
+var Not = ops.Register(&ir.Op{
+	Name: "Not", Since: 1, Doc: "Logical negation of each element.",
+	In: ops.Sig("X:T1[...]"), Out: ops.Sig("Y:bool[...]"), Elems: elems("T1", boolOnly),
+	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Not(x[0]) },
+	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		t, err := need(in, 0, "X")
+		if err != nil {
+			return nil, err
+		}
+		if t.DType() != tensor.Bool {
+			return nil, fmt.Errorf("expected bool, found %v", t.DType())
+		}
+		out := make([]bool, t.Len())
+		for i, x := range tensor.Data[bool](t) {
+			out[i] = !x
+		}
+		return ops.One(tensor.FromSlice(out, t.Shape()...), nil)
+	},
+	Tol: ir.Exact,
+})

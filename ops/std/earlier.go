@@ -71,7 +71,7 @@ func init() {
 					if x == 0 && !ok {
 						return nil
 					}
-					return scalar(b, in[0], x)
+					return constLike(b, in[0], x)
 				}
 				return []*ir.Value{op(b, "Clip", in[0], bound("min"), bound("max"))}
 			},
@@ -114,7 +114,7 @@ func init() {
 			Attrs: []ir.AttrSpec{{Name: v.pads, Kind: ir.AttrInts, Required: true, Doc: "pads of each axis"}, floatAttr("value", 0, "the constant"),
 				{Name: "mode", Kind: ir.AttrString, Default: "constant", OneOf: []string{"constant", "reflect", "edge"}, Doc: "what the pads hold"}},
 			Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
-				return []*ir.Value{attr(b, "Pad", []*ir.Value{in[0], b.Ints(n.Attrs.Ints(v.pads, nil)...), scalar(b, in[0], getFloat(n, "value"))}, ir.A("mode", getStr(n, "mode")))}
+				return []*ir.Value{attr(b, "Pad", []*ir.Value{in[0], b.Ints(n.Attrs.Ints(v.pads, nil)...), constLike(b, in[0], getFloat(n, "value"))}, ir.A("mode", getStr(n, "mode")))}
 			},
 		})
 	}

@@ -40,7 +40,7 @@ func batchNormBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 			b.Fail(fmt.Errorf("training with spatial=0 is not defined per channel"))
 			return make([]*ir.Value, 5)
 		}
-		deviation := op(b, "Sqrt", op(b, "Add", in[4], scalar(b, in[4], getFloat(n, "epsilon"))))
+		deviation := op(b, "Sqrt", op(b, "Add", in[4], constLike(b, in[4], getFloat(n, "epsilon"))))
 		y := op(b, "Div", op(b, "Sub", in[0], in[3]), deviation)
 		return []*ir.Value{op(b, "Add", op(b, "Mul", y, in[1]), in[2]), in[3], in[4], in[3], in[4]}
 	}

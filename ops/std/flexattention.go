@@ -136,7 +136,7 @@ var FlexAttention = ops.Register(&ir.Op{
 		y := v.Elem()
 		k, v = as(shareHeads(b, k, hq, hkv), elem), as(shareHeads(b, v, hq, hkv), elem)
 		score := op(b, "MatMul", as(q, elem), attr(b, "Transpose", []*ir.Value{k}, i64Attr("perm", 0, 1, 3, 2)))
-		score = op(b, "Mul", score, scalar(b, score, n.Attrs.Float("scale", 1/math.Sqrt(float64(known[2])))))
+		score = op(b, "Mul", score, constLike(b, score, n.Attrs.Float("scale", 1/math.Sqrt(float64(known[2])))))
 		score = inlineGraph(b, n.Attrs.Graph("score_mod"), score)
 		score = inlineGraph(b, n.Attrs.Graph("prob_mod"), attr(b, "Softmax", []*ir.Value{score}, ir.A("axis", -1)))
 		return []*ir.Value{as(op(b, "MatMul", score, v), y)}

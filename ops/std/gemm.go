@@ -70,7 +70,7 @@ var Gemm = ops.Register(&ir.Op{
 		}
 		times := func(v *ir.Value, by string) *ir.Value {
 			if f := getFloat(n, by); f != 1 {
-				return op(b, "Mul", v, scalar(b, v, f))
+				return op(b, "Mul", v, constLike(b, v, f))
 			}
 			return v
 		}

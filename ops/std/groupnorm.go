@@ -65,7 +65,7 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 			g := op(b, "Reshape", in[0], b.Ints(0, getInt(n, "num_groups"), -1))
 			d := op(b, "Sub", g, op(b, "ReduceMean", g, b.Ints(2)))
 			variance := op(b, "ReduceMean", op(b, "Mul", d, d), b.Ints(2))
-			y := op(b, "Div", d, op(b, "Sqrt", op(b, "Add", variance, scalar(b, d, getFloat(n, "epsilon")))))
+			y := op(b, "Div", d, op(b, "Sqrt", op(b, "Add", variance, constLike(b, d, getFloat(n, "epsilon")))))
 			affine := func(y *ir.Value, rank int) *ir.Value {
 				return op(b, "Add", op(b, "Mul", y, perChannel(b, in[1], rank)), perChannel(b, in[2], rank))
 			}

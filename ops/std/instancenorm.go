@@ -42,7 +42,7 @@ var InstanceNormalization = ops.Register(&ir.Op{
 		mean := op(b, "ReduceMean", in[0], axes)
 		d := op(b, "Sub", in[0], mean)
 		variance := op(b, "ReduceMean", op(b, "Mul", d, d), axes)
-		y := op(b, "Div", d, op(b, "Sqrt", op(b, "Add", variance, scalar(b, d, getFloat(n, "epsilon")))))
+		y := op(b, "Div", d, op(b, "Sqrt", op(b, "Add", variance, constLike(b, d, getFloat(n, "epsilon")))))
 		return []*ir.Value{op(b, "Add", op(b, "Mul", y, perChannel(b, in[1], rank)), perChannel(b, in[2], rank))}
 	},
 	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis >= 1 }),

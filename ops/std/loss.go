@@ -83,11 +83,11 @@ var (
 // lossBody is NegativeLogLikelihoodLoss: for each place the element of its class, times that of weight.
 func lossBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	x, class := in[0], in[1]
-	zero := scalar(b, x, 0)
+	zero := constLike(b, x, 0)
 	var ignored *ir.Value
 	if k, ok := n.Attrs.Get("ignore_index").(int64); ok {
-		ignored = op(b, "Equal", class, scalar(b, class, float64(k)))
-		class = op(b, "Where", ignored, scalar(b, class, 0), class) // the class that does not count need not exist
+		ignored = op(b, "Equal", class, constLike(b, class, float64(k)))
+		class = op(b, "Where", ignored, constLike(b, class, 0), class) // the class that does not count need not exist
 	}
 	picked := attr(b, "GatherElements", []*ir.Value{x, op(b, "Unsqueeze", class, b.Ints(1))}, ir.A("axis", 1))
 	loss := op(b, "Neg", op(b, "Squeeze", picked, b.Ints(1)))
@@ -97,7 +97,7 @@ func lossBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		weight = op(b, "Gather", in[2], class)
 		loss = op(b, "Mul", loss, weight)
 	case ignored != nil:
-		weight = op(b, "Expand", scalar(b, x, 1), op(b, "Shape", class))
+		weight = op(b, "Expand", constLike(b, x, 1), op(b, "Shape", class))
 	}
 	if ignored != nil {
 		loss, weight = op(b, "Where", ignored, zero, loss), op(b, "Where", ignored, zero, weight)

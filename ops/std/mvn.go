@@ -50,7 +50,7 @@ var MeanVarianceNormalization = ops.Register(&ir.Op{
 		axes := b.Ints(n.Attrs.Ints("axes", defaultOf[[]int64](n, "axes"))...)
 		d := op(b, "Sub", in[0], op(b, "ReduceMean", in[0], axes))
 		std := op(b, "Sqrt", op(b, "ReduceMean", op(b, "Mul", d, d), axes))
-		return []*ir.Value{op(b, "Div", d, op(b, "Add", std, scalar(b, d, 1e-9)))}
+		return []*ir.Value{op(b, "Div", d, op(b, "Add", std, constLike(b, d, 1e-9)))}
 	},
 	Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
 		axes, err := mvnAxes(n, rank)

@@ -249,7 +249,7 @@ var DynamicQuantizeLinear = ops.Register(ops.ByBody(&ir.Op{
 	In: ops.Sig("x:T1"), Out: ops.Sig("y:uint8", "y_scale:float", "y_zero_point:uint8"), Elems: elems("T1", []tensor.DType{tensor.Float32}), Tol: ir.Rounding,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		x := in[0]
-		zero, top := scalar(b, x, 0), scalar(b, x, 255)
+		zero, top := constLike(b, x, 0), constLike(b, x, 255)
 		least := op(b, "Min", attr(b, "ReduceMin", []*ir.Value{x}, ir.A("keepdims", 0)), zero)
 		greatest := op(b, "Max", attr(b, "ReduceMax", []*ir.Value{x}, ir.A("keepdims", 0)), zero)
 		scale := op(b, "Div", op(b, "Sub", greatest, least), top)

@@ -94,7 +94,7 @@ var Range = ops.Register(&ir.Op{
 			f[i] = as(in[i], tensor.Float64)
 		}
 		size := op(b, "Ceil", op(b, "Div", op(b, "Sub", f[1], f[0]), f[2]))
-		size = as(op(b, "Max", size, scalar(b, size, 0)), tensor.Int64)
+		size = as(op(b, "Max", size, constLike(b, size, 0)), tensor.Int64)
 		ones := attr(b, "ConstantOfShape", []*ir.Value{op(b, "Reshape", size, b.Ints(1))}, ir.A("value", tensor.FromSlice([]int64{1}, 1)))
 		at := op(b, "Sub", op(b, "CumSum", ones, b.Const("c", tensor.Scalar(int64(0)))), b.Ints(1))
 		first, step := f[0], f[2]

@@ -252,6 +252,10 @@ func cellActivations(n *ir.Node, count int, def []string) ([]func(float64) float
 	return out, nil
 }
 
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
 // recurrentInputs holds the inputs as numbers, with their sizes.
 type recurrentInputs struct {
 	length, batch, inputs, hidden, dirs int

@@ -57,7 +57,7 @@ var RMSNormalization = ops.Register(&ir.Op{
 		}
 		u := attr(b, "Cast", in[:1], ir.A("to", getInt(n, "stash_type")))
 		mean := op(b, "ReduceMean", op(b, "Mul", u, u), axes)
-		root := op(b, "Sqrt", op(b, "Add", mean, scalar(b, u, getFloat(n, "epsilon"))))
+		root := op(b, "Sqrt", op(b, "Add", mean, constLike(b, u, getFloat(n, "epsilon"))))
 		y := attr(b, "Cast", []*ir.Value{op(b, "Div", u, root)}, ir.A("to", int(in[1].Elem())))
 		return []*ir.Value{op(b, "Mul", y, in[1])}
 	},

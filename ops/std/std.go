@@ -1,9 +1,9 @@
 // Package std holds the operators of ONNX's own domain. A file holds one operator or a few related ones, with signature,
 // shape rule, evaluation and facts. Names, attributes and definitions are those of the operator set version Since.
 //
-// It imports ir, ir/tensor and ops only. Evaluations compute floats in float64 and integers exactly, and keep element
-// types. A wide evaluation holds float32 as float64, so evaluations read types from tensors, not from the graph. They check
-// conditions on data, and return errors instead of panicking.
+// It imports ir, ir/scalar, ir/tensor and ops only. Evaluations compute floats in float64 and integers exactly, and keep
+// element types. A wide evaluation holds float32 as float64, so evaluations read types from tensors, not from the graph.
+// They check conditions on data, and return errors instead of panicking.
 package std
 
 import (
@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
@@ -23,6 +24,9 @@ var (
 	indexTypes     = []tensor.DType{tensor.Int32, tensor.Int64}
 	boolOnly       = []tensor.DType{tensor.Bool}
 )
+
+// element is the type of ir.Op.Element.
+type element = func(n *ir.Node, x []scalar.Expr) scalar.Expr
 
 func elems(name string, types []tensor.DType) map[string][]tensor.DType {
 	return map[string][]tensor.DType{name: types}
@@ -224,7 +228,7 @@ func product(s []int) int {
 }
 
 // scalar makes a constant scalar of the element type of like.
-func scalar(b *ir.Builder, like *ir.Value, x float64) *ir.Value {
+func constLike(b *ir.Builder, like *ir.Value, x float64) *ir.Value {
 	t, err := tensor.FromFloat64s(like.Elem(), []float64{x})
 	if err != nil {
 		b.Fail(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
@@ -12,7 +13,8 @@ import (
 var Where = ops.Register(&ir.Op{
 	Name: "Where", Since: 16, Doc: "X where condition holds, Y elsewhere, with broadcasting of all three.",
 	In: ops.Sig("condition:bool", "X:T", "Y:T"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
-	Infer: inferBroadcast(elemOf(1)),
+	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Select(x[0], x[1], x[2]) },
+	// Elements of all types are moved, not computed.
 	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		cond, err := need(in, 0, "condition")
 		if err != nil {
@@ -48,7 +50,7 @@ var Where = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	Along: ops.AlongElementwise, Tol: ir.Exact,
+	Tol: ir.Exact,
 })
 
 // operandsAt is operands for inputs that start at i.
