@@ -191,9 +191,7 @@ func names(d Data) []string { return slices.Sorted(maps.Keys(d)) }
 // identical reports the first output in which two runs differ in any bit.
 func identical(a, b Data) error {
 	for _, name := range names(a) {
-		x, okx := a[name].(*tensor.Tensor)
-		y, oky := b[name].(*tensor.Tensor)
-		if okx != oky || okx && !tensor.Equal(x, y) {
+		if !sameDatum(a[name], b[name]) {
 			return fmt.Errorf("output %s is not the same in every bit", name)
 		}
 	}

@@ -227,6 +227,48 @@ func LoopCases() []LoopCase {
 			k = Add (h, v)
 		}>
 	}`, Data{"a": r.floats(1, 2), "x": r.floats(1, 2)}).Evaluated = true
+	add("strings that change places", `g (string[2] a, string[2] b, int64 m) => (an, bn, s, cn) {
+		e = SequenceEmpty <dtype: int = 8> ()
+		an, bn, s, cn = Loop (m, "", a, b, e, a) <body: graph = step (int64 t, bool cond, string[2] p, string[2] q, seq(string[]) r, string[2] o) => (bool cond, string[2] q2, string[2] p2, seq(string[]) r2, string[2] w) {
+			q2 = Identity (q)
+			p2 = StringConcat (p, q)
+			r1 = SequenceInsert (r, p2)
+			r2 = SequenceInsert (r1, p)
+			w = StringConcat (o, p)
+		}>
+	}`, Data{"a": tensor.FromStrings([]string{"p", "q"}, 2), "b": tensor.FromStrings([]string{"r", ""}, 2), "m": tensor.Scalar(int64(4))})
+	add("one value for several outputs", `g (float[3] a, int64 m) => (an, bn, s) {
+		an, bn, s = Loop (m, "", a, a) <body: graph = step (int64 t, bool cond, float[3] p, float[3] o) => (bool cond, float[3] q, float[3] q, float[3] q) {
+			u = Tanh (p)
+			q = Add (u, o)
+		}>
+	}`, Data{"a": r.floats(1, 3), "m": tensor.Scalar(int64(3))})
+	add("sequences of values that are gone", `g (float[N] x, bool c, int64 zero) => (s, y, n, o) {
+		a = Neg (x)
+		s0 = SequenceConstruct (a, x, a)
+		b = Exp (a)
+		d = Tanh (b)
+		e = Exp (d)
+		s = SequenceInsert (s0, e, zero)
+		y = SequenceAt (s, zero)
+		o = If (c) <then_branch: graph = then () => (seq(float[N]) s1) { f = Abs (e)
+			g1 = Exp (f)
+			s1 = SequenceInsert (s0, f) }, else_branch: graph = else () => (seq(float[N]) s2) { s2 = Identity (s0) }>
+		n = Identity (s0)
+	}`, Data{"x": r.floats(1, 5), "c": tensor.Scalar(true), "zero": tensor.Scalar(int64(0))})
+	add("shapes that nobody knows", `g (float[N,3] x, bool[N] c, optional(float[2]) p) => (y, i, z, q) {
+		a = Relu (x)
+		y = Compress <axis: int = 0> (a, c)
+		b = Neg (a)
+		i = NonZero (b)
+		j = Identity (y)
+		z = Exp (j)
+		d = Tanh (b)
+		e = Exp (d)
+		k = ReduceSum <keepdims: int = 0> (e)
+		v = OptionalGetElement (p)
+		q = Add (v, k)
+	}`, Data{"x": r.floats(1, 4, 3), "c": tensor.FromSlice([]bool{true, false, true, true}, 4), "p": r.floats(1, 2)})
 	return all
 }
 
@@ -272,7 +314,9 @@ func (s *suite) loop(t *testing.T, text string, tol ir.Tolerance, inputs ...Data
 						t.Fatal(err)
 					}
 					expect(t, describe(in), got, want, tol)
-					first[i] = got
+					first[i] = copyData(got)
+					owned(t, describe(in), session, in, got)
+					continue
 				}
 				if err := identical(first[i], got); err != nil {
 					t.Errorf("%s: runs with %d threads: %v", describe(in), threads, err)

@@ -15,15 +15,17 @@ type Control interface {
 	Programs() []*Binding
 	// Memory is how many bytes Run needs to itself, besides what the programs hold.
 	Memory() int
-	// Attach hands over an executable for each of Programs, and Memory bytes, aligned for all elements, that nothing else uses
-	// while Run runs. It is called once, before Run.
+	// Attach hands over an executable for each of Programs, and Memory bytes that nothing else uses while Run runs: zeros, at a
+	// multiple of align. It is called once, before Run.
 	Attach(runners []Runner, memory []byte, n Nester)
 	// Run computes the step. All outputs of known shape have a place in the frame, or are computed where the caller wants them.
 	Run(ctx context.Context, f *Frame) error
 }
 
-// Runner is the executable of a program within a program, with the contract of runtime.Executable.Run, save that results of which
-// out[i] is nil may lie in memory which the next run uses again, unless they are Nested frame's results.
+// Runner is the executable of a program within a program. Its Run is that of a runtime.Executable, save that what it stores
+// where out[i] is nil may share storage with constants, and with data that in holds and that has no place of its own: what a
+// Frame that is Nested gives. Tensors lie where the processor can read and write them; a backend whose memory is elsewhere
+// gives places that both reach.
 type Runner interface {
 	Run(ctx context.Context, in, out []tensor.Datum) error
 }
@@ -35,7 +37,7 @@ type Nester interface {
 }
 
 // Control gives what runs the subgraphs of a step; nil where they have no programs, or these do not fit what is bound: then the
-// step is evaluated as a whole. Of the memory that it asks for, each piece begins at a multiple of align bytes.
+// step is evaluated as a whole. Each piece of the memory that it asks for begins at a multiple of align bytes.
 func (d *Binding) Control(s *Step, align int) Control {
 	switch {
 	case d.Branches[s] != nil:

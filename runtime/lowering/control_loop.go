@@ -134,7 +134,6 @@ func (r *looping) carve(from *[]byte, dtype tensor.DType, shape []int) *tensor.T
 	n := r.room(dtype, shape)
 	mem := (*from)[:n]
 	*from = (*from)[n:]
-	clear(mem)
 	t, err := tensor.FromBytes(dtype, shape, mem[:tensor.ByteSize(dtype, size)])
 	if err != nil { // not of zeros
 		panic(err)

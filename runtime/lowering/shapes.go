@@ -124,6 +124,29 @@ func inferKnown(n *ir.Node) (types []ir.Type, err error) {
 	return n.Op.Infer(n)
 }
 
+// Fits reports whether the operator, on its inputs as they are bound, gives outputs as they are bound. A graph may declare a type
+// that does not follow from what it is given: then one of the steps fails when it runs. A backend that does not look at all
+// shapes itself evaluates such a step.
+func (d *Binding) Fits(s *Step) bool {
+	n := d.Concrete(s)
+	if n == nil {
+		return false
+	}
+	types, err := inferKnown(n)
+	if err != nil {
+		return false
+	}
+	for i, v := range s.Out {
+		if v == nil {
+			continue
+		}
+		if i >= len(types) || d.Shapes[v.ID] == nil || !ir.EqualTypes(types[i], TypeOf(d.DTypes[v.ID], d.Shapes[v.ID])) {
+			return false
+		}
+	}
+	return true
+}
+
 // setType keeps the shape of a type, where it is known; it agrees with what the graph declares.
 func (d *Binding) setType(v *Value, t ir.Type) bool {
 	tt, ok := t.(*ir.TensorType)

@@ -161,7 +161,7 @@ func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
 // unit finds out how a step is executed.
 func (e *executable) unit(s *lowering.Step) unit {
 	u := unit{step: s, in: make([][]float32, len(s.In)), out: make([][]float32, len(s.Out))}
-	if mk, ok := s.Impl.(maker); ok && floats(e.Binding, s) {
+	if mk, ok := s.Impl.(maker); ok && floats(e.Binding, s) && e.Binding.Fits(s) {
 		u.kernel = mk(e.Binding, s)
 	}
 	if u.kernel == nil {
@@ -170,7 +170,7 @@ func (e *executable) unit(s *lowering.Step) unit {
 	return u
 }
 
-// floats reports whether all that the step reads and writes is in float32, constants aside, and of known shape.
+// floats reports whether all that the step reads and writes is in float32, constants aside.
 func floats(d *lowering.Binding, s *lowering.Step) bool {
 	for _, v := range s.In {
 		if v != nil && v.Const == nil && !d.F32[v.ID] {

@@ -3,7 +3,6 @@ package toy_test
 import (
 	"testing"
 
-	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/backendtest"
 	"github.com/essmc/essmc/runtime/lowering/internal/toy"
 )
@@ -15,5 +14,3 @@ func TestBackend(t *testing.T) {
 func TestReference(t *testing.T) {
 	backendtest.Reference(t, toy.New, backendtest.Options{})
 }
-
-var _ runtime.Backend = toy.New()

@@ -1,0 +1,90 @@
+package backendtest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+)
+
+// owned holds a run against the contract of who owns what: in is only read, and what got holds is the caller's alone. It
+// changes got, so that memory which it shares with the session, with in or with constants shows when the session runs again.
+func owned(t testing.TB, what string, session *runtime.Session, in, got Data) {
+	t.Helper()
+	given, first := copyData(in), copyData(got)
+	for _, name := range names(got) {
+		spoil(got[name])
+	}
+	again, err := session.Run(context.Background(), in)
+	if err != nil {
+		t.Errorf("%s: again: %v", what, err)
+		return
+	}
+	if err := identical(first, again); err != nil {
+		t.Errorf("%s: again, when the first answer was written to: %v", what, err)
+	}
+	if err := identical(given, in); err != nil {
+		t.Errorf("%s: inputs are written to: %v", what, err)
+	}
+}
+
+// spoil writes something else into all elements of a datum.
+func spoil(d tensor.Datum) {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		for i := range d.Bytes() {
+			d.Bytes()[i] ^= 1
+		}
+		for i := range d.Strings() {
+			d.Strings()[i] += "!"
+		}
+	case *tensor.Sequence:
+		for _, item := range d.Items {
+			spoil(item)
+		}
+	case *tensor.Optional:
+		spoil(d.Value)
+	}
+}
+
+func copyData(d Data) Data {
+	c := Data{}
+	for name, x := range d {
+		c[name] = copyDatum(x)
+	}
+	return c
+}
+
+func copyDatum(d tensor.Datum) tensor.Datum {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		return d.Clone()
+	case *tensor.Sequence:
+		c := &tensor.Sequence{}
+		for _, item := range d.Items {
+			c.Items = append(c.Items, copyDatum(item))
+		}
+		return c
+	case *tensor.Optional:
+		return &tensor.Optional{Value: copyDatum(d.Value)}
+	}
+	return nil
+}
+
+// sameDatum reports whether two data are the same in every bit.
+func sameDatum(a, b tensor.Datum) bool {
+	switch a := a.(type) {
+	case *tensor.Tensor:
+		b, ok := b.(*tensor.Tensor)
+		return ok && tensor.Equal(a, b)
+	case *tensor.Sequence:
+		b, ok := b.(*tensor.Sequence)
+		return ok && slices.EqualFunc(a.Items, b.Items, sameDatum)
+	case *tensor.Optional:
+		b, ok := b.(*tensor.Optional)
+		return ok && sameDatum(a.Value, b.Value)
+	}
+	return b == nil
+}

@@ -1,0 +1,214 @@
+package lowering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/irtext"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+)
+
+// plain executes a binding by evaluating all steps but those that have a Control, and notes which bodies are bound late.
+type plain struct {
+	Frame
+	controls map[*Step]Control
+	bound    *[]string // what the root executable was asked for, in order
+}
+
+func newPlain(d *Binding, nested bool, bound *[]string) *plain {
+	e := &plain{Frame: d.NewFrame(nested), controls: map[*Step]Control{}, bound: bound}
+	for _, s := range d.Program.Steps {
+		c := d.Control(s, 64)
+		if d.Dead[s] || c == nil {
+			continue
+		}
+		e.controls[s] = c
+		for _, v := range s.Out {
+			if v != nil && d.Shapes[v.ID] != nil {
+				e.View[v.ID] = tensor.New(d.DTypes[v.ID], d.Shapes[v.ID]...)
+			}
+		}
+		var runners []Runner
+		for _, sub := range c.Programs() {
+			if sub == nil {
+				runners = append(runners, nil)
+				continue
+			}
+			runners = append(runners, newPlain(sub, true, bound))
+		}
+		c.Attach(runners, tensor.AlignedBytes(c.Memory()), e)
+	}
+	for _, v := range d.Program.Values {
+		if d.F32[v.ID] && e.View[v.ID] == nil && d.Constant(v) == nil && !d.Given[v] {
+			e.View[v.ID] = tensor.New(tensor.Float32, d.Shapes[v.ID]...)
+		}
+		if d.F32[v.ID] && e.View[v.ID] != nil {
+			e.Float32[v.ID] = tensor.Data[float32](e.View[v.ID])
+		}
+	}
+	for i, v := range d.Program.Outputs {
+		if e.Direct(i) {
+			e.View[v.ID] = nil
+		}
+	}
+	return e
+}
+
+func (e *plain) Nest(d *Binding, old Runner) (Runner, error) {
+	state := func(d *Binding) string { return fmt.Sprint(d.Shapes[d.Program.Inputs[1].ID]) }
+	text := state(d)
+	if old != nil {
+		text += " for " + state(old.(*plain).Binding)
+	}
+	*e.bound = append(*e.bound, text)
+	return newPlain(d, true, e.bound), nil
+}
+
+func (e *plain) Run(ctx context.Context, in, out []tensor.Datum) error {
+	defer e.End()
+	if err := e.Begin(in, out); err != nil {
+		return err
+	}
+	for _, s := range e.Binding.Program.Steps {
+		if e.Binding.Dead[s] {
+			continue
+		}
+		err := error(nil)
+		if c := e.controls[s]; c != nil {
+			err = c.Run(ctx, &e.Frame)
+		} else {
+			err = e.Evaluate(ctx, s)
+		}
+		if err != nil {
+			return s.Failure(ctx, err)
+		}
+	}
+	return e.Finish(out)
+}
+
+func parse(t testing.TB, text string) *ir.Graph {
+	t.Helper()
+	g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: ["" : 24]>`+text), "text", ops.Default, irtext.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// bindPlain lowers g, and binds it to inputs.
+func bindPlain(t testing.TB, g *ir.Graph, c runtime.Config, in []tensor.Datum) (*plain, *[]string) {
+	t.Helper()
+	p, err := Lower(g, c, evaluated{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var types []ir.Type
+	for _, d := range in {
+		types = append(types, ir.Of(d.(*tensor.Tensor)))
+	}
+	d := p.Bind(runtime.Binding{Inputs: types}, nil)
+	if d.Err != nil {
+		t.Fatal(d.Err)
+	}
+	var bound []string
+	return newPlain(d, false, &bound), &bound
+}
+
+// growing is a loop whose state gets two rows in each iteration.
+const growing = `g (float[2,%d] a, float[%[1]d,%[1]d] w, int64 m) => (an) {
+	an = Loop (m, "", a) <body: graph = step (int64 t, bool cond, float[] p) => (bool cond, float[] q) {
+		e = MatMul (p, w)
+		q = Concat <axis: int = 0> (e, a)
+	}>
+}`
+
+// A body whose shapes go on changing is bound for those that it gets: the last few are kept, the oldest gives way; once more
+// where they come back. One that has little to compute is not.
+func TestLateBinding(t *testing.T) {
+	const n = 100
+	w := tensor.New(tensor.Float32, n, n)
+	for i := range n {
+		tensor.Data[float32](w)[i*n+i] = 1
+	}
+	in := []tensor.Datum{tensor.New(tensor.Float32, 2, n), w, tensor.Scalar(int64(6))}
+	e, bound := bindPlain(t, parse(t, fmt.Sprintf(growing, n)), runtime.Config{}, in)
+	want := []string{"[2 100]", "[4 100]", "[6 100]", "[8 100]", "[10 100] for [2 100]", "[12 100] for [4 100]"}
+	for round := range 2 {
+		out := []tensor.Datum{nil}
+		if err := e.Run(context.Background(), in, out); err != nil {
+			t.Fatal(err)
+		}
+		if got := out[0].(*tensor.Tensor).Shape(); !slices.Equal(got, []int{14, n}) {
+			t.Fatalf("found %v", got)
+		}
+		if round == 0 && !slices.Equal(*bound, want) {
+			t.Errorf("bound for\n%s\nexpected\n%s", strings.Join(*bound, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if got := len(*bound); got != 12 {
+		t.Errorf("bound %d times in two runs of six shapes, of which four are kept", got)
+	}
+	e, bound = bindPlain(t, parse(t, fmt.Sprintf(growing, 3)), runtime.Config{}, []tensor.Datum{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 3), in[2]})
+	if err := e.Run(context.Background(), []tensor.Datum{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 3), in[2]}, []tensor.Datum{nil}); err != nil {
+		t.Fatal(err)
+	}
+	if len(*bound) > 0 {
+		t.Errorf("a small body is bound for %v", *bound)
+	}
+}
+
+// Scan outputs of a loop of unknown length grow by doubling, and where that is more than is allowed by what is needed.
+func TestScanOutputGrows(t *testing.T) {
+	const size, iterations = 1000, 20
+	g := parse(t, `g (float[1000] a, int64 m) => (s) {
+		an, s = Loop (m, "", a) <body: graph = step (int64 t, bool cond, float[1000] p) => (bool cond, float[1000] q, float[1000] q) {
+			q = Neg (p)
+		}>
+	}`)
+	in := []tensor.Datum{tensor.New(tensor.Float32, size), tensor.Scalar(int64(iterations))}
+	for _, c := range []struct {
+		limit int64
+		fits  bool
+	}{{4 * size * iterations, true}, {4 * size * 2 * 16, true}, {4*size*iterations - 1, false}} {
+		e, _ := bindPlain(t, g, runtime.Config{MaxMemory: c.limit}, in)
+		out := []tensor.Datum{nil}
+		err := e.Run(context.Background(), in, out)
+		var memory *runtime.MemoryError
+		switch {
+		case c.fits && err != nil:
+			t.Errorf("%d bytes: %v", c.limit, err)
+		case c.fits && !slices.Equal(out[0].(*tensor.Tensor).Shape(), []int{iterations, size}):
+			t.Errorf("%d bytes: found %v", c.limit, out[0])
+		case !c.fits && (!errors.As(err, &memory) || !strings.Contains(err.Error(), "iteration 19")):
+			t.Errorf("%d bytes: found %v", c.limit, err)
+		}
+	}
+}
+
+// Between runs a frame holds nothing of a caller's.
+func TestFrameForgets(t *testing.T) {
+	in := []tensor.Datum{tensor.New(tensor.Float32, 4), tensor.Scalar(true)}
+	e, _ := bindPlain(t, parse(t, `g (float[4] a, bool c) => (y, s) {
+		y = Neg (a)
+		s = SequenceConstruct (a, y)
+	}`), runtime.Config{}, in)
+	out := []tensor.Datum{nil, nil}
+	if err := e.Run(context.Background(), in, out); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range e.Binding.Program.Values {
+		if e.Data[v.ID] != nil || e.View[v.ID] == nil && e.Float32[v.ID] != nil {
+			t.Errorf("%s is kept", v.Name)
+		}
+	}
+	if out[0] == nil || len(out[1].(*tensor.Sequence).Items) != 2 {
+		t.Errorf("found %v", out)
+	}
+}
