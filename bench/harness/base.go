@@ -250,9 +250,9 @@ func buildSubject(ctx context.Context, root, tree, program string) error {
 	return failed
 }
 
-// subjectTags are build tags that choose among forms of the subject's open.go: the newest first, then those for trees that
-// lack what it calls.
-var subjectTags = []string{""}
+// subjectTags are build tags that choose how the subject opens models: the newest way first, then those for trees that lack
+// the packages that it takes.
+var subjectTags = []string{"", "before_door"}
 
 // measures lists what is compared, and makes the files for it.
 func (b *builds) measures(ctx context.Context, only *regexp.Regexp) (all []comparing, err error) {

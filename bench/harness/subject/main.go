@@ -11,8 +11,8 @@
 //	drop ID
 //
 // It may import the standard library and those packages of the project alone that older commits have as well. What differs
-// between commits is in open.go. What always holds: both builds get the same files, and make of them all that they run
-// themselves.
+// between commits is in open.go, and in its forms for earlier ones. What always holds: both builds get the same files, and
+// make of them all that they run themselves.
 package main
 
 import (
@@ -186,8 +186,8 @@ func options(threads string) (runtime.Options, error) {
 	return runtime.Options{Backend: cpu.New(), Threads: n}, nil
 }
 
-// open prepares a directory of a preset and the input for it.
-func open(dir, input, threads string) (*runtime.Model, map[string]tensor.Datum, error) {
+// preset prepares the directory of a preset, and the input for it.
+func preset(dir, input, threads string) (*runtime.Model, map[string]tensor.Datum, error) {
 	o, err := options(threads)
 	if err != nil {
 		return nil, nil, err
@@ -208,7 +208,7 @@ func open(dir, input, threads string) (*runtime.Model, map[string]tensor.Datum, 
 }
 
 func loadPreset(ctx context.Context, dir, input, threads string) (*job, error) {
-	m, in, err := open(dir, input, threads)
+	m, in, err := preset(dir, input, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func loadStream(ctx context.Context, dir, input, threads, streams string) (*job,
 	if err != nil || n < 1 {
 		return nil, fmt.Errorf("expected a number of streams, found %q", streams)
 	}
-	m, in, err := open(dir, input, threads)
+	m, in, err := preset(dir, input, threads)
 	if err != nil {
 		return nil, err
 	}

@@ -1,32 +1,22 @@
+//go:build !before_door
+
 package main
 
 import (
-	"github.com/essmc/essmc/frontend/checkpoint"
-	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/models"
-	"github.com/essmc/essmc/passes"
-	"github.com/essmc/essmc/passes/raise"
 )
 
 // openDirectory builds and optimises a model as the command does.
-func openDirectory(dir string) (*ir.Graph, error) {
-	c, w, err := checkpoint.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	g, err := models.Build(c, w, models.BuildOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return g, passes.Optimize(g)
-}
+func openDirectory(dir string) (*ir.Graph, error) { return openFile(dir) }
 
-// openONNX reads a file as the command does: what an exporter took apart is put together again.
-func openONNX(file string) (*ir.Graph, error) {
-	g, _, err := onnx.ReadFile(file, onnx.Options{})
+// openONNX reads and optimises a file as the command does.
+func openONNX(file string) (*ir.Graph, error) { return openFile(file) }
+
+func openFile(path string) (*ir.Graph, error) {
+	m, err := open.File(path, open.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return g, passes.Run(g, append(raise.Pipeline(), passes.Pipeline()...), passes.Options{})
+	return m.Graph()
 }

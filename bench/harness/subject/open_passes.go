@@ -1,0 +1,36 @@
+//go:build before_door
+
+package main
+
+import (
+	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/raise"
+)
+
+// Commits without the package frontend/open have the same in parts.
+
+// openDirectory builds and optimises a model as the command does.
+func openDirectory(dir string) (*ir.Graph, error) {
+	c, w, err := checkpoint.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	g, err := models.Build(c, w, models.BuildOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return g, passes.Optimize(g)
+}
+
+// openONNX reads a file as the command does: what an exporter took apart is put together again.
+func openONNX(file string) (*ir.Graph, error) {
+	g, _, err := onnx.ReadFile(file, onnx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return g, passes.Run(g, append(raise.Pipeline(), passes.Pipeline()...), passes.Options{})
+}
