@@ -2,9 +2,9 @@
 //
 // With -base it compares two builds of the project instead, by the processes of subject; see base.go.
 //
-// It may import anything of the project, and gonum; other peers are processes of their own, see peer.go. What always holds:
-// the contenders of one table take turns within one run, and start-up is not measured; a peer that is absent is reported
-// with how to get it, and the rest is measured; a suite that is measured anew replaces its own section only.
+// It may import anything of the project, and gonum. Other peers are separate processes, see peer.go. The contenders of one
+// table take turns in one run, and start-up is not measured. An absent peer is reported, with the way to get it, and the
+// rest is measured. A suite that is measured again replaces only its section.
 package main
 
 import (

@@ -1,10 +1,9 @@
-// Command essmc compiles state-space sequence models and runs them: from a trained model's directory to a plan, and from
-// inputs to answers.
+// Command essmc compiles state-space sequence models to plans, and runs them.
 //
-// It may import everything. Each subcommand is one file with a function that makes its cobra command; what several of them
-// share is in flags.go and in the packages under internal. What always holds: there is no state outside of the commands that
-// one call of Main makes; errors are one line on standard error; the exit code is 0, 1 where what was given is bad (files,
-// models, names of inputs), or 2 where the command line is; files are written whole or not at all.
+// It may import everything. Each subcommand is one file with a function that makes its cobra command. Common parts are
+// in flags.go and in the packages under internal. All state belongs to the commands of one call of Main. Errors are one
+// line on standard error. The exit code is 1 for errors in files, models and inputs, and 2 for errors in the command
+// line. Files are written completely or not at all.
 package main
 
 import (

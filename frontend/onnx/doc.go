@@ -1,27 +1,25 @@
-// Package onnx reads ONNX models, of every IR version and every operator set since the first, into graphs, and the files
-// of tensors, sequences and optionals that ONNX's tests come with; and it writes graphs as ONNX models (Write), operators as
-// they are, the domain essm under the name ai.essmc.
+// Package onnx reads ONNX models into graphs, of every IR version and every operator set since the first. It also reads the
+// files of tensors, sequences and optionals of ONNX's tests. It writes graphs as ONNX models (Write), with the domain essm
+// under the name ai.essmc.
 //
-// It imports ir, ir/tensor, ops, ops/std and protowire; there are no generated descriptors, which would clash with those of
-// other modules in one program. What always holds: a graph that is returned has been verified; values keep the names that
-// they have in the file wherever ir's rule of unique names allows it, the graph's inputs and outputs always; nothing is
-// read from a model file without a Budget, no length that a file states is believed before it is held against what is
-// there, and files beside the model are opened inside of its folder only. Errors name the file, and the node, value or
-// tensor at fault.
+// It imports ir, ir/tensor, ops, ops/std and protowire. It has no generated descriptors, which would clash with those
+// of other modules in a program. Returned graphs are verified. Values keep their names in the file if ir's rule of
+// unique names allows it; inputs and outputs of the graph always do. All reading is within a Budget. Lengths in a file
+// are checked against its size before they are used, and other files are opened only inside the model's folder. Errors
+// name the file, and the node, value or tensor at fault.
 //
-// What becomes of ONNX's parts:
+// ONNX's parts are translated as follows:
 //
-//   - nodes of Constant, and initializers (also those that are inputs, whose values are then defaults), are constants
-//   - model-local functions are inlined; the nodes have the call's name as their Scope
-//   - symbolic dimensions (dim_param) are symbols; names that ir.ParseDim would not read back are changed, and stand under
-//     MetaDim+symbol in Graph.Meta as they were
-//   - a dimension of -1 in a type is open, and noted: the standard has no such dimension, but Paddle's exporter writes open
-//     ones so, and its models are in wide use (those of rapidocr, for one). What is below -1 is refused, and so is -1 in
-//     tensors, whose elements have a number
-//   - types that the file leaves out are inferred; those that it states are checked against the inferred ones
-//   - metadata_props are Graph.Meta
-//   - sparse tensors become dense, within the Budget
-//   - training information and quantization annotations are ignored; maps and opaque types are refused
+//   - Constant nodes and initializers become constants; an initializer that is also an input gives its default.
+//   - Model-local functions are inlined. Their nodes have the call's name as their Scope.
+//   - Symbolic dimensions (dim_param) become symbols. Names that ir.ParseDim cannot read are changed; Graph.Meta has the
+//     original under MetaDim+symbol.
+//   - A dimension of -1 in a type is unknown, with a note. The standard has no such dimension, but Paddle's exporter, and so
+//     models in wide use such as those of rapidocr, have it. Smaller numbers are refused, and so is -1 in tensors.
+//   - Types that are missing in the file are inferred. Others are checked against the inferred ones.
+//   - metadata_props become Graph.Meta.
+//   - Sparse tensors become dense, within the Budget.
+//   - Training information and quantization annotations are ignored. Maps and opaque types are refused.
 package onnx
 
 import (

@@ -8,14 +8,14 @@
 //	err = backend.Run()
 //	output, err := model.GetOutputTensors()
 //
-// It imports onnx-go, gorgonia's tensors, and frontend/open, which runs the passes on what onnx-go decoded, as on any other
-// model; nothing else in the project imports it. onnx-go's decoder sets the limits: it knows no subgraphs, functions, external data and few element types, and
-// it drops the model's opset, so the version of an operator is chosen by Options (see New). Programs that can, open models
-// with package frontend/open instead.
+// It imports onnx-go, gorgonia's tensors, and frontend/open, which runs the passes on the decoded model. No other package
+// imports it. onnx-go's decoder has limits: it does not support subgraphs, functions, external data and many element types.
+// It drops the model's opset, so Options choose the version of operators (see New). New programs should use package
+// frontend/open instead.
 //
-// What always holds: decoding into a Graph computes nothing; Run compiles once for each set of input types and shapes; what
-// SetInput was given is read during Run only, and outputs share no storage with inputs. An input that was never set is what the
-// decoder makes of it: zeros of its declared shape.
+// Decoding into a Graph computes nothing. Run compiles once for each set of input types and shapes. It reads the
+// arguments of SetInput only while it runs, and outputs share no storage with inputs. An input that was never set is
+// zeros of its declared shape, as the decoder makes it.
 package onnxgo
 
 import _ "go4.org/unsafe/assume-no-moving-gc" // of a version that lets gorgonia/tensor start under today's Go

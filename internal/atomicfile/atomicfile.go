@@ -1,8 +1,7 @@
-// Package atomicfile writes files whole or not at all: a reader sees the old content or the new one, and a full disk or an
-// interrupt leaves no half of a file behind.
+// Package atomicfile writes files completely or not at all. A reader sees the old content or the new one, also after a full
+// disk or an interrupt.
 //
-// It imports nothing but the standard library. What always holds: after an error the target is as it was, and no temporary
-// file stays.
+// It imports nothing but the standard library. After an error the target is unchanged, and no temporary file remains.
 package atomicfile
 
 import (

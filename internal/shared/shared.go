@@ -1,8 +1,8 @@
-// Package shared finds the cases that tests read and that are no part of the repository: models with the answers of their
-// authors' code (docs/math.md, Reference cases), and the ONNX standard's tests of single operators.
+// Package shared finds test cases that are not part of the repository: models with the answers of their authors' code
+// (docs/math.md, Reference cases), and the ONNX standard's tests of single operators.
 //
-// It imports the standard library only, and is imported by tests. What always holds: a test whose cases are absent is
-// skipped with the reason, and fails where the environment variable CI is set, since nobody reads there what was skipped.
+// It imports the standard library only, and tests import it. A test without its cases is skipped with the reason. If the
+// environment variable CI is set, it fails, since skipped tests go unnoticed there.
 package shared
 
 import (

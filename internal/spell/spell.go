@@ -1,7 +1,7 @@
-// Package spell finds the name that was probably meant where one was given that does not exist.
+// Package spell finds the existing name that is nearest to an unknown one.
 //
-// It imports the standard library only. What always holds: the work is bounded, whatever the words are, since only the
-// first 80 characters of each count; the same words give the same answer.
+// It imports the standard library only. The work is bounded, since it reads only the first 80 characters of each word.
+// Equal words give equal results.
 package spell
 
 // limit is how many characters of a word count. Names from files may be of any length.

@@ -1,6 +1,5 @@
-// Package worktime measures the processor time that the process took, all threads together, which does not grow when the
-// machine has other things to do as well: tests hold bounds for it, and measurements of the machine go by it.
+// Package worktime measures the processor time of the process, over all threads. Other processes on the machine do not
+// affect it, so tests have bounds on it, and measurements use it.
 //
-// It imports the standard library only. What always holds: two readings differ by at most the time that passed, times the
-// number of processors.
+// It imports the standard library only. Two readings differ by at most the elapsed time, times the number of processors.
 package worktime

@@ -1,8 +1,8 @@
-// Package eval computes nodes, and graphs of them, as their operators define them: by Eval, or by Body where an operator has
-// no Eval. Passes that compute constants, and interpreters, do it here.
+// Package eval evaluates nodes and graphs by the definitions of their operators: Eval, or Body if an operator has no Eval.
+// It serves passes that compute constants, and interpreters.
 //
-// It imports ir and ops. What always holds: nodes are evaluated in the graph's order, on the caller's goroutine; values are
-// dropped after their last use; an operator that panics gives an error.
+// It imports ir and ops. Nodes are evaluated in the graph's order, on the caller's goroutine. Values are dropped after
+// their last use. A panic of an operator becomes an error.
 package eval
 
 import (

@@ -1,27 +1,28 @@
-// Package backendtest is the suite that every backend runs: what a backend must do, as tests. A backend's own tests call
-// Run, with a function that makes the backend.
+// Package backendtest is the test suite for backends. The tests of a backend call Run, with a function that makes the
+// backend.
 //
-// A backend need declare nothing: one that evaluates each node by ir.Op.Eval or its body passes. What the suite takes for
-// granted beside the comments of runtime.Backend:
+// A backend declares nothing. One that evaluates each node by ir.Op.Eval or its body passes. Besides the contract in
+// runtime.Backend, the suite expects:
 //
-//   - Operators: it runs all of them, or refuses with a runtime.UnsupportedError that holds the node. Options.Must says which
-//     it may not refuse. An operator without Eval, body or kernel is refused; it is never left to the first run.
-//   - Answers: as near to the float64 of runtime/ref as the operators state (ir.Op.Tol); of random networks, four times as far
-//     as the interpreter in float32 is. The same bits in every run, session and number of threads.
-//   - Forms: every value of runtime.Kernels is accepted. A backend that lacks a form takes another; the answer is the same to
-//     the tolerance.
-//   - Other options are honored or refused with a runtime.OptionError that names the option. Precision is float32 unless it
-//     is asked for.
-//   - Errors of a node, and panics in it, are runtime.NodeErrors; the session works afterwards.
-//   - Sessions: 64 at once share a program; Close waits for runs; a run whose context is done ends between nodes, within
-//     loops too.
-//   - Memory: what an executable holds stays the same from run to run. Options.MaxMemory of 64 KiB is enough for the suite's
-//     small shapes, and a runtime.MemoryError is given for its large ones. Outputs are written where the caller wants them.
+//   - Operators: the backend runs all of them, or refuses with a runtime.UnsupportedError that holds the node. It must not
+//     refuse those in Options.Must. It refuses an operator without Eval, body or kernel when it compiles, not at the first
+//     run.
+//   - Answers are as near to runtime/ref in float64 as the operators state (ir.Op.Tol). Those of random networks are at most
+//     four times as far as the interpreter in float32. Every run, session and number of threads gives the same bits.
+//   - Forms: the backend accepts every value of runtime.Kernels. If it does not have a form it takes another, with the same
+//     answer to the tolerance.
+//   - Other options are honored, or refused with a runtime.OptionError that names the option. The default precision is
+//     float32.
+//   - Errors and panics of a node are runtime.NodeErrors. The session works afterwards.
+//   - Sessions: 64 concurrent ones share a program. Close waits for runs. A run whose context is done ends between nodes,
+//     also in loops.
+//   - Memory: an executable does not grow from run to run. Options.MaxMemory of 64 KiB is enough for the suite's small
+//     shapes, and its large ones give a runtime.MemoryError. Outputs are written to the caller's tensors.
 //
-// Plans, streams and snapshots are the affair of runtime, whatever the backend, and not tested here.
+// Plans, streams and snapshots are implemented by runtime for all backends, and not tested here.
 //
-// It imports ir, its text, the operators and their samples, runtime and runtime/ref, and for Reference models, passes and the
-// readers of model directories. What always holds: a refusal is logged with its reason; a wrong answer is never excused.
+// It imports ir, its text, the operators and their samples, runtime and runtime/ref; Reference also needs models, passes and
+// the readers of model directories. A refusal is logged with its reason. A wrong answer is always a failure.
 package backendtest
 
 import (
@@ -48,8 +49,8 @@ import (
 
 // Options adapt the suite to a backend.
 type Options struct {
-	// Skip maps names of subtests, as "go test -v" shows them below Run's test, to the reason why this backend need not pass
-	// them. Every skip is logged; one that no longer fails should go.
+	// Skip maps names of subtests, as "go test -v" shows them below Run's test, to the reason why this backend need not
+	// pass them. Every skip is logged; one that no longer fails should go.
 	Skip map[string]string
 	// Must lists operators ("essm.SSM") that the backend may not refuse, rare combinations of attributes and element types
 	// aside; "*" stands for all: no sample of any operator, and none of the suite's networks.

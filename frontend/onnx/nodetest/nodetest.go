@@ -1,10 +1,9 @@
-// Package nodetest runs folders of ONNX's node tests: a model of one or a few operators, inputs, and the outputs that the
-// standard expects. It is what `essmc test` and the project's own tests of its backends use.
+// Package nodetest runs folders of ONNX's node tests: a model of one or a few operators, inputs, and expected outputs. It
+// serves `essmc test` and the project's tests of its backends.
 //
-// It imports frontend/onnx, runtime, ir and ir/tensor; backend and operators are the caller's. What always holds: outputs
-// are compared as the standard's own runner does it, but shapes and element types must be equal too; a test is skipped for
-// a stated reason only; a test that panics or runs too long fails, and the others go on; results stand in the order of
-// names.
+// It imports frontend/onnx, runtime, ir and ir/tensor. Backend and operators are the caller's. Outputs are compared as
+// by the standard's own runner, and shapes and element types must be equal too. A test is only skipped with a reason. A
+// test that panics or runs too long fails, and the others continue. Results are in the order of names.
 package nodetest
 
 import (

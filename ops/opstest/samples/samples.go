@@ -1,8 +1,8 @@
-// Package samples holds applications of operators, some for each operator of the registry: they serve the tests of operator
-// packages, which hold inference, bodies and facts against evaluations, and those of backends.
+// Package samples holds sample applications for each operator of the registry. Tests of operator packages compare
+// inference, bodies and facts with evaluations on them, and tests of backends run them.
 //
-// It imports ir, ir/tensor, ops and ops/opstest, and is imported by tests only. What always holds: it imports no operators,
-// so what it gives samples for is what the importing test's packages registered.
+// It imports ir, ir/tensor, ops and ops/opstest, and only tests import it. It imports no operators, so it has samples for
+// those that the packages of the importing test register.
 package samples
 
 import (

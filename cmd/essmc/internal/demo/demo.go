@@ -1,8 +1,8 @@
 // Package demo runs the paper's illustrative example (section "An Illustrative Example"): it compiles the system, runs it
 // in the four forms that the paper compares, repeats the experiment on state convergence, and draws both figures.
 //
-// It may import everything. What always holds: all numbers are computed in float64 by the reference interpreter from one
-// graph; the forms differ by passes and kernel only.
+// It may import everything. The reference interpreter computes all numbers in float64, from one graph. The forms differ
+// only by passes and kernel.
 package demo
 
 import (

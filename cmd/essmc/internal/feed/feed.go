@@ -1,7 +1,7 @@
-// Package feed carries arrays between files and a model: it understands NAME=FILE and NAME=NUMBER, reads inputs into the shapes that the
-// model wants where only one reading is possible, and writes outputs.
+// Package feed reads a model's inputs from files and arguments, NAME=FILE or NAME=NUMBER, and writes its outputs. It
+// reshapes inputs to the model's shapes if there is only one way to do it.
 //
-// It imports frontend/arrays, models and runtime. What always holds: an error names the file, and the input or output.
+// It imports frontend/arrays, models and runtime. Errors name the file, and the input or output.
 package feed
 
 import (

@@ -1,6 +1,6 @@
-// Package table prints tables for people: columns side by side, no frames.
+// Package table prints tables as aligned columns, without borders.
 //
-// It imports go-pretty. What always holds: equal content is equal text, without spaces at the ends of lines.
+// It imports go-pretty. Equal content gives equal text, without spaces at the ends of lines.
 package table
 
 import (

@@ -1,8 +1,8 @@
-// Package tune keeps what `essmc tune` has measured: the constants of the cpu backend's cost model, in one file per machine
-// and variant of the kernels below the user's cache directory.
+// Package tune stores the results of `essmc tune`: the constants of the cpu backend's cost model. There is one file per
+// machine and variant of the kernels, below the user's cache directory.
 //
-// It imports runtime/cpu and internal/atomicfile. What always holds: what Read gives fits this machine and can be used; a
-// file that does not is an error that says why, never a silent default.
+// It imports runtime/cpu and internal/atomicfile. The results of Read are valid for this machine. A file that is not gives
+// an error with the reason, and no default.
 package tune
 
 import (
