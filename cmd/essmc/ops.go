@@ -191,6 +191,10 @@ func showOp(w io.Writer, op *ir.Op) error {
 	if op.Tol.Ulps > 0 {
 		tol = fmt.Sprintf("%g rounding units of the largest absolute value", op.Tol.Ulps)
 	}
-	_, err := fmt.Fprintf(w, "tolerance: %s\nCPU backend: %s\n", tol, cpu.Way(op))
+	way := cpu.Way(op)
+	if kinds := cpu.Kinds(op); len(kinds) > 0 {
+		way += " (" + strings.Join(kinds, ", ") + ")"
+	}
+	_, err := fmt.Fprintf(w, "tolerance: %s\nCPU backend: %s\n", tol, way)
 	return err
 }

@@ -160,9 +160,7 @@ func dftKernel(s *lowering.Step) shapedMaker {
 	}
 	inverse, onesided := s.Node.Attrs.Int("inverse", 0) != 0, s.Node.Attrs.Int("onesided", 0) != 0
 	at, length, ok := -2, 0, true
-	if s.Node.Op.Since < 20 {
-		at = int(s.Node.Attrs.Int("axis", 1))
-	} else if !s.Absent(2) {
+	if !s.Absent(2) {
 		if at, ok = scalarInput(s, 2); !ok {
 			return nil
 		}
