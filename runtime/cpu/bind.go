@@ -23,7 +23,7 @@ type unit struct {
 // units cuts the steps into units.
 func (d *binding) units() []*unit {
 	var all []*unit
-	var open *draft
+	var open *regionBuilder
 	flush := func() {
 		if open != nil {
 			all = append(all, &unit{steps: open.steps, region: open.finish(d)})
@@ -50,7 +50,7 @@ func (d *binding) units() []*unit {
 			flush()
 		}
 		if open == nil {
-			open = &draft{group: s.Group, rows: m.batch * m.length}
+			open = &regionBuilder{group: s.Group, rows: m.batch * m.length}
 		}
 		open.add(s, m.row, m.recurrence, m.batch, m.length)
 	}
@@ -58,8 +58,8 @@ func (d *binding) units() []*unit {
 	return all
 }
 
-// draft is a region that grows.
-type draft struct {
+// regionBuilder is a region that grows.
+type regionBuilder struct {
 	group, rows   int
 	steps         []*lowering.Step
 	ops           []*rowOp
@@ -68,13 +68,13 @@ type draft struct {
 	recurrence    recurrence
 	recurrenceAt  int
 	batch, length int
-	flows         bool // a step looks back or ahead, or brings sequences into rows
+	pipelined     bool // a step looks back or ahead, or brings sequences into rows
 	weights       int  // constant numbers that a tile passes through
 }
 
 // takes reports whether the next step can join.
-func (r *draft) takes(d *binding, s *lowering.Step, op *rowOp, c recurrence, batch, length int) bool {
-	if s.Group != r.group || batch*length != r.rows || !r.flowsWith(d, s, op, c, batch, length) {
+func (r *regionBuilder) takes(d *binding, s *lowering.Step, op *rowOp, c recurrence, batch, length int) bool {
+	if s.Group != r.group || batch*length != r.rows || !r.pipelinedWith(d, s, op, c, batch, length) {
 		return false
 	}
 	if r.recurrence == nil {
@@ -85,12 +85,12 @@ func (r *draft) takes(d *binding, s *lowering.Step, op *rowOp, c recurrence, bat
 	return c == nil && (s.Source == r.steps[r.recurrenceAt].Source || !ops.IsSystem(s.Source.Op))
 }
 
-func (r *draft) add(s *lowering.Step, op *rowOp, c recurrence, batch, length int) {
+func (r *regionBuilder) add(s *lowering.Step, op *rowOp, c recurrence, batch, length int) {
 	if c != nil {
 		r.recurrence, r.recurrenceAt, r.batch, r.length = c, len(r.steps), batch, length
 	}
-	if op.flows() {
-		r.flows, r.batch, r.length = true, batch, length
+	if op.pipelined() {
+		r.pipelined, r.batch, r.length = true, batch, length
 	}
 	r.weights += constantNumbers(s)
 	r.steps = append(r.steps, s)

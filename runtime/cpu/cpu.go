@@ -8,10 +8,10 @@
 // region is computed tile by tile, so that what lies between its steps stays in the cache. Elementwise steps among them
 // become one kernel (fuse.go).
 // Where a graph declares its time, steps that look some way back or ahead along it (convolutions, pools, shifts, running sums)
-// are part of regions, too: sequences become rows, whatever layout the graph has them in (timemajor.go, windowed.go), and rings
+// are part of regions, too: sequences become rows, whatever layout the graph has them in (layout.go, windowed.go), and rings
 // keep the rows that are looked back on (ring.go).
 // Where consecutive regions look back only, they run chunk by chunk along time, so that what lies between them takes the
-// memory of one chunk (strip.go). Elsewhere a layer writes over what it reads (memory_inplace.go), and a layer that runs
+// memory of one chunk (stretch.go). Elsewhere a layer writes over what it reads (memory_inplace.go), and a layer that runs
 // backward in time finds its states while the one before computes (region_ahead.go).
 // Kernels over whole tensors run one by one (tensor.go); a convolution also does what follows it number by number
 // (epilogue.go). The subgraphs of If, Loop and Scan are executables of their own, which the lowering runs (control.go).

@@ -349,7 +349,7 @@ func broadcastMaker(s *lowering.Step, f arithmetic) tensorMaker {
 		}
 		p := &broadcastPass{f: f, step: s, b: newBroadcast(out, d.ShapeOf(s, 0), d.ShapeOf(s, 1))}
 		n := 0
-		p.per, n = p.b.tickets()
+		p.per, n = p.b.items()
 		return &tensorKernel{run: func(e execution, _ tensorCall) error {
 			p.y, p.x = e.floats(s.Out[0]), [2][]float32{e.floats(s.In[0]), e.floats(s.In[1])}
 			return e.parallel(p, n)
@@ -357,7 +357,7 @@ func broadcastMaker(s *lowering.Step, f arithmetic) tensorMaker {
 	}
 }
 
-func (p *broadcastPass) ticket(w *workspace, k int) {
+func (p *broadcastPass) do(w *workspace, k int) {
 	w.node = p.step.Source
 	n := p.b.inner
 	for row := k * p.per; row < min(p.b.rows, (k+1)*p.per); row++ {

@@ -15,12 +15,12 @@ import (
 // executable runs a program for one set of shapes.
 type executable struct {
 	lowering.Frame
-	root   *executable // of a subgraph: the one whose workers it uses
-	p      *program
-	d      *binding
-	units  []*unit
-	strips []strip
-	held   []held // per value: what its buffer holds of its sequence
+	root      *executable // of a subgraph: the one whose workers it uses
+	p         *program
+	d         *binding
+	units     []*unit
+	stretches []stretch
+	extents   []extent // per value: what its buffer holds of its sequence
 	// Of the frame, as kernels read it: Float32, View and Data.
 	buf   [][]float32
 	view  []*tensor.Tensor
@@ -35,12 +35,12 @@ type executable struct {
 
 // newExecutable plans memory and allocates it.
 func newExecutable(d *binding, units []*unit, root *executable) (*executable, error) {
-	e := &executable{Frame: d.NewFrame(root != nil), root: root, p: d.p, d: d, units: units, strips: d.strips(units)}
-	e.held = d.holds(units, e.strips)
+	e := &executable{Frame: d.NewFrame(root != nil), root: root, p: d.p, d: d, units: units, stretches: d.stretches(units)}
+	e.extents = d.extents(units, e.stretches)
 	if !d.p.plain {
-		runAhead(units, e.strips)
+		runAhead(units, e.stretches)
 	}
-	plan := planMemory(d, units, e.strips, e.held)
+	plan := planMemory(d, units, e.stretches, e.extents)
 	scratch, args, states := 0, 1, 0
 	var extra int64
 	for _, u := range units {
@@ -62,8 +62,8 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 		if g := u.region; g != nil {
 			scratch = max(scratch, g.scratch)
-			if g.flow != nil {
-				extra += g.flow.bytes(g.batch)
+			if g.pipeline != nil {
+				extra += g.pipeline.bytes(g.batch)
 			}
 			for _, c := range g.calls {
 				args = max(args, len(c.in))
@@ -90,9 +90,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		if plan.off[v.ID] < 0 || d.Constant(v) != nil {
 			continue
 		}
-		size := d.held(v, e.held)
+		size := d.bufferSize(v, e.extents)
 		e.buf[v.ID] = e.arena[plan.off[v.ID] : plan.off[v.ID]+size : plan.off[v.ID]+size]
-		if e.held[v.ID].rows > 0 { // nobody sees it as a tensor
+		if e.extents[v.ID].rows > 0 { // nobody sees it as a tensor
 			e.View[v.ID] = tensor.FromSlice(e.buf[v.ID], size)
 			continue
 		}
@@ -120,8 +120,8 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			continue
 		}
 		g.e = e
-		if g.flow != nil {
-			g.flow.attach(g.batch)
+		if g.pipeline != nil {
+			g.pipeline.attach(g.batch)
 		}
 		if c := g.recurrence; c != nil {
 			c.holdState(e)
@@ -226,7 +226,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 	for i := range e.times {
 		e.times[i].Calls++
 	}
-	strips := e.strips
+	strips := e.stretches
 	for i := 0; i < len(e.units); i++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -284,14 +284,14 @@ func wholeUnit(e *executable, u *unit, _, _ int) error {
 	return e.Evaluate(e.ctx, u.steps[0])
 }
 
-// parallel hands out the tickets of a task to the workers, and waits.
-func (e *executable) parallel(t task, tickets int) error {
-	return e.shared().run(t, nil, tickets)
+// parallel hands out the work items of a task to the workers, and waits.
+func (e *executable) parallel(t task, items int) error {
+	return e.shared().run(t, nil, items)
 }
 
 // tiles does the same with those of a pass.
-func (e *executable) tiles(p tilePass, tickets int) error {
-	return e.shared().run(nil, p, tickets)
+func (e *executable) tiles(p tilePass, items int) error {
+	return e.shared().run(nil, p, items)
 }
 
 // shared is the pool that the executable uses: of a subgraph, that of the model.

@@ -12,7 +12,7 @@ import (
 
 // fusion is a fused kernel that grows.
 type fusion struct {
-	steps []int // of the draft, in order
+	steps []int // of the builder, in order
 	parts []kernel.FusedStep
 	in    []*lowering.Value // operands, the numbers that it starts from first
 }
@@ -39,8 +39,8 @@ func (c *fusion) take(i int, s *lowering.Step, l kernel.FusedStep) {
 	c.parts = append(c.parts, l)
 }
 
-// fused gives the draft with fused kernels in place of the steps that they are made of, each where its last step stood.
-func (r *draft) fused(d *binding) *draft {
+// fused gives the builder with fused kernels in place of the steps that they are made of, each where its last step stood.
+func (r *regionBuilder) fused(d *binding) *regionBuilder {
 	f := *r
 	f.covers = r.steps
 	at := map[*lowering.Step]int{}
@@ -85,7 +85,7 @@ func (r *draft) fused(d *binding) *draft {
 }
 
 // dropColumns leaves out the steps that copy columns which fused kernels read from where they are, and nobody else wants.
-func (r *draft) dropColumns(d *binding) {
+func (r *regionBuilder) dropColumns(d *binding) {
 	read := map[*lowering.Value]bool{}
 	for _, s := range r.steps {
 		for _, v := range s.In {
@@ -107,8 +107,8 @@ func (r *draft) dropColumns(d *binding) {
 	r.steps, r.ops = r.steps[:n], r.ops[:n]
 }
 
-// source is where the numbers of v are that a fused kernel reads: in v, or among the columns of another value of the draft.
-func (r *draft) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.Operand) {
+// source is where the numbers of v are that a fused kernel reads: in v, or among the columns of another value of the builder.
+func (r *regionBuilder) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.Operand) {
 	for i, s := range r.steps {
 		if s.Out[0] == v && of(s).columns != nil && r.plain(i) {
 			_, wide := lowering.Features(d.Shapes[s.In[0].ID])
@@ -120,7 +120,7 @@ func (r *draft) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.O
 }
 
 // fusion finds the fused kernel that begins with step i; nil where joining gains nothing.
-func (r *draft) fusion(d *binding, i int, at map[*lowering.Step]int, taken map[int]bool) *fusion {
+func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, taken map[int]bool) *fusion {
 	s := r.steps[i]
 	rows, width := lowering.Features(d.Shapes[s.Out[0].ID])
 	if rows == 0 || width == 0 {
@@ -165,9 +165,9 @@ func (r *draft) fusion(d *binding, i int, at map[*lowering.Step]int, taken map[i
 }
 
 // plain reports whether step i is a row kernel for its operator.
-func (r *draft) plain(i int) bool {
+func (r *regionBuilder) plain(i int) bool {
 	op := r.ops[i]
-	return op != nil && !op.flows()
+	return op != nil && !op.pipelined()
 }
 
 // fusedStep is what a step does to its input at, which has rows of width numbers as its output has.
@@ -185,8 +185,8 @@ func (d *binding) fusedStep(s *lowering.Step, at, rows, width int) (kernel.Fused
 	return mk(d.Binding, s, at, rows, width)
 }
 
-// reader is the only step that reads v, where that is one of the draft's and reads it once.
-func (r *draft) reader(d *binding, v *lowering.Value, at map[*lowering.Step]int) (int, bool) {
+// reader is the only step that reads v, where that is one of the builder's and reads it once.
+func (r *regionBuilder) reader(d *binding, v *lowering.Value, at map[*lowering.Step]int) (int, bool) {
 	if len(d.Reads[v.ID]) != 1 || d.Last[v.ID] >= len(d.p.Steps) || d.Given[v] {
 		return 0, false
 	}
@@ -196,7 +196,7 @@ func (r *draft) reader(d *binding, v *lowering.Value, at map[*lowering.Step]int)
 
 // product reports whether step s, which does l, adds what a step k computes for it alone as a product with constants: then both
 // are one part.
-func (r *draft) product(d *binding, s *lowering.Step, l kernel.FusedStep, at map[*lowering.Step]int, taken map[int]bool) (p kernel.FusedStep, k int, ok bool) {
+func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep, at map[*lowering.Step]int, taken map[int]bool) (p kernel.FusedStep, k int, ok bool) {
 	if l.Op != kernel.FusedAdd || l.Constant() {
 		return p, 0, false
 	}
@@ -244,7 +244,7 @@ func (c *fusion) startFromSum() {
 }
 
 // step is the fused kernel as a step that stands for its last one.
-func (c *fusion) step(r *draft, d *binding, last *lowering.Step) (*lowering.Step, *rowOp) {
+func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lowering.Step, *rowOp) {
 	s := &lowering.Step{Node: last.Node, Source: last.Source, Group: last.Group, Out: last.Out}
 	_, width := lowering.Features(d.Shapes[last.Out[0].ID])
 	op, operands := &rowOp{}, []kernel.Operand(nil)

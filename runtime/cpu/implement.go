@@ -9,9 +9,9 @@ import (
 // program is a lowered graph with all that this backend decides before shapes are bound.
 type program struct {
 	*lowering.Program
-	costs Costs
-	strip int  // rows that strips compute at once
-	plain bool // regions share neither memory nor passes, which is what tests hold the others against
+	costs       Costs
+	stretchRows int  // rows that stretches compute at once
+	plain       bool // regions share neither memory nor passes, which is what tests hold the others against
 }
 
 // binding is a program seen with one set of shapes.
@@ -26,7 +26,7 @@ func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &program{Program: l, costs: b.costs, strip: stripRows}
+	p := &program{Program: l, costs: b.costs, stretchRows: stretchRows}
 	p.columns()
 	return p, nil
 }
@@ -36,7 +36,7 @@ func (p *program) lookup(b runtime.Binding) *binding { return &binding{p.Program
 
 // within is a program inside of p: a branch, or the body of a loop.
 func (p *program) within(l *lowering.Program) *program {
-	return &program{Program: l, costs: p.costs, strip: p.strip, plain: p.plain}
+	return &program{Program: l, costs: p.costs, stretchRows: p.stretchRows, plain: p.plain}
 }
 
 // sub is the binding of a program inside of d's; nil for nil.

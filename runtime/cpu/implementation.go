@@ -66,13 +66,13 @@ func (d *binding) asRunningSum(s *lowering.Step) (implementation, bool) {
 }
 
 func (d *binding) asTranspose(s *lowering.Step) (implementation, bool) {
-	return d.alongTime(s, of(s).turn != straight)
+	return d.alongTime(s, of(s).transpose != noTranspose)
 }
 
 // alongTime is a step that timeMajor has made.
 func (d *binding) alongTime(s *lowering.Step, is bool) (m implementation, ok bool) {
 	if is {
-		m.row, m.batch, m.length = d.flowing(s)
+		m.row, m.batch, m.length = d.asPipelined(s)
 	}
 	return m, is
 }

@@ -83,7 +83,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 	regions := 0
 	for i, u := range e.units {
 		region, chunk := 0, 0
-		for k, st := range e.strips {
+		for k, st := range e.stretches {
 			if st.from <= i && i < st.to {
 				chunk = k + 1
 			}
@@ -150,7 +150,7 @@ func (u *unit) way(s *lowering.Step, j int) string {
 		return WayWindowed
 	case of(s).sums != nil:
 		return WayRunning
-	case of(s).turn != straight:
+	case of(s).transpose != noTranspose:
 		return WayTranspose
 	case of(s).columns != nil:
 		return WayColumns

@@ -21,7 +21,7 @@ type kinds struct {
 	// What is made when shapes are bound, of a step that works on sequences as rows (see timeMajor).
 	windowedOp *windowedOp
 	sums       *sums
-	turn       turn
+	transpose  transpose
 
 	columns  *columns // it copies some of its input's features
 	lowered  *lowStep // of a product with constant weights, where low precision was asked for

@@ -66,7 +66,7 @@ func (e *executable) title(i int) string {
 		return ""
 	}
 	var parts []string
-	for _, st := range e.strips {
+	for _, st := range e.stretches {
 		if st.from <= i && i < st.to {
 			parts = append(parts, fmt.Sprintf("in chunks of %d steps with units %d to %d", st.chunk, st.from, st.to-1))
 		}
@@ -116,7 +116,7 @@ func (e *executable) where(v *lowering.Value) string {
 		return ""
 	}
 	at := fmt.Sprintf("arena+%d", uintptr(unsafe.Pointer(&b[0]))-uintptr(unsafe.Pointer(&e.arena[0])))
-	if rows := e.held[v.ID].rows; rows > 0 {
+	if rows := e.extents[v.ID].rows; rows > 0 {
 		at += fmt.Sprintf(" (%d steps)", rows)
 	}
 	return at

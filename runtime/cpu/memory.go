@@ -16,10 +16,10 @@ type memoryPlan struct {
 
 // intervals is what lies in the arena, and when.
 type intervals struct {
-	all    []interval
-	of     map[int]int // per value: its interval
-	strips []strip
-	plain  bool // each has a place of its own
+	all       []interval
+	of        map[int]int // per value: its interval
+	stretches []stretch
+	plain     bool // each has a place of its own
 }
 
 // interval is a range of the arena while units run.
@@ -30,7 +30,7 @@ type interval struct {
 
 // planMemory gives each float32 value of known shape that crosses units a range of the arena; ranges of values that are
 // never alive together overlap.
-func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPlan {
+func planMemory(d *binding, units []*unit, strips []stretch, held []extent) memoryPlan {
 	order := make([][]*lowering.Step, len(units))
 	for i, u := range units {
 		order[i] = u.steps
@@ -57,7 +57,7 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 			maps.Copy(alias, u.region.alias)
 		}
 	}
-	live := intervals{of: map[int]int{}, strips: strips, plain: d.p.plain}
+	live := intervals{of: map[int]int{}, stretches: strips, plain: d.p.plain}
 	for i, u := range units {
 		for _, s := range u.steps {
 			for _, v := range s.Out {
@@ -78,13 +78,13 @@ func planMemory(d *binding, units []*unit, strips []strip, held []held) memoryPl
 					continue
 				}
 				live.of[v.ID] = len(live.all)
-				live.all = append(live.all, interval{v.ID, lowering.Interval{First: life.First, Last: life.Last, Size: d.held(v, held)}})
+				live.all = append(live.all, interval{v.ID, lowering.Interval{First: life.First, Last: life.Last, Size: d.bufferSize(v, held)}})
 			}
 		}
 	}
 	for k, v := range live.all {
 		if h := held[v.val]; h.rows == 0 || h.halo > 0 { // it outlives a chunk
-			live.all[k].First, live.all[k].Last = wholeStrips(strips, v.First, v.Last)
+			live.all[k].First, live.all[k].Last = wholeStretches(strips, v.First, v.Last)
 		}
 	}
 	for i, u := range units {
@@ -155,7 +155,7 @@ func (g *region) locals(set map[int]bool) {
 		}
 	}
 	for i := range g.calls {
-		if c := &g.calls[i]; (c.run != nil || g.flow != nil && i != g.recurrenceAt) && !used[c.out.val] {
+		if c := &g.calls[i]; (c.run != nil || g.pipeline != nil && i != g.recurrenceAt) && !used[c.out.val] {
 			set[c.out.val] = true
 		}
 	}
@@ -171,8 +171,8 @@ func (g *region) locals(set map[int]bool) {
 	}
 }
 
-// held gives the numbers of a value's buffer.
-func (d *binding) held(v *lowering.Value, held []held) int {
+// bufferSize gives the numbers of a value's buffer.
+func (d *binding) bufferSize(v *lowering.Value, held []extent) int {
 	size, _ := tensor.Size(d.Shapes[v.ID])
 	if h := held[v.ID]; h.rows > 0 {
 		batch, _, _, _ := d.Along(v)
@@ -181,8 +181,8 @@ func (d *binding) held(v *lowering.Value, held []held) int {
 	return size
 }
 
-// wholeStrips widens a range of units by the strips that it cuts.
-func wholeStrips(strips []strip, first, last int) (from, to int) {
+// wholeStretches widens a range of units by the stretches that it cuts.
+func wholeStretches(strips []stretch, first, last int) (from, to int) {
 	from, to = first, last
 	for _, st := range strips {
 		if first >= st.from && first < st.to {

@@ -12,7 +12,7 @@ import (
 
 // over gives the value that v, which unit i computes, takes the place of; ok is false where there is none. The value is one of
 // lives, which no other result has taken the place of; v becomes its continuation.
-func (p *intervals) over(d *binding, units []*unit, held []held, i int, v *lowering.Value) (x int, ok bool) {
+func (p *intervals) over(d *binding, units []*unit, held []extent, i int, v *lowering.Value) (x int, ok bool) {
 	g := units[i].region
 	if g == nil || p.plain {
 		return 0, false
@@ -22,8 +22,8 @@ func (p *intervals) over(d *binding, units []*unit, held []held, i int, v *lower
 		if !live || p.all[at].Last != i || p.all[at].val == v.ID {
 			continue
 		}
-		same := held[x] == held[v.ID] && d.held(d.p.Values[x], held) == d.held(v, held)
-		if !same || held[x].halo > 0 || held[x].rows == 0 && inStrip(p.strips, i) { // other units of a strip may still read earlier rows
+		same := held[x] == held[v.ID] && d.bufferSize(d.p.Values[x], held) == d.bufferSize(v, held)
+		if !same || held[x].halo > 0 || held[x].rows == 0 && inStretch(p.stretches, i) { // other units of a stretch may still read earlier rows
 			continue
 		}
 		return x, true
@@ -33,7 +33,7 @@ func (p *intervals) over(d *binding, units []*unit, held []held, i int, v *lower
 
 // readBefore gives the values outside of the region that a call of the main pass may write its result y over.
 func (g *region) readBefore(y int) (vals []int) {
-	if g.flow != nil { // calls may be tiles behind each other, and a ring is filled before them
+	if g.pipeline != nil { // calls may be tiles behind each other, and a ring is filled before them
 		return nil
 	}
 	writer := -1 // its place in all

@@ -142,7 +142,7 @@ func sharesWell(t *testing.T, name string, g *ir.Graph, config runtime.Config, i
 	t.Helper()
 	run := func(rows, threads int, plain bool) (*executable, []tensor.Datum) {
 		config.Threads = threads
-		e := bindProgram(t, g, config, in, func(p *program) { p.strip, p.plain = rows, plain })
+		e := bindProgram(t, g, config, in, func(p *program) { p.stretchRows, p.plain = rows, plain })
 		out := make([]tensor.Datum, len(g.Outputs))
 		for range 2 { // nothing is left of the first run
 			if err := e.Run(context.Background(), in, out); err != nil {

@@ -10,16 +10,16 @@ import (
 )
 
 // pool is the workers of an executable. The first of them is the goroutine that calls Run; the others, its helpers, start with
-// the first task that has tickets for them and end with the run. Between tasks a helper watches for the next one for a while
-// before it sleeps, and so does the first worker for the helpers' last tickets: tasks follow each other within microseconds,
+// the first task that has work items for them and end with the run. Between tasks a helper watches for the next one for a while
+// before it sleeps, and so does the first worker for the helpers' last work items: tasks follow each other within microseconds,
 // and to be woken takes tens of them.
 type pool struct {
 	workers []*worker
 	ctx     context.Context
 	task    task     // under way: one of these
 	pass    tilePass //
-	tickets int
-	next    atomic.Int64 // the ticket that is handed out next
+	items   int
+	next    atomic.Int64 // the work item that is handed out next
 	stop    atomic.Bool
 	busy    atomic.Int32 // helpers at work; with waiterSleeps added, the last one wakes the first worker
 	done    chan struct{}
@@ -53,7 +53,7 @@ const (
 const waiterSleeps = 1 << 30
 
 // tilePass is a task of regions, which needs more of a worker than kernels do.
-type tilePass interface{ ticket(w *worker, k int) }
+type tilePass interface{ do(w *worker, k int) }
 
 // setup makes n workers with so much memory each.
 func (p *pool) setup(e *executable, n, scratch, states, args int) {
@@ -65,14 +65,14 @@ func (p *pool) setup(e *executable, n, scratch, states, args int) {
 	}
 }
 
-// run hands out the tickets of a task, or of a pass, to the workers, and waits.
-func (p *pool) run(t task, pass tilePass, tickets int) error {
-	if tickets == 0 {
+// run hands out the work items of a task, or of a pass, to the workers, and waits.
+func (p *pool) run(t task, pass tilePass, items int) error {
+	if items == 0 {
 		return nil
 	}
-	p.task, p.pass, p.tickets = t, pass, tickets
+	p.task, p.pass, p.items = t, pass, items
 	p.next.Store(0)
-	helpers := min(len(p.workers), tickets) - 1
+	helpers := min(len(p.workers), items) - 1
 	if helpers > 0 {
 		if !p.running {
 			p.running = true
@@ -166,7 +166,7 @@ func (p *pool) halt() {
 	p.running = false
 }
 
-// work takes tickets until there are no more.
+// work takes work items until there are no more.
 func (w *worker) work() {
 	p := &w.e.pool
 	defer func() {
@@ -176,13 +176,13 @@ func (w *worker) work() {
 	}()
 	for !w.stopped() {
 		k := int(p.next.Add(1)) - 1
-		if k >= p.tickets {
+		if k >= p.items {
 			return
 		}
 		if p.pass != nil {
-			p.pass.ticket(w, k)
+			p.pass.do(w, k)
 		} else {
-			p.task.ticket(&w.workspace, k)
+			p.task.do(&w.workspace, k)
 		}
 	}
 }

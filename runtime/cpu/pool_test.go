@@ -12,20 +12,20 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// counted notes who has done which ticket; some take long, so that the others fall asleep.
+// counted notes who has done which work item; some take long, so that the others fall asleep.
 type counted struct {
 	done []atomic.Int32
-	slow int // every so many tickets
+	slow int // every so many work items
 }
 
-func (c *counted) ticket(_ *workspace, k int) {
+func (c *counted) do(_ *workspace, k int) {
 	if c.slow > 0 && k%c.slow == 0 {
 		time.Sleep(300 * time.Microsecond)
 	}
 	c.done[k].Add(1)
 }
 
-// Each ticket is done once, whoever sleeps meanwhile.
+// Each work item is done once, whoever sleeps meanwhile.
 func TestWorkers(t *testing.T) {
 	for _, procs := range []int{1, 2, 4} {
 		defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(procs))
@@ -49,7 +49,7 @@ func TestWorkers(t *testing.T) {
 					}
 					for k := range c.done {
 						if n := c.done[k].Load(); n != 1 {
-							t.Fatalf("%d workers, run %d, task %d: ticket %d of %d was done %d times", workers, run, i, k, len(c.done), n)
+							t.Fatalf("%d workers, run %d, task %d: item %d of %d was done %d times", workers, run, i, k, len(c.done), n)
 						}
 					}
 				}
@@ -68,10 +68,10 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// failing panics in one ticket; those after it wait until that is known.
+// failing panics in one work item; those after it wait until that is known.
 type failing struct{ at int }
 
-func (f failing) ticket(w *workspace, k int) {
+func (f failing) do(w *workspace, k int) {
 	w.node = &ir.Node{Name: "bad"}
 	if k == f.at {
 		panic("wrong")
@@ -92,6 +92,6 @@ func TestWorkersFail(t *testing.T) {
 		t.Errorf("found %v", err)
 	}
 	if taken := e.next.Load(); taken > 20 {
-		t.Errorf("%d tickets were taken", taken)
+		t.Errorf("%d items were taken", taken)
 	}
 }

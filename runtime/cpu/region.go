@@ -34,7 +34,7 @@ type region struct {
 	back         backPass
 	fill         fillPass
 	seq          sequencePass
-	flow         *flow       // nil where no step looks back or ahead
+	pipeline     *pipeline   // nil where no step looks back or ahead
 	recurrenceAt int         // the recurrence among calls; -1: none
 	between      []int       // values between steps that are fused: they are never written
 	alias        map[int]int // values that take the place of others: the recurrence's output that of its input
@@ -51,9 +51,9 @@ type call struct {
 	in    []place
 	out   place
 	// What a step that looks back or ahead has in place of run, and one that brings sequences into another layout.
-	windowed *windowedOp
-	tmp      int // scratch of the window
-	turn     turn
+	windowed  *windowedOp
+	tmp       int // scratch of the window
+	transpose transpose
 }
 
 // place says where rows of a value lie: in a buffer, or in scratch from off on.
@@ -91,12 +91,12 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 	case c.windowed != nil:
 		g.runWindowed(w, i, sample, from, n)
 		return
-	case c.turn != straight:
+	case c.transpose != noTranspose:
 		g.runTurn(w, i, sample, from, n)
 		return
-	case g.flow != nil && g.flow.carry[i] != nil:
+	case g.pipeline != nil && g.pipeline.carry[i] != nil:
 		w.node = c.src
-		g.flow.carry[i].tile(w, g.rows(w, c.out, sample, from, n), g.rows(w, c.in[0], sample, from, n), sample, from/g.tile, n)
+		g.pipeline.carry[i].tile(w, g.rows(w, c.out, sample, from, n), g.rows(w, c.in[0], sample, from, n), sample, from/g.tile, n)
 		return
 	}
 	w.node = c.src
@@ -125,11 +125,11 @@ func (g *region) span(k int) (from, n int) {
 // mainPass computes the region's outputs.
 type mainPass struct{ g *region }
 
-// ticket computes one tile; tickets count samples first, so that the tiles of a sample are handed out in order.
-func (p *mainPass) ticket(w *worker, k int) {
+// work item computes one tile; work items count samples first, so that the tiles of a sample are handed out in order.
+func (p *mainPass) do(w *worker, k int) {
 	g := p.g
 	sample, t := k%g.batch, g.first+k/g.batch
-	if g.flow != nil {
+	if g.pipeline != nil {
 		g.tick(w, sample, t)
 		return
 	}
@@ -156,7 +156,7 @@ func (p *mainPass) ticket(w *worker, k int) {
 // run from the last to the first.
 type backPass struct{ g *region }
 
-func (p *backPass) ticket(w *worker, k int) { p.tile(w, k%p.g.batch, p.g.tiles-1-k/p.g.batch) }
+func (p *backPass) do(w *worker, k int) { p.tile(w, k%p.g.batch, p.g.tiles-1-k/p.g.batch) }
 
 func (p *backPass) tile(w *worker, sample, t int) {
 	g := p.g
@@ -218,7 +218,7 @@ func (c *recurrenceCall) join() {
 // fillPass computes the recurrence's input for the whole sequence.
 type fillPass struct{ g *region }
 
-func (p *fillPass) ticket(w *worker, k int) {
+func (p *fillPass) do(w *worker, k int) {
 	g := p.g
 	sample, t := k%g.batch, g.first+k/g.batch
 	from, n := g.span(t)
@@ -365,7 +365,7 @@ func (c *recurrenceCall) tile(w *worker, sample, t, from, n int) bool {
 // sequencePass computes the recurrence over whole sequences.
 type sequencePass struct{ g *region }
 
-func (p *sequencePass) ticket(w *worker, k int) {
+func (p *sequencePass) do(w *worker, k int) {
 	g := p.g
 	c := g.recurrence
 	w.node = c.src
@@ -401,8 +401,8 @@ func (g *region) start() error {
 	if g.recurrence != nil {
 		g.recurrence.start()
 	}
-	if g.flow != nil {
-		g.flow.start()
+	if g.pipeline != nil {
+		g.pipeline.start()
 	}
 	return nil
 }
@@ -414,7 +414,7 @@ func (g *region) steps(from, to int) error {
 	g.first = from / g.tile
 	tiles := (to - from + g.tile - 1) / g.tile
 	if c := g.recurrence; c != nil {
-		if len(g.pre) > 0 && !c.v.local && !c.keep && g.flow == nil {
+		if len(g.pre) > 0 && !c.v.local && !c.keep && g.pipeline == nil {
 			if err := e.tiles(&g.fill, g.batch*tiles); err != nil {
 				return err
 			}
@@ -449,8 +449,8 @@ func (g *region) steps(from, to int) error {
 	if g.group > 1 { // whose samples are one tile
 		return e.tiles(&g.groups, (g.batch+g.group-1)/g.group)
 	}
-	if g.flow != nil {
-		tiles += g.flow.last
+	if g.pipeline != nil {
+		tiles += g.pipeline.last
 	}
 	return e.tiles(&g.main, g.batch*tiles)
 }

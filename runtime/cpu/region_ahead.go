@@ -6,10 +6,10 @@ package cpu
 // count it to the region before.
 
 // runAhead finds such regions.
-func runAhead(units []*unit, strips []strip) {
+func runAhead(units []*unit, strips []stretch) {
 	for i := range len(units) - 1 {
 		g, next := units[i].region, units[i+1].region
-		if g != nil && next != nil && !inStrip(strips, i) && !inStrip(strips, i+1) && next.backAfter(g) {
+		if g != nil && next != nil && !inStretch(strips, i) && !inStretch(strips, i+1) && next.backAfter(g) {
 			g.next, next.ahead = next, true
 		}
 	}
@@ -19,7 +19,7 @@ func runAhead(units []*unit, strips []strip) {
 // the same rows.
 func (g *region) backAfter(before *region) bool {
 	c := g.recurrence
-	if c == nil || c.jump == nil || g.flow != nil || c.window > 0 || before.group > 1 || before.per != 1 || before.flow != nil ||
+	if c == nil || c.jump == nil || g.pipeline != nil || c.window > 0 || before.group > 1 || before.per != 1 || before.pipeline != nil ||
 		before.batch != g.batch || before.length != g.length || before.tile != g.tile {
 		return false
 	}

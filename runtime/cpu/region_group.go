@@ -11,14 +11,14 @@ type groupPass struct{ g *region }
 // only. It follows from shapes alone.
 func (g *region) groupSize(flopsPerRow float64) int {
 	c := g.recurrence
-	if c == nil || g.tiles != 1 || c.kernel == nil || c.direction != essm.Forward || c.window > 0 || g.flow != nil {
+	if c == nil || g.tiles != 1 || c.kernel == nil || c.direction != essm.Forward || c.window > 0 || g.pipeline != nil {
 		return 1
 	}
 	return max(1, min(g.batch, tileSize(flopsPerRow, g.batch*g.length)/g.length))
 }
 
-// ticket computes one group.
-func (p *groupPass) ticket(w *worker, k int) {
+// work item computes one group.
+func (p *groupPass) do(w *worker, k int) {
 	g := p.g
 	first := k * g.group
 	count := min(g.group, g.batch-first)

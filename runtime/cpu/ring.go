@@ -5,12 +5,12 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// flow is what a region has besides where some of its steps look back and ahead along time. Samples go through it tick by tick:
+// pipeline is what a region has besides where some of its steps look back and ahead along time. Samples go through it tick by tick:
 // at each, every step computes one tile, that of the tick or, where something before it looks ahead, one some ticks behind.
 // Values that are looked back on, or waited with, are in rings. Ticks of a sample may be under way on several threads at once:
-// a step's tile waits for those before it where it must, and never for what a later ticket computes. How many there may be
+// a step's tile waits for those before it where it must, and never for what a later work item computes. How many there may be
 // depends on the number of threads, and so does the size of rings, but nothing that is computed.
-type flow struct {
+type pipeline struct {
 	rings []*ring
 	of    map[int]*ring // per value
 	lag   []int         // per call: how many tiles it is behind the tick
@@ -93,9 +93,9 @@ func (r *ring) publish(w *worker, sample, t int) bool {
 	return true
 }
 
-// flow finds what the windows of the region need.
-func (r *draft) flow(d *binding, g *region) *flow {
-	f := &flow{of: map[int]*ring{}, lag: make([]int, len(r.steps)), loads: make([][]*ring, len(r.steps)), fills: make([][]*ring, len(r.steps)),
+// pipeline finds what the windows of the region need.
+func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
+	f := &pipeline{of: map[int]*ring{}, lag: make([]int, len(r.steps)), loads: make([][]*ring, len(r.steps)), fills: make([][]*ring, len(r.steps)),
 		carry: make([]*carry, len(r.steps)), depth: 1}
 	if d.p.Config.Threads > 1 {
 		f.depth = d.p.Config.Threads + 1
@@ -170,7 +170,7 @@ func (r *draft) flow(d *binding, g *region) *flow {
 }
 
 // operands are the values of the region's grid that a step reads.
-func (r *draft) operands(i int) (all []*lowering.Value) {
+func (r *regionBuilder) operands(i int) (all []*lowering.Value) {
 	s := r.steps[i]
 	if i == r.recurrenceAt && r.recurrence != nil {
 		info := r.recurrence.info()
@@ -187,7 +187,7 @@ func (r *draft) operands(i int) (all []*lowering.Value) {
 }
 
 // bytes is the memory of rings and sums.
-func (f *flow) bytes(batch int) (sum int64) {
+func (f *pipeline) bytes(batch int) (sum int64) {
 	for _, r := range f.rings {
 		sum += int64(batch) * int64(r.rows()) * int64(r.width) * 4
 	}
@@ -200,7 +200,7 @@ func (f *flow) bytes(batch int) (sum int64) {
 }
 
 // attach makes rings and sums.
-func (f *flow) attach(batch int) {
+func (f *pipeline) attach(batch int) {
 	f.ended = make([]counter, batch)
 	for _, r := range f.rings {
 		r.buf, r.made = floats(batch*r.rows()*r.width), make([]counter, batch)
@@ -212,7 +212,7 @@ func (f *flow) attach(batch int) {
 	}
 }
 
-func (f *flow) start() {
+func (f *pipeline) start() {
 	for _, c := range f.carry {
 		if c != nil {
 			c.start()
@@ -228,7 +228,7 @@ func (f *flow) start() {
 
 // tick computes the tiles of one tick of a sample.
 func (g *region) tick(w *worker, sample, k int) {
-	f := g.flow
+	f := g.pipeline
 	if !f.ended[sample].wait(k-f.depth+1, w) {
 		return
 	}
@@ -278,12 +278,12 @@ func (g *region) runWindowed(w *worker, i, sample, from, n int) {
 	c.windowed.run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], w.scratch[c.tmp:c.tmp+n*c.windowed.scratch], n, from, g.length)
 }
 
-// turn brings a tile of (samples, features, steps) into rows, or back.
+// transposeTile brings a tile of (samples, features, steps) into rows, or back.
 func (g *region) runTurn(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	w.node = c.src
 	e := g.e
-	if c.turn == toRows {
+	if c.transpose == toRows {
 		width := c.out.width
 		src := e.buf[c.in[0].val][sample*width*g.length+from:]
 		kernel.Transpose(g.rows(w, c.out, sample, from, n), width, src, g.length, width, n)

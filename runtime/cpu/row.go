@@ -12,24 +12,24 @@ type rowFunc func(y []float32, x [][]float32, rows int)
 
 // rowOp is a step that treats each row by itself, for one set of shapes.
 type rowOp struct {
-	run      rowFunc
-	operands []int       // the inputs that are read row by row
-	over     []int       // of them, those whose rows the output's may be written over
-	parts    []rowFunc   // run in parts, between which it may be cancelled; nil where it is short
-	windowed *windowedOp // in place of run: not each row by itself
-	sums     *sums       // in place of run: adds the rows before
-	turn     turn        // in place of run: rows that lie in another layout
+	run       rowFunc
+	operands  []int       // the inputs that are read row by row
+	over      []int       // of them, those whose rows the output's may be written over
+	parts     []rowFunc   // run in parts, between which it may be cancelled; nil where it is short
+	windowed  *windowedOp // in place of run: not each row by itself
+	sums      *sums       // in place of run: adds the rows before
+	transpose transpose   // in place of run: rows that lie in another layout
 }
 
 // sums is a running sum along time: each step adds to those before it, or, where it is exclusive, shows those before it only.
 type sums struct{ exclusive bool }
 
-// turn says how a step brings sequences between (samples, features, steps), which exported graphs have around convolutions, and
+// transpose says how a step brings sequences between (samples, features, steps), which exported graphs have around convolutions, and
 // rows of features for each step.
-type turn int8
+type transpose int8
 
 const (
-	straight turn = iota
+	noTranspose transpose = iota
 	toRows
 	fromRows
 )

@@ -34,7 +34,7 @@ func TestLongProducts(t *testing.T) {
 	g := wide(t)
 	in := map[string]tensor.Datum{"x": newGen(8).floats(1, 1, 53, 1800)}
 	closeTo(t, "wide", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-5)
-	e := bindStrips(t, g, stripRows, 1, []tensor.Datum{in["x"]})
+	e := bindStrips(t, g, stretchRows, 1, []tensor.Datum{in["x"]})
 	parts := 0
 	for _, u := range e.units {
 		for _, c := range u.region.calls {
@@ -66,7 +66,7 @@ func TestLongProductsLow(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := map[string]tensor.Datum{"x": r.floats(1, 1, 53, 1800)}
-		e := bindConfig(t, g, runtime.Config{Threads: 2, Products: products}, stripRows, []tensor.Datum{in["x"]})
+		e := bindConfig(t, g, runtime.Config{Threads: 2, Products: products}, stretchRows, []tensor.Datum{in["x"]})
 		var parts [][]rowFunc
 		whole := map[string]*tensor.Tensor{}
 		out := make([]tensor.Datum, 4)
@@ -125,7 +125,7 @@ func (p *patience) Err() error {
 func TestLongProductCancelled(t *testing.T) {
 	g := wide(t)
 	in := []tensor.Datum{newGen(8).floats(1, 1, 24, 1800)}
-	e := bindStrips(t, g, stripRows, 1, in)
+	e := bindStrips(t, g, stretchRows, 1, in)
 	r := e.units[0].region
 	i := slices.IndexFunc(r.calls, func(c call) bool { return c.parts != nil })
 	ran := 0

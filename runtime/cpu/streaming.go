@@ -24,10 +24,10 @@ type stage interface {
 // streamingMaker makes the kernel for a binding, or gives nil where its shapes do not fit.
 type streamingMaker func(d *lowering.Binding) streamingKernel
 
-// streamingTile is the steps of a ticket.
+// streamingTile is the steps of a work item.
 const streamingTile = largestTile
 
-// streamingGrid is what streaming operators share: samples and steps in tickets.
+// streamingGrid is what streaming operators share: samples and steps in work items.
 type streamingGrid struct {
 	e             execution
 	batch, length int
@@ -40,13 +40,13 @@ func (g *streamingGrid) start() error              { return nil }
 func (g *streamingGrid) finish()                   {}
 func (g *streamingGrid) bytes() int64              { return 0 }
 
-// tickets of the steps under way.
-func (g *streamingGrid) tickets() int {
+// work items of the steps under way.
+func (g *streamingGrid) items() int {
 	return g.batch * ((g.to - g.from + streamingTile - 1) / streamingTile)
 }
 
-// ticket k's sample and steps.
-func (g *streamingGrid) ticket(k int) (sample, from, n int) {
+// work item k's sample and steps.
+func (g *streamingGrid) itemAt(k int) (sample, from, n int) {
 	from = g.from + k/g.batch*streamingTile
 	return k % g.batch, from, min(streamingTile, g.to-from)
 }

@@ -34,11 +34,11 @@ func streamingCopy(s *lowering.Step) streamingMaker {
 
 func (k *copying) steps(from, to int) error {
 	k.from, k.to = from, to
-	return k.e.parallel(k, k.tickets())
+	return k.e.parallel(k, k.items())
 }
 
-func (k *copying) ticket(_ *workspace, t int) {
-	sample, from, n := k.streamingGrid.ticket(t)
+func (k *copying) do(_ *workspace, t int) {
+	sample, from, n := k.streamingGrid.itemAt(t)
 	in, out := k.s.In[0], k.s.Out[0]
 	copy(k.e.floats(out)[k.e.at(out, sample, from, k.length)*k.width:][:n*k.width], k.e.floats(in)[k.e.at(in, sample, from, k.length)*k.width:])
 }

@@ -69,13 +69,13 @@ func (k *embedding) token(i int) int64 {
 
 func (k *embedding) steps(from, to int) error {
 	k.from, k.to = from, to
-	return k.e.parallel(k, k.tickets())
+	return k.e.parallel(k, k.items())
 }
 
 func (k *embedding) finish() { k.wide, k.short = nil, nil }
 
-func (k *embedding) ticket(_ *workspace, t int) {
-	sample, from, n := k.streamingGrid.ticket(t)
+func (k *embedding) do(_ *workspace, t int) {
+	sample, from, n := k.streamingGrid.itemAt(t)
 	out := k.s.Out[0]
 	y := k.e.floats(out)[k.e.at(out, sample, from, k.length)*k.width:]
 	for i := range n {

@@ -18,7 +18,7 @@ type pick struct {
 	width   int
 	lengths []int     // nil: every sequence is full
 	sum     []float64 // per sample
-	parts   []float64 // per ticket of the steps under way
+	parts   []float64 // per work item of the steps under way
 }
 
 // pickTiles bounds the tiles of a sample that are summed up at once.
@@ -85,11 +85,11 @@ func (k *pick) counts(sample int) (lo, hi int) {
 func (k *pick) steps(from, to int) error {
 	for ; from < to; from = k.to {
 		k.from, k.to = from, min(to, from+pickTiles*streamingTile)
-		tickets := k.tickets()
-		if err := k.e.parallel(k, tickets); err != nil {
+		items := k.items()
+		if err := k.e.parallel(k, items); err != nil {
 			return err
 		}
-		for t := range tickets {
+		for t := range items {
 			sample, part := t%k.batch, k.parts[t*k.width:(t+1)*k.width]
 			for j, v := range part {
 				k.sum[sample*k.width+j] += v
@@ -99,8 +99,8 @@ func (k *pick) steps(from, to int) error {
 	return nil
 }
 
-func (k *pick) ticket(_ *workspace, t int) {
-	sample, from, n := k.streamingGrid.ticket(t)
+func (k *pick) do(_ *workspace, t int) {
+	sample, from, n := k.streamingGrid.itemAt(t)
 	part := k.parts[t*k.width : (t+1)*k.width]
 	clear(part)
 	lo, hi := k.counts(sample)

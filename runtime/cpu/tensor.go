@@ -39,8 +39,8 @@ type execution interface {
 	own(d tensor.Datum) tensor.Datum
 	// at finds a step of a sample in the buffer of a sequence that has length steps per sample.
 	at(v *lowering.Value, sample, step, length int) int
-	// parallel hands out the tickets of a task to the workers, and waits.
-	parallel(t task, tickets int) error
+	// parallel hands out the work items of a task to the workers, and waits.
+	parallel(t task, items int) error
 	// halted says that the run has ended early, for what takes long outside of a task; failed is the reason.
 	halted() kernel.Stop
 	failed() error
@@ -49,7 +49,7 @@ type execution interface {
 }
 
 // task is work that can be done in pieces, which are handed out in order.
-type task interface{ ticket(w *workspace, k int) }
+type task interface{ do(w *workspace, k int) }
 
 // workspace is what a kernel has of the worker that it runs on.
 type workspace struct {

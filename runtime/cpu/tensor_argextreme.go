@@ -45,7 +45,7 @@ func newArgExtreme(d *lowering.Binding, s *lowering.Step, least bool) *tensorKer
 	}}
 }
 
-func (p *argPass) ticket(_ *workspace, k int) {
+func (p *argPass) do(_ *workspace, k int) {
 	for i := range p.inner {
 		row, at := p.x[k*p.n*p.inner+i:], 0
 		best := row[0]

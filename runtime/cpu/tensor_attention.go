@@ -42,7 +42,7 @@ type attentionPass struct {
 	left, right          int
 	mask                 [4]int // strides
 	maskKeys             int
-	rows, blocks         int // queries of a ticket, tickets per head
+	rows, blocks         int // queries of a work item, work items per head
 	padded, keyed, width int // keys in whole panels; numbers of the panels of a head's keys, and of both
 
 	// While it runs:
@@ -177,7 +177,7 @@ func (p *attentionPass) start(e execution, s *lowering.Step, call tensorCall) {
 // attentionPack lays out the keys and values of one head.
 type attentionPack attentionPass
 
-func (p *attentionPack) ticket(_ *workspace, t int) {
+func (p *attentionPack) do(_ *workspace, t int) {
 	b, h := t/p.k.h, t%p.k.h
 	keys, values := p.panels[t*p.width:t*p.width+p.keyed], p.panels[t*p.width+p.keyed:(t+1)*p.width]
 	for from := 0; from < p.padded; from += kernel.PanelWidth {
@@ -257,7 +257,7 @@ func (p *attentionPass) span(b, i int) (from, to int) {
 	return min(from, p.keys), max(to, min(from, p.keys))
 }
 
-func (p *attentionPass) ticket(w *workspace, t int) {
+func (p *attentionPass) do(w *workspace, t int) {
 	block, h, b := t%p.blocks, t/p.blocks%p.q.h, t/p.blocks/p.q.h
 	first := block * p.rows
 	rows := min(p.rows, p.q.s-first)

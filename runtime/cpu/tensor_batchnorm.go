@@ -45,7 +45,7 @@ type channelPass struct {
 	x, y         []float32
 }
 
-func (p *channelPass) ticket(_ *workspace, k int) {
+func (p *channelPass) do(_ *workspace, k int) {
 	c := k % len(p.scale)
 	kernel.ScaleShift(p.y[k*p.inner:(k+1)*p.inner], p.x[k*p.inner:(k+1)*p.inner], p.scale[c], p.shift[c])
 }

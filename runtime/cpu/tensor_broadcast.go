@@ -77,12 +77,12 @@ func (b *broadcast) at(i, row int) int {
 	return off
 }
 
-// broadcastTicket is how many numbers of the output a ticket computes.
-const broadcastTicket = 1 << 15
+// broadcastItem is how many numbers of the output a work item computes.
+const broadcastItem = 1 << 15
 
-// tickets says how many rows a ticket takes, and how many tickets there are.
-func (b *broadcast) tickets() (rows, n int) {
-	rows = max(1, broadcastTicket/max(1, b.inner))
+// work items says how many rows a work item takes, and how many work items there are.
+func (b *broadcast) items() (rows, n int) {
+	rows = max(1, broadcastItem/max(1, b.inner))
 	return rows, (b.rows + rows - 1) / rows
 }
 
@@ -96,7 +96,7 @@ type comparePass struct {
 	want int
 }
 
-func (p *comparePass) ticket(_ *workspace, k int) {
+func (p *comparePass) do(_ *workspace, k int) {
 	for row := k * p.per; row < min(p.b.rows, (k+1)*p.per); row++ {
 		p.run(p, row)
 	}
@@ -124,7 +124,7 @@ func elementKernel(d *lowering.Binding, s *lowering.Step, run func(p *comparePas
 	}
 	p := &comparePass{b: newBroadcast(out, shapes...), run: run, want: want}
 	n := 0
-	p.per, n = p.b.tickets()
+	p.per, n = p.b.items()
 	return &tensorKernel{run: func(e execution, _ tensorCall) error {
 		p.y = e.datum(s.Out[0]).(*tensor.Tensor)
 		for i, k := range inputs {

@@ -70,8 +70,8 @@ type conv2d struct {
 	planarWindow
 	step    *lowering.Step
 	offsets kernel.Offsets
-	places  int // of the output per ticket
-	parts   int // tickets per sample and group
+	places  int // of the output per work item
+	parts   int // work items per sample and group
 
 	// While it runs:
 	e            execution
@@ -144,7 +144,7 @@ func (c *conv2d) start(e execution, call tensorCall) error {
 // padPass copies channels into their larger places.
 type padPass conv2d
 
-func (p *padPass) ticket(_ *workspace, k int) {
+func (p *padPass) do(_ *workspace, k int) {
 	pad(p.padded[k*p.hp*p.wp:(k+1)*p.hp*p.wp], p.x[k*p.h*p.wd:(k+1)*p.h*p.wd], p.h, p.wd, p.wp, p.top, p.left)
 }
 
@@ -177,15 +177,15 @@ func (c *conv2d) padBytes() int {
 	return c.n * c.c * c.hp * c.wp
 }
 
-// How much a ticket computes: enough to be worth handing out.
-const convTicketFlops = 1 << 21
+// How much a work item computes: enough to be worth handing out.
+const convItemFlops = 1 << 21
 
 // panels is the form for most shapes: filters times panels of places.
 func (c conv2d) panels() *tensorKernel {
 	c.offsets = c.weightOffsets()
 	all := (c.oh*c.ow + kernel.PanelWidth - 1) / kernel.PanelWidth
 	flops := 2 * c.k() * kernel.PanelWidth * (c.m / c.group)
-	per := min(all, max(1, convTicketFlops/flops))
+	per := min(all, max(1, convItemFlops/flops))
 	c.places, c.parts = per*kernel.PanelWidth, (all+per-1)/per
 	run := (*panelPass)(&c)
 	return &tensorKernel{fuses: true, temp: c.padBytes(), scratch: kernel.PanelWidth * c.width(), run: func(e execution, call tensorCall) error {
@@ -200,7 +200,7 @@ func (c conv2d) panels() *tensorKernel {
 // panelPass computes some panels of one sample and group.
 type panelPass conv2d
 
-func (p *panelPass) ticket(w *workspace, k int) {
+func (p *panelPass) do(w *workspace, k int) {
 	part, g, n := k%p.parts, k/p.parts%p.group, k/p.parts/p.group
 	mg, width, size := p.m/p.group, (*conv2d)(p).filters.width(), p.oh*p.ow
 	src := p.padded[(n*p.c+g*p.cg)*p.hp*p.wp : (n*p.c+(g+1)*p.cg)*p.hp*p.wp]
@@ -261,7 +261,7 @@ func (c *conv2d) framed() bool {
 	return places <= 96 && byFrames < byPanels
 }
 
-// maxFrames is the number of places that one ticket takes at most.
+// maxFrames is the number of places that one work item takes at most.
 const maxFrames = 48
 
 // frames is the form for few places: each is a row of K numbers, times the packed filters.
@@ -282,7 +282,7 @@ func (c conv2d) frames() *tensorKernel {
 // framePass computes some places of one sample and group.
 type framePass conv2d
 
-func (p *framePass) ticket(w *workspace, k int) {
+func (p *framePass) do(w *workspace, k int) {
 	part, g, n := k%p.parts, k/p.parts%p.group, k/p.parts/p.group
 	mg, size, width := p.m/p.group, p.oh*p.ow, p.cg*p.kh*p.kw
 	src := p.padded[(n*p.c+g*p.cg)*p.hp*p.wp : (n*p.c+(g+1)*p.cg)*p.hp*p.wp]
@@ -360,7 +360,7 @@ func (c conv2d) depthwise() *tensorKernel {
 	d.span = ((c.oh-1)*d.pw + c.ow + vector - 1) / vector * vector
 	d.phases = c.sh*c.sw*d.plane + 2*vector + d.pw // slack: what is read beyond the last place
 	d.phases = max(d.phases, int(slices.Max(off))+d.span)
-	d.places = max(1, min(c.m, convTicketFlops/8/max(1, d.span*c.k())))
+	d.places = max(1, min(c.m, convItemFlops/8/max(1, d.span*c.k())))
 	d.parts = (c.m + d.places - 1) / d.places
 	return &tensorKernel{fuses: true, scratch: d.phases + d.span, run: func(e execution, call tensorCall) error {
 		s := d.step
@@ -376,7 +376,7 @@ type depthPass struct {
 	span          int // numbers of an output channel, rows pw apart
 }
 
-func (p *depthPass) ticket(w *workspace, k int) {
+func (p *depthPass) do(w *workspace, k int) {
 	n, from := k/p.parts, k%p.parts*p.places
 	in, out := w.scratch[:p.phases], w.scratch[p.phases:p.phases+p.span]
 	taps, mg, have := p.kh*p.kw, p.m/p.group, -1

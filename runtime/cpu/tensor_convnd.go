@@ -16,7 +16,7 @@ type convND struct {
 	lines         []int   // where those of a channel lie with its pads
 	starts        []int32 // per place of the output: where its window begins in a channel
 	offsets       kernel.Offsets
-	places, parts int // of a ticket, tickets per sample and group
+	places, parts int // of a work item, work items per sample and group
 
 	// While it runs:
 	x, y, padded []float32
@@ -61,7 +61,7 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *t
 	}
 	c.offsets = kernel.NewOffsets(off)
 	panels := (len(c.starts) + kernel.PanelWidth - 1) / kernel.PanelWidth
-	per := min(panels, max(1, convTicketFlops/(2*c.k()*kernel.PanelWidth*(c.m/c.group))))
+	per := min(panels, max(1, convItemFlops/(2*c.k()*kernel.PanelWidth*(c.m/c.group))))
 	c.places, c.parts = per*kernel.PanelWidth, (panels+per-1)/per
 	temp := 0
 	if c.padding {
@@ -83,7 +83,7 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *t
 // padNDPass copies a channel into its larger place.
 type padNDPass convND
 
-func (p *padNDPass) ticket(_ *workspace, k int) {
+func (p *padNDPass) do(_ *workspace, k int) {
 	n := p.in[len(p.in)-1]
 	dst, src := p.padded[k*p.plane:(k+1)*p.plane], p.x[k*n*len(p.lines):(k+1)*n*len(p.lines)]
 	clear(dst)
@@ -92,7 +92,7 @@ func (p *padNDPass) ticket(_ *workspace, k int) {
 	}
 }
 
-func (c *convND) ticket(w *workspace, t int) {
+func (c *convND) do(w *workspace, t int) {
 	part, g, n := t%c.parts, t/c.parts%c.group, t/c.parts/c.group
 	mg, width, size := c.m/c.group, c.width(), len(c.starts)
 	src := c.padded[(n*c.c+g*c.cg)*c.plane : (n*c.c+(g+1)*c.cg)*c.plane]

@@ -36,15 +36,15 @@ func (f *spreading) turn() {
 	})
 }
 
-// spreadPass computes some output channels of a sample per ticket.
+// spreadPass computes some output channels of a sample per work item.
 type spreadPass struct {
 	*spreading
-	n, h, wd, oh, ow  int
-	sh, sw, dh, dw    int
-	top, left         int
-	offsets           kernel.Offsets
-	channels, tickets int // output channels of a group per ticket; tickets per sample and group
-	x, y              []float32
+	n, h, wd, oh, ow int
+	sh, sw, dh, dw   int
+	top, left        int
+	offsets          kernel.Offsets
+	channels, items  int // output channels of a group per work item; work items per sample and group
+	x, y             []float32
 }
 
 func convTransposeKernel(s *lowering.Step) tensorMaker {
@@ -92,18 +92,18 @@ func convTransposeKernel(s *lowering.Step) tensorMaker {
 		}
 		p.offsets = kernel.NewOffsets(off)
 		taps := f.kh * f.kw
-		p.channels = min(mg, max(1, convTicketFlops/(2*cg*taps*size)))
-		p.tickets = (mg + p.channels - 1) / p.channels
+		p.channels = min(mg, max(1, convItemFlops/(2*cg*taps*size)))
+		p.items = (mg + p.channels - 1) / p.channels
 		return &tensorKernel{scratch: kernel.PanelWidth * (cg + p.channels*taps), run: func(e execution, _ tensorCall) error {
 			f.turn()
 			p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-			return e.parallel(p, p.n*group*p.tickets)
+			return e.parallel(p, p.n*group*p.items)
 		}}
 	}
 }
 
-func (p *spreadPass) ticket(w *workspace, k int) {
-	part, g, n := k%p.tickets, k/p.tickets%p.group, k/p.tickets/p.group
+func (p *spreadPass) do(w *workspace, k int) {
+	part, g, n := k%p.items, k/p.items%p.group, k/p.items/p.group
 	size, places, taps, cg, mg := p.h*p.wd, p.oh*p.ow, p.kh*p.kw, p.c/p.group, p.m/p.group
 	from := part * p.channels
 	count := min(p.channels, mg-from)

@@ -9,12 +9,12 @@ import (
 // spreadND is a transposed convolution over three or more axes for one shape: as spreadPass.
 type spreadND struct {
 	*spreading
-	sliding               // out and in as the operator has them
-	n, size, places   int // samples; places of the input and of the output
-	offsets           kernel.Offsets
-	channels, tickets int   // output channels of a group per ticket; tickets per sample and group
-	lines             []int // strides of the output
-	x, y              []float32
+	sliding             // out and in as the operator has them
+	n, size, places int // samples; places of the input and of the output
+	offsets         kernel.Offsets
+	channels, items int   // output channels of a group per work item; work items per sample and group
+	lines           []int // strides of the output
+	x, y            []float32
 }
 
 // mostSpreadAxes bounds the axes of a transposed convolution.
@@ -40,17 +40,17 @@ func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int
 		off[i] = int32(i * p.size)
 	}
 	p.offsets = kernel.NewOffsets(off)
-	p.channels = min(mg, max(1, convTicketFlops/(2*cg*all*p.size)))
-	p.tickets = (mg + p.channels - 1) / p.channels
+	p.channels = min(mg, max(1, convItemFlops/(2*cg*all*p.size)))
+	p.items = (mg + p.channels - 1) / p.channels
 	return &tensorKernel{scratch: kernel.PanelWidth * (cg + p.channels*all), run: func(e execution, _ tensorCall) error {
 		f.turn()
 		p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-		return e.parallel(p, p.n*f.group*p.tickets)
+		return e.parallel(p, p.n*f.group*p.items)
 	}}
 }
 
-func (p *spreadND) ticket(w *workspace, k int) {
-	part, g, n := k%p.tickets, k/p.tickets%p.group, k/p.tickets/p.group
+func (p *spreadND) do(w *workspace, k int) {
+	part, g, n := k%p.items, k/p.items%p.group, k/p.items/p.group
 	all, cg, mg := p.kh*p.kw, p.c/p.group, p.m/p.group
 	from := part * p.channels
 	count := min(p.channels, mg-from)

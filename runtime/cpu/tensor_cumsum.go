@@ -44,7 +44,7 @@ func cumSumKernel(s *lowering.Step) tensorMaker {
 	}
 }
 
-func (p *cumSumPass) ticket(w *workspace, k int) {
+func (p *cumSumPass) do(w *workspace, k int) {
 	size := p.n * p.inner
 	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
 	if p.inner == 1 {

@@ -30,7 +30,7 @@ type transforms struct {
 	have, terms int // numbers of a line in the source and in the result
 	in, out     int // float32 numbers in each of them
 	frames      framing
-	per         int // lines in a ticket
+	per         int // lines in a work item
 }
 
 // framing says that lines are frames of a signal, step numbers apart, times a window; each signal has count frames.
@@ -52,7 +52,7 @@ func newTransforms(n int, real bool, t transforms) *transforms {
 	if t.inner > 1 {
 		group = max(group, 8) // neighbours share cache lines
 	}
-	t.per = max(1, ticketNumbers/(2*n*group)) * group
+	t.per = max(1, itemNumbers/(2*n*group)) * group
 	return &t
 }
 
@@ -73,7 +73,7 @@ func (t *transforms) kernel(s *lowering.Step, window *lowering.Value) *tensorKer
 	}
 }
 
-// gathered is the numbers of a ticket's lines, where those do not lie as the plan wants them.
+// gathered is the numbers of a work item's lines, where those do not lie as the plan wants them.
 func (t *transforms) gathered() int {
 	switch {
 	case t.frames.count > 0:
@@ -84,8 +84,8 @@ func (t *transforms) gathered() int {
 	return 0
 }
 
-// ticket transforms some lines.
-func (t *transforms) ticket(w *workspace, k int) {
+// work item transforms some lines.
+func (t *transforms) do(w *workspace, k int) {
 	w.node = t.node
 	from := k * t.per
 	in, out := t.have*t.in, t.terms*t.out

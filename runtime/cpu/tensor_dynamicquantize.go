@@ -22,7 +22,7 @@ type dynamicPass struct {
 	zero   int
 }
 
-// dynamicPart is how many numbers a ticket takes.
+// dynamicPart is how many numbers a work item takes.
 const dynamicPart = 1 << 14
 
 func dynamicQuantizeKernel(s *lowering.Step) tensorMaker {
@@ -63,11 +63,11 @@ func dynamicQuantizeKernel(s *lowering.Step) tensorMaker {
 
 type dynamicRange dynamicPass
 
-func (p *dynamicRange) ticket(_ *workspace, k int) {
+func (p *dynamicRange) do(_ *workspace, k int) {
 	p.lo[k], p.hi[k] = kernel.Extremes(p.x[k*dynamicPart : min(len(p.x), (k+1)*dynamicPart)])
 }
 
-func (p *dynamicPass) ticket(_ *workspace, k int) {
+func (p *dynamicPass) do(_ *workspace, k int) {
 	from, to := k*dynamicPart, min(len(p.x), (k+1)*dynamicPart)
 	kernel.QuantizeBytes(kernel.Bytes{Data: p.y[from:to]}, p.x[from:to], p.scale, p.zero)
 }

@@ -25,8 +25,8 @@ type einsumPass struct {
 	offsets           kernel.Offsets // bSum
 	lda               int            // of rows that lie in a as they are; 0: they are copied
 	ldy               int            // of rows that lie in y as they are; 0: they are scattered
-	rows, columns     int            // of a ticket
-	down, across      int            // tickets of a product
+	rows, columns     int            // of a work item
+	down, across      int            // work items of a product
 	scalar            bool           // products are too small for kernels
 	alone             bool           // there is no second tensor
 	a, b, y, gathered []float32
@@ -224,7 +224,7 @@ func (p *einsumPass) plan() {
 	const block = 1 << 16
 	panels := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
 	p.rows = min(p.m, max(48, block/p.k/6*6))
-	per := min(panels, max(1, convTicketFlops/(2*p.rows*p.k*kernel.PanelWidth)))
+	per := min(panels, max(1, convItemFlops/(2*p.rows*p.k*kernel.PanelWidth)))
 	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
 	p.down = (p.m + p.rows - 1) / p.rows
 }
@@ -232,7 +232,7 @@ func (p *einsumPass) plan() {
 // einsumRows brings the rows of one product in order.
 type einsumRows einsumPass
 
-func (p *einsumRows) ticket(_ *workspace, k int) {
+func (p *einsumRows) do(_ *workspace, k int) {
 	a, dst := p.a[p.at[0][k]:], p.gathered[k*p.m*p.k:(k+1)*p.m*p.k]
 	for i, r := range p.aRow {
 		row := dst[i*p.k : (i+1)*p.k]
@@ -242,7 +242,7 @@ func (p *einsumRows) ticket(_ *workspace, k int) {
 	}
 }
 
-func (p *einsumPass) ticket(w *workspace, t int) {
+func (p *einsumPass) do(w *workspace, t int) {
 	product, down, across := t/(p.down*p.across), t/p.across%p.down, t%p.across
 	b, y := p.b[p.at[1][product]:], p.y[p.at[2][product]:]
 	if p.scalar {

@@ -10,17 +10,17 @@ import (
 
 func init() { register(record{op: "GridSample", tensor: tensorKind{make: gridSampleKernel}}) }
 
-// gridPass samples some places of all channels of a sample per ticket, in float64: what a place is interpolated from is found
+// gridPass samples some places of all channels of a sample per work item, in float64: what a place is interpolated from is found
 // once for all of them.
 type gridPass struct {
 	channels, size, places int
 	axes                   int
-	parts                  int // tickets per sample
+	parts                  int // work items per sample
 	samplers               []*std.GridSampler
 	x, grid, y             []float32
 }
 
-// gridPlaces is how many places a ticket takes.
+// gridPlaces is how many places a work item takes.
 const gridPlaces = 1 << 10
 
 // mostGridAxes bounds the coordinates of a place.
@@ -52,7 +52,7 @@ func gridSampleKernel(s *lowering.Step) tensorMaker {
 	}
 }
 
-func (p *gridPass) ticket(_ *workspace, t int) {
+func (p *gridPass) do(_ *workspace, t int) {
 	b, from := t/p.parts, t%p.parts*gridPlaces
 	var place [mostGridAxes]float64
 	for i := from; i < min(p.places, from+gridPlaces); i++ {

@@ -24,8 +24,8 @@ func init() {
 type integerProduct struct {
 	m, k, n        int
 	at             [2][]int // per product: where the matrices begin
-	rows, columns  int      // of a ticket
-	down, across   int      // tickets of a product
+	rows, columns  int      // of a work item
+	down, across   int      // work items of a product
 	w              *kernel.Int16
 	offsets        kernel.Offsets // of the rows of b, an even number of them
 	requantize     *requantization
@@ -100,7 +100,7 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantizatio
 	}
 }
 
-// What a ticket of an integer product holds at most: numbers of a block of a, and of the result.
+// What a work item of an integer product holds at most: numbers of a block of a, and of the result.
 const (
 	integerBlock = 1 << 16
 	integerTile  = 1 << 15
@@ -139,7 +139,7 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	pairs := kernel.PairsOf(p.k)
 	p.rows = min(p.m, max(6, integerBlock/(2*pairs)))
 	panels := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
-	per := max(1, min(panels, 2*convTicketFlops/(2*p.rows*p.k*kernel.PanelWidth), integerTile/(p.rows*kernel.PanelWidth)))
+	per := max(1, min(panels, 2*convItemFlops/(2*p.rows*p.k*kernel.PanelWidth), integerTile/(p.rows*kernel.PanelWidth)))
 	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
 	p.down = (p.m + p.rows - 1) / p.rows
 	p.blockA, p.blockB = p.rows*pairs, kernel.PanelWidth*pairs
@@ -159,7 +159,7 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	}}
 }
 
-func (p *integerProduct) ticket(w *workspace, t int) {
+func (p *integerProduct) do(w *workspace, t int) {
 	product, down, across := t/(p.down*p.across), t/p.across%p.down, t%p.across
 	from, left := down*p.rows, across*p.columns
 	rows, columns := min(p.rows, p.m-from), min(p.columns, p.n-left)

@@ -31,7 +31,7 @@ type integerConv struct {
 	pw, plane, channel, span int            // of a row and a plane of one phase, of a channel, and of an output channel with gaps
 	pairs                    int            // of the weights of a filter
 	offsets                  kernel.Offsets // where these meet a group
-	chunk, chunks            int            // places of a ticket, tickets per sample and group
+	chunk, chunks            int            // places of a work item, work items per sample and group
 	panelWords, tileWords    int            // of scratch
 
 	// While it runs:
@@ -153,7 +153,7 @@ func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *tensorKernel {
 	pairs, mg := c.pairs, c.m/c.group
 	c.span = (c.oh-1)*c.pw + c.ow
 	panels := (c.span + kernel.PanelWidth - 1) / kernel.PanelWidth
-	per := min(panels, 2*convTicketFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth))
+	per := min(panels, 2*convItemFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth))
 	per = max(1, (per+1)/2) * 2 // bytes are made by pairs of panels
 	c.chunk, c.chunks = per*kernel.PanelWidth, (panels+per-1)/per
 	c.panelWords, c.tileWords = kernel.PanelWidth*pairs, mg*c.chunk
@@ -179,7 +179,7 @@ func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *tensorKernel {
 // bytePhases copies a channel into its place with pads, by phases.
 type bytePhases integerConv
 
-func (c *bytePhases) ticket(_ *workspace, k int) {
+func (c *bytePhases) do(_ *workspace, k int) {
 	dst, src := c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.h*c.wd:(k+1)*c.h*c.wd]
 	if len(dst) != len(src) {
 		fillBytes(dst, byte(c.zero))
@@ -214,7 +214,7 @@ func fillBytes(b []byte, v byte) {
 	}
 }
 
-func (c *integerConv) ticket(w *workspace, k int) {
+func (c *integerConv) do(w *workspace, k int) {
 	part, g, n := k%c.chunks, k/c.chunks%c.group, k/c.chunks/c.group
 	mg, pairs := c.m/c.group, c.pairs
 	panel, tile := int16s(w.scratch[:c.panelWords]), int32s(w.scratch[c.panelWords:c.panelWords+c.tileWords])

@@ -23,7 +23,7 @@ func init() {
 type matMulPass struct {
 	m, k, n        int
 	at             [2][]int // per product: where the matrices begin
-	columns, parts int      // per ticket; tickets per product
+	columns, parts int      // per work item; work items per product
 	offsets        kernel.Offsets
 	a, b, y        []float32
 }
@@ -53,7 +53,7 @@ func matMulKernel(s *lowering.Step) tensorMaker {
 		}
 		p.offsets = kernel.NewOffsets(off)
 		all := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
-		per := min(all, max(1, convTicketFlops/(2*p.m*p.k*kernel.PanelWidth)))
+		per := min(all, max(1, convItemFlops/(2*p.m*p.k*kernel.PanelWidth)))
 		p.columns, p.parts = per*kernel.PanelWidth, (all+per-1)/per
 		return &tensorKernel{scratch: kernel.PanelWidth * p.k, run: func(e execution, _ tensorCall) error {
 			p.a, p.b, p.y = e.floats(s.In[0]), e.floats(s.In[1]), e.floats(s.Out[0])
@@ -62,7 +62,7 @@ func matMulKernel(s *lowering.Step) tensorMaker {
 	}
 }
 
-func (p *matMulPass) ticket(w *workspace, k int) {
+func (p *matMulPass) do(w *workspace, k int) {
 	product, part := k/p.parts, k%p.parts
 	a, b := p.a[p.at[0][product]:][:p.m*p.k], p.b[p.at[1][product]:][:p.k*p.n]
 	y := p.y[product*p.m*p.n : (product+1)*p.m*p.n]

@@ -16,7 +16,7 @@ func init() {
 	)
 }
 
-// groupNormPass normalises one group of channels of one sample per ticket.
+// groupNormPass normalises one group of channels of one sample per work item.
 type groupNormPass struct {
 	groups, each, inner int // channels of a group, numbers of a channel
 	eps                 float64
@@ -60,7 +60,7 @@ func newGroupNorm(d *lowering.Binding, s *lowering.Step, grouped bool) *tensorKe
 	}}
 }
 
-func (p *groupNormPass) ticket(_ *workspace, k int) {
+func (p *groupNormPass) do(_ *workspace, k int) {
 	size, first := p.each*p.inner, k%p.groups*p.each
 	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
 	mean, inv := kernel.Normal(x, p.eps)

@@ -104,8 +104,8 @@ func span1(at, taps, dilation, size int) (lo, hi int) {
 	return lo, max(lo, hi)
 }
 
-// ticket reduces one plane.
-func (p *poolPass) ticket(w *workspace, k int) {
+// work item reduces one plane.
+func (p *poolPass) do(w *workspace, k int) {
 	x, y := p.x[k*p.h*p.wd:(k+1)*p.h*p.wd], p.y[k*p.oh*p.ow:(k+1)*p.oh*p.ow]
 	fill, join := float32(math.Inf(-1)), kernel.Max
 	if p.average {

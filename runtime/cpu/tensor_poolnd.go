@@ -54,7 +54,7 @@ func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *tensor
 	}}
 }
 
-func (p *poolND) ticket(w *workspace, k int) {
+func (p *poolND) do(w *workspace, k int) {
 	n, m := product(p.in), product(p.out)
 	src, outer, inner := p.x[k*n:(k+1)*n], 1, n
 	for a := range p.taps {

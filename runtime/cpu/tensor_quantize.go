@@ -19,7 +19,7 @@ func init() {
 // quantized are the element types that have a kernel here; those of bytes are in package kernel.
 type quantized interface{ int16 | uint16 | int32 }
 
-// quantizePass converts one run of numbers with the same scale per ticket.
+// quantizePass converts one run of numbers with the same scale per work item.
 type quantizePass struct {
 	scale, zero []float64
 	inner       int
@@ -80,8 +80,8 @@ func quantizeMaker(s *lowering.Step, back bool) tensorMaker {
 			return nil
 		}
 		n, _ := tensor.Size(in)
-		const ticket = 1 << 14
-		p.inner = ticket
+		const item = 1 << 14
+		p.inner = item
 		if len(scale) > 1 {
 			axis, err := ops.Axis(ops.Int(s.Node, "axis"), len(in))
 			if err != nil || in[axis] != len(scale) {
@@ -103,7 +103,7 @@ func quantizeMaker(s *lowering.Step, back bool) tensorMaker {
 	}
 }
 
-func (p *quantizePass) ticket(_ *workspace, k int) {
+func (p *quantizePass) do(_ *workspace, k int) {
 	i := k % len(p.scale)
 	p.run(p, k*p.inner, min(p.x.Len(), (k+1)*p.inner), p.scale[i], p.zero[i])
 }

@@ -90,7 +90,7 @@ const (
 	recurrentChunk = 96
 )
 
-// recurrentPass runs a layer on sequences: a ticket is a direction of a group of samples, the longest sequences first.
+// recurrentPass runs a layer on sequences: a work item is a direction of a group of samples, the longest sequences first.
 type recurrentPass struct {
 	*recurrentLayer
 	step                 *lowering.Step
@@ -132,12 +132,12 @@ func (l *recurrentLayer) kernel(s *lowering.Step) tensorMaker {
 		p.per = (p.batch + p.groups - 1) / p.groups
 		p.chunk = min(max(1, recurrentChunk/max(1, p.per)), max(1, p.length))
 		p.order, p.lens = make([]int, p.batch), make([]int, p.batch)
-		return &tensorKernel{temp: l.dirs * p.groups * p.ticketTemp(), run: p.run}
+		return &tensorKernel{temp: l.dirs * p.groups * p.itemTemp(), run: p.run}
 	}
 }
 
-// ticketTemp is the numbers that a ticket works on: the inputs of a chunk and their products, the states, and what the cell needs.
-func (p *recurrentPass) ticketTemp() int {
+// itemTemp is the numbers that a work item works on: the inputs of a chunk and their products, the states, and what the cell needs.
+func (p *recurrentPass) itemTemp() int {
 	return p.per * (p.chunk*(p.inputs+p.gates*p.hidden) + (1+p.cell.states())*p.hidden + p.cell.temp())
 }
 
@@ -185,7 +185,7 @@ func (p *recurrentPass) at(dirs, dir, length, t, b int) int {
 	return (t*dirs+dir)*p.batch + b
 }
 
-func (p *recurrentPass) ticket(w *workspace, k int) {
+func (p *recurrentPass) do(w *workspace, k int) {
 	w.node = p.step.Source
 	dir, group := k%p.dirs, k/p.dirs
 	from, to := group*p.per, min(p.batch, (group+1)*p.per)
@@ -194,7 +194,7 @@ func (p *recurrentPass) ticket(w *workspace, k int) {
 	}
 	order, lens := p.order[from:to], p.lens[from:to]
 	n, g, rows := p.hidden, p.gates*p.hidden, to-from
-	t := p.temp[k*p.ticketTemp() : (k+1)*p.ticketTemp()]
+	t := p.temp[k*p.itemTemp() : (k+1)*p.itemTemp()]
 	take := func(k int) (v []float32) { v, t = t[:k], t[k:]; return v }
 	x, gates, h := take(p.per*p.chunk*p.inputs), take(p.per*p.chunk*g), take(p.per*n)
 	var c []float32

@@ -121,10 +121,10 @@ func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bo
 	}}
 }
 
-// reducePer is the parts that a ticket takes.
+// reducePer is the parts that a work item takes.
 const reducePer = 64
 
-func (p *reducePass) ticket(w *workspace, k int) {
+func (p *reducePass) do(w *workspace, k int) {
 	for o := k * reducePer; o < min(p.outer, (k+1)*reducePer); o++ {
 		x, y := p.x[o*p.n*p.inner:(o+1)*p.n*p.inner], p.y[o*p.inner:(o+1)*p.inner]
 		if p.inner == 1 {

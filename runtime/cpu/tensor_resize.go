@@ -156,7 +156,7 @@ func newTaps(first int, weights []float64, d, stride int) (t resizeTaps) {
 	return t
 }
 
-func (p *resizePass) ticket(w *workspace, k int) {
+func (p *resizePass) do(w *workspace, k int) {
 	src := p.x[k*p.in : (k+1)*p.in]
 	buffers := [2][]float32{w.scratch[:p.held], w.scratch[p.held : 2*p.held]}
 	turned := w.scratch[2*p.held:]

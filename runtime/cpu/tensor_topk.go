@@ -75,7 +75,7 @@ func (p *topKPass[T]) before(row []T, i, j int32) bool {
 	return i < j
 }
 
-func (p *topKPass[T]) ticket(w *workspace, t int) {
+func (p *topKPass[T]) do(w *workspace, t int) {
 	all := int32s(w.scratch)
 	for i := range p.inner {
 		row := p.x[t*p.n*p.inner+i:]

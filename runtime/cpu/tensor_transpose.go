@@ -43,13 +43,13 @@ func transposeKernel(s *lowering.Step) shapedMaker {
 		t.node = s.Source
 		return &tensorKernel{run: func(e execution, _ tensorCall) error {
 			t.src, t.dst = e.floats(s.In[0]), e.floats(s.Out[0])
-			return e.parallel(t, t.tickets)
+			return e.parallel(t, t.items)
 		}}
 	}
 }
 
-// ticketNumbers is how many numbers are worth a ticket where they are only moved.
-const ticketNumbers = 1 << 15
+// itemNumbers is how many numbers are worth a work item where they are only moved.
+const itemNumbers = 1 << 15
 
 // axis is an axis of a transposition: its size, and how far apart its places lie in the source and in the result.
 type axis struct{ n, src, dst int }
@@ -60,15 +60,15 @@ type transposition struct {
 	node     *ir.Node
 	src, dst []float32
 
-	outer   []axis // of blocks
-	blocks  int    // how many
-	run     int    // numbers of a block that stay together; 0: a block is a matrix
-	row     axis   // of a matrix in the source; its places are neighbours in the result
-	col     axis   // the other, whose places are neighbours in the source
-	per     int    // blocks in a ticket
-	parts   int    // tickets for a block, where it is large: then per is 1
-	share   int    // rows or columns of a matrix, whichever are more, in such a part
-	tickets int
+	outer  []axis // of blocks
+	blocks int    // how many
+	run    int    // numbers of a block that stay together; 0: a block is a matrix
+	row    axis   // of a matrix in the source; its places are neighbours in the result
+	col    axis   // the other, whose places are neighbours in the source
+	per    int    // blocks in a work item
+	parts  int    // work items for a block, where it is large: then per is 1
+	share  int    // rows or columns of a matrix, whichever are more, in such a part
+	items  int
 }
 
 // newTransposition plans for a source of the given shape; axis i of the result is axis order[i] of the source.
@@ -106,19 +106,19 @@ func newTransposition(shape, order []int) *transposition {
 		t.outer = slices.Delete(t.outer, at, at+1)[1:]
 	}
 	t.blocks = dst / size
-	t.per = max(1, ticketNumbers/size)
-	t.tickets = (t.blocks + t.per - 1) / t.per
+	t.per = max(1, itemNumbers/size)
+	t.items = (t.blocks + t.per - 1) / t.per
 	if t.run == 0 {
 		long, short := max(t.row.n, t.col.n), min(t.row.n, t.col.n)
-		t.share = max(8, ticketNumbers/short&^7)
+		t.share = max(8, itemNumbers/short&^7)
 		t.parts = (long + t.share - 1) / t.share
-		t.tickets *= t.parts
+		t.items *= t.parts
 	}
 	return t
 }
 
-// ticket copies some blocks, or a part of one.
-func (t *transposition) ticket(w *workspace, k int) {
+// work item copies some blocks, or a part of one.
+func (t *transposition) do(w *workspace, k int) {
 	w.node = t.node
 	part := k % t.parts
 	k /= t.parts

@@ -8,7 +8,7 @@ import (
 )
 
 // TestTransposition holds every order of the axes against its definition, at shapes with axes of one and no place, and with
-// matrices that take several tickets.
+// matrices that take several work items.
 func TestTransposition(t *testing.T) {
 	var orders func(rank int) [][]int
 	orders = func(rank int) [][]int {
@@ -43,8 +43,8 @@ func TestTransposition(t *testing.T) {
 			for i := range x.dst {
 				x.dst[i] = -1
 			}
-			for _, k := range rand.Perm(x.tickets) {
-				x.ticket(&workspace{}, k)
+			for _, k := range rand.Perm(x.items) {
+				x.do(&workspace{}, k)
 			}
 			i := 0
 			ops.Walk(out, strides, 0, func(o int) {

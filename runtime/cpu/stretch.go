@@ -6,31 +6,31 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// stripRows is about how many rows, over all samples, a strip computes at once: enough that weights come from the
+// stretchRows is about how many rows, over all samples, a stretch computes at once: enough that weights come from the
 // third-level cache once for much work and that threads share many tiles, and little enough that the values between units
 // stay in that cache.
-const stripRows = 4096
+const stretchRows = 4096
 
-// strip is consecutive units that run chunk by chunk along time, since each looks back only: all of them over one chunk of
+// stretch is consecutive units that run chunk by chunk along time, since each looks back only: all of them over one chunk of
 // steps, then over the next. Values that only they read have buffers of one chunk. Tiles are those of the whole sequence, so
 // answers do not depend on how long chunks are.
-type strip struct {
+type stretch struct {
 	from, to int // units
 	length   int // steps of the sequence
 	chunk    int // steps, a whole number of tiles: those of the longest chunk
 }
 
-// held says which steps of each sample a buffer holds: rows of them, from step base on, the first halo of which lie before the
+// extent says which steps of each sample a buffer holds: rows of them, from step base on, the first halo of which lie before the
 // chunk that is computed. The zero value stands for all.
-type held struct {
+type extent struct {
 	rows, halo, base int
 	width            int // numbers per step
-	strip            int // the first unit of the strip
+	stretch          int // the first unit of the stretch
 }
 
 // row finds a step in the buffer of a value that has length steps per sample.
 func (e *executable) row(val, sample, step, length int) int {
-	if h := &e.held[val]; h.rows > 0 {
+	if h := &e.extents[val]; h.rows > 0 {
 		return sample*h.rows + step - h.base
 	}
 	return sample*length + step
@@ -71,13 +71,13 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 			return 0, 0, false
 		}
 		for _, v := range s.In {
-			if of(s).turn != toRows && !fits(v) {
+			if of(s).transpose != toRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
 		for i, v := range s.Out {
 			summed := i > 0 || v != nil && d.p.Facts[v.ID].Axis < 0 && u.streaming != nil // a state, or a sum: known at the end
-			if !summed && of(s).turn != fromRows && !fits(v) {
+			if !summed && of(s).transpose != fromRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
@@ -88,14 +88,14 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 	return batch, length, true
 }
 
-// strips finds the units that run chunk by chunk.
-func (d *binding) strips(units []*unit) []strip {
+// stretches finds the units that run chunk by chunk.
+func (d *binding) stretches(units []*unit) []stretch {
 	if d.p.Facts == nil {
 		return nil
 	}
-	var all []strip
+	var all []stretch
 	for i := 0; i < len(units); {
-		st, next := d.strip(units, i)
+		st, next := d.stretchFrom(units, i)
 		if next-i > 1 && st.chunk < st.length {
 			all = append(all, st)
 		}
@@ -104,18 +104,18 @@ func (d *binding) strips(units []*unit) []strip {
 	return all
 }
 
-// inStrip reports whether unit i runs chunk by chunk.
-func inStrip(strips []strip, i int) bool {
-	return slices.ContainsFunc(strips, func(st strip) bool { return i >= st.from && i < st.to })
+// inStretch reports whether unit i runs chunk by chunk.
+func inStretch(strips []stretch, i int) bool {
+	return slices.ContainsFunc(strips, func(st stretch) bool { return i >= st.from && i < st.to })
 }
 
-// strip grows a strip from unit i on; next is the first unit that cannot join.
-func (d *binding) strip(units []*unit, i int) (st strip, next int) {
+// stretch grows a stretch from unit i on; next is the first unit that cannot join.
+func (d *binding) stretchFrom(units []*unit, i int) (st stretch, next int) {
 	batch, length, ok := d.sequences(units[i])
 	if !ok {
 		return st, i
 	}
-	late := map[*lowering.Value]bool{} // known at the end of the strip only
+	late := map[*lowering.Value]bool{} // known at the end of the stretch only
 	for next = i; next < len(units); next++ {
 		u := units[next]
 		b, l, ok := d.sequences(u)
@@ -130,7 +130,7 @@ func (d *binding) strip(units []*unit, i int) (st strip, next int) {
 			}
 		}
 	}
-	return strip{from: i, to: next, length: length, chunk: chunkSteps(d.p.strip, batch, length)}, next
+	return stretch{from: i, to: next, length: length, chunk: chunkSteps(d.p.stretchRows, batch, length)}, next
 }
 
 // reads reports whether the unit reads one of the values.
@@ -147,7 +147,7 @@ func (u *unit) reads(vals map[*lowering.Value]bool) bool {
 
 // chunkSteps gives the steps of a chunk, so that all samples together have about rows of them: a whole number of the largest
 // tiles, which the others divide. What is left of a sequence in the end and fills more than one chunk fills two of one size.
-// The longest chunk, and with it the memory of a strip, is the same for all sequences of two chunks and more.
+// The longest chunk, and with it the memory of a stretch, is the same for all sequences of two chunks and more.
 func chunkSteps(rows, batch, length int) int {
 	most := max(1, rows/(batch*largestTile)) * largestTile
 	if rest := length; rest > most && rest < 2*most {
@@ -158,7 +158,7 @@ func chunkSteps(rows, batch, length int) int {
 }
 
 // next gives the first step after the chunk that starts at a step.
-func (st strip) next(from int) int {
+func (st stretch) next(from int) int {
 	rest := st.length - from
 	if rest <= st.chunk {
 		return st.length
@@ -166,8 +166,8 @@ func (st strip) next(from int) int {
 	return from + chunkSteps(st.chunk, 1, rest)
 }
 
-// run computes the strip.
-func (st strip) run(e *executable) error {
+// run computes the stretch.
+func (st stretch) run(e *executable) error {
 	for i := st.from; i < st.to; i++ {
 		if err := e.timed(i, startUnit, 0, 0); err != nil {
 			return err
@@ -175,7 +175,7 @@ func (st strip) run(e *executable) error {
 	}
 	for from, to := 0, 0; from < st.length; from = to {
 		to = st.next(from)
-		e.hold(st, from)
+		e.advance(st, from)
 		for i := st.from; i < st.to; i++ {
 			if err := e.ctx.Err(); err != nil {
 				return err
@@ -201,11 +201,11 @@ func finishUnit(_ *executable, u *unit, _, _ int) error {
 	return nil
 }
 
-// hold moves the buffers of a strip on to the chunk that starts at a step; what lies before it and is looked back at stays.
-func (e *executable) hold(st strip, from int) {
-	for val := range e.held {
-		h := &e.held[val]
-		if h.rows == 0 || h.strip != st.from {
+// advance moves the buffers of a stretch on to the chunk that starts at a step; what lies before it and is looked back at stays.
+func (e *executable) advance(st stretch, from int) {
+	for val := range e.extents {
+		h := &e.extents[val]
+		if h.rows == 0 || h.stretch != st.from {
 			continue
 		}
 		kept := from - h.halo - h.base // the row of the first step that stays
@@ -222,9 +222,9 @@ func (e *executable) hold(st strip, from int) {
 	}
 }
 
-// holds finds the values that need no more than a chunk of their sequence: those that a strip computes and nobody else reads.
-func (d *binding) holds(units []*unit, strips []strip) []held {
-	all := make([]held, len(d.p.Values))
+// extents finds the values that need no more than a chunk of their sequence: those that a stretch computes and nobody else reads.
+func (d *binding) extents(units []*unit, strips []stretch) []extent {
+	all := make([]extent, len(d.p.Values))
 	for _, st := range strips {
 		inside := map[*lowering.Step]bool{}
 		for _, u := range units[st.from:st.to] {
@@ -239,12 +239,12 @@ func (d *binding) holds(units []*unit, strips []strip) []held {
 						continue
 					}
 					_, _, width, ok := d.Along(v)
-					ok = ok && of(s).turn != fromRows // what is no rows is there as a whole
+					ok = ok && of(s).transpose != fromRows // what is no rows is there as a whole
 					for _, r := range d.Reads[v.ID] {
-						ok = ok && inside[r] && of(r).turn != toRows
+						ok = ok && inside[r] && of(r).transpose != toRows
 					}
 					if ok && width > 0 {
-						all[v.ID] = held{rows: st.chunk, width: width, strip: st.from}
+						all[v.ID] = extent{rows: st.chunk, width: width, stretch: st.from}
 					}
 				}
 			}

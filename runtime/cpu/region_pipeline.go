@@ -7,23 +7,23 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// flowing says how a step that looks along time, or turns sequences, is part of a region.
-func (d *binding) flowing(s *lowering.Step) (op *rowOp, batch, length int) {
+// asPipelined says how a step that looks along time, or transposes sequences, is part of a region.
+func (d *binding) asPipelined(s *lowering.Step) (op *rowOp, batch, length int) {
 	lies := s.Out[0]
-	if of(s).turn == fromRows {
+	if of(s).transpose == fromRows {
 		lies = s.In[0]
 	}
 	batch, length, _, _ = d.Along(lies)
-	op = &rowOp{operands: first, windowed: of(s).windowedOp, sums: of(s).sums, turn: of(s).turn}
+	op = &rowOp{operands: first, windowed: of(s).windowedOp, sums: of(s).sums, transpose: of(s).transpose}
 	if w := of(s).windowedOp; w != nil && w.back() == 0 && w.ahead() == 0 {
 		op.windowed, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], nil, rows, 0, length) }
 	}
 	return op, batch, length
 }
 
-// flowWeights bounds the constant numbers that the steps of a region pass through where it looks back or ahead: 4 MB, which
+// pipelineWeights bounds the constant numbers that the steps of a region pass through where it looks back or ahead: 4 MB, which
 // every tile reads from the third-level cache. That takes less than to bring sequences there and back.
-const flowWeights = 1 << 20
+const pipelineWeights = 1 << 20
 
 // callFlops bounds the work of one step on one tile there: a run can be cancelled between any two steps.
 const callFlops = 4 * tileFlops
@@ -41,45 +41,45 @@ func constantNumbers(s *lowering.Step) (n int) {
 	return n
 }
 
-// flows reports whether the step must go tick by tick.
-func (op *rowOp) flows() bool {
-	return op != nil && (op.windowed != nil || op.sums != nil || op.turn != straight)
+// pipelined reports whether the step must go tick by tick.
+func (op *rowOp) pipelined() bool {
+	return op != nil && (op.windowed != nil || op.sums != nil || op.transpose != noTranspose)
 }
 
-// flowsWith reports whether the step and those before it can be computed tick by tick, where one of them asks for that: their
+// pipelinedWith reports whether the step and those before it can be computed tick by tick, where one of them asks for that: their
 // rows must be the same steps of the same samples, and a recurrence must go forward, tile by tile.
-func (r *draft) flowsWith(d *binding, s *lowering.Step, op *rowOp, c recurrence, batch, length int) bool {
-	joins := op.flows()
-	if !r.flows && !joins {
+func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *rowOp, c recurrence, batch, length int) bool {
+	joins := op.pipelined()
+	if !r.pipelined && !joins {
 		return true
 	}
 	if !joins && c == nil { // rows by themselves: grid of what is there
 		batch, length = r.batch, r.length
 	}
-	if r.flows && (batch != r.batch || length != r.length) || r.weights > 0 && r.weights+constantNumbers(s) > flowWeights || !d.flowsOn(s, batch, length) {
+	if r.pipelined && (batch != r.batch || length != r.length) || r.weights > 0 && r.weights+constantNumbers(s) > pipelineWeights || !d.pipelinedOn(s, batch, length) {
 		return false
 	}
-	if c != nil && !d.flowsRecurrence(s, c, batch, length) {
+	if c != nil && !d.pipelinedRecurrence(s, c, batch, length) {
 		return false
 	}
 	for _, q := range r.steps {
-		if of(s).turn == toRows && slices.Contains(q.Out, s.In[0]) { // which rows are made of must be there as a whole
+		if of(s).transpose == toRows && slices.Contains(q.Out, s.In[0]) { // which rows are made of must be there as a whole
 			return false
 		}
 	}
-	if r.flows {
+	if r.pipelined {
 		return r.sameEdges(op, s)
 	}
 	for i, q := range r.steps { // before the first that looks along time
-		if !d.flowsOn(q, batch, length) || i == r.recurrenceAt && r.recurrence != nil && !d.flowsRecurrence(q, r.recurrence, batch, length) {
+		if !d.pipelinedOn(q, batch, length) || i == r.recurrenceAt && r.recurrence != nil && !d.pipelinedRecurrence(q, r.recurrence, batch, length) {
 			return false
 		}
 	}
 	return true
 }
 
-// flowsOn reports whether what a step reads and writes are sequences of the grid, as rows.
-func (d *binding) flowsOn(s *lowering.Step, batch, length int) bool {
+// pipelinedOn reports whether what a step reads and writes are sequences of the grid, as rows.
+func (d *binding) pipelinedOn(s *lowering.Step, batch, length int) bool {
 	fits := func(v *lowering.Value) bool {
 		if v == nil || d.Constant(v) != nil || d.p.Facts[v.ID].Constant() {
 			return true
@@ -89,15 +89,15 @@ func (d *binding) flowsOn(s *lowering.Step, batch, length int) bool {
 		return ok && b == batch && l == length && rows == batch*length && width == f
 	}
 	for _, v := range s.In {
-		if of(s).turn != toRows && !fits(v) {
+		if of(s).transpose != toRows && !fits(v) {
 			return false
 		}
 	}
-	return of(s).turn == fromRows || fits(s.Out[0])
+	return of(s).transpose == fromRows || fits(s.Out[0])
 }
 
-// flowsRecurrence reports whether a recurrence can be computed tick by tick.
-func (d *binding) flowsRecurrence(s *lowering.Step, c recurrence, batch, length int) bool {
+// pipelinedRecurrence reports whether a recurrence can be computed tick by tick.
+func (d *binding) pipelinedRecurrence(s *lowering.Step, c recurrence, batch, length int) bool {
 	info := c.info()
 	if info.direction != essm.Forward || info.window > 0 || info.stateless {
 		return false
@@ -106,8 +106,8 @@ func (d *binding) flowsRecurrence(s *lowering.Step, c recurrence, batch, length 
 	return form == essm.FormScan || form == essm.FormChunked
 }
 
-// sameEdges reports whether all windows of the draft that read a value agree on what stands around it.
-func (r *draft) sameEdges(op *rowOp, s *lowering.Step) bool {
+// sameEdges reports whether all windows of the builder that read a value agree on what stands around it.
+func (r *regionBuilder) sameEdges(op *rowOp, s *lowering.Step) bool {
 	if op == nil || op.windowed == nil {
 		return true
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Exported graphs keep sequences as (samples, features, steps) around their convolutions, turn them for what works on features,
+// Exported graphs keep sequences as (samples, features, steps) around their convolutions, transpose them for what works on features,
 // and write a look back as a Pad before, or a Slice behind. Tiles along time want rows: the features of a step side by side.
 // So, where a graph declares its time and steps look along it, a binding is seen with those sequences as rows: the steps between
-// are made anew, what only turned is gone, and where a step knows one layout only, one that turns stands before or behind it.
+// are made anew, what only transposed is gone, and where a step knows one layout only, one that transposes stands before or behind it.
 // Values are those of the graph, so nothing of this is seen from outside.
 
 // fewestSteps is how long sequences are for which this is done.
@@ -418,7 +418,7 @@ func renewed(s *lowering.Step, in, out []*lowering.Value, constant func(v *lower
 }
 
 // choose decides which sequences become rows. Those that steps share, which can work on either layout, go together; they do so
-// where enough of these steps look along time to pay for those that turn sequences at the borders.
+// where enough of these steps look along time to pay for those that transpose sequences at the borders.
 func (t *relayout) choose() bool {
 	d := t.d
 	root := map[*lowering.Value]*lowering.Value{}
@@ -516,7 +516,7 @@ func (t *relayout) settle() {
 	}
 }
 
-// borders counts the turns that a sequence needs at most.
+// borders counts the transposes that a sequence needs at most.
 func (t *relayout) borders(v *lowering.Value) (n int) {
 	if s := t.made[v]; s == nil || t.how[s] == nil && !t.gone[s] {
 		n++
@@ -549,18 +549,18 @@ func (t *relayout) build() *binding {
 	d := t.d
 	t.values, t.shapes, t.facts = slices.Clone(d.p.Values), slices.Clone(d.Shapes), slices.Clone(d.p.Facts)
 	for _, v := range d.p.Inputs {
-		t.turnIn(v, nil)
+		t.transposeIn(v, nil)
 	}
 	for _, s := range d.p.Steps {
 		r := t.how[s]
 		switch {
 		case t.gone[s]:
-		case r == nil && t.turns(s) != straight:
-			t.turn(s, t.turns(s), s.In[0], s.Out[0])
+		case r == nil && t.transposeOf(s) != noTranspose:
+			t.addTranspose(s, t.transposeOf(s), s.In[0], s.Out[0])
 		case r == nil:
 			t.steps = append(t.steps, s)
 			for _, v := range s.Out {
-				t.turnIn(v, s)
+				t.transposeIn(v, s)
 			}
 		case r.alias:
 			t.alias(s, r)
@@ -615,7 +615,7 @@ func (t *relayout) asRows(v *lowering.Value) *lowering.Value {
 	if x := t.rows[v]; x != nil {
 		return x
 	}
-	for _, s := range t.d.Reads[v.ID] { // a turned sequence of the graph has them
+	for _, s := range t.d.Reads[v.ID] { // a transposed sequence of the graph has them
 		if r := t.how[s]; r != nil && r.alias && !t.gone[s] {
 			t.rows[v] = r.out
 			return r.out
@@ -644,30 +644,30 @@ func (t *relayout) constant(v *lowering.Value, k *tensor.Tensor) *lowering.Value
 func (t *relayout) add(s *lowering.Step, v *lowering.Value) {
 	t.steps = append(t.steps, s)
 	if t.flip[v] && t.asIs(v) {
-		t.turn(s, fromRows, t.rows[v], v)
+		t.addTranspose(s, fromRows, t.rows[v], v)
 	}
 }
 
-func (t *relayout) turn(of *lowering.Step, how turn, in, out *lowering.Value) {
-	t.steps = append(t.steps, &lowering.Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*lowering.Value{in}, Out: []*lowering.Value{out}, Impl: &kinds{record: noRecord, turn: how}})
+func (t *relayout) addTranspose(of *lowering.Step, how transpose, in, out *lowering.Value) {
+	t.steps = append(t.steps, &lowering.Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*lowering.Value{in}, Out: []*lowering.Value{out}, Impl: &kinds{record: noRecord, transpose: how}})
 }
 
-// turnIn brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of is the step
+// transposeIn brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of is the step
 // that computes it.
-func (t *relayout) turnIn(v *lowering.Value, of *lowering.Step) {
+func (t *relayout) transposeIn(v *lowering.Value, of *lowering.Step) {
 	if v == nil || !t.flip[v] {
 		return
 	}
 	if of == nil {
 		of = t.d.Reads[v.ID][0] // for messages
 	}
-	t.turn(of, toRows, v, t.asRows(v))
+	t.addTranspose(of, toRows, v, t.asRows(v))
 }
 
-// turns says how a step of the graph turns sequences that stay in its layout on one side: tile by tile, too.
-func (t *relayout) turns(s *lowering.Step) turn {
+// transposeOf says how a step of the graph transposes sequences that stay in its layout on one side: tile by tile, too.
+func (t *relayout) transposeOf(s *lowering.Step) transpose {
 	if t.d.Dead[s] || len(s.Out) != 1 || t.axis(s.Out[0]) == 0 || len(t.d.Shapes[s.Out[0].ID]) != 3 || !swaps(s) {
-		return straight
+		return noTranspose
 	}
 	switch t.axis(s.In[0]) {
 	case 1:
@@ -675,10 +675,10 @@ func (t *relayout) turns(s *lowering.Step) turn {
 	case 2:
 		return toRows
 	}
-	return straight
+	return noTranspose
 }
 
-// alias leaves out a step that turns a sequence from or into rows.
+// alias leaves out a step that transposes a sequence from or into rows.
 func (t *relayout) alias(s *lowering.Step, r *rewritten) {
 	in, out := r.in[0], r.out
 	if t.axis(in) == 1 {
@@ -688,7 +688,7 @@ func (t *relayout) alias(s *lowering.Step, r *rewritten) {
 		}
 		return
 	}
-	if x := t.asRows(in); x != out { // another turned sequence has the rows
+	if x := t.asRows(in); x != out { // another transposed sequence has the rows
 		q := renewed(s, []*lowering.Value{x}, []*lowering.Value{out}, t.constant)
 		of(q).row, q.Alone = rowByElement(func(y, x []float32) { copy(y, x) }), ir.Fact{}
 		t.steps = append(t.steps, q)

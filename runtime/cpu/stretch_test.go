@@ -61,7 +61,7 @@ func bindStrips(t testing.TB, g *ir.Graph, rows, threads int, in []tensor.Datum)
 
 func bindConfig(t testing.TB, g *ir.Graph, c runtime.Config, rows int, in []tensor.Datum) *executable {
 	t.Helper()
-	return bindProgram(t, g, c, in, func(p *program) { p.strip = rows })
+	return bindProgram(t, g, c, in, func(p *program) { p.stretchRows = rows })
 }
 
 // bindProgram binds a graph to inputs; set changes the program first.
@@ -125,8 +125,8 @@ func TestStrips(t *testing.T) {
 				for k, rows := range []int{1 << 30, 1, 300, 1000, 2900} {
 					threads := 1 + k%3
 					e := bindStrips(t, g, rows, threads, in)
-					if wanted := rows < 1037; wanted != (len(e.strips) == 1) && batch == 1 {
-						t.Fatalf("%d rows: %d strips", rows, len(e.strips))
+					if wanted := rows < 1037; wanted != (len(e.stretches) == 1) && batch == 1 {
+						t.Fatalf("%d rows: %d strips", rows, len(e.stretches))
 					}
 					for range 2 { // nothing is left of the first run
 						out := make([]tensor.Datum, len(g.Outputs))
@@ -161,13 +161,13 @@ func TestStrips(t *testing.T) {
 func TestStripMemory(t *testing.T) {
 	g := deep(t, []int{0, 20, 0, 0, 0}, false)
 	bytes := func(batch, length int) int64 {
-		return bindStrips(t, g, stripRows, 2, deepInputs(g, batch, length)).ArenaBytes()
+		return bindStrips(t, g, stretchRows, 2, deepInputs(g, batch, length)).ArenaBytes()
 	}
 	for _, batch := range []int{1, 3} {
-		a := bytes(batch, 2*stripRows)
+		a := bytes(batch, 2*stretchRows)
 		for _, length := range []int{10007, 1 << 14, 1 << 16, 1 << 20} {
 			if b := bytes(batch, length); b != a {
-				t.Errorf("batch %d: %d bytes at %d steps, %d at %d", batch, a, 2*stripRows, b, length)
+				t.Errorf("batch %d: %d bytes at %d steps, %d at %d", batch, a, 2*stretchRows, b, length)
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func TestChunks(t *testing.T) {
 		for batch := 1; batch <= 3; batch++ {
 			for length := range 10 * largestTile {
 				length *= 7
-				st := strip{length: length, chunk: chunkSteps(rows, batch, length)}
+				st := stretch{length: length, chunk: chunkSteps(rows, batch, length)}
 				if st.chunk%largestTile != 0 || st.chunk*batch > max(rows, batch*largestTile) {
 					t.Fatalf("%d rows, batch %d, %d steps: chunks of %d", rows, batch, length, st.chunk)
 				}
@@ -214,8 +214,8 @@ func TestStripsAroundBackward(t *testing.T) {
 	var want tensor.Datum
 	for _, rows := range []int{1 << 30, 200} {
 		e := bindStrips(t, g, rows, 2, in)
-		if rows == 200 && len(e.strips) != 2 {
-			t.Errorf("%d strips, expected one on each side", len(e.strips))
+		if rows == 200 && len(e.stretches) != 2 {
+			t.Errorf("%d strips, expected one on each side", len(e.stretches))
 		}
 		out := make([]tensor.Datum, 1)
 		if err := e.Run(context.Background(), in, out); err != nil {
@@ -239,8 +239,8 @@ func TestStripsLow(t *testing.T) {
 		var want *tensor.Tensor
 		for _, rows := range []int{1 << 30, 300} {
 			e := bindConfig(t, g, runtime.Config{Threads: 2, Products: products}, rows, in)
-			if rows == 300 && len(e.strips) != 1 {
-				t.Errorf("%v: %d strips, expected one", products, len(e.strips))
+			if rows == 300 && len(e.stretches) != 1 {
+				t.Errorf("%v: %d strips, expected one", products, len(e.stretches))
 			}
 			out := make([]tensor.Datum, 1)
 			if err := e.Run(context.Background(), in, out); err != nil {

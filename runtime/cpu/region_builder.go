@@ -8,13 +8,13 @@ import (
 
 type choice = runtime.Choice
 
-// finish makes the region of a draft: it chooses the form of the recurrence, the tile, and where values lie.
-func (r *draft) finish(d *binding) *region {
+// finish makes the region of a builder: it chooses the form of the recurrence, the tile, and where values lie.
+func (r *regionBuilder) finish(d *binding) *region {
 	g := &region{batch: r.batch, length: r.length, per: 1, node: r.steps[0].Source}
 	switch {
 	case r.recurrence != nil:
 		g.node = r.steps[r.recurrenceAt].Source
-	case !r.flows:
+	case !r.pipelined:
 		g.batch, g.length, g.per = d.grid(r)
 	}
 	if r.recurrence == nil {
@@ -23,7 +23,7 @@ func (r *draft) finish(d *binding) *region {
 	flops := 0.0
 	for i, s := range r.steps {
 		f := rowFlops(d, s, r.ops[i] == nil)
-		if r.flows { // which may be cancelled between any two steps
+		if r.pipelined { // which may be cancelled between any two steps
 			flops = max(flops, f*tileFlops/callFlops)
 		} else {
 			flops += f
@@ -44,7 +44,7 @@ func (r *draft) finish(d *binding) *region {
 	for i, s := range r.steps {
 		c := call{src: s.Source}
 		if op := r.ops[i]; op != nil {
-			c.run, c.parts, c.over, c.windowed, c.turn = op.run, op.parts, op.over, op.windowed, op.turn
+			c.run, c.parts, c.over, c.windowed, c.transpose = op.run, op.parts, op.over, op.windowed, op.transpose
 			c.in = make([]place, len(s.In))
 			for j := range c.in {
 				c.in[j] = nowhere
@@ -59,13 +59,13 @@ func (r *draft) finish(d *binding) *region {
 	if r.recurrence != nil {
 		r.finishRecurrence(d, g, place0)
 	}
-	if r.flows {
-		g.flow = r.flow(d, g)
+	if r.pipelined {
+		g.pipeline = r.pipeline(d, g)
 	}
 	g.group = g.groupSize(flops)
 	r.order(d, g)
 	r.place(d, g)
-	if f := g.flow; f != nil {
+	if f := g.pipeline; f != nil {
 		f.order = append(f.order, g.all[:g.mid]...)
 		if r.recurrence != nil {
 			f.order = append(f.order, r.recurrenceAt)
@@ -78,7 +78,7 @@ func (r *draft) finish(d *binding) *region {
 
 // grid gives the samples and steps of rows without a recurrence: those of time, where there is much of it, so that tiles are
 // those of the units around; otherwise all rows are alike. per is the rows of a step.
-func (d *binding) grid(r *draft) (batch, length, per int) {
+func (d *binding) grid(r *regionBuilder) (batch, length, per int) {
 	for i, s := range r.steps {
 		b, l, width, ok := d.Along(s.Out[0])
 		_, f := lowering.Features(d.Shapes[s.Out[0].ID])
@@ -91,7 +91,7 @@ func (d *binding) grid(r *draft) (batch, length, per int) {
 }
 
 // finishRecurrence chooses the recurrence's form and makes its kernel.
-func (r *draft) finishRecurrence(d *binding, g *region, place0 func(*lowering.Value) place) {
+func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*lowering.Value) place) {
 	s := r.steps[r.recurrenceAt]
 	info := *r.recurrence.info()
 	if info.state >= 0 && d.Missing(s.In[info.state]) {
@@ -116,7 +116,7 @@ func (r *draft) finishRecurrence(d *binding, g *region, place0 func(*lowering.Va
 	c := &recurrenceCall{recurrenceInfo: info, g: g, src: s.Source, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
 		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val}
 	tile := g.tile
-	if r.flows {
+	if r.pipelined {
 		tile = tileSize(0, g.length) // as flowsRecurrence has chosen
 	}
 	c.choice = choose(d.p.Config.Kernel, d.p.costs, s, r.recurrence, g.batch, g.length, tile)
@@ -136,7 +136,7 @@ func (r *draft) finishRecurrence(d *binding, g *region, place0 func(*lowering.Va
 }
 
 // order finds which calls each pass needs, and in which order.
-func (r *draft) order(d *binding, g *region) {
+func (r *regionBuilder) order(d *binding, g *region) {
 	made := map[int]int{} // value → step that computes it
 	for i, s := range r.steps {
 		for _, v := range s.Out {
@@ -176,7 +176,7 @@ func (r *draft) order(d *binding, g *region) {
 		}
 		g.pre = list(pre, 0, r.recurrenceAt)
 		full := c.kernel == nil || c.window > 0
-		if g.flow != nil { // what the recurrence reads is computed tick by tick, wherever it lies
+		if g.pipeline != nil { // what the recurrence reads is computed tick by tick, wherever it lies
 			for i := range pre {
 				main[i] = true
 			}
@@ -187,11 +187,11 @@ func (r *draft) order(d *binding, g *region) {
 				full = full || !here || !d.Inside(d.p.Values[p.val], r.covers)
 			}
 		}
-		if !full && c.direction != essm.Forward && r.dear(d, g.pre, c) {
+		if !full && c.direction != essm.Forward && r.expensive(d, g.pre, c) {
 			full, c.keep = true, true
 		}
 		c.v.local, c.vi.local = !full, !full
-		if g.flow != nil {
+		if g.pipeline != nil {
 			c.v.local, c.vi.local = r.local(d, g, c.v.val, made), r.local(d, g, c.vi.val, made)
 		}
 		if !full {
@@ -220,8 +220,8 @@ func (r *draft) order(d *binding, g *region) {
 	g.all = append(g.all, list(main, r.recurrenceAt+1, len(r.steps))...)
 }
 
-// dear reports whether the input of a recurrence takes longer to compute than to write to memory and to read again.
-func (r *draft) dear(d *binding, pre []int, c *recurrenceCall) bool {
+// expensive reports whether the input of a recurrence takes longer to compute than to write to memory and to read again.
+func (r *regionBuilder) expensive(d *binding, pre []int, c *recurrenceCall) bool {
 	const flopsPerNumber = 192 // about 2 ns
 	flops := 0.0
 	for _, i := range pre {
@@ -231,16 +231,16 @@ func (r *draft) dear(d *binding, pre []int, c *recurrenceCall) bool {
 }
 
 // place decides which values lie in scratch, and where: a value's place is used again once its last reader has run.
-func (r *draft) place(d *binding, g *region) {
+func (r *regionBuilder) place(d *binding, g *region) {
 	local := map[int]bool{}
 	for i, s := range r.steps {
 		for _, v := range s.Out {
 			if v == nil {
 				continue
 			}
-			local[v.ID] = d.Inside(v, r.covers) && (g.flow == nil || g.flow.of[v.ID] == nil)
+			local[v.ID] = d.Inside(v, r.covers) && (g.pipeline == nil || g.pipeline.of[v.ID] == nil)
 			if c := g.recurrence; c != nil {
-				if g.flow == nil && (v.ID == c.v.val || v.ID == c.vi.val) {
+				if g.pipeline == nil && (v.ID == c.v.val || v.ID == c.vi.val) {
 					local[v.ID] = c.v.local
 				}
 				if i == r.recurrenceAt && (v.ID == c.stateOutVal || c.kernel == nil) {
@@ -263,8 +263,8 @@ func (r *draft) place(d *binding, g *region) {
 	at := map[int]int{}
 	lag, window := 0, false
 	give := func(p *place) {
-		if g.flow != nil {
-			if q := g.flow.of[p.val]; q != nil && (q.src.val < 0 || q.lag < lag || window) {
+		if g.pipeline != nil {
+			if q := g.pipeline.of[p.val]; q != nil && (q.src.val < 0 || q.lag < lag || window) {
 				p.ring, p.delta = q, lag-q.lag
 				return
 			}
@@ -287,8 +287,8 @@ func (r *draft) place(d *binding, g *region) {
 	}
 	for i := range r.steps {
 		c := &g.calls[i]
-		if g.flow != nil {
-			lag = g.flow.lag[i]
+		if g.pipeline != nil {
+			lag = g.pipeline.lag[i]
 		}
 		if i == r.recurrenceAt {
 			k := g.recurrence
@@ -336,13 +336,13 @@ func (r *draft) place(d *binding, g *region) {
 
 // local reports whether a value that the recurrence reads lies in scratch, where steps look back: where it is computed here, and
 // nobody else wants it.
-func (r *draft) local(d *binding, g *region, val int, made map[int]int) bool {
+func (r *regionBuilder) local(d *binding, g *region, val int, made map[int]int) bool {
 	_, here := made[val]
-	return here && g.flow.of[val] == nil && d.Inside(d.p.Values[val], r.covers)
+	return here && g.pipeline.of[val] == nil && d.Inside(d.p.Values[val], r.covers)
 }
 
 // share lets the recurrence's output take the place of its input where both span the sequence and nobody else wants them.
-func (r *draft) share(d *binding, g *region) {
+func (r *regionBuilder) share(d *binding, g *region) {
 	k := g.recurrence
 	if k.kernel != nil || k.stateOutVal >= 0 {
 		return
