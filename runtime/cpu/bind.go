@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"github.com/essmc/essmc/ops"
+
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -12,12 +14,12 @@ import (
 type unit struct {
 	steps     []*lowering.Step
 	region    *region // nil: one step
-	streaming streamingKernel
+	streaming record.StreamingKernel
 	kernel    *boundKernel
 	temp      []float32
 	subs      []*executable
 	past      []runtime.StepTime // what executables that are no longer among subs have measured
-	epilogue  *epilogue          // steps[1:]; nil: none
+	epilogue  *record.Epilogue   // steps[1:]; nil: none
 }
 
 // units cuts the steps into units.
@@ -62,10 +64,10 @@ func (d *binding) units() []*unit {
 type regionBuilder struct {
 	group, rows   int
 	steps         []*lowering.Step
-	ops           []*rowOp
+	ops           []*record.RowOp
 	covers        []*lowering.Step  // steps of the program: those above, before some were fused
 	between       []*lowering.Value // what lies between steps that are fused
-	recurrence    recurrence
+	recurrence    record.Recurrence
 	recurrenceAt  int
 	batch, length int
 	pipelined     bool // a step looks back or ahead, or brings sequences into rows
@@ -73,7 +75,7 @@ type regionBuilder struct {
 }
 
 // takes reports whether the next step can join.
-func (r *regionBuilder) takes(d *binding, s *lowering.Step, op *rowOp, c recurrence, batch, length int) bool {
+func (r *regionBuilder) takes(d *binding, s *lowering.Step, op *record.RowOp, c record.Recurrence, batch, length int) bool {
 	if s.Group != r.group || batch*length != r.rows || !r.pipelinedWith(d, s, op, c, batch, length) {
 		return false
 	}
@@ -85,11 +87,11 @@ func (r *regionBuilder) takes(d *binding, s *lowering.Step, op *rowOp, c recurre
 	return c == nil && (s.Source == r.steps[r.recurrenceAt].Source || !ops.IsSystem(s.Source.Op))
 }
 
-func (r *regionBuilder) add(s *lowering.Step, op *rowOp, c recurrence, batch, length int) {
+func (r *regionBuilder) add(s *lowering.Step, op *record.RowOp, c record.Recurrence, batch, length int) {
 	if c != nil {
 		r.recurrence, r.recurrenceAt, r.batch, r.length = c, len(r.steps), batch, length
 	}
-	if op.pipelined() {
+	if pipelined(op) {
 		r.pipelined, r.batch, r.length = true, batch, length
 	}
 	r.weights += constantNumbers(s)

@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -21,14 +22,14 @@ const powerNanos = 60
 
 // problem is one recurrence with one set of shapes.
 type problem struct {
-	info                *recurrenceInfo
+	info                *record.RecurrenceInfo
 	costs               Costs
 	batch, length, tile int
 }
 
 // choose picks the form of a recurrence: the one that the caller wants, or the one with the least estimated time.
-func choose(want string, costs Costs, s *lowering.Step, c recurrence, batch, length, tile int) choice {
-	p := problem{c.info(), costs, batch, length, tile}
+func choose(want string, costs Costs, s *lowering.Step, c record.Recurrence, batch, length, tile int) choice {
+	p := problem{c.Info(), costs, batch, length, tile}
 	all := p.forms()
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
 	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
@@ -36,7 +37,7 @@ func choose(want string, costs Costs, s *lowering.Step, c recurrence, batch, len
 	if pick < 0 {
 		pick = slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Why == "" })
 	}
-	ch.Why = fmt.Sprintf("takes the least time at %d × %d steps of %d features", batch, length, p.info.n)
+	ch.Why = fmt.Sprintf("takes the least time at %d × %d steps of %d features", batch, length, p.info.N)
 	if asked := slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Form == want }); asked >= 0 {
 		if all[asked].Why == "" {
 			pick, ch.Why = asked, "was asked for"
@@ -45,7 +46,7 @@ func choose(want string, costs Costs, s *lowering.Step, c recurrence, batch, len
 		}
 	}
 	ch.Form, ch.Cost = all[pick].Form, all[pick].Cost
-	if alone := len(all) - 1; p.info.unstable && alone > 0 {
+	if alone := len(all) - 1; p.info.Unstable && alone > 0 {
 		ch.Why = "an eigenvalue is above 1 in absolute value, so only the recurrence is safe"
 	}
 	ch.Others = slices.Delete(all, pick, pick+1)
@@ -59,11 +60,11 @@ func (p problem) forms() []runtime.Alternative {
 		a := runtime.Alternative{Form: form, Cost: p.estimate(form)}
 		recurrence := form == essm.FormScan || form == essm.FormChunked
 		switch {
-		case p.info.stateless && recurrence:
+		case p.info.Stateless && recurrence:
 			a.Why = "a given kernel has no recurrence"
-		case p.info.states > 0 && form != essm.FormScan:
+		case p.info.States > 0 && form != essm.FormScan:
 			a.Why = "heads of one input and one output run as they are read and written, by the recurrence"
-		case p.info.unstable && form != essm.FormScan:
+		case p.info.Unstable && form != essm.FormScan:
 			a.Why = "powers of an eigenvalue above 1 in absolute value overflow"
 		}
 		all = append(all, a)
@@ -75,30 +76,30 @@ func (p problem) forms() []runtime.Alternative {
 func (p problem) estimate(form string) runtime.Estimate {
 	i, c := p.info, p.costs
 	scan := c.Scan
-	if i.window > 0 || i.vIm >= 0 || i.xIm >= 0 {
+	if i.Window > 0 || i.VIm >= 0 || i.XIm >= 0 {
 		scan = c.ComplexScan
 	}
-	rows, n, per := float64(p.batch*p.length), float64(i.n), float64(i.perHead)
+	rows, n, per := float64(p.batch*p.length), float64(i.N), float64(i.PerHead)
 	sides, parts := 1.0, 1.0
-	if i.direction == essm.Bidirectional {
+	if i.Direction == essm.Bidirectional {
 		sides = 2
 	}
-	if i.vIm >= 0 || i.xIm >= 0 {
+	if i.VIm >= 0 || i.XIm >= 0 {
 		parts = 2
 	}
 	taps := float64(p.length)
-	if i.window > 0 {
-		taps = min(taps, float64(i.window))
+	if i.Window > 0 {
+		taps = min(taps, float64(i.Window))
 	}
-	if i.stateless {
-		taps = min(taps, float64(i.taps))
+	if i.Stateless {
+		taps = min(taps, float64(i.Taps))
 	}
 	calls := float64(p.batch) * n * per * parts // sequences that forms over whole ones take one by one
 	var flops, nanos, bytes float64
 	buffer := rows * n * parts * 4
-	n *= float64(max(1, i.states))
+	n *= float64(max(1, i.States))
 	passes := 1.0 // of the recurrence
-	if i.direction != essm.Forward {
+	if i.Direction != essm.Forward {
 		passes += sides // boundary states first
 	}
 	recurrence := rows * n * scan * passes
@@ -107,7 +108,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 		work = 4 * rows * n * per * passes
 		recurrence = work / c.Dense
 	}
-	if i.window > 0 {
+	if i.Window > 0 {
 		recurrence, work, bytes = recurrence*1.5, work*1.5, buffer
 	}
 	powers := 4 * float64(p.batch) * taps * n * per * per / c.Dense // of matrices, for the kernel of a head
@@ -149,7 +150,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 		}
 		bytes = buffer
 	}
-	if whole := form == essm.FormFFT || form == essm.FormDirect; whole && per == 1 && i.state >= 0 && !i.stateless { // what the state gives, for each sample
+	if whole := form == essm.FormFFT || form == essm.FormDirect; whole && per == 1 && i.State >= 0 && !i.Stateless { // what the state gives, for each sample
 		nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan)
 	}
 	return runtime.Estimate{Time: time.Duration(nanos), Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}

@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -17,7 +18,7 @@ import (
 func (p *program) columns() {
 	read := map[*lowering.Value]bool{} // by what can be fused
 	for _, s := range p.Steps {
-		if of(s).row != nil && of(s).fused() != nil {
+		if record.Of(s).Row != nil && record.Of(s).Fused() != nil {
 			for _, v := range s.In {
 				read[v] = true
 			}
@@ -37,7 +38,7 @@ func (p *program) columns() {
 // split gives the steps that compute the outputs of s one by one, where it cuts rows of float32 numbers, not along time, and
 // some output is among those that are read; otherwise nil.
 func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts []*lowering.Step) {
-	if of(s).record.moves.split == nil || len(s.In) == 0 || s.In[0].Const != nil || !slices.ContainsFunc(s.Out, func(v *lowering.Value) bool { return v != nil && read[v] }) {
+	if record.Of(s).Record.Moves.Split == nil || len(s.In) == 0 || s.In[0].Const != nil || !slices.ContainsFunc(s.Out, func(v *lowering.Value) bool { return v != nil && read[v] }) {
 		return nil
 	}
 	x := s.In[0]
@@ -46,7 +47,7 @@ func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts 
 		return nil
 	}
 	rank := len(x.Type.(*ir.TensorType).Shape)
-	if axis, ok := of(s).record.moves.split(s, rank); !ok || axis != rank-1 || p.Facts != nil && p.Facts[x.ID].Axis == axis && !p.Facts[x.ID].Constant() {
+	if axis, ok := record.Of(s).Record.Moves.Split(s, rank); !ok || axis != rank-1 || p.Facts != nil && p.Facts[x.ID].Axis == axis && !p.Facts[x.ID].Constant() {
 		return nil
 	}
 	from := 0
@@ -60,7 +61,7 @@ func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts 
 		}
 		node := &ir.Node{Op: columnsOp(from, n), Name: s.Node.Name, Inputs: s.Node.Inputs[:1], Outputs: s.Node.Outputs[i : i+1]}
 		parts = append(parts, &lowering.Step{Node: node, Source: s.Source, Group: s.Group, In: s.In[:1], Out: s.Out[i : i+1],
-			Impl: &kinds{record: noRecord, shared: of(s).shared, row: rowColumns(from), columns: &columns{from}}})
+			Impl: &record.Kinds{Record: record.None, Shared: record.Of(s).Shared, Row: rowColumns(from), Columns: &record.Columns{From: from}}})
 		from += n
 	}
 	if from != width {
@@ -70,11 +71,11 @@ func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts 
 }
 
 // rowColumns copies consecutive features, from one on.
-func rowColumns(from int) rowMaker {
-	return func(in [][]int, out []int) *rowOp {
+func rowColumns(from int) record.RowMaker {
+	return func(in [][]int, out []int) *record.RowOp {
 		_, wide := lowering.Features(in[0])
 		_, width := lowering.Features(out)
-		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
 			for r := range rows {
 				copy(y[r*width:(r+1)*width], x[0][r*wide+from:])
 			}
@@ -83,14 +84,14 @@ func rowColumns(from int) rowMaker {
 }
 
 // rowJoin puts features side by side.
-func rowJoin(in [][]int, out []int) *rowOp {
-	op := &rowOp{}
+func rowJoin(in [][]int, out []int) *record.RowOp {
+	op := &record.RowOp{}
 	widths := make([]int, len(in))
 	for i, shape := range in {
 		_, widths[i] = lowering.Features(shape)
-		op.operands = append(op.operands, i)
+		op.Operands = append(op.Operands, i)
 	}
-	op.run = func(y []float32, x [][]float32, rows int) {
+	op.Run = func(y []float32, x [][]float32, rows int) {
 		for r := range rows {
 			for i, n := range widths {
 				y = y[copy(y, x[i][r*n:(r+1)*n]):]
@@ -133,7 +134,7 @@ func columnsOp(from, n int) *ir.Op {
 			out[len(out)-1] = n
 			y := tensor.New(tensor.Float32, out...)
 			rows, _ := lowering.Features(shape)
-			rowColumns(from)([][]int{shape}, out).run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)}, rows)
+			rowColumns(from)([][]int{shape}, out).Run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)}, rows)
 			return []tensor.Datum{y}, nil
 		},
 	}

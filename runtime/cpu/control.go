@@ -77,8 +77,8 @@ func (n nester) Nest(l *lowering.Binding, old lowering.Runner) (lowering.Runner,
 // equip gives the workers, none of which has work now, the memory that a part of the program needs.
 func (e *executable) equip(part *executable) {
 	for _, w := range e.workers {
-		if len(w.scratch) < part.scratch {
-			w.scratch = floats(part.scratch)
+		if len(w.Scratch) < part.scratch {
+			w.Scratch = floats(part.scratch)
 		}
 		if len(w.args) < part.rowArgs {
 			w.args = make([][]float32, part.rowArgs)

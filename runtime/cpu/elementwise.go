@@ -7,21 +7,22 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // elementwiseOf gives what the backend has for an operator; nil where that is not elementwise.
-func elementwiseOf(op *ir.Op) *elementwise {
+func elementwiseOf(op *ir.Op) *record.Elementwise {
 	if e := elements[op.FullName()]; e != nil && ops.Newest(op) {
 		return e
 	}
 	return nil
 }
 
-var elements = map[string]*elementwise{}
+var elements = map[string]*record.Elementwise{}
 
-func registerElementwise(name string, e *elementwise) {
+func registerElementwise(name string, e *record.Elementwise) {
 	if elements[name] != nil {
 		panic("cpu: operator " + name + " is elementwise twice")
 	}
@@ -64,40 +65,40 @@ func init() {
 	registerElementwise("Sinh", unary(in64(math.Sinh), nil))
 	registerElementwise("Tan", unary(in64(math.Tan), nil))
 
-	registerElementwise("Add", binary(arithmetic{kernel.Add, kernel.AddS, kernel.AddS}, kernel.FusedAdd, kernel.FusedAdd))
-	registerElementwise("Div", binary(arithmetic{kernel.Div, kernel.DivS, kernel.DivIntoS}, kernel.FusedDiv, kernel.FusedDivInto))
-	registerElementwise("Max", binary(arithmetic{kernel.Max, kernel.MaxS, kernel.MaxS}, kernel.FusedMax, kernel.FusedMax))
-	registerElementwise("Min", binary(arithmetic{kernel.Min, kernel.MinS, kernel.MinS}, kernel.FusedMin, kernel.FusedMin))
-	registerElementwise("Mul", binary(arithmetic{kernel.Mul, kernel.MulS, kernel.MulS}, kernel.FusedMul, kernel.FusedMul))
-	registerElementwise("Sub", binary(arithmetic{kernel.Sub, kernel.SubS, kernel.SubFromS}, kernel.FusedSub, kernel.FusedSubFrom))
-	registerElementwise("Sum", binary(arithmetic{kernel.Add, kernel.AddS, kernel.AddS}, kernel.FusedAdd, kernel.FusedAdd))
-	power := arithmetic{pow, powS, powOfS}
-	registerElementwise("Pow", &elementwise{binary: &power, row: rowPow, tensor: broadcastKernel(power), fused: fusedPow})
-	rectified := arithmetic{prelu, leakyReluS, preluOfS}
-	registerElementwise("PRelu", &elementwise{binary: &rectified, tensor: broadcastKernel(rectified)})
+	registerElementwise("Add", binary(record.Arithmetic{Rows: kernel.Add, Right: kernel.AddS, Left: kernel.AddS}, kernel.FusedAdd, kernel.FusedAdd))
+	registerElementwise("Div", binary(record.Arithmetic{Rows: kernel.Div, Right: kernel.DivS, Left: kernel.DivIntoS}, kernel.FusedDiv, kernel.FusedDivInto))
+	registerElementwise("Max", binary(record.Arithmetic{Rows: kernel.Max, Right: kernel.MaxS, Left: kernel.MaxS}, kernel.FusedMax, kernel.FusedMax))
+	registerElementwise("Min", binary(record.Arithmetic{Rows: kernel.Min, Right: kernel.MinS, Left: kernel.MinS}, kernel.FusedMin, kernel.FusedMin))
+	registerElementwise("Mul", binary(record.Arithmetic{Rows: kernel.Mul, Right: kernel.MulS, Left: kernel.MulS}, kernel.FusedMul, kernel.FusedMul))
+	registerElementwise("Sub", binary(record.Arithmetic{Rows: kernel.Sub, Right: kernel.SubS, Left: kernel.SubFromS}, kernel.FusedSub, kernel.FusedSubFrom))
+	registerElementwise("Sum", binary(record.Arithmetic{Rows: kernel.Add, Right: kernel.AddS, Left: kernel.AddS}, kernel.FusedAdd, kernel.FusedAdd))
+	power := record.Arithmetic{Rows: pow, Right: powS, Left: powOfS}
+	registerElementwise("Pow", &record.Elementwise{Binary: &power, Row: rowPow, Tensor: broadcastKernel(power), Fused: fusedPow})
+	rectified := record.Arithmetic{Rows: prelu, Right: leakyReluS, Left: preluOfS}
+	registerElementwise("PRelu", &record.Elementwise{Binary: &rectified, Tensor: broadcastKernel(rectified)})
 }
 
-func unary(f func(y, x []float32), fused fusedMaker) *elementwise {
+func unary(f func(y, x []float32), fused record.FusedMaker) *record.Elementwise {
 	return unaryOf(func(*lowering.Step) func(y, x []float32) { return f }, fused)
 }
 
 // unaryOf is a function of one operand that depends on attributes or constants.
-func unaryOf(make func(s *lowering.Step) func(y, x []float32), fused fusedMaker) *elementwise {
-	return &elementwise{unary: make, fused: fused, anyLayout: true, row: func(s *lowering.Step) rowMaker {
+func unaryOf(make func(s *lowering.Step) func(y, x []float32), fused record.FusedMaker) *record.Elementwise {
+	return &record.Elementwise{Unary: make, Fused: fused, AnyLayout: true, Row: func(s *lowering.Step) record.RowMaker {
 		f := make(s)
 		if f == nil {
 			return nil
 		}
-		return rowByElement(f)
+		return record.RowByElement(f)
 	}}
 }
 
 // binary is a function of two operands; left and right are what it does in a fused kernel to its first operand and to its second.
-func binary(f arithmetic, left, right kernel.FusedOp) *elementwise {
-	return &elementwise{
-		binary: &f, fused: fusedBinary(left, right), anyLayout: true,
-		row:    func(s *lowering.Step) rowMaker { return rowBinary(s, f) },
-		tensor: broadcastKernel(f),
+func binary(f record.Arithmetic, left, right kernel.FusedOp) *record.Elementwise {
+	return &record.Elementwise{
+		Binary: &f, Fused: fusedBinary(left, right), AnyLayout: true,
+		Row:    func(s *lowering.Step) record.RowMaker { return rowBinary(s, f) },
+		Tensor: broadcastKernel(f),
 	}
 }
 
@@ -191,20 +192,20 @@ func powOfS(y, b []float32, s float32) {
 }
 
 // rowPow raises to a constant power that has a function of its own.
-func rowPow(s *lowering.Step) rowMaker {
+func rowPow(s *lowering.Step) record.RowMaker {
 	p := s.Constant(1)
 	if len(p) != 1 || !s.Float32Input(0) {
 		return nil
 	}
 	switch p[0] {
 	case 1:
-		return rowByElement(func(y, x []float32) { copy(y, x) })
+		return record.RowByElement(func(y, x []float32) { copy(y, x) })
 	case 2:
-		return rowByElement(kernel.Square)
+		return record.RowByElement(kernel.Square)
 	case 0.5:
-		return rowByElement(kernel.Sqrt)
+		return record.RowByElement(kernel.Sqrt)
 	case -1:
-		return rowByElement(kernel.Reciprocal)
+		return record.RowByElement(kernel.Reciprocal)
 	}
 	return nil
 }
@@ -232,54 +233,54 @@ func leaky(x, slope float32) float32 {
 
 // rowBinary is arithmetic on two operands: each has the output's shape, or one number per row; or it is a constant with one
 // number per feature, or in all.
-func rowBinary(s *lowering.Step, f arithmetic) rowMaker {
+func rowBinary(s *lowering.Step, f record.Arithmetic) record.RowMaker {
 	if len(s.In) != 2 || s.In[0] == nil || s.In[1] == nil {
 		return nil
 	}
 	a, b := s.Constant(0), s.Constant(1)
-	return func(in [][]int, out []int) *rowOp {
+	return func(in [][]int, out []int) *record.RowOp {
 		rows, width := lowering.Features(out)
-		op := &rowOp{}
+		op := &record.RowOp{}
 		ka, kb := operandKind(in[0], a != nil, rows, width), operandKind(in[1], b != nil, rows, width)
 		if ka == unfit || kb == unfit || ka != full && kb != full || width == 0 {
 			return nil
 		}
 		if ka == full || ka == perRow {
-			op.operands = append(op.operands, 0)
+			op.Operands = append(op.Operands, 0)
 		}
 		if kb == full || kb == perRow {
-			op.operands = append(op.operands, 1)
+			op.Operands = append(op.Operands, 1)
 		}
 		switch {
 		case ka == full && kb == full:
-			op.over = op.operands
-			op.run = func(y []float32, x [][]float32, rows int) { f.rows(y[:rows*width], x[0], x[1]) }
+			op.Over = op.Operands
+			op.Run = func(y []float32, x [][]float32, rows int) { f.Rows(y[:rows*width], x[0], x[1]) }
 		case ka == perRow:
-			op.run = func(y []float32, x [][]float32, rows int) {
+			op.Run = func(y []float32, x [][]float32, rows int) {
 				kernel.RepeatR(y, x[0], rows, width)
-				f.rows(y[:rows*width], y, x[1])
+				f.Rows(y[:rows*width], y, x[1])
 			}
 		case kb == perRow:
-			op.run = func(y []float32, x [][]float32, rows int) {
+			op.Run = func(y []float32, x [][]float32, rows int) {
 				kernel.RepeatR(y, x[1], rows, width)
-				f.rows(y[:rows*width], x[0], y)
+				f.Rows(y[:rows*width], x[0], y)
 			}
 		case ka == repeats && len(a) == 1:
-			op.run = func(y []float32, x [][]float32, rows int) { f.left(y[:rows*width], x[1][:rows*width], a[0]) }
+			op.Run = func(y []float32, x [][]float32, rows int) { f.Left(y[:rows*width], x[1][:rows*width], a[0]) }
 		case kb == repeats && len(b) == 1:
-			op.run = func(y []float32, x [][]float32, rows int) { f.right(y[:rows*width], x[0][:rows*width], b[0]) }
+			op.Run = func(y []float32, x [][]float32, rows int) { f.Right(y[:rows*width], x[0][:rows*width], b[0]) }
 		case ka == repeats:
 			v := widened(a, width)
-			op.run = func(y []float32, x [][]float32, rows int) {
+			op.Run = func(y []float32, x [][]float32, rows int) {
 				for lo := 0; lo < rows*width; lo += width {
-					f.rows(y[lo:lo+width], v, x[1][lo:])
+					f.Rows(y[lo:lo+width], v, x[1][lo:])
 				}
 			}
 		default:
 			v := widened(b, width)
-			op.run = func(y []float32, x [][]float32, rows int) {
+			op.Run = func(y []float32, x [][]float32, rows int) {
 				for lo := 0; lo < rows*width; lo += width {
-					f.rows(y[lo:lo+width], x[0][lo:], v)
+					f.Rows(y[lo:lo+width], x[0][lo:], v)
 				}
 			}
 		}
@@ -323,7 +324,7 @@ func widened(v []float32, width int) []float32 {
 
 // broadcastPass computes y = f(a, b) under broadcasting.
 type broadcastPass struct {
-	f    arithmetic
+	f    record.Arithmetic
 	b    *broadcast
 	per  int
 	y    []float32
@@ -331,15 +332,15 @@ type broadcastPass struct {
 	step *lowering.Step
 }
 
-func broadcastKernel(f arithmetic) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker { return broadcastMaker(s, f) }
+func broadcastKernel(f record.Arithmetic) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker { return broadcastMaker(s, f) }
 }
 
-func broadcastMaker(s *lowering.Step, f arithmetic) tensorMaker {
+func broadcastMaker(s *lowering.Step, f record.Arithmetic) record.TensorMaker {
 	if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
@@ -350,27 +351,27 @@ func broadcastMaker(s *lowering.Step, f arithmetic) tensorMaker {
 		p := &broadcastPass{f: f, step: s, b: newBroadcast(out, d.ShapeOf(s, 0), d.ShapeOf(s, 1))}
 		n := 0
 		p.per, n = p.b.items()
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			p.y, p.x = e.floats(s.Out[0]), [2][]float32{e.floats(s.In[0]), e.floats(s.In[1])}
-			return e.parallel(p, n)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			p.y, p.x = e.Floats(s.Out[0]), [2][]float32{e.Floats(s.In[0]), e.Floats(s.In[1])}
+			return e.Parallel(p, n)
 		}}
 	}
 }
 
-func (p *broadcastPass) do(w *workspace, k int) {
-	w.node = p.step.Source
+func (p *broadcastPass) Do(w *record.Workspace, k int) {
+	w.Node = p.step.Source
 	n := p.b.inner
 	for row := k * p.per; row < min(p.b.rows, (k+1)*p.per); row++ {
 		y, a, b := p.y[row*n:(row+1)*n], p.x[0][p.b.at(0, row):], p.x[1][p.b.at(1, row):]
 		switch {
 		case p.b.unit[0] && p.b.unit[1]:
-			p.f.rows(y, a[:n], b[:n])
+			p.f.Rows(y, a[:n], b[:n])
 		case p.b.unit[0]:
-			p.f.right(y, a[:n], b[0])
+			p.f.Right(y, a[:n], b[0])
 		case p.b.unit[1]:
-			p.f.left(y, b[:n], a[0])
+			p.f.Left(y, b[:n], a[0])
 		default:
-			p.f.rows(y[:1], a[:1], b[:1])
+			p.f.Rows(y[:1], a[:1], b[:1])
 			for i := range y {
 				y[i] = y[0]
 			}
@@ -384,7 +385,7 @@ type attr struct {
 	value float64
 }
 
-func fusedUnary(op kernel.FusedOp, params ...attr) fusedMaker {
+func fusedUnary(op kernel.FusedOp, params ...attr) record.FusedMaker {
 	return func(_ *lowering.Binding, s *lowering.Step, at, _, _ int) (kernel.FusedStep, bool) {
 		l := kernel.FusedStep{Op: op}
 		for _, p := range params {
@@ -424,7 +425,7 @@ func fusedPow(_ *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.F
 
 // fusedBinary is arithmetic of the numbers with another operand: a tensor of the same shape, or a constant with one number per
 // feature, or in all.
-func fusedBinary(left, right kernel.FusedOp) fusedMaker {
+func fusedBinary(left, right kernel.FusedOp) record.FusedMaker {
 	return func(d *lowering.Binding, s *lowering.Step, at, rows, width int) (kernel.FusedStep, bool) {
 		if len(s.In) != 2 || s.In[0] == nil || s.In[1] == nil {
 			return kernel.FusedStep{}, false

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -12,7 +13,7 @@ const maxEpilogue = 16
 
 // epilogueOf collects the steps behind s that treat its output number by number, each the only reader of the one before. Their
 // other operands must have been computed before s. Nil: there are none.
-func (d *binding) epilogueOf(s *lowering.Step) *epilogue {
+func (d *binding) epilogueOf(s *lowering.Step) *record.Epilogue {
 	if len(s.Out) == 0 || !d.Gives(s, 0, tensor.Float32) {
 		return nil
 	}
@@ -21,8 +22,8 @@ func (d *binding) epilogueOf(s *lowering.Step) *epilogue {
 		return nil
 	}
 	at := slices.Index(d.p.Steps, s)
-	e := &epilogue{}
-	for v := s.Out[0]; len(e.steps) < maxEpilogue; v = e.steps[len(e.steps)-1].Out[0] {
+	e := &record.Epilogue{}
+	for v := s.Out[0]; len(e.Steps) < maxEpilogue; v = e.Steps[len(e.Steps)-1].Out[0] {
 		if len(d.Reads[v.ID]) == 0 || d.Last[v.ID] == len(d.p.Steps) || d.Given[v] {
 			break
 		}
@@ -33,7 +34,7 @@ func (d *binding) epilogueOf(s *lowering.Step) *epilogue {
 				break
 			}
 		}
-		if next == nil || of(next).row == nil && of(next).tensor == nil || len(next.Out) != 1 || next.Out[0] == nil || !d.Gives(next, 0, tensor.Float32) ||
+		if next == nil || record.Of(next).Row == nil && record.Of(next).Tensor == nil || len(next.Out) != 1 || next.Out[0] == nil || !d.Gives(next, 0, tensor.Float32) ||
 			!slices.Equal(d.Shapes[next.Out[0].ID], shape) {
 			break
 		}
@@ -41,29 +42,29 @@ func (d *binding) epilogueOf(s *lowering.Step) *epilogue {
 		if !ok {
 			break
 		}
-		e.steps, e.ops = append(e.steps, next), append(e.ops, op)
+		e.Steps, e.Ops = append(e.Steps, next), append(e.Ops, op)
 	}
-	if len(e.steps) == 0 {
+	if len(e.Steps) == 0 {
 		return nil
 	}
 	return e
 }
 
 // epilogueOp says what a step does to v, which has the given shape; at is where in the program it would be done.
-func (d *binding) epilogueOp(s *lowering.Step, v *lowering.Value, shape []int, at int) (op epilogueOp, ok bool) {
-	w := of(s).element
+func (d *binding) epilogueOp(s *lowering.Step, v *lowering.Value, shape []int, at int) (op record.EpilogueOp, ok bool) {
+	w := record.Of(s).Element
 	switch {
 	case w == nil:
 		return op, false
-	case w.unary != nil:
-		op.unary = w.unary(s)
-		return op, op.unary != nil && len(s.In) > 0 && s.In[0] == v
+	case w.Unary != nil:
+		op.Unary = w.Unary(s)
+		return op, op.Unary != nil && len(s.In) > 0 && s.In[0] == v
 	}
-	if w.binary == nil || len(s.In) != 2 || s.In[0] == nil || s.In[1] == nil || !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) {
+	if w.Binary == nil || len(s.In) != 2 || s.In[0] == nil || s.In[1] == nil || !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) {
 		return op, false
 	}
-	f, other := *w.binary, s.In[1]
-	if op.exchanged = other == v; op.exchanged {
+	f, other := *w.Binary, s.In[1]
+	if op.Exchanged = other == v; op.Exchanged {
 		other = s.In[0]
 	}
 	if other == v {
@@ -74,15 +75,15 @@ func (d *binding) epilogueOp(s *lowering.Step, v *lowering.Value, shape []int, a
 	switch {
 	case k != nil && k.Len() == 1 && len(os) <= len(shape):
 		x := tensor.Data[float32](k)[0]
-		if op.exchanged {
-			op.number = func(y, b []float32) { f.left(y, b, x) }
+		if op.Exchanged {
+			op.Number = func(y, b []float32) { f.Left(y, b, x) }
 		} else {
-			op.number = func(y, a []float32) { f.right(y, a, x) }
+			op.Number = func(y, a []float32) { f.Right(y, a, x) }
 		}
 	case k != nil && perChannel(os, shape):
-		op.channels, op.f = tensor.Data[float32](k), f
+		op.Channels, op.F = tensor.Data[float32](k), f
 	case k == nil && slices.Equal(os, shape) && d.before(other, at):
-		op.operand, op.f = other, f
+		op.Operand, op.F = other, f
 	default:
 		return op, false
 	}
@@ -116,7 +117,7 @@ func (u *unit) absorb(d *binding) {
 	}
 	if e := d.epilogueOf(u.steps[0]); e != nil {
 		u.epilogue = e
-		u.steps = append(u.steps, e.steps...)
+		u.steps = append(u.steps, e.Steps...)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -58,7 +59,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			extra += more + d.otherBytes(u) + k.tables
 		}
 		if u.streaming != nil {
-			extra += u.streaming.bytes()
+			extra += u.streaming.Bytes()
 		}
 		if g := u.region; g != nil {
 			scratch = max(scratch, g.scratch)
@@ -69,8 +70,8 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 				args = max(args, len(c.in))
 			}
 			if c := g.recurrence; c != nil {
-				states = max(states, c.size)
-				extra += int64(g.batch*c.size)*8 + c.tables() + c.stateBytes(d)
+				states = max(states, c.Size)
+				extra += int64(g.batch*c.Size)*8 + c.tables() + c.stateBytes(d)
 			}
 		}
 	}
@@ -113,7 +114,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			}
 		}
 		if u.streaming != nil {
-			u.streaming.attach(e)
+			u.streaming.Attach(e)
 		}
 		g := u.region
 		if g == nil {
@@ -127,7 +128,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			c.holdState(e)
 			c.prepare()
 			c.progress = make([]counter, g.batch)
-			c.z = make([]float64, g.batch*c.size)
+			c.z = make([]float64, g.batch*c.Size)
 			if n := c.edgeStates(); n > 0 {
 				c.edges = unsafe.Slice((*float64)(unsafe.Pointer(&u.temp[0])), n)
 			}
@@ -156,9 +157,9 @@ func arenaBytes(v []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
 }
 
-func (e *executable) datum(v *lowering.Value) tensor.Datum { return e.Datum(v) }
+func (e *executable) Datum(v *lowering.Value) tensor.Datum { return e.Datum(v) }
 
-func (e *executable) own(d tensor.Datum) tensor.Datum { return e.Own(d) }
+func (e *executable) Own(d tensor.Datum) tensor.Datum { return e.Own(d) }
 
 func (e *executable) eval(s *lowering.Step) error { return e.Evaluate(e.ctx, s) }
 
@@ -268,14 +269,14 @@ func (e *executable) timed(i int, part func(e *executable, u *unit, from, to int
 // wholeUnit runs a unit from the first step to the last.
 func wholeUnit(e *executable, u *unit, _, _ int) error {
 	if g := u.stage(); g != nil {
-		if err := g.start(); err != nil {
+		if err := g.Start(); err != nil {
 			return err
 		}
-		_, length := g.grid()
-		if err := g.steps(0, length); err != nil {
+		_, length := g.Grid()
+		if err := g.Steps(0, length); err != nil {
 			return err
 		}
-		g.finish()
+		g.Finish()
 		return nil
 	}
 	if u.kernel != nil {
@@ -285,7 +286,7 @@ func wholeUnit(e *executable, u *unit, _, _ int) error {
 }
 
 // parallel hands out the work items of a task to the workers, and waits.
-func (e *executable) parallel(t task, items int) error {
+func (e *executable) Parallel(t record.Task, items int) error {
 	return e.shared().run(t, nil, items)
 }
 

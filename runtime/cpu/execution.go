@@ -2,16 +2,17 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // An executable is the execution that kernels see.
-var _ execution = (*executable)(nil)
+var _ record.Execution = (*executable)(nil)
 
-func (e *executable) floats(v *lowering.Value) []float32 { return e.buf[v.ID] }
+func (e *executable) Floats(v *lowering.Value) []float32 { return e.buf[v.ID] }
 
-func (e *executable) keep(v *lowering.Value, d tensor.Datum) {
+func (e *executable) Keep(v *lowering.Value, d tensor.Datum) {
 	if w := e.view[v.ID]; w != nil {
 		copy(w.Bytes(), d.(*tensor.Tensor).Bytes())
 		return
@@ -19,12 +20,12 @@ func (e *executable) keep(v *lowering.Value, d tensor.Datum) {
 	e.data[v.ID] = d
 }
 
-func (e *executable) at(v *lowering.Value, sample, step, length int) int {
+func (e *executable) At(v *lowering.Value, sample, step, length int) int {
 	return e.row(v.ID, sample, step, length)
 }
 
-func (e *executable) evaluate(s *lowering.Step) error { return e.eval(s) }
+func (e *executable) Fallback(s *lowering.Step) error { return e.eval(s) }
 
-func (e *executable) halted() kernel.Stop { return e.shared().workers[0].halted }
+func (e *executable) Halted() kernel.Stop { return e.shared().workers[0].Halted }
 
-func (e *executable) failed() error { return e.shared().err }
+func (e *executable) Failed() error { return e.shared().err }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -18,12 +19,12 @@ func (d *binding) choices() (forms, products []choice) {
 				forms = append(forms, g.recurrence.choice)
 			}
 			for _, s := range u.steps {
-				if of(s).lowered != nil {
+				if record.Of(s).Lowered != nil {
 					products = append(products, lowChoice(s, g.batch*g.length))
 				}
 			}
 		}
-		if recordNamed(u.steps[0].Node.Op).program == iterations {
+		if record.Named(u.steps[0].Node.Op).Program == record.Iterations {
 			forms = append(forms, d.loopChoice(u))
 		}
 		if u.kernel == nil {
@@ -84,10 +85,10 @@ func (u *unit) evaluated() bool {
 
 // lowChoice says in which precision a step's products run, for so many rows.
 func lowChoice(s *lowering.Step, rows int) runtime.Choice {
-	l := of(s).lowered
-	c := runtime.Choice{Node: s.Source.String(), Op: s.Node.Op.FullName(), Form: "float32", Why: l.why, Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.weights}}}
-	if l.why == "" {
-		c.Form, c.Why = l.p.name, fmt.Sprintf("matrices of %d × %d", l.m, l.k)
+	l := record.Of(s).Lowered
+	c := runtime.Choice{Node: s.Source.String(), Op: s.Node.Op.FullName(), Form: "float32", Why: l.Why, Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.Weights}}}
+	if l.Why == "" {
+		c.Form, c.Why = l.P.Name, fmt.Sprintf("matrices of %d × %d", l.M, l.K)
 	}
 	return c
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
 func TestExplain(t *testing.T) {
@@ -83,7 +84,7 @@ func TestLongConv(t *testing.T) {
 // One step of many streams is the recurrence: what a state gives is not convolved.
 func TestChooseSteps(t *testing.T) {
 	for _, batch := range []int{1, 8, 64, 1000} {
-		p := problem{&recurrenceInfo{n: 128, perHead: 1, direction: essm.Forward, vIm: -1, xIm: -1, state: 0, stateOut: 2}, DefaultCosts(), batch, 1, 1}
+		p := problem{&record.RecurrenceInfo{N: 128, PerHead: 1, Direction: essm.Forward, VIm: -1, XIm: -1, State: 0, StateOut: 2}, DefaultCosts(), batch, 1, 1}
 		for _, form := range []string{essm.FormFFT, essm.FormDirect} {
 			if scan, other := p.estimate(essm.FormScan).Time, p.estimate(form).Time; scan >= other {
 				t.Errorf("%d streams: scan takes %v, %s %v", batch, scan, form, other)

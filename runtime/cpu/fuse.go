@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -94,7 +95,7 @@ func (r *regionBuilder) dropColumns(d *binding) {
 	}
 	n := 0
 	for i, s := range r.steps {
-		if of(s).columns != nil && !read[s.Out[0]] && d.Inside(s.Out[0], r.covers) {
+		if record.Of(s).Columns != nil && !read[s.Out[0]] && d.Inside(s.Out[0], r.covers) {
 			r.between = append(r.between, s.Out[0])
 			continue
 		}
@@ -110,9 +111,9 @@ func (r *regionBuilder) dropColumns(d *binding) {
 // source is where the numbers of v are that a fused kernel reads: in v, or among the columns of another value of the builder.
 func (r *regionBuilder) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.Operand) {
 	for i, s := range r.steps {
-		if s.Out[0] == v && of(s).columns != nil && r.plain(i) {
+		if s.Out[0] == v && record.Of(s).Columns != nil && r.plain(i) {
 			_, wide := lowering.Features(d.Shapes[s.In[0].ID])
-			return s.In[0], kernel.Operand{From: of(s).columns.from, Stride: wide}
+			return s.In[0], kernel.Operand{From: record.Of(s).Columns.From, Stride: wide}
 		}
 	}
 	_, width := lowering.Features(d.Shapes[v.ID])
@@ -127,7 +128,7 @@ func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, tak
 		return nil
 	}
 	c := &fusion{}
-	for _, k := range r.ops[i].operands {
+	for _, k := range r.ops[i].Operands {
 		if l, ok := d.fusedStep(s, k, rows, width); ok {
 			c.in = append(c.in, s.In[k])
 			c.take(i, s, l)
@@ -167,12 +168,12 @@ func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, tak
 // plain reports whether step i is a row kernel for its operator.
 func (r *regionBuilder) plain(i int) bool {
 	op := r.ops[i]
-	return op != nil && !op.pipelined()
+	return op != nil && !pipelined(op)
 }
 
 // fusedStep is what a step does to its input at, which has rows of width numbers as its output has.
 func (d *binding) fusedStep(s *lowering.Step, at, rows, width int) (kernel.FusedStep, bool) {
-	mk := of(s).fused()
+	mk := record.Of(s).Fused()
 	if mk == nil || at < 0 || len(s.Out) != 1 {
 		return kernel.FusedStep{}, false
 	}
@@ -244,18 +245,18 @@ func (c *fusion) startFromSum() {
 }
 
 // step is the fused kernel as a step that stands for its last one.
-func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lowering.Step, *rowOp) {
+func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lowering.Step, *record.RowOp) {
 	s := &lowering.Step{Node: last.Node, Source: last.Source, Group: last.Group, Out: last.Out}
 	_, width := lowering.Features(d.Shapes[last.Out[0].ID])
-	op, operands := &rowOp{}, []kernel.Operand(nil)
+	op, operands := &record.RowOp{}, []kernel.Operand(nil)
 	for i, v := range c.in {
 		x, o := r.source(d, v)
 		s.In, operands = append(s.In, x), append(operands, o)
-		op.operands = append(op.operands, i)
+		op.Operands = append(op.Operands, i)
 		if o == (kernel.Operand{Stride: width}) {
-			op.over = append(op.over, i)
+			op.Over = append(op.Over, i)
 		}
 	}
-	op.run = kernel.NewFused(width, operands, c.parts).Run
+	op.Run = kernel.NewFused(width, operands, c.parts).Run
 	return s, op
 }

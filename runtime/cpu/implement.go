@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -66,16 +67,16 @@ func (*implementer) Name() string { return "cpu" }
 // Implement finds the implementations of a step, which it keeps in the step.
 func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
 	config := &c.Program().Config
-	k := &kinds{record: recordOf(s.Node.Op), element: elementwiseOf(s.Node.Op), form: config.Kernel, shared: config.Constants, products: config.Products}
+	k := &record.Kinds{Record: record.For(s.Node.Op), Element: elementwiseOf(s.Node.Op), Form: config.Kernel, Shared: config.Constants, Products: config.Products}
 	s.Impl = k
-	k.find(s)
-	if l := k.lowered; k.row != nil && l != nil && l.why == "" {
+	k.Find(s)
+	if l := k.Lowered; k.Row != nil && l != nil && l.Why == "" {
 		s.In = append(s.In, b.rounded(c, s.In[0], s.Source, l))
 	}
 	switch {
-	case k.found():
+	case k.Found():
 		return lowering.Implemented
-	case k.float32(s) && !k.record.strict:
+	case k.GivesFloat32(s) && !k.Record.Strict:
 		return lowering.Expand
 	}
 	return lowering.Evaluate
@@ -88,12 +89,12 @@ type roundedKey struct {
 }
 
 // rounded gives the rounded form of x, which a step computes that is appended when it is wanted for the first time.
-func (b *implementer) rounded(c *lowering.Compiler, x *lowering.Value, src *ir.Node, l *lowStep) *lowering.Value {
-	key := roundedKey{x, c.Group(), l.parts}
+func (b *implementer) rounded(c *lowering.Compiler, x *lowering.Value, src *ir.Node, l *record.LowStep) *lowering.Value {
+	key := roundedKey{x, c.Group(), l.Parts}
 	if v := b.lows[key]; v != nil && c.Program().Has(v) {
 		return v
 	}
-	s := l.rounding(x, src, c.Group())
+	s := l.Rounding(x, src, c.Group())
 	c.Add(s)
 	if b.lows == nil {
 		b.lows = map[roundedKey]*lowering.Value{}

@@ -1,15 +1,18 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/lowering"
+import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 // implementation is what runs a step with the shapes that are bound. A step that has none is evaluated as ops defines it.
 type implementation struct {
 	// In a region of (batch, length) rows: one of these.
-	row           *rowOp
-	recurrence    recurrence
+	row           *record.RowOp
+	recurrence    record.Recurrence
 	batch, length int
 	// By itself: one of these.
-	streaming streamingKernel
+	streaming record.StreamingKernel
 	kernel    *boundKernel
 }
 
@@ -29,21 +32,23 @@ var preference []kindOf
 // kindOf is a kind of implementation: its name, whether an operator has it, and what it makes of a step.
 type kindOf struct {
 	name string
-	has  func(r *record, e *elementwise) bool
+	has  func(r *record.Record, e *record.Elementwise) bool
 	fit  func(d *binding, s *lowering.Step) (implementation, bool)
 }
 
 func init() {
 	preference = []kindOf{
-		{WayWindowed, func(r *record, _ *elementwise) bool { return r.windowed.make != nil }, (*binding).asWindowed},
-		{WayRunning, func(r *record, _ *elementwise) bool { return r.moves.sum != nil }, (*binding).asRunningSum},
-		{WayTranspose, func(r *record, _ *elementwise) bool { return r.moves.permute != nil }, (*binding).asTranspose},
-		{WayRecurrence, func(r *record, _ *elementwise) bool { return r.recurrence.make != nil }, (*binding).asRecurrence},
-		{WayElement, func(_ *record, e *elementwise) bool { return e != nil }, (*binding).asElementwise},
-		{WayRow, func(r *record, _ *elementwise) bool { return r.row.make != nil }, (*binding).asRow},
-		{WayStreaming, func(r *record, _ *elementwise) bool { return r.streaming.make != nil }, (*binding).asStreaming},
-		{WayTensor, func(r *record, e *elementwise) bool { return r.tensor.make != nil || e != nil && e.tensor != nil }, (*binding).asTensor},
-		{WayProgram, func(r *record, _ *elementwise) bool { return r.program != noProgram }, (*binding).asProgram},
+		{WayWindowed, func(r *record.Record, _ *record.Elementwise) bool { return r.Windowed.Make != nil }, (*binding).asWindowed},
+		{WayRunning, func(r *record.Record, _ *record.Elementwise) bool { return r.Moves.Sum != nil }, (*binding).asRunningSum},
+		{WayTranspose, func(r *record.Record, _ *record.Elementwise) bool { return r.Moves.Permute != nil }, (*binding).asTranspose},
+		{WayRecurrence, func(r *record.Record, _ *record.Elementwise) bool { return r.Recurrence.Make != nil }, (*binding).asRecurrence},
+		{WayElement, func(_ *record.Record, e *record.Elementwise) bool { return e != nil }, (*binding).asElementwise},
+		{WayRow, func(r *record.Record, _ *record.Elementwise) bool { return r.Row.Make != nil }, (*binding).asRow},
+		{WayStreaming, func(r *record.Record, _ *record.Elementwise) bool { return r.Streaming.Make != nil }, (*binding).asStreaming},
+		{WayTensor, func(r *record.Record, e *record.Elementwise) bool {
+			return r.Tensor.Make != nil || e != nil && e.Tensor != nil
+		}, (*binding).asTensor},
+		{WayProgram, func(r *record.Record, _ *record.Elementwise) bool { return r.Program != record.NoProgram }, (*binding).asProgram},
 	}
 }
 
@@ -58,15 +63,15 @@ func (d *binding) implementation(s *lowering.Step) implementation {
 }
 
 func (d *binding) asWindowed(s *lowering.Step) (implementation, bool) {
-	return d.alongTime(s, of(s).windowedOp != nil)
+	return d.alongTime(s, record.Of(s).WindowedOp != nil)
 }
 
 func (d *binding) asRunningSum(s *lowering.Step) (implementation, bool) {
-	return d.alongTime(s, of(s).sums != nil)
+	return d.alongTime(s, record.Of(s).Sums != nil)
 }
 
 func (d *binding) asTranspose(s *lowering.Step) (implementation, bool) {
-	return d.alongTime(s, of(s).transpose != noTranspose)
+	return d.alongTime(s, record.Of(s).Transpose != record.NoTranspose)
 }
 
 // alongTime is a step that timeMajor has made.
@@ -78,7 +83,7 @@ func (d *binding) alongTime(s *lowering.Step, is bool) (m implementation, ok boo
 }
 
 func (d *binding) asRecurrence(s *lowering.Step) (m implementation, ok bool) {
-	c := of(s).recurrence
+	c := record.Of(s).Recurrence
 	if c == nil {
 		return m, false
 	}
@@ -86,53 +91,53 @@ func (d *binding) asRecurrence(s *lowering.Step) (m implementation, ok bool) {
 	if !ok {
 		return m, false
 	}
-	info := c.info()
-	v := in[info.vRe]
-	if len(v) != 3 || v[2] != info.n || info.state >= 0 && (in[info.state] == nil || in[info.state][0] != v[0]) {
+	info := c.Info()
+	v := in[info.VRe]
+	if len(v) != 3 || v[2] != info.N || info.State >= 0 && (in[info.State] == nil || in[info.State][0] != v[0]) {
 		return m, false
 	}
 	return implementation{recurrence: c, batch: v[0], length: v[1]}, true
 }
 
 func (d *binding) asElementwise(s *lowering.Step) (implementation, bool) {
-	return d.rows(s, of(s).element != nil)
+	return d.rows(s, record.Of(s).Element != nil)
 }
 
 func (d *binding) asRow(s *lowering.Step) (implementation, bool) {
-	return d.rows(s, of(s).element == nil)
+	return d.rows(s, record.Of(s).Element == nil)
 }
 
 func (d *binding) rows(s *lowering.Step, is bool) (m implementation, ok bool) {
-	if !is || of(s).row == nil || s.Out[0] == nil {
+	if !is || record.Of(s).Row == nil || s.Out[0] == nil {
 		return m, false
 	}
 	in, out, ok := d.shapesOf(s)
 	if !ok {
 		return m, false
 	}
-	m.row, m.batch = of(s).row(in, out), 1
+	m.row, m.batch = record.Of(s).Row(in, out), 1
 	m.length, _ = lowering.Features(out)
 	return m, m.row != nil
 }
 
 func (d *binding) asStreaming(s *lowering.Step) (m implementation, ok bool) {
-	if of(s).streaming == nil {
+	if record.Of(s).Streaming == nil {
 		return m, false
 	}
-	m.streaming = of(s).streaming(d.Binding)
+	m.streaming = record.Of(s).Streaming(d.Binding)
 	return m, m.streaming != nil
 }
 
 func (d *binding) asTensor(s *lowering.Step) (m implementation, ok bool) {
-	if of(s).tensor == nil {
+	if record.Of(s).Tensor == nil {
 		return m, false
 	}
-	k := of(s).tensor(d.Binding)
+	k := record.Of(s).Tensor(d.Binding)
 	if k == nil {
 		return m, false
 	}
-	m.kernel = &boundKernel{temp: k.temp, scratch: k.scratch, tables: k.tables, fuses: k.fuses, run: func(e *executable, u *unit) error {
-		return k.run(e, tensorCall{temp: u.temp, result: u.result(), epilogue: u.epilogue})
+	m.kernel = &boundKernel{temp: k.Temp, scratch: k.Scratch, tables: k.Tables, fuses: k.Fuses, run: func(e *executable, u *unit) error {
+		return k.Run(e, record.Call{Temp: u.temp, Result: u.result(), Epilogue: u.epilogue})
 	}}
 	return m, true
 }
@@ -152,14 +157,14 @@ func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
 		if v == nil || d.Missing(v) {
 			continue
 		}
-		wide := of(s).recurrence != nil && of(s).recurrence.info().state == i && d.Wide(v)
+		wide := record.Of(s).Recurrence != nil && record.Of(s).Recurrence.Info().State == i && d.Wide(v)
 		if d.Shapes[v.ID] == nil || v.Const == nil && !d.F32[v.ID] && !wide {
 			return nil, nil, false
 		}
 		in[i] = d.Shapes[v.ID]
 	}
 	for i, v := range s.Out {
-		if wide := v != nil && of(s).recurrence != nil && of(s).recurrence.info().stateOut == i && d.Wide(v); v != nil && !d.F32[v.ID] && !wide {
+		if wide := v != nil && record.Of(s).Recurrence != nil && record.Of(s).Recurrence.Info().StateOut == i && d.Wide(v); v != nil && !d.F32[v.ID] && !wide {
 			return nil, nil, false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -108,7 +109,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 				continue
 			}
 			name := u.steps[0].Node.Op.FullName()
-			if recordNamed(u.steps[0].Node.Op).program == branches {
+			if record.Named(u.steps[0].Node.Op).Program == record.Branches {
 				name += []string{".else", ".then"}[k]
 			} else if k > 0 {
 				name += fmt.Sprintf(".%d", k)
@@ -122,7 +123,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 // walkFlat visits the nodes of g, and the bodies of Blocks in place of these.
 func walkFlat(g *ir.Graph, visit func(n *ir.Node)) {
 	for _, n := range g.Nodes {
-		if recordNamed(n.Op).program == partOfGraph {
+		if record.Named(n.Op).Program == record.PartOfGraph {
 			walkFlat(n.Attrs.Graph("body"), visit)
 			continue
 		}
@@ -144,15 +145,15 @@ func (u *unit) way(s *lowering.Step, j int) string {
 		return WayTensor
 	case g == nil:
 		return WayEvaluated
-	case of(s).recurrence != nil:
+	case record.Of(s).Recurrence != nil:
 		return fmt.Sprintf("%s(%s)", WayRecurrence, g.recurrence.choice.Form)
-	case of(s).windowedOp != nil:
+	case record.Of(s).WindowedOp != nil:
 		return WayWindowed
-	case of(s).sums != nil:
+	case record.Of(s).Sums != nil:
 		return WayRunning
-	case of(s).transpose != noTranspose:
+	case record.Of(s).Transpose != record.NoTranspose:
 		return WayTranspose
-	case of(s).columns != nil:
+	case record.Of(s).Columns != nil:
 		return WayColumns
 	}
 	for _, v := range slices.Concat(s.In, s.Out) {
@@ -161,8 +162,8 @@ func (u *unit) way(s *lowering.Step, j int) string {
 		}
 	}
 	switch {
-	case of(s).lowered != nil && of(s).lowered.why == "":
-		return fmt.Sprintf("%s(%v)", WayRow, of(s).products)
+	case record.Of(s).Lowered != nil && record.Of(s).Lowered.Why == "":
+		return fmt.Sprintf("%s(%v)", WayRow, record.Of(s).Products)
 	case byElement(s.Node.Op):
 		return WayElement
 	}
@@ -172,10 +173,10 @@ func (u *unit) way(s *lowering.Step, j int) string {
 // byElement reports whether an operator always works element by element.
 func byElement(op *ir.Op) bool {
 	if e := elementwiseOf(op); e != nil {
-		return e.row != nil
+		return e.Row != nil
 	}
-	r := recordOf(op)
-	return r.fused != nil && r.flops == nil // and no product, as heads of more than one feature are
+	r := record.For(op)
+	return r.Fused != nil && r.Flops == nil // and no product, as heads of more than one feature are
 }
 
 func opName(op *ir.Op) string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -16,7 +17,7 @@ import (
 // Values are those of the graph, so nothing of this is seen from outside.
 
 // fewestSteps is how long sequences are for which this is done.
-const fewestSteps = 2 * largestTile
+const fewestSteps = 2 * record.LargestTile
 
 // relayout is a binding on its way to time-major sequences.
 type relayout struct {
@@ -38,13 +39,13 @@ type relayout struct {
 type rewritten struct {
 	in    []*lowering.Value // what it reads along time
 	out   *lowering.Value
-	win   *windowedOp
-	sums  *sums
-	row   func(s *lowering.Step) rowMaker // in place of win, for inputs in the order of the operator's
-	alias bool                            // nothing is left to do
-	parts []int                           // in place of row: the first feature of each output
-	over  []*lowering.Step                // steps before that are part of it
-	next  *lowering.Step                  // a step behind that is part of it
+	win   *record.WindowedOp
+	sums  *record.Sums
+	row   func(s *lowering.Step) record.RowMaker // in place of win, for inputs in the order of the operator's
+	alias bool                                   // nothing is left to do
+	parts []int                                  // in place of row: the first feature of each output
+	over  []*lowering.Step                       // steps before that are part of it
+	next  *lowering.Step                         // a step behind that is part of it
 }
 
 // timeMajor gives the binding with sequences as rows where steps look back or ahead along time, or d itself.
@@ -75,8 +76,8 @@ func (d *binding) timeMajor() *binding {
 
 // looks reports whether a step may look along time.
 func (d *binding) looks(s *lowering.Step) bool {
-	m := &of(s).record.moves
-	return of(s).windowed != nil || m.pad != nil || m.join != nil || m.sum != nil
+	m := &record.Of(s).Record.Moves
+	return record.Of(s).Windowed != nil || m.Pad != nil || m.Join != nil || m.Sum != nil
 }
 
 // axis gives the axis of time of a float32 sequence of samples: 1, or 2 of 3; 0 for all others.
@@ -101,26 +102,26 @@ func (t *relayout) rewrite(s *lowering.Step) *rewritten {
 	if len(s.Out) == 0 || t.axis(s.Out[0]) == 0 || len(s.In) == 0 {
 		return nil
 	}
-	if of(s).windowed != nil {
+	if record.Of(s).Windowed != nil {
 		if r := t.window(s); r != nil {
 			return r
 		}
 	}
-	switch m := &of(s).record.moves; {
-	case m.permute != nil:
+	switch m := &record.Of(s).Record.Moves; {
+	case m.Permute != nil:
 		if t.axis(s.In[0]) > 0 && swaps(s) {
 			return &rewritten{in: s.In[:1], out: s.Out[0], alias: true}
 		}
 		return nil
-	case m.sum != nil:
+	case m.Sum != nil:
 		return t.running(s)
-	case m.cut != nil, m.pad != nil, m.join != nil, m.split != nil:
+	case m.Cut != nil, m.Pad != nil, m.Join != nil, m.Split != nil:
 		if r := t.shifted(s); r != nil {
 			return r
 		}
 		return t.columns(s)
 	}
-	if e := of(s).element; e != nil && e.anyLayout && t.axis(s.Out[0]) == 2 && len(s.Out) == 1 && of(s).row != nil {
+	if e := record.Of(s).Element; e != nil && e.AnyLayout && t.axis(s.Out[0]) == 2 && len(s.Out) == 1 && record.Of(s).Row != nil {
 		return t.elementwise(s)
 	}
 	return nil
@@ -128,20 +129,20 @@ func (t *relayout) rewrite(s *lowering.Step) *rewritten {
 
 // swaps reports whether a step exchanges the last two of three axes.
 func swaps(s *lowering.Step) bool {
-	permute := of(s).record.moves.permute
+	permute := record.Of(s).Record.Moves.Permute
 	return permute != nil && slices.Equal(permute(s), []int64{0, 2, 1})
 }
 
 // window looks for a step that looks along time. One that has a sequence along its last axis may be joined by a step before it
 // that adds zeros, and by one behind it that takes steps.
 func (t *relayout) window(s *lowering.Step) *rewritten {
-	kind := &of(s).record.windowed
-	x, y := s.In[kind.input], s.Out[0]
-	if kind.rows {
+	kind := &record.Of(s).Record.Windowed
+	x, y := s.In[kind.Input], s.Out[0]
+	if kind.Rows {
 		if t.axis(x) != 1 || len(t.d.Shapes[x.ID]) != 3 || len(s.In) != 2 {
 			return nil
 		}
-		win := of(s).windowed(t.d.Binding)
+		win := record.Of(s).Windowed(t.d.Binding)
 		if win == nil || !t.fits(win, x) {
 			return nil
 		}
@@ -150,12 +151,12 @@ func (t *relayout) window(s *lowering.Step) *rewritten {
 	if t.axis(x) != 2 || t.axis(y) != 2 {
 		return nil
 	}
-	win := of(s).windowed(t.d.Binding)
+	win := record.Of(s).Windowed(t.d.Binding)
 	if win == nil {
 		return nil
 	}
 	shift, r := 0, &rewritten{win: win}
-	if p := t.made[x]; p != nil && kind.pads {
+	if p := t.made[x]; p != nil && kind.Pads {
 		if begin, _, ok := t.pad(p); ok {
 			x, shift, r.over = p.In[0], -begin, []*lowering.Step{p}
 		}
@@ -168,8 +169,8 @@ func (t *relayout) window(s *lowering.Step) *rewritten {
 	if t.axis(x) != 2 || t.axis(y) != 2 || t.length(x) != t.length(y) || t.d.Shapes[x.ID][0] != t.d.Shapes[y.ID][0] {
 		return nil
 	}
-	for i := range win.offs {
-		win.offs[i] += shift
+	for i := range win.Offs {
+		win.Offs[i] += shift
 	}
 	if !t.fits(win, x) {
 		return nil
@@ -183,7 +184,7 @@ func (t *relayout) window(s *lowering.Step) *rewritten {
 
 // fits reports whether a ring for the window takes no more than about the sequence x, and a tile no longer than a run may go
 // on once it is cancelled.
-func (t *relayout) fits(win *windowedOp, x *lowering.Value) bool {
+func (t *relayout) fits(win *record.WindowedOp, x *lowering.Value) bool {
 	const farthest = 1 << 30 // places in a ring are 32 bits wide
 	shape := t.d.Shapes[x.ID]
 	width := 1
@@ -191,7 +192,7 @@ func (t *relayout) fits(win *windowedOp, x *lowering.Value) bool {
 		width *= n
 	}
 	width /= t.length(x)
-	return win.back()+win.ahead() <= t.length(x) && (win.back()+win.ahead()+largestTile)*width < farthest && win.flops*smallestTile <= callFlops
+	return win.Back()+win.Ahead() <= t.length(x) && (win.Back()+win.Ahead()+record.LargestTile)*width < farthest && win.Flops*record.SmallestTile <= callFlops
 }
 
 // sole gives the only reader of v; nil where there is none or more than one.
@@ -205,7 +206,7 @@ func (t *relayout) sole(v *lowering.Value) *lowering.Step {
 
 // pad reads a step that adds zeros before and behind a sequence, and nothing else.
 func (t *relayout) pad(s *lowering.Step) (begin, end int, ok bool) {
-	read := of(s).record.moves.pad
+	read := record.Of(s).Record.Moves.Pad
 	if read == nil || t.axis(s.In[0]) == 0 {
 		return 0, 0, false
 	}
@@ -229,7 +230,7 @@ func (t *relayout) slice(s *lowering.Step) (start int, ok bool) {
 
 // cut reads a step that takes consecutive places of a sequence along one axis.
 func (t *relayout) cut(s *lowering.Step) (axis, start int, ok bool) {
-	read := of(s).record.moves.cut
+	read := record.Of(s).Record.Moves.Cut
 	if read == nil || t.axis(s.In[0]) == 0 || s.Out[0] == nil || t.d.Shapes[s.Out[0].ID] == nil {
 		return 0, 0, false
 	}
@@ -241,8 +242,8 @@ func (t *relayout) cut(s *lowering.Step) (axis, start int, ok bool) {
 func (t *relayout) shifted(s *lowering.Step) *rewritten {
 	var inner *lowering.Value
 	begin, end, start := 0, 0, 0
-	switch m := &of(s).record.moves; {
-	case m.cut != nil:
+	switch m := &record.Of(s).Record.Moves; {
+	case m.Cut != nil:
 		from, ok := t.slice(s)
 		p := t.made[s.In[0]]
 		if !ok || p == nil {
@@ -252,14 +253,14 @@ func (t *relayout) shifted(s *lowering.Step) *rewritten {
 			return nil
 		}
 		return t.moved(s, p, from-begin)
-	case m.pad != nil:
+	case m.Pad != nil:
 		var ok bool
 		if begin, end, ok = t.pad(s); !ok {
 			return nil
 		}
 		inner = s.In[0]
-	case m.join != nil:
-		axis, ok := m.join(s, len(t.d.Shapes[s.Out[0].ID]))
+	case m.Join != nil:
+		axis, ok := m.Join(s, len(t.d.Shapes[s.Out[0].ID]))
 		if !ok || axis != t.axis(s.Out[0]) || len(s.In) != 2 {
 			return nil
 		}
@@ -268,7 +269,7 @@ func (t *relayout) shifted(s *lowering.Step) *rewritten {
 			switch {
 			case k == nil:
 				inner = v
-			case !zeros(k) || len(t.d.Shapes[v.ID]) <= axis:
+			case !record.Zeros(k) || len(t.d.Shapes[v.ID]) <= axis:
 				return nil
 			case i == 0:
 				begin = t.d.Shapes[v.ID][axis]
@@ -302,7 +303,7 @@ func (t *relayout) moved(s, over *lowering.Step, by int) *rewritten {
 	if t.axis(x) != t.axis(y) || !slices.Equal(in, out) || len(in) != 3 || t.length(x) <= max(by, -by) {
 		return nil
 	}
-	return &rewritten{in: []*lowering.Value{x}, out: y, win: shifted(by, in[3-t.axis(x)]), over: []*lowering.Step{over}}
+	return &rewritten{in: []*lowering.Value{x}, out: y, win: record.Shifted(by, in[3-t.axis(x)]), over: []*lowering.Step{over}}
 }
 
 // running looks for a sum along time that goes forward.
@@ -311,11 +312,11 @@ func (t *relayout) running(s *lowering.Step) *rewritten {
 	if t.axis(x) == 0 || len(t.d.Shapes[x.ID]) != 3 {
 		return nil
 	}
-	axis, exclusive, ok := of(s).record.moves.sum(t.d.Binding, s)
+	axis, exclusive, ok := record.Of(s).Record.Moves.Sum(t.d.Binding, s)
 	if !ok || axis != t.axis(x) {
 		return nil
 	}
-	return &rewritten{in: s.In[:1], out: s.Out[0], sums: &sums{exclusive: exclusive}}
+	return &rewritten{in: s.In[:1], out: s.Out[0], sums: &record.Sums{Exclusive: exclusive}}
 }
 
 // looks reports whether what stands in place of a step looks along time.
@@ -335,15 +336,15 @@ func (t *relayout) columns(s *lowering.Step) *rewritten {
 	}
 	feature := 3 - t.axis(s.Out[0])
 	r := &rewritten{in: s.In[:1], out: s.Out[0]}
-	switch m := &of(s).record.moves; {
-	case m.cut != nil:
+	switch m := &record.Of(s).Record.Moves; {
+	case m.Cut != nil:
 		axis, from, ok := t.cut(s)
 		if !ok || axis != feature {
 			return nil
 		}
 		r.parts = append(r.parts, from)
-	case m.split != nil:
-		if axis, ok := m.split(s, 3); !ok || axis != feature {
+	case m.Split != nil:
+		if axis, ok := m.Split(s, 3); !ok || axis != feature {
 			return nil
 		}
 		at := 0
@@ -357,11 +358,11 @@ func (t *relayout) columns(s *lowering.Step) *rewritten {
 		if at != t.d.Shapes[s.In[0].ID][feature] {
 			return nil
 		}
-	case m.join != nil:
-		if axis, ok := m.join(s, 3); !ok || axis != feature || len(along) != len(s.In)+1 {
+	case m.Join != nil:
+		if axis, ok := m.Join(s, 3); !ok || axis != feature || len(along) != len(s.In)+1 {
 			return nil
 		}
-		r.in, r.row = s.In, func(*lowering.Step) rowMaker { return rowJoin }
+		r.in, r.row = s.In, func(*lowering.Step) record.RowMaker { return rowJoin }
 	default:
 		return nil
 	}
@@ -385,7 +386,7 @@ func (t *relayout) elementwise(s *lowering.Step) *rewritten {
 			return nil
 		}
 	}
-	r.row = of(s).element.row
+	r.row = record.Of(s).Element.Row
 	in := make([][]int, len(s.In))
 	for i, v := range s.In {
 		switch {
@@ -408,7 +409,7 @@ func (t *relayout) elementwise(s *lowering.Step) *rewritten {
 // renewed is a step like s that reads and writes other values; constant gives the value for a constant that lies along features.
 func renewed(s *lowering.Step, in, out []*lowering.Value, constant func(v *lowering.Value, k *tensor.Tensor) *lowering.Value) *lowering.Step {
 	q := &lowering.Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, In: slices.Clone(in), Out: out,
-		Impl: &kinds{record: of(s).record, element: of(s).element, shared: of(s).shared, products: of(s).products}}
+		Impl: &record.Kinds{Record: record.Of(s).Record, Element: record.Of(s).Element, Shared: record.Of(s).Shared, Products: record.Of(s).Products}}
 	for i, v := range q.In {
 		if v != nil && v.Const != nil && v.Const.DType() == tensor.Float32 {
 			q.In[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.Const), v.Const.Len()))
@@ -555,7 +556,7 @@ func (t *relayout) build() *binding {
 		r := t.how[s]
 		switch {
 		case t.gone[s]:
-		case r == nil && t.transposeOf(s) != noTranspose:
+		case r == nil && t.transposeOf(s) != record.NoTranspose:
 			t.addTranspose(s, t.transposeOf(s), s.In[0], s.Out[0])
 		case r == nil:
 			t.steps = append(t.steps, s)
@@ -567,16 +568,16 @@ func (t *relayout) build() *binding {
 		case r.parts != nil:
 			for i, from := range r.parts {
 				q := renewed(s, []*lowering.Value{t.asRows(r.in[0])}, []*lowering.Value{t.asRows(s.Out[i])}, t.constant)
-				of(q).row, of(q).columns, q.Alone = rowColumns(from), &columns{from}, ir.Fact{}
+				record.Of(q).Row, record.Of(q).Columns, q.Alone = rowColumns(from), &record.Columns{From: from}, ir.Fact{}
 				t.add(q, s.Out[i])
 			}
 		case r.win != nil:
 			q := renewed(s, []*lowering.Value{t.asRows(r.in[0])}, []*lowering.Value{t.asRows(r.out)}, t.constant)
-			of(q).windowedOp, q.Alone = r.win, ir.Fact{Back: int64(r.win.back()), Ahead: int64(r.win.ahead())}
+			record.Of(q).WindowedOp, q.Alone = r.win, ir.Fact{Back: int64(r.win.Back()), Ahead: int64(r.win.Ahead())}
 			t.add(q, r.out)
 		case r.sums != nil:
 			q := renewed(s, []*lowering.Value{t.asRows(r.in[0])}, []*lowering.Value{t.asRows(r.out)}, t.constant)
-			of(q).sums, q.Alone = r.sums, ir.Fact{Back: ir.Unbounded, Summary: true}
+			record.Of(q).Sums, q.Alone = r.sums, ir.Fact{Back: ir.Unbounded, Summary: true}
 			t.add(q, r.out)
 		default:
 			in := slices.Clone(s.In)
@@ -586,7 +587,7 @@ func (t *relayout) build() *binding {
 				}
 			}
 			q := renewed(s, in, []*lowering.Value{t.asRows(r.out)}, t.constant)
-			of(q).row = r.row(q)
+			record.Of(q).Row = r.row(q)
 			t.add(q, r.out)
 		}
 	}
@@ -644,12 +645,12 @@ func (t *relayout) constant(v *lowering.Value, k *tensor.Tensor) *lowering.Value
 func (t *relayout) add(s *lowering.Step, v *lowering.Value) {
 	t.steps = append(t.steps, s)
 	if t.flip[v] && t.asIs(v) {
-		t.addTranspose(s, fromRows, t.rows[v], v)
+		t.addTranspose(s, record.FromRows, t.rows[v], v)
 	}
 }
 
-func (t *relayout) addTranspose(of *lowering.Step, how transpose, in, out *lowering.Value) {
-	t.steps = append(t.steps, &lowering.Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*lowering.Value{in}, Out: []*lowering.Value{out}, Impl: &kinds{record: noRecord, transpose: how}})
+func (t *relayout) addTranspose(of *lowering.Step, how record.Transpose, in, out *lowering.Value) {
+	t.steps = append(t.steps, &lowering.Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*lowering.Value{in}, Out: []*lowering.Value{out}, Impl: &record.Kinds{Record: record.None, Transpose: how}})
 }
 
 // transposeIn brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of is the step
@@ -661,21 +662,21 @@ func (t *relayout) transposeIn(v *lowering.Value, of *lowering.Step) {
 	if of == nil {
 		of = t.d.Reads[v.ID][0] // for messages
 	}
-	t.addTranspose(of, toRows, v, t.asRows(v))
+	t.addTranspose(of, record.ToRows, v, t.asRows(v))
 }
 
 // transposeOf says how a step of the graph transposes sequences that stay in its layout on one side: tile by tile, too.
-func (t *relayout) transposeOf(s *lowering.Step) transpose {
+func (t *relayout) transposeOf(s *lowering.Step) record.Transpose {
 	if t.d.Dead[s] || len(s.Out) != 1 || t.axis(s.Out[0]) == 0 || len(t.d.Shapes[s.Out[0].ID]) != 3 || !swaps(s) {
-		return noTranspose
+		return record.NoTranspose
 	}
 	switch t.axis(s.In[0]) {
 	case 1:
-		return fromRows
+		return record.FromRows
 	case 2:
-		return toRows
+		return record.ToRows
 	}
-	return noTranspose
+	return record.NoTranspose
 }
 
 // alias leaves out a step that transposes a sequence from or into rows.
@@ -690,7 +691,7 @@ func (t *relayout) alias(s *lowering.Step, r *rewritten) {
 	}
 	if x := t.asRows(in); x != out { // another transposed sequence has the rows
 		q := renewed(s, []*lowering.Value{x}, []*lowering.Value{out}, t.constant)
-		of(q).row, q.Alone = rowByElement(func(y, x []float32) { copy(y, x) }), ir.Fact{}
+		record.Of(q).Row, q.Alone = record.RowByElement(func(y, x []float32) { copy(y, x) }), ir.Fact{}
 		t.steps = append(t.steps, q)
 	}
 }

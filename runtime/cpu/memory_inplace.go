@@ -85,7 +85,7 @@ func (g *region) doneWith(x, writer int) bool {
 		return false
 	}
 	for _, p := range []place{c.v, c.vi} {
-		if p.val == x && (c.window > 0 || c.kernel == nil || writer < g.mid) { // reads other rows, or reads them later
+		if p.val == x && (c.Window > 0 || c.kernel == nil || writer < g.mid) { // reads other rows, or reads them later
 			return false
 		}
 	}

@@ -2,6 +2,9 @@ package cpu
 
 import (
 	"context"
+
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -16,8 +19,8 @@ import (
 type pool struct {
 	workers []*worker
 	ctx     context.Context
-	task    task     // under way: one of these
-	pass    tilePass //
+	task    record.Task // under way: one of these
+	pass    tilePass    //
 	items   int
 	next    atomic.Int64 // the work item that is handed out next
 	stop    atomic.Bool
@@ -31,12 +34,12 @@ type pool struct {
 
 // worker is one goroutine's memory.
 type worker struct {
-	workspace
+	record.Workspace
 	e     *executable
 	state []float64
 	args  [][]float32
-	in    tileInput
-	seq   sequence
+	in    record.TileInput
+	seq   record.Sequence
 	local int // the row of scratch that it works on, of a group of samples
 	order atomic.Int32
 	wake  chan struct{}
@@ -53,20 +56,20 @@ const (
 const waiterSleeps = 1 << 30
 
 // tilePass is a task of regions, which needs more of a worker than kernels do.
-type tilePass interface{ do(w *worker, k int) }
+type tilePass interface{ Do(w *worker, k int) }
 
 // setup makes n workers with so much memory each.
 func (p *pool) setup(e *executable, n, scratch, states, args int) {
 	p.done = make(chan struct{}, 1)
 	for range n {
-		w := &worker{workspace: workspace{scratch: floats(scratch)}, e: e, state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)}
-		w.halted = w.stopped
+		w := &worker{Workspace: record.Workspace{Scratch: floats(scratch)}, e: e, state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)}
+		w.Halted = w.stopped
 		p.workers = append(p.workers, w)
 	}
 }
 
 // run hands out the work items of a task, or of a pass, to the workers, and waits.
-func (p *pool) run(t task, pass tilePass, items int) error {
+func (p *pool) run(t record.Task, pass tilePass, items int) error {
 	if items == 0 {
 		return nil
 	}
@@ -171,7 +174,7 @@ func (w *worker) work() {
 	p := &w.e.pool
 	defer func() {
 		if v := recover(); v != nil {
-			p.fail(runtime.Recovered(w.node, v))
+			p.fail(runtime.Recovered(w.Node, v))
 		}
 	}()
 	for !w.stopped() {
@@ -180,9 +183,9 @@ func (w *worker) work() {
 			return
 		}
 		if p.pass != nil {
-			p.pass.do(w, k)
+			p.pass.Do(w, k)
 		} else {
-			p.task.do(&w.workspace, k)
+			p.task.Do(&w.Workspace, k)
 		}
 	}
 }

@@ -3,6 +3,9 @@ package cpu
 import (
 	"context"
 	"errors"
+
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+
 	goruntime "runtime"
 	"sync/atomic"
 	"testing"
@@ -18,7 +21,7 @@ type counted struct {
 	slow int // every so many work items
 }
 
-func (c *counted) do(_ *workspace, k int) {
+func (c *counted) Do(_ *record.Workspace, k int) {
 	if c.slow > 0 && k%c.slow == 0 {
 		time.Sleep(300 * time.Microsecond)
 	}
@@ -44,7 +47,7 @@ func TestWorkers(t *testing.T) {
 					if i%25 == 0 { // helpers fall asleep
 						time.Sleep(300 * time.Microsecond)
 					}
-					if err := e.parallel(c, len(c.done)); err != nil {
+					if err := e.Parallel(c, len(c.done)); err != nil {
 						t.Fatal(err)
 					}
 					for k := range c.done {
@@ -71,12 +74,12 @@ func TestWorkers(t *testing.T) {
 // failing panics in one work item; those after it wait until that is known.
 type failing struct{ at int }
 
-func (f failing) do(w *workspace, k int) {
-	w.node = &ir.Node{Name: "bad"}
+func (f failing) Do(w *record.Workspace, k int) {
+	w.Node = &ir.Node{Name: "bad"}
 	if k == f.at {
 		panic("wrong")
 	}
-	for k > f.at && !w.stopped() {
+	for k > f.at && !w.Stopped() {
 		goruntime.Gosched()
 	}
 }
@@ -88,7 +91,7 @@ func TestWorkersFail(t *testing.T) {
 	e.setup(e, 3, 0, 0, 0)
 	defer e.halt()
 	var n *runtime.NodeError
-	if err := e.parallel(failing{5}, 1000); !errors.As(err, &n) || n.Node.Name != "bad" {
+	if err := e.Parallel(failing{5}, 1000); !errors.As(err, &n) || n.Node.Name != "bad" {
 		t.Errorf("found %v", err)
 	}
 	if taken := e.next.Load(); taken > 20 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
 // newest gives the operator that a record is of; nil for one of com.microsoft, which this package does not link.
@@ -25,15 +26,15 @@ func newest(t *testing.T, name string) *ir.Op {
 
 // A record is of an operator that there is, and its conditions are about inputs that this has.
 func TestRecords(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(records)) {
-		r := records[name]
+	for _, name := range slices.Sorted(maps.Keys(record.Records)) {
+		r := record.Records[name]
 		op := newest(t, name)
 		if op == nil {
 			continue
 		}
 		for kind, constant := range map[string][]int{
-			"recurrence": r.recurrence.constant, "row": r.row.constant, "windowed": r.windowed.constant,
-			"streaming": r.streaming.constant, "tensor": r.tensor.constant,
+			"recurrence": r.Recurrence.Constant, "row": r.Row.Constant, "windowed": r.Windowed.Constant,
+			"streaming": r.Streaming.Constant, "tensor": r.Tensor.Constant,
 		} {
 			for _, i := range constant {
 				if i < 0 || i >= len(op.In) {
@@ -41,22 +42,22 @@ func TestRecords(t *testing.T) {
 				}
 			}
 		}
-		if i := r.windowed.input; r.windowed.make != nil && (i >= len(op.In) || slices.Contains(r.windowed.constant, i)) {
+		if i := r.Windowed.Input; r.Windowed.Make != nil && (i >= len(op.In) || slices.Contains(r.Windowed.Constant, i)) {
 			t.Errorf("%s: input %d is no sequence", name, i)
 		}
-		if r.strict && (op.Body == nil || op.Eval == nil) {
+		if r.Strict && (op.Body == nil || op.Eval == nil) {
 			t.Errorf("%s is strict, and has no choice", name)
 		}
-		if r.keeps && len(op.Out) < 2 {
+		if r.Keeps && len(op.Out) < 2 {
 			t.Errorf("%s keeps states, and has %d outputs", name, len(op.Out))
 		}
-		if r.fused != nil && r.row.make == nil {
+		if r.Fused != nil && r.Row.Make == nil {
 			t.Errorf("%s can be fused, and has no row kernel", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(elements)) {
 		op := newest(t, name)
-		if e := elements[name]; op != nil && (e.unary == nil) == (e.binary == nil) {
+		if e := elements[name]; op != nil && (e.Unary == nil) == (e.Binary == nil) {
 			t.Errorf("%s is a function of one operand or of two", name)
 		}
 	}

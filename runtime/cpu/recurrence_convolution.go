@@ -2,41 +2,42 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{
-		op:         "essm.LongConv",
-		recurrence: recurrenceKind{make: convolutionRecurrence, constant: []int{1}},
-		windowed:   windowedKind{make: windowedLong, constant: []int{1}, rows: true},
+	record.Register(record.Record{
+		Op:         "essm.LongConv",
+		Recurrence: record.RecurrenceKind{Make: convolutionRecurrence, Constant: []int{1}},
+		Windowed:   record.WindowedKind{Make: windowedLong, Constant: []int{1}, Rows: true},
 	})
 }
 
 // convolution is a LongConv with a constant kernel.
 type convolution struct {
-	recurrenceInfo
+	record.RecurrenceInfo
 	weights []float32 // per feature
 	form    string    // that the graph asks for
 }
 
-func convolutionRecurrence(s *lowering.Step) recurrence {
+func convolutionRecurrence(s *lowering.Step) record.Recurrence {
 	shape := s.ConstShape(1)
-	dir, _ := scanAttrs(s.Node)
-	return &convolution{weights: s.Constant(1), form: s.Node.Attrs.Str("form", essm.FormDirect), recurrenceInfo: recurrenceInfo{
-		n: shape[0], direction: dir, perHead: 1, stateless: true, taps: shape[1],
-		vRe: 0, vIm: -1, state: -1, xRe: 0, xIm: -1, stateOut: -1,
+	dir, _ := record.ScanAttrs(s.Node)
+	return &convolution{weights: s.Constant(1), form: s.Node.Attrs.Str("form", essm.FormDirect), RecurrenceInfo: record.RecurrenceInfo{
+		N: shape[0], Direction: dir, PerHead: 1, Stateless: true, Taps: shape[1],
+		VRe: 0, VIm: -1, State: -1, XRe: 0, XIm: -1, StateOut: -1,
 	}}
 }
 
-func (c *convolution) info() *recurrenceInfo { return &c.recurrenceInfo }
+func (c *convolution) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
 
-func (c *convolution) tiled(string, int) tileKernel { return nil }
+func (c *convolution) Tiled(string, int) record.TileKernel { return nil }
 
-func (c *convolution) sequence(form string, length int, _ bool) sequenceKernel {
+func (c *convolution) Sequence(form string, length int, _ bool) record.SequenceKernel {
 	k := &convolutionSequence{c: c}
-	k.setup(&c.recurrenceInfo, length, false, form == essm.FormFFT)
+	k.setup(&c.RecurrenceInfo, length, false, form == essm.FormFFT)
 	return k
 }
 
@@ -50,40 +51,40 @@ type convolutionSequence struct {
 // featuresPerPiece is a vector of neighbours, which are brought into columns and back together.
 const featuresPerPiece = 8
 
-func (k *convolutionSequence) pieces() int {
-	return (k.c.n + featuresPerPiece - 1) / featuresPerPiece
+func (k *convolutionSequence) Pieces() int {
+	return (k.c.N + featuresPerPiece - 1) / featuresPerPiece
 }
 
-func (k *convolutionSequence) bytes() int64 {
+func (k *convolutionSequence) Bytes() int64 {
 	if k.fft == nil {
 		return 0
 	}
-	return k.tables() + int64(k.fft.Len()*k.c.n)*4
+	return k.tables() + int64(k.fft.Len()*k.c.N)*4
 }
 
 func (k *convolutionSequence) kernel(j int) []float32 {
-	return k.c.weights[j*k.c.taps : (j+1)*k.c.taps]
+	return k.c.weights[j*k.c.Taps : (j+1)*k.c.Taps]
 }
 
-func (k *convolutionSequence) prepare() {
+func (k *convolutionSequence) Prepare() {
 	if k.fft == nil {
 		return
 	}
-	k.spec = make([]float32, k.fft.Len()*k.c.n)
+	k.spec = make([]float32, k.fft.Len()*k.c.N)
 }
 
-func (k *convolutionSequence) fill(w *workspace) {
+func (k *convolutionSequence) Fill(w *record.Workspace) {
 	if !k.fillTables(w) {
 		return
 	}
 	n := k.fft.Len()
-	tmp := w.scratch[:n]
-	for j := 0; j < k.c.n && !w.stopped(); j++ {
+	tmp := w.Scratch[:n]
+	for j := 0; j < k.c.N && !w.Stopped(); j++ {
 		k.spectrum(k.spec[j*n:(j+1)*n], k.kernel(j), tmp, w)
 	}
 }
 
-func (k *convolutionSequence) scratch() int {
+func (k *convolutionSequence) Scratch() int {
 	n := 2 * featuresPerPiece * k.length
 	if k.fft != nil {
 		return n + 2*k.fft.Len()
@@ -91,23 +92,23 @@ func (k *convolutionSequence) scratch() int {
 	return n + k.convolver.taps
 }
 
-func (k *convolutionSequence) run(piece int, s *sequence, tmp []float32, _ []float64) {
-	n, from := k.c.n, piece*featuresPerPiece
+func (k *convolutionSequence) Run(piece int, s *record.Sequence, tmp []float32, _ []float64) {
+	n, from := k.c.N, piece*featuresPerPiece
 	count := min(featuresPerPiece, n-from)
 	in, out, tmp := tmp[:count*k.length], tmp[count*k.length:2*count*k.length], tmp[2*count*k.length:]
-	kernel.Transpose(in, k.length, s.v[from:], n, k.length, count)
-	for i := 0; i < count && !s.stopped(); i++ {
+	kernel.Transpose(in, k.length, s.V[from:], n, k.length, count)
+	for i := 0; i < count && !s.Stopped(); i++ {
 		col, y, j := in[i*k.length:(i+1)*k.length], out[i*k.length:(i+1)*k.length], from+i
 		if k.fft != nil {
 			size := k.fft.Len()
 			spec, work := tmp[:size], tmp[size:2*size]
-			k.fft.Forward(spec, col, work, s.w.halted)
+			k.fft.Forward(spec, col, work, s.W.Halted)
 			k.fft.Mul(spec, spec, k.spec[j*size:(j+1)*size])
-			k.fft.Inverse(y, spec, 0, false, work, s.w.halted)
+			k.fft.Inverse(y, spec, 0, false, work, s.W.Halted)
 		} else {
 			clear(y)
 			k.direct(s, y, col, k.kernel(j), tmp)
 		}
 	}
-	kernel.Transpose(s.x[from:], n, out, k.length, count, k.length)
+	kernel.Transpose(s.X[from:], n, out, k.length, count, k.length)
 }

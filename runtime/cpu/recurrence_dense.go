@@ -2,34 +2,35 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "essm.DenseScan", recurrence: recurrenceKind{make: denseRecurrence, constant: []int{1, 2}}})
+	record.Register(record.Record{Op: "essm.DenseScan", Recurrence: record.RecurrenceKind{Make: denseRecurrence, Constant: []int{1, 2}}})
 }
 
 // dense is a DenseScan with constant matrices. The states of one head are mixed.
 type dense struct {
-	recurrenceInfo
+	record.RecurrenceInfo
 	heads       int
 	abar, gamma []float64
 	in, cut     *kernel.Blocks // Γ and -Āˡ Γ per head: what an input gives, and takes when it leaves the window
 }
 
-func denseRecurrence(s *lowering.Step) recurrence {
+func denseRecurrence(s *lowering.Step) record.Recurrence {
 	abar, gamma := s.Constant64(1), s.Constant64(2)
 	shape := s.ConstShape(1)
 	c := &dense{heads: shape[0] * shape[1], abar: abar, gamma: gamma}
 	n := shape[2]
-	dir, window := scanAttrs(s.Node)
-	c.recurrenceInfo = recurrenceInfo{
-		n: c.heads * n, window: window, direction: dir, size: 2 * c.heads * n, saved: c.heads * n, perHead: n,
-		vRe: 0, vIm: -1, state: index(!s.Absent(3), 3),
-		xRe: index(s.Node.Out(0) != nil, 0), xIm: -1, stateOut: index(s.Node.Out(1) != nil, 1),
+	dir, window := record.ScanAttrs(s.Node)
+	c.RecurrenceInfo = record.RecurrenceInfo{
+		N: c.heads * n, Window: window, Direction: dir, Size: 2 * c.heads * n, Saved: c.heads * n, PerHead: n,
+		VRe: 0, VIm: -1, State: record.Index(!s.Absent(3), 3),
+		XRe: record.Index(s.Node.Out(0) != nil, 0), XIm: -1, StateOut: record.Index(s.Node.Out(1) != nil, 1),
 	}
-	c.in = kernel.PackBlocks(narrow(gamma), c.heads, n, n)
+	c.in = kernel.PackBlocks(record.Narrow(gamma), c.heads, n, n)
 	if window == 0 {
 		return c
 	}
@@ -42,12 +43,12 @@ func denseRecurrence(s *lowering.Step) recurrence {
 			cut[i] = -cut[i]
 		}
 	}
-	c.cut = kernel.PackBlocks(narrow(all), c.heads, n, n)
+	c.cut = kernel.PackBlocks(record.Narrow(all), c.heads, n, n)
 	return c
 }
 
 func (c *dense) matrices(h int) (abar, gamma []float64) {
-	n2 := c.perHead * c.perHead
+	n2 := c.PerHead * c.PerHead
 	return c.abar[h*n2 : (h+1)*n2], c.gamma[h*n2 : (h+1)*n2]
 }
 
@@ -80,9 +81,9 @@ func power(a []float64, n, k int) []float64 {
 	return result
 }
 
-func (c *dense) info() *recurrenceInfo { return &c.recurrenceInfo }
+func (c *dense) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
 
-func (c *dense) tiled(form string, rows int) tileKernel {
+func (c *dense) Tiled(form string, rows int) record.TileKernel {
 	k := denseScan{c, rows}
 	if form == essm.FormChunked {
 		return &denseChunk{denseScan: k}
@@ -90,9 +91,9 @@ func (c *dense) tiled(form string, rows int) tileKernel {
 	return k
 }
 
-func (c *dense) sequence(form string, length int, history bool) sequenceKernel {
+func (c *dense) Sequence(form string, length int, history bool) record.SequenceKernel {
 	k := &denseSequence{c: c}
-	k.setup(&c.recurrenceInfo, length, history, form == essm.FormFFT)
+	k.setup(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
 	return k
 }
 
@@ -103,16 +104,16 @@ type denseScan struct {
 	rows int
 }
 
-func (k denseScan) bytes() int64 { return 0 }
-func (k denseScan) prepare()     {}
-func (k denseScan) scratch() int { return k.rows * k.c.n }
+func (k denseScan) Bytes() int64 { return 0 }
+func (k denseScan) Prepare()     {}
+func (k denseScan) Scratch() int { return k.rows * k.c.N }
 
 // drive is what the inputs of a tile give to the states.
-func (k denseScan) drive(in *tileInput, rows int, tmp []float32) []float32 {
-	n := k.c.n
-	kernel.Heads(tmp, n, in.re, n, rows, k.c.in, 0, false)
-	if in.oldRe != nil {
-		kernel.Heads(tmp, n, in.oldRe, n, rows, k.c.cut, 0, true)
+func (k denseScan) drive(in *record.TileInput, rows int, tmp []float32) []float32 {
+	n := k.c.N
+	kernel.Heads(tmp, n, in.Re, n, rows, k.c.in, 0, false)
+	if in.OldRe != nil {
+		kernel.Heads(tmp, n, in.OldRe, n, rows, k.c.cut, 0, true)
 	}
 	return tmp[:rows*n]
 }
@@ -122,24 +123,24 @@ func (k denseScan) part(x []float32, h int) []float32 {
 	if x == nil {
 		return nil
 	}
-	return x[h*k.c.perHead:]
+	return x[h*k.c.PerHead:]
 }
 
-func (k denseScan) forward(x, _ []float32, in *tileInput, rows int, z []float64, tmp []float32) {
+func (k denseScan) Forward(x, _ []float32, in *record.TileInput, rows int, z []float64, tmp []float32) {
 	g := k.drive(in, rows, tmp)
-	n := k.c.perHead
+	n := k.c.PerHead
 	for h := range k.c.heads {
 		a, _ := k.c.matrices(h)
-		kernel.DenseForward(k.part(x, h), k.part(g, h), k.c.n, rows, a, z[h*n:(h+1)*n], z[k.c.n+h*n:k.c.n+(h+1)*n])
+		kernel.DenseForward(k.part(x, h), k.part(g, h), k.c.N, rows, a, z[h*n:(h+1)*n], z[k.c.N+h*n:k.c.N+(h+1)*n])
 	}
 }
 
-func (k denseScan) backward(x, _ []float32, in *tileInput, rows int, z []float64, tmp []float32, add bool) {
+func (k denseScan) Backward(x, _ []float32, in *record.TileInput, rows int, z []float64, tmp []float32, add bool) {
 	g := k.drive(in, rows, tmp)
-	n := k.c.perHead
+	n := k.c.PerHead
 	for h := range k.c.heads {
 		a, _ := k.c.matrices(h)
-		kernel.DenseBackward(k.part(x, h), k.part(g, h), k.c.n, rows, a, z[h*n:(h+1)*n], z[k.c.n+h*n:k.c.n+(h+1)*n], add)
+		kernel.DenseBackward(k.part(x, h), k.part(g, h), k.c.N, rows, a, z[h*n:(h+1)*n], z[k.c.N+h*n:k.c.N+(h+1)*n], add)
 	}
 }
 
@@ -151,12 +152,12 @@ type denseChunk struct {
 
 const chunkRows = 8
 
-func (k *denseChunk) bytes() int64 {
-	return int64(k.c.heads*(chunkRows+1)*k.c.perHead*k.c.perHead) * 8
+func (k *denseChunk) Bytes() int64 {
+	return int64(k.c.heads*(chunkRows+1)*k.c.PerHead*k.c.PerHead) * 8
 }
 
-func (k *denseChunk) prepare() {
-	n := k.c.perHead
+func (k *denseChunk) Prepare() {
+	n := k.c.PerHead
 	k.powers = make([]float64, k.c.heads*(chunkRows+1)*n*n)
 	for h := range k.c.heads {
 		a, _ := k.c.matrices(h)
@@ -170,14 +171,14 @@ func (k *denseChunk) prepare() {
 }
 
 func (k *denseChunk) power(h, p int) []float64 {
-	n2 := k.c.perHead * k.c.perHead
+	n2 := k.c.PerHead * k.c.PerHead
 	at := (h*(chunkRows+1) + p) * n2
 	return k.powers[at : at+n2]
 }
 
-func (k *denseChunk) forward(x, _ []float32, in *tileInput, rows int, z []float64, tmp []float32) {
+func (k *denseChunk) Forward(x, _ []float32, in *record.TileInput, rows int, z []float64, tmp []float32) {
 	g := k.drive(in, rows, tmp)
-	n, all := k.c.perHead, k.c.n
+	n, all := k.c.PerHead, k.c.N
 	for h := range k.c.heads {
 		zh, next := z[h*n:(h+1)*n], z[all+h*n:all+(h+1)*n]
 		for lo := 0; lo < rows; lo += chunkRows {
@@ -199,9 +200,9 @@ func (k *denseChunk) forward(x, _ []float32, in *tileInput, rows int, z []float6
 	}
 }
 
-func (k *denseChunk) backward(x, _ []float32, in *tileInput, rows int, z []float64, tmp []float32, add bool) {
+func (k *denseChunk) Backward(x, _ []float32, in *record.TileInput, rows int, z []float64, tmp []float32, add bool) {
 	g := k.drive(in, rows, tmp)
-	n, all := k.c.perHead, k.c.n
+	n, all := k.c.PerHead, k.c.N
 	for h := range k.c.heads {
 		zh, next := z[h*n:(h+1)*n], z[all+h*n:all+(h+1)*n]
 		for hi := rows; hi > 0; {
@@ -236,13 +237,13 @@ type denseSequence struct {
 	c *dense
 }
 
-func (k *denseSequence) bytes() int64      { return k.tables() }
-func (k *denseSequence) prepare()          {}
-func (k *denseSequence) fill(w *workspace) { k.fillTables(w) }
-func (k *denseSequence) pieces() int       { return k.c.heads }
+func (k *denseSequence) Bytes() int64             { return k.tables() }
+func (k *denseSequence) Prepare()                 {}
+func (k *denseSequence) Fill(w *record.Workspace) { k.fillTables(w) }
+func (k *denseSequence) Pieces() int              { return k.c.heads }
 
-func (k *denseSequence) scratch() int {
-	n := k.c.perHead
+func (k *denseSequence) Scratch() int {
+	n := k.c.PerHead
 	size := n*(k.past+k.length) + k.length*n + n*k.taps
 	if k.fft != nil {
 		return size + (n+3)*k.fft.Len()
@@ -253,8 +254,8 @@ func (k *denseSequence) scratch() int {
 // stepsUnchecked is how many steps are taken before the next look at whether the run was cancelled.
 const stepsUnchecked = 64
 
-func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) {
-	n, all, cols := k.c.perHead, k.c.n, k.past+k.length
+func (k *denseSequence) Run(h int, s *record.Sequence, tmp []float32, state []float64) {
+	n, all, cols := k.c.PerHead, k.c.N, k.past+k.length
 	take := func(n int) (p []float32) {
 		p, tmp = tmp[:n], tmp[n:]
 		return p
@@ -262,14 +263,14 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 	in, out, taps := take(n*cols), take(n*k.length), take(n*k.taps)
 	row, next := state[:n], state[n:2*n]
 	for j := range n {
-		s.column(in[j*cols:(j+1)*cols], all, h*n+j, false)
+		s.Column(in[j*cols:(j+1)*cols], all, h*n+j, false)
 	}
 	clear(out)
 	abar, gamma := k.c.matrices(h)
-	if s.z != nil && k.c.window == 0 {
-		copy(row, s.z[h*n:(h+1)*n])
+	if s.Z != nil && k.c.Window == 0 {
+		copy(row, s.Z[h*n:(h+1)*n])
 		for t := range k.length {
-			if t%stepsUnchecked == 0 && s.stopped() {
+			if t%stepsUnchecked == 0 && s.Stopped() {
 				return
 			}
 			clear(next)
@@ -286,10 +287,10 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 		size = k.fft.Len()
 		spectra, spec, acc, work = take(n*size), take(size), take(size), take(size)
 		for j := range n {
-			if s.stopped() {
+			if s.Stopped() {
 				return
 			}
-			k.fft.Forward(spectra[j*size:(j+1)*size], in[j*cols:(j+1)*cols], work, s.w.halted)
+			k.fft.Forward(spectra[j*size:(j+1)*size], in[j*cols:(j+1)*cols], work, s.W.Halted)
 		}
 	}
 	for i := range n {
@@ -297,7 +298,7 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 		clear(row)
 		row[i] = 1
 		for t := range k.taps {
-			if t%stepsUnchecked == 0 && s.stopped() {
+			if t%stepsUnchecked == 0 && s.Stopped() {
 				return
 			}
 			clear(next)
@@ -312,7 +313,7 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 		y := out[i*k.length : (i+1)*k.length]
 		clear(acc)
 		for j := range n {
-			if s.stopped() {
+			if s.Stopped() {
 				return
 			}
 			kj := taps[j*k.taps : (j+1)*k.taps]
@@ -320,15 +321,15 @@ func (k *denseSequence) run(h int, s *sequence, tmp []float32, state []float64) 
 				k.direct(s, y, in[j*cols:(j+1)*cols], kj, tmp)
 				continue
 			}
-			k.spectrum(spec, kj, work, s.w)
+			k.spectrum(spec, kj, work, s.W)
 			k.fft.MulAdd(acc, spectra[j*size:(j+1)*size], spec, 1)
 		}
 		if k.fft != nil {
-			k.inverse(y, acc, work, s.w)
+			k.inverse(y, acc, work, s.W)
 		}
 	}
 	for i := range n {
-		setColumn(s.x, out[i*k.length:(i+1)*k.length], all, h*n+i)
+		record.SetColumn(s.X, out[i*k.length:(i+1)*k.length], all, h*n+i)
 	}
 }
 

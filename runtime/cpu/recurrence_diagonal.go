@@ -2,30 +2,31 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "essm.Scan", recurrence: recurrenceKind{make: diagonalRecurrence, constant: []int{1, 2, 3, 4}}})
+	record.Register(record.Record{Op: "essm.Scan", Recurrence: record.RecurrenceKind{Make: diagonalRecurrence, Constant: []int{1, 2, 3, 4}}})
 }
 
 // diagonal is a Scan with constant coefficients.
 type diagonal struct {
-	recurrenceInfo
+	record.RecurrenceInfo
 	a, b []complex128
 	sys  kernel.Diagonal
 }
 
-func diagonalRecurrence(s *lowering.Step) recurrence {
+func diagonalRecurrence(s *lowering.Step) record.Recurrence {
 	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	c := &diagonal{}
 	n := len(aRe)
-	dir, window := scanAttrs(s.Node)
-	c.recurrenceInfo = recurrenceInfo{
-		n: n, window: window, direction: dir, size: 2 * n, saved: 2 * n, perHead: 1,
-		vRe: 0, vIm: index(!s.Absent(5), 5), state: index(!s.Absent(6), 6),
-		xRe: index(s.Node.Out(0) != nil, 0), xIm: index(s.Node.Out(1) != nil, 1), stateOut: index(s.Node.Out(2) != nil, 2),
+	dir, window := record.ScanAttrs(s.Node)
+	c.RecurrenceInfo = record.RecurrenceInfo{
+		N: n, Window: window, Direction: dir, Size: 2 * n, Saved: 2 * n, PerHead: 1,
+		VRe: 0, VIm: record.Index(!s.Absent(5), 5), State: record.Index(!s.Absent(6), 6),
+		XRe: record.Index(s.Node.Out(0) != nil, 0), XIm: record.Index(s.Node.Out(1) != nil, 1), StateOut: record.Index(s.Node.Out(2) != nil, 2),
 	}
 	c.sys = kernel.Diagonal{ARe: make([]float64, n), AIm: make([]float64, n), BRe: bRe, BIm: bIm}
 	if window > 0 {
@@ -34,7 +35,7 @@ func diagonalRecurrence(s *lowering.Step) recurrence {
 	for j := range n {
 		a, b := complex(aRe[j], aIm[j]), complex(bRe[j], bIm[j])
 		c.a, c.b = append(c.a, a), append(c.b, b)
-		c.unstable = c.unstable || essm.Unstable(a)
+		c.Unstable = c.Unstable || essm.Unstable(a)
 		p := essm.Pow(a, 1)
 		c.sys.ARe[j], c.sys.AIm[j] = real(p), imag(p)
 		if window > 0 {
@@ -46,11 +47,11 @@ func diagonalRecurrence(s *lowering.Step) recurrence {
 	return c
 }
 
-func (c *diagonal) info() *recurrenceInfo { return &c.recurrenceInfo }
+func (c *diagonal) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
 
-func (c *diagonal) tiled(form string, rows int) tileKernel {
-	scan := diagonalScan{sys: &c.sys, n: c.n}
-	if c.direction != essm.Forward && !c.unstable {
+func (c *diagonal) Tiled(form string, rows int) record.TileKernel {
+	scan := diagonalScan{sys: &c.sys, n: c.N}
+	if c.Direction != essm.Forward && !c.Unstable {
 		scan.across = across(c.a, rows)
 	}
 	if form == essm.FormChunked {
@@ -69,9 +70,9 @@ func across(a []complex128, rows int) []float64 {
 	return p
 }
 
-func (c *diagonal) sequence(form string, length int, history bool) sequenceKernel {
+func (c *diagonal) Sequence(form string, length int, history bool) record.SequenceKernel {
 	k := &diagonalSequence{c: c}
-	k.setup(&c.recurrenceInfo, length, history, form == essm.FormFFT)
+	k.setup(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
 	return k
 }
 
@@ -99,7 +100,7 @@ type diagonalScan struct {
 }
 
 // jump needs powers that do not grow; systems where they do have none.
-func (k diagonalScan) jump(z, from []float64) {
+func (k diagonalScan) Jump(z, from []float64) {
 	n := k.n
 	pr, pi, fr, fi, zr, zi := k.across[:n], k.across[n:2*n], from[:n], from[n:2*n], z[:n], z[n:2*n]
 	for j, a := range pr {
@@ -108,19 +109,19 @@ func (k diagonalScan) jump(z, from []float64) {
 	}
 }
 
-func (k diagonalScan) jumps() bool { return k.across != nil }
+func (k diagonalScan) Jumps() bool { return k.across != nil }
 
-func (k diagonalScan) bytes() int64 { return 0 }
-func (k diagonalScan) prepare()     {}
-func (k diagonalScan) scratch() int { return 0 }
+func (k diagonalScan) Bytes() int64 { return 0 }
+func (k diagonalScan) Prepare()     {}
+func (k diagonalScan) Scratch() int { return 0 }
 
-func (k diagonalScan) forward(x, xi []float32, in *tileInput, rows int, z []float64, _ []float32) {
-	v := kernel.Inputs{Re: in.re, Im: in.im, OldRe: in.oldRe, OldIm: in.oldIm}
+func (k diagonalScan) Forward(x, xi []float32, in *record.TileInput, rows int, z []float64, _ []float32) {
+	v := kernel.Inputs{Re: in.Re, Im: in.Im, OldRe: in.OldRe, OldIm: in.OldIm}
 	k.sys.ScanForward(x, xi, &v, rows, z[:k.n], z[k.n:])
 }
 
-func (k diagonalScan) backward(x, xi []float32, in *tileInput, rows int, z []float64, _ []float32, add bool) {
-	v := kernel.Inputs{Re: in.re, Im: in.im, OldRe: in.oldRe, OldIm: in.oldIm}
+func (k diagonalScan) Backward(x, xi []float32, in *record.TileInput, rows int, z []float64, _ []float32, add bool) {
+	v := kernel.Inputs{Re: in.Re, Im: in.Im, OldRe: in.OldRe, OldIm: in.OldIm}
 	k.sys.ScanBackward(x, xi, &v, rows, z[:k.n], z[k.n:], add)
 }
 
@@ -135,15 +136,15 @@ type diagonalChunk struct {
 	inRev, cutRev  [2][]float32
 }
 
-func (k *diagonalChunk) bytes() int64 {
+func (k *diagonalChunk) Bytes() int64 {
 	tables := int64(6)
-	if k.c.window > 0 {
+	if k.c.Window > 0 {
 		tables = 10
 	}
 	return tables * int64(k.n*k.rows) * 4
 }
 
-func (k *diagonalChunk) prepare() {
+func (k *diagonalChunk) Prepare() {
 	table := func(coef func(j int) complex128) (t [2][]float32) {
 		t[0], t[1] = make([]float32, k.n*k.rows), make([]float32, k.n*k.rows)
 		for j := range k.n {
@@ -165,38 +166,38 @@ func (k *diagonalChunk) prepare() {
 	k.power = table(func(j int) complex128 { return essm.Pow(k.c.a[j], 1) })
 	k.in = table(func(j int) complex128 { return k.c.b[j] })
 	k.inRev = reversed(k.in)
-	if k.c.window > 0 {
+	if k.c.Window > 0 {
 		k.cut = table(func(j int) complex128 { return -complex(k.sys.CutRe[j], k.sys.CutIm[j]) })
 		k.cutRev = reversed(k.cut)
 	}
 }
 
-func (k *diagonalChunk) scratch() int { return 6 * k.rows }
+func (k *diagonalChunk) Scratch() int { return 6 * k.rows }
 
-func (k *diagonalChunk) forward(x, xi []float32, in *tileInput, rows int, z []float64, tmp []float32) {
+func (k *diagonalChunk) Forward(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32) {
 	k.tile(x, xi, in, rows, z, tmp, true, false)
-	k.diagonalScan.forward(nil, nil, in, rows, z, nil)
+	k.diagonalScan.Forward(nil, nil, in, rows, z, nil)
 }
 
-func (k *diagonalChunk) backward(x, xi []float32, in *tileInput, rows int, z []float64, tmp []float32, add bool) {
+func (k *diagonalChunk) Backward(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32, add bool) {
 	if x != nil || xi != nil {
 		k.tile(x, xi, in, rows, z, tmp, false, add)
 	}
-	k.diagonalScan.backward(nil, nil, in, rows, z, nil, false)
+	k.diagonalScan.Backward(nil, nil, in, rows, z, nil, false)
 }
 
 // tile adds up what the state at the edge and the tile's own inputs give.
-func (k *diagonalChunk) tile(x, xi []float32, in *tileInput, rows int, z []float64, tmp []float32, forward, add bool) {
+func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32, forward, add bool) {
 	n, r := k.n, k.rows
 	yr, yi := tmp[:rows], tmp[r:r+rows]
 	cols := [4][]float32{}
-	for i, src := range [4][]float32{in.re, in.im, in.oldRe, in.oldIm} {
+	for i, src := range [4][]float32{in.Re, in.Im, in.OldRe, in.OldIm} {
 		if src != nil {
 			cols[i] = tmp[(2+i)*r : (2+i)*r+rows]
 		}
 	}
 	for j := range n {
-		for i, src := range [4][]float32{in.re, in.im, in.oldRe, in.oldIm} {
+		for i, src := range [4][]float32{in.Re, in.Im, in.OldRe, in.OldIm} {
 			for t := range cols[i] {
 				cols[i][t] = src[t*n+j]
 			}
@@ -268,40 +269,40 @@ type diagonalSequence struct {
 
 const statesPerPiece = 4
 
-func (k *diagonalSequence) pieces() int { return (k.c.n + statesPerPiece - 1) / statesPerPiece }
+func (k *diagonalSequence) Pieces() int { return (k.c.N + statesPerPiece - 1) / statesPerPiece }
 
 // complexKernel reports whether the imaginary part of the kernel is needed.
-func (k *diagonalSequence) complexKernel() bool { return k.c.vIm >= 0 || k.c.xIm >= 0 }
+func (k *diagonalSequence) complexKernel() bool { return k.c.VIm >= 0 || k.c.XIm >= 0 }
 
-func (k *diagonalSequence) bytes() int64 {
+func (k *diagonalSequence) Bytes() int64 {
 	if k.fft == nil {
 		return 0
 	}
-	n := int64(k.fft.Len()*k.c.n) * 4
+	n := int64(k.fft.Len()*k.c.N) * 4
 	if k.complexKernel() {
 		n *= 2
 	}
 	return n + k.tables()
 }
 
-func (k *diagonalSequence) prepare() {
+func (k *diagonalSequence) Prepare() {
 	if k.fft == nil {
 		return
 	}
-	n := k.fft.Len() * k.c.n
+	n := k.fft.Len() * k.c.N
 	k.re = make([]float32, n)
 	if k.complexKernel() {
 		k.im = make([]float32, n)
 	}
 }
 
-func (k *diagonalSequence) fill(w *workspace) {
+func (k *diagonalSequence) Fill(w *record.Workspace) {
 	if !k.fillTables(w) {
 		return
 	}
 	n := k.fft.Len()
-	re, im, tmp := w.scratch[:k.taps], w.scratch[k.taps:2*k.taps], w.scratch[2*k.taps:]
-	for j := 0; j < k.c.n && !w.stopped(); j++ {
+	re, im, tmp := w.Scratch[:k.taps], w.Scratch[k.taps:2*k.taps], w.Scratch[2*k.taps:]
+	for j := 0; j < k.c.N && !w.Stopped(); j++ {
 		impulse(re, im, k.c.a[j], k.c.b[j])
 		k.spectrum(k.re[j*n:(j+1)*n], re, tmp, w)
 		if k.im != nil {
@@ -310,7 +311,7 @@ func (k *diagonalSequence) fill(w *workspace) {
 	}
 }
 
-func (k *diagonalSequence) scratch() int {
+func (k *diagonalSequence) Scratch() int {
 	n := 2*(k.past+k.length) + 2*k.length
 	if k.fft != nil {
 		return n + 4*k.fft.Len()
@@ -318,22 +319,22 @@ func (k *diagonalSequence) scratch() int {
 	return n + 3*k.taps
 }
 
-func (k *diagonalSequence) run(piece int, s *sequence, tmp []float32, _ []float64) {
-	n := k.c.n
+func (k *diagonalSequence) Run(piece int, s *record.Sequence, tmp []float32, _ []float64) {
+	n := k.c.N
 	col, tmp := tmp[:k.past+k.length], tmp[k.past+k.length:]
 	colIm, tmp := tmp[:k.past+k.length], tmp[k.past+k.length:]
 	y, tmp := tmp[:k.length], tmp[k.length:]
 	yi, tmp := tmp[:k.length], tmp[k.length:]
-	if s.vi == nil {
+	if s.Vi == nil {
 		colIm = nil
 	}
-	if s.xi == nil {
+	if s.Xi == nil {
 		yi = nil
 	}
-	for j := piece * statesPerPiece; j < min(n, (piece+1)*statesPerPiece) && !s.stopped(); j++ {
-		s.column(col, n, j, false)
+	for j := piece * statesPerPiece; j < min(n, (piece+1)*statesPerPiece) && !s.Stopped(); j++ {
+		s.Column(col, n, j, false)
 		if colIm != nil {
-			s.column(colIm, n, j, true)
+			s.Column(colIm, n, j, true)
 		}
 		k.free(y, yi, s, j)
 		if k.fft != nil {
@@ -341,24 +342,24 @@ func (k *diagonalSequence) run(piece int, s *sequence, tmp []float32, _ []float6
 		} else {
 			k.byDefinition(s, y, yi, col, colIm, j, tmp)
 		}
-		if s.x != nil {
-			setColumn(s.x, y, n, j)
+		if s.X != nil {
+			record.SetColumn(s.X, y, n, j)
 		}
 		if yi != nil {
-			setColumn(s.xi, yi, n, j)
+			record.SetColumn(s.Xi, yi, n, j)
 		}
 	}
 }
 
 // free sets y to what the state before the first step gives; with a window the past inputs do.
-func (k *diagonalSequence) free(y, yi []float32, s *sequence, j int) {
+func (k *diagonalSequence) free(y, yi []float32, s *record.Sequence, j int) {
 	clear(y)
 	clear(yi)
-	if s.z == nil || k.c.window > 0 {
+	if s.Z == nil || k.c.Window > 0 {
 		return
 	}
-	n := k.c.n
-	step, z := essm.Pow(k.c.a[j], 1), complex(s.z[j], s.z[n+j])
+	n := k.c.N
+	step, z := essm.Pow(k.c.a[j], 1), complex(s.Z[j], s.Z[n+j])
 	for t := range y {
 		z *= step
 		y[t] = float32(real(z))
@@ -368,7 +369,7 @@ func (k *diagonalSequence) free(y, yi []float32, s *sequence, j int) {
 	}
 }
 
-func (k *diagonalSequence) byDefinition(s *sequence, y, yi, col, colIm []float32, j int, tmp []float32) {
+func (k *diagonalSequence) byDefinition(s *record.Sequence, y, yi, col, colIm []float32, j int, tmp []float32) {
 	re, im, rev := tmp[:k.taps], tmp[k.taps:2*k.taps], tmp[2*k.taps:]
 	impulse(re, im, k.c.a[j], k.c.b[j])
 	k.direct(s, y, col, re, rev)
@@ -386,20 +387,20 @@ func (k *diagonalSequence) byDefinition(s *sequence, y, yi, col, colIm []float32
 	}
 }
 
-func (k *diagonalSequence) byFFT(s *sequence, y, yi, col, colIm []float32, j int, tmp []float32) {
+func (k *diagonalSequence) byFFT(s *record.Sequence, y, yi, col, colIm []float32, j int, tmp []float32) {
 	n := k.fft.Len()
 	v, w, acc, work := tmp[:n], tmp[n:2*n], tmp[2*n:3*n], tmp[3*n:4*n]
 	part := func(all []float32) []float32 { return all[j*n : (j+1)*n] }
-	k.fft.Forward(v, col, work, s.w.halted)
+	k.fft.Forward(v, col, work, s.W.Halted)
 	if colIm != nil {
-		k.fft.Forward(w, colIm, work, s.w.halted)
+		k.fft.Forward(w, colIm, work, s.W.Halted)
 	}
 	clear(acc)
 	k.fft.MulAdd(acc, v, part(k.re), 1)
 	if colIm != nil {
 		k.fft.MulAdd(acc, w, part(k.im), -1)
 	}
-	k.inverse(y, acc, work, s.w)
+	k.inverse(y, acc, work, s.W)
 	if yi == nil {
 		return
 	}
@@ -408,5 +409,5 @@ func (k *diagonalSequence) byFFT(s *sequence, y, yi, col, colIm []float32, j int
 	if colIm != nil {
 		k.fft.MulAdd(acc, w, part(k.re), 1)
 	}
-	k.inverse(yi, acc, work, s.w)
+	k.inverse(yi, acc, work, s.W)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
 // TestSISO holds systems whose heads have one input and one output against the reference, in all directions, with and
@@ -20,7 +21,7 @@ func TestSISO(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, own := of(p.Steps[0]).recurrence.(*siso)
+				_, own := record.Of(p.Steps[0]).Recurrence.(*siso)
 				if want := n >= sisoLeast || n == 1 && !s.state; own != want {
 					t.Errorf("%s: a recurrence of its own: %v, expected %v", s, own, want)
 				}

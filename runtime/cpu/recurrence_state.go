@@ -6,10 +6,10 @@ import "github.com/essmc/essmc/ir/tensor"
 // before the next step, oldest first. The recurrence itself works in float64.
 
 // savedSize is the numbers per sample that a state takes outside.
-func (c *recurrenceCall) savedSize() int { return c.saved + c.historySize() }
+func (c *recurrenceCall) savedSize() int { return c.Saved + c.historySize() }
 
 // historySize is how many of them are inputs.
-func (c *recurrenceCall) historySize() int { return c.window * c.n * c.parts() }
+func (c *recurrenceCall) historySize() int { return c.Window * c.N * c.parts() }
 
 // stateBytes is what holdState allocates.
 func (c *recurrenceCall) stateBytes(d *binding) (bytes int64) {
@@ -17,19 +17,19 @@ func (c *recurrenceCall) stateBytes(d *binding) (bytes int64) {
 		bytes += 4 * int64(c.g.batch*c.historySize())
 	}
 	if v := c.stateOutVal; v >= 0 && !d.F32[v] {
-		bytes += 8*int64(c.g.batch*c.savedSize()) + 4*int64(c.n)
+		bytes += 8*int64(c.g.batch*c.savedSize()) + 4*int64(c.N)
 	}
 	return bytes
 }
 
 // holdState makes what a float64 state needs besides the caller's memory.
 func (c *recurrenceCall) holdState(e *executable) {
-	if v := c.stateVal; v >= 0 && !e.d.F32[v] && c.window > 0 {
+	if v := c.stateVal; v >= 0 && !e.d.F32[v] && c.Window > 0 {
 		c.past = make([]float32, c.g.batch*c.historySize())
 	}
 	if v := c.stateOutVal; v >= 0 && !e.d.F32[v] {
 		e.view[v] = tensor.New(tensor.Float64, e.d.Shapes[v]...)
-		c.row = make([]float32, c.n)
+		c.row = make([]float32, c.N)
 	}
 }
 
@@ -38,7 +38,7 @@ func (e *executable) wide(val int) []float64 {
 	if e.d.F32[val] {
 		return nil
 	}
-	t, _ := e.datum(e.d.p.Values[val]).(*tensor.Tensor)
+	t, _ := e.Datum(e.d.p.Values[val]).(*tensor.Tensor)
 	return tensor.Data[float64](t)
 }
 
@@ -49,13 +49,13 @@ func (c *recurrenceCall) history(sample int) []float32 {
 		return c.past[sample*size : (sample+1)*size]
 	}
 	per := c.savedSize()
-	return c.g.e.buf[c.stateVal][sample*per+c.saved : (sample+1)*per]
+	return c.g.e.buf[c.stateVal][sample*per+c.Saved : (sample+1)*per]
 }
 
 // before gives the i-th oldest input before the first step.
 func (c *recurrenceCall) before(sample, i, part int) []float32 {
-	at := (i*c.parts() + part) * c.n
-	return c.history(sample)[at : at+c.n]
+	at := (i*c.parts() + part) * c.N
+	return c.history(sample)[at : at+c.N]
 }
 
 // start sets the states before the first step.
@@ -70,10 +70,10 @@ func (c *recurrenceCall) start() {
 	per := c.savedSize()
 	if st := c.g.e.wide(c.stateVal); st != nil {
 		for b := range c.g.batch {
-			copy(c.z[b*c.size:], st[b*per:b*per+c.saved])
-			if c.window > 0 {
+			copy(c.z[b*c.Size:], st[b*per:b*per+c.Saved])
+			if c.Window > 0 {
 				past := c.history(b)
-				for j, v := range st[b*per+c.saved : (b+1)*per] {
+				for j, v := range st[b*per+c.Saved : (b+1)*per] {
 					past[j] = float32(v)
 				}
 			}
@@ -82,8 +82,8 @@ func (c *recurrenceCall) start() {
 	}
 	st := c.g.e.buf[c.stateVal]
 	for b := range c.g.batch {
-		z := c.z[b*c.size : b*c.size+c.saved]
-		for j, v := range st[b*per : b*per+c.saved] {
+		z := c.z[b*c.Size : b*c.Size+c.Saved]
+		for j, v := range st[b*per : b*per+c.Saved] {
 			z[j] = float64(v)
 		}
 	}
@@ -95,11 +95,11 @@ func (c *recurrenceCall) finish() {
 	parts := [2]place{c.v, c.vi}
 	if st := c.g.e.wide(c.stateOutVal); st != nil {
 		for b := range c.g.batch {
-			copy(st[b*per:b*per+c.saved], c.z[b*c.size:])
-			for i := range c.window {
+			copy(st[b*per:b*per+c.Saved], c.z[b*c.Size:])
+			for i := range c.Window {
 				for p := range c.parts() {
-					c.delayed(c.row, parts[p], p, b, c.g.length-c.window+i, 1)
-					at := b*per + c.saved + (i*c.parts()+p)*c.n
+					c.delayed(c.row, parts[p], p, b, c.g.length-c.Window+i, 1)
+					at := b*per + c.Saved + (i*c.parts()+p)*c.N
 					for j, v := range c.row {
 						st[at+j] = float64(v)
 					}
@@ -110,14 +110,14 @@ func (c *recurrenceCall) finish() {
 	}
 	st := c.g.e.buf[c.stateOutVal]
 	for b := range c.g.batch {
-		to := st[b*per : b*per+c.saved]
-		for j, v := range c.z[b*c.size : b*c.size+c.saved] {
+		to := st[b*per : b*per+c.Saved]
+		for j, v := range c.z[b*c.Size : b*c.Size+c.Saved] {
 			to[j] = float32(v)
 		}
-		for i := range c.window {
+		for i := range c.Window {
 			for p := range c.parts() {
-				at := b*per + c.saved + (i*c.parts()+p)*c.n
-				c.delayed(st[at:at+c.n], parts[p], p, b, c.g.length-c.window+i, 1)
+				at := b*per + c.Saved + (i*c.parts()+p)*c.N
+				c.delayed(st[at:at+c.N], parts[p], p, b, c.g.length-c.Window+i, 1)
 			}
 		}
 	}

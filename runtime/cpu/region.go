@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
 // region is steps that are computed together, tile by tile: row kernels, and at most one recurrence. A tile is some consecutive
@@ -44,16 +45,16 @@ type region struct {
 
 // call is one row kernel.
 type call struct {
-	run   rowFunc
-	parts []rowFunc // run in parts; nil where it is short
+	run   record.RowFunc
+	parts []record.RowFunc // run in parts; nil where it is short
 	src   *ir.Node
 	over  []int // of in: places whose rows the output's may be written over
 	in    []place
 	out   place
 	// What a step that looks back or ahead has in place of run, and one that brings sequences into another layout.
-	windowed  *windowedOp
+	windowed  *record.WindowedOp
 	tmp       int // scratch of the window
-	transpose transpose
+	transpose record.Transpose
 }
 
 // place says where rows of a value lie: in a buffer, or in scratch from off on.
@@ -78,7 +79,7 @@ func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 		return p.ring.buf[at : at+n*p.width]
 	case p.local:
 		at := p.off + w.local*p.width
-		return w.scratch[at : at+n*p.width]
+		return w.Scratch[at : at+n*p.width]
 	}
 	at := g.e.row(p.val, sample, from, g.length) * p.width
 	return g.e.buf[p.val][at : at+n*p.width]
@@ -91,15 +92,15 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 	case c.windowed != nil:
 		g.runWindowed(w, i, sample, from, n)
 		return
-	case c.transpose != noTranspose:
+	case c.transpose != record.NoTranspose:
 		g.runTurn(w, i, sample, from, n)
 		return
 	case g.pipeline != nil && g.pipeline.carry[i] != nil:
-		w.node = c.src
+		w.Node = c.src
 		g.pipeline.carry[i].tile(w, g.rows(w, c.out, sample, from, n), g.rows(w, c.in[0], sample, from, n), sample, from/g.tile, n)
 		return
 	}
-	w.node = c.src
+	w.Node = c.src
 	args := w.args[:len(c.in)]
 	for j, p := range c.in {
 		args[j] = g.rows(w, p, sample, from, n)
@@ -126,7 +127,7 @@ func (g *region) span(k int) (from, n int) {
 type mainPass struct{ g *region }
 
 // work item computes one tile; work items count samples first, so that the tiles of a sample are handed out in order.
-func (p *mainPass) do(w *worker, k int) {
+func (p *mainPass) Do(w *worker, k int) {
 	g := p.g
 	sample, t := k%g.batch, g.first+k/g.batch
 	if g.pipeline != nil {
@@ -138,7 +139,7 @@ func (p *mainPass) do(w *worker, k int) {
 		g.call(w, i, sample, from, n)
 	}
 	if g.recurrence != nil {
-		w.node = g.recurrence.src
+		w.Node = g.recurrence.src
 		if !g.recurrence.tile(w, sample, t, from, n) {
 			return
 		}
@@ -156,7 +157,7 @@ func (p *mainPass) do(w *worker, k int) {
 // run from the last to the first.
 type backPass struct{ g *region }
 
-func (p *backPass) do(w *worker, k int) { p.tile(w, k%p.g.batch, p.g.tiles-1-k/p.g.batch) }
+func (p *backPass) Do(w *worker, k int) { p.tile(w, k%p.g.batch, p.g.tiles-1-k/p.g.batch) }
 
 func (p *backPass) tile(w *worker, sample, t int) {
 	g := p.g
@@ -173,34 +174,34 @@ func (p *backPass) tile(w *worker, sample, t int) {
 	if t == 0 {
 		return
 	}
-	w.node = c.src
+	w.Node = c.src
 	in := c.input(w, sample, from, n, false)
 	next := c.edge(sample, t-1)
 	if c.jump != nil {
 		clear(next)
-		c.kernel.backward(nil, nil, in, n, next, w.scratch[c.tmp:], false)
+		c.kernel.Backward(nil, nil, in, n, next, w.Scratch[c.tmp:], false)
 		return
 	}
 	if !c.progress[sample].wait(g.tiles-1-t, w) {
 		return
 	}
 	copy(next, c.edge(sample, t))
-	c.kernel.backward(nil, nil, in, n, next, w.scratch[c.tmp:], false)
+	c.kernel.Backward(nil, nil, in, n, next, w.Scratch[c.tmp:], false)
 	c.progress[sample].done(g.tiles - t)
 }
 
 // edgeStates is the numbers of all backward states at tiles' edges.
 func (c *recurrenceCall) edgeStates() int {
-	if c.direction == essm.Forward || c.kernel == nil {
+	if c.Direction == essm.Forward || c.kernel == nil {
 		return 0
 	}
-	return c.g.batch * c.g.tiles * c.size
+	return c.g.batch * c.g.tiles * c.Size
 }
 
 // edge is the backward state at the far edge of a tile; zero at that of the last.
 func (c *recurrenceCall) edge(sample, t int) []float64 {
-	at := (sample*c.g.tiles + t) * c.size
-	return c.edges[at : at+c.size]
+	at := (sample*c.g.tiles + t) * c.Size
+	return c.edges[at : at+c.Size]
 }
 
 // join makes the states at the edges whole. The last tile may be shorter than a jump, but nothing comes from beyond it.
@@ -210,7 +211,7 @@ func (c *recurrenceCall) join() {
 	}
 	for b := range c.g.batch {
 		for t := c.g.tiles - 2; t > 0; t-- {
-			c.jump.jump(c.edge(b, t-1), c.edge(b, t))
+			c.jump.Jump(c.edge(b, t-1), c.edge(b, t))
 		}
 	}
 }
@@ -218,7 +219,7 @@ func (c *recurrenceCall) join() {
 // fillPass computes the recurrence's input for the whole sequence.
 type fillPass struct{ g *region }
 
-func (p *fillPass) do(w *worker, k int) {
+func (p *fillPass) Do(w *worker, k int) {
 	g := p.g
 	sample, t := k%g.batch, g.first+k/g.batch
 	from, n := g.span(t)
@@ -251,11 +252,11 @@ func (c *counter) done(n int) { c.n.Store(int64(n)) }
 
 // recurrenceCall is the recurrence of a region, in one form, for one set of shapes.
 type recurrenceCall struct {
-	recurrenceInfo
+	record.RecurrenceInfo
 	g           *region
 	src         *ir.Node
-	kernel      tileKernel // nil: seq computes the whole sequence
-	seq         sequenceKernel
+	kernel      record.TileKernel // nil: seq computes the whole sequence
+	seq         record.SequenceKernel
 	filled      bool // seq has its tables
 	choice      choice
 	v, vi       place
@@ -264,12 +265,12 @@ type recurrenceCall struct {
 	unread      int  // value of imaginary parts that nobody reads, so that they are not computed; -1: none
 	stateVal    int  // value of the state before the first step; -1: zeros
 	stateOutVal int
-	past        []float32  // of a float64 state, the inputs before the first step, rounded to what they were
-	row         []float32  // as much of it as one step has, one part
-	old, oldIm  int        // scratch of the delayed inputs
-	tmp         int        // scratch of the kernel
-	advance     tileKernel // beside seq: finds the state after the last step
-	jump        jumper     // kernel, where its backward states can jump; nil where they cannot, and where there are none
+	past        []float32         // of a float64 state, the inputs before the first step, rounded to what they were
+	row         []float32         // as much of it as one step has, one part
+	old, oldIm  int               // scratch of the delayed inputs
+	tmp         int               // scratch of the kernel
+	advance     record.TileKernel // beside seq: finds the state after the last step
+	jump        record.Jumper     // kernel, where its backward states can jump; nil where they cannot, and where there are none
 	progress    []counter
 	z           []float64 // per sample, while the main pass runs
 	edges       []float64 // per sample and tile: the backward state at the tile's far edge; in the arena
@@ -278,34 +279,34 @@ type recurrenceCall struct {
 // tables is the memory of the kernel's constants for this shape; prepare makes them.
 func (c *recurrenceCall) tables() int64 {
 	if c.kernel != nil {
-		return c.kernel.bytes()
+		return c.kernel.Bytes()
 	}
-	return c.seq.bytes()
+	return c.seq.Bytes()
 }
 
 func (c *recurrenceCall) prepare() {
 	if c.kernel != nil {
-		c.kernel.prepare()
+		c.kernel.Prepare()
 	} else {
-		c.seq.prepare()
+		c.seq.Prepare()
 	}
 }
 
 // input gathers the input of a tile.
-func (c *recurrenceCall) input(w *worker, sample, from, n int, forward bool) *tileInput {
+func (c *recurrenceCall) input(w *worker, sample, from, n int, forward bool) *record.TileInput {
 	g := c.g
 	in := &w.in
-	*in = tileInput{re: g.rows(w, c.v, sample, from, n), im: g.rows(w, c.vi, sample, from, n)}
-	if c.window > 0 {
-		lag := c.window
+	*in = record.TileInput{Re: g.rows(w, c.v, sample, from, n), Im: g.rows(w, c.vi, sample, from, n)}
+	if c.Window > 0 {
+		lag := c.Window
 		if !forward {
-			lag = -c.window
+			lag = -c.Window
 		}
-		in.oldRe = w.scratch[c.old : c.old+n*c.n]
-		c.delayed(in.oldRe, c.v, 0, sample, from-lag, n)
+		in.OldRe = w.Scratch[c.old : c.old+n*c.N]
+		c.delayed(in.OldRe, c.v, 0, sample, from-lag, n)
 		if c.vi.val >= 0 {
-			in.oldIm = w.scratch[c.oldIm : c.oldIm+n*c.n]
-			c.delayed(in.oldIm, c.vi, 1, sample, from-lag, n)
+			in.OldIm = w.Scratch[c.oldIm : c.oldIm+n*c.N]
+			c.delayed(in.OldIm, c.vi, 1, sample, from-lag, n)
 		}
 	}
 	return in
@@ -317,12 +318,12 @@ func (c *recurrenceCall) delayed(dst []float32, v place, part, sample, from, n i
 	g := c.g
 	src := g.e.buf[v.val]
 	for i := range n {
-		row := dst[i*c.n : (i+1)*c.n]
+		row := dst[i*c.N : (i+1)*c.N]
 		switch t := from + i; {
 		case t >= 0 && t < g.length:
-			copy(row, src[g.e.row(v.val, sample, t, g.length)*c.n:])
-		case t < 0 && t >= -c.window && c.stateVal >= 0:
-			copy(row, c.before(sample, t+c.window, part))
+			copy(row, src[g.e.row(v.val, sample, t, g.length)*c.N:])
+		case t < 0 && t >= -c.Window && c.stateVal >= 0:
+			copy(row, c.before(sample, t+c.Window, part))
 		default:
 			clear(row)
 		}
@@ -344,20 +345,20 @@ func (c *recurrenceCall) tile(w *worker, sample, t, from, n int) bool {
 	}
 	g := c.g
 	x, xi := g.rows(w, c.x, sample, from, n), g.rows(w, c.xi, sample, from, n)
-	backward := c.direction != essm.Forward
-	if c.direction != essm.Backward {
+	backward := c.Direction != essm.Forward
+	if c.Direction != essm.Backward {
 		in := c.input(w, sample, from, n, true)
 		if !c.progress[sample].wait(t, w) {
 			return false
 		}
-		c.kernel.forward(x, xi, in, n, c.z[sample*c.size:(sample+1)*c.size], w.scratch[c.tmp:])
+		c.kernel.Forward(x, xi, in, n, c.z[sample*c.Size:(sample+1)*c.Size], w.Scratch[c.tmp:])
 		c.progress[sample].done(t + 1)
 	}
 	if backward {
 		in := c.input(w, sample, from, n, false)
-		z := w.state[:c.size]
+		z := w.state[:c.Size]
 		copy(z, c.edge(sample, t))
-		c.kernel.backward(x, xi, in, n, z, w.scratch[c.tmp:], c.direction == essm.Bidirectional)
+		c.kernel.Backward(x, xi, in, n, z, w.Scratch[c.tmp:], c.Direction == essm.Bidirectional)
 	}
 	return true
 }
@@ -365,21 +366,21 @@ func (c *recurrenceCall) tile(w *worker, sample, t, from, n int) bool {
 // sequencePass computes the recurrence over whole sequences.
 type sequencePass struct{ g *region }
 
-func (p *sequencePass) do(w *worker, k int) {
+func (p *sequencePass) Do(w *worker, k int) {
 	g := p.g
 	c := g.recurrence
-	w.node = c.src
-	sample, piece := k/c.seq.pieces(), k%c.seq.pieces()
+	w.Node = c.src
+	sample, piece := k/c.seq.Pieces(), k%c.seq.Pieces()
 	s := &w.seq
-	*s = sequence{v: g.rows(w, c.v, sample, 0, g.length), vi: g.rows(w, c.vi, sample, 0, g.length),
-		x: g.rows(w, c.x, sample, 0, g.length), xi: g.rows(w, c.xi, sample, 0, g.length), length: g.length, parts: c.parts(), w: &w.workspace}
+	*s = record.Sequence{V: g.rows(w, c.v, sample, 0, g.length), Vi: g.rows(w, c.vi, sample, 0, g.length),
+		X: g.rows(w, c.x, sample, 0, g.length), Xi: g.rows(w, c.xi, sample, 0, g.length), Length: g.length, Parts: c.parts(), W: &w.Workspace}
 	if c.stateVal >= 0 {
-		s.z = c.z[sample*c.size : (sample+1)*c.size]
-		if c.window > 0 {
-			s.past = c.history(sample)
+		s.Z = c.z[sample*c.Size : (sample+1)*c.Size]
+		if c.Window > 0 {
+			s.Past = c.history(sample)
 		}
 	}
-	c.seq.run(piece, s, w.scratch, w.state)
+	c.seq.Run(piece, s, w.Scratch, w.state)
 }
 
 // last advances the states to the last step, where whole sequences were convolved and no recurrence ran.
@@ -388,16 +389,16 @@ func (c *recurrenceCall) last() {
 	for sample := range g.batch {
 		for k := range g.tiles {
 			from, n := g.span(k)
-			c.advance.forward(nil, nil, c.input(w, sample, from, n, true), n, c.z[sample*c.size:(sample+1)*c.size], w.scratch[c.tmp:])
+			c.advance.Forward(nil, nil, c.input(w, sample, from, n, true), n, c.z[sample*c.Size:(sample+1)*c.Size], w.Scratch[c.tmp:])
 		}
 	}
 }
 
 // grid says how the region cuts samples and steps: what it can be computed by, chunk by chunk.
-func (g *region) grid() (batch, length int) { return g.batch, g.length }
+func (g *region) Grid() (batch, length int) { return g.batch, g.length }
 
 // start sets the states before the first step.
-func (g *region) start() error {
+func (g *region) Start() error {
 	if g.recurrence != nil {
 		g.recurrence.start()
 	}
@@ -409,7 +410,7 @@ func (g *region) start() error {
 
 // steps computes steps from..to; from is the start of a tile. Where not everything is computed at once, what is computed looks
 // back only.
-func (g *region) steps(from, to int) error {
+func (g *region) Steps(from, to int) error {
 	e := g.e
 	g.first = from / g.tile
 	tiles := (to - from + g.tile - 1) / g.tile
@@ -422,16 +423,16 @@ func (g *region) steps(from, to int) error {
 		if c.kernel == nil {
 			if !c.filled {
 				p := e.shared()
-				c.seq.fill(&p.workers[0].workspace)
+				c.seq.Fill(&p.workers[0].Workspace)
 				if p.stop.Load() {
 					return p.err
 				}
 				c.filled = true
 			}
-			if err := e.tiles(&g.seq, g.batch*c.seq.pieces()); err != nil {
+			if err := e.tiles(&g.seq, g.batch*c.seq.Pieces()); err != nil {
 				return err
 			}
-		} else if c.direction != essm.Forward {
+		} else if c.Direction != essm.Forward {
 			for b := range g.batch {
 				clear(c.edge(b, g.tiles-1))
 			}
@@ -456,7 +457,7 @@ func (g *region) steps(from, to int) error {
 }
 
 // finish writes the states after the last step.
-func (g *region) finish() {
+func (g *region) Finish() {
 	if c := g.recurrence; c != nil && c.stateOutVal >= 0 {
 		if c.kernel == nil {
 			c.last()

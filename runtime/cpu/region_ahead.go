@@ -19,7 +19,7 @@ func runAhead(units []*unit, strips []stretch) {
 // the same rows.
 func (g *region) backAfter(before *region) bool {
 	c := g.recurrence
-	if c == nil || c.jump == nil || g.pipeline != nil || c.window > 0 || before.group > 1 || before.per != 1 || before.pipeline != nil ||
+	if c == nil || c.jump == nil || g.pipeline != nil || c.Window > 0 || before.group > 1 || before.per != 1 || before.pipeline != nil ||
 		before.batch != g.batch || before.length != g.length || before.tile != g.tile {
 		return false
 	}

@@ -15,7 +15,7 @@ func TestBackAfter(t *testing.T) {
 		{"its input is what was computed before", func(_, g *region) { g.pre, g.recurrence.v.local = nil, false }, true},
 		{"no recurrence", func(_, g *region) { g.recurrence = nil }, false},
 		{"states cannot jump", func(_, g *region) { g.recurrence.jump = nil }, false},
-		{"a window", func(_, g *region) { g.pre, g.recurrence.window, g.recurrence.v.local = nil, 3, false }, false},
+		{"a window", func(_, g *region) { g.pre, g.recurrence.Window, g.recurrence.v.local = nil, 3, false }, false},
 		{"its input is filled in", func(_, g *region) { g.recurrence.v.local = false }, false},
 		{"groups before", func(before, _ *region) { before.group = 2 }, false},
 		{"other samples", func(before, _ *region) { before.batch = 1 }, false},

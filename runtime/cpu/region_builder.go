@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -24,12 +25,12 @@ func (r *regionBuilder) finish(d *binding) *region {
 	for i, s := range r.steps {
 		f := rowFlops(d, s, r.ops[i] == nil)
 		if r.pipelined { // which may be cancelled between any two steps
-			flops = max(flops, f*tileFlops/callFlops)
+			flops = max(flops, f*record.TileFlops/callFlops)
 		} else {
 			flops += f
 		}
 	}
-	g.tile = tileSize(flops*float64(g.per), g.length)
+	g.tile = record.TileSize(flops*float64(g.per), g.length)
 	g.tiles = (g.length + g.tile - 1) / g.tile
 	r = r.fused(d)
 	g.recurrenceAt = r.recurrenceAt
@@ -44,12 +45,12 @@ func (r *regionBuilder) finish(d *binding) *region {
 	for i, s := range r.steps {
 		c := call{src: s.Source}
 		if op := r.ops[i]; op != nil {
-			c.run, c.parts, c.over, c.windowed, c.transpose = op.run, op.parts, op.over, op.windowed, op.transpose
+			c.run, c.parts, c.over, c.windowed, c.transpose = op.Run, op.Parts, op.Over, op.Windowed, op.Transpose
 			c.in = make([]place, len(s.In))
 			for j := range c.in {
 				c.in[j] = nowhere
 			}
-			for _, j := range op.operands {
+			for _, j := range op.Operands {
 				c.in[j] = place0(s.In[j])
 			}
 			c.out = place0(s.Out[0])
@@ -82,7 +83,7 @@ func (d *binding) grid(r *regionBuilder) (batch, length, per int) {
 	for i, s := range r.steps {
 		b, l, width, ok := d.Along(s.Out[0])
 		_, f := lowering.Features(d.Shapes[s.Out[0].ID])
-		if !ok || l < largestTile || b == 0 || f == 0 || b*l*(width/f) != r.rows || i > 0 && l != length {
+		if !ok || l < record.LargestTile || b == 0 || f == 0 || b*l*(width/f) != r.rows || i > 0 && l != length {
 			return 1, r.rows, 1
 		}
 		batch, length, per = b, l, width/f
@@ -93,13 +94,13 @@ func (d *binding) grid(r *regionBuilder) (batch, length, per int) {
 // finishRecurrence chooses the recurrence's form and makes its kernel.
 func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*lowering.Value) place) {
 	s := r.steps[r.recurrenceAt]
-	info := *r.recurrence.info()
-	if info.state >= 0 && d.Missing(s.In[info.state]) {
-		info.state = -1
+	info := *r.recurrence.Info()
+	if info.State >= 0 && d.Missing(s.In[info.State]) {
+		info.State = -1
 	}
 	unread := -1
-	if info.xIm >= 0 && d.Last[s.Out[info.xIm].ID] < 0 { // there because the state comes after it, but nobody reads it
-		unread, info.xIm = s.Out[info.xIm].ID, -1
+	if info.XIm >= 0 && d.Last[s.Out[info.XIm].ID] < 0 { // there because the state comes after it, but nobody reads it
+		unread, info.XIm = s.Out[info.XIm].ID, -1
 	}
 	in := func(i int) place {
 		if i < 0 {
@@ -113,22 +114,22 @@ func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*low
 		}
 		return place0(s.Out[i])
 	}
-	c := &recurrenceCall{recurrenceInfo: info, g: g, src: s.Source, v: in(info.vRe), vi: in(info.vIm), x: out(info.xRe), xi: out(info.xIm), unread: unread,
-		stateVal: in(info.state).val, stateOutVal: out(info.stateOut).val}
+	c := &recurrenceCall{RecurrenceInfo: info, g: g, src: s.Source, v: in(info.VRe), vi: in(info.VIm), x: out(info.XRe), xi: out(info.XIm), unread: unread,
+		stateVal: in(info.State).val, stateOutVal: out(info.StateOut).val}
 	tile := g.tile
 	if r.pipelined {
-		tile = tileSize(0, g.length) // as flowsRecurrence has chosen
+		tile = record.TileSize(0, g.length) // as flowsRecurrence has chosen
 	}
 	c.choice = choose(d.p.Config.Kernel, d.p.costs, s, r.recurrence, g.batch, g.length, tile)
 	switch form := c.choice.Form; form {
 	case essm.FormFFT, essm.FormDirect:
-		c.seq = r.recurrence.sequence(form, g.length, info.state >= 0 && info.window > 0)
-		if info.stateOut >= 0 {
-			c.advance = r.recurrence.tiled(essm.FormScan, g.tile)
+		c.seq = r.recurrence.Sequence(form, g.length, info.State >= 0 && info.Window > 0)
+		if info.StateOut >= 0 {
+			c.advance = r.recurrence.Tiled(essm.FormScan, g.tile)
 		}
 	default:
-		c.kernel = r.recurrence.tiled(form, g.tile)
-		if j, ok := c.kernel.(jumper); ok && j.jumps() {
+		c.kernel = r.recurrence.Tiled(form, g.tile)
+		if j, ok := c.kernel.(record.Jumper); ok && j.Jumps() {
 			c.jump = j
 		}
 	}
@@ -175,7 +176,7 @@ func (r *regionBuilder) order(d *binding, g *region) {
 			}
 		}
 		g.pre = list(pre, 0, r.recurrenceAt)
-		full := c.kernel == nil || c.window > 0
+		full := c.kernel == nil || c.Window > 0
 		if g.pipeline != nil { // what the recurrence reads is computed tick by tick, wherever it lies
 			for i := range pre {
 				main[i] = true
@@ -187,7 +188,7 @@ func (r *regionBuilder) order(d *binding, g *region) {
 				full = full || !here || !d.Inside(d.p.Values[p.val], r.covers)
 			}
 		}
-		if !full && c.direction != essm.Forward && r.expensive(d, g.pre, c) {
+		if !full && c.Direction != essm.Forward && r.expensive(d, g.pre, c) {
 			full, c.keep = true, true
 		}
 		c.v.local, c.vi.local = !full, !full
@@ -227,7 +228,7 @@ func (r *regionBuilder) expensive(d *binding, pre []int, c *recurrenceCall) bool
 	for _, i := range pre {
 		flops += rowFlops(d, r.steps[i], false)
 	}
-	return flops > flopsPerNumber*float64(c.n*c.parts())
+	return flops > flopsPerNumber*float64(c.N*c.parts())
 }
 
 // place decides which values lie in scratch, and where: a value's place is used again once its last reader has run.
@@ -296,9 +297,9 @@ func (r *regionBuilder) place(d *binding, g *region) {
 			give(&k.vi)
 			give(&k.x)
 			give(&k.xi)
-			if k.window > 0 && (k.kernel != nil || k.advance != nil) {
-				k.old = a.Take(g.tile * k.n)
-				k.oldIm = a.Take(g.tile * k.n)
+			if k.Window > 0 && (k.kernel != nil || k.advance != nil) {
+				k.old = a.Take(g.tile * k.N)
+				k.oldIm = a.Take(g.tile * k.N)
 			}
 			free(i, []place{k.v, k.vi})
 			continue
@@ -309,8 +310,8 @@ func (r *regionBuilder) place(d *binding, g *region) {
 		}
 		window = false
 		give(&c.out)
-		if c.windowed != nil && c.windowed.scratch > 0 {
-			n := rows * c.windowed.scratch
+		if c.windowed != nil && c.windowed.Scratch > 0 {
+			n := rows * c.windowed.Scratch
 			c.tmp = a.Take(n)
 			a.Give(c.tmp, n)
 		}
@@ -324,11 +325,11 @@ func (r *regionBuilder) place(d *binding, g *region) {
 		k.tmp = g.scratch
 		switch {
 		case k.kernel != nil:
-			g.scratch += k.kernel.scratch()
+			g.scratch += k.kernel.Scratch()
 		case k.advance != nil:
-			g.scratch = max(g.scratch+k.advance.scratch(), k.seq.scratch())
+			g.scratch = max(g.scratch+k.advance.Scratch(), k.seq.Scratch())
 		default:
-			g.scratch = max(g.scratch, k.seq.scratch())
+			g.scratch = max(g.scratch, k.seq.Scratch())
 		}
 		r.share(d, g)
 	}
@@ -375,8 +376,8 @@ const (
 
 // rowFlops estimates the work of one row of a step.
 func rowFlops(d *binding, s *lowering.Step, recurrence bool) float64 {
-	if w := of(s).windowedOp; w != nil {
-		return w.flops
+	if w := record.Of(s).WindowedOp; w != nil {
+		return w.Flops
 	}
 	width := 0
 	for _, v := range s.Out {
@@ -386,9 +387,9 @@ func rowFlops(d *binding, s *lowering.Step, recurrence bool) float64 {
 		}
 	}
 	if recurrence {
-		return max(10*float64(width), 5*float64(of(s).recurrence.info().size))
+		return max(10*float64(width), 5*float64(record.Of(s).Recurrence.Info().Size))
 	}
-	if f := recordOf(s.Node.Op).flops; f != nil {
+	if f := record.For(s.Node.Op).Flops; f != nil {
 		return f(s)
 	}
 	return 4 * float64(width)

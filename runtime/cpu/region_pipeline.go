@@ -4,19 +4,20 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // asPipelined says how a step that looks along time, or transposes sequences, is part of a region.
-func (d *binding) asPipelined(s *lowering.Step) (op *rowOp, batch, length int) {
+func (d *binding) asPipelined(s *lowering.Step) (op *record.RowOp, batch, length int) {
 	lies := s.Out[0]
-	if of(s).transpose == fromRows {
+	if record.Of(s).Transpose == record.FromRows {
 		lies = s.In[0]
 	}
 	batch, length, _, _ = d.Along(lies)
-	op = &rowOp{operands: first, windowed: of(s).windowedOp, sums: of(s).sums, transpose: of(s).transpose}
-	if w := of(s).windowedOp; w != nil && w.back() == 0 && w.ahead() == 0 {
-		op.windowed, op.run = nil, func(y []float32, x [][]float32, rows int) { w.run(y, x[0], nil, rows, 0, length) }
+	op = &record.RowOp{Operands: record.First, Windowed: record.Of(s).WindowedOp, Sums: record.Of(s).Sums, Transpose: record.Of(s).Transpose}
+	if w := record.Of(s).WindowedOp; w != nil && w.Back() == 0 && w.Ahead() == 0 {
+		op.Windowed, op.Run = nil, func(y []float32, x [][]float32, rows int) { w.Run(y, x[0], nil, rows, 0, length) }
 	}
 	return op, batch, length
 }
@@ -26,12 +27,12 @@ func (d *binding) asPipelined(s *lowering.Step) (op *rowOp, batch, length int) {
 const pipelineWeights = 1 << 20
 
 // callFlops bounds the work of one step on one tile there: a run can be cancelled between any two steps.
-const callFlops = 4 * tileFlops
+const callFlops = 4 * record.TileFlops
 
 // numbers counts the constants of a step.
 func constantNumbers(s *lowering.Step) (n int) {
-	if of(s).windowedOp != nil {
-		return of(s).windowedOp.weights
+	if record.Of(s).WindowedOp != nil {
+		return record.Of(s).WindowedOp.Weights
 	}
 	for _, v := range s.In {
 		if v != nil && v.Const != nil {
@@ -42,14 +43,14 @@ func constantNumbers(s *lowering.Step) (n int) {
 }
 
 // pipelined reports whether the step must go tick by tick.
-func (op *rowOp) pipelined() bool {
-	return op != nil && (op.windowed != nil || op.sums != nil || op.transpose != noTranspose)
+func pipelined(op *record.RowOp) bool {
+	return op != nil && (op.Windowed != nil || op.Sums != nil || op.Transpose != record.NoTranspose)
 }
 
 // pipelinedWith reports whether the step and those before it can be computed tick by tick, where one of them asks for that: their
 // rows must be the same steps of the same samples, and a recurrence must go forward, tile by tile.
-func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *rowOp, c recurrence, batch, length int) bool {
-	joins := op.pipelined()
+func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *record.RowOp, c record.Recurrence, batch, length int) bool {
+	joins := pipelined(op)
 	if !r.pipelined && !joins {
 		return true
 	}
@@ -63,7 +64,7 @@ func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *rowOp, c
 		return false
 	}
 	for _, q := range r.steps {
-		if of(s).transpose == toRows && slices.Contains(q.Out, s.In[0]) { // which rows are made of must be there as a whole
+		if record.Of(s).Transpose == record.ToRows && slices.Contains(q.Out, s.In[0]) { // which rows are made of must be there as a whole
 			return false
 		}
 	}
@@ -89,30 +90,30 @@ func (d *binding) pipelinedOn(s *lowering.Step, batch, length int) bool {
 		return ok && b == batch && l == length && rows == batch*length && width == f
 	}
 	for _, v := range s.In {
-		if of(s).transpose != toRows && !fits(v) {
+		if record.Of(s).Transpose != record.ToRows && !fits(v) {
 			return false
 		}
 	}
-	return of(s).transpose == fromRows || fits(s.Out[0])
+	return record.Of(s).Transpose == record.FromRows || fits(s.Out[0])
 }
 
 // pipelinedRecurrence reports whether a recurrence can be computed tick by tick.
-func (d *binding) pipelinedRecurrence(s *lowering.Step, c recurrence, batch, length int) bool {
-	info := c.info()
-	if info.direction != essm.Forward || info.window > 0 || info.stateless {
+func (d *binding) pipelinedRecurrence(s *lowering.Step, c record.Recurrence, batch, length int) bool {
+	info := c.Info()
+	if info.Direction != essm.Forward || info.Window > 0 || info.Stateless {
 		return false
 	}
-	form := choose(d.p.Config.Kernel, d.p.costs, s, c, batch, length, tileSize(0, length)).Form
+	form := choose(d.p.Config.Kernel, d.p.costs, s, c, batch, length, record.TileSize(0, length)).Form
 	return form == essm.FormScan || form == essm.FormChunked
 }
 
 // sameEdges reports whether all windows of the builder that read a value agree on what stands around it.
-func (r *regionBuilder) sameEdges(op *rowOp, s *lowering.Step) bool {
-	if op == nil || op.windowed == nil {
+func (r *regionBuilder) sameEdges(op *record.RowOp, s *lowering.Step) bool {
+	if op == nil || op.Windowed == nil {
 		return true
 	}
 	for i, q := range r.steps {
-		if r.ops[i] != nil && r.ops[i].windowed != nil && q.In[0] == s.In[0] && r.ops[i].windowed.edge != op.windowed.edge {
+		if r.ops[i] != nil && r.ops[i].Windowed != nil && q.In[0] == s.In[0] && r.ops[i].Windowed.Edge != op.Windowed.Edge {
 			return false
 		}
 	}

@@ -1,9 +1,11 @@
 package cpu
 
+import "github.com/essmc/essmc/runtime/cpu/internal/record"
+
 // carry is what a running sum keeps while a region runs: what the tiles before have summed up, in float64, so that long sequences
 // lose nothing.
 type carry struct {
-	sums
+	record.Sums
 	width int
 	z     []float64 // per sample
 	made  []counter // per sample: tiles, in order
@@ -32,7 +34,7 @@ func (c *carry) tile(w *worker, y, x []float32, sample, t, rows int) {
 		src, dst := x[r*c.width:(r+1)*c.width], y[r*c.width:(r+1)*c.width]
 		for i, v := range src {
 			sum := z[i] + float64(v)
-			if c.exclusive {
+			if c.Exclusive {
 				dst[i] = float32(z[i])
 			} else {
 				dst[i] = float32(sum)

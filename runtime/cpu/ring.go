@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -126,13 +127,13 @@ func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
 	}
 	for i, s := range r.steps {
 		operands := r.operands(i)
-		var win *windowedOp
+		var win *record.WindowedOp
 		if r.ops[i] != nil {
-			win = r.ops[i].windowed
+			win = r.ops[i].Windowed
 		}
 		ahead := 0
 		if win != nil {
-			ahead = (win.ahead() + g.tile - 1) / g.tile
+			ahead = (win.Ahead() + g.tile - 1) / g.tile
 		}
 		f.lag[i] = ahead
 		for _, v := range operands {
@@ -144,17 +145,17 @@ func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
 			from, here := made[v.ID]
 			switch {
 			case win != nil && here:
-				need(i, v, win.back(), f.lag[i]-f.lag[from], win.edge)
+				need(i, v, win.Back(), f.lag[i]-f.lag[from], win.Edge)
 			case win != nil:
-				need(i, v, win.back(), f.lag[i], win.edge)
+				need(i, v, win.Back(), f.lag[i], win.Edge)
 			case here && f.lag[from] < f.lag[i]:
 				need(i, v, 0, f.lag[i]-f.lag[from], 0)
 			}
 		}
 		f.last = max(f.last, f.lag[i])
-		if op := r.ops[i]; op != nil && op.sums != nil {
+		if op := r.ops[i]; op != nil && op.Sums != nil {
 			_, width := lowering.Features(d.Shapes[s.Out[0].ID])
-			f.carry[i] = &carry{sums: *op.sums, width: width}
+			f.carry[i] = &carry{Sums: *op.Sums, width: width}
 		}
 		for _, v := range s.Out {
 			if v != nil {
@@ -173,14 +174,14 @@ func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
 func (r *regionBuilder) operands(i int) (all []*lowering.Value) {
 	s := r.steps[i]
 	if i == r.recurrenceAt && r.recurrence != nil {
-		info := r.recurrence.info()
-		all = append(all, s.In[info.vRe])
-		if info.vIm >= 0 {
-			all = append(all, s.In[info.vIm])
+		info := r.recurrence.Info()
+		all = append(all, s.In[info.VRe])
+		if info.VIm >= 0 {
+			all = append(all, s.In[info.VIm])
 		}
 		return all
 	}
-	for _, j := range r.ops[i].operands {
+	for _, j := range r.ops[i].Operands {
 		all = append(all, s.In[j])
 	}
 	return all
@@ -252,7 +253,7 @@ func (g *region) tick(w *worker, sample, k int) {
 			from, n := g.span(t)
 			if g.recurrence == nil || i != g.recurrenceAt {
 				g.call(w, i, sample, from, n)
-			} else if w.node = g.recurrence.src; !g.recurrence.tile(w, sample, t, from, n) {
+			} else if w.Node = g.recurrence.src; !g.recurrence.tile(w, sample, t, from, n) {
 				return
 			}
 		}
@@ -270,20 +271,20 @@ func (g *region) tick(w *worker, sample, k int) {
 // window runs a window on a tile.
 func (g *region) runWindowed(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
-	w.node = c.src
+	w.Node = c.src
 	p := c.in[0]
 	r := p.ring
 	t := from/g.tile + p.delta
-	lo, hi := r.at(sample, t, from+c.windowed.offs[0]), r.at(sample, t, from+n+c.windowed.offs[len(c.windowed.offs)-1])
-	c.windowed.run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], w.scratch[c.tmp:c.tmp+n*c.windowed.scratch], n, from, g.length)
+	lo, hi := r.at(sample, t, from+c.windowed.Offs[0]), r.at(sample, t, from+n+c.windowed.Offs[len(c.windowed.Offs)-1])
+	c.windowed.Run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], w.Scratch[c.tmp:c.tmp+n*c.windowed.Scratch], n, from, g.length)
 }
 
 // transposeTile brings a tile of (samples, features, steps) into rows, or back.
 func (g *region) runTurn(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
-	w.node = c.src
+	w.Node = c.src
 	e := g.e
-	if c.transpose == toRows {
+	if c.transpose == record.ToRows {
 		width := c.out.width
 		src := e.buf[c.in[0].val][sample*width*g.length+from:]
 		kernel.Transpose(g.rows(w, c.out, sample, from, n), width, src, g.length, width, n)

@@ -2,38 +2,39 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(
-		record{op: "essm.Affine", row: rowKind{make: rowAffine, constant: []int{1, 2}}, fused: fusedAffine},
-		record{op: "essm.BatchNorm", row: rowKind{make: rowBatchNorm, constant: []int{1, 2, 3, 4}}, fused: fusedBatchNorm},
+	record.Register(
+		record.Record{Op: "essm.Affine", Row: record.RowKind{Make: rowAffine, Constant: []int{1, 2}}, Fused: fusedAffine},
+		record.Record{Op: "essm.BatchNorm", Row: record.RowKind{Make: rowBatchNorm, Constant: []int{1, 2, 3, 4}}, Fused: fusedBatchNorm},
 	)
 }
 
 // rowAffine is scale·x + shift per feature.
-func rowAffine(s *lowering.Step) rowMaker {
+func rowAffine(s *lowering.Step) record.RowMaker {
 	return affine(s.Constant(1), s.Constant(2))
 }
 
-func affine(scale, shift []float32) rowMaker {
+func affine(scale, shift []float32) record.RowMaker {
 	if scale == nil || shift == nil {
 		return nil
 	}
-	return func(in [][]int, out []int) *rowOp {
+	return func(in [][]int, out []int) *record.RowOp {
 		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != len(scale) || len(shift) != len(scale) {
 			return nil
 		}
-		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
 			kernel.Affine(y, x[0], rows, scale, shift)
 		}}
 	}
 }
 
 // rowBatchNorm is a batch norm with fixed statistics, as the affine that it amounts to.
-func rowBatchNorm(s *lowering.Step) rowMaker {
+func rowBatchNorm(s *lowering.Step) record.RowMaker {
 	return affine(batchNormAffine(s))
 }
 
@@ -44,7 +45,7 @@ func batchNormAffine(s *lowering.Step) (scale, shift []float32) {
 		return nil, nil
 	}
 	a, c := essm.BatchNormAffine(w, b, m, v, s.Node.Attrs.Float("epsilon", 1e-5))
-	return narrow(a), narrow(c)
+	return record.Narrow(a), record.Narrow(c)
 }
 
 func fusedAffine(_ *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {

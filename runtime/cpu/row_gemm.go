@@ -1,13 +1,16 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/lowering"
+import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 func init() {
-	register(record{op: "Gemm", row: rowKind{make: rowGemm, constant: []int{1, 2}}, flops: productFlops, strict: true})
+	record.Register(record.Record{Op: "Gemm", Row: record.RowKind{Make: rowGemm, Constant: []int{1, 2}}, Flops: productFlops, Strict: true})
 }
 
 // rowGemm is x W or x Wᵀ, plus a constant vector.
-func rowGemm(s *lowering.Step) rowMaker {
+func rowGemm(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
 	w, c := s.Constant(1), s.Constant(2)
 	if len(s.ConstShape(1)) != 2 || a.Bool("transA", false) {

@@ -1,16 +1,17 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{
-		op:    "essm.HeadLinear",
-		row:   rowKind{make: rowHeadLinear, constant: []int{1}},
-		fused: fusedScale,
-		flops: productFlops,
+	record.Register(record.Record{
+		Op:    "essm.HeadLinear",
+		Row:   record.RowKind{Make: rowHeadLinear, Constant: []int{1}},
+		Fused: fusedScale,
+		Flops: productFlops,
 	})
 }
 
@@ -22,11 +23,11 @@ func heads(s *lowering.Step, i int) (w *kernel.Blocks, perChannel int) {
 	}
 	shape := s.ConstShape(i)
 	key := blocksKey{s.In[i].Const, shape[0] * shape[1], shape[2], shape[3]}
-	return of(s).shared.Get(key, func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }).(*kernel.Blocks), shape[1]
+	return record.Of(s).Shared.Get(key, func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }).(*kernel.Blocks), shape[1]
 }
 
 // rowHeadLinear is the block-diagonal product.
-func rowHeadLinear(s *lowering.Step) rowMaker {
+func rowHeadLinear(s *lowering.Step) record.RowMaker {
 	if low := lowHeads(s); low != nil {
 		return low
 	}
@@ -38,7 +39,7 @@ func rowHeadLinear(s *lowering.Step) rowMaker {
 	if w.M == 1 && w.K == 1 {
 		flat = s.Constant(1)
 	}
-	return func(in [][]int, out []int) *rowOp {
+	return func(in [][]int, out []int) *record.RowOp {
 		if !lowering.SameRows(in[0], out) {
 			return nil
 		}
@@ -52,15 +53,15 @@ func rowHeadLinear(s *lowering.Step) rowMaker {
 			return nil
 		}
 		if w.M == 1 && w.K == 1 { // as many heads as features: a product per feature
-			return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+			return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
 				kernel.Scale(y, x[0], rows, flat, g)
 			}}
 		}
-		op := &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+		op := &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
 			kernel.Heads(y, m, x[0], g, rows, w, shared, false)
 		}}
 		if blocks := w.Packed(); blocks != nil {
-			op.parts = longProduct(blocks, m, g, g/w.K, nil)
+			op.Parts = longProduct(blocks, m, g, g/w.K, nil)
 		}
 		return op
 	}

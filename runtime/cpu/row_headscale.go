@@ -1,18 +1,19 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "essm.HeadScale", row: rowKind{make: rowHeadScale, constant: []int{1}}, fused: fusedScale})
+	record.Register(record.Record{Op: "essm.HeadScale", Row: record.RowKind{Make: rowHeadScale, Constant: []int{1}}, Fused: fusedScale})
 }
 
 // rowHeadScale multiplies each feature of each channel.
-func rowHeadScale(s *lowering.Step) rowMaker {
+func rowHeadScale(s *lowering.Step) record.RowMaker {
 	d := s.Constant(1)
-	return func(in [][]int, out []int) *rowOp {
+	return func(in [][]int, out []int) *record.RowOp {
 		if !lowering.SameRows(in[0], out) {
 			return nil
 		}
@@ -20,7 +21,7 @@ func rowHeadScale(s *lowering.Step) rowMaker {
 		if f == 0 || len(d)%f != 0 || out[len(out)-1] != len(d) {
 			return nil
 		}
-		return &rowOp{operands: first, run: func(y []float32, x [][]float32, rows int) {
+		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
 			kernel.Scale(y, x[0], rows, d, f)
 		}}
 	}
@@ -30,6 +31,6 @@ func rowHeadScale(s *lowering.Step) rowMaker {
 func fusedScale(d *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {
 	w := s.Constant(1)
 	_, f := lowering.Features(d.Shapes[s.In[0].ID])
-	rounded := of(s).lowered != nil && of(s).lowered.why == "" // it reads another form of its input
+	rounded := record.Of(s).Lowered != nil && record.Of(s).Lowered.Why == "" // it reads another form of its input
 	return kernel.FusedStep{Op: kernel.FusedMul, X: -1, A: w}, at == 0 && !rounded && len(w) == width && f == width
 }

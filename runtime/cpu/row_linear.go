@@ -1,13 +1,16 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/lowering"
+import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 func init() {
-	register(record{op: "essm.Linear", row: rowKind{make: rowLinear, constant: []int{1, 2}}, flops: productFlops})
+	record.Register(record.Record{Op: "essm.Linear", Row: record.RowKind{Make: rowLinear, Constant: []int{1, 2}}, Flops: productFlops})
 }
 
 // rowLinear is x Wᵀ + b.
-func rowLinear(s *lowering.Step) rowMaker {
+func rowLinear(s *lowering.Step) record.RowMaker {
 	shape := s.ConstShape(1)
 	return productOf(s, s.Constant(1), 1, shape[0], shape[1], shape[1], 1, s.Constant(2))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
 // wide is a model whose products take long even for one tile: a linear layer, and heads.
@@ -67,7 +68,7 @@ func TestLongProductsLow(t *testing.T) {
 		}
 		in := map[string]tensor.Datum{"x": r.floats(1, 1, 53, 1800)}
 		e := bindConfig(t, g, runtime.Config{Threads: 2, Products: products}, stretchRows, []tensor.Datum{in["x"]})
-		var parts [][]rowFunc
+		var parts [][]record.RowFunc
 		whole := map[string]*tensor.Tensor{}
 		out := make([]tensor.Datum, 4)
 		for _, cut := range []bool{true, false} {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -21,19 +22,19 @@ type (
 	bf16Weights struct{ *kernel.BF16 }
 )
 
-func (w int8Weights) multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32) {
+func (w int8Weights) Multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32) {
 	kernel.GemmInt8(y, ldy, x, ldx, rows, w.Int8, bias)
 }
 
-func (w bf16Weights) multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32) {
+func (w bf16Weights) Multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32) {
 	kernel.GemmBF16(y, ldy, x, ldx, rows, w.BF16, bias)
 }
 
-var lowPrecisions = map[tensor.DType]*lowPrecision{
-	tensor.Int8: {"int8", kernel.MaxInt8, kernel.Int8Words, kernel.QuantizeInt8, func(w []float32, m, k, rs, cs int) lowWeights {
+var lowPrecisions = map[tensor.DType]*record.LowPrecision{
+	tensor.Int8: {Name: "int8", Most: kernel.MaxInt8, Words: kernel.Int8Words, Round: kernel.QuantizeInt8, Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
 		return int8Weights{kernel.PackInt8(w, m, k, rs, cs)}
 	}},
-	tensor.BFloat16: {"bf16", 1 << 24, kernel.BF16Words, kernel.RoundBF16, func(w []float32, m, k, rs, cs int) lowWeights {
+	tensor.BFloat16: {Name: "bf16", Most: 1 << 24, Words: kernel.BF16Words, Round: kernel.RoundBF16, Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
 		return bf16Weights{kernel.PackBF16(w, m, k, rs, cs)}
 	}},
 }
@@ -41,52 +42,52 @@ var lowPrecisions = map[tensor.DType]*lowPrecision{
 // low notes a product of n matrices of m rows and k columns, the input having parts times k features, and reports whether it is
 // to be computed in low precision.
 func lowProductOf(s *lowering.Step, n, m, k, parts int) bool {
-	p := lowPrecisions[of(s).products]
+	p := lowPrecisions[record.Of(s).Products]
 	if p == nil {
 		return false
 	}
-	l := &lowStep{p: p, m: m, k: k, parts: parts, input: len(s.In), weights: int64(n) * int64(m) * int64(k)}
-	of(s).lowered = l
+	l := &record.LowStep{P: p, M: m, K: k, Parts: parts, Input: len(s.In), Weights: int64(n) * int64(m) * int64(k)}
+	record.Of(s).Lowered = l
 	t, ok := s.In[0].Type.(*ir.TensorType)
 	switch {
 	case m < lowLeast || k < lowLeast:
-		l.why = fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", m, k, lowLeast, lowLeast)
-	case k > p.most:
-		l.why = fmt.Sprintf("matrices have %d columns, more than %d", k, p.most)
+		l.Why = fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", m, k, lowLeast, lowLeast)
+	case k > p.Most:
+		l.Why = fmt.Sprintf("matrices have %d columns, more than %d", k, p.Most)
 	case !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 || !t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(parts*k))):
-		l.why = "the width of its input is not known before the run"
+		l.Why = "the width of its input is not known before the run"
 	}
-	return l.why == ""
+	return l.Why == ""
 }
 
 // lowKey names packed matrices, which the programs of one model share.
 type lowKey struct {
 	packedKey
 	n int
-	p *lowPrecision
+	p *record.LowPrecision
 }
 
 // lowProduct is a row kernel for n products with the matrices w, one after the other (element (i, j) of one at i*rs+j*cs), in
 // low precision; nil where it stays in float32. w are the numbers of constant input 1, times alpha.
-func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, parts int, bias []float32) rowMaker {
+func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, parts int, bias []float32) record.RowMaker {
 	if !lowProductOf(s, n, m, k, parts) {
 		return nil
 	}
-	l := of(s).lowered
-	key := lowKey{packedKey{s.In[1].Const, m, k, rs, cs, alpha}, n, l.p}
+	l := record.Of(s).Lowered
+	key := lowKey{packedKey{s.In[1].Const, m, k, rs, cs, alpha}, n, l.P}
 	long, rows := lowRows(n, m, k)
-	all := of(s).shared.Get(key, func() any {
+	all := record.Of(s).Shared.Get(key, func() any {
 		var all []lowPart
 		for i := range n {
 			for lo := 0; lo < m; lo += rows {
 				count := min(rows, m-lo)
-				all = append(all, lowPart{l.p.pack(w[i*m*k+lo*rs:], count, k, rs, cs), i, lo, count})
+				all = append(all, lowPart{l.P.Pack(w[i*m*k+lo*rs:], count, k, rs, cs), i, lo, count})
 			}
 		}
 		return all
 	}).([]lowPart)
-	words := l.p.words(k)
-	return func(in [][]int, out []int) *rowOp {
+	words := l.P.Words(k)
+	return func(in [][]int, out []int) *record.RowOp {
 		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != parts*k || out[len(out)-1] != n*m {
 			return nil
 		}
@@ -95,16 +96,16 @@ func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, p
 			if bias != nil {
 				add = bias[p.from : p.from+p.rows]
 			}
-			p.multiply(y[p.matrix*m+p.from:], n*m, x[l.input][p.matrix%parts*words:], parts*words, rows, add)
+			p.Multiply(y[p.matrix*m+p.from:], n*m, x[l.Input][p.matrix%parts*words:], parts*words, rows, add)
 		}
-		op := &rowOp{operands: []int{l.input}, run: func(y []float32, x [][]float32, rows int) {
+		op := &record.RowOp{Operands: []int{l.Input}, Run: func(y []float32, x [][]float32, rows int) {
 			for i := range all {
 				multiply(&all[i], y, x, rows)
 			}
 		}}
 		for i := range all {
 			if long {
-				op.parts = append(op.parts, func(y []float32, x [][]float32, rows int) { multiply(&all[i], y, x, rows) })
+				op.Parts = append(op.Parts, func(y []float32, x [][]float32, rows int) { multiply(&all[i], y, x, rows) })
 			}
 		}
 		return op
@@ -113,7 +114,7 @@ func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, p
 
 // lowPart is some rows of a matrix.
 type lowPart struct {
-	lowWeights
+	record.LowWeights
 	matrix, from, rows int
 }
 
@@ -121,15 +122,15 @@ type lowPart struct {
 // one are packed together: all, or where it is long whole panels.
 func lowRows(n, m, k int) (long bool, rows int) {
 	const panels = 96 // any kernel's
-	perRow := 2 * smallestTile * k
-	if n*m <= tileFlops/perRow {
+	perRow := 2 * record.SmallestTile * k
+	if n*m <= record.TileFlops/perRow {
 		return false, m
 	}
 	return true, max(1, partFlops/perRow/panels) * panels
 }
 
 // lowHeads is the row kernel of a HeadLinear in low precision; nil where it stays in float32.
-func lowHeads(s *lowering.Step) rowMaker {
+func lowHeads(s *lowering.Step) record.RowMaker {
 	w := s.Constant(1)
 	if w == nil || len(s.ConstShape(1)) != 4 {
 		return nil

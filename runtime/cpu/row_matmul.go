@@ -1,9 +1,12 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/lowering"
+import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 // rowMatMul is x W with a constant matrix.
-func rowMatMul(s *lowering.Step) rowMaker {
+func rowMatMul(s *lowering.Step) record.RowMaker {
 	shape := s.ConstShape(1)
 	if len(shape) != 2 {
 		return nil

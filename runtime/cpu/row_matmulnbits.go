@@ -2,20 +2,21 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "com.microsoft.MatMulNBits", row: rowKind{make: rowMatMulNBits, constant: []int{1, 2, 3, 5}}})
+	record.Register(record.Record{Op: "com.microsoft.MatMulNBits", Row: record.RowKind{Make: rowMatMulNBits, Constant: []int{1, 2, 3, 5}}})
 }
 
 // rowMatMulNBits is x Wᵀ + b for a constant W (N, K) of integers of few bits, packed along K in blocks that share a scale and a
 // zero point. It is unpacked when it is bound, and takes the memory of float32.
-func rowMatMulNBits(s *lowering.Step) rowMaker {
+func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
 	n, k, bits, block := int(a.Int("N", 0)), int(a.Int("K", 0)), int(a.Int("bits", 4)), int(a.Int("block_size", 0))
 	scale, bias := s.Constant64(2), s.Constant(5)
-	if !s.Float32Input(0) || !byteTyped(s, 1) || !s.Absent(4) ||
+	if !s.Float32Input(0) || !record.ByteTyped(s, 1) || !s.Absent(4) ||
 		n < 1 || k < 1 || bits != 2 && bits != 4 && bits != 8 || block < 16 || bias != nil && len(bias) != n {
 		return nil
 	}

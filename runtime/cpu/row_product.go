@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -22,20 +23,20 @@ type (
 // packed is the constant input i, whose numbers times alpha are w, packed for products.
 func packedInput(s *lowering.Step, i int, w []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
 	key := packedKey{s.In[i].Const, m, k, rs, cs, alpha}
-	return of(s).shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
+	return record.Of(s).Shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
 }
 
 // productOf is a row kernel for x Wᵀ + b, where w, whose element (i, j) is at i*rs+j*cs, is input 1 times alpha.
-func productOf(s *lowering.Step, w []float32, alpha float64, m, k, rs, cs int, bias []float32) rowMaker {
+func productOf(s *lowering.Step, w []float32, alpha float64, m, k, rs, cs int, bias []float32) record.RowMaker {
 	if low := lowProduct(s, w, alpha, 1, m, k, rs, cs, 1, bias); low != nil {
 		return low
 	}
 	p := packedInput(s, 1, w, alpha, m, k, rs, cs)
-	return func(in [][]int, out []int) *rowOp {
+	return func(in [][]int, out []int) *record.RowOp {
 		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != p.K || out[len(out)-1] != p.M {
 			return nil
 		}
-		return &rowOp{operands: first, parts: longProduct([]*kernel.Packed{p}, p.M, p.K, 1, bias), run: func(y []float32, x [][]float32, rows int) {
+		return &record.RowOp{Operands: record.First, Parts: longProduct([]*kernel.Packed{p}, p.M, p.K, 1, bias), Run: func(y []float32, x [][]float32, rows int) {
 			kernel.Gemm(y, p.M, x[0], p.K, rows, p, bias, false)
 		}}
 	}

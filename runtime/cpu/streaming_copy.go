@@ -2,43 +2,44 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // copying serves operators that only change the shape, and not where time lies.
 type copying struct {
-	streamingGrid
+	record.StreamingGrid
 	s     *lowering.Step
 	width int
 }
 
-func streamingCopy(s *lowering.Step) streamingMaker {
+func streamingCopy(s *lowering.Step) record.StreamingMaker {
 	if !s.Float32Input(0) {
 		return nil
 	}
-	return func(d *lowering.Binding) streamingKernel {
+	return func(d *lowering.Binding) record.StreamingKernel {
 		if !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
 		k := &copying{s: s}
 		var ok bool
-		if k.batch, k.length, k.width, ok = d.Along(s.In[0]); !ok {
+		if k.Batch, k.Length, k.width, ok = d.Along(s.In[0]); !ok {
 			return nil
 		}
-		if batch, length, width, ok := d.Along(s.Out[0]); !ok || batch != k.batch || length != k.length || width != k.width {
+		if batch, length, width, ok := d.Along(s.Out[0]); !ok || batch != k.Batch || length != k.Length || width != k.width {
 			return nil
 		}
 		return k
 	}
 }
 
-func (k *copying) steps(from, to int) error {
-	k.from, k.to = from, to
-	return k.e.parallel(k, k.items())
+func (k *copying) Steps(from, to int) error {
+	k.From, k.To = from, to
+	return k.E.Parallel(k, k.Items())
 }
 
-func (k *copying) do(_ *workspace, t int) {
-	sample, from, n := k.streamingGrid.itemAt(t)
+func (k *copying) Do(_ *record.Workspace, t int) {
+	sample, from, n := k.StreamingGrid.ItemAt(t)
 	in, out := k.s.In[0], k.s.Out[0]
-	copy(k.e.floats(out)[k.e.at(out, sample, from, k.length)*k.width:][:n*k.width], k.e.floats(in)[k.e.at(in, sample, from, k.length)*k.width:])
+	copy(k.E.Floats(out)[k.E.At(out, sample, from, k.Length)*k.width:][:n*k.width], k.E.Floats(in)[k.E.At(in, sample, from, k.Length)*k.width:])
 }

@@ -3,16 +3,17 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "essm.Embedding", streaming: streamingKind{make: streamingEmbedding, constant: []int{1}}})
+	record.Register(record.Record{Op: "essm.Embedding", Streaming: record.StreamingKind{Make: streamingEmbedding, Constant: []int{1}}})
 }
 
 // embedding looks tokens up.
 type embedding struct {
-	streamingGrid
+	record.StreamingGrid
 	s     *lowering.Step
 	table []float32
 	vocab int
@@ -21,13 +22,13 @@ type embedding struct {
 	short []int32
 }
 
-func streamingEmbedding(s *lowering.Step) streamingMaker {
+func streamingEmbedding(s *lowering.Step) record.StreamingMaker {
 	if len(s.ConstShape(1)) != 2 {
 		return nil
 	}
 	table := s.Constant(1)
 	vocab, width := s.ConstShape(1)[0], s.ConstShape(1)[1]
-	return func(d *lowering.Binding) streamingKernel {
+	return func(d *lowering.Binding) record.StreamingKernel {
 		ids := d.ShapeOf(s, 0)
 		if ids == nil || !d.Gives(s, 0, tensor.Float32) {
 			return nil
@@ -35,17 +36,17 @@ func streamingEmbedding(s *lowering.Step) streamingMaker {
 		k := &embedding{s: s, table: table, vocab: vocab, width: width}
 		var per int
 		var ok bool
-		if k.batch, k.length, per, ok = d.Along(s.In[0]); !ok || per != 1 {
-			k.batch = 1
-			k.length, _ = tensor.Size(ids)
+		if k.Batch, k.Length, per, ok = d.Along(s.In[0]); !ok || per != 1 {
+			k.Batch = 1
+			k.Length, _ = tensor.Size(ids)
 		}
 		return k
 	}
 }
 
 // start checks all tokens.
-func (k *embedding) start() error {
-	ids := k.e.datum(k.s.In[0]).(*tensor.Tensor)
+func (k *embedding) Start() error {
+	ids := k.E.Datum(k.s.In[0]).(*tensor.Tensor)
 	k.wide, k.short = nil, nil
 	if ids.DType() == tensor.Int64 {
 		k.wide = tensor.Data[int64](ids)
@@ -67,19 +68,19 @@ func (k *embedding) token(i int) int64 {
 	return int64(k.short[i])
 }
 
-func (k *embedding) steps(from, to int) error {
-	k.from, k.to = from, to
-	return k.e.parallel(k, k.items())
+func (k *embedding) Steps(from, to int) error {
+	k.From, k.To = from, to
+	return k.E.Parallel(k, k.Items())
 }
 
-func (k *embedding) finish() { k.wide, k.short = nil, nil }
+func (k *embedding) Finish() { k.wide, k.short = nil, nil }
 
-func (k *embedding) do(_ *workspace, t int) {
-	sample, from, n := k.streamingGrid.itemAt(t)
+func (k *embedding) Do(_ *record.Workspace, t int) {
+	sample, from, n := k.StreamingGrid.ItemAt(t)
 	out := k.s.Out[0]
-	y := k.e.floats(out)[k.e.at(out, sample, from, k.length)*k.width:]
+	y := k.E.Floats(out)[k.E.At(out, sample, from, k.Length)*k.width:]
 	for i := range n {
-		id := int(k.token(sample*k.length + from + i))
+		id := int(k.token(sample*k.Length + from + i))
 		copy(y[i*k.width:(i+1)*k.width], k.table[id*k.width:])
 	}
 }

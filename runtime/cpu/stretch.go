@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -38,11 +39,11 @@ func (e *executable) row(val, sample, step, length int) int {
 
 // looksBack reports whether what a step computes needs no step of time after it, and keeps what it needs of those before.
 func looksBack(s *lowering.Step) bool {
-	return !s.Alone.Global && s.Alone.Ahead == 0 && (s.Alone.Back == 0 || of(s).recurrence != nil && s.Alone.Summary || of(s).streaming != nil || of(s).windowedOp != nil || of(s).sums != nil)
+	return !s.Alone.Global && s.Alone.Ahead == 0 && (s.Alone.Back == 0 || record.Of(s).Recurrence != nil && s.Alone.Summary || record.Of(s).Streaming != nil || record.Of(s).WindowedOp != nil || record.Of(s).Sums != nil)
 }
 
 // stage is the unit as what can run along time; nil where it cannot.
-func (u *unit) stage() stage {
+func (u *unit) stage() record.Stage {
 	switch {
 	case u.region != nil:
 		return u.region
@@ -58,7 +59,7 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 	if g == nil {
 		return 0, 0, false
 	}
-	batch, length = g.grid()
+	batch, length = g.Grid()
 	fits := func(v *lowering.Value) bool {
 		if v == nil || d.Constant(v) != nil || d.p.Facts[v.ID].Constant() {
 			return true
@@ -71,13 +72,13 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 			return 0, 0, false
 		}
 		for _, v := range s.In {
-			if of(s).transpose != toRows && !fits(v) {
+			if record.Of(s).Transpose != record.ToRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
 		for i, v := range s.Out {
 			summed := i > 0 || v != nil && d.p.Facts[v.ID].Axis < 0 && u.streaming != nil // a state, or a sum: known at the end
-			if !summed && of(s).transpose != fromRows && !fits(v) {
+			if !summed && record.Of(s).Transpose != record.FromRows && !fits(v) {
 				return 0, 0, false
 			}
 		}
@@ -149,10 +150,10 @@ func (u *unit) reads(vals map[*lowering.Value]bool) bool {
 // tiles, which the others divide. What is left of a sequence in the end and fills more than one chunk fills two of one size.
 // The longest chunk, and with it the memory of a stretch, is the same for all sequences of two chunks and more.
 func chunkSteps(rows, batch, length int) int {
-	most := max(1, rows/(batch*largestTile)) * largestTile
+	most := max(1, rows/(batch*record.LargestTile)) * record.LargestTile
 	if rest := length; rest > most && rest < 2*most {
-		tiles := (rest + largestTile - 1) / largestTile
-		return (tiles + 1) / 2 * largestTile
+		tiles := (rest + record.LargestTile - 1) / record.LargestTile
+		return (tiles + 1) / 2 * record.LargestTile
 	}
 	return most
 }
@@ -193,11 +194,11 @@ func (st stretch) run(e *executable) error {
 	return nil
 }
 
-func startUnit(_ *executable, u *unit, _, _ int) error    { return u.stage().start() }
-func stepUnit(_ *executable, u *unit, from, to int) error { return u.stage().steps(from, to) }
+func startUnit(_ *executable, u *unit, _, _ int) error    { return u.stage().Start() }
+func stepUnit(_ *executable, u *unit, from, to int) error { return u.stage().Steps(from, to) }
 
 func finishUnit(_ *executable, u *unit, _, _ int) error {
-	u.stage().finish()
+	u.stage().Finish()
 	return nil
 }
 
@@ -239,9 +240,9 @@ func (d *binding) extents(units []*unit, strips []stretch) []extent {
 						continue
 					}
 					_, _, width, ok := d.Along(v)
-					ok = ok && of(s).transpose != fromRows // what is no rows is there as a whole
+					ok = ok && record.Of(s).Transpose != record.FromRows // what is no rows is there as a whole
 					for _, r := range d.Reads[v.ID] {
-						ok = ok && inside[r] && of(r).transpose != toRows
+						ok = ok && inside[r] && record.Of(r).Transpose != record.ToRows
 					}
 					if ok && width > 0 {
 						all[v.ID] = extent{rows: st.chunk, width: width, stretch: st.from}
@@ -250,11 +251,11 @@ func (d *binding) extents(units []*unit, strips []stretch) []extent {
 			}
 		}
 		for _, u := range units[st.from:st.to] {
-			if g := u.region; g != nil && g.recurrence != nil && g.recurrence.window > 0 {
+			if g := u.region; g != nil && g.recurrence != nil && g.recurrence.Window > 0 {
 				for _, p := range []place{g.recurrence.v, g.recurrence.vi} {
 					if p.val >= 0 && all[p.val].rows > 0 {
 						h := &all[p.val]
-						h.halo = max(h.halo, g.recurrence.window)
+						h.halo = max(h.halo, g.recurrence.Window)
 						h.rows = st.chunk + h.halo
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -177,15 +178,15 @@ func TestStripMemory(t *testing.T) {
 func TestChunks(t *testing.T) {
 	for _, rows := range []int{1, 96, 100, 500, 4096} {
 		for batch := 1; batch <= 3; batch++ {
-			for length := range 10 * largestTile {
+			for length := range 10 * record.LargestTile {
 				length *= 7
 				st := stretch{length: length, chunk: chunkSteps(rows, batch, length)}
-				if st.chunk%largestTile != 0 || st.chunk*batch > max(rows, batch*largestTile) {
+				if st.chunk%record.LargestTile != 0 || st.chunk*batch > max(rows, batch*record.LargestTile) {
 					t.Fatalf("%d rows, batch %d, %d steps: chunks of %d", rows, batch, length, st.chunk)
 				}
 				for from, to := 0, 0; from < length; from = to {
 					to = st.next(from)
-					if n := to - from; n <= 0 || n > st.chunk || to > length || to < length && n%largestTile != 0 || n < st.chunk && length-to > st.chunk {
+					if n := to - from; n <= 0 || n > st.chunk || to > length || to < length && n%record.LargestTile != 0 || n < st.chunk && length-to > st.chunk {
 						t.Fatalf("%d rows, batch %d, %d steps: a chunk from %d to %d, the first has %d", rows, batch, length, from, to, st.chunk)
 					}
 				}

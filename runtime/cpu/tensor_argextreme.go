@@ -3,13 +3,14 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(
-		record{op: "ArgMax", tensor: tensorKind{make: argExtremeKernel(false)}},
-		record{op: "ArgMin", tensor: tensorKind{make: argExtremeKernel(true)}},
+	record.Register(
+		record.Record{Op: "ArgMax", Tensor: record.TensorKind{Make: argExtremeKernel(false)}},
+		record.Record{Op: "ArgMin", Tensor: record.TensorKind{Make: argExtremeKernel(true)}},
 	)
 }
 
@@ -22,16 +23,16 @@ type argPass struct {
 	y           []int64
 }
 
-func argExtremeKernel(least bool) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker {
+func argExtremeKernel(least bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
 		if !s.Float32Input(0) {
 			return nil
 		}
-		return func(d *lowering.Binding) *tensorKernel { return newArgExtreme(d, s, least) }
+		return func(d *lowering.Binding) *record.TensorKernel { return newArgExtreme(d, s, least) }
 	}
 }
 
-func newArgExtreme(d *lowering.Binding, s *lowering.Step, least bool) *tensorKernel {
+func newArgExtreme(d *lowering.Binding, s *lowering.Step, least bool) *record.TensorKernel {
 	shape := d.ShapeOf(s, 0)
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(shape))
 	if shape == nil || err != nil || shape[axis] == 0 || !d.Gives(s, 0, tensor.Int64) {
@@ -39,13 +40,13 @@ func newArgExtreme(d *lowering.Binding, s *lowering.Step, least bool) *tensorKer
 	}
 	outer, inner := lowering.Runs(shape, axis)
 	p := &argPass{n: shape[axis], inner: inner, least: least, last: s.Node.Attrs.Bool("select_last_index", false)}
-	return &tensorKernel{run: func(e execution, _ tensorCall) error {
-		p.x, p.y = e.floats(s.In[0]), tensor.Data[int64](e.datum(s.Out[0]).(*tensor.Tensor))
-		return e.parallel(p, outer)
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y = e.Floats(s.In[0]), tensor.Data[int64](e.Datum(s.Out[0]).(*tensor.Tensor))
+		return e.Parallel(p, outer)
 	}}
 }
 
-func (p *argPass) do(_ *workspace, k int) {
+func (p *argPass) Do(_ *record.Workspace, k int) {
 	for i := range p.inner {
 		row, at := p.x[k*p.n*p.inner+i:], 0
 		best := row[0]

@@ -6,11 +6,14 @@ import (
 	"sync/atomic"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "Attention", tensor: tensorKind{make: attentionKernel}}) }
+func init() {
+	record.Register(record.Record{Op: "Attention", Tensor: record.TensorKind{Make: attentionKernel}})
+}
 
 // headed is how a tensor (B,H,S,E), or (B,S,H·E), lies in memory.
 type headed struct {
@@ -55,12 +58,12 @@ type attentionPass struct {
 	odd                          atomic.Bool // a value is not finite
 }
 
-func attentionKernel(s *lowering.Step) tensorMaker {
+func attentionKernel(s *lowering.Step) record.TensorMaker {
 	a := s.Node.Attrs
 	if len(s.Node.Outputs) > 3 && s.Node.Outputs[3] != nil {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		for i := range s.In {
 			want := tensor.Float32
 			switch {
@@ -116,15 +119,15 @@ func attentionKernel(s *lowering.Step) tensorMaker {
 		p.width = p.keyed + (v.e+panel-1)/panel*panel*p.keys
 		p.rows = min(q.s, max(12, min(96, tile/p.padded/6*6)))
 		p.blocks = (q.s + p.rows - 1) / p.rows
-		return &tensorKernel{temp: k.b * k.h * p.width, scratch: p.rows * p.padded, run: func(e execution, call tensorCall) error {
+		return &record.TensorKernel{Temp: k.b * k.h * p.width, Scratch: p.rows * p.padded, Run: func(e record.Execution, call record.Call) error {
 			p.start(e, s, call)
-			if err := e.parallel((*attentionPack)(p), k.b*k.h); err != nil {
+			if err := e.Parallel((*attentionPack)(p), k.b*k.h); err != nil {
 				return err
 			}
 			if p.odd.Load() { // what has no weight must not touch the answer
-				return e.evaluate(s)
+				return e.Fallback(s)
 			}
-			return e.parallel(p, q.b*q.h*p.blocks)
+			return e.Parallel(p, q.b*q.h*p.blocks)
 		}}
 	}
 }
@@ -150,34 +153,34 @@ func (p *attentionPass) masked(shape []int) bool {
 }
 
 // start finds the buffers of a run.
-func (p *attentionPass) start(e execution, s *lowering.Step, call tensorCall) {
+func (p *attentionPass) start(e record.Execution, s *lowering.Step, call record.Call) {
 	floats := func(v []*lowering.Value, i int) []float32 {
 		if i >= len(v) || v[i] == nil {
 			return nil
 		}
-		return e.floats(v[i])
+		return e.Floats(v[i])
 	}
 	p.qs, p.ks, p.vs, p.ys = floats(s.In, 0), floats(s.In, 1), floats(s.In, 2), floats(s.Out, 0)
 	p.pastK, p.pastV, p.presentK, p.presentV = floats(s.In, 4), floats(s.In, 5), floats(s.Out, 1), floats(s.Out, 2)
-	p.panels, p.floats, p.bools, p.lens = call.temp, nil, nil, nil
+	p.panels, p.floats, p.bools, p.lens = call.Temp, nil, nil, nil
 	p.odd.Store(false)
 	if !s.Absent(3) {
-		switch t := e.datum(s.In[3]).(*tensor.Tensor); t.DType() {
+		switch t := e.Datum(s.In[3]).(*tensor.Tensor); t.DType() {
 		case tensor.Bool:
 			p.bools = tensor.Data[bool](t)
 		default:
-			p.floats = e.floats(s.In[3])
+			p.floats = e.Floats(s.In[3])
 		}
 	}
 	if !s.Absent(6) {
-		p.lens = tensor.Data[int64](e.datum(s.In[6]).(*tensor.Tensor))
+		p.lens = tensor.Data[int64](e.Datum(s.In[6]).(*tensor.Tensor))
 	}
 }
 
 // attentionPack lays out the keys and values of one head.
 type attentionPack attentionPass
 
-func (p *attentionPack) do(_ *workspace, t int) {
+func (p *attentionPack) Do(_ *record.Workspace, t int) {
 	b, h := t/p.k.h, t%p.k.h
 	keys, values := p.panels[t*p.width:t*p.width+p.keyed], p.panels[t*p.width+p.keyed:(t+1)*p.width]
 	for from := 0; from < p.padded; from += kernel.PanelWidth {
@@ -257,7 +260,7 @@ func (p *attentionPass) span(b, i int) (from, to int) {
 	return min(from, p.keys), max(to, min(from, p.keys))
 }
 
-func (p *attentionPass) do(w *workspace, t int) {
+func (p *attentionPass) Do(w *record.Workspace, t int) {
 	block, h, b := t%p.blocks, t/p.blocks%p.q.h, t/p.blocks/p.q.h
 	first := block * p.rows
 	rows := min(p.rows, p.q.s-first)
@@ -277,7 +280,7 @@ func (p *attentionPass) do(w *workspace, t int) {
 	const panel = kernel.PanelWidth
 	head := b*p.k.h + h/(p.q.h/p.k.h)
 	keys, values := p.panels[head*p.width:head*p.width+p.keyed], p.panels[head*p.width+p.keyed:(head+1)*p.width]
-	scores := w.scratch[:rows*p.padded]
+	scores := w.Scratch[:rows*p.padded]
 	queries := p.qs[p.q.at(b, h, first):]
 	for j := from / panel * panel; j < to; j += panel {
 		kernel.PanelProduct(scores[j:], p.padded, queries, p.q.place, rows, p.q.e, keys[j*p.q.e:(j+panel)*p.q.e], panel)

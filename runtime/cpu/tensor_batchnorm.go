@@ -4,16 +4,17 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "BatchNormalization", tensor: tensorKind{make: batchNormKernel, constant: []int{1, 2, 3, 4}}})
+	record.Register(record.Record{Op: "BatchNormalization", Tensor: record.TensorKind{Make: batchNormKernel, Constant: []int{1, 2, 3, 4}}})
 }
 
 // batchNormKernel scales and shifts each channel, statistics being constants.
-func batchNormKernel(s *lowering.Step) tensorMaker {
+func batchNormKernel(s *lowering.Step) record.TensorMaker {
 	scale, shift, mean, variance := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	c := len(scale)
 	if c == 0 || len(shift) != c || len(mean) != c || len(variance) != c || s.Node.Attrs.Bool("training_mode", false) || len(s.Node.Outputs) > 1 {
@@ -25,16 +26,16 @@ func batchNormKernel(s *lowering.Step) tensorMaker {
 		k := scale[i] / math.Sqrt(variance[i]+eps)
 		a[i], b[i] = float32(k), float32(shift[i]-mean[i]*k)
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		in := d.ShapeOf(s, 0)
 		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] != c {
 			return nil
 		}
 		_, inner := lowering.Runs(in, 1)
 		p := &channelPass{scale: a, shift: b, inner: inner}
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-			return e.parallel(p, in[0]*c)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			return e.Parallel(p, in[0]*c)
 		}}
 	}
 }
@@ -45,7 +46,7 @@ type channelPass struct {
 	x, y         []float32
 }
 
-func (p *channelPass) do(_ *workspace, k int) {
+func (p *channelPass) Do(_ *record.Workspace, k int) {
 	c := k % len(p.scale)
 	kernel.ScaleShift(p.y[k*p.inner:(k+1)*p.inner], p.x[k*p.inner:(k+1)*p.inner], p.scale[c], p.shift[c])
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -96,7 +97,7 @@ type comparePass struct {
 	want int
 }
 
-func (p *comparePass) do(_ *workspace, k int) {
+func (p *comparePass) Do(_ *record.Workspace, k int) {
 	for row := k * p.per; row < min(p.b.rows, (k+1)*p.per); row++ {
 		p.run(p, row)
 	}
@@ -113,7 +114,7 @@ func (p *comparePass) steps() (step [3]int) {
 }
 
 // elementKernel reads some inputs under broadcasting, row by row.
-func elementKernel(d *lowering.Binding, s *lowering.Step, run func(p *comparePass, row int), want int, inputs ...int) *tensorKernel {
+func elementKernel(d *lowering.Binding, s *lowering.Step, run func(p *comparePass, row int), want int, inputs ...int) *record.TensorKernel {
 	out := d.Shapes[s.Out[0].ID]
 	shapes := make([][]int, len(inputs))
 	for i, k := range inputs {
@@ -125,11 +126,11 @@ func elementKernel(d *lowering.Binding, s *lowering.Step, run func(p *comparePas
 	p := &comparePass{b: newBroadcast(out, shapes...), run: run, want: want}
 	n := 0
 	p.per, n = p.b.items()
-	return &tensorKernel{run: func(e execution, _ tensorCall) error {
-		p.y = e.datum(s.Out[0]).(*tensor.Tensor)
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		p.y = e.Datum(s.Out[0]).(*tensor.Tensor)
 		for i, k := range inputs {
-			p.x[i] = e.datum(s.In[k]).(*tensor.Tensor)
+			p.x[i] = e.Datum(s.In[k]).(*tensor.Tensor)
 		}
-		return e.parallel(p, n)
+		return e.Parallel(p, n)
 	}}
 }

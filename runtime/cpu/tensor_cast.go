@@ -4,18 +4,19 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "Cast", tensor: tensorKind{make: castKernel}}) }
+func init() { record.Register(record.Record{Op: "Cast", Tensor: record.TensorKind{Make: castKernel}}) }
 
 // castKernel turns bools and whole numbers into float32; other casts have rules of rounding that are not the machine's.
-func castKernel(s *lowering.Step) tensorMaker {
+func castKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		if !d.Gives(s, 0, tensor.Float32) || d.ShapeOf(s, 0) == nil || !slices.Equal(d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]) {
 			return nil
 		}
@@ -44,8 +45,8 @@ func castKernel(s *lowering.Step) tensorMaker {
 		default:
 			return nil
 		}
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			run(e.floats(out), e.datum(in).(*tensor.Tensor))
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			run(e.Floats(out), e.Datum(in).(*tensor.Tensor))
 			return nil
 		}}
 	}

@@ -4,16 +4,17 @@ import (
 	"cmp"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(
-		record{op: "Equal", tensor: tensorKind{make: compareKernel(equal)}},
-		record{op: "Less", tensor: tensorKind{make: compareKernel(below)}},
-		record{op: "LessOrEqual", tensor: tensorKind{make: compareKernel(below | equal)}},
-		record{op: "Greater", tensor: tensorKind{make: compareKernel(above)}},
-		record{op: "GreaterOrEqual", tensor: tensorKind{make: compareKernel(above | equal)}},
+	record.Register(
+		record.Record{Op: "Equal", Tensor: record.TensorKind{Make: compareKernel(equal)}},
+		record.Record{Op: "Less", Tensor: record.TensorKind{Make: compareKernel(below)}},
+		record.Record{Op: "LessOrEqual", Tensor: record.TensorKind{Make: compareKernel(below | equal)}},
+		record.Record{Op: "Greater", Tensor: record.TensorKind{Make: compareKernel(above)}},
+		record.Record{Op: "GreaterOrEqual", Tensor: record.TensorKind{Make: compareKernel(above | equal)}},
 	)
 }
 
@@ -24,16 +25,16 @@ const (
 	above
 )
 
-func compareKernel(want int) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker {
+func compareKernel(want int) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
 			return nil
 		}
-		return func(d *lowering.Binding) *tensorKernel { return newComparison(d, s, want) }
+		return func(d *lowering.Binding) *record.TensorKernel { return newComparison(d, s, want) }
 	}
 }
 
-func newComparison(d *lowering.Binding, s *lowering.Step, want int) *tensorKernel {
+func newComparison(d *lowering.Binding, s *lowering.Step, want int) *record.TensorKernel {
 	var run func(p *comparePass, row int)
 	dtype := d.DTypes[s.In[0].ID]
 	switch dtype {

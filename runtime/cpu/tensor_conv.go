@@ -6,15 +6,16 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{
-		op:       "Conv",
-		windowed: windowedKind{make: windowedConv, constant: []int{1, 2}, pads: true},
-		tensor:   tensorKind{make: convKernel, constant: []int{1, 2}},
+	record.Register(record.Record{
+		Op:       "Conv",
+		Windowed: record.WindowedKind{Make: windowedConv, Constant: []int{1, 2}, Pads: true},
+		Tensor:   record.TensorKind{Make: convKernel, Constant: []int{1, 2}},
 	})
 }
 
@@ -74,12 +75,12 @@ type conv2d struct {
 	parts   int // work items per sample and group
 
 	// While it runs:
-	e            execution
+	e            record.Execution
 	x, y, padded []float32
-	after        *epilogue
+	after        *record.Epilogue
 }
 
-func convKernel(s *lowering.Step) tensorMaker {
+func convKernel(s *lowering.Step) record.TensorMaker {
 	ws := s.ConstShape(1)
 	if !s.Float32Input(1) || len(ws) < 3 {
 		return nil
@@ -88,7 +89,7 @@ func convKernel(s *lowering.Step) tensorMaker {
 	if f.group < 1 || f.m%f.group != 0 || f.m == 0 || f.k() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
@@ -131,20 +132,20 @@ func (c *conv2d) weightOffsets() kernel.Offsets {
 }
 
 // start finds the buffers of a run, and pads the input where that is needed.
-func (c *conv2d) start(e execution, call tensorCall) error {
+func (c *conv2d) start(e record.Execution, call record.Call) error {
 	s := c.step
-	c.e, c.x, c.y, c.padded, c.after = e, e.floats(s.In[0]), e.floats(call.result), e.floats(s.In[0]), call.epilogue
+	c.e, c.x, c.y, c.padded, c.after = e, e.Floats(s.In[0]), e.Floats(call.Result), e.Floats(s.In[0]), call.Epilogue
 	if !c.pads() {
 		return nil
 	}
-	c.padded = call.temp
-	return e.parallel((*padPass)(c), c.n*c.c)
+	c.padded = call.Temp
+	return e.Parallel((*padPass)(c), c.n*c.c)
 }
 
 // padPass copies channels into their larger places.
 type padPass conv2d
 
-func (p *padPass) do(_ *workspace, k int) {
+func (p *padPass) Do(_ *record.Workspace, k int) {
 	pad(p.padded[k*p.hp*p.wp:(k+1)*p.hp*p.wp], p.x[k*p.h*p.wd:(k+1)*p.h*p.wd], p.h, p.wd, p.wp, p.top, p.left)
 }
 
@@ -181,32 +182,32 @@ func (c *conv2d) padBytes() int {
 const convItemFlops = 1 << 21
 
 // panels is the form for most shapes: filters times panels of places.
-func (c conv2d) panels() *tensorKernel {
+func (c conv2d) panels() *record.TensorKernel {
 	c.offsets = c.weightOffsets()
 	all := (c.oh*c.ow + kernel.PanelWidth - 1) / kernel.PanelWidth
 	flops := 2 * c.k() * kernel.PanelWidth * (c.m / c.group)
 	per := min(all, max(1, convItemFlops/flops))
 	c.places, c.parts = per*kernel.PanelWidth, (all+per-1)/per
 	run := (*panelPass)(&c)
-	return &tensorKernel{fuses: true, temp: c.padBytes(), scratch: kernel.PanelWidth * c.width(), run: func(e execution, call tensorCall) error {
+	return &record.TensorKernel{Fuses: true, Temp: c.padBytes(), Scratch: kernel.PanelWidth * c.width(), Run: func(e record.Execution, call record.Call) error {
 		if err := c.start(e, call); err != nil {
 			return err
 		}
 		c.asRows()
-		return e.parallel(run, c.n*c.group*c.parts)
+		return e.Parallel(run, c.n*c.group*c.parts)
 	}}
 }
 
 // panelPass computes some panels of one sample and group.
 type panelPass conv2d
 
-func (p *panelPass) do(w *workspace, k int) {
+func (p *panelPass) Do(w *record.Workspace, k int) {
 	part, g, n := k%p.parts, k/p.parts%p.group, k/p.parts/p.group
 	mg, width, size := p.m/p.group, (*conv2d)(p).filters.width(), p.oh*p.ow
 	src := p.padded[(n*p.c+g*p.cg)*p.hp*p.wp : (n*p.c+(g+1)*p.cg)*p.hp*p.wp]
 	rows := p.rows[g*mg*width : (g+1)*mg*width]
 	y := p.y[(n*p.m+g*mg)*size : (n*p.m+(g+1)*mg)*size]
-	panel := w.scratch[:kernel.PanelWidth*width]
+	panel := w.Scratch[:kernel.PanelWidth*width]
 	if p.bias != nil {
 		ones := panel[kernel.PanelWidth*(width-1):]
 		for i := range ones {
@@ -214,7 +215,7 @@ func (p *panelPass) do(w *workspace, k int) {
 		}
 	}
 	var index [kernel.PanelWidth]int32
-	begin, end, ready := part*p.places, min(size, (part+1)*p.places), epilogueBlock(mg)
+	begin, end, ready := part*p.places, min(size, (part+1)*p.places), record.EpilogueBlock(mg)
 	for from := begin; from < end; from += kernel.PanelWidth {
 		count := min(kernel.PanelWidth, size-from)
 		r, col := from/p.ow, from%p.ow
@@ -232,7 +233,7 @@ func (p *panelPass) do(w *workspace, k int) {
 		kernel.Panel(panel, src, p.offsets, &index, contiguous)
 		kernel.PanelProduct(y[from:], size, rows, width, mg, width, panel, count)
 		if next := from + count; next == end || next-begin >= ready {
-			p.after.apply(p.e, p.y, block{(n*p.m+g*mg)*size + begin, g * mg, mg, next - begin, size})
+			p.after.Apply(p.e, p.y, record.Block{At: (n*p.m+g*mg)*size + begin, Channel: g * mg, Rows: mg, N: next - begin, Stride: size})
 			begin = next
 		}
 	}
@@ -265,24 +266,24 @@ func (c *conv2d) framed() bool {
 const maxFrames = 48
 
 // frames is the form for few places: each is a row of K numbers, times the packed filters.
-func (c conv2d) frames() *tensorKernel {
+func (c conv2d) frames() *record.TensorKernel {
 	size := c.oh * c.ow
 	c.places = min(size, maxFrames)
 	c.parts = (size + c.places - 1) / c.places
 	run := (*framePass)(&c)
-	return &tensorKernel{fuses: true, temp: c.padBytes(), scratch: c.places * (c.k() + c.m/c.group), run: func(e execution, call tensorCall) error {
+	return &record.TensorKernel{Fuses: true, Temp: c.padBytes(), Scratch: c.places * (c.k() + c.m/c.group), Run: func(e record.Execution, call record.Call) error {
 		if err := c.start(e, call); err != nil {
 			return err
 		}
 		c.asPacked()
-		return e.parallel(run, c.n*c.group*c.parts)
+		return e.Parallel(run, c.n*c.group*c.parts)
 	}}
 }
 
 // framePass computes some places of one sample and group.
 type framePass conv2d
 
-func (p *framePass) do(w *workspace, k int) {
+func (p *framePass) Do(w *record.Workspace, k int) {
 	part, g, n := k%p.parts, k/p.parts%p.group, k/p.parts/p.group
 	mg, size, width := p.m/p.group, p.oh*p.ow, p.cg*p.kh*p.kw
 	src := p.padded[(n*p.c+g*p.cg)*p.hp*p.wp : (n*p.c+(g+1)*p.cg)*p.hp*p.wp]
@@ -292,7 +293,7 @@ func (p *framePass) do(w *workspace, k int) {
 	if p.bias != nil {
 		bias = p.bias[g*mg : (g+1)*mg]
 	}
-	x, ldx := w.scratch[:count*width], width
+	x, ldx := w.Scratch[:count*width], width
 	if p.cg == 1 && p.kh == 1 && p.dw == 1 && p.oh == 1 {
 		x, ldx = src[from*p.sw:], p.sw // frames lie in the input as they are
 	} else {
@@ -304,10 +305,10 @@ func (p *framePass) do(w *workspace, k int) {
 	y := p.y[(n*p.m+g*mg)*size : (n*p.m+(g+1)*mg)*size]
 	if size == 1 {
 		kernel.Gemm(y, mg, x, ldx, 1, p.packed[g], bias, false)
-		p.after.apply(p.e, p.y, block{(n*p.m + g*mg) * size, g * mg, mg, 1, 1})
+		p.after.Apply(p.e, p.y, record.Block{At: (n*p.m + g*mg) * size, Channel: g * mg, Rows: mg, N: 1, Stride: 1})
 		return
 	}
-	t := w.scratch[p.places*width : p.places*width+count*mg]
+	t := w.Scratch[p.places*width : p.places*width+count*mg]
 	kernel.Gemm(t, mg, x, ldx, count, p.packed[g], bias, false)
 	for i := range mg {
 		row := y[i*size+from : i*size+from+count]
@@ -315,7 +316,7 @@ func (p *framePass) do(w *workspace, k int) {
 			row[j] = t[j*mg+i]
 		}
 	}
-	p.after.apply(p.e, p.y, block{(n*p.m+g*mg)*size + from, g * mg, mg, count, size})
+	p.after.Apply(p.e, p.y, record.Block{At: (n*p.m+g*mg)*size + from, Channel: g * mg, Rows: mg, N: count, Stride: size})
 }
 
 // frame copies what the filters meet at one place.
@@ -344,7 +345,7 @@ func (p *framePass) frame(dst, src []float32) {
 // depthwise is the form for groups of one input channel: each output channel is a sum of shifted copies of an input. Strides
 // are taken care of by parting the input into its phases, so that what meets a weight is always consecutive; rows
 // follow each other without a gap, so that short ones make a long one, with numbers between them that are dropped.
-func (c conv2d) depthwise() *tensorKernel {
+func (c conv2d) depthwise() *record.TensorKernel {
 	d := &depthPass{conv2d: c}
 	d.pw, d.ph = (c.wp+c.sw-1)/c.sw, (c.hp+c.sh-1)/c.sh
 	d.plane = d.pw * d.ph
@@ -362,10 +363,10 @@ func (c conv2d) depthwise() *tensorKernel {
 	d.phases = max(d.phases, int(slices.Max(off))+d.span)
 	d.places = max(1, min(c.m, convItemFlops/8/max(1, d.span*c.k())))
 	d.parts = (c.m + d.places - 1) / d.places
-	return &tensorKernel{fuses: true, scratch: d.phases + d.span, run: func(e execution, call tensorCall) error {
+	return &record.TensorKernel{Fuses: true, Scratch: d.phases + d.span, Run: func(e record.Execution, call record.Call) error {
 		s := d.step
-		d.e, d.x, d.y, d.after = e, e.floats(s.In[0]), e.floats(call.result), call.epilogue
-		return e.parallel(d, d.n*d.parts)
+		d.e, d.x, d.y, d.after = e, e.Floats(s.In[0]), e.Floats(call.Result), call.Epilogue
+		return e.Parallel(d, d.n*d.parts)
 	}}
 }
 
@@ -376,9 +377,9 @@ type depthPass struct {
 	span          int // numbers of an output channel, rows pw apart
 }
 
-func (p *depthPass) do(w *workspace, k int) {
+func (p *depthPass) Do(w *record.Workspace, k int) {
 	n, from := k/p.parts, k%p.parts*p.places
-	in, out := w.scratch[:p.phases], w.scratch[p.phases:p.phases+p.span]
+	in, out := w.Scratch[:p.phases], w.Scratch[p.phases:p.phases+p.span]
 	taps, mg, have := p.kh*p.kw, p.m/p.group, -1
 	for m := from; m < min(p.m, from+p.places); m++ {
 		if ch := m / mg; ch != have {
@@ -394,7 +395,7 @@ func (p *depthPass) do(w *workspace, k int) {
 		for r := range p.oh {
 			copy(y[r*p.ow:(r+1)*p.ow], out[r*p.pw:])
 		}
-		p.after.apply(p.e, p.y, block{(n*p.m + m) * p.oh * p.ow, m, 1, p.oh * p.ow, p.oh * p.ow})
+		p.after.Apply(p.e, p.y, record.Block{At: (n*p.m + m) * p.oh * p.ow, Channel: m, Rows: 1, N: p.oh * p.ow, Stride: p.oh * p.ow})
 	}
 }
 

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -23,7 +24,7 @@ type convND struct {
 }
 
 // newConvND plans a convolution; nil where shapes do not fit.
-func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *tensorKernel {
+func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *record.TensorKernel {
 	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
 	if len(in) != len(taps)+2 || in[0] == 0 || in[1] != f.cg*f.group || len(out) != len(in) || out[1] != f.m {
 		return nil
@@ -67,23 +68,23 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *t
 	if c.padding {
 		temp = c.n * c.c * c.plane
 	}
-	return &tensorKernel{temp: temp, scratch: kernel.PanelWidth * c.width(), run: func(e execution, call tensorCall) error {
-		c.x, c.y, c.padded = e.floats(s.In[0]), e.floats(s.Out[0]), e.floats(s.In[0])
+	return &record.TensorKernel{Temp: temp, Scratch: kernel.PanelWidth * c.width(), Run: func(e record.Execution, call record.Call) error {
+		c.x, c.y, c.padded = e.Floats(s.In[0]), e.Floats(s.Out[0]), e.Floats(s.In[0])
 		c.asRows()
 		if c.padding {
-			c.padded = call.temp
-			if err := e.parallel((*padNDPass)(c), c.n*c.c); err != nil {
+			c.padded = call.Temp
+			if err := e.Parallel((*padNDPass)(c), c.n*c.c); err != nil {
 				return err
 			}
 		}
-		return e.parallel(c, c.n*c.group*c.parts)
+		return e.Parallel(c, c.n*c.group*c.parts)
 	}}
 }
 
 // padNDPass copies a channel into its larger place.
 type padNDPass convND
 
-func (p *padNDPass) do(_ *workspace, k int) {
+func (p *padNDPass) Do(_ *record.Workspace, k int) {
 	n := p.in[len(p.in)-1]
 	dst, src := p.padded[k*p.plane:(k+1)*p.plane], p.x[k*n*len(p.lines):(k+1)*n*len(p.lines)]
 	clear(dst)
@@ -92,12 +93,12 @@ func (p *padNDPass) do(_ *workspace, k int) {
 	}
 }
 
-func (c *convND) do(w *workspace, t int) {
+func (c *convND) Do(w *record.Workspace, t int) {
 	part, g, n := t%c.parts, t/c.parts%c.group, t/c.parts/c.group
 	mg, width, size := c.m/c.group, c.width(), len(c.starts)
 	src := c.padded[(n*c.c+g*c.cg)*c.plane : (n*c.c+(g+1)*c.cg)*c.plane]
 	rows, y := c.rows[g*mg*width:(g+1)*mg*width], c.y[(n*c.m+g*mg)*size:(n*c.m+(g+1)*mg)*size]
-	panel := w.scratch[:kernel.PanelWidth*width]
+	panel := w.Scratch[:kernel.PanelWidth*width]
 	if c.bias != nil {
 		ones := panel[kernel.PanelWidth*(width-1):]
 		for i := range ones {

@@ -5,12 +5,13 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "ConvTranspose", tensor: tensorKind{make: convTransposeKernel, constant: []int{1, 2}}})
+	record.Register(record.Record{Op: "ConvTranspose", Tensor: record.TensorKind{Make: convTransposeKernel, Constant: []int{1, 2}}})
 }
 
 // spreading is a transposed convolution over one or two axes: a product gives, for each output channel and tap, what each
@@ -47,7 +48,7 @@ type spreadPass struct {
 	x, y             []float32
 }
 
-func convTransposeKernel(s *lowering.Step) tensorMaker {
+func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 	if len(s.ConstShape(1)) < 3 || s.Node.Attrs.Get("output_shape") != nil || ops.Str(s.Node, "auto_pad") != "NOTSET" {
 		return nil
 	}
@@ -66,7 +67,7 @@ func convTransposeKernel(s *lowering.Step) tensorMaker {
 		return v
 	}
 	strides, dilations, pads := list("strides", 1, rank), list("dilations", 1, rank), list("pads", 0, 2*rank)
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
@@ -94,15 +95,15 @@ func convTransposeKernel(s *lowering.Step) tensorMaker {
 		taps := f.kh * f.kw
 		p.channels = min(mg, max(1, convItemFlops/(2*cg*taps*size)))
 		p.items = (mg + p.channels - 1) / p.channels
-		return &tensorKernel{scratch: kernel.PanelWidth * (cg + p.channels*taps), run: func(e execution, _ tensorCall) error {
+		return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*taps), Run: func(e record.Execution, _ record.Call) error {
 			f.turn()
-			p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-			return e.parallel(p, p.n*group*p.items)
+			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			return e.Parallel(p, p.n*group*p.items)
 		}}
 	}
 }
 
-func (p *spreadPass) do(w *workspace, k int) {
+func (p *spreadPass) Do(w *record.Workspace, k int) {
 	part, g, n := k%p.items, k/p.items%p.group, k/p.items/p.group
 	size, places, taps, cg, mg := p.h*p.wd, p.oh*p.ow, p.kh*p.kw, p.c/p.group, p.m/p.group
 	from := part * p.channels
@@ -120,7 +121,7 @@ func (p *spreadPass) do(w *workspace, k int) {
 			plane[i] = b
 		}
 	}
-	panel, sums := w.scratch[:kernel.PanelWidth*cg], w.scratch[kernel.PanelWidth*cg:kernel.PanelWidth*(cg+count*taps)]
+	panel, sums := w.Scratch[:kernel.PanelWidth*cg], w.Scratch[kernel.PanelWidth*cg:kernel.PanelWidth*(cg+count*taps)]
 	var index [kernel.PanelWidth]int32
 	for at := 0; at < size; at += kernel.PanelWidth {
 		width := min(kernel.PanelWidth, size-at)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -21,7 +22,7 @@ type spreadND struct {
 const mostSpreadAxes = 8
 
 // newSpreadND plans a transposed convolution; nil where shapes do not fit.
-func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int) *tensorKernel {
+func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int) *record.TensorKernel {
 	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
 	if len(in) != len(taps)+2 || len(out) != len(in) || in[1] != f.c || out[1] != f.m || len(taps) > mostSpreadAxes {
 		return nil
@@ -42,14 +43,14 @@ func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int
 	p.offsets = kernel.NewOffsets(off)
 	p.channels = min(mg, max(1, convItemFlops/(2*cg*all*p.size)))
 	p.items = (mg + p.channels - 1) / p.channels
-	return &tensorKernel{scratch: kernel.PanelWidth * (cg + p.channels*all), run: func(e execution, _ tensorCall) error {
+	return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*all), Run: func(e record.Execution, _ record.Call) error {
 		f.turn()
-		p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-		return e.parallel(p, p.n*f.group*p.items)
+		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		return e.Parallel(p, p.n*f.group*p.items)
 	}}
 }
 
-func (p *spreadND) do(w *workspace, k int) {
+func (p *spreadND) Do(w *record.Workspace, k int) {
 	part, g, n := k%p.items, k/p.items%p.group, k/p.items/p.group
 	all, cg, mg := p.kh*p.kw, p.c/p.group, p.m/p.group
 	from := part * p.channels
@@ -67,7 +68,7 @@ func (p *spreadND) do(w *workspace, k int) {
 			plane[i] = b
 		}
 	}
-	panel, sums := w.scratch[:kernel.PanelWidth*cg], w.scratch[kernel.PanelWidth*cg:kernel.PanelWidth*(cg+count*all)]
+	panel, sums := w.Scratch[:kernel.PanelWidth*cg], w.Scratch[kernel.PanelWidth*cg:kernel.PanelWidth*(cg+count*all)]
 	var index [kernel.PanelWidth]int32
 	for at := 0; at < p.size; at += kernel.PanelWidth {
 		width := min(kernel.PanelWidth, p.size-at)

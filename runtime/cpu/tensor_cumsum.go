@@ -3,11 +3,12 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "CumSum", tensor: tensorKind{make: cumSumKernel}, moves: moves{sum: runningSum}})
+	record.Register(record.Record{Op: "CumSum", Tensor: record.TensorKind{Make: cumSumKernel}, Moves: record.Moves{Sum: record.RunningSum}})
 }
 
 // cumSumPass sums up along the middle one of three axes, in float64: lines of inner numbers one after the other.
@@ -17,12 +18,12 @@ type cumSumPass struct {
 	x, y               []float32
 }
 
-func cumSumKernel(s *lowering.Step) tensorMaker {
+func cumSumKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(0) || s.Absent(1) {
 		return nil
 	}
 	exclusive, reverse := s.Node.Attrs.Bool("exclusive", false), s.Node.Attrs.Bool("reverse", false)
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		shape := d.ShapeOf(s, 0)
 		at, ok := d.Ints(s, 1)
 		if shape == nil || !ok || len(at) != 1 || !d.Gives(s, 0, tensor.Float32) {
@@ -37,21 +38,21 @@ func cumSumKernel(s *lowering.Step) tensorMaker {
 		if p.n == 0 {
 			return nil
 		}
-		return &tensorKernel{scratch: 2 * inner, run: func(e execution, _ tensorCall) error {
-			p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-			return e.parallel(p, outer)
+		return &record.TensorKernel{Scratch: 2 * inner, Run: func(e record.Execution, _ record.Call) error {
+			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			return e.Parallel(p, outer)
 		}}
 	}
 }
 
-func (p *cumSumPass) do(w *workspace, k int) {
+func (p *cumSumPass) Do(w *record.Workspace, k int) {
 	size := p.n * p.inner
 	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
 	if p.inner == 1 {
 		p.line(y, x)
 		return
 	}
-	sums := reinterpret[float64](w.scratch[:2*p.inner])
+	sums := reinterpret[float64](w.Scratch[:2*p.inner])
 	clear(sums)
 	for i := range p.n {
 		if p.reverse {

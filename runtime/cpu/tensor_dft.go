@@ -6,16 +6,17 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(
-		record{op: "DFT", tensor: tensorKind{make: shaped(dftKernel)}},
-		record{op: "STFT", tensor: tensorKind{make: shaped(stftKernel)}},
-		record{op: "com.microsoft.Rfft", tensor: tensorKind{make: shaped(rfftKernel)}},
-		record{op: "com.microsoft.Irfft", tensor: tensorKind{make: shaped(irfftKernel)}},
+	record.Register(
+		record.Record{Op: "DFT", Tensor: record.TensorKind{Make: record.Shaped(dftKernel)}},
+		record.Record{Op: "STFT", Tensor: record.TensorKind{Make: record.Shaped(stftKernel)}},
+		record.Record{Op: "com.microsoft.Rfft", Tensor: record.TensorKind{Make: record.Shaped(rfftKernel)}},
+		record.Record{Op: "com.microsoft.Irfft", Tensor: record.TensorKind{Make: record.Shaped(irfftKernel)}},
 	)
 }
 
@@ -57,18 +58,18 @@ func newTransforms(n int, real bool, t transforms) *transforms {
 }
 
 // kernel is the transforms of input 0 as what runs; window is the input that frames are multiplied with, or nil.
-func (t *transforms) kernel(s *lowering.Step, window *lowering.Value) *tensorKernel {
-	return &tensorKernel{
-		scratch: t.plan.Scratch() + t.gathered(), tables: t.plan.Bytes(),
-		run: func(e execution, _ tensorCall) error {
-			t.src, t.dst = e.floats(s.In[0]), e.floats(s.Out[0])
+func (t *transforms) kernel(s *lowering.Step, window *lowering.Value) *record.TensorKernel {
+	return &record.TensorKernel{
+		Scratch: t.plan.Scratch() + t.gathered(), Tables: t.plan.Bytes(),
+		Run: func(e record.Execution, _ record.Call) error {
+			t.src, t.dst = e.Floats(s.In[0]), e.Floats(s.Out[0])
 			if window != nil {
-				t.frames.window = e.floats(window)
+				t.frames.window = e.Floats(window)
 			}
-			if !t.plan.Prepare(e.halted()) {
-				return e.failed()
+			if !t.plan.Prepare(e.Halted()) {
+				return e.Failed()
 			}
-			return e.parallel(t, (t.count+t.per-1)/t.per)
+			return e.Parallel(t, (t.count+t.per-1)/t.per)
 		},
 	}
 }
@@ -85,12 +86,12 @@ func (t *transforms) gathered() int {
 }
 
 // work item transforms some lines.
-func (t *transforms) do(w *workspace, k int) {
-	w.node = t.node
+func (t *transforms) Do(w *record.Workspace, k int) {
+	w.Node = t.node
 	from := k * t.per
 	in, out := t.have*t.in, t.terms*t.out
-	r := kernel.Rows{Count: min(t.per, t.count-from), SrcStride: in, DstStride: out, Terms: t.terms, Have: t.have, Stop: w.halted}
-	work, rest := w.scratch[:t.plan.Scratch()], w.scratch[t.plan.Scratch():]
+	r := kernel.Rows{Count: min(t.per, t.count-from), SrcStride: in, DstStride: out, Terms: t.terms, Have: t.have, Stop: w.Halted}
+	work, rest := w.Scratch[:t.plan.Scratch()], w.Scratch[t.plan.Scratch():]
 	direct := t.inner == 1
 	if t.frames.count > 0 {
 		r.Src = rest
@@ -154,7 +155,7 @@ func scalarInput(s *lowering.Step, i int) (int, bool) {
 }
 
 // dftKernel transforms along an axis.
-func dftKernel(s *lowering.Step) shapedMaker {
+func dftKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) {
 		return nil
 	}
@@ -170,7 +171,7 @@ func dftKernel(s *lowering.Step) shapedMaker {
 			return nil
 		}
 	}
-	return func(in [][]int, out []int) *tensorKernel {
+	return func(in [][]int, out []int) *record.TensorKernel {
 		last := len(in[0]) - 1
 		axis, err := ops.Axis(int64(at), last+1)
 		if err != nil || axis == last || in[0][last] != 1 && in[0][last] != 2 {
@@ -202,7 +203,7 @@ func dftKernel(s *lowering.Step) shapedMaker {
 }
 
 // transform makes a kernel of transforms of input 0.
-func transformOf(s *lowering.Step, n int, real bool, t transforms) *tensorKernel {
+func transformOf(s *lowering.Step, n int, real bool, t transforms) *record.TensorKernel {
 	p := newTransforms(n, real, t)
 	if p == nil {
 		return nil
@@ -211,11 +212,11 @@ func transformOf(s *lowering.Step, n int, real bool, t transforms) *tensorKernel
 }
 
 // rfftKernel transforms the last axis.
-func rfftKernel(s *lowering.Step) shapedMaker {
+func rfftKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 1) != 1 {
 		return nil
 	}
-	return func(in [][]int, _ []int) *tensorKernel {
+	return func(in [][]int, _ []int) *record.TensorKernel {
 		n := in[0][len(in[0])-1]
 		size, _ := tensor.Size(in[0])
 		return transformOf(s, n, true, transforms{node: s.Source, count: size / max(n, 1), inner: 1, have: n, terms: n/2 + 1, in: 1, out: 2})
@@ -223,11 +224,11 @@ func rfftKernel(s *lowering.Step) shapedMaker {
 }
 
 // irfftKernel undoes it.
-func irfftKernel(s *lowering.Step) shapedMaker {
+func irfftKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 0) != 1 {
 		return nil
 	}
-	return func(in [][]int, _ []int) *tensorKernel {
+	return func(in [][]int, _ []int) *record.TensorKernel {
 		last := len(in[0]) - 1
 		if last < 1 || in[0][last] != 2 {
 			return nil
@@ -239,7 +240,7 @@ func irfftKernel(s *lowering.Step) shapedMaker {
 }
 
 // stftKernel transforms frames.
-func stftKernel(s *lowering.Step) shapedMaker {
+func stftKernel(s *lowering.Step) record.ShapedMaker {
 	hop, ok := scalarInput(s, 1)
 	if !ok || hop < 1 || !s.Float32Input(0) || !s.Absent(2) && !s.Float32Input(2) {
 		return nil
@@ -251,7 +252,7 @@ func stftKernel(s *lowering.Step) shapedMaker {
 		}
 	}
 	onesided := s.Node.Attrs.Int("onesided", 1) != 0
-	return func(in [][]int, out []int) *tensorKernel {
+	return func(in [][]int, out []int) *record.TensorKernel {
 		x := in[0]
 		if len(x) != 3 || x[2] != 1 && x[2] != 2 {
 			return nil // refused when it is evaluated

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "DynamicQuantizeLinear", tensor: tensorKind{make: dynamicQuantizeKernel}})
+	record.Register(record.Record{Op: "DynamicQuantizeLinear", Tensor: record.TensorKind{Make: dynamicQuantizeKernel}})
 }
 
 // dynamicPass is DynamicQuantizeLinear: first the range of each part of the input, then its bytes.
@@ -25,11 +26,11 @@ type dynamicPass struct {
 // dynamicPart is how many numbers a work item takes.
 const dynamicPart = 1 << 14
 
-func dynamicQuantizeKernel(s *lowering.Step) tensorMaker {
+func dynamicQuantizeKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(0) || len(s.Node.Outputs) != 3 || slices.Contains(s.Node.Outputs, nil) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		in := d.ShapeOf(s, 0)
 		if in == nil || !d.Gives(s, 0, tensor.Uint8) || !d.Gives(s, 1, tensor.Float32) || !d.Gives(s, 2, tensor.Uint8) {
 			return nil
@@ -40,9 +41,9 @@ func dynamicQuantizeKernel(s *lowering.Step) tensorMaker {
 		}
 		parts := (n + dynamicPart - 1) / dynamicPart
 		p := &dynamicPass{lo: make([]float32, parts), hi: make([]float32, parts)}
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			p.x, p.y = e.floats(s.In[0]), tensor.Data[uint8](e.datum(s.Out[0]).(*tensor.Tensor))
-			if err := e.parallel((*dynamicRange)(p), parts); err != nil {
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			p.x, p.y = e.Floats(s.In[0]), tensor.Data[uint8](e.Datum(s.Out[0]).(*tensor.Tensor))
+			if err := e.Parallel((*dynamicRange)(p), parts); err != nil {
 				return err
 			}
 			lo, hi := float32(0), float32(0)
@@ -51,23 +52,23 @@ func dynamicQuantizeKernel(s *lowering.Step) tensorMaker {
 			}
 			p.scale = (hi - lo) / 255
 			if !(p.scale > 0) || math.IsInf(float64(p.scale), 0) {
-				return e.evaluate(s) // all is 0, or a number is not finite
+				return e.Fallback(s) // all is 0, or a number is not finite
 			}
 			p.zero = int(math.RoundToEven(float64(min(max(0-lo/p.scale, 0), 255))))
-			e.floats(s.Out[1])[0] = p.scale
-			tensor.Data[uint8](e.datum(s.Out[2]).(*tensor.Tensor))[0] = uint8(p.zero)
-			return e.parallel(p, parts)
+			e.Floats(s.Out[1])[0] = p.scale
+			tensor.Data[uint8](e.Datum(s.Out[2]).(*tensor.Tensor))[0] = uint8(p.zero)
+			return e.Parallel(p, parts)
 		}}
 	}
 }
 
 type dynamicRange dynamicPass
 
-func (p *dynamicRange) do(_ *workspace, k int) {
+func (p *dynamicRange) Do(_ *record.Workspace, k int) {
 	p.lo[k], p.hi[k] = kernel.Extremes(p.x[k*dynamicPart : min(len(p.x), (k+1)*dynamicPart)])
 }
 
-func (p *dynamicPass) do(_ *workspace, k int) {
+func (p *dynamicPass) Do(_ *record.Workspace, k int) {
 	from, to := k*dynamicPart, min(len(p.x), (k+1)*dynamicPart)
 	kernel.QuantizeBytes(kernel.Bytes{Data: p.y[from:to]}, p.x[from:to], p.scale, p.zero)
 }

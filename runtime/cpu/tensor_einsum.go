@@ -6,11 +6,14 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "Einsum", tensor: tensorKind{make: einsumKernel}}) }
+func init() {
+	record.Register(record.Record{Op: "Einsum", Tensor: record.TensorKind{Make: einsumKernel}})
+}
 
 // einsumPass is a sum of products over one or two tensors, as products of matrices: letters of both and of the output count
 // products, those of the first alone their rows, of the second alone their columns, and all others what is summed over. Where
@@ -32,7 +35,7 @@ type einsumPass struct {
 	a, b, y, gathered []float32
 }
 
-func einsumKernel(s *lowering.Step) tensorMaker {
+func einsumKernel(s *lowering.Step) record.TensorMaker {
 	if len(s.In) > 2 {
 		return nil
 	}
@@ -42,7 +45,7 @@ func einsumKernel(s *lowering.Step) tensorMaker {
 		}
 	}
 	equation := s.Node.Attrs.Str("equation", "")
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		shapes, ranks := make([][]int, len(s.In)), make([]int, len(s.In))
 		for i := range s.In {
 			if shapes[i] = d.ShapeOf(s, i); shapes[i] == nil {
@@ -71,17 +74,17 @@ func einsumKernel(s *lowering.Step) tensorMaker {
 		if temp > maxMoved<<4 {
 			return nil
 		}
-		return &tensorKernel{temp: temp, scratch: scratch, run: func(e execution, call tensorCall) error {
-			p.a, p.b, p.y, p.gathered = e.floats(s.In[0]), e.floats(s.In[len(s.In)-1]), e.floats(s.Out[0]), call.temp
+		return &record.TensorKernel{Temp: temp, Scratch: scratch, Run: func(e record.Execution, call record.Call) error {
+			p.a, p.b, p.y, p.gathered = e.Floats(s.In[0]), e.Floats(s.In[len(s.In)-1]), e.Floats(s.Out[0]), call.Temp
 			if second {
 				p.a, p.b = p.b, p.a
 			}
 			if temp > 0 {
-				if err := e.parallel((*einsumRows)(p), len(p.at[0])); err != nil {
+				if err := e.Parallel((*einsumRows)(p), len(p.at[0])); err != nil {
 					return err
 				}
 			}
-			return e.parallel(p, len(p.at[0])*p.down*p.across)
+			return e.Parallel(p, len(p.at[0])*p.down*p.across)
 		}}
 	}
 }
@@ -232,7 +235,7 @@ func (p *einsumPass) plan() {
 // einsumRows brings the rows of one product in order.
 type einsumRows einsumPass
 
-func (p *einsumRows) do(_ *workspace, k int) {
+func (p *einsumRows) Do(_ *record.Workspace, k int) {
 	a, dst := p.a[p.at[0][k]:], p.gathered[k*p.m*p.k:(k+1)*p.m*p.k]
 	for i, r := range p.aRow {
 		row := dst[i*p.k : (i+1)*p.k]
@@ -242,7 +245,7 @@ func (p *einsumRows) do(_ *workspace, k int) {
 	}
 }
 
-func (p *einsumPass) do(w *workspace, t int) {
+func (p *einsumPass) Do(w *record.Workspace, t int) {
 	product, down, across := t/(p.down*p.across), t/p.across%p.down, t%p.across
 	b, y := p.b[p.at[1][product]:], p.y[p.at[2][product]:]
 	if p.scalar {
@@ -257,7 +260,7 @@ func (p *einsumPass) do(w *workspace, t int) {
 	} else {
 		a = a[(product*p.m+from)*p.k:]
 	}
-	panel, tile := w.scratch[:kernel.PanelWidth*p.k], w.scratch[kernel.PanelWidth*p.k:kernel.PanelWidth*(p.k+rows)]
+	panel, tile := w.Scratch[:kernel.PanelWidth*p.k], w.Scratch[kernel.PanelWidth*p.k:kernel.PanelWidth*(p.k+rows)]
 	var index [kernel.PanelWidth]int32
 	for left := across * p.columns; left < min(p.n, (across+1)*p.columns); left += kernel.PanelWidth {
 		n := min(kernel.PanelWidth, p.n-left)

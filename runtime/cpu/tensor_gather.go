@@ -3,20 +3,23 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "Gather", tensor: tensorKind{make: gatherKernel}}) }
+func init() {
+	record.Register(record.Record{Op: "Gather", Tensor: record.TensorKind{Make: gatherKernel}})
+}
 
 // gatherKernel picks slices. Where the indices are known when shapes are bound that is a movement; else, as in loops, they
 // are read when it runs.
-func gatherKernel(s *lowering.Step) tensorMaker {
+func gatherKernel(s *lowering.Step) record.TensorMaker {
 	known := moveKernel(s)
 	if known == nil || s.Absent(1) {
 		return nil
 	}
 	at := s.Node.Attrs.Int("axis", 0)
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		if k := known(d); k != nil {
 			return k
 		}
@@ -30,8 +33,8 @@ func gatherKernel(s *lowering.Step) tensorMaker {
 		outer, inner := lowering.Runs(shape, axis)
 		length, size := shape[axis], tensor.ByteSize(dtype, inner)
 		count, _ := tensor.Size(d.Shapes[index.ID])
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			from, to, places := e.datum(x).(*tensor.Tensor).Bytes(), e.datum(y).(*tensor.Tensor).Bytes(), e.datum(index).(*tensor.Tensor)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			from, to, places := e.Datum(x).(*tensor.Tensor).Bytes(), e.Datum(y).(*tensor.Tensor).Bytes(), e.Datum(index).(*tensor.Tensor)
 			for i := range count {
 				var k int
 				if wide {
@@ -43,7 +46,7 @@ func gatherKernel(s *lowering.Step) tensorMaker {
 					k += length
 				}
 				if k < 0 || k >= length {
-					return e.evaluate(s) // says what is wrong
+					return e.Fallback(s) // says what is wrong
 				}
 				for o := range outer {
 					copy(to[(o*count+i)*size:(o*count+i+1)*size], from[(o*length+k)*size:])

@@ -5,10 +5,13 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "GridSample", tensor: tensorKind{make: gridSampleKernel}}) }
+func init() {
+	record.Register(record.Record{Op: "GridSample", Tensor: record.TensorKind{Make: gridSampleKernel}})
+}
 
 // gridPass samples some places of all channels of a sample per work item, in float64: what a place is interpolated from is found
 // once for all of them.
@@ -26,11 +29,11 @@ const gridPlaces = 1 << 10
 // mostGridAxes bounds the coordinates of a place.
 const mostGridAxes = 8
 
-func gridSampleKernel(s *lowering.Step) tensorMaker {
+func gridSampleKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(0) || !s.Float32Input(1) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		x, grid := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 		k := len(x) - 2
 		if k < 1 || k > mostGridAxes || len(grid) != k+2 || grid[0] != x[0] || grid[k+1] != k || !d.Gives(s, 0, tensor.Float32) ||
@@ -45,14 +48,14 @@ func gridSampleKernel(s *lowering.Step) tensorMaker {
 		for range x[0] * p.parts {
 			p.samplers = append(p.samplers, std.NewGridSampler(s.Node, x[2:]))
 		}
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			p.x, p.grid, p.y = e.floats(s.In[0]), e.floats(s.In[1]), e.floats(s.Out[0])
-			return e.parallel(p, len(p.samplers))
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			p.x, p.grid, p.y = e.Floats(s.In[0]), e.Floats(s.In[1]), e.Floats(s.Out[0])
+			return e.Parallel(p, len(p.samplers))
 		}}
 	}
 }
 
-func (p *gridPass) do(_ *workspace, t int) {
+func (p *gridPass) Do(_ *record.Workspace, t int) {
 	b, from := t/p.parts, t%p.parts*gridPlaces
 	var place [mostGridAxes]float64
 	for i := from; i < min(p.places, from+gridPlaces); i++ {

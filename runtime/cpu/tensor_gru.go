@@ -1,12 +1,13 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "GRU", tensor: tensorKind{make: gruKernel, constant: []int{1, 2, 3}}})
+	record.Register(record.Record{Op: "GRU", Tensor: record.TensorKind{Make: gruKernel, Constant: []int{1, 2, 3}}})
 }
 
 // gru is the cell of a GRU; gates are in order z, r, h. The state's weights for h are apart: what they are multiplied with is what
@@ -18,7 +19,7 @@ type gru struct {
 	bias  [][]float32      // of that product; nil: nothing is added
 }
 
-func gruKernel(s *lowering.Step) tensorMaker {
+func gruKernel(s *lowering.Step) record.TensorMaker {
 	c := &gru{after: s.Node.Attrs.Bool("linear_before_reset", false)}
 	l := recurrentWeights(s, 3, 2, []string{sigmoid, tanh}, func(i int) bool { return i < 2 || !c.after })
 	if l == nil {

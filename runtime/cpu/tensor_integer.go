@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -13,9 +14,9 @@ import (
 // Products of matrices of bytes: MatMulInteger and QLinearMatMul. Sums are exact, and what follows them is rounded as the
 // operators' bodies round it, so the answers are theirs, bit by bit.
 func init() {
-	register(
-		record{op: "MatMulInteger", tensor: tensorKind{make: matMulIntegerKernel}},
-		record{op: "QLinearMatMul", tensor: tensorKind{make: qlinearMatMulKernel}},
+	record.Register(
+		record.Record{Op: "MatMulInteger", Tensor: record.TensorKind{Make: matMulIntegerKernel}},
+		record.Record{Op: "QLinearMatMul", Tensor: record.TensorKind{Make: qlinearMatMulKernel}},
 	)
 }
 
@@ -45,16 +46,16 @@ type requantization struct {
 	zero    int
 }
 
-func matMulIntegerKernel(s *lowering.Step) tensorMaker {
+func matMulIntegerKernel(s *lowering.Step) record.TensorMaker {
 	return integerProductOf(s, 0, 1, 2, 3, nil)
 }
 
-func qlinearMatMulKernel(s *lowering.Step) tensorMaker {
+func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
 	if len(s.In) != 8 || s.Absent(7) {
 		return nil
 	}
 	a, b, y, zero := s.Constant(1), s.Constant(4), s.Constant(6), s.Constant64(7)
-	if len(a) != 1 || len(b) == 0 || len(y) != 1 || len(zero) != 1 || len(s.ConstShape(4)) > 1 || !s.Float32Input(1) || !s.Float32Input(4) || !s.Float32Input(6) || !byteTyped(s, 7) {
+	if len(a) != 1 || len(b) == 0 || len(y) != 1 || len(zero) != 1 || len(s.ConstShape(4)) > 1 || !s.Float32Input(1) || !s.Float32Input(4) || !s.Float32Input(6) || !record.ByteTyped(s, 7) {
 		return nil
 	}
 	r := &requantization{toScale: y[0], zero: int(zero[0])}
@@ -68,8 +69,8 @@ func qlinearMatMulKernel(s *lowering.Step) tensorMaker {
 type int16Key struct{ t, zero *tensor.Tensor }
 
 // integerProduct is the kernel for a product of inputs a and b with zero points of the inputs that are named, which may be absent.
-func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantization) tensorMaker {
-	if !byteTyped(s, a) || !byteTyped(s, b) || rankOf(s, a) < 2 || rankOf(s, b) < 2 || !s.Absent(aZero) && !singleInput(s, aZero) {
+func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantization) record.TensorMaker {
+	if !record.ByteTyped(s, a) || !record.ByteTyped(s, b) || record.RankOf(s, a) < 2 || record.RankOf(s, b) < 2 || !s.Absent(aZero) && !record.SingleInput(s, aZero) {
 		return nil
 	}
 	p := integerProduct{requantize: r, aIn: s.In[a], bIn: s.In[b]}
@@ -90,11 +91,11 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantizatio
 		if k > kernel.MostInt16 || len(zero) != 1 && len(zero) != n {
 			return nil
 		}
-		p.w = of(s).shared.Get(key, func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }).(*kernel.Int16)
-	} else if p.bZero != nil && !singleInput(s, bZero) {
+		p.w = record.Of(s).Shared.Get(key, func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }).(*kernel.Int16)
+	} else if p.bZero != nil && !record.SingleInput(s, bZero) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		p := p
 		return p.bind(d, s, d.Shapes[p.aIn.ID], d.Shapes[p.bIn.ID])
 	}
@@ -106,7 +107,7 @@ const (
 	integerTile  = 1 << 15
 )
 
-func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int) *tensorKernel {
+func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int) *record.TensorKernel {
 	if a == nil || b == nil || s.Out[0] == nil || d.Shapes[s.Out[0].ID] == nil {
 		return nil
 	}
@@ -143,28 +144,28 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
 	p.down = (p.m + p.rows - 1) / p.rows
 	p.blockA, p.blockB = p.rows*pairs, kernel.PanelWidth*pairs
-	return &tensorKernel{scratch: p.blockA + p.blockB + p.rows*p.columns, run: func(e execution, _ tensorCall) error {
-		p.a, p.b = bytesOf(e.datum(p.aIn)).Bytes, bytesOf(e.datum(p.bIn)).Bytes
+	return &record.TensorKernel{Scratch: p.blockA + p.blockB + p.rows*p.columns, Run: func(e record.Execution, _ record.Call) error {
+		p.a, p.b = bytesOf(e.Datum(p.aIn)).Bytes, bytesOf(e.Datum(p.bIn)).Bytes
 		p.zeroA, p.zeroB = zeroPoint(e, p.aZero), 0
 		if p.w == nil {
 			p.zeroB = zeroPoint(e, p.bZero)
 		}
-		y := e.datum(s.Out[0]).(*tensor.Tensor)
+		y := e.Datum(s.Out[0]).(*tensor.Tensor)
 		if p.requantize == nil {
 			p.sums = tensor.Data[int32](y)
 		} else {
 			p.y = bytesOf(y).Bytes
 		}
-		return e.parallel(p, len(p.at[0])*p.down*p.across)
+		return e.Parallel(p, len(p.at[0])*p.down*p.across)
 	}}
 }
 
-func (p *integerProduct) do(w *workspace, t int) {
+func (p *integerProduct) Do(w *record.Workspace, t int) {
 	product, down, across := t/(p.down*p.across), t/p.across%p.down, t%p.across
 	from, left := down*p.rows, across*p.columns
 	rows, columns := min(p.rows, p.m-from), min(p.columns, p.n-left)
 	pairs := kernel.PairsOf(p.k)
-	block, panel, tile := int16s(w.scratch[:p.blockA]), int16s(w.scratch[p.blockA:p.blockA+p.blockB]), int32s(w.scratch[p.blockA+p.blockB:])
+	block, panel, tile := int16s(w.Scratch[:p.blockA]), int16s(w.Scratch[p.blockA:p.blockA+p.blockB]), int32s(w.Scratch[p.blockA+p.blockB:])
 	a := p.a.Data[p.at[0][product]+from*p.k:]
 	for i := range rows {
 		row := block[i*2*pairs : (i+1)*2*pairs]
@@ -221,11 +222,11 @@ func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
 }
 
 // zeroPoint is the number that v holds; 0 where it is absent.
-func zeroPoint(e execution, v *lowering.Value) int {
+func zeroPoint(e record.Execution, v *lowering.Value) int {
 	if v == nil {
 		return 0
 	}
-	return bytesOf(e.datum(v)).at(0)
+	return bytesOf(e.Datum(v)).at(0)
 }
 
 // bytesDatum is a tensor of bytes.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -12,9 +13,9 @@ import (
 // Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and what follows them is rounded as
 // the operators' bodies round it, so the answers are theirs, bit by bit.
 func init() {
-	register(
-		record{op: "ConvInteger", tensor: tensorKind{make: convIntegerKernel}},
-		record{op: "QLinearConv", tensor: tensorKind{make: qlinearConvKernel}},
+	record.Register(
+		record.Record{Op: "ConvInteger", Tensor: record.TensorKind{Make: convIntegerKernel}},
+		record.Record{Op: "QLinearConv", Tensor: record.TensorKind{Make: qlinearConvKernel}},
 	)
 }
 
@@ -52,10 +53,10 @@ type filterScales struct {
 // filterKey names filters as rows of integers, which the programs of one model share.
 type filterKey struct{ w, zero *tensor.Tensor }
 
-func convIntegerKernel(s *lowering.Step) tensorMaker { return integerConvOf(s, 0, 1, 2, 3, nil) }
+func convIntegerKernel(s *lowering.Step) record.TensorMaker { return integerConvOf(s, 0, 1, 2, 3, nil) }
 
-func qlinearConvKernel(s *lowering.Step) tensorMaker {
-	if len(s.In) < 8 || !byteTyped(s, 7) {
+func qlinearConvKernel(s *lowering.Step) record.TensorMaker {
+	if len(s.In) < 8 || !record.ByteTyped(s, 7) {
 		return nil
 	}
 	x, w, y, zero := s.Constant(1), s.Constant(4), s.Constant(6), s.Constant64(7)
@@ -84,12 +85,12 @@ func qlinearConvKernel(s *lowering.Step) tensorMaker {
 
 // integerConv is the kernel for input x and constant filters w, with zero points of the inputs that are named, which may be
 // absent.
-func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) tensorMaker {
-	if !byteTyped(s, x) || !byteTyped(s, w) || s.In[w].Const == nil || !s.Absent(xZero) && !singleInput(s, xZero) || !s.Absent(wZero) && s.In[wZero].Const == nil {
+func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) record.TensorMaker {
+	if !record.ByteTyped(s, x) || !record.ByteTyped(s, w) || s.In[w].Const == nil || !s.Absent(xZero) && !record.SingleInput(s, xZero) || !s.Absent(wZero) && s.In[wZero].Const == nil {
 		return nil
 	}
 	ws := s.ConstShape(w)
-	if len(ws) != 3 && len(ws) != 4 || rankOf(s, x) != len(ws) {
+	if len(ws) != 3 && len(ws) != 4 || record.RankOf(s, x) != len(ws) {
 		return nil
 	}
 	c := integerConv{m: ws[0], cg: ws[1], kh: 1, kw: ws[len(ws)-1], group: int(ops.Int(s.Node, "group")), requantize: r}
@@ -110,7 +111,7 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) te
 			return nil
 		}
 	}
-	c.weights = of(s).shared.Get(key, func() any {
+	c.weights = record.Of(s).Shared.Get(key, func() any {
 		width, b := 2*kernel.PairsOf(k), bytesOf(key.w)
 		rows := make([]int16, c.m*width)
 		for i := range c.m {
@@ -118,7 +119,7 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) te
 		}
 		return rows
 	}).([]int16)
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		in, out := d.ShapeOf(s, x), d.Shapes[s.Out[0].ID]
 		if len(in) != len(ws) || len(out) != len(ws) {
 			return nil
@@ -132,7 +133,7 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) te
 	}
 }
 
-func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *tensorKernel {
+func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *record.TensorKernel {
 	ph := (c.hp + c.sh - 1) / c.sh
 	c.pw = (c.wp + c.sw - 1) / c.sw
 	c.plane = c.pw * ph
@@ -161,25 +162,25 @@ func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *tensorKernel {
 	if size > 1<<31-1 {
 		return nil
 	}
-	return &tensorKernel{temp: (size + 3) / 4, scratch: c.panelWords + c.tileWords + c.chunk/4, run: func(e execution, call tensorCall) error {
-		c.in, c.zero, c.padded = bytesOf(e.datum(x)).Bytes, zeroPoint(e, c.zeroIn), uint8s(call.temp)
-		y := e.datum(s.Out[0]).(*tensor.Tensor)
+	return &record.TensorKernel{Temp: (size + 3) / 4, Scratch: c.panelWords + c.tileWords + c.chunk/4, Run: func(e record.Execution, call record.Call) error {
+		c.in, c.zero, c.padded = bytesOf(e.Datum(x)).Bytes, zeroPoint(e, c.zeroIn), uint8s(call.Temp)
+		y := e.Datum(s.Out[0]).(*tensor.Tensor)
 		if c.requantize == nil {
 			c.sums = tensor.Data[int32](y)
 		} else {
 			c.out = bytesOf(y).Bytes
 		}
-		if err := e.parallel((*bytePhases)(c), c.n*c.c); err != nil {
+		if err := e.Parallel((*bytePhases)(c), c.n*c.c); err != nil {
 			return err
 		}
-		return e.parallel(c, c.n*c.group*c.chunks)
+		return e.Parallel(c, c.n*c.group*c.chunks)
 	}}
 }
 
 // bytePhases copies a channel into its place with pads, by phases.
 type bytePhases integerConv
 
-func (c *bytePhases) do(_ *workspace, k int) {
+func (c *bytePhases) Do(_ *record.Workspace, k int) {
 	dst, src := c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.h*c.wd:(k+1)*c.h*c.wd]
 	if len(dst) != len(src) {
 		fillBytes(dst, byte(c.zero))
@@ -214,11 +215,11 @@ func fillBytes(b []byte, v byte) {
 	}
 }
 
-func (c *integerConv) do(w *workspace, k int) {
+func (c *integerConv) Do(w *record.Workspace, k int) {
 	part, g, n := k%c.chunks, k/c.chunks%c.group, k/c.chunks/c.group
 	mg, pairs := c.m/c.group, c.pairs
-	panel, tile := int16s(w.scratch[:c.panelWords]), int32s(w.scratch[c.panelWords:c.panelWords+c.tileWords])
-	line := uint8s(w.scratch[c.panelWords+c.tileWords:])
+	panel, tile := int16s(w.Scratch[:c.panelWords]), int32s(w.Scratch[c.panelWords:c.panelWords+c.tileWords])
+	line := uint8s(w.Scratch[c.panelWords+c.tileWords:])
 	src := kernel.Bytes{Data: c.padded[(n*c.c+g*c.cg)*c.channel:], Signed: c.in.Signed}
 	from := part * c.chunk
 	count := min(c.chunk, c.span-from)

@@ -4,22 +4,23 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Operators that give bools of bools, or of numbers, element by element.
 func init() {
-	register(
-		record{op: "And", tensor: tensorKind{make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a && b }))}},
-		record{op: "Or", tensor: tensorKind{make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a || b }))}},
-		record{op: "Xor", tensor: tensorKind{make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a != b }))}},
-		record{op: "Not", tensor: tensorKind{make: logicKernel(1, tensor.Bool, predicateRow(func(x bool) bool { return !x }))}},
-		record{op: "IsNaN", tensor: tensorKind{make: logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool { return x != x }))}},
-		record{op: "IsInf", tensor: tensorKind{make: isInfKernel}},
+	record.Register(
+		record.Record{Op: "And", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a && b }))}},
+		record.Record{Op: "Or", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a || b }))}},
+		record.Record{Op: "Xor", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a != b }))}},
+		record.Record{Op: "Not", Tensor: record.TensorKind{Make: logicKernel(1, tensor.Bool, predicateRow(func(x bool) bool { return !x }))}},
+		record.Record{Op: "IsNaN", Tensor: record.TensorKind{Make: logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool { return x != x }))}},
+		record.Record{Op: "IsInf", Tensor: record.TensorKind{Make: isInfKernel}},
 	)
 }
 
-func isInfKernel(s *lowering.Step) tensorMaker {
+func isInfKernel(s *lowering.Step) record.TensorMaker {
 	above, below := s.Node.Attrs.Bool("detect_positive", true), s.Node.Attrs.Bool("detect_negative", true)
 	return logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool {
 		return above && x > math.MaxFloat32 || below && x < -math.MaxFloat32
@@ -27,12 +28,12 @@ func isInfKernel(s *lowering.Step) tensorMaker {
 }
 
 // logicKernel reads some inputs of an element type under broadcasting.
-func logicKernel(inputs int, dtype tensor.DType, run func(p *comparePass, row int)) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker {
+func logicKernel(inputs int, dtype tensor.DType, run func(p *comparePass, row int)) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) != inputs || s.Absent(0) || s.Absent(inputs-1) {
 			return nil
 		}
-		return func(d *lowering.Binding) *tensorKernel {
+		return func(d *lowering.Binding) *record.TensorKernel {
 			if !d.Typed(s, 0, dtype) || !d.Typed(s, inputs-1, dtype) || !d.Gives(s, 0, tensor.Bool) {
 				return nil
 			}

@@ -1,12 +1,13 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "LSTM", tensor: tensorKind{make: lstmKernel, constant: []int{1, 2, 3, 7}}})
+	record.Register(record.Record{Op: "LSTM", Tensor: record.TensorKind{Make: lstmKernel, Constant: []int{1, 2, 3, 7}}})
 }
 
 // lstm is the cell of an LSTM; gates are in order i, o, f, c.
@@ -17,7 +18,7 @@ type lstm struct {
 	couple bool // f is 1 - i
 }
 
-func lstmKernel(s *lowering.Step) tensorMaker {
+func lstmKernel(s *lowering.Step) record.TensorMaker {
 	l := recurrentWeights(s, 4, 3, []string{sigmoid, tanh, tanh}, func(int) bool { return true })
 	if l == nil {
 		return nil

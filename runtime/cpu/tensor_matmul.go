@@ -5,17 +5,18 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{
-		op:       "MatMul",
-		row:      rowKind{make: rowMatMul, constant: []int{1}},
-		windowed: windowedKind{make: windowedMatMul, constant: []int{0}, input: 1},
-		tensor:   tensorKind{make: matMulKernel},
-		flops:    productFlops,
+	record.Register(record.Record{
+		Op:       "MatMul",
+		Row:      record.RowKind{Make: rowMatMul, Constant: []int{1}},
+		Windowed: record.WindowedKind{Make: windowedMatMul, Constant: []int{0}, Input: 1},
+		Tensor:   record.TensorKind{Make: matMulKernel},
+		Flops:    productFlops,
 	})
 }
 
@@ -28,11 +29,11 @@ type matMulPass struct {
 	a, b, y        []float32
 }
 
-func matMulKernel(s *lowering.Step) tensorMaker {
+func matMulKernel(s *lowering.Step) record.TensorMaker {
 	if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		a, b := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || len(a) < 2 || len(b) < 2 {
 			return nil
@@ -55,18 +56,18 @@ func matMulKernel(s *lowering.Step) tensorMaker {
 		all := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
 		per := min(all, max(1, convItemFlops/(2*p.m*p.k*kernel.PanelWidth)))
 		p.columns, p.parts = per*kernel.PanelWidth, (all+per-1)/per
-		return &tensorKernel{scratch: kernel.PanelWidth * p.k, run: func(e execution, _ tensorCall) error {
-			p.a, p.b, p.y = e.floats(s.In[0]), e.floats(s.In[1]), e.floats(s.Out[0])
-			return e.parallel(p, len(p.at[0])*p.parts)
+		return &record.TensorKernel{Scratch: kernel.PanelWidth * p.k, Run: func(e record.Execution, _ record.Call) error {
+			p.a, p.b, p.y = e.Floats(s.In[0]), e.Floats(s.In[1]), e.Floats(s.Out[0])
+			return e.Parallel(p, len(p.at[0])*p.parts)
 		}}
 	}
 }
 
-func (p *matMulPass) do(w *workspace, k int) {
+func (p *matMulPass) Do(w *record.Workspace, k int) {
 	product, part := k/p.parts, k%p.parts
 	a, b := p.a[p.at[0][product]:][:p.m*p.k], p.b[p.at[1][product]:][:p.k*p.n]
 	y := p.y[product*p.m*p.n : (product+1)*p.m*p.n]
-	panel := w.scratch[:kernel.PanelWidth*p.k]
+	panel := w.Scratch[:kernel.PanelWidth*p.k]
 	var index [kernel.PanelWidth]int32
 	for from := part * p.columns; from < min(p.n, (part+1)*p.columns); from += kernel.PanelWidth {
 		count := min(kernel.PanelWidth, p.n-from)

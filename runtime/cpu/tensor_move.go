@@ -9,21 +9,22 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Operators that move elements of their first input, whatever these are. Where the others are known when shapes are bound,
 // the operator is evaluated once, on the elements' numbers; what comes out says where each element of the output is from.
 func init() {
-	register(
-		record{op: "DepthToSpace", tensor: tensorKind{make: moveKernel}},
-		record{op: "Expand", tensor: tensorKind{make: moveKernel}},
-		record{op: "Identity", tensor: tensorKind{make: moveKernel}},
-		record{op: "Pad", tensor: tensorKind{make: moving{fills: true}.kernel}, moves: moves{pad: zerosAround}},
-		record{op: "ReverseSequence", tensor: tensorKind{make: moveKernel}},
-		record{op: "Slice", tensor: tensorKind{make: moving{strides: sliced}.kernel}, moves: moves{cut: consecutivePlaces}},
-		record{op: "SpaceToDepth", tensor: tensorKind{make: moveKernel}},
-		record{op: "Tile", tensor: tensorKind{make: moveKernel}},
+	record.Register(
+		record.Record{Op: "DepthToSpace", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Expand", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Identity", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Pad", Tensor: record.TensorKind{Make: moving{fills: true}.kernel}, Moves: record.Moves{Pad: record.ZerosAround}},
+		record.Record{Op: "ReverseSequence", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Slice", Tensor: record.TensorKind{Make: moving{strides: sliced}.kernel}, Moves: record.Moves{Cut: record.ConsecutivePlaces}},
+		record.Record{Op: "SpaceToDepth", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Tile", Tensor: record.TensorKind{Make: moveKernel}},
 	)
 }
 
@@ -47,13 +48,13 @@ type moving struct {
 	strides func(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool)
 }
 
-func moveKernel(s *lowering.Step) tensorMaker { return moving{}.kernel(s) }
+func moveKernel(s *lowering.Step) record.TensorMaker { return moving{}.kernel(s) }
 
-func (v moving) kernel(s *lowering.Step) tensorMaker {
+func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		in, out := s.In[0], s.Out[0]
 		if out == nil || d.Shapes[in.ID] == nil || d.Shapes[out.ID] == nil || d.DTypes[in.ID] != d.DTypes[out.ID] || d.DTypes[in.ID] == tensor.String {
 			return nil
@@ -78,8 +79,8 @@ func (v moving) kernel(s *lowering.Step) tensorMaker {
 		if move == nil {
 			return nil
 		}
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			move(e.datum(out).(*tensor.Tensor), e.datum(in).(*tensor.Tensor))
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			move(e.Datum(out).(*tensor.Tensor), e.Datum(in).(*tensor.Tensor))
 			return nil
 		}}
 	}
@@ -155,7 +156,7 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 // transposed gives the strides with which a Transpose reads its input.
 func transposed(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool) {
 	from := ops.Strides(d.ShapeOf(s, 0))
-	perm := permutation(s)
+	perm := record.Permutation(s)
 	if len(perm) != len(from) {
 		return nil, 0, false
 	}

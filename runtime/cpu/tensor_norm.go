@@ -5,14 +5,15 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(
-		record{op: "InstanceNormalization", tensor: tensorKind{make: groupNormKernel(false)}},
-		record{op: "GroupNormalization", tensor: tensorKind{make: groupNormKernel(true)}},
+	record.Register(
+		record.Record{Op: "InstanceNormalization", Tensor: record.TensorKind{Make: groupNormKernel(false)}},
+		record.Record{Op: "GroupNormalization", Tensor: record.TensorKind{Make: groupNormKernel(true)}},
 	)
 }
 
@@ -24,16 +25,16 @@ type groupNormPass struct {
 }
 
 // groupNormKernel normalises channels in groups, or each by itself.
-func groupNormKernel(grouped bool) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker {
+func groupNormKernel(grouped bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) != 3 || s.Absent(0) || s.Absent(1) || s.Absent(2) {
 			return nil
 		}
-		return func(d *lowering.Binding) *tensorKernel { return newGroupNorm(d, s, grouped) }
+		return func(d *lowering.Binding) *record.TensorKernel { return newGroupNorm(d, s, grouped) }
 	}
 }
 
-func newGroupNorm(d *lowering.Binding, s *lowering.Step, grouped bool) *tensorKernel {
+func newGroupNorm(d *lowering.Binding, s *lowering.Step, grouped bool) *record.TensorKernel {
 	in := d.ShapeOf(s, 0)
 	for i := range s.In {
 		if !d.Typed(s, i, tensor.Float32) {
@@ -54,13 +55,13 @@ func newGroupNorm(d *lowering.Binding, s *lowering.Step, grouped bool) *tensorKe
 	if p.each = in[1] / p.groups; p.inner == 0 {
 		return nil
 	}
-	return &tensorKernel{run: func(e execution, _ tensorCall) error {
-		p.x, p.scale, p.shift, p.y = e.floats(s.In[0]), e.floats(s.In[1]), e.floats(s.In[2]), e.floats(s.Out[0])
-		return e.parallel(p, in[0]*p.groups)
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.scale, p.shift, p.y = e.Floats(s.In[0]), e.Floats(s.In[1]), e.Floats(s.In[2]), e.Floats(s.Out[0])
+		return e.Parallel(p, in[0]*p.groups)
 	}}
 }
 
-func (p *groupNormPass) do(_ *workspace, k int) {
+func (p *groupNormPass) Do(_ *record.Workspace, k int) {
 	size, first := p.each*p.inner, k%p.groups*p.each
 	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
 	mean, inv := kernel.Normal(x, p.eps)

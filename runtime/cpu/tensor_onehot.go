@@ -3,17 +3,20 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "OneHot", tensor: tensorKind{make: oneHotKernel}}) }
+func init() {
+	record.Register(record.Record{Op: "OneHot", Tensor: record.TensorKind{Make: oneHotKernel}})
+}
 
 // oneHotKernel serves indices of whole numbers, a depth that is known when shapes are bound, and float32 values.
-func oneHotKernel(s *lowering.Step) tensorMaker {
+func oneHotKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) || !s.Float32Input(2) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		shape := d.ShapeOf(s, 0)
 		k, ok := d.Ints(s, 1)
 		wide := d.Typed(s, 0, tensor.Int64)
@@ -23,8 +26,8 @@ func oneHotKernel(s *lowering.Step) tensorMaker {
 			return nil // refused when it is evaluated
 		}
 		depth, inner := int(k[0]), product(shape[axis:])
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			y, values, index := e.floats(s.Out[0]), e.floats(s.In[2]), e.datum(s.In[0]).(*tensor.Tensor)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			y, values, index := e.Floats(s.Out[0]), e.Floats(s.In[2]), e.Datum(s.In[0]).(*tensor.Tensor)
 			for i := range y {
 				y[i] = values[0]
 			}

@@ -5,30 +5,31 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "essm.PickStep", tensor: tensorKind{make: shaped(pickStepKernel), float32: true}, keeps: true})
+	record.Register(record.Record{Op: "essm.PickStep", Tensor: record.TensorKind{Make: record.Shaped(pickStepKernel), Float32: true}, Keeps: true})
 }
 
 // pickStepKernel sums up what counts of a chunk; the sums go on in float64.
-func pickStepKernel(s *lowering.Step) shapedMaker {
+func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) {
 		return nil
 	}
 	mode := s.Node.Attrs.Str("mode", "")
-	return func(in [][]int, _ []int) *tensorKernel {
+	return func(in [][]int, _ []int) *record.TensorKernel {
 		b, l, h := in[0][0], in[0][1], in[0][2]
 		if !slices.Equal(in[1], []int{b, h}) || !slices.Equal(in[2], []int{b, 2}) {
 			return nil // refused when it is evaluated
 		}
 		sum, count := tensor.New(tensor.Float64, b, h), tensor.New(tensor.Int64, b, 2)
 		spans, args := make([]essm.Span, b), make([]tensor.Datum, len(s.In))
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			for i := range args {
 				if args[i] = nil; i > 0 && !s.Absent(i) {
-					args[i] = e.datum(s.In[i])
+					args[i] = e.Datum(s.In[i])
 				}
 			}
 			acc, kept := tensor.Data[float64](sum), tensor.Data[int64](count)
@@ -37,7 +38,7 @@ func pickStepKernel(s *lowering.Step) shapedMaker {
 			if err := essm.PickSpans(s.Node, args, kept, l, spans); err != nil {
 				return err
 			}
-			x, y := e.floats(s.In[0]), e.floats(s.Out[0])
+			x, y := e.Floats(s.In[0]), e.Floats(s.Out[0])
 			for i, p := range spans {
 				row := acc[i*h : (i+1)*h]
 				for k := p.From; k < p.To; k++ {
@@ -53,7 +54,7 @@ func pickStepKernel(s *lowering.Step) shapedMaker {
 			}
 			for i, v := range s.Out[1:] {
 				if v != nil {
-					e.keep(v, [...]*tensor.Tensor{sum, count}[i])
+					e.Keep(v, [...]*tensor.Tensor{sum, count}[i])
 				}
 			}
 			return nil

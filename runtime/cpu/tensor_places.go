@@ -5,17 +5,18 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Operators that read or write runs of elements at places which indices name when they run: GatherElements, GatherND,
 // ScatterElements and ScatterND.
 func init() {
-	register(
-		record{op: "GatherElements", tensor: tensorKind{make: placesKernel(byElements, false)}},
-		record{op: "GatherND", tensor: tensorKind{make: placesKernel(byVectors, false)}},
-		record{op: "ScatterElements", tensor: tensorKind{make: placesKernel(byElements, true)}},
-		record{op: "ScatterND", tensor: tensorKind{make: placesKernel(byVectors, true)}},
+	record.Register(
+		record.Record{Op: "GatherElements", Tensor: record.TensorKind{Make: placesKernel(byElements, false)}},
+		record.Record{Op: "GatherND", Tensor: record.TensorKind{Make: placesKernel(byVectors, false)}},
+		record.Record{Op: "ScatterElements", Tensor: record.TensorKind{Make: placesKernel(byElements, true)}},
+		record.Record{Op: "ScatterND", Tensor: record.TensorKind{Make: placesKernel(byVectors, true)}},
 	)
 }
 
@@ -34,16 +35,16 @@ const (
 )
 
 // placesKernel moves elements of any type that is held in whole bytes, to their places or from them.
-func placesKernel(named int, scatters bool) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker {
+func placesKernel(named int, scatters bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
 		if s.Absent(0) || s.Absent(1) || s.Node.Attrs.Str("reduction", "none") != "none" {
 			return nil
 		}
-		return func(d *lowering.Binding) *tensorKernel { return newPlaces(d, s, named, scatters) }
+		return func(d *lowering.Binding) *record.TensorKernel { return newPlaces(d, s, named, scatters) }
 	}
 }
 
-func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) *tensorKernel {
+func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) *record.TensorKernel {
 	a := s.Node.Attrs
 	x, index, y := s.In[0], s.In[1], s.Out[0]
 	shape, at, dtype := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.DTypes[x.ID]
@@ -71,8 +72,8 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 	if n, _ := tensor.Size(d.Shapes[moved.ID]); n != len(p.at)*run {
 		return nil
 	}
-	return &tensorKernel{run: func(e execution, _ tensorCall) error {
-		t := e.datum(index).(*tensor.Tensor)
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		t := e.Datum(index).(*tensor.Tensor)
 		ok := false
 		if wide {
 			ok = findPlaces(p, tensor.Data[int64](t))
@@ -80,15 +81,15 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 			ok = findPlaces(p, tensor.Data[int32](t))
 		}
 		if !ok {
-			return e.evaluate(s) // says what is wrong
+			return e.Fallback(s) // says what is wrong
 		}
-		src, dst := e.datum(x).(*tensor.Tensor).Bytes(), e.datum(y).(*tensor.Tensor).Bytes()
+		src, dst := e.Datum(x).(*tensor.Tensor).Bytes(), e.Datum(y).(*tensor.Tensor).Bytes()
 		if !scatters {
 			gatherRuns(dst, src, p.at, run, tensor.ByteSize(dtype, 1))
 			return nil
 		}
 		copy(dst, src)
-		scatterRuns(dst, e.datum(moved).(*tensor.Tensor).Bytes(), p.at, run, tensor.ByteSize(dtype, 1))
+		scatterRuns(dst, e.Datum(moved).(*tensor.Tensor).Bytes(), p.at, run, tensor.ByteSize(dtype, 1))
 		return nil
 	}}
 }

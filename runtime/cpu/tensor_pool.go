@@ -5,14 +5,15 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(
-		record{op: "MaxPool", windowed: windowedKind{make: windowedPool(false)}, tensor: tensorKind{make: poolKernel(false)}},
-		record{op: "AveragePool", windowed: windowedKind{make: windowedPool(true)}, tensor: tensorKind{make: poolKernel(true)}},
+	record.Register(
+		record.Record{Op: "MaxPool", Windowed: record.WindowedKind{Make: windowedPool(false)}, Tensor: record.TensorKind{Make: poolKernel(false)}},
+		record.Record{Op: "AveragePool", Windowed: record.WindowedKind{Make: windowedPool(true)}, Tensor: record.TensorKind{Make: poolKernel(true)}},
 	)
 }
 
@@ -35,16 +36,16 @@ type poolPass struct {
 const poolBlock = 1 << 11
 
 // poolKernel gives the greatest numbers of windows, or their averages.
-func poolKernel(average bool) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker {
+func poolKernel(average bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.Node.Attrs.Ints("kernel_shape", nil)) == 0 || len(s.Node.Outputs) != 1 || s.Absent(0) {
 			return nil
 		}
-		return func(d *lowering.Binding) *tensorKernel { return newPool(d, s, average) }
+		return func(d *lowering.Binding) *record.TensorKernel { return newPool(d, s, average) }
 	}
 }
 
-func newPool(d *lowering.Binding, s *lowering.Step, average bool) *tensorKernel {
+func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.TensorKernel {
 	taps := s.Node.Attrs.Ints("kernel_shape", nil)
 	kh, kw := 1, int(taps[len(taps)-1])
 	if len(taps) == 2 {
@@ -67,9 +68,9 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *tensorKernel 
 	}
 	p := &poolPass{planarWindow: c, kh: kh, kw: kw, average: average, all: all}
 	p.plan()
-	return &tensorKernel{scratch: (p.rows + 1) * p.pw * (2*p.sw + 1), run: func(e execution, _ tensorCall) error {
-		p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-		return e.parallel(p, c.n*c.c)
+	return &record.TensorKernel{Scratch: (p.rows + 1) * p.pw * (2*p.sw + 1), Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		return e.Parallel(p, c.n*c.c)
 	}}
 }
 
@@ -105,14 +106,14 @@ func span1(at, taps, dilation, size int) (lo, hi int) {
 }
 
 // work item reduces one plane.
-func (p *poolPass) do(w *workspace, k int) {
+func (p *poolPass) Do(w *record.Workspace, k int) {
 	x, y := p.x[k*p.h*p.wd:(k+1)*p.h*p.wd], p.y[k*p.oh*p.ow:(k+1)*p.oh*p.ow]
 	fill, join := float32(math.Inf(-1)), kernel.Max
 	if p.average {
 		fill, join = 0, kernel.Add
 	}
 	width, size := p.pw*p.sw, (p.rows+1)*p.pw
-	padded, phases, out := w.scratch[:size*p.sw], w.scratch[size*p.sw:2*size*p.sw], w.scratch[2*size*p.sw:2*size*p.sw+size]
+	padded, phases, out := w.Scratch[:size*p.sw], w.Scratch[size*p.sw:2*size*p.sw], w.Scratch[2*size*p.sw:2*size*p.sw+size]
 	if p.sw == 1 {
 		phases = padded
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -22,7 +23,7 @@ type poolND struct {
 const mostPoolAxes = 8
 
 // newPoolND plans a pool; nil where shapes do not fit. With all, pads count.
-func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *tensorKernel {
+func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *record.TensorKernel {
 	kernelShape := s.Node.Attrs.Ints("kernel_shape", nil)
 	taps := make([]int, len(kernelShape))
 	for i, k := range kernelShape {
@@ -48,18 +49,18 @@ func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *tensor
 		}
 		p.shares = append(p.shares, counts)
 	}
-	return &tensorKernel{scratch: 2 * p.held, run: func(e execution, _ tensorCall) error {
-		p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-		return e.parallel(p, p.planes)
+	return &record.TensorKernel{Scratch: 2 * p.held, Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		return e.Parallel(p, p.planes)
 	}}
 }
 
-func (p *poolND) do(w *workspace, k int) {
+func (p *poolND) Do(w *record.Workspace, k int) {
 	n, m := product(p.in), product(p.out)
 	src, outer, inner := p.x[k*n:(k+1)*n], 1, n
 	for a := range p.taps {
 		inner /= p.in[a]
-		dst := w.scratch[a%2*p.held:][:outer*p.out[a]*inner]
+		dst := w.Scratch[a%2*p.held:][:outer*p.out[a]*inner]
 		if a == len(p.taps)-1 {
 			dst = p.y[k*m : (k+1)*m]
 		}

@@ -5,14 +5,15 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(
-		record{op: "QuantizeLinear", tensor: tensorKind{make: quantizeKernel(false), constant: []int{1, 2}}},
-		record{op: "DequantizeLinear", tensor: tensorKind{make: quantizeKernel(true), constant: []int{1, 2}}},
+	record.Register(
+		record.Record{Op: "QuantizeLinear", Tensor: record.TensorKind{Make: quantizeKernel(false), Constant: []int{1, 2}}},
+		record.Record{Op: "DequantizeLinear", Tensor: record.TensorKind{Make: quantizeKernel(true), Constant: []int{1, 2}}},
 	)
 }
 
@@ -28,11 +29,11 @@ type quantizePass struct {
 }
 
 // quantizeKernel quantizes, or goes back. It serves constant scales: one, or one for each place of an axis.
-func quantizeKernel(back bool) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker { return quantizeMaker(s, back) }
+func quantizeKernel(back bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker { return quantizeMaker(s, back) }
 }
 
-func quantizeMaker(s *lowering.Step, back bool) tensorMaker {
+func quantizeMaker(s *lowering.Step, back bool) record.TensorMaker {
 	a := s.Node.Attrs
 	scale, zero := s.Constant64(1), s.Constant64(2)
 	if len(scale) == 0 || !s.Float32Input(1) || len(s.ConstShape(1)) > 1 || zero != nil && len(zero) != len(scale) ||
@@ -42,7 +43,7 @@ func quantizeMaker(s *lowering.Step, back bool) tensorMaker {
 	if zero == nil {
 		zero = make([]float64, len(scale))
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		in := d.ShapeOf(s, 0)
 		if s.Absent(0) || in == nil || s.Out[0] == nil || d.Shapes[s.Out[0].ID] == nil {
 			return nil
@@ -92,18 +93,18 @@ func quantizeMaker(s *lowering.Step, back bool) tensorMaker {
 		if n == 0 {
 			return nil
 		}
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			var ok bool
-			if p.x, ok = e.datum(s.In[0]).(*tensor.Tensor); !ok {
-				return e.evaluate(s)
+			if p.x, ok = e.Datum(s.In[0]).(*tensor.Tensor); !ok {
+				return e.Fallback(s)
 			}
-			p.y = e.datum(s.Out[0]).(*tensor.Tensor)
-			return e.parallel(p, (n+p.inner-1)/p.inner)
+			p.y = e.Datum(s.Out[0]).(*tensor.Tensor)
+			return e.Parallel(p, (n+p.inner-1)/p.inner)
 		}}
 	}
 }
 
-func (p *quantizePass) do(_ *workspace, k int) {
+func (p *quantizePass) Do(_ *record.Workspace, k int) {
 	i := k % len(p.scale)
 	p.run(p, k*p.inner, min(p.x.Len(), (k+1)*p.inner), p.scale[i], p.zero[i])
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -80,7 +81,7 @@ type partKey struct {
 
 // packedPart packs m rows of k numbers of constant input i, from number from on, for products.
 func packedPart(s *lowering.Step, i int, w []float32, from, m, k int) *kernel.Packed {
-	return of(s).shared.Get(partKey{s.In[i].Const, from, m, k}, func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
+	return record.Of(s).Shared.Get(partKey{s.In[i].Const, from, m, k}, func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
 }
 
 // Samples go in groups of at most recurrentRows, each by one worker, so that a matrix is read once per step for a group; in
@@ -103,8 +104,8 @@ type recurrentPass struct {
 }
 
 // kernel gives the kernel of the layer.
-func (l *recurrentLayer) kernel(s *lowering.Step) tensorMaker {
-	return func(d *lowering.Binding) *tensorKernel {
+func (l *recurrentLayer) kernel(s *lowering.Step) record.TensorMaker {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		in := d.ShapeOf(s, 0)
 		if !d.Typed(s, 0, tensor.Float32) || len(in) != 3 || in[2] != l.inputs {
 			return nil
@@ -132,7 +133,7 @@ func (l *recurrentLayer) kernel(s *lowering.Step) tensorMaker {
 		p.per = (p.batch + p.groups - 1) / p.groups
 		p.chunk = min(max(1, recurrentChunk/max(1, p.per)), max(1, p.length))
 		p.order, p.lens = make([]int, p.batch), make([]int, p.batch)
-		return &tensorKernel{temp: l.dirs * p.groups * p.itemTemp(), run: p.run}
+		return &record.TensorKernel{Temp: l.dirs * p.groups * p.itemTemp(), Run: p.run}
 	}
 }
 
@@ -141,29 +142,29 @@ func (p *recurrentPass) itemTemp() int {
 	return p.per * (p.chunk*(p.inputs+p.gates*p.hidden) + (1+p.cell.states())*p.hidden + p.cell.temp())
 }
 
-func (p *recurrentPass) run(e execution, call tensorCall) error {
+func (p *recurrentPass) run(e record.Execution, call record.Call) error {
 	s := p.step
 	read := func(i int) []float32 {
 		if s.Absent(i) {
 			return nil
 		}
-		return e.floats(s.In[i])
+		return e.Floats(s.In[i])
 	}
 	write := func(i int) []float32 {
 		if i >= len(s.Out) || s.Out[i] == nil {
 			return nil
 		}
-		return e.floats(s.Out[i])
+		return e.Floats(s.Out[i])
 	}
-	p.x, p.h0, p.c0, p.y, p.hn, p.cn, p.temp = read(0), read(5), read(6), write(0), write(1), write(2), call.temp
+	p.x, p.h0, p.c0, p.y, p.hn, p.cn, p.temp = read(0), read(5), read(6), write(0), write(1), write(2), call.Temp
 	for i := range p.order {
 		p.order[i], p.lens[i] = i, p.length
 	}
 	if !s.Absent(4) {
-		lens := tensor.Data[int32](e.datum(s.In[4]).(*tensor.Tensor))
+		lens := tensor.Data[int32](e.Datum(s.In[4]).(*tensor.Tensor))
 		for _, n := range lens {
 			if n < 0 || int(n) > p.length {
-				return e.evaluate(s) // says what is wrong
+				return e.Fallback(s) // says what is wrong
 			}
 		}
 		slices.SortStableFunc(p.order, func(a, b int) int { return cmp.Compare(lens[b], lens[a]) })
@@ -171,7 +172,7 @@ func (p *recurrentPass) run(e execution, call tensorCall) error {
 			p.lens[i] = int(lens[b])
 		}
 	}
-	err := e.parallel(p, p.dirs*p.groups)
+	err := e.Parallel(p, p.dirs*p.groups)
 	p.x, p.h0, p.c0, p.y, p.hn, p.cn = nil, nil, nil, nil, nil, nil
 	return err
 }
@@ -185,8 +186,8 @@ func (p *recurrentPass) at(dirs, dir, length, t, b int) int {
 	return (t*dirs+dir)*p.batch + b
 }
 
-func (p *recurrentPass) do(w *workspace, k int) {
-	w.node = p.step.Source
+func (p *recurrentPass) Do(w *record.Workspace, k int) {
+	w.Node = p.step.Source
 	dir, group := k%p.dirs, k/p.dirs
 	from, to := group*p.per, min(p.batch, (group+1)*p.per)
 	if from >= to {
@@ -227,7 +228,7 @@ func (p *recurrentPass) do(w *workspace, k int) {
 		}
 		return m
 	}
-	for k0 := 0; k0 < lens[0] && !w.stopped(); k0 += p.chunk {
+	for k0 := 0; k0 < lens[0] && !w.Stopped(); k0 += p.chunk {
 		k1, all := min(lens[0], k0+p.chunk), 0
 		for k := k0; k < k1; k++ {
 			for i := range active(k) {

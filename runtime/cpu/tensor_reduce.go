@@ -6,23 +6,24 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(
-		record{op: "ReduceSum", tensor: tensorKind{make: reduceKernel(reduceSum, false)}},
-		record{op: "ReduceMean", tensor: tensorKind{make: reduceKernel(reduceMean, false)}},
-		record{op: "ReduceMax", tensor: tensorKind{make: reduceKernel(reduceMax, false)}},
-		record{op: "ReduceMin", tensor: tensorKind{make: reduceKernel(reduceMin, false)}},
-		record{op: "ReduceProd", tensor: tensorKind{make: reduceKernel(reduceProd, false)}},
-		record{op: "ReduceL1", tensor: tensorKind{make: reduceKernel(reduceL1, false)}},
-		record{op: "ReduceL2", tensor: tensorKind{make: reduceKernel(reduceL2, false)}},
-		record{op: "ReduceLogSum", tensor: tensorKind{make: reduceKernel(reduceLogSum, false)}},
-		record{op: "ReduceSumSquare", tensor: tensorKind{make: reduceKernel(reduceSquares, false)}},
-		record{op: "GlobalAveragePool", tensor: tensorKind{make: reduceKernel(reduceMean, true)}},
-		record{op: "GlobalMaxPool", tensor: tensorKind{make: reduceKernel(reduceMax, true)}},
+	record.Register(
+		record.Record{Op: "ReduceSum", Tensor: record.TensorKind{Make: reduceKernel(reduceSum, false)}},
+		record.Record{Op: "ReduceMean", Tensor: record.TensorKind{Make: reduceKernel(reduceMean, false)}},
+		record.Record{Op: "ReduceMax", Tensor: record.TensorKind{Make: reduceKernel(reduceMax, false)}},
+		record.Record{Op: "ReduceMin", Tensor: record.TensorKind{Make: reduceKernel(reduceMin, false)}},
+		record.Record{Op: "ReduceProd", Tensor: record.TensorKind{Make: reduceKernel(reduceProd, false)}},
+		record.Record{Op: "ReduceL1", Tensor: record.TensorKind{Make: reduceKernel(reduceL1, false)}},
+		record.Record{Op: "ReduceL2", Tensor: record.TensorKind{Make: reduceKernel(reduceL2, false)}},
+		record.Record{Op: "ReduceLogSum", Tensor: record.TensorKind{Make: reduceKernel(reduceLogSum, false)}},
+		record.Record{Op: "ReduceSumSquare", Tensor: record.TensorKind{Make: reduceKernel(reduceSquares, false)}},
+		record.Record{Op: "GlobalAveragePool", Tensor: record.TensorKind{Make: reduceKernel(reduceMean, true)}},
+		record.Record{Op: "GlobalMaxPool", Tensor: record.TensorKind{Make: reduceKernel(reduceMax, true)}},
 	)
 }
 
@@ -49,16 +50,16 @@ type reducePass struct {
 }
 
 // reduceKernel reduces the axes that are named, or, global, all behind that of channels.
-func reduceKernel(op reduction, global bool) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker {
+func reduceKernel(op reduction, global bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
 		if s.Absent(0) {
 			return nil
 		}
-		return func(d *lowering.Binding) *tensorKernel { return newReduction(d, s, op, global) }
+		return func(d *lowering.Binding) *record.TensorKernel { return newReduction(d, s, op, global) }
 	}
 }
 
-func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bool) *tensorKernel {
+func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bool) *record.TensorKernel {
 	in := d.ShapeOf(s, 0)
 	if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 		return nil
@@ -115,23 +116,23 @@ func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bo
 	if p.n == 0 || p.outer == 0 || p.inner == 0 {
 		return nil
 	}
-	return &tensorKernel{scratch: p.inner, run: func(e execution, _ tensorCall) error {
-		p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-		return e.parallel(p, (p.outer+reducePer-1)/reducePer)
+	return &record.TensorKernel{Scratch: p.inner, Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		return e.Parallel(p, (p.outer+reducePer-1)/reducePer)
 	}}
 }
 
 // reducePer is the parts that a work item takes.
 const reducePer = 64
 
-func (p *reducePass) do(w *workspace, k int) {
+func (p *reducePass) Do(w *record.Workspace, k int) {
 	for o := k * reducePer; o < min(p.outer, (k+1)*reducePer); o++ {
 		x, y := p.x[o*p.n*p.inner:(o+1)*p.n*p.inner], p.y[o*p.inner:(o+1)*p.inner]
 		if p.inner == 1 {
 			y[0] = p.row(x)
 			continue
 		}
-		p.columns(y, x, w.scratch[:p.inner])
+		p.columns(y, x, w.Scratch[:p.inner])
 	}
 }
 

@@ -5,11 +5,14 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/std"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "Resize", tensor: tensorKind{make: resizeKernel}}) }
+func init() {
+	record.Register(record.Record{Op: "Resize", Tensor: record.TensorKind{Make: resizeKernel}})
+}
 
 // resizePass samples axes anew, one after the other, plane by plane: what comes before the first of them counts planes.
 type resizePass struct {
@@ -36,14 +39,14 @@ type resizeTaps struct {
 	weights []float32
 }
 
-func resizeKernel(s *lowering.Step) tensorMaker {
+func resizeKernel(s *lowering.Step) record.TensorMaker {
 	if s.Node.Attrs.Str("mode", "nearest") == "nearest" {
 		return moveKernel(s)
 	}
 	if !s.Float32Input(0) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		shape := d.ShapeOf(s, 0)
 		if shape == nil || !d.Gives(s, 0, tensor.Float32) {
 			return nil
@@ -73,9 +76,9 @@ func resizeKernel(s *lowering.Step) tensorMaker {
 		p.beyond = float32(beyond)
 		planes, _ := tensor.Size(shape)
 		planes /= p.in
-		return &tensorKernel{scratch: 2*p.held + p.turned, run: func(e execution, _ tensorCall) error {
-			p.x, p.y = e.floats(s.In[0]), e.floats(s.Out[0])
-			return e.parallel(p, planes)
+		return &record.TensorKernel{Scratch: 2*p.held + p.turned, Run: func(e record.Execution, _ record.Call) error {
+			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			return e.Parallel(p, planes)
 		}}
 	}
 }
@@ -152,14 +155,14 @@ func newTaps(first int, weights []float64, d, stride int) (t resizeTaps) {
 		places, sums = append(places, int32((at-t.first)*stride)), append(sums, w)
 	}
 	t.first = max(t.first, 0)
-	t.places, t.weights = kernel.NewOffsets(places), narrow(sums)
+	t.places, t.weights = kernel.NewOffsets(places), record.Narrow(sums)
 	return t
 }
 
-func (p *resizePass) do(w *workspace, k int) {
+func (p *resizePass) Do(w *record.Workspace, k int) {
 	src := p.x[k*p.in : (k+1)*p.in]
-	buffers := [2][]float32{w.scratch[:p.held], w.scratch[p.held : 2*p.held]}
-	turned := w.scratch[2*p.held:]
+	buffers := [2][]float32{w.Scratch[:p.held], w.Scratch[p.held : 2*p.held]}
+	turned := w.Scratch[2*p.held:]
 	for i := range p.stages {
 		st := &p.stages[i]
 		dst := p.y[k*p.out : (k+1)*p.out]

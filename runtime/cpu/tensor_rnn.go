@@ -1,12 +1,13 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "RNN", tensor: tensorKind{make: rnnKernel, constant: []int{1, 2, 3}}})
+	record.Register(record.Record{Op: "RNN", Tensor: record.TensorKind{Make: rnnKernel, Constant: []int{1, 2, 3}}})
 }
 
 // rnn is the cell of an RNN: h = f(Wx + Rh).
@@ -15,7 +16,7 @@ type rnn struct {
 	r []*kernel.Packed // per direction: of the state
 }
 
-func rnnKernel(s *lowering.Step) tensorMaker {
+func rnnKernel(s *lowering.Step) record.TensorMaker {
 	l := recurrentWeights(s, 1, 1, []string{tanh}, func(int) bool { return true })
 	if l == nil {
 		return nil

@@ -4,22 +4,23 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "Split", tensor: tensorKind{make: splitKernel, float32: true}, moves: moves{split: axisOf}})
+	record.Register(record.Record{Op: "Split", Tensor: record.TensorKind{Make: splitKernel, Float32: true}, Moves: record.Moves{Split: record.AxisOf}})
 }
 
 // splitKernel cuts a tensor along an axis.
-func splitKernel(s *lowering.Step) tensorMaker {
+func splitKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(0) || slices.Contains(s.Node.Outputs, nil) {
 		return nil
 	}
 	at := s.Node.Attrs.Int("axis", 0)
 	parts := s.Constant64(1)
-	return func(d *lowering.Binding) *tensorKernel {
-		in, _, ok := tensorShapes(d, s)
+	return func(d *lowering.Binding) *record.TensorKernel {
+		in, _, ok := record.TensorShapes(d, s)
 		if !ok {
 			return nil
 		}
@@ -39,11 +40,11 @@ func splitKernel(s *lowering.Step) tensorMaker {
 			return nil
 		}
 		outer, inner := lowering.Runs(in[0], axis)
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			x, row, from := e.floats(s.In[0]), in[0][axis]*inner, 0
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			x, row, from := e.Floats(s.In[0]), in[0][axis]*inner, 0
 			for _, v := range s.Out {
 				n := d.Shapes[v.ID][axis] * inner
-				y := e.floats(v)
+				y := e.Floats(v)
 				for r := range outer {
 					copy(y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])
 				}

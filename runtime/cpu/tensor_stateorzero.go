@@ -3,25 +3,26 @@ package cpu
 import (
 	"slices"
 
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{op: "essm.StateOrZero", tensor: tensorKind{make: shaped(stateOrZeroKernel), float32: true}})
+	record.Register(record.Record{Op: "essm.StateOrZero", Tensor: record.TensorKind{Make: record.Shaped(stateOrZeroKernel), Float32: true}})
 }
 
 // stateOrZeroKernel copies a state, or clears one.
-func stateOrZeroKernel(s *lowering.Step) shapedMaker {
-	return func(in [][]int, out []int) *tensorKernel {
+func stateOrZeroKernel(s *lowering.Step) record.ShapedMaker {
+	return func(in [][]int, out []int) *record.TensorKernel {
 		given := len(in) > 1 && in[1] != nil
 		if given && !slices.Equal(in[1], out) {
 			return nil // refused when it is evaluated
 		}
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			if given {
-				copy(e.floats(s.Out[0]), e.floats(s.In[1]))
+				copy(e.Floats(s.Out[0]), e.Floats(s.In[1]))
 			} else {
-				clear(e.floats(s.Out[0]))
+				clear(e.Floats(s.Out[0]))
 			}
 			return nil
 		}}

@@ -5,10 +5,11 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "TopK", tensor: tensorKind{make: topKKernel}}) }
+func init() { record.Register(record.Record{Op: "TopK", Tensor: record.TensorKind{Make: topKKernel}}) }
 
 // topKPass finds the first k elements of each row along the middle one of three axes, greatest or least first, of equal ones
 // the first. NaN counts as the greatest.
@@ -24,11 +25,11 @@ type topKType interface {
 	tensor.Elem
 }
 
-func topKKernel(s *lowering.Step) tensorMaker {
+func topKKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		switch {
 		case d.Typed(s, 0, tensor.Float32):
 			return newTopK[float32](d, s)
@@ -41,7 +42,7 @@ func topKKernel(s *lowering.Step) tensorMaker {
 	}
 }
 
-func newTopK[T topKType](d *lowering.Binding, s *lowering.Step) *tensorKernel {
+func newTopK[T topKType](d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	shape := d.ShapeOf(s, 0)
 	k, ok := d.Ints(s, 1)
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape))
@@ -50,15 +51,15 @@ func newTopK[T topKType](d *lowering.Binding, s *lowering.Step) *tensorKernel {
 	}
 	outer, inner := lowering.Runs(shape, axis)
 	p := &topKPass[T]{n: shape[axis], k: int(k[0]), inner: inner, largest: s.Node.Attrs.Bool("largest", true)}
-	return &tensorKernel{scratch: p.k, run: func(e execution, _ tensorCall) error {
-		p.x, p.y, p.at = tensor.Data[T](e.datum(s.In[0]).(*tensor.Tensor)), nil, nil
+	return &record.TensorKernel{Scratch: p.k, Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y, p.at = tensor.Data[T](e.Datum(s.In[0]).(*tensor.Tensor)), nil, nil
 		if s.Out[0] != nil {
-			p.y = tensor.Data[T](e.datum(s.Out[0]).(*tensor.Tensor))
+			p.y = tensor.Data[T](e.Datum(s.Out[0]).(*tensor.Tensor))
 		}
 		if s.Out[1] != nil {
-			p.at = tensor.Data[int64](e.datum(s.Out[1]).(*tensor.Tensor))
+			p.at = tensor.Data[int64](e.Datum(s.Out[1]).(*tensor.Tensor))
 		}
-		return e.parallel(p, outer)
+		return e.Parallel(p, outer)
 	}}
 }
 
@@ -75,8 +76,8 @@ func (p *topKPass[T]) before(row []T, i, j int32) bool {
 	return i < j
 }
 
-func (p *topKPass[T]) do(w *workspace, t int) {
-	all := int32s(w.scratch)
+func (p *topKPass[T]) Do(w *record.Workspace, t int) {
+	all := int32s(w.Scratch)
 	for i := range p.inner {
 		row := p.x[t*p.n*p.inner+i:]
 		// A heap of the best so far, the worst of them first.

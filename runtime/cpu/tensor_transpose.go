@@ -5,25 +5,26 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	register(record{
-		op:     "Transpose",
-		tensor: tensorKind{make: either(shaped(transposeKernel), moving{strides: transposed}.kernel)},
-		moves:  moves{permute: permutation},
+	record.Register(record.Record{
+		Op:     "Transpose",
+		Tensor: record.TensorKind{Make: record.Either(record.Shaped(transposeKernel), moving{strides: transposed}.kernel)},
+		Moves:  record.Moves{Permute: record.Permutation},
 	})
 }
 
 // transposeKernel permutes axes.
-func transposeKernel(s *lowering.Step) shapedMaker {
+func transposeKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) {
 		return nil
 	}
 	perm := s.Node.Attrs.Ints("perm", nil)
-	return func(in [][]int, out []int) *tensorKernel {
+	return func(in [][]int, out []int) *record.TensorKernel {
 		rank := len(in[0])
 		order := make([]int, rank)
 		for i := range order {
@@ -41,9 +42,9 @@ func transposeKernel(s *lowering.Step) shapedMaker {
 		}
 		t := newTransposition(in[0], order)
 		t.node = s.Source
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			t.src, t.dst = e.floats(s.In[0]), e.floats(s.Out[0])
-			return e.parallel(t, t.items)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			t.src, t.dst = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			return e.Parallel(t, t.items)
 		}}
 	}
 }
@@ -118,8 +119,8 @@ func newTransposition(shape, order []int) *transposition {
 }
 
 // work item copies some blocks, or a part of one.
-func (t *transposition) do(w *workspace, k int) {
-	w.node = t.node
+func (t *transposition) Do(w *record.Workspace, k int) {
+	w.Node = t.node
 	part := k % t.parts
 	k /= t.parts
 	for b := k * t.per; b < min(t.blocks, (k+1)*t.per); b++ {

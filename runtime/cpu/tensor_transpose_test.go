@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
 // TestTransposition holds every order of the axes against its definition, at shapes with axes of one and no place, and with
@@ -44,7 +45,7 @@ func TestTransposition(t *testing.T) {
 				x.dst[i] = -1
 			}
 			for _, k := range rand.Perm(x.items) {
-				x.do(&workspace{}, k)
+				x.Do(&record.Workspace{}, k)
 			}
 			i := 0
 			ops.Walk(out, strides, 0, func(o int) {

@@ -2,18 +2,21 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "Trilu", tensor: tensorKind{make: triluKernel}}) }
+func init() {
+	record.Register(record.Record{Op: "Trilu", Tensor: record.TensorKind{Make: triluKernel}})
+}
 
 // triluKernel keeps a triangle of each matrix, of elements of any type that is held in whole bytes.
-func triluKernel(s *lowering.Step) tensorMaker {
+func triluKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil
 	}
 	upper := s.Node.Attrs.Bool("upper", true)
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		shape, dtype, diagonal := d.ShapeOf(s, 0), d.DTypes[s.In[0].ID], 0
 		if len(shape) < 2 || !cut(dtype) || !d.Gives(s, 0, dtype) {
 			return nil
@@ -27,8 +30,8 @@ func triluKernel(s *lowering.Step) tensorMaker {
 			diagonal = int(min(max(k[0], -int64(rows)), int64(columns)))
 		}
 		all := product(shape[:len(shape)-1])
-		return &tensorKernel{run: func(e execution, _ tensorCall) error {
-			x, y, size := e.datum(s.In[0]).(*tensor.Tensor).Bytes(), e.datum(s.Out[0]).(*tensor.Tensor).Bytes(), tensor.ByteSize(dtype, 1)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			x, y, size := e.Datum(s.In[0]).(*tensor.Tensor).Bytes(), e.Datum(s.Out[0]).(*tensor.Tensor).Bytes(), tensor.ByteSize(dtype, 1)
 			for r := range all {
 				from, to := min(max(r%rows+diagonal, 0), columns), columns
 				if !upper {

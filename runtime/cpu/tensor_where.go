@@ -2,17 +2,20 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() { register(record{op: "Where", tensor: tensorKind{make: whereKernel}}) }
+func init() {
+	record.Register(record.Record{Op: "Where", Tensor: record.TensorKind{Make: whereKernel}})
+}
 
 // whereKernel picks from two operands.
-func whereKernel(s *lowering.Step) tensorMaker {
+func whereKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) || s.Absent(2) {
 		return nil
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *record.TensorKernel {
 		var run func(p *comparePass, row int)
 		dtype := d.DTypes[s.In[1].ID]
 		switch dtype {

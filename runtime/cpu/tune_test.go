@@ -9,13 +9,14 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
 // What the model expects of the measured work, read backwards, gives the model's constants.
 func TestSolveCosts(t *testing.T) {
 	for _, want := range []Costs{{Scan: 3, ComplexScan: 5, FFT: 1.6, Pass: 0.7, Call: 5000, Direct: 4, Output: 20, Dense: 1.6, Gemm: 6}, {Scan: 0.14, ComplexScan: 0.5, FFT: 0.2, Pass: 0.3, Call: 900, Direct: 20, Output: 5, Dense: 8, Gemm: 100}, DefaultCosts()} {
 		expect := func(form string, steps, n, per, window int) float64 {
-			return float64(problem{&recurrenceInfo{n: n, perHead: per, window: window, direction: essm.Forward, vIm: -1, xIm: -1, state: -1}, want, 1, steps, 64}.estimate(form).Time)
+			return float64(problem{&record.RecurrenceInfo{N: n, PerHead: per, Window: window, Direction: essm.Forward, VIm: -1, XIm: -1, State: -1}, want, 1, steps, 64}.estimate(form).Time)
 		}
 		got := solveCosts(map[string]float64{
 			"scan": expect(essm.FormScan, scanSteps, scanSize, 1, 0), "complex scan": want.ComplexScan * scanSize * scanSteps, "fft": expect(essm.FormFFT, fftSteps, convolutionSize, 1, 0),

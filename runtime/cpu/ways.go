@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
 // Ways in which the backend computes an operator, as Way gives them.
@@ -19,9 +20,9 @@ const (
 // Way says how the backend computes nodes of an operator at best. What does not fit a kernel (other element types, weights that
 // are computed) is evaluated; a profile says what each node of a model came to.
 func Way(op *ir.Op) string {
-	r := recordOf(op)
+	r := record.For(op)
 	switch {
-	case recordNamed(op).shapes:
+	case record.Named(op).Shapes:
 		return AtBind
 	case !ops.Newest(op):
 		if op.Body != nil {
@@ -30,7 +31,7 @@ func Way(op *ir.Op) string {
 		return ByEval
 	case slices.ContainsFunc(Kinds(op), func(kind string) bool { return kind != WayProgram }):
 		return ByKernel
-	case op.Body != nil && !r.strict, r.program != noProgram:
+	case op.Body != nil && !r.Strict, r.Program != record.NoProgram:
 		return ByBody
 	}
 	return ByEval
@@ -39,7 +40,7 @@ func Way(op *ir.Op) string {
 // Kinds names the kinds of implementation that the backend has for an operator, in the words of Implementation.Way and in the
 // order in which they are preferred. Elementwise operators may also be fused, or done by the kernel of the node before them.
 func Kinds(op *ir.Op) (names []string) {
-	r, e := recordOf(op), elementwiseOf(op)
+	r, e := record.For(op), elementwiseOf(op)
 	for _, k := range preference {
 		if k.has(r, e) {
 			names = append(names, k.name)

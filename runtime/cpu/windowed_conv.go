@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -51,7 +52,7 @@ func (f *timeFilters) asRows() []float32 {
 	return f.rows
 }
 
-func windowedConv(s *lowering.Step) windowedMaker {
+func windowedConv(s *lowering.Step) record.WindowedMaker {
 	ws := s.ConstShape(1)
 	if !s.Float32Input(1) || len(ws) != 3 {
 		return nil
@@ -60,7 +61,7 @@ func windowedConv(s *lowering.Step) windowedMaker {
 	if f.group < 1 || f.m%f.group != 0 || f.m*f.cg*f.k == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
-	return func(d *lowering.Binding) *windowedOp {
+	return func(d *lowering.Binding) *record.WindowedOp {
 		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
@@ -73,33 +74,33 @@ func windowedConv(s *lowering.Step) windowedMaker {
 }
 
 // window makes the window whose first tap has the given offset.
-func (f *timeFilters) windowed(first, dilation int) *windowedOp {
-	offs, ok := reach(first, f.k, dilation)
+func (f *timeFilters) windowed(first, dilation int) *record.WindowedOp {
+	offs, ok := record.Reach(first, f.k, dilation)
 	if !ok {
 		return nil
 	}
-	win := &windowedOp{offs: offs, weights: len(f.w), flops: 2 * float64(len(f.w))}
+	win := &record.WindowedOp{Offs: offs, Weights: len(f.w), Flops: 2 * float64(len(f.w))}
 	in, out := f.cg*f.group, f.m
 	switch {
 	case f.cg == 1 && f.m == f.group:
-		rows, at := f.asRows(), win.places(in)
-		win.run = func(y, x, _ []float32, n, _, _ int) { kernel.Depthwise(y, x, n, in, at, rows, f.bias) }
+		rows, at := f.asRows(), win.Places(in)
+		win.Run = func(y, x, _ []float32, n, _, _ int) { kernel.Depthwise(y, x, n, in, at, rows, f.bias) }
 	case f.group == 1 && (dilation == 1 || f.k == 1): // the inputs of a step lie side by side
 		f.pack()
-		win.run = func(y, x, _ []float32, n, _, _ int) { kernel.Gemm(y, out, x, in, n, f.joined, f.bias, false) }
+		win.Run = func(y, x, _ []float32, n, _, _ int) { kernel.Gemm(y, out, x, in, n, f.joined, f.bias, false) }
 	case f.group == 1:
 		f.pack()
-		win.scratch = f.k * in
-		win.run = func(y, x, tmp []float32, n, _, _ int) {
+		win.Scratch = f.k * in
+		win.Run = func(y, x, tmp []float32, n, _, _ int) {
 			f.gather(tmp, x, n, dilation)
-			kernel.Gemm(y, out, tmp, win.scratch, n, f.joined, f.bias, false)
+			kernel.Gemm(y, out, tmp, win.Scratch, n, f.joined, f.bias, false)
 		}
 	default:
 		f.pack()
 		if f.k > 1 {
-			win.scratch = f.k * in
+			win.Scratch = f.k * in
 		}
-		win.run = func(y, x, tmp []float32, n, _, _ int) {
+		win.Run = func(y, x, tmp []float32, n, _, _ int) {
 			if f.k > 1 {
 				f.gather(tmp, x, n, dilation)
 				x = tmp
@@ -139,12 +140,12 @@ func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
 }
 
 // windowedMatMul is a constant matrix times (features, steps): a convolution of one tap.
-func windowedMatMul(s *lowering.Step) windowedMaker {
+func windowedMatMul(s *lowering.Step) record.WindowedMaker {
 	if !s.Float32Input(0) || len(s.ConstShape(0)) != 2 {
 		return nil
 	}
 	f := &timeFilters{w: s.Constant(0), m: s.ConstShape(0)[0], cg: s.ConstShape(0)[1], k: 1, group: 1}
-	return func(d *lowering.Binding) *windowedOp {
+	return func(d *lowering.Binding) *record.WindowedOp {
 		if !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || f.m*f.cg == 0 {
 			return nil
 		}

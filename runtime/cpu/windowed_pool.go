@@ -5,40 +5,41 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // windowedPool gives the greatest numbers of windows over time, or their averages.
-func windowedPool(average bool) func(s *lowering.Step) windowedMaker {
-	return func(s *lowering.Step) windowedMaker {
+func windowedPool(average bool) func(s *lowering.Step) record.WindowedMaker {
+	return func(s *lowering.Step) record.WindowedMaker {
 		shape := s.Node.Attrs.Ints("kernel_shape", nil)
 		if len(shape) != 1 || len(s.Node.Outputs) != 1 {
 			return nil
 		}
-		return func(d *lowering.Binding) *windowedOp { return newWindowedPool(d, s, int(shape[0]), average) }
+		return func(d *lowering.Binding) *record.WindowedOp { return newWindowedPool(d, s, int(shape[0]), average) }
 	}
 }
 
-func newWindowedPool(d *lowering.Binding, s *lowering.Step, taps int, average bool) *windowedOp {
+func newWindowedPool(d *lowering.Binding, s *lowering.Step, taps int, average bool) *record.WindowedOp {
 	all := average && ops.Int(s.Node, "count_include_pad") != 0
 	if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 		return nil
 	}
 	in := d.ShapeOf(s, 0)
 	c, ok := planar(s.Node, in, d.Shapes[s.Out[0].ID], 1, taps)
-	offs, short := reach(-c.left, taps, max(1, c.dw))
+	offs, short := record.Reach(-c.left, taps, max(1, c.dw))
 	if !ok || !short || c.sw != 1 {
 		return nil
 	}
 	width, apart := c.c, c.c*c.dw
-	win := &windowedOp{offs: offs, flops: float64(taps * width)}
+	win := &record.WindowedOp{Offs: offs, Flops: float64(taps * width)}
 	if !average {
-		win.edge = float32(math.Inf(-1))
-		win.run = func(y, x, _ []float32, rows, _, _ int) { joinTaps(y[:rows*width], x, apart, taps, kernel.Max) }
+		win.Edge = float32(math.Inf(-1))
+		win.Run = func(y, x, _ []float32, rows, _, _ int) { joinTaps(y[:rows*width], x, apart, taps, kernel.Max) }
 		return win
 	}
-	win.run = func(y, x, _ []float32, rows, from, length int) {
+	win.Run = func(y, x, _ []float32, rows, from, length int) {
 		joinTaps(y[:rows*width], x, apart, taps, kernel.Add)
 		for r := range rows {
 			count := taps

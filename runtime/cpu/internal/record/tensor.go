@@ -1,4 +1,4 @@
-package cpu
+package record
 
 import (
 	"github.com/essmc/essmc/ir"
@@ -8,67 +8,67 @@ import (
 )
 
 // tensorKernel computes a step from whole tensors, for the shapes and constants of one binding.
-type tensorKernel struct {
-	run func(e execution, c tensorCall) error
+type TensorKernel struct {
+	Run func(e Execution, c Call) error
 	// temp is the float32 numbers of the arena that the kernel has to itself while it runs; scratch those that each worker
 	// needs.
-	temp, scratch int
-	tables        int64 // bytes of constants that the first run makes
-	fuses         bool  // run computes tensorCall.result, and applies tensorCall.epilogue
+	Temp, Scratch int
+	Tables        int64 // bytes of constants that the first run makes
+	Fuses         bool  // run computes tensorCall.result, and applies tensorCall.epilogue
 }
 
 // tensorMaker makes the kernel for a binding, or gives nil where its shapes or element types do not fit.
-type tensorMaker func(d *lowering.Binding) *tensorKernel
+type TensorMaker func(d *lowering.Binding) *TensorKernel
 
 // tensorCall is what a kernel has of the place in the program where it runs.
-type tensorCall struct {
-	temp     []float32
-	result   *lowering.Value // what is computed: behind the epilogue, where there is one
-	epilogue *epilogue       // what is done to each number of it; nil: nothing
+type Call struct {
+	Temp     []float32
+	Result   *lowering.Value // what is computed: behind the epilogue, where there is one
+	Epilogue *Epilogue       // what is done to each number of it; nil: nothing
 }
 
 // execution is what a kernel sees of the run that it is part of.
-type execution interface {
+type Execution interface {
 	// floats are the numbers of a float32 tensor of known shape: of one that the kernel computes, where to write them.
-	floats(v *lowering.Value) []float32
+	Floats(v *lowering.Value) []float32
 	// datum is any value, as evaluations see it.
-	datum(v *lowering.Value) tensor.Datum
+	Datum(v *lowering.Value) tensor.Datum
 	// keep takes a result that has no place of its own.
-	keep(v *lowering.Value, d tensor.Datum)
+	Keep(v *lowering.Value, d tensor.Datum)
 	// own gives d, copied where it lies in memory that is used again.
-	own(d tensor.Datum) tensor.Datum
+	Own(d tensor.Datum) tensor.Datum
 	// at finds a step of a sample in the buffer of a sequence that has length steps per sample.
-	at(v *lowering.Value, sample, step, length int) int
+	At(v *lowering.Value, sample, step, length int) int
 	// parallel hands out the work items of a task to the workers, and waits.
-	parallel(t task, items int) error
+	Parallel(t Task, items int) error
 	// halted says that the run has ended early, for what takes long outside of a task; failed is the reason.
-	halted() kernel.Stop
-	failed() error
+	Halted() kernel.Stop
+	Failed() error
 	// evaluate does the step as ops defines it: for kernels that find out what is wrong with their inputs when they run.
-	evaluate(s *lowering.Step) error
+	Fallback(s *lowering.Step) error
 }
 
 // task is work that can be done in pieces, which are handed out in order.
-type task interface{ do(w *workspace, k int) }
+type Task interface{ Do(w *Workspace, k int) }
 
 // workspace is what a kernel has of the worker that it runs on.
-type workspace struct {
-	scratch []float32
-	node    *ir.Node    // what is computed, for messages
-	halted  kernel.Stop // whether the run has failed or was cancelled, so that what is left need not be computed
+type Workspace struct {
+	Scratch []float32
+	Node    *ir.Node    // what is computed, for messages
+	Halted  kernel.Stop // whether the run has failed or was cancelled, so that what is left need not be computed
 }
 
-func (w *workspace) stopped() bool { return w.halted() }
+func (w *Workspace) Stopped() bool { return w.Halted() }
 
 // firstOf makes the first kernel that fits.
-func firstOf(a, b tensorMaker) tensorMaker {
+func firstOf(a, b TensorMaker) TensorMaker {
 	switch {
 	case a == nil:
 		return b
 	case b == nil:
 		return a
 	}
-	return func(d *lowering.Binding) *tensorKernel {
+	return func(d *lowering.Binding) *TensorKernel {
 		if k := a(d); k != nil {
 			return k
 		}
@@ -77,22 +77,22 @@ func firstOf(a, b tensorMaker) tensorMaker {
 }
 
 // either makes kernels of two sorts, of which the first that fits runs.
-func either(a, b func(s *lowering.Step) tensorMaker) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker { return firstOf(a(s), b(s)) }
+func Either(a, b func(s *lowering.Step) TensorMaker) func(s *lowering.Step) TensorMaker {
+	return func(s *lowering.Step) TensorMaker { return firstOf(a(s), b(s)) }
 }
 
 // shapedMaker makes the kernel for shapes (in: nil where absent), or gives nil where they do not fit.
-type shapedMaker func(in [][]int, out []int) *tensorKernel
+type ShapedMaker func(in [][]int, out []int) *TensorKernel
 
 // shaped are kernels that depend on the shapes of float32 tensors alone.
-func shaped(of func(s *lowering.Step) shapedMaker) func(s *lowering.Step) tensorMaker {
-	return func(s *lowering.Step) tensorMaker {
+func Shaped(of func(s *lowering.Step) ShapedMaker) func(s *lowering.Step) TensorMaker {
+	return func(s *lowering.Step) TensorMaker {
 		mk := of(s)
 		if mk == nil {
 			return nil
 		}
-		return func(d *lowering.Binding) *tensorKernel {
-			in, out, ok := tensorShapes(d, s)
+		return func(d *lowering.Binding) *TensorKernel {
+			in, out, ok := TensorShapes(d, s)
 			if !ok {
 				return nil
 			}
@@ -102,7 +102,7 @@ func shaped(of func(s *lowering.Step) shapedMaker) func(s *lowering.Step) tensor
 }
 
 // tensorShapes gives the shapes of all inputs and of the output, where they are known and outputs, states aside, are float32.
-func tensorShapes(d *lowering.Binding, s *lowering.Step) (in [][]int, out []int, ok bool) {
+func TensorShapes(d *lowering.Binding, s *lowering.Step) (in [][]int, out []int, ok bool) {
 	in = make([][]int, len(s.In))
 	for i, v := range s.In {
 		if v == nil {
@@ -121,7 +121,7 @@ func tensorShapes(d *lowering.Binding, s *lowering.Step) (in [][]int, out []int,
 		in[i] = d.Shapes[v.ID]
 	}
 	for i, v := range s.Out {
-		if (v == nil || !d.F32[v.ID]) && (i == 0 || !of(s).record.states()) {
+		if (v == nil || !d.F32[v.ID]) && (i == 0 || !Of(s).Record.States()) {
 			return nil, nil, false
 		}
 	}

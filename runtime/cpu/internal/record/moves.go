@@ -1,4 +1,4 @@
-package cpu
+package record
 
 import (
 	"slices"
@@ -11,30 +11,30 @@ import (
 // moves is what an operator does that computes nothing but moves elements, or sums them up along an axis: at most one of these.
 // Where the axis is that of time, or of features, the layout of sequences may be chosen (see timeMajor), and a part of
 // features read from where it is (see columns).
-type moves struct {
+type Moves struct {
 	// join gives the axis along which a step puts tensors of so many axes side by side; split that along which it cuts one up.
-	join, split func(s *lowering.Step, rank int) (axis int, ok bool)
+	Join, Split func(s *lowering.Step, rank int) (axis int, ok bool)
 	// cut gives the axis along which it takes consecutive places, and the first.
-	cut func(d *lowering.Binding, s *lowering.Step) (axis, from int, ok bool)
+	Cut func(d *lowering.Binding, s *lowering.Step) (axis, from int, ok bool)
 	// pad gives the zeros that it adds before and behind what is there along each axis.
-	pad func(d *lowering.Binding, s *lowering.Step) (before, behind []int, ok bool)
+	Pad func(d *lowering.Binding, s *lowering.Step) (before, behind []int, ok bool)
 	// permute gives its order of the input's axes; nil: the reverse.
-	permute func(s *lowering.Step) []int64
+	Permute func(s *lowering.Step) []int64
 	// sum gives the axis of a running sum from the first place on, and whether each sum leaves its own place out.
-	sum func(d *lowering.Binding, s *lowering.Step) (axis int, exclusive, ok bool)
+	Sum func(d *lowering.Binding, s *lowering.Step) (axis int, exclusive, ok bool)
 }
 
 // axisOf reads the attribute axis.
-func axisOf(s *lowering.Step, rank int) (axis int, ok bool) {
+func AxisOf(s *lowering.Step, rank int) (axis int, ok bool) {
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), rank)
 	return axis, err == nil
 }
 
 // permutation reads the attribute perm.
-func permutation(s *lowering.Step) []int64 { return s.Node.Attrs.Ints("perm", nil) }
+func Permutation(s *lowering.Step) []int64 { return s.Node.Attrs.Ints("perm", nil) }
 
 // consecutivePlaces reads a Slice that takes consecutive places along one axis.
-func consecutivePlaces(d *lowering.Binding, s *lowering.Step) (axis, from int, ok bool) {
+func ConsecutivePlaces(d *lowering.Binding, s *lowering.Step) (axis, from int, ok bool) {
 	shape := d.ShapeOf(s, 0)
 	starts, ok := d.Ints(s, 1)
 	if !ok || len(starts) != 1 {
@@ -63,7 +63,7 @@ func consecutivePlaces(d *lowering.Binding, s *lowering.Step) (axis, from int, o
 }
 
 // zerosAround reads a Pad that adds zeros.
-func zerosAround(d *lowering.Binding, s *lowering.Step) (before, behind []int, ok bool) {
+func ZerosAround(d *lowering.Binding, s *lowering.Step) (before, behind []int, ok bool) {
 	if s.Node.Attrs.Str("mode", "constant") != "constant" {
 		return nil, nil, false
 	}
@@ -74,7 +74,7 @@ func zerosAround(d *lowering.Binding, s *lowering.Step) (before, behind []int, o
 	}
 	if !s.Absent(2) {
 		fill := d.Constant(s.In[2])
-		if fill == nil || !zeros(fill) {
+		if fill == nil || !Zeros(fill) {
 			return nil, nil, false
 		}
 	}
@@ -104,13 +104,13 @@ func zerosAround(d *lowering.Binding, s *lowering.Step) (before, behind []int, o
 }
 
 // zeros reports whether a tensor holds nothing else.
-func zeros(k *tensor.Tensor) bool {
+func Zeros(k *tensor.Tensor) bool {
 	v, err := k.Float64s()
 	return err == nil && !slices.ContainsFunc(v, func(x float64) bool { return x != 0 })
 }
 
 // runningSum reads a CumSum that goes forward.
-func runningSum(d *lowering.Binding, s *lowering.Step) (axis int, exclusive, ok bool) {
+func RunningSum(d *lowering.Binding, s *lowering.Step) (axis int, exclusive, ok bool) {
 	at, ok := d.Ints(s, 1)
 	if !ok || len(at) != 1 || ops.Int(s.Node, "reverse") != 0 {
 		return 0, false, false

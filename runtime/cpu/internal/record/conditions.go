@@ -1,4 +1,4 @@
-package cpu
+package record
 
 import (
 	"github.com/essmc/essmc/ir"
@@ -21,7 +21,7 @@ func made[M any](s *lowering.Step, constant []int, make func(s *lowering.Step) M
 }
 
 // byteTyped reports whether input i of the step is a tensor of bytes with a sign, or without.
-func byteTyped(s *lowering.Step, i int) bool {
+func ByteTyped(s *lowering.Step, i int) bool {
 	if s.Absent(i) {
 		return false
 	}
@@ -30,7 +30,7 @@ func byteTyped(s *lowering.Step, i int) bool {
 }
 
 // singleInput reports whether input i is known to hold one number.
-func singleInput(s *lowering.Step, i int) bool {
+func SingleInput(s *lowering.Step, i int) bool {
 	t, ok := ir.AsTensor(s.In[i].Type)
 	if !ok || t.NoRank {
 		return false
@@ -40,7 +40,7 @@ func singleInput(s *lowering.Step, i int) bool {
 }
 
 // rankOf is the number of axes of input i; -1 where that is not known.
-func rankOf(s *lowering.Step, i int) int {
+func RankOf(s *lowering.Step, i int) int {
 	if s.Absent(i) {
 		return -1
 	}

@@ -1,4 +1,4 @@
-package cpu
+package record
 
 import (
 	"github.com/essmc/essmc/ir"
@@ -13,30 +13,30 @@ import (
 //
 // A kind whose make is nil is one that the operator does not have. Which of several runs is decided in one place: see
 // preference.
-type record struct {
-	op string // its full name: "Conv", "essm.Scan"
+type Record struct {
+	Op string // its full name: "Conv", "essm.Scan"
 
-	recurrence recurrenceKind
-	row        rowKind
-	windowed   windowedKind
-	streaming  streamingKind
-	tensor     tensorKind
-	program    programKind
+	Recurrence RecurrenceKind
+	Row        RowKind
+	Windowed   WindowedKind
+	Streaming  StreamingKind
+	Tensor     TensorKind
+	Program    programKind
 	// shapes says that the result follows from shapes: it is known before anything runs.
-	shapes bool
+	Shapes bool
 
 	// fused says what the operator does in a fused elementwise kernel, where its row kernel is elementwise for some constants.
-	fused fusedMaker
+	Fused FusedMaker
 	// moves says how the operator moves elements, where it does nothing else.
-	moves moves
+	Moves Moves
 	// flops estimates the work of one row; nil: some for each number of the result.
-	flops func(s *lowering.Step) float64
+	Flops func(s *lowering.Step) float64
 
 	// strict operators are never written out as their bodies, which take inputs that the operators refuse, or gain nothing:
 	// what no kernel fits is evaluated as ops defines it.
-	strict bool
+	Strict bool
 	// keeps says that outputs after the first are what a step graph keeps.
-	keeps bool
+	Keeps bool
 }
 
 // Kinds of implementation. Conditions that can be told before shapes are bound stand beside them: the inputs that constant
@@ -44,33 +44,33 @@ type record struct {
 // tensors. What attributes, ranks and axes ask for, make finds, and gives nil; what shapes ask for, the maker that it gives.
 type (
 	// recurrenceKind carries state from one step of time to the next, or needs the whole sequence. A region forms around it.
-	recurrenceKind struct {
-		constant []int
-		make     func(s *lowering.Step) recurrence
+	RecurrenceKind struct {
+		Constant []int
+		Make     func(s *lowering.Step) Recurrence
 	}
 	// rowKind treats each row (sample, step) by itself. It is part of a region.
-	rowKind struct {
-		constant []int
-		make     func(s *lowering.Step) rowMaker
+	RowKind struct {
+		Constant []int
+		Make     func(s *lowering.Step) RowMaker
 	}
 	// windowedKind looks some way back and ahead along time. It is part of a region, where sequences become rows.
-	windowedKind struct {
-		constant []int
-		make     func(s *lowering.Step) windowedMaker
-		input    int  // the sequence: (samples, features, steps)
-		rows     bool // or rather (samples, steps, features)
-		pads     bool // zeros that a step before it adds around the sequence are as good as those that it pads with itself
+	WindowedKind struct {
+		Constant []int
+		Make     func(s *lowering.Step) WindowedMaker
+		Input    int  // the sequence: (samples, features, steps)
+		Rows     bool // or rather (samples, steps, features)
+		Pads     bool // zeros that a step before it adds around the sequence are as good as those that it pads with itself
 	}
 	// streamingKind goes step by step beside regions, or sums sequences up.
-	streamingKind struct {
-		constant []int
-		make     func(s *lowering.Step) streamingMaker
+	StreamingKind struct {
+		Constant []int
+		Make     func(s *lowering.Step) StreamingMaker
 	}
 	// tensorKind computes whole tensors at once.
-	tensorKind struct {
-		constant []int
-		make     func(s *lowering.Step) tensorMaker
-		float32  bool // outputs are declared as float32, too
+	TensorKind struct {
+		Constant []int
+		Make     func(s *lowering.Step) TensorMaker
+		Float32  bool // outputs are declared as float32, too
 	}
 )
 
@@ -78,42 +78,42 @@ type (
 type programKind int
 
 const (
-	noProgram   programKind = iota
-	partOfGraph             // they become part of the graph that the node is in
-	branches                // one of them runs
-	iterations              // one runs many times
+	NoProgram   programKind = iota
+	PartOfGraph             // they become part of the graph that the node is in
+	Branches                // one of them runs
+	Iterations              // one runs many times
 )
 
 var (
-	records  = map[string]*record{}
-	noRecord = &record{}
+	Records = map[string]*Record{}
+	None    = &Record{}
 )
 
 // register enters records. It panics on a second one for the same operator: that is a mistake in this program.
-func register(list ...record) {
+func Register(list ...Record) {
 	for _, r := range list {
-		if records[r.op] != nil {
-			panic("cpu: two records of operator " + r.op)
+		if Records[r.Op] != nil {
+			panic("cpu: two records of operator " + r.Op)
 		}
-		records[r.op] = &r
+		Records[r.Op] = &r
 	}
 }
 
 // recordOf gives the record of an operator; one that says nothing where there is none, and for earlier versions.
-func recordOf(op *ir.Op) *record {
+func For(op *ir.Op) *Record {
 	if ops.Newest(op) {
-		return recordNamed(op)
+		return Named(op)
 	}
-	return noRecord
+	return None
 }
 
 // recordNamed gives the record of an operator in any version, for what they have in common.
-func recordNamed(op *ir.Op) *record {
-	if r := records[op.FullName()]; r != nil {
+func Named(op *ir.Op) *Record {
+	if r := Records[op.FullName()]; r != nil {
 		return r
 	}
-	return noRecord
+	return None
 }
 
-// states reports whether outputs after the first are states, which may be of any type.
-func (r *record) states() bool { return r.recurrence.make != nil || r.keeps }
+// states reports whether outputs after the first may be of any type.
+func (r *Record) States() bool { return r.Recurs || r.Keeps }

@@ -1,4 +1,4 @@
-package cpu
+package record
 
 import (
 	"math"
@@ -10,13 +10,13 @@ import (
 // windowedOp is a step that looks a bounded way back and ahead along time: step t of its output is computed from the steps t+off
 // of its input, for each off of offs. It works on rows, one for each step, whatever the layout of the operator that it stands
 // for; the region it is in keeps the rows of the input that it looks back on (see ring).
-type windowedOp struct {
-	offs    []int   // ascending
-	edge    float32 // what stands before the first step of the input, and behind the last
-	weights int     // constant numbers that a tile passes through
-	flops   float64 // per step
-	scratch int     // numbers that run needs beside, for each row
-	run     windowedFunc
+type WindowedOp struct {
+	Offs    []int   // ascending
+	Edge    float32 // what stands before the first step of the input, and behind the last
+	Weights int     // constant numbers that a tile passes through
+	Flops   float64 // per step
+	Scratch int     // numbers that run needs beside, for each row
+	Run     windowedFunc
 }
 
 // windowedFunc computes rows of an output, the steps from .. from+rows of length. x has the input from the first offset before
@@ -24,27 +24,28 @@ type windowedOp struct {
 type windowedFunc func(y, x, tmp []float32, rows, from, length int)
 
 // back and ahead say how far the operator reaches.
-func (w *windowedOp) back() int  { return max(0, -w.offs[0]) }
-func (w *windowedOp) ahead() int { return max(0, w.offs[len(w.offs)-1]) }
+func (w *WindowedOp) Back() int { return max(0, -w.Offs[0]) }
+
+func (w *WindowedOp) Ahead() int { return max(0, w.Offs[len(w.Offs)-1]) }
 
 // places says where the numbers of a feature lie that an output meets, in rows of width numbers.
-func (w *windowedOp) places(width int) kernel.Offsets {
-	at := make([]int32, len(w.offs))
-	for i, o := range w.offs {
-		at[i] = int32((o - w.offs[0]) * width)
+func (w *WindowedOp) Places(width int) kernel.Offsets {
+	at := make([]int32, len(w.Offs))
+	for i, o := range w.Offs {
+		at[i] = int32((o - w.Offs[0]) * width)
 	}
 	return kernel.NewOffsets(at)
 }
 
 // windowedMaker makes the operator for a binding, with the offsets that the operator's own pads give. It gives nil where attributes
 // or shapes do not fit.
-type windowedMaker func(d *lowering.Binding) *windowedOp
+type WindowedMaker func(d *lowering.Binding) *WindowedOp
 
 // maxTaps bounds the taps of an operator: longer ones are long convolutions, which have forms of their own.
 const maxTaps = 64
 
 // reach gives the offsets of so many taps, and false where they are too many or reach further than int32 counts.
-func reach(first, taps, dilation int) ([]int, bool) {
+func Reach(first, taps, dilation int) ([]int, bool) {
 	if taps < 1 || taps > maxTaps || dilation < 1 || dilation > math.MaxInt32/maxTaps {
 		return nil, false
 	}
@@ -56,8 +57,8 @@ func reach(first, taps, dilation int) ([]int, bool) {
 }
 
 // shifted moves a sequence along time.
-func shifted(by, width int) *windowedOp {
-	return &windowedOp{offs: []int{by}, flops: float64(width), run: func(y, x, _ []float32, rows, _, _ int) {
+func Shifted(by, width int) *WindowedOp {
+	return &WindowedOp{Offs: []int{by}, Flops: float64(width), Run: func(y, x, _ []float32, rows, _, _ int) {
 		copy(y[:rows*width], x)
 	}}
 }

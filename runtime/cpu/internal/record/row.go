@@ -1,4 +1,4 @@
-package cpu
+package record
 
 import (
 	"slices"
@@ -8,38 +8,38 @@ import (
 
 // rowFunc computes rows of an output from the same rows of its operands; x has one entry per input of the step, nil where
 // that is a constant or absent.
-type rowFunc func(y []float32, x [][]float32, rows int)
+type RowFunc func(y []float32, x [][]float32, rows int)
 
 // rowOp is a step that treats each row by itself, for one set of shapes.
-type rowOp struct {
-	run       rowFunc
-	operands  []int       // the inputs that are read row by row
-	over      []int       // of them, those whose rows the output's may be written over
-	parts     []rowFunc   // run in parts, between which it may be cancelled; nil where it is short
-	windowed  *windowedOp // in place of run: not each row by itself
-	sums      *sums       // in place of run: adds the rows before
-	transpose transpose   // in place of run: rows that lie in another layout
+type RowOp struct {
+	Run       RowFunc
+	Operands  []int       // the inputs that are read row by row
+	Over      []int       // of them, those whose rows the output's may be written over
+	Parts     []RowFunc   // run in parts, between which it may be cancelled; nil where it is short
+	Windowed  *WindowedOp // in place of run: not each row by itself
+	Sums      *Sums       // in place of run: adds the rows before
+	Transpose Transpose   // in place of run: rows that lie in another layout
 }
 
 // sums is a running sum along time: each step adds to those before it, or, where it is exclusive, shows those before it only.
-type sums struct{ exclusive bool }
+type Sums struct{ Exclusive bool }
 
 // transpose says how a step brings sequences between (samples, features, steps), which exported graphs have around convolutions, and
 // rows of features for each step.
-type transpose int8
+type Transpose int8
 
 const (
-	noTranspose transpose = iota
-	toRows
-	fromRows
+	NoTranspose Transpose = iota
+	ToRows
+	FromRows
 )
 
 // rowMaker makes the kernel for shapes: in of the inputs (nil where absent), out of the output. It gives nil where the
 // shapes do not fit.
-type rowMaker func(in [][]int, out []int) *rowOp
+type RowMaker func(in [][]int, out []int) *RowOp
 
 // narrow rounds to float32.
-func narrow(v []float64) []float32 {
+func Narrow(v []float64) []float32 {
 	w := make([]float32, len(v))
 	for i, x := range v {
 		w[i] = float32(x)
@@ -48,15 +48,15 @@ func narrow(v []float64) []float32 {
 }
 
 // first is the operands of a step that reads only its first input row by row.
-var first = []int{0}
+var First = []int{0}
 
 // rowByElement is a row kernel for a function of one operand.
-func rowByElement(f func(y, x []float32)) rowMaker {
-	return func(in [][]int, out []int) *rowOp {
+func RowByElement(f func(y, x []float32)) RowMaker {
+	return func(in [][]int, out []int) *RowOp {
 		if !slices.Equal(in[0], out) {
 			return nil
 		}
 		_, width := lowering.Features(out)
-		return &rowOp{operands: first, over: first, run: func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0][:rows*width]) }}
+		return &RowOp{Operands: First, Over: First, Run: func(y []float32, x [][]float32, rows int) { f(y[:rows*width], x[0][:rows*width]) }}
 	}
 }

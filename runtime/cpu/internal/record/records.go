@@ -1,0 +1,20 @@
+package record
+
+// Records of operators that have no kernel of their own.
+func init() {
+	Register(
+		Record{Op: "Constant", Shapes: true},
+		Record{Op: "Shape", Shapes: true},
+		Record{Op: "Size", Shapes: true},
+
+		Record{Op: "If", Program: Branches},
+		Record{Op: "Loop", Program: Iterations},
+		Record{Op: "Scan", Program: Iterations},
+		Record{Op: "essm.Block", Program: PartOfGraph},
+
+
+		Record{Op: "AffineGrid", Strict: true},
+		Record{Op: "CausalConvWithState", Strict: true},
+		Record{Op: "Clip", Strict: true},
+	)
+}
