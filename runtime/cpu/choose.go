@@ -11,6 +11,7 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -58,9 +59,9 @@ func (p problem) forms() []runtime.Alternative {
 	var all []runtime.Alternative
 	for _, form := range []string{essm.FormScan, essm.FormChunked, essm.FormFFT, essm.FormDirect} {
 		a := runtime.Alternative{Form: form, Cost: p.estimate(form)}
-		recurrence := form == essm.FormScan || form == essm.FormChunked
+		scanning := form == essm.FormScan || form == essm.FormChunked
 		switch {
-		case p.info.Stateless && recurrence:
+		case p.info.Stateless && scanning:
 			a.Why = "a given kernel has no recurrence"
 		case p.info.States > 0 && form != essm.FormScan:
 			a.Why = "heads of one input and one output run as they are read and written, by the recurrence"
@@ -102,28 +103,28 @@ func (p problem) estimate(form string) runtime.Estimate {
 	if i.Direction != essm.Forward {
 		passes += sides // boundary states first
 	}
-	recurrence := rows * n * scan * passes
+	scanning := rows * n * scan * passes
 	work := 10 * rows * n * passes
 	if per > 1 {
 		work = 4 * rows * n * per * passes
-		recurrence = work / c.Dense
+		scanning = work / c.Dense
 	}
 	if i.Window > 0 {
-		recurrence, work, bytes = recurrence*1.5, work*1.5, buffer
+		scanning, work, bytes = scanning*1.5, work*1.5, buffer
 	}
 	powers := 4 * float64(p.batch) * taps * n * per * per / c.Dense // of matrices, for the kernel of a head
 	switch form {
 	case essm.FormScan:
-		flops, nanos = work, recurrence
+		flops, nanos = work, scanning
 	case essm.FormChunked:
 		inside := rows * n * float64(p.tile) * sides * parts * parts
 		bytes += 6 * n * float64(p.tile) * 4
 		if per > 1 {
-			inside = rows * n * per * chunkRows * sides
-			bytes += n * per * (chunkRows + 1) * 8
+			inside = rows * n * per * recurrence.ChunkRows * sides
+			bytes += n * per * (recurrence.ChunkRows + 1) * 8
 			nanos = inside / c.Dense
 		} else {
-			nanos = inside/c.Direct + rows*n*sides*parts*parts*c.Output + recurrence
+			nanos = inside/c.Direct + rows*n*sides*parts*parts*c.Output + scanning
 		}
 		flops = inside + work
 	case essm.FormFFT:

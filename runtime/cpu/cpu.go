@@ -29,7 +29,11 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	_ "github.com/essmc/essmc/ops/essm" // operators that plans hold
+	"github.com/essmc/essmc/runtime/cpu/internal/rows"
+
+	_ "github.com/essmc/essmc/ops/essm"
+
+	// operators that plans hold
 	_ "github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -69,7 +73,7 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	if c.Wide {
 		return nil, &runtime.OptionError{Option: "Precision", Msg: "the cpu backend computes in float32; the ref backend offers float64"}
 	}
-	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 && lowPrecisions[p] == nil {
+	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 && rows.LowPrecisions[p] == nil {
 		return nil, &runtime.OptionError{Option: "Precision", Msg: fmt.Sprintf("the cpu backend has products in float32, bfloat16 and int8, not in %v", p)}
 	}
 	if c.Observe != nil {

@@ -157,10 +157,6 @@ func arenaBytes(v []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
 }
 
-func (e *executable) Datum(v *lowering.Value) tensor.Datum { return e.Datum(v) }
-
-func (e *executable) Own(d tensor.Datum) tensor.Datum { return e.Own(d) }
-
 func (e *executable) eval(s *lowering.Step) error { return e.Evaluate(e.ctx, s) }
 
 // label names a unit in profiles.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -67,7 +68,7 @@ func (*implementer) Name() string { return "cpu" }
 // Implement finds the implementations of a step, which it keeps in the step.
 func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
 	config := &c.Program().Config
-	k := &record.Kinds{Record: record.For(s.Node.Op), Element: elementwiseOf(s.Node.Op), Form: config.Kernel, Shared: config.Constants, Products: config.Products}
+	k := &record.Kinds{Record: record.For(s.Node.Op), Element: elementwise.Of(s.Node.Op), Form: config.Kernel, Shared: config.Constants, Products: config.Products}
 	s.Impl = k
 	k.Find(s)
 	if l := k.Lowered; k.Row != nil && l != nil && l.Why == "" {

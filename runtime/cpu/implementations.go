@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -172,7 +173,7 @@ func (u *unit) way(s *lowering.Step, j int) string {
 
 // byElement reports whether an operator always works element by element.
 func byElement(op *ir.Op) bool {
-	if e := elementwiseOf(op); e != nil {
+	if e := elementwise.Of(op); e != nil {
 		return e.Row != nil
 	}
 	r := record.For(op)

@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
 )
 
 // tangled is a random model of a few layers, in which anything may be read again later, and be an output.
@@ -227,7 +228,7 @@ func TestSharedAhead(t *testing.T) {
 func TestReadBefore(t *testing.T) {
 	buffer := func(val int) place { return place{val: val, width: 4} }
 	local := func(val int) place { return place{val: val, width: 4, local: true} }
-	scan := diagonalScan{}
+	scan := recurrence.DiagonalScan{}
 	for _, c := range []struct {
 		name   string
 		change func(g *region)

@@ -6,6 +6,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
 )
 
 // TestSISO holds systems whose heads have one input and one output against the reference, in all directions, with and
@@ -21,8 +22,8 @@ func TestSISO(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, own := record.Of(p.Steps[0]).Recurrence.(*siso)
-				if want := n >= sisoLeast || n == 1 && !s.state; own != want {
+				_, own := record.Of(p.Steps[0]).Recurrence.(*recurrence.Siso)
+				if want := n >= recurrence.SisoLeast || n == 1 && !s.state; own != want {
 					t.Errorf("%s: a recurrence of its own: %v, expected %v", s, own, want)
 				}
 				got, want := run(t, g, runtime.Options{Backend: New(), Threads: 1}, in), truth(t, g, in)

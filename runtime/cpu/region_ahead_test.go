@@ -1,6 +1,10 @@
 package cpu
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
+)
 
 // Which regions' back passes run in the main pass before, one thing at a time.
 func TestBackAfter(t *testing.T) {
@@ -28,7 +32,7 @@ func TestBackAfter(t *testing.T) {
 	} {
 		made := func() *region {
 			g := &region{batch: 2, length: 100, tile: 48, tiles: 3, per: 1, group: 1, pre: []int{0}, calls: []call{{in: []place{{val: 1}, nowhere}, out: place{val: 2, local: true}}}}
-			g.recurrence = &recurrenceCall{g: g, jump: diagonalScan{}, v: place{val: 2, local: true}, vi: place{val: -1, local: true}, stateVal: -1, stateOutVal: -1}
+			g.recurrence = &recurrenceCall{g: g, jump: recurrence.DiagonalScan{}, v: place{val: 2, local: true}, vi: place{val: -1, local: true}, stateVal: -1, stateOutVal: -1}
 			return g
 		}
 		before, g := made(), made()

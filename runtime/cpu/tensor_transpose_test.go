@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/tensors"
 )
 
 // TestTransposition holds every order of the axes against its definition, at shapes with axes of one and no place, and with
@@ -39,18 +40,18 @@ func TestTransposition(t *testing.T) {
 			for i, k := range order {
 				out[i], strides[i] = shape[k], ops.Strides(shape)[k]
 			}
-			x := newTransposition(shape, order)
-			x.src, x.dst = src, make([]float32, size)
-			for i := range x.dst {
-				x.dst[i] = -1
+			x := tensors.NewTransposition(shape, order)
+			x.Src, x.Dst = src, make([]float32, size)
+			for i := range x.Dst {
+				x.Dst[i] = -1
 			}
-			for _, k := range rand.Perm(x.items) {
+			for _, k := range rand.Perm(x.Items) {
 				x.Do(&record.Workspace{}, k)
 			}
 			i := 0
 			ops.Walk(out, strides, 0, func(o int) {
-				if x.dst[i] != src[o] {
-					t.Fatalf("%v by %v: number %d is %g, expected %g", shape, order, i, x.dst[i], src[o])
+				if x.Dst[i] != src[o] {
+					t.Fatalf("%v by %v: number %d is %g, expected %g", shape, order, i, x.Dst[i], src[o])
 				}
 				i++
 			})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
@@ -40,7 +41,7 @@ func Way(op *ir.Op) string {
 // Kinds names the kinds of implementation that the backend has for an operator, in the words of Implementation.Way and in the
 // order in which they are preferred. Elementwise operators may also be fused, or done by the kernel of the node before them.
 func Kinds(op *ir.Op) (names []string) {
-	r, e := record.For(op), elementwiseOf(op)
+	r, e := record.For(op), elementwise.Of(op)
 	for _, k := range preference {
 		if k.has(r, e) {
 			names = append(names, k.name)

@@ -1,0 +1,9 @@
+// Package elementwise implements operators of which each result follows from the numbers at the same place of the
+// operands: alone, in fused kernels and in epilogues.
+//
+// It imports ir, ops, runtime/lowering, runtime/cpu/kernel and package record.
+//
+// What always holds: each operator is registered (record.Register) in the file that has its kernel; a kernel is made for one
+// binding, takes no memory while it runs but what its record.Workspace and record.Call give, and gives the same answer on any
+// number of threads.
+package elementwise

@@ -1,0 +1,415 @@
+package recurrence
+
+import (
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "essm.Scan", Recurrence: record.RecurrenceKind{Make: diagonalRecurrence, Constant: []int{1, 2, 3, 4}}})
+}
+
+// diagonal is a Scan with constant coefficients.
+type diagonal struct {
+	record.RecurrenceInfo
+	a, b []complex128
+	sys  kernel.Diagonal
+}
+
+func diagonalRecurrence(s *lowering.Step) record.Recurrence {
+	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
+	c := &diagonal{}
+	n := len(aRe)
+	dir, window := record.ScanAttrs(s.Node)
+	c.RecurrenceInfo = record.RecurrenceInfo{
+		N: n, Window: window, Direction: dir, Size: 2 * n, Saved: 2 * n, PerHead: 1,
+		VRe: 0, VIm: record.Index(!s.Absent(5), 5), State: record.Index(!s.Absent(6), 6),
+		XRe: record.Index(s.Node.Out(0) != nil, 0), XIm: record.Index(s.Node.Out(1) != nil, 1), StateOut: record.Index(s.Node.Out(2) != nil, 2),
+	}
+	c.sys = kernel.Diagonal{ARe: make([]float64, n), AIm: make([]float64, n), BRe: bRe, BIm: bIm}
+	if window > 0 {
+		c.sys.CutRe, c.sys.CutIm = make([]float64, n), make([]float64, n)
+	}
+	for j := range n {
+		a, b := complex(aRe[j], aIm[j]), complex(bRe[j], bIm[j])
+		c.a, c.b = append(c.a, a), append(c.b, b)
+		c.Unstable = c.Unstable || essm.Unstable(a)
+		p := essm.Pow(a, 1)
+		c.sys.ARe[j], c.sys.AIm[j] = real(p), imag(p)
+		if window > 0 {
+			cut := essm.Pow(a, float64(window)) * b
+			c.sys.CutRe[j], c.sys.CutIm[j] = real(cut), imag(cut)
+		}
+	}
+	c.sys.Pack()
+	return c
+}
+
+func (c *diagonal) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
+
+func (c *diagonal) Tiled(form string, rows int) record.TileKernel {
+	scan := DiagonalScan{sys: &c.sys, n: c.N}
+	if c.Direction != essm.Forward && !c.Unstable {
+		scan.across = across(c.a, rows)
+	}
+	if form == essm.FormChunked {
+		return &diagonalChunk{DiagonalScan: scan, c: c, rows: rows}
+	}
+	return scan
+}
+
+// across gives powers of ā over rows steps, real parts before imaginary ones.
+func across(a []complex128, rows int) []float64 {
+	p := make([]float64, 2*len(a))
+	for j, v := range a {
+		q := essm.Pow(v, float64(rows))
+		p[j], p[len(a)+j] = real(q), imag(q)
+	}
+	return p
+}
+
+func (c *diagonal) Sequence(form string, length int, history bool) record.SequenceKernel {
+	k := &diagonalSequence{c: c}
+	k.setup(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
+	return k
+}
+
+// impulse writes out b·exp(a·j) for j from 0 on, in float64, from exact powers every 64 steps.
+func impulse(re, im []float32, a, b complex128) {
+	step := essm.Pow(a, 1)
+	var p complex128
+	for j := range re {
+		if j%64 == 0 {
+			p = b * essm.Pow(a, float64(j))
+		}
+		re[j] = float32(real(p))
+		if im != nil {
+			im[j] = float32(imag(p))
+		}
+		p *= step
+	}
+}
+
+// diagonalScan is the recurrence.
+type DiagonalScan struct {
+	sys    *kernel.Diagonal
+	n      int
+	across []float64 // powers of ā over a full tile, real parts before imaginary ones; nil where nothing runs backward
+}
+
+// jump needs powers that do not grow; systems where they do have none.
+func (k DiagonalScan) Jump(z, from []float64) {
+	n := k.n
+	pr, pi, fr, fi, zr, zi := k.across[:n], k.across[n:2*n], from[:n], from[n:2*n], z[:n], z[n:2*n]
+	for j, a := range pr {
+		zr[j] += a*fr[j] - pi[j]*fi[j]
+		zi[j] += a*fi[j] + pi[j]*fr[j]
+	}
+}
+
+func (k DiagonalScan) Jumps() bool { return k.across != nil }
+
+func (k DiagonalScan) Bytes() int64 { return 0 }
+
+func (k DiagonalScan) Prepare() {}
+
+func (k DiagonalScan) Scratch() int { return 0 }
+
+func (k DiagonalScan) Forward(x, xi []float32, in *record.TileInput, rows int, z []float64, _ []float32) {
+	v := kernel.Inputs{Re: in.Re, Im: in.Im, OldRe: in.OldRe, OldIm: in.OldIm}
+	k.sys.ScanForward(x, xi, &v, rows, z[:k.n], z[k.n:])
+}
+
+func (k DiagonalScan) Backward(x, xi []float32, in *record.TileInput, rows int, z []float64, _ []float32, add bool) {
+	v := kernel.Inputs{Re: in.Re, Im: in.Im, OldRe: in.OldRe, OldIm: in.OldIm}
+	k.sys.ScanBackward(x, xi, &v, rows, z[:k.n], z[k.n:], add)
+}
+
+// diagonalChunk convolves inside a tile, and takes the recurrence for the state between tiles.
+type diagonalChunk struct {
+	DiagonalScan
+	c    *diagonal
+	rows int
+	// Per state, rows numbers each: powers of ā from 1 on, and the impulse responses to an input and to one that leaves the
+	// window, in the order of lags and reversed.
+	power, in, cut [2][]float32
+	inRev, cutRev  [2][]float32
+}
+
+func (k *diagonalChunk) Bytes() int64 {
+	tables := int64(6)
+	if k.c.Window > 0 {
+		tables = 10
+	}
+	return tables * int64(k.n*k.rows) * 4
+}
+
+func (k *diagonalChunk) Prepare() {
+	table := func(coef func(j int) complex128) (t [2][]float32) {
+		t[0], t[1] = make([]float32, k.n*k.rows), make([]float32, k.n*k.rows)
+		for j := range k.n {
+			lo, hi := j*k.rows, (j+1)*k.rows
+			impulse(t[0][lo:hi], t[1][lo:hi], k.c.a[j], coef(j))
+		}
+		return t
+	}
+	reversed := func(t [2][]float32) (r [2][]float32) {
+		for p := range t {
+			r[p] = make([]float32, len(t[p]))
+			for i, v := range t[p] {
+				j, lag := i/k.rows, i%k.rows
+				r[p][j*k.rows+k.rows-1-lag] = v
+			}
+		}
+		return r
+	}
+	k.power = table(func(j int) complex128 { return essm.Pow(k.c.a[j], 1) })
+	k.in = table(func(j int) complex128 { return k.c.b[j] })
+	k.inRev = reversed(k.in)
+	if k.c.Window > 0 {
+		k.cut = table(func(j int) complex128 { return -complex(k.sys.CutRe[j], k.sys.CutIm[j]) })
+		k.cutRev = reversed(k.cut)
+	}
+}
+
+func (k *diagonalChunk) Scratch() int { return 6 * k.rows }
+
+func (k *diagonalChunk) Forward(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32) {
+	k.tile(x, xi, in, rows, z, tmp, true, false)
+	k.DiagonalScan.Forward(nil, nil, in, rows, z, nil)
+}
+
+func (k *diagonalChunk) Backward(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32, add bool) {
+	if x != nil || xi != nil {
+		k.tile(x, xi, in, rows, z, tmp, false, add)
+	}
+	k.DiagonalScan.Backward(nil, nil, in, rows, z, nil, false)
+}
+
+// tile adds up what the state at the edge and the tile's own inputs give.
+func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32, forward, add bool) {
+	n, r := k.n, k.rows
+	yr, yi := tmp[:rows], tmp[r:r+rows]
+	cols := [4][]float32{}
+	for i, src := range [4][]float32{in.Re, in.Im, in.OldRe, in.OldIm} {
+		if src != nil {
+			cols[i] = tmp[(2+i)*r : (2+i)*r+rows]
+		}
+	}
+	for j := range n {
+		for i, src := range [4][]float32{in.Re, in.Im, in.OldRe, in.OldIm} {
+			for t := range cols[i] {
+				cols[i][t] = src[t*n+j]
+			}
+		}
+		zr, zi := z[j], z[n+j]
+		for t := range rows {
+			// Forward, row t sees the state before the tile t+1 powers away; backward, the state after it rows-t-1 away.
+			pr, pi := 1.0, 0.0
+			p := t
+			if !forward {
+				p = rows - t - 2
+			}
+			if p >= 0 {
+				pr, pi = float64(k.power[0][j*r+p]), float64(k.power[1][j*r+p])
+			}
+			yr[t], yi[t] = float32(pr*zr-pi*zi), float32(pr*zi+pi*zr)
+		}
+		sum := func(y, v, kn, rev []float32, neg bool) {
+			if v == nil {
+				return
+			}
+			if neg {
+				for i := range v {
+					v[i] = -v[i]
+				}
+			}
+			if forward {
+				kernel.Correlate(y, v, rev[j*r:(j+1)*r], -(r - 1))
+			} else {
+				kernel.Correlate(y, v, kn[j*r:(j+1)*r], 1)
+			}
+			if neg {
+				for i := range v {
+					v[i] = -v[i]
+				}
+			}
+		}
+		sum(yr, cols[0], k.in[0], k.inRev[0], false)
+		sum(yr, cols[1], k.in[1], k.inRev[1], true)
+		sum(yr, cols[2], k.cut[0], k.cutRev[0], false)
+		sum(yr, cols[3], k.cut[1], k.cutRev[1], true)
+		if xi != nil {
+			sum(yi, cols[0], k.in[1], k.inRev[1], false)
+			sum(yi, cols[1], k.in[0], k.inRev[0], false)
+			sum(yi, cols[2], k.cut[1], k.cutRev[1], false)
+			sum(yi, cols[3], k.cut[0], k.cutRev[0], false)
+		}
+		for i, dst := range [2][]float32{x, xi} {
+			if dst == nil {
+				continue
+			}
+			y := [2][]float32{yr, yi}[i]
+			for t, v := range y {
+				if add {
+					v += dst[t*n+j]
+				}
+				dst[t*n+j] = v
+			}
+		}
+	}
+}
+
+// diagonalSequence convolves whole sequences, a few states at a time.
+type diagonalSequence struct {
+	convolver
+	c      *diagonal
+	re, im []float32 // spectra, by state
+}
+
+const statesPerPiece = 4
+
+func (k *diagonalSequence) Pieces() int { return (k.c.N + statesPerPiece - 1) / statesPerPiece }
+
+// complexKernel reports whether the imaginary part of the kernel is needed.
+func (k *diagonalSequence) complexKernel() bool { return k.c.VIm >= 0 || k.c.XIm >= 0 }
+
+func (k *diagonalSequence) Bytes() int64 {
+	if k.fft == nil {
+		return 0
+	}
+	n := int64(k.fft.Len()*k.c.N) * 4
+	if k.complexKernel() {
+		n *= 2
+	}
+	return n + k.tables()
+}
+
+func (k *diagonalSequence) Prepare() {
+	if k.fft == nil {
+		return
+	}
+	n := k.fft.Len() * k.c.N
+	k.re = make([]float32, n)
+	if k.complexKernel() {
+		k.im = make([]float32, n)
+	}
+}
+
+func (k *diagonalSequence) Fill(w *record.Workspace) {
+	if !k.fillTables(w) {
+		return
+	}
+	n := k.fft.Len()
+	re, im, tmp := w.Scratch[:k.taps], w.Scratch[k.taps:2*k.taps], w.Scratch[2*k.taps:]
+	for j := 0; j < k.c.N && !w.Stopped(); j++ {
+		impulse(re, im, k.c.a[j], k.c.b[j])
+		k.spectrum(k.re[j*n:(j+1)*n], re, tmp, w)
+		if k.im != nil {
+			k.spectrum(k.im[j*n:(j+1)*n], im, tmp, w)
+		}
+	}
+}
+
+func (k *diagonalSequence) Scratch() int {
+	n := 2*(k.past+k.length) + 2*k.length
+	if k.fft != nil {
+		return n + 4*k.fft.Len()
+	}
+	return n + 3*k.taps
+}
+
+func (k *diagonalSequence) Run(piece int, s *record.Sequence, tmp []float32, _ []float64) {
+	n := k.c.N
+	col, tmp := tmp[:k.past+k.length], tmp[k.past+k.length:]
+	colIm, tmp := tmp[:k.past+k.length], tmp[k.past+k.length:]
+	y, tmp := tmp[:k.length], tmp[k.length:]
+	yi, tmp := tmp[:k.length], tmp[k.length:]
+	if s.Vi == nil {
+		colIm = nil
+	}
+	if s.Xi == nil {
+		yi = nil
+	}
+	for j := piece * statesPerPiece; j < min(n, (piece+1)*statesPerPiece) && !s.Stopped(); j++ {
+		s.Column(col, n, j, false)
+		if colIm != nil {
+			s.Column(colIm, n, j, true)
+		}
+		k.free(y, yi, s, j)
+		if k.fft != nil {
+			k.byFFT(s, y, yi, col, colIm, j, tmp)
+		} else {
+			k.byDefinition(s, y, yi, col, colIm, j, tmp)
+		}
+		if s.X != nil {
+			record.SetColumn(s.X, y, n, j)
+		}
+		if yi != nil {
+			record.SetColumn(s.Xi, yi, n, j)
+		}
+	}
+}
+
+// free sets y to what the state before the first step gives; with a window the past inputs do.
+func (k *diagonalSequence) free(y, yi []float32, s *record.Sequence, j int) {
+	clear(y)
+	clear(yi)
+	if s.Z == nil || k.c.Window > 0 {
+		return
+	}
+	n := k.c.N
+	step, z := essm.Pow(k.c.a[j], 1), complex(s.Z[j], s.Z[n+j])
+	for t := range y {
+		z *= step
+		y[t] = float32(real(z))
+		if yi != nil {
+			yi[t] = float32(imag(z))
+		}
+	}
+}
+
+func (k *diagonalSequence) byDefinition(s *record.Sequence, y, yi, col, colIm []float32, j int, tmp []float32) {
+	re, im, rev := tmp[:k.taps], tmp[k.taps:2*k.taps], tmp[2*k.taps:]
+	impulse(re, im, k.c.a[j], k.c.b[j])
+	k.direct(s, y, col, re, rev)
+	if yi != nil {
+		k.direct(s, yi, col, im, rev)
+		if colIm != nil {
+			k.direct(s, yi, colIm, re, rev)
+		}
+	}
+	if colIm != nil {
+		for i := range im {
+			im[i] = -im[i]
+		}
+		k.direct(s, y, colIm, im, rev)
+	}
+}
+
+func (k *diagonalSequence) byFFT(s *record.Sequence, y, yi, col, colIm []float32, j int, tmp []float32) {
+	n := k.fft.Len()
+	v, w, acc, work := tmp[:n], tmp[n:2*n], tmp[2*n:3*n], tmp[3*n:4*n]
+	part := func(all []float32) []float32 { return all[j*n : (j+1)*n] }
+	k.fft.Forward(v, col, work, s.W.Halted)
+	if colIm != nil {
+		k.fft.Forward(w, colIm, work, s.W.Halted)
+	}
+	clear(acc)
+	k.fft.MulAdd(acc, v, part(k.re), 1)
+	if colIm != nil {
+		k.fft.MulAdd(acc, w, part(k.im), -1)
+	}
+	k.inverse(y, acc, work, s.W)
+	if yi == nil {
+		return
+	}
+	clear(acc)
+	k.fft.MulAdd(acc, v, part(k.im), 1)
+	if colIm != nil {
+		k.fft.MulAdd(acc, w, part(k.re), 1)
+	}
+	k.inverse(yi, acc, work, s.W)
+}

@@ -1,0 +1,135 @@
+package recurrence
+
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "essm.SSM", Recurrence: record.RecurrenceKind{Make: sisoRecurrence, Constant: []int{1, 2, 3, 4, 5, 6, 9}}})
+}
+
+// siso is an SSM whose heads have one input and one output each. What lies between B and C, n times as much as the heads read,
+// need not be written then: heads of many states run one after the other, and those of one state are a scan that has B
+// and C in its coefficients. It has one form, the recurrence.
+type Siso struct {
+	record.RecurrenceInfo
+	a      []complex128
+	direct []float32 // D; nil: none
+	heads  *kernel.SISO
+	scaled *kernel.Diagonal // in place of heads, where these have one state each
+}
+
+// sisoLeast is the number of states from which on a head runs by itself: a vector.
+const SisoLeast = 8
+
+// sisoKey names what the programs of a model share.
+type sisoKey struct{ aRe, aIm, bRe, bIm, in, out, direct *tensor.Tensor }
+
+// sisoRecurrence gives nil for systems of other kinds, and where another form was asked for.
+func sisoRecurrence(s *lowering.Step) record.Recurrence {
+	dir, window := record.ScanAttrs(s.Node)
+	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
+	in, out := s.Constant(5), s.Constant(6)
+	if record.Of(s).Form != "" && record.Of(s).Form != essm.FormScan || window > 0 || !s.Absent(7) || !s.Absent(8) {
+		return nil
+	}
+	shape, channels := s.ConstShape(5), s.ConstShape(6) // (C,S,n,h) and (C,S,m,n)
+	heads, n := shape[0]*shape[1], shape[2]
+	state, stateOut := record.Index(!s.Absent(10), 10), record.Index(s.Node.Out(1) != nil, 1)
+	u, ok := ir.AsTensor(s.In[0].Type)
+	if !ok || u.NoRank || len(u.Shape) != 3 || !u.Shape[2].Equal(ir.Const(int64(heads))) || shape[3] != 1 || channels[2] != 1 ||
+		n < SisoLeast && (n != 1 || state >= 0 || stateOut >= 0) {
+		return nil
+	}
+	c := &Siso{}
+	if !s.Absent(9) {
+		if c.direct = s.Constant(9); len(c.direct) != heads {
+			return nil
+		}
+	}
+	all := heads * n
+	c.RecurrenceInfo = record.RecurrenceInfo{
+		N: heads, States: n, Direction: dir, Size: 2 * all, Saved: 2 * all, PerHead: 1,
+		VRe: 0, VIm: -1, State: state, XRe: 0, XIm: -1, StateOut: stateOut,
+	}
+	for j := range all {
+		a := complex(aRe[j], aIm[j])
+		c.a = append(c.a, a)
+		c.Unstable = c.Unstable || essm.Unstable(a)
+	}
+	key := sisoKey{s.In[1].Const, s.In[2].Const, s.In[3].Const, s.In[4].Const, s.In[5].Const, s.In[6].Const, nil}
+	if c.direct != nil {
+		key.direct = s.In[9].Const
+	}
+	type made struct {
+		heads  *kernel.SISO
+		scaled *kernel.Diagonal
+	}
+	m := record.Of(s).Shared.Get(key, func() any {
+		d := &kernel.Diagonal{ARe: make([]float64, all), AIm: make([]float64, all), BRe: bRe, BIm: bIm}
+		for j, a := range c.a {
+			p := essm.Pow(a, 1)
+			d.ARe[j], d.AIm[j] = real(p), imag(p)
+		}
+		if n == 1 {
+			return made{scaled: kernel.ScaledDiagonal(d, in, out)}
+		}
+		return made{heads: kernel.NewSISO(d, n, in, out, c.direct)}
+	}).(made)
+	c.heads, c.scaled = m.heads, m.scaled
+	return c
+}
+
+func (c *Siso) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
+
+func (c *Siso) Tiled(_ string, rows int) record.TileKernel {
+	k := &sisoScan{c: c, DiagonalScan: DiagonalScan{sys: c.scaled, n: len(c.a)}}
+	if c.heads != nil {
+		k.size = c.heads.Scratch(rows)
+	}
+	if c.Direction != essm.Forward && !c.Unstable {
+		k.across = across(c.a, rows)
+	}
+	return k
+}
+
+// sequence is never asked for.
+func (c *Siso) Sequence(string, int, bool) record.SequenceKernel { return nil }
+
+// sisoScan is the recurrence of all heads, with what goes in and comes out.
+type sisoScan struct {
+	DiagonalScan
+	c    *Siso
+	size int
+}
+
+func (k *sisoScan) Scratch() int { return k.size }
+
+func (k *sisoScan) Forward(y, _ []float32, in *record.TileInput, rows int, z []float64, tmp []float32) {
+	zr, zi := z[:k.n], z[k.n:2*k.n]
+	if k.c.heads != nil {
+		k.c.heads.Forward(y, in.Re, rows, zr, zi, tmp)
+		return
+	}
+	k.sys.ScanForward(y, nil, &kernel.Inputs{Re: in.Re}, rows, zr, zi)
+	if y != nil && k.c.direct != nil {
+		kernel.ScaleAdd(y, in.Re, rows, k.c.direct)
+	}
+}
+
+func (k *sisoScan) Backward(y, _ []float32, in *record.TileInput, rows int, z []float64, tmp []float32, add bool) {
+	zr, zi := z[:k.n], z[k.n:2*k.n]
+	if k.c.heads != nil {
+		k.c.heads.Backward(y, in.Re, rows, zr, zi, tmp, add)
+		return
+	}
+	k.sys.ScanBackward(y, nil, &kernel.Inputs{Re: in.Re}, rows, zr, zi, add)
+	if y != nil && k.c.direct != nil && !add {
+		kernel.ScaleAdd(y, in.Re, rows, k.c.direct)
+	}
+}

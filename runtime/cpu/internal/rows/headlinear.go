@@ -1,0 +1,68 @@
+package rows
+
+import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{
+		Op:    "essm.HeadLinear",
+		Row:   record.RowKind{Make: rowHeadLinear, Constant: []int{1}},
+		Fused: fusedScale,
+		Flops: ProductFlops,
+	})
+}
+
+// heads packs a constant (C, S, p, q) as C·S blocks.
+func heads(s *lowering.Step, i int) (w *kernel.Blocks, perChannel int) {
+	v := s.Constant(i)
+	if v == nil || len(s.ConstShape(i)) != 4 {
+		return nil, 0
+	}
+	shape := s.ConstShape(i)
+	key := blocksKey{s.In[i].Const, shape[0] * shape[1], shape[2], shape[3]}
+	return record.Of(s).Shared.Get(key, func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }).(*kernel.Blocks), shape[1]
+}
+
+// rowHeadLinear is the block-diagonal product.
+func rowHeadLinear(s *lowering.Step) record.RowMaker {
+	if low := lowHeads(s); low != nil {
+		return low
+	}
+	w, perChannel := heads(s, 1)
+	if w == nil || w.N == 0 {
+		return nil
+	}
+	var flat []float32
+	if w.M == 1 && w.K == 1 {
+		flat = s.Constant(1)
+	}
+	return func(in [][]int, out []int) *record.RowOp {
+		if !lowering.SameRows(in[0], out) {
+			return nil
+		}
+		g, m := in[0][len(in[0])-1], out[len(out)-1]
+		shared := 0
+		switch {
+		case g == w.N*w.K:
+		case g == perChannel*w.K:
+			shared = perChannel
+		default:
+			return nil
+		}
+		if w.M == 1 && w.K == 1 { // as many heads as features: a product per feature
+			return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
+				kernel.Scale(y, x[0], rows, flat, g)
+			}}
+		}
+		op := &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
+			kernel.Heads(y, m, x[0], g, rows, w, shared, false)
+		}}
+		if blocks := w.Packed(); blocks != nil {
+			op.Parts = longProduct(blocks, m, g, g/w.K, nil)
+		}
+		return op
+	}
+}

@@ -1,0 +1,141 @@
+package rows
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// lowLeast is the rows and columns that a matrix must have at least: rounding the input takes longer than smaller ones gain, and
+// what comes first and last in a model, which is most sensitive, is small.
+const lowLeast = 32
+
+type (
+	int8Weights struct{ *kernel.Int8 }
+	bf16Weights struct{ *kernel.BF16 }
+)
+
+func (w int8Weights) Multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32) {
+	kernel.GemmInt8(y, ldy, x, ldx, rows, w.Int8, bias)
+}
+
+func (w bf16Weights) Multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32) {
+	kernel.GemmBF16(y, ldy, x, ldx, rows, w.BF16, bias)
+}
+
+var LowPrecisions = map[tensor.DType]*record.LowPrecision{
+	tensor.Int8: {Name: "int8", Most: kernel.MaxInt8, Words: kernel.Int8Words, Round: kernel.QuantizeInt8, Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
+		return int8Weights{kernel.PackInt8(w, m, k, rs, cs)}
+	}},
+	tensor.BFloat16: {Name: "bf16", Most: 1 << 24, Words: kernel.BF16Words, Round: kernel.RoundBF16, Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
+		return bf16Weights{kernel.PackBF16(w, m, k, rs, cs)}
+	}},
+}
+
+// low notes a product of n matrices of m rows and k columns, the input having parts times k features, and reports whether it is
+// to be computed in low precision.
+func lowProductOf(s *lowering.Step, n, m, k, parts int) bool {
+	p := LowPrecisions[record.Of(s).Products]
+	if p == nil {
+		return false
+	}
+	l := &record.LowStep{P: p, M: m, K: k, Parts: parts, Input: len(s.In), Weights: int64(n) * int64(m) * int64(k)}
+	record.Of(s).Lowered = l
+	t, ok := s.In[0].Type.(*ir.TensorType)
+	switch {
+	case m < lowLeast || k < lowLeast:
+		l.Why = fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", m, k, lowLeast, lowLeast)
+	case k > p.Most:
+		l.Why = fmt.Sprintf("matrices have %d columns, more than %d", k, p.Most)
+	case !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 || !t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(parts*k))):
+		l.Why = "the width of its input is not known before the run"
+	}
+	return l.Why == ""
+}
+
+// lowKey names packed matrices, which the programs of one model share.
+type lowKey struct {
+	packedKey
+	n int
+	p *record.LowPrecision
+}
+
+// lowProduct is a row kernel for n products with the matrices w, one after the other (element (i, j) of one at i*rs+j*cs), in
+// low precision; nil where it stays in float32. w are the numbers of constant input 1, times alpha.
+func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, parts int, bias []float32) record.RowMaker {
+	if !lowProductOf(s, n, m, k, parts) {
+		return nil
+	}
+	l := record.Of(s).Lowered
+	key := lowKey{packedKey{s.In[1].Const, m, k, rs, cs, alpha}, n, l.P}
+	long, rows := lowRows(n, m, k)
+	all := record.Of(s).Shared.Get(key, func() any {
+		var all []lowPart
+		for i := range n {
+			for lo := 0; lo < m; lo += rows {
+				count := min(rows, m-lo)
+				all = append(all, lowPart{l.P.Pack(w[i*m*k+lo*rs:], count, k, rs, cs), i, lo, count})
+			}
+		}
+		return all
+	}).([]lowPart)
+	words := l.P.Words(k)
+	return func(in [][]int, out []int) *record.RowOp {
+		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != parts*k || out[len(out)-1] != n*m {
+			return nil
+		}
+		multiply := func(p *lowPart, y []float32, x [][]float32, rows int) {
+			add := bias
+			if bias != nil {
+				add = bias[p.from : p.from+p.rows]
+			}
+			p.Multiply(y[p.matrix*m+p.from:], n*m, x[l.Input][p.matrix%parts*words:], parts*words, rows, add)
+		}
+		op := &record.RowOp{Operands: []int{l.Input}, Run: func(y []float32, x [][]float32, rows int) {
+			for i := range all {
+				multiply(&all[i], y, x, rows)
+			}
+		}}
+		for i := range all {
+			if long {
+				op.Parts = append(op.Parts, func(y []float32, x [][]float32, rows int) { multiply(&all[i], y, x, rows) })
+			}
+		}
+		return op
+	}
+}
+
+// lowPart is some rows of a matrix.
+type lowPart struct {
+	record.LowWeights
+	matrix, from, rows int
+}
+
+// lowRows says whether even the smallest tile takes long to multiply with n matrices of m rows and k columns, and how many rows of
+// one are packed together: all, or where it is long whole panels.
+func lowRows(n, m, k int) (long bool, rows int) {
+	const panels = 96 // any kernel's
+	perRow := 2 * record.SmallestTile * k
+	if n*m <= record.TileFlops/perRow {
+		return false, m
+	}
+	return true, max(1, partFlops/perRow/panels) * panels
+}
+
+// lowHeads is the row kernel of a HeadLinear in low precision; nil where it stays in float32.
+func lowHeads(s *lowering.Step) record.RowMaker {
+	w := s.Constant(1)
+	if w == nil || len(s.ConstShape(1)) != 4 {
+		return nil
+	}
+	shape := s.ConstShape(1)
+	n, m, k := shape[0]*shape[1], shape[2], shape[3]
+	if t, ok := s.In[0].Type.(*ir.TensorType); ok && !t.NoRank && len(t.Shape) > 0 && t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(shape[1]*k))) {
+		return lowProduct(s, w, 1, n, m, k, k, 1, shape[1], nil) // channels share the input
+	}
+	return lowProduct(s, w, 1, n, m, k, k, 1, n, nil)
+}

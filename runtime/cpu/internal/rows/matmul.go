@@ -1,0 +1,15 @@
+package rows
+
+import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// rowMatMul is x W with a constant matrix.
+func RowMatMul(s *lowering.Step) record.RowMaker {
+	shape := s.ConstShape(1)
+	if len(shape) != 2 {
+		return nil
+	}
+	return productOf(s, s.Constant(1), 1, shape[1], shape[0], 1, shape[1], nil)
+}

@@ -1,0 +1,62 @@
+package rows
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// packedKey and blocksKey name packed constants, which the programs of one model share.
+type (
+	packedKey struct {
+		t            *tensor.Tensor
+		m, k, rs, cs int
+		alpha        float64 // by which the numbers are multiplied
+	}
+	blocksKey struct {
+		t       *tensor.Tensor
+		n, m, k int
+	}
+)
+
+// packed is the constant input i, whose numbers times alpha are w, packed for products.
+func packedInput(s *lowering.Step, i int, w []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
+	key := packedKey{s.In[i].Const, m, k, rs, cs, alpha}
+	return record.Of(s).Shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
+}
+
+// productOf is a row kernel for x Wᵀ + b, where w, whose element (i, j) is at i*rs+j*cs, is input 1 times alpha.
+func productOf(s *lowering.Step, w []float32, alpha float64, m, k, rs, cs int, bias []float32) record.RowMaker {
+	if low := lowProduct(s, w, alpha, 1, m, k, rs, cs, 1, bias); low != nil {
+		return low
+	}
+	p := packedInput(s, 1, w, alpha, m, k, rs, cs)
+	return func(in [][]int, out []int) *record.RowOp {
+		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != p.K || out[len(out)-1] != p.M {
+			return nil
+		}
+		return &record.RowOp{Operands: record.First, Parts: longProduct([]*kernel.Packed{p}, p.M, p.K, 1, bias), Run: func(y []float32, x [][]float32, rows int) {
+			kernel.Gemm(y, p.M, x[0], p.K, rows, p, bias, false)
+		}}
+	}
+}
+
+func scaled(v []float32, f float64) []float32 {
+	w := make([]float32, len(v))
+	for i, x := range v {
+		w[i] = float32(f * float64(x))
+	}
+	return w
+}
+
+// productFlops is the work of a row of a product with constants.
+func ProductFlops(s *lowering.Step) float64 {
+	weights := 0
+	for _, v := range s.In {
+		if v != nil && v.Const != nil {
+			weights += v.Const.Len()
+		}
+	}
+	return 2 * float64(weights)
+}

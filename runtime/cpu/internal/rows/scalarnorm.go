@@ -1,0 +1,28 @@
+package rows
+
+import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "essm.ScalarNorm", Row: record.RowKind{Make: rowScalarNorm, Constant: []int{1, 2}}})
+}
+
+// rowScalarNorm is the norm over features with two learnt scalars.
+func rowScalarNorm(s *lowering.Step) record.RowMaker {
+	m, sc := s.Constant64(1), s.Constant64(2)
+	if len(m) != 1 || len(sc) != 1 {
+		return nil
+	}
+	return func(in [][]int, out []int) *record.RowOp {
+		if !lowering.SameRows(in[0], out) {
+			return nil
+		}
+		f := out[len(out)-1]
+		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
+			kernel.ScalarNorm(y, x[0], rows, f, m[0], sc[0])
+		}}
+	}
+}

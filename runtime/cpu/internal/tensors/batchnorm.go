@@ -1,0 +1,52 @@
+package tensors
+
+import (
+	"math"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "BatchNormalization", Tensor: record.TensorKind{Make: batchNormKernel, Constant: []int{1, 2, 3, 4}}})
+}
+
+// batchNormKernel scales and shifts each channel, statistics being constants.
+func batchNormKernel(s *lowering.Step) record.TensorMaker {
+	scale, shift, mean, variance := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
+	c := len(scale)
+	if c == 0 || len(shift) != c || len(mean) != c || len(variance) != c || s.Node.Attrs.Bool("training_mode", false) || len(s.Node.Outputs) > 1 {
+		return nil
+	}
+	eps := s.Node.Attrs.Float("epsilon", float64(float32(1e-5)))
+	a, b := make([]float32, c), make([]float32, c)
+	for i := range a {
+		k := scale[i] / math.Sqrt(variance[i]+eps)
+		a[i], b[i] = float32(k), float32(shift[i]-mean[i]*k)
+	}
+	return func(d *lowering.Binding) *record.TensorKernel {
+		in := d.ShapeOf(s, 0)
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] != c {
+			return nil
+		}
+		_, inner := lowering.Runs(in, 1)
+		p := &channelPass{scale: a, shift: b, inner: inner}
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			return e.Parallel(p, in[0]*c)
+		}}
+	}
+}
+
+type channelPass struct {
+	scale, shift []float32
+	inner        int
+	x, y         []float32
+}
+
+func (p *channelPass) Do(_ *record.Workspace, k int) {
+	c := k % len(p.scale)
+	kernel.ScaleShift(p.y[k*p.inner:(k+1)*p.inner], p.x[k*p.inner:(k+1)*p.inner], p.scale[c], p.shift[c])
+}

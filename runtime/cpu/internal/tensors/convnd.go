@@ -1,0 +1,128 @@
+package tensors
+
+import (
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// convND is a convolution over three or more axes for one shape: filters times panels of places, as conv2d has them.
+type convND struct {
+	*filters
+	sliding
+	n, c          int
+	plane         int // numbers of a channel with its pads
+	padding       bool
+	lines         []int   // where those of a channel lie with its pads
+	starts        []int32 // per place of the output: where its window begins in a channel
+	offsets       kernel.Offsets
+	places, parts int // of a work item, work items per sample and group
+
+	// While it runs:
+	x, y, padded []float32
+}
+
+// newConvND plans a convolution; nil where shapes do not fit.
+func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *record.TensorKernel {
+	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	if len(in) != len(taps)+2 || in[0] == 0 || in[1] != f.cg*f.group || len(out) != len(in) || out[1] != f.m {
+		return nil
+	}
+	w, ok := newSliding(s.Node, in, out, taps)
+	if !ok || !w.inside() {
+		return nil
+	}
+	c := &convND{filters: f, sliding: w, n: in[0], c: in[1]}
+	padded, last := make([]int, len(taps)), len(taps)-1
+	for i, k := range w.in {
+		padded[i] = k + w.before[i] + w.behind[i]
+		c.padding = c.padding || padded[i] != k
+	}
+	c.plane = product(padded)
+	if c.plane > 1<<30/c.c { // offsets are 32 bits wide
+		return nil
+	}
+	strides, first := ops.Strides(padded), 0
+	for i, k := range w.before {
+		first += k * strides[i]
+	}
+	ops.Walk(w.in[:last], strides[:last], first, func(o int) { c.lines = append(c.lines, o) })
+	steps := make([]int, len(taps))
+	for i := range steps {
+		steps[i] = strides[i] * w.strides[i]
+	}
+	ops.Walk(w.out, steps, 0, func(o int) { c.starts = append(c.starts, int32(o)) })
+	for i := range steps {
+		steps[i] = strides[i] * w.dilations[i]
+	}
+	var off []int32
+	for ch := range c.cg {
+		ops.Walk(taps, steps, ch*c.plane, func(o int) { off = append(off, int32(o)) })
+	}
+	c.offsets = kernel.NewOffsets(off)
+	panels := (len(c.starts) + kernel.PanelWidth - 1) / kernel.PanelWidth
+	per := min(panels, max(1, convItemFlops/(2*c.k()*kernel.PanelWidth*(c.m/c.group))))
+	c.places, c.parts = per*kernel.PanelWidth, (panels+per-1)/per
+	temp := 0
+	if c.padding {
+		temp = c.n * c.c * c.plane
+	}
+	return &record.TensorKernel{Temp: temp, Scratch: kernel.PanelWidth * c.width(), Run: func(e record.Execution, call record.Call) error {
+		c.x, c.y, c.padded = e.Floats(s.In[0]), e.Floats(s.Out[0]), e.Floats(s.In[0])
+		c.asRows()
+		if c.padding {
+			c.padded = call.Temp
+			if err := e.Parallel((*padNDPass)(c), c.n*c.c); err != nil {
+				return err
+			}
+		}
+		return e.Parallel(c, c.n*c.group*c.parts)
+	}}
+}
+
+// padNDPass copies a channel into its larger place.
+type padNDPass convND
+
+func (p *padNDPass) Do(_ *record.Workspace, k int) {
+	n := p.in[len(p.in)-1]
+	dst, src := p.padded[k*p.plane:(k+1)*p.plane], p.x[k*n*len(p.lines):(k+1)*n*len(p.lines)]
+	clear(dst)
+	for i, at := range p.lines {
+		copy(dst[at:], src[i*n:(i+1)*n])
+	}
+}
+
+func (c *convND) Do(w *record.Workspace, t int) {
+	part, g, n := t%c.parts, t/c.parts%c.group, t/c.parts/c.group
+	mg, width, size := c.m/c.group, c.width(), len(c.starts)
+	src := c.padded[(n*c.c+g*c.cg)*c.plane : (n*c.c+(g+1)*c.cg)*c.plane]
+	rows, y := c.rows[g*mg*width:(g+1)*mg*width], c.y[(n*c.m+g*mg)*size:(n*c.m+(g+1)*mg)*size]
+	panel := w.Scratch[:kernel.PanelWidth*width]
+	if c.bias != nil {
+		ones := panel[kernel.PanelWidth*(width-1):]
+		for i := range ones {
+			ones[i] = 1
+		}
+	}
+	var index [kernel.PanelWidth]int32
+	for from := part * c.places; from < min(size, (part+1)*c.places); from += kernel.PanelWidth {
+		count := min(kernel.PanelWidth, size-from)
+		for j := range index {
+			index[j] = c.starts[from+min(j, count-1)]
+		}
+		consecutive := index[kernel.PanelWidth-1] == index[0]+kernel.PanelWidth-1 && c.consecutive(from)
+		kernel.Panel(panel, src, c.offsets, &index, consecutive)
+		kernel.PanelProduct(y[from:], size, rows, width, mg, width, panel, count)
+	}
+}
+
+// consecutive reports whether the windows of a panel's places begin one after the other.
+func (c *convND) consecutive(from int) bool {
+	for j, o := range c.starts[from : from+kernel.PanelWidth] {
+		if o != c.starts[from]+int32(j) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,288 @@
+package tensors
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(
+		record.Record{Op: "DFT", Tensor: record.TensorKind{Make: record.Shaped(dftKernel)}},
+		record.Record{Op: "STFT", Tensor: record.TensorKind{Make: record.Shaped(stftKernel)}},
+		record.Record{Op: "com.microsoft.Rfft", Tensor: record.TensorKind{Make: record.Shaped(rfftKernel)}},
+		record.Record{Op: "com.microsoft.Irfft", Tensor: record.TensorKind{Make: record.Shaped(irfftKernel)}},
+	)
+}
+
+// transforms are Fourier transforms of lines of a tensor: of numbers along one axis, or of frames.
+type transforms struct {
+	node        *ir.Node
+	src, dst    []float32
+	plan        *kernel.DFT
+	inverse     bool
+	count       int // lines
+	inner       int // lines that lie side by side
+	have, terms int // numbers of a line in the source and in the result
+	in, out     int // float32 numbers in each of them
+	frames      framing
+	per         int // lines in a work item
+}
+
+// framing says that lines are frames of a signal, step numbers apart, times a window; each signal has count frames.
+type framing struct {
+	count, step, length int
+	window              []float32
+}
+
+// maxTransform bounds lines that are transformed here: a worker's scratch is several times as large.
+const maxTransform = 1 << 24
+
+// newTransforms plans for lines of n numbers; nil where they are too long or too short.
+func newTransforms(n int, real bool, t transforms) *transforms {
+	if n < 1 || n > maxTransform {
+		return nil
+	}
+	t.plan = kernel.DFTOf(n, real)
+	group := t.plan.Group()
+	if t.inner > 1 {
+		group = max(group, 8) // neighbours share cache lines
+	}
+	t.per = max(1, itemNumbers/(2*n*group)) * group
+	return &t
+}
+
+// kernel is the transforms of input 0 as what runs; window is the input that frames are multiplied with, or nil.
+func (t *transforms) kernel(s *lowering.Step, window *lowering.Value) *record.TensorKernel {
+	return &record.TensorKernel{
+		Scratch: t.plan.Scratch() + t.gathered(), Tables: t.plan.Bytes(),
+		Run: func(e record.Execution, _ record.Call) error {
+			t.src, t.dst = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			if window != nil {
+				t.frames.window = e.Floats(window)
+			}
+			if !t.plan.Prepare(e.Halted()) {
+				return e.Failed()
+			}
+			return e.Parallel(t, (t.count+t.per-1)/t.per)
+		},
+	}
+}
+
+// gathered is the numbers of a work item's lines, where those do not lie as the plan wants them.
+func (t *transforms) gathered() int {
+	switch {
+	case t.frames.count > 0:
+		return t.per * t.have * t.in
+	case t.inner > 1:
+		return t.per * (t.have*t.in + t.terms*t.out)
+	}
+	return 0
+}
+
+// work item transforms some lines.
+func (t *transforms) Do(w *record.Workspace, k int) {
+	w.Node = t.node
+	from := k * t.per
+	in, out := t.have*t.in, t.terms*t.out
+	r := kernel.Rows{Count: min(t.per, t.count-from), SrcStride: in, DstStride: out, Terms: t.terms, Have: t.have, Stop: w.Halted}
+	work, rest := w.Scratch[:t.plan.Scratch()], w.Scratch[t.plan.Scratch():]
+	direct := t.inner == 1
+	if t.frames.count > 0 {
+		r.Src = rest
+		for i := range r.Count {
+			t.frame(rest[i*in:(i+1)*in], from+i)
+		}
+	} else if direct {
+		r.Src = t.src[from*in:]
+	} else {
+		r.Src = rest[:t.per*in]
+		for i := range r.Count {
+			outer, at := (from+i)/t.inner, (from+i)%t.inner
+			line := t.src[(outer*t.have*t.inner+at)*t.in:]
+			for k := range t.have {
+				copy(r.Src[i*in+k*t.in:][:t.in], line[k*t.inner*t.in:])
+			}
+		}
+	}
+	r.Dst = t.dst[min(from*out, len(t.dst)):]
+	if !direct {
+		r.Dst = rest[t.per*in:]
+	}
+	if t.inverse {
+		t.plan.Inverse(&r, work)
+	} else {
+		t.plan.Forward(&r, work)
+	}
+	if direct {
+		return
+	}
+	for i := range r.Count {
+		outer, at := (from+i)/t.inner, (from+i)%t.inner
+		line := t.dst[(outer*t.terms*t.inner+at)*t.out:]
+		for k := range t.terms {
+			copy(line[k*t.inner*t.out:k*t.inner*t.out+t.out], r.Dst[i*out+k*t.out:])
+		}
+	}
+}
+
+// frame copies a frame.
+func (t *transforms) frame(dst []float32, i int) {
+	f := &t.frames
+	at := (i/f.count*f.length + i%f.count*f.step) * t.in
+	if f.window == nil {
+		copy(dst, t.src[at:])
+		return
+	}
+	for k, w := range f.window {
+		for p := range t.in {
+			dst[k*t.in+p] = t.src[at+k*t.in+p] * w
+		}
+	}
+}
+
+// scalar gives a constant input of one integer.
+func scalarInput(s *lowering.Step, i int) (int, bool) {
+	if v := s.Constant64(i); len(v) == 1 && v[0] == float64(int(v[0])) {
+		return int(v[0]), true
+	}
+	return 0, false
+}
+
+// dftKernel transforms along an axis.
+func dftKernel(s *lowering.Step) record.ShapedMaker {
+	if !s.Float32Input(0) {
+		return nil
+	}
+	inverse, onesided := s.Node.Attrs.Int("inverse", 0) != 0, s.Node.Attrs.Int("onesided", 0) != 0
+	at, length, ok := -2, 0, true
+	if !s.Absent(2) {
+		if at, ok = scalarInput(s, 2); !ok {
+			return nil
+		}
+	}
+	if !s.Absent(1) {
+		if length, ok = scalarInput(s, 1); !ok || length < 1 {
+			return nil
+		}
+	}
+	return func(in [][]int, out []int) *record.TensorKernel {
+		last := len(in[0]) - 1
+		axis, err := ops.Axis(int64(at), last+1)
+		if err != nil || axis == last || in[0][last] != 1 && in[0][last] != 2 {
+			return nil // refused when it is evaluated
+		}
+		t := transforms{node: s.Source, inverse: inverse, have: in[0][axis], in: in[0][last], out: 2}
+		if inverse && t.in == 1 {
+			return nil
+		}
+		n := t.have
+		if inverse && onesided {
+			n, t.out = 2*(n-1), 1
+		}
+		if !s.Absent(1) {
+			n = length
+		}
+		if t.terms = n; onesided && !inverse {
+			t.terms = n/2 + 1
+		}
+		want := slices.Clone(in[0])
+		want[axis], want[last] = t.terms, t.out
+		if !slices.Equal(want, out) {
+			return nil
+		}
+		outer, inner := lowering.Runs(in[0][:last], axis)
+		t.count, t.inner = outer*inner, inner
+		return transformOf(s, n, t.in == 1 || t.out == 1, t)
+	}
+}
+
+// transform makes a kernel of transforms of input 0.
+func transformOf(s *lowering.Step, n int, real bool, t transforms) *record.TensorKernel {
+	p := newTransforms(n, real, t)
+	if p == nil {
+		return nil
+	}
+	return p.kernel(s, nil)
+}
+
+// rfftKernel transforms the last axis.
+func rfftKernel(s *lowering.Step) record.ShapedMaker {
+	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 1) != 1 {
+		return nil
+	}
+	return func(in [][]int, _ []int) *record.TensorKernel {
+		n := in[0][len(in[0])-1]
+		size, _ := tensor.Size(in[0])
+		return transformOf(s, n, true, transforms{node: s.Source, count: size / max(n, 1), inner: 1, have: n, terms: n/2 + 1, in: 1, out: 2})
+	}
+}
+
+// irfftKernel undoes it.
+func irfftKernel(s *lowering.Step) record.ShapedMaker {
+	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 0) != 1 {
+		return nil
+	}
+	return func(in [][]int, _ []int) *record.TensorKernel {
+		last := len(in[0]) - 1
+		if last < 1 || in[0][last] != 2 {
+			return nil
+		}
+		have := in[0][last-1]
+		size, _ := tensor.Size(in[0])
+		return transformOf(s, 2*(have-1), true, transforms{node: s.Source, inverse: true, count: size / max(2*have, 1), inner: 1, have: have, terms: 2 * (have - 1), in: 2, out: 1})
+	}
+}
+
+// stftKernel transforms frames.
+func stftKernel(s *lowering.Step) record.ShapedMaker {
+	hop, ok := scalarInput(s, 1)
+	if !ok || hop < 1 || !s.Float32Input(0) || !s.Absent(2) && !s.Float32Input(2) {
+		return nil
+	}
+	length := 0
+	if !s.Absent(3) {
+		if length, ok = scalarInput(s, 3); !ok || length < 1 {
+			return nil
+		}
+	}
+	onesided := s.Node.Attrs.Int("onesided", 1) != 0
+	return func(in [][]int, out []int) *record.TensorKernel {
+		x := in[0]
+		if len(x) != 3 || x[2] != 1 && x[2] != 2 {
+			return nil // refused when it is evaluated
+		}
+		n := x[1]
+		if !s.Absent(3) {
+			n = length
+		} else if !s.Absent(2) {
+			n = in[2][0]
+		}
+		if !s.Absent(2) && in[2][0] != n || n < 1 || x[1] < n {
+			return nil
+		}
+		t := transforms{node: s.Source, inner: 1, have: n, terms: n, in: x[2], out: 2}
+		if onesided {
+			t.terms = n/2 + 1
+		}
+		t.frames = framing{count: (x[1]-n)/hop + 1, step: hop, length: x[1]}
+		if !slices.Equal(out, []int{x[0], t.frames.count, t.terms, 2}) {
+			return nil
+		}
+		t.count = x[0] * t.frames.count
+		p := newTransforms(n, t.in == 1, t)
+		if p == nil {
+			return nil
+		}
+		var window *lowering.Value
+		if !s.Absent(2) {
+			window = s.In[2]
+		}
+		return p.kernel(s, window)
+	}
+}

@@ -1,0 +1,272 @@
+package tensors
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Products of matrices of bytes: MatMulInteger and QLinearMatMul. Sums are exact, and what follows them is rounded as the
+// operators' bodies round it, so the answers are theirs, bit by bit.
+func init() {
+	record.Register(
+		record.Record{Op: "MatMulInteger", Tensor: record.TensorKind{Make: matMulIntegerKernel}},
+		record.Record{Op: "QLinearMatMul", Tensor: record.TensorKind{Make: qlinearMatMulKernel}},
+	)
+}
+
+// integerProduct multiplies rows of a, less their zero point, with columns of b: panels that are packed once where b is
+// constant, and as they are needed where it is not.
+type integerProduct struct {
+	m, k, n        int
+	at             [2][]int // per product: where the matrices begin
+	rows, columns  int      // of a work item
+	down, across   int      // work items of a product
+	w              *kernel.Int16
+	offsets        kernel.Offsets // of the rows of b, an even number of them
+	requantize     *requantization
+	aIn, bIn       *lowering.Value // what is read when it runs
+	aZero, bZero   *lowering.Value // nil: 0
+	a, b           kernel.Bytes
+	zeroA, zeroB   int
+	sums           []int32      // of the result, or nil
+	y              kernel.Bytes // of the result, where it is quantized
+	blockA, blockB int          // words of scratch
+}
+
+// requantization turns sums into bytes: as float32 numbers times scales, one or one per column, quantized.
+type requantization struct {
+	scale   []float32
+	toScale float32
+	zero    int
+}
+
+func matMulIntegerKernel(s *lowering.Step) record.TensorMaker {
+	return integerProductOf(s, 0, 1, 2, 3, nil)
+}
+
+func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
+	if len(s.In) != 8 || s.Absent(7) {
+		return nil
+	}
+	a, b, y, zero := s.Constant(1), s.Constant(4), s.Constant(6), s.Constant64(7)
+	if len(a) != 1 || len(b) == 0 || len(y) != 1 || len(zero) != 1 || len(s.ConstShape(4)) > 1 || !s.Float32Input(1) || !s.Float32Input(4) || !s.Float32Input(6) || !record.ByteTyped(s, 7) {
+		return nil
+	}
+	r := &requantization{toScale: y[0], zero: int(zero[0])}
+	for _, v := range b {
+		r.scale = append(r.scale, a[0]*v)
+	}
+	return integerProductOf(s, 0, 3, 2, 5, r)
+}
+
+// int16Key names packed matrices of bytes, which the programs of one model share.
+type int16Key struct{ t, zero *tensor.Tensor }
+
+// integerProduct is the kernel for a product of inputs a and b with zero points of the inputs that are named, which may be absent.
+func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantization) record.TensorMaker {
+	if !record.ByteTyped(s, a) || !record.ByteTyped(s, b) || record.RankOf(s, a) < 2 || record.RankOf(s, b) < 2 || !s.Absent(aZero) && !record.SingleInput(s, aZero) {
+		return nil
+	}
+	p := integerProduct{requantize: r, aIn: s.In[a], bIn: s.In[b]}
+	if !s.Absent(aZero) {
+		p.aZero = s.In[aZero]
+	}
+	if !s.Absent(bZero) {
+		p.bZero = s.In[bZero]
+	}
+	if w := p.bIn.Const; w != nil && w.Rank() == 2 && (p.bZero == nil || p.bZero.Const != nil && p.bZero.Const.Rank() < 2) {
+		zero := []int{0}
+		key := int16Key{t: w}
+		if p.bZero != nil {
+			key.zero = p.bZero.Const
+			zero = bytesOf(key.zero).ints()
+		}
+		k, n := w.Dim(0), w.Dim(1)
+		if k > kernel.MostInt16 || len(zero) != 1 && len(zero) != n {
+			return nil
+		}
+		p.w = record.Of(s).Shared.Get(key, func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }).(*kernel.Int16)
+	} else if p.bZero != nil && !record.SingleInput(s, bZero) {
+		return nil
+	}
+	return func(d *lowering.Binding) *record.TensorKernel {
+		p := p
+		return p.bind(d, s, d.Shapes[p.aIn.ID], d.Shapes[p.bIn.ID])
+	}
+}
+
+// What a work item of an integer product holds at most: numbers of a block of a, and of the result.
+const (
+	integerBlock = 1 << 16
+	integerTile  = 1 << 15
+)
+
+func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int) *record.TensorKernel {
+	if a == nil || b == nil || s.Out[0] == nil || d.Shapes[s.Out[0].ID] == nil {
+		return nil
+	}
+	p.m, p.k, p.n = a[len(a)-2], a[len(a)-1], b[len(b)-1]
+	batch, err := ops.Broadcast(a[:len(a)-2], b[:len(b)-2])
+	if err != nil || b[len(b)-2] != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k > kernel.MostInt16 || p.k*p.n > 1<<30 ||
+		p.requantize != nil && len(p.requantize.scale) != 1 && len(p.requantize.scale) != p.n ||
+		!slices.Equal(d.Shapes[s.Out[0].ID], append(slices.Clone(batch), p.m, p.n)) {
+		return nil // refused when it is evaluated
+	}
+	if p.w != nil { // the rows of all products follow each other
+		for _, k := range batch {
+			p.m *= k
+		}
+		if p.m == 0 {
+			return nil
+		}
+		p.at = [2][]int{{0}, {0}}
+	} else {
+		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
+			size := []int{p.m * p.k, p.k * p.n}[i]
+			ops.Walk(batch, ops.BroadcastStrides(v, batch), 0, func(o int) { p.at[i] = append(p.at[i], o*size) })
+		}
+		off := make([]int32, 2*kernel.PairsOf(p.k))
+		for i := range off {
+			off[i] = int32(min(i, p.k-1) * p.n)
+		}
+		p.offsets = kernel.NewOffsets(off)
+	}
+	pairs := kernel.PairsOf(p.k)
+	p.rows = min(p.m, max(6, integerBlock/(2*pairs)))
+	panels := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
+	per := max(1, min(panels, 2*convItemFlops/(2*p.rows*p.k*kernel.PanelWidth), integerTile/(p.rows*kernel.PanelWidth)))
+	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
+	p.down = (p.m + p.rows - 1) / p.rows
+	p.blockA, p.blockB = p.rows*pairs, kernel.PanelWidth*pairs
+	return &record.TensorKernel{Scratch: p.blockA + p.blockB + p.rows*p.columns, Run: func(e record.Execution, _ record.Call) error {
+		p.a, p.b = bytesOf(e.Datum(p.aIn)).Bytes, bytesOf(e.Datum(p.bIn)).Bytes
+		p.zeroA, p.zeroB = zeroPoint(e, p.aZero), 0
+		if p.w == nil {
+			p.zeroB = zeroPoint(e, p.bZero)
+		}
+		y := e.Datum(s.Out[0]).(*tensor.Tensor)
+		if p.requantize == nil {
+			p.sums = tensor.Data[int32](y)
+		} else {
+			p.y = bytesOf(y).Bytes
+		}
+		return e.Parallel(p, len(p.at[0])*p.down*p.across)
+	}}
+}
+
+func (p *integerProduct) Do(w *record.Workspace, t int) {
+	product, down, across := t/(p.down*p.across), t/p.across%p.down, t%p.across
+	from, left := down*p.rows, across*p.columns
+	rows, columns := min(p.rows, p.m-from), min(p.columns, p.n-left)
+	pairs := kernel.PairsOf(p.k)
+	block, panel, tile := int16s(w.Scratch[:p.blockA]), int16s(w.Scratch[p.blockA:p.blockA+p.blockB]), int32s(w.Scratch[p.blockA+p.blockB:])
+	a := p.a.Data[p.at[0][product]+from*p.k:]
+	for i := range rows {
+		row := block[i*2*pairs : (i+1)*2*pairs]
+		row[2*pairs-1] = 0
+		kernel.WidenBytes(row, kernel.Bytes{Data: a[i*p.k : (i+1)*p.k], Signed: p.a.Signed}, p.zeroA)
+	}
+	y, ldy := tile, p.columns
+	if p.requantize == nil {
+		y, ldy = p.sums[product*p.m*p.n+from*p.n+left:], p.n
+	}
+	for j := 0; j < columns; j += kernel.PanelWidth {
+		n := min(kernel.PanelWidth, columns-j)
+		if p.w != nil {
+			panel = p.w.Panel((left + j) / kernel.PanelWidth)
+		} else {
+			p.gather(panel, p.b.Data[p.at[1][product]:], left+j, n)
+		}
+		kernel.PanelProductInt16(y[j:], ldy, block, 2*pairs, rows, pairs, panel, n)
+	}
+	if r := p.requantize; r != nil {
+		for i := range rows {
+			at := (product*p.m+from+i)*p.n + left
+			r.row(kernel.Bytes{Data: p.y.Data[at : at+columns], Signed: p.y.Signed}, tile[i*ldy:i*ldy+columns], left)
+		}
+	}
+}
+
+// gather packs n columns of b.
+func (p *integerProduct) gather(panel []int16, b []byte, from, n int) {
+	last := (p.k-1)*p.n + from
+	if n == kernel.PanelWidth || last+kernel.PanelWidth <= len(b) { // what is read beside the columns does not count
+		kernel.PanelInt16(panel, kernel.Bytes{Data: b, Signed: p.b.Signed}, p.zeroB, p.offsets, from)
+		return
+	}
+	clear(panel)
+	w := bytesDatum{kernel.Bytes{Data: b, Signed: p.b.Signed}}
+	for i := range p.k {
+		for j := range n {
+			panel[i/2*2*kernel.PanelWidth+2*j+i%2] = int16(w.at(i*p.n+from+j) - p.zeroB)
+		}
+	}
+}
+
+// row makes bytes of sums; the first one is of column left. The sums are overwritten.
+func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
+	f := float32sOf(sums)
+	kernel.FloatsOfInts(f, sums)
+	if len(r.scale) == 1 {
+		kernel.MulS(f, f, r.scale[0])
+	} else {
+		kernel.Mul(f, f, r.scale[left:left+len(f)])
+	}
+	kernel.QuantizeBytes(y, f, r.toScale, r.zero)
+}
+
+// zeroPoint is the number that v holds; 0 where it is absent.
+func zeroPoint(e record.Execution, v *lowering.Value) int {
+	if v == nil {
+		return 0
+	}
+	return bytesOf(e.Datum(v)).at(0)
+}
+
+// bytesDatum is a tensor of bytes.
+type bytesDatum struct{ kernel.Bytes }
+
+// bytesOf gives a tensor of type int8 or uint8 as kernels take it.
+func bytesOf(d tensor.Datum) bytesDatum {
+	t := d.(*tensor.Tensor)
+	return bytesDatum{kernel.Bytes{Data: t.Bytes(), Signed: t.DType() == tensor.Int8}}
+}
+
+func (b bytesDatum) at(i int) int {
+	if b.Signed {
+		return int(int8(b.Data[i]))
+	}
+	return int(b.Data[i])
+}
+
+func (b bytesDatum) ints() []int {
+	all := make([]int, len(b.Data))
+	for i := range all {
+		all[i] = b.at(i)
+	}
+	return all
+}
+
+// reinterpret gives the memory of v as elements of another type, of which one of v holds n or is a part of n.
+func reinterpret[T, E any](v []E) []T {
+	var t T
+	var e E
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&v[0])), len(v)*int(unsafe.Sizeof(e))/int(unsafe.Sizeof(t)))
+}
+
+func int16s(v []float32) []int16 { return reinterpret[int16](v) }
+
+func int32s(v []float32) []int32 { return reinterpret[int32](v) }
+
+func uint8s(v []float32) []byte { return reinterpret[byte](v) }
+
+func float32sOf(v []int32) []float32 { return reinterpret[float32](v) }

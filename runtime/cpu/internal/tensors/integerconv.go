@@ -1,0 +1,257 @@
+package tensors
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/windowed"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and what follows them is rounded as
+// the operators' bodies round it, so the answers are theirs, bit by bit.
+func init() {
+	record.Register(
+		record.Record{Op: "ConvInteger", Tensor: record.TensorKind{Make: convIntegerKernel}},
+		record.Record{Op: "QLinearConv", Tensor: record.TensorKind{Make: qlinearConvKernel}},
+	)
+}
+
+// integerConv is a convolution for one shape. The input is copied into a place with its pads, parted into the phases of the
+// strides, so that what meets a weight is always consecutive; rows follow each other without a gap, and what lies between
+// those of the output is dropped.
+type integerConv struct {
+	windowed.PlanarWindow
+	kh, kw, cg, m, group int
+	weights              []int16 // per filter: its weights, an even number
+	requantize           *filterScales
+	zeroIn               *lowering.Value // of the input; nil: 0
+
+	pw, plane, channel, span int            // of a row and a plane of one phase, of a channel, and of an output channel with gaps
+	pairs                    int            // of the weights of a filter
+	offsets                  kernel.Offsets // where these meet a group
+	chunk, chunks            int            // places of a work item, work items per sample and group
+	panelWords, tileWords    int            // of scratch
+
+	// While it runs:
+	in     kernel.Bytes
+	zero   int
+	padded []byte
+	sums   []int32
+	out    kernel.Bytes
+}
+
+// filterScales turn sums into bytes, per filter.
+type filterScales struct {
+	bias, scale []float64
+	toScale     float32
+	zero        int
+}
+
+// filterKey names filters as rows of integers, which the programs of one model share.
+type filterKey struct{ w, zero *tensor.Tensor }
+
+func convIntegerKernel(s *lowering.Step) record.TensorMaker { return integerConvOf(s, 0, 1, 2, 3, nil) }
+
+func qlinearConvKernel(s *lowering.Step) record.TensorMaker {
+	if len(s.In) < 8 || !record.ByteTyped(s, 7) {
+		return nil
+	}
+	x, w, y, zero := s.Constant(1), s.Constant(4), s.Constant(6), s.Constant64(7)
+	if len(x) != 1 || len(w) == 0 || len(y) != 1 || len(zero) != 1 || s.In[3] == nil || s.In[3].Const == nil || s.In[3].Const.Rank() < 3 || len(s.ConstShape(4)) > 1 {
+		return nil
+	}
+	m := s.ConstShape(3)[0]
+	r := &filterScales{bias: make([]float64, m), scale: make([]float64, m), toScale: y[0], zero: int(zero[0])}
+	if len(w) != 1 && len(w) != m {
+		return nil
+	}
+	for i := range m {
+		r.scale[i] = float64(x[0]) * float64(w[i%len(w)])
+	}
+	if !s.Absent(8) {
+		bias := s.Constant64(8)
+		if len(bias) != 1 && len(bias) != m {
+			return nil
+		}
+		for i := range m {
+			r.bias[i] = bias[i%len(bias)]
+		}
+	}
+	return integerConvOf(s, 0, 3, 2, 5, r)
+}
+
+// integerConv is the kernel for input x and constant filters w, with zero points of the inputs that are named, which may be
+// absent.
+func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) record.TensorMaker {
+	if !record.ByteTyped(s, x) || !record.ByteTyped(s, w) || s.In[w].Const == nil || !s.Absent(xZero) && !record.SingleInput(s, xZero) || !s.Absent(wZero) && s.In[wZero].Const == nil {
+		return nil
+	}
+	ws := s.ConstShape(w)
+	if len(ws) != 3 && len(ws) != 4 || record.RankOf(s, x) != len(ws) {
+		return nil
+	}
+	c := integerConv{m: ws[0], cg: ws[1], kh: 1, kw: ws[len(ws)-1], group: int(ops.Int(s.Node, "group")), requantize: r}
+	if len(ws) == 4 {
+		c.kh = ws[2]
+	}
+	k := c.cg * c.kh * c.kw
+	if c.group < 1 || c.m%c.group != 0 || c.m == 0 || k == 0 || k > kernel.MostInt16 {
+		return nil
+	}
+	if !s.Absent(xZero) {
+		c.zeroIn = s.In[xZero]
+	}
+	key, zero := filterKey{w: s.In[w].Const}, []int{0}
+	if !s.Absent(wZero) {
+		key.zero = s.In[wZero].Const
+		if zero = bytesOf(key.zero).ints(); len(zero) != 1 && len(zero) != c.m || key.zero.Rank() > 1 {
+			return nil
+		}
+	}
+	c.weights = record.Of(s).Shared.Get(key, func() any {
+		width, b := 2*kernel.PairsOf(k), bytesOf(key.w)
+		rows := make([]int16, c.m*width)
+		for i := range c.m {
+			kernel.WidenBytes(rows[i*width:], kernel.Bytes{Data: b.Data[i*k : (i+1)*k], Signed: b.Signed}, zero[i%len(zero)])
+		}
+		return rows
+	}).([]int16)
+	return func(d *lowering.Binding) *record.TensorKernel {
+		in, out := d.ShapeOf(s, x), d.Shapes[s.Out[0].ID]
+		if len(in) != len(ws) || len(out) != len(ws) {
+			return nil
+		}
+		c := c
+		var ok bool
+		if c.PlanarWindow, ok = windowed.Planar(s.Node, in, out, c.kh, c.kw); !ok || c.C != c.cg*c.group {
+			return nil
+		}
+		return c.bind(s, s.In[x])
+	}
+}
+
+func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *record.TensorKernel {
+	ph := (c.Hp + c.Sh - 1) / c.Sh
+	c.pw = (c.Wp + c.Sw - 1) / c.Sw
+	c.plane = c.pw * ph
+	c.channel = c.plane * c.Sh * c.Sw
+	var off []int32
+	for ch := range c.cg {
+		for i := range c.kh {
+			for j := range c.kw {
+				y, x := i*c.Dh, j*c.Dw
+				off = append(off, int32(ch*c.channel+((y%c.Sh)*c.Sw+x%c.Sw)*c.plane+y/c.Sh*c.pw+x/c.Sw))
+			}
+		}
+	}
+	if len(off)%2 != 0 {
+		off = append(off, off[len(off)-1]) // meets a weight of 0
+	}
+	c.offsets, c.pairs = kernel.NewOffsets(off), len(off)/2
+	pairs, mg := c.pairs, c.m/c.group
+	c.span = (c.Oh-1)*c.pw + c.Ow
+	panels := (c.span + kernel.PanelWidth - 1) / kernel.PanelWidth
+	per := min(panels, 2*convItemFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth))
+	per = max(1, (per+1)/2) * 2 // bytes are made by pairs of panels
+	c.chunk, c.chunks = per*kernel.PanelWidth, (panels+per-1)/per
+	c.panelWords, c.tileWords = kernel.PanelWidth*pairs, mg*c.chunk
+	size := (c.N*c.C-1)*c.channel + max(c.channel, int(slices.Max(off))-(c.cg-1)*c.channel+panels*kernel.PanelWidth)
+	if size > 1<<31-1 {
+		return nil
+	}
+	return &record.TensorKernel{Temp: (size + 3) / 4, Scratch: c.panelWords + c.tileWords + c.chunk/4, Run: func(e record.Execution, call record.Call) error {
+		c.in, c.zero, c.padded = bytesOf(e.Datum(x)).Bytes, zeroPoint(e, c.zeroIn), uint8s(call.Temp)
+		y := e.Datum(s.Out[0]).(*tensor.Tensor)
+		if c.requantize == nil {
+			c.sums = tensor.Data[int32](y)
+		} else {
+			c.out = bytesOf(y).Bytes
+		}
+		if err := e.Parallel((*bytePhases)(c), c.N*c.C); err != nil {
+			return err
+		}
+		return e.Parallel(c, c.N*c.group*c.chunks)
+	}}
+}
+
+// bytePhases copies a channel into its place with pads, by phases.
+type bytePhases integerConv
+
+func (c *bytePhases) Do(_ *record.Workspace, k int) {
+	dst, src := c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.H*c.Wd:(k+1)*c.H*c.Wd]
+	if len(dst) != len(src) {
+		fillBytes(dst, byte(c.zero))
+	}
+	for r := range c.H {
+		y, row := r+c.Top, src[r*c.Wd:(r+1)*c.Wd]
+		to := dst[(y%c.Sh*c.Sw)*c.plane+y/c.Sh*c.pw:]
+		if c.Sw == 1 {
+			copy(to[c.Left:], row)
+			continue
+		}
+		for q := range min(c.Sw, len(row)) { // numbers of one phase
+			x := q + c.Left
+			phase := to[x%c.Sw*c.plane+x/c.Sw:]
+			phase = phase[:(len(row)-q+c.Sw-1)/c.Sw]
+			i := q
+			for k := range phase {
+				phase[k] = row[i]
+				i += c.Sw
+			}
+		}
+	}
+}
+
+func fillBytes(b []byte, v byte) {
+	if len(b) == 0 {
+		return
+	}
+	b[0] = v
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
+}
+
+func (c *integerConv) Do(w *record.Workspace, k int) {
+	part, g, n := k%c.chunks, k/c.chunks%c.group, k/c.chunks/c.group
+	mg, pairs := c.m/c.group, c.pairs
+	panel, tile := int16s(w.Scratch[:c.panelWords]), int32s(w.Scratch[c.panelWords:c.panelWords+c.tileWords])
+	line := uint8s(w.Scratch[c.panelWords+c.tileWords:])
+	src := kernel.Bytes{Data: c.padded[(n*c.C+g*c.cg)*c.channel:], Signed: c.in.Signed}
+	from := part * c.chunk
+	count := min(c.chunk, c.span-from)
+	for at := 0; at < count; at += kernel.PanelWidth {
+		kernel.PanelInt16(panel, src, c.zero, c.offsets, from+at)
+		kernel.PanelProductInt16(tile[at:], c.chunk, c.weights[g*mg*2*pairs:], 2*pairs, mg, pairs, panel, kernel.PanelWidth)
+	}
+	for i := range mg {
+		f, sums := g*mg+i, tile[i*c.chunk:i*c.chunk+count]
+		at := (n*c.m + f) * c.Oh * c.Ow
+		r := c.requantize
+		if r == nil {
+			scatter(c.sums[at:at+c.Oh*c.Ow], sums, from, c.pw, c.Ow)
+			continue
+		}
+		sums = tile[i*c.chunk : (i+1)*c.chunk] // what is behind the last place is dropped
+		numbers := float32sOf(sums)
+		kernel.ScaleInts(numbers, sums, r.bias[f], r.scale[f])
+		kernel.QuantizeBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, numbers, r.toScale, r.zero)
+		scatter(c.out.Data[at:at+c.Oh*c.Ow], line[:count], from, c.pw, c.Ow)
+	}
+}
+
+// scatter copies places from the given one on, of rows of pw, to rows of ow, and drops those beyond.
+func scatter[T any](y, x []T, from, pw, ow int) {
+	for len(x) > 0 {
+		r, col := from/pw, from%pw
+		n := min(len(x), pw-col)
+		if col < ow {
+			copy(y[r*ow+col:(r+1)*ow], x[:n])
+		}
+		x, from = x[n:], from+n
+	}
+}

@@ -1,0 +1,82 @@
+package tensors
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/rows"
+	"github.com/essmc/essmc/runtime/cpu/internal/windowed"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{
+		Op:       "MatMul",
+		Row:      record.RowKind{Make: rows.RowMatMul, Constant: []int{1}},
+		Windowed: record.WindowedKind{Make: windowed.WindowedMatMul, Constant: []int{0}, Input: 1},
+		Tensor:   record.TensorKind{Make: matMulKernel},
+		Flops:    rows.ProductFlops,
+	})
+}
+
+// matMulPass multiplies matrices of which neither is constant: the second by panels of its columns.
+type matMulPass struct {
+	m, k, n        int
+	at             [2][]int // per product: where the matrices begin
+	columns, parts int      // per work item; work items per product
+	offsets        kernel.Offsets
+	a, b, y        []float32
+}
+
+func matMulKernel(s *lowering.Step) record.TensorMaker {
+	if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
+		return nil
+	}
+	return func(d *lowering.Binding) *record.TensorKernel {
+		a, b := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
+		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || len(a) < 2 || len(b) < 2 {
+			return nil
+		}
+		p := &matMulPass{m: a[len(a)-2], k: a[len(a)-1], n: b[len(b)-1]}
+		batch, err := ops.Broadcast(a[:len(a)-2], b[:len(b)-2])
+		if err != nil || b[len(b)-2] != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k*p.n > 1<<30 ||
+			!slices.Equal(d.Shapes[s.Out[0].ID], append(slices.Clone(batch), p.m, p.n)) {
+			return nil // refused when it is evaluated
+		}
+		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
+			size := []int{p.m * p.k, p.k * p.n}[i]
+			ops.Walk(batch, ops.BroadcastStrides(v, batch), 0, func(o int) { p.at[i] = append(p.at[i], o*size) })
+		}
+		off := make([]int32, p.k)
+		for i := range off {
+			off[i] = int32(i * p.n)
+		}
+		p.offsets = kernel.NewOffsets(off)
+		all := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
+		per := min(all, max(1, convItemFlops/(2*p.m*p.k*kernel.PanelWidth)))
+		p.columns, p.parts = per*kernel.PanelWidth, (all+per-1)/per
+		return &record.TensorKernel{Scratch: kernel.PanelWidth * p.k, Run: func(e record.Execution, _ record.Call) error {
+			p.a, p.b, p.y = e.Floats(s.In[0]), e.Floats(s.In[1]), e.Floats(s.Out[0])
+			return e.Parallel(p, len(p.at[0])*p.parts)
+		}}
+	}
+}
+
+func (p *matMulPass) Do(w *record.Workspace, k int) {
+	product, part := k/p.parts, k%p.parts
+	a, b := p.a[p.at[0][product]:][:p.m*p.k], p.b[p.at[1][product]:][:p.k*p.n]
+	y := p.y[product*p.m*p.n : (product+1)*p.m*p.n]
+	panel := w.Scratch[:kernel.PanelWidth*p.k]
+	var index [kernel.PanelWidth]int32
+	for from := part * p.columns; from < min(p.n, (part+1)*p.columns); from += kernel.PanelWidth {
+		count := min(kernel.PanelWidth, p.n-from)
+		for j := range index {
+			index[j] = int32(min(from+j, p.n-1))
+		}
+		kernel.Panel(panel, b, p.offsets, &index, count == kernel.PanelWidth)
+		kernel.PanelProduct(y[from:], p.n, a, p.k, p.m, p.k, panel, count)
+	}
+}

@@ -1,0 +1,378 @@
+package tensors
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Operators that move elements of their first input, whatever these are. Where the others are known when shapes are bound,
+// the operator is evaluated once, on the elements' numbers; what comes out says where each element of the output is from.
+func init() {
+	record.Register(
+		record.Record{Op: "DepthToSpace", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Expand", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Identity", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Pad", Tensor: record.TensorKind{Make: moving{fills: true}.kernel}, Moves: record.Moves{Pad: record.ZerosAround}},
+		record.Record{Op: "ReverseSequence", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Slice", Tensor: record.TensorKind{Make: moving{strides: sliced}.kernel}, Moves: record.Moves{Cut: record.ConsecutivePlaces}},
+		record.Record{Op: "SpaceToDepth", Tensor: record.TensorKind{Make: moveKernel}},
+		record.Record{Op: "Tile", Tensor: record.TensorKind{Make: moveKernel}},
+	)
+}
+
+// maxMoved bounds the elements of a movement: its table is made when shapes are bound.
+const maxMoved = 1 << 24
+
+// movement is where the elements of a tensor of shape dims come from: the sum over its axes of from[axis][index]. A negative
+// sum stands for the filling.
+type movement struct {
+	dims []int
+	from [][]int
+	// runs says that along the last axis elements follow each other.
+	runs bool
+}
+
+// moving is how an operator moves elements, besides what its evaluation shows.
+type moving struct {
+	fills bool // input 2 is a filling, zero where it is absent
+	// strides gives the distances at which the first input is read, and the first element, so that nothing needs to be evaluated;
+	// nil: that is not known.
+	strides func(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool)
+}
+
+func moveKernel(s *lowering.Step) record.TensorMaker { return moving{}.kernel(s) }
+
+func (v moving) kernel(s *lowering.Step) record.TensorMaker {
+	if s.Absent(0) {
+		return nil
+	}
+	return func(d *lowering.Binding) *record.TensorKernel {
+		in, out := s.In[0], s.Out[0]
+		if out == nil || d.Shapes[in.ID] == nil || d.Shapes[out.ID] == nil || d.DTypes[in.ID] != d.DTypes[out.ID] || d.DTypes[in.ID] == tensor.String {
+			return nil
+		}
+		for _, x := range s.In[1:] {
+			if x != nil && d.Constant(x) == nil {
+				return nil
+			}
+		}
+		var fill *tensor.Tensor
+		if v.fills && !s.Absent(2) {
+			fill = d.Constant(s.In[2])
+			if fill.Len() != 1 || fill.DType() != d.DTypes[in.ID] {
+				return nil // refused when it is evaluated
+			}
+		}
+		m := v.movement(d, s)
+		if m == nil {
+			return nil
+		}
+		move := mover(d.DTypes[in.ID], m, fill)
+		if move == nil {
+			return nil
+		}
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			move(e.Datum(out).(*tensor.Tensor), e.Datum(in).(*tensor.Tensor))
+			return nil
+		}}
+	}
+}
+
+// movement finds out what a step does to the elements of its first input; nil where that has no regular form.
+func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
+	shape, out := d.Shapes[s.In[0].ID], d.Shapes[s.Out[0].ID]
+	n, _ := tensor.Size(shape)
+	size, _ := tensor.Size(out)
+	if n > maxMoved || size > maxMoved {
+		return nil
+	}
+	if v.strides != nil && size > 0 {
+		if strides, offset, ok := v.strides(d, s); ok {
+			return stridedMovement(out, strides, offset)
+		}
+	}
+	numbers := tensor.New(tensor.Int64, shape...)
+	for i := range tensor.Data[int64](numbers) {
+		tensor.Data[int64](numbers)[i] = int64(i)
+	}
+	node := d.Concrete(s)
+	if node == nil {
+		return nil
+	}
+	data := []tensor.Datum{numbers}
+	node.Inputs[0] = &ir.Value{Name: s.In[0].Name, Type: lowering.TypeOf(tensor.Int64, shape)}
+	for i, in := range s.In[1:] {
+		var t tensor.Datum
+		if k := d.Constant(in); k != nil {
+			t = k
+		}
+		if v.fills && i == 1 { // the filling
+			t = tensor.Scalar(int64(-1))
+			node.Inputs[2] = ir.NewConst("fill", t.(*tensor.Tensor))
+		}
+		data = append(data, t)
+	}
+	if v.fills && s.Absent(2) && s.Node.Attrs.Str("mode", "constant") == "constant" {
+		for len(data) < 3 {
+			data = append(data, nil)
+		}
+		node.Inputs = append(node.Inputs[:min(2, len(node.Inputs))], ir.NewConst("fill", tensor.Scalar(int64(-1))))
+		data[2] = node.Inputs[len(node.Inputs)-1].Const
+	}
+	res, err := moved(node, data)
+	if err != nil || len(res) == 0 {
+		return nil
+	}
+	t, ok := res[0].(*tensor.Tensor)
+	if !ok || t == nil || t.DType() != tensor.Int64 || !slices.Equal(t.Shape(), out) {
+		return nil
+	}
+	places := tensor.Data[int64](t)
+	if m := regular(places, out); m != nil {
+		return m
+	}
+	for from := range out { // some axes together may have a form that each by itself has not: those of Gather's indices
+		for to := from + 2; to <= len(out); to++ {
+			joined := 1
+			for _, k := range out[from:to] {
+				joined *= k
+			}
+			if m := regular(places, slices.Concat(out[:from], []int{joined}, out[to:])); m != nil {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// transposed gives the strides with which a Transpose reads its input.
+func transposed(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool) {
+	from := ops.Strides(d.ShapeOf(s, 0))
+	perm := record.Permutation(s)
+	if len(perm) != len(from) {
+		return nil, 0, false
+	}
+	for _, p := range perm {
+		axis, err := ops.Axis(p, len(from))
+		if err != nil {
+			return nil, 0, false // refused when it is evaluated
+		}
+		strides = append(strides, from[axis])
+	}
+	return strides, 0, true
+}
+
+// sliced gives the strides with which a Slice reads its input, and the first element that it reads.
+func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool) {
+	shape := d.ShapeOf(s, 0)
+	var p [5][]int64
+	for i := 1; i < len(s.In); i++ {
+		if s.In[i] == nil {
+			continue
+		}
+		var err error
+		if p[i], err = d.Constant(s.In[i]).Int64s(); err != nil {
+			return nil, 0, false
+		}
+	}
+	starts, ends, axes, steps := p[1], p[2], p[3], p[4]
+	for i := range starts {
+		if s.Absent(3) {
+			axes = append(axes, int64(i))
+		}
+		if s.Absent(4) {
+			steps = append(steps, 1)
+		}
+	}
+	_, err := ops.AxesOf(axes, len(shape))
+	if err != nil || len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) || slices.Contains(steps, 0) {
+		return nil, 0, false // refused when it is evaluated
+	}
+	strides = ops.Strides(shape)
+	sizes := slices.Clone(shape)
+	for i, axis := range axes {
+		a, _ := ops.Axis(axis, len(shape))
+		first, n := ops.SliceRange(starts[i], ends[i], steps[i], int64(shape[a]))
+		offset += int(first) * strides[a]
+		if sizes[a] = int(n); n > 1 { // a single element takes no step, and the step may be huge
+			strides[a] *= int(steps[i])
+		}
+	}
+	return strides, offset, slices.Equal(sizes, d.Shapes[s.Out[0].ID])
+}
+
+// stridedMovement is the movement of a tensor that is read at these distances.
+func stridedMovement(dims, strides []int, offset int) *movement {
+	m := &movement{dims: dims, runs: len(dims) > 0 && (strides[len(dims)-1] == 1 || dims[len(dims)-1] == 1)}
+	for a, n := range dims {
+		from := make([]int, n)
+		for i := range from {
+			from[i] = i * strides[a]
+			if a == 0 {
+				from[i] += offset
+			}
+		}
+		m.from = append(m.from, from)
+	}
+	return m
+}
+
+func moved(n *ir.Node, data []tensor.Datum) (res []tensor.Datum, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = runtime.Recovered(n, v)
+		}
+	}()
+	return n.Op.Eval(&ir.EvalCtx{Node: n, Ctx: context.Background()}, data)
+}
+
+// far is more than any sum of places: along an axis it marks what is filled.
+const far = min(1<<40, math.MaxInt>>3)
+
+// regular finds the places along each axis of which those of the elements are sums; nil where there are none.
+func regular(places []int64, out []int) *movement {
+	m := &movement{dims: out}
+	if len(places) == 0 {
+		return m
+	}
+	if consecutive(places) { // nothing but a new shape
+		m.dims = []int{len(places)}
+	}
+	base := slices.IndexFunc(places, func(p int64) bool { return p >= 0 })
+	if base < 0 {
+		return nil
+	}
+	strides := ops.Strides(m.dims)
+	for a, d := range m.dims {
+		at := base - base/strides[a]%d*strides[a] // the elements along this axis that share the other places with base
+		from := make([]int, d)
+		for i := range from {
+			p := places[at+i*strides[a]]
+			switch {
+			case p < 0:
+				from[i] = -far
+			case a == 0:
+				from[i] = int(p)
+			default:
+				from[i] = int(p - places[base])
+			}
+		}
+		m.from = append(m.from, from)
+	}
+	// Check that it is so.
+	index := make([]int, len(m.dims))
+	for _, p := range places {
+		sum := 0
+		for a, k := range index {
+			sum += m.from[a][k]
+		}
+		if p < 0 && sum >= 0 || p >= 0 && sum != int(p) {
+			return nil
+		}
+		for a := len(index) - 1; a >= 0; a-- {
+			if index[a]++; index[a] < m.dims[a] {
+				break
+			}
+			index[a] = 0
+		}
+	}
+	if len(m.dims) > 0 {
+		m.runs = true
+		last := m.from[len(m.from)-1]
+		for i, f := range last {
+			m.runs = m.runs && f == last[0]+i
+		}
+	}
+	return m
+}
+
+func consecutive(places []int64) bool {
+	for i, p := range places {
+		if p != int64(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// move copies the elements of x to their places in y.
+func move[T any](m *movement, fill T, y, x []T) {
+	if len(y) == 0 {
+		return
+	}
+	rank := len(m.dims)
+	if rank == 0 {
+		y[0] = x[0]
+		return
+	}
+	last := m.from[rank-1]
+	var index [16]int
+	for len(y) > 0 {
+		off := 0
+		for a := range rank - 1 {
+			off += m.from[a][index[a]]
+		}
+		row := y[:len(last)]
+		y = y[len(last):]
+		switch {
+		case m.runs && off+last[0] >= 0:
+			copy(row, x[off+last[0]:])
+		case off < -far/2:
+			for i := range row {
+				row[i] = fill
+			}
+		default:
+			for i, f := range last {
+				if k := off + f; k >= 0 {
+					row[i] = x[k]
+				} else {
+					row[i] = fill
+				}
+			}
+		}
+		for a := rank - 2; a >= 0; a-- {
+			if index[a]++; index[a] < m.dims[a] {
+				break
+			}
+			index[a] = 0
+		}
+	}
+}
+
+// mover is move for tensors of an element type; nil where it is not held in whole bytes.
+func mover(d tensor.DType, m *movement, fill *tensor.Tensor) func(y, x *tensor.Tensor) {
+	if len(m.dims) > 16 {
+		return nil
+	}
+	switch d {
+	case tensor.Float32:
+		return moverOf[float32](m, fill)
+	case tensor.Int64:
+		return moverOf[int64](m, fill)
+	case tensor.Int32:
+		return moverOf[int32](m, fill)
+	case tensor.Float64:
+		return moverOf[float64](m, fill)
+	case tensor.Bool:
+		return moverOf[bool](m, fill)
+	case tensor.Uint8:
+		return moverOf[uint8](m, fill)
+	}
+	return nil
+}
+
+func moverOf[T tensor.Elem](m *movement, fill *tensor.Tensor) func(y, x *tensor.Tensor) {
+	var f T
+	if fill != nil {
+		f = tensor.Data[T](fill)[0]
+	}
+	return func(y, x *tensor.Tensor) { move(m, f, tensor.Data[T](y), tensor.Data[T](x)) }
+}

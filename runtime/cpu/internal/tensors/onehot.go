@@ -1,0 +1,55 @@
+package tensors
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "OneHot", Tensor: record.TensorKind{Make: oneHotKernel}})
+}
+
+// oneHotKernel serves indices of whole numbers, a depth that is known when shapes are bound, and float32 values.
+func oneHotKernel(s *lowering.Step) record.TensorMaker {
+	if s.Absent(0) || s.Absent(1) || !s.Float32Input(2) {
+		return nil
+	}
+	return func(d *lowering.Binding) *record.TensorKernel {
+		shape := d.ShapeOf(s, 0)
+		k, ok := d.Ints(s, 1)
+		wide := d.Typed(s, 0, tensor.Int64)
+		axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape)+1)
+		if shape == nil || !ok || len(k) != 1 || err != nil || !wide && !d.Typed(s, 0, tensor.Int32) || !d.Gives(s, 0, tensor.Float32) || product(d.ShapeOf(s, 2)) != 2 ||
+			k[0] != int64(d.Shapes[s.Out[0].ID][axis]) {
+			return nil // refused when it is evaluated
+		}
+		depth, inner := int(k[0]), product(shape[axis:])
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			y, values, index := e.Floats(s.Out[0]), e.Floats(s.In[2]), e.Datum(s.In[0]).(*tensor.Tensor)
+			for i := range y {
+				y[i] = values[0]
+			}
+			if wide {
+				oneHot(y, tensor.Data[int64](index), depth, inner, values[1])
+			} else {
+				oneHot(y, tensor.Data[int32](index), depth, inner, values[1])
+			}
+			return nil
+		}}
+	}
+}
+
+// oneHot sets the place of each index that there is; negative ones count from the end.
+func oneHot[T int32 | int64](y []float32, index []T, depth, inner int, on float32) {
+	for i, v := range index {
+		k := int(v)
+		if k < 0 {
+			k += depth
+		}
+		if k >= 0 && k < depth {
+			y[(i/inner*depth+k)*inner+i%inner] = on
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package tensors
+
+import (
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "essm.Pair", Tensor: record.TensorKind{Make: record.Shaped(pairKernel), Float32: true}})
+}
+
+// pairKernel joins the vectors of pairs.
+func pairKernel(s *lowering.Step) record.ShapedMaker {
+	if !s.Float32Input(0) {
+		return nil
+	}
+	nli := s.Node.Attrs.Bool("nli", false)
+	return func(in [][]int, _ []int) *record.TensorKernel {
+		if in[0][0]%2 != 0 {
+			return nil // refused when it is evaluated
+		}
+		p, h := in[0][0]/2, in[0][1]
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			x, y := e.Floats(s.In[0]), e.Floats(s.Out[0])
+			for i := range p {
+				a, b := x[i*h:(i+1)*h], x[(p+i)*h:(p+i+1)*h]
+				y = y[copy(y, a):]
+				y = y[copy(y, b):]
+				if !nli {
+					continue
+				}
+				for j := range a {
+					y[j], y[h+j] = a[j]-b[j], a[j]*b[j]
+				}
+				y = y[2*h:]
+			}
+			return nil
+		}}
+	}
+}

@@ -1,0 +1,182 @@
+package tensors
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Operators that read or write runs of elements at places which indices name when they run: GatherElements, GatherND,
+// ScatterElements and ScatterND.
+func init() {
+	record.Register(
+		record.Record{Op: "GatherElements", Tensor: record.TensorKind{Make: placesKernel(byElements, false)}},
+		record.Record{Op: "GatherND", Tensor: record.TensorKind{Make: placesKernel(byVectors, false)}},
+		record.Record{Op: "ScatterElements", Tensor: record.TensorKind{Make: placesKernel(byElements, true)}},
+		record.Record{Op: "ScatterND", Tensor: record.TensorKind{Make: placesKernel(byVectors, true)}},
+	)
+}
+
+// places turns indices into where elements lie: each vector of vector indices gives one place.
+type places struct {
+	vector         int
+	sizes, strides []int // of the axes that a vector's indices count along
+	base           []int // per vector: what is added
+	at             []int // per vector, while it runs
+}
+
+// How indices name places: one for each element, along an axis, or vectors of them.
+const (
+	byElements = iota
+	byVectors
+)
+
+// placesKernel moves elements of any type that is held in whole bytes, to their places or from them.
+func placesKernel(named int, scatters bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
+		if s.Absent(0) || s.Absent(1) || s.Node.Attrs.Str("reduction", "none") != "none" {
+			return nil
+		}
+		return func(d *lowering.Binding) *record.TensorKernel { return newPlaces(d, s, named, scatters) }
+	}
+}
+
+func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) *record.TensorKernel {
+	a := s.Node.Attrs
+	x, index, y := s.In[0], s.In[1], s.Out[0]
+	shape, at, dtype := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.DTypes[x.ID]
+	wide := d.Typed(s, 1, tensor.Int64)
+	if y == nil || shape == nil || at == nil || !wide && !d.Typed(s, 1, tensor.Int32) || !cut(dtype) || !d.Gives(s, 0, dtype) {
+		return nil
+	}
+	var p *places
+	run := 1
+	if named == byElements {
+		p = elementPlaces(shape, at, a.Int("axis", 0))
+	} else {
+		p, run = slicePlaces(shape, at, int(a.Int("batch_dims", 0)))
+	}
+	if p == nil {
+		return nil // refused when it is evaluated
+	}
+	moved := y // of what there is a run per place
+	if scatters {
+		if s.Absent(2) || !d.Typed(s, 2, dtype) || !slices.Equal(d.Shapes[y.ID], shape) || named == byElements && !slices.Equal(d.ShapeOf(s, 2), at) {
+			return nil
+		}
+		moved = s.In[2]
+	}
+	if n, _ := tensor.Size(d.Shapes[moved.ID]); n != len(p.at)*run {
+		return nil
+	}
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		t := e.Datum(index).(*tensor.Tensor)
+		ok := false
+		if wide {
+			ok = findPlaces(p, tensor.Data[int64](t))
+		} else {
+			ok = findPlaces(p, tensor.Data[int32](t))
+		}
+		if !ok {
+			return e.Fallback(s) // says what is wrong
+		}
+		src, dst := e.Datum(x).(*tensor.Tensor).Bytes(), e.Datum(y).(*tensor.Tensor).Bytes()
+		if !scatters {
+			gatherRuns(dst, src, p.at, run, tensor.ByteSize(dtype, 1))
+			return nil
+		}
+		copy(dst, src)
+		scatterRuns(dst, e.Datum(moved).(*tensor.Tensor).Bytes(), p.at, run, tensor.ByteSize(dtype, 1))
+		return nil
+	}}
+}
+
+// elementPlaces is for one index per element, which counts along an axis of a tensor of the given shape.
+func elementPlaces(shape, at []int, axis int64) *places {
+	a, err := ops.Axis(axis, len(shape))
+	if err != nil || len(at) != len(shape) {
+		return nil
+	}
+	for i, k := range at {
+		if i != a && k > shape[i] {
+			return nil
+		}
+	}
+	strides := ops.Strides(shape)
+	p := &places{vector: 1, sizes: shape[a : a+1], strides: []int{strides[a]}}
+	strides[a] = 0
+	ops.Walk(at, strides, 0, func(o int) { p.base = append(p.base, o) })
+	p.at = make([]int, len(p.base))
+	return p
+}
+
+// slicePlaces is for vectors along the last axis of the indices, which count along the first axes behind batch ones; run is what
+// each of them names.
+func slicePlaces(shape, at []int, batch int) (p *places, run int) {
+	last := len(at) - 1
+	if last < 0 || batch < 0 || batch > last || batch+at[last] > len(shape) || !slices.Equal(shape[:batch], at[:batch]) {
+		return nil, 0
+	}
+	strides, k := ops.Strides(shape), at[last]
+	p = &places{vector: k, sizes: shape[batch : batch+k], strides: strides[batch : batch+k]}
+	n := product(at[:last])
+	p.base, p.at = make([]int, n), make([]int, n)
+	if batch > 0 && n > 0 {
+		per := product(at[batch:last])
+		for i := range p.base {
+			p.base[i] = i / per * strides[batch-1]
+		}
+	}
+	return p, product(shape[batch+k:])
+}
+
+// findPlaces reads indices; it reports whether all of them are inside.
+func findPlaces[T int32 | int64](p *places, index []T) bool {
+	for i := range p.at {
+		o := p.base[i]
+		for j, v := range index[i*p.vector : (i+1)*p.vector] {
+			k := int(v)
+			if k < 0 {
+				k += p.sizes[j]
+			}
+			if k < 0 || k >= p.sizes[j] {
+				return false
+			}
+			o += k * p.strides[j]
+		}
+		p.at[i] = o
+	}
+	return true
+}
+
+// gatherRuns copies runs of elements of some bytes each from their places.
+func gatherRuns(dst, src []byte, at []int, run, size int) {
+	switch {
+	case run == 1 && size == 4:
+		y, x := reinterpret[uint32](dst), reinterpret[uint32](src)
+		for i, p := range at {
+			y[i] = x[p]
+		}
+	case run == 1 && size == 8:
+		y, x := reinterpret[uint64](dst), reinterpret[uint64](src)
+		for i, p := range at {
+			y[i] = x[p]
+		}
+	default:
+		n := run * size
+		for i, p := range at {
+			copy(dst[i*n:(i+1)*n], src[p*size:])
+		}
+	}
+}
+
+// scatterRuns copies runs of elements of some bytes each to their places.
+func scatterRuns(dst, src []byte, at []int, run, size int) {
+	n := run * size
+	for i, p := range at {
+		copy(dst[p*size:p*size+n], src[i*n:])
+	}
+}

@@ -1,0 +1,208 @@
+package tensors
+
+import (
+	"math"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/windowed"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(
+		record.Record{Op: "MaxPool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(false)}, Tensor: record.TensorKind{Make: poolKernel(false)}},
+		record.Record{Op: "AveragePool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(true)}, Tensor: record.TensorKind{Make: poolKernel(true)}},
+	)
+}
+
+// poolPass reduces windows of the planes of each channel: some rows of the output at a time, first the rows of the windows to
+// one, then its columns. Rows are padded, and parted into the phases of the stride, so that what meets a tap is always
+// consecutive; the rows of a block follow each other without a gap, so that short ones make a long one.
+type poolPass struct {
+	windowed.PlanarWindow
+	kh, kw  int
+	average bool
+	all     bool // pads count
+	pw      int  // of a row of one phase
+	rows    int  // of the output at a time
+	counts  []float32
+	uniform bool // all counts are the same
+	x, y    []float32
+}
+
+// poolBlock is how many numbers of a plane are reduced at a time.
+const poolBlock = 1 << 11
+
+// poolKernel gives the greatest numbers of windows, or their averages.
+func poolKernel(average bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
+		if len(s.Node.Attrs.Ints("kernel_shape", nil)) == 0 || len(s.Node.Outputs) != 1 || s.Absent(0) {
+			return nil
+		}
+		return func(d *lowering.Binding) *record.TensorKernel { return newPool(d, s, average) }
+	}
+}
+
+func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.TensorKernel {
+	taps := s.Node.Attrs.Ints("kernel_shape", nil)
+	kh, kw := 1, int(taps[len(taps)-1])
+	if len(taps) == 2 {
+		kh = int(taps[0])
+	}
+	all := average && ops.Int(s.Node, "count_include_pad") != 0
+	if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
+		return nil
+	}
+	if len(taps) > 2 {
+		return newPoolND(d, s, average, all)
+	}
+	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	if len(in) != len(taps)+2 {
+		return nil
+	}
+	c, ok := windowed.Planar(s.Node, in, out, kh, kw)
+	if !ok && !(ops.Int(s.Node, "ceil_mode") != 0 && !all && c.Ow > 0 && c.Oh > 0) {
+		return nil
+	}
+	p := &poolPass{PlanarWindow: c, kh: kh, kw: kw, average: average, all: all}
+	p.plan()
+	return &record.TensorKernel{Scratch: (p.rows + 1) * p.pw * (2*p.Sw + 1), Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		return e.Parallel(p, c.N*c.C)
+	}}
+}
+
+// plan sizes the blocks, and counts the columns of windows that meet the input.
+func (p *poolPass) plan() {
+	width := max(p.Left+p.Wd, (p.Ow-1)*p.Sw+(p.kw-1)*p.Dw+1)
+	p.pw = (width + p.Sw - 1) / p.Sw
+	p.rows = min(p.Oh, max(1, poolBlock/(p.pw*p.Sw)))
+	p.counts, p.uniform = make([]float32, p.Ow), true
+	for i := range p.counts {
+		from, to := span1(i*p.Sw-p.Left, p.kw, p.Dw, p.Wd)
+		if p.all {
+			from, to = 0, p.kw
+		}
+		p.counts[i] = float32(to - from)
+		p.uniform = p.uniform && p.counts[i] == p.counts[0]
+	}
+}
+
+// span1 gives the taps of a window that meet the input: from, to.
+func span1(at, taps, dilation, size int) (lo, hi int) {
+	if at < 0 {
+		lo = (-at + dilation - 1) / dilation
+	}
+	hi = taps
+	if last := size - 1 - at; last < (taps-1)*dilation {
+		hi = 0
+		if last >= 0 {
+			hi = last/dilation + 1
+		}
+	}
+	return lo, max(lo, hi)
+}
+
+// work item reduces one plane.
+func (p *poolPass) Do(w *record.Workspace, k int) {
+	x, y := p.x[k*p.H*p.Wd:(k+1)*p.H*p.Wd], p.y[k*p.Oh*p.Ow:(k+1)*p.Oh*p.Ow]
+	fill, join := float32(math.Inf(-1)), kernel.Max
+	if p.average {
+		fill, join = 0, kernel.Add
+	}
+	width, size := p.pw*p.Sw, (p.rows+1)*p.pw
+	padded, phases, out := w.Scratch[:size*p.Sw], w.Scratch[size*p.Sw:2*size*p.Sw], w.Scratch[2*size*p.Sw:2*size*p.Sw+size]
+	if p.Sw == 1 {
+		phases = padded
+	}
+	for first := 0; first < p.Oh; first += p.rows {
+		n := min(p.rows, p.Oh-first)
+		for r := range n {
+			row := padded[r*width : (r+1)*width]
+			for i := range p.Left {
+				row[i] = fill
+			}
+			for i := p.Left + p.Wd; i < width; i++ {
+				row[i] = fill
+			}
+			p.column(row[p.Left:p.Left+p.Wd], x, first+r, fill, join)
+		}
+		if p.pw == p.Ow {
+			out = y[first*p.Ow:]
+		}
+		span := n * p.pw
+		switch {
+		case p.Sw == 2:
+			kernel.Part(phases[:span], phases[size:size+span], padded)
+		case p.Sw > 2:
+			for q := range p.Sw {
+				for i := range phases[q*size : q*size+span] {
+					phases[q*size+i] = padded[i*p.Sw+q]
+				}
+			}
+		}
+		for j := range p.kw { // what lies behind the last place of a row is dropped
+			at := j * p.Dw
+			src := phases[at%p.Sw*size+at/p.Sw:]
+			if j == 0 {
+				copy(out[:span], src)
+			} else {
+				m := min(span, size-at/p.Sw)
+				join(out[:m], out[:m], src[:m])
+			}
+		}
+		for r := range n {
+			dst := y[(first+r)*p.Ow : (first+r+1)*p.Ow]
+			if p.pw != p.Ow {
+				copy(dst, out[r*p.pw:])
+			}
+			if p.average {
+				p.divide(dst, first+r)
+			}
+		}
+	}
+}
+
+// column joins the rows of the windows of row r of the output.
+func (p *poolPass) column(row, x []float32, r int, fill float32, join func(y, a, b []float32)) {
+	top := r*p.Sh - p.Top
+	lo, hi := span1(top, p.kh, p.Dh, p.H)
+	if lo == hi {
+		for i := range row {
+			row[i] = fill
+		}
+		return
+	}
+	x, step := x[(top+lo*p.Dh)*p.Wd:], p.Dh*p.Wd
+	if hi == lo+1 {
+		copy(row, x)
+		return
+	}
+	join(row, x[:p.Wd], x[step:step+p.Wd])
+	for at := 2 * step; at < (hi-lo)*step; at += step {
+		join(row, row, x[at:at+p.Wd])
+	}
+}
+
+// divide makes the sums of a row of the output means. Windows that meet nothing are 0.
+func (p *poolPass) divide(y []float32, r int) {
+	lo, hi := span1(r*p.Sh-p.Top, p.kh, p.Dh, p.H)
+	if p.all {
+		lo, hi = 0, p.kh
+	}
+	rows := float32(hi - lo)
+	if p.uniform && rows*p.counts[0] > 0 {
+		kernel.DivS(y, y, rows*p.counts[0])
+		return
+	}
+	for i, c := range p.counts {
+		if c *= rows; c > 0 {
+			y[i] /= c
+		} else {
+			y[i] = 0
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package tensors
+
+import (
+	"math"
+
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// poolND reduces windows over three or more axes, one axis after the other, plane by plane.
+type poolND struct {
+	sliding
+	average bool
+	shares  [][]float32 // of an average, per axis and place of the output: how many taps count
+	planes  int
+	held    int // of what lies between axes, at most
+	x, y    []float32
+}
+
+// mostPoolAxes bounds the axes of a window.
+const mostPoolAxes = 8
+
+// newPoolND plans a pool; nil where shapes do not fit. With all, pads count.
+func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *record.TensorKernel {
+	kernelShape := s.Node.Attrs.Ints("kernel_shape", nil)
+	taps := make([]int, len(kernelShape))
+	for i, k := range kernelShape {
+		taps[i] = int(k)
+	}
+	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	w, ok := newSliding(s.Node, in, out, taps)
+	if !ok || len(taps) > mostPoolAxes || in[1] != out[1] || !w.inside() && (all || ops.Int(s.Node, "ceil_mode") == 0) {
+		return nil
+	}
+	p := &poolND{sliding: w, average: average, planes: in[0] * in[1]}
+	now := append([]int{}, w.in...)
+	for a := range taps {
+		now[a] = w.out[a]
+		p.held = max(p.held, product(now))
+		counts := make([]float32, w.out[a])
+		for o := range counts {
+			lo, hi := span1(o*w.strides[a]-w.before[a], taps[a], w.dilations[a], w.in[a])
+			if all {
+				lo, hi = 0, taps[a]
+			}
+			counts[o] = float32(hi - lo)
+		}
+		p.shares = append(p.shares, counts)
+	}
+	return &record.TensorKernel{Scratch: 2 * p.held, Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		return e.Parallel(p, p.planes)
+	}}
+}
+
+func (p *poolND) Do(w *record.Workspace, k int) {
+	n, m := product(p.in), product(p.out)
+	src, outer, inner := p.x[k*n:(k+1)*n], 1, n
+	for a := range p.taps {
+		inner /= p.in[a]
+		dst := w.Scratch[a%2*p.held:][:outer*p.out[a]*inner]
+		if a == len(p.taps)-1 {
+			dst = p.y[k*m : (k+1)*m]
+		}
+		for o := range outer {
+			p.reduce(dst[o*p.out[a]*inner:(o+1)*p.out[a]*inner], src[o*p.in[a]*inner:(o+1)*p.in[a]*inner], a, inner)
+		}
+		src = dst
+		outer *= p.out[a]
+	}
+	if !p.average {
+		return
+	}
+	last := len(p.out) - 1
+	var places [mostPoolAxes]int
+	index := places[:last]
+	for row := src; len(row) > 0; row = row[p.out[last]:] {
+		share := float32(1)
+		for a, i := range index {
+			share *= p.shares[a][i]
+		}
+		for i, c := range p.shares[last] {
+			if c *= share; c > 0 {
+				row[i] /= c
+			} else {
+				row[i] = 0 // the window meets nothing
+			}
+		}
+		next(index, p.out[:last])
+	}
+}
+
+// reduce joins lines of inner numbers along axis a.
+func (p *poolND) reduce(y, x []float32, a, inner int) {
+	fill := float32(0)
+	if !p.average {
+		fill = float32(math.Inf(-1))
+	}
+	for o := range p.out[a] {
+		at := o*p.strides[a] - p.before[a]
+		lo, hi := span1(at, p.taps[a], p.dilations[a], p.in[a])
+		row := y[o*inner : (o+1)*inner]
+		if lo == hi {
+			for i := range row {
+				row[i] = fill
+			}
+			continue
+		}
+		first, step := (at+lo*p.dilations[a])*inner, p.dilations[a]*inner
+		if inner == 1 {
+			v := x[first]
+			for t := 1; t < hi-lo; t++ {
+				if p.average {
+					v += x[first+t*step]
+				} else {
+					v = max(v, x[first+t*step])
+				}
+			}
+			row[0] = v
+			continue
+		}
+		copy(row, x[first:])
+		for t := 1; t < hi-lo; t++ {
+			if line := x[first+t*step:][:inner]; p.average {
+				kernel.Add(row, row, line)
+			} else {
+				kernel.Max(row, row, line)
+			}
+		}
+	}
+}

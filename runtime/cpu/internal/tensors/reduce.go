@@ -1,0 +1,210 @@
+package tensors
+
+import (
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(
+		record.Record{Op: "ReduceSum", Tensor: record.TensorKind{Make: reduceKernel(reduceSum, false)}},
+		record.Record{Op: "ReduceMean", Tensor: record.TensorKind{Make: reduceKernel(reduceMean, false)}},
+		record.Record{Op: "ReduceMax", Tensor: record.TensorKind{Make: reduceKernel(reduceMax, false)}},
+		record.Record{Op: "ReduceMin", Tensor: record.TensorKind{Make: reduceKernel(reduceMin, false)}},
+		record.Record{Op: "ReduceProd", Tensor: record.TensorKind{Make: reduceKernel(reduceProd, false)}},
+		record.Record{Op: "ReduceL1", Tensor: record.TensorKind{Make: reduceKernel(reduceL1, false)}},
+		record.Record{Op: "ReduceL2", Tensor: record.TensorKind{Make: reduceKernel(reduceL2, false)}},
+		record.Record{Op: "ReduceLogSum", Tensor: record.TensorKind{Make: reduceKernel(reduceLogSum, false)}},
+		record.Record{Op: "ReduceSumSquare", Tensor: record.TensorKind{Make: reduceKernel(reduceSquares, false)}},
+		record.Record{Op: "GlobalAveragePool", Tensor: record.TensorKind{Make: reduceKernel(reduceMean, true)}},
+		record.Record{Op: "GlobalMaxPool", Tensor: record.TensorKind{Make: reduceKernel(reduceMax, true)}},
+	)
+}
+
+// reduction is what numbers are reduced to.
+type reduction int
+
+const (
+	reduceSum reduction = iota
+	reduceMean
+	reduceMax
+	reduceMin
+	reduceProd
+	reduceL1
+	reduceL2
+	reduceLogSum
+	reduceSquares
+)
+
+// reducePass reduces axes that follow each other: for each of outer parts, n rows of inner numbers become one.
+type reducePass struct {
+	op              reduction
+	outer, n, inner int
+	x, y            []float32
+}
+
+// reduceKernel reduces the axes that are named, or, global, all behind that of channels.
+func reduceKernel(op reduction, global bool) func(s *lowering.Step) record.TensorMaker {
+	return func(s *lowering.Step) record.TensorMaker {
+		if s.Absent(0) {
+			return nil
+		}
+		return func(d *lowering.Binding) *record.TensorKernel { return newReduction(d, s, op, global) }
+	}
+}
+
+func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bool) *record.TensorKernel {
+	in := d.ShapeOf(s, 0)
+	if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
+		return nil
+	}
+	rank := len(in)
+	var axes []int
+	switch {
+	case global:
+		if rank < 3 {
+			return nil
+		}
+		for a := 2; a < rank; a++ {
+			axes = append(axes, a)
+		}
+	default:
+		given := s.Node.Attrs.Ints("axes", nil)
+		if !s.Absent(1) {
+			v, ok := d.Ints(s, 1)
+			if !ok {
+				return nil
+			}
+			given = v
+		}
+		var err error
+		if axes, err = ops.AxesOf(given, rank); err != nil {
+			return nil
+		}
+		if len(axes) == 0 {
+			if s.Node.Attrs.Bool("noop_with_empty_axes", false) {
+				return nil
+			}
+			for a := range rank {
+				axes = append(axes, a)
+			}
+		}
+	}
+	slices.Sort(axes)
+	p := &reducePass{op: op, outer: 1, n: 1, inner: 1}
+	if len(axes) > 0 {
+		if axes[len(axes)-1]-axes[0] != len(axes)-1 {
+			return nil
+		}
+		for a, k := range in {
+			switch {
+			case a < axes[0]:
+				p.outer *= k
+			case a <= axes[len(axes)-1]:
+				p.n *= k
+			default:
+				p.inner *= k
+			}
+		}
+	}
+	if p.n == 0 || p.outer == 0 || p.inner == 0 {
+		return nil
+	}
+	return &record.TensorKernel{Scratch: p.inner, Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		return e.Parallel(p, (p.outer+reducePer-1)/reducePer)
+	}}
+}
+
+// reducePer is the parts that a work item takes.
+const reducePer = 64
+
+func (p *reducePass) Do(w *record.Workspace, k int) {
+	for o := k * reducePer; o < min(p.outer, (k+1)*reducePer); o++ {
+		x, y := p.x[o*p.n*p.inner:(o+1)*p.n*p.inner], p.y[o*p.inner:(o+1)*p.inner]
+		if p.inner == 1 {
+			y[0] = p.row(x)
+			continue
+		}
+		p.columns(y, x, w.Scratch[:p.inner])
+	}
+}
+
+// row reduces consecutive numbers.
+func (p *reducePass) row(x []float32) float32 {
+	switch p.op {
+	case reduceMax:
+		return kernel.Greatest(x)
+	case reduceMin:
+		lo, _ := kernel.Extremes(x)
+		return lo
+	case reduceProd:
+		product := 1.0
+		for _, v := range x {
+			product *= float64(v)
+		}
+		return float32(product)
+	case reduceL1:
+		sum := 0.0
+		for _, v := range x {
+			sum += math.Abs(float64(v))
+		}
+		return float32(sum)
+	case reduceLogSum:
+		return float32(math.Log(kernel.Sum(x)))
+	case reduceSum:
+		return float32(kernel.Sum(x))
+	case reduceMean:
+		return float32(kernel.Sum(x) / float64(len(x)))
+	}
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	if p.op == reduceL2 {
+		sum = math.Sqrt(sum)
+	}
+	return float32(sum)
+}
+
+// columns reduces rows element by element.
+func (p *reducePass) columns(y, x, tmp []float32) {
+	n := p.inner
+	squares := p.op == reduceSquares || p.op == reduceL2
+	for i := range p.n {
+		row := x[i*n : (i+1)*n]
+		if squares {
+			kernel.Square(tmp, row)
+			row = tmp
+		} else if p.op == reduceL1 {
+			kernel.Abs(tmp, row)
+			row = tmp
+		}
+		switch {
+		case i == 0:
+			copy(y, row)
+		case p.op == reduceMax:
+			kernel.Max(y, y, row)
+		case p.op == reduceMin:
+			kernel.Min(y, y, row)
+		case p.op == reduceProd:
+			kernel.Mul(y, y, row)
+		default:
+			kernel.Add(y, y, row)
+		}
+	}
+	switch p.op {
+	case reduceMean:
+		kernel.DivS(y, y, float32(p.n))
+	case reduceL2:
+		kernel.Sqrt(y, y)
+	case reduceLogSum:
+		kernel.Log(y, y)
+	}
+}

@@ -1,0 +1,36 @@
+package tensors
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/streaming"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Operators that only change the shape.
+func init() {
+	streaming, tensor := record.StreamingKind{Make: streaming.StreamingCopy}, record.TensorKind{Make: record.Either(record.Shaped(copyKernel), moveKernel)}
+	record.Register(
+		record.Record{Op: "Reshape", Streaming: streaming, Tensor: tensor},
+		record.Record{Op: "Squeeze", Streaming: streaming, Tensor: tensor},
+		record.Record{Op: "Unsqueeze", Streaming: streaming, Tensor: tensor},
+		record.Record{Op: "Flatten", Streaming: streaming, Tensor: tensor},
+	)
+}
+
+// copyKernel serves operators that only change the shape.
+func copyKernel(s *lowering.Step) record.ShapedMaker {
+	if !s.Float32Input(0) {
+		return nil
+	}
+	return func(in [][]int, out []int) *record.TensorKernel {
+		n, _ := tensor.Size(in[0])
+		if m, _ := tensor.Size(out); m != n {
+			return nil
+		}
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			copy(e.Floats(s.Out[0]), e.Floats(s.In[0]))
+			return nil
+		}}
+	}
+}

@@ -1,0 +1,56 @@
+package tensors
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "Split", Tensor: record.TensorKind{Make: splitKernel, Float32: true}, Moves: record.Moves{Split: record.AxisOf}})
+}
+
+// splitKernel cuts a tensor along an axis.
+func splitKernel(s *lowering.Step) record.TensorMaker {
+	if !s.Float32Input(0) || slices.Contains(s.Node.Outputs, nil) {
+		return nil
+	}
+	at := s.Node.Attrs.Int("axis", 0)
+	parts := s.Constant64(1)
+	return func(d *lowering.Binding) *record.TensorKernel {
+		in, _, ok := record.TensorShapes(d, s)
+		if !ok {
+			return nil
+		}
+		axis, err := ops.Axis(at, len(in[0]))
+		if err != nil {
+			return nil
+		}
+		if parts != nil {
+			sum := 0.0
+			for _, n := range parts {
+				sum += n
+			}
+			if sum != float64(in[0][axis]) {
+				return nil // refused when it is evaluated
+			}
+		} else if !s.Absent(1) {
+			return nil
+		}
+		outer, inner := lowering.Runs(in[0], axis)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			x, row, from := e.Floats(s.In[0]), in[0][axis]*inner, 0
+			for _, v := range s.Out {
+				n := d.Shapes[v.ID][axis] * inner
+				y := e.Floats(v)
+				for r := range outer {
+					copy(y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])
+				}
+				from += n
+			}
+			return nil
+		}}
+	}
+}

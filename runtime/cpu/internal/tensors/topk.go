@@ -1,0 +1,132 @@
+package tensors
+
+import (
+	"cmp"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() { record.Register(record.Record{Op: "TopK", Tensor: record.TensorKind{Make: topKKernel}}) }
+
+// topKPass finds the first k elements of each row along the middle one of three axes, greatest or least first, of equal ones
+// the first. NaN counts as the greatest.
+type topKPass[T topKType] struct {
+	n, k, inner int
+	largest     bool
+	x, y        []T
+	at          []int64
+}
+
+type topKType interface {
+	float32 | int32 | int64
+	tensor.Elem
+}
+
+func topKKernel(s *lowering.Step) record.TensorMaker {
+	if s.Absent(0) || s.Absent(1) {
+		return nil
+	}
+	return func(d *lowering.Binding) *record.TensorKernel {
+		switch {
+		case d.Typed(s, 0, tensor.Float32):
+			return newTopK[float32](d, s)
+		case d.Typed(s, 0, tensor.Int32):
+			return newTopK[int32](d, s)
+		case d.Typed(s, 0, tensor.Int64):
+			return newTopK[int64](d, s)
+		}
+		return nil
+	}
+}
+
+func newTopK[T topKType](d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
+	shape := d.ShapeOf(s, 0)
+	k, ok := d.Ints(s, 1)
+	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape))
+	if !ok || len(k) != 1 || err != nil || k[0] < 1 || k[0] > int64(shape[axis]) || len(s.Out) != 2 || s.Out[0] != nil && !d.Gives(s, 0, d.DTypes[s.In[0].ID]) || s.Out[1] != nil && !d.Gives(s, 1, tensor.Int64) {
+		return nil // refused when it is evaluated
+	}
+	outer, inner := lowering.Runs(shape, axis)
+	p := &topKPass[T]{n: shape[axis], k: int(k[0]), inner: inner, largest: s.Node.Attrs.Bool("largest", true)}
+	return &record.TensorKernel{Scratch: p.k, Run: func(e record.Execution, _ record.Call) error {
+		p.x, p.y, p.at = tensor.Data[T](e.Datum(s.In[0]).(*tensor.Tensor)), nil, nil
+		if s.Out[0] != nil {
+			p.y = tensor.Data[T](e.Datum(s.Out[0]).(*tensor.Tensor))
+		}
+		if s.Out[1] != nil {
+			p.at = tensor.Data[int64](e.Datum(s.Out[1]).(*tensor.Tensor))
+		}
+		return e.Parallel(p, outer)
+	}}
+}
+
+// before reports whether element i of a row comes before element j.
+func (p *topKPass[T]) before(row []T, i, j int32) bool {
+	a, b := row[int(i)*p.inner], row[int(j)*p.inner]
+	if p.largest {
+		a, b = b, a
+	}
+	if c := cmp.Compare(a, b); c != 0 {
+		// cmp counts NaN as the least.
+		return (c < 0) == (a == a && b == b)
+	}
+	return i < j
+}
+
+func (p *topKPass[T]) Do(w *record.Workspace, t int) {
+	all := int32s(w.Scratch)
+	for i := range p.inner {
+		row := p.x[t*p.n*p.inner+i:]
+		// A heap of the best so far, the worst of them first.
+		heap := all[:p.k]
+		for j := range heap {
+			heap[j] = int32(j)
+		}
+		for j := p.k/2 - 1; j >= 0; j-- {
+			p.sink(row, heap, j)
+		}
+		for j := p.k; j < p.n; j++ {
+			if x, worst := row[j*p.inner], row[int(heap[0])*p.inner]; p.largest && x <= worst || !p.largest && x >= worst {
+				continue // most are
+			}
+			if p.before(row, int32(j), heap[0]) {
+				heap[0] = int32(j)
+				p.sink(row, heap, 0)
+			}
+		}
+		for left := p.k - 1; left > 0; left-- { // the worst goes last
+			heap[0], heap[left] = heap[left], heap[0]
+			p.sink(row, heap[:left], 0)
+		}
+		for j, from := range heap {
+			at := (t*p.k+j)*p.inner + i
+			if p.y != nil {
+				p.y[at] = row[int(from)*p.inner]
+			}
+			if p.at != nil {
+				p.at[at] = int64(from)
+			}
+		}
+	}
+}
+
+// sink moves entry j of a heap down to where it belongs.
+func (p *topKPass[T]) sink(row []T, heap []int32, j int) {
+	for {
+		child := 2*j + 1
+		if child >= len(heap) {
+			return
+		}
+		if child+1 < len(heap) && p.before(row, heap[child], heap[child+1]) {
+			child++
+		}
+		if !p.before(row, heap[j], heap[child]) {
+			return
+		}
+		heap[j], heap[child] = heap[child], heap[j]
+		j = child
+	}
+}

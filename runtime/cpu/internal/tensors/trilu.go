@@ -1,0 +1,48 @@
+package tensors
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "Trilu", Tensor: record.TensorKind{Make: triluKernel}})
+}
+
+// triluKernel keeps a triangle of each matrix, of elements of any type that is held in whole bytes.
+func triluKernel(s *lowering.Step) record.TensorMaker {
+	if s.Absent(0) {
+		return nil
+	}
+	upper := s.Node.Attrs.Bool("upper", true)
+	return func(d *lowering.Binding) *record.TensorKernel {
+		shape, dtype, diagonal := d.ShapeOf(s, 0), d.DTypes[s.In[0].ID], 0
+		if len(shape) < 2 || !cut(dtype) || !d.Gives(s, 0, dtype) {
+			return nil
+		}
+		rows, columns := shape[len(shape)-2], shape[len(shape)-1]
+		if !s.Absent(1) {
+			k, ok := d.Ints(s, 1)
+			if !ok || len(k) != 1 {
+				return nil
+			}
+			diagonal = int(min(max(k[0], -int64(rows)), int64(columns)))
+		}
+		all := product(shape[:len(shape)-1])
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			x, y, size := e.Datum(s.In[0]).(*tensor.Tensor).Bytes(), e.Datum(s.Out[0]).(*tensor.Tensor).Bytes(), tensor.ByteSize(dtype, 1)
+			for r := range all {
+				from, to := min(max(r%rows+diagonal, 0), columns), columns
+				if !upper {
+					from, to = 0, min(max(r%rows+diagonal+1, 0), columns)
+				}
+				line := y[r*columns*size : (r+1)*columns*size]
+				clear(line[:from*size])
+				copy(line[from*size:to*size], x[(r*columns+from)*size:])
+				clear(line[to*size:])
+			}
+			return nil
+		}}
+	}
+}

@@ -1,0 +1,154 @@
+package windowed
+
+import (
+	"sync"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// timeFilters are the weights of a convolution over time, packed once.
+type timeFilters struct {
+	w, bias         []float32 // (outputs, inputs of a group, taps)
+	m, cg, k, group int
+	onceJoined      sync.Once
+	onceRows        sync.Once
+	joined          *kernel.Packed // of one group: rows of (tap, input)
+	blocks          *kernel.Blocks // of several: the same for each
+	rows            []float32      // of a depthwise convolution: (tap, feature)
+}
+
+// pack lays out the weights for products with rows of (tap, input), one row for each step and group.
+func (f *timeFilters) pack() {
+	f.onceJoined.Do(func() {
+		w := make([]float32, len(f.w))
+		for i := range f.m {
+			for c := range f.cg {
+				for j := range f.k {
+					w[(i*f.k+j)*f.cg+c] = f.w[(i*f.cg+c)*f.k+j]
+				}
+			}
+		}
+		if n := f.k * f.cg; f.group == 1 {
+			f.joined = kernel.Pack(w, f.m, n, n, 1)
+		} else {
+			f.blocks = kernel.PackBlocks(w, f.group, f.m/f.group, n)
+		}
+	})
+}
+
+func (f *timeFilters) asRows() []float32 {
+	f.onceRows.Do(func() {
+		f.rows = make([]float32, len(f.w))
+		for c := range f.m {
+			for j := range f.k {
+				f.rows[j*f.m+c] = f.w[c*f.k+j]
+			}
+		}
+	})
+	return f.rows
+}
+
+func WindowedConv(s *lowering.Step) record.WindowedMaker {
+	ws := s.ConstShape(1)
+	if !s.Float32Input(1) || len(ws) != 3 {
+		return nil
+	}
+	f := &timeFilters{w: s.Constant(1), bias: s.Constant(2), m: ws[0], cg: ws[1], k: ws[2], group: int(ops.Int(s.Node, "group"))}
+	if f.group < 1 || f.m%f.group != 0 || f.m*f.cg*f.k == 0 || f.bias != nil && len(f.bias) != f.m {
+		return nil
+	}
+	return func(d *lowering.Binding) *record.WindowedOp {
+		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
+			return nil
+		}
+		c, ok := Planar(s.Node, d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID], 1, f.k)
+		if !ok || c.Sw != 1 || c.C != f.cg*f.group {
+			return nil
+		}
+		return f.windowed(-c.Left, c.Dw)
+	}
+}
+
+// window makes the window whose first tap has the given offset.
+func (f *timeFilters) windowed(first, dilation int) *record.WindowedOp {
+	offs, ok := record.Reach(first, f.k, dilation)
+	if !ok {
+		return nil
+	}
+	win := &record.WindowedOp{Offs: offs, Weights: len(f.w), Flops: 2 * float64(len(f.w))}
+	in, out := f.cg*f.group, f.m
+	switch {
+	case f.cg == 1 && f.m == f.group:
+		rows, at := f.asRows(), win.Places(in)
+		win.Run = func(y, x, _ []float32, n, _, _ int) { kernel.Depthwise(y, x, n, in, at, rows, f.bias) }
+	case f.group == 1 && (dilation == 1 || f.k == 1): // the inputs of a step lie side by side
+		f.pack()
+		win.Run = func(y, x, _ []float32, n, _, _ int) { kernel.Gemm(y, out, x, in, n, f.joined, f.bias, false) }
+	case f.group == 1:
+		f.pack()
+		win.Scratch = f.k * in
+		win.Run = func(y, x, tmp []float32, n, _, _ int) {
+			f.gather(tmp, x, n, dilation)
+			kernel.Gemm(y, out, tmp, win.Scratch, n, f.joined, f.bias, false)
+		}
+	default:
+		f.pack()
+		if f.k > 1 {
+			win.Scratch = f.k * in
+		}
+		win.Run = func(y, x, tmp []float32, n, _, _ int) {
+			if f.k > 1 {
+				f.gather(tmp, x, n, dilation)
+				x = tmp
+			}
+			kernel.Heads(y, out, x, f.k*in, n, f.blocks, 0, false)
+			if f.bias != nil {
+				for r := range n {
+					row := y[r*out : (r+1)*out]
+					kernel.Add(row, row, f.bias)
+				}
+			}
+		}
+	}
+	return win
+}
+
+// gather puts what each of n steps meets of x side by side: for each group, for each tap, its inputs.
+func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
+	in := f.cg * f.group
+	for r := range n {
+		for g := range f.group {
+			for j := range f.k {
+				from := (r+j*dilation)*in + g*f.cg
+				src := x[from : from+f.cg]
+				if len(src) >= 8 {
+					dst = dst[copy(dst, src):]
+					continue
+				}
+				//lint:ignore S1001 a call takes longer than so few numbers
+				for i, v := range src {
+					dst[i] = v
+				}
+				dst = dst[len(src):]
+			}
+		}
+	}
+}
+
+// windowedMatMul is a constant matrix times (features, steps): a convolution of one tap.
+func WindowedMatMul(s *lowering.Step) record.WindowedMaker {
+	if !s.Float32Input(0) || len(s.ConstShape(0)) != 2 {
+		return nil
+	}
+	f := &timeFilters{w: s.Constant(0), m: s.ConstShape(0)[0], cg: s.ConstShape(0)[1], k: 1, group: 1}
+	return func(d *lowering.Binding) *record.WindowedOp {
+		if !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || f.m*f.cg == 0 {
+			return nil
+		}
+		return f.windowed(0, 1)
+	}
+}
