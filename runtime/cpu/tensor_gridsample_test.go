@@ -154,3 +154,12 @@ func (s sampled) value(v []float32, sizes []int, at []float64) float64 {
 	}
 	panic(fmt.Sprintf("mode %q", s.mode))
 }
+
+// product is how many places a tensor of so many has.
+func product(sizes []int) int {
+	n := 1
+	for _, s := range sizes {
+		n *= s
+	}
+	return n
+}

@@ -116,4 +116,4 @@ func Named(op *ir.Op) *Record {
 }
 
 // states reports whether outputs after the first may be of any type.
-func (r *Record) States() bool { return r.Recurs || r.Keeps }
+func (r *Record) States() bool { return r.Recurrence.Make != nil || r.Keeps }
