@@ -14,7 +14,14 @@ import (
 var Clip = ops.Register(&ir.Op{
 	Name: "Clip", Since: 13, Doc: "min(max(input, min), max) for each element; min and max are scalars, absent: no bound.",
 	In: ops.Sig("input:T[...]", "min:T?", "max:T?"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
-	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
+	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
+		for i := 1; i < len(n.Inputs); i++ { // bounds that are no scalars are refused, and do not broadcast
+			if v := n.In(i); v != nil && v.Shape() != nil {
+				if k, ok := v.Shape().Size().Known(); ok && k != 1 {
+					return scalar.Expr{}
+				}
+			}
+		}
 		bound := func(b scalar.Expr, sign int) scalar.Expr {
 			if !b.Valid() {
 				return scalar.Const(math.Inf(sign))

@@ -4,26 +4,15 @@ import (
 	"math"
 	"slices"
 
+	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// makers is the table of operators that have a loop.
+// makers is the table of operators that have a loop besides those that are stated element by element.
 var makers = map[string]maker{
-	"Neg":     unary(func(x float64) float64 { return -x }),
-	"Abs":     unary(math.Abs),
-	"Exp":     unary(math.Exp),
-	"Tanh":    unary(math.Tanh),
-	"Sigmoid": unary(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }),
-
-	"Add": binary(func(a, b float64) float64 { return a + b }),
-	"Sub": binary(func(a, b float64) float64 { return a - b }),
-	"Mul": binary(func(a, b float64) float64 { return a * b }),
-	"Div": binary(func(a, b float64) float64 { return a / b }),
-
-	"Identity":  copying,
 	"Reshape":   copying,
 	"Squeeze":   copying,
 	"Unsqueeze": copying,
@@ -39,29 +28,41 @@ var makers = map[string]maker{
 	"essm.Scan": scan,
 }
 
-// unary computes each number by itself.
-func unary(f func(x float64) float64) maker {
-	return func(*lowering.Binding, *lowering.Step) kernel {
-		return func(out, in [][]float32) {
-			for i, x := range in[0] {
-				out[0][i] = float32(f(float64(x)))
+// elementwise computes each number of the result by the operator's expression, from one of each operand that it reads.
+func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
+	e, ok := ops.Element(d.Concrete(s))
+	if !ok {
+		return nil
+	}
+	shape, reads := d.Shapes[s.Out[0].ID], e.Reads()
+	var shapes [][]int
+	for _, i := range reads {
+		shapes = append(shapes, d.ShapeOf(s, i))
+	}
+	if b, err := ops.Broadcast(shapes...); err != nil || !slices.Equal(b, shape) {
+		return nil
+	}
+	n, _ := tensor.Size(shape)
+	m, at := scalar.NewMachine(scalar.Linearize(nil, e), n), make([][]int, len(s.In))
+	args, y := make([][]float64, len(s.In)), [][]float64{make([]float64, n)}
+	for _, i := range reads {
+		args[i], at[i] = make([]float64, n), places(d, s, i, shape)
+		if w := s.Constant64(i); w != nil { // of any type
+			for k, o := range at[i] {
+				args[i][k] = w[o]
 			}
+			at[i] = nil
 		}
 	}
-}
-
-// binary computes each number from one of each operand. Operands that do not broadcast are left to the operator, which says so.
-func binary(f func(a, b float64) float64) maker {
-	return func(d *lowering.Binding, s *lowering.Step) kernel {
-		shape := d.Shapes[s.Out[0].ID]
-		if b, err := ops.Broadcast(d.ShapeOf(s, 0), d.ShapeOf(s, 1)); err != nil || !slices.Equal(b, shape) {
-			return nil
-		}
-		x, y := places(d, s, 0, shape), places(d, s, 1, shape)
-		return func(out, in [][]float32) {
-			for i := range out[0] {
-				out[0][i] = float32(f(float64(in[0][x[i]]), float64(in[1][y[i]])))
+	return func(out, in [][]float32) {
+		for i := range at {
+			for k, o := range at[i] {
+				args[i][k] = float64(in[i][o])
 			}
+		}
+		m.Run(n, y, args)
+		for k, x := range y[0] {
+			out[0][k] = float32(x)
 		}
 	}
 }

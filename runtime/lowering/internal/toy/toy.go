@@ -46,6 +46,10 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 
 // Implement looks for a loop. Whether it fits shows when shapes are bound.
 func (backend) Implement(_ *lowering.Compiler, s *lowering.Step) lowering.Support {
+	if _, ok := ops.Element(s.Node); ok {
+		s.Impl = maker(elementwise)
+		return lowering.Implemented
+	}
 	if mk := makers[s.Node.Op.FullName()]; mk != nil && ops.Newest(s.Node.Op) {
 		s.Impl = mk
 		return lowering.Implemented
