@@ -22,12 +22,8 @@ type executable struct {
 	units     []*unit
 	stretches []stretch
 	extents   []extent // per value: what its buffer holds of its sequence
-	// Of the frame, as kernels read it: Float32, View and Data.
-	buf   [][]float32
-	view  []*tensor.Tensor
-	data  []tensor.Datum
-	arena []float32
-	times []runtime.StepTime
+	arena     []float32
+	times     []runtime.StepTime
 	// What a worker needs.
 	scratch, rowArgs, states int
 
@@ -86,18 +82,18 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 	}
 	e.Held = need
 	e.arena = floats(int(plan.bytes / 4))
-	e.buf, e.view, e.data, e.Memory = e.Float32, e.View, e.Data, arenaBytes(e.arena)
+	e.Memory = arenaBytes(e.arena)
 	for _, v := range d.p.Values {
 		if plan.off[v.ID] < 0 || d.Constant(v) != nil {
 			continue
 		}
 		size := d.bufferSize(v, e.extents)
-		e.buf[v.ID] = e.arena[plan.off[v.ID] : plan.off[v.ID]+size : plan.off[v.ID]+size]
+		e.Float32[v.ID] = e.arena[plan.off[v.ID] : plan.off[v.ID]+size : plan.off[v.ID]+size]
 		if e.extents[v.ID].rows > 0 { // nobody sees it as a tensor
-			e.View[v.ID] = tensor.FromSlice(e.buf[v.ID], size)
+			e.View[v.ID] = tensor.FromSlice(e.Float32[v.ID], size)
 			continue
 		}
-		e.View[v.ID] = tensor.FromSlice(e.buf[v.ID], d.Shapes[v.ID]...)
+		e.View[v.ID] = tensor.FromSlice(e.Float32[v.ID], d.Shapes[v.ID]...)
 	}
 	for i, u := range units {
 		if n := u.own(); n > 0 {
@@ -157,8 +153,6 @@ func arenaBytes(v []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
 }
 
-func (e *executable) eval(s *lowering.Step) error { return e.Evaluate(e.ctx, s) }
-
 // label names a unit in profiles.
 func (u *unit) label() runtime.StepTime {
 	s := u.steps[0]
@@ -204,7 +198,7 @@ func (e *executable) Profile() []runtime.StepTime {
 
 // Close releases the working memory.
 func (e *executable) Close() error {
-	e.Frame, e.arena, e.buf, e.view, e.data, e.workers, e.units = lowering.Frame{}, nil, nil, nil, nil, nil, nil
+	e.Frame, e.arena, e.workers, e.units = lowering.Frame{}, nil, nil, nil
 	return nil
 }
 

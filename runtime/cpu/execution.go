@@ -10,21 +10,21 @@ import (
 // An executable is the execution that kernels see.
 var _ record.Execution = (*executable)(nil)
 
-func (e *executable) Floats(v *lowering.Value) []float32 { return e.buf[v.ID] }
+func (e *executable) Floats(v *lowering.Value) []float32 { return e.Float32[v.ID] }
 
 func (e *executable) Keep(v *lowering.Value, d tensor.Datum) {
-	if w := e.view[v.ID]; w != nil {
+	if w := e.View[v.ID]; w != nil {
 		copy(w.Bytes(), d.(*tensor.Tensor).Bytes())
 		return
 	}
-	e.data[v.ID] = d
+	e.Data[v.ID] = d
 }
 
 func (e *executable) At(v *lowering.Value, sample, step, length int) int {
 	return e.row(v.ID, sample, step, length)
 }
 
-func (e *executable) Fallback(s *lowering.Step) error { return e.eval(s) }
+func (e *executable) Fallback(s *lowering.Step) error { return e.Evaluate(e.ctx, s) }
 
 func (e *executable) Halted() kernel.Stop { return e.shared().workers[0].Halted }
 

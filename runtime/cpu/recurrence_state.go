@@ -28,7 +28,7 @@ func (c *recurrenceCall) holdState(e *executable) {
 		c.past = make([]float32, c.g.batch*c.historySize())
 	}
 	if v := c.stateOutVal; v >= 0 && !e.d.F32[v] {
-		e.view[v] = tensor.New(tensor.Float64, e.d.Shapes[v]...)
+		e.View[v] = tensor.New(tensor.Float64, e.d.Shapes[v]...)
 		c.row = make([]float32, c.N)
 	}
 }
@@ -49,7 +49,7 @@ func (c *recurrenceCall) history(sample int) []float32 {
 		return c.past[sample*size : (sample+1)*size]
 	}
 	per := c.savedSize()
-	return c.g.e.buf[c.stateVal][sample*per+c.Saved : (sample+1)*per]
+	return c.g.e.Float32[c.stateVal][sample*per+c.Saved : (sample+1)*per]
 }
 
 // before gives the i-th oldest input before the first step.
@@ -80,7 +80,7 @@ func (c *recurrenceCall) start() {
 		}
 		return
 	}
-	st := c.g.e.buf[c.stateVal]
+	st := c.g.e.Float32[c.stateVal]
 	for b := range c.g.batch {
 		z := c.z[b*c.Size : b*c.Size+c.Saved]
 		for j, v := range st[b*per : b*per+c.Saved] {
@@ -108,7 +108,7 @@ func (c *recurrenceCall) finish() {
 		}
 		return
 	}
-	st := c.g.e.buf[c.stateOutVal]
+	st := c.g.e.Float32[c.stateOutVal]
 	for b := range c.g.batch {
 		to := st[b*per : b*per+c.Saved]
 		for j, v := range c.z[b*c.Size : b*c.Size+c.Saved] {

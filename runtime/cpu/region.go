@@ -82,7 +82,7 @@ func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 		return w.Scratch[at : at+n*p.width]
 	}
 	at := g.e.row(p.val, sample, from, g.length) * p.width
-	return g.e.buf[p.val][at : at+n*p.width]
+	return g.e.Float32[p.val][at : at+n*p.width]
 }
 
 // call runs one row kernel on a tile.
@@ -316,7 +316,7 @@ func (c *recurrenceCall) input(w *worker, sample, from, n int, forward bool) *re
 // the last, where there are zeros. part is 1 for imaginary parts.
 func (c *recurrenceCall) delayed(dst []float32, v place, part, sample, from, n int) {
 	g := c.g
-	src := g.e.buf[v.val]
+	src := g.e.Float32[v.val]
 	for i := range n {
 		row := dst[i*c.N : (i+1)*c.N]
 		switch t := from + i; {

@@ -72,7 +72,7 @@ func (r *ring) load(sample, t int) {
 	}
 	from, n := r.g.span(t)
 	src := r.g.e.row(r.src.val, sample, from, r.g.length) * r.width
-	copy(r.buf[r.at(sample, t, from)*r.width:][:n*r.width], r.g.e.buf[r.src.val][src:])
+	copy(r.buf[r.at(sample, t, from)*r.width:][:n*r.width], r.g.e.Float32[r.src.val][src:])
 }
 
 // publish completes tile t, which may lie behind the last one, and waits until those before it are there, too.
@@ -286,11 +286,11 @@ func (g *region) runTurn(w *worker, i, sample, from, n int) {
 	e := g.e
 	if c.transpose == record.ToRows {
 		width := c.out.width
-		src := e.buf[c.in[0].val][sample*width*g.length+from:]
+		src := e.Float32[c.in[0].val][sample*width*g.length+from:]
 		kernel.Transpose(g.rows(w, c.out, sample, from, n), width, src, g.length, width, n)
 		return
 	}
 	width := c.in[0].width
-	dst := e.buf[c.out.val][sample*width*g.length+from:]
+	dst := e.Float32[c.out.val][sample*width*g.length+from:]
 	kernel.Transpose(dst, g.length, g.rows(w, c.in[0], sample, from, n), width, n, width)
 }
