@@ -167,6 +167,13 @@ func (k *diagonalChunk) Prepare() {
 	}
 	k.power = table(func(j int) complex128 { return essm.Pow(k.c.a[j], 1) })
 	k.in = table(func(j int) complex128 { return k.c.b[j] })
+	if w := k.c.Window; w > 0 && w < k.rows {
+		for _, t := range k.in {
+			for j := range k.n { // no input of the tile itself is left in the sums to be taken out again
+				clear(t[j*k.rows+w : (j+1)*k.rows])
+			}
+		}
+	}
 	k.inRev = reversed(k.in)
 	if k.c.Window > 0 {
 		k.cut = table(func(j int) complex128 { return -complex(k.sys.CutRe[j], k.sys.CutIm[j]) })
@@ -188,7 +195,9 @@ func (k *diagonalChunk) Backward(x, xi []float32, in *record.TileInput, rows int
 	k.DiagonalScan.Backward(nil, nil, in, rows, z, nil, false)
 }
 
-// tile adds up what the state at the edge and the tile's own inputs give.
+// tile adds up what the state at the edge and the tile's own inputs give. With a window, the inputs of which the state is
+// made leave it one by one; the rows that they have all left are taken to see none of it, since a difference of the two would
+// be what float32 loses of both.
 func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32, forward, add bool) {
 	n, r := k.n, k.rows
 	yr, yi := tmp[:rows], tmp[r:r+rows]
@@ -205,7 +214,15 @@ func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z 
 			}
 		}
 		zr, zi := z[j], z[n+j]
-		for t := range rows {
+		lo, hi := 0, rows // the rows that see the state
+		if w := k.c.Window; w > 0 && forward {
+			hi = min(hi, w-1)
+		} else if w > 0 {
+			lo = max(lo, rows-w)
+		}
+		clear(yr)
+		clear(yi)
+		for t := lo; t < hi; t++ {
 			// Forward, row t sees the state before the tile t+1 powers away; backward, the state after it rows-t-1 away.
 			pr, pi := 1.0, 0.0
 			p := t
@@ -239,13 +256,13 @@ func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z 
 		}
 		sum(yr, cols[0], k.in[0], k.inRev[0], false)
 		sum(yr, cols[1], k.in[1], k.inRev[1], true)
-		sum(yr, cols[2], k.cut[0], k.cutRev[0], false)
-		sum(yr, cols[3], k.cut[1], k.cutRev[1], true)
+		sum(yr[lo:hi], part(cols[2], lo, hi), k.cut[0], k.cutRev[0], false)
+		sum(yr[lo:hi], part(cols[3], lo, hi), k.cut[1], k.cutRev[1], true)
 		if xi != nil {
 			sum(yi, cols[0], k.in[1], k.inRev[1], false)
 			sum(yi, cols[1], k.in[0], k.inRev[0], false)
-			sum(yi, cols[2], k.cut[1], k.cutRev[1], false)
-			sum(yi, cols[3], k.cut[0], k.cutRev[0], false)
+			sum(yi[lo:hi], part(cols[2], lo, hi), k.cut[1], k.cutRev[1], false)
+			sum(yi[lo:hi], part(cols[3], lo, hi), k.cut[0], k.cutRev[0], false)
 		}
 		for i, dst := range [2][]float32{x, xi} {
 			if dst == nil {
@@ -260,6 +277,14 @@ func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z 
 			}
 		}
 	}
+}
+
+// part is v[lo:hi]; nil of nil.
+func part(v []float32, lo, hi int) []float32 {
+	if v == nil {
+		return nil
+	}
+	return v[lo:hi]
 }
 
 // diagonalSequence convolves whole sequences, a few states at a time.
