@@ -216,10 +216,15 @@ func (p *Program) Graph(ctx context.Context, g *ir.Graph, in []tensor.Datum, out
 	return r.graph(p.codes[g], in, outer)
 }
 
-// Node evaluates a node that was added. outer holds the values that its subgraphs capture.
+// Node evaluates a node that was added; one with an Eval and without subgraphs need not be. outer holds the values that its
+// subgraphs capture. The error does not name the node.
 func (p *Program) Node(ctx context.Context, n *ir.Node, in []tensor.Datum, outer *Frame) ([]tensor.Datum, error) {
+	s := p.alone[n]
+	if s == nil {
+		s = &step{node: n}
+	}
 	r := &run{Program: p, ctx: ctx}
-	return r.compute(p.alone[n], in, outer)
+	return r.compute(s, in, outer)
 }
 
 // run is one evaluation.

@@ -44,7 +44,7 @@ func (f *Compiler) branches(n *ir.Node) *[2]*Branch {
 
 // within makes a compiler for a subgraph, whose program is still empty.
 func (f *Compiler) within(g *ir.Graph) *Compiler {
-	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, interp: f.p.interp}, vals: map[*ir.Value]*Value{}, loops: f.loops}
+	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, nodes: f.p.nodes}, vals: map[*ir.Value]*Value{}, loops: f.loops}
 }
 
 // resolveIf binds the branches that may be taken, and finds the outputs' shapes where these agree.

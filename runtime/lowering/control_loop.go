@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // looping runs the body of a Loop or Scan. Carried values go to and fro between two places each; the last iteration, where it is
@@ -421,7 +422,7 @@ func (k *stack) join(n int) (*tensor.Tensor, error) {
 		slices.Reverse(k.parts)
 	}
 	node := &ir.Node{Op: ops.Default.Resolve("", "ConcatFromSequence", ops.Opsets()[""]), Attrs: ir.Attrs{}.With("axis", k.ScanOut.Axis).With("new_axis", int64(1))}
-	res, err := node.Op.Eval(&ir.EvalCtx{Node: node}, []tensor.Datum{&tensor.Sequence{Items: k.parts}})
+	res, err := eval.Node(node, []tensor.Datum{&tensor.Sequence{Items: k.parts}})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -131,7 +132,7 @@ func (f *Frame) Datum(v *Value) tensor.Datum {
 	if t := f.View[v.ID]; t != nil {
 		return t
 	}
-	return Present(f.Data[v.ID])
+	return eval.Present(f.Data[v.ID])
 }
 
 // Evaluate computes a step as ops defines it. The step must be one of the program that was lowered.

@@ -1,13 +1,13 @@
 package lowering
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -51,7 +51,7 @@ type Compiler struct {
 // Lower writes a graph out as steps: constants are folded, Blocks and operators that the backend does not implement are replaced
 // by their bodies, subgraphs of If, Loop and Scan become programs of their own.
 func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
-	p := &Program{Config: config, backend: b, Graph: g, interp: newInterp()}
+	p := &Program{Config: config, backend: b, Graph: g, nodes: newNodes(config)}
 	f := &Compiler{p: p, vals: map[*ir.Value]*Value{}}
 	for _, v := range g.Inputs {
 		p.Inputs = append(p.Inputs, f.value(v))
@@ -126,8 +126,8 @@ func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	has := f.p.backend.Implement(f, s)
 	if has == Implemented {
 		if n.Op.Eval == nil { // should the implementation not fit what is bound
-			if err := f.p.interp.nodes([]*ir.Node{n}, depth); err != nil {
-				return f.unsupported(src, "%v", err)
+			if err := f.evaluated(n, src); err != nil {
+				return err
 			}
 		}
 		f.Add(s)
@@ -142,10 +142,10 @@ func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	if n.Op.Eval == nil {
 		return f.unsupported(src, "operator %s has neither kernel nor Eval nor Body", n.Op.FullName())
 	}
+	if err := f.evaluated(n, src); err != nil {
+		return err
+	}
 	for _, g := range n.Subgraphs() {
-		if err := f.p.interp.prepare(g, 0); err != nil {
-			return f.unsupported(src, "%v", err)
-		}
 		for _, v := range g.Captures() {
 			s.Captures = append(s.Captures, Capture{v, f.value(v)})
 		}
@@ -241,12 +241,7 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 			return false
 		}
 	}
-	defer func() {
-		if recover() != nil {
-			done = false
-		}
-	}()
-	res, err := n.Op.Eval(&ir.EvalCtx{Node: f.withConstants(n, in), Ctx: context.Background()}, data)
+	res, err := eval.Node(f.withConstants(n, in), data)
 	if err != nil || len(res) < len(n.Outputs) {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -20,7 +21,7 @@ type Program struct {
 	Steps   []*Step
 	Inputs  []*Value
 	Outputs []*Value
-	interp  *interp
+	nodes   *eval.Program
 }
 
 // Value is something that steps read and write. Aliases (the input of a Block's body, the output of an operator whose body was

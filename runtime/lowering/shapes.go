@@ -1,12 +1,12 @@
 package lowering
 
 import (
-	"context"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -209,7 +209,13 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 	if total > maxKnown {
 		return
 	}
-	res, err := evalKnown(n, s.Args(), d)
+	in := make([]tensor.Datum, len(s.Args()))
+	for i, v := range s.Args() {
+		if t := d.Constant(v); t != nil {
+			in[i] = t
+		}
+	}
+	res, err := eval.Node(n, in)
 	if err != nil || len(res) < len(s.Out) {
 		return
 	}
@@ -228,21 +234,6 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 		}
 	}
 	d.Dead[s] = true
-}
-
-func evalKnown(n *ir.Node, in []*Value, d *Binding) (res []tensor.Datum, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = runtime.Recovered(n, v)
-		}
-	}()
-	data := make([]tensor.Datum, len(in))
-	for i, v := range in {
-		if t := d.Constant(v); t != nil {
-			data[i] = t
-		}
-	}
-	return n.Op.Eval(&ir.EvalCtx{Node: n, Ctx: context.Background()}, data)
 }
 
 // Ints gives the numbers of an integer input that is known.

@@ -1,14 +1,13 @@
 package tensors
 
 import (
-	"context"
 	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -127,7 +126,7 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 		node.Inputs = append(node.Inputs[:min(2, len(node.Inputs))], ir.NewConst("fill", tensor.Scalar(int64(-1))))
 		data[2] = node.Inputs[len(node.Inputs)-1].Const
 	}
-	res, err := moved(node, data)
+	res, err := eval.Node(node, data)
 	if err != nil || len(res) == 0 {
 		return nil
 	}
@@ -223,15 +222,6 @@ func stridedMovement(dims, strides []int, offset int) *movement {
 		m.from = append(m.from, from)
 	}
 	return m
-}
-
-func moved(n *ir.Node, data []tensor.Datum) (res []tensor.Datum, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = runtime.Recovered(n, v)
-		}
-	}()
-	return n.Op.Eval(&ir.EvalCtx{Node: n, Ctx: context.Background()}, data)
 }
 
 // far is more than any sum of places: along an axis it marks what is filled.
