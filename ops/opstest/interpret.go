@@ -88,23 +88,40 @@ func Near(got, want tensor.Datum, rtol, atol float64) error {
 	if g.DType() != w.DType() || !slices.Equal(g.Shape(), w.Shape()) {
 		return fmt.Errorf("expected %v, found %v", w, g)
 	}
-	if !w.DType().IsFloat() {
-		if w.DType().IsComplex() || tensor.Equal(g, w) {
+	if !w.DType().IsFloat() && !w.DType().IsComplex() {
+		if tensor.Equal(g, w) {
 			return nil
 		}
 		return fmt.Errorf("expected %v, found %v", Show(w), Show(g))
 	}
-	x, _ := g.Float64s()
-	y, _ := w.Float64s()
+	x, y := parts(g), parts(w)
 	for i := range y {
 		if x[i] == y[i] || math.IsNaN(x[i]) && math.IsNaN(y[i]) {
 			continue
 		}
-		if d := math.Abs(x[i] - y[i]); !(d <= atol+rtol*math.Abs(y[i])) {
+		if d := math.Abs(x[i] - y[i]); !(d <= atol+rtol*math.Abs(y[i])) || math.IsInf(y[i], 0) {
 			return fmt.Errorf("element %d of %v: expected %v, found %v", i, w, y[i], x[i])
 		}
 	}
 	return nil
+}
+
+// parts lists the numbers of a float tensor, and the real and imaginary parts of a complex one.
+func parts(t *tensor.Tensor) []float64 {
+	var out []float64
+	switch t.DType() {
+	case tensor.Complex64:
+		for _, z := range tensor.Data[complex64](t) {
+			out = append(out, float64(real(z)), float64(imag(z)))
+		}
+	case tensor.Complex128:
+		for _, z := range tensor.Data[complex128](t) {
+			out = append(out, real(z), imag(z))
+		}
+	default:
+		out, _ = t.Float64s()
+	}
+	return out
 }
 
 // Show writes a tensor with its elements, where they are few.

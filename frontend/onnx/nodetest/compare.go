@@ -91,7 +91,7 @@ func compareTensors(g, w *tensor.Tensor) error {
 			if x[i] == y[i] || cmplx.IsNaN(x[i]) && cmplx.IsNaN(y[i]) {
 				continue
 			}
-			if !(cmplx.Abs(x[i]-y[i]) <= AbsTol+RelTol*cmplx.Abs(y[i])) {
+			if !(cmplx.Abs(x[i]-y[i]) <= AbsTol+RelTol*cmplx.Abs(y[i])) || cmplx.IsInf(y[i]) {
 				return differ(i, x[i], y[i])
 			}
 		}
