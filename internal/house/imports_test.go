@@ -56,7 +56,7 @@ var rooms = []struct {
 	{"passes/passtest", []string{"ir", "ir/tensor", "ir/irtext", "ops", "passes", "runtime", "runtime/ref", "golang.org/x/tools"}},
 	{"runtime/cpu/kernel", []string{"golang.org/x/sys"}},
 	{"runtime/lowering", []string{"internal/ram", "ir", "ir/scalar", "ir/tensor", "ops", "ops/eval", "ops/essm", "runtime"}},
-	{"runtime/cpu", []string{"internal/ram", "internal/worktime", "ir", "ir/tensor", "ops", "ops/eval", "ops/std", "ops/essm", "runtime", "runtime/lowering", "runtime/cpu/kernel"}},
+	{"runtime/cpu", []string{"internal/ram", "internal/worktime", "ir", "ir/scalar", "ir/tensor", "ops", "ops/eval", "ops/std", "ops/essm", "runtime", "runtime/lowering", "runtime/cpu/kernel"}},
 	{"runtime/backendtest", []string{"internal/shared", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest", "ops/opstest/samples", "ops/std", "ops/ml", "ops/training", "ops/microsoft", "ops/essm", "passes", "models", "frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime", "runtime/ref", "golang.org/x/tools"}},
 	{"frontend/onnx", []string{"ir", "ir/tensor", "ops", "ops/std", "internal/atomicfile", "google.golang.org/protobuf"}},
 	{"frontend/onnx/nodetest", []string{"ir", "ir/tensor", "frontend/onnx", "runtime"}},

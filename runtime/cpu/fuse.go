@@ -27,9 +27,16 @@ func (c *fusion) operand(v *lowering.Value) int {
 	return len(c.in) - 1
 }
 
-// take appends what step i does. A constant factor and a constant summand are one part.
-func (c *fusion) take(i int, s *lowering.Step, l kernel.FusedStep) {
+// take appends what step i does.
+func (c *fusion) take(i int, s *lowering.Step, steps []kernel.FusedStep) {
 	c.steps = append(c.steps, i)
+	for _, l := range steps {
+		c.part(s, l)
+	}
+}
+
+// part appends a part of what a step does. A constant factor and a constant summand are one part.
+func (c *fusion) part(s *lowering.Step, l kernel.FusedStep) {
 	if n := len(c.parts) - 1; n >= 0 && l.Op == kernel.FusedAdd && l.X < 0 && c.parts[n].Op == kernel.FusedMul && c.parts[n].X < 0 {
 		c.parts[n] = kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: c.parts[n].A, B: l.A}
 		return
@@ -129,7 +136,7 @@ func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, tak
 	}
 	c := &fusion{}
 	for _, k := range r.ops[i].Operands {
-		if l, ok := d.fusedStep(s, k, rows, width); ok {
+		if l := d.fusedSteps(s, k, rows, width); len(l) > 0 && len(l) <= kernel.MaxFused {
 			c.in = append(c.in, s.In[k])
 			c.take(i, s, l)
 			break
@@ -144,11 +151,11 @@ func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, tak
 			break
 		}
 		s = r.steps[j]
-		l, ok := d.fusedStep(s, slices.Index(s.In, v), rows, width)
-		if !ok {
+		l := d.fusedSteps(s, slices.Index(s.In, v), rows, width)
+		if len(l) == 0 || len(c.parts)+len(l) > kernel.MaxFused || len(l) > 1 && again(s, l, v) {
 			break
 		}
-		if p, k, ok := r.product(d, s, l, at, taken); ok {
+		if p, k, ok := r.product(d, s, l[0], at, taken); ok && len(l) == 1 {
 			f := r.steps[k]
 			c.steps = append(c.steps, k)
 			p.X = c.operand(f.In[0])
@@ -159,7 +166,7 @@ func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, tak
 	}
 	c.startFromSum()
 	single := len(c.steps) == 1
-	if single && (c.parts[0].Op != kernel.FusedAffine && c.parts[0].Op != kernel.FusedMul || !c.parts[0].Constant()) {
+	if single && len(c.parts) == 1 && (c.parts[0].Op != kernel.FusedAffine && c.parts[0].Op != kernel.FusedMul || !c.parts[0].Constant()) {
 		return nil
 	}
 	return c
@@ -171,19 +178,40 @@ func (r *regionBuilder) plain(i int) bool {
 	return op != nil && !pipelined(op)
 }
 
-// fusedStep is what a step does to its input at, which has rows of width numbers as its output has.
+// again reports whether parts of a step read v, which is not written where what comes before is a part of the kernel, too.
+func again(s *lowering.Step, parts []kernel.FusedStep, v *lowering.Value) bool {
+	return slices.ContainsFunc(parts, func(l kernel.FusedStep) bool { return !l.Constant() && s.In[l.X] == v })
+}
+
+// fusedSteps is what a step does to its input at, which has rows of width numbers as its output has; nil where it cannot be part
+// of a fused kernel.
+func (d *binding) fusedSteps(s *lowering.Step, at, rows, width int) []kernel.FusedStep {
+	if e := record.Of(s).Element; e != nil && e.Chain != nil && d.rowsOf(s, at, rows, width) {
+		return e.Chain(d.Binding, s, at, rows, width)
+	}
+	if l, ok := d.fusedStep(s, at, rows, width); ok {
+		return []kernel.FusedStep{l}
+	}
+	return nil
+}
+
+// fusedStep is fusedSteps for an operator that does one thing.
 func (d *binding) fusedStep(s *lowering.Step, at, rows, width int) (kernel.FusedStep, bool) {
 	mk := record.Of(s).Fused()
-	if mk == nil || at < 0 || len(s.Out) != 1 {
-		return kernel.FusedStep{}, false
-	}
-	if n, f := lowering.Features(d.Shapes[s.Out[0].ID]); n != rows || f != width {
-		return kernel.FusedStep{}, false
-	}
-	if n, f := lowering.Features(d.Shapes[s.In[at].ID]); n != rows || f != width {
+	if mk == nil || !d.rowsOf(s, at, rows, width) {
 		return kernel.FusedStep{}, false
 	}
 	return mk(d.Binding, s, at, rows, width)
+}
+
+// rowsOf reports whether a step's input at and its only output have rows of width numbers.
+func (d *binding) rowsOf(s *lowering.Step, at, rows, width int) bool {
+	if at < 0 || len(s.Out) != 1 {
+		return false
+	}
+	n, f := lowering.Features(d.Shapes[s.Out[0].ID])
+	m, g := lowering.Features(d.Shapes[s.In[at].ID])
+	return n == rows && f == width && m == rows && g == width
 }
 
 // reader is the only step that reads v, where that is one of the builder's and reads it once.

@@ -12,12 +12,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// elementwiseOf gives what the backend has for an operator; nil where that is not elementwise.
+// Of gives what the backend has for an operator; nil where that is not elementwise.
 func Of(op *ir.Op) *record.Elementwise {
-	if e := Elements[op.FullName()]; e != nil && ops.Newest(op) {
+	if !ops.Newest(op) {
+		return nil
+	}
+	if e := Elements[op.FullName()]; e != nil {
 		return e
 	}
-	return nil
+	return byExpression(op)
 }
 
 var Elements = map[string]*record.Elementwise{}

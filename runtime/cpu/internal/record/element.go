@@ -19,6 +19,9 @@ type Elementwise struct {
 	Tensor func(s *lowering.Step) TensorMaker
 	// fused says what the operator does in a fused kernel; nil: it cannot be part of one.
 	Fused FusedMaker
+	// Chain is Fused of an operator that does several things, one after the other; it gives nil where that is no chain. The steps
+	// may read the input that they start from again.
+	Chain func(d *lowering.Binding, s *lowering.Step, at, rows, width int) []kernel.FusedStep
 	// anyLayout says that sequences may as well be rows.
 	AnyLayout bool
 }

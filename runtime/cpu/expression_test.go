@@ -1,0 +1,182 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+)
+
+// Operators of which this package knows nothing but what ops says.
+var (
+	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Lifted", Doc: "Lifted is tanh(x)·x + max(x, a).",
+		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "A", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
+			return scalar.Add(scalar.Mul(scalar.Tanh(x[0]), x[0]), scalar.Max(x[0], x[1]))
+		}})
+	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Squash", Doc: "Squash is 1/(1 + |x|^2)·a.",
+		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "A", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
+			y := scalar.Add(scalar.Const(1), scalar.Pow(scalar.Abs(x[0]), scalar.Const(2)))
+			return scalar.Mul(x[1], scalar.Reciprocal(y))
+		}})
+	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Wave", Doc: "Wave is x·log(gelu(x) + 1) − clip(x, −1, 1)/2.",
+		In: []ir.Param{{Name: "X", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
+			l := scalar.Mul(x[0], scalar.Log(scalar.Add(scalar.Gelu(x[0]), scalar.Const(1))))
+			return scalar.Sub(l, scalar.Div(scalar.Clip(x[0], scalar.Const(-1), scalar.Const(1)), scalar.Const(2)))
+		}})
+	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Ripple", Doc: "Ripple is x + sin(x), of which there is no kernel.",
+		In: []ir.Param{{Name: "X", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Add(x[0], scalar.Sin(x[0])) }})
+)
+
+// An operator that says no more than its expression is computed by kernels, in the region of its neighbours and, where it is a
+// chain, in one kernel with them.
+func TestExpression(t *testing.T) {
+	opsets := ops.Opsets()
+	opsets["cpu.test"] = 1
+	r := newGen(41)
+	for _, c := range []struct {
+		name  string
+		op    string
+		way   string // of the operator
+		calls int    // kernels of the region: of one with 33 features, and 230 rows
+		build func(b *ir.Builder, x, y, one *ir.Value, per func() *ir.Value) *ir.Value
+	}{
+		{"rows", "cpu.test.Lifted", WayElement, 3, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			v := b.Op("", "Exp", []*ir.Value{b.Op("", "Mul", []*ir.Value{x, y})})
+			v = b.Op("cpu.test", "Lifted", []*ir.Value{v, y})
+			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, x})})
+		}},
+		{"per feature", "cpu.test.Lifted", WayElement, 2, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			v := b.Op("cpu.test", "Lifted", []*ir.Value{x, per()})
+			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+		}},
+		{"per row", "cpu.test.Lifted", WayElement, 2, func(b *ir.Builder, x, y, one *ir.Value, per func() *ir.Value) *ir.Value {
+			v := b.Op("cpu.test", "Lifted", []*ir.Value{x, one})
+			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+		}},
+		{"number", "cpu.test.Lifted", WayElement, 2, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			v := b.Op("cpu.test", "Lifted", []*ir.Value{x, b.Const("k", tensor.Scalar(float32(0.25)))})
+			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+		}},
+		{"one operand", "cpu.test.Wave", WayElement, 2, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			v := b.Op("cpu.test", "Wave", []*ir.Value{x})
+			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+		}},
+		{"chain", "cpu.test.Squash", WayFused, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			v := b.Op("", "Exp", []*ir.Value{b.Op("", "Mul", []*ir.Value{x, y})})
+			v = b.Op("cpu.test", "Squash", []*ir.Value{v, y})
+			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{per(), v})})
+		}},
+		{"chain of constants", "cpu.test.Squash", WayFused, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			v := b.Op("cpu.test", "Squash", []*ir.Value{x, per()})
+			return b.Op("cpu.test", "Squash", []*ir.Value{b.Op("", "Sub", []*ir.Value{y, v}), x})
+		}},
+		{"chain alone", "cpu.test.Squash", WayElement, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			return b.Op("cpu.test", "Squash", []*ir.Value{x, y})
+		}},
+		{"evaluated", "cpu.test.Ripple", WayEvaluated, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			v := b.Op("cpu.test", "Ripple", []*ir.Value{x})
+			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+		}},
+	} {
+		for _, f := range []int{1, 3, 33, 128, 300, 515} {
+			for _, rows := range []int{1, 5, 230} {
+				b := ir.NewBuilder("expression", ops.Default, opsets)
+				x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", f)), b.Input("y", ir.Tensor(tensor.Float32, "B", "L", f))
+				one := b.Input("one", ir.Tensor(tensor.Float32, "B", "L", 1))
+				per := func() *ir.Value { return b.Const("per", r.floats(1, f)) }
+				b.Output("out", c.build(b, x, y, one, per))
+				g, err := b.Build()
+				if err != nil {
+					t.Fatal(err)
+				}
+				name := fmt.Sprintf("%s, %d rows of %d", c.name, rows, f)
+				in := map[string]tensor.Datum{"x": r.floats(1, 2, rows, f), "y": r.floats(1, 2, rows, f), "one": r.floats(1, 2, rows, 1)}
+				want := truth(t, g, in)
+				var first []float32
+				for _, threads := range []int{1, 3} {
+					m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: threads})
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := m.NewSession().Run(context.Background(), in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					closeTo(t, name, got, want, 4e-6)
+					y := tensor.Data[float32](got["out"].(*tensor.Tensor))
+					if first == nil {
+						first = slices.Clone(y)
+					} else if !slices.EqualFunc(y, first, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+						t.Errorf("%s: answers differ between threads", name)
+					}
+					m.Close()
+				}
+				if f != 33 || rows != 230 {
+					continue
+				}
+				if way := wayOf(t, g, c.op, map[string]int64{"B": 2, "L": int64(rows)}); way != c.way {
+					t.Errorf("%s: %s is computed %s, expected %s", name, c.op, way, c.way)
+				}
+				if n := rowCalls(t, g, map[string]int64{"B": 2, "L": int64(rows)}); n != c.calls {
+					t.Errorf("%s: %d row kernels, expected %d", name, n, c.calls)
+				}
+			}
+		}
+	}
+}
+
+// wayOf is how the first node of an operator runs.
+func wayOf(t *testing.T, g *ir.Graph, op string, dims map[string]int64) string {
+	t.Helper()
+	p, err := New().(backend).compile(g, runtime.Config{Constants: &runtime.Constants{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := runtime.Binding{Dims: dims}
+	for _, v := range g.Inputs {
+		b.Inputs = append(b.Inputs, v.Type)
+	}
+	for _, u := range p.lookup(b).units() {
+		for j, s := range u.steps {
+			if s.Node.Op.FullName() == op {
+				return u.way(s, j)
+			}
+		}
+	}
+	return "not"
+}
+
+// TestExpressionAllocates nothing while rows are computed.
+func TestExpressionAllocates(t *testing.T) {
+	const rows, f = 37, 33
+	opsets := ops.Opsets()
+	opsets["cpu.test"] = 1
+	b := ir.NewBuilder("expression", ops.Default, opsets)
+	x, a := b.Input("x", ir.Tensor(tensor.Float32, rows, f)), b.Input("a", ir.Tensor(tensor.Float32, rows, 1))
+	b.Output("out", b.Op("cpu.test", "Lifted", []*ir.Value{x, a}))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New().(backend).compile(g, runtime.Config{Constants: &runtime.Constants{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := record.Of(p.Steps[0]).Row([][]int{{rows, f}, {rows, 1}}, []int{rows, f})
+	in := [][]float32{make([]float32, rows*f), make([]float32, rows)}
+	if n := testing.AllocsPerRun(10, func() { op.Run(in[0], in, rows) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
