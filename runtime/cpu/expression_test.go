@@ -34,6 +34,9 @@ var (
 			l := scalar.Mul(x[0], scalar.Log(scalar.Add(scalar.Gelu(x[0]), scalar.Const(1))))
 			return scalar.Sub(l, scalar.Div(scalar.Clip(x[0], scalar.Const(-1), scalar.Const(1)), scalar.Const(2)))
 		}})
+	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Masked", Doc: "Masked is |x|·c.",
+		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "C", Elem: "bool"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Mul(scalar.Abs(x[0]), x[1]) }})
 	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Ripple", Doc: "Ripple is x + sin(x), of which there is no kernel.",
 		In: []ir.Param{{Name: "X", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Add(x[0], scalar.Sin(x[0])) }})
@@ -84,6 +87,13 @@ func TestExpression(t *testing.T) {
 		}},
 		{"chain alone", "cpu.test.Squash", WayElement, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
 			return b.Op("cpu.test", "Squash", []*ir.Value{x, y})
+		}},
+		{"truth values", "cpu.test.Masked", WayFused, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+			mask := tensor.New(tensor.Bool, per().Const.Shape()...)
+			for i := range tensor.Data[bool](mask) {
+				tensor.Data[bool](mask)[i] = i%3 != 0
+			}
+			return b.Op("", "Sub", []*ir.Value{b.Op("cpu.test", "Masked", []*ir.Value{x, b.Const("c", mask)}), y})
 		}},
 		{"evaluated", "cpu.test.Ripple", WayEvaluated, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
 			v := b.Op("cpu.test", "Ripple", []*ir.Value{x})
@@ -179,4 +189,34 @@ func TestExpressionAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { op.Run(in[0], in, rows) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// A constant of truth values that are as many as the numbers is no operand of rows.
+func TestExpressionOfTruthValues(t *testing.T) {
+	opsets := ops.Opsets()
+	opsets["cpu.test"] = 1
+	r := newGen(43)
+	b := ir.NewBuilder("expression", ops.Default, opsets)
+	x := b.Input("x", ir.Tensor(tensor.Float32, 1, 33))
+	mask := tensor.New(tensor.Bool, 33)
+	for i := range tensor.Data[bool](mask) {
+		tensor.Data[bool](mask)[i] = i%3 != 0
+	}
+	v := b.Op("cpu.test", "Masked", []*ir.Value{b.Op("", "Exp", []*ir.Value{x}), b.Const("c", mask)})
+	b.Output("out", b.Op("", "Sub", []*ir.Value{v, x}))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := map[string]tensor.Datum{"x": r.floats(1, 1, 33)}
+	m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	got, err := m.NewSession().Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeTo(t, "truth values", got, truth(t, g, in), 4e-6)
 }

@@ -349,7 +349,7 @@ func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *r
 	spread := p.registers
 	for _, i := range p.reads {
 		k := s.Constant(i)
-		o := rowOperand{kind: operandKind(in[i], k != nil, rows, width), input: i}
+		o := rowOperand{kind: readKind(s, i, in[i], rows, width), input: i}
 		switch o.kind {
 		case full:
 			op.Operands, op.Over = append(op.Operands, i), append(op.Over, i)
@@ -374,6 +374,15 @@ func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *r
 		r.chunk = blockSize / width * width
 	}
 	return r, op
+}
+
+// readKind is operandKind of input i: constants of other types, such as truth values, may repeat but are not read as rows.
+func readKind(s *lowering.Step, i int, shape []int, rows, width int) int {
+	kind := operandKind(shape, s.Constant(i) != nil, rows, width)
+	if kind != repeats && !s.Float32Input(i) {
+		return unfit
+	}
+	return kind
 }
 
 // run computes rows block by block.
@@ -448,7 +457,7 @@ func chain(d *lowering.Binding, s *lowering.Step, at, rows, width int) []kernel.
 		default:
 			l.X = p.reads[in.a-p.registers]
 			k := s.Constant(l.X)
-			switch operandKind(d.Shapes[s.In[l.X].ID], k != nil, rows, width) {
+			switch readKind(s, l.X, d.Shapes[s.In[l.X].ID], rows, width) {
 			case full:
 			case repeats:
 				l.X, l.A = -1, widened(k, width)
