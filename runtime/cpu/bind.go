@@ -34,7 +34,7 @@ func (d *binding) units() []*unit {
 	}
 	taken := map[*lowering.Step]bool{}
 	for _, s := range d.p.Steps {
-		if d.Dead[s] || taken[s] {
+		if d.Dead(s) || taken[s] {
 			continue
 		}
 		m := d.implementation(s)
@@ -105,8 +105,8 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
 	}
 	d := p.lookup(b)
-	if d.Err != nil {
-		return nil, d.Err
+	if err := d.Err(); err != nil {
+		return nil, err
 	}
 	d = d.timeMajor()
 	return newExecutable(d, d.units(), nil)
@@ -118,8 +118,8 @@ func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
 	}
 	d := p.lookup(b)
-	if d.Err != nil {
-		return nil, d.Err
+	if err := d.Err(); err != nil {
+		return nil, err
 	}
 	d = d.timeMajor()
 	all, products := d.choices()

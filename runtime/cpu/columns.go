@@ -47,7 +47,7 @@ func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts 
 		return nil
 	}
 	rank := len(x.Type.(*ir.TensorType).Shape)
-	if axis, ok := record.Of(s).Record.Moves.Split(s, rank); !ok || axis != rank-1 || p.Facts != nil && p.Facts[x.ID].Axis == axis && !p.Facts[x.ID].Constant() {
+	if axis, ok := record.Of(s).Record.Moves.Split(s, rank); !ok || axis != rank-1 || p.Fact(x).Axis == axis && !p.Fact(x).Constant() {
 		return nil
 	}
 	from := 0

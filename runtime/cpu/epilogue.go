@@ -17,25 +17,25 @@ func (d *binding) epilogueOf(s *lowering.Step) *record.Epilogue {
 	if len(s.Out) == 0 || !d.Gives(s, 0, tensor.Float32) {
 		return nil
 	}
-	shape := d.Shapes[s.Out[0].ID]
+	shape := d.Shape(s.Out[0])
 	if len(shape) < 2 {
 		return nil
 	}
 	at := slices.Index(d.p.Steps, s)
 	e := &record.Epilogue{}
 	for v := s.Out[0]; len(e.Steps) < maxEpilogue; v = e.Steps[len(e.Steps)-1].Out[0] {
-		if len(d.Reads[v.ID]) == 0 || d.Last[v.ID] == len(d.p.Steps) || d.Given[v] {
+		if len(d.Readers(v)) == 0 || d.Leaves(v) || d.Given(v) {
 			break
 		}
-		next := d.Reads[v.ID][0]
-		for _, r := range d.Reads[v.ID] {
+		next := d.Readers(v)[0]
+		for _, r := range d.Readers(v) {
 			if r != next {
 				next = nil
 				break
 			}
 		}
 		if next == nil || record.Of(next).Row == nil && record.Of(next).Tensor == nil || len(next.Out) != 1 || next.Out[0] == nil || !d.Gives(next, 0, tensor.Float32) ||
-			!slices.Equal(d.Shapes[next.Out[0].ID], shape) {
+			!slices.Equal(d.Shape(next.Out[0]), shape) {
 			break
 		}
 		op, ok := d.epilogueOp(next, v, shape, at)
@@ -70,7 +70,7 @@ func (d *binding) epilogueOp(s *lowering.Step, v *lowering.Value, shape []int, a
 	if other == v {
 		return op, false
 	}
-	os := d.Shapes[other.ID]
+	os := d.Shape(other)
 	k := d.Constant(other)
 	switch {
 	case k != nil && k.Len() == 1 && len(os) <= len(shape):

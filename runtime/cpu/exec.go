@@ -93,7 +93,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			e.View[v.ID] = tensor.FromSlice(e.Float32[v.ID], size)
 			continue
 		}
-		e.View[v.ID] = tensor.FromSlice(e.Float32[v.ID], d.Shapes[v.ID]...)
+		e.View[v.ID] = tensor.FromSlice(e.Float32[v.ID], d.Shape(v)...)
 	}
 	for i, u := range units {
 		if n := u.own(); n > 0 {
@@ -101,8 +101,8 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 		if u.kernel != nil {
 			for _, v := range u.steps[0].Out {
-				if v != nil && d.Shapes[v.ID] != nil && !d.F32[v.ID] {
-					e.View[v.ID] = tensor.New(d.DTypes[v.ID], d.Shapes[v.ID]...)
+				if v != nil && d.Shape(v) != nil && !d.IsFloat32(v) {
+					e.View[v.ID] = tensor.New(d.DType(v), d.Shape(v)...)
 				}
 			}
 			if u.kernel.control != nil {
@@ -292,9 +292,9 @@ func (e *executable) shared() *pool { return &e.top().pool }
 func (d *binding) otherBytes(u *unit) int64 {
 	var sum int64
 	for _, v := range u.steps[0].Out {
-		if v != nil && d.Shapes[v.ID] != nil && !d.F32[v.ID] {
-			n, _ := tensor.Size(d.Shapes[v.ID])
-			sum += int64(tensor.ByteSize(d.DTypes[v.ID], n))
+		if v != nil && d.Shape(v) != nil && !d.IsFloat32(v) {
+			n, _ := tensor.Size(d.Shape(v))
+			sum += int64(tensor.ByteSize(d.DType(v), n))
 		}
 	}
 	return sum

@@ -44,7 +44,7 @@ func (d *binding) choices() (forms, products []choice) {
 func (d *binding) loopChoice(u *unit) choice {
 	s := u.steps[0]
 	c := choice{Node: s.Source.String(), Op: s.Source.Op.FullName(), Form: "eval", Why: "the body is evaluated operator by operator: it, or what it is given, has no program"}
-	l := d.Bodies[s]
+	l := d.Body(s)
 	if l == nil || u.kernel == nil {
 		return c
 	}

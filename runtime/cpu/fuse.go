@@ -119,18 +119,18 @@ func (r *regionBuilder) dropColumns(d *binding) {
 func (r *regionBuilder) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.Operand) {
 	for i, s := range r.steps {
 		if s.Out[0] == v && record.Of(s).Columns != nil && r.plain(i) {
-			_, wide := lowering.Features(d.Shapes[s.In[0].ID])
+			_, wide := lowering.Features(d.Shape(s.In[0]))
 			return s.In[0], kernel.Operand{From: record.Of(s).Columns.From, Stride: wide}
 		}
 	}
-	_, width := lowering.Features(d.Shapes[v.ID])
+	_, width := lowering.Features(d.Shape(v))
 	return v, kernel.Operand{Stride: width}
 }
 
 // fusion finds the fused kernel that begins with step i; nil where joining gains nothing.
 func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, taken map[int]bool) *fusion {
 	s := r.steps[i]
-	rows, width := lowering.Features(d.Shapes[s.Out[0].ID])
+	rows, width := lowering.Features(d.Shape(s.Out[0]))
 	if rows == 0 || width == 0 {
 		return nil
 	}
@@ -209,17 +209,17 @@ func (d *binding) rowsOf(s *lowering.Step, at, rows, width int) bool {
 	if at < 0 || len(s.Out) != 1 {
 		return false
 	}
-	n, f := lowering.Features(d.Shapes[s.Out[0].ID])
-	m, g := lowering.Features(d.Shapes[s.In[at].ID])
+	n, f := lowering.Features(d.Shape(s.Out[0]))
+	m, g := lowering.Features(d.Shape(s.In[at]))
 	return n == rows && f == width && m == rows && g == width
 }
 
 // reader is the only step that reads v, where that is one of the builder's and reads it once.
 func (r *regionBuilder) reader(d *binding, v *lowering.Value, at map[*lowering.Step]int) (int, bool) {
-	if len(d.Reads[v.ID]) != 1 || d.Last[v.ID] >= len(d.p.Steps) || d.Given[v] {
+	if len(d.Readers(v)) != 1 || d.Leaves(v) || d.Given(v) {
 		return 0, false
 	}
-	i, ok := at[d.Reads[v.ID][0]]
+	i, ok := at[d.Readers(v)[0]]
 	return i, ok
 }
 
@@ -237,7 +237,7 @@ func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep
 		if _, alone := r.reader(d, v, at); !alone {
 			break
 		}
-		rows, width := lowering.Features(d.Shapes[v.ID])
+		rows, width := lowering.Features(d.Shape(v))
 		m, ok := d.fusedStep(f, 0, rows, width)
 		if !ok || m.Op != kernel.FusedMul || m.X >= 0 {
 			break
@@ -275,7 +275,7 @@ func (c *fusion) startFromSum() {
 // step is the fused kernel as a step that stands for its last one.
 func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lowering.Step, *record.RowOp) {
 	s := &lowering.Step{Node: last.Node, Source: last.Source, Group: last.Group, Out: last.Out}
-	_, width := lowering.Features(d.Shapes[last.Out[0].ID])
+	_, width := lowering.Features(d.Shape(last.Out[0]))
 	op, operands := &record.RowOp{}, []kernel.Operand(nil)
 	for i, v := range c.in {
 		x, o := r.source(d, v)

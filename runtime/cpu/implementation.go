@@ -143,9 +143,7 @@ func (d *binding) asTensor(s *lowering.Step) (m implementation, ok bool) {
 }
 
 func (d *binding) asProgram(s *lowering.Step) (m implementation, ok bool) {
-	if s.Branches != nil || s.Body != nil {
-		m.kernel = d.controlKernel(s)
-	}
+	m.kernel = d.controlKernel(s)
 	return m, m.kernel != nil
 }
 
@@ -158,18 +156,18 @@ func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
 			continue
 		}
 		wide := record.Of(s).Recurrence != nil && record.Of(s).Recurrence.Info().State == i && d.Wide(v)
-		if d.Shapes[v.ID] == nil || v.Const == nil && !d.F32[v.ID] && !wide {
+		if d.Shape(v) == nil || v.Const == nil && !d.IsFloat32(v) && !wide {
 			return nil, nil, false
 		}
-		in[i] = d.Shapes[v.ID]
+		in[i] = d.Shape(v)
 	}
 	for i, v := range s.Out {
-		if wide := v != nil && record.Of(s).Recurrence != nil && record.Of(s).Recurrence.Info().StateOut == i && d.Wide(v); v != nil && !d.F32[v.ID] && !wide {
+		if wide := v != nil && record.Of(s).Recurrence != nil && record.Of(s).Recurrence.Info().StateOut == i && d.Wide(v); v != nil && !d.IsFloat32(v) && !wide {
 			return nil, nil, false
 		}
 	}
 	if s.Out[0] != nil {
-		out = d.Shapes[s.Out[0].ID]
+		out = d.Shape(s.Out[0])
 	}
 	return in, out, true
 }

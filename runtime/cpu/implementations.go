@@ -65,7 +65,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 	walkFlat(p.Graph, func(n *ir.Node) { left[n] = WayFolded })
 	for _, s := range p.Steps {
 		switch {
-		case !d.Dead[s]:
+		case !d.Dead(s):
 			left[s.Source] = WayAbsorbed
 		case left[s.Source] == WayFolded:
 			left[s.Source] = WayKnown
@@ -192,8 +192,8 @@ func (d *binding) elems(values []*lowering.Value) (names []string) {
 	for _, v := range values {
 		switch {
 		case v == nil:
-		case d.Shapes[v.ID] != nil && d.DTypes[v.ID] != tensor.Invalid:
-			names = append(names, d.DTypes[v.ID].String())
+		case d.Shape(v) != nil && d.DType(v) != tensor.Invalid:
+			names = append(names, d.DType(v).String())
 		default:
 			names = append(names, elemText(v.Type))
 		}

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -28,11 +27,10 @@ type relayout struct {
 	gone map[*lowering.Step]bool
 	flip map[*lowering.Value]bool // sequences that become rows
 
-	values []*lowering.Value
-	shapes [][]int
-	facts  []ir.Fact
-	steps  []*lowering.Step
-	rows   map[*lowering.Value]*lowering.Value // of flip: the value that has the rows
+	more  []*lowering.Value // besides those of the program
+	facts []ir.Fact         // theirs
+	steps []*lowering.Step
+	rows  map[*lowering.Value]*lowering.Value // of flip: the value that has the rows
 }
 
 // rewritten is a step as it works on rows.
@@ -50,7 +48,7 @@ type rewritten struct {
 
 // timeMajor gives the binding with sequences as rows where steps look back or ahead along time, or d itself.
 func (d *binding) timeMajor() *binding {
-	if d.p.Facts == nil || d.Err != nil || !slices.ContainsFunc(d.p.Steps, d.looks) {
+	if !d.p.Timed() || d.Err() != nil || !slices.ContainsFunc(d.p.Steps, d.looks) {
 		return d
 	}
 	t := &relayout{d: d, made: map[*lowering.Value]*lowering.Step{}, how: map[*lowering.Step]*rewritten{}, gone: map[*lowering.Step]bool{}, flip: map[*lowering.Value]bool{}, rows: map[*lowering.Value]*lowering.Value{}}
@@ -62,7 +60,7 @@ func (d *binding) timeMajor() *binding {
 		}
 	}
 	for _, s := range d.p.Steps {
-		if !d.Dead[s] && !t.gone[s] && len(s.Captures) == 0 {
+		if !d.Dead(s) && !t.gone[s] && len(s.Captures) == 0 {
 			if r := t.rewrite(s); r != nil {
 				t.how[s] = r
 			}
@@ -83,19 +81,19 @@ func (d *binding) looks(s *lowering.Step) bool {
 // axis gives the axis of time of a float32 sequence of samples: 1, or 2 of 3; 0 for all others.
 func (t *relayout) axis(v *lowering.Value) int {
 	d := t.d
-	if v == nil || v.ID >= len(d.F32) || !d.F32[v.ID] || d.Constant(v) != nil {
+	if v == nil || v.ID >= len(d.p.Values) || !d.IsFloat32(v) || d.Constant(v) != nil {
 		return 0
 	}
 	_, _, _, ok := d.Along(v)
-	shape := d.Shapes[v.ID]
-	if a := d.p.Facts[v.ID].Axis; ok && len(shape) >= 2 && shape[0] > 0 && shape[a] > 0 && (a == 1 || a == 2 && len(shape) == 3) {
+	shape := d.Shape(v)
+	if a := d.p.Fact(v).Axis; ok && len(shape) >= 2 && shape[0] > 0 && shape[a] > 0 && (a == 1 || a == 2 && len(shape) == 3) {
 		return a
 	}
 	return 0
 }
 
 // length is that of a sequence.
-func (t *relayout) length(v *lowering.Value) int { return t.d.Shapes[v.ID][t.axis(v)] }
+func (t *relayout) length(v *lowering.Value) int { return t.d.Shape(v)[t.axis(v)] }
 
 // rewrite says how a step works on rows; nil where it does not.
 func (t *relayout) rewrite(s *lowering.Step) *rewritten {
@@ -139,7 +137,7 @@ func (t *relayout) window(s *lowering.Step) *rewritten {
 	kind := &record.Of(s).Record.Windowed
 	x, y := s.In[kind.Input], s.Out[0]
 	if kind.Rows {
-		if t.axis(x) != 1 || len(t.d.Shapes[x.ID]) != 3 || len(s.In) != 2 {
+		if t.axis(x) != 1 || len(t.d.Shape(x)) != 3 || len(s.In) != 2 {
 			return nil
 		}
 		win := record.Of(s).Windowed(t.d.Binding)
@@ -166,7 +164,7 @@ func (t *relayout) window(s *lowering.Step) *rewritten {
 			y, shift, r.next = next.Out[0], shift+start, next
 		}
 	}
-	if t.axis(x) != 2 || t.axis(y) != 2 || t.length(x) != t.length(y) || t.d.Shapes[x.ID][0] != t.d.Shapes[y.ID][0] {
+	if t.axis(x) != 2 || t.axis(y) != 2 || t.length(x) != t.length(y) || t.d.Shape(x)[0] != t.d.Shape(y)[0] {
 		return nil
 	}
 	for i := range win.Offs {
@@ -186,7 +184,7 @@ func (t *relayout) window(s *lowering.Step) *rewritten {
 // on once it is cancelled.
 func (t *relayout) fits(win *record.WindowedOp, x *lowering.Value) bool {
 	const farthest = 1 << 30 // places in a ring are 32 bits wide
-	shape := t.d.Shapes[x.ID]
+	shape := t.d.Shape(x)
 	width := 1
 	for _, n := range shape[1:] {
 		width *= n
@@ -198,10 +196,10 @@ func (t *relayout) fits(win *record.WindowedOp, x *lowering.Value) bool {
 // sole gives the only reader of v; nil where there is none or more than one.
 func (t *relayout) sole(v *lowering.Value) *lowering.Step {
 	d := t.d
-	if len(d.Reads[v.ID]) != 1 || d.Last[v.ID] == len(d.p.Steps) || d.Dead[d.Reads[v.ID][0]] {
+	if len(d.Readers(v)) != 1 || d.Leaves(v) || d.Dead(d.Readers(v)[0]) {
 		return nil
 	}
-	return d.Reads[v.ID][0]
+	return d.Readers(v)[0]
 }
 
 // pad reads a step that adds zeros before and behind a sequence, and nothing else.
@@ -231,7 +229,7 @@ func (t *relayout) slice(s *lowering.Step) (start int, ok bool) {
 // cut reads a step that takes consecutive places of a sequence along one axis.
 func (t *relayout) cut(s *lowering.Step) (axis, start int, ok bool) {
 	read := record.Of(s).Record.Moves.Cut
-	if read == nil || t.axis(s.In[0]) == 0 || s.Out[0] == nil || t.d.Shapes[s.Out[0].ID] == nil {
+	if read == nil || t.axis(s.In[0]) == 0 || s.Out[0] == nil || t.d.Shape(s.Out[0]) == nil {
 		return 0, 0, false
 	}
 	return read(t.d.Binding, s)
@@ -260,7 +258,7 @@ func (t *relayout) shifted(s *lowering.Step) *rewritten {
 		}
 		inner = s.In[0]
 	case m.Join != nil:
-		axis, ok := m.Join(s, len(t.d.Shapes[s.Out[0].ID]))
+		axis, ok := m.Join(s, len(t.d.Shape(s.Out[0])))
 		if !ok || axis != t.axis(s.Out[0]) || len(s.In) != 2 {
 			return nil
 		}
@@ -269,12 +267,12 @@ func (t *relayout) shifted(s *lowering.Step) *rewritten {
 			switch {
 			case k == nil:
 				inner = v
-			case !record.Zeros(k) || len(t.d.Shapes[v.ID]) <= axis:
+			case !record.Zeros(k) || len(t.d.Shape(v)) <= axis:
 				return nil
 			case i == 0:
-				begin = t.d.Shapes[v.ID][axis]
+				begin = t.d.Shape(v)[axis]
 			default:
-				end = t.d.Shapes[v.ID][axis]
+				end = t.d.Shape(v)[axis]
 			}
 		}
 		if begin+end == 0 {
@@ -299,7 +297,7 @@ func (t *relayout) shifted(s *lowering.Step) *rewritten {
 // moved is the move of what the step over reads.
 func (t *relayout) moved(s, over *lowering.Step, by int) *rewritten {
 	x, y := over.In[0], s.Out[0]
-	in, out := t.d.Shapes[x.ID], t.d.Shapes[y.ID]
+	in, out := t.d.Shape(x), t.d.Shape(y)
 	if t.axis(x) != t.axis(y) || !slices.Equal(in, out) || len(in) != 3 || t.length(x) <= max(by, -by) {
 		return nil
 	}
@@ -309,7 +307,7 @@ func (t *relayout) moved(s, over *lowering.Step, by int) *rewritten {
 // running looks for a sum along time that goes forward.
 func (t *relayout) running(s *lowering.Step) *rewritten {
 	x := s.In[0]
-	if t.axis(x) == 0 || len(t.d.Shapes[x.ID]) != 3 {
+	if t.axis(x) == 0 || len(t.d.Shape(x)) != 3 {
 		return nil
 	}
 	axis, exclusive, ok := record.Of(s).Record.Moves.Sum(t.d.Binding, s)
@@ -329,7 +327,7 @@ func (t *relayout) columns(s *lowering.Step) *rewritten {
 		if v == nil || t.d.Constant(v) != nil {
 			continue
 		}
-		if t.axis(v) == 0 || len(t.d.Shapes[v.ID]) != 3 || t.axis(v) != t.axis(s.Out[0]) {
+		if t.axis(v) == 0 || len(t.d.Shape(v)) != 3 || t.axis(v) != t.axis(s.Out[0]) {
 			return nil
 		}
 		along = append(along, v)
@@ -353,9 +351,9 @@ func (t *relayout) columns(s *lowering.Step) *rewritten {
 				return nil // its width is not known
 			}
 			r.parts = append(r.parts, at)
-			at += t.d.Shapes[v.ID][feature]
+			at += t.d.Shape(v)[feature]
 		}
-		if at != t.d.Shapes[s.In[0].ID][feature] {
+		if at != t.d.Shape(s.In[0])[feature] {
 			return nil
 		}
 	case m.Join != nil:
@@ -372,7 +370,7 @@ func (t *relayout) columns(s *lowering.Step) *rewritten {
 // elementwise looks for operators on numbers that lie at the same places, or are the same for all steps.
 func (t *relayout) elementwise(s *lowering.Step) *rewritten {
 	r := &rewritten{out: s.Out[0], in: make([]*lowering.Value, len(s.In))}
-	out := t.d.Shapes[s.Out[0].ID]
+	out := t.d.Shape(s.Out[0])
 	for i, v := range s.In {
 		switch {
 		case v == nil:
@@ -380,7 +378,7 @@ func (t *relayout) elementwise(s *lowering.Step) *rewritten {
 			if n := v.Const.Len(); n != 1 && !(n == out[1] && perChannel(v.Const.Shape(), out)) {
 				return nil
 			}
-		case t.axis(v) == 2 && t.d.Shapes[v.ID][0] == out[0] && t.length(v) == out[2]:
+		case t.axis(v) == 2 && t.d.Shape(v)[0] == out[0] && t.length(v) == out[2]:
 			r.in[i] = v
 		default:
 			return nil
@@ -391,7 +389,7 @@ func (t *relayout) elementwise(s *lowering.Step) *rewritten {
 	for i, v := range s.In {
 		switch {
 		case r.in[i] != nil:
-			x := t.d.Shapes[v.ID]
+			x := t.d.Shape(v)
 			in[i] = []int{x[0], x[2], x[1]}
 		case v != nil:
 			in[i] = []int{v.Const.Len()}
@@ -492,7 +490,7 @@ func (t *relayout) settle() {
 		r := t.how[s]
 		live := r != nil && read[r.out]
 		for _, v := range s.Out {
-			live = live || v != nil && (read[v] || len(d.Reads[v.ID]) == 0)
+			live = live || v != nil && (read[v] || len(d.Readers(v)) == 0)
 		}
 		switch {
 		case !live:
@@ -531,10 +529,10 @@ func (t *relayout) borders(v *lowering.Value) (n int) {
 // asIs reports whether somebody needs v in its own layout.
 func (t *relayout) asIs(v *lowering.Value) bool {
 	d := t.d
-	if d.Last[v.ID] == len(d.p.Steps) {
+	if d.Leaves(v) {
 		return true
 	}
-	for _, s := range d.Reads[v.ID] {
+	for _, s := range d.Readers(v) {
 		if r := t.how[s]; !t.gone[s] && (r == nil || !slices.Contains(r.in, v)) {
 			return true
 		}
@@ -548,7 +546,6 @@ func (t *relayout) asIs(v *lowering.Value) bool {
 // build makes the binding.
 func (t *relayout) build() *binding {
 	d := t.d
-	t.values, t.shapes, t.facts = slices.Clone(d.p.Values), slices.Clone(d.Shapes), slices.Clone(d.p.Facts)
 	for _, v := range d.p.Inputs {
 		t.transposeIn(v, nil)
 	}
@@ -591,21 +588,9 @@ func (t *relayout) build() *binding {
 			t.add(q, r.out)
 		}
 	}
-	lp, p := *d.p.Program, *d.p
-	lp.Values, lp.Steps, lp.Facts = t.values, t.steps, t.facts
-	p.Program = &lp
-	n := *d.Binding
-	n.Program, n.Shapes = &lp, t.shapes
-	more := len(t.values) - len(d.p.Values)
-	n.F32, n.DTypes = slices.Clone(d.F32), slices.Clone(d.DTypes)
-	for range more {
-		n.F32, n.DTypes = append(n.F32, true), append(n.DTypes, tensor.Float32)
-	}
-	n.Known = append(slices.Clone(d.Known), make([]*tensor.Tensor, more)...)
-	n.Last, n.Reads = make([]int, len(t.values)), make([][]*lowering.Step, len(t.values))
-	n.Given, n.Dead = maps.Clone(d.Given), maps.Clone(d.Dead)
-	n.Lifetimes()
-	return &binding{&n, &p}
+	p, n := *d.p, d.Rewrite(t.steps, t.more, t.facts)
+	p.Program = n.Program
+	return &binding{n, &p}
 }
 
 // asRows gives the value that has the rows of a sequence.
@@ -616,14 +601,14 @@ func (t *relayout) asRows(v *lowering.Value) *lowering.Value {
 	if x := t.rows[v]; x != nil {
 		return x
 	}
-	for _, s := range t.d.Reads[v.ID] { // a transposed sequence of the graph has them
+	for _, s := range t.d.Readers(v) { // a transposed sequence of the graph has them
 		if r := t.how[s]; r != nil && r.alias && !t.gone[s] {
 			t.rows[v] = r.out
 			return r.out
 		}
 	}
-	shape := t.d.Shapes[v.ID]
-	fact := t.facts[v.ID]
+	shape := t.d.Shape(v)
+	fact := t.d.p.Fact(v)
 	fact.Axis = 1
 	x := t.value(v, []int{shape[0], shape[2], shape[1]}, fact, nil)
 	t.rows[v] = x
@@ -632,8 +617,8 @@ func (t *relayout) asRows(v *lowering.Value) *lowering.Value {
 
 // value adds a value that stands for v.
 func (t *relayout) value(v *lowering.Value, shape []int, fact ir.Fact, konst *tensor.Tensor) *lowering.Value {
-	x := &lowering.Value{ID: len(t.values), Name: v.Name, Type: lowering.TypeOf(tensor.Float32, shape), Const: konst}
-	t.values, t.shapes, t.facts = append(t.values, x), append(t.shapes, shape), append(t.facts, fact)
+	x := &lowering.Value{ID: len(t.d.p.Values) + len(t.more), Name: v.Name, Type: lowering.TypeOf(tensor.Float32, shape), Const: konst}
+	t.more, t.facts = append(t.more, x), append(t.facts, fact)
 	return x
 }
 
@@ -660,14 +645,14 @@ func (t *relayout) transposeIn(v *lowering.Value, of *lowering.Step) {
 		return
 	}
 	if of == nil {
-		of = t.d.Reads[v.ID][0] // for messages
+		of = t.d.Readers(v)[0] // for messages
 	}
 	t.addTranspose(of, record.ToRows, v, t.asRows(v))
 }
 
 // transposeOf says how a step of the graph transposes sequences that stay in its layout on one side: tile by tile, too.
 func (t *relayout) transposeOf(s *lowering.Step) record.Transpose {
-	if t.d.Dead[s] || len(s.Out) != 1 || t.axis(s.Out[0]) == 0 || len(t.d.Shapes[s.Out[0].ID]) != 3 || !swaps(s) {
+	if t.d.Dead(s) || len(s.Out) != 1 || t.axis(s.Out[0]) == 0 || len(t.d.Shape(s.Out[0])) != 3 || !swaps(s) {
 		return record.NoTranspose
 	}
 	switch t.axis(s.In[0]) {

@@ -61,7 +61,7 @@ func planMemory(d *binding, units []*unit, strips []stretch, held []extent) memo
 	for i, u := range units {
 		for _, s := range u.steps {
 			for _, v := range s.Out {
-				if v == nil || !d.F32[v.ID] || direct[v] || local[v.ID] {
+				if v == nil || !d.IsFloat32(v) || direct[v] || local[v.ID] {
 					continue
 				}
 				if _, shared := alias[v.ID]; shared {
@@ -173,7 +173,7 @@ func (g *region) locals(set map[int]bool) {
 
 // bufferSize gives the numbers of a value's buffer.
 func (d *binding) bufferSize(v *lowering.Value, held []extent) int {
-	size, _ := tensor.Size(d.Shapes[v.ID])
+	size, _ := tensor.Size(d.Shape(v))
 	if h := held[v.ID]; h.rows > 0 {
 		batch, _, _, _ := d.Along(v)
 		return batch * h.rows * h.width

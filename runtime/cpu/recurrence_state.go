@@ -13,10 +13,10 @@ func (c *recurrenceCall) historySize() int { return c.Window * c.N * c.parts() }
 
 // stateBytes is what holdState allocates.
 func (c *recurrenceCall) stateBytes(d *binding) (bytes int64) {
-	if v := c.stateVal; v >= 0 && !d.F32[v] {
+	if v := c.stateVal; v >= 0 && !d.IsFloat32(d.p.Values[v]) {
 		bytes += 4 * int64(c.g.batch*c.historySize())
 	}
-	if v := c.stateOutVal; v >= 0 && !d.F32[v] {
+	if v := c.stateOutVal; v >= 0 && !d.IsFloat32(d.p.Values[v]) {
 		bytes += 8*int64(c.g.batch*c.savedSize()) + 4*int64(c.N)
 	}
 	return bytes
@@ -24,18 +24,18 @@ func (c *recurrenceCall) stateBytes(d *binding) (bytes int64) {
 
 // holdState makes what a float64 state needs besides the caller's memory.
 func (c *recurrenceCall) holdState(e *executable) {
-	if v := c.stateVal; v >= 0 && !e.d.F32[v] && c.Window > 0 {
+	if v := c.stateVal; v >= 0 && !e.d.IsFloat32(e.p.Values[v]) && c.Window > 0 {
 		c.past = make([]float32, c.g.batch*c.historySize())
 	}
-	if v := c.stateOutVal; v >= 0 && !e.d.F32[v] {
-		e.View[v] = tensor.New(tensor.Float64, e.d.Shapes[v]...)
+	if v := c.stateOutVal; v >= 0 && !e.d.IsFloat32(e.p.Values[v]) {
+		e.View[v] = tensor.New(tensor.Float64, e.d.Shape(e.p.Values[v])...)
 		c.row = make([]float32, c.N)
 	}
 }
 
 // wide gives the numbers of a float64 value; nil when it is none.
 func (e *executable) wide(val int) []float64 {
-	if e.d.F32[val] {
+	if e.d.IsFloat32(e.p.Values[val]) {
 		return nil
 	}
 	t, _ := e.Datum(e.d.p.Values[val]).(*tensor.Tensor)

@@ -38,7 +38,7 @@ func (r *regionBuilder) finish(d *binding) *region {
 		g.between = append(g.between, v.ID)
 	}
 	width := func(v *lowering.Value) int {
-		_, f := lowering.Features(d.Shapes[v.ID])
+		_, f := lowering.Features(d.Shape(v))
 		return f * g.per
 	}
 	place0 := func(v *lowering.Value) place { return place{val: v.ID, width: width(v)} }
@@ -82,7 +82,7 @@ func (r *regionBuilder) finish(d *binding) *region {
 func (d *binding) grid(r *regionBuilder) (batch, length, per int) {
 	for i, s := range r.steps {
 		b, l, width, ok := d.Along(s.Out[0])
-		_, f := lowering.Features(d.Shapes[s.Out[0].ID])
+		_, f := lowering.Features(d.Shape(s.Out[0]))
 		if !ok || l < record.LargestTile || b == 0 || f == 0 || b*l*(width/f) != r.rows || i > 0 && l != length {
 			return 1, r.rows, 1
 		}
@@ -99,7 +99,7 @@ func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*low
 		info.State = -1
 	}
 	unread := -1
-	if info.XIm >= 0 && d.Last[s.Out[info.XIm].ID] < 0 { // there because the state comes after it, but nobody reads it
+	if info.XIm >= 0 && d.Last(s.Out[info.XIm]) < 0 { // there because the state comes after it, but nobody reads it
 		unread, info.XIm = s.Out[info.XIm].ID, -1
 	}
 	in := func(i int) place {
@@ -382,7 +382,7 @@ func rowFlops(d *binding, s *lowering.Step, recurrence bool) float64 {
 	width := 0
 	for _, v := range s.Out {
 		if v != nil {
-			_, f := lowering.Features(d.Shapes[v.ID])
+			_, f := lowering.Features(d.Shape(v))
 			width += f
 		}
 	}

@@ -82,11 +82,11 @@ func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *record.R
 // pipelinedOn reports whether what a step reads and writes are sequences of the grid, as rows.
 func (d *binding) pipelinedOn(s *lowering.Step, batch, length int) bool {
 	fits := func(v *lowering.Value) bool {
-		if v == nil || d.Constant(v) != nil || d.p.Facts[v.ID].Constant() {
+		if v == nil || d.Constant(v) != nil || d.p.Fact(v).Constant() {
 			return true
 		}
 		b, l, width, ok := d.Along(v)
-		rows, f := lowering.Features(d.Shapes[v.ID])
+		rows, f := lowering.Features(d.Shape(v))
 		return ok && b == batch && l == length && rows == batch*length && width == f
 	}
 	for _, v := range s.In {

@@ -105,7 +105,7 @@ func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
 	need := func(i int, v *lowering.Value, back, delta int, edge float32) {
 		q := f.of[v.ID]
 		if q == nil {
-			_, width := lowering.Features(d.Shapes[v.ID])
+			_, width := lowering.Features(d.Shape(v))
 			q = &ring{g: g, width: width, src: nowhere}
 			from, here := made[v.ID]
 			if here {
@@ -154,7 +154,7 @@ func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
 		}
 		f.last = max(f.last, f.lag[i])
 		if op := r.ops[i]; op != nil && op.Sums != nil {
-			_, width := lowering.Features(d.Shapes[s.Out[0].ID])
+			_, width := lowering.Features(d.Shape(s.Out[0]))
 			f.carry[i] = &carry{Sums: *op.Sums, width: width}
 		}
 		for _, v := range s.Out {

@@ -61,7 +61,7 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 	}
 	batch, length = g.Grid()
 	fits := func(v *lowering.Value) bool {
-		if v == nil || d.Constant(v) != nil || d.p.Facts[v.ID].Constant() {
+		if v == nil || d.Constant(v) != nil || d.p.Fact(v).Constant() {
 			return true
 		}
 		b, l, _, ok := d.Along(v)
@@ -77,7 +77,7 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 			}
 		}
 		for i, v := range s.Out {
-			summed := i > 0 || v != nil && d.p.Facts[v.ID].Axis < 0 && u.streaming != nil // a state, or a sum: known at the end
+			summed := i > 0 || v != nil && d.p.Fact(v).Axis < 0 && u.streaming != nil // a state, or a sum: known at the end
 			if !summed && record.Of(s).Transpose != record.FromRows && !fits(v) {
 				return 0, 0, false
 			}
@@ -91,7 +91,7 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 
 // stretches finds the units that run chunk by chunk.
 func (d *binding) stretches(units []*unit) []stretch {
-	if d.p.Facts == nil {
+	if !d.p.Timed() {
 		return nil
 	}
 	var all []stretch
@@ -236,12 +236,12 @@ func (d *binding) extents(units []*unit, strips []stretch) []extent {
 		for _, u := range units[st.from:st.to] {
 			for _, s := range u.steps {
 				for _, v := range s.Out {
-					if v == nil || !d.F32[v.ID] || d.Last[v.ID] >= len(d.p.Steps) || d.Given[v] {
+					if v == nil || !d.IsFloat32(v) || d.Leaves(v) || d.Given(v) {
 						continue
 					}
 					_, _, width, ok := d.Along(v)
 					ok = ok && record.Of(s).Transpose != record.FromRows // what is no rows is there as a whole
-					for _, r := range d.Reads[v.ID] {
+					for _, r := range d.Readers(v) {
 						ok = ok && inside[r] && record.Of(r).Transpose != record.ToRows
 					}
 					if ok && width > 0 {

@@ -5,10 +5,13 @@ import (
 	"slices"
 )
 
-// Interval asks for memory from one unit of execution to another, both included. Its size is in whatever the arena is counted in.
-type Interval struct{ First, Last, Size int }
+// Interval asks for memory from one unit of execution to another.
+type Interval struct {
+	First, Last int // units, both included
+	Size        int // in bytes, or whatever the arena is counted in
+}
 
-// Place gives each interval an offset, and the size of the arena that holds them all: intervals that overlap in time do not
+// Place returns each interval an offset, and the size of the arena that holds them all: intervals that overlap in time do not
 // overlap in memory. Offsets are multiples of align, and nothing else lies between an interval's end and the next multiple; an
 // interval of size 0 has a place of its own, too. The largest are placed first, each at the lowest offset that is free: what
 // comes later fits into the gaps. Of equal ones that which begins first comes first.
@@ -74,7 +77,7 @@ func (a *Scratch) round(n int) int {
 	return n
 }
 
-// Take gives the offset of a range of n: in the smallest gap that has room, or at the end.
+// Take returns the offset of a range of n: in the smallest gap that has room, or at the end.
 func (a *Scratch) Take(n int) int {
 	n = a.round(n)
 	best := -1
@@ -121,11 +124,13 @@ func (a *Scratch) Give(off, n int) {
 	}
 }
 
-// Life is the units of execution in which a value is needed: from that which computes it, -1 where it is there before the run,
-// to the last that reads it.
-type Life struct{ First, Last int }
+// Life is the units of execution in which a value is needed.
+type Life struct {
+	First int // computes it; -1: it is there before the run
+	Last  int // reads it last
+}
 
-// Lives gives the lives of values, by ID, where units of steps run one after the other. What leaves the program lives to
+// Lives returns the lives of values, by ID, where units of steps run one after the other. What leaves the program lives to
 // len(units). A value that nobody reads lives in its unit alone, and one that is there before the run, or that no unit computes
 // or reads, to -1.
 func (d *Binding) Lives(units [][]*Step) []Life {

@@ -179,7 +179,7 @@ func TestLives(t *testing.T) {
 
 // Without a limit an executable may take what the machine has.
 func TestMemoryLimit(t *testing.T) {
-	for _, c := range [][3]int64{{5, 0, 5}, {5, 3, 5}, {0, 7, 7}, {0, 0, MostBytes}, {-1, 1 << 62, MostBytes}} {
+	for _, c := range [][3]int64{{5, 0, 5}, {5, 3, 5}, {0, 7, 7}, {0, 0, mostBytes}, {-1, 1 << 62, mostBytes}} {
 		if got := memoryLimit(c[0], c[1]); got != c[2] {
 			t.Errorf("%d asked for, the machine has %d: %d, expected %d", c[0], c[1], got, c[2])
 		}

@@ -10,50 +10,90 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Binding is a program seen with one set of shapes.
+// Binding is a program seen with one set of shapes: what is known of its values and steps before any run. It is immutable; what
+// its methods give is read only.
 type Binding struct {
+	// Program is the program that is bound.
 	Program *Program
-	Shapes  [][]int          // per value; nil where it is no tensor of a shape that is known before the run
-	F32     []bool           // per value: a float32 tensor of known shape
-	DTypes  []tensor.DType   // per value: the element type, where the shape is known
-	Known   []*tensor.Tensor // per value: its content, where that follows from the shapes
-	dims    map[string]int64
-	Last    []int // per value: the last step that reads it; len(steps) for outputs of the graph
-	Reads   [][]*Step
-	Given   map[*Value]bool // inputs of the graph
-	Dead    map[*Step]bool  // steps of which nothing is left: their outputs are known
-	// branches are the subgraphs that an If may take, bound; refused says that a step's types do not fit, so that a run
-	// must fail.
-	Branches map[*Step]*[2]*Binding
-	Bodies   map[*Step]*LoopBinding // those of Loop and Scan; nil where there are none
-	items    map[*Value]items       // what is known of sequences
-	Refused  bool
-	Err      error // why nothing can be planned
+
+	dims     map[string]int64
+	values   []bound // by ID
+	dead     map[*Step]bool
+	branches map[*Step]*[2]*Binding
+	bodies   map[*Step]*LoopBinding
+	items    map[*Value]items // what is known of sequences
+	refused  bool
+	err      error
 }
+
+// bound is what is known of a value.
+type bound struct {
+	shape   []int // nil where it is no tensor of a shape that is known before the run
+	dtype   tensor.DType
+	content *tensor.Tensor // what follows from the shapes
+	given   bool
+	last    int
+	readers []*Step
+}
+
+// Err returns the reason why nothing can be planned, or nil.
+func (d *Binding) Err() error { return d.err }
+
+// Refused reports whether the types of a step do not fit: a run must fail there.
+func (d *Binding) Refused() bool { return d.refused }
+
+// Shape returns the shape of a tensor; nil where that shows when it runs, or where v is no tensor.
+func (d *Binding) Shape(v *Value) []int { return d.values[v.ID].shape }
+
+// DType returns the element type of a tensor of known shape; tensor.Invalid for other values.
+func (d *Binding) DType(v *Value) tensor.DType { return d.values[v.ID].dtype }
+
+// IsFloat32 reports whether v is a float32 tensor of known shape.
+func (d *Binding) IsFloat32(v *Value) bool { return d.values[v.ID].dtype == tensor.Float32 }
+
+// Known returns the content of a value that follows from the shapes, and of an input with which the program was bound; nil where
+// it shows when it runs, and for constants of the graph.
+func (d *Binding) Known(v *Value) *tensor.Tensor { return d.values[v.ID].content }
+
+// Given reports whether v is an input of the program.
+func (d *Binding) Given(v *Value) bool { return d.values[v.ID].given }
+
+// Last returns the number of the last step that reads v: -1 where none does, len(Program.Steps) for outputs of the program.
+func (d *Binding) Last(v *Value) int { return d.values[v.ID].last }
+
+// Leaves reports whether v is an output of the program.
+func (d *Binding) Leaves(v *Value) bool { return d.values[v.ID].last == len(d.Program.Steps) }
+
+// Readers returns the steps that read v, in order; a step that reads it twice is there twice.
+func (d *Binding) Readers(v *Value) []*Step { return d.values[v.ID].readers }
+
+// Dead reports whether nothing is left of a step: all that it gives is known.
+func (d *Binding) Dead(s *Step) bool { return d.dead[s] }
+
+// Body returns the body of a Loop or Scan as it is bound; nil where it has no program.
+func (d *Binding) Body(s *Step) *LoopBinding { return d.bodies[s] }
 
 // What no machine holds: more is refused before it is planned. Sums over the values of a program stay far below what an int64
 // can count.
 const (
-	MostNumbers = min(1<<40, math.MaxInt>>4) // of one value
-	MostBytes   = min(1<<42, math.MaxInt)    // of one plan
+	mostNumbers = min(1<<40, math.MaxInt>>4) // of one value
+	mostBytes   = min(1<<42, math.MaxInt)    // of one plan
 )
 
 // refuse notes a value that is too large; the first counts.
 func (d *Binding) refuse(v *Value, shape []int) {
-	if d.Err == nil {
-		d.Err = fmt.Errorf("value %s of graph %s: shape %v has more than %d numbers: %w", v.Name, d.Program.Graph.Name, shape, MostNumbers, runtime.ErrMemory)
+	if d.err == nil {
+		d.err = fmt.Errorf("value %s of graph %s: shape %v has more than %d numbers: %w", v.Name, d.Program.Graph.Name, shape, mostNumbers, runtime.ErrMemory)
 	}
 }
 
 // Bind sets what is known of values before the run; content is that of inputs, as far as it is known.
 func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
-	n := len(p.Values)
-	d := &Binding{Program: p, Shapes: make([][]int, n), F32: make([]bool, n), DTypes: make([]tensor.DType, n), Known: make([]*tensor.Tensor, n), dims: b.Dims,
-		Last: make([]int, n), Reads: make([][]*Step, n), Given: map[*Value]bool{}, Dead: map[*Step]bool{}, Branches: map[*Step]*[2]*Binding{}}
+	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{}, branches: map[*Step]*[2]*Binding{}}
 	given := map[*Value]ir.Type{}
 	for i, v := range p.Inputs {
 		given[v] = b.Inputs[i]
-		d.Given[v] = true
+		d.values[v.ID].given = true
 		d.takeItems(v, b.Inputs[i])
 	}
 	for _, v := range p.Values {
@@ -62,7 +102,7 @@ func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
 			t = g
 		}
 		if v.Const != nil {
-			d.Shapes[v.ID], d.DTypes[v.ID], d.F32[v.ID] = shapeOf(v.Const), v.Const.DType(), v.Const.DType() == tensor.Float32
+			d.set(v, v.Const.DType(), shapeOf(v.Const))
 			continue
 		}
 		tt, ok := t.(*ir.TensorType)
@@ -79,66 +119,92 @@ func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
 			shape[i] = int(k)
 		}
 		size, err := tensor.Size(shape)
-		if err != nil || size > MostNumbers {
+		if err != nil || size > mostNumbers {
 			d.refuse(v, shape)
 		}
 		if shape == nil || err != nil {
 			continue
 		}
-		d.Shapes[v.ID], d.DTypes[v.ID], d.F32[v.ID] = shape, tt.Elem, tt.Elem == tensor.Float32
+		d.set(v, tt.Elem, shape)
 	}
 	for i, t := range content {
-		d.Known[p.Inputs[i].ID] = t
+		d.values[p.Inputs[i].ID].content = t
 	}
 	d.resolve()
-	d.Lifetimes()
+	d.readers()
 	return d
 }
 
-// Lifetimes finds who reads what.
-func (d *Binding) Lifetimes() {
+// set keeps the type of a tensor.
+func (d *Binding) set(v *Value, dtype tensor.DType, shape []int) {
+	d.values[v.ID].dtype, d.values[v.ID].shape = dtype, shape
+}
+
+// readers finds who reads what.
+func (d *Binding) readers() {
 	p := d.Program
-	for i := range d.Last {
-		d.Last[i] = -1
+	for i := range d.values {
+		d.values[i].last, d.values[i].readers = -1, nil
 	}
 	for i, s := range p.Steps {
-		if d.Dead[s] {
+		if d.dead[s] {
 			continue
+		}
+		read := func(v *Value) {
+			b := &d.values[v.ID]
+			b.last, b.readers = i, append(b.readers, s)
 		}
 		for _, v := range s.In {
 			if v != nil {
-				d.Last[v.ID] = i
-				d.Reads[v.ID] = append(d.Reads[v.ID], s)
+				read(v)
 			}
 		}
 		for _, c := range s.Captures {
-			d.Last[c.Outer.ID] = i
-			d.Reads[c.Outer.ID] = append(d.Reads[c.Outer.ID], s)
+			read(c.Outer)
 		}
 	}
 	for _, v := range p.Outputs {
-		d.Last[v.ID] = len(p.Steps)
+		d.values[v.ID].last = len(p.Steps)
 	}
+}
+
+// Rewrite returns a binding of the same program with other steps: they compute what those of d compute, by way of more values. The
+// IDs of these go on from those of d's, their types have known shapes; facts are theirs along time. d stays as it is.
+func (d *Binding) Rewrite(steps []*Step, more []*Value, facts []ir.Fact) *Binding {
+	p, n := *d.Program, *d
+	p.Steps, p.Values = steps, append(slices.Clip(p.Values), more...)
+	if p.facts != nil {
+		p.facts = append(slices.Clip(p.facts), facts...)
+	}
+	n.Program, n.values = &p, make([]bound, len(p.Values))
+	copy(n.values, d.values)
+	for _, v := range more {
+		t := v.Type.(*ir.TensorType)
+		shape, _ := t.Shape.Known()
+		n.set(v, t.Elem, shape)
+	}
+	n.readers()
+	return &n
 }
 
 // Wide reports whether v is a float64 tensor of known shape.
 func (d *Binding) Wide(v *Value) bool {
 	tt, ok := ir.AsTensor(v.Type)
-	return ok && tt.Elem == tensor.Float64 && d.Shapes[v.ID] != nil
+	return ok && tt.Elem == tensor.Float64 && d.Shape(v) != nil
 }
 
 // Missing reports whether v is an optional input that is not given.
 func (d *Binding) Missing(v *Value) bool {
 	_, optional := v.Type.(*ir.OptionalType)
-	return optional && d.Shapes[v.ID] == nil && d.Given[v]
+	return optional && d.Shape(v) == nil && d.Given(v)
 }
 
 // Inside reports whether every reader of v is among the steps.
 func (d *Binding) Inside(v *Value, steps []*Step) bool {
-	if d.Last[v.ID] == len(d.Program.Steps) || d.Given[v] {
+	if d.Leaves(v) || d.Given(v) {
 		return false
 	}
-	for _, s := range d.Reads[v.ID] {
+	for _, s := range d.Readers(v) {
 		if !slices.Contains(steps, s) {
 			return false
 		}

@@ -8,22 +8,22 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Branch is a subgraph of If as a program of its own; its inputs are the values that it captures.
-type Branch struct {
+// branch is a subgraph of If as a program of its own; its inputs are the values that it captures.
+type branch struct {
 	Program *Program
 	In      []*Value // per input of the program: the value outside
 }
 
 // branches compiles both subgraphs of an If. What cannot be compiled is left to the interpreter.
-func (f *Compiler) branches(n *ir.Node) *[2]*Branch {
+func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 	if n.Op.FullName() != "If" {
 		return nil
 	}
-	var out [2]*Branch
+	var out [2]*branch
 	for i, name := range []string{"else_branch", "then_branch"} {
 		g := n.Attrs.Graph(name)
 		sub := f.within(g)
-		b := &Branch{Program: sub.p}
+		b := &branch{Program: sub.p}
 		for _, v := range g.Captures() {
 			outer, inner := f.value(v), sub.value(v)
 			inner.Type, inner.Const = outer.Type, outer.Const
@@ -62,7 +62,7 @@ func (d *Binding) resolveIf(s *Step) {
 		}
 	}
 	for _, k := range taken {
-		br := s.Branches[k]
+		br := s.branches[k]
 		b := runtime.Binding{Dims: d.dims, Inputs: make([]ir.Type, len(br.In))}
 		konst := make([]*tensor.Tensor, len(br.In))
 		for i, v := range br.In {
@@ -73,16 +73,16 @@ func (d *Binding) resolveIf(s *Step) {
 		}
 		bound[k] = br.Program.Bind(b, konst)
 	}
-	d.Branches[s] = &bound
+	d.branches[s] = &bound
 	for i, v := range s.Out {
-		if v == nil || d.Shapes[v.ID] != nil {
+		if v == nil || d.Shape(v) != nil {
 			continue
 		}
 		var shape []int
 		agree := true
 		for _, k := range taken {
-			if b := bound[k]; !b.Refused { // a branch that cannot run decides nothing
-				o := b.Shapes[b.Program.Outputs[i].ID]
+			if b := bound[k]; !b.refused { // a branch that cannot run decides nothing
+				o := b.Shape(b.Program.Outputs[i])
 				agree = agree && o != nil && (shape == nil || slices.Equal(shape, o))
 				shape = o
 			}

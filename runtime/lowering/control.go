@@ -11,7 +11,7 @@ import (
 // Control runs the subgraphs of one If, Loop or Scan, for one executable. The backend makes executables of the programs; what they
 // read and write, how often they run, and where results belong, is the same for all backends.
 type Control interface {
-	// Programs gives the programs that run, as they are bound; nil stands for one that never runs.
+	// Programs returns the programs that run, as they are bound; nil stands for one that never runs.
 	Programs() []*Binding
 	// Memory is how many bytes Run needs to itself, besides what the programs hold.
 	Memory() int
@@ -27,6 +27,7 @@ type Control interface {
 // Frame that is Nested gives. Tensors lie where the processor can read and write them; a backend whose memory is elsewhere
 // gives places that both reach.
 type Runner interface {
+	// Run computes the outputs of the program from its inputs.
 	Run(ctx context.Context, in, out []tensor.Datum) error
 }
 
@@ -36,13 +37,13 @@ type Nester interface {
 	Nest(d *Binding, old Runner) (Runner, error)
 }
 
-// Control gives what runs the subgraphs of a step; nil where they have no programs, or these do not fit what is bound: then the
+// Control returns what runs the subgraphs of a step; nil where they have no programs, or these do not fit what is bound: then the
 // step is evaluated as a whole. Each piece of the memory that it asks for begins at a multiple of align bytes.
 func (d *Binding) Control(s *Step, align int) Control {
 	switch {
-	case d.Branches[s] != nil:
-		return &branching{s: s, bound: d.Branches[s]}
-	case d.Bodies[s] != nil:
+	case d.branches[s] != nil:
+		return &branching{s: s, bound: d.branches[s]}
+	case d.bodies[s] != nil:
 		if r := d.newLooping(s, align); r != nil {
 			return r
 		}
@@ -81,15 +82,15 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 		k = 1
 	}
 	sub, in, out := r.bound[k], r.in[k], r.out[k]
-	if sub == nil || sub.Refused {
+	if sub == nil || sub.refused {
 		return f.Evaluate(ctx, s) // says what is wrong
 	}
-	for i, v := range s.Branches[k].In {
+	for i, v := range s.branches[k].In {
 		in[i] = f.Datum(v)
 	}
 	for i, v := range s.Out {
 		out[i] = nil
-		if v != nil && sub.gives(i, f.Binding.Shapes[v.ID]) {
+		if v != nil && sub.gives(i, f.Binding.Shape(v)) {
 			out[i] = f.Datum(v)
 		}
 	}
@@ -101,7 +102,7 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 		return err
 	}
 	for i, v := range s.Out {
-		if v == nil || sub.gives(i, f.Binding.Shapes[v.ID]) {
+		if v == nil || sub.gives(i, f.Binding.Shape(v)) {
 			continue
 		}
 		if err := f.Store(v, out[i]); err != nil {
@@ -113,6 +114,6 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 
 // gives reports whether output i of the program is known to have the given shape; nil is a shape that is not known.
 func (d *Binding) gives(i int, shape []int) bool {
-	o := d.Shapes[d.Program.Outputs[i].ID]
+	o := d.Shape(d.Program.Outputs[i])
 	return shape != nil && o != nil && slices.Equal(o, shape)
 }

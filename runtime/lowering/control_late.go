@@ -29,7 +29,7 @@ const (
 	lateNumbers = 1 << 13
 )
 
-// runner gives the executable for the inputs of an iteration: sub, which is that of d, or one for their shapes.
+// runner returns the executable for the inputs of an iteration: sub, which is that of d, or one for their shapes.
 func (b *lateBody) runner(d *Binding, sub Runner, in []tensor.Datum) (Runner, error) {
 	if d.accepts(in) {
 		return sub, nil
@@ -47,12 +47,12 @@ func (b *lateBody) runner(d *Binding, sub Runner, in []tensor.Datum) (Runner, er
 		if t, ok := in[i].(*tensor.Tensor); ok && t != nil {
 			types[i] = TypeOf(t.DType(), t.Shape())
 		}
-		if !Agrees(v.Type, types[i]) {
+		if !agrees(v.Type, types[i]) {
 			return sub, nil
 		}
 	}
-	d = d.Program.Bind(runtime.Binding{Inputs: types}, b.l.Known)
-	if d.Err != nil || d.Refused {
+	d = d.Program.Bind(runtime.Binding{Inputs: types}, b.l.known)
+	if d.err != nil || d.refused {
 		return sub, nil // says what is wrong
 	}
 	var old Runner
@@ -77,7 +77,7 @@ func (b *lateBody) runner(d *Binding, sub Runner, in []tensor.Datum) (Runner, er
 func (d *Binding) accepts(in []tensor.Datum) bool {
 	for i, v := range d.Program.Inputs {
 		t, ok := in[i].(*tensor.Tensor)
-		if ok && t != nil && (d.Shapes[v.ID] == nil || d.DTypes[v.ID] != t.DType() || !slices.Equal(d.Shapes[v.ID], t.Shape())) {
+		if ok && t != nil && (d.Shape(v) == nil || d.DType(v) != t.DType() || !slices.Equal(d.Shape(v), t.Shape())) {
 			return false
 		}
 	}

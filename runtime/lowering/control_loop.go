@@ -16,7 +16,7 @@ import (
 // known to be the last, puts them where the node's outputs lie.
 type looping struct {
 	s       *Step
-	b       *LoopBody
+	b       *loopBody
 	l       *LoopBinding
 	align   int
 	iter    *tensor.Tensor // the number of the iteration
@@ -39,7 +39,7 @@ type loopStage struct {
 
 // stack is a scan output that is put together.
 type stack struct {
-	ScanOut
+	scanOut
 	part
 	typed  bool           // whether all parts are of one type, which is known
 	direct bool           // the whole is the output itself
@@ -50,20 +50,20 @@ type stack struct {
 
 // newLooping learns what is the same in all runs; nil where a part is no whole bytes.
 func (d *Binding) newLooping(s *Step, align int) *looping {
-	b, l := s.Body, d.Bodies[s]
+	b, l := s.body, d.bodies[s]
 	r := &looping{s: s, b: b, l: l, align: align, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(b.Carried)),
 		args: make([]tensor.Datum, len(b.Program.Inputs)), results: make([]tensor.Datum, len(b.Program.Outputs))}
-	if l.Open() {
+	if l.open() {
 		r.late = &lateBody{l: l}
 	}
 	for _, c := range b.Scanned {
 		v := s.In[c.Arg]
-		whole := d.Shapes[v.ID]
+		whole := d.Shape(v)
 		axis, err := ops.Axis(c.Axis, len(whole))
 		if err != nil {
 			return nil
 		}
-		p := newPart(d.DTypes[v.ID], slices.Delete(slices.Clone(whole), axis, axis+1), axis, whole[axis], c.Backward)
+		p := newPart(d.DType(v), slices.Delete(slices.Clone(whole), axis, axis+1), axis, whole[axis], c.Backward)
 		if p == nil {
 			return nil
 		}
@@ -71,10 +71,10 @@ func (d *Binding) newLooping(s *Step, align int) *looping {
 		r.memory += r.ofPart(p)
 	}
 	for _, o := range b.Outs {
-		k := stack{ScanOut: o}
-		dtype, shape, ok := l.Part(b, o)
+		k := stack{scanOut: o}
+		dtype, shape, ok := l.part(b, o)
 		if len(l.Stages) == 0 {
-			dtype, shape, ok = DeclaredPart(o)
+			dtype, shape, ok = declaredPart(o)
 		}
 		if ok {
 			axis, err := ops.Axis(o.Axis, len(shape)+1)
@@ -87,7 +87,7 @@ func (d *Binding) newLooping(s *Step, align int) *looping {
 			}
 			k.part, k.typed = *p, true
 			v := r.out(o.Res)
-			k.direct = v != nil && l.Trip >= 0 && d.DTypes[v.ID] == dtype && slices.Equal(d.Shapes[v.ID], slices.Insert(slices.Clone(shape), axis, l.Trip))
+			k.direct = v != nil && l.Trip >= 0 && d.DType(v) == dtype && slices.Equal(d.Shape(v), slices.Insert(slices.Clone(shape), axis, l.Trip))
 			r.memory += r.ofPart(p)
 		}
 		r.outs = append(r.outs, k)
@@ -95,7 +95,7 @@ func (d *Binding) newLooping(s *Step, align int) *looping {
 	for _, x := range l.Stages {
 		for _, c := range b.Carried {
 			v := b.Program.Outputs[c.Out]
-			r.memory += 2 * r.room(x.DTypes[v.ID], x.Shapes[v.ID])
+			r.memory += 2 * r.room(x.DType(v), x.Shape(v))
 		}
 	}
 	return r
@@ -168,14 +168,14 @@ func (r *looping) Attach(runners []Runner, memory []byte, n Nester) {
 	for _, x := range r.l.Stages {
 		var st loopStage
 		if r.b.Loop {
-			if v := r.b.Program.Outputs[0]; x.Constant(v) == nil && x.Shapes[v.ID] != nil && x.DTypes[v.ID] == tensor.Bool {
-				st.cond = tensor.New(tensor.Bool, x.Shapes[v.ID]...)
+			if v := r.b.Program.Outputs[0]; x.Constant(v) == nil && x.Shape(v) != nil && x.DType(v) == tensor.Bool {
+				st.cond = tensor.New(tensor.Bool, x.Shape(v)...)
 			}
 		}
 		for _, c := range r.b.Carried {
 			var p [2]*tensor.Tensor
-			if v := r.b.Program.Outputs[c.Out]; r.room(x.DTypes[v.ID], x.Shapes[v.ID]) > 0 {
-				p[0], p[1] = r.carve(&memory, x.DTypes[v.ID], x.Shapes[v.ID]), r.carve(&memory, x.DTypes[v.ID], x.Shapes[v.ID])
+			if v := r.b.Program.Outputs[c.Out]; r.room(x.DType(v), x.Shape(v)) > 0 {
+				p[0], p[1] = r.carve(&memory, x.DType(v), x.Shape(v)), r.carve(&memory, x.DType(v), x.Shape(v))
 			}
 			st.places = append(st.places, p)
 		}
@@ -186,7 +186,7 @@ func (r *looping) Attach(runners []Runner, memory []byte, n Nester) {
 func (r *looping) Run(ctx context.Context, f *Frame) error {
 	limit, more, ok := r.bounds(f)
 	for _, x := range r.l.Stages {
-		ok = ok && !x.Refused
+		ok = ok && !x.refused
 	}
 	if !ok {
 		return f.Evaluate(ctx, r.s) // says what is wrong
@@ -232,7 +232,7 @@ func (r *looping) bounds(f *Frame) (limit int, more, ok bool) {
 			if !isTensor || t.DType() != tensor.Int64 || t.Len() != 1 {
 				return 0, false, false
 			}
-			limit = int(min(max(tensor.Data[int64](t)[0], 0), MostNumbers))
+			limit = int(min(max(tensor.Data[int64](t)[0], 0), mostNumbers))
 		}
 	}
 	if !r.s.Absent(1) {
@@ -262,7 +262,7 @@ func (r *looping) prepare(f *Frame, k, n int, last bool) error {
 		in[c.In], out[c.Out] = r.now[i], nil
 		if p := st.places[i][n&1]; p != nil {
 			out[c.Out] = p
-			if v := r.out(c.Res); last && v != nil && sub.gives(c.Out, d.Shapes[v.ID]) && sub.DTypes[sub.Program.Outputs[c.Out].ID] == d.DTypes[v.ID] {
+			if v := r.out(c.Res); last && v != nil && sub.gives(c.Out, d.Shape(v)) && sub.DType(sub.Program.Outputs[c.Out]) == d.DType(v) {
 				out[c.Out] = f.Datum(v)
 			}
 		}
@@ -361,7 +361,7 @@ func (r *looping) take(n int) (more bool, err error) {
 	return more, nil
 }
 
-// finish gives the node's outputs after n iterations; direct says that the last one has put carried values where they belong, as far
+// finish returns the node's outputs after n iterations; direct says that the last one has put carried values where they belong, as far
 // as it could.
 func (r *looping) finish(f *Frame, n int, direct bool) error {
 	store := func(i int, d tensor.Datum) error {
@@ -400,11 +400,11 @@ func (r *looping) finish(f *Frame, n int, direct bool) error {
 	return nil
 }
 
-// join gives the output that n parts make.
+// join returns the output that n parts make.
 func (k *stack) join(n int) (*tensor.Tensor, error) {
 	if n == 0 {
-		dtype, shape, ok := DeclaredPart(k.ScanOut)
-		axis, err := ops.Axis(k.ScanOut.Axis, len(shape)+1)
+		dtype, shape, ok := declaredPart(k.scanOut)
+		axis, err := ops.Axis(k.scanOut.Axis, len(shape)+1)
 		if !ok {
 			return nil, errors.New("is not a tensor")
 		}
@@ -421,7 +421,7 @@ func (k *stack) join(n int) (*tensor.Tensor, error) {
 	if k.Prepend {
 		slices.Reverse(k.parts)
 	}
-	node := &ir.Node{Op: ops.Default.Resolve("", "ConcatFromSequence", ops.Opsets()[""]), Attrs: ir.Attrs{}.With("axis", k.ScanOut.Axis).With("new_axis", int64(1))}
+	node := &ir.Node{Op: ops.Default.Resolve("", "ConcatFromSequence", ops.Opsets()[""]), Attrs: ir.Attrs{}.With("axis", k.scanOut.Axis).With("new_axis", int64(1))}
 	res, err := eval.Node(node, []tensor.Datum{&tensor.Sequence{Items: k.parts}})
 	if err != nil {
 		return nil, err

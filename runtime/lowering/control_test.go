@@ -26,13 +26,13 @@ func newPlain(d *Binding, nested bool, bound *[]string) *plain {
 	e := &plain{Frame: d.NewFrame(nested), controls: map[*Step]Control{}, bound: bound}
 	for _, s := range d.Program.Steps {
 		c := d.Control(s, 64)
-		if d.Dead[s] || c == nil {
+		if d.Dead(s) || c == nil {
 			continue
 		}
 		e.controls[s] = c
 		for _, v := range s.Out {
-			if v != nil && d.Shapes[v.ID] != nil {
-				e.View[v.ID] = tensor.New(d.DTypes[v.ID], d.Shapes[v.ID]...)
+			if v != nil && d.Shape(v) != nil {
+				e.View[v.ID] = tensor.New(d.DType(v), d.Shape(v)...)
 			}
 		}
 		var runners []Runner
@@ -46,10 +46,10 @@ func newPlain(d *Binding, nested bool, bound *[]string) *plain {
 		c.Attach(runners, tensor.AlignedBytes(c.Memory()), e)
 	}
 	for _, v := range d.Program.Values {
-		if d.F32[v.ID] && e.View[v.ID] == nil && d.Constant(v) == nil && !d.Given[v] {
-			e.View[v.ID] = tensor.New(tensor.Float32, d.Shapes[v.ID]...)
+		if d.IsFloat32(v) && e.View[v.ID] == nil && d.Constant(v) == nil && !d.Given(v) {
+			e.View[v.ID] = tensor.New(tensor.Float32, d.Shape(v)...)
 		}
-		if d.F32[v.ID] && e.View[v.ID] != nil {
+		if d.IsFloat32(v) && e.View[v.ID] != nil {
 			e.Float32[v.ID] = tensor.Data[float32](e.View[v.ID])
 		}
 	}
@@ -62,7 +62,7 @@ func newPlain(d *Binding, nested bool, bound *[]string) *plain {
 }
 
 func (e *plain) Nest(d *Binding, old Runner) (Runner, error) {
-	state := func(d *Binding) string { return fmt.Sprint(d.Shapes[d.Program.Inputs[1].ID]) }
+	state := func(d *Binding) string { return fmt.Sprint(d.Shape(d.Program.Inputs[1])) }
 	text := state(d)
 	if old != nil {
 		text += " for " + state(old.(*plain).Binding)
@@ -77,7 +77,7 @@ func (e *plain) Run(ctx context.Context, in, out []tensor.Datum) error {
 		return err
 	}
 	for _, s := range e.Binding.Program.Steps {
-		if e.Binding.Dead[s] {
+		if e.Binding.Dead(s) {
 			continue
 		}
 		err := error(nil)
@@ -114,8 +114,8 @@ func bindPlain(t testing.TB, g *ir.Graph, c runtime.Config, in []tensor.Datum) (
 		types = append(types, ir.Of(d.(*tensor.Tensor)))
 	}
 	d := p.Bind(runtime.Binding{Inputs: types}, nil)
-	if d.Err != nil {
-		t.Fatal(d.Err)
+	if d.Err() != nil {
+		t.Fatal(d.Err())
 	}
 	var bound []string
 	return newPlain(d, false, &bound), &bound

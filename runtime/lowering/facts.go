@@ -5,6 +5,18 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
+// Timed reports whether the graph declares its time, so that values have facts along it.
+func (p *Program) Timed() bool { return p.facts != nil }
+
+// Fact says how v lies along time: the zero Fact where it does not vary, and for all values where the graph does not declare its
+// time.
+func (p *Program) Fact(v *Value) ir.Fact {
+	if p.facts == nil {
+		return ir.Fact{}
+	}
+	return p.facts[v.ID]
+}
+
 // along carries facts along the time dimension that the graph declares through the steps; nil where it declares none.
 func (p *Program) along() []ir.Fact {
 	facts := ops.TimeFacts(p.Graph)
@@ -47,7 +59,7 @@ func (p *Program) along() []ir.Fact {
 	return all
 }
 
-// stepFacts gives the facts of a step's outputs; in has those of captures at its end.
+// stepFacts returns the facts of a step's outputs; in has those of captures at its end.
 func stepFacts(s *Step, in []ir.Fact) []ir.Fact {
 	if len(s.Captures) == 0 {
 		return ops.Along(s.Node, in)
@@ -61,10 +73,10 @@ func stepFacts(s *Step, in []ir.Fact) []ir.Fact {
 
 // Along says how a value lies along time: for each sample, steps of width numbers.
 func (d *Binding) Along(v *Value) (batch, length, width int, ok bool) {
-	if d.Program.Facts == nil || v == nil {
+	if d.Program.facts == nil || v == nil {
 		return 0, 0, 0, false
 	}
-	f, shape := d.Program.Facts[v.ID], d.Shapes[v.ID]
+	f, shape := d.Program.Fact(v), d.Shape(v)
 	if f.Constant() || f.Global || f.Axis < 0 || f.Axis >= len(shape) {
 		return 0, 0, 0, false
 	}

@@ -17,6 +17,7 @@ import (
 // their own (View, Float32); each run begins with Begin and ends with End, and in between steps read and write what is in the
 // places, or hand over data as they are (Datum, Store).
 type Frame struct {
+	// Binding is what runs.
 	Binding *Binding
 	// Float32 has, per value, the numbers of float32 tensors of known shape: of constants, of what lies in a place of its own, and
 	// during a run of inputs and of outputs that are computed where the caller wants them.
@@ -58,11 +59,11 @@ func (d *Binding) NewFrame(nested bool) Frame {
 func (f *Frame) Begin(in, out []tensor.Datum) error {
 	d := f.Binding
 	for i, v := range d.Program.Inputs {
-		if d.Known[v.ID] != nil { // of a subgraph: its content was known
+		if d.Known(v) != nil { // of a subgraph: its content was known
 			continue
 		}
 		f.Data[v.ID] = in[i]
-		if t, ok := in[i].(*tensor.Tensor); ok && d.F32[v.ID] {
+		if t, ok := in[i].(*tensor.Tensor); ok && d.IsFloat32(v) {
 			f.Float32[v.ID] = tensor.Data[float32](t)
 		}
 	}
@@ -71,7 +72,7 @@ func (f *Frame) Begin(in, out []tensor.Datum) error {
 			continue
 		}
 		if out[i] == nil {
-			out[i] = tensor.New(tensor.Float32, d.Shapes[v.ID]...)
+			out[i] = tensor.New(tensor.Float32, d.Shape(v)...)
 		}
 		t, ok := out[i].(*tensor.Tensor)
 		if !ok {
@@ -87,10 +88,10 @@ func (f *Frame) Begin(in, out []tensor.Datum) error {
 func (f *Frame) Direct(i int) bool {
 	d := f.Binding
 	v := d.Program.Outputs[i]
-	return f.first[i] < 0 && d.Constant(v) == nil && d.F32[v.ID] && !d.Given[v]
+	return f.first[i] < 0 && d.Constant(v) == nil && d.IsFloat32(v) && !d.Given(v)
 }
 
-// Finish gives the caller the outputs that are not Direct.
+// Finish returns the caller the outputs that are not Direct.
 func (f *Frame) Finish(out []tensor.Datum) error {
 	for i, v := range f.Binding.Program.Outputs {
 		if f.Direct(i) {
@@ -108,10 +109,10 @@ func (f *Frame) Finish(out []tensor.Datum) error {
 	return nil
 }
 
-// result gives an output as it leaves a run: to the caller it shares nothing; of a subgraph, nothing that its next run, or who gives
+// result returns an output as it leaves a run: to the caller it shares nothing; of a subgraph, nothing that its next run, or who gives
 // it its inputs, writes to. What has no known shape was given or stored as such.
 func (f *Frame) result(v *Value, d tensor.Datum) tensor.Datum {
-	if !f.Nested || f.Binding.Shapes[v.ID] != nil && f.Binding.Constant(v) == nil {
+	if !f.Nested || f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil {
 		return clone(d)
 	}
 	return d
@@ -120,14 +121,14 @@ func (f *Frame) result(v *Value, d tensor.Datum) tensor.Datum {
 // End forgets the data of the run, whether it went well or not.
 func (f *Frame) End() {
 	for _, v := range f.Binding.Program.Values {
-		if v.Const != nil || f.View[v.ID] != nil || f.Binding.Known[v.ID] != nil {
+		if v.Const != nil || f.View[v.ID] != nil || f.Binding.Known(v) != nil {
 			continue
 		}
 		f.Data[v.ID], f.Float32[v.ID] = nil, nil
 	}
 }
 
-// Datum gives a value as evaluations see it: a tensor or a sequence, or nil where there is none.
+// Datum returns a value as evaluations see it: a tensor or a sequence, or nil where there is none.
 func (f *Frame) Datum(v *Value) tensor.Datum {
 	if t := f.View[v.ID]; t != nil {
 		return t
@@ -161,10 +162,10 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 		}
 	}
 	for _, v := range s.In {
-		if v == nil || d.Constant(v) != nil || f.View[v.ID] != nil || d.Given[v] {
+		if v == nil || d.Constant(v) != nil || f.View[v.ID] != nil || d.Given(v) {
 			continue
 		}
-		if last := d.Last[v.ID]; last < len(d.Program.Steps) && d.Program.Steps[last] == s { // nobody reads it again
+		if last := d.Last(v); last < len(d.Program.Steps) && d.Program.Steps[last] == s { // nobody reads it again
 			f.Data[v.ID] = nil
 		}
 	}
@@ -174,7 +175,7 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 // Store keeps a result: copied to its place, or as it is where it has none. It refuses what is not of the type that is bound.
 func (f *Frame) Store(v *Value, d tensor.Datum) error {
 	t, isTensor := d.(*tensor.Tensor)
-	if shape := f.Binding.Shapes[v.ID]; f.Binding.F32[v.ID] {
+	if shape := f.Binding.Shape(v); f.Binding.IsFloat32(v) {
 		if !isTensor || t == nil || t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), shape) {
 			return fmt.Errorf("expected float32%s, the operator gave %v", tensor.ShapeString(shape), d)
 		}
@@ -198,7 +199,7 @@ func (f *Frame) Store(v *Value, d tensor.Datum) error {
 	return nil
 }
 
-// Own gives d, copied where it lies in memory that is used again: Memory, and what else has a place of its own; and of a nested
+// Own returns d, copied where it lies in memory that is used again: Memory, and what else has a place of its own; and of a nested
 // program, its inputs and outputs.
 func (f *Frame) Own(d tensor.Datum) tensor.Datum {
 	switch d := d.(type) {
@@ -238,7 +239,7 @@ func (f *Frame) passing(t *tensor.Tensor) bool {
 	}
 	for _, v := range f.Binding.Program.Values {
 		w := f.View[v.ID]
-		if w == nil && f.Binding.Shapes[v.ID] != nil && f.Binding.Constant(v) == nil { // an input, or an output that lies where it was asked for
+		if w == nil && f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil { // an input, or an output that lies where it was asked for
 			w, _ = f.Data[v.ID].(*tensor.Tensor)
 		}
 		if w != nil && (w == t || overlap(t.Bytes(), w.Bytes()) || t.DType() == tensor.String && w.DType() == tensor.String) {
@@ -296,7 +297,7 @@ func memoryLimit(asked, machine int64) int64 {
 	case asked > 0:
 		return asked
 	case machine > 0:
-		return min(machine, MostBytes)
+		return min(machine, mostBytes)
 	}
-	return MostBytes
+	return mostBytes
 }

@@ -11,7 +11,7 @@ import (
 // ones before it, and those after it as far as one sequence leaves them. A backend that keeps a tile of steps near the arithmetic
 // through a whole group reads one sequence and writes one. Facts decide who joins.
 
-// groups gives the nodes of a graph in the order in which they are lowered, and the number of each one's group: 0 for none.
+// groups returns the nodes of a graph in the order in which they are lowered, and the number of each one's group: 0 for none.
 // Nodes of one group stand together, where the last of them stood.
 func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
 	of := map[*ir.Node]int{}
@@ -188,7 +188,7 @@ func (r *group) leaving() (count int) {
 	return count
 }
 
-// order gives the nodes so that those of a group stand together: where the last of them stood in the graph, or before that where
+// order returns the nodes so that those of a group stand together: where the last of them stood in the graph, or before that where
 // a node in between reads what the group gives.
 func order(g *ir.Graph, of map[*ir.Node]int) []*ir.Node {
 	members, last := map[int][]*ir.Node{}, map[int]*ir.Node{}

@@ -17,37 +17,37 @@ const maxLoops = 3
 // row, and has the samples' shape from the first iteration on, takes two.
 const maxStages = 3
 
-// LoopBody is the subgraph of a Loop or Scan as a program of its own. The program's inputs are the number of the iteration (of
+// loopBody is the subgraph of a Loop or Scan as a program of its own. The program's inputs are the number of the iteration (of
 // Loop), the carried values, the parts of what is scanned, and what is captured; its outputs the condition (of Loop), the carried
 // values, and the elements of scan outputs. A carried value that the body gives back unchanged is captured instead.
-type LoopBody struct {
+type loopBody struct {
 	Program  *Program
 	Loop     bool
-	Carried  []Carried
-	Kept     []Kept
-	Scanned  []Scanned
-	Outs     []ScanOut
+	Carried  []carried
+	Kept     []kept
+	Scanned  []scanned
+	Outs     []scanOut
 	Captured []*Value // the values outside; they are the last inputs of p
 }
 
-// Carried is a value that goes from one iteration to the next.
-type Carried struct {
+// carried is a value that goes from one iteration to the next.
+type carried struct {
 	Arg, Res int // the input of the node that it starts as; the output of the node that it ends as
 	In, Out  int // of the program
 }
 
-// Kept is a carried value that never changes.
-type Kept struct{ Arg, Res int }
+// kept is a carried value that never changes.
+type kept struct{ Arg, Res int }
 
-// Scanned is an input that iterations see a part of.
-type Scanned struct {
+// scanned is an input that iterations see a part of.
+type scanned struct {
 	Arg, In  int
 	Axis     int64
 	Backward bool
 }
 
-// ScanOut is an output to which each iteration gives a part.
-type ScanOut struct {
+// scanOut is an output to which each iteration gives a part.
+type scanOut struct {
 	Res, Out int
 	Axis     int64
 	Prepend  bool
@@ -56,8 +56,8 @@ type ScanOut struct {
 
 // body compiles the subgraph of a Loop or Scan; nil where that is left to the evaluation: optionals that are carried (programs know only
 // whether those are there that they are bound with), loops in loops in loops, and what has no program.
-func (f *Compiler) body(n *ir.Node) *LoopBody {
-	b := &LoopBody{Loop: n.Op.FullName() == "Loop"}
+func (f *Compiler) body(n *ir.Node) *loopBody {
+	b := &loopBody{Loop: n.Op.FullName() == "Loop"}
 	if !b.Loop && n.Op.FullName() != "Scan" || !ops.Newest(n.Op) || f.loops >= maxLoops {
 		return nil
 	}
@@ -110,10 +110,10 @@ func (f *Compiler) body(n *ir.Node) *LoopBody {
 			same = append(same, i)
 			continue
 		}
-		b.Carried = append(b.Carried, Carried{Arg: firstArg + i, Res: i, In: take(g.Inputs[firstIn+i]), Out: firstOut + i - len(same)})
+		b.Carried = append(b.Carried, carried{Arg: firstArg + i, Res: i, In: take(g.Inputs[firstIn+i]), Out: firstOut + i - len(same)})
 	}
 	for i := range scans {
-		b.Scanned = append(b.Scanned, Scanned{Arg: states + i, In: take(g.Inputs[states+i]), Axis: inAxes[i], Backward: inDirections[i] != 0})
+		b.Scanned = append(b.Scanned, scanned{Arg: states + i, In: take(g.Inputs[states+i]), Axis: inAxes[i], Backward: inDirections[i] != 0})
 	}
 	capture := func(outer *Value, v *ir.Value) {
 		inner := sub.value(v)
@@ -124,7 +124,7 @@ func (f *Compiler) body(n *ir.Node) *LoopBody {
 	}
 	for _, i := range same {
 		capture(f.value(n.In(firstArg+i)), g.Inputs[firstIn+i])
-		b.Kept = append(b.Kept, Kept{Arg: firstArg + i, Res: i})
+		b.Kept = append(b.Kept, kept{Arg: firstArg + i, Res: i})
 	}
 	for _, v := range g.Captures() {
 		capture(f.value(v), v)
@@ -140,13 +140,13 @@ func (f *Compiler) body(n *ir.Node) *LoopBody {
 	}
 	for i := range outs {
 		v := g.Outputs[firstOut+states+i]
-		b.Outs = append(b.Outs, ScanOut{Res: states + i, Out: len(b.Program.Outputs), Axis: outAxes[i], Prepend: outDirections[i] != 0, declared: v.Type})
+		b.Outs = append(b.Outs, scanOut{Res: states + i, Out: len(b.Program.Outputs), Axis: outAxes[i], Prepend: outDirections[i] != 0, declared: v.Type})
 		b.Program.Outputs = append(b.Program.Outputs, sub.value(v))
 	}
 	return b
 }
 
-// origins gives a function that sees through the Identity nodes of g.
+// origins returns a function that sees through the Identity nodes of g.
 func origins(g *ir.Graph) func(v *ir.Value) *ir.Value {
 	from := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
@@ -162,27 +162,30 @@ func origins(g *ir.Graph) func(v *ir.Value) *ir.Value {
 	}
 }
 
-// LoopBinding is a body with the shapes of one binding.
+// LoopBinding is the body of a Loop or Scan with the shapes of one binding.
 type LoopBinding struct {
-	// stages are the first iterations, as far as their shapes differ; the last one is all that follow, too.
+	// Stages are the first iterations, as far as their shapes differ; the last one is all that follow, too. There is none where
+	// there is no iteration.
 	Stages []*Binding
-	Trip   int              // how many iterations there are; -1: that shows when it runs
-	Known  []*tensor.Tensor // the content of inputs, as far as it is known
+	// Trip is how many iterations there are; -1: that shows when it runs.
+	Trip int
+
+	known []*tensor.Tensor // the content of inputs, as far as it is known
 }
 
 // resolveBody binds a body to the shapes of its first iteration, and to those of the next ones until they repeat. Carried
 // values whose shapes go on changing have none: steps that read them are evaluated. It says nothing, so that the node is evaluated as a
 // whole, where what is scanned has no known shape, and where the graph declares other types than the body gets.
 func (d *Binding) resolveBody(s *Step) {
-	b := s.Body
+	b := s.body
 	types, konst := make([]ir.Type, len(b.Program.Inputs)), make([]*tensor.Tensor, len(b.Program.Inputs))
 	limit, certain := d.iterations(s)
 	if b.Loop {
 		types[0] = TypeOf(tensor.Int64, nil)
 	}
 	for _, c := range b.Carried {
-		if v := s.In[c.Arg]; d.Shapes[v.ID] != nil {
-			types[c.In] = TypeOf(d.DTypes[v.ID], d.Shapes[v.ID])
+		if v := s.In[c.Arg]; d.Shape(v) != nil {
+			types[c.In] = TypeOf(d.DType(v), d.Shape(v))
 		}
 	}
 	for _, c := range b.Scanned {
@@ -194,7 +197,7 @@ func (d *Binding) resolveBody(s *Step) {
 		if err != nil || shape[axis] != limit {
 			return
 		}
-		types[c.In] = TypeOf(d.DTypes[s.In[c.Arg].ID], slices.Delete(slices.Clone(shape), axis, axis+1))
+		types[c.In] = TypeOf(d.DType(s.In[c.Arg]), slices.Delete(slices.Clone(shape), axis, axis+1))
 	}
 	for i, v := range b.Captured {
 		at := len(types) - len(b.Captured) + i
@@ -203,7 +206,7 @@ func (d *Binding) resolveBody(s *Step) {
 			return
 		}
 	}
-	l := &LoopBinding{Trip: limit, Known: konst}
+	l := &LoopBinding{Trip: limit, known: konst}
 	if limit != 0 && !d.bindStages(s, l, types, konst, limit) {
 		return
 	}
@@ -218,10 +221,10 @@ func (d *Binding) resolveBody(s *Step) {
 			l.Trip = -1
 		}
 	}
-	if d.Bodies == nil {
-		d.Bodies = map[*Step]*LoopBinding{}
+	if d.bodies == nil {
+		d.bodies = map[*Step]*LoopBinding{}
 	}
-	d.Bodies[s] = l
+	d.bodies[s] = l
 	for _, c := range b.Carried {
 		if q, known := d.itemsAfter(s, l, c); known && c.Res < len(s.Out) {
 			d.setItems(s.Out[c.Res], q)
@@ -233,7 +236,7 @@ func (d *Binding) resolveBody(s *Step) {
 		}
 	}
 	for i, v := range s.Out {
-		if v == nil || d.Shapes[v.ID] != nil {
+		if v == nil || d.Shape(v) != nil {
 			continue
 		}
 		if dtype, shape := d.resultOf(s, l, i); shape != nil {
@@ -247,11 +250,11 @@ func holds(t *tensor.Tensor) bool {
 	return t.DType() == tensor.Bool && t.Len() == 1 && tensor.Data[bool](t)[0]
 }
 
-// iterations gives how many iterations there are at most, as far as that is known, or -1; certain says that the inputs alone do not end the
+// iterations returns how many iterations there are at most, as far as that is known, or -1; certain says that the inputs alone do not end the
 // loop before.
 func (d *Binding) iterations(s *Step) (limit int, certain bool) {
-	if !s.Body.Loop {
-		c := s.Body.Scanned
+	if !s.body.Loop {
+		c := s.body.Scanned
 		if len(c) == 0 {
 			return -1, false
 		}
@@ -264,7 +267,7 @@ func (d *Binding) iterations(s *Step) (limit int, certain bool) {
 	}
 	limit = -1
 	if m, known := d.Ints(s, 0); known && len(m) == 1 {
-		limit = int(min(max(m[0], 0), MostNumbers))
+		limit = int(min(max(m[0], 0), mostNumbers))
 	}
 	if s.Absent(1) {
 		return limit, limit >= 0
@@ -281,15 +284,15 @@ func (d *Binding) iterations(s *Step) (limit int, certain bool) {
 
 // bindStages fills l.stages. It reports whether the types fit what the body declares.
 func (d *Binding) bindStages(s *Step, l *LoopBinding, first []ir.Type, konst []*tensor.Tensor, limit int) bool {
-	b := s.Body
+	b := s.body
 	bind := func(types []ir.Type) *Binding {
 		for i, v := range b.Program.Inputs {
-			if !Agrees(v.Type, types[i]) {
+			if !agrees(v.Type, types[i]) {
 				return nil
 			}
 		}
 		x := b.Program.Bind(runtime.Binding{Inputs: types}, konst)
-		if x.Err != nil {
+		if x.err != nil {
 			return nil
 		}
 		return x
@@ -330,7 +333,7 @@ func (d *Binding) bindStages(s *Step, l *LoopBinding, first []ir.Type, konst []*
 
 // carry calls set for the carried values that do not come out as they went in, and counts them. What went in without a shape
 // may come out in any.
-func (d *Binding) carry(b *LoopBody, in []ir.Type, set func(i int, t ir.Type)) (changes int) {
+func (d *Binding) carry(b *loopBody, in []ir.Type, set func(i int, t ir.Type)) (changes int) {
 	for _, c := range b.Carried {
 		o := b.Program.Outputs[c.Out]
 		if q, ok := in[c.In].(*ir.SequenceType); ok && !d.keepsItems(q, b.Program.Inputs[c.In], o) {
@@ -343,10 +346,10 @@ func (d *Binding) carry(b *LoopBody, in []ir.Type, set func(i int, t ir.Type)) (
 		}
 		shape, _ := before.Shape.Known()
 		switch {
-		case d.Shapes[o.ID] == nil:
+		case d.Shape(o) == nil:
 			set(c.In, nil)
-		case d.DTypes[o.ID] != before.Elem || !slices.Equal(d.Shapes[o.ID], shape):
-			set(c.In, TypeOf(d.DTypes[o.ID], d.Shapes[o.ID]))
+		case d.DType(o) != before.Elem || !slices.Equal(d.Shape(o), shape):
+			set(c.In, TypeOf(d.DType(o), d.Shape(o)))
 		default:
 			continue
 		}
@@ -355,8 +358,8 @@ func (d *Binding) carry(b *LoopBody, in []ir.Type, set func(i int, t ir.Type)) (
 	return changes
 }
 
-// Agrees reports whether a value that is declared with one type may have the other; nil is a type that is not known.
-func Agrees(declared, given ir.Type) bool {
+// agrees reports whether a value that is declared with one type may have the other; nil is a type that is not known.
+func agrees(declared, given ir.Type) bool {
 	t, ok := declared.(*ir.TensorType)
 	g, known := given.(*ir.TensorType)
 	if !ok || !known || g == nil {
@@ -374,16 +377,16 @@ func Agrees(declared, given ir.Type) bool {
 	return true
 }
 
-// resultOf gives the type of output i of a Loop or Scan; nil where it shows when it runs.
+// resultOf returns the type of output i of a Loop or Scan; nil where it shows when it runs.
 func (d *Binding) resultOf(s *Step, l *LoopBinding, i int) (dtype tensor.DType, shape []int) {
-	b := s.Body
+	b := s.body
 	used := l.Stages
 	if l.Trip >= 0 {
 		used = used[:min(len(used), l.Trip)]
 	}
 	for _, c := range b.Kept {
 		if v := s.In[c.Arg]; c.Res == i {
-			return d.DTypes[v.ID], d.Shapes[v.ID]
+			return d.DType(v), d.Shape(v)
 		}
 	}
 	for _, c := range b.Carried {
@@ -393,23 +396,23 @@ func (d *Binding) resultOf(s *Step, l *LoopBinding, i int) (dtype tensor.DType, 
 		v := s.In[c.Arg]
 		if l.Trip < 0 { // the same, wherever it ends
 			for _, x := range used {
-				if o := b.Program.Outputs[c.Out].ID; d.Shapes[v.ID] == nil || x.Shapes[o] == nil || !slices.Equal(x.Shapes[o], d.Shapes[v.ID]) {
+				if !x.gives(c.Out, d.Shape(v)) {
 					return 0, nil
 				}
 			}
 		} else if len(used) > 0 {
-			x, o := used[len(used)-1], b.Program.Outputs[c.Out].ID
-			return x.DTypes[o], x.Shapes[o]
+			x, o := used[len(used)-1], b.Program.Outputs[c.Out]
+			return x.DType(o), x.Shape(o)
 		}
-		return d.DTypes[v.ID], d.Shapes[v.ID]
+		return d.DType(v), d.Shape(v)
 	}
 	for _, o := range b.Outs {
 		if o.Res != i || l.Trip < 0 {
 			continue
 		}
-		dtype, part, ok := l.Part(b, o)
+		dtype, part, ok := l.part(b, o)
 		if l.Trip == 0 {
-			dtype, part, ok = DeclaredPart(o)
+			dtype, part, ok = declaredPart(o)
 		}
 		axis, err := ops.Axis(o.Axis, len(part)+1)
 		if !ok || err != nil {
@@ -424,20 +427,20 @@ func (d *Binding) resultOf(s *Step, l *LoopBinding, i int) (dtype tensor.DType, 
 	return 0, nil
 }
 
-// Part gives the type of what iterations give to a scan output, where it is the same in all.
-func (l *LoopBinding) Part(b *LoopBody, o ScanOut) (dtype tensor.DType, shape []int, ok bool) {
-	v := b.Program.Outputs[o.Out].ID
+// part returns the type of what iterations give to a scan output, where it is the same in all.
+func (l *LoopBinding) part(b *loopBody, o scanOut) (dtype tensor.DType, shape []int, ok bool) {
+	v := b.Program.Outputs[o.Out]
 	for k, x := range l.Stages {
-		if x.Shapes[v] == nil || k > 0 && (!slices.Equal(shape, x.Shapes[v]) || dtype != x.DTypes[v]) {
+		if x.Shape(v) == nil || k > 0 && (!slices.Equal(shape, x.Shape(v)) || dtype != x.DType(v)) {
 			return 0, nil, false
 		}
-		dtype, shape = x.DTypes[v], x.Shapes[v]
+		dtype, shape = x.DType(v), x.Shape(v)
 	}
 	return dtype, shape, len(l.Stages) > 0
 }
 
-// DeclaredPart is what no iteration would have given: dimensions that the graph leaves open count as none.
-func DeclaredPart(o ScanOut) (dtype tensor.DType, shape []int, ok bool) {
+// declaredPart is what no iteration would have given: dimensions that the graph leaves open count as none.
+func declaredPart(o scanOut) (dtype tensor.DType, shape []int, ok bool) {
 	t, ok := ir.AsTensor(o.declared)
 	if !ok {
 		return 0, nil, false
@@ -450,13 +453,13 @@ func DeclaredPart(o ScanOut) (dtype tensor.DType, shape []int, ok bool) {
 	return t.Elem, shape, true
 }
 
-// Open reports whether an input of the last stage may turn out to be a tensor whose shape is not known yet.
-func (l *LoopBinding) Open() bool {
+// open reports whether an input of the last stage may turn out to be a tensor whose shape is not known yet.
+func (l *LoopBinding) open() bool {
 	if len(l.Stages) == 0 {
 		return false
 	}
 	x := l.Stages[len(l.Stages)-1]
-	return slices.ContainsFunc(x.Program.Inputs, func(v *Value) bool { return x.Shapes[v.ID] == nil && !isSequence(v.Type) })
+	return slices.ContainsFunc(x.Program.Inputs, func(v *Value) bool { return x.Shape(v) == nil && !isSequence(v.Type) })
 }
 
 func isSequence(t ir.Type) bool {

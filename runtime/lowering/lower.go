@@ -15,11 +15,11 @@ import (
 type Support int
 
 const (
-	// expand: nothing; the body of the operator is written out where it has one, and the steps of that run by themselves.
+	// Expand: nothing; the body of the operator is written out where it has one, and the steps of that run by themselves.
 	Expand Support = iota
-	// evaluate: nothing, and the body would not do either: the step is evaluated as ops defines it.
+	// Evaluate: nothing, and the body would not do either: the step is evaluated as ops defines it.
 	Evaluate
-	// implemented: an implementation, which may still turn out not to fit the shapes that are bound.
+	// Implemented: an implementation, which may still turn out not to fit the shapes that are bound.
 	Implemented
 )
 
@@ -67,14 +67,14 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
 	for _, v := range g.Outputs {
 		p.Outputs = append(p.Outputs, f.value(v))
 	}
-	p.Facts = p.along()
+	p.facts = p.along()
 	return p, nil
 }
 
-// Program gives the program that grows.
+// Program returns the program that grows.
 func (f *Compiler) Program() *Program { return f.p }
 
-// Group gives the group of the steps that are being added.
+// Group returns the group of the steps that are being added.
 func (f *Compiler) Group() int { return f.group }
 
 // value finds the value that stands for v here, or makes one.
@@ -150,8 +150,8 @@ func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 			s.Captures = append(s.Captures, Capture{v, f.value(v)})
 		}
 	}
-	s.Branches, s.Body = f.branches(n), f.body(n)
-	s.evaluated = s.Branches == nil && s.Body == nil
+	s.branches, s.body = f.branches(n), f.body(n)
+	s.evaluated = s.branches == nil && s.body == nil
 	f.Add(s)
 	return nil
 }
@@ -195,7 +195,7 @@ func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 	return err
 }
 
-// withConstants gives n, or a copy that reads those inputs as constants which were computed here.
+// withConstants returns n, or a copy that reads those inputs as constants which were computed here.
 func (f *Compiler) withConstants(n *ir.Node, in []*Value) *ir.Node {
 	c := n
 	for i, v := range in {

@@ -19,12 +19,13 @@ type Notes struct {
 	Step func(s *Step) string
 	// Value says where a value lies.
 	Value func(v *Value) string
-	// Within gives the notes for a program that a step runs: of If the branch, of Loop and Scan the stage.
+	// Within returns the notes for a program that a step runs: of If the branch, of Loop and Scan the stage.
 	Within func(s *Step, k int) *Notes
 }
 
 // Unit is steps that a backend executes together.
 type Unit struct {
+	// Title is a line about all of them; empty: none, for a unit of one step.
 	Title string
 	Steps []*Step
 }
@@ -84,8 +85,8 @@ func (t *text) name(v *Value) string {
 
 // typ is what is known of a value's type.
 func (t *text) typ(v *Value) string {
-	if t.d != nil && t.d.Shapes[v.ID] != nil {
-		return TypeOf(t.d.DTypes[v.ID], t.d.Shapes[v.ID]).String()
+	if t.d != nil && t.d.Shape(v) != nil {
+		return TypeOf(t.d.DType(v), t.d.Shape(v)).String()
 	}
 	switch {
 	case v.Const != nil:
@@ -188,8 +189,8 @@ func (t *text) program(n *Notes) {
 		case t.d == nil:
 		case t.d.Missing(v):
 			typ = "absent"
-		case t.d.Known[v.ID] != nil:
-			if s, ok := content(t.d.Known[v.ID]); ok {
+		case t.d.Known(v) != nil:
+			if s, ok := content(t.d.Known(v)); ok {
 				typ += " = " + s
 			}
 		}
@@ -198,7 +199,7 @@ func (t *text) program(n *Notes) {
 	units, known := n.Units, 0
 	for _, s := range t.p.Steps {
 		switch {
-		case t.d != nil && t.d.Dead[s]:
+		case t.d != nil && t.d.Dead(s):
 			known++
 		case n.Units == nil:
 			units = append(units, Unit{Steps: []*Step{s}})
@@ -280,7 +281,7 @@ func (t *text) step(n *Notes, number string, s *Step, lives []Life, end int) {
 		notes = append(notes, n.Step(s))
 	} else if impl, ok := s.Impl.(fmt.Stringer); ok {
 		notes = append(notes, impl.String())
-	} else if s.Body == nil && s.Branches == nil && s.evaluated {
+	} else if s.body == nil && s.branches == nil && s.evaluated {
 		notes = append(notes, "evaluated")
 	}
 	if a := s.Alone; a.Global || a.Back > 0 || a.Ahead > 0 {
@@ -313,24 +314,24 @@ func (t *text) within(n *Notes, s *Step) {
 		x.program(notes)
 		t.b.WriteString(x.b.String())
 	}
-	if s.Branches != nil {
+	if s.branches != nil {
 		for k, name := range []string{"else", "then"} {
-			br := s.Branches[k]
+			br := s.branches[k]
 			if t.d == nil {
 				sub(k, name, br.Program, nil, br.In)
-			} else if bound := t.d.Branches[s]; bound != nil && bound[k] != nil {
+			} else if bound := t.d.branches[s]; bound != nil && bound[k] != nil {
 				sub(k, name, br.Program, bound[k], br.In)
 			}
 		}
 	}
-	if s.Body == nil {
+	if s.body == nil {
 		return
 	}
 	if t.d == nil {
-		sub(0, "body", s.Body.Program, nil, s.Body.Captured)
+		sub(0, "body", s.body.Program, nil, s.body.Captured)
 		return
 	}
-	l := t.d.Bodies[s]
+	l := t.d.bodies[s]
 	if l == nil {
 		return
 	}
@@ -341,6 +342,6 @@ func (t *text) within(n *Notes, s *Step) {
 				title = fmt.Sprintf("iterations %d to %d", k, l.Trip-1)
 			}
 		}
-		sub(k, title, s.Body.Program, stage, s.Body.Captured)
+		sub(k, title, s.body.Program, stage, s.body.Captured)
 	}
 }

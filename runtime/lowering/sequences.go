@@ -26,7 +26,7 @@ func (q items) typ() ir.Type {
 	return &ir.SequenceType{Elem: TypeOf(q.dtype, q.shape)}
 }
 
-// alike gives q with more items of a type, where they are like those that it has.
+// alike returns q with more items of a type, where they are like those that it has.
 func (q items) alike(dtype tensor.DType, shape []int) (items, bool) {
 	if shape == nil || q.shape != nil && (q.dtype != dtype || !slices.Equal(q.shape, shape)) {
 		return q, false
@@ -85,7 +85,7 @@ func (d *Binding) resolveSequence(s *Step) bool {
 			if v == nil {
 				return true
 			}
-			if q, ok = q.alike(d.DTypes[v.ID], d.Shapes[v.ID]); !ok {
+			if q, ok = q.alike(d.DType(v), d.Shape(v)); !ok {
 				return true
 			}
 		}
@@ -94,7 +94,7 @@ func (d *Binding) resolveSequence(s *Step) bool {
 		if !known || s.In[1] == nil {
 			return true
 		}
-		if q, ok := q.alike(d.DTypes[s.In[1].ID], d.Shapes[s.In[1].ID]); ok {
+		if q, ok := q.alike(d.DType(s.In[1]), d.Shape(s.In[1])); ok {
 			q.count++
 			d.setItems(out, q)
 		}
@@ -106,16 +106,16 @@ func (d *Binding) resolveSequence(s *Step) bool {
 	case "SequenceLength":
 		if known && q.base == nil && q.counted && q.count >= 0 {
 			d.setConstant(out, tensor.Scalar(int64(q.count)))
-			d.Dead[s] = true
+			d.dead[s] = true
 		}
 	case "SequenceAt":
-		if known && q.shape != nil && d.Shapes[out.ID] == nil {
+		if known && q.shape != nil && d.Shape(out) == nil {
 			d.setType(out, TypeOf(q.dtype, q.shape))
 		}
 	case "SplitToSequence":
 		d.resolveSplit(s)
 	case "ConcatFromSequence":
-		if known && q.base == nil && q.counted && q.count > 0 && q.shape != nil && d.Shapes[out.ID] == nil {
+		if known && q.base == nil && q.counted && q.count > 0 && q.shape != nil && d.Shape(out) == nil {
 			d.resolveJoin(s, q)
 		}
 	default:
@@ -141,7 +141,7 @@ func (d *Binding) resolveSplit(s *Step) {
 	if part < 1 || int64(shape[axis])%part != 0 {
 		return
 	}
-	q := items{count: shape[axis] / int(part), counted: true, dtype: d.DTypes[s.In[0].ID], shape: slices.Clone(shape)}
+	q := items{count: shape[axis] / int(part), counted: true, dtype: d.DType(s.In[0]), shape: slices.Clone(shape)}
 	if q.shape[axis] = int(part); !keep {
 		q.shape = slices.Delete(q.shape, axis, axis+1)
 	}
@@ -168,11 +168,11 @@ func (d *Binding) resolveJoin(s *Step, q items) {
 	}
 }
 
-// inner gives the type with which a program within this one takes v, as far as that is known, and v's content. It reports false for
+// inner returns the type with which a program within this one takes v, as far as that is known, and v's content. It reports false for
 // an optional of which only the run knows whether it is there.
 func (d *Binding) inner(v *Value) (t ir.Type, content *tensor.Tensor, ok bool) {
-	if d.Shapes[v.ID] != nil {
-		return TypeOf(d.DTypes[v.ID], d.Shapes[v.ID]), d.Constant(v), true
+	if d.Shape(v) != nil {
+		return TypeOf(d.DType(v), d.Shape(v)), d.Constant(v), true
 	}
 	if _, optional := v.Type.(*ir.OptionalType); optional {
 		return nil, nil, d.Missing(v)
@@ -186,7 +186,7 @@ func (d *Binding) inner(v *Value) (t ir.Type, content *tensor.Tensor, ok bool) {
 // carriedItems tells a body of the sequences that it carries, and finds what it does to each: items that are given and kept, and more of them.
 // What does not stay as it is from one iteration to the next is not known.
 func (d *Binding) carriedItems(s *Step, types []ir.Type, bind func(types []ir.Type) *Binding) {
-	b := s.Body
+	b := s.body
 	some := false
 	for _, c := range b.Carried {
 		if q, known := d.items[s.In[c.Arg]]; known {
@@ -232,19 +232,19 @@ func (d *Binding) keepsItems(in *ir.SequenceType, from, to *Value) bool {
 	if !known || q.base != from || (in.Elem == nil) != (q.shape == nil) {
 		return false
 	}
-	return in.Elem == nil || Agrees(in.Elem, TypeOf(q.dtype, q.shape))
+	return in.Elem == nil || agrees(in.Elem, TypeOf(q.dtype, q.shape))
 }
 
-// itemsAfter gives what is known of a sequence that a body carries, after all iterations.
-func (d *Binding) itemsAfter(s *Step, l *LoopBinding, c Carried) (q items, known bool) {
+// itemsAfter returns what is known of a sequence that a body carries, after all iterations.
+func (d *Binding) itemsAfter(s *Step, l *LoopBinding, c carried) (q items, known bool) {
 	q, known = d.items[s.In[c.Arg]]
 	if !known {
 		return q, false
 	}
 	more := 0
 	for k, x := range l.Stages {
-		o, known := x.items[s.Body.Program.Outputs[c.Out]]
-		if !known || o.base != s.Body.Program.Inputs[c.In] || !o.counted || k > 0 && (o.count != more || !slices.Equal(o.shape, q.shape)) {
+		o, known := x.items[s.body.Program.Outputs[c.Out]]
+		if !known || o.base != s.body.Program.Inputs[c.In] || !o.counted || k > 0 && (o.count != more || !slices.Equal(o.shape, q.shape)) {
 			return q, false
 		}
 		more, q.dtype, q.shape = o.count, o.dtype, o.shape

@@ -19,11 +19,11 @@ const maxKnown = 1 << 14
 // are marked dead.
 func (d *Binding) resolve() {
 	for _, s := range d.Program.Steps {
-		if s.Branches != nil {
+		if s.branches != nil {
 			d.resolveIf(s)
 			continue
 		}
-		if s.Body != nil {
+		if s.body != nil {
 			d.resolveBody(s)
 			continue
 		}
@@ -32,7 +32,7 @@ func (d *Binding) resolve() {
 		}
 		known, constant := true, s.Node.Op.Eval != nil && !s.Node.Op.Random && len(s.Captures) == 0 && len(s.Node.Subgraphs()) == 0
 		for _, v := range s.Out {
-			known = known && (v == nil || d.Shapes[v.ID] != nil)
+			known = known && (v == nil || d.Shape(v) != nil)
 		}
 		for _, v := range s.In {
 			constant = constant && (v == nil || d.Constant(v) != nil)
@@ -53,7 +53,7 @@ func (d *Binding) resolve() {
 	}
 }
 
-// Constant gives what is known of a value's content: from the graph, or from the shapes that are bound.
+// Constant returns what is known of a value's content: from the graph, or from the shapes that are bound.
 func (d *Binding) Constant(v *Value) *tensor.Tensor {
 	switch {
 	case v == nil:
@@ -61,10 +61,10 @@ func (d *Binding) Constant(v *Value) *tensor.Tensor {
 	case v.Const != nil:
 		return v.Const
 	}
-	return d.Known[v.ID]
+	return d.Known(v)
 }
 
-// Concrete gives the step's node as it looks with the types that are bound; nil where an input's is not known.
+// Concrete returns the step's node as it looks with the types that are bound; nil where an input's is not known.
 func (d *Binding) Concrete(s *Step) *ir.Node {
 	n := *s.Node
 	n.Inputs = make([]*ir.Value, len(s.Args()))
@@ -72,15 +72,15 @@ func (d *Binding) Concrete(s *Step) *ir.Node {
 		if v == nil {
 			continue
 		}
-		if d.Shapes[v.ID] == nil { // an optional that is absent, too: it may as well be a sequence
+		if d.Shape(v) == nil { // an optional that is absent, too: it may as well be a sequence
 			return nil
 		}
-		n.Inputs[i] = &ir.Value{Name: v.Name, Type: TypeOf(d.DTypes[v.ID], d.Shapes[v.ID]), Const: d.Constant(v)}
+		n.Inputs[i] = &ir.Value{Name: v.Name, Type: TypeOf(d.DType(v), d.Shape(v)), Const: d.Constant(v)}
 	}
 	return &n
 }
 
-// shapeOf gives a tensor's shape, never nil.
+// shapeOf returns a tensor's shape, never nil.
 func shapeOf(t *tensor.Tensor) []int {
 	if s := t.Shape(); s != nil {
 		return s
@@ -88,6 +88,7 @@ func shapeOf(t *tensor.Tensor) []int {
 	return []int{}
 }
 
+// TypeOf returns the type of a tensor of known shape.
 func TypeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 	t := &ir.TensorType{Elem: dtype, Shape: make(ir.Shape, len(shape))}
 	for i, k := range shape {
@@ -100,12 +101,12 @@ func TypeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 func (d *Binding) infer(s *Step, n *ir.Node) bool {
 	types, err := inferKnown(n)
 	if err != nil {
-		d.Refused = true
+		d.refused = true
 		return false
 	}
 	done := true
 	for i, v := range s.Out {
-		if v == nil || d.Shapes[v.ID] != nil {
+		if v == nil || d.Shape(v) != nil {
 			continue
 		}
 		if i >= len(types) || !d.setType(v, types[i]) {
@@ -140,7 +141,7 @@ func (d *Binding) Fits(s *Step) bool {
 		if v == nil {
 			continue
 		}
-		if i >= len(types) || d.Shapes[v.ID] == nil || !ir.EqualTypes(types[i], TypeOf(d.DTypes[v.ID], d.Shapes[v.ID])) {
+		if i >= len(types) || d.Shape(v) == nil || !ir.EqualTypes(types[i], TypeOf(d.DType(v), d.Shape(v))) {
 			return false
 		}
 	}
@@ -164,16 +165,16 @@ func (d *Binding) setType(v *Value, t ir.Type) bool {
 	if _, err := tensor.Size(shape); err != nil {
 		return false
 	}
-	d.Shapes[v.ID], d.DTypes[v.ID], d.F32[v.ID] = shape, tt.Elem, tt.Elem == tensor.Float32
+	d.set(v, tt.Elem, shape)
 	return true
 }
 
 // sizes serves operators that read no content: Shape and Size.
 func (d *Binding) sizes(s *Step) bool {
-	if s.Node.Op.Domain != "" || len(s.In) != 1 || s.In[0] == nil || d.Shapes[s.In[0].ID] == nil || s.Out[0] == nil {
+	if s.Node.Op.Domain != "" || len(s.In) != 1 || s.In[0] == nil || d.Shape(s.In[0]) == nil || s.Out[0] == nil {
 		return false
 	}
-	shape := d.Shapes[s.In[0].ID]
+	shape := d.Shape(s.In[0])
 	var t *tensor.Tensor
 	switch s.Node.Op.Name {
 	case "Shape":
@@ -189,12 +190,13 @@ func (d *Binding) sizes(s *Step) bool {
 		return false
 	}
 	d.setConstant(s.Out[0], t)
-	d.Dead[s] = true
+	d.dead[s] = true
 	return true
 }
 
 func (d *Binding) setConstant(v *Value, t *tensor.Tensor) {
-	d.Known[v.ID], d.Shapes[v.ID], d.DTypes[v.ID], d.F32[v.ID] = t, shapeOf(t), t.DType(), t.DType() == tensor.Float32
+	d.set(v, t.DType(), shapeOf(t))
+	d.values[v.ID].content = t
 }
 
 // compute evaluates a step whose inputs are all known.
@@ -202,7 +204,7 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 	total := 0
 	for _, v := range s.Out {
 		if v != nil {
-			k, _ := tensor.Size(d.Shapes[v.ID])
+			k, _ := tensor.Size(d.Shape(v))
 			total += k
 		}
 	}
@@ -224,7 +226,7 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 			continue
 		}
 		t, ok := res[i].(*tensor.Tensor)
-		if !ok || t == nil || t.DType() != d.DTypes[v.ID] || !slices.Equal(t.Shape(), d.Shapes[v.ID]) {
+		if !ok || t == nil || t.DType() != d.DType(v) || !slices.Equal(t.Shape(), d.Shape(v)) {
 			return
 		}
 	}
@@ -233,10 +235,10 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 			d.setConstant(v, res[i].(*tensor.Tensor))
 		}
 	}
-	d.Dead[s] = true
+	d.dead[s] = true
 }
 
-// Ints gives the numbers of an integer input that is known.
+// Ints returns the numbers of an integer input that is known.
 func (d *Binding) Ints(s *Step, i int) ([]int64, bool) {
 	if s.Absent(i) {
 		return nil, false
@@ -258,20 +260,20 @@ func (d *Binding) Ints(s *Step, i int) ([]int64, bool) {
 	return nil, false
 }
 
-// ShapeOf gives the shape of input i; nil where it is absent or not known.
+// ShapeOf returns the shape of input i; nil where it is absent or not known.
 func (d *Binding) ShapeOf(s *Step, i int) []int {
 	if s.Absent(i) {
 		return nil
 	}
-	return d.Shapes[s.In[i].ID]
+	return d.Shape(s.In[i])
 }
 
 // Typed reports whether input i is there, with a known shape and the element type.
 func (d *Binding) Typed(s *Step, i int, dtype tensor.DType) bool {
-	return !s.Absent(i) && d.Shapes[s.In[i].ID] != nil && d.DTypes[s.In[i].ID] == dtype
+	return !s.Absent(i) && d.Shape(s.In[i]) != nil && d.DType(s.In[i]) == dtype
 }
 
 // Gives reports whether output i is wanted, with a known shape and the element type.
 func (d *Binding) Gives(s *Step, i int, dtype tensor.DType) bool {
-	return i < len(s.Out) && s.Out[i] != nil && d.Shapes[s.Out[i].ID] != nil && d.DTypes[s.Out[i].ID] == dtype
+	return i < len(s.Out) && s.Out[i] != nil && d.Shape(s.Out[i]) != nil && d.DType(s.Out[i]) == dtype
 }

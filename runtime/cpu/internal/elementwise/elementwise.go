@@ -347,7 +347,7 @@ func broadcastMaker(s *lowering.Step, f record.Arithmetic) record.TensorMaker {
 		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
-		out := d.Shapes[s.Out[0].ID]
+		out := d.Shape(s.Out[0])
 		if shape, err := ops.Broadcast(d.ShapeOf(s, 0), d.ShapeOf(s, 1)); err != nil || !slices.Equal(shape, out) {
 			return nil // refused when it is evaluated
 		}
@@ -438,7 +438,7 @@ func fusedBinary(left, right kernel.FusedOp) record.FusedMaker {
 			l.Op = right
 		}
 		k := s.Constant(l.X)
-		switch operandKind(d.Shapes[s.In[l.X].ID], k != nil, rows, width) {
+		switch operandKind(d.Shape(s.In[l.X]), k != nil, rows, width) {
 		case full:
 			return l, true
 		case repeats:

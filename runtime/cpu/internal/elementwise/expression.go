@@ -457,7 +457,7 @@ func chain(d *lowering.Binding, s *lowering.Step, at, rows, width int) []kernel.
 		default:
 			l.X = p.reads[in.a-p.registers]
 			k := s.Constant(l.X)
-			switch readKind(s, l.X, d.Shapes[s.In[l.X].ID], rows, width) {
+			switch readKind(s, l.X, d.Shape(s.In[l.X]), rows, width) {
 			case full:
 			case repeats:
 				l.X, l.A = -1, widened(k, width)

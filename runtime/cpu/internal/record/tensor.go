@@ -108,7 +108,7 @@ func TensorShapes(d *lowering.Binding, s *lowering.Step) (in [][]int, out []int,
 		if v == nil {
 			continue
 		}
-		if d.Shapes[v.ID] == nil {
+		if d.Shape(v) == nil {
 			if v.Const != nil { // a scalar
 				in[i] = []int{}
 				continue
@@ -118,12 +118,12 @@ func TensorShapes(d *lowering.Binding, s *lowering.Step) (in [][]int, out []int,
 			}
 			return nil, nil, false
 		}
-		in[i] = d.Shapes[v.ID]
+		in[i] = d.Shape(v)
 	}
 	for i, v := range s.Out {
-		if (v == nil || !d.F32[v.ID]) && (i == 0 || !Of(s).Record.States()) {
+		if (v == nil || !d.IsFloat32(v)) && (i == 0 || !Of(s).Record.States()) {
 			return nil, nil, false
 		}
 	}
-	return in, d.Shapes[s.Out[0].ID], true
+	return in, d.Shape(s.Out[0]), true
 }

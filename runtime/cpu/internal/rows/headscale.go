@@ -30,7 +30,7 @@ func rowHeadScale(s *lowering.Step) record.RowMaker {
 // fusedScale is a factor for each feature: of channels that do not share their input, or of heads of one feature.
 func fusedScale(d *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {
 	w := s.Constant(1)
-	_, f := lowering.Features(d.Shapes[s.In[0].ID])
+	_, f := lowering.Features(d.Shape(s.In[0]))
 	rounded := record.Of(s).Lowered != nil && record.Of(s).Lowered.Why == "" // it reads another form of its input
 	return kernel.FusedStep{Op: kernel.FusedMul, X: -1, A: w}, at == 0 && !rounded && len(w) == width && f == width
 }

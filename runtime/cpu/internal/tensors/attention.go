@@ -92,7 +92,7 @@ func attentionKernel(s *lowering.Step) record.TensorMaker {
 		p.q, ok[0] = newHeaded(d.ShapeOf(s, 0), heads)
 		p.k, ok[1] = newHeaded(d.ShapeOf(s, 1), kvHeads)
 		p.v, ok[2] = newHeaded(d.ShapeOf(s, 2), kvHeads)
-		p.y, ok[3] = newHeaded(d.Shapes[s.Out[0].ID], heads)
+		p.y, ok[3] = newHeaded(d.Shape(s.Out[0]), heads)
 		if slices.Contains(ok[:], false) || p.left < -1 || p.right < -1 {
 			return nil
 		}

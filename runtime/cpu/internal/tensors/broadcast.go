@@ -38,7 +38,7 @@ func (p *comparePass) steps() (step [3]int) {
 
 // elementKernel reads some inputs under broadcasting, row by row.
 func elementKernel(d *lowering.Binding, s *lowering.Step, run func(p *comparePass, row int), want int, inputs ...int) *record.TensorKernel {
-	out := d.Shapes[s.Out[0].ID]
+	out := d.Shape(s.Out[0])
 	shapes := make([][]int, len(inputs))
 	for i, k := range inputs {
 		shapes[i] = d.ShapeOf(s, k)

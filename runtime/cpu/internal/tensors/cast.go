@@ -17,12 +17,12 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
-		if !d.Gives(s, 0, tensor.Float32) || d.ShapeOf(s, 0) == nil || !slices.Equal(d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]) {
+		if !d.Gives(s, 0, tensor.Float32) || d.ShapeOf(s, 0) == nil || !slices.Equal(d.ShapeOf(s, 0), d.Shape(s.Out[0])) {
 			return nil
 		}
 		in, out := s.In[0], s.Out[0]
 		var run func(y []float32, x *tensor.Tensor)
-		switch d.DTypes[in.ID] {
+		switch d.DType(in) {
 		case tensor.Float32:
 			run = func(y []float32, x *tensor.Tensor) { copy(y, tensor.Data[float32](x)) }
 		case tensor.Bool:

@@ -36,7 +36,7 @@ func compareKernel(want int) func(s *lowering.Step) record.TensorMaker {
 
 func newComparison(d *lowering.Binding, s *lowering.Step, want int) *record.TensorKernel {
 	var run func(p *comparePass, row int)
-	dtype := d.DTypes[s.In[0].ID]
+	dtype := d.DType(s.In[0])
 	switch dtype {
 	case tensor.Float32:
 		run = compareRow[float32]

@@ -97,7 +97,7 @@ func convKernel(s *lowering.Step) record.TensorMaker {
 		if len(ws) > 4 {
 			return newConvND(d, s, f, ws[2:])
 		}
-		in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+		in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 		if len(in) != len(ws) {
 			return nil
 		}

@@ -25,7 +25,7 @@ type convND struct {
 
 // newConvND plans a convolution; nil where shapes do not fit.
 func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *record.TensorKernel {
-	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	if len(in) != len(taps)+2 || in[0] == 0 || in[1] != f.cg*f.group || len(out) != len(in) || out[1] != f.m {
 		return nil
 	}

@@ -74,7 +74,7 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 		if rank > 2 {
 			return newSpreadND(d, s, f, ws[2:])
 		}
-		in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+		in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 		if len(in) != rank+2 || len(out) != rank+2 || in[1] != f.c || out[1] != f.m {
 			return nil
 		}

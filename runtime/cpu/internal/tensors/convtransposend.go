@@ -23,7 +23,7 @@ const mostSpreadAxes = 8
 
 // newSpreadND plans a transposed convolution; nil where shapes do not fit.
 func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int) *record.TensorKernel {
-	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	if len(in) != len(taps)+2 || len(out) != len(in) || in[1] != f.c || out[1] != f.m || len(taps) > mostSpreadAxes {
 		return nil
 	}

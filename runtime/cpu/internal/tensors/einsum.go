@@ -60,7 +60,7 @@ func einsumKernel(s *lowering.Step) record.TensorMaker {
 		if err != nil {
 			return nil
 		}
-		p, second := newEinsum(in, out, shapes, d.Shapes[s.Out[0].ID])
+		p, second := newEinsum(in, out, shapes, d.Shape(s.Out[0]))
 		if p == nil {
 			return nil
 		}

@@ -24,15 +24,15 @@ func gatherKernel(s *lowering.Step) record.TensorMaker {
 			return k
 		}
 		x, y, index := s.In[0], s.Out[0], s.In[1]
-		shape, dtype := d.Shapes[x.ID], d.DTypes[x.ID]
+		shape, dtype := d.Shape(x), d.DType(x)
 		axis, err := ops.Axis(at, len(shape))
 		wide := d.Typed(s, 1, tensor.Int64)
-		if y == nil || shape == nil || err != nil || !cut(dtype) || d.DTypes[y.ID] != dtype || d.Shapes[y.ID] == nil || !wide && !d.Typed(s, 1, tensor.Int32) {
+		if y == nil || shape == nil || err != nil || !cut(dtype) || d.DType(y) != dtype || d.Shape(y) == nil || !wide && !d.Typed(s, 1, tensor.Int32) {
 			return nil
 		}
 		outer, inner := lowering.Runs(shape, axis)
 		length, size := shape[axis], tensor.ByteSize(dtype, inner)
-		count, _ := tensor.Size(d.Shapes[index.ID])
+		count, _ := tensor.Size(d.Shape(index))
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			from, to, places := e.Datum(x).(*tensor.Tensor).Bytes(), e.Datum(y).(*tensor.Tensor).Bytes(), e.Datum(index).(*tensor.Tensor)
 			for i := range count {

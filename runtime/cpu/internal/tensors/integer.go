@@ -97,7 +97,7 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantizatio
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		p := p
-		return p.bind(d, s, d.Shapes[p.aIn.ID], d.Shapes[p.bIn.ID])
+		return p.bind(d, s, d.Shape(p.aIn), d.Shape(p.bIn))
 	}
 }
 
@@ -108,14 +108,14 @@ const (
 )
 
 func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int) *record.TensorKernel {
-	if a == nil || b == nil || s.Out[0] == nil || d.Shapes[s.Out[0].ID] == nil {
+	if a == nil || b == nil || s.Out[0] == nil || d.Shape(s.Out[0]) == nil {
 		return nil
 	}
 	p.m, p.k, p.n = a[len(a)-2], a[len(a)-1], b[len(b)-1]
 	batch, err := ops.Broadcast(a[:len(a)-2], b[:len(b)-2])
 	if err != nil || b[len(b)-2] != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k > kernel.MostInt16 || p.k*p.n > 1<<30 ||
 		p.requantize != nil && len(p.requantize.scale) != 1 && len(p.requantize.scale) != p.n ||
-		!slices.Equal(d.Shapes[s.Out[0].ID], append(slices.Clone(batch), p.m, p.n)) {
+		!slices.Equal(d.Shape(s.Out[0]), append(slices.Clone(batch), p.m, p.n)) {
 		return nil // refused when it is evaluated
 	}
 	if p.w != nil { // the rows of all products follow each other

@@ -24,7 +24,7 @@ func integerBinary(i32 func(a, b int32) int32, i64 func(a, b int64) int64) func(
 			return nil
 		}
 		return func(d *lowering.Binding) *record.TensorKernel {
-			dtype := d.DTypes[s.In[0].ID]
+			dtype := d.DType(s.In[0])
 			if !d.Typed(s, 0, dtype) || !d.Typed(s, 1, dtype) || !d.Gives(s, 0, dtype) {
 				return nil
 			}

@@ -121,7 +121,7 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 		return rows
 	}).([]int16)
 	return func(d *lowering.Binding) *record.TensorKernel {
-		in, out := d.ShapeOf(s, x), d.Shapes[s.Out[0].ID]
+		in, out := d.ShapeOf(s, x), d.Shape(s.Out[0])
 		if len(in) != len(ws) || len(out) != len(ws) {
 			return nil
 		}

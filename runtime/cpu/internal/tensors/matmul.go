@@ -43,7 +43,7 @@ func matMulKernel(s *lowering.Step) record.TensorMaker {
 		p := &matMulPass{m: a[len(a)-2], k: a[len(a)-1], n: b[len(b)-1]}
 		batch, err := ops.Broadcast(a[:len(a)-2], b[:len(b)-2])
 		if err != nil || b[len(b)-2] != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k*p.n > 1<<30 ||
-			!slices.Equal(d.Shapes[s.Out[0].ID], append(slices.Clone(batch), p.m, p.n)) {
+			!slices.Equal(d.Shape(s.Out[0]), append(slices.Clone(batch), p.m, p.n)) {
 			return nil // refused when it is evaluated
 		}
 		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {

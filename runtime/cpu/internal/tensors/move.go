@@ -55,7 +55,7 @@ func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		in, out := s.In[0], s.Out[0]
-		if out == nil || d.Shapes[in.ID] == nil || d.Shapes[out.ID] == nil || d.DTypes[in.ID] != d.DTypes[out.ID] || d.DTypes[in.ID] == tensor.String {
+		if out == nil || d.Shape(in) == nil || d.Shape(out) == nil || d.DType(in) != d.DType(out) || d.DType(in) == tensor.String {
 			return nil
 		}
 		for _, x := range s.In[1:] {
@@ -66,7 +66,7 @@ func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 		var fill *tensor.Tensor
 		if v.fills && !s.Absent(2) {
 			fill = d.Constant(s.In[2])
-			if fill.Len() != 1 || fill.DType() != d.DTypes[in.ID] {
+			if fill.Len() != 1 || fill.DType() != d.DType(in) {
 				return nil // refused when it is evaluated
 			}
 		}
@@ -74,7 +74,7 @@ func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 		if m == nil {
 			return nil
 		}
-		move := mover(d.DTypes[in.ID], m, fill)
+		move := mover(d.DType(in), m, fill)
 		if move == nil {
 			return nil
 		}
@@ -87,7 +87,7 @@ func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 
 // movement finds out what a step does to the elements of its first input; nil where that has no regular form.
 func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
-	shape, out := d.Shapes[s.In[0].ID], d.Shapes[s.Out[0].ID]
+	shape, out := d.Shape(s.In[0]), d.Shape(s.Out[0])
 	n, _ := tensor.Size(shape)
 	size, _ := tensor.Size(out)
 	if n > maxMoved || size > maxMoved {
@@ -205,7 +205,7 @@ func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, o
 			strides[a] *= int(steps[i])
 		}
 	}
-	return strides, offset, slices.Equal(sizes, d.Shapes[s.Out[0].ID])
+	return strides, offset, slices.Equal(sizes, d.Shape(s.Out[0]))
 }
 
 // stridedMovement is the movement of a tensor that is read at these distances.

@@ -22,7 +22,7 @@ func oneHotKernel(s *lowering.Step) record.TensorMaker {
 		wide := d.Typed(s, 0, tensor.Int64)
 		axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape)+1)
 		if shape == nil || !ok || len(k) != 1 || err != nil || !wide && !d.Typed(s, 0, tensor.Int32) || !d.Gives(s, 0, tensor.Float32) || product(d.ShapeOf(s, 2)) != 2 ||
-			k[0] != int64(d.Shapes[s.Out[0].ID][axis]) {
+			k[0] != int64(d.Shape(s.Out[0])[axis]) {
 			return nil // refused when it is evaluated
 		}
 		depth, inner := int(k[0]), product(shape[axis:])

@@ -47,7 +47,7 @@ func placesKernel(named int, scatters bool) func(s *lowering.Step) record.Tensor
 func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) *record.TensorKernel {
 	a := s.Node.Attrs
 	x, index, y := s.In[0], s.In[1], s.Out[0]
-	shape, at, dtype := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.DTypes[x.ID]
+	shape, at, dtype := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.DType(x)
 	wide := d.Typed(s, 1, tensor.Int64)
 	if y == nil || shape == nil || at == nil || !wide && !d.Typed(s, 1, tensor.Int32) || !cut(dtype) || !d.Gives(s, 0, dtype) {
 		return nil
@@ -64,12 +64,12 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 	}
 	moved := y // of what there is a run per place
 	if scatters {
-		if s.Absent(2) || !d.Typed(s, 2, dtype) || !slices.Equal(d.Shapes[y.ID], shape) || named == byElements && !slices.Equal(d.ShapeOf(s, 2), at) {
+		if s.Absent(2) || !d.Typed(s, 2, dtype) || !slices.Equal(d.Shape(y), shape) || named == byElements && !slices.Equal(d.ShapeOf(s, 2), at) {
 			return nil
 		}
 		moved = s.In[2]
 	}
-	if n, _ := tensor.Size(d.Shapes[moved.ID]); n != len(p.at)*run {
+	if n, _ := tensor.Size(d.Shape(moved)); n != len(p.at)*run {
 		return nil
 	}
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {

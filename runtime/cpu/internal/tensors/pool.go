@@ -59,7 +59,7 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 	if len(taps) > 2 {
 		return newPoolND(d, s, average, all)
 	}
-	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	if len(in) != len(taps)+2 {
 		return nil
 	}

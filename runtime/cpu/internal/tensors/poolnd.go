@@ -29,7 +29,7 @@ func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *record
 	for i, k := range kernelShape {
 		taps[i] = int(k)
 	}
-	in, out := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	w, ok := newSliding(s.Node, in, out, taps)
 	if !ok || len(taps) > mostPoolAxes || in[1] != out[1] || !w.inside() && (all || ops.Int(s.Node, "ceil_mode") == 0) {
 		return nil

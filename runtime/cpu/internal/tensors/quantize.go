@@ -45,10 +45,10 @@ func quantizeMaker(s *lowering.Step, back bool) record.TensorMaker {
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		in := d.ShapeOf(s, 0)
-		if s.Absent(0) || in == nil || s.Out[0] == nil || d.Shapes[s.Out[0].ID] == nil {
+		if s.Absent(0) || in == nil || s.Out[0] == nil || d.Shape(s.Out[0]) == nil {
 			return nil
 		}
-		from, to := d.DTypes[s.In[0].ID], d.DTypes[s.Out[0].ID]
+		from, to := d.DType(s.In[0]), d.DType(s.Out[0])
 		p := &quantizePass{scale: scale, zero: zero}
 		switch {
 		case back && to != tensor.Float32 || !back && from != tensor.Float32:

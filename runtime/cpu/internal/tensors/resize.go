@@ -70,7 +70,7 @@ func resizeKernel(s *lowering.Step) record.TensorMaker {
 			return nil // refused when it is evaluated
 		}
 		p := newResize(axes, shape)
-		if p == nil || !slices.Equal(d.Shapes[s.Out[0].ID], p.shape(axes, shape)) {
+		if p == nil || !slices.Equal(d.Shape(s.Out[0]), p.shape(axes, shape)) {
 			return nil
 		}
 		p.beyond = float32(beyond)

@@ -43,7 +43,7 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			x, row, from := e.Floats(s.In[0]), in[0][axis]*inner, 0
 			for _, v := range s.Out {
-				n := d.Shapes[v.ID][axis] * inner
+				n := d.Shape(v)[axis] * inner
 				y := e.Floats(v)
 				for r := range outer {
 					copy(y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])

@@ -17,7 +17,7 @@ func triluKernel(s *lowering.Step) record.TensorMaker {
 	}
 	upper := s.Node.Attrs.Bool("upper", true)
 	return func(d *lowering.Binding) *record.TensorKernel {
-		shape, dtype, diagonal := d.ShapeOf(s, 0), d.DTypes[s.In[0].ID], 0
+		shape, dtype, diagonal := d.ShapeOf(s, 0), d.DType(s.In[0]), 0
 		if len(shape) < 2 || !cut(dtype) || !d.Gives(s, 0, dtype) {
 			return nil
 		}

@@ -17,7 +17,7 @@ func whereKernel(s *lowering.Step) record.TensorMaker {
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		var run func(p *comparePass, row int)
-		dtype := d.DTypes[s.In[1].ID]
+		dtype := d.DType(s.In[1])
 		switch dtype {
 		case tensor.Float32:
 			run = whereRow[float32]

@@ -65,7 +65,7 @@ func WindowedConv(s *lowering.Step) record.WindowedMaker {
 		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
-		c, ok := Planar(s.Node, d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID], 1, f.k)
+		c, ok := Planar(s.Node, d.ShapeOf(s, 0), d.Shape(s.Out[0]), 1, f.k)
 		if !ok || c.Sw != 1 || c.C != f.cg*f.group {
 			return nil
 		}

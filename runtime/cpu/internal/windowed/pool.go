@@ -27,7 +27,7 @@ func newWindowedPool(d *lowering.Binding, s *lowering.Step, taps int, average bo
 		return nil
 	}
 	in := d.ShapeOf(s, 0)
-	c, ok := Planar(s.Node, in, d.Shapes[s.Out[0].ID], 1, taps)
+	c, ok := Planar(s.Node, in, d.Shape(s.Out[0]), 1, taps)
 	offs, short := record.Reach(-c.Left, taps, max(1, c.Dw))
 	if !ok || !short || c.Sw != 1 {
 		return nil

@@ -34,7 +34,7 @@ func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 	if !ok {
 		return nil
 	}
-	shape, reads := d.Shapes[s.Out[0].ID], e.Reads()
+	shape, reads := d.Shape(s.Out[0]), e.Reads()
 	var shapes [][]int
 	for _, i := range reads {
 		shapes = append(shapes, d.ShapeOf(s, i))
@@ -76,14 +76,14 @@ func places(d *lowering.Binding, s *lowering.Step, i int, shape []int) (at []int
 // copying serves operators that only change the shape. Where the new one does not fit, the operator says so.
 func copying(d *lowering.Binding, s *lowering.Step) kernel {
 	before, err := tensor.Size(d.ShapeOf(s, 0))
-	if after, err2 := tensor.Size(d.Shapes[s.Out[0].ID]); err != nil || err2 != nil || before != after {
+	if after, err2 := tensor.Size(d.Shape(s.Out[0])); err != nil || err2 != nil || before != after {
 		return nil
 	}
 	return func(out, in [][]float32) { copy(out[0], in[0]) }
 }
 
 func transpose(d *lowering.Binding, s *lowering.Step) kernel {
-	in, shape := d.ShapeOf(s, 0), d.Shapes[s.Out[0].ID]
+	in, shape := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	strides, turned := ops.Strides(in), make([]int, len(in))
 	for i := range in {
 		turned[i] = strides[len(in)-1-i]
@@ -102,7 +102,7 @@ func transpose(d *lowering.Binding, s *lowering.Step) kernel {
 
 // matMul multiplies matrices; the dimensions before the last two broadcast.
 func matMul(d *lowering.Binding, s *lowering.Step) kernel {
-	a, b, shape := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shapes[s.Out[0].ID]
+	a, b, shape := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shape(s.Out[0])
 	if len(a) < 2 || len(b) < 2 || a[len(a)-1] != b[len(b)-2] {
 		return nil
 	}

@@ -140,13 +140,13 @@ func (maker) String() string { return "loop" }
 const align = tensor.Align
 
 func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
-	if d.Err != nil {
-		return nil, d.Err
+	if err := d.Err(); err != nil {
+		return nil, err
 	}
 	e := &executable{Frame: d.NewFrame(nested)}
 	var order [][]*lowering.Step
 	for _, s := range d.Program.Steps {
-		if d.Dead[s] {
+		if d.Dead(s) {
 			continue
 		}
 		e.units, order = append(e.units, e.unit(s)), append(order, []*lowering.Step{s})
@@ -177,12 +177,12 @@ func (e *executable) unit(s *lowering.Step) unit {
 // floats reports whether all that the step reads and writes is in float32, constants aside.
 func floats(d *lowering.Binding, s *lowering.Step) bool {
 	for _, v := range s.In {
-		if v != nil && v.Const == nil && !d.F32[v.ID] {
+		if v != nil && v.Const == nil && !d.IsFloat32(v) {
 			return false
 		}
 	}
 	for _, v := range s.Out {
-		if v != nil && !d.F32[v.ID] {
+		if v != nil && !d.IsFloat32(v) {
 			return false
 		}
 	}
@@ -211,10 +211,10 @@ func (e *executable) place(lives []lowering.Life) error {
 	for i := range e.units {
 		u := &e.units[i]
 		for _, v := range u.step.Out {
-			if v == nil || d.Shapes[v.ID] == nil || elsewhere[v] || d.Constant(v) != nil {
+			if v == nil || d.Shape(v) == nil || elsewhere[v] || d.Constant(v) != nil {
 				continue
 			}
-			dtype, shape, life := d.DTypes[v.ID], d.Shapes[v.ID], lives[v.ID]
+			dtype, shape, life := d.DType(v), d.Shape(v), lives[v.ID]
 			if dtype == tensor.String {
 				e.View[v.ID] = tensor.New(dtype, shape...)
 				continue
@@ -228,7 +228,7 @@ func (e *executable) place(lives []lowering.Life) error {
 					return err
 				}
 				e.View[v.ID] = t
-				if d.F32[v.ID] {
+				if d.IsFloat32(v) {
 					e.Float32[v.ID] = tensor.Data[float32](t)
 				}
 				if life.Last < len(e.units) {
