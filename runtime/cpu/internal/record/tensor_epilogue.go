@@ -28,14 +28,14 @@ type Block struct {
 	At, Channel, Rows, N, Stride int
 }
 
-// apply changes a block of y in place.
-func (p *Epilogue) Apply(e Execution, y []float32, b Block) {
+// Apply changes a block of y in place.
+func (p *Epilogue) Apply(e Execution, y []float32, b *Block) {
 	if p == nil || b.Rows == 0 || b.N == 0 {
 		return
 	}
-	joined := b
-	if b.N == b.Stride || b.Rows == 1 {
-		joined.N, joined.Rows = b.N*b.Rows, 1
+	rows, n := b.Rows, b.N
+	if n == b.Stride || rows == 1 { // all rows are one
+		rows, n = 1, n*rows
 	}
 	for i := range p.Ops {
 		op := &p.Ops[i]
@@ -45,15 +45,15 @@ func (p *Epilogue) Apply(e Execution, y []float32, b Block) {
 		}
 		switch {
 		case f != nil:
-			for r := range joined.Rows {
-				row := y[joined.At+r*joined.Stride:][:joined.N]
+			for r := range rows {
+				row := y[b.At+r*b.Stride:][:n]
 				f(row, row)
 			}
 		case op.Operand != nil:
 			other := e.Floats(op.Operand)
-			for r := range joined.Rows {
-				at := joined.At + r*joined.Stride
-				op.join(y[at:at+joined.N], other[at:at+joined.N])
+			for r := range rows {
+				at := b.At + r*b.Stride
+				op.join(y[at:at+n], other[at:at+n])
 			}
 		case b.N == 1 && b.Stride == 1:
 			op.join(y[b.At:b.At+b.Rows], op.Channels[b.Channel:b.Channel+b.Rows])
