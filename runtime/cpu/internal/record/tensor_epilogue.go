@@ -5,14 +5,14 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// epilogue is what steps behind a convolution do to each of its numbers: it is done block by block, while the numbers are in
+// Epilogue is what steps behind a convolution do to each of its numbers: it is done block by block, while the numbers are in
 // the cache, and what lies between the steps is never written.
 type Epilogue struct {
 	Steps []*lowering.Step
 	Ops   []EpilogueOp
 }
 
-// epilogueOp is one of the steps. Exactly one field is set; with exchanged, the numbers are the operator's second operand.
+// EpilogueOp is one of the steps. Exactly one field is set; with exchanged, the numbers are the operator's second operand.
 type EpilogueOp struct {
 	Unary     func(y, x []float32)
 	Number    func(y, x []float32) // the other operand is one number
@@ -22,7 +22,7 @@ type EpilogueOp struct {
 	Exchanged bool
 }
 
-// block is the numbers of one sample that a kernel has just computed: of rows channels, from channel on, n numbers each, stride
+// Block is the numbers of one sample that a kernel has just computed: of rows channels, from channel on, n numbers each, stride
 // apart in y from at on.
 type Block struct {
 	At, Channel, Rows, N, Stride int
@@ -79,7 +79,7 @@ func (op *EpilogueOp) join(y, other []float32) {
 	}
 }
 
-// epilogueBlock is how many numbers of a channel are computed before the epilogue runs over them, so that all channels
+// EpilogueBlock is how many numbers of a channel are computed before the epilogue runs over them, so that all channels
 // together stay in the first cache: a multiple of a panel's width.
 func EpilogueBlock(channels int) int {
 	const numbers = 1 << 12
