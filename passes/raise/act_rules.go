@@ -9,14 +9,15 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
 
-// RaiseActivation puts activations back together.
+// RaiseActivation replaces activations that were written in smaller operators by single operators.
 var RaiseActivation = &passes.Pass{
 	Name: "raise-activation",
-	Doc:  "GELU (exact and by tanh), SiLU, Mish, softplus and hard swish written in smaller operators → one operator each.",
-	Run:  func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, activationRules()) },
+	Doc: "GELU (exact and by tanh), SiLU, Mish, softplus and hard swish written in smaller operators → one operator " +
+		"each.",
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, activationRules()) },
 }
 
-// number stands, under a name of its own, for a constant that is k, to the rounding of float32.
+// number matches a constant that is k to float32's rounding, and binds it to name.
 func number(name string, k float64) Pattern {
 	return Where(name, func(v *ir.Value) bool { return isNumber(v, k) })
 }
@@ -26,7 +27,7 @@ func isNumber(v *ir.Value, k float64) bool {
 	return ok && math.Abs(x-k) <= 2e-7*math.Abs(k)
 }
 
-// scalarOf gives the one number that a constant holds.
+// scalarOf returns the number that a constant of one element holds.
 func scalarOf(v *ir.Value) (float64, bool) {
 	if v == nil || v.Const == nil || v.Const.Len() != 1 || !v.Elem().IsFloat() {
 		return 0, false
@@ -38,7 +39,7 @@ func scalarOf(v *ir.Value) (float64, bool) {
 	return x[0], true
 }
 
-// unary is a rule that makes one operator of x, which has the type of the result.
+// unary returns a rule that replaces p by one operator applied to x. The operator's result has the type of x.
 func unary(name, doc string, p *OpPattern, op string, attrs ...ir.Attr) *Rule {
 	return &Rule{
 		Name: name, Doc: doc, Pattern: p,
@@ -54,7 +55,7 @@ func unary(name, doc string, p *OpPattern, op string, attrs ...ir.Attr) *Rule {
 	}
 }
 
-// products gives the ways to multiply three factors.
+// products returns the patterns that multiply three factors.
 func products(a, b, c Pattern) []*OpPattern {
 	return []*OpPattern{Op("Mul", Op("Mul", a, b), c), Op("Mul", Op("Mul", a, c), b), Op("Mul", Op("Mul", b, c), a)}
 }
@@ -66,7 +67,8 @@ var activationRules = sync.OnceValue(func() *Set {
 		rules = append(rules, unary(name, doc, p, op, attrs...))
 	}
 	// x/2 · (1 + erf(x/√2))
-	for _, arg := range []Pattern{Op("Div", x, number("root", math.Sqrt2)), Op("Mul", x, number("root", 1/math.Sqrt2))} {
+	for _, arg := range []Pattern{Op("Div", x, number("root", math.Sqrt2)),
+		Op("Mul", x, number("root", 1/math.Sqrt2))} {
 		gate := Op("Add", Op("Erf", arg), number("one", 1))
 		for _, p := range products(x, gate, half) {
 			add("gelu", "x/2 (1 + erf(x/√2)) is Gelu", p, "Gelu")
@@ -79,15 +81,19 @@ var activationRules = sync.OnceValue(func() *Set {
 	square := []Pattern{Op("Mul", x, x), Op("Pow", x, number("two", 2))}
 	var inner []Pattern
 	for _, sq := range square {
-		for _, cube := range append(asPatterns(products(number("c", c), x, sq)), asPatterns(products(x, number("c", c), sq))...) {
+		for _, cube := range append(asPatterns(products(number("c", c), x, sq)),
+			asPatterns(products(x, number("c", c), sq))...) {
 			inner = append(inner, Op("Mul", Op("Add", x, cube), number("k", k)))
 		}
-		inner = append(inner, Op("Mul", Op("Mul", x, number("k", k)), Op("Add", Op("Mul", sq, number("c", c)), number("one'", 1))))
+		inner = append(inner, Op("Mul", Op("Mul", x, number("k", k)),
+			Op("Add", Op("Mul", sq, number("c", c)), number("one'", 1))))
 	}
-	inner = append(inner, Op("Mul", Op("Add", x, Op("Mul", Op("Pow", x, number("three", 3)), number("c", c))), number("k", k)))
+	inner = append(inner, Op("Mul", Op("Add", x, Op("Mul", Op("Pow", x, number("three", 3)), number("c", c))),
+		number("k", k)))
 	for _, in := range inner {
 		for _, p := range products(x, Op("Add", Op("Tanh", in), number("one", 1)), half) {
-			add("gelu-tanh", "x/2 (1 + tanh(√(2/π)(x + 0.044715 x³))) is Gelu by tanh", p, "Gelu", ir.A("approximate", "tanh"))
+			add("gelu-tanh", "x/2 (1 + tanh(√(2/π)(x + 0.044715 x³))) is Gelu by tanh", p, "Gelu",
+				ir.A("approximate", "tanh"))
 		}
 	}
 	six, three := number("six", 6), number("three", 3)

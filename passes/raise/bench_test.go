@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// benchLayers are layers of 16 channels as exporters write them, for 4096 steps.
+// benchLayers returns layers of 16 channels and 4096 steps as exporters write them.
 func benchLayers(t testing.TB) map[string]*ir.Graph {
 	const h, length = 16, 4096
 	s := newSystem(h, 16, 9)
@@ -37,7 +37,7 @@ func benchLayers(t testing.TB) map[string]*ir.Graph {
 	return out
 }
 
-// BenchmarkRaised runs each layer as it is written and as it is raised, both optimised, on the CPU backend.
+// BenchmarkRaised runs each layer as written and as raised, both after all passes, on the CPU backend.
 func BenchmarkRaised(b *testing.B) {
 	for name, g := range benchLayers(b) {
 		written, up := g.Clone(), raised(b, g)

@@ -10,24 +10,25 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// comparison holds a graph that was made against a part of another: the same operators with the same attributes, and
-// constants that are the same but for rounding, however either graph comes to them.
+// comparison compares a graph with a part of another graph. They are equal if they apply the same operators with the
+// same attributes to constants that differ by rounding only. Either graph may compute its constants in its own way.
 type comparison struct {
-	of           map[*ir.Value]*ir.Value // what of the other graph a value was found to be
+	of           map[*ir.Value]*ir.Value // from a value of the first graph to its equal in the other
 	mine, theirs *eval.Constants
 }
 
-// same says what of v, with all that leads to it, is otherwise in w; empty when nothing is.
+// same compares v and w with everything that they are computed from. It returns the first difference, or "" if there is
+// none.
 func (c *comparison) same(v, w *ir.Value) string {
 	if v == nil || w == nil {
 		if v != w {
-			return "an input is there in one and not in the other"
+			return "one of them lacks an input that the other has"
 		}
 		return ""
 	}
 	if known, ok := c.of[v]; ok {
 		if known != w {
-			return fmt.Sprintf("%s is another value than expected", w.Name)
+			return fmt.Sprintf("%s takes the place of two different values", w.Name)
 		}
 		return ""
 	}
@@ -50,7 +51,7 @@ func (c *comparison) node(n, m *ir.Node, v, w *ir.Value) string {
 	}
 	for i, o := range n.Outputs {
 		if o == v && m.Out(i) != w {
-			return fmt.Sprintf("%v: another output than expected", m)
+			return fmt.Sprintf("%v: expected another of its outputs", m)
 		}
 	}
 	for i := range n.Inputs {
@@ -61,13 +62,13 @@ func (c *comparison) node(n, m *ir.Node, v, w *ir.Value) string {
 	for i, a := range n.Attrs {
 		b := m.Attrs[i]
 		if a.Name != b.Name {
-			return fmt.Sprintf("%v: attribute %s is not expected", m, b.Name)
+			return fmt.Sprintf("%v: unexpected attribute %s", m, b.Name)
 		}
 		switch x := a.Value.(type) {
 		case *ir.Graph:
 			y, ok := b.Value.(*ir.Graph)
 			if !ok || len(x.Inputs) != len(y.Inputs) || len(x.Outputs) != len(y.Outputs) {
-				return fmt.Sprintf("%v: its body takes or gives something else", m)
+				return fmt.Sprintf("%v: its body has other inputs or outputs than expected", m)
 			}
 			for j := range x.Inputs {
 				c.of[x.Inputs[j]] = y.Inputs[j]
@@ -80,7 +81,7 @@ func (c *comparison) node(n, m *ir.Node, v, w *ir.Value) string {
 		case *tensor.Tensor:
 			y, ok := b.Value.(*tensor.Tensor)
 			if !ok || !tensor.Equal(x, y) {
-				return fmt.Sprintf("%v: attribute %s is otherwise", m, a.Name)
+				return fmt.Sprintf("%v: attribute %s differs", m, a.Name)
 			}
 		default:
 			if !reflect.DeepEqual(a.Value, b.Value) {
@@ -91,8 +92,8 @@ func (c *comparison) node(n, m *ir.Node, v, w *ir.Value) string {
 	return ""
 }
 
-// constant compares numbers: whole ones exactly, others to the rounding of their type, relative to the largest that has
-// the same first index (a group of the system).
+// constant compares numbers: integers exactly, others to the rounding of their type, relative to the largest number
+// with the same first index (which is a group of the system).
 func (c *comparison) constant(t *tensor.Tensor, w *ir.Value, elem tensor.DType) string {
 	u, err := c.theirs.Tensor(w)
 	if err != nil {
@@ -129,7 +130,8 @@ func (c *comparison) constant(t *tensor.Tensor, w *ir.Value, elem tensor.DType) 
 		}
 		for i := lo; i < lo+row; i++ {
 			if d := math.Abs(x[i] - y[i]); !(d <= tol*scale) {
-				return fmt.Sprintf("%s[%d] is %.8g, for a system with these eigenvalues it would be %.8g", w.Name, i, y[i], x[i])
+				return fmt.Sprintf("%s[%d] is %.8g, for a system with these eigenvalues it would be %.8g", w.Name, i,
+					y[i], x[i])
 			}
 		}
 	}

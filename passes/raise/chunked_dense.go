@@ -5,15 +5,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// denseNumbers reads a system with full matrices off its tables: Ā, whose power goes from chunk to chunk, stands in the graph
-// in float64; B, with Γ in it, is what the last input of a chunk leaves; C is what fits all that outputs tell of it.
+// denseNumbers reads a system with full matrices from its tables. Ā is in the graph in float64, as its power between
+// chunks. B, with Γ in it, is the effect of a chunk's last input on the next chunk. C is the least-squares solution of
+// all equations that the outputs give.
 func (f *chunks) denseNumbers() (*headSystem, string) {
 	s, why := f.start()
 	if why != "" {
 		return nil, why
 	}
 	if !f.headForm || f.within == nil {
-		return nil, "a full matrix, but its groups are no heads"
+		return nil, "it has a full matrix, but its groups are not heads"
 	}
 	base := f.anchor.Attrs.Graph("body").Outputs[0].Def.In(0).Def.In(1)
 	for isOp(base, "MatMul") {
@@ -25,18 +26,18 @@ func (f *chunks) denseNumbers() (*headSystem, string) {
 	}
 	enter, es, err := constantFloats(f.enter)
 	if err != nil {
-		return nil, "what a chunk leaves to the next varies: " + err.Error()
+		return nil, "the table from a chunk's inputs to the next chunk is no constant: " + err.Error()
 	}
 	leave, ls, err := constantFloats(f.leave)
 	if err != nil {
-		return nil, "what a chunk takes over varies: " + err.Error()
+		return nil, "the table from the state before a chunk to its outputs is no constant: " + err.Error()
 	}
 	within, ws, err := constantFloats(f.within)
 	if err != nil {
-		return nil, "what a chunk's inputs count for in it varies: " + err.Error()
+		return nil, "the table from a chunk's inputs to its outputs is no constant: " + err.Error()
 	}
 	if len(as) != 3 || as[1] != as[2] || len(es) < 3 || len(es) > 4 || len(ls) != len(es) || len(ws) != len(es) {
-		return nil, "tables of another shape"
+		return nil, "its tables have other shapes than expected"
 	}
 	if len(es) == 4 {
 		s.c = es[0]
@@ -44,16 +45,17 @@ func (f *chunks) denseNumbers() (*headSystem, string) {
 	groups, k := s.c*s.s, as[1]
 	rows, cols, width := s.h*f.steps, k*f.directions, ls[len(ls)-1]
 	s.k, s.m = k, width/f.steps
-	if as[0] != groups || len(enter) != groups*rows*cols || len(leave) != groups*cols*width || len(within) != groups*rows*width ||
+	if as[0] != groups || len(enter) != groups*rows*cols || len(leave) != groups*cols*width ||
+		len(within) != groups*rows*width ||
 		k == 0 || s.m == 0 || width%f.steps != 0 || f.steps < 2 {
-		return nil, "tables of another shape"
+		return nil, "its tables have other shapes than expected"
 	}
 	backward := s.direction == essm.Backward
 	for g := range groups {
 		a := mat.NewDense(k, k, nil)
 		a.Copy(mat.NewDense(k, k, abar[g*k*k:(g+1)*k*k]).T())
 		s.abar = append(s.abar, a.RawMatrix().Data...)
-		for i := range k * k { // Γ is in B
+		for i := range k * k { // B includes Γ
 			one := 0.0
 			if i/k == i%k {
 				one = 1
@@ -86,16 +88,17 @@ func (f *chunks) denseNumbers() (*headSystem, string) {
 	return s, ""
 }
 
-// denseOutputs solves for C: C Āˡ is what is taken over counts for, l ≥ 1 steps on (0, backward), and C Āˡ B what an input
-// counts for. What neither tells of C is never seen.
-func (f *chunks) denseOutputs(a, b *mat.Dense, m int, leave func(o, i, t int) float64, within func(o, in, j, t int) float64, backward bool) ([]complex128, string) {
+// denseOutputs solves for C by least squares. C Āˡ is the effect on outputs of the state l ≥ 1 steps before (l ≥ 0 in a
+// backward system), and C Āˡ B is the effect of inputs. Components of C that appear in neither are never observed.
+func (f *chunks) denseOutputs(a, b *mat.Dense, m int, leave func(o, i, t int) float64,
+	within func(o, in, j, t int) float64, backward bool) ([]complex128, string) {
 	k, h := b.Dims()
 	lags := min(f.steps-1, k)
 	told := mat.NewDense((k+h)*lags, k, nil)       // (Āˡ)ᵀ and (Āˡ B)ᵀ
-	seen := mat.NewDense((k+h)*lags, m, nil)       // the same times C, transposed
-	power, row := mat.DenseCopyOf(a), 0            // Āˡ for what is taken over
+	seen := mat.NewDense((k+h)*lags, m, nil)       // the same times Cᵀ
+	power, row := mat.DenseCopyOf(a), 0            // Āˡ, for the state before the chunk
 	input := mat.DenseCopyOf(b)                    // Āˡ⁻¹ B
-	at := func(lag int) (t int) { return lag - 1 } // the step in a chunk that sees what is taken over so many steps on
+	at := func(lag int) (t int) { return lag - 1 } // the step of a chunk that is lag steps after the state before it
 	if backward {
 		at = func(lag int) int { return f.steps - 1 - lag }
 	}
@@ -114,7 +117,7 @@ func (f *chunks) denseOutputs(a, b *mat.Dense, m int, leave func(o, i, t int) fl
 				told.Set(row, j, input.At(j, in))
 			}
 			for o := range m {
-				if backward { // an input counts from the step before its own
+				if backward { // an input first affects the step before it
 					seen.Set(row, o, within(o, in, lag, 0))
 				} else {
 					seen.Set(row, o, within(o, in, 0, lag-1))

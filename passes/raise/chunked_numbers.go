@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// start starts a system, with the sizes of its inputs and its direction.
+// start returns a system without numbers, with its sizes and its direction.
 func (f *chunks) start() (*headSystem, string) {
 	s := &headSystem{c: 1, s: f.heads, h: f.features, direction: essm.Forward}
 	backward := f.anchor.Attrs.Ints("scan_input_directions", nil)
@@ -16,15 +16,15 @@ func (f *chunks) start() (*headSystem, string) {
 	case f.directions == 2:
 		s.direction = essm.Bidirectional
 	case f.directions != 1:
-		return nil, fmt.Sprintf("there are %d directions", f.directions)
+		return nil, fmt.Sprintf("it has %d directions, expected 1 or 2", f.directions)
 	case len(backward) > 0 && backward[0] != 0:
 		s.direction = essm.Backward
 	}
 	return s, ""
 }
 
-// numbers reads the system off the tables: exponents from their powers over a chunk, which are float64, and what an input
-// counts for, and a state, from the first lags.
+// numbers reads the system from the tables: exponents from their powers over a chunk, which are float64, the matrices B
+// and C from the first lags.
 func (f *chunks) numbers() (*headSystem, string) {
 	if f.dense {
 		return f.denseNumbers()
@@ -35,18 +35,18 @@ func (f *chunks) numbers() (*headSystem, string) {
 	}
 	enter, es, err := constantFloats(f.enter)
 	if err != nil {
-		return nil, "what a chunk leaves to the next varies: " + err.Error()
+		return nil, "the table from a chunk's inputs to the next chunk is no constant: " + err.Error()
 	}
 	leave, ls, err := constantFloats(f.leave)
 	if err != nil {
-		return nil, "what a chunk takes over varies: " + err.Error()
+		return nil, "the table from the state before a chunk to its outputs is no constant: " + err.Error()
 	}
 	s, why := f.start()
 	if why != "" {
 		return nil, why
 	}
 	if len(es) < 3 || len(ls) != len(es) {
-		return nil, "tables of another shape"
+		return nil, "its tables have other shapes than expected"
 	}
 	groups := 1
 	for _, d := range es[:len(es)-2] {
@@ -55,10 +55,10 @@ func (f *chunks) numbers() (*headSystem, string) {
 	rows, cols := es[len(es)-2], es[len(es)-1]
 	p, q, w := rows/f.steps, ls[len(ls)-1]/f.steps, cols/f.directions
 	if p < 1 || q < 1 || w < 2 || w%2 != 0 || p*f.steps != rows || len(pr) != groups*w/2 || ls[len(ls)-2] != cols {
-		return nil, "tables of another shape"
+		return nil, "its tables have other shapes than expected"
 	}
 	k := w / 2
-	// The lags count from the end of a chunk forward, from its start backward.
+	// Lags count from the end of a chunk in a forward system, and from its start in a backward one.
 	forward := s.direction != essm.Backward
 	gain := func(g, i, in, lag int) complex128 {
 		j := lag
@@ -68,7 +68,7 @@ func (f *chunks) numbers() (*headSystem, string) {
 		row := enter[(g*rows+in*f.steps+j)*cols:]
 		return complex(row[i], row[k+i])
 	}
-	read := func(g, o, i, lag int) complex128 { // lag from 1
+	read := func(g, o, i, lag int) complex128 { // lag ≥ 1
 		t := f.steps - 1 - lag
 		if forward {
 			t = lag - 1
@@ -78,12 +78,12 @@ func (f *chunks) numbers() (*headSystem, string) {
 		return complex(at(i), -at(k+i))
 	}
 	if f.steps < 3 {
-		return nil, fmt.Sprintf("chunks of %d steps do not tell a system", f.steps)
+		return nil, fmt.Sprintf("chunks of %d steps are too short to tell a system", f.steps)
 	}
 	s.a = make([]complex128, groups*k)
 	for g := range groups {
 		for i := range k {
-			// The ratio of two lags, where it is known best.
+			// The ratio of two successive lags, of the entry that is largest.
 			var now, next complex128
 			for in := range p {
 				if z := gain(g, i, in, 0); cmplx.Abs(z) > cmplx.Abs(now) {
@@ -104,13 +104,13 @@ func (f *chunks) numbers() (*headSystem, string) {
 		}
 		s.k, s.m = k, q
 		if s.c*s.s != groups || p != s.h {
-			return nil, "heads of another shape"
+			return nil, "its heads have other shapes than expected"
 		}
 		s.fromHeads(gain, read)
 		return s, ""
 	}
 	if k != 1 {
-		return nil, "groups of several states, between products"
+		return nil, "it has groups of several states between products"
 	}
 	s.b = make([]complex128, groups)
 	for g := range groups {
@@ -119,8 +119,8 @@ func (f *chunks) numbers() (*headSystem, string) {
 	return s, s.fromMatrices(f, groups)
 }
 
-// exponent gives a with exp(a) = next/now, made exact by the power exp(a·steps), whose argument leaves a·steps open by whole
-// turns.
+// exponent returns a with exp(a) = next/now. The imaginary part of next/now selects among the logarithms of power =
+// exp(a·steps), which is exact but leaves a·steps open by multiples of 2πi.
 func exponent(next, now, power complex128, steps int) complex128 {
 	if now == 0 || next == 0 {
 		return deadLog
@@ -134,7 +134,7 @@ func exponent(next, now, power complex128, steps int) complex128 {
 	return a
 }
 
-// fromHeads splits what an input counts for, b·B, into b and a B that is real where that is possible.
+// fromHeads splits b·B, the effect of inputs, into b and a B that is real where that is possible.
 func (s *headSystem) fromHeads(gain, read func(g, x, y, lag int) complex128) {
 	groups := s.c * s.s
 	s.b = make([]complex128, groups*s.k)
@@ -164,7 +164,7 @@ func (s *headSystem) fromHeads(gain, read func(g, x, y, lag int) complex128) {
 	snap(s.out)
 }
 
-// snap drops imaginary parts, if all of them are rounding.
+// snap sets the imaginary parts of z to 0 if all of them are rounding errors.
 func snap(z []complex128) {
 	scale := 0.0
 	for _, x := range z {
@@ -180,7 +180,7 @@ func snap(z []complex128) {
 	}
 }
 
-// fromMatrices reads B and C where they are products of their own.
+// fromMatrices reads B and C where the graph has them as products.
 func (s *headSystem) fromMatrices(f *chunks, states int) string {
 	var why string
 	var bs, cs []int
@@ -195,31 +195,31 @@ func (s *headSystem) fromMatrices(f *chunks, states int) string {
 	}
 	heads := s.c * s.s
 	if len(bs) < 3 || len(cs) != 3 || states%heads != 0 || cs[0] != heads {
-		return "matrices of another shape"
+		return "its matrices have other shapes than expected"
 	}
 	s.k, s.m = states/heads, cs[1]
 	if len(s.in) != heads*s.k*s.h || len(s.out) != heads*s.m*s.k {
-		return "matrices of another shape"
+		return "its matrices have other shapes than expected"
 	}
 	return ""
 }
 
-// powers reads the powers of the eigenvalues off the body of the Scan: z' = power·z + in, complex.
+// powers reads the powers of the eigenvalues from the body of the Scan, z' = power·z + in in complex numbers.
 func (f *chunks) powers() (re, im []float64, why string) {
 	body := f.anchor.Attrs.Graph("body")
 	sum := back(body.Outputs[0], "Add")
 	if !isOp(sum, "Sub") {
-		return nil, nil, "what goes from chunk to chunk is not a rotation"
+		return nil, nil, "the recurrence between chunks is no product with complex numbers"
 	}
 	var out [2][]float64
 	for i := range out {
 		m := sum.Def.In(i)
 		if !isOp(m, "Mul") {
-			return nil, nil, "what goes from chunk to chunk is not a rotation"
+			return nil, nil, "the recurrence between chunks is no product with complex numbers"
 		}
 		x, _, err := constantFloats(m.Def.In(0))
 		if err != nil {
-			return nil, nil, "the powers of the eigenvalues vary: " + err.Error()
+			return nil, nil, "the powers of the eigenvalues are no constants: " + err.Error()
 		}
 		out[i] = x
 	}

@@ -6,33 +6,36 @@ import (
 	"github.com/essmc/essmc/passes/lower"
 )
 
-// Chunked recognises systems that package lower wrote by chunks.
+// Chunked recognizes systems that package lower wrote in chunks.
 var Chunked = &passes.Pass{
 	Name: "raise-chunked",
-	Doc:  "A state-space system in chunks, from `essmc export` → essm.SSM or essm.DenseSSM. Its numbers come from the constants. It is lowered again, and all operators and constants are compared.",
+	Doc: "A state-space system in chunks, as `essmc export` writes it → essm.SSM or essm.DenseSSM, with numbers " +
+		"read from the constants. The result is lowered again and compared with the graph.",
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "powers in float64 give the exponents; what uses them may be rounded"},
+		{Pass: "fold", Why: "exponents are read from powers in float64, which folding may round"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return raiseExports(c, g, "system by chunks", findChunks)
+		return raiseExports(c, g, "system in chunks", findChunks)
 	},
 }
 
-// chunks is a part of a graph that looks like a system by chunks, around its Scan.
+// chunks is a part of a graph that looks like a system in chunks. Its anchor is the Scan.
 type chunks struct {
 	*exported
-	enter, leave, within   *ir.Value // tables: from a chunk's inputs to what it leaves, from that to outputs, from inputs to outputs
-	dense                  bool      // a full matrix goes from chunk to chunk
+	// tables: from a chunk's inputs to the next chunk, from there to its outputs, from inputs to outputs
+	enter, leave, within   *ir.Value
+	dense                  bool // the state passes from chunk to chunk through a full matrix
 	directions             int
 	b, c                   []*ir.Value
 	steps, heads, features int
 	headForm               bool
 }
 
-// findChunks reads the surroundings of a Scan; nil where they are not those of a system by chunks.
+// findChunks reads the neighbourhood of a Scan. It returns nil if that is not a system in chunks.
 func findChunks(g *ir.Graph, n *ir.Node) exportedPart {
 	parts := len(n.Inputs) / 2
-	if n.Op.FullName() != "Scan" || parts == 0 || len(n.Inputs)%2 != 0 || n.Attrs.Int("num_scan_inputs", 0) != int64(parts) {
+	if n.Op.FullName() != "Scan" || parts == 0 || len(n.Inputs)%2 != 0 ||
+		n.Attrs.Int("num_scan_inputs", 0) != int64(parts) {
 		return nil
 	}
 	next := n.Attrs.Graph("body").Outputs[0]
@@ -81,7 +84,8 @@ func findChunks(g *ir.Graph, n *ir.Node) exportedPart {
 	return f
 }
 
-// inputs reads what the chunks are made of: (groups, samples·chunks, inputs·steps).
+// inputs follows v, of shape (groups, samples·chunks, inputs·steps), back to the sequence that is cut into chunks. It
+// reports whether there is one.
 func (f *chunks) inputs(v *ir.Value) bool {
 	parts := []*ir.Value{v}
 	if isOp(v, "Concat") {
@@ -111,7 +115,7 @@ func (f *chunks) inputs(v *ir.Value) bool {
 	return f.steps > 0 && f.heads > 0 && f.features > 0
 }
 
-// outputs follows the chunks' outputs to the sequence.
+// outputs follows the chunks' outputs to the sequence that they are put together to. It reports whether there is one.
 func (f *chunks) outputs(x *ir.Value) bool {
 	if x == nil {
 		return false
@@ -141,7 +145,7 @@ func (f *chunks) outputs(x *ir.Value) bool {
 	return f.y != nil
 }
 
-// states finds the state before the first step and that after the last one, where there are any.
+// states finds the state before the first step and the state after the last one, where the graph has them.
 func (f *chunks) states(parts int) {
 	v := back(f.anchor.Inputs[0], "Transpose", "Reshape")
 	if !f.dense {

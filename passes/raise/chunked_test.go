@@ -17,7 +17,7 @@ import (
 	"github.com/essmc/essmc/passes/raise"
 )
 
-// lowered makes a small network and writes it in standard operators.
+// lowered returns a small network in standard operators.
 func lowered(t *testing.T, version int, change func(c *models.Config)) *ir.Graph {
 	t.Helper()
 	return loweredTo(t, lower.Options{Opset: version}, change)
@@ -79,7 +79,7 @@ func TestChunkedRaised(t *testing.T) {
 	}
 }
 
-// TestChunkedLooksAlike changes one number of a table: the layer must stay as it is.
+// TestChunkedLooksAlike changes one number of a table. The layer must not be raised then.
 func TestChunkedLooksAlike(t *testing.T) {
 	for _, table := range []string{"taps", "enter", "leave", "power_re"} {
 		g := lowered(t, 17, chunkedKinds["bidirectional"])
@@ -113,7 +113,7 @@ func TestChunkedLooksAlike(t *testing.T) {
 	}
 }
 
-// fullMatrix is a layer whose state is mixed by a full matrix with one eigenvector, behind a Relu so that something surrounds it.
+// fullMatrix returns a layer whose state is mixed by a full matrix with one eigenvector, after a Relu.
 func fullMatrix(t *testing.T, direction string, state bool) *ir.Graph {
 	t.Helper()
 	const s, k, h = 2, 4, 3
@@ -136,8 +136,10 @@ func fullMatrix(t *testing.T, direction string, state bool) *ir.Graph {
 			abar[i] = 0.2
 		}
 	}
-	in := []*ir.Value{l.op("Relu", u), l.Const("abar", tensor.FromSlice(abar, 1, s, k, k)), l.Const("gamma", tensor.FromSlice(gamma, 1, s, k, k)),
-		l.floats("B", floats(s*k*h), 1, s, k, h), l.floats("C", floats(s*h*k), 1, s, h, k), l.floats("D", floats(s*h), 1, s, h)}
+	in := []*ir.Value{l.op("Relu", u), l.Const("abar", tensor.FromSlice(abar, 1, s, k, k)),
+		l.Const("gamma", tensor.FromSlice(gamma, 1, s, k, k)),
+		l.floats("B", floats(s*k*h), 1, s, k, h), l.floats("C", floats(s*h*k), 1, s, h, k),
+		l.floats("D", floats(s*h), 1, s, h)}
 	outs := 1
 	if state {
 		in, outs = append(in, l.Input("h0", ir.Tensor(tensor.Float32, "B", s*k))), 2
@@ -182,7 +184,8 @@ func TestChunkedDense(t *testing.T) {
 			t.Fatal(err)
 		}
 		if count(r, "essm.DenseSSM") != 0 || !strings.Contains(strings.Join(passtest.Notes(r), "\n"), "left as it is") {
-			t.Errorf("%s changed: %d systems\n%s", table, count(r, "essm.DenseSSM"), strings.Join(passtest.Notes(r), "\n"))
+			t.Errorf("%s changed: %d systems\n%s", table, count(r, "essm.DenseSSM"),
+				strings.Join(passtest.Notes(r), "\n"))
 		}
 	}
 }

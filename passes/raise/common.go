@@ -1,11 +1,11 @@
-// Package raise holds the passes that recognize layers which an exporter has expanded into primitive operators, and replace
-// them by essm operators: state-space layers in the form of convolutions, transforms and recurrences, and the norms,
-// activations and linear layers around them.
+// Package raise holds the passes that recognize layers which an exporter has written in primitive operators, and
+// replace them by essm operators: state-space layers in the form of convolutions, transforms and recurrences, and the
+// norms, activations and linear layers around them.
 //
-// It imports ir, the operator packages, passes, and passes/lower, whose forms it recognizes by lowering them again. It knows
-// neither file formats nor machines. A raised graph computes the same as before, to the tolerance of its new operators.
-// Other parts of the graph do not change. A near miss leaves a note with the condition that failed. Each form is in its own
-// file, with its cases in testdata.
+// It imports ir, the operator packages, passes, and passes/lower, whose forms it recognizes by lowering them again. It
+// knows neither file formats nor machines. A raised graph computes the same as before, to the tolerance of its new
+// operators. Other parts of the graph do not change. A near miss leaves a note with the condition that failed. Each
+// form is in its own file, with its cases in testdata.
 package raise
 
 import (
@@ -20,10 +20,11 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// Pipeline is what runs on an imported graph before passes.Pipeline, in order. The passes say why it is in this order.
+// Pipeline returns the passes that run on an imported graph before passes.Pipeline, in order. Each pass states the
+// reasons for its place.
 func Pipeline() []*passes.Pass { return slices.Concat(exports, convolutions, recurrences, layers) }
 
-// where names a node by its part of the model, or else by itself.
+// where names a node by its scope in the model, or by itself if it has none.
 func where(n *ir.Node) string {
 	if n.Scope != "" {
 		return n.Scope
@@ -31,23 +32,23 @@ func where(n *ir.Node) string {
 	return n.String()
 }
 
-// missed notes that something which looked like form (at node n) stays as it is.
+// missed notes that node n resembles a form but stays as it is, and why.
 func missed(c *passes.Context, form string, n *ir.Node, why string, args ...any) {
 	c.Note("%s: %v left as it is: %s", form, n, fmt.Sprintf(why, args...))
 }
 
-// isOp reports whether v is computed by the named operator (as ir.Op.FullName has it).
+// isOp reports whether v is the output of the named operator (a name as ir.Op.FullName returns it).
 func isOp(v *ir.Value, name string) bool {
 	return v != nil && v.Def != nil && v.Def.Op.FullName() == name
 }
 
-// slice is what a Slice takes along one axis.
+// slice is the range of a Slice along one axis.
 type slice struct {
 	axis           int
 	from, to, step int64
 }
 
-// sliceOf reads a Slice of one axis with constant bounds.
+// sliceOf reads a Slice along one axis with constant bounds.
 func sliceOf(n *ir.Node) (s slice, ok bool) {
 	if n.Op.FullName() != "Slice" {
 		return s, false
@@ -69,10 +70,10 @@ func sliceOf(n *ir.Node) (s slice, ok bool) {
 	return s, err == nil
 }
 
-// count gives the first index that is taken of so many, and how many are.
+// count returns the first index that the slice takes from an axis of size of, and the number of indices.
 func (s slice) count(of int64) (first, n int64) { return ops.SliceRange(s.from, s.to, s.step, of) }
 
-// inverse is the order of axes that undoes one.
+// inverse returns the inverse of a permutation of axes.
 func inverse(perm []int64) []int64 {
 	back := make([]int64, len(perm))
 	for i, a := range perm {
@@ -81,7 +82,7 @@ func inverse(perm []int64) []int64 {
 	return back
 }
 
-// transposed orders the axes of v, where they are in another order.
+// transposed returns v with its axes in the given order.
 func transposed(b *ir.Builder, v *ir.Value, order []int64) *ir.Value {
 	if slices.IsSorted(order) {
 		return v
@@ -89,12 +90,12 @@ func transposed(b *ir.Builder, v *ir.Value, order []int64) *ir.Value {
 	return b.Op("", "Transpose", []*ir.Value{v}, ir.A("perm", order))
 }
 
-// reversed turns an axis around.
+// reversed returns v with one axis in the opposite order.
 func reversed(b *ir.Builder, v *ir.Value, axis int) *ir.Value {
 	return b.Op("", "Slice", []*ir.Value{v, b.Ints(-1), b.Ints(math.MinInt64), b.Ints(int64(axis)), b.Ints(-1)})
 }
 
-// typed makes a constant of the given element type.
+// typed returns a constant of the given element type.
 func typed(b *ir.Builder, name string, elem tensor.DType, x []float64, shape ...int) *ir.Value {
 	t, err := tensor.FromFloat64s(elem, x, shape...)
 	if err != nil {
@@ -104,7 +105,7 @@ func typed(b *ir.Builder, name string, elem tensor.DType, x []float64, shape ...
 	return b.Const(name, t)
 }
 
-// directInput is the input D of a system.
+// directInput returns the index of a system's input D.
 func directInput(op *ir.Op) int {
 	if op == essm.DenseSSM {
 		return 5
@@ -112,7 +113,7 @@ func directInput(op *ir.Op) int {
 	return 9
 }
 
-// origin follows v back through operators that only arrange elements or change their type.
+// origin follows v back through operators that only rearrange elements or change their type.
 func origin(v *ir.Value) *ir.Value {
 	for v != nil && v.Def != nil && v.Def.Op.Domain == "" {
 		switch v.Def.Op.Name {

@@ -8,22 +8,23 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// maxEval bounds the elements of one tensor that is computed from constants. It holds the states × length of a layer's kernel
-// before it is summed up.
+// maxEval bounds the elements of a tensor that is computed from constants. A layer's kernel before the sum over states
+// has states × length elements.
 const maxEval = 1 << 24
 
-// constants computes what depends on constants and, for given symbols, on shapes alone, in float64.
+// constants returns an evaluator, in float64, of values that depend only on constants and on shapes with the given
+// symbols.
 func constants(bind map[string]int64) *eval.Constants {
 	return &eval.Constants{Wide: true, Bind: bind, Limit: maxEval}
 }
 
-// constant computes a value that depends on constants and known shapes alone. It gives float64 for float32.
+// constant computes a value that depends on constants and known shapes alone. It returns float64 for float32.
 func constant(v *ir.Value) (*tensor.Tensor, error) { return constants(nil).Tensor(v) }
 
-// constantFloats is constant for real numbers, with the shape; of nil there are none.
+// constantFloats returns the value of a real constant with its shape. It returns nothing for nil.
 func constantFloats(v *ir.Value) ([]float64, []int, error) {
 	if v == nil {
-		return nil, nil, errors.New("it is not there")
+		return nil, nil, errors.New("it is missing")
 	}
 	t, err := constant(v)
 	if err != nil {

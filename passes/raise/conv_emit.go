@@ -14,22 +14,22 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// half is one direction of a response as it will run: as exponentials, or as the taps themselves.
+// half is one direction of a response in the form in which it will run: exponentials or taps.
 type half struct {
 	taps   [][]float64
-	exps   []exponentials // per channel; nil: the taps
-	window int            // lags after which the kernel is cut off; 0: never
+	exps   []exponentials // per channel; nil: use taps
+	window int            // number of lags after which the kernel ends; 0: it does not end
 	why    string         // why there are no exponentials
 }
 
-// model is a response as it will run.
+// model is a response in the form in which it will run.
 type model struct {
-	fwd, bwd *half     // nil: nothing to do on that side
-	both     bool      // bwd has fwd's kernel, from lag 1
-	direct   []float64 // per channel, what lag 0 has besides; nil: nothing
+	fwd, bwd *half     // nil: no response in that direction
+	both     bool      // bwd is fwd's kernel from lag 1
+	direct   []float64 // per channel, an additional response at lag 0; nil: none
 }
 
-// silent reports whether a is nothing beside b: less than what rounding to float32 leaves.
+// silent reports whether a is negligible beside b: below float32's rounding.
 func silent(a, b [][]float64) bool {
 	for c := range a {
 		na, pa := norms(a[c])
@@ -41,8 +41,8 @@ func silent(a, b [][]float64) bool {
 	return true
 }
 
-// model finds how a response can run. poles, if not nil, gives poles that a channel may have, known from how its kernel is
-// computed.
+// model finds a form for the response. poles, if not nil, lists candidate poles of a channel, known from the
+// computation of its kernel.
 func (res *response) model(poles poleSource) (*model, *miss) {
 	m := &model{}
 	tail := make([][]float64, res.n) // lags from 1 on
@@ -57,7 +57,7 @@ func (res *response) model(poles poleSource) (*model, *miss) {
 	hasBwd := !silent(res.bwd, all)
 	hasFwd := !silent(tail, all)
 	if !hasFwd && !hasBwd {
-		return nil, missf(1, "each step looks at itself only")
+		return nil, missf(1, "each step depends on itself only")
 	}
 	if hasBwd && hasFwd && sameKernel(res.fwd, res.bwd) {
 		h, miss := res.half(res.fwd, poles)
@@ -72,7 +72,8 @@ func (res *response) model(poles poleSource) (*model, *miss) {
 			return nil, miss
 		}
 		if h.exps == nil || h.fast() { // D u may be part of lag 0
-			if d, miss := res.half(tail, poles); miss == nil && d.exps != nil && d.shift() && (h.exps == nil || d.states() < h.states()) {
+			if d, miss := res.half(tail, poles); miss == nil && d.exps != nil && d.shift() &&
+				(h.exps == nil || d.states() < h.states()) {
 				if d.window > 0 {
 					d.window++
 				}
@@ -96,7 +97,8 @@ func (res *response) model(poles poleSource) (*model, *miss) {
 			return nil, miss
 		}
 		m.bwd = h
-		if m.direct != nil && m.fwd == nil && h.exps == nil { // a LongConv has no direct term; a kernel of one tap has
+		// a LongConv has no direct term, but a kernel of one tap computes one
+		if m.direct != nil && m.fwd == nil && h.exps == nil {
 			m.fwd = &half{taps: lag0}
 			m.direct = nil
 		}
@@ -104,7 +106,7 @@ func (res *response) model(poles poleSource) (*model, *miss) {
 	return m, nil
 }
 
-// states is the largest number of states of a channel.
+// states returns the largest number of states of a channel.
 func (h *half) states() int {
 	n := 1
 	for _, e := range h.exps {
@@ -113,14 +115,15 @@ func (h *half) states() int {
 	return n
 }
 
-// fast reports whether some pole does little but at lag 0, where a direct term may be meant.
+// fast reports whether some pole has an effect at lag 0 almost only, where a direct term may be meant.
 func (h *half) fast() bool {
 	return slices.ContainsFunc(h.exps, func(e exponentials) bool {
 		return slices.ContainsFunc(e.pole, func(p complex128) bool { return cmplx.Abs(p) < 0.05 })
 	})
 }
 
-// sameKernel reports whether the backward kernel from lag 1 is the forward one from lag 0, as in a bidirectional system.
+// sameKernel reports whether the backward kernel from lag 1 is the forward one from lag 0, as in a bidirectional
+// system.
 func sameKernel(fwd, bwd [][]float64) bool {
 	for c := range fwd {
 		_, peak := norms(fwd[c])
@@ -132,7 +135,7 @@ func sameKernel(fwd, bwd [][]float64) bool {
 	return true
 }
 
-// shift moves kernels from lag 1 to lag 0; false where a pole is too near 0 for that.
+// shift moves kernels from lag 1 to lag 0. It returns false if a pole is too near 0 for that.
 func (h *half) shift() bool {
 	for _, e := range h.exps {
 		for i, p := range e.pole {
@@ -145,10 +148,10 @@ func (h *half) shift() bool {
 	return true
 }
 
-// half finds exponentials for one direction's kernels, each channel by itself.
+// half fits exponentials to the kernels of one direction, each channel by itself.
 func (res *response) half(taps [][]float64, poles poleSource) (*half, *miss) {
 	h := &half{}
-	// Taps behind the last that is not 0 in any channel.
+	// Drop trailing taps that are 0 in all channels.
 	last := 0
 	for _, k := range taps {
 		_, peak := norms(k)
@@ -172,7 +175,7 @@ func (res *response) half(taps [][]float64, poles poleSource) (*half, *miss) {
 		h.taps[c] = taps[c][:end]
 	}
 	if end < minTaps {
-		h.why = fmt.Sprintf("%d taps are too few to tell a system, expected at least %d", end, minTaps)
+		h.why = fmt.Sprintf("its %d taps are too few to fit a system, expected at least %d", end, minTaps)
 		return h, nil
 	}
 	exps, why := fitAll(h.taps, poles, res.anySize && !finite)
@@ -190,7 +193,7 @@ func (res *response) half(taps [][]float64, poles poleSource) (*half, *miss) {
 	return h, nil
 }
 
-// cuts reports whether the exponentials go on behind the last tap, so that the window is needed.
+// cuts reports whether the exponentials continue beyond the last tap, so that the system needs a window.
 func (h *half) cuts(length int, anySize bool) bool {
 	for c, e := range h.exps {
 		norm, peak := norms(h.taps[c])
@@ -218,18 +221,19 @@ func (h *half) cuts(length int, anySize bool) bool {
 	return false
 }
 
-// fitAll fits every channel, or says which is the first that cannot be, and why. endless asks for exponentials that hold
-// behind the taps, too: known poles, or a kernel that has died out.
+// fitAll fits every channel. If one cannot be fitted, it returns the reason for the first such channel. If endless is
+// set, the exponentials must hold beyond the taps: either their poles are known, or the kernel has decayed.
 func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, string) {
 	out, ok := make([]exponentials, len(taps)), make([]bool, len(taps))
-	var failed atomic.Int64 // the first channel that cannot be fitted; those behind it need not be tried
+	var failed atomic.Int64 // the first channel that cannot be fitted; later ones need not be tried
 	failed.Store(int64(len(taps)))
 	fit := func(c int) {
 		if int64(c) > failed.Load() {
 			return
 		}
 		defer func() {
-			for old := failed.Load(); !ok[c] && int64(c) < old && !failed.CompareAndSwap(old, int64(c)); old = failed.Load() {
+			for old := failed.Load(); !ok[c] && int64(c) < old &&
+				!failed.CompareAndSwap(old, int64(c)); old = failed.Load() {
 			}
 		}()
 		k := taps[c]
@@ -270,22 +274,29 @@ func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, s
 	}
 	norm, peak := norms(taps[c])
 	if end := lastEighth(taps[c]); endless && end > fitTol*peak {
-		return nil, fmt.Sprintf("the kernel of channel %d has not died out: its last taps are %.2g of its largest, expected at most %g", c, end/peak, fitTol)
+		return nil, fmt.Sprintf(
+			"the kernel of channel %d has not decayed: its last taps are %.2g of its largest, expected at most %g", c,
+			end/peak, fitTol)
 	}
 	if n := len(out[c].pole); n > 0 {
-		return nil, fmt.Sprintf("the kernel of channel %d is not a sum of at most %d decaying exponentials: the nearest sum, of %d, is off by %.2g, expected at most %g",
+		return nil, fmt.Sprintf(
+			"the kernel of channel %d is not a sum of at most %d decaying exponentials: the nearest sum, of %d, is "+
+				"off by %.2g, expected at most %g",
 			c, maxPoles, n, residual(taps[c], out[c])/norm, fitTol)
 	}
-	return nil, fmt.Sprintf("the kernel of channel %d is not a sum of decaying exponentials: no sum of %d, or of a quarter of its %d taps, comes near", c, maxPoles, len(taps[c]))
+	return nil, fmt.Sprintf(
+		"the kernel of channel %d is not a sum of decaying exponentials: no sum of %d, or of a quarter of its %d "+
+			"taps, comes near", c, maxPoles, len(taps[c]))
 }
 
-// lastEighth is the largest tap of the last eighth of a kernel.
+// lastEighth returns the largest tap of the last eighth of a kernel.
 func lastEighth(k []float64) float64 {
 	_, peak := norms(k[len(k)*7/8:])
 	return peak
 }
 
-// emit builds what replaces the region: the source brought into (batch, time, channels), the operators, and back.
+// emit builds the replacement of the region: the source arranged as (batch, time, channels), the operators, and the
+// result arranged as the sink.
 func (res *response) emit(b *ir.Builder, r *region, m *model) *ir.Value {
 	lay := res.layout(r)
 	u := lay.in(b, r.source)
@@ -325,7 +336,7 @@ func (res *response) emit(b *ir.Builder, r *region, m *model) *ir.Value {
 	return lay.out(b, y)
 }
 
-// ssm makes the operator for one direction: a head per channel, each with one input and one output.
+// ssm builds the operator for one direction, with a head of one input and one output per channel.
 func ssm(b *ir.Builder, u *ir.Value, elem tensor.DType, h *half, direction string, direct []float64) *ir.Value {
 	heads, n := len(h.exps), h.states()
 	var p [4][]float64
@@ -349,14 +360,15 @@ func ssm(b *ir.Builder, u *ir.Value, elem tensor.DType, h *half, direction strin
 	for i := range ones {
 		ones[i] = 1
 	}
-	in = append(in, b.Const("B", tensor.FromSlice(ones, 1, heads, n, 1)), b.Const("C", tensor.FromSlice(ones, 1, heads, 1, n)))
+	in = append(in, b.Const("B", tensor.FromSlice(ones, 1, heads, n, 1)),
+		b.Const("C", tensor.FromSlice(ones, 1, heads, 1, n)))
 	if direct != nil {
 		in = append(in, nil, nil, b.Const("D", tensor.FromSlice(slices.Clone(direct), 1, heads, 1)))
 	}
 	return b.Op("essm", "SSM", in, ir.A("direction", direction), ir.A("window", h.window))
 }
 
-// logPole is the logarithm of a pole; for 0 one whose powers are 0.
+// logPole returns the logarithm of a pole. For 0 it returns one whose powers are 0.
 func logPole(z complex128) complex128 {
 	if cmplx.Abs(z) < 1e-300 {
 		return deadLog
@@ -365,7 +377,7 @@ func logPole(z complex128) complex128 {
 	return complex(min(real(l), 0), imag(l))
 }
 
-// narrow stores taps in float32 where they are float32's, up to what reading them by transform has added.
+// narrow stores taps in float32 if they are float32 numbers up to the error of reading them by transform.
 func narrow(v []float64, shape ...int) *tensor.Tensor {
 	_, peak := norms(v)
 	f := make([]float32, len(v))
@@ -377,23 +389,23 @@ func narrow(v []float64, shape ...int) *tensor.Tensor {
 	return tensor.FromSlice(f, shape...)
 }
 
-// layout is how the source becomes (batch, time, channels), and the result the sink's shape.
+// layout describes how the source becomes (batch, time, channels), and how the result takes the sink's shape.
 type layout struct {
 	squeeze         []int64 // axes of the source that have size 1
-	perm            []int64 // of the axes that are left
+	perm            []int64 // order of the remaining axes
 	noBatch, noChan bool
-	merge, part     []int64 // shapes; nil: as they are
-	time            int     // place of time among the axes in their new order
-	asInput         bool    // several numbers in them are not known
+	merge, part     []int64 // shapes; nil: unchanged
+	time            int     // position of time among the axes in their new order
+	asInput         bool    // several of their dimensions are not known
 	shape           *ir.Value
-	back            []int64 // order of the sink's axes, those of size 1 left out
+	back            []int64 // order of the sink's axes without those of size 1
 	expand          []int64 // axes of the sink that have size 1
 }
 
 func (res *response) layout(r *region) *layout {
 	l := &layout{noBatch: len(res.batch) == 0, noChan: len(res.channel) == 0, time: len(res.batch)}
 	shape := r.source.Shape()
-	place := map[int]int64{} // of an axis among those of the source that are left
+	place := map[int]int64{} // position of each axis among the remaining axes of the source
 	for i, j := range res.to {
 		if j < 0 {
 			l.squeeze = append(l.squeeze, int64(i))
@@ -425,7 +437,7 @@ func (res *response) layout(r *region) *layout {
 			batch = -1
 		}
 		switch {
-		case len(res.batch) <= 1: // Reshape keeps the first two dimensions where it is given 0
+		case len(res.batch) <= 1: // Reshape copies dimensions that are given as 0
 			batch, length = 0, 0
 			l.part = []int64{0, 0}
 			if l.noBatch {
@@ -435,7 +447,7 @@ func (res *response) layout(r *region) *layout {
 					length, l.part[0] = k, k
 				}
 			}
-		case free > 1: // more than Reshape can work out: taken from the input when it runs
+		case free > 1: // more than Reshape can infer: read from the input at run time
 			l.asInput = true
 			l.part = append(l.part, length)
 		default:
@@ -446,7 +458,7 @@ func (res *response) layout(r *region) *layout {
 			l.part = append(l.part, int64(n))
 		}
 	}
-	// The sink's axes that are not 1 wide, in their order, taken from where they stand now.
+	// The current positions of the sink's axes of sizes other than 1, in their order.
 	now := map[int]int64{}
 	for k, i := range order {
 		now[res.to[i]] = int64(k)

@@ -9,28 +9,31 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// convolutions are the passes that recognise long convolutions, behind those that prepare for all.
+// convolutions are the passes that recognize long convolutions, after those that prepare the graph.
 var convolutions = []*passes.Pass{Upgrade, Shapes, Conv, DFT, Toeplitz}
 
 // Conv raises long depthwise convolutions.
 var Conv = &passes.Pass{
 	Name: "raise-conv",
-	Doc:  "A depthwise Conv with a long kernel, with its pads, slices and reversals, alone or one per direction → essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
+	Doc: "A depthwise Conv with a long kernel, with its pads, slices and reversals, alone or one per direction → " +
+		"essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "what it makes is arranged by operators of the newest versions"},
-		{Pass: "raise-shapes", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
-		{Pass: "raise-windowed", Why: "the convolution is one too, but its taps do not tell a state that is passed on"},
+		{Pass: "upgrade", Why: "it adds operators of the newest versions"},
+		{Pass: "raise-shapes",
+			Why: "with pads and slices of unknown sizes, the number of steps after them is not known"},
+		{Pass: "raise-windowed", Why: "its Conv is one too, but the taps alone do not show the state"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},
-		{Pass: "canonicalize", Why: "transposes around what is raised cancel then"},
+		{Pass: "fold", Why: "the computation of a kernel shows its exponentials; once folded, they must be fitted"},
+		{Pass: "canonicalize", Why: "transposes around the new operators cancel then"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "convolution", isLongConv)
 	},
 }
 
-// isLongConv accepts convolutions along one axis with enough taps. One that mixes channels is named as a near miss.
+// isLongConv accepts convolutions along one axis with enough taps. If one mixes channels, it returns that as the
+// reason.
 func isLongConv(s *surroundings, n *ir.Node) (anchor bool, why string) {
 	if n.Op.FullName() != "Conv" || s.isFixed(n.Outputs[0]) || n.In(1) == nil {
 		return false, ""
@@ -58,11 +61,12 @@ func isLongConv(s *surroundings, n *ir.Node) (anchor bool, why string) {
 	return why == "", why
 }
 
-// maxProbes bounds how many regions around one anchor are run.
+// maxProbes bounds the number of regions around one anchor that are run.
 const maxProbes = 10
 
-// raiseAll raises what it can find around the anchors that is accepts, and notes why the others stay.
-func raiseAll(c *passes.Context, g *ir.Graph, form string, is func(*surroundings, *ir.Node) (bool, string)) (int, error) {
+// raiseAll raises the convolutions that it finds around the anchors which is accepts, and notes why the others stay.
+func raiseAll(c *passes.Context, g *ir.Graph, form string,
+	is func(*surroundings, *ir.Node) (bool, string)) (int, error) {
 	changes := 0
 	done := map[*ir.Node]bool{}
 	for {
@@ -85,7 +89,7 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, is func(*surroundings
 		}
 		n := g.Nodes[i]
 		done[n] = true
-		name := where(n) // what replaces the node takes its result's name
+		name := where(n) // the replacement takes over the name of the node's result
 		made, size, m := s.raise(g, n)
 		if m != nil {
 			missed(c, form, n, "%s", m.why)
@@ -104,7 +108,8 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, is func(*surroundings
 	}
 }
 
-// raise replaces the largest region around an anchor that turns out to be a convolution, of so many nodes.
+// raise replaces the largest region around an anchor that is a convolution. It returns the number of nodes of the
+// region.
 func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (made *model, nodes int, _ *miss) {
 	best := &miss{-2, s.noSource(anchor)}
 	probes := 0
@@ -139,7 +144,7 @@ func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (made *model, nodes i
 	return nil, 0, best
 }
 
-// noSource says why nothing can be the sequence that an anchor convolves.
+// noSource returns why no value can be the sequence that an anchor convolves.
 func (s *surroundings) noSource(anchor *ir.Node) string {
 	y := anchor.Outputs[0]
 	_, leaves, ok := s.upstream(y, nil)
@@ -154,21 +159,23 @@ func (s *surroundings) noSource(anchor *ir.Node) string {
 	}
 	if len(leaves) == 1 {
 		v := leaves[0]
-		return fmt.Sprintf("it makes %v of the %v that %s gives, expected as many elements", y.Type, v.Type, name(v))
+		return fmt.Sprintf("it computes %v from %[3]s, %[2]v; expected as many elements", y.Type, v.Type, name(v))
 	}
 	var names []string
 	for _, v := range leaves[:min(len(leaves), 3)] {
 		names = append(names, name(v))
 	}
-	return fmt.Sprintf("it is computed from %d values (%s); expected one sequence, besides constants", len(leaves), strings.Join(names, ", "))
+	return fmt.Sprintf("it is computed from %d values (%s); expected one sequence, besides constants", len(leaves),
+		strings.Join(names, ", "))
 }
 
-// sameSize is the cheap part of what probe asks for.
+// sameSize is a cheap necessary condition for probe.
 func sameSize(a, b *ir.Value) bool {
-	return isReal(a.Elem()) && isReal(b.Elem()) && len(a.Shape()) > 0 && len(b.Shape()) > 0 && a.Shape().Size().Equal(b.Shape().Size())
+	return isReal(a.Elem()) && isReal(b.Elem()) && len(a.Shape()) > 0 && len(b.Shape()) > 0 &&
+		a.Shape().Size().Equal(b.Shape().Size())
 }
 
-// build puts the operators in place of the region.
+// build replaces the region by operators.
 func (s *surroundings) build(g *ir.Graph, anchor *ir.Node, r *region, res *response) (*model, *miss) {
 	m, miss := res.model(s.poles(r, res))
 	if miss != nil {
@@ -187,7 +194,7 @@ func (s *surroundings) build(g *ir.Graph, anchor *ir.Node, r *region, res *respo
 	return m, nil
 }
 
-// String says what a model is, for people.
+// String describes the model in one line.
 func (m *model) String() string {
 	one := func(h *half, direction string) string {
 		if h.exps == nil {

@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// sameTol is how far, relative to its largest answer, a region may be from the convolution that its impulse responses
-	// describe. Constants in float32 are that exact.
+	// sameTol is the largest difference, relative to the largest answer, between a region and the convolution with its
+	// impulse responses. It allows for constants in float32.
 	sameTol = 1e-7
-	// longest is the largest length at which a region of any length is tried.
+	// longest is the largest length at which a region without a fixed length is tried.
 	longest = 1 << 15
 )
 
-// response describes a region as a convolution along one axis, per channel: what it does to an impulse.
+// response describes a region as a convolution along one axis, by the impulse response of each channel.
 type response struct {
 	time    int   // axis of the source
-	to      []int // per axis of the source, the sink's; -1 for axes of size 1
+	to      []int // per axis of the source, its axis in the sink; -1 for axes of size 1
 	batch   []int // axes of the source along which the response is the same
-	channel []int // and along which it differs
+	channel []int // axes of the source along which the response differs
 	counts  []int // dimensions of the channel axes
-	n       int   // channels, their product
-	length  int   // steps at which fwd and bwd were taken
+	n       int   // number of channels, the product of counts
+	length  int   // number of steps for which fwd and bwd were read
 	anySize bool  // the number of steps is not fixed
 	fwd     [][]float64
-	bwd     [][]float64 // lags 1, 2, …: what step t takes from t+1, t+2, …
-	bias    []float64   // per channel; nil: none
+	bwd     [][]float64 // lags 1, 2, …: the effect of steps t+1, t+2, … on step t
+	bias    []float64   // per channel; nil: zeros
 	bind    map[string]int64
 }
 
-// miss is why a region is no convolution; the later the stage, the nearer it came.
+// miss is the reason why a region is no convolution. A larger stage is a nearer miss.
 type miss struct {
 	stage int
 	why   string
@@ -48,16 +48,16 @@ func missf(stage int, format string, args ...any) *miss {
 	return &miss{stage, fmt.Sprintf(format, args...)}
 }
 
-// probe finds a region's response by running it: on an impulse in the middle and its neighbours, which tells the axes apart;
-// on an impulse at either end in all channels, which gives every tap; and on random numbers, which a map that is linear, as
-// all its operators are, gives the same answer for as a convolution only if it is that convolution.
+// probe finds a region's response by running it three times. An impulse in the middle and at its neighbours shows the
+// axes. Impulses at either end of all channels give every tap. Random numbers verify the result: the region is linear,
+// as all its operators are, so it equals the convolution if both give the same answer to them.
 func (s *surroundings) probe(r *region) (*response, *miss) {
 	xs, ys := r.source.Shape(), r.sink.Shape()
 	if len(xs) == 0 || len(ys) == 0 || !isReal(r.source.Elem()) || !isReal(r.sink.Elem()) {
-		return nil, missf(0, "its ends are no tensors of real numbers")
+		return nil, missf(0, "its input or output is no tensor of real numbers")
 	}
 	if !xs.Size().Equal(ys.Size()) {
-		return nil, missf(0, "%v elements become %v", xs.Size(), ys.Size())
+		return nil, missf(0, "it computes %[2]v elements from %[1]v, expected as many", xs.Size(), ys.Size())
 	}
 	bind := s.numbers(xs)
 	res := &response{bind: bind}
@@ -81,14 +81,15 @@ func (s *surroundings) probe(r *region) (*response, *miss) {
 	res.anySize = true
 	long := max(1024, 2*s.largest(r)) + 7
 	if long > longest {
-		return nil, missf(2, "it holds numbers up to %d that its length may be compared with, more than are tried", s.largest(r))
+		return nil, missf(2, "its length may be compared with numbers up to %d, more steps than are tried",
+			s.largest(r))
 	}
 	small := *res
 	wide := map[string]int64{}
 	for k, v := range bind {
 		wide[k] = min(v, 1)
 	}
-	for _, d := range xs { // other symbols than time's and the batch's keep their numbers
+	for _, d := range xs { // symbols other than those of time and batch keep their numbers
 		if name, ok := d.Symbol(); !ok || name != symbol {
 			for _, q := range d.Symbols() {
 				wide[q] = 1
@@ -107,12 +108,14 @@ func (s *surroundings) probe(r *region) (*response, *miss) {
 		small.bwd = append(small.bwd, res.bwd[c][:min(max(n-1, 0), len(res.bwd[c]))])
 	}
 	if m := small.check(r, e); m != nil {
-		return nil, missf(m.stage, "its response depends on the number of steps: at %d, where %d steps gave it, %s", n, long, m.why)
+		return nil, missf(m.stage,
+			"its response depends on the number of steps: read at %[2]d steps, it fails at %[1]d: %[3]s", n, long,
+			m.why)
 	}
 	return res, nil
 }
 
-// numbers gives a small prime to each symbol of the graph's inputs.
+// numbers assigns a small prime to each symbol of the graph's inputs.
 func (s *surroundings) numbers(shape ir.Shape) map[string]int64 {
 	primes := []int64{7, 11, 13, 17, 19, 23, 29, 31}
 	known := int64(1)
@@ -141,7 +144,7 @@ func (s *surroundings) numbers(shape ir.Shape) map[string]int64 {
 	return bind
 }
 
-// dims evaluates a shape.
+// dims returns the sizes of a shape with the given symbols.
 func dims(s ir.Shape, bind map[string]int64) ([]int, bool) {
 	out := make([]int, len(s))
 	for i, d := range s {
@@ -154,15 +157,16 @@ func dims(s ir.Shape, bind map[string]int64) ([]int, bool) {
 	return out, true
 }
 
-// ask runs the region on what fill writes, and gives the answer with its shape.
-func (res *response) ask(r *region, e *eval.Constants, fill func(x []float64, shape []int)) (y []float64, shape []int, m *miss) {
+// ask runs the region on the input that fill writes, and returns its output and the output's shape.
+func (res *response) ask(r *region, e *eval.Constants,
+	fill func(x []float64, shape []int)) (y []float64, shape []int, m *miss) {
 	xs, ok := dims(r.source.Shape(), res.bind)
 	if !ok {
 		return nil, nil, missf(0, "its shape %v is not known", r.source.Shape())
 	}
 	size, err := tensor.Size(xs)
 	if err != nil || size > maxEval {
-		return nil, nil, missf(1, "%d elements are more than are tried", size)
+		return nil, nil, missf(1, "it has %d elements, more than are tried", size)
 	}
 	x := make([]float64, size)
 	fill(x, xs)
@@ -173,26 +177,27 @@ func (res *response) ask(r *region, e *eval.Constants, fill func(x []float64, sh
 	if y, err = t.Float64s(); err != nil {
 		return nil, nil, missf(1, "it cannot be evaluated: %v", err)
 	}
-	// What was inferred, and what axes found at one size, may not hold at another.
+	// The inferred shape, and the axes that were found at one size, may not hold at another.
 	ys := t.Shape()
 	fits := len(ys) == len(r.sink.Shape()) && len(y) == size
-	for i, j := range res.to { // none before axes are known
+	for i, j := range res.to { // empty until the axes are known
 		fits = fits && (j < 0 || ys[j] == xs[i])
 	}
 	if !fits {
-		return nil, nil, missf(1, "at %v steps and channels its answer has shape %v", xs, ys)
+		return nil, nil, missf(1, "for an input of shape %v its output has shape %v", xs, ys)
 	}
 	return y, ys, nil
 }
 
-// axes finds which axis of the sink each axis of the source becomes, and which one is time.
+// axes finds the sink's axis of each axis of the source, and the axis of time.
 func (res *response) axes(r *region, e *eval.Constants) *miss {
 	zero, ys, m := res.ask(r, e, func([]float64, []int) {})
 	if m != nil {
 		return m
 	}
 	var xs []int
-	impulse := func(moved int) ([]int, []int, *miss) { // where the answer to an impulse begins and ends, per axis
+	// the first and the last index of the answer to an impulse, per axis
+	impulse := func(moved int) ([]int, []int, *miss) {
 		y, shape, m := res.ask(r, e, func(x []float64, shape []int) {
 			xs = shape
 			at := 0
@@ -209,7 +214,7 @@ func (res *response) axes(r *region, e *eval.Constants) *miss {
 			return nil, nil, m
 		}
 		if len(y) != len(zero) || !slices.Equal(shape, ys) {
-			return nil, nil, missf(1, "the shape of its answer depends on its input")
+			return nil, nil, missf(1, "the shape of its output depends on its input")
 		}
 		peak := 0.0
 		for i := range y {
@@ -227,7 +232,7 @@ func (res *response) axes(r *region, e *eval.Constants) *miss {
 			}
 		}
 		if peak == 0 || math.IsNaN(peak) || math.IsInf(peak, 0) {
-			return nil, nil, missf(1, "an impulse in the middle has no answer")
+			return nil, nil, missf(1, "its output does not depend on the middle of its input")
 		}
 		return lo, hi, nil
 	}
@@ -239,13 +244,13 @@ func (res *response) axes(r *region, e *eval.Constants) *miss {
 	for a := range lo {
 		if hi[a] > lo[a] {
 			if time >= 0 {
-				return missf(1, "an impulse spreads along two axes")
+				return missf(1, "one element of its input affects several indices of two axes")
 			}
 			time = a
 		}
 	}
 	if time < 0 {
-		return missf(1, "an impulse in the middle is answered at one step; expected several")
+		return missf(1, "one step of its input affects one step of its output; expected several")
 	}
 	res.time = -1
 	taken := map[int]bool{}
@@ -263,7 +268,7 @@ func (res *response) axes(r *region, e *eval.Constants) *miss {
 		for a := range l {
 			if a != time && (l[a] != lo[a] || h[a] != hi[a]) {
 				if j >= 0 || l[a] != lo[a]+1 || h[a] != l[a] {
-					return missf(1, "axes are mixed")
+					return missf(1, "it mixes axes")
 				}
 				j = a
 			}
@@ -271,25 +276,26 @@ func (res *response) axes(r *region, e *eval.Constants) *miss {
 		if j < 0 {
 			j = time
 			if res.time >= 0 {
-				return missf(1, "axes are mixed")
+				return missf(1, "it mixes axes")
 			}
 			res.time = i
 		}
 		if taken[j] || d != ys[j] {
-			return missf(1, "%d places along axis %d become %d", d, i, ys[j])
+			return missf(1, "axis %[2]d has size %[1]d in its input and %[3]d in its output", d, i, ys[j])
 		}
 		taken[j] = true
 		to[i] = j
 	}
 	res.to = to
 	if res.time < 0 {
-		return missf(1, "no axis of its input is the one along which it answers")
+		return missf(1, "no axis of its input is the time axis of its output")
 	}
 	return nil
 }
 
 // impulses runs the region on an impulse at one step of every row.
-func (res *response) impulses(r *region, e *eval.Constants, step func(length int) int) (y []float64, ys []int, xs []int, m *miss) {
+func (res *response) impulses(r *region, e *eval.Constants,
+	step func(length int) int) (y []float64, ys []int, xs []int, m *miss) {
 	y, ys, m = res.ask(r, e, func(x []float64, shape []int) {
 		xs = shape
 		st, length := ops.Strides(shape)[res.time], shape[res.time]
@@ -302,7 +308,7 @@ func (res *response) impulses(r *region, e *eval.Constants, step func(length int
 	return y, ys, xs, m
 }
 
-// kinds tells batch axes, along which the response is the same, from channel axes.
+// kinds distinguishes batch axes, along which the response is the same, from channel axes.
 func (res *response) kinds(r *region, e *eval.Constants) *miss {
 	y, ys, xs, m := res.impulses(r, e, func(l int) int { return l / 2 })
 	if m != nil {
@@ -327,7 +333,7 @@ func (res *response) kinds(r *region, e *eval.Constants) *miss {
 		_, known := shape[i].Known()
 		switch {
 		case differs && !known:
-			return missf(1, "it differs along axis %d, whose size %v is not fixed", i, shape[i])
+			return missf(1, "its response differs along axis %d, whose size %v is not fixed", i, shape[i])
 		case differs:
 			res.addChannel(i, xs[i])
 		default:
@@ -337,7 +343,7 @@ func (res *response) kinds(r *region, e *eval.Constants) *miss {
 			}
 		}
 	}
-	if len(res.channel) == 0 && len(res.batch) > 1 && spare >= 0 { // one kernel for all channels
+	if len(res.channel) == 0 && len(res.batch) > 1 && spare >= 0 { // all channels have the same kernel
 		res.batch = slices.DeleteFunc(res.batch, func(i int) bool { return i == spare })
 		res.addChannel(spare, xs[spare])
 	}
@@ -350,7 +356,7 @@ func (res *response) addChannel(axis, count int) {
 	res.n *= count
 }
 
-// rows visits the rows along time: where each begins in source and sink, and the channel that it belongs to.
+// rows calls visit for each row along time, with its offsets in source and sink and its channel.
 func (res *response) rows(xs, ys []int, visit func(x, y, channel int)) {
 	xst, yst := ops.Strides(xs), ops.Strides(ys)
 	var walk func(axes []int, x, y, c int)
@@ -376,7 +382,7 @@ func (res *response) rows(xs, ys []int, visit func(x, y, channel int)) {
 	walk(slices.Concat(res.batch, res.channel), 0, 0, 0)
 }
 
-// taps reads the response off impulses at the first and the last step, and checks it.
+// taps reads the response from impulses at the first and the last step, and checks it.
 func (res *response) taps(r *region, e *eval.Constants) *miss {
 	zero, ys, m := res.ask(r, e, func([]float64, []int) {})
 	if m != nil {
@@ -392,7 +398,7 @@ func (res *response) taps(r *region, e *eval.Constants) *miss {
 	}
 	res.length = xs[res.time]
 	if res.length < 2 {
-		return missf(1, "it has %d steps", res.length)
+		return missf(1, "it has %d steps, expected 2 or more", res.length)
 	}
 	st := ops.Strides(ys)[res.to[res.time]]
 	res.fwd, res.bwd, res.bias = make([][]float64, res.n), make([][]float64, res.n), make([]float64, res.n)
@@ -418,7 +424,7 @@ func (res *response) taps(r *region, e *eval.Constants) *miss {
 	return res.check(r, e)
 }
 
-// check holds the region against the convolution on random numbers.
+// check compares the region with the convolution on random numbers.
 func (res *response) check(r *region, e *eval.Constants) *miss {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var x []float64
@@ -456,7 +462,9 @@ func (res *response) check(r *region, e *eval.Constants) *miss {
 		}
 	})
 	if !(worst <= sameTol*scale) {
-		return missf(3, "step %d is not the same function of the steps around it as the first and the last are (off by %.2g of the largest answer)", at, worst/scale)
+		return missf(3,
+			"step %d is not the same function of the steps around it as the first and the last are (off by %.2g of "+
+				"the largest answer)", at, worst/scale)
 	}
 	return nil
 }
@@ -495,7 +503,7 @@ func (c *convolver) apply(row []float64, spectrum []complex128) []float64 {
 	return c.fft.Sequence(nil, z)[:c.length]
 }
 
-// quickConv computes a long depthwise convolution along one axis by transform; ok is false for any other node.
+// quickConv computes a long depthwise convolution along one axis by transform. It returns false for any other node.
 func quickConv(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, bool) {
 	if n.Op.FullName() != "Conv" || len(in) > 2 && in[2] != nil {
 		return nil, false
@@ -521,7 +529,7 @@ func quickConv(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, bool) {
 	y := make([]float64, x.Dim(0)*x.Dim(1)*out)
 	row := make([]float64, l+begin+end)
 	for c := range w.Dim(0) {
-		// y[t] = Σ w[j]·row[t+j·d]: lags reversed, so the answer at step t+reach of a causal convolution.
+		// y[t] = Σ w[j]·row[t+j·d]. With the lags reversed, this is step t+reach of a causal convolution.
 		taps := make([]float64, reach+1)
 		for j := range k {
 			taps[reach-j*d] = wv[c*k+j]

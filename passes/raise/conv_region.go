@@ -10,47 +10,48 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// region is a part of a graph that computes sink from source by operators that are affine in it, everything else being
-// constants and shapes. What it computes is found by running it, so it does not matter which of the many ways to write a
-// convolution it is.
+// region is a part of a graph that computes sink from source by operators that are affine in source. Everything else in
+// it depends on constants and shapes only. A region is identified by running it, so all ways to write a convolution are
+// equal.
 type region struct {
 	source, sink *ir.Value
-	nodes        []*ir.Node // in the graph's order
+	nodes        []*ir.Node // in the order of the graph
 }
 
 // maxRegion bounds the nodes of a region.
 const maxRegion = 1000
 
-// How an operator is affine in its inputs.
+// The inputs in which an operator is affine.
 const (
-	inFirst = iota + 1 // in the first input, the others being fixed
-	inAll              // in all inputs together
-	inOne              // in any one input, the others being fixed
+	inFirst = iota + 1 // the first input
+	inAll              // all inputs together
+	inOne              // any one input while the others are fixed
 )
 
 // affine lists the operators that a region may hold, by full name.
 var affine = map[string]int{
-	"Identity": inFirst, "Transpose": inFirst, "Reshape": inFirst, "Squeeze": inFirst, "Unsqueeze": inFirst, "Flatten": inFirst,
-	"Slice": inFirst, "Gather": inFirst, "GatherElements": inFirst, "Expand": inFirst, "Tile": inFirst, "Split": inFirst,
-	"ReverseSequence": inFirst, "Pad": inFirst, "Cast": inFirst, "Neg": inFirst, "Div": inFirst,
-	"Add": inAll, "Sub": inAll, "Sum": inAll, "Concat": inAll, "Mul": inOne,
-	"Conv": inFirst, "MatMul": inOne, "DFT": inFirst,
-	"com.microsoft.Rfft": inFirst, "com.microsoft.Irfft": inFirst, "com.microsoft.ComplexMul": inOne, "com.microsoft.ComplexMulConj": inFirst,
-	"essm.LongConv": inFirst,
+	"Identity": inFirst, "Transpose": inFirst, "Reshape": inFirst, "Squeeze": inFirst, "Unsqueeze": inFirst,
+	"Flatten": inFirst, "Slice": inFirst, "Gather": inFirst, "GatherElements": inFirst, "Expand": inFirst,
+	"Tile": inFirst, "Split": inFirst, "ReverseSequence": inFirst, "Pad": inFirst, "Cast": inFirst,
+	"Neg": inFirst, "Div": inFirst, "Add": inAll, "Sub": inAll, "Sum": inAll, "Concat": inAll, "Mul": inOne,
+	"Conv": inFirst, "MatMul": inOne, "DFT": inFirst, "com.microsoft.Rfft": inFirst,
+	"com.microsoft.Irfft": inFirst, "com.microsoft.ComplexMul": inOne,
+	"com.microsoft.ComplexMulConj": inFirst, "essm.LongConv": inFirst,
 }
 
-// surroundings is what a search needs to know of a graph.
+// surroundings is an index of a graph for the search for regions.
 type surroundings struct {
 	g     *ir.Graph
 	index map[*ir.Node]int
 	uses  map[*ir.Value][]ir.Use
 	fixed map[*ir.Value]bool
-	along map[*ir.Node]bool // MatMul along time
+	along map[*ir.Node]bool // whether a MatMul may act along time
 }
 
 func surroundingsOf(g *ir.Graph) *surroundings {
-	s := &surroundings{g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{}, along: map[*ir.Node]bool{}}
-	for i, n := range g.Nodes { // in order, so inputs come before outputs
+	s := &surroundings{g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{},
+		along: map[*ir.Node]bool{}}
+	for i, n := range g.Nodes { // in order: inputs precede outputs
 		s.index[n] = i
 		fixed := !n.Op.Random && len(n.Subgraphs()) == 0
 		if !(n.Op.Domain == "" && (n.Op.Name == "Shape" || n.Op.Name == "Size")) {
@@ -67,10 +68,11 @@ func surroundingsOf(g *ir.Graph) *surroundings {
 	return s
 }
 
-// isFixed reports whether v depends on constants and shapes alone; an output that is not asked for depends on nothing.
+// isFixed reports whether v depends on constants and shapes alone. An omitted output depends on nothing.
 func (s *surroundings) isFixed(v *ir.Value) bool { return v == nil || v.Const != nil || s.fixed[v] }
 
-// data gives the inputs in which node n is affine; ok is false where it is not, or is none that a region may hold.
+// data returns the inputs in which node n is affine. It returns false if n is not affine, or may not be part of a
+// region.
 func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
 	how := affine[n.Op.FullName()]
 	if how == 0 {
@@ -99,14 +101,15 @@ func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
 	return in, true
 }
 
-// isReal reports whether values of an element type keep float32's precision.
+// isReal reports whether elements of a type have at least float32's precision.
 func isReal(d tensor.DType) bool { return d == tensor.Float32 || d == tensor.Float64 }
 
-// notDepthwise says why not every output channel of a convolution reads one input channel, at stride 1; empty: it is so.
+// notDepthwise returns why a convolution is not depthwise with stride 1, or "" if it is.
 func notDepthwise(n *ir.Node) string {
 	w := n.In(1).Shape()
 	if len(w) < 3 || !w[1].Equal(ir.Const(1)) {
-		return fmt.Sprintf("it mixes channels: its kernel is %v, expected one input channel for each output channel", n.In(1).Type)
+		return fmt.Sprintf("it mixes channels: its kernel is %v, expected one input channel for each output channel",
+			n.In(1).Type)
 	}
 	for _, s := range n.Attrs.Ints("strides", nil) {
 		if s != 1 {
@@ -116,19 +119,21 @@ func notDepthwise(n *ir.Node) string {
 	return ""
 }
 
-// alongSteps reports whether a product is one with a matrix whose diagonals are constant but for a few elements: one that
-// may act along time. Any other mixes features, and ends a region.
+// alongSteps reports whether a product may act along time: it is one with a matrix whose diagonals are constant but for
+// a few elements. Other products mix features, and end a region.
 func (s *surroundings) alongSteps(n *ir.Node) bool {
 	ok, known := s.along[n]
 	if !known {
-		ok = slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && s.isFixed(v) && nearlyToeplitz(v) })
+		ok = slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
+			return v != nil && s.isFixed(v) && nearlyToeplitz(v)
+		})
 		s.along[n] = ok
 	}
 	return ok
 }
 
-// upstream collects the nodes between sink and what it is computed from; it does not go behind stop. ok is false where there
-// are too many.
+// upstream collects the nodes from which sink is computed, as far as stop, and the values that they begin with. It
+// returns false if there are too many.
 func (s *surroundings) upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
 	seen := map[*ir.Value]bool{sink: true}
 	inside := map[*ir.Node]bool{}
@@ -164,13 +169,14 @@ func (s *surroundings) upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves 
 	return nodes, leaves, true
 }
 
-// sources lists the values through which everything that reaches sink passes, the nearest first.
+// sources lists the values that all paths to sink pass through, the nearest first.
 func (s *surroundings) sources(sink *ir.Value) []*ir.Value {
 	nodes, leaves, ok := s.upstream(sink, nil)
 	if !ok {
 		return nil
 	}
-	// The dominators of each value: itself, and what dominates all its inputs. Values are numbered in the graph's order.
+	// The dominators of each value: the value itself, and those of all its inputs. Values are numbered in the graph's
+	// order.
 	dom := map[*ir.Value][]*ir.Value{}
 	for _, v := range leaves {
 		dom[v] = []*ir.Value{v}
@@ -179,7 +185,8 @@ func (s *surroundings) sources(sink *ir.Value) []*ir.Value {
 		in, _ := s.data(n)
 		common := dom[in[0]]
 		for _, v := range in[1:] {
-			common = slices.DeleteFunc(slices.Clone(common), func(d *ir.Value) bool { return !slices.Contains(dom[v], d) })
+			common = slices.DeleteFunc(slices.Clone(common),
+				func(d *ir.Value) bool { return !slices.Contains(dom[v], d) })
 		}
 		for _, o := range n.Outputs {
 			if o != nil {
@@ -192,7 +199,7 @@ func (s *surroundings) sources(sink *ir.Value) []*ir.Value {
 	return slices.DeleteFunc(out, func(v *ir.Value) bool { return v == sink })
 }
 
-// sinks lists the values that anchor's results reach through affine operators, the farthest first.
+// sinks lists the values that are computed from anchor's results by affine operators, the farthest first.
 func (s *surroundings) sinks(anchor *ir.Node) []*ir.Value {
 	var out []*ir.Value
 	seen := map[*ir.Value]bool{}
@@ -221,8 +228,8 @@ func (s *surroundings) sinks(anchor *ir.Node) []*ir.Value {
 	return out
 }
 
-// region makes the region between two values that has this anchor in it; nil where there is none, with why where something
-// else reads what lies between.
+// region returns the region between two values if it contains the anchor. If there is none because a value between them
+// is used elsewhere, it returns that as the reason.
 func (s *surroundings) region(source, sink *ir.Value, anchor *ir.Node) (*region, string) {
 	nodes, leaves, ok := s.upstream(sink, source)
 	if !ok || len(leaves) != 1 || leaves[0] != source || !slices.Contains(nodes, anchor) {
@@ -245,10 +252,12 @@ func (s *surroundings) region(source, sink *ir.Value, anchor *ir.Node) (*region,
 			late[v] = true
 			for _, u := range s.uses[v] {
 				if u.Node == nil {
-					return nil, fmt.Sprintf("%s, on the way from %s to %s, is an output of the graph, too", v.Name, source.Name, sink.Name)
+					return nil, fmt.Sprintf("%s, between %s and %s, is also an output of the graph", v.Name,
+						source.Name, sink.Name)
 				}
 				if !inside[u.Node] {
-					return nil, fmt.Sprintf("%s, on the way from %s to %s, is read by %v, too", v.Name, source.Name, sink.Name, u.Node)
+					return nil, fmt.Sprintf("%s, between %s and %s, is also an input of %v", v.Name, source.Name,
+						sink.Name, u.Node)
 				}
 			}
 		}
@@ -256,7 +265,7 @@ func (s *surroundings) region(source, sink *ir.Value, anchor *ir.Node) (*region,
 	return &region{source: source, sink: sink, nodes: nodes}, ""
 }
 
-// run computes the sink for a source. Fixed values come from e, which keeps them.
+// run computes the sink for a source. The evaluator e computes fixed values, and keeps them.
 func (r *region) run(e *eval.Constants, x *tensor.Tensor) (*tensor.Tensor, error) {
 	env := map[*ir.Value]tensor.Datum{r.source: x}
 	for _, n := range r.nodes {
@@ -295,8 +304,8 @@ func (r *region) run(e *eval.Constants, x *tensor.Tensor) (*tensor.Tensor, error
 	return t, nil
 }
 
-// largest is the largest number that the region could compare a length with: a dimension of a constant, or an integer
-// constant that is no stand-in for infinity.
+// largest returns the largest number that the region could compare a length with: a dimension of a constant, or an
+// integer constant that does not mean infinity.
 func (s *surroundings) largest(r *region) int64 {
 	most := int64(0)
 	seen := map[*ir.Value]bool{}

@@ -13,7 +13,7 @@ import (
 	"github.com/essmc/essmc/passes/raise"
 )
 
-// flipped gives a kernel (h, length) as Conv takes it: (h, 1, length), reversed.
+// flipped returns a kernel (h, length) as Conv takes it: (h, 1, length), reversed.
 func flipped(k []float64, h, length int) []float64 {
 	out := slices.Clone(k)
 	for i := range h {
@@ -22,7 +22,7 @@ func flipped(k []float64, h, length int) []float64 {
 	return out
 }
 
-// causal is y = conv(x, k) by Pad and a grouped Conv, x (B, h, L).
+// causal computes y = conv(x, k) by Pad and a grouped Conv, for x of shape (B, h, L).
 func (l layer) causal(x, w *ir.Value, h, length int) *ir.Value {
 	p := l.op("Pad", x, []int64{0, 0, int64(length - 1), 0, 0, 0})
 	return l.op("Conv", p, w, ir.A("group", h))
@@ -95,7 +95,7 @@ func apply(v []float64, f func(float64) float64) []float64 {
 	return out
 }
 
-// TestConvComputed has 32 pairs of states per channel: too many to be found in so short a kernel, but each is known.
+// TestConvComputed has 32 pairs of states per channel: too many to fit to so short a kernel, but each can be read.
 func TestConvComputed(t *testing.T) {
 	const h, length = 3, 256
 	s := newSystem(h, 32, 2)
@@ -133,7 +133,7 @@ func TestConvComputedDynamic(t *testing.T) {
 	agree(t, g, r, 2e-6, map[string]int64{"B": 2, "L": 50}, map[string]int64{"B": 1, "L": 3000})
 }
 
-// TestConvReversed is a bidirectional layer: a second convolution over the reversed input.
+// TestConvReversed tests bidirectional layers, with a second convolution over the reversed input.
 func TestConvReversed(t *testing.T) {
 	const h, length = 3, 96
 	for _, how := range []string{"Slice", "Gather", "ReverseSequence"} {
@@ -156,7 +156,8 @@ func TestConvReversed(t *testing.T) {
 				for i := range lens {
 					lens[i] = length
 				}
-				return l.op("Transpose", l.op("ReverseSequence", tr, lens, ir.A("batch_axis", 1), ir.A("time_axis", 0)), ir.A("perm", []int{2, 1, 0}))
+				return l.op("Transpose", l.op("ReverseSequence", tr, lens, ir.A("batch_axis", 1), ir.A("time_axis", 0)),
+					ir.A("perm", []int{2, 1, 0}))
 			}
 			f := newSystem(h, 2, 4).kernel(length)
 			b := newSystem(h, 2, 5).kernel(length)
@@ -177,23 +178,26 @@ func TestConvReversed(t *testing.T) {
 				want = 1
 			}
 			if count(r, "essm.SSM") != want || count(r, "Conv", "Pad", how) != 0 {
-				t.Errorf("%s: got %d essm.SSM, and %d of what it is to replace", how, count(r, "essm.SSM"), count(r, "Conv", "Pad", how))
+				t.Errorf("%s: got %d essm.SSM, and %d of what it is to replace", how, count(r, "essm.SSM"),
+					count(r, "Conv", "Pad", how))
 			}
 			agree(t, g, r, 2e-6)
 		}
 	}
 }
 
-// TestLayouts has time last among axes of every kind: batches, channels, and such as are 1 wide.
+// TestLayouts tests time as the last axis behind axes of all kinds: batches, channels, and axes of size 1.
 func TestLayouts(t *testing.T) {
 	const length = 40
 	k := newSystem(1, 1, 8).kernel(length)
 	for _, shape := range [][]any{
-		{length}, {"B", length}, {3, length}, {"B", 3, length}, {3, "B", length}, {"B", 2, 3, length}, {2, "B", 3, length}, {"B", 1, 3, length}, {2, 3, length}, {"B", "P", 3, length}, {"B", "P", length},
+		{length}, {"B", length}, {3, length}, {"B", 3, length}, {3, "B", length}, {"B", 2, 3, length},
+		{2, "B", 3, length}, {"B", 1, 3, length}, {2, 3, length}, {"B", "P", 3, length}, {"B", "P", length},
 	} {
-		for _, each := range []bool{false, true} { // channels have kernels of their own
+		for _, each := range []bool{false, true} { // each channel has its own kernel
 			l := newLayer()
-			y := l.op("MatMul", l.Input("x", ir.Tensor(tensor.Float32, shape...)), l.floats("m", toeplitz(k, length), length, length))
+			y := l.op("MatMul", l.Input("x", ir.Tensor(tensor.Float32, shape...)),
+				l.floats("m", toeplitz(k, length), length, length))
 			if each {
 				d, size := []int{1}, 1
 				for i := len(shape) - 2; i >= 0; i-- {
@@ -220,7 +224,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestConvWider casts to another element type on the way.
+// TestConvWider tests a cast to another element type in the region.
 func TestConvWider(t *testing.T) {
 	const h, length = 2, 96
 	l := newLayer()
@@ -236,7 +240,7 @@ func TestConvWider(t *testing.T) {
 	agree(t, g, r, 2e-6)
 }
 
-// TestConvEarlier has a graph of an operator set in which axes were attributes.
+// TestConvEarlier tests a graph of an operator set in which axes were attributes.
 func TestConvEarlier(t *testing.T) {
 	const length = 96
 	opsets := ops.Opsets()
@@ -253,7 +257,7 @@ func TestConvEarlier(t *testing.T) {
 	agree(t, g, r, 2e-6)
 }
 
-// TestShapesOutput keeps a shape that the graph gives out.
+// TestShapesOutput tests a shape that is an output of the graph.
 func TestShapesOutput(t *testing.T) {
 	l := newLayer()
 	x := l.Input("x", ir.Tensor(tensor.Float32, 2, 3))

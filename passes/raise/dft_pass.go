@@ -5,17 +5,20 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// DFT raises convolutions by transform.
+// DFT raises convolutions that are computed by transforms.
 var DFT = &passes.Pass{
 	Name: "raise-dft",
-	Doc:  "Transform, product with a fixed spectrum, transform back (DFT of any version, full or one-sided; com.microsoft Rfft and Irfft), with pads and slices → essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
+	Doc: "Transform, product with a fixed spectrum, transform back (DFT of any version, full or one-sided; " +
+		"com.microsoft Rfft and Irfft), with pads and slices → essm.SSM if the kernel is a sum of exponentials, else " +
+		"essm.LongConv.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "what it makes is arranged by operators of the newest versions"},
-		{Pass: "raise-shapes", Why: "pads and slices of unknown sizes hide that as many steps come out as went in"},
+		{Pass: "upgrade", Why: "it adds operators of the newest versions"},
+		{Pass: "raise-shapes",
+			Why: "with pads and slices of unknown sizes, the number of steps after them is not known"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "how a kernel is computed names its exponentials; folded, they have to be fitted"},
-		{Pass: "canonicalize", Why: "transposes around what is raised cancel then"},
+		{Pass: "fold", Why: "the computation of a kernel shows its exponentials; once folded, they must be fitted"},
+		{Pass: "canonicalize", Why: "transposes around the new operators cancel then"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "convolution by transform", func(s *surroundings, n *ir.Node) (bool, string) {
@@ -23,7 +26,7 @@ var DFT = &passes.Pass{
 				return false, ""
 			}
 			switch n.Op.FullName() {
-			case "DFT": // the transform back; that forth is somewhere behind it
+			case "DFT": // the inverse transform; the search finds the other one
 				return n.Attrs.Bool("inverse", false), ""
 			case "com.microsoft.Irfft":
 				return true, ""

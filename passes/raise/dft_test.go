@@ -10,11 +10,11 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	_ "github.com/essmc/essmc/ops/microsoft" // its transforms
+	_ "github.com/essmc/essmc/ops/microsoft" // for its transforms
 	"github.com/essmc/essmc/passes/passtest"
 )
 
-// spectrum is the transform of kernels (h, length) padded to n, as (h, bins, 2); all n bins, or n/2+1.
+// spectrum returns the transform of kernels (h, length) padded to n, as (h, bins, 2), with n bins if full, else n/2+1.
 func spectrum(k []float64, h, length, n int, full bool) ([]float64, int) {
 	bins := n/2 + 1
 	if full {
@@ -35,7 +35,8 @@ func spectrum(k []float64, h, length, n int, full bool) ([]float64, int) {
 	return out, bins
 }
 
-// product is the complex product of two values whose last axis, of two, holds real and imaginary parts, as dynamo writes it.
+// product computes the complex product of two values whose last axis holds real and imaginary part, as dynamo writes
+// it.
 func (l layer) product(a, b *ir.Value) *ir.Value {
 	part := func(v *ir.Value, i int) *ir.Value { return l.op("Slice", v, i, i+1, -1) }
 	ar, ai, br, bi := part(a, 0), part(a, 1), part(b, 0), part(b, 1)
@@ -44,7 +45,8 @@ func (l layer) product(a, b *ir.Value) *ir.Value {
 	return l.op("Concat", re, im, ir.A("axis", -1))
 }
 
-// transformed is y = irfft(rfft(x, n)·s)[:length] for x (B, h, length), as dynamo writes it. axisInput: version 20 and later.
+// transformed computes y = irfft(rfft(x, n)·s)[:length] for x of shape (B, h, length), as dynamo writes it. axisInput
+// selects DFT-20 and later.
 func (l layer) transformed(x, s *ir.Value, length, n int, full, axisInput bool) *ir.Value {
 	one := 1
 	if full {
@@ -100,14 +102,15 @@ func TestTransform(t *testing.T) {
 			r := raised(t, g)
 			t.Log(passtest.Notes(r))
 			if count(r, "essm.SSM") != 1 || count(r, "DFT", "Mul", "Slice", "Pad") != 0 {
-				t.Errorf("full %v, axis as input %v: got %d essm.SSM, and %d of what it is to replace", full, axisInput, count(r, "essm.SSM"), count(r, "DFT", "Mul", "Slice", "Pad"))
+				t.Errorf("full %v, axis as input %v: got %d essm.SSM, and %d of what it is to replace", full, axisInput,
+					count(r, "essm.SSM"), count(r, "DFT", "Mul", "Slice", "Pad"))
 			}
 			agree(t, g, r, 5e-6)
 		}
 	}
 }
 
-// TestTransformWraps: a transform that is too short wraps around; what it computes then looks ahead.
+// TestTransformWraps tests a transform that is too short. It wraps around, so that its result looks ahead.
 func TestTransformWraps(t *testing.T) {
 	needOp(t, "", "DFT")
 	const h, length = 3, 100
@@ -124,7 +127,7 @@ func TestTransformWraps(t *testing.T) {
 	agree(t, g, r, 5e-6)
 }
 
-// TestMicrosoftTransform has the operators that ONNX Runtime adds.
+// TestMicrosoftTransform tests the operators of ONNX Runtime.
 func TestMicrosoftTransform(t *testing.T) {
 	needOp(t, "com.microsoft", "Rfft")
 	needOp(t, "com.microsoft", "ComplexMul")
@@ -149,7 +152,7 @@ func TestMicrosoftTransform(t *testing.T) {
 	agree(t, g, r, 5e-6)
 }
 
-// toeplitz is the matrix m with (x m)[t] = Σ k[j] x[t-j].
+// toeplitz returns the matrix m with (x m)[t] = Σ k[j] x[t-j].
 func toeplitz(k []float64, length int) []float64 {
 	m := make([]float64, length*length)
 	for from := range length {
@@ -174,7 +177,7 @@ func TestToeplitz(t *testing.T) {
 	}
 	agree(t, g, r, 2e-6)
 
-	// From the left, (B, L, h), a matrix that looks both ways.
+	// A product from the left, (B, L, h), with a matrix that looks both ways.
 	l = newLayer()
 	x = l.Input("x", ir.Tensor(tensor.Float32, "B", length, h))
 	m := toeplitz(s, length)

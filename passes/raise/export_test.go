@@ -10,21 +10,23 @@ import (
 	"github.com/essmc/essmc/passes/passtest"
 )
 
-// TestConvExports raises what torch's TorchScript exporter writes (testdata/exporters/convolutions.py).
+// TestConvExports raises files of torch's TorchScript exporter (testdata/exporters/convolutions.py).
 func TestConvExports(t *testing.T) {
 	for name, want := range map[string]struct {
 		systems int
 		gone    []string
 	}{
 		"s4d": {1, []string{"Conv", "Pad"}}, "s4d_bidirectional": {2, []string{"Conv", "Pad", "Slice"}},
-		"dss": {1, []string{"Conv", "Pad"}}, "essm": {1, []string{"Conv", "Pad"}}, "essm_bidirectional": {1, []string{"Conv", "Pad"}},
+		"dss": {1, []string{"Conv", "Pad"}}, "essm": {1, []string{"Conv", "Pad"}},
+		"essm_bidirectional": {1, []string{"Conv", "Pad"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := load(t, "conv_"+name)
 			r := raised(t, g)
 			t.Log(passtest.Notes(r))
 			if got := count(r, "essm.SSM"); got != want.systems || count(r, want.gone...) != 0 {
-				t.Errorf("got %d essm.SSM, expected %d; %d nodes of %v are left", got, want.systems, count(r, want.gone...), want.gone)
+				t.Errorf("got %d essm.SSM, expected %d; %d nodes of %v are left", got, want.systems,
+					count(r, want.gone...), want.gone)
 			}
 			binds := []map[string]int64{{"B": 2, "L": 256}, {"B": 1, "L": 77}}
 			agree(t, g, r, 2e-6, binds...)
@@ -45,7 +47,7 @@ func load(t testing.TB, name string) *ir.Graph {
 	return g
 }
 
-// TestDynamoExports raises what torch's dynamo exporter writes (testdata/exporters/dynamo.py).
+// TestDynamoExports raises files of torch's dynamo exporter (testdata/exporters/dynamo.py).
 func TestDynamoExports(t *testing.T) {
 	needOp(t, "", "DFT")
 	for name, systems := range map[string]int{"s4d": 1, "s4d_kernel": 1, "s4d_any_length": 1, "s4d_bidirectional": 2} {

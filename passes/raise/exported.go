@@ -12,44 +12,45 @@ import (
 	"github.com/essmc/essmc/passes/lower"
 )
 
-// exports are the passes that recognise what package lower writes. They come before all others.
+// exports are the passes that recognize the output of package lower. They precede all others.
 var exports = []*passes.Pass{Chunked, Windowed}
 
-// exported is a part of a graph that looks like one system as package lower writes it. What it is of is read loosely: the
-// system that was read is written again, and every operator and constant of that is compared with the graph.
+// exported is a part of a graph that looks like one system as package lower writes it. The system is read loosely, then
+// lowered again, and every operator and constant of the result is compared with the graph.
 type exported struct {
 	uses        map[*ir.Value][]ir.Use
 	anchor      *ir.Node   // Scan or Conv
-	form        lower.Form // to write it again
-	u, state    *ir.Value  // what the system takes; state may be nil
-	y, stateOut *ir.Value  // what it gives, y without D u; stateOut may be nil
+	form        lower.Form // lowers the system again
+	u, state    *ir.Value  // inputs of the system; state may be nil
+	y, stateOut *ir.Value  // outputs of the system, y without D u; stateOut may be nil
 }
 
-// headSystem is a system as it was read: c·s heads of k states, h inputs and m outputs.
+// headSystem holds the numbers of a system with c·s heads of k states, h inputs and m outputs.
 type headSystem struct {
 	c, s, k, h, m int
 	direction     string
 	window        int
 	a, b          []complex128 // diagonal: (c·s, k)
-	abar, gamma   []float64    // with full matrices: (c·s, k, k); nil: diagonal
+	abar, gamma   []float64    // full matrices: (c·s, k, k); nil if diagonal
 	in            []complex128 // (c·s, k, h)
 	out           []complex128 // (c·s, m, k)
 }
 
-// exportedPart is an exported with what a form knows besides.
+// exportedPart is an exported part with the knowledge of its form.
 type exportedPart interface {
 	part() *exported
-	numbers() (s *headSystem, why string) // the system, or why it cannot be read
+	numbers() (s *headSystem, why string) // returns the system, or why it cannot be read
 }
 
 func (f *exported) part() *exported { return f }
 
-// raiseExports raises what find makes of the graph's nodes; it gives nil for all that do not look like the form.
-func raiseExports(c *passes.Context, g *ir.Graph, form string, find func(*ir.Graph, *ir.Node) exportedPart) (int, error) {
+// raiseExports raises the systems that find recognizes at the graph's nodes. find returns nil for other nodes.
+func raiseExports(c *passes.Context, g *ir.Graph, form string,
+	find func(*ir.Graph, *ir.Node) exportedPart) (int, error) {
 	changes := 0
 	for _, n := range slices.Clone(g.Nodes) {
 		if !slices.Contains(g.Nodes, n) {
-			continue // went with an earlier one
+			continue // removed with an earlier system
 		}
 		f := find(g, n)
 		if f == nil {
@@ -69,12 +70,14 @@ func raiseExports(c *passes.Context, g *ir.Graph, form string, find func(*ir.Gra
 			return changes, err
 		}
 		changes++
-		c.Note("%s: %s and what surrounds it → %s %s, channels × heads × states = %d × %d × %d", form, name, made.Op.FullName(), s.direction, s.c, s.s, s.k)
+		c.Note("%s: %s and what surrounds it → %s %s, channels × heads × states = %d × %d × %d", form, name,
+			made.Op.FullName(), s.direction, s.c, s.s, s.k)
 	}
 	return changes, nil
 }
 
-// inputOf follows v back through one operator of the name; nil where there is another, or v is nil.
+// inputOf returns an input of the operator that computes v. It returns nil if v is nil or the operator has another
+// name.
 func inputOf(v *ir.Value, name string, input int) *ir.Value {
 	if !isOp(v, name) {
 		return nil
@@ -82,7 +85,7 @@ func inputOf(v *ir.Value, name string, input int) *ir.Value {
 	return v.Def.In(input)
 }
 
-// back follows v through operators of these names by their first inputs.
+// back follows v back through the first inputs of operators with the given names.
 func back(v *ir.Value, names ...string) *ir.Value {
 	for _, name := range names {
 		v = inputOf(v, name, 0)
@@ -90,7 +93,7 @@ func back(v *ir.Value, names ...string) *ir.Value {
 	return v
 }
 
-// ahead follows v through nodes of these names, each the only one of its name that reads what the last one gives.
+// ahead follows v forward through nodes with the given names. Each must be the only reader of its name.
 func (f *exported) ahead(v *ir.Value, names ...string) *ir.Value {
 	for _, name := range names {
 		if v == nil {
@@ -110,7 +113,7 @@ func (f *exported) ahead(v *ir.Value, names ...string) *ir.Value {
 	return v
 }
 
-// raise puts a system in place of the part, or says why not.
+// raise replaces the part by a system. If it cannot, it returns why.
 func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 	n, err := s.node(f)
 	if err != nil {
@@ -118,7 +121,7 @@ func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 	}
 	at := directInput(n.Op)
 	y := f.y
-	if sum, d := f.direct(s); d != nil { // D u belongs to the layer
+	if sum, d := f.direct(s); d != nil { // the layer includes D u
 		with := *n
 		with.Inputs = slices.Clone(n.Inputs)
 		with.Inputs[at] = d
@@ -156,7 +159,7 @@ func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 	return made, ""
 }
 
-// compare writes n in standard operators and holds it against the graph.
+// compare lowers n and compares the result with the graph. It returns the first difference.
 func (f *exported) compare(n *ir.Node, y *ir.Value) string {
 	want, err := f.form.Apply(n)
 	if err != nil {
@@ -175,7 +178,7 @@ func (f *exported) compare(n *ir.Node, y *ir.Value) string {
 	return ""
 }
 
-// direct finds D u behind the system's output: the sum, and D as the operator takes it.
+// direct finds the addition of D u to the system's output, and returns the sum, and D as the operator takes it.
 func (f *exported) direct(s *headSystem) (sum, d *ir.Value) {
 	if uses := f.uses[f.y]; len(uses) != 1 || uses[0].Node == nil || uses[0].Node.Op.FullName() != "Add" {
 		return nil, nil
@@ -204,7 +207,7 @@ func (f *exported) direct(s *headSystem) (sum, d *ir.Value) {
 	if size, _ := tensor.Size(shape); err != nil || size != len(x) {
 		return nil, nil
 	}
-	if full { // its matrices stand transposed
+	if full { // the graph has its matrices transposed
 		y := make([]float64, 0, len(x))
 		for g := range s.c * s.s {
 			for i := range s.m {
@@ -222,13 +225,14 @@ func (f *exported) direct(s *headSystem) (sum, d *ir.Value) {
 	return add.Outputs[0], ir.NewConst("D", v)
 }
 
-// node is the system as an operator, by itself.
+// node returns the system as a node outside of the graph.
 func (s *headSystem) node(f *exported) (*ir.Node, error) {
 	attrs := []ir.Attr{ir.A("direction", s.direction)}
 	if s.window > 0 {
 		attrs = append(attrs, ir.A("window", s.window))
 	}
-	n := &ir.Node{Op: ops.Default.Resolve("essm", "SSM", 1), Scope: f.anchor.Scope, Inputs: make([]*ir.Value, 11), Attrs: ir.NewAttrs(attrs...)}
+	n := &ir.Node{Op: ops.Default.Resolve("essm", "SSM", 1), Scope: f.anchor.Scope, Inputs: make([]*ir.Value, 11),
+		Attrs: ir.NewAttrs(attrs...)}
 	if s.abar != nil {
 		n.Op, n.Inputs = ops.Default.Resolve("essm", "DenseSSM", 1), n.Inputs[:7]
 	}
@@ -245,13 +249,18 @@ func (s *headSystem) node(f *exported) (*ir.Node, error) {
 	var errs [8]error
 	if s.abar != nil {
 		square := []int{s.c, s.s, s.k, s.k}
-		errs = [8]error{set(1, "abar", tensor.Float64, s.abar, square...), set(2, "gamma", tensor.Float64, s.gamma, square...),
-			set(3, "B", elem, component(s.in, false), s.c, s.s, s.k, s.h), set(4, "C", elem, component(s.out, false), s.c, s.s, s.m, s.k)}
+		errs = [8]error{set(1, "abar", tensor.Float64, s.abar, square...),
+			set(2, "gamma", tensor.Float64, s.gamma, square...),
+			set(3, "B", elem, component(s.in, false), s.c, s.s, s.k, s.h),
+			set(4, "C", elem, component(s.out, false), s.c, s.s, s.m, s.k)}
 	} else {
 		state := []int{s.c, s.s, s.k}
-		errs = [8]error{set(1, "a_re", tensor.Float64, component(s.a, false), state...), set(2, "a_im", tensor.Float64, component(s.a, true), state...),
-			set(3, "b_re", tensor.Float64, component(s.b, false), state...), set(4, "b_im", tensor.Float64, component(s.b, true), state...),
-			set(5, "B_re", elem, component(s.in, false), s.c, s.s, s.k, s.h), set(6, "C_re", elem, component(s.out, false), s.c, s.s, s.m, s.k)}
+		errs = [8]error{set(1, "a_re", tensor.Float64, component(s.a, false), state...),
+			set(2, "a_im", tensor.Float64, component(s.a, true), state...),
+			set(3, "b_re", tensor.Float64, component(s.b, false), state...),
+			set(4, "b_im", tensor.Float64, component(s.b, true), state...),
+			set(5, "B_re", elem, component(s.in, false), s.c, s.s, s.k, s.h),
+			set(6, "C_re", elem, component(s.out, false), s.c, s.s, s.m, s.k)}
 		if im := component(s.in, true); some(im) {
 			errs[6] = set(7, "B_im", elem, im, s.c, s.s, s.k, s.h)
 		}
@@ -269,18 +278,18 @@ func (s *headSystem) node(f *exported) (*ir.Node, error) {
 	return n, ir.InferNode(n)
 }
 
-// complexConstant computes a constant of a real and, if there is one, an imaginary part; why says why it is none.
+// complexConstant computes a constant from a real part and an optional imaginary part. If it cannot, it returns why.
 func complexConstant(parts []*ir.Value) (z []complex128, shape []int, why string) {
 	for i, v := range parts {
 		x, sh, err := constantFloats(v)
 		if err != nil {
-			return nil, nil, "a matrix of the system varies: " + err.Error()
+			return nil, nil, "a matrix of the system is no constant: " + err.Error()
 		}
 		if i == 0 {
 			z, shape = make([]complex128, len(x)), sh
 		}
 		if len(x) != len(z) {
-			return nil, nil, "real and imaginary parts of different sizes"
+			return nil, nil, "real and imaginary parts of a matrix have different sizes"
 		}
 		for j, r := range x {
 			if i == 0 {
@@ -293,7 +302,7 @@ func complexConstant(parts []*ir.Value) (z []complex128, shape []int, why string
 	return z, shape, ""
 }
 
-// component gives the real or the imaginary parts.
+// component returns the real or the imaginary parts of z.
 func component(z []complex128, imaginary bool) []float64 {
 	x := make([]float64, len(z))
 	for i, c := range z {

@@ -18,12 +18,13 @@ import (
 	"github.com/essmc/essmc/passes/raise"
 )
 
-// tinySystem is a system of two states as package lower writes it.
+// tinySystem returns a system of two states as package lower writes it.
 func tinySystem(t testing.TB, window int) *ir.Graph {
 	t.Helper()
 	l := newLayer()
 	double := func(name string, x ...float64) *ir.Value { return l.Const(name, tensor.FromSlice(x, 1, 1, 2)) }
-	in := []*ir.Value{l.Input("u", ir.Tensor(tensor.Float32, "B", "L", 1)), double("re", -0.5, -0.1), double("im", 1, 2), double("b", 1, 0.5), double("bi", 0, 0.1),
+	in := []*ir.Value{l.Input("u", ir.Tensor(tensor.Float32, "B", "L", 1)), double("re", -0.5, -0.1),
+		double("im", 1, 2), double("b", 1, 0.5), double("bi", 0, 0.1),
 		l.floats("B", []float64{1, 2}, 1, 1, 2, 1), l.floats("C", []float64{1, -1}, 1, 1, 1, 2), nil, nil, nil, nil}
 	in[10] = l.Input("h", ir.Tensor(tensor.Float32, "B", 2*(2+window))) // real and imaginary parts, and the delay line
 	out := l.Ops("essm", "SSM", 2, in, ir.A("window", window))
@@ -36,8 +37,7 @@ func tinySystem(t testing.TB, window int) *ir.Graph {
 	return g
 }
 
-// FuzzRaise holds the passes to their promises on any graph: they end in a graph that verifies, and what they say is one line
-// each.
+// FuzzRaise runs all passes on any graph. They must leave a graph that verifies, and notes of one line.
 func FuzzRaise(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "*.txtar"))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/passes/raise"
 )
 
-// agree checks that two graphs give the same answers in float64, relative to the largest.
+// agree checks that two graphs give the same answers in float64, to tol relative to the largest.
 func agree(t testing.TB, a, b *ir.Graph, tol float64, binds ...map[string]int64) {
 	t.Helper()
 	if len(binds) == 0 {
@@ -33,7 +33,7 @@ func raised(t testing.TB, g *ir.Graph) *ir.Graph {
 	return g
 }
 
-// count counts the nodes of the named operators.
+// count returns the number of nodes of the named operators.
 func count(g *ir.Graph, names ...string) int {
 	n := 0
 	for _, m := range g.Nodes {
@@ -44,7 +44,7 @@ func count(g *ir.Graph, names ...string) int {
 	return n
 }
 
-// layer is a graph under construction with the operators' usual forms as methods.
+// layer is a graph under construction with methods for common forms of operators.
 type layer struct{ *ir.Builder }
 
 func newLayer() layer { return layer{ir.NewBuilder("layer", ops.Default, ops.Opsets())} }
@@ -99,7 +99,7 @@ func (l layer) graph(t testing.TB) *ir.Graph {
 	return g
 }
 
-// system is the parameters of a small S4D layer.
+// system holds the parameters of a small S4D layer.
 type system struct {
 	h, n           int
 	re, im, cr, ci []float64 // (h, n)
@@ -121,7 +121,7 @@ func newSystem(h, n int, seed uint64) system {
 	return s
 }
 
-// kernel is (h, length).
+// kernel returns the kernel (h, length).
 func (s system) kernel(length int) []float64 {
 	out := make([]float64, s.h*length)
 	for h := range s.h {

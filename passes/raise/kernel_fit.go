@@ -10,20 +10,21 @@ import (
 
 // Bounds of the search for exponentials.
 const (
-	// fitTol is the largest difference between a kernel and its fit: the root of the sum of squares relative to the
-	// kernel's, and every tap relative to the largest one. It is a few roundings of float32, in which kernels are stored.
+	// fitTol is the largest difference between a kernel and its fit: the root of the sum of squares, relative to that
+	// of the kernel, and each tap, relative to the largest one. It is a few roundings of float32, in which kernels are
+	// stored.
 	fitTol = 1e-6
-	// maxPoles is the largest number of states, pairs of conjugate ones counted once, that may stand for one kernel.
+	// maxPoles bounds the states of a fitted kernel. A pair of conjugate states counts as one.
 	maxPoles = 64
-	// minTaps is the length from which a convolution is taken for a state-space layer's.
+	// minTaps is the smallest length of a convolution that may be a state-space layer.
 	minTaps = 24
 )
 
-// exponentials is a kernel k[j] = Σ Re(amp_i · pole_i^j): poles with a positive imaginary part stand for themselves and
-// their conjugates.
+// exponentials is a kernel k[j] = Σ Re(amp_i · pole_i^j). A pole with a positive imaginary part stands for itself and
+// its conjugate.
 type exponentials struct{ pole, amp []complex128 }
 
-// at writes out taps from (counted from 0) up to from+n.
+// at returns n taps from the given lag on. Lags count from 0.
 func (e exponentials) at(from, n int) []float64 {
 	out := make([]float64, n)
 	for i, p := range e.pole {
@@ -32,7 +33,8 @@ func (e exponentials) at(from, n int) []float64 {
 	return out
 }
 
-// powers gives p^(from+j) for j below n. Products have a few factors only, so that roundings do not add up.
+// powers calls visit with p^(from+j) for each j below n. Each power is a product of a few factors, so that rounding
+// errors do not add up.
 func powers(p complex128, from, n int, visit func(j int, z complex128)) {
 	var z complex128
 	for j := range n {
@@ -44,7 +46,7 @@ func powers(p complex128, from, n int, visit func(j int, z complex128)) {
 	}
 }
 
-// power is p^k, by logarithm and angle, without the roundings of repeated products.
+// power returns p^k by logarithm and angle, without the rounding errors of repeated products.
 func power(p complex128, k int) complex128 {
 	if k == 0 {
 		return 1
@@ -58,16 +60,16 @@ func power(p complex128, k int) complex128 {
 	return complex(m*c, m*s)
 }
 
-// fitExponentials finds the fewest poles it can within the unit circle whose exponentials give k to fitTol. It is a matrix
+// fitExponentials returns a sum of few exponentials within the unit circle that equals k to fitTol. It solves a matrix
 // pencil: with row offsets r and column offsets c, H[i,j] = k[r_i+c_j] and its shift by one are V_r·D·V_cᵀ and
-// V_r·D·Λ·V_cᵀ, so the eigenvalues of the pencil are the poles. Amplitudes are then a linear least-squares problem over the
-// whole kernel, whose residual decides. Where it is too large, the nearest exponentials are given with false.
+// V_r·D·Λ·V_cᵀ, so the eigenvalues of the pencil are the poles. The amplitudes solve a linear least-squares problem
+// over the whole kernel. If its residual is too large, fitExponentials returns the nearest sum and false.
 func fitExponentials(k []float64) (best exponentials, ok bool) {
 	norm, peak := norms(k)
 	if norm == 0 {
 		return exponentials{}, true
 	}
-	// Taps behind the last one that counts tell nothing; a pencil over them would be noise.
+	// Taps after the last significant one carry no information. A pencil over them would be noise.
 	n := len(k)
 	for tail := 0.0; n > 1; n-- {
 		tail += k[n-1] * k[n-1]
@@ -94,8 +96,8 @@ func fitExponentials(k []float64) (best exponentials, ok bool) {
 	return best, false
 }
 
-// fitSize tries a pencil of at most size rows and columns, at the ranks that its singular values suggest, the smallest
-// first.
+// fitSize tries a pencil of at most size rows and columns at the ranks that its singular values suggest, in ascending
+// order.
 func fitSize(k, body []float64, size int, norm, peak float64) (best exponentials, ok bool) {
 	p, ok := newPencil(body, size)
 	if !ok {
@@ -106,7 +108,7 @@ func fitSize(k, body []float64, size int, norm, peak float64) (best exponentials
 		return ok && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak
 	}
 	steps, far := 4, 1e2*fitTol
-	if len(k) <= shortKernel { // the states of a short window are hard to tell apart, but much can be tried
+	if len(k) <= shortKernel { // the states of a short window are hard to tell apart, but many ranks can be tried
 		steps, far = 16, 0.1
 	}
 	for _, r := range p.ranks(len(k) <= shortKernel) {
@@ -138,10 +140,10 @@ func fitSize(k, body []float64, size int, norm, peak float64) (best exponentials
 	return best, false
 }
 
-// shortKernel is the length up to which a fit tries every rank.
+// shortKernel is the largest length for which a fit tries every rank.
 const shortKernel = 512
 
-// ranks lists the ranks that the singular values suggest, the smallest first.
+// ranks returns the ranks that the singular values suggest, in ascending order.
 func (p *pencil) ranks(every bool) []int {
 	var out []int
 	for cut := 1e-4; cut > 5e-14; cut /= 10 {
@@ -172,7 +174,7 @@ func maxDiff(a, b []float64) float64 {
 	return d
 }
 
-// residual is the root of the sum of squared differences; NaN counts as infinite.
+// residual returns the root of the sum of squared differences. NaN counts as infinity.
 func residual(k []float64, e exponentials) float64 {
 	sum := 0.0
 	for i, v := range e.at(0, len(k)) {
@@ -184,15 +186,15 @@ func residual(k []float64, e exponentials) float64 {
 	return math.Sqrt(sum)
 }
 
-// pencil is the decomposed Hankel matrix of a kernel, and its shift by one.
+// pencil is the decomposition of a kernel's Hankel matrix, with its shift by one.
 type pencil struct {
 	u, v  mat.Dense
 	s     []float64
 	shift *mat.Dense
 }
 
-// offsets spreads at most n offsets over [0, span): dense at the start, where fast states live, and ever wider behind, which
-// tells slow states apart.
+// offsets spreads at most n offsets over [0, span). They are dense at the start, where fast states are visible, and
+// increasingly sparse behind it, where slow states differ.
 func offsets(span, n int) []int {
 	if span <= n {
 		out := make([]int, span)
@@ -206,7 +208,7 @@ func offsets(span, n int) []int {
 	for i := range dense {
 		out = append(out, i)
 	}
-	for i := range n - dense { // strides that are no multiple of each other's
+	for i := range n - dense { // strides that are not multiples of each other
 		f := float64(i+1) / float64(n-dense)
 		out = append(out, dense+int(math.Round(float64(span-1-dense)*math.Pow(f, 1.7))))
 	}
@@ -233,7 +235,7 @@ func newPencil(k []float64, size int) (*pencil, bool) {
 	return p, true
 }
 
-// rank counts the singular values above cut times the largest.
+// rank returns the number of singular values above cut times the largest.
 func (p *pencil) rank(cut float64) int {
 	r := 0
 	for r < len(p.s) && p.s[r] > cut*p.s[0] {
@@ -242,7 +244,7 @@ func (p *pencil) rank(cut float64) int {
 	return r
 }
 
-// poles solves the pencil at rank r; poles outside of the unit circle are moved onto it.
+// poles solves the pencil at rank r. Poles outside of the unit circle are moved onto it.
 func (p *pencil) poles(r int) ([]complex128, bool) {
 	n := len(p.s)
 	if r == 0 {
@@ -295,8 +297,7 @@ func inside(z complex128) complex128 {
 	return z
 }
 
-// columns writes the two (for a real pole: one) columns of taps of every pole, times what factor gives, each scaled to length
-// 1.
+// columns returns two columns of taps for each pole (one if it is real), multiplied by factor and scaled to length 1.
 func columns(n int, poles []complex128, factor func(i, j int) complex128) (cols [][]float64, scale []float64) {
 	add := func(c []float64) {
 		s, _ := norms(c)
@@ -350,7 +351,7 @@ func leastSquares(cols [][]float64, k []float64) ([]float64, bool) {
 	return out, true
 }
 
-// amplitudes fits the amplitudes of given poles.
+// amplitudes fits the amplitudes of the given poles.
 func amplitudes(k []float64, poles []complex128) (exponentials, bool) {
 	cols, scale := columns(len(k), poles, nil)
 	x, ok := leastSquares(cols, k)
@@ -371,18 +372,20 @@ func amplitudes(k []float64, poles []complex128) (exponentials, bool) {
 	return e, true
 }
 
-// refine improves poles by a few Gauss-Newton steps on poles and amplitudes together: the logarithm of each pole moves, by
-// the solution of the linearised problem, or by a part of it where all of it leads astray.
+// refine improves poles and amplitudes by Gauss-Newton steps. The logarithm of each pole moves by the solution of the
+// linearized problem, or by a part of it if the whole step increases the residual.
 func refine(k []float64, best exponentials, steps int) (exponentials, bool) {
 	if 4*len(best.pole) > len(k) {
 		return best, false
 	}
 	err := residual(k, best)
 	for range steps {
-		// d/dlog p of Re(a p^j) is Re(a j p^j · δ); columns for amplitudes and for δ.
+		// d/dlog p of Re(a p^j) is Re(a j p^j · δ). The first columns are for amplitudes, the others for δ.
 		cols, _ := columns(len(k), best.pole, nil)
 		first := len(cols)
-		more, scale := columns(len(k), best.pole, func(i, j int) complex128 { return best.amp[i] * complex(float64(j), 0) })
+		more, scale := columns(len(k), best.pole, func(i, j int) complex128 {
+			return best.amp[i] * complex(float64(j), 0)
+		})
 		x, ok := leastSquares(append(cols, more...), k)
 		if !ok {
 			break
@@ -404,7 +407,7 @@ func refine(k []float64, best exponentials, steps int) (exponentials, bool) {
 	return best, true
 }
 
-// moved gives the poles after part of a step.
+// moved returns the poles after part of a step.
 func (e exponentials) moved(step, scale []float64, part float64) []complex128 {
 	out := make([]complex128, len(e.pole))
 	j := 0

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// s4dKernel is the kernel of one channel of S4D-Lin.
+// s4dKernel returns the kernel of one channel of S4D-Lin.
 func s4dKernel(n, length int, dt float64, r *rand.Rand, single bool) []float64 {
 	k := make([]float64, length)
 	for i := range n {
@@ -25,7 +25,8 @@ func s4dKernel(n, length int, dt float64, r *rand.Rand, single bool) []float64 {
 	return k
 }
 
-// TestFit fits kernels in float64 and rounded to float32, with states from fast to ones that hardly move in the window.
+// TestFit fits kernels in float64 and rounded to float32, with states from fast ones to ones that hardly change in the
+// window.
 func TestFit(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, single := range []bool{false, true} {
@@ -35,16 +36,18 @@ func TestFit(t *testing.T) {
 					k := s4dKernel(n, length, dt, r, single)
 					e, ok := fitExponentials(k)
 					norm, peak := norms(k)
-					t.Logf("single %v, n %d, dt %g, length %d: %v %d poles, %.3g", single, n, dt, length, ok, len(e.pole), residual(k, e)/norm)
+					t.Logf("single %v, n %d, dt %g, length %d: %v %d poles, %.3g", single, n, dt, length, ok,
+						len(e.pole), residual(k, e)/norm)
 					if !ok {
-						// Many slow states in a short window are too many to tell, and may be refused.
+						// Many slow states in a short window cannot be told apart, and may be refused.
 						if float64(n)*128 < float64(length)*dt*30 {
 							t.Errorf("single %v, n %d, dt %g, length %d: not fitted", single, n, dt, length)
 						}
 						continue
 					}
 					if residual(k, e) > fitTol*norm || maxDiff(k, e.at(0, length)) > fitTol*peak {
-						t.Errorf("single %v, n %d, dt %g, length %d: %d poles, off by %.3g", single, n, dt, length, len(e.pole), residual(k, e)/norm)
+						t.Errorf("single %v, n %d, dt %g, length %d: %d poles, off by %.3g", single, n, dt, length,
+							len(e.pole), residual(k, e)/norm)
 					}
 					for _, p := range e.pole {
 						if cmplx.Abs(p) > 1+1e-15 || imag(p) < 0 {

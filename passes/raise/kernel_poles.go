@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// poleTol is how exactly one exponential must give a row from which a pole is read.
+	// poleTol is the largest error of one exponential as a fit to a row from which a pole is read.
 	poleTol = 1e-9
-	// poleTables is how many of the values behind a kernel are read for poles, the nearest to it first.
+	// poleTables bounds the values behind a kernel in which poles are looked for. Those nearest to it come first.
 	poleTables = 8
 )
 
-// poleSource gives sets of poles that a channel's kernel may consist of.
+// poleSource returns sets of candidate poles of a channel's kernel.
 type poleSource func(channel int) iter.Seq[[]complex128]
 
-// poles reads poles from how a kernel is computed: behind a sum over states stands a table with a row of steps per state,
-// each one exponential, from which its pole can be read exactly, however many states there are and however slow they are. It
-// gives nil where there is no such table.
+// poles reads poles from the computation of a kernel. Before the sum over states there is often a table with a row of
+// steps for each state. Each row is one exponential, so its pole can be read exactly, however many states there are and
+// however slow they are. poles returns nil if there is no such table.
 func (s *surroundings) poles(r *region, res *response) poleSource {
 	type table struct {
 		x     []float64
@@ -51,14 +51,14 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 	if len(tables) == 0 {
 		return nil
 	}
-	// read gives the poles of one table for a channel.
+	// read returns the poles in one table for a channel.
 	read := func(t table, c int) (sets [][]complex128) {
 		if t.x == nil {
 			return nil
 		}
 		time := slices.Index(t.shape, res.length)
 		matched := false
-		for a, d := range t.shape { // each axis that may count the channels
+		for a, d := range t.shape { // each axis that may be that of channels
 			if a != time && d == res.n && res.n > 1 {
 				matched = true
 				if set, ok := readPoles(t.x, t.shape, time, a, c); ok {
@@ -66,7 +66,7 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 				}
 			}
 		}
-		if !matched { // the same for all channels
+		if !matched { // all channels have the same
 			if set, ok := readPoles(t.x, t.shape, time, -1, 0); ok {
 				sets = append(sets, set)
 			}
@@ -76,7 +76,7 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 	known := make([][][]complex128, res.n)
 	return func(c int) iter.Seq[[]complex128] {
 		return func(yield func([]complex128) bool) {
-			if known[c] != nil { // asked for before, in vain
+			if known[c] != nil { // read before, without result
 				for _, set := range known[c] {
 					if !yield(set) {
 						return
@@ -93,7 +93,7 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 					}
 				}
 			}
-			// Two together: of a table of sines the states without frequency are missing.
+			// Unions of two sets: a table of sines lacks the states without frequency.
 			var pairs [][]complex128
 			for i, s := range sets {
 				for _, t := range sets[:i] {
@@ -111,7 +111,7 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 	}
 }
 
-// addSet adds a set of poles, each once, where it is new and not too large.
+// addSet adds the distinct poles of a set, if the set is new and not too large.
 func addSet(sets [][]complex128, set []complex128) [][]complex128 {
 	var out []complex128
 	for _, p := range set {
@@ -119,7 +119,8 @@ func addSet(sets [][]complex128, set []complex128) [][]complex128 {
 			out = append(out, p)
 		}
 	}
-	if len(out) == 0 || len(out) > maxPoles || slices.ContainsFunc(sets, func(s []complex128) bool { return sameSet(s, out) }) {
+	if len(out) == 0 || len(out) > maxPoles || slices.ContainsFunc(sets,
+		func(s []complex128) bool { return sameSet(s, out) }) {
 		return sets
 	}
 	return append(sets, out)
@@ -131,8 +132,8 @@ func sameSet(a, b []complex128) bool {
 	})
 }
 
-// tables lists the values behind the region's constants that have a row of as many steps as the response for more states
-// than there are channels, the last computed first.
+// tables lists the values from which the region's constants are computed that have, for more states than channels, a
+// row of as many steps as the response. The last computed comes first.
 func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 	var out []*ir.Value
 	seen := map[*ir.Value]bool{}
@@ -166,7 +167,7 @@ func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 		}
 	}
 	slices.SortFunc(out, func(a, b *ir.Value) int { return s.index[b.Def] - s.index[a.Def] })
-	// Those that only arrange what others hold say nothing new.
+	// Values that only rearrange others add nothing.
 	out = slices.DeleteFunc(out, func(v *ir.Value) bool {
 		o := origin(v)
 		return o != v && slices.Contains(out, o)
@@ -174,8 +175,8 @@ func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 	return out[:min(len(out), poleTables)]
 }
 
-// readPoles reads the poles of the rows along axis time that stand at a place of another axis (axis < 0: of all rows); ok is
-// false unless each is one exponential, or 0.
+// readPoles reads the poles of rows along axis time: of those at one index of another axis, or of all rows if axis < 0.
+// It returns false unless each row is one exponential, or 0.
 func readPoles(x []float64, shape []int, time, axis, at int) (poles []complex128, ok bool) {
 	strides := ops.Strides(shape)
 	row := make([]float64, shape[time])
@@ -205,7 +206,7 @@ func readPoles(x []float64, shape []int, time, axis, at int) (poles []complex128
 	return poles, ok && len(poles) > 0
 }
 
-// onePole finds the pole of a row that is one exponential, or one and its conjugate; 0 for a row of zeros.
+// onePole returns the pole of a row that is one exponential, or one and its conjugate. It returns 0 for a row of zeros.
 func onePole(k []float64) (complex128, bool) {
 	norm, _ := norms(k)
 	if norm == 0 {

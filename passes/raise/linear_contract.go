@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// What a linearizer knows of operators that sum up or move elements.
+// This file holds the linearizer's rules for operators that sum up or move elements.
 
 // oneVaries checks that exactly one of the first two operands varies.
 func oneVaries(n *ir.Node, forms []*form) error {
@@ -20,7 +20,7 @@ func oneVaries(n *ir.Node, forms []*form) error {
 	return nil
 }
 
-// matmul computes a product of which one factor varies.
+// matmul computes a product with one factor that varies.
 func (l *linearizer) matmul(n *ir.Node, forms []*form, in []tensor.Datum) error {
 	if err := oneVaries(n, forms); err != nil {
 		return err
@@ -45,13 +45,13 @@ func (l *linearizer) matmul(n *ir.Node, forms []*form, in []tensor.Datum) error 
 		ys = []int{ys[0], 1}
 	}
 	if xs[len(xs)-1] != ys[len(ys)-2] {
-		return fmt.Errorf("%v: shapes %v and %v do not meet", n, x.shape, y.shape)
+		return fmt.Errorf("%v: shapes %v and %v do not match", n, x.shape, y.shape)
 	}
 	batch, err := broadcast(xs[:len(xs)-2], ys[:len(ys)-2])
 	if err != nil {
 		return err
 	}
-	label := func(k int) []int { // labels of the batch axes that a factor has, counted from the end
+	label := func(k int) []int { // labels of a factor's batch axes, counted from the last
 		out := []int{}
 		for i := range k {
 			out = append(out, len(batch)-k+i)
@@ -59,7 +59,8 @@ func (l *linearizer) matmul(n *ir.Node, forms []*form, in []tensor.Datum) error 
 		return out
 	}
 	r, k, c := len(batch), len(batch)+1, len(batch)+2
-	out, err := l.contract(&form{xs, x.elems}, append(label(len(xs)-2), r, k), &form{ys, y.elems}, append(label(len(ys)-2), k, c),
+	out, err := l.contract(&form{xs, x.elems}, append(label(len(xs)-2), r, k), &form{ys, y.elems},
+		append(label(len(ys)-2), k, c),
 		append(label(len(batch)), r, c), forms[0] != nil)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (l *linearizer) gemm(n *ir.Node, forms []*form, in []tensor.Datum) error {
 	return l.enter(n.Outputs[0], out)
 }
 
-// einsum computes a sum of products of one or two operands, of which one varies.
+// einsum computes a sum of products of one or two operands, one of which varies.
 func (l *linearizer) einsum(n *ir.Node, forms []*form, in []tensor.Datum) error {
 	eq := strings.ReplaceAll(n.Attrs.Str("equation", ""), " ", "")
 	left, right, ok := strings.Cut(eq, "->")
@@ -162,7 +163,7 @@ func (l *linearizer) einsum(n *ir.Node, forms []*form, in []tensor.Datum) error 
 	return l.enter(n.Outputs[0], out)
 }
 
-// contract sums products of elements of x and y over all labels that the result does not have. first says that x is the
+// contract sums products of elements of x and y over all labels that the result lacks. first tells whether x is the
 // factor that varies.
 func (l *linearizer) contract(x *form, lx []int, y *form, ly []int, lo []int, first bool) (*form, error) {
 	dims := map[int]int{}
@@ -171,16 +172,16 @@ func (l *linearizer) contract(x *form, lx []int, y *form, ly []int, lo []int, fi
 		l []int
 	}{{x, lx}, {y, ly}} {
 		if len(o.f.shape) != len(o.l) {
-			return nil, fmt.Errorf("a product of rank %d finds rank %d", len(o.l), len(o.f.shape))
+			return nil, fmt.Errorf("a product needs a factor of rank %d, found rank %d", len(o.l), len(o.f.shape))
 		}
 		for i, k := range o.l {
 			if d, ok := dims[k]; ok && d != o.f.shape[i] && d != 1 && o.f.shape[i] != 1 {
-				return nil, fmt.Errorf("factors of shapes %v and %v do not meet", x.shape, y.shape)
+				return nil, fmt.Errorf("factors of shapes %v and %v do not match", x.shape, y.shape)
 			}
 			dims[k] = max(dims[k], o.f.shape[i])
 		}
 	}
-	order := slices.Clone(lo) // labels of the result, then those that are summed over
+	order := slices.Clone(lo) // labels of the result, then labels that are summed over
 	for _, k := range slices.Concat(lx, ly) {
 		if !slices.Contains(order, k) {
 			order = append(order, k)
@@ -215,7 +216,7 @@ func (l *linearizer) contract(x *form, lx []int, y *form, ly []int, lo []int, fi
 	out := &form{shape: shape, elems: make([]combination, size)}
 	at := make([]int, len(order))
 	i, j := 0, 0
-	next := func(from, to int) { // counts up the axes order[from:to]
+	next := func(from, to int) { // steps through the indices of the axes order[from:to]
 		for d := to - 1; d >= from; d-- {
 			at[d]++
 			i, j = i+sx[d], j+sy[d]
@@ -305,7 +306,8 @@ func intsOf(d tensor.Datum) []int64 {
 	return x
 }
 
-// movesInput reports whether input i of a moving operator holds elements that move; the others say where to.
+// movesInput reports whether input i of a moving operator holds the elements that move. Other inputs determine their
+// places.
 func movesInput(n *ir.Node, i int) bool {
 	switch n.Op.Name {
 	case "Concat":
@@ -316,9 +318,10 @@ func movesInput(n *ir.Node, i int) bool {
 	return i == 0
 }
 
-// move computes an operator that only moves, repeats or drops elements: it is evaluated on the elements' numbers.
+// move computes an operator that only moves, repeats or drops elements, by evaluating it on the elements' numbers in a
+// pool.
 func (l *linearizer) move(n *ir.Node, forms []*form, in []tensor.Datum) error {
-	pool := []combination{{}} // number 0 is what Pad fills with
+	pool := []combination{{}} // number 0 is zero, which Pad inserts
 	args := slices.Clone(in)
 	for i := range n.Inputs {
 		if n.Inputs[i] == nil {
@@ -438,7 +441,8 @@ func (l *linearizer) applyLayer(n *ir.Node, forms []*form, in []tensor.Datum) er
 		split := &form{append(slices.Clone(x.shape[:rank-1]), 1, w[1], w[3]), x.elems}
 		rows := lx[:rank-1]
 		c, s, p, q := rank, rank+1, rank+2, rank+3
-		if out, err = l.contract(split, append(slices.Clone(rows), c, s, q), args[1], []int{c, s, p, q}, append(slices.Clone(rows), c, s, p), true); err == nil {
+		if out, err = l.contract(split, append(slices.Clone(rows), c, s, q), args[1], []int{c, s, p, q},
+			append(slices.Clone(rows), c, s, p), true); err == nil {
 			out.shape = append(slices.Clone(x.shape[:rank-1]), w[1]*w[2])
 		}
 	default:

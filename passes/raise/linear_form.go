@@ -12,17 +12,18 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// maxForms bounds elements and terms that one linearizer makes: some hundred megabytes at worst.
+// maxForms bounds the elements and terms that one linearizer makes, to some hundred megabytes.
 const maxForms = 1 << 23
 
-// term is one basis element with its coefficient.
+// term is a basis element with its coefficient.
 type term struct {
 	at   int32
 	coef float64
 }
 
-// combination is the affine function Σ coef·basis[at] + c; terms are sorted by basis element, and their coefficients are not
-// 0. Terms are shared between elements and never changed.
+// combination is the affine function Σ coef·basis[at] + c. Terms are sorted by basis element, and their coefficients
+// are not
+// 0. Elements share terms, which never change.
 type combination struct {
 	terms []term
 	c     float64
@@ -34,13 +35,14 @@ type form struct {
 	elems []combination
 }
 
-// linearizer computes values as affine functions of a basis: of the values that it is seeded with. What does not depend on
-// these is computed as it is. It works with the shapes at hand, not with the types in the graph, which bodies of loops lack.
+// linearizer computes values as affine functions of a basis, which is made of the elements of the values that it is
+// seeded with. It evaluates values that do not depend on these. It works with the shapes that it finds, since the
+// bodies of loops lack types.
 type linearizer struct {
 	ev    *eval.Constants
 	basis int
 	forms map[*ir.Value]*form
-	alias map[*ir.Value]*ir.Value // values that stand for others
+	alias map[*ir.Value]*ir.Value // from a value to its replacement
 	size  int
 	acc   accumulator
 }
@@ -49,7 +51,7 @@ func newLinearizer(bind map[string]int64) *linearizer {
 	return &linearizer{ev: constants(bind), forms: map[*ir.Value]*form{}}
 }
 
-var errTooLarge = errors.New("its matrices are too large to be read off")
+var errTooLarge = errors.New("its matrices are too large to be computed")
 
 func (l *linearizer) spend(n int) error {
 	if l.size += n; l.size > maxForms || n < 0 {
@@ -58,7 +60,7 @@ func (l *linearizer) spend(n int) error {
 	return nil
 }
 
-// form gives v as affine functions; a value that does not vary is one without terms.
+// form returns v as affine functions. If v does not vary, they have no terms.
 func (l *linearizer) form(v *ir.Value) (*form, error) {
 	f, d, err := l.value(v, 0)
 	if err != nil || f != nil {
@@ -67,11 +69,11 @@ func (l *linearizer) form(v *ir.Value) (*form, error) {
 	return l.lift(d)
 }
 
-// lift turns a tensor into a form without terms.
+// lift converts a tensor to a form without terms.
 func (l *linearizer) lift(d tensor.Datum) (*form, error) {
 	t, ok := d.(*tensor.Tensor)
 	if !ok || t == nil {
-		return nil, errors.New("a sequence is no tensor")
+		return nil, errors.New("a sequence cannot be linear, expected a tensor")
 	}
 	x, err := t.Float64s()
 	if err != nil {
@@ -87,7 +89,7 @@ func (l *linearizer) lift(d tensor.Datum) (*form, error) {
 	return f, nil
 }
 
-// value gives v either as a form or, where it does not vary, as it is.
+// value returns v as a form or, if v does not vary, as a datum.
 func (l *linearizer) value(v *ir.Value, depth int) (*form, tensor.Datum, error) {
 	if f, ok := l.forms[v]; ok {
 		return f, nil, nil
@@ -101,13 +103,13 @@ func (l *linearizer) value(v *ir.Value, depth int) (*form, tensor.Datum, error) 
 	case l.alias[v] != nil:
 		return l.value(l.alias[v], depth+1)
 	case v.Def == nil:
-		return nil, nil, fmt.Errorf("%s goes into it, which is neither input nor state of the step", v.Name)
+		return nil, nil, fmt.Errorf("it reads %s, which is neither an input nor a state of the step", v.Name)
 	case depth > eval.MaxDepth:
 		return nil, nil, fmt.Errorf("more than %d nodes lie between %s and the step's inputs", eval.MaxDepth, v.Name)
 	}
 	n := v.Def
 	if n.Op.Random || len(n.Subgraphs()) > 0 {
-		return nil, nil, fmt.Errorf("%v goes into it", n)
+		return nil, nil, fmt.Errorf("it reads the result of %v", n)
 	}
 	if n.Op.Domain == "" && (n.Op.Name == "Shape" || n.Op.Name == "Size") {
 		if t, ok := l.shapeOf(n, depth); ok {
@@ -148,10 +150,10 @@ func (l *linearizer) value(v *ir.Value, depth int) (*form, tensor.Datum, error) 
 	if d, ok := l.ev.Known(v); ok {
 		return nil, d, nil
 	}
-	return nil, nil, fmt.Errorf("%v gave no %s", n, v.Name)
+	return nil, nil, fmt.Errorf("%v computed no %s", n, v.Name)
 }
 
-// shapeOf computes Shape and Size from what is known of the argument's shape.
+// shapeOf computes Shape and Size from the known dimensions of the argument.
 func (l *linearizer) shapeOf(n *ir.Node, depth int) (tensor.Datum, bool) {
 	v := n.In(0)
 	shape, known := []int(nil), false
@@ -181,10 +183,10 @@ func (l *linearizer) shapeOf(n *ir.Node, depth int) (tensor.Datum, bool) {
 	return tensor.FromSlice(dims[from:to], to-from), true
 }
 
-// errNonlinear names the node that ends a linearization.
+// errNonlinear returns an error that names the nonlinear node.
 func errNonlinear(n *ir.Node) error { return fmt.Errorf("%v is not linear", n) }
 
-// apply computes a node of which some input varies, and enters its outputs.
+// apply computes a node with an input that varies, and enters its outputs.
 func (l *linearizer) apply(n *ir.Node, forms []*form, in []tensor.Datum) error {
 	if n.Op.Domain == "essm" {
 		return l.applyLayer(n, forms, in)
@@ -212,14 +214,15 @@ func (l *linearizer) apply(n *ir.Node, forms []*form, in []tensor.Datum) error {
 		return l.einsum(n, forms, in)
 	case "ReduceSum", "ReduceMean":
 		return l.reduce(n, forms, in)
-	case "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "GatherElements", "GatherND", "Concat",
+	case "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "GatherElements", "GatherND",
+		"Concat",
 		"Split", "Expand", "Tile", "Pad", "Where":
 		return l.move(n, forms, in)
 	}
 	return errNonlinear(n)
 }
 
-// enter makes f the value of v; a form without any term is kept as a plain tensor.
+// enter makes f the value of v. It keeps a form without terms as a plain tensor.
 func (l *linearizer) enter(v *ir.Value, f *form) error {
 	if v == nil {
 		return nil
@@ -248,7 +251,7 @@ func (l *linearizer) enter(v *ir.Value, f *form) error {
 	return nil
 }
 
-// operand gives input i as a form, lifted where it does not vary.
+// operand returns input i as a form, lifted if it does not vary.
 func (l *linearizer) operand(forms []*form, in []tensor.Datum, i int) (*form, error) {
 	if forms[i] != nil {
 		return forms[i], nil
@@ -256,7 +259,7 @@ func (l *linearizer) operand(forms []*form, in []tensor.Datum, i int) (*form, er
 	return l.lift(in[i])
 }
 
-// arithmetic computes Add, Sub, Sum, Neg, and Mul and Div by what does not vary.
+// arithmetic computes Add, Sub, Sum and Neg, and Mul and Div by values that do not vary.
 func (l *linearizer) arithmetic(n *ir.Node, forms []*form, in []tensor.Datum) error {
 	if !n.Outputs[0].Elem().IsFloat() {
 		return errNonlinear(n)
@@ -305,7 +308,7 @@ func (l *linearizer) arithmetic(n *ir.Node, forms []*form, in []tensor.Datum) er
 	return l.enter(n.Outputs[0], x)
 }
 
-// zip applies f to elements that stand at the same place, with broadcasting.
+// zip applies f to elements at the same place, with broadcasting.
 func (l *linearizer) zip(x, y *form, f func(a, b *combination) combination) (*form, error) {
 	shape, err := broadcast(x.shape, y.shape)
 	if err != nil {
@@ -333,7 +336,7 @@ func (l *linearizer) zip(x, y *form, f func(a, b *combination) combination) (*fo
 			i, j, at[d] = i-xs[d]*shape[d], j-ys[d]*shape[d], 0
 		}
 	}
-	return out, l.spend(0) // what f has spent may be too much
+	return out, l.spend(0) // f may have spent too much
 }
 
 func broadcast(a, b []int) ([]int, error) {
@@ -347,7 +350,7 @@ func broadcast(a, b []int) ([]int, error) {
 			y = b[k]
 		}
 		if x != y && x != 1 && y != 1 {
-			return nil, fmt.Errorf("shapes %v and %v do not meet", a, b)
+			return nil, fmt.Errorf("shapes %v and %v do not match", a, b)
 		}
 		out[i] = max(x, y)
 		if x == 0 || y == 0 {
@@ -357,7 +360,7 @@ func broadcast(a, b []int) ([]int, error) {
 	return out, nil
 }
 
-// strides are those of a row-major tensor, as seen from a shape of the given rank that it is broadcast to.
+// strides returns the strides of a row-major tensor that is broadcast to a shape of the given rank.
 func strides(shape []int, rank int) []int {
 	out := make([]int, rank)
 	step := 1
@@ -370,7 +373,7 @@ func strides(shape []int, rank int) []int {
 	return out
 }
 
-// scaled is k·a.
+// scaled returns k·a.
 func (l *linearizer) scaled(a *combination, k float64) combination {
 	out := combination{c: a.c * k}
 	if k == 1 {
@@ -388,7 +391,7 @@ func (l *linearizer) scaled(a *combination, k float64) combination {
 	return out
 }
 
-// sum is a + k·b.
+// sum returns a + k·b.
 func (l *linearizer) sum(a, b *combination, k float64) combination {
 	out := combination{c: a.c + k*b.c}
 	if len(b.terms) == 0 {
@@ -420,7 +423,7 @@ func (l *linearizer) sum(a, b *combination, k float64) combination {
 	return out
 }
 
-// accumulator sums up many scaled forms.
+// accumulator sums up many scaled combinations.
 type accumulator struct {
 	coef    []float64
 	seen    []bool

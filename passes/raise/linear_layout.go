@@ -10,12 +10,13 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
 
-// RaiseLayout moves transposes out of the way.
+// RaiseLayout moves transposes behind elementwise operators, and raises sums over time.
 var RaiseLayout = &passes.Pass{
 	Name: "raise-layout",
-	Doc:  "Moves transposes after elementwise operators, so that those around (B, C, L) layers cancel. A mean, first or last over time → essm.Pick, if the graph has a state-space layer.",
+	Doc: "Moves transposes after elementwise operators, so that those around (B, C, L) layers cancel. A mean, first " +
+		"or last over time → essm.Pick, if the graph has a state-space layer.",
 	After: []passes.Reason{
-		{Pass: "raise-activation", Why: "an activation in one piece moves through a transpose, in pieces it does not"},
+		{Pass: "raise-activation", Why: "a transpose moves behind an activation that is one operator"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		n, err := passes.Apply(c, g, layoutRules())
@@ -31,9 +32,10 @@ func isStateSpace(n *ir.Node) bool { return ops.IsSystem(n.Op) || n.Op.FullName(
 
 var layoutRules = sync.OnceValue(func() *Set {
 	var rules []*Rule
-	for _, op := range []string{"Gelu", "Relu", "LeakyRelu", "Tanh", "Sigmoid", "Swish", "Mish", "Softplus", "HardSwish", "Elu", "Neg", "Erf"} {
+	for _, op := range []string{"Gelu", "Relu", "LeakyRelu", "Tanh", "Sigmoid", "Swish", "Mish", "Softplus",
+		"HardSwish", "Elu", "Neg", "Erf"} {
 		rules = append(rules, &Rule{
-			Name: "transpose-" + op, Doc: "an operator on each element commutes with a transpose",
+			Name: "transpose-" + op, Doc: "an elementwise operator commutes with a transpose",
 			Pattern: Op(op, Op("Transpose", Var("x")).As("t").Shared()),
 			Make: func(b *ir.Builder, m *Match) []*ir.Value {
 				y := b.Op("", op, []*ir.Value{m.Val("x")}, m.Root.Attrs...)
@@ -44,7 +46,7 @@ var layoutRules = sync.OnceValue(func() *Set {
 	for _, op := range []string{"Add", "Sub", "Mul", "Div"} {
 		turned := func(name, node string) *OpPattern { return Op("Transpose", Var(name)).As(node).Shared() }
 		rules = append(rules, &Rule{
-			Name: "transpose-" + op, Doc: "two equal transposes before an operator on elements are one behind it",
+			Name: "transpose-" + op, Doc: "two equal transposes before an elementwise operator are one behind it",
 			Pattern: Op(op, turned("x", "t"), turned("y", "u")),
 			Check: func(m *Match) string {
 				if !slices.Equal(permOf(m.Node("t")), permOf(m.Node("u"))) {
@@ -68,7 +70,8 @@ var layoutRules = sync.OnceValue(func() *Set {
 				slices.Reverse(in)
 			}
 			rules = append(rules, &Rule{
-				Name: "transpose-" + op + "-constant", Doc: "a constant beside a transpose is turned the other way",
+				Name:    "transpose-" + op + "-constant",
+				Doc:     "a constant beside a transpose is transposed by the inverse order",
 				Pattern: Op(op, in...),
 				Check: func(m *Match) string {
 					if m.Val("k").Const.Rank() > len(m.Val("x").Shape()) {
@@ -89,7 +92,7 @@ var layoutRules = sync.OnceValue(func() *Set {
 	return NewSet(rules...)
 })
 
-// turnedBack gives a constant as it stands beside the value before a transpose of the given order.
+// turnedBack returns a constant as an operand of the value before a transpose of the given order.
 func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
 	if k.Const.Len() == 1 {
 		return k
@@ -103,7 +106,7 @@ func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
 	return b.Op("", "Transpose", []*ir.Value{b.Const(k.Name, t)}, ir.A("perm", inverse(perm)))
 }
 
-// timeFacts says which values are sequences that come from a state-space layer.
+// timeFacts returns the facts along time of the sequences that state-space layers compute.
 func timeFacts(g *ir.Graph) map[*ir.Value]ir.Fact {
 	seed := map[*ir.Value]ir.Fact{}
 	for _, n := range g.Nodes {
@@ -114,7 +117,7 @@ func timeFacts(g *ir.Graph) map[*ir.Value]ir.Fact {
 	return ops.Propagate(g, seed)
 }
 
-// pickRules replace what sums a sequence (B, L, H) up into one vector.
+// pickRules returns the rules that replace reductions of a sequence (B, L, H) to one vector.
 func pickRules(facts map[*ir.Value]ir.Fact) *Set {
 	isSequence := func(v *ir.Value) bool {
 		f := facts[v]
@@ -127,7 +130,7 @@ func pickRules(facts map[*ir.Value]ir.Fact) *Set {
 			return []*ir.Value{b.Op("essm", "Pick", []*ir.Value{m.Val("x")}, ir.A("mode", mode))}
 		}
 	}
-	// timeIs checks that an axis of the value that is read is time, and that features stay the last axis.
+	// timeIs checks that an axis is time, and that features remain the last axis.
 	timeIs := func(m *Match, axis int64) bool {
 		a, err := ops.Axis(axis, 3)
 		if err != nil {
@@ -163,7 +166,8 @@ func pickRules(facts map[*ir.Value]ir.Fact) *Set {
 				Pattern: Op("Gather", x, Const("index")),
 				Check: func(m *Match) string {
 					i, ok := ops.ConstInts(m.Val("index"))
-					if !ok || len(i) != 1 || m.Val("index").Const.Rank() != 0 || i[0] != at || !timeIs(m, m.Root.Attrs.Int("axis", 0)) {
+					if !ok || len(i) != 1 || m.Val("index").Const.Rank() != 0 || i[0] != at ||
+						!timeIs(m, m.Root.Attrs.Int("axis", 0)) {
 						return passes.Leave
 					}
 					return ""

@@ -10,17 +10,18 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
 
-// RaiseLinear puts linear layers back together.
+// RaiseLinear replaces products and biases by linear layers.
 var RaiseLinear = &passes.Pass{
 	Name: "raise-linear",
-	Doc:  "MatMul and Gemm by constants, with the bias after them, also on flattened inputs, and Conv of kernel size 1 on (B, C, L) → essm.Linear. A linear layer that is split (GLU) becomes several.",
+	Doc: "MatMul and Gemm with constants and the bias after them, also on flattened inputs, and Conv of kernel size " +
+		"1 on (B, C, L) → essm.Linear. A linear layer that is split (GLU) becomes several.",
 	After: []passes.Reason{
 		{Pass: "fold", Why: "weights and biases must be constants"},
-		{Pass: "raise-norm", Why: "what multiplies and adds behind a norm is the norm's"},
+		{Pass: "raise-norm", Why: "a factor and a shift behind a norm belong to it"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold-norm", Why: "norms go into the linear layers that it makes"},
-		{Pass: "fold-conv", Why: "factors and shifts go into the linear layers that it makes"},
+		{Pass: "fold-norm", Why: "it makes the linear layers into which norms are folded"},
+		{Pass: "fold-conv", Why: "it makes the linear layers into which factors and shifts are folded"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		n, err := passes.Apply(c, g, linearRules)
@@ -32,12 +33,12 @@ var RaiseLinear = &passes.Pass{
 	},
 }
 
-// weight accepts the constant matrices that can be a linear layer's weight.
+// weight matches the constant matrices that can be a linear layer's weight.
 func weight(name string) Pattern {
 	return Where(name, func(v *ir.Value) bool { return v.Const != nil && v.Const.Rank() == 2 && v.Elem().IsFloat() })
 }
 
-// data accepts sequences and vectors that are no constants, of rank 2 and more.
+// data matches sequences and vectors, of rank 2 and more, that are not constant.
 func data(name string) Pattern {
 	return Where(name, func(v *ir.Value) bool { return v.Const == nil && len(v.Shape()) >= 2 && v.Elem().IsFloat() })
 }
@@ -92,16 +93,19 @@ var linearRules = NewSet(
 			rank := len(m.Val("x").Shape())
 			c := m.Val("c")
 			k, _ := alongAxis(c, rank, rank-1, m.Val("w").Const.Dim(0))
-			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), m.Val("w"), typed(b, c.Name, c.Elem(), k, len(k))})}
+			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), m.Val("w"),
+				typed(b, c.Name, c.Elem(), k, len(k))})}
 		},
 	},
 	&Rule{
-		Name: "flat", Doc: "a Linear between reshapes that only join and part the axes before the last",
-		Pattern: Op("Reshape", Op("essm.Linear", Op("Reshape", Var("x"), Var("s1")).Shared(), Const("w"), Var("c")), Var("s2")),
+		Name: "flat", Doc: "reshapes around a Linear that only join and split the axes before the last are not needed",
+		Pattern: Op("Reshape", Op("essm.Linear", Op("Reshape", Var("x"), Var("s1")).Shared(), Const("w"), Var("c")),
+			Var("s2")),
 		Check: func(m *Match) string {
 			x, y, w := m.Val("x").Shape(), m.Root.Outputs[0].Shape(), m.Val("w").Const
 			n := len(x)
-			if n < 2 || len(y) != n || !x[:n-1].Equal(y[:n-1]) || !x[n-1].Equal(ir.Const(int64(w.Dim(1)))) || !y[n-1].Equal(ir.Const(int64(w.Dim(0)))) {
+			if n < 2 || len(y) != n || !x[:n-1].Equal(y[:n-1]) || !x[n-1].Equal(ir.Const(int64(w.Dim(1)))) ||
+				!y[n-1].Equal(ir.Const(int64(w.Dim(0)))) {
 				return passes.Leave
 			}
 			return ""
@@ -121,7 +125,8 @@ var linearRules = NewSet(
 			a, w, c := m.Root.Attrs, m.Val("w").Const, m.Val("c")
 			ones := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 1 }) }
 			zeros := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 0 }) }
-			if w.Rank() != 3 || w.Dim(2) != 1 || a.Int("group", 1) != 1 || !ones(a.Ints("strides", nil)) || !zeros(a.Ints("pads", nil)) || c != nil && c.Const == nil {
+			if w.Rank() != 3 || w.Dim(2) != 1 || a.Int("group", 1) != 1 || !ones(a.Ints("strides", nil)) ||
+				!zeros(a.Ints("pads", nil)) || c != nil && c.Const == nil {
 				return passes.Leave
 			}
 			return ""
@@ -145,7 +150,7 @@ var linearRules = NewSet(
 	},
 )
 
-// outputsOf is the number of columns of a Gemm's result; its weight is a constant.
+// outputsOf returns the number of columns of a Gemm's result. Its weight is a constant.
 func outputsOf(n *ir.Node) int {
 	if n.Attrs.Bool("transB", false) {
 		return n.In(1).Const.Dim(0)
@@ -153,7 +158,7 @@ func outputsOf(n *ir.Node) int {
 	return n.In(1).Const.Dim(1)
 }
 
-// turned is the transpose of a constant matrix, as a constant.
+// turned returns the transpose of a constant matrix as a constant.
 func turned(b *ir.Builder, w *ir.Value) *ir.Value {
 	rows, columns := w.Const.Dim(0), w.Const.Dim(1)
 	if w.Elem() == tensor.Float32 {
@@ -176,7 +181,7 @@ func turned(b *ir.Builder, w *ir.Value) *ir.Value {
 	return b.Const(w.Name, t)
 }
 
-// transpose goes through x in blocks, whose columns stay in the first cache.
+// transpose works in blocks, whose columns fit in the first cache.
 func transpose[T float32 | float64](y, x []T, rows, columns int) {
 	const block = 32
 	for top := 0; top < rows; top += block {
@@ -190,8 +195,8 @@ func transpose[T float32 | float64](y, x []T, rows, columns int) {
 	}
 }
 
-// splitLinear replaces runs of features that are taken from a Linear with constants, by Split or Slice, also from behind a
-// transpose, by Linears of their own.
+// splitLinear replaces ranges of features that a Split or Slice with constants takes from a Linear, directly or behind
+// a transpose, by separate Linears.
 func splitLinear(g *ir.Graph) (int, error) {
 	changes := 0
 	var b *ir.Builder
@@ -243,14 +248,14 @@ func splitLinear(g *ir.Graph) (int, error) {
 	return changes, passes.Finish(g)
 }
 
-// onlyParts reports whether all readers take parts, so that nobody needs the whole.
+// onlyParts reports whether all readers take parts, so that the whole is not needed.
 func onlyParts(uses []ir.Use) bool {
 	return !slices.ContainsFunc(uses, func(u ir.Use) bool {
 		return u.Node == nil || u.Node.Op.FullName() != "Split" && u.Node.Op.FullName() != "Slice"
 	})
 }
 
-// rowsOf gives rows lo to hi of a constant.
+// rowsOf returns rows lo to hi-1 of a constant.
 func rowsOf(b *ir.Builder, v *ir.Value, lo, hi int) *ir.Value {
 	x, err := v.Const.Float64s()
 	if err != nil {
@@ -268,7 +273,7 @@ func rowsOf(b *ir.Builder, v *ir.Value, lo, hi int) *ir.Value {
 	return b.Const(v.Name, t)
 }
 
-// parts are runs along one axis, one per output.
+// parts are ranges along one axis, one per output.
 type parts struct {
 	axis     int
 	at, size []int

@@ -10,14 +10,14 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// slot is a tensor of one step: its shape, and the axis that carries the samples (-1: there is none).
+// slot is a tensor of one step: its shape, and the axis of samples (-1 if there is none).
 type slot struct {
 	v     *ir.Value
 	shape []int
 	batch int
 }
 
-// rest is the slot's shape without the axis of samples.
+// rest returns the slot's shape without the axis of samples.
 func (s slot) rest() []int {
 	if s.batch < 0 {
 		return s.shape
@@ -33,21 +33,21 @@ func (s slot) size() int {
 	return n
 }
 
-// cell is one step of a recurrence as a graph computes it.
+// cell is one step of a recurrence, as a graph computes it.
 type cell struct {
 	samples int
 	bind    map[string]int64
 	states  []slot      // before the step
-	next    []*ir.Value // the same after it
+	next    []*ir.Value // the same states after it
 	inputs  []slot
 	outputs []*ir.Value
-	alias   map[*ir.Value]*ir.Value // values that stand for others
-	eval    *eval.Constants         // what is known already of values that do not vary; nil: nothing
+	alias   map[*ir.Value]*ir.Value // from a value to its replacement
+	eval    *eval.Constants         // evaluates values that do not vary; nil: a new one
 }
 
-// system is a cell as matrices: s = A s' + B x + bias, and for each output y = P s + Q s' + D x + bias, where s' is the state
-// before the step. Features of a tensor are its elements without the axis of samples; states and inputs stand one behind
-// the other.
+// system is a cell as matrices: s = A s' + B x + bias, and for each output y = P s + Q s' + D x + bias. s' is the state
+// before the step. The features of a tensor are its elements without the axis of samples. States are concatenated, and
+// so are inputs.
 type system struct {
 	n, h    int
 	a, b    [][]term
@@ -55,7 +55,7 @@ type system struct {
 	outputs []outputMap
 }
 
-// outputMap is what an output is computed by; at is its slot.
+// outputMap is the matrices of an output in slot at.
 type outputMap struct {
 	at         slot
 	next, prev [][]term
@@ -63,7 +63,7 @@ type outputMap struct {
 	bias       []float64
 }
 
-// read gives the matrices of a cell; the error says why it has none.
+// read returns the matrices of a cell. The error says why it has none.
 func (c *cell) read() (*system, error) {
 	s := &system{}
 	for _, st := range c.states {
@@ -72,7 +72,7 @@ func (c *cell) read() (*system, error) {
 	for _, in := range c.inputs {
 		s.h += in.size()
 	}
-	k := 2*s.n + s.h // basis elements of one sample: states before, inputs, states after
+	k := 2*s.n + s.h // The basis of one sample: states before, inputs, states after.
 	seeded := func() (*linearizer, error) {
 		l := newLinearizer(c.bind)
 		l.alias = c.alias
@@ -137,7 +137,7 @@ func (c *cell) read() (*system, error) {
 	return s, nil
 }
 
-// output finds the axis of samples of an output, and its matrices.
+// output finds an output's axis of samples, and its matrices.
 func (c *cell) output(f *form, v *ir.Value, s *system, k int) (outputMap, error) {
 	axes := []int{-1}
 	if !c.single() {
@@ -158,19 +158,20 @@ func (c *cell) output(f *form, v *ir.Value, s *system, k int) (outputMap, error)
 		o := outputMap{at: slot{v, f.shape, axis}}
 		for _, r := range rows {
 			before, in, after := cut(r.terms, s.n, s.h)
-			o.prev, o.in, o.next, o.bias = append(o.prev, before), append(o.in, in), append(o.next, after), append(o.bias, r.c)
+			o.prev, o.in, o.next, o.bias = append(o.prev, before), append(o.in, in), append(o.next, after),
+				append(o.bias, r.c)
 		}
 		return o, nil
 	}
 	return outputMap{}, why
 }
 
-// single says that the cell's tensors have no axis of samples.
+// single reports whether the cell's tensors have no axis of samples.
 func (c *cell) single() bool {
 	return len(c.inputs) > 0 && c.inputs[0].batch < 0
 }
 
-// cut splits the terms of a row into states before the step, inputs and states after it, each counted from 0.
+// cut splits the terms of a row into states before the step, inputs, and states after it. Each part counts from 0.
 func cut(row []term, n, h int) (before, in, after []term) {
 	for _, t := range row {
 		switch at := int(t.at); {
@@ -185,7 +186,7 @@ func cut(row []term, n, h int) (before, in, after []term) {
 	return before, in, after
 }
 
-// seedSamples makes a slot's tensor basis elements: those of sample i are i·k + first and on.
+// seedSamples makes the elements of a slot's tensor the basis. Those of sample i begin at i·k + first.
 func (l *linearizer) seedSamples(s slot, first, k int) error {
 	n, err := tensor.Size(s.shape)
 	if err != nil {
@@ -204,7 +205,7 @@ func (l *linearizer) seedSamples(s slot, first, k int) error {
 	return nil
 }
 
-// eachSample visits the elements of a tensor with the sample and feature that they belong to.
+// eachSample calls visit for each element of a tensor, with its sample and feature.
 func eachSample(shape []int, axis int, visit func(i, sample, feature int)) {
 	n, inner, dim := 1, 1, 1
 	for i, d := range shape {
@@ -224,7 +225,8 @@ func eachSample(shape []int, axis int, visit func(i, sample, feature int)) {
 	}
 }
 
-// samples gives the rows of one sample, after checking that all samples have the same and none reads another's.
+// samples returns the rows of one sample. It checks that they are the same for all samples, and that none depends on
+// another.
 func samples(f *form, axis, count, k int) ([]combination, error) {
 	if axis >= 0 && (axis >= len(f.shape) || f.shape[axis] != count) {
 		return nil, fmt.Errorf("no axis of %d samples in shape %v", count, f.shape)
@@ -239,7 +241,7 @@ func samples(f *form, axis, count, k int) ([]combination, error) {
 		if sample == 0 {
 			for _, t := range e.terms {
 				if int(t.at) >= k {
-					err = errors.New("samples of a batch mix")
+					err = errors.New("samples of a batch depend on each other")
 				}
 			}
 			rows[feature] = e
@@ -255,7 +257,7 @@ func samples(f *form, axis, count, k int) ([]combination, error) {
 			same = int(e.terms[j].at) == int(first.terms[j].at)+sample*k && e.terms[j].coef == first.terms[j].coef
 		}
 		if !same && err == nil {
-			err = errors.New("samples of a batch mix, or are treated differently")
+			err = errors.New("samples of a batch depend on each other, or are treated differently")
 		}
 	})
 	return rows, err

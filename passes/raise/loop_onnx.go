@@ -11,16 +11,18 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// RaiseLoop recognises linear recurrences in ONNX's Loop.
+// RaiseLoop recognizes linear recurrences in the operator Loop.
 var RaiseLoop = &passes.Pass{
 	Name: "raise-loop",
-	Doc:  "ONNX Loop over the steps of sequences (Gather or Slice at the iteration, results collected by SequenceInsert and ConcatFromSequence or as scan outputs) whose body is linear → essm.Scan or essm.DenseScan with projections.",
+	Doc: "ONNX Loop over the steps of sequences (Gather or Slice at the iteration, results collected by " +
+		"SequenceInsert and ConcatFromSequence or as scan outputs) whose body is linear → essm.Scan or " +
+		"essm.DenseScan with projections.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "bodies are read as the newest operators"},
+		{Pass: "upgrade", Why: "it reads bodies of operators of the newest versions"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "parameters of a recurrence are computed in float64 as it is read; folded, they are rounded"},
-		{Pass: "fuse", Why: "the scans and projections that it makes are one system then"},
+		{Pass: "fold", Why: "it computes parameters of a recurrence in float64; folding rounds them"},
+		{Pass: "fuse", Why: "the scans and projections that it makes become one system"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return eachDraft(c, g, "loop", draftLoop)
@@ -38,7 +40,7 @@ func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 	}
 	for _, cond := range []*ir.Value{n.In(1), body.Outputs[0]} {
 		if !isTrue(cond, body.Inputs[1]) {
-			return nil, fmt.Errorf("the condition %s may end it early, expected one that always holds", cond.Name)
+			return nil, fmt.Errorf("the condition %s may end it early, expected one that is always true", cond.Name)
 		}
 	}
 	d := &draft{node: n, alias: map[*ir.Value]*ir.Value{}}
@@ -83,7 +85,7 @@ func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 	return d, d.steps(n, body)
 }
 
-// isTrue reports whether a condition always holds: absent, constant, or the condition before it passed on.
+// isTrue reports whether a condition is always true: it is absent, constant, or the previous condition passed on.
 func isTrue(v, before *ir.Value) bool {
 	for isOp(v, "Identity") {
 		v = v.Def.In(0)
@@ -95,7 +97,7 @@ func isTrue(v, before *ir.Value) bool {
 	return err == nil && t.DType() == tensor.Bool && t.Len() == 1 && tensor.Data[bool](t)[0]
 }
 
-// collected reads how a body puts one value per step into a sequence.
+// collected reads how a body appends one value per step to a sequence.
 func collected(in, out, init *ir.Value) (*ir.Value, sequence, error) {
 	if !isOp(init, "SequenceEmpty") {
 		return nil, sequence{}, fmt.Errorf("the sequence %s is not empty at first", init.Name)
@@ -107,17 +109,18 @@ func collected(in, out, init *ir.Value) (*ir.Value, sequence, error) {
 	if pos := out.Def.In(2); pos != nil {
 		at, ok := ops.ConstInts(pos)
 		if !ok || len(at) != 1 || at[0] != 0 {
-			return nil, sequence{}, fmt.Errorf("values are put into the sequence %s at places that vary", in.Name)
+			return nil, sequence{},
+				fmt.Errorf("values are inserted into the sequence %s at varying places, expected the end", in.Name)
 		}
 		q.reversed = true
 	}
 	return out.Def.In(1), q, nil
 }
 
-// joined finds the one tensor that a sequence is made into, and sets the axis.
+// joined finds the one tensor that a sequence is concatenated to, and sets its axis.
 func joined(uses []ir.Use, q *sequence) (*ir.Value, error) {
 	if len(uses) != 1 || uses[0].Node == nil || uses[0].Node.Op.FullName() != "ConcatFromSequence" {
-		return nil, errors.New("the sequence of its results is not joined into one tensor alone")
+		return nil, errors.New("the sequence of its results is used for more than one concatenation")
 	}
 	n := uses[0].Node
 	q.time = int(n.Attrs.Int("axis", 0))
@@ -125,7 +128,7 @@ func joined(uses []ir.Use, q *sequence) (*ir.Value, error) {
 	return n.Outputs[0], nil
 }
 
-// steps finds the places where the body takes a step of a sequence that is outside, and checks that it takes all of them.
+// steps finds the places where the body reads a step of a sequence outside of it, and checks that it reads every step.
 func (d *draft) steps(n *ir.Node, body *ir.Graph) error {
 	counter := body.Inputs[0]
 	trips, ok := ops.DimsOf(n.In(0))
@@ -156,14 +159,17 @@ func (d *draft) steps(n *ir.Node, body *ir.Graph) error {
 		}
 		length := shape[q.time]
 		if !length.Equal(trips[0]) {
-			return fmt.Errorf("it makes %v iterations, expected one for each of the %v steps of %s", trips[0], length, x.Name)
+			return fmt.Errorf("it has %v iterations, expected one for each of the %v steps of %s", trips[0], length,
+				x.Name)
 		}
 		switch {
 		case at.coef == 1 && at.offset.Equal(ir.Const(0)):
 		case at.coef == -1 && (at.offset.Equal(length.Sub(ir.Const(1))) || at.offset.Equal(ir.Const(-1))):
 			q.reversed = true
 		default:
-			return fmt.Errorf("iteration i takes step %d·i + %v of %s, expected all steps in order or from the last", at.coef, at.offset, x.Name)
+			return fmt.Errorf(
+				"iteration i reads step %d·i + %v of %s, expected all steps, in order or in the opposite order",
+				at.coef, at.offset, x.Name)
 		}
 		q.v = x
 		step := slices.Clone(shape)
@@ -178,13 +184,13 @@ func (d *draft) steps(n *ir.Node, body *ir.Graph) error {
 	return nil
 }
 
-// index is coef·i + offset, for iteration i.
+// index is coef·i + offset in iteration i.
 type index struct {
 	coef   int64
 	offset ir.Dim
 }
 
-// stepOf reads which step a Gather or Slice takes; ok is false where that does not depend on the counter.
+// stepOf returns the step that a Gather or Slice reads. It returns false if the step does not depend on the counter.
 func stepOf(m *ir.Node, counter *ir.Value) (q sequence, at index, ok bool) {
 	rank := len(m.In(0).Shape())
 	if m.Op.Name == "Gather" {
@@ -212,7 +218,7 @@ func stepOf(m *ir.Node, counter *ir.Value) (q sequence, at index, ok bool) {
 	return sequence{time: axis, kept: true}, from, err == nil
 }
 
-// indexRank is the rank of an index that is made from the counter: 0 or 1, or -1 where that is not known.
+// indexRank returns the rank of an index that is computed from the counter: 0 or 1, or -1 if that is not known.
 func indexRank(v, counter *ir.Value) int {
 	if v == counter {
 		return 0
@@ -228,7 +234,7 @@ func indexRank(v, counter *ir.Value) int {
 	return -1
 }
 
-// indexOf reads the arithmetic that makes an index of the counter.
+// indexOf reads the arithmetic that computes an index from the counter.
 func indexOf(v, counter *ir.Value, depth int) (index, bool) {
 	if v == nil || depth > 16 {
 		return index{}, false

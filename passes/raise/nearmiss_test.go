@@ -15,11 +15,11 @@ import (
 	"github.com/essmc/essmc/passes/passtest"
 )
 
-// nearMiss is a graph that looks like a form, and what is said of it.
+// nearMiss is a graph that resembles a form, with the note that it must cause.
 type nearMiss struct {
 	graph func(l layer)
-	text  string // in the place of graph: nodes over x float[B,L,2] and h float[B,2] that make y
-	left  string // an operator that is left, or made instead
+	text  string // instead of graph: nodes over x float[B,L,2] and h float[B,2] that compute y
+	left  string // an operator that remains, or is made instead
 	why   string // the whole note
 }
 
@@ -29,10 +29,10 @@ func missInput(l layer) *ir.Value {
 	return l.Input("x", ir.Tensor(tensor.Float32, "B", missChannels, missSteps))
 }
 
-// missKernel is the kernel of a system, as Conv takes it.
+// missKernel returns the kernel of a system as Conv takes it.
 func missKernel() []float64 { return newSystem(missChannels, 2, 7).kernel(missSteps) }
 
-// missConv is a causal convolution with a kernel, of which before arranges the padded input.
+// missConv returns a function that builds a causal convolution. before rearranges the padded input.
 func missConv(kernel []float64, before func(l layer, x *ir.Value) *ir.Value) func(l layer) {
 	return func(l layer) {
 		x := before(l, l.op("Pad", missInput(l), []int64{0, 0, missSteps - 1, 0, 0, 0}))
@@ -45,7 +45,8 @@ func missTransform(change func(s []float64)) func(l layer) {
 	return func(l layer) {
 		v, bins := spectrum(missKernel(), missChannels, missSteps, 2*missSteps, false)
 		change(v)
-		l.Output("y", l.transformed(missInput(l), l.floats("s", v, missChannels, bins, 2), missSteps, 2*missSteps, false, true))
+		l.Output("y", l.transformed(missInput(l), l.floats("s", v, missChannels, bins, 2), missSteps, 2*missSteps,
+			false, true))
 	}
 }
 
@@ -57,7 +58,7 @@ func missToeplitz(change func(m []float64)) func(l layer) {
 	}
 }
 
-// missScan is a Scan over the first axis of x with the given nodes, which make k of h and x.
+// missScan is a Scan over the first axis of x with the given nodes, which compute k from h and x.
 func missScan(body string) string {
 	return `x1 = Transpose <perm: ints = [1, 0, 2]> (x)
   last, z = Scan <num_scan_inputs: int = 1, body: graph = step (float[B,2] p, float[B,2] u) => (float[B,2] k, float[B,2] o) {
@@ -82,7 +83,7 @@ func missLoop(count, at, more, state string) string {
   y = Transpose <perm: ints = [1, 0, 2]> (z)`
 }
 
-// missUnrolled is a recurrence of four steps; step 2 is as given.
+// missUnrolled is a recurrence of four steps with the given step 2.
 func missUnrolled(step string) string {
 	var b strings.Builder
 	b.WriteString("v0, v1, v2, v3 = Split <axis: int = 1, num_outputs: int = 4> (x)\n  h0 = Unsqueeze (h, axis)\n")
@@ -105,7 +106,8 @@ var nearMisses = map[string]nearMiss{
 			missConv(k, func(_ layer, x *ir.Value) *ir.Value { return x })(l)
 		},
 		left: "essm.LongConv",
-		why:  "convolution: Conv -> y is no essm.SSM: the kernel of channel 1 is not a sum of decaying exponentials: no sum of 64, or of a quarter of its 96 taps, comes near",
+		why: "convolution: Conv -> y is no essm.SSM: the kernel of channel 1 is not a sum of decaying exponentials: " +
+			"no sum of 64, or of a quarter of its 96 taps, comes near",
 	},
 	"conv: a mask in the middle": {
 		graph: missConv(missKernel(), func(l layer, x *ir.Value) *ir.Value {
@@ -116,7 +118,8 @@ var nearMisses = map[string]nearMiss{
 			return l.op("Mul", x, l.floats("mask", mask, len(mask)))
 		}),
 		left: "Conv",
-		why:  "convolution: Conv -> y left as it is: step 59 is not the same function of the steps around it as the first and the last are (off by 0.27 of the largest answer)",
+		why: "convolution: Conv -> y left as it is: step 59 is not the same function of the steps around it as the " +
+			"first and the last are (off by 0.27 of the largest answer)",
 	},
 	"conv: reflected ends": {
 		graph: func(l layer) {
@@ -130,7 +133,8 @@ var nearMisses = map[string]nearMiss{
 	"conv: a kernel from an input": {
 		graph: func(l layer) {
 			x := missInput(l)
-			l.Output("y", l.causal(x, l.Input("w", ir.Tensor(tensor.Float32, missChannels, 1, missSteps)), missChannels, missSteps))
+			l.Output("y", l.causal(x, l.Input("w", ir.Tensor(tensor.Float32, missChannels, 1, missSteps)), missChannels,
+				missSteps))
 		},
 		left: "Conv",
 		why:  "convolution: Conv -> y left as it is: its kernel, w, depends on an input; expected constants",
@@ -138,10 +142,12 @@ var nearMisses = map[string]nearMiss{
 	"conv: channels mixed": {
 		graph: func(l layer) {
 			p := l.op("Pad", missInput(l), []int64{0, 0, missSteps - 1, 0, 0, 0})
-			l.Output("y", l.op("Conv", p, l.floats("w", flipped(missKernel(), missChannels, missSteps), 1, missChannels, missSteps)))
+			l.Output("y", l.op("Conv", p, l.floats("w", flipped(missKernel(), missChannels, missSteps), 1, missChannels,
+				missSteps)))
 		},
 		left: "Conv",
-		why:  "convolution: Conv -> y left as it is: it mixes channels: its kernel is float[1,3,96], expected one input channel for each output channel",
+		why: "convolution: Conv -> y left as it is: it mixes channels: its kernel is float[1,3,96], expected one " +
+			"input channel for each output channel",
 	},
 	"conv: a stride": {
 		graph: func(l layer) {
@@ -157,17 +163,19 @@ var nearMisses = map[string]nearMiss{
 			l.Output("y", l.op("Conv", missInput(l), w, ir.A("group", missChannels)))
 		},
 		left: "Conv",
-		why:  "convolution: Conv -> y left as it is: it makes float[B,3,57] of the float[B,3,96] that input x gives, expected as many elements",
+		why: "convolution: Conv -> y left as it is: it computes float[B,3,57] from input x, float[B,3,96]; expected " +
+			"as many elements",
 	},
-	"conv: what lies between is read": {
+	"conv: an inner value is used": {
 		graph: func(l layer) {
 			w := l.floats("w", flipped(missKernel(), missChannels, missSteps), missChannels, 1, missSteps)
-			y := l.op("Conv", missInput(l), w, ir.A("group", missChannels), ir.A("pads", []int{missSteps - 1, missSteps - 1}))
+			y := l.op("Conv", missInput(l), w, ir.A("group", missChannels),
+				ir.A("pads", []int{missSteps - 1, missSteps - 1}))
 			l.Output("y", l.op("Slice", y, 0, missSteps, 2))
 			l.Output("all", l.op("Relu", y))
 		},
 		left: "Conv",
-		why:  "convolution: Conv -> Conv left as it is: Conv, on the way from x to y, is read by Relu -> all, too",
+		why:  "convolution: Conv -> Conv left as it is: Conv, between x and y, is also an input of Relu -> all",
 	},
 	"dft: bins changed": {
 		graph: missTransform(func(s []float64) {
@@ -185,12 +193,14 @@ var nearMisses = map[string]nearMiss{
 			l.Output("y", l.transformed(x, s, missSteps, 2*missSteps, false, true))
 		},
 		left: "DFT",
-		why:  "convolution by transform: DFT -> DFT_1 left as it is: it is computed from 4 values (Mul -> Mul, Mul -> Mul_1, Mul -> Mul_2); expected one sequence, besides constants",
+		why: "convolution by transform: DFT -> DFT_1 left as it is: it is computed from 4 values (Mul -> Mul, Mul " +
+			"-> Mul_1, Mul -> Mul_2); expected one sequence, besides constants",
 	},
 	"toeplitz: one element changed": {
 		graph: missToeplitz(func(m []float64) { m[50*missSteps+20] += 0.1 }),
-		left:  "essm.Linear", // a product all the same
-		why:   "Toeplitz product: MatMul -> y left as it is: step 20 is not the same function of the steps around it as the first and the last are (off by 0.0039 of the largest answer)",
+		left:  "essm.Linear", // it is a product all the same
+		why: "Toeplitz product: MatMul -> y left as it is: step 20 is not the same function of the steps around it " +
+			"as the first and the last are (off by 0.0039 of the largest answer)",
 	},
 	"scan: a nonlinear body": {
 		text: missScan("q = Mul (a, p)\n r = Add (q, u)\n k = Tanh (r)"),
@@ -205,27 +215,30 @@ var nearMisses = map[string]nearMiss{
 	"loop: not all steps": {
 		text: missLoop("less", "t", "Identity (c)", "q = Mul (a, p)\n k = Add (q, u)"),
 		left: "Loop",
-		why:  "loop: Loop -> last left as it is: it makes L-1 iterations, expected one for each of the L steps of x",
+		why:  "loop: Loop -> last left as it is: it has L-1 iterations, expected one for each of the L steps of x",
 	},
 	"loop: one step late": {
 		text: missLoop("all", "t1", "Identity (c)", "q = Mul (a, p)\n k = Add (q, u)"),
 		left: "Loop",
-		why:  "loop: Loop -> last left as it is: iteration i takes step 1·i + -1 of x, expected all steps in order or from the last",
+		why: "loop: Loop -> last left as it is: iteration i reads step 1·i + -1 of x, expected all steps, in order " +
+			"or in the opposite order",
 	},
 	"loop: a condition": {
 		text: missLoop("all", "t", "Less (t, less)", "q = Mul (a, p)\n k = Add (q, u)"),
 		left: "Loop",
-		why:  "loop: Loop -> last left as it is: the condition more may end it early, expected one that always holds",
+		why:  "loop: Loop -> last left as it is: the condition more may end it early, expected one that is always true",
 	},
 	"loop: a parameter that varies": {
-		text: missLoop("all", "t", "Identity (c)", "f = Cast <to: int = 1> (t)\n g = Mul (a, f)\n q = Mul (g, p)\n k = Add (q, u)"),
+		text: missLoop("all", "t", "Identity (c)",
+			"f = Cast <to: int = 1> (t)\n g = Mul (a, f)\n q = Mul (g, p)\n k = Add (q, u)"),
 		left: "Loop",
-		why:  "loop: Loop -> last left as it is: t goes into it, which is neither input nor state of the step",
+		why:  "loop: Loop -> last left as it is: it reads t, which is neither an input nor a state of the step",
 	},
 	"unrolled: one step decays otherwise": {
 		text: missUnrolled("p2 = Mul (b, h2)\n  h3 = Add (p2, v2)"),
 		left: "Concat",
-		why:  "unrolled: Concat -> y left as it is: step 2 is not like step 1: the matrix of states[1,1] is 0.25, expected 0.125",
+		why: "unrolled: Concat -> y left as it is: step 2 differs from step 1: the matrix of states[1,1] is 0.25, " +
+			"expected 0.125",
 	},
 	"unrolled: one step is not linear": {
 		text: missUnrolled("p2 = Mul (a, h2)\n  q2 = Add (p2, v2)\n  h3 = Relu (q2)"),
@@ -235,7 +248,8 @@ var nearMisses = map[string]nearMiss{
 	"unrolled: a step reads two before": {
 		text: missUnrolled("p2 = Mul (a, h1)\n  h3 = Add (p2, v2)"),
 		left: "Concat",
-		why:  "unrolled: Concat -> y left as it is: step 2 reads h1 of step 0, expected the step before it alone",
+		why: "unrolled: Concat -> y left as it is: step 2 reads h1 of step 0, expected values of the previous step " +
+			"only",
 	},
 	"reversed: lengths of their own": {
 		text: `r = ReverseSequence <batch_axis: int = 0, time_axis: int = 1> (x, n)
@@ -244,7 +258,8 @@ var nearMisses = map[string]nearMiss{
   q = essm.HeadLinear (z, mix)
   y = ReverseSequence <batch_axis: int = 0, time_axis: int = 1> (q, n)`,
 		left: "ReverseSequence",
-		why:  "reversed: essm.SSM -> SSM left as it is: ReverseSequence -> r turns each sequence around by a length of its own, n; expected all steps",
+		why: "reversed: essm.SSM -> SSM left as it is: ReverseSequence -> r reverses parts of sequences, of lengths " +
+			"n; expected all steps",
 	},
 	"norm: variance over another axis": {
 		text: `m = ReduceMean (x, two)
@@ -259,7 +274,7 @@ var nearMisses = map[string]nearMiss{
 	},
 }
 
-// graphOf parses what text says.
+// graphOf parses the text.
 func (m nearMiss) graphOf(t *testing.T) *ir.Graph {
 	t.Helper()
 	if m.graph != nil {
@@ -285,18 +300,20 @@ g (float[B,` + steps + `,2] x, float[B,2] h, int64[B] n) => (float[B,` + out + `
 	return g
 }
 
-// TestNearMisses: what looks like a form, but is none, is not raised to it, and the note names node, condition, what was
-// expected and what was found.
+// TestNearMisses checks that a graph which only resembles a form is not raised to it, and that the note names the node,
+// the condition, the expected and the found.
 func TestNearMisses(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(nearMisses)) {
 		m := nearMisses[name]
 		t.Run(name, func(t *testing.T) {
 			g := m.graphOf(t)
 			r := raised(t, g)
-			if count(r, m.left) == 0 || count(r, "essm.SSM", "essm.Scan", "essm.DenseScan") > strings.Count(m.why, "essm.SSM ->") {
+			if count(r, m.left) == 0 || count(r, "essm.SSM", "essm.Scan", "essm.DenseScan") > strings.Count(m.why,
+				"essm.SSM ->") {
 				t.Errorf("no %s is left", m.left)
 			}
-			if notes := passtest.Notes(r); !slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, m.why) }) {
+			if notes := passtest.Notes(r); !slices.ContainsFunc(notes,
+				func(s string) bool { return strings.HasPrefix(s, m.why) }) {
 				t.Errorf("notes are\n%s\nexpected\n%s", strings.Join(notes, "\n"), m.why)
 			}
 			agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 5})
@@ -304,16 +321,18 @@ func TestNearMisses(t *testing.T) {
 	}
 }
 
-// TestNearMissExport changes a table of what the exporter wrote; which constants matter is what TestChunkedLooksAlike and
-// TestWindowedLooksAlike ask.
+// TestNearMissExport changes a table of an exported file. TestChunkedLooksAlike and TestWindowedLooksAlike range over
+// the tables.
 func TestNearMissExport(t *testing.T) {
 	for _, c := range []struct {
 		window int
 		table  string
 		why    []string
 	}{
-		{0, "taps", []string{"system by chunks: Scan (layers.0) -> ", "for a system with these eigenvalues it would be"}},
-		{7, "lags", []string{"system with a window: Conv (layers.0) -> ", "for a system with these eigenvalues it would be"}},
+		{0, "taps", []string{"system in chunks: Scan (layers.0) -> ",
+			"for a system with these eigenvalues it would be"}},
+		{7, "lags", []string{"system with a window: Conv (layers.0) -> ",
+			"for a system with these eigenvalues it would be"}},
 	} {
 		g := lowered(t, 17, func(k *models.Config) { k.Layer.MaxKernelLength = c.window })
 		for _, v := range g.Constants() {
@@ -338,10 +357,11 @@ func TestNearMissExport(t *testing.T) {
 	}
 }
 
-// TestShortConvolution: few taps are no near miss, as most networks have some.
+// TestShortConvolution checks that a convolution with few taps is no near miss: most networks have some.
 func TestShortConvolution(t *testing.T) {
 	l := newLayer()
-	l.Output("y", l.causal(missInput(l), l.floats("w", missKernel()[:missChannels*4], missChannels, 1, 4), missChannels, 4))
+	l.Output("y", l.causal(missInput(l), l.floats("w", missKernel()[:missChannels*4], missChannels, 1, 4), missChannels,
+		4))
 	r := raised(t, l.graph(t))
 	if len(passtest.Notes(r)) != 0 || count(r, "Conv") != 1 {
 		t.Errorf("got %v", passtest.Notes(r))

@@ -12,20 +12,22 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
 
-// RaiseNorm puts norms back together.
+// RaiseNorm replaces norms that were written in smaller operators by single operators.
 var RaiseNorm = &passes.Pass{
 	Name: "raise-norm",
-	Doc:  "ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt, Div → LayerNormalization, over the last axis or, between transposes, another; the same without the mean → RMSNormalization; factors and shifts after them join; BatchNormalization of (B, C, L) → essm.BatchNorm between transposes.",
+	Doc: "ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt, Div → LayerNormalization, over the last axis or, between " +
+		"transposes, another; the same without the mean → RMSNormalization; factors and shifts after them join; " +
+		"BatchNormalization of (B, C, L) → essm.BatchNorm between transposes.",
 	After: []passes.Reason{
 		{Pass: "cse", Why: "exporters subtract the mean once for the variance and once for the result"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold-norm", Why: "the batch norms that it makes go into their neighbours"},
+		{Pass: "fold-norm", Why: "the batch norms that it makes are folded into their neighbours"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, normRules()) },
 }
 
-// overRoot gives the ways to divide x by √v.
+// overRoot returns the patterns that divide x by √v.
 func overRoot(x, v Pattern) []*OpPattern {
 	root := Op("Sqrt", v)
 	return []*OpPattern{
@@ -43,14 +45,16 @@ var normRules = sync.OnceValue(func() *Set {
 	centred := Op("Sub", x, mean(x, "mean")).As("centred").Shared()
 	for _, sq := range squares(centred) {
 		for _, p := range overRoot(centred, Op("Add", mean(sq, "variance"), epsilon)) {
-			rules = append(rules, &Rule{Name: "layer-norm", Doc: "(x - mean)/√(variance + ε) is LayerNormalization", Pattern: p,
-				Check: checkNorm("mean", "variance"), Make: makeNorm("LayerNormalization", "variance")})
+			rules = append(rules, &Rule{Name: "layer-norm", Doc: "(x - mean)/√(variance + ε) is LayerNormalization",
+				Pattern: p,
+				Check:   checkNorm("mean", "variance"), Make: makeNorm("LayerNormalization", "variance")})
 		}
 	}
 	for _, sq := range squares(x) {
 		for _, p := range overRoot(x, Op("Add", mean(sq, "variance"), epsilon)) {
-			rules = append(rules, &Rule{Name: "rms-norm", Doc: "x/√(mean of squares + ε) is RMSNormalization", Pattern: p,
-				Check: checkNorm("variance"), Make: makeNorm("RMSNormalization", "variance")})
+			rules = append(rules, &Rule{Name: "rms-norm", Doc: "x/√(mean of squares + ε) is RMSNormalization",
+				Pattern: p,
+				Check:   checkNorm("variance"), Make: makeNorm("RMSNormalization", "variance")})
 		}
 	}
 	for _, name := range []string{"LayerNormalization", "RMSNormalization"} {
@@ -59,7 +63,7 @@ var normRules = sync.OnceValue(func() *Set {
 	return NewSet(append(rules, batchNorm)...)
 })
 
-// checkNorm refuses means that are over different axes, over time and batch, or that lose their axes.
+// checkNorm refuses means over different axes, over time and batch, or without keepdims.
 func checkNorm(means ...string) func(m *Match) string {
 	return func(m *Match) string {
 		var first []int
@@ -71,20 +75,21 @@ func checkNorm(means ...string) func(m *Match) string {
 			case rank == 0 || !ok || len(axes) == 0:
 				return passes.Leave
 			case !n.Attrs.Bool("keepdims", true):
-				return fmt.Sprintf("%v loses its axes %v, expected keepdims 1", n, axes)
+				return fmt.Sprintf("%v removes its axes %v, expected keepdims 1", n, axes)
 			case first != nil && !slices.Equal(first, axes):
 				return fmt.Sprintf("the mean is over axes %v, the variance over %v", first, axes)
 			}
 			first = axes
 		}
 		if _, ok := normalized(m.Val("x").Shape(), first); !ok {
-			return fmt.Sprintf("it is over axes %v of shape %v; expected one axis or the last ones, of fixed sizes", first, m.Val("x").Shape())
+			return fmt.Sprintf("it is over axes %v of shape %v; expected one axis or the last ones, of fixed sizes",
+				first, m.Val("x").Shape())
 		}
 		return ""
 	}
 }
 
-// axesOf gives the axes of a ReduceMean, sorted; ok is false where they are no constants, or there are no such axes.
+// axesOf returns the sorted axes of a ReduceMean. It returns false if they are not constant or not valid.
 func axesOf(n *ir.Node, rank int) (axes []int, ok bool) {
 	list, ok := ops.ConstInts(n.In(1))
 	if !ok {
@@ -94,7 +99,7 @@ func axesOf(n *ir.Node, rank int) (axes []int, ok bool) {
 	return axes, err == nil
 }
 
-// normalized gives the sizes of the axes of a norm: the last ones, or a single one anywhere.
+// normalized returns the sizes of the axes of a norm: the last ones, or a single one anywhere.
 func normalized(s ir.Shape, axes []int) ([]int, bool) {
 	var out []int
 	for i, a := range axes {
@@ -107,7 +112,7 @@ func normalized(s ir.Shape, axes []int) ([]int, bool) {
 	return out, true
 }
 
-// makeNorm builds a norm without scale and shift.
+// makeNorm returns a function that builds a norm without scale and shift.
 func makeNorm(op, mean string) func(b *ir.Builder, m *Match) []*ir.Value {
 	return func(b *ir.Builder, m *Match) []*ir.Value {
 		x := m.Val("x")
@@ -141,7 +146,7 @@ func lastAxis(b *ir.Builder, x *ir.Value, axis int, f func(x *ir.Value) *ir.Valu
 	return b.Op("", "Transpose", []*ir.Value{y}, ir.A("perm", back))
 }
 
-// toLast gives the order of axes that moves one to the end, and the one that moves it back.
+// toLast returns the order of axes that moves one to the end, and the inverse order.
 func toLast(rank, axis int) (order, back []int64) {
 	for i := range rank {
 		if i != axis {
@@ -152,8 +157,8 @@ func toLast(rank, axis int) (order, back []int64) {
 	return order, inverse(order)
 }
 
-// alongAxis gives the elements of a constant that varies along the given axis alone of a tensor of the given rank, n of them; a
-// single number is repeated.
+// alongAxis returns the n elements of a constant that varies along one axis only of a tensor of the given rank. It
+// repeats a single number.
 func alongAxis(v *ir.Value, rank, axis int, n int) ([]float64, bool) {
 	if v.Const == nil || !v.Elem().IsFloat() || v.Const.Rank() > rank {
 		return nil, false
@@ -173,14 +178,14 @@ func alongAxis(v *ir.Value, rank, axis int, n int) ([]float64, bool) {
 	return x, len(x) == n
 }
 
-// affineRules move a factor and a shift behind a norm over one axis into it, also from behind the transpose that follows.
+// affineRules returns the rules that move a factor and a shift into the norm before them, also from behind a transpose.
 func affineRules(op string) []*Rule {
 	plain := Op(op, Var("x"), Const("scale")).As("norm")
 	var rules []*Rule
 	add := func(name, outer string, inner *OpPattern) {
 		for _, behind := range []*OpPattern{inner, Op("Transpose", inner).As("transpose")} {
 			rules = append(rules, &Rule{
-				Name: name, Doc: "a factor or shift per feature behind a norm is its own",
+				Name: name, Doc: "a factor or shift per feature behind a norm belongs to it",
 				Pattern: Op(outer, behind, Const("k")),
 				Check: func(m *Match) string {
 					if _, ok := perFeature(m); !ok {
@@ -235,7 +240,7 @@ func perFeature(m *Match) ([]float64, bool) {
 	return alongAxis(m.Val("k"), rank, axis, norm.In(1).Const.Len())
 }
 
-// permOf is a Transpose's order of axes; without the attribute they are reversed.
+// permOf returns a Transpose's order of axes, which without the attribute is the opposite one.
 func permOf(n *ir.Node) []int64 {
 	rank := len(n.Outputs[0].Shape())
 	def := make([]int64, rank)
@@ -245,7 +250,7 @@ func permOf(n *ir.Node) []int64 {
 	return n.Attrs.Ints("perm", def)
 }
 
-// batchNorm turns a batch norm with fixed statistics into the one over the last axis.
+// batchNorm replaces a batch norm with fixed statistics by one over the last axis.
 var batchNorm = &Rule{
 	Name: "batch-norm", Doc: "BatchNormalization with constants is essm.BatchNorm, over the last axis",
 	Pattern: Op("BatchNormalization", Var("x"), Const("scale"), Const("bias"), Const("mean"), Const("var")),
@@ -253,13 +258,13 @@ var batchNorm = &Rule{
 		rank := len(m.Val("x").Shape())
 		switch {
 		case m.Root.Attrs.Bool("training_mode", false):
-			return "it is in training mode, in which the statistics are its input's"
+			return "it is in training mode, where the statistics depend on its input"
 		case rank != 2 && rank != 3:
 			return passes.Leave
 		}
 		for _, name := range []string{"scale", "bias", "mean", "var"} {
 			if m.Val(name).Elem() != m.Val("x").Elem() {
-				return fmt.Sprintf("its %s is %v, its input %v", name, m.Val(name).Elem(), m.Val("x").Elem())
+				return fmt.Sprintf("its %s has type %v, its input %v", name, m.Val(name).Elem(), m.Val("x").Elem())
 			}
 		}
 		return ""

@@ -15,12 +15,13 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// BenchmarkRecurrences runs what torch exported (loops), an ONNX Scan, and steps written out, as they are written and as
-// they are raised, on the CPU backend: one sequence of 4096 steps.
+// BenchmarkRecurrences runs loops that torch exported, an ONNX Scan, and unrolled steps, as written and as raised, on
+// the CPU backend: one sequence of 4096 steps.
 func BenchmarkRecurrences(b *testing.B) {
 	const length = 4096
 	graphs := map[string]*ir.Graph{"unrolled": writtenOut(b, length)}
-	for _, name := range []string{"loop_diagonal", "loop_projected", "loop_s4d", "loop_dense_state", "loop_reversed_sum", "loop_block"} {
+	for _, name := range []string{"loop_diagonal", "loop_projected", "loop_s4d", "loop_dense_state",
+		"loop_reversed_sum", "loop_block"} {
 		g, _, err := onnx.ReadFile(filepath.Join("testdata", "exporters", name+".onnx"), onnx.Options{})
 		if err != nil {
 			b.Fatal(err)
@@ -32,7 +33,8 @@ func BenchmarkRecurrences(b *testing.B) {
 		b.Fatal(err)
 	}
 	graphs["scan"] = scan
-	for _, name := range []string{"loop_diagonal", "loop_projected", "loop_s4d", "loop_dense_state", "loop_reversed_sum", "loop_block", "scan", "unrolled"} {
+	for _, name := range []string{"loop_diagonal", "loop_projected", "loop_s4d", "loop_dense_state",
+		"loop_reversed_sum", "loop_block", "scan", "unrolled"} {
 		for _, form := range []string{"written", "raised"} {
 			g := graphs[name].Clone()
 			if form == "raised" {
@@ -88,7 +90,7 @@ g (float[B,L,4] u, float[B,4] h0) => (float[B,L,4] y)
   }> (h0, u)
 }`
 
-// writtenOut writes a diagonal recurrence out for the given number of steps.
+// writtenOut returns a diagonal recurrence unrolled over the given number of steps.
 func writtenOut(t testing.TB, steps int) *ir.Graph {
 	b := ir.NewBuilder("g", ops.Default, ops.Opsets())
 	u := b.Input("u", ir.Tensor(tensor.Float32, "B", steps, 4))

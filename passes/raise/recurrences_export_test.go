@@ -10,8 +10,9 @@ import (
 	"github.com/essmc/essmc/passes/passtest"
 )
 
-// TestRecurrenceExports raises what torch's TorchScript exporter writes of recurrences (testdata/exporters/recurrences.py):
-// the pipelines leave fused systems and the operators named, and the answers are those of the file.
+// TestRecurrenceExports raises recurrences in files of torch's TorchScript exporter
+// (testdata/exporters/recurrences.py). The pipelines must leave fused systems and the named operators, and the answers
+// of the file.
 func TestRecurrenceExports(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -19,7 +19,7 @@ func TestForms(t *testing.T) {
 		}
 		c := passtest.Case{Dims: recurrenceDims}
 		if slices.Contains(layers, p) {
-			c.Tol = 1e-7 // what these make has exact numbers where exporters write rounded ones
+			c.Tol = 1e-7 // raised operators have exact numbers where exporters write rounded ones
 		}
 		passtest.Golden(t, p, c)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// turnsAround reports whether a node gives its first input with one axis in the opposite order, and which: a Slice of step
-// -1, a Gather at falling indices, or a ReverseSequence of sequences in full.
+// turnsAround reports whether a node returns its first input with one axis in the opposite order, and that axis. Such
+// nodes are a Slice of step -1, a Gather with decreasing indices, and a ReverseSequence of whole sequences.
 func turnsAround(n *ir.Node) (axis int, ok bool) {
 	if n == nil || n.Op.Domain != "" || len(n.Inputs) == 0 || n.In(0) == nil {
 		return 0, false
@@ -42,7 +42,7 @@ func turnsAround(n *ir.Node) (axis int, ok bool) {
 	return 0, false
 }
 
-// turnsPart says of a node that turnsAround does not accept what is wrong with it, where it does turn sequences around.
+// turnsPart returns why turnsAround does not accept a node, if the node reverses parts of sequences.
 func turnsPart(n *ir.Node) string {
 	if n == nil || n.Op.Domain != "" {
 		return ""
@@ -50,10 +50,10 @@ func turnsPart(n *ir.Node) string {
 	switch n.Op.Name {
 	case "Slice":
 		if p, ok := sliceOf(n); ok && p.step == -1 {
-			return fmt.Sprintf("%v turns the steps from %d on around, expected all of them, from -1", n, p.from)
+			return fmt.Sprintf("%v reverses the steps from %d on, expected all of them, from -1", n, p.from)
 		}
 	case "ReverseSequence":
-		return fmt.Sprintf("%v turns each sequence around by a length of its own, %s; expected all steps", n, n.In(1).Name)
+		return fmt.Sprintf("%v reverses parts of sequences, of lengths %s; expected all steps", n, n.In(1).Name)
 	}
 	return ""
 }
@@ -73,11 +73,13 @@ func falling(v *ir.Value, d ir.Dim) bool {
 		return true
 	}
 	if isOp(v, "Range") {
-		return dimIs(v.Def.In(0), d.Sub(ir.Const(1))) && dimIs(v.Def.In(1), ir.Const(-1)) && dimIs(v.Def.In(2), ir.Const(-1))
+		return dimIs(v.Def.In(0), d.Sub(ir.Const(1))) && dimIs(v.Def.In(1), ir.Const(-1)) &&
+			dimIs(v.Def.In(2), ir.Const(-1))
 	}
 	if isOp(v, "Sub") && isOp(v.Def.In(1), "Range") { // d-1 - (0, 1, …)
 		r := v.Def.In(1).Def
-		return dimIs(v.Def.In(0), d.Sub(ir.Const(1))) && dimIs(r.In(0), ir.Const(0)) && dimIs(r.In(1), d) && dimIs(r.In(2), ir.Const(1))
+		return dimIs(v.Def.In(0), d.Sub(ir.Const(1))) && dimIs(r.In(0), ir.Const(0)) && dimIs(r.In(1), d) &&
+			dimIs(r.In(2), ir.Const(1))
 	}
 	return false
 }
@@ -88,7 +90,8 @@ func dimIs(v *ir.Value, d ir.Dim) bool {
 	return ok && len(s) == 1 && s[0].Equal(d)
 }
 
-// allEqual reports whether v, one length per sample, holds d throughout: as constants, or as that dimension repeated.
+// allEqual reports whether v, which holds a length for each sample, is d throughout: as constants, or as that dimension
+// repeated.
 func allEqual(v *ir.Value, d ir.Dim) bool {
 	if x, ok := ops.ConstInts(v); ok {
 		n, known := d.Known()
@@ -103,8 +106,8 @@ func allEqual(v *ir.Value, d ir.Dim) bool {
 	return dimIs(v, d)
 }
 
-// delays reports whether a node gives its argument one step later along axis 1, with zeros at the first step, and which
-// argument: a Pad and a Slice in either order.
+// delays reports whether a node returns its argument one step later along axis 1, with zeros at the first step, and
+// that argument. It is a Pad and a Slice in either order.
 func delays(n *ir.Node) (x *ir.Value, ok bool) {
 	if n == nil || n.Op.Domain != "" {
 		return nil, false
@@ -123,7 +126,7 @@ func delays(n *ir.Node) (x *ir.Value, ok bool) {
 	return nil, false
 }
 
-// dropsLast sees a Slice that leaves the last step of axis 1 out.
+// dropsLast recognizes a Slice that removes the last step of axis 1.
 func dropsLast(v *ir.Value) (*ir.Value, bool) {
 	if !isOp(v, "Slice") {
 		return nil, false
@@ -132,7 +135,7 @@ func dropsLast(v *ir.Value) (*ir.Value, bool) {
 	return v.Def.In(0), ok && p == slice{axis: 1, from: 0, to: -1, step: 1}
 }
 
-// padsFirst sees a Pad that puts one step of zeros before axis 1 of (B, L, H).
+// padsFirst recognizes a Pad that inserts one step of zeros at the start of axis 1 of (B, L, H).
 func padsFirst(v *ir.Value) (*ir.Value, bool) {
 	if !isOp(v, "Pad") || v.Def.In(3) != nil || v.Def.Attrs.Str("mode", "constant") != "constant" {
 		return nil, false

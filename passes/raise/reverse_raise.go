@@ -12,15 +12,17 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// RaiseReverse turns recurrences over reversed sequences into backward systems.
+// RaiseReverse replaces recurrences over reversed sequences by backward systems.
 var RaiseReverse = &passes.Pass{
 	Name: "raise-reverse",
-	Doc:  "A system on a reversed sequence becomes a backward system, with the term of lag 0, which these do not have, in D. Reversals move after operators that treat steps separately, and cancel there. A forward and a backward system with the same parameters are one bidirectional system.",
+	Doc: "A system on a reversed sequence becomes a backward system, with its response at lag 0, which those lack, " +
+		"in D. Reversals move behind operators that treat steps separately, and cancel there. A forward and a " +
+		"backward system with the same parameters become one bidirectional system.",
 	After: []passes.Reason{
-		{Pass: "raise-layout", Why: "the scan's projections meet it when transposes are gone, and a system is turned around in one piece"},
+		{Pass: "raise-layout", Why: "it reverses whole systems, and without transposes a scan joins its projections"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		// A system in one piece is turned around with its projections and its direct term.
+		// Fuse first: a system is reversed as a whole, with its projections and its direct term.
 		changes, err := passes.Fuse.Run(c, g)
 		if err != nil {
 			return changes, err
@@ -32,13 +34,13 @@ var RaiseReverse = &passes.Pass{
 				return changes, err
 			}
 			if round > len(g.Nodes)+1000 {
-				return changes, errors.New("reversals do not come to an end")
+				return changes, errors.New("the rewriting of reversals does not end")
 			}
 		}
 	},
 }
 
-// reverseOnce makes one step at each node that allows it.
+// reverseOnce applies each rewrite at most once to every node.
 func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 	changes := 0
 	b := passes.Edit(g)
@@ -76,15 +78,19 @@ func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 	return changes, passes.Finish(g)
 }
 
-// stepwiseOps are operators that compute each step of a sequence by itself, wherever time is an axis that they keep.
+// stepwiseOps are operators that compute each step of a sequence separately if they keep the axis of time.
 var stepwiseOps = map[string]bool{
-	"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Gelu": true, "Relu": true, "LeakyRelu": true, "Tanh": true, "Sigmoid": true,
-	"Swish": true, "Mish": true, "Softplus": true, "HardSwish": true, "Elu": true, "Cast": true, "Transpose": true, "MatMul": true, "Concat": true,
-	"LayerNormalization": true, "RMSNormalization": true, "essm.Linear": true, "essm.Affine": true, "essm.BatchNorm": true,
+	"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Gelu": true, "Relu": true, "LeakyRelu": true,
+	"Tanh": true, "Sigmoid": true,
+	"Swish": true, "Mish": true, "Softplus": true, "HardSwish": true, "Elu": true, "Cast": true, "Transpose": true,
+	"MatMul": true, "Concat": true,
+	"LayerNormalization": true, "RMSNormalization": true, "essm.Linear": true, "essm.Affine": true,
+	"essm.BatchNorm":  true,
 	"essm.ScalarNorm": true, "essm.HeadLinear": true, "essm.HeadScale": true,
 }
 
-// behind moves reversals of all sequences that a node reads behind it; nil where that cannot be.
+// behind moves the reversals of all sequences that a node reads behind the node. It returns nil if that is not
+// possible.
 func behind(b *ir.Builder, n *ir.Node) *ir.Value {
 	if !stepwiseOps[n.Op.FullName()] || len(n.Outputs) != 1 || n.Op.Along == nil {
 		return nil
@@ -110,11 +116,12 @@ func behind(b *ir.Builder, n *ir.Node) *ir.Value {
 	if f.Symbol == "" || f.Global || f.Axis < 0 || f.Stride != 1 || f.Back != 0 || f.Ahead != 0 {
 		return nil
 	}
-	for _, v := range n.Inputs { // a constant with numbers of its own for each step would have to be turned around as well
+	for _, v := range n.Inputs { // a constant with different numbers for each step would have to be reversed too
 		if v == nil || v.Const == nil || n.Op.Domain == "essm" {
 			continue
 		}
-		if at := f.Axis - rank + v.Const.Rank(); at >= 0 && v.Const.Dim(at) != 1 && n.Op.Name != "LayerNormalization" && n.Op.Name != "RMSNormalization" && n.Op.Name != "MatMul" {
+		if at := f.Axis - rank + v.Const.Rank(); at >= 0 && v.Const.Dim(at) != 1 && n.Op.Name != "LayerNormalization" &&
+			n.Op.Name != "RMSNormalization" && n.Op.Name != "MatMul" {
 			return nil
 		}
 		if n.Op.Name == "MatMul" && v.Const.Rank() > 2 || n.Op.Name == "Concat" {
@@ -124,7 +131,7 @@ func behind(b *ir.Builder, n *ir.Node) *ir.Value {
 	return reversed(b, b.Apply(n.Op, 1, in, n.Attrs)[0], f.Axis)
 }
 
-// backward gives what a forward system computes of a reversed sequence: the reverse of a backward system.
+// backward replaces a forward system of a reversed sequence by the reverse of a backward system.
 func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Value {
 	u := n.In(0)
 	if n.Attrs.Str("direction", essm.Forward) != essm.Forward {
@@ -150,7 +157,7 @@ func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Val
 	attrs := n.Attrs.With("direction", essm.Backward)
 	uses := g.Uses()[n.Outputs[0]]
 	if sys.d == nil && len(uses) == 1 && uses[0].Node != nil {
-		// One step later, the forward system starts at lag 1: a backward one as it is.
+		// Delayed by one step, the forward system starts at lag 1, as a backward one does.
 		if later := delayBehind(g, uses[0].Node); later != nil {
 			y := reversed(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
 			c.Note("reversed: %v, one step later, is a backward system", n)
@@ -165,7 +172,7 @@ func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Val
 	return reversed(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
 }
 
-// delayBehind finds the result of a delay that begins with the given node.
+// delayBehind returns the result of a delay that begins with the given node.
 func delayBehind(g *ir.Graph, n *ir.Node) *ir.Value {
 	if len(n.Outputs) == 0 || n.Outputs[0] == nil {
 		return nil
@@ -180,7 +187,7 @@ func delayBehind(g *ir.Graph, n *ir.Node) *ir.Value {
 	return nil
 }
 
-// fused is a fused system of constants.
+// fused is a fused system with constant parameters.
 type fused struct {
 	n     *ir.Node
 	d     *ir.Value
@@ -199,7 +206,8 @@ func readSystem(n *ir.Node) (*fused, error) {
 	case n.In(f.at["state"]) != nil || n.Out(1) != nil:
 		return nil, errors.New("it has a state, and a backward system keeps none")
 	case n.Attrs.Int("window", 0) != 0:
-		return nil, fmt.Errorf("it has a window of %d steps, of which lag 0 cannot go to D", n.Attrs.Int("window", 0))
+		return nil, fmt.Errorf("it has a window of %d steps, whose lag 0 cannot become part of D",
+			n.Attrs.Int("window", 0))
 	}
 	for i, v := range n.Inputs[1:] {
 		if v != nil && v.Const == nil {
@@ -210,8 +218,8 @@ func readSystem(n *ir.Node) (*fused, error) {
 	return f, nil
 }
 
-// shift changes the inputs of a node so that a backward system, whose kernel starts at lag 1, starts with what was lag 1,
-// and lag 0 is added to D.
+// shift changes the inputs of a node for a backward system, whose kernel starts at lag 1. The former lag 1 becomes its
+// first lag, and the former lag 0 is added to D.
 func (f *fused) shift(b *ir.Builder, in []*ir.Value) {
 	num := func(v *ir.Value) []float64 {
 		if v == nil {
@@ -259,7 +267,8 @@ func (f *fused) shift(b *ir.Builder, in []*ir.Value) {
 			}
 		}
 		dims := f.n.In(3).Const.Shape()
-		in[3], in[4] = b.Const("b_re", tensor.FromSlice(nextRe, dims...)), b.Const("b_im", tensor.FromSlice(nextIm, dims...))
+		in[3], in[4] = b.Const("b_re", tensor.FromSlice(nextRe, dims...)),
+			b.Const("b_im", tensor.FromSlice(nextIm, dims...))
 	}
 	dims := []int{w[0], w[1], m, h}
 	if d := num(f.d); d != nil {
@@ -278,7 +287,7 @@ func (f *fused) shift(b *ir.Builder, in []*ir.Value) {
 	in[f.at["D"]] = b.Const("D", tensor.FromSlice(lag0, dims...))
 }
 
-// product is out = a·b for matrices of r×k and k×c.
+// product computes out = a·b for matrices of sizes r×k and k×c.
 func product(out, a, b []float64, r, k, c int) {
 	for i := range r {
 		for j := range c {
@@ -291,7 +300,7 @@ func product(out, a, b []float64, r, k, c int) {
 	}
 }
 
-// bothWays joins a forward and a backward system of the same input and parameters, whose sum n is.
+// bothWays joins a forward and a backward system with the same input and parameters. n is their sum.
 func bothWays(c *passes.Context, b *ir.Builder, n *ir.Node) *ir.Value {
 	x, y := n.In(0), n.In(1)
 	if x == nil || y == nil || x.Def == nil || y.Def == nil || !ops.IsFusedSystem(x.Def.Op) || x.Def.Op != y.Def.Op {
@@ -301,7 +310,8 @@ func bothWays(c *passes.Context, b *ir.Builder, n *ir.Node) *ir.Value {
 	if f.Attrs.Str("direction", essm.Forward) == essm.Backward {
 		f, r = r, f
 	}
-	if f.Attrs.Str("direction", essm.Forward) != essm.Forward || r.Attrs.Str("direction", essm.Forward) != essm.Backward || f.In(0) != r.In(0) || f.Out(1) != nil {
+	if f.Attrs.Str("direction", essm.Forward) != essm.Forward ||
+		r.Attrs.Str("direction", essm.Forward) != essm.Backward || f.In(0) != r.In(0) || f.Out(1) != nil {
 		return nil
 	}
 	if f.Attrs.Int("window", 0) != r.Attrs.Int("window", 0) {

@@ -8,40 +8,40 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// draft is a recurrence as an operator or a run of nodes states it, before its cell has been read.
+// draft is a recurrence, stated by an operator or by a range of nodes, whose cell has not been read yet.
 type draft struct {
-	node    *ir.Node // where it is
+	node    *ir.Node // the recurrence, or its first node
 	states  []stepValue
 	next    []*ir.Value
 	inputs  []stepValue
 	outputs []*ir.Value
 
 	in, out []sequence
-	results []*ir.Value // values in the graph that the outputs take the place of
+	results []*ir.Value // values of the graph that the outputs replace
 	initial []*ir.Value
-	final   []*ir.Value             // values in the graph to be replaced; nil where nobody reads one
-	alias   map[*ir.Value]*ir.Value // values of the step that are others, outside
+	final   []*ir.Value             // values of the graph that the final states replace; nil: unused
+	alias   map[*ir.Value]*ir.Value // from a value of the step to its equal outside
 }
 
-// stepValue is a value of one step with its shape there.
+// stepValue is a value of one step with its shape in the step.
 type stepValue struct {
 	v     *ir.Value
 	shape ir.Shape
 }
 
-// raised is what takes a draft's place.
+// raised is the replacement of a draft.
 type raised struct {
 	plan           *plan
 	outputs, final []*ir.Value
 }
 
-// raise reads the draft's cell and builds the scan that computes the same; the error says why it cannot.
+// raise reads the draft's cell and builds a scan that computes the same. The error says why it cannot.
 func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 	if len(d.states) == 0 {
 		return nil, errors.New("it carries no state")
 	}
 	if len(d.inputs) == 0 {
-		return nil, errors.New("no step of a sequence goes into it")
+		return nil, errors.New("it reads no step of a sequence")
 	}
 	cells, err := d.cells()
 	if err != nil {
@@ -69,8 +69,9 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 				q.time++
 			}
 		}
-		if q := d.out[i]; q.time < 0 || q.kept && (q.time >= len(o.at.shape) || o.at.shape[q.time] != 1) || q.time > len(o.at.shape) {
-			return nil, fmt.Errorf("output %s of shape %v has no place for time at axis %d", o.at.v.Name, o.at.shape, q.time)
+		if q := d.out[i]; q.time < 0 || q.kept && (q.time >= len(o.at.shape) || o.at.shape[q.time] != 1) ||
+			q.time > len(o.at.shape) {
+			return nil, fmt.Errorf("output %s of shape %v cannot have time as axis %d", o.at.v.Name, o.at.shape, q.time)
 		}
 	}
 	d.project(g, at, sys)
@@ -81,7 +82,7 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 		if isZero(init) {
 			init = nil
 		} else if s.batch < 0 != at.single() {
-			return nil, fmt.Errorf("the first state %s has no axis of samples", init.Name)
+			return nil, fmt.Errorf("the initial state %s has no axis of samples", init.Name)
 		}
 		r.initial = append(r.initial, init)
 		r.final = append(r.final, d.final[i] != nil)
@@ -96,7 +97,7 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 	return &raised{r.plan, outputs, final}, nil
 }
 
-// isZero reports whether a first state holds nothing but zeros, whatever the open dimensions are.
+// isZero reports whether an initial state is zero, for all values of the open dimensions.
 func isZero(v *ir.Value) bool {
 	if v == nil {
 		return true
@@ -114,7 +115,7 @@ func isZero(v *ir.Value) bool {
 	return true
 }
 
-// symbolsOf gives numbers, n and on, to the open dimensions of what v is computed from.
+// symbolsOf assigns numbers, from n on, to the open dimensions of the values that v is computed from.
 func symbolsOf(v *ir.Value, n int64) map[string]int64 {
 	bind, seen := map[string]int64{}, map[*ir.Value]bool{}
 	list := []*ir.Value{v}
@@ -139,8 +140,8 @@ func symbolsOf(v *ir.Value, n int64) map[string]int64 {
 	return bind
 }
 
-// cells gives the ways in which the step's tensors may hold samples: along the one symbol among their dimensions, or, where
-// all are numbers, along the first axis, or not at all.
+// cells returns the possible axes of samples of the step's tensors: the one symbol among their dimensions or, if all
+// dimensions are numbers, the first axis or none.
 func (d *draft) cells() ([]*cell, error) {
 	all := slices.Concat(d.states, d.inputs)
 	symbol, used := "", map[int64]bool{1: true}
@@ -155,7 +156,8 @@ func (d *draft) cells() ([]*cell, error) {
 			}
 			name, ok := dim.Symbol()
 			if !ok || symbol != "" && name != symbol {
-				return nil, fmt.Errorf("shape %v of %s has an open dimension besides that of samples", s.shape, s.v.Name)
+				return nil, fmt.Errorf("shape %v of %s has an open dimension besides that of samples", s.shape,
+					s.v.Name)
 			}
 			symbol = name
 		}
@@ -167,7 +169,7 @@ func (d *draft) cells() ([]*cell, error) {
 		}
 		return append(out, d.cell(1, nil, func(ir.Shape) int { return -1 })), nil
 	}
-	// A number of samples that no other dimension has.
+	// A number of samples that differs from all other dimensions.
 	count := int64(2)
 	for used[count] {
 		count++
@@ -177,13 +179,14 @@ func (d *draft) cells() ([]*cell, error) {
 	}
 	for i, s := range all {
 		if axis(s.shape) < 0 && (i >= len(d.states) || !isZero(d.initial[i])) {
-			return nil, fmt.Errorf("%s has no axis of samples: its shape is %v, expected an axis of size %s in it", s.v.Name, s.shape, symbol)
+			return nil, fmt.Errorf("%s has no axis of samples: its shape is %v, expected an axis of size %s in it",
+				s.v.Name, s.shape, symbol)
 		}
 	}
 	return []*cell{d.cell(int(count), map[string]int64{symbol: count}, axis)}, nil
 }
 
-// fixedCell takes the first axes, if all have one, of the same size.
+// fixedCell takes the first axes as those of samples, if all tensors have one, of the same size.
 func (d *draft) fixedCell(all []stepValue) *cell {
 	n := int64(-1)
 	for _, s := range all {

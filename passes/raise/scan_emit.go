@@ -7,16 +7,16 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// sequence says how the tensor of all steps relates to that of one step: the step's axes, with time put in at axis time;
-// with kept the step has an axis of size 1 there itself.
+// sequence relates the tensor of all steps to that of one step. It has the step's axes, and time inserted at axis time.
+// If kept is set, the step has an axis of size 1 there.
 type sequence struct {
-	v        *ir.Value // the sequence; nil for one that is to be made
+	v        *ir.Value // the sequence; nil: to be made
 	time     int
 	kept     bool
-	reversed bool // the first step is the last one of the sequence
+	reversed bool // the recurrence starts at the last step of the sequence
 }
 
-// full gives the axis of the sequence that carries axis i of a step.
+// full returns the axis of the sequence for axis i of a step.
 func (q sequence) full(i int) int {
 	if !q.kept && i >= q.time {
 		return i + 1
@@ -24,7 +24,7 @@ func (q sequence) full(i int) int {
 	return i
 }
 
-// order lists the sequence's axes as they stand in (samples, time, features…).
+// order lists the sequence's axes in the order (samples, time, features…).
 func (q sequence) order(s slot) []int64 {
 	var out []int64
 	if s.batch >= 0 {
@@ -43,10 +43,10 @@ func (q sequence) order(s slot) []int64 {
 type recurrence struct {
 	plan    *plan
 	cell    *cell
-	inputs  []sequence   // one for each of the cell's inputs
-	outputs []sequence   // the same for outputs
+	inputs  []sequence   // one for each input of the cell
+	outputs []sequence   // one for each output
 	initial []*ir.Value  // one for each state; nil: zeros
-	final   []bool       // which last states are wanted
+	final   []bool       // whether each final state is wanted
 	elem    tensor.DType // of sequences and states
 }
 
@@ -62,7 +62,7 @@ type emitter struct {
 	features int // heads·width
 }
 
-// emit builds a scan (or a dense one) with its projections. It gives the outputs and the wanted last states.
+// emit builds a scan (diagonal or dense) with its projections. It returns the outputs and the wanted final states.
 func (r *recurrence) emit(b *ir.Builder) (outputs, final []*ir.Value) {
 	e := &emitter{recurrence: r, b: b, pos: r.plan.positions(), features: r.plan.heads * r.plan.width}
 	e.input()
@@ -114,13 +114,13 @@ func (e *emitter) input() {
 	}
 }
 
-// start arranges the first states as the scan takes them.
+// start arranges the initial states as the scan expects them.
 func (e *emitter) start() {
 	if !slices.ContainsFunc(e.initial, func(v *ir.Value) bool { return v != nil }) {
 		return
 	}
 	var parts []*ir.Value
-	from := map[int]int64{} // column of each state's number
+	from := map[int]int64{} // from a state's number to its column
 	width := int64(0)
 	at := 0
 	for i, s := range e.cell.states {
@@ -176,7 +176,7 @@ func (e *emitter) start() {
 	e.init = picked(e.b, all, columns)
 }
 
-// picked gathers columns of a matrix; all of them in order are the matrix itself.
+// picked gathers columns of a matrix. It returns the matrix itself if they are all columns in order.
 func picked(b *ir.Builder, v *ir.Value, columns []int64) *ir.Value {
 	same := true
 	for i, c := range columns {
@@ -188,8 +188,9 @@ func picked(b *ir.Builder, v *ir.Value, columns []int64) *ir.Value {
 	return b.Op("", "Gather", []*ir.Value{v, b.Ints(columns...)}, ir.A("axis", 1))
 }
 
-// blocks makes the block-diagonal matrix (1, heads, rows, width) or (1, heads, width, cols) that entry fills.
-func (e *emitter) blocks(name string, rows, cols int, fill func(set func(head, r, c int, x float64))) (*ir.Value, bool) {
+// blocks returns the block-diagonal matrix (1, heads, rows, width) or (1, heads, width, cols) that fill sets.
+func (e *emitter) blocks(name string, rows, cols int,
+	fill func(set func(head, r, c int, x float64))) (*ir.Value, bool) {
 	m := make([]float64, e.plan.heads*rows*cols)
 	some := false
 	fill(func(head, r, c int, x float64) {
@@ -261,7 +262,7 @@ func (e *emitter) scan() {
 	}
 }
 
-// scanOp applies a scan; the last of what it gives is the state after the last step, nil where nobody wants it.
+// scanOp applies a scan. The last result is the final state, or nil if it is not wanted.
 func (e *emitter) scanOp(name string, outs int, in []*ir.Value) []*ir.Value {
 	for in[len(in)-1] == nil {
 		in = in[:len(in)-1]
@@ -279,7 +280,7 @@ func (e *emitter) scanOp(name string, outs int, in []*ir.Value) []*ir.Value {
 	return e.b.Ops("essm", name, 2, in)
 }
 
-// read is C x for rows over states, nil where no row reads one; re and im are states (…, features).
+// read computes C x for rows over states, or nil if no row reads a state. re and im are states (…, features).
 func (e *emitter) read(name string, rows [][]term, re, im *ir.Value) *ir.Value {
 	p := e.plan
 	heads, m := p.heads, len(rows)/p.heads
@@ -312,7 +313,8 @@ func (e *emitter) read(name string, rows [][]term, re, im *ir.Value) *ir.Value {
 	if !some && !someIm {
 		return nil
 	}
-	return e.op("", "Sub", []*ir.Value{e.op("essm", "HeadLinear", []*ir.Value{re, cRe}), e.op("essm", "HeadLinear", []*ir.Value{im, cIm})})
+	return e.op("", "Sub", []*ir.Value{e.op("essm", "HeadLinear", []*ir.Value{re, cRe}),
+		e.op("essm", "HeadLinear", []*ir.Value{im, cIm})})
 }
 
 // output builds output i as its reader expects it.
@@ -331,8 +333,9 @@ func (e *emitter) output(i int) *ir.Value {
 	add(e.read("C", o.next, e.re, e.im))
 	add(e.direct(o.in))
 	add(e.delayed(o.prev))
-	if y == nil { // a constant, at every step
-		y = e.op("essm", "HeadLinear", []*ir.Value{e.u, e.constant("zero", make([]float64, len(o.in)*e.plan.sys.h), 1, 1, len(o.in), e.plan.sys.h)})
+	if y == nil { // a constant at every step
+		y = e.op("essm", "HeadLinear", []*ir.Value{e.u,
+			e.constant("zero", make([]float64, len(o.in)*e.plan.sys.h), 1, 1, len(o.in), e.plan.sys.h)})
 	}
 	if slices.ContainsFunc(o.bias, func(x float64) bool { return x != 0 }) {
 		y = e.op("", "Add", []*ir.Value{y, typed(e.b, "bias", e.elem, o.bias, len(o.bias))})
@@ -343,7 +346,7 @@ func (e *emitter) output(i int) *ir.Value {
 	return e.arranged(y, o.at, q)
 }
 
-// arranged gives a sequence (samples, time, features) the axes that a step's slot says.
+// arranged returns a sequence (samples, time, features) with the axes of slot and sequence.
 func (e *emitter) arranged(y *ir.Value, s slot, q sequence) *ir.Value {
 	rest := []int64{}
 	for i, d := range s.shape {
@@ -363,7 +366,7 @@ func (e *emitter) arranged(y *ir.Value, s slot, q sequence) *ir.Value {
 	return transposed(e.b, y, inverse(q.order(s)))
 }
 
-// direct is D u: diagonal where it can be, else by heads where these keep to themselves, else in full.
+// direct computes D u with a diagonal D if possible, else by heads if D is block-diagonal, else with the whole matrix.
 func (e *emitter) direct(rows [][]term) *ir.Value {
 	h, heads := e.plan.sys.h, e.plan.heads
 	some, diagonal, byHead := false, len(rows) == h, len(rows)%heads == 0
@@ -399,7 +402,7 @@ func (e *emitter) direct(rows [][]term) *ir.Value {
 	return e.op("essm", "HeadLinear", []*ir.Value{e.u, e.constant("D", d, 1, heads, m, q)})
 }
 
-// delayed is C times the states before each step.
+// delayed computes C times the state before each step.
 func (e *emitter) delayed(rows [][]term) *ir.Value {
 	y := e.read("C_prev", rows, e.re, e.im)
 	if y == nil {
@@ -422,7 +425,7 @@ func (e *emitter) delayed(rows [][]term) *ir.Value {
 	return e.op("", "Slice", []*ir.Value{y, e.b.Ints(0), e.b.Ints(-1), e.b.Ints(1)})
 }
 
-// lastState gives the final value of a state, whose first number is that of index at.
+// lastState returns the final value of a state, whose elements begin at index at.
 func (e *emitter) lastState(s slot, at int) *ir.Value {
 	columns := make([]int64, s.size())
 	for k := range columns {

@@ -8,27 +8,29 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// RaiseScan recognises linear recurrences in ONNX's Scan.
+// RaiseScan recognizes linear recurrences in the operator Scan.
 var RaiseScan = &passes.Pass{
 	Name: "raise-scan",
-	Doc:  "ONNX Scan whose body is linear in states and inputs, with constants → essm.Scan or essm.DenseScan with projections. The matrices are computed from the body, for any choice of operators.",
+	Doc: "ONNX Scan whose body is linear in states and inputs, with constants → essm.Scan or essm.DenseScan with " +
+		"projections. The matrices are computed from the body, for any choice of operators.",
 	After: []passes.Reason{
-		{Pass: "raise-chunked", Why: "the recurrence from chunk to chunk is one too, but only a part of the layer"},
-		{Pass: "upgrade", Why: "bodies are read as the newest operators"},
+		{Pass: "raise-chunked", Why: "the recurrence between chunks is only a part of the layer"},
+		{Pass: "upgrade", Why: "it reads bodies of operators of the newest versions"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fuse", Why: "the scans and projections that it makes are one system then"},
+		{Pass: "fuse", Why: "the scans and projections that it makes become one system"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return eachDraft(c, g, "scan", draftScan)
 	},
 }
 
-// eachDraft raises every recurrence of g of one form. read gives the draft of the one at a node; nil without an error where
-// the node is of another form.
-func eachDraft(c *passes.Context, g *ir.Graph, form string, read func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error)) (int, error) {
+// eachDraft raises every recurrence of one form in g. read returns the draft of the recurrence at a node, or nil
+// without an error if the node has another form.
+func eachDraft(c *passes.Context, g *ir.Graph, form string,
+	read func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error)) (int, error) {
 	changes := 0
-	var uses map[*ir.Value][]ir.Use // nil: to be found anew
+	var uses map[*ir.Value][]ir.Use // nil: to be computed
 	for _, n := range slices.Clone(g.Nodes) {
 		if len(n.Subgraphs()) == 0 {
 			continue
@@ -77,7 +79,7 @@ func eachDraft(c *passes.Context, g *ir.Graph, form string, read func(n *ir.Node
 
 // draftScan reads a Scan node.
 func draftScan(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
-	if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // before, it had an axis of batches of its own
+	if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // Scan-8 has an additional axis of batches
 		return nil, nil
 	}
 	body := n.Attrs.Graph("body")

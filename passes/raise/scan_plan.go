@@ -6,27 +6,28 @@ import (
 	"slices"
 )
 
-// unit is a part of a system's state that no other part reads: one real number, a pair that is a complex number, or, in a
-// dense system, several numbers.
+// unit is a part of a system's state that no other part depends on: one real number, a pair that is a complex number,
+// or, in a dense system, several numbers.
 type unit struct {
-	at    []int // states
+	at    []int // indices of states
 	eigen complex128
 }
 
-// plan says how a system becomes a scan: its units stand in heads of equally many inputs, outputs and units.
+// plan assigns the units of a system to the heads of a scan. All heads have the same numbers of inputs, outputs and
+// units.
 type plan struct {
 	sys   *system
 	dense bool
-	// isComplex says that some unit is a complex number.
+	// isComplex reports whether some unit is a complex number.
 	isComplex bool
 	heads     int
-	width     int    // states of a head: units of a diagonal system, numbers of a dense one
+	width     int    // states of a head: units of a diagonal system, numbers of a dense system
 	units     []unit // heads × units, padded with empty ones
-	per       int    // units of a head
+	per       int    // units per head
 }
 
-// newPlan finds the structure of a system. keep lists the states whose final or first values matter; a unit without such
-// states that no input reaches, or no output reads, is left out.
+// newPlan finds the structure of a system. keep selects the states whose initial or final values are used. newPlan
+// omits a unit without such states if no input reaches it or no output reads it.
 func newPlan(s *system, keep []bool) (*plan, error) {
 	p := &plan{sys: s}
 	var units []unit
@@ -55,7 +56,7 @@ func newPlan(s *system, keep []bool) (*plan, error) {
 	return p, nil
 }
 
-// String is "real and diagonal, heads × states = 1 × 6".
+// String returns a text such as "real and diagonal, heads × states = 1 × 6".
 func (p *plan) String() string {
 	kind := "real and diagonal"
 	switch {
@@ -67,7 +68,8 @@ func (p *plan) String() string {
 	return fmt.Sprintf("%s, heads × states = %d × %d", kind, p.heads, p.width)
 }
 
-// components lists the sets of states that depend on each other, each sorted, in the order of their first states.
+// components lists the sets of states that depend on each other. Each set is sorted, and sets are in the order of their
+// first states.
 func components(a [][]term) [][]int {
 	parent := make([]int, len(a))
 	for i := range parent {
@@ -99,7 +101,7 @@ func components(a [][]term) [][]int {
 	return out
 }
 
-// eigenOf gives the eigenvalue of a component that is one real or one complex number.
+// eigenOf returns the eigenvalue of a component that is one real or one complex number.
 func eigenOf(a [][]term, at []int) (complex128, bool) {
 	coef := func(i, j int) float64 {
 		for _, t := range a[i] {
@@ -120,7 +122,8 @@ func eigenOf(a [][]term, at []int) (complex128, bool) {
 	return 0, false
 }
 
-// matters reports whether a component is seen: some state of it is kept, or it is reached by an input and read by an output.
+// matters reports whether a component has an effect: a state of it is kept, or an input reaches it and an output reads
+// it.
 func (s *system) matters(at []int, keep []bool) bool {
 	reached, read := false, false
 	in := map[int]bool{}
@@ -143,7 +146,7 @@ func (s *system) matters(at []int, keep []bool) bool {
 	return reached && read
 }
 
-// states is how many states of a head the unit takes.
+// states returns the number of states of a head that the unit takes.
 func (p *plan) states(u unit) int {
 	if p.dense {
 		return len(u.at)
@@ -151,7 +154,7 @@ func (p *plan) states(u unit) int {
 	return 1
 }
 
-// size counts the elements of the plan's matrices.
+// size returns the number of elements of the plan's matrices.
 func (p *plan) size() int {
 	n := p.width * p.heads
 	out := n * max(1, p.sys.h/p.heads)
@@ -164,8 +167,8 @@ func (p *plan) size() int {
 	return out
 }
 
-// group finds the largest number of heads that the system comes apart into: equal runs of inputs and of outputs, such that
-// each unit is fed by and read by one head's alone.
+// group finds the largest number of heads for which inputs and outputs divide into equal ranges, such that each unit
+// depends on the inputs of one head and only the outputs of that head depend on it.
 func (p *plan) group(units []unit) {
 	s := p.sys
 	owner := make([]int, s.n) // unit of each state
@@ -219,7 +222,7 @@ func (p *plan) group(units []unit) {
 	}
 }
 
-// assign gives each unit a head, if that can be done.
+// assign assigns each unit to a head, if possible.
 func (p *plan) assign(units []unit, owner []int, heads int) ([]int, bool) {
 	s := p.sys
 	of := make([]int, len(units))
@@ -266,13 +269,13 @@ func gcd(a, b int) int {
 	return a
 }
 
-// position is where a state's number is kept: column col of head head, in the imaginary part or not.
+// position is the place of a state's number: column col of head head, in the real or the imaginary part.
 type position struct {
 	head, col int
 	imag      bool
 }
 
-// positions gives the place of each state; states that were left out have none.
+// positions returns the position of each state that was not omitted.
 func (p *plan) positions() map[int]position {
 	out := map[int]position{}
 	for h := range p.heads {
@@ -291,7 +294,7 @@ func (p *plan) positions() map[int]position {
 	return out
 }
 
-// logs gives the logarithms of the eigenvalues, per head and state; those of padding decay at once.
+// logs returns the logarithms of the eigenvalues, per head and state. Padding states decay at once.
 func (p *plan) logs() (re, im []float64) {
 	for range p.heads * p.width {
 		re, im = append(re, deadLog), append(im, 0)
@@ -307,5 +310,5 @@ func (p *plan) logs() (re, im []float64) {
 	return re, im
 }
 
-// deadLog is the logarithm that stands for an eigenvalue of 0.
+// deadLog is the logarithm of an eigenvalue that stands for 0.
 const deadLog = -1000

@@ -8,37 +8,40 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Projections outside of a recurrence: linear operators that treat each step by itself, before the sequences that it reads
-// and behind those that it gives, are multiplied into its matrices where that saves work, so that the whole is one system.
-// They are read at a length of 1: their facts say that each step of what they make depends on the same step of what they read,
-// and nothing but shapes may depend on the length (admits).
+// Projections outside of a recurrence are linear operators that treat each step separately, before its input sequences
+// and behind its output sequences. Where that saves work, they are multiplied into the recurrence's matrices, so that
+// the whole becomes one system. They are read at a length of 1. This is sound if, by its facts, each step of a result
+// depends on the same step of the arguments only, and if nothing but shapes depends on the length (see admits).
 
-// projected are the operators whose matrices may join a recurrence's.
+// projected are the operators whose matrices may join those of a recurrence.
 var projected = map[string]bool{
-	"Add": true, "Sub": true, "Neg": true, "Mul": true, "Div": true, "MatMul": true, "Einsum": true, "Reshape": true, "Transpose": true,
-	"Unsqueeze": true, "Squeeze": true, "Slice": true, "Gather": true, "Concat": true, "Split": true, "Expand": true, "Identity": true,
+	"Add": true, "Sub": true, "Neg": true, "Mul": true, "Div": true, "MatMul": true, "Einsum": true, "Reshape": true,
+	"Transpose": true,
+	"Unsqueeze": true, "Squeeze": true, "Slice": true, "Gather": true, "Concat": true, "Split": true, "Expand": true,
+	"Identity":  true,
 	"ReduceSum": true, "ReduceMean": true, "essm.Linear": true, "essm.Affine": true, "essm.HeadLinear": true,
 }
 
-// Bounds on the operators on either side that are looked at, and on the products that multiplying one choice of them takes.
+// Bounds on the number of operators considered on either side, and on the multiplications for one choice of them.
 const (
 	maxProjected = 64
 	maxProducts  = 1 << 25
 )
 
-// projector looks for projections around one recurrence.
+// projector searches for projections around one recurrence.
 type projector struct {
 	d    *draft
 	g    *ir.Graph
 	c    *cell
-	bind map[string]int64 // numbers for the open dimensions of batch and time, the latter 1
+	bind map[string]int64 // sizes for the open dimensions of batch and time; that of time is 1
 	uses map[*ir.Value][]ir.Use
 	// length and batch are the open dimensions.
 	length, batch ir.Dim
-	body          map[*ir.Node]bool // the recurrence's node, and those of its body
+	body          map[*ir.Node]bool // the recurrence's node and the nodes of its body
 }
 
-// project moves projections around the draft into its system, and changes the draft, the cell and the system accordingly.
+// project moves projections around the draft into its system. It changes the draft, the cell and the system
+// accordingly.
 func (d *draft) project(g *ir.Graph, c *cell, s *system) {
 	if c.single() || len(c.bind) != 1 || len(d.results) == 0 {
 		return
@@ -66,7 +69,7 @@ func (d *draft) project(g *ir.Graph, c *cell, s *system) {
 	p.behind(s)
 }
 
-// whole describes the sequence that a value is, as a step of length 1 that keeps its axis of time.
+// whole describes the sequence v as a step of length 1 that keeps its axis of time.
 func (p *projector) whole(v *ir.Value, time, batch int) (slot, bool) {
 	shape := make([]int, len(v.Shape()))
 	for i, d := range v.Shape() {
@@ -80,7 +83,7 @@ func (p *projector) whole(v *ir.Value, time, batch int) (slot, bool) {
 	return slot{v, shape, batch}, ok
 }
 
-// axisOf finds the one axis of v that is the given open dimension.
+// axisOf returns the one axis of v that is the given open dimension.
 func axisOf(v *ir.Value, symbol ir.Dim) int {
 	at := -1
 	for i, d := range v.Shape() {
@@ -94,7 +97,7 @@ func axisOf(v *ir.Value, symbol ir.Dim) int {
 	return at
 }
 
-// fixed reports whether a value does not depend on any input, its shape included.
+// fixed reports whether a value, including its shape, depends on no input.
 func fixed(v *ir.Value) bool {
 	if v.Const != nil {
 		return true
@@ -103,7 +106,7 @@ func fixed(v *ir.Value) bool {
 	return err == nil
 }
 
-// admits reports whether a node may become part of a projection, and gives those of its inputs that vary.
+// admits reports whether a node may become part of a projection, and returns those of its inputs that vary.
 func admits(n *ir.Node) (varying []*ir.Value, ok bool) {
 	if n == nil || !projected[n.Op.FullName()] || n.Op.Along == nil || len(n.Inputs) == 0 {
 		return nil, false
@@ -126,7 +129,7 @@ func admits(n *ir.Node) (varying []*ir.Value, ok bool) {
 	return varying, len(varying) > 0
 }
 
-// follow gives the facts of a node's outputs along time and batch, if it treats each step and sample by itself.
+// follow returns the facts of a node's outputs along time and batch, if it treats each step and each sample separately.
 func follow(n *ir.Node, facts map[*ir.Value][2]ir.Fact) ([2]ir.Fact, bool) {
 	var out [2]ir.Fact
 	for k := range out {
@@ -143,14 +146,14 @@ func follow(n *ir.Node, facts map[*ir.Value][2]ir.Fact) ([2]ir.Fact, bool) {
 	return out, out[0].Axis != out[1].Axis
 }
 
-// facts are those of a sequence with these axes.
+// facts returns the facts of a sequence with these axes.
 func (p *projector) facts(time, batch int) [2]ir.Fact {
 	t, _ := p.length.Symbol()
 	b, _ := p.batch.Symbol()
 	return [2]ir.Fact{{Symbol: t, Axis: time, Stride: 1}, {Symbol: b, Axis: batch, Stride: 1}}
 }
 
-// work is what a step of the nodes costs, in products.
+// work returns the multiplications per step of the nodes.
 func (p *projector) work(nodes []*ir.Node) int {
 	bind := map[string]int64{}
 	for k := range p.bind {
@@ -163,8 +166,9 @@ func (p *projector) work(nodes []*ir.Node) int {
 	return sum
 }
 
-// spared is the work of those nodes, the last of the graph first, that are gone once they are part of the recurrence's
-// matrices: nobody else reads what they make. replaced, if not nil, is a value that will be made anew.
+// spared returns the work of those nodes that are not needed once they are part of the recurrence's matrices, because
+// no other node reads their results. Nodes are in the opposite order of the graph. replaced, if not nil, is a value
+// that will be computed anew.
 func (p *projector) spared(nodes []*ir.Node, replaced *ir.Value) int {
 	gone := maps.Clone(p.body)
 	var out []*ir.Node
@@ -177,8 +181,8 @@ func (p *projector) spared(nodes []*ir.Node, replaced *ir.Value) int {
 	return p.work(out)
 }
 
-// read reports whether anybody but the nodes that will be gone needs a value's numbers. Its shape is not one of them, as
-// where first states of zeros are made like it.
+// read reports whether a node outside of gone needs the numbers of a value. Reading its shape does not count: initial
+// states of zeros are often made that way.
 func (p *projector) read(v *ir.Value, gone map[*ir.Node]bool, depth int) bool {
 	return slices.ContainsFunc(p.uses[v], func(u ir.Use) bool {
 		switch {
@@ -187,11 +191,12 @@ func (p *projector) read(v *ir.Value, gone map[*ir.Node]bool, depth int) bool {
 		case gone[u.Node] || u.Node.Op.FullName() == "Shape" || u.Node.Op.FullName() == "Size":
 			return false
 		}
-		return len(u.Node.Subgraphs()) > 0 || slices.ContainsFunc(u.Node.Outputs, func(o *ir.Value) bool { return p.read(o, gone, depth+1) })
+		return len(u.Node.Subgraphs()) > 0 || slices.ContainsFunc(u.Node.Outputs,
+			func(o *ir.Value) bool { return p.read(o, gone, depth+1) })
 	})
 }
 
-// count counts terms.
+// count returns the number of terms.
 func count(rows ...[][]term) int {
 	n := 0
 	for _, r := range rows {
@@ -202,7 +207,7 @@ func count(rows ...[][]term) int {
 	return n
 }
 
-// before looks for one sequence that all inputs are linear functions of, step by step.
+// before looks for one sequence of which all inputs are linear functions, step by step.
 func (p *projector) before(s *system) {
 	position := map[*ir.Node]int{}
 	for i, n := range p.g.Nodes {
@@ -216,7 +221,7 @@ func (p *projector) before(s *system) {
 	}
 	type candidate struct {
 		v     *ir.Value
-		nodes int // how many of the nodes it takes in
+		nodes int // number of nodes that it would include
 	}
 	var found []candidate
 	var nodes []*ir.Node
@@ -280,7 +285,7 @@ func (p *projector) before(s *system) {
 	p.c.inputs = []slot{chosen}
 }
 
-// inputs gives the recurrence's inputs as linear functions of u, which the nodes compute them from.
+// inputs returns the recurrence's inputs as linear functions of u, as the nodes compute them.
 func (p *projector) inputs(u *ir.Value, nodes []*ir.Node) (slot, [][]term, bool) {
 	if u.Elem() != p.d.in[0].v.Elem() {
 		return slot{}, nil, false
@@ -327,7 +332,7 @@ func (p *projector) inputs(u *ir.Value, nodes []*ir.Node) (slot, [][]term, bool)
 			return slot{}, nil, false
 		}
 		for _, r := range own {
-			if r.c != 0 { // a bias stays outside: a system has none
+			if r.c != 0 { // a bias stays outside, since systems have none
 				return slot{}, nil, false
 			}
 			rows = append(rows, r.terms)
@@ -336,7 +341,8 @@ func (p *projector) inputs(u *ir.Value, nodes []*ir.Node) (slot, [][]term, bool)
 	return in, rows, true
 }
 
-// before gives the system over h features that its inputs are made of as rows say; ok is false where that is too large.
+// before returns the system over the h features from which rows compute its inputs. It returns false if that is too
+// large.
 func (s *system) before(rows [][]term, h int) (_ *system, ok bool) {
 	out := *s
 	out.h = h
@@ -353,8 +359,8 @@ func (s *system) before(rows [][]term, h int) (_ *system, ok bool) {
 	return &out, true
 }
 
-// compose gives rows over features which are made of width others, as of says, in terms of those; ok is false where that takes
-// too many products.
+// compose substitutes: rows are over features, of gives these over width other features. It returns false if that takes
+// too many multiplications.
 func compose(rows, of [][]term, width int) (out [][]term, ok bool) {
 	work := 0
 	for _, row := range rows {
@@ -377,7 +383,7 @@ func compose(rows, of [][]term, width int) (out [][]term, ok bool) {
 	return out, true
 }
 
-// plus adds rows.
+// plus returns the sum of rows.
 func plus(a, b [][]term) [][]term {
 	out := make([][]term, len(b))
 	for i := range a {
@@ -387,7 +393,8 @@ func plus(a, b [][]term) [][]term {
 	return out
 }
 
-// behind looks for the one sequence that leaves what is computed, step by step, from the results and from the input.
+// behind looks for the one sequence that readers outside need of the values computed step by step from the results and
+// the input.
 func (p *projector) behind(s *system) {
 	q := p.d.out
 	facts := map[*ir.Value][2]ir.Fact{}
@@ -435,7 +442,7 @@ func (p *projector) behind(s *system) {
 		}
 		nodes = append(nodes, n)
 		if !inside {
-			continue // made of the input alone
+			continue // depends on the input alone
 		}
 		taken[n] = true
 		if e := p.exit(region, taken); e != nil {
@@ -467,7 +474,8 @@ func (p *projector) behind(s *system) {
 	p.d.out, p.d.results = []sequence{at}, []*ir.Value{chosen.at.v}
 }
 
-// exit is the one value of the region that is read outside of the nodes taken; nil where there are several.
+// exit returns the one value of the region that is read by other nodes than those taken. It returns nil if there are
+// several.
 func (p *projector) exit(region map[*ir.Value]bool, taken map[*ir.Node]bool) *ir.Value {
 	var found *ir.Value
 	for v, in := range region {
@@ -482,7 +490,7 @@ func (p *projector) exit(region map[*ir.Value]bool, taken map[*ir.Node]bool) *ir
 	return found
 }
 
-// output reads v as a function of the results and the input.
+// output returns v as a function of the results and the input.
 func (p *projector) output(v *ir.Value, f [2]ir.Fact, s *system, direct bool) (outputMap, bool) {
 	var none outputMap
 	k := 0
@@ -515,7 +523,8 @@ func (p *projector) output(v *ir.Value, f [2]ir.Fact, s *system, direct bool) (o
 			return none, false
 		}
 		at += len(o.in)
-		next, prev, in, bias = append(next, o.next...), append(prev, o.prev...), append(in, o.in...), append(bias, o.bias...)
+		next, prev, in, bias = append(next, o.next...), append(prev, o.prev...), append(in, o.in...),
+			append(bias, o.bias...)
 	}
 	y, err := l.form(v)
 	if err != nil || f[0].Axis >= len(y.shape) || y.shape[f[0].Axis] != 1 {

@@ -11,20 +11,22 @@ import (
 	"github.com/essmc/essmc/passes/passtest"
 )
 
-// TestProjectionsOutside has recurrences whose inputs and outputs are projected before and behind the operator, as exporters
-// write models that hoist the projections out of their loops: the pipelines leave one system for each. What only looks like
-// a projection stays outside.
+// TestProjectionsOutside tests recurrences with projections of inputs and outputs outside of the operator, where
+// exporters of some models put them. The pipelines must leave one system for each. Operators that only resemble
+// projections stay outside.
 func TestProjectionsOutside(t *testing.T) {
-	reversed := strings.ReplaceAll(outsideComplex, "scan_output_axes", "scan_input_directions: ints = [1, 1], scan_output_directions: ints = [1, 1], scan_output_axes")
-	turned := strings.ReplaceAll(outsideComplex, "scan_output_axes", "scan_input_directions: ints = [1, 1], scan_output_axes")
-	mask := func(text, of string) string { // by a number per step
+	reversed := strings.ReplaceAll(outsideComplex, "scan_output_axes",
+		"scan_input_directions: ints = [1, 1], scan_output_directions: ints = [1, 1], scan_output_axes")
+	turned := strings.ReplaceAll(outsideComplex, "scan_output_axes",
+		"scan_input_directions: ints = [1, 1], scan_output_axes")
+	mask := func(text, of string) string { // multiplied by a number per step
 		text = strings.Replace(text, "[B,L,3] u)", "[B,L,3] u, float[L,1,1] m)", 1)
 		return strings.Replace(text, "c1 = Mul ("+of, "c0 = Mul (m, "+of+")\n  c1 = Mul (c0", 1)
 	}
 	for _, c := range []struct {
 		name, text string
 		want       map[string]int
-		inputs     int // features that the system reads; 0: not asked
+		inputs     int // features that the system reads; 0: not checked
 	}{
 		{"real states", outsideReal, map[string]int{"essm.SSM": 1}, 3},
 		{"complex states", outsideComplex, map[string]int{"essm.SSM": 1}, 3},
@@ -59,7 +61,8 @@ func TestProjectionsOutside(t *testing.T) {
 				}
 				return nil
 			})
-			for _, op := range []string{"essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.DenseScan", "Scan", "ReduceSum"} {
+			for _, op := range []string{"essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.DenseScan", "Scan",
+				"ReduceSum"} {
 				if got[op] != c.want[op] {
 					t.Errorf("%d of %s, expected %d", got[op], op, c.want[op])
 				}

@@ -10,21 +10,22 @@ import (
 // maxShape bounds the elements of the vectors that Shapes computes.
 const maxShape = 64
 
-// Shapes makes shapes, pads, axes and ranges constants where they are computed from constants and known dimensions, so that
-// the types behind them are known.
+// Shapes replaces shapes, pads, axes and ranges that are computed from constants and known dimensions by constants, so
+// that types that depend on them are known.
 var Shapes = &passes.Pass{
 	Name: "raise-shapes",
-	Doc:  "Small integer vectors that follow from constants and known dimensions become constants. Types are inferred again.",
+	Doc:  "Small integer vectors computed from constants and known dimensions → constants. Types are inferred again.",
 	After: []passes.Reason{
-		{Pass: "raise-chunked", Why: "the form is recognised as package lower writes it"},
-		{Pass: "raise-windowed", Why: "the form is recognised as package lower writes it"},
+		{Pass: "raise-chunked", Why: "it recognizes graphs as package lower writes them"},
+		{Pass: "raise-windowed", Why: "it recognizes graphs as package lower writes them"},
 	},
 	Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
 		e := constants(nil)
 		for _, n := range slices.Clone(g.Nodes) {
 			for i, v := range n.Inputs {
-				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() || len(v.Shape()) > 1 || slices.Contains(g.Outputs, v) {
+				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() || len(v.Shape()) > 1 ||
+					slices.Contains(g.Outputs, v) {
 					continue
 				}
 				t, err := e.Tensor(v)
@@ -32,7 +33,7 @@ var Shapes = &passes.Pass{
 					continue
 				}
 				k := ir.NewConst(v.Name, t)
-				v.Name += ".folded" // it dies with its last reader
+				v.Name += ".folded" // removed with its last reader
 				n.Inputs[i] = k
 				g.ReplaceUses(v, k)
 				changes++
@@ -46,7 +47,7 @@ var Shapes = &passes.Pass{
 	},
 }
 
-// infer replaces the types of a node's outputs by what is inferred now, where that says more and contradicts nothing.
+// infer infers the types of a node's outputs again, and keeps those that are more specific and contradict nothing.
 func infer(n *ir.Node) {
 	types, err := ir.Infer(n)
 	if err != nil {

@@ -8,12 +8,13 @@ import (
 // Toeplitz raises convolutions that are written as a product with a matrix of lags.
 var Toeplitz = &passes.Pass{
 	Name: "raise-toeplitz",
-	Doc:  "A MatMul along time with a Toeplitz matrix → essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
+	Doc: "A MatMul along time with a Toeplitz matrix → essm.SSM if the kernel is a sum of exponentials, else " +
+		"essm.LongConv.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "what it makes is arranged by operators of the newest versions"},
+		{Pass: "upgrade", Why: "it adds operators of the newest versions"},
 	},
 	Before: []passes.Reason{
-		{Pass: "canonicalize", Why: "transposes around what is raised cancel then"},
+		{Pass: "canonicalize", Why: "transposes around the new operators cancel then"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "Toeplitz product", func(s *surroundings, n *ir.Node) (bool, string) {
@@ -22,9 +23,8 @@ var Toeplitz = &passes.Pass{
 	},
 }
 
-// nearlyToeplitz reports whether a fixed value is a square matrix, or a stack of them, whose diagonals are constant but for a
-// few elements (of the first one): what a convolution along time looks like when it is written out as a product, or very
-// nearly so.
+// nearlyToeplitz reports whether a fixed value is a square matrix, or a stack of them, with constant diagonals except
+// for a few elements (of the first matrix). A convolution along time has that form when it is written as a product.
 func nearlyToeplitz(v *ir.Value) bool {
 	s := v.Shape()
 	if len(s) < 2 || !s[len(s)-1].Equal(s[len(s)-2]) {

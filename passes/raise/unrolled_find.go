@@ -8,32 +8,32 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// minUnrolled is the least number of steps that are taken for a recurrence written out.
+// minUnrolled is the least number of steps of an unrolled recurrence.
 const minUnrolled = 4
 
 // leaf is one step of a sequence.
 type leaf struct {
 	v    *ir.Value // the sequence
 	axis int
-	kept bool // the step keeps the axis of time, with size 1
+	kept bool // the step keeps the axis of time, of size 1
 	at   int
 }
 
-// unrolled is a region of nodes that ends in joined results, one per step.
+// unrolled is a region of nodes that ends in the concatenated results of all steps.
 type unrolled struct {
 	steps   int
-	joins   []*ir.Node // Concat nodes, one input per step
-	outward []bool     // per join: results stand in the order opposite to that of the steps
-	reverse bool       // the first step is the last one of the sequence
+	joins   []*ir.Node // Concat nodes with one input per step
+	outward []bool     // per join: its results are in the opposite order of the steps
+	reverse bool       // the recurrence starts at the last step of the sequence
 	axis    []int      // per join: the axis of time
 	leaves  map[*ir.Value]leaf
 	nodes   []*ir.Node // of the region, in the order of the graph
 	inside  map[*ir.Node]bool
-	key     map[*ir.Value]int // the last step that a value depends on; absent: none
-	late    map[*ir.Node]int  // the step that a node belongs to
+	key     map[*ir.Value]int // the last step that a value depends on; absent if there is none
+	late    map[*ir.Node]int  // the step that a node is assigned to
 }
 
-// joinOf reads a Concat of one result per step.
+// joinOf reads a Concat with one input per step.
 func joinOf(n *ir.Node) (axis int, ok bool) {
 	if n.Op.FullName() != "Concat" || len(n.Inputs) < minUnrolled {
 		return 0, false
@@ -95,19 +95,21 @@ func leafOf(v *ir.Value, length int) (leaf, bool) {
 	return leaf{}, false
 }
 
-// findUnrolled collects the region that leads to a join, and the joins of the same number of steps that share it. It gives
-// nil where the results do not depend on the steps one after the other.
+// findUnrolled collects the region that leads to a join, and the joins with the same number of steps that share it. It
+// returns nil if the results do not depend on the steps successively.
 func findUnrolled(g *ir.Graph, join *ir.Node, done map[*ir.Node]bool) *unrolled {
 	axis, ok := joinOf(join)
 	if !ok || done[join] {
 		return nil
 	}
-	u := &unrolled{steps: len(join.Inputs), leaves: map[*ir.Value]leaf{}, inside: map[*ir.Node]bool{}, key: map[*ir.Value]int{}, late: map[*ir.Node]int{}}
+	u := &unrolled{steps: len(join.Inputs), leaves: map[*ir.Value]leaf{}, inside: map[*ir.Node]bool{},
+		key: map[*ir.Value]int{}, late: map[*ir.Node]int{}}
 	u.joins, u.axis = []*ir.Node{join}, []int{axis}
 	u.collect(join)
 	for _, n := range g.Nodes {
 		a, ok := joinOf(n)
-		if !ok || n == join || done[n] || len(n.Inputs) != u.steps || !slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v.Def != nil && u.touches(v.Def) }) {
+		if !ok || n == join || done[n] || len(n.Inputs) != u.steps ||
+			!slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v.Def != nil && u.touches(v.Def) }) {
 			continue
 		}
 		u.joins, u.axis = append(u.joins, n), append(u.axis, a)
@@ -128,12 +130,12 @@ func findUnrolled(g *ir.Graph, join *ir.Node, done map[*ir.Node]bool) *unrolled 
 	return nil
 }
 
-// touches reports whether a node, or what it reads at once, is in the region.
+// touches reports whether a node or a direct input of it is in the region.
 func (u *unrolled) touches(n *ir.Node) bool {
 	return u.inside[n] || slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && u.inside[v.Def] })
 }
 
-// collect adds what a join is computed from, up to the steps of sequences.
+// collect adds the nodes from which a join is computed, up to steps of sequences.
 func (u *unrolled) collect(join *ir.Node) {
 	list := slices.Clone(join.Inputs)
 	for len(list) > 0 {
@@ -156,7 +158,7 @@ func (u *unrolled) collect(join *ir.Node) {
 	}
 }
 
-// step is the place of a step in the order in which the recurrence runs.
+// step returns the position of a sequence's step in the order in which the recurrence runs.
 func (u *unrolled) step(at int) int {
 	if u.reverse {
 		return u.steps - 1 - at
@@ -188,7 +190,7 @@ func (u *unrolled) dependencies() {
 	}
 }
 
-// ordered reports whether each join holds the results of the steps in order, or in the opposite one.
+// ordered reports whether each join holds the results of the steps in order or in the opposite order.
 func (u *unrolled) ordered() bool {
 	u.outward = nil
 	for _, j := range u.joins {
@@ -206,7 +208,7 @@ func (u *unrolled) ordered() bool {
 	return true
 }
 
-// result is what step k adds to join j.
+// result returns the value that step k adds to join j.
 func (u *unrolled) result(j, k int) *ir.Value {
 	if u.outward[j] {
 		k = u.steps - 1 - k
@@ -214,8 +216,8 @@ func (u *unrolled) result(j, k int) *ir.Value {
 	return u.joins[j].Inputs[k]
 }
 
-// assign puts each node into the last step that it can be computed in: what is made of a state for the next step belongs
-// to the next one, so that the values which cross from one step to the next are the states themselves.
+// assign assigns each node to the last step that it can be computed in. A value that is computed from a state for the
+// next step belongs to the next step, so that only states pass from one step to the next.
 func (u *unrolled) assign() {
 	clear(u.late)
 	lower := func(v *ir.Value, k int) {
@@ -241,8 +243,8 @@ func (u *unrolled) assign() {
 	}
 }
 
-// crossing lists, per step, the values of earlier steps that its nodes and results read, in the order of the graph. The error
-// names one that does not come from the step before.
+// crossing lists, for each step, the values of earlier steps that its nodes and results read, in the order of the
+// graph. The error names a value that is not of the previous step.
 func (u *unrolled) crossing() (states [][]*ir.Value, err error) {
 	states = make([][]*ir.Value, u.steps)
 	seen := make([]map[*ir.Value]bool, u.steps)
@@ -262,7 +264,8 @@ func (u *unrolled) crossing() (states [][]*ir.Value, err error) {
 			seen[k][v] = true
 			states[k] = append(states[k], v)
 			if err == nil && from != k-1 {
-				err = fmt.Errorf("step %d reads %s of step %d, expected the step before it alone", k, v.Name, from)
+				err = fmt.Errorf("step %d reads %s of step %d, expected values of the previous step only", k, v.Name,
+					from)
 			}
 		}
 	}

@@ -11,17 +11,18 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// RaiseUnrolled recognises linear recurrences that were written out step by step.
+// RaiseUnrolled recognizes linear recurrences that were written step by step.
 var RaiseUnrolled = &passes.Pass{
 	Name: "raise-unrolled",
-	Doc:  "The same linear step written out once per element of a time axis of fixed length, its results joined by Concat → essm.Scan or essm.DenseScan with projections. All steps must be equal.",
+	Doc: "Equal linear steps, one for each index of a time axis of fixed length, with results joined by Concat → " +
+		"essm.Scan or essm.DenseScan with projections.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "steps are read as the newest operators"},
+		{Pass: "upgrade", Why: "it reads steps of operators of the newest versions"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "parameters of a recurrence are computed in float64 as it is read; folded, they are rounded"},
-		{Pass: "cse", Why: "values that are equal at the first step would make it unlike the others"},
-		{Pass: "fuse", Why: "the scans and projections that it makes are one system then"},
+		{Pass: "fold", Why: "it computes parameters of a recurrence in float64; folding rounds them"},
+		{Pass: "cse", Why: "merging equal values of the first step would make it differ from the others"},
+		{Pass: "fuse", Why: "the scans and projections that it makes become one system"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
@@ -58,7 +59,7 @@ var RaiseUnrolled = &passes.Pass{
 	},
 }
 
-// raise reads all steps and puts a scan in their place.
+// raise reads all steps and replaces them by a scan.
 func (u *unrolled) raise(g *ir.Graph, states [][]*ir.Value) (*raised, error) {
 	d, err := u.draft(states)
 	if err != nil {
@@ -96,7 +97,7 @@ func (u *unrolled) raise(g *ir.Graph, states [][]*ir.Value) (*raised, error) {
 	return nil, why
 }
 
-// draft describes step 1; the other steps must be like it.
+// draft describes step 1. All other steps must equal it.
 func (u *unrolled) draft(states [][]*ir.Value) (*draft, error) {
 	d := &draft{node: u.joins[0]}
 	for _, v := range states[1] {
@@ -105,7 +106,8 @@ func (u *unrolled) draft(states [][]*ir.Value) (*draft, error) {
 		d.final = append(d.final, nil)
 	}
 	if d.next = states[2]; len(d.next) != len(d.states) {
-		return nil, fmt.Errorf("step 1 reads %d values of the one before, step 2 %d", len(d.states), len(d.next))
+		return nil, fmt.Errorf("step 1 reads %d values of the previous step, step 2 reads %d", len(d.states),
+			len(d.next))
 	}
 	list, alias := u.inputs(1)
 	d.alias = alias
@@ -115,7 +117,7 @@ func (u *unrolled) draft(states [][]*ir.Value) (*draft, error) {
 		d.in = append(d.in, sequence{v: l.v, time: l.axis, kept: l.kept, reversed: u.reverse})
 	}
 	if len(d.inputs) == 0 {
-		return nil, errors.New("no step of a sequence goes into it")
+		return nil, errors.New("it reads no step of a sequence")
 	}
 	for j := range u.joins {
 		d.outputs = append(d.outputs, u.result(j, 1))
@@ -124,8 +126,8 @@ func (u *unrolled) draft(states [][]*ir.Value) (*draft, error) {
 	return d, nil
 }
 
-// inputs lists the steps of sequences that step k brings in, in an order that is the same for all steps. Values that are the
-// same step of the same sequence stand for the first of them.
+// inputs lists the steps of sequences that step k reads, in an order that is the same for all steps. Values that are
+// the same step of the same sequence are aliases of the first of them.
 func (u *unrolled) inputs(k int) (list []*ir.Value, alias map[*ir.Value]*ir.Value) {
 	var all []*ir.Value
 	for v, l := range u.leaves {
@@ -155,7 +157,7 @@ func (u *unrolled) inputs(k int) (list []*ir.Value, alias map[*ir.Value]*ir.Valu
 	return list, alias
 }
 
-// read reads every step as the cell c describes step 1, and holds them against each other.
+// read reads every step in the way in which cell c describes step 1, and compares them.
 func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*recurrence, error) {
 	sys, err := c.read()
 	if err != nil {
@@ -166,11 +168,11 @@ func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*
 		e := &cell{samples: c.samples, bind: c.bind, eval: ev}
 		if k > 0 {
 			if len(states[k]) != len(c.states) {
-				return nil, fmt.Errorf("step %d keeps %d values, step 1 %d", k, len(states[k]), len(c.states))
+				return nil, fmt.Errorf("step %d keeps %d values, step 1 keeps %d", k, len(states[k]), len(c.states))
 			}
 			for i, v := range states[k] {
 				if !ir.EqualTypes(v.Type, c.states[i].v.Type) {
-					return nil, fmt.Errorf("step %d keeps a value of another shape than step 1", k)
+					return nil, fmt.Errorf("step %d keeps values of other shapes than step 1", k)
 				}
 				e.states = append(e.states, slot{v, c.states[i].shape, c.states[i].batch})
 			}
@@ -178,7 +180,7 @@ func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*
 		in, alias := u.inputs(k)
 		e.alias = alias
 		if len(in) != len(c.inputs) {
-			return nil, fmt.Errorf("step %d reads %d values of its inputs, step 1 %d", k, len(in), len(c.inputs))
+			return nil, fmt.Errorf("step %d reads %d values of its inputs, step 1 reads %d", k, len(in), len(c.inputs))
 		}
 		for i, v := range in {
 			e.inputs = append(e.inputs, slot{v, c.inputs[i].shape, c.inputs[i].batch})
@@ -186,7 +188,7 @@ func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*
 		if k+1 < u.steps {
 			e.next = states[k+1]
 			if len(e.next) != len(c.states) {
-				return nil, fmt.Errorf("step %d leaves %d values, step 1 %d", k, len(e.next), len(c.states))
+				return nil, fmt.Errorf("step %d passes %d values on, step 1 passes %d", k, len(e.next), len(c.states))
 			}
 		}
 		for j := range u.joins {
@@ -204,10 +206,11 @@ func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*
 			return nil, fmt.Errorf("step %d: %w", k, err)
 		}
 		if why := sys.differs(s); why != "" {
-			return nil, fmt.Errorf("step %d is not like step 1: %s", k, why)
+			return nil, fmt.Errorf("step %d differs from step 1: %s", k, why)
 		}
 	}
-	r := &recurrence{cell: c, inputs: d.in, outputs: d.out, initial: make([]*ir.Value, len(c.states)), final: make([]bool, len(c.states)), elem: d.inputs[0].v.Elem()}
+	r := &recurrence{cell: c, inputs: d.in, outputs: d.out, initial: make([]*ir.Value, len(c.states)),
+		final: make([]bool, len(c.states)), elem: d.inputs[0].v.Elem()}
 	e, err := at(0)
 	if err != nil {
 		return nil, err
@@ -236,7 +239,7 @@ func closeTo(a, b float64) bool {
 	return math.Abs(a-b) <= 1e-12*max(1e-30, math.Abs(a), math.Abs(b))
 }
 
-// differs says where another system differs, and by what; empty: nowhere.
+// differs returns the first difference from another system, or "" if there is none.
 func (s *system) differs(o *system) string {
 	why := ""
 	rows := func(what string, a, b [][]term) {
@@ -273,7 +276,7 @@ func (s *system) differs(o *system) string {
 	return why
 }
 
-// sameRow gives the first place, with both numbers there, where two rows differ.
+// sameRow returns the first index at which two rows differ, with both numbers.
 func sameRow(a, b []term) (at int32, x, y float64, same bool) {
 	for len(a) > 0 || len(b) > 0 {
 		switch {
@@ -289,8 +292,8 @@ func sameRow(a, b []term) (at int32, x, y float64, same bool) {
 	return 0, 0, 0, true
 }
 
-// folded gives output i in terms of the state before the step and the input alone, as a dense row over both, with the bias
-// at the end.
+// folded returns output i as a function of the state before the step and the input, as a dense row over both, with the
+// bias as its last element.
 func (s *system) folded(i int) [][]float64 {
 	o := s.outputs[i]
 	out := make([][]float64, len(o.in))
@@ -317,7 +320,7 @@ func (s *system) folded(i int) [][]float64 {
 	return out
 }
 
-// near compares rows of sums that were taken in another order.
+// near compares rows of sums that were computed in another order.
 func near(a, b [][]float64) bool {
 	return slices.EqualFunc(a, b, func(x, y []float64) bool {
 		scale := 1e-30
@@ -328,12 +331,12 @@ func near(a, b [][]float64) bool {
 	})
 }
 
-// first finds the state before step 0: zeros, or values that step 0 reads in the state's place.
+// first finds the state before step 0: zeros, or the values that step 0 reads in place of the state.
 func (u *unrolled) first(e, c *cell, sys *system, r *recurrence) error {
 	for _, s := range c.states {
-		e.states = append(e.states, slot{&ir.Value{Name: s.v.Name}, s.shape, s.batch}) // read by nobody
+		e.states = append(e.states, slot{&ir.Value{Name: s.v.Name}, s.shape, s.batch}) // unused
 	}
-	e.eval = nil // values that stand in the state's place do vary here
+	e.eval = nil // the values in place of the state vary here
 	if s, err := e.read(); err == nil && !slices.ContainsFunc(s.a, func(row []term) bool { return len(row) > 0 }) {
 		s.a = sys.a
 		for i := range s.outputs {
@@ -376,16 +379,16 @@ func (u *unrolled) first(e, c *cell, sys *system, r *recurrence) error {
 		if why != nil {
 			return fmt.Errorf("step 0: %w", why)
 		}
-		return errors.New("step 0 is not like step 1 with zeros, or with given values, in the place of the state")
+		return errors.New("step 0 differs from step 1 with zeros or other values in place of the state")
 	}
 	r.initial = found
 	return nil
 }
 
-// maxTries bounds the ways of giving values to the states before step 0.
+// maxTries bounds the assignments of values to the states before step 0.
 const maxTries = 64
 
-// given lists the values that do not depend on any step and that step 0 reads.
+// given lists the values that depend on no step and that step 0 reads.
 func (u *unrolled) given() []*ir.Value {
 	var out []*ir.Value
 	for _, n := range u.nodes {
@@ -401,7 +404,7 @@ func (u *unrolled) given() []*ir.Value {
 	return out
 }
 
-// last checks the last step, whose state only readers outside may want, and finds what they read.
+// last checks the last step, whose state may be used only outside, and finds the values that are used.
 func (u *unrolled) last(g *ir.Graph, e *cell, sys *system, d *draft, r *recurrence) error {
 	results := len(e.outputs)
 	wanted, err := u.wanted(g)
@@ -415,7 +418,7 @@ func (u *unrolled) last(g *ir.Graph, e *cell, sys *system, d *draft, r *recurren
 	}
 	for i := range results {
 		if !near(sys.folded(i), s.folded(i)) {
-			return errors.New("the last step is not like step 1")
+			return errors.New("the last step differs from step 1")
 		}
 	}
 	for i, v := range wanted {
@@ -428,13 +431,13 @@ func (u *unrolled) last(g *ir.Graph, e *cell, sys *system, d *draft, r *recurren
 			at += st.size()
 		}
 		if !found {
-			return fmt.Errorf("%s is read outside, and is no state", v.Name)
+			return fmt.Errorf("%s is used outside of the steps, and is no state", v.Name)
 		}
 	}
 	return nil
 }
 
-// next gives the rows of states from at on as folded gives those of an output.
+// next returns the rows of the states from index at on, in the form of folded.
 func (s *system) next(at, size int) [][]float64 {
 	out := make([][]float64, size)
 	for r := range out {
@@ -451,7 +454,7 @@ func (s *system) next(at, size int) [][]float64 {
 	return out
 }
 
-// wanted lists the values of the region that others read than the region and its joins; they must be of the last step.
+// wanted lists the values of the region that are used outside of it and its joins. They must be of the last step.
 func (u *unrolled) wanted(g *ir.Graph) ([]*ir.Value, error) {
 	var out []*ir.Value
 	uses := g.Uses()
@@ -469,7 +472,8 @@ func (u *unrolled) wanted(g *ir.Graph) ([]*ir.Value, error) {
 				continue
 			}
 			if key != u.steps-1 {
-				return nil, fmt.Errorf("%s, of step %d, is read outside", v.Name, key)
+				return nil, fmt.Errorf(
+					"%s, of step %d, is used outside of the steps; expected values of the last step only", v.Name, key)
 			}
 			out = append(out, v)
 		}

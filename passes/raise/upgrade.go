@@ -6,10 +6,11 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// Upgrade brings operators to their newest versions.
+// Upgrade replaces operators of earlier versions by the newest ones.
 var Upgrade = &passes.Pass{
 	Name: "upgrade",
-	Doc:  "Operators of earlier versions → the newest, by their bodies if the definitions differ. Other passes expect the newest versions.",
+	Doc: "Operators of earlier versions → the newest, or their bodies if the definitions differ. Other passes " +
+		"expect the newest versions.",
 	Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
 		_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {

@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// readTaps reads a system off the nodes that compute a kernel, with what is part of the kernel of B and C; nil where they
-// are none of package lower's.
+// readTaps reads a system from the nodes that compute a kernel, with B and C where the kernel includes them. It returns
+// nil if package lower does not write such nodes.
 func readTaps(v *ir.Value) *headSystem {
 	padded := isOp(v, "Pad")
 	if padded {
@@ -26,7 +26,7 @@ func readTaps(v *ir.Value) *headSystem {
 	switch {
 	case n == 0:
 		return nil
-	case padded: // a step does not see itself
+	case padded: // a step does not depend on itself
 		s.direction, s.window = essm.Backward, n
 	case int(lags[0]) == n-1:
 		s.direction, s.window = essm.Forward, n
@@ -36,7 +36,7 @@ func readTaps(v *ir.Value) *headSystem {
 	return s
 }
 
-// diagonalTaps reads a diagonal system, and gives the lags of its taps.
+// diagonalTaps reads a diagonal system, and returns the lags of its taps.
 func (s *headSystem) diagonalTaps(v *ir.Value) []float64 {
 	if c := realAndImaginary(v); isOp(c[0], "MatMul") { // C times b·λ̄ˡ times B
 		b := realAndImaginary(back(c[0].Def.In(1), "Reshape"))
@@ -74,12 +74,12 @@ func (s *headSystem) diagonalTaps(v *ir.Value) []float64 {
 	return lags
 }
 
-// denseTaps reads a system with full matrices, and gives the lags of its taps.
+// denseTaps reads a system with full matrices, and returns the lags of its taps.
 func (s *headSystem) denseTaps(v *ir.Value) []float64 {
 	v = back(v, "Transpose")
 	lags, _, err := constantFloats(inputOf(v, "Gather", 1))
 	product := back(v, "Gather", "Reshape")
-	all := inputOf(product, "MatMul", 1) // Āˡ Γ B side by side, twice as many at each Concat
+	all := inputOf(product, "MatMul", 1) // Āˡ Γ B in columns; each Concat doubles their number
 	var power *ir.Value
 	for isOp(all, "Concat") {
 		power = inputOf(inputOf(all, "Concat", 1), "MatMul", 0)
@@ -106,7 +106,8 @@ func (s *headSystem) denseTaps(v *ir.Value) []float64 {
 	return lags
 }
 
-// realAndImaginary takes the real part of a product of complex numbers apart; without imaginary ones it is one product.
+// realAndImaginary splits the real part of a complex product into its two products. A product of real numbers is
+// returned as it is.
 func realAndImaginary(v *ir.Value) []*ir.Value {
 	if isOp(v, "Sub") {
 		return []*ir.Value{v.Def.In(0), v.Def.In(1)}
@@ -114,7 +115,7 @@ func realAndImaginary(v *ir.Value) []*ir.Value {
 	return []*ir.Value{v}
 }
 
-// numbers adds the matrices that are products of their own to what the taps tell.
+// numbers returns the system of the taps, with the matrices that the graph has as separate products.
 func (f *windowed) numbers() (*headSystem, string) {
 	s := *f.taps
 	if s.in == nil {
@@ -135,28 +136,28 @@ func (f *windowed) numbers() (*headSystem, string) {
 		s.out, s.m = out, shape[2]
 	}
 	if s.s%s.c != 0 {
-		return nil, "its channels are of different sizes"
+		return nil, "its channels have different sizes"
 	}
 	s.s /= s.c
-	// To compare a state, what each input of the window counts for in each state is written out.
+	// To compare states, the effect of each input of the window on each state is computed.
 	numbers := len(s.a) * s.window
 	if s.abar != nil {
 		numbers = len(s.abar) * s.window
 	}
 	if f.stateOut != nil && numbers > maxEval {
-		return nil, fmt.Sprintf("its states over the window are %d numbers, more than are compared (%d)", numbers, maxEval)
+		return nil, fmt.Sprintf("its states over the window have %d elements, expected at most %d", numbers, maxEval)
 	}
 	return &s, ""
 }
 
-// headMatrix reads the matrices of a product by heads, which stand transposed: (c, s, rows, columns).
+// headMatrix reads the transposed matrices of a product by heads: (c, s, rows, columns).
 func headMatrix(v []*ir.Value) (z []complex128, shape [4]int, why string) {
 	turned, d, why := complexConstant(v)
 	if why != "" {
 		return nil, shape, why
 	}
 	if len(d) < 2 || len(d) > 4 {
-		return nil, shape, "matrices of another shape"
+		return nil, shape, "its matrices have other shapes than expected"
 	}
 	shape = [4]int{1, 1, d[len(d)-1], d[len(d)-2]}
 	copy(shape[4-len(d):2], d[:len(d)-2])

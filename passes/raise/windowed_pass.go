@@ -8,27 +8,28 @@ import (
 	"github.com/essmc/essmc/passes/lower"
 )
 
-// Windowed recognises systems with a window that package lower wrote as a convolution.
+// Windowed recognizes systems with a window that package lower wrote as a convolution.
 var Windowed = &passes.Pass{
 	Name: "raise-windowed",
-	Doc:  "A state-space system with a window as a Conv, from `essmc export` → essm.SSM or essm.DenseSSM. Its numbers are those that the graph computes the taps from. It is lowered again, and all operators and constants are compared.",
+	Doc: "A state-space system with a window as a Conv, as `essmc export` writes it → essm.SSM or essm.DenseSSM, " +
+		"with the numbers that the taps are computed from. The result is lowered again and compared with the graph.",
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "a few taps do not tell the system that they are computed from"},
+		{Pass: "fold", Why: "it reads the computation of the taps, since a few taps do not determine a system"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseExports(c, g, "system with a window", findWindow)
 	},
 }
 
-// windowed is a part of a graph that looks like a system with a window, around its Conv.
+// windowed is a part of a graph that looks like a system with a window. Its anchor is the Conv.
 type windowed struct {
 	*exported
-	taps  *headSystem // what the taps tell; without in or out where these are products of their own
-	b, c  []*ir.Value // the matrices of such products, real and imaginary part
-	delay *ir.Value   // the inputs of the window before the first step, and behind them those of all steps; nil: no state
+	taps  *headSystem // the system of the taps, without in or out if these are separate products
+	b, c  []*ir.Value // the matrices of such products: real part, imaginary part
+	delay *ir.Value   // the inputs of the window before the first step, then those of all steps; nil: no state
 }
 
-// findWindow reads the surroundings of a Conv; nil where they are not those of a system with a window.
+// findWindow reads the neighbourhood of a Conv. It returns nil if that is not a system with a window.
 func findWindow(g *ir.Graph, n *ir.Node) exportedPart {
 	if n.Op.FullName() != "Conv" || n.In(2) != nil {
 		return nil
@@ -45,10 +46,11 @@ func findWindow(g *ir.Graph, n *ir.Node) exportedPart {
 	return f
 }
 
-// inputs follows the convolution's input (samples, features, steps) back to what the system takes.
+// inputs follows the convolution's input (samples, features, steps) back to the input of the system. It reports whether
+// there is one.
 func (f *windowed) inputs(v *ir.Value) bool {
 	if f.taps.in != nil {
-		if isOp(v, "Concat") { // channels, which share their input
+		if isOp(v, "Concat") { // channels with a common input
 			f.taps.c = len(v.Def.Inputs)
 			v = v.Def.In(0)
 		}
@@ -59,7 +61,7 @@ func (f *windowed) inputs(v *ir.Value) bool {
 	return f.u != nil
 }
 
-// products collects the products with B that v arranges, and the delay line in front of them.
+// products collects the products with B from which v is arranged, and the delay line before them.
 func (f *windowed) products(v *ir.Value, seen map[*ir.Value]bool) {
 	if v == nil || v.Def == nil || seen[v] {
 		return
@@ -88,7 +90,7 @@ func (f *windowed) products(v *ir.Value, seen map[*ir.Value]bool) {
 	}
 }
 
-// outputs follows the convolution's output to the system's.
+// outputs follows the convolution's output to that of the system. It reports whether there is one.
 func (f *windowed) outputs(v *ir.Value) bool {
 	if f.delay != nil {
 		v = f.ahead(v, "Slice")
@@ -124,7 +126,7 @@ func (f *windowed) outputs(v *ir.Value) bool {
 	return f.y != nil
 }
 
-// stateAfter finds the state behind the last step: it ends with the inputs that are still in the window.
+// stateAfter finds the state after the last step, whose last inputs are those still in the window.
 func (f *windowed) stateAfter() {
 	for _, u := range f.uses[f.ahead(f.delay, "Slice")] {
 		if u.Node == nil || u.Node.Op.FullName() != "Reshape" {

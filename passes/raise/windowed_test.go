@@ -16,7 +16,7 @@ import (
 	"github.com/essmc/essmc/passes/raise"
 )
 
-// TestWindowedRaised writes layers with a window and has them recognised, whether their few taps tell the system or not.
+// TestWindowedRaised raises layers with a window, whether their few taps determine the system or not.
 func TestWindowedRaised(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(chunkedKinds)) {
 		for _, window := range []int{1, 7, 40} {
@@ -30,12 +30,13 @@ func TestWindowedRaised(t *testing.T) {
 					t.Fatalf("%d systems for 2 layers\n%s", k, strings.Join(passtest.Notes(r), "\n"))
 				}
 				for _, n := range r.Nodes {
-					if n.Op.FullName() == "essm.SSM" && ((n.In(9) == nil) != (name == "no-d") || n.Attrs.Int("window", 0) != int64(window)) {
+					if n.Op.FullName() == "essm.SSM" && ((n.In(9) == nil) != (name == "no-d") ||
+						n.Attrs.Int("window", 0) != int64(window)) {
 						t.Errorf("%v: D or its window is not the layer's", n)
 					}
 				}
 				if slices.ContainsFunc(g.Inputs, func(v *ir.Value) bool { return v.Name == models.StateIn }) {
-					return // of a state the parts depend on each other; package lower's tests make such ones
+					return // the parts depend on each other by the state; package lower tests such layers
 				}
 				agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 70}, map[string]int64{"B": 1, "L": 3})
 			})
@@ -43,13 +44,12 @@ func TestWindowedRaised(t *testing.T) {
 	}
 }
 
-// TestWindowedLooksAlike changes one number that is no parameter of the system: the layer must not become one that the
-// exporter wrote.
+// TestWindowedLooksAlike changes one number that is no parameter of the system. The layer must not be raised then.
 func TestWindowedLooksAlike(t *testing.T) {
 	for name, why := range map[string]string{
-		"lags":    "it would be", // another step than its own
+		"lags":    "it would be", // a step other than its own
 		"quarter": "it would be", // no cosine
-		"ends":    "it would be", // another state is left behind
+		"ends":    "it would be", // another state after the last step
 	} {
 		g := lowered(t, 17, func(c *models.Config) { c.Layer.MaxKernelLength = 7 })
 		i := slices.IndexFunc(g.Constants(), func(v *ir.Value) bool { return strings.HasPrefix(v.Name, name) })
@@ -73,9 +73,10 @@ func TestWindowedLooksAlike(t *testing.T) {
 	}
 }
 
-// TestWindowedExports has the ways to export: versions of operators, and a state that is given out but not taken.
+// TestWindowedExports tests the options of exports: versions of operators, and a state that is an output but no input.
 func TestWindowedExports(t *testing.T) {
-	for _, o := range []lower.Options{{Opset: 13}, {Opset: 18}, {Opset: 24}, {Opset: 17, OmitOptional: true}, {Opset: 17, Functions: true}} {
+	for _, o := range []lower.Options{{Opset: 13}, {Opset: 18}, {Opset: 24}, {Opset: 17, OmitOptional: true},
+		{Opset: 17, Functions: true}} {
 		g := loweredTo(t, o, func(c *models.Config) { c.Layer.MaxKernelLength = 7 })
 		r := raised(t, g)
 		if k := count(r, "essm.SSM"); k != 2 || count(r, "Conv") > 0 {

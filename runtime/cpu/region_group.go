@@ -20,7 +20,7 @@ func (g *region) groupSize(flopsPerRow float64) int {
 	return max(1, min(g.batch, record.TileSize(flopsPerRow, g.batch*g.length)/g.length))
 }
 
-// Do computes one group.
+// work item computes one group.
 func (p *groupPass) Do(w *worker, k int) {
 	g := p.g
 	first := k * g.group

@@ -92,14 +92,14 @@ func impulse(re, im []float32, a, b complex128) {
 	}
 }
 
-// DiagonalScan is the recurrence.
+// diagonalScan is the recurrence.
 type DiagonalScan struct {
 	sys    *kernel.Diagonal
 	n      int
 	across []float64 // powers of ā over a full tile, real parts before imaginary ones; nil where nothing runs backward
 }
 
-// Jump needs powers that do not grow; systems where they do have none.
+// jump needs powers that do not grow; systems where they do have none.
 func (k DiagonalScan) Jump(z, from []float64) {
 	n := k.n
 	pr, pi, fr, fi, zr, zi := k.across[:n], k.across[n:2*n], from[:n], from[n:2*n], z[:n], z[n:2*n]

@@ -85,7 +85,7 @@ func (t *transforms) gathered() int {
 	return 0
 }
 
-// Do transforms some lines.
+// work item transforms some lines.
 func (t *transforms) Do(w *record.Workspace, k int) {
 	w.Node = t.node
 	from := k * t.per
