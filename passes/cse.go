@@ -103,14 +103,14 @@ func expression(n *ir.Node, id func(*ir.Value) int) (string, bool) {
 
 // mergeConstants makes equal constants one value, the first to be read.
 func mergeConstants(g *ir.Graph) int {
-	type start struct { // of a constant; most differ here
-		elem tensor.DType
-		rank int
-		dim  [2]int
-		head [32]byte
+	type sketch struct { // of a constant; most differ here
+		elem   tensor.DType
+		rank   int
+		dim    [2]int
+		sample [4][16]byte
 	}
-	firsts := map[start]*ir.Value{}
-	known := map[uint64][]*ir.Value{} // by content, of those that start like others
+	firsts := map[sketch]*ir.Value{}
+	known := map[uint64][]*ir.Value{} // by content, of those with the sketch of another
 	seed := maphash.MakeSeed()
 	with := map[*ir.Value]*ir.Value{}
 	merge := func(v *ir.Value) {
@@ -128,9 +128,12 @@ func mergeConstants(g *ir.Graph) int {
 		if v.Const.DType() == tensor.String {
 			continue
 		}
-		s := start{elem: v.Const.DType(), rank: v.Const.Rank()}
+		s := sketch{elem: v.Const.DType(), rank: v.Const.Rank()}
 		copy(s.dim[:], v.Const.Shape())
-		copy(s.head[:], v.Const.Bytes())
+		b := v.Const.Bytes()
+		for i := range s.sample {
+			copy(s.sample[i][:], b[len(b)/len(s.sample)*i:])
+		}
 		first, more := firsts[s]
 		switch {
 		case !more:
