@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// unit is what is executed at once: a region, or a step by itself.
+// unit is a part of a program that the executor runs as a whole: a region, or one step with the steps of its epilogue.
 type unit struct {
 	steps     []*lowering.Step
 	region    *region // nil: one step
@@ -18,11 +18,11 @@ type unit struct {
 	kernel    *boundKernel
 	temp      []float32
 	subs      []*executable
-	past      []runtime.StepTime // what executables that are no longer among subs have measured
+	past      []runtime.StepTime // measured by executables that others have replaced in subs
 	epilogue  *record.Epilogue   // steps[1:]; nil: none
 }
 
-// units cuts the steps into units.
+// units divides the steps among units.
 func (d *binding) units() []*unit {
 	var all []*unit
 	var open *regionBuilder
@@ -60,30 +60,31 @@ func (d *binding) units() []*unit {
 	return all
 }
 
-// regionBuilder is a region that grows.
+// regionBuilder collects the steps of a region.
 type regionBuilder struct {
 	group, rows   int
 	steps         []*lowering.Step
 	ops           []*record.RowOp
-	covers        []*lowering.Step  // steps of the program: those above, before some were fused
-	between       []*lowering.Value // what lies between steps that are fused
+	covers        []*lowering.Step  // the steps before fusion
+	between       []*lowering.Value // values between fused steps
 	recurrence    record.Recurrence
 	recurrenceAt  int
 	batch, length int
 	pipelined     bool // a step looks back or ahead, or brings sequences into rows
-	weights       int  // constant numbers that a tile passes through
+	weights       int  // constant numbers that every tile reads
 }
 
-// takes reports whether the next step can join.
-func (r *regionBuilder) takes(d *binding, s *lowering.Step, op *record.RowOp, c record.Recurrence, batch, length int) bool {
+// takes reports whether s can join the region.
+func (r *regionBuilder) takes(d *binding, s *lowering.Step, op *record.RowOp, c record.Recurrence,
+	batch, length int) bool {
 	if s.Group != r.group || batch*length != r.rows || !r.pipelinedWith(d, s, op, c, batch, length) {
 		return false
 	}
 	if r.recurrence == nil {
 		return true
 	}
-	// A second recurrence, and what was written out together with it, starts a region of its own: the weights of two layers
-	// would drive each other out of the cache.
+	// A second recurrence starts a region of its own, together with the other steps of its system: the weights of two
+	// layers would drive each other out of the cache.
 	return c == nil && (s.Source == r.steps[r.recurrenceAt].Source || !ops.IsSystem(s.Source.Op))
 }
 
@@ -99,7 +100,7 @@ func (r *regionBuilder) add(s *lowering.Step, op *record.RowOp, c record.Recurre
 	r.ops = append(r.ops, op)
 }
 
-// Bind plans an execution.
+// Bind returns an executable for the shapes of b. It chooses implementations, forms and tiles, and allocates memory.
 func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	if len(b.Inputs) != len(p.Inputs) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
@@ -112,7 +113,8 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	return newExecutable(d, d.units(), nil)
 }
 
-// Explain says which forms the recurrences take, how loops run, and in which precision products run where low precision was asked for.
+// Explain returns the forms of the recurrences, the way in which loops run and, if low precision was asked for, the
+// precision of the products.
 func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 	if len(b.Inputs) != len(p.Inputs) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))

@@ -15,35 +15,38 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// memoryBudget is the working memory up to which a form may be taken because it is fast.
+// memoryBudget is the working memory, in bytes, that a form may take. A form above it is chosen only if all are.
 const memoryBudget = 1 << 30
 
-// powerNanos is what a power of an eigenvalue takes: a complex exponential in float64.
+// powerNanos is the time of a power of an eigenvalue, a complex exponential in float64, in nanoseconds.
 const powerNanos = 60
 
-// problem is one recurrence with one set of shapes.
+// problem is a recurrence with its shapes.
 type problem struct {
 	info                *record.RecurrenceInfo
 	costs               Costs
 	batch, length, tile int
 }
 
-// choose picks the form of a recurrence: the one that the caller wants, or the one with the least estimated time.
+// choose returns the form of a recurrence: want, if the recurrence has it, or else the one with the least estimated
+// time.
 func choose(want string, costs Costs, s *lowering.Step, c record.Recurrence, batch, length, tile int) choice {
 	p := problem{c.Info(), costs, batch, length, tile}
 	all := p.forms()
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
 	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
-	pick := slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Why == "" && a.Cost.Bytes <= memoryBudget })
+	pick := slices.IndexFunc(all, func(a runtime.Alternative) bool {
+		return a.Why == "" && a.Cost.Bytes <= memoryBudget
+	})
 	if pick < 0 {
 		pick = slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Why == "" })
 	}
 	ch.Why = fmt.Sprintf("takes the least time at %d × %d steps of %d features", batch, length, p.info.N)
 	if asked := slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Form == want }); asked >= 0 {
 		if all[asked].Why == "" {
-			pick, ch.Why = asked, "was asked for"
+			pick, ch.Why = asked, "requested"
 		} else {
-			ch.Why = fmt.Sprintf("%s was asked for, but: %s", want, all[asked].Why)
+			ch.Why = fmt.Sprintf("%s was requested, but %s", want, all[asked].Why)
 		}
 	}
 	ch.Form, ch.Cost = all[pick].Form, all[pick].Cost
@@ -54,7 +57,7 @@ func choose(want string, costs Costs, s *lowering.Step, c record.Recurrence, bat
 	return ch
 }
 
-// forms lists every form with its estimate; Why says what is against it.
+// forms returns every form with its estimate. Why is the reason against the form, if there is one.
 func (p problem) forms() []runtime.Alternative {
 	var all []runtime.Alternative
 	for _, form := range []string{essm.FormScan, essm.FormChunked, essm.FormFFT, essm.FormDirect} {
@@ -62,9 +65,9 @@ func (p problem) forms() []runtime.Alternative {
 		scanning := form == essm.FormScan || form == essm.FormChunked
 		switch {
 		case p.info.Stateless && scanning:
-			a.Why = "a given kernel has no recurrence"
+			a.Why = "the layer is given as a convolution kernel, without a recurrence"
 		case p.info.States > 0 && form != essm.FormScan:
-			a.Why = "heads of one input and one output run as they are read and written, by the recurrence"
+			a.Why = "heads with one input and one output have the form scan alone"
 		case p.info.Unstable && form != essm.FormScan:
 			a.Why = "powers of an eigenvalue above 1 in absolute value overflow"
 		}
@@ -73,7 +76,7 @@ func (p problem) forms() []runtime.Alternative {
 	return all
 }
 
-// estimate is what a form costs on one core.
+// estimate returns the time, work and memory of a form on one core.
 func (p problem) estimate(form string) runtime.Estimate {
 	i, c := p.info, p.costs
 	scan := c.Scan
@@ -95,7 +98,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 	if i.Stateless {
 		taps = min(taps, float64(i.Taps))
 	}
-	calls := float64(p.batch) * n * per * parts // sequences that forms over whole ones take one by one
+	calls := float64(p.batch) * n * per * parts // sequences, each of which fft and direct take by itself
 	var flops, nanos, bytes float64
 	buffer := rows * n * parts * 4
 	n *= float64(max(1, i.States))
@@ -151,8 +154,10 @@ func (p problem) estimate(form string) runtime.Estimate {
 		}
 		bytes = buffer
 	}
-	if whole := form == essm.FormFFT || form == essm.FormDirect; whole && per == 1 && i.State >= 0 && !i.Stateless { // what the state gives, for each sample
+	// what the state gives, for each sample
+	if whole := form == essm.FormFFT || form == essm.FormDirect; whole && per == 1 && i.State >= 0 && !i.Stateless {
 		nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan)
 	}
-	return runtime.Estimate{Time: time.Duration(nanos), Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}
+	return runtime.Estimate{Time: time.Duration(nanos),
+		Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}
 }

@@ -9,33 +9,45 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// CostsVersion changes with what Costs mean, or when kernels have become so much faster that older measurements mislead.
+// CostsVersion is the version of the meaning of Costs. It changes when a constant changes its meaning, or when kernels
+// become so much faster that older measurements mislead.
 const CostsVersion = 2
 
-// Costs are the constants of the model by which the backend chooses forms: what work takes on one core of one machine, with
-// one variant of the kernels. They decide between forms, and nothing else; MeasureCosts finds them.
+// Costs are the constants by which the backend estimates the time of forms: times and rates on one core of one machine,
+// with one variant of the kernels. They decide between forms, and nothing else. MeasureCosts measures them.
 type Costs struct {
-	Scan float64 `json:"scan_ns"` // nanoseconds per step of one complex state: real inputs and outputs, no window
-	// ComplexScan is Scan of all others, which have no kernels of their own.
+	// Scan is the time of a step of one complex state with real inputs and outputs and without a window, in nanoseconds.
+	Scan float64 `json:"scan_ns"`
+	// ComplexScan is the time of a step of any other complex state, in nanoseconds.
 	ComplexScan float64 `json:"complex_scan_ns"`
-	FFT         float64 `json:"fft_ns"`        // nanoseconds per number and radix-2 step of a real transform
-	Pass        float64 `json:"pass_ns"`       // nanoseconds per float32 that is written to memory and read again
-	Call        float64 `json:"call_ns"`       // nanoseconds that a form which goes over whole sequences takes for each, however short
-	Direct      float64 `json:"direct_gflops"` // correlation, float32
-	Output      float64 `json:"output_ns"`     // nanoseconds that a correlation takes for each of its numbers, however few taps there are
-	Dense       float64 `json:"dense_gflops"`  // matrix by vector, float64
-	Gemm        float64 `json:"gemm_gflops"`   // matrix by matrix, float32; tells how fast the machine is, since no form avoids those
+	// FFT is the time of a number in a radix-2 pass of a real transform, in nanoseconds.
+	FFT float64 `json:"fft_ns"`
+	// Pass is the time to write a float32 to memory and to read it again, in nanoseconds.
+	Pass float64 `json:"pass_ns"`
+	// Call is the time per sequence of the forms fft and direct that does not depend on the length, in nanoseconds.
+	Call float64 `json:"call_ns"`
+	// Direct is the rate of correlations in float32, in GFLOP/s.
+	Direct float64 `json:"direct_gflops"`
+	// Output is the time per output of a correlation that does not depend on the number of taps, in nanoseconds.
+	Output float64 `json:"output_ns"`
+	// Dense is the rate of products of a matrix and a vector in float64, in GFLOP/s.
+	Dense float64 `json:"dense_gflops"`
+	// Gemm is the rate of products of two matrices in float32, in GFLOP/s. All forms have the same such products, so it
+	// only tells how fast the machine is.
+	Gemm float64 `json:"gemm_gflops"`
 }
 
-// DefaultCosts are used where a machine has not been measured.
+// DefaultCosts returns the constants for a machine that has not been measured.
 func DefaultCosts() Costs {
 	if kernel.Variant() == kernel.Generic {
-		return Costs{Scan: 2.7, ComplexScan: 4, FFT: 1.1, Pass: 0.3, Call: 250, Direct: 3.7, Output: 9, Dense: 4.1, Gemm: 8}
+		return Costs{Scan: 2.7, ComplexScan: 4, FFT: 1.1, Pass: 0.3, Call: 250, Direct: 3.7, Output: 9, Dense: 4.1,
+			Gemm: 8}
 	}
-	return Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2, Gemm: 93}
+	return Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2,
+		Gemm: 93}
 }
 
-// Check reports a constant that no machine has.
+// Check returns an error that names the first constant out of its range.
 func (c Costs) Check() error {
 	for _, f := range c.fields() {
 		if !(*f.value >= f.low && *f.value <= f.high) { // also for NaN
@@ -51,15 +63,17 @@ type costField struct {
 	low, high float64
 }
 
-// fields lists the constants of c with the range that they can be in.
+// fields returns the constants of c with their ranges.
 func (c *Costs) fields() []costField {
 	return []costField{
-		{"scan_ns", &c.Scan, 1e-3, 1e4}, {"complex_scan_ns", &c.ComplexScan, 1e-3, 1e4}, {"fft_ns", &c.FFT, 1e-3, 1e4}, {"pass_ns", &c.Pass, 1e-3, 1e4}, {"call_ns", &c.Call, 1, 1e8},
-		{"direct_gflops", &c.Direct, 1e-3, 1e5}, {"output_ns", &c.Output, 1e-3, 1e4}, {"dense_gflops", &c.Dense, 1e-3, 1e5}, {"gemm_gflops", &c.Gemm, 1e-3, 1e5},
+		{"scan_ns", &c.Scan, 1e-3, 1e4}, {"complex_scan_ns", &c.ComplexScan, 1e-3, 1e4}, {"fft_ns", &c.FFT, 1e-3, 1e4},
+		{"pass_ns", &c.Pass, 1e-3, 1e4}, {"call_ns", &c.Call, 1, 1e8},
+		{"direct_gflops", &c.Direct, 1e-3, 1e5}, {"output_ns", &c.Output, 1e-3, 1e4},
+		{"dense_gflops", &c.Dense, 1e-3, 1e5}, {"gemm_gflops", &c.Gemm, 1e-3, 1e5},
 	}
 }
 
-// tidy rounds the constants to three digits and keeps them in their ranges.
+// tidy rounds the constants to three digits and clamps them to their ranges.
 func (c *Costs) tidy() {
 	for _, f := range c.fields() {
 		v := *f.value

@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// choices gives what was decided for recurrences and loops, and apart from that for products in low precision; each in the order of
-// steps, those of subgraphs behind the steps that they belong to.
+// choices returns the choices made for recurrences and loops, and those for products in low precision, both in the
+// order of steps. Those of subgraphs follow the step that they belong to.
 func (d *binding) choices() (forms, products []choice) {
 	for _, u := range d.units() {
 		if g := u.region; g != nil {
@@ -40,10 +40,11 @@ func (d *binding) choices() (forms, products []choice) {
 	return forms, products
 }
 
-// loopChoice says how a Loop or Scan runs: "program", or "eval" where it is evaluated as ops defines it.
+// loopChoice returns how a Loop or Scan runs: "program", or "eval" if it is evaluated as package ops defines it.
 func (d *binding) loopChoice(u *unit) choice {
 	s := u.steps[0]
-	c := choice{Node: s.Source.String(), Op: s.Source.Op.FullName(), Form: "eval", Why: "the body is evaluated operator by operator: it, or what it is given, has no program"}
+	c := choice{Node: s.Source.String(), Op: s.Source.Op.FullName(), Form: "eval",
+		Why: "the body, or the types of its inputs, do not fit a program, so it is evaluated operator by operator"}
 	l := d.Body(s)
 	if l == nil || u.kernel == nil {
 		return c
@@ -52,14 +53,14 @@ func (d *binding) loopChoice(u *unit) choice {
 	var why []string
 	switch l.Trip {
 	case -1:
-		why = append(why, "as many iterations as show when it runs")
+		why = append(why, "the number of iterations shows in the run")
 	case 1:
 		why = append(why, "1 iteration")
 	default:
 		why = append(why, fmt.Sprintf("%d iterations", l.Trip))
 	}
 	if n := len(l.Stages); n > 1 {
-		why = append(why, fmt.Sprintf("the first %d of other shapes", n-1))
+		why = append(why, fmt.Sprintf("the first %d with other shapes", n-1))
 	}
 	if n := len(l.Stages); n > 0 {
 		parts, evaluated := d.sub(l.Stages[n-1]).units(), 0
@@ -83,10 +84,11 @@ func (u *unit) evaluated() bool {
 	return u.region == nil && u.streaming == nil && u.kernel == nil
 }
 
-// lowChoice says in which precision a step's products run, for so many rows.
+// lowChoice returns the precision of a step's products over a number of rows.
 func lowChoice(s *lowering.Step, rows int) runtime.Choice {
 	l := record.Of(s).Lowered
-	c := runtime.Choice{Node: s.Source.String(), Op: s.Node.Op.FullName(), Form: "float32", Why: l.Why, Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.Weights}}}
+	c := runtime.Choice{Node: s.Source.String(), Op: s.Node.Op.FullName(), Form: "float32", Why: l.Why,
+		Cost: runtime.Estimate{Work: ir.Work{Flops: 2 * int64(rows) * l.Weights}}}
 	if l.Why == "" {
 		c.Form, c.Why = l.P.Name, fmt.Sprintf("matrices of %d × %d", l.M, l.K)
 	}

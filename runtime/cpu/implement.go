@@ -8,15 +8,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// program is a lowered graph with all that this backend decides before shapes are bound.
+// program is a lowered graph with the decisions that this backend makes before shapes are bound.
 type program struct {
 	*lowering.Program
 	costs       Costs
-	stretchRows int  // rows that stretches compute at once
-	plain       bool // regions share neither memory nor passes, which is what tests hold the others against
+	stretchRows int  // rows that a stretch computes at once, over all samples
+	plain       bool // regions share neither memory nor passes; tests compare other programs with such ones
 }
 
-// binding is a program seen with one set of shapes.
+// binding is a program with shapes.
 type binding struct {
 	*lowering.Binding
 	p *program
@@ -33,15 +33,15 @@ func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
 	return p, nil
 }
 
-// lookup sets what is known of values before the run.
+// lookup binds shapes, and computes the values that follow from them.
 func (p *program) lookup(b runtime.Binding) *binding { return &binding{p.Program.Bind(b, nil), p} }
 
-// within is a program inside of p: a branch, or the body of a loop.
+// within returns the program l of a subgraph of p: a branch, or the body of a loop.
 func (p *program) within(l *lowering.Program) *program {
 	return &program{Program: l, costs: p.costs, stretchRows: p.stretchRows, plain: p.plain}
 }
 
-// sub is the binding of a program inside of d's; nil for nil.
+// sub returns the binding l of a subgraph of d; nil for nil.
 func (d *binding) sub(l *lowering.Binding) *binding {
 	if l == nil {
 		return nil
@@ -68,7 +68,8 @@ func (*implementer) Name() string { return "cpu" }
 // Implement finds the implementations of a step, which it keeps in the step.
 func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
 	config := &c.Program().Config
-	k := &record.Kinds{Record: record.For(s.Node.Op), Element: elementwise.Of(s.Node.Op), Form: config.Kernel, Shared: config.Constants, Products: config.Products}
+	k := &record.Kinds{Record: record.For(s.Node.Op), Element: elementwise.Of(s.Node.Op), Form: config.Kernel,
+		Shared: config.Constants, Products: config.Products}
 	s.Impl = k
 	k.Find(s)
 	if l := k.Lowered; k.Row != nil && l != nil && l.Why == "" {
@@ -89,8 +90,9 @@ type roundedKey struct {
 	group, parts int
 }
 
-// rounded gives the rounded form of x, which a step computes that is appended when it is wanted for the first time.
-func (b *implementer) rounded(c *lowering.Compiler, x *lowering.Value, src *ir.Node, l *record.LowStep) *lowering.Value {
+// rounded returns the rounded form of x. The first call for x appends the step that computes it.
+func (b *implementer) rounded(c *lowering.Compiler, x *lowering.Value, src *ir.Node,
+	l *record.LowStep) *lowering.Value {
 	key := roundedKey{x, c.Group(), l.Parts}
 	if v := b.lows[key]; v != nil && c.Program().Has(v) {
 		return v

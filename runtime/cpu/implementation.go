@@ -5,13 +5,14 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// implementation is what runs a step with the shapes that are bound. A step that has none is evaluated as ops defines it.
+// implementation runs a step with the shapes that are bound. The zero value stands for evaluation, as package ops
+// defines the operator.
 type implementation struct {
-	// In a region of (batch, length) rows: one of these.
+	// One of these in a region of (batch, length) rows.
 	row           *record.RowOp
 	recurrence    record.Recurrence
 	batch, length int
-	// By itself: one of these.
+	// One of these outside of regions.
 	streaming record.StreamingKernel
 	kernel    *boundKernel
 }
@@ -19,40 +20,48 @@ type implementation struct {
 // joins reports whether the step is part of a region.
 func (m *implementation) joins() bool { return m.row != nil || m.recurrence != nil }
 
-// preference is the kinds of implementation in the order in which they are tried: the first that fits the shapes and element
-// types that are bound runs the step, and a step that none fits is evaluated. What is part of a region comes before what is
-// not, since what lies between the steps of a region stays in the cache; what goes step by step before what needs sequences
-// as a whole, since it can run chunk by chunk.
+// preference lists the kinds of implementation in the order in which they are tried. The first that fits the shapes and
+// element types that are bound runs the step; a step that none fits is evaluated. Kinds that are parts of regions come
+// before others, since values between the steps of a region stay in the cache. Kinds that go step by step come before
+// those that need whole sequences, since they can run in time chunks.
 //
-// Two things are decided elsewhere, since they are about several steps: whether sequences become rows, so that steps are windowed,
-// sums or transposes along time, before (see timeMajor); and what follows a tensor kernel number by number is done by that
-// kernel, whatever kind it has itself (see epilogueOf).
+// Two decisions concern several steps and are made elsewhere. Whether sequences become rows, so that steps are
+// windowed, running sums or transposes, is decided before (see timeMajor). Elementwise steps behind a tensor kernel
+// become its epilogue, whatever kinds they have themselves (see epilogueOf).
 var preference []kindOf
 
-// kindOf is a kind of implementation: its name, whether an operator has it, and what it makes of a step.
+// kindOf is a kind of implementation.
 type kindOf struct {
-	name string
-	has  func(r *record.Record, e *record.Elementwise) bool
-	fit  func(d *binding, s *lowering.Step) (implementation, bool)
+	name string                                                    // a value of Implementation.Way
+	fit  func(d *binding, s *lowering.Step) (implementation, bool) // false where s does not fit
+	has  func(r *record.Record, e *record.Elementwise) bool        // whether an operator has it
 }
 
 func init() {
 	preference = []kindOf{
-		{WayWindowed, func(r *record.Record, _ *record.Elementwise) bool { return r.Windowed.Make != nil }, (*binding).asWindowed},
-		{WayRunning, func(r *record.Record, _ *record.Elementwise) bool { return r.Moves.Sum != nil }, (*binding).asRunningSum},
-		{WayTranspose, func(r *record.Record, _ *record.Elementwise) bool { return r.Moves.Permute != nil }, (*binding).asTranspose},
-		{WayRecurrence, func(r *record.Record, _ *record.Elementwise) bool { return r.Recurrence.Make != nil }, (*binding).asRecurrence},
-		{WayElement, func(_ *record.Record, e *record.Elementwise) bool { return e != nil }, (*binding).asElementwise},
-		{WayRow, func(r *record.Record, _ *record.Elementwise) bool { return r.Row.Make != nil }, (*binding).asRow},
-		{WayStreaming, func(r *record.Record, _ *record.Elementwise) bool { return r.Streaming.Make != nil }, (*binding).asStreaming},
-		{WayTensor, func(r *record.Record, e *record.Elementwise) bool {
+		{WayWindowed, (*binding).asWindowed,
+			func(r *record.Record, _ *record.Elementwise) bool { return r.Windowed.Make != nil }},
+		{WayRunning, (*binding).asRunningSum,
+			func(r *record.Record, _ *record.Elementwise) bool { return r.Moves.Sum != nil }},
+		{WayTranspose, (*binding).asTranspose,
+			func(r *record.Record, _ *record.Elementwise) bool { return r.Moves.Permute != nil }},
+		{WayRecurrence, (*binding).asRecurrence,
+			func(r *record.Record, _ *record.Elementwise) bool { return r.Recurrence.Make != nil }},
+		{WayElement, (*binding).asElementwise,
+			func(_ *record.Record, e *record.Elementwise) bool { return e != nil }},
+		{WayRow, (*binding).asRow,
+			func(r *record.Record, _ *record.Elementwise) bool { return r.Row.Make != nil }},
+		{WayStreaming, (*binding).asStreaming,
+			func(r *record.Record, _ *record.Elementwise) bool { return r.Streaming.Make != nil }},
+		{WayTensor, (*binding).asTensor, func(r *record.Record, e *record.Elementwise) bool {
 			return r.Tensor.Make != nil || e != nil && e.Tensor != nil
-		}, (*binding).asTensor},
-		{WayProgram, func(r *record.Record, _ *record.Elementwise) bool { return r.Program != record.NoProgram }, (*binding).asProgram},
+		}},
+		{WayProgram, (*binding).asProgram,
+			func(r *record.Record, _ *record.Elementwise) bool { return r.Program != record.NoProgram }},
 	}
 }
 
-// implementation chooses what runs a step.
+// implementation returns the preferred implementation of a step.
 func (d *binding) implementation(s *lowering.Step) implementation {
 	for _, k := range preference {
 		if m, ok := k.fit(d, s); ok {
@@ -74,7 +83,7 @@ func (d *binding) asTranspose(s *lowering.Step) (implementation, bool) {
 	return d.alongTime(s, record.Of(s).Transpose != record.NoTranspose)
 }
 
-// alongTime is a step that timeMajor has made.
+// alongTime returns the implementation of a step that timeMajor has made.
 func (d *binding) alongTime(s *lowering.Step, is bool) (m implementation, ok bool) {
 	if is {
 		m.row, m.batch, m.length = d.asPipelined(s)
@@ -136,9 +145,10 @@ func (d *binding) asTensor(s *lowering.Step) (m implementation, ok bool) {
 	if k == nil {
 		return m, false
 	}
-	m.kernel = &boundKernel{temp: k.Temp, scratch: k.Scratch, tables: k.Tables, fuses: k.Fuses, run: func(e *executable, u *unit) error {
-		return k.Run(e, record.Call{Temp: u.temp, Result: u.result(), Epilogue: u.epilogue})
-	}}
+	m.kernel = &boundKernel{temp: k.Temp, scratch: k.Scratch, tables: k.Tables, fuses: k.Fuses,
+		run: func(e *executable, u *unit) error {
+			return k.Run(e, record.Call{Temp: u.temp, Result: u.result(), Epilogue: u.epilogue})
+		}}
 	return m, true
 }
 
@@ -147,8 +157,8 @@ func (d *binding) asProgram(s *lowering.Step) (m implementation, ok bool) {
 	return m, m.kernel != nil
 }
 
-// shapesOf gives the shapes of a step's inputs and of its first output, where all of those that are there are float32
-// tensors of known shape; a recurrence's state may be float64.
+// shapesOf returns the shapes of a step's inputs and of its first output; nil for absent ones. ok is false unless all
+// that are present are float32 tensors, inputs of known shape; a recurrence's state may be float64.
 func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
 	in = make([][]int, len(s.In))
 	for i, v := range s.In {
@@ -162,7 +172,10 @@ func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
 		in[i] = d.Shape(v)
 	}
 	for i, v := range s.Out {
-		if wide := v != nil && record.Of(s).Recurrence != nil && record.Of(s).Recurrence.Info().StateOut == i && d.Wide(v); v != nil && !d.IsFloat32(v) && !wide {
+		if v == nil || d.IsFloat32(v) {
+			continue
+		}
+		if r := record.Of(s).Recurrence; r == nil || r.Info().StateOut != i || !d.Wide(v) {
 			return nil, nil, false
 		}
 	}
@@ -172,14 +185,14 @@ func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
 	return in, out, true
 }
 
-// boundKernel is what a unit by itself runs, for the shapes and constants of one binding.
+// boundKernel computes a unit that is no region, for the shapes and constants of one binding.
 type boundKernel struct {
 	run func(e *executable, u *unit) error
-	// temp is the float32 numbers of the arena that the kernel has to itself while it runs (unit.temp); scratch those
+	// temp is the number of float32 of the arena that the kernel uses while it runs (unit.temp); scratch is the number
 	// that each worker needs.
 	temp, scratch int
-	tables        int64            // bytes of constants that the first run makes
-	subs          []*binding       // of subgraphs that the step runs (unit.subs); nil where one does not run
-	control       lowering.Control // what runs them
-	fuses         bool             // run computes unit.result, and applies unit.epilogue
+	tables        int64            // bytes of tables that the first run makes
+	subs          []*binding       // of the step's subgraphs (unit.subs); nil for one that does not run
+	control       lowering.Control // runs subs
+	fuses         bool             // run applies unit.epilogue
 }

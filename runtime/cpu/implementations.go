@@ -14,54 +14,55 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Implementation says how one node runs, or one piece of a node whose operator is written out as its body.
+// Implementation tells how a node runs, or a node of the body that replaces it.
 type Implementation struct {
-	// Within is the subgraph that holds the node: "" for the graph itself, "Loop/If.then/" below.
+	// Within is the path of the subgraph that holds the node, as in "Loop/If.then/"; "" for the graph itself.
 	Within string
-	// Op is the full name of the operator, with its version where that is not the newest ("Upsample-9"); of a piece the
-	// operator that it belongs to stands before it ("MeanVarianceNormalization>Sub").
+	// Op is the full name of the operator, with its version if it is not the newest ("Upsample-9"). A node of a body
+	// has the operator that it belongs to before it ("MeanVarianceNormalization>Sub").
 	Op string
-	// Types are the element types of the inputs and, after ">", of the outputs, each once; one list where both are the same.
+	// Types lists the element types of the inputs and, after ">", of the outputs, each once; one list if both are the
+	// same.
 	Types string
-	// Way is one of the words below.
+	// Way is one of the constants below; with the form for recurrences, "recurrence(scan)", and with the precision for
+	// products in low precision, "row(int8)".
 	Way string
-	// Region counts from 1 within a subgraph; what has the same number is computed together, tile by tile. 0: by itself.
+	// Region is the number of the region that the node is part of, from 1 in each subgraph; 0 for none.
 	Region int
-	// Chunk counts from 1; regions of the same number run together, one chunk of time after the other. 0: over all of time.
+	// Chunk is the number of the stretch, whose units compute one time chunk after the other, from 1; 0 for none.
 	Chunk int
 }
 
-// What Implementation.Way says. Recurrences add their form, "recurrence(scan)", and products in low precision theirs,
-// "row(int8)".
+// Values of Implementation.Way.
 const (
-	WayFused      = "fused"       // element by element, several operators in one kernel of a region
-	WayElement    = "elementwise" // element by element, by itself in a region
-	WayRow        = "row"         // each step of time by itself, in a region
-	WayRecurrence = "recurrence"  // the recurrence of a region
-	WayWindowed   = "windowed"    // looks some way back or ahead along time, in a region
+	WayFused      = "fused"       // several elementwise operators in one kernel, in a region
+	WayElement    = "elementwise" // one elementwise operator, in a region
+	WayRow        = "row"         // each row by itself, in a region
+	WayRecurrence = "recurrence"  // carries a state along time, in a region
+	WayWindowed   = "windowed"    // looks a bounded number of steps back or ahead, in a region
 	WayRunning    = "running sum" // sums along time, in a region
-	WayTranspose  = "transpose"   // brings a sequence into or out of the layout of a region
+	WayTranspose  = "transpose"   // turns a sequence into rows, or back, in a region
 	WayColumns    = "columns"     // copies features, in a region
-	WayStreaming  = "streaming"   // step by step beside regions, or sums over time
-	WayTensor     = "tensor"      // a kernel over whole tensors
-	WayEpilogue   = "epilogue"    // done by the kernel of the node before it
+	WayStreaming  = "streaming"   // step by step outside of regions, or sums over time
+	WayTensor     = "tensor"      // whole tensors at once
+	WayEpilogue   = "epilogue"    // by the kernel of the node before it
 	WayProgram    = "program"     // its subgraphs are programs, which follow
-	WayEvaluated  = "evaluated"   // as ops defines it
-	WayFolded     = "folded"      // computed, or left out, when the graph was compiled
-	WayKnown      = "known"       // follows from shapes, computed when they were bound
-	WayAbsorbed   = "absorbed"    // part of what other nodes do: pads of a window, a transpose that is not needed
+	WayEvaluated  = "evaluated"   // as package ops defines it
+	WayFolded     = "folded"      // a constant, or not used: nothing is left of it after Compile
+	WayKnown      = "known"       // follows from the shapes: nothing is left of it after Bind
+	WayAbsorbed   = "absorbed"    // part of other nodes' work, as the pads of a window, or a transpose that is not needed
 )
 
-// Implementations lists how an executable of this backend runs the nodes of the program that it was bound from: first those
-// of which nothing is left to run, in the graph's order, then the others in the order of execution, subgraphs behind the node
-// that they belong to.
+// Implementations returns how an executable of this backend runs the nodes of its program p. First come the nodes of
+// which nothing is left to run, in the graph's order, then the others in the order of execution; the nodes of subgraphs
+// follow the node that they belong to.
 func Implementations(p runtime.Program, e runtime.Executable) []Implementation {
 	return implementations(p.(*program), e.(*executable), "")
 }
 
 func implementations(p *program, e *executable, within string) (all []Implementation) {
 	d := e.d
-	left := map[*ir.Node]string{} // nodes with nothing to run
+	left := map[*ir.Node]string{} // nodes of which nothing is left to run
 	walkFlat(p.Graph, func(n *ir.Node) { left[n] = WayFolded })
 	for _, s := range p.Steps {
 		switch {
@@ -96,7 +97,8 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 		}
 		for j, s := range u.steps {
 			types := typesText(d.elems(s.In[:min(len(s.In), len(s.Node.Inputs))]), d.elems(s.Out))
-			x := Implementation{Within: within, Op: opName(s.Node.Op), Types: types, Way: u.way(s, j), Region: region, Chunk: chunk}
+			x := Implementation{Within: within, Op: opName(s.Node.Op), Types: types, Way: u.way(s, j), Region: region,
+				Chunk: chunk}
 			if s.Node.Op != s.Source.Op {
 				x.Op = opName(s.Source.Op) + ">" + x.Op
 			}
@@ -121,7 +123,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 	return all
 }
 
-// walkFlat visits the nodes of g, and the bodies of Blocks in place of these.
+// walkFlat visits the nodes of g. It visits the body of a Block in place of the Block.
 func walkFlat(g *ir.Graph, visit func(n *ir.Node)) {
 	for _, n := range g.Nodes {
 		if record.Named(n.Op).Program == record.PartOfGraph {
@@ -132,7 +134,7 @@ func walkFlat(g *ir.Graph, visit func(n *ir.Node)) {
 	}
 }
 
-// way says how step j of the unit runs.
+// way returns how s, step j of the unit, runs.
 func (u *unit) way(s *lowering.Step, j int) string {
 	g := u.region
 	switch {
@@ -171,7 +173,7 @@ func (u *unit) way(s *lowering.Step, j int) string {
 	return WayRow
 }
 
-// byElement reports whether an operator always works element by element.
+// byElement reports whether an operator is always elementwise.
 func byElement(op *ir.Op) bool {
 	if e := elementwise.Of(op); e != nil {
 		return e.Row != nil
@@ -187,7 +189,7 @@ func opName(op *ir.Op) string {
 	return fmt.Sprintf("%s-%d", op.FullName(), op.Since)
 }
 
-// elems names the element types of values as they are bound.
+// elems returns the element types of values as they are bound.
 func (d *binding) elems(values []*lowering.Value) (names []string) {
 	for _, v := range values {
 		switch {
@@ -210,7 +212,8 @@ func declared(values []*ir.Value) (names []string) {
 	return names
 }
 
-// elemText names an element type, and what holds the elements where that is no tensor.
+// elemText returns the element type of t as text; "seq(…)" around that of a sequence, and "?" behind that of an
+// optional.
 func elemText(t ir.Type) string {
 	switch t := t.(type) {
 	case *ir.TensorType:

@@ -104,12 +104,12 @@ func TestLoopReadsSequences(t *testing.T) {
 func TestLoopExplained(t *testing.T) {
 	want := map[string]string{
 		"recurrence of 7":                     "7 iterations; a body of 2 steps",
-		"no trip count":                       "as many iterations as show when it runs; a body of ",
-		"first iteration of another shape":    "5 iterations; the first 1 of other shapes; a body of ",
+		"no trip count":                       "the number of iterations shows in the run; a body of ",
+		"first iteration of another shape":    "5 iterations; the first 1 with other shapes; a body of ",
 		"growing value, 6":                    "evaluated in float64",
 		"strings":                             "operator by operator",
 		"loops within":                        "3 iterations; a body of ",
-		"early exit, 0 of 9, true":            "as many iterations as show when it runs",
+		"early exit, 0 of 9, true":            "the number of iterations shows in the run",
 		"scan of 1":                           "1 iteration; a body of ",
 		"scan of 0, scan_input_axes: ints = ": "0 iterations",
 	}

@@ -9,17 +9,18 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
-// Ways in which the backend computes an operator, as Way gives them.
+// Values that Way returns.
 const (
-	ByKernel = "kernel"    // there is a kernel for the element types and attributes that matter
-	ByBody   = "body"      // step by step, as its body or its subgraphs say, each step in its own way
-	AtBind   = "bound"     // known as soon as the inputs' shapes are
-	Upgraded = "upgraded"  // an earlier version, which readers bring to the newest
-	ByEval   = "evaluated" // as ops defines it, in float64 and on one thread: right, and slow on large tensors
+	ByKernel = "kernel"    // by a kernel, for the usual element types and attributes
+	ByBody   = "body"      // by its body or its subgraphs, each node of which runs in its own way
+	AtBind   = "bound"     // from the inputs' shapes, when they are bound
+	Upgraded = "upgraded"  // not at all: an earlier version, which readers replace by the newest
+	ByEval   = "evaluated" // as package ops defines it, in float64 and on one thread: slow on large tensors
 )
 
-// Way says how the backend computes nodes of an operator at best. What does not fit a kernel (other element types, weights that
-// are computed) is evaluated; a profile says what each node of a model came to.
+// Way returns the best way in which the backend computes nodes of an operator. A node that does not fit a kernel,
+// because of its element types or because its weights are computed, is evaluated; a profile tells the way of each node
+// of a model.
 func Way(op *ir.Op) string {
 	r := record.For(op)
 	switch {
@@ -38,8 +39,8 @@ func Way(op *ir.Op) string {
 	return ByEval
 }
 
-// Kinds names the kinds of implementation that the backend has for an operator, in the words of Implementation.Way and in the
-// order in which they are preferred. Elementwise operators may also be fused, or done by the kernel of the node before them.
+// Kinds returns the kinds of implementation that the backend has for an operator, as values of Implementation.Way, in
+// order of preference. Elementwise operators may also be fused, or be epilogues of the node before them.
 func Kinds(op *ir.Op) (names []string) {
 	r, e := record.For(op), elementwise.Of(op)
 	for _, k := range preference {
