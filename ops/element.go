@@ -226,14 +226,15 @@ func evaluate(ctx context.Context, key elementKey, n *ir.Node, in []elements, ou
 	if size == 0 {
 		return nil
 	}
-	small := 0
+	small, single := 0, true
 	for i := range min(len(in), maxKeyed) {
 		if in[i].there() && in[i].t.Len() < size {
 			key.small |= 1 << i
 			small++
+			single = single && in[i].t.Len() == 1
 		}
 	}
-	if small > 1 {
+	if small > 1 && !single {
 		fewer := make([]elements, 0, small)
 		for i := range min(len(in), maxKeyed) {
 			if key.small>>i&1 == 1 {
@@ -297,16 +298,18 @@ func (m *elementMachine) compute(ctx context.Context, in []elements, out *tensor
 		x := &in[c.Index]
 		size := x.t.Len()
 		f := feed{operand: c.Index, t: x.t}
+		if size == 1 {
+			if err := f.fill(m, 0, 1); err != nil {
+				return err
+			}
+			continue
+		}
 		if size != n || x.t.DType() == tensor.Float64 {
 			v, err := x.numbers()
 			if err != nil {
 				return err
 			}
 			f.v = v
-			if size == 1 {
-				m.in[c.Index] = v
-				continue
-			}
 			if size != n {
 				f.repeat = newRepeater(v, x.shape, out.Shape())
 			}

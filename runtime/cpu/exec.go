@@ -275,7 +275,7 @@ func wholeUnit(e *executable, u *unit, _, _ int) error {
 	return e.Evaluate(e.ctx, u.steps[0])
 }
 
-// parallel hands out the work items of a task to the workers, and waits.
+// Parallel hands out the work items of a task to the workers, and waits.
 func (e *executable) Parallel(t record.Task, items int) error {
 	return e.shared().run(t, nil, items)
 }

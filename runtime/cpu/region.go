@@ -126,7 +126,7 @@ func (g *region) span(k int) (from, n int) {
 // mainPass computes the region's outputs.
 type mainPass struct{ g *region }
 
-// work item computes one tile; work items count samples first, so that the tiles of a sample are handed out in order.
+// Do computes one tile; work items count samples first, so that the tiles of a sample are handed out in order.
 func (p *mainPass) Do(w *worker, k int) {
 	g := p.g
 	sample, t := k%g.batch, g.first+k/g.batch
@@ -394,10 +394,10 @@ func (c *recurrenceCall) last() {
 	}
 }
 
-// grid says how the region cuts samples and steps: what it can be computed by, chunk by chunk.
+// Grid says how the region cuts samples and steps: what it can be computed by, chunk by chunk.
 func (g *region) Grid() (batch, length int) { return g.batch, g.length }
 
-// start sets the states before the first step.
+// Start sets the states before the first step.
 func (g *region) Start() error {
 	if g.recurrence != nil {
 		g.recurrence.start()
@@ -408,7 +408,7 @@ func (g *region) Start() error {
 	return nil
 }
 
-// steps computes steps from..to; from is the start of a tile. Where not everything is computed at once, what is computed looks
+// Steps computes steps from..to; from is the start of a tile. Where not everything is computed at once, what is computed looks
 // back only.
 func (g *region) Steps(from, to int) error {
 	e := g.e
@@ -456,7 +456,7 @@ func (g *region) Steps(from, to int) error {
 	return e.tiles(&g.main, g.batch*tiles)
 }
 
-// finish writes the states after the last step.
+// Finish writes the states after the last step.
 func (g *region) Finish() {
 	if c := g.recurrence; c != nil && c.stateOutVal >= 0 {
 		if c.kernel == nil {

@@ -20,7 +20,7 @@ func (g *region) groupSize(flopsPerRow float64) int {
 	return max(1, min(g.batch, record.TileSize(flopsPerRow, g.batch*g.length)/g.length))
 }
 
-// work item computes one group.
+// Do computes one group.
 func (p *groupPass) Do(w *worker, k int) {
 	g := p.g
 	first := k * g.group

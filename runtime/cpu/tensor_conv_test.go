@@ -58,6 +58,7 @@ func TestConvTranspose(t *testing.T) {
 		{1, 3, 1, 5, []int{7}, []int{3}, nil},
 		{2, 4, 2, 3, []int{9}, []int{4}, []ir.Attr{ir.A("strides", []int64{3}), ir.A("pads", []int64{1, 2})}},
 		{1, 24, 1, 24, []int{6, 11}, []int{2, 2}, []ir.Attr{ir.A("strides", []int64{2, 2})}},
+		{1, 3, 1, 2, []int{5, 4}, []int{3, 2}, []ir.Attr{ir.A("auto_pad", "VALID"), ir.A("pads", []int64{1, 1, 1, 1})}},
 		{2, 5, 1, 3, []int{5, 9}, []int{3, 3}, []ir.Attr{ir.A("strides", []int64{2, 1}), ir.A("dilations", []int64{2, 2}), ir.A("pads", []int64{1, 2, 3, 1}), ir.A("output_padding", []int64{1, 0})}},
 	} {
 		in := []operand{given(r.floats(1, append([]int{c.n, c.c}, c.size...)...)), fixed(r.floats(1, append([]int{c.c, c.m}, c.taps...)...))}

@@ -20,7 +20,7 @@ func made[M any](s *lowering.Step, constant []int, make func(s *lowering.Step) M
 	return make(s)
 }
 
-// byteTyped reports whether input i of the step is a tensor of bytes with a sign, or without.
+// ByteTyped reports whether input i of the step is a tensor of bytes with a sign, or without.
 func ByteTyped(s *lowering.Step, i int) bool {
 	if s.Absent(i) {
 		return false
@@ -29,7 +29,7 @@ func ByteTyped(s *lowering.Step, i int) bool {
 	return ok && (t.Elem == tensor.Int8 || t.Elem == tensor.Uint8)
 }
 
-// singleInput reports whether input i is known to hold one number.
+// SingleInput reports whether input i is known to hold one number.
 func SingleInput(s *lowering.Step, i int) bool {
 	t, ok := ir.AsTensor(s.In[i].Type)
 	if !ok || t.NoRank {
@@ -39,7 +39,7 @@ func SingleInput(s *lowering.Step, i int) bool {
 	return ok && (len(shape) == 0 || len(shape) == 1 && shape[0] == 1)
 }
 
-// rankOf is the number of axes of input i; -1 where that is not known.
+// RankOf is the number of axes of input i; -1 where that is not known.
 func RankOf(s *lowering.Step, i int) int {
 	if s.Absent(i) {
 		return -1

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// kinds are the implementations that a step has, by what is known before shapes are bound: its operator's record, constants,
+// Kinds are the implementations that a step has, by what is known before shapes are bound: its operator's record, constants,
 // attributes and declared types. Which of them runs is decided when shapes are bound.
 type Kinds struct {
 	Record  *Record
@@ -32,7 +32,7 @@ type Kinds struct {
 
 var noKinds = &Kinds{Record: None}
 
-// of gives the kinds of a step; of one that has none, what must not be written to.
+// Of gives the kinds of a step; of one that has none, what must not be written to.
 func Of(s *lowering.Step) *Kinds {
 	if k, ok := s.Impl.(*Kinds); ok {
 		return k
@@ -40,7 +40,7 @@ func Of(s *lowering.Step) *Kinds {
 	return noKinds
 }
 
-// find makes the implementations of a step.
+// Find makes the implementations of a step.
 func (k *Kinds) Find(s *lowering.Step) {
 	r := k.Record
 	if k.GivesFloat32(s) {
@@ -60,12 +60,12 @@ func (k *Kinds) Find(s *lowering.Step) {
 	}
 }
 
-// found reports whether there is any.
+// Found reports whether there is any.
 func (k *Kinds) Found() bool {
 	return k.Recurrence != nil || k.Row != nil || k.Streaming != nil || k.Tensor != nil
 }
 
-// fused says what the step does in a fused kernel; nil where it cannot be part of one.
+// Fused says what the step does in a fused kernel; nil where it cannot be part of one.
 func (k *Kinds) Fused() FusedMaker {
 	if k.Element != nil {
 		return k.Element.Fused
@@ -73,7 +73,7 @@ func (k *Kinds) Fused() FusedMaker {
 	return k.Record.Fused
 }
 
-// float32 reports whether the outputs of a step are declared as float32 tensors, states aside.
+// GivesFloat32 reports whether the outputs of a step are declared as float32 tensors, states aside.
 func (k *Kinds) GivesFloat32(s *lowering.Step) bool {
 	for i, v := range s.Node.Outputs {
 		if v != nil && !lowering.IsFloat32(v.Type) && (i == 0 || !k.Record.States()) {
@@ -83,5 +83,5 @@ func (k *Kinds) GivesFloat32(s *lowering.Step) bool {
 	return true
 }
 
-// columns says that a step copies consecutive features of its input, from one on.
+// Columns says that a step copies consecutive features of its input, from one on.
 type Columns struct{ From int }

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// lowPrecision is how products in one precision round and multiply.
+// LowPrecision is how products in one precision round and multiply.
 type LowPrecision struct {
 	Name  string
 	Most  int                                            // columns
@@ -19,12 +19,12 @@ type LowPrecision struct {
 	Pack  func(w []float32, m, k, rs, cs int) LowWeights // a matrix
 }
 
-// lowWeights is a packed matrix; it multiplies rows of rounded numbers that lie ldx apart.
+// LowWeights is a packed matrix; it multiplies rows of rounded numbers that lie ldx apart.
 type LowWeights interface {
 	Multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32)
 }
 
-// lowStep is what a step says of its product, where low precision was asked for.
+// LowStep is what a step says of its product, where low precision was asked for.
 type LowStep struct {
 	P       *LowPrecision
 	Why     string // it stays in float32; empty where it does not
@@ -34,7 +34,7 @@ type LowStep struct {
 	Weights int64  // numbers
 }
 
-// rounding is a step that computes the rounded form of x, for products of the node src.
+// Rounding is a step that computes the rounded form of x, for products of the node src.
 func (l *LowStep) Rounding(x *lowering.Value, src *ir.Node, group int) *lowering.Step {
 	in := x.Type.(*ir.TensorType)
 	n := &ir.Node{Op: l.op(), Name: src.Name, Inputs: []*ir.Value{{Name: x.Name, Type: in}}}

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// record is all that this backend knows of one operator, in its newest version: the kinds of implementation that it has, the
+// Record is all that this backend knows of one operator, in its newest version: the kinds of implementation that it has, the
 // conditions of each, its cost, and what passes ask about it. The file that has the operator's kernel registers it; where there
 // are several kernels, that of the one over whole tensors. What an operator computes element by element stands apart: see
 // elementwise.
@@ -22,20 +22,20 @@ type Record struct {
 	Streaming  StreamingKind
 	Tensor     TensorKind
 	Program    programKind
-	// shapes says that the result follows from shapes: it is known before anything runs.
+	// Shapes says that the result follows from shapes: it is known before anything runs.
 	Shapes bool
 
-	// fused says what the operator does in a fused elementwise kernel, where its row kernel is elementwise for some constants.
+	// Fused says what the operator does in a fused elementwise kernel, where its row kernel is elementwise for some constants.
 	Fused FusedMaker
-	// moves says how the operator moves elements, where it does nothing else.
+	// Moves says how the operator moves elements, where it does nothing else.
 	Moves Moves
-	// flops estimates the work of one row; nil: some for each number of the result.
+	// Flops estimates the work of one row; nil: some for each number of the result.
 	Flops func(s *lowering.Step) float64
 
-	// strict operators are never written out as their bodies, which take inputs that the operators refuse, or gain nothing:
+	// Strict operators are never written out as their bodies, which take inputs that the operators refuse, or gain nothing:
 	// what no kernel fits is evaluated as ops defines it.
 	Strict bool
-	// keeps says that outputs after the first are what a step graph keeps.
+	// Keeps says that outputs after the first are what a step graph keeps.
 	Keeps bool
 }
 
@@ -43,17 +43,17 @@ type Record struct {
 // lists are constants, as far as they are there; outputs, states aside, are declared as float32, but for kernels over whole
 // tensors. What attributes, ranks and axes ask for, make finds, and gives nil; what shapes ask for, the maker that it gives.
 type (
-	// recurrenceKind carries state from one step of time to the next, or needs the whole sequence. A region forms around it.
+	// RecurrenceKind carries state from one step of time to the next, or needs the whole sequence. A region forms around it.
 	RecurrenceKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) Recurrence
 	}
-	// rowKind treats each row (sample, step) by itself. It is part of a region.
+	// RowKind treats each row (sample, step) by itself. It is part of a region.
 	RowKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) RowMaker
 	}
-	// windowedKind looks some way back and ahead along time. It is part of a region, where sequences become rows.
+	// WindowedKind looks some way back and ahead along time. It is part of a region, where sequences become rows.
 	WindowedKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) WindowedMaker
@@ -61,12 +61,12 @@ type (
 		Rows     bool // or rather (samples, steps, features)
 		Pads     bool // zeros that a step before it adds around the sequence are as good as those that it pads with itself
 	}
-	// streamingKind goes step by step beside regions, or sums sequences up.
+	// StreamingKind goes step by step beside regions, or sums sequences up.
 	StreamingKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) StreamingMaker
 	}
-	// tensorKind computes whole tensors at once.
+	// TensorKind computes whole tensors at once.
 	TensorKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) TensorMaker
@@ -89,7 +89,7 @@ var (
 	None    = &Record{}
 )
 
-// register enters records. It panics on a second one for the same operator: that is a mistake in this program.
+// Register enters records. It panics on a second one for the same operator: that is a mistake in this program.
 func Register(list ...Record) {
 	for _, r := range list {
 		if Records[r.Op] != nil {
@@ -99,7 +99,7 @@ func Register(list ...Record) {
 	}
 }
 
-// recordOf gives the record of an operator; one that says nothing where there is none, and for earlier versions.
+// For gives the record of an operator; one that says nothing where there is none, and for earlier versions.
 func For(op *ir.Op) *Record {
 	if ops.Newest(op) {
 		return Named(op)
@@ -107,7 +107,7 @@ func For(op *ir.Op) *Record {
 	return None
 }
 
-// recordNamed gives the record of an operator in any version, for what they have in common.
+// Named gives the record of an operator in any version, for what they have in common.
 func Named(op *ir.Op) *Record {
 	if r := Records[op.FullName()]; r != nil {
 		return r
@@ -115,5 +115,5 @@ func Named(op *ir.Op) *Record {
 	return None
 }
 
-// states reports whether outputs after the first may be of any type.
+// States reports whether outputs after the first may be of any type.
 func (r *Record) States() bool { return r.Recurrence.Make != nil || r.Keeps }

@@ -6,11 +6,11 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// rowFunc computes rows of an output from the same rows of its operands; x has one entry per input of the step, nil where
+// RowFunc computes rows of an output from the same rows of its operands; x has one entry per input of the step, nil where
 // that is a constant or absent.
 type RowFunc func(y []float32, x [][]float32, rows int)
 
-// rowOp is a step that treats each row by itself, for one set of shapes.
+// RowOp is a step that treats each row by itself, for one set of shapes.
 type RowOp struct {
 	Run       RowFunc
 	Operands  []int       // the inputs that are read row by row
@@ -21,10 +21,10 @@ type RowOp struct {
 	Transpose Transpose   // in place of run: rows that lie in another layout
 }
 
-// sums is a running sum along time: each step adds to those before it, or, where it is exclusive, shows those before it only.
+// Sums is a running sum along time: each step adds to those before it, or, where it is exclusive, shows those before it only.
 type Sums struct{ Exclusive bool }
 
-// transpose says how a step brings sequences between (samples, features, steps), which exported graphs have around convolutions, and
+// Transpose says how a step brings sequences between (samples, features, steps), which exported graphs have around convolutions, and
 // rows of features for each step.
 type Transpose int8
 
@@ -34,11 +34,11 @@ const (
 	FromRows
 )
 
-// rowMaker makes the kernel for shapes: in of the inputs (nil where absent), out of the output. It gives nil where the
+// RowMaker makes the kernel for shapes: in of the inputs (nil where absent), out of the output. It gives nil where the
 // shapes do not fit.
 type RowMaker func(in [][]int, out []int) *RowOp
 
-// narrow rounds to float32.
+// Narrow rounds to float32.
 func Narrow(v []float64) []float32 {
 	w := make([]float32, len(v))
 	for i, x := range v {
@@ -47,10 +47,10 @@ func Narrow(v []float64) []float32 {
 	return w
 }
 
-// first is the operands of a step that reads only its first input row by row.
+// First is the operands of a step that reads only its first input row by row.
 var First = []int{0}
 
-// rowByElement is a row kernel for a function of one operand.
+// RowByElement is a row kernel for a function of one operand.
 func RowByElement(f func(y, x []float32)) RowMaker {
 	return func(in [][]int, out []int) *RowOp {
 		if !slices.Equal(in[0], out) {

@@ -5,14 +5,14 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// epilogue is what steps behind a convolution do to each of its numbers: it is done block by block, while the numbers are in
+// Epilogue is what steps behind a convolution do to each of its numbers: it is done block by block, while the numbers are in
 // the cache, and what lies between the steps is never written.
 type Epilogue struct {
 	Steps []*lowering.Step
 	Ops   []EpilogueOp
 }
 
-// epilogueOp is one of the steps. Exactly one field is set; with exchanged, the numbers are the operator's second operand.
+// EpilogueOp is one of the steps. Exactly one field is set; with exchanged, the numbers are the operator's second operand.
 type EpilogueOp struct {
 	Unary     func(y, x []float32)
 	Number    func(y, x []float32) // the other operand is one number
@@ -22,20 +22,20 @@ type EpilogueOp struct {
 	Exchanged bool
 }
 
-// block is the numbers of one sample that a kernel has just computed: of rows channels, from channel on, n numbers each, stride
+// Block is the numbers of one sample that a kernel has just computed: of rows channels, from channel on, n numbers each, stride
 // apart in y from at on.
 type Block struct {
 	At, Channel, Rows, N, Stride int
 }
 
-// apply changes a block of y in place.
-func (p *Epilogue) Apply(e Execution, y []float32, b Block) {
+// Apply changes a block of y in place.
+func (p *Epilogue) Apply(e Execution, y []float32, b *Block) {
 	if p == nil || b.Rows == 0 || b.N == 0 {
 		return
 	}
-	joined := b
-	if b.N == b.Stride || b.Rows == 1 {
-		joined.N, joined.Rows = b.N*b.Rows, 1
+	rows, n := b.Rows, b.N
+	if n == b.Stride || rows == 1 { // all rows are one
+		rows, n = 1, n*rows
 	}
 	for i := range p.Ops {
 		op := &p.Ops[i]
@@ -45,15 +45,15 @@ func (p *Epilogue) Apply(e Execution, y []float32, b Block) {
 		}
 		switch {
 		case f != nil:
-			for r := range joined.Rows {
-				row := y[joined.At+r*joined.Stride:][:joined.N]
+			for r := range rows {
+				row := y[b.At+r*b.Stride:][:n]
 				f(row, row)
 			}
 		case op.Operand != nil:
 			other := e.Floats(op.Operand)
-			for r := range joined.Rows {
-				at := joined.At + r*joined.Stride
-				op.join(y[at:at+joined.N], other[at:at+joined.N])
+			for r := range rows {
+				at := b.At + r*b.Stride
+				op.join(y[at:at+n], other[at:at+n])
 			}
 		case b.N == 1 && b.Stride == 1:
 			op.join(y[b.At:b.At+b.Rows], op.Channels[b.Channel:b.Channel+b.Rows])
@@ -79,7 +79,7 @@ func (op *EpilogueOp) join(y, other []float32) {
 	}
 }
 
-// epilogueBlock is how many numbers of a channel are computed before the epilogue runs over them, so that all channels
+// EpilogueBlock is how many numbers of a channel are computed before the epilogue runs over them, so that all channels
 // together stay in the first cache: a multiple of a panel's width.
 func EpilogueBlock(channels int) int {
 	const numbers = 1 << 12

@@ -10,7 +10,7 @@ const (
 	tilesWanted  = 16
 )
 
-// tileSize chooses the steps of a tile from shapes alone.
+// TileSize chooses the steps of a tile from shapes alone.
 func TileSize(flopsPerRow float64, length int) int {
 	t := LargestTile
 	for t > SmallestTile && (float64(t)*flopsPerRow > TileFlops || t*tilesWanted > length) {

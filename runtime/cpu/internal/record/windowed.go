@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// windowedOp is a step that looks a bounded way back and ahead along time: step t of its output is computed from the steps t+off
+// WindowedOp is a step that looks a bounded way back and ahead along time: step t of its output is computed from the steps t+off
 // of its input, for each off of offs. It works on rows, one for each step, whatever the layout of the operator that it stands
 // for; the region it is in keeps the rows of the input that it looks back on (see ring).
 type WindowedOp struct {
@@ -23,12 +23,12 @@ type WindowedOp struct {
 // (or behind) there on, to the last offset of the last row; tmp is scratch.
 type windowedFunc func(y, x, tmp []float32, rows, from, length int)
 
-// back and ahead say how far the operator reaches.
+// Back and ahead say how far the operator reaches.
 func (w *WindowedOp) Back() int { return max(0, -w.Offs[0]) }
 
 func (w *WindowedOp) Ahead() int { return max(0, w.Offs[len(w.Offs)-1]) }
 
-// places says where the numbers of a feature lie that an output meets, in rows of width numbers.
+// Places says where the numbers of a feature lie that an output meets, in rows of width numbers.
 func (w *WindowedOp) Places(width int) kernel.Offsets {
 	at := make([]int32, len(w.Offs))
 	for i, o := range w.Offs {
@@ -37,14 +37,14 @@ func (w *WindowedOp) Places(width int) kernel.Offsets {
 	return kernel.NewOffsets(at)
 }
 
-// windowedMaker makes the operator for a binding, with the offsets that the operator's own pads give. It gives nil where attributes
+// WindowedMaker makes the operator for a binding, with the offsets that the operator's own pads give. It gives nil where attributes
 // or shapes do not fit.
 type WindowedMaker func(d *lowering.Binding) *WindowedOp
 
 // maxTaps bounds the taps of an operator: longer ones are long convolutions, which have forms of their own.
 const maxTaps = 64
 
-// reach gives the offsets of so many taps, and false where they are too many or reach further than int32 counts.
+// Reach gives the offsets of so many taps, and false where they are too many or reach further than int32 counts.
 func Reach(first, taps, dilation int) ([]int, bool) {
 	if taps < 1 || taps > maxTaps || dilation < 1 || dilation > math.MaxInt32/maxTaps {
 		return nil, false
@@ -56,7 +56,7 @@ func Reach(first, taps, dilation int) ([]int, bool) {
 	return offs, true
 }
 
-// shifted moves a sequence along time.
+// Shifted moves a sequence along time.
 func Shifted(by, width int) *WindowedOp {
 	return &WindowedOp{Offs: []int{by}, Flops: float64(width), Run: func(y, x, _ []float32, rows, _, _ int) {
 		copy(y[:rows*width], x)

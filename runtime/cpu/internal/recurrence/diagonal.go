@@ -92,14 +92,14 @@ func impulse(re, im []float32, a, b complex128) {
 	}
 }
 
-// diagonalScan is the recurrence.
+// DiagonalScan is the recurrence.
 type DiagonalScan struct {
 	sys    *kernel.Diagonal
 	n      int
 	across []float64 // powers of ā over a full tile, real parts before imaginary ones; nil where nothing runs backward
 }
 
-// jump needs powers that do not grow; systems where they do have none.
+// Jump needs powers that do not grow; systems where they do have none.
 func (k DiagonalScan) Jump(z, from []float64) {
 	n := k.n
 	pr, pi, fr, fi, zr, zi := k.across[:n], k.across[n:2*n], from[:n], from[n:2*n], z[:n], z[n:2*n]

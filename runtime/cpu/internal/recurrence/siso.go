@@ -13,7 +13,7 @@ func init() {
 	record.Register(record.Record{Op: "essm.SSM", Recurrence: record.RecurrenceKind{Make: sisoRecurrence, Constant: []int{1, 2, 3, 4, 5, 6, 9}}})
 }
 
-// siso is an SSM whose heads have one input and one output each. What lies between B and C, n times as much as the heads read,
+// Siso is an SSM whose heads have one input and one output each. What lies between B and C, n times as much as the heads read,
 // need not be written then: heads of many states run one after the other, and those of one state are a scan that has B
 // and C in its coefficients. It has one form, the recurrence.
 type Siso struct {
@@ -24,7 +24,7 @@ type Siso struct {
 	scaled *kernel.Diagonal // in place of heads, where these have one state each
 }
 
-// sisoLeast is the number of states from which on a head runs by itself: a vector.
+// SisoLeast is the number of states from which on a head runs by itself: a vector.
 const SisoLeast = 8
 
 // sisoKey names what the programs of a model share.
@@ -98,7 +98,7 @@ func (c *Siso) Tiled(_ string, rows int) record.TileKernel {
 	return k
 }
 
-// sequence is never asked for.
+// Sequence is never asked for.
 func (c *Siso) Sequence(string, int, bool) record.SequenceKernel { return nil }
 
 // sisoScan is the recurrence of all heads, with what goes in and comes out.

@@ -50,7 +50,7 @@ func scaled(v []float32, f float64) []float32 {
 	return w
 }
 
-// productFlops is the work of a row of a product with constants.
+// ProductFlops is the work of a row of a product with constants.
 func ProductFlops(s *lowering.Step) float64 {
 	weights := 0
 	for _, v := range s.In {

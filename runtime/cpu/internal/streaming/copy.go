@@ -6,11 +6,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// copying serves operators that only change the shape, and not where time lies.
+// copying is the kernel of operators that only change the shape, and not where time lies.
 type copying struct {
 	record.StreamingGrid
 	s     *lowering.Step
 	width int
+	x, y  []float32
+	whole bool // the steps under way are all of x and y, and lie alike
 }
 
 func StreamingCopy(s *lowering.Step) record.StreamingMaker {
@@ -33,13 +35,29 @@ func StreamingCopy(s *lowering.Step) record.StreamingMaker {
 	}
 }
 
+// wholeItem is the numbers of a work item where everything is copied at once.
+const wholeItem = 1 << 16
+
 func (k *copying) Steps(from, to int) error {
 	k.From, k.To = from, to
+	in, out := k.s.In[0], k.s.Out[0]
+	k.x, k.y = k.E.Floats(in), k.E.Floats(out)
+	n := k.Batch * k.Length * k.width
+	k.whole = from == 0 && to == k.Length && len(k.x) == n && len(k.y) == n
+	if k.whole {
+		return k.E.Parallel(k, (n+wholeItem-1)/wholeItem)
+	}
 	return k.E.Parallel(k, k.Items())
 }
 
 func (k *copying) Do(_ *record.Workspace, t int) {
-	sample, from, n := k.StreamingGrid.ItemAt(t)
+	if k.whole {
+		lo, hi := t*wholeItem, min((t+1)*wholeItem, len(k.y))
+		copy(k.y[lo:hi], k.x[lo:hi])
+		return
+	}
+	sample, from, n := k.ItemAt(t)
 	in, out := k.s.In[0], k.s.Out[0]
-	copy(k.E.Floats(out)[k.E.At(out, sample, from, k.Length)*k.width:][:n*k.width], k.E.Floats(in)[k.E.At(in, sample, from, k.Length)*k.width:])
+	y := k.y[k.E.At(out, sample, from, k.Length)*k.width:][:n*k.width]
+	copy(y, k.x[k.E.At(in, sample, from, k.Length)*k.width:])
 }

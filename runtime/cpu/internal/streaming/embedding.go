@@ -44,7 +44,7 @@ func streamingEmbedding(s *lowering.Step) record.StreamingMaker {
 	}
 }
 
-// start checks all tokens.
+// Start checks all tokens.
 func (k *embedding) Start() error {
 	ids := k.E.Datum(k.s.In[0]).(*tensor.Tensor)
 	k.wide, k.short = nil, nil

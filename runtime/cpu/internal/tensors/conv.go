@@ -234,7 +234,7 @@ func (p *panelPass) Do(w *record.Workspace, k int) {
 		kernel.Panel(panel, src, p.offsets, &index, contiguous)
 		kernel.PanelProduct(y[from:], size, rows, width, mg, width, panel, count)
 		if next := from + count; next == end || next-begin >= ready {
-			p.after.Apply(p.e, p.y, record.Block{At: (n*p.m+g*mg)*size + begin, Channel: g * mg, Rows: mg, N: next - begin, Stride: size})
+			p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m+g*mg)*size + begin, Channel: g * mg, Rows: mg, N: next - begin, Stride: size})
 			begin = next
 		}
 	}
@@ -306,7 +306,7 @@ func (p *framePass) Do(w *record.Workspace, k int) {
 	y := p.y[(n*p.m+g*mg)*size : (n*p.m+(g+1)*mg)*size]
 	if size == 1 {
 		kernel.Gemm(y, mg, x, ldx, 1, p.packed[g], bias, false)
-		p.after.Apply(p.e, p.y, record.Block{At: (n*p.m + g*mg) * size, Channel: g * mg, Rows: mg, N: 1, Stride: 1})
+		p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m + g*mg) * size, Channel: g * mg, Rows: mg, N: 1, Stride: 1})
 		return
 	}
 	t := w.Scratch[p.places*width : p.places*width+count*mg]
@@ -317,7 +317,7 @@ func (p *framePass) Do(w *record.Workspace, k int) {
 			row[j] = t[j*mg+i]
 		}
 	}
-	p.after.Apply(p.e, p.y, record.Block{At: (n*p.m+g*mg)*size + from, Channel: g * mg, Rows: mg, N: count, Stride: size})
+	p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m+g*mg)*size + from, Channel: g * mg, Rows: mg, N: count, Stride: size})
 }
 
 // frame copies what the filters meet at one place.
@@ -381,22 +381,28 @@ type depthPass struct {
 func (p *depthPass) Do(w *record.Workspace, k int) {
 	n, from := k/p.parts, k%p.parts*p.places
 	in, out := w.Scratch[:p.phases], w.Scratch[p.phases:p.phases+p.span]
-	taps, mg, have := p.kh*p.kw, p.m/p.group, -1
+	taps, mg, size := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow
+	left := 0 // output channels that read the same input channel
 	for m := from; m < min(p.m, from+p.places); m++ {
-		if ch := m / mg; ch != have {
+		if left == 0 {
+			ch := m / mg
+			left = (ch+1)*mg - m
 			p.split(in, p.x[(n*p.C+ch)*p.H*p.Wd:(n*p.C+ch+1)*p.H*p.Wd])
-			have = ch
 		}
+		left--
 		var bias float32
 		if p.bias != nil {
 			bias = p.bias[m]
 		}
 		kernel.Taps(out, in, p.offsets, p.w[m*taps:(m+1)*taps], bias)
-		y := p.y[(n*p.m+m)*p.Oh*p.Ow:]
-		for r := range p.Oh {
-			copy(y[r*p.Ow:(r+1)*p.Ow], out[r*p.pw:])
+		at := (n*p.m + m) * size
+		y := p.y[at : at+size]
+		for r := 0; len(y) > 0; r += p.pw {
+			y = y[copy(y[:p.Ow], out[r:]):]
 		}
-		p.after.Apply(p.e, p.y, record.Block{At: (n*p.m + m) * p.Oh * p.Ow, Channel: m, Rows: 1, N: p.Oh * p.Ow, Stride: p.Oh * p.Ow})
+		if p.after != nil {
+			p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: 1, N: size, Stride: size})
+		}
 	}
 }
 

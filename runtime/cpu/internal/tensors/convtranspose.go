@@ -1,6 +1,7 @@
 package tensors
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -49,24 +50,20 @@ type spreadPass struct {
 }
 
 func convTransposeKernel(s *lowering.Step) record.TensorMaker {
-	if len(s.ConstShape(1)) < 3 || s.Node.Attrs.Get("output_shape") != nil || ops.Str(s.Node, "auto_pad") != "NOTSET" {
+	if len(s.ConstShape(1)) < 3 || s.Node.Attrs.Get("output_shape") != nil {
 		return nil
 	}
-	w, ws, a := s.Constant(1), s.ConstShape(1), s.Node.Attrs
+	w, ws := s.Constant(1), s.ConstShape(1)
 	group := int(ops.Int(s.Node, "group"))
 	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], w: w, bias: s.Constant(2)}
 	if group < 1 || f.c%group != 0 || len(w) == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
 	rank := len(ws) - 2
-	list := func(name string, def int64, count int) []int64 {
-		v := a.Ints(name, nil)
-		for len(v) < count {
-			v = append(v, def)
-		}
-		return v
+	windows, err := ops.Windows(s.Node, rank)
+	if err != nil || slices.ContainsFunc(windows, func(w ops.Window) bool { return w.Same != 0 }) {
+		return nil // pads that follow from the output's size
 	}
-	strides, dilations, pads := list("strides", 1, rank), list("dilations", 1, rank), list("pads", 0, 2*rank)
 	return func(d *lowering.Binding) *record.TensorKernel {
 		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
 			return nil
@@ -78,10 +75,12 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 		if len(in) != rank+2 || len(out) != rank+2 || in[1] != f.c || out[1] != f.m {
 			return nil
 		}
+		col := windows[rank-1]
 		p := &spreadPass{spreading: f, n: in[0], h: 1, wd: in[rank+1], oh: 1, ow: out[rank+1], sh: 1, dh: 1,
-			sw: int(strides[rank-1]), dw: int(dilations[rank-1]), left: int(pads[rank-1])}
+			sw: int(col.Stride), dw: int(col.Dilation), left: int(col.Begin)}
 		if rank == 2 {
-			p.h, p.oh, p.sh, p.dh, p.top = in[2], out[2], int(strides[0]), int(dilations[0]), int(pads[0])
+			row := windows[0]
+			p.h, p.oh, p.sh, p.dh, p.top = in[2], out[2], int(row.Stride), int(row.Dilation), int(row.Begin)
 		}
 		size, cg, mg := p.h*p.wd, f.c/group, f.m/group
 		if size == 0 || size*f.c > 1<<30 {

@@ -85,7 +85,7 @@ func (t *transforms) gathered() int {
 	return 0
 }
 
-// work item transforms some lines.
+// Do transforms some lines.
 func (t *transforms) Do(w *record.Workspace, k int) {
 	w.Node = t.node
 	from := k * t.per

@@ -23,7 +23,7 @@ type dynamicPass struct {
 	zero   int
 }
 
-// dynamicPart is how many numbers a work item takes.
+// DynamicPart is how many numbers a work item takes.
 const DynamicPart = 1 << 14
 
 func dynamicQuantizeKernel(s *lowering.Step) record.TensorMaker {

@@ -208,13 +208,27 @@ func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, o
 	return strides, offset, slices.Equal(sizes, d.Shape(s.Out[0]))
 }
 
-// stridedMovement is the movement of a tensor that is read at these distances.
-func stridedMovement(dims, strides []int, offset int) *movement {
-	m := &movement{dims: dims, runs: len(dims) > 0 && (strides[len(dims)-1] == 1 || dims[len(dims)-1] == 1)}
+// stridedMovement is the movement of a tensor that is read at these distances. Axes that are read as if they were one become
+// one, so that as much as possible is copied at once.
+func stridedMovement(out, strides []int, offset int) *movement {
+	var dims, steps []int
+	for a, n := range out {
+		switch last := len(dims) - 1; {
+		case n == 1:
+		case last >= 0 && steps[last] == n*strides[a]:
+			dims[last], steps[last] = dims[last]*n, strides[a]
+		default:
+			dims, steps = append(dims, n), append(steps, strides[a])
+		}
+	}
+	if len(dims) == 0 {
+		dims, steps = []int{1}, []int{1}
+	}
+	m := &movement{dims: dims, runs: steps[len(dims)-1] == 1}
 	for a, n := range dims {
 		from := make([]int, n)
 		for i := range from {
-			from[i] = i * strides[a]
+			from[i] = i * steps[a]
 			if a == 0 {
 				from[i] += offset
 			}

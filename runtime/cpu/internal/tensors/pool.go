@@ -106,7 +106,7 @@ func span1(at, taps, dilation, size int) (lo, hi int) {
 	return lo, max(lo, hi)
 }
 
-// work item reduces one plane.
+// Do reduces one plane.
 func (p *poolPass) Do(w *record.Workspace, k int) {
 	x, y := p.x[k*p.H*p.Wd:(k+1)*p.H*p.Wd], p.y[k*p.Oh*p.Ow:(k+1)*p.Oh*p.Ow]
 	fill, join := float32(math.Inf(-1)), kernel.Max

@@ -18,32 +18,19 @@ func newSliding(n *ir.Node, in, out, taps []int) (w sliding, ok bool) {
 	if len(in) != rank+2 || len(out) != rank+2 || in[0] != out[0] {
 		return w, false
 	}
-	list := func(name string, def, count int) []int {
-		all, v := make([]int, count), n.Attrs.Ints(name, nil)
-		for i := range all {
-			if all[i] = def; i < len(v) {
-				all[i] = int(v[i])
-			}
-		}
-		return all
+	windows, err := ops.Windows(n, rank)
+	if err != nil {
+		return w, false
 	}
-	pads := list("pads", 0, 2*rank)
-	w = sliding{in[2:], out[2:], taps, list("strides", 1, rank), list("dilations", 1, rank), pads[:rank], pads[rank:]}
-	auto := ops.Str(n, "auto_pad")
-	for i := range rank {
-		switch auto {
-		case "VALID":
-			w.before[i], w.behind[i] = 0, 0
-		case "SAME_UPPER", "SAME_LOWER":
-			total := max(0, (w.out[i]-1)*w.strides[i]+(taps[i]-1)*w.dilations[i]+1-w.in[i])
-			w.before[i], w.behind[i] = total/2, total-total/2
-			if auto == "SAME_LOWER" {
-				w.before[i], w.behind[i] = w.behind[i], w.before[i]
-			}
-		}
-		if w.in[i] < 1 || w.out[i] < 1 || w.strides[i] < 1 || w.dilations[i] < 1 || taps[i] < 1 || w.before[i] < 0 || w.behind[i] < 0 {
+	all := make([]int, 4*rank)
+	w = sliding{in[2:], out[2:], taps, all[:rank], all[rank : 2*rank], all[2*rank : 3*rank], all[3*rank:]}
+	for i, v := range windows {
+		if w.in[i] < 1 || w.out[i] < 1 || taps[i] < 1 {
 			return w, false
 		}
+		v = v.Bind(int64(w.in[i]), int64(taps[i]))
+		w.strides[i], w.dilations[i] = int(v.Stride), int(v.Dilation)
+		w.before[i], w.behind[i] = int(v.Begin), int(v.End)
 	}
 	return w, true
 }

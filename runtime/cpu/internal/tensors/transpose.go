@@ -72,7 +72,7 @@ type transposition struct {
 	Items  int
 }
 
-// newTransposition plans for a source of the given shape; axis i of the result is axis order[i] of the source.
+// NewTransposition plans for a source of the given shape; axis i of the result is axis order[i] of the source.
 func NewTransposition(shape, order []int) *transposition {
 	t := &transposition{parts: 1}
 	strides := ops.Strides(shape)
@@ -118,7 +118,7 @@ func NewTransposition(shape, order []int) *transposition {
 	return t
 }
 
-// work item copies some blocks, or a part of one.
+// Do copies some blocks, or a part of one.
 func (t *transposition) Do(w *record.Workspace, k int) {
 	w.Node = t.node
 	part := k % t.parts

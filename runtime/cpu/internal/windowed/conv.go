@@ -139,7 +139,7 @@ func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
 	}
 }
 
-// windowedMatMul is a constant matrix times (features, steps): a convolution of one tap.
+// WindowedMatMul is a constant matrix times (features, steps): a convolution of one tap.
 func WindowedMatMul(s *lowering.Step) record.WindowedMaker {
 	if !s.Float32Input(0) || len(s.ConstShape(0)) != 2 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// windowedPool gives the greatest numbers of windows over time, or their averages.
+// WindowedPool gives the greatest numbers of windows over time, or their averages.
 func WindowedPool(average bool) func(s *lowering.Step) record.WindowedMaker {
 	return func(s *lowering.Step) record.WindowedMaker {
 		shape := s.Node.Attrs.Ints("kernel_shape", nil)
