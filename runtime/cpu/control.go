@@ -7,16 +7,17 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// controlKernel runs the subgraphs of a step as programs; nil where they have none.
+// controlKernel returns the kernel that runs the subgraphs of a step as programs; nil if they cannot run so.
 func (d *binding) controlKernel(s *lowering.Step) *boundKernel {
 	c := d.Control(s, 4*scratchAlign)
 	if c == nil {
 		return nil
 	}
-	return &boundKernel{run: func(e *executable, _ *unit) error { return c.Run(e.ctx, &e.Frame) }, subs: d.subs(c.Programs()), temp: c.Memory() / 4, control: c}
+	run := func(e *executable, _ *unit) error { return c.Run(e.ctx, &e.Frame) }
+	return &boundKernel{run: run, subs: d.subs(c.Programs()), temp: c.Memory() / 4, control: c}
 }
 
-// bindSubgraphs makes the executables of a unit's subgraphs, and says how many bytes they hold.
+// bindSubgraphs makes the executables of a unit's subgraphs. It returns the bytes that they hold.
 func (e *executable) bindSubgraphs(u *unit) (int64, error) {
 	var held int64
 	for _, d := range u.kernel.subs {
@@ -33,7 +34,7 @@ func (e *executable) bindSubgraphs(u *unit) (int64, error) {
 	return held, nil
 }
 
-// top is the executable whose workers a subgraph uses: that of the model.
+// top returns the executable of the model, whose workers subgraphs use.
 func (e *executable) top() *executable {
 	if e.root != nil {
 		return e.root
@@ -41,7 +42,7 @@ func (e *executable) top() *executable {
 	return e
 }
 
-// attachControl gives the executables of a unit's subgraphs to what runs them.
+// attachControl hands the executables of a unit's subgraphs to the control that runs them.
 func (e *executable) attachControl(u *unit) {
 	runners := make([]lowering.Runner, len(u.subs))
 	for i, sub := range u.subs {
@@ -74,7 +75,7 @@ func (n nester) Nest(l *lowering.Binding, old lowering.Runner) (lowering.Runner,
 	return x, nil
 }
 
-// equip gives the workers, none of which has work now, the memory that a part of the program needs.
+// equip gives the workers the memory that part, the executable of a subgraph, needs. No worker may be at work.
 func (e *executable) equip(part *executable) {
 	for _, w := range e.workers {
 		if len(w.Scratch) < part.scratch {
@@ -89,13 +90,15 @@ func (e *executable) equip(part *executable) {
 	}
 }
 
-// addTimes adds what steps took to those of the same name, operator and form.
+// addTimes adds times to those of the same name, operator and form.
 func addTimes(all, more []runtime.StepTime) []runtime.StepTime {
 	for _, t := range more {
 		if t.Calls == 0 { // bound, but never run
 			continue
 		}
-		k := slices.IndexFunc(all, func(o runtime.StepTime) bool { return o.Name == t.Name && o.Op == t.Op && o.Form == t.Form })
+		k := slices.IndexFunc(all, func(o runtime.StepTime) bool {
+			return o.Name == t.Name && o.Op == t.Op && o.Form == t.Form
+		})
 		if k < 0 {
 			all = append(all, t)
 			continue

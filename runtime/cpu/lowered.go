@@ -9,7 +9,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Lowered is the steps of the program, or, for the shapes of a binding, the plan: regions, implementations, and where values lie.
+// Lowered returns the steps of the program as text; for the shapes of b, if it is not nil, with regions,
+// implementations, and the places of values.
 func (p *program) Lowered(b *runtime.Binding) (string, error) {
 	if b == nil {
 		return p.String(), nil
@@ -23,7 +24,7 @@ func (p *program) Lowered(b *runtime.Binding) (string, error) {
 	return e.d.Text(e.notes()), nil
 }
 
-// notes is what the executable says of its steps and values. Offsets are in bytes.
+// notes returns the units, the implementations of steps and the places of values, for the text. Offsets are in bytes.
 func (e *executable) notes() *lowering.Notes {
 	n := &lowering.Notes{}
 	unitOf, index := map[*lowering.Step]*unit{}, map[*lowering.Step]int{}
@@ -55,7 +56,7 @@ func (e *executable) notes() *lowering.Notes {
 	return n
 }
 
-// title is a line about a unit of several steps, or that is computed in tiles.
+// title describes a region, or a kernel with an epilogue; "" for other units.
 func (e *executable) title(i int) string {
 	u := e.units[i]
 	g := u.region
@@ -77,11 +78,12 @@ func (e *executable) title(i int) string {
 	if g.ahead {
 		parts = append(parts, fmt.Sprintf("its back pass in unit %d", i-1))
 	}
-	return strings.Join(append([]string{fmt.Sprintf("region of %d × %d, tiles of %d", g.batch, g.length, g.tile)}, parts...), ", ")
+	region := fmt.Sprintf("region of %d × %d, tiles of %d", g.batch, g.length, g.tile)
+	return strings.Join(append([]string{region}, parts...), ", ")
 }
 
-// where says where a region has a value of its own: in a worker's scratch, in a ring, or, between steps that are one kernel, only
-// there; "" for one that lies in a buffer.
+// where returns the place of a value inside of a region: "scratch+OFFSET", "ring", or "kernel" for a value between
+// fused steps; "" for a value in a buffer.
 func (g *region) where(val int) string {
 	for _, v := range g.between {
 		if v == val {
@@ -109,7 +111,7 @@ func (g *region) where(val int) string {
 	return ""
 }
 
-// where says where a value lies in the arena; "" for one that does not.
+// where returns the place of a value in the arena; "" for one that is not there.
 func (e *executable) where(v *lowering.Value) string {
 	b := e.Float32[v.ID]
 	if e.View[v.ID] == nil || len(b) == 0 || len(e.arena) == 0 {

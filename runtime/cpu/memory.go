@@ -7,35 +7,35 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// memoryPlan says where in the arena values lie.
+// memoryPlan holds the places of values in the arena.
 type memoryPlan struct {
-	off   []int // per value, in numbers; -1: not in the arena
-	temp  []int // per unit: where the memory lies that it has to itself
+	off   []int // per value, in float32; -1: not in the arena
+	temp  []int // per unit: its own memory, unit.temp
 	bytes int64
 }
 
-// intervals is what lies in the arena, and when.
+// intervals are the ranges of the arena, with their lifetimes.
 type intervals struct {
 	all       []interval
 	of        map[int]int // per value: its interval
 	stretches []stretch
-	plain     bool // each has a place of its own
+	plain     bool // no value takes the place of another
 }
 
-// interval is a range of the arena while units run.
+// interval is a range of the arena from the first unit that uses it to the last.
 type interval struct {
-	val int // the value; -1-i: what unit i has to itself
+	val int // the value; -1-i: unit i's own memory
 	lowering.Interval
 }
 
-// planMemory gives each float32 value of known shape that crosses units a range of the arena; ranges of values that are
-// never alive together overlap.
-func planMemory(d *binding, units []*unit, strips []stretch, held []extent) memoryPlan {
+// planMemory places each float32 value of known shape that crosses units in the arena. The ranges of values that are
+// never alive together may overlap.
+func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent) memoryPlan {
 	order := make([][]*lowering.Step, len(units))
 	for i, u := range units {
 		order[i] = u.steps
 	}
-	lives := d.Lives(order) // steps of an epilogue run earlier than others before them
+	lives := d.Lives(order) // by units, since the steps of an epilogue run before others that precede them
 	direct := map[*lowering.Value]bool{}
 	for _, v := range d.p.Outputs {
 		direct[v] = true
@@ -57,7 +57,7 @@ func planMemory(d *binding, units []*unit, strips []stretch, held []extent) memo
 			maps.Copy(alias, u.region.alias)
 		}
 	}
-	live := intervals{of: map[int]int{}, stretches: strips, plain: d.p.plain}
+	live := intervals{of: map[int]int{}, stretches: stretches, plain: d.p.plain}
 	for i, u := range units {
 		for _, s := range u.steps {
 			for _, v := range s.Out {
@@ -71,20 +71,22 @@ func planMemory(d *binding, units []*unit, strips []stretch, held []extent) memo
 				if g := u.region; g != nil && g.ahead && g.written(v.ID) {
 					life.First--
 				}
-				if x, ok := live.over(d, units, held, i, v); ok {
+				if x, ok := live.over(d, units, extents, i, v); ok {
 					live.of[v.ID] = live.of[x]
 					alias[v.ID] = x
 					live.all[live.of[x]].Last = life.Last
 					continue
 				}
 				live.of[v.ID] = len(live.all)
-				live.all = append(live.all, interval{v.ID, lowering.Interval{First: life.First, Last: life.Last, Size: d.bufferSize(v, held)}})
+				size := d.bufferSize(v, extents)
+				live.all = append(live.all,
+					interval{v.ID, lowering.Interval{First: life.First, Last: life.Last, Size: size}})
 			}
 		}
 	}
 	for k, v := range live.all {
-		if h := held[v.val]; h.rows == 0 || h.halo > 0 { // it outlives a chunk
-			live.all[k].First, live.all[k].Last = wholeStretches(strips, v.First, v.Last)
+		if h := extents[v.val]; h.rows == 0 || h.halo > 0 { // it lives longer than a chunk
+			live.all[k].First, live.all[k].Last = wholeStretches(stretches, v.First, v.Last)
 		}
 	}
 	for i, u := range units {
@@ -99,7 +101,8 @@ func planMemory(d *binding, units []*unit, strips []stretch, held []extent) memo
 	return live.place(d, len(units), alias)
 }
 
-// own is the numbers of the arena that the unit has to itself: its kernel's, or the states at its tiles' edges.
+// own returns the size of the unit's own memory in the arena, in float32: that of its kernel, or the backward states at
+// the edges of its tiles.
 func (u *unit) own() int {
 	switch {
 	case u.kernel != nil:
@@ -110,7 +113,7 @@ func (u *unit) own() int {
 	return 0
 }
 
-// place gives each interval its range.
+// place assigns a range of the arena to each interval.
 func (p *intervals) place(d *binding, units int, alias map[int]int) memoryPlan {
 	plan := memoryPlan{off: make([]int, len(d.p.Values)), temp: make([]int, units)}
 	for i := range plan.off {
@@ -138,7 +141,8 @@ func (p *intervals) place(d *binding, units int, alias map[int]int) memoryPlan {
 	return plan
 }
 
-// locals adds the values that lie in scratch, or that no pass of the region computes.
+// locals adds to set the values without a buffer: those in scratch or in rings, and those that no pass of the region
+// computes.
 func (g *region) locals(set map[int]bool) {
 	for _, v := range g.between {
 		set[v] = true
@@ -171,20 +175,20 @@ func (g *region) locals(set map[int]bool) {
 	}
 }
 
-// bufferSize gives the numbers of a value's buffer.
-func (d *binding) bufferSize(v *lowering.Value, held []extent) int {
+// bufferSize returns the size of a value's buffer, in float32.
+func (d *binding) bufferSize(v *lowering.Value, extents []extent) int {
 	size, _ := tensor.Size(d.Shape(v))
-	if h := held[v.ID]; h.rows > 0 {
+	if h := extents[v.ID]; h.rows > 0 {
 		batch, _, _, _ := d.Along(v)
 		return batch * h.rows * h.width
 	}
 	return size
 }
 
-// wholeStretches widens a range of units by the stretches that it cuts.
-func wholeStretches(strips []stretch, first, last int) (from, to int) {
+// wholeStretches extends a range of units to the ends of the stretches that it begins or ends in.
+func wholeStretches(stretches []stretch, first, last int) (from, to int) {
 	from, to = first, last
-	for _, st := range strips {
+	for _, st := range stretches {
 		if first >= st.from && first < st.to {
 			from = st.from
 		}

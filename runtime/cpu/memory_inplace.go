@@ -6,13 +6,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Regions write over what they read: where a region is the last to read a value, and reads no rows of it but those of the tile
-// that it computes, and these before it writes the tile's rows of one of its results, the result takes the place of the value.
-// Tiles that other workers compute meanwhile touch other rows.
+// A region may write a result over a value that it reads. It must be the last reader of the value, read for each tile
+// only the tile's rows, and read them before it writes those of the result. Tiles that other workers compute at the
+// same time use other rows.
 
-// over gives the value that v, which unit i computes, takes the place of; ok is false where there is none. The value is one of
-// lives, which no other result has taken the place of; v becomes its continuation.
-func (p *intervals) over(d *binding, units []*unit, held []extent, i int, v *lowering.Value) (x int, ok bool) {
+// over returns a value whose place v, a result of unit i, can take; ok is false if there is none. No other result has
+// the place of the value that it returns.
+func (p *intervals) over(d *binding, units []*unit, extents []extent, i int, v *lowering.Value) (x int, ok bool) {
 	g := units[i].region
 	if g == nil || p.plain {
 		return 0, false
@@ -22,8 +22,9 @@ func (p *intervals) over(d *binding, units []*unit, held []extent, i int, v *low
 		if !live || p.all[at].Last != i || p.all[at].val == v.ID {
 			continue
 		}
-		same := held[x] == held[v.ID] && d.bufferSize(d.p.Values[x], held) == d.bufferSize(v, held)
-		if !same || held[x].halo > 0 || held[x].rows == 0 && inStretch(p.stretches, i) { // other units of a stretch may still read earlier rows
+		same := extents[x] == extents[v.ID] && d.bufferSize(d.p.Values[x], extents) == d.bufferSize(v, extents)
+		// other units of a stretch may still read earlier rows
+		if !same || extents[x].halo > 0 || extents[x].rows == 0 && inStretch(p.stretches, i) {
 			continue
 		}
 		return x, true
@@ -31,12 +32,13 @@ func (p *intervals) over(d *binding, units []*unit, held []extent, i int, v *low
 	return 0, false
 }
 
-// readBefore gives the values outside of the region that a call of the main pass may write its result y over.
+// readBefore returns the values from outside of the region that the call of the main pass that computes y may write
+// over.
 func (g *region) readBefore(y int) (vals []int) {
-	if g.pipeline != nil { // calls may be tiles behind each other, and a ring is filled before them
+	if g.pipeline != nil { // calls run some tiles behind each other, and rings are filled before them
 		return nil
 	}
-	writer := -1 // its place in all
+	writer := -1 // its index in g.all
 	var out place
 	for k, i := range g.all {
 		if c := &g.calls[i]; c.out.val == y && !c.out.local {
@@ -51,7 +53,8 @@ func (g *region) readBefore(y int) (vals []int) {
 	}
 	for _, i := range g.all {
 		for _, p := range g.calls[i].in {
-			if p.val >= 0 && !p.local && p.val != y && p.width == out.width && !slices.Contains(vals, p.val) && g.doneWith(p.val, writer) {
+			if p.val >= 0 && !p.local && p.val != y && p.width == out.width && !slices.Contains(vals, p.val) &&
+				g.doneWith(p.val, writer) {
 				vals = append(vals, p.val)
 			}
 		}
@@ -59,7 +62,8 @@ func (g *region) readBefore(y int) (vals []int) {
 	return vals
 }
 
-// doneWith reports whether the main pass needs x no more of a tile when call writer of all, counted from 0, stores its rows.
+// doneWith reports whether the main pass has read the rows of x in a tile for the last time when g.all[writer] writes
+// its rows.
 func (g *region) doneWith(x, writer int) bool {
 	for k, i := range g.all {
 		c := &g.calls[i]

@@ -158,7 +158,7 @@ func sharesWell(t *testing.T, name string, g *ir.Graph, config runtime.Config, i
 		e, out = run(rows, 1+k, false)
 		for i := range out {
 			if !tensor.Equal(out[i].(*tensor.Tensor), want[i].(*tensor.Tensor)) {
-				t.Fatalf("%s, input %v, strips of %d rows, %d threads: output %s differs", name, in[0], rows, 1+k, g.Outputs[i].Name)
+				t.Fatalf("%s, input %v, chunks of %d rows, %d threads: output %s differs", name, in[0], rows, 1+k, g.Outputs[i].Name)
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func runsAhead(e *executable) bool {
 	return slices.ContainsFunc(e.units, func(u *unit) bool { return u.region != nil && u.region.ahead })
 }
 
-// A value that a strip reads, at earlier steps too, stays as it is until the strip is done.
+// A value that a stretch reads, at earlier steps too, stays as it is until the chunk is done.
 func TestSharedWithStrip(t *testing.T) {
 	r := newGen(3)
 	b := ir.NewBuilder("strip", ops.Default, ops.Opsets())

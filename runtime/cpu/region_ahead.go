@@ -6,10 +6,10 @@ package cpu
 // count it to the region before.
 
 // runAhead finds such regions.
-func runAhead(units []*unit, strips []stretch) {
+func runAhead(units []*unit, stretches []stretch) {
 	for i := range len(units) - 1 {
 		g, next := units[i].region, units[i+1].region
-		if g != nil && next != nil && !inStretch(strips, i) && !inStretch(strips, i+1) && next.backAfter(g) {
+		if g != nil && next != nil && !inStretch(stretches, i) && !inStretch(stretches, i+1) && next.backAfter(g) {
 			g.next, next.ahead = next, true
 		}
 	}

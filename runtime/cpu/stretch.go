@@ -7,29 +7,29 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// stretchRows is about how many rows, over all samples, a stretch computes at once: enough that weights come from the
-// third-level cache once for much work and that threads share many tiles, and little enough that the values between units
-// stay in that cache.
+// stretchRows is the approximate number of rows, over all samples, that a stretch computes at once. It is large enough
+// that weights are read from the third-level cache once for much work and that threads share many tiles. It is small
+// enough that the values between units stay in that cache.
 const stretchRows = 4096
 
-// stretch is consecutive units that run chunk by chunk along time, since each looks back only: all of them over one chunk of
-// steps, then over the next. Values that only they read have buffers of one chunk. Tiles are those of the whole sequence, so
-// answers do not depend on how long chunks are.
+// stretch is a sequence of units that look back only and run in time chunks: all of them compute one chunk before the
+// next. Values that only they read have buffers of one chunk. The tiles are those of the whole sequence, so answers do
+// not depend on the length of chunks.
 type stretch struct {
-	from, to int // units
-	length   int // steps of the sequence
-	chunk    int // steps, a whole number of tiles: those of the longest chunk
+	from, to int // units from…to-1
+	length   int // of the sequence, in steps
+	chunk    int // length of the longest chunk, in steps: a whole number of tiles
 }
 
-// extent says which steps of each sample a buffer holds: rows of them, from step base on, the first halo of which lie before the
-// chunk that is computed. The zero value stands for all.
+// extent is the range of steps of each sample that a buffer holds. There are rows of them, from step base on. The first
+// halo of them lie before the chunk under way. The zero value stands for all steps.
 type extent struct {
 	rows, halo, base int
 	width            int // numbers per step
 	stretch          int // the first unit of the stretch
 }
 
-// row finds a step in the buffer of a value that has length steps per sample.
+// row returns the row of a step in the buffer of a value that has length steps per sample.
 func (e *executable) row(val, sample, step, length int) int {
 	if h := &e.extents[val]; h.rows > 0 {
 		return sample*h.rows + step - h.base
@@ -37,12 +37,14 @@ func (e *executable) row(val, sample, step, length int) int {
 	return sample*length + step
 }
 
-// looksBack reports whether what a step computes needs no step of time after it, and keeps what it needs of those before.
+// looksBack reports whether s reads no steps of time ahead, and can go on from one chunk to the next.
 func looksBack(s *lowering.Step) bool {
-	return !s.Alone.Global && s.Alone.Ahead == 0 && (s.Alone.Back == 0 || record.Of(s).Recurrence != nil && s.Alone.Summary || record.Of(s).Streaming != nil || record.Of(s).WindowedOp != nil || record.Of(s).Sums != nil)
+	return !s.Alone.Global && s.Alone.Ahead == 0 &&
+		(s.Alone.Back == 0 || record.Of(s).Recurrence != nil && s.Alone.Summary || record.Of(s).Streaming != nil ||
+			record.Of(s).WindowedOp != nil || record.Of(s).Sums != nil)
 }
 
-// stage is the unit as what can run along time; nil where it cannot.
+// stage returns the unit as a record.Stage, which can run in time chunks; nil for other units.
 func (u *unit) stage() record.Stage {
 	switch {
 	case u.region != nil:
@@ -53,7 +55,8 @@ func (u *unit) stage() record.Stage {
 	return nil
 }
 
-// sequences reports whether the unit computes sequences of one grid from sequences of that grid, constants and states.
+// sequences reports whether the unit computes sequences from sequences, constants and states, all sequences of batch
+// samples of length steps.
 func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 	g := u.stage()
 	if g == nil {
@@ -77,7 +80,8 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 			}
 		}
 		for i, v := range s.Out {
-			summed := i > 0 || v != nil && d.p.Fact(v).Axis < 0 && u.streaming != nil // a state, or a sum: known at the end
+			// a state or a sum, complete at the end
+			summed := i > 0 || v != nil && d.p.Fact(v).Axis < 0 && u.streaming != nil
 			if !summed && record.Of(s).Transpose != record.FromRows && !fits(v) {
 				return 0, 0, false
 			}
@@ -89,7 +93,7 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 	return batch, length, true
 }
 
-// stretches finds the units that run chunk by chunk.
+// stretches returns the stretches of the program, in order.
 func (d *binding) stretches(units []*unit) []stretch {
 	if !d.p.Timed() {
 		return nil
@@ -105,18 +109,18 @@ func (d *binding) stretches(units []*unit) []stretch {
 	return all
 }
 
-// inStretch reports whether unit i runs chunk by chunk.
-func inStretch(strips []stretch, i int) bool {
-	return slices.ContainsFunc(strips, func(st stretch) bool { return i >= st.from && i < st.to })
+// inStretch reports whether unit i is part of a stretch.
+func inStretch(stretches []stretch, i int) bool {
+	return slices.ContainsFunc(stretches, func(st stretch) bool { return i >= st.from && i < st.to })
 }
 
-// stretch grows a stretch from unit i on; next is the first unit that cannot join.
+// stretchFrom returns the longest stretch that begins with unit i; next is the first unit behind it.
 func (d *binding) stretchFrom(units []*unit, i int) (st stretch, next int) {
 	batch, length, ok := d.sequences(units[i])
 	if !ok {
 		return st, i
 	}
-	late := map[*lowering.Value]bool{} // known at the end of the stretch only
+	late := map[*lowering.Value]bool{} // complete only at the end of the stretch
 	for next = i; next < len(units); next++ {
 		u := units[next]
 		b, l, ok := d.sequences(u)
@@ -146,9 +150,10 @@ func (u *unit) reads(vals map[*lowering.Value]bool) bool {
 	return false
 }
 
-// chunkSteps gives the steps of a chunk, so that all samples together have about rows of them: a whole number of the largest
-// tiles, which the others divide. What is left of a sequence in the end and fills more than one chunk fills two of one size.
-// The longest chunk, and with it the memory of a stretch, is the same for all sequences of two chunks and more.
+// chunkSteps returns the number of steps of a chunk, so that all samples together have about rows of them. It is a
+// whole number of the largest tiles, which the other tile sizes divide. The end of a sequence, if it is longer than one
+// chunk and shorter than two, is divided into two chunks of one size. The longest chunk, and with it the memory of a
+// stretch, is the same for all sequences of at least two chunks.
 func chunkSteps(rows, batch, length int) int {
 	most := max(1, rows/(batch*record.LargestTile)) * record.LargestTile
 	if rest := length; rest > most && rest < 2*most {
@@ -158,7 +163,7 @@ func chunkSteps(rows, batch, length int) int {
 	return most
 }
 
-// next gives the first step after the chunk that starts at a step.
+// next returns the first step after the chunk that starts at a step.
 func (st stretch) next(from int) int {
 	rest := st.length - from
 	if rest <= st.chunk {
@@ -167,7 +172,7 @@ func (st stretch) next(from int) int {
 	return from + chunkSteps(st.chunk, 1, rest)
 }
 
-// run computes the stretch.
+// run computes all chunks.
 func (st stretch) run(e *executable) error {
 	for i := st.from; i < st.to; i++ {
 		if err := e.timed(i, startUnit, 0, 0); err != nil {
@@ -202,14 +207,15 @@ func finishUnit(_ *executable, u *unit, _, _ int) error {
 	return nil
 }
 
-// advance moves the buffers of a stretch on to the chunk that starts at a step; what lies before it and is looked back at stays.
+// advance moves the buffers of a stretch on to the chunk that starts at step from. It keeps the rows before it that the
+// chunk reads.
 func (e *executable) advance(st stretch, from int) {
 	for val := range e.extents {
 		h := &e.extents[val]
 		if h.rows == 0 || h.stretch != st.from {
 			continue
 		}
-		kept := from - h.halo - h.base // the row of the first step that stays
+		kept := from - h.halo - h.base // the row of the first step that is kept
 		h.base = from - h.halo
 		if from == 0 || h.halo == 0 {
 			continue
@@ -223,10 +229,11 @@ func (e *executable) advance(st stretch, from int) {
 	}
 }
 
-// extents finds the values that need no more than a chunk of their sequence: those that a stretch computes and nobody else reads.
-func (d *binding) extents(units []*unit, strips []stretch) []extent {
+// extents returns the extent of each value's buffer. The values that a stretch computes and only it reads have buffers
+// of one chunk.
+func (d *binding) extents(units []*unit, stretches []stretch) []extent {
 	all := make([]extent, len(d.p.Values))
-	for _, st := range strips {
+	for _, st := range stretches {
 		inside := map[*lowering.Step]bool{}
 		for _, u := range units[st.from:st.to] {
 			for _, s := range u.steps {
@@ -240,7 +247,7 @@ func (d *binding) extents(units []*unit, strips []stretch) []extent {
 						continue
 					}
 					_, _, width, ok := d.Along(v)
-					ok = ok && record.Of(s).Transpose != record.FromRows // what is no rows is there as a whole
+					ok = ok && record.Of(s).Transpose != record.FromRows // only rows can be in chunks
 					for _, r := range d.Readers(v) {
 						ok = ok && inside[r] && record.Of(r).Transpose != record.ToRows
 					}

@@ -54,7 +54,7 @@ func deep(t testing.TB, windows []int, outputs bool) *ir.Graph {
 	return g
 }
 
-// bindStrips binds a graph to inputs, with strips of the given rows.
+// bindStrips binds a graph to inputs, with time chunks of the given rows.
 func bindStrips(t testing.TB, g *ir.Graph, rows, threads int, in []tensor.Datum) *executable {
 	t.Helper()
 	return bindConfig(t, g, runtime.Config{Threads: threads}, rows, in)
@@ -127,7 +127,7 @@ func TestStrips(t *testing.T) {
 					threads := 1 + k%3
 					e := bindStrips(t, g, rows, threads, in)
 					if wanted := rows < 1037; wanted != (len(e.stretches) == 1) && batch == 1 {
-						t.Fatalf("%d rows: %d strips", rows, len(e.stretches))
+						t.Fatalf("%d rows: %d stretches", rows, len(e.stretches))
 					}
 					for range 2 { // nothing is left of the first run
 						out := make([]tensor.Datum, len(g.Outputs))
@@ -152,7 +152,7 @@ func TestStrips(t *testing.T) {
 				for i, v := range g.Outputs {
 					got[v.Name] = want[i]
 				}
-				closeTo(t, "strips", got, truth(t, g, named), 1e-5)
+				closeTo(t, "chunks", got, truth(t, g, named), 1e-5)
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func TestStripsAroundBackward(t *testing.T) {
 	for _, rows := range []int{1 << 30, 200} {
 		e := bindStrips(t, g, rows, 2, in)
 		if rows == 200 && len(e.stretches) != 2 {
-			t.Errorf("%d strips, expected one on each side", len(e.stretches))
+			t.Errorf("%d stretches, expected one on each side", len(e.stretches))
 		}
 		out := make([]tensor.Datum, 1)
 		if err := e.Run(context.Background(), in, out); err != nil {
@@ -231,7 +231,7 @@ func TestStripsAroundBackward(t *testing.T) {
 	}
 }
 
-// Products in low precision are strips, too.
+// Products in low precision run in stretches, too.
 func TestStripsLow(t *testing.T) {
 	g := layered(t, system{ch: 1, heads: 2, n: 32, h: 32, m: 32, direction: "forward", d: "diagonal"}, 3, geluOp, true)
 	g.Meta[ir.MetaTime] = "L"
@@ -241,7 +241,7 @@ func TestStripsLow(t *testing.T) {
 		for _, rows := range []int{1 << 30, 300} {
 			e := bindConfig(t, g, runtime.Config{Threads: 2, Products: products}, rows, in)
 			if rows == 300 && len(e.stretches) != 1 {
-				t.Errorf("%v: %d strips, expected one", products, len(e.stretches))
+				t.Errorf("%v: %d stretches, expected one", products, len(e.stretches))
 			}
 			out := make([]tensor.Datum, 1)
 			if err := e.Run(context.Background(), in, out); err != nil {

@@ -16,18 +16,19 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// How MeasureCosts measures: each piece of work so many times in turn, each time repeated for so long.
+// MeasureCosts measures each job in tuneRounds rounds, and repeats it in each round for about tuneTurn.
 const (
 	tuneRounds = 9
 	tuneTurn   = 10 * time.Millisecond
 )
 
-// TuneSteps is how often MeasureCosts calls step.
+// TuneSteps is the number of times that MeasureCosts calls step.
 const TuneSteps = tuneRounds + 1
 
-// MeasureCosts finds the constants of this machine and of the kernels that this process uses, in a second or two, on one
-// thread. It runs small graphs in the forms that the model is about, in rounds in which they take turns, and takes the least
-// processor time of each: what else runs on the machine only adds. step may be nil; it is called TuneSteps times.
+// MeasureCosts measures the constants of this machine and of the kernels that this process uses. It takes a second or
+// two, on one thread. It runs small graphs in the forms that Costs estimate, in rounds in which the graphs take turns,
+// and takes the least processor time of each, since other work on the machine only adds. step reports progress: it is
+// called TuneSteps times, and may be nil. MeasureCosts returns an error if ctx is done.
 func MeasureCosts(ctx context.Context, step func()) (Costs, error) {
 	if step == nil {
 		step = func() {}
@@ -55,8 +56,8 @@ func MeasureCosts(ctx context.Context, step func()) (Costs, error) {
 	return solveCosts(nanos), nil
 }
 
-// Sizes of the measured work: features, steps, states of a head with a full matrix, taps of a window. Recurrences run in tiles
-// that stay in the cache, and so do these.
+// Sizes of the measured work: features, steps, states of a head with a full matrix, taps of a window. The recurrences
+// fit the cache, as the tiles of a region do.
 const (
 	scanSize, scanSteps            = 256, 256
 	convolutionSize, tinySteps     = 64, 2
@@ -67,7 +68,7 @@ const (
 	copySize                       = 8 << 20
 )
 
-// solveCosts turns the nanoseconds of each piece of work into constants: problem.estimate, read backwards.
+// solveCosts computes the constants from the nanoseconds of each job. It is the inverse of problem.estimate.
 func solveCosts(t map[string]float64) Costs {
 	c := Costs{
 		Scan:        t["scan"] / (scanSize * scanSteps),
@@ -81,7 +82,7 @@ func solveCosts(t map[string]float64) Costs {
 	passes := func(steps float64) float64 { return convolutionSize * (steps*c.Pass + c.Call) }
 	const size = 2 * fftSteps
 	c.FFT = (t["fft"] - passes(fftSteps)) / (2 * convolutionSize * size * math.Log2(size))
-	// Of both correlations, nanoseconds per output: taps·2/Direct + Output, half of the taps where there is no window.
+	// Nanoseconds per output of both correlations: 2·taps/Direct + Output, with half of the taps if there is no window.
 	long := (t["direct"] - passes(directSteps)) / (convolutionSize * directSteps)
 	short := (t["short direct"] - passes(shortSteps)) / (convolutionSize * shortSteps)
 	c.Direct = (directSteps - 2*shortTaps) / (long - short)
@@ -90,12 +91,12 @@ func solveCosts(t map[string]float64) Costs {
 	return c
 }
 
-// tuneJob is a piece of work that is measured.
+// tuneJob is a measured piece of work.
 type tuneJob struct {
 	name  string
 	run   func() error
 	reps  int
-	nanos []float64 // of one run, by rounds
+	nanos []float64 // of one run, in each round
 }
 
 func (j *tuneJob) measure() error {
@@ -109,10 +110,10 @@ func (j *tuneJob) measure() error {
 	return nil
 }
 
-// newTuneJobs prepares all work, and runs it to warm up and to see how long it takes.
+// newTuneJobs prepares the jobs. It runs each of them, to warm up and to find how often it fits into a turn.
 func newTuneJobs(ctx context.Context) ([]*tuneJob, error) {
 	from, to := make([]float32, copySize), make([]float32, copySize)
-	for i := range from { // pages that were never written to are all the same one
+	for i := range from { // all pages that were never written to share one page of memory
 		from[i] = 1
 	}
 	all := []*tuneJob{{name: "copy", run: func() error { copy(to, from); return nil }}}
@@ -127,7 +128,8 @@ func newTuneJobs(ctx context.Context) ([]*tuneJob, error) {
 		{"tiny fft", essm.FormFFT, tinySteps, convolutionSize, tuneScan(convolutionSize)},
 		{"fft", essm.FormFFT, fftSteps, convolutionSize, tuneScan(convolutionSize)},
 		{"direct", essm.FormDirect, directSteps, convolutionSize, tuneScan(convolutionSize)},
-		{"short direct", essm.FormDirect, shortSteps, convolutionSize, tuneScan(convolutionSize, ir.A("window", int64(shortTaps)))},
+		{"short direct", essm.FormDirect, shortSteps, convolutionSize,
+			tuneScan(convolutionSize, ir.A("window", int64(shortTaps)))},
 		{"dense", essm.FormScan, denseLen, denseSize, tuneDense},
 		{"gemm", "", gemmRows, gemmSize, func(b *ir.Builder, x *ir.Value) *ir.Value {
 			return b.Op("", "MatMul", []*ir.Value{x, b.Const("w", tensor.New(tensor.Float32, gemmSize, gemmSize))})
@@ -151,14 +153,14 @@ func newTuneJobs(ctx context.Context) ([]*tuneJob, error) {
 	return all, nil
 }
 
-// tuneScan is a system of n states that turn and fade; forward and without a window, unless attrs say otherwise.
+// tuneScan adds a system of n states that rotate and decay; forward and without a window, unless attrs say otherwise.
 func tuneScan(n int, attrs ...ir.Attr) func(*ir.Builder, *ir.Value) *ir.Value {
 	return func(b *ir.Builder, x *ir.Value) *ir.Value {
 		return b.Op("essm", "Scan", tuneScanInputs(b, x, n), attrs...)
 	}
 }
 
-// tuneComplexScan has imaginary parts of inputs.
+// tuneComplexScan adds a system whose inputs have imaginary parts.
 func tuneComplexScan(b *ir.Builder, x *ir.Value) *ir.Value {
 	return b.Op("essm", "Scan", append(tuneScanInputs(b, x, scanSize), x))
 }
@@ -176,7 +178,7 @@ func tuneScanInputs(b *ir.Builder, x *ir.Value, n int) []*ir.Value {
 		constant(func(float64) float64 { return 1 }), constant(func(float64) float64 { return 0 })}
 }
 
-// tuneDense is a forward system of heads with full matrices, here those that only fade.
+// tuneDense adds a forward system of heads with full matrices. The states decay.
 func tuneDense(b *ir.Builder, x *ir.Value) *ir.Value {
 	const heads = denseSize / denseHead
 	diagonal := func(v float64) *ir.Value {
@@ -189,8 +191,9 @@ func tuneDense(b *ir.Builder, x *ir.Value) *ir.Value {
 	return b.Op("essm", "DenseScan", []*ir.Value{x, diagonal(0.9), diagonal(1)})
 }
 
-// tuneRun makes a graph of one node on (1, steps, features) and gives what runs it.
-func tuneRun(ctx context.Context, form string, steps, features int, node func(*ir.Builder, *ir.Value) *ir.Value) (func() error, error) {
+// tuneRun returns a function that runs a graph of one node on (1, steps, features).
+func tuneRun(ctx context.Context, form string, steps, features int,
+	node func(*ir.Builder, *ir.Value) *ir.Value) (func() error, error) {
 	b := ir.NewBuilder("tune", ops.Default, ops.Opsets())
 	b.Output("y", node(b, b.Input("x", ir.Tensor(tensor.Float32, 1, steps, features))))
 	g, err := b.Build()
