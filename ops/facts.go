@@ -96,7 +96,7 @@ func (f *Facts) Blocker() *Blocker {
 			case x.Global:
 				return &Blocker{cause, "needs the whole sequence at once"}
 			case x.Back >= ir.Unbounded && !x.Summary:
-				return &Blocker{cause, "looks back without bound, and no state of fixed size sums that up"}
+				return &Blocker{cause, "looks back without bound, and has no state of fixed size"}
 			}
 		}
 	}

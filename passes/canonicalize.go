@@ -5,11 +5,12 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
 
-// Canonicalize removes operators that do nothing, and brings others into the form that later passes look for.
+// Canonicalize removes operators without effect, and brings others into the form that later passes expect.
 var Canonicalize = &Pass{
 	Name: "canonicalize",
-	Doc:  "Removes operators without effect: identities, additions of 0, products with 1, casts to the same type, transposes and reshapes that cancel.",
-	Run:  func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, canonicalRules) },
+	Doc: "Removes operators without effect: identities, additions of 0, products with 1, casts to the same type, " +
+		"transposes and reshapes that cancel.",
+	Run: func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, canonicalRules) },
 }
 
 var canonicalRules = NewSet(
@@ -80,7 +81,7 @@ var canonicalRules = NewSet(
 
 func notConst(v *ir.Value) bool { return v.Const == nil }
 
-// sameTypeAsRoot refuses where dropping the operator would change type or shape (by broadcasting).
+// sameTypeAsRoot refuses to drop an operator that changes the type or, by broadcasting, the shape.
 func sameTypeAsRoot(m *Match) string {
 	x, ok := m.Val("x").Type.(*ir.TensorType)
 	y, oky := m.Root.Outputs[0].Type.(*ir.TensorType)
@@ -90,14 +91,14 @@ func sameTypeAsRoot(m *Match) string {
 	return ""
 }
 
-// filled accepts constants whose elements are all k.
+// filled matches constants whose elements are all k.
 func filled(k float64) func(*ir.Value) bool {
 	return func(v *ir.Value) bool {
 		return v.Const != nil && v.Const.Len() > 0 && v.Const.Len() <= 1<<16 && v.Const.Filled(k)
 	}
 }
 
-// perm is a Transpose's order of axes; without the attribute they are reversed.
+// perm returns a Transpose's order of axes, which without the attribute is the opposite one.
 func perm(n *ir.Node) []int64 {
 	rank := len(n.Outputs[0].Shape())
 	def := make([]int64, rank)

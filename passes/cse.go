@@ -10,13 +10,13 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// CSE computes equal expressions once.
+// CSE merges equal expressions, so that each is computed once.
 var CSE = &Pass{
 	Name: "cse",
 	Doc:  "Removes common subexpressions: equal operators on equal inputs become one, and so do equal constants.",
 	Run: func(c *Context, g *ir.Graph) (int, error) {
 		changes := mergeConstants(g)
-		type start struct { // of an expression; most differ here
+		type start struct { // of an expression; most expressions differ here already
 			op   *ir.Op
 			x, y *ir.Value
 		}
@@ -43,7 +43,7 @@ var CSE = &Pass{
 				starts[at] = n
 				continue
 			}
-			if alike != nil { // the first one to start like this
+			if alike != nil { // the first one with this start
 				if key, ok := expression(alike, id); ok {
 					seen[key] = alike
 				}
@@ -80,7 +80,7 @@ var CSE = &Pass{
 	},
 }
 
-// expression writes what a node computes; ok is false for attributes that have no short text.
+// expression returns the text of a node's computation. It returns false for attributes that have no short text.
 func expression(n *ir.Node, id func(*ir.Value) int) (string, bool) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%d(", n.Op.FullName(), n.Op.Since)
@@ -101,9 +101,9 @@ func expression(n *ir.Node, id func(*ir.Value) int) (string, bool) {
 	return b.String(), true
 }
 
-// mergeConstants makes equal constants one value, the first to be read.
+// mergeConstants replaces equal constants by the first of them.
 func mergeConstants(g *ir.Graph) int {
-	type sketch struct { // of a constant; most differ here
+	type sketch struct { // of a constant; most constants differ here already
 		elem   tensor.DType
 		rank   int
 		dim    [2]int
@@ -120,7 +120,7 @@ func mergeConstants(g *ir.Graph) int {
 			known[sum] = append(known[sum], v)
 			return
 		}
-		if !slices.Contains(g.Outputs, v) { // which keeps its name
+		if !slices.Contains(g.Outputs, v) { // outputs keep their names
 			with[v] = known[sum][i]
 		}
 	}
@@ -139,7 +139,7 @@ func mergeConstants(g *ir.Graph) int {
 		case !more:
 			firsts[s] = v
 			continue
-		case first != nil: // has waited for a second one
+		case first != nil: // until now the only one with this sketch
 			merge(first)
 			firsts[s] = nil
 		}

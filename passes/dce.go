@@ -2,7 +2,7 @@ package passes
 
 import "github.com/essmc/essmc/ir"
 
-// DCE drops what nobody reads.
+// DCE removes code whose results are not used.
 var DCE = &Pass{
 	Name: "dce",
 	Doc:  "Removes dead code: unused nodes, and unused optional outputs.",

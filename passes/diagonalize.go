@@ -11,10 +11,11 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// Diagonalize turns systems with a full matrix into diagonal ones (docs/math.md, Diagonalization).
+// Diagonalize replaces systems with a full matrix by diagonal ones (docs/math.md, Diagonalization).
 var Diagonalize = &Pass{
 	Name: "diagonalize",
-	Doc:  "Full A → its eigenvalues, with B and C in the basis of its eigenvectors. One of each conjugate pair is kept. A matrix with nearly dependent eigenvectors stays full.",
+	Doc: "Full A → its eigenvalues, with B and C in the basis of its eigenvectors. One of each conjugate pair is " +
+		"kept. A matrix with nearly dependent eigenvectors stays full.",
 	After: []Reason{
 		{"fold", "a matrix must be a constant to be decomposed"},
 	},
@@ -39,7 +40,8 @@ var Diagonalize = &Pass{
 				continue
 			}
 			if worst > spectral.MaxCondition {
-				c.Warn("%s: A stays full: the eigenvectors of head %d have condition number %.2g, more than %g", where(n), head, worst, spectral.MaxCondition)
+				c.Warn("%s: A stays full: the eigenvectors of head %d have condition number %.2g, more than %g",
+					where(n), head, worst, spectral.MaxCondition)
 				continue
 			}
 			b.Scope(n.Scope)
@@ -60,11 +62,12 @@ var Diagonalize = &Pass{
 
 func isStateSpace(n *ir.Node) bool { return n.Op == essm.StateSpace }
 
-// diagonal builds the diagonal system of a StateSpace node whose matrices are constants. It is built from the steps
-// that discretize would make, since B and C become complex.
+// diagonal builds the diagonal system of a StateSpace node with constant matrices. It consists of the operators that
+// discretize would make, since B and C become complex.
 func diagonal(b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
 	a := n.Attrs
-	sys := b.Ops("essm", "Diagonalize", 10, []*ir.Value{n.In(5), n.In(2), n.In(3)}, ir.A("max_condition", spectral.MaxCondition))
+	sys := b.Ops("essm", "Diagonalize", 10, []*ir.Value{n.In(5), n.In(2), n.In(3)},
+		ir.A("max_condition", spectral.MaxCondition))
 	if err := b.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -79,7 +82,8 @@ func diagonal(b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
 	re, im, bRe, bIm, cRe, cIm, toRe, toIm, fromRe, fromIm := k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7], k[8], k[9]
 	u, states := n.In(0), k[0].Const.Len()
 	window := a.Int("max_kernel_length", 0)
-	disc := b.Ops("essm", "Discretize", 4, []*ir.Value{re, im, n.In(1)}, ir.A("method", a.Str("method", "zoh")), ir.A("rate", a.Float("rate", 1)))
+	disc := b.Ops("essm", "Discretize", 4, []*ir.Value{re, im, n.In(1)}, ir.A("method", a.Str("method", "zoh")),
+		ir.A("rate", a.Float("rate", 1)))
 	v := b.Op("essm", "HeadLinear", []*ir.Value{u, bRe})
 	isComplex := !filled(0)(bIm) || !filled(0)(cIm)
 	var vIm *ir.Value
@@ -87,7 +91,7 @@ func diagonal(b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
 		vIm = b.Op("essm", "HeadLinear", []*ir.Value{u, bIm})
 	}
 	var z0 *ir.Value
-	per := 2 // numbers per state of one step of history
+	per := 2 // numbers per state in one step of history
 	if !isComplex {
 		per = 1
 	}
@@ -104,7 +108,8 @@ func diagonal(b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
 	if a.Bool("bidirectional", false) {
 		dir = essm.Bidirectional
 	}
-	x := b.Ops("essm", "Scan", outs, []*ir.Value{v, disc[0], disc[1], disc[2], disc[3], vIm, z0}, ir.A("direction", dir), ir.A("window", window))
+	x := b.Ops("essm", "Scan", outs, []*ir.Value{v, disc[0], disc[1], disc[2], disc[3], vIm, z0},
+		ir.A("direction", dir), ir.A("window", window))
 	y = b.Op("essm", "HeadLinear", []*ir.Value{x[0], cRe})
 	if isComplex {
 		y = b.Op("", "Sub", []*ir.Value{y, b.Op("essm", "HeadLinear", []*ir.Value{x[1], cIm})})
@@ -122,7 +127,7 @@ func diagonal(b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
 	return y, state, b.Err()
 }
 
-// stateIn turns a state of the full system (B, (1+window)·N) into one of the diagonal system: z = T⁻¹x, and the same
+// stateIn converts a state of the full system (B, (1+window)·N) to one of the diagonal system: z = T⁻¹x, and the same
 // for the inputs in the delay line.
 func stateIn(b *ir.Builder, s, toRe, toIm *ir.Value, window int64, isComplex bool) *ir.Value {
 	rows := b.Op("", "Reshape", []*ir.Value{s, b.Ints(0, 1+window, -1)})
@@ -135,10 +140,11 @@ func stateIn(b *ir.Builder, s, toRe, toIm *ir.Value, window int64, isComplex boo
 	// A real system keeps both parts of z, but only the real part of its inputs.
 	z := b.Op("", "Slice", []*ir.Value{both, b.Ints(0), b.Ints(1), b.Ints(1)})
 	past := b.Op("", "Slice", []*ir.Value{re, b.Ints(1), b.Ints(1 + window), b.Ints(1)})
-	return b.Op("", "Concat", []*ir.Value{b.Op("", "Reshape", []*ir.Value{z, b.Ints(0, -1)}), b.Op("", "Reshape", []*ir.Value{past, b.Ints(0, -1)})}, ir.A("axis", 1))
+	return b.Op("", "Concat", []*ir.Value{b.Op("", "Reshape", []*ir.Value{z, b.Ints(0, -1)}),
+		b.Op("", "Reshape", []*ir.Value{past, b.Ints(0, -1)})}, ir.A("axis", 1))
 }
 
-// stateOut turns a state of the diagonal system back: x = from_re·Re z + from_im·Im z.
+// stateOut converts a state of the diagonal system back: x = from_re·Re z + from_im·Im z.
 func stateOut(b *ir.Builder, s, fromRe, fromIm *ir.Value, states, per int, window int64) *ir.Value {
 	n := int64(states)
 	part := func(lo, hi, rows int64) *ir.Value {
@@ -165,7 +171,7 @@ func stateOut(b *ir.Builder, s, fromRe, fromIm *ir.Value, states, per int, windo
 	return b.Op("", "Concat", []*ir.Value{z, back(past, window*all, per == 2)}, ir.A("axis", 1))
 }
 
-// evalConst computes a node of constants; its results are tensors.
+// evalConst computes a node of constants. All results are tensors.
 func evalConst(n *ir.Node) ([]*tensor.Tensor, error) {
 	in := make([]tensor.Datum, len(n.Inputs))
 	for i, v := range n.Inputs {

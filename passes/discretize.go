@@ -7,10 +7,11 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// Discretize brings continuous systems to discrete time (docs/math.md, Discretization).
+// Discretize converts continuous systems to discrete time (docs/math.md, Discretization).
 var Discretize = &Pass{
 	Name: "discretize",
-	Doc:  "Each StateSpace → one SSM (diagonal) or DenseSSM (full matrix) with a direction. Constraint and discretization are computed in float64 if the parameters are constants.",
+	Doc: "Each StateSpace → one SSM (diagonal) or DenseSSM (full matrix) with a direction. Constraint and " +
+		"discretization are computed in float64 if the parameters are constants.",
 	After: []Reason{
 		{"diagonalize", "discretize expands what diagonalize left, with its full matrix"},
 	},
@@ -54,7 +55,7 @@ var Discretize = &Pass{
 	},
 }
 
-// warnUnstable tells of discrete eigenvalues outside of the unit circle; such a layer runs as a scan only.
+// warnUnstable warns of discrete eigenvalues outside of the unit circle. Such a layer runs as a scan only.
 func warnUnstable(c *Context, n *ir.Node) {
 	if n.In(1).Const == nil {
 		return
@@ -73,6 +74,8 @@ func warnUnstable(c *Context, n *ir.Node) {
 		}
 	}
 	if count > 0 {
-		c.Warn("%s: %d of %d states grow, state %d fastest (|λ̄| = %.6g): the answer may overflow on long sequences, and the layer runs as a scan only", where(n), count, len(a), worst, real(essm.Pow(complex(a[worst], 0), 1)))
+		c.Warn("%s: %d of %d states grow, state %d fastest (|λ̄| = %.6g): the answer may overflow on long sequences, "+
+			"and the layer runs as a scan only", where(n), count, len(a), worst,
+			real(essm.Pow(complex(a[worst], 0), 1)))
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// foldLimit bounds what folding may add to a plan: a result of more elements stays a computation, unless it is no larger
-// than what it is made from.
+// foldLimit bounds the elements that folding may add to a plan. A larger result stays a computation, unless it is no
+// larger than the constants that it is computed from.
 const foldLimit = 1 << 20
 
-// Fold computes what depends on constants alone.
+// Fold replaces computations with constants by their results.
 var Fold = &Pass{
 	Name: "fold",
-	Doc:  "Computes nodes of constants, by evaluating their operators.",
+	Doc:  "Evaluates nodes whose inputs are all constants.",
 	Run: func(c *Context, g *ir.Graph) (int, error) {
 		n, err := fold(g)
 		if n > 0 {
@@ -55,9 +55,9 @@ func fold(g *ir.Graph) (int, error) {
 			}
 			t, ok := out[i].(*tensor.Tensor)
 			if !ok {
-				return changes, fmt.Errorf("node %v: folding gave no tensor for %s", n, v.Name)
+				return changes, fmt.Errorf("node %v: folding computed no tensor for %s", n, v.Name)
 			}
-			// The node dies with its last reader, so the constant can take its output's name.
+			// The node is removed with its last reader, so the constant can take its output's name.
 			k := ir.NewConst(v.Name, t)
 			v.Name += ".folded"
 			g.ReplaceUses(v, k)
@@ -67,8 +67,8 @@ func fold(g *ir.Graph) (int, error) {
 	return changes, nil
 }
 
-// foldable reports whether the node may become constants: all its inputs are, it is not one of those that make large
-// tensors out of small ones, and no output of the graph hangs on it.
+// foldable reports whether the node may become constants: all its inputs are constants, it is not one of the operators
+// that make large tensors from small ones, and none of its outputs is an output of the graph.
 func foldable(g *ir.Graph, n *ir.Node) bool {
 	if n.Op.Random || len(n.Subgraphs()) > 0 || len(n.Inputs) == 0 && n.Op.Name != "Constant" {
 		return false

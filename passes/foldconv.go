@@ -12,10 +12,11 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
 
-// FoldConv moves scales and shifts of channels into the weights of the convolutions beside them.
+// FoldConv multiplies scales and shifts of channels into the weights of the convolutions beside them.
 var FoldConv = &Pass{
 	Name: "fold-conv",
-	Doc: "Batch norm with fixed statistics, and arithmetic with one constant for each channel, after Conv, ConvTranspose, Gemm or a linear layer, or before a Conv → its weights and bias. " +
+	Doc: "Batch norm with fixed statistics, and arithmetic with one constant for each channel, after Conv, " +
+		"ConvTranspose, Gemm or a linear layer, or before a Conv → its weights and bias. " +
 		"Computed in float64 and rounded to the weights' type, which the operators of ONNX share with their data.",
 	After: []Reason{
 		{"fold", "weights and what scales them must be constants to be multiplied"},
@@ -23,8 +24,8 @@ var FoldConv = &Pass{
 	Run: func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, convRules()) },
 }
 
-// scaled are the operators whose output channels can be scaled: the axis that these lie on, from the left (1) or the right
-// (-1), how many there are, and the factors of their weights.
+// scaled are the operators whose output channels can be scaled, with the axis of these from the left (1) or the right
+// (-1), their number, and the factors of the weights.
 var scaled = []struct {
 	op       string
 	axis     int
@@ -32,10 +33,11 @@ var scaled = []struct {
 	factors  func(n *ir.Node, shape []int, s []float64) factors
 }{
 	{"Conv", 1, rowsOf, eachRow},
-	{"ConvTranspose", 1, func(n *ir.Node, shape []int) int { return shape[1] * int(ops.Int(n, "group")) }, func(n *ir.Node, shape []int, s []float64) factors {
-		each := shape[0] / int(ops.Int(n, "group")) // input channels of a group
-		return factors{tapsOf(shape), func(i int) []float64 { return s[i/shape[1]/each*shape[1]+i%shape[1]:][:1] }}
-	}},
+	{"ConvTranspose", 1, func(n *ir.Node, shape []int) int { return shape[1] * int(ops.Int(n, "group")) },
+		func(n *ir.Node, shape []int, s []float64) factors {
+			each := shape[0] / int(ops.Int(n, "group")) // input channels per group
+			return factors{tapsOf(shape), func(i int) []float64 { return s[i/shape[1]/each*shape[1]+i%shape[1]:][:1] }}
+		}},
 	{"essm.Linear", -1, rowsOf, eachRow},
 	{"Gemm", -1, func(n *ir.Node, shape []int) int {
 		if ops.Int(n, "transB") != 0 {
@@ -50,27 +52,30 @@ var scaled = []struct {
 	}},
 }
 
-// factors multiply weights: those of row i, of so many columns, by of(i), which is one factor for all or one for each.
+// factors are the factors of a matrix of weights with the given number of columns. of(i) returns those of row i: one
+// factor for all columns, or one for each.
 type factors struct {
 	columns int
 	of      func(i int) []float64
 }
 
-// eachRow has a factor for each output channel, whose weights stand together.
+// eachRow returns one factor for each output channel, whose weights are a row.
 func eachRow(_ *ir.Node, shape []int, s []float64) factors {
 	return factors{shape[1] * tapsOf(shape), func(i int) []float64 { return s[i : i+1] }}
 }
 
 func rowsOf(_ *ir.Node, shape []int) int { return shape[0] }
 
-// channelOps are the operators that scale and shift channels, as patterns around what they do it to.
+// channelOps returns the patterns of operators that scale and shift the channels of x.
 func channelOps(x Pattern) []*OpPattern {
 	k := Const("k")
 	return []*OpPattern{
-		Op("BatchNormalization", x, Const("scale"), Const("shift"), Const("mean"), Const("variance")).As("affine").If(func(n *ir.Node) bool {
+		Op("BatchNormalization", x, Const("scale"), Const("shift"), Const("mean"),
+			Const("variance")).As("affine").If(func(n *ir.Node) bool {
 			return ops.Newest(n.Op) && n.Attrs.Int("training_mode", 0) == 0 && len(n.Outputs) == 1
 		}),
-		Op("Mul", x, k).As("affine"), Op("Add", x, k).As("affine"), Op("Div", x, k).As("affine"), Op("Sub", x, k).As("affine"),
+		Op("Mul", x, k).As("affine"), Op("Add", x, k).As("affine"), Op("Div", x, k).As("affine"),
+		Op("Sub", x, k).As("affine"),
 	}
 }
 
@@ -108,7 +113,8 @@ var convRules = sync.OnceValue(func() *Set {
 	for _, a := range channelOps(Var("x")) {
 		for _, bias := range []Pattern{Where("b", isConst), Absent()} {
 			rules = append(rules, &Rule{
-				Name: "affine-conv", Doc: "a scale and shift of channels before a convolution; a shift only where nothing is padded",
+				Name:    "affine-conv",
+				Doc:     "a scale and shift of channels before a convolution; a shift only where nothing is padded",
 				Pattern: Op("Conv", a, Const("w"), bias).As("linear"),
 				Check:   foldBefore,
 				Make:    makeLinear,
@@ -118,7 +124,8 @@ var convRules = sync.OnceValue(func() *Set {
 	return NewSet(rules...)
 })
 
-// biasOf reads the bias of a match in float64, or zeros, one for each channel; ok is false where weights are none to be scaled.
+// biasOf returns the bias of a match in float64, or zeros, one for each channel. It returns false if the weights cannot
+// be scaled.
 func biasOf(m *Match, channels func(n *ir.Node, shape []int) int) (bias []float64, ok bool) {
 	w := m.Val("w").Const
 	if d := w.DType(); d != tensor.Float32 && d != tensor.Float64 || w.Rank() < 2 || w.Len() == 0 {
@@ -135,7 +142,7 @@ func biasOf(m *Match, channels func(n *ir.Node, shape []int) int) (bias []float6
 	return bias, true
 }
 
-// tapsOf is the number of weights between one input channel and one output channel.
+// tapsOf returns the number of weights between one input channel and one output channel.
 func tapsOf(shape []int) int {
 	taps := 1
 	for _, d := range shape[2:] {
@@ -144,7 +151,7 @@ func tapsOf(shape []int) int {
 	return taps
 }
 
-// channelAffine gives scale and shift of each of n channels, which lie on the given axis of a value of some rank.
+// channelAffine returns the scale and the shift of each of the n channels on an axis of a value of the given rank.
 func channelAffine(m *Match, rank, axis, n int) (scale, shift []float64, ok bool) {
 	node := m.Node("affine")
 	scale, shift = slices.Repeat([]float64{1}, n), make([]float64, n)
@@ -197,7 +204,7 @@ func channelAffine(m *Match, rank, axis, n int) (scale, shift []float64, ok bool
 	return scale, shift, true
 }
 
-// foldBefore finds the weights and bias of a convolution whose input channels are scaled and shifted before it.
+// foldBefore computes the weights and bias of a convolution whose input channels are scaled and shifted before it.
 func foldBefore(m *Match) string {
 	n, w := m.Node("linear"), m.Val("w").Const
 	bias, ok := biasOf(m, rowsOf)
@@ -205,12 +212,12 @@ func foldBefore(m *Match) string {
 	if !ok || group < 1 || w.Dim(0)%group != 0 {
 		return Leave
 	}
-	each, ins := w.Dim(0)/group, w.Dim(1) // output and input channels of a group
+	each, ins := w.Dim(0)/group, w.Dim(1) // output and input channels per group
 	s, t, ok := channelAffine(m, w.Rank(), 1, ins*group)
 	if !ok {
 		return Leave
 	}
-	rows := func(s []float64) factors { // each input channel's, for its taps
+	rows := func(s []float64) factors { // the factor of each input channel, for all its taps
 		taps := tapsOf(w.Shape())
 		all := make([]float64, 0, len(s)*taps)
 		for _, x := range s {
@@ -245,12 +252,12 @@ func addProducts[F float](sums []float64, w []F, by factors) {
 
 func isOne(s []float64) bool { return !slices.ContainsFunc(s, func(x float64) bool { return x != 1 }) }
 
-// folded is the weights and bias that a Check has found.
+// folded holds the weights and bias that a Check has computed.
 type folded struct{ w, bias *tensor.Tensor }
 
-// scaleWeights multiplies the weights of a match by their factors, and keeps them with their bias; one says that all factors
-// are 1. For essm.Linear both become float64: what a plan computes in double precision is then what its source says. A
-// reason says why not.
+// scaleWeights multiplies the weights of a match by their factors, and stores them with their bias in the match. one
+// tells whether all factors are 1. The weights of essm.Linear become float64, so that a plan in double precision
+// computes what its source states. If the weights cannot be scaled, scaleWeights returns why.
 func scaleWeights(m *Match, by factors, one bool, bias []float64) (why string) {
 	w := m.Val("w").Const
 	f := &folded{w: w}
@@ -280,7 +287,7 @@ func scaleWeights(m *Match, by factors, one bool, bias []float64) (why string) {
 	default:
 		ok = scale(tensor.Data[float32](f.w), tensor.Data[float32](w), by)
 	}
-	if !ok { // what the operators gave one after the other might be finite
+	if !ok { // the result of the separate operators might be finite
 		return "a weight would not be finite"
 	}
 	m.Found = f
@@ -289,7 +296,7 @@ func scaleWeights(m *Match, by factors, one bool, bias []float64) (why string) {
 
 type float interface{ float32 | float64 }
 
-// scale reports whether a float32 holds all products.
+// scale reports whether all products are in the range of float32.
 func scale[T, F float](to []T, from []F, by factors) bool {
 	for i := range len(from) / by.columns {
 		x, y, k := from[i*by.columns:][:by.columns], to[i*by.columns:][:by.columns], by.of(i)
@@ -322,12 +329,12 @@ func scaleRow[T, F float](to []T, from []F, k float64) bool {
 	return true
 }
 
-// finite reports whether a float32 holds all numbers.
+// finite reports whether all numbers are in the range of float32.
 func finite[F float](x []F) bool {
 	return !slices.ContainsFunc(x, func(v F) bool { return !(math.Abs(float64(v)) <= math.MaxFloat32) })
 }
 
-// makeLinear makes the linear operator of a match again, with the weights that were found.
+// makeLinear makes the linear operator of a match again with the folded weights.
 func makeLinear(b *ir.Builder, m *Match) []*ir.Value {
 	n, name, f := m.Node("linear"), strings.TrimSuffix(m.Val("w").Name, ".folded"), m.Found.(*folded)
 	in := []*ir.Value{m.Val("x"), b.Const(name+".folded", f.w), b.Const(name+".bias", f.bias)}

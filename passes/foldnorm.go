@@ -7,11 +7,12 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
 )
 
-// FoldNorm turns batch norms with fixed statistics into affine maps, and moves these into neighbours.
+// FoldNorm replaces batch norms with fixed statistics by affine maps, and folds these into their neighbours.
 var FoldNorm = &Pass{
 	Name: "fold-norm",
-	Doc:  "Batch norm with fixed statistics → scale and shift in float64. Two in a row become one. One beside a linear layer becomes part of its weights, also across a mean, first or last over time.",
-	Run:  func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, normRules) },
+	Doc: "Batch norm with fixed statistics → scale and shift in float64. Two in a row become one. One beside a " +
+		"linear layer becomes part of its weights, also across the mean, first or last step over time.",
+	Run: func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, normRules) },
 }
 
 var normRules = NewSet(
@@ -20,7 +21,8 @@ var normRules = NewSet(
 		Pattern: Op("essm.BatchNorm", Var("x"), Const("weight"), Const("bias"), Const("mean"), Const("var")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			f := func(name string) []float64 { return floats(b, m.Val(name)) }
-			scale, shift := essm.BatchNormAffine(f("weight"), f("bias"), f("mean"), f("var"), m.Root.Attrs.Float("epsilon", 1e-5))
+			scale, shift := essm.BatchNormAffine(f("weight"), f("bias"), f("mean"), f("var"),
+				m.Root.Attrs.Float("epsilon", 1e-5))
 			return []*ir.Value{affine(b, m.Val("x"), scale, shift)}
 		},
 	},
@@ -28,7 +30,8 @@ var normRules = NewSet(
 		Name: "affine-affine", Doc: "two affine maps in a row are one",
 		Pattern: Op("essm.Affine", Op("essm.Affine", Var("x"), Const("s0"), Const("t0")), Const("s1"), Const("t1")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
-			s0, t0, s1, t1 := floats(b, m.Val("s0")), floats(b, m.Val("t0")), floats(b, m.Val("s1")), floats(b, m.Val("t1"))
+			s0, t0, s1, t1 := floats(b, m.Val("s0")), floats(b, m.Val("t0")), floats(b, m.Val("s1")),
+				floats(b, m.Val("t1"))
 			for i := range s0 {
 				s0[i], t0[i] = s0[i]*s1[i], t0[i]*s1[i]+t1[i]
 			}
@@ -46,7 +49,8 @@ var normRules = NewSet(
 	},
 	&Rule{
 		Name: "affine-linear", Doc: "an affine map before a linear layer goes into its weight and bias",
-		Pattern: Op("essm.Linear", Op("essm.Affine", Var("x"), Const("s"), Const("t")), Const("w"), Where("b", isConst)),
+		Pattern: Op("essm.Linear", Op("essm.Affine", Var("x"), Const("s"), Const("t")), Const("w"),
+			Where("b", isConst)),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			w, bias, s, t := floats(b, m.Val("w")), floats(b, m.Val("b")), floats(b, m.Val("s")), floats(b, m.Val("t"))
 			k := len(s)
@@ -61,7 +65,8 @@ var normRules = NewSet(
 	},
 	&Rule{
 		Name: "linear-affine", Doc: "an affine map behind a linear layer goes into its weight and bias",
-		Pattern: Op("essm.Affine", Op("essm.Linear", Var("x"), Const("w"), Where("b", isConst)), Const("s"), Const("t")),
+		Pattern: Op("essm.Affine", Op("essm.Linear", Var("x"), Const("w"), Where("b", isConst)), Const("s"),
+			Const("t")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			w, bias, s, t := floats(b, m.Val("w")), floats(b, m.Val("b")), floats(b, m.Val("s")), floats(b, m.Val("t"))
 			k := len(w) / max(1, len(bias))
@@ -78,7 +83,7 @@ var normRules = NewSet(
 
 func isConst(v *ir.Value) bool { return v.Const != nil }
 
-// floats reads a constant; its type has been inferred, so it is real.
+// floats returns the numbers of a constant. Its inferred type is real.
 func floats(b *ir.Builder, v *ir.Value) []float64 {
 	x, err := v.Const.Float64s()
 	if err != nil {
@@ -88,12 +93,15 @@ func floats(b *ir.Builder, v *ir.Value) []float64 {
 }
 
 func affine(b *ir.Builder, x *ir.Value, scale, shift []float64) *ir.Value {
-	return b.Op("essm", "Affine", []*ir.Value{x, b.Const("scale", tensor.FromSlice(scale, len(scale))), b.Const("shift", tensor.FromSlice(shift, len(shift)))})
+	return b.Op("essm", "Affine", []*ir.Value{x, b.Const("scale", tensor.FromSlice(scale, len(scale))),
+		b.Const("shift", tensor.FromSlice(shift, len(shift)))})
 }
 
-// linear makes a Linear with folded weights, which stay float64: what a plan computes in double precision is then what its
-// source says.
+// linear makes a Linear with folded weights. They stay float64, so that a plan in double precision computes what its
+// source states.
 func linear(b *ir.Builder, m *Match, w, bias []float64) *ir.Value {
 	shape := m.Val("w").Const.Shape()
-	return b.Op("essm", "Linear", []*ir.Value{m.Val("x"), b.Const(m.Val("w").Name+".folded", tensor.FromSlice(w, shape...)), b.Const(m.Val("b").Name+".folded", tensor.FromSlice(bias, len(bias)))})
+	return b.Op("essm", "Linear", []*ir.Value{m.Val("x"),
+		b.Const(m.Val("w").Name+".folded", tensor.FromSlice(w, shape...)),
+		b.Const(m.Val("b").Name+".folded", tensor.FromSlice(bias, len(bias)))})
 }

@@ -30,15 +30,17 @@ var Fuse = &Pass{
 	},
 }
 
-// describeSystem says which system a fused node is.
+// describeSystem returns a line about a fused node.
 func describeSystem(n *ir.Node) string {
 	s := n.In(1).Shape()
-	return fmt.Sprintf("%s %s, channels × heads × states = %v × %v × %v", n.Op.Name, n.Attrs.Str("direction", essm.Forward), s[0], s[1], s[2])
+	return fmt.Sprintf("%s %s, channels × heads × states = %v × %v × %v", n.Op.Name,
+		n.Attrs.Str("direction", essm.Forward), s[0], s[1], s[2])
 }
 
-// scanOf matches a diagonal scan over B u, read at output out.
+// scanOf matches a diagonal scan over B u. Its output out is the root.
 func scanOf(vIm Pattern, out int) *OpPattern {
-	return Op("essm.Scan", Op("essm.HeadLinear", Var("u"), Var("B_re")), Var("a_re"), Var("a_im"), Var("b_re"), Var("b_im"), vIm, Var("state")).
+	return Op("essm.Scan", Op("essm.HeadLinear", Var("u"), Var("B_re")), Var("a_re"), Var("a_im"), Var("b_re"),
+		Var("b_im"), vIm, Var("state")).
 		As("scan").Out(out)
 }
 
@@ -54,15 +56,18 @@ var fuseRules = NewSet(
 	},
 	&Rule{
 		Name: "ssm-complex", Doc: "Re(C · Scan(B u)) with complex B and C, written out in real numbers",
-		Pattern: Op("Sub", Op("essm.HeadLinear", scanOf(complexInput, 0), Var("C_re")), Op("essm.HeadLinear", scanOf(complexInput, 1), Var("C_im"))),
-		Make:    makeSSM,
-		Also:    finalState("scan", 2),
+		Pattern: Op("Sub", Op("essm.HeadLinear", scanOf(complexInput, 0), Var("C_re")),
+			Op("essm.HeadLinear", scanOf(complexInput, 1), Var("C_im"))),
+		Make: makeSSM,
+		Also: finalState("scan", 2),
 	},
 	&Rule{
 		Name: "dense-ssm", Doc: "C · DenseScan(B u)",
-		Pattern: Op("essm.HeadLinear", Op("essm.DenseScan", Op("essm.HeadLinear", Var("u"), Var("B")), Var("abar"), Var("gamma"), Var("state")).As("scan"), Var("C")),
+		Pattern: Op("essm.HeadLinear", Op("essm.DenseScan", Op("essm.HeadLinear", Var("u"), Var("B")), Var("abar"),
+			Var("gamma"), Var("state")).As("scan"), Var("C")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
-			return system(b, m.Node("scan"), "DenseSSM", 1, []*ir.Value{m.Val("u"), m.Val("abar"), m.Val("gamma"), m.Val("B"), m.Val("C"), nil, m.Val("state")})
+			return system(b, m.Node("scan"), "DenseSSM", 1,
+				[]*ir.Value{m.Val("u"), m.Val("abar"), m.Val("gamma"), m.Val("B"), m.Val("C"), nil, m.Val("state")})
 		},
 		Also: finalState("scan", 1),
 	},
@@ -72,15 +77,15 @@ var fuseRules = NewSet(
 	direct("dense-direct-full", "DenseSSM", 5, "HeadLinear"),
 )
 
-// realOnly refuses a scan whose imaginary part somebody reads.
+// realOnly refuses a scan whose imaginary part is used.
 func realOnly(m *Match) string {
 	if x := m.Node("scan").Out(1); x != nil && m.Uses(x) > 0 {
-		return "the imaginary part of its states is read as well"
+		return "the imaginary part of its states is also used"
 	}
 	return ""
 }
 
-// direct is the rule that gives a fused system its direct term D, which is input at.
+// direct returns the rule that adds the direct term D to a fused system, as input at.
 func direct(name, op string, at int, product string) *Rule {
 	return &Rule{
 		Name: name, Doc: op + " without D, plus D u",
@@ -91,7 +96,7 @@ func direct(name, op string, at int, product string) *Rule {
 			case n.In(at) != nil || n.In(0) != m.Val("u"):
 				return Leave
 			case len(m.Val("D").Shape()) == 4 && !sameChannels(n, m.Val("D")):
-				return "D takes another number of features than the system"
+				return "D has another number of features than the system"
 			}
 			return ""
 		},
@@ -108,10 +113,10 @@ func direct(name, op string, at int, product string) *Rule {
 	}
 }
 
-// anySystem matches a fused system whatever its inputs are.
+// anySystem matches a fused system with any inputs.
 func anySystem(op string) *OpPattern { return Op(op).AnyInputs() }
 
-// sameChannels reports whether a full D (C, S, m, h) has the input matrix's channels, heads and features.
+// sameChannels reports whether a full D (C, S, m, h) has the channels, heads and features of the input matrix.
 func sameChannels(n *ir.Node, d *ir.Value) bool {
 	at := 5
 	if n.Op.Name == "DenseSSM" {
@@ -121,14 +126,14 @@ func sameChannels(n *ir.Node, d *ir.Value) bool {
 	return len(b) == 4 && b[0].Equal(s[0]) && b[1].Equal(s[1]) && b[3].Equal(s[3])
 }
 
-// makeSSM builds an SSM with what a match of scanOf bound.
+// makeSSM builds an SSM from the values that a match of scanOf bound.
 func makeSSM(b *ir.Builder, m *Match) []*ir.Value {
 	v := m.Val
-	return system(b, m.Node("scan"), "SSM", 2, []*ir.Value{v("u"), v("a_re"), v("a_im"), v("b_re"), v("b_im"), v("B_re"), v("C_re"), v("B_im"), v("C_im"), nil, v("state")})
+	return system(b, m.Node("scan"), "SSM", 2, []*ir.Value{v("u"), v("a_re"), v("a_im"), v("b_re"), v("b_im"),
+		v("B_re"), v("C_re"), v("B_im"), v("C_im"), nil, v("state")})
 }
 
-// system adds a fused node that takes the scan's attributes, and gives the final state where output stateOut of the scan
-// is there.
+// system adds a fused node with the scan's attributes. It has a final state if the scan has output stateOut.
 func system(b *ir.Builder, scan *ir.Node, op string, stateOut int, in []*ir.Value) []*ir.Value {
 	outs := 1
 	if scan.Out(stateOut) != nil {
@@ -141,7 +146,7 @@ func system(b *ir.Builder, scan *ir.Node, op string, stateOut int, in []*ir.Valu
 	return made[:1]
 }
 
-// finalState makes readers of the scan's final state read the fused operator's.
+// finalState replaces the scan's final state by that of the fused operator.
 func finalState(node string, out int) func(m *Match, made []*ir.Value) map[*ir.Value]*ir.Value {
 	return func(m *Match, made []*ir.Value) map[*ir.Value]*ir.Value {
 		if old := m.Node(node).Out(out); old != nil {

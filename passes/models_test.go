@@ -20,8 +20,8 @@ import (
 	"github.com/essmc/essmc/passes/passtest"
 )
 
-// TestRandomModels runs the pipeline on random models of every kind. After each pass the answer is that of the model as
-// it was built, in float64; and printing and parsing is the identity.
+// TestRandomModels runs the pipeline on random models of every kind. After each pass the answer in float64 must be that
+// of the model as built, and printing and parsing must be the identity.
 func TestRandomModels(t *testing.T) {
 	trials := 16
 	if os.Getenv("ESSMC_LONG") != "" {
@@ -69,7 +69,8 @@ func TestRandomModels(t *testing.T) {
 				}
 			}
 			if systems != c.NLayers {
-				t.Errorf("%d fused systems for %d layers; notes:\n%s", systems, c.NLayers, strings.Join(passtest.Notes(g), "\n"))
+				t.Errorf("%d fused systems for %d layers; notes:\n%s", systems, c.NLayers,
+					strings.Join(passtest.Notes(g), "\n"))
 			}
 		})
 	}
@@ -77,7 +78,7 @@ func TestRandomModels(t *testing.T) {
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// randomConfig draws a small model with any of the options of docs/math.md, Model directory.
+// randomConfig returns a random small model with any of the options of docs/math.md, Model directory.
 func randomConfig(r *rand.Rand) *models.Config {
 	c := models.Default()
 	heads := pick(r, 1, 2, 3)
@@ -95,12 +96,14 @@ func randomConfig(r *rand.Rand) *models.Config {
 	l.Heads, l.Channels, l.Bidirectional, l.ConjSym = heads, pick(r, 1, 1, 2), r.IntN(2) == 0, r.IntN(2) == 0
 	l.DState = heads * pick(r, 2, 4)
 	l.Discretization = pick(r, essm.Methods...)
-	if l.Discretization == "forward_euler" { // others are stable whatever the step
+	if l.Discretization == "forward_euler" { // other methods are stable for all step sizes
 		l.Discretization = "bilinear"
 	}
-	l.LambdaReal, l.LambdaImag = pick(r, essm.RealConstraints...), pick(r, "same", "same", "softplus", "sigmoid", "clip", "zero", "negtive")
+	l.LambdaReal, l.LambdaImag = pick(r, essm.RealConstraints...),
+		pick(r, "same", "same", "softplus", "sigmoid", "clip", "zero", "negtive")
 	l.Dt, l.D = pick(r, "per_state", "shared"), pick(r, "none", "diagonal", "full")
-	l.Activation, l.PostActivation = pick(r, append([]string{""}, models.Activations...)...), pick(r, append([]string{""}, models.Activations...)...)
+	l.Activation, l.PostActivation = pick(r, append([]string{""}, models.Activations...)...),
+		pick(r, append([]string{""}, models.Activations...)...)
 	l.MaxKernelLength = pick(r, 0, 0, 5)
 	c.Decoder = models.Decoder{Type: "sequence", Mode: pick(r, models.Modes...), DOutput: 3, UseLengths: r.IntN(2) == 0}
 	if r.IntN(4) == 0 {
@@ -118,8 +121,8 @@ func randomConfig(r *rand.Rand) *models.Config {
 	return c
 }
 
-// randomWeights initialises a model, and moves away from 0 and 1 what training would move. Where step sizes are shared
-// and conjugates are not, half of the models get a full matrix.
+// randomWeights initializes a model, and moves the weights that training would move away from 0 and 1. If step sizes
+// are shared and conjugates are not, half of the models get a full matrix.
 func randomWeights(t *testing.T, r *rand.Rand, c *models.Config) models.Weights {
 	t.Helper()
 	w, err := models.Init(c, models.InitOptions{DtMin: 0.01, DtMax: 0.5}, r.Uint64())

@@ -1,9 +1,9 @@
-// Package passes holds the portable pipeline: the rewrites from the graph of a source to the graph of a plan. Each pass is
-// in its own file.
+// Package passes holds the portable pipeline: the rewrites from the graph of a source to the graph of a plan. Each pass
+// is in its own file.
 //
-// It imports ir, the operator packages and passes/match. It knows no machine, so its results run on every backend. A pass
-// keeps the meaning of the graph, and its inputs and outputs with their names. The graph is verified after every pass.
-// Equal graphs give equal results.
+// It imports ir, the operator packages and passes/match. It knows no machine, so its results run on every backend. A
+// pass keeps the meaning of the graph, and its inputs and outputs with their names. The graph is verified after every
+// pass. Equal graphs give equal results.
 package passes
 
 import (
@@ -15,7 +15,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
-	_ "github.com/essmc/essmc/ops/essm" // the operators that passes look for and make
+	_ "github.com/essmc/essmc/ops/essm" // the operators that passes match and make
 	_ "github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/passes/match"
 )
@@ -24,17 +24,17 @@ import (
 type Pass struct {
 	Name string
 	Doc  string
-	// After and Before name passes that this one must come after, or before, where they run at all. Each such demand is made
-	// by one of the two.
+	// After and Before name passes that must run before, and after, this one if they run at all. One of the two passes
+	// states each such condition.
 	After, Before []Reason
-	// Run changes the graph in place and says how many changes it made.
+	// Run changes the graph in place and returns the number of changes.
 	Run func(c *Context, g *ir.Graph) (changes int, err error)
 }
 
-// Context takes down what a pass has to say.
+// Context collects the messages of a pass.
 type Context struct {
 	notes []string
-	// seen keeps a rule's refusals from being told once per round.
+	// seen holds the messages so far: rules run in rounds, and repeat theirs.
 	seen map[string]bool
 }
 
@@ -54,40 +54,40 @@ func (c *Context) add(s string) {
 	}
 }
 
-// Snapshot is what an observer sees after each pass.
+// Snapshot is the argument of an observer after a pass.
 type Snapshot struct {
 	Index   int // from 0; -1 for the graph before the first pass
 	Pass    *Pass
-	Graph   *ir.Graph // as the pass left it; valid during the call only
+	Graph   *ir.Graph // the graph after the pass; valid during the call only
 	Event   ir.Event
 	Time    time.Duration
 	Failure error
 }
 
-// Options steer a run of the pipeline. The zero value runs all of it.
+// Options are the options of Run. The zero value runs the whole pipeline.
 type Options struct {
-	// StopAfter ends the run behind the pass of this name.
+	// StopAfter is the name of the last pass to run.
 	StopAfter string
-	// Observe sees the graph before the first pass and after each one, also after one that failed.
+	// Observe is called with the graph before the first pass and after each pass, including one that fails.
 	Observe func(Snapshot)
 	// Context, if not nil, ends the run before the next pass when it is done.
 	Context context.Context
 }
 
-// Pipeline is the portable pipeline, in order. The passes say why it is in this order.
+// Pipeline returns the portable passes in order. Each pass states the reasons for its place.
 func Pipeline() []*Pass {
 	return []*Pass{Fold, Canonicalize, Diagonalize, Discretize, FoldNorm, FoldConv, Fuse, CSE, DCE}
 }
 
-// Reason says why a pass stands where it stands beside another.
+// Reason is a condition on the order of two passes, with its reason.
 type Reason struct{ Pass, Why string }
 
 // Optimize runs the whole pipeline on g, in place.
 func Optimize(g *ir.Graph) error { return Run(g, Pipeline(), Options{}) }
 
-// Run applies passes in order, in place, and adds an event to the graph's history for each that changed or noted something.
-// The graph is verified before the first pass, and after each; all of it again after the last one. An error names the pass,
-// its place, and the one before it; the graph is then in an undefined state.
+// Run applies passes in order, in place, and adds an event to the graph's history for each pass that changed or noted
+// something. It verifies the graph before the first pass, then the changes of each pass, and the whole graph after the
+// last one. An error names the pass, its index, and the pass before it. The graph is undefined then.
 func Run(g *ir.Graph, list []*Pass, o Options) error {
 	if err := checkOrder(list); err != nil {
 		return err
@@ -170,7 +170,7 @@ func checkOrder(list []*Pass) error {
 	return nil
 }
 
-// Warnings lists the lines of a graph's history that a user should see, without their mark.
+// Warnings returns the warnings in a graph's history, without their prefix.
 func Warnings(g *ir.Graph) []string {
 	var out []string
 	for _, e := range g.History {
@@ -183,7 +183,7 @@ func Warnings(g *ir.Graph) []string {
 	return out
 }
 
-// where names a node by its part of the model, or else by itself.
+// where names a node by its scope in the model, or by itself if it has none.
 func where(n *ir.Node) string {
 	if n.Scope != "" {
 		return n.Scope
@@ -191,13 +191,13 @@ func where(n *ir.Node) string {
 	return n.String()
 }
 
-// Edit starts a builder that appends to g. Operator sets that the graph does not name are this program's.
+// Edit returns a builder that appends to g. Operator sets that the graph does not name get this program's versions.
 func Edit(g *ir.Graph) *ir.Builder {
 	complete(g)
 	return ir.Edit(g, ops.Default, g.Opsets)
 }
 
-// complete gives a graph the operator sets that it does not name.
+// complete adds the operator sets that a graph does not name.
 func complete(g *ir.Graph) {
 	if g.Opsets == nil {
 		g.Opsets = map[string]int{}
@@ -209,8 +209,9 @@ func complete(g *ir.Graph) {
 	}
 }
 
-// Replace makes the readers of old read with, which takes over old's name where old is an output of the graph. It reports
-// false, and changes nothing, where with cannot carry that name: an input, a constant, or another output.
+// Replace replaces old by with in all its readers. If old is an output of the graph, with takes over its name. Replace
+// returns false, and changes nothing, if with cannot have that name because it is an input, a constant or another
+// output.
 func Replace(g *ir.Graph, old, with *ir.Value) bool {
 	if !takesOver(g, old, with) {
 		return false
@@ -219,13 +220,13 @@ func Replace(g *ir.Graph, old, with *ir.Value) bool {
 	return true
 }
 
-// Finish drops what rewrites left without readers, and sorts.
+// Finish removes dead code and sorts the graph.
 func Finish(g *ir.Graph) error {
 	g.RemoveDead()
 	return g.Sort()
 }
 
-// takesOver prepares for a replacement, unless it cannot be.
+// takesOver prepares a replacement. It returns false if that is not possible.
 func takesOver(g *ir.Graph, old, with *ir.Value) bool {
 	if old == with {
 		return false
@@ -239,16 +240,16 @@ func takesOver(g *ir.Graph, old, with *ir.Value) bool {
 	return true
 }
 
-// Leave is what a rule's Check gives where the rule simply does not apply, which is not worth a note.
+// Leave is the result of a rule's Check if the rule does not apply and that needs no note.
 const Leave = "-"
 
-// Apply runs rules over the graph until none matches any more, and says how many rewrites that took. A rule's refusals become
+// Apply applies rules to the graph until none matches, and returns the number of rewrites. A rule's refusals become
 // notes, except Leave.
 func Apply(c *Context, g *ir.Graph, rules *match.Set) (int, error) {
 	changes := 0
 	for round := 0; ; round++ {
 		if round > 1000 {
-			return changes, fmt.Errorf("rules do not come to an end after %d rewrites", changes)
+			return changes, fmt.Errorf("rules do not end after %d rewrites", changes)
 		}
 		n, err := applyOnce(c, g, rules)
 		changes += n
@@ -271,7 +272,7 @@ func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 	}
 	readers := newReaders(g)
 	uses := readers.before
-	stale := map[*ir.Node]bool{} // nodes whose surroundings a rewrite of this walk has changed
+	stale := map[*ir.Node]bool{} // nodes near a rewrite of this walk
 	m := new(match.Match)
 	var b *ir.Builder
 	for _, n := range slices.Clone(g.Nodes) {
@@ -326,7 +327,7 @@ func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 			for _, q := range m.Nodes() {
 				stale[q] = true
 			}
-			m = new(match.Match) // the rule may have kept this one
+			m = new(match.Match) // the rule may have kept this match
 			break
 		}
 	}

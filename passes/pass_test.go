@@ -32,28 +32,30 @@ func TestOrder(t *testing.T) {
 	if err := passes.Run(&ir.Graph{Name: "g"}, all, passes.Options{}); err != nil {
 		t.Errorf("the pipeline breaks its own order: %v", err)
 	}
-	if err := passes.Run(&ir.Graph{Name: "g"}, all, passes.Options{StopAfter: "fuze"}); err == nil || !strings.Contains(err.Error(), "fold") {
+	if err := passes.Run(&ir.Graph{Name: "g"}, all, passes.Options{StopAfter: "fuze"}); err == nil ||
+		!strings.Contains(err.Error(), "fold") {
 		t.Errorf("unknown pass: got %v, want an error that lists the passes", err)
 	}
 }
 
-// TestObserve checks that observers see every pass, and one that fails.
+// TestObserve checks that observers see every pass, including one that fails.
 func TestObserve(t *testing.T) {
 	var seen []string
 	bad := &passes.Pass{Name: "bad", Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
 		g.Outputs = append(g.Outputs, nil)
 		return 1, nil
 	}}
-	err := passes.Run(&ir.Graph{Name: "g"}, []*passes.Pass{passes.Fold, bad, passes.DCE}, passes.Options{Observe: func(s passes.Snapshot) {
-		name := "start"
-		if s.Pass != nil {
-			name = s.Pass.Name
-		}
-		if s.Failure != nil {
-			name += "!"
-		}
-		seen = append(seen, name)
-	}})
+	err := passes.Run(&ir.Graph{Name: "g"}, []*passes.Pass{passes.Fold, bad, passes.DCE},
+		passes.Options{Observe: func(s passes.Snapshot) {
+			name := "start"
+			if s.Pass != nil {
+				name = s.Pass.Name
+			}
+			if s.Failure != nil {
+				name += "!"
+			}
+			seen = append(seen, name)
+		}})
 	if err == nil || !strings.Contains(err.Error(), "pass 2 bad (after fold)") {
 		t.Errorf("got error %v, want one that names the pass and its place", err)
 	}
@@ -62,17 +64,18 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestContext ends a run before the next pass.
+// TestContext checks that a context ends a run before the next pass.
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	ran := 0
-	err := passes.Run(&ir.Graph{Name: "g"}, []*passes.Pass{passes.Fold, passes.CSE, passes.DCE}, passes.Options{Context: ctx, Observe: func(s passes.Snapshot) {
-		if s.Pass == passes.Fold {
-			cancel(why)
-		}
-		ran++
-	}})
+	err := passes.Run(&ir.Graph{Name: "g"}, []*passes.Pass{passes.Fold, passes.CSE, passes.DCE},
+		passes.Options{Context: ctx, Observe: func(s passes.Snapshot) {
+			if s.Pass == passes.Fold {
+				cancel(why)
+			}
+			ran++
+		}})
 	if !errors.Is(err, why) || err.Error() != "before pass 2 cse: enough" || ran != 2 {
 		t.Errorf("found %v after %d snapshots", err, ran)
 	}

@@ -4,20 +4,20 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// readers finds the readers of values while nodes are appended to a graph and values replaced, without a walk through the
-// whole graph for each.
+// readers finds the readers of values while nodes are appended to a graph and values are replaced, without a walk
+// through the graph each time.
 type readers struct {
 	g      *ir.Graph
-	before map[*ir.Value][]ir.Use // as the graph was at first
-	since  map[*ir.Value][]ir.Use // places that came to read a value later
-	nodes  int                    // of g: those that are known
+	before map[*ir.Value][]ir.Use // in the original graph
+	since  map[*ir.Value][]ir.Use // added later
+	nodes  int                    // the number of g's nodes that are known
 }
 
 func newReaders(g *ir.Graph) *readers {
 	return &readers{g: g, before: g.Uses(), since: map[*ir.Value][]ir.Use{}, nodes: len(g.Nodes)}
 }
 
-// replace does what Replace does.
+// replace is Replace with known readers.
 func (r *readers) replace(old, with *ir.Value) bool {
 	if !takesOver(r.g, old, with) {
 		return false
@@ -29,7 +29,7 @@ func (r *readers) replace(old, with *ir.Value) bool {
 			if u.Node != nil {
 				at = &u.Node.Inputs
 			}
-			if (*at)[u.Index] == old { // not replaced meanwhile
+			if (*at)[u.Index] == old { // not replaced since
 				(*at)[u.Index] = with
 				r.since[with] = append(r.since[with], u)
 			}
@@ -38,7 +38,7 @@ func (r *readers) replace(old, with *ir.Value) bool {
 	return true
 }
 
-// appended takes in what nodes at the end of the graph read, and what is read in them.
+// appended adds the readers of values among the new nodes of the graph.
 func (r *readers) appended() {
 	added := &ir.Graph{Nodes: r.g.Nodes[r.nodes:]}
 	for v, list := range added.Uses() {

@@ -80,7 +80,7 @@ func TestCarry(t *testing.T) {
 	}
 	for pair, want := range map[[2]string]string{
 		{"z", "next"}: `option Carry: the model has no input "z" that could be its state`,
-		{"s", "z"}:    `option Carry: the model has no output "z" that input "s" could take`,
+		{"s", "z"}:    `option Carry: the model has no output "z" that could be passed to input "s"`,
 	} {
 		_, err := runtime.New(g, runtime.Options{Backend: ref.New(), Carry: map[string]string{pair[0]: pair[1]}})
 		if !errors.Is(err, runtime.ErrOption) || !strings.Contains(err.Error(), want) {
@@ -88,7 +88,7 @@ func TestCarry(t *testing.T) {
 		}
 	}
 	m := model(t, g, runtime.Options{Backend: ref.New(), Carry: map[string]string{"s": "y"}})
-	if _, err := m.NewStream(1); !errors.Is(err, runtime.ErrStream) || !strings.Contains(err.Error(), "it cannot take output y") {
+	if _, err := m.NewStream(1); !errors.Is(err, runtime.ErrStream) || !strings.Contains(err.Error(), "but output y, which should be passed to it") {
 		t.Errorf("a state of another shape: %v", err)
 	}
 }

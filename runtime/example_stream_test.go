@@ -153,7 +153,7 @@ func ExampleStreamError() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// cannot run step by step: graph decay: no steps: layers.0 (essm.Scan): bidirectional, looks ahead without bound
+	// cannot run step by step: graph decay has no step graph: layers.0 (essm.Scan): bidirectional, looks ahead without bound
 }
 
 // A snapshot goes on where the stream was: in another process, or later.

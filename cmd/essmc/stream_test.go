@@ -282,10 +282,10 @@ func TestStreamCarried(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"1\n", []string{"stream", "vad.txt", "-i", "rate=2"}, 1, `vad.txt: cannot run step by step: graph g: no steps: Pad`},
+		{"1\n", []string{"stream", "vad.txt", "-i", "rate=2"}, 1, `vad.txt: cannot run step by step: graph g has no step graph: Pad`},
 		{"1\n", []string{"stream", "vad.txt", "--state", "s=next"}, 1, `needs input "rate" besides the steps: --input rate=VALUE`},
-		{"1\n", []string{"stream", "vad.txt", "--state", "s=y", "-i", "rate=1"}, 1, `input s is float[1,B,1]: it cannot take output y, which is float[B,1]`},
-		{"1\n", []string{"stream", "vad.txt", "--state", "s=z"}, 1, `vad.txt: --state: the model has no output "z" that input "s" could take`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=y", "-i", "rate=1"}, 1, `input s is float[1,B,1], but output y, which should be passed to it, is float[B,1]`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=z"}, 1, `vad.txt: --state: the model has no output "z" that could be passed to input "s"`},
 		{"1\n", []string{"stream", "vad.txt", "--state", "s"}, 2, `expected INPUT=OUTPUT, as in state=stateN`},
 		{"1\n", []string{"stream", "vad.essm", "--state", "s=next"}, 2, `the states of a plan are fixed`},
 		{"1\n", []string{"stream", "vad.essm", "-i", "rate=2", "-i", "x=[[1]]"}, 1, `input "x" comes from standard input`},

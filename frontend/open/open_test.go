@@ -312,7 +312,7 @@ func TestOptionErrors(t *testing.T) {
 		{open.Options{Shapes: []string{"x"}}, "", `text: option Shapes: expected NAME=DIM,…, as in L=1024 or input=1,L,64; found "x"`},
 		{open.Options{Shapes: []string{"x=-1,2"}}, "", `text: option Shapes: x=-1,2: dimension 0 is "-1": expected a number`},
 		{open.Options{Shapes: []string{"L=7", "L=8"}}, p, "plan: option Shapes: L=8: L is 7 elsewhere, found 8"},
-		{open.Options{Carry: map[string]string{"s": "z"}}, "", `text: option Carry: the model has no output "z" that input "s" could take`},
+		{open.Options{Carry: map[string]string{"s": "z"}}, "", `text: option Carry: the model has no output "z" that could be passed to input "s"`},
 		{open.Options{Rate: 2}, "", "text: option Rate: only a model directory has step sizes to multiply, found IR text"},
 		{open.Options{Rate: 2}, p, "plan: option Rate: a plan keeps the rate that it was made with"},
 		{open.Options{Rate: -1}, dir, "model: option Rate: expected a number above 0, found -1"},

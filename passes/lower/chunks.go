@@ -10,15 +10,15 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// carrying is what goes from chunk to chunk in float64: per direction the real and imaginary parts (groups, samples, k), or
-// the one state of a dense system.
+// carrying describes the state that passes from chunk to chunk in float64: per direction the real and imaginary parts
+// (groups, samples, k), or the single state of a dense system.
 type carrying struct {
 	groups, width int // width of one part
-	parts         int // of all directions
+	parts         int // number of parts, of all directions
 	samples       *ir.Value
 }
 
-// chunks runs a system by chunks, and gives its output and, where n wants it, its state after the last step.
+// chunks computes a system in chunks. It returns the output and, if n needs it, the state after the last step.
 func (l *lowerer) chunks(n *ir.Node, y *system) []*ir.Value {
 	u := n.Inputs[0]
 	state := n.In(len(n.Op.In) - 1)
@@ -39,7 +39,8 @@ func (l *lowerer) chunks(n *ir.Node, y *system) []*ir.Value {
 	all = l.with("Cast", []*ir.Value{all}, ir.A("to", int(u.Elem())))
 	all = l.with("Transpose", []*ir.Value{all}, ir.A("perm", []int64{1, 2, 0, 3}))
 	all = l.op("Reshape", all, l.Ints(append(groupShape(y, cell, form), -1, int64(cell.w*y.directions()))...))
-	x := l.op("Add", l.op("MatMul", c.v, l.within(y, cell, form, steps, u.Elem())), l.op("MatMul", all, l.leaving(y, cell, form, steps, u.Elem())))
+	x := l.op("Add", l.op("MatMul", c.v, l.within(y, cell, form, steps, u.Elem())),
+		l.op("MatMul", all, l.leaving(y, cell, form, steps, u.Elem())))
 	outs := []*ir.Value{l.join(x, c, y, form, steps), nil}
 	if wantsState {
 		outs[1] = l.final(n, y, cell, form, steps, c, before, carry)
@@ -47,7 +48,7 @@ func (l *lowerer) chunks(n *ir.Node, y *system) []*ir.Value {
 	return outs
 }
 
-// groupShape is how groups are laid out in the tables: with several channels that share an input, by channel and head.
+// groupShape returns the dimensions of groups in the tables: channel and head if several channels share an input.
 func groupShape(y *system, c *cell, form groupForm) []int64 {
 	if form == headForm && y.c > 1 {
 		return []int64{int64(y.c), int64(y.s)}
@@ -55,8 +56,9 @@ func groupShape(y *system, c *cell, form groupForm) []int64 {
 	return []int64{int64(c.groups)}
 }
 
-// table makes a constant (groups…, rest…) whose elements a function gives by group and the indices behind.
-func (l *lowerer) table(name string, elem tensor.DType, y *system, c *cell, form groupForm, f func(g int, at []int) float64, rest ...int) *ir.Value {
+// table returns a constant (groups…, rest…). f computes its elements from the group and the other indices.
+func (l *lowerer) table(name string, elem tensor.DType, y *system, c *cell, form groupForm,
+	f func(g int, at []int) float64, rest ...int) *ir.Value {
 	shape := append([]int{c.groups}, rest...)
 	v := l.fill(name, elem, func(at []int) float64 { return f(at[0], at[1:]) }, shape...)
 	if v == failed {
@@ -75,7 +77,7 @@ func (l *lowerer) table(name string, elem tensor.DType, y *system, c *cell, form
 	return v
 }
 
-// within is the Toeplitz matrix of each group (groups…, inputs·steps, outputs·steps), gathered from its taps.
+// within returns the Toeplitz matrix of each group (groups…, inputs·steps, outputs·steps), gathered from its taps.
 func (l *lowerer) within(y *system, c *cell, form groupForm, steps int, elem tensor.DType) *ir.Value {
 	tap := func(g, q, p, lag int) float64 { // lag from -(steps-1) to steps-1
 		switch {
@@ -96,11 +98,15 @@ func (l *lowerer) within(y *system, c *cell, form groupForm, steps int, elem ten
 	index := l.Const("lags", tensor.FromSlice(at, steps, steps))
 	groups := groupShape(y, c, form)
 	if c.p == 1 && c.q == 1 {
-		taps := l.table("taps", elem, y, c, form, func(g int, at []int) float64 { return tap(g, 0, 0, at[0]-steps+1) }, lags)
+		taps := l.table("taps", elem, y, c, form, func(g int, at []int) float64 { return tap(g, 0, 0, at[0]-steps+1) },
+			lags)
 		return l.with("Gather", []*ir.Value{taps, index}, ir.A("axis", len(groups)))
 	}
-	taps := l.table("taps", elem, y, c, form, func(g int, at []int) float64 { return tap(g, at[1], at[0], at[2]-steps+1) }, c.p, c.q, lags)
-	m := l.with("Gather", []*ir.Value{taps, index}, ir.A("axis", len(groups)+2)) // groups…, inputs, outputs, step in, step out
+	taps := l.table("taps", elem, y, c, form, func(g int, at []int) float64 {
+		return tap(g, at[1], at[0], at[2]-steps+1)
+	}, c.p, c.q, lags)
+	// groups…, inputs, outputs, step in, step out
+	m := l.with("Gather", []*ir.Value{taps, index}, ir.A("axis", len(groups)+2))
 	k := int64(len(groups))
 	perm := []int64{k, k + 2, k + 1, k + 3}
 	for i := range k {
@@ -110,8 +116,10 @@ func (l *lowerer) within(y *system, c *cell, form groupForm, steps int, elem ten
 	return l.op("Reshape", m, l.Ints(append(groups, int64(c.p*steps), int64(c.q*steps))...))
 }
 
-// left is what each chunk leaves to the next, in parts (chunks, groups, samples, width) of float64.
-func (l *lowerer) left(c chunked, y *system, cell *cell, form groupForm, steps int, elem tensor.DType, carry carrying) []*ir.Value {
+// left returns the contribution of each chunk to the state after it, in parts (chunks, groups, samples, width) of
+// float64.
+func (l *lowerer) left(c chunked, y *system, cell *cell, form groupForm, steps int, elem tensor.DType,
+	carry carrying) []*ir.Value {
 	w := cell.w
 	enter := l.table("enter", elem, y, cell, form, func(g int, at []int) float64 {
 		p, j := at[0]/steps, at[0]%steps
@@ -122,7 +130,8 @@ func (l *lowerer) left(c chunked, y *system, cell *cell, form groupForm, steps i
 		return cell.enter(g, at[1]%w, p, lag)
 	}, cell.p*steps, w*y.directions())
 	v := l.op("MatMul", c.v, enter)
-	shape := l.with("Concat", []*ir.Value{l.Ints(int64(cell.groups)), c.samples, l.Ints(-1, int64(w*y.directions()))}, ir.A("axis", 0))
+	shape := l.with("Concat", []*ir.Value{l.Ints(int64(cell.groups)), c.samples, l.Ints(-1, int64(w*y.directions()))},
+		ir.A("axis", 0))
 	v = l.op("Reshape", v, shape)
 	v = l.with("Transpose", []*ir.Value{v}, ir.A("perm", []int64{2, 0, 1, 3}))
 	v = l.with("Cast", []*ir.Value{v}, ir.A("to", int(tensor.Float64)))
@@ -136,7 +145,8 @@ func (l *lowerer) left(c chunked, y *system, cell *cell, form groupForm, steps i
 	return l.several("Split", carry.parts, []*ir.Value{v, l.Ints(sizes...)}, ir.A("axis", -1))
 }
 
-// leaving is what is carried into a chunk counts for in its outputs: (groups…, width of all directions, outputs·steps).
+// leaving returns the table from the state before a chunk to its outputs: (groups…, width of all directions,
+// outputs·steps).
 func (l *lowerer) leaving(y *system, cell *cell, form groupForm, steps int, elem tensor.DType) *ir.Value {
 	w := cell.w
 	return l.table("leave", elem, y, cell, form, func(g int, at []int) float64 {
@@ -149,11 +159,12 @@ func (l *lowerer) leaving(y *system, cell *cell, form groupForm, steps int, elem
 	}, w*y.directions(), cell.q*steps)
 }
 
-// first is what is carried into the first chunk, in parts (groups, samples, width).
+// first returns the state before the first chunk, in parts (groups, samples, width).
 func (l *lowerer) first(state *ir.Value, y *system, carry carrying) []*ir.Value {
 	out := make([]*ir.Value, carry.parts)
 	if state == nil {
-		shape := l.with("Concat", []*ir.Value{l.Ints(int64(carry.groups)), carry.samples, l.Ints(int64(carry.width))}, ir.A("axis", 0))
+		shape := l.with("Concat", []*ir.Value{l.Ints(int64(carry.groups)), carry.samples, l.Ints(int64(carry.width))},
+			ir.A("axis", 0))
 		zero := l.with("ConstantOfShape", []*ir.Value{shape}, ir.A("value", tensor.FromSlice([]float64{0}, 1)))
 		for i := range out {
 			out[i] = zero
@@ -173,7 +184,7 @@ func (l *lowerer) first(state *ir.Value, y *system, carry carrying) []*ir.Value 
 	return out
 }
 
-// between runs the recurrence from chunk to chunk, both directions in one Scan, and gives what is carried into each chunk.
+// between runs the recurrence from chunk to chunk, both directions in one Scan. It returns the state before each chunk.
 func (l *lowerer) between(left []*ir.Value, y *system, carry carrying, steps int, first []*ir.Value) []*ir.Value {
 	prefix := l.Unique("carry")
 	b := l.Sub("carry")
@@ -192,13 +203,13 @@ func (l *lowerer) between(left []*ir.Value, y *system, carry carrying, steps int
 		x := make([]float64, 0, carry.groups*k*k)
 		for g := range carry.groups {
 			m := y.abar[g*k*k : (g+1)*k*k]
-			for j := range k { // transposed: states stand in rows
+			for j := range k { // transposed: states are rows
 				for i := range k {
 					x = append(x, m[i*k+j])
 				}
 			}
 		}
-		// The power over a chunk is computed in the graph, so that Ā itself is in it.
+		// The graph computes the power over a chunk, so that it contains Ā itself.
 		abar := l.number("abar", tensor.Float64, x, carry.groups, k, k)
 		power := abar
 		for bit := bits.Len(uint(steps)) - 2; bit >= 0; bit-- {
@@ -242,23 +253,28 @@ func (l *lowerer) between(left []*ir.Value, y *system, carry carrying, steps int
 			directions[i] = 1
 		}
 	}
-	out := l.several("Scan", 2*len(left), append(slices.Clone(first), left...), ir.A("body", body), ir.A("num_scan_inputs", len(left)),
+	out := l.several("Scan", 2*len(left), append(slices.Clone(first), left...), ir.A("body", body),
+		ir.A("num_scan_inputs", len(left)),
 		ir.A("scan_input_directions", directions), ir.A("scan_output_directions", directions))
 	return slices.Clone(out[len(left):])
 }
 
-// final is the state after the last step, as the operators lay it out: the last chunk alone, up to that step.
-func (l *lowerer) final(n *ir.Node, y *system, cell *cell, form groupForm, steps int, c chunked, before []*ir.Value, carry carrying) *ir.Value {
+// final returns the state after the last step in the layout of the operators. It computes the last chunk, up to that
+// step.
+func (l *lowerer) final(n *ir.Node, y *system, cell *cell, form groupForm, steps int, c chunked, before []*ir.Value,
+	carry carrying) *ir.Value {
 	elem := n.Inputs[0].Elem()
 	w := cell.w
-	last := l.op("Mod", l.op("Sub", c.length, l.Ints(1)), l.Ints(int64(steps))) // the step within its chunk
+	// the index of the last step within its chunk
+	last := l.op("Mod", l.op("Sub", c.length, l.Ints(1)), l.Ints(int64(steps)))
 	// The inputs of the chunk, (groups…, samples, inputs·steps).
 	in := int64(y.s)
 	if form != headForm {
 		in = int64(cell.groups)
 	}
 	shape := l.with("Concat", []*ir.Value{l.Ints(in), c.samples, l.Ints(-1, int64(cell.p*steps))}, ir.A("axis", 0))
-	v := l.with("Gather", []*ir.Value{l.op("Reshape", c.v, shape), l.Const("last", tensor.Scalar(int64(-1)))}, ir.A("axis", 2))
+	v := l.with("Gather", []*ir.Value{l.op("Reshape", c.v, shape), l.Const("last", tensor.Scalar(int64(-1)))},
+		ir.A("axis", 2))
 	groups := groupShape(y, cell, form)
 	axis := int64(len(groups)) + 1
 	ends := l.table("ends", elem, y, cell, form, func(g int, at []int) float64 {

@@ -5,8 +5,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// convolution runs a system with a window as a Conv with a group per state or head: ℓ taps behind a step, and with both
-// directions ℓ ahead of it. The state is the window's inputs; what it holds of the recurrence follows from them.
+// convolution computes a system with a window as a Conv with a group per state or head. A step reads ℓ taps behind it
+// and, in a bidirectional system, ℓ taps ahead. The state is the inputs in the window. Its part for the recurrence
+// follows from them.
 func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 	u, elem := n.Inputs[0], n.Inputs[0].Elem()
 	state := n.In(len(n.Op.In) - 1)
@@ -50,10 +51,11 @@ func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 			}
 		}
 		v = turn(parts[0])
-		if len(parts) > 1 { // the two parts of a state stand together
+		if len(parts) > 1 { // the two parts of a state are neighbours
 			re, im := l.op("Unsqueeze", v, l.Ints(2)), l.op("Unsqueeze", turn(parts[1]), l.Ints(2))
 			v = l.with("Concat", []*ir.Value{re, im}, ir.A("axis", 2))
-			v = l.op("Reshape", v, l.with("Concat", []*ir.Value{l.Ints(0, 2*features), l.stepsOf(parts[0])}, ir.A("axis", 0)))
+			v = l.op("Reshape", v, l.with("Concat", []*ir.Value{l.Ints(0, 2*features), l.stepsOf(parts[0])},
+				ir.A("axis", 0)))
 		}
 	}
 	before, after := 0, 0
@@ -68,8 +70,9 @@ func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 	if keep {
 		pads[0] = 0
 	}
-	x := l.with("Conv", []*ir.Value{v, weight}, ir.A("group", cell.groups), ir.A("kernel_shape", []int64{int64(before + 1 + after)}), ir.A("pads", pads))
-	if keep { // the window before the first step is one longer than what its output reads
+	x := l.with("Conv", []*ir.Value{v, weight}, ir.A("group", cell.groups),
+		ir.A("kernel_shape", []int64{int64(before + 1 + after)}), ir.A("pads", pads))
+	if keep { // the window before the first step is one step longer than its output needs
 		x = l.op("Slice", x, l.Ints(1), l.Ints(1<<62), l.Ints(2))
 	}
 	x = l.afterConv(x, y, cell, form)
@@ -84,19 +87,21 @@ func (l *lowerer) stepsOf(v *ir.Value) *ir.Value {
 	return l.with("Gather", []*ir.Value{l.op("Shape", v), l.Ints(1)}, ir.A("axis", 0))
 }
 
-// fourDims is a head matrix as the operators have it, (C,S,r,q).
-func (l *lowerer) fourDims(name string, elem tensor.DType, y *system, z []complex128, r, q int, imaginary bool) *ir.Value {
+// fourDims returns a head matrix in the layout of the operators, (C,S,r,q).
+func (l *lowerer) fourDims(name string, elem tensor.DType, y *system, z []complex128, r, q int,
+	imaginary bool) *ir.Value {
 	return l.number(name, elem, component(z, imaginary), y.c, y.s, r, q)
 }
 
-// pastInputs are the inputs of the window before the first step, (samples, window, parts·states).
+// pastInputs returns the inputs of the window before the first step, (samples, window, parts·states).
 func (l *lowerer) pastInputs(state, u *ir.Value, y *system, parts int) *ir.Value {
 	features := int64(y.heads() * y.k)
 	w := int64(y.window)
 	if state == nil {
 		samples := l.with("Gather", []*ir.Value{l.op("Shape", u), l.Ints(0)}, ir.A("axis", 0))
 		zero := l.number("zero", u.Elem(), []float64{0}, 1)
-		return l.op("Expand", l.op("Reshape", zero, l.Ints(1, 1, 1)), l.with("Concat", []*ir.Value{samples, l.Ints(w, int64(parts)*features)}, ir.A("axis", 0)))
+		return l.op("Expand", l.op("Reshape", zero, l.Ints(1, 1, 1)),
+			l.with("Concat", []*ir.Value{samples, l.Ints(w, int64(parts)*features)}, ir.A("axis", 0)))
 	}
 	front := 2 * features
 	if y.dense {
@@ -106,7 +111,7 @@ func (l *lowerer) pastInputs(state, u *ir.Value, y *system, parts int) *ir.Value
 	return l.op("Reshape", past, l.Ints(-1, w, int64(parts)*features))
 }
 
-// afterConv takes the convolution's outputs (samples, groups·outputs, steps) through C where that is still to do.
+// afterConv multiplies the convolution's outputs (samples, groups·outputs, steps) by C if the taps do not include it.
 func (l *lowerer) afterConv(x *ir.Value, y *system, cell *cell, form groupForm) *ir.Value {
 	turn := func(x *ir.Value) *ir.Value {
 		return l.with("Transpose", []*ir.Value{x}, ir.A("perm", []int64{0, 2, 1}))
@@ -122,10 +127,11 @@ func (l *lowerer) afterConv(x *ir.Value, y *system, cell *cell, form groupForm) 
 	x = l.op("Reshape", x, l.Ints(0, 0, int64(cell.groups), 2))
 	p := l.several("Split", 2, []*ir.Value{x, l.Ints(1, 1)}, ir.A("axis", 3))
 	re, im := l.op("Squeeze", p[0], l.Ints(3)), l.op("Squeeze", p[1], l.Ints(3))
-	return l.op("Sub", l.headLinear(re, l.fourDims("C", elem, y, y.out, y.m, y.k, false)), l.headLinear(im, l.fourDims("C", elem, y, y.out, y.m, y.k, true)))
+	return l.op("Sub", l.headLinear(re, l.fourDims("C", elem, y, y.out, y.m, y.k, false)),
+		l.headLinear(im, l.fourDims("C", elem, y, y.out, y.m, y.k, true)))
 }
 
-// windowState is the state after the last step: what the recurrence would hold, and the window's inputs.
+// windowState returns the state after the last step: that of the recurrence, and the inputs in the window.
 func (l *lowerer) windowState(past *ir.Value, y *system, elem tensor.DType) *ir.Value {
 	w := y.window
 	features := y.heads() * y.k
@@ -135,7 +141,8 @@ func (l *lowerer) windowState(past *ir.Value, y *system, elem tensor.DType) *ir.
 		cell := y.denseCell(inputForm, w)
 		// (samples, window, heads, k) → per head (samples, window·k) times (window·k, k)
 		v := l.op("Reshape", last, l.Ints(0, int64(w), int64(y.heads()), int64(y.k)))
-		v = l.op("Reshape", l.with("Transpose", []*ir.Value{v}, ir.A("perm", []int64{2, 0, 1, 3})), l.Ints(int64(y.heads()), -1, int64(w*y.k)))
+		v = l.op("Reshape", l.with("Transpose", []*ir.Value{v}, ir.A("perm", []int64{2, 0, 1, 3})),
+			l.Ints(int64(y.heads()), -1, int64(w*y.k)))
 		m := l.fill("ends", elem, func(at []int) float64 {
 			return cell.enter(at[0], at[2], at[1]%y.k, w-1-at[1]/y.k)
 		}, y.heads(), w*y.k, y.k)

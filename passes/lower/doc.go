@@ -1,62 +1,63 @@
 // Package lower rewrites a portable graph in standard operators, for `essmc export`: the graphs of ONNX files, and the
-// bodies of functions in them. It expands operators of the domain essm, each in one file, and converts standard operators to
-// the requested version.
+// bodies of functions in them. It expands operators of the domain essm, each in one file, and converts standard
+// operators to the requested version.
 //
-// It imports ir, the operator packages and passes, and knows neither file formats nor engines. The result computes the same
-// as the graph, to the tolerance of the expanded operators. Inputs and outputs keep their names and types, except that
-// optional inputs become required or are dropped. Constants are computed in float64 and rounded once. Equal graphs give
-// equal results.
+// It imports ir, the operator packages and passes, and knows neither file formats nor engines. The result computes the
+// same as the graph, to the tolerance of the expanded operators. Inputs and outputs keep their names and types, except
+// that optional inputs become required or are dropped. Constants are computed in float64 and rounded once. Equal graphs
+// give equal results.
 //
 // A state-space system with constants becomes matrix products. Time is cut into chunks of T steps. Inside a chunk the
-// convolution is a product with a Toeplitz matrix per group, gathered from the kernel's taps. The state between chunks, a
-// few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share the products. A group is
-// one state between the products with B and C, or a whole head where those would be more expensive. Package passes/raise
-// recognizes the form: it reads the system's numbers from the constants, lowers them again, and compares.
+// convolution is a product with a Toeplitz matrix per group, gathered from the kernel's taps. The state between chunks,
+// a few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share the products. A
+// group is one state between the products with B and C, or a whole head where those would be more expensive. Package
+// passes/raise recognizes the form: it reads the system's numbers from the constants, lowers them again, and compares.
 //
-// Subgraphs of nodes (branches, bodies of loops) are lowered too. Only systems in discrete form are expanded there; passes
-// and frontends write no others.
+// Subgraphs of nodes (branches, bodies of loops) are lowered too. Only systems in discrete form are expanded there;
+// passes and frontends write no others.
 //
-// A system with a window becomes a grouped Conv, with the inputs in the window as its state. The recurrence's part of a given
-// state is ignored, since it follows from the inputs. The graph computes the taps from the system's numbers, so package raise
-// finds these even if there are few taps. Engines fold this when they load the file. In a file that another program has
-// folded, only the taps remain, which determine the system if there are enough of them. Systems whose numbers are not
-// constants (in the bodies of functions), and those that grow, become a Scan over steps.
+// A system with a window becomes a grouped Conv, with the inputs in the window as its state. The recurrence's part of a
+// given state is ignored, since it follows from the inputs. The graph computes the taps from the system's numbers, so
+// package raise finds these even if there are few taps. Engines fold this when they load the file. In a file that
+// another program has folded, only the taps remain, which determine the system if there are enough of them. Systems
+// whose numbers are not constants (in the bodies of functions), and those that grow, become a Scan over steps.
 package lower
 
 import (
 	"fmt"
 
 	"github.com/essmc/essmc/ir"
-	_ "github.com/essmc/essmc/ops/essm" // the operators that come apart
+	_ "github.com/essmc/essmc/ops/essm" // the operators to expand
 )
 
-// Versions of ai.onnx that a graph can be lowered to.
+// The versions of ai.onnx that a graph can be lowered to.
 const (
 	MinOpset     = 13
 	DefaultOpset = 17
-	MaxOpset     = 27 // the newest that ops/std knows
+	MaxOpset     = 27 // the newest version in ops/std
 )
 
-// Options say what a graph is lowered to.
+// Options are the options of Lower.
 type Options struct {
-	// Opset is the version of ai.onnx; 0: the first one from DefaultOpset that has all operators of the graph.
+	// Opset is the version of ai.onnx. If it is 0, Lower takes the first version from DefaultOpset on that has all
+	// operators of the graph.
 	Opset int
 	// Functions keeps essm operators as nodes, and gives a body for each.
 	Functions bool
-	// OmitOptional drops inputs that may be left out: all sequences are full, the state before the first step is zero.
-	// Otherwise such an input becomes a required one.
+	// OmitOptional drops optional inputs: all sequences are full, and the state before the first step is zero.
+	// Otherwise such inputs become required.
 	OmitOptional bool
 }
 
-// Function is the body of an operator that stays in the graph, for the nodes that apply it in one way.
+// Function is the body of an operator that stays in the graph, for nodes with the same signature.
 type Function struct {
 	Nodes    []*ir.Node
-	Overload string // tells the bodies of one operator apart; empty for the first
+	Overload string // distinguishes the bodies of one operator; empty for the first
 	Body     *ir.Graph
 }
 
-// Lower gives a copy of g in operators of the wanted version of ai.onnx. Where a node cannot be written in it, the error
-// names the node and the version that it needs.
+// Lower returns a copy of g in operators of the requested version of ai.onnx. If a node cannot be written in that
+// version, the error names the node and the version that it needs.
 func Lower(g *ir.Graph, o Options) (*ir.Graph, []Function, error) {
 	if o.Opset != 0 {
 		if o.Opset < MinOpset || o.Opset > MaxOpset {

@@ -6,19 +6,19 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Form is how a state-space system was written by chunks.
+// Form holds the choices with which a state-space system is lowered.
 type Form struct {
 	Opset  int
-	Steps  int  // of a chunk
-	Heads  bool // groups are heads, and not states
-	Chunks bool // false: Steps and Heads are chosen, as Lower does
+	Steps  int  // steps of a chunk
+	Heads  bool // groups are heads; false: groups are states
+	Chunks bool // Steps and Heads are given; false: chosen as in Lower
 }
 
-// Apply writes one node of SSM or DenseSSM in standard operators, as a graph by itself: its inputs are those of the node
-// that are no constants, in order, its outputs the node's.
+// Apply lowers one SSM or DenseSSM node to a graph of its own. Its inputs are the node's inputs that are not constants,
+// in order. Its outputs are the node's outputs.
 func (f Form) Apply(n *ir.Node) (*ir.Graph, error) {
 	if f.Opset < MinOpset {
-		return nil, fmt.Errorf("opset %d, the form needs at least %d", f.Opset, MinOpset)
+		return nil, fmt.Errorf("opset %d: expected at least %d", f.Opset, MinOpset)
 	}
 	g := &ir.Graph{Name: n.Op.Name, Opsets: map[string]int{}}
 	m := &ir.Node{Op: n.Op, Attrs: n.Attrs}

@@ -9,12 +9,12 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// functions brings the standard operators of g to the version, keeps the essm ones, and makes a body for each way in which
-// those are applied.
+// functions converts the standard operators of g to the version and keeps the essm operators. It returns a body for
+// each distinct application of those.
 func functions(g *ir.Graph, version int) ([]Function, error) {
 	l := newLowerer(g, version)
 	var out []Function
-	byBody := map[string]int{} // operator and body → index in out
+	byBody := map[string]int{} // from operator and body to index in out
 	count := map[string]int{}
 	nodes := g.Nodes
 	g.Nodes = nil
@@ -53,7 +53,7 @@ func functions(g *ir.Graph, version int) ([]Function, error) {
 	return out, nil
 }
 
-// bodyOf writes one node in standard operators, as a graph whose inputs are the node's, constants included.
+// bodyOf lowers one node to a graph whose inputs are those of the node, including constants.
 func bodyOf(n *ir.Node, version int) (*ir.Graph, error) {
 	g := &ir.Graph{Name: n.Op.Name, Opsets: map[string]int{}}
 	m := &ir.Node{Op: n.Op, Attrs: n.Attrs}
@@ -86,7 +86,7 @@ func bodyOf(n *ir.Node, version int) (*ir.Graph, error) {
 	return g, g.Sort()
 }
 
-// signature writes down what a body computes, types aside: bodies that are equal but for the sizes of their inputs are one.
+// signature returns the text of a body without types: bodies that differ only in the sizes of their inputs are shared.
 func signature(g *ir.Graph) string {
 	var b strings.Builder
 	number := map[*ir.Value]int{}

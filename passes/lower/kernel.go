@@ -7,12 +7,13 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// windowTaps gives the weights (groups·outputs, inputs, taps) of the Conv for a system with a window. The graph computes
-// them from the system's own numbers, in float64, rounded once: engines fold that when they load the file, and a reader
-// still finds a system in it, which a few taps alone would not tell.
+// windowTaps returns the weights (groups·outputs, inputs, taps) of the Conv for a system with a window. The graph
+// computes them from the system's numbers, in float64, and rounds them once. Engines fold that when they load the file,
+// and a reader still finds the system, which few taps alone would not determine.
 func (l *lowerer) windowTaps(y *system, cell *cell, form groupForm, elem tensor.DType) *ir.Value {
 	w := y.window
-	lags := make([]int64, 0, 2*w) // of the taps in order: from the farthest step behind to the farthest ahead
+	// of the taps in order, from the most distant past step to the most distant future one
+	lags := make([]int64, 0, 2*w)
 	if y.forward() {
 		for k := range w {
 			lags = append(lags, int64(w-1-k))
@@ -33,13 +34,14 @@ func (l *lowerer) windowTaps(y *system, cell *cell, form groupForm, elem tensor.
 		taps = l.stateTaps(y, cell, lags)
 	}
 	taps = l.with("Cast", []*ir.Value{taps}, ir.A("to", int(elem)))
-	if !y.forward() { // a step does not see itself
+	if !y.forward() { // a step does not depend on itself
 		taps = l.op("Pad", taps, l.Ints(0, 0, 1, 0, 0, 0))
 	}
 	return taps
 }
 
-// powers gives b·λ̄ˡ for each state and lag, (heads, k, lags), in its parts; the imaginary one is nil unless wanted.
+// powers returns b·λ̄ˡ for each state and lag, (heads, k, lags), as real and imaginary part. im is nil unless it is
+// wanted.
 func (l *lowerer) powers(y *system, lags []int64, imaginary bool) (re, im *ir.Value) {
 	column := func(name string, z []complex128, imaginary bool) *ir.Value {
 		return l.number(name, tensor.Float64, component(z, imaginary), y.heads(), y.k, 1)
@@ -51,8 +53,9 @@ func (l *lowerer) powers(y *system, lags []int64, imaginary bool) (re, im *ir.Va
 	lag := l.number("lags", tensor.Float64, steps, len(steps))
 	size := l.op("Exp", l.op("Mul", column("a_re", y.a, false), lag))
 	angle := l.op("Mul", column("a_im", y.a, true), lag)
-	// The cosine is a sine a quarter turn ahead: there are engines that have no other in float64.
-	pr := l.op("Mul", size, l.op("Sin", l.op("Add", angle, l.number("quarter", tensor.Float64, []float64{math.Pi / 2}))))
+	// The cosine is a sine with its phase shifted by π/2, because some engines have no cosine in float64.
+	pr := l.op("Mul", size, l.op("Sin", l.op("Add", angle,
+		l.number("quarter", tensor.Float64, []float64{math.Pi / 2}))))
 	pi := l.op("Mul", size, l.op("Sin", angle))
 	br, bi := column("b_re", y.b, false), column("b_im", y.b, true)
 	re = l.op("Sub", l.op("Mul", br, pr), l.op("Mul", bi, pi))
@@ -62,7 +65,7 @@ func (l *lowerer) powers(y *system, lags []int64, imaginary bool) (re, im *ir.Va
 	return re, im
 }
 
-// stateTaps are the taps where a group is a state: what its parts count for in its parts.
+// stateTaps returns the taps of groups that are states, from real and imaginary parts to real and imaginary parts.
 func (l *lowerer) stateTaps(y *system, c *cell, lags []int64) *ir.Value {
 	re, im := l.powers(y, lags, c.p+c.q > 2)
 	n := int64(len(lags))
@@ -81,7 +84,7 @@ func (l *lowerer) stateTaps(y *system, c *cell, lags []int64) *ir.Value {
 	return l.op("Reshape", taps, l.Ints(int64(c.groups*c.q), int64(c.p), n))
 }
 
-// headTaps are the taps where a group is a head: C times b·λ̄ˡ times B, of which the real part.
+// headTaps returns the taps of groups that are heads: the real part of C · b·λ̄ˡ · B.
 func (l *lowerer) headTaps(y *system, lags []int64) *ir.Value {
 	n := int64(len(lags))
 	re, im := l.powers(y, lags, y.complexIn || y.complexOut)
@@ -114,8 +117,8 @@ func (l *lowerer) headTaps(y *system, lags []int64) *ir.Value {
 	return l.op("Reshape", taps, l.Ints(int64(y.heads()*y.m), int64(y.h), n))
 }
 
-// denseTaps are the taps of a system with full matrices, C Āˡ Γ B, or C Āˡ Γ where a group's inputs are behind B. Powers
-// are found by doubling.
+// denseTaps returns the taps of a system with full matrices: C Āˡ Γ B, or C Āˡ Γ if the inputs of a group are already
+// multiplied by B. It computes powers by doubling.
 func (l *lowerer) denseTaps(y *system, c *cell, form groupForm, lags []int64) *ir.Value {
 	power := l.number("abar", tensor.Float64, y.abar, y.heads(), y.k, y.k)
 	all := l.number("gamma", tensor.Float64, y.gamma, y.heads(), y.k, y.k) // heads, k, lags·inputs

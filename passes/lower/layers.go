@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// rules are the essm operators in standard ones; those that are missing come apart by their bodies.
+// rules lower the essm operators to standard ones. Operators without a rule are expanded by their bodies.
 var rules = map[string]func(l *lowerer, n *ir.Node) []*ir.Value{
 	"SSM": lowerSystem, "DenseSSM": lowerSystem,
 	"HeadLinear":   func(l *lowerer, n *ir.Node) []*ir.Value { return one(l.headLinear(n.Inputs[0], n.Inputs[1])) },
@@ -28,7 +28,7 @@ var rules = map[string]func(l *lowerer, n *ir.Node) []*ir.Value{
 
 func one(v *ir.Value) []*ir.Value { return []*ir.Value{v} }
 
-// as gives v in the element type elem; of a constant, a constant.
+// as casts v to the element type elem. A constant stays a constant.
 func (l *lowerer) as(v *ir.Value, elem tensor.DType) *ir.Value {
 	switch {
 	case v == nil || v.Elem() == elem:
@@ -44,7 +44,7 @@ func (l *lowerer) as(v *ir.Value, elem tensor.DType) *ir.Value {
 	return l.with("Cast", []*ir.Value{v}, ir.A("to", int(elem)))
 }
 
-// turned is the transpose of the last two axes of v; of a constant, a constant.
+// turned transposes the last two axes of v. A constant stays a constant.
 func (l *lowerer) turned(v *ir.Value) *ir.Value {
 	rank := len(v.Shape())
 	perm := make([]int64, rank)
@@ -90,7 +90,7 @@ func lowerBatchNorm(l *lowerer, n *ir.Node) []*ir.Value {
 	return one(l.op("Add", l.op("Mul", x, l.as(scale, elem)), l.as(shift, elem)))
 }
 
-// mean is over one axis, which stays with size 1.
+// mean computes the mean over one axis, which stays with size 1.
 func (l *lowerer) mean(x *ir.Value, axis int64) *ir.Value {
 	if l.opset >= 18 {
 		return l.op("ReduceMean", x, l.Ints(axis))
@@ -116,7 +116,7 @@ func lowerEmbedding(l *lowerer, n *ir.Node) []*ir.Value {
 	return one(l.with("Gather", []*ir.Value{n.Inputs[1], n.Inputs[0]}, ir.A("axis", 0)))
 }
 
-// headLinear is essm.HeadLinear: a product of the heads as a batch of matrices.
+// headLinear lowers essm.HeadLinear to a product of batches of matrices, one per head.
 func (l *lowerer) headLinear(x, w *ir.Value) *ir.Value {
 	if l.Err() != nil {
 		return failed
@@ -140,7 +140,8 @@ func (l *lowerer) headLinear(x, w *ir.Value) *ir.Value {
 	if share {
 		sizes = []int64{-1, int64(heads), int64(q)}
 	}
-	rows := l.with("Transpose", []*ir.Value{l.op("Reshape", x, l.Ints(sizes...))}, ir.A("perm", []int64{1, 0, 2})) // heads, rows, q
+	// heads, rows, q
+	rows := l.with("Transpose", []*ir.Value{l.op("Reshape", x, l.Ints(sizes...))}, ir.A("perm", []int64{1, 0, 2}))
 	turned := l.flattened(w, ch*heads, p, q)
 	if share {
 		turned = w
@@ -154,7 +155,7 @@ func (l *lowerer) headLinear(x, w *ir.Value) *ir.Value {
 	return l.op("Reshape", y, l.rowsOf(x, int64(ch*heads*p)))
 }
 
-// flattened gives v the shape; of a constant, a constant.
+// flattened reshapes v. A constant stays a constant.
 func (l *lowerer) flattened(v *ir.Value, shape ...int) *ir.Value {
 	if v.Const != nil {
 		t, err := v.Const.Reshape(shape...)
@@ -171,7 +172,7 @@ func (l *lowerer) flattened(v *ir.Value, shape ...int) *ir.Value {
 	return l.op("Reshape", v, l.Ints(dims...))
 }
 
-// rowsOf is the shape of x with another last dimension.
+// rowsOf returns the shape of x with another last dimension.
 func (l *lowerer) rowsOf(x *ir.Value, last int64) *ir.Value {
 	rank := len(x.Shape())
 	if rank == 1 {
@@ -181,7 +182,7 @@ func (l *lowerer) rowsOf(x *ir.Value, last int64) *ir.Value {
 	return l.with("Concat", []*ir.Value{shape, l.Ints(last)}, ir.A("axis", 0))
 }
 
-// headScale is essm.HeadScale.
+// headScale lowers essm.HeadScale.
 func (l *lowerer) headScale(x, d *ir.Value) *ir.Value {
 	if l.Err() != nil {
 		return failed
@@ -200,7 +201,7 @@ func (l *lowerer) headScale(x, d *ir.Value) *ir.Value {
 	return l.op("Reshape", y, l.rowsOf(x, int64(dims[0]*features)))
 }
 
-// lowerPick takes the first lengths[b] steps by a mask of steps; with "last" by the step's number.
+// lowerPick selects the first lengths[b] steps by a mask, or for "last" the last of them by its index.
 func lowerPick(l *lowerer, n *ir.Node) []*ir.Value {
 	x, elem, mode := n.Inputs[0], n.Inputs[0].Elem(), n.Attrs.Str("mode", "")
 	lengths := n.In(1)
@@ -226,7 +227,7 @@ func lowerPick(l *lowerer, n *ir.Node) []*ir.Value {
 	} else {
 		mask = l.op("Less", numbers, until)
 	}
-	// Where and not a product: what lies behind a sequence's end may be anything.
+	// Where, not Mul: elements after a sequence's end may have any value, NaN included.
 	zero := l.number("nothing", elem, []float64{0})
 	x = l.op("Where", l.op("Unsqueeze", mask, l.Ints(2)), x, zero)
 	y := l.with("ReduceSum", []*ir.Value{x, l.Ints(1)}, ir.A("keepdims", 0))
@@ -257,11 +258,11 @@ func lowerStateOrZero(l *lowerer, n *ir.Node) []*ir.Value {
 	return one(l.with("ConstantOfShape", []*ir.Value{shape}, ir.A("value", tensor.FromSlice([]float32{0}, 1))))
 }
 
-// lowerLongConv writes a long convolution as a Conv with a group per feature.
+// lowerLongConv lowers a long convolution to a Conv with a group per feature.
 func lowerLongConv(l *lowerer, n *ir.Node) []*ir.Value {
 	x, k := n.Inputs[0], n.Inputs[1]
 	if k.Const == nil {
-		l.Fail(fmt.Errorf("the kernel is no constant"))
+		l.Fail(fmt.Errorf("expected a constant kernel"))
 		return one(failed)
 	}
 	features, taps := k.Const.Dim(0), k.Const.Dim(1)
@@ -288,7 +289,8 @@ func lowerLongConv(l *lowerer, n *ir.Node) []*ir.Value {
 		return 0
 	}, features, 1, before+1+after)
 	v := l.with("Transpose", []*ir.Value{x}, ir.A("perm", []int64{0, 2, 1}))
-	v = l.with("Conv", []*ir.Value{v, weight}, ir.A("group", features), ir.A("kernel_shape", []int64{int64(before + 1 + after)}),
+	v = l.with("Conv", []*ir.Value{v, weight}, ir.A("group", features),
+		ir.A("kernel_shape", []int64{int64(before + 1 + after)}),
 		ir.A("pads", []int64{int64(before), int64(after)}))
 	return one(l.with("Transpose", []*ir.Value{v}, ir.A("perm", []int64{0, 2, 1})))
 }

@@ -12,11 +12,11 @@ import (
 
 // lowerer is one run of Lower.
 type lowerer struct {
-	*ir.Builder                         // appends to the graph, at the wanted version
-	opset       int                     // of ai.onnx
-	of          map[*ir.Value]*ir.Value // what replaces a value
+	*ir.Builder                         // appends to the graph, at the requested version
+	opset       int                     // version of ai.onnx
+	of          map[*ir.Value]*ir.Value // from a value to its replacement
 	chunk       int                     // steps of a chunk; 0: chosen
-	form        groupForm               // how systems are grouped; autoForm: chosen
+	form        groupForm               // what a group is; autoForm: chosen
 }
 
 func lowerTo(g *ir.Graph, o Options, version int) (*ir.Graph, []Function, error) {
@@ -42,7 +42,7 @@ func lowerTo(g *ir.Graph, o Options, version int) (*ir.Graph, []Function, error)
 	return g, nil, finish(g)
 }
 
-// newLowerer starts a builder on g whose operators are those of the version.
+// newLowerer returns a lowerer of g to the version.
 func newLowerer(g *ir.Graph, version int) *lowerer {
 	opsets := map[string]int{}
 	for d, v := range ops.Opsets() {
@@ -56,7 +56,7 @@ func newLowerer(g *ir.Graph, version int) *lowerer {
 	return &lowerer{Builder: ir.Edit(g, ops.Default, opsets), opset: version, of: map[*ir.Value]*ir.Value{}}
 }
 
-// finish drops what nobody reads and verifies.
+// finish removes dead code and verifies g.
 func finish(g *ir.Graph) error {
 	g.RemoveDead()
 	if err := g.Sort(); err != nil {
@@ -75,7 +75,7 @@ func finish(g *ir.Graph) error {
 	return ir.Verify(g)
 }
 
-// prepare takes systems to their discrete form in one piece, which is what comes apart.
+// prepare converts systems to their discrete form in one operator, which the rules expand.
 func prepare(g *ir.Graph) error {
 	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Domain == "essm" }) {
 		return nil
@@ -83,7 +83,7 @@ func prepare(g *ir.Graph) error {
 	return passes.Run(g, passes.Pipeline(), passes.Options{})
 }
 
-// inlineBlocks puts the bodies of blocks in their place, in the graphs within g too.
+// inlineBlocks replaces Blocks by their bodies, in subgraphs of g too.
 func inlineBlocks(g *ir.Graph) {
 	var nodes []*ir.Node
 	with := map[*ir.Value]*ir.Value{}
@@ -117,7 +117,7 @@ func inlineBlocks(g *ir.Graph) {
 		}
 	}
 	g.Nodes = nodes
-	for _, n := range g.Nodes { // an output of one block may be the input of the next
+	for _, n := range g.Nodes { // an output of one Block may be an input of the next
 		for i, v := range n.Inputs {
 			for with[v] != nil {
 				v = with[v]
@@ -141,7 +141,7 @@ func inlineBlocks(g *ir.Graph) {
 	}
 }
 
-// fixInputs makes required inputs of optional ones, or drops them.
+// fixInputs makes optional inputs required, or drops them.
 func fixInputs(g *ir.Graph, o Options) error {
 	g.Inputs = slices.Clone(g.Inputs)
 	for i := 0; i < len(g.Inputs); i++ {
@@ -153,7 +153,7 @@ func fixInputs(g *ir.Graph, o Options) error {
 		if o.OmitOptional {
 			for _, u := range g.Uses()[v] {
 				if u.Node == nil {
-					return fmt.Errorf("input %s is optional, and an output; it cannot be left out", v.Name)
+					return fmt.Errorf("input %s is optional and also an output, so it cannot be dropped", v.Name)
 				}
 				u.Node.Inputs[u.Index] = nil
 			}
@@ -181,7 +181,7 @@ func (l *lowerer) graph(g *ir.Graph) error {
 	return nil
 }
 
-// now is what stands for a value of the graph.
+// now returns the replacement of a value of the graph.
 func (l *lowerer) now(v *ir.Value) *ir.Value {
 	for l.of[v] != nil {
 		v = l.of[v]
@@ -228,13 +228,13 @@ func (l *lowerer) node(n *ir.Node) error {
 			w = l.op("Identity", w)
 		}
 		w.Name, v.Name = v.Name, w.Name
-		w.Type = v.Type // with the symbols that reshaping to sizes in tensors hides
+		w.Type = v.Type // with symbols, which are lost when sizes are computed in tensors
 		l.of[v] = w
 	}
 	return l.Err()
 }
 
-// subgraph lowers the nodes of a graph that is an attribute of a node of l's, in place.
+// subgraph lowers a subgraph of a node in place.
 func (l *lowerer) subgraph(g *ir.Graph) error {
 	in := *l
 	in.Builder = l.Sub(g.Name)
@@ -251,7 +251,7 @@ func (l *lowerer) subgraph(g *ir.Graph) error {
 	return nil
 }
 
-// failed stands for what could not be made, so that rules need not look for errors: node does, behind them.
+// failed is the value of a failed computation, so that rules need not check errors: node does that after them.
 var failed = &ir.Value{Name: "failed", Type: ir.Tensor(tensor.Float32)}
 
 // op adds a node of ai.onnx.

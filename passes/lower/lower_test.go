@@ -20,7 +20,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// build makes a network with fresh weights.
+// build returns a network with initial weights.
 func build(t testing.TB, c *models.Config, init models.InitOptions) *ir.Graph {
 	t.Helper()
 	w, err := models.Init(c, init, 1)
@@ -34,7 +34,7 @@ func build(t testing.TB, c *models.Config, init models.InitOptions) *ir.Graph {
 	return g
 }
 
-// feed makes inputs for a graph that depend on their names and sizes alone; optional ones are left out unless wanted.
+// feed returns inputs for a graph that depend on their names and sizes only. Optional inputs are omitted unless wanted.
 func feed(t testing.TB, g *ir.Graph, bind map[string]int64, optional bool) map[string]tensor.Datum {
 	t.Helper()
 	in := map[string]tensor.Datum{}
@@ -71,7 +71,7 @@ func feed(t testing.TB, g *ir.Graph, bind map[string]int64, optional bool) map[s
 	return in
 }
 
-// run gives a graph's answers; wide: in float64.
+// run returns a graph's answers, computed in float64 if wide.
 func run(t testing.TB, g *ir.Graph, in map[string]tensor.Datum, wide bool) map[string][]float64 {
 	t.Helper()
 	o := runtime.Options{Backend: ref.New()}
@@ -98,7 +98,7 @@ func run(t testing.TB, g *ir.Graph, in map[string]tensor.Datum, wide bool) map[s
 	return out
 }
 
-// differ is the largest difference, relative to the largest value.
+// differ returns the largest difference, relative to the largest value.
 func differ(t testing.TB, got, want map[string][]float64) float64 {
 	t.Helper()
 	worst := 0.0
@@ -110,7 +110,7 @@ func differ(t testing.TB, got, want map[string][]float64) float64 {
 		}
 		diff, scale := 0.0, 1e-300
 		for i := range w {
-			diff = max(diff, math.Abs(g[i]-w[i])) // NaN where one is NaN
+			diff = max(diff, math.Abs(g[i]-w[i])) // NaN if one is NaN
 			scale = max(scale, math.Abs(w[i]))
 		}
 		worst = max(worst, diff/scale)
@@ -118,7 +118,7 @@ func differ(t testing.TB, got, want map[string][]float64) float64 {
 	return worst
 }
 
-// variants are small networks, one per way in which a layer can differ.
+// variants returns small networks, one for each option of a layer.
 func variants() map[string]*models.Config {
 	base := func(change func(c *models.Config)) *models.Config {
 		c := models.Default()
@@ -135,7 +135,9 @@ func variants() map[string]*models.Config {
 		"bidirectional": base(func(c *models.Config) { c.Layer.Bidirectional = true }),
 		"one-head":      base(func(c *models.Config) { c.Layer.Heads = 1 }),
 		"siso":          base(func(c *models.Config) { c.Layer.Heads, c.Layer.DState = 8, 32 }),
-		"siso-both":     base(func(c *models.Config) { c.Layer.Heads, c.Layer.DState, c.Layer.Bidirectional = 8, 32, true }),
+		"siso-both": base(func(c *models.Config) {
+			c.Layer.Heads, c.Layer.DState, c.Layer.Bidirectional = 8, 32, true
+		}),
 		"channels":      base(func(c *models.Config) { c.Layer.Channels = 2 }),
 		"channels-siso": base(func(c *models.Config) { c.Layer.Channels, c.Layer.Heads, c.Layer.DState = 2, 8, 32 }),
 		"full-d":        base(func(c *models.Config) { c.Layer.D = "full" }),
@@ -149,16 +151,20 @@ func variants() map[string]*models.Config {
 		"sum":           base(func(c *models.Config) { c.Decoder.Mode, c.Decoder.UseLengths = "sum", true }),
 		"first":         base(func(c *models.Config) { c.Decoder.Mode = "first" }),
 		"every-step":    base(func(c *models.Config) { c.Decoder.Mode = "none" }),
-		"gates":         base(func(c *models.Config) { c.Layer.Activation, c.Layer.PostActivation = "full_glu", "half_glu2" }),
+		"gates": base(func(c *models.Config) {
+			c.Layer.Activation, c.Layer.PostActivation = "full_glu", "half_glu2"
+		}),
 		"retrieval": base(func(c *models.Config) {
 			c.Encoder = models.Encoder{Type: "embedding", VocabSize: 5}
 			c.Layer.Bidirectional = true
-			c.Decoder = models.Decoder{Type: "retrieval", Mode: "pool", NLI: true, Activation: "gelu", DOutput: 2, UseLengths: true}
+			c.Decoder = models.Decoder{Type: "retrieval", Mode: "pool", NLI: true, Activation: "gelu", DOutput: 2,
+				UseLengths: true}
 		}),
 	}
 }
 
-var lengths = []map[string]int64{{"B": 1, "P": 1, "L": 1}, {"B": 3, "P": 2, "L": 63}, {"B": 2, "P": 1, "L": 64}, {"B": 2, "P": 3, "L": 150}}
+var lengths = []map[string]int64{{"B": 1, "P": 1, "L": 1}, {"B": 3, "P": 2, "L": 63}, {"B": 2, "P": 1, "L": 64},
+	{"B": 2, "P": 3, "L": 150}}
 
 func TestSameAnswers(t *testing.T) {
 	all := variants()
@@ -176,14 +182,16 @@ func TestSameAnswers(t *testing.T) {
 					}
 				}
 				if version != 13 && version != 27 {
-					return // same code; its graph has been verified
+					return // the same code path, on a graph that has been verified
 				}
 				for _, bind := range lengths {
 					in := feed(t, g, bind, true)
-					if c := all[name]; c.Layer.MaxKernelLength > 0 && c.Causal() { // a state that a sequence leaves behind
+					// a state that can occur after a sequence
+					if c := all[name]; c.Layer.MaxKernelLength > 0 && c.Causal() {
 						first := maps.Clone(in)
 						delete(first, models.StateIn)
-						in[models.StateIn] = tensor.FromSlice(run(t, g, first, true)[models.StateOut], in[models.StateIn].(*tensor.Tensor).Shape()...)
+						in[models.StateIn] = tensor.FromSlice(run(t, g, first, true)[models.StateOut],
+							in[models.StateIn].(*tensor.Tensor).Shape()...)
 					}
 					if d := differ(t, run(t, out, in, true), run(t, g, in, true)); !(d < 3e-7) { // tables are float32
 						t.Errorf("%v: differs by %.3g", bind, d)
@@ -194,7 +202,7 @@ func TestSameAnswers(t *testing.T) {
 	}
 }
 
-// The newest version is that of the operators that there are.
+// MaxOpset must be the newest version in the registry.
 func TestMaxOpset(t *testing.T) {
 	newest := 0
 	for _, op := range ops.Default.All() {
@@ -206,7 +214,8 @@ func TestMaxOpset(t *testing.T) {
 		t.Errorf("the newest operator is of version %d, MaxOpset is %d", newest, lower.MaxOpset)
 	}
 	b := ir.NewBuilder("new", ops.Default, map[string]int{"": 27})
-	b.Output("y", b.Op("", "BitCast", []*ir.Value{b.Input("x", ir.Tensor(tensor.Float32, "N"))}, ir.A("to", int(tensor.Int32))))
+	b.Output("y", b.Op("", "BitCast", []*ir.Value{b.Input("x", ir.Tensor(tensor.Float32, "N"))},
+		ir.A("to", int(tensor.Int32))))
 	g, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -214,10 +223,12 @@ func TestMaxOpset(t *testing.T) {
 	if out, _, err := lower.Lower(g, lower.Options{}); err != nil || out.Opsets[""] != 26 {
 		t.Errorf("BitCast: %v, %v", out, err)
 	}
-	if _, _, err := lower.Lower(g, lower.Options{Opset: 25}); err == nil || !strings.Contains(err.Error(), "BitCast needs version 26") {
+	if _, _, err := lower.Lower(g, lower.Options{Opset: 25}); err == nil ||
+		!strings.Contains(err.Error(), "BitCast needs version 26") {
 		t.Errorf("BitCast in version 25: %v", err)
 	}
-	if _, _, err := lower.Lower(g, lower.Options{Opset: 28}); err == nil || !strings.Contains(err.Error(), "expected 13 to 27") {
+	if _, _, err := lower.Lower(g, lower.Options{Opset: 28}); err == nil ||
+		!strings.Contains(err.Error(), "expected 13 to 27") {
 		t.Errorf("version 28: %v", err)
 	}
 }

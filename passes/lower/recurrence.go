@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// recurrence runs a system step by step, in an ONNX Scan: for systems whose parts are no constants, as in the body of a
-// function, and for those whose powers would overflow. The states are float64.
+// recurrence runs a system step by step in an ONNX Scan, with states in float64. It serves systems whose parameters are
+// not constants, as in the body of a function, and systems whose powers would overflow.
 func (l *lowerer) recurrence(n *ir.Node) []*ir.Value {
 	u, elem := n.Inputs[0], n.Inputs[0].Elem()
 	r := &stepwise{lowerer: l, direction: n.Attrs.Str("direction", essm.Forward), window: n.Attrs.Int("window", 0)}
@@ -65,18 +65,18 @@ func (l *lowerer) wide(v *ir.Value) *ir.Value {
 	return l.with("Cast", []*ir.Value{v}, ir.A("to", int(tensor.Float64)))
 }
 
-// stepwise is one recurrence under construction. Sequences are (samples, steps, states), states (samples, states), or with
-// full matrices (heads, samples, states of a head).
+// stepwise is a recurrence under construction. Sequences are (samples, steps, states). States are (samples, states), or
+// (heads, samples, states of a head) with full matrices.
 type stepwise struct {
 	*lowerer
 	direction string
 	window    int64
 	dense     bool
 	heads     int64
-	states    int64       // of all heads
-	v         []*ir.Value // inputs, real and imaginary part
-	lambda    []*ir.Value // re, im (states); dense: the matrix, transposed
-	b, cut    []*ir.Value // what an input counts for, and what one that leaves the window does
+	states    int64       // number of states of all heads
+	v         []*ir.Value // inputs: real and imaginary part
+	lambda    []*ir.Value // real and imaginary part, (states); dense: the transposed matrix
+	b, cut    []*ir.Value // factors of an input that enters, and of an input that leaves the window
 	z         []*ir.Value // states before the first step
 	past      []*ir.Value // inputs before the first step
 	last      []*ir.Value // states after the last step
@@ -134,7 +134,7 @@ func (r *stepwise) denseSystem(n *ir.Node) {
 	}
 }
 
-// times multiplies complex numbers; a second factor of one part is real.
+// times multiplies complex numbers. b is real if it has one part.
 func (r *stepwise) times(a, b []*ir.Value) []*ir.Value {
 	if len(b) == 1 {
 		return []*ir.Value{r.op("Mul", a[0], b[0]), r.op("Mul", a[1], b[0])}
@@ -145,7 +145,7 @@ func (r *stepwise) times(a, b []*ir.Value) []*ir.Value {
 	}
 }
 
-// start reads the state before the first step; zeros without one.
+// start reads the state before the first step, which is zeros if state is nil.
 func (r *stepwise) start(state *ir.Value) {
 	samples := r.with("Gather", []*ir.Value{r.op("Shape", r.v[0]), r.Ints(0)}, ir.A("axis", 0))
 	zeros := func(dims ...int64) *ir.Value {
@@ -189,15 +189,17 @@ func (r *stepwise) start(state *ir.Value) {
 	}
 }
 
-// byHead takes (samples, [steps,] states) to (heads, samples, [steps,] states of a head).
+// byHead rearranges (samples, [steps,] states) to (heads, samples, [steps,] states of a head).
 func (r *stepwise) byHead(v *ir.Value, rank int) *ir.Value {
 	if rank == 2 {
-		return r.with("Transpose", []*ir.Value{r.op("Reshape", v, r.Ints(0, r.heads, -1))}, ir.A("perm", []int64{1, 0, 2}))
+		return r.with("Transpose", []*ir.Value{r.op("Reshape", v, r.Ints(0, r.heads, -1))},
+			ir.A("perm", []int64{1, 0, 2}))
 	}
-	return r.with("Transpose", []*ir.Value{r.op("Reshape", v, r.Ints(0, 0, r.heads, -1))}, ir.A("perm", []int64{2, 0, 1, 3}))
+	return r.with("Transpose", []*ir.Value{r.op("Reshape", v, r.Ints(0, 0, r.heads, -1))},
+		ir.A("perm", []int64{2, 0, 1, 3}))
 }
 
-// run makes the Scan in one direction and gives the states at all steps.
+// run adds the Scan in one direction and returns the states at all steps.
 func (r *stepwise) run(backward bool) []*ir.Value {
 	terms := func(v []*ir.Value, gain []*ir.Value) []*ir.Value {
 		if r.dense { // (heads, samples, steps, k) times (heads, 1, k, k)
@@ -211,9 +213,11 @@ func (r *stepwise) run(backward bool) []*ir.Value {
 		for i, v := range r.v {
 			if backward {
 				zeros := r.op("Mul", r.past[i], r.number("zero", tensor.Float64, []float64{0}))
-				gone = append(gone, r.op("Slice", r.with("Concat", []*ir.Value{v, zeros}, ir.A("axis", 1)), r.Ints(r.window), r.Ints(1<<62), r.Ints(1)))
+				gone = append(gone, r.op("Slice", r.with("Concat", []*ir.Value{v, zeros}, ir.A("axis", 1)),
+					r.Ints(r.window), r.Ints(1<<62), r.Ints(1)))
 			} else {
-				gone = append(gone, r.op("Slice", r.with("Concat", []*ir.Value{r.past[i], v}, ir.A("axis", 1)), r.Ints(0), r.Ints(-r.window), r.Ints(1)))
+				gone = append(gone, r.op("Slice", r.with("Concat", []*ir.Value{r.past[i], v}, ir.A("axis", 1)),
+					r.Ints(0), r.Ints(-r.window), r.Ints(1)))
 			}
 		}
 		for i, t := range terms(gone, r.cut) {
@@ -250,7 +254,7 @@ func (r *stepwise) run(backward bool) []*ir.Value {
 	}
 	for i := range next {
 		if backward {
-			b.Output("", op("Identity", state[i])) // a step reads what comes after it
+			b.Output("", op("Identity", state[i])) // a step reads the state after it
 		} else {
 			b.Output("", op("Identity", next[i]))
 		}
@@ -267,7 +271,8 @@ func (r *stepwise) run(backward bool) []*ir.Value {
 	}
 	axes, directions := slices.Repeat([]int64{int64(axis)}, k), slices.Repeat([]int64{direction}, k)
 	out := r.several("Scan", 2*k, append(slices.Clone(r.z), in...), ir.A("body", body), ir.A("num_scan_inputs", k),
-		ir.A("scan_input_axes", axes), ir.A("scan_output_axes", axes), ir.A("scan_input_directions", directions), ir.A("scan_output_directions", directions))
+		ir.A("scan_input_axes", axes), ir.A("scan_output_axes", axes), ir.A("scan_input_directions", directions),
+		ir.A("scan_output_directions", directions))
 	if !backward {
 		r.last = slices.Clone(out[:k])
 	}
@@ -279,7 +284,7 @@ func (r *stepwise) run(backward bool) []*ir.Value {
 	return x
 }
 
-// stateAfter is the state behind the last step, as the operators lay it out.
+// stateAfter returns the state after the last step in the layout of the operators.
 func (r *stepwise) stateAfter() *ir.Value {
 	parts := slices.Clone(r.last)
 	if r.dense {
@@ -289,7 +294,8 @@ func (r *stepwise) stateAfter() *ir.Value {
 	if r.window > 0 {
 		var kept []*ir.Value
 		for i, v := range r.v {
-			kept = append(kept, r.op("Slice", r.with("Concat", []*ir.Value{r.past[i], v}, ir.A("axis", 1)), r.Ints(-r.window), r.Ints(1<<62), r.Ints(1)))
+			kept = append(kept, r.op("Slice", r.with("Concat", []*ir.Value{r.past[i], v}, ir.A("axis", 1)),
+				r.Ints(-r.window), r.Ints(1<<62), r.Ints(1)))
 		}
 		all := kept[0]
 		if len(kept) > 1 {
@@ -304,5 +310,5 @@ func (r *stepwise) stateAfter() *ir.Value {
 }
 
 func (r *stepwise) needSizes(n *ir.Node) {
-	r.Fail(fmt.Errorf("the system's sizes must be known, found %v", n.In(1).Shape()))
+	r.Fail(fmt.Errorf("expected a system of known sizes, found %v", n.In(1).Shape()))
 }

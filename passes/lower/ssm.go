@@ -5,9 +5,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// lowerSystem takes an SSM or a DenseSSM apart.
+// lowerSystem lowers an SSM or a DenseSSM.
 func lowerSystem(l *lowerer, n *ir.Node) []*ir.Value {
-	at := 9 // D
+	at := 9 // index of D
 	if n.Op.Name == "DenseSSM" {
 		at = 5
 	}
@@ -27,7 +27,7 @@ func lowerSystem(l *lowerer, n *ir.Node) []*ir.Value {
 	return outs
 }
 
-// direct is D u, D diagonal (C,S,m) or full (C,S,m,h).
+// direct computes D u for a diagonal D (C,S,m) or a full D (C,S,m,h).
 func (l *lowerer) direct(u, d *ir.Value) *ir.Value {
 	if len(d.Shape()) == 4 {
 		return l.headLinear(u, d)
@@ -35,7 +35,7 @@ func (l *lowerer) direct(u, d *ir.Value) *ir.Value {
 	return l.headScale(u, d)
 }
 
-// steps is the length of a chunk.
+// steps returns the number of steps of a chunk.
 func (l *lowerer) steps(y *system) int {
 	if l.chunk > 0 {
 		return l.chunk
@@ -43,7 +43,7 @@ func (l *lowerer) steps(y *system) int {
 	return 64
 }
 
-// formOf chooses what a group is, by the multiplications for a step.
+// formOf chooses what a group is, by the number of multiplications per step.
 func (l *lowerer) formOf(y *system, keepsInput bool) groupForm {
 	if l.form != autoForm {
 		return l.form
@@ -75,8 +75,7 @@ func (l *lowerer) formOf(y *system, keepsInput bool) groupForm {
 	return stateForm
 }
 
-// chunked is a sequence that has been cut into chunks: (groups, samples·chunks, inputs·steps), and what it takes to put
-// one together again.
+// chunked is a sequence cut into chunks, (groups, samples·chunks, inputs·steps), with the sizes that join needs.
 type chunked struct {
 	v       *ir.Value
 	samples *ir.Value // int64[1]
@@ -117,8 +116,9 @@ func (l *lowerer) cut(u *ir.Value, y *system, form groupForm, steps int) chunked
 	return c
 }
 
-// headMatrix makes a constant of the real or imaginary part of B or C, (S,r,q), or (C,S,r,q) with several channels.
-func (l *lowerer) headMatrix(name string, elem tensor.DType, y *system, z []complex128, r, q int, imaginary bool) *ir.Value {
+// headMatrix returns a constant with the real or imaginary part of B or C, (S,r,q), or (C,S,r,q) with several channels.
+func (l *lowerer) headMatrix(name string, elem tensor.DType, y *system, z []complex128, r, q int,
+	imaginary bool) *ir.Value {
 	x := component(z, imaginary)
 	if y.c > 1 {
 		return l.number(name, elem, x, y.c, y.s, r, q)
@@ -126,7 +126,7 @@ func (l *lowerer) headMatrix(name string, elem tensor.DType, y *system, z []comp
 	return l.number(name, elem, x, y.s, r, q)
 }
 
-// join makes a sequence of the groups' outputs (groups, samples·chunks, outputs·steps).
+// join rearranges the groups' outputs (groups, samples·chunks, outputs·steps) to a sequence.
 func (l *lowerer) join(x *ir.Value, c chunked, y *system, form groupForm, steps int) *ir.Value {
 	ch, s, m, k, t := int64(y.c), int64(y.s), int64(y.m), int64(y.k), int64(steps)
 	if form == stateForm {

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// later lists the inputs and attributes that came to operators whose meaning stayed, and the version that brought them.
-// The registry knows which versions mean the same, and takes in each what the newest takes.
+// later lists inputs and attributes that a version added to operators of the same meaning. The registry has versions of
+// the same meaning as one operator, which takes the inputs and attributes of the newest.
 var later = map[string][]struct {
 	input int // -1: attr
 	attr  string
@@ -28,7 +28,7 @@ var later = map[string][]struct {
 	"Split":           {{-1, "num_outputs", 18}},
 }
 
-// version finds the operator of the wanted version that means what n's does and takes all that n has.
+// version returns the operator of the requested version that has the meaning, the inputs and the attributes of n's.
 func (l *lowerer) version(n *ir.Node) (*ir.Op, bool) {
 	if n.Op.Domain != "" {
 		return n.Op, true
@@ -49,18 +49,19 @@ func (l *lowerer) version(n *ir.Node) (*ir.Op, bool) {
 	return op, err == nil
 }
 
-// needs says in which version n could be written.
+// needs returns an error with the version in which n could be written.
 func (l *lowerer) needs(n *ir.Node) error {
 	m := *l
 	for m.opset++; m.opset <= MaxOpset; m.opset++ {
 		if _, ok := m.version(n); ok {
-			return fmt.Errorf("node %v: operator %s needs version %d of ai.onnx, asked for is %d", n, n.Op.FullName(), m.opset, l.opset)
+			return fmt.Errorf("node %v: operator %s needs version %d of ai.onnx, requested %d", n, n.Op.FullName(),
+				m.opset, l.opset)
 		}
 	}
 	return fmt.Errorf("node %v: operator %s has no form in version %d of ai.onnx", n, n.Op.FullName(), l.opset)
 }
 
-// standard adds a node that is no essm operator, in the wanted version, or else in smaller operators.
+// standard adds a node of a standard operator in the requested version, or in smaller operators.
 func (l *lowerer) standard(n *ir.Node) error {
 	if op, ok := l.version(n); ok {
 		n.Op = op
@@ -77,9 +78,10 @@ func (l *lowerer) standard(n *ir.Node) error {
 	return l.expand(n)
 }
 
-// axesToAttribute writes reductions as versions below 18 have them.
+// axesToAttribute writes a reduction in the form of versions below 18, with axes as an attribute.
 func (l *lowerer) axesToAttribute(n *ir.Node) bool {
-	if !strings.HasPrefix(n.Op.Name, "Reduce") || l.opset >= 18 || !ops.Newest(n.Op) || n.Attrs.Bool("noop_with_empty_axes", false) {
+	if !strings.HasPrefix(n.Op.Name, "Reduce") || l.opset >= 18 || !ops.Newest(n.Op) ||
+		n.Attrs.Bool("noop_with_empty_axes", false) {
 		return false
 	}
 	op := ops.Default.Resolve("", n.Op.Name, l.opset)
@@ -108,7 +110,7 @@ func (l *lowerer) axesToAttribute(n *ir.Node) bool {
 	return true
 }
 
-// expand puts the body of n's operator in its place, and lowers what that is made of.
+// expand replaces n by the body of its operator, and lowers that.
 func (l *lowerer) expand(n *ir.Node) error {
 	b := ir.NewBuilder(n.Op.Name, ops.Default, ops.Opsets())
 	b.Scope(n.Scope)
@@ -144,7 +146,7 @@ func (l *lowerer) expand(n *ir.Node) error {
 			continue
 		}
 		if i >= len(outs) || outs[i] == nil {
-			return fmt.Errorf("node %v: body gives no output %d", n, i)
+			return fmt.Errorf("node %v: body has no output %d", n, i)
 		}
 		w := l.now(outs[i])
 		if w.Def == nil || slices.Contains(n.Inputs, w) || slices.Contains(outs[:i], outs[i]) {

@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/passes/lower"
 )
 
-// branching has a system in each branch of an If within the then-branch of another, and one that reads what the first gives
-// in the other branch; all read the input of the graph around.
+// branching returns a graph with a system in each branch of an If, itself in the then-branch of another If, and a
+// system in the other branch that reads the result of the first. All read the input of the outer graph.
 func branching(t *testing.T) *ir.Graph {
 	t.Helper()
 	system := kind{direction: essm.Bidirectional, c: 1, s: 2, n: 3, h: 1, m: 1}.graph(t)
@@ -42,7 +42,9 @@ func branching(t *testing.T) *ir.Graph {
 		c := branch(b, "b", func(b *ir.Builder) *ir.Value { return apply(b, system, u) })
 		return b.Op("", "If", []*ir.Value{inner}, ir.A("then_branch", a), ir.A("else_branch", c))
 	})
-	second := branch(b, "else", func(b *ir.Builder) *ir.Value { return apply(b, dense, b.Op("", "Neg", []*ir.Value{u})) })
+	second := branch(b, "else", func(b *ir.Builder) *ir.Value {
+		return apply(b, dense, b.Op("", "Neg", []*ir.Value{u}))
+	})
 	b.Output("y", b.Op("", "If", []*ir.Value{outer}, ir.A("then_branch", first), ir.A("else_branch", second)))
 	g, err := b.Build()
 	if err != nil {
@@ -51,7 +53,7 @@ func branching(t *testing.T) *ir.Graph {
 	return g
 }
 
-// Systems within branches come apart like those around them.
+// TestSubgraphs checks that systems in branches are expanded like those around them.
 func TestSubgraphs(t *testing.T) {
 	g := branching(t)
 	for _, o := range []lower.Options{{}, {Opset: 13}, {Functions: true}} {

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// system is a discrete state-space system with constants, as a node of SSM or DenseSSM states it: c·s heads with k states,
-// h inputs and m outputs each.
+// system is a discrete state-space system with constant parameters, as in a node of SSM or DenseSSM: c·s heads with k
+// states, h inputs and m outputs each.
 type system struct {
 	c, s, k, h, m int
 	dense         bool
@@ -23,12 +23,13 @@ type system struct {
 	complexOut    bool
 }
 
-// heads is how many heads all channels have.
+// heads returns the number of heads of all channels.
 func (y *system) heads() int { return y.c * y.s }
 
-// systemOf reads a node; nil where a part of it is no constant.
+// systemOf reads a node. It returns nil if a parameter is not a constant.
 func systemOf(n *ir.Node) *system {
-	y := &system{dense: n.Op.Name == "DenseSSM", direction: n.Attrs.Str("direction", essm.Forward), window: int(n.Attrs.Int("window", 0))}
+	y := &system{dense: n.Op.Name == "DenseSSM", direction: n.Attrs.Str("direction", essm.Forward),
+		window: int(n.Attrs.Int("window", 0))}
 	ok := true
 	get := func(i int) []float64 {
 		v := n.In(i)
@@ -75,7 +76,7 @@ func systemOf(n *ir.Node) *system {
 func (y *system) forward() bool  { return y.direction != essm.Backward }
 func (y *system) backward() bool { return y.direction != essm.Forward }
 
-// directions counts them.
+// directions returns the number of directions.
 func (y *system) directions() int {
 	if y.direction == essm.Bidirectional {
 		return 2
@@ -83,25 +84,25 @@ func (y *system) directions() int {
 	return 1
 }
 
-// groupForm says what a group of a system is.
+// groupForm is the part of a system that is one group.
 type groupForm int
 
 const (
 	autoForm  groupForm = iota
 	stateForm           // one state, between the products with B and with C
-	headForm            // one head, B and C included
-	inputForm           // one head of a dense system, after the product with B; C is included
+	headForm            // one head, including B and C
+	inputForm           // one head of a dense system after the product with B, including C
 )
 
-// cell is the system in one group: p inputs, q outputs, w numbers that go from chunk to chunk in each direction.
+// cell is one group of the system: p inputs, q outputs, and w numbers that pass from chunk to chunk in each direction.
 type cell struct {
 	groups, p, q, w int
-	kernel          func(g, q, p, lag int) float64 // what an input counts for lag steps later
-	enter           func(g, w, p, lag int) float64 // what an input counts for in the carried numbers, lag steps later
-	leave           func(g, q, w, lag int) float64 // what the carried numbers count for in an output, lag steps later
+	kernel          func(g, q, p, lag int) float64 // effect of an input on an output lag steps later
+	enter           func(g, w, p, lag int) float64 // effect of an input on the passed numbers lag steps later
+	leave           func(g, q, w, lag int) float64 // effect of the passed numbers on an output lag steps later
 }
 
-// sizes gives a cell without its functions.
+// sizes returns a cell without its functions.
 func (y *system) sizes(form groupForm) *cell {
 	c := &cell{groups: y.heads(), p: y.h, q: y.m, w: 2 * y.k}
 	if y.dense {
@@ -122,7 +123,7 @@ func (y *system) sizes(form groupForm) *cell {
 	return c
 }
 
-// cellOf writes the system's constants as a cell, for lags up to most.
+// cellOf returns the system as a cell, for lags up to most.
 func (y *system) cellOf(form groupForm, most int) *cell {
 	if y.dense {
 		return y.denseCell(form, most)
@@ -187,7 +188,7 @@ func (y *system) cellOf(form groupForm, most int) *cell {
 	return c
 }
 
-// denseCell is cellOf for a system with full matrices.
+// denseCell is cellOf for systems with full matrices.
 func (y *system) denseCell(form groupForm, most int) *cell {
 	k := y.k
 	state := make([][][]float64, y.heads()) // Āˡ by head and lag
@@ -219,7 +220,7 @@ func (y *system) denseCell(form groupForm, most int) *cell {
 	return c
 }
 
-// power is Āᵗ of a dense system's head, row by row.
+// power returns Āᵗ of a dense system's head in row-major order.
 func (y *system) power(g, t int) []float64 {
 	k := y.k
 	out := make([]float64, k*k)
@@ -232,7 +233,7 @@ func (y *system) power(g, t int) []float64 {
 	return out
 }
 
-// component gives the real or the imaginary parts.
+// component returns the real or the imaginary parts of z.
 func component(z []complex128, imaginary bool) []float64 {
 	x := make([]float64, len(z))
 	for i, c := range z {
@@ -244,7 +245,7 @@ func component(z []complex128, imaginary bool) []float64 {
 	return x
 }
 
-// product of an (r, k) and a (k, q) matrix.
+// product returns the product of an (r, k) and a (k, q) matrix.
 func product(a, b []float64, r, k, q int) []float64 {
 	out := make([]float64, r*q)
 	for i := range r {
@@ -257,7 +258,7 @@ func product(a, b []float64, r, k, q int) []float64 {
 	return out
 }
 
-// stable reports that no power of the system up to the chunk's length leaves the range of single precision.
+// stable reports whether all powers of the system up to the chunk's length are in the range of float32.
 func (y *system) stable(steps int) bool {
 	for _, a := range y.a {
 		if z := cmplx.Abs(essm.Pow(a, float64(steps))); z > 1e6 || math.IsNaN(z) {
@@ -267,7 +268,7 @@ func (y *system) stable(steps int) bool {
 	return true
 }
 
-// number makes a constant of type elem from float64 numbers.
+// number returns a constant of type elem with the given numbers.
 func (l *lowerer) number(name string, elem tensor.DType, x []float64, shape ...int) *ir.Value {
 	t, err := tensor.FromFloat64s(elem, x, shape...)
 	if err != nil {
@@ -277,7 +278,7 @@ func (l *lowerer) number(name string, elem tensor.DType, x []float64, shape ...i
 	return l.Const(name, t)
 }
 
-// fill makes a constant whose elements a function gives, by their indices.
+// fill returns a constant whose elements f computes from their indices.
 func (l *lowerer) fill(name string, elem tensor.DType, f func(at []int) float64, shape ...int) *ir.Value {
 	size, err := tensor.Size(shape)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/passes/raise"
 )
 
-// kind is one way in which a system can be written.
+// kind is a combination of a system's options.
 type kind struct {
 	dense, complexIn, complexOut, state bool
 	direction                           string
@@ -23,7 +23,7 @@ type kind struct {
 	unstable                            bool
 }
 
-// graph makes a graph of one system with random constants; two outputs with a state.
+// graph returns a graph of one system with random constants. With a state it has two outputs.
 func (k kind) graph(t *testing.T) *ir.Graph {
 	t.Helper()
 	r := rand.New(rand.NewPCG(7, 7))
@@ -64,11 +64,13 @@ func (k kind) graph(t *testing.T) *ir.Graph {
 	if k.h != k.m {
 		d = random("D", tensor.Float32, r.NormFloat64, c, s, k.m, k.h)
 	}
-	bm, cm := random("B", tensor.Float32, r.NormFloat64, c, s, n, k.h), random("C", tensor.Float32, r.NormFloat64, c, s, k.m, n)
+	bm, cm := random("B", tensor.Float32, r.NormFloat64, c, s, n, k.h),
+		random("C", tensor.Float32, r.NormFloat64, c, s, k.m, n)
 	attrs := []ir.Attr{ir.A("direction", k.direction), ir.A("window", k.window)}
 	var out []*ir.Value
 	if k.dense {
-		abar := random("abar", tensor.Float64, func() float64 { return (r.Float64() - 0.5) / float64(n) * 1.8 }, c, s, n, n)
+		abar := random("abar", tensor.Float64, func() float64 { return (r.Float64() - 0.5) / float64(n) * 1.8 }, c, s,
+			n, n)
 		gamma := random("gamma", tensor.Float64, r.NormFloat64, c, s, n, n)
 		out = b.Ops("essm", "DenseSSM", outs, []*ir.Value{u, abar, gamma, bm, cm, d, state}, attrs...)
 	} else {
@@ -80,8 +82,10 @@ func (k kind) graph(t *testing.T) *ir.Graph {
 			ci = random("C_im", tensor.Float32, r.NormFloat64, c, s, k.m, n)
 		}
 		angle := func() float64 { return 6 * (r.Float64() - 0.5) }
-		out = b.Ops("essm", "SSM", outs, []*ir.Value{u, random("a_re", tensor.Float64, real, c, s, n), random("a_im", tensor.Float64, angle, c, s, n),
-			random("b_re", tensor.Float64, r.NormFloat64, c, s, n), random("b_im", tensor.Float64, r.NormFloat64, c, s, n), bm, cm, bi, ci, d, state}, attrs...)
+		out = b.Ops("essm", "SSM", outs, []*ir.Value{u, random("a_re", tensor.Float64, real, c, s, n),
+			random("a_im", tensor.Float64, angle, c, s, n),
+			random("b_re", tensor.Float64, r.NormFloat64, c, s, n),
+			random("b_im", tensor.Float64, r.NormFloat64, c, s, n), bm, cm, bi, ci, d, state}, attrs...)
 	}
 	b.Output("y", out[0])
 	if k.state {
@@ -94,7 +98,7 @@ func (k kind) graph(t *testing.T) *ir.Graph {
 	return g
 }
 
-// kinds are all ways, as far as they go together.
+// kinds returns all valid combinations.
 func kinds() []kind {
 	var all []kind
 	for _, direction := range []string{essm.Forward, essm.Backward, essm.Bidirectional} {
@@ -104,7 +108,8 @@ func kinds() []kind {
 					if state && direction != essm.Forward {
 						continue
 					}
-					k := kind{direction: direction, window: window, state: state, c: sizes[0], s: sizes[1], n: sizes[2], h: sizes[3], m: sizes[4]}
+					k := kind{direction: direction, window: window, state: state, c: sizes[0], s: sizes[1], n: sizes[2],
+						h: sizes[3], m: sizes[4]}
 					for i := range 5 {
 						k.dense, k.complexIn, k.complexOut = i == 4, i < 4 && i&1 == 1, i < 4 && i&2 == 2
 						all = append(all, k)
@@ -113,10 +118,11 @@ func kinds() []kind {
 			}
 		}
 	}
-	return append(all, kind{direction: essm.Forward, unstable: true, c: 1, s: 1, n: 2, h: 1, m: 1}, kind{direction: essm.Bidirectional, unstable: true, c: 1, s: 1, n: 2, h: 1, m: 1})
+	return append(all, kind{direction: essm.Forward, unstable: true, c: 1, s: 1, n: 2, h: 1, m: 1},
+		kind{direction: essm.Bidirectional, unstable: true, c: 1, s: 1, n: 2, h: 1, m: 1})
 }
 
-// withState gives inputs whose state is one that a sequence leaves behind: with a window its parts depend on each other.
+// withState returns inputs with a state that can occur after a sequence: with a window, its parts depend on each other.
 func (k kind) withState(t *testing.T, g *ir.Graph, length int64) map[string]tensor.Datum {
 	in := feed(t, g, map[string]int64{"B": 2, "L": length}, true)
 	if k.state {
@@ -167,11 +173,12 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// TestSystemsRaised writes systems by chunks, or with a window as a convolution, and has them recognised.
+// TestSystemsRaised lowers systems in chunks, or with a window as a convolution, and checks that package raise
+// recognizes them.
 func TestSystemsRaised(t *testing.T) {
 	for _, k := range kinds() {
 		if k.unstable {
-			continue // a recurrence
+			continue // it becomes a recurrence
 		}
 		t.Run(fmt.Sprintf("%+v", k), func(t *testing.T) {
 			g := k.graph(t)
@@ -180,7 +187,8 @@ func TestSystemsRaised(t *testing.T) {
 				t.Fatal(err)
 			}
 			back := out.Clone()
-			if err := passes.Run(back, []*passes.Pass{raise.Chunked, raise.Windowed}, passtest.Verified(t)); err != nil {
+			if err := passes.Run(back, []*passes.Pass{raise.Chunked, raise.Windowed},
+				passtest.Verified(t)); err != nil {
 				t.Fatal(err)
 			}
 			op := "essm.SSM"

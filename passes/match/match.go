@@ -1,7 +1,7 @@
 // Package match holds patterns over graphs, and rewrite rules, as values.
 //
-// It imports ir only. Matching changes nothing. A variable that occurs twice in a pattern stands for the same value. Only
-// the match reads its inner values, unless the pattern is Shared, so a rewrite can drop them.
+// It imports ir only. Matching changes nothing. A variable that occurs twice in a pattern stands for the same value.
+// Only the match reads its inner values, unless the pattern is Shared, so a rewrite can drop them.
 package match
 
 import (
@@ -61,8 +61,8 @@ func (m *Match) Nodes() []*ir.Node { return m.all }
 // Uses says how often v is read.
 func (m *Match) Uses(v *ir.Value) int { return len(m.uses[v]) }
 
-// Of tries a pattern on the value that node n computes first. uses are those of the whole graph. The match takes the place of
-// what m held.
+// Of tries a pattern on the value that node n computes first. uses are those of the whole graph. The match takes the
+// place of what m held.
 func (m *Match) Of(p *OpPattern, n *ir.Node, uses map[*ir.Value][]ir.Use) bool {
 	m.Root, m.uses, m.Found = n, uses, nil
 	m.values, m.nodes, m.all = m.values[:0], m.nodes[:0], m.all[:0]
@@ -117,8 +117,8 @@ type OpPattern struct {
 	check  func(*ir.Node) bool
 }
 
-// Op stands for the first output of an operator (named as by ir.Op.FullName) whose inputs match; inputs that are not listed
-// must be absent.
+// Op stands for the first output of an operator (named as by ir.Op.FullName) whose inputs match; inputs that are not
+// listed must be absent.
 func Op(name string, in ...Pattern) *OpPattern {
 	p := &OpPattern{op: name, in: in}
 	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
@@ -195,8 +195,8 @@ type Rule struct {
 	Pattern *OpPattern
 	// Check gives the reason for leaving a match alone; empty, or no Check: rewrite.
 	Check func(m *Match) string
-	// Make builds the replacement of the root node's outputs, in their order; a shorter list leaves the rest, which nobody
-	// must read. Further values are replaced through Also.
+	// Make builds the replacement of the root node's outputs, in their order; a shorter list leaves the rest, which
+	// nobody must read. Further values are replaced through Also.
 	Make func(b *ir.Builder, m *Match) []*ir.Value
 	// Also gives further replacements: outputs of inner nodes that have readers outside, such as a final state.
 	Also func(m *Match, made []*ir.Value) map[*ir.Value]*ir.Value
@@ -227,7 +227,8 @@ func (p *OpPattern) names(list []string) []string {
 	return list
 }
 
-// In gives the rules whose patterns some nodes of g may match, in their order, by the name of the operator that each rewrites.
+// In gives the rules whose patterns some nodes of g may match, in their order, by the name of the operator that each
+// rewrites.
 func (s *Set) In(g *ir.Graph) map[string][]*Rule {
 	there := map[string]bool{}
 	for _, n := range g.Nodes {

@@ -1,8 +1,8 @@
-// Package passtest helps to test passes: by golden cases of graphs before and after a pass, and by comparing the answers of
-// two graphs.
+// Package passtest helps to test passes: by golden cases of graphs before and after a pass, and by comparing the
+// answers of two graphs.
 //
-// It imports ir, passes, and the runtime with its reference interpreter. Inputs depend on their names and shapes only, so
-// failures are reproducible.
+// It imports ir, passes, and the runtime with its reference interpreter. Inputs depend on their names and shapes only,
+// so failures are reproducible.
 package passtest
 
 import (
@@ -38,8 +38,8 @@ type Case struct {
 	Show func(g *ir.Graph) string
 }
 
-// Golden runs a pass on the graphs in testdata/<pass>/*.txtar: section "in" is the graph, "out" what the pass makes of it,
-// "notes" what it says. Both graphs give the same answers.
+// Golden runs a pass on the graphs in testdata/<pass>/*.txtar: section "in" is the graph, "out" what the pass makes of
+// it, "notes" what it says. Both graphs give the same answers.
 func Golden(t *testing.T, p *passes.Pass, c Case) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", p.Name, "*.txtar"))

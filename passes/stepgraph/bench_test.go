@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// BenchmarkStep is one step of the SC35 preset made causal, for one stream.
+// BenchmarkStep runs one step of the SC35 preset, made causal, for one stream.
 func BenchmarkStep(b *testing.B) {
 	p, err := models.NewPreset("sc35")
 	if err != nil {

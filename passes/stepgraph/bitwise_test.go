@@ -12,13 +12,14 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// TestBitwise holds that chunks of whole tiles give, on the CPU, the very numbers of the whole sequence: the recurrence
-// hands its state on in float64 from tile to tile and from chunk to chunk alike.
+// TestBitwise checks that chunks of whole tiles give, on the CPU, the same bits as the whole sequence: a recurrence
+// passes its state on in float64 both from tile to tile and from chunk to chunk.
 func TestBitwise(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		c := randomConfig(r)
-		c.Layer.Bidirectional, c.Decoder = false, models.Decoder{Type: "sequence", Mode: pick(r, "none", "last", "pool"), DOutput: 3}
+		c.Layer.Bidirectional, c.Decoder = false, models.Decoder{Type: "sequence",
+			Mode: pick(r, "none", "last", "pool"), DOutput: 3}
 		w, err := models.Init(c, models.InitOptions{}, seed)
 		if err != nil {
 			t.Fatal(err)

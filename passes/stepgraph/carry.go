@@ -13,8 +13,8 @@ import (
 // Pair names an input for the state before a chunk, and the output for the state after it.
 type Pair struct{ In, Out string }
 
-// Pairs reads the pairs that a graph's free text has under a key, ir.MetaState or ir.MetaCarry, in the order of the inputs'
-// names. The graph has these inputs and outputs.
+// Pairs reads the pairs in a graph's metadata under a key, ir.MetaState or ir.MetaCarry, in the order of the inputs'
+// names. It checks that the graph has these inputs and outputs.
 func Pairs(g *ir.Graph, key string) ([]Pair, error) {
 	text, ok := g.Meta[key]
 	if !ok {
@@ -32,10 +32,10 @@ func Pairs(g *ir.Graph, key string) ([]Pair, error) {
 			return nil, fmt.Errorf("the model has no input %q that could be its state", in)
 		}
 		if output(g, out) == nil {
-			return nil, fmt.Errorf("the model has no output %q that input %q could take", out, in)
+			return nil, fmt.Errorf("the model has no output %q that could be passed to input %q", out, in)
 		}
 		if other, twice := taken[out]; twice {
-			return nil, fmt.Errorf("inputs %q and %q cannot both take output %q", other, in, out)
+			return nil, fmt.Errorf("inputs %q and %q cannot both be passed output %q", other, in, out)
 		}
 		taken[out] = in
 		pairs = append(pairs, Pair{in, out})
@@ -43,10 +43,10 @@ func Pairs(g *ir.Graph, key string) ([]Pair, error) {
 	return pairs, nil
 }
 
-// PairsText returns text that Pairs reads, of outputs by input.
+// PairsText returns the text that Pairs reads, for a map from inputs to outputs.
 func PairsText(of map[string]string) string {
 	b, err := json.Marshal(of)
-	if err != nil { // no map of texts has one
+	if err != nil { // not possible for a map of strings
 		return ""
 	}
 	return string(b)
@@ -59,29 +59,34 @@ func output(g *ir.Graph, name string) *ir.Value {
 	return nil
 }
 
-// carried returns the step graph of a graph that takes one chunk and its state, which is the graph itself. Outputs that are
-// not steps of the chunk are about the chunk, and the graph decides which lengths of chunks it takes.
+// carried returns the step graph of a graph that takes one chunk and its state: the graph itself. An output that is not
+// a sequence of steps describes the chunk. The graph determines which lengths of chunks it takes.
 func carried(source *ir.Graph, pairs []Pair) (*Graph, error) {
 	g := source.Clone()
 	sg := &Graph{Graph: g, Multiple: 1}
 	var before, after []*ir.Value
 	for _, p := range pairs {
 		in, out := g.Input(p.In), output(g, p.Out)
-		if o, ok := in.Type.(*ir.OptionalType); ok { // it is always there
+		if o, ok := in.Type.(*ir.OptionalType); ok { // always given
 			in.Type = o.Elem
 		}
 		shape, err := carriedShape(g, in, out)
 		if err != nil {
 			return nil, err
 		}
-		sg.States = append(sg.States, State{Name: p.In, Next: p.Out, DType: in.Elem(), Shape: shape, Node: "input " + p.In})
+		sg.States = append(sg.States, State{Name: p.In, Next: p.Out, DType: in.Elem(), Shape: shape,
+			Node: "input " + p.In})
 		before, after = append(before, in), append(after, out)
 	}
-	g.Inputs = append(slices.DeleteFunc(slices.Clone(g.Inputs), func(v *ir.Value) bool { return slices.Contains(before, v) }), before...)
-	g.Outputs = append(slices.DeleteFunc(slices.Clone(g.Outputs), func(v *ir.Value) bool { return slices.Contains(after, v) }), after...)
+	g.Inputs = append(slices.DeleteFunc(slices.Clone(g.Inputs), func(v *ir.Value) bool {
+		return slices.Contains(before, v)
+	}), before...)
+	g.Outputs = append(slices.DeleteFunc(slices.Clone(g.Outputs), func(v *ir.Value) bool {
+		return slices.Contains(after, v)
+	}), after...)
 	given := g.Outputs[:len(g.Outputs)-len(after)]
 	if len(given) == 0 {
-		return nil, fmt.Errorf("it has no output but its own state")
+		return nil, fmt.Errorf("its only outputs are its own state")
 	}
 	symbol := g.Meta[ir.MetaTime]
 	for _, v := range given {
@@ -96,16 +101,21 @@ func carried(source *ir.Graph, pairs []Pair) (*Graph, error) {
 	return sg, ir.Verify(g)
 }
 
-// carriedShape returns the shape of a state that goes from an output to an input. All dimensions but the batch must be known.
+// carriedShape returns the shape of a state that is passed from an output to an input. All dimensions but the batch
+// must be known.
 func carriedShape(g *ir.Graph, in, out *ir.Value) (ir.Shape, error) {
 	t, ok := in.TensorType()
 	if !ok || t.NoRank || t.Elem == tensor.String || t.Elem.Packed() {
-		return nil, fmt.Errorf("input %s: a state is a tensor of numbers with a known number of dimensions, found %v", in.Name, in.Type)
+		return nil, fmt.Errorf(
+			"input %s: expected a state, a tensor of numbers with a known number of dimensions, found %v", in.Name,
+			in.Type)
 	}
 	for i, d := range t.Shape {
 		_, known := d.Known()
 		if s, plain := d.Symbol(); !known && (!plain || s != g.Meta[ir.MetaBatch]) {
-			return nil, fmt.Errorf("input %s: a state has known sizes, but dimension %d of %v is neither a number nor the batch", in.Name, i, t)
+			return nil, fmt.Errorf(
+				"input %s: expected a state of known sizes, but dimension %d of %v is neither a number nor the batch",
+				in.Name, i, t)
 		}
 	}
 	u, ok := out.TensorType()
@@ -116,7 +126,8 @@ func carriedShape(g *ir.Graph, in, out *ir.Value) (ir.Shape, error) {
 		agree = !known || !too || a == b
 	}
 	if !agree {
-		return nil, fmt.Errorf("input %s is %v: it cannot take output %s, which is %v", in.Name, in.Type, out.Name, out.Type)
+		return nil, fmt.Errorf("input %s is %v, but output %s, which should be passed to it, is %v", in.Name, in.Type,
+			out.Name, out.Type)
 	}
 	return t.Shape, nil
 }

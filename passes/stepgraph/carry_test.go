@@ -25,7 +25,7 @@ func parse(t *testing.T, text, key, pairs string) *ir.Graph {
 	return g
 }
 
-// keeper takes chunks of any length, looks at all of each, and keeps a running mean of what it saw.
+// keeper takes chunks of any length, computes on each as a whole, and keeps a running mean.
 const keeper = `g (float[B,L] x, float[1,B,1] s, float gain) => (float[B,L] z, float[B,1] y, float[1,B,1] next) <int64[4] pads = {0, 1, 0, 1}, int64[1] one = {1}, int64[1] zero = {0}, float half = {0.5}> {
 	p = Pad <mode: string = "reflect"> (x, pads)
 	m = ReduceMean (p, one)
@@ -37,7 +37,7 @@ const keeper = `g (float[B,L] x, float[1,B,1] s, float gain) => (float[B,L] z, f
 	z = Mul (x, w)
 }`
 
-// TestCarried holds that a graph which takes its own state is its own step graph.
+// TestCarried checks that a graph which takes its own state is its own step graph.
 func TestCarried(t *testing.T) {
 	g := parse(t, keeper, ir.MetaCarry, `{"s":"next"}`)
 	if _, err := stepgraph.Of(parse(t, keeper, "other", "")); err == nil {
@@ -47,18 +47,21 @@ func TestCarried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(sg.States) != 1 || sg.States[0].Name != "s" || sg.States[0].Next != "next" || sg.Multiple != 1 || sg.Flush != 0 {
+	if len(sg.States) != 1 || sg.States[0].Name != "s" || sg.States[0].Next != "next" || sg.Multiple != 1 ||
+		sg.Flush != 0 {
 		t.Errorf("found %+v", sg)
 	}
-	if o := sg.Outputs; len(o) != 2 || o[0].Kind != stepgraph.Sequence || o[0].Axis != 1 || o[1].Kind != stepgraph.Chunk {
+	if o := sg.Outputs; len(o) != 2 || o[0].Kind != stepgraph.Sequence || o[0].Axis != 1 ||
+		o[1].Kind != stepgraph.Chunk {
 		t.Errorf("found %+v", sg.Outputs)
 	}
-	if n := len(sg.Graph.Inputs); n != 3 || sg.Graph.Inputs[2].Name != "s" || sg.Graph.Outputs[2].Name != "next" || g.Inputs[1].Name != "s" {
+	if n := len(sg.Graph.Inputs); n != 3 || sg.Graph.Inputs[2].Name != "s" || sg.Graph.Outputs[2].Name != "next" ||
+		g.Inputs[1].Name != "s" {
 		t.Errorf("found inputs %v of the step graph, and %v of the source", sg.Graph.Inputs, g.Inputs)
 	}
 }
 
-// TestCarriedRefused holds what is said of pairs that cannot be states.
+// TestCarriedRefused checks the errors for pairs that cannot be states.
 func TestCarriedRefused(t *testing.T) {
 	const two = `g (float[B,2] x, float[2,2] s, float[?,2] q, float[B,2] r, string[2] w, optional(float[B,2]) o) => (float[B,2] y, float[2,2] n, double[2,2] d, float[2,3] e, string[2] v, float[B,2] c) {
 		y = Add (x, r)
@@ -73,25 +76,26 @@ func TestCarriedRefused(t *testing.T) {
 		`junk`:                `essmc.carry: expected a JSON object of outputs by input`,
 		`["s"]`:               `essmc.carry: expected a JSON object of outputs by input`,
 		`{"z":"n"}`:           `the model has no input "z" that could be its state`,
-		`{"s":"z"}`:           `the model has no output "z" that input "s" could take`,
-		`{"s":"n","r":"n"}`:   `inputs "r" and "s" cannot both take output "n"`,
-		`{"s":"d"}`:           `input s is float[2,2]: it cannot take output d, which is double[2,2]`,
-		`{"s":"e"}`:           `input s is float[2,2]: it cannot take output e, which is float[2,3]`,
-		`{"q":"c"}`:           `input q: a state has known sizes, but dimension 0 of float[?,2] is neither a number nor the batch`,
-		`{"w":"v"}`:           `input w: a state is a tensor of numbers with a known number of dimensions, found string[2]`,
+		`{"s":"z"}`:           `the model has no output "z" that could be passed to input "s"`,
+		`{"s":"n","r":"n"}`:   `inputs "r" and "s" cannot both be passed output "n"`,
+		`{"s":"d"}`:           `input s is float[2,2], but output d, which should be passed to it, is double[2,2]`,
+		`{"s":"e"}`:           `input s is float[2,2], but output e, which should be passed to it, is float[2,3]`,
+		`{"q":"c"}`:           `input q: expected a state of known sizes, but dimension 0 of float[?,2] is neither a number nor the batch`,
+		`{"w":"v"}`:           `input w: expected a state, a tensor of numbers with a known number of dimensions, found string[2]`,
 		`{"s":"n","r":"y"}`:   ``,
 		`{"s":"n","o":"y"}`:   ``,
 		`{"\u0000":"\u0000"}`: `the model has no input "\x00"`,
 	} {
 		_, err := stepgraph.Of(parse(t, text, ir.MetaCarry, pairs))
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: expected %q, found %v", pairs, want, err)
 		}
 	}
 }
 
-// TestGivenState holds that an input which is the layers' own state goes into the steps' states, and that the graph has to
-// bear that out.
+// TestGivenState checks that an input which is the layers' own state becomes part of the step graph's states, and that
+// the graph is refused if it uses the input otherwise.
 func TestGivenState(t *testing.T) {
 	const lstm = `g (float[L,B,2] x, float[1,8,2] w, float[1,8,2] r, float[B,4] s) => (float[L,1,B,2] y) <int64[2] sizes = {2, 2}, int64[1] zero = {0}> {
 		h, c = Split <axis: int = 1> (s, sizes)
@@ -113,16 +117,19 @@ func TestGivenState(t *testing.T) {
 			t.Errorf("counts steps (%s), though the states before the first are zeros", st.Name)
 		}
 	}
-	// With zeros for the state the source gives what the steps give.
+	// With zeros for the state, the source and its steps give the same.
 	in := noise(t, g, map[string]int64{"B": 2, "L": 9}, rand.New(rand.NewPCG(1, 1)), false)
 	o := runtime.Options{Backend: ref.New()}
 	in["s"] = tensor.New(tensor.Float32, 2, 4)
 	want := whole(t, g, o, in)
 	delete(in, "s")
 	same(t, "steps", newStream(t, sg, o, 2).feed(in, 9, []int{1, 3, 2}, -1), want, 1e-6)
-	used := strings.Replace(text, "=> (float[L,1,B,2] y, float[1,B,2] yh)", "=> (float[L,1,B,2] y, float[1,B,2] yh, float[B,4] z)", 1)
+	used := strings.Replace(text, "=> (float[L,1,B,2] y, float[1,B,2] yh)",
+		"=> (float[L,1,B,2] y, float[1,B,2] yh, float[B,4] z)", 1)
 	used = strings.Replace(used, "h1 =", "z = Neg (s)\n\t\th1 =", 1)
-	if _, err := stepgraph.Of(parse(t, used, ir.MetaState, `{"s":"yh"}`)); err == nil || !strings.Contains(err.Error(), "input s: essmc.state says that it is the layers' own state, but node Neg -> z takes it for something else") {
+	if _, err := stepgraph.Of(parse(t, used, ir.MetaState, `{"s":"yh"}`)); err == nil ||
+		!strings.Contains(err.Error(),
+			"input s: essmc.state declares it as the layers' own state, but node Neg -> z uses it otherwise") {
 		t.Errorf("found %v", err)
 	}
 }

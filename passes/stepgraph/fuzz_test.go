@@ -18,7 +18,7 @@ import (
 	"github.com/essmc/essmc/passes/stepgraph"
 )
 
-// FuzzStep holds that any graph that verifies becomes a step graph that does, or is refused.
+// FuzzStep checks that any graph that verifies has a step graph that verifies, or is refused.
 func FuzzStep(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "step", "*.txtar"))
 	if err != nil {
@@ -66,8 +66,8 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// TestMutants changes attributes, types, constants and connections of graphs at random: whatever still verifies becomes a step
-// graph, or is refused.
+// TestMutants changes attributes, types, constants and connections of graphs at random. A graph that still verifies
+// must have a step graph, or be refused.
 func TestMutants(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "step", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -117,7 +117,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// infer renews the types of computed values, as far as that goes.
+// infer infers the types of computed values again, where it can.
 func infer(g *ir.Graph) {
 	for _, n := range g.Nodes {
 		if ir.InferNode(n) != nil {
@@ -157,12 +157,14 @@ func mutate(g *ir.Graph, r *rand.Rand) {
 			if c.NoRank {
 				c.Shape = nil
 			} else if len(c.Shape) > 0 {
-				c.Shape[r.IntN(len(c.Shape))] = pick(r, ir.Unknown, ir.Sym("L"), ir.Sym("B"), ir.Sym("M"), ir.Const(1), ir.Const(0))
+				c.Shape[r.IntN(len(c.Shape))] = pick(r, ir.Unknown, ir.Sym("L"), ir.Sym("B"), ir.Sym("M"), ir.Const(1),
+					ir.Const(0))
 			}
 			v.Type = c
 		}
 	case 3:
-		if i := r.IntN(max(1, len(n.Inputs))); i < len(n.Inputs) && n.Inputs[i] != nil && n.Inputs[i].Const != nil && n.Inputs[i].Elem() == tensor.Int64 {
+		if i := r.IntN(max(1, len(n.Inputs))); i < len(n.Inputs) && n.Inputs[i] != nil && n.Inputs[i].Const != nil &&
+			n.Inputs[i].Elem() == tensor.Int64 {
 			c := n.Inputs[i].Const.Clone()
 			if c.Len() > 0 {
 				tensor.Data[int64](c)[r.IntN(c.Len())] = number()

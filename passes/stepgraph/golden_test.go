@@ -21,8 +21,9 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestGolden makes the step graph of each case in testdata/step: section "in" is the graph, "out" its step graph, "says" what
-// is known of outputs and states. In chunks of all sizes it gives what the graph gives for the whole sequence.
+// TestGolden makes the step graph of each case in testdata/step. Section "in" is the graph, "out" its step graph,
+// "says" the description of outputs and states. In chunks of all sizes it must give the results of the graph for the
+// whole sequence.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "step", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -64,7 +65,8 @@ func golden(t *testing.T, file string) {
 	var says bytes.Buffer
 	fmt.Fprintf(&says, "latency %d, flush %d, multiple %d, end %q\n", sg.Latency, sg.Flush, sg.Multiple, sg.End)
 	for _, o := range sg.Outputs {
-		fmt.Fprintf(&says, "output %s: %v, axis %d, rate %d, delay %d; %d steps of 100\n", o.Name, o.Kind, o.Axis, o.Rate, o.Delay, o.Steps(100))
+		fmt.Fprintf(&says, "output %s: %v, axis %d, rate %d, delay %d; %d steps of 100\n", o.Name, o.Kind, o.Axis,
+			o.Rate, o.Delay, o.Steps(100))
 	}
 	for _, s := range sg.States {
 		fmt.Fprintf(&says, "state %s -> %s: %v%v, of %s\n", s.Name, s.Next, s.DType, s.Shape, s.Node)
@@ -94,13 +96,15 @@ func golden(t *testing.T, file string) {
 			name string
 			o    runtime.Options
 			tol  float64
-		}{{"ref", runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-12}, {"cpu", runtime.Options{Backend: cpu.New()}, 1e-5}} {
+		}{{"ref", runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-12},
+			{"cpu", runtime.Options{Backend: cpu.New()}, 1e-5}} {
 			r := rand.New(rand.NewPCG(uint64(length), 3))
 			in := noise(t, g, map[string]int64{"B": 2, "L": int64(length)}, r, b.o.Precision == tensor.Float64)
 			want := whole(t, g, b.o, in)
 			for _, chunks := range chunkings(r) {
 				f := newStream(t, sg, b.o, 2)
-				same(t, fmt.Sprintf("%s, length %d, chunks %v", b.name, length, chunks[:min(3, len(chunks))]), f.feed(in, length, chunks, -1), want, b.tol)
+				same(t, fmt.Sprintf("%s, length %d, chunks %v", b.name, length, chunks[:min(3, len(chunks))]),
+					f.feed(in, length, chunks, -1), want, b.tol)
 			}
 			if t.Failed() {
 				return

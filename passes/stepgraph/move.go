@@ -9,7 +9,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// pad shifts a sequence: its step t is step t-begin of the input. Pads at the begin take up what the input lags.
+// pad shifts a sequence: step t of the result is step t-begin of the input. Pads before the first step reduce the
+// input's lag.
 func (s *stepper) pad(n *ir.Node) error {
 	v := n.In(0)
 	f := s.flowOf(v)
@@ -34,7 +35,7 @@ func (s *stepper) pad(n *ir.Node) error {
 		}
 	}
 	if !ok || f.kind != Sequence || len(pads) != 2*len(axes) {
-		return &BlockedError{n, "has pads that are not known"}
+		return &BlockedError{n, "has pads of unknown sizes"}
 	}
 	var begin, end int64
 	pads = slices.Clone(pads)
@@ -69,7 +70,7 @@ func (s *stepper) pad(n *ir.Node) error {
 	return s.settle(n.Out(0))
 }
 
-// settle makes a value whose last steps were cut off lag until it is certain that they are not among those.
+// settle delays a value from which the last steps were cut until it is certain that its steps are not among those.
 func (s *stepper) settle(v *ir.Value) error {
 	if f := s.flowOf(v); f.delay*f.rate+f.offset < 0 {
 		s.lag(v, -floorDiv(f.delay*f.rate+f.offset, f.rate))
@@ -77,7 +78,7 @@ func (s *stepper) settle(v *ir.Value) error {
 	return s.Err()
 }
 
-// cut takes a range of steps, or every so-many-th of it: step t of the result is step start+t*stride of the input.
+// cut takes a range of steps with a stride: step t of the result is step start+t*stride of the input.
 func (s *stepper) cut(n *ir.Node) error {
 	v := n.In(0)
 	f := s.flowOf(v)
@@ -97,8 +98,9 @@ func (s *stepper) cut(n *ir.Node) error {
 		given, known := ops.ConstInts(n.In(4))
 		strides, ok = given, ok && known
 	}
-	if !ok || !okEnds || f.kind != Sequence || len(ends) != len(starts) || len(axes) != len(starts) || len(strides) != len(starts) {
-		return &BlockedError{n, "takes a range of steps that is not known"}
+	if !ok || !okEnds || f.kind != Sequence || len(ends) != len(starts) || len(axes) != len(starts) ||
+		len(strides) != len(starts) {
+		return &BlockedError{n, "takes an unknown range of steps"}
 	}
 	starts, to := slices.Clone(starts), make([]int64, len(ends))
 	for i, ax := range axes {
@@ -109,19 +111,19 @@ func (s *stepper) cut(n *ir.Node) error {
 		k, known := ends[i].Known()
 		if a != f.axis {
 			if to[i] = k; !known {
-				return &BlockedError{n, "takes a range that is not known"}
+				return &BlockedError{n, "takes an unknown range"}
 			}
 			continue
 		}
 		short := int64(0)
-		switch { // how many steps before the last one it ends
+		switch { // the number of steps between the end of the range and the last step
 		case known && k < 0:
 			short = -k
 		case known && k < math.MaxInt32:
 			return &BlockedError{n, "ends at a step that is counted from the first"}
 		case !known:
 			if d, fixed := shape[a].Sub(ends[i]).Known(); !fixed || d < 0 {
-				return &BlockedError{n, "takes a range of steps that is not known"}
+				return &BlockedError{n, "takes an unknown range of steps"}
 			} else {
 				short = d
 			}
@@ -136,13 +138,15 @@ func (s *stepper) cut(n *ir.Node) error {
 		f.offset += f.rate * (stride - 1 - start - short)
 		f.rate *= stride
 	}
-	whole := !slices.ContainsFunc(starts, func(k int64) bool { return k != 0 }) && !slices.ContainsFunc(to, func(k int64) bool { return k < math.MaxInt32 })
+	whole := !slices.ContainsFunc(starts, func(k int64) bool { return k != 0 }) &&
+		!slices.ContainsFunc(to, func(k int64) bool { return k < math.MaxInt32 })
 	if whole && !slices.ContainsFunc(strides, func(k int64) bool { return k != 1 }) {
 		s.set(n.Out(0), s.get(v), f)
 		return s.settle(n.Out(0))
 	}
 	ints := func(v []int64) *ir.Value { return s.Const("ints", tensor.FromSlice(v, len(v))) }
-	if err := s.keep(n, []*ir.Value{s.get(v), ints(starts), ints(to), ints(axes), ints(strides)}, []flow{f}); err != nil {
+	if err := s.keep(n, []*ir.Value{s.get(v), ints(starts), ints(to), ints(axes), ints(strides)},
+		[]flow{f}); err != nil {
 		return err
 	}
 	return s.settle(n.Out(0))

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// pick gives one vector for the steps so far.
+// pick computes one vector from the steps so far.
 func (s *stepper) pick(n *ir.Node) error {
 	v := n.In(0)
 	f := s.flowOf(v)
@@ -22,8 +22,8 @@ func (s *stepper) pick(n *ir.Node) error {
 	return nil
 }
 
-// pickStep keeps the sum over the steps of x that count, in float64, with how many these were and how long the sequence is as
-// far as that is known.
+// pickStep keeps the sum of the steps of x that count, in float64, with their number and the length of the sequence as
+// far as it is known.
 func (s *stepper) pickStep(x, lengths *ir.Value, mode string, f flow) *ir.Value {
 	shape := x.Shape()
 	sum := s.state("sum", tensor.Float64, shape[0], shape[2])
@@ -35,7 +35,7 @@ func (s *stepper) pickStep(x, lengths *ir.Value, mode string, f flow) *ir.Value 
 	return out[0]
 }
 
-// gather takes the last or the first step of a sequence: the answer so far.
+// gather takes the last or the first step of a sequence so far.
 func (s *stepper) gather(n *ir.Node) error {
 	v := n.In(0)
 	f := s.flowOf(v)
@@ -47,7 +47,7 @@ func (s *stepper) gather(n *ir.Node) error {
 	if at[0] == -1 && f.delay == 0 && s.end == nil {
 		return s.keep(n, []*ir.Value{x, s.get(n.In(1))}, []flow{f.summed(false)})
 	}
-	// Batch and time to the front, the rest in one, for PickStep; then back.
+	// PickStep expects batch and time first, and the rest as one axis.
 	front, axis := s.batchFirst(x, batch), f.axis
 	if axis < batch || batch < 0 {
 		axis++
@@ -69,12 +69,12 @@ func (s *stepper) gather(n *ir.Node) error {
 	for _, d := range rest {
 		k, known := d.Known()
 		if !known {
-			return &BlockedError{n, "gives a step whose size is not known"}
+			return &BlockedError{n, "takes a step of unknown size"}
 		}
 		back, size = append(back, k), size*k
 	}
 	if len(back) > 1 && back[1] == 0 {
-		return &BlockedError{n, "gives a step without elements"}
+		return &BlockedError{n, "takes a step without elements"}
 	}
 	rows := s.Op("", "Reshape", []*ir.Value{front, s.Ints(0, 0, size)})
 	if s.Err() != nil {
@@ -86,7 +86,7 @@ func (s *stepper) gather(n *ir.Node) error {
 	}
 	y := s.pickStep(rows, nil, mode, f)
 	y = s.Op("", "Reshape", []*ir.Value{y, s.Ints(back...)})
-	to := batch // where the batch lies without the axis of time
+	to := batch // the axis of the batch without the axis of time
 	if batch > f.axis {
 		to--
 	}

@@ -20,7 +20,7 @@ import (
 // poles are logarithms of eigenvalues from fast to slow, with and without rotation.
 var poles = []complex128{-1e-1, -1e-2 + 0.3i, -1e-3, -1e-4 + 0.01i, -1e-4, -1e-5 + 1e-3i, -1e-5}
 
-// scanGraph is a Scan over one input per pole, whose inputs are scaled so that a constant one settles at 1.
+// scanGraph returns a Scan with one input per pole, scaled such that a constant input settles at 1.
 func scanGraph(t testing.TB) *ir.Graph {
 	t.Helper()
 	b := ir.NewBuilder("slow", ops.Default, ops.Opsets())
@@ -46,8 +46,8 @@ func scanGraph(t testing.TB) *ir.Graph {
 	return g
 }
 
-// TestSlowStates feeds steps one by one, and holds them against the recurrence in float64: slow states keep what single steps
-// add to them.
+// TestSlowStates feeds single steps and compares the states with the recurrence in float64. Slow states must keep the
+// small contributions of single steps.
 func TestSlowStates(t *testing.T) {
 	steps := 20_000
 	if os.Getenv("ESSMC_LONG") != "" {
@@ -66,9 +66,10 @@ func TestSlowStates(t *testing.T) {
 	}
 }
 
-// drift is the largest difference of a state from the recurrence in float64, relative to the state's largest value. round is
-// applied to the state between steps.
-func drift(t testing.TB, sg *stepgraph.Graph, backend runtime.Backend, input string, steps int, round func([]float64)) float64 {
+// drift returns the largest difference of a state from the recurrence in float64, relative to the state's largest
+// value. round is applied to the state between steps.
+func drift(t testing.TB, sg *stepgraph.Graph, backend runtime.Backend, input string, steps int,
+	round func([]float64)) float64 {
 	t.Helper()
 	m, err := runtime.New(sg.Graph, runtime.Options{Backend: backend, Threads: 1})
 	if err != nil {

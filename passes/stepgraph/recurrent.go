@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// recurrent carries the hidden states of a recurrent layer over.
+// recurrent passes the hidden states of a recurrent layer from chunk to chunk.
 func (s *stepper) recurrent(n *ir.Node) error {
 	v := n.In(0)
 	f := s.flowOf(v)
@@ -16,9 +16,9 @@ func (s *stepper) recurrent(n *ir.Node) error {
 		return s.why(n, ir.Fact{Ahead: ir.Unbounded})
 	}
 	if n.In(4) != nil {
-		return &BlockedError{n, "has lengths of its own (sequence_lens)"}
+		return &BlockedError{n, "has its own lengths (sequence_lens)"}
 	}
-	axis, batch := 0, 1 // of time in X, and of the batch in the states
+	axis, batch := 0, 1 // axes of time in X and of the batch in the states
 	if n.Attrs.Int("layout", 0) != 0 {
 		axis, batch = 1, 0
 	}
@@ -43,7 +43,8 @@ func (s *stepper) recurrent(n *ir.Node) error {
 	if len(args) > 6 {
 		args[6] = nil
 	}
-	types, err := ir.Infer(&ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Outputs: n.Outputs, Attrs: n.Attrs})
+	types, err := ir.Infer(&ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Outputs: n.Outputs,
+		Attrs: n.Attrs})
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (s *stepper) recurrent(n *ir.Node) error {
 		return s.Err()
 	}
 	summary := f.summed(false)
-	y := f // Y has time where X has it
+	y := f // Y and X have the same axis of time
 	if f.delay == 0 && (s.end == nil || !last) {
 		for i, v := range before {
 			args[5+i] = v
@@ -73,7 +74,7 @@ func (s *stepper) recurrent(n *ir.Node) error {
 		}
 		return s.Err()
 	}
-	// Steps that are none of the sequence's must not change the states: one step at a time, as a Scan.
+	// Steps outside of the sequence must not change the states, so the layer runs step by step in a Scan.
 	body := s.Sub(s.Unique(n.Op.Name + ".step"))
 	cell := make([]*ir.Value, len(args))
 	copy(cell, args)
@@ -98,8 +99,9 @@ func (s *stepper) recurrent(n *ir.Node) error {
 		return err
 	}
 	in := append(slices.Clone(before), args[0])
-	scan := &ir.Node{Op: ops.Default.Resolve("", "Scan", s.Graph().Opsets[""]), Name: n.Name, Scope: n.Scope, Inputs: in, Attrs: ir.NewAttrs(ir.A("body", body.Graph()),
-		ir.A("num_scan_inputs", 1), ir.A("scan_input_axes", []int{axis}), ir.A("scan_output_axes", []int{axis}))}
+	scan := &ir.Node{Op: ops.Default.Resolve("", "Scan", s.Graph().Opsets[""]), Name: n.Name, Scope: n.Scope,
+		Inputs: in, Attrs: ir.NewAttrs(ir.A("body", body.Graph()),
+			ir.A("num_scan_inputs", 1), ir.A("scan_input_axes", []int{axis}), ir.A("scan_output_axes", []int{axis}))}
 	next, seq, err := s.gated(scan, f, slices.Repeat([]int{batch}, len(before)))
 	if err != nil {
 		return err
@@ -116,7 +118,7 @@ func (s *stepper) recurrent(n *ir.Node) error {
 	return s.Err()
 }
 
-// inner adds an input to a subgraph, under a name that is free.
+// inner adds an input with an unused name to a subgraph.
 func (s *stepper) inner(body *ir.Builder, hint string, t ir.Type) *ir.Value {
 	v := &ir.Value{Name: s.Unique(hint), Type: t}
 	g := body.Graph()
@@ -124,14 +126,14 @@ func (s *stepper) inner(body *ir.Builder, hint string, t ir.Type) *ir.Value {
 	return v
 }
 
-// scan carries the states of an ONNX Scan over.
+// scan passes the states of an ONNX Scan from chunk to chunk.
 func (s *stepper) scan(n *ir.Node) error {
 	k := int(n.Attrs.Int("num_scan_inputs", 0))
 	body := n.Attrs.Graph("body")
-	held := len(n.Inputs) - k // states; the operator's facts hold that there are inputs behind them
+	held := len(n.Inputs) - k // number of states; by the operator's facts, inputs follow them
 	for _, v := range n.Inputs[:held] {
 		if s.flowOf(v).kind != Fixed {
-			return &BlockedError{n, "starts with states that depend on time"}
+			return &BlockedError{n, "has initial states that depend on time"}
 		}
 	}
 	s.align(n)
@@ -140,7 +142,7 @@ func (s *stepper) scan(n *ir.Node) error {
 		if g := s.flowOf(v); g.kind == Sequence {
 			f = g
 		} else {
-			return &BlockedError{n, "goes over inputs that do not depend on time besides those that do"}
+			return &BlockedError{n, "scans inputs that depend on time together with inputs that do not"}
 		}
 	}
 	last := false
@@ -220,13 +222,13 @@ func (s *stepper) scan(n *ir.Node) error {
 	return s.Err()
 }
 
-// gated appends a Scan over chunks of a lagging or ending sequence, f, whose states stay as they are at steps that are none of
-// the sequence's. batches are the axes of the states that carry the batch. It gives the last states and the sequences.
+// gated appends a Scan over chunks of a sequence f that lags or ends, whose states do not change at steps outside of
+// the sequence. batches are the axes of the batch in the states. gated returns the last states and the sequences.
 func (s *stepper) gated(n *ir.Node, f flow, batches []int) (last, sequences []*ir.Value, err error) {
 	body := n.Attrs.Graph("body")
 	held := len(batches)
 	x := n.Inputs[held]
-	// One truth per sample and step.
+	// One truth value per sample and step.
 	size := s.Op("", "Concat", []*ir.Value{s.Op("", "Shape", []*ir.Value{s.before()}),
 		s.Op("", "Shape", []*ir.Value{x}, ir.A("start", f.axis), ir.A("end", f.axis+1))}, ir.A("axis", 0))
 	all := s.Op("", "ConstantOfShape", []*ir.Value{size}, ir.A("value", tensor.FromSlice([]bool{true}, 1)))
@@ -236,13 +238,14 @@ func (s *stepper) gated(n *ir.Node, f flow, batches []int) (last, sequences []*i
 	if s.Err() != nil {
 		return nil, nil, s.Err()
 	}
-	g := &ir.Graph{Name: body.Name, Inputs: slices.Clone(body.Inputs), Nodes: slices.Clone(body.Nodes), Outputs: slices.Clone(body.Outputs)}
+	g := &ir.Graph{Name: body.Name, Inputs: slices.Clone(body.Inputs), Nodes: slices.Clone(body.Nodes),
+		Outputs: slices.Clone(body.Outputs)}
 	is := &ir.Value{Name: s.Unique("is_step"), Type: &ir.TensorType{Elem: tensor.Bool, Shape: ir.Shape{s.samples()}}}
 	g.Inputs = append(g.Inputs, is)
 	for i, batch := range batches {
 		rank := len(g.Inputs[i].Shape())
 		if _, single := s.samples().Known(); batch < 0 && !single {
-			return nil, nil, &BlockedError{s.node, "keeps a state that all samples share, of sequences that lag"}
+			return nil, nil, &BlockedError{s.node, "keeps one state for all samples of sequences that lag"}
 		}
 		var axes []int64
 		for a := range rank {
@@ -274,7 +277,8 @@ func (s *stepper) gated(n *ir.Node, f flow, batches []int) (last, sequences []*i
 	}
 	k := n.Attrs.Int("num_scan_inputs", 1)
 	inAxes := slices.Clone(n.Attrs.Ints("scan_input_axes", make([]int64, k)))
-	n.Attrs = n.Attrs.With("body", g).With("num_scan_inputs", k+1).With("scan_input_axes", append(inAxes, 1)).Without("scan_input_directions")
+	n.Attrs = n.Attrs.With("body", g).With("num_scan_inputs", k+1).With("scan_input_axes",
+		append(inAxes, 1)).Without("scan_input_directions")
 	n.Inputs = append(n.Inputs, mask)
 	for range g.Outputs {
 		n.Outputs = append(n.Outputs, &ir.Value{Name: s.Unique("Scan.out"), Def: n})

@@ -21,8 +21,8 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestReference feeds the models that the authors of eSSM computed the answers of, chunk by chunk. Those that look ahead are
-// refused, with the name of a layer.
+// TestReference feeds the models of the reference cases of the authors of eSSM chunk by chunk, and compares the
+// answers. Models that look ahead must be refused with the name of a layer.
 func TestReference(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(shared.Path(t, "reference"), "*", "output64.npy"))
 	if err != nil || len(files) == 0 {
@@ -101,7 +101,8 @@ func reference(t *testing.T, dir string, c *models.Config, w models.Weights) {
 		o   runtime.Options
 		in  map[string]tensor.Datum
 		tol float64
-	}{{runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, wide, 1e-9}, {runtime.Options{Backend: cpu.New()}, in, 1e-5}} {
+	}{{runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, wide, 1e-9},
+		{runtime.Options{Backend: cpu.New()}, in, 1e-5}} {
 		for _, cut := range chunks {
 			f := newStream(t, sg, b.o, x.Dim(0))
 			same(t, fmt.Sprintf("backend %d, chunks %v", i, cut[:1]), f.feed(b.in, length, cut, 0), want, b.tol)

@@ -16,14 +16,17 @@ import (
 const header = `<ir_version: 10, opset_import: ["" : 24, "essm" : 1], metadata_props: ["essmc.batch": "B", "essmc.time": "L"]>
 `
 
-// TestRefused holds what is said of graphs that have no steps.
+// TestRefused checks the errors for graphs that have no step graph.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ graph, want string }{
 		{`g (float[L,B,2] x, float[1,8,2] w, float[1,8,2] r) => (float[L,1,B,2] y) { y = LSTM <direction: string = "reverse"> (x, w, r) }`,
 			"LSTM -> y: reverse, looks ahead without bound"},
-		{`g (float[B,L,2] x) => (float[B,L,2] y) <int64 one = {1}> { y = CumSum <reverse: int = 1> (x, one) }`, "CumSum -> y: looks ahead without bound"},
-		{`g (float[B,L,2] x) => (float[B,L,2] y) { y = Softmax <axis: int = 1> (x) }`, "Softmax -> y: needs the whole sequence at once"},
-		{`g (float[B,L,2] x) => (float[B,L,2] y) { y = essm.InstanceNorm (x) }`, "essm.InstanceNorm -> y: needs the whole sequence at once"},
+		{`g (float[B,L,2] x) => (float[B,L,2] y) <int64 one = {1}> { y = CumSum <reverse: int = 1> (x, one) }`,
+			"CumSum -> y: looks ahead without bound"},
+		{`g (float[B,L,2] x) => (float[B,L,2] y) { y = Softmax <axis: int = 1> (x) }`,
+			"Softmax -> y: needs the whole sequence at once"},
+		{`g (float[B,L,2] x) => (float[B,L,2] y) { y = essm.InstanceNorm (x) }`,
+			"essm.InstanceNorm -> y: needs the whole sequence at once"},
 		{`g (float[B,L,2] x) => (float[B,L,2] y) <int64[1] one = {1}> {
 			m = ReduceMean (x, one)
 			y = Sub (x, m)
@@ -31,7 +34,7 @@ func TestRefused(t *testing.T) {
 		{`g (float[B,L,2] x) => (float[B,L,2] y) <int64[1] zero = {0}, int64[1] five = {5}, int64[1] one = {1}> { y = Slice (x, zero, five, one) }`,
 			"Slice -> y: ends at a step that is counted from the first"},
 		{`g (float[B,2,L] x) => (float[B,2,?] y) { y = MaxPool <kernel_shape: ints = [3], strides: ints = [2], ceil_mode: int = 1> (x) }`,
-			"MaxPool -> y: counts a window that is not full"},
+			"MaxPool -> y: computes a partial window"},
 		{`g (float[B,L,2] x, float[B,M,2] k) => (float[B,L,M] y) {
 			t = Transpose <perm: ints = [0, 2, 1]> (x)
 			y = MatMul (x, t)
@@ -39,21 +42,25 @@ func TestRefused(t *testing.T) {
 		{`g (float[B,L,2] x, float[2,L] k) => (float[B,L,2] y) { y = essm.LongConv (x, k) }`, "essm.LongConv -> y"},
 		{`g (float[B,2*L,2] x) => (float[B,2*L,2] y) { y = Relu (x) }`, "input x: expected a tensor with dimension L"},
 		{`g (float[B,4] x) => (float[B,4] y) { y = Relu (x) }`, "no input has the time dimension L"},
-		{`g (float[B,L,M] x) => (float[B,L,M] y) <int64 one = {1}> { y = CumSum (x, one) }`, "its state has shape [B,1,M], of which all but the batch must be known"},
+		{`g (float[B,L,M] x) => (float[B,L,M] y) <int64 one = {1}> { y = CumSum (x, one) }`,
+			"its state has shape [B,1,M], expected known dimensions but for the batch"},
 	} {
 		g, err := irtext.Parse([]byte(header+c.graph), "text", ops.Default, irtext.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := stepgraph.Of(g); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := stepgraph.Of(g); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("expected %q, found %v", c.want, err)
 		}
 	}
 }
 
-// TestMultiple holds that a chunk which strides cannot divide is refused, with what it has to be a multiple of.
+// TestMultiple checks that a chunk whose length strides do not divide is refused, with the number that must divide it.
 func TestMultiple(t *testing.T) {
-	g, err := irtext.Parse([]byte(header+`g (float[B,2,L] x, float[2,2,4] w) => (float[B,2,floordiv(L,4)] y) { y = Conv <strides: ints = [4]> (x, w) }`), "text", ops.Default, irtext.Options{})
+	g, err := irtext.Parse([]byte(header+
+		`g (float[B,2,L] x, float[2,2,4] w) => (float[B,2,floordiv(L,4)] y) { y = Conv <strides: ints = [4]> (x, w) }`),
+		"text", ops.Default, irtext.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// handlers is the table of operators that keep something between chunks.
+// handlers holds the operators that keep a state between chunks.
 var handlers map[string]handler
 
 func init() {
@@ -31,8 +31,8 @@ func causal(n *ir.Node) bool {
 	return n.Attrs.Str("direction", "forward") == "forward" && !n.Attrs.Bool("bidirectional", false)
 }
 
-// system gives a state-space operator its state in float64: rounded to float32 after each chunk, a slow state would lose
-// what single steps add to it.
+// system gives a state-space operator a state in float64. If it were rounded to float32 after each chunk, slow states
+// would lose the small contributions of single steps.
 func (s *stepper) system(n *ir.Node) error {
 	if !causal(n) {
 		return s.windowed(n)
@@ -73,7 +73,7 @@ func (s *stepper) system(n *ir.Node) error {
 	return nil
 }
 
-// windowed computes a system that looks ahead as far as its window: on the chunk and what is around it.
+// windowed computes a system that looks ahead by its window, on the chunk and the steps around it.
 func (s *stepper) windowed(n *ir.Node) error {
 	window := max(n.Attrs.Int("window", 0), n.Attrs.Int("max_kernel_length", 0))
 	if window == 0 || s.flowOf(n.In(0)).axis != 1 {
@@ -93,7 +93,7 @@ func (s *stepper) windowed(n *ir.Node) error {
 	return s.around(n, back, ahead, inputs, len(n.Op.Out)-1)
 }
 
-// hold makes the state of a system, and the output that hands it on, which becomes the node's last.
+// hold adds the state of a system, and its next state, which becomes the node's last output.
 func (s *stepper) hold(n *ir.Node, args []*ir.Value) (state, next *ir.Value, err error) {
 	last := len(n.Op.Out) - 1
 	for len(n.Outputs) <= last {
@@ -104,7 +104,8 @@ func (s *stepper) hold(n *ir.Node, args []*ir.Value) (state, next *ir.Value, err
 	}
 	next = n.Outputs[last]
 	args[len(args)-1] = nil
-	types, err := ir.Infer(&ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Outputs: n.Outputs, Attrs: n.Attrs})
+	types, err := ir.Infer(&ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Outputs: n.Outputs,
+		Attrs: n.Attrs})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,8 +115,8 @@ func (s *stepper) hold(n *ir.Node, args []*ir.Value) (state, next *ir.Value, err
 	return state, next, s.Err()
 }
 
-// initial is the value of the step graph for a state before the first step that the source gives; nil where there is none,
-// or where it is part of one that is zeros unless the caller says otherwise: the step graph has that among its states.
+// initial returns the step graph's value for an initial state v of the source. It returns nil if there is none, or if
+// it is part of a state that is zeros unless the caller gives it: that is among the states of the step graph.
 func (s *stepper) initial(v *ir.Value) *ir.Value {
 	if v == nil || s.unset(v) {
 		return nil
@@ -123,8 +124,8 @@ func (s *stepper) initial(v *ir.Value) *ir.Value {
 	return s.get(v)
 }
 
-// unset reports whether a value is made of nothing but inputs that are zeros unless the caller gives them: the layers' own
-// states, and what essm.StateOrZero has where an input is left out.
+// unset reports whether a value depends only on inputs that are zeros unless the caller gives them: the layers' own
+// states, and optional inputs of essm.StateOrZero.
 func (s *stepper) unset(v *ir.Value) bool {
 	if slices.Contains(s.given, v) {
 		return true
@@ -148,7 +149,7 @@ func (s *stepper) unset(v *ir.Value) bool {
 	return false
 }
 
-// first is initial before the first step, and state afterwards; batch is the axis of both that carries the batch.
+// first returns initial before the first step, and state afterwards. batch is the axis of the batch in both.
 func (s *stepper) first(initial, state *ir.Value, batch int) *ir.Value {
 	if s.Err() != nil {
 		return nil
@@ -170,7 +171,7 @@ func (s *stepper) first(initial, state *ir.Value, batch int) *ir.Value {
 	return s.Op("", "Where", []*ir.Value{is, initial, state})
 }
 
-// align makes all sequences that a node reads lag equally, and says by how much.
+// align gives all sequences that a node reads the same lag, and returns it.
 func (s *stepper) align(n *ir.Node) (delay int64) {
 	for _, v := range n.Inputs {
 		if f := s.flowOf(v); f.kind == Sequence {
@@ -185,7 +186,7 @@ func (s *stepper) align(n *ir.Node) (delay int64) {
 	return delay
 }
 
-// within is x, which stands for v, with what comes before the sequence's first step replaced by a number.
+// within returns x, which stands for v, with value in place of everything before the sequence's first step.
 func (s *stepper) within(v, x *ir.Value, value float64) *ir.Value {
 	if s.flowOf(v).delay == 0 {
 		return x
@@ -193,8 +194,8 @@ func (s *stepper) within(v, x *ir.Value, value float64) *ir.Value {
 	return s.mask(v, x, 0, value, false)
 }
 
-// mask is x, which stands for v with some more steps in front, with what comes before the sequence's first step replaced by
-// a number, and where end is set what comes after its last one.
+// mask returns x, which stands for v with more additional steps at the front, with value in place of everything before
+// the sequence's first step and, if end is set, of everything after its last step.
 func (s *stepper) mask(v, x *ir.Value, more int64, value float64, end bool) *ir.Value {
 	f := s.flowOf(v)
 	f.delay += more
@@ -210,8 +211,8 @@ func (s *stepper) maskFlow(f flow, batch int, x *ir.Value, value float64, end bo
 		ir.A("offset", f.offset), ir.A("delay", f.delay), ir.A("value", value))
 }
 
-// block passes the states of the systems in a Block through it. A Block of a lagging sequence, and one that holds what a
-// chunk needs more for than a state, comes apart.
+// block passes the states of the systems in a Block through it. It expands a Block of a lagging sequence, and a Block
+// with nodes that need more than a state for a chunk.
 func (s *stepper) block(n *ir.Node) error {
 	body := n.Attrs.Graph("body")
 	seed := map[*ir.Value]ir.Fact{}
@@ -252,7 +253,7 @@ func (s *stepper) block(n *ir.Node) error {
 		args[i] = s.get(v)
 	}
 	var states, nexts []*ir.Value
-	for i, v := range body.Inputs { // the state's size follows from the body's own types
+	for i, v := range body.Inputs { // the size of the state is inferred from the types in the body
 		v.Type = args[i].Type
 	}
 	for _, m := range body.Nodes {
@@ -291,7 +292,7 @@ func (s *stepper) block(n *ir.Node) error {
 		}
 	}
 	uses := body.Uses()
-	for i := len(body.Inputs) - 1; i >= 0; i-- { // the states that the source gave
+	for i := len(body.Inputs) - 1; i >= 0; i-- { // the initial states of the source
 		if v := body.Inputs[i]; len(uses[v]) == 0 {
 			body.Inputs, args = slices.Delete(body.Inputs, i, i+1), slices.Delete(args, i, i+1)
 		}
@@ -316,8 +317,8 @@ func (s *stepper) block(n *ir.Node) error {
 	return nil
 }
 
-// fused reports whether a node of a Block's body may stay in it: it is a causal system, or computes steps by themselves. It
-// notes how its outputs flow.
+// fused reports whether a node may stay in the body of a Block: it is a causal system, or computes each step
+// separately. It records the flows of its outputs.
 func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bool {
 	at := func(v *ir.Value) flow {
 		if f, ok := flows[v]; ok {
@@ -328,7 +329,8 @@ func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bo
 	if ops.IsSystem(n.Op) {
 		f := at(n.In(0))
 		for i, v := range n.Inputs {
-			if g := at(v); g.kind != Fixed && (g.kind != Sequence || g.axis != 1) || i > 0 && i < len(n.Op.In)-1 && v != nil && v.Const == nil && g.kind == Fixed {
+			if g := at(v); g.kind != Fixed && (g.kind != Sequence || g.axis != 1) || i > 0 && i < len(n.Op.In)-1 &&
+				v != nil && v.Const == nil && g.kind == Fixed {
 				return false
 			}
 		}
@@ -337,7 +339,7 @@ func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bo
 				flows[v] = f
 			}
 		}
-		// A state that is computed in the body, and not handed in, is nobody's to pass on.
+		// A state that is computed in the body, and is not an input of it, is not passed on.
 		was := n.In(len(n.Op.In) - 1)
 		return causal(n) && f.kind == Sequence && (was == nil || slices.Contains(body.Inputs, was))
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// state adds a state of the node being moved; rest are the dimensions behind the batch. The caller hands it on with pass.
+// state adds a state of the node being moved. rest are the dimensions after the batch. The caller must set its next
+// value with pass.
 func (s *stepper) state(what string, d tensor.DType, samples ir.Dim, rest ...ir.Dim) *ir.Value {
 	if s.Err() != nil {
 		return nil
@@ -22,25 +23,27 @@ func (s *stepper) state(what string, d tensor.DType, samples ir.Dim, rest ...ir.
 	return s.add(name+"."+what, s.node.String(), d, samples, rest...)
 }
 
-// add adds a state by name; node is what messages call its keeper.
+// add adds a named state. Messages call its owner node.
 func (s *stepper) add(name, node string, d tensor.DType, samples ir.Dim, rest ...ir.Dim) *ir.Value {
 	name = s.Unique(name)
 	shape := append(ir.Shape{samples}, rest...)
 	for i, d := range shape {
 		if _, ok := d.Known(); d.IsUnknown() || i > 0 && !ok {
-			s.Fail(fmt.Errorf("node %s: its state has shape %v, of which all but the batch must be known", node, shape))
+			s.Fail(fmt.Errorf("node %s: its state has shape %v, expected known dimensions but for the batch", node,
+				shape))
 			return nil
 		}
 	}
 	v := &ir.Value{Name: name, Type: &ir.TensorType{Elem: d, Shape: shape}}
 	g := s.Graph()
 	g.Inputs = append(g.Inputs, v)
-	s.out.States = append(s.out.States, State{Name: name, Next: s.Unique(name + ".next"), DType: d, Shape: shape, Node: node})
+	s.out.States = append(s.out.States, State{Name: name, Next: s.Unique(name + ".next"), DType: d, Shape: shape,
+		Node: node})
 	s.next = append(s.next, nil)
 	return v
 }
 
-// pass hands a state on: next is what it is after the chunk.
+// pass sets the next value of a state: the state after the chunk.
 func (s *stepper) pass(state, next *ir.Value) {
 	if state == nil || next == nil {
 		return
@@ -49,7 +52,7 @@ func (s *stepper) pass(state, next *ir.Value) {
 	s.next[i] = next
 }
 
-// before is how many steps came before the chunk, int64[B].
+// before returns the number of steps before the chunk, int64[B].
 func (s *stepper) before() *ir.Value {
 	if s.steps == nil {
 		s.steps = s.add("steps", "the number of steps so far", tensor.Int64, s.samples())
@@ -57,7 +60,8 @@ func (s *stepper) before() *ir.Value {
 	return s.steps
 }
 
-// batchFirst is a value with its batch, which lies on the given axis, brought to the front; without one (-1) an axis of 1.
+// batchFirst returns a value with its batch, on the given axis, as the first axis. If axis is -1, an axis of size 1 is
+// added.
 func (s *stepper) batchFirst(v *ir.Value, axis int) *ir.Value {
 	switch axis {
 	case 0:
@@ -94,8 +98,8 @@ func toFront(rank, axis int) []int64 {
 	return perm
 }
 
-// history puts the n steps before the chunk in front of x, the value of the step graph for v; what came before the first
-// step ever fed is zero.
+// history prepends the n steps before the chunk to x, the value of the step graph for v. Steps before the first one
+// ever fed are zeros.
 func (s *stepper) history(v, x *ir.Value, n int64) *ir.Value {
 	if n == 0 || s.Err() != nil {
 		return x
@@ -122,12 +126,12 @@ func (s *stepper) history(v, x *ir.Value, n int64) *ir.Value {
 
 const sliceEnd = int64(1) << 62
 
-// slice takes a range of an axis.
+// slice returns a range of an axis.
 func (s *stepper) slice(x *ir.Value, axis int, from, to int64) *ir.Value {
 	return s.Op("", "Slice", []*ir.Value{x, s.Ints(from), s.Ints(to), s.Ints(int64(axis))})
 }
 
-// lag makes the value that stands for v lag by some more steps.
+// lag delays the value of the step graph for v by some more steps.
 func (s *stepper) lag(v *ir.Value, by int64) {
 	f := s.flowOf(v)
 	all := s.history(v, s.get(v), by)

@@ -1,8 +1,9 @@
-// Package stepgraph makes step graphs. The step graph of a model for whole sequences computes one chunk of a sequence, with
-// the state between chunks as inputs and outputs.
+// Package stepgraph makes step graphs. The step graph of a model for whole sequences computes one chunk of a sequence,
+// with the state between chunks as inputs and outputs.
 //
-// It imports ir, ir/tensor and ops only. A step graph is an ordinary portable graph. For any division of a sequence into
-// chunks, its results are those of the source for the whole sequence. The state before the first step is all zeros.
+// It imports ir, ir/tensor and ops only. A step graph is an ordinary portable graph. For any division of a sequence
+// into chunks, its results are those of the source for the whole sequence. The state before the first step is all
+// zeros.
 package stepgraph
 
 import (
@@ -14,42 +15,43 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Graph computes a chunk of a sequence, of any number of steps, from the chunk and the state before it. Chunk by chunk it
-// gives the results of its source for the whole sequence.
+// Graph computes a chunk of a sequence, of any number of steps, from the chunk and the state before it. Chunk by chunk
+// it computes the results of its source for the whole sequence.
 //
-// The first Delay steps of an output that lags have no meaning, and callers drop them. To get its last steps, callers feed
-// Flush more steps of any content, and give the end of the sequence by the input End.
+// The first Delay steps of an output that lags have no meaning, and callers drop them. To get its last steps, callers
+// feed Flush more steps of any content, and give the end of the sequence by the input End.
 type Graph struct {
-	// Graph has the inputs of the source, where the time symbol stands for the steps of the chunk, then End, if there is
-	// such an input, then one input per state. It has the outputs of the source, then one output per state. Inputs and
-	// outputs of the source for the model's own state are left out, since they are among the states.
+	// Graph has the inputs of the source, where the time symbol stands for the steps of the chunk, then End, if there
+	// is such an input, then one input per state. It has the outputs of the source, then one output per state. Inputs
+	// and outputs of the source for the model's own state are left out, since they are among the states.
 	Graph *ir.Graph
 	// States are in the order of their inputs and outputs.
 	States []State
 	// Outputs describes the outputs that are not states, in the order of the graph's.
 	Outputs []Output
-	// Latency is the largest lag of an output behind the inputs, in steps of the input; 0 for a causal model.
+	// Latency is the largest lag of an output behind the inputs, in steps of the input. It is 0 for a causal model.
 	Latency int64
-	// Flush is the number of steps to feed after the end, for the last steps of all outputs and for final answers.
+	// Flush is the number of steps to feed after the end to get the last steps of all outputs, and final summaries.
 	Flush int64
-	// Multiple divides the number of steps of every chunk. The graph's time dimension has it as a factor ("4*L"), so other
-	// chunks are refused like any wrong shape. It is above 1 if the model has strides. A sequence that ends within a chunk
-	// is padded, and End tells where it ends.
+	// Multiple divides the number of steps of every chunk. The graph's time dimension has it as a factor ("4*L"), so
+	// other chunks are refused like any wrong shape. It is above 1 if the model has strides. A sequence that ends
+	// within a chunk is padded, and End tells where it ends.
 	Multiple int64
-	// End names an optional input, int64[B], with the number of steps of each sequence. It must be given with the chunk in
-	// which the sequence ends and from then on, and may be given earlier. It is empty if no value depends on later steps.
+	// End names an optional input, int64[B], with the number of steps of each sequence. It must be given with the chunk
+	// in which the sequence ends and from then on, and may be given earlier. It is empty if no value depends on later
+	// steps.
 	End string
 }
 
-// State is a value that goes from one chunk to the next.
+// State is a value that is passed from one chunk to the next.
 type State struct {
-	Name  string // name of the input: the state before the chunk
-	Next  string // name of the output: the state after it
+	Name  string // input: the state before the chunk
+	Next  string // output: the state after the chunk
 	DType tensor.DType
-	// Shape has the batch as its leading dimension: B, or 2*P for pairs, or 1 if the value is the same for all samples. The
-	// other dimensions are numbers.
+	// Shape has the batch as its first dimension: B, or 2*P for pairs, or 1 if the value is the same for all samples.
+	// The other dimensions are numbers.
 	Shape ir.Shape
-	Node  string // the node that has the state, for messages
+	Node  string // the owner of the state, for messages
 }
 
 // OutputKind tells how an output of a step graph relates to time.
@@ -58,9 +60,9 @@ type OutputKind int
 // The kinds of outputs.
 const (
 	Sequence OutputKind = iota // the steps of the chunk
-	Summary                    // the answer so far, as if the sequence ended here
+	Summary                    // the result so far, as if the sequence ended here
 	Fixed                      // independent of time
-	Chunk                      // about the chunk alone, in a graph that takes chunks itself (ir.MetaCarry)
+	Chunk                      // describes the chunk, in a graph that takes chunks itself (ir.MetaCarry)
 )
 
 // String returns the name of the kind for messages.
@@ -73,7 +75,8 @@ type Output struct {
 	Axis int // time axis of a sequence; otherwise -1
 	// Rate is the number of steps of the input per step of the output.
 	Rate int64
-	// Delay is the number of steps of the output before its first one. For a summary it is the lag in steps of the input.
+	// Delay is the number of steps of the output before its first one. For a summary it is the lag in steps of the
+	// input.
 	Delay  int64
 	offset int64
 }
@@ -89,12 +92,12 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Of returns the step graph of g, and does not change g. If a value depends on later steps without bound, or on the whole
-// sequence at once, the error is a *BlockedError that names the operator and its part of the model.
+// Of returns the step graph of g, and does not change g. If a value depends on later steps without bound, or on the
+// whole sequence at once, the error is a *BlockedError that names the operator and its part of the model.
 //
-// A graph with ir.MetaCarry, which maps inputs for the state before a chunk to outputs for the state after it, is its own
-// step graph. A graph with ir.MetaState, which names the input for the states of its layers, has an ordinary step graph:
-// that input is zeros before the first step, and the states of the layers are those of the step graph.
+// A graph with ir.MetaCarry, which maps inputs for the state before a chunk to outputs for the state after it, is its
+// own step graph. A graph with ir.MetaState, which names the input for the states of its layers, has an ordinary step
+// graph: that input is zeros before the first step, and the states of the layers are those of the step graph.
 func Of(g *ir.Graph) (*Graph, error) {
 	pairs, err := Pairs(g, ir.MetaCarry)
 	var s *Graph
@@ -109,43 +112,45 @@ func Of(g *ir.Graph) (*Graph, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("graph %s: no steps: %w", g.Name, err)
+		return nil, fmt.Errorf("graph %s has no step graph: %w", g.Name, err)
 	}
 	return s, nil
 }
 
-// BlockedError is the error of a graph that cannot run step by step: the node in the way, and the reason.
+// BlockedError is the error for a graph that cannot run step by step. It holds the node that prevents it, and the
+// reason.
 type BlockedError struct {
 	Node *ir.Node
 	Why  string
 }
 
-// Error names the node's part of the model: "layers.0 (essm.SSM): bidirectional, looks ahead without bound".
+// Error returns a text such as "layers.0 (essm.SSM): bidirectional, looks ahead without bound".
 func (e *BlockedError) Error() string { return (&ops.Blocker{Node: e.Node, Why: e.Why}).String() }
 
-// flow describes the value of the step graph for a value of the source.
+// flow relates the value of the step graph for a value of the source to time.
 type flow struct {
 	kind OutputKind
 	axis int
-	// The value's step t is place t+delay behind the first step ever fed, counted in the value's own steps; it has
-	// floor((n+offset)/rate) steps for a sequence of n.
+	// Step t of the value is at index t+delay from the first step ever fed, in steps of the value. For a sequence of n
+	// steps, the value has floor((n+offset)/rate) steps.
 	rate, offset, delay int64
-	blocked             *BlockedError // the value cannot be computed; it may still be read for its sizes
-	own                 bool          // nothing but the model's own state after the chunk
+	blocked             *BlockedError // the value cannot be computed, but its sizes may be read
+	own                 bool          // the value is the model's own state after the chunk
 }
 
-// summed is the flow of an answer so far over the steps of f; own says that it is the model's own state.
+// summed returns the flow of a summary over the steps of f. own tells whether it is the model's own state.
 func (f flow) summed(own bool) flow {
 	return flow{kind: Summary, axis: -1, rate: 1, delay: f.delay * f.rate, offset: f.offset, own: own}
 }
 
 func (f flow) steps() Output { return Output{Rate: f.rate, Delay: f.delay, offset: f.offset} }
 
-// fact is the fact of a value of this flow, seen as if the step graph's own inputs were of this flow.
+// fact returns the fact of a value of this flow, if the step graph's inputs are of the same flow.
 func (f flow) fact(symbol string) ir.Fact {
 	switch {
 	case f.blocked != nil:
-		return ir.Fact{Symbol: symbol, Axis: f.axis, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded, Global: true, Cause: f.blocked.Node}
+		return ir.Fact{Symbol: symbol, Axis: f.axis, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded, Global: true,
+			Cause: f.blocked.Node}
 	case f.kind == Sequence:
 		return ir.Fact{Symbol: symbol, Axis: f.axis, Stride: f.rate}
 	case f.kind == Summary:
@@ -154,28 +159,28 @@ func (f flow) fact(symbol string) ir.Fact {
 	return ir.Fact{}
 }
 
-// stepper makes a step graph out of a copy of the source, whose nodes it moves over one by one.
+// stepper makes a step graph from a copy of the source, node by node.
 type stepper struct {
 	*ir.Builder
 	out    *Graph
 	symbol string
 	batch  *ops.Facts
 	time   *ops.Facts
-	of     map[*ir.Value]*ir.Value // values of the source → of the step graph
+	of     map[*ir.Value]*ir.Value // from values of the source to values of the step graph
 	flows  map[*ir.Value]flow      // of the source's values
-	input  *ir.Value               // one that varies along time
-	given  []*ir.Value             // inputs that are the layers' own states, as the source says (ir.MetaState)
-	steps  *ir.Value               // how many steps came before the chunk, int64[B]; nil until somebody asks
+	input  *ir.Value               // one of the inputs that vary along time
+	given  []*ir.Value             // inputs for the layers' own states (ir.MetaState)
+	steps  *ir.Value               // the number of steps before the chunk, int64[B]; nil until it is needed
 	end    *ir.Value               // input End; nil: there is none
 	node   *ir.Node                // being moved
-	next   []*ir.Value             // state after the chunk, per state
+	next   []*ir.Value             // per state, its value after the chunk
 }
 
-// A handler makes the step form of a node that is not computed step by step.
+// handler makes the step form of a node that is not computed step by step.
 type handler func(s *stepper, n *ir.Node) error
 
-// step makes the step graph, with the input End or without. Files decide what the handlers see, so a case that their author
-// did not think of becomes an error here.
+// step makes the step graph, with the input End or without. Since files determine the arguments of handlers, a panic in
+// one is returned as an error.
 func step(source *ir.Graph, end bool) (sg *Graph, err error) {
 	s := &stepper{of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{}}
 	defer func() {
@@ -211,7 +216,8 @@ func step(source *ir.Graph, end bool) (sg *Graph, err error) {
 	}
 	if end {
 		s.out.End = s.Unique("end")
-		s.end = &ir.Value{Name: s.out.End, Type: &ir.OptionalType{Elem: &ir.TensorType{Elem: tensor.Int64, Shape: ir.Shape{s.samples()}}}}
+		s.end = &ir.Value{Name: s.out.End, Type: &ir.OptionalType{Elem: &ir.TensorType{Elem: tensor.Int64,
+			Shape: ir.Shape{s.samples()}}}}
 		g.Inputs = append(g.Inputs, s.end)
 	}
 	nodes := g.Nodes
@@ -227,10 +233,10 @@ func step(source *ir.Graph, end bool) (sg *Graph, err error) {
 	return s.out, ir.Verify(g)
 }
 
-// maxMultiple bounds what chunks have to be multiples of.
+// maxMultiple bounds the number that must divide the length of a chunk.
 const maxMultiple = 1 << 20
 
-// inputs finds how the inputs vary along time, and what chunks have to be multiples of.
+// inputs finds the flows of the inputs, and the number that must divide the length of a chunk.
 func (s *stepper) inputs() error {
 	g := s.Graph()
 	for _, n := range g.Nodes {
@@ -241,7 +247,8 @@ func (s *stepper) inputs() error {
 			if f := s.time.Of(v); f.Stride > 1 && !f.Global {
 				s.out.Multiple = lcm(s.out.Multiple, f.Stride)
 				if s.out.Multiple > maxMultiple {
-					return fmt.Errorf("node %v: chunks would have to be multiples of more than %d steps", n, maxMultiple)
+					return fmt.Errorf("node %v: chunks would have to be multiples of more than %d steps", n,
+						maxMultiple)
 				}
 			}
 		}
@@ -280,7 +287,7 @@ func lcm(a, b int64) int64 {
 	return a / x * b
 }
 
-// samples is the leading dimension of what is counted per sample.
+// samples returns the leading dimension of values with one element per sample.
 func (s *stepper) samples() ir.Dim {
 	if a := s.batchAxis(s.input); a >= 0 {
 		return s.input.Shape()[a]
@@ -288,7 +295,7 @@ func (s *stepper) samples() ir.Dim {
 	return ir.Const(1)
 }
 
-// batchAxis is the axis of a value of the source that carries the batch; -1: none.
+// batchAxis returns the axis of the batch in a value of the source, or -1.
 func (s *stepper) batchAxis(v *ir.Value) int {
 	if s.batch == nil {
 		return -1
@@ -299,7 +306,7 @@ func (s *stepper) batchAxis(v *ir.Value) int {
 	return -1
 }
 
-// flowOf is the flow of a value of the source; constants do not vary.
+// flowOf returns the flow of a value of the source. Constants do not vary.
 func (s *stepper) flowOf(v *ir.Value) flow {
 	if f, ok := s.flows[v]; ok {
 		return f
@@ -307,7 +314,7 @@ func (s *stepper) flowOf(v *ir.Value) flow {
 	return flow{kind: Fixed, axis: -1, rate: 1}
 }
 
-// get is the value of the step graph for one of the source.
+// get returns the value of the step graph for a value of the source.
 func (s *stepper) get(v *ir.Value) *ir.Value {
 	if w, ok := s.of[v]; ok {
 		return w
@@ -315,14 +322,14 @@ func (s *stepper) get(v *ir.Value) *ir.Value {
 	return v // a constant, or nil
 }
 
-// set says what stands for a value of the source.
+// set sets the value of the step graph for v, with its flow.
 func (s *stepper) set(v, with *ir.Value, f flow) {
 	if v != nil {
 		s.of[v], s.flows[v] = with, f
 	}
 }
 
-// move brings a node over.
+// move adds a node to the step graph.
 func (s *stepper) move(n *ir.Node) error {
 	s.node = n
 	s.Scope(n.Scope)
@@ -346,7 +353,9 @@ func (s *stepper) move(n *ir.Node) error {
 	default:
 		facts = ops.Along(n, in)
 	}
-	if blocked == nil && (slices.ContainsFunc(facts, func(f ir.Fact) bool { return f.Back != 0 || f.Ahead != 0 || f.Global }) || s.changesLength(n, facts)) {
+	if blocked == nil && (slices.ContainsFunc(facts, func(f ir.Fact) bool {
+		return f.Back != 0 || f.Ahead != 0 || f.Global
+	}) || s.changesLength(n, facts)) {
 		if h := handlers[n.Op.FullName()]; h != nil && !s.captures(n) && s.ranked(n) {
 			if err := h(s, n); err != nil {
 				return err
@@ -359,9 +368,9 @@ func (s *stepper) move(n *ir.Node) error {
 			}
 		}
 	}
-	// Every other node stays as it is. What it computes from blocked values may still be sizes.
+	// Every other node stays as it is. Its results from blocked values may still be sizes.
 	delay, offset := int64(0), int64(0)
-	sum := flow{kind: Summary, axis: -1, rate: 1} // the one that is there last
+	sum := flow{kind: Summary, axis: -1, rate: 1} // the last summary among the inputs
 	for _, v := range n.Inputs {
 		switch f := s.flowOf(v); {
 		case f.blocked != nil:
@@ -401,19 +410,21 @@ func (s *stepper) move(n *ir.Node) error {
 	return s.keep(n, args, flows)
 }
 
-// changesLength reports whether a node whose steps depend on their own only gives other than one for each of the chunk: it
-// cuts or adds some at the end, where the chunk is not the sequence.
+// changesLength reports whether a node that computes each step separately adds or removes steps at the end. In a chunk,
+// which is not the whole sequence, that is wrong.
 func (s *stepper) changesLength(n *ir.Node, facts []ir.Fact) bool {
-	if len(n.Subgraphs()) > 0 || !slices.ContainsFunc(facts, func(f ir.Fact) bool { return f.Axis >= 0 && !f.Constant() }) {
+	if len(n.Subgraphs()) > 0 || !slices.ContainsFunc(facts,
+		func(f ir.Fact) bool { return f.Axis >= 0 && !f.Constant() }) {
 		return false
 	}
 	args := make([]*ir.Value, len(n.Inputs))
 	for i, v := range n.Inputs {
 		args[i] = s.get(v)
 	}
-	types, err := ir.Infer(&ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Outputs: n.Outputs, Attrs: n.Attrs})
+	types, err := ir.Infer(&ir.Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Inputs: args, Outputs: n.Outputs,
+		Attrs: n.Attrs})
 	if err != nil {
-		return false // which is found again
+		return false // the error occurs again in keep
 	}
 	for i, f := range facts {
 		if i >= len(types) || f.Axis < 0 || f.Constant() || f.Global || n.Outputs[i] == nil {
@@ -431,7 +442,7 @@ func (s *stepper) changesLength(n *ir.Node, facts []ir.Fact) bool {
 	return false
 }
 
-// ranked reports whether the shapes of the node's inputs are known as far as its handler takes for granted.
+// ranked reports whether the shapes of the node's inputs are known to the extent that its handler requires.
 func (s *stepper) ranked(n *ir.Node) bool {
 	for _, v := range n.Inputs {
 		if f := s.flowOf(v); f.kind == Sequence && len(s.get(v).Shape()) <= f.axis {
@@ -444,12 +455,13 @@ func (s *stepper) ranked(n *ir.Node) bool {
 func globals(n *ir.Node, symbol string) []ir.Fact {
 	out := make([]ir.Fact, len(n.Outputs))
 	for i := range out {
-		out[i] = ir.Fact{Symbol: symbol, Axis: -1, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded, Global: true, Cause: n}
+		out[i] = ir.Fact{Symbol: symbol, Axis: -1, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded, Global: true,
+			Cause: n}
 	}
 	return out
 }
 
-// captures reports whether a graph within the node reads a value that varies along time.
+// captures reports whether a subgraph of the node reads a value that varies along time.
 func (s *stepper) captures(n *ir.Node) bool {
 	for _, sub := range n.Subgraphs() {
 		for _, v := range sub.Captures() {
@@ -461,7 +473,7 @@ func (s *stepper) captures(n *ir.Node) bool {
 	return false
 }
 
-// why says what keeps a node from being computed by chunks.
+// why returns the reason why a node cannot be computed in chunks.
 func (s *stepper) why(n *ir.Node, f ir.Fact) *BlockedError {
 	why := "needs the whole sequence at once"
 	switch {
@@ -477,14 +489,14 @@ func (s *stepper) why(n *ir.Node, f ir.Fact) *BlockedError {
 			why = "bidirectional, " + why
 		}
 	case f.Back >= ir.Unbounded && !f.Summary:
-		why = "looks back without bound, and no state of fixed size sums that up"
+		why = "looks back without bound, and has no state of fixed size"
 	default:
-		why = "reads other steps than its own in a way that has no form by chunks"
+		why = "reads other steps than its own, in a way that cannot be computed in chunks"
 	}
 	return &BlockedError{Node: n, Why: why}
 }
 
-// keep brings a node over as it is, with the given inputs, and says how its outputs flow.
+// keep adds a node as it is, with the given inputs and flows of outputs.
 func (s *stepper) keep(n *ir.Node, args []*ir.Value, flows []flow) error {
 	for _, sub := range n.Subgraphs() {
 		for _, v := range sub.Captures() {
@@ -505,8 +517,8 @@ func (s *stepper) keep(n *ir.Node, args []*ir.Value, flows []flow) error {
 	return nil
 }
 
-// infer sets the types of a node's outputs, and within a Block those of its body: the dimensions along time are others than
-// in the source.
+// infer sets the types of a node's outputs, and of the body of a Block. Dimensions along time differ from those of the
+// source.
 func (s *stepper) infer(n *ir.Node) error {
 	if body := n.Attrs.Graph("body"); body != nil && n.Op.FullName() == "essm.Block" {
 		if len(body.Inputs) != len(n.Inputs) {
@@ -546,7 +558,7 @@ func (s *stepper) finish() error {
 		s.out.Latency = max(s.out.Latency, lag)
 		s.out.Flush = max(s.out.Flush, lag+f.offset)
 		w := s.get(v)
-		if w != v { // the step graph computes it otherwise, under the same name
+		if w != v { // the step graph computes another value of the same name
 			name := v.Name
 			v.Name = s.Unique(name)
 			w = s.named(name, w, outputs, v)
@@ -554,16 +566,17 @@ func (s *stepper) finish() error {
 		outputs = append(outputs, w)
 	}
 	if len(outputs) == 0 {
-		return fmt.Errorf("it has no output but its own state")
+		return fmt.Errorf("its only outputs are its own state")
 	}
 	if s.steps != nil {
 		i := slices.IndexFunc(s.out.States, func(t State) bool { return t.Name == s.steps.Name })
-		size := s.Op("", "Shape", []*ir.Value{s.input}, ir.A("start", s.flows[s.input].axis), ir.A("end", s.flows[s.input].axis+1))
+		size := s.Op("", "Shape", []*ir.Value{s.input}, ir.A("start", s.flows[s.input].axis),
+			ir.A("end", s.flows[s.input].axis+1))
 		s.next[i] = s.Op("", "Add", []*ir.Value{s.steps, size})
 	}
 	for i, v := range s.next {
 		if v == nil {
-			return fmt.Errorf("state %s is not handed on", s.out.States[i].Name)
+			return fmt.Errorf("state %s has no next value", s.out.States[i].Name)
 		}
 		outputs = append(outputs, s.named(s.out.States[i].Next, v, outputs, nil))
 	}
@@ -578,8 +591,8 @@ func (s *stepper) finish() error {
 	return s.dropInputs()
 }
 
-// named gives a value, which stands for output of of the source if there is one, the name that it is to have as an output,
-// beside those that are outputs already.
+// named returns a value with the name that it needs as an output, beside the existing outputs. of, if not nil, is the
+// output of the source that the value stands for.
 func (s *stepper) named(name string, v *ir.Value, outputs []*ir.Value, of *ir.Value) *ir.Value {
 	other := func(o *ir.Value) bool { return o != of && s.get(o) == v }
 	if v.Def == nil || slices.Contains(outputs, v) || slices.ContainsFunc(s.Graph().Outputs, other) {
@@ -591,7 +604,7 @@ func (s *stepper) named(name string, v *ir.Value, outputs []*ir.Value, of *ir.Va
 	return v
 }
 
-// dropInputs drops the inputs through which a model is given its own state: nothing reads them any more.
+// dropInputs removes the inputs for the model's own state, which nothing reads any more.
 func (s *stepper) dropInputs() error {
 	g := s.Graph()
 	uses := g.Uses()
@@ -601,7 +614,8 @@ func (s *stepper) dropInputs() error {
 			if u[0].Node != nil {
 				what = "node " + u[0].Node.String()
 			}
-			return fmt.Errorf("input %s: %s says that it is the layers' own state, but %s takes it for something else", v.Name, ir.MetaState, what)
+			return fmt.Errorf("input %s: %s declares it as the layers' own state, but %s uses it otherwise", v.Name,
+				ir.MetaState, what)
 		}
 	}
 	g.Inputs = slices.DeleteFunc(g.Inputs, func(v *ir.Value) bool {

@@ -20,21 +20,23 @@ import (
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// randomConfig draws a small model with any of the options that streams meet.
+// randomConfig returns a random small model with any of the options that matter for streams.
 func randomConfig(r *rand.Rand) *models.Config {
 	c := models.Default()
 	heads := pick(r, 1, 2, 3)
 	c.DModel, c.NLayers = heads*pick(r, 2, 3), 1+r.IntN(3)
 	c.Prenorm, c.Norm = r.IntN(2) == 0, pick(r, "batch", "layer", "layer_scalar", "none")
-	c.Encoder = pick(r, models.Encoder{Type: "identity"}, models.Encoder{Type: "linear", DInput: 2}, models.Encoder{Type: "embedding", VocabSize: 4})
+	c.Encoder = pick(r, models.Encoder{Type: "identity"}, models.Encoder{Type: "linear", DInput: 2},
+		models.Encoder{Type: "embedding", VocabSize: 4})
 	l := &c.Layer
 	l.Heads, l.Channels, l.Bidirectional, l.ConjSym = heads, pick(r, 1, 1, 2), false, r.IntN(2) == 0
 	l.DState = heads * pick(r, 2, 4)
 	l.Discretization = pick(r, "zoh", "bilinear", "backward_euler")
 	l.Dt, l.D = pick(r, "per_state", "shared"), pick(r, "none", "diagonal", "full")
-	l.Activation, l.PostActivation = pick(r, append([]string{""}, models.Activations...)...), pick(r, append([]string{""}, models.Activations...)...)
+	l.Activation, l.PostActivation = pick(r, append([]string{""}, models.Activations...)...),
+		pick(r, append([]string{""}, models.Activations...)...)
 	l.MaxKernelLength = pick(r, 0, 0, 5)
-	l.Bidirectional = l.MaxKernelLength > 0 && r.IntN(2) == 0 // it looks ahead no further than the kernel
+	l.Bidirectional = l.MaxKernelLength > 0 && r.IntN(2) == 0 // it looks ahead by its kernel at most
 	c.Decoder = models.Decoder{Type: "sequence", Mode: pick(r, models.Modes...), DOutput: 3, UseLengths: r.IntN(2) == 0}
 	if r.IntN(4) == 0 {
 		c.Decoder.Type, c.Decoder.NLI, c.Decoder.Activation = "retrieval", r.IntN(2) == 0, pick(r, "gelu", "relu")
@@ -48,7 +50,7 @@ func randomConfig(r *rand.Rand) *models.Config {
 	return c
 }
 
-// TestModels holds that a model gives chunk by chunk what it gives for the whole sequence, at every stage of the
+// TestModels checks that a model gives the same results chunk by chunk as for the whole sequence, at every stage of the
 // pipeline, and that its step graph is an ordinary graph.
 func TestModels(t *testing.T) {
 	for seed := range uint64(24) {
@@ -81,7 +83,8 @@ func TestModels(t *testing.T) {
 				lag = int64(c.NLayers * c.Layer.MaxKernelLength)
 			}
 			if sg.Latency != lag || sg.Flush != lag || sg.Multiple != 1 || (sg.End == "") != (lag == 0) {
-				t.Errorf("latency %d, flush %d, multiple %d, end %q of a model that looks ahead by %d", sg.Latency, sg.Flush, sg.Multiple, sg.End, lag)
+				t.Errorf("latency %d, flush %d, multiple %d, end %q of a model that looks ahead by %d", sg.Latency,
+					sg.Flush, sg.Multiple, sg.End, lag)
 			}
 			text := irtext.String(sg.Graph)
 			if back, err := irtext.Parse([]byte(text), "text", ops.Default, irtext.Options{}); err != nil {
@@ -92,13 +95,15 @@ func TestModels(t *testing.T) {
 			for _, b := range []struct {
 				o   runtime.Options
 				tol float64
-			}{{runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-10}, {runtime.Options{Backend: cpu.New()}, 2e-5}} {
+			}{{runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-10},
+				{runtime.Options{Backend: cpu.New()}, 2e-5}} {
 				wide := b.o.Precision == tensor.Float64
 				in := noise(t, g, dims, r, wide)
 				want := whole(t, g, b.o, in)
 				for _, chunks := range chunkings(r) {
 					f := newStream(t, sg, b.o, int(batch))
-					same(t, fmt.Sprintf("wide %v, chunks %v", wide, chunks[:1]), f.feed(in, length, chunks, pick(r, 0, -1)), want, b.tol)
+					same(t, fmt.Sprintf("wide %v, chunks %v", wide, chunks[:1]),
+						f.feed(in, length, chunks, pick(r, 0, -1)), want, b.tol)
 				}
 			}
 			if t.Failed() {
@@ -108,7 +113,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestBidirectional holds that what looks ahead without bound is refused with its layer's name.
+// TestBidirectional checks that a layer which looks ahead without bound is refused by name.
 func TestBidirectional(t *testing.T) {
 	c := randomConfig(rand.New(rand.NewPCG(1, 1)))
 	c.Layer.Bidirectional, c.Layer.MaxKernelLength = true, 0
@@ -128,7 +133,8 @@ func TestBidirectional(t *testing.T) {
 		}
 		_, err = stepgraph.Of(g)
 		var blocked *stepgraph.BlockedError
-		if !errors.As(err, &blocked) || !strings.Contains(err.Error(), "layers.0 (essm.") || !strings.Contains(err.Error(), "bidirectional, looks ahead without bound") {
+		if !errors.As(err, &blocked) || !strings.Contains(err.Error(), "layers.0 (essm.") ||
+			!strings.Contains(err.Error(), "bidirectional, looks ahead without bound") {
 			t.Errorf("fused %v: found %v", fused, err)
 		}
 	}

@@ -30,7 +30,8 @@ func newStream(t testing.TB, sg *stepgraph.Graph, o runtime.Options, batch int) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	f := &stream{t: t, sg: sg, s: m.NewSession(), state: map[string]tensor.Datum{}, wide: o.Precision == tensor.Float64, got: map[string][]*tensor.Tensor{}}
+	f := &stream{t: t, sg: sg, s: m.NewSession(), state: map[string]tensor.Datum{}, wide: o.Precision == tensor.Float64,
+		got: map[string][]*tensor.Tensor{}}
 	for _, st := range sg.States {
 		shape := []int{}
 		for _, d := range st.Shape {
@@ -67,7 +68,7 @@ func (f *stream) step(in map[string]tensor.Datum) {
 	}
 }
 
-// part is steps [from, to) of x along an axis; steps from its last on hold noise.
+// part returns steps [from, to) of x along an axis. Steps from x's last one on hold noise.
 func part(x *tensor.Tensor, axis, from, to int) *tensor.Tensor {
 	shape := append([]int{}, x.Shape()...)
 	n := shape[axis]
@@ -110,7 +111,8 @@ func timeAxis(v *ir.Value) int {
 	return -1
 }
 
-// feed runs a whole sequence through chunks, as stepgraph.Graph documents it; lengths come with the chunk that when says (-1: all).
+// feed feeds a whole sequence in chunks, as stepgraph.Graph documents it. Lengths are given from chunk lengthsAt on
+// (-1: always).
 func (f *stream) feed(in map[string]tensor.Datum, length int, chunks []int, lengthsAt int) map[string]*tensor.Tensor {
 	f.t.Helper()
 	m := int(f.sg.Multiple)
@@ -128,7 +130,8 @@ func (f *stream) feed(in map[string]tensor.Datum, length int, chunks []int, leng
 			}
 			if a := timeAxis(v); a >= 0 {
 				step[v.Name] = part(x, a, at, at+n)
-			} else if v.Name != "lengths" || lengthsAt < 0 || i == lengthsAt || lengthsAt == math.MaxInt && at+n >= total {
+			} else if v.Name != "lengths" || lengthsAt < 0 || i == lengthsAt || lengthsAt == math.MaxInt &&
+				at+n >= total {
 				step[v.Name] = x
 			}
 			if a := timeAxis(v); a >= 0 {
@@ -160,7 +163,7 @@ func (f *stream) feed(in map[string]tensor.Datum, length int, chunks []int, leng
 	return out
 }
 
-// join puts parts one behind the other along an axis, and takes a range.
+// join concatenates parts along an axis, and returns a range.
 func join(parts []*tensor.Tensor, axis, from, to int) *tensor.Tensor {
 	shape := append([]int{}, parts[0].Shape()...)
 	inner, outer := 1, 1
@@ -188,7 +191,7 @@ func join(parts []*tensor.Tensor, axis, from, to int) *tensor.Tensor {
 	return tensor.FromSlice(y, shape...)
 }
 
-// chunkings are ways to cut a sequence; the last chunk of a list repeats.
+// chunkings returns ways to cut a sequence. The last chunk of a list repeats.
 func chunkings(r *rand.Rand) [][]int {
 	random := make([]int, 50)
 	for i := range random {
@@ -197,7 +200,7 @@ func chunkings(r *rand.Rand) [][]int {
 	return [][]int{{1}, {7}, {64}, {1000}, random}
 }
 
-// same holds what a stream gave against the answer for the whole sequence.
+// same compares the results of a stream with those for the whole sequence.
 func same(t testing.TB, what string, got map[string]*tensor.Tensor, want map[string]tensor.Datum, tol float64) {
 	t.Helper()
 	for name, g := range got {
@@ -207,7 +210,8 @@ func same(t testing.TB, what string, got map[string]*tensor.Tensor, want map[str
 			t.Fatal(err)
 		}
 		if far := passtest.Distance(x, y); !(far <= tol) {
-			t.Errorf("%s: output %s differs by %.3g of its largest value (shapes %v, %v)", what, name, far, g.Shape(), want[name].(*tensor.Tensor).Shape())
+			t.Errorf("%s: output %s differs by %.3g of its largest value (shapes %v, %v)", what, name, far, g.Shape(),
+				want[name].(*tensor.Tensor).Shape())
 		}
 	}
 }
@@ -227,7 +231,8 @@ func whole(t testing.TB, g *ir.Graph, o runtime.Options, in map[string]tensor.Da
 	return out
 }
 
-// noise makes inputs for a graph at the given sizes, float64 where wide: normal numbers, tokens, lengths within L.
+// noise returns random inputs for a graph at the given sizes: normal numbers (float64 if wide), tokens, lengths within
+// L.
 func noise(t testing.TB, g *ir.Graph, dims map[string]int64, r *rand.Rand, wide bool) map[string]tensor.Datum {
 	t.Helper()
 	in := map[string]tensor.Datum{}

@@ -9,12 +9,12 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// reduction is an operator that sums all steps up: by which operator it takes the steps of a chunk, and by which it joins
-// them to those before.
+// reduction is an operator that sums up all steps: part reduces the steps of a chunk, join combines the result with
+// that of the steps before.
 type reduction struct {
 	part, join string
 	neutral    float64
-	finish     string // an operator that is applied to the sum; "Mean" divides by how many there are
+	finish     string // an operator that is applied to the sum; "Mean" divides by the number of steps
 }
 
 var reductions = map[string]reduction{
@@ -31,7 +31,7 @@ var reductions = map[string]reduction{
 	"GlobalMaxPool":     {"ReduceMax", "Max", math.Inf(-1), ""},
 }
 
-// limit is the neutral element of an extreme among the numbers of a type.
+// limit returns the neutral element of a minimum or maximum in a type.
 func limit(d tensor.DType, neutral float64) float64 {
 	if !math.IsInf(neutral, 0) || d.IsFloat() {
 		return neutral
@@ -53,7 +53,7 @@ func limit(d tensor.DType, neutral float64) float64 {
 	return math.Ldexp(1, bits-1) - 1
 }
 
-// wide is x in the type in which sums go on: float64 for floating point.
+// wide returns x in the type of sums: float64 for floating-point types.
 func (s *stepper) wide(x *ir.Value) *ir.Value {
 	if x == nil || !x.Elem().IsFloat() || x.Elem() == tensor.Float64 {
 		return x
@@ -68,7 +68,7 @@ func (s *stepper) cast(x *ir.Value, d tensor.DType) *ir.Value {
 	return s.Op("", "Cast", []*ir.Value{x}, ir.A("to", int(d)))
 }
 
-// scalar makes a constant of one number.
+// scalar returns a constant of one number.
 func (s *stepper) scalar(d tensor.DType, x float64) *ir.Value {
 	t, err := tensor.FromFloat64s(d, []float64{x})
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *stepper) scalar(d tensor.DType, x float64) *ir.Value {
 	return s.Const("number", t)
 }
 
-// like makes a state of the shape of x, whose batch is on the given axis, and gives it in that shape.
+// like adds a state of the shape of x, whose batch is on the given axis, and returns it, and it in that shape.
 func (s *stepper) like(what string, x *ir.Value, batch int) (state, shaped *ir.Value) {
 	if s.Err() != nil {
 		return nil, nil
@@ -98,14 +98,14 @@ func (s *stepper) like(what string, x *ir.Value, batch int) (state, shaped *ir.V
 	return state, s.batchBack(state, batch)
 }
 
-// hand hands on a state that like has made.
+// hand sets the next value of a state that like has added.
 func (s *stepper) hand(state, next *ir.Value, batch int) {
 	if s.Err() == nil {
 		s.pass(state, s.batchFirst(next, batch))
 	}
 }
 
-// reduce goes on with a sum over all steps so far.
+// reduce continues a reduction over all steps so far.
 func (s *stepper) reduce(n *ir.Node) error {
 	r := reductions[n.Op.FullName()]
 	v := n.In(0)
@@ -173,7 +173,7 @@ func (s *stepper) reduce(n *ir.Node) error {
 	return s.Err()
 }
 
-// cumulate goes on with running sums and products.
+// cumulate continues running sums and products.
 func (s *stepper) cumulate(n *ir.Node) error {
 	v := n.In(0)
 	f := s.flowOf(v)

@@ -10,14 +10,14 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// window is how an operator moves along time: its step o is computed from steps o*stride-begin + i*dilation, i < taps, of its
-// input, where what lies before the first step and after the last one counts as pads.
+// window is the motion of an operator along time: step o of the output reads steps o*stride-begin + i*dilation, i <
+// taps, of the input. Steps before the first one and after the last one are pads.
 type window struct{ stride, dilation, begin, end, taps int64 }
 
 func (w window) span() int64 { return (w.taps - 1) * w.dilation }
 
-// windowsOf reads the attributes of a Conv or a pool over the axes behind the channels, with pads as numbers. sizes are the
-// dimensions of the axes, and unknown where they need not be known.
+// windowsOf reads the windows of a Conv or a pool over the axes after the channels, with pads as numbers. sizes are the
+// dimensions of the axes, which may be unknown if they are not needed.
 func windowsOf(n *ir.Node, taps []int64, sizes ir.Shape) ([]window, error) {
 	all, err := ops.Windows(n, len(taps))
 	if err != nil {
@@ -27,22 +27,24 @@ func windowsOf(n *ir.Node, taps []int64, sizes ir.Shape) ([]window, error) {
 	for i, w := range all {
 		w, ok := w.Resolve(sizes[i], taps[i])
 		if !ok {
-			return nil, fmt.Errorf("%s with a stride of %d over a dimension of %v", ops.Str(n, "auto_pad"), w.Stride, sizes[i])
+			return nil, fmt.Errorf("%s with a stride of %d over a dimension of %v", ops.Str(n, "auto_pad"), w.Stride,
+				sizes[i])
 		}
 		out[i] = window{w.Stride, w.Dilation, w.Begin, w.End, taps[i]}
 	}
 	return out, nil
 }
 
-// slide gives what a window needs of v: the chunk with as much history as makes the operator, without pads along time, give
-// one step for every stride steps of the chunk; pads hold the given number. The flow is that of the operator's output.
+// slide returns the part of v that a window needs: the chunk and enough history that the operator, without pads along
+// time, computes one step for every stride steps of the chunk. Pads hold the given number. The flow is that of the
+// operator's output.
 func (s *stepper) slide(v *ir.Value, w window, pad float64) (*ir.Value, flow) {
 	f := s.flowOf(v)
-	// With h steps of history in front, output m of the chunk reads from step m*stride - delay - h on: the least h for
-	// which the operator gives enough, and which meets its grid.
+	// With h steps of history, output m of the chunk reads from step m*stride - delay - h on. h is the least number for
+	// which the operator computes enough steps on its grid.
 	h := w.span() + 1 - w.stride
 	h += mod(w.begin-f.delay-h, w.stride)
-	if early := w.begin - f.delay - h; early > 0 { // pads alone make the first steps: they wait for their turn
+	if early := w.begin - f.delay - h; early > 0 { // the first steps depend on pads only, and are delayed
 		s.lag(v, early)
 		f = s.flowOf(v)
 	}
@@ -65,7 +67,7 @@ func (s *stepper) slide(v *ir.Value, w window, pad float64) (*ir.Value, flow) {
 
 func mod(a, n int64) int64 { return ((a % n) + n) % n }
 
-// spatial is what Conv and pools have in common: the windows of their axes, and which of them time lies on.
+// spatial returns the windows of a Conv or a pool, and the index of the window along time.
 func (s *stepper) spatial(n *ir.Node, taps []int64) (all []window, at int, err error) {
 	f := s.flowOf(n.In(0))
 	shape := s.get(n.In(0)).Shape()
@@ -83,7 +85,7 @@ func (s *stepper) spatial(n *ir.Node, taps []int64) (all []window, at int, err e
 	return all, at, nil
 }
 
-// unpadded are the node's attributes without pads along time, and with those of the other axes as numbers.
+// unpadded returns the node's attributes without pads along time, and with the other pads as numbers.
 func unpadded(n *ir.Node, all []window, at int) ir.Attrs {
 	pads := make([]int64, 2*len(all))
 	for i, w := range all {
@@ -94,7 +96,7 @@ func unpadded(n *ir.Node, all []window, at int) ir.Attrs {
 	return n.Attrs.Without("auto_pad").With("pads", pads)
 }
 
-// conv reads the steps before the chunk from a state.
+// conv keeps the steps before the chunk in a state.
 func (s *stepper) conv(n *ir.Node) error {
 	var taps []int64
 	for i, d := range n.In(1).Shape() {
@@ -103,7 +105,7 @@ func (s *stepper) conv(n *ir.Node) error {
 			continue
 		}
 		if !ok || k < 1 {
-			return &BlockedError{n, "has a filter whose size is not known"}
+			return &BlockedError{n, "has a filter of unknown size"}
 		}
 		taps = append(taps, k)
 	}
@@ -120,18 +122,18 @@ func (s *stepper) conv(n *ir.Node) error {
 	return s.keep(n, args, []flow{f})
 }
 
-// pool does the same for pools, whose pads do not count, or are less than any number.
+// pool does the same for pools, in which pads do not count or are less than any number.
 func (s *stepper) pool(n *ir.Node) error {
 	all, at, err := s.spatial(n, n.Attrs.Ints("kernel_shape", nil))
 	if err != nil {
 		return err
 	}
 	if n.Out(1) != nil {
-		return &BlockedError{n, "gives places in the whole sequence"}
+		return &BlockedError{n, "computes indices in the whole sequence"}
 	}
 	w := all[at]
 	if n.Attrs.Int("ceil_mode", 0) != 0 && w.stride > 1 {
-		return &BlockedError{n, "counts a window that is not full (ceil_mode), which depends on where the sequence ends"}
+		return &BlockedError{n, "computes a partial window (ceil_mode), which depends on the end of the sequence"}
 	}
 	pad := 0.0
 	if n.Op.Name == "MaxPool" {
@@ -148,7 +150,7 @@ func (s *stepper) pool(n *ir.Node) error {
 	if !counts {
 		return s.keep(n, []*ir.Value{x}, []flow{f})
 	}
-	// The mean over what is there: the mean with zeros for pads, by that of ones.
+	// The mean without pads is the mean with zeros for pads, divided by the mean of ones with zeros for pads.
 	n.Attrs = n.Attrs.With("count_include_pad", 1)
 	source, y := n.Outputs[0], &ir.Value{Name: s.Unique(n.Op.Name), Def: n}
 	n.Outputs = []*ir.Value{y}
@@ -168,8 +170,8 @@ func (s *stepper) pool(n *ir.Node) error {
 	return s.Err()
 }
 
-// around computes a node on the chunk with back steps before it and ahead steps after it, which makes it lag: what the node
-// gives for the chunk itself does not depend on others. Outside of the sequence there are zeros.
+// around computes a node on the chunk with back steps before it and ahead steps after it, which delays the result. The
+// node's result for the chunk itself does not depend on other steps. Outside of the sequence there are zeros.
 func (s *stepper) around(n *ir.Node, back, ahead int64, inputs []int, outputs int) error {
 	delay := s.align(n)
 	args := make([]*ir.Value, len(n.Inputs))
@@ -194,7 +196,7 @@ func (s *stepper) around(n *ir.Node, back, ahead int64, inputs []int, outputs in
 			continue
 		}
 		if i >= outputs {
-			return &BlockedError{n, "gives a state beside an answer that looks ahead"}
+			return &BlockedError{n, "computes a state and also looks ahead"}
 		}
 		n.Outputs[i] = &ir.Value{Name: s.Unique(v.Name + ".around"), Def: n}
 	}
@@ -215,20 +217,21 @@ func (s *stepper) around(n *ir.Node, back, ahead int64, inputs []int, outputs in
 	return s.Err()
 }
 
-// longConv is a convolution with a kernel of finite length.
+// longConv computes a convolution with a kernel of finite length.
 func (s *stepper) longConv(n *ir.Node) error {
 	taps, ok := int64(0), false
 	if k := n.In(1).Shape(); len(k) == 2 {
 		taps, ok = k[1].Known()
 	}
 	if f := s.flowOf(n.In(0)); !ok || f.axis != 1 || s.flowOf(n.In(1)).kind != Fixed {
-		return &BlockedError{n, "has a kernel whose length is not known"}
+		return &BlockedError{n, "has a kernel of unknown length"}
 	}
 	back, ahead := reach(n.Attrs.Str("direction", "forward"), taps)
 	return s.around(n, back, ahead, []int{0}, 1)
 }
 
-// reach is how far a kernel of the given taps reads: forward from the step itself on, backward from the next one.
+// reach returns how far a kernel with the given number of taps reads: forward from the step itself, backward from the
+// next step.
 func reach(direction string, taps int64) (back, ahead int64) {
 	if direction != "backward" {
 		back = max(taps-1, 0)
@@ -239,7 +242,7 @@ func reach(direction string, taps int64) (back, ahead int64) {
 	return back, ahead
 }
 
-// causalConv is a Conv that has a state of its own.
+// causalConv passes on the state that the operator itself has.
 func (s *stepper) causalConv(n *ir.Node) error {
 	f := s.flowOf(n.In(0))
 	for _, v := range n.Inputs[1:] {
@@ -253,7 +256,7 @@ func (s *stepper) causalConv(n *ir.Node) error {
 	}
 	shape := s.get(n.In(0)).Shape()
 	if !ok || f.axis != 2 || len(shape) != 3 || taps < 1 {
-		return &BlockedError{n, "has a filter whose size is not known"}
+		return &BlockedError{n, "has a filter of unknown size"}
 	}
 	x := s.within(n.In(0), s.get(n.In(0)), 0)
 	args := []*ir.Value{x, s.get(n.In(1)), s.get(n.In(2)), nil}
