@@ -52,6 +52,9 @@ func (s SnapshotState) String() string {
 	return fmt.Sprintf("%s %v%s", s.Name, s.DType, tensor.ShapeString(s.Shape))
 }
 
+// IsSnapshot reports whether a file that begins with head is a snapshot.
+func IsSnapshot(head []byte) bool { return bytes.HasPrefix(head, []byte(snapshotMagic)) }
+
 // Snapshot returns the stream's state as bytes. A stream of the same model can continue from them, also in another process
 // or on another machine. The snapshot is a few hundred bytes larger than the state. The first snapshot of a model reads all
 // weights, for their hash.

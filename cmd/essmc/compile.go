@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +12,7 @@ import (
 func newCompileCommand() *cobra.Command {
 	var file string
 	var f sourceFlags
+	var out target
 	cmd := &cobra.Command{
 		Use:     "compile MODEL -o PLAN",
 		Short:   "Compile a model to a plan, one file for every backend",
@@ -32,6 +32,9 @@ with each chunk. essmc stream carries the state then.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				return usagef("%s: -o PLAN is missing", cmd.CommandPath())
+			}
+			if err := out.check(file, planFile, args[0]); err != nil {
+				return err
 			}
 			m, err := f.open(cmd, args[0])
 			if err != nil {
@@ -58,17 +61,14 @@ with each chunk. essmc stream carries the state then.`,
 			}
 			cmd.Printf("%s → %s after the passes\n", plural(len(source.Nodes), "node"), plural(len(g.Nodes), "node"))
 			printHistory(cmd.OutOrStdout(), withoutMisses(g.History), false) // warnings went to standard error; explain --why tells of near misses
-			size := ""
-			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
-				size = "  " + byteCount(st.Size())
-			}
-			cmd.Printf("%s%s\n", file, size)
+			cmd.Printf("%s%s\n", file, sizeOf(file))
 			return nil
 		},
 	}
 	modelCompletion(cmd)
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write the plan to `PLAN`")
 	complete(cmd, "output", filesOf("essm"))
+	out.register(cmd)
 	f.registerResample(cmd)
 	f.registerShapes(cmd)
 	f.registerCarry(cmd)

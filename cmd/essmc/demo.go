@@ -8,6 +8,7 @@ import (
 
 func newDemoCommand() *cobra.Command {
 	var dir, kind string
+	var out target
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run and plot the paper's illustrative example, in four forms",
@@ -24,11 +25,17 @@ to a folder.`,
 			if kind != "png" && kind != "svg" {
 				return usagef("--format: expected png or svg, found %q", kind)
 			}
+			for _, file := range demo.Files(dir, kind) {
+				if err := out.check(file, map[string]fileKind{"png": pngFile, "svg": svgFile}[kind], ""); err != nil {
+					return err
+				}
+			}
 			return demo.Run(cmd.Context(), cmd.OutOrStdout(), dir, kind)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVarP(&dir, "output", "o", "essmc-demo", "folder for the figures, created if necessary")
+	out.register(cmd)
 	cmd.Flags().StringVar(&kind, "format", "png", "format of the figures: png or svg")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"png", "svg"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -62,7 +62,7 @@ func (d *dumper) write(name, node string, datum tensor.Datum) {
 		}
 		file := d.file(name)
 		if err := writeNpy(filepath.Join(d.temp, file), x); err != nil {
-			d.err = fmt.Errorf("value %s: %w", name, err)
+			d.err = fmt.Errorf("value %s: %w", name, d.rename(err))
 			return
 		}
 		fmt.Fprintf(&d.index, "%s\t%s\t%v\t%s\n", file, strconv.Quote(name), x, node)
@@ -119,7 +119,7 @@ func (d *dumper) keep() (int, error) {
 		return 0, d.err
 	}
 	if err := os.WriteFile(filepath.Join(d.temp, "values.tsv"), []byte(d.index.String()), 0o666); err != nil {
-		return 0, err
+		return 0, d.rename(err)
 	}
 	return d.count, d.commit()
 }

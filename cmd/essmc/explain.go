@@ -25,6 +25,7 @@ import (
 func newExplainCommand() *cobra.Command {
 	var s shape
 	var page string
+	var out target
 	var why, lowered bool
 	var threads whole
 	var precision choice
@@ -51,6 +52,9 @@ places of values in memory.`,
   essmc explain model --html passes.html`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(page, pageFile, args[0]); err != nil {
+				return err
+			}
 			var seen []passes.Snapshot
 			var columns []irview.Column
 			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context(), Observe: func(p passes.Snapshot) {
@@ -108,6 +112,7 @@ places of values in memory.`,
 	cmd.Flags().BoolVar(&why, "why", false, "list near misses, with the conditions that failed")
 	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass to `FILE`")
 	complete(cmd, "html", filesOf("html"))
+	out.register(cmd)
 	return cmd
 }
 

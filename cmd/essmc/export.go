@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ func newExportCommand() *cobra.Command {
 	var file, external string
 	var opset int
 	var functions, bare bool
+	var replace target
 	cmd := &cobra.Command{
 		Use:     "export MODEL -o FILE.onnx",
 		Short:   "Write a model as an ONNX file, for other engines",
@@ -27,6 +29,10 @@ matrix products in chunks of time and a short recurrence between chunks, a form 
 ONNX Runtime runs fast. essmc recognizes it when it reads the file. With --functions
 each layer is one node of the domain ai.essmc, and the file has a function that defines
 it in standard operators. This is for viewers; engines run it slowly.
+
+--external FILE writes large weights to a file beside the model, which engines can map.
+Its name has a hash of them, as in FILE-0123456789abcdef, so that a model never comes with the
+weights of another one; the output names the file.
 
 Batch and length stay variable. ONNX has no optional inputs: lengths and state_in become
 required (zeros are the state before the first step), unless --without-optional drops
@@ -45,6 +51,9 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 			}
 			if cmd.Flags().Changed("opset") && (opset < lower.MinOpset || opset > lower.MaxOpset) {
 				return usagef("%s: --opset: expected %d to %d, found %d", cmd.CommandPath(), lower.MinOpset, lower.MaxOpset, opset)
+			}
+			if err := replace.check(file, onnxFile, args[0]); err != nil {
+				return err
 			}
 			m, err := open.File(args[0], open.Options{Context: cmd.Context()})
 			if err != nil {
@@ -67,18 +76,19 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 			for _, f := range bodies {
 				o.Functions = append(o.Functions, onnx.Function(f))
 			}
-			if err := onnx.WriteFile(file, out, o); err != nil {
+			data, err := onnx.WriteFiles(file, out, o)
+			if err != nil {
 				return err
 			}
 			done()
 			for _, w := range m.Warnings() {
 				warn(cmd, "%s", w)
 			}
-			size := ""
-			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
-				size = "  " + byteCount(st.Size())
+			cmd.Printf("%s%s  %s, opset %d\n", file, sizeOf(file), plural(len(out.Nodes), "node"), out.Opsets[""])
+			if data != "" {
+				data = filepath.Join(filepath.Dir(file), data)
+				cmd.Printf("%s%s  its weights\n", data, sizeOf(data))
 			}
-			cmd.Printf("%s%s  %s, opset %d\n", file, size, plural(len(out.Nodes), "node"), out.Opsets[""])
 			return nil
 		},
 	}
@@ -89,8 +99,18 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 	f.IntVar(&opset, "opset", 0, "version `N` of ai.onnx (default: the first that fits)")
 	complete(cmd, "opset", cobra.NoFileCompletions)
 	f.BoolVar(&functions, "functions", false, "write state-space layers as nodes of ai.essmc, with functions")
-	f.StringVar(&external, "external", "", "write large weights to `FILE` beside the model")
+	f.StringVar(&external, "external", "", "write large weights to `FILE` beside the model; its name gets their hash")
 	complete(cmd, "external", filesOf("bin", "data"))
+	replace.register(cmd)
 	f.BoolVar(&bare, "without-optional", false, "drop the inputs lengths and state_in")
 	return cmd
+}
+
+// sizeOf is the size of a regular file as text, after two spaces; empty for others.
+func sizeOf(file string) string {
+	st, err := os.Stat(file)
+	if err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	return "  " + byteCount(st.Size())
 }

@@ -22,6 +22,7 @@ func newImportCommand() *cobra.Command {
 	var text string
 	var asJSON bool
 	var s shape
+	var out target
 	cmd := &cobra.Command{
 		Use:     "import FILE.onnx [-o IR.txt]",
 		Short:   "Describe an ONNX file: its header, its content, its unsupported operators",
@@ -37,6 +38,9 @@ text can be used as a MODEL. Importing is optional: an ONNX file is a MODEL too.
   essmc import model.onnx --json`,
 		Args: args("FILE.onnx"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(text, textFile, args[0]); err != nil {
+				return err
+			}
 			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context()})
 			if m == nil {
 				return err
@@ -82,6 +86,7 @@ text can be used as a MODEL. Importing is optional: an ONNX file is a MODEL too.
 	modelCompletion(cmd)
 	cmd.Flags().StringVarP(&text, "output", "o", "", "write the graph as text to `IR.txt`")
 	complete(cmd, "output", filesOf("txt"))
+	out.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().Var(&s, "shape", "fix dimensions by name, or give samples x steps for the working memory")
 	return cmd

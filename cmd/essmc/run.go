@@ -15,6 +15,7 @@ func newRunCommand() *cobra.Command {
 	var f runFlags
 	var inputs, outputs []string
 	var dump string
+	var replace target
 	top, chunk := whole{3, 1}, whole{0, 1}
 	cmd := &cobra.Command{
 		Use:     "run MODEL --input [NAME=]FILE … [--output [NAME=]FILE …]",
@@ -68,7 +69,7 @@ writes every computed value to DIR/NAME.npy; DIR/values.tsv lists values and fil
 			if err != nil {
 				return err
 			}
-			return runModel(cmd, &f, m, inputs, outputs, dump, top.value, chunk.value)
+			return runModel(cmd, &f, m, inputs, outputs, dump, top.value, chunk.value, &replace)
 		},
 	}
 	modelCompletion(cmd)
@@ -76,6 +77,7 @@ writes every computed value to DIR/NAME.npy; DIR/values.tsv lists values and fil
 	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output: `[NAME=]FILE`; can be repeated")
 	f.register(cmd)
 	f.registerExact(cmd)
+	replace.register(cmd)
 	cmd.Flags().Var(&chunk, "stream", "compute as a stream, in chunks of `CHUNK` steps")
 	f.registerCarry(cmd)
 	cmd.Flags().Var(&top, "top", "number of classes to show per sample")
@@ -90,7 +92,8 @@ func inputVar(cmd *cobra.Command, v *[]string) {
 	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
 }
 
-func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []string, dump string, top, chunk int) (err error) {
+func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []string, dump string, top, chunk int,
+	replace *target) (err error) {
 	o := f.options(cmd)
 	var d *dumper
 	if dump != "" {
@@ -121,6 +124,11 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []
 	in, err := feed.Read(inputs, ports, f.precision.value == "float64")
 	if err != nil {
 		return err
+	}
+	for _, file := range files {
+		if err := replace.check(file.File, arrayFile(file.File), m.Name); err != nil {
+			return err
+		}
 	}
 	if d != nil {
 		d.inputs(in.Data)

@@ -3,10 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/essmc/essmc/internal/atomicfile"
 )
 
 // stage is a directory that is filled beside the place where it is wanted, and takes its name when it is complete: no half
@@ -19,9 +20,8 @@ func newStage(dir string) (*stage, error) {
 		return nil, err
 	}
 	s := &stage{dir: filepath.Clean(dir)}
-	parent, base := filepath.Split(s.dir)
-	s.temp = filepath.Join(parent, fmt.Sprintf(".%s.%08x.tmp", base, rand.Uint32()))
-	return s, os.Mkdir(s.temp, 0o777)
+	s.temp = atomicfile.TempName(s.dir)
+	return s, s.rename(os.Mkdir(s.temp, 0o777))
 }
 
 // checkEmpty reports an error if dir is there and is anything but an empty directory.
@@ -43,7 +43,7 @@ func (s *stage) commit() error {
 	if err := os.Remove(s.dir); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return os.Rename(s.temp, s.dir)
+	return s.rename(os.Rename(s.temp, s.dir))
 }
 
 // discard removes what was not committed.
@@ -51,5 +51,11 @@ func (s *stage) discard() { os.RemoveAll(s.temp) }
 
 // rename lets an error speak of the directory that is wanted.
 func (s *stage) rename(err error) error {
+	if err == nil {
+		return nil
+	}
+	if err = atomicfile.About(err, s.dir); !strings.Contains(err.Error(), s.temp) {
+		return err
+	}
 	return errors.New(strings.ReplaceAll(err.Error(), s.temp, s.dir))
 }

@@ -32,6 +32,7 @@ type streamFlags struct {
 	inputs            []string
 	output            string
 	snapshot, restore string
+	out               target
 }
 
 func newStreamCommand() *cobra.Command {
@@ -66,6 +67,9 @@ that are the same for all chunks.`,
   essmc stream vad.onnx --state state=stateN --input sr=16000 --chunk 512 --format f32 < speech.f32`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.out.check(f.snapshot, snapshotFile, args[0]); err != nil {
+				return err
+			}
 			model, err := f.compiled(cmd, args[0])
 			if err != nil {
 				return err
@@ -83,6 +87,7 @@ that are the same for all chunks.`,
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "`NAME` of the output to write, if there are several")
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the final state to `FILE`")
 	cmd.Flags().StringVar(&f.restore, "restore", "", "start from the state in `FILE`")
+	f.out.register(cmd)
 	inputVar(cmd, &f.inputs)
 	f.registerCarry(cmd)
 	f.registerShapes(cmd)

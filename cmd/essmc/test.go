@@ -53,6 +53,7 @@ each, are not run. If a test fails, the exit code is 1.`,
 	complete(cmd, "report", filesOf("json"))
 	cmd.Flags().StringVar(&t.markdown, "markdown", "", "write the table of operators to the marked part of `FILE`")
 	complete(cmd, "markdown", filesOf("md"))
+	t.out.register(cmd)
 	cmd.Flags().BoolVar(&t.list, "list", false, "list the tests without running them")
 	return cmd
 }
@@ -79,11 +80,15 @@ type testRun struct {
 	device           choice
 	report, markdown string
 	list             bool
+	out              target
 }
 
 func (t *testRun) run(cmd *cobra.Command, name string) error {
 	if t.markdown != "" && t.match.re != nil {
 		return usagef("%s: --markdown needs all tests, and cannot be combined with -k", cmd.CommandPath())
+	}
+	if err := t.out.check(t.report, reportFile, name); err != nil {
+		return err
 	}
 	root, err := nodetest.Open(name)
 	if err != nil {

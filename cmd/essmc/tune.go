@@ -18,6 +18,7 @@ import (
 func newTuneCommand() *cobra.Command {
 	var file string
 	var show, reset bool
+	var out target
 	cmd := &cobra.Command{
 		Use:     "tune",
 		Short:   "Measure this machine, for the choice of forms",
@@ -45,6 +46,11 @@ and variant of the kernels. ` + tune.Variable + ` names another file, or is "` +
 				}
 				if path == "" {
 					return usagef("%s: %s is %q: -o FILE is needed for the results", cmd.CommandPath(), tune.Variable, tune.Off)
+				}
+			}
+			if !show && (file != "" || os.Getenv(tune.Variable) != "") { // the file in the cache is no one else's
+				if err := out.check(path, tuneFile, ""); err != nil {
+					return err
 				}
 			}
 			switch {
@@ -80,6 +86,7 @@ and variant of the kernels. ` + tune.Variable + ` names another file, or is "` +
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "use `FILE` in place of the one below the cache directory")
 	complete(cmd, "output", filesOf("json"))
+	out.register(cmd)
 	cmd.Flags().BoolVar(&show, "show", false, "show the stored results")
 	cmd.Flags().BoolVar(&reset, "reset", false, "delete the stored results")
 	return cmd

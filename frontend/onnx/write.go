@@ -17,13 +17,15 @@ import (
 type WriteOptions struct {
 	// Functions go into the file as model-local functions.
 	Functions []Function
-	// External moves large tensors to a file beside the model; WriteFile only. Empty: all is in one file. It is a file
-	// name without folders.
+	// External moves large tensors to a file beside the model; WriteFile and WriteFiles only. Empty: all is in one
+	// file. It is a file name without folders, which gets a hash of the content before its extension.
 	External string
 	// ExternalFrom is the size in bytes from which a tensor is large; 0 stands for 64 KiB.
 	ExternalFrom int
 	// Version is the producer's, for producer_version.
 	Version string
+
+	checksum string // of the external file; empty while its content is not known
 }
 
 // Function is what one operator means, in terms of others: a model-local function. Its name is the operator's.
@@ -55,40 +57,54 @@ func Write(w io.Writer, g *ir.Graph, o WriteOptions) error {
 	return m.writeTo(w)
 }
 
-// WriteFile writes g to path, whole or not at all. With External it writes that file first.
+// WriteFile writes g to path, whole or not at all. With External it writes that file first, and its checksum into the
+// model; see WriteFiles for its name.
 func WriteFile(path string, g *ir.Graph, o WriteOptions) error {
+	_, err := WriteFiles(path, g, o)
+	return err
+}
+
+// WriteFiles is like WriteFile, and returns the name of the external file; empty if there is none. The name holds a
+// hash of the content, as in weights-0123456789abcdef.bin for External weights.bin, so that no model names the weights
+// of another one, wherever a process ends. If a model at path is replaced, its external file is removed, unless another
+// .onnx file of the folder names it.
+func WriteFiles(path string, g *ir.Graph, o WriteOptions) (external string, err error) {
 	if o.External != "" {
 		if filepath.Base(o.External) != o.External || strings.ContainsAny(o.External, `/\`) || o.External == ".." || o.External == "." {
-			return fmt.Errorf("external data: expected a file name without folders, found %q", o.External)
+			return "", fmt.Errorf("external data: expected a file name without folders, found %q", o.External)
 		}
 		if filepath.Base(path) == o.External {
-			return fmt.Errorf("external data: %s is the model itself", o.External)
+			return "", fmt.Errorf("external data: %s is the model itself", o.External)
 		}
 	}
-	m, external, err := encode(g, o)
+	m, tensors, err := encode(g, o)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	if o.External != "" && len(external) > 0 {
-		// A hard link may be anyone's, and is refused on reading; the new file is one of its own.
-		err := atomicfile.Write(filepath.Join(filepath.Dir(path), o.External), func(w io.Writer) error {
-			at := int64(0)
-			for _, t := range external {
-				if err := zeros(w, t.offset-at); err != nil {
-					return err
-				}
-				if _, err := w.Write(t.data); err != nil {
-					return err
-				}
-				at = t.offset + int64(len(t.data))
+	if o.External == "" || len(tensors) == 0 {
+		return "", atomicfile.Write(path, m.writeTo)
+	}
+	data, err := atomicfile.NewData(o.External, func(w io.Writer) error {
+		at := int64(0)
+		for _, t := range tensors {
+			if err := zeros(w, t.offset-at); err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			return err
+			if _, err := w.Write(t.data); err != nil {
+				return err
+			}
+			at = t.offset + int64(len(t.data))
 		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return atomicfile.Write(path, m.writeTo)
+	o.External, o.checksum = data.Name, data.Sum
+	if m, _, err = encode(g, o); err != nil { // with the name and the checksum; the tensors keep their places
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return data.Name, atomicfile.WritePair(path, data, m.writeTo)
 }
 
 func zeros(w io.Writer, n int64) error {

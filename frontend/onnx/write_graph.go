@@ -320,7 +320,13 @@ func (w *writer) tensor(t *tensor.Tensor, name string) (*message, error) {
 		at := (w.at + alignExternal - 1) / alignExternal * alignExternal
 		w.external = append(w.external, placed{data, at})
 		w.at = at + int64(len(data))
-		for _, e := range [][2]string{{"location", w.o.External}, {"offset", strconv.FormatInt(at, 10)}, {"length", strconv.Itoa(len(data))}} {
+		entries := [][2]string{
+			{"location", w.o.External}, {"offset", strconv.FormatInt(at, 10)}, {"length", strconv.Itoa(len(data))},
+		}
+		if w.o.checksum != "" {
+			entries = append(entries, [2]string{"checksum", w.o.checksum})
+		}
+		for _, e := range entries {
 			p := &message{}
 			p.text(1, e[0])
 			p.text(2, e[1])

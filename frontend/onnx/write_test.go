@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha1"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -148,6 +150,30 @@ func TestWriteExternal(t *testing.T) {
 		if !tensor.Equal(v.Const, g.Outputs[i].Const) {
 			t.Errorf("%s is another tensor", v.Name)
 		}
+	}
+	// The name and the model tell what the data must be, so that the pair is never mixed.
+	written, err := onnx.WriteFiles(model, g, onnx.WriteOptions{External: "m.bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, written))
+	if sum := sha1.Sum(data); err != nil || written != fmt.Sprintf("m-%x.bin", sum[:8]) {
+		t.Errorf("data in %s (%v), expected the first 16 digits of %x in the name", written, err, sum)
+	}
+	data[5]++
+	if err := os.WriteFile(filepath.Join(dir, written), data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := onnx.ReadFile(model, onnx.Options{}); err == nil || !strings.Contains(err.Error(), "checksum") {
+		t.Errorf("altered data was read: %v", err)
+	}
+	tensor.Data[float32](x)[0] = 7
+	if err := onnx.WriteFile(model, g, onnx.WriteOptions{External: "m.bin"}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "m-*.bin"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) == written {
+		t.Errorf("data of the model that was replaced is left: %v, %v", left, err)
 	}
 	for _, name := range []string{"../m.bin", "a/b", "..", ".", "m.onnx"} {
 		if err := onnx.WriteFile(model, g, onnx.WriteOptions{External: name}); err == nil {

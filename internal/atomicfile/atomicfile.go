@@ -1,7 +1,8 @@
-// Package atomicfile writes files completely or not at all. A reader sees the old content or the new one, also after a full
-// disk or an interrupt.
+// Package atomicfile writes files completely or not at all. A reader sees the old content or the new one, also after a
+// full disk or an interrupt.
 //
 // It imports nothing but the standard library. After an error the target is unchanged, and no temporary file remains.
+// Errors name the target, and never a temporary file.
 package atomicfile
 
 import (
@@ -13,11 +14,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Write calls fill with a buffered writer and puts what it wrote at path, by way of a temporary file beside it that is
-// synced and renamed. A symbolic link is followed; an existing file's permissions are kept. Where path is no regular file
-// (a pipe, a device) there is nothing to replace, and the bytes go straight to it.
+// synced and renamed. A symbolic link is followed; an existing file's permissions are kept. Where path is no regular
+// file (a pipe, a device) there is nothing to replace, and the bytes go straight to it.
 func Write(path string, fill func(io.Writer) error) (err error) {
 	perm := fs.FileMode(0o666)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -34,7 +36,7 @@ func Write(path string, fill func(io.Writer) error) (err error) {
 	}
 	f, err := temp(path, perm)
 	if err != nil {
-		return err
+		return About(err, path)
 	}
 	defer func() {
 		if err != nil {
@@ -43,19 +45,67 @@ func Write(path string, fill func(io.Writer) error) (err error) {
 		}
 	}()
 	if err := buffered(f, fill); err != nil {
+		if own, ok := about(err, path); ok {
+			return own
+		}
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if err := f.Sync(); err != nil {
-		return err
+		return About(err, path)
 	}
 	if err := f.Close(); err != nil {
-		return err
+		return About(err, path)
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
-		return err
+		return About(err, path)
 	}
 	syncDir(filepath.Dir(path))
 	return nil
+}
+
+// About returns an error of the system about a temporary file, or about the renaming of one, as an error about path.
+// Other errors are returned as they are.
+func About(err error, path string) error {
+	err, _ = about(err, path)
+	return err
+}
+
+func about(err error, path string) (_ error, changed bool) {
+	var link *os.LinkError
+	if errors.As(err, &link) && temporary(link.Old) {
+		return &fs.PathError{Op: link.Op, Path: path, Err: link.Err}, true
+	}
+	var file *fs.PathError
+	if !errors.As(err, &file) {
+		return err, false
+	}
+	// In a temporary folder, the file that is meant will have the same place in the folder at path.
+	parent, below := file.Path, ""
+	for !temporary(parent) {
+		if next := filepath.Dir(parent); next != parent {
+			below = filepath.Join(filepath.Base(parent), below)
+			parent = next
+			continue
+		}
+		return err, false
+	}
+	return &fs.PathError{Op: file.Op, Path: filepath.Join(path, below), Err: file.Err}, true
+}
+
+// TempName returns a name for a temporary file or folder beside path, which need not be free.
+func TempName(path string) string {
+	dir, base := filepath.Split(path)
+	return filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", base, rand.Uint32()))
+}
+
+// temporary reports whether a name is of TempName's form.
+func temporary(name string) bool {
+	base := filepath.Base(name)
+	stem, ok := strings.CutSuffix(base, ".tmp")
+	if !ok || base[0] != '.' || len(stem) < len(".x.00000000") || stem[len(stem)-9] != '.' {
+		return false
+	}
+	return strings.Trim(stem[len(stem)-8:], "0123456789abcdef") == ""
 }
 
 func direct(path string, fill func(io.Writer) error) error {
@@ -74,13 +124,11 @@ func buffered(f *os.File, fill func(io.Writer) error) error {
 	return w.Flush()
 }
 
-// temp makes a hidden file beside path. It is os.CreateTemp except for the permissions, which are the target's (with a new
-// target: those that the process's umask leaves).
+// temp makes a hidden file beside path. It is os.CreateTemp except for the permissions, which are the target's (with a
+// new target: those that the process's umask leaves).
 func temp(path string, perm fs.FileMode) (*os.File, error) {
-	dir, base := filepath.Split(path)
 	for range 100 {
-		name := filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", base, rand.Uint32()))
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		f, err := os.OpenFile(TempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
@@ -88,8 +136,8 @@ func temp(path string, perm fs.FileMode) (*os.File, error) {
 	return nil, fmt.Errorf("%s: no free name for a temporary file beside it", path)
 }
 
-// syncDir makes the rename itself durable. Not every file system can do that, and the content is safe already, so an error
-// is of no consequence.
+// syncDir makes the rename itself durable. Not every file system can do that, and the content is safe already, so an
+// error is of no consequence.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		d.Sync()

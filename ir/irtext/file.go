@@ -54,44 +54,34 @@ func InFolder(root *os.Root) Opener {
 	}
 }
 
-// WriteFile writes g to path, and the content of its large constants to a file beside it with the extension .weights.
-// Each file is complete before it appears under its name.
+// WriteFile writes g to path, and the content of its large constants to a file beside it:
+// model-0123456789abcdef.weights for model.txt, with a hash of the content, so that no text names the constants of
+// another one, wherever a process ends. If a text at path is replaced, its file of constants is removed, unless another
+// file of the folder names it. Each file is complete before it appears under its name.
 func WriteFile(path string, g *ir.Graph) error {
-	base := filepath.Base(path)
-	weights := strings.TrimSuffix(base, filepath.Ext(base)) + ".weights"
-	if weights == base {
-		weights = base + ".weights"
-	}
 	var text bytes.Buffer
+	base := filepath.Base(path)
+	name := strings.TrimSuffix(base, filepath.Ext(base)) + ".weights"
 	write := func(data io.Writer) error {
 		text.Reset()
-		return Print(&text, g, Options{Data: data, DataName: weights})
+		return Print(&text, g, Options{Data: data, DataName: name})
 	}
-	var size counter
-	if err := write(&size); err != nil {
+	d, err := atomicfile.NewData(name, write)
+	if err != nil {
 		return err
 	}
-	if size > 0 {
-		if err := atomicfile.Write(filepath.Join(filepath.Dir(path), weights), write); err != nil {
-			return err
-		}
+	name = d.Name
+	if err := write(io.Discard); err != nil {
+		return err
 	}
-	return atomicfile.Write(path, func(w io.Writer) error {
+	return atomicfile.WritePair(path, d, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})
 }
 
-// counter is a writer that counts bytes.
-type counter int64
-
-func (c *counter) Write(b []byte) (int, error) {
-	*c += counter(len(b))
-	return len(b), nil
-}
-
-// ReadFile parses the file at path. Large constants may be in files beside it or in folders below, unless o.Open finds them
-// elsewhere.
+// ReadFile parses the file at path. Large constants may be in files beside it or in folders below, unless o.Open finds
+// them elsewhere.
 func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {

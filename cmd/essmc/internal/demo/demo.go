@@ -106,7 +106,8 @@ func Run(ctx context.Context, w io.Writer, dir, kind string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	equivalence, convergence := filepath.Join(dir, "equivalence."+kind), filepath.Join(dir, "convergence."+kind)
+	files := Files(dir, kind)
+	equivalence, convergence := files[0], files[1]
 	if err := drawEquivalence(equivalence, results); err != nil {
 		return err
 	}
@@ -115,6 +116,11 @@ func Run(ctx context.Context, w io.Writer, dir, kind string) error {
 	}
 	fmt.Fprintf(w, "\nFigures: %s\n         %s\n", equivalence, convergence)
 	return nil
+}
+
+// Files returns the figures that Run writes.
+func Files(dir, kind string) []string {
+	return []string{filepath.Join(dir, "equivalence."+kind), filepath.Join(dir, "convergence."+kind)}
 }
 
 // compile shows what the passes make of the example.

@@ -147,6 +147,12 @@ func parse(b []byte) (*File, error) {
 	return f, nil
 }
 
+// Begins reports whether a file that begins with head may be one that Write left, damaged perhaps.
+func Begins(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("{")) &&
+		bytes.Contains(head, []byte(`"machine"`)) && bytes.Contains(head, []byte(`"kernels"`))
+}
+
 // damaged says of a file that it is not as Write leaves it.
 func damaged(err error) error {
 	var kind *json.UnmarshalTypeError
