@@ -72,8 +72,8 @@ func (e *executable) title(i int) string {
 			parts = append(parts, fmt.Sprintf("in chunks of %d steps with units %d to %d", st.chunk, st.from, st.to-1))
 		}
 	}
-	if g.group > 1 {
-		parts = append(parts, fmt.Sprintf("%d samples together", g.group))
+	if g.samples > 1 {
+		parts = append(parts, fmt.Sprintf("%d samples together", g.samples))
 	}
 	if g.ahead {
 		parts = append(parts, fmt.Sprintf("its back pass in unit %d", i-1))

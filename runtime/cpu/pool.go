@@ -12,27 +12,27 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// pool is the workers of an executable. The first of them is the goroutine that calls Run; the others, its helpers, start with
-// the first task that has work items for them and end with the run. Between tasks a helper watches for the next one for a while
-// before it sleeps, and so does the first worker for the helpers' last work items: tasks follow each other within microseconds,
-// and to be woken takes tens of them.
+// pool is the workers of an executable. The first worker is the goroutine that calls Run. The others, the helpers,
+// start with the first task that has work items for them, and end with the run. Between tasks, a helper spins for a
+// while before it sleeps, and so does the first worker while helpers finish their last work items. Tasks follow each
+// other within microseconds, and waking a goroutine takes tens of them.
 type pool struct {
 	workers []*worker
 	ctx     context.Context
-	task    record.Task // under way: one of these
-	pass    tilePass    //
+	task    record.Task // under way, unless pass is
+	pass    tilePass    // under way, unless nil
 	items   int
-	next    atomic.Int64 // the work item that is handed out next
+	next    atomic.Int64 // the next work item
 	stop    atomic.Bool
-	busy    atomic.Int32 // helpers at work; with waiterSleeps added, the last one wakes the first worker
+	busy    atomic.Int32 // number of helpers at work, plus waiterSleeps if the last one must wake the first worker
 	done    chan struct{}
-	running bool // helpers are up
+	running bool // helpers have started
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	err     error
 }
 
-// worker is one goroutine's memory.
+// worker is a goroutine's memory.
 type worker struct {
 	record.Workspace
 	e     *executable
@@ -40,35 +40,36 @@ type worker struct {
 	args  [][]float32
 	in    record.TileInput
 	seq   record.Sequence
-	local int // the row of scratch that it works on, of a group of samples
+	local int // the first row in scratch of the sample under way, where several are computed together
 	order atomic.Int32
 	wake  chan struct{}
 }
 
-// What a helper is to do, or does.
+// Orders to a helper, and its states.
 const (
-	orderNone  = iota // watches for an order
-	orderSleep        // sleeps until it is woken
+	orderNone  = iota // spins until there is one
+	orderSleep        // sleeps
 	orderWork
 	orderQuit
 )
 
 const waiterSleeps = 1 << 30
 
-// tilePass is a task of regions, which needs more of a worker than kernels do.
+// tilePass is a task of a region, which uses more of a worker than kernels do.
 type tilePass interface{ Do(w *worker, k int) }
 
-// setup makes n workers with so much memory each.
+// setup makes n workers with the given memory each.
 func (p *pool) setup(e *executable, n, scratch, states, args int) {
 	p.done = make(chan struct{}, 1)
 	for range n {
-		w := &worker{Workspace: record.Workspace{Scratch: floats(scratch)}, e: e, state: make([]float64, states), args: make([][]float32, args), wake: make(chan struct{}, 1)}
+		w := &worker{Workspace: record.Workspace{Scratch: floats(scratch)}, e: e, state: make([]float64, states),
+			args: make([][]float32, args), wake: make(chan struct{}, 1)}
 		w.Halted = w.stopped
 		p.workers = append(p.workers, w)
 	}
 }
 
-// run hands out the work items of a task, or of a pass, to the workers, and waits.
+// run runs all work items of a task, or of a pass, on the workers. It returns the first error of the run.
 func (p *pool) run(t record.Task, pass tilePass, items int) error {
 	if items == 0 {
 		return nil
@@ -97,20 +98,20 @@ func (p *pool) run(t record.Task, pass tilePass, items int) error {
 	return p.err
 }
 
-// Watching goes on for about 50 µs: some looks at once, then others between which goroutines run that have waited longer.
+// Spinning takes about 50 µs: first a tight loop, then a loop that yields to other goroutines.
 const (
-	looksAtOnce = 2000
-	looksInTurn = 200
+	tightSpins    = 2000
+	yieldingSpins = 200
 )
 
-// watch looks until a condition holds; false when it does not in time.
-func watch(holds func() bool) bool {
-	for range looksAtOnce {
+// spin waits for a condition. It returns false if the condition does not hold in time.
+func spin(holds func() bool) bool {
+	for range tightSpins {
 		if holds() {
 			return true
 		}
 	}
-	for range looksInTurn {
+	for range yieldingSpins {
 		if holds() {
 			return true
 		}
@@ -119,9 +120,9 @@ func watch(holds func() bool) bool {
 	return false
 }
 
-// wait returns when no helper works any more.
+// wait waits until no helper is at work.
 func (p *pool) wait() {
-	if watch(func() bool { return p.busy.Load() == 0 }) {
+	if spin(func() bool { return p.busy.Load() == 0 }) {
 		return
 	}
 	if p.busy.Add(waiterSleeps) != waiterSleeps {
@@ -130,20 +131,20 @@ func (p *pool) wait() {
 	p.busy.Store(0)
 }
 
-// give tells a helper what to do.
+// give sets the helper's order, and wakes it if it sleeps.
 func (w *worker) give(order int32) {
 	if w.order.Swap(order) == orderSleep {
 		w.wake <- struct{}{}
 	}
 }
 
-// serve is a helper's life during one Run.
+// serve runs a helper during one Run.
 func (w *worker) serve() {
 	p := &w.e.pool
 	defer p.wg.Done()
 	ordered := func() bool { return w.order.Load() != orderNone }
 	for {
-		if !watch(ordered) && w.order.CompareAndSwap(orderNone, orderSleep) {
+		if !spin(ordered) && w.order.CompareAndSwap(orderNone, orderSleep) {
 			<-w.wake
 		}
 		if w.order.Load() == orderQuit {
@@ -157,7 +158,7 @@ func (w *worker) serve() {
 	}
 }
 
-// halt ends the helpers.
+// halt ends the helpers, and waits for them.
 func (p *pool) halt() {
 	if !p.running {
 		return
@@ -169,7 +170,7 @@ func (p *pool) halt() {
 	p.running = false
 }
 
-// work takes work items until there are no more.
+// work runs work items until there are no more, or the run has failed.
 func (w *worker) work() {
 	p := &w.e.pool
 	defer func() {
@@ -199,7 +200,7 @@ func (w *worker) stopped() bool {
 	return p.stop.Load()
 }
 
-// fail stops the run; the first error counts.
+// fail stops the run. The first error is kept.
 func (p *pool) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

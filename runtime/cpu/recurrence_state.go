@@ -2,16 +2,16 @@ package cpu
 
 import "github.com/essmc/essmc/ir/tensor"
 
-// A state lies outside of a recurrence in float32 or float64: per sample the recurrence's numbers, then with a window the inputs
-// before the next step, oldest first. The recurrence itself works in float64.
+// Outside of a recurrence, a state is a value in float32 or float64. Per sample it holds the state's numbers and then,
+// with a window, the inputs before the next step, oldest first. The recurrence itself computes in float64.
 
-// savedSize is the numbers per sample that a state takes outside.
+// savedSize returns the size of a sample's state outside of the recurrence, in numbers.
 func (c *recurrenceCall) savedSize() int { return c.Saved + c.historySize() }
 
-// historySize is how many of them are inputs.
+// historySize returns how many of them are inputs.
 func (c *recurrenceCall) historySize() int { return c.Window * c.N * c.parts() }
 
-// stateBytes is what holdState allocates.
+// stateBytes returns the bytes that holdState allocates.
 func (c *recurrenceCall) stateBytes(d *binding) (bytes int64) {
 	if v := c.stateVal; v >= 0 && !d.IsFloat32(d.p.Values[v]) {
 		bytes += 4 * int64(c.g.batch*c.historySize())
@@ -22,7 +22,7 @@ func (c *recurrenceCall) stateBytes(d *binding) (bytes int64) {
 	return bytes
 }
 
-// holdState makes what a float64 state needs besides the caller's memory.
+// holdState allocates the memory for float64 states.
 func (c *recurrenceCall) holdState(e *executable) {
 	if v := c.stateVal; v >= 0 && !e.d.IsFloat32(e.p.Values[v]) && c.Window > 0 {
 		c.past = make([]float32, c.g.batch*c.historySize())
@@ -33,8 +33,8 @@ func (c *recurrenceCall) holdState(e *executable) {
 	}
 }
 
-// wide gives the numbers of a float64 value; nil when it is none.
-func (e *executable) wide(val int) []float64 {
+// float64s returns the elements of a float64 value; nil for a float32 value.
+func (e *executable) float64s(val int) []float64 {
 	if e.d.IsFloat32(e.p.Values[val]) {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (e *executable) wide(val int) []float64 {
 	return tensor.Data[float64](t)
 }
 
-// history is the inputs before the first step of one sample.
+// history returns the inputs of a sample before the first step.
 func (c *recurrenceCall) history(sample int) []float32 {
 	if c.past != nil {
 		size := c.historySize()
@@ -52,7 +52,7 @@ func (c *recurrenceCall) history(sample int) []float32 {
 	return c.g.e.Float32[c.stateVal][sample*per+c.Saved : (sample+1)*per]
 }
 
-// before gives the i-th oldest input before the first step.
+// before returns one part of the i-th oldest input of a sample before the first step.
 func (c *recurrenceCall) before(sample, i, part int) []float32 {
 	at := (i*c.parts() + part) * c.N
 	return c.history(sample)[at : at+c.N]
@@ -68,7 +68,7 @@ func (c *recurrenceCall) start() {
 		return
 	}
 	per := c.savedSize()
-	if st := c.g.e.wide(c.stateVal); st != nil {
+	if st := c.g.e.float64s(c.stateVal); st != nil {
 		for b := range c.g.batch {
 			copy(c.z[b*c.Size:], st[b*per:b*per+c.Saved])
 			if c.Window > 0 {
@@ -93,7 +93,7 @@ func (c *recurrenceCall) start() {
 func (c *recurrenceCall) finish() {
 	per := c.savedSize()
 	parts := [2]place{c.v, c.vi}
-	if st := c.g.e.wide(c.stateOutVal); st != nil {
+	if st := c.g.e.float64s(c.stateOutVal); st != nil {
 		for b := range c.g.batch {
 			copy(st[b*per:b*per+c.Saved], c.z[b*c.Size:])
 			for i := range c.Window {

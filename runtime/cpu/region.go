@@ -10,66 +10,66 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
-// region is steps that are computed together, tile by tile: row kernels, and at most one recurrence. A tile is some consecutive
-// steps of time of one sample. What is read outside of the region is written to its buffer, all else lies in the scratch of
-// the worker that computes the tile.
+// region is a list of steps that are computed together, tile by tile: row kernels, and at most one recurrence. A tile
+// is a range of consecutive steps of time of one sample. Values that are read outside of the region are written to
+// their buffers. The others lie in the scratch memory of the worker that computes the tile.
 type region struct {
 	e          *executable
 	node       *ir.Node
 	calls      []call
 	recurrence *recurrenceCall
 	all        []int // calls of the main pass, in order
-	pre        []int // calls that the recurrence's input needs; a prefix of the order
-	mid        int   // how many of all come before the recurrence
+	pre        []int // calls that compute the recurrence's input, in order
+	mid        int   // number of calls in all that come before the recurrence
 	batch      int
 	length     int
-	per        int // rows of a step
+	per        int // rows per step
 	tile       int // steps of a full tile
 	tiles      int // per sample
-	first      int // the tile that the passes under way start from
-	group      int // samples that are computed together; 1 unless each is one tile
-	// scratch is the float32 numbers that a worker needs.
+	first      int // the first tile of the passes under way
+	samples    int // samples per work item; 1 unless each is one tile
+	// scratch is the memory that a worker needs, in float32.
 	scratch      int
 	main         mainPass
-	groups       groupPass
+	short        shortPass
 	back         backPass
 	fill         fillPass
 	seq          sequencePass
 	pipeline     *pipeline   // nil where no step looks back or ahead
-	recurrenceAt int         // the recurrence among calls; -1: none
-	between      []int       // values between steps that are fused: they are never written
-	alias        map[int]int // values that take the place of others: the recurrence's output that of its input
+	recurrenceAt int         // index of the recurrence in calls; -1: none
+	between      []int       // values between fused steps: never written
+	alias        map[int]int // values that take the place of others, as the recurrence's output that of its input
 	next         *region     // the region whose back pass this one's main pass runs; nil: none
 	ahead        bool        // the region before runs this one's back pass
 }
 
-// call is one row kernel.
+// call is a row kernel with the places of its operands.
 type call struct {
 	run   record.RowFunc
-	parts []record.RowFunc // run in parts; nil where it is short
+	parts []record.RowFunc // run, divided so that a run can be cancelled between them; nil if it is short
 	src   *ir.Node
-	over  []int // of in: places whose rows the output's may be written over
+	over  []int // indices in in of the operands whose rows the output may be written over
 	in    []place
 	out   place
-	// What a step that looks back or ahead has in place of run, and one that brings sequences into another layout.
+	// In place of run: a windowed operator, or a transpose.
 	windowed  *record.WindowedOp
-	tmp       int // scratch of the window
+	tmp       int // offset in scratch of the windowed operator's memory
 	transpose record.Transpose
 }
 
-// place says where rows of a value lie: in a buffer, or in scratch from off on.
+// place is the place of a value's rows: a buffer, a ring, or scratch from off on.
 type place struct {
-	val   int // -1: absent
+	val   int // the value; -1: absent
 	off   int
 	local bool
 	width int
-	ring  *ring // where the rows lie, delta tiles before the last that is there; nil for the others
+	ring  *ring // holds the rows, delta tiles before its last; nil for other places
 	delta int
 }
 
 var nowhere = place{val: -1}
 
-// rows gives the rows of steps from..from+n of a sample.
+// rows returns the rows of n steps of a sample, from step from on.
 func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 	switch {
 	case p.val < 0:
@@ -85,7 +85,7 @@ func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 	return g.e.Float32[p.val][at : at+n*p.width]
 }
 
-// call runs one row kernel on a tile.
+// call runs call i on a tile.
 func (g *region) call(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	switch {
@@ -93,11 +93,12 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 		g.runWindowed(w, i, sample, from, n)
 		return
 	case c.transpose != record.NoTranspose:
-		g.runTurn(w, i, sample, from, n)
+		g.runTranspose(w, i, sample, from, n)
 		return
 	case g.pipeline != nil && g.pipeline.carry[i] != nil:
 		w.Node = c.src
-		g.pipeline.carry[i].tile(w, g.rows(w, c.out, sample, from, n), g.rows(w, c.in[0], sample, from, n), sample, from/g.tile, n)
+		g.pipeline.carry[i].tile(w, g.rows(w, c.out, sample, from, n), g.rows(w, c.in[0], sample, from, n), sample,
+			from/g.tile, n)
 		return
 	}
 	w.Node = c.src
@@ -117,8 +118,8 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 	}
 }
 
-// span gives tile k of a sample: its first step and its number of steps.
-func (g *region) span(k int) (from, n int) {
+// tileSteps returns the first step of tile k and its number of steps.
+func (g *region) tileSteps(k int) (from, n int) {
 	from = k * g.tile
 	return from, min(g.tile, g.length-from)
 }
@@ -126,7 +127,7 @@ func (g *region) span(k int) (from, n int) {
 // mainPass computes the region's outputs.
 type mainPass struct{ g *region }
 
-// Do computes one tile; work items count samples first, so that the tiles of a sample are handed out in order.
+// Do computes one tile. Work items count samples first, so that the tiles of a sample are handed out in order.
 func (p *mainPass) Do(w *worker, k int) {
 	g := p.g
 	sample, t := k%g.batch, g.first+k/g.batch
@@ -134,7 +135,7 @@ func (p *mainPass) Do(w *worker, k int) {
 		g.tick(w, sample, t)
 		return
 	}
-	from, n := g.span(t)
+	from, n := g.tileSteps(t)
 	for _, i := range g.all[:g.mid] {
 		g.call(w, i, sample, from, n)
 	}
@@ -152,9 +153,9 @@ func (p *mainPass) Do(w *worker, k int) {
 	}
 }
 
-// backPass finds the states of a backward recurrence at the tiles' far edges. Where states can jump across a tile, tiles do
-// not wait for each other: each leaves at the edge before it what it gives by itself, and join adds the rest. Otherwise they
-// run from the last to the first.
+// backPass computes the states of a backward recurrence at the far edges of tiles. If states can jump across a tile,
+// tiles do not wait for each other: each stores its own contribution at the edge before it, and join adds those of
+// later tiles. Otherwise the tiles of a sample run from the last to the first.
 type backPass struct{ g *region }
 
 func (p *backPass) Do(w *worker, k int) { p.tile(w, k%p.g.batch, p.g.tiles-1-k/p.g.batch) }
@@ -162,7 +163,7 @@ func (p *backPass) Do(w *worker, k int) { p.tile(w, k%p.g.batch, p.g.tiles-1-k/p
 func (p *backPass) tile(w *worker, sample, t int) {
 	g := p.g
 	c := g.recurrence
-	from, n := g.span(t)
+	from, n := g.tileSteps(t)
 	if t == 0 && c.v.local {
 		return // nobody reads the state before the first step
 	}
@@ -190,7 +191,7 @@ func (p *backPass) tile(w *worker, sample, t int) {
 	c.progress[sample].done(g.tiles - t)
 }
 
-// edgeStates is the numbers of all backward states at tiles' edges.
+// edgeStates returns the size of all backward states at the edges of tiles, in float64.
 func (c *recurrenceCall) edgeStates() int {
 	if c.Direction == essm.Forward || c.kernel == nil {
 		return 0
@@ -198,13 +199,14 @@ func (c *recurrenceCall) edgeStates() int {
 	return c.g.batch * c.g.tiles * c.Size
 }
 
-// edge is the backward state at the far edge of a tile; zero at that of the last.
+// edge returns the backward state at the far edge of tile t. It is zero for the last tile.
 func (c *recurrenceCall) edge(sample, t int) []float64 {
 	at := (sample*c.g.tiles + t) * c.Size
 	return c.edges[at : at+c.Size]
 }
 
-// join makes the states at the edges whole. The last tile may be shorter than a jump, but nothing comes from beyond it.
+// join adds to the states at the edges the contributions of all later tiles. The last tile may be shorter than a jump,
+// but there are no states behind it.
 func (c *recurrenceCall) join() {
 	if c.jump == nil {
 		return
@@ -222,23 +224,23 @@ type fillPass struct{ g *region }
 func (p *fillPass) Do(w *worker, k int) {
 	g := p.g
 	sample, t := k%g.batch, g.first+k/g.batch
-	from, n := g.span(t)
+	from, n := g.tileSteps(t)
 	for _, i := range g.pre {
 		g.call(w, i, sample, from, n)
 	}
 }
 
-// counter lets tiles of one sample wait for each other.
+// counter counts the finished tiles of one sample, so that others can wait for them.
 type counter struct{ n atomic.Int64 }
 
-// wait returns when the first n tiles are done; false when the run has failed meanwhile. Tiles are handed out in order, so
-// what is waited for is always being worked on.
+// wait returns true when the first n tiles are done, and false when the run has failed. Tiles are handed out in order,
+// so a worker is always at work on those that are not done.
 func (c *counter) wait(n int, w *worker) bool {
 	for spin := 0; c.n.Load() < int64(n); spin++ {
 		if w.e.stop.Load() {
 			return false
 		}
-		switch { // the other thread may not be running at all, on a busy machine
+		switch { // on a busy machine, the other thread may not be running
 		case spin > 5000:
 			time.Sleep(20 * time.Microsecond)
 		case spin > 1000:
@@ -250,33 +252,33 @@ func (c *counter) wait(n int, w *worker) bool {
 
 func (c *counter) done(n int) { c.n.Store(int64(n)) }
 
-// recurrenceCall is the recurrence of a region, in one form, for one set of shapes.
+// recurrenceCall is the recurrence of a region, with its form and shapes.
 type recurrenceCall struct {
 	record.RecurrenceInfo
 	g           *region
 	src         *ir.Node
 	kernel      record.TileKernel // nil: seq computes the whole sequence
 	seq         record.SequenceKernel
-	filled      bool // seq has its tables
+	filled      bool // the tables of seq are made
 	choice      choice
 	v, vi       place
 	x, xi       place
-	keep        bool // the backward pass writes v for the main pass, rather than that this computes it again
-	unread      int  // value of imaginary parts that nobody reads, so that they are not computed; -1: none
+	keep        bool // the back pass writes v, so that the main pass need not compute it again
+	unread      int  // the value of an output's imaginary parts, if nobody reads it: it is not computed; -1: none
 	stateVal    int  // value of the state before the first step; -1: zeros
 	stateOutVal int
-	past        []float32         // of a float64 state, the inputs before the first step, rounded to what they were
-	row         []float32         // as much of it as one step has, one part
-	old, oldIm  int               // scratch of the delayed inputs
-	tmp         int               // scratch of the kernel
-	advance     record.TileKernel // beside seq: finds the state after the last step
-	jump        record.Jumper     // kernel, where its backward states can jump; nil where they cannot, and where there are none
+	past        []float32         // the inputs before the first step that a float64 state holds, as float32
+	row         []float32         // memory for one part of one step of past
+	old, oldIm  int               // offsets in scratch of the delayed inputs
+	tmp         int               // offset in scratch of the kernel's memory
+	advance     record.TileKernel // beside seq: computes the state after the last step
+	jump        record.Jumper     // kernel, if its backward states can jump across tiles; nil otherwise
 	progress    []counter
 	z           []float64 // per sample, while the main pass runs
 	edges       []float64 // per sample and tile: the backward state at the tile's far edge; in the arena
 }
 
-// tables is the memory of the kernel's constants for this shape; prepare makes them.
+// tables returns the memory of the kernel's tables, in bytes; prepare makes them.
 func (c *recurrenceCall) tables() int64 {
 	if c.kernel != nil {
 		return c.kernel.Bytes()
@@ -292,7 +294,7 @@ func (c *recurrenceCall) prepare() {
 	}
 }
 
-// input gathers the input of a tile.
+// input returns the input of a tile, with the delayed inputs of the given direction.
 func (c *recurrenceCall) input(w *worker, sample, from, n int, forward bool) *record.TileInput {
 	g := c.g
 	in := &w.in
@@ -312,8 +314,8 @@ func (c *recurrenceCall) input(w *worker, sample, from, n int, forward bool) *re
 	return in
 }
 
-// delayed copies n rows of v from a step on that may lie before the first step, where the state's history is, or after
-// the last, where there are zeros. part is 1 for imaginary parts.
+// delayed copies n rows of v to dst, from step from on. Rows before the first step come from the state, and are zero
+// without one; rows after the last step are zero. part is 1 for imaginary parts.
 func (c *recurrenceCall) delayed(dst []float32, v place, part, sample, from, n int) {
 	g := c.g
 	src := g.e.Float32[v.val]
@@ -330,7 +332,7 @@ func (c *recurrenceCall) delayed(dst []float32, v place, part, sample, from, n i
 	}
 }
 
-// parts is how many rows of N numbers one step of history takes.
+// parts returns the number of rows of N numbers in one step of the input: 2 for complex inputs.
 func (c *recurrenceCall) parts() int {
 	if c.vi.val >= 0 {
 		return 2
@@ -338,7 +340,7 @@ func (c *recurrenceCall) parts() int {
 	return 1
 }
 
-// tile computes the recurrence on one tile of the main pass; false when the run has failed meanwhile.
+// tile computes the recurrence on one tile of the main pass. It returns false when the run has failed.
 func (c *recurrenceCall) tile(w *worker, sample, t, from, n int) bool {
 	if c.kernel == nil {
 		return true // computed before
@@ -373,7 +375,8 @@ func (p *sequencePass) Do(w *worker, k int) {
 	sample, piece := k/c.seq.Pieces(), k%c.seq.Pieces()
 	s := &w.seq
 	*s = record.Sequence{V: g.rows(w, c.v, sample, 0, g.length), Vi: g.rows(w, c.vi, sample, 0, g.length),
-		X: g.rows(w, c.x, sample, 0, g.length), Xi: g.rows(w, c.xi, sample, 0, g.length), Length: g.length, Parts: c.parts(), W: &w.Workspace}
+		X: g.rows(w, c.x, sample, 0, g.length), Xi: g.rows(w, c.xi, sample, 0, g.length), Length: g.length,
+		Parts: c.parts(), W: &w.Workspace}
 	if c.stateVal >= 0 {
 		s.Z = c.z[sample*c.Size : (sample+1)*c.Size]
 		if c.Window > 0 {
@@ -383,18 +386,19 @@ func (p *sequencePass) Do(w *worker, k int) {
 	c.seq.Run(piece, s, w.Scratch, w.state)
 }
 
-// last advances the states to the last step, where whole sequences were convolved and no recurrence ran.
+// last computes the states after the last step, for the forms that compute whole sequences without states.
 func (c *recurrenceCall) last() {
 	g, w := c.g, c.g.e.shared().workers[0]
 	for sample := range g.batch {
 		for k := range g.tiles {
-			from, n := g.span(k)
-			c.advance.Forward(nil, nil, c.input(w, sample, from, n, true), n, c.z[sample*c.Size:(sample+1)*c.Size], w.Scratch[c.tmp:])
+			from, n := g.tileSteps(k)
+			c.advance.Forward(nil, nil, c.input(w, sample, from, n, true), n, c.z[sample*c.Size:(sample+1)*c.Size],
+				w.Scratch[c.tmp:])
 		}
 	}
 }
 
-// Grid says how the region cuts samples and steps: what it can be computed by, chunk by chunk.
+// Grid returns the number of samples and of steps that Steps counts by.
 func (g *region) Grid() (batch, length int) { return g.batch, g.length }
 
 // Start sets the states before the first step.
@@ -408,8 +412,8 @@ func (g *region) Start() error {
 	return nil
 }
 
-// Steps computes steps from..to; from is the start of a tile. Where not everything is computed at once, what is computed looks
-// back only.
+// Steps computes steps from…to-1; from is the first step of a tile. If it is called for parts of a sequence, the region
+// looks back only.
 func (g *region) Steps(from, to int) error {
 	e := g.e
 	g.first = from / g.tile
@@ -447,8 +451,8 @@ func (g *region) Steps(from, to int) error {
 			}
 		}
 	}
-	if g.group > 1 { // whose samples are one tile
-		return e.tiles(&g.groups, (g.batch+g.group-1)/g.group)
+	if g.samples > 1 { // whose samples are one tile
+		return e.tiles(&g.short, (g.batch+g.samples-1)/g.samples)
 	}
 	if g.pipeline != nil {
 		tiles += g.pipeline.last

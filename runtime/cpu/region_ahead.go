@@ -1,11 +1,11 @@
 package cpu
 
-// A region whose recurrence runs backward in time goes over its input twice, and before the second time all workers wait for
-// each other. Where the first, the back pass, needs no more of a tile than the rows that the region before it has just
-// computed, it is done there, tile by tile: the rows are still in the cache, and there is one wait per region, not two. Profiles
-// count it to the region before.
+// A region whose recurrence runs backward in time goes over its input twice: in the back pass, and, after all workers
+// have finished that, in the main pass. If the back pass of a tile reads only rows of that tile, the region before it
+// runs the back pass behind its own main pass, tile by tile. The rows are then still in the cache, and workers wait for
+// each other once per region. Profiles count the back pass as part of the region before.
 
-// runAhead finds such regions.
+// runAhead marks such regions.
 func runAhead(units []*unit, stretches []stretch) {
 	for i := range len(units) - 1 {
 		g, next := units[i].region, units[i+1].region
@@ -15,11 +15,12 @@ func runAhead(units []*unit, stretches []stretch) {
 	}
 }
 
-// backAfter reports whether each tile of g's back pass can follow the tile of the main pass of a region before it that covers
-// the same rows.
+// backAfter reports whether each tile of g's back pass can run directly behind the same tile of the main pass of the
+// region before it.
 func (g *region) backAfter(before *region) bool {
 	c := g.recurrence
-	if c == nil || c.jump == nil || g.pipeline != nil || c.Window > 0 || before.group > 1 || before.per != 1 || before.pipeline != nil ||
+	if c == nil || c.jump == nil || g.pipeline != nil || c.Window > 0 || before.samples > 1 || before.per != 1 ||
+		before.pipeline != nil ||
 		before.batch != g.batch || before.length != g.length || before.tile != g.tile {
 		return false
 	}
@@ -27,7 +28,7 @@ func (g *region) backAfter(before *region) bool {
 		return false
 	}
 	b := before.recurrence
-	late := func(p place) bool { return b != nil && p.val >= 0 && p.val == b.stateOutVal } // known when all tiles are
+	late := func(p place) bool { return b != nil && p.val >= 0 && p.val == b.stateOutVal } // complete after all tiles
 	for _, i := range g.pre {
 		for _, p := range g.calls[i].in {
 			if late(p) {

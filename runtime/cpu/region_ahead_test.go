@@ -21,7 +21,7 @@ func TestBackAfter(t *testing.T) {
 		{"states cannot jump", func(_, g *region) { g.recurrence.jump = nil }, false},
 		{"a window", func(_, g *region) { g.pre, g.recurrence.Window, g.recurrence.v.local = nil, 3, false }, false},
 		{"its input is filled in", func(_, g *region) { g.recurrence.v.local = false }, false},
-		{"groups before", func(before, _ *region) { before.group = 2 }, false},
+		{"several samples before", func(before, _ *region) { before.samples = 2 }, false},
 		{"other samples", func(before, _ *region) { before.batch = 1 }, false},
 		{"other steps", func(before, _ *region) { before.length = 99 }, false},
 		{"several rows per step", func(before, _ *region) { before.per = 2 }, false},
@@ -31,7 +31,7 @@ func TestBackAfter(t *testing.T) {
 		{"the state before is the imaginary input", func(before, g *region) { g.recurrence.vi.val, before.recurrence.stateOutVal = 7, 7 }, false},
 	} {
 		made := func() *region {
-			g := &region{batch: 2, length: 100, tile: 48, tiles: 3, per: 1, group: 1, pre: []int{0}, calls: []call{{in: []place{{val: 1}, nowhere}, out: place{val: 2, local: true}}}}
+			g := &region{batch: 2, length: 100, tile: 48, tiles: 3, per: 1, samples: 1, pre: []int{0}, calls: []call{{in: []place{{val: 1}, nowhere}, out: place{val: 2, local: true}}}}
 			g.recurrence = &recurrenceCall{g: g, jump: recurrence.DiagonalScan{}, v: place{val: 2, local: true}, vi: place{val: -1, local: true}, stateVal: -1, stateOutVal: -1}
 			return g
 		}

@@ -9,7 +9,7 @@ import (
 
 type choice = runtime.Choice
 
-// finish makes the region of a builder: it chooses the form of the recurrence, the tile, and where values lie.
+// finish returns the region. It chooses the form of the recurrence, the tile, and the places of values.
 func (r *regionBuilder) finish(d *binding) *region {
 	g := &region{batch: r.batch, length: r.length, per: 1, node: r.steps[0].Source}
 	switch {
@@ -24,7 +24,7 @@ func (r *regionBuilder) finish(d *binding) *region {
 	flops := 0.0
 	for i, s := range r.steps {
 		f := rowFlops(d, s, r.ops[i] == nil)
-		if r.pipelined { // which may be cancelled between any two steps
+		if r.pipelined { // a run can be cancelled between any two steps
 			flops = max(flops, f*record.TileFlops/callFlops)
 		} else {
 			flops += f
@@ -63,7 +63,7 @@ func (r *regionBuilder) finish(d *binding) *region {
 	if r.pipelined {
 		g.pipeline = r.pipeline(d, g)
 	}
-	g.group = g.groupSize(flops)
+	g.samples = g.samplesPerItem(flops)
 	r.order(d, g)
 	r.place(d, g)
 	if f := g.pipeline; f != nil {
@@ -73,12 +73,13 @@ func (r *regionBuilder) finish(d *binding) *region {
 		}
 		f.order = append(f.order, g.all[g.mid:]...)
 	}
-	g.main.g, g.groups.g, g.back.g, g.fill.g, g.seq.g = g, g, g, g, g
+	g.main.g, g.short.g, g.back.g, g.fill.g, g.seq.g = g, g, g, g, g
 	return g
 }
 
-// grid gives the samples and steps of rows without a recurrence: those of time, where there is much of it, so that tiles are
-// those of the units around; otherwise all rows are alike. per is the rows of a step.
+// grid returns the samples and steps of a region without a recurrence. If its values are long sequences, these are
+// theirs, so that tiles are those of the units around; per is the number of rows per step. Otherwise all rows are steps
+// of one sample.
 func (d *binding) grid(r *regionBuilder) (batch, length, per int) {
 	for i, s := range r.steps {
 		b, l, width, ok := d.Along(s.Out[0])
@@ -91,7 +92,7 @@ func (d *binding) grid(r *regionBuilder) (batch, length, per int) {
 	return batch, length, per
 }
 
-// finishRecurrence chooses the recurrence's form and makes its kernel.
+// finishRecurrence chooses the form of the recurrence and makes its kernel.
 func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*lowering.Value) place) {
 	s := r.steps[r.recurrenceAt]
 	info := *r.recurrence.Info()
@@ -99,7 +100,7 @@ func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*low
 		info.State = -1
 	}
 	unread := -1
-	if info.XIm >= 0 && d.Last(s.Out[info.XIm]) < 0 { // there because the state comes after it, but nobody reads it
+	if info.XIm >= 0 && d.Last(s.Out[info.XIm]) < 0 { // named only because the state comes after it
 		unread, info.XIm = s.Out[info.XIm].ID, -1
 	}
 	in := func(i int) place {
@@ -114,11 +115,11 @@ func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*low
 		}
 		return place0(s.Out[i])
 	}
-	c := &recurrenceCall{RecurrenceInfo: info, g: g, src: s.Source, v: in(info.VRe), vi: in(info.VIm), x: out(info.XRe), xi: out(info.XIm), unread: unread,
-		stateVal: in(info.State).val, stateOutVal: out(info.StateOut).val}
+	c := &recurrenceCall{RecurrenceInfo: info, g: g, src: s.Source, v: in(info.VRe), vi: in(info.VIm), x: out(info.XRe),
+		xi: out(info.XIm), unread: unread, stateVal: in(info.State).val, stateOutVal: out(info.StateOut).val}
 	tile := g.tile
 	if r.pipelined {
-		tile = record.TileSize(0, g.length) // as flowsRecurrence has chosen
+		tile = record.TileSize(0, g.length) // as pipelinedRecurrence has chosen
 	}
 	c.choice = choose(d.p.Config.Kernel, d.p.costs, s, r.recurrence, g.batch, g.length, tile)
 	switch form := c.choice.Form; form {
@@ -136,7 +137,7 @@ func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*low
 	g.recurrence = c
 }
 
-// order finds which calls each pass needs, and in which order.
+// order lists the calls of each pass, in order.
 func (r *regionBuilder) order(d *binding, g *region) {
 	made := map[int]int{} // value → step that computes it
 	for i, s := range r.steps {
@@ -177,7 +178,7 @@ func (r *regionBuilder) order(d *binding, g *region) {
 		}
 		g.pre = list(pre, 0, r.recurrenceAt)
 		full := c.kernel == nil || c.Window > 0
-		if g.pipeline != nil { // what the recurrence reads is computed tick by tick, wherever it lies
+		if g.pipeline != nil { // the recurrence's input is computed tick by tick, in whatever place
 			for i := range pre {
 				main[i] = true
 			}
@@ -206,7 +207,8 @@ func (r *regionBuilder) order(d *binding, g *region) {
 			continue
 		}
 		for _, v := range s.Out {
-			if v != nil && !d.Inside(v, r.covers) && (g.recurrence == nil || v.ID != g.recurrence.v.val && v.ID != g.recurrence.vi.val) {
+			if v != nil && !d.Inside(v, r.covers) &&
+				(g.recurrence == nil || v.ID != g.recurrence.v.val && v.ID != g.recurrence.vi.val) {
 				need(main, v.ID)
 			}
 		}
@@ -221,7 +223,7 @@ func (r *regionBuilder) order(d *binding, g *region) {
 	g.all = append(g.all, list(main, r.recurrenceAt+1, len(r.steps))...)
 }
 
-// expensive reports whether the input of a recurrence takes longer to compute than to write to memory and to read again.
+// expensive reports whether the recurrence's input takes longer to compute than to write to memory and to read again.
 func (r *regionBuilder) expensive(d *binding, pre []int, c *recurrenceCall) bool {
 	const flopsPerNumber = 192 // about 2 ns
 	flops := 0.0
@@ -231,7 +233,7 @@ func (r *regionBuilder) expensive(d *binding, pre []int, c *recurrenceCall) bool
 	return flops > flopsPerNumber*float64(c.N*c.parts())
 }
 
-// place decides which values lie in scratch, and where: a value's place is used again once its last reader has run.
+// place assigns places in rings and scratch. The range of a value in scratch is free again behind its last reader.
 func (r *regionBuilder) place(d *binding, g *region) {
 	local := map[int]bool{}
 	for i, s := range r.steps {
@@ -259,7 +261,7 @@ func (r *regionBuilder) place(d *binding, g *region) {
 			last[g.recurrence.v.val], last[g.recurrence.vi.val] = i, i
 		}
 	}
-	rows := g.tile * g.group
+	rows := g.tile * g.samples
 	a := lowering.Scratch{Align: scratchAlign, Page: scratchPage, Skew: scratchSkew}
 	at := map[int]int{}
 	lag, window := 0, false
@@ -316,7 +318,7 @@ func (r *regionBuilder) place(d *binding, g *region) {
 			a.Give(c.tmp, n)
 		}
 		free(i, c.in)
-		if _, read := last[c.out.val]; c.out.local && !read { // nobody wants it
+		if _, read := last[c.out.val]; c.out.local && !read { // nobody reads it
 			a.Give(c.out.off, rows*c.out.width)
 		}
 	}
@@ -335,14 +337,15 @@ func (r *regionBuilder) place(d *binding, g *region) {
 	}
 }
 
-// local reports whether a value that the recurrence reads lies in scratch, where steps look back: where it is computed here, and
-// nobody else wants it.
+// local reports whether an input of a pipelined recurrence lies in scratch: it does if this region computes it and
+// nothing else reads it.
 func (r *regionBuilder) local(d *binding, g *region, val int, made map[int]int) bool {
 	_, here := made[val]
 	return here && g.pipeline.of[val] == nil && d.Inside(d.p.Values[val], r.covers)
 }
 
-// share lets the recurrence's output take the place of its input where both span the sequence and nobody else wants them.
+// share lets the recurrence's output take the place of its input if both are whole sequences and nothing else reads the
+// input.
 func (r *regionBuilder) share(d *binding, g *region) {
 	k := g.recurrence
 	if k.kernel != nil || k.stateOutVal >= 0 {
@@ -366,15 +369,16 @@ func (r *regionBuilder) share(d *binding, g *region) {
 	}
 }
 
-// Ranges of scratch begin at multiples of scratchAlign numbers. Those of a page or more are scratchSkew longer than asked for: a
-// tile's values are often whole pages, and a load that lies whole pages behind a store waits for it.
+// Ranges of scratch begin at multiples of scratchAlign float32. Those of at least a page are scratchSkew longer than
+// needed. Without that, the rows of a tile would often be whole pages apart, and processors delay a load that is whole
+// pages away from a store under way.
 const (
 	scratchAlign = 16
 	scratchPage  = 4096 / 4
 	scratchSkew  = scratchPage/4 + scratchAlign
 )
 
-// rowFlops estimates the work of one row of a step.
+// rowFlops estimates the work of one row of a step, in floating-point operations.
 func rowFlops(d *binding, s *lowering.Step, recurrence bool) float64 {
 	if w := record.Of(s).WindowedOp; w != nil {
 		return w.Flops

@@ -8,28 +8,30 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// asPipelined says how a step that looks along time, or transposes sequences, is part of a region.
+// asPipelined returns the row operator and the grid of a windowed step, a running sum or a transpose of a sequence, as
+// part of a region.
 func (d *binding) asPipelined(s *lowering.Step) (op *record.RowOp, batch, length int) {
 	lies := s.Out[0]
 	if record.Of(s).Transpose == record.FromRows {
 		lies = s.In[0]
 	}
 	batch, length, _, _ = d.Along(lies)
-	op = &record.RowOp{Operands: record.First, Windowed: record.Of(s).WindowedOp, Sums: record.Of(s).Sums, Transpose: record.Of(s).Transpose}
+	op = &record.RowOp{Operands: record.First, Windowed: record.Of(s).WindowedOp, Sums: record.Of(s).Sums,
+		Transpose: record.Of(s).Transpose}
 	if w := record.Of(s).WindowedOp; w != nil && w.Back() == 0 && w.Ahead() == 0 {
 		op.Windowed, op.Run = nil, func(y []float32, x [][]float32, rows int) { w.Run(y, x[0], nil, rows, 0, length) }
 	}
 	return op, batch, length
 }
 
-// pipelineWeights bounds the constant numbers that the steps of a region pass through where it looks back or ahead: 4 MB, which
-// every tile reads from the third-level cache. That takes less than to bring sequences there and back.
+// pipelineWeights bounds the constant numbers of a region that looks back or ahead: 4 MB, which every tile reads from
+// the third-level cache. Two regions, with the sequences between them written and read, would take longer.
 const pipelineWeights = 1 << 20
 
-// callFlops bounds the work of one step on one tile there: a run can be cancelled between any two steps.
+// callFlops bounds the work of one step on one tile of such a region. A run can be cancelled between any two steps.
 const callFlops = 4 * record.TileFlops
 
-// numbers counts the constants of a step.
+// constantNumbers returns the number of constant elements that a step reads.
 func constantNumbers(s *lowering.Step) (n int) {
 	if record.Of(s).WindowedOp != nil {
 		return record.Of(s).WindowedOp.Weights
@@ -42,44 +44,49 @@ func constantNumbers(s *lowering.Step) (n int) {
 	return n
 }
 
-// pipelined reports whether the step must go tick by tick.
+// pipelined reports whether a step with this operator runs tick by tick.
 func pipelined(op *record.RowOp) bool {
 	return op != nil && (op.Windowed != nil || op.Sums != nil || op.Transpose != record.NoTranspose)
 }
 
-// pipelinedWith reports whether the step and those before it can be computed tick by tick, where one of them asks for that: their
-// rows must be the same steps of the same samples, and a recurrence must go forward, tile by tile.
-func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *record.RowOp, c record.Recurrence, batch, length int) bool {
+// pipelinedWith reports whether s can join a region that runs tick by tick, because of s or of a step that is in it.
+// The rows of all steps must be the same steps of the same samples, and a recurrence must go forward, tile by tile. It
+// is true for regions that do not run tick by tick.
+func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *record.RowOp, c record.Recurrence,
+	batch, length int) bool {
 	joins := pipelined(op)
 	if !r.pipelined && !joins {
 		return true
 	}
-	if !joins && c == nil { // rows by themselves: grid of what is there
+	if !joins && c == nil { // a row operator has the region's grid
 		batch, length = r.batch, r.length
 	}
-	if r.pipelined && (batch != r.batch || length != r.length) || r.weights > 0 && r.weights+constantNumbers(s) > pipelineWeights || !d.pipelinedOn(s, batch, length) {
+	if r.pipelined && (batch != r.batch || length != r.length) ||
+		r.weights > 0 && r.weights+constantNumbers(s) > pipelineWeights || !d.pipelinedOn(s, batch, length) {
 		return false
 	}
 	if c != nil && !d.pipelinedRecurrence(s, c, batch, length) {
 		return false
 	}
 	for _, q := range r.steps {
-		if record.Of(s).Transpose == record.ToRows && slices.Contains(q.Out, s.In[0]) { // which rows are made of must be there as a whole
+		// the input of a transpose to rows must be complete
+		if record.Of(s).Transpose == record.ToRows && slices.Contains(q.Out, s.In[0]) {
 			return false
 		}
 	}
 	if r.pipelined {
 		return r.sameEdges(op, s)
 	}
-	for i, q := range r.steps { // before the first that looks along time
-		if !d.pipelinedOn(q, batch, length) || i == r.recurrenceAt && r.recurrence != nil && !d.pipelinedRecurrence(q, r.recurrence, batch, length) {
+	for i, q := range r.steps { // s is the first step that runs tick by tick
+		if !d.pipelinedOn(q, batch, length) ||
+			i == r.recurrenceAt && r.recurrence != nil && !d.pipelinedRecurrence(q, r.recurrence, batch, length) {
 			return false
 		}
 	}
 	return true
 }
 
-// pipelinedOn reports whether what a step reads and writes are sequences of the grid, as rows.
+// pipelinedOn reports whether the values that a step reads and writes are sequences of the grid, as rows.
 func (d *binding) pipelinedOn(s *lowering.Step, batch, length int) bool {
 	fits := func(v *lowering.Value) bool {
 		if v == nil || d.Constant(v) != nil || d.p.Fact(v).Constant() {
@@ -107,13 +114,15 @@ func (d *binding) pipelinedRecurrence(s *lowering.Step, c record.Recurrence, bat
 	return form == essm.FormScan || form == essm.FormChunked
 }
 
-// sameEdges reports whether all windows of the builder that read a value agree on what stands around it.
+// sameEdges reports whether all windowed operators of the region that read the input of s agree on the value of rows
+// beyond the ends of the sequence.
 func (r *regionBuilder) sameEdges(op *record.RowOp, s *lowering.Step) bool {
 	if op == nil || op.Windowed == nil {
 		return true
 	}
 	for i, q := range r.steps {
-		if r.ops[i] != nil && r.ops[i].Windowed != nil && q.In[0] == s.In[0] && r.ops[i].Windowed.Edge != op.Windowed.Edge {
+		if r.ops[i] != nil && r.ops[i].Windowed != nil && q.In[0] == s.In[0] &&
+			r.ops[i].Windowed.Edge != op.Windowed.Edge {
 			return false
 		}
 	}

@@ -2,13 +2,13 @@ package cpu
 
 import "github.com/essmc/essmc/runtime/cpu/internal/record"
 
-// carry is what a running sum keeps while a region runs: what the tiles before have summed up, in float64, so that long sequences
-// lose nothing.
+// carry is the state of a running sum: the sum of the tiles before, in float64, so that errors do not grow with the
+// length.
 type carry struct {
 	record.Sums
 	width int
 	z     []float64 // per sample
-	made  []counter // per sample: tiles, in order
+	made  []counter // per sample: finished tiles
 }
 
 func (c *carry) bytes(batch int) int64 { return 8 * int64(batch) * int64(c.width) }

@@ -6,47 +6,47 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// pipeline is what a region has besides where some of its steps look back and ahead along time. Samples go through it tick by tick:
-// at each, every step computes one tile, that of the tick or, where something before it looks ahead, one some ticks behind.
-// Values that are looked back on, or waited with, are in rings. Ticks of a sample may be under way on several threads at once:
-// a step's tile waits for those before it where it must, and never for what a later work item computes. How many there may be
-// depends on the number of threads, and so does the size of rings, but nothing that is computed.
+// pipeline holds the rings of a region with steps that look back or ahead along time. Samples go through the region
+// tick by tick. At each tick, every step computes one tile: that of the tick or, behind a step that looks ahead, an
+// earlier one. Values of earlier tiles that a step reads are kept in rings. Several ticks of a sample may be under way
+// at once, on different threads. A tile of a step waits for earlier tiles where it must, and never for a later work
+// item. The number of ticks under way, and the size of rings, depends on the number of threads, but no result does.
 type pipeline struct {
 	rings []*ring
 	of    map[int]*ring // per value
-	lag   []int         // per call: how many tiles it is behind the tick
+	lag   []int         // per call: the number of tiles that it is behind the tick
 	last  int           // the largest of them
-	loads [][]*ring     // per call: filled from buffers before it
-	fills [][]*ring     // per call: filled by it
+	loads [][]*ring     // per call: the rings that are filled from buffers before it
+	fills [][]*ring     // per call: the rings that it fills
 	order []int         // calls, with the recurrence among them
-	carry []*carry      // per call: what a running sum keeps; nil for the others
-	depth int           // ticks of a sample that may be under way
-	ended []counter     // per sample: ticks, in order
+	carry []*carry      // per call: the state of a running sum; nil for other calls
+	depth int           // ticks of a sample that may be under way at once
+	ended []counter     // per sample: finished ticks
 }
 
-// ring keeps the last rows of a value for each sample: slots for tiles, and before the first of them a copy of the last rows of
-// all, so that the rows before those of any slot lie without a gap, as many as are looked back on.
+// ring keeps the last rows of a value for each sample. It has slots for tiles, and before the first slot a copy of the
+// last rows of the last slots, so that the back rows before any slot are contiguous with it.
 type ring struct {
 	g     *region
 	width int
-	lag   int     // of what fills it
-	back  int     // the rows before a slot
-	edge  float32 // before the first step, and behind the last
-	src   place   // the buffer that it is filled from; nowhere: a call fills it
+	lag   int     // of the call that fills it
+	back  int     // the number of rows before a slot that are read
+	edge  float32 // the value of rows before the first step and behind the last
+	src   place   // the buffer that it is filled from; nowhere if a call fills it
 	slots int
 	buf   []float32
 	made  []counter // per sample: tiles, in order
 }
 
-// rows is the number of rows of a sample.
+// rows returns the number of rows per sample.
 func (r *ring) rows() int { return r.back + r.slots*r.g.tile }
 
-// at finds the row of a step that lies in, or before, tile t.
+// at returns the row of a step in tile t, or at most back steps before it.
 func (r *ring) at(sample, t, step int) int {
 	return sample*r.rows() + r.back + t%r.slots*r.g.tile + step - t*r.g.tile
 }
 
-// start forgets what is in the ring.
+// start empties the ring.
 func (r *ring) start() {
 	for b := range r.made {
 		at := b * r.rows() * r.width
@@ -70,18 +70,19 @@ func (r *ring) load(sample, t int) {
 	if t >= r.g.tiles {
 		return
 	}
-	from, n := r.g.span(t)
+	from, n := r.g.tileSteps(t)
 	src := r.g.e.row(r.src.val, sample, from, r.g.length) * r.width
 	copy(r.buf[r.at(sample, t, from)*r.width:][:n*r.width], r.g.e.Float32[r.src.val][src:])
 }
 
-// publish completes tile t, which may lie behind the last one, and waits until those before it are there, too.
+// publish completes tile t, which may lie behind the last tile of the sequence, and waits for the tiles before it. It
+// returns false when the run has failed.
 func (r *ring) publish(w *worker, sample, t int) bool {
 	tile := r.g.tile
 	n := max(0, min(tile, r.g.length-t*tile))
 	at := r.at(sample, t, t*tile)
 	r.clear(r.buf[(at+n)*r.width : (at+tile)*r.width])
-	// What of the slot is among the last rows of all lies before the first slot, too.
+	// The slot's rows among the last of the ring are copied before the first slot.
 	if first := r.slots*tile - r.back; t%r.slots*tile+tile > first {
 		lo := max(first, t%r.slots*tile)
 		to := sample*r.rows() + lo - first
@@ -94,10 +95,10 @@ func (r *ring) publish(w *worker, sample, t int) bool {
 	return true
 }
 
-// pipeline finds what the windows of the region need.
+// pipeline returns the lags and rings that the windowed operators of the region need.
 func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
-	f := &pipeline{of: map[int]*ring{}, lag: make([]int, len(r.steps)), loads: make([][]*ring, len(r.steps)), fills: make([][]*ring, len(r.steps)),
-		carry: make([]*carry, len(r.steps)), depth: 1}
+	f := &pipeline{of: map[int]*ring{}, lag: make([]int, len(r.steps)), loads: make([][]*ring, len(r.steps)),
+		fills: make([][]*ring, len(r.steps)), carry: make([]*carry, len(r.steps)), depth: 1}
 	if d.p.Config.Threads > 1 {
 		f.depth = d.p.Config.Threads + 1
 	}
@@ -164,13 +165,13 @@ func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
 		}
 	}
 	for _, q := range f.rings {
-		// A tile is written once the tick depth before its own has ended; what was in the slot is then looked back on no more.
+		// A tile is written after the tick depth ticks earlier has ended. Nothing reads the slot's old rows after that.
 		q.slots = f.depth + (q.back+g.tile-1)/g.tile
 	}
 	return f
 }
 
-// operands are the values of the region's grid that a step reads.
+// operands returns the sequences that step i reads.
 func (r *regionBuilder) operands(i int) (all []*lowering.Value) {
 	s := r.steps[i]
 	if i == r.recurrenceAt && r.recurrence != nil {
@@ -187,7 +188,7 @@ func (r *regionBuilder) operands(i int) (all []*lowering.Value) {
 	return all
 }
 
-// bytes is the memory of rings and sums.
+// bytes returns the memory of rings and running sums, in bytes.
 func (f *pipeline) bytes(batch int) (sum int64) {
 	for _, r := range f.rings {
 		sum += int64(batch) * int64(r.rows()) * int64(r.width) * 4
@@ -200,7 +201,7 @@ func (f *pipeline) bytes(batch int) (sum int64) {
 	return sum
 }
 
-// attach makes rings and sums.
+// attach allocates rings and running sums.
 func (f *pipeline) attach(batch int) {
 	f.ended = make([]counter, batch)
 	for _, r := range f.rings {
@@ -250,7 +251,7 @@ func (g *region) tick(w *worker, sample, k int) {
 			continue
 		}
 		if t < g.tiles {
-			from, n := g.span(t)
+			from, n := g.tileSteps(t)
 			if g.recurrence == nil || i != g.recurrenceAt {
 				g.call(w, i, sample, from, n)
 			} else if w.Node = g.recurrence.src; !g.recurrence.tile(w, sample, t, from, n) {
@@ -268,7 +269,7 @@ func (g *region) tick(w *worker, sample, k int) {
 	}
 }
 
-// window runs a window on a tile.
+// runWindowed runs a windowed operator on a tile.
 func (g *region) runWindowed(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	w.Node = c.src
@@ -276,11 +277,12 @@ func (g *region) runWindowed(w *worker, i, sample, from, n int) {
 	r := p.ring
 	t := from/g.tile + p.delta
 	lo, hi := r.at(sample, t, from+c.windowed.Offs[0]), r.at(sample, t, from+n+c.windowed.Offs[len(c.windowed.Offs)-1])
-	c.windowed.Run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width], w.Scratch[c.tmp:c.tmp+n*c.windowed.Scratch], n, from, g.length)
+	c.windowed.Run(g.rows(w, c.out, sample, from, n), r.buf[lo*r.width:hi*r.width],
+		w.Scratch[c.tmp:c.tmp+n*c.windowed.Scratch], n, from, g.length)
 }
 
-// transposeTile brings a tile of (samples, features, steps) into rows, or back.
-func (g *region) runTurn(w *worker, i, sample, from, n int) {
+// runTranspose copies a tile of (samples, features, steps) to rows, or back.
+func (g *region) runTranspose(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	w.Node = c.src
 	e := g.e
