@@ -11,13 +11,15 @@ import (
 )
 
 // Load opens the plan file at path and compiles it for o.Backend. On platforms that support it the file is mapped into
-// memory, until Close, or until neither the model nor its graph is reachable. So replace a plan by renaming a new file over
-// it, never by writing into it. Load opens no file after it returns.
+// memory, until Close, or until neither the model nor its graph is reachable, unless o.Copy is set. So replace a plan
+// by renaming a new file over it, as plan.WriteFile does, and never write into it: a process that reads a mapped file
+// beyond its end is ended by the system (SIGBUS). Where others may write to the file, set o.Copy. Load opens no file
+// after it returns.
 func Load(path string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err
 	}
-	f, err := plan.Open(path, o.Backend.Resolver(), plan.Options{Limits: o.Limits})
+	f, err := plan.Open(path, o.Backend.Resolver(), plan.Options{Limits: o.Limits, Copy: o.Copy})
 	if err != nil {
 		return nil, err
 	}

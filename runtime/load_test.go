@@ -73,6 +73,44 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// A copy does not depend on the file, which may be truncated; its checksum is verified as that of a mapped one.
+func TestLoadCopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.essm")
+	if err := plan.WriteFile(path, weighted(t)); err != nil {
+		t.Fatal(err)
+	}
+	o := runtime.Options{Backend: backend(), Copy: true}
+	m, err := runtime.Load(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.NewSession().Run(context.Background(), data{"x": floats(3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if z := out["z"].(*tensor.Tensor); tensor.Data[float32](z)[999] != 1999 {
+		t.Error("wrong answers")
+	}
+	if err := plan.WriteFile(path, weighted(t)); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-1] ^= 1
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtime.Load(path, o); !errors.Is(err, plan.ErrCorrupt) {
+		t.Errorf("a weight was changed: %v", err)
+	}
+}
+
 // plainFS gives files that can only be read from the beginning to the end.
 type plainFS struct{ fs.FS }
 

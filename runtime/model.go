@@ -53,6 +53,11 @@ type Options struct {
 	Carry map[string]string
 	// Limits bound what the plan that Load and the like read may take; New reads none.
 	Limits plan.Limits
+	// Copy makes Load read the plan into memory in place of mapping it. A process that maps a file is ended by the
+	// system, without an error, if someone else truncates the file; a copy is its own. It costs the time to copy the
+	// weights, and memory that processes with the same plan would share. The checksums are verified either way, once,
+	// in Load. LoadFS and LoadReader always copy.
+	Copy bool
 	// Profile makes sessions measure their steps, for Session.Profile.
 	Profile bool
 	// Logger takes messages about loading and planning; nil: none.

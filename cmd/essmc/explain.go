@@ -237,6 +237,7 @@ func cpuBackend(measured *tune.File) runtime.Backend {
 // printLowered prints the steps of the model, or the plan for a shape.
 func printLowered(w io.Writer, m *open.Model, s shape, o runtime.Options, measured *tune.File) error {
 	o.Backend = cpuBackend(measured)
+	o.Copy = ownCopy(m)
 	model, err := m.Compile(o)
 	if err != nil {
 		return err
@@ -263,6 +264,7 @@ func explainForms(w io.Writer, m *open.Model, s shape, o runtime.Options, measur
 		constants = fmt.Sprintf("constants from essmc tune of %s, kernels %s", measured.Time.Format("2006-01-02"), measured.Kernels)
 	}
 	o.Backend = cpuBackend(measured)
+	o.Copy = ownCopy(m)
 	model, err := m.Compile(o)
 	if err != nil {
 		return err

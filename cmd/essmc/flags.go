@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -352,6 +353,7 @@ func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 
 // compileModel prepares a model for running: on the interpreter as its source wrote it, elsewhere as the passes left it.
 func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Options) (*runtime.Model, error) {
+	o.Copy = ownCopy(m)
 	if f.device.value == "ref" {
 		return m.CompileSource(o)
 	}
@@ -365,6 +367,20 @@ func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Opt
 		}
 	}
 	return model, nil
+}
+
+// maxCopy is the size of plans up to which the command reads them into memory. A mapped plan that someone truncates
+// ends the process; the copy takes a few milliseconds, little beside the checksum of the same bytes. Larger plans are
+// mapped, so that processes share their memory.
+const maxCopy = 64 << 20
+
+// ownCopy reports whether the model is a plan that is to be copied.
+func ownCopy(m *open.Model) bool {
+	if m.Kind != open.Plan {
+		return false
+	}
+	st, err := os.Stat(m.Name)
+	return err == nil && st.Size() <= maxCopy
 }
 
 // carry is a flag for inputs that take an output as their state, which may be given several times: outputs by input.

@@ -29,6 +29,7 @@ func main() {
 		Backend:   cpu.New(),
 		Threads:   1,         // one per request, since requests are concurrent
 		MaxMemory: 256 << 20, // working memory per request
+		Copy:      small(flag.Arg(0)),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -41,6 +42,13 @@ func main() {
 		log.Fatal(err)
 	}
 	model.Close() // waits for running calls
+}
+
+// small reports whether a plan is read into memory: truncating a file that is mapped would end the service. The copy
+// takes milliseconds. Larger plans are mapped, so that processes share their memory; replace them by renaming.
+func small(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Size() <= 64<<20
 }
 
 // service answers with one model.

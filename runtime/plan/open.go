@@ -132,10 +132,10 @@ func (m *mapping) close() error {
 }
 
 // Open reads the plan at path. On platforms that support it the file is mapped into memory and the graph's weights are
-// views of the mapping: read-only, shared between processes, loaded page by page. A mapped file must not be truncated,
-// since the system kills programs that read beyond its end. To replace a plan, rename a new one over it, as WriteFile
-// does. The mapping ends with Close, or when the graph is unreachable, so whoever keeps a tensor must keep the graph
-// too.
+// views of the mapping: read-only, shared between processes, loaded page by page. A mapped file must not be truncated
+// or written to: the system kills programs that read beyond its end, and the checksums were verified before the change.
+// To replace a plan, rename a new one over it, as WriteFile does; where others may write to it, set Options.Copy. The
+// mapping ends with Close, or when the graph is unreachable, so whoever keeps a tensor must keep the graph too.
 func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
