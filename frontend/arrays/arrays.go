@@ -1,7 +1,7 @@
 // Package arrays reads and writes files of inputs and answers: .npy and .npz (numpy), .csv, .wav.
 //
-// It imports ir/tensor and internal/atomicfile only. A file with missing or extra bytes is refused. Memory is bounded by
-// the file's size, and for compressed files by a multiple of it. Files are written completely or not at all.
+// It imports ir/tensor and internal/atomicfile only. A file with missing or extra bytes is refused. Memory is bounded
+// by the file's size, and for compressed files by a multiple of it. Files are written completely or not at all.
 //
 // The package has its own parser of WAV files. github.com/go-audio/wav v1.1.0 returns the bits of float samples as
 // integers, accepts truncated files, and takes seconds on some damaged ones.

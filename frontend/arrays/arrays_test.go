@@ -26,7 +26,7 @@ func read(t *testing.T, name string) *tensor.Tensor {
 	return a.Tensor
 }
 
-// counting is arange(6).reshape(2, 3), with half an imaginary unit added to complex numbers.
+// counting returns arange(6).reshape(2, 3), with half an imaginary unit added to complex numbers.
 func counting(t *testing.T, d tensor.DType) *tensor.Tensor {
 	t.Helper()
 	switch d {
@@ -50,7 +50,7 @@ func TestNpyFromNumpy(t *testing.T) {
 				t.Errorf("%s: %v %v, expected %v %v", name, got, got.Bytes(), want, want.Bytes())
 			}
 		}
-		// What is written is byte for byte what numpy writes.
+		// Written files equal numpy's, byte for byte.
 		want, err := os.ReadFile(data("le_" + code + ".npy"))
 		if err != nil {
 			t.Fatal(err)
@@ -88,16 +88,18 @@ func TestNpyFromNumpy(t *testing.T) {
 
 func TestRefusedByName(t *testing.T) {
 	for name, want := range map[string]string{
-		"object.npy": "Python objects", "record.npy": "records", "text.npy": `"<U1" is not numeric`, "two.npz": `FILE.npz:KEY, it holds ["a" "b"]`,
+		"object.npy": "Python objects", "record.npy": "records", "text.npy": `"<U1" is not numeric`,
+		"two.npz":   `FILE.npz:KEY, it holds ["a" "b"]`,
 		"two.npz:c": `no array "c", it holds ["a" "b"]`, "make.py": "unknown kind of file", "gone.npy": "no such file",
 	} {
-		if _, err := Read(data(name)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), strings.SplitN(name, ":", 2)[0]) {
+		if _, err := Read(data(name)); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), strings.SplitN(name, ":", 2)[0]) {
 			t.Errorf("%s: error %v, expected one about %q", name, err, want)
 		}
 	}
 }
 
-// npy puts a header and data together as a file.
+// npy returns a file with the given header and data.
 func npy(header string, data ...byte) []byte {
 	b := append(slices.Clone(npyMagic), 1, 0)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(header)))
@@ -152,7 +154,8 @@ func TestNpzBomb(t *testing.T) {
 	if err := errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadNpz(bytes.NewReader(b.Bytes()), int64(b.Len()), "x"); err == nil || !strings.Contains(err.Error(), "zip bomb") {
+	if _, err := ReadNpz(bytes.NewReader(b.Bytes()), int64(b.Len()), "x"); err == nil ||
+		!strings.Contains(err.Error(), "zip bomb") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -177,7 +180,8 @@ func TestWriteThenRead(t *testing.T) {
 		}
 	}
 	for name, x := range map[string]*tensor.Tensor{
-		"d.txt": tensor.Scalar(1.0), "e.npy": tensor.New(tensor.BFloat16, 1), "f.csv": tensor.Scalar(complex64(1)), "g.csv": tensor.New(tensor.String, 1),
+		"d.txt": tensor.Scalar(1.0), "e.npy": tensor.New(tensor.BFloat16, 1), "f.csv": tensor.Scalar(complex64(1)),
+		"g.csv": tensor.New(tensor.String, 1),
 	} {
 		if err := Write(filepath.Join(dir, name), x); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v, expected one that names the file", name, err)
@@ -215,7 +219,8 @@ func TestCSV(t *testing.T) {
 		{"1,\"2\n", "quote", nil},
 	} {
 		x, err := ReadCSV(strings.NewReader(c.in), int64(len(c.in)))
-		if c.want == "" && (err != nil || !slices.Equal(x.Shape(), c.shape)) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && (err != nil || !slices.Equal(x.Shape(), c.shape)) || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %v, %v, expected %v %q", c.in, x, err, c.shape, c.want)
 		}
 	}
@@ -224,7 +229,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// wav makes a file of one format and data.
+// wav returns a file of one format and data.
 func wav(kind, channels, rate, bits int, data ...byte) []byte {
 	f := binary.LittleEndian.AppendUint16(nil, uint16(kind))
 	f = binary.LittleEndian.AppendUint16(f, uint16(channels))
@@ -256,7 +261,8 @@ func TestWav(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := tensor.FromSlice([]float32{0, -1, 0.5, 32767.0 / 32768}, 2, 2); a.Rate != 16000 || !tensor.Equal(a.Tensor, want) {
+	if want := tensor.FromSlice([]float32{0, -1, 0.5, 32767.0 / 32768}, 2, 2); a.Rate != 16000 ||
+		!tensor.Equal(a.Tensor, want) {
 		t.Errorf("pcm16.wav: rate %d, %v", a.Rate, tensor.Data[float32](a.Tensor))
 	}
 	f32 := binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.25))
@@ -281,7 +287,8 @@ func TestWav(t *testing.T) {
 	ext := wav(0xfffe, 1, 8000, 16)[20:36]
 	ext = append(ext, make([]byte, 24)...)
 	ext[24] = wavPCM
-	if a, err := readWav(riff(chunk("fmt ", ext), chunk("data", []byte{0, 0x40}))); err != nil || tensor.Data[float32](a.Tensor)[0] != 0.5 {
+	if a, err := readWav(riff(chunk("fmt ", ext), chunk("data", []byte{0, 0x40}))); err != nil ||
+		tensor.Data[float32](a.Tensor)[0] != 0.5 {
 		t.Errorf("extensible: %v, %v", a, err)
 	}
 }
@@ -314,7 +321,8 @@ func TestWavRefused(t *testing.T) {
 }
 
 func FuzzNpy(f *testing.F) {
-	for _, name := range []string{"le_c8.npy", "be_fortran_f4.npy", "fortran4.npy", "version3.npy", "object.npy", "record.npy"} {
+	for _, name := range []string{"le_c8.npy", "be_fortran_f4.npy", "fortran4.npy", "version3.npy", "object.npy",
+		"record.npy"} {
 		b, err := os.ReadFile(data(name))
 		if err != nil {
 			f.Fatal(err)

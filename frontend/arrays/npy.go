@@ -23,7 +23,8 @@ var npyMagic = []byte("\x93NUMPY")
 
 // npyTypes are numpy's codes of element types, without the byte order.
 var npyTypes = map[string]tensor.DType{
-	"f2": tensor.Float16, "f4": tensor.Float32, "f8": tensor.Float64, "c8": tensor.Complex64, "c16": tensor.Complex128, "b1": tensor.Bool,
+	"f2": tensor.Float16, "f4": tensor.Float32, "f8": tensor.Float64, "c8": tensor.Complex64, "c16": tensor.Complex128,
+	"b1": tensor.Bool,
 	"i1": tensor.Int8, "i2": tensor.Int16, "i4": tensor.Int32, "i8": tensor.Int64,
 	"u1": tensor.Uint8, "u2": tensor.Uint16, "u4": tensor.Uint32, "u8": tensor.Uint64,
 }
@@ -71,7 +72,8 @@ func ReadNpy(r io.Reader, size int64) (*tensor.Tensor, error) {
 	have := size - 8 - int64(width) - int64(n)
 	elem := h.dtype.Bits() / 8
 	if int64(count) > have || int64(count)*int64(elem) != have {
-		return nil, fmt.Errorf("%v%s needs %d elements of %d bytes, found %d bytes", h.dtype, tensor.ShapeString(h.shape), count, elem, have)
+		return nil, fmt.Errorf("%v%s needs %d elements of %d bytes, found %d bytes", h.dtype,
+			tensor.ShapeString(h.shape), count, elem, have)
 	}
 	t := tensor.New(h.dtype, h.shape...)
 	if _, err := io.ReadFull(r, t.Bytes()); err != nil {
@@ -255,7 +257,7 @@ func (p *literal) shape() []int {
 			p.fail(fmt.Errorf("shape: expected a dimension, found %.20q", p.s))
 			break
 		}
-		p.s = strings.TrimPrefix(p.s[n:], "L") // the suffix of long integers in Python 2
+		p.s = strings.TrimPrefix(p.s[n:], "L") // Python 2 writes long integers with this suffix
 		if len(shape) == maxRank {
 			p.fail(fmt.Errorf("shape: more than %d dimensions", maxRank))
 			break

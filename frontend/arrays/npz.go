@@ -13,8 +13,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Limits on an archive: the number of entries, and the expanded size of an entry, relative to the archive's size and beyond
-// that. Deflate can compress a thousand to one, but real arrays do not.
+// Limits on an archive: the number of entries, and the expanded size of an entry, relative to the archive's size and
+// beyond that. Deflate can compress a thousand to one, but real arrays do not.
 const (
 	maxNpzEntries = 1 << 16
 	npzRatio      = 100
@@ -53,7 +53,8 @@ func ReadNpz(r io.ReaderAt, size int64, key string) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("no array %q, it holds %s", key, list(files))
 	}
 	if limit := npzRatio*size + npzSlack; f.UncompressedSize64 > uint64(limit) {
-		return nil, fmt.Errorf("array %q: archive of %d bytes expands to %d: refused as a zip bomb", key, size, f.UncompressedSize64)
+		return nil, fmt.Errorf("array %q: archive of %d bytes expands to %d: refused as a zip bomb", key, size,
+			f.UncompressedSize64)
 	}
 	t, err := readEntry(f)
 	if err != nil {
@@ -72,7 +73,8 @@ func readEntry(f *zip.File) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n, err := io.Copy(io.Discard, io.LimitReader(r, 1)); err != nil || n != 0 { // reading to the end checks the checksum
+	// reading to the end checks the checksum
+	if n, err := io.Copy(io.Discard, io.LimitReader(r, 1)); err != nil || n != 0 {
 		return nil, errors.Join(errors.New("entry does not end where the archive says"), err)
 	}
 	return t, nil

@@ -31,7 +31,8 @@ type wavFormat struct {
 }
 
 // ReadWav reads a RIFF WAVE file of size bytes: PCM of 8, 16, 24 or 32 bits, or float of 32 or 64. Samples are float32
-// (samples, channels). The most negative integer is -1, so the scale is exact. Chunks other than fmt and data are skipped.
+// (samples, channels). The most negative integer is -1, so the scale is exact. Chunks other than fmt and data are
+// skipped.
 func ReadWav(r io.Reader, size int64) (*Array, error) {
 	head := make([]byte, 12)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
@@ -97,14 +98,18 @@ func readFormat(r io.Reader, n int64) (*wavFormat, error) {
 		return nil, err
 	}
 	u16 := func(i int) int { return int(binary.LittleEndian.Uint16(b[i:])) }
-	f := &wavFormat{kind: u16(0), channels: u16(2), rate: int(int32(binary.LittleEndian.Uint32(b[4:]))), align: u16(12), bits: u16(14)}
+	f := &wavFormat{kind: u16(0), channels: u16(2), rate: int(int32(binary.LittleEndian.Uint32(b[4:]))), align: u16(12),
+		bits: u16(14)}
 	if f.kind == wavExtensible && n >= 40 {
 		f.kind = u16(24) // the first two bytes of the GUID of the subformat
 	}
-	known := f.kind == wavPCM && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32) || f.kind == wavFloat && (f.bits == 32 || f.bits == 64)
+	known := f.kind == wavPCM && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32) || f.kind == wavFloat &&
+		(f.bits == 32 || f.bits == 64)
 	switch {
 	case !known:
-		return nil, fmt.Errorf("sample format %d of %d bits, expected PCM (1) of 8, 16, 24 or 32 bits or float (3) of 32 or 64", f.kind, f.bits)
+		return nil, fmt.Errorf(
+			"sample format %d of %d bits, expected PCM (1) of 8, 16, 24 or 32 bits or float (3) of 32 or 64", f.kind,
+			f.bits)
 	case f.channels < 1 || f.channels > maxChannels:
 		return nil, fmt.Errorf("%d channels, expected 1 to %d", f.channels, maxChannels)
 	case f.rate < 1 || f.rate > maxRate:

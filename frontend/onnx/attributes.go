@@ -9,7 +9,8 @@ import (
 	"github.com/essmc/essmc/ops/std"
 )
 
-// attributes sets those of n. Graphs come last: the types of their inputs may follow from the other attributes.
+// attributes sets the attributes of n. Graphs come last, because the types of their inputs may depend on other
+// attributes.
 func (r *reader) attributes(s *scope, p *nodeProto, n *ir.Node) error {
 	var graphs []boundAttr
 	for _, a := range p.attrs {
@@ -18,7 +19,7 @@ func (r *reader) attributes(s *scope, p *nodeProto, n *ir.Node) error {
 			return err
 		}
 		if !ok {
-			continue // an attribute of the function that the call leaves out
+			continue // an attribute of the function that the call omits
 		}
 		if b.typ == attrGraph || b.typ == attrGraphs {
 			graphs = append(graphs, b)
@@ -40,7 +41,7 @@ func (r *reader) attributes(s *scope, p *nodeProto, n *ir.Node) error {
 	return nil
 }
 
-// attr gives an attribute's value; n is the node, for graphs.
+// attr returns the value of an attribute of n.
 func (r *reader) attr(b boundAttr, n *ir.Node) (any, error) {
 	a, l := b.attrProto, b.parts()
 	one := func(k int, what string) error {
@@ -113,7 +114,7 @@ func (r *reader) attr(b boundAttr, n *ir.Node) (any, error) {
 	return nil, fmt.Errorf("has type %d without a value", a.typ)
 }
 
-// constant makes a node of Constant, whose attributes n has, a constant.
+// constant replaces n, a node of Constant, by a constant.
 func (r *reader) constant(s *scope, p *nodeProto, n *ir.Node) error {
 	if len(p.outputs) != 1 || p.outputs[0] == "" || len(p.inputs) != 0 {
 		return fmt.Errorf("expected no input and one output, found %d and %d", len(p.inputs), len(p.outputs))
@@ -143,8 +144,10 @@ func (r *reader) constant(s *scope, p *nodeProto, n *ir.Node) error {
 		t = tensor.FromStrings(v, len(v))
 	}
 	want := map[string]ir.AttrKind{
-		"value": ir.AttrTensor, "sparse_value": ir.AttrTensor, "value_float": ir.AttrFloat, "value_floats": ir.AttrFloats,
-		"value_int": ir.AttrInt, "value_ints": ir.AttrInts, "value_string": ir.AttrString, "value_strings": ir.AttrStrings,
+		"value": ir.AttrTensor, "sparse_value": ir.AttrTensor, "value_float": ir.AttrFloat,
+		"value_floats": ir.AttrFloats,
+		"value_int":    ir.AttrInt, "value_ints": ir.AttrInts, "value_string": ir.AttrString,
+		"value_strings": ir.AttrStrings,
 	}
 	if t == nil || want[a.Name] != a.Kind() {
 		return fmt.Errorf("attribute %s of kind %s holds no constant", quote(a.Name), a.Kind())

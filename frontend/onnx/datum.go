@@ -8,12 +8,13 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// ParseDatum reads a file that holds one datum of type t: a TensorProto, a SequenceProto or an OptionalProto, as ONNX's
-// tests keep inputs and outputs. The message itself does not say which of them it is. name stands for the file in messages.
-// Only the kind of t counts; element types and shapes are what the file says.
+// ParseDatum reads a file that holds one datum of type t: a TensorProto, a SequenceProto or an OptionalProto, as in
+// ONNX's tests. The kind of t selects the message, which the file does not tell. Element types and shapes are those of
+// the file. Errors begin with name.
 func ParseDatum(b []byte, name string, t ir.Type) (tensor.Datum, error) {
 	s := memory(b)
-	r := &reader{source: s, budget: Budget{}.withDefaults(s.size), known: map[*tensorProto]*decoded{}, files: map[string]*externalFile{}}
+	r := &reader{source: s, budget: Budget{}.withDefaults(s.size), known: map[*tensorProto]*decoded{},
+		files: map[string]*externalFile{}}
 	p := &parser{budget: r.budget}
 	d, err := r.datum(p, s.all(), t, 0)
 	if err != nil {
@@ -43,7 +44,7 @@ func (r *reader) datum(p *parser, c cursor, t ir.Type, depth int) (tensor.Datum,
 	return r.tensor(x)
 }
 
-// items visits what a SequenceProto or an OptionalProto holds; their fields have the same numbers.
+// items calls visit for each element of a SequenceProto or an OptionalProto. Their fields have the same numbers.
 func (r *reader) items(p *parser, c cursor, elem ir.Type, depth int, visit func(tensor.Datum)) error {
 	return c.each(func(f field) error {
 		if f.num < 3 || f.num > 7 {

@@ -1,6 +1,6 @@
-// Package onnx reads ONNX models into graphs, of every IR version and every operator set since the first. It also reads the
-// files of tensors, sequences and optionals of ONNX's tests. It writes graphs as ONNX models (Write), with the domain essm
-// under the name ai.essmc.
+// Package onnx reads ONNX models into graphs, of every IR version and every operator set since the first. It also reads
+// the files of tensors, sequences and optionals of ONNX's tests. It writes graphs as ONNX models (Write), with the
+// domain essm under the name ai.essmc.
 //
 // It imports ir, ir/tensor, ops, ops/std and protowire. It has no generated descriptors, which would clash with those
 // of other modules in a program. Returned graphs are verified. Values keep their names in the file if ir's rule of
@@ -10,12 +10,12 @@
 //
 // ONNX's parts are translated as follows:
 //
-//   - Constant nodes and initializers become constants; an initializer that is also an input gives its default.
+//   - Constant nodes and initializers become constants. An initializer that is also an input is its default value.
 //   - Model-local functions are inlined. Their nodes have the call's name as their Scope.
-//   - Symbolic dimensions (dim_param) become symbols. Names that ir.ParseDim cannot read are changed; Graph.Meta has the
-//     original under MetaDim+symbol.
-//   - A dimension of -1 in a type is unknown, with a note. The standard has no such dimension, but Paddle's exporter, and so
-//     models in wide use such as those of rapidocr, have it. Smaller numbers are refused, and so is -1 in tensors.
+//   - Symbolic dimensions (dim_param) become symbols. Names that ir.ParseDim cannot read are changed; Graph.Meta has
+//     the original under MetaDim+symbol.
+//   - A dimension of -1 in a type is unknown, with a note. It is not in the standard, but Paddle's exporter writes it.
+//     Smaller numbers are refused, and so is -1 in tensors.
 //   - Types that are missing in the file are inferred. Others are checked against the inferred ones.
 //   - metadata_props become Graph.Meta.
 //   - Sparse tensors become dense, within the Budget.
@@ -41,39 +41,39 @@ import (
 // Keys of Graph.Meta that the reader sets, besides those of package ir.
 const (
 	MetaProducer = "onnx.producer" // producer_name and producer_version
-	MetaDomain   = "onnx.domain"   // the model's domain
-	MetaDim      = "onnx.dim."     // + symbol: the dim_param as the file has it, where it differs from the symbol
+	MetaDomain   = "onnx.domain"   // the domain of the model
+	MetaDim      = "onnx.dim."     // + symbol: the dim_param in the file, if it differs from the symbol
 )
 
-// MaxOpset is the newest version of ai.onnx that the reader knows; a model that asks for a newer one is refused, since its
-// operators may have changed their meaning.
+// MaxOpset is the newest supported version of ai.onnx. Models that import a newer one are refused, since it may have
+// changed the meaning of operators.
 const MaxOpset = 27
 
-// maxIR is the newest IR version that the reader was written for. Newer ones are read all the same, with a note: what
-// operators mean is decided by opsets.
+// maxIR is the newest known IR version. Files of newer versions are read with a note, since the meaning of operators
+// depends on operator sets only.
 const maxIR = 13
 
-// Options say how a model is read. The zero Options are for models in one file.
+// Options are the options of Read. The zero value is for models in one file.
 type Options struct {
-	// Resolver finds operators; nil: ops.Default.
+	// Resolver finds operators. If it is nil, ops.Default is used.
 	Resolver ir.Resolver
-	// Budget bounds what a file may ask for.
+	// Budget bounds the resources for a file.
 	Budget Budget
-	// Dir is the folder of the model, for tensors whose data is in files beside it; nil: such tensors are refused.
+	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
 	Dir *os.Root
 }
 
-// Budget bounds what reading a model may take; zero fields mean the defaults.
+// Budget bounds the resources for reading a model. Fields that are 0 stand for the defaults.
 type Budget struct {
-	Bytes      int64 // of the model file; default 64 GiB
-	Nodes      int   // after inlining; default 262144
-	Attributes int   // in the file; default 524288
+	Bytes      int64 // size of the model file; default 64 GiB
+	Nodes      int   // nodes after inlining; default 262144
+	Attributes int   // attributes in the file; default 524288
 	Values     int   // inputs, outputs, initializers, value infos and functions in the file; default 262144
-	Depth      int   // of nested graphs, types and function calls; default 32
-	// Memory bounds what tensors take that the file's own size does not bound: sparse and external ones, in bytes; default
+	Depth      int   // depth of nested graphs, types and function calls; default 32
+	// Memory bounds the bytes of tensors that the file's size does not bound: sparse and external ones. The default is
 	// 64 MiB and four times the size of the model and of the files that it refers to.
 	Memory int64
-	// Names bounds the text of the names that inlining makes; default 64 MiB and four times the size of the model.
+	// Names bounds the bytes of names that inlining makes. The default is 64 MiB and four times the size of the model.
 	Names int64
 }
 
@@ -96,7 +96,7 @@ func (b Budget) withDefaults(size int64) Budget {
 	return b
 }
 
-// allowance is what memory reading a file of the given size may take.
+// allowance returns the default memory for reading a file of the given size.
 func allowance(size int64) int64 {
 	if size > math.MaxInt64/8 {
 		return math.MaxInt64
@@ -104,7 +104,7 @@ func allowance(size int64) int64 {
 	return 64<<20 + 4*size
 }
 
-// Info is what a model file says of itself beside its graph.
+// Info is the description of a model in its file.
 type Info struct {
 	IRVersion       int64
 	Producer        string
@@ -112,40 +112,41 @@ type Info struct {
 	Domain          string
 	ModelVersion    int64
 	Doc             string
-	// Opsets are the versions that the model imports, by domain ("" is ai.onnx).
+	// Opsets holds the versions that the model imports, by domain. The domain of ai.onnx is "".
 	Opsets map[string]int
-	// Domains are those of the operators that the graph uses, functions included, sorted.
+	// Domains lists the domains of the operators in the graph and its functions, sorted.
 	Domains []string
-	// Functions are the model-local functions, as "domain.name" or "domain.name:overload", in the file's order.
+	// Functions lists the model-local functions, as "domain.name" or "domain.name:overload", in the file's order.
 	Functions []string
-	// Dynamic are the dimensions of inputs and outputs that are not fixed.
+	// Dynamic lists the open dimensions of inputs and outputs.
 	Dynamic []DynamicAxis
-	// Defaults are the inputs that the file gives values for, and that have therefore become constants.
+	// Defaults lists the inputs that have a value in the file. They become constants.
 	Defaults []string
 	// Metadata is the file's metadata_props.
 	Metadata map[string]string
-	// Notes are what was ignored or changed in reading.
+	// Notes lists ignored or changed parts of the file.
 	Notes []string
 }
 
-// DynamicAxis is a dimension that the model leaves open.
+// DynamicAxis is an open dimension of an input or output.
 type DynamicAxis struct {
-	Value  string // input or output
+	Value  string // name of the input or output
 	Axis   int
-	Symbol string // as in the graph; empty when the file gives no name
+	Symbol string // symbol in the graph; empty if the file has no name
 }
 
-// Read reads a model of the given size. name stands for it in messages, usually its path.
+// Read reads a model of the given size. Errors begin with name, which is usually the file's path. The graph is nil if
+// there is an error. The Info may be set even then.
 func Read(r io.ReaderAt, size int64, name string, o Options) (*ir.Graph, *Info, error) {
 	return guarded(newSource(r, size), name, o)
 }
 
-// Parse is Read for a model in memory. The graph does not keep b.
+// Parse is Read for a model in memory. The graph does not refer to b.
 func Parse(b []byte, name string, o Options) (*ir.Graph, *Info, error) {
 	return guarded(memory(b), name, o)
 }
 
-// ReadFile reads the model at path, whose external tensors are in files beside it or in folders below.
+// ReadFile reads the model at path. Its external tensors are in files in the same folder or below.
 func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -174,7 +175,7 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 	return g, info, err
 }
 
-// guarded turns a panic of an operator's type inference into an error: the graphs that it sees here are anybody's.
+// guarded returns a panic of an operator's type inference as an error, since the graph may come from anywhere.
 func guarded(s *source, name string, o Options) (g *ir.Graph, info *Info, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -198,14 +199,14 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 	if err != nil {
 		var u *UnsupportedError
 		if errors.As(err, &u) {
-			return nil, info, err // it names the file
+			return nil, info, err // err names the file
 		}
 		return nil, nil, &readError{name, err}
 	}
 	return g, info, nil
 }
 
-// readError names the file, and writes names that hold control characters on one line.
+// readError adds the file's name to an error, and prints control characters in names such that the message is one line.
 type readError struct {
 	file string
 	err  error
@@ -215,7 +216,7 @@ func (e *readError) Unwrap() error { return e.err }
 
 func (e *readError) Error() string { return oneLine(e.file + ": " + e.err.Error()) }
 
-// maxLine is about how many bytes a message may have.
+// maxLine is the approximate limit of a message's bytes.
 const maxLine = 4096
 
 func oneLine(s string) string {

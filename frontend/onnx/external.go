@@ -16,10 +16,10 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// externalFile is what is known of a file beside the model that holds tensors.
+// externalFile is a file beside the model that holds tensors.
 type externalFile struct {
 	size int64
-	sum  string // SHA-1 in hexadecimal; empty until asked for
+	sum  string // SHA-1 in hexadecimal; empty until it is computed
 }
 
 // external reads a tensor's data from a file in the model's folder.
@@ -42,7 +42,8 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 		return nil, err
 	}
 	if length != want {
-		return nil, fmt.Errorf("external data in %s: length is %d, %v%s needs %d bytes", quote(location), length, d, tensor.ShapeString(shape), want)
+		return nil, fmt.Errorf("external data in %s: length is %d, %v%s needs %d bytes", quote(location), length, d,
+			tensor.ShapeString(shape), want)
 	}
 	file, f, err := r.open(location)
 	if err != nil {
@@ -50,7 +51,8 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 	}
 	defer file.Close()
 	if offset > f.size || length > f.size-offset {
-		return nil, fmt.Errorf("external data in %s: expected %d bytes at offset %d, the file has %d", quote(location), length, offset, f.size)
+		return nil, fmt.Errorf("external data in %s: expected %d bytes at offset %d, the file has %d", quote(location),
+			length, offset, f.size)
 	}
 	if sum := keys["checksum"]; sum != "" {
 		if err := f.check(file, sum); err != nil {
@@ -79,17 +81,18 @@ func extent(keys map[string]string, key string, def int64) (int64, error) {
 	return n, nil
 }
 
-// open gives a file in the model's folder. Neither the name nor a link may lead out of it, and a file that has a second
-// name (a hard link) may be anyone's, so it is refused too.
+// open opens a file in the model's folder. It refuses names and links that lead out of the folder, and files with a
+// second name (hard links), which may belong to someone else.
 func (r *reader) open(location string) (*os.File, *externalFile, error) {
 	if r.dir == nil {
 		return nil, nil, errors.New("the model is not read from a folder, so there is none to look into")
 	}
-	if location == "" || strings.ContainsAny(location, "\\\x00") || path.IsAbs(location) || !filepath.IsLocal(filepath.FromSlash(location)) {
+	if location == "" || strings.ContainsAny(location, "\\\x00") || path.IsAbs(location) ||
+		!filepath.IsLocal(filepath.FromSlash(location)) {
 		return nil, nil, errors.New("leads out of the model's folder")
 	}
 	name := filepath.FromSlash(path.Clean(location))
-	// Every part of the way, before it is opened: links are refused, and opening a pipe would wait for its writer.
+	// Check every part of the path before opening: links are refused, and opening a pipe would wait for its writer.
 	var before fs.FileInfo
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && !os.IsPathSeparator(name[i]) {
@@ -134,7 +137,7 @@ func (r *reader) open(location string) (*os.File, *externalFile, error) {
 	return f, x, nil
 }
 
-// check holds the file against a SHA-1 digest.
+// check compares the file with a SHA-1 digest.
 func (f *externalFile) check(file *os.File, sum string) error {
 	if f.sum == "" {
 		h := sha1.New()

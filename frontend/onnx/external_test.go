@@ -13,7 +13,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// externalModel has an initializer of n float32 in a file beside it; entries are keys and values in turn.
+// externalModel returns a model with an initializer of n float32 in another file. entries alternates between keys and
+// values.
 func externalModel(n int64, entries ...string) []byte {
 	parts := [][]byte{packed(1, n), num(2, 1), str(8, "w"), num(14, 1)}
 	for i := 0; i < len(entries); i += 2 {
@@ -95,10 +96,12 @@ func TestExternalData(t *testing.T) {
 		{"none.bin", false, []string{"location", "none.bin"}},
 		{"offset is \"-8\", expected a number of bytes", false, []string{"location", "w.bin", "offset", "-8"}},
 		{"offset is", false, []string{"location", "w.bin", "offset", "9223372036854775808"}},
-		{"expected 16 bytes at offset 9223372036854775807, the file has 64", false, []string{"location", "w.bin", "offset", strconv.FormatInt(math.MaxInt64, 10)}},
+		{"expected 16 bytes at offset 9223372036854775807, the file has 64", false,
+			[]string{"location", "w.bin", "offset", strconv.FormatInt(math.MaxInt64, 10)}},
 		{"expected 16 bytes at offset 49", false, []string{"location", "w.bin", "offset", "49"}},
 		{"length is \"-16\"", false, []string{"location", "w.bin", "length", "-16"}},
-		{"length is 9223372036854775807, float32[4] needs 16", false, []string{"location", "w.bin", "length", strconv.FormatInt(math.MaxInt64, 10)}},
+		{"length is 9223372036854775807, float32[4] needs 16", false,
+			[]string{"location", "w.bin", "length", strconv.FormatInt(math.MaxInt64, 10)}},
 		{"length is 15", false, []string{"location", "w.bin", "length", "15"}},
 		{`"location" stands twice`, false, []string{"location", "w.bin", "location", "same.bin"}},
 		{"the model states", false, []string{"location", "w.bin", "checksum", strings.Repeat("0", 40)}},
@@ -113,7 +116,7 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// Many tensors may name the same bytes; a small model does not get to take more memory by that.
+// TestExternalDataBudget checks that a small model cannot take more memory by many tensors over the same bytes.
 func TestExternalDataBudget(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "w.bin"), make([]byte, 8<<20), 0o666); err != nil {
@@ -121,7 +124,8 @@ func TestExternalDataBudget(t *testing.T) {
 	}
 	var parts [][]byte
 	for i := range 100 {
-		parts = append(parts, msg(5, packed(1, 2<<20), num(2, 1), str(8, "w"+strconv.Itoa(i)), num(14, 1), msg(13, str(1, "location"), str(2, "w.bin"))))
+		parts = append(parts, msg(5, packed(1, 2<<20), num(2, 1), str(8, "w"+strconv.Itoa(i)), num(14, 1),
+			msg(13, str(1, "location"), str(2, "w.bin"))))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -129,7 +133,8 @@ func TestExternalDataBudget(t *testing.T) {
 	}
 	defer root.Close()
 	refused(t, model(graph(parts...)), Options{Dir: root}, "more than the budget")
-	refused(t, model(graph(parts[0])), Options{Dir: root, Budget: Budget{Memory: 1 << 20}}, "more than the budget of 1048576")
+	refused(t, model(graph(parts[0])), Options{Dir: root, Budget: Budget{Memory: 1 << 20}},
+		"more than the budget of 1048576")
 }
 
 func TestReadFile(t *testing.T) {

@@ -9,42 +9,46 @@ import (
 
 // call is one use of a function.
 type call struct {
-	path  string               // Scope of the nodes: the names of the calls that lead here
+	path  string               // Scope of the nodes: the names of the enclosing calls
 	known map[string]bool      // names of the function's attributes
-	attrs map[string]boundAttr // those that have a value
+	attrs map[string]boundAttr // attributes that have a value
 }
 
-// boundAttr is an attribute's value, with the scope in which a graph in it looks names up.
+// boundAttr is an attribute's value, with the scope of the names in it.
 type boundAttr struct {
 	*attrProto
-	as string // name at the node that uses it
+	as string // the attribute's name at the node that uses it
 	in *scope
 }
 
-// bind follows an attribute that stands for one of the function around; ok is false when the call leaves that out.
+// bind resolves a reference to an attribute of the enclosing function. It returns false if the call omits the
+// attribute.
 func (s *scope) bind(a *attrProto) (b boundAttr, ok bool, err error) {
 	if a.ref == "" {
 		return boundAttr{a, a.name, s}, true, nil
 	}
 	if s.call == nil {
-		return b, false, fmt.Errorf("attribute %s stands for %s of a function, but is in none", quote(a.name), quote(a.ref))
+		return b, false, fmt.Errorf("attribute %s stands for %s of a function, but is in none", quote(a.name),
+			quote(a.ref))
 	}
 	if !s.call.known[a.ref] {
-		return b, false, fmt.Errorf("attribute %s stands for %s, which the function does not have", quote(a.name), quote(a.ref))
+		return b, false, fmt.Errorf("attribute %s stands for %s, which the function does not have", quote(a.name),
+			quote(a.ref))
 	}
 	b, ok = s.call.attrs[a.ref]
 	b.as = a.name
 	return b, ok, nil
 }
 
-// inline adds the body of the function that p calls to g.
+// inline adds to g the body of the function that p calls.
 func (r *reader) inline(g *ir.Graph, s *scope, p *nodeProto, inputs []*ir.Value) error {
 	f := p.function
 	fail := func(err error) error {
 		return fmt.Errorf("node %s: function %s: %w", p.label(), quote(f.String()), err)
 	}
 	if len(inputs) > len(f.inputs) || len(p.outputs) > len(f.outputs) {
-		return fail(fmt.Errorf("called with %d inputs and %d outputs, it has %d and %d", len(inputs), len(p.outputs), len(f.inputs), len(f.outputs)))
+		return fail(fmt.Errorf("called with %d inputs and %d outputs, it has %d and %d", len(inputs), len(p.outputs),
+			len(f.inputs), len(f.outputs)))
 	}
 	c := &call{path: p.name, known: map[string]bool{}, attrs: map[string]boundAttr{}}
 	if c.path == "" {
@@ -69,7 +73,7 @@ func (r *reader) inline(g *ir.Graph, s *scope, p *nodeProto, inputs []*ir.Value)
 			in.vals[name] = inputs[i]
 		}
 	}
-	given := map[string]string{} // of the function's outputs, the names that the call gives
+	given := map[string]string{} // from the names of the function's outputs to those at the call
 	for i, name := range p.outputs {
 		if _, twice := given[f.outputs[i]]; name != "" && !twice {
 			given[f.outputs[i]] = s.names[name]
@@ -88,7 +92,7 @@ func (r *reader) inline(g *ir.Graph, s *scope, p *nodeProto, inputs []*ir.Value)
 		return fail(err)
 	}
 	if err := r.body(g, in, f.nodes); err != nil {
-		return err // it names the node, and the calls that lead there
+		return err // err names the node and the enclosing calls
 	}
 	for i, name := range p.outputs {
 		if name == "" {
@@ -103,7 +107,7 @@ func (r *reader) inline(g *ir.Graph, s *scope, p *nodeProto, inputs []*ir.Value)
 	return nil
 }
 
-// bindAttrs gives the function's attributes their values: those of the call, and else the defaults.
+// bindAttrs sets the function's attributes to the values in the call, or else to their defaults.
 func bindAttrs(s *scope, p *nodeProto, c *call) error {
 	f := p.function
 	for _, name := range f.attrs {

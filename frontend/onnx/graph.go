@@ -26,25 +26,25 @@ type reader struct {
 	known         map[*tensorProto]*decoded
 
 	functions map[functionKey]*functionProto
-	opsets    map[string]int // of the graph that is built
+	opsets    map[string]int // of the graph under construction
 	info      *Info
 	dims      *dimNames
-	fixed     bool // the model has no open dimension
-	minusOnes int  // dimensions of -1 that types had so far
+	fixed     bool // the model has no open dimensions
+	minusOnes int  // number of dimensions of -1 in types so far
 
 	words     words
-	names     map[string]bool // taken by values
-	next      map[string]int  // number to try for a name that is taken
+	names     map[string]bool // names of values in use
+	next      map[string]int  // from a name in use to the next number to try
 	nameBytes int64
 	nodes     int
 }
 
-// scope is where names of values are looked up: a graph within the scope around it, or a function by itself.
+// scope resolves names of values: of a graph within an outer scope, or of a function.
 type scope struct {
 	outer    *scope
-	vals     map[string]*ir.Value // nil for an input of a function that its call leaves out
-	names    map[string]string    // of the values that are defined here, in the ir graph
-	declared map[string]*cursor   // types that the file states
+	vals     map[string]*ir.Value // nil for an input of a function that the call omits
+	names    map[string]string    // from values that are defined here to their names in the graph
+	declared map[string]*cursor   // types stated in the file
 	call     *call                // nil outside of functions
 }
 
@@ -77,7 +77,7 @@ func (r *reader) model() (*ir.Graph, *Info, error) {
 		return nil, nil, fmt.Errorf("IR version %d: this is not an ONNX model", m.ir)
 	}
 	if len(m.opsets) == 0 && m.ir < 3 {
-		m.opsets = []opsetProto{{"", 1}} // before there were imports
+		m.opsets = []opsetProto{{"", 1}} // files of the first version have no imports
 	}
 	if r.opsets, err = imports(m.opsets); err != nil {
 		return nil, nil, err
@@ -103,8 +103,9 @@ func (r *reader) model() (*ir.Graph, *Info, error) {
 
 func (m *modelProto) info() *Info {
 	i := &Info{
-		IRVersion: m.ir, Producer: m.producer, ProducerVersion: m.producerVersion, Domain: m.domain, ModelVersion: m.version,
-		Doc: m.doc, Metadata: map[string]string{},
+		IRVersion: m.ir, Producer: m.producer, ProducerVersion: m.producerVersion, Domain: m.domain,
+		ModelVersion: m.version,
+		Doc:          m.doc, Metadata: map[string]string{},
 	}
 	for _, f := range m.functions {
 		i.Functions = append(i.Functions, f.String())
@@ -124,7 +125,7 @@ func (m *modelProto) info() *Info {
 	return i
 }
 
-// meta writes what the file says of the model into the graph.
+// meta copies the description of the model to the graph.
 func (r *reader) meta(g *ir.Graph, m *modelProto) {
 	maps.Copy(g.Meta, r.info.Metadata)
 	if m.producer != "" {
@@ -177,7 +178,7 @@ func (r *reader) main(g *ir.Graph, p *graphProto) error {
 		if err != nil {
 			return err
 		}
-		if v, ok := s.vals[in.name]; ok { // an initializer: the input's value when the caller gives none
+		if v, ok := s.vals[in.name]; ok { // main builds the outermost graph.
 			if t != nil && !ir.Compatible(v.Type, t) {
 				return fmt.Errorf("input %s: is of type %v, its initializer of type %v", quote(in.name), t, v.Type)
 			}
@@ -208,8 +209,8 @@ func (r *reader) main(g *ir.Graph, p *graphProto) error {
 	return nil
 }
 
-// output adds an output of the outermost graph. Where a function only passes a value on, the output is a copy, so that it
-// has its name.
+// output adds an output of the outermost graph. If a function only passes a value on, the output is a copy with its own
+// name.
 func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 	v, ok := s.vals[out.name]
 	if !ok || v == nil {
@@ -232,7 +233,7 @@ func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 		}
 		g.Nodes = append(g.Nodes, n)
 	}
-	// Computed values were checked when they were defined; others are inputs or constants.
+	// Computed values were checked at their definition. Others are inputs or constants.
 	if v.Def == nil && t != nil && !ir.Compatible(t, v.Type) {
 		return fmt.Errorf("output %s: is stated to be of type %v, is of type %v", quote(out.name), t, v.Type)
 	}
@@ -254,21 +255,21 @@ func isFixed(t ir.Type) bool {
 	return false
 }
 
-// port is stated for an input or output of the model, and notes what is against the standard.
+// port reads the type of an input or output of the model, and notes violations of the standard.
 func (r *reader) port(what string, p valueProto) (ir.Type, error) {
 	before := r.minusOnes
 	t, err := r.stated(p.typ)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", what, quote(p.name), err)
 	}
-	const most = 100 // notes; more than a hundred such inputs need no more
+	const most = 100 // enough notes of one kind
 	if r.minusOnes > before && len(r.info.Notes) < most {
 		r.info.Notes = append(r.info.Notes, fmt.Sprintf("%s %s: dimension -1 read as open", what, p.name))
 	}
 	return t, nil
 }
 
-// stated reads a type that may be left out.
+// stated reads a type that may be missing.
 func (r *reader) stated(c *cursor) (ir.Type, error) {
 	if c == nil {
 		return nil, nil
@@ -276,7 +277,7 @@ func (r *reader) stated(c *cursor) (ir.Type, error) {
 	return r.typeOf(*c, 0)
 }
 
-// collectDims learns which names stand for dimensions of inputs by themselves, before expressions of them are read.
+// collectDims collects the names of single dimensions of inputs, before expressions of them are read.
 func (r *reader) collectDims(p *graphProto) {
 	r.dims = newDimNames()
 	defer func() { r.dims = &dimNames{of: map[string]ir.Dim{}, taken: map[string]string{}, plain: r.dims.plain} }()
@@ -295,7 +296,7 @@ func (r *reader) collectDims(p *graphProto) {
 	}
 }
 
-// declare gives names to the values that a graph defines, and refuses those that it defines twice.
+// declare registers the values that a graph defines, and refuses duplicates.
 func (r *reader) declare(s *scope, p *graphProto, name func(string) (string, error)) (err error) {
 	n := len(p.nodes) + len(p.tensors)
 	s.vals, s.names, s.declared = make(map[string]*ir.Value, n), make(map[string]string, n), map[string]*cursor{}
@@ -356,7 +357,7 @@ func (r *reader) declareNodes(s *scope, nodes []nodeProto, name func(string) (st
 	return nil
 }
 
-// unique gives the name itself when it is free, and otherwise one with a number.
+// unique returns the name itself if it is not in use, and otherwise a name with a number.
 func (r *reader) unique(hint string) (string, error) {
 	name := hint
 	for r.names[name] {
@@ -370,7 +371,7 @@ func (r *reader) unique(hint string) (string, error) {
 	return name, nil
 }
 
-// constants makes the initializers of a graph.
+// constants makes constants of the initializers of a graph.
 func (r *reader) constants(s *scope, p *graphProto) error {
 	for _, t := range p.tensors {
 		x, err := r.tensor(t)
@@ -382,7 +383,7 @@ func (r *reader) constants(s *scope, p *graphProto) error {
 	return nil
 }
 
-// subgraph builds a graph that is an attribute; hints are the types of its inputs, where they follow from the node.
+// subgraph builds a graph that is an attribute. hints are the types of its inputs, if they follow from the node.
 func (r *reader) subgraph(s *scope, p *graphProto, hints []ir.Type) (*ir.Graph, error) {
 	in := &scope{outer: s, call: s.call}
 	if err := r.declare(in, p, r.unique); err != nil {
@@ -423,7 +424,7 @@ func (r *reader) subgraph(s *scope, p *graphProto, hints []ir.Type) (*ir.Graph, 
 	return g, nil
 }
 
-// body adds nodes to g, in an order in which values are defined before they are used.
+// body adds nodes to g in an order in which definitions precede uses.
 func (r *reader) body(g *ir.Graph, s *scope, nodes []nodeProto) error {
 	order, err := sortNodes(nodes)
 	if err != nil {
@@ -459,8 +460,9 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 		return r.inline(g, s, p, inputs)
 	}
 	n := &ir.Node{Op: p.operator, Name: p.name, Scope: s.path(), Inputs: inputs}
-	// A trailing input that is left out may stand there without a name.
-	for len(n.Inputs) > 0 && n.Inputs[len(n.Inputs)-1] == nil && (len(n.Op.In) == 0 || !n.Op.In[len(n.Op.In)-1].Variadic) {
+	// Trailing inputs that are omitted may be listed without a name.
+	for len(n.Inputs) > 0 && n.Inputs[len(n.Inputs)-1] == nil &&
+		(len(n.Op.In) == 0 || !n.Op.In[len(n.Op.In)-1].Variadic) {
 		n.Inputs = n.Inputs[:len(n.Inputs)-1]
 	}
 	if err := r.attributes(s, p, n); err != nil {
@@ -496,7 +498,8 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 			continue
 		}
 		if !ir.Compatible(t, v.Type) {
-			return fail(fmt.Errorf("value %s: the file states type %v, the operator gives %v", quote(p.outputs[i]), t, v.Type))
+			return fail(fmt.Errorf("value %s: the file states type %v, the operator gives %v", quote(p.outputs[i]), t,
+				v.Type))
 		}
 		v.Type = refine(v.Type, t, r.fixed)
 	}

@@ -17,17 +17,20 @@ import (
 func TestModel(t *testing.T) {
 	b := join(
 		model(
-			graph(floats(11, "x", "batch", "seq", 4), raw32(5, "w", 4), node("Add", "add", "x,w", "y"), floats(12, "y", "batch", "seq", 4), str(10, "doc")),
+			graph(floats(11, "x", "batch", "seq", 4), raw32(5, "w", 4), node("Add", "add", "x,w", "y"),
+				floats(12, "y", "batch", "seq", 4), str(10, "doc")),
 			str(2, "maker"), str(3, "1.5"), str(4, "org.example"), num(5, 7),
 			msg(14, str(1, "author"), str(2, "a\x00b")), msg(20, num(1, 1)),
 		))
 	g, info := parse(t, b)
 	hasNodes(t, g, "|Add|x,w|y")
-	if g.Doc != "doc" || g.Meta["author"] != "a\x00b" || g.Meta[MetaProducer] != "maker 1.5" || g.Meta[MetaDomain] != "org.example" ||
+	if g.Doc != "doc" || g.Meta["author"] != "a\x00b" || g.Meta[MetaProducer] != "maker 1.5" ||
+		g.Meta[MetaDomain] != "org.example" ||
 		g.Meta[ir.MetaTime] != "seq" || g.Meta[ir.MetaBatch] != "batch" || g.Opsets[""] != 20 {
 		t.Errorf("graph is %v %v %q", g.Meta, g.Opsets, g.Doc)
 	}
-	if info.IRVersion != 10 || info.ModelVersion != 7 || len(info.Notes) != 1 || !slices.Equal(info.Domains, []string{""}) ||
+	if info.IRVersion != 10 || info.ModelVersion != 7 || len(info.Notes) != 1 ||
+		!slices.Equal(info.Domains, []string{""}) ||
 		!slices.Contains(info.Dynamic, DynamicAxis{"x", 1, "seq"}) || len(info.Dynamic) != 4 {
 		t.Errorf("info is %+v", info)
 	}
@@ -37,7 +40,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A window that is smaller than the file must not show.
+// TestReadThroughWindow checks that a window smaller than the file makes no difference.
 func TestReadThroughWindow(t *testing.T) {
 	parts := [][]byte{floats(11, "v0", 2)}
 	for i := range 4000 {
@@ -48,7 +51,8 @@ func TestReadThroughWindow(t *testing.T) {
 	for i := range ints {
 		ints[i] = int64(i) << (i % 40)
 	}
-	parts = append(parts, msg(5, packed(1, int64(len(ints))), num(2, 7), str(8, "big"), packed(7, ints...)), node("Abs", "", "big", "z"), value(12, "z", tensorType(7, len(ints))), floats(12, "v4000", 2))
+	parts = append(parts, msg(5, packed(1, int64(len(ints))), num(2, 7), str(8, "big"), packed(7, ints...)),
+		node("Abs", "", "big", "z"), value(12, "z", tensorType(7, len(ints))), floats(12, "v4000", 2))
 	b := model(graph(parts...))
 	if len(b) < 4*windowSize {
 		t.Fatalf("only %d bytes", len(b))
@@ -61,28 +65,34 @@ func TestReadThroughWindow(t *testing.T) {
 }
 
 func TestNodesAreSorted(t *testing.T) {
-	g, _ := parse(t, model(graph(floats(11, "x", 2), node("Neg", "c", "b", "y"), node("Exp", "b", "a", "b"), node("Abs", "a", "x", "a"), floats(12, "y", 2))))
+	g, _ := parse(t, model(graph(floats(11, "x", 2), node("Neg", "c", "b", "y"), node("Exp", "b", "a", "b"),
+		node("Abs", "a", "x", "a"), floats(12, "y", 2))))
 	hasNodes(t, g, "|Abs|x|a", "|Exp|a|b", "|Neg|b|y")
-	// What a subgraph reads from around it counts.
+	// A subgraph's captures count as inputs of its node.
 	g, _ = parse(t, model(graph(value(11, "c", tensorType(9)), floats(11, "x", 2),
-		node("If", "", "c", "y", graphAttr("then_branch", node("Neg", "", "a", "t"), floats(12, "t", 2)), graphAttr("else_branch", node("Exp", "", "a", "e"), floats(12, "e", 2))),
+		node("If", "", "c", "y", graphAttr("then_branch", node("Neg", "", "a", "t"), floats(12, "t", 2)),
+			graphAttr("else_branch", node("Exp", "", "a", "e"), floats(12, "e", 2))),
 		node("Abs", "a", "x", "a"), floats(12, "y", 2))))
 	hasNodes(t, g, "|Abs|x|a", "|If|c|y", "|Exp|a|e", "|Neg|a|t")
 }
 
-// Names may come again in other graphs; ir wants them once.
+// TestNamesInSubgraphs checks that names which recur in other graphs become unique, as package ir requires.
 func TestNamesInSubgraphs(t *testing.T) {
 	branch := func(attr, op string) []byte {
-		return graphAttr(attr, raw32(5, "k", 2), node(op, "", "x,k", "t"), node("Abs", "", "t", "y"), floats(12, "y", 2))
+		return graphAttr(attr, raw32(5, "k", 2), node(op, "", "x,k", "t"), node("Abs", "", "t", "y"),
+			floats(12, "y", 2))
 	}
-	g, _ := parse(t, model(graph(value(11, "c", tensorType(9)), floats(11, "x", 2), node("If", "", "c", "y", branch("then_branch", "Add"), branch("else_branch", "Mul")), floats(12, "y", 2))))
+	g, _ := parse(t, model(graph(value(11, "c", tensorType(9)), floats(11, "x", 2),
+		node("If", "", "c", "y", branch("then_branch", "Add"), branch("else_branch", "Mul")), floats(12, "y", 2))))
 	hasNodes(t, g, "|If|c|y", "|Mul|x,k_1|t_1", "|Abs|t_1|y_2", "|Add|x,k|t", "|Abs|t|y_1")
 }
 
-// Bodies of loops may leave out the types of their inputs.
+// TestMissingTypes checks that the bodies of loops may omit the types of their inputs.
 func TestMissingTypes(t *testing.T) {
-	body := graphAttr("body", msg(11, str(1, "i")), msg(11, str(1, "c")), msg(11, str(1, "s")), node("Add", "", "s,s", "s2"), node("Identity", "", "c", "c2"), msg(12, str(1, "c2")), msg(12, str(1, "s2")))
-	g, _ := parse(t, model(graph(floats(11, "x", 2), value(11, "n", tensorType(7)), node("Loop", "", "n,,x", "y", body), msg(12, str(1, "y")))))
+	body := graphAttr("body", msg(11, str(1, "i")), msg(11, str(1, "c")), msg(11, str(1, "s")),
+		node("Add", "", "s,s", "s2"), node("Identity", "", "c", "c2"), msg(12, str(1, "c2")), msg(12, str(1, "s2")))
+	g, _ := parse(t, model(graph(floats(11, "x", 2), value(11, "n", tensorType(7)), node("Loop", "", "n,,x", "y", body),
+		msg(12, str(1, "y")))))
 	if got := g.Outputs[0].Elem(); got != tensor.Float32 {
 		t.Errorf("y is of %v", got)
 	}
@@ -90,11 +100,13 @@ func TestMissingTypes(t *testing.T) {
 }
 
 func TestInitializersThatAreInputs(t *testing.T) {
-	g, info := parse(t, model(graph(floats(11, "x", 2), floats(11, "w", 2), raw32(5, "w", 2), node("Add", "", "x,w", "y"), floats(12, "y", 2))))
+	g, info := parse(t, model(graph(floats(11, "x", 2), floats(11, "w", 2), raw32(5, "w", 2),
+		node("Add", "", "x,w", "y"), floats(12, "y", 2))))
 	if len(g.Inputs) != 1 || !slices.Equal(info.Defaults, []string{"w"}) {
 		t.Errorf("inputs %v, defaults %v", g.Inputs, info.Defaults)
 	}
-	refused(t, model(graph(floats(11, "w", 3), raw32(5, "w", 2), node("Abs", "", "w", "y"), floats(12, "y", 2))), Options{}, `input "w": is of type float[3], its initializer of type float[2]`)
+	refused(t, model(graph(floats(11, "w", 3), raw32(5, "w", 2), node("Abs", "", "w", "y"), floats(12, "y", 2))),
+		Options{}, `input "w": is of type float[3], its initializer of type float[2]`)
 }
 
 func TestConstants(t *testing.T) {
@@ -109,15 +121,18 @@ func TestConstants(t *testing.T) {
 		"string":    attr("value_string", 3, str(4, "s")),
 		"string[2]": attr("value_strings", 8, str(9, "s"), str(9, "")),
 		"float[3]":  attr("value", 4, raw32(5, "", 3)),
-		"float[4]":  attr("sparse_value", 11, msg(22, raw32(1, "", 1), msg(2, packed(1, 1), num(2, 7), packed(7, 2)), packed(3, 4))),
+		"float[4]": attr("sparse_value", 11, msg(22, raw32(1, "", 1), msg(2, packed(1, 1), num(2, 7), packed(7, 2)),
+			packed(3, 4))),
 	} {
 		g, _ := parse(t, model(graph(n, msg(12, str(1, "y")))))
 		if v := g.Outputs[0]; v.Const == nil || v.Type.String() != want || v.Name != "y" {
 			t.Errorf("constant %v %v, expected %s", v.Const, v.Type, want)
 		}
 	}
-	refused(t, model(graph(attr("value_int", 1, f32(2, 2)), msg(12, str(1, "y")))), Options{}, `attribute "value_int" of kind float`)
-	refused(t, model(graph(node("Constant", "k", "", "y"), msg(12, str(1, "y")))), Options{}, "expected exactly one attribute")
+	refused(t, model(graph(attr("value_int", 1, f32(2, 2)), msg(12, str(1, "y")))), Options{},
+		`attribute "value_int" of kind float`)
+	refused(t, model(graph(node("Constant", "k", "", "y"), msg(12, str(1, "y")))), Options{},
+		"expected exactly one attribute")
 }
 
 func TestDimensions(t *testing.T) {
@@ -141,38 +156,49 @@ func TestDimensions(t *testing.T) {
 	}
 }
 
-// A dimension of -1 is open in types, and noted once for each input and output.
+// TestMinusOne checks that a dimension of -1 is open in types, with one note for each input and output.
 func TestMinusOne(t *testing.T) {
-	g, info := parse(t, model(graph(floats(11, "x", -1, 3), node("Abs", "", "x", "y"), value(13, "y", tensorType(1, -1, 3)), floats(12, "y", -1, 3))))
-	if s := fmt.Sprint(g.Inputs[0].Type, info.Notes); s != "float[?,3] [input x: dimension -1 read as open output y: dimension -1 read as open]" {
+	g, info := parse(t, model(graph(floats(11, "x", -1, 3), node("Abs", "", "x", "y"),
+		value(13, "y", tensorType(1, -1, 3)), floats(12, "y", -1, 3))))
+	if s := fmt.Sprint(g.Inputs[0].Type,
+		info.Notes); s != "float[?,3] [input x: dimension -1 read as open output y: dimension -1 read as open]" {
 		t.Errorf("found %s", s)
 	}
 	_, info = parse(t, model(graph(floats(11, "x", "?", 3), node("Abs", "", "x", "y"), floats(12, "y", 0, 3))))
 	if len(info.Notes) != 0 {
 		t.Errorf("notes %q", info.Notes)
 	}
-	refused(t, model(graph(msg(5, packed(1, -1), num(2, 1), str(8, "w")), node("Abs", "", "w", "y"), floats(12, "y", -1))), Options{}, `tensor "w": dimension 0 is -1`)
+	refused(t, model(graph(msg(5, packed(1, -1), num(2, 1), str(8, "w")), node("Abs", "", "w", "y"),
+		floats(12, "y", -1))), Options{}, `tensor "w": dimension 0 is -1`)
 }
 
 func TestStatedTypes(t *testing.T) {
 	in := floats(11, "x", "N", 4)
-	refused(t, model(graph(in, node("Abs", "a", "x", "y"), floats(12, "y", "N", 5))), Options{}, `node "a" (Abs): value "y": the file states type float[N,5], the operator gives float[N,4]`)
-	refused(t, model(graph(in, node("Abs", "a", "x", "h"), node("Abs", "b", "h", "y"), value(13, "h", tensorType(7)), floats(12, "y", "N", 4))), Options{}, `value "h": the file states type int64`)
-	refused(t, model(graph(in, msg(12, str(1, "x"), msg(2, tensorType(1, 3))))), Options{}, `output "x": is stated to be of type float[3]`)
-	// What cannot be inferred is taken from the file where all sizes are fixed.
-	g, _ := parse(t, model(graph(floats(11, "x", 6), value(11, "s", tensorType(7, 2)), node("Reshape", "", "x,s", "y"), floats(12, "y", 2, 3))))
+	refused(t, model(graph(in, node("Abs", "a", "x", "y"), floats(12, "y", "N", 5))), Options{},
+		`node "a" (Abs): value "y": the file states type float[N,5], the operator gives float[N,4]`)
+	refused(t, model(graph(in, node("Abs", "a", "x", "h"), node("Abs", "b", "h", "y"), value(13, "h", tensorType(7)),
+		floats(12, "y", "N", 4))), Options{}, `value "h": the file states type int64`)
+	refused(t, model(graph(in, msg(12, str(1, "x"), msg(2, tensorType(1, 3))))), Options{},
+		`output "x": is stated to be of type float[3]`)
+	// Types that cannot be inferred are taken from the file if all sizes are fixed.
+	g, _ := parse(t, model(graph(floats(11, "x", 6), value(11, "s", tensorType(7, 2)), node("Reshape", "", "x,s", "y"),
+		floats(12, "y", 2, 3))))
 	if got := g.Outputs[0].Type.String(); got != "float[2,3]" {
 		t.Errorf("y is %s", got)
 	}
-	g, _ = parse(t, model(graph(floats(11, "x", "N"), value(11, "s", tensorType(7, 2)), node("Reshape", "", "x,s", "y"), floats(12, "y", 2, 3))))
+	g, _ = parse(t, model(graph(floats(11, "x", "N"), value(11, "s", tensorType(7, 2)), node("Reshape", "", "x,s", "y"),
+		floats(12, "y", 2, 3))))
 	if got := g.Outputs[0].Type.String(); got != "float[?,?]" {
 		t.Errorf("y is %s", got)
 	}
 }
 
 func TestUnsupported(t *testing.T) {
-	b := model(opset("com.x", 1), graph(floats(11, "x", 2), node("com.x:Foo", "a", "x", "p"), node("com.x:Foo", "b", "p", "q"), node("Nope", "", "q", "r"), node("com.y:Bar", "c", "r", "y"), floats(12, "y", 2)))
-	refused(t, b, Options{}, `m.onnx: 3 operators are not supported: Nope (domain ai.onnx, version 20) at node "r"; Foo (domain com.x, version 1) at node "a", "b"; Bar (domain com.y, which the model does not import) at node "c"`)
+	b := model(opset("com.x", 1), graph(floats(11, "x", 2), node("com.x:Foo", "a", "x", "p"),
+		node("com.x:Foo", "b", "p", "q"), node("Nope", "", "q", "r"), node("com.y:Bar", "c", "r", "y"),
+		floats(12, "y", 2)))
+	refused(t, b, Options{},
+		`m.onnx: 3 operators are not supported: Nope (domain ai.onnx, version 20) at node "r"; Foo (domain com.x, version 1) at node "a", "b"; Bar (domain com.y, which the model does not import) at node "c"`)
 	_, info, err := Parse(b, "m.onnx", Options{})
 	var u *UnsupportedError
 	if !errors.As(err, &u) || len(u.Operators) != 3 || info == nil || info.Opsets["com.x"] != 1 {
@@ -182,10 +208,13 @@ func TestUnsupported(t *testing.T) {
 
 func TestFunctions(t *testing.T) {
 	// outer(p; k=0.5) = Neg(inner(p)), inner(p; a) = LeakyRelu(p, alpha=a) of default 0.25
-	inner := function("inner", "p", "q", msg(11, str(1, "a"), num(20, 1), f32(2, 0.25)), nodeIn(7, "LeakyRelu", "act", "p", "q", refAttr("alpha", "a", 1)))
-	outer := function("outer", "p", "q", str(6, "k"), nodeIn(7, "local:inner", "", "p", "h", refAttr("a", "k", 1)), nodeIn(7, "Neg", "", "h", "q"))
+	inner := function("inner", "p", "q", msg(11, str(1, "a"), num(20, 1), f32(2, 0.25)),
+		nodeIn(7, "LeakyRelu", "act", "p", "q", refAttr("alpha", "a", 1)))
+	outer := function("outer", "p", "q", str(6, "k"), nodeIn(7, "local:inner", "", "p", "h", refAttr("a", "k", 1)),
+		nodeIn(7, "Neg", "", "h", "q"))
 	call := func(attrs ...[]byte) *ir.Graph {
-		g, info := parse(t, model(inner, outer, graph(floats(11, "x", 2), node("local:outer", "one", "x", "h", attrs...), node("local:outer", "two", "h", "y"), floats(12, "y", 2))))
+		g, info := parse(t, model(inner, outer, graph(floats(11, "x", 2),
+			node("local:outer", "one", "x", "h", attrs...), node("local:outer", "two", "h", "y"), floats(12, "y", 2))))
 		if !slices.Equal(info.Functions, []string{"local.inner", "local.outer"}) {
 			t.Errorf("functions %v", info.Functions)
 		}
@@ -196,9 +225,12 @@ func TestFunctions(t *testing.T) {
 	if a, b := g.Nodes[0].Attrs.Float("alpha", 0), g.Nodes[2].Attrs.Float("alpha", 0); a != 0.5 || b != 0.25 {
 		t.Errorf("alpha is %v and %v", a, b)
 	}
-	refused(t, model(inner, graph(floats(11, "x", 2), node("local:inner", "n", "x", "y", floatAttr("b", 1)), floats(12, "y", 2))), Options{}, `has no attribute "b"`)
-	refused(t, model(inner, graph(floats(11, "x", 2), node("local:inner", "n", "x,x", "y"), floats(12, "y", 2))), Options{}, "called with 2 inputs")
-	refused(t, model(graph(floats(11, "x", 2), node("LeakyRelu", "n", "x", "y", refAttr("alpha", "a", 1)), floats(12, "y", 2))), Options{}, "is in none")
+	refused(t, model(inner, graph(floats(11, "x", 2), node("local:inner", "n", "x", "y", floatAttr("b", 1)),
+		floats(12, "y", 2))), Options{}, `has no attribute "b"`)
+	refused(t, model(inner, graph(floats(11, "x", 2), node("local:inner", "n", "x,x", "y"), floats(12, "y", 2))),
+		Options{}, "called with 2 inputs")
+	refused(t, model(graph(floats(11, "x", 2), node("LeakyRelu", "n", "x", "y", refAttr("alpha", "a", 1)),
+		floats(12, "y", 2))), Options{}, "is in none")
 }
 
 func TestFunctionOverloads(t *testing.T) {
@@ -208,36 +240,44 @@ func TestFunctionOverloads(t *testing.T) {
 	call := func(overload, in, out string) []byte {
 		return msg(1, str(1, in), str(2, out), str(4, "f"), str(7, "local"), str(8, overload))
 	}
-	g, _ := parse(t, model(f("", "Abs"), f("v2", "Neg"), graph(floats(11, "x", 2), call("v2", "x", "h"), call("", "h", "y"), floats(12, "y", 2))))
+	g, _ := parse(t, model(f("", "Abs"), f("v2", "Neg"),
+		graph(floats(11, "x", 2), call("v2", "x", "h"), call("", "h", "y"), floats(12, "y", 2))))
 	hasNodes(t, g, "f|Neg|x|h", "f|Abs|h|y")
 	refused(t, model(f("", "Abs"), f("", "Neg"), graph()), Options{}, "two functions are named")
 }
 
-// A function that passes its input on gives an output of the model its name all the same.
+// TestFunctionPassesOn checks that an output of the model keeps its name if a function passes its input on.
 func TestFunctionPassesOn(t *testing.T) {
 	f := function("f", "p,o", "p,k", nodeIn(7, "Constant", "", "", "k", intAttr("value_int", 3)))
-	g, _ := parse(t, model(f, graph(floats(11, "x", 2), node("local:f", "", "x", "y,z"), floats(12, "y", 2), value(12, "z", tensorType(7)))))
+	g, _ := parse(t, model(f, graph(floats(11, "x", 2), node("local:f", "", "x", "y,z"), floats(12, "y", 2),
+		value(12, "z", tensorType(7)))))
 	hasNodes(t, g, "|Identity|x|y")
 	if g.Outputs[1].Name != "z" || g.Outputs[1].Const == nil {
 		t.Errorf("z is %+v", g.Outputs[1])
 	}
 }
 
-// A graph in a function's body sees the function's values, not the caller's; one that the call passes sees the caller's.
+// TestFunctionsAndGraphs checks that a graph in a function's body sees the function's values, and a graph that the call
+// passes sees the caller's.
 func TestFunctionsAndGraphs(t *testing.T) {
 	branch := func(attr, op, in string) []byte {
 		return graphAttr(attr, node(op, "", in, "t"), floats(12, "t", 2))
 	}
-	f := function("f", "c,p", "q", str(6, "other"), nodeIn(7, "If", "", "c", "q", branch("then_branch", "Neg", "p"), refAttr("else_branch", "other", 5)))
-	g, _ := parse(t, model(f, graph(value(11, "c", tensorType(9)), floats(11, "x", 2), node("Abs", "", "x", "h"), node("local:f", "call", "c,h", "y", branch("other", "Exp", "x")), floats(12, "y", 2))))
+	f := function("f", "c,p", "q", str(6, "other"),
+		nodeIn(7, "If", "", "c", "q", branch("then_branch", "Neg", "p"), refAttr("else_branch", "other", 5)))
+	g, _ := parse(t, model(f, graph(value(11, "c", tensorType(9)), floats(11, "x", 2), node("Abs", "", "x", "h"),
+		node("local:f", "call", "c,h", "y", branch("other", "Exp", "x")), floats(12, "y", 2))))
 	hasNodes(t, g, "|Abs|x|h", "call|If|c|y", "|Exp|x|t_1", "call|Neg|h|t")
 	hidden := function("f", "p", "q", nodeIn(7, "Neg", "", "x", "q"))
-	refused(t, model(hidden, graph(floats(11, "x", 2), node("local:f", "", "x", "y"), floats(12, "y", 2))), Options{}, `input 0, "x", is not defined`)
+	refused(t, model(hidden, graph(floats(11, "x", 2), node("local:f", "", "x", "y"), floats(12, "y", 2))), Options{},
+		`input 0, "x", is not defined`)
 }
 
 func TestFunctionOpsets(t *testing.T) {
-	f := msg(25, str(1, "f"), str(4, "p"), str(5, "q"), str(10, "local"), msg(9, num(2, 6)), nodeIn(7, "Softmax", "", "p", "q"))
-	refused(t, model(f, graph(floats(11, "x", 2, 2, 2), node("local:f", "", "x", "y"), floats(12, "y", 2, 2, 2))), Options{}, "a function uses version 6")
+	f := msg(25, str(1, "f"), str(4, "p"), str(5, "q"), str(10, "local"), msg(9, num(2, 6)),
+		nodeIn(7, "Softmax", "", "p", "q"))
+	refused(t, model(f, graph(floats(11, "x", 2, 2, 2), node("local:f", "", "x", "y"), floats(12, "y", 2, 2, 2))),
+		Options{}, "a function uses version 6")
 }
 
 func TestRefusedGraphs(t *testing.T) {
@@ -246,25 +286,31 @@ func TestRefusedGraphs(t *testing.T) {
 	for want, b := range map[string][]byte{
 		"no graph":     model(),
 		"IR version 0": join(opset("", 20), graph(x, abs, y)),
-		"operator set 999 of ai.onnx is not known":         join(num(1, 10), opset("", 999), graph(x, abs, y)),
-		`version 0 of domain ""`:                           join(num(1, 10), opset("", 0), graph(x, abs, y)),
-		`domain "" is imported in versions 20 and 19`:      model(opset("ai.onnx", 19), graph(x, abs, y)),
-		`value "y" is defined twice`:                       model(graph(x, abs, node("Neg", "b", "x", "y"), y)),
-		`value "x" is defined twice`:                       model(graph(x, node("Neg", "b", "x", "x"), y)),
-		`two initializers are named "w"`:                   model(graph(x, raw32(5, "w", 1), raw32(5, "w", 1), abs, y)),
-		`two inputs are named "x"`:                         model(graph(x, x, abs, y)),
-		`output "y" is listed twice`:                       model(graph(x, abs, y, y)),
-		`output "z" is not defined`:                        model(graph(x, abs, floats(12, "z", 2))),
-		`node "a" (Abs): input 0, "u", is not defined`:     model(graph(x, node("Abs", "a", "u", "y"), y)),
-		`node "a" (Add) depends on itself`:                 model(graph(x, node("Add", "a", "x,h", "y"), node("Neg", "b", "y", "h"), y)),
-		`function "local.f" calls itself`:                  model(function("f", "p", "q", nodeIn(7, "local:g", "", "p", "q")), function("g", "p", "q", nodeIn(7, "local:f", "", "p", "q")), graph(x, node("local:f", "", "x", "y"), y)),
-		`two attributes are named "k"`:                     model(graph(x, node("Abs", "a", "x", "y", intAttr("k", 1), intAttr("k", 2)), y)),
-		`operator Abs has no attribute "k"`:                model(graph(x, node("Abs", "a", "x", "y", intAttr("k", 1)), y)),
-		`input "x": dimension 0 is -2`:                     model(graph(floats(11, "x", -2), abs, y)),
-		`is too large`:                                     model(graph(floats(11, "x", int64(1<<62)), abs, y)),
-		`input "x": unknown element type 99`:               model(graph(value(11, "x", tensorType(99, 2)), abs, y)),
-		`map types are not supported`:                      model(graph(value(11, "x", msg(5)), abs, y)),
-		`node "a" (If): attribute "then_branch": has type`: model(graph(x, node("If", "a", "x", "y", msg(5, str(1, "then_branch"), num(20, 99))), y)),
+		"operator set 999 of ai.onnx is not known":     join(num(1, 10), opset("", 999), graph(x, abs, y)),
+		`version 0 of domain ""`:                       join(num(1, 10), opset("", 0), graph(x, abs, y)),
+		`domain "" is imported in versions 20 and 19`:  model(opset("ai.onnx", 19), graph(x, abs, y)),
+		`value "y" is defined twice`:                   model(graph(x, abs, node("Neg", "b", "x", "y"), y)),
+		`value "x" is defined twice`:                   model(graph(x, node("Neg", "b", "x", "x"), y)),
+		`two initializers are named "w"`:               model(graph(x, raw32(5, "w", 1), raw32(5, "w", 1), abs, y)),
+		`two inputs are named "x"`:                     model(graph(x, x, abs, y)),
+		`output "y" is listed twice`:                   model(graph(x, abs, y, y)),
+		`output "z" is not defined`:                    model(graph(x, abs, floats(12, "z", 2))),
+		`node "a" (Abs): input 0, "u", is not defined`: model(graph(x, node("Abs", "a", "u", "y"), y)),
+		`node "a" (Add) depends on itself`: model(graph(x, node("Add", "a", "x,h", "y"),
+			node("Neg", "b", "y", "h"), y)),
+		`function "local.f" calls itself`: model(function("f", "p", "q",
+			nodeIn(7, "local:g", "", "p", "q")), function("g", "p", "q", nodeIn(7, "local:f", "", "p", "q")),
+			graph(x, node("local:f", "", "x", "y"), y)),
+		`two attributes are named "k"`: model(graph(x,
+			node("Abs", "a", "x", "y", intAttr("k", 1), intAttr("k", 2)), y)),
+		`operator Abs has no attribute "k"`: model(graph(x, node("Abs", "a", "x", "y", intAttr("k", 1)),
+			y)),
+		`input "x": dimension 0 is -2`:       model(graph(floats(11, "x", -2), abs, y)),
+		`is too large`:                       model(graph(floats(11, "x", int64(1<<62)), abs, y)),
+		`input "x": unknown element type 99`: model(graph(value(11, "x", tensorType(99, 2)), abs, y)),
+		`map types are not supported`:        model(graph(value(11, "x", msg(5)), abs, y)),
+		`node "a" (If): attribute "then_branch": has type`: model(graph(x,
+			node("If", "a", "x", "y", msg(5, str(1, "then_branch"), num(20, 99))), y)),
 	} {
 		want = strings.TrimSuffix(want, ` has type`)
 		refused(t, b, Options{}, want)
@@ -272,7 +318,8 @@ func TestRefusedGraphs(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	b := model(graph(floats(11, "x", 2), node("Abs", "", "x", "h", intAttr("k", 1)), node("Abs", "", "h", "y"), floats(12, "y", 2)))
+	b := model(graph(floats(11, "x", 2), node("Abs", "", "x", "h", intAttr("k", 1)), node("Abs", "", "h", "y"),
+		floats(12, "y", 2)))
 	for want, budget := range map[string]Budget{
 		"more than 10":                  {Bytes: 10},
 		"more than 1 nodes":             {Nodes: 1},
@@ -285,7 +332,8 @@ func TestBudget(t *testing.T) {
 
 func TestLegacy(t *testing.T) {
 	// IR version 1 had neither imports nor types of attributes.
-	g, _ := parse(t, join(num(1, 1), graph(floats(11, "x", 2, 2), node("Flatten", "", "x", "y", msg(5, str(1, "axis"), num(3, 1))), floats(12, "y", 2, 2))))
+	g, _ := parse(t, join(num(1, 1), graph(floats(11, "x", 2, 2),
+		node("Flatten", "", "x", "y", msg(5, str(1, "axis"), num(3, 1))), floats(12, "y", 2, 2))))
 	if !maps.Equal(g.Opsets, map[string]int{"": 1}) || !reflect.DeepEqual(g.Nodes[0].Attrs.Get("axis"), int64(1)) {
 		t.Errorf("opsets %v, node %v", g.Opsets, g.Nodes[0].Attrs)
 	}

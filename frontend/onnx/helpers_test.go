@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/ir/irtext"
 )
 
-// The functions below write protobuf messages field by field, right ones and wrong ones.
+// The functions below write protobuf messages field by field, valid and invalid ones.
 
 func num(f protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, f, protowire.VarintType), uint64(v))
@@ -48,7 +48,7 @@ func packed(f protowire.Number, v ...int64) []byte {
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// tensorType is a TypeProto; dims are numbers or names, "?" neither.
+// tensorType returns a TypeProto. dims are numbers, names, or "?" for neither.
 func tensorType(elem int64, dims ...any) []byte {
 	var shape []byte
 	for _, d := range dims {
@@ -76,7 +76,7 @@ func floats(f protowire.Number, name string, dims ...any) []byte {
 	return value(f, name, tensorType(1, dims...))
 }
 
-// node is a NodeProto in a graph or, with field 7, in a function. op may be "domain:Op".
+// nodeIn returns a NodeProto in a graph or, with field 7, in a function. op may be "domain:Op".
 func nodeIn(f protowire.Number, op, name, inputs, outputs string, attrs ...[]byte) []byte {
 	domain := ""
 	if i := strings.Index(op, ":"); i >= 0 {
@@ -102,7 +102,7 @@ func refAttr(name, ref string, typ int64) []byte {
 	return msg(5, str(1, name), str(21, ref), num(20, typ))
 }
 
-// raw32 is a tensor of float32 zeros.
+// raw32 returns a tensor of float32 zeros.
 func raw32(f protowire.Number, name string, dims ...int64) []byte {
 	n := int64(4)
 	for _, d := range dims {
@@ -115,14 +115,15 @@ func graph(parts ...[]byte) []byte { return msg(7, append([][]byte{str(2, "g")},
 
 func opset(domain string, v int64) []byte { return msg(8, str(1, domain), num(2, v)) }
 
-// model is a ModelProto of ai.onnx 20 and, for functions, "local" 1.
+// model returns a ModelProto that imports ai.onnx 20 and, for functions, "local" 1.
 func model(parts ...[]byte) []byte {
 	return join(append([][]byte{num(1, 10), opset("", 20), opset("local", 1)}, parts...)...)
 }
 
-// function is a FunctionProto of domain local.
+// function returns a FunctionProto of domain local.
 func function(name, inputs, outputs string, parts ...[]byte) []byte {
-	head := [][]byte{str(1, name), strs(4, inputs), strs(5, outputs), str(10, "local"), msg(9, str(1, ""), num(2, 20)), msg(9, str(1, "local"), num(2, 1))}
+	head := [][]byte{str(1, name), strs(4, inputs), strs(5, outputs), str(10, "local"), msg(9, str(1, ""), num(2, 20)),
+		msg(9, str(1, "local"), num(2, 1))}
 	return msg(25, append(head, parts...)...)
 }
 
@@ -142,7 +143,8 @@ func refused(t testing.TB, b []byte, o Options, want string) {
 		t.Errorf("read, expected an error with %q:\n%s", want, text(g))
 		return
 	}
-	if !strings.HasPrefix(err.Error(), "m.onnx: ") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+	if !strings.HasPrefix(err.Error(), "m.onnx: ") || !strings.Contains(err.Error(), want) ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("expected one line of m.onnx with %q, found %v", want, err)
 	}
 }

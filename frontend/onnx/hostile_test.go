@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// nested is a graph in a graph in a graph. Only the heads of the messages differ from level to level, so they are written
-// from the innermost outwards.
+// nested returns graphs nested to the given depth. It writes them from the innermost outwards, since only the heads of
+// the messages differ.
 func nested(depth int) []byte {
 	head := join(strs(1, "c"), strs(2, "y"), str(4, "If"))
 	attr := join(str(1, "then_branch"), num(20, 5))
@@ -42,7 +42,7 @@ func nestedTypes(depth int) []byte {
 	return model(graph(value(11, "x", typ)))
 }
 
-// chain is functions that call each other, calls times each.
+// chain returns functions that call each other, the given number of times each.
 func chain(length, calls int) []byte {
 	var parts [][]byte
 	for i := range length {
@@ -65,32 +65,36 @@ func chain(length, calls int) []byte {
 	return model(append(parts, graph(floats(11, "x", 2), node("local:f0", "", "x", "y"), floats(12, "y", 2)))...)
 }
 
-// TestHostile holds files that ask for more than they are to the bounds that the project promises: an error within 100 ms
-// (ten times that for those of more than a megabyte, for busy machines) and within 64 MB and four
-// times the file. The fastest of several runs counts, since other programs take the processor at times.
+// TestHostile checks the limits for files that demand more than their size: an error within 100 ms (a second for files
+// of more than a megabyte), and at most 64 MB and four times the file. The fastest of several runs counts, because the
+// machine may be busy.
 func TestHostile(t *testing.T) {
 	small := model(graph(floats(11, "x", 2), raw32(5, "w", 2), node("Add", "", "x,w", "y"), floats(12, "y", 2)))
 	best := map[string]time.Duration{}
 	cases := map[string][]byte{
-		"empty":               nil,
-		"text":                []byte("this is no model, and it is longer than a header would be"),
-		"half":                small[:len(small)/2],
-		"deep graphs":         nested(10_000),
-		"deep types":          nestedTypes(10_000),
-		"long call chain":     chain(10_000, 1),
-		"calls that double":   chain(30, 2),
-		"calls by hundreds":   chain(5, 100),
-		"1 TB raw":            model(graph(msg(5, packed(1, 1<<38), num(2, 1), str(8, "w"), msg(9, make([]byte, 900))))),
+		"empty":             nil,
+		"text":              []byte("this is no model, and it is longer than a header would be"),
+		"half":              small[:len(small)/2],
+		"deep graphs":       nested(10_000),
+		"deep types":        nestedTypes(10_000),
+		"long call chain":   chain(10_000, 1),
+		"calls that double": chain(30, 2),
+		"calls by hundreds": chain(5, 100),
+		"1 TB raw": model(graph(msg(5, packed(1, 1<<38), num(2, 1), str(8, "w"),
+			msg(9, make([]byte, 900))))),
 		"1 TB sparse":         sparseModel(6, packed(5, 7), []int64{1 << 38}, []int64{1}, 0),
 		"1 TB of nothing":     model(graph(msg(5, packed(1, 1<<38), num(2, 1), str(8, "w")))),
 		"empty nodes":         model(msg(7, bytes.Repeat([]byte{0x0a, 0}, 1_000_000))),
 		"values without name": model(msg(7, bytes.Repeat([]byte{0x5a, 0}, 1_000_000))),
 		"unknown nodes":       model(msg(7, bytes.Repeat(msg(1, str(4, "A")), 300_000))),
 		"nodes, all unknown":  model(msg(7, bytes.Repeat(msg(1, str(4, "A")), 1<<18))),
-		"attributes":          model(msg(7, bytes.Repeat(node("A", "", "", "", intAttr("a", 1), intAttr("b", 2)), 200_000))),
-		"numbers by field":    model(graph(msg(5, packed(1, 1<<20), num(2, 1), str(8, "w"), bytes.Repeat(f32(4, 1), 1_000_000)))),
-		"strings by field":    model(graph(msg(5, packed(1, 1<<20), num(2, 8), str(8, "w"), bytes.Repeat(str(6, ""), 1_000_000)))),
-		"huge length":         join(num(1, 10), []byte{0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}),
+		"attributes": model(msg(7, bytes.Repeat(node("A", "", "", "", intAttr("a", 1), intAttr("b", 2)),
+			200_000))),
+		"numbers by field": model(graph(msg(5, packed(1, 1<<20), num(2, 1), str(8, "w"),
+			bytes.Repeat(f32(4, 1), 1_000_000)))),
+		"strings by field": model(graph(msg(5, packed(1, 1<<20), num(2, 8), str(8, "w"),
+			bytes.Repeat(str(6, ""), 1_000_000)))),
+		"huge length": join(num(1, 10), []byte{0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}),
 	}
 	for name, b := range cases {
 		limit := 100 * time.Millisecond
@@ -132,11 +136,12 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Every file that is cut short is refused, or means what the parts that are there mean; none panics.
+// TestTruncated checks that reading a truncated file does not panic.
 func TestTruncated(t *testing.T) {
 	b := chain(2, 2)
 	for n := range len(b) {
 		_, _, _ = read(memory(b[:n]), "m.onnx", Options{})
-		_, _, _ = read(newSource(bytes.NewReader(b[:n]), int64(len(b))), "m.onnx", Options{}) // the file shrank meanwhile
+		// the file has shrunk since its size was taken
+		_, _, _ = read(newSource(bytes.NewReader(b[:n]), int64(len(b))), "m.onnx", Options{})
 	}
 }

@@ -4,5 +4,5 @@ package onnx
 
 import "io/fs"
 
-// links is how many names a file has, where the system tells.
+// links returns the number of names of a file, if the system has one.
 func links(fs.FileInfo) uint64 { return 1 }

@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// The messages of onnx.proto, as far as they are used; field numbers are those of that file. Tensors and types stay where
-// they are in the file until they are needed.
+// The messages of onnx.proto that the reader uses, with the field numbers of that file. Tensors and types are read when
+// they are needed.
 
 type modelProto struct {
 	ir, version               int64
@@ -35,17 +35,17 @@ type entryProto struct{ key, value string }
 type graphProto struct {
 	name, doc       string
 	nodes           []nodeProto
-	tensors         []*tensorProto // initializers, sparse ones too
+	tensors         []*tensorProto // initializers, including sparse ones
 	inputs, outputs []valueProto
 	infos           []valueProto
 	quantization    int
-	free            []string // names that the graph reads from around it, once freeNames was asked
+	free            []string // captured names; valid after freeNames
 	freed           bool
 }
 
 type valueProto struct {
 	name string
-	typ  *cursor // nil when the file gives none
+	typ  *cursor // nil if the file has none
 }
 
 type nodeProto struct {
@@ -53,14 +53,14 @@ type nodeProto struct {
 	name, op         string
 	domain, overload string
 	attrs            []*attrProto
-	// One of these is set by resolve: the function that the node calls, or its operator.
+	// resolve sets one of these: the function that the node calls, or its operator.
 	function *functionProto
 	operator *ir.Op
 }
 
 type attrType int64
 
-// Numbers of AttributeProto.AttributeType.
+// The values of AttributeProto.AttributeType.
 const (
 	attrUndefined attrType = iota
 	attrFloat
@@ -86,22 +86,22 @@ type attrProto struct {
 	f         float64
 	i         int64
 	s         string
-	lists     *attrLists // nil for most attributes, which there may be very many of; read through parts
+	lists     *attrLists // nil for most attributes, to save memory; read through parts
 }
 
-// attrLists are the parts of an attribute that most do not have.
+// attrLists are the rarely used parts of an attribute.
 type attrLists struct {
 	floats  []float64
 	ints    []int64
 	strings []string
-	tensors []*tensorProto // the one tensor too, sparse or not
-	graphs  []*graphProto  // the one graph too
-	types   []cursor       // the one type too
+	tensors []*tensorProto // including a single tensor, and sparse ones
+	graphs  []*graphProto  // including a single graph
+	types   []cursor       // including a single type
 }
 
 var noLists attrLists
 
-// parts gives what the attribute holds beside a number or a string, for reading.
+// parts returns the rarely used parts of the attribute, for reading.
 func (a *attrProto) parts() *attrLists {
 	if a.lists == nil {
 		return &noLists
@@ -112,12 +112,12 @@ func (a *attrProto) parts() *attrLists {
 type functionProto struct {
 	name, domain, overload string
 	inputs, outputs        []string
-	attrs                  []string // names without default
+	attrs                  []string // attributes without default
 	defaults               []*attrProto
 	nodes                  []nodeProto
 	opsets                 []opsetProto
-	state                  int // of resolve: 0 not seen, 1 open, 2 done
-	size                   int // how many nodes a call becomes
+	state                  int // of resolve: 0 new, 1 in progress, 2 done
+	size                   int // number of nodes that a call becomes
 }
 
 func (f *functionProto) String() string {
@@ -128,7 +128,7 @@ func (f *functionProto) String() string {
 	return s
 }
 
-// parser reads messages within the budget. Names and nodes are many and small, so they are kept in slabs.
+// parser reads messages within the budget. Names and nodes are many and small, so they are allocated in slabs.
 type parser struct {
 	budget                    Budget
 	nodes, attributes, values int
@@ -138,13 +138,13 @@ type parser struct {
 	attrLists                 slab[*attrProto]
 }
 
-// slab hands out pieces of larger allocations.
+// slab divides larger allocations.
 type slab[T any] struct {
 	free []T
 	next int // size of the next allocation
 }
 
-// take gives n zero elements, whose capacity ends with them.
+// take returns n zero elements. Their capacity is n.
 func (s *slab[T]) take(n int) []T {
 	if len(s.free) < n {
 		s.next = max(n, min(2*s.next, 4096), 16)
@@ -155,7 +155,7 @@ func (s *slab[T]) take(n int) []T {
 	return out
 }
 
-// add is append, in the slab.
+// add appends v to a list in the slab.
 func (s *slab[T]) add(list []T, v T) []T {
 	if len(list) == cap(list) {
 		grown := s.take(max(1, 2*cap(list)))[:len(list)]
@@ -165,10 +165,10 @@ func (s *slab[T]) add(list []T, v T) []T {
 	return append(list, v)
 }
 
-// words keeps the names that were read last: those of operators and attributes recur, and those of values do so soon.
+// words caches names, since those of operators and attributes, and recent names of values, recur.
 type words [256]string
 
-// get gives b as a string.
+// get returns b as a string.
 func (w *words) get(b []byte) string {
 	h := uint32(2166136261)
 	for _, c := range b[:min(len(b), 64)] {
@@ -187,15 +187,14 @@ func (p *parser) text(f field, to *string) (err error) {
 	return err
 }
 
-// texts reads a name of several.
+// texts appends a name to a list.
 func (p *parser) texts(f field, to *[]string) error {
 	s, err := f.name(&p.words)
 	*to = p.names.add(*to, s)
 	return err
 }
 
-// makeNodes counts the nodes that stand in field num of a message, and makes room for them: all at once, and none where they
-// are too many.
+// makeNodes counts the nodes in field num of a message and allocates them, unless they are too many.
 func (p *parser) makeNodes(c cursor, num protowire.Number) ([]nodeProto, error) {
 	n := 0
 	err := c.each(func(f field) error {
@@ -281,7 +280,7 @@ func (p *parser) opset(f field, to *[]opsetProto) error {
 	return err
 }
 
-// canonical gives the name by which graphs know an operator domain.
+// canonical returns the name of an operator domain in graphs.
 func canonical(domain string) string {
 	switch domain {
 	case "ai.onnx":
@@ -384,7 +383,7 @@ func (p *parser) value(f field, to *[]valueProto) error {
 	return err
 }
 
-// node reads one into n.
+// node reads a node into n.
 func (p *parser) node(f field, n *nodeProto, depth int) error {
 	var c cursor
 	if err := f.message(&c); err != nil {
@@ -424,12 +423,12 @@ func (p *parser) node(f field, n *nodeProto, depth int) error {
 	return nil
 }
 
-// distinct checks that no two attributes have the same name.
+// distinct checks that attributes have distinct names.
 func (n *nodeProto) distinct() error {
 	if len(n.attrs) < 2 {
 		return nil
 	}
-	const few = 16 // so few are compared with each other
+	const few = 16 // up to here, each is compared with all others
 	var seen map[string]bool
 	if len(n.attrs) > few {
 		seen = make(map[string]bool, len(n.attrs))
@@ -448,7 +447,7 @@ func (n *nodeProto) distinct() error {
 	return nil
 }
 
-// label names the node for messages.
+// label names the node in messages.
 func (n *nodeProto) label() string {
 	s := "without name"
 	switch {
@@ -472,7 +471,7 @@ func (p *parser) attr(f field, depth int) (*attrProto, error) {
 	if err := spend(&p.attributes, p.budget.Attributes, "attributes"); err != nil {
 		return nil, err
 	}
-	guess := attrUndefined // by the field that is there, for files of the first IR versions
+	guess := attrUndefined // from the field in use, for files of the first IR versions
 	err := c.each(func(f field) error {
 		if l := f.num; l >= 5 && l <= 11 || l == 14 || l == 15 || l == 22 || l == 23 {
 			if a.lists == nil {
@@ -503,7 +502,8 @@ func (p *parser) attr(f field, depth int) (*attrProto, error) {
 			guess = attrString
 			return f.raw(&a.s)
 		case 5, 10, 22, 23:
-			guess = map[protowire.Number]attrType{5: attrTensor, 10: attrTensors, 22: attrSparse, 23: attrSparses}[f.num]
+			guess = map[protowire.Number]attrType{5: attrTensor, 10: attrTensors, 22: attrSparse,
+				23: attrSparses}[f.num]
 			t, err := p.tensor(f, f.num >= 22)
 			a.lists.tensors = append(a.lists.tensors, t)
 			return err

@@ -11,26 +11,26 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Unsupported is an operator that the resolver does not have, and the nodes that apply it.
+// Unsupported is an operator that the resolver lacks, with the nodes that apply it.
 type Unsupported struct {
-	Domain  string // "" is ai.onnx
+	Domain  string // "" for ai.onnx
 	Op      string
-	Version int      // of the domain, as the model imports it; 0: it does not
-	Nodes   []string // their names, or those of their first outputs; the first maxUnsupported of them
-	More    int      // nodes beyond those
+	Version int      // imported version of the domain; 0: not imported
+	Nodes   []string // names of at most maxUnsupported nodes, or of their first outputs
+	More    int      // number of further nodes
 }
 
-// UnsupportedError lists everything that keeps a model from being read for want of operators.
+// UnsupportedError lists the operators that prevent a model from being read.
 type UnsupportedError struct {
 	File      string
 	Operators []Unsupported // sorted by domain, name and version
-	More      int           // nodes that apply yet other operators, after the first maxUnsupported of the file
+	More      int           // number of nodes that apply further operators
 }
 
-// maxUnsupported bounds the operators that are listed, and the nodes of each; no exporter writes so many.
+// maxUnsupported bounds the listed operators, and the nodes of each. Files of exporters have fewer.
 const maxUnsupported = 1024
 
-// Error names the operators, and for each the first few nodes.
+// Error names the operators, and the first nodes of each.
 func (e *UnsupportedError) Error() string {
 	const most = 5
 	var b strings.Builder
@@ -45,7 +45,7 @@ func (e *UnsupportedError) Error() string {
 	}
 	for i, u := range e.Operators {
 		if b.Len() > maxLine {
-			break // oneLine cuts there
+			break // oneLine truncates there
 		}
 		if i > 0 {
 			b.WriteString("; ")
@@ -77,7 +77,7 @@ type operatorKey struct {
 	version    int
 }
 
-// imports reads a list of opset imports.
+// imports reads a list of operator set imports.
 func imports(list []opsetProto) (map[string]int, error) {
 	out := map[string]int{}
 	for _, o := range list {
@@ -85,7 +85,8 @@ func imports(list []opsetProto) (map[string]int, error) {
 			return nil, fmt.Errorf("version %d of domain %s: expected 1 or more", o.version, quote(o.domain))
 		}
 		if o.domain == "" && o.version > MaxOpset {
-			return nil, fmt.Errorf("operator set %d of ai.onnx is not known; the newest known one is %d", o.version, MaxOpset)
+			return nil, fmt.Errorf("operator set %d of ai.onnx is not known; the newest known one is %d", o.version,
+				MaxOpset)
 		}
 		if v, ok := out[o.domain]; ok && v != int(o.version) {
 			return nil, fmt.Errorf("domain %s is imported in versions %d and %d", quote(o.domain), v, o.version)
@@ -95,32 +96,32 @@ func imports(list []opsetProto) (map[string]int, error) {
 	return out, nil
 }
 
-// resolving finds what each node applies, before anything is built: an operator, or a function of the model.
+// resolving finds the operator or function of each node, before the graph is built.
 type resolving struct {
 	*reader
 	missing map[operatorKey]*Unsupported
 	domains map[string]bool
-	more    int // nodes whose operators are missing, and not listed
+	more    int // number of nodes with missing operators that are not listed
 }
 
-// section is a list of nodes with its own versions of operator sets: the model's, or those of a function. found keeps what
-// its nodes apply, as most apply what others do.
+// section is a list of nodes with its own versions of operator sets: those of the model, or of a function. found caches
+// the results for its nodes.
 type section struct {
 	opsets map[string]int
-	depth  int // of function calls
+	depth  int // depth of function calls
 	found  map[functionKey]*applied
-	last   functionKey // what found gave last
+	last   functionKey // key of the last result in found
 	was    *applied
 }
 
-// applied is what nodes apply: one of these.
+// applied is the result for a node: one of the following.
 type applied struct {
 	operator *ir.Op
 	function *functionProto
-	missing  *Unsupported // nil too where there were too many to list
+	missing  *Unsupported // nil if there are too many to list
 }
 
-// resolve finds the operators and functions of the whole model, functions that nobody calls left out.
+// resolve finds the operators and functions of all nodes, except those in functions that are not called.
 func (r *reader) resolve(m *modelProto) error {
 	r.functions = map[functionKey]*functionProto{}
 	for _, f := range m.functions {
@@ -201,16 +202,16 @@ func (v *resolving) node(n *nodeProto, s *section) error {
 	return nil
 }
 
-// unlisted stands for the operators that are missing beyond maxUnsupported.
+// unlisted is the result for missing operators beyond maxUnsupported.
 var unlisted applied
 
-// find tells what n applies, and remembers it.
+// find finds the operator or function of n, and caches it.
 func (v *resolving) find(n *nodeProto, s *section) (*applied, error) {
 	a := &applied{}
 	version := s.opsets[n.domain]
 	f := v.functions[functionKey{n.domain, n.op, n.overload}]
-	// A function that a file brings along says what its own operator means; but of this program's own operators it is only a
-	// rendering for others, and may have several, one for each way in which the operator is applied.
+	// A function in the file defines an operator of the file. For an operator of this program it is only a rendering
+	// for other programs, and there may be several, for different applications of the operator.
 	if (n.overload == "" && f == nil || n.domain == "essm") && version > 0 {
 		a.operator = v.resolver.Resolve(n.domain, n.op, version)
 	}
@@ -239,8 +240,8 @@ func (v *resolving) find(n *nodeProto, s *section) (*applied, error) {
 	return a, nil
 }
 
-// same checks that the graph's own version of a domain gives the operator that a function's version gives, since a graph
-// has one version of each.
+// same checks that the graph's version of a domain has the operator of a function's version. A graph has one version of
+// each domain.
 func (v *resolving) same(n *nodeProto, op *ir.Op, version int) error {
 	have, ok := v.opsets[n.domain]
 	if !ok {
@@ -251,7 +252,9 @@ func (v *resolving) same(n *nodeProto, op *ir.Op, version int) error {
 		return nil
 	}
 	if own := v.resolver.Resolve(n.domain, n.op, have); own == nil || ops.Current(own) != ops.Current(op) {
-		return fmt.Errorf("node %s: a function uses version %d of domain %s, the model version %d, in which the operator is another", n.label(), version, quote(n.domain), have)
+		return fmt.Errorf(
+			"node %s: a function uses version %d of domain %s, the model version %d, in which the operator is another",
+			n.label(), version, quote(n.domain), have)
 	}
 	return nil
 }
@@ -278,8 +281,8 @@ func (v *resolving) function(f *functionProto, depth int) error {
 	return err
 }
 
-// inlined counts the nodes that a list of nodes becomes, calls themselves included; beyond limit it stops counting. The
-// sizes of the functions that they call are known.
+// inlined returns the number of nodes that a list of nodes becomes, including calls. It stops counting beyond limit.
+// The sizes of called functions are known.
 func inlined(nodes []nodeProto, limit int) int {
 	sum := 0
 	for i := range nodes {
@@ -300,7 +303,7 @@ func inlined(nodes []nodeProto, limit int) int {
 	return sum
 }
 
-// op finds an operator that the reader itself adds to the graph.
+// op returns an operator that the reader itself adds to the graph.
 func (r *reader) op(name string) (*ir.Op, error) {
 	if _, ok := r.opsets[""]; !ok {
 		r.opsets[""] = MaxOpset

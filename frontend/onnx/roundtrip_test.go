@@ -25,7 +25,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// preset makes the graph of a preset with fresh weights, and compiled what the passes make of it.
+// preset returns the graph of a preset with initial weights, before and after the passes.
 func preset(t testing.TB, p models.Preset) (g, compiled *ir.Graph) {
 	t.Helper()
 	w, err := models.Init(p.Config, p.Init, 1)
@@ -43,7 +43,7 @@ func preset(t testing.TB, p models.Preset) (g, compiled *ir.Graph) {
 	return g, compiled
 }
 
-// feed makes inputs of a graph, optional ones too, for a batch (of pairs, where there are pairs) and a length.
+// feed returns inputs for a graph, including optional ones, for a batch (of pairs, if there are pairs) and a length.
 func feed(t testing.TB, g *ir.Graph, batch, length int) map[string]tensor.Datum {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(batch), uint64(length)))
@@ -92,7 +92,7 @@ func answers(t testing.TB, g *ir.Graph, in map[string]tensor.Datum) map[string]*
 	return out
 }
 
-// apart is the largest difference of two sets of answers, relative to the largest value of each.
+// apart returns the largest difference of two sets of answers, relative to the largest value of each.
 func apart(t testing.TB, got, want map[string]*tensor.Tensor) float64 {
 	t.Helper()
 	worst := 0.0
@@ -106,7 +106,7 @@ func apart(t testing.TB, got, want map[string]*tensor.Tensor) float64 {
 		y, _ := w.Float64s()
 		diff, scale := 0.0, 1e-300
 		for i := range y {
-			diff = max(diff, math.Abs(x[i]-y[i])) // NaN where one is NaN
+			diff = max(diff, math.Abs(x[i]-y[i])) // NaN if one is NaN
 			scale = max(scale, math.Abs(y[i]))
 		}
 		worst = max(worst, diff/scale)
@@ -114,7 +114,7 @@ func apart(t testing.TB, got, want map[string]*tensor.Tensor) float64 {
 	return worst
 }
 
-// systems counts the state-space layers of a compiled graph.
+// systems returns the number of state-space layers of a compiled graph.
 func systems(g *ir.Graph) int {
 	n := 0
 	_ = g.Walk(func(_ *ir.Graph, m *ir.Node) error {
@@ -143,7 +143,7 @@ func export(t testing.TB, g *ir.Graph, o lower.Options, path string) {
 
 var cases = []struct{ batch, length int }{{2, 100}, {1, 333}}
 
-// TestRoundTrip exports every preset and reads it back: one system per layer, and the same answers.
+// TestRoundTrip exports every preset and reads it back: it must have one system per layer, and give the same answers.
 func TestRoundTrip(t *testing.T) {
 	for _, p := range models.Presets() {
 		for _, o := range []lower.Options{{}, {Opset: 13}, {Functions: true}} {
@@ -159,7 +159,8 @@ func TestRoundTrip(t *testing.T) {
 					t.Fatalf("%d systems for %d layers", k, p.Config.NLayers)
 				}
 				tol := 2e-5
-				if p.ID == "pathfinder" { // as initialised it amplifies rounding: PyTorch's error on it, in float32, is 3e-4
+				// with initial weights it amplifies rounding: PyTorch's own error in float32 is 3e-4
+				if p.ID == "pathfinder" {
 					tol = 1e-4
 				}
 				for _, c := range cases {
@@ -175,8 +176,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// windows are presets of two layers whose kernels are cut off: after lags that tell the system and after fewer; both ways,
-// and causal as well, so that a delay line goes through the state; heads of many inputs and of one.
+// windows returns presets of two layers with windows, long enough to determine the system and shorter; bidirectional,
+// and causal with a delay line in the state; with heads of many inputs and of one.
 func windows() []models.Preset {
 	var all []models.Preset
 	for _, p := range models.Presets() {
@@ -195,8 +196,8 @@ func windows() []models.Preset {
 	return all
 }
 
-// TestRoundTripWindow is TestRoundTrip for layers with a window. A state that is given would have to be one that a sequence
-// leaves behind: what the exported file does not read of it, the layer does.
+// TestRoundTripWindow is TestRoundTrip for layers with a window. The state must be one that can occur after a sequence,
+// because the exported file reads only a part of it.
 func TestRoundTripWindow(t *testing.T) {
 	for _, p := range windows() {
 		t.Run(p.ID, func(t *testing.T) {
@@ -217,7 +218,7 @@ func TestRoundTripWindow(t *testing.T) {
 	}
 }
 
-// leaveState replaces the state among inputs by one that a sequence leaves behind.
+// leaveState replaces the state among inputs by the state after a sequence.
 func leaveState(t testing.TB, g *ir.Graph, in map[string]tensor.Datum) {
 	t.Helper()
 	if state, ok := in[models.StateIn].(*tensor.Tensor); ok {
@@ -226,7 +227,7 @@ func leaveState(t testing.TB, g *ir.Graph, in map[string]tensor.Datum) {
 	}
 }
 
-// imported reads a file and raises what it holds.
+// imported reads a file and raises its layers.
 func imported(t testing.TB, path string) *ir.Graph {
 	t.Helper()
 	g, _, err := onnx.ReadFile(path, onnx.Options{})
@@ -242,15 +243,16 @@ func imported(t testing.TB, path string) *ir.Graph {
 	return g
 }
 
-// TestExportONNXRuntime runs what export writes with ONNX Runtime. ESSMC_PYTHON names a Python that has onnxruntime, onnx and
-// numpy; without it the one in the path is tried.
+// TestExportONNXRuntime runs exported files with ONNX Runtime. ESSMC_PYTHON names a Python with onnxruntime, onnx and
+// numpy. The default is the Python in the path.
 func TestExportONNXRuntime(t *testing.T) {
 	python := os.Getenv("ESSMC_PYTHON")
 	if python == "" {
 		python = "python3"
 	}
 	if out, err := exec.Command(python, "-c", "import onnxruntime, onnx, numpy").CombinedOutput(); err != nil {
-		t.Skipf("ONNX Runtime is not there (ESSMC_PYTHON names a Python that has it): %v %s", err, bytes.TrimSpace(out[max(0, len(out)-200):]))
+		t.Skipf("ONNX Runtime is not there (ESSMC_PYTHON names a Python that has it): %v %s", err,
+			bytes.TrimSpace(out[max(0, len(out)-200):]))
 	}
 	dir := t.TempDir()
 	var folders []string
@@ -284,7 +286,8 @@ func TestExportONNXRuntime(t *testing.T) {
 			export(t, g, o, filepath.Join(folder, "model.onnx"))
 		}
 	}
-	out, err := exec.Command(python, append([]string{filepath.Join("testdata", "ort.py")}, folders...)...).CombinedOutput()
+	out, err := exec.Command(python, append([]string{filepath.Join("testdata", "ort.py")},
+		folders...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxSniffed is how many fields at the top level are looked at. Models have a few, and one for each function.
+// maxSniffed bounds the top-level fields that IsModel reads. A model has a few, and one for each function.
 const maxSniffed = 1 << 14
 
-// IsModel reports whether a file of the given size is an ONNX model by its shape: the fields at its top level fill it, and
-// one of them is a graph. It looks into none of them; reading the model may still fail.
+// IsModel reports whether a file of the given size has the form of an ONNX model: valid fields at the top level, one of
+// which is a graph. It does not look into the fields, so reading the model may still fail.
 func IsModel(r io.ReaderAt, size int64) bool {
 	c := cursor{src: newSource(r, size), end: size}
 	graph := false
@@ -31,15 +31,17 @@ func IsModel(r io.ReaderAt, size int64) bool {
 	return graph
 }
 
-// modelFields are the types of ModelProto's fields.
+// modelFields maps ModelProto's fields to their types.
 var modelFields = map[protowire.Number]protowire.Type{
-	1: protowire.VarintType, 2: protowire.BytesType, 3: protowire.BytesType, 4: protowire.BytesType, 5: protowire.VarintType,
-	6: protowire.BytesType, 7: protowire.BytesType, 8: protowire.BytesType, 14: protowire.BytesType, 20: protowire.BytesType,
+	1: protowire.VarintType, 2: protowire.BytesType, 3: protowire.BytesType, 4: protowire.BytesType,
+	5: protowire.VarintType,
+	6: protowire.BytesType, 7: protowire.BytesType, 8: protowire.BytesType, 14: protowire.BytesType,
+	20: protowire.BytesType,
 	25: protowire.BytesType, 26: protowire.BytesType,
 }
 
-// Begins reports whether a file that begins with head may be an ONNX model that was cut off or altered: it begins as
-// exporters write it, with the version of the format, a small number, and then another of the model's fields.
+// Begins reports whether a file that begins with head may be a truncated or damaged ONNX model. Such a file begins as
+// exporters write it: with the version of the format, a small number, and another of the model's fields.
 func Begins(head []byte) bool {
 	if len(head) < 3 || head[0] != 1<<3 || head[1] == 0 || head[1] > 0x7f {
 		return false

@@ -23,7 +23,7 @@ func TestBegins(t *testing.T) {
 	}
 }
 
-// A model is one in whatever order its fields stand, with fields that nobody knows; cut off, it is none.
+// TestIsModel checks that the order of fields and unknown fields do not matter, and that a truncated model is none.
 func TestIsModel(t *testing.T) {
 	isModel := func(b []byte) bool { return IsModel(bytes.NewReader(b), int64(len(b))) }
 	for i, b := range seeds() {
@@ -37,7 +37,8 @@ func TestIsModel(t *testing.T) {
 			t.Errorf("seed %d behind an unknown field is not taken for a model", i)
 		}
 	}
-	for _, s := range []string{"", "text (float x) => (y) {}", ":", "\x08\x08", "\x08\x08B\x00", "8\x01:\x00", "{\"a\": 1}"} {
+	for _, s := range []string{"", "text (float x) => (y) {}", ":", "\x08\x08", "\x08\x08B\x00", "8\x01:\x00",
+		"{\"a\": 1}"} {
 		if isModel([]byte(s)) {
 			t.Errorf("%q is taken for a model", s)
 		}

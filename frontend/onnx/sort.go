@@ -2,7 +2,7 @@ package onnx
 
 import "fmt"
 
-// freeNames lists the names that g reads and does not define.
+// freeNames returns the names that g reads and does not define.
 func (g *graphProto) freeNames() []string {
 	if g.freed {
 		return g.free
@@ -36,7 +36,7 @@ func (g *graphProto) freeNames() []string {
 	return g.free
 }
 
-// reads visits the names that n reads, those of its subgraphs included.
+// reads calls visit for each name that n or a subgraph of it reads.
 func (n *nodeProto) reads(visit func(string)) {
 	for _, in := range n.inputs {
 		visit(in)
@@ -50,8 +50,8 @@ func (n *nodeProto) reads(visit func(string)) {
 	}
 }
 
-// sortNodes gives the positions of nodes in an order in which values are defined before they are read, keeping theirs
-// wherever possible; nil: as they are.
+// sortNodes returns the indices of nodes in an order in which definitions precede uses, close to the given order. It
+// returns nil if that is the given order.
 func sortNodes(nodes []nodeProto) ([]int, error) {
 	at := make(map[string]int, len(nodes))
 	for i := range nodes {

@@ -10,19 +10,19 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// tensorProto is a TensorProto, or a SparseTensorProto, whose data is still in the file.
+// tensorProto is a TensorProto or a SparseTensorProto with its data still in the file.
 type tensorProto struct {
 	name     string
 	dims     []int64
 	dtype    int64
-	typedNum protowire.Number // of the one field with typed data; 0: none
-	typed    int              // how many times it stands there
+	typedNum protowire.Number // number of the field with typed data; 0: none
+	typed    int              // number of its occurrences
 	body     cursor           // the message
 	raw      *cursor
 	external []entryProto
 	location int64
 	segment  bool
-	// values and indices make it sparse.
+	// The tensor is sparse, with these values and indices.
 	sparse          bool
 	values, indices *tensorProto
 }
@@ -113,10 +113,11 @@ func (p *parser) sparse(c cursor) (*tensorProto, error) {
 	return t, nil
 }
 
-var typedNames = map[protowire.Number]string{4: "float_data", 5: "int32_data", 6: "string_data", 7: "int64_data", 10: "double_data", 11: "uint64_data"}
+var typedNames = map[protowire.Number]string{4: "float_data", 5: "int32_data", 6: "string_data", 7: "int64_data",
+	10: "double_data", 11: "uint64_data"}
 
-// typedForm says how the elements of d stand in a typed field: in which one, how wide its values are on the wire (0:
-// varints), how many bytes of the tensor each holds, and how many of them make an element at most.
+// typedForm returns the form of elements of type d in a typed field: the field's number, the bytes of a value in the
+// file (0: varints), and the bytes of the tensor in each value.
 func typedForm(d tensor.DType) (num protowire.Number, wire, bytes int) {
 	switch d {
 	case tensor.Float32, tensor.Complex64:
@@ -133,7 +134,7 @@ func typedForm(d tensor.DType) (num protowire.Number, wire, bytes int) {
 	return 5, 0, max(1, d.Bits()/8) // several elements of a packed type share a value
 }
 
-// shape checks the dimensions.
+// shape checks the dimensions, and returns them with the number of elements.
 func (t *tensorProto) shape() ([]int, int, error) {
 	shape := make([]int, len(t.dims))
 	for i, d := range t.dims {
@@ -153,7 +154,7 @@ type decoded struct {
 	err error
 }
 
-// tensor decodes t, once: the nodes of functions share their constants.
+// tensor decodes t. Results are cached, since the nodes of functions share their constants.
 func (r *reader) tensor(t *tensorProto) (*tensor.Tensor, error) {
 	if d, ok := r.known[t]; ok {
 		return d.t, d.err
@@ -202,7 +203,8 @@ func (r *reader) decode(t *tensorProto) (*tensor.Tensor, error) {
 			return nil, errors.New("strings in raw_data")
 		}
 		if want := int64(tensor.ByteSize(d, n)); t.raw.len() != want {
-			return nil, fmt.Errorf("%v%s needs %d bytes of raw_data, found %d", d, tensor.ShapeString(shape), want, t.raw.len())
+			return nil, fmt.Errorf("%v%s needs %d bytes of raw_data, found %d", d, tensor.ShapeString(shape), want,
+				t.raw.len())
 		}
 		b, err := t.raw.aligned()
 		if err != nil {
@@ -243,7 +245,8 @@ func (t *tensorProto) fromTyped(d tensor.DType, shape []int, n int) (*tensor.Ten
 		return nil, err
 	}
 	if want := int64(size / width); have != want {
-		return nil, fmt.Errorf("%v%s needs %d values in %s, found %d", d, tensor.ShapeString(shape), want, typedNames[num], have)
+		return nil, fmt.Errorf("%v%s needs %d values in %s, found %d", d, tensor.ShapeString(shape), want,
+			typedNames[num], have)
 	}
 	b := tensor.AlignedBytes(size)
 	at := 0
@@ -278,8 +281,8 @@ func (t *tensorProto) fromTyped(d tensor.DType, shape []int, n int) (*tensor.Ten
 	return tensor.FromBytes(d, shape, b)
 }
 
-// eachTyped visits the fields with typed data. They are found once more in the file, since one may stand there for each
-// element, and a list of them would take many times the file's memory.
+// eachTyped calls visit for the fields with typed data. It searches the file for them, since there may be one for each
+// element, and a list of them would take many times the file's size.
 func (t *tensorProto) eachTyped(visit func(f field) error) error {
 	if t.typed == 0 {
 		return nil
@@ -298,7 +301,7 @@ func fitsInt32(v uint64, width int) bool {
 	return x >= -limit/2 && x < limit
 }
 
-// charge takes memory from the budget.
+// charge subtracts n bytes from the budget.
 func (r *reader) charge(n int64) error {
 	limit := r.budget.Memory
 	if !r.fixedMemory {
@@ -311,7 +314,7 @@ func (r *reader) charge(n int64) error {
 	return nil
 }
 
-// densify writes a sparse tensor out.
+// densify returns a sparse tensor as a dense one.
 func (r *reader) densify(t *tensorProto, shape []int, n int) (*tensor.Tensor, error) {
 	values, err := r.tensor(t.values)
 	if err != nil {
@@ -322,9 +325,11 @@ func (r *reader) densify(t *tensorProto, shape []int, n int) (*tensor.Tensor, er
 		return nil, err
 	}
 	d, count := values.DType(), values.Len()
-	if values.Rank() != 1 || indices.DType() != tensor.Int64 || indices.Rank() < 1 || indices.Rank() > 2 || indices.Dim(0) != count ||
+	if values.Rank() != 1 || indices.DType() != tensor.Int64 || indices.Rank() < 1 || indices.Rank() > 2 ||
+		indices.Dim(0) != count ||
 		indices.Rank() == 2 && indices.Dim(1) != len(shape) {
-		return nil, fmt.Errorf("a sparse tensor of shape %s with values %v and indices %v: they do not meet", tensor.ShapeString(shape), values, indices)
+		return nil, fmt.Errorf("a sparse tensor of shape %s with values %v and indices %v: they do not meet",
+			tensor.ShapeString(shape), values, indices)
 	}
 	size := int64(16 * n)
 	if d != tensor.String {

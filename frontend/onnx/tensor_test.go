@@ -25,7 +25,7 @@ func constOf(t testing.TB, tensorFields ...[]byte) (*tensor.Tensor, error) {
 	return g.Outputs[0].Const, nil
 }
 
-// typedBytes writes the elements of x, whose bytes these are, as the typed field of its element type holds them.
+// typedBytes writes the elements of x as the typed field of its element type.
 func typedBytes(x *tensor.Tensor, pack bool) []byte {
 	f, wire, width := typedForm(x.DType())
 	var all, one []byte
@@ -56,7 +56,7 @@ func typedBytes(x *tensor.Tensor, pack bool) []byte {
 	return one
 }
 
-// Every element type reads the same from raw data and from its typed field, packed or not.
+// TestTensorForms checks that all element types read the same from raw data and from typed fields, packed or not.
 func TestTensorForms(t *testing.T) {
 	for _, d := range tensor.DTypes() {
 		if d == tensor.String {
@@ -69,12 +69,13 @@ func TestTensorForms(t *testing.T) {
 				x.Bytes()[i] = byte(i % 2)
 			}
 		}
-		x, err := tensor.FromBytes(d, x.Shape(), x.Bytes()) // clears the bits behind the last element
+		x, err := tensor.FromBytes(d, x.Shape(), x.Bytes()) // clears the bits after the last element
 		if err != nil {
 			t.Fatal(err)
 		}
 		head := join(packed(1, 5, 3), num(2, int64(d)))
-		for form, data := range map[string][]byte{"raw": msg(9, x.Bytes()), "packed": typedBytes(x, true), "not packed": typedBytes(x, false)} {
+		for form, data := range map[string][]byte{"raw": msg(9, x.Bytes()), "packed": typedBytes(x, true),
+			"not packed": typedBytes(x, false)} {
 			got, err := constOf(t, head, data)
 			if err != nil || !tensor.Equal(got, x) {
 				t.Errorf("%v, %s: %v, %v", d, form, got, err)
@@ -86,7 +87,8 @@ func TestTensorForms(t *testing.T) {
 			", found 0":                 {head},
 			"values in":                 {packed(1, 5, 4), num(2, int64(d)), typedBytes(x, true)},
 		} {
-			if _, err := constOf(t, parts...); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `tensor "w"`) {
+			if _, err := constOf(t, parts...); err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), `tensor "w"`) {
 				t.Errorf("%v: expected %q, found %v", d, want, err)
 			}
 		}
@@ -110,22 +112,24 @@ func TestRefusedTensors(t *testing.T) {
 	for want, parts := range map[string][][]byte{
 		"dimension 0 is -1": {packed(1, -1), num(2, 1)},
 		"is too large":      {packed(1, 1<<62), num(2, 1), msg(9, make([]byte, 8))},
-		"needs 1099511627776 bytes of raw_data, found":  {packed(1, 1<<38), num(2, 1), msg(9, make([]byte, 8))},
-		"needs 274877906944 values in float_data":       {packed(1, 1<<38), num(2, 1)},
-		"unknown element type 0":                        {packed(1, 1)},
-		"unknown element type 27":                       {packed(1, 1), num(2, 27)},
-		"value 300 in int32_data does not fit uint8":    {packed(1, 1), num(2, 2), packed(5, 300)},
-		"value -129 in int32_data does not fit int8":    {packed(1, 1), num(2, 3), packed(5, -129)},
-		"expected 0 or 1":                               {packed(1, 1), num(2, 9), packed(5, 2)},
-		"float32 data in int64_data":                    {packed(1, 1), num(2, 1), packed(7, 1)},
-		"data in two fields":                            {packed(1, 1), num(2, 1), packed(7, 1), f32(4, 1)},
-		"segments":                                      {packed(1, 1), num(2, 1), msg(3)},
-		"unknown data location 2":                       {packed(1, 1), num(2, 1), num(14, 2)},
-		"more than 64 dimensions":                       {packed(1, make([]int64, 65)...), num(2, 1)},
-		"names an external file":                        {packed(1, 1), num(2, 1), msg(13, str(1, "location"), str(2, "f"))},
-		"field 9 stands twice":                          {packed(1, 1), num(2, 1), str(9, "abcd"), str(9, "abcd")},
-		"data in the model file and in an external":     {packed(1, 1), num(2, 1), num(14, 1), str(9, "abcd")},
-		"the model is not read from a folder":           {packed(1, 1), num(2, 1), num(14, 1), msg(13, str(1, "location"), str(2, "f"))},
+		"needs 1099511627776 bytes of raw_data, found": {packed(1, 1<<38), num(2, 1), msg(9, make([]byte, 8))},
+		"needs 274877906944 values in float_data":      {packed(1, 1<<38), num(2, 1)},
+		"unknown element type 0":                       {packed(1, 1)},
+		"unknown element type 27":                      {packed(1, 1), num(2, 27)},
+		"value 300 in int32_data does not fit uint8":   {packed(1, 1), num(2, 2), packed(5, 300)},
+		"value -129 in int32_data does not fit int8":   {packed(1, 1), num(2, 3), packed(5, -129)},
+		"expected 0 or 1":                              {packed(1, 1), num(2, 9), packed(5, 2)},
+		"float32 data in int64_data":                   {packed(1, 1), num(2, 1), packed(7, 1)},
+		"data in two fields":                           {packed(1, 1), num(2, 1), packed(7, 1), f32(4, 1)},
+		"segments":                                     {packed(1, 1), num(2, 1), msg(3)},
+		"unknown data location 2":                      {packed(1, 1), num(2, 1), num(14, 2)},
+		"more than 64 dimensions":                      {packed(1, make([]int64, 65)...), num(2, 1)},
+		"names an external file": {packed(1, 1), num(2, 1),
+			msg(13, str(1, "location"), str(2, "f"))},
+		"field 9 stands twice":                      {packed(1, 1), num(2, 1), str(9, "abcd"), str(9, "abcd")},
+		"data in the model file and in an external": {packed(1, 1), num(2, 1), num(14, 1), str(9, "abcd")},
+		"the model is not read from a folder": {packed(1, 1), num(2, 1), num(14, 1),
+			msg(13, str(1, "location"), str(2, "f"))},
 		"no whole number of 4-byte values":              {packed(1, 1), num(2, 1), str(4, "abcde")},
 		"field 2 has wire type 2, expected 0":           {packed(1, 1), str(2, "x")},
 		`needs 1 values in float_data, found 0`:         {num(2, 1)},
@@ -148,7 +152,8 @@ func TestRefusedTensors(t *testing.T) {
 }
 
 func sparseModel(elem int64, values []byte, dims []int64, indexShape []int64, indices ...int64) []byte {
-	return model(graph(msg(15, msg(1, str(8, "s"), packed(1, int64(len(indices)/max(1, len(indexShape[1:])*int(last(indexShape))))), num(2, elem), values),
+	return model(graph(msg(15, msg(1, str(8, "s"),
+		packed(1, int64(len(indices)/max(1, len(indexShape[1:])*int(last(indexShape))))), num(2, elem), values),
 		msg(2, packed(1, indexShape...), num(2, 7), packed(7, indices...)), packed(3, dims...)), msg(12, str(1, "s"))))
 }
 
@@ -179,8 +184,9 @@ func TestSparse(t *testing.T) {
 		"not in ascending order":            sparseModel(6, packed(5, 7, -8), []int64{2, 3}, []int64{2}, 5, 5),
 		"more than the budget":              sparseModel(6, packed(5, 7, -8), []int64{1 << 38}, []int64{2}, 1, 5),
 		"is too large":                      sparseModel(6, packed(5, 7, -8), []int64{1 << 62}, []int64{2}, 1, 5),
-		"they do not meet":                  sparseModel(6, packed(5, 7, -8), []int64{4, 4, 4}, []int64{2, 2}, 0, 1, 1, 2),
-		"needs values and indices":          model(graph(msg(15))),
+		"they do not meet": sparseModel(6, packed(5, 7, -8), []int64{4, 4, 4}, []int64{2, 2}, 0, 1, 1,
+			2),
+		"needs values and indices": model(graph(msg(15))),
 	} {
 		refused(t, b, Options{}, want)
 	}
@@ -238,11 +244,13 @@ func TestParseDatum(t *testing.T) {
 		"unknown element type 0": {f, nil},
 		"sparse":                 {opt, msg(4)},
 	} {
-		if _, err := ParseDatum(c.data, "x.pb", c.typ); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "x.pb: ") {
+		if _, err := ParseDatum(c.data, "x.pb", c.typ); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "x.pb: ") {
 			t.Errorf("expected %q, found %v", want, err)
 		}
 	}
-	if x, err := constOf(t, packed(1, 1), num(2, 1), f32(4, float32(math.Inf(1)))); err != nil || tensor.Data[float32](x)[0] != float32(math.Inf(1)) {
+	if x, err := constOf(t, packed(1, 1), num(2, 1), f32(4, float32(math.Inf(1)))); err != nil ||
+		tensor.Data[float32](x)[0] != float32(math.Inf(1)) {
 		t.Errorf("%v %v", x, err)
 	}
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// dimNames gives symbols to the names that a file has for dimensions: the same symbol wherever the name stands, and
-// another for another name.
+// dimNames maps the names of dimensions in the file to symbols, one to one.
 type dimNames struct {
-	of    map[string]ir.Dim // by the file's name
-	taken map[string]string // symbol → the file's name
-	plain map[string]bool   // names that stand for a dimension of an input by themselves
+	of    map[string]ir.Dim // by name in the file
+	taken map[string]string // from symbols to names in the file
+	plain map[string]bool   // names of single dimensions of inputs
 }
 
 func newDimNames() *dimNames {
@@ -26,8 +25,8 @@ func newDimNames() *dimNames {
 // maxSymbol bounds the length of a symbol.
 const maxSymbol = 64
 
-// dim gives the dimension that a name stands for: a symbol; or, where the name is an expression of symbols that inputs
-// have, as torch's exporter writes them, that expression.
+// dim returns the dimension for a name: a symbol or, if the name is an expression of symbols of inputs, as torch's
+// exporter writes them, that expression.
 func (n *dimNames) dim(name string) ir.Dim {
 	if name == "" || name == "?" {
 		return ir.Unknown
@@ -49,7 +48,7 @@ func (n *dimNames) inputs(d ir.Dim) bool {
 	return !slices.ContainsFunc(d.Symbols(), func(s string) bool { return !n.plain[s] })
 }
 
-// symbol makes a name that ir.ParseDim reads back as one symbol.
+// symbol converts a name to one that ir.ParseDim reads as one symbol.
 func (n *dimNames) symbol(name string) string {
 	var b strings.Builder
 	for i := 0; i < len(name) && b.Len() < maxSymbol; i++ {
@@ -79,7 +78,7 @@ func (n *dimNames) symbol(name string) string {
 
 var errMap = errors.New("map types are not supported")
 
-// typeOf reads a TypeProto. A dimension without value and name is unknown; a tensor without shape has no rank.
+// typeOf reads a TypeProto. A dimension without value and name is unknown. A tensor without shape has no rank.
 func (r *reader) typeOf(c cursor, depth int) (ir.Type, error) {
 	if depth > r.budget.Depth {
 		return nil, fmt.Errorf("types are nested deeper than %d", r.budget.Depth)
@@ -191,7 +190,7 @@ func (r *reader) tensorType(c cursor) (*ir.TensorType, error) {
 				if err := f.int(&n); err != nil {
 					return err
 				}
-				if n == -1 { // the package's documentation says why
+				if n == -1 { // see the package comment
 					d = ir.Unknown
 					r.minusOnes++
 					return nil
@@ -222,9 +221,9 @@ func (r *reader) tensorType(c cursor) (*ir.TensorType, error) {
 	return t, err
 }
 
-// refine adds to an inferred type what a declared one, compatible with it, knows more: the rank, and where fixed is set
-// the dimensions that are numbers. Those are not trusted in models with open dimensions, whose exporters often left the
-// sizes of a sample there; names never are, for the same reason.
+// refine adds to an inferred type the rank of a compatible declared type and, if fixed is set, its numeric dimensions.
+// In models with open dimensions, declared names and numbers are not trusted, since exporters often left the sizes of a
+// sample there.
 func refine(have, declared ir.Type, fixed bool) ir.Type {
 	h, ok1 := have.(*ir.TensorType)
 	d, ok2 := declared.(*ir.TensorType)
@@ -246,8 +245,8 @@ func refine(have, declared ir.Type, fixed bool) ir.Type {
 	return t
 }
 
-// loosen drops the shapes of what sequences and optionals hold: in the bodies of loops exporters state those of the first
-// iteration.
+// loosen removes the shapes of elements of sequences and optionals. For the bodies of loops, exporters declare those of
+// the first iteration.
 func loosen(t ir.Type) ir.Type {
 	switch t := t.(type) {
 	case *ir.SequenceType:
@@ -265,14 +264,15 @@ func withoutShape(t ir.Type) ir.Type {
 	return loosen(t)
 }
 
-// Names that exporters give to dimensions, in lower case.
+// Common names of dimensions, in lower case.
 var (
 	batchNames = []string{"b", "n", "bs", "batch", "batchsize", "batch_size", "batch_dim", "nbatch", "num_batch"}
-	timeNames  = []string{"l", "t", "time", "seq", "sequence", "seq_len", "seqlen", "seq_length", "sequence_length", "length", "len", "time_steps", "timesteps", "steps", "frames", "num_frames", "samples", "num_samples"}
+	timeNames  = []string{"l", "t", "time", "seq", "sequence", "seq_len", "seqlen", "seq_length", "sequence_length",
+		"length", "len", "time_steps", "timesteps", "steps", "frames", "num_frames", "samples", "num_samples"}
 )
 
-// MarkDims records which symbols of the first input that has any are time and batch, where their names make it evident and
-// the file does not say. Read does it; it is for graphs whose dimensions were named afterwards.
+// MarkDims records which symbols of the first input with symbols are time and batch, if their names are evident and the
+// graph does not say it. Read calls it. Other callers need it only after they have named dimensions.
 func MarkDims(g *ir.Graph) {
 	for _, v := range g.Inputs {
 		var batch, time []string

@@ -16,7 +16,7 @@ type source struct {
 	r      io.ReaderAt
 	size   int64
 	window []byte
-	at     int64 // of the window's first byte
+	at     int64 // offset of the window's first byte
 	buf    []byte
 }
 
@@ -24,7 +24,7 @@ const windowSize = 64 << 10
 
 func newSource(r io.ReaderAt, size int64) *source { return &source{r: r, size: max(size, 0)} }
 
-// peek gives at least n bytes at pos, or as many as there are up to end; n is small.
+// peek returns at least n bytes at pos, or those up to end if they are fewer. n is small.
 func (s *source) peek(pos, end int64, n int) ([]byte, error) {
 	want := min(int64(n), end-pos)
 	if have := s.at + int64(len(s.window)) - pos; pos < s.at || have < want {
@@ -75,7 +75,7 @@ type field struct {
 	body cursor
 }
 
-// next gives the next field; ok is false at the message's end.
+// next returns the next field. It returns false at the end of the message.
 func (c *cursor) next() (f field, ok bool, err error) {
 	if c.pos >= c.end {
 		return f, false, nil
@@ -131,7 +131,7 @@ func wireError(n int) error {
 	return errors.New("the file ends within a field")
 }
 
-// each visits the fields of a message.
+// each calls visit for each field of a message.
 func (c cursor) each(visit func(f field) error) error {
 	for {
 		f, ok, err := c.next()
@@ -160,17 +160,17 @@ func (f field) bytes() ([]byte, error) {
 	return b, f.body.src.read(b, f.body.pos)
 }
 
-// raw reads a field of bytes that may be any.
+// raw reads a field of arbitrary bytes.
 func (f field) raw(to *string) error {
 	b, err := f.bytes()
 	*to = string(b)
 	return err
 }
 
-// maxName bounds a single name; it fits the window.
+// maxName bounds the bytes of a name, so that it fits in the window.
 const maxName = windowSize
 
-// name reads a name: UTF-8, and not too long.
+// name reads a name, which must be UTF-8 of at most maxName bytes.
 func (f field) name(w *words) (string, error) {
 	if err := f.want(protowire.BytesType); err != nil {
 		return "", err
@@ -195,13 +195,13 @@ func (f field) int(to *int64) error {
 	return f.want(protowire.VarintType)
 }
 
-// message gives the range of a message.
+// message reads the range of a message.
 func (f field) message(to *cursor) error {
 	*to = f.body
 	return f.want(protowire.BytesType)
 }
 
-// only is message for a field that may stand once.
+// only is message for a field that must not repeat.
 func (f field) only(to **cursor) error {
 	if *to != nil {
 		return fmt.Errorf("field %d stands twice", f.num)
@@ -210,7 +210,8 @@ func (f field) only(to **cursor) error {
 	return f.message(*to)
 }
 
-// numbers visits the values of a repeated number, packed or not. width is 0 for varints, else 4 or 8 bytes.
+// numbers calls visit for each value of a repeated number, packed or not. width is the bytes of a value: 4, 8, or 0 for
+// varints.
 func (f field) numbers(width int, visit func(v uint64) error) error {
 	if f.typ != protowire.BytesType {
 		want := protowire.VarintType
@@ -245,7 +246,7 @@ func (f field) numbers(width int, visit func(v uint64) error) error {
 			}
 			if n < 0 {
 				if int64(len(b)) < c.len() && len(b) < 10 {
-					break // the number goes on behind the window
+					break // the number continues beyond the window
 				}
 				return fmt.Errorf("at byte %d: %w", c.pos, wireError(n))
 			}
@@ -259,7 +260,7 @@ func (f field) numbers(width int, visit func(v uint64) error) error {
 	return nil
 }
 
-// count gives the number of values of a repeated number.
+// count returns the number of values of a repeated number.
 func (f field) count(width int) (n int64, err error) {
 	if f.typ == protowire.BytesType && width > 0 {
 		if f.body.len()%int64(width) != 0 {
@@ -271,13 +272,13 @@ func (f field) count(width int) (n int64, err error) {
 	return n, err
 }
 
-// aligned reads all bytes of c into storage for a tensor.
+// aligned returns all bytes of c, aligned for a tensor.
 func (c cursor) aligned() ([]byte, error) {
 	b := tensor.AlignedBytes(int(c.len()))
 	return b, c.src.read(b, c.pos)
 }
 
-// quote writes a name for messages, cut when it is long.
+// quote quotes a name for messages, truncated if it is long.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

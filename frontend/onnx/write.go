@@ -13,39 +13,41 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// WriteOptions say how a graph is written. The zero value writes one file without functions.
+// WriteOptions are the options of Write. The zero value is for one file without functions.
 type WriteOptions struct {
-	// Functions go into the file as model-local functions.
+	// Functions are written as model-local functions.
 	Functions []Function
-	// External moves large tensors to a file beside the model; WriteFile and WriteFiles only. Empty: all is in one
-	// file. It is a file name without folders, which gets a hash of the content before its extension.
+	// External is the name, without folders, of a second file for large tensors. A hash of the content is inserted
+	// before its extension. If it is empty, all tensors are in the model file. Only WriteFile and WriteFiles support
+	// it.
 	External string
-	// ExternalFrom is the size in bytes from which a tensor is large; 0 stands for 64 KiB.
+	// ExternalFrom is the size in bytes from which a tensor is large. 0 stands for 64 KiB.
 	ExternalFrom int
-	// Version is the producer's, for producer_version.
+	// Version is written as producer_version.
 	Version string
 
-	checksum string // of the external file; empty while its content is not known
+	checksum string // of the second file; empty until its content is known
 }
 
-// Function is what one operator means, in terms of others: a model-local function. Its name is the operator's.
+// Function is a model-local function: the definition of an operator in other operators, under the operator's name.
 type Function struct {
-	// Nodes are the nodes that call it; they apply one operator, in one way.
+	// Nodes are the nodes that call it. They apply one operator in the same way.
 	Nodes []*ir.Node
-	// Overload tells functions of one operator apart; empty for the first.
+	// Overload distinguishes functions of one operator. It is empty for the first.
 	Overload string
-	// Body has an input for each of the operator's inputs that its nodes give, in order, and likewise outputs.
+	// Body has an input for each of the operator's inputs that its nodes have, in order, and an output for each of
+	// their outputs.
 	Body *ir.Graph
 }
 
-// maxMessage is what protobuf's readers take: 2 GiB.
+// maxMessage is the limit of protobuf's readers.
 const maxMessage = 1<<31 - 1
 
-// alignExternal is where tensors begin in a file of their own, so that it can be mapped.
+// alignExternal is the alignment of tensors in a second file, so that the file can be mapped.
 const alignExternal = 4096
 
-// Write writes g as an ONNX model. Equal graphs give equal bytes. Operators are written as the graph has them; see
-// passes/lower for one in standard operators. An error names the node or value that ONNX has no form for.
+// Write writes g as an ONNX model. Equal graphs give equal bytes. Operators are written as they are in the graph;
+// package passes/lower returns graphs of standard operators. An error names the node or value that has no form in ONNX.
 func Write(w io.Writer, g *ir.Graph, o WriteOptions) error {
 	if o.External != "" {
 		return fmt.Errorf("tensors in a file of their own need the folder of the model")
@@ -57,20 +59,21 @@ func Write(w io.Writer, g *ir.Graph, o WriteOptions) error {
 	return m.writeTo(w)
 }
 
-// WriteFile writes g to path, whole or not at all. With External it writes that file first, and its checksum into the
-// model; see WriteFiles for its name.
+// WriteFile writes g to path, completely or not at all. With External, it writes the second file first, and its
+// checksum to the model. See WriteFiles for its name.
 func WriteFile(path string, g *ir.Graph, o WriteOptions) error {
 	_, err := WriteFiles(path, g, o)
 	return err
 }
 
-// WriteFiles is like WriteFile, and returns the name of the external file; empty if there is none. The name holds a
-// hash of the content, as in weights-0123456789abcdef.bin for External weights.bin, so that no model names the weights
-// of another one, wherever a process ends. If a model at path is replaced, its external file is removed, unless another
-// .onnx file of the folder names it.
+// WriteFiles is like WriteFile, and returns the name of the second file, or "" if there is none. The name contains a
+// hash of the content, as in weights-0123456789abcdef.bin for External weights.bin. So a model never refers to the
+// weights of another one, even if the process ends between the two files. If a model at path is replaced, its second
+// file is removed, unless another .onnx file in the folder refers to it.
 func WriteFiles(path string, g *ir.Graph, o WriteOptions) (external string, err error) {
 	if o.External != "" {
-		if filepath.Base(o.External) != o.External || strings.ContainsAny(o.External, `/\`) || o.External == ".." || o.External == "." {
+		if filepath.Base(o.External) != o.External || strings.ContainsAny(o.External, `/\`) || o.External == ".." ||
+			o.External == "." {
 			return "", fmt.Errorf("external data: expected a file name without folders, found %q", o.External)
 		}
 		if filepath.Base(path) == o.External {
@@ -101,7 +104,7 @@ func WriteFiles(path string, g *ir.Graph, o WriteOptions) (external string, err 
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	o.External, o.checksum = data.Name, data.Sum
-	if m, _, err = encode(g, o); err != nil { // with the name and the checksum; the tensors keep their places
+	if m, _, err = encode(g, o); err != nil { // now with name and checksum; the tensors keep their offsets
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	return data.Name, atomicfile.WritePair(path, data, m.writeTo)
@@ -112,7 +115,7 @@ func zeros(w io.Writer, n int64) error {
 	return err
 }
 
-// placed is a tensor in the external file.
+// placed is a tensor in the second file.
 type placed struct {
 	data   []byte
 	offset int64
@@ -121,20 +124,21 @@ type placed struct {
 // writer is the state of writing one model.
 type writer struct {
 	o        WriteOptions
-	dims     map[string]string // symbol → name in the file, where they differ
+	dims     map[string]string // from symbols to names in the file, if they differ
 	overload map[*ir.Node]string
-	domains  map[string]int // version needed, by domain
+	domains  map[string]int // required version, by domain
 	external []placed
 	at       int64
 	ir       int64
-	names    map[string]int // of nodes, so that each has one of its own
+	names    map[string]int // names of nodes in use
 }
 
 func encode(g *ir.Graph, o WriteOptions) (*message, []placed, error) {
 	if o.ExternalFrom == 0 {
 		o.ExternalFrom = 64 << 10
 	}
-	w := &writer{o: o, dims: map[string]string{}, overload: map[*ir.Node]string{}, domains: map[string]int{}, ir: 3, names: map[string]int{}}
+	w := &writer{o: o, dims: map[string]string{}, overload: map[*ir.Node]string{}, domains: map[string]int{}, ir: 3,
+		names: map[string]int{}}
 	for k, v := range g.Meta {
 		if s, ok := strings.CutPrefix(k, MetaDim); ok {
 			w.dims[s] = v
@@ -179,7 +183,7 @@ func encode(g *ir.Graph, o WriteOptions) (*message, []placed, error) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(g.Meta)) {
 		if k == MetaProducer || k == MetaDomain || strings.HasPrefix(k, MetaDim) {
-			continue // they have fields of their own
+			continue // written to other fields
 		}
 		e := &message{}
 		e.text(1, k)
@@ -190,7 +194,9 @@ func encode(g *ir.Graph, o WriteOptions) (*message, []placed, error) {
 		m.message(25, f)
 	}
 	if m.size > maxMessage {
-		return nil, nil, fmt.Errorf("graph %s: the model takes %d bytes, more than ONNX's 2 GiB; put its tensors into a file of their own", g.Name, m.size)
+		return nil, nil,
+			fmt.Errorf("graph %s: the model takes %d bytes, more than ONNX's 2 GiB; put its tensors into a file of "+
+				"their own", g.Name, m.size)
 	}
 	return m, w.external, nil
 }
@@ -207,7 +213,7 @@ func opsetMessage(s opsetProto) *message {
 // opsets lists the versions of the domains that were written.
 func (w *writer) opsets(g *ir.Graph) []opsetProto {
 	versions := maps.Clone(w.domains)
-	if _, ok := g.Opsets[""]; ok || len(versions) == 0 { // a model must import something
+	if _, ok := g.Opsets[""]; ok || len(versions) == 0 { // a model must have an import
 		versions[""] = max(versions[""], 1)
 	}
 	for d := range versions {
@@ -222,7 +228,7 @@ func (w *writer) opsets(g *ir.Graph) []opsetProto {
 	return out
 }
 
-// fileDomain is the name of a domain in files; canonical's inverse.
+// fileDomain returns the name of a domain in files. It is the inverse of canonical.
 func fileDomain(d string) string {
 	if d == "essm" {
 		return "ai.essmc"
@@ -230,12 +236,13 @@ func fileDomain(d string) string {
 	return d
 }
 
-// irVersion is the first IR version that knows an operator set.
+// irVersion returns the first IR version that allows an operator set.
 func irVersion(domain string, version int) int64 {
 	if domain != "" {
 		return 3
 	}
-	for _, v := range [...]struct{ opset, ir int }{{26, 13}, {25, 12}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}, {11, 6}, {10, 5}, {9, 4}} {
+	for _, v := range [...]struct{ opset, ir int }{{26, 13}, {25, 12}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8},
+		{12, 7}, {11, 6}, {10, 5}, {9, 4}} {
 		if version >= v.opset {
 			return int64(v.ir)
 		}
@@ -243,7 +250,7 @@ func irVersion(domain string, version int) int64 {
 	return 3
 }
 
-// elemIR is the first IR version that knows an element type.
+// elemIR returns the first IR version that has an element type.
 func elemIR(d tensor.DType) int64 {
 	switch {
 	case d >= tensor.Uint2:
@@ -257,5 +264,5 @@ func elemIR(d tensor.DType) int64 {
 	case d >= tensor.Float8E4M3FN:
 		return 9
 	}
-	return 4 // since then initializers need not be inputs
+	return 4 // the first version in which initializers need not be inputs
 }

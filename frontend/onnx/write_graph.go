@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// graph writes a graph. The constants of all graphs within are initializers of the outermost one.
+// graph writes a graph. The constants of its subgraphs are initializers of the outermost graph.
 func (w *writer) graph(g *ir.Graph, outermost bool) (*message, error) {
 	m := &message{}
 	own := map[*ir.Value]bool{}
@@ -37,7 +37,7 @@ func (w *writer) graph(g *ir.Graph, outermost bool) (*message, error) {
 			}
 			continue // an input or a constant
 		}
-		// What a subgraph gives it must have computed itself: engines take nothing else.
+		// The outputs of a subgraph must be computed in it: engines accept no others.
 		copied := &ir.Value{Name: v.Name + "/out" + strconv.Itoa(i), Type: v.Type}
 		p := &message{}
 		p.text(1, v.Name)
@@ -103,7 +103,7 @@ func (w *writer) unique(name string) string {
 	return name
 }
 
-// node writes a node. One without a name gets one of its place in the model and its operator, as viewers group by it.
+// node writes a node. A node without a name gets one of its scope and its operator, because viewers group by names.
 func (w *writer) node(n *ir.Node) (*message, error) {
 	m := &message{}
 	for _, v := range n.Inputs {
@@ -244,7 +244,7 @@ func (w *writer) types(m *message, f protowire.Number, ts ...ir.Type) error {
 	return nil
 }
 
-// typ writes a type. A dimension that is an expression is written as text; an unknown one has neither value nor name.
+// typ writes a type. A dimension that is an expression is written as text. An unknown one has neither value nor name.
 func (w *writer) typ(t ir.Type) (*message, error) {
 	m := &message{}
 	switch t := t.(type) {
@@ -298,7 +298,7 @@ func (w *writer) dim(d ir.Dim) *message {
 	return m
 }
 
-// tensor writes a tensor; its bytes stay where they are, or go to the external file.
+// tensor writes a tensor. Its bytes are not copied, or are written to the second file.
 func (w *writer) tensor(t *tensor.Tensor, name string) (*message, error) {
 	w.ir = max(w.ir, elemIR(t.DType()))
 	m := &message{}
@@ -339,7 +339,7 @@ func (w *writer) tensor(t *tensor.Tensor, name string) (*message, error) {
 	return m, nil
 }
 
-// function writes a model-local function. Its constants are nodes: functions have no initializers.
+// function writes a model-local function. Its constants are nodes, since functions have no initializers.
 func (w *writer) function(f Function) (*message, error) {
 	op := f.Nodes[0].Op
 	m := &message{}

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message is a protobuf message under construction: pieces, so that the bytes of tensors are not copied.
+// message is a protobuf message under construction, in pieces, so that the bytes of tensors are not copied.
 type message struct {
 	pieces [][]byte
 	size   int64
-	open   bool // the last piece is this message's own, and may grow
+	open   bool // the last piece belongs to the message and may grow
 }
 
 func (m *message) append(fill func(b []byte) []byte) {
@@ -49,7 +49,7 @@ func (m *message) header(f protowire.Number, size int64) {
 	})
 }
 
-// data adds bytes that stay where they are.
+// data appends bytes without copying them.
 func (m *message) data(f protowire.Number, b []byte) {
 	m.header(f, int64(len(b)))
 	if len(b) > 0 {
@@ -59,7 +59,7 @@ func (m *message) data(f protowire.Number, b []byte) {
 	}
 }
 
-// message adds a finished message.
+// message appends a finished message.
 func (m *message) message(f protowire.Number, sub *message) {
 	m.header(f, sub.size)
 	if len(sub.pieces) == 1 && sub.open && sub.size < 4096 {

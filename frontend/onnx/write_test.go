@@ -49,10 +49,10 @@ func sameBack(t *testing.T, g *ir.Graph) {
 	}
 }
 
-// bare is the text of a graph without what reading and writing may add: names of nodes, the producer.
+// bare returns the text of a graph without the parts that reading and writing may add: names of nodes, the producer.
 func bare(g *ir.Graph) string {
 	g = g.Clone()
-	for _, k := range []string{onnx.MetaProducer, ir.MetaBatch, ir.MetaTime} { // the reader guesses the latter
+	for _, k := range []string{onnx.MetaProducer, ir.MetaBatch, ir.MetaTime} { // guessed by the reader
 		delete(g.Meta, k)
 	}
 	used := map[string]bool{"": true}
@@ -85,7 +85,8 @@ func TestWriteTypes(t *testing.T) {
 		if d.Packed() {
 			x, _ = tensor.FromBytes(d, []int{3, 5}, x.Bytes())
 		}
-		g := &ir.Graph{Name: "types", Opsets: map[string]int{"": 25}, Meta: map[string]string{"k": "v", ir.MetaTime: "L"}}
+		g := &ir.Graph{Name: "types", Opsets: map[string]int{"": 25},
+			Meta: map[string]string{"k": "v", ir.MetaTime: "L"}}
 		in := &ir.Value{Name: "x", Type: ir.Tensor(d, "B", "2*B+1", ir.Unknown, 4)}
 		seq := &ir.Value{Name: "s", Type: &ir.SequenceType{Elem: &ir.TensorType{Elem: d, NoRank: true}}}
 		opt := &ir.Value{Name: "o", Type: &ir.OptionalType{Elem: ir.Tensor(d, "B")}}
@@ -110,7 +111,7 @@ func TestWriteSubgraphs(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameBack(t, g)
-	// A branch that gives a value of the graph around gives a copy in the file.
+	// A branch that returns a value of the outer graph returns a copy of it in the file.
 	ng.Outputs[0] = x
 	ng.Nodes = nil
 	h, _, err := onnx.Parse(written(t, g, onnx.WriteOptions{}), "written", onnx.Options{})
@@ -129,7 +130,8 @@ func TestWriteExternal(t *testing.T) {
 		tensor.Data[float32](x)[i] = float32(i)
 	}
 	g := &ir.Graph{Name: "g", Opsets: map[string]int{"": 21}, Meta: map[string]string{}}
-	g.Outputs = []*ir.Value{ir.NewConst("large", x), ir.NewConst("small", tensor.Scalar(int64(3))), ir.NewConst("large2", x)}
+	g.Outputs = []*ir.Value{ir.NewConst("large", x), ir.NewConst("small", tensor.Scalar(int64(3))),
+		ir.NewConst("large2", x)}
 	dir := t.TempDir()
 	model := filepath.Join(dir, "m.onnx")
 	if err := onnx.WriteFile(model, g, onnx.WriteOptions{External: "m.bin"}); err != nil {
@@ -193,7 +195,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// TestWriteNodeTests writes every model of the standard's node tests that can be read, and reads it back.
+// TestWriteNodeTests writes every readable model of the standard's node tests, and reads it back.
 func TestWriteNodeTests(t *testing.T) {
 	f, err := os.Open(shared.NodeArchive(t))
 	if err != nil {
@@ -227,7 +229,7 @@ func TestWriteNodeTests(t *testing.T) {
 		}
 		n++
 		if name == "test_if" {
-			continue // its branches give constants, which are copied, as TestWriteSubgraphs says
+			continue // its branches return constants, which are copied; see TestWriteSubgraphs
 		}
 		t.Run(name, func(t *testing.T) { sameBack(t, g) })
 	}

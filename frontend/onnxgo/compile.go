@@ -34,10 +34,10 @@ func (m *model) takes(types map[*Node]*ir.TensorType) bool {
 	return true
 }
 
-// newest is the version under which a graph of mixed operator versions is verified.
+// newest is the version for verifying a graph with operators of several versions.
 const newest = 1 << 20
 
-// compile builds, optimises and compiles the graph. Leaves without a type here are constants.
+// compile builds the graph, runs the passes and prepares it to run. Leaves without a type in types are constants.
 func (g *Graph) compile(leaves []*Node, types map[*Node]*ir.TensorType) (*model, error) {
 	b := ir.NewBuilder("model", ops.Default, map[string]int{"": newest, "essm": 1})
 	values := map[*Node]*ir.Value{}
@@ -76,7 +76,7 @@ func (g *Graph) compile(leaves []*Node, types map[*Node]*ir.TensorType) (*model,
 	return m, nil
 }
 
-// operations adds the operators, in an order in which each finds its inputs.
+// operations adds the operators in an order in which definitions precede uses.
 func (g *Graph) operations(b *ir.Builder, values map[*Node]*ir.Value) error {
 	waiting := slices.Clone(g.ops)
 	for len(waiting) > 0 {
@@ -98,14 +98,16 @@ func (g *Graph) operations(b *ir.Builder, values map[*Node]*ir.Value) error {
 			}
 		}
 		if len(later) == len(waiting) {
-			return fmt.Errorf("operator %s that computes %q waits for a value that nothing computes", later[0].Name, later[0].outputs[0].name)
+			return fmt.Errorf("operator %s that computes %q waits for a value that nothing computes", later[0].Name,
+				later[0].outputs[0].name)
 		}
 		waiting = later
 	}
 	return nil
 }
 
-// inputs gives an operator's inputs in order, nil where absent; ready is false while one is still to be computed.
+// inputs returns an operator's inputs in order, with nil for absent ones. It returns false if one has not been computed
+// yet.
 func (g *Graph) inputs(op *operation, values map[*Node]*ir.Value) (in []*ir.Value, ready bool) {
 	for _, r := range g.reads[op.outputs[0].ID()] {
 		for len(in) <= r.position {
@@ -126,7 +128,7 @@ func (g *Graph) inputs(op *operation, values map[*Node]*ir.Value) (in []*ir.Valu
 	return in, true
 }
 
-// apply adds one operator in the version that fits.
+// apply adds an operator in the version that fits.
 func (g *Graph) apply(b *ir.Builder, op *operation, in []*ir.Value) ([]*ir.Value, error) {
 	attrs, err := attributes(op)
 	if err != nil {
@@ -165,11 +167,11 @@ func (g *Graph) versions(name string) []*ir.Op {
 			after = append(after, op)
 		}
 	}
-	slices.Reverse(before) // All gives the oldest first
+	slices.Reverse(before) // All returns the oldest first
 	return append(before, after...)
 }
 
-// attributes turns what the decoder gives into the IR's attributes.
+// attributes converts the decoder's attributes to those of the IR.
 func attributes(op *operation) (ir.Attrs, error) {
 	names := make([]string, 0, len(op.Attributes))
 	for name := range op.Attributes {
@@ -200,7 +202,8 @@ func attributes(op *operation) (ir.Attrs, error) {
 	return ir.NewAttrs(out...), nil
 }
 
-// results lists the values that no operator reads: the outputs of the model, as far as the decoder tells.
+// results lists the values that no operator reads. They are the outputs of the model, since the decoder does not return
+// these.
 func (g *Graph) results() []*Node {
 	read := map[*Node]bool{}
 	for _, op := range g.ops {

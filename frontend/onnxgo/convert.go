@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// FromGorgonia gives a tensor with the elements of t. It shares t's storage where that is dense, contiguous and in
-// row-major order, and copies otherwise; Go's int becomes int64.
+// FromGorgonia returns a tensor with the elements of t. It shares t's storage if that is dense, contiguous and in
+// row-major order, and copies it otherwise. Go's int becomes int64.
 func FromGorgonia(t gorgonia.Tensor) (*tensor.Tensor, error) {
 	d, ok := t.(*gorgonia.Dense)
 	if !ok {
@@ -61,7 +61,7 @@ func FromGorgonia(t gorgonia.Tensor) (*tensor.Tensor, error) {
 			return nil, fmt.Errorf("%d elements for shape %v", len(v), shape)
 		}
 		return tensor.FromStrings(v, shape...), nil
-	case float32: // a scalar's data is its value
+	case float32: // the data of a scalar is its value
 		return tensor.Scalar(v), nil
 	case float64:
 		return tensor.Scalar(v), nil
@@ -84,8 +84,8 @@ func view[T tensor.Elem](v []T, shape []int) (*tensor.Tensor, error) {
 	return tensor.FromSlice(v, shape...), nil
 }
 
-// ToGorgonia gives a dense tensor with the elements of t, sharing its storage. Narrow floats, which gorgonia does not know,
-// become float32.
+// ToGorgonia returns a dense tensor with the elements of t. It shares t's storage. Narrow floats, which gorgonia does
+// not have, become float32.
 func ToGorgonia(t *tensor.Tensor) (*gorgonia.Dense, error) {
 	switch t.DType() {
 	case tensor.Float32:

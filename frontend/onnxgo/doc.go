@@ -8,14 +8,15 @@
 //	err = backend.Run()
 //	output, err := model.GetOutputTensors()
 //
-// It imports onnx-go, gorgonia's tensors, and frontend/open, which runs the passes on the decoded model. No other package
-// imports it. onnx-go's decoder has limits: it does not support subgraphs, functions, external data and many element types.
-// It drops the model's opset, so Options choose the version of operators (see New). New programs should use package
-// frontend/open instead.
+// It imports onnx-go, gorgonia's tensors, and frontend/open, which runs the passes on the decoded model. No other
+// package imports it. onnx-go's decoder has limits: it does not support subgraphs, functions, external data and many
+// element types. It drops the model's opset, so Options choose the version of operators (see New). New programs should
+// use package frontend/open instead.
 //
 // Decoding into a Graph computes nothing. Run compiles once for each set of input types and shapes. It reads the
 // arguments of SetInput only while it runs, and outputs share no storage with inputs. An input that was never set is
 // zeros of its declared shape, as the decoder makes it.
 package onnxgo
 
-import _ "go4.org/unsafe/assume-no-moving-gc" // of a version that lets gorgonia/tensor start under today's Go
+// In a version that allows gorgonia/tensor to start under current versions of Go.
+import _ "go4.org/unsafe/assume-no-moving-gc"

@@ -15,26 +15,26 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// DefaultOpset is the version of ONNX's operators that a Graph prefers: the one that most models have which onnx-go's
-// decoder can read.
+// DefaultOpset is the version of ONNX's operators that a Graph prefers. Most models that onnx-go can decode have it.
 const DefaultOpset = 11
 
 // Graph receives a model from onnx-go's decoder and runs it. Use it from one goroutine at a time. The zero Graph is not
-// valid; make one with New.
+// valid; use New.
 type Graph struct {
-	// The decoder draws an edge from each output of an operator to each of its inputs, with the input's position as weight.
-	// A plain graph holds one edge between two nodes, so the positions of an input that is read twice are kept in reads.
+	// The decoder adds an edge from each output of an operator to each of its inputs, weighted by the input's index.
+	// Since the graph holds one edge between two nodes, reads keeps all indices of an input that an operator reads
+	// twice.
 	*simple.WeightedDirectedGraph
 	opts  runtime.Options
 	opset int
 	ops   []*operation
 	reads map[int64][]read
 
-	decoded bool // the first operator came, so tensors are given by the user from now on
+	decoded bool // an operator was added, so SetTensor is called by the user from now on
 	built   *model
 }
 
-// operation is one operator of the decoded model; its inputs are the reads of its first output.
+// operation is an operator of the decoded model. Its inputs are the reads of its first output.
 type operation struct {
 	onnx.Operation
 	outputs []*Node
@@ -45,14 +45,15 @@ type read struct {
 	node     *Node
 }
 
-// New makes an empty graph that runs on o.Backend, the CPU where that is nil. onnx-go drops the opset of a model, so each operator is taken in the newest
-// version up to opset under which the node's inputs and attributes make sense, or the oldest after it; 0 stands for
-// DefaultOpset. Give the model's own opset where it is known.
+// New returns an empty graph that runs on o.Backend, or on the CPU backend if that is nil. onnx-go drops the opset of a
+// model. So each operator is taken in the newest version up to opset in which the node's inputs and attributes are
+// valid, or the oldest after it. 0 stands for DefaultOpset. Callers that know the model's opset should pass it.
 func New(o runtime.Options, opset int) *Graph {
 	if opset == 0 {
 		opset = DefaultOpset
 	}
-	return &Graph{WeightedDirectedGraph: simple.NewWeightedDirectedGraph(0, 0), opts: o, opset: opset, reads: map[int64][]read{}}
+	return &Graph{WeightedDirectedGraph: simple.NewWeightedDirectedGraph(0, 0), opts: o, opset: opset,
+		reads: map[int64][]read{}}
 }
 
 // Node is a value of the model.
@@ -67,34 +68,34 @@ type Node struct {
 // SetName is called by the decoder.
 func (n *Node) SetName(name string) { n.name = name }
 
-// GetName gives the value's name in the model.
+// GetName returns the value's name in the model.
 func (n *Node) GetName() string { return n.name }
 
-// SetTensor gives an input its tensor; the decoder calls it for constants.
+// SetTensor sets the tensor of an input. The decoder calls it for constants.
 func (n *Node) SetTensor(t gorgonia.Tensor) error {
 	n.t = t
 	if n.g.decoded && !n.given {
 		n.given = true
-		n.g.discard() // what was a constant, perhaps, is an input
+		n.g.discard() // a constant may become an input
 	}
 	return nil
 }
 
-// GetTensor gives the value's tensor: what it was set to, or what Run computed.
+// GetTensor returns the value's tensor: the one set, or the one that Run computed.
 func (n *Node) GetTensor() gorgonia.Tensor { return n.t }
 
-// NewNode makes a node that is not yet part of the graph.
+// NewNode returns a node that is not yet part of the graph.
 func (g *Graph) NewNode() graph.Node {
 	return &Node{Node: g.WeightedDirectedGraph.NewNode(), g: g}
 }
 
-// SetWeightedEdge adds an edge, and keeps its weight also where there is an edge between the nodes already.
+// SetWeightedEdge adds an edge. It keeps the weights of several edges between the same nodes.
 func (g *Graph) SetWeightedEdge(e graph.WeightedEdge) {
 	if from, to := e.From().ID(), e.To(); from != to.ID() {
 		g.reads[from] = append(g.reads[from], read{int(e.Weight()), to.(*Node)})
 		g.WeightedDirectedGraph.SetWeightedEdge(e)
 	} else {
-		g.reads[from] = append(g.reads[from], read{int(e.Weight()), to.(*Node)}) // refused when the graph is built
+		g.reads[from] = append(g.reads[from], read{int(e.Weight()), to.(*Node)}) // an error when the graph is built
 	}
 }
 
@@ -113,7 +114,7 @@ func (g *Graph) ApplyOperation(o onnx.Operation, outputs ...graph.Node) error {
 	return nil
 }
 
-// Close releases what Run has compiled; a later Run compiles again.
+// Close releases the compiled model. A later Run compiles again.
 func (g *Graph) Close() error {
 	m := g.built
 	g.built = nil
@@ -128,7 +129,7 @@ func (g *Graph) discard() { _ = g.Close() }
 // Run computes the model's outputs from the tensors that SetInput gave.
 func (g *Graph) Run() error { return g.RunContext(context.Background()) }
 
-// RunContext is Run, which stops when ctx is done.
+// RunContext is Run with a context. It returns an error when ctx is done.
 func (g *Graph) RunContext(ctx context.Context) error {
 	leaves := g.leaves()
 	data := map[string]tensor.Datum{}
@@ -193,10 +194,10 @@ func (g *Graph) leaves() []*Node {
 	return out
 }
 
-// fake reports whether n is the input that the decoder makes up for an operator without inputs.
+// fake reports whether n is an input that the decoder adds to an operator without inputs.
 func (g *Graph) fake(op *operation, n *Node) bool {
 	return len(g.reads[op.outputs[0].ID()]) == 1 && n.t == nil && len(n.name) >= 6 && n.name[len(n.name)-6:] == "/input"
 }
 
-// key names a value in the compiled graph; names in the model may be empty or repeat.
+// key returns a unique name for a value in the compiled graph. Names in the model may be empty or repeat.
 func key(n *Node) string { return fmt.Sprintf("%s#%d", n.name, n.ID()) }

@@ -16,7 +16,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// The few messages of onnx.proto that the models below need.
+// The messages of onnx.proto that the models below need.
 
 func message(fields ...[]byte) []byte {
 	var b []byte
@@ -36,7 +36,7 @@ func intField(n protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, n, protowire.VarintType), uint64(v))
 }
 
-// value is a ValueInfoProto of float32; dimensions below 0 are symbolic.
+// value returns a ValueInfoProto of float32. Dimensions below 0 are symbolic.
 func value(name string, dims ...int64) []byte {
 	var shape []byte
 	for _, d := range dims {
@@ -49,7 +49,7 @@ func value(name string, dims ...int64) []byte {
 	return message(stringField(1, name), bytesField(2, bytesField(1, message(intField(1, 1), bytesField(2, shape)))))
 }
 
-// constant is a TensorProto of float32.
+// constant returns a TensorProto of float32.
 func constant(name string, v []float32, dims ...int64) []byte {
 	var out []byte
 	for _, d := range dims {
@@ -109,13 +109,14 @@ func normal(r *rand.Rand, n int) []float32 {
 	return v
 }
 
-// network is tanh(relu(x W + b)²) V, with a value that an operator reads twice.
+// network returns tanh(relu(x W + b)²) V, in which an operator reads a value twice.
 func network() []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	return graphParts{
-		inputs:    [][]byte{value("x", 3, 4)},
-		outputs:   [][]byte{value("y", 3, 2)},
-		constants: [][]byte{constant("w", normal(r, 20), 4, 5), constant("b", normal(r, 15), 3, 5), constant("v", normal(r, 10), 5, 2)},
+		inputs:  [][]byte{value("x", 3, 4)},
+		outputs: [][]byte{value("y", 3, 2)},
+		constants: [][]byte{constant("w", normal(r, 20), 4, 5), constant("b", normal(r, 15), 3, 5),
+			constant("v", normal(r, 10), 5, 2)},
 		nodes: [][]byte{
 			operator("MatMul", []string{"x", "w"}, []string{"h"}),
 			operator("Add", []string{"h", "b"}, []string{"a"}),
@@ -127,13 +128,14 @@ func network() []byte {
 	}.model()
 }
 
-// simpleNetwork is network without the square: gorgonnx loses one of two equal inputs.
+// simpleNetwork returns network without the square, because gorgonnx loses one of two equal inputs.
 func simpleNetwork() []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	return graphParts{
-		inputs:    [][]byte{value("x", 3, 4)},
-		outputs:   [][]byte{value("y", 3, 2)},
-		constants: [][]byte{constant("w", normal(r, 20), 4, 5), constant("b", normal(r, 15), 3, 5), constant("v", normal(r, 10), 5, 2)},
+		inputs:  [][]byte{value("x", 3, 4)},
+		outputs: [][]byte{value("y", 3, 2)},
+		constants: [][]byte{constant("w", normal(r, 20), 4, 5), constant("b", normal(r, 15), 3, 5),
+			constant("v", normal(r, 10), 5, 2)},
 		nodes: [][]byte{
 			operator("MatMul", []string{"x", "w"}, []string{"h"}),
 			operator("Add", []string{"h", "b"}, []string{"a"}),
@@ -193,7 +195,7 @@ func close32(t *testing.T, got, want gorgonia.Tensor) {
 	}
 }
 
-// TestAgainstGorgonnx: what onnx-go decodes gives the same answer on its own backend and on this one.
+// TestAgainstGorgonnx checks that a decoded model gives the same answer on onnx-go's own backend and on this one.
 func TestAgainstGorgonnx(t *testing.T) {
 	x := input(7, 3, 4)
 	want := run(t, gorgonnx.NewGraph(), simpleNetwork(), x)
@@ -201,7 +203,7 @@ func TestAgainstGorgonnx(t *testing.T) {
 	close32(t, got[0], want[0])
 }
 
-// TestReadTwice holds an operator that reads a value twice against plain Go.
+// TestReadTwice compares an operator that reads a value twice with plain Go.
 func TestReadTwice(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	w, b, v := normal(r, 20), normal(r, 15), normal(r, 10)
@@ -228,7 +230,7 @@ func TestReadTwice(t *testing.T) {
 	}
 }
 
-// TestSeveral runs one decoded model with several inputs, of changing size, and operators with several outputs.
+// TestSeveral runs one decoded model with several inputs, of varying sizes, and operators with several outputs.
 func TestSeveral(t *testing.T) {
 	model := graphParts{
 		inputs:  [][]byte{value("x", -1, 4)},
@@ -273,9 +275,13 @@ func TestErrors(t *testing.T) {
 		model graphParts
 		want  string
 	}{
-		{"unknown operator", graphParts{inputs: [][]byte{value("x", 2)}, outputs: [][]byte{value("y", 2)}, nodes: [][]byte{operator("Frobnicate", []string{"x"}, []string{"y"})}}, "Frobnicate"},
-		{"bad attribute", graphParts{inputs: [][]byte{value("x", 2)}, outputs: [][]byte{value("y", 2)}, nodes: [][]byte{operator("Relu", []string{"x"}, []string{"y"}, intAttr("slope", 1))}}, "slope"},
-		{"circle", graphParts{inputs: [][]byte{value("x", 2)}, outputs: [][]byte{value("y", 2)}, nodes: [][]byte{operator("Add", []string{"x", "z"}, []string{"y"}), operator("Add", []string{"x", "y"}, []string{"z"})}}, "waits for"},
+		{"unknown operator", graphParts{inputs: [][]byte{value("x", 2)}, outputs: [][]byte{value("y", 2)},
+			nodes: [][]byte{operator("Frobnicate", []string{"x"}, []string{"y"})}}, "Frobnicate"},
+		{"bad attribute", graphParts{inputs: [][]byte{value("x", 2)}, outputs: [][]byte{value("y", 2)},
+			nodes: [][]byte{operator("Relu", []string{"x"}, []string{"y"}, intAttr("slope", 1))}}, "slope"},
+		{"circle", graphParts{inputs: [][]byte{value("x", 2)}, outputs: [][]byte{value("y", 2)},
+			nodes: [][]byte{operator("Add", []string{"x", "z"}, []string{"y"}),
+				operator("Add", []string{"x", "y"}, []string{"z"})}}, "waits for"},
 	} {
 		g := newGraph(t)
 		m := onnx.NewModel(g)
@@ -307,7 +313,8 @@ func TestConvert(t *testing.T) {
 	if got := tensor.Data[float32](x); x.Dim(0) != 3 || got[1] != 4 || got[2] != 2 {
 		t.Errorf("transposed: %v %v", x, got)
 	}
-	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int8, tensor.Uint16, tensor.Int64, tensor.Bool, tensor.Complex64, tensor.Float16} {
+	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int8, tensor.Uint16, tensor.Int64,
+		tensor.Bool, tensor.Complex64, tensor.Float16} {
 		y := tensor.New(d, 2, 3)
 		g, err := ToGorgonia(y)
 		if err != nil {

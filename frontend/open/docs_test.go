@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// docs/embedding.md shows parts of the examples here, which are compiled and run.
+// TestDocumentation checks that docs/embedding.md shows the examples of this package, which are compiled and run.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/embedding.md")
 	if err != nil {

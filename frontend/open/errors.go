@@ -7,12 +7,12 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// OptionError says that an option does not fit the model. errors.Is finds runtime.ErrOption in it.
+// OptionError is the error for an option that does not fit the model. errors.Is(err, runtime.ErrOption) is true for it.
 type OptionError struct {
-	Name   string // the model's
-	Kind   Kind   // the model's
+	Name   string // name of the model
+	Kind   Kind   // kind of the model
 	Option string // the field of Options: "Shapes", "Carry" or "Rate"
-	Value  string // the one of several values that is meant; may be empty
+	Value  string // the value at fault if the option has several; may be empty
 	Err    error
 }
 
@@ -24,17 +24,17 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("%s: option %s: %s: %v", e.Name, e.Option, e.Value, e.Err)
 }
 
-// Is makes it a runtime.ErrOption.
+// Is reports whether target is runtime.ErrOption.
 func (e *OptionError) Is(target error) bool { return target == runtime.ErrOption }
 
-// Unwrap gives what is wrong.
+// Unwrap returns Err.
 func (e *OptionError) Unwrap() error { return e.Err }
 
 func (m *Model) wrong(option, value string, err error) error {
 	return &OptionError{Name: m.Name, Kind: m.Kind, Option: option, Value: value, Err: err}
 }
 
-// about completes an error of shapes.
+// about adds the model and the option to an error about shapes.
 func (m *Model) about(err error) error {
 	var s *shapeError
 	switch {
@@ -46,7 +46,7 @@ func (m *Model) about(err error) error {
 	return fmt.Errorf("%s: %w", m.Name, err)
 }
 
-// rate says why a model of this kind takes no Options.Rate.
+// rate returns the reason why a model of this kind has no Options.Rate.
 func (k Kind) rate() error {
 	if k == Plan {
 		return errors.New("a plan keeps the rate that it was made with; open the model directory with it instead")

@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// From a file to an answer. The file may as well be ONNX, a plan, or a model directory.
+// From a file to an answer. The file may also be an ONNX model, a plan, or a model directory.
 func ExampleLoad() {
 	model, err := open.Load("testdata/classify.txt", open.Options{Run: runtime.Options{Threads: 1}})
 	if err != nil {
@@ -30,13 +30,13 @@ func ExampleLoad() {
 	// Output: [0.182 0.818]
 }
 
-// A service opens a file that somebody sent: within limits, and within a time.
+// A service opens an uploaded file, within limits and within a time.
 func ExampleReader() {
 	upload := bytes.NewReader(classify)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	m, err := open.Reader(upload, "upload", open.Options{
-		Shapes:  []string{"features=1,_"}, // one at a time: the passes may go by it
+		Shapes:  []string{"features=1,_"}, // one sequence at a time: the passes may use that
 		Limits:  open.Limits{Bytes: 100 << 20, Nodes: 10_000, Memory: 100 << 20},
 		Context: ctx,
 	})
@@ -50,7 +50,7 @@ func ExampleReader() {
 	for _, w := range m.Warnings() {
 		log.Print(w)
 	}
-	var compiled bytes.Buffer // to keep: a plan needs no passes
+	var compiled bytes.Buffer // to store: a plan needs no passes
 	if err := plan.Write(&compiled, g); err != nil {
 		log.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func ExampleReader() {
 	// Output: IR text float[1,3]
 }
 
-// A program of one file: the model is part of it.
+// A program in one file, which contains the model.
 func ExampleBytes() {
 	m, err := open.Bytes(classify, "classify.txt", open.Options{})
 	if err != nil {

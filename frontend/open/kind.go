@@ -16,33 +16,34 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// Kind says what a model is stored as.
+// Kind is the form in which a model is stored.
 type Kind int
 
-// Kinds of models.
+// The kinds of models.
 const (
 	Directory Kind = iota // config.json and model.safetensors
-	Plan                  // what essmc compile writes
+	Plan                  // written by essmc compile
 	Text                  // a graph in ONNX's textual syntax
 	ONNX
-	Memory // a graph that the program made
+	Memory // a graph that the program has made
 )
 
-// String names the kind in messages.
+// String returns the name of the kind for messages.
 func (k Kind) String() string {
 	return [...]string{"a model directory", "a plan", "IR text", "an ONNX model", "a graph in memory"}[k]
 }
 
 const expected = "expected a model directory, an ONNX model, a plan, or IR text"
 
-// others are files that might be taken for models, by the bytes at some place near their beginning, and the advice for each.
+// others are kinds of files that are no models, by the bytes at an offset near their beginning, with advice for each.
 var others = []struct {
 	at    int
 	magic string
 	say   string // FILE stands for the file's name without folders
 }{
 	{0, "PK\x03\x04", "is a zip archive or a file of torch; make a model directory of it: essmc convert FILE -o DIR"},
-	{0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20", "is a zip archive or a file of torch; make a model directory of it: essmc convert FILE -o DIR"},
+	{0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20",
+		"is a zip archive or a file of torch; make a model directory of it: essmc convert FILE -o DIR"},
 	{0, "\x93NUMPY", "is an array: " + expected},
 	{0, "\x1f\x8b", "is compressed; unpack it first, as with gunzip"},
 	{0, "\x89HDF\r\n\x1a\n", "is an HDF5 file, as Keras writes them; export the model as ONNX"},
@@ -51,13 +52,14 @@ var others = []struct {
 	{4, "ORTM", "is in ONNX Runtime's own format; give the .onnx file that it was made of"},
 	{0, "<!", "is a web page and not the file that it is about; fetch that one"},
 	{0, "<html", "is a web page and not the file that it is about; fetch that one"},
-	{0, "version https://git-lfs.github.com/", "is a pointer of Git LFS and not the file itself; fetch that: git lfs pull"},
+	{0, "version https://git-lfs.github.com/",
+		"is a pointer of Git LFS and not the file itself; fetch that: git lfs pull"},
 }
 
-// headSize is how much of a file is looked at, besides the fields at the top level of an ONNX model.
+// headSize is the number of bytes that determine a file's kind, besides the top-level fields of an ONNX model.
 const headSize = 4096
 
-// kindOfFile tells the kind of a regular file.
+// kindOfFile returns the kind of a regular file.
 func kindOfFile(path string) (Kind, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,9 +73,9 @@ func kindOfFile(path string) (Kind, error) {
 	return kindOf(f, st.Size(), path)
 }
 
-// kindOf tells the kind of a file of the given size by its content: first whole models, then what began as one, then what
-// might be taken for one. Its name matters where the content says nothing: for advice, and one that ends in .onnx leaves it
-// to the reader of ONNX to say what is wrong.
+// kindOf returns the kind of a file of the given size by its content. It looks for complete models first, then for
+// truncated ones, then for files that might be mistaken for models. The name matters only if the content says nothing:
+// it selects the advice, and a file named .onnx is left to the reader of ONNX, which reports what is wrong.
 func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 	head := make([]byte, min(max(size, 0), headSize))
 	if n, err := r.ReadAt(head, 0); n < len(head) {
@@ -84,7 +86,7 @@ func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 	switch {
 	case len(head) == 0:
 		return 0, fmt.Errorf("%s: the file is empty: %s", name, expected)
-	case plan.IsPlan(head) || len(head) < 8 && head[0] == 0x89: // a shorter one is a plan that was cut off
+	case plan.IsPlan(head) || len(head) < 8 && head[0] == 0x89: // a shorter file is a truncated plan
 		return Plan, nil
 	case onnx.IsModel(r, size):
 		return ONNX, nil
@@ -104,7 +106,8 @@ func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 	case base == checkpoint.ConfigName || filepath.Ext(name) == ".safetensors":
 		return 0, part
 	case bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")):
-		return 0, fmt.Errorf("%s: is JSON; where it is the configuration of a model, give the directory that it is in", name)
+		return 0, fmt.Errorf("%s: is JSON; where it is the configuration of a model, give the directory that it is in",
+			name)
 	case strings.EqualFold(filepath.Ext(name), ".onnx"):
 		return ONNX, nil
 	case isText(head):
@@ -113,7 +116,8 @@ func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 	return 0, fmt.Errorf("%s: is not a model that essmc knows: %s", name, expected)
 }
 
-// isSafetensors reports whether head begins a safetensors file: the length of a header that fits into the file, and an object.
+// isSafetensors reports whether head begins a safetensors file: with the length of a header that fits into the file,
+// and an object.
 func isSafetensors(head []byte, size int64) bool {
 	if len(head) < 9 {
 		return false
@@ -122,7 +126,7 @@ func isSafetensors(head []byte, size int64) bool {
 	return length >= 2 && length <= uint64(size-8) && head[8] == '{'
 }
 
-// isText reports whether head may begin a text: UTF-8, the last character perhaps cut off, without control characters.
+// isText reports whether head may begin a text: UTF-8 without control characters. The last character may be truncated.
 func isText(head []byte) bool {
 	for len(head) > 0 {
 		r, size := utf8.DecodeRune(head)

@@ -19,10 +19,10 @@ const (
 	negText = "neg (float[B,3] x) => (float[B,3] y) {\n  y = Neg (x)\n}\n"
 	ir10    = "\x08\x0a"                 // ir_version
 	opset24 = "\x42\x02\x10\x18"         // opset_import
-	message = "essmc knows: expected a " // of what is nothing known
+	message = "essmc knows: expected a " // about unknown content
 )
 
-// negONNX is an ONNX file: the graph alone.
+// negONNX returns an ONNX file that consists of the graph only.
 func negONNX(t testing.TB) string {
 	t.Helper()
 	g, err := irtext.Parse([]byte(negText), "text", resolver, irtext.Options{})
@@ -45,36 +45,39 @@ func negONNX(t testing.TB) string {
 	return ""
 }
 
-// Kinds are told apart by content; names serve for advice.
+// TestKinds checks that content determines the kind, and names the advice only.
 func TestKinds(t *testing.T) {
 	graph := negONNX(t)
 	long := "# " + strings.Repeat("é", headSize) + "\n" + negText
 	for _, c := range []struct {
 		name, content string
-		want          any // a Kind, or words of the error
+		want          any // a Kind, or a part of the error
 	}{
 		{"model", ir10 + graph + opset24, ONNX},
 		{"model.txt", graph + opset24 + ir10, ONNX},        // in another order
 		{"model.essm", opset24 + graph, ONNX},              // without a version
-		{"model", "\x9a\x06\x01x" + graph + opset24, ONNX}, // behind a field that nobody knows
-		{"model", (ir10 + opset24 + graph)[:20], ONNX},     // cut off
-		{"model.onnx", (opset24 + graph)[:20], ONNX},       // cut off, without a version
+		{"model", "\x9a\x06\x01x" + graph + opset24, ONNX}, // after an unknown field
+		{"model", (ir10 + opset24 + graph)[:20], ONNX},     // truncated
+		{"model.onnx", (opset24 + graph)[:20], ONNX},       // truncated, without a version
 		{"model", ir10 + "\x12\x09ORTModule" + graph, ONNX},
 		{"model", ir10 + "\x12\x09ORTModule" + graph[:9], ONNX},
 		{"config.json", negText, Text},
 		{"a.safetensors", long, Text},
-		{"model.onnx", negText, Text},                         // not what it is called
-		{"model.onnx", "this is no model\n", ONNX},            // whose reader says so
-		{"model.ONNX", "\x00\x01", ONNX},                      //
-		{"model", negText, Text},                              //
-		{"model", "<ir_version: 10>\n" + negText, Text},       //
-		{"model", "\ufeff" + negText, Text},                   // whose reader says where it is wrong
-		{"model", long, Text},                                 // a comment longer than the head, cut within a character
+		{"model.onnx", negText, Text},                   // a misleading name
+		{"model.onnx", "this is no model\n", ONNX},      // refused by its reader
+		{"model.ONNX", "\x00\x01", ONNX},                //
+		{"model", negText, Text},                        //
+		{"model", "<ir_version: 10>\n" + negText, Text}, //
+		{"model", "\ufeff" + negText, Text},             // refused by its reader, which names the place
+		// a comment longer than the head, truncated within a character
+		{"model", long, Text},
 		{"words", "this is no model\n", Text},                 //
 		{"model.onnx", "\x89ESSM\r\n\x1a and more", Plan},     //
-		{"model", "\x89ESS", Plan},                            // cut off
+		{"model", "\x89ESS", Plan},                            // truncated
 		{"model", "", "model: the file is empty: expected a"}, //
-		{"dir/old.ckpt", "PK\x03\x04 and more", "dir/old.ckpt: is a zip archive or a file of torch; make a model directory of it: essmc convert old.ckpt -o DIR"},
+		{"dir/old.ckpt", "PK\x03\x04 and more",
+			"dir/old.ckpt: is a zip archive or a file of torch; make a model directory of it: essmc convert old.ckpt " +
+				"-o DIR"},
 		{"x.npy", "\x93NUMPY\x01\x00", "x.npy: is an array"},
 		{"model.onnx.gz", "\x1f\x8b\x08\x00", "is compressed"},
 		{"model.h5", "\x89HDF\r\n\x1a\n", "HDF5"},
@@ -83,7 +86,8 @@ func TestKinds(t *testing.T) {
 		{"model.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "git lfs pull"},
 		{"model.onnx", "<!DOCTYPE html><html>", "is a web page"},
 		{"config.json", "[]", "config.json: is part of a model directory; give the directory"},
-		{"model", "{\"model_type\": \"essm\"}", "model: is JSON; where it is the configuration of a model, give the directory"},
+		{"model", "{\"model_type\": \"essm\"}",
+			"model: is JSON; where it is the configuration of a model, give the directory"},
 		{"weights", "\x08\x00\x00\x00\x00\x00\x00\x00{\"a\": 1}\x00", "weights: is part of a model directory"},
 		{"a.safetensors", "\x08\x00", "a.safetensors: is part of a model directory"},
 		{"noise", "\x00\x01\x02\xff\xfe", message},
@@ -103,7 +107,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What is no file is refused before it is opened.
+// TestNoFile checks that anything but a file or a directory is refused before it is opened.
 func TestNoFile(t *testing.T) {
 	dir := t.TempDir()
 	nowhere := filepath.Join(dir, "nowhere")
@@ -116,19 +120,22 @@ func TestNoFile(t *testing.T) {
 	if _, err := File(dir, Options{}); err == nil || !strings.Contains(err.Error(), "config.json") {
 		t.Errorf("an empty directory: %v", err)
 	}
-	if _, err := File(os.DevNull, Options{}); err == nil || !strings.Contains(err.Error(), "is neither file nor directory") {
+	if _, err := File(os.DevNull, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "is neither file nor directory") {
 		t.Errorf("%v", err)
 	}
 }
 
-// FuzzBytes holds the front door to its promises on any bytes: what a format's reader accepts is opened as that, an error
-// names the model, and nothing panics, neither in reading nor in the passes.
+// FuzzBytes opens any bytes. Content that the reader of a format accepts must be opened as that format, errors must
+// name the model, and nothing may panic, neither readers nor passes.
 func FuzzBytes(f *testing.F) {
 	graph := negONNX(f)
 	for _, s := range []string{
-		negText, "<ir_version: 10, opset_import: [\"\" : 24]> # two\n\"a name\" () => (float[1] y) <float[1] y = {1}> {}",
+		negText, "<ir_version: 10, opset_import: [\"\" : 24]> # two\n\"a name\" () => (float[1] y) <float[1] y = " +
+			"{1}> {}",
 		ir10 + graph + opset24, graph + opset24, opset24 + "\x9a\x06\x01x" + graph,
-		"B (" + strings.Repeat("x", 31) + ":", "\x89ESSM\r\n\x1a\x01\x00\x00\x00\x02\x00\x00\x00", "\x89", "PK\x03\x04", "{",
+		"B (" + strings.Repeat("x", 31) + ":", "\x89ESSM\r\n\x1a\x01\x00\x00\x00\x02\x00\x00\x00", "\x89", "PK\x03\x04",
+		"{",
 	} {
 		f.Add([]byte(s))
 	}

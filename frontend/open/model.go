@@ -23,24 +23,24 @@ var resolver = ops.Default
 
 // Model is an opened model. Its methods may be called from several goroutines.
 type Model struct {
-	// Name is the model's path, or what it was called when it was opened.
+	// Name is the model's path, or the name that it was opened with.
 	Name string
 	Kind Kind
-	// Config is a model directory's; nil otherwise.
+	// Config is the configuration in a model directory. It is nil for other kinds.
 	Config *models.Config
-	// Info is what an ONNX file says of itself; nil otherwise.
+	// Info is the description in an ONNX file. It is nil for other kinds.
 	Info *onnx.Info
-	// Dims are the numbers that Options.Shapes give to symbols of the inputs' dimensions.
+	// Dims holds the numbers that Options.Shapes give to symbols of the inputs' dimensions.
 	Dims map[string]int64
 
 	options  Options
 	source   *ir.Graph // nil for plans
 	compiled func() (*ir.Graph, error)
-	// load prepares a plan; nil for other kinds.
+	// load prepares a plan. It is nil for other kinds.
 	load func(runtime.Options) (*runtime.Model, error)
 }
 
-// newModel makes a model of what read gives.
+// newModel returns a model that read fills in.
 func newModel(kind Kind, name string, o Options, read func(*Model) error) (*Model, error) {
 	m := &Model{Name: name, Kind: kind, options: o}
 	if o.Rate != 0 && o.Rate != 1 && kind != Directory {
@@ -75,7 +75,7 @@ func newModel(kind Kind, name string, o Options, read func(*Model) error) (*Mode
 	return m, err
 }
 
-// guarded turns a panic into an error: the graphs here are anybody's.
+// guarded returns a panic as an error, since the graph may come from anywhere.
 func (m *Model) guarded(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -102,8 +102,9 @@ func (m *Model) readDirectory(dir string) error {
 	return nil
 }
 
-// fromPlan says how a plan is read, and how it is prepared without a detour by its graph.
-func (m *Model) fromPlan(graph func(ir.Resolver) (*ir.Graph, error), load func(runtime.Options) (*runtime.Model, error)) {
+// fromPlan sets how a plan is read, and how it is prepared directly, without its graph.
+func (m *Model) fromPlan(graph func(ir.Resolver) (*ir.Graph, error),
+	load func(runtime.Options) (*runtime.Model, error)) {
 	m.compiled = sync.OnceValues(func() (g *ir.Graph, err error) {
 		err = m.guarded(func() error {
 			if g, err = graph(resolver); err != nil {
@@ -116,7 +117,7 @@ func (m *Model) fromPlan(graph func(ir.Resolver) (*ir.Graph, error), load func(r
 	m.load = load
 }
 
-// onPlan holds Options.Shapes against the inputs of a plan, whose graph keeps its dimensions.
+// onPlan checks Options.Shapes against the inputs of a plan, whose graph keeps its dimensions.
 func (m *Model) onPlan(shapes shapes) error {
 	if len(shapes) == 0 {
 		return nil
@@ -129,12 +130,12 @@ func (m *Model) onPlan(shapes shapes) error {
 	return m.about(err)
 }
 
-// onSource puts what Options say into the graph as it was written.
+// onSource applies Options to the source graph.
 func (m *Model) onSource(shapes shapes) (err error) {
 	if m.Dims, err = shapes.bind(m.source); err != nil {
 		return m.about(err)
 	}
-	if m.Kind == ONNX && len(shapes) > 0 { // which may have named dimensions
+	if m.Kind == ONNX && len(shapes) > 0 { // the shapes may have named dimensions
 		onnx.MarkDims(m.source)
 	}
 	if err := m.carry(m.source); err != nil {
@@ -144,7 +145,7 @@ func (m *Model) onSource(shapes shapes) (err error) {
 	return nil
 }
 
-// carry writes Options.Carry into a graph.
+// carry writes Options.Carry to a graph.
 func (m *Model) carry(g *ir.Graph) error {
 	if len(m.options.Carry) == 0 {
 		return nil
@@ -162,7 +163,7 @@ func (m *Model) carry(g *ir.Graph) error {
 // compile runs the passes.
 func (m *Model) compile() (*ir.Graph, error) {
 	list := Pipeline()
-	if m.Kind == Directory { // built of the operators that raising would look for
+	if m.Kind == Directory { // made of the operators that raising recognizes
 		list = passes.Pipeline()
 	}
 	var g *ir.Graph
@@ -180,8 +181,8 @@ func (m *Model) compile() (*ir.Graph, error) {
 	return g, nil
 }
 
-// Source is the graph as it was written, with what Options say of it; of a plan, the graph that it stores. Its free text
-// (ir.Graph.Meta) may be changed until one of the other methods is called; nothing else may.
+// Source returns the graph before the passes, with Options applied. For a plan, it returns the stored graph. Callers
+// must not change the graph, except for ir.Graph.Meta before they call another method.
 func (m *Model) Source() (*ir.Graph, error) {
 	if m.source == nil {
 		return m.compiled()
@@ -189,11 +190,11 @@ func (m *Model) Source() (*ir.Graph, error) {
 	return m.source, nil
 }
 
-// Graph is the graph that the passes make of the source, and of a plan the graph that it stores: what runtime.New takes, and
-// plan.WriteFile. The passes run once. The graph must not be changed.
+// Graph returns the graph after the passes, for runtime.New and plan.WriteFile. For a plan, it returns the stored
+// graph. The passes run once. Callers must not change the graph.
 func (m *Model) Graph() (*ir.Graph, error) { return m.compiled() }
 
-// Warnings are what the passes had to warn of; nothing where they failed.
+// Warnings returns the warnings of the passes, or nothing if the passes failed.
 func (m *Model) Warnings() []string {
 	g, err := m.compiled()
 	if err != nil {
@@ -202,9 +203,9 @@ func (m *Model) Warnings() []string {
 	return passes.Warnings(g)
 }
 
-// Compile prepares the graph that the passes make for r.Backend, the CPU's where that is nil. It may be called more than
-// once, for several backends. Of a plan, the weights stay in the file where the platform allows; see runtime.Load. What
-// passes had to warn of goes to r.Logger; a plan told when it was compiled.
+// Compile prepares the graph after the passes for r.Backend, which is the CPU backend if it is nil. It may be called
+// several times, for several backends. The weights of a plan stay in the file if the platform allows that; see
+// runtime.Load. Warnings of the passes go to r.Logger, except for a plan, whose passes ran earlier.
 func (m *Model) Compile(r runtime.Options) (*runtime.Model, error) {
 	if m.load != nil {
 		return m.loadPlan(r)
@@ -221,14 +222,14 @@ func (m *Model) Compile(r runtime.Options) (*runtime.Model, error) {
 	return m.prepare(g, r)
 }
 
-// CompileSource prepares the graph as it was written, without any pass: what the reference interpreter takes as the meaning.
-// Of a plan, that is the graph that it stores.
+// CompileSource prepares the source graph, without any pass. The reference interpreter runs it as the definition of the
+// model. For a plan, CompileSource prepares the stored graph.
 func (m *Model) CompileSource(r runtime.Options) (*runtime.Model, error) {
 	if m.load != nil {
 		return m.loadPlan(r)
 	}
 	if m.source == nil {
-		_, err := m.compiled() // why there is none
+		_, err := m.compiled() // returns the reason
 		return nil, err
 	}
 	return m.prepare(m.source, r)

@@ -1,17 +1,18 @@
-// Package open is the way from a model as it is stored to one that runs: it opens a model directory, an ONNX file, a plan,
-// or a graph as text, told apart by content, and runs the passes over it.
+// Package open turns a stored model into one that runs. It opens a model directory, an ONNX file, a plan, or a graph as
+// text, told apart by content, and runs the passes over it.
 //
 //	model, err := open.Load("model.onnx", open.Options{})
 //	...
 //	out, err := model.NewSession().Run(ctx, inputs)
 //
-// Load is all of it in one call. File, Bytes, Reader and Graph give a Model between the file and the session: what the file
-// says of itself, the graph as it was written, and the graph that the passes make, which runtime.New takes and a plan stores.
+// Load does all of it in one call. File, Bytes, Reader and Graph return a Model, which gives access to the intermediate
+// results: the description in the file, the source graph, and the graph after the passes, which runtime.New accepts and
+// a plan stores.
 //
-// The package imports all operator sets, the readers of all formats, the passes, the runtime and the CPU backend; programs
-// that run plans and nothing else are smaller with package runtime alone. What always holds: what a format's reader accepts
-// is opened under any file name; an error names the file; no more is read than Limits allow, and what they leave out has the
-// format's own budget; passes work on a copy, so that the graph as it was written stays what it is.
+// The package imports all operator sets, the readers of all formats, the passes, the runtime and the CPU backend.
+// Programs that only run plans are smaller with package runtime alone. The following always holds. Names of files do
+// not select the format: content that its reader accepts is opened. Errors name the file. Limits bound the resources
+// for a file; those that are not set have the defaults of the format. Passes work on a copy of the source graph.
 package open
 
 import (
@@ -23,7 +24,7 @@ import (
 	"os"
 	"slices"
 
-	_ "golang.org/x/image/bmp" // pictures that ImageDecoder reads, besides those of the standard library
+	_ "golang.org/x/image/bmp" // formats of ImageDecoder besides those of the standard library
 	_ "golang.org/x/image/tiff"
 	_ "golang.org/x/image/webp"
 
@@ -41,61 +42,64 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// Options say how a model is opened. The zero Options take it as it is.
+// Options are the options for opening a model. The zero value opens it as it is.
 type Options struct {
-	// Shapes fix dimensions before the passes, which find more where less is open: those of an input, as in "input=1,L,64"
-	// (numbers, names that the dimensions get, or _ for those that stay as they are), or one that bears a name wherever it
-	// occurs, as in "L=1024". A plan stays as it was compiled; its Shapes only say what Model.Dims are.
+	// Shapes fix dimensions before the passes, which can optimize more then. An element lists the dimensions of an
+	// input, as in "input=1,L,64", or sets a symbol wherever it occurs, as in "L=1024". A dimension is a number, a name
+	// that it gets, or _ if it stays as it is. The dimensions of a plan do not change: its Shapes only set Model.Dims.
 	Shapes []string
-	// Carry is for models that take a sequence in chunks, and their state with each: outputs by the input that the next chunk
-	// takes them for, as {"state": "stateN"}. See runtime.Options.Carry; given here, the passes keep it and plans store it.
+	// Carry is for models that take a sequence in chunks, each with the state after the previous one. It maps inputs to
+	// the outputs that are passed to them, as in {"state": "stateN"}. See runtime.Options.Carry. The passes keep it,
+	// and plans store it.
 	Carry map[string]string
-	// Rate multiplies every step size of a model directory: 2 where the input has half the sampling rate that the model was
-	// trained for. 0 stands for 1, which is all that other kinds of models take.
+	// Rate multiplies every step size of a model directory. It is 2 if the input has half the sampling rate of the
+	// training data. 0 stands for 1. Other kinds of models accept no other rate.
 	Rate float64
-	// Limits bound what is read.
+	// Limits bound the resources for a file.
 	Limits Limits
-	// Context, if not nil, ends opening and the passes when it is done: before the file is read, and before each pass.
+	// Context, if not nil, is checked before the file is read and before each pass. Opening ends with an error when it
+	// is done.
 	Context context.Context
-	// Observe, if not nil, sees the graph before the first pass and after each one, also after one that failed. A plan has
-	// its passes behind it.
+	// Observe, if not nil, is called with the graph before the first pass and after each pass, including one that
+	// fails. It is not called for plans.
 	Observe func(passes.Snapshot)
-	// Run is how Load runs the model: threads, memory, the form of state-space layers, precision, logger. Its Backend may be
-	// nil, for the CPU's. File and the like leave it to Model.Compile.
+	// Run holds the options of Load for the runtime: threads, memory, forms of state-space layers, precision, logger.
+	// If its Backend is nil, Load uses the CPU backend. File, Bytes, Reader and Graph ignore Run; see Model.Compile.
 	Run runtime.Options
 }
 
-// Limits bound what a file may ask for, where it may come from anybody. What is 0 has the default of the file's format.
+// Limits bound the resources for a file from an untrusted source. A field that is 0 stands for the default of the
+// format.
 type Limits struct {
-	// Bytes are those of the file, or of the files of a directory that hold its weights.
+	// Bytes bounds the size of the file, or of the weights in a directory.
 	Bytes int64
-	// Nodes are the operators of the graph and its subgraphs; of an ONNX file those that its functions become, too.
+	// Nodes bounds the operators of the graph with its subgraphs and, in ONNX files, inlined functions.
 	Nodes int
-	// Depth is how deep graphs may stand in graphs, and types in types.
+	// Depth bounds the nesting of graphs and of types.
 	Depth int
-	// Memory is what tensors take that are not in the file itself: beside it, or written as a few numbers among zeros.
+	// Memory bounds the bytes of tensors that the file's size does not bound: in other files, or sparse.
 	Memory int64
 }
 
-// onnx are the limits of an ONNX file.
+// onnx returns the limits for an ONNX file.
 func (l Limits) onnx() onnx.Budget {
 	return onnx.Budget{Bytes: l.Bytes, Nodes: l.Nodes, Depth: l.Depth, Memory: l.Memory}
 }
 
-// text are the limits of a graph as text.
+// text returns the limits for a graph as text.
 func (l Limits) text() irtext.Budget {
 	return irtext.Budget{Bytes: int(min(l.Bytes, math.MaxInt)), Nodes: l.Nodes, Depth: l.Depth, Data: l.Memory}
 }
 
-// plan are the limits of a plan.
+// plan returns the limits for a plan.
 func (l Limits) plan() plan.Limits {
 	return plan.Limits{FileBytes: l.Bytes, Nodes: l.Nodes, Depth: l.Depth}
 }
 
-// maxReader is how many bytes Reader takes where Limits do not say.
+// maxReader is the default of Limits.Bytes for Reader.
 const maxReader = 4 << 30
 
-// Load opens the model at path and prepares it to run, on the CPU unless Options.Run names another backend.
+// Load opens the model at path and prepares it to run on the CPU, or on the backend in Options.Run.
 func Load(path string, o Options) (*runtime.Model, error) {
 	m, err := File(path, o)
 	if err != nil {
@@ -104,7 +108,7 @@ func Load(path string, o Options) (*runtime.Model, error) {
 	return m.Compile(o.Run)
 }
 
-// Must gives v, and panics where there is an error. It is for short programs, and for variables of packages:
+// Must returns v. It panics if err is not nil. It is for short programs, and for package variables:
 //
 //	var model = open.Must(open.Load("model.onnx", open.Options{}))
 func Must[T any](v T, err error) T {
@@ -114,9 +118,9 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// File opens the model at path, a directory or a file. Weights of ONNX files and texts may be in files beside them; a plan's
-// graph is not read before it is asked for. The model is nil where there is an error, except that an ONNX file that uses
-// operators which are not supported gives a Model whose Name, Kind and Info are set.
+// File opens the model at path, a directory or a file. Weights of ONNX files and texts may be in other files of the
+// same folder. The graph of a plan is read when it is first needed. If there is an error, the model is nil, with one
+// exception: for an ONNX file with unsupported operators, its Name, Kind and Info are set.
 func File(path string, o Options) (*Model, error) {
 	if path == "" {
 		return nil, fmt.Errorf("no model is named: %s", expected)
@@ -150,8 +154,8 @@ func File(path string, o Options) (*Model, error) {
 	})
 }
 
-// Bytes opens a model that is in memory: an ONNX file, a plan, or a graph as text, in one piece. name stands for it in
-// messages. b must not change while the Model is used.
+// Bytes opens a model in memory: an ONNX file, a plan, or a graph as text, in one piece. Errors begin with name. b must
+// not change while the Model is in use.
 func Bytes(b []byte, name string, o Options) (*Model, error) {
 	size := int64(len(b))
 	kind, err := kindOf(bytes.NewReader(b), size, name)
@@ -177,7 +181,7 @@ func Bytes(b []byte, name string, o Options) (*Model, error) {
 	})
 }
 
-// Reader opens the model that r gives up to its end, into memory, as Bytes does. Without Limits.Bytes it may be 4 GiB.
+// Reader reads a model from r to its end, and opens it like Bytes. The default of Limits.Bytes is 4 GiB.
 func Reader(r io.Reader, name string, o Options) (*Model, error) {
 	most := o.Limits.Bytes
 	if most <= 0 {
@@ -196,8 +200,8 @@ func Reader(r io.Reader, name string, o Options) (*Model, error) {
 	return Bytes(b, name, o)
 }
 
-// Graph opens a graph that a program has made, of ONNX's operators, essmc's, or both. name stands for it in messages. The
-// graph must not change while the Model is used.
+// Graph opens a graph that a program has made, of ONNX's operators, essmc's, or both. Errors begin with name. The graph
+// must not change while the Model is in use.
 func Graph(g *ir.Graph, name string, o Options) (*Model, error) {
 	if g == nil {
 		return nil, fmt.Errorf("%s: no graph", name)
@@ -206,13 +210,13 @@ func Graph(g *ir.Graph, name string, o Options) (*Model, error) {
 		if err := ir.Verify(g); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if m.source = g; len(o.Shapes) > 0 || len(o.Carry) > 0 { // which are written into it
+		if m.source = g; len(o.Shapes) > 0 || len(o.Carry) > 0 { // options are applied to a copy
 			m.source = g.Clone()
 		}
 		return nil
 	})
 }
 
-// Pipeline is what runs on graphs of ONNX's operators: what an exporter took apart is put together again, and then the
-// portable pipeline runs.
+// Pipeline returns the passes for graphs of ONNX's operators: those that raise what an exporter took apart, then the
+// portable pipeline.
 func Pipeline() []*passes.Pass { return slices.Concat(raise.Pipeline(), passes.Pipeline()) }

@@ -56,7 +56,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// file opens a model that must be there.
+// file opens a model, which must succeed.
 func file(t testing.TB, path string, o open.Options) *open.Model {
 	t.Helper()
 	m, err := open.File(path, o)
@@ -71,7 +71,7 @@ func graph(t testing.TB, m *open.Model) *ir.Graph {
 	return g
 }
 
-// parse makes a graph of text.
+// parse reads a graph from text.
 func parse(t testing.TB, text string) *ir.Graph {
 	t.Helper()
 	g, err := irtext.Parse([]byte(text), "text", ops.Default, irtext.Options{})
@@ -79,7 +79,7 @@ func parse(t testing.TB, text string) *ir.Graph {
 	return g
 }
 
-// onnxFile is an ONNX file of a graph.
+// onnxFile returns an ONNX file of a graph.
 func onnxFile(t testing.TB, g *ir.Graph) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -87,13 +87,15 @@ func onnxFile(t testing.TB, g *ir.Graph) []byte {
 	return b.Bytes()
 }
 
-// stored writes the small model in all forms, under names that say nothing: by kind, its path, and its bytes where it is one file.
+// stored writes the small model in all forms, under neutral names. It returns paths and, for single files, bytes by
+// kind.
 func stored(t *testing.T) (paths map[open.Kind]string, whole map[open.Kind][]byte) {
 	dir := small(t)
 	m := file(t, dir, open.Options{})
 	g := graph(t, m)
 	at := func(name string) string { return filepath.Join(t.TempDir(), name) }
-	paths = map[open.Kind]string{open.Directory: dir, open.Plan: at("plan.onnx"), open.ONNX: at("standard"), open.Text: at("text.essm")}
+	paths = map[open.Kind]string{open.Directory: dir, open.Plan: at("plan.onnx"), open.ONNX: at("standard"),
+		open.Text: at("text.essm")}
 	must(t, plan.WriteFile(paths[open.Plan], g))
 	standard, _, err := lower.Lower(g, lower.Options{OmitOptional: true})
 	must(t, err)
@@ -109,7 +111,7 @@ func stored(t *testing.T) (paths map[open.Kind]string, whole map[open.Kind][]byt
 	return paths, whole
 }
 
-// run gives the answer of a model to a sequence.
+// run returns the answer of a model to a sequence.
 func run(t *testing.T, m *runtime.Model) []float32 {
 	t.Helper()
 	defer m.Close()
@@ -123,7 +125,7 @@ func near(a, b []float32, tol float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Abs(float64(x-y)) <= tol })
 }
 
-// A model gives the same answer in every form, from a file or from memory, and whatever it is called.
+// TestForms checks that a model gives the same answer in every form, from a file or from memory, under any name.
 func TestForms(t *testing.T) {
 	paths, whole := stored(t)
 	first, err := open.Load(paths[open.Directory], open.Options{})
@@ -153,7 +155,8 @@ func TestForms(t *testing.T) {
 			source, err := m.Source()
 			must(t, err)
 			if g := graph(t, m); (g == source) != (kind == open.Plan) || len(g.Nodes) == 0 {
-				t.Errorf("the source has %d nodes, the graph %d; the same: %v", len(source.Nodes), len(g.Nodes), g == source)
+				t.Errorf("the source has %d nodes, the graph %d; the same: %v", len(source.Nodes), len(g.Nodes),
+					g == source)
 			}
 			if !strings.Contains(irtext.String(graph(t, m)), "essm.") {
 				t.Error("no layer was put together")
@@ -184,7 +187,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// iotest gives one byte at a time.
+// iotest returns a reader of one byte at a time.
 func iotest(b []byte) io.Reader { return &slow{b} }
 
 type slow struct{ b []byte }
@@ -206,7 +209,7 @@ g (float[B,2] x, float[1,B,2] s) => (float[B,2] y, float[1,B,2] next) <int64[1] 
 	y = Squeeze (next, zero)
 }`
 
-// A graph of the program's own is opened as a file is, and stays as it is.
+// TestGraph checks that a program's own graph is opened like a file, and does not change.
 func TestGraph(t *testing.T) {
 	g := parse(t, follower)
 	before := irtext.String(g)
@@ -231,7 +234,8 @@ func TestGraph(t *testing.T) {
 	if after := irtext.String(g); after != before {
 		t.Errorf("the program's graph became\n%s", after)
 	}
-	if _, err := open.Graph(nil, "none", open.Options{}); err == nil || !strings.Contains(err.Error(), "none: no graph") {
+	if _, err := open.Graph(nil, "none", open.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "none: no graph") {
 		t.Errorf("without a graph: %v", err)
 	}
 	bad := g.Clone()
@@ -241,7 +245,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// State is carried in every form, also by plans that were compiled without.
+// TestCarry checks that every form carries state, including plans that were compiled without.
 func TestCarry(t *testing.T) {
 	g := parse(t, follower)
 	var compiled bytes.Buffer
@@ -263,7 +267,7 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// Rate multiplies the step sizes of a directory.
+// TestRate checks that Rate multiplies the step sizes of a directory.
 func TestRate(t *testing.T) {
 	dir := small(t)
 	plain, err := open.Load(dir, open.Options{Rate: 1})
@@ -278,7 +282,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Shapes fix dimensions before the passes.
+// TestShapes checks that Shapes fix dimensions before the passes.
 func TestShapes(t *testing.T) {
 	dir := small(t)
 	m := file(t, dir, open.Options{Shapes: []string{"input=1,T,_"}})
@@ -304,16 +308,22 @@ func TestOptionErrors(t *testing.T) {
 	must(t, plan.WriteFile(p, graph(t, file(t, dir, open.Options{}))))
 	for _, c := range []struct {
 		o    open.Options
-		path string // "": text
+		path string // "" for text
 		want string
 	}{
-		{open.Options{Shapes: []string{"x=1"}}, "", "text: option Shapes: x=1: input x has 2 dimensions, [B,2], found 1"},
-		{open.Options{Shapes: []string{"Q=1"}}, "", "text: option Shapes: Q=1: the model has neither an input nor a dimension Q; inputs: x, s; dimensions: B"},
-		{open.Options{Shapes: []string{"x"}}, "", `text: option Shapes: expected NAME=DIM,…, as in L=1024 or input=1,L,64; found "x"`},
-		{open.Options{Shapes: []string{"x=-1,2"}}, "", `text: option Shapes: x=-1,2: dimension 0 is "-1": expected a number`},
+		{open.Options{Shapes: []string{"x=1"}}, "",
+			"text: option Shapes: x=1: input x has 2 dimensions, [B,2], found 1"},
+		{open.Options{Shapes: []string{"Q=1"}}, "",
+			"text: option Shapes: Q=1: the model has neither an input nor a dimension Q; inputs: x, s; dimensions: B"},
+		{open.Options{Shapes: []string{"x"}}, "",
+			`text: option Shapes: expected NAME=DIM,…, as in L=1024 or input=1,L,64; found "x"`},
+		{open.Options{Shapes: []string{"x=-1,2"}}, "",
+			`text: option Shapes: x=-1,2: dimension 0 is "-1": expected a number`},
 		{open.Options{Shapes: []string{"L=7", "L=8"}}, p, "plan: option Shapes: L=8: L is 7 elsewhere, found 8"},
-		{open.Options{Carry: map[string]string{"s": "z"}}, "", `text: option Carry: the model has no output "z" that could be passed to input "s"`},
-		{open.Options{Rate: 2}, "", "text: option Rate: only a model directory has step sizes to multiply, found IR text"},
+		{open.Options{Carry: map[string]string{"s": "z"}}, "",
+			`text: option Carry: the model has no output "z" that could be passed to input "s"`},
+		{open.Options{Rate: 2}, "",
+			"text: option Rate: only a model directory has step sizes to multiply, found IR text"},
 		{open.Options{Rate: 2}, p, "plan: option Rate: a plan keeps the rate that it was made with"},
 		{open.Options{Rate: -1}, dir, "model: option Rate: expected a number above 0, found -1"},
 		{open.Options{Rate: math.NaN()}, dir, "model: option Rate: expected a number above 0, found NaN"},
@@ -324,11 +334,12 @@ func TestOptionErrors(t *testing.T) {
 			m, err = open.File(c.path, c.o)
 		}
 		var o *open.OptionError
-		if m != nil || !errors.As(err, &o) || !errors.Is(err, runtime.ErrOption) || !strings.Contains(err.Error(), c.want) {
+		if m != nil || !errors.As(err, &o) || !errors.Is(err, runtime.ErrOption) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("found %v, expected %s", err, c.want)
 		}
 	}
-	// Of a plan, what is carried is known when it is read.
+	// For a plan, Carry is checked when the plan is read.
 	m := file(t, p, open.Options{Carry: map[string]string{"s": "z"}})
 	if _, err := m.Compile(runtime.Options{}); !errors.Is(err, runtime.ErrOption) {
 		t.Errorf("a plan with a state that it does not have: %v", err)
@@ -341,17 +352,17 @@ func TestOptionErrors(t *testing.T) {
 	}
 }
 
-// Limits hold for every form.
+// TestLimits checks the limits of every form.
 func TestLimits(t *testing.T) {
 	paths, whole := stored(t)
 	for kind, path := range paths {
 		for name, l := range map[string]open.Limits{"bytes": {Bytes: 100}, "nodes": {Nodes: 1}} {
 			if kind == open.Directory && name == "nodes" {
-				continue // its configuration bounds them
+				continue // bounded by its configuration
 			}
 			m, err := open.File(path, open.Options{Limits: l})
 			if err == nil {
-				_, err = m.Compile(runtime.Options{}) // a plan is read here
+				_, err = m.Compile(runtime.Options{}) // reads the plan
 			}
 			if err == nil || !strings.Contains(err.Error(), filepath.Base(path)) {
 				t.Errorf("%v, %s: %v", kind, name, err)
@@ -373,14 +384,16 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	text := whole[open.Text]
-	if _, err := open.Reader(bytes.NewReader(text), "r", open.Options{Limits: open.Limits{Bytes: int64(len(text))}}); err != nil {
+	if _, err := open.Reader(bytes.NewReader(text), "r",
+		open.Options{Limits: open.Limits{Bytes: int64(len(text))}}); err != nil {
 		t.Errorf("a text as long as the limit: %v", err)
 	}
 	_, err := open.Reader(bytes.NewReader(text), "r", open.Options{Limits: open.Limits{Bytes: int64(len(text)) - 1}})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("r: more than %d bytes", len(text)-1)) {
 		t.Errorf("a text that is one byte too long: %v", err)
 	}
-	if _, err := open.Reader(io.MultiReader(bytes.NewReader(text[:5]), broken{}), "r", open.Options{}); err == nil || err.Error() != "r: broken" {
+	if _, err := open.Reader(io.MultiReader(bytes.NewReader(text[:5]), broken{}), "r", open.Options{}); err == nil ||
+		err.Error() != "r: broken" {
 		t.Errorf("a reader that fails: %v", err)
 	}
 }
@@ -389,7 +402,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("broken") }
 
-// A context ends opening before the file is read, and before each pass.
+// TestContext checks that a context ends opening before the file is read, and before each pass.
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ran := 0
@@ -399,18 +412,21 @@ func TestContext(t *testing.T) {
 		}
 	}})
 	must(t, err)
-	if _, err := m.Graph(); err == nil || !strings.Contains(err.Error(), "m: before pass 3 ") || !strings.HasSuffix(err.Error(), "enough") || ran != 3 {
+	if _, err := m.Graph(); err == nil || !strings.Contains(err.Error(), "m: before pass 3 ") ||
+		!strings.HasSuffix(err.Error(), "enough") || ran != 3 {
 		t.Errorf("%v, after %d passes", err, ran)
 	}
-	if _, err := open.Bytes([]byte(follower), "m", open.Options{Context: ctx}); err == nil || err.Error() != "m: enough" {
+	if _, err := open.Bytes([]byte(follower), "m", open.Options{Context: ctx}); err == nil ||
+		err.Error() != "m: enough" {
 		t.Errorf("before it is read: %v", err)
 	}
-	if _, err := open.File(small(t), open.Options{Context: ctx}); err == nil || !strings.HasSuffix(err.Error(), "enough") {
+	if _, err := open.File(small(t), open.Options{Context: ctx}); err == nil ||
+		!strings.HasSuffix(err.Error(), "enough") {
 		t.Errorf("before a directory is read: %v", err)
 	}
 }
 
-// The observer sees each pass once, however often the graph is asked for, and from wherever.
+// TestOnce checks that the passes run once, however often the graph is used.
 func TestOnce(t *testing.T) {
 	var seen []string
 	m, err := open.Bytes([]byte(follower), "m", open.Options{Observe: func(s passes.Snapshot) {
@@ -440,7 +456,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// What passes warn of goes to the logger.
+// TestLogger checks that warnings of passes go to the logger.
 func TestLogger(t *testing.T) {
 	var log bytes.Buffer
 	o := open.Options{Run: runtime.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
@@ -459,7 +475,7 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// A panic below is an error that names the model.
+// TestPanic checks that a panic becomes an error that names the model.
 func TestPanic(t *testing.T) {
 	m, err := open.Bytes([]byte(follower), "m", open.Options{Observe: func(passes.Snapshot) { panic("oh") }})
 	must(t, err)
@@ -468,7 +484,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Of an ONNX file that cannot be built, what it says of itself is known, and nothing panics.
+// TestUnsupported checks that the description of an ONNX file is returned even if its graph cannot be built.
 func TestUnsupported(t *testing.T) {
 	b := onnxFile(t, parse(t, follower))
 	b = bytes.ReplaceAll(b, []byte("Unsqueeze"), []byte("Frobnicat"))

@@ -9,23 +9,22 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// shape states dimensions: those of an input (one for each, in order), or the number that a symbol stands for.
+// shape is one of Options.Shapes: the dimensions of an input, in order, or the number for a symbol.
 type shape struct {
 	name string
-	dims []string // numbers; or names, which an input's dimension takes; or "_", which leaves a dimension as it is
+	dims []string // numbers, new names of dimensions, or "_" for dimensions that do not change
 }
 
-// maxDim bounds a dimension: far beyond what any machine holds, and low enough for sizes that are computed from several to
-// stay in range for a while.
+// maxDim bounds a dimension. No machine has memory for more, and products of a few dimensions stay in range.
 const maxDim = 1 << 40
 
-// CheckShape reports whether s may be one of Options.Shapes, whatever the model: NAME=DIM,DIM,…
+// CheckShape returns an error if s cannot be one of Options.Shapes for any model. The form is NAME=DIM,DIM,…
 func CheckShape(s string) error {
 	_, err := parseShape(s)
 	return err
 }
 
-// parseShape reads NAME=1,L,64. A name may hold equals signs, dimensions do not.
+// parseShape reads NAME=1,L,64. A name may contain equals signs, dimensions may not.
 func parseShape(s string) (shape, error) {
 	at := strings.LastIndexByte(s, '=')
 	if at <= 0 || at == len(s)-1 {
@@ -42,16 +41,17 @@ func parseShape(s string) (shape, error) {
 		n, known := v.Known()
 		_, plain := v.Symbol()
 		if err != nil || !known && !plain || known && (n < 0 || n > maxDim) {
-			return shape{}, fmt.Errorf("%s: dimension %d is %q: expected a number from 0 to %d, a name, or _", s, i, d, int64(maxDim))
+			return shape{}, fmt.Errorf("%s: dimension %d is %q: expected a number from 0 to %d, a name, or _", s, i, d,
+				int64(maxDim))
 		}
 	}
 	return sh, nil
 }
 
-// String writes what parseShape reads.
+// String returns the text that parseShape reads.
 func (s shape) String() string { return s.name + "=" + strings.Join(s.dims, ",") }
 
-// shapeError says that a shape does not fit the model.
+// shapeError is the error for a shape that does not fit the model.
 type shapeError struct {
 	shape shape
 	err   error
@@ -64,7 +64,7 @@ func (s shape) fail(format string, args ...any) error {
 	return &shapeError{s, fmt.Errorf(format, args...)}
 }
 
-// shapes are those of Options.
+// shapes are the parsed Options.Shapes.
 type shapes []shape
 
 func (m *Model) shapes() (shapes, error) {
@@ -79,8 +79,8 @@ func (m *Model) shapes() (shapes, error) {
 	return out, nil
 }
 
-// bind puts the dimensions into a graph: symbols that get a number or another name are replaced everywhere, dimensions of
-// inputs that nothing was known of get what is stated, and types are inferred anew. It gives the numbers by symbol.
+// bind applies the shapes to a graph. It replaces symbols that get a number or another name everywhere, sets unknown
+// dimensions of inputs, and infers types again. It returns the numbers by symbol.
 func (s shapes) bind(g *ir.Graph) (map[string]int64, error) {
 	if len(s) == 0 {
 		return nil, nil
@@ -113,10 +113,10 @@ func (s shapes) bind(g *ir.Graph) (map[string]int64, error) {
 				if text == "_" {
 					continue
 				}
-				d, _ := ir.ParseDim(text) // parseShape has read it
+				d, _ := ir.ParseDim(text) // valid after parseShape
 				if out.Shape[i].IsUnknown() {
 					out.Shape[i] = d
-				} else if !out.Shape[i].Equal(d) { // stated twice, as symbols holds the rest
+				} else if !out.Shape[i].Equal(d) { // stated twice; symbols has checked the other dimensions
 					err = sh.fail("dimension %d of input %s is %v elsewhere, found %v", i, v.Name, out.Shape[i], d)
 				}
 			}
@@ -134,7 +134,7 @@ func (s shapes) bind(g *ir.Graph) (map[string]int64, error) {
 	return dims, nil
 }
 
-// solve gives the numbers that symbols of the graph's inputs get.
+// solve returns the numbers for symbols of the graph's inputs.
 func (s shapes) solve(g *ir.Graph) (map[string]int64, error) {
 	with, err := s.symbols(g)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s shapes) solve(g *ir.Graph) (map[string]int64, error) {
 	return out, nil
 }
 
-// symbols finds what each symbol of the inputs becomes, and holds everything that is stated against the inputs.
+// symbols returns the replacement of each symbol of the inputs, and checks all shapes against the inputs.
 func (s shapes) symbols(g *ir.Graph) (map[string]ir.Dim, error) {
 	with := map[string]ir.Dim{}
 	set := func(sh shape, name string, d ir.Dim) error {
@@ -199,7 +199,7 @@ func (s shapes) symbols(g *ir.Graph) (map[string]ir.Dim, error) {
 			}
 		}
 	}
-	for _, sh := range s { // what is no symbol must agree
+	for _, sh := range s { // dimensions that are not symbols must agree
 		v := g.Input(sh.name)
 		if v == nil {
 			continue
@@ -221,7 +221,7 @@ func (s shapes) symbols(g *ir.Graph) (map[string]ir.Dim, error) {
 	return with, nil
 }
 
-// known lists what a shape could have named.
+// known lists the names that a shape may have.
 func known(g *ir.Graph, symbols []string) string {
 	var inputs []string
 	for _, v := range g.Inputs {
@@ -234,7 +234,7 @@ func known(g *ir.Graph, symbols []string) string {
 	return s
 }
 
-// onType applies f to the tensor types within t.
+// onType applies f to the tensor types in t.
 func onType(t ir.Type, f func(*ir.TensorType) *ir.TensorType) ir.Type {
 	switch t := t.(type) {
 	case *ir.TensorType:
@@ -247,7 +247,7 @@ func onType(t ir.Type, f func(*ir.TensorType) *ir.TensorType) ir.Type {
 	return t
 }
 
-// substitute replaces symbols in the types of all values, subgraphs included.
+// substitute replaces symbols in the types of all values, including subgraphs.
 func substitute(g *ir.Graph, with map[string]ir.Dim, seen map[*ir.Graph]bool) {
 	if seen[g] {
 		return
@@ -278,7 +278,7 @@ func substitute(g *ir.Graph, with map[string]ir.Dim, seen map[*ir.Graph]bool) {
 	}
 }
 
-// infer refines the types of all nodes' outputs by what follows from their inputs now.
+// infer refines the types of all nodes' outputs by the types of their inputs.
 func infer(g *ir.Graph) {
 	for _, n := range g.Nodes {
 		for _, sub := range n.Subgraphs() {
@@ -286,7 +286,7 @@ func infer(g *ir.Graph) {
 		}
 		types, err := ir.Infer(n)
 		if err != nil {
-			continue // the types that it has stay; running it says what is wrong
+			continue // keep its types; running the node reports the error
 		}
 		for i, v := range n.Outputs {
 			if v == nil || i >= len(types) {
@@ -312,7 +312,7 @@ func infer(g *ir.Graph) {
 	}
 }
 
-// rename keeps what the graph says of its time and batch symbols true.
+// rename applies new names to the time and batch symbols in the metadata.
 func rename(g *ir.Graph, with map[string]ir.Dim) {
 	for _, key := range []string{ir.MetaTime, ir.MetaBatch} {
 		d, ok := with[g.Meta[key]]

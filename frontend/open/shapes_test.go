@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// sample takes pairs of x, and z of any shape; y has the shape of x.
+// sample returns a graph that takes pairs of x, and z of any shape. y has the shape of x.
 func sample(t *testing.T) *ir.Graph {
 	t.Helper()
 	b := ir.NewBuilder("g", ops.Default, ops.Opsets())
@@ -30,7 +30,7 @@ func sample(t *testing.T) *ir.Graph {
 func TestBind(t *testing.T) {
 	for _, c := range []struct {
 		shapes string
-		types  string // of a, b, c, or the error
+		types  string // of a, b and c, or the error
 		dims   int
 		time   string
 	}{
@@ -72,7 +72,8 @@ func TestBind(t *testing.T) {
 				types = append(types, v.Type.String())
 			}
 			if got := strings.Join(types, " "); got != c.types || len(dims) != c.dims || g.Meta[ir.MetaTime] != c.time {
-				t.Errorf("%s, %v, time %q; expected %s, %d dimensions, time %q", got, dims, g.Meta[ir.MetaTime], c.types, c.dims, c.time)
+				t.Errorf("%s, %v, time %q; expected %s, %d dimensions, time %q", got, dims, g.Meta[ir.MetaTime],
+					c.types, c.dims, c.time)
 			}
 		})
 	}
