@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// made makes the implementation of one kind for a step; the zero M where there is none, or the conditions do not hold. Inputs
-// that the operator may not have may be absent.
+// made returns the implementation of one kind for a step; the zero M if the operator does not have the kind, or if one
+// of the inputs listed in constant is no constant. Optional inputs of the operator may be absent.
 func made[M any](s *lowering.Step, constant []int, make func(s *lowering.Step) M) (m M) {
 	if make == nil {
 		return m
@@ -20,7 +20,7 @@ func made[M any](s *lowering.Step, constant []int, make func(s *lowering.Step) M
 	return make(s)
 }
 
-// ByteTyped reports whether input i of the step is a tensor of bytes with a sign, or without.
+// ByteTyped reports whether input i of the step is a tensor of int8 or uint8.
 func ByteTyped(s *lowering.Step, i int) bool {
 	if s.Absent(i) {
 		return false
@@ -29,7 +29,7 @@ func ByteTyped(s *lowering.Step, i int) bool {
 	return ok && (t.Elem == tensor.Int8 || t.Elem == tensor.Uint8)
 }
 
-// SingleInput reports whether input i is known to hold one number.
+// SingleInput reports whether input i has a declared shape of one element: () or (1).
 func SingleInput(s *lowering.Step, i int) bool {
 	t, ok := ir.AsTensor(s.In[i].Type)
 	if !ok || t.NoRank {
@@ -39,7 +39,7 @@ func SingleInput(s *lowering.Step, i int) bool {
 	return ok && (len(shape) == 0 || len(shape) == 1 && shape[0] == 1)
 }
 
-// RankOf is the number of axes of input i; -1 where that is not known.
+// RankOf returns the number of axes of input i; -1 if the input is absent or its rank unknown.
 func RankOf(s *lowering.Step, i int) int {
 	if s.Absent(i) {
 		return -1

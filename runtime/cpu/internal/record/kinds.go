@@ -6,11 +6,11 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Kinds are the implementations that a step has, by what is known before shapes are bound: its operator's record, constants,
-// attributes and declared types. Which of them runs is decided when shapes are bound.
+// Kinds are the implementations that a step may have, as far as its operator's record, constants, attributes and
+// declared types tell. The backend chooses one of them when shapes are bound.
 type Kinds struct {
 	Record  *Record
-	Element *Elementwise // nil where the operator is none
+	Element *Elementwise // nil if the operator is not elementwise
 
 	Row        RowMaker
 	Recurrence Recurrence
@@ -18,21 +18,21 @@ type Kinds struct {
 	Streaming  StreamingMaker
 	Tensor     TensorMaker
 
-	// What is made when shapes are bound, of a step that works on sequences as rows (see timeMajor).
+	// Set when shapes are bound, for a step on sequences as rows (see timeMajor).
 	WindowedOp *WindowedOp
 	Sums       *Sums
 	Transpose  Transpose
 
-	Columns  *Columns // it copies some of its input's features
-	Lowered  *LowStep // of a product with constant weights, where low precision was asked for
+	Columns  *Columns // set if the step copies a range of its input's features
+	Lowered  *LowStep // of a product with constant weights, if low precision was asked for
 	Shared   *runtime.Constants
-	Form     string       // of recurrences, the one asked for; empty: any
+	Form     string       // the form asked for, of recurrences; "" for any
 	Products tensor.DType // the precision asked for
 }
 
 var noKinds = &Kinds{Record: None}
 
-// Of gives the kinds of a step; of one that has none, what must not be written to.
+// Of returns the kinds of a step; an empty value, not to be written to, for a step without any.
 func Of(s *lowering.Step) *Kinds {
 	if k, ok := s.Impl.(*Kinds); ok {
 		return k
@@ -40,7 +40,7 @@ func Of(s *lowering.Step) *Kinds {
 	return noKinds
 }
 
-// Find makes the implementations of a step.
+// Find sets the implementations that s may have.
 func (k *Kinds) Find(s *lowering.Step) {
 	r := k.Record
 	if k.GivesFloat32(s) {
@@ -60,12 +60,12 @@ func (k *Kinds) Find(s *lowering.Step) {
 	}
 }
 
-// Found reports whether there is any.
+// Found reports whether the step may have any implementation.
 func (k *Kinds) Found() bool {
 	return k.Recurrence != nil || k.Row != nil || k.Streaming != nil || k.Tensor != nil
 }
 
-// Fused says what the step does in a fused kernel; nil where it cannot be part of one.
+// Fused returns the maker of the step's part in a fused kernel; nil if it cannot be in one.
 func (k *Kinds) Fused() FusedMaker {
 	if k.Element != nil {
 		return k.Element.Fused
@@ -73,7 +73,7 @@ func (k *Kinds) Fused() FusedMaker {
 	return k.Record.Fused
 }
 
-// GivesFloat32 reports whether the outputs of a step are declared as float32 tensors, states aside.
+// GivesFloat32 reports whether the outputs of a step, except for states, are declared as float32 tensors.
 func (k *Kinds) GivesFloat32(s *lowering.Step) bool {
 	for i, v := range s.Node.Outputs {
 		if v != nil && !lowering.IsFloat32(v.Type) && (i == 0 || !k.Record.States()) {
@@ -83,5 +83,5 @@ func (k *Kinds) GivesFloat32(s *lowering.Step) bool {
 	return true
 }
 
-// Columns says that a step copies consecutive features of its input, from one on.
+// Columns is a copy of consecutive features, from feature From on.
 type Columns struct{ From int }

@@ -6,15 +6,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Record is all that this backend knows of one operator, in its newest version: the kinds of implementation that it has, the
-// conditions of each, its cost, and what passes ask about it. The file that has the operator's kernel registers it; where there
-// are several kernels, that of the one over whole tensors. What an operator computes element by element stands apart: see
-// elementwise.
+// Record is all that this backend knows of one operator, in its newest version: the kinds of implementation that it
+// has, their conditions, and its cost. The file of the operator's kernel registers it; of several kernels, that of the
+// tensor kernel. The kernels of elementwise operators come from their expressions instead: see Elementwise.
 //
-// A kind whose make is nil is one that the operator does not have. Which of several runs is decided in one place: see
-// preference.
+// An operator does not have the kinds whose Make is nil. Package cpu states the order in which it prefers kinds.
 type Record struct {
-	Op string // its full name: "Conv", "essm.Scan"
+	Op string // full name of the operator: "Conv", "essm.Scan"
 
 	Recurrence RecurrenceKind
 	Row        RowKind
@@ -22,46 +20,49 @@ type Record struct {
 	Streaming  StreamingKind
 	Tensor     TensorKind
 	Program    programKind
-	// Shapes says that the result follows from shapes: it is known before anything runs.
+	// Shapes says that the result follows from shapes, and is known before the run.
 	Shapes bool
 
-	// Fused says what the operator does in a fused elementwise kernel, where its row kernel is elementwise for some constants.
+	// Fused returns the operator's step in a fused elementwise kernel, for row operators that are elementwise with some
+	// constants; nil for others.
 	Fused FusedMaker
-	// Moves says how the operator moves elements, where it does nothing else.
+	// Moves describes an operator that only moves elements.
 	Moves Moves
-	// Flops estimates the work of one row; nil: some for each number of the result.
+	// Flops estimates the work of one row, in floating-point operations; nil for a few per number of the result.
 	Flops func(s *lowering.Step) float64
 
-	// Strict operators are never written out as their bodies, which take inputs that the operators refuse, or gain nothing:
-	// what no kernel fits is evaluated as ops defines it.
+	// Strict operators are never replaced by their bodies, which accept inputs that the operators refuse, or gain
+	// nothing. Nodes that no kernel fits are evaluated as package ops defines them.
 	Strict bool
-	// Keeps says that outputs after the first are what a step graph keeps.
+	// Keeps says that outputs after the first are states that a step graph keeps.
 	Keeps bool
 }
 
-// Kinds of implementation. Conditions that can be told before shapes are bound stand beside them: the inputs that constant
-// lists are constants, as far as they are there; outputs, states aside, are declared as float32, but for kernels over whole
-// tensors. What attributes, ranks and axes ask for, make finds, and gives nil; what shapes ask for, the maker that it gives.
+// Kinds of implementation, with their conditions. The inputs in Constant must be constants if they are present.
+// Outputs, except for states and for those of tensor kernels, must be declared as float32. Make returns nil if
+// attributes, ranks or axes do not fit; the maker that it returns returns nil if shapes do not fit.
 type (
-	// RecurrenceKind carries state from one step of time to the next, or needs the whole sequence. A region forms around it.
+	// RecurrenceKind carries a state from one step of time to the next, or needs the whole sequence. It is part of a
+	// region.
 	RecurrenceKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) Recurrence
 	}
-	// RowKind treats each row (sample, step) by itself. It is part of a region.
+	// RowKind computes each row (sample, step) by itself. It is part of a region.
 	RowKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) RowMaker
 	}
-	// WindowedKind looks some way back and ahead along time. It is part of a region, where sequences become rows.
+	// WindowedKind looks a bounded number of steps back and ahead along time. It is part of a region, if sequences
+	// become rows.
 	WindowedKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) WindowedMaker
-		Input    int  // the sequence: (samples, features, steps)
-		Rows     bool // or rather (samples, steps, features)
-		Pads     bool // zeros that a step before it adds around the sequence are as good as those that it pads with itself
+		Input    int  // index of the sequence: (samples, features, steps)
+		Rows     bool // the sequence is (samples, steps, features)
+		Pads     bool // zeros added around the sequence by a step before it are equal to pads of its own
 	}
-	// StreamingKind goes step by step beside regions, or sums sequences up.
+	// StreamingKind goes step by step outside of regions, or sums sequences up.
 	StreamingKind struct {
 		Constant []int
 		Make     func(s *lowering.Step) StreamingMaker
@@ -74,12 +75,12 @@ type (
 	}
 )
 
-// programKind says how the subgraphs of a node run, where the lowering makes programs of them.
+// programKind is the way in which the subgraphs of a node run as programs of the lowering.
 type programKind int
 
 const (
 	NoProgram   programKind = iota
-	PartOfGraph             // they become part of the graph that the node is in
+	PartOfGraph             // they become part of the graph that holds the node
 	Branches                // one of them runs
 	Iterations              // one runs many times
 )
@@ -89,7 +90,7 @@ var (
 	None    = &Record{}
 )
 
-// Register enters records. It panics on a second one for the same operator: that is a mistake in this program.
+// Register adds records. It panics on a second record of an operator, which is an error of this program.
 func Register(list ...Record) {
 	for _, r := range list {
 		if Records[r.Op] != nil {
@@ -99,7 +100,8 @@ func Register(list ...Record) {
 	}
 }
 
-// For gives the record of an operator; one that says nothing where there is none, and for earlier versions.
+// For returns the record of an operator in its newest version; None for earlier versions and for operators without a
+// record.
 func For(op *ir.Op) *Record {
 	if ops.Newest(op) {
 		return Named(op)
@@ -107,7 +109,8 @@ func For(op *ir.Op) *Record {
 	return None
 }
 
-// Named gives the record of an operator in any version, for what they have in common.
+// Named returns the record of an operator in any version, for properties that all versions share; None if there is
+// none.
 func Named(op *ir.Op) *Record {
 	if r := Records[op.FullName()]; r != nil {
 		return r
@@ -115,5 +118,5 @@ func Named(op *ir.Op) *Record {
 	return None
 }
 
-// States reports whether outputs after the first may be of any type.
+// States reports whether outputs after the first are states, which may have any type.
 func (r *Record) States() bool { return r.Recurrence.Make != nil || r.Keeps }

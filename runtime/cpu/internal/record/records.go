@@ -1,6 +1,6 @@
 package record
 
-// Records of operators that have no kernel of their own.
+// Operators without kernels.
 func init() {
 	Register(
 		Record{Op: "Constant", Shapes: true},

@@ -5,81 +5,82 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// Recurrence is a step that carries state from one row to the next, or needs the whole sequence: the heart of a region.
+// Recurrence is a step that carries a state from one row to the next, or needs the whole sequence. A region has at most
+// one.
 type Recurrence interface {
-	// Info says what the recurrence reads and writes.
+	// Info returns the sizes of the recurrence, and its inputs and outputs.
 	Info() *RecurrenceInfo
-	// Tiled makes the kernel for forms that go tile by tile, at most rows steps each.
+	// Tiled returns the kernel of a form that goes tile by tile, with tiles of at most rows steps.
 	Tiled(form string, rows int) TileKernel
-	// Sequence makes the kernel for the other forms; history says that inputs before the first step are given.
+	// Sequence returns the kernel of one of the other forms. history says that inputs before the first step are given.
 	Sequence(form string, length int, history bool) SequenceKernel
 }
 
 // RecurrenceInfo describes a recurrence. Indices are those of the step's inputs and outputs; -1 where absent.
 type RecurrenceInfo struct {
 	N, Window          int
-	States             int // of each of the n features, where what goes in and comes out is part of the recurrence; 0: a feature is a state
+	States             int // states per feature, if B and C are part of the recurrence; 0 if each feature is a state
 	Direction          string
 	VRe, VIm, State    int
 	XRe, XIm, StateOut int
-	Size               int  // float64 numbers that the recurrence works on, per sample
-	Saved              int  // of them, those that make up a state
-	PerHead            int  // states that are mixed with each other; 1 for a diagonal system
-	Unstable           bool // powers grow without bound: nothing but the recurrence is safe
-	Stateless          bool // has no recurrence: a convolution with a given kernel of taps numbers
+	Size               int  // size of a sample's memory, in float64
+	Saved              int  // size of the state, at the beginning of that memory
+	PerHead            int  // states that depend on each other; 1 for a diagonal system
+	Unstable           bool // powers of eigenvalues grow without bound, so only the form scan is safe
+	Stateless          bool // a convolution with a given kernel of Taps numbers, without states
 	Taps               int
 }
 
-// TileInput is the input of a tile: one row of N numbers per step. old is the input a window earlier (later, for backward
-// kernels), zeros where there is none; absent parts are nil.
+// TileInput is the input of a tile: one row of N numbers per step. OldRe and OldIm are the input one window earlier
+// (later, for backward kernels), with zeros beyond the sequence. Absent parts are nil.
 type TileInput struct {
 	Re, Im, OldRe, OldIm []float32
 }
 
-// TileKernel computes tiles. z is the state at the tile's edge, which the kernel advances to the other edge. x and xi may
-// be nil, when only the state is wanted; tmp is scratch of scratch() numbers. With add, x and xi are added to.
+// TileKernel computes tiles. z is the state at one edge of the tile, which the kernel advances to the other edge. x and
+// xi are nil if only the state is wanted. tmp is scratch of Scratch() numbers. With add, results are added to x and xi.
 type TileKernel interface {
-	Bytes() int64 // of tables that prepare makes
+	Bytes() int64 // size of the tables that Prepare makes
 	Prepare()
 	Scratch() int
 	Forward(x, xi []float32, in *TileInput, rows int, z []float64, tmp []float32)
 	Backward(x, xi []float32, in *TileInput, rows int, z []float64, tmp []float32, add bool)
 }
 
-// Jumper is a tileKernel whose state crosses a full tile without input by a multiplication, so that the tiles' states can be
-// found one by one, each from zero, and joined afterwards.
+// Jumper is a TileKernel whose state, without input, crosses a full tile by one multiplication. The states of tiles can
+// then be computed independently, each from zero, and joined afterwards.
 type Jumper interface {
-	Jumps() bool // false where the multiplication would overflow
-	// Jump adds to z what is left of the state from after a full tile.
+	Jumps() bool // false if the multiplication could overflow
+	// Jump adds to z the state that from becomes after a full tile without input.
 	Jump(z, from []float64)
 }
 
-// SequenceKernel computes whole sequences, in pieces that do not depend on each other.
+// SequenceKernel computes whole sequences, in independent pieces.
 type SequenceKernel interface {
-	Bytes() int64 // of tables that prepare makes
+	Bytes() int64 // size of the tables that Prepare allocates
 	Prepare()
-	Fill(w *Workspace) // writes the tables, in the first run, as long as that is not stopped
-	Scratch() int      // float32 numbers
+	Fill(w *Workspace) // computes the tables, in the first run; ends early when the run is stopped
+	Scratch() int      // size of tmp in Run
 	Pieces() int
-	// Run computes one piece; state is scratch of recurrenceInfo.size numbers.
+	// Run computes one piece of a sample. state is scratch of RecurrenceInfo.Size numbers.
 	Run(piece int, s *Sequence, tmp []float32, state []float64)
 }
 
-// Sequence is one sample: rows of N numbers. x may be v. past holds the window's inputs before the first step, oldest
-// first, parts rows of N numbers each; nil where they are zeros. z is the state before the first step; nil where zero.
+// Sequence is one sample: rows of N numbers. X may be V. Past holds the inputs of the window before the first step,
+// oldest first, Parts rows of N numbers each; nil for zeros. Z is the state before the first step; nil for zero.
 type Sequence struct {
 	V, Vi, X, Xi []float32
 	Past         []float32
 	Parts        int
 	Z            []float64
 	Length       int
-	W            *Workspace // who computes it
+	W            *Workspace // of the worker that computes it
 }
 
-// Stopped reports whether the run has failed or was cancelled, so that what is left need not be computed.
+// Stopped reports whether the run has failed or was cancelled, so that kernels can return early.
 func (s *Sequence) Stopped() bool { return s.W.Stopped() }
 
-// ScanAttrs gives direction and window of a scan.
+// ScanAttrs returns the direction and the window of a scan.
 func ScanAttrs(n *ir.Node) (string, int) {
 	return n.Attrs.Str("direction", essm.Forward), int(n.Attrs.Int("window", 0))
 }
@@ -91,7 +92,7 @@ func Index(present bool, i int) int {
 	return -1
 }
 
-// Column copies feature j of the sequence's steps, with those of the past before them.
+// Column copies feature j of all steps to dst, behind that of the inputs in Past. n is the number of features.
 func (s *Sequence) Column(dst []float32, n, j int, imag bool) {
 	v, part := s.V, 0
 	if imag {
@@ -109,7 +110,7 @@ func (s *Sequence) Column(dst []float32, n, j int, imag bool) {
 	}
 }
 
-// SetColumn writes feature j of x.
+// SetColumn writes src to feature j of the rows of x, of n numbers each.
 func SetColumn(x, src []float32, n, j int) {
 	for t, v := range src {
 		x[t*n+j] = v

@@ -2,34 +2,35 @@ package record
 
 import "github.com/essmc/essmc/runtime/lowering"
 
-// StreamingKernel computes a step over sequences that treats steps of time by themselves, or sums them up, so that it can run
-// chunk by chunk beside regions. The executor calls start, then steps for one stretch after the other, then finish.
+// StreamingKernel is the kernel of a streaming operator: it computes steps of time by themselves, or sums them up, and
+// can run in time chunks.
 type StreamingKernel interface {
 	Stage
-	Attach(e Execution) // makes what the kernel holds
-	Bytes() int64       // of that
+	Attach(e Execution) // allocates the kernel's memory
+	Bytes() int64       // size of that memory
 }
 
-// Stage is what is computed along time, from the first step to the last.
+// Stage is a computation along time, from the first step to the last. The executor calls Start, then Steps for one time
+// chunk after the other, then Finish.
 type Stage interface {
-	// Grid is the number of samples, and of the steps of each.
+	// Grid returns the number of samples, and the number of steps of each.
 	Grid() (batch, length int)
 	Start() error
 	Steps(from, to int) error
 	Finish()
 }
 
-// StreamingMaker makes the kernel for a binding, or gives nil where its shapes do not fit.
+// StreamingMaker makes the kernel for a binding. It returns nil if the shapes do not fit.
 type StreamingMaker func(d *lowering.Binding) StreamingKernel
 
-// StreamingTile is the steps of a work item.
+// StreamingTile is the number of steps of a work item.
 const StreamingTile = LargestTile
 
-// StreamingGrid is what streaming operators share: samples and steps in work items.
+// StreamingGrid divides samples and steps among work items. Streaming kernels embed it.
 type StreamingGrid struct {
 	E             Execution
 	Batch, Length int
-	From, To      int // under way
+	From, To      int // the steps under way: From…To-1
 }
 
 func (g *StreamingGrid) Attach(e Execution) { g.E = e }
@@ -42,12 +43,12 @@ func (g *StreamingGrid) Finish() {}
 
 func (g *StreamingGrid) Bytes() int64 { return 0 }
 
-// Items is the number of work items of the steps under way.
+// Items returns the number of work items of the steps under way.
 func (g *StreamingGrid) Items() int {
 	return g.Batch * ((g.To - g.From + StreamingTile - 1) / StreamingTile)
 }
 
-// ItemAt gives work item k: its sample, its first step, and the number of its steps.
+// ItemAt returns the sample, the first step and the number of steps of work item k.
 func (g *StreamingGrid) ItemAt(k int) (sample, from, n int) {
 	from = g.From + k/g.Batch*StreamingTile
 	return k % g.Batch, from, min(StreamingTile, g.To-from)

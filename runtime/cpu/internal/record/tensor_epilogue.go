@@ -5,36 +5,37 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Epilogue is what steps behind a convolution do to each of its numbers: it is done block by block, while the numbers are in
-// the cache, and what lies between the steps is never written.
+// Epilogue is a list of elementwise steps that the kernel of a product or convolution applies to its results, block by
+// block, while they are in the cache. The values between the steps are never written.
 type Epilogue struct {
 	Steps []*lowering.Step
 	Ops   []EpilogueOp
 }
 
-// EpilogueOp is one of the steps. Exactly one field is set; with exchanged, the numbers are the operator's second operand.
+// EpilogueOp is a step of an epilogue. Exactly one of Unary, Number, Channels and Operand is set. If Exchanged, the
+// kernel's results are the operator's second operand.
 type EpilogueOp struct {
-	Unary     func(y, x []float32)
+	Unary     func(y, x []float32) // an operator of one operand
 	Number    func(y, x []float32) // the other operand is one number
-	Channels  []float32            // or one for each channel
-	Operand   *lowering.Value      // or a tensor of the same shape
-	F         Arithmetic           // of channels and operand
+	Channels  []float32            // the other operand is a number per channel
+	Operand   *lowering.Value      // the other operand is a tensor of the same shape
+	F         Arithmetic           // with Channels and Operand
 	Exchanged bool
 }
 
-// Block is the numbers of one sample that a kernel has just computed: of rows channels, from channel on, n numbers each, stride
-// apart in y from at on.
+// Block is a block of results that a kernel has just computed: N numbers of each of Rows channels of one sample, from
+// Channel on. They begin at y[At]; channels are Stride apart.
 type Block struct {
 	At, Channel, Rows, N, Stride int
 }
 
-// Apply changes a block of y in place.
+// Apply applies the steps to a block of y, in place.
 func (p *Epilogue) Apply(e Execution, y []float32, b *Block) {
 	if p == nil || b.Rows == 0 || b.N == 0 {
 		return
 	}
 	rows, n := b.Rows, b.N
-	if n == b.Stride || rows == 1 { // all rows are one
+	if n == b.Stride || rows == 1 { // the channels are contiguous
 		rows, n = 1, n*rows
 	}
 	for i := range p.Ops {
@@ -70,7 +71,7 @@ func (p *Epilogue) Apply(e Execution, y []float32, b *Block) {
 	}
 }
 
-// join computes y = f(y, other), or f(other, y).
+// join computes y = F(y, other), or F(other, y) if op is exchanged.
 func (op *EpilogueOp) join(y, other []float32) {
 	if op.Exchanged {
 		op.F.Rows(y, other, y)
@@ -79,8 +80,8 @@ func (op *EpilogueOp) join(y, other []float32) {
 	}
 }
 
-// EpilogueBlock is how many numbers of a channel are computed before the epilogue runs over them, so that all channels
-// together stay in the first cache: a multiple of a panel's width.
+// EpilogueBlock returns the number of results per channel between two calls of Apply, so that those of all channels
+// stay in the first-level cache. It is a multiple of kernel.PanelWidth.
 func EpilogueBlock(channels int) int {
 	const numbers = 1 << 12
 	return max(1, numbers/max(1, channels)/kernel.PanelWidth) * kernel.PanelWidth

@@ -1,8 +1,9 @@
 package record
 
-// A tile has 96 steps: enough that weights pass through the cache once for much work, a whole number of the blocks of rows that
-// products take, and its values still lie in the second-level cache. It has fewer where steps are expensive (a run is
-// cancelled between tiles) and where a sequence is short (threads share its tiles), but not below smallestTile.
+// A tile has LargestTile steps. They are enough that each load of the weights into the cache serves much work, they are
+// a multiple of the rows that products compute at once, and their values fit the second-level cache. Tiles are shorter,
+// down to SmallestTile, if steps take long, since runs are cancelled between tiles, and if the sequence is short, so
+// that threads can share its tiles.
 const (
 	LargestTile  = 96
 	SmallestTile = 24
@@ -10,7 +11,7 @@ const (
 	tilesWanted  = 16
 )
 
-// TileSize chooses the steps of a tile from shapes alone.
+// TileSize returns the number of steps of a tile. It depends on shapes alone.
 func TileSize(flopsPerRow float64, length int) int {
 	t := LargestTile
 	for t > SmallestTile && (float64(t)*flopsPerRow > TileFlops || t*tilesWanted > length) {

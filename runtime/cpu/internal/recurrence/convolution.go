@@ -20,16 +20,17 @@ func init() {
 type convolution struct {
 	record.RecurrenceInfo
 	weights []float32 // per feature
-	form    string    // that the graph asks for
+	form    string    // the form that the graph asks for
 }
 
 func convolutionRecurrence(s *lowering.Step) record.Recurrence {
 	shape := s.ConstShape(1)
 	dir, _ := record.ScanAttrs(s.Node)
-	return &convolution{weights: s.Constant(1), form: s.Node.Attrs.Str("form", essm.FormDirect), RecurrenceInfo: record.RecurrenceInfo{
-		N: shape[0], Direction: dir, PerHead: 1, Stateless: true, Taps: shape[1],
-		VRe: 0, VIm: -1, State: -1, XRe: 0, XIm: -1, StateOut: -1,
-	}}
+	return &convolution{weights: s.Constant(1), form: s.Node.Attrs.Str("form", essm.FormDirect),
+		RecurrenceInfo: record.RecurrenceInfo{
+			N: shape[0], Direction: dir, PerHead: 1, Stateless: true, Taps: shape[1],
+			VRe: 0, VIm: -1, State: -1, XRe: 0, XIm: -1, StateOut: -1,
+		}}
 }
 
 func (c *convolution) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
@@ -49,7 +50,7 @@ type convolutionSequence struct {
 	spec []float32 // by feature
 }
 
-// featuresPerPiece is a vector of neighbours, which are brought into columns and back together.
+// featuresPerPiece is the number of neighbouring features that are transposed together: those of a vector.
 const featuresPerPiece = 8
 
 func (k *convolutionSequence) Pieces() int {

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// convolver is what convolutions over whole sequences share: how long they are, and the transform.
+// convolver holds the lengths and the transform of a convolution over whole sequences.
 type convolver struct {
 	info   *record.RecurrenceInfo
 	length int // steps of the sequence
@@ -32,7 +32,7 @@ func (v *convolver) setup(info *record.RecurrenceInfo, length int, history, fft 
 	}
 }
 
-// tables is the memory of the transform's own tables.
+// tables returns the size of the transform's tables, in bytes.
 func (v *convolver) tables() int64 {
 	if v.fft == nil {
 		return 0
@@ -40,22 +40,24 @@ func (v *convolver) tables() int64 {
 	return v.fft.Bytes()
 }
 
-// fillTables makes them; false where there are none, and when the run was stopped.
+// fillTables computes the transform's tables. It returns false if there is no transform, or if the run was stopped.
 func (v *convolver) fillTables(w *record.Workspace) bool {
 	return v.fft != nil && v.fft.Prepare(w.Halted)
 }
 
-// spectrum is the transform of a kernel, with its mirror for what follows a step.
+// spectrum sets dst to the transform of a kernel: forward in time, mirrored, or both, by the direction.
 func (v *convolver) spectrum(dst, k, tmp []float32, w *record.Workspace) {
-	v.fft.ForwardRing(dst, k[:v.taps], v.info.Direction != essm.Backward, v.info.Direction != essm.Forward, tmp, w.Halted)
+	v.fft.ForwardRing(dst, k[:v.taps], v.info.Direction != essm.Backward, v.info.Direction != essm.Forward, tmp,
+		w.Halted)
 }
 
-// inverse adds the sequence of a spectrum to y; the inputs before the first step come first in it.
+// inverse adds the sequence of a spectrum to y, without the part for inputs before the first step.
 func (v *convolver) inverse(y, spec, tmp []float32, w *record.Workspace) {
 	v.fft.Inverse(y, spec, v.past, true, tmp, w.Halted)
 }
 
-// direct adds the convolution of col, the past and the sequence s, with a kernel to y; rev is scratch of taps numbers.
+// direct adds to y the convolution of a kernel with col, which holds the past and the sequence. rev is scratch of taps
+// numbers.
 func (v *convolver) direct(s *record.Sequence, y, col, k, rev []float32) {
 	k = k[:v.taps]
 	if v.info.Direction != essm.Backward {
@@ -70,7 +72,7 @@ func (v *convolver) direct(s *record.Sequence, y, col, k, rev []float32) {
 	}
 }
 
-// correlate is kernel.Correlate in pieces of some tenths of a millisecond; it gives up when the run has stopped.
+// correlate is kernel.Correlate in pieces of some tenths of a millisecond. It returns early when the run is stopped.
 func correlate(s *record.Sequence, y, v, k []float32, lag int) {
 	piece := max(1, (1<<19)/max(1, len(k)))
 	for lo := 0; lo < len(y) && !s.Stopped(); lo += piece {

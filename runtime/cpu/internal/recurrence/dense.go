@@ -8,15 +8,16 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.DenseScan", Recurrence: record.RecurrenceKind{Make: denseRecurrence, Constant: []int{1, 2}}})
+	record.Register(record.Record{Op: "essm.DenseScan",
+		Recurrence: record.RecurrenceKind{Make: denseRecurrence, Constant: []int{1, 2}}})
 }
 
-// dense is a DenseScan with constant matrices. The states of one head are mixed.
+// dense is a DenseScan with constant matrices. The states of a head depend on each other.
 type dense struct {
 	record.RecurrenceInfo
 	heads       int
 	abar, gamma []float64
-	in, cut     *kernel.Blocks // Γ and -Āˡ Γ per head: what an input gives, and takes when it leaves the window
+	in, cut     *kernel.Blocks // Γ and -Āˡ Γ per head: added for an input, and for one that leaves the window
 }
 
 func denseRecurrence(s *lowering.Step) record.Recurrence {
@@ -52,7 +53,7 @@ func (c *dense) matrices(h int) (abar, gamma []float64) {
 	return c.abar[h*n2 : (h+1)*n2], c.gamma[h*n2 : (h+1)*n2]
 }
 
-// multiply sets out to a b for square matrices.
+// multiply sets out to a b, for square matrices of n rows.
 func multiply(out, a, b []float64, n int) {
 	clear(out)
 	for i := range n {
@@ -64,7 +65,7 @@ func multiply(out, a, b []float64, n int) {
 	}
 }
 
-// power is the k-th power of a square matrix.
+// power returns the k-th power of a square matrix of n rows.
 func power(a []float64, n, k int) []float64 {
 	result, square, next := make([]float64, n*n), append([]float64(nil), a...), make([]float64, n*n)
 	for i := range n {
@@ -97,8 +98,8 @@ func (c *dense) Sequence(form string, length int, history bool) record.SequenceK
 	return k
 }
 
-// denseScan is the recurrence. The inputs go through Γ first, tile by tile, in float32; the state stays in float64. The
-// second half of z is scratch.
+// denseScan computes the recurrence step by step. It multiplies the inputs of a tile by Γ in float32; the state is in
+// float64. The second half of z is scratch.
 type denseScan struct {
 	c    *dense
 	rows int
@@ -110,7 +111,7 @@ func (k denseScan) Prepare() {}
 
 func (k denseScan) Scratch() int { return k.rows * k.c.N }
 
-// drive is what the inputs of a tile give to the states.
+// drive returns the contributions of a tile's inputs to the states, in tmp.
 func (k denseScan) drive(in *record.TileInput, rows int, tmp []float32) []float32 {
 	n := k.c.N
 	kernel.Heads(tmp, n, in.Re, n, rows, k.c.in, 0, false)
@@ -120,7 +121,7 @@ func (k denseScan) drive(in *record.TileInput, rows int, tmp []float32) []float3
 	return tmp[:rows*n]
 }
 
-// part is head h's share of rows.
+// part returns rows from the first state of head h on; nil for nil.
 func (k denseScan) part(x []float32, h int) []float32 {
 	if x == nil {
 		return nil
@@ -142,14 +143,15 @@ func (k denseScan) Backward(x, _ []float32, in *record.TileInput, rows int, z []
 	n := k.c.PerHead
 	for h := range k.c.heads {
 		a, _ := k.c.matrices(h)
-		kernel.DenseBackward(k.part(x, h), k.part(g, h), k.c.N, rows, a, z[h*n:(h+1)*n], z[k.c.N+h*n:k.c.N+(h+1)*n], add)
+		kernel.DenseBackward(k.part(x, h), k.part(g, h), k.c.N, rows, a, z[h*n:(h+1)*n], z[k.c.N+h*n:k.c.N+(h+1)*n],
+			add)
 	}
 }
 
-// denseChunk multiplies with powers of Ā inside chunks of chunkRows steps.
+// denseChunk computes chunks of ChunkRows steps by powers of Ā.
 type denseChunk struct {
 	denseScan
-	powers []float64 // per head: Ā⁰ … Ā^chunkRows
+	powers []float64 // per head: Ā⁰ … Ā^ChunkRows
 }
 
 const ChunkRows = 8
@@ -209,7 +211,7 @@ func (k *denseChunk) Backward(x, _ []float32, in *record.TileInput, rows int, z 
 		zh, next := z[h*n:(h+1)*n], z[all+h*n:all+(h+1)*n]
 		for hi := rows; hi > 0; {
 			lo := (hi - 1) / ChunkRows * ChunkRows
-			after := func(t int) { // the state that step t sees
+			after := func(t int) { // sets next to the state that step t reads
 				clear(next)
 				kernel.MatVec(next, k.power(h, hi-t-1), zh)
 				for q := t + 1; q < hi; q++ {
@@ -232,8 +234,8 @@ func (k *denseChunk) Backward(x, _ []float32, in *record.TileInput, rows int, z 
 	}
 }
 
-// denseSequence convolves whole sequences with the matrix-valued kernel, one head at a time, and one row of the kernel at
-// a time: all of it would be large.
+// denseSequence convolves whole sequences with the matrix-valued kernel, a head at a time. It computes the kernel row
+// by row, since the whole would be large.
 type denseSequence struct {
 	convolver
 	c *dense
@@ -256,7 +258,7 @@ func (k *denseSequence) Scratch() int {
 	return size + k.taps
 }
 
-// stepsUnchecked is how many steps are taken before the next look at whether the run was cancelled.
+// stepsUnchecked is the number of steps between two checks for a stopped run.
 const stepsUnchecked = 64
 
 func (k *denseSequence) Run(h int, s *record.Sequence, tmp []float32, state []float64) {

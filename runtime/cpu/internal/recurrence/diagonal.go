@@ -8,7 +8,8 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.Scan", Recurrence: record.RecurrenceKind{Make: diagonalRecurrence, Constant: []int{1, 2, 3, 4}}})
+	record.Register(record.Record{Op: "essm.Scan",
+		Recurrence: record.RecurrenceKind{Make: diagonalRecurrence, Constant: []int{1, 2, 3, 4}}})
 }
 
 // diagonal is a Scan with constant coefficients.
@@ -26,7 +27,8 @@ func diagonalRecurrence(s *lowering.Step) record.Recurrence {
 	c.RecurrenceInfo = record.RecurrenceInfo{
 		N: n, Window: window, Direction: dir, Size: 2 * n, Saved: 2 * n, PerHead: 1,
 		VRe: 0, VIm: record.Index(!s.Absent(5), 5), State: record.Index(!s.Absent(6), 6),
-		XRe: record.Index(s.Node.Out(0) != nil, 0), XIm: record.Index(s.Node.Out(1) != nil, 1), StateOut: record.Index(s.Node.Out(2) != nil, 2),
+		XRe: record.Index(s.Node.Out(0) != nil, 0), XIm: record.Index(s.Node.Out(1) != nil, 1),
+		StateOut: record.Index(s.Node.Out(2) != nil, 2),
 	}
 	c.sys = kernel.Diagonal{ARe: make([]float64, n), AIm: make([]float64, n), BRe: bRe, BIm: bIm}
 	if window > 0 {
@@ -60,7 +62,7 @@ func (c *diagonal) Tiled(form string, rows int) record.TileKernel {
 	return scan
 }
 
-// across gives powers of ā over rows steps, real parts before imaginary ones.
+// across returns the powers of ā over rows steps, real parts before imaginary ones.
 func across(a []complex128, rows int) []float64 {
 	p := make([]float64, 2*len(a))
 	for j, v := range a {
@@ -76,7 +78,7 @@ func (c *diagonal) Sequence(form string, length int, history bool) record.Sequen
 	return k
 }
 
-// impulse writes out b·exp(a·j) for j from 0 on, in float64, from exact powers every 64 steps.
+// impulse sets re and im to b·exp(a·j) for j from 0 on. It computes in float64, with exact powers every 64 steps.
 func impulse(re, im []float32, a, b complex128) {
 	step := essm.Pow(a, 1)
 	var p complex128
@@ -92,14 +94,15 @@ func impulse(re, im []float32, a, b complex128) {
 	}
 }
 
-// DiagonalScan is the recurrence.
+// DiagonalScan computes the recurrence step by step.
 type DiagonalScan struct {
-	sys    *kernel.Diagonal
-	n      int
-	across []float64 // powers of ā over a full tile, real parts before imaginary ones; nil where nothing runs backward
+	sys *kernel.Diagonal
+	n   int
+	// powers of ā over a full tile, see across; nil if the system does not run backward, or is unstable
+	across []float64
 }
 
-// Jump needs powers that do not grow; systems where they do have none.
+// Jump multiplies by the powers of ā over a full tile.
 func (k DiagonalScan) Jump(z, from []float64) {
 	n := k.n
 	pr, pi, fr, fi, zr, zi := k.across[:n], k.across[n:2*n], from[:n], from[n:2*n], z[:n], z[n:2*n]
@@ -127,13 +130,13 @@ func (k DiagonalScan) Backward(x, xi []float32, in *record.TileInput, rows int, 
 	k.sys.ScanBackward(x, xi, &v, rows, z[:k.n], z[k.n:], add)
 }
 
-// diagonalChunk convolves inside a tile, and takes the recurrence for the state between tiles.
+// diagonalChunk computes a tile by convolution, and the state between tiles by the recurrence.
 type diagonalChunk struct {
 	DiagonalScan
 	c    *diagonal
 	rows int
-	// Per state, rows numbers each: powers of ā from 1 on, and the impulse responses to an input and to one that leaves the
-	// window, in the order of lags and reversed.
+	// Per state, rows numbers each: powers of ā from 1 on, and the impulse responses to an input and to one that leaves
+	// the window, in the order of lags and reversed.
 	power, in, cut [2][]float32
 	inRev, cutRev  [2][]float32
 }
@@ -169,7 +172,7 @@ func (k *diagonalChunk) Prepare() {
 	k.in = table(func(j int) complex128 { return k.c.b[j] })
 	if w := k.c.Window; w > 0 && w < k.rows {
 		for _, t := range k.in {
-			for j := range k.n { // no input of the tile itself is left in the sums to be taken out again
+			for j := range k.n { // taps beyond the window
 				clear(t[j*k.rows+w : (j+1)*k.rows])
 			}
 		}
@@ -188,17 +191,19 @@ func (k *diagonalChunk) Forward(x, xi []float32, in *record.TileInput, rows int,
 	k.DiagonalScan.Forward(nil, nil, in, rows, z, nil)
 }
 
-func (k *diagonalChunk) Backward(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32, add bool) {
+func (k *diagonalChunk) Backward(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32,
+	add bool) {
 	if x != nil || xi != nil {
 		k.tile(x, xi, in, rows, z, tmp, false, add)
 	}
 	k.DiagonalScan.Backward(nil, nil, in, rows, z, nil, false)
 }
 
-// tile adds up what the state at the edge and the tile's own inputs give. With a window, the inputs of which the state is
-// made leave it one by one; the rows that they have all left are taken to see none of it, since a difference of the two would
-// be what float32 loses of both.
-func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32, forward, add bool) {
+// tile computes the outputs of a tile: the response to the state at its edge plus that to its own inputs. With a
+// window, the inputs in the state leave the window one by one. Rows behind the last of them leave the state out, since
+// the difference of state and inputs would consist of float32 rounding errors.
+func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32,
+	forward, add bool) {
 	n, r := k.n, k.rows
 	yr, yi := tmp[:rows], tmp[r:r+rows]
 	cols := [4][]float32{}
@@ -214,7 +219,7 @@ func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z 
 			}
 		}
 		zr, zi := z[j], z[n+j]
-		lo, hi := 0, rows // the rows that see the state
+		lo, hi := 0, rows // the rows that read the state
 		if w := k.c.Window; w > 0 && forward {
 			hi = min(hi, w-1)
 		} else if w > 0 {
@@ -223,7 +228,8 @@ func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z 
 		clear(yr)
 		clear(yi)
 		for t := lo; t < hi; t++ {
-			// Forward, row t sees the state before the tile t+1 powers away; backward, the state after it rows-t-1 away.
+			// Forward, row t reads the state before the tile times ā^(t+1); backward, the state after it times
+			// ā^(rows-t-1).
 			pr, pi := 1.0, 0.0
 			p := t
 			if !forward {
@@ -279,7 +285,7 @@ func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z 
 	}
 }
 
-// part is v[lo:hi]; nil of nil.
+// part returns v[lo:hi]; nil for nil.
 func part(v []float32, lo, hi int) []float32 {
 	if v == nil {
 		return nil
@@ -378,7 +384,8 @@ func (k *diagonalSequence) Run(piece int, s *record.Sequence, tmp []float32, _ [
 	}
 }
 
-// free sets y to what the state before the first step gives; with a window the past inputs do.
+// free sets y to the response to the state before the first step; to zero with a window, where past inputs take its
+// place.
 func (k *diagonalSequence) free(y, yi []float32, s *record.Sequence, j int) {
 	clear(y)
 	clear(yi)

@@ -10,27 +10,28 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.SSM", Recurrence: record.RecurrenceKind{Make: sisoRecurrence, Constant: []int{1, 2, 3, 4, 5, 6, 9}}})
+	record.Register(record.Record{Op: "essm.SSM",
+		Recurrence: record.RecurrenceKind{Make: sisoRecurrence, Constant: []int{1, 2, 3, 4, 5, 6, 9}}})
 }
 
-// Siso is an SSM whose heads have one input and one output each. What lies between B and C, n times as much as the heads read,
-// need not be written then: heads of many states run one after the other, and those of one state are a scan that has B
-// and C in its coefficients. It has one form, the recurrence.
+// Siso is an SSM whose heads have one input and one output each. The states between B and C, n for each number that a
+// head reads, are not written: heads of many states run one after the other, and heads of one state become a scan with
+// B and C in its coefficients. The only form is scan.
 type Siso struct {
 	record.RecurrenceInfo
 	a      []complex128
-	direct []float32 // D; nil: none
+	direct []float32 // D; nil for none
 	heads  *kernel.SISO
-	scaled *kernel.Diagonal // in place of heads, where these have one state each
+	scaled *kernel.Diagonal // in place of heads, if these have one state each
 }
 
-// SisoLeast is the number of states from which on a head runs by itself: a vector.
+// SisoLeast is the least number of states of a head in Siso: a vector. Heads of one state are an exception.
 const SisoLeast = 8
 
-// sisoKey names what the programs of a model share.
+// sisoKey identifies packed coefficients, which the programs of a model share.
 type sisoKey struct{ aRe, aIm, bRe, bIm, in, out, direct *tensor.Tensor }
 
-// sisoRecurrence gives nil for systems of other kinds, and where another form was asked for.
+// sisoRecurrence returns nil for other systems, and if another form was asked for.
 func sisoRecurrence(s *lowering.Step) record.Recurrence {
 	dir, window := record.ScanAttrs(s.Node)
 	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
@@ -42,7 +43,8 @@ func sisoRecurrence(s *lowering.Step) record.Recurrence {
 	heads, n := shape[0]*shape[1], shape[2]
 	state, stateOut := record.Index(!s.Absent(10), 10), record.Index(s.Node.Out(1) != nil, 1)
 	u, ok := ir.AsTensor(s.In[0].Type)
-	if !ok || u.NoRank || len(u.Shape) != 3 || !u.Shape[2].Equal(ir.Const(int64(heads))) || shape[3] != 1 || channels[2] != 1 ||
+	if !ok || u.NoRank || len(u.Shape) != 3 || !u.Shape[2].Equal(ir.Const(int64(heads))) || shape[3] != 1 ||
+		channels[2] != 1 ||
 		n < SisoLeast && (n != 1 || state >= 0 || stateOut >= 0) {
 		return nil
 	}
@@ -98,10 +100,10 @@ func (c *Siso) Tiled(_ string, rows int) record.TileKernel {
 	return k
 }
 
-// Sequence is never asked for.
+// Sequence is never called, since the only form is scan.
 func (c *Siso) Sequence(string, int, bool) record.SequenceKernel { return nil }
 
-// sisoScan is the recurrence of all heads, with what goes in and comes out.
+// sisoScan computes the recurrence of all heads, with B, C and D.
 type sisoScan struct {
 	DiagonalScan
 	c    *Siso

@@ -9,12 +9,14 @@ import (
 
 func init() {
 	record.Register(
-		record.Record{Op: "essm.Affine", Row: record.RowKind{Make: rowAffine, Constant: []int{1, 2}}, Fused: fusedAffine},
-		record.Record{Op: "essm.BatchNorm", Row: record.RowKind{Make: rowBatchNorm, Constant: []int{1, 2, 3, 4}}, Fused: fusedBatchNorm},
+		record.Record{Op: "essm.Affine", Row: record.RowKind{Make: rowAffine, Constant: []int{1, 2}},
+			Fused: fusedAffine},
+		record.Record{Op: "essm.BatchNorm", Row: record.RowKind{Make: rowBatchNorm, Constant: []int{1, 2, 3, 4}},
+			Fused: fusedBatchNorm},
 	)
 }
 
-// rowAffine is scale·x + shift per feature.
+// rowAffine computes scale·x + shift, per feature.
 func rowAffine(s *lowering.Step) record.RowMaker {
 	return affine(s.Constant(1), s.Constant(2))
 }
@@ -33,12 +35,12 @@ func affine(scale, shift []float32) record.RowMaker {
 	}
 }
 
-// rowBatchNorm is a batch norm with fixed statistics, as the affine that it amounts to.
+// rowBatchNorm computes a batch norm with fixed statistics, as a scale and a shift per feature.
 func rowBatchNorm(s *lowering.Step) record.RowMaker {
 	return affine(batchNormAffine(s))
 }
 
-// batchNormAffine is the scale and the shift of a batch norm; nil where its statistics are no constants.
+// batchNormAffine returns the scale and the shift of a batch norm; nil if its statistics are no constants.
 func batchNormAffine(s *lowering.Step) (scale, shift []float32) {
 	w, b, m, v := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	if w == nil || b == nil || m == nil || v == nil {
@@ -58,5 +60,6 @@ func fusedBatchNorm(_ *lowering.Binding, s *lowering.Step, at, _, width int) (ke
 }
 
 func fusedScaleShift(scale, shift []float32, at, width int) (kernel.FusedStep, bool) {
-	return kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: scale, B: shift}, at == 0 && len(scale) == width && len(shift) == width
+	fits := at == 0 && len(scale) == width && len(shift) == width
+	return kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: scale, B: shift}, fits
 }

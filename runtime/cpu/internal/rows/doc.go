@@ -1,9 +1,9 @@
-// Package rows implements row kernels: operators that treat each row (sample, step of time) by itself, products with
-// constant weights above all. They are part of regions.
+// Package rows implements row operators, which compute each row (one step of time of one sample) by itself. Most of
+// them are products with constant weights. They are parts of regions.
 //
-// It imports ir, ops, runtime/lowering, runtime/cpu/kernel and package record.
+// The package imports ir, ops, runtime/lowering, runtime/cpu/kernel and package record.
 //
-// What always holds: each operator is registered (record.Register) in the file that has its kernel; a kernel is made for one
-// binding, takes no memory while it runs but what its record.Workspace and record.Call give, and gives the same answer on any
+// Its invariants: each operator is registered (record.Register) in the file of its kernel; a kernel is made for one
+// binding, uses only the memory of its record.Workspace and record.Call while it runs, and gives the same answer on any
 // number of threads.
 package rows

@@ -9,9 +9,10 @@ func init() {
 	record.Register(record.Record{Op: "Dropout", Row: record.RowKind{Make: rowDropout, Constant: []int{2}}})
 }
 
-// rowDropout does nothing: it is for what runs outside of training.
+// rowDropout copies its input. It does not fit nodes in training mode.
 func rowDropout(s *lowering.Step) record.RowMaker {
-	if s.Node.Out(1) != nil || !s.Absent(1) && !record.SingleInput(s, 1) || !s.Absent(2) && (s.In[2].Const.Len() != 1 || s.In[2].Const.Bytes()[0] != 0) {
+	if s.Node.Out(1) != nil || !s.Absent(1) && !record.SingleInput(s, 1) ||
+		!s.Absent(2) && (s.In[2].Const.Len() != 1 || s.In[2].Const.Bytes()[0] != 0) {
 		return nil
 	}
 	return record.RowByElement(func(y, x []float32) { copy(y, x) })

@@ -6,10 +6,11 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Gemm", Row: record.RowKind{Make: rowGemm, Constant: []int{1, 2}}, Flops: ProductFlops, Strict: true})
+	record.Register(record.Record{Op: "Gemm", Row: record.RowKind{Make: rowGemm, Constant: []int{1, 2}},
+		Flops: ProductFlops, Strict: true})
 }
 
-// rowGemm is x W or x Wᵀ, plus a constant vector.
+// rowGemm computes x W or x Wᵀ, plus a constant vector.
 func rowGemm(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
 	w, c := s.Constant(1), s.Constant(2)

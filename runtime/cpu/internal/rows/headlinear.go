@@ -15,7 +15,7 @@ func init() {
 	})
 }
 
-// heads packs a constant (C, S, p, q) as C·S blocks.
+// heads packs constant input i, of shape (C, S, p, q), as C·S blocks. It also returns S.
 func heads(s *lowering.Step, i int) (w *kernel.Blocks, perChannel int) {
 	v := s.Constant(i)
 	if v == nil || len(s.ConstShape(i)) != 4 {
@@ -23,10 +23,11 @@ func heads(s *lowering.Step, i int) (w *kernel.Blocks, perChannel int) {
 	}
 	shape := s.ConstShape(i)
 	key := blocksKey{s.In[i].Const, shape[0] * shape[1], shape[2], shape[3]}
-	return record.Of(s).Shared.Get(key, func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }).(*kernel.Blocks), shape[1]
+	pack := func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }
+	return record.Of(s).Shared.Get(key, pack).(*kernel.Blocks), shape[1]
 }
 
-// rowHeadLinear is the block-diagonal product.
+// rowHeadLinear computes a block-diagonal product.
 func rowHeadLinear(s *lowering.Step) record.RowMaker {
 	if low := lowHeads(s); low != nil {
 		return low
@@ -52,7 +53,7 @@ func rowHeadLinear(s *lowering.Step) record.RowMaker {
 		default:
 			return nil
 		}
-		if w.M == 1 && w.K == 1 { // as many heads as features: a product per feature
+		if w.M == 1 && w.K == 1 { // heads of one feature: a factor per feature
 			return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
 				kernel.Scale(y, x[0], rows, flat, g)
 			}}

@@ -7,7 +7,8 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.HeadScale", Row: record.RowKind{Make: rowHeadScale, Constant: []int{1}}, Fused: fusedScale})
+	record.Register(record.Record{Op: "essm.HeadScale", Row: record.RowKind{Make: rowHeadScale, Constant: []int{1}},
+		Fused: fusedScale})
 }
 
 // rowHeadScale multiplies each feature of each channel.
@@ -27,7 +28,7 @@ func rowHeadScale(s *lowering.Step) record.RowMaker {
 	}
 }
 
-// fusedScale is a factor for each feature: of channels that do not share their input, or of heads of one feature.
+// fusedScale multiplies each feature, for channels that do not share their input, and for heads of one feature.
 func fusedScale(d *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {
 	w := s.Constant(1)
 	_, f := lowering.Features(d.Shape(s.In[0]))

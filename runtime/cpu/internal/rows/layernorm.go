@@ -7,10 +7,11 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "LayerNormalization", Row: record.RowKind{Make: rowLayerNorm, Constant: []int{1, 2}}, Strict: true})
+	record.Register(record.Record{Op: "LayerNormalization",
+		Row: record.RowKind{Make: rowLayerNorm, Constant: []int{1, 2}}, Strict: true})
 }
 
-// rowLayerNorm is the norm over the last axis; its statistics are not given out.
+// rowLayerNorm computes the norm over the last axis, without its statistics as outputs.
 func rowLayerNorm(s *lowering.Step) record.RowMaker {
 	scale, shift := s.Constant(1), s.Constant(2)
 	if s.Node.Out(1) != nil || s.Node.Out(2) != nil {
@@ -22,7 +23,8 @@ func rowLayerNorm(s *lowering.Step) record.RowMaker {
 		if len(out) > 0 {
 			f = out[len(out)-1]
 		}
-		if !lowering.SameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f || shift != nil && len(shift) != f {
+		if !lowering.SameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f ||
+			shift != nil && len(shift) != f {
 			return nil
 		}
 		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {

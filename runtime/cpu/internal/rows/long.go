@@ -5,11 +5,12 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// partFlops is about what a part of a long product takes at once: some tenths of a millisecond.
+// partFlops is the approximate work of a part of a long product: some tenths of a millisecond.
 const partFlops = record.TileFlops / 2
 
-// longProduct cuts a block-diagonal product, of which even the smallest tile takes too long, into parts: block i of y is
-// blocks[i] times block i of x, modulo shared. It gives nil where the product is short. y and x have rows of ldy and ldx.
+// longProduct divides a block-diagonal product into parts, if even the smallest tile would take too long, and returns
+// nil otherwise. Block i of y is blocks[i] times block i%shared of x. The rows of y and x lie ldy and ldx numbers
+// apart.
 func longProduct(blocks []*kernel.Packed, ldy, ldx, shared int, bias []float32) []record.RowFunc {
 	m, k := blocks[0].M, blocks[0].K
 	perRow := 2 * record.SmallestTile * k

@@ -10,8 +10,9 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// lowLeast is the rows and columns that a matrix must have at least: rounding the input takes longer than smaller ones gain, and
-// what comes first and last in a model, which is most sensitive, is small.
+// lowLeast is the least number of rows and of columns of a matrix in low precision. For smaller ones, rounding the
+// input takes longer than the product gains. Besides, the first and the last products of a model, which are the most
+// sensitive ones, are small.
 const lowLeast = 32
 
 type (
@@ -28,16 +29,18 @@ func (w bf16Weights) Multiply(y []float32, ldy int, x []float32, ldx, rows int, 
 }
 
 var LowPrecisions = map[tensor.DType]*record.LowPrecision{
-	tensor.Int8: {Name: "int8", Most: kernel.MaxInt8, Words: kernel.Int8Words, Round: kernel.QuantizeInt8, Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
-		return int8Weights{kernel.PackInt8(w, m, k, rs, cs)}
-	}},
-	tensor.BFloat16: {Name: "bf16", Most: 1 << 24, Words: kernel.BF16Words, Round: kernel.RoundBF16, Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
-		return bf16Weights{kernel.PackBF16(w, m, k, rs, cs)}
-	}},
+	tensor.Int8: {Name: "int8", Most: kernel.MaxInt8, Words: kernel.Int8Words, Round: kernel.QuantizeInt8,
+		Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
+			return int8Weights{kernel.PackInt8(w, m, k, rs, cs)}
+		}},
+	tensor.BFloat16: {Name: "bf16", Most: 1 << 24, Words: kernel.BF16Words, Round: kernel.RoundBF16,
+		Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
+			return bf16Weights{kernel.PackBF16(w, m, k, rs, cs)}
+		}},
 }
 
-// low notes a product of n matrices of m rows and k columns, the input having parts times k features, and reports whether it is
-// to be computed in low precision.
+// lowProductOf sets Kinds.Lowered of a step with n matrices of m rows and k columns and an input of parts·k features,
+// if low precision was asked for. It reports whether the product is computed in low precision.
 func lowProductOf(s *lowering.Step, n, m, k, parts int) bool {
 	p := LowPrecisions[record.Of(s).Products]
 	if p == nil {
@@ -51,22 +54,25 @@ func lowProductOf(s *lowering.Step, n, m, k, parts int) bool {
 		l.Why = fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", m, k, lowLeast, lowLeast)
 	case k > p.Most:
 		l.Why = fmt.Sprintf("matrices have %d columns, more than %d", k, p.Most)
-	case !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 || !t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(parts*k))):
+	case !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 ||
+		!t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(parts*k))):
 		l.Why = "the width of its input is not known before the run"
 	}
 	return l.Why == ""
 }
 
-// lowKey names packed matrices, which the programs of one model share.
+// lowKey identifies packed matrices, which the programs of a model share.
 type lowKey struct {
 	packedKey
 	n int
 	p *record.LowPrecision
 }
 
-// lowProduct is a row kernel for n products with the matrices w, one after the other (element (i, j) of one at i*rs+j*cs), in
-// low precision; nil where it stays in float32. w are the numbers of constant input 1, times alpha.
-func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, parts int, bias []float32) record.RowMaker {
+// lowProduct returns a row kernel for n products in low precision; nil for products that stay in float32. w holds n
+// matrices, one after the other, with element (i, j) of each at i*rs+j*cs: the numbers of constant input 1, times
+// alpha.
+func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, parts int,
+	bias []float32) record.RowMaker {
 	if !lowProductOf(s, n, m, k, parts) {
 		return nil
 	}
@@ -102,23 +108,25 @@ func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, p
 		}}
 		for i := range all {
 			if long {
-				op.Parts = append(op.Parts, func(y []float32, x [][]float32, rows int) { multiply(&all[i], y, x, rows) })
+				op.Parts = append(op.Parts, func(y []float32, x [][]float32, rows int) {
+					multiply(&all[i], y, x, rows)
+				})
 			}
 		}
 		return op
 	}
 }
 
-// lowPart is some rows of a matrix.
+// lowPart is a range of the rows of a matrix.
 type lowPart struct {
 	record.LowWeights
 	matrix, from, rows int
 }
 
-// lowRows says whether even the smallest tile takes long to multiply with n matrices of m rows and k columns, and how many rows of
-// one are packed together: all, or where it is long whole panels.
+// lowRows reports whether even the smallest tile takes long to multiply with n matrices of m rows and k columns. rows
+// is the number of rows of a matrix that are packed together: all, or, if it takes long, whole panels.
 func lowRows(n, m, k int) (long bool, rows int) {
-	const panels = 96 // any kernel's
+	const panels = 96 // a multiple of the rows of a panel, of every variant
 	perRow := 2 * record.SmallestTile * k
 	if n*m <= record.TileFlops/perRow {
 		return false, m
@@ -126,7 +134,7 @@ func lowRows(n, m, k int) (long bool, rows int) {
 	return true, max(1, partFlops/perRow/panels) * panels
 }
 
-// lowHeads is the row kernel of a HeadLinear in low precision; nil where it stays in float32.
+// lowHeads returns the row kernel of a HeadLinear in low precision; nil for one that stays in float32.
 func lowHeads(s *lowering.Step) record.RowMaker {
 	w := s.Constant(1)
 	if w == nil || len(s.ConstShape(1)) != 4 {
@@ -134,7 +142,8 @@ func lowHeads(s *lowering.Step) record.RowMaker {
 	}
 	shape := s.ConstShape(1)
 	n, m, k := shape[0]*shape[1], shape[2], shape[3]
-	if t, ok := s.In[0].Type.(*ir.TensorType); ok && !t.NoRank && len(t.Shape) > 0 && t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(shape[1]*k))) {
+	if t, ok := s.In[0].Type.(*ir.TensorType); ok && !t.NoRank && len(t.Shape) > 0 &&
+		t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(shape[1]*k))) {
 		return lowProduct(s, w, 1, n, m, k, k, 1, shape[1], nil) // channels share the input
 	}
 	return lowProduct(s, w, 1, n, m, k, k, 1, n, nil)

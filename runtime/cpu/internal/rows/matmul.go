@@ -5,7 +5,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// RowMatMul is x W with a constant matrix.
+// RowMatMul computes x W with a constant matrix.
 func RowMatMul(s *lowering.Step) record.RowMaker {
 	shape := s.ConstShape(1)
 	if len(shape) != 2 {

@@ -7,11 +7,12 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "com.microsoft.MatMulNBits", Row: record.RowKind{Make: rowMatMulNBits, Constant: []int{1, 2, 3, 5}}})
+	record.Register(record.Record{Op: "com.microsoft.MatMulNBits",
+		Row: record.RowKind{Make: rowMatMulNBits, Constant: []int{1, 2, 3, 5}}})
 }
 
-// rowMatMulNBits is x Wᵀ + b for a constant W (N, K) of integers of few bits, packed along K in blocks that share a scale and a
-// zero point. It is unpacked when it is bound, and takes the memory of float32.
+// rowMatMulNBits computes x Wᵀ + b for a constant W (N, K) of integers of 2, 4 or 8 bits, packed along K in blocks that
+// share a scale and a zero point. W is unpacked to float32 by Compile.
 func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
 	n, k, bits, block := int(a.Int("N", 0)), int(a.Int("K", 0)), int(a.Int("bits", 4)), int(a.Int("block_size", 0))

@@ -7,12 +7,12 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// packedKey and blocksKey name packed constants, which the programs of one model share.
+// packedKey and blocksKey identify packed constants, which the programs of a model share.
 type (
 	packedKey struct {
 		t            *tensor.Tensor
 		m, k, rs, cs int
-		alpha        float64 // by which the numbers are multiplied
+		alpha        float64 // factor of the numbers
 	}
 	blocksKey struct {
 		t       *tensor.Tensor
@@ -20,13 +20,14 @@ type (
 	}
 )
 
-// packed is the constant input i, whose numbers times alpha are w, packed for products.
+// packedInput returns w, the numbers of constant input i times alpha, packed for products.
 func packedInput(s *lowering.Step, i int, w []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
 	key := packedKey{s.In[i].Const, m, k, rs, cs, alpha}
 	return record.Of(s).Shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
 }
 
-// productOf is a row kernel for x Wᵀ + b, where w, whose element (i, j) is at i*rs+j*cs, is input 1 times alpha.
+// productOf returns a row kernel for x Wᵀ + b. W is m × k, with element (i, j) at w[i*rs+j*cs]: the numbers of constant
+// input 1, times alpha.
 func productOf(s *lowering.Step, w []float32, alpha float64, m, k, rs, cs int, bias []float32) record.RowMaker {
 	if low := lowProduct(s, w, alpha, 1, m, k, rs, cs, 1, bias); low != nil {
 		return low
@@ -36,9 +37,10 @@ func productOf(s *lowering.Step, w []float32, alpha float64, m, k, rs, cs int, b
 		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != p.K || out[len(out)-1] != p.M {
 			return nil
 		}
-		return &record.RowOp{Operands: record.First, Parts: longProduct([]*kernel.Packed{p}, p.M, p.K, 1, bias), Run: func(y []float32, x [][]float32, rows int) {
-			kernel.Gemm(y, p.M, x[0], p.K, rows, p, bias, false)
-		}}
+		return &record.RowOp{Operands: record.First, Parts: longProduct([]*kernel.Packed{p}, p.M, p.K, 1, bias),
+			Run: func(y []float32, x [][]float32, rows int) {
+				kernel.Gemm(y, p.M, x[0], p.K, rows, p, bias, false)
+			}}
 	}
 }
 
@@ -50,7 +52,7 @@ func scaled(v []float32, f float64) []float32 {
 	return w
 }
 
-// ProductFlops is the work of a row of a product with constants.
+// ProductFlops returns the work of a row of a product with constants, in floating-point operations.
 func ProductFlops(s *lowering.Step) float64 {
 	weights := 0
 	for _, v := range s.In {

@@ -7,10 +7,11 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "RMSNormalization", Row: record.RowKind{Make: rowRMSNorm, Constant: []int{1}}, Strict: true})
+	record.Register(record.Record{Op: "RMSNormalization", Row: record.RowKind{Make: rowRMSNorm, Constant: []int{1}},
+		Strict: true})
 }
 
-// rowRMSNorm is the norm by the root mean square over the last axis.
+// rowRMSNorm computes the norm by the root mean square over the last axis.
 func rowRMSNorm(s *lowering.Step) record.RowMaker {
 	scale := s.Constant(1)
 	if len(s.ConstShape(1)) != 1 {

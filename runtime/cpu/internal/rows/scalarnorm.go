@@ -7,10 +7,11 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.ScalarNorm", Row: record.RowKind{Make: rowScalarNorm, Constant: []int{1, 2}}})
+	record.Register(record.Record{Op: "essm.ScalarNorm",
+		Row: record.RowKind{Make: rowScalarNorm, Constant: []int{1, 2}}})
 }
 
-// rowScalarNorm is the norm over features with two learnt scalars.
+// rowScalarNorm computes the norm over features with two learnt scalars.
 func rowScalarNorm(s *lowering.Step) record.RowMaker {
 	m, sc := s.Constant64(1), s.Constant64(2)
 	if len(m) != 1 || len(sc) != 1 {

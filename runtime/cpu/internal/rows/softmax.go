@@ -13,7 +13,7 @@ func init() {
 	)
 }
 
-// rowSoftmax is over the last axis; softmax computes one row.
+// rowSoftmax applies softmax, which computes one row, along the last axis.
 func rowSoftmax(softmax func(y, x []float32)) func(s *lowering.Step) record.RowMaker {
 	return func(s *lowering.Step) record.RowMaker { return softmaxMaker(s, softmax) }
 }
@@ -21,7 +21,8 @@ func rowSoftmax(softmax func(y, x []float32)) func(s *lowering.Step) record.RowM
 func softmaxMaker(s *lowering.Step, softmax func(y, x []float32)) record.RowMaker {
 	axis := s.Node.Attrs.Int("axis", -1)
 	return func(in [][]int, out []int) *record.RowOp {
-		if len(out) == 0 || axis != -1 && axis != int64(len(out)-1) || !lowering.SameRows(in[0], out) || in[0][len(out)-1] != out[len(out)-1] {
+		if len(out) == 0 || axis != -1 && axis != int64(len(out)-1) || !lowering.SameRows(in[0], out) ||
+			in[0][len(out)-1] != out[len(out)-1] {
 			return nil
 		}
 		f := out[len(out)-1]

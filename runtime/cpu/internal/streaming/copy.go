@@ -6,13 +6,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// copying is the kernel of operators that only change the shape, and not where time lies.
+// copying is the kernel of operators that change the shape alone, but not the axis of time.
 type copying struct {
 	record.StreamingGrid
 	s     *lowering.Step
 	width int
 	x, y  []float32
-	whole bool // the steps under way are all of x and y, and lie alike
+	whole bool // the steps under way are all of x and y, in the same order
 }
 
 func StreamingCopy(s *lowering.Step) record.StreamingMaker {
@@ -28,14 +28,15 @@ func StreamingCopy(s *lowering.Step) record.StreamingMaker {
 		if k.Batch, k.Length, k.width, ok = d.Along(s.In[0]); !ok {
 			return nil
 		}
-		if batch, length, width, ok := d.Along(s.Out[0]); !ok || batch != k.Batch || length != k.Length || width != k.width {
+		if batch, length, width, ok := d.Along(s.Out[0]); !ok || batch != k.Batch || length != k.Length ||
+			width != k.width {
 			return nil
 		}
 		return k
 	}
 }
 
-// wholeItem is the numbers of a work item where everything is copied at once.
+// wholeItem is the size of a work item, in float32, if whole tensors are copied.
 const wholeItem = 1 << 16
 
 func (k *copying) Steps(from, to int) error {

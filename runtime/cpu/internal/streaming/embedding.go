@@ -8,10 +8,11 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.Embedding", Streaming: record.StreamingKind{Make: streamingEmbedding, Constant: []int{1}}})
+	record.Register(record.Record{Op: "essm.Embedding",
+		Streaming: record.StreamingKind{Make: streamingEmbedding, Constant: []int{1}}})
 }
 
-// embedding looks tokens up.
+// embedding looks up the rows of a table by token.
 type embedding struct {
 	record.StreamingGrid
 	s     *lowering.Step

@@ -12,19 +12,19 @@ func init() {
 	record.Register(record.Record{Op: "essm.Pick", Streaming: record.StreamingKind{Make: streamingPick}})
 }
 
-// pick sums a sequence up, in float64: each tile by itself, and the tiles in order, so that the answer depends on neither
-// chunks nor threads.
+// pick sums a sequence up, in float64. It sums each tile by itself, and then the sums of tiles in order, so that the
+// answer depends on neither time chunks nor threads.
 type pick struct {
 	record.StreamingGrid
 	s       *lowering.Step
 	mode    string
 	width   int
-	lengths []int     // nil: every sequence is full
+	lengths []int     // nil if every sequence is full
 	sum     []float64 // per sample
 	parts   []float64 // per work item of the steps under way
 }
 
-// pickTiles bounds the tiles of a sample that are summed up at once.
+// pickTiles bounds the number of tiles of a sample that are summed at once.
 const pickTiles = 64
 
 func streamingPick(s *lowering.Step) record.StreamingMaker {
@@ -72,7 +72,7 @@ func (k *pick) Start() error {
 	return err
 }
 
-// counts gives the steps of a sample that are summed up.
+// counts returns the steps of a sample that are summed: lo…hi-1.
 func (k *pick) counts(sample int) (lo, hi int) {
 	hi = k.Length
 	if k.lengths != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// timeFilters are the weights of a convolution over time, packed once.
+// timeFilters are the weights of a convolution along time. They are packed once.
 type timeFilters struct {
 	w, bias         []float32 // (outputs, inputs of a group, taps)
 	m, cg, k, group int
 	onceJoined      sync.Once
 	onceRows        sync.Once
-	joined          *kernel.Packed // of one group: rows of (tap, input)
-	blocks          *kernel.Blocks // of several: the same for each
-	rows            []float32      // of a depthwise convolution: (tap, feature)
+	joined          *kernel.Packed // with one group: rows of (tap, input)
+	blocks          *kernel.Blocks // with several groups: the same for each
+	rows            []float32      // with one input per group: (tap, feature)
 }
 
-// pack lays out the weights for products with rows of (tap, input), one row for each step and group.
+// pack packs the weights for products with rows of (tap, input), a row per step and group.
 func (f *timeFilters) pack() {
 	f.onceJoined.Do(func() {
 		w := make([]float32, len(f.w))
@@ -57,7 +57,8 @@ func WindowedConv(s *lowering.Step) record.WindowedMaker {
 	if !s.Float32Input(1) || len(ws) != 3 {
 		return nil
 	}
-	f := &timeFilters{w: s.Constant(1), bias: s.Constant(2), m: ws[0], cg: ws[1], k: ws[2], group: int(ops.Int(s.Node, "group"))}
+	f := &timeFilters{w: s.Constant(1), bias: s.Constant(2), m: ws[0], cg: ws[1], k: ws[2],
+		group: int(ops.Int(s.Node, "group"))}
 	if f.group < 1 || f.m%f.group != 0 || f.m*f.cg*f.k == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
@@ -73,7 +74,7 @@ func WindowedConv(s *lowering.Step) record.WindowedMaker {
 	}
 }
 
-// window makes the window whose first tap has the given offset.
+// windowed returns the operator whose first tap has the given offset; nil if the taps are too many, or too far apart.
 func (f *timeFilters) windowed(first, dilation int) *record.WindowedOp {
 	offs, ok := record.Reach(first, f.k, dilation)
 	if !ok {
@@ -85,7 +86,7 @@ func (f *timeFilters) windowed(first, dilation int) *record.WindowedOp {
 	case f.cg == 1 && f.m == f.group:
 		rows, at := f.asRows(), win.Places(in)
 		win.Run = func(y, x, _ []float32, n, _, _ int) { kernel.Depthwise(y, x, n, in, at, rows, f.bias) }
-	case f.group == 1 && (dilation == 1 || f.k == 1): // the inputs of a step lie side by side
+	case f.group == 1 && (dilation == 1 || f.k == 1): // the inputs of a step are contiguous
 		f.pack()
 		win.Run = func(y, x, _ []float32, n, _, _ int) { kernel.Gemm(y, out, x, in, n, f.joined, f.bias, false) }
 	case f.group == 1:
@@ -117,7 +118,7 @@ func (f *timeFilters) windowed(first, dilation int) *record.WindowedOp {
 	return win
 }
 
-// gather puts what each of n steps meets of x side by side: for each group, for each tap, its inputs.
+// gather copies the inputs of each of n steps to contiguous rows of (group, tap, input).
 func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
 	in := f.cg * f.group
 	for r := range n {
@@ -139,7 +140,7 @@ func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
 	}
 }
 
-// WindowedMatMul is a constant matrix times (features, steps): a convolution of one tap.
+// WindowedMatMul makes the product of a constant matrix with (features, steps): a convolution of one tap.
 func WindowedMatMul(s *lowering.Step) record.WindowedMaker {
 	if !s.Float32Input(0) || len(s.ConstShape(0)) != 2 {
 		return nil

@@ -1,9 +1,9 @@
-// Package windowed implements windowed operators: those that look a bounded number of steps back and ahead along time,
-// on rows, as parts of regions.
+// Package windowed implements windowed operators, which look a bounded number of steps back and ahead along time. They
+// work on rows, as parts of regions.
 //
-// It imports ir, ops, runtime/lowering, runtime/cpu/kernel and package record.
+// The package imports ir, ops, runtime/lowering, runtime/cpu/kernel and package record.
 //
-// What always holds: each operator is registered (record.Register) in the file that has its kernel; a kernel is made for one
-// binding, takes no memory while it runs but what its record.Workspace and record.Call give, and gives the same answer on any
+// Its invariants: each operator is registered (record.Register) in the file of its kernel; a kernel is made for one
+// binding, uses only the memory of its record.Workspace and record.Call while it runs, and gives the same answer on any
 // number of threads.
 package windowed

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// WindowedLong is a convolution of rows with short kernels, one for each feature.
+// WindowedLong makes a convolution of rows with short kernels, one for each feature.
 func WindowedLong(s *lowering.Step) record.WindowedMaker {
 	if dir, _ := record.ScanAttrs(s.Node); dir != essm.Forward || len(s.ConstShape(1)) != 2 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// WindowedPool gives the greatest numbers of windows over time, or their averages.
+// WindowedPool makes a pool along time: the maximum of each window, or its average.
 func WindowedPool(average bool) func(s *lowering.Step) record.WindowedMaker {
 	return func(s *lowering.Step) record.WindowedMaker {
 		shape := s.Node.Attrs.Ints("kernel_shape", nil)
@@ -53,7 +53,7 @@ func newWindowedPool(d *lowering.Binding, s *lowering.Step, taps int, average bo
 	return win
 }
 
-// joinTaps is y = f(f(x, x[apart:]), x[2·apart:]) and so on, for as many numbers of x as y has.
+// joinTaps computes y = f(…f(f(x, x[apart:]), x[2·apart:])…) over all taps, for as many numbers as y has.
 func joinTaps(y, x []float32, apart, taps int, f func(y, a, b []float32)) {
 	if taps == 1 {
 		copy(y, x)
@@ -65,7 +65,7 @@ func joinTaps(y, x []float32, apart, taps int, f func(y, a, b []float32)) {
 	}
 }
 
-// meeting counts the offsets that meet one of length steps from step t.
+// meeting returns the number of offsets from step t that lead to one of length steps.
 func meeting(offs []int, t, length int) int {
 	n := 0
 	for _, o := range offs {
