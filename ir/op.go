@@ -44,6 +44,13 @@ type Op struct {
 	// Along derives the facts of the outputs from those of the inputs, along one declared dimension (time, batch). If it
 	// is nil, every output element may depend on all steps.
 	Along func(n *Node, in []Fact) []Fact
+	// Moves returns the pieces of inputs that the outputs consist of, for an operator that only moves elements. ok is false
+	// where attributes, constant inputs and known dimensions do not tell, or the elements that are added are not zero. If it
+	// is nil, the operator does not say.
+	Moves func(n *Node) (pieces []Piece, ok bool)
+	// Sums returns the axis of an operator that only sums up its first input along an axis. ok is false where constant
+	// inputs do not tell. If it is nil, the operator does something else.
+	Sums func(n *Node) (sum RunningSum, ok bool)
 	// Cost counts the work of one evaluation. If it is nil, an output element takes one operation.
 	Cost func(n *Node, bind map[string]int64) Work
 	// Tol bounds the distance of an implementation from Eval.

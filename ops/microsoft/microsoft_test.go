@@ -33,6 +33,7 @@ func TestWide(t *testing.T)          { suite.Wide(t) }
 func TestBadInputs(t *testing.T)     { suite.BadInputs(t) }
 func TestBadAttributes(t *testing.T) { suite.BadAttributes(t) }
 func TestAlong(t *testing.T)         { suite.Along(t, 500) }
+func TestMoves(t *testing.T)         { suite.Moves(t, nil, nil) }
 func TestORT(t *testing.T)           { opstest.Cases(t, "testdata/ort.json") }
 
 // run evaluates an operator that the oracle has no kernel for.

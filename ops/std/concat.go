@@ -76,6 +76,25 @@ var Concat = ops.Register(&ir.Op{
 		}
 		return spread(n, ops.Join(n, in, ranks, rank))
 	},
+	Moves: func(n *ir.Node) (pieces []ir.Piece, ok bool) {
+		at := 0
+		for i, v := range n.Inputs {
+			rank := len(v.Shape())
+			axis, err := ops.Axis(getInt(n, "axis"), rank)
+			if err != nil {
+				return nil, false
+			}
+			from := make([]int, rank)
+			from[axis] = -at
+			pieces = append(pieces, ir.Piece{Input: i, From: from})
+			size, known := v.Shape()[axis].Known()
+			if !known && i < len(n.Inputs)-1 {
+				return nil, false
+			}
+			at += int(size)
+		}
+		return pieces, len(pieces) > 0
+	},
 	Tol: ir.Exact,
 })
 

@@ -7,15 +7,26 @@ import (
 )
 
 // CumSum sums up along an axis.
-var CumSum = cumulative("CumSum", 14, "sums", sumTypes, 0, plus, func(a, x int64) int64 { return a + x })
+var CumSum = func() *ir.Op {
+	op := cumulative("CumSum", 14, "sums", sumTypes, 0, plus, func(a, x int64) int64 { return a + x })
+	op.Sums = func(n *ir.Node) (sum ir.RunningSum, ok bool) {
+		at, ok := ops.ConstInts(n.In(1))
+		if !ok || len(at) != 1 {
+			return sum, false
+		}
+		axis, err := ops.Axis(at[0], len(n.In(0).Shape()))
+		return ir.RunningSum{Axis: axis, Exclusive: getInt(n, "exclusive") != 0, Reverse: getInt(n, "reverse") != 0}, err == nil
+	}
+	return ops.Register(op)
+}()
 
 // CumProd multiplies along an axis.
-var CumProd = cumulative("CumProd", 26, "products", sumTypes, 1,
-	func(a, x float64) float64 { return a * x }, func(a, x int64) int64 { return a * x })
+var CumProd = ops.Register(cumulative("CumProd", 26, "products", sumTypes, 1,
+	func(a, x float64) float64 { return a * x }, func(a, x int64) int64 { return a * x }))
 
 // cumulative makes an operator that joins the elements along an axis one by one.
 func cumulative(name string, since int, what string, types []tensor.DType, start int64, f func(a, x float64) float64, g func(a, x int64) int64) *ir.Op {
-	return ops.Register(&ir.Op{
+	return &ir.Op{
 		Name: name, Since: since, Doc: "Running " + what + " of x along axis, without the element itself when exclusive, from the end when reverse.",
 		In: ops.Sig("x:T[...]", "axis:T2"), Out: ops.Sig("y:T[...]"), Elems: map[string][]tensor.DType{"T": types, "T2": indexTypes},
 		Attrs: []ir.AttrSpec{intAttr("exclusive", 0, "whether an element's own value is left out"), intAttr("reverse", 0, "whether to start at the end")},
@@ -74,7 +85,7 @@ func cumulative(name string, since int, what string, types []tensor.DType, start
 			return spread(n, f)
 		},
 		Tol: ir.Summing,
-	})
+	}
 }
 
 func cumulate[T float64 | int64](v []T, shape []int, axis int, exclusive, reverse bool, start T, join func(a, x T) T) {

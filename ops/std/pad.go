@@ -2,6 +2,7 @@ package std
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -65,8 +66,34 @@ var Pad = ops.Register(&ir.Op{
 		}
 		return spread(n, f)
 	},
+	Moves: func(n *ir.Node) (pieces []ir.Piece, ok bool) {
+		rank := len(n.In(0).Shape())
+		pads, ok := ops.ConstInts(n.In(1))
+		axes, okA := padAxes(n, rank)
+		if !ok || !okA || checkPads(len(pads), axes, rank) != nil || getStr(n, "mode") != "constant" {
+			return nil, false
+		}
+		if fill := n.In(2); fill != nil && (fill.Const == nil || !zeros(fill.Const)) {
+			return nil, false
+		}
+		from := make([]int, rank)
+		for i, a := range axes {
+			axis, _ := ops.Axis(a, rank)
+			if max(pads[i], -pads[i]) > math.MaxInt32 {
+				return nil, false
+			}
+			from[axis] = -int(pads[i])
+		}
+		return []ir.Piece{{From: from}}, true
+	},
 	Tol: ir.Exact,
 })
+
+// zeros reports whether a tensor of numbers holds nothing but zeros.
+func zeros(t *tensor.Tensor) bool {
+	v, err := t.Float64s()
+	return err == nil && !slices.ContainsFunc(v, func(x float64) bool { return x != 0 })
+}
 
 func padAxes(n *ir.Node, rank int) ([]int64, bool) {
 	if n.In(3) == nil {

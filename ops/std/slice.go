@@ -17,7 +17,7 @@ var Slice = ops.Register(&ir.Op{
 	In:    ops.Sig("data:T", "starts:Tind[_]", "ends:Tind[_]", "axes:Tind[_]?", "steps:Tind[_]?"),
 	Out:   ops.Sig("output:T"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
-	Infer: inferShape(inferSlice), Eval: evalSlice, Along: alongSlice, Tol: ir.Exact,
+	Infer: inferShape(inferSlice), Eval: evalSlice, Along: alongSlice, Moves: moveSlice, Tol: ir.Exact,
 })
 
 func inferSlice(n *ir.Node, in ir.Shape) (ir.Shape, error) {
@@ -215,4 +215,34 @@ func alongSlice(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f.Stride *= step
 	}
 	return spread(n, f)
+}
+
+// moveSlice describes slices whose steps are 1.
+func moveSlice(n *ir.Node) (pieces []ir.Piece, ok bool) {
+	shape := n.In(0).Shape()
+	starts, ok := ops.ConstInts(n.In(1))
+	axes, okA := sliceAxes(n, len(starts))
+	if !ok || !okA || len(axes) != len(starts) {
+		return nil, false
+	}
+	from := make([]int, len(shape))
+	for i, start := range starts {
+		axis, err := ops.Axis(axes[i], len(shape))
+		step, okStep := sliceStep(n, i)
+		if err != nil || !okStep || step != 1 {
+			return nil, false
+		}
+		size, known := shape[axis].Known()
+		if !known && (start < 0 || start > math.MaxInt32) {
+			return nil, false
+		}
+		if known {
+			if start < 0 {
+				start += size
+			}
+			start = min(max(start, 0), size)
+		}
+		from[axis] = int(start)
+	}
+	return []ir.Piece{{From: from}}, true
 }

@@ -90,7 +90,38 @@ var Split = ops.Register(&ir.Op{
 	Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
 		a, err := ops.Axis(getInt(n, "axis"), rank)
 		return err != nil || a == axis
-	}), Tol: ir.Exact,
+	}),
+	Moves: func(n *ir.Node) (pieces []ir.Piece, ok bool) {
+		shape := n.In(0).Shape()
+		axis, err := ops.Axis(getInt(n, "axis"), len(shape))
+		if err != nil || checkSplit(n, len(n.Outputs)) != nil {
+			return nil, false
+		}
+		size, ok := shape[axis].Known()
+		if !ok {
+			return nil, false
+		}
+		sizes := equalParts(int(size), len(n.Outputs))
+		if n.In(1) != nil {
+			if sizes, ok = ops.ConstInts(n.In(1)); !ok || len(sizes) != len(n.Outputs) {
+				return nil, false
+			}
+		}
+		at := int64(0)
+		for i, k := range sizes {
+			if k < 0 || k > size-at {
+				return nil, false
+			}
+			from := make([]int, len(shape))
+			from[axis] = int(at)
+			if n.Outputs[i] != nil {
+				pieces = append(pieces, ir.Piece{Output: i, From: from})
+			}
+			at += k
+		}
+		return pieces, at == size
+	},
+	Tol: ir.Exact,
 })
 
 func checkSplit(n *ir.Node, count int) error {

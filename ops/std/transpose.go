@@ -56,7 +56,12 @@ var Transpose = ops.Register(&ir.Op{
 			return -1
 		}
 		return slices.Index(perm, axis)
-	}), Tol: ir.Exact,
+	}),
+	Moves: func(n *ir.Node) (pieces []ir.Piece, ok bool) {
+		perm, err := permOf(n, len(n.In(0).Shape()))
+		return []ir.Piece{{Axes: perm, From: make([]int, len(perm))}}, err == nil
+	},
+	Tol: ir.Exact,
 })
 
 func permOf(n *ir.Node, rank int) ([]int, error) {

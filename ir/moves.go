@@ -1,0 +1,26 @@
+package ir
+
+// Piece is a box of an input that is part of an output: the element of the output at place o is that of the input at place
+// i, with i[Axes[a]] = o[a] + From[a] for each axis a, wherever i lies in the input. Pieces of an output do not overlap, and
+// what no piece covers is zero.
+//
+// A Slice is a piece with From at its starts. A Pad with zeros is one with From at the negative numbers of its pads, and so
+// is a shift, whose output is as large as its input. The parts of a Split are a piece each; the inputs of a Concat are
+// pieces of one output; a Transpose is a piece with other Axes.
+type Piece struct {
+	Output, Input int
+	// Axes are the axes of the input, in the output's order; nil: the same axes in the same order.
+	Axes []int
+	// From is, for each axis of the output, the place of the input at the output's place 0. It may be negative.
+	From []int
+}
+
+// RunningSum describes sums along an axis: the element of the output at place t is the sum of the input's elements up to t,
+// or from t on.
+type RunningSum struct {
+	Axis int
+	// Exclusive sums leave out the element at t itself.
+	Exclusive bool
+	// Reverse sums go from the end.
+	Reverse bool
+}
