@@ -15,6 +15,20 @@ type Piece struct {
 	From []int
 }
 
+// Along returns From along one axis; ok is false if the piece begins elsewhere than at 0 on another axis, or the axes are in
+// another order.
+func (p Piece) Along(axis int) (from int, ok bool) {
+	if axis < 0 || axis >= len(p.From) {
+		return 0, false
+	}
+	for i, k := range p.From {
+		if i != axis && k != 0 || p.Axes != nil && p.Axes[i] != i {
+			return 0, false
+		}
+	}
+	return p.From[axis], true
+}
+
 // RunningSum describes sums along an axis: the element of the output at place t is the sum of the input's elements up to t,
 // or from t on.
 type RunningSum struct {

@@ -38,7 +38,8 @@ func (p *program) columns() {
 // split gives the steps that compute the outputs of s one by one, where it cuts rows of float32 numbers, not along time, and
 // some output is among those that are read; otherwise nil.
 func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts []*lowering.Step) {
-	if record.Of(s).Record.Moves.Split == nil || len(s.In) == 0 || s.In[0].Const != nil || !slices.ContainsFunc(s.Out, func(v *lowering.Value) bool { return v != nil && read[v] }) {
+	isRead := func(v *lowering.Value) bool { return v != nil && read[v] }
+	if s.Node.Op.Moves == nil || len(s.Out) < 2 || s.In[0].Const != nil || !slices.ContainsFunc(s.Out, isRead) {
 		return nil
 	}
 	x := s.In[0]
@@ -46,26 +47,23 @@ func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts 
 	if !ok {
 		return nil
 	}
-	rank := len(x.Type.(*ir.TensorType).Shape)
-	if axis, ok := record.Of(s).Record.Moves.Split(s, rank); !ok || axis != rank-1 || p.Fact(x).Axis == axis && !p.Fact(x).Constant() {
+	last := len(x.Type.(*ir.TensorType).Shape) - 1
+	pieces, ok := ops.Moves(s.Node)
+	if !ok || len(pieces) != len(s.Out) || p.Fact(x).Axis == last && !p.Fact(x).Constant() {
 		return nil
 	}
-	from := 0
-	for i, v := range s.Out {
-		if v == nil {
-			return nil // its width is not known
+	for i, piece := range pieces {
+		from, ok := piece.Along(last)
+		if !ok || piece.Output != i || piece.Input != 0 {
+			return nil
 		}
-		n, ok := columnsOf(v)
-		if !ok {
+		n, ok := columnsOf(s.Out[i])
+		if !ok || from < 0 || from+n > width {
 			return nil
 		}
 		node := &ir.Node{Op: columnsOp(from, n), Name: s.Node.Name, Inputs: s.Node.Inputs[:1], Outputs: s.Node.Outputs[i : i+1]}
 		parts = append(parts, &lowering.Step{Node: node, Source: s.Source, Group: s.Group, In: s.In[:1], Out: s.Out[i : i+1],
 			Impl: &record.Kinds{Record: record.None, Shared: record.Of(s).Shared, Row: rowColumns(from), Columns: &record.Columns{From: from}}})
-		from += n
-	}
-	if from != width {
-		return nil
 	}
 	return parts
 }

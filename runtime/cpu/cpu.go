@@ -17,10 +17,10 @@
 //
 // If the graph declares a time dimension, regions also contain steps that look a bounded number of steps back or ahead:
 // convolutions of stride 1, pools, shifts, running sums. Sequences become rows (sample, step) in whatever layout the
-// graph has them, and transposes around convolutions disappear (layout.go). A ring keeps the last rows of a value that
-// later tiles read, so nothing is computed twice; steps that look ahead run some tiles late (ring.go). The tiles of a
-// sample start in order and wait for each other only where one reads another's result, so all threads can work on one
-// sequence. Larger strides, and operators that are global along time, end a region.
+// graph has them, and transposes around convolutions disappear (lowering.Binding.TimeMajor, layout.go). A ring keeps the
+// last rows of a value that later tiles read, so nothing is computed twice; steps that look ahead run some tiles late
+// (ring.go). The tiles of a sample start in order and wait for each other only where one reads another's result, so all
+// threads can work on one sequence. Larger strides, and operators that are global along time, end a region.
 //
 // Consecutive regions that only look back form a stretch. All of them compute one time chunk before the next, so that
 // the values between them take the memory of one chunk (stretch.go). Other regions write over their inputs where they

@@ -80,7 +80,7 @@ func (d *binding) epilogueOp(s *lowering.Step, v *lowering.Value, shape []int, a
 		} else {
 			op.Number = func(y, a []float32) { f.Right(y, a, x) }
 		}
-	case k != nil && perChannel(os, shape):
+	case k != nil && lowering.PerChannel(os, shape):
 		op.Channels, op.F = tensor.Data[float32](k), f
 	case k == nil && slices.Equal(os, shape) && d.before(other, at):
 		op.Operand, op.F = other, f
@@ -88,16 +88,6 @@ func (d *binding) epilogueOp(s *lowering.Step, v *lowering.Value, shape []int, a
 		return op, false
 	}
 	return op, true
-}
-
-// perChannel reports whether a tensor of the first shape broadcasts to the second with one number for each place of axis 1.
-func perChannel(s, to []int) bool {
-	at := len(s) - len(to) + 1
-	if at < 0 || len(s) > len(to) || s[at] != to[1] {
-		return false
-	}
-	n, _ := tensor.Size(s)
-	return n == to[1]
 }
 
 // before reports whether v is known before the step at the given place runs.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -34,30 +35,30 @@ var preference []kindOf
 type kindOf struct {
 	name string                                                    // a value of Implementation.Way
 	fit  func(d *binding, s *lowering.Step) (implementation, bool) // false where s does not fit
-	has  func(r *record.Record, e *record.Elementwise) bool        // whether an operator has it
+	// whether an operator has it; nil: none, as it is of steps that the lowering makes
+	has func(op *ir.Op, r *record.Record, e *record.Elementwise) bool
 }
 
 func init() {
 	preference = []kindOf{
 		{WayWindowed, (*binding).asWindowed,
-			func(r *record.Record, _ *record.Elementwise) bool { return r.Windowed.Make != nil }},
+			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Windowed.Make != nil }},
 		{WayRunning, (*binding).asRunningSum,
-			func(r *record.Record, _ *record.Elementwise) bool { return r.Moves.Sum != nil }},
-		{WayTranspose, (*binding).asTranspose,
-			func(r *record.Record, _ *record.Elementwise) bool { return r.Moves.Permute != nil }},
+			func(op *ir.Op, _ *record.Record, _ *record.Elementwise) bool { return op.Sums != nil }},
+		{WayTranspose, (*binding).asTranspose, nil},
 		{WayRecurrence, (*binding).asRecurrence,
-			func(r *record.Record, _ *record.Elementwise) bool { return r.Recurrence.Make != nil }},
+			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Recurrence.Make != nil }},
 		{WayElement, (*binding).asElementwise,
-			func(_ *record.Record, e *record.Elementwise) bool { return e != nil }},
+			func(_ *ir.Op, _ *record.Record, e *record.Elementwise) bool { return e != nil }},
 		{WayRow, (*binding).asRow,
-			func(r *record.Record, _ *record.Elementwise) bool { return r.Row.Make != nil }},
+			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Row.Make != nil }},
 		{WayStreaming, (*binding).asStreaming,
-			func(r *record.Record, _ *record.Elementwise) bool { return r.Streaming.Make != nil }},
-		{WayTensor, (*binding).asTensor, func(r *record.Record, e *record.Elementwise) bool {
+			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Streaming.Make != nil }},
+		{WayTensor, (*binding).asTensor, func(_ *ir.Op, r *record.Record, e *record.Elementwise) bool {
 			return r.Tensor.Make != nil || e != nil && e.Tensor != nil
 		}},
 		{WayProgram, (*binding).asProgram,
-			func(r *record.Record, _ *record.Elementwise) bool { return r.Program != record.NoProgram }},
+			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Program != record.NoProgram }},
 	}
 }
 
@@ -76,11 +77,11 @@ func (d *binding) asWindowed(s *lowering.Step) (implementation, bool) {
 }
 
 func (d *binding) asRunningSum(s *lowering.Step) (implementation, bool) {
-	return d.alongTime(s, record.Of(s).Sums != nil)
+	return d.alongTime(s, s.Rows.Does(lowering.RowsSum))
 }
 
 func (d *binding) asTranspose(s *lowering.Step) (implementation, bool) {
-	return d.alongTime(s, record.Of(s).Transpose != record.NoTranspose)
+	return d.alongTime(s, s.Rows.Transposes())
 }
 
 // alongTime returns the implementation of a step that timeMajor has made.

@@ -152,9 +152,9 @@ func (u *unit) way(s *lowering.Step, j int) string {
 		return fmt.Sprintf("%s(%s)", WayRecurrence, g.recurrence.choice.Form)
 	case record.Of(s).WindowedOp != nil:
 		return WayWindowed
-	case record.Of(s).Sums != nil:
+	case s.Rows.Does(lowering.RowsSum):
 		return WayRunning
-	case record.Of(s).Transpose != record.NoTranspose:
+	case s.Rows.Transposes():
 		return WayTranspose
 	case record.Of(s).Columns != nil:
 		return WayColumns

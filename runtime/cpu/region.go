@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/runtime/lowering"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -53,8 +54,8 @@ type call struct {
 	out   place
 	// In place of run: a windowed operator, or a transpose.
 	windowed  *record.WindowedOp
-	tmp       int // offset in scratch of the windowed operator's memory
-	transpose record.Transpose
+	tmp       int              // offset in scratch of the windowed operator's memory
+	transpose lowering.RowKind // ToRows or FromRows
 }
 
 // place is the place of a value's rows: a buffer, a ring, or scratch from off on.
@@ -92,7 +93,7 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 	case c.windowed != nil:
 		g.runWindowed(w, i, sample, from, n)
 		return
-	case c.transpose != record.NoTranspose:
+	case c.transpose != 0:
 		g.runTranspose(w, i, sample, from, n)
 		return
 	case g.pipeline != nil && g.pipeline.carry[i] != nil:

@@ -12,12 +12,17 @@ import (
 // part of a region.
 func (d *binding) asPipelined(s *lowering.Step) (op *record.RowOp, batch, length int) {
 	lies := s.Out[0]
-	if record.Of(s).Transpose == record.FromRows {
+	if s.Rows.Does(lowering.FromRows) {
 		lies = s.In[0]
 	}
 	batch, length, _, _ = d.Along(lies)
-	op = &record.RowOp{Operands: record.First, Windowed: record.Of(s).WindowedOp, Sums: record.Of(s).Sums,
-		Transpose: record.Of(s).Transpose}
+	op = &record.RowOp{Operands: record.First, Windowed: record.Of(s).WindowedOp}
+	switch {
+	case s.Rows.Does(lowering.RowsSum):
+		op.Sums = &record.Sums{Exclusive: s.Rows.Exclusive}
+	case s.Rows.Transposes():
+		op.Transpose = s.Rows.Kind
+	}
 	if w := record.Of(s).WindowedOp; w != nil && w.Back() == 0 && w.Ahead() == 0 {
 		op.Windowed, op.Run = nil, func(y []float32, x [][]float32, rows int) { w.Run(y, x[0], nil, rows, 0, length) }
 	}
@@ -46,7 +51,7 @@ func constantNumbers(s *lowering.Step) (n int) {
 
 // pipelined reports whether a step with this operator runs tick by tick.
 func pipelined(op *record.RowOp) bool {
-	return op != nil && (op.Windowed != nil || op.Sums != nil || op.Transpose != record.NoTranspose)
+	return op != nil && (op.Windowed != nil || op.Sums != nil || op.Transpose != 0)
 }
 
 // pipelinedWith reports whether s can join a region that runs tick by tick, because of s or of a step that is in it.
@@ -70,7 +75,7 @@ func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *record.R
 	}
 	for _, q := range r.steps {
 		// the input of a transpose to rows must be complete
-		if record.Of(s).Transpose == record.ToRows && slices.Contains(q.Out, s.In[0]) {
+		if s.Rows.Does(lowering.ToRows) && slices.Contains(q.Out, s.In[0]) {
 			return false
 		}
 	}
@@ -97,11 +102,11 @@ func (d *binding) pipelinedOn(s *lowering.Step, batch, length int) bool {
 		return ok && b == batch && l == length && rows == batch*length && width == f
 	}
 	for _, v := range s.In {
-		if record.Of(s).Transpose != record.ToRows && !fits(v) {
+		if !s.Rows.Does(lowering.ToRows) && !fits(v) {
 			return false
 		}
 	}
-	return record.Of(s).Transpose == record.FromRows || fits(s.Out[0])
+	return s.Rows.Does(lowering.FromRows) || fits(s.Out[0])
 }
 
 // pipelinedRecurrence reports whether a recurrence can be computed tick by tick.

@@ -286,7 +286,7 @@ func (g *region) runTranspose(w *worker, i, sample, from, n int) {
 	c := &g.calls[i]
 	w.Node = c.src
 	e := g.e
-	if c.transpose == record.ToRows {
+	if c.transpose == lowering.ToRows {
 		width := c.out.width
 		src := e.Float32[c.in[0].val][sample*width*g.length+from:]
 		kernel.Transpose(g.rows(w, c.out, sample, from, n), width, src, g.length, width, n)

@@ -41,7 +41,7 @@ func (e *executable) row(val, sample, step, length int) int {
 func looksBack(s *lowering.Step) bool {
 	return !s.Alone.Global && s.Alone.Ahead == 0 &&
 		(s.Alone.Back == 0 || record.Of(s).Recurrence != nil && s.Alone.Summary || record.Of(s).Streaming != nil ||
-			record.Of(s).WindowedOp != nil || record.Of(s).Sums != nil)
+			record.Of(s).WindowedOp != nil || s.Rows.Does(lowering.RowsSum))
 }
 
 // stage returns the unit as a record.Stage, which can run in time chunks; nil for other units.
@@ -75,14 +75,14 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 			return 0, 0, false
 		}
 		for _, v := range s.In {
-			if record.Of(s).Transpose != record.ToRows && !fits(v) {
+			if !s.Rows.Does(lowering.ToRows) && !fits(v) {
 				return 0, 0, false
 			}
 		}
 		for i, v := range s.Out {
 			// a state or a sum, complete at the end
 			summed := i > 0 || v != nil && d.p.Fact(v).Axis < 0 && u.streaming != nil
-			if !summed && record.Of(s).Transpose != record.FromRows && !fits(v) {
+			if !summed && !s.Rows.Does(lowering.FromRows) && !fits(v) {
 				return 0, 0, false
 			}
 		}
@@ -247,9 +247,9 @@ func (d *binding) extents(units []*unit, stretches []stretch) []extent {
 						continue
 					}
 					_, _, width, ok := d.Along(v)
-					ok = ok && record.Of(s).Transpose != record.FromRows // only rows can be in chunks
+					ok = ok && !s.Rows.Does(lowering.FromRows) // only rows can be in chunks
 					for _, r := range d.Readers(v) {
-						ok = ok && inside[r] && record.Of(r).Transpose != record.ToRows
+						ok = ok && inside[r] && !r.Rows.Does(lowering.ToRows)
 					}
 					if ok && width > 0 {
 						all[v.ID] = extent{rows: st.chunk, width: width, stretch: st.from}

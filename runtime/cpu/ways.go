@@ -44,7 +44,7 @@ func Way(op *ir.Op) string {
 func Kinds(op *ir.Op) (names []string) {
 	r, e := record.For(op), elementwise.Of(op)
 	for _, k := range preference {
-		if k.has(r, e) {
+		if k.has != nil && k.has(op, r, e) {
 			names = append(names, k.name)
 		}
 	}

@@ -12,6 +12,10 @@
 // alone, so that a backend sees no step that only computes sizes. It binds branches, and the bodies of loops for as many
 // iterations as their shapes differ, and finds who reads what, and for how long.
 //
+// TimeMajor chooses how sequences lie: where steps look along time, sequences become rows, and steps are made anew that work
+// on rows; layout.go explains it. What a step does there follows from facts along time and from what operators say of
+// themselves; the backend is asked whether it computes that (RowBackend).
+//
 // What executables have in common is here, too. A Frame holds the values during a run, and says who owns a result. A Control runs
 // If, Loop and Scan by executables that the backend makes of their subgraphs: what is read and written per iteration, where
 // results belong, what is bound while it runs. Lives and Place plan the memory that lies between a backend's units of execution.

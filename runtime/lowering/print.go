@@ -284,6 +284,13 @@ func (t *text) step(n *Notes, number string, s *Step, lives []Life, end int) {
 	} else if s.body == nil && s.branches == nil && s.evaluated {
 		notes = append(notes, "evaluated")
 	}
+	attrs := attributes(s.Node.Attrs)
+	if s.Rows != nil {
+		notes = append(notes, s.Rows.String())
+		if s.Rows.Transposes() { // the node is the one that computes the sequence, or reads it
+			op, attrs = "transpose", ""
+		}
+	}
 	if a := s.Alone; a.Global || a.Back > 0 || a.Ahead > 0 {
 		notes = append(notes, a.String())
 	}
@@ -292,7 +299,7 @@ func (t *text) step(n *Notes, number string, s *Step, lives []Life, end int) {
 	if len(notes) > 0 {
 		comment = "  # " + strings.Join(notes, "; ")
 	}
-	t.line("%-4s %s = %s(%s)%s%s", number, strings.Join(outs, ", "), op, strings.Join(ins, ", "), attributes(s.Node.Attrs), comment)
+	t.line("%-4s %s = %s(%s)%s%s", number, strings.Join(outs, ", "), op, strings.Join(ins, ", "), attrs, comment)
 	t.within(n, s)
 }
 

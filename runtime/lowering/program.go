@@ -56,6 +56,8 @@ type Step struct {
 	Group int
 	// Alone says how the first output follows from the inputs along time: the fact that it has where they look at one step.
 	Alone ir.Fact
+	// Rows says how it works on sequences as rows, where TimeMajor has made it; nil: as its operator does on its inputs.
+	Rows *OnRows
 	// Impl is what the backend keeps of the step. If it is a fmt.Stringer, printed programs show it.
 	Impl any
 

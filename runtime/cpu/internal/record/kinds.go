@@ -18,10 +18,8 @@ type Kinds struct {
 	Streaming  StreamingMaker
 	Tensor     TensorMaker
 
-	// Set when shapes are bound, for a step on sequences as rows (see timeMajor).
+	// Set when shapes are bound, for a step on sequences as rows (see lowering.RowBackend).
 	WindowedOp *WindowedOp
-	Sums       *Sums
-	Transpose  Transpose
 
 	Columns  *Columns // set if the step copies a range of its input's features
 	Lowered  *LowStep // of a product with constant weights, if low precision was asked for

@@ -26,8 +26,6 @@ type Record struct {
 	// Fused returns the operator's step in a fused elementwise kernel, for row operators that are elementwise with some
 	// constants; nil for others.
 	Fused FusedMaker
-	// Moves describes an operator that only moves elements.
-	Moves Moves
 	// Flops estimates the work of one row, in floating-point operations; nil for a few per number of the result.
 	Flops func(s *lowering.Step) float64
 

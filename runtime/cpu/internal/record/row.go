@@ -13,26 +13,16 @@ type RowFunc func(y []float32, x [][]float32, rows int)
 // RowOp is a step of a region, for one set of shapes. Exactly one of Run, Windowed, Sums and Transpose is set.
 type RowOp struct {
 	Run       RowFunc
-	Operands  []int       // indices of the inputs that are read row by row
-	Over      []int       // those of Operands whose rows the output may be written over
-	Parts     []RowFunc   // Run, divided so that a run can be cancelled between them; nil if it is short
-	Windowed  *WindowedOp // reads rows before and after
-	Sums      *Sums       // adds the rows before
-	Transpose Transpose   // copies between rows and another layout
+	Operands  []int            // indices of the inputs that are read row by row
+	Over      []int            // those of Operands whose rows the output may be written over
+	Parts     []RowFunc        // Run, divided so that a run can be cancelled between them; nil if it is short
+	Windowed  *WindowedOp      // reads rows before and after
+	Sums      *Sums            // adds the rows before
+	Transpose lowering.RowKind // ToRows or FromRows
 }
 
 // Sums is a running sum along time: of all steps up to each one, or, if Exclusive, of all steps before it.
 type Sums struct{ Exclusive bool }
-
-// Transpose is a copy of sequences between (samples, features, steps), the layout of convolutions, and rows of
-// features.
-type Transpose int8
-
-const (
-	NoTranspose Transpose = iota
-	ToRows
-	FromRows
-)
 
 // RowMaker makes the kernel for the shapes of the inputs, nil for absent ones, and of the output. It returns nil if the
 // shapes do not fit.

@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Concat", Tensor: record.TensorKind{Make: record.Shaped(concatKernel), Float32: true}, Moves: record.Moves{Join: record.AxisOf}})
+	record.Register(record.Record{Op: "Concat", Tensor: record.TensorKind{Make: record.Shaped(concatKernel), Float32: true}})
 }
 
 // concatKernel joins tensors along an axis.

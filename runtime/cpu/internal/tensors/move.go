@@ -19,9 +19,9 @@ func init() {
 		record.Record{Op: "DepthToSpace", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Expand", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Identity", Tensor: record.TensorKind{Make: moveKernel}},
-		record.Record{Op: "Pad", Tensor: record.TensorKind{Make: moving{fills: true}.kernel}, Moves: record.Moves{Pad: record.ZerosAround}},
+		record.Record{Op: "Pad", Tensor: record.TensorKind{Make: moving{fills: true}.kernel}},
 		record.Record{Op: "ReverseSequence", Tensor: record.TensorKind{Make: moveKernel}},
-		record.Record{Op: "Slice", Tensor: record.TensorKind{Make: moving{strides: sliced}.kernel}, Moves: record.Moves{Cut: record.ConsecutivePlaces}},
+		record.Record{Op: "Slice", Tensor: record.TensorKind{Make: moving{strides: sliced}.kernel}},
 		record.Record{Op: "SpaceToDepth", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Tile", Tensor: record.TensorKind{Make: moveKernel}},
 	)
@@ -155,7 +155,7 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 // transposed gives the strides with which a Transpose reads its input.
 func transposed(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool) {
 	from := ops.Strides(d.ShapeOf(s, 0))
-	perm := record.Permutation(s)
+	perm := s.Node.Attrs.Ints("perm", nil)
 	if len(perm) != len(from) {
 		return nil, 0, false
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Split", Tensor: record.TensorKind{Make: splitKernel, Float32: true}, Moves: record.Moves{Split: record.AxisOf}})
+	record.Register(record.Record{Op: "Split", Tensor: record.TensorKind{Make: splitKernel, Float32: true}})
 }
 
 // splitKernel cuts a tensor along an axis.

@@ -14,7 +14,6 @@ func init() {
 	record.Register(record.Record{
 		Op:     "Transpose",
 		Tensor: record.TensorKind{Make: record.Either(record.Shaped(transposeKernel), moving{strides: transposed}.kernel)},
-		Moves:  record.Moves{Permute: record.Permutation},
 	})
 }
 

@@ -1,0 +1,160 @@
+package lowering
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// build makes the binding.
+func (t *layouts) build() *Binding {
+	for _, v := range t.d.Program.Inputs {
+		t.toRows(v, nil)
+	}
+	for _, s := range t.d.Program.Steps {
+		f := t.forms[s]
+		switch {
+		case t.gone[s]:
+		case f == nil:
+			t.keep(s)
+		case f.alias:
+			t.alias(s, f)
+		case f.Kind == RowsCut:
+			for _, p := range f.parts {
+				one := &form{OnRows: f.OnRows, in: f.in, out: p.out}
+				one.From = p.from
+				t.add(s, one, []*Value{t.asRows(f.in[0])})
+			}
+		case f.Kind == RowsAlone:
+			in := slices.Clone(s.In)
+			for i, v := range f.in {
+				if v != nil {
+					in[i] = t.asRows(v)
+				}
+			}
+			t.add(s, f, in)
+		default:
+			in := make([]*Value, len(f.in))
+			for i, v := range f.in {
+				in[i] = t.asRows(v)
+			}
+			t.add(s, f, in)
+		}
+	}
+	return t.d.Rewrite(t.steps, t.more, t.facts)
+}
+
+// keep appends a step of the program as it is, and what brings its results into rows. One that transposes a sequence says so,
+// so that it may go tile by tile, too.
+func (t *layouts) keep(s *Step) {
+	if !t.d.Dead(s) && len(s.Out) == 1 && t.d.timeAxis(s.Out[0]) > 0 && len(t.d.Shape(s.Out[0])) == 3 && t.swaps(s) {
+		switch t.d.timeAxis(s.In[0]) {
+		case 1:
+			t.transpose(s, FromRows, s.In[0], s.Out[0])
+			return
+		case 2:
+			t.transpose(s, ToRows, s.In[0], s.Out[0])
+			return
+		}
+	}
+	t.steps = append(t.steps, s)
+	for _, v := range s.Out {
+		t.toRows(v, s)
+	}
+}
+
+// add appends a step that computes f.out of s in the way of f, and what brings that into the layout of the graph, where it is
+// needed so.
+func (t *layouts) add(s *Step, f *form, in []*Value) {
+	q := renewed(s, in, []*Value{t.asRows(f.out)}, t.constant)
+	rows := f.OnRows
+	q.Rows, q.Alone = &rows, f.fact(s)
+	t.backend.Make(q)
+	t.steps = append(t.steps, q)
+	if t.flip[f.out] && t.asIs(f.out) {
+		t.transpose(s, FromRows, t.rows[f.out], f.out)
+	}
+}
+
+// fact says how the result of a form follows from its sequences along time.
+func (f *form) fact(s *Step) ir.Fact {
+	fact := s.Alone
+	by := int64(f.Shift) * max(1, fact.Stride)
+	fact.Axis = 1
+	switch f.Kind {
+	case RowsWindow:
+		fact.Back, fact.Ahead = max(0, fact.Back-by), max(0, fact.Ahead+by)
+	case RowsShift:
+		fact.Back, fact.Ahead = max(0, -by), max(0, by)
+	}
+	return fact
+}
+
+// asRows returns the value that has the rows of a sequence.
+func (t *layouts) asRows(v *Value) *Value {
+	if t.d.timeAxis(v) == 1 {
+		return v
+	}
+	if x := t.rows[v]; x != nil {
+		return x
+	}
+	for _, s := range t.d.Readers(v) { // a transposed sequence of the graph has them
+		if f := t.forms[s]; f != nil && f.alias && !t.gone[s] {
+			t.rows[v] = f.out
+			return f.out
+		}
+	}
+	fact := t.d.Program.Fact(v)
+	fact.Axis = 1
+	x := t.value(v, t.asRowShape(v), fact, nil)
+	t.rows[v] = x
+	return x
+}
+
+// value adds a value that stands for v.
+func (t *layouts) value(v *Value, shape []int, fact ir.Fact, konst *tensor.Tensor) *Value {
+	id := len(t.d.Program.Values) + len(t.more)
+	x := &Value{ID: id, Name: v.Name, Type: TypeOf(tensor.Float32, shape), Const: konst}
+	t.more, t.facts = append(t.more, x), append(t.facts, fact)
+	return x
+}
+
+func (t *layouts) constant(v *Value, k *tensor.Tensor) *Value {
+	return t.value(v, k.Shape(), ir.Fact{}, k)
+}
+
+// transpose appends a step that brings a sequence from one layout into the other; of is what it is part of.
+func (t *layouts) transpose(of *Step, how RowKind, in, out *Value) {
+	s := &Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*Value{in}, Out: []*Value{out}, Impl: of.Impl}
+	s.Rows = &OnRows{Kind: how}
+	t.backend.Make(s)
+	t.steps = append(t.steps, s)
+}
+
+// toRows brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of is the step
+// that computes it.
+func (t *layouts) toRows(v *Value, of *Step) {
+	if v == nil || !t.flip[v] {
+		return
+	}
+	if of == nil {
+		of = t.d.Readers(v)[0] // for messages
+	}
+	t.transpose(of, ToRows, v, t.asRows(v))
+}
+
+// alias leaves out a step that transposes a sequence from or into rows.
+func (t *layouts) alias(s *Step, f *form) {
+	in, out := f.in[0], f.out
+	if t.d.timeAxis(in) == 1 {
+		t.rows[out] = in
+		if t.asIs(out) {
+			t.steps = append(t.steps, s)
+		}
+		return
+	}
+	if x := t.asRows(in); x != out { // another transposed sequence has the rows
+		t.add(s, &form{OnRows: OnRows{Kind: RowsJoin}, out: out}, []*Value{x})
+	}
+}

@@ -1,0 +1,145 @@
+package lowering
+
+import "slices"
+
+// choose decides which sequences become rows, and reports whether anything changes. Sequences on which forms agree go together;
+// they do so where windows and sums are enough to pay for the transposes at the borders.
+func (t *layouts) choose() bool {
+	steps, least := t.d.Program.Steps, t.backend.LeastSteps()
+	sets := components{}
+	natural := 0 // windows and sums on sequences that are rows in the graph
+	for _, s := range steps {
+		f := t.forms[s]
+		if f == nil {
+			continue
+		}
+		all := t.flips(f)
+		for _, v := range all[min(1, len(all)):] {
+			sets.join(v, all[0])
+		}
+		if f.looks() && len(all) == 0 && t.length(f.out) >= least {
+			natural++
+		}
+	}
+	gains, borders := map[*Value]int{}, map[*Value]int{}
+	for _, s := range steps {
+		if f := t.forms[s]; f != nil && f.looks() && t.length(f.out) >= least {
+			if all := t.flips(f); len(all) > 0 {
+				gains[sets.find(all[0])]++
+			}
+		}
+	}
+	t.settle()
+	for v := range sets {
+		borders[sets.find(v)] += t.borders(v)
+	}
+	for v := range sets {
+		if c := sets.find(v); gains[c] > 0 && borders[c] <= 2*gains[c] {
+			t.flip[v] = true
+		}
+	}
+	for s, f := range t.forms {
+		if all := t.flips(f); len(all) > 0 && !t.flip[all[0]] {
+			delete(t.forms, s)
+		}
+	}
+	t.settle()
+	return natural > 0 || len(t.flip) > 0
+}
+
+// flips returns the sequences of a form that do not lie as rows.
+func (t *layouts) flips(f *form) (all []*Value) {
+	add := func(v *Value) {
+		if t.d.timeAxis(v) == 2 {
+			all = append(all, v)
+		}
+	}
+	for _, v := range f.in {
+		add(v)
+	}
+	add(f.out)
+	for _, p := range f.parts {
+		add(p.out)
+	}
+	return all
+}
+
+// settle finds the steps of whose results nobody is left to read any: they are part of others.
+func (t *layouts) settle() {
+	d := t.d
+	t.gone = map[*Step]bool{}
+	read := map[*Value]bool{}
+	for _, v := range d.Program.Outputs {
+		read[v] = true
+	}
+	for _, s := range slices.Backward(d.Program.Steps) {
+		f := t.forms[s]
+		live := f != nil && read[f.out]
+		for _, v := range s.Out {
+			live = live || v != nil && (read[v] || len(d.Readers(v)) == 0)
+		}
+		switch {
+		case !live:
+			t.gone[s] = true
+		case f == nil:
+			for _, v := range s.In {
+				read[v] = true
+			}
+			for _, c := range s.Captures {
+				read[c.Outer] = true
+			}
+		default:
+			for _, v := range f.in {
+				read[v] = true
+			}
+		}
+	}
+	for _, f := range t.forms {
+		if f.next != nil && read[f.out] {
+			t.gone[f.next] = true
+		}
+	}
+}
+
+// borders counts the transposes that a sequence needs at most.
+func (t *layouts) borders(v *Value) (n int) {
+	if s := t.made[v]; s == nil || t.forms[s] == nil && !t.gone[s] {
+		n++
+	}
+	if t.asIs(v) {
+		n++
+	}
+	return n
+}
+
+// asIs reports whether v is needed in the layout of the graph.
+func (t *layouts) asIs(v *Value) bool {
+	d := t.d
+	if d.Leaves(v) {
+		return true
+	}
+	for _, s := range d.Readers(v) {
+		if f := t.forms[s]; !t.gone[s] && (f == nil || !slices.Contains(f.in, v)) {
+			return true
+		}
+		if slices.ContainsFunc(s.Captures, func(c Capture) bool { return c.Outer == v }) {
+			return true
+		}
+	}
+	return false
+}
+
+// components are sets of values: each value points to another of its set, and one to itself.
+type components map[*Value]*Value
+
+// find returns the value that stands for the set of v.
+func (c components) find(v *Value) *Value {
+	if p := c[v]; p != nil && p != v {
+		c[v] = c.find(p)
+		return c[v]
+	}
+	c[v] = v
+	return v
+}
+
+func (c components) join(a, b *Value) { c[c.find(a)] = c.find(b) }

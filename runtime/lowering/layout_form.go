@@ -1,0 +1,283 @@
+package lowering
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+)
+
+// form says how a step works on rows; nil where it does not.
+func (t *layouts) form(s *Step) *form {
+	if len(s.Out) == 0 || t.d.timeAxis(s.Out[0]) == 0 || len(s.In) == 0 {
+		return nil
+	}
+	switch op := s.Node.Op; {
+	case op.Sums != nil:
+		return t.sum(s)
+	case op.Moves != nil:
+		if t.d.timeAxis(s.In[0]) > 0 && t.swaps(s) {
+			return &form{in: s.In[:1], out: s.Out[0], alias: true}
+		}
+		if f := t.shift(s); f != nil {
+			return f
+		}
+		return t.features(s)
+	case op.Element != nil:
+		return t.elementwise(s)
+	}
+	return t.window(s)
+}
+
+// takes asks the backend for a form whose sequences have three axes.
+func (t *layouts) takes(s *Step, f *form) *form {
+	in := make([][]int, len(f.in))
+	for i, v := range f.in {
+		in[i] = t.asRowShape(v)
+	}
+	if !t.backend.Takes(t.d, s, &f.OnRows, in, t.asRowShape(f.out)) {
+		return nil
+	}
+	return f
+}
+
+// swaps reports whether a step does nothing but exchange the last two of three axes.
+func (t *layouts) swaps(s *Step) bool {
+	p := t.moves(s)
+	return len(s.Out) == 1 && len(p) == 1 && slices.Equal(p[0].Axes, []int{0, 2, 1}) && slices.Equal(p[0].From, []int{0, 0, 0})
+}
+
+// movedAlong reads a step whose only output is its only sequence x, moved along one axis, padded with zeros or cut: place o is
+// place o+by of x.
+func (t *layouts) movedAlong(s *Step, axis int) (x *Value, by int, ok bool) {
+	pieces := t.moves(s)
+	if len(pieces) != 1 || len(s.Out) != 1 || s.Out[0] == nil {
+		return nil, 0, false
+	}
+	p := pieces[0]
+	x = s.In[p.Input]
+	in, out := t.d.Shape(x), t.d.Shape(s.Out[0])
+	by, ok = p.Along(axis)
+	return x, by, ok && in != nil && sameBut(in, out, axis)
+}
+
+// movedInTime is movedAlong for the axis of time of the sequence x.
+func (t *layouts) movedInTime(s *Step) (x *Value, by int, ok bool) {
+	if pieces := t.moves(s); len(pieces) == 1 {
+		if axis := t.d.timeAxis(s.In[pieces[0].Input]); axis > 0 {
+			return t.movedAlong(s, axis)
+		}
+	}
+	return nil, 0, false
+}
+
+// sameBut reports whether shapes differ along one axis at most.
+func sameBut(a, b []int, axis int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if i != axis && a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// window looks for a step with one sequence, which it may look along. One whose sequences lie as (samples, features, steps) may
+// take the place of a step before it that adds zeros, and of one behind it that takes steps, too.
+func (t *layouts) window(s *Step) *form {
+	i := t.sequence(s)
+	if i < 0 || t.d.timeAxis(s.In[i]) != t.d.timeAxis(s.Out[0]) || len(s.Out) != 1 || len(t.d.Shape(s.In[i])) != 3 {
+		return nil
+	}
+	x, y, f := s.In[i], s.Out[0], &form{OnRows: OnRows{Kind: RowsWindow, Input: i}}
+	if t.d.timeAxis(x) == 1 {
+		return t.windowOf(s, f, x, y)
+	}
+	if next := t.sole(y); next != nil {
+		if _, by, ok := t.movedInTime(next); ok && by >= 0 && by+t.d.Shape(next.Out[0])[2] <= t.length(y) {
+			y, f.Shift, f.next = next.Out[0], by, next
+		}
+	}
+	if p := t.made[x]; p != nil && !t.gone[p] {
+		if from, by, ok := t.movedInTime(p); ok && by <= 0 && t.length(from)-by <= t.length(x) {
+			padded := *f
+			padded.Padded, padded.Shift = true, f.Shift+by
+			if g := t.windowOf(s, &padded, from, y); g != nil {
+				return g
+			}
+		}
+	}
+	return t.windowOf(s, f, x, y)
+}
+
+// windowOf gives the form of a window over x that computes y, where both are of one length and the backend takes it.
+func (t *layouts) windowOf(s *Step, f *form, x, y *Value) *form {
+	if t.d.timeAxis(x) != t.d.timeAxis(y) || t.length(x) != t.length(y) || t.d.Shape(x)[0] != t.d.Shape(y)[0] {
+		return nil
+	}
+	f.in, f.out = []*Value{x}, y
+	if f = t.takes(s, f); f != nil && f.next != nil {
+		t.gone[f.next] = true
+	}
+	return f
+}
+
+// sequence returns the number of the only input of a step that varies along time; -1 where that is none or several, or where it
+// is no sequence.
+func (t *layouts) sequence(s *Step) int {
+	found := -1
+	for i, v := range s.In {
+		if v == nil || t.d.Constant(v) != nil || t.d.Program.Fact(v).Constant() {
+			continue
+		}
+		if found >= 0 || t.d.timeAxis(v) == 0 {
+			return -1
+		}
+		found = i
+	}
+	return found
+}
+
+// sole returns the only reader of v; nil where there is none or more than one.
+func (t *layouts) sole(v *Value) *Step {
+	d := t.d
+	if len(d.Readers(v)) != 1 || d.Leaves(v) || d.Dead(d.Readers(v)[0]) {
+		return nil
+	}
+	return d.Readers(v)[0]
+}
+
+// shift looks for a sequence that is moved along time, with zeros in place of what was before its first step or behind its
+// last: a slice of what was padded, or a slice that is padded.
+func (t *layouts) shift(s *Step) *form {
+	between, by, ok := t.movedInTime(s)
+	if !ok || t.made[between] == nil || t.gone[t.made[between]] {
+		return nil
+	}
+	x, first, ok := t.movedInTime(t.made[between])
+	y := s.Out[0]
+	if !ok || t.d.timeAxis(x) != t.d.timeAxis(y) || len(t.d.Shape(x)) != 3 || !slices.Equal(t.d.Shape(x), t.d.Shape(y)) {
+		return nil
+	}
+	length, total := t.length(x), first+by
+	if max(total, -total) >= length {
+		return nil
+	}
+	// All steps of x that are steps of y must be there in between: what has been cut off does not come back.
+	if from, to := max(0, -total), min(length, length-total); from+by < 0 || to+by > t.length(between) {
+		return nil
+	}
+	return t.takes(s, &form{OnRows: OnRows{Kind: RowsShift, Shift: total}, in: []*Value{x}, out: y})
+}
+
+// sum looks for a running sum along time that goes forward.
+func (t *layouts) sum(s *Step) *form {
+	x := s.In[0]
+	if t.d.timeAxis(x) == 0 || len(t.d.Shape(x)) != 3 {
+		return nil
+	}
+	sum, ok := t.d.sums(s)
+	if !ok || sum.Axis != t.d.timeAxis(x) || sum.Reverse {
+		return nil
+	}
+	return t.takes(s, &form{OnRows: OnRows{Kind: RowsSum, Exclusive: sum.Exclusive}, in: s.In[:1], out: s.Out[0]})
+}
+
+// features looks for steps that cut features, or join them.
+func (t *layouts) features(s *Step) *form {
+	axis := t.d.timeAxis(s.Out[0])
+	pieces := t.moves(s)
+	fits := func(v *Value) bool { return len(t.d.Shape(v)) == 3 && t.d.timeAxis(v) == axis }
+	if !fits(s.Out[0]) || len(pieces) == 0 {
+		return nil
+	}
+	feature := 3 - axis
+	for _, p := range pieces {
+		x, y := s.In[p.Input], s.Out[p.Output]
+		if _, ok := p.Along(feature); !ok || !fits(x) || !fits(y) || !sameBut(t.d.Shape(x), t.d.Shape(y), feature) {
+			return nil
+		}
+	}
+	if len(s.Out) == 1 && len(pieces) > 1 {
+		return t.join(s, pieces, feature)
+	}
+	f := &form{OnRows: OnRows{Kind: RowsCut}, in: []*Value{s.In[pieces[0].Input]}, out: s.Out[0]}
+	width := t.d.Shape(f.in[0])[feature]
+	for _, p := range pieces {
+		from := p.From[feature]
+		if s.In[p.Input] != f.in[0] || from < 0 || from+t.d.Shape(s.Out[p.Output])[feature] > width {
+			return nil
+		}
+		f.parts = append(f.parts, cut{s.Out[p.Output], from})
+	}
+	return f
+}
+
+// join looks for a step that puts the features of all its inputs side by side, in their order.
+func (t *layouts) join(s *Step, pieces []ir.Piece, feature int) *form {
+	at := 0
+	for i, p := range pieces {
+		if p.Input != i || p.From[feature] != -at {
+			return nil
+		}
+		at += t.d.Shape(s.In[i])[feature]
+	}
+	if len(pieces) != len(s.In) || at != t.d.Shape(s.Out[0])[feature] {
+		return nil
+	}
+	return &form{OnRows: OnRows{Kind: RowsJoin}, in: s.In, out: s.Out[0]}
+}
+
+// elementwise looks for operators on numbers that lie at the same places, or are the same for all steps.
+func (t *layouts) elementwise(s *Step) *form {
+	if t.d.timeAxis(s.Out[0]) != 2 || len(s.Out) != 1 {
+		return nil
+	}
+	f := &form{OnRows: OnRows{Kind: RowsAlone}, out: s.Out[0], in: make([]*Value, len(s.In))}
+	out, in := t.d.Shape(s.Out[0]), make([][]int, len(s.In))
+	for i, v := range s.In {
+		switch {
+		case v == nil:
+		case v.Const != nil:
+			if n := v.Const.Len(); n != 1 && !(n == out[1] && PerChannel(v.Const.Shape(), out)) {
+				return nil
+			}
+			in[i] = []int{v.Const.Len()}
+		case t.d.timeAxis(v) == 2 && t.d.Shape(v)[0] == out[0] && t.length(v) == out[2]:
+			f.in[i], in[i] = v, t.asRowShape(v)
+		default:
+			return nil
+		}
+	}
+	trial := renewed(s, s.In, s.Out, func(v *Value, k *tensor.Tensor) *Value {
+		return &Value{Name: v.Name, Type: v.Type, Const: k}
+	})
+	if !t.backend.Takes(t.d, trial, &f.OnRows, in, t.asRowShape(f.out)) {
+		return nil
+	}
+	return f
+}
+
+// PerChannel reports whether a tensor of the first shape broadcasts to the second with one number for each place of axis 1.
+func PerChannel(shape, to []int) bool {
+	at := len(shape) - len(to) + 1
+	if at < 0 || len(shape) > len(to) || shape[at] != to[1] {
+		return false
+	}
+	n, _ := tensor.Size(shape)
+	return n == to[1]
+}
+
+// renewed returns a step like s that reads and writes other values; constant gives the value for a constant that lies along
+// features.
+func renewed(s *Step, in, out []*Value, constant func(v *Value, k *tensor.Tensor) *Value) *Step {
+	q := &Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, In: slices.Clone(in), Out: out, Impl: s.Impl}
+	for i, v := range q.In {
+		if v != nil && v.Const != nil && v.Const.DType() == tensor.Float32 {
+			q.In[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.Const), v.Const.Len()))
+		}
+	}
+	return q
+}
