@@ -16,7 +16,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// refused runs the command and expects one line on standard error with all of want, and files as they were.
+// refused runs the command. It expects the exit code, one line on standard error with all of want, and unchanged files.
 func refused(t *testing.T, code int, args []string, want ...string) {
 	t.Helper()
 	before := files(t)
@@ -79,7 +79,10 @@ func edit(t *testing.T, path string, change func(b []byte) []byte) {
 func TestBadModels(t *testing.T) {
 	fixtures(t)
 	const lambda = "model.layers.1.layer.Lambda"
-	broken(t, "missing", func(w map[string]*tensor.Tensor) { delete(w, lambda); delete(w, "decoder.output_transform.bias") })
+	broken(t, "missing", func(w map[string]*tensor.Tensor) {
+		delete(w, lambda)
+		delete(w, "decoder.output_transform.bias")
+	})
 	broken(t, "extra", func(w map[string]*tensor.Tensor) {
 		w["model.layers.2.norm.norm.weight"] = tensor.New(tensor.Float32, 8)
 	})
@@ -110,7 +113,8 @@ func TestBadModels(t *testing.T) {
 		data []byte
 	}{
 		{"nothing.essm", nil}, {"noise.bin", []byte("\x00\x01\x02\xff\xfe")}, {"words.txt", []byte("what is this\n")},
-		{"picture.png", []byte("\x89PNG\r\n\x1a\n\x00\x00")}, {"archive.zip", []byte("PK\x03\x04 and more")}, {"stub.essm", []byte("\x89ESSM\r\n\x1a")},
+		{"picture.png", []byte("\x89PNG\r\n\x1a\n\x00\x00")}, {"archive.zip", []byte("PK\x03\x04 and more")},
+		{"stub.essm", []byte("\x89ESSM\r\n\x1a")},
 	} {
 		if err := os.WriteFile(f.name, f.data, 0o666); err != nil {
 			t.Fatal(err)
@@ -185,7 +189,7 @@ func overlap(b []byte) []byte {
 	return append(append(out, text...), b[8+n:]...)
 }
 
-// Not one byte of a plan can change without being noticed.
+// TestBadPlans checks that no byte of a plan can change unnoticed.
 func TestBadPlans(t *testing.T) {
 	fixtures(t)
 	whole, err := os.ReadFile("tokens.essm")
@@ -217,7 +221,8 @@ func TestBadPlans(t *testing.T) {
 	refused(t, 1, run, "bad.essm", "version 99")
 	refused(t, 1, []string{"inspect", "bad.essm"}, "bad.essm", "version 99")
 	refused(t, 1, []string{"compile", "tokens.essm", "-o", "again.essm"}, "tokens.essm", "is already a plan")
-	refused(t, 2, []string{"run", "tokens.essm", "--input", "tokens.npy", "--resample", "2"}, "the sampling rate of a plan")
+	refused(t, 2, []string{"run", "tokens.essm", "--input", "tokens.npy", "--resample", "2"},
+		"the sampling rate of a plan")
 }
 
 func slicesWith(b []byte, at int, v byte) []byte {
@@ -242,7 +247,8 @@ func TestBadInputs(t *testing.T) {
 	write(t, "matrix.npy", tensor.FromSlice(ramp(40), 10, 4))
 	write(t, "column.npy", tensor.FromSlice(ramp(10), 10, 1))
 	for name, text := range map[string]string{
-		"fraction.csv": "1,2.5\n", "ragged.csv": "1,2\n3\n", "letters.csv": "a,b\nc,d\n", "notes.txt": "hello", "cut.npy": "\x93NUMPY\x01\x00v\x00{",
+		"fraction.csv": "1,2.5\n", "ragged.csv": "1,2\n3\n", "letters.csv": "a,b\nc,d\n", "notes.txt": "hello",
+		"cut.npy": "\x93NUMPY\x01\x00v\x00{",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -256,13 +262,18 @@ func TestBadInputs(t *testing.T) {
 	}{
 		{"token beyond", tokens("-i", "beyond.npy"), []string{"beyond.npy", "token 18", "vocabulary"}},
 		{"token negative", tokens("-i", "negative.npy"), []string{"negative.npy", "token -1", "vocabulary"}},
-		{"length 0", tokens("-i", "input=tokens.npy", "-i", "lengths=zero.npy"), []string{"zero.npy", "lengths[1]", "length 0"}},
-		{"length beyond", tokens("-i", "input=tokens.npy", "-i", "lengths=long.npy"), []string{"long.npy", "lengths[0]", "length 5"}},
-		{"lengths of another batch", tokens("-i", "input=tokens.npy", "-i", "lengths=many.npy"), []string{"many.npy", "lengths", "2", "3"}},
+		{"length 0", tokens("-i", "input=tokens.npy", "-i", "lengths=zero.npy"),
+			[]string{"zero.npy", "lengths[1]", "length 0"}},
+		{"length beyond", tokens("-i", "input=tokens.npy", "-i", "lengths=long.npy"),
+			[]string{"long.npy", "lengths[0]", "length 5"}},
+		{"lengths of another batch", tokens("-i", "input=tokens.npy", "-i", "lengths=many.npy"),
+			[]string{"many.npy", "lengths", "2", "3"}},
 		{"no steps", tokens("-i", "nosteps.npy"), []string{"nosteps.npy", "step"}},
-		{"wrong type", tokens("-i", "floats.npy"), []string{"floats.npy", "expected element type int64, found float32"}},
+		{"wrong type", tokens("-i", "floats.npy"), []string{"floats.npy",
+			"expected element type int64, found float32"}},
 		{"wrong rank", tokens("-i", "waves.npy"), []string{"waves.npy", "expected 2 dimensions", "found 3"}},
-		{"unknown name", tokens("-i", "input=tokens.npy", "-i", "lenghts=lengths.npy"), []string{`"lenghts"`, "lengths"}},
+		{"unknown name", tokens("-i", "input=tokens.npy", "-i", "lenghts=lengths.npy"),
+			[]string{`"lenghts"`, "lengths"}},
 		{"only unknown name", tokens("-i", "inptu=tokens.npy"), []string{`"inptu"`, "input, lengths"}},
 		{"no input", tokens(), []string{`"input"`, "missing"}},
 		{"only optional input", tokens("-i", "lengths=lengths.npy"), []string{`"input"`, "missing"}},
@@ -276,9 +287,12 @@ func TestBadInputs(t *testing.T) {
 		{"ragged", tokens("-i", "ragged.csv"), []string{"ragged.csv"}},
 		{"letters", tokens("-i", "letters.csv"), []string{"letters.csv"}},
 		{"wrong features", []string{"waves", "-i", "four.npy"}, []string{"four.npy", "expected 3, found 4"}},
-		{"ambiguous", []string{"waves", "-i", "matrix.npy"}, []string{"matrix.npy", "expected 3 dimensions", "found 2"}},
-		{"steps or samples", []string{"voice", "-i", "column.npy"}, []string{"column.npy", "expected 3 dimensions", "found 2"}},
-		{"too precise", []string{"waves", "-i", "doubles.npy"}, []string{"doubles.npy", "expected element type float32, found float64"}},
+		{"ambiguous", []string{"waves", "-i", "matrix.npy"},
+			[]string{"matrix.npy", "expected 3 dimensions", "found 2"}},
+		{"steps or samples", []string{"voice", "-i", "column.npy"},
+			[]string{"column.npy", "expected 3 dimensions", "found 2"}},
+		{"too precise", []string{"waves", "-i", "doubles.npy"},
+			[]string{"doubles.npy", "expected element type float32, found float64"}},
 		{"odd documents", []string{"pairs", "-i", "odd.npy"}, []string{"odd.npy", "even"}},
 		{"wave for tokens", tokens("-i", "sound.wav"), []string{"sound.wav", "one feature"}},
 		{"wave for features", []string{"waves", "-i", "sound.wav"}, []string{"sound.wav", "one feature"}},
@@ -333,7 +347,8 @@ func TestBadOutputs(t *testing.T) {
 	refused(t, 1, []string{"compile", "waves", "-o", "nowhere/x.essm"}, "nowhere")
 	refused(t, 1, []string{"init", "image", "-o", "waves"}, "waves", "not empty", "--force")
 	refused(t, 1, []string{"init", "image", "-o", "nowhere/model"}, "nowhere")
-	refused(t, 1, []string{"verify", "waves", "-i", "waves.npy", "--expect", "tokens.npy"}, "tokens.npy", "expected shape [2,4], found [2,5,2]")
+	refused(t, 1, []string{"verify", "waves", "-i", "waves.npy", "--expect", "tokens.npy"}, "tokens.npy",
+		"expected shape [2,4], found [2,5,2]")
 	refused(t, 1, []string{"explain", "waves.essm", "--html", "nowhere/x.html"}, "nowhere")
 	refused(t, 1, []string{"inspect", "pairs", "--shape", "3x8"}, "groups of 2")
 	refused(t, 1, []string{"bench", "pairs", "--shape", "3x8"}, "groups of 2")
@@ -347,19 +362,22 @@ func TestBadCheckpoints(t *testing.T) {
 	writePickle(t, "callall.pt", fmt.Sprintf("\x80\x02cposix\nsystem\nX%s%s\x85R.", count(12), "touch hacked"))
 	writePickle(t, "cut.pt", "\x80\x02}X")
 	for file, want := range map[string]string{
-		"call.pt": "found a call of posix.system where a tensor should be", "callall.pt": "posix.system", "cut.pt": "data.pkl",
+		"call.pt": "found a call of posix.system where a tensor should be", "callall.pt": "posix.system",
+		"cut.pt":                  "data.pkl",
 		"waves/model.safetensors": "zip", "none.ckpt": "none.ckpt",
 	} {
 		refused(t, 1, []string{"convert", file, "-o", "new"}, file, want)
 	}
 	refused(t, 1, []string{"convert", "call.pt", "-o", "waves"}, "waves", "not empty")
-	refused(t, 1, []string{"convert", home("../../frontend/checkpoint/testdata/options-concat-retrieval.pt"), "-o", "new"}, "--config")
-	refused(t, 1, []string{"convert", home("../../frontend/checkpoint/testdata/image.ckpt"), "--config", "none.yaml", "-o", "new"}, "none.yaml")
+	refused(t, 1, []string{"convert", home("../../frontend/checkpoint/testdata/options-concat-retrieval.pt"), "-o",
+		"new"}, "--config")
+	refused(t, 1, []string{"convert", home("../../frontend/checkpoint/testdata/image.ckpt"), "--config", "none.yaml",
+		"-o", "new"}, "none.yaml")
 }
 
 func count(n int) string { return string(binary.LittleEndian.AppendUint32(nil, uint32(n))) }
 
-// writePickle writes a file as torch.save does, with a pickle of our own.
+// writePickle writes a file as torch.save does, with the given pickle.
 func writePickle(t *testing.T, path, pickle string) {
 	t.Helper()
 	var b bytes.Buffer

@@ -17,7 +17,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// How many runs bench makes where --repeat does not say: until benchTime has passed, within bounds.
+// The number of runs without --repeat: as many as take benchTime, within these bounds.
 const (
 	benchTime = 2 * time.Second
 	benchMin  = 5
@@ -100,7 +100,8 @@ total. These come from separate runs in which steps are timed, without the first
 			if err := r.profile(cmd, profiled, in); err != nil {
 				return err
 			}
-			r.Model, r.Device, r.Kernel, r.Precision, r.Threads = args[0], f.device.value, f.kernel.value, f.precision.value, f.threads.value
+			r.Model, r.Device, r.Kernel, r.Precision, r.Threads = args[0], f.device.value, f.kernel.value,
+				f.precision.value, f.threads.value
 			if r.Threads == 0 {
 				r.Threads = goruntime.GOMAXPROCS(0)
 			}
@@ -123,7 +124,7 @@ total. These come from separate runs in which steps are timed, without the first
 	return cmd
 }
 
-// benchmark is what bench reports; times are of one run.
+// benchmark is the result of bench. Times are of one run.
 type benchmark struct {
 	Model     string      `json:"model"`
 	Device    string      `json:"device"`
@@ -140,13 +141,13 @@ type benchmark struct {
 	P10MS     float64     `json:"p10_ms"`
 	P90MS     float64     `json:"p90_ms"`
 	P99MS     float64     `json:"p99_ms"`
-	Flops     int64       `json:"flops"`  // of one run, as the operators count them
+	Flops     int64       `json:"flops"`  // per run, as operators count them
 	Gflops    float64     `json:"gflops"` // per second, at the median
 	Memory    int64       `json:"working_memory_bytes"`
 	Ops       []stepShare `json:"ops"`
 }
 
-// stepShare is what one step took of a profiled run.
+// stepShare is the time of one step in a profiled run.
 type stepShare struct {
 	Name  string  `json:"name"`
 	Op    string  `json:"op"`
@@ -155,7 +156,8 @@ type stepShare struct {
 	Share float64 `json:"share"`
 }
 
-func bench(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum, dims map[string]int64, repeat int) (*benchmark, error) {
+func bench(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum, dims map[string]int64,
+	repeat int) (*benchmark, error) {
 	s := model.NewSession()
 	defer s.Close()
 	out, err := warmUp(cmd, s, in)
@@ -172,7 +174,8 @@ func bench(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum,
 		}
 		times = append(times, float64(time.Since(start))/1e6)
 		step()
-		if repeat > 0 && len(times) >= repeat || repeat == 0 && (len(times) >= benchMax || len(times) >= benchMin && time.Since(began) > benchTime) {
+		if repeat > 0 && len(times) >= repeat || repeat == 0 &&
+			(len(times) >= benchMax || len(times) >= benchMin && time.Since(began) > benchTime) {
 			break
 		}
 	}
@@ -183,7 +186,8 @@ func bench(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum,
 	}
 	slices.Sort(times)
 	r.MeanMS, r.MinMS = sum/float64(len(times)), times[0]
-	r.MedianMS, r.P10MS, r.P90MS, r.P99MS = quantile(times, 0.5), quantile(times, 0.1), quantile(times, 0.9), quantile(times, 0.99)
+	r.MedianMS, r.P10MS, r.P90MS, r.P99MS = quantile(times, 0.5), quantile(times, 0.1), quantile(times, 0.9),
+		quantile(times, 0.99)
 	for _, n := range model.Graph().Nodes {
 		r.Flops += ops.WorkOf(n, dims).Flops
 	}
@@ -193,8 +197,8 @@ func bench(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum,
 	return r, nil
 }
 
-// warmUp runs twice: the first run plans and allocates, the second finds everything warm. It gives outputs that RunInto can
-// write to again.
+// warmUp runs the model twice: the first run plans and allocates, the second finds caches warm. It returns outputs that
+// RunInto can overwrite.
 func warmUp(cmd *cobra.Command, s *runtime.Session, in map[string]tensor.Datum) (map[string]tensor.Datum, error) {
 	done := spin(cmd, "warming up")
 	defer done()
@@ -222,10 +226,10 @@ func quantile(v []float64, q float64) float64 {
 	return v[i] + (at-float64(i))*(v[i+1]-v[i])
 }
 
-// profiledRuns is how many runs the table of steps is made of.
+// profiledRuns is the number of runs for the table of steps.
 const profiledRuns = 5
 
-// profile times the steps of a few runs, after one that plans and finds caches cold.
+// profile measures the steps of a few runs, after a first one that plans and finds caches cold.
 func (r *benchmark) profile(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum) error {
 	s := model.NewSession()
 	defer s.Close()
@@ -245,7 +249,7 @@ func (r *benchmark) profile(cmd *cobra.Command, model *runtime.Model, in map[str
 	total := time.Duration(0)
 	profile := slices.Clone(s.Profile())
 	for i := range profile {
-		if len(first) == len(profile) { // no branch was taken for the first time later on
+		if len(first) == len(profile) { // not if a branch was taken for the first time later
 			profile[i].Time -= first[i].Time
 		}
 		total += profile[i].Time
@@ -271,7 +275,8 @@ func (r *benchmark) print(w io.Writer) error {
 		kernel += ", " + r.Precision
 	}
 	fmt.Fprintf(w, "%s  %s%s, kernel %s, %s\n\n", r.Model, shape, r.Device, kernel, plural(r.Threads, "thread"))
-	fmt.Fprintf(w, "  median   %s\n  min      %s\n  p10      %s\n  p90      %s\n  p99      %s\n", ms(r.MedianMS), ms(r.MinMS), ms(r.P10MS), ms(r.P90MS), ms(r.P99MS))
+	fmt.Fprintf(w, "  median   %s\n  min      %s\n  p10      %s\n  p90      %s\n  p99      %s\n", ms(r.MedianMS),
+		ms(r.MinMS), ms(r.P10MS), ms(r.P90MS), ms(r.P99MS))
 	fmt.Fprintf(w, "  runs     %d\n", r.Runs)
 	fmt.Fprintf(w, "  work     %.3g GFLOP, %.3g GFLOP/s\n", float64(r.Flops)/1e9, r.Gflops)
 	if r.Memory > 0 {
@@ -281,12 +286,14 @@ func (r *benchmark) print(w io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	columns := []table.Column{{Title: "step", Width: 60}, {Title: "operator"}, {Title: "form"}, {Title: "time", Right: true}, {Title: "share", Right: true}}
+	columns := []table.Column{{Title: "step", Width: 60}, {Title: "operator"}, {Title: "form"},
+		{Title: "time", Right: true}, {Title: "share", Right: true}}
 	var rows [][]string
 	steps := slices.Clone(r.Ops)
 	slices.SortStableFunc(steps, func(a, b stepShare) int { return cmp.Compare(b.MS, a.MS) })
 	for _, s := range steps {
-		rows = append(rows, []string{s.Name, s.Op, s.Form, ms(s.MS), strconv.FormatFloat(100*s.Share, 'f', 1, 64) + "%"})
+		rows = append(rows, []string{s.Name, s.Op, s.Form, ms(s.MS),
+			strconv.FormatFloat(100*s.Share, 'f', 1, 64) + "%"})
 	}
 	return table.Print(w, columns, rows)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What bench writes as JSON is what its help says.
+// TestBenchJSON checks that the JSON of bench has the fields in its help.
 func TestBenchJSON(t *testing.T) {
 	fixtures(t)
 	help := must(t, "bench", "--help")
@@ -27,7 +27,8 @@ func TestBenchJSON(t *testing.T) {
 	if err := d.Decode(&b); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if b.Runs != 3 || b.Batch != 2 || b.Length != 100 || b.Threads < 1 || b.Flops <= 0 || b.Memory <= 0 || len(b.Ops) == 0 {
+	if b.Runs != 3 || b.Batch != 2 || b.Length != 100 || b.Threads < 1 || b.Flops <= 0 || b.Memory <= 0 ||
+		len(b.Ops) == 0 {
 		t.Errorf("%s", out)
 	}
 	if !(0 < b.MinMS && b.MinMS <= b.P10MS && b.P10MS <= b.MedianMS && b.MedianMS <= b.P90MS && b.P90MS <= b.P99MS) {

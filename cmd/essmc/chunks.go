@@ -16,16 +16,17 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// chunked runs a model step by step, and knows which axes of its inputs carry time.
+// chunked runs a model in chunks. It knows the axis of time of each input.
 type chunked struct {
 	*runtime.Stream
 	timing runtime.Timing
-	axes   map[string]int // of inputs that vary along time
+	axes   map[string]int // from inputs that vary along time to their axis
 	batch  int
 }
 
 // computeChunks runs the model as a stream.
-func computeChunks(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs, size int) (map[string]tensor.Datum, error) {
+func computeChunks(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs,
+	size int) (map[string]tensor.Datum, error) {
 	c, err := newChunked(model, samples(model, in.Data), size)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func computeChunks(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs, si
 	return out, nil
 }
 
-// chunks is about how many chunks of size steps inputs have.
+// chunks returns the approximate number of chunks of size steps in the inputs.
 func (c *chunked) chunks(in map[string]tensor.Datum, size int) int {
 	n := 1
 	for name, axis := range c.axes {
@@ -51,12 +52,14 @@ func (c *chunked) chunks(in map[string]tensor.Datum, size int) int {
 	return n
 }
 
-// withoutStates lists the inputs of a model but those that a stream gives it itself.
+// withoutStates lists the inputs of a model, except the states that a stream sets itself.
 func withoutStates(model *runtime.Model) []runtime.Port {
-	return slices.DeleteFunc(model.Inputs(), func(p runtime.Port) bool { return !p.Optional && isState(model.Graph(), p.Name) })
+	return slices.DeleteFunc(model.Inputs(), func(p runtime.Port) bool {
+		return !p.Optional && isState(model.Graph(), p.Name)
+	})
 }
 
-// isState reports whether the graph says that an input is a state.
+// isState reports whether the graph declares an input as a state.
 func isState(g *ir.Graph, input string) bool {
 	for _, key := range []string{ir.MetaState, ir.MetaCarry} {
 		pairs, err := stepgraph.Pairs(g, key)
@@ -67,7 +70,7 @@ func isState(g *ir.Graph, input string) bool {
 	return false
 }
 
-// keepGiven makes a state that the caller gives an input like any other, which a stream begins with.
+// keepGiven makes a state that the caller gives an ordinary input, with which a stream begins.
 func keepGiven(m *open.Model, inputs []string) error {
 	g, err := m.Source()
 	if err != nil {
@@ -75,17 +78,18 @@ func keepGiven(m *open.Model, inputs []string) error {
 	}
 	pairs, err := stepgraph.Pairs(g, ir.MetaState)
 	if err != nil {
-		return nil // NewStream says it
+		return nil // NewStream returns the error
 	}
 	for _, p := range pairs {
-		if m.Kind != open.Plan && slices.ContainsFunc(inputs, func(s string) bool { return strings.HasPrefix(s, p.In+"=") }) {
+		if m.Kind != open.Plan && slices.ContainsFunc(inputs,
+			func(s string) bool { return strings.HasPrefix(s, p.In+"=") }) {
 			delete(g.Meta, ir.MetaState)
 		}
 	}
 	return nil
 }
 
-// newChunked makes a stream of batch samples, for chunks of size steps.
+// newChunked returns a stream of batch samples, for chunks of size steps.
 func newChunked(model *runtime.Model, batch, size int) (*chunked, error) {
 	s, err := model.NewStream(batch)
 	if err != nil {
@@ -93,7 +97,7 @@ func newChunked(model *runtime.Model, batch, size int) (*chunked, error) {
 	}
 	c := &chunked{Stream: s, timing: s.Timing(), axes: map[string]int{}, batch: batch}
 	if slices.ContainsFunc(s.Timing().Outputs, func(o stepgraph.Output) bool { return o.Kind == stepgraph.Chunk }) {
-		c.timing.Multiple = int64(size) // the model takes chunks; a last one that is not full is filled up
+		c.timing.Multiple = int64(size) // the model takes chunks; a partial last chunk is padded
 	}
 	symbol := model.Meta()[ir.MetaTime]
 	if symbol == "" {
@@ -101,7 +105,9 @@ func newChunked(model *runtime.Model, batch, size int) (*chunked, error) {
 	}
 	for _, p := range s.Inputs() {
 		if t, ok := p.Type.(*ir.TensorType); ok {
-			if axis := slices.IndexFunc(t.Shape, func(d ir.Dim) bool { return slices.Contains(d.Symbols(), symbol) }); axis >= 0 {
+			if axis := slices.IndexFunc(t.Shape, func(d ir.Dim) bool {
+				return slices.Contains(d.Symbols(), symbol)
+			}); axis >= 0 {
 				c.axes[p.Name] = axis
 			}
 		}
@@ -109,7 +115,7 @@ func newChunked(model *runtime.Model, batch, size int) (*chunked, error) {
 	return c, nil
 }
 
-// samples is the value of the model's batch symbol for inputs.
+// samples returns the value of the model's batch symbol for inputs.
 func samples(model *runtime.Model, in map[string]tensor.Datum) int {
 	g := model.Graph()
 	symbol := g.Meta[ir.MetaBatch]
@@ -128,8 +134,10 @@ func samples(model *runtime.Model, in map[string]tensor.Datum) int {
 	return 1
 }
 
-// all runs whole inputs in chunks of size steps: what it gives is what the model gives at once. done is called after each.
-func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int, done func()) (map[string]tensor.Datum, error) {
+// all runs whole inputs in chunks of size steps, and returns the same outputs as a run at once. It calls done after
+// each chunk.
+func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
+	done func()) (map[string]tensor.Datum, error) {
 	length := -1
 	for _, p := range c.Inputs() {
 		axis, varies := c.axes[p.Name]
@@ -141,7 +149,8 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 			return nil, &runtime.InputError{Name: p.Name, Msg: fmt.Sprintf("expected %v, found %v", p.Type, t)}
 		}
 		if length >= 0 && t.Dim(axis) != length {
-			return nil, &runtime.InputError{Name: p.Name, Msg: fmt.Sprintf("has %d steps, another input %d", t.Dim(axis), length)}
+			return nil, &runtime.InputError{Name: p.Name,
+				Msg: fmt.Sprintf("has %d steps, another input %d", t.Dim(axis), length)}
 		}
 		length = t.Dim(axis)
 	}
@@ -152,7 +161,7 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 	out := map[string]tensor.Datum{}
 	for at := 0; at == 0 || at < length+int(c.timing.Flush); {
 		hi := at + c.round(size)
-		if hi >= length { // the last, filled up with what comes behind the end
+		if hi >= length { // the last chunk, padded with steps after the end
 			hi = at + c.round(min(size, length+int(c.timing.Flush)-at))
 		}
 		chunk := map[string]tensor.Datum{}
@@ -196,13 +205,13 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 	return out, nil
 }
 
-// round is the least length of a chunk that is allowed and not below n.
+// round returns the least valid length of a chunk that is not below n.
 func (c *chunked) round(n int) int {
 	m := int(c.timing.Multiple)
 	return max(1, (n+m-1)/m) * m
 }
 
-// end says in a chunk that the sequences have length steps, where the model wants to know.
+// end adds the length of the sequences to a chunk, if the model needs it.
 func (c *chunked) end(chunk map[string]tensor.Datum, length int) {
 	if c.timing.End == "" {
 		return
@@ -222,7 +231,7 @@ func (c *chunked) end(chunk map[string]tensor.Datum, length int) {
 	chunk[c.timing.End] = tensor.FromSlice(slices.Repeat([]int64{int64(length)}, n), n)
 }
 
-// section is steps lo to hi of a tensor along an axis; there are zeros behind its end.
+// section returns steps lo to hi-1 of a tensor along an axis. Steps after its end are zeros.
 func section(t *tensor.Tensor, axis, lo, hi int) *tensor.Tensor {
 	shape := slices.Clone(t.Shape())
 	shape[axis] = hi - lo
@@ -240,7 +249,7 @@ func section(t *tensor.Tensor, axis, lo, hi int) *tensor.Tensor {
 	return y
 }
 
-// join puts tensors one behind the other along an axis.
+// join concatenates tensors along an axis.
 func join(parts []*tensor.Tensor, axis int) *tensor.Tensor {
 	shape := slices.Clone(parts[0].Shape())
 	shape[axis] = 0

@@ -54,15 +54,17 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
 		of   string
 	}{{&c.a, "a"}, {&c.b, "b"}} {
 		choiceVar(cmd, &s.side.device, "device-"+s.of, "device for "+strings.ToUpper(s.of), "cpu", "ref")
-		choiceVar(cmd, &s.side.kernel, "kernel-"+s.of, "form of "+strings.ToUpper(s.of)+"'s state-space layers", runtime.Kernels()...)
-		choiceVar(cmd, &s.side.precision, "precision-"+s.of, "of "+strings.ToUpper(s.of)+"'s dense products", "float32", "bf16", "int8")
+		choiceVar(cmd, &s.side.kernel, "kernel-"+s.of, "form of "+strings.ToUpper(s.of)+"'s state-space layers",
+			runtime.Kernels()...)
+		choiceVar(cmd, &s.side.precision, "precision-"+s.of, "of "+strings.ToUpper(s.of)+"'s dense products", "float32",
+			"bf16", "int8")
 	}
 	c.threads = whole{0, 0}
 	cmd.Flags().Var(&c.threads, "threads", "number of threads; 0: all processors")
 	return cmd
 }
 
-// comparison is what the command line asks for.
+// comparison is the content of the command line.
 type comparison struct {
 	a, b    side
 	inputs  []string
@@ -93,8 +95,11 @@ func (s *side) String() string {
 }
 
 func (c *comparison) run(cmd *cobra.Command) error {
-	if c.a.path == c.b.path && c.a.device.value == c.b.device.value && c.a.kernel.value == c.b.kernel.value && c.a.precision.value == c.b.precision.value {
-		return usagef("%s: both runs are the same; give a second model, or --device, --kernel or --precision of one side, as in --device-a", cmd.CommandPath())
+	if c.a.path == c.b.path && c.a.device.value == c.b.device.value && c.a.kernel.value == c.b.kernel.value &&
+		c.a.precision.value == c.b.precision.value {
+		return usagef(
+			"%s: both runs are the same; give a second model, or --device, --kernel or --precision of one side, as "+
+				"in --device-a", cmd.CommandPath())
 	}
 	for _, s := range []*side{&c.a, &c.b} {
 		f := runFlags{device: s.device, precision: s.precision}
@@ -132,7 +137,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 	return c.report(cmd, pairs)
 }
 
-// open reads the model, and takes the graph that the device runs.
+// open reads the model, and the graph that the device runs.
 func (s *side) open(cmd *cobra.Command, shapes []string) (err error) {
 	if s.model, err = open.File(s.path, open.Options{Shapes: shapes, Context: cmd.Context()}); err != nil {
 		return err
@@ -145,9 +150,9 @@ func (s *side) open(cmd *cobra.Command, shapes []string) (err error) {
 	return err
 }
 
-// compute runs one side. The inputs of the first run, if there was one, are those of the second: by name, or in order where
-// the names are others.
-func (c *comparison) compute(cmd *cobra.Command, s *side, first map[string]tensor.Datum) (map[string]tensor.Datum, error) {
+// compute runs one side. If the other side has run, its inputs are used: by name, or in order if the names differ.
+func (c *comparison) compute(cmd *cobra.Command, s *side,
+	first map[string]tensor.Datum) (map[string]tensor.Datum, error) {
 	f := runFlags{device: s.device, kernel: s.kernel, precision: s.precision, threads: c.threads}
 	model, err := runtime.New(s.graph, f.options(cmd))
 	if err != nil {
@@ -171,7 +176,7 @@ func (c *comparison) compute(cmd *cobra.Command, s *side, first map[string]tenso
 	return in.Data, nil
 }
 
-// firstInputs reads the inputs, and makes those up that are missing where sizes are stated.
+// firstInputs reads the inputs. If sizes are given, the missing ones are random.
 func (c *comparison) firstInputs(model *runtime.Model, s *side) (*feed.Inputs, error) {
 	if !c.shape.given() {
 		return feed.Read(c.inputs, model.Inputs(), false)
@@ -190,7 +195,7 @@ func (c *comparison) firstInputs(model *runtime.Model, s *side) (*feed.Inputs, e
 	return in, nil
 }
 
-// renamed gives a's inputs under the names that b has for them.
+// renamed returns a's inputs under b's names.
 func renamed(in map[string]tensor.Datum, a, b *side) map[string]tensor.Datum {
 	same := len(a.graph.Inputs) != len(b.graph.Inputs)
 	for _, v := range a.graph.Inputs {
@@ -208,7 +213,7 @@ func renamed(in map[string]tensor.Datum, a, b *side) map[string]tensor.Datum {
 	return out
 }
 
-// sharedValues names the tensors that nodes of both graphs compute under the same name, in a's order, outputs left out.
+// sharedValues returns the names of the tensors that nodes of both graphs compute, in a's order, without outputs.
 func sharedValues(a, b *ir.Graph) []string {
 	inB := map[string]*ir.Value{}
 	for _, n := range b.Nodes {
@@ -235,7 +240,7 @@ func sharedValues(a, b *ir.Graph) []string {
 	return out
 }
 
-// showing is a copy of a graph that also gives the named values, before its own outputs.
+// showing returns a copy of a graph with the named values as additional outputs, before its own.
 func showing(g *ir.Graph, names []string) *ir.Graph {
 	g = g.Clone()
 	at := map[string]*ir.Value{}
@@ -254,8 +259,8 @@ func showing(g *ir.Graph, names []string) *ir.Graph {
 	return g
 }
 
-// pairOutputs says which outputs are held against each other; the first shared ones are intermediate values where those are
-// asked for.
+// pairOutputs returns the names of the outputs to compare. The first shared outputs are intermediate values, which are
+// compared if values is set.
 func pairOutputs(a, b *ir.Graph, shared int, values bool) (pairs [][2]string, err error) {
 	if !values {
 		shared = 0
@@ -275,7 +280,8 @@ func pairOutputs(a, b *ir.Graph, shared int, values bool) (pairs [][2]string, er
 		return pairs, nil
 	}
 	if len(a.Outputs) != len(b.Outputs) {
-		return nil, fmt.Errorf("expected outputs of the same names or number, found %s and %s", names(a.Outputs[shared:]), names(b.Outputs[shared:]))
+		return nil, fmt.Errorf("expected outputs of the same names or number, found %s and %s",
+			names(a.Outputs[shared:]), names(b.Outputs[shared:]))
 	}
 	for i := shared; i < len(a.Outputs); i++ {
 		pairs = append(pairs, [2]string{a.Outputs[i].Name, b.Outputs[i].Name})
@@ -291,7 +297,7 @@ func names(values []*ir.Value) string {
 	return list(out, 8)
 }
 
-// report prints one line per output, and the first value that differs beyond the tolerance.
+// report prints a line per output, and the first value that differs by more than the tolerance.
 func (c *comparison) report(cmd *cobra.Command, pairs [][2]string) error {
 	cmd.Printf("A  %v\nB  %v\n", &c.a, &c.b)
 	isOutput := func(name string) bool {
@@ -330,16 +336,17 @@ func (c *comparison) report(cmd *cobra.Command, pairs [][2]string) error {
 		}
 	}
 	if c.values {
-		cmd.Printf("%s compared; %d of all values and outputs differ by more than %v\n", plural(values, "intermediate value"), beyond, &c.tol)
+		cmd.Printf("%s compared; %d of all values and outputs differ by more than %v\n",
+			plural(values, "intermediate value"), beyond, &c.tol)
 	}
 	return first
 }
 
-// difference describes how far two outputs are apart, and says whether that is within the tolerance.
+// difference describes the difference of two outputs, and reports whether it is within the tolerance.
 func (c *comparison) difference(p [2]string) (text string, ok bool, err error) {
 	x, y := c.a.out[p[0]], c.b.out[p[1]]
 	if x == nil && y == nil {
-		return "nothing in both", true, nil
+		return "empty in both", true, nil
 	}
 	want, isTensor := y.(*tensor.Tensor)
 	if !isTensor {
@@ -358,5 +365,6 @@ func (c *comparison) difference(p [2]string) (text string, ok bool, err error) {
 	if d.relative == 0 {
 		return "equal", true, nil
 	}
-	return fmt.Sprintf("error %.3g of %.6g, at %s (A %.9g, B %.9g), tolerance %v", d.relative, d.scale, d.at, d.found, d.want, &c.tol), d.relative <= c.tol.value, nil
+	return fmt.Sprintf("error %.3g of %.6g, at %s (A %.9g, B %.9g), tolerance %v", d.relative, d.scale, d.at, d.found,
+		d.want, &c.tol), d.relative <= c.tol.value, nil
 }

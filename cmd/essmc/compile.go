@@ -60,7 +60,8 @@ with each chunk. essmc stream carries the state then.`,
 				return err
 			}
 			cmd.Printf("%s → %s after the passes\n", plural(len(source.Nodes), "node"), plural(len(g.Nodes), "node"))
-			printHistory(cmd.OutOrStdout(), withoutMisses(g.History), false) // warnings went to standard error; explain --why tells of near misses
+			// warnings are on standard error, near misses are shown by explain --why
+			printHistory(cmd.OutOrStdout(), withoutMisses(g.History), false)
 			cmd.Printf("%s%s\n", file, sizeOf(file))
 			return nil
 		},

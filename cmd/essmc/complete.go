@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// modelCompletion lets shells complete MODEL, the first argument: files and directories.
+// modelCompletion completes MODEL, the first argument, with files and directories.
 func modelCompletion(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {

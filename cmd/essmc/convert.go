@@ -63,7 +63,7 @@ lists the settings that it drops, which are irrelevant for inference.`,
 	return cmd
 }
 
-// gather joins notes ("KEY: WHAT") that say the same of several keys, in the order of the first of them.
+// gather joins notes ("KEY: TEXT") of several keys with the same text, in the order of the first of them.
 func gather(notes []string) []string {
 	var order []string
 	keys := map[string][]string{}

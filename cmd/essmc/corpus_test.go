@@ -27,20 +27,23 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// The corpus holds what users may have on their disks, made by the commands of the version that its folder is named after: model
-// directories, plans with Blocks, ONNX files, snapshots of streams, and a measurement of a machine. All of it keeps working,
-// and its answers stay, bit by bit for each variant of the kernels. Nothing in it is ever rewritten: -update adds what is not
-// there. An answer that changes for a reason is removed from answers.txt by hand, and written anew.
+// The corpus holds files that users may have on their disks, made by the commands of the version that its folder is
+// named after: model directories, plans with Blocks, ONNX files, snapshots of streams, and a measurement of a machine.
+// All of them must keep working, with the same answers bit by bit for each variant of the kernels. Nothing in it is
+// ever rewritten: -update adds missing files and answers. If an answer changes for a reason, remove it from answers.txt
+// by hand and update.
 const corpusDir = "testdata/corpus/v1"
 
-// corpusModels are the models of the corpus: which of them are streamed, which are exported, and how they were made.
+// corpusModels are the models of the corpus: how they are made, and whether they are streamed and exported.
 var corpusModels = []struct {
 	name             string
 	causal, exported bool
 	init             []string
 }{
-	{"waves", true, true, []string{"image", "encoder.d_input=3", "layer.bidirectional=false", "decoder.mode=none", "decoder.d_output=2", "n_layers=1"}},
-	{"window", true, true, []string{"sc35", "layer.bidirectional=false", "layer.max_kernel_length=5", "decoder.d_output=3"}},
+	{"waves", true, true, []string{"image", "encoder.d_input=3", "layer.bidirectional=false", "decoder.mode=none",
+		"decoder.d_output=2", "n_layers=1"}},
+	{"window", true, true, []string{"sc35", "layer.bidirectional=false", "layer.max_kernel_length=5",
+		"decoder.d_output=3"}},
 	{"tokens", true, false, []string{"listops", "decoder.d_output=3"}},
 	{"voice", false, true, []string{"sc10", "decoder.d_output=3", "n_layers=1"}},
 	{"pairs", false, false, []string{"retrieval"}},
@@ -51,7 +54,7 @@ const (
 	corpusCut    = 57  // steps before the snapshot
 )
 
-// corpusFile gives the path of a file of the corpus, and makes it where it is missing and -update is given.
+// corpusFile returns the path of a file in the corpus. If it is missing, and -update is given, corpusFile makes it.
 func corpusFile(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	path := filepath.Join(corpusDir, name)
@@ -64,7 +67,7 @@ func corpusFile(t *testing.T, name string, args ...string) string {
 	return path
 }
 
-// corpusInput is the input of a model, the same at all times.
+// corpusInput returns the input of a model, which is always the same.
 func corpusInput(m *runtime.Model) map[string]tensor.Datum {
 	in := map[string]tensor.Datum{}
 	for _, p := range m.Inputs() {
@@ -92,7 +95,7 @@ func corpusInput(m *runtime.Model) map[string]tensor.Datum {
 	return in
 }
 
-// corpusAnswers are hashes by what they are of.
+// corpusAnswers holds hashes of answers by name.
 type corpusAnswers struct {
 	variant string
 	want    map[string]string
@@ -106,7 +109,8 @@ func readCorpusAnswers(t *testing.T) *corpusAnswers {
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
-	a := &corpusAnswers{variant: cpu.Kernels(), want: map[string]string{}, archive: txtar.Parse(b), seen: map[string]bool{}}
+	a := &corpusAnswers{variant: cpu.Kernels(), want: map[string]string{}, archive: txtar.Parse(b),
+		seen: map[string]bool{}}
 	for _, f := range a.archive.Files {
 		if f.Name != a.variant {
 			continue
@@ -124,7 +128,7 @@ func (a *corpusAnswers) hold(t *testing.T, what, sum string) {
 	t.Helper()
 	a.seen[what] = true
 	switch want, ok := a.want[what]; {
-	case goruntime.GOARCH != "amd64": // where Go rounds products and sums together, other bits are right
+	case goruntime.GOARCH != "amd64": // processors that fuse products and sums give other bits
 	case !ok && *update:
 		a.want[what] = sum
 	case sum != want:
@@ -132,7 +136,7 @@ func (a *corpusAnswers) hold(t *testing.T, what, sum string) {
 	}
 }
 
-// close writes what was added, and reports what nobody has asked for.
+// close writes the added answers, and reports those that no test has used.
 func (a *corpusAnswers) close(t *testing.T) {
 	t.Helper()
 	var lines []string
@@ -158,7 +162,7 @@ func (a *corpusAnswers) close(t *testing.T) {
 	}
 }
 
-// bits is the hash of tensors.
+// bits returns the hash of tensors.
 func bits(all ...*tensor.Tensor) string {
 	h := fnv.New64a()
 	for _, x := range all {
@@ -185,7 +189,8 @@ func opened(t *testing.T, path string, o runtime.Options) *runtime.Model {
 }
 
 // corpusCosts are the same for all variants of the kernels, so that the same forms are chosen.
-var corpusCosts = cpu.Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2, Gemm: 93}
+var corpusCosts = cpu.Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9,
+	Dense: 6.2, Gemm: 93}
 
 func ran(t *testing.T, m *runtime.Model) *tensor.Tensor {
 	t.Helper()
@@ -196,7 +201,7 @@ func ran(t *testing.T, m *runtime.Model) *tensor.Tensor {
 	return out[models.Output].(*tensor.Tensor)
 }
 
-// near holds an answer against the plan's, where the two are of graphs that differ.
+// near compares an answer with that of the plan, for graphs that differ.
 func near(t *testing.T, what string, got, want *tensor.Tensor) {
 	t.Helper()
 	a, b := tensor.Data[float32](got), tensor.Data[float32](want)
@@ -209,7 +214,7 @@ func near(t *testing.T, what string, got, want *tensor.Tensor) {
 	}
 }
 
-// What the commands have written keeps working, and answers as it did.
+// TestCorpus checks that the files of earlier versions keep working, with the same answers.
 func TestCorpus(t *testing.T) {
 	t.Setenv(tune.Variable, tune.Off)
 	answers := readCorpusAnswers(t)
@@ -221,7 +226,8 @@ func TestCorpus(t *testing.T) {
 	}
 	for _, c := range corpusModels {
 		args := []string{"init", c.init[0], "--seed", "3"}
-		for _, set := range slices.Concat([]string{"d_model=4", "n_layers=2", "layer.heads=2", "layer.d_state=4"}, c.init[1:]) {
+		for _, set := range slices.Concat([]string{"d_model=4", "n_layers=2", "layer.heads=2", "layer.d_state=4"},
+			c.init[1:]) {
 			args = append(args, "--set", set)
 		}
 		dir := corpusFile(t, c.name, args...)
@@ -246,7 +252,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// corpusExports runs what a plan was exported as, and a plan made of that, and exports the plan again.
+// corpusExports runs the exported file of a plan, and a plan compiled from that, and exports the plan again.
 func corpusExports(t *testing.T, answers *corpusAnswers, name, plan string, want *tensor.Tensor) {
 	t.Helper()
 	for _, kind := range [][]string{{".onnx"}, {"-functions.onnx", "--functions"}} {
@@ -254,7 +260,7 @@ func corpusExports(t *testing.T, answers *corpusAnswers, name, plan string, want
 		got := ran(t, opened(t, file, runtime.Options{}))
 		answers.hold(t, name+kind[0], bits(got))
 		near(t, file, got, want)
-		again := filepath.Join(t.TempDir(), filepath.Base(file)) // the name is in the file
+		again := filepath.Join(t.TempDir(), filepath.Base(file)) // the file contains its name
 		must(t, append([]string{"export", plan, "-o", again}, kind[1:]...)...)
 		if now, then := onnxText(t, again), onnxText(t, file); now != then {
 			t.Errorf("%s: the plan is exported in another form than it was", file)
@@ -264,8 +270,8 @@ func corpusExports(t *testing.T, answers *corpusAnswers, name, plan string, want
 	answers.hold(t, name+"-imported.essm", bits(ran(t, opened(t, imported, runtime.Options{}))))
 }
 
-// corpusStream goes on from a snapshot, with the plan that it was taken of. A model that is compiled now has another graph, with
-// no Blocks, and refuses it (docs/upgrading.md); its own snapshots it takes.
+// corpusStream continues from a snapshot with the plan that it was taken from. A newly compiled model has another
+// graph, without Blocks, and refuses it (docs/upgrading.md). It accepts its own snapshots.
 func corpusStream(t *testing.T, answers *corpusAnswers, name string, written, fresh *runtime.Model) {
 	t.Helper()
 	path := filepath.Join(corpusDir, name+".state")
@@ -278,7 +284,8 @@ func corpusStream(t *testing.T, answers *corpusAnswers, name string, written, fr
 			}
 			n = min(n, hi-lo)
 			out := map[string]tensor.Datum{}
-			if err := s.Step(context.Background(), map[string]tensor.Datum{models.Input: timesteps(x, lo, lo+n)}, out); err != nil {
+			if err := s.Step(context.Background(), map[string]tensor.Datum{models.Input: timesteps(x, lo, lo+n)},
+				out); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			outs = append(outs, out[models.Output].(*tensor.Tensor))
@@ -332,7 +339,7 @@ func corpusStream(t *testing.T, answers *corpusAnswers, name string, written, fr
 	}
 }
 
-// timesteps gives steps lo to hi of samples.
+// timesteps returns steps lo to hi-1 of samples.
 func timesteps(x *tensor.Tensor, lo, hi int) *tensor.Tensor {
 	shape := slices.Clone(x.Shape())
 	inner := len(x.Bytes()) / (shape[0] * shape[1])
@@ -345,7 +352,7 @@ func timesteps(x *tensor.Tensor, lo, hi int) *tensor.Tensor {
 	return y
 }
 
-// A measurement that an earlier version has made is used.
+// TestCorpusTune checks that a measurement of an earlier version is used.
 func TestCorpusTune(t *testing.T) {
 	path := filepath.Join(corpusDir, "tune.json")
 	if _, err := os.Stat(path); err != nil && *update {
@@ -361,7 +368,7 @@ func TestCorpusTune(t *testing.T) {
 	if err := d.Decode(&f); err != nil {
 		t.Fatal(err)
 	}
-	// As if it had been made here.
+	// As if it had been made on this machine.
 	mine := bytes.Replace(b, fmt.Appendf(nil, "%q", f.Machine), fmt.Appendf(nil, "%q", tune.Machine()), 1)
 	mine = bytes.Replace(mine, fmt.Appendf(nil, "%q", f.Kernels), fmt.Appendf(nil, "%q", cpu.Kernels()), 1)
 	here := filepath.Join(t.TempDir(), "tune.json")
@@ -380,12 +387,13 @@ func TestCorpusTune(t *testing.T) {
 	if want := fmt.Sprintf("%.4g", f.Costs.Scan); !strings.Contains(shown, want) {
 		t.Errorf("the measurement is not shown: no %s in\n%s", want, shown)
 	}
-	if out := must(t, "explain", filepath.Join(corpusDir, "waves.essm"), "--shape", "L=1000"); !strings.Contains(out, "scan") {
+	if out := must(t, "explain", filepath.Join(corpusDir, "waves.essm"), "--shape", "L=1000"); !strings.Contains(out,
+		"scan") {
 		t.Errorf("explain does not say which form was chosen:\n%s", out)
 	}
 }
 
-// onnxText is the graph of an ONNX file, without the version that wrote it.
+// onnxText returns the graph of an ONNX file, without the version of its producer.
 func onnxText(t *testing.T, file string) string {
 	t.Helper()
 	g, _, err := onnx.ReadFile(file, onnx.Options{})

@@ -37,6 +37,7 @@ to a folder.`,
 	cmd.Flags().StringVarP(&dir, "output", "o", "essmc-demo", "folder for the figures, created if necessary")
 	out.register(cmd)
 	cmd.Flags().StringVar(&kind, "format", "png", "format of the figures: png or svg")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"png", "svg"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"png", "svg"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

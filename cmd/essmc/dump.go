@@ -16,16 +16,16 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// dumper writes the values of a run into a directory, one file each.
+// dumper writes the values of a run to a directory, one file each.
 type dumper struct {
 	*stage
-	taken map[string]bool // file names, in lower case: not every file system tells cases apart
+	taken map[string]bool // file names in lower case, for file systems that ignore case
 	index strings.Builder
 	count int
-	err   error // the first one; later values are not written
+	err   error // the first error; later values are not written
 }
 
-// newDumper makes sure that there is nothing at dir, or an empty directory.
+// newDumper returns a dumper to dir, which must not exist or be empty.
 func newDumper(dir string) (*dumper, error) {
 	stage, err := newStage(dir)
 	if err != nil {
@@ -78,8 +78,8 @@ func (d *dumper) write(name, node string, datum tensor.Datum) {
 	}
 }
 
-// file makes a file name of a value's: letters, digits and a few signs stay, nothing else does, and no two are the same,
-// also where case does not count. A value that is computed several times (in a loop) gets a number.
+// file returns a unique file name for a value: letters, digits and a few other characters stay. Names are unique
+// without regard to case. A value that is computed several times (in a loop) gets a number.
 func (d *dumper) file(name string) string {
 	s := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
@@ -99,7 +99,7 @@ func (d *dumper) file(name string) string {
 	return file
 }
 
-// writeNpy writes a file that needs not be there whole until the directory is.
+// writeNpy writes a file that need not be complete before the directory is.
 func writeNpy(path string, t *tensor.Tensor) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -113,7 +113,7 @@ func writeNpy(path string, t *tensor.Tensor) error {
 	return errors.Join(err, f.Close())
 }
 
-// keep gives the directory its name, and says how many values it holds.
+// keep renames the directory to its final name, and returns the number of values in it.
 func (d *dumper) keep() (int, error) {
 	if d.err != nil {
 		return 0, d.err

@@ -57,13 +57,14 @@ places of values in memory.`,
 			}
 			var seen []passes.Snapshot
 			var columns []irview.Column
-			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context(), Observe: func(p passes.Snapshot) {
-				if page != "" {
-					columns = append(columns, column(p))
-				}
-				p.Graph = nil // it is valid during the call only
-				seen = append(seen, p)
-			}})
+			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context(),
+				Observe: func(p passes.Snapshot) {
+					if page != "" {
+						columns = append(columns, column(p))
+					}
+					p.Graph = nil // valid during the call only
+					seen = append(seen, p)
+				}})
 			if err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ places of values in memory.`,
 				if m.Kind == open.Plan && err == nil {
 					columns = []irview.Column{{Name: "plan", Notes: historyLines(g.History), Graph: g}}
 				}
-				// Also where a pass failed: the page shows what it had made.
+				// Even if a pass has failed: the page shows its result.
 				title := filepath.Base(filepath.Clean(args[0]))
 				fill := func(w io.Writer) error { return irview.HTML(w, title, columns) }
 				if len(columns) > 0 {
@@ -141,7 +142,7 @@ func historyLines(history []ir.Event) []string {
 
 const noteWidth = 84
 
-// printPasses tells of every pass that ran; what it is for, only of those that found something to do.
+// printPasses prints every pass that ran. The description is printed for passes with changes only.
 func printPasses(w io.Writer, seen []passes.Snapshot) {
 	width := 0
 	for _, s := range seen {
@@ -163,7 +164,7 @@ func printPasses(w io.Writer, seen []passes.Snapshot) {
 	}
 }
 
-// isMiss recognises the notes of passes about what they nearly rewrote.
+// isMiss reports whether a note of a pass is about a near miss.
 func isMiss(note string) bool {
 	return strings.Contains(note, " left as it is: ") || strings.Contains(note, " is no essm.SSM: ")
 }
@@ -179,7 +180,7 @@ func withoutMisses(history []ir.Event) []ir.Event {
 	return out
 }
 
-// printMisses tells what passes nearly rewrote, and why they did not; or only how often that happened.
+// printMisses prints the near misses with their reasons or, without why, their number.
 func printMisses(w io.Writer, history []ir.Event, why bool) {
 	var misses []ir.Event
 	n := 0
@@ -205,7 +206,7 @@ func printMisses(w io.Writer, history []ir.Event, why bool) {
 	}
 }
 
-// printHistory tells what passes did, of those that did something, with what they warned of or without.
+// printHistory prints the changes and notes of passes, with or without their warnings.
 func printHistory(w io.Writer, history []ir.Event, warnings bool) {
 	if len(history) == 0 {
 		fmt.Fprintf(w, "  no changes\n")
@@ -222,11 +223,12 @@ func printHistory(w io.Writer, history []ir.Event, warnings bool) {
 
 func printNotes(w io.Writer, notes []string) {
 	for _, n := range condense(notes) {
-		fmt.Fprintf(w, "                - %s\n", strings.TrimSpace(indent(wrap(oneLine(n), noteWidth), "                  ")))
+		fmt.Fprintf(w, "                - %s\n", strings.TrimSpace(indent(wrap(oneLine(n), noteWidth),
+			"                  ")))
 	}
 }
 
-// cpuBackend is the cpu backend with the constants that were measured, where some were.
+// cpuBackend returns the cpu backend with measured constants, if there are any.
 func cpuBackend(measured *tune.File) runtime.Backend {
 	if measured == nil {
 		return cpu.New()
@@ -261,7 +263,8 @@ func printLowered(w io.Writer, m *open.Model, s shape, o runtime.Options, measur
 func explainForms(w io.Writer, m *open.Model, s shape, o runtime.Options, measured *tune.File) error {
 	constants := fmt.Sprintf("default constants, kernels %s; essmc tune can measure this machine", cpu.Kernels())
 	if measured != nil {
-		constants = fmt.Sprintf("constants from essmc tune of %s, kernels %s", measured.Time.Format("2006-01-02"), measured.Kernels)
+		constants = fmt.Sprintf("constants from essmc tune of %s, kernels %s", measured.Time.Format("2006-01-02"),
+			measured.Kernels)
 	}
 	o.Backend = cpuBackend(measured)
 	o.Copy = ownCopy(m)
@@ -280,7 +283,7 @@ func explainForms(w io.Writer, m *open.Model, s shape, o runtime.Options, measur
 		}
 	}
 	if !given {
-		return nil // nobody asked for a shape
+		return nil // no shape was given
 	}
 	return fmt.Errorf("%s: %w", m.Name, err)
 }
@@ -299,7 +302,8 @@ func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, cons
 		return nil
 	}
 	fmt.Fprintf(w, "  estimates with %s\n", constants)
-	columns := []table.Column{{Title: "node", Width: 40}, {Title: "form"}, {Title: "time", Right: true}, {Title: "GFLOP", Right: true},
+	columns := []table.Column{{Title: "node", Width: 40}, {Title: "form"}, {Title: "time", Right: true},
+		{Title: "GFLOP", Right: true},
 		{Title: "memory", Right: true}, {Title: "why", Width: 44}}
 	var rows [][]string
 	for i := 0; i < len(choices); {
@@ -320,12 +324,12 @@ func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, cons
 	return table.Print(w, columns, rows)
 }
 
-// sameChoice reports whether two nodes of the same operator have been decided alike.
+// sameChoice reports whether the choices for two nodes are equal.
 func sameChoice(a, b runtime.Choice) bool {
 	return a.Op == b.Op && a.Form == b.Form && a.Why == b.Why && a.Cost == b.Cost && slices.Equal(a.Others, b.Others)
 }
 
-// condense joins notes that say the same of several layers: "layers.0: x", "layers.1: x" → "layers.0–1: x".
+// condense joins notes with the same text about several layers: "layers.0: x", "layers.1: x" → "layers.0–1: x".
 func condense(notes []string) []string {
 	var out []string
 	for i := 0; i < len(notes); {
@@ -356,7 +360,7 @@ func layerNumber(scope string) (int, bool) {
 	return n, ok && err == nil
 }
 
-// estimate gives the cells for time, work and memory.
+// estimate returns the cells for time, work and memory.
 func estimate(e runtime.Estimate) []string {
 	cells := make([]string, 3)
 	if e.Time > 0 {

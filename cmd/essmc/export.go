@@ -50,7 +50,8 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 				return usagef("%s: -o FILE.onnx is missing", cmd.CommandPath())
 			}
 			if cmd.Flags().Changed("opset") && (opset < lower.MinOpset || opset > lower.MaxOpset) {
-				return usagef("%s: --opset: expected %d to %d, found %d", cmd.CommandPath(), lower.MinOpset, lower.MaxOpset, opset)
+				return usagef("%s: --opset: expected %d to %d, found %d", cmd.CommandPath(), lower.MinOpset,
+					lower.MaxOpset, opset)
 			}
 			if err := replace.check(file, onnxFile, args[0]); err != nil {
 				return err
@@ -69,7 +70,7 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			if out.Input(models.StateIn) != nil { // its steps can be derived from the file, too
+			if out.Input(models.StateIn) != nil { // streams can also run from the exported file
 				out.Meta[ir.MetaState] = stepgraph.PairsText(map[string]string{models.StateIn: models.StateOut})
 			}
 			o := onnx.WriteOptions{External: external, Version: version()}
@@ -106,7 +107,7 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 	return cmd
 }
 
-// sizeOf is the size of a regular file as text, after two spaces; empty for others.
+// sizeOf returns the size of a regular file as text, after two spaces. It returns "" for others.
 func sizeOf(file string) string {
 	st, err := os.Stat(file)
 	if err != nil || !st.Mode().IsRegular() {

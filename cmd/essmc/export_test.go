@@ -56,7 +56,7 @@ func TestExport(t *testing.T) {
 		}
 		must(t, "compile", "new.onnx", "-o", "new.essm")
 		if g := must(t, "inspect", "new.essm"); !strings.Contains(g, "SSM") && !strings.Contains(g, "Block") {
-			t.Errorf("opset %s: the layers are not recognised: %s", opset, g)
+			t.Errorf("opset %s: the layers are not recognized: %s", opset, g)
 		}
 	}
 	refused(t, 2, []string{"export", "waves", "-o", "new.onnx", "--opset", "28"}, "13 to 27")

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// firstModel makes a preset of six layers and its plan.
+// firstModel makes a preset of six layers, and its plan.
 func firstModel(b *testing.B) (dir, plan string) {
 	b.Chdir(b.TempDir())
 	must(b, "init", "text", "-o", "text")
@@ -17,7 +17,7 @@ func firstModel(b *testing.B) (dir, plan string) {
 	return "text", "text.essm"
 }
 
-// openFirst reads a model, with its session.
+// openFirst reads a model, and makes a session.
 func openFirst(b *testing.B, path string) (*runtime.Model, *runtime.Session) {
 	m, err := open.File(path, open.Options{})
 	if err != nil {
@@ -30,7 +30,7 @@ func openFirst(b *testing.B, path string) (*runtime.Model, *runtime.Session) {
 	return model, model.NewSession()
 }
 
-// BenchmarkFirstAnswer goes from a model directory to the answer for one step.
+// BenchmarkFirstAnswer measures the time from a model directory to the answer for one step.
 func BenchmarkFirstAnswer(b *testing.B) {
 	dir, _ := firstModel(b)
 	for b.Loop() {
@@ -44,7 +44,7 @@ func BenchmarkFirstAnswer(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanLoad goes from a plan to a session.
+// BenchmarkPlanLoad measures the time from a plan to a session.
 func BenchmarkPlanLoad(b *testing.B) {
 	_, plan := firstModel(b)
 	for b.Loop() {

@@ -22,7 +22,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// choice is a flag that is one of a few words.
+// choice is a flag with a fixed set of values.
 type choice struct {
 	value string
 	of    []string
@@ -38,21 +38,21 @@ func (c *choice) Set(s string) error {
 	return nil
 }
 
-// choiceVar adds a flag that is one of a few words, the first one when it is not given; shells complete it.
+// choiceVar adds a flag with a fixed set of values, which shells complete. The first one is the default.
 func choiceVar(cmd *cobra.Command, c *choice, name, usage string, of ...string) {
 	c.value, c.of = of[0], of
 	cmd.Flags().Var(c, name, usage)
 	complete(cmd, name, cobra.FixedCompletions(of, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// complete tells shells what a flag may be. It fails only for a flag that does not exist, which is a mistake of this program.
+// complete sets the completion of a flag. It panics if the flag does not exist, which is a bug of this program.
 func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
 }
 
-// whole is a flag for a whole number with a lower bound.
+// whole is a flag for an integer with a lower bound.
 type whole struct{ value, least int }
 
 func (n *whole) String() string { return strconv.Itoa(n.value) }
@@ -83,11 +83,11 @@ func (p *positive) Set(s string) error {
 	return nil
 }
 
-// maxSteps is far beyond what any machine holds, and low enough for sizes that are computed from it to stay in range.
+// maxSteps is larger than the memory of any machine, and small enough that sizes computed from it stay in range.
 const maxSteps = 1 << 40
 
-// shape is a flag for the sizes of inputs, which may be given several times: samples x steps, and NAME=DIM,… for inputs and
-// dimensions by name.
+// shape is a flag for the sizes of inputs: samples x steps, and NAME=DIM,… for inputs and dimensions by name. It may be
+// repeated.
 type shape struct {
 	batch, length int64
 	named         []string
@@ -127,8 +127,8 @@ func (s *shape) Set(text string) error {
 
 func (s *shape) given() bool { return s.batch > 0 || len(s.named) > 0 }
 
-// orDefault completes a shape that says nothing of samples and steps, where the graph needs it: one sample of 1024 steps, two
-// where the model takes them in pairs; of no number of steps where the model leaves them no choice.
+// orDefault adds samples and steps to a shape without them, if the graph needs them: one sample (a pair for models of
+// pairs) of 1024 steps. It adds no steps if the model has no time dimension.
 func (s shape) orDefault(g *ir.Graph, bound map[string]int64) shape {
 	if s.batch > 0 || len(missingSymbols(g, bound)) == 0 {
 		return s
@@ -140,7 +140,7 @@ func (s shape) orDefault(g *ir.Graph, bound map[string]int64) shape {
 	return s
 }
 
-// missingSymbols names the symbols of the graph's inputs that dims does not hold, sorted.
+// missingSymbols returns the symbols of the graph's inputs that dims lacks, sorted.
 func missingSymbols(g *ir.Graph, dims map[string]int64) []string {
 	return slices.Sorted(slices.Values(slices.DeleteFunc(g.Symbols(), func(name string) bool {
 		_, ok := dims[name]
@@ -148,7 +148,7 @@ func missingSymbols(g *ir.Graph, dims map[string]int64) []string {
 	})))
 }
 
-// roles tells which of the missing symbols stand for samples and steps; either may be none.
+// roles returns the missing symbols that are the batch and the time. Either may be "".
 func roles(g *ir.Graph, missing []string) (batch, time string) {
 	symbols := slices.DeleteFunc(g.Symbols(), func(name string) bool { return !slices.Contains(missing, name) })
 	batch, time = g.Meta[ir.MetaBatch], g.Meta[ir.MetaTime]
@@ -164,9 +164,9 @@ func roles(g *ir.Graph, missing []string) (batch, time string) {
 	return batch, time
 }
 
-// dims gives the symbols of the graph's inputs for the shape, those in bound as they are there: axis 0 of the inputs is as
-// long as the batch, and the time symbol is the number of steps. Graphs that declare neither have them in the order of the
-// first input's dimensions.
+// dims returns the values of the symbols of the graph's inputs for the shape. Symbols in bound keep their values. Axis
+// 0 of the inputs is the batch, and the time symbol is the number of steps. In graphs that declare neither, these are
+// the first dimensions of the first input, in order.
 func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, error) {
 	dims := map[string]int64{}
 	maps.Copy(dims, bound)
@@ -178,11 +178,14 @@ func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, err
 		return dims, nil
 	}
 	if s.batch == 0 {
-		return nil, fmt.Errorf("shape %v: %s of the model's inputs is missing; give it by --shape %s=N", s, strings.Join(missing, ", "), missing[0])
+		return nil, fmt.Errorf("shape %v: %s of the model's inputs is missing; give it by --shape %s=N", s,
+			strings.Join(missing, ", "), missing[0])
 	}
 	batch, time := roles(g, missing)
 	if time == "" && s.length > 0 {
-		return nil, fmt.Errorf("shape %dx%d: the model's inputs have no variable time dimension; give sizes by --shape %s=N", s.batch, s.length, missing[0])
+		return nil, fmt.Errorf(
+			"shape %dx%d: the model's inputs have no variable time dimension; give sizes by --shape %s=N", s.batch,
+			s.length, missing[0])
 	}
 	for _, name := range missing {
 		switch name {
@@ -191,17 +194,20 @@ func (s *shape) dims(g *ir.Graph, bound map[string]int64) (map[string]int64, err
 		case batch:
 			per := samplesPer(g, batch)
 			if s.batch%per != 0 {
-				return nil, fmt.Errorf("shape %dx%d: the model takes samples in groups of %d, found %d", s.batch, s.length, per, s.batch)
+				return nil, fmt.Errorf("shape %dx%d: the model takes samples in groups of %d, found %d", s.batch,
+					s.length, per, s.batch)
 			}
 			dims[name] = s.batch / per
 		default:
-			return nil, fmt.Errorf("shape %dx%d: the model's inputs also depend on %s, which is neither batch nor time; give it by --shape %s=N", s.batch, s.length, name, name)
+			return nil, fmt.Errorf(
+				"shape %dx%d: the model's inputs also depend on %s, which is neither batch nor time; give it by "+
+					"--shape %s=N", s.batch, s.length, name, name)
 		}
 	}
 	return dims, nil
 }
 
-// namedShapes is a flag for the sizes of inputs by name alone, for commands that take them from arrays otherwise.
+// namedShapes is a flag for the sizes of inputs by name, for commands that read inputs from arrays.
 type namedShapes struct{ list []string }
 
 func (s *namedShapes) String() string { return (&shape{named: s.list}).String() }
@@ -214,7 +220,7 @@ func (s *namedShapes) Set(text string) error {
 	return err
 }
 
-// samplesPer is how many samples of an input one step of the batch symbol stands for: 2 where documents come in pairs.
+// samplesPer returns the number of samples of an input per unit of the batch symbol: 2 for pairs of documents.
 func samplesPer(g *ir.Graph, batch string) int64 {
 	for _, v := range g.Inputs {
 		for _, d := range v.Shape() {
@@ -230,7 +236,7 @@ func samplesPer(g *ir.Graph, batch string) int64 {
 	return 1
 }
 
-// sourceFlags are the flags that say how a model is to be read, before the passes. A plan keeps what it was made with.
+// sourceFlags are the flags for reading a model, before the passes. They do not apply to plans.
 type sourceFlags struct {
 	resample positive
 	shapes   namedShapes
@@ -239,18 +245,21 @@ type sourceFlags struct {
 
 func (f *sourceFlags) registerResample(cmd *cobra.Command) {
 	f.resample = positive{1, "R"}
-	cmd.Flags().Var(&f.resample, "resample", "multiply every step size by R: 2 for input of half the model's sampling rate")
+	cmd.Flags().Var(&f.resample, "resample",
+		"multiply every step size by R: 2 for input of half the model's sampling rate")
 }
 
 func (f *sourceFlags) registerShapes(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.shapes, "shape", "fix dimensions before the passes: of an input (x=1,L,64), or of a name (L=1024); can be repeated")
+	cmd.Flags().Var(&f.shapes, "shape",
+		"fix dimensions before the passes: of an input (x=1,L,64), or of a name (L=1024); can be repeated")
 }
 
 func (f *sourceFlags) registerCarry(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.carry, "state", "for models that take chunks: input IN is the state, and output OUT its next value; can be repeated")
+	cmd.Flags().Var(&f.carry, "state",
+		"for models that take chunks: input IN is the state, and output OUT its next value; can be repeated")
 }
 
-// open reads the model as the flags say.
+// open reads the model with the flags.
 func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error) {
 	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Context: cmd.Context()}
 	m, err := open.File(path, o)
@@ -268,16 +277,19 @@ func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error)
 	}
 	if len(o.Shapes) > 0 && m.Kind == open.Plan {
 		if _, fixes := cmd.Flags().Lookup("shape").Value.(*namedShapes); fixes {
-			return nil, usagef("%s: --shape: the dimensions of a plan are fixed; use essmc compile --shape on the model", path)
+			return nil, usagef(
+				"%s: --shape: the dimensions of a plan are fixed; use essmc compile --shape on the model", path)
 		}
 	}
 	return m, nil
 }
 
-// noRate says why a model that is no directory takes no --resample.
+// noRate returns the reason why a model that is not a directory has no --resample.
 func noRate(path string, kind open.Kind) error {
 	if kind == open.Plan {
-		return usagef("%s: --resample: the sampling rate of a plan is fixed; use essmc compile --resample on the model directory", path)
+		return usagef(
+			"%s: --resample: the sampling rate of a plan is fixed; use essmc compile --resample on the model directory",
+			path)
 	}
 	return usagef("%s: --resample needs a model directory, found %v", path, kind)
 }
@@ -301,21 +313,23 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	choiceVar(cmd, &f.device, "device", "cpu, or ref, the reference interpreter, which is slow and exact", "cpu", "ref")
 }
 
-const lowUsage = "bf16 and int8 round the operands of dense products; bf16 is faster only on processors with AVX512_BF16"
+const lowUsage = "bf16 and int8 round the operands of dense products; bf16 is faster only on processors with " +
+	"AVX512_BF16"
 
 // registerLow adds the flag for the precision of products.
 func (f *runFlags) registerLow(cmd *cobra.Command) {
 	choiceVar(cmd, &f.precision, "precision", lowUsage, "float32", "bf16", "int8")
 }
 
-// registerExact adds the flags that change what is computed, not only how.
+// registerExact adds the flags that change the model, and the precision of everything.
 func (f *runFlags) registerExact(cmd *cobra.Command) {
-	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision with --device ref; "+lowUsage, "float32", "float64", "bf16", "int8")
+	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision with --device ref; "+lowUsage,
+		"float32", "float64", "bf16", "int8")
 	f.registerResample(cmd)
 	f.registerShapes(cmd)
 }
 
-// check refuses combinations that cannot work, before any file is opened.
+// check refuses invalid combinations before any file is opened.
 func (f *runFlags) check(cmd *cobra.Command) error {
 	if f.precision.value == "float64" && f.device.value != "ref" {
 		return usagef("%s: --precision float64 needs --device ref", cmd.CommandPath())
@@ -326,7 +340,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// compiled reads the model and prepares it for running.
+// compiled reads the model and prepares it to run.
 func (f *runFlags) compiled(cmd *cobra.Command, path string) (*runtime.Model, error) {
 	if err := f.check(cmd); err != nil {
 		return nil, err
@@ -338,10 +352,10 @@ func (f *runFlags) compiled(cmd *cobra.Command, path string) (*runtime.Model, er
 	return f.compileModel(cmd, m, f.options(cmd))
 }
 
-// precisions are the words of --precision; those that are missing ask for nothing.
+// precisions maps values of --precision to types. Other values need no option.
 var precisions = map[string]tensor.DType{"float64": tensor.Float64, "bf16": tensor.BFloat16, "int8": tensor.Int8}
 
-// options are the runtime's.
+// options returns the options of the runtime.
 func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 	o := runtime.Options{Backend: ref.New(), Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
 	if f.device.value != "ref" {
@@ -351,7 +365,8 @@ func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 	return o
 }
 
-// compileModel prepares a model for running: on the interpreter as its source wrote it, elsewhere as the passes left it.
+// compileModel prepares a model to run: the source graph on the interpreter, and the graph after the passes on other
+// backends.
 func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Options) (*runtime.Model, error) {
 	o.Copy = ownCopy(m)
 	if f.device.value == "ref" {
@@ -361,7 +376,7 @@ func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Opt
 	if err != nil {
 		return nil, err
 	}
-	if m.Kind != open.Plan { // a plan told when it was made
+	if m.Kind != open.Plan { // warnings of a plan were printed when it was compiled
 		for _, w := range m.Warnings() {
 			warn(cmd, "%s", w)
 		}
@@ -369,12 +384,12 @@ func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Opt
 	return model, nil
 }
 
-// maxCopy is the size of plans up to which the command reads them into memory. A mapped plan that someone truncates
-// ends the process; the copy takes a few milliseconds, little beside the checksum of the same bytes. Larger plans are
-// mapped, so that processes share their memory.
+// maxCopy is the size up to which plans are read into memory. A mapped plan that someone truncates ends the process. A
+// copy costs a few milliseconds, little beside the checksum of the same bytes. Larger plans are mapped, so that
+// processes share their memory.
 const maxCopy = 64 << 20
 
-// ownCopy reports whether the model is a plan that is to be copied.
+// ownCopy reports whether the model is a plan to be read into memory.
 func ownCopy(m *open.Model) bool {
 	if m.Kind != open.Plan {
 		return false
@@ -383,7 +398,7 @@ func ownCopy(m *open.Model) bool {
 	return err == nil && st.Size() <= maxCopy
 }
 
-// carry is a flag for inputs that take an output as their state, which may be given several times: outputs by input.
+// carry is a flag that maps inputs for a state to outputs with its next value. It may be repeated.
 type carry map[string]string
 
 func (c *carry) String() string {
@@ -409,4 +424,5 @@ func (c *carry) Set(text string) error {
 	return nil
 }
 
-var _ = []pflag.Value{(*carry)(nil), (*choice)(nil), (*whole)(nil), (*positive)(nil), (*shape)(nil), (*namedShapes)(nil)}
+var _ = []pflag.Value{(*carry)(nil), (*choice)(nil), (*whole)(nil), (*positive)(nil), (*shape)(nil),
+	(*namedShapes)(nil)}

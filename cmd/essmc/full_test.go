@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// limitVariable makes the test binary be the command, with files of at most one KiB: what a full disk is to it.
+// limitVariable turns the test binary into the command, with files of at most one KiB, as on a full disk.
 const limitVariable = "ESSMC_TEST_FILE_LIMIT"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Nothing half-written stays where a disk is full.
+// TestFullDisk checks that no partial file stays if a disk is full.
 func TestFullDisk(t *testing.T) {
 	fixtures(t)
 	write(t, "long.npy", tensor.FromSlice(ramp(3000), 1, 1000, 3))
@@ -39,7 +39,7 @@ func TestFullDisk(t *testing.T) {
 		{"init", "image", "-o", "new"},
 		{"convert", home("../../frontend/checkpoint/testdata/image.ckpt"), "-o", "new"},
 		{"compile", "waves", "-o", "new.essm"},
-		{"compile", "waves", "-o", "tokens.essm"}, // what was there stays
+		{"compile", "waves", "-o", "tokens.essm"}, // the existing file stays
 		{"run", "waves", "-i", "long.npy", "-o", "new.npy"},
 		{"run", "waves", "-i", "long.npy", "-o", "waves.npy"},
 		{"run", "waves", "-i", "long.npy", "--dump", "new"},
@@ -56,7 +56,8 @@ func TestFullDisk(t *testing.T) {
 			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 				t.Fatalf("expected exit code 1: %v: %s", err, stderr.String())
 			}
-			if text := stderr.String(); !strings.HasPrefix(text, "essmc: ") || strings.Count(text, "\n") != 1 || !strings.Contains(text, "file too large") {
+			if text := stderr.String(); !strings.HasPrefix(text, "essmc: ") || strings.Count(text, "\n") != 1 ||
+				!strings.Contains(text, "file too large") {
 				t.Errorf("found %q", text)
 			}
 			if last := args[len(args)-1]; !strings.Contains(stderr.String(), last) {
@@ -67,7 +68,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A device that is always full, where there is one, and standard output that cannot be written.
+// TestDevFull checks devices and standard outputs that cannot be written.
 func TestDevFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")
@@ -83,9 +84,11 @@ func TestDevFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	for _, args := range [][]string{{"init"}, {"ops"}, {"inspect", "waves"}, {"run", "waves", "-i", "waves.npy"}, {"version"}, {"-h"}} {
+	for _, args := range [][]string{{"init"}, {"ops"}, {"inspect", "waves"}, {"run", "waves", "-i", "waves.npy"},
+		{"version"}, {"-h"}} {
 		var stderr bytes.Buffer
-		if code := Main(args, nil, full, &stderr); code != 1 || !strings.Contains(stderr.String(), "no space left") || strings.Count(stderr.String(), "\n") != 1 {
+		if code := Main(args, nil, full, &stderr); code != 1 || !strings.Contains(stderr.String(), "no space left") ||
+			strings.Count(stderr.String(), "\n") != 1 {
 			t.Errorf("%s: exit code %d: %s", args, code, stderr.String())
 		}
 	}

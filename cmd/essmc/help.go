@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newHelpCommand is cobra's, except that a command that does not exist is an error.
+// newHelpCommand returns cobra's command, except that an unknown command is an error.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
@@ -17,7 +17,7 @@ func newHelpCommand() *cobra.Command {
 				return err
 			}
 			if len(rest) > 0 {
-				return found.ValidateArgs(rest) // of the root: an unknown command
+				return found.ValidateArgs(rest) // the root: the command is unknown
 			}
 			found.InitDefaultHelpFlag()
 			found.InitDefaultVersionFlag()
@@ -35,13 +35,15 @@ func newHelpCommand() *cobra.Command {
 	}
 }
 
-// newCompletionCommand writes scripts with which shells complete commands, flags and their values.
+// newCompletionCommand returns a command that writes completion scripts for shells.
 func newCompletionCommand() *cobra.Command {
 	shells := map[string]func(cmd *cobra.Command) error{
-		"bash":       func(cmd *cobra.Command) error { return cmd.Root().GenBashCompletionV2(cmd.OutOrStdout(), true) },
-		"zsh":        func(cmd *cobra.Command) error { return cmd.Root().GenZshCompletion(cmd.OutOrStdout()) },
-		"fish":       func(cmd *cobra.Command) error { return cmd.Root().GenFishCompletion(cmd.OutOrStdout(), true) },
-		"powershell": func(cmd *cobra.Command) error { return cmd.Root().GenPowerShellCompletionWithDesc(cmd.OutOrStdout()) },
+		"bash": func(cmd *cobra.Command) error { return cmd.Root().GenBashCompletionV2(cmd.OutOrStdout(), true) },
+		"zsh":  func(cmd *cobra.Command) error { return cmd.Root().GenZshCompletion(cmd.OutOrStdout()) },
+		"fish": func(cmd *cobra.Command) error { return cmd.Root().GenFishCompletion(cmd.OutOrStdout(), true) },
+		"powershell": func(cmd *cobra.Command) error {
+			return cmd.Root().GenPowerShellCompletionWithDesc(cmd.OutOrStdout())
+		},
 	}
 	names := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
@@ -57,7 +59,8 @@ commands, flags and their values, presets and operators.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, ok := shells[args[0]]
 			if !ok {
-				return usagef("no script for the shell %q%s; there are bash, zsh, fish and powershell", args[0], didYouMean(args[0], names))
+				return usagef("no script for the shell %q%s; there are bash, zsh, fish and powershell", args[0],
+					didYouMean(args[0], names))
 			}
 			return write(cmd)
 		},

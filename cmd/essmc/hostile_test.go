@@ -17,8 +17,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// pbNested is the nodes of a graph in a graph in a graph. They are written from the innermost outwards: only the heads of
-// the messages differ.
+// pbNested returns the nodes of nested graphs. It writes them from the innermost outwards, since only the heads of the
+// messages differ.
 func pbNested(depth int) []byte {
 	open := func(f protowire.Number, size int) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(nil, f, protowire.BytesType), uint64(size))
@@ -38,22 +38,23 @@ func pbNested(depth int) []byte {
 	return slicesConcat(heads...)
 }
 
-// pbFunction is a function of the domain local.
+// pbFunction returns a function of the domain local.
 func pbFunction(name string, nodes ...[]byte) []byte {
-	f := [][]byte{pbStr(1, name), pbStr(4, "p"), pbStr(5, "q"), pbStr(10, "local"), pbMsg(9, pbNum(2, 17)), pbMsg(9, pbStr(1, "local"), pbNum(2, 1))}
+	f := [][]byte{pbStr(1, name), pbStr(4, "p"), pbStr(5, "q"), pbStr(10, "local"), pbMsg(9, pbNum(2, 17)),
+		pbMsg(9, pbStr(1, "local"), pbNum(2, 1))}
 	for _, n := range nodes {
 		f = append(f, pbMsg(7, n))
 	}
 	return pbMsg(25, f...)
 }
 
-// pbCall is the content of a node.
+// pbCall returns the content of a node.
 func pbCall(op, in, out string) []byte {
 	return slicesConcat(pbStr(1, in), pbStr(2, out), pbStr(3, "call "+op), pbStr(4, op), pbStr(7, "local"))
 }
 
-// bounded runs a command that must fail within 100 ms and within 64 MB and four times the file. Other programs take the
-// processor at times, so the fastest of several runs counts.
+// bounded runs a command that must fail within 100 ms, and within 64 MB and four times the size of the file. The
+// fastest of several runs counts, because the machine may be busy.
 func bounded(t *testing.T, size int, want []string, args ...string) {
 	t.Helper()
 	const limit = 100 * time.Millisecond
@@ -87,12 +88,12 @@ func bounded(t *testing.T, size int, want []string, args ...string) {
 	t.Logf("%v", best)
 }
 
-// TestHostileONNX holds every kind of bad input to its bounds.
+// TestHostileONNX checks the limits for all kinds of bad files.
 func TestHostileONNX(t *testing.T) {
 	onnxFixtures(t)
 	x, y := pbValue(11, "x", tensor.Float32, 4), pbValue(12, "y", tensor.Float32, 4)
 	add := pbNode("Add", "x w", "y", pbStr(3, "sum"))
-	weight := func(parts ...[]byte) []byte { // a model that adds the tensor w
+	weight := func(parts ...[]byte) []byte { // returns a model that adds the tensor w
 		return pbModel(add, x, y, pbMsg(5, append([][]byte{pbNum(2, 1), pbStr(8, "w")}, parts...)...))
 	}
 	external := func(entries ...string) []byte {
@@ -124,10 +125,16 @@ func TestHostileONNX(t *testing.T) {
 	}
 	cases := []hostile{
 		{"truncated", sound[:len(sound)*2/3], []string{"at byte", "are left"}},
-		{"cycle", pbModel(pbNode("Add", "x h", "y", pbStr(3, "sum")), pbNode("Neg", "y", "h"), x, y), []string{`node "sum"`, "depends on itself"}},
-		{"cycle of one", pbModel(pbNode("Add", "x y", "y", pbStr(3, "sum")), x, y), []string{`node "sum"`, "depends on itself"}},
-		{"cycle of functions", slicesConcat(call, pbFunction("f", pbCall("g", "p", "q")), pbFunction("g", pbCall("f", "p", "q")), pbMsg(8, pbStr(1, "local"), pbNum(2, 1))), []string{`"local.f" calls itself`}},
-		{"long cycle", pbModel(many(20_000, func(i int) []byte { return pbNode("Abs", fmt.Sprint("v", i), fmt.Sprint("v", (i+1)%20_000)) }), x, y), []string{"depends on itself"}},
+		{"cycle", pbModel(pbNode("Add", "x h", "y", pbStr(3, "sum")), pbNode("Neg", "y", "h"), x, y),
+			[]string{`node "sum"`, "depends on itself"}},
+		{"cycle of one", pbModel(pbNode("Add", "x y", "y", pbStr(3, "sum")), x, y),
+			[]string{`node "sum"`, "depends on itself"}},
+		{"cycle of functions", slicesConcat(call, pbFunction("f", pbCall("g", "p", "q")),
+			pbFunction("g", pbCall("f", "p", "q")), pbMsg(8, pbStr(1, "local"), pbNum(2, 1))),
+			[]string{`"local.f" calls itself`}},
+		{"long cycle", pbModel(many(20_000, func(i int) []byte {
+			return pbNode("Abs", fmt.Sprint("v", i), fmt.Sprint("v", (i+1)%20_000))
+		}), x, y), []string{"depends on itself"}},
 		{"deep graphs", pbModel(pbNested(10_000)), []string{`node of output "y" (If)`, "nested deeper than"}},
 		{"deep functions", slicesConcat(call, many(10_000, func(i int) []byte {
 			name := "f"
@@ -136,30 +143,53 @@ func TestHostileONNX(t *testing.T) {
 			}
 			return pbFunction(name, pbCall(fmt.Sprint("f", i+1), "p", "q"))
 		}), pbMsg(8, pbStr(1, "local"), pbNum(2, 1))), []string{"local.f", "nested deeper than"}},
-		{"dimension -2", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, -2), y), []string{`input "x"`, "dimension 0 is -2"}},
-		{"dimension 2^62", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, int64(1<<62)), y), []string{`input "x"`, "too large"}},
-		{"dimensions of 2^80", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, int64(1<<40), int64(1<<40)), y), []string{`input "x"`, "shape"}},
-		{"tensor of -1", weight(pbNum(1, 1<<64-1), pbMsg(9, make([]byte, 4))), []string{`tensor "w"`, "dimension 0 is -1"}},
+		{"dimension -2", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, -2), y),
+			[]string{`input "x"`, "dimension 0 is -2"}},
+		{"dimension 2^62", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, int64(1<<62)), y),
+			[]string{`input "x"`, "too large"}},
+		{"dimensions of 2^80", pbModel(pbNode("Abs", "x", "y"),
+			pbValue(11, "x", tensor.Float32, int64(1<<40), int64(1<<40)), y), []string{`input "x"`, "shape"}},
+		{"tensor of -1", weight(pbNum(1, 1<<64-1), pbMsg(9, make([]byte, 4))),
+			[]string{`tensor "w"`, "dimension 0 is -1"}},
 		{"tensor of 2^62", weight(pbNum(1, 1<<62), pbMsg(9, make([]byte, 4))), []string{`tensor "w"`, "too large"}},
-		{"tensor of 0 with data", weight(pbNum(1, 0), pbMsg(9, make([]byte, 4))), []string{`tensor "w"`, "needs 0 bytes of raw_data, found 4"}},
-		{"attribute of -1", pbModel(pbNode("Constant", "", "w", pbMsg(5, pbStr(1, "value"), pbNum(20, 4), pbMsg(5, pbNum(1, 1<<64-1), pbNum(2, 1)))), add, x, y), []string{`node of output "w" (Constant)`, "dimension 0 is -1"}},
-		{"1 TB", weight(pbNum(1, 1<<38), pbMsg(9, make([]byte, 900))), []string{`tensor "w"`, "needs 1099511627776 bytes"}},
-		{"1 TB made", pbModel(pbNode("ConstantOfShape", "s", "w", pbStr(3, "fill")), add, x, y, pbMsg(5, pbNum(1, 1), pbNum(2, 7), pbStr(8, "s"), pbMsg(7, protowire.AppendVarint(nil, 1<<38)))), []string{`node Add "sum"`}},
-		{"two kinds of data", weight(pbNum(1, 1), pbMsg(9, make([]byte, 4)), pbMsg(4, make([]byte, 4))), []string{`tensor "w"`, "both raw_data and float_data"}},
+		{"tensor of 0 with data", weight(pbNum(1, 0), pbMsg(9, make([]byte, 4))),
+			[]string{`tensor "w"`, "needs 0 bytes of raw_data, found 4"}},
+		{"attribute of -1", pbModel(pbNode("Constant", "", "w",
+			pbMsg(5, pbStr(1, "value"), pbNum(20, 4), pbMsg(5, pbNum(1, 1<<64-1), pbNum(2, 1)))), add, x, y),
+			[]string{`node of output "w" (Constant)`, "dimension 0 is -1"}},
+		{"1 TB", weight(pbNum(1, 1<<38), pbMsg(9, make([]byte, 900))),
+			[]string{`tensor "w"`, "needs 1099511627776 bytes"}},
+		{"1 TB made", pbModel(pbNode("ConstantOfShape", "s", "w", pbStr(3, "fill")), add, x, y,
+			pbMsg(5, pbNum(1, 1), pbNum(2, 7), pbStr(8, "s"), pbMsg(7, protowire.AppendVarint(nil, 1<<38)))),
+			[]string{`node Add "sum"`}},
+		{"two kinds of data", weight(pbNum(1, 1), pbMsg(9, make([]byte, 4)), pbMsg(4, make([]byte, 4))),
+			[]string{`tensor "w"`, "both raw_data and float_data"}},
 		{"external above", external("location", "../secret.bin"), []string{`tensor "w"`, "secret.bin", "leads out"}},
 		{"external absolute", external("location", filepath.ToSlash(absolute)), []string{`tensor "w"`, "leads out"}},
-		{"external offset negative", external("location", "w.bin", "offset", "-16"), []string{`tensor "w"`, `offset is "-16"`}},
-		{"external offset huge", external("location", "w.bin", "offset", "9223372036854775807"), []string{`tensor "w"`, "offset 9223372036854775807", "has 64"}},
-		{"external offset beyond all", external("location", "w.bin", "offset", "9223372036854775808"), []string{`tensor "w"`, "offset is"}},
-		{"names twice", pbModel(pbNode("Abs", "x", "y", pbStr(3, "a")), pbNode("Neg", "x", "y", pbStr(3, "b")), x, y), []string{`node "b"`, `"y" is defined twice`}},
+		{"external offset negative", external("location", "w.bin", "offset", "-16"),
+			[]string{`tensor "w"`, `offset is "-16"`}},
+		{"external offset huge", external("location", "w.bin", "offset", "9223372036854775807"),
+			[]string{`tensor "w"`, "offset 9223372036854775807", "has 64"}},
+		{"external offset beyond all", external("location", "w.bin", "offset", "9223372036854775808"),
+			[]string{`tensor "w"`, "offset is"}},
+		{"names twice", pbModel(pbNode("Abs", "x", "y", pbStr(3, "a")), pbNode("Neg", "x", "y", pbStr(3, "b")), x, y),
+			[]string{`node "b"`, `"y" is defined twice`}},
 		{"inputs twice", pbModel(pbNode("Abs", "x", "y"), x, x, y), []string{`two inputs are named "x"`}},
-		{"weights twice", pbModel(add, x, y, pbFloats("w", make([]float32, 4), 4), pbFloats("w", make([]float32, 4), 4)), []string{`two initializers are named "w"`}},
-		{"opset", slicesConcat(pbNum(1, 8), pbMsg(8, pbNum(2, 999)), pbMsg(7, pbNode("Abs", "x", "y"), x, y)), []string{"operator set 999 of ai.onnx is not known"}},
+		{"weights twice", pbModel(add, x, y, pbFloats("w", make([]float32, 4), 4),
+			pbFloats("w", make([]float32, 4), 4)), []string{`two initializers are named "w"`}},
+		{"opset", slicesConcat(pbNum(1, 8), pbMsg(8, pbNum(2, 999)), pbMsg(7, pbNode("Abs", "x", "y"), x, y)),
+			[]string{"operator set 999 of ai.onnx is not known"}},
 		{"operator", pbModel(pbNode("Foo", "x", "y", pbStr(3, "first")), x, y), []string{"Foo", `"first"`}},
-		{"300,000 operators", pbModel(bytes.Repeat(pbMsg(1, pbStr(4, "A")), 300_000), x, y), []string{"more than 262144 nodes"}},
-		{"100,000 operators", pbModel(bytes.Repeat(pbMsg(1, pbStr(4, "A")), 100_000), x, y), []string{"A (domain ai.onnx", "and 99995 more"}},
-		{"50,000 kinds of operators", pbModel(many(50_000, func(i int) []byte { return pbMsg(1, pbStr(4, fmt.Sprint("A", i))) }), x, y), []string{"1024 operators, and those of 48976 more nodes"}},
-		{"a field for each number", weight(pbNum(1, 1<<20), bytes.Repeat(protowire.AppendTag(nil, 4, protowire.Fixed32Type), 1), make([]byte, 4), bytes.Repeat([]byte{0x25, 0, 0, 0, 0}, 300_000)), []string{`tensor "w"`, "found 300001"}},
+		{"300,000 operators", pbModel(bytes.Repeat(pbMsg(1, pbStr(4, "A")), 300_000), x, y),
+			[]string{"more than 262144 nodes"}},
+		{"100,000 operators", pbModel(bytes.Repeat(pbMsg(1, pbStr(4, "A")), 100_000), x, y),
+			[]string{"A (domain ai.onnx", "and 99995 more"}},
+		{"50,000 kinds of operators", pbModel(many(50_000, func(i int) []byte {
+			return pbMsg(1, pbStr(4, fmt.Sprint("A", i)))
+		}), x, y), []string{"1024 operators, and those of 48976 more nodes"}},
+		{"a field for each number", weight(pbNum(1, 1<<20),
+			bytes.Repeat(protowire.AppendTag(nil, 4, protowire.Fixed32Type), 1), make([]byte, 4),
+			bytes.Repeat([]byte{0x25, 0, 0, 0, 0}, 300_000)), []string{`tensor "w"`, "found 300001"}},
 	}
 	for name, link := range map[string]func(from, to string) error{"symlink": os.Symlink, "hard link": os.Link} {
 		file := strings.Fields(name)[0] + ".bin"
@@ -167,7 +197,8 @@ func TestHostileONNX(t *testing.T) {
 			t.Logf("no %s here: %v", name, err)
 			continue
 		}
-		cases = append(cases, hostile{"external " + name, external("location", file), []string{`tensor "w"`, file, "link"}})
+		cases = append(cases, hostile{"external " + name, external("location", file),
+			[]string{`tensor "w"`, file, "link"}})
 	}
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -178,7 +209,8 @@ func TestHostileONNX(t *testing.T) {
 	}
 }
 
-// A file with one bit changed, or cut off, is refused or read; either way soon, and without a panic.
+// TestFlippedONNX checks that a file with one changed bit, or a truncated one, is refused or read in short time,
+// without a panic.
 func TestFlippedONNX(t *testing.T) {
 	onnxFixtures(t)
 	whole, err := os.ReadFile("linear.onnx")
@@ -189,7 +221,8 @@ func TestFlippedONNX(t *testing.T) {
 		writeBytes(t, "bad.onnx", b)
 		start := worktime.Now()
 		code, _, stderr := essmc("import", "bad.onnx")
-		if code > 1 || code == 1 && !strings.Contains(stderr, "bad.onnx") || strings.Contains(stderr, "internal error") {
+		if code > 1 || code == 1 && !strings.Contains(stderr, "bad.onnx") ||
+			strings.Contains(stderr, "internal error") {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		if took := worktime.Now() - start; took > 2*time.Second {
@@ -202,11 +235,13 @@ func TestFlippedONNX(t *testing.T) {
 	}
 }
 
-// Exporters against the standard: an open dimension is -1.
+// TestMinusOneIsOpen checks that a dimension of -1 is open: some exporters write it, against the standard.
 func TestMinusOneIsOpen(t *testing.T) {
 	onnxFixtures(t)
-	writeBytes(t, "open.onnx", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, -1, 3), pbValue(12, "y", tensor.Float32, -1, 3)))
-	if text := must(t, "import", "open.onnx"); !strings.Contains(text, "input x: dimension -1 read as open") || !strings.Contains(text, "output y: dimension -1 read as open") {
+	writeBytes(t, "open.onnx", pbModel(pbNode("Abs", "x", "y"), pbValue(11, "x", tensor.Float32, -1, 3),
+		pbValue(12, "y", tensor.Float32, -1, 3)))
+	if text := must(t, "import", "open.onnx"); !strings.Contains(text, "input x: dimension -1 read as open") ||
+		!strings.Contains(text, "output y: dimension -1 read as open") {
 		t.Errorf("found %s", text)
 	}
 }

@@ -92,13 +92,13 @@ text can be used as a MODEL. Importing is optional: an ONNX file is a MODEL too.
 	return cmd
 }
 
-// importReport is what import finds; Model is missing where the graph could not be built.
+// importReport is the result of import. Model is missing if the graph could not be built.
 type importReport struct {
 	File  fileReport  `json:"file"`
 	Model *inspection `json:"model,omitempty"`
 }
 
-// fileReport is what an ONNX file says of itself.
+// fileReport is the description in an ONNX file.
 type fileReport struct {
 	Path        string            `json:"path"`
 	IRVersion   int64             `json:"ir_version"`
@@ -115,7 +115,7 @@ type fileReport struct {
 	Unsupported []missingReport   `json:"unsupported,omitempty"`
 }
 
-// axisReport is a dimension of an input or output that is not fixed.
+// axisReport is an open dimension of an input or output.
 type axisReport struct {
 	Value  string `json:"value"`
 	Axis   int    `json:"axis"`
@@ -125,7 +125,7 @@ type axisReport struct {
 // missingReport is an operator that is not supported.
 type missingReport struct {
 	Op      string   `json:"op"`
-	Version int      `json:"version"` // of its domain; 0: the model does not import that
+	Version int      `json:"version"` // imported version of its domain; 0: none
 	Nodes   []string `json:"nodes"`
 }
 
@@ -149,20 +149,21 @@ func fileReportOf(path string, info *onnx.Info) fileReport {
 	return r
 }
 
-// unsupported takes the operators that are not supported out of an error, if it is about those.
+// unsupported adds the unsupported operators that an error names, if any.
 func (r *fileReport) unsupported(err error) {
 	var u *onnx.UnsupportedError
 	if !errors.As(err, &u) {
 		return
 	}
 	for _, op := range u.Operators {
-		r.Unsupported = append(r.Unsupported, missingReport{cmp.Or(op.Domain, "ai.onnx") + "." + op.Op, op.Version, op.Nodes})
+		r.Unsupported = append(r.Unsupported, missingReport{cmp.Or(op.Domain, "ai.onnx") + "." + op.Op, op.Version,
+			op.Nodes})
 	}
 }
 
 func (r *fileReport) print(w io.Writer) error {
 	if r.IRVersion == 0 {
-		return nil // it was not even read so far
+		return nil // the file could not be read
 	}
 	line := func(title, text string) {
 		if text != "" {
@@ -197,7 +198,8 @@ func (r *fileReport) print(w io.Writer) error {
 		for _, d := range r.Dynamic {
 			rows = append(rows, []string{d.Value, strconv.Itoa(d.Axis), cmp.Or(d.Symbol, "?")})
 		}
-		if err := table.Print(w, []table.Column{{Title: "value", Width: 60}, {Title: "axis", Right: true}, {Title: "dimension", Width: 60}}, rows); err != nil {
+		if err := table.Print(w, []table.Column{{Title: "value", Width: 60}, {Title: "axis", Right: true},
+			{Title: "dimension", Width: 60}}, rows); err != nil {
 			return err
 		}
 	}
@@ -213,10 +215,11 @@ func (r *fileReport) print(w io.Writer) error {
 		}
 		rows = append(rows, []string{u.Op, version, oneLine(list(u.Nodes, 8))})
 	}
-	return table.Print(w, []table.Column{{Title: "operator"}, {Title: "opset", Right: true}, {Title: "nodes", Width: 60}}, rows)
+	return table.Print(w, []table.Column{{Title: "operator"}, {Title: "opset", Right: true},
+		{Title: "nodes", Width: 60}}, rows)
 }
 
-// clip shortens a text that nobody wants to read whole.
+// clip truncates a long text.
 func clip(s string) string {
 	const most = 200
 	if len(s) <= most {

@@ -108,7 +108,7 @@ func forceVar(cmd *cobra.Command, force *bool) {
 	cmd.Flags().BoolVarP(force, "force", "f", false, "replace the model in DIR")
 }
 
-// preset finds a preset, or names the nearest.
+// preset finds a preset. The error proposes the nearest name.
 func preset(id string) (models.Preset, error) {
 	var ids []string
 	for _, p := range models.Presets() {
@@ -121,8 +121,10 @@ func preset(id string) (models.Preset, error) {
 }
 
 func listPresets(w io.Writer) error {
-	columns := []table.Column{{Title: "preset"}, {Title: "input"}, {Title: "steps", Right: true}, {Title: "layers", Right: true},
-		{Title: "d_model", Right: true}, {Title: "classes", Right: true}, {Title: "parameters", Right: true}, {Title: "direction"}, {Title: "task"}}
+	columns := []table.Column{{Title: "preset"}, {Title: "input"}, {Title: "steps", Right: true},
+		{Title: "layers", Right: true},
+		{Title: "d_model", Right: true}, {Title: "classes", Right: true}, {Title: "parameters", Right: true},
+		{Title: "direction"}, {Title: "task"}}
 	var rows [][]string
 	for _, p := range models.Presets() {
 		c := p.Config
@@ -141,13 +143,14 @@ func listPresets(w io.Writer) error {
 		if c.Causal() {
 			direction = "causal"
 		}
-		rows = append(rows, []string{p.ID, input, strconv.Itoa(p.Length), strconv.Itoa(c.NLayers), strconv.Itoa(c.DModel),
+		rows = append(rows, []string{p.ID, input, strconv.Itoa(p.Length), strconv.Itoa(c.NLayers),
+			strconv.Itoa(c.DModel),
 			strconv.Itoa(c.Decoder.DOutput), grouped(int64(n)), direction, p.Doc})
 	}
 	return table.Print(w, columns, rows)
 }
 
-// writeModel writes a model directory, all of it or nothing; replace allows for a model that is there.
+// writeModel writes a complete model directory, or nothing. If replace is set, there may be a model already.
 func writeModel(dir string, c *models.Config, w models.Weights, replace bool) error {
 	if replace && checkEmpty(dir) != nil {
 		return checkpoint.WriteDir(dir, c, w)

@@ -63,7 +63,7 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// inspection is what inspect finds.
+// inspection is the result of inspect.
 type inspection struct {
 	Model      string            `json:"model"`
 	Kind       string            `json:"kind"`
@@ -76,7 +76,7 @@ type inspection struct {
 	Ops        []opReport        `json:"ops"`
 	Time       *timeReport       `json:"time,omitempty"`
 	Memory     memoryReport      `json:"memory"`
-	config     string            // a line about a model directory's configuration
+	config     string            // a line about the configuration of a model directory
 	plan       bool
 }
 
@@ -86,27 +86,27 @@ type portReport struct {
 	Optional bool   `json:"optional,omitempty"`
 }
 
-// partReport is about the constants of one part of the model.
+// partReport describes the constants of one part of the model.
 type partReport struct {
 	Part       string `json:"part"`
 	Tensors    int    `json:"tensors"`
-	Parameters int64  `json:"parameters"` // what training changes
+	Parameters int64  `json:"parameters"` // trained numbers
 	Bytes      int64  `json:"bytes"`
 }
 
-// opReport counts the nodes of one operator.
+// opReport is the number of nodes of one operator.
 type opReport struct {
 	Op       string `json:"op"`
 	Written  int    `json:"written"`
 	Compiled int    `json:"compiled"`
 }
 
-// timeReport says how the model moves data along time.
+// timeReport describes how the model moves data along time.
 type timeReport struct {
 	Symbol     string       `json:"symbol"`
 	Streamable bool         `json:"streamable"`
 	Blocker    string       `json:"blocker,omitempty"`
-	State      int64        `json:"state"` // scalars per stream
+	State      int64        `json:"state"` // numbers per stream
 	Parts      []factReport `json:"parts"`
 }
 
@@ -119,8 +119,8 @@ type factReport struct {
 
 type memoryReport struct {
 	Shape   string `json:"shape"`
-	Weights int64  `json:"weights"` // of the graph that the passes made
-	Working int64  `json:"working"` // on the cpu backend, for the shape; 0: not known
+	Weights int64  `json:"weights"` // of the graph after the passes
+	Working int64  `json:"working"` // on the cpu backend, for the shape; 0: unknown
 }
 
 func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) {
@@ -132,8 +132,10 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &inspection{Model: m.Name, Kind: strings.TrimPrefix(strings.TrimPrefix(m.Kind.String(), "a "), "an "), Meta: source.Meta,
-		Inputs: ports(source.Inputs), Outputs: ports(source.Outputs), Labels: classNames(source.Meta), plan: m.Kind == open.Plan}
+	r := &inspection{Model: m.Name, Kind: strings.TrimPrefix(strings.TrimPrefix(m.Kind.String(), "a "), "an "),
+		Meta:   source.Meta,
+		Inputs: ports(source.Inputs), Outputs: ports(source.Outputs), Labels: classNames(source.Meta),
+		plan: m.Kind == open.Plan}
 	r.Parts = parts(source)
 	for _, p := range r.Parts {
 		r.Parameters += p.Parameters
@@ -165,7 +167,7 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 		r.Memory.Shape = s.String()
 		r.Memory.Working, err = workingMemory(g, dims, options)
 	}
-	if err != nil && given { // otherwise nobody asked, and a model that the cpu backend cannot run has none
+	if err != nil && given { // without a given shape, a model that the cpu backend cannot run has no working memory
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	return r, nil
@@ -191,8 +193,8 @@ func byteSize(t *tensor.Tensor) int64 {
 	return n
 }
 
-// parts counts the constants by the part of the model that reads them first. Integers (axes, shapes) are no parameters,
-// running statistics neither.
+// parts counts the constants by the first part of the model that reads them. Integers (axes, shapes) and running
+// statistics are not parameters.
 func parts(g *ir.Graph) []partReport {
 	var out []partReport
 	at := map[string]int{}
@@ -298,7 +300,7 @@ func dependence(f ir.Fact) string {
 	return s
 }
 
-// axis names the axis of a value that carries time.
+// axis returns the index of a value's time axis as text.
 func axis(f ir.Fact) string {
 	if f.Axis < 0 {
 		return "none"
@@ -306,7 +308,7 @@ func axis(f ir.Fact) string {
 	return strconv.Itoa(f.Axis)
 }
 
-// fromSteps marks the model as able to run as a stream if its compiled graph is, by its facts or by declared states.
+// fromSteps records that the model can run as a stream, if its compiled graph has a step graph.
 func (r *timeReport) fromSteps(compiled *ir.Graph) {
 	sg, err := stepgraph.Of(compiled)
 	if err != nil {
@@ -388,7 +390,8 @@ func (r *inspection) print(w io.Writer) error {
 			}
 			rows = append(rows, []string{partName(p.Part), dependence(p.fact), axis(p.fact), state})
 		}
-		columns := []table.Column{{Title: "part"}, {Title: "a step depends on"}, {Title: "time axis"}, {Title: "state", Right: true}}
+		columns := []table.Column{{Title: "part"}, {Title: "a step depends on"}, {Title: "time axis"},
+			{Title: "state", Right: true}}
 		if err := table.Print(w, columns, rows); err != nil {
 			return err
 		}
@@ -412,11 +415,13 @@ func (r *inspection) printParts(w io.Writer, title string) error {
 	var rows [][]string
 	tensors, size := 0, int64(0)
 	for _, p := range r.Parts {
-		rows = append(rows, []string{partName(p.Part), strconv.Itoa(p.Tensors), grouped(p.Parameters), byteCount(p.Bytes)})
+		rows = append(rows, []string{partName(p.Part), strconv.Itoa(p.Tensors), grouped(p.Parameters),
+			byteCount(p.Bytes)})
 		tensors, size = tensors+p.Tensors, size+p.Bytes
 	}
 	rows = append(rows, []string{"total", strconv.Itoa(tensors), grouped(r.Parameters), byteCount(size)})
-	columns := []table.Column{{Title: "part"}, {Title: "tensors", Right: true}, {Title: "numbers", Right: true}, {Title: "size", Right: true}}
+	columns := []table.Column{{Title: "part"}, {Title: "tensors", Right: true}, {Title: "numbers", Right: true},
+		{Title: "size", Right: true}}
 	return table.Print(w, columns, rows)
 }
 
@@ -427,7 +432,7 @@ func partName(scope string) string {
 	return scope
 }
 
-// list names the first n, and counts the others.
+// list returns the first n names, and the number of others.
 func list(names []string, n int) string {
 	if len(names) <= n {
 		return strings.Join(names, ", ")

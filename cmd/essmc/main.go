@@ -25,20 +25,20 @@ import (
 
 func main() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// Exit codes.
+// The exit codes.
 const (
-	exitBad   = 1 // what was given is bad: files, models, names of inputs
-	exitUsage = 2 // the command line is
+	exitBad   = 1 // error in files, models or inputs
+	exitUsage = 2 // error in the command line
 )
 
-// debugVariable names the environment variable that makes internal errors show their stack.
+// debugVariable is the environment variable that shows the stacks of internal errors.
 const debugVariable = "ESSMC_DEBUG"
 
-// Main runs the command with the given arguments and gives its exit code.
+// Main runs the command with the given arguments and returns its exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once, where nothing looks at ctx
+	context.AfterFunc(ctx, stop) // from now on, an interrupt ends the process
 	defer func() {
 		if v := recover(); v != nil {
 			code = report(stderr, &runtime.PanicError{Value: v, Stack: debug.Stack()})
@@ -46,7 +46,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	}()
 	out := &output{Writer: stdout}
 	root := newRootCommand()
-	root.SetArgs(append([]string{}, args...)) // of nil, cobra would make the process's arguments
+	root.SetArgs(append([]string{}, args...)) // cobra replaces nil by the arguments of the process
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
@@ -60,7 +60,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	return 0
 }
 
-// output remembers the first error, so that commands can print without looking at each one.
+// output keeps the first error, so that commands need not check each write.
 type output struct {
 	io.Writer
 	err error
@@ -75,7 +75,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// report writes err as one line and gives the exit code that it stands for.
+// report writes err as one line and returns its exit code.
 func report(w io.Writer, err error) int {
 	code := exitBad
 	var usage *usageError
@@ -88,7 +88,7 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &option):
 		code = exitUsage
 		msg = fmt.Sprintf("--%s: %s", strings.ToLower(option.Option), option.Msg)
-	case errors.As(err, &source): // of the model, which the flag does not fit
+	case errors.As(err, &source): // the flag is valid, but not for this model
 		flag := map[string]string{"Shapes": "--shape ", "Carry": "--state: ", "Rate": "--resample: "}[source.Option]
 		if source.Value != "" {
 			flag += source.Value + ": "
@@ -113,7 +113,7 @@ func report(w io.Writer, err error) int {
 	return code
 }
 
-// oneLine joins the lines of a message, and makes what a terminal would obey visible.
+// oneLine joins the lines of a message, and escapes control characters.
 func oneLine(s string) string {
 	var lines []string
 	for l := range strings.Lines(s) {

@@ -49,7 +49,7 @@ func essmc(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// must runs the command and expects it to succeed.
+// must runs the command, which must succeed.
 func must(t testing.TB, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := essmc(args...)
@@ -59,14 +59,14 @@ func must(t testing.TB, args ...string) string {
 	return stdout
 }
 
-// testdata makes the files that the tests use, in a directory of its own, and makes that the current one:
+// fixtures makes files for tests in a new directory, and makes it the current one:
 //
 //	waves   takes one sequence of 3 features, causal
 //	tokens  takes tokens below 18, with lengths; has class names
 //	voice   takes one feature, bidirectional
 //	pairs   takes documents in pairs
 //
-// each with a plan NAME.essm.
+// Each has a plan NAME.essm.
 func fixtures(t *testing.T) {
 	t.Helper()
 	home, err := os.Getwd()
@@ -75,16 +75,19 @@ func fixtures(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	t.Setenv("ESSMC_TEST_HOME", home)
-	small := []string{"--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed", "1"}
+	small := []string{"--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8",
+		"--seed", "1"}
 	for _, m := range [][]string{
-		{"image", "-o", "waves", "--set", "encoder.d_input=3", "--set", "layer.bidirectional=false", "--set", "decoder.mode=none", "--set", "decoder.d_output=2"},
+		{"image", "-o", "waves", "--set", "encoder.d_input=3", "--set", "layer.bidirectional=false", "--set",
+			"decoder.mode=none", "--set", "decoder.d_output=2"},
 		{"listops", "-o", "tokens", "--set", "layer.bidirectional=true"},
 		{"sc10", "-o", "voice"},
 		{"retrieval", "-o", "pairs"},
 	} {
 		must(t, append(append([]string{"init"}, m...), small...)...)
 	}
-	setConfig(t, "tokens", "id2label", map[string]string{"0": "zero", "1": "one", "2": "two", "3": "three", "4": "four", "5": "five",
+	setConfig(t, "tokens", "id2label", map[string]string{"0": "zero", "1": "one", "2": "two", "3": "three", "4": "four",
+		"5": "five",
 		"6": "six", "7": "seven", "8": "eight", "9": "nine"})
 	for _, m := range []string{"waves", "tokens", "voice", "pairs"} {
 		must(t, "compile", m, "-o", m+".essm")
@@ -140,7 +143,7 @@ func setConfig(t *testing.T, dir, key string, value any) {
 	}
 }
 
-// files lists everything below the current directory, with its content.
+// files returns the contents of everything below the current directory, by name.
 func files(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -159,7 +162,7 @@ func files(t *testing.T) map[string]string {
 	return out
 }
 
-// sameFiles reports what changed since files was called.
+// sameFiles reports changes since the call of files.
 func sameFiles(t *testing.T, before map[string]string) {
 	t.Helper()
 	after := files(t)
@@ -176,7 +179,7 @@ func sameFiles(t *testing.T, before map[string]string) {
 	}
 }
 
-// commands lists all commands that help shows.
+// commands lists all commands in the help.
 func commands(root *cobra.Command) []*cobra.Command {
 	out := []*cobra.Command{root}
 	for _, c := range root.Commands() {
@@ -212,14 +215,14 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Every example in help is a command line that the flag parser accepts.
+// TestExamples checks that every example in the help is a valid command line.
 func TestExamples(t *testing.T) {
 	for _, c := range commands(newRootCommand()) {
 		for line := range strings.Lines(c.Example) {
 			if strings.HasPrefix(c.Name(), "completion") {
-				continue // they are pipelines
+				continue // these are pipelines
 			}
-			if i := strings.Index(line, "| "); i >= 0 { // what the shell does
+			if i := strings.Index(line, "| "); i >= 0 { // without the parts for the shell
 				line = line[i+2:]
 			}
 			line, _, _ = strings.Cut(line, " <")
@@ -285,7 +288,7 @@ func TestTables(t *testing.T) {
 	}
 	t.Chdir(os.Getenv("ESSMC_TEST_HOME"))
 	for name, text := range out {
-		if name == "explain.txt" { // which form is taken depends on the machine
+		if name == "explain.txt" { // the choice of forms depends on the machine
 			text, _, _ = strings.Cut(text, "\nForms")
 		}
 		text = durations.ReplaceAllString(text, "TIME")
@@ -293,11 +296,12 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// What is planned for a shape says how steps run, and where values lie.
+// TestExplainLowered checks that the plan for a shape shows steps, and places of values.
 func TestExplainLowered(t *testing.T) {
 	fixtures(t)
 	plan := must(t, "explain", "tokens.essm", "--lowered", "--shape", "2x64")
-	for _, want := range []string{"in   input: int64[2,64]", "region of 2 × 64, tiles of ", "@scratch+", "# recurrence(", "out  output\n"} {
+	for _, want := range []string{"in   input: int64[2,64]", "region of 2 × 64, tiles of ", "@scratch+",
+		"# recurrence(", "out  output\n"} {
 		if !strings.Contains(plan, want) {
 			t.Errorf("no %q in\n%s", want, plan)
 		}
@@ -305,7 +309,7 @@ func TestExplainLowered(t *testing.T) {
 	refused(t, 1, []string{"explain", "tokens.essm", "--lowered", "--shape", "Q=3"}, "Q")
 }
 
-// home is a path relative to this package, from wherever the test is.
+// home returns a path relative to this package, whatever the current directory is.
 func home(path string) string { return filepath.Join(os.Getenv("ESSMC_TEST_HOME"), path) }
 
 func TestVersion(t *testing.T) {

@@ -10,10 +10,11 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// workingMemory is what the cpu backend plans for one run of the graph with these dimensions, every optional input given.
-// With a limit of one byte the backend plans, says what it would need, and allocates nothing.
+// workingMemory returns the bytes that the cpu backend plans for a run of the graph with these dimensions and all
+// optional inputs. Because of the limit of one byte, the backend returns the required memory and allocates nothing.
 func workingMemory(g *ir.Graph, dims map[string]int64, options []cpu.Option) (int64, error) {
-	p, err := cpu.New(options...).Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), MaxMemory: 1, Logger: slog.New(slog.DiscardHandler)})
+	p, err := cpu.New(options...).Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), MaxMemory: 1,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return 0, err
 	}

@@ -2,5 +2,5 @@
 
 package main
 
-// raceEnabled says that the race detector slows everything down.
+// raceEnabled reports whether the race detector is on, which makes everything slower.
 const raceEnabled = false

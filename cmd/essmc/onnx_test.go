@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// The messages of ONNX, as far as the tests here write them.
+// The messages of ONNX that the tests need.
 func pbNum(f protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, f, protowire.VarintType), v)
 }
@@ -26,7 +26,7 @@ func pbMsg(f protowire.Number, parts ...[]byte) []byte {
 
 func pbStr(f protowire.Number, s string) []byte { return pbMsg(f, []byte(s)) }
 
-// pbValue is an input (field 11) or output (12); dims are numbers, names, or nil for one that nothing is known of.
+// pbValue returns an input (field 11) or output (12). dims are numbers, names, or nil for unknown dimensions.
 func pbValue(f protowire.Number, name string, elem tensor.DType, dims ...any) []byte {
 	var shape []byte
 	for _, d := range dims {
@@ -73,8 +73,8 @@ func pbModel(parts ...[]byte) []byte {
 
 func slicesConcat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// onnxFixtures makes, in a directory of its own, linear.onnx (of B samples of any number of steps, and a shift of one
-// number, two outputs), other.onnx (the same with another weight) and fixed.onnx, with inputs for them.
+// onnxFixtures makes a new directory with linear.onnx (B samples of any number of steps, a shift of one number, two
+// outputs), other.onnx (the same with another weight) and fixed.onnx, and inputs for them.
 func onnxFixtures(t *testing.T) {
 	t.Helper()
 	home, err := os.Getwd()
@@ -84,14 +84,16 @@ func onnxFixtures(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("ESSMC_TEST_HOME", home)
 	linear := func(w float32, dims ...any) []byte {
-		return pbModel(pbNode("MatMul", "x w", "m"), pbNode("Add", "m shift", "s"), pbNode("Tanh", "s", "y"), pbNode("ReduceMean", "y", "mean"),
-			pbFloats("w", []float32{1, 2, w, 4, 5, -6}, 3, 2), pbValue(11, "x", tensor.Float32, dims...), pbValue(11, "shift", tensor.Float32),
+		return pbModel(pbNode("MatMul", "x w", "m"), pbNode("Add", "m shift", "s"), pbNode("Tanh", "s", "y"),
+			pbNode("ReduceMean", "y", "mean"),
+			pbFloats("w", []float32{1, 2, w, 4, 5, -6}, 3, 2), pbValue(11, "x", tensor.Float32, dims...),
+			pbValue(11, "shift", tensor.Float32),
 			pbValue(12, "y", tensor.Float32, dims[0], dims[1], 2), pbValue(12, "mean", tensor.Float32, 1, 1, 1))
 	}
 	writeBytes(t, "linear.onnx", linear(3, "B", nil, 3))
 	writeBytes(t, "other.onnx", linear(3.5, "B", nil, 3))
 	writeBytes(t, "fixed.onnx", linear(3, 2, 5, 3))
-	writeBytes(t, "unnamed", linear(3, 2, 5, 3)) // known by what is in it
+	writeBytes(t, "unnamed", linear(3, 2, 5, 3)) // known by its content
 	write(t, "x.npy", tensor.FromSlice(ramp(2*5*3), 2, 5, 3))
 	write(t, "shift.npy", tensor.Scalar[float32](0.25))
 }
@@ -112,7 +114,8 @@ func TestONNX(t *testing.T) {
 	want := make([]float32, 2*5*2)
 	for i := range 10 {
 		for k, w := range [][3]float64{{1, 3, 5}, {2, 4, -6}} {
-			want[2*i+k] = float32(math.Tanh(0.25 + w[0]*float64(x[3*i]) + w[1]*float64(x[3*i+1]) + w[2]*float64(x[3*i+2])))
+			want[2*i+k] = float32(math.Tanh(0.25 + w[0]*float64(x[3*i]) + w[1]*float64(x[3*i+1]) +
+				w[2]*float64(x[3*i+2])))
 		}
 	}
 	write(t, "want.npy", tensor.FromSlice(want, 2, 5, 2))
@@ -137,7 +140,8 @@ func TestONNX(t *testing.T) {
 	}
 	must(t, "compare", "linear.onnx", "linear.essm", "-i", "x=[[[1,2,3],[4,5,6]]]", "-i", "shift=-1e-3")
 	must(t, "bench", "linear.onnx", "--shape", "x=2,5,3", "--input", "shift=1", "--repeat", "1")
-	refused(t, 1, []string{"run", "linear.onnx", "-i", "x=x.npy", "-i", "shift=[1,2]"}, `input "shift"`, "expected float,", "found float32[2]")
+	refused(t, 1, []string{"run", "linear.onnx", "-i", "x=x.npy", "-i", "shift=[1,2]"}, `input "shift"`,
+		"expected float,", "found float32[2]")
 	must(t, with("run", "linear.onnx", "--dump", "values")...)
 	if !tensor.Equal(read(t, "values/y.npy"), read(t, "y.npy")) {
 		t.Error("the dump is not the answer of the interpreter")
@@ -145,7 +149,8 @@ func TestONNX(t *testing.T) {
 	if text := must(t, "inspect", "bound.essm"); !strings.Contains(text, "float[2,L,3]") {
 		t.Errorf("the plan's dimensions are not bound: %s", text)
 	}
-	for _, args := range [][]string{{"linear.onnx", "--shape", "x=4,7,3"}, {"linear.onnx", "--shape", "x=_,7,3", "--shape", "B=2"}, {"fixed.onnx"},
+	for _, args := range [][]string{{"linear.onnx", "--shape", "x=4,7,3"},
+		{"linear.onnx", "--shape", "x=_,7,3", "--shape", "B=2"}, {"fixed.onnx"},
 		{"bound.essm", "--shape", "L=9"}, {"linear.onnx", "--shape", "x=2,5,3", "-i", "x=x.npy"}} {
 		var b benchmark
 		out := must(t, append([]string{"bench", "--json", "--repeat", "2"}, args...)...)
@@ -153,7 +158,8 @@ func TestONNX(t *testing.T) {
 			t.Errorf("bench %v: %v, %s", args, err, out)
 		}
 	}
-	if text := must(t, "explain", "linear.onnx", "--why"); !strings.Contains(text, "raise-conv") || !strings.Contains(text, "Near misses\n  none") {
+	if text := must(t, "explain", "linear.onnx", "--why"); !strings.Contains(text, "raise-conv") ||
+		!strings.Contains(text, "Near misses\n  none") {
 		t.Errorf("found %s", text)
 	}
 	inspected := must(t, "inspect", "linear.onnx", "--shape", "x=8,100,3")
@@ -163,10 +169,10 @@ func TestONNX(t *testing.T) {
 	golden(t, "tables/import.txt", working.ReplaceAllString(imported, "working …"))
 }
 
-// What looks like a state-space layer and is not stays, and explain says why.
+// TestNearMiss checks that explain says why a layer is not a state-space layer.
 func TestNearMiss(t *testing.T) {
 	onnxFixtures(t)
-	kernel := make([]float32, 2*2*32) // mixes channels
+	kernel := make([]float32, 2*2*32) // it mixes channels
 	for i := range kernel {
 		kernel[i] = float32(i%5) / 5
 	}
@@ -175,7 +181,8 @@ func TestNearMiss(t *testing.T) {
 	if text := must(t, "explain", "mixes.onnx", "--why"); !strings.Contains(text, "left as it is: it mixes channels") {
 		t.Errorf("found %s", text)
 	}
-	if text := must(t, "explain", "mixes.onnx"); strings.Contains(text, "left as it is") || !strings.Contains(text, "1 near miss; --why") {
+	if text := must(t, "explain", "mixes.onnx"); strings.Contains(text, "left as it is") ||
+		!strings.Contains(text, "1 near miss; --why") {
 		t.Errorf("found %s", text)
 	}
 }
@@ -192,7 +199,8 @@ func TestBadONNX(t *testing.T) {
 	writeBytes(t, "text.onnx", []byte("this is no model\n"))
 	y := pbValue(12, "y", tensor.Float32, "B")
 	in := pbValue(11, "x", tensor.Float32, "B")
-	writeBytes(t, "unknown.onnx", pbModel(pbNode("Foo", "x", "a", pbStr(3, "first")), pbNode("Bar", "a", "y", pbStr(7, "acme")), in, y))
+	writeBytes(t, "unknown.onnx", pbModel(pbNode("Foo", "x", "a", pbStr(3, "first")),
+		pbNode("Bar", "a", "y", pbStr(7, "acme")), in, y))
 	external := func(location string) []byte {
 		entry := func(k, v string) []byte { return pbMsg(13, pbStr(1, k), pbStr(2, v)) }
 		return pbModel(pbNode("Add", "x w", "y"), in, y,
@@ -221,15 +229,18 @@ func TestBadONNX(t *testing.T) {
 		{"nowhere.onnx", []string{"nowhere.onnx"}},
 	} {
 		t.Run(c.model, func(t *testing.T) {
-			for _, args := range [][]string{{"run", c.model, "-i", "x.npy"}, {"compile", c.model, "-o", "new.essm"}, {"inspect", c.model}, {"explain", c.model},
-				{"verify", c.model, "-i", "x.npy", "-e", "x.npy"}, {"bench", c.model, "--shape", "1x2"}, {"compare", c.model, "linear.onnx", "-i", "x.npy"}} {
+			for _, args := range [][]string{{"run", c.model, "-i", "x.npy"}, {"compile", c.model, "-o", "new.essm"},
+				{"inspect", c.model}, {"explain", c.model},
+				{"verify", c.model, "-i", "x.npy", "-e", "x.npy"}, {"bench", c.model, "--shape", "1x2"},
+				{"compare", c.model, "linear.onnx", "-i", "x.npy"}} {
 				refused(t, 1, args, c.want...)
 			}
 		})
 	}
-	// Import still says what the file does.
+	// Import still describes the file.
 	code, stdout, stderr := essmc("import", "unknown.onnx")
-	if code != 1 || !strings.Contains(stdout, "acme.Bar") || !strings.Contains(stdout, "first") || !strings.Contains(stderr, "Foo") {
+	if code != 1 || !strings.Contains(stdout, "acme.Bar") || !strings.Contains(stdout, "first") ||
+		!strings.Contains(stderr, "Foo") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	refused(t, 1, []string{"import", "linear.onnx", "-o", "nowhere/ir.txt"}, "nowhere")
@@ -277,18 +288,23 @@ func TestCompareCommand(t *testing.T) {
 	must(t, "compile", "linear.onnx", "-o", "linear.essm")
 	in := []string{"-i", "x=x.npy", "-i", "shift=shift.npy"}
 	with := func(args ...string) []string { return append(append([]string{"compare"}, args...), in...) }
-	for _, args := range [][]string{with("linear.onnx", "linear.essm"), with("linear.onnx", "--device-a", "ref"), with("linear.onnx", "other.onnx", "--tol", "2"),
-		{"compare", "linear.onnx", "fixed.onnx", "--shape", "x=2,5,3"}, with("linear.onnx", "--device-b", "ref", "--values")} {
+	for _, args := range [][]string{with("linear.onnx", "linear.essm"), with("linear.onnx", "--device-a", "ref"),
+		with("linear.onnx", "other.onnx", "--tol", "2"),
+		{"compare", "linear.onnx", "fixed.onnx", "--shape", "x=2,5,3"},
+		with("linear.onnx", "--device-b", "ref", "--values")} {
 		if out := must(t, args...); !strings.Contains(out, "output y: ") || !strings.Contains(out, "output mean: ") {
 			t.Errorf("%v: %s", args, out)
 		}
 	}
 	code, stdout, stderr := essmc(with("linear.onnx", "other.onnx")...)
-	if code != 1 || !strings.Contains(stderr, `output "y" is the first that differs`) || !strings.Contains(stdout, "output mean: error") {
+	if code != 1 || !strings.Contains(stderr, `output "y" is the first that differs`) ||
+		!strings.Contains(stdout, "output mean: error") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	code, stdout, stderr = essmc(with("linear.onnx", "other.onnx", "--values", "--device-a", "ref", "--device-b", "ref")...)
-	if code != 1 || !strings.Contains(stderr, `value "m" is the first that differs`) || !strings.Contains(stdout, "2 intermediate values compared; 4 of") {
+	code, stdout, stderr = essmc(with("linear.onnx", "other.onnx", "--values", "--device-a", "ref", "--device-b",
+		"ref")...)
+	if code != 1 || !strings.Contains(stderr, `value "m" is the first that differs`) ||
+		!strings.Contains(stdout, "2 intermediate values compared; 4 of") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	refused(t, 2, with("linear.onnx"), "both runs are the same")

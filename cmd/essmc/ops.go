@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
-	_ "github.com/essmc/essmc/ops/essm" // to be listed
+	_ "github.com/essmc/essmc/ops/essm" // for the list
 	_ "github.com/essmc/essmc/ops/microsoft"
 	_ "github.com/essmc/essmc/ops/ml"
 	_ "github.com/essmc/essmc/ops/std"
@@ -73,8 +73,8 @@ func opNames() []string {
 	return slices.Compact(names)
 }
 
-// findOps gives all versions of an operator, the newest first. The domain may be left out, and case does not count where
-// that leaves no doubt.
+// findOps returns all versions of an operator, the newest first. The domain and the case of letters may be omitted if
+// the name is unique without them.
 func findOps(name string) []*ir.Op {
 	match := func(same func(op *ir.Op) bool) []*ir.Op {
 		var out []*ir.Op
@@ -95,7 +95,8 @@ func findOps(name string) []*ir.Op {
 }
 
 func listOps(w io.Writer) error {
-	columns := []table.Column{{Title: "operator"}, {Title: "since", Right: true}, {Title: "cpu"}, {Title: "signature", Width: 40}, {Title: "description", Width: 46}}
+	columns := []table.Column{{Title: "operator"}, {Title: "since", Right: true}, {Title: "cpu"},
+		{Title: "signature", Width: 40}, {Title: "description", Width: 46}}
 	var rows [][]string
 	for _, op := range ops.Default.All() {
 		rows = append(rows, []string{op.FullName(), fmt.Sprint(op.Since), cpu.Way(op), signature(op), op.Doc})
@@ -103,7 +104,7 @@ func listOps(w io.Writer) error {
 	return table.Print(w, columns, rows)
 }
 
-// signature writes "(x:T[B,L,N], z0:T[2,B,N]?) → (x:T[B,L,N])".
+// signature returns text such as "(x:T[B,L,N], z0:T[2,B,N]?) → (x:T[B,L,N])".
 func signature(op *ir.Op) string {
 	return "(" + params(op.In) + ") → (" + params(op.Out) + ")"
 }
@@ -151,7 +152,8 @@ func showOp(w io.Writer, op *ir.Op) error {
 			}
 			rows = append(rows, []string{p.Name, p.Elem, dims, what})
 		}
-		if err := table.Print(w, []table.Column{{Title: "name"}, {Title: "element"}, {Title: "shape"}, {Title: "presence"}}, rows); err != nil {
+		if err := table.Print(w, []table.Column{{Title: "name"}, {Title: "element"}, {Title: "shape"},
+			{Title: "presence"}}, rows); err != nil {
 			return err
 		}
 	}
@@ -182,7 +184,8 @@ func showOp(w io.Writer, op *ir.Op) error {
 			}
 			rows = append(rows, []string{a.Name, kind, value, a.Doc})
 		}
-		columns := []table.Column{{Title: "name"}, {Title: "kind", Width: 40}, {Title: "value"}, {Title: "meaning", Width: 60}}
+		columns := []table.Column{{Title: "name"}, {Title: "kind", Width: 40}, {Title: "value"},
+			{Title: "meaning", Width: 60}}
 		if err := table.Print(w, columns, rows); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// onTerminal gives the command's standard error where that is a terminal; nil otherwise.
+// onTerminal returns the command's standard error if that is a terminal, and nil otherwise.
 func onTerminal(cmd *cobra.Command) *os.File {
 	f, ok := cmd.ErrOrStderr().(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -18,8 +18,8 @@ func onTerminal(cmd *cobra.Command) *os.File {
 	return f
 }
 
-// bar shows how far something is, or that it goes on where total is 0; nothing is shown where standard error is no terminal.
-// Call done at its end.
+// bar shows progress, or activity if total is 0, if standard error is a terminal. Call step after each unit, and done
+// at the end.
 func bar(cmd *cobra.Command, total int, what string) (step func(), done func()) {
 	if total == 0 {
 		return func() {}, spin(cmd, what)
@@ -38,7 +38,7 @@ func bar(cmd *cobra.Command, total int, what string) (step func(), done func()) 
 	return func() { _ = b.Add(1) }, func() { _ = b.Clear() }
 }
 
-// spin shows that something of unknown length goes on. Call what it gives at the end.
+// spin shows activity of unknown length. Call done at the end.
 func spin(cmd *cobra.Command, what string) (done func()) {
 	f := onTerminal(cmd)
 	if f == nil {

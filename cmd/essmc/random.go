@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// someInputs reads the inputs that files are given for, and makes up the others that are required.
+// someInputs reads the inputs with files. Other required inputs are random.
 func someInputs(model *runtime.Model, files []string, dims map[string]int64) (map[string]tensor.Datum, error) {
 	given, err := feed.ReadSome(files, model.Inputs(), false)
 	if err != nil {
@@ -21,9 +21,10 @@ func someInputs(model *runtime.Model, files []string, dims map[string]int64) (ma
 	return randomInputs(model, given.Data, dims)
 }
 
-// randomInputs adds to given an input for each other that is required: normal numbers, integers within the vocabulary of the
-// table that they look up, short words. Equal models get equal inputs.
-func randomInputs(model *runtime.Model, given map[string]tensor.Datum, dims map[string]int64) (map[string]tensor.Datum, error) {
+// randomInputs adds random inputs for the other required ones: normal numbers, integers in the vocabulary of their
+// table, short words. Equal models get equal inputs.
+func randomInputs(model *runtime.Model, given map[string]tensor.Datum,
+	dims map[string]int64) (map[string]tensor.Datum, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	in := map[string]tensor.Datum{}
 	for i, p := range model.Inputs() {
@@ -43,7 +44,7 @@ func randomInputs(model *runtime.Model, given map[string]tensor.Datum, dims map[
 	return in, nil
 }
 
-// randomItems is how long sequences are that are made up.
+// randomItems is the length of random sequences.
 const randomItems = 3
 
 func randomDatum(rng *rand.Rand, t ir.Type, dims map[string]int64, vocabulary int) (tensor.Datum, error) {
@@ -68,7 +69,8 @@ func randomDatum(rng *rand.Rand, t ir.Type, dims map[string]int64, vocabulary in
 	return nil, fmt.Errorf("there are no random values of type %v", t)
 }
 
-// sizes gives a shape whose dimensions are all known, and small enough for the machine.
+// sizes returns a shape as numbers. It returns an error if a dimension is unknown, or if the machine has too little
+// memory.
 func sizes(t *ir.TensorType, dims map[string]int64) ([]int, error) {
 	if t.NoRank {
 		return nil, fmt.Errorf("the shape of %v is unknown; give it by --shape NAME=DIM,…", t)
@@ -121,8 +123,8 @@ func randomTensor(rng *rand.Rand, elem tensor.DType, shape []int, vocabulary int
 	return tensor.FromFloat64s(elem, v, shape...)
 }
 
-// vocabulary is how many different numbers an input of tokens can be: the rows of the smallest table that it looks up. 1,
-// which allows only 0, where it looks up none.
+// vocabulary returns the number of values of an input of tokens: the rows of the smallest table that it indexes. It
+// returns 1, which allows 0 only, if there is no table.
 func vocabulary(g *ir.Graph, v *ir.Value) int {
 	limit := math.MaxInt
 	for _, u := range g.Uses()[v] {

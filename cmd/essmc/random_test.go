@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Inputs of every type can be made up, and equal seeds give equal ones.
+// TestRandomDatum checks that there are random inputs of every type, and that equal seeds give equal ones.
 func TestRandomDatum(t *testing.T) {
 	made := func(typ ir.Type) tensor.Datum {
 		d, err := randomDatum(rand.New(rand.NewPCG(1, 2)), typ, map[string]int64{"L": 5}, 100)
@@ -32,16 +32,19 @@ func TestRandomDatum(t *testing.T) {
 		t.Errorf("a sequence of %d", len(s.Items))
 	}
 	for want, typ := range map[string]ir.Type{
-		"shape of float[] is unknown": &ir.TensorType{Elem: tensor.Float32, NoRank: true}, "dimension 0, ?": ir.Tensor(tensor.Float32, ir.Unknown),
-		"dimension 0, M": ir.Tensor(tensor.Float32, "M"), "does not fit": ir.Tensor(tensor.Float32, int64(1<<40), int64(1<<40)),
+		"shape of float[] is unknown": &ir.TensorType{Elem: tensor.Float32, NoRank: true},
+		"dimension 0, ?":              ir.Tensor(tensor.Float32, ir.Unknown),
+		"dimension 0, M":              ir.Tensor(tensor.Float32, "M"),
+		"does not fit":                ir.Tensor(tensor.Float32, int64(1<<40), int64(1<<40)),
 	} {
-		if _, err := randomDatum(rand.New(rand.NewPCG(1, 2)), typ, nil, 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := randomDatum(rand.New(rand.NewPCG(1, 2)), typ, nil, 1); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, expected %s", typ, err, want)
 		}
 	}
 }
 
-// Sound and numbers as text fit inputs without a dimension of features, and scalars.
+// TestFeedONNX checks that sound and numbers fit inputs without a dimension of features, and scalars.
 func TestFeedONNX(t *testing.T) {
 	onnxFixtures(t)
 	writeBytes(t, "vad.onnx", pbModel(pbNode("Mul", "wave gain", "y"), pbValue(11, "wave", tensor.Float32, "B", "L"),

@@ -15,7 +15,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// The first Go program of README.md is at most 15 lines, formatted, and answers the model that the commands before it make.
+// TestReadmeProgram checks that the first Go program in README.md has at most 15 lines, is formatted, and runs the
+// model that the commands before it make.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -26,7 +27,8 @@ func TestReadmeProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, part, ok := strings.Cut(string(readme), "\n## In a program\n")
-	shown := regexp.MustCompile("(?s)```sh\ngo get github.com/essmc/essmc\n(.*?)\n```\n```go\n(.*?)```").FindStringSubmatch(part)
+	shown := regexp.MustCompile(
+		"(?s)```sh\ngo get github.com/essmc/essmc\n(.*?)\n```\n```go\n(.*?)```").FindStringSubmatch(part)
 	if !ok || shown == nil {
 		t.Fatal("README.md shows no program")
 	}
@@ -37,7 +39,8 @@ func TestReadmeProgram(t *testing.T) {
 	if formatted, err := format.Source([]byte(program)); err != nil || string(formatted) != program {
 		t.Errorf("the program is not formatted: %v", err)
 	}
-	if first := strings.Index(string(readme), "```go\n"); strings.Index(string(readme), program) != first+len("```go\n") {
+	if first := strings.Index(string(readme), "```go\n"); strings.Index(string(readme),
+		program) != first+len("```go\n") {
 		t.Error("other Go code stands before it")
 	}
 

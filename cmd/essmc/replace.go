@@ -28,15 +28,15 @@ func (t *target) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&t.force, "force", "f", false, "replace an existing file whatever it is")
 }
 
-// check refuses to replace an existing file of another kind than the command writes, or the model that it reads; empty:
-// none. Empty files, and pipes and devices, are no loss. An array may take the place of one that is read, as states do.
+// check refuses to replace an existing file of another kind than the command writes, or the model that it reads ("" for
+// none). Empty files, pipes and devices may be replaced. An input array may be replaced by an output, as for states.
 func (t *target) check(file string, kind fileKind, model string) error {
 	if t.force {
 		return nil
 	}
 	st, err := os.Stat(file)
 	if err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
-		return nil // writing says what is wrong with a folder
+		return nil // the error when writing is clearer
 	}
 	if read, err := os.Stat(model); err == nil && os.SameFile(st, read) {
 		return fmt.Errorf("%s: expected another file to write to than the model itself; %s", file, instead)
@@ -50,11 +50,11 @@ func (t *target) check(file string, kind fileKind, model string) error {
 
 const instead = "choose another name, or --force replaces it"
 
-// existing is a file that is to be replaced.
+// existing is a file to be replaced.
 type existing struct {
 	head  []byte // up to headBytes
 	size  int64
-	model bool // an ONNX model
+	model bool // it is an ONNX model
 }
 
 const headBytes = 64 << 10
@@ -72,7 +72,7 @@ func readExisting(file string, size int64) (*existing, error) {
 	return e, nil
 }
 
-// kind names the kind of file.
+// kind returns the name of the file's kind.
 func (e *existing) kind() string {
 	if i := slices.IndexFunc(fileKinds, func(k fileKind) bool { return k.is(e) }); i >= 0 {
 		return fileKinds[i].name
@@ -80,7 +80,7 @@ func (e *existing) kind() string {
 	return "another kind of file"
 }
 
-// fileKind is a kind of files that commands write.
+// fileKind is a kind of file that commands write.
 type fileKind struct {
 	name string
 	is   func(*existing) bool
@@ -105,9 +105,10 @@ var (
 	csvFile = fileKind{"a .csv file", (*existing).isCSV}
 )
 
-// fileKinds are all kinds, those that are sure first.
+// fileKinds are all kinds, the most certain first.
 var fileKinds = []fileKind{
-	planFile, onnxFile, snapshotFile, npyFile, npzFile, pngFile, svgFile, pageFile, tuneFile, reportFile, textFile, csvFile,
+	planFile, onnxFile, snapshotFile, npyFile, npzFile, pngFile, svgFile, pageFile, tuneFile, reportFile, textFile,
+	csvFile,
 }
 
 func beginsWith(name string, magics ...string) fileKind {
@@ -116,7 +117,7 @@ func beginsWith(name string, magics ...string) fileKind {
 	}}
 }
 
-// arrayFile is the kind of file that is written under a name of its extension.
+// arrayFile returns the kind of file for a name's extension.
 func arrayFile(file string) fileKind {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".npy":
@@ -127,13 +128,13 @@ func arrayFile(file string) fileKind {
 	return csvFile
 }
 
-// isCSV reports whether the lines of the head are numbers between commas, except for the first one.
+// isCSV reports whether the lines of the head, except for the first one, are numbers between commas.
 func (e *existing) isCSV() bool {
 	if !utf8.Valid(e.head) {
 		return false
 	}
 	text := string(e.head)
-	if int64(len(text)) < e.size { // without the number that is cut off
+	if int64(len(text)) < e.size { // without the last number, which may be truncated
 		text = text[:max(strings.LastIndexAny(text, ",\n"), 0)]
 	}
 	numbers := false
@@ -147,7 +148,7 @@ func (e *existing) isCSV() bool {
 	return numbers
 }
 
-// isNumbers reports whether a line of a .csv file is numbers, complex ones and truth values included.
+// isNumbers reports whether a line of a .csv file consists of numbers, including complex ones, and truth values.
 func isNumbers(line string) bool {
 	for field := range strings.SplitSeq(strings.TrimRight(line, ",\r"), ",") {
 		field = strings.TrimSpace(field)

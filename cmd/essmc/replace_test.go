@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// No command replaces a file of another kind than it writes, or the model that it reads.
+// TestReplace checks that no command replaces a file of another kind than it writes, or the model that it reads.
 func TestReplace(t *testing.T) {
 	fixtures(t)
 	t.Setenv(tune.Variable, tune.Off)
@@ -30,7 +30,7 @@ func TestReplace(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		args  []string // the last one is the file
+		args  []string // the last argument is the file
 		found string
 	}{
 		{[]string{"compile", "waves.onnx", "-o", "waves.onnx"}, "than the model itself"},
@@ -69,7 +69,7 @@ func TestReplace(t *testing.T) {
 	}
 	refused(t, 1, []string{"demo", "-o", "figures"}, "convergence.png", "expected a PNG file", "--force")
 
-	// Its own kind, an empty file, a device, and what --force names.
+	// Files of the same kind, empty files, devices, and any file with --force may be replaced.
 	for range 2 {
 		must(t, "compile", "waves", "-o", "again.essm")
 		must(t, "export", "waves", "-o", "again.onnx", "--external", "again.bin")
@@ -84,5 +84,5 @@ func TestReplace(t *testing.T) {
 	must(t, "compile", "waves.onnx", "-o", "waves.onnx", "--force")
 	must(t, "inspect", "waves.onnx")
 	must(t, "run", "waves", "-i", "waves.npy", "-o", "not.npy", "--force")
-	must(t, "run", "waves", "-i", "waves.npy", "-o", "waves.npy") // as states take the place of states
+	must(t, "run", "waves", "-i", "waves.npy", "-o", "waves.npy") // as for states
 }

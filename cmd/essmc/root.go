@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/internal/spell"
 )
 
-// Groups under which help lists the commands.
+// The groups of commands in the help.
 const (
 	groupStart = "start"
 	groupLook  = "look"
@@ -51,8 +51,10 @@ from "essmc compile", or a graph as IR text.`,
 		&cobra.Group{ID: groupStart, Title: "Make a model:"},
 		&cobra.Group{ID: groupRun, Title: "Run a model:"},
 		&cobra.Group{ID: groupLook, Title: "Inspect a model:"})
-	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newImportCommand(), newCompileCommand(), newExportCommand(),
-		newRunCommand(), newStreamCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(), newTuneCommand(), newTestCommand(),
+	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newImportCommand(), newCompileCommand(),
+		newExportCommand(),
+		newRunCommand(), newStreamCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(),
+		newTuneCommand(), newTestCommand(),
 		newInspectCommand(), newExplainCommand(), newOpsCommand(),
 		newVersionCommand(), newCompletionCommand())
 	root.SetHelpCommand(newHelpCommand())
@@ -61,14 +63,14 @@ from "essmc compile", or a graph as IR text.`,
 	return root
 }
 
-// usageError says that the command line is wrong.
+// usageError is an error in the command line.
 type usageError struct{ msg string }
 
 func (e *usageError) Error() string { return e.msg }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// flagError completes what the flag parser says: the command, and the nearest flag to one that does not exist.
+// flagError adds the command, and the nearest flag to an unknown one, to an error of the flag parser.
 func flagError(cmd *cobra.Command, err error) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
@@ -93,7 +95,7 @@ func dashed(names []string) []string {
 	return out
 }
 
-// didYouMean proposes the nearest name, if at most a third of it has to change.
+// didYouMean proposes the nearest name, if at most a third of it differs.
 func didYouMean(word string, names []string) string {
 	near := spell.Nearest(word, names)
 	if near == "" || spell.Distance(word, near)*3 > max(len(near), 3) {
@@ -102,7 +104,7 @@ func didYouMean(word string, names []string) string {
 	return fmt.Sprintf(", did you mean %s?", near)
 }
 
-// args checks the number of arguments, whose names are given as in the usage line; those in brackets are optional.
+// args checks the number of arguments. Names are those in the usage line. Names in brackets are optional.
 func args(names ...string) cobra.PositionalArgs {
 	required := 0
 	for _, n := range names {

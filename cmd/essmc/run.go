@@ -88,7 +88,8 @@ writes every computed value to DIR/NAME.npy; DIR/values.tsv lists values and fil
 }
 
 func inputVar(cmd *cobra.Command, v *[]string) {
-	cmd.Flags().StringArrayVarP(v, "input", "i", nil, "read an input: `[NAME=]FILE`, or a number or list; can be repeated")
+	cmd.Flags().StringArrayVarP(v, "input", "i", nil,
+		"read an input: `[NAME=]FILE`, or a number or list; can be repeated")
 	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
 }
 
@@ -154,7 +155,8 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []
 	}
 	for _, o := range files {
 		if _, ok := out[o.Name]; !ok {
-			return fmt.Errorf("output %q: is a state, which --stream does not write; use essmc stream --snapshot", o.Name)
+			return fmt.Errorf("output %q: is a state, which --stream does not write; use essmc stream --snapshot",
+				o.Name)
 		}
 		if err := o.Write(out[o.Name]); err != nil {
 			return err

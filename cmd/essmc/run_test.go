@@ -23,7 +23,7 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// largest is the largest difference of two arrays, relative to the largest absolute value of want.
+// largest returns the largest difference of two arrays, relative to the largest absolute value of want.
 func largest(t *testing.T, got, want *tensor.Tensor) float64 {
 	t.Helper()
 	d, err := compare(got, want)
@@ -33,7 +33,7 @@ func largest(t *testing.T, got, want *tensor.Tensor) float64 {
 	return d.relative
 }
 
-// Directory, plan and IR text give one answer, on both devices, in every form.
+// TestSameAnswer checks that directory, plan and IR text give the same answer, on both devices, in every form.
 func TestSameAnswer(t *testing.T) {
 	fixtures(t)
 	g, err := plan.ReadFile("tokens.essm", ops.Default, plan.Limits{})
@@ -50,7 +50,8 @@ func TestSameAnswer(t *testing.T) {
 		t.Errorf("float64 writes %v", want)
 	}
 	for _, model := range []string{"tokens", "tokens.essm", "tokens.onnxtxt"} {
-		for _, more := range []string{"--device=ref", "--device=ref --precision=float64", "--kernel=auto", "--kernel=scan", "--kernel=chunked",
+		for _, more := range []string{"--device=ref", "--device=ref --precision=float64", "--kernel=auto",
+			"--kernel=scan", "--kernel=chunked",
 			"--kernel=fft", "--kernel=direct", "--threads=1", "--threads=3"} {
 			args := append([]string{"run", model}, in...)
 			must(t, append(args, strings.Fields(more)...)...)
@@ -65,13 +66,14 @@ func TestSameAnswer(t *testing.T) {
 		}
 	}
 	must(t, "verify", "tokens.essm", "-i", "tokens.npy", "-i", "lengths=lengths.npy", "-e", "y.npy")
-	code, _, stderr := essmc("verify", "tokens.essm", "-i", "tokens.npy", "-e", "y.npy") // without lengths: another answer
+	// without lengths the answer differs
+	code, _, stderr := essmc("verify", "tokens.essm", "-i", "tokens.npy", "-e", "y.npy")
 	if code != 1 || !strings.Contains(stderr, "y.npy") || !strings.Contains(stderr, "tolerance is 1e-05") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 
-// A sequence that is cut in two gives the same answers, when the state goes along.
+// TestState checks that two halves of a sequence give the same answers if the state is passed on.
 func TestState(t *testing.T) {
 	fixtures(t)
 	x := ramp(8 * 3)
@@ -81,13 +83,14 @@ func TestState(t *testing.T) {
 	must(t, "run", "waves.essm", "-i", "all.npy", "-o", "all-y.npy")
 	must(t, "run", "waves.essm", "-i", "first.npy", "-o", "first-y.npy", "-o", "state_out=state.npy")
 	must(t, "run", "waves.essm", "-i", "input=second.npy", "-i", "state_in=state.npy", "-o", "second-y.npy")
-	joined := append(slices.Clone(tensor.Data[float32](read(t, "first-y.npy"))), tensor.Data[float32](read(t, "second-y.npy"))...)
+	joined := append(slices.Clone(tensor.Data[float32](read(t, "first-y.npy"))),
+		tensor.Data[float32](read(t, "second-y.npy"))...)
 	if e := largest(t, tensor.FromSlice(joined, 1, 8, 2), read(t, "all-y.npy")); !(e <= 1e-5) {
 		t.Errorf("differs by %.3g", e)
 	}
 }
 
-// Resampling when a plan is made is resampling when a directory is run, and something else than none.
+// TestResample checks that --resample has the same effect on a directory as when its plan was made, and has one.
 func TestResample(t *testing.T) {
 	fixtures(t)
 	must(t, "run", "voice", "-i", "voice.npy", "-o", "plain.npy")
@@ -105,10 +108,11 @@ func TestResample(t *testing.T) {
 	}
 }
 
-// Inputs come in every kind of file, and in the shapes that can be read in one way only.
+// TestInputFiles checks inputs in every kind of file, and in shapes that fit in one way only.
 func TestInputFiles(t *testing.T) {
 	fixtures(t)
-	for name, text := range map[string]string{"tokens.csv": "1,2,3,4\n17,0,5,6\n", "lengths.csv": "4,2\n", "one.csv": "a,b,c\n1,2,3\n4,5,6\n"} {
+	for name, text := range map[string]string{"tokens.csv": "1,2,3,4\n17,0,5,6\n", "lengths.csv": "4,2\n",
+		"one.csv": "a,b,c\n1,2,3\n4,5,6\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +179,7 @@ func TestOutputFiles(t *testing.T) {
 	}
 }
 
-// The dump of a run holds every value that a node computes, and the answer among them.
+// TestDump checks that a dump holds every computed value, including the answer.
 func TestDump(t *testing.T) {
 	fixtures(t)
 	must(t, "run", "tokens", "-i", "tokens.npy", "--dump", "values", "-o", "y.npy")
@@ -191,11 +195,13 @@ func TestDump(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(index)), "\n")
-	if len(lines) != len(entries) { // a header, and values.tsv itself
+	if len(lines) != len(entries) { // the header, and values.tsv itself
 		t.Errorf("%d lines for %d files", len(lines), len(entries))
 	}
-	for _, name := range []string{"input", "encoder.Embedding", "layers.0.StateSpace", "layers.1.LeakyRelu", "decoder.Pick", "output"} {
-		if x := read(t, filepath.Join("values", name+".npy")); !strings.Contains(string(index), fmt.Sprintf("%s.npy\t%q\t%v\t", name, name, x)) {
+	for _, name := range []string{"input", "encoder.Embedding", "layers.0.StateSpace", "layers.1.LeakyRelu",
+		"decoder.Pick", "output"} {
+		if x := read(t, filepath.Join("values", name+".npy")); !strings.Contains(string(index),
+			fmt.Sprintf("%s.npy\t%q\t%v\t", name, name, x)) {
 			t.Errorf("%s is not listed: %s", name, index)
 		}
 	}
@@ -208,8 +214,10 @@ func TestDump(t *testing.T) {
 func TestDumpNames(t *testing.T) {
 	d := &dumper{taken: map[string]bool{"values.tsv": true}}
 	for _, c := range []struct{ name, want string }{
-		{"x", "x.npy"}, {"x", "x~2.npy"}, {"X", "X~3.npy"}, {"../../etc/passwd", "_.._.._etc_passwd.npy"}, {"a/b", "a_b.npy"}, {"a b", "a_b~2.npy"},
-		{"", "_.npy"}, {".", "_..npy"}, {"ü\x00", "__.npy"}, {strings.Repeat("n", 300), strings.Repeat("n", 150) + ".npy"}, {"values.tsv", "values.tsv.npy"},
+		{"x", "x.npy"}, {"x", "x~2.npy"}, {"X", "X~3.npy"}, {"../../etc/passwd", "_.._.._etc_passwd.npy"},
+		{"a/b", "a_b.npy"}, {"a b", "a_b~2.npy"},
+		{"", "_.npy"}, {".", "_..npy"}, {"ü\x00", "__.npy"},
+		{strings.Repeat("n", 300), strings.Repeat("n", 150) + ".npy"}, {"values.tsv", "values.tsv.npy"},
 	} {
 		if got := d.file(c.name); got != c.want {
 			t.Errorf("%q is written to %s, expected %s", c.name, got, c.want)
@@ -217,7 +225,8 @@ func TestDumpNames(t *testing.T) {
 	}
 }
 
-// A plan is the same for the same model, hardly larger than its parameters, and quick to load.
+// TestPlanFile checks that equal models give equal plans, which are hardly larger than their parameters, and quick to
+// load.
 func TestPlanFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "init", "sc35", "-o", "model")
@@ -266,7 +275,8 @@ func TestInit(t *testing.T) {
 	if weights("model") != weights("same") || weights("model") == weights("other") {
 		t.Error("weights do not follow the seed")
 	}
-	if code, _, stderr := essmc("init", "smnist", "-o", "other", "--seed", "3", "--force", "--set", "layer.bidirectional=false"); code != 0 {
+	if code, _, stderr := essmc("init", "smnist", "-o", "other", "--seed", "3", "--force", "--set",
+		"layer.bidirectional=false"); code != 0 {
 		t.Errorf("--force: exit code %d: %s", code, stderr)
 	}
 	if all = files(t); weights("other") != weights("same") {
@@ -282,28 +292,32 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// What convert makes of a checkpoint answers as the directory that holds the same model.
+// TestConvert checks that a converted checkpoint gives the answers of the directory with the same model.
 func TestConvert(t *testing.T) {
 	fixtures(t)
 	data := home("../../frontend/checkpoint/testdata")
 	must(t, "convert", filepath.Join(data, "image.ckpt"), "-o", "image")
-	must(t, "convert", filepath.Join(data, "options-concat-retrieval.pt"), "--config", filepath.Join(data, "options-concat-retrieval.yaml"), "-o", "pt")
+	must(t, "convert", filepath.Join(data, "options-concat-retrieval.pt"), "--config",
+		filepath.Join(data, "options-concat-retrieval.yaml"), "-o", "pt")
 	if out := must(t, "inspect", "pt"); !strings.Contains(out, "can run as a stream") {
 		t.Errorf("found %s", out)
 	}
 	if _, err := os.Stat(filepath.Join(data, "image", "input.npy")); err != nil {
-		return // the answers are not in the tree
+		return // the answers are not in the repository
 	}
-	must(t, "verify", "image", "-i", filepath.Join(data, "image", "input.npy"), "-e", filepath.Join(data, "image", "output64.npy"))
+	must(t, "verify", "image", "-i", filepath.Join(data, "image", "input.npy"), "-e",
+		filepath.Join(data, "image", "output64.npy"))
 }
 
 func TestJSON(t *testing.T) {
 	fixtures(t)
 	var b benchmark
-	if err := json.Unmarshal([]byte(must(t, "bench", "tokens.essm", "--shape", "2x16", "--repeat", "5", "--json")), &b); err != nil {
+	if err := json.Unmarshal([]byte(must(t, "bench", "tokens.essm", "--shape", "2x16", "--repeat", "5", "--json")),
+		&b); err != nil {
 		t.Fatal(err)
 	}
-	if b.Runs != 5 || !(b.MedianMS > 0) || b.MinMS > b.MedianMS || b.P10MS > b.P90MS || b.P90MS > b.P99MS || b.Flops <= 0 || !(b.Gflops > 0) || len(b.Ops) == 0 {
+	if b.Runs != 5 || !(b.MedianMS > 0) || b.MinMS > b.MedianMS || b.P10MS > b.P90MS || b.P90MS > b.P99MS ||
+		b.Flops <= 0 || !(b.Gflops > 0) || len(b.Ops) == 0 {
 		t.Errorf("found %+v", b)
 	}
 	share := 0.0
@@ -318,7 +332,8 @@ func TestJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(must(t, "inspect", model, "--json", "--shape", "2x64")), &r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Time.Streamable != streamable || (r.Time.Blocker == "") != streamable || r.Memory.Weights <= 0 || r.Memory.Working <= 0 {
+		if r.Time.Streamable != streamable || (r.Time.Blocker == "") != streamable || r.Memory.Weights <= 0 ||
+			r.Memory.Working <= 0 {
 			t.Errorf("%s: found %+v %+v", model, r.Time, r.Memory)
 		}
 	}
@@ -345,7 +360,8 @@ func TestExplain(t *testing.T) {
 			t.Errorf("no %q in the page", want)
 		}
 	}
-	if out = must(t, "explain", "waves.essm", "--html", "plan.html"); !strings.Contains(out, "from the plan's history") || !strings.Contains(out, "fold-norm") {
+	if out = must(t, "explain", "waves.essm", "--html", "plan.html"); !strings.Contains(out,
+		"from the plan's history") || !strings.Contains(out, "fold-norm") {
 		t.Errorf("found %s", out)
 	}
 	if out = must(t, "explain", "pairs.essm"); !strings.Contains(out, "for 2x1024") {
@@ -363,8 +379,10 @@ func TestReport(t *testing.T) {
 		{errors.New("a\nb\n\n c"), 1, "essmc: a; b; c\n"},
 		{errors.New("\x1b[31mred\u0084"), 1, "essmc: \uFFFD[31mred\uFFFD\n"},
 		{usagef("no"), 2, "essmc: no\n"},
-		{fmt.Errorf("x: %w", &runtime.OptionError{Option: "Kernel", Msg: "is impossible"}), 2, "essmc: --kernel: is impossible\n"},
-		{fault, 1, "essmc: internal error: index out of range (a bug in essmc, please report it; ESSMC_DEBUG=1 shows the stack)\n"},
+		{fmt.Errorf("x: %w", &runtime.OptionError{Option: "Kernel", Msg: "is impossible"}), 2,
+			"essmc: --kernel: is impossible\n"},
+		{fault, 1, "essmc: internal error: index out of range (a bug in essmc, please report it; ESSMC_DEBUG=1 shows " +
+			"the stack)\n"},
 	} {
 		t.Setenv(debugVariable, "")
 		var b bytes.Buffer
@@ -385,7 +403,8 @@ func TestWords(t *testing.T) {
 			t.Errorf("%d is written %s", n, got)
 		}
 	}
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 10 << 20: "10.0 MiB", 1 << 40: "1.00 TiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 10 << 20: "10.0 MiB",
+		1 << 40: "1.00 TiB"} {
 		if got := byteCount(n); got != want {
 			t.Errorf("%d bytes are written %s", n, got)
 		}
@@ -395,7 +414,8 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q: %q", c.word, got)
 		}
 	}
-	if got := gather([]string{"a: left out", "b: kept", "c: left out", "plain"}); !slices.Equal(got, []string{"left out: a, c", "b: kept", "plain"}) {
+	if got := gather([]string{"a: left out", "b: kept", "c: left out", "plain"}); !slices.Equal(got,
+		[]string{"left out: a, c", "b: kept", "plain"}) {
 		t.Errorf("found %q", got)
 	}
 	if q := quantile([]float64{1, 2, 3, 4}, 0.5); q != 2.5 {
@@ -426,7 +446,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The presets that init lists are those that it makes.
+// TestPresetList checks that init lists the presets that it makes.
 func TestPresetList(t *testing.T) {
 	list := must(t, "init")
 	for _, p := range models.Presets() {

@@ -10,11 +10,10 @@ import (
 	"github.com/essmc/essmc/internal/atomicfile"
 )
 
-// stage is a directory that is filled beside the place where it is wanted, and takes its name when it is complete: no half
-// of it is ever seen there.
+// stage is a directory that is filled under another name, and renamed when it is complete.
 type stage struct{ dir, temp string }
 
-// newStage makes sure that there is nothing at dir, or an empty directory.
+// newStage returns a stage for dir, which must not exist or be empty.
 func newStage(dir string) (*stage, error) {
 	if err := checkEmpty(dir); err != nil {
 		return nil, err
@@ -24,7 +23,7 @@ func newStage(dir string) (*stage, error) {
 	return s, s.rename(os.Mkdir(s.temp, 0o777))
 }
 
-// checkEmpty reports an error if dir is there and is anything but an empty directory.
+// checkEmpty returns an error if dir exists and is not an empty directory.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -38,7 +37,7 @@ func checkEmpty(dir string) error {
 	return nil
 }
 
-// commit puts the directory where it was wanted.
+// commit renames the stage to the final directory.
 func (s *stage) commit() error {
 	if err := os.Remove(s.dir); err != nil && !os.IsNotExist(err) {
 		return err
@@ -46,10 +45,10 @@ func (s *stage) commit() error {
 	return s.rename(os.Rename(s.temp, s.dir))
 }
 
-// discard removes what was not committed.
+// discard removes the stage if it was not committed.
 func (s *stage) discard() { os.RemoveAll(s.temp) }
 
-// rename lets an error speak of the directory that is wanted.
+// rename replaces the stage's name in an error by the final one.
 func (s *stage) rename(err error) error {
 	if err == nil {
 		return nil

@@ -24,7 +24,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// streamFlags are those of the command stream.
+// streamFlags are the flags of the command stream.
 type streamFlags struct {
 	runFlags
 	format            choice
@@ -145,10 +145,12 @@ func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
 	case f.snapshot == "":
 		return p.finish(ctx, pending, steps)
 	}
-	// The state is written even where an interrupt has ended ctx.
+	// The state is written even if an interrupt has canceled ctx.
 	if steps > 0 {
 		if steps%int(c.timing.Multiple) != 0 {
-			return fmt.Errorf("standard input: ends %d steps into a chunk, but this model takes multiples of %d, so there is no state to write", steps, c.timing.Multiple)
+			return fmt.Errorf(
+				"standard input: ends %d steps into a chunk, but this model takes multiples of %d, so there is no "+
+					"state to write", steps, c.timing.Multiple)
 		}
 		if err := p.step(context.WithoutCancel(ctx), pending, steps); err != nil {
 			return err
@@ -161,7 +163,7 @@ func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
 	return atomicfile.Write(f.snapshot, func(w io.Writer) error { _, err := w.Write(b); return err })
 }
 
-// maxSnapshot is far beyond what the state of one sequence takes.
+// maxSnapshot bounds the size of a file with the state of one sequence.
 const maxSnapshot = 1 << 30
 
 func restore(s *runtime.Stream, file string) error {
@@ -179,7 +181,8 @@ func restore(s *runtime.Stream, file string) error {
 	}
 	var other *runtime.SnapshotError
 	if errors.As(err, &other) && other.Have != "" {
-		return fmt.Errorf("%s: %w; models differ if their --device, --shape, --state, sampling rate or passes differ", file, err)
+		return fmt.Errorf("%s: %w; models differ if their --device, --shape, --state, sampling rate or passes differ",
+			file, err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
@@ -187,28 +190,28 @@ func restore(s *runtime.Stream, file string) error {
 	return nil
 }
 
-// pipe carries numbers from standard input to a stream, and answers to standard output.
+// pipe passes numbers from standard input to a stream, and outputs to standard output.
 type pipe struct {
 	c      *chunked
 	raw    bool
 	in     runtime.Port
-	shape  []int                   // of a chunk; that of time is set for each
-	axis   int                     // of time; -1: each chunk is a step
-	width  int                     // numbers of a step
+	shape  []int                   // shape of a chunk, except for the number of steps
+	axis   int                     // axis of time; -1: each chunk is a step
+	width  int                     // numbers per step
 	fixed  map[string]tensor.Datum // inputs that are the same for all chunks
 	output stepgraph.Output
-	seen   int64 // steps before the chunk
+	seen   int64 // number of steps before the chunk
 	w      io.Writer
 }
 
-// pipe finds the input that steps are of, and the output to write.
+// pipe finds the input for the steps, and the output to write.
 func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 	given, err := feed.ReadSome(f.inputs, c.Inputs(), false)
 	if err != nil {
 		return nil, err
 	}
 	p := &pipe{c: c, raw: f.format.value == "f32", w: cmd.OutOrStdout(), axis: -1, fixed: given.Data}
-	var open []runtime.Port // inputs that steps may be of
+	var open []runtime.Port // inputs that may take the steps
 	for _, q := range c.Inputs() {
 		if _, varies := c.axes[q.Name]; given.Data[q.Name] == nil && (varies || !q.Optional) {
 			open = append(open, q)
@@ -217,18 +220,23 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 	if i := slices.IndexFunc(open, func(q runtime.Port) bool { _, varies := c.axes[q.Name]; return varies }); i >= 0 {
 		p.in, p.axis = open[i], c.axes[open[i].Name]
 		open = slices.Delete(open, i, i+1)
-	} else if len(open) == 1 { // chunks of one size: each is a step
+	} else if len(open) == 1 { // the model takes chunks of one size: each is a step
 		p.in, open = open[0], nil
 		if f.chunk.value != 1 {
-			return nil, fmt.Errorf("input %q: has no time dimension, so a chunk is one step, found --chunk %d; --shape NAME=…,L,… names a variable one", p.in.Name, f.chunk.value)
+			return nil, fmt.Errorf(
+				"input %q: has no time dimension, so a chunk is one step, found --chunk %d; --shape NAME=…,L,… names "+
+					"a variable one", p.in.Name, f.chunk.value)
 		}
 	}
 	if len(open) > 0 {
 		q := open[0]
 		if _, varies := c.axes[q.Name]; varies {
-			return nil, fmt.Errorf("has several inputs with a time dimension, %q and %q; stream supports one", p.in.Name, q.Name)
+			return nil, fmt.Errorf("has several inputs with a time dimension, %q and %q; stream supports one",
+				p.in.Name, q.Name)
 		}
-		return nil, fmt.Errorf("needs input %q besides the steps: --input %s=VALUE, or --state %s=OUTPUT if it is a state", q.Name, q.Name, q.Name)
+		return nil, fmt.Errorf(
+			"needs input %q besides the steps: --input %s=VALUE, or --state %s=OUTPUT if it is a state", q.Name, q.Name,
+			q.Name)
 	}
 	for name := range given.Data {
 		if _, varies := c.axes[name]; varies {
@@ -237,18 +245,20 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 	}
 	t, ok := p.in.Type.(*ir.TensorType)
 	if !ok || t.NoRank {
-		return nil, fmt.Errorf("input %q: stream supports tensors with a known number of dimensions, found %v", p.in.Name, p.in.Type)
+		return nil, fmt.Errorf("input %q: stream supports tensors with a known number of dimensions, found %v",
+			p.in.Name, p.in.Type)
 	}
 	p.width = 1
 	for axis, d := range t.Shape {
 		n, known := d.Known()
 		if d.IsUnknown() || p.axis < 0 && !known && axis > 0 {
-			return nil, fmt.Errorf("input %q: dimension %d of %v is not known: --shape %s=DIM,…", p.in.Name, axis, t, p.in.Name)
+			return nil, fmt.Errorf("input %q: dimension %d of %v is not known: --shape %s=DIM,…", p.in.Name, axis, t,
+				p.in.Name)
 		}
 		if _, plain := d.Symbol(); !known && !plain && axis != p.axis {
 			return nil, fmt.Errorf("input %q: takes several sequences at once, %v; stream supports one", p.in.Name, t)
 		}
-		if !known { // one sample, and the steps
+		if !known { // one sample with its steps
 			n = 1
 		}
 		p.shape = append(p.shape, int(n))
@@ -257,7 +267,8 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 		}
 	}
 	if slices.ContainsFunc(p.shape[:max(p.axis, 0)], func(n int) bool { return n != 1 }) {
-		return nil, fmt.Errorf("input %q: features come before steps in %v, which stream does not support", p.in.Name, t)
+		return nil, fmt.Errorf("input %q: features come before steps in %v, which stream does not support", p.in.Name,
+			t)
 	}
 	if !t.Elem.IsFloat() && !t.Elem.IsInt() || t.Elem.Packed() {
 		return nil, fmt.Errorf("input %q: stream supports numbers, found %v", p.in.Name, t.Elem)
@@ -278,7 +289,7 @@ func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
 	return p, nil
 }
 
-// record is one step, or what is wrong with it.
+// record is one step, or an error.
 type record struct {
 	values []float64
 	err    error
@@ -309,7 +320,7 @@ func (p *pipe) records(ctx context.Context, r io.Reader) <-chan record {
 	return ch
 }
 
-// maxLine bounds a step as text.
+// maxLine bounds the bytes of a step as text.
 const maxLine = 16 << 20
 
 func (p *pipe) readLines(r io.Reader, send func([]float64, error) bool) {
@@ -367,12 +378,12 @@ func (p *pipe) readRaw(r io.Reader, send func([]float64, error) bool) {
 	}
 }
 
-// step computes a chunk that the sequence goes on behind, and writes its answers.
+// step computes a chunk within the sequence, and writes its outputs.
 func (p *pipe) step(ctx context.Context, values []float64, steps int) error {
 	return p.run(ctx, values, steps, p.seen+int64(steps), false)
 }
 
-// run computes a chunk of n steps, of which values may be fewer, of a sequence that has length steps by now.
+// run computes a chunk of n steps of a sequence, which has length steps so far. values may be shorter than the chunk.
 func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, ended bool) error {
 	shape := slices.Clone(p.shape)
 	if p.axis >= 0 {
@@ -410,10 +421,11 @@ func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, e
 		return p.write(t, 1)
 	}
 	if slices.ContainsFunc(t.Shape()[:p.output.Axis], func(n int) bool { return n != 1 }) {
-		return fmt.Errorf("output %q: features come before steps in %v, which stream does not support", p.output.Name, t)
+		return fmt.Errorf("output %q: features come before steps in %v, which stream does not support", p.output.Name,
+			t)
 	}
-	// The chunk's steps of the output, in all that the stream gives: those before Delay mean nothing, and there are no more
-	// than the sequence has.
+	// The steps of the output that belong to the sequence: those before Delay have no meaning, and those after the
+	// sequence's end neither.
 	first := before / p.output.Rate
 	lo := min(max(0, p.output.Delay-first), int64(t.Dim(p.output.Axis)))
 	hi := int64(t.Dim(p.output.Axis))
@@ -423,7 +435,7 @@ func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, e
 	return p.write(section(t, p.output.Axis, int(lo), int(hi)), int(hi-lo))
 }
 
-// finish computes what is left when the sequence has ended.
+// finish computes the remaining outputs after the end of the sequence.
 func (p *pipe) finish(ctx context.Context, values []float64, steps int) error {
 	length, flush := p.seen+int64(steps), int(p.c.timing.Flush)
 	if length == 0 || steps == 0 && flush == 0 {
@@ -432,7 +444,7 @@ func (p *pipe) finish(ctx context.Context, values []float64, steps int) error {
 	return p.run(ctx, values, p.c.round(steps+flush), length, true)
 }
 
-// write writes rows of answers, and hands them on at once.
+// write writes rows of an output, and flushes.
 func (p *pipe) write(t *tensor.Tensor, rows int) error {
 	v, err := t.Float64s()
 	if err != nil {

@@ -22,7 +22,7 @@ func essmcWith(stdin io.Reader, args ...string) (code int, stdout, stderr string
 	return code, out.String(), errs.String()
 }
 
-// streamed runs the command and expects it to succeed.
+// streamed runs the command, which must succeed.
 func streamed(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := essmcWith(strings.NewReader(stdin), args...)
@@ -32,7 +32,7 @@ func streamed(t *testing.T, stdin string, args ...string) string {
 	return stdout
 }
 
-// lines writes steps of width numbers as text.
+// lines returns steps of width numbers as text.
 func lines(v []float32, width int) string {
 	var b strings.Builder
 	for i, x := range v {
@@ -42,7 +42,7 @@ func lines(v []float32, width int) string {
 	return b.String()
 }
 
-// parse reads what lines wrote.
+// parse reads the text of lines.
 func parse(t *testing.T, text string) []float32 {
 	t.Helper()
 	var v []float32
@@ -56,25 +56,30 @@ func parse(t *testing.T, text string) []float32 {
 	return v
 }
 
-// causal makes the models "sums" (answers the sequence, with lengths), with a plan, "twos" (takes pairs), and "ahead" (looks ahead by some steps), beside
-// those of fixtures.
+// causal adds models to those of fixtures: "sums" (classifies the sequence, with lengths) with a plan, "twos" (takes
+// pairs), and "ahead" (looks ahead by some steps).
 func causal(t *testing.T) {
 	t.Helper()
 	fixtures(t)
-	must(t, "init", "listops", "-o", "sums", "--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed", "2")
+	must(t, "init", "listops", "-o", "sums", "--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2",
+		"--set", "layer.d_state=8", "--seed", "2")
 	must(t, "compile", "sums", "-o", "sums.essm")
-	must(t, "init", "retrieval", "-o", "twos", "--set", "layer.bidirectional=false", "--set", "d_model=8", "--set", "n_layers=1", "--set", "layer.heads=2", "--set", "layer.d_state=8")
-	must(t, "init", "image", "-o", "ahead", "--set", "encoder.d_input=3", "--set", "decoder.mode=none", "--set", "decoder.d_output=2", "--set", "layer.max_kernel_length=3",
-		"--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed", "1")
+	must(t, "init", "retrieval", "-o", "twos", "--set", "layer.bidirectional=false", "--set", "d_model=8", "--set",
+		"n_layers=1", "--set", "layer.heads=2", "--set", "layer.d_state=8")
+	must(t, "init", "image", "-o", "ahead", "--set", "encoder.d_input=3", "--set", "decoder.mode=none", "--set",
+		"decoder.d_output=2", "--set", "layer.max_kernel_length=3",
+		"--set", "d_model=8", "--set", "n_layers=2", "--set", "layer.heads=2", "--set", "layer.d_state=8", "--seed",
+		"1")
 }
 
-// run --stream gives what run gives, for every chunk and kind of model.
+// TestRunStream checks that run --stream gives the outputs of run, for all sizes of chunks and kinds of models.
 func TestRunStream(t *testing.T) {
 	causal(t)
 	must(t, "export", "waves", "-o", "waves.onnx", "--functions")
 	must(t, "run", "waves", "-i", "waves.npy", "-o", "state_out=state.npy")
 	for _, c := range [][]string{
-		{"waves", "-i", "waves.npy"}, {"waves.essm", "-i", "waves.npy"}, {"waves.onnx", "-i", "input=waves.npy", "-i", "state_in=state.npy"},
+		{"waves", "-i", "waves.npy"}, {"waves.essm", "-i", "waves.npy"},
+		{"waves.onnx", "-i", "input=waves.npy", "-i", "state_in=state.npy"},
 		{"ahead", "-i", "waves.npy"},
 		{"sums", "-i", "tokens.npy"}, {"sums.essm", "-i", "tokens.npy", "-i", "lengths=lengths.npy"},
 		{"waves", "-i", "waves.npy", "--device", "ref", "--precision", "float64"},
@@ -87,23 +92,26 @@ func TestRunStream(t *testing.T) {
 			}
 		}
 	}
-	if out := must(t, "run", "waves.essm", "-i", "waves.npy", "--stream", "2"); !strings.HasPrefix(out, "output  float32[2,5,2]") || strings.Contains(out, "state") {
+	if out := must(t, "run", "waves.essm", "-i", "waves.npy", "--stream", "2"); !strings.HasPrefix(out,
+		"output  float32[2,5,2]") || strings.Contains(out, "state") {
 		t.Errorf("summary: %s", out)
 	}
 	for want, args := range map[string][]string{
 		"bidirectional, looks ahead without bound": {"run", "voice.essm", "-i", "voice.npy", "--stream", "4"},
-		"layers.0":                       {"run", "voice.essm", "-i", "voice.npy", "--stream", "4"},
-		"expected an integer":            {"run", "waves.essm", "-i", "waves.npy", "--stream", "0"},
-		`output "state_out": is a state`: {"run", "waves.essm", "-i", "waves.npy", "--stream", "2", "-o", "state_out=s.npy"},
-		"--dump":                         {"run", "waves", "-i", "waves.npy", "--stream", "2", "--dump", "d"},
+		"layers.0":            {"run", "voice.essm", "-i", "voice.npy", "--stream", "4"},
+		"expected an integer": {"run", "waves.essm", "-i", "waves.npy", "--stream", "0"},
+		`output "state_out": is a state`: {"run", "waves.essm", "-i", "waves.npy", "--stream", "2", "-o",
+			"state_out=s.npy"},
+		"--dump": {"run", "waves", "-i", "waves.npy", "--stream", "2", "--dump", "d"},
 	} {
-		if code, _, stderr := essmc(args...); code == 0 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		if code, _, stderr := essmc(args...); code == 0 || !strings.Contains(stderr, want) ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)
 		}
 	}
 }
 
-// stream answers each step; snapshots go on.
+// TestStream checks that stream answers each step, and continues from snapshots.
 func TestStream(t *testing.T) {
 	causal(t)
 	x := ramp(8 * 3)
@@ -112,7 +120,8 @@ func TestStream(t *testing.T) {
 	want := tensor.Data[float32](read(t, "y.npy"))
 	same := func(what string, got []float32) {
 		t.Helper()
-		if len(got) != len(want) || !(largest(t, tensor.FromSlice(got, len(got)), tensor.FromSlice(want, len(want))) <= 1e-5) {
+		if len(got) != len(want) || !(largest(t, tensor.FromSlice(got, len(got)),
+			tensor.FromSlice(want, len(want))) <= 1e-5) {
 			t.Errorf("%s: expected %v, found %v", what, want, got)
 		}
 	}
@@ -123,12 +132,14 @@ func TestStream(t *testing.T) {
 			same(model+" by "+chunk, parse(t, streamed(t, lines(x, 3), "stream", model, "--chunk", chunk)))
 		}
 	}
-	// A plan's snapshot goes on with the model that it was made of.
+	// A plan's snapshot continues with the model that the plan was compiled from.
 	must(t, "run", "waves", "-i", "x.npy", "-o", "output=y.npy")
 	want = tensor.Data[float32](read(t, "y.npy"))
 	planned := streamed(t, lines(x[:12], 3), "stream", "waves.essm", "--snapshot", "state")
-	same("from plan to directory", parse(t, planned+streamed(t, lines(x[12:], 3), "stream", "waves", "--restore", "state")))
-	if code, _, stderr := essmc("stream", "waves", "--restore", "state", "--device", "ref"); code != 1 || !strings.Contains(stderr, "models differ if") {
+	same("from plan to directory", parse(t, planned+streamed(t, lines(x[12:], 3), "stream", "waves", "--restore",
+		"state")))
+	if code, _, stderr := essmc("stream", "waves", "--restore", "state", "--device", "ref"); code != 1 ||
+		!strings.Contains(stderr, "models differ if") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	must(t, "run", "ahead", "-i", "x.npy", "-o", "output=y.npy")
@@ -162,7 +173,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Answers come before the input has ended.
+// TestStreamInteractive checks that outputs are written before the input ends.
 func TestStreamInteractive(t *testing.T) {
 	causal(t)
 	in, steps := io.Pipe()
@@ -192,7 +203,8 @@ func TestStreamInteractive(t *testing.T) {
 	}
 }
 
-// A model that was exported streams from its ONNX file, and from a plan of that; a state may also be given.
+// TestStreamExported checks that an exported model streams from its ONNX file, and from a plan of that, also from a
+// given state.
 func TestStreamExported(t *testing.T) {
 	causal(t)
 	x := ramp(8 * 3)
@@ -204,26 +216,29 @@ func TestStreamExported(t *testing.T) {
 		}
 		want := parse(t, streamed(t, steps, "stream", model))
 		if model == "sums" {
-			must(t, "export", model, "-o", "exported.onnx", "--without-optional") // the answer of each sequence's own length has no steps in ONNX
+			// with lengths, the exported graph has no step graph
+			must(t, "export", model, "-o", "exported.onnx", "--without-optional")
 		} else {
 			must(t, "export", model, "-o", "exported.onnx")
 		}
 		must(t, "compile", "exported.onnx", "-o", "exported.essm")
 		for _, exported := range []string{"exported.onnx", "exported.essm"} {
 			got := parse(t, streamed(t, steps, "stream", exported))
-			if len(got) != len(want) || !(largest(t, tensor.FromSlice(got, len(got)), tensor.FromSlice(want, len(want))) <= 1e-5) {
+			if len(got) != len(want) || !(largest(t, tensor.FromSlice(got, len(got)),
+				tensor.FromSlice(want, len(want))) <= 1e-5) {
 				t.Errorf("%s of %s: expected %v, found %v", exported, model, want, got)
 			}
 			must(t, "run", exported, "-i", "input="+file, "--stream", "2", "-o", "output=z.npy")
 			z := read(t, "z.npy")
-			if last := tensor.Data[float32](z); !(largest(t, z, tensor.FromSlice(want[len(want)-len(last):], z.Shape()...)) <= 1e-5) {
+			if last := tensor.Data[float32](z); !(largest(t, z,
+				tensor.FromSlice(want[len(want)-len(last):], z.Shape()...)) <= 1e-5) {
 				t.Errorf("run --stream, %s of %s: expected %v, found %v", exported, model, want, last)
 			}
 		}
 	}
 }
 
-// detector takes chunks and its state with each, as recurrent models in ONNX do; reflection keeps it from having steps.
+// detector takes chunks with its state, like recurrent models in ONNX. Because of the reflection it has no step graph.
 const detector = `<ir_version: 10, opset_import: ["" : 24], metadata_props: ["essmc.batch": "B", "essmc.time": "L"]>
 g (float[B,L] x, float[1,B,1] s, int64 rate) => (float[B,1] y, float[1,B,1] next) <int64[4] pads = {0, 1, 0, 1}, int64[1] one = {1}, int64[1] zero = {0}, float half = {0.5}> {
 	p = Pad <mode: string = "reflect"> (x, pads)
@@ -237,7 +252,8 @@ g (float[B,L] x, float[1,B,1] s, int64 rate) => (float[B,1] y, float[1,B,1] next
 }
 `
 
-// A model that takes its state with each chunk is given it, as by hand.
+// TestStreamCarried checks that a model which takes its state with each chunk gives the same as when the state is
+// passed by hand.
 func TestStreamCarried(t *testing.T) {
 	fixtures(t)
 	if err := os.WriteFile("vad.txt", []byte(detector), 0o666); err != nil {
@@ -260,10 +276,13 @@ func TestStreamCarried(t *testing.T) {
 	args := []string{"stream", "vad.txt", "--state", "s=next", "-i", "rate=2", "--chunk", "4"}
 	same("stream", parse(t, streamed(t, lines(x, 1), args...)))
 	same("ref", parse(t, streamed(t, lines(x, 1), append(args, "--device", "ref")...)))
-	same("fixed size", parse(t, streamed(t, lines(x, 4), "stream", "vad.txt", "--state", "s=next", "-i", "rate=2", "--shape", "x=1,4")))
+	same("fixed size", parse(t, streamed(t, lines(x, 4), "stream", "vad.txt", "--state", "s=next", "-i", "rate=2",
+		"--shape", "x=1,4")))
 	must(t, "compile", "vad.txt", "-o", "vad.essm", "--state", "s=next")
-	first := streamed(t, lines(x[:4], 1), "stream", "vad.essm", "-i", "rate=2", "--chunk", "4", "--snapshot", "vad.state")
-	second := streamed(t, lines(x[4:], 1), "stream", "vad.essm", "-i", "rate=2", "--chunk", "4", "--restore", "vad.state")
+	first := streamed(t, lines(x[:4], 1), "stream", "vad.essm", "-i", "rate=2", "--chunk", "4", "--snapshot",
+		"vad.state")
+	second := streamed(t, lines(x[4:], 1), "stream", "vad.essm", "-i", "rate=2", "--chunk", "4", "--restore",
+		"vad.state")
 	same("in two runs", parse(t, first+second))
 	write(t, "x.npy", tensor.FromSlice(x, 1, 12))
 	must(t, "run", "vad.txt", "-i", "x=x.npy", "-i", "rate=2", "--state", "s=next", "--stream", "4", "-o", "y=y.npy")
@@ -272,8 +291,9 @@ func TestStreamCarried(t *testing.T) {
 	} else {
 		same("run --stream", tensor.Data[float32](y))
 	}
-	// The last chunk is filled up with zeros.
-	if got := parse(t, streamed(t, lines(x[:11], 1), args...)); len(got) != 3 || got[1] != want[1] || got[2] == want[2] {
+	// The last chunk is padded with zeros.
+	if got := parse(t, streamed(t, lines(x[:11], 1), args...)); len(got) != 3 || got[1] != want[1] ||
+		got[2] == want[2] {
 		t.Errorf("11 steps: found %v, for 12 %v", got, want)
 	}
 	for _, c := range []struct {
@@ -282,16 +302,24 @@ func TestStreamCarried(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"1\n", []string{"stream", "vad.txt", "-i", "rate=2"}, 1, `vad.txt: cannot run step by step: graph g has no step graph: Pad`},
-		{"1\n", []string{"stream", "vad.txt", "--state", "s=next"}, 1, `needs input "rate" besides the steps: --input rate=VALUE`},
-		{"1\n", []string{"stream", "vad.txt", "--state", "s=y", "-i", "rate=1"}, 1, `input s is float[1,B,1], but output y, which should be passed to it, is float[B,1]`},
-		{"1\n", []string{"stream", "vad.txt", "--state", "s=z"}, 1, `vad.txt: --state: the model has no output "z" that could be passed to input "s"`},
+		{"1\n", []string{"stream", "vad.txt", "-i", "rate=2"}, 1,
+			`vad.txt: cannot run step by step: graph g has no step graph: Pad`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=next"}, 1,
+			`needs input "rate" besides the steps: --input rate=VALUE`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=y", "-i", "rate=1"}, 1,
+			`input s is float[1,B,1], but output y, which should be passed to it, is float[B,1]`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=z"}, 1,
+			`vad.txt: --state: the model has no output "z" that could be passed to input "s"`},
 		{"1\n", []string{"stream", "vad.txt", "--state", "s"}, 2, `expected INPUT=OUTPUT, as in state=stateN`},
 		{"1\n", []string{"stream", "vad.essm", "--state", "s=next"}, 2, `the states of a plan are fixed`},
-		{"1\n", []string{"stream", "vad.essm", "-i", "rate=2", "-i", "x=[[1]]"}, 1, `input "x" comes from standard input`},
-		{"1\n", []string{"stream", "vad.txt", "--state", "s=next", "-i", "rate=2", "--shape", "x=1,4", "--chunk", "4"}, 1, `input "x": has no time dimension, so a chunk is one step, found --chunk 4`},
-		{lines(x[:6], 1), append(args, "--snapshot", "bad.state"), 1, `ends 2 steps into a chunk, but this model takes multiples of 4`},
-		{"", []string{"run", "vad.txt", "-i", "x=x.npy", "-i", "rate=2", "--state", "s=next"}, 2, `--state needs --stream CHUNK`},
+		{"1\n", []string{"stream", "vad.essm", "-i", "rate=2", "-i", "x=[[1]]"}, 1,
+			`input "x" comes from standard input`},
+		{"1\n", []string{"stream", "vad.txt", "--state", "s=next", "-i", "rate=2", "--shape", "x=1,4", "--chunk", "4"},
+			1, `input "x": has no time dimension, so a chunk is one step, found --chunk 4`},
+		{lines(x[:6], 1), append(args, "--snapshot", "bad.state"), 1,
+			`ends 2 steps into a chunk, but this model takes multiples of 4`},
+		{"", []string{"run", "vad.txt", "-i", "x=x.npy", "-i", "rate=2", "--state", "s=next"}, 2,
+			`--state needs --stream CHUNK`},
 	} {
 		code, _, stderr := essmcWith(strings.NewReader(c.stdin), c.args...)
 		if code != c.code || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
@@ -300,7 +328,7 @@ func TestStreamCarried(t *testing.T) {
 	}
 }
 
-// What is wrong is said in one line, and leaves no state behind.
+// TestStreamBad checks that errors are one line, and that no state is written then.
 func TestStreamBad(t *testing.T) {
 	causal(t)
 	if err := os.WriteFile("junk", []byte("junk"), 0o666); err != nil {
@@ -315,7 +343,8 @@ func TestStreamBad(t *testing.T) {
 	}{
 		{"1,2\n", []string{"waves.essm"}, 1, "waves.essm: standard input: line 1: expected 3 numbers, found 2"},
 		{"1,2,3\n\n1,x,3\n", []string{"waves.essm"}, 1, `standard input: line 3: expected a number, found "x"`},
-		{"1\n", []string{"twos"}, 1, `twos: input "input": takes several sequences at once, int64[2*P,L]; stream supports one`},
+		{"1\n", []string{"twos"}, 1,
+			`twos: input "input": takes several sequences at once, int64[2*P,L]; stream supports one`},
 		{"1.5\n", []string{"sums.essm"}, 1, "expected integers, found 1.5"},
 		{"99\n", []string{"sums.essm"}, 1, "99"},
 		{"12345", []string{"waves.essm", "--format", "f32"}, 1, "ends within a step: expected 12 bytes, found 5"},

@@ -16,11 +16,11 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// shown is how many samples a summary shows.
+// shown is the number of samples in a summary.
 const shown = 8
 
-// summary describes outputs for people: shape, range and mean; of each sample the highest classes, with their names where
-// the model has them.
+// summary prints shape, range and mean of each output and, for each sample, the highest classes, with names if the
+// model has them.
 func summary(w io.Writer, model *runtime.Model, out map[string]tensor.Datum, top int) error {
 	labels := classNames(model.Meta())
 	for _, p := range model.Outputs() {
@@ -47,7 +47,7 @@ func summary(w io.Writer, model *runtime.Model, out map[string]tensor.Datum, top
 	return nil
 }
 
-// classNames are the model's; nil where it has none.
+// classNames returns the names of the model's classes, or nil.
 func classNames(meta map[string]string) []string {
 	var names []string
 	if json.Unmarshal([]byte(meta[ir.MetaLabels]), &names) != nil {
@@ -76,9 +76,10 @@ func statistics(v []float64) string {
 	return s
 }
 
-// classes prints the top classes of each sample, and what softmax makes of their values.
+// classes prints the top classes of each sample, with the softmax of their values.
 func classes(w io.Writer, v []float64, samples, n int, labels []string, top int) error {
-	columns := []table.Column{{Title: "sample", Right: true}, {Title: "rank", Right: true}, {Title: "class", Right: true},
+	columns := []table.Column{{Title: "sample", Right: true}, {Title: "rank", Right: true},
+		{Title: "class", Right: true},
 		{Title: "name"}, {Title: "value", Right: true}, {Title: "softmax", Right: true}}
 	var rows [][]string
 	for i := range min(samples, shown) {

@@ -49,7 +49,8 @@ each, are not run. If a test fails, the exit code is 1.`,
 	t.jobs = whole{0, 0}
 	cmd.Flags().VarP(&t.jobs, "jobs", "j", "number of tests to run at once; 0: one per processor")
 	choiceVar(cmd, &t.device, "device", "cpu, or the reference interpreter", "cpu", "ref")
-	cmd.Flags().StringVar(&t.report, "report", "", "write names by result, in the format of ONNX's scoreboard, to `FILE`")
+	cmd.Flags().StringVar(&t.report, "report", "",
+		"write names by result, in the format of ONNX's scoreboard, to `FILE`")
 	complete(cmd, "report", filesOf("json"))
 	cmd.Flags().StringVar(&t.markdown, "markdown", "", "write the table of operators to the marked part of `FILE`")
 	complete(cmd, "markdown", filesOf("md"))
@@ -73,7 +74,7 @@ func (e *expression) Set(s string) (err error) {
 	return err
 }
 
-// testRun is what the command line says of a run of node tests.
+// testRun is the content of the command line.
 type testRun struct {
 	match            expression
 	jobs             whole
@@ -143,7 +144,7 @@ func (t *testRun) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// testOptions run tests on a device as `essmc run` would run their models.
+// testOptions returns options that run a test's model on a device as `essmc run` does.
 func testOptions(device string, jobs int) (nodetest.Options, error) {
 	skip, err := nodetest.Skips()
 	if jobs == 0 {
@@ -157,10 +158,12 @@ func testOptions(device string, jobs int) (nodetest.Options, error) {
 	return o, err
 }
 
-// write writes the files that were asked for.
+// write writes the requested files.
 func (t *testRun) write(results []nodetest.Result) error {
 	if t.report != "" {
-		err := atomicfile.Write(t.report, func(w io.Writer) error { return nodetest.WriteReport(w, results, time.Now()) })
+		err := atomicfile.Write(t.report, func(w io.Writer) error {
+			return nodetest.WriteReport(w, results, time.Now())
+		})
 		if err != nil {
 			return err
 		}
@@ -181,7 +184,7 @@ func (t *testRun) write(results []nodetest.Result) error {
 	})
 }
 
-// printTests prints what failed, what is not supported, and the counts.
+// printTests prints failed and unsupported tests, and the counts.
 func printTests(w io.Writer, results []nodetest.Result, device string, took time.Duration) error {
 	var failed, skipped [][]string
 	for _, r := range results {

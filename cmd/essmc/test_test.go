@@ -24,11 +24,11 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// floor is how many of the standard's node tests pass, on either device.
+// floor is the number of the standard's node tests that pass on either device.
 const floor = 1756
 
-// The standard's node tests pass on both devices, and README.md says how many. What the passes made of a model on the cpu
-// is written as a plan and read back in between.
+// TestNodeTests checks that the standard's node tests pass on both devices, and that README.md has their number. On the
+// cpu, the graph after the passes is written to a plan and read back.
 func TestNodeTests(t *testing.T) {
 	root, err := nodetest.Open(shared.NodeTests(t))
 	if err != nil {
@@ -63,12 +63,13 @@ func TestNodeTests(t *testing.T) {
 		}
 		readme = bytes.ReplaceAll(readme, []byte("\r\n"), []byte("\n"))
 		if want, err := nodetest.Insert(readme, nodetest.Markdown(results)); err != nil || !bytes.Equal(readme, want) {
-			t.Errorf("the table in README.md is not up to date: go run ./cmd/essmc test %s --markdown README.md (%v)", shared.NodeTests(t), err)
+			t.Errorf("the table in README.md is not up to date: go run ./cmd/essmc test %s --markdown README.md (%v)",
+				shared.NodeTests(t), err)
 		}
 	}
 }
 
-// throughPlan runs the passes, and puts what they made through a plan's bytes.
+// throughPlan runs the passes, writes the graph to a plan, and reads it back.
 func throughPlan(g *ir.Graph) error {
 	if err := passes.Run(g, open.Pipeline(), passes.Options{}); err != nil {
 		return err
@@ -85,13 +86,15 @@ func throughPlan(g *ir.Graph) error {
 	return nil
 }
 
-// nodeTest gives the files of one test: an operator on a scalar.
+// nodeTest returns the files of one test: an operator on a scalar.
 func nodeTest(op string, in, out float32) map[string][]byte {
 	datum := func(v float32) []byte {
-		return slicesConcat(pbNum(2, uint64(tensor.Float32)), pbMsg(9, binary.LittleEndian.AppendUint32(nil, math.Float32bits(v))))
+		return slicesConcat(pbNum(2, uint64(tensor.Float32)),
+			pbMsg(9, binary.LittleEndian.AppendUint32(nil, math.Float32bits(v))))
 	}
 	return map[string][]byte{
-		"model.onnx":                  pbModel(pbNode(op, "x", "y"), pbValue(11, "x", tensor.Float32), pbValue(12, "y", tensor.Float32)),
+		"model.onnx": pbModel(pbNode(op, "x", "y"), pbValue(11, "x", tensor.Float32),
+			pbValue(12, "y", tensor.Float32)),
 		"test_data_set_0/input_0.pb":  datum(in),
 		"test_data_set_0/output_0.pb": datum(out),
 	}
@@ -103,11 +106,13 @@ func TestTestCommand(t *testing.T) {
 	z := gzip.NewWriter(&archive)
 	w := tar.NewWriter(z)
 	for name, files := range map[string]map[string][]byte{
-		"test_neg": nodeTest("Neg", 2, -2), "test_abs": nodeTest("Abs", -2, 3), "test_foo": nodeTest("Foo", 1, 1), "test_bernoulli": nodeTest("Abs", 1, 9),
+		"test_neg": nodeTest("Neg", 2, -2), "test_abs": nodeTest("Abs", -2, 3), "test_foo": nodeTest("Foo", 1, 1),
+		"test_bernoulli": nodeTest("Abs", 1, 9),
 	} {
 		for file, data := range files {
 			writeBytes(t, filepath.Join("node", name, file), data)
-			if err := w.WriteHeader(&tar.Header{Name: "./node/" + name + "/" + file, Size: int64(len(data)), Mode: 0o666}); err != nil {
+			if err := w.WriteHeader(&tar.Header{Name: "./node/" + name + "/" + file, Size: int64(len(data)),
+				Mode: 0o666}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := w.Write(data); err != nil {
@@ -123,7 +128,8 @@ func TestTestCommand(t *testing.T) {
 	var up bytes.Buffer
 	z = gzip.NewWriter(&up)
 	w = tar.NewWriter(z)
-	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "../../model.onnx", Mode: 0o666}), w.Close(), z.Close()); err != nil {
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "../../model.onnx", Mode: 0o666}), w.Close(),
+		z.Close()); err != nil {
 		t.Fatal(err)
 	}
 	writeBytes(t, "up.tar.gz", up.Bytes())
@@ -135,10 +141,12 @@ func TestTestCommand(t *testing.T) {
 	for _, root := range []string{"node", ".", "tests.tar.gz"} {
 		for _, device := range []string{"cpu", "ref"} {
 			code, stdout, stderr := essmc("test", root, "--device", device, "--report", "report.json")
-			if code != 1 || !strings.HasSuffix(stdout, "\n1 passed, 2 failed, 1 skipped\n") || !strings.Contains(stderr, "2 tests of 4 failed") {
+			if code != 1 || !strings.HasSuffix(stdout, "\n1 passed, 2 failed, 1 skipped\n") ||
+				!strings.Contains(stderr, "2 tests of 4 failed") {
 				t.Errorf("%s: exit code %d: %s%s", root, code, stdout, stderr)
 			}
-			for _, want := range []string{"element 0 of float32[]: expected 3, found 2", "Foo (1 test)", "random numbers"} {
+			for _, want := range []string{"element 0 of float32[]: expected 3, found 2", "Foo (1 test)",
+				"random numbers"} {
 				if !strings.Contains(stdout, want) {
 					t.Errorf("no %q in %s", want, stdout)
 				}
@@ -148,26 +156,32 @@ func TestTestCommand(t *testing.T) {
 			if err == nil {
 				err = json.Unmarshal(b, &report)
 			}
-			if err != nil || len(report["passed"].([]any)) != 1 || report["passed"].([]any)[0] != "OnnxBackendNodeModelTest::test_neg_cpu" {
+			if err != nil || len(report["passed"].([]any)) != 1 ||
+				report["passed"].([]any)[0] != "OnnxBackendNodeModelTest::test_neg_cpu" {
 				t.Errorf("report %s: %v", b, err)
 			}
 		}
 	}
-	if out := must(t, "test", "tests.tar.gz", "-k", "neg|bern", "-j", "1"); !strings.HasSuffix(out, "\n1 passed, 0 failed, 1 skipped\n") {
+	if out := must(t, "test", "tests.tar.gz", "-k", "neg|bern", "-j", "1"); !strings.HasSuffix(out,
+		"\n1 passed, 0 failed, 1 skipped\n") {
 		t.Errorf("found %s", out)
 	}
 	if out := must(t, "test", "node", "--list"); out != "test_abs\ntest_bernoulli\ntest_foo\ntest_neg\n" {
 		t.Errorf("found %s", out)
 	}
-	writeBytes(t, "doc.md", []byte("before\n<!-- node tests, written by essmc test --markdown: begin -->\nold\n<!-- node tests: end -->\nafter\n"))
-	if code, _, stderr := essmc("test", "node", "--markdown", "doc.md"); code != 1 || strings.Contains(stderr, "doc.md") {
+	writeBytes(t, "doc.md",
+		[]byte("before\n<!-- node tests, written by essmc test --markdown: begin -->\nold\n<!-- node tests: end "+
+			"-->\nafter\n"))
+	if code, _, stderr := essmc("test", "node", "--markdown", "doc.md"); code != 1 ||
+		strings.Contains(stderr, "doc.md") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	b, err := os.ReadFile("doc.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"before\n", "begin -->\n1 of 4 node tests pass; 2 fail, 1 are not run.", "| `Abs` 0/1 | `Foo` 0/1 | `Neg` 1/1 |", "- `test_bernoulli`: random", "<!-- node tests: end -->\nafter\n"} {
+	for _, want := range []string{"before\n", "begin -->\n1 of 4 node tests pass; 2 fail, 1 are not run.",
+		"| `Abs` 0/1 | `Foo` 0/1 | `Neg` 1/1 |", "- `test_bernoulli`: random", "<!-- node tests: end -->\nafter\n"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("no %q in %s", want, b)
 		}

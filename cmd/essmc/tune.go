@@ -45,10 +45,11 @@ and variant of the kernels. ` + tune.Variable + ` names another file, or is "` +
 					return err
 				}
 				if path == "" {
-					return usagef("%s: %s is %q: -o FILE is needed for the results", cmd.CommandPath(), tune.Variable, tune.Off)
+					return usagef("%s: %s is %q: -o FILE is needed for the results", cmd.CommandPath(), tune.Variable,
+						tune.Off)
 				}
 			}
-			if !show && (file != "" || os.Getenv(tune.Variable) != "") { // the file in the cache is no one else's
+			if !show && (file != "" || os.Getenv(tune.Variable) != "") { // the file in the cache belongs to essmc
 				if err := out.check(path, tuneFile, ""); err != nil {
 					return err
 				}
@@ -62,7 +63,7 @@ and variant of the kernels. ` + tune.Variable + ` names another file, or is "` +
 				if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}
-				cmd.Printf("no %s any more: default constants are used\n", path)
+				cmd.Printf("deleted %s: default constants are used\n", path)
 				return nil
 			}
 			step, done := bar(cmd, cpu.TuneSteps, "measuring")
@@ -104,30 +105,32 @@ func showTuned(w io.Writer, path string) error {
 	return printCosts(w, f)
 }
 
-// printCosts shows constants beside the default ones.
+// printCosts prints constants beside the default ones.
 func printCosts(w io.Writer, f *tune.File) error {
 	fmt.Fprintf(w, "%s, kernels %s\n", f.Machine, f.Kernels)
 	d := cpu.DefaultCosts()
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
-	columns := []table.Column{{Title: "constant"}, {Title: "measured", Right: true}, {Title: "default", Right: true}, {Title: "unit"}}
+	columns := []table.Column{{Title: "constant"}, {Title: "measured", Right: true}, {Title: "default", Right: true},
+		{Title: "unit"}}
 	return table.Print(w, columns, [][]string{
 		{"recurrence", number(f.Costs.Scan), number(d.Scan), "ns per step of one complex state"},
-		{"recurrence, complex", number(f.Costs.ComplexScan), number(d.ComplexScan), "ns, with complex inputs or a window"},
+		{"recurrence, complex", number(f.Costs.ComplexScan), number(d.ComplexScan),
+			"ns, with complex inputs or a window"},
 		{"Fourier transform", number(f.Costs.FFT), number(d.FFT), "ns per number and radix-2 step"},
 		{"memory", number(f.Costs.Pass), number(d.Pass), "ns per float32, written and read"},
-		{"call", number(f.Costs.Call), number(d.Call), "ns per sequence besides, of forms over whole ones"},
+		{"call", number(f.Costs.Call), number(d.Call), "ns per sequence, of fft and direct"},
 		{"correlation", number(f.Costs.Direct), number(d.Direct), "GFLOP/s, float32"},
-		{"correlation, each", number(f.Costs.Output), number(d.Output), "ns per number besides, of few taps"},
+		{"correlation, output", number(f.Costs.Output), number(d.Output), "ns per number"},
 		{"matrix by vector", number(f.Costs.Dense), number(d.Dense), "GFLOP/s, float64"},
 		{"matrix by matrix", number(f.Costs.Gemm), number(d.Gemm), "GFLOP/s, float32"},
 	})
 }
 
-// tuned gives the measurement of this machine; nil where there is none that fits, which is warned of where there is another.
+// tuned returns the measurement of this machine, or nil. If there is one for another machine, tuned warns.
 func tuned(cmd *cobra.Command) *tune.File {
 	path, err := tune.Path()
 	if err != nil || path == "" {
-		return nil // without a home there is no measurement, and nobody has asked for one
+		return nil // without a home directory there is no measurement
 	}
 	f, err := tune.Read(path)
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv(tune.Variable) == "" {
@@ -140,7 +143,7 @@ func tuned(cmd *cobra.Command) *tune.File {
 	return f
 }
 
-// tunedOptions are the cpu backend's for this machine.
+// tunedOptions returns the options of the cpu backend for this machine.
 func tunedOptions(cmd *cobra.Command) []cpu.Option {
 	if f := tuned(cmd); f != nil {
 		return []cpu.Option{cpu.WithCosts(f.Costs)}

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-func init() { // what was measured on this machine must not decide what tests see
+func init() { // tests must not depend on a measurement of this machine
 	if err := os.Setenv(tune.Variable, tune.Off); err != nil {
 		panic(err)
 	}
@@ -30,7 +30,8 @@ func TestTune(t *testing.T) {
 	refused(t, 1, []string{"tune", "--show"}, "has not been measured")
 	out := must(t, "tune")
 	path := strings.TrimSpace(out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:])
-	if !strings.HasPrefix(path, cache) || !strings.Contains(out, "recurrence") || !strings.Contains(out, cpu.Kernels()) {
+	if !strings.HasPrefix(path, cache) || !strings.Contains(out, "recurrence") ||
+		!strings.Contains(out, cpu.Kernels()) {
 		t.Errorf("tune: %s", out)
 	}
 	if out := must(t, "tune", "--show"); !strings.Contains(out, "measured 20") || !strings.Contains(out, "recurrence") {
@@ -50,11 +51,12 @@ func TestTune(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, stderr := essmc("explain", "waves", "--shape", "2x100")
-	if code != 0 || !strings.Contains(out, "default constants") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "abacus") {
+	if code != 0 || !strings.Contains(out, "default constants") || strings.Count(stderr, "\n") != 1 ||
+		!strings.Contains(stderr, "abacus") {
 		t.Errorf("a file of another machine: %d, %s, %s", code, stderr, out)
 	}
 	must(t, "tune", "--reset")
-	must(t, "tune", "--reset") // nothing to forget is no error
+	must(t, "tune", "--reset") // no results to delete is no error
 	if _, err := os.Stat(path); err == nil {
 		t.Error("--reset left the file")
 	}

@@ -66,7 +66,8 @@ is expected. If it is above the tolerance, the exit code is 1.`,
 				if !(d.relative <= tol.value) {
 					verdict = "beyond the tolerance"
 					if beyond == nil {
-						beyond = fmt.Errorf("%s: output %q differs by %.3g, the tolerance is %v", o.File, o.Name, d.relative, &tol)
+						beyond = fmt.Errorf("%s: output %q differs by %.3g, the tolerance is %v", o.File, o.Name,
+							d.relative, &tol)
 					}
 				}
 				cmd.Printf("%s  %s: error %.3g of %.6g, at %s (expected %.9g, found %.9g), tolerance %v\n",
@@ -85,22 +86,23 @@ is expected. If it is above the tolerance, the exit code is 1.`,
 	return cmd
 }
 
-// difference is how far an output is from what was expected.
+// difference describes the difference of an output from the expected one.
 type difference struct {
 	relative    float64 // the largest difference, relative to scale
-	scale       float64 // the largest absolute value that is expected
-	at          string  // where the largest difference is
+	scale       float64 // the largest absolute value of the expected output
+	at          string  // index of the largest difference
 	want, found float64 // the values there
 }
 
-// compare finds the largest difference. Two NaN, and two equal infinities, are no difference.
+// compare returns the largest difference. Two NaN, or two equal infinities, do not differ.
 func compare(d tensor.Datum, want *tensor.Tensor) (difference, error) {
 	got, ok := d.(*tensor.Tensor)
 	if !ok {
 		return difference{}, fmt.Errorf("is not a tensor")
 	}
 	if !slices.Equal(got.Shape(), want.Shape()) {
-		return difference{}, fmt.Errorf("expected shape %s, found %s", tensor.ShapeString(want.Shape()), tensor.ShapeString(got.Shape()))
+		return difference{}, fmt.Errorf("expected shape %s, found %s", tensor.ShapeString(want.Shape()),
+			tensor.ShapeString(got.Shape()))
 	}
 	x, err := got.Float64s()
 	if err != nil {

@@ -34,7 +34,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// version is the module's, with the commit where the binary was built from a checkout.
+// version returns the module's version, with the commit if the binary was built from a checkout.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -49,16 +49,18 @@ func version() string {
 	return v
 }
 
-// features are the processor's vector extensions that matter to kernels.
+// features lists the processor's vector extensions that kernels use.
 func features() []string {
 	var out []string
 	for _, f := range []struct {
 		name string
 		has  bool
 	}{
-		{"avx2", cpu.X86.HasAVX2}, {"fma", cpu.X86.HasFMA}, {"avxvnni", cpu.X86.HasAVXVNNI}, {"avx512f", cpu.X86.HasAVX512F}, {"avx512dq", cpu.X86.HasAVX512DQ},
+		{"avx2", cpu.X86.HasAVX2}, {"fma", cpu.X86.HasFMA}, {"avxvnni", cpu.X86.HasAVXVNNI},
+		{"avx512f", cpu.X86.HasAVX512F}, {"avx512dq", cpu.X86.HasAVX512DQ},
 		{"avx512vl", cpu.X86.HasAVX512VL}, {"avx512vnni", cpu.X86.HasAVX512VNNI}, {"avx512bf16", cpu.X86.HasAVX512BF16},
-		{"asimd", cpu.ARM64.HasASIMD}, {"asimdhp", cpu.ARM64.HasASIMDHP}, {"asimddp", cpu.ARM64.HasASIMDDP}, {"sve", cpu.ARM64.HasSVE},
+		{"asimd", cpu.ARM64.HasASIMD}, {"asimdhp", cpu.ARM64.HasASIMDHP}, {"asimddp", cpu.ARM64.HasASIMDDP},
+		{"sve", cpu.ARM64.HasSVE},
 	} {
 		if f.has {
 			out = append(out, f.name)

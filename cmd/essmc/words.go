@@ -9,7 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// plural writes "1 node", "2 nodes".
+// plural returns "1 node", "2 nodes".
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -20,7 +20,7 @@ func plural(n int, what string) string {
 	return grouped(int64(n)) + " " + what + "s"
 }
 
-// grouped writes a number with a comma between thousands.
+// grouped returns a number with a comma between thousands.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
@@ -33,7 +33,7 @@ func grouped(n int64) string {
 	return sign + s
 }
 
-// byteCount writes a size in binary units.
+// byteCount returns a size in binary units.
 func byteCount(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)
@@ -45,7 +45,7 @@ func byteCount(n int64) string {
 	return strconv.FormatFloat(v, 'f', digits(v), 64) + " " + []string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
 }
 
-// duration writes a time with three digits.
+// duration returns a time with three digits.
 func duration(d time.Duration) string {
 	switch ns := float64(d); {
 	case d < time.Microsecond:
@@ -58,7 +58,7 @@ func duration(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', digits(d.Seconds()), 64) + " s"
 }
 
-// digits is how many to write behind the point so that about three count.
+// digits returns the number of decimals such that v has about three digits.
 func digits(v float64) int {
 	switch {
 	case v >= 100:
@@ -69,16 +69,16 @@ func digits(v float64) int {
 	return 2
 }
 
-// wrap breaks a text into lines of at most width characters, where words allow.
+// wrap breaks a text between words into lines of at most width characters.
 func wrap(s string, width int) string {
 	lines := strings.Split(text.WrapSoft(s, width), "\n")
 	for i, l := range lines {
-		lines[i] = strings.TrimRight(l, " ") // WrapSoft fills lines up
+		lines[i] = strings.TrimRight(l, " ") // WrapSoft pads lines
 	}
 	return strings.Join(lines, "\n")
 }
 
-// indent puts each line further to the right.
+// indent indents each line.
 func indent(s, by string) string {
 	return by + strings.ReplaceAll(s, "\n", "\n"+by)
 }

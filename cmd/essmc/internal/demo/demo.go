@@ -1,5 +1,5 @@
-// Package demo runs the paper's illustrative example (section "An Illustrative Example"): it compiles the system, runs it
-// in the four forms that the paper compares, repeats the experiment on state convergence, and draws both figures.
+// Package demo runs the paper's illustrative example (section "An Illustrative Example"): it compiles the system, runs
+// it in the four forms that the paper compares, repeats the experiment on state convergence, and draws both figures.
 //
 // It may import everything. The reference interpreter computes all numbers in float64, from one graph. The forms differ
 // only by passes and kernel.
@@ -38,8 +38,8 @@ const (
 	length   = duration / step
 )
 
-// Graph is the example as a model: x' = Ax + u, y = x, u and y of shape (B, L, 2), with the state before the first step as
-// an optional input.
+// Graph returns the example as a model: x' = Ax + u, y = x, with u and y of shape (B, L, 2), and the state before the
+// first step as an optional input.
 func Graph() (*ir.Graph, error) {
 	b := ir.NewBuilder("illustrative_example", ops.Default, ops.Opsets())
 	g := b.Graph()
@@ -51,7 +51,8 @@ func Graph() (*ir.Graph, error) {
 	}
 	eye := []float64{1, 0, 0, 1}
 	b.Scope("system")
-	y := b.Op("essm", "StateSpace", []*ir.Value{u, constant("log_dt", []float64{math.Log(step)}, 1, 1, 1), constant("B", eye, 1, 1, 2, 2),
+	y := b.Op("essm", "StateSpace", []*ir.Value{u, constant("log_dt", []float64{math.Log(step)}, 1, 1, 1),
+		constant("B", eye, 1, 1, 2, 2),
 		constant("C", eye, 1, 1, 2, 2), nil, constant("A", matrixA, 1, 1, 2, 2), nil, x0}, ir.A("method", "zoh"))
 	b.Output("y", y)
 	return b.Build()
@@ -60,7 +61,7 @@ func Graph() (*ir.Graph, error) {
 // form is one of the ways to run the example.
 type form struct {
 	name, equation string
-	keepA          bool // the passes leave A full
+	keepA          bool // the passes keep the full A
 	kernel         string
 }
 
@@ -71,14 +72,14 @@ var forms = []form{
 	{"convolution by FFT", "x = F⁻¹(F K · F v)", false, "fft"},
 }
 
-// result is what a form answers: y at every step, both states side by side.
+// result is the answer of a form: y at every step, both states side by side.
 type result struct {
 	form
 	y    []float64
 	took time.Duration
 }
 
-// Run computes everything, writes a report to w, and the figures into dir, as files of the given kind ("png" or "svg").
+// Run computes everything. It writes a report to w, and figures of a kind ("png" or "svg") to dir.
 func Run(ctx context.Context, w io.Writer, dir, kind string) error {
 	u := make([]float64, 2*int(length))
 	for t := range int(length) {
@@ -86,7 +87,8 @@ func Run(ctx context.Context, w io.Writer, dir, kind string) error {
 		u[2*t], u[2*t+1] = math.Sin(at), math.Cos(2*at)
 	}
 	fmt.Fprintf(w, "The paper's illustrative example: x' = A x + B u, y = C x\n")
-	fmt.Fprintf(w, "A = [[-0.2, 1], [-1, -3]], B = C = I, D = 0, u = [sin t, cos 2t], %d s in steps of %v s\n\n", duration, step)
+	fmt.Fprintf(w, "A = [[-0.2, 1], [-1, -3]], B = C = I, D = 0, u = [sin t, cos 2t], %d s in steps of %v s\n\n",
+		duration, step)
 	if err := compile(w); err != nil {
 		return err
 	}
@@ -123,7 +125,7 @@ func Files(dir, kind string) []string {
 	return []string{filepath.Join(dir, "equivalence."+kind), filepath.Join(dir, "convergence."+kind)}
 }
 
-// compile shows what the passes make of the example.
+// compile prints the changes of the passes.
 func compile(w io.Writer) error {
 	g, err := Graph()
 	if err != nil {
@@ -204,7 +206,7 @@ func newTable(w io.Writer) table.Writer {
 	return t
 }
 
-// report prints a table of the forms and gives the largest difference between any two, relative to the largest value.
+// report prints a table of the forms. It returns the largest difference between any two, relative to the largest value.
 func report(w io.Writer, results []*result) float64 {
 	t := newTable(w)
 	t.AppendHeader(table.Row{"form", "equation", "time", "difference from the first"})
@@ -224,7 +226,7 @@ func report(w io.Writer, results []*result) float64 {
 	return worst
 }
 
-// difference is the largest one, relative to the largest absolute value of b.
+// difference returns the largest difference, relative to the largest absolute value of b.
 func difference(a, b []float64) float64 {
 	diff, scale := 0.0, 0.0
 	for i := range b {
@@ -233,7 +235,7 @@ func difference(a, b []float64) float64 {
 	return diff / scale
 }
 
-// convergence is the second experiment: the same input, run from [1, 0] and from [0, 0].
+// convergence is the result of the second experiment: the same input from the initial states [1, 0] and [0, 0].
 type convergence struct {
 	original, biased []float64
 	gap              []float64 // norm of the difference at each step
@@ -253,16 +255,19 @@ func converge(ctx context.Context, w io.Writer, u, biased []float64) (*convergen
 	for _, v := range eigen.Values {
 		c.slowest = max(c.slowest, real(v))
 	}
-	fmt.Fprintln(w, "State convergence: the real system starts at [1, 0], the convolution has no state, so it starts at [0, 0].")
+	fmt.Fprintln(w,
+		"State convergence: the real system starts at [1, 0], the convolution has no state, so it starts at [0, 0].")
 	for t := range len(r.y) / 2 {
 		c.gap = append(c.gap, cmplx.Abs(complex(r.y[2*t]-biased[2*t], r.y[2*t+1]-biased[2*t+1])))
 	}
 	t := newTable(w)
 	t.AppendHeader(table.Row{"t", "‖difference‖", "exp(t·Re λ)"})
 	for _, s := range []float64{step, 1, 2, 5, 10} {
-		t.AppendRow(table.Row{fmt.Sprintf("%g s", s), fmt.Sprintf("%.2e", c.gap[int(math.Round(s/step))-1]), fmt.Sprintf("%.2e", math.Exp(c.slowest*s))})
+		t.AppendRow(table.Row{fmt.Sprintf("%g s", s), fmt.Sprintf("%.2e", c.gap[int(math.Round(s/step))-1]),
+			fmt.Sprintf("%.2e", math.Exp(c.slowest*s))})
 	}
 	t.Render()
-	fmt.Fprintf(w, "The slowest eigenvalue of A is %.4f, so the influence of the start decays at that rate.\n", c.slowest)
+	fmt.Fprintf(w, "The slowest eigenvalue of A is %.4f, so the influence of the start decays at that rate.\n",
+		c.slowest)
 	return c, nil
 }

@@ -36,8 +36,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestTruth holds the example against an integration of the differential equation with steps a hundred times finer. The
-// input is held between steps in both (zero-order hold): y[k] is the state at the end of step k.
+// TestTruth compares the example with an integration of the differential equation in steps a hundred times finer. The
+// input is constant within a step in both (zero-order hold). y[k] is the state at the end of step k.
 func TestTruth(t *testing.T) {
 	u := make([]float64, 2*int(length))
 	for k := range int(length) {
@@ -53,7 +53,7 @@ func TestTruth(t *testing.T) {
 		return [2]float64{matrixA[0]*x[0] + matrixA[1]*x[1] + u[2*k], matrixA[2]*x[0] + matrixA[3]*x[1] + u[2*k+1]}
 	}
 	for k := range int(length) {
-		for range fine { // Heun's method, error of order step²/fine²
+		for range fine { // Heun's method, with an error of order (step/fine)²
 			h := step / fine
 			a := slope(x, k)
 			b := slope([2]float64{x[0] + h*a[0], x[1] + h*a[1]}, k)

@@ -17,7 +17,7 @@ import (
 	"github.com/essmc/essmc/internal/atomicfile"
 )
 
-// Colours that stay apart for colour-blind readers (Okabe and Ito).
+// Colors that color-blind readers can distinguish (Okabe and Ito).
 var (
 	blue   = color.NRGBA{0, 114, 178, 255}
 	orange = color.NRGBA{213, 94, 0, 255}
@@ -43,7 +43,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// points gives every stride-th step, from first on, of state s (0 or 1) against time.
+// points returns every stride-th step of state s (0 or 1) against time, from step first on.
 func points(y []float64, s, first, stride int) plotter.XYs {
 	var xy plotter.XYs
 	for t := first; t < len(y)/2; t += stride {
@@ -70,7 +70,7 @@ func marks(xy plotter.XYs, c color.Color, shape draw.GlyphDrawer, radius vg.Leng
 	return s, nil
 }
 
-// drawEquivalence draws the four forms over each other, one panel for each state.
+// drawEquivalence draws the four forms on top of each other, in one panel for each state.
 func drawEquivalence(path string, results []*result) error {
 	var panels []*plot.Plot
 	for s := range 2 {
@@ -113,7 +113,7 @@ func drawEquivalence(path string, results []*result) error {
 	return save(path, panels)
 }
 
-// drawConvergence draws both states from the right and the wrong start, and how fast the difference dies.
+// drawConvergence draws both states from the right and the wrong initial state, and the decay of the difference.
 func drawConvergence(path string, c *convergence) error {
 	p := newPlot("A wrong initial state is forgotten", "", "states")
 	labels := []string{"state 1", "state 2"}
@@ -158,7 +158,7 @@ func drawConvergence(path string, c *convergence) error {
 	return save(path, []*plot.Plot{p, q})
 }
 
-// save draws the panels below each other and writes the figure as its file name says.
+// save draws the panels below each other. The extension of path selects the format.
 func save(path string, panels []*plot.Plot) error {
 	var dc draw.Canvas
 	var out io.WriterTo
@@ -166,14 +166,16 @@ func save(path string, panels []*plot.Plot) error {
 		c := vgsvg.New(figureWidth, figureHeight)
 		dc, out = draw.New(c), c
 	} else {
-		c := vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(160), vgimg.UseBackgroundColor(color.White))
+		c := vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(160),
+			vgimg.UseBackgroundColor(color.White))
 		dc, out = draw.New(c), vgimg.PngCanvas{Canvas: c}
 	}
 	plots := make([][]*plot.Plot, len(panels))
 	for i, p := range panels {
 		plots[i] = []*plot.Plot{p}
 	}
-	tiles := draw.Tiles{Rows: len(panels), Cols: 1, PadX: vg.Points(6), PadY: vg.Points(8), PadTop: vg.Points(6), PadBottom: vg.Points(4), PadLeft: vg.Points(4), PadRight: vg.Points(14)}
+	tiles := draw.Tiles{Rows: len(panels), Cols: 1, PadX: vg.Points(6), PadY: vg.Points(8), PadTop: vg.Points(6),
+		PadBottom: vg.Points(4), PadLeft: vg.Points(4), PadRight: vg.Points(14)}
 	for i, c := range plot.Align(plots, tiles, dc) {
 		panels[i].Draw(c[0])
 	}

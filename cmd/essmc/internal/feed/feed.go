@@ -19,15 +19,14 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Inputs are what a run takes, and the files that they came from.
+// Inputs are the inputs of a run, with the files that they come from.
 type Inputs struct {
 	Data  map[string]tensor.Datum
 	files map[string]string // by name
 }
 
-// Read reads the inputs that specs ("NAME=FILE", or "FILE" where only one input is required) name; where a number or a list
-// of numbers stands for FILE, that is the input. wide says that the model
-// takes float64 where it declares float32.
+// Read reads the inputs in specs: "NAME=FILE", or "FILE" if only one input is required. In place of FILE there may be a
+// number or a list of numbers. If wide is set, the model takes float64 where it declares float32.
 func Read(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
 	in, err := ReadSome(specs, ports, wide)
 	if err != nil {
@@ -41,7 +40,7 @@ func Read(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
 	return in, nil
 }
 
-// ReadSome is Read for callers who make up what is missing.
+// ReadSome is Read without the check for missing inputs.
 func ReadSome(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
 	in := &Inputs{Data: map[string]tensor.Datum{}, files: map[string]string{}}
 	for _, s := range specs {
@@ -68,8 +67,10 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) 
 		}
 		a, err := arrays.Read(file)
 		if err != nil {
-			if filepath.Ext(file) == "" { // it may have been meant as a value
-				err = fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav), a number, or a list as in [1,2,3] (%v)", clip(file), name, port.Type)
+			if filepath.Ext(file) == "" { // perhaps meant as a value
+				err = fmt.Errorf(
+					"%s: input %q: expected a file (.npy, .npz, .csv, .wav), a number, or a list as in [1,2,3] (%v)",
+					clip(file), name, port.Type)
 			}
 			return nil, err
 		}
@@ -82,7 +83,7 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) 
 	return in, nil
 }
 
-// Locate completes an error of a run: with the file of the input that it is about.
+// Locate adds to an error of a run the file of the input that it is about.
 func (in *Inputs) Locate(err error) error {
 	var bad *runtime.InputError
 	if errors.As(err, &bad) && in.files[bad.Name] != "" {
@@ -90,7 +91,7 @@ func (in *Inputs) Locate(err error) error {
 	}
 	var node *runtime.NodeError
 	if errors.As(err, &node) {
-		for name, file := range in.files { // at most one name stands before the bracket
+		for name, file := range in.files { // an error names one input before the bracket
 			if strings.HasPrefix(node.Err.Error(), name+"[") {
 				return fmt.Errorf("%s: %w", file, node.Err)
 			}
@@ -99,8 +100,8 @@ func (in *Inputs) Locate(err error) error {
 	return err
 }
 
-// split takes NAME=FILE apart; name is empty where there is none. What stands before the first '=' is a name if the model
-// has it, and otherwise part of the file's name if there is such a file.
+// split splits NAME=FILE. name is empty if there is none. The text before the first '=' is a name if the model has such
+// a port; otherwise it is part of the file's name if there is such a file.
 func split(spec string, ports []runtime.Port, what string) (name, file string, err error) {
 	if spec == "" {
 		return "", "", fmt.Errorf("%s: the file name is missing", what)
@@ -118,7 +119,8 @@ func split(spec string, ports []runtime.Port, what string) (name, file string, e
 	if _, err := os.Stat(spec); err == nil || strings.ContainsRune(before, filepath.Separator) {
 		return "", spec, nil
 	}
-	return "", "", fmt.Errorf("%s %q: the model has no such %s; it has %s", what, before, what, strings.Join(names(ports), ", "))
+	return "", "", fmt.Errorf("%s %q: the model has no such %s; it has %s", what, before, what,
+		strings.Join(names(ports), ", "))
 }
 
 func names(ports []runtime.Port) []string {
@@ -129,8 +131,8 @@ func names(ports []runtime.Port) []string {
 	return out
 }
 
-// only finds the port that needs no name: the only one that is required, or the only one at all. The state that a causal
-// model gives besides its answer does not count.
+// only returns the port that needs no name: the only required one, or the only one at all. The final state of a causal
+// model does not count.
 func only(ports []runtime.Port, file, what string) (string, error) {
 	var required []runtime.Port
 	for _, p := range ports {
@@ -142,12 +144,13 @@ func only(ports []runtime.Port, file, what string) (string, error) {
 		required = ports
 	}
 	if len(required) != 1 {
-		return "", fmt.Errorf("%s: the model has several %ss (%s): write NAME=FILE", file, what, strings.Join(names(ports), ", "))
+		return "", fmt.Errorf("%s: the model has several %ss (%s): write NAME=FILE", file, what,
+			strings.Join(names(ports), ", "))
 	}
 	return required[0].Name, nil
 }
 
-// kind is a kind of file whose arrays are not as the model wants them by nature.
+// kind is a kind of file whose arrays need to be adapted.
 type kind int
 
 const (
@@ -166,8 +169,8 @@ func kindOf(file string) kind {
 	return plain
 }
 
-// fit gives t the rank and element type of the port where there is one way to do so. It leaves alone what it cannot help;
-// the runtime says what is wrong then.
+// fit adapts t to the rank and element type of the port if there is one way to do that. Otherwise it returns t, and the
+// runtime returns an error.
 func fit(t *tensor.Tensor, p runtime.Port, k kind, wide bool) (*tensor.Tensor, error) {
 	want, ok := p.Type.(*ir.TensorType)
 	if !ok || want.NoRank {
@@ -189,7 +192,7 @@ func fit(t *tensor.Tensor, p runtime.Port, k kind, wide bool) (*tensor.Tensor, e
 }
 
 func fitWav(t *tensor.Tensor, want *ir.TensorType) (*tensor.Tensor, error) {
-	if len(want.Shape) == 2 && want.Elem.IsFloat() && t.Dim(1) == 1 { // waveforms without a dimension of features
+	if len(want.Shape) == 2 && want.Elem.IsFloat() && t.Dim(1) == 1 { // a waveform without a dimension of features
 		return t.Reshape(1, t.Dim(0))
 	}
 	if len(want.Shape) != 3 || !want.Elem.IsFloat() {
@@ -204,7 +207,7 @@ func fitWav(t *tensor.Tensor, want *ir.TensorType) (*tensor.Tensor, error) {
 	return t.Reshape(1, t.Dim(0), 1)
 }
 
-// fitText gives numbers that were written as text the element type that the model wants.
+// fitText converts numbers from text to the element type of the model.
 func fitText(t *tensor.Tensor, want *ir.TensorType, wide bool) (*tensor.Tensor, error) {
 	if !want.Elem.IsInt() {
 		if wide && want.Elem == tensor.Float32 {
@@ -214,14 +217,15 @@ func fitText(t *tensor.Tensor, want *ir.TensorType, wide bool) (*tensor.Tensor, 
 	}
 	for i, v := range tensor.Data[float64](t) {
 		if v != float64(int64(v)) {
-			return nil, fmt.Errorf("expected integers (%v), found %v in row %d, column %d", want.Elem, v, i/t.Dim(1)+1, i%t.Dim(1)+1)
+			return nil, fmt.Errorf("expected integers (%v), found %v in row %d, column %d", want.Elem, v, i/t.Dim(1)+1,
+				i%t.Dim(1)+1)
 		}
 	}
 	return t.Convert(want.Elem, false)
 }
 
-// fitShape is the shape under which an array with fewer dimensions than wanted can be read in one way only; nil: there is
-// none, or none is needed.
+// fitShape returns the shape that adapts an array with too few dimensions, if there is one way only. It returns nil if
+// there is none or none is needed.
 func fitShape(have []int, want ir.Shape, k kind) []int {
 	known := func(i int) (int, bool) {
 		n, ok := want[i].Known()
@@ -245,7 +249,7 @@ func fitShape(have []int, want ir.Shape, k kind) []int {
 			if have[1] == f { // one sequence: steps and features
 				return []int{1, have[0], f}
 			}
-		case have[1] != 1: // of n×1 nobody knows whether it is n sequences or n steps
+		case have[1] != 1: // n×1 may be n sequences or n steps
 			return []int{have[0], have[1], 1}
 		}
 	case len(have) == 1 && len(want) == 3:

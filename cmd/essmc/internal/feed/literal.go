@@ -13,8 +13,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// isLiteral tells a value that is written out from the name of a file: a number, true or false, or a list. A file that is
-// called 16000 is ./16000.
+// isLiteral reports whether s is a value and not the name of a file: a number, true, false, or a list. A file named
+// 16000 can be given as ./16000.
 func isLiteral(s string) bool {
 	if strings.HasPrefix(s, "[") || s == "true" || s == "false" {
 		return true
@@ -23,8 +23,7 @@ func isLiteral(s string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// literal reads a value that is written out, with the element type of the port. One element fits every shape that has room
-// for one.
+// literal parses a value of the port's element type. A single element fits every shape with one element.
 func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 	typ := p.Type
 	if o, ok := typ.(*ir.OptionalType); ok {
@@ -50,13 +49,14 @@ func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 			shape[i] = 1
 		}
 	}
-	if t, err = t.Reshape(shape...); err == nil && !ir.Compatible(ir.Of(t), &ir.TensorType{Elem: t.DType(), Shape: want.Shape}) {
+	if t, err = t.Reshape(shape...); err == nil &&
+		!ir.Compatible(ir.Of(t), &ir.TensorType{Elem: t.DType(), Shape: want.Shape}) {
 		err = fmt.Errorf("expected %v, found %v", p.Type, t)
 	}
 	return t, err
 }
 
-// parseList reads a number or a list of lists of numbers: these as they are written, row after row, and the shape.
+// parseList parses a number or nested lists of numbers. It returns the numbers as text, row by row, and the shape.
 func parseList(s string) (words []string, shape []int, err error) {
 	if !strings.HasPrefix(s, "[") {
 		return []string{s}, []int{}, nil
@@ -107,7 +107,7 @@ func parseList(s string) (words []string, shape []int, err error) {
 	return words, shape, walk(v, 0)
 }
 
-// elements makes a tensor of numbers that are written out.
+// elements converts numbers from text to a tensor.
 func elements(words []string, shape []int, elem tensor.DType, wide bool) (*tensor.Tensor, error) {
 	n := len(words)
 	switch {
@@ -161,7 +161,7 @@ func elements(words []string, shape []int, elem tensor.DType, wide bool) (*tenso
 	return tensor.FromFloat64s(elem, v, shape...)
 }
 
-// clip shortens a text for messages.
+// clip truncates a text for messages.
 func clip(s string) string {
 	const most = 60
 	if len(s) <= most {

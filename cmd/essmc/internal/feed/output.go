@@ -11,10 +11,10 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Output is a file that an output goes to.
+// Output is an output with its file.
 type Output struct{ Name, File string }
 
-// Expected understands NAME=FILE for outputs, or FILE where there is one.
+// Expected parses NAME=FILE for outputs, or FILE if there is one output.
 func Expected(specs []string, ports []runtime.Port) ([]Output, error) {
 	var out []Output
 	for _, s := range specs {
@@ -32,8 +32,8 @@ func Expected(specs []string, ports []runtime.Port) ([]Output, error) {
 	return out, nil
 }
 
-// Outputs is Expected for files that are to be written. It refuses kinds of files that cannot be, and one file for two
-// outputs, so that a long run is not in vain.
+// Outputs is Expected for files to be written. To prevent errors after long runs, it refuses file types that cannot be
+// written, and one file for two outputs.
 func Outputs(specs []string, ports []runtime.Port) ([]Output, error) {
 	out, err := Expected(specs, ports)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 // Column is one column of a table.
 type Column struct {
 	Title string
-	Right bool // numbers stand at the right
-	Width int  // at most; longer text goes over several lines; 0: as wide as it needs
+	Right bool // aligned to the right, for numbers
+	Width int  // the largest width; longer text is wrapped; 0: unlimited
 }
 
-// Print writes a table, indented by two spaces. Columns without any content are left out.
+// Print writes a table, indented by two spaces. Empty columns are omitted.
 func Print(w io.Writer, columns []Column, rows [][]string) error {
 	var keep []int
 	for i := range columns {
@@ -41,7 +41,8 @@ func Print(w io.Writer, columns []Column, rows [][]string) error {
 	for at, i := range keep {
 		c := columns[i]
 		header = append(header, c.Title)
-		config := table.ColumnConfig{Number: at + 1, WidthMax: c.Width, WidthMaxEnforcer: text.WrapSoft, VAlign: text.VAlignTop}
+		config := table.ColumnConfig{Number: at + 1, WidthMax: c.Width, WidthMaxEnforcer: text.WrapSoft,
+			VAlign: text.VAlignTop}
 		if c.Right {
 			config.Align, config.AlignHeader = text.AlignRight, text.AlignRight
 		}

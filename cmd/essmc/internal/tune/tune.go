@@ -1,8 +1,8 @@
 // Package tune stores the results of `essmc tune`: the constants of the cpu backend's cost model. There is one file per
 // machine and variant of the kernels, below the user's cache directory.
 //
-// It imports runtime/cpu and internal/atomicfile. The results of Read are valid for this machine. A file that is not gives
-// an error with the reason, and no default.
+// It imports runtime/cpu and internal/atomicfile. The results of Read are valid for this machine. A file that is not
+// gives an error with the reason, and no default.
 package tune
 
 import (
@@ -22,37 +22,37 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// Variable is the environment variable that names another file, or none: "off".
+// Variable is the environment variable that names another file, or is "off" for none.
 const Variable = "ESSMC_TUNE"
 
-// Off as the value of Variable leaves measurements out.
+// Off is the value of Variable that disables measurements.
 const Off = "off"
 
 // File is the content of a file.
 type File struct {
 	Version int       `json:"version"` // cpu.CostsVersion
-	Machine string    `json:"machine"` // as Machine names it
-	Kernels string    `json:"kernels"` // as cpu.Kernels names them
-	Time    time.Time `json:"time"`    // of the measurement
+	Machine string    `json:"machine"` // as returned by Machine
+	Kernels string    `json:"kernels"` // as returned by cpu.Kernels
+	Time    time.Time `json:"time"`    // time of the measurement
 	Costs   cpu.Costs `json:"costs"`
 }
 
-// maxBytes bounds what Read reads.
+// maxBytes bounds the size of a file.
 const maxBytes = 64 << 10
 
-// New is the file of a measurement on this machine, made now.
+// New returns the content for a measurement on this machine, with the current time.
 func New(c cpu.Costs) *File {
 	return &File{cpu.CostsVersion, Machine(), cpu.Kernels(), time.Now().UTC().Truncate(time.Second), c}
 }
 
-// Machine names this machine's kind of processor.
+// Machine returns the name of this machine's type of processor.
 func Machine() string {
 	name := ""
 	switch runtime.GOOS {
 	case "linux":
 		if f, err := os.Open("/proc/cpuinfo"); err == nil {
 			defer f.Close()
-			head, _ := io.ReadAll(io.LimitReader(f, 4096)) // of the first processor; what could not be read is not there
+			head, _ := io.ReadAll(io.LimitReader(f, 4096)) // the first processor; empty if it cannot be read
 			name = field(string(head), "model name")
 		}
 	case "darwin":
@@ -68,7 +68,7 @@ func Machine() string {
 	return name + ", " + runtime.GOARCH
 }
 
-// field gives the value of the first line "key : value".
+// field returns the value of the first line "key : value".
 func field(text, key string) string {
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
@@ -78,7 +78,7 @@ func field(text, key string) string {
 	return ""
 }
 
-// Path is where the measurement of this machine and variant of the kernels belongs; empty where Variable says off.
+// Path returns the path of the file for this machine and variant of the kernels. It returns "" if Variable is "off".
 func Path() (string, error) {
 	switch p := os.Getenv(Variable); p {
 	case "":
@@ -94,13 +94,14 @@ func Path() (string, error) {
 	return filepath.Join(dir, "essmc", "tune-"+slug(Machine()+" "+cpu.Kernels())+".json"), nil
 }
 
-// slug keeps letters and digits, in lower case, between hyphens.
+// slug returns the letters and digits of s in lower case, with hyphens in place of other characters.
 func slug(s string) string {
-	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	words := strings.FieldsFunc(strings.ToLower(s),
+		func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	return strings.Join(words, "-")
 }
 
-// Read reads a file and checks that it fits this machine, and the kernels that this process uses. Where there is none the
+// Read reads a file and checks that it is for this machine and the kernels of this process. If there is no file, the
 // error is fs.ErrNotExist.
 func Read(path string) (*File, error) {
 	r, err := os.Open(path)
@@ -133,7 +134,8 @@ func parse(b []byte) (*File, error) {
 		return nil, damaged(err)
 	}
 	if version.Version != cpu.CostsVersion {
-		return nil, fmt.Errorf("expected version %d of the results of essmc tune, found %d", cpu.CostsVersion, version.Version)
+		return nil, fmt.Errorf("expected version %d of the results of essmc tune, found %d", cpu.CostsVersion,
+			version.Version)
 	}
 	f := &File{}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -147,13 +149,13 @@ func parse(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Begins reports whether a file that begins with head may be one that Write left, damaged perhaps.
+// Begins reports whether a file that begins with head may be one of Write, possibly damaged.
 func Begins(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("{")) &&
 		bytes.Contains(head, []byte(`"machine"`)) && bytes.Contains(head, []byte(`"kernels"`))
 }
 
-// damaged says of a file that it is not as Write leaves it.
+// damaged returns the error for a file that Write has not written.
 func damaged(err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
@@ -162,19 +164,20 @@ func damaged(err error) error {
 	return fmt.Errorf("expected a file of essmc tune: %w", err)
 }
 
-// fits reports a measurement of another machine.
+// fits returns an error for a measurement of another machine.
 func (f *File) fits() error {
 	var problems []error
 	if m := Machine(); f.Machine != m {
 		problems = append(problems, fmt.Errorf("it was measured on %q, but this machine is %q", f.Machine, m))
 	}
 	if k := cpu.Kernels(); f.Kernels != k {
-		problems = append(problems, fmt.Errorf("it was measured with kernels %q, but this machine has %q", f.Kernels, k))
+		problems = append(problems, fmt.Errorf("it was measured with kernels %q, but this machine has %q", f.Kernels,
+			k))
 	}
 	return errors.Join(problems...)
 }
 
-// Write puts the file at path, and makes the folder where it is missing.
+// Write writes the file to path, and makes its folder if necessary.
 func (f *File) Write(path string) error {
 	b, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {

@@ -54,7 +54,8 @@ func TestReadBad(t *testing.T) {
 		if err := os.WriteFile(path, raw, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, expected the file and %q", name, err, c.want)
 		}
 	}
@@ -80,7 +81,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// Whatever is in a file, it is refused or can be used, and what can be used survives writing.
+// FuzzParse checks that any file is refused or valid, and that valid files survive writing.
 func FuzzParse(f *testing.F) {
 	good, err := json.Marshal(New(cpu.DefaultCosts()))
 	if err != nil {
