@@ -38,8 +38,11 @@ const (
 	MetaLabels = "essmc.labels" // class names, a JSON list
 	MetaSource = "essmc.source" // name of the file that the model came from
 	MetaRate   = "essmc.rate"   // factor of resampling on every step size, unless it is 1
-	MetaState  = "essmc.state"  // JSON object, input → output: they take and give the state of the layers
-	MetaCarry  = "essmc.carry"  // JSON object, input → output: the graph takes one chunk and the state before it
+	// MetaSamplingRate is the sampling rate of the training data in Hz. The input of a resampled model has that rate
+	// divided by MetaRate.
+	MetaSamplingRate = "essmc.sampling_rate"
+	MetaState        = "essmc.state" // JSON object, input → output: they take and give the state of the layers
+	MetaCarry        = "essmc.carry" // JSON object, input → output: the graph takes one chunk and the state before it
 )
 
 // Event is one line of a graph's history.

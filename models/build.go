@@ -61,6 +61,9 @@ func Build(c *Config, w Weights, o BuildOptions) (*ir.Graph, error) {
 	if o.Rate != 1 {
 		meta[ir.MetaRate] = strconv.FormatFloat(o.Rate, 'g', -1, 64)
 	}
+	if c.SamplingRate > 0 {
+		meta[ir.MetaSamplingRate] = strconv.Itoa(c.SamplingRate)
+	}
 	if len(c.ID2Label) > 0 {
 		labels, err := json.Marshal(c.ID2Label)
 		if err != nil {

@@ -14,14 +14,16 @@ import (
 // Default.
 type Config struct {
 	ModelType string
-	Encoder   Encoder
-	DModel    int
-	NLayers   int
-	Prenorm   bool   // the norm is before the layer, in the residual branch; otherwise after the sum
-	Norm      string // one of Norms
-	Layer     Layer
-	Decoder   Decoder
-	ID2Label  []string // class names in order; nil: none
+	// SamplingRate is that of the training data, in Hz; 0: not stated.
+	SamplingRate int
+	Encoder      Encoder
+	DModel       int
+	NLayers      int
+	Prenorm      bool   // the norm is before the layer, in the residual branch; otherwise after the sum
+	Norm         string // one of Norms
+	Layer        Layer
+	Decoder      Decoder
+	ID2Label     []string // class names in order; nil: none
 }
 
 // Encoder maps the input to d_model features.
@@ -69,6 +71,7 @@ const (
 	maxVocab    = 1 << 26
 	maxLayers   = 1 << 12
 	maxFeatures = 1 << 24
+	maxRate     = 1 << 24 // Hz
 )
 
 // Default returns a configuration with all defaults (docs/math.md, Model directory), and no sizes.
@@ -99,7 +102,7 @@ func (c *Config) JSON() []byte {
 	b.WriteString("{")
 	section, first := "", true
 	for _, f := range fields {
-		if !f.applies(c) {
+		if !f.applies(c) || f.omit && f.get(c) == f.zero() {
 			continue
 		}
 		s, key := f.split()

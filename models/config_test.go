@@ -69,6 +69,24 @@ func TestConfigRoundTrip(t *testing.T) {
 	}
 }
 
+func TestSamplingRate(t *testing.T) {
+	stated := strings.Replace(small, ` "encoder"`, " \"sampling_rate\": 16000,\n \"encoder\"", 1)
+	c := mustParse(t, stated)
+	if got := string(c.JSON()); got != stated || c.SamplingRate != 16000 {
+		t.Errorf("rate %d, JSON gives\n%s", c.SamplingRate, got)
+	}
+	if c := mustParse(t, strings.Replace(stated, "16000", "null", 1)); string(c.JSON()) != small {
+		t.Errorf("null: JSON gives\n%s", c.JSON())
+	}
+	for _, wrong := range []string{"0", "-1", "16000.5", "1e9", `"16000"`} {
+		_, err := ParseConfig([]byte(strings.Replace(stated, "16000", wrong, 1)), "config.json")
+		want := "config.json: sampling_rate: expected an integer from 1 to 16777216, or null"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
 func TestConfigOfReferences(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(shared.Path(t, "reference"), "*", "config.json"))
 	if err != nil || len(files) == 0 {

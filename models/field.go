@@ -27,6 +27,7 @@ type field struct {
 	lo    int               // allowed integers
 	hi    int
 	null  bool               // null, or no key, stands for the zero value
+	omit  bool               // the zero value is not written
 	when  func(*Config) bool // whether the key applies; nil: always
 }
 
@@ -41,6 +42,8 @@ func decoderIs(kind string) func(*Config) bool {
 // fields lists the keys in the order of the file. A section's type is before the keys that depend on it.
 var fields = []field{
 	{key: "model_type", ref: func(c *Config) any { return &c.ModelType }, oneOf: []string{"essm"}, def: "essm"},
+	{key: "sampling_rate", ref: func(c *Config) any { return &c.SamplingRate }, lo: 1, hi: maxRate, null: true,
+		omit: true},
 	{key: "encoder.type", ref: func(c *Config) any { return &c.Encoder.Type }, oneOf: EncoderTypes},
 	{key: "encoder.d_input", ref: func(c *Config) any { return &c.Encoder.DInput }, lo: 1, hi: maxSize, when: encoderIs("linear")},
 	{key: "encoder.vocab_size", ref: func(c *Config) any { return &c.Encoder.VocabSize }, lo: 1, hi: maxVocab, when: encoderIs("embedding")},

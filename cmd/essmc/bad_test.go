@@ -318,12 +318,17 @@ func TestBadInputs(t *testing.T) {
 // writeWav writes 16-bit samples.
 func writeWav(t *testing.T, path string, channels, samples int) {
 	t.Helper()
+	writeWavAt(t, path, channels, samples, 16000)
+}
+
+func writeWavAt(t *testing.T, path string, channels, samples, rate int) {
+	t.Helper()
 	le := binary.LittleEndian
 	size := 2 * channels * samples
 	b := le.AppendUint32([]byte("RIFF"), uint32(36+size))
 	b = le.AppendUint32(append(b, "WAVEfmt "...), 16)
 	b = le.AppendUint16(le.AppendUint16(b, 1), uint16(channels))
-	b = le.AppendUint32(le.AppendUint32(b, 16000), uint32(16000*2*channels))
+	b = le.AppendUint32(le.AppendUint32(b, uint32(rate)), uint32(rate*2*channels))
 	b = le.AppendUint16(le.AppendUint16(b, uint16(2*channels)), 16)
 	b = le.AppendUint32(append(b, "data"...), uint32(size))
 	for i := range channels * samples {

@@ -162,6 +162,7 @@ func (c *comparison) compute(cmd *cobra.Command, s *side,
 		return nil, err
 	}
 	defer model.Close()
+	warnUnchanged(cmd, s.model, model, s.precision.value)
 	var in *feed.Inputs
 	if first == nil {
 		if in, err = c.firstInputs(model, s); err != nil {
@@ -179,9 +180,9 @@ func (c *comparison) compute(cmd *cobra.Command, s *side,
 // firstInputs reads the inputs. If sizes are given, the missing ones are random.
 func (c *comparison) firstInputs(model *runtime.Model, s *side) (*feed.Inputs, error) {
 	if !c.shape.given() {
-		return feed.Read(c.inputs, model.Inputs(), false)
+		return feed.Read(c.inputs, model.Inputs(), false, feed.SamplingRate(model.Meta()))
 	}
-	in, err := feed.ReadSome(c.inputs, model.Inputs(), false)
+	in, err := feed.ReadSome(c.inputs, model.Inputs(), false, feed.SamplingRate(model.Meta()))
 	if err != nil {
 		return nil, err
 	}

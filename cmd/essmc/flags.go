@@ -340,12 +340,12 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// compiled reads the model and prepares it to run.
-func (f *runFlags) compiled(cmd *cobra.Command, path string) (*runtime.Model, error) {
+// compiled reads the model and prepares it to run on the inputs.
+func (f *runFlags) compiled(cmd *cobra.Command, path string, inputs []string) (*runtime.Model, error) {
 	if err := f.check(cmd); err != nil {
 		return nil, err
 	}
-	m, err := f.open(cmd, path)
+	m, err := f.openFor(cmd, path, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -380,6 +380,9 @@ func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Opt
 		for _, w := range m.Warnings() {
 			warn(cmd, "%s", w)
 		}
+	}
+	if !o.Profile { // a second time, of the same model
+		warnUnchanged(cmd, m, model, f.precision.value)
 	}
 	return model, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/essmc/essmc/cmd/essmc/internal/feed"
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
@@ -330,6 +331,9 @@ func (r *inspection) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s  %s\n", r.Model, r.Kind)
 	if r.config != "" {
 		fmt.Fprintf(w, "%s\n", r.config)
+	}
+	if rate := feed.SamplingRate(r.Meta); rate > 0 {
+		fmt.Fprintf(w, "sampled at %.6g Hz\n", rate)
 	}
 	if rate := r.Meta[ir.MetaRate]; rate != "" {
 		fmt.Fprintf(w, "resampled by %s\n", rate)

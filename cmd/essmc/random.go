@@ -14,7 +14,7 @@ import (
 
 // someInputs reads the inputs with files. Other required inputs are random.
 func someInputs(model *runtime.Model, files []string, dims map[string]int64) (map[string]tensor.Datum, error) {
-	given, err := feed.ReadSome(files, model.Inputs(), false)
+	given, err := feed.ReadSome(files, model.Inputs(), false, feed.SamplingRate(model.Meta()))
 	if err != nil {
 		return nil, err
 	}

@@ -30,9 +30,13 @@ each sequence) and, if they are causal, "state_in". Their outputs are "output" a
 
 Inputs are .npy, .npz (FILE.npz:KEY selects one of several arrays), .csv (a sequence
 with a row per step and a column per feature; tokens with a row per sequence), or .wav
-for an input of one feature. An input can also be a number, or a list as in [1,2,3] or
-[[1,2],[3,4]]. Outputs are .npy, .npz or .csv. Without --output, run prints a summary of
-each output, with class names if the model has them.
+for an input of one feature. If the configuration of a model directory states the
+sampling rate, the model is adapted to a .wav file with another rate, as --resample
+does; plans and ONNX files that state it refuse other rates. An input can also be a
+number, or a list as in [1,2,3] or [[1,2],[3,4]].
+
+Outputs are .npy, .npz or .csv. Without --output, run prints a summary of each output,
+with class names if the model has them.
 
 --stream N computes the same results in chunks of N steps, as a stream: it keeps the
 model's state and not the sequence. The model must be causal. An ONNX model that takes
@@ -65,7 +69,7 @@ writes every computed value to DIR/NAME.npy; DIR/values.tsv lists values and fil
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			m, err := f.open(cmd, args[0])
+			m, err := f.openFor(cmd, args[0], inputs)
 			if err != nil {
 				return err
 			}
@@ -122,7 +126,7 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []
 	if chunk > 0 {
 		ports = withoutStates(model)
 	}
-	in, err := feed.Read(inputs, ports, f.precision.value == "float64")
+	in, err := feed.Read(inputs, ports, f.precision.value == "float64", feed.SamplingRate(model.Meta()))
 	if err != nil {
 		return err
 	}

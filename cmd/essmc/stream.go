@@ -70,7 +70,7 @@ that are the same for all chunks.`,
 			if err := f.out.check(f.snapshot, snapshotFile, args[0]); err != nil {
 				return err
 			}
-			model, err := f.compiled(cmd, args[0])
+			model, err := f.compiled(cmd, args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -103,7 +103,7 @@ func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
 		return err
 	}
 	defer c.Close()
-	p, err := f.pipe(cmd, c)
+	p, err := f.pipe(cmd, c, feed.SamplingRate(model.Meta()))
 	if err != nil {
 		return err
 	}
@@ -204,9 +204,10 @@ type pipe struct {
 	w      io.Writer
 }
 
-// pipe finds the input for the steps, and the output to write.
-func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked) (*pipe, error) {
-	given, err := feed.ReadSome(f.inputs, c.Inputs(), false)
+// pipe finds the input for the steps, and the output to write. rate is the model's sampling rate in
+// Hz; 0: not stated.
+func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked, rate float64) (*pipe, error) {
+	given, err := feed.ReadSome(f.inputs, c.Inputs(), false, rate)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,8 @@ func summary(w io.Writer, model *runtime.Model, out map[string]tensor.Datum, top
 		}
 		fmt.Fprintf(w, "%s  %v%s\n", p.Name, t, statistics(v))
 		if t.Rank() == 2 && t.Dim(1) > 1 && p.Name != models.StateOut {
-			if err := classes(w, v, t.Dim(0), t.Dim(1), labels, top); err != nil {
+			probable := isProbability(model.Graph(), p.Name) || sumToOne(v, t.Dim(1))
+			if err := classes(w, v, t.Dim(0), t.Dim(1), labels, top, probable); err != nil {
 				return err
 			}
 		}
@@ -76,11 +77,53 @@ func statistics(v []float64) string {
 	return s
 }
 
-// classes prints the top classes of each sample, with the softmax of their values.
-func classes(w io.Writer, v []float64, samples, n int, labels []string, top int) error {
+// isProbability reports whether the last operator before an output gives probabilities.
+func isProbability(g *ir.Graph, output string) bool {
+	i := slices.IndexFunc(g.Outputs, func(v *ir.Value) bool { return v.Name == output })
+	if i < 0 {
+		return false
+	}
+	v := g.Outputs[i]
+	for v != nil && v.Def != nil && len(v.Def.Inputs) > 0 {
+		switch v.Def.Op.FullName() {
+		case "Softmax", "Sigmoid":
+			return true
+		case "Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze":
+			v = v.Def.Inputs[0]
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// sumToOne reports whether each row of n values is probabilities, up to the rounding of float16.
+func sumToOne(v []float64, n int) bool {
+	for ; len(v) > 0; v = v[n:] {
+		sum := 0.0
+		for _, x := range v[:n] {
+			if !(x >= 0 && x <= 1) {
+				return false
+			}
+			sum += x
+		}
+		if math.Abs(sum-1) > 1e-3 {
+			return false
+		}
+	}
+	return true
+}
+
+// classes prints the top classes of each sample, and the softmax of their values, unless these are probabilities
+// already.
+func classes(w io.Writer, v []float64, samples, n int, labels []string, top int, probable bool) error {
+	title := "softmax"
+	if probable {
+		title = "probability"
+	}
 	columns := []table.Column{{Title: "sample", Right: true}, {Title: "rank", Right: true},
 		{Title: "class", Right: true},
-		{Title: "name"}, {Title: "value", Right: true}, {Title: "softmax", Right: true}}
+		{Title: "name"}, {Title: "value", Right: true}, {Title: title, Right: true}}
 	var rows [][]string
 	for i := range min(samples, shown) {
 		row := v[i*n : (i+1)*n]
@@ -102,8 +145,12 @@ func classes(w io.Writer, v []float64, samples, n int, labels []string, top int)
 			if rank == 0 {
 				sample = strconv.Itoa(i)
 			}
+			share := math.Exp(row[k]-row[order[0]]) / sum
+			if probable {
+				share = row[k]
+			}
 			rows = append(rows, []string{sample, strconv.Itoa(rank + 1), strconv.Itoa(k), name,
-				strconv.FormatFloat(row[k], 'g', 5, 64), fmt.Sprintf("%.1f%%", 100*math.Exp(row[k]-row[order[0]])/sum)})
+				strconv.FormatFloat(row[k], 'g', 5, 64), fmt.Sprintf("%.1f%%", 100*share)})
 		}
 	}
 	if err := table.Print(w, columns, rows); err != nil {

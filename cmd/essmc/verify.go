@@ -31,7 +31,7 @@ is expected. If it is above the tolerance, the exit code is 1.`,
 			if len(expect) == 0 {
 				return usagef("%s: --expect FILE is missing", cmd.CommandPath())
 			}
-			model, err := f.compiled(cmd, args[0])
+			model, err := f.compiled(cmd, args[0], inputs)
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,8 @@ is expected. If it is above the tolerance, the exit code is 1.`,
 				}
 				want[i] = a.Tensor
 			}
-			in, err := feed.Read(inputs, model.Inputs(), f.precision.value == "float64")
+			in, err := feed.Read(inputs, model.Inputs(), f.precision.value == "float64",
+				feed.SamplingRate(model.Meta()))
 			if err != nil {
 				return err
 			}

@@ -1,11 +1,13 @@
 package arrays
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
 
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -34,48 +36,78 @@ type wavFormat struct {
 // (samples, channels). The most negative integer is -1, so the scale is exact. Chunks other than fmt and data are
 // skipped.
 func ReadWav(r io.Reader, size int64) (*Array, error) {
+	f, n, err := readWavHead(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return f.samples(io.LimitReader(r, n), n)
+}
+
+// WavRate returns the sampling rate in Hz of the .wav file at path. It reads no samples.
+func WavRate(path string) (int, error) {
+	r, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	st, err := r.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
+	}
+	f, _, err := readWavHead(bufio.NewReader(r), st.Size())
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return f.rate, nil
+}
+
+// readWavHead reads a file up to its samples, and returns how many bytes they have.
+func readWavHead(r io.Reader, size int64) (*wavFormat, int64, error) {
 	head := make([]byte, 12)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
-		return nil, errors.New("is not a RIFF WAVE file")
+		return nil, 0, errors.New("is not a RIFF WAVE file")
 	}
 	left := size - 12
 	var f *wavFormat
 	for range maxChunks {
 		id, n, err := chunkHead(r, left)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		left -= 8
 		switch {
 		case id == "data" && f == nil:
-			return nil, errors.New("data stands before its format (chunk fmt)")
+			return nil, 0, errors.New("data stands before its format (chunk fmt)")
 		case id == "data":
 			if n > left {
-				return nil, fmt.Errorf("data of %d bytes announced, file holds %d: it was cut off", n, left)
+				return nil, 0, fmt.Errorf("data of %d bytes announced, file holds %d: it was cut off", n, left)
 			}
-			return f.samples(io.LimitReader(r, n), n)
+			return f, n, nil
 		case n > left:
-			return nil, fmt.Errorf("chunk %q of %d bytes announced, file holds %d", id, n, left)
+			return nil, 0, fmt.Errorf("chunk %q of %d bytes announced, file holds %d", id, n, left)
 		case id == "fmt " && f != nil:
-			return nil, errors.New("two chunks fmt")
+			return nil, 0, errors.New("two chunks fmt")
 		case id == "fmt ":
 			if f, err = readFormat(r, n); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		default:
 			if _, err := io.CopyN(io.Discard, r, n); err != nil {
-				return nil, fmt.Errorf("chunk %q: %w", id, err)
+				return nil, 0, fmt.Errorf("chunk %q: %w", id, err)
 			}
 		}
 		left -= n
 		if n%2 == 1 && left > 0 { // chunks start at even offsets
 			if _, err := io.CopyN(io.Discard, r, 1); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			left--
 		}
 	}
-	return nil, fmt.Errorf("more than %d chunks before the data", maxChunks)
+	return nil, 0, fmt.Errorf("more than %d chunks before the data", maxChunks)
 }
 
 func chunkHead(r io.Reader, left int64) (id string, n int64, err error) {

@@ -27,8 +27,10 @@ type Inputs struct {
 
 // Read reads the inputs in specs: "NAME=FILE", or "FILE" if only one input is required. In place of FILE there may be a
 // number or a list of numbers. If wide is set, the model takes float64 where it declares float32.
-func Read(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
-	in, err := ReadSome(specs, ports, wide)
+// rate is the sampling rate of the model's input in Hz, as SamplingRate returns it; a .wav file with another one is
+// refused. 0: any rate.
+func Read(specs []string, ports []runtime.Port, wide bool, rate float64) (*Inputs, error) {
+	in, err := ReadSome(specs, ports, wide, rate)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +43,7 @@ func Read(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
 }
 
 // ReadSome is Read without the check for missing inputs.
-func ReadSome(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) {
+func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*Inputs, error) {
 	in := &Inputs{Data: map[string]tensor.Datum{}, files: map[string]string{}}
 	for _, s := range specs {
 		name, file, err := split(s, ports, "input")
@@ -73,6 +75,10 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool) (*Inputs, error) 
 					clip(file), name, port.Type)
 			}
 			return nil, err
+		}
+		if a.Rate > 0 && rate > 0 && !sameRate(float64(a.Rate), rate) {
+			return nil, fmt.Errorf("%s: input %q: expected %.6g Hz, the sampling rate of the model's input, found %d "+
+				"Hz; convert the recording, or compile the model directory with --resample", file, name, rate, a.Rate)
 		}
 		t, err := fit(a.Tensor, port, kindOf(file), wide)
 		if err != nil {

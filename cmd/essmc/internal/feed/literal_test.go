@@ -39,7 +39,7 @@ func TestLiterals(t *testing.T) {
 		{"x=true", port(tensor.Bool), false, tensor.Scalar(true)},
 		{"x=[true,false]", port(tensor.Bool, b), false, tensor.FromSlice([]bool{true, false}, 2)},
 	} {
-		in, err := Read([]string{c.spec}, c.ports, c.wide)
+		in, err := Read([]string{c.spec}, c.ports, c.wide, 0)
 		if err != nil {
 			t.Errorf("%s: %v", c.spec, err)
 			continue
@@ -77,7 +77,7 @@ func TestLiterals(t *testing.T) {
 			`sixteen: input "x": expected a file (.npy, .npz, .csv, .wav), a number, or a list as in [1,2,3] (int64)`},
 		{"x=nothing.npy", port(tensor.Int64), "nothing.npy: "},
 	} {
-		if in, err := Read([]string{c.spec}, c.ports, false); err == nil || !strings.Contains(err.Error(), c.want) {
+		if in, err := Read([]string{c.spec}, c.ports, false, 0); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, %v, expected %q", c.spec, in, err, c.want)
 		}
 	}

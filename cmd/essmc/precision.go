@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/runtime"
+)
+
+// warnUnchanged warns of a precision that changes no product of the model.
+func warnUnchanged(cmd *cobra.Command, m *open.Model, model *runtime.Model, precision string) {
+	if precision != "bf16" && precision != "int8" {
+		return
+	}
+	g := model.Graph()
+	s := (&shape{}).orDefault(g, m.Dims)
+	dims, err := s.dims(g, m.Dims)
+	if err != nil { // any sizes do: those of weights decide
+		dims = maps.Clone(m.Dims)
+		for _, name := range missingSymbols(g, m.Dims) {
+			if dims == nil {
+				dims = map[string]int64{}
+			}
+			dims[name] = 64
+		}
+	}
+	choices, err := model.Explain(dims)
+	if err != nil {
+		return // the run says why
+	}
+	if why := unchanged(choices); why != "" {
+		warn(cmd, "%s: --precision %s changes nothing: %s", m.Name, precision, why)
+	}
+}
+
+// unchanged says why none of the products is in low precision; empty: one is.
+func unchanged(choices []runtime.Choice) string {
+	products, below := 0, map[string]bool{}
+	for _, c := range choices {
+		if c.Form == "int8" || c.Form == "bf16" {
+			return ""
+		}
+		if c.Form == "float32" {
+			_, size, _ := strings.Cut(c.Why, " smaller than ")
+			products, below[size] = products+1, true
+		}
+	}
+	switch {
+	case products == 0:
+		return "the model has no dense products with constant weights"
+	case len(below) > 1 || below[""]:
+		return fmt.Sprintf("0 of %s; essmc explain --precision tells why", plural(products, "dense product"))
+	}
+	return fmt.Sprintf("0 of %s: all below %s", plural(products, "dense product"), slices.Collect(maps.Keys(below))[0])
+}
