@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// HardSigmoid is y = alpha·x + beta, at least 0 and at most 1; NaN where x is.
+// HardSigmoid computes y = min(max(alpha·x + beta, 0), 1); NaN for NaN.
 func HardSigmoid(y, x []float32, alpha, beta float32) {
 	y = y[:len(x)]
 	for i := hardSigmoidWide(y, x, alpha, beta); i < len(x); i++ {
@@ -10,7 +10,7 @@ func HardSigmoid(y, x []float32, alpha, beta float32) {
 	}
 }
 
-// HardSwish is y = x times HardSigmoid(x) with slope 1/6 and offset 1/2.
+// HardSwish computes y = x·min(max(x/6 + 1/2, 0), 1).
 func HardSwish(y, x []float32) {
 	const alpha, beta = 1.0 / 6, 0.5
 	y = y[:len(x)]
@@ -19,7 +19,7 @@ func HardSwish(y, x []float32) {
 	}
 }
 
-// ScaleShift is y = scale·x + shift.
+// ScaleShift computes y = scale·x + shift.
 func ScaleShift(y, x []float32, scale, shift float32) {
 	y = y[:len(x)]
 	for i := scaleShiftWide(y, x, scale, shift); i < len(x); i++ {
@@ -27,7 +27,7 @@ func ScaleShift(y, x []float32, scale, shift float32) {
 	}
 }
 
-// Log is y = ln x, rounded once: -∞ at 0, NaN below.
+// Log computes y = ln x, rounded once; -∞ for 0, NaN below.
 func Log(y, x []float32) {
 	y = y[:len(x)]
 	for i, v := range x {
@@ -35,15 +35,15 @@ func Log(y, x []float32) {
 	}
 }
 
-// Square is y = x².
+// Square computes y = x².
 func Square(y, x []float32) { Mul(y, x, x) }
 
-// Reciprocal is y = 1/x.
+// Reciprocal computes y = 1/x.
 func Reciprocal(y, x []float32) { DivIntoS(y, x, 1) }
 
-// Arithmetic with one number.
+// Below: arithmetic with a number s.
 
-// AddS is y = a + s.
+// AddS computes y = a + s.
 func AddS(y, a []float32, s float32) {
 	y = y[:len(a)]
 	for i := addSWide(y, a, s); i < len(a); i++ {
@@ -51,7 +51,7 @@ func AddS(y, a []float32, s float32) {
 	}
 }
 
-// SubS is y = a - s.
+// SubS computes y = a - s.
 func SubS(y, a []float32, s float32) {
 	y = y[:len(a)]
 	for i := subSWide(y, a, s); i < len(a); i++ {
@@ -59,7 +59,7 @@ func SubS(y, a []float32, s float32) {
 	}
 }
 
-// SubFromS is y = s - a.
+// SubFromS computes y = s - a.
 func SubFromS(y, a []float32, s float32) {
 	y = y[:len(a)]
 	for i := subFromSWide(y, a, s); i < len(a); i++ {
@@ -67,7 +67,7 @@ func SubFromS(y, a []float32, s float32) {
 	}
 }
 
-// MulS is y = a·s.
+// MulS computes y = a·s.
 func MulS(y, a []float32, s float32) {
 	y = y[:len(a)]
 	for i := mulSWide(y, a, s); i < len(a); i++ {
@@ -75,7 +75,7 @@ func MulS(y, a []float32, s float32) {
 	}
 }
 
-// DivS is y = a/s.
+// DivS computes y = a/s.
 func DivS(y, a []float32, s float32) {
 	y = y[:len(a)]
 	for i := divSWide(y, a, s); i < len(a); i++ {
@@ -83,7 +83,7 @@ func DivS(y, a []float32, s float32) {
 	}
 }
 
-// DivIntoS is y = s/a.
+// DivIntoS computes y = s/a.
 func DivIntoS(y, a []float32, s float32) {
 	y = y[:len(a)]
 	for i := divIntoSWide(y, a, s); i < len(a); i++ {
@@ -91,7 +91,7 @@ func DivIntoS(y, a []float32, s float32) {
 	}
 }
 
-// MaxS is y = max(a, s), NaN where either is.
+// MaxS computes y = max(a, s); NaN if either is NaN.
 func MaxS(y, a []float32, s float32) {
 	if s != s {
 		fill(y[:len(a)], s)
@@ -100,7 +100,7 @@ func MaxS(y, a []float32, s float32) {
 	Clip(y, a, s, float32(math.Inf(1)))
 }
 
-// MinS is y = min(a, s), NaN where either is.
+// MinS computes y = min(a, s); NaN if either is NaN.
 func MinS(y, a []float32, s float32) {
 	if s != s {
 		fill(y[:len(a)], s)
@@ -115,10 +115,10 @@ func fill(y []float32, s float32) {
 	}
 }
 
-// sumBlock is how many numbers are added up in float32.
+// sumBlock is the largest number of terms that Sum adds in float32.
 const sumBlock = 512
 
-// Sum is the sum of x, short parts of it in float32 and those in float64.
+// Sum returns the sum of x. It adds blocks in float32, and the sums of blocks in float64.
 func Sum(x []float32) float64 {
 	total := 0.0
 	for len(x) > 0 {
@@ -134,7 +134,7 @@ func Sum(x []float32) float64 {
 	return total
 }
 
-// Greatest is the greatest of x, NaN where one is; -∞ of none.
+// Greatest returns the greatest element of x; NaN if there is a NaN, -∞ if x is empty.
 func Greatest(x []float32) float32 {
 	best, n := greatestWide(x)
 	if n == 0 {
@@ -146,7 +146,7 @@ func Greatest(x []float32) float32 {
 	return best
 }
 
-// Softmax is y = eˣ⁻ᵐ over their sum for one row, where m is the greatest of x. y may be x.
+// Softmax computes the softmax of one row: y = eˣ⁻ᵐ/Σeˣ⁻ᵐ, where m is the greatest element of x. y may be x.
 func Softmax(y, x []float32) {
 	y = y[:len(x)]
 	SubS(y, x, Greatest(x))
@@ -154,7 +154,7 @@ func Softmax(y, x []float32) {
 	MulS(y, y, float32(1/Sum(y)))
 }
 
-// LogSoftmax is the logarithm of Softmax. y may be x.
+// LogSoftmax computes the logarithm of Softmax. y may be x.
 func LogSoftmax(y, x []float32) {
 	y = y[:len(x)]
 	SubS(y, x, Greatest(x))

@@ -2,8 +2,8 @@
 
 package kernel
 
-// The helpers that take a function, here and for the other kernels, are short enough to be inlined. Their calls are direct then;
-// through a function value the numbers would escape to the heap.
+// Helpers that take a function, here and in other files, are short enough to be inlined, so that they call it directly.
+// Calls through a function value would move the arguments to the heap.
 
 func unary2Wide(y, x []float32, a, b float32, f func(n int, y, x *float32, a, b float32)) int {
 	n := len(x) &^ 7
@@ -113,7 +113,7 @@ func minWide(y, a, b []float32) int {
 	return binaryWide(y, a, b, minAVX2)
 }
 
-// sumWide sums up the first of x, and says how many.
+// sumWide returns the sum of the first numbers of x, and how many they are.
 func sumWide(x []float32) (float32, int) {
 	if avx512() && len(x) > 0 {
 		return sumAVX512(len(x), &x[0]), len(x)

@@ -2,14 +2,14 @@ package kernel
 
 import "math"
 
-// BF16 is a matrix W (M rows, K columns) of bfloat16 numbers, laid out for GemmBF16.
+// BF16 is a matrix W (M rows, K columns) of bfloat16 numbers, packed for GemmBF16.
 type BF16 struct {
 	M, K  int
-	plain *Packed  // for the kernels of float32, which multiply where no instruction takes bfloat16
-	pairs []uint32 // pairs of columns where one does
+	plain *Packed  // for the float32 kernels, on processors without products of bfloat16
+	pairs []uint32 // pairs of columns, on processors with such products
 }
 
-// PackBF16 rounds W, whose element (i, k) is w[i*rs+k*cs], to the nearest bfloat16, ties to even.
+// PackBF16 packs W, whose element (i, k) is w[i*rs+k*cs], rounded to the nearest bfloat16, ties to even.
 func PackBF16(w []float32, m, k, rs, cs int) *BF16 {
 	p := &BF16{M: m, K: k}
 	if bf16Pairs() && k > 0 {
@@ -26,7 +26,7 @@ func PackBF16(w []float32, m, k, rs, cs int) *BF16 {
 	return p
 }
 
-// Bytes is the memory that the packed matrix takes.
+// Bytes returns the size of the packed matrix.
 func (p *BF16) Bytes() int64 {
 	if p.plain != nil {
 		return p.plain.Bytes()
@@ -34,7 +34,7 @@ func (p *BF16) Bytes() int64 {
 	return int64(len(p.pairs)) * 4
 }
 
-// roundBF16 is the nearest bfloat16, ties to even. NaN becomes the quiet one.
+// roundBF16 returns the nearest bfloat16, ties to even; a quiet NaN for NaN.
 func roundBF16(x float32) float32 {
 	if x != x {
 		return math.Float32frombits(0x7fc00000)
@@ -43,7 +43,7 @@ func roundBF16(x float32) float32 {
 	return math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff)
 }
 
-// BF16Words is how many numbers of 32 bits RoundBF16 writes for k numbers.
+// BF16Words returns the number of float32 that RoundBF16 writes for k numbers.
 func BF16Words(k int) int {
 	if bf16Pairs() {
 		return (k + 1) / 2
@@ -63,9 +63,9 @@ func RoundBF16(dst, x []float32, n, k int) {
 	}
 }
 
-// GemmBF16 computes y = x Wᵀ + bias for rows of x that RoundBF16 wrote, with K numbers each, and that lie ldx apart, and rows of
-// y that lie ldy apart. Products are exact; they are summed up in float32, each rounded with the sum. With AVX512_BF16 denormal
-// numbers count as zeros. bias has M numbers, or is nil.
+// GemmBF16 computes y = x Wᵀ + bias for rows of x that RoundBF16 has written, of K numbers each. Rows of x lie ldx
+// apart, and rows of y ldy. Products are exact, and are summed in float32. With AVX512_BF16, denormal numbers count as
+// zeros. bias has M numbers, or is nil.
 func GemmBF16(y []float32, ldy int, x []float32, ldx int, rows int, w *BF16, bias []float32) {
 	if w.plain != nil {
 		Gemm(y, ldy, x, ldx, rows, w.plain, bias, false)

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// bf16Pairs says that products of pairs of bfloat16 numbers run on AVX512_BF16.
+// bf16Pairs reports whether products of bfloat16 run on AVX512_BF16, which takes pairs of numbers.
 func bf16Pairs() bool { return avx512() && cpu.X86.HasAVX512BF16 }
 
-// packPairs rounds W and lays it out as pairs of columns, in panels of widePanel512 rows; the last panel and the last pair are
-// filled up with zeros.
+// packPairs packs W, rounded, as pairs of columns in panels of widePanel512 rows. The last panel and the last pair are
+// padded with zeros.
 func packPairs(w []float32, m, k, rs, cs int) []uint32 {
 	words := BF16Words(k)
 	p := make([]uint32, (m+widePanel512-1)/widePanel512*widePanel512*words)
@@ -25,7 +25,7 @@ func packPairs(w []float32, m, k, rs, cs int) []uint32 {
 	return p
 }
 
-// roundPairs is RoundBF16 to pairs.
+// roundPairs is RoundBF16 for pairs.
 func roundPairs(dst, x []float32, n, k int) {
 	words := BF16Words(k)
 	if n == 0 || k == 0 {
@@ -38,7 +38,7 @@ func roundPairs(dst, x []float32, n, k int) {
 	}
 }
 
-// roundBF16Wide rounds as many of x as whole vectors hold, and says how many.
+// roundBF16Wide rounds the whole vectors at the beginning of x. It returns the number of elements that it has rounded.
 func roundBF16Wide(y, x []float32) int {
 	n := len(x) &^ 7
 	if n == 0 || !wide() {
@@ -55,7 +55,7 @@ func gemmPairs(y []float32, ldy int, x []float32, ldx int, rows int, w *BF16, bi
 		return
 	}
 	words := BF16Words(w.K)
-	_ = x[(rows-1)*ldx+words-1] // what the kernels read and write, checked here
+	_ = x[(rows-1)*ldx+words-1] // checks the bounds of all that the kernels read and write
 	_ = y[(rows-1)*ldy+w.M-1]
 	for i := 0; i < w.M; {
 		n := min(widePanel512, w.M-i)

@@ -12,7 +12,7 @@ func Correlate(y, v, k []float32, lag int) {
 	}
 }
 
-// dot sums in blocks: what is added up in float32 stays short.
+// dot returns the scalar product of a and b. It sums blocks in float32, and the sums of blocks in float64.
 func dot(a, b []float32) float32 {
 	sum := 0.0
 	for len(a) > 0 {

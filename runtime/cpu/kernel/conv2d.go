@@ -2,19 +2,19 @@ package kernel
 
 import "slices"
 
-// A convolution is a product of the filters (rows of K weights) with panels: PanelWidth places of the output, and for each
-// weight the numbers of the input that it meets there.
+// A convolution is a product of the filters, rows of K weights, with panels. A panel holds, for PanelWidth positions of
+// the output and each weight, the number of the input that is multiplied by the weight.
 
-// PanelWidth is the number of places in a panel.
+// PanelWidth is the number of positions in a panel.
 const PanelWidth = 16
 
-// Offsets say where a filter's weights meet the input, from the place of the first one on.
+// Offsets are the positions of the inputs of a filter's weights, relative to that of the first weight.
 type Offsets struct {
 	off    []int32
 	lo, hi int
 }
 
-// NewOffsets keeps off.
+// NewOffsets returns the Offsets off. It keeps the slice.
 func NewOffsets(off []int32) Offsets {
 	o := Offsets{off: off}
 	if len(off) > 0 {
@@ -23,8 +23,8 @@ func NewOffsets(off []int32) Offsets {
 	return o
 }
 
-// Panel gathers a panel: the numbers src[off[i]+index[j]] for each weight i, place j. With contiguous, index[j] is
-// index[0]+j. dst takes PanelWidth numbers for each offset.
+// Panel gathers a panel: dst[i·PanelWidth+j] = src[off[i]+index[j]] for each weight i and position j. contiguous says
+// that index[j] is index[0]+j.
 func Panel(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguous bool) {
 	if len(o.off) == 0 || panelWide(dst, src, o, index, contiguous) {
 		return
@@ -41,8 +41,8 @@ func Panel(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguous b
 	}
 }
 
-// PanelProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] for rows of k weights, which lie ldw apart, and the first n
-// places of the panel. Rows of y lie ldy apart.
+// PanelProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] for rows of k weights and the first n positions of
+// the panel. Rows of w lie ldw apart, and rows of y ldy.
 func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []float32, n int) {
 	if rows == 0 || n == 0 {
 		return
@@ -63,7 +63,7 @@ func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []f
 	}
 }
 
-// Taps is y[i] = bias + Σ over t of w[t]·x[i+off[t]] for each i: a filter over one channel.
+// Taps applies a filter to one channel: y[i] = bias + Σ over t of w[t]·x[i+off[t]].
 func Taps(y, x []float32, o Offsets, w []float32, bias float32) {
 	for i := tapsWide(y, x, o, w, bias); i < len(y); i++ {
 		s := bias
@@ -74,7 +74,7 @@ func Taps(y, x []float32, o Offsets, w []float32, bias float32) {
 	}
 }
 
-// Part is even[i] = x[2i] and odd[i] = x[2i+1]: x has twice as many numbers as each.
+// Part separates x: even[i] = x[2i] and odd[i] = x[2i+1].
 func Part(even, odd, x []float32) {
 	odd, x = odd[:len(even)], x[:2*len(even)]
 	for i := partPairsWide(even, odd, x); i < len(even); i++ {
@@ -82,7 +82,7 @@ func Part(even, odd, x []float32) {
 	}
 }
 
-// Weave is the opposite of Part: y[2i] = even[i] and y[2i+1] = odd[i].
+// Weave is the inverse of Part: y[2i] = even[i] and y[2i+1] = odd[i].
 func Weave(y, even, odd []float32) {
 	odd, y = odd[:len(even)], y[:2*len(even)]
 	for i := weavePairsWide(y, even, odd); i < len(even); i++ {

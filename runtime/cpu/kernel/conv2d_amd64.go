@@ -9,7 +9,7 @@ func panelWide(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguo
 		return false
 	}
 	off := o.off
-	_ = dst[len(off)*PanelWidth-1] // what is written and read, checked here
+	_ = dst[len(off)*PanelWidth-1] // checks the bounds of all that is written and read
 	if contiguous {
 		_, _ = src[o.lo+int(index[0])], src[o.hi+int(index[0])+PanelWidth-1]
 		panelAVX2(len(off), &dst[0], &src[index[0]], &off[0])
@@ -24,7 +24,7 @@ func panelWide(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguo
 	return true
 }
 
-// quarters reports whether the places come in four runs of four.
+// quarters reports whether the positions are four runs of four.
 func quarters(index *[PanelWidth]int32) bool {
 	for j := 0; j < PanelWidth; j += 4 {
 		if index[j+1] != index[j]+1 || index[j+2] != index[j]+2 || index[j+3] != index[j]+3 {
@@ -34,7 +34,7 @@ func quarters(index *[PanelWidth]int32) bool {
 	return true
 }
 
-// panelProductWide is PanelProduct for k, rows and n above zero.
+// panelProductWide is PanelProduct for positive k, rows and n.
 func panelProductWide(y []float32, ldy int, w []float32, ldw, rows, k int, panel []float32, n int) {
 	if avx512() {
 		gemmPanel512(PanelWidth, rows, k, w, ldw, &panel[0], &zeros[0], y, ldy, n, false)
@@ -85,7 +85,7 @@ func weavePairsWide(y, even, odd []float32) int {
 	return n
 }
 
-// depthwiseWide computes whole vectors of features, and says how many those are.
+// depthwiseWide computes the whole vectors of features at the beginning of rows. It returns the number of features.
 func depthwiseWide(y, x []float32, rows, f int, o Offsets, w, bias []float32) int {
 	n := f &^ 7
 	if n == 0 || len(o.off) == 0 || !wide() {

@@ -18,8 +18,8 @@ func MatVec(y, m, x []float64) {
 	}
 }
 
-// DenseForward runs z[t] = A z[t-1] + g[t] over rows steps for one head: n numbers of each row of ld. x may be nil. next
-// is scratch of n numbers.
+// DenseForward advances the state z of one head over rows steps, z = A z + g[t], and writes it to x[t]. Rows of x and g
+// lie ld apart. x may be nil. next is scratch of len(z) numbers.
 func DenseForward(x, g []float32, ld, rows int, a, z, next []float64) {
 	for t := range rows {
 		in := g[t*ld : t*ld+len(z)]
@@ -38,7 +38,8 @@ func DenseForward(x, g []float32, ld, rows int, a, z, next []float64) {
 	}
 }
 
-// DenseBackward is DenseForward from the last step to the first; x[t] is the state before g[t] joins. With add it adds to x.
+// DenseBackward is like DenseForward, from the last step to the first. x[t] is the state before g[t] is added. With
+// add, the states are added to x.
 func DenseBackward(x, g []float32, ld, rows int, a, z, next []float64, add bool) {
 	for t := rows - 1; t >= 0; t-- {
 		if x != nil {

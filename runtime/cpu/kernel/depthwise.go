@@ -1,8 +1,8 @@
 package kernel
 
-// Depthwise is a filter of each feature over rows of f features that follow each other: y[r][c] = bias[c] + Σ over t of
-// w[t][c]·x[r·f+off[t]+c]. w has a row of f weights for each offset, which are numbers of x; bias has f, or is nil. y must not
-// overlap what is read of x.
+// Depthwise applies a filter to each feature along contiguous rows of f features: y[r][c] = bias[c] + Σ over t of
+// w[t][c]·x[r·f+off[t]+c]. w has a row of f weights for each offset. bias has f numbers, or is nil. y must not overlap
+// the rows of x that are read.
 func Depthwise(y, x []float32, rows, f int, o Offsets, w, bias []float32) {
 	if rows == 0 || f == 0 {
 		return

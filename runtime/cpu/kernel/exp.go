@@ -2,14 +2,13 @@ package kernel
 
 import "math"
 
-// exp64 is eˣ with a relative error below 1e-10: what the functions below round to float32 once. Arguments below -708 give
-// 0, above 709 infinity.
+// exp64 returns eˣ with a relative error below 1e-10; 0 below -708, and infinity above 709.
 func exp64(x float64) float64 {
 	const (
 		log2e = 1.44269504088896338700
 		ln2Hi = 6.93147180369123816490e-01
 		ln2Lo = 1.90821492927058770002e-10
-		round = 1<<52 + 1<<51 // adding it rounds to a whole number
+		round = 1<<52 + 1<<51 // adding it rounds to an integer
 	)
 	switch {
 	case x != x:
@@ -35,7 +34,8 @@ func exp64(x float64) float64 {
 	return p * math.Float64frombits((k+1023)<<52)
 }
 
-// Exp is y = eˣ, to two units in the last place, and 0 below the normal numbers; the portable variant rounds once. y may be x.
+// Exp computes y = eˣ with an error of at most two units in the last place, and 0 for results below the normal numbers.
+// The portable variant rounds once. y may be x.
 func Exp(y, x []float32) {
 	y = y[:len(x)]
 	for i := expWide(y, x); i < len(x); i++ {
@@ -43,7 +43,8 @@ func Exp(y, x []float32) {
 	}
 }
 
-// Sigmoid is y = 1/(1 + e⁻ˣ), to four units in the last place; the portable variant rounds once.
+// Sigmoid computes y = 1/(1 + e⁻ˣ) with an error of at most four units in the last place. The portable variant rounds
+// once.
 func Sigmoid(y, x []float32) {
 	y = y[:len(x)]
 	for i := sigmoidWide(y, x); i < len(x); i++ {
@@ -51,7 +52,8 @@ func Sigmoid(y, x []float32) {
 	}
 }
 
-// Swish is y = x/(1 + exp(-alpha·x)), to four units in the last place; the portable variant rounds once. y may be x.
+// Swish computes y = x/(1 + exp(-alpha·x)) with an error of at most four units in the last place. The portable variant
+// rounds once. y may be x.
 func Swish(y, x []float32, alpha float64) {
 	y = y[:len(x)]
 	for i := swishWide(y, x, float32(alpha)); i < len(x); i++ {

@@ -1,14 +1,14 @@
 package kernel
 
-// FFT transforms real sequences of an even length for convolution by the convolution theorem. A spectrum holds real and
-// imaginary parts apart; in place of the imaginary part of frequency 0, which is 0, it holds the last frequency, which is real.
-// An FFT computes only once Prepare has made its tables, and is immutable from then on.
+// FFT transforms real sequences of an even length, for convolutions by the convolution theorem. A spectrum holds real
+// parts before imaginary parts. In place of the imaginary part of frequency 0, which is 0, it holds the last frequency,
+// which is real. An FFT can be used after Prepare has made its tables, and is immutable from then on.
 type FFT struct {
 	t                *transform // of n numbers: pairs of the sequence
 	forward, inverse parts
 }
 
-// NewFFT makes a transform of at least length numbers; at least 2.
+// NewFFT returns a transform of at least length numbers, and at least 2.
 func NewFFT(length int) *FFT {
 	n := 1
 	for 2*n < length {
@@ -20,10 +20,10 @@ func NewFFT(length int) *FFT {
 	return &FFT{t: newTransform(n)}
 }
 
-// Bytes is the memory of the tables.
+// Bytes returns the size of the tables.
 func (f *FFT) Bytes() int64 { return f.t.bytes() + splitBytes(f.t.n) }
 
-// Prepare makes the tables; false when it was stopped.
+// Prepare computes the tables. It returns false if it was stopped.
 func (f *FFT) Prepare(stop Stop) bool {
 	if !f.t.prepare(stop) {
 		return false
@@ -32,10 +32,10 @@ func (f *FFT) Prepare(stop Stop) bool {
 	return true
 }
 
-// Size is the length of the sequences, padding included.
+// Size returns the length of the sequences, with padding.
 func (f *FFT) Size() int { return 2 * f.t.n }
 
-// Len is the numbers of a spectrum, and of the scratch that transforms need.
+// Len returns the size of a spectrum, and of the scratch that transforms need, in float32.
 func (f *FFT) Len() int { return 2 * planeLen(f.t.n) }
 
 func (f *FFT) parts(spec []float32) parts {
@@ -43,7 +43,7 @@ func (f *FFT) parts(spec []float32) parts {
 	return parts{spec[:n], spec[at : at+n]}
 }
 
-// Forward gives the spectrum of x, padded with zeros.
+// Forward sets spec to the spectrum of x, padded with zeros. tmp is scratch of Len numbers.
 func (f *FFT) Forward(spec, x, tmp []float32, stop Stop) {
 	n, z, y := f.t.n, f.parts(spec), f.parts(tmp)
 	if len(f.t.passes)%2 != 0 {
@@ -61,8 +61,8 @@ func (f *FFT) Forward(spec, x, tmp []float32, stop Stop) {
 	f.spectrum(z, y, stop)
 }
 
-// ForwardRing gives the spectrum of a kernel k as a ring, k[j] at place j (after) or at the place j+1 before the first
-// (before), or both: the kernels of sums over what came before a step, and over what follows it.
+// ForwardRing sets spec to the spectrum of a convolution kernel k. With after, k[j] is at position j, for sums over
+// earlier steps; with before, at position -1-j, for sums over later steps; with both, at both.
 func (f *FFT) ForwardRing(spec, k []float32, after, before bool, tmp []float32, stop Stop) {
 	z, y := f.parts(spec), f.parts(tmp)
 	if len(f.t.passes)%2 != 0 {
@@ -96,8 +96,8 @@ func (f *FFT) spectrum(z, y parts, stop Stop) {
 	combine(z, f.forward, f.t.n, 1)
 }
 
-// Inverse gives len(x) numbers, from number skip on, of the sequence with the spectrum, which it destroys. With add it adds
-// them to x.
+// Inverse sets x to len(x) numbers, from number skip on, of the sequence that has the spectrum spec. With add, it adds
+// them to x. It overwrites spec.
 func (f *FFT) Inverse(x, spec []float32, skip int, add bool, tmp []float32, stop Stop) {
 	z, y := f.parts(spec), f.parts(tmp)
 	a, b := z.re[0], z.im[0]
@@ -121,7 +121,7 @@ func (f *FFT) Inverse(x, spec []float32, skip int, add bool, tmp []float32, stop
 	}
 }
 
-// Mul sets spectrum y to a·b; it may be one of them.
+// Mul sets the spectrum y to a·b. y may be a or b.
 func (f *FFT) Mul(y, a, b []float32) {
 	z, p, q := f.parts(y), f.parts(a), f.parts(b)
 	re, im := p.re[0]*q.re[0], p.im[0]*q.im[0]

@@ -2,7 +2,7 @@
 
 package kernel
 
-// fftPass512 does a pass over s ≥ 16 interleaved transforms.
+// fftPass512 runs a pass over s ≥ 16 interleaved transforms.
 func fftPass512(p *fftPass, dst, src parts, s int) {
 	var f func(dre, dim, sre, sim *float32, m, s int, w *float32)
 	switch p.radix {

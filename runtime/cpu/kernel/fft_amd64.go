@@ -2,7 +2,8 @@
 
 package kernel
 
-// fftPassWide does a pass, where s or the first pass allows for whole vectors, and says so.
+// fftPassWide runs a pass if s, or the layout of the first pass, allows whole vectors. It reports whether it has run
+// it.
 func fftPassWide(p *fftPass, dst, src parts, s int) bool {
 	if !wide() {
 		return false
@@ -41,9 +42,9 @@ func fftPassWide(p *fftPass, dst, src parts, s int) bool {
 	return true
 }
 
-// The functions below do as much of their work as whole vectors can, and say how much that is.
+// The functions below compute whole vectors, and return the number of elements that they have computed.
 
-// splitWide serves numbers from 1 on, and as many before the end.
+// splitWide combines numbers from 1 on with as many at the end.
 func splitWide(z, u parts, n int) int {
 	blocks := (n - 1) / 16
 	if n <= 16 || !wide() {
@@ -71,7 +72,7 @@ func joinWide(x []float32, z parts, n int, scale float32) int {
 	return n
 }
 
-// mirrorWide serves the last numbers of z.
+// mirrorWide copies the last numbers of z.
 func mirrorWide(x []float32, z parts) int {
 	n := len(z.re) &^ 7
 	if n == 0 || !wide() {
@@ -92,7 +93,7 @@ func partWide(z parts, x []float32, n int) int {
 	return n
 }
 
-// lanesInWide and lanesOutWide serve whole blocks of four numbers.
+// lanesInWide and lanesOutWide copy whole blocks of four numbers.
 func lanesInWide(z parts, x []float32, stride, n int) int {
 	if n &^= 3; n == 0 || !wide() {
 		return 0

@@ -2,8 +2,8 @@ package kernel
 
 import "sync"
 
-// The cache holds the plans that were asked for last. It is bounded by their number and by their lengths together, so that
-// lengths from data cannot make it hold memory without limit.
+// The cache holds the plans that were used last. Their number and the sum of their lengths are bounded, so that lengths
+// that come from data cannot fill the memory.
 const (
 	cachedPlans  = 32
 	cachedPoints = 1 << 20
@@ -11,11 +11,11 @@ const (
 
 var dfts struct {
 	sync.Mutex
-	plans  []*DFT // the one used last is the last
+	plans  []*DFT // by last use, the latest at the end
 	points int
 }
 
-// DFTOf gives a plan as NewDFT does, from the cache when it is there; it may be prepared already.
+// DFTOf returns a plan as NewDFT does, from a cache if it holds one. The plan may be prepared already.
 func DFTOf(n int, real bool) *DFT {
 	if d := cached(n, real); d != nil {
 		return d

@@ -5,24 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// DFT computes transforms X[k] = Σ x[j] exp(-2πi jk/n) of n numbers, complex or real, and their inverses with the factor 1/n.
-// Complex numbers are pairs of a real and an imaginary part. Factors are computed in float64, so errors are those of
-// float32 additions, about 1e-7·√log n of the root mean square. A DFT computes only once Prepare has made its tables, and is
-// immutable from then on.
+// DFT computes transforms X[k] = Σ x[j] exp(-2πi jk/n) of n numbers, complex or real, and their inverses with the
+// factor 1/n. Complex numbers are pairs of a real and an imaginary part. Factors are computed in float64, so errors are
+// those of float32 additions, about 1e-7·√log n of the root mean square. A DFT can be used after Prepare has made its
+// tables, and is immutable from then on.
 type DFT struct {
 	n    int
 	real bool
-	t    *transform // of n numbers; of n/2 where half
+	t    *transform // of n numbers; of n/2 if half
 	half bool       // pairs of real numbers are transformed as complex ones
-	// What stands between the two: ∓i·exp(∓iπk/t.n) for k up to t.n/2, forward and inverse.
+	// Factors between the spectrum of pairs and that of real numbers: ∓i·exp(∓iπk/t.n) for k up to t.n/2.
 	forward, inverse parts
 
 	mu    sync.Mutex // while tables are made
 	ready atomic.Bool
 }
 
-// NewDFT makes a plan for n ≥ 1 numbers. With real, the transform is between n real numbers and the first n/2+1 terms, which the
-// others are conjugates of.
+// NewDFT returns a plan for n ≥ 1 numbers. With real, it transforms n real numbers to the first n/2+1 terms, of which
+// the others are conjugates.
 func NewDFT(n int, real bool) *DFT {
 	d := &DFT{n: n, real: real, half: real && n%2 == 0}
 	if d.t = newTransform(n); d.half {
@@ -31,7 +31,7 @@ func NewDFT(n int, real bool) *DFT {
 	return d
 }
 
-// Bytes is the memory of the tables, and of what Prepare needs to make them.
+// Bytes returns the size of the tables, with the memory that Prepare needs to make them.
 func (d *DFT) Bytes() int64 {
 	n := d.t.bytes()
 	if d.half {
@@ -40,7 +40,8 @@ func (d *DFT) Bytes() int64 {
 	return n
 }
 
-// Prepare makes the tables, unless they are there; false when it was stopped. Several goroutines may call it.
+// Prepare makes the tables, if they are not made yet. It returns false if it was stopped. Several goroutines may call
+// it at the same time.
 func (d *DFT) Prepare(stop Stop) bool {
 	if d.ready.Load() {
 		return true
@@ -73,20 +74,21 @@ func splitFactors(n int) (forward, inverse parts) {
 	return forward, inverse
 }
 
-// Len is the length that the plan is for.
+// Len returns n, the length of the transform.
 func (d *DFT) Len() int { return d.n }
 
-// Rows is lines of numbers to transform, one after the other in memory: pairs where they are complex.
+// Rows are rows of numbers to transform: pairs for complex numbers.
 type Rows struct {
 	Dst, Src             []float32
-	DstStride, SrcStride int // numbers of float32 from a row to the next
-	Count                int // how many rows
-	// Terms of a row that are written, at most n, and those that there are; the others are 0.
+	DstStride, SrcStride int // distance between rows, in float32
+	Count                int // number of rows
+	// Terms is the number of results per row that are written, at most n. Have is the number of elements per row of
+	// Src; the others are 0.
 	Terms, Have int
 	Stop        Stop
 }
 
-// Group is how many rows are best transformed at once, or a multiple of it.
+// Group returns the number of rows that are transformed together. Callers should pass multiples of it.
 func (d *DFT) Group() int {
 	if d.side() {
 		return lanes
@@ -94,8 +96,8 @@ func (d *DFT) Group() int {
 	return 1
 }
 
-// side reports whether eight rows go side by side: where a single one does not find whole vectors, or is short, and eight fit
-// into the cache.
+// side reports whether eight rows are transformed together: if one row has no whole vectors, or is short, and eight
+// rows fit the cache.
 func (d *DFT) side() bool {
 	const cached = 1 << 13
 	if d.t.chirp != nil || d.t.n > cached {
@@ -105,10 +107,10 @@ func (d *DFT) side() bool {
 	return len(first) == 0 || !first[0].byEight() || d.t.n <= sideBelow
 }
 
-// sideBelow is the length below which eight transforms side by side are faster than one after the other.
+// sideBelow is the length up to which eight transforms together are faster than one after the other.
 const sideBelow = 128
 
-// Scratch is the numbers of scratch that Forward and Inverse need.
+// Scratch returns the size of tmp in Forward and Inverse, in float32.
 func (d *DFT) Scratch() int {
 	n := d.t.room() + 1
 	if d.side() {
@@ -117,7 +119,7 @@ func (d *DFT) Scratch() int {
 	return scratch(n)
 }
 
-// Forward transforms rows: real numbers, where the plan is for those, or complex ones, into complex ones.
+// Forward transforms rows of complex numbers, or of real numbers with a plan for those, to complex numbers.
 func (d *DFT) Forward(r *Rows, tmp []float32) {
 	have := min(r.Have, d.n)
 	d.rows(r, func(dst, src []float32, count int) {
@@ -165,7 +167,8 @@ func (d *DFT) Forward(r *Rows, tmp []float32) {
 	})
 }
 
-// Inverse undoes Forward. The imaginary parts of terms that are real do not count where the plan is for real numbers.
+// Inverse is the inverse of Forward. With a plan for real numbers, it ignores the imaginary parts of terms that must be
+// real.
 func (d *DFT) Inverse(r *Rows, tmp []float32) {
 	d.rows(r, func(dst, src []float32, count int) {
 		x, y := planes(tmp, (d.t.room()+1)*count)
@@ -214,7 +217,7 @@ func (d *DFT) Inverse(r *Rows, tmp []float32) {
 	})
 }
 
-// rows calls f for rows, some at a time.
+// rows calls f for all rows, one or eight at a time.
 func (d *DFT) rows(r *Rows, f func(dst, src []float32, count int)) {
 	for at := 0; at < r.Count; {
 		count := 1
@@ -229,7 +232,8 @@ func (d *DFT) rows(r *Rows, f func(dst, src []float32, count int)) {
 	}
 }
 
-// load takes have numbers of count rows apart; what is missing up to the transform's length is 0.
+// load separates have complex numbers of count rows into real and imaginary parts. It fills up the transform's length
+// with zeros.
 func (d *DFT) load(z parts, src []float32, r *Rows, count, have int) {
 	have = min(have, d.t.n)
 	done := 0
@@ -270,7 +274,7 @@ func (d *DFT) store(dst []float32, z parts, r *Rows, count, n int, scale float32
 	}
 }
 
-// spread makes the spectrum of pairs that of the real numbers, with one more term.
+// spread turns the spectrum of pairs into that of the real numbers, which has one more term.
 func (d *DFT) spread(z parts, count int) {
 	n := d.t.n
 	for i := range count {
@@ -281,8 +285,8 @@ func (d *DFT) spread(z parts, count int) {
 	combine(z, d.forward, n, count)
 }
 
-// combine sets, of each two numbers k and n-k with half their sum e and half their difference d, the second conjugated before
-// and after, to e+du and e-du.
+// combine replaces numbers a = z[k] and b = z[n-k] by e + du and conj(e - du), where e = (a + conj b)/2 and d = (a -
+// conj b)/2.
 func combine(z, u parts, n, count int) {
 	done := 0
 	switch count {

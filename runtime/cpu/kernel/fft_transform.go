@@ -2,41 +2,42 @@ package kernel
 
 import "math"
 
-// transform is a plan for transforms of n complex numbers, whose real and imaginary parts are apart: Stockham's algorithm,
-// which goes to and fro between two places and needs no reordering. Its tables are made by prepare; afterwards it is immutable.
+// transform is a plan for transforms of n complex numbers, with separate real and imaginary parts. It uses Stockham's
+// algorithm, which alternates between two buffers and needs no reordering. prepare makes the tables; afterwards the
+// plan is immutable.
 type transform struct {
 	n      int
 	passes []fftPass
 	chirp  *chirp // for lengths with a prime factor above largestRadix
 }
 
-// A Stop says that nobody wants the result any more. It is looked at between steps of long work, which then ends early and
-// leaves what it has computed so far; nil: never.
+// Stop reports whether a result is no longer wanted. Long work calls it from time to time, and ends early if it returns
+// true; the result is then incomplete. nil never stops.
 type Stop func() bool
 
-// longFFT is how many numbers are worth a look at whether to stop.
+// longFFT is the work, in numbers, between two calls of Stop.
 const longFFT = 1 << 15
 
 func (s Stop) after(numbers int) bool { return s != nil && numbers >= longFFT && s() }
 
-// every looks now and then, in a loop of short steps.
+// every is called for each step i of a loop. It calls s once in longFFT steps.
 func (s Stop) every(i int) bool { return i%longFFT == longFFT-1 && s != nil && s() }
 
-// fftPass makes m butterflies of a radix over s interleaved transforms: of numbers q + s(j + mk) of the source, k below
-// radix, it writes q + s(radix·j + r), r below radix, which are multiplied with factors.
+// fftPass computes m butterflies of a radix over s interleaved transforms. It reads the numbers q + s(j + mk) of the
+// source, k below radix, and writes q + s(radix·j + r), r below radix, multiplied by factors.
 type fftPass struct {
 	radix, m, s int
-	w           []float32 // per butterfly: radix-1 factors, each of them a real and an imaginary part
-	eight       []float32 // the same for eight butterflies at once, where the first pass can take them; see fftFirst8AVX2
+	w           []float32 // per butterfly: radix-1 complex factors
+	eight       []float32 // the same for eight butterflies at once, in a first pass of radix 8; see fftFirst8AVX2
 }
 
-// largestRadix is the greatest prime factor that is transformed by itself: a butterfly costs its square.
+// largestRadix is the largest prime factor with butterflies of its own, the work of which grows with its square.
 const largestRadix = 13
 
-// lanes is how many transforms go side by side where there are many of a kind.
+// lanes is the number of transforms that are computed together, if there are many of one length.
 const lanes = 8
 
-// newTransform makes a plan for n ≥ 1, without tables.
+// newTransform returns a plan for n ≥ 1, without tables.
 func newTransform(n int) *transform {
 	t := &transform{n: n}
 	radices, ok := factors(n)
@@ -52,7 +53,7 @@ func newTransform(n int) *transform {
 	return t
 }
 
-// bytes is the memory of the tables, and of what prepare needs to make them.
+// bytes returns the size of the tables, with the memory that prepare needs to make them.
 func (t *transform) bytes() (n int64) {
 	for _, p := range t.passes {
 		factors := int64(p.radix-1) * int64(p.m) * 8
@@ -66,7 +67,7 @@ func (t *transform) bytes() (n int64) {
 	return n
 }
 
-// prepare makes the tables; false when it was stopped.
+// prepare makes the tables. It returns false if it was stopped.
 func (t *transform) prepare(stop Stop) bool {
 	if t.chirp != nil {
 		return t.chirp.prepare(stop)
@@ -90,10 +91,11 @@ func (t *transform) prepare(stop Stop) bool {
 	return true
 }
 
-// byEight reports whether the pass takes eight butterflies at once.
+// byEight reports whether the pass computes eight butterflies at once.
 func (p *fftPass) byEight() bool { return p.s == 1 && p.radix == 8 && p.m >= 8 }
 
-// byEight lays factors out in vectors; the last eight butterflies end with the last one.
+// byEight arranges factors in vectors of eight butterflies. The last vector ends with the last butterfly, and may
+// overlap the one before it.
 func byEight(w []float32, m int) []float32 {
 	v := make([]float32, 0, (m+7)/8*8*14)
 	for at := 0; at < m; at += 8 {
@@ -108,14 +110,14 @@ func byEight(w []float32, m int) []float32 {
 	return v
 }
 
-// factors writes n as a product of radices, eight first: what comes after it finds whole vectors. It fails when a prime
-// factor is large.
+// factors returns radices with the product n, eights first, so that all later passes have whole vectors. ok is false if
+// n has a prime factor above largestRadix.
 func factors(n int) (radices []int, ok bool) {
 	for n%8 == 0 {
 		radices = append(radices, 8)
 		n /= 8
 	}
-	if k := len(radices); k > 1 && n%2 == 0 && n%4 != 0 { // 8·2 is done as 4·4
+	if k := len(radices); k > 1 && n%2 == 0 && n%4 != 0 { // 4·4 in place of 8·2
 		radices = append(radices[:k-1], 4, 4)
 		n /= 2
 	}
@@ -128,7 +130,7 @@ func factors(n int) (radices []int, ok bool) {
 	return radices, n == 1
 }
 
-// unit is exp(-2πi k/n), computed in float64.
+// unit returns exp(-2πi k/n), computed in float64.
 func unit(k, n int) complex64 { return complex64(unit64(k, n)) }
 
 func unit64(k, n int) complex128 {
@@ -136,18 +138,18 @@ func unit64(k, n int) complex128 {
 	return complex(cos, sin)
 }
 
-// parts is complex numbers as two slices.
+// parts are complex numbers as two slices.
 type parts struct{ re, im []float32 }
 
-// planes cuts room for two times count numbers from scratch.
+// planes divides scratch into room for two times count complex numbers.
 func planes(tmp []float32, count int) (x, y parts) {
 	p := planeLen(count)
 	cut := func(i int) []float32 { return tmp[i*p : i*p+count : (i+1)*p] }
 	return parts{cut(0), cut(1)}, parts{cut(2), cut(3)}
 }
 
-// planeLen is how far apart planes of count numbers lie: by whole lines of the cache, but by no multiple of its ways' size, for the
-// rows of butterflies would drive each other out of it.
+// planeLen returns the distance between planes of count numbers. It is a multiple of a cache line but not of the size
+// of a way of the cache, so that the rows of a butterfly do not drive each other out of the cache.
 func planeLen(count int) int {
 	const line, way = 16, 1024
 	if count < way {
@@ -156,10 +158,10 @@ func planeLen(count int) int {
 	return (count+way-1)/way*way + 5*line
 }
 
-// scratch is what planes needs for count numbers.
+// scratch returns the size of the scratch that planes divides, for count numbers.
 func scratch(count int) int { return 4 * planeLen(count) }
 
-// room is the numbers that run works on, per lane.
+// room returns the number of complex numbers per lane that run works on.
 func (t *transform) room() int {
 	if t.chirp != nil {
 		return t.chirp.inner.n
@@ -167,8 +169,9 @@ func (t *transform) room() int {
 	return t.n
 }
 
-// run transforms x, t.n numbers of each of a number of lanes that lie side by side, and gives the place of the result: x or y. Both
-// have room() numbers per lane. With real and imaginary parts exchanged, in and out, it is the inverse, times n.
+// run transforms x, of t.n numbers for each of the interleaved lanes, and returns the buffer of the result, x or y, and
+// the other one. Both have room() numbers per lane. With real and imaginary parts exchanged, before and after, it is
+// the inverse, times n.
 func (t *transform) run(x, y parts, lanes int, stop Stop) (result, other parts) {
 	if t.chirp != nil {
 		return t.chirp.run(x, y, lanes, stop)
@@ -219,7 +222,7 @@ func (p *fftPass) run(dst, src parts, lanes int) {
 	}
 }
 
-// turned is -i·z.
+// turned returns -i·z.
 func turned(z complex64) complex64 { return complex(imag(z), -real(z)) }
 
 func scaled(z complex64, by float32) complex64 { return complex(real(z)*by, imag(z)*by) }
@@ -271,13 +274,13 @@ func odd(x *[largestRadix + 3]complex64, r int) {
 	*x = y
 }
 
-// chirp makes a transform of any length n a convolution (Bluestein): with jk = (j² + k² - (k-j)²)/2,
-// X[k] = c[k] Σ (x[j] c[j]) conj(c[k-j]) where c[j] = exp(-πi j²/n).
+// chirp computes a transform of any length n as a convolution (Bluestein): with jk = (j² + k² - (k-j)²)/2, X[k] = c[k]
+// Σ (x[j] c[j]) conj(c[k-j]), where c[j] = exp(-πi j²/n).
 type chirp struct {
 	n     int
-	inner *transform // of 2n-1 numbers or more
+	inner *transform // of at least 2n-1 numbers
 	c     parts      // (n)
-	freqs parts      // the transform of conj(c), wrapped around, over inner.n
+	freqs parts      // the transform of conj(c), periodic, divided by inner.n
 }
 
 func (c *chirp) prepare(stop Stop) bool {
@@ -321,7 +324,7 @@ func (c *chirp) run(x, y parts, lanes int, stop Stop) (result, other parts) {
 	return x, y
 }
 
-// multiply makes products of n numbers, in lanes, with factors that lanes share.
+// multiply computes the products of n numbers of each lane with factors that the lanes share.
 func multiply(y, x, w parts, n, lanes int) {
 	i := 0
 	if lanes == 1 {
@@ -336,7 +339,7 @@ func multiply(y, x, w parts, n, lanes int) {
 	}
 }
 
-// smooth is the least length of at least n whose transform goes in vectors from its first pass on.
+// smooth returns the least length, n or above, all passes of which have whole vectors.
 func smooth(n int) int {
 	best := math.MaxInt
 	for _, odd := range []int{1, 3, 5, 9, 15, 25, 27, 45} {
@@ -349,7 +352,8 @@ func smooth(n int) int {
 	return best
 }
 
-// transformed is the transform of x, whose length has no large prime factor, in float64; nil when it was stopped.
+// transformed returns the transform of x in float64; nil if it was stopped. The length must not have a prime factor
+// above largestRadix.
 func transformed(x []complex128, stop Stop) []complex128 {
 	w := make([]complex128, len(x))
 	for k := range w {
@@ -365,8 +369,8 @@ func transformed(x []complex128, stop Stop) []complex128 {
 	return y
 }
 
-// decimated transforms every step-th number of x, as many as y has; w holds the roots of unity of the whole. It is false when it
-// was stopped.
+// decimated sets y to the transform of every step-th number of x. w holds the roots of unity of the whole length. It
+// returns false if it was stopped.
 func decimated(y, x []complex128, step int, w []complex128, stop Stop) bool {
 	n := len(y)
 	if n == 1 {

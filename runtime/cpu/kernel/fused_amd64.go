@@ -4,21 +4,22 @@ package kernel
 
 import "unsafe"
 
-// fusedInstruction is an instruction of the program that the assembly runs, as _asm/fused.go reads it.
+// fusedInstruction is an instruction of the program that the assembly runs. _asm/fused.go states the offsets of the
+// fields.
 type fusedInstruction struct {
-	code [2]uintptr // of whole blocks, and of masked vectors
+	code [2]uintptr // for whole blocks, and for masked vectors
 	x, z *float32
-	row  int // bytes that are added to x from row to row
+	row  int // distance between rows of x, in bytes
 }
 
-// fusedCodes are the addresses of the operators' functions: in AVX2, and in AVX-512.
+// fusedCodes holds the addresses of the operators' functions, for AVX2 and for AVX-512.
 var fusedCodes = func() (codes [2][fusedOps][2]uintptr) {
 	fusedCodesAVX2(&codes[0][0][0])
 	fusedCodesAVX512(&codes[1][0][0])
 	return codes
 }()
 
-// wide runs the kernel in registers, and says whether it did.
+// wide runs the kernel in registers. It returns false if vector kernels are not in use.
 func (c *Fused) wide(y []float32, x [][]float32, rows int) bool {
 	if !wide() {
 		return false
@@ -28,7 +29,7 @@ func (c *Fused) wide(y []float32, x [][]float32, rows int) bool {
 	}
 	_ = y[rows*c.width-1]
 	switch {
-	case c.repeat == 0 && c.dense: // all rows are one
+	case c.repeat == 0 && c.dense: // the rows are contiguous
 		c.run(y, x, 0, 1, rows*c.width, rows*c.width)
 	case c.repeat <= 1:
 		c.run(y, x, 0, rows, c.width, c.width)
@@ -44,8 +45,7 @@ func (c *Fused) wide(y []float32, x [][]float32, rows int) bool {
 	return true
 }
 
-// run computes rows of width numbers from the given number of y on; operands are as y, with rows stride apart, where they are
-// dense.
+// run computes rows of width numbers from y[at] on. Rows lie stride apart, in y and in dense operands.
 func (c *Fused) run(y []float32, x [][]float32, at, rows, width, stride int) {
 	var program [MaxFused + 2]fusedInstruction
 	codes := &fusedCodes[0]
@@ -78,7 +78,7 @@ func (c *Fused) run(y []float32, x [][]float32, at, rows, width, stride int) {
 	}
 }
 
-// operand is where an operand begins, and how many bytes its rows are apart.
+// operand returns the beginning of an operand and the distance between its rows, in bytes.
 func (c *Fused) operand(x [][]float32, i, at, stride int) (*float32, int) {
 	if !c.dense {
 		return &x[i][c.operands[i].From], 4 * c.operands[i].Stride // at is 0

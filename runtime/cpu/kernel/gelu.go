@@ -1,7 +1,7 @@
 package kernel
 
-// erfc64 is 1 - erf(x) with a relative error below 1e-7, far into the tail: e^(-x²) times a polynomial in 1/(1+|x|/2),
-// which interpolates e^(x²)·erfc(x) at Chebyshev points.
+// erfc64 returns 1 - erf(x) with a relative error below 1e-7, also in the tail. It computes e^(-x²) times a polynomial
+// in 1/(1+|x|/2) that interpolates e^(x²)·erfc(x) at Chebyshev points.
 func erfc64(x float64) float64 {
 	z := x
 	if z < 0 {
@@ -26,7 +26,7 @@ func erfc64(x float64) float64 {
 	return p
 }
 
-// erf64 is the error function with a relative error below 1e-8.
+// erf64 returns the error function with a relative error below 1e-8.
 func erf64(x float64) float64 {
 	if x < -1 || x > 1 {
 		return 1 - erfc64(x)
@@ -46,7 +46,8 @@ func erf64(x float64) float64 {
 	return 1.1283791670955126 * (x + x*s*p)
 }
 
-// Erf is the error function, to six units in the last place; the portable variant rounds once. y may be x.
+// Erf computes the error function with an error of at most six units in the last place. The portable variant rounds
+// once. y may be x.
 func Erf(y, x []float32) {
 	y = y[:len(x)]
 	for i := erfWide(y, x); i < len(x); i++ {
@@ -54,7 +55,8 @@ func Erf(y, x []float32) {
 	}
 }
 
-// Gelu is x times the normal distribution function of x, to 2e-7 of |x|; the portable variant rounds once. y may be x.
+// Gelu computes x times the normal distribution function of x, with an error of at most 2e-7·|x|. The portable variant
+// rounds once. y may be x.
 func Gelu(y, x []float32) {
 	y = y[:len(x)]
 	for i := geluWide(y, x); i < len(x); i++ {
@@ -63,7 +65,7 @@ func Gelu(y, x []float32) {
 	}
 }
 
-// GeluTanh is Gelu by its usual approximation. y may be x.
+// GeluTanh computes the approximation of Gelu by tanh. y may be x.
 func GeluTanh(y, x []float32) {
 	const c = 0.7978845608028654
 	y = y[:len(x)]

@@ -1,7 +1,7 @@
 package kernel
 
-// Packed is a matrix W (M rows, K columns) laid out for Gemm: panels of some rows, column by column, the last one filled up
-// with zeros. How many rows, the variant says that was chosen when it was packed; the last panel may have fewer.
+// Packed is a matrix W (M rows, K columns) packed for Gemm: panels of rows, each stored column by column. The variant
+// determines the rows of a panel. The last panel may have fewer, and is padded with zeros.
 type Packed struct {
 	M, K        int
 	panel, last int // rows of all panels, and of the last one
@@ -11,7 +11,7 @@ type Packed struct {
 // panel is the number of rows of W in one panel of the portable kernels.
 const panel = 4
 
-// Pack lays out W, whose element (i, k) is w[i*rs+k*cs]; a transposed weight is packed by swapping the strides.
+// Pack packs W, whose element (i, k) is w[i*rs+k*cs]. Exchanged strides pack the transpose.
 func Pack(w []float32, m, k, rs, cs int) *Packed {
 	p := layout(m, k)
 	p.data = make([]float32, p.size())
@@ -19,7 +19,7 @@ func Pack(w []float32, m, k, rs, cs int) *Packed {
 	return p
 }
 
-// layout chooses the panels for a matrix of m rows and k columns.
+// layout returns a matrix of m rows and k columns, without data, with the panels of the variant.
 func layout(m, k int) *Packed {
 	n, last := panel, panel
 	if wide() {
@@ -32,10 +32,10 @@ func layout(m, k int) *Packed {
 	return &Packed{M: m, K: k, panel: n, last: last}
 }
 
-// tail is the first row of the last panel.
+// tail returns the first row of the last panel.
 func (p *Packed) tail() int { return max(0, (p.M-1)/p.panel*p.panel) }
 
-// size is how many numbers the panels hold.
+// size returns the size of the panels, in float32.
 func (p *Packed) size() int { return (p.tail() + p.last) * p.K }
 
 func (p *Packed) fill(w []float32, rs, cs int) {
@@ -65,7 +65,7 @@ func (p *Packed) fill(w []float32, rs, cs int) {
 	}
 }
 
-// Cut gives W in pieces that share its numbers, of about so many rows, but of whole panels.
+// Cut divides W into matrices of whole panels, of about the given number of rows. They share the numbers of W.
 func (p *Packed) Cut(rows int) []*Packed {
 	var all []*Packed
 	step := max(1, rows/p.panel) * p.panel
@@ -80,11 +80,11 @@ func (p *Packed) Cut(rows int) []*Packed {
 	return all
 }
 
-// Bytes is the memory that the packed matrix takes.
+// Bytes returns the size of the packed matrix.
 func (p *Packed) Bytes() int64 { return int64(len(p.data)) * 4 }
 
-// Gemm computes y = x Wᵀ + bias for rows of x that lie ldx apart and rows of y that lie ldy apart. With add it adds to y.
-// bias has M numbers, or is nil.
+// Gemm computes y = x Wᵀ + bias. Rows of x lie ldx apart, and rows of y ldy. With add, it adds the result to y. bias
+// has M numbers, or is nil.
 func Gemm(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
 	if w.panel != panel && w.K > 0 && w.M > 0 && rows > 0 {
 		gemmWide(y, ldy, x, ldx, rows, w, bias, add, 0)
@@ -131,8 +131,8 @@ func store(y, s, bias []float32, add bool) {
 	}
 }
 
-// tile2x4 multiplies two rows of x with one panel. The loop is written out four times: a Go compiler that does not
-// vectorise runs it half as fast again.
+// tile2x4 multiplies two rows of x with one panel. The loop is unrolled four times, since the Go compiler neither
+// vectorises nor unrolls it.
 func tile2x4(x0, x1, w []float32) (s [8]float32) {
 	x1 = x1[:len(x0)]
 	var s00, s01, s02, s03, s10, s11, s12, s13 float32

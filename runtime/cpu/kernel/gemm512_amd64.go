@@ -2,11 +2,12 @@
 
 package kernel
 
-// widePanel512 is widePanel of AVX-512.
+// widePanel512 is widePanel for AVX-512.
 const widePanel512 = 32
 
-// gemmBlocks512 is gemmBlocks for panels of 4, 8, 16 or 32 rows of W, of which the first m count, at least one.
-func gemmBlocks512(b blocks, width, rows, k int, x *float32, ldx int, w, init *float32, y *float32, ldy, m int, add bool) {
+// gemmBlocks512 is gemmBlocks for panels of 4, 8, 16 or 32 rows of W, of which it writes the first m ≥ 1.
+func gemmBlocks512(b blocks, width, rows, k int, x *float32, ldx int, w, init *float32, y *float32, ldy, m int,
+	add bool) {
 	switch width {
 	case 32:
 		gemm32AVX512(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy, m, add)
@@ -19,15 +20,15 @@ func gemmBlocks512(b blocks, width, rows, k int, x *float32, ldx int, w, init *f
 	}
 }
 
-// gemmPanel512 multiplies rows rows of x, at least one, with one panel of 4, 8, 16 or 32 rows of W, of which the first m
-// count, at least one.
+// gemmPanel512 multiplies rows ≥ 1 rows of x with one panel of 4, 8, 16 or 32 rows of W, of which it writes the first m
+// ≥ 1.
 func gemmPanel512(width, rows, k int, x []float32, ldx int, w, init *float32, y []float32, ldy, m int, add bool) {
-	_ = x[(rows-1)*ldx+k-1] // what the kernels read and write, checked here
+	_ = x[(rows-1)*ldx+k-1] // checks the bounds of all that the kernels read and write
 	_ = y[(rows-1)*ldy+m-1]
 	gemmBlocks512(blocks{n: 1}, width, rows, k, &x[0], ldx, w, init, &y[0], ldy, m, add)
 }
 
-// gemm512 is gemmWide for panels of widePanel512. It writes nothing beside y.
+// gemm512 is gemmWide for panels of widePanel512 rows. It writes nothing beyond the rows of y.
 func gemm512(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
 	i := 0
 	if rows == 1 && !add {
@@ -46,7 +47,7 @@ func gemm512(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bi
 	}
 }
 
-// gemv512 is gemvWide for panels of widePanel512.
+// gemv512 is gemvWide for panels of widePanel512 rows.
 func gemv512(y, x []float32, w *Packed, bias []float32) int {
 	_ = x[w.K-1]
 	i := 0
@@ -69,8 +70,8 @@ func gemv512(y, x []float32, w *Packed, bias []float32) int {
 	}
 }
 
-// vectorPanels512 is how many of the next m outputs are computed at once for one row of x: those of fours of panels, of two, or
-// of one that need not be whole.
+// vectorPanels512 returns how many of the next m outputs are computed at once for one row of x: those of a multiple of
+// four panels, of two panels, or of one, which need not be whole.
 func vectorPanels512(m int) int {
 	const four, two = 4 * widePanel512, 2 * widePanel512
 	switch {
@@ -82,7 +83,7 @@ func vectorPanels512(m int) int {
 	return min(m, widePanel512)
 }
 
-// headsAcross512 is headsAcross for panels of widePanel512, which write nothing beside their block.
+// headsAcross512 is headsAcross for panels of widePanel512 rows, which write nothing beyond their block.
 func headsAcross512(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shared int) {
 	p, size, m, k := w.packed[0], len(w.data)/w.N, w.M, w.K
 	for lo := 0; lo < w.N; lo += shared {
@@ -91,7 +92,8 @@ func headsAcross512(y []float32, ldy int, x []float32, ldx int, rows int, w *Blo
 			if n < widePanel512 {
 				width = p.last
 			}
-			gemmBlocks512(blocks{shared, k, size, m}, width, rows, k, &x[0], ldx, &w.data[lo*size+i*k], &zeros[0], &y[lo*m+i], ldy, n, false)
+			gemmBlocks512(blocks{shared, k, size, m}, width, rows, k, &x[0], ldx, &w.data[lo*size+i*k], &zeros[0],
+				&y[lo*m+i], ldy, n, false)
 		}
 	}
 }

@@ -2,18 +2,17 @@
 
 package kernel
 
-// widePanel is the number of rows of W in one panel of the vector kernels.
+// widePanel is the number of rows of W in a panel of the vector kernels.
 const widePanel = 16
 
-// widestRows is the number of rows of x in the widest tile of the kernels.
+// widestRows is the largest number of rows of x that the kernels multiply at once.
 const widestRows = 6
 
-// blocks says how the blocks of rows of one call lie: n of them, and from one to the next x, the panel and y advance by dx, dw
-// and dy numbers.
+// blocks are n blocks of one call. From a block to the next, x, the panel and y advance by dx, dw and dy numbers.
 type blocks struct{ n, dx, dw, dy int }
 
-// gemmBlocks multiplies blocks of rows of x with panels of 4, 8 or 16 outputs: some rows of all blocks, then the next rows. The
-// calls are direct: through a function value their arguments would escape to the heap.
+// gemmBlocks multiplies blocks of rows of x with panels of 4, 8 or 16 outputs: a few rows of all blocks, then the next
+// rows. Calls through a function value would move the arguments to the heap.
 func gemmBlocks(b blocks, width, rows, k int, x *float32, ldx int, w, init *float32, y *float32, ldy int) {
 	switch width {
 	case 16:
@@ -25,7 +24,7 @@ func gemmBlocks(b blocks, width, rows, k int, x *float32, ldx int, w, init *floa
 	}
 }
 
-// panelRows is the number of rows of W in one panel of what Pack lays out.
+// panelRows returns the number of rows of W in a panel of Packed.
 func panelRows() int {
 	if avx512() {
 		return widePanel512
@@ -33,7 +32,7 @@ func panelRows() int {
 	return widePanel
 }
 
-// tailPanel is the width of the panel that serves n outputs, 0 < n < panelRows().
+// tailPanel returns the rows of a last panel with n outputs, 0 < n < panelRows().
 func tailPanel(n int) int {
 	switch {
 	case n <= 4:
@@ -46,15 +45,15 @@ func tailPanel(n int) int {
 	return widePanel512
 }
 
-// gemmPanel multiplies rows rows of x, at least one, with one panel of 4, 8 or 16 outputs.
+// gemmPanel multiplies rows ≥ 1 rows of x with one panel of 4, 8 or 16 outputs.
 func gemmPanel(width, rows, k int, x []float32, ldx int, w, init *float32, y []float32, ldy int) {
-	_ = x[(rows-1)*ldx+k-1] // what the kernels read and write, checked here
+	_ = x[(rows-1)*ldx+k-1] // checks the bounds of all that the kernels read and write
 	_ = y[(rows-1)*ldy+width-1]
 	gemmBlocks(blocks{n: 1}, width, rows, k, &x[0], ldx, w, init, &y[0], ldy)
 }
 
-// gemmWide is Gemm for wide panels. k, m and rows are positive. Of each row it may write spill numbers more than M, which the
-// caller writes later.
+// gemmWide is Gemm for the panels of the vector kernels. w.K, w.M and rows are positive. It may write spill numbers
+// beyond the M numbers of each row, which the caller overwrites later.
 func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool, spill int) {
 	if w.panel == widePanel512 {
 		gemm512(y, ldy, x, ldx, rows, w, bias, add)
@@ -92,10 +91,10 @@ func gemmWide(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, b
 // zeros stand for an absent bias.
 var zeros [gemvMost]float32
 
-// gemvMost is the number of outputs that gemvWide computes in one go.
+// gemvMost is the largest number of outputs that gemvWide computes at once.
 const gemvMost = 1024
 
-// gemvWide multiplies one row of x with as many panels as come in fours, and says how many outputs it served.
+// gemvWide multiplies one row of x with a multiple of four panels. It returns the number of outputs.
 func gemvWide(y, x []float32, w *Packed, bias []float32) int {
 	const four = 4 * widePanel
 	m := w.M &^ (four - 1)

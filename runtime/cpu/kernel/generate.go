@@ -1,6 +1,6 @@
 package kernel
 
-// One line for each group of _asm/main.go.
+// One line for each group of kernels in _asm/main.go.
 
 //go:generate sh _asm/generate.sh gemm
 //go:generate sh _asm/generate.sh scan

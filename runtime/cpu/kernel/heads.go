@@ -1,16 +1,16 @@
 package kernel
 
-// Blocks is a block-diagonal matrix of N blocks (M rows, K columns each), laid out for Heads.
+// Blocks is a block-diagonal matrix of N blocks (M rows, K columns each), packed for Heads.
 type Blocks struct {
 	N, M, K int
-	flat    []float32 // blocks of one row or one column, as they were given; nil for other sizes
-	packed  []*Packed // blocks of all other sizes, one after the other in data
+	flat    []float32 // blocks of one row or one column, as given; nil for other sizes
+	packed  []*Packed // blocks of all other sizes; they share data
 	data    []float32
-	lanes   []float32 // beside packed, small blocks as packSmall has them; nil for other sizes
+	lanes   []float32 // beside packed, small blocks as packed by packSmall; nil for other sizes
 	per     int       // outputs of a block in lanes
 }
 
-// PackBlocks lays out n blocks, each m rows of k numbers, that lie one after the other. It may keep w.
+// PackBlocks packs n contiguous blocks, each of m rows of k numbers. It may keep w.
 func PackBlocks(w []float32, n, m, k int) *Blocks {
 	b := &Blocks{N: n, M: m, K: k}
 	if n > 0 && (m == 1 && k > 0 || k == 1 && m > 0) {
@@ -31,12 +31,12 @@ func PackBlocks(w []float32, n, m, k int) *Blocks {
 	return b
 }
 
-// packSmall lays out small blocks for kernels that compute eight outputs at once: those of whole blocks or, where blocks have no
-// such number, of one, filled up with zeros. For each term of their sums lanes has eight numbers.
+// packSmall packs small blocks for kernels that compute eight outputs at once: those of several blocks, if eight is a
+// multiple of their outputs, or of one block, padded with zeros. For each term of the sums, lanes has eight numbers.
 func (b *Blocks) packSmall(w []float32) {
 	n, m, k := b.N, b.M, b.K
 	per, terms := m, k
-	// input is the one that a lane meets in a term.
+	// input returns the input that a lane multiplies in a term.
 	var input func(lane, term int) int
 	switch {
 	case m == 2 && k == 2 && n%4 == 0:
@@ -66,7 +66,7 @@ func (b *Blocks) packSmall(w []float32) {
 	b.per, b.lanes = per, make([]float32, vectors*terms*8)
 	for v := range vectors {
 		for lane := range 8 {
-			row := v*8 + lane // of outputs, those that fill up counted
+			row := v*8 + lane // output, with padding
 			if m == 4 && k == 8 {
 				row = v*4 + lane%4
 			}
@@ -81,11 +81,12 @@ func (b *Blocks) packSmall(w []float32) {
 	}
 }
 
-// Packed gives the blocks as matrices by themselves; nil where they have another layout.
+// Packed returns the blocks as separate matrices; nil if they are packed otherwise.
 func (w *Blocks) Packed() []*Packed { return w.packed }
 
-// Heads computes a block-diagonal product row by row: block i of y is block i of w times block i of x, or, where shared blocks
-// of x repeat (channels), block i modulo their number. Blocks of y lie side by side; so do those of x.
+// Heads computes a block-diagonal product, row by row: block i of y is block i of w times block i of x; if channels
+// share an input of shared blocks, times block i%shared of x. shared is 0 otherwise. The blocks of a row are
+// contiguous. With add, the product is added to y.
 func Heads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shared int, add bool) {
 	if rows == 0 || w.N == 0 {
 		return
@@ -116,11 +117,12 @@ func Heads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shar
 			Gemm(yi, ldy, xi, ldx, rows, p, nil, add)
 			continue
 		}
-		gemmWide(yi, ldy, xi, ldx, rows, p, nil, add, (w.N-1-i)*p.M) // the blocks to the right come later
+		// spill lands in the blocks to the right, which come later
+		gemmWide(yi, ldy, xi, ldx, rows, p, nil, add, (w.N-1-i)*p.M)
 	}
 }
 
-// headsDot is Heads for blocks of one row of k numbers: a scalar product each.
+// headsDot is Heads for blocks of one row of k numbers: scalar products.
 func headsDot(y []float32, ldy int, x []float32, ldx int, rows int, w []float32, k int, add bool) {
 	n := len(w) / k
 	if !add && headsDotWide(y, ldy, x, ldx, rows, w, k, n) {
@@ -142,7 +144,7 @@ func headsDot(y []float32, ldy int, x []float32, ldx int, rows int, w []float32,
 	}
 }
 
-// headsSpread is Heads for blocks of one column of m numbers: a multiple of it each.
+// headsSpread is Heads for blocks of one column of m numbers: multiples of the columns.
 func headsSpread(y []float32, ldy int, x []float32, ldx int, rows int, w []float32, m int, add bool) {
 	n := len(w) / m
 	if !add && headsSpreadWide(y, ldy, x, ldx, rows, w, m, n) {

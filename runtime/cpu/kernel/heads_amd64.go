@@ -2,8 +2,7 @@
 
 package kernel
 
-// smallHeads computes a block-diagonal product with blocks that share vectors, or have one each; it reports false for what it has no
-// kernel for.
+// smallHeads computes a block-diagonal product with the blocks of packSmall. It returns false if it has no kernel.
 func smallHeads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, add bool) bool {
 	if w.lanes == nil || add && w.per == 8 {
 		return false
@@ -18,7 +17,7 @@ func smallHeads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks,
 		case 8:
 			f = heads8x8AVX2
 		}
-		f(rows, &y[0], ldy, &x[0], ldx, &w.lanes[0], w.N, w.M, &lastTurn[w.M][0], &tailMask[w.M])
+		f(rows, &y[0], ldy, &x[0], ldx, &w.lanes[0], w.N, w.M, &firstToEnd[w.M][0], &tailMask[w.M])
 		return true
 	}
 	f := heads2x2AVX2
@@ -38,8 +37,8 @@ func smallHeads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks,
 	return true
 }
 
-// lastTurn is, for m, the places that the first m of eight numbers are taken from so that they come last.
-var lastTurn = func() (t [9][8]int32) {
+// firstToEnd holds, for each m, the permutation of eight numbers that moves the first m to the end.
+var firstToEnd = func() (t [9][8]int32) {
 	for m := range t {
 		for i := range t[m] {
 			t[m][i] = int32((i + m) % 8)
@@ -48,10 +47,10 @@ var lastTurn = func() (t [9][8]int32) {
 	return t
 }()
 
-// tailMask holds, from 8-r on, ones for r of eight numbers.
+// tailMask[8-r:] is a mask of the first r of eight numbers.
 var tailMask = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
 
-// headsDotWide is headsDot without add for n ≥ 1 blocks, rows ≥ 1 rows; it reports false where the portable variant was chosen.
+// headsDotWide is headsDot without add, for n ≥ 1 blocks and rows ≥ 1 rows. It returns false on the portable variant.
 func headsDotWide(y []float32, ldy int, x []float32, ldx int, rows int, w []float32, k, n int) bool {
 	if !wide() {
 		return false
@@ -68,8 +67,8 @@ func headsDotWide(y []float32, ldy int, x []float32, ldx int, rows int, w []floa
 	return true
 }
 
-// headsSpreadWide is headsSpread without add for n ≥ 1 blocks, rows ≥ 1 rows; it reports false for blocks smaller than a
-// vector, and where the portable variant was chosen.
+// headsSpreadWide is headsSpread without add, for n ≥ 1 blocks and rows ≥ 1 rows. It returns false for blocks smaller
+// than a vector, and on the portable variant.
 func headsSpreadWide(y []float32, ldy int, x []float32, ldx int, rows int, w []float32, m, n int) bool {
 	if !wide() || m < 8 {
 		return false
@@ -79,15 +78,17 @@ func headsSpreadWide(y []float32, ldy int, x []float32, ldx int, rows int, w []f
 	return true
 }
 
-// The numbers of a block, and of a block-diagonal matrix, up to which headsAcross is the faster: the calls for a block cost more
-// than its products, and the matrix stays in the first cache beside a few rows.
+// The largest sizes of a block and of a block-diagonal matrix for which headsAcross is faster. Calls for such a block
+// take longer than its products, and such a matrix stays in the first-level cache beside a few rows.
 const acrossBlock, acrossMost = 128, 6 << 10
 
-// headsAcross walks through all blocks of a few rows before it turns to the next rows: rows lie far apart, so that a line of
-// cache that several blocks share is gone when all rows have been visited. It reports false where blocks are large, and where the portable variant was chosen.
+// headsAcross computes all blocks of a few rows before the next rows. Since rows lie far apart, a cache line that
+// several blocks share would be gone after a pass over all rows. It returns false for large blocks, and on the portable
+// variant.
 func headsAcross(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shared int) bool {
 	p, size := w.packed[0], len(w.data)/w.N
-	if p.panel == panel || p.K == 0 || p.M == 0 || (size > acrossBlock || len(w.data) > acrossMost) && rows > widestRows {
+	if p.panel == panel || p.K == 0 || p.M == 0 ||
+		(size > acrossBlock || len(w.data) > acrossMost) && rows > widestRows {
 		return false
 	}
 	m, k, all := w.M, w.K, w.N*w.M
@@ -99,7 +100,8 @@ func headsAcross(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks
 	for lo := 0; lo < w.N; lo += shared {
 		for r := 0; r < rows; r += widestRows {
 			h := min(widestRows, rows-r)
-			// The last panel first: what it writes into the next block is written again with the first panel there.
+			// The last panel comes first: the numbers that it writes beyond its block are overwritten by the first
+			// panel of the next block.
 			for i := p.tail(); i >= 0; i -= widePanel {
 				width := widePanel
 				if i == p.tail() {
@@ -107,7 +109,8 @@ func headsAcross(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks
 				}
 				n := min(shared, (all-i-width+m)/m-lo) // blocks that do not write beyond the row
 				if n > 0 {
-					gemmBlocks(blocks{n, k, size, m}, width, h, k, &x[r*ldx], ldx, &w.data[lo*size+i*k], &zeros[0], &y[r*ldy+lo*m+i], ldy)
+					gemmBlocks(blocks{n, k, size, m}, width, h, k, &x[r*ldx], ldx, &w.data[lo*size+i*k], &zeros[0],
+						&y[r*ldy+lo*m+i], ldy)
 				}
 				for j := max(n, 0); j < shared; j++ {
 					var t [widestRows * widePanel]float32

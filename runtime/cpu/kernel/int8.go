@@ -5,32 +5,33 @@ import (
 	"unsafe"
 )
 
-// Int8 is a matrix W (M rows, K columns) in 8 bits, laid out for GemmInt8: row i is a scale times integers within ±127, which
-// are the nearest ones, ties to even, when the largest of the row is 127. A row with NaN or infinity has the scale NaN.
+// Int8 is a matrix W (M rows, K columns) in 8 bits, packed for GemmInt8. Each row is a scale times integers. The scale
+// makes the largest magnitude of the row 127, and the others are rounded to the nearest, ties to even. A row with NaN
+// or infinity has the scale NaN.
 type Int8 struct {
 	M, K   int
-	panel  int // rows of W that lie side by side; 1 for the portable kernel, which has row after row
-	side   int // columns that lie side by side in a panel
-	groups int // of four columns; the last one is filled up with zeros
+	panel  int // rows of W in a panel; 1 for the portable kernel
+	side   int // adjacent columns of a row in a panel
+	groups int // groups of four columns; the last one is padded with zeros
 	data   []int8
-	scale  []float32 // whole panels
-	init   []int32   // whole panels: what sums begin with; nil where that is 0
+	scale  []float32 // per row of all panels
+	init   []int32   // per row of all panels: the initial value of sums; nil for 0
 }
 
-// MaxInt8 is the largest K whose sums fit in 32 bits on every variant.
+// MaxInt8 is the largest K whose sums fit 32 bits on every variant.
 const MaxInt8 = 1 << 16
 
-// int8Range is the largest integer that numbers are scaled to, and int8Least the smallest magnitude that is still scaled: a
-// vector below it counts as zeros, since its factor would overflow.
+// int8Range is the integer that the largest magnitude is scaled to. A vector whose largest magnitude is below int8Least
+// counts as zeros, since its factor would overflow.
 const (
 	int8Range = 127
 	int8Least = 0x1p-119
 )
 
-// int8Offset is added to activations where kernels want them as bytes without a sign.
+// int8Offset is added to activations for kernels that read them as unsigned bytes.
 const int8Offset = 128
 
-// PackInt8 rounds W, whose element (i, k) is w[i*rs+k*cs]; K is at most MaxInt8.
+// PackInt8 rounds and packs W, whose element (i, k) is w[i*rs+k*cs]. K is at most MaxInt8.
 func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
 	p := &Int8{M: m, K: k, groups: groups(k)}
 	p.panel, p.side = int8Panel()
@@ -57,18 +58,18 @@ func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
 	return p
 }
 
-// at is where element (i, j) lies: in panels, some columns side by side.
+// at returns the index of element (i, j) in data.
 func (p *Int8) at(i, j int) int {
 	return i/p.panel*p.panel*p.groups*4 + j/p.side*p.side*p.panel + i%p.panel*p.side + j%p.side
 }
 
-// Bytes is the memory that the packed matrix takes.
+// Bytes returns the size of the packed matrix.
 func (p *Int8) Bytes() int64 { return int64(len(p.data)) + int64(len(p.scale)+len(p.init))*4 }
 
 func groups(k int) int { return (k + 3) / 4 }
 
-// int8Scale gives the scale of a vector whose largest magnitude has the bits most, and the factor by which its numbers become
-// integers.
+// int8Scale returns the scale of a vector whose largest magnitude has the bits most, and the factor that scales its
+// numbers to integers.
 func int8Scale(most uint32) (scale, factor float32) {
 	switch v := math.Float32frombits(most); {
 	case most >= 0x7f800000:
@@ -80,7 +81,7 @@ func int8Scale(most uint32) (scale, factor float32) {
 	}
 }
 
-// roundInt8 is x·f, rounded; 0 for a factor of 0.
+// roundInt8 returns x·f, rounded; 0 for a factor of 0.
 func roundInt8(x, f float32) int16 {
 	if f == 0 {
 		return 0
@@ -88,7 +89,7 @@ func roundInt8(x, f float32) int16 {
 	return int16(math.RoundToEven(float64(float32(x * f))))
 }
 
-// Int8Words is how many numbers of 32 bits QuantizeInt8 writes for k numbers.
+// Int8Words returns the number of float32 that QuantizeInt8 writes for k numbers.
 func Int8Words(k int) int {
 	if int8Bytes() {
 		return 1 + groups(k)
@@ -96,7 +97,7 @@ func Int8Words(k int) int {
 	return 1 + 2*groups(k)
 }
 
-// QuantizeInt8 rounds n vectors of k numbers, each to a scale and integers within ±127 as Int8 does, for GemmInt8.
+// QuantizeInt8 rounds n vectors of k numbers, each to a scale and integers as Int8 does, for GemmInt8.
 func QuantizeInt8(dst, x []float32, n, k int) {
 	words := Int8Words(k)
 	for i := 0; i < n; i++ {
@@ -141,7 +142,7 @@ func quantizeInt8(dst, x []float32) {
 	clear(q[len(x):])
 }
 
-// int16s, uint16s and uint8s are the memory of v as smaller numbers.
+// int16s, uint16s and uint8s return the memory of v as smaller integers.
 func int16s(v []float32) []int16   { return smaller[int16](v) }
 func uint16s(v []float32) []uint16 { return smaller[uint16](v) }
 func uint8s(v []float32) []uint8   { return smaller[uint8](v) }
@@ -151,9 +152,9 @@ func smaller[T int16 | uint16 | uint8](v []float32) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(v[0])/unsafe.Sizeof(t)))
 }
 
-// GemmInt8 computes y = x Wᵀ + bias for rows of x that QuantizeInt8 wrote, with K numbers each, and that lie ldx apart, and rows
-// of y that lie ldy apart. Sums are exact; each is rounded to float32, multiplied by both scales' product, and bias is added,
-// so all variants give the same bits. bias has M numbers, or is nil.
+// GemmInt8 computes y = x Wᵀ + bias for rows of x that QuantizeInt8 has written, of K numbers each. Rows of x lie ldx
+// apart, and rows of y ldy. Sums are exact. Each is rounded to float32, multiplied by the product of both scales, and
+// added to bias, so all variants give the same bits. bias has M numbers, or is nil.
 func GemmInt8(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8, bias []float32) {
 	if rows == 0 || w.M == 0 {
 		return

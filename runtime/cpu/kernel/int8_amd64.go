@@ -4,14 +4,14 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-// int8Bytes says that activations are bytes with int8Offset added, for products by VPDPBUSD, and not numbers of 16 bits. Sums
-// are the same everywhere, so this is no variant.
+// int8Bytes reports whether activations are bytes, with int8Offset added, for products by VPDPBUSD, in place of
+// integers of 16 bits. Sums are the same either way, so this is no variant.
 func int8Bytes() bool { return int8Bytes512() || wide() && cpu.X86.HasAVXVNNI }
 
-// int8Bytes512 says that VPDPBUSD takes the registers of AVX-512.
+// int8Bytes512 reports whether VPDPBUSD works on the registers of AVX-512.
 func int8Bytes512() bool { return avx512() && cpu.X86.HasAVX512VNNI }
 
-// int8Panel gives the rows and columns of W that lie side by side in a panel.
+// int8Panel returns Int8.panel and Int8.side.
 func int8Panel() (panel, side int) {
 	switch {
 	case int8Bytes512():
@@ -24,9 +24,9 @@ func int8Panel() (panel, side int) {
 	return 1, 1
 }
 
-// gemmInt8Wide is GemmInt8 for panels. K, M and rows are positive.
+// gemmInt8Wide is GemmInt8 for panels. w.K, w.M and rows are positive.
 func gemmInt8Wide(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8, bias []float32) {
-	_ = x[(rows-1)*ldx+Int8Words(w.K)-1] // what the kernels read and write, checked here
+	_ = x[(rows-1)*ldx+Int8Words(w.K)-1] // checks the bounds of all that the kernels read and write
 	_ = y[(rows-1)*ldy+w.M-1]
 	for i := 0; i < w.M; i += w.panel {
 		n := min(w.panel, w.M-i)
@@ -36,7 +36,8 @@ func gemmInt8Wide(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8,
 		}
 		switch {
 		case w.panel == widePanel512:
-			int8DotAVX512(rows, w.groups, &x[0], ldx, &w.data[i*w.groups*4], &w.init[i], &w.scale[i], &add[0], &y[i], ldy, n)
+			int8DotAVX512(rows, w.groups, &x[0], ldx, &w.data[i*w.groups*4], &w.init[i], &w.scale[i], &add[0], &y[i],
+				ldy, n)
 		case n == w.panel:
 			w.wholePanel(rows, x, ldx, i, &add[0], &y[i], ldy)
 		default:
@@ -54,7 +55,7 @@ func gemmInt8Wide(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8,
 	}
 }
 
-// wholePanel multiplies rows of x with the panel of widePanel rows that begins at row i of W.
+// wholePanel multiplies rows of x with the panel of widePanel rows from row i of W on.
 func (p *Int8) wholePanel(rows int, x []float32, ldx, i int, bias, y *float32, ldy int) {
 	panel, scale := &p.data[i*p.groups*4], &p.scale[i]
 	if p.init != nil {
@@ -64,9 +65,10 @@ func (p *Int8) wholePanel(rows int, x []float32, ldx, i int, bias, y *float32, l
 	}
 }
 
-// The functions below do as much of their work as whole vectors can, and say how much that is.
+// The functions below compute whole vectors, and return the number of elements that they have computed.
 
-// quantizeWide is QuantizeInt8 up to the first vector that it leaves to quantizeInt8; it gives how many come before that.
+// quantizeWide is QuantizeInt8 up to the first vector that needs quantizeInt8. It returns the number of vectors before
+// that.
 func quantizeWide(dst, x []float32, n, k int) int {
 	if n == 0 || k == 0 || k%16 != 0 || !wide() {
 		return 0

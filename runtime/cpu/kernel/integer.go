@@ -1,28 +1,28 @@
 package kernel
 
-// Products of integers as quantized graphs state them: bytes, with or without a sign, less a zero point. They are exact: the
-// numbers fit in 9 bits and a sign, are multiplied as 16 bits, and sums are of 32 bits. The same layout serves every variant.
+// Products of integers, as quantized graphs state them: signed or unsigned bytes minus a zero point. They are exact:
+// the differences fit 9 bits and a sign, factors have 16 bits, and sums 32. All variants share one layout.
 
-// Int16 is a matrix W (M rows, K columns) of integers within ±255, laid out for GemmInt16: panels of PanelWidth rows, pairs of
-// columns side by side. What fills up the last row and column is zero.
+// Int16 is a matrix W (M rows, K columns) of integers within ±255, packed for PanelProductInt16: panels of PanelWidth
+// rows, with pairs of columns adjacent. The last panel and the last pair are padded with zeros.
 type Int16 struct {
 	M, K int
 	data []int16
 }
 
-// MostInt16 is the largest K whose sums fit in 32 bits.
+// MostInt16 is the largest K whose sums fit 32 bits.
 const MostInt16 = 1 << 15
 
-// PairsOf is how many pairs k numbers make.
+// PairsOf returns the number of pairs of k numbers; the last pair may be incomplete.
 func PairsOf(k int) int { return (k + 1) / 2 }
 
-// Bytes are integers of 8 bits in memory: with a sign, or not.
+// Bytes are integers of 8 bits, signed or unsigned.
 type Bytes struct {
 	Data   []byte
 	Signed bool
 }
 
-// flip is what makes bytes with a sign ones without it, each 128 more.
+// flip returns the mask that turns bytes into unsigned ones by xor, and the number that this adds to their values.
 func (b Bytes) flip() (mask byte, more int) {
 	if b.Signed {
 		return 128, 128
@@ -30,7 +30,7 @@ func (b Bytes) flip() (mask byte, more int) {
 	return 0, 0
 }
 
-// PackInt16 lays out w - zero, whose element (i, k) is w[i*rs+k*cs]; zero has one number, or M.
+// PackInt16 packs w - zero, where element (i, k) is w[i*rs+k*cs]. zero has one number, or one per row.
 func PackInt16(w Bytes, zero []int, m, k, rs, cs int) *Int16 {
 	panels, pairs := (m+PanelWidth-1)/PanelWidth, PairsOf(k)
 	p := &Int16{M: m, K: k, data: make([]int16, panels*PanelWidth*2*pairs)}
@@ -45,13 +45,13 @@ func PackInt16(w Bytes, zero []int, m, k, rs, cs int) *Int16 {
 	return p
 }
 
-// Panel gives panel i of W, whose rows begin at PanelWidth·i.
+// Panel returns panel i of W, with the rows from PanelWidth·i on.
 func (p *Int16) Panel(i int) []int16 {
 	n := PanelWidth * 2 * PairsOf(p.K)
 	return p.data[i*n : (i+1)*n]
 }
 
-// WidenBytes is y = x - zero.
+// WidenBytes computes y = x - zero.
 func WidenBytes(y []int16, x Bytes, zero int) {
 	y = y[:len(x.Data)]
 	flip, more := x.flip()
@@ -60,8 +60,8 @@ func WidenBytes(y []int16, x Bytes, zero int) {
 	}
 }
 
-// PanelInt16 gathers a panel of x - zero: PanelWidth consecutive numbers from each offset + at on, pairs of i side by side.
-// The number of offsets is even.
+// PanelInt16 gathers a panel of x - zero: PanelWidth consecutive numbers from each offset + at on, with pairs of
+// offsets adjacent. The number of offsets is even.
 func PanelInt16(panel []int16, x Bytes, zero int, o Offsets, at int) {
 	flip, more := x.flip()
 	if len(o.off) == 0 || panelInt16Wide(panel, x.Data, flip, zero+more, o, at) {
@@ -75,8 +75,8 @@ func PanelInt16(panel []int16, x Bytes, zero int, o Offsets, at int) {
 	}
 }
 
-// PanelProductInt16 computes y[r][j] = Σ over p of x[r][p]·panel[p][j] for rows of 2·pairs numbers, which lie ldx apart, and the
-// first n places of the panel. Rows of y lie ldy apart; sums wrap.
+// PanelProductInt16 computes y[r][j] = Σ over p of x[r][p]·panel[p][j] for rows of 2·pairs numbers and the first n
+// positions of the panel. Rows of x lie ldx apart, and rows of y ldy. Sums wrap around.
 func PanelProductInt16(y []int32, ldy int, x []int16, ldx, rows, pairs int, panel []int16, n int) {
 	if rows == 0 || n == 0 || panelProductInt16Wide(y, ldy, x, ldx, rows, pairs, panel, n) {
 		return

@@ -4,7 +4,7 @@ package kernel
 
 import "math"
 
-// pairRows is how many rows one call of the kernels below takes at most.
+// pairRows is the largest number of rows in one call of the kernels below.
 const pairRows = 6
 
 func widenBytesWide(y []int16, x []byte, flip byte, zero int) int {
@@ -20,7 +20,7 @@ func panelInt16Wide(panel []int16, x []byte, flip byte, zero int, o Offsets, at 
 	if !wide() {
 		return false
 	}
-	_, _, _ = x[at+o.lo], x[at+o.hi+PanelWidth-1], panel[len(o.off)*PanelWidth-1] // what the kernel reads and writes, checked here
+	_, _, _ = x[at+o.lo], x[at+o.hi+PanelWidth-1], panel[len(o.off)*PanelWidth-1] // checks bounds
 	pairPanelAVX2(len(o.off)/2, &panel[0], &x[at], &o.off[0], int32(flip), int32(zero))
 	return true
 }

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// moments are the mean and the biased variance of a row, in float64.
+// moments returns the mean and the biased variance of a row, computed in float64.
 func moments(x []float32) (mean, variance float64) {
 	mean, done := sum64Wide(x)
 	for _, v := range x[done:] {
@@ -12,7 +12,7 @@ func moments(x []float32) (mean, variance float64) {
 	return mean, squares(x, mean) / float64(len(x))
 }
 
-// squares is the sum of the squares of the distances to the mean, in float64.
+// squares returns the sum of the squares of x - mean, computed in float64.
 func squares(x []float32, mean float64) float64 {
 	sum, done := squares64Wide(x, mean)
 	for _, v := range x[done:] {
@@ -22,7 +22,8 @@ func squares(x []float32, mean float64) float64 {
 	return sum
 }
 
-// LayerNorm is y = (x - mean)/√(variance + eps)·scale + shift for each row of f features; shift may be nil. y may be x.
+// LayerNorm computes y = (x - mean)/√(variance + eps)·scale + shift for each row of f features. shift may be nil. y may
+// be x.
 func LayerNorm(y, x []float32, rows, f int, eps float64, scale, shift []float32) {
 	for r := range rows {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
@@ -38,7 +39,7 @@ func LayerNorm(y, x []float32, rows, f int, eps float64, scale, shift []float32)
 	}
 }
 
-// ScalarNorm is y = s/√variance·(x - mean + m) for each row of f features. y may be x.
+// ScalarNorm computes y = s/√variance·(x - mean + m) for each row of f features. y may be x.
 func ScalarNorm(y, x []float32, rows, f int, m, s float64) {
 	for r := range rows {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
@@ -50,7 +51,7 @@ func ScalarNorm(y, x []float32, rows, f int, m, s float64) {
 	}
 }
 
-// RMSNorm is y = x/√(mean of x² + eps)·scale for each row of f features. y may be x.
+// RMSNorm computes y = x/√(mean of x² + eps)·scale for each row of f features. y may be x.
 func RMSNorm(y, x []float32, rows, f int, eps float64, scale []float32) {
 	for r := range rows {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
@@ -61,13 +62,13 @@ func RMSNorm(y, x []float32, rows, f int, eps float64, scale []float32) {
 	}
 }
 
-// Normal gives the mean of x, and 1/√(variance + eps).
+// Normal returns the mean of x and 1/√(variance + eps).
 func Normal(x []float32, eps float64) (mean, inv float64) {
 	mean, variance := moments(x)
 	return mean, 1 / math.Sqrt(variance+eps)
 }
 
-// Standardize is y = (x - mean)·inv·scale + shift, rounded once. y may be x.
+// Standardize computes y = (x - mean)·inv·scale + shift, rounded once. y may be x.
 func Standardize(y, x []float32, mean, inv float64, scale, shift float32) {
 	a := inv * float64(scale)
 	b := float64(shift)

@@ -2,7 +2,7 @@
 
 package kernel
 
-// sum64Wide sums as many numbers as whole vectors hold, and says how many.
+// sum64Wide returns the sum of the whole vectors at the beginning of x, and the number of their elements.
 func sum64Wide(x []float32) (sum float64, n int) {
 	n = len(x) &^ 7
 	if n == 0 || !wide() {
@@ -11,7 +11,7 @@ func sum64Wide(x []float32) (sum float64, n int) {
 	return sum64AVX2(n, &x[0]), n
 }
 
-// squares64Wide is sum64Wide for the squares of the distances to the mean.
+// squares64Wide is like sum64Wide for the squares of x - mean.
 func squares64Wide(x []float32, mean float64) (sum float64, n int) {
 	n = len(x) &^ 7
 	if n == 0 || !wide() {
@@ -20,7 +20,8 @@ func squares64Wide(x []float32, mean float64) (sum float64, n int) {
 	return squares64AVX2(n, &x[0], mean), n
 }
 
-// normWide is (x - mean)·inv·scale + shift for as many numbers of a row as whole vectors hold; shift, or both, may be nil.
+// normWide computes y = (x - mean)·inv·scale + shift for the whole vectors at the beginning of a row. It returns the
+// number of their elements. shift, or both scale and shift, may be nil.
 func normWide(y, x, scale, shift []float32, mean, inv float64) int {
 	n := len(x) &^ 7
 	if n == 0 || !wide() {

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// QuantizeBytes is y = x/scale in float32, rounded to the nearest integer, ties to even, plus zero, within the range of y's
-// bytes; 0 where that is NaN. zero lies within that range, too.
+// QuantizeBytes computes y = round(x/scale) + zero, clamped to the range of the bytes; 0 for NaN. The quotient is in
+// float32, and is rounded to the nearest integer, ties to even. zero lies in the range of the bytes.
 func QuantizeBytes(y Bytes, x []float32, scale float32, zero int) {
 	least, most := 0, math.MaxUint8
 	if y.Signed {
@@ -23,7 +23,7 @@ func QuantizeBytes(y Bytes, x []float32, scale float32, zero int) {
 	}
 }
 
-// DequantizeBytes is y = (x - zero)·scale.
+// DequantizeBytes computes y = (x - zero)·scale.
 func DequantizeBytes(y []float32, x Bytes, scale float32, zero int) {
 	y = y[:len(x.Data)]
 	flip, more := x.flip()
@@ -32,7 +32,7 @@ func DequantizeBytes(y []float32, x Bytes, scale float32, zero int) {
 	}
 }
 
-// FloatsOfInts is y = x, rounded to float32. y may lie in the memory of x.
+// FloatsOfInts sets y to x, rounded to float32. y may share the memory of x.
 func FloatsOfInts(y []float32, x []int32) {
 	y = y[:len(x)]
 	for i := floatsOfIntsWide(y, x); i < len(x); i++ {
@@ -40,7 +40,7 @@ func FloatsOfInts(y []float32, x []int32) {
 	}
 }
 
-// ScaleInts is y = (x + bias)·scale in float64, rounded to float32. y may lie in the memory of x.
+// ScaleInts computes y = (x + bias)·scale in float64, rounded to float32. y may share the memory of x.
 func ScaleInts(y []float32, x []int32, bias, scale float64) {
 	y = y[:len(x)]
 	for i := scaleIntsWide(y, x, bias, scale); i < len(x); i++ {
@@ -48,8 +48,8 @@ func ScaleInts(y []float32, x []int32, bias, scale float64) {
 	}
 }
 
-// Extremes gives the least and the greatest number of x, infinity and -infinity where there is none; both are NaN where one of
-// x is.
+// Extremes returns the least and the greatest element of x; infinity and -infinity if x is empty, and NaN for both if
+// there is a NaN.
 func Extremes(x []float32) (lo, hi float32) {
 	lo, hi = float32(math.Inf(1)), float32(math.Inf(-1))
 	a, b, n := extremesWide(x)

@@ -1,23 +1,24 @@
 package kernel
 
-// Diagonal is a complex diagonal system of N states: z[t] = a z[t-1] + b v[t]. Cut, where it is not nil, is what the
-// input of a window's length ago still counts for.
+// Diagonal is a complex diagonal system of N states: z[t] = a z[t-1] + b v[t] - cut v[t-window]. Without a window,
+// CutRe and CutIm are nil.
 type Diagonal struct {
 	ARe, AIm, BRe, BIm []float64
 	CutRe, CutIm       []float64
-	table              *scanTable // what Pack made; nil: all scans go step by step
+	table              *scanTable // made by Pack; nil if all scans go step by step
 }
 
-// N is the number of states.
+// N returns the number of states.
 func (d *Diagonal) N() int { return len(d.ARe) }
 
-// Inputs of a scan over rows steps, one row of N numbers per step. Im parts, and the delayed inputs Old, may be nil.
+// Inputs are the inputs of a scan, a row of N numbers per step. OldRe and OldIm are the inputs of one window ago.
+// Imaginary parts and old inputs may be nil.
 type Inputs struct {
 	Re, Im       []float32
 	OldRe, OldIm []float32
 }
 
-// at gives row t of v, or zeros where it is absent.
+// at returns v[i]; 0 if v is nil.
 func at(v []float32, i int) float64 {
 	if v == nil {
 		return 0
@@ -25,8 +26,8 @@ func at(v []float32, i int) float64 {
 	return float64(v[i])
 }
 
-// ScanForward advances the state (zr, zi) over rows steps, oldest first, and writes the states' real parts to xr and
-// imaginary parts to xi; xi may be nil, and xr too, when only the state is wanted.
+// ScanForward advances the state (zr, zi) over rows steps, oldest first. It writes the real parts of states to xr and
+// the imaginary parts to xi; both may be nil.
 func (d *Diagonal) ScanForward(xr, xi []float32, in *Inputs, rows int, zr, zi []float64) {
 	n := d.N()
 	if in.Im == nil && in.OldRe == nil && xi == nil {
@@ -54,7 +55,7 @@ func (d *Diagonal) ScanForward(xr, xi []float32, in *Inputs, rows int, zr, zi []
 	}
 }
 
-// scanReal is the common case: real inputs, and at most real parts wanted.
+// scanReal is the usual case: real inputs, and no imaginary parts as outputs.
 func (d *Diagonal) scanReal(x, v []float32, rows int, zr, zi []float64, backward, add bool) {
 	mode := scanSet
 	switch {
@@ -78,7 +79,7 @@ func (d *Diagonal) scanReal(x, v []float32, rows int, zr, zi []float64, backward
 	d.scanSteps(x, v, rows, states, d.N(), zr, zi, backward, mode)
 }
 
-// scanSteps is scanReal step by step, for states lo to hi.
+// scanSteps is scanReal step by step, for states lo…hi-1.
 func (d *Diagonal) scanSteps(x, v []float32, rows, lo, hi int, zr, zi []float64, backward bool, mode int) {
 	n := d.N()
 	if mode != scanDrop || backward {
@@ -110,7 +111,7 @@ func (d *Diagonal) scanSteps(x, v []float32, rows, lo, hi int, zr, zi []float64,
 	}
 }
 
-// forwardPairs serves states from lo on, two side by side, which hides the latency; it gives the first that is left.
+// forwardPairs computes states from lo on, two at a time, to hide the latency. It returns the first state that is left.
 func (d *Diagonal) forwardPairs(x, v []float32, rows, lo, hi int, zr, zi []float64) int {
 	n, j := d.N(), lo
 	for ; j+2 <= hi; j += 2 {
@@ -130,9 +131,9 @@ func (d *Diagonal) forwardPairs(x, v []float32, rows, lo, hi int, zr, zi []float
 	return j
 }
 
-// ScanBackward takes the state y[t+1] = Σ over q > t of a^(q-t-1) b v[q] from the last row to the first, and gives each
-// row the state before its own input joins: x[t] = y[t+1], then y[t] = a y[t+1] + b v[t]. Old inputs are those a window's
-// length later. With add it adds to xr and xi.
+// ScanBackward advances the state from the last row to the first. It writes to each row the state before the row's own
+// input is added: x[t] = z, then z = a z + b v[t]. Old inputs are those of one window later. With add, it adds the
+// states to xr and xi.
 func (d *Diagonal) ScanBackward(xr, xi []float32, in *Inputs, rows int, zr, zi []float64, add bool) {
 	if in.Im == nil && in.OldRe == nil && xi == nil {
 		d.scanReal(xr, in.Re, rows, zr, zi, true, add)
@@ -166,7 +167,7 @@ func put(x []float32, p int, v float64, add bool) {
 	}
 }
 
-// How a scan treats what it computes.
+// Whether a scan drops its outputs, writes them or adds them.
 const (
 	scanDrop = iota
 	scanSet

@@ -2,23 +2,23 @@ package kernel
 
 import "math/cmplx"
 
-// blockSteps is how many steps a block of a scan has, and blockMost bounds the coefficients of a system that goes by blocks, so
-// that their powers stay far from what float32 cannot hold.
+// blockSteps is the number of steps in a block of a scan. blockMost bounds the coefficients a of a system that is
+// computed in blocks, so that their powers fit float32.
 const (
 	blockSteps = 8
 	blockMost  = 2
 )
 
-// scanTable is what a scan by blocks needs of a system: of the first states, which come in whole pairs of vectors.
+// scanTable holds the coefficients of a scan in blocks, for the first states, a multiple of two vectors.
 type scanTable struct {
 	states, lanes int
-	give          []float32 // what an input gives to the state behind its block, laid out as the kernels read it
-	re, im        []float64 // the system's power that crosses a block
+	give          []float32 // factors from inputs to the state behind their block, in the order of the kernels
+	re, im        []float64 // a^blockSteps
 }
 
-// Pack prepares scans of which only the last state is wanted: they then go by blocks. A block adds up in float32 what its inputs
-// give, from zero, while the state crosses it in float64: the sum of a few steps is as exact as inputs are, and what comes
-// before it is not rounded. The system must not change afterwards.
+// Pack prepares the system for scans of which only the last state is wanted. They are computed in blocks: the
+// contributions of a block's inputs are summed in float32, and the state crosses the block in float64. The sum of a few
+// steps is as exact as the inputs are, and the state is not rounded. The system must not change afterwards.
 func (d *Diagonal) Pack() {
 	lanes := scanLanes()
 	if lanes == 0 {
@@ -45,7 +45,7 @@ func (d *Diagonal) Pack() {
 	d.table = t
 }
 
-// power is a to the k-th.
+// power returns a to the power k.
 func power(a complex128, k int) complex128 {
 	p := complex(1, 0)
 	for range k {
@@ -54,8 +54,8 @@ func power(a complex128, k int) complex128 {
 	return p
 }
 
-// scanBlocks advances those states that the table has over as many rows as whole blocks have, and says how many of both.
-// Backward scans start at the last row.
+// scanBlocks advances the states of the table over whole blocks. It returns the number of states and of rows. Backward
+// scans start at the last row.
 func scanBlocks(d *Diagonal, v []float32, rows int, zr, zi []float64, backward bool) (states, done int) {
 	t, blocks := d.table, rows/blockSteps
 	if t == nil || t.states == 0 || blocks == 0 {

@@ -2,7 +2,7 @@
 
 package kernel
 
-// scanLanes is how many states are in a vector; 0: scans do not go by blocks.
+// scanLanes returns the number of states in a vector; 0 if scans are not computed in blocks.
 func scanLanes() int {
 	switch {
 	case avx512():

@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// SISO is diagonal systems with one input and one output each, of n states all: y[t] = Re Σ c z[t] + direct·u[t], where the states see
-// b·u[t]. One system after the other runs over all rows, so that its states' inputs and outputs, n times as much as its
-// own, stay in the first cache; by blocks of eight steps they are not even computed.
+// SISO is a list of diagonal systems with n states, one input and one output each: y[t] = Re Σ c z[t] + direct·u[t],
+// where b·u[t] is the input of the states. One system after the other runs over all rows, so that the inputs and
+// outputs of its n states stay in the first-level cache; in blocks of eight steps they are not computed at all.
 type SISO struct {
 	n      int
 	b, c   []float32
-	direct []float32  // nil: none
-	parts  []Diagonal // a system each
+	direct []float32  // nil for none
+	parts  []Diagonal // the states of each system
 	tables []sisoTable
 }
 
-// sisoTable is what a system needs to go by blocks; see the generator of the kernels.
+// sisoTable holds the coefficients of a system in blocks; _asm/siso.go describes them.
 type sisoTable struct {
 	direct, out [2][]float32 // forward and backward
 	give        []float32
 	re, im      []float64
 }
 
-// The steps of a block, and the states that go together.
+// The number of steps of a block, and of states in a vector.
 const (
 	sisoSteps = 8
 	sisoLanes = 8
 )
 
-// NewSISO makes systems of the states that d has, n each. b and c have a number for each state, direct has one for each system, or is
-// nil. It may keep what it is given.
+// NewSISO returns the systems of the states of d, n each. b and c have a number per state. direct has one per system,
+// or is nil. NewSISO may keep its arguments.
 func NewSISO(d *Diagonal, n int, b, c, direct []float32) *SISO {
 	s := &SISO{n: n, b: b, c: c, direct: direct}
 	blocks := wide() && n%sisoLanes == 0
@@ -50,10 +50,10 @@ func NewSISO(d *Diagonal, n int, b, c, direct []float32) *SISO {
 	return s
 }
 
-// table computes what system i needs to go by blocks, in float64.
+// table computes the table of system i, in float64.
 func (s *SISO) table(i int) (t sisoTable) {
 	n, d := s.n, &s.parts[i]
-	var response [sisoSteps]float64 // of the output, to an input so many steps ago
+	var response [sisoSteps]float64 // of the output to an input k steps ago
 	t.give = make([]float32, 2*sisoSteps*n)
 	for dir := range t.out {
 		t.out[dir] = make([]float32, 2*sisoSteps*n)
@@ -69,7 +69,7 @@ func (s *SISO) table(i int) (t sisoTable) {
 		}
 		for k := range sisoSteps {
 			q := p * b
-			last := sisoSteps - 1 - k // the input that the end of the block is k steps behind
+			last := sisoSteps - 1 - k // the input k steps before the end of the block
 			t.give[at+2*last*sisoLanes], t.give[at+(2*last+1)*sisoLanes] = float32(real(q)), float32(imag(q))
 			response[k] += real(c * q)
 			put(t.out[1], k, c*p, -1)
@@ -90,7 +90,7 @@ func (s *SISO) table(i int) (t sisoTable) {
 				switch {
 				case dir == 0:
 					v = response[out-in]
-				case out > in: // backward, an output does not see its own input
+				case out > in: // backward, an output does not depend on its own input
 					v = response[out-in-1]
 				}
 				if out == in && dir == 0 {
@@ -106,19 +106,19 @@ func (s *SISO) table(i int) (t sisoTable) {
 	return t
 }
 
-// Scratch is how many numbers Forward and Backward need for so many rows.
+// Scratch returns the size of tmp in Forward and Backward, in float32.
 func (s *SISO) Scratch(rows int) int { return (2*s.n+1)*rows + 2*s.n }
 
-// Forward advances the states, those of one system after the other, over rows steps; rows of u and y have one number for each
-// system. Without y only the states advance.
+// Forward advances the states over rows steps. zr and zi hold the states of one system after the other; rows of u and y
+// have a number per system. If y is nil, only the states advance.
 func (s *SISO) Forward(y, u []float32, rows int, zr, zi []float64, tmp []float32) {
 	for i := range s.parts {
 		s.run(i, y, u, rows, zr, zi, tmp, false, false)
 	}
 }
 
-// Backward goes from the last row to the first, and gives each row what the states are before its own input joins, as
-// ScanBackward does. With add it adds to y, else the direct term is there, too.
+// Backward goes from the last row to the first, with outputs from the states before the row's own input is added, as in
+// ScanBackward. With add, it adds the outputs to y, without the direct term.
 func (s *SISO) Backward(y, u []float32, rows int, zr, zi []float64, tmp []float32, add bool) {
 	for i := range s.parts {
 		s.run(i, y, u, rows, zr, zi, tmp, true, add)
@@ -142,7 +142,7 @@ func (s *SISO) run(i int, y, u []float32, rows int, zr, zi []float64, tmp []floa
 	}
 }
 
-// blocks runs system i over done rows of the first or, backward, of the last.
+// blocks runs system i over the first done rows; backward, over the last ones.
 func (s *SISO) blocks(i int, y, u []float32, rows, done int, zr, zi []float64, z []float32, backward, add bool) {
 	t, heads := &s.tables[i], len(s.parts)
 	for j := range s.n {
@@ -154,7 +154,8 @@ func (s *SISO) blocks(i int, y, u []float32, rows, done int, zr, zi []float64, z
 	if backward {
 		stride, first, dir = -heads, (rows-1)*heads+i, 1
 	}
-	siso(done/sisoSteps, s.n/sisoLanes, &y[first], &u[first], stride, &t.direct[dir][0], &t.out[dir][0], &t.give[0], &t.re[0], &t.im[0], &zr[0], &zi[0], &z[0], add)
+	siso(done/sisoSteps, s.n/sisoLanes, &y[first], &u[first], stride, &t.direct[dir][0], &t.out[dir][0], &t.give[0],
+		&t.re[0], &t.im[0], &zr[0], &zi[0], &z[0], add)
 	if !backward || add || s.direct == nil {
 		return
 	}
@@ -163,7 +164,7 @@ func (s *SISO) blocks(i int, y, u []float32, rows, done int, zr, zi []float64, z
 	}
 }
 
-// steps runs system i over rows rows from one on, step by step.
+// steps runs system i step by step over rows rows, from row from on.
 func (s *SISO) steps(i int, y, u []float32, from, rows int, zr, zi []float64, tmp []float32, backward, add bool) {
 	n, d, heads := s.n, &s.parts[i], len(s.parts)
 	v, x, out := tmp[:rows*n], tmp[rows*n:2*rows*n], tmp[2*rows*n:(2*n+1)*rows]
@@ -193,7 +194,7 @@ func (s *SISO) steps(i int, y, u []float32, from, rows int, zr, zi []float64, tm
 	}
 }
 
-// ScaleAdd adds to rows of y those of x, of as many numbers as d has, multiplied by d.
+// ScaleAdd adds d·x to y, for rows of len(d) numbers.
 func ScaleAdd(y, x []float32, rows int, d []float32) {
 	n := len(d)
 	for r := range rows {
@@ -204,7 +205,7 @@ func ScaleAdd(y, x []float32, rows int, d []float32) {
 	}
 }
 
-// ScaledDiagonal is d with its inputs multiplied by b and its states by c, a number for each state.
+// ScaledDiagonal returns d with inputs multiplied by b and states by c. b and c have a number per state.
 func ScaledDiagonal(d *Diagonal, b, c []float32) *Diagonal {
 	s := &Diagonal{ARe: d.ARe, AIm: d.AIm, BRe: slices.Clone(d.BRe), BIm: slices.Clone(d.BIm)}
 	for j := range b {

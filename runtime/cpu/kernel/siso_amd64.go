@@ -2,8 +2,9 @@
 
 package kernel
 
-// siso runs one system by blocks; see the kernels.
-func siso(blocks, vectors int, y, u *float32, stride int, direct, out, give *float32, ar, ai, zr, zi *float64, z *float32, add bool) {
+// siso runs a system in blocks; _asm/siso.go describes the arguments.
+func siso(blocks, vectors int, y, u *float32, stride int, direct, out, give *float32, ar, ai, zr, zi *float64,
+	z *float32, add bool) {
 	if add {
 		sisoAddAVX2(blocks, vectors, y, u, stride, direct, out, give, ar, ai, zr, zi, z)
 	} else {
@@ -11,7 +12,7 @@ func siso(blocks, vectors int, y, u *float32, stride int, direct, out, give *flo
 	}
 }
 
-// scaleAddWide adds d∘x to as much of a row as whole vectors have.
+// scaleAddWide adds d·x to the whole vectors at the beginning of a row. It returns the number of their elements.
 func scaleAddWide(y, x, d []float32) int {
 	n := len(d) &^ 7
 	if n == 0 || !wide() {

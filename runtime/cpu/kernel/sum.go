@@ -1,6 +1,6 @@
 package kernel
 
-// AddRows adds rows of x, which lie behind each other and have as many numbers as sum, to sum, in order.
+// AddRows adds rows of x, which are contiguous and of len(sum) numbers, to sum, in order.
 func AddRows(sum []float64, x []float32, rows int) {
 	n := len(sum)
 	x = x[:rows*n]

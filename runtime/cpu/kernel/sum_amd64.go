@@ -2,7 +2,7 @@
 
 package kernel
 
-// addRowsWide is AddRows for as many columns as whole vectors hold, and says how many.
+// addRowsWide is AddRows for the whole vectors at the beginning of rows. It returns the number of columns.
 func addRowsWide(sum []float64, x []float32, rows int) int {
 	n := len(sum) &^ 15
 	if n == 0 || rows == 0 || !wide() {

@@ -1,6 +1,6 @@
 package kernel
 
-// tanh64 is the hyperbolic tangent with a relative error below 1e-9.
+// tanh64 returns the hyperbolic tangent with a relative error below 1e-9.
 func tanh64(x float64) float64 {
 	if x > -0.3 && x < 0.3 { // the quotient below cancels near zero
 		s := x * x
@@ -18,7 +18,7 @@ func tanh64(x float64) float64 {
 	return (e - 1) / (e + 1)
 }
 
-// Tanh is y = tanh x, to eight units in the last place; the portable variant rounds once.
+// Tanh computes y = tanh x with an error of at most eight units in the last place. The portable variant rounds once.
 func Tanh(y, x []float32) {
 	y = y[:len(x)]
 	for i := tanhWide(y, x); i < len(x); i++ {

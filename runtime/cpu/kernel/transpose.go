@@ -1,6 +1,6 @@
 package kernel
 
-// Transpose sets y to the transpose of x: y[j*ldy+i] = x[i*ldx+j] for i below rows and j below cols.
+// Transpose sets y to the transpose of x: y[j*ldy+i] = x[i*ldx+j] for i < rows and j < cols.
 func Transpose(y []float32, ldy int, x []float32, ldx, rows, cols int) {
 	r, c := transposeWide(y, ldy, x, ldx, rows, cols)
 	if r < rows && c > 0 {
@@ -11,7 +11,7 @@ func Transpose(y []float32, ldy int, x []float32, ldx, rows, cols int) {
 	}
 }
 
-// transposeRest is Transpose for what is not made of whole squares.
+// transposeRest is Transpose for the rest beside whole squares.
 func transposeRest(y []float32, ldy int, x []float32, ldx, rows, cols int) {
 	for i := range rows {
 		for j, v := range x[i*ldx : i*ldx+cols] {

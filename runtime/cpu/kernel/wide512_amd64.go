@@ -2,7 +2,7 @@
 
 package kernel
 
-// The functions below serve all numbers, since AVX-512 masks what does not fill a vector.
+// The functions below compute all elements, since AVX-512 masks the last vector.
 
 func unary512(y, x []float32, f func(n int, y, x *float32)) int {
 	n := len(x)
@@ -54,7 +54,7 @@ func affine512(y, x, scale, shift []float32) int {
 	return n
 }
 
-// scan512 is scanWide for all states lo to hi: 32 or 16 at a time, the last 1 to 8 alone. rows is positive.
+// scan512 is scanWide for all states lo…hi-1, 32 or 16 at a time, and the last 1 to 8. rows is positive.
 func scan512(d *Diagonal, x, v []float32, rows, lo, hi int, zr, zi []float64, backward bool, mode int) {
 	n := d.N()
 	stride, first := n, 0

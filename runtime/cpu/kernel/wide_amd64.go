@@ -2,11 +2,11 @@
 
 package kernel
 
-// The functions below do as much of their work as whole vectors can, and say how much that is; the portable code does the
-// rest. They do nothing where the portable variant was chosen.
+// The functions below compute whole vectors, and return the number of elements that they have computed. The portable
+// code computes the rest, and everything on the portable variant.
 
-// scanWide advances states lo to hi of a scan over real inputs, whose real parts go to x, from the first on; it returns the first
-// state that is left. Backward scans start at the last row. Forward scans have outputs.
+// scanWide advances whole vectors of the states lo…hi-1 of a scan over real inputs, and writes their real parts to x.
+// It returns the first state that is left. Backward scans start at the last row. Forward scans have outputs.
 func scanWide(d *Diagonal, x, v []float32, rows, lo, hi int, zr, zi []float64, backward bool, mode int) int {
 	if !wide() || rows == 0 {
 		return lo
@@ -162,7 +162,7 @@ func mulWide(y, a, b []float32) int {
 	return binaryWide(y, a, b, mulAVX2)
 }
 
-// affineWide serves one row.
+// affineWide is Affine for one row.
 func affineWide(y, x, scale, shift []float32) int {
 	if avx512() {
 		return affine512(y, x, scale, shift)

@@ -85,6 +85,7 @@ func ScanAttrs(n *ir.Node) (string, int) {
 	return n.Attrs.Str("direction", essm.Forward), int(n.Attrs.Int("window", 0))
 }
 
+// Index returns i if present, and -1 otherwise: an index in RecurrenceInfo.
 func Index(present bool, i int) int {
 	if present {
 		return i
