@@ -1,10 +1,9 @@
-// Command bench measures essmc against the peers, side by side, and writes RESULTS.md and the figures beside it:
+// Command bench measures essmc and its peers side by side, and writes RESULTS.md and the figures beside it:
 //
 //	go run ./bench -h
 //
-// It may import the standard library alone. All it does is start the module in the folder harness, which has its own
-// go.mod, so that what the benchmarks are made of stays out of the project's dependencies; `go run` cannot reach into
-// another module by itself.
+// It may import the standard library only. It starts the module in the folder harness, whose own go.mod keeps the
+// dependencies of the benchmarks out of the project; `go run` alone cannot run another module.
 package main
 
 import (
@@ -25,7 +24,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run starts the harness with args and gives its exit code.
+// run starts the harness with args and returns its exit code.
 func run(args []string) (int, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -45,7 +44,7 @@ func run(args []string) (int, error) {
 	}
 	cmd := exec.Command(program, append([]string{"-root", root}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // the harness gets it as well, and ends its peers
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // the harness receives it too, and ends its peers
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -54,7 +53,7 @@ func run(args []string) (int, error) {
 	return 0, err
 }
 
-// moduleRoot is the folder of the go.mod that holds the working directory.
+// moduleRoot returns the folder of the go.mod for the working directory.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {

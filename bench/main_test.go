@@ -6,7 +6,7 @@ import (
 )
 
 func TestModuleRoot(t *testing.T) {
-	root, err := moduleRoot() // the tests run in a folder below it
+	root, err := moduleRoot() // the tests run in a folder below the root
 	if err != nil {
 		t.Fatal(err)
 	}

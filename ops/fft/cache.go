@@ -2,8 +2,8 @@ package fft
 
 import "sync"
 
-// The cache holds the plans of the lengths that were used last. Their number and their total size are bounded, since
-// lengths come from data.
+// The cache holds the plans of the last used lengths. It bounds their number and their total size, because lengths come
+// from data.
 const (
 	cachedPlans  = 32
 	cachedPoints = 1 << 21
@@ -11,11 +11,11 @@ const (
 
 var cache struct {
 	sync.Mutex
-	plans  []*Plan // the one used last is the last
+	plans  []*Plan // in the order of their last use
 	points int
 }
 
-// Of returns a plan for length n, from the cache when it is there.
+// Of returns a plan for length n. It takes it from the cache if it is there.
 func Of(n int) *Plan {
 	n = max(n, 1)
 	cache.Lock()

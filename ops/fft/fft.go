@@ -1,7 +1,7 @@
 // Package fft computes discrete Fourier transforms of any length in double precision, in O(n log n).
 //
-// It imports the standard library only. A plan is immutable and may be used by many goroutines at once. Equal inputs give
-// equal bits.
+// It imports the standard library only. A plan is immutable and may be used by many goroutines at once. Equal inputs
+// give equal bits.
 //
 // Lengths with small prime factors use a mixed-radix Stockham algorithm, which needs no reordering. All others become a
 // convolution whose length has small factors (Bluestein). Each twiddle factor is computed in double precision, not by a
@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// largestRadix is the greatest prime factor that is transformed directly; its butterfly costs its square.
+// largestRadix is the largest prime factor that is transformed directly. The cost of its butterfly is quadratic.
 const largestRadix = 13
 
 // Plan holds the tables for transforms of one length.
@@ -21,7 +21,7 @@ type Plan struct {
 	n      int
 	stages []stage
 	chirp  *bluestein
-	// half transforms real input of even length as complex input of half the length; unpack are its twiddles.
+	// half transforms real input of even length as complex input of half the length, with the twiddles unpack.
 	half   *Plan
 	unpack []complex128
 	work   sync.Pool
@@ -31,10 +31,10 @@ type Plan struct {
 type stage struct {
 	radix, m, s int
 	twiddle     []complex128 // (m, radix-1): w^r for butterfly j, r = 1 …
-	roots       []complex128 // (radix): for radices without a butterfly of their own
+	roots       []complex128 // (radix): for radices without a special butterfly
 }
 
-// New makes a plan for length n; a length below 1 counts as 1.
+// New returns a plan for length n. A length below 1 counts as 1.
 func New(n int) *Plan {
 	n = max(n, 1)
 	p := newComplex(n)
@@ -76,7 +76,7 @@ func newComplex(n int) *Plan {
 	return p
 }
 
-// factor writes n as a product of small radices; it fails when a prime factor is large.
+// factor writes n as a product of small radices. It returns false if a prime factor is larger.
 func factor(n int) (radices []int, ok bool) {
 	for _, r := range []int{4, 2, 3, 5, 7, 11, largestRadix} {
 		for n%r == 0 {
@@ -87,8 +87,8 @@ func factor(n int) (radices []int, ok bool) {
 	return radices, n == 1
 }
 
-// root is exp(-2πi k/n), 0 ≤ k < n, with the angle reduced to an eighth of a turn so that symmetric roots are symmetric to
-// the bit.
+// root returns exp(-2πi k/n) for 0 ≤ k < n. It reduces the angle to an eighth of a turn, so that symmetric roots are
+// symmetric bit by bit.
 func root(k, n int) complex128 {
 	switch {
 	case 2*k > n: // lower half of the circle
@@ -147,7 +147,7 @@ func (p *Plan) Inverse(x []complex128) {
 	}
 }
 
-// Real writes the first n/2+1 terms of the transform of x, n real numbers, to dst; the others are their conjugates.
+// Real writes the first n/2+1 terms of the transform of x, n real numbers, to dst. The others are their conjugates.
 func (p *Plan) Real(dst []complex128, x []float64) {
 	x, dst = x[:p.n], dst[:p.n/2+1]
 	if p.half == nil {
@@ -180,8 +180,8 @@ func (p *Plan) Real(dst []complex128, x []float64) {
 	}
 }
 
-// InverseReal writes to dst the n real numbers whose transform starts with the n/2+1 terms of x. The imaginary parts of
-// term 0, and of term n/2 if n is even, are ignored. x is overwritten.
+// InverseReal writes to dst the n real numbers whose transform starts with the n/2+1 terms of x. It ignores the
+// imaginary parts of term 0 and, if n is even, of term n/2. It overwrites x.
 func (p *Plan) InverseReal(dst []float64, x []complex128) {
 	dst, x = dst[:p.n], x[:p.n/2+1]
 	if p.half == nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// naive is the definition, with exact reduction of the angle.
+// naive computes the definition, with exact reduction of the angle.
 func naive(x []complex128) []complex128 {
 	n := len(x)
 	y := make([]complex128, n)
@@ -29,7 +29,7 @@ func noise(r *rand.Rand, n int) []complex128 {
 	return x
 }
 
-// distance is the greatest difference relative to the greatest value.
+// distance returns the largest difference, relative to the largest value.
 func distance(a, b []complex128) float64 {
 	var d, scale float64
 	for i := range a {
@@ -38,8 +38,8 @@ func distance(a, b []complex128) float64 {
 	return d / max(scale, 1e-300)
 }
 
-// TestAgainstDefinition covers every length up to 200, and long ones of all kinds: powers of two, smooth, prime, twice a
-// prime.
+// TestAgainstDefinition checks every length up to 200, and long ones of all kinds: powers of two, smooth, prime, twice
+// a prime.
 func TestAgainstDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	lengths := []int{256, 1000, 1001, 1021, 1024, 1331, 2000, 2017, 2042, 2187, 3125}
@@ -79,7 +79,7 @@ func TestAgainstDefinition(t *testing.T) {
 	}
 }
 
-// TestLong: at lengths where the definition takes too long, a few terms are computed from it, and a round trip is made.
+// TestLong checks long lengths by a few terms of the definition, and by a round trip.
 func TestLong(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{16384, 16000, 16411, 65536, 60060, 65537} {
@@ -116,7 +116,7 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestConcurrent: plans from the cache are shared, results do not depend on it.
+// TestConcurrent checks that results do not depend on the cache, whose plans goroutines share.
 func TestConcurrent(t *testing.T) {
 	var group sync.WaitGroup
 	want := make([][]complex128, 60)

@@ -2,8 +2,8 @@ package fft
 
 import "math"
 
-// run does one pass from src to dst: for butterfly j and interleaved transform q it combines src[q + s(j + m·k)], k = 0 …
-// radix-1, and writes dst[q + s(radix·j + r)].
+// run does one pass from src to dst. For butterfly j and interleaved transform q it combines src[q + s(j + m·k)], k = 0
+// … radix-1, and writes dst[q + s(radix·j + r)].
 func (st *stage) run(dst, src []complex128) {
 	switch st.radix {
 	case 2:
@@ -19,7 +19,7 @@ func (st *stage) run(dst, src []complex128) {
 	}
 }
 
-// timesMinusI is -i·z.
+// timesMinusI returns -i·z.
 func timesMinusI(z complex128) complex128 { return complex(imag(z), -real(z)) }
 
 func scaled(z complex128, by float64) complex128 { return complex(real(z)*by, imag(z)*by) }
@@ -54,7 +54,7 @@ func (st *stage) run3(dst, src []complex128) {
 
 func (st *stage) run4(dst, src []complex128) {
 	s, m := st.s, st.m
-	if s == 1 { // the first pass: one transform, so the loop over butterflies is the inner one
+	if s == 1 { // the first pass: with one transform, the loop over butterflies is the inner one
 		x0, x1, x2, x3 := src[:m], src[m:2*m], src[2*m:3*m], src[3*m:4*m]
 		for j, a := range x0 {
 			w := st.twiddle[3*j : 3*j+3 : 3*j+3]
@@ -68,8 +68,10 @@ func (st *stage) run4(dst, src []complex128) {
 	}
 	for j := range m {
 		w1, w2, w3 := st.twiddle[3*j], st.twiddle[3*j+1], st.twiddle[3*j+2]
-		x0, x1, x2, x3 := src[s*j:s*(j+1)], src[s*(j+m):s*(j+m+1)], src[s*(j+2*m):s*(j+2*m+1)], src[s*(j+3*m):s*(j+3*m+1)]
-		y0, y1, y2, y3 := dst[s*4*j:s*(4*j+1)], dst[s*(4*j+1):s*(4*j+2)], dst[s*(4*j+2):s*(4*j+3)], dst[s*(4*j+3):s*(4*j+4)]
+		x0, x1, x2, x3 := src[s*j:s*(j+1)], src[s*(j+m):s*(j+m+1)], src[s*(j+2*m):s*(j+2*m+1)],
+			src[s*(j+3*m):s*(j+3*m+1)]
+		y0, y1, y2, y3 := dst[s*4*j:s*(4*j+1)], dst[s*(4*j+1):s*(4*j+2)], dst[s*(4*j+2):s*(4*j+3)],
+			dst[s*(4*j+3):s*(4*j+4)]
 		for q, a := range x0 {
 			b, c, d := x1[q], x2[q], x3[q]
 			ac, bd := a+c, b+d
@@ -142,7 +144,7 @@ type bluestein struct {
 func newBluestein(n int) *bluestein {
 	m := smooth(2*n - 1)
 	b := &bluestein{n: n, plan: newComplex(m), c: make([]complex128, n), freqs: make([]complex128, m)}
-	at := 0 // j² modulo 2n, built up from differences so that it never overflows
+	at := 0 // j² modulo 2n, accumulated from differences so that it cannot overflow
 	for j := range n {
 		b.c[j] = root(at, 2*n)
 		at = (at + 2*j + 1) % (2 * n)
@@ -174,8 +176,7 @@ func (b *bluestein) transform(x []complex128) {
 	}
 }
 
-// smooth returns the least length that is not below n and has no prime factors but 2, 3 and 5, of which it has few 3s
-// and 5s.
+// smooth returns the least length that is not below n and has only the prime factors 2, 3 and 5, with few 3s and 5s.
 func smooth(n int) int {
 	best := math.MaxInt
 	for _, odd := range []int{1, 3, 5, 9, 15} {

@@ -13,9 +13,9 @@ import (
 )
 
 // Cases compares single operators with the answers of another engine. The JSON file lists cases with name, domain,
-// operator, version of its domain, attributes, inputs, the inputs that are constants, and outputs. Numbers that JSON does
-// not have are strings ("nan", "inf"). An absent input or output is null. A case may widen the tolerance (rtol, atol),
-// with the reason in "note".
+// operator, version of its domain, attributes, inputs, the inputs that are constants, and outputs. Numbers that JSON
+// does not have are strings ("nan", "inf"). An absent input or output is null. A case may widen the tolerance (rtol,
+// atol), with the reason in "note".
 func Cases(t *testing.T, file string) {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -32,7 +32,8 @@ func TestNear(t *testing.T) {
 		{"nothing", nil, f(1), false},
 		{"nothing is wanted", f(1), nil, false},
 		{"integers", tensor.FromSlice([]int64{1<<53 + 1}, 1), tensor.FromSlice([]int64{1 << 53}, 1), false},
-		{"a sequence", &tensor.Sequence{Items: []tensor.Datum{f(1)}}, &tensor.Sequence{Items: []tensor.Datum{f(2)}}, false},
+		{"a sequence", &tensor.Sequence{Items: []tensor.Datum{f(1)}}, &tensor.Sequence{Items: []tensor.Datum{f(2)}},
+			false},
 		{"an optional", &tensor.Optional{Value: f(1)}, &tensor.Optional{Value: f(2)}, false},
 	} {
 		if err := Near(x.got, x.want, 0.01, 0); (err == nil) != x.near {

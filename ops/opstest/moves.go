@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Moves compares Op.Moves and Op.Sums with evaluations, on the samples and on more of them, by operator. The map least holds
-// the number of samples of which each operator must describe the answer; other operators must describe none.
+// Moves compares Op.Moves and Op.Sums with evaluations, on the samples and on more of them, by operator. The map least
+// holds the number of samples of which each operator must describe the answer; other operators must describe none.
 func (u Suite) Moves(t *testing.T, more map[string][]Sample, least map[string]int) {
 	found := map[string]int{}
 	samples := u.Samples
@@ -38,7 +38,8 @@ func (u Suite) Moves(t *testing.T, more map[string][]Sample, least map[string]in
 				if n.Outputs[i] == nil {
 					continue
 				}
-				if err := sameNumbers(ops.Tensor(got, i), assembled(t, ops.Tensor(got, i).Shape(), i, pieces, s.In)); err != nil {
+				if err := sameNumbers(ops.Tensor(got, i), assembled(t, ops.Tensor(got, i).Shape(), i, pieces,
+					s.In)); err != nil {
 					t.Errorf("output %d of pieces %+v: %v", i, pieces, err)
 				}
 			}

@@ -22,7 +22,8 @@ import (
 type Nodes struct {
 	// Match selects tests by their names; nil: all.
 	Match func(name string) bool
-	// SubgraphInputs returns the types of the inputs of a node's subgraphs if files omit them. It is nil if they never do.
+	// SubgraphInputs returns the types of the inputs of a node's subgraphs if files omit them. It is nil if they never
+	// do.
 	SubgraphInputs func(*ir.Node) []ir.Type
 	// Drawn selects the tests whose answers are random numbers. Only their types and shapes are compared. Nil: none.
 	Drawn func(name string) bool
@@ -30,8 +31,8 @@ type Nodes struct {
 	Skip map[string]string
 }
 
-// Run runs the tests whose operators are registered, and logs the others. It skips the test if there is no archive of node
-// tests.
+// Run runs the tests whose operators are registered, and logs the others. It skips the test if there is no archive of
+// node tests.
 func (c Nodes) Run(t *testing.T) {
 	files := nodeTests(t)
 	names := map[string]bool{}
@@ -76,7 +77,8 @@ func (c Nodes) Run(t *testing.T) {
 	}
 }
 
-func runSet(t *testing.T, m *ir.Graph, files map[string][]byte, data string, compare func(got, want tensor.Datum, rtol, atol float64) error) {
+func runSet(t *testing.T, m *ir.Graph, files map[string][]byte, data string,
+	compare func(got, want tensor.Datum, rtol, atol float64) error) {
 	var in, want []tensor.Datum
 	for i, v := range m.Inputs {
 		d, err := ReadDatum(files[fmt.Sprintf("%sinput_%d.pb", data, i)], v.Type)
@@ -108,7 +110,8 @@ func runSet(t *testing.T, m *ir.Graph, files map[string][]byte, data string, com
 
 func sameType(got, want tensor.Datum, _, _ float64) error {
 	g, ok := got.(*tensor.Tensor)
-	if w, isTensor := want.(*tensor.Tensor); !ok || !isTensor || g.DType() != w.DType() || !slices.Equal(g.Shape(), w.Shape()) {
+	if w, isTensor := want.(*tensor.Tensor); !ok || !isTensor || g.DType() != w.DType() ||
+		!slices.Equal(g.Shape(), w.Shape()) {
 		return fmt.Errorf("expected %v, found %v", want, got)
 	}
 	return nil

@@ -1,8 +1,8 @@
-// Package opstest tests operators: by checks that every operator of a domain must pass on samples, by the ONNX standard's
-// own tests of single operators, and by answers of another engine in files.
+// Package opstest tests operators: by checks that every operator of a domain must pass on samples, by the ONNX
+// standard's own tests of single operators, and by answers of another engine in files.
 //
-// It imports ir, ir/scalar, ir/tensor, ops and protowire, and only tests import it. It finds operators in the
-// registry alone, so it tests those that the packages of the importing test register.
+// It imports ir, ir/scalar, ir/tensor, ops and protowire, and only tests import it. It finds operators in the registry
+// alone, so it tests those that the packages of the importing test register.
 package opstest
 
 import (

@@ -77,7 +77,9 @@ func Node(t *testing.T, op *ir.Op, s Sample, dim func(input, axis, size int) ir.
 		case ok && slices.Contains(s.Consts, i):
 			v = ir.NewConst(fmt.Sprintf("in%d", i), x)
 		default:
-			v = &ir.Value{Name: fmt.Sprintf("in%d", i), Type: TypeOf(d, func(axis, size int) ir.Dim { return dim(i, axis, size) })}
+			v = &ir.Value{Name: fmt.Sprintf("in%d", i), Type: TypeOf(d, func(axis, size int) ir.Dim {
+				return dim(i, axis, size)
+			})}
 		}
 		n.Inputs = append(n.Inputs, v)
 	}
@@ -266,8 +268,8 @@ func (u Suite) BadInputs(t *testing.T) {
 	})
 }
 
-// BadAttributes changes attributes of samples so that they contradict the inputs or each other: an error is right, a result
-// may be, a panic is not.
+// BadAttributes changes attributes of samples so that they contradict the inputs or each other: an error is right, a
+// result may be, a panic is not.
 func (u Suite) BadAttributes(t *testing.T) {
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		for i, a := range s.Attrs {
@@ -305,11 +307,13 @@ func (u Suite) BadAttributes(t *testing.T) {
 func badValues(v any) []any {
 	switch v := v.(type) {
 	case []int64:
-		return []any{[]int64{}, v[:max(0, len(v)-1)], append(slices.Clone(v), 0), filled(v, -1), filled(v, 1<<40), filled(v, 0), filled(v, -1<<63)}
+		return []any{[]int64{}, v[:max(0, len(v)-1)], append(slices.Clone(v), 0), filled(v, -1), filled(v, 1<<40),
+			filled(v, 0), filled(v, -1<<63)}
 	case []float64:
 		return []any{[]float64{}, v[:max(0, len(v)-1)], append(slices.Clone(v), 0)}
 	case []string:
-		return []any{[]string{}, v[:max(0, len(v)-1)], append(slices.Clone(v), "zzz"), filled(v, v[0]), filled(v, v[len(v)-1])}
+		return []any{[]string{}, v[:max(0, len(v)-1)], append(slices.Clone(v), "zzz"), filled(v, v[0]),
+			filled(v, v[len(v)-1])}
 	case int64:
 		return []any{int64(-1), int64(0), int64(1 << 40), int64(1<<63 - 1), int64(-1 << 63)}
 	case float64:
@@ -330,8 +334,8 @@ func filled[T any](v []T, x T) []T {
 	return out
 }
 
-// Along compares facts with evaluations: it changes one step of one input, and only the steps of the outputs whose window
-// holds that step may change.
+// Along compares facts with evaluations: it changes one step of one input, and only the steps of the outputs whose
+// window holds that step may change.
 func (u Suite) Along(t *testing.T, least int) {
 	checked := 0
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
@@ -340,7 +344,8 @@ func (u Suite) Along(t *testing.T, least int) {
 		}
 		for i, d := range s.In {
 			x, ok := d.(*tensor.Tensor)
-			if !ok || x.DType() != tensor.Float32 || slices.Contains(s.Consts, i) || slices.Contains(s.Rigid, i) || x.Len() == 0 {
+			if !ok || x.DType() != tensor.Float32 || slices.Contains(s.Consts, i) || slices.Contains(s.Rigid, i) ||
+				x.Len() == 0 {
 				continue
 			}
 			for axis := range x.Rank() {

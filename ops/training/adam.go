@@ -9,11 +9,13 @@ import (
 
 // Adam scales steps by running means of gradients and their squares.
 var Adam = optimizer("Adam",
-	"g = G + norm_coefficient*X; V' = alpha*V + (1-alpha)*g; H' = beta*H + (1-beta)*g*g; X' = (1-norm_coefficient_post) * (X - r*V'/(sqrt(H')+epsilon)) "+
+	"g = G + norm_coefficient*X; V' = alpha*V + (1-alpha)*g; H' = beta*H + (1-beta)*g*g; X' = "+
+		"(1-norm_coefficient_post) * (X - r*V'/(sqrt(H')+epsilon)) "+
 		"with r = R, or R*sqrt(1-beta^T)/(1-alpha^T) for T above 0. Inputs after R and T: all X, all G, all V, all H.",
 	2, func(n *ir.Node, rate float64, count int64) func([]float64) {
 		alpha, beta := ops.Float(n, "alpha"), ops.Float(n, "beta")
-		norm, post, eps := ops.Float(n, "norm_coefficient"), ops.Float(n, "norm_coefficient_post"), ops.Float(n, "epsilon")
+		norm, post, eps := ops.Float(n, "norm_coefficient"), ops.Float(n, "norm_coefficient_post"),
+			ops.Float(n, "epsilon")
 		if count > 0 {
 			rate *= math.Sqrt(1-math.Pow(beta, float64(count))) / (1 - math.Pow(alpha, float64(count)))
 		}
@@ -23,5 +25,6 @@ var Adam = optimizer("Adam",
 			v[3] = beta*v[3] + (1-beta)*g*g
 			v[0] = (1 - post) * (v[0] - rate*v[2]/(math.Sqrt(v[3])+eps))
 		}
-	}, ops.FloatSpec("alpha", 0.9, "memory of the gradients"), ops.FloatSpec("beta", 0.999, "memory of their squares"), epsilonAttr, normAttr,
-	ops.FloatSpec("norm_coefficient_post", 0, "how much the new tensor shrinks"))
+	}, ops.FloatSpec("alpha", 0.9, "decay factor of the mean of gradients"),
+	ops.FloatSpec("beta", 0.999, "decay factor of the mean of their squares"), epsilonAttr, normAttr,
+	ops.FloatSpec("norm_coefficient_post", 0, "reduction of the new tensor, as a fraction"))

@@ -19,10 +19,11 @@ const Domain = "ai.onnx.preview.training"
 
 var floats = []tensor.DType{tensor.Float32, tensor.Float64}
 
-// optimizer registers an operator. Its inputs are a learning rate R, a count of updates T, and then groups: all tensors,
-// all gradients, and all of each accumulated state. Its outputs are the new tensors and states. rule returns the update of
-// one element, in place, from tensor, gradient and states to the new tensor and states.
-func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64, count int64) func(v []float64), attrs ...ir.AttrSpec) *ir.Op {
+// optimizer registers an operator. Its inputs are a learning rate R, a count of updates T, and then groups: all
+// tensors, all gradients, and all of each accumulated state. Its outputs are the new tensors and states. rule returns
+// the update of one element, in place, from tensor, gradient and states to the new tensor and states.
+func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64, count int64) func(v []float64),
+	attrs ...ir.AttrSpec) *ir.Op {
 	return ops.Register(&ir.Op{
 		Domain: Domain, Name: name, Since: 1, Doc: doc,
 		In: ops.Sig("R:T1", "T:int64", "inputs:T3*"), Out: ops.Sig("outputs:T3*"), Attrs: attrs,
@@ -51,7 +52,8 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			rate, count := ops.F64(in, 0), ops.Tensor(in, 1)
 			if len(rate) != 1 || count == nil || count.Len() != 1 {
-				return nil, fmt.Errorf("expected one learning rate and one count, found %v and %v", ops.Tensor(in, 0), count)
+				return nil, fmt.Errorf("expected one learning rate and one count, found %v and %v", ops.Tensor(in, 0),
+					count)
 			}
 			t, err := count.Int64s()
 			if err != nil {
@@ -127,5 +129,5 @@ func along(states int) func(*ir.Node, []ir.Fact) []ir.Fact {
 
 var (
 	normAttr    = ops.FloatSpec("norm_coefficient", 0, "weight of the squared norm of the tensor in the loss, halved")
-	epsilonAttr = ops.FloatSpec("epsilon", 1e-6, "keeps divisions from zero")
+	epsilonAttr = ops.FloatSpec("epsilon", 1e-6, "prevents division by zero")
 )

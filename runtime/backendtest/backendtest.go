@@ -4,25 +4,26 @@
 // A backend declares nothing. One that evaluates each node by ir.Op.Eval or its body passes. Besides the contract in
 // runtime.Backend, the suite expects:
 //
-//   - Operators: the backend runs all of them, or refuses with a runtime.UnsupportedError that holds the node. It must not
-//     refuse those in Options.Must. It refuses an operator without Eval, body or kernel when it compiles, not at the first
-//     run.
-//   - Answers are as near to runtime/ref in float64 as the operators state (ir.Op.Tol). Those of random networks are at most
-//     four times as far as the interpreter in float32. Every run, session and number of threads gives the same bits.
-//   - Forms: the backend accepts every value of runtime.Kernels. If it does not have a form it takes another, with the same
-//     answer to the tolerance.
+//   - Operators: the backend runs all of them, or refuses with a runtime.UnsupportedError that holds the node. It must
+//     not refuse those in Options.Must. It refuses an operator without Eval, body or kernel when it compiles, not at
+//     the first run.
+//   - Answers are as near to runtime/ref in float64 as the operators state (ir.Op.Tol). Those of random networks are at
+//     most four times as far as the interpreter in float32. Every run, session and number of threads gives the same
+//     bits.
+//   - Forms: the backend accepts every value of runtime.Kernels. If it does not have a form it takes another, with the
+//     same answer to the tolerance.
 //   - Other options are honored, or refused with a runtime.OptionError that names the option. The default precision is
 //     float32.
 //   - Errors and panics of a node are runtime.NodeErrors. The session works afterwards.
-//   - Sessions: 64 concurrent ones share a program. Close waits for runs. A run whose context is done ends between nodes,
-//     also in loops.
+//   - Sessions: 64 concurrent ones share a program. Close waits for runs. A run whose context is done ends between
+//     nodes, also in loops.
 //   - Memory: an executable does not grow from run to run. Options.MaxMemory of 64 KiB is enough for the suite's small
 //     shapes, and its large ones give a runtime.MemoryError. Outputs are written to the caller's tensors.
 //
 // Plans, streams and snapshots are implemented by runtime for all backends, and not tested here.
 //
-// It imports ir, its text, the operators and their samples, runtime and runtime/ref; Reference also needs models, passes and
-// the readers of model directories. A refusal is logged with its reason. A wrong answer is always a failure.
+// It imports ir, its text, the operators and their samples, runtime and runtime/ref; Reference also needs models,
+// passes and the readers of model directories. A refusal is logged with its reason. A wrong answer is always a failure.
 package backendtest
 
 import (
@@ -38,7 +39,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	_ "github.com/essmc/essmc/ops/essm" // every operator is tested
+	_ "github.com/essmc/essmc/ops/essm" // all operators are tested
 	_ "github.com/essmc/essmc/ops/microsoft"
 	_ "github.com/essmc/essmc/ops/ml"
 	_ "github.com/essmc/essmc/ops/std"
@@ -50,16 +51,16 @@ import (
 // Options adapt the suite to a backend.
 type Options struct {
 	// Skip maps names of subtests, as "go test -v" shows them below Run's test, to the reason why this backend need not
-	// pass them. Every skip is logged; one that no longer fails should go.
+	// pass them. Every skip is logged. Remove skips that are not needed any longer.
 	Skip map[string]string
-	// Must lists operators ("essm.SSM") that the backend may not refuse, rare combinations of attributes and element types
-	// aside; "*" stands for all: no sample of any operator, and none of the suite's networks.
+	// Must lists operators ("essm.SSM") that the backend may not refuse, except for rare combinations of attributes and
+	// element types. "*" stands for all: no sample of any operator may be refused, and none of the suite's networks.
 	Must []string
-	// Seeds is how many random cases each operator gets; 0: 12, or 4 with -short.
+	// Seeds is the number of random cases for each operator. 0 stands for 12, or 4 with -short.
 	Seeds int
 }
 
-// Data are named inputs or outputs of a run.
+// Data holds inputs or outputs of a run by name.
 type Data = map[string]tensor.Datum
 
 // Run runs the whole suite as subtests of t.
@@ -97,10 +98,10 @@ type suite struct {
 	o    Options
 
 	mu      sync.Mutex
-	refused map[string]string // by operator: one of the errors
+	refused map[string]string // by operator: one of its errors
 }
 
-// sub runs a subtest, unless it is to be skipped.
+// sub runs a subtest, unless Options.Skip has it.
 func (s *suite) sub(t *testing.T, name string, f func(*testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		_, rel, _ := strings.Cut(t.Name(), "/")
@@ -111,8 +112,8 @@ func (s *suite) sub(t *testing.T, name string, f func(*testing.T)) {
 	})
 }
 
-// model compiles g for the backend under test. When the backend refuses with an error as it should be, the test is skipped
-// and the refusal noted.
+// model compiles g for the backend under test. If the backend refuses with a valid error, model notes the refusal and
+// skips the test.
 func (s *suite) model(t testing.TB, g *ir.Graph, o runtime.Options) *runtime.Model {
 	t.Helper()
 	o.Backend = s.make()
@@ -153,7 +154,7 @@ func (s *suite) noteRefusal(t testing.TB, err error) bool {
 	return true
 }
 
-// truth is what g means, in float64.
+// truth returns the outputs of g, computed in float64.
 func truth(g *ir.Graph, in Data) (Data, error) {
 	m, err := runtime.New(g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64})
 	if err != nil {
@@ -163,7 +164,7 @@ func truth(g *ir.Graph, in Data) (Data, error) {
 	return m.NewSession().Run(context.Background(), in)
 }
 
-// evaluated is what the interpreter makes of g in g's own precision.
+// evaluated returns the interpreter's outputs of g in g's own precision.
 func evaluated(g *ir.Graph, in Data) (Data, error) {
 	m, err := runtime.New(g, runtime.Options{Backend: ref.New()})
 	if err != nil {
@@ -173,7 +174,7 @@ func evaluated(g *ir.Graph, in Data) (Data, error) {
 	return m.NewSession().Run(context.Background(), in)
 }
 
-// expect holds a run's outputs against the truth.
+// expect compares a run's outputs with the truth.
 func expect(t testing.TB, what string, got, want Data, tol ir.Tolerance) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -202,7 +203,7 @@ func identical(a, b Data) error {
 	return nil
 }
 
-// describe writes inputs in the order of their names, without their content.
+// describe returns the types of inputs in the order of their names.
 func describe(in Data) string {
 	var parts []string
 	for _, name := range names(in) {

@@ -22,13 +22,13 @@ import (
 // Each case is a file: a sentence, then sections.
 //
 //	-- graph --    the graph, as irtext
-//	-- kernels --  what to set Options.Kernel to, one after the other; absent: auto
+//	-- kernels --  values of Options.Kernel, all of which are run; absent: auto
 //	-- inputs --   constants as irtext writes them: float[2] x = {1, 2}; an optional input may be missing
-//	-- outputs --  the answer to the inputs before it, the same way; floats as double
-//	-- error --    in place of outputs: a part of the error that the run must give
+//	-- outputs --  the answer to the inputs before it, in the same form; floats as double
+//	-- error --    instead of outputs: a part of the error of the run
 //
-// inputs and what follows may come several times; one session runs them all. "go test -update" in this folder writes the
-// interpreter's answers in float64 where those in the file do not hold.
+// There may be several sections of inputs, each with an answer; one session runs them all. "go test -update" in this
+// folder replaces wrong answers by those of the interpreter in float64.
 //
 //go:embed testdata/*.txtar
 var caseFiles embed.FS
@@ -54,7 +54,7 @@ func (s *suite) cases(t *testing.T) {
 	}
 }
 
-// fileCase is a case read from a file.
+// fileCase is a case from a file.
 type fileCase struct {
 	archive *txtar.Archive
 	graph   *ir.Graph
@@ -64,8 +64,8 @@ type fileCase struct {
 
 type fileRun struct {
 	in, out Data
-	section int    // of the answer
-	err     string // in place of out
+	section int    // index of the section with the answer
+	err     string // if there is no answer
 }
 
 func parseCase(name string, src []byte) (*fileCase, error) {
@@ -105,7 +105,7 @@ func parseCase(name string, src []byte) (*fileCase, error) {
 	return c, nil
 }
 
-// parseData reads constants by making them the outputs of a graph.
+// parseData reads constants, as the outputs of a graph.
 func parseData(name string, src []byte) (Data, error) {
 	var outs, consts []string
 	for line := range strings.Lines(string(src)) {
@@ -134,7 +134,7 @@ func parseData(name string, src []byte) (Data, error) {
 	return d, nil
 }
 
-// file runs a case with every kernel form that it names.
+// file runs a case with all kernel forms that it lists.
 func (s *suite) file(t *testing.T, c *fileCase) {
 	tol := GraphTolerance(c.graph)
 	for _, r := range c.runs {
@@ -145,7 +145,7 @@ func (s *suite) file(t *testing.T, c *fileCase) {
 		if err != nil {
 			t.Fatalf("runtime/ref: %v", err)
 		}
-		// The written answers may be from other hands than the interpreter's.
+		// The answers in the file may come from another source than the interpreter.
 		expect(t, "runtime/ref in float64", want, r.out, ir.Tolerance{Ulps: max(tol.Ulps, 64)})
 	}
 	for _, kernel := range c.kernels {

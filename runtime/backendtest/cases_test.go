@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write answers into testdata/*.txtar where those there do not hold")
 
-// TestUpdate renews the cases; without -update it holds that there is nothing to renew.
+// TestUpdate renews the cases with -update. Otherwise it checks that they are up to date.
 func TestUpdate(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -48,7 +48,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// formatData writes what parseData reads.
+// formatData returns the text that parseData reads.
 func formatData(d Data) ([]byte, error) {
 	var b bytes.Buffer
 	for _, name := range names(d) {
@@ -69,8 +69,8 @@ func formatData(d Data) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// renew writes the interpreter's answers into the file where those in it do not hold; the others may be from other hands,
-// and stay as they are written.
+// renew writes the interpreter's answers to the file where those in the file are wrong. Others, which may come from
+// another source, stay unchanged.
 func (c *fileCase) renew(file string) error {
 	changed := false
 	for i := range c.runs {

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// unit is the rounding unit of a float type: half the distance from 1 to the next number.
+// unit returns the rounding unit of a float type: half the distance from 1 to the next number.
 func unit(d tensor.DType) float64 {
 	switch d {
 	case tensor.Float64, tensor.Complex128:
@@ -24,9 +24,9 @@ func unit(d tensor.DType) float64 {
 	return 0x1p-4 // float8, float4
 }
 
-// Diff reports how got differs from truth, which was computed in float64, by more than tol allows for got's element type;
-// "" when it does not. Shapes must be equal; integers, bools and strings, too; a NaN or an infinity must stand wherever
-// truth, rounded to got's type, has one.
+// Diff returns the difference of got from truth, which was computed in float64, if it is larger than tol allows for
+// got's element type, and "" otherwise. Shapes must be equal, and so must integers, bools and strings. NaN and
+// infinities must be at the same places as in truth rounded to got's type.
 func Diff(got, truth tensor.Datum, tol ir.Tolerance) string {
 	switch truth := truth.(type) {
 	case nil:
@@ -62,7 +62,8 @@ func Diff(got, truth tensor.Datum, tol ir.Tolerance) string {
 
 func diffTensors(got, truth *tensor.Tensor, tol ir.Tolerance) string {
 	d := got.DType()
-	same := d == truth.DType() || truth.DType() == tensor.Float64 && d.IsFloat() || truth.DType() == tensor.Complex128 && d == tensor.Complex64
+	same := d == truth.DType() || truth.DType() == tensor.Float64 && d.IsFloat() ||
+		truth.DType() == tensor.Complex128 && d == tensor.Complex64
 	if !same || !slices.Equal(got.Shape(), truth.Shape()) {
 		return fmt.Sprintf("expected %v, found %v", truth, got)
 	}
@@ -102,21 +103,22 @@ func diffTensors(got, truth *tensor.Tensor, tol ir.Tolerance) string {
 		}
 	}
 	if at >= 0 {
-		return fmt.Sprintf("element %d: expected %v, found %v: off by %.3g, %.3g allowed (%g units of %v at scale %.3g)",
+		return fmt.Sprintf(
+			"element %d: expected %v, found %v: off by %.3g, %.3g allowed (%g units of %v at scale %.3g)",
 			at, y[at], x[at], worst, bound, tol.Ulps, d, scale)
 	}
 	return ""
 }
 
-// farthest is how far outputs are from the truth, where that is the most: the largest error of an output in units of its
-// element type, at the scale of its largest absolute value.
+// farthest returns the largest error of an output in units of its element type, at the scale of its largest absolute
+// value.
 func farthest(got, truth Data) float64 {
 	most := 0.0
 	for name, d := range truth {
 		want, ok := d.(*tensor.Tensor)
 		x, okx := got[name].(*tensor.Tensor)
 		if !ok || !okx || !x.DType().IsFloat() || x.Len() != want.Len() {
-			continue // others are equal or not
+			continue // other types are compared exactly
 		}
 		a, b := reals(x), reals(want)
 		scale := scaleOf(b, b)
@@ -129,7 +131,7 @@ func farthest(got, truth Data) float64 {
 	return most
 }
 
-// scaleOf is the largest absolute value of the truth where that, rounded, is finite; never 0.
+// scaleOf returns the largest absolute value of the truth that is finite after rounding. It is never 0.
 func scaleOf(truth, rounded []float64) float64 {
 	scale := 1e-30
 	for i, v := range truth {
@@ -140,7 +142,7 @@ func scaleOf(truth, rounded []float64) float64 {
 	return scale
 }
 
-// reals lists a float tensor's numbers, and of a complex one the real and imaginary parts in turn.
+// reals returns a float tensor's numbers or, for complex types, the real and imaginary parts in turn.
 func reals(t *tensor.Tensor) []float64 {
 	switch t.DType() {
 	case tensor.Complex64:
@@ -163,8 +165,8 @@ func reals(t *tensor.Tensor) []float64 {
 	return v
 }
 
-// GraphTolerance is how far a graph's answers may be from the truth when each node keeps to its operator's tolerance and
-// none amplifies: the sum over all nodes, bodies and subgraphs included as they are.
+// GraphTolerance returns the tolerance of a graph's answers, if each node keeps its operator's tolerance and none
+// amplifies errors: the sum over all nodes, including bodies and subgraphs.
 func GraphTolerance(g *ir.Graph) ir.Tolerance {
 	var sum ir.Tolerance
 	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {

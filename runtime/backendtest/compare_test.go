@@ -38,8 +38,10 @@ func TestDiff(t *testing.T) {
 		{"wrong infinity", f32(float32(-inf)), f64(1e300), 8, "found -Inf"},
 		{"nothing", nil, nil, 0, ""},
 		{"nothing for something", nil, f64(1), 8, "expected *tensor.Tensor, found <nil>"},
-		{"sequence", &tensor.Sequence{Items: []tensor.Datum{f32(1)}}, &tensor.Sequence{Items: []tensor.Datum{f64(2)}}, 8, "item 0: element 0"},
-		{"sequence length", &tensor.Sequence{}, &tensor.Sequence{Items: []tensor.Datum{f64(2)}}, 8, "expected a sequence of 1, found 0"},
+		{"sequence", &tensor.Sequence{Items: []tensor.Datum{f32(1)}}, &tensor.Sequence{Items: []tensor.Datum{f64(2)}},
+			8, "item 0: element 0"},
+		{"sequence length", &tensor.Sequence{}, &tensor.Sequence{Items: []tensor.Datum{f64(2)}}, 8,
+			"expected a sequence of 1, found 0"},
 	} {
 		d := Diff(c.got, c.truth, ir.Tolerance{Ulps: c.ulps})
 		if c.want == "" && d != "" || !strings.Contains(d, c.want) {
@@ -49,15 +51,17 @@ func TestDiff(t *testing.T) {
 }
 
 func TestFarthest(t *testing.T) {
-	truth := Data{"a": tensor.FromSlice([]float64{1, 4}, 2), "b": tensor.FromSlice([]float64{0x1p-10, 1.0 / 3}, 2), "n": tensor.FromSlice([]int64{1}, 1)}
-	got := Data{"a": tensor.FromSlice([]float32{1 + 0x1p-22, 4}, 2), "b": tensor.FromSlice([]float32{0x1p-10, 1.0 / 3}, 2), "n": tensor.FromSlice([]int64{1}, 1)}
-	third := math.Abs(float64(float32(1.0/3))*3-1) * 0x1p24 // a rounding, in units at the scale of 1/3
+	truth := Data{"a": tensor.FromSlice([]float64{1, 4}, 2), "b": tensor.FromSlice([]float64{0x1p-10, 1.0 / 3}, 2),
+		"n": tensor.FromSlice([]int64{1}, 1)}
+	got := Data{"a": tensor.FromSlice([]float32{1 + 0x1p-22, 4}, 2),
+		"b": tensor.FromSlice([]float32{0x1p-10, 1.0 / 3}, 2), "n": tensor.FromSlice([]int64{1}, 1)}
+	third := math.Abs(float64(float32(1.0/3))*3-1) * 0x1p24 // a rounding error, in units at the scale of 1/3
 	if d := farthest(got, truth); !(math.Abs(d-1) <= 1e-6) || third >= 1 {
 		t.Errorf("%v units, expected 1: 2^-22 at the scale of 4; and b is rounded by %v", d, third)
 	}
 }
 
-// What a network is held to is a few roundings: an answer that is off by some more does not pass.
+// TestNetworkTolerance checks that the tolerance of networks is a few roundings, and that larger errors fail.
 func TestNetworkTolerance(t *testing.T) {
 	var in []Data
 	for _, length := range []int{7, 120} {
@@ -88,7 +92,7 @@ func TestNetworkTolerance(t *testing.T) {
 	}
 }
 
-// The same attempt gives the same case, and most attempts at the operators that matter give one.
+// TestGenerate checks that equal attempts give equal cases, and that most attempts for important operators give one.
 func TestGenerate(t *testing.T) {
 	for _, name := range []string{"Linear", "Scan", "SSM", "Pick", "Affine", "StateSpace"} {
 		op := ops.Default.Resolve("essm", name, 1)
@@ -112,9 +116,10 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// What formatData writes, parseData reads.
+// TestData checks that parseData reads the text of formatData.
 func TestData(t *testing.T) {
-	want := Data{"b": tensor.FromSlice([]float64{1, math.Inf(-1), 0.1}, 3), "a": tensor.FromSlice([]int64{-1, 2}, 1, 2), "e": tensor.New(tensor.Float32, 0, 2)}
+	want := Data{"b": tensor.FromSlice([]float64{1, math.Inf(-1), 0.1}, 3), "a": tensor.FromSlice([]int64{-1, 2}, 1, 2),
+		"e": tensor.New(tensor.Float32, 0, 2)}
 	text, err := formatData(want)
 	if err != nil {
 		t.Fatal(err)

@@ -16,12 +16,12 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// LoopCase is a graph with loops, and inputs for it.
+// LoopCase is a graph with loops, with inputs.
 type LoopCase struct {
 	Name string
 	Text string // in ONNX's textual syntax, without its header
 	In   Data
-	// Evaluated says that the lowering makes no program of the outermost loop.
+	// Evaluated is set if the lowering makes no program of the outermost loop.
 	Evaluated bool
 }
 
@@ -44,8 +44,8 @@ func (r numbers) floats(scale float64, shape ...int) *tensor.Tensor {
 	return t
 }
 
-// LoopCases are loops of all kinds: whose shapes stay, change once or go on changing, that end early, in each other, with what
-// they keep, exchange, scan and collect.
+// LoopCases returns loops of all kinds: with shapes that stay, change once or change always, with early ends, nested,
+// and with values that are kept, exchanged, scanned and collected.
 func LoopCases() []LoopCase {
 	r := newNumbers(3)
 	var all []LoopCase
@@ -53,7 +53,7 @@ func LoopCases() []LoopCase {
 		all = append(all, LoopCase{Name: name, Text: text, In: in})
 		return &all[len(all)-1]
 	}
-	// A recurrence over the steps of x, whose weights it captures or holds.
+	// A recurrence over the steps of x, with captured or constant weights.
 	cell := `g (float[L,B,3] x, float[B,5] h0) => (hn, y) <float[3,5] w = {%s}, float[5,5] u = {%s}, int64 zero = {0}, bool yes = {1}> {
 		s = Shape (x)
 		m = Gather (s, zero)
@@ -88,7 +88,9 @@ func LoopCases() []LoopCase {
 	}`
 	for i, m := range []int64{9, 3, 0, -4, 100} {
 		for _, c := range []bool{true, false} {
-			add(fmt.Sprintf("early exit, %d of %d, %v", i, m, c), exit, Data{"a": tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3), "m": tensor.Scalar(m), "c0": tensor.Scalar(c), "limit": tensor.Scalar(float32(3000))})
+			add(fmt.Sprintf("early exit, %d of %d, %v", i, m, c), exit,
+				Data{"a": tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3), "m": tensor.Scalar(m),
+					"c0": tensor.Scalar(c), "limit": tensor.Scalar(float32(3000))})
 		}
 	}
 	add("no trip count", `g (float[4] a, float limit) => (an, s) {
@@ -195,7 +197,9 @@ func LoopCases() []LoopCase {
 			k = If (odd) <then_branch: graph = then () => (float[2,3] k1) { k1 = Tanh (b) }, else_branch: graph = else () => (float[2,3] k2) { k2 = Add (b, h) }>
 		}>
 	}`, Data{"x": r.floats(0.5, 2, 3), "w": r.floats(0.5, 3, 3)})
-	for _, axes := range []string{"", ", scan_input_axes: ints = [0, -1], scan_input_directions: ints = [0, 1], scan_output_axes: ints = [1, -1, 0], scan_output_directions: ints = [1, 0, 1]"} {
+	for _, axes := range []string{"",
+		", scan_input_axes: ints = [0, -1], scan_input_directions: ints = [0, 1], scan_output_axes: ints = [1, -1, " +
+			"0], scan_output_directions: ints = [1, 0, 1]"} {
 		for _, steps := range []int{6, 1, 0} {
 			a, b := r.floats(1, steps, 2, 3), tensor.New(tensor.Int64, steps, 2, 5)
 			if axes != "" {
@@ -272,8 +276,8 @@ func LoopCases() []LoopCase {
 	return all
 }
 
-// loops runs them, again and again and at any number of threads, and random ones in each other. Bodies add few roundings to
-// those of the operators, and nothing amplifies them.
+// loops runs the loop cases repeatedly, with any number of threads, and random nested loops. Bodies add few rounding
+// errors to those of the operators, and nothing amplifies them.
 func (s *suite) loops(t *testing.T) {
 	for _, c := range LoopCases() {
 		s.sub(t, c.Name, func(t *testing.T) { s.loop(t, c.Text, ir.Tolerance{Ulps: 32}, c.In) })
@@ -287,7 +291,8 @@ func (s *suite) loops(t *testing.T) {
 			w := newNumbers(seed)
 			var in []Data
 			for _, n := range []int{3, 1} {
-				in = append(in, Data{"a": w.floats(1, 2, 3), "b": w.floats(1, 2, 3), "xs": w.floats(1, n, 2, 3), "count": tensor.Scalar(int64(1 + w.IntN(3)))})
+				in = append(in, Data{"a": w.floats(1, 2, 3), "b": w.floats(1, 2, 3), "xs": w.floats(1, n, 2, 3),
+					"count": tensor.Scalar(int64(1 + w.IntN(3)))})
 			}
 			s.loop(t, RandomLoops(seed), ir.Tolerance{Ulps: 168}, in...)
 		})
@@ -329,7 +334,7 @@ func (s *suite) loop(t *testing.T, text string, tol ir.Tolerance, inputs ...Data
 	}
 }
 
-// forever is a loop without end that collects its states.
+// forever is an endless loop that collects its states.
 const forever = `g (float[N] a) => (an, s) {
 	an, s = Loop ("", "", a) <body: graph = step (int64 t, bool cond, float[N] p) => (bool more, float[N] q, float[N] z) {
 		q = Neg (p)
@@ -339,7 +344,7 @@ const forever = `g (float[N] a) => (an, s) {
 	}>
 }`
 
-// loopRun runs a loop without end.
+// loopRun runs an endless loop.
 func (s *suite) loopRun(ctx context.Context, t *testing.T, text string, o runtime.Options) error {
 	t.Helper()
 	g, err := ParseGraph(text)
@@ -350,7 +355,7 @@ func (s *suite) loopRun(ctx context.Context, t *testing.T, text string, o runtim
 	return err
 }
 
-// loopGrows: a loop without end stops where its output grows too large.
+// loopGrows checks that an endless loop ends when its output grows too large.
 func (s *suite) loopGrows(t *testing.T) {
 	var memory *runtime.MemoryError
 	err := s.loopRun(context.Background(), t, forever, runtime.Options{Threads: 1, MaxMemory: 1 << 22})
@@ -359,9 +364,10 @@ func (s *suite) loopGrows(t *testing.T) {
 	}
 }
 
-// loopEnds: a loop without end stops when it is told to.
+// loopEnds checks that an endless loop ends when its context is done.
 func (s *suite) loopEnds(t *testing.T) {
-	silent := strings.NewReplacer("an, s =", "an =", "(an, s)", "(an)", ", float[N] z)", ")", "z = Identity (p)", "").Replace(forever)
+	silent := strings.NewReplacer("an, s =", "an =", "(an, s)", "(an)", ", float[N] z)", ")", "z = Identity (p)",
+		"").Replace(forever)
 	empty := `g (float[N] a) => (an) { an = Loop ("", "", a) <body: graph = step (int64 t, bool cond, float[N] p) => (bool cond, float[N] p) {}> }`
 	for _, text := range []string{silent, empty} {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -372,7 +378,7 @@ func (s *suite) loopEnds(t *testing.T) {
 	}
 }
 
-// loopErrors: what is wrong in an iteration is said with its number and node.
+// loopErrors checks that an error in an iteration names the iteration and the node.
 func (s *suite) loopErrors(t *testing.T) {
 	g, err := ParseGraph(`g (float[3,2] x, int64[N] at) => (y) {
 		y = Scan <num_scan_inputs: int = 1, body: graph = step (int64 i) => (float[2] v) {

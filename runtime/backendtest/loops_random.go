@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// RandomLoops is the text of a random graph of loops in each other, over a, b float[2,3], xs float[N,2,3] and count int64: at
-// most three loops deep, with branches.
+// RandomLoops returns the text of a random graph of nested loops, at most three deep, with branches. Its inputs are a,
+// b float[2,3], xs float[N,2,3] and count int64.
 func RandomLoops(seed uint64) string {
 	w := &loopWriter{numbers: newNumbers(seed)}
 	return w.graph()
 }
 
-// loopWriter writes random graphs of loops in each other, over values of one shape.
+// loopWriter writes random graphs of nested loops over values of one shape.
 type loopWriter struct {
 	numbers
 	text  strings.Builder
@@ -26,12 +26,12 @@ func (w *loopWriter) name() string {
 
 func (w *loopWriter) line(format string, args ...any) { fmt.Fprintf(&w.text, format+"\n", args...) }
 
-// pick is one of the values; those made last are more likely.
+// pick returns one of the values. The last ones are more likely.
 func (w *loopWriter) pick(of []string) string {
 	return of[max(w.IntN(len(of)), w.IntN(len(of)))]
 }
 
-// nodes writes some nodes that read values, and gives the values together with the new ones.
+// nodes writes nodes that read values, and returns the values with the new ones.
 func (w *loopWriter) nodes(values []string, depth int) []string {
 	values = append([]string(nil), values...)
 	for range 1 + w.IntN(4) {
@@ -42,9 +42,11 @@ func (w *loopWriter) nodes(values []string, depth int) []string {
 		y := w.name()
 		switch kind {
 		case 0, 1:
-			w.line("%s = %s (%s, %s)", y, []string{"Add", "Sub", "Mul", "Max"}[w.IntN(4)], w.pick(values), w.pick(values))
+			w.line("%s = %s (%s, %s)", y, []string{"Add", "Sub", "Mul", "Max"}[w.IntN(4)], w.pick(values),
+				w.pick(values))
 		case 2, 3:
-			w.line("%s = %s (%s)", y, []string{"Tanh", "Sigmoid", "Relu", "Neg", "Abs", "Identity"}[w.IntN(6)], w.pick(values))
+			w.line("%s = %s (%s)", y, []string{"Tanh", "Sigmoid", "Relu", "Neg", "Abs", "Identity"}[w.IntN(6)],
+				w.pick(values))
 		case 4:
 			w.line("%s = MatMul (%s, m)", y, w.pick(values))
 		case 5:
@@ -67,7 +69,7 @@ func (w *loopWriter) nodes(values []string, depth int) []string {
 	return values
 }
 
-// loop writes a Loop or Scan, and gives the values that come out of it.
+// loop writes a Loop or Scan, and returns its outputs.
 func (w *loopWriter) loop(values []string, depth int) []string {
 	scan := w.IntN(2) == 0
 	carried, outs := 1+w.IntN(2), w.IntN(3)
@@ -83,10 +85,13 @@ func (w *loopWriter) loop(values []string, depth int) []string {
 	id := w.name()
 	if scan {
 		x := w.name()
-		w.line("%s = Scan <num_scan_inputs: int = 1, scan_input_directions: ints = [%d], body: graph = %s_g (%s, float[2,3] %s) => (", strings.Join(append(results, raw...), ", "), w.IntN(2), id, strings.Join(ins, ", "), x)
+		w.line("%s = Scan <num_scan_inputs: int = 1, scan_input_directions: ints = [%d], body: graph = %s_g (%s, "+
+			"float[2,3] %s) => (", strings.Join(append(results, raw...), ", "), w.IntN(2), id, strings.Join(ins, ", "),
+			x)
 		inner = append(inner, x)
 	} else {
-		w.line("%s = Loop (%s, \"\", %s) <body: graph = %s_g (int64 %s_t, bool %s_c, %s) => (bool %s_more, ", strings.Join(append(results, raw...), ", "), []string{"two", "count", "\"\""}[w.IntN(3)],
+		w.line("%s = Loop (%s, \"\", %s) <body: graph = %s_g (int64 %s_t, bool %s_c, %s) => (bool %s_more, ",
+			strings.Join(append(results, raw...), ", "), []string{"two", "count", "\"\""}[w.IntN(3)],
 			strings.Join(starts, ", "), id, id, id, strings.Join(ins, ", "), id)
 	}
 	var ends []string
@@ -96,7 +101,7 @@ func (w *loopWriter) loop(values []string, depth int) []string {
 	w.line("%s) {", strings.Join(ends, ", "))
 	all := w.nodes(append(append([]string(nil), values...), inner...), depth+1)
 	for i := range carried + outs {
-		if v := w.pick(all); i < carried && w.IntN(4) == 0 { // kept, or exchanged
+		if v := w.pick(all); i < carried && w.IntN(4) == 0 { // kept or exchanged
 			w.line("%s_%d = Identity (%s)", id, i, inner[w.IntN(carried)])
 		} else {
 			w.line("%s_%d = Tanh (%s)", id, i, v)
@@ -119,5 +124,6 @@ func (w *loopWriter) loop(values []string, depth int) []string {
 func (w *loopWriter) graph() string {
 	last := w.loop([]string{"a", "b"}, 0)
 	return "g (float[2,3] a, float[2,3] b, float[N,2,3] xs, int64 count) => (" + strings.Join(last, ", ") +
-		") <float[3,3] m = {0.5, -0.3, 0.8, 0.2, 0.9, -0.6, 0.4, 0.1, -0.7}, int64 two = {2}, float zero = {0}, int64[1] axis = {0}> {\n" + w.text.String() + "}"
+		") <float[3,3] m = {0.5, -0.3, 0.8, 0.2, 0.9, -0.6, 0.4, 0.1, -0.7}, int64 two = {2}, float zero = {0}, " +
+		"int64[1] axis = {0}> {\n" + w.text.String() + "}"
 }

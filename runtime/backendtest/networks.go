@@ -14,24 +14,24 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// sumUnits is the distance that every answer in float32 may have from the truth: a sum of a hundred products that cancel has
-// it by itself, and the interpreter, which sums in float64, has not.
+// sumUnits is the least tolerance for answers in float32. A sum of a hundred products that cancel needs it, but the
+// interpreter, which sums in float64, does not.
 const sumUnits = 4
 
-// mostUnits is the distance of the interpreter above which a network measures nothing: it enlarges roundings without end, or
-// an output should be 0.
+// mostUnits bounds the interpreter's error. A network beyond it amplifies rounding errors, or has an output that should
+// be 0, and tests nothing.
 const mostUnits = 256
 
-// formFactor is how many times the interpreter's distance a form may have. The recurrence, chunks, and what the backend chooses
-// by itself carry a state like the interpreter. The direct form sums a whole kernel in float32, and a transform rounds each
-// step relative to the largest of the sequence: what comes behind may enlarge that, as a norm of small steps does.
+// formFactor is the largest error of a form, as a multiple of the interpreter's. Recurrence, chunks, and the backend's
+// own choice keep a state like the interpreter. The direct form sums a whole kernel in float32. A transform rounds each
+// step relative to the largest of the sequence, which later operators, such as a norm of small steps, may amplify.
 var formFactor = map[string]float64{"auto": 4, "scan": 4, "chunked": 4, "direct": 8, "fft": 32}
 
-// networkCase is a random network in the forms in which it is run, with inputs and their answers in float64.
+// networkCase is a random network in the forms in which it runs, with inputs and their answers in float64.
 type networkCase struct {
 	forms []networkForm
 	runs  []networkRun
-	own   float64 // the interpreter's distance from the truth in float32, the largest of all forms and runs; at least sumUnits
+	own   float64 // the interpreter's error in float32, the largest of all forms and runs; at least sumUnits
 }
 
 type networkForm struct {
@@ -41,14 +41,14 @@ type networkForm struct {
 
 type networkRun struct{ in, want Data }
 
-// newNetworkCase takes a network as it is and optimised, and computes what its answers are held to.
+// newNetworkCase runs the passes on a copy of a network, and computes answers and tolerance.
 func newNetworkCase(t testing.TB, g *ir.Graph, inputs ...Data) *networkCase {
 	t.Helper()
-	optimised := g.Clone()
-	if err := passes.Optimize(optimised); err != nil {
+	optimized := g.Clone()
+	if err := passes.Optimize(optimized); err != nil {
 		t.Fatal(err)
 	}
-	c := &networkCase{forms: []networkForm{{"as it is", g}, {"optimised", optimised}}, own: sumUnits}
+	c := &networkCase{forms: []networkForm{{"as it is", g}, {"optimized", optimized}}, own: sumUnits}
 	for _, in := range inputs {
 		want, err := truth(g, in)
 		if err != nil {
@@ -71,14 +71,14 @@ func newNetworkCase(t testing.TB, g *ir.Graph, inputs ...Data) *networkCase {
 	return c
 }
 
-// tolerance is that of a form.
+// tolerance returns the tolerance of a form.
 func (c *networkCase) tolerance(kernel string) ir.Tolerance {
 	return ir.Tolerance{Ulps: formFactor[kernel] * c.own}
 }
 
-// networks runs random graphs over sequences, as they are and optimised: steps that a backend may fuse, tile along time, and
-// run in several forms, with values that are read more than once, and several outputs. Each runs as the backend chooses, and
-// in one other form.
+// networks runs random graphs over sequences, before and after the passes. Their steps can be fused, tiled along time,
+// and computed in several forms. Some values are read more than once, and there may be several outputs. Each graph runs
+// in the backend's choice of form, and in one other form.
 func (s *suite) networks(t *testing.T) {
 	seeds := 40
 	if testing.Short() {
@@ -95,7 +95,8 @@ func (s *suite) networks(t *testing.T) {
 			for _, form := range c.forms {
 				forced := runtime.Kernels()[1:]
 				for _, kernel := range []string{"auto", forced[rng.IntN(len(forced))]} {
-					session := s.model(t, form.graph, runtime.Options{Kernel: kernel, Threads: 1 + rng.IntN(4)}).NewSession()
+					session := s.model(t, form.graph, runtime.Options{Kernel: kernel,
+						Threads: 1 + rng.IntN(4)}).NewSession()
 					for _, r := range c.runs {
 						what := fmt.Sprintf("%s, kernel %s, %s", form.name, kernel, describe(r.in))
 						expect(t, what, mustRun(t, session, r.in), r.want, c.tolerance(kernel))
@@ -106,17 +107,18 @@ func (s *suite) networks(t *testing.T) {
 	}
 }
 
-// builder makes random networks; every value is float[B,L,H] for some H.
+// builder makes random networks. Every value is float[B,L,H] for some H.
 type builder struct {
 	*ir.Builder
 	*rand.Rand
 	vals []*ir.Value
 }
 
-// randomNetwork takes x float[B,L,2] and lengths optional(int64[B]).
+// randomNetwork returns a network with the inputs x float[B,L,2] and lengths optional(int64[B]).
 func randomNetwork(t testing.TB, seed uint64) *ir.Graph {
 	t.Helper()
-	b := &builder{Builder: ir.NewBuilder(fmt.Sprintf("random%d", seed), ops.Default, ops.Opsets()), Rand: rand.New(rand.NewPCG(seed, 8))}
+	b := &builder{Builder: ir.NewBuilder(fmt.Sprintf("random%d", seed), ops.Default, ops.Opsets()),
+		Rand: rand.New(rand.NewPCG(seed, 8))}
 	b.Graph().Meta[ir.MetaTime], b.Graph().Meta[ir.MetaBatch] = "L", "B"
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 2))
 	lengths := b.Input("lengths", &ir.OptionalType{Elem: ir.Tensor(tensor.Int64, "B")})
@@ -127,9 +129,10 @@ func randomNetwork(t testing.TB, seed uint64) *ir.Graph {
 	}
 	last := b.vals[len(b.vals)-1]
 	b.Output("y", last)
-	b.Output("z", b.Op("essm", "Pick", []*ir.Value{last, lengths}, ir.A("mode", []string{"pool", "last", "first", "sum"}[b.IntN(4)])))
+	b.Output("z", b.Op("essm", "Pick", []*ir.Value{last, lengths},
+		ir.A("mode", []string{"pool", "last", "first", "sum"}[b.IntN(4)])))
 	if v := b.vals[b.IntN(len(b.vals))]; v != last {
-		b.Output("", v) // read inside, and seen from outside
+		b.Output("", v) // read by nodes, and also an output
 	}
 	g, err := b.Build()
 	if err != nil {
@@ -168,7 +171,7 @@ func (b *builder) linear(x *ir.Value, to int) *ir.Value {
 	return b.Op("essm", "Linear", in)
 }
 
-// step applies a random operator to the newest value, or to an older one.
+// step applies a random operator to the last value, or to an earlier one.
 func (b *builder) step() *ir.Value {
 	x := b.vals[len(b.vals)-1]
 	if b.IntN(4) == 0 {
@@ -216,7 +219,7 @@ func (b *builder) step() *ir.Value {
 	}
 	if b.IntN(3) == 0 {
 		in[9] = b.f32(1, 1, heads, out, per)
-	} else if out == per && b.IntN(2) == 0 { // a diagonal needs as many outputs as inputs
+	} else if out == per && b.IntN(2) == 0 { // a diagonal D needs as many outputs as inputs
 		in[9] = b.f32(1, 1, heads, out)
 	}
 	for in[len(in)-1] == nil {
@@ -225,7 +228,7 @@ func (b *builder) step() *ir.Value {
 	return b.Op("essm", "SSM", in, b.direction()...)
 }
 
-// system is λΔ and b of a stable system, some of it decaying at once and some of it hardly.
+// system returns λΔ and b of a stable system. Some states decay at once, some hardly.
 func (b *builder) system(shape ...int) []*ir.Value {
 	return []*ir.Value{
 		b.f64(func() float64 { return -math.Exp(-7 + 8*b.Float64()) }, shape...),
@@ -235,7 +238,8 @@ func (b *builder) system(shape ...int) []*ir.Value {
 }
 
 func (b *builder) direction() []ir.Attr {
-	a := []ir.Attr{ir.A("direction", []string{essm.Forward, essm.Forward, essm.Backward, essm.Bidirectional}[b.IntN(4)])}
+	a := []ir.Attr{ir.A("direction", []string{essm.Forward, essm.Forward, essm.Backward,
+		essm.Bidirectional}[b.IntN(4)])}
 	if b.IntN(3) == 0 {
 		a = append(a, ir.A("window", []int{1, 2, 17, 100, 300}[b.IntN(5)]))
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// operators runs every operator of the registry by itself, on random inputs of odd sizes.
+// operators runs each operator of the registry alone, on random inputs of odd sizes.
 func (s *suite) operators(t *testing.T) {
 	seeds := s.o.Seeds
 	if seeds == 0 {
@@ -48,11 +48,12 @@ func (s *suite) operators(t *testing.T) {
 		}
 	}
 	if len(none) > 0 {
-		t.Logf("no random case was found for %d operators, which the samples hold alone: %s", len(none), strings.Join(none, " "))
+		t.Logf("no random case was found for %d operators, which the samples hold alone: %s", len(none),
+			strings.Join(none, " "))
 	}
 }
 
-// aCase is one operator with inputs, at one or more sizes.
+// aCase is one operator with inputs, of one or more sizes.
 type aCase struct {
 	name  string
 	graph *ir.Graph
@@ -60,12 +61,13 @@ type aCase struct {
 	tol   ir.Tolerance
 }
 
-// generated runs a case, and reports whether it has an answer that the backend was held against.
+// generated runs a case, and reports whether it has an answer to compare with.
 func (s *suite) generated(t *testing.T, c *aCase) bool {
 	t.Helper()
 	want, refErr := truth(c.graph, c.in)
-	if refErr == nil && slices.ContainsFunc(c.graph.Outputs, func(v *ir.Value) bool { return v.Elem() == tensor.String }) {
-		want, refErr = evaluated(c.graph, c.in) // a number's text is that of its own precision
+	if refErr == nil && slices.ContainsFunc(c.graph.Outputs,
+		func(v *ir.Value) bool { return v.Elem() == tensor.String }) {
+		want, refErr = evaluated(c.graph, c.in) // the text of a number depends on its precision
 	}
 	if errors.Is(refErr, runtime.ErrInternal) || errors.Is(refErr, ref.ErrResult) {
 		t.Errorf("%s: the operator is wrong: %v", c.name, refErr)
@@ -105,25 +107,27 @@ type generator struct {
 	*rand.Rand
 	op   *ir.Op
 	dims map[string]int
-	rest []int // what "..." stands for
+	rest []int // dimensions for "..."
 	elem map[string]tensor.DType
 	vary map[string]bool // dimension names that are symbols in the graph
 }
 
-// generate makes a random application of op; nil when the attempt gives none that the operator accepts. The same
-// attempt always gives the same case. An error is a panic of the operator's inference.
+// generate returns a random application of op, or nil if the operator accepts none in this attempt. Equal attempts
+// return equal cases. An error is a panic of the operator's inference.
 func generate(op *ir.Op, attempt int) (_ *aCase, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("attempt %d: inference panics: %w", attempt, runtime.Recovered(nil, v))
 		}
 	}()
-	if op.Random || slices.ContainsFunc(op.Attrs, func(a ir.AttrSpec) bool { return a.Required && a.Kind == ir.AttrGraph }) {
+	if op.Random || slices.ContainsFunc(op.Attrs,
+		func(a ir.AttrSpec) bool { return a.Required && a.Kind == ir.AttrGraph }) {
 		return nil, nil
 	}
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d", op.FullName(), op.Since)
-	g := &generator{Rand: rand.New(rand.NewPCG(h.Sum64(), uint64(attempt))), op: op, dims: map[string]int{}, elem: map[string]tensor.DType{}, vary: map[string]bool{}}
+	g := &generator{Rand: rand.New(rand.NewPCG(h.Sum64(), uint64(attempt))), op: op, dims: map[string]int{},
+		elem: map[string]tensor.DType{}, vary: map[string]bool{}}
 	b := ir.NewBuilder("random", ops.Default, opsetsFor(op))
 	g.choose()
 	in := Data{}
@@ -164,10 +168,11 @@ func generate(op *ir.Op, attempt int) (_ *aCase, err error) {
 	if err != nil {
 		return nil, nil
 	}
-	return &aCase{fmt.Sprintf("attempt %d: %v %v %s", attempt, graph.Nodes[0], graph.Nodes[0].Attrs, describe(in)), graph, in, op.Tol}, nil
+	return &aCase{fmt.Sprintf("attempt %d: %v %v %s", attempt, graph.Nodes[0], graph.Nodes[0].Attrs, describe(in)),
+		graph, in, op.Tol}, nil
 }
 
-// opsetsFor are the versions in which op is current.
+// opsetsFor returns versions in which op is current.
 func opsetsFor(op *ir.Op) map[string]int {
 	o := ops.Opsets()
 	if o[op.Domain] < op.Since {
@@ -179,13 +184,13 @@ func opsetsFor(op *ir.Op) map[string]int {
 	return o
 }
 
-// sizes of dimensions: odd ones, and those around the widths of registers.
+// Sizes of dimensions: odd ones, and those near the widths of registers.
 var (
 	small = []int{1, 2, 3, 4, 5}
 	large = []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 67}
 )
 
-// choose fixes what the names in the signature stand for.
+// choose assigns sizes to the names in the signature.
 func (g *generator) choose() {
 	for _, p := range g.op.In {
 		for _, d := range p.Dims {
@@ -211,8 +216,8 @@ func (g *generator) choose() {
 	if g.op.Domain != "essm" {
 		return
 	}
-	// What the state-space operators ask of their sizes beyond the signature (docs/math.md, Notation): features are
-	// head-major, and only batch and time vary.
+	// Conditions of the state-space operators on their sizes that the signature does not state (docs/math.md,
+	// Notation): features are head-major, and only batch and time vary.
 	for name := range g.vary {
 		g.vary[name] = g.vary[name] && (name == "B" || name == "L")
 	}
@@ -224,7 +229,7 @@ func (g *generator) choose() {
 	}
 }
 
-// element picks what p's element type stands for: mostly float32, sometimes any that is allowed.
+// element returns a type for p's element type: mostly float32, sometimes any allowed one.
 func (g *generator) element(p ir.Param) (tensor.DType, bool) {
 	if p.Elem == "" || p.Elem[0] < 'A' || p.Elem[0] > 'Z' {
 		d, err := tensor.ParseDType(p.Elem)
@@ -268,13 +273,13 @@ func (g *generator) input(b *ir.Builder, p ir.Param, i int, data Data) (*ir.Valu
 	if p.Optional && !p.Variadic && g.IntN(2) == 0 {
 		typ = &ir.OptionalType{Elem: typ}
 		if g.IntN(2) == 0 {
-			delete(data, name) // given to the operator as an optional that is absent
+			delete(data, name) // an absent optional
 		}
 	}
 	return b.Input(name, typ), true
 }
 
-// shape gives the sizes that p asks for, and the same as the graph states them.
+// shape returns sizes for p, as numbers and as dimensions of the graph.
 func (g *generator) shape(p ir.Param) (shape []int, dims ir.Shape) {
 	dims = ir.Shape{}
 	add := func(n int, d ir.Dim) {
@@ -310,7 +315,7 @@ func (g *generator) shape(p ir.Param) (shape []int, dims ir.Shape) {
 			continue
 		case "_":
 			n := small[g.IntN(len(small))]
-			if g.op.Domain == "essm" { // log_dt: one per state, or one per head
+			if g.op.Domain == "essm" { // log_dt: one per state or one per head
 				n = []int{1, max(g.dims["n"], 1)}[g.IntN(2)]
 			}
 			add(n, ir.Const(int64(n)))
@@ -336,8 +341,8 @@ func (g *generator) shape(p ir.Param) (shape []int, dims ir.Shape) {
 	return shape, dims
 }
 
-// fill makes random elements that most operators can work with: floats around 1, small integers that serve as indices
-// and lengths, and for state-space parameters numbers that make a stable system.
+// fill returns random elements that most operators accept: floats near 1, small integers that serve as indices and
+// lengths, and for state-space parameters numbers of a stable system.
 func (g *generator) fill(d tensor.DType, param string, shape []int) *tensor.Tensor {
 	n, err := tensor.Size(shape)
 	if err != nil {
@@ -364,7 +369,7 @@ func (g *generator) fill(d tensor.DType, param string, shape []int) *tensor.Tens
 			x = -0.001 - 0.5*g.Float64()
 		case g.op.Domain == "essm" && param == "log_dt":
 			x = -1 - 3*g.Float64()
-		case g.op.Domain == "essm" && (param == "abar" || param == "a"): // a full matrix of radius below 1
+		case g.op.Domain == "essm" && (param == "abar" || param == "a"): // a full matrix of spectral radius below 1
 			x *= 0.5 / float64(max(g.dims["n"], 1))
 		}
 		v[i] = x
@@ -376,7 +381,7 @@ func (g *generator) fill(d tensor.DType, param string, shape []int) *tensor.Tens
 	return t
 }
 
-// attrs makes the attributes: required ones always, others now and then.
+// attrs returns attributes: all required ones, and some others.
 func (g *generator) attrs() ir.Attrs {
 	var out ir.Attrs
 	for _, a := range g.op.Attrs {
@@ -390,7 +395,8 @@ func (g *generator) attrs() ir.Attrs {
 			}
 		case ir.AttrInt:
 			if a.Name == "to" || strings.Contains(a.Name, "dtype") {
-				out = out.With(a.Name, int64([]tensor.DType{tensor.Float32, tensor.Int64, tensor.Float64, tensor.Bool}[g.IntN(4)]))
+				out = out.With(a.Name, int64([]tensor.DType{tensor.Float32, tensor.Int64, tensor.Float64,
+					tensor.Bool}[g.IntN(4)]))
 				continue
 			}
 			out = out.With(a.Name, int64(g.IntN(5)-1))

@@ -11,10 +11,11 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// lossy is how far answers in a precision may be from the truth, relative to its largest absolute value.
+// lossy holds the largest error in a precision, relative to the largest absolute value of the truth.
 var lossy = map[tensor.DType]float64{tensor.Float64: 1e-9, tensor.BFloat16: 5e-2, tensor.Int8: 1e-1}
 
-// options: an option is honored, or refused with an OptionError that names it; it is never ignored.
+// options checks that an option has its effect, or is refused with an OptionError that names it. It must not be
+// ignored.
 func (s *suite) options(t *testing.T) {
 	g := network(t, essm.Bidirectional, 0)
 	in := inputs(9, 2, 70, true)
@@ -22,7 +23,7 @@ func (s *suite) options(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// try gives a session with options, or nil where the backend refuses the one that is named.
+	// try returns a session with options, or nil if the backend refuses the named option.
 	try := func(t *testing.T, name string, o runtime.Options) *runtime.Session {
 		t.Helper()
 		o.Backend = s.make()
@@ -113,7 +114,8 @@ func (s *suite) options(t *testing.T) {
 			}
 		}
 	})
-	if _, err := runtime.New(g, runtime.Options{Backend: s.make(), Kernel: "none"}); !errors.Is(err, runtime.ErrOption) {
+	if _, err := runtime.New(g, runtime.Options{Backend: s.make(), Kernel: "none"}); !errors.Is(err,
+		runtime.ErrOption) {
 		t.Errorf("a kernel that there is not: %v", err)
 	}
 }

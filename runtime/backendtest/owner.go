@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// owned holds a run against the contract of who owns what: in is only read, and what got holds is the caller's alone. It
-// changes got, so that memory which it shares with the session, with in or with constants shows when the session runs again.
+// owned checks the ownership of data: a run only reads in, and its caller owns got. It overwrites got, so that memory
+// which got shares with the session, with in or with constants shows in the next run.
 func owned(t testing.TB, what string, session *runtime.Session, in, got Data) {
 	t.Helper()
 	given, first := copyData(in), copyData(got)
@@ -30,7 +30,7 @@ func owned(t testing.TB, what string, session *runtime.Session, in, got Data) {
 	}
 }
 
-// spoil writes something else into all elements of a datum.
+// spoil overwrites all elements of a datum.
 func spoil(d tensor.Datum) {
 	switch d := d.(type) {
 	case *tensor.Tensor:
@@ -73,7 +73,7 @@ func copyDatum(d tensor.Datum) tensor.Datum {
 	return nil
 }
 
-// sameDatum reports whether two data are the same in every bit.
+// sameDatum reports whether two data are equal bit by bit.
 func sameDatum(a, b tensor.Datum) bool {
 	switch a := a.(type) {
 	case *tensor.Tensor:

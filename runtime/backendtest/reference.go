@@ -21,10 +21,10 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Reference runs the models that the authors of eSSM computed the answers of, optimised as essmc compile does it, in
-// every kernel form: the answers must be within 1e-5 of the truth relative to its largest absolute value, or as close
-// as PyTorch's own float32 (docs/math.md, Reference cases). The ref backend must also come within 1e-9 in float64. The
-// data is no part of the repository; without it the test is skipped, or fails where CI is set.
+// Reference runs the models for which the authors of eSSM computed answers, after the passes, in every kernel form. The
+// answers must be within 1e-5 of the truth, relative to its largest absolute value, or as near as PyTorch's own float32
+// (docs/math.md, Reference cases). The ref backend must also be within 1e-9 in float64. The data is not part of the
+// repository. Without it, the test is skipped, or fails if CI is set.
 func Reference(t *testing.T, make func() runtime.Backend, o Options) {
 	root := shared.Path(t, "reference")
 	dirs, err := os.ReadDir(root)
@@ -46,7 +46,7 @@ func Reference(t *testing.T, make func() runtime.Backend, o Options) {
 	}
 }
 
-// readModel makes the optimised graph of a model directory.
+// readModel returns the graph of a model directory after the passes.
 func readModel(dir string) (*ir.Graph, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
@@ -101,7 +101,8 @@ func (s *suite) reference(t *testing.T, dir string) {
 	if testing.Short() {
 		kernels = kernels[:1]
 	} else if in[models.Input].(*tensor.Tensor).Dim(1) > 1000 {
-		kernels = slices.DeleteFunc(kernels, func(k string) bool { return k == "direct" }) // takes the square of the length
+		// its time grows with the square of the length
+		kernels = slices.DeleteFunc(kernels, func(k string) bool { return k == "direct" })
 	}
 	for _, kernel := range kernels {
 		s.sub(t, kernel, func(t *testing.T) {
@@ -113,13 +114,13 @@ func (s *suite) reference(t *testing.T, dir string) {
 	}
 }
 
-// held runs a model and holds its answer to the bar.
+// held runs a model and checks that its answer is within bar.
 func (s *suite) held(t *testing.T, g *ir.Graph, in Data, truth *tensor.Tensor, o runtime.Options, bar float64) {
 	t.Helper()
 	o.Backend = s.make()
 	m, err := runtime.New(g, o)
 	if err != nil {
-		t.Fatal(err) // a refusal, too: these are the models that all this is for
+		t.Fatal(err) // including a refusal: no backend may refuse these models
 	}
 	defer m.Close()
 	out, err := m.NewSession().Run(context.Background(), in)
@@ -135,7 +136,7 @@ func (s *suite) held(t *testing.T, g *ir.Graph, in Data, truth *tensor.Tensor, o
 	}
 }
 
-// distance is the largest difference relative to the largest absolute value of the truth.
+// distance returns the largest difference, relative to the largest absolute value of the truth.
 func distance(got tensor.Datum, truth *tensor.Tensor) (float64, error) {
 	x, ok := got.(*tensor.Tensor)
 	if !ok || tensor.ShapeString(x.Shape()) != tensor.ShapeString(truth.Shape()) {

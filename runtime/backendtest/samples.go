@@ -14,9 +14,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// samples runs the applications of operators that the tests of operator packages rest on, with sizes as they are, and with
-// sizes that only the binding knows. What random inputs alone do not make is among them: sequences, subgraphs, indices and
-// attributes that fit each other.
+// samples runs the samples of operators, with fixed sizes, and with sizes that only the binding knows. Random inputs do
+// not include all of them: sequences, subgraphs, and indices and attributes that fit each other.
 func (s *suite) samples(t *testing.T) {
 	for _, op := range ops.Default.All() {
 		all := samples.Of(op)
@@ -47,7 +46,7 @@ func (s *suite) samples(t *testing.T) {
 	}
 }
 
-// sampleCase makes a graph of a sample. Sizes of 2 and more have names in it where that is wanted, equal ones the same.
+// sampleCase returns a graph of a sample. If named is set, sizes of 2 and more have names in it, equal sizes the same.
 func sampleCase(op *ir.Op, s opstest.Sample, named bool) (*aCase, error) {
 	b := ir.NewBuilder("sample", ops.Default, opsetsFor(op))
 	in := Data{}
@@ -83,8 +82,7 @@ func sampleCase(op *ir.Op, s opstest.Sample, named bool) (*aCase, error) {
 	return &aCase{fmt.Sprintf("%v %v %s", g.Nodes[0], g.Nodes[0].Attrs, describe(in)), g, in, GraphTolerance(g)}, nil
 }
 
-// drawn runs a case whose answer is random numbers, and reports whether the backend gave one: they have the types and shapes
-// of the interpreter's.
+// drawn runs a case whose answer is random. It reports whether the backend gave an answer, and checks types and shapes.
 func (s *suite) drawn(t *testing.T, c *aCase) bool {
 	t.Helper()
 	want, err := truth(c.graph, c.in)
@@ -105,7 +103,8 @@ func (s *suite) drawn(t *testing.T, c *aCase) bool {
 	}
 	for name, w := range want {
 		w, g := w.(*tensor.Tensor), got[name].(*tensor.Tensor)
-		if d := g.DType(); d != w.DType() && !(d == tensor.Float32 && w.DType() == tensor.Float64) || !slices.Equal(g.Shape(), w.Shape()) {
+		if d := g.DType(); d != w.DType() && !(d == tensor.Float32 && w.DType() == tensor.Float64) ||
+			!slices.Equal(g.Shape(), w.Shape()) {
 			t.Errorf("%s: output %s is %v, expected %v", c.name, name, g, w)
 		}
 	}

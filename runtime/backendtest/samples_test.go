@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops/opstest/samples"
 )
 
-// Every operator of the registry is in a case that a backend is held against: one made at random, or a sample.
+// TestEveryOperator checks that every operator of the registry has a random case or a sample.
 func TestEveryOperator(t *testing.T) {
 	registered := 0
 	for _, op := range ops.Default.All() {
@@ -26,7 +26,7 @@ func TestEveryOperator(t *testing.T) {
 	}
 }
 
-// occurs reports whether op has a sample, or a random case with an answer among the first that Run makes.
+// occurs reports whether op has a sample, or a random case with an answer among the first ones of Run.
 func occurs(t *testing.T, op *ir.Op) bool {
 	t.Helper()
 	all := samples.Of(op)

@@ -16,19 +16,19 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Case is one of the suite's graphs, with inputs for it.
+// Case is one of the suite's graphs, with inputs.
 type Case struct {
-	// Suite is "cases", "ops", "networks" or "sequences"; Name is what the subtest of Run is called.
+	// Suite is "cases", "ops", "networks" or "sequences". Name is the name of the subtest of Run.
 	Suite, Name string
 	Graph       *ir.Graph
 	In          []Data
-	// Kernel is what Run sets runtime.Options.Kernel to.
+	// Kernel is the value of runtime.Options.Kernel in Run.
 	Kernel string
 }
 
-// Seeded hands out the cases that Run makes from files and from seeds: always the same ones, in the same order, whatever the
-// backend. Of each operator up to perOp random cases are wanted; try reports whether the operator has accepted one. All others
-// count as they are.
+// Seeded calls try with the cases that Run makes from files and from seeds: always the same ones, in the same order,
+// whatever the backend. For each operator there are up to perOp random cases for which try reports that the operator
+// has accepted them.
 func Seeded(t testing.TB, perOp int, try func(c Case) (accepted bool)) {
 	t.Helper()
 	files, err := fs.Glob(caseFiles, "testdata/*.txtar")
@@ -68,12 +68,12 @@ func Seeded(t testing.TB, perOp int, try func(c Case) (accepted bool)) {
 	}
 	const seeds = 40
 	both := func(suite string, seed int, g *ir.Graph, in []Data, kernel string) {
-		optimised := g.Clone()
-		if err := passes.Optimize(optimised); err != nil {
+		optimized := g.Clone()
+		if err := passes.Optimize(optimized); err != nil {
 			t.Fatal(err)
 		}
 		try(Case{suite, fmt.Sprint(seed), g, in, kernel})
-		try(Case{suite, fmt.Sprint(seed), optimised, in, kernel})
+		try(Case{suite, fmt.Sprint(seed), optimized, in, kernel})
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(uint64(seed), 20))

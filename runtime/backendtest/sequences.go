@@ -12,9 +12,9 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// sequences runs random graphs as exporters write them: convolutions, pools, shifts and running sums along the last axis,
-// turned around for what works on features, with systems between. What a backend keeps of earlier steps, or lays out
-// otherwise, must not be seen.
+// sequences runs random graphs like those of exporters: convolutions, pools, shifts and running sums along the last
+// axis, transposes around operators on features, and systems between. It tests how a backend keeps earlier steps, and
+// its layouts.
 func (s *suite) sequences(t *testing.T) {
 	seeds := 40
 	if testing.Short() {
@@ -48,13 +48,14 @@ func (s *suite) sequences(t *testing.T) {
 	}
 }
 
-// sequencer makes random networks; every value is float[B,C,L] for some C.
+// sequencer makes random networks. Every value is float[B,C,L] for some C.
 type sequencer struct{ *builder }
 
-// randomSequences takes x float[B,3,L].
+// randomSequences returns a network with input x float[B,3,L].
 func randomSequences(t testing.TB, seed uint64) *ir.Graph {
 	t.Helper()
-	b := &sequencer{builder: &builder{Builder: ir.NewBuilder(fmt.Sprintf("sequences%d", seed), ops.Default, ops.Opsets()), Rand: rand.New(rand.NewPCG(seed, 18))}}
+	b := &sequencer{builder: &builder{Builder: ir.NewBuilder(fmt.Sprintf("sequences%d", seed), ops.Default,
+		ops.Opsets()), Rand: rand.New(rand.NewPCG(seed, 18))}}
 	b.Graph().Meta[ir.MetaTime], b.Graph().Meta[ir.MetaBatch] = "L", "B"
 	b.vals = []*ir.Value{b.conv(b.Input("x", ir.Tensor(tensor.Float32, "B", 3, "L")))}
 	for range 3 + b.IntN(8) {
@@ -87,7 +88,7 @@ func (b *sequencer) turned(x *ir.Value) *ir.Value {
 	return b.Op("", "Transpose", []*ir.Value{x}, ir.A("perm", []int64{0, 2, 1}))
 }
 
-// pads splits what a window reaches beyond its first step: all of it before, behind, or some of each.
+// pads divides the reach of a window into pads before and after the sequence.
 func (b *sequencer) pads(reach int) (begin, end int) {
 	switch b.IntN(4) {
 	case 0:
@@ -98,7 +99,7 @@ func (b *sequencer) pads(reach int) (begin, end int) {
 	return reach, 0
 }
 
-// conv is a convolution as long as its input: with pads of its own, after a Pad, or before a Slice.
+// conv returns a convolution of the length of its input: with pads, after a Pad, or before a Slice.
 func (b *sequencer) conv(x *ir.Value) *ir.Value {
 	c := channels(x)
 	k, dilation := 1+b.IntN(5), []int{1, 1, 2, 7, 40, 110}[b.IntN(6)]
@@ -119,7 +120,8 @@ func (b *sequencer) conv(x *ir.Value) *ir.Value {
 		in = append(in, b.f32(1, to))
 	}
 	conv := func(begin, end int) *ir.Value {
-		return b.Op("", "Conv", in, ir.A("dilations", []int64{int64(dilation)}), ir.A("group", group), ir.A("pads", []int64{int64(begin), int64(end)}))
+		return b.Op("", "Conv", in, ir.A("dilations", []int64{int64(dilation)}), ir.A("group", group),
+			ir.A("pads", []int64{int64(begin), int64(end)}))
 	}
 	begin, end := b.pads(reach)
 	switch b.IntN(3) {
@@ -127,18 +129,19 @@ func (b *sequencer) conv(x *ir.Value) *ir.Value {
 		in[0] = b.Op("", "Pad", []*ir.Value{x, b.ints(0, 0, int64(begin), 0, 0, int64(end))})
 		return conv(0, 0)
 	case 1:
-		if reach > 0 { // what is computed beyond the sequence is cut off
+		if reach > 0 { // cuts steps outside of the sequence
 			upTo := end - reach
 			if upTo == 0 {
 				upTo = math.MaxInt32
 			}
-			return b.Op("", "Slice", []*ir.Value{conv(reach, reach), b.ints(int64(end)), b.ints(int64(upTo)), b.ints(2)})
+			return b.Op("", "Slice", []*ir.Value{conv(reach, reach), b.ints(int64(end)), b.ints(int64(upTo)),
+				b.ints(2)})
 		}
 	}
 	return conv(begin, end)
 }
 
-// step applies a random operator to the newest value, or to an older one.
+// step applies a random operator to the last value, or to an earlier one.
 func (b *sequencer) step() *ir.Value {
 	x := b.vals[len(b.vals)-1]
 	if b.IntN(4) == 0 {
@@ -149,7 +152,8 @@ func (b *sequencer) step() *ir.Value {
 	case 0:
 		return b.Op("", []string{"Gelu", "Relu", "Sigmoid", "Tanh", "Neg", "Softplus"}[b.IntN(6)], []*ir.Value{x})
 	case 1:
-		return b.Op("", []string{"Add", "Mul"}[b.IntN(2)], []*ir.Value{x, b.f32(1, [][]int{{c, 1}, {1, c, 1}, {1}}[b.IntN(3)]...)})
+		return b.Op("", []string{"Add", "Mul"}[b.IntN(2)],
+			[]*ir.Value{x, b.f32(1, [][]int{{c, 1}, {1, c, 1}, {1}}[b.IntN(3)]...)})
 	case 2:
 		y := b.vals[b.IntN(len(b.vals))]
 		if channels(y) != c {
@@ -175,13 +179,14 @@ func (b *sequencer) step() *ir.Value {
 		y := b.Op("", "Pad", []*ir.Value{x, b.ints(0, 0, 1, 0, 0, 0)})
 		return b.Op("", "Slice", []*ir.Value{y, b.ints(0), b.ints(-1), b.ints(2)})
 	case 6:
-		mean := b.Op("", "CumSum", []*ir.Value{x, b.Const("axis", tensor.Scalar(int64(2)))}, ir.A("exclusive", b.IntN(2)))
+		mean := b.Op("", "CumSum", []*ir.Value{x, b.Const("axis", tensor.Scalar(int64(2)))},
+			ir.A("exclusive", b.IntN(2)))
 		return b.Op("", "Tanh", []*ir.Value{b.Op("", "Mul", []*ir.Value{mean, b.f32(0.01, 1)})})
 	case 7:
 		y := b.turned(x)
 		y = b.Op("", "LayerNormalization", []*ir.Value{y, b.f32(1, c)}, ir.A("epsilon", 0.1))
 		return b.turned(b.linear(y, 1+b.IntN(12)))
-	case 8: // a layer of another builder, on rows
+	case 8: // a layer of builder, on rows
 		all := b.vals
 		b.vals = []*ir.Value{b.turned(x)}
 		y := b.builder.step()

@@ -18,8 +18,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// network is a small model with everything that the suite looks at: x float[B,L,2] → Linear → state space → Gelu →
-// residual → Linear → y float[B,L,3], and the mean z float[B,3] over optional lengths int64[B].
+// network returns a small model: x float[B,L,2] → Linear → state space → Gelu → residual → Linear → y float[B,L,3], and
+// the mean z float[B,3] over optional lengths int64[B].
 func network(t testing.TB, direction string, window int64) *ir.Graph {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -42,7 +42,8 @@ func network(t testing.TB, direction string, window int64) *ir.Graph {
 	b.Graph().Meta[ir.MetaTime], b.Graph().Meta[ir.MetaBatch] = "L", "B"
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 2))
 	lengths := b.Input("lengths", &ir.OptionalType{Elem: ir.Tensor(tensor.Int64, "B")})
-	u := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w_in", weights(1, heads*size, 2)), b.Const("b_in", weights(1, heads*size))})
+	u := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w_in", weights(1, heads*size, 2)),
+		b.Const("b_in", weights(1, heads*size))})
 	h := b.Op("essm", "SSM", []*ir.Value{u,
 		b.Const("a_re", doubles(func() float64 { return -0.002 - 0.2*rng.Float64() }, 1, heads, states)),
 		b.Const("a_im", doubles(func() float64 { return 3 * rng.NormFloat64() }, 1, heads, states)),
@@ -53,7 +54,8 @@ func network(t testing.TB, direction string, window int64) *ir.Graph {
 	}, ir.A("direction", direction), ir.A("window", window))
 	h = b.Op("", "Gelu", []*ir.Value{h})
 	h = b.Op("", "Add", []*ir.Value{h, u})
-	y := b.Op("essm", "Linear", []*ir.Value{h, b.Const("w_out", weights(0.5, 3, heads*size)), b.Const("b_out", weights(1, 3))})
+	y := b.Op("essm", "Linear", []*ir.Value{h, b.Const("w_out", weights(0.5, 3, heads*size)),
+		b.Const("b_out", weights(1, 3))})
 	b.Output("y", y)
 	b.Output("z", b.Op("essm", "Pick", []*ir.Value{y, lengths}, ir.A("mode", "pool")))
 	g, err := b.Build()
@@ -63,7 +65,7 @@ func network(t testing.TB, direction string, window int64) *ir.Graph {
 	return g
 }
 
-// inputs makes x, and lengths where wanted, from a seed.
+// inputs returns x and, if wanted, lengths from a seed.
 func inputs(seed uint64, batch, length int, lengths bool) Data {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	x := tensor.New(tensor.Float32, batch, length, 2)
@@ -90,7 +92,7 @@ func mustRun(t testing.TB, s *runtime.Session, in Data) Data {
 	return out
 }
 
-// forms: every form gives the same answer, for every direction, with and without a window (docs/math.md, Forms).
+// forms checks that all forms give the same answer, in all directions, with and without a window (docs/math.md, Forms).
 func (s *suite) forms(t *testing.T) {
 	for _, direction := range []string{essm.Forward, essm.Backward, essm.Bidirectional} {
 		for _, window := range []int64{0, 1, 7, 64} {
@@ -113,7 +115,7 @@ func (s *suite) forms(t *testing.T) {
 	}
 }
 
-// shapes: one session serves many shapes in any order, with the optional input and without.
+// shapes checks that one session runs many shapes in any order, with and without the optional input.
 func (s *suite) shapes(t *testing.T) {
 	g := network(t, essm.Forward, 0)
 	session := s.model(t, g, runtime.Options{}).NewSession()
@@ -149,7 +151,8 @@ func (s *suite) shapes(t *testing.T) {
 	}
 }
 
-// threads: the number of threads changes no bit of the answer, and the answer is right at sizes worth splitting.
+// threads checks that the number of threads changes no bit of the answer, and that answers are right at sizes worth
+// dividing.
 func (s *suite) threads(t *testing.T) {
 	for _, direction := range []string{essm.Forward, essm.Bidirectional} {
 		g := network(t, direction, 0)
@@ -177,7 +180,7 @@ func (s *suite) threads(t *testing.T) {
 	}
 }
 
-// sessions: 64 goroutines share a model, and each gets what it would get alone.
+// sessions checks that each of 64 goroutines with one model gets the answer that it would get alone.
 func (s *suite) sessions(t *testing.T) {
 	g := network(t, essm.Bidirectional, 0)
 	m := s.model(t, g, runtime.Options{Threads: 2})
@@ -208,7 +211,7 @@ func (s *suite) sessions(t *testing.T) {
 	wg.Wait()
 }
 
-// closing: Close during runs lets them finish with right answers, and refuses later ones.
+// closing checks that Close waits for runs, which give the right answers, and that later runs are refused.
 func (s *suite) closing(t *testing.T) {
 	g := network(t, essm.Forward, 0)
 	in := inputs(6, 2, 300, true)
@@ -253,7 +256,7 @@ func (s *suite) closing(t *testing.T) {
 	}
 }
 
-// cancel: a run ends soon after its context, and the session works afterwards.
+// cancel checks that a run ends soon after its context, and that the session works afterwards.
 func (s *suite) cancel(t *testing.T) {
 	g := network(t, essm.Bidirectional, 0)
 	m := s.model(t, g, runtime.Options{Threads: 2})
@@ -279,8 +282,8 @@ func (s *suite) cancel(t *testing.T) {
 	}
 }
 
-// memory: what a session holds does not grow from run to run, nor from shape to shape beyond the few it keeps plans
-// for; a limit is kept to.
+// memory checks that a session does not grow from run to run, nor with the number of shapes beyond those that it keeps,
+// and that it observes the limit.
 func (s *suite) memory(t *testing.T) {
 	g := network(t, essm.Bidirectional, 0)
 	m := s.model(t, g, runtime.Options{})
@@ -328,8 +331,8 @@ func (s *suite) memory(t *testing.T) {
 	mustRun(t, tight, inputs(8, 1, 20, false))
 }
 
-// unsupported: an operator without any meaning is refused with the node's name; one that fails or panics gives an error
-// with the node's name, and the model goes on working.
+// unsupported checks that an operator without definition is refused with the node's name, that failures and panics of
+// an operator give errors with the node's name, and that the model works afterwards.
 func (s *suite) unsupported(t *testing.T) {
 	single := func(op *ir.Op) *ir.Graph {
 		op.Domain, op.Since = "foreign", 1

@@ -6,13 +6,14 @@ import (
 	"github.com/essmc/essmc/ops/opstest"
 )
 
-// essmSamples are samples for the operators of essm that random inputs alone do not make.
+// essmSamples returns samples for essm operators for which random inputs are not enough.
 func essmSamples(o *ir.Op) []opstest.Sample {
 	if o.Name != "Block" {
 		return nil
 	}
-	layer := graphOf(func(b *ir.Builder) { // what comes around a layer: a residual, a gate
-		x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 3)), b.Input("y", ir.Tensor(tensor.Float32, "B", "L", 3))
+	layer := graphOf(func(b *ir.Builder) { // the surroundings of a layer: a residual, a gate
+		x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 3)),
+			b.Input("y", ir.Tensor(tensor.Float32, "B", "L", 3))
 		h := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", normal(3, 3).(*tensor.Tensor))})
 		h = op(b, "Mul", op(b, "Tanh", h), op(b, "Sigmoid", y))
 		b.Output("h", h)

@@ -12,7 +12,7 @@ func bytes(shape ...int) tensor.Datum { return whole(tensor.Uint8, 0, 256, shape
 
 func i32(v ...int32) tensor.Datum { return tensor.FromSlice(v, len(v)) }
 
-// microsoftSamples are samples for the operators of com.microsoft.
+// microsoftSamples returns samples for the operators of com.microsoft.
 func microsoftSamples(o *ir.Op) []opstest.Sample {
 	zero := func() tensor.Datum { return whole(tensor.Uint8, 100, 150) }
 	pair := []tensor.Datum{bytes(2, 5), positive(), zero(), bytes(5), positive(), zero(), positive(), zero()}
@@ -32,15 +32,18 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 	case "BiasAdd":
 		return list{of(normal(2, 5, 3), normal(3), normal(2, 5, 3))}
 	case "FusedMatMul", "TransposeMatMul":
-		out := list{of(normal(2, 5, 3), normal(3, 4)).With(ir.A("alpha", 0.5)), of(normal(2, 3, 5), normal(4, 3)).With(ir.A("transA", 1), ir.A("transB", 1))}
+		out := list{of(normal(2, 5, 3), normal(3, 4)).With(ir.A("alpha", 0.5)),
+			of(normal(2, 3, 5), normal(4, 3)).With(ir.A("transA", 1), ir.A("transB", 1))}
 		if o.Name == "FusedMatMul" {
 			out = append(out, of(normal(5, 2, 3), normal(2, 3, 4)).With(ir.A("transBatchA", 1)))
 		}
 		return out
 	case "FusedGemm":
-		return list{of(normal(5, 3), normal(3, 4), normal(4)).With(ir.A("activation", "LeakyRelu")), of(normal(3, 5), normal(3, 4)).With(ir.A("transA", 1))}
+		return list{of(normal(5, 3), normal(3, 4), normal(4)).With(ir.A("activation", "LeakyRelu")),
+			of(normal(3, 5), normal(3, 4)).With(ir.A("transA", 1))}
 	case "FusedConv":
-		return list{of(normal(2, 3, 7), normal(4, 3, 3), normal(4)).With(ir.A("pads", []int{2, 0}), ir.A("activation", "Relu")), of(normal(1, 2, 5), normal(2, 2, 2), nil, normal(1, 2, 4))}
+		return list{of(normal(2, 3, 7), normal(4, 3, 3), normal(4)).With(ir.A("pads", []int{2, 0}),
+			ir.A("activation", "Relu")), of(normal(1, 2, 5), normal(2, 2, 2), nil, normal(1, 2, 4))}
 	case "NhwcConv":
 		return list{of(normal(2, 7, 3), normal(4, 3, 3), normal(4)).With(ir.A("pads", []int{2, 0}))}
 	case "NhwcFusedConv":
@@ -48,35 +51,48 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 	case "SimplifiedLayerNormalization":
 		return list{of(normal(2, 5, 3), normal(3)).Gives(2), of(normal(2, 5, 3), normal(5, 3)).With(ir.A("axis", 1))}
 	case "SkipLayerNormalization":
-		return list{of(normal(2, 5, 3), normal(2, 5, 3), normal(3), normal(3), normal(3)).Gives(4), of(normal(2, 5, 3), normal(5, 3), normal(3))}
+		return list{of(normal(2, 5, 3), normal(2, 5, 3), normal(3), normal(3), normal(3)).Gives(4),
+			of(normal(2, 5, 3), normal(5, 3), normal(3))}
 	case "SkipSimplifiedLayerNormalization":
-		return list{of(normal(2, 5, 3), normal(2, 5, 3), normal(3), normal(3)), of(normal(2, 5, 3), normal(5, 3), normal(3))}
+		return list{of(normal(2, 5, 3), normal(2, 5, 3), normal(3), normal(3)),
+			of(normal(2, 5, 3), normal(5, 3), normal(3))}
 	case "EmbedLayerNormalization":
-		return list{of(whole(tensor.Int32, 0, 6, 2, 5), whole(tensor.Int32, 0, 2, 2, 5), normal(6, 4), normal(7, 4), normal(2, 4), normal(4), normal(4), whole(tensor.Int32, 0, 2, 2, 5)).Gives(3),
+		return list{of(whole(tensor.Int32, 0, 6, 2, 5), whole(tensor.Int32, 0, 2, 2, 5), normal(6, 4), normal(7, 4),
+			normal(2, 4), normal(4), normal(4), whole(tensor.Int32, 0, 2, 2, 5)).Gives(3),
 			of(whole(tensor.Int32, 0, 6, 2, 5), nil, normal(6, 4), normal(7, 4), nil, normal(4), normal(4))}
 	case "GroupNorm":
-		return list{of(normal(2, 3, 2, 4), normal(4), normal(4)).With(groups...), of(normal(2, 4, 3, 2), normal(4), normal(4)).With(append(groups, ir.A("channels_last", 0))...)}
+		return list{of(normal(2, 3, 2, 4), normal(4), normal(4)).With(groups...),
+			of(normal(2, 4, 3, 2), normal(4), normal(4)).With(append(groups, ir.A("channels_last", 0))...)}
 	case "SkipGroupNorm":
-		return list{of(normal(2, 3, 2, 4), normal(4), normal(4), normal(2, 3, 2, 4), normal(4)).With(groups...).Gives(2), of(normal(2, 3, 2, 4), normal(4), normal(4), normal(2, 4)).With(groups...)}
+		return list{of(normal(2, 3, 2, 4), normal(4), normal(4), normal(2, 3, 2, 4),
+			normal(4)).With(groups...).Gives(2), of(normal(2, 3, 2, 4), normal(4), normal(4),
+			normal(2, 4)).With(groups...)}
 	case "Rfft":
 		return list{of(normal(2, 5, 6)), of(normal(2, 3, 7)).With(ir.A("signal_ndim", 2))}
 	case "Irfft":
-		return list{of(normal(2, 5, 4, 2)).With(ir.A("signal_ndim", 1)), of(normal(3, 5, 4, 2)).With(ir.A("signal_ndim", 2))}
+		return list{of(normal(2, 5, 4, 2)).With(ir.A("signal_ndim", 1)),
+			of(normal(3, 5, 4, 2)).With(ir.A("signal_ndim", 2))}
 	case "ComplexMul", "ComplexMulConj":
 		return list{of(normal(2, 5, 3, 2), normal(3, 2)), of(normal(5, 1, 2), normal(5, 4, 2))}
 	case "Inverse":
 		return list{of(normal(2, 5, 3, 3)), of(normal(1, 1))}
 	case "MatMulNBits":
 		k := []ir.Attr{ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 16)}
-		return list{of(normal(2, 5, 20), bytes(3, 2, 8), positive(6)).With(k...), of(normal(5, 20), bytes(3, 2, 8), positive(3, 2), bytes(3), nil, normal(3)).With(k...),
-			of(normal(20), bytes(3, 2, 16), positive(3, 2), positive(3, 2), whole(tensor.Int32, 0, 2, 20)).With(append(k, ir.A("bits", 8))...)}
+		return list{of(normal(2, 5, 20), bytes(3, 2, 8), positive(6)).With(k...),
+			of(normal(5, 20), bytes(3, 2, 8), positive(3, 2), bytes(3), nil, normal(3)).With(k...),
+			of(normal(20), bytes(3, 2, 16), positive(3, 2), positive(3, 2),
+				whole(tensor.Int32, 0, 2, 20)).With(append(k, ir.A("bits", 8))...)}
 	case "DynamicQuantizeMatMul":
-		return list{of(normal(5, 3), bytes(3, 4), positive(), zero(), normal(4)), of(normal(2, 5, 3), whole(tensor.Int8, -9, 9, 3, 4), positive(4))}
+		return list{of(normal(5, 3), bytes(3, 4), positive(), zero(), normal(4)),
+			of(normal(2, 5, 3), whole(tensor.Int8, -9, 9, 3, 4), positive(4))}
 	case "MatMulIntegerToFloat":
-		return list{of(bytes(5, 3), bytes(3, 4), positive(), positive(4), zero(), bytes(4), normal(4)), of(bytes(5, 3), bytes(3, 4), positive(), positive())}
+		return list{of(bytes(5, 3), bytes(3, 4), positive(), positive(4), zero(), bytes(4), normal(4)),
+			of(bytes(5, 3), bytes(3, 4), positive(), positive())}
 	case "QGemm":
-		return list{of(bytes(5, 3), positive(), zero(), bytes(4, 3), positive(4), bytes(4), whole(tensor.Int32, -99, 99, 4), positive(), zero()).With(ir.A("transB", 1)),
-			of(bytes(3, 5), positive(), zero(), bytes(3, 4), positive(), zero()).With(ir.A("transA", 1), ir.A("alpha", 0.5))}
+		return list{of(bytes(5, 3), positive(), zero(), bytes(4, 3), positive(4), bytes(4),
+			whole(tensor.Int32, -99, 99, 4), positive(), zero()).With(ir.A("transB", 1)),
+			of(bytes(3, 5), positive(), zero(), bytes(3, 4), positive(), zero()).With(ir.A("transA", 1),
+				ir.A("alpha", 0.5))}
 	case "MatMulInteger16":
 		return list{of(whole(tensor.Int16, -99, 99, 5, 3), whole(tensor.Int16, -99, 99, 3, 4))}
 	case "QLinearAdd", "QLinearMul":
@@ -88,15 +104,20 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 	case "QLinearGlobalAveragePool":
 		return list{of(single(2, 3, 5)...), of(single(2, 5, 3)...).With(ir.A("channels_last", 1))}
 	case "QLinearAveragePool":
-		return list{of(single(2, 3, 5)...).With(ir.A("kernel_shape", []int{2})), of(single(2, 5, 3)...).With(ir.A("kernel_shape", []int{2}), ir.A("channels_last", 1))}
+		return list{of(single(2, 3, 5)...).With(ir.A("kernel_shape", []int{2})),
+			of(single(2, 5, 3)...).With(ir.A("kernel_shape", []int{2}), ir.A("channels_last", 1))}
 	case "QLinearSoftmax":
-		return list{of(single(2, 5, 3)...).With(ir.A("opset", 13)), of(single(2, 5, 3)...).With(ir.A("opset", 11), ir.A("axis", 1))}
+		return list{of(single(2, 5, 3)...).With(ir.A("opset", 13)),
+			of(single(2, 5, 3)...).With(ir.A("opset", 11), ir.A("axis", 1))}
 	case "QLinearConcat":
-		return list{of(positive(), zero(), bytes(2, 5), positive(), zero(), bytes(2, 3), positive(), zero()).With(ir.A("axis", 1))}
+		return list{of(positive(), zero(), bytes(2, 5), positive(), zero(), bytes(2, 3), positive(),
+			zero()).With(ir.A("axis", 1))}
 	case "QLinearWhere":
-		return list{of(opstest.Bools(5), bytes(2, 5), positive(), zero(), bytes(5), positive(), zero(), positive(), zero())}
+		return list{of(opstest.Bools(5), bytes(2, 5), positive(), zero(), bytes(5), positive(), zero(), positive(),
+			zero())}
 	case "QuantizeLinear":
-		return list{of(normal(2, 5), positive(), zero()), of(normal(2, 5), positive(2), whole(tensor.Int4, -3, 3, 2)).With(ir.A("axis", 0))}
+		return list{of(normal(2, 5), positive(), zero()),
+			of(normal(2, 5), positive(2), whole(tensor.Int4, -3, 3, 2)).With(ir.A("axis", 0))}
 	case "DequantizeLinear":
 		return list{of(bytes(2, 5), positive(), zero()), of(bytes(2, 5), positive(5))}
 	case "Trilu":
@@ -108,17 +129,25 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 	case "ExpandDims":
 		return list{of(normal(2, 5), tensor.Scalar(int32(1))).Fixed(1), of(normal(2, 5), tensor.Scalar(int32(-1)))}
 	case "Pad":
-		return list{of(normal(2, 5), opstest.Vec(0, 2, 0, 1), positive(1)).Fixed(1), of(normal(2, 5), tensor.FromSlice([]int64{0, 2, 0, 1}, 1, 4)).With(ir.A("mode", "edge"))}
+		return list{of(normal(2, 5), opstest.Vec(0, 2, 0, 1), positive(1)).Fixed(1),
+			of(normal(2, 5), tensor.FromSlice([]int64{0, 2, 0, 1}, 1, 4)).With(ir.A("mode", "edge"))}
 	case "Unique":
 		return list{of(whole(tensor.Float32, 0, 3, 6)).Gives(3)}
 	case "RotaryEmbedding":
-		return list{of(normal(2, 5, 8), whole(tensor.Int64, 0, 7, 2, 5), normal(7, 2), normal(7, 2)).Sized(2, 3), of(normal(2, 3, 5, 4), opstest.Vec(1), normal(7, 2), normal(7, 2)).With(ir.A("interleaved", 1)).Sized(2, 3),
-			of(normal(2, 5, 12), whole(tensor.Int64, 0, 7, 2, 5), normal(7, 2), normal(7, 2)).With(ir.A("num_heads", 2), ir.A("rotary_embedding_dim", 4)).Sized(0, 2, 3)}
+		return list{of(normal(2, 5, 8), whole(tensor.Int64, 0, 7, 2, 5), normal(7, 2), normal(7, 2)).Sized(2, 3),
+			of(normal(2, 3, 5, 4), opstest.Vec(1), normal(7, 2), normal(7, 2)).With(ir.A("interleaved", 1)).Sized(2, 3),
+			of(normal(2, 5, 12), whole(tensor.Int64, 0, 7, 2, 5), normal(7, 2), normal(7, 2)).With(ir.A("num_heads", 2),
+				ir.A("rotary_embedding_dim", 4)).Sized(0, 2, 3)}
 	case "Attention":
-		return list{of(normal(2, 5, 6), normal(6, 12), normal(12)).With(heads), of(normal(2, 5, 6), normal(6, 12), normal(12), i32(3, 5), normal(2, 2, 2, 3, 2)).With(heads, ir.A("unidirectional", 1)).Gives(2)}
+		return list{of(normal(2, 5, 6), normal(6, 12), normal(12)).With(heads),
+			of(normal(2, 5, 6), normal(6, 12), normal(12), i32(3, 5), normal(2, 2, 2, 3, 2)).With(heads,
+				ir.A("unidirectional", 1)).Gives(2)}
 	case "MultiHeadAttention":
-		return list{of(normal(2, 5, 6), normal(2, 4, 6), normal(2, 4, 6), normal(18), whole(tensor.Int32, 0, 2, 2, 4)).With(heads),
-			of(normal(2, 5, 2, 3, 4)).With(heads, ir.A("unidirectional", 1)), of(normal(2, 5, 8), normal(2, 3, 2, 2, 4), nil, nil, nil, nil, normal(2, 2, 2, 4), normal(2, 2, 2, 4)).With(heads).Gives(3)}
+		return list{of(normal(2, 5, 6), normal(2, 4, 6), normal(2, 4, 6), normal(18),
+			whole(tensor.Int32, 0, 2, 2, 4)).With(heads),
+			of(normal(2, 5, 2, 3, 4)).With(heads, ir.A("unidirectional", 1)),
+			of(normal(2, 5, 8), normal(2, 3, 2, 2, 4), nil, nil, nil, nil, normal(2, 2, 2, 4),
+				normal(2, 2, 2, 4)).With(heads).Gives(3)}
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 // Package samples holds sample applications for each operator of the registry. Tests of operator packages compare
 // inference, bodies and facts with evaluations on them, and tests of backends run them.
 //
-// It imports ir, ir/tensor, ops and ops/opstest, and only tests import it. It imports no operators, so it has samples for
-// those that the packages of the importing test register.
+// It imports ir, ir/tensor, ops and ops/opstest, and only tests import it. It imports no operators, so it has samples
+// for those that the packages of the importing test register.
 package samples
 
 import (
@@ -12,13 +12,14 @@ import (
 	"github.com/essmc/essmc/ops/opstest"
 )
 
-// Refused are the operators that no graph can hold, so that they have no samples, by domain.
+// Refused holds, by domain, the operators that no graph can hold. They have no samples.
 var Refused = map[string][]string{"ai.onnx.ml": {"CastMap", "DictVectorizer", "ZipMap"}}
 
-// byDomain are the functions that give samples for the operators of a domain; a function gives none for an operator that it
-// does not know, and the first that knows it counts.
+// byDomain holds the functions that return samples for operators of a domain. A function returns none for an operator
+// of another file. The first function that returns samples counts.
 var byDomain = map[string][]func(o *ir.Op) []opstest.Sample{
-	"": {spectralSamples, lossSamples, visionSamples, recurrentSamples, attentionSamples, earlierSamples, textSamples, normSamples,
+	"": {spectralSamples, lossSamples, visionSamples, recurrentSamples, attentionSamples, earlierSamples, textSamples,
+		normSamples,
 		quantSamples, selectSamples, randomSamples, stdSamples},
 	"ai.onnx.preview":          {previewSamples},
 	"ai.onnx.ml":               {mlSamples},
@@ -27,7 +28,7 @@ var byDomain = map[string][]func(o *ir.Op) []opstest.Sample{
 	"essm":                     {essmSamples},
 }
 
-// Of gives samples for an operator; none where it is not known here.
+// Of returns samples for an operator, or nil if there are none.
 func Of(o *ir.Op) []opstest.Sample {
 	for _, f := range byDomain[o.Domain] {
 		if s := f(o); s != nil {
@@ -39,7 +40,7 @@ func Of(o *ir.Op) []opstest.Sample {
 
 type list = []opstest.Sample
 
-// What samples are made of.
+// Short names for making samples.
 var (
 	of     = opstest.Of
 	normal = opstest.Normal
@@ -61,7 +62,7 @@ func graphOf(build func(b *ir.Builder)) *ir.Graph {
 	build(b)
 	g, err := b.Build()
 	if err != nil {
-		panic(err) // a sample is wrong
+		panic(err) // the sample is wrong
 	}
 	return g
 }

@@ -6,12 +6,13 @@ import (
 	"github.com/essmc/essmc/ops/opstest"
 )
 
-// previewSamples are samples for the operators of ai.onnx.preview.
+// previewSamples returns samples for the operators of ai.onnx.preview.
 func previewSamples(o *ir.Op) []opstest.Sample {
 	if o.Name != "FlexAttention" {
 		return nil
 	}
-	changing := func(name string, f func(b *ir.Builder, x *ir.Value) *ir.Value) *ir.Graph { // for score_mod and prob_mod
+	// for score_mod and prob_mod
+	changing := func(name string, f func(b *ir.Builder, x *ir.Value) *ir.Value) *ir.Graph {
 		return graphOf(func(b *ir.Builder) {
 			b.Output(name+"_y", f(b, b.Input(name+"_x", ir.Tensor(tensor.Float32, "B", "H", "S", "T"))))
 		})
@@ -19,7 +20,7 @@ func previewSamples(o *ir.Op) []opstest.Sample {
 	limit := changing("limit", func(b *ir.Builder, x *ir.Value) *ir.Value {
 		return op(b, "Mul", op(b, "Tanh", x), b.Const("limit_c", tensor.Scalar(float32(2))))
 	})
-	mask := changing("mask", func(b *ir.Builder, x *ir.Value) *ir.Value { // a branch that reads what the graph computes
+	mask := changing("mask", func(b *ir.Builder, x *ir.Value) *ir.Value { // a branch that captures a value of the graph
 		y := op(b, "Mul", x, x)
 		branch := func(name, with string) *ir.Graph {
 			s := b.Sub(name)
@@ -27,7 +28,8 @@ func previewSamples(o *ir.Op) []opstest.Sample {
 			return s.Graph()
 		}
 		positive := op(b, "Greater", op(b, "Size", x), b.Const("mask_c", tensor.Scalar(int64(0))))
-		return b.Op("", "If", []*ir.Value{positive}, ir.A("then_branch", branch("then", "Sub")), ir.A("else_branch", branch("else", "Add")))
+		return b.Op("", "If", []*ir.Value{positive}, ir.A("then_branch", branch("then", "Sub")),
+			ir.A("else_branch", branch("else", "Add")))
 	})
 	q, k, v := normal(2, 4, 3, 5), normal(2, 2, 6, 5), normal(2, 2, 6, 7)
 	return list{of(q, k, v), of(q, k, v).With(ir.A("scale", 0.3), ir.A("score_mod", limit), ir.A("prob_mod", mask)),
