@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Interval asks for memory from one unit of execution to another.
+// Interval is a request for memory from one unit of execution to another.
 type Interval struct {
 	First, Last int // units, both included
-	Size        int // in bytes, or whatever the arena is counted in
+	Size        int // in any unit, as the offsets of Place
 }
 
-// Place returns each interval an offset, and the size of the arena that holds them all: intervals that overlap in time do not
-// overlap in memory. Offsets are multiples of align, and nothing else lies between an interval's end and the next multiple; an
-// interval of size 0 has a place of its own, too. The largest are placed first, each at the lowest offset that is free: what
-// comes later fits into the gaps. Of equal ones that which begins first comes first.
+// Place returns an offset for each interval, and the size of the arena that holds them all. Intervals that overlap in
+// time do not overlap in memory. Offsets are multiples of align, and sizes are rounded up to one, 0 too. The largest
+// intervals are placed first, each at the lowest free offset, so that smaller ones fit into the gaps; of equal ones,
+// that which begins first.
 func Place(all []Interval, align int) (offsets []int, size int) {
 	order := make([]int, len(all))
 	sizes := make([]int, len(all))
@@ -25,15 +25,15 @@ func Place(all []Interval, align int) (offsets []int, size int) {
 		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(all[a].First, all[b].First))
 	})
 	offsets = make([]int, len(all))
-	var busy []stretch
+	var busy []memoryRange
 	for k, i := range order {
 		busy = busy[:0]
 		for _, j := range order[:k] {
 			if all[j].First <= all[i].Last && all[i].First <= all[j].Last {
-				busy = append(busy, stretch{offsets[j], sizes[j]})
+				busy = append(busy, memoryRange{offsets[j], sizes[j]})
 			}
 		}
-		slices.SortFunc(busy, func(a, b stretch) int { return a.off - b.off })
+		slices.SortFunc(busy, func(a, b memoryRange) int { return a.off - b.off })
 		off := 0
 		for _, b := range busy {
 			if off+sizes[i] <= b.off {
@@ -47,26 +47,26 @@ func Place(all []Interval, align int) (offsets []int, size int) {
 	return offsets, size
 }
 
-// stretch is a piece of memory.
-type stretch struct{ off, n int }
+// memoryRange is a range of memory.
+type memoryRange struct{ off, n int }
 
-// Scratch hands out ranges of memory that are taken and given back in the order in which they are used: the memory of one
-// worker within a region, say. The zero value hands out single units.
+// Scratch assigns ranges of memory that are taken and given back in the order of execution, such as the memory of a
+// worker in a region. The zero value aligns nothing.
 type Scratch struct {
-	// Align is of what offsets and sizes are multiples.
+	// Align is the number of which offsets and sizes are multiples; 0 for 1.
 	Align int
-	// Ranges of Page and more are Skew longer than was asked for, so that those that follow each other do not all begin at the
-	// same place of a page; 0: none are. Skew is a multiple of Align.
+	// Ranges of at least Page are Skew longer than requested, so that consecutive ones do not begin at the same offset
+	// in a page. If Page is 0, none are. Skew is a multiple of Align.
 	Page, Skew int
 
 	size int
-	free []stretch // in order, none beside each other
+	free []memoryRange // in order; no two are adjacent
 }
 
-// Size is how much memory all ranges so far have needed.
+// Size returns the memory that all ranges so far have needed.
 func (a *Scratch) Size() int { return a.size }
 
-// round is how much memory a range of n takes.
+// round returns the memory that a range of n takes.
 func (a *Scratch) round(n int) int {
 	if align := max(1, a.Align); n%align != 0 {
 		n += align - n%align
@@ -77,7 +77,7 @@ func (a *Scratch) round(n int) int {
 	return n
 }
 
-// Take returns the offset of a range of n: in the smallest gap that has room, or at the end.
+// Take returns the offset of a new range of n: in the smallest gap that is large enough, or at the end.
 func (a *Scratch) Take(n int) int {
 	n = a.round(n)
 	best := -1
@@ -106,14 +106,14 @@ func (a *Scratch) Take(n int) int {
 	return off
 }
 
-// Give returns the range of n at off, which Take has given.
+// Give gives back the range of n at off, which Take has returned.
 func (a *Scratch) Give(off, n int) {
 	n = a.round(n)
 	if n == 0 {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(a.free, off, func(s stretch, off int) int { return s.off - off })
-	a.free = slices.Insert(a.free, i, stretch{off, n})
+	i, _ := slices.BinarySearchFunc(a.free, off, func(s memoryRange, off int) int { return s.off - off })
+	a.free = slices.Insert(a.free, i, memoryRange{off, n})
 	if i+1 < len(a.free) && a.free[i].off+a.free[i].n == a.free[i+1].off {
 		a.free[i].n += a.free[i+1].n
 		a.free = slices.Delete(a.free, i+1, i+2)
@@ -124,15 +124,15 @@ func (a *Scratch) Give(off, n int) {
 	}
 }
 
-// Life is the units of execution in which a value is needed.
+// Life is the lifetime of a value, in units of execution.
 type Life struct {
-	First int // computes it; -1: it is there before the run
-	Last  int // reads it last
+	First int // the unit that computes it; -1 for a value that exists before the run
+	Last  int // the last unit that reads it
 }
 
-// Lives returns the lives of values, by ID, where units of steps run one after the other. What leaves the program lives to
-// len(units). A value that nobody reads lives in its unit alone, and one that is there before the run, or that no unit computes
-// or reads, to -1.
+// Lives returns the lifetimes of values, by ID, if units of steps run one after the other. Outputs of the program live
+// to len(units). A value that nothing reads lives in its unit alone. Last is -1 for a value that no unit computes or
+// reads.
 func (d *Binding) Lives(units [][]*Step) []Life {
 	lives := make([]Life, len(d.Program.Values))
 	for i := range lives {

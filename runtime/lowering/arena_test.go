@@ -112,7 +112,7 @@ func TestScratch(t *testing.T) {
 			a.Give(o.off, o.n)
 		}
 		size := a.Size()
-		if size > 0 && (len(a.free) != 1 || a.free[0] != stretch{0, size}) {
+		if size > 0 && (len(a.free) != 1 || a.free[0] != memoryRange{0, size}) {
 			t.Errorf("with all given back, %v of %d are free", a.free, size)
 		}
 		if off := a.Take(size / 2); size > 0 && (off != 0 || a.Size() != max(size, a.round(size/2))) {

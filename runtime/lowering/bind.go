@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Binding is a program seen with one set of shapes: what is known of its values and steps before any run. It is immutable; what
-// its methods give is read only.
+// Binding is a program with shapes: everything that is known of its values and steps before a run. It is immutable.
+// Callers must not change the slices and tensors that its methods return.
 type Binding struct {
 	// Program is the program that is bound.
 	Program *Program
@@ -21,28 +21,28 @@ type Binding struct {
 	dead     map[*Step]bool
 	branches map[*Step]*[2]*Binding
 	bodies   map[*Step]*LoopBinding
-	items    map[*Value]items // what is known of sequences
+	items    map[*Value]items // of values that are sequences of tensors
 	refused  bool
 	err      error
 }
 
-// bound is what is known of a value.
+// bound is everything that is known of a value.
 type bound struct {
-	shape   []int // nil where it is no tensor of a shape that is known before the run
+	shape   []int // nil if it is no tensor, or of unknown shape
 	dtype   tensor.DType
-	content *tensor.Tensor // what follows from the shapes
+	content *tensor.Tensor // as far as it follows from the shapes
 	given   bool
 	last    int
 	readers []*Step
 }
 
-// Err returns the reason why nothing can be planned, or nil.
+// Err returns the reason why the binding cannot be executed, or nil.
 func (d *Binding) Err() error { return d.err }
 
-// Refused reports whether the types of a step do not fit: a run must fail there.
+// Refused reports whether the types of a step do not fit its operator, so that every run fails.
 func (d *Binding) Refused() bool { return d.refused }
 
-// Shape returns the shape of a tensor; nil where that shows when it runs, or where v is no tensor.
+// Shape returns the shape of a tensor; nil if it is not known before the run, or if v is no tensor.
 func (d *Binding) Shape(v *Value) []int { return d.values[v.ID].shape }
 
 // DType returns the element type of a tensor of known shape; tensor.Invalid for other values.
@@ -51,45 +51,49 @@ func (d *Binding) DType(v *Value) tensor.DType { return d.values[v.ID].dtype }
 // IsFloat32 reports whether v is a float32 tensor of known shape.
 func (d *Binding) IsFloat32(v *Value) bool { return d.values[v.ID].dtype == tensor.Float32 }
 
-// Known returns the content of a value that follows from the shapes, and of an input with which the program was bound; nil where
-// it shows when it runs, and for constants of the graph.
+// Known returns the content of a value that follows from the shapes, or that the program was bound with; nil for other
+// values, and for constants of the graph.
 func (d *Binding) Known(v *Value) *tensor.Tensor { return d.values[v.ID].content }
 
 // Given reports whether v is an input of the program.
 func (d *Binding) Given(v *Value) bool { return d.values[v.ID].given }
 
-// Last returns the number of the last step that reads v: -1 where none does, len(Program.Steps) for outputs of the program.
+// Last returns the index of the last step that reads v; -1 if there is none, and len(Program.Steps) for outputs of the
+// program.
 func (d *Binding) Last(v *Value) int { return d.values[v.ID].last }
 
 // Leaves reports whether v is an output of the program.
 func (d *Binding) Leaves(v *Value) bool { return d.values[v.ID].last == len(d.Program.Steps) }
 
-// Readers returns the steps that read v, in order; a step that reads it twice is there twice.
+// Readers returns the steps that read v, in order. A step that reads it twice is listed twice.
 func (d *Binding) Readers(v *Value) []*Step { return d.values[v.ID].readers }
 
-// Dead reports whether nothing is left of a step: all that it gives is known.
+// Dead reports whether s need not run, since all its outputs are known.
 func (d *Binding) Dead(s *Step) bool { return d.dead[s] }
 
-// Body returns the body of a Loop or Scan as it is bound; nil where it has no program.
+// Body returns the bound body of a Loop or Scan; nil if the body is no program.
 func (d *Binding) Body(s *Step) *LoopBinding { return d.bodies[s] }
 
-// What no machine holds: more is refused before it is planned. Sums over the values of a program stay far below what an int64
-// can count.
+// Sizes that no machine has. Larger ones are refused before memory is planned, so that sums over the values of a
+// program cannot overflow int64.
 const (
-	mostNumbers = min(1<<40, math.MaxInt>>4) // of one value
-	mostBytes   = min(1<<42, math.MaxInt)    // of one plan
+	mostNumbers = min(1<<40, math.MaxInt>>4) // elements of one value
+	mostBytes   = min(1<<42, math.MaxInt)    // bytes of one plan
 )
 
-// refuse notes a value that is too large; the first counts.
+// refuse sets the error for a value that is too large. The first error is kept.
 func (d *Binding) refuse(v *Value, shape []int) {
 	if d.err == nil {
-		d.err = fmt.Errorf("value %s of graph %s: shape %v has more than %d numbers: %w", v.Name, d.Program.Graph.Name, shape, mostNumbers, runtime.ErrMemory)
+		d.err = fmt.Errorf("value %s of graph %s: shape %v has more than %d numbers: %w", v.Name, d.Program.Graph.Name,
+			shape, mostNumbers, runtime.ErrMemory)
 	}
 }
 
-// Bind sets what is known of values before the run; content is that of inputs, as far as it is known.
+// Bind returns the program with the shapes of b. content holds the content of inputs, as far as it is known. Errors are
+// in Binding.Err.
 func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
-	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{}, branches: map[*Step]*[2]*Binding{}}
+	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{},
+		branches: map[*Step]*[2]*Binding{}}
 	given := map[*Value]ir.Type{}
 	for i, v := range p.Inputs {
 		given[v] = b.Inputs[i]
@@ -135,12 +139,12 @@ func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
 	return d
 }
 
-// set keeps the type of a tensor.
+// set sets the type of a tensor.
 func (d *Binding) set(v *Value, dtype tensor.DType, shape []int) {
 	d.values[v.ID].dtype, d.values[v.ID].shape = dtype, shape
 }
 
-// readers finds who reads what.
+// readers sets the readers of all values.
 func (d *Binding) readers() {
 	p := d.Program
 	for i := range d.values {
@@ -168,8 +172,9 @@ func (d *Binding) readers() {
 	}
 }
 
-// Rewrite returns a binding of the same program with other steps: they compute what those of d compute, by way of more values. The
-// IDs of these go on from those of d's, their types have known shapes; facts are theirs along time. d stays as it is.
+// Rewrite returns a binding of the same program with other steps, which compute the same outputs by way of more values.
+// The IDs of more continue those of d, and their types have known shapes; facts are their facts along time. d does not
+// change.
 func (d *Binding) Rewrite(steps []*Step, more []*Value, facts []ir.Fact) *Binding {
 	p, n := *d.Program, *d
 	p.Steps, p.Values = steps, append(slices.Clip(p.Values), more...)
@@ -199,7 +204,7 @@ func (d *Binding) Missing(v *Value) bool {
 	return optional && d.Shape(v) == nil && d.Given(v)
 }
 
-// Inside reports whether every reader of v is among the steps.
+// Inside reports whether all readers of v are among the steps.
 func (d *Binding) Inside(v *Value, steps []*Step) bool {
 	if d.Leaves(v) || d.Given(v) {
 		return false

@@ -8,13 +8,13 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// branch is a subgraph of If as a program of its own; its inputs are the values that it captures.
+// branch is a subgraph of If as a program. Its inputs are the values that it captures.
 type branch struct {
 	Program *Program
 	In      []*Value // per input of the program: the value outside
 }
 
-// branches compiles both subgraphs of an If. What cannot be compiled is left to the interpreter.
+// branches lowers both subgraphs of an If; nil if one cannot be lowered, so that the node is evaluated.
 func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 	if n.Op.FullName() != "If" {
 		return nil
@@ -42,12 +42,13 @@ func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 	return &out
 }
 
-// within makes a compiler for a subgraph, whose program is still empty.
+// within returns a compiler for a subgraph, with an empty program.
 func (f *Compiler) within(g *ir.Graph) *Compiler {
-	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, nodes: f.p.nodes}, vals: map[*ir.Value]*Value{}, loops: f.loops}
+	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, nodes: f.p.nodes},
+		vals: map[*ir.Value]*Value{}, loops: f.loops}
 }
 
-// resolveIf binds the branches that may be taken, and finds the outputs' shapes where these agree.
+// resolveIf binds the branches that may be taken, and sets the shapes of outputs on which they agree.
 func (d *Binding) resolveIf(s *Step) {
 	var bound [2]*Binding
 	cond := d.Constant(s.In[0])

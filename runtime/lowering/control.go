@@ -8,37 +8,38 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Control runs the subgraphs of one If, Loop or Scan, for one executable. The backend makes executables of the programs; what they
-// read and write, how often they run, and where results belong, is the same for all backends.
+// Control runs the subgraphs of one If, Loop or Scan for one executable. The backend makes executables of the programs.
+// Control gives them their inputs, decides how often they run, and stores their results, in the same way for all
+// backends.
 type Control interface {
-	// Programs returns the programs that run, as they are bound; nil stands for one that never runs.
+	// Programs returns the bindings of the programs that run; nil for one that never runs.
 	Programs() []*Binding
-	// Memory is how many bytes Run needs to itself, besides what the programs hold.
+	// Memory returns the size of the memory that Run needs, in bytes, besides that of the programs.
 	Memory() int
-	// Attach hands over an executable for each of Programs, and Memory bytes that nothing else uses while Run runs: zeros, at a
-	// multiple of align. It is called once, before Run.
+	// Attach takes an executable for each of Programs, and Memory bytes of zeros, at a multiple of align, that nothing
+	// else uses during Run. It is called once, before Run.
 	Attach(runners []Runner, memory []byte, n Nester)
-	// Run computes the step. All outputs of known shape have a place in the frame, or are computed where the caller wants them.
+	// Run computes the step. All outputs of known shape must have memory, in the frame or of the caller.
 	Run(ctx context.Context, f *Frame) error
 }
 
-// Runner is the executable of a program within a program. Its Run is that of a runtime.Executable, save that what it stores
-// where out[i] is nil may share storage with constants, and with data that in holds and that has no place of its own: what a
-// Frame that is Nested gives. Tensors lie where the processor can read and write them; a backend whose memory is elsewhere
-// gives places that both reach.
+// Runner is the executable of a program within a program. Its Run is that of a runtime.Executable, with one exception:
+// a result that it stores where out[i] is nil may share memory with constants, and with data in in that has no memory
+// of its own, as the results of a Frame that is Nested do. Tensors are in memory that the processor can read and write,
+// also for a backend with memory elsewhere.
 type Runner interface {
 	// Run computes the outputs of the program from its inputs.
 	Run(ctx context.Context, in, out []tensor.Datum) error
 }
 
-// Nester makes executables while a program runs: of bodies whose inputs turn out to have shapes that were not known before.
+// Nester makes executables during a run, for bodies with inputs whose shapes were not known before.
 type Nester interface {
-	// Nest makes an executable of d. It takes the place of old, which runs no more and may be nil.
+	// Nest returns an executable of d. It takes the place of old, which is not run again and may be nil.
 	Nest(d *Binding, old Runner) (Runner, error)
 }
 
-// Control returns what runs the subgraphs of a step; nil where they have no programs, or these do not fit what is bound: then the
-// step is evaluated as a whole. Each piece of the memory that it asks for begins at a multiple of align bytes.
+// Control returns the Control of a step; nil if its subgraphs are no programs, or do not fit the types that are bound,
+// so that the step is evaluated as a whole. Each tensor in its memory begins at a multiple of align bytes.
 func (d *Binding) Control(s *Step, align int) Control {
 	switch {
 	case d.branches[s] != nil:
@@ -51,7 +52,7 @@ func (d *Binding) Control(s *Step, align int) Control {
 	return nil
 }
 
-// branching runs one of two programs.
+// branching is the Control of an If.
 type branching struct {
 	s       *Step
 	bound   *[2]*Binding
@@ -66,7 +67,8 @@ func (r *branching) Attach(runners []Runner, _ []byte, _ Nester) {
 	r.runners = runners
 	for k, b := range r.bound {
 		if b != nil {
-			r.in[k], r.out[k] = make([]tensor.Datum, len(b.Program.Inputs)), make([]tensor.Datum, len(b.Program.Outputs))
+			r.in[k] = make([]tensor.Datum, len(b.Program.Inputs))
+			r.out[k] = make([]tensor.Datum, len(b.Program.Outputs))
 		}
 	}
 }
@@ -83,7 +85,7 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 	}
 	sub, in, out := r.bound[k], r.in[k], r.out[k]
 	if sub == nil || sub.refused {
-		return f.Evaluate(ctx, s) // says what is wrong
+		return f.Evaluate(ctx, s) // returns the operator's error
 	}
 	for i, v := range s.branches[k].In {
 		in[i] = f.Datum(v)
@@ -112,7 +114,7 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 	return nil
 }
 
-// gives reports whether output i of the program is known to have the given shape; nil is a shape that is not known.
+// gives reports whether output i of the program has the given shape; false if either shape is not known.
 func (d *Binding) gives(i int, shape []int) bool {
 	o := d.Shape(d.Program.Outputs[i])
 	return shape != nil && o != nil && slices.Equal(o, shape)

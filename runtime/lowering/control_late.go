@@ -8,14 +8,14 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// lateBody binds a body of whose inputs some have shapes that only the run knows, because they change from one iteration to the next or
-// because the loop was given such values: once for each set of shapes, where there is enough to compute. A small body is evaluated
-// where its shapes are not known, which takes less time than to bind it.
+// lateBody binds a loop's body during the run, if shapes of its inputs are not known before: they change from one
+// iteration to the next, or are not known for the loop's own inputs. It binds the body once for each set of shapes.
+// Small bodies are not bound, since evaluation of the steps of unknown shape takes less time.
 type lateBody struct {
 	l      *LoopBinding
 	nester Nester
-	made   []lateRunner // for the shapes that came last
-	next   int          // of made: which one gives way
+	made   []lateRunner // for the last sets of shapes
+	next   int          // index in made of the one to be replaced next
 }
 
 type lateRunner struct {
@@ -23,13 +23,14 @@ type lateRunner struct {
 	r Runner
 }
 
-// Of as many shapes a body keeps its executables; below this many numbers in what it is given and holds it is not bound.
+// lateShapes is the number of sets of shapes for which executables are kept. lateNumbers is the least number of
+// elements, in inputs and constants, of a body that is bound.
 const (
 	lateShapes  = 4
 	lateNumbers = 1 << 13
 )
 
-// runner returns the executable for the inputs of an iteration: sub, which is that of d, or one for their shapes.
+// runner returns the executable for the inputs of an iteration: sub, the executable of d, or one for their shapes.
 func (b *lateBody) runner(d *Binding, sub Runner, in []tensor.Datum) (Runner, error) {
 	if d.accepts(in) {
 		return sub, nil
@@ -53,7 +54,7 @@ func (b *lateBody) runner(d *Binding, sub Runner, in []tensor.Datum) (Runner, er
 	}
 	d = d.Program.Bind(runtime.Binding{Inputs: types}, b.l.known)
 	if d.err != nil || d.refused {
-		return sub, nil // says what is wrong
+		return sub, nil // fails with the operator's error
 	}
 	var old Runner
 	full := len(b.made) == lateShapes
@@ -73,7 +74,7 @@ func (b *lateBody) runner(d *Binding, sub Runner, in []tensor.Datum) (Runner, er
 	return x, nil
 }
 
-// accepts reports whether the inputs have the shapes that are bound, all of them.
+// accepts reports whether all inputs have the shapes that are bound.
 func (d *Binding) accepts(in []tensor.Datum) bool {
 	for i, v := range d.Program.Inputs {
 		t, ok := in[i].(*tensor.Tensor)
@@ -84,7 +85,7 @@ func (d *Binding) accepts(in []tensor.Datum) bool {
 	return true
 }
 
-// numbers is how many numbers the program is given and holds.
+// numbers returns the number of elements in the inputs and constants of a program.
 func numbers(p *Program, in []tensor.Datum) int {
 	sum := 0
 	for _, d := range in {

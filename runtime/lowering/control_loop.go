@@ -12,47 +12,48 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// looping runs the body of a Loop or Scan. Carried values go to and fro between two places each; the last iteration, where it is
-// known to be the last, puts them where the node's outputs lie.
+// looping is the Control of a Loop or Scan. Each carried value alternates between two buffers. If the number of
+// iterations is known, the last one writes carried values to the node's outputs.
 type looping struct {
 	s       *Step
 	b       *loopBody
 	l       *LoopBinding
 	align   int
-	iter    *tensor.Tensor // the number of the iteration
+	iter    *tensor.Tensor // the iteration number
 	runners []Runner
 	stages  []loopStage
-	late    *lateBody      // nil where shapes are known before the run
-	args    []tensor.Datum // of an iteration
+	late    *lateBody      // nil if all shapes are known before the run
+	args    []tensor.Datum // inputs of an iteration
 	results []tensor.Datum
 	ins     []part
 	outs    []stack
-	now     []tensor.Datum // the carried values
+	now     []tensor.Datum // carried values
 	memory  int            // bytes
 }
 
-// loopStage is what looping has for one of LoopBinding.Stages.
+// loopStage holds the buffers of one of LoopBinding.Stages.
 type loopStage struct {
 	cond   *tensor.Tensor
-	places [][2]*tensor.Tensor // of carried values; nil where the shape is not known
+	places [][2]*tensor.Tensor // of carried values; nil if the shape is not known
 }
 
-// stack is a scan output that is put together.
+// stack builds a scan output.
 type stack struct {
 	scanOut
 	part
-	typed  bool           // whether all parts are of one type, which is known
+	typed  bool           // all parts have one type, which is known
 	direct bool           // the whole is the output itself
-	whole  *tensor.Tensor // else what holds the parts
-	parts  []tensor.Datum // or they by themselves, where they are not typed
+	whole  *tensor.Tensor // holds the parts
+	parts  []tensor.Datum // the parts, if not typed
 	elems  int
 }
 
-// newLooping learns what is the same in all runs; nil where a part is no whole bytes.
+// newLooping returns the Control of a Loop or Scan; nil if the elements of a part are no whole bytes.
 func (d *Binding) newLooping(s *Step, align int) *looping {
 	b, l := s.body, d.bodies[s]
-	r := &looping{s: s, b: b, l: l, align: align, iter: tensor.New(tensor.Int64), now: make([]tensor.Datum, len(b.Carried)),
-		args: make([]tensor.Datum, len(b.Program.Inputs)), results: make([]tensor.Datum, len(b.Program.Outputs))}
+	r := &looping{s: s, b: b, l: l, align: align, iter: tensor.New(tensor.Int64),
+		now: make([]tensor.Datum, len(b.Carried)), args: make([]tensor.Datum, len(b.Program.Inputs)),
+		results: make([]tensor.Datum, len(b.Program.Outputs))}
 	if l.open() {
 		r.late = &lateBody{l: l}
 	}
@@ -87,7 +88,8 @@ func (d *Binding) newLooping(s *Step, align int) *looping {
 			}
 			k.part, k.typed = *p, true
 			v := r.out(o.Res)
-			k.direct = v != nil && l.Trip >= 0 && d.DType(v) == dtype && slices.Equal(d.Shape(v), slices.Insert(slices.Clone(shape), axis, l.Trip))
+			k.direct = v != nil && l.Trip >= 0 && d.DType(v) == dtype &&
+				slices.Equal(d.Shape(v), slices.Insert(slices.Clone(shape), axis, l.Trip))
 			r.memory += r.ofPart(p)
 		}
 		r.outs = append(r.outs, k)
@@ -101,7 +103,7 @@ func (d *Binding) newLooping(s *Step, align int) *looping {
 	return r
 }
 
-// out is an output of the node; nil where nobody wants it.
+// out returns output i of the node; nil if it is absent.
 func (r *looping) out(i int) *Value {
 	if i >= len(r.s.Out) {
 		return nil
@@ -112,7 +114,7 @@ func (r *looping) out(i int) *Value {
 func (r *looping) Programs() []*Binding { return r.l.Stages }
 func (r *looping) Memory() int          { return r.memory }
 
-// room is the memory that a tensor takes; none where it has no bytes, or no known shape.
+// room returns the memory of a tensor, in bytes; 0 for strings and for unknown shapes.
 func (r *looping) room(dtype tensor.DType, shape []int) int {
 	n, err := tensor.Size(shape)
 	if shape == nil || err != nil || dtype == tensor.String {
@@ -121,7 +123,7 @@ func (r *looping) room(dtype tensor.DType, shape []int) int {
 	return (tensor.ByteSize(dtype, n) + r.align) / r.align * r.align
 }
 
-// ofPart is the memory that a part takes: that of its copy.
+// ofPart returns the memory of a part, in bytes; 0 for a view.
 func (r *looping) ofPart(p *part) int {
 	if p.outer == 1 {
 		return 0
@@ -129,7 +131,7 @@ func (r *looping) ofPart(p *part) int {
 	return r.room(p.dtype, p.shape)
 }
 
-// carve makes a tensor from the front of some memory.
+// carve returns a tensor in the first bytes of from, and removes them from it.
 func (r *looping) carve(from *[]byte, dtype tensor.DType, shape []int) *tensor.Tensor {
 	size, _ := tensor.Size(shape)
 	n := r.room(dtype, shape)
@@ -142,7 +144,7 @@ func (r *looping) carve(from *[]byte, dtype tensor.DType, shape []int) *tensor.T
 	return t
 }
 
-// attachPart makes a part's tensor, which needs memory where it is a copy.
+// attachPart makes the tensor of a part.
 func (r *looping) attachPart(p *part, from *[]byte) {
 	if p.outer == 1 {
 		p.t = tensor.NewView(p.dtype, p.shape...)
@@ -189,7 +191,7 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 		ok = ok && !x.refused
 	}
 	if !ok {
-		return f.Evaluate(ctx, r.s) // says what is wrong
+		return f.Evaluate(ctx, r.s) // returns the operator's error
 	}
 	defer r.forget()
 	for i, c := range r.b.Carried {
@@ -220,7 +222,8 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 	return r.finish(f, n, direct)
 }
 
-// bounds reads how many iterations there may be, negative for any number, and whether there is a first.
+// bounds reads the largest number of iterations, negative for no limit, and whether there is a first one. ok is false
+// if the inputs have wrong types.
 func (r *looping) bounds(f *Frame) (limit int, more, ok bool) {
 	if !r.b.Loop {
 		return r.l.Trip, true, true
@@ -247,7 +250,7 @@ func (r *looping) bounds(f *Frame) (limit int, more, ok bool) {
 	return limit, more, true
 }
 
-// prepare puts together what iteration n, which stage k runs, reads and writes.
+// prepare sets the inputs and the outputs of iteration n, which runs by stage k.
 func (r *looping) prepare(f *Frame, k, n int, last bool) error {
 	in, out := r.args, r.results
 	sub, st, d := r.l.Stages[k], &r.stages[k], f.Binding
@@ -262,7 +265,8 @@ func (r *looping) prepare(f *Frame, k, n int, last bool) error {
 		in[c.In], out[c.Out] = r.now[i], nil
 		if p := st.places[i][n&1]; p != nil {
 			out[c.Out] = p
-			if v := r.out(c.Res); last && v != nil && sub.gives(c.Out, d.Shape(v)) && sub.DType(sub.Program.Outputs[c.Out]) == d.DType(v) {
+			if v := r.out(c.Res); last && v != nil && sub.gives(c.Out, d.Shape(v)) &&
+				sub.DType(sub.Program.Outputs[c.Out]) == d.DType(v) {
 				out[c.Out] = f.Datum(v)
 			}
 		}
@@ -295,7 +299,7 @@ func (r *looping) prepare(f *Frame, k, n int, last bool) error {
 	return nil
 }
 
-// grow makes the room for part n.
+// grow makes room for part n.
 func (k *stack) grow(f *Frame, n, trip int) error {
 	size := k.outer * k.inner
 	if k.whole != nil && (trip >= 0 || (n+1)*size <= k.whole.Len()) {
@@ -318,7 +322,7 @@ func (k *stack) grow(f *Frame, n, trip int) error {
 	return nil
 }
 
-// afford refuses scan outputs that are larger than what an evaluation may make, or than the memory that is allowed.
+// afford returns an error for a scan output of more than ops.MaxElems elements, or above the memory limit.
 func (k *stack) afford(f *Frame, parts, size int) error {
 	n, err := tensor.Size([]int{parts, size})
 	if err != nil || n > ops.MaxElems {
@@ -327,7 +331,7 @@ func (k *stack) afford(f *Frame, parts, size int) error {
 	return f.Afford(int64(tensor.ByteSize(k.dtype, n)), "a scan output")
 }
 
-// take keeps what iteration n gave, and reports whether there is to be another.
+// take stores the results of iteration n, and reports whether there is another iteration.
 func (r *looping) take(n int) (more bool, err error) {
 	out := r.results
 	more = true
@@ -361,8 +365,8 @@ func (r *looping) take(n int) (more bool, err error) {
 	return more, nil
 }
 
-// finish returns the node's outputs after n iterations; direct says that the last one has put carried values where they belong, as far
-// as it could.
+// finish stores the node's outputs after n iterations. direct says that the last iteration has written carried values
+// to the outputs, as far as their shapes allow.
 func (r *looping) finish(f *Frame, n int, direct bool) error {
 	store := func(i int, d tensor.Datum) error {
 		v := r.out(i)
@@ -400,7 +404,7 @@ func (r *looping) finish(f *Frame, n int, direct bool) error {
 	return nil
 }
 
-// join returns the output that n parts make.
+// join returns the scan output of n parts.
 func (k *stack) join(n int) (*tensor.Tensor, error) {
 	if n == 0 {
 		dtype, shape, ok := declaredPart(k.scanOut)
@@ -421,7 +425,8 @@ func (k *stack) join(n int) (*tensor.Tensor, error) {
 	if k.Prepend {
 		slices.Reverse(k.parts)
 	}
-	node := &ir.Node{Op: ops.Default.Resolve("", "ConcatFromSequence", ops.Opsets()[""]), Attrs: ir.Attrs{}.With("axis", k.scanOut.Axis).With("new_axis", int64(1))}
+	node := &ir.Node{Op: ops.Default.Resolve("", "ConcatFromSequence", ops.Opsets()[""]),
+		Attrs: ir.Attrs{}.With("axis", k.scanOut.Axis).With("new_axis", int64(1))}
 	res, err := eval.Node(node, []tensor.Datum{&tensor.Sequence{Items: k.parts}})
 	if err != nil {
 		return nil, err
@@ -429,7 +434,7 @@ func (k *stack) join(n int) (*tensor.Tensor, error) {
 	return res[0].(*tensor.Tensor), nil
 }
 
-// forget drops what belongs to the run that ends.
+// forget drops the references to the data of the run.
 func (r *looping) forget() {
 	clear(r.args)
 	clear(r.results)

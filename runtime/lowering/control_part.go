@@ -2,18 +2,18 @@ package lowering
 
 import "github.com/essmc/essmc/ir/tensor"
 
-// part is a slice of a scanned input, or what an iteration gives to an output: a view of the whole where it lies there in one
-// piece, else a copy.
+// part is the slice of a scanned input, or of a scan output, that belongs to one iteration: a view of the whole if the
+// slice is contiguous, and otherwise a copy.
 type part struct {
 	dtype                tensor.DType
 	shape                []int
 	axis                 int
-	outer, length, inner int // of the whole; inner is the elements that follow each other
+	outer, length, inner int // of the whole: the products of dimensions before, at and behind axis
 	backward             bool
 	t                    *tensor.Tensor
 }
 
-// newPart makes a part without its tensor; nil for elements that are no whole bytes.
+// newPart returns a part, without its tensor; nil for elements that are no whole bytes.
 func newPart(dtype tensor.DType, shape []int, axis, length int, backward bool) *part {
 	if dtype == tensor.String || dtype.Packed() {
 		return nil
@@ -30,14 +30,14 @@ func newPart(dtype tensor.DType, shape []int, axis, length int, backward bool) *
 	return p
 }
 
-// forget lets go of what the tensor views.
+// forget drops the reference to the whole.
 func (p *part) forget() {
 	if p.t != nil && p.outer == 1 {
 		p.t.Rebase(nil, 0)
 	}
 }
 
-// place is where iteration n finds its part.
+// place returns the index along axis of iteration n.
 func (p *part) place(n int) int {
 	if p.backward {
 		return p.length - 1 - n
@@ -45,7 +45,7 @@ func (p *part) place(n int) int {
 	return n
 }
 
-// read makes p.t the part of whole that iteration n reads.
+// read sets p.t to the part of whole that iteration n reads.
 func (p *part) read(whole *tensor.Tensor, n int) {
 	at := p.place(n)
 	if p.outer == 1 {
@@ -59,7 +59,7 @@ func (p *part) read(whole *tensor.Tensor, n int) {
 	}
 }
 
-// write copies p.t to where iteration n has its part, unless it is there.
+// write copies p.t to the part of whole that iteration n writes, unless p.t is a view of it.
 func (p *part) write(whole *tensor.Tensor, n int) {
 	if p.outer == 1 {
 		return

@@ -5,11 +5,11 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Timed reports whether the graph declares its time, so that values have facts along it.
+// Timed reports whether the graph declares its time dimension, so that values have facts along it.
 func (p *Program) Timed() bool { return p.facts != nil }
 
-// Fact says how v lies along time: the zero Fact where it does not vary, and for all values where the graph does not declare its
-// time.
+// Fact returns the fact of v along time; the zero Fact for values that do not vary along it, and if the graph is not
+// Timed.
 func (p *Program) Fact(v *Value) ir.Fact {
 	if p.facts == nil {
 		return ir.Fact{}
@@ -17,7 +17,7 @@ func (p *Program) Fact(v *Value) ir.Fact {
 	return p.facts[v.ID]
 }
 
-// along carries facts along the time dimension that the graph declares through the steps; nil where it declares none.
+// along returns the facts of all values along time; nil if the graph does not declare its time. It sets Step.Alone.
 func (p *Program) along() []ir.Fact {
 	facts := ops.TimeFacts(p.Graph)
 	if facts == nil {
@@ -49,7 +49,7 @@ func (p *Program) along() []ir.Fact {
 				all[s.Out[i].ID] = f
 			}
 		}
-		for i := range in { // what the step itself adds
+		for i := range in { // the step's own part
 			in[i].Back, in[i].Ahead, in[i].Summary = 0, 0, false
 		}
 		if out := stepFacts(s, in); len(out) > 0 {
@@ -59,7 +59,7 @@ func (p *Program) along() []ir.Fact {
 	return all
 }
 
-// stepFacts returns the facts of a step's outputs; in has those of captures at its end.
+// stepFacts returns the facts of a step's outputs. in holds the facts of its inputs and then of its captures.
 func stepFacts(s *Step, in []ir.Fact) []ir.Fact {
 	if len(s.Captures) == 0 {
 		return ops.Along(s.Node, in)
@@ -71,7 +71,8 @@ func stepFacts(s *Step, in []ir.Fact) []ir.Fact {
 	return out
 }
 
-// Along says how a value lies along time: for each sample, steps of width numbers.
+// Along returns the number of samples of a sequence, of steps per sample, and of elements per step; false if v is no
+// sequence along time.
 func (d *Binding) Along(v *Value) (batch, length, width int, ok bool) {
 	if d.Program.facts == nil || v == nil {
 		return 0, 0, 0, false

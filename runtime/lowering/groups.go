@@ -7,12 +7,12 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// A group is a state-space system and the operators around it that treat each step of time and each sample by itself: the cheap
-// ones before it, and those after it as far as one sequence leaves them. A backend that keeps a tile of steps near the arithmetic
-// through a whole group reads one sequence and writes one. Facts decide who joins.
+// A group is a state-space system and the operators around it that treat each step of time and each sample by itself:
+// the cheap ones before it, and those after it, up to a point where one sequence leaves the group. A backend that keeps
+// a tile in the cache through a whole group reads and writes one sequence. Facts decide which operators join.
 
-// groups returns the nodes of a graph in the order in which they are lowered, and the number of each one's group: 0 for none.
-// Nodes of one group stand together, where the last of them stood.
+// groups returns the nodes of a graph in the order in which they are lowered, and the number of each node's group; 0
+// for none. The nodes of a group are consecutive, at the position of the last of them.
 func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
 	of := map[*ir.Node]int{}
 	var uses map[*ir.Value][]ir.Use
@@ -34,19 +34,20 @@ func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
 	return order(g, of), of
 }
 
-// group is one that grows.
+// group collects the nodes of a group.
 type group struct {
 	g     *ir.Graph
 	uses  map[*ir.Value][]ir.Use
 	root  *ir.Node
 	nodes map[*ir.Node]bool
-	taken map[*ir.Node]int // nodes of groups before this one
+	taken map[*ir.Node]int // nodes of earlier groups
 }
 
-// stepwise reports whether a node, fed with values that carry time on axis 1 and batch on axis 0 through the inputs that
-// are not constants, gives one value of the same kind, step by step and sample by sample.
+// stepwise reports whether a node computes one sequence from sequences, with the batch on axis 0 and time on axis 1,
+// each step of each sample by itself.
 func (r *group) stepwise(n *ir.Node) bool {
-	if r.taken[n] != 0 || len(n.Outputs) != 1 || n.Outputs[0] == nil || len(n.Subgraphs()) > 0 || n.Op.Along == nil || n.Op.Random || ops.IsFusedSystem(n.Op) {
+	if r.taken[n] != 0 || len(n.Outputs) != 1 || n.Outputs[0] == nil || len(n.Subgraphs()) > 0 || n.Op.Along == nil ||
+		n.Op.Random || ops.IsFusedSystem(n.Op) {
 		return false
 	}
 	if len(n.Outputs[0].Shape()) < 2 {
@@ -76,7 +77,8 @@ func (r *group) stepwise(n *ir.Node) bool {
 	return true
 }
 
-// sameSequence reports whether the node's varying inputs and its output all have the batch and length of the system's.
+// sameSequence reports whether the inputs of a node, except for constants, and its outputs have the batch and length of
+// the system.
 func (r *group) sameSequence(n *ir.Node) bool {
 	want := r.root.Outputs[0].Shape()
 	for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
@@ -91,10 +93,10 @@ func (r *group) sameSequence(n *ir.Node) bool {
 	return true
 }
 
-// growForward adds followers. Each step of a follower needs only values of the group, constants, and sequences that are
-// computed without the group. The group ends where exactly one sequence leaves it, as late as possible.
+// growForward adds nodes behind the system that read only values of the group, constants, and sequences that do not
+// depend on the group. The group ends at the last point where exactly one sequence leaves it.
 func (r *group) growForward() {
-	tainted := map[*ir.Node]bool{} // depends on the group, but is not part of it
+	tainted := map[*ir.Node]bool{} // nodes that depend on the group but are not part of it
 	best, order := 0, []*ir.Node{}
 	for _, n := range r.g.Nodes[slices.Index(r.g.Nodes, r.root)+1:] {
 		fromGroup, fromTainted := false, false
@@ -108,7 +110,8 @@ func (r *group) growForward() {
 			continue
 		}
 		state := r.root.Out(1)
-		if fromTainted || !fromGroup || !r.stepwise(n) || !r.sameSequence(n) || state != nil && slices.Contains(n.Inputs, state) {
+		if fromTainted || !fromGroup || !r.stepwise(n) || !r.sameSequence(n) ||
+			state != nil && slices.Contains(n.Inputs, state) {
 			tainted[n] = true
 			continue
 		}
@@ -131,11 +134,11 @@ func captured(n *ir.Node) []*ir.Value {
 	return out
 }
 
-// cheap bounds the operations per output element of what may be computed twice: a bidirectional system reads its input in
-// a backward and in a forward pass.
+// cheap bounds the operations per output element of nodes before the system. They may be computed twice, since a
+// bidirectional system reads its input in a backward and in a forward pass.
 const cheap = 16
 
-// growBackward adds what leads to the group's inputs, where nobody else reads it and it costs little.
+// growBackward adds cheap nodes that compute inputs of the group and that nothing else reads.
 func (r *group) growBackward() {
 	for grown := true; grown; {
 		grown = false
@@ -155,7 +158,7 @@ func (r *group) growBackward() {
 	}
 }
 
-// inputs lists the values that the group reads from outside, constants left out, in the order of the graph.
+// inputs returns the values that the group reads from outside, without constants, in the order of the graph.
 func (r *group) inputs() []*ir.Value {
 	var out []*ir.Value
 	for _, n := range r.g.Nodes {
@@ -171,12 +174,13 @@ func (r *group) inputs() []*ir.Value {
 	return out
 }
 
-// leaves reports whether somebody outside of the group reads v.
+// leaves reports whether v is read outside of the group.
 func (r *group) leaves(v *ir.Value) bool {
-	return slices.Contains(r.g.Outputs, v) || slices.ContainsFunc(r.uses[v], func(u ir.Use) bool { return u.Node == nil || !r.nodes[u.Node] })
+	outside := func(u ir.Use) bool { return u.Node == nil || !r.nodes[u.Node] }
+	return slices.Contains(r.g.Outputs, v) || slices.ContainsFunc(r.uses[v], outside)
 }
 
-// leaving counts the sequences that somebody outside of the group reads; the final state is not one.
+// leaving returns the number of sequences that are read outside of the group. The final state is not counted.
 func (r *group) leaving() (count int) {
 	for n := range r.nodes {
 		for _, v := range n.Outputs {
@@ -188,8 +192,8 @@ func (r *group) leaving() (count int) {
 	return count
 }
 
-// order returns the nodes so that those of a group stand together: where the last of them stood in the graph, or before that where
-// a node in between reads what the group gives.
+// order returns the nodes with those of each group together: at the position of the last of them in the graph, or
+// earlier if a node in between reads a result of the group.
 func order(g *ir.Graph, of map[*ir.Node]int) []*ir.Node {
 	members, last := map[int][]*ir.Node{}, map[int]*ir.Node{}
 	for _, n := range g.Nodes {
@@ -205,7 +209,8 @@ func order(g *ir.Graph, of map[*ir.Node]int) []*ir.Node {
 		inGraph[n] = true
 	}
 	out := make([]*ir.Node, 0, len(g.Nodes))
-	// What waits to be emitted: a node, or a group, with what it reads still to be looked at. Not by recursion: graphs are deep.
+	// A frame is a node or a group that waits for its inputs. A stack takes the place of recursion, since graphs may be
+	// deep.
 	type frame struct {
 		nodes []*ir.Node
 		deps  []*ir.Value

@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// newNodes starts the program that evaluates nodes as ops defines them: those without an implementation, and all nodes of
-// subgraphs that are not written out. It is filled at compile time, and read only afterwards.
+// newNodes returns an empty program for the evaluation of nodes as package ops defines them: those without an
+// implementation, and those of subgraphs that are no programs. Lower fills it; it does not change afterwards.
 func newNodes(c runtime.Config) *eval.Program {
 	return eval.New(eval.Options{Kernel: c.Kernel, Failed: func(n *ir.Node, err error, panicked any) error {
 		if panicked != nil {
@@ -21,7 +21,7 @@ func newNodes(c runtime.Config) *eval.Program {
 	}})
 }
 
-// evaluated prepares a node, with its subgraphs, for evaluation.
+// evaluated prepares the evaluation of a node and of its subgraphs.
 func (f *Compiler) evaluated(n *ir.Node, src *ir.Node) error {
 	err := f.p.nodes.AddNode(n)
 	var u *eval.UnsupportedError
@@ -31,8 +31,8 @@ func (f *Compiler) evaluated(n *ir.Node, src *ir.Node) error {
 	return err
 }
 
-// Evaluate computes a step as ops defines it, from its inputs and the values that its subgraphs capture (Step.Args, Step.Captures;
-// nil where absent). It gives one result per output of the node.
+// Evaluate computes a step as package ops defines it. in are the values of Step.Args and captured those of
+// Step.Captures; nil for absent ones. It returns one result per output of the node.
 func (p *Program) Evaluate(ctx context.Context, s *Step, in, captured []tensor.Datum) ([]tensor.Datum, error) {
 	var outer *eval.Frame
 	if len(captured) > 0 {

@@ -9,17 +9,18 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// maxLoops bounds how deep loops run as programs within each other: a body is bound up to maxStages+2 times for each binding
-// of the body around it. Deeper ones are evaluated.
+// maxLoops bounds the depth of loops in loops that run as programs, since a body is bound up to maxStages+2 times for
+// each binding of the body around it. Deeper loops are evaluated.
 const maxLoops = 3
 
-// maxStages bounds the iterations whose shapes may differ from those of the iterations after them: a state that starts as a
-// row, and has the samples' shape from the first iteration on, takes two.
+// maxStages bounds the number of first iterations with shapes of their own. A state that is a row before the first
+// iteration, and a matrix from then on, takes two.
 const maxStages = 3
 
-// loopBody is the subgraph of a Loop or Scan as a program of its own. The program's inputs are the number of the iteration (of
-// Loop), the carried values, the parts of what is scanned, and what is captured; its outputs the condition (of Loop), the carried
-// values, and the elements of scan outputs. A carried value that the body gives back unchanged is captured instead.
+// loopBody is the subgraph of a Loop or Scan as a program. The inputs of the program are the iteration number (of
+// Loop), the carried values, the parts of scanned inputs, and the captured values. Its outputs are the condition (of
+// Loop), the carried values, and the parts of scan outputs. A carried value that the body returns unchanged is a
+// captured value instead.
 type loopBody struct {
 	Program  *Program
 	Loop     bool
@@ -27,35 +28,36 @@ type loopBody struct {
 	Kept     []kept
 	Scanned  []scanned
 	Outs     []scanOut
-	Captured []*Value // the values outside; they are the last inputs of p
+	Captured []*Value // the values outside; their inner values are the last inputs of Program
 }
 
 // carried is a value that goes from one iteration to the next.
 type carried struct {
-	Arg, Res int // the input of the node that it starts as; the output of the node that it ends as
-	In, Out  int // of the program
+	Arg, Res int // the input of the node with its first value, and the output with its last
+	In, Out  int // its input and output of the program
 }
 
-// kept is a carried value that never changes.
+// kept is a carried value that does not change.
 type kept struct{ Arg, Res int }
 
-// scanned is an input that iterations see a part of.
+// scanned is an input of which each iteration reads a part.
 type scanned struct {
 	Arg, In  int
 	Axis     int64
 	Backward bool
 }
 
-// scanOut is an output to which each iteration gives a part.
+// scanOut is an output of which each iteration writes a part.
 type scanOut struct {
 	Res, Out int
 	Axis     int64
 	Prepend  bool
-	declared ir.Type // of a part, as the graph has it
+	declared ir.Type // of a part
 }
 
-// body compiles the subgraph of a Loop or Scan; nil where that is left to the evaluation: optionals that are carried (programs know only
-// whether those are there that they are bound with), loops in loops in loops, and what has no program.
+// body lowers the subgraph of a Loop or Scan. It returns nil if the node must be evaluated: if it carries optionals,
+// whose presence a program must know before the run, if it is in too many other loops, and if the subgraph cannot be
+// lowered.
 func (f *Compiler) body(n *ir.Node) *loopBody {
 	b := &loopBody{Loop: n.Op.FullName() == "Loop"}
 	if !b.Loop && n.Op.FullName() != "Scan" || !ops.Newest(n.Op) || f.loops >= maxLoops {
@@ -64,7 +66,8 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 	g := n.Attrs.Graph("body")
 	firstArg, firstIn, firstOut, scans := 2, 2, 1, 0
 	if !b.Loop {
-		firstArg, firstIn, firstOut, scans = 0, 0, 0, int(min(max(n.Attrs.Int("num_scan_inputs", 0), 0), int64(len(n.Inputs))))
+		firstArg, firstIn, firstOut = 0, 0, 0
+		scans = int(min(max(n.Attrs.Int("num_scan_inputs", 0), 0), int64(len(n.Inputs))))
 	}
 	if !b.Loop && scans == 0 {
 		return nil // refused when it is evaluated
@@ -74,8 +77,10 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 	if states < 0 || outs < 0 || max(0, len(n.Inputs)-firstArg) != states+scans || len(n.Outputs) > states+outs {
 		return nil
 	}
-	inAxes, inDirections := n.Attrs.Ints("scan_input_axes", make([]int64, scans)), n.Attrs.Ints("scan_input_directions", make([]int64, scans))
-	outAxes, outDirections := n.Attrs.Ints("scan_output_axes", make([]int64, outs)), n.Attrs.Ints("scan_output_directions", make([]int64, outs))
+	inAxes := n.Attrs.Ints("scan_input_axes", make([]int64, scans))
+	inDirections := n.Attrs.Ints("scan_input_directions", make([]int64, scans))
+	outAxes := n.Attrs.Ints("scan_output_axes", make([]int64, outs))
+	outDirections := n.Attrs.Ints("scan_output_directions", make([]int64, outs))
 	if len(inAxes) != scans || len(inDirections) != scans || len(outAxes) != outs || len(outDirections) != outs {
 		return nil
 	}
@@ -95,11 +100,11 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 	}
 	if b.Loop {
 		take(g.Inputs[0])
-		sub.value(g.Inputs[1]).Const = tensor.Scalar(true) // or the body would not run
+		sub.value(g.Inputs[1]).Const = tensor.Scalar(true) // otherwise the body does not run
 		b.Program.Outputs = append(b.Program.Outputs, nil)
 	}
 	origin := origins(g)
-	var same []int // states of which the body gives what it is given
+	var same []int // states that the body returns unchanged
 	for i := range states {
 		if arg := n.In(firstArg + i); arg == nil {
 			return nil
@@ -110,10 +115,12 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 			same = append(same, i)
 			continue
 		}
-		b.Carried = append(b.Carried, carried{Arg: firstArg + i, Res: i, In: take(g.Inputs[firstIn+i]), Out: firstOut + i - len(same)})
+		b.Carried = append(b.Carried, carried{Arg: firstArg + i, Res: i, In: take(g.Inputs[firstIn+i]),
+			Out: firstOut + i - len(same)})
 	}
 	for i := range scans {
-		b.Scanned = append(b.Scanned, scanned{Arg: states + i, In: take(g.Inputs[states+i]), Axis: inAxes[i], Backward: inDirections[i] != 0})
+		b.Scanned = append(b.Scanned, scanned{Arg: states + i, In: take(g.Inputs[states+i]), Axis: inAxes[i],
+			Backward: inDirections[i] != 0})
 	}
 	capture := func(outer *Value, v *ir.Value) {
 		inner := sub.value(v)
@@ -140,13 +147,14 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 	}
 	for i := range outs {
 		v := g.Outputs[firstOut+states+i]
-		b.Outs = append(b.Outs, scanOut{Res: states + i, Out: len(b.Program.Outputs), Axis: outAxes[i], Prepend: outDirections[i] != 0, declared: v.Type})
+		b.Outs = append(b.Outs, scanOut{Res: states + i, Out: len(b.Program.Outputs), Axis: outAxes[i],
+			Prepend: outDirections[i] != 0, declared: v.Type})
 		b.Program.Outputs = append(b.Program.Outputs, sub.value(v))
 	}
 	return b
 }
 
-// origins returns a function that sees through the Identity nodes of g.
+// origins returns a function that returns the value before all Identity nodes of g that lead to v.
 func origins(g *ir.Graph) func(v *ir.Value) *ir.Value {
 	from := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
@@ -162,20 +170,21 @@ func origins(g *ir.Graph) func(v *ir.Value) *ir.Value {
 	}
 }
 
-// LoopBinding is the body of a Loop or Scan with the shapes of one binding.
+// LoopBinding is the bound body of a Loop or Scan.
 type LoopBinding struct {
-	// Stages are the first iterations, as far as their shapes differ; the last one is all that follow, too. There is none where
-	// there is no iteration.
+	// Stages are the bindings of the first iterations, as far as their shapes differ. The last stage runs all further
+	// iterations. A loop without iterations has no stages.
 	Stages []*Binding
-	// Trip is how many iterations there are; -1: that shows when it runs.
+	// Trip is the number of iterations; -1 if it is not known before the run.
 	Trip int
 
-	known []*tensor.Tensor // the content of inputs, as far as it is known
+	known []*tensor.Tensor // content of inputs, as far as it is known
 }
 
-// resolveBody binds a body to the shapes of its first iteration, and to those of the next ones until they repeat. Carried
-// values whose shapes go on changing have none: steps that read them are evaluated. It says nothing, so that the node is evaluated as a
-// whole, where what is scanned has no known shape, and where the graph declares other types than the body gets.
+// resolveBody binds a body to the shapes of its first iteration, and to those of the next ones until they repeat.
+// Carried values whose shapes keep changing get no shape, and steps that read them are evaluated. If a scanned input
+// has no known shape, or the types do not agree with those that the graph declares, the body is not bound, and the node
+// is evaluated as a whole.
 func (d *Binding) resolveBody(s *Step) {
 	b := s.body
 	types, konst := make([]ir.Type, len(b.Program.Inputs)), make([]*tensor.Tensor, len(b.Program.Inputs))
@@ -245,13 +254,13 @@ func (d *Binding) resolveBody(s *Step) {
 	}
 }
 
-// holds reports whether t is one bool that is true.
+// holds reports whether t is a single true.
 func holds(t *tensor.Tensor) bool {
 	return t.DType() == tensor.Bool && t.Len() == 1 && tensor.Data[bool](t)[0]
 }
 
-// iterations returns how many iterations there are at most, as far as that is known, or -1; certain says that the inputs alone do not end the
-// loop before.
+// iterations returns the largest number of iterations, or -1 if it is not known. certain says that no input of the node
+// can end the loop earlier.
 func (d *Binding) iterations(s *Step) (limit int, certain bool) {
 	if !s.body.Loop {
 		c := s.body.Scanned
@@ -282,7 +291,7 @@ func (d *Binding) iterations(s *Step) (limit int, certain bool) {
 	return limit, limit >= 0
 }
 
-// bindStages fills l.stages. It reports whether the types fit what the body declares.
+// bindStages sets l.Stages. It returns false if the types do not agree with those that the body declares.
 func (d *Binding) bindStages(s *Step, l *LoopBinding, first []ir.Type, konst []*tensor.Tensor, limit int) bool {
 	b := s.body
 	bind := func(types []ir.Type) *Binding {
@@ -313,7 +322,7 @@ func (d *Binding) bindStages(s *Step, l *LoopBinding, first []ir.Type, konst []*
 		types = next
 	}
 	types = slices.Clone(first)
-	for widen := 0; ; widen++ { // at the second time nothing is left that could change
+	for widen := 0; ; widen++ { // after the second time, no type can change
 		x := bind(types)
 		if x == nil {
 			return false
@@ -331,8 +340,8 @@ func (d *Binding) bindStages(s *Step, l *LoopBinding, first []ir.Type, konst []*
 	}
 }
 
-// carry calls set for the carried values that do not come out as they went in, and counts them. What went in without a shape
-// may come out in any.
+// carry calls set with the new type for each carried value whose type changes in an iteration, and returns the number
+// of calls. A value without a known shape may change to any.
 func (d *Binding) carry(b *loopBody, in []ir.Type, set func(i int, t ir.Type)) (changes int) {
 	for _, c := range b.Carried {
 		o := b.Program.Outputs[c.Out]
@@ -358,7 +367,8 @@ func (d *Binding) carry(b *loopBody, in []ir.Type, set func(i int, t ir.Type)) (
 	return changes
 }
 
-// agrees reports whether a value that is declared with one type may have the other; nil is a type that is not known.
+// agrees reports whether a value with a declared type may be of a given type. It is true if the given type is nil, or
+// no tensor.
 func agrees(declared, given ir.Type) bool {
 	t, ok := declared.(*ir.TensorType)
 	g, known := given.(*ir.TensorType)
@@ -377,7 +387,7 @@ func agrees(declared, given ir.Type) bool {
 	return true
 }
 
-// resultOf returns the type of output i of a Loop or Scan; nil where it shows when it runs.
+// resultOf returns the type of output i of a Loop or Scan; a nil shape if it is not known before the run.
 func (d *Binding) resultOf(s *Step, l *LoopBinding, i int) (dtype tensor.DType, shape []int) {
 	b := s.body
 	used := l.Stages
@@ -394,7 +404,7 @@ func (d *Binding) resultOf(s *Step, l *LoopBinding, i int) (dtype tensor.DType, 
 			continue
 		}
 		v := s.In[c.Arg]
-		if l.Trip < 0 { // the same, wherever it ends
+		if l.Trip < 0 { // the shape must not depend on the number of iterations
 			for _, x := range used {
 				if !x.gives(c.Out, d.Shape(v)) {
 					return 0, nil
@@ -427,7 +437,7 @@ func (d *Binding) resultOf(s *Step, l *LoopBinding, i int) (dtype tensor.DType, 
 	return 0, nil
 }
 
-// part returns the type of what iterations give to a scan output, where it is the same in all.
+// part returns the type of the parts of a scan output; false if it is not known, or differs between iterations.
 func (l *LoopBinding) part(b *loopBody, o scanOut) (dtype tensor.DType, shape []int, ok bool) {
 	v := b.Program.Outputs[o.Out]
 	for k, x := range l.Stages {
@@ -439,7 +449,8 @@ func (l *LoopBinding) part(b *loopBody, o scanOut) (dtype tensor.DType, shape []
 	return dtype, shape, len(l.Stages) > 0
 }
 
-// declaredPart is what no iteration would have given: dimensions that the graph leaves open count as none.
+// declaredPart returns the type of a part as the graph declares it, for loops without iterations. Unknown dimensions
+// are 0.
 func declaredPart(o scanOut) (dtype tensor.DType, shape []int, ok bool) {
 	t, ok := ir.AsTensor(o.declared)
 	if !ok {
@@ -453,13 +464,15 @@ func declaredPart(o scanOut) (dtype tensor.DType, shape []int, ok bool) {
 	return t.Elem, shape, true
 }
 
-// open reports whether an input of the last stage may turn out to be a tensor whose shape is not known yet.
+// open reports whether the last stage has an input, other than a sequence, whose shape is not known before the run.
 func (l *LoopBinding) open() bool {
 	if len(l.Stages) == 0 {
 		return false
 	}
 	x := l.Stages[len(l.Stages)-1]
-	return slices.ContainsFunc(x.Program.Inputs, func(v *Value) bool { return x.Shape(v) == nil && !isSequence(v.Type) })
+	return slices.ContainsFunc(x.Program.Inputs, func(v *Value) bool {
+		return x.Shape(v) == nil && !isSequence(v.Type)
+	})
 }
 
 func isSequence(t ir.Type) bool {

@@ -11,45 +11,46 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Support is what a backend has for a step.
+// Support is a backend's answer for a step.
 type Support int
 
 const (
-	// Expand: nothing; the body of the operator is written out where it has one, and the steps of that run by themselves.
+	// Expand: no implementation. The operator is replaced by its body, if it has one.
 	Expand Support = iota
-	// Evaluate: nothing, and the body would not do either: the step is evaluated as ops defines it.
+	// Evaluate: no implementation, and the body must not be used either. The step is evaluated as package ops defines
+	// it.
 	Evaluate
-	// Implemented: an implementation, which may still turn out not to fit the shapes that are bound.
+	// Implemented: an implementation, which may still not fit the shapes that are bound.
 	Implemented
 )
 
-// Backend is what the lowering asks a backend.
+// Backend is the part of a backend that the lowering calls.
 type Backend interface {
-	// Name is that of the backend, for messages.
+	// Name returns the name of the backend, for messages.
 	Name() string
-	// Implement looks for the backend's implementation of a step. Constants among its inputs are known, other shapes may not be.
-	// It may keep what it likes in the step, and append steps before it, and inputs to it, by way of c.
+	// Implement looks for the backend's implementation of a step. Constant inputs are known; the shapes of others may
+	// not be. It may set s.Impl, append inputs to s, and add steps before s by c.
 	Implement(c *Compiler, s *Step) Support
 }
 
-// maxExpansion bounds how deep operators may be written in terms of each other; maxFold the elements of a result that is
-// computed at compile time.
+// maxExpansion bounds the depth of bodies in bodies. maxFold bounds the elements of a folded constant.
 const (
 	maxExpansion = 32
 	maxFold      = 1 << 25
 )
 
-// Compiler is a program that grows.
+// Compiler builds a Program.
 type Compiler struct {
 	p      *Program
 	vals   map[*ir.Value]*Value
 	group  int
 	groups int
-	loops  int // how many loops are around the graph
+	loops  int // the number of loops around the graph
 }
 
-// Lower writes a graph out as steps: constants are folded, Blocks and operators that the backend does not implement are replaced
-// by their bodies, subgraphs of If, Loop and Scan become programs of their own.
+// Lower returns a graph as a program for a backend. It folds constants, replaces Blocks and operators that the backend
+// does not implement by their bodies, and makes programs of the subgraphs of If, Loop and Scan. It returns a
+// *runtime.UnsupportedError for a node that cannot be computed.
 func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
 	p := &Program{Config: config, backend: b, Graph: g, nodes: newNodes(config)}
 	f := &Compiler{p: p, vals: map[*ir.Value]*Value{}}
@@ -71,13 +72,13 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
 	return p, nil
 }
 
-// Program returns the program that grows.
+// Program returns the program under construction.
 func (f *Compiler) Program() *Program { return f.p }
 
-// Group returns the group of the steps that are being added.
+// Group returns the group of the steps that are added.
 func (f *Compiler) Group() int { return f.group }
 
-// value finds the value that stands for v here, or makes one.
+// value returns the Value for v, and makes it if it does not exist.
 func (f *Compiler) value(v *ir.Value) *Value {
 	if v == nil {
 		return nil
@@ -96,7 +97,7 @@ func (f *Compiler) newValue(name string, t ir.Type, konst *tensor.Tensor) *Value
 	return x
 }
 
-// graph appends the nodes of g; src is the node that they are part of, or nil where they stand for themselves.
+// graph adds the nodes of g as steps. src is the node whose body they are; nil if each is its own source.
 func (f *Compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 	for _, n := range g.Nodes {
 		s := src
@@ -125,7 +126,7 @@ func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	s.Node = n
 	has := f.p.backend.Implement(f, s)
 	if has == Implemented {
-		if n.Op.Eval == nil { // should the implementation not fit what is bound
+		if n.Op.Eval == nil { // in case that the implementation does not fit the shapes
 			if err := f.evaluated(n, src); err != nil {
 				return err
 			}
@@ -160,7 +161,7 @@ func (f *Compiler) unsupported(n *ir.Node, format string, args ...any) error {
 	return &runtime.UnsupportedError{Backend: f.p.backend.Name(), Node: n, Why: fmt.Sprintf(format, args...)}
 }
 
-// Add appends a step with the outputs of its node.
+// Add adds a step, with the outputs of its node.
 func (f *Compiler) Add(s *Step) {
 	for _, v := range s.Node.Outputs {
 		s.Out = append(s.Out, f.value(v))
@@ -168,7 +169,7 @@ func (f *Compiler) Add(s *Step) {
 	f.p.Steps = append(f.p.Steps, s)
 }
 
-// block appends the body of a Block in its place.
+// block adds the body of a Block.
 func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 	if depth >= maxExpansion {
 		return f.unsupported(s.Source, "blocks are nested deeper than %d", maxExpansion)
@@ -177,7 +178,7 @@ func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 	for i, v := range body.Inputs {
 		f.vals[v] = s.In[i]
 	}
-	for _, m := range body.Nodes { // a body that stands in the graph twice is two sets of values
+	for _, m := range body.Nodes { // a body that is in the graph twice has two sets of values
 		for _, v := range m.Outputs {
 			delete(f.vals, v)
 		}
@@ -195,7 +196,7 @@ func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 	return err
 }
 
-// withConstants returns n, or a copy that reads those inputs as constants which were computed here.
+// withConstants returns n, or a copy with those inputs as constants that were folded.
 func (f *Compiler) withConstants(n *ir.Node, in []*Value) *ir.Node {
 	c := n
 	for i, v := range in {
@@ -213,7 +214,8 @@ func (f *Compiler) withConstants(n *ir.Node, in []*Value) *ir.Node {
 	return c
 }
 
-// fold computes a node whose inputs are all constants. A node that fails is left to fail when it is run.
+// fold computes a node whose inputs are all constants, and reports whether it has done so. A node that returns an error
+// is left to fail in the run.
 func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 	if n.Op.Eval == nil || n.Op.Random || len(n.Subgraphs()) > 0 {
 		return false
@@ -263,8 +265,8 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 
 var errBody = errors.New("body gives too few outputs")
 
-// expand appends the body of n's operator. It leaves no trace, and says so, when the operator can be evaluated in one piece
-// and its body cannot do without evaluation either.
+// expand adds the body of n's operator. If the operator can be evaluated, and a step of its body would be evaluated
+// too, expand adds nothing and returns false.
 func (f *Compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err error) {
 	if depth >= maxExpansion {
 		return false, f.unsupported(src, "the bodies of operators are nested deeper than %d", maxExpansion)
@@ -303,10 +305,10 @@ func (f *Compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 	return true, nil
 }
 
-// Has reports whether v is a value of the program: it is not where it belonged to a body that was not written out after all.
+// Has reports whether v is a value of the program. It is false for values of a body that was dropped again.
 func (p *Program) Has(v *Value) bool { return v.ID < len(p.Values) && p.Values[v.ID] == v }
 
-// body builds the nodes that an operator is written as. They read n's own inputs.
+// body returns the nodes and the outputs of the body of n's operator, on n's inputs.
 func body(n *ir.Node) (nodes []*ir.Node, out []*ir.Value, err error) {
 	defer func() {
 		if v := recover(); v != nil {

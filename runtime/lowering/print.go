@@ -10,39 +10,38 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Notes are what a backend adds to the text of a binding. Nil fields add nothing.
+// Notes are a backend's additions to the text of a binding. Nil fields add nothing.
 type Notes struct {
-	// Units are the steps that are executed together, in the order of execution, each with a line about it. Without them each
-	// step is executed by itself.
+	// Units are the units of execution, in order. If it is nil, each step is a unit.
 	Units []Unit
-	// Step says how a step is implemented, instead of its Impl.
+	// Step returns the implementation of a step, in place of its Impl.
 	Step func(s *Step) string
-	// Value says where a value lies.
+	// Value returns the place of a value.
 	Value func(v *Value) string
-	// Within returns the notes for a program that a step runs: of If the branch, of Loop and Scan the stage.
+	// Within returns the notes for a program that a step runs: branch k of If, or stage k of Loop and Scan.
 	Within func(s *Step, k int) *Notes
 }
 
-// Unit is steps that a backend executes together.
+// Unit is a list of steps that a backend executes together.
 type Unit struct {
-	// Title is a line about all of them; empty: none, for a unit of one step.
+	// Title is a line about the unit; "" for none.
 	Title string
 	Steps []*Step
 }
 
-// String writes the program for people: a line per step with the types of its results, subgraphs indented below their step.
-// What the backend has for a step stands behind it, where Step.Impl is a fmt.Stringer.
+// String returns the program as text: a line per step with the types of its results, and subgraphs indented below their
+// step. If Step.Impl is a fmt.Stringer, its text follows the step.
 func (p *Program) String() string {
 	t := newText(p, nil)
 	t.program(nil)
 	return t.b.String()
 }
 
-// String writes the binding as Program.String does, with the shapes that are bound, and without steps that are computed.
+// String returns the binding as text, as Program.String does, with the shapes that are bound and without dead steps.
 func (d *Binding) String() string { return d.Text(nil) }
 
-// Text is String with what a backend says of the binding; nil adds nothing. Lives of values are counted in units: "until 3" is
-// the last that reads it.
+// Text is String with the notes of a backend, which may be nil. Lifetimes of values are in units: "until 3" is the last
+// unit that reads a value.
 func (d *Binding) Text(n *Notes) string {
 	t := newText(d.Program, d)
 	t.program(n)
@@ -53,7 +52,7 @@ func (d *Binding) Text(n *Notes) string {
 type text struct {
 	b      strings.Builder
 	p      *Program
-	d      *Binding // nil: shapes are not bound
+	d      *Binding // nil if shapes are not bound
 	indent string
 	names  map[*Value]string
 	taken  map[string]int
@@ -67,7 +66,7 @@ func (t *text) line(format string, args ...any) {
 	t.b.WriteString(t.indent + strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
 }
 
-// name names a value: as the graph does, with a number where that is not enough.
+// name returns the name of a value in the graph, with a number if several values have the name.
 func (t *text) name(v *Value) string {
 	if s, ok := t.names[v]; ok {
 		return s
@@ -83,7 +82,7 @@ func (t *text) name(v *Value) string {
 	return s
 }
 
-// typ is what is known of a value's type.
+// typ returns the type of a value, as far as it is known.
 func (t *text) typ(v *Value) string {
 	if t.d != nil && t.d.Shape(v) != nil {
 		return TypeOf(t.d.DType(v), t.d.Shape(v)).String()
@@ -97,7 +96,7 @@ func (t *text) typ(v *Value) string {
 	return v.Type.String()
 }
 
-// operand is what a step reads: a value's name, or a constant.
+// operand returns an input of a step: a value's name, or a constant.
 func (t *text) operand(v *Value) string {
 	if v == nil {
 		return "–"
@@ -115,7 +114,7 @@ func (t *text) operand(v *Value) string {
 	return t.name(v) + ": " + t.typ(v)
 }
 
-// content writes the elements of a small constant.
+// content returns the elements of a small constant; false for other constants.
 func content(k *tensor.Tensor) (string, bool) {
 	if k.Len() > 4 || k.Rank() > 1 {
 		return "", false
@@ -144,7 +143,7 @@ func content(k *tensor.Tensor) (string, bool) {
 	return s, true
 }
 
-// number writes an element; fractions in four digits.
+// number returns an element as text, fractions with four digits.
 func number(x float64, dtype tensor.DType) string {
 	switch {
 	case dtype == tensor.Bool:
@@ -155,7 +154,7 @@ func number(x float64, dtype tensor.DType) string {
 	return fmt.Sprint(x)
 }
 
-// attributes writes those that are set; subgraphs follow the step.
+// attributes returns the attributes of a step as text, without subgraphs.
 func attributes(a ir.Attrs) string {
 	var parts []string
 	for _, x := range a {

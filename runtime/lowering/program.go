@@ -11,71 +11,73 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Program is a graph as a flat list of steps. It is immutable: what its fields hold is read only.
+// Program is a graph as a flat list of steps. It is immutable: callers must not change its fields or their elements.
 type Program struct {
-	// Config is what the graph was lowered with.
+	// Config is the configuration with which the graph was lowered.
 	Config runtime.Config
-	// Graph is the graph that was lowered; of a program within a program, the subgraph.
+	// Graph is the graph that was lowered: for a program within a program, the subgraph.
 	Graph *ir.Graph
-	// Values are all values, by ID: constants, too.
+	// Values are all values by ID, including constants.
 	Values []*Value
 	// Steps are in the order in which they run.
 	Steps []*Step
-	// Inputs and Outputs are those of the graph, in its order. A program within a program has what it captures as further inputs.
+	// Inputs and Outputs are those of the graph, in its order. A program within a program has its captured values as
+	// further inputs.
 	Inputs, Outputs []*Value
 
 	backend Backend
-	facts   []ir.Fact // per value: how it lies along time; nil where the graph does not say
+	facts   []ir.Fact // per value, along time; nil if the graph does not declare its time
 	nodes   *eval.Program
 }
 
-// Value is something that steps read and write. Aliases (the input of a Block's body, the output of an operator whose body was
-// written out) are one value.
+// Value is a value that steps read and write. Aliases, such as the inputs of a Block and of its body, are one Value.
 type Value struct {
-	// ID is its place in Program.Values.
+	// ID is the index in Program.Values.
 	ID int
-	// Name is that of the graph, for messages; several values may have one name.
+	// Name is the name in the graph, for messages. Several values may have one name.
 	Name string
-	// Type is what the graph declares.
+	// Type is the type that the graph declares.
 	Type ir.Type
-	// Const is its content, where that is constant; nil otherwise.
+	// Const is the content of a constant; nil for other values.
 	Const *tensor.Tensor
 }
 
 // Step is the application of one operator.
 type Step struct {
-	// Node is what is evaluated; its constants may have been computed here.
+	// Node is the node that is computed. Its constants may be results of constant folding.
 	Node *ir.Node
-	// Source is the node of the graph that the step is, or is part of: what messages name.
+	// Source is the node of the graph that the step is, or whose body it is part of. Messages name it.
 	Source *ir.Node
-	// In and Out are what it reads and writes; nil where absent.
+	// In and Out are the values that it reads and writes; nil for absent ones.
 	In, Out []*Value
-	// Captures are the values that its subgraphs read besides.
+	// Captures are the further values that its subgraphs read.
 	Captures []Capture
-	// Group is the group that it belongs to: steps of different groups are not computed together. 0: none.
+	// Group is the number of its group; 0 for none. Steps of different groups are not computed together.
 	Group int
-	// Alone says how the first output follows from the inputs along time: the fact that it has where they look at one step.
+	// Alone is the step's own part of the fact of its first output: the fact that the output would have if the inputs
+	// looked neither back nor ahead.
 	Alone ir.Fact
-	// Rows says how it works on sequences as rows, where TimeMajor has made it; nil: as its operator does on its inputs.
+	// Rows describes a step that TimeMajor has made, which works on sequences as rows; nil for steps that apply their
+	// operator.
 	Rows *OnRows
-	// Impl is what the backend keeps of the step. If it is a fmt.Stringer, printed programs show it.
+	// Impl belongs to the backend. If it is a fmt.Stringer, printed programs show it.
 	Impl any
 
 	branches  *[2]*branch // of If: else and then
 	body      *loopBody   // of Loop and Scan
-	evaluated bool        // the backend has no implementation: it is evaluated as ops defines it
+	evaluated bool        // the backend has no implementation: it is evaluated as package ops defines it
 }
 
-// Capture is a value that a subgraph of a step reads: within it, and outside.
+// Capture is a value that a subgraph reads from outside: Inner in the subgraph, and Outer in the program around it.
 type Capture struct {
 	Inner *ir.Value
 	Outer *Value
 }
 
-// Args are the inputs of the step's node; what is beyond them are other forms of these, for backends.
+// Args returns the inputs of the step's node. Inputs behind them are other forms of these, added by backends.
 func (s *Step) Args() []*Value { return s.In[:len(s.Node.Inputs)] }
 
-// Features splits a shape into rows and features per row.
+// Features returns the number of rows of a shape, and of features per row, which are the last axis.
 func Features(shape []int) (rows, f int) {
 	if len(shape) == 0 {
 		return 1, 1
@@ -92,7 +94,7 @@ func SameRows(a, b []int) bool {
 	return len(a) == len(b) && len(a) > 0 && slices.Equal(a[:len(a)-1], b[:len(b)-1])
 }
 
-// Constant returns input i as float32 numbers, when it is a constant.
+// Constant returns the elements of input i as float32; nil if it is no constant.
 func (s *Step) Constant(i int) []float32 {
 	if i >= len(s.In) || s.In[i] == nil || s.In[i].Const == nil {
 		return nil
@@ -100,7 +102,7 @@ func (s *Step) Constant(i int) []float32 {
 	return float32s(s.In[i].Const)
 }
 
-// Constant64 returns input i as float64 numbers, when it is a constant.
+// Constant64 returns the elements of input i as float64; nil if it is no constant.
 func (s *Step) Constant64(i int) []float64 {
 	if i >= len(s.In) || s.In[i] == nil || s.In[i].Const == nil {
 		return nil
@@ -112,10 +114,10 @@ func (s *Step) Constant64(i int) []float64 {
 	return v
 }
 
-// ConstShape returns the shape of input i, which is a constant.
+// ConstShape returns the shape of input i, which must be a constant.
 func (s *Step) ConstShape(i int) []int { return s.In[i].Const.Shape() }
 
-// Absent reports whether input i is not there.
+// Absent reports whether input i is absent.
 func (s *Step) Absent(i int) bool { return i >= len(s.In) || s.In[i] == nil }
 
 // float32s returns a tensor's elements as float32, never nil.
@@ -146,7 +148,7 @@ func (s *Step) Float32Input(i int) bool {
 	return v.Const != nil && v.Const.DType() == tensor.Float32 || v.Const == nil && IsFloat32(v.Type)
 }
 
-// Runs splits a shape at an axis: how many runs, and how many numbers follow each place of the axis.
+// Runs returns the product of the dimensions before an axis, and of those behind it.
 func Runs(shape []int, axis int) (outer, inner int) {
 	outer, inner = 1, 1
 	for _, d := range shape[:axis] {
@@ -164,7 +166,7 @@ func IsFloat32(t ir.Type) bool {
 	return ok && tt.Elem == tensor.Float32
 }
 
-// Failure returns err as a run returns it: as the error of the step's node, unless it names a node already, or the context has ended.
+// Failure returns err as the error of the step's node, unless it names a node already or ctx is done; nil for nil.
 func (s *Step) Failure(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

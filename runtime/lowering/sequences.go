@@ -8,8 +8,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// items is what is known of a sequence before the run: those of base, which is an input of the program, or nil for none, and
-// count more, or fewer where count is negative; without counted any number. All are tensors of one type; shape is nil where there is none.
+// items describes a sequence before the run. It has the items of base, an input of the program, or nil for none, and
+// count more, or fewer if count is negative. If counted is false, the number is not known. All items are tensors of one
+// type; shape is nil for an empty sequence.
 type items struct {
 	base    *Value
 	count   int
@@ -18,7 +19,7 @@ type items struct {
 	shape   []int
 }
 
-// typ is what a program is told of a sequence that it is given: the items' type, or nothing of an empty one.
+// typ returns the type with which a program is bound to the sequence: that of the items, or none for an empty sequence.
 func (q items) typ() ir.Type {
 	if q.shape == nil {
 		return &ir.SequenceType{}
@@ -26,7 +27,7 @@ func (q items) typ() ir.Type {
 	return &ir.SequenceType{Elem: TypeOf(q.dtype, q.shape)}
 }
 
-// alike returns q with more items of a type, where they are like those that it has.
+// alike returns q with items of a type; false if q has items of another type.
 func (q items) alike(dtype tensor.DType, shape []int) (items, bool) {
 	if shape == nil || q.shape != nil && (q.dtype != dtype || !slices.Equal(q.shape, shape)) {
 		return q, false
@@ -35,7 +36,7 @@ func (q items) alike(dtype tensor.DType, shape []int) (items, bool) {
 	return q, true
 }
 
-// setItems keeps what is known of a sequence.
+// setItems sets the description of a sequence.
 func (d *Binding) setItems(v *Value, q items) {
 	if v == nil {
 		return
@@ -46,7 +47,7 @@ func (d *Binding) setItems(v *Value, q items) {
 	d.items[v] = q
 }
 
-// takeItems keeps what is known of an input of the program.
+// takeItems sets the description of an input of type t.
 func (d *Binding) takeItems(v *Value, t ir.Type) {
 	s, ok := t.(*ir.SequenceType)
 	if !ok {
@@ -64,8 +65,8 @@ func (d *Binding) takeItems(v *Value, t ir.Type) {
 	}
 }
 
-// resolveSequence serves the operators on sequences: it learns how many items there are, of which shape, and with that the shapes of
-// tensors that are made of them. It reports whether the step is one.
+// resolveSequence finds the number and the shape of the items that operators on sequences return, and with them the
+// shapes of tensors made of items. It reports whether s is such a step.
 func (d *Binding) resolveSequence(s *Step) bool {
 	if s.Node.Op.Domain != "" || len(s.Out) != 1 || s.Out[0] == nil {
 		return false
@@ -168,8 +169,8 @@ func (d *Binding) resolveJoin(s *Step, q items) {
 	}
 }
 
-// inner returns the type with which a program within this one takes v, as far as that is known, and v's content. It reports false for
-// an optional of which only the run knows whether it is there.
+// inner returns the type with which a program within this one is bound to v, as far as it is known, and the content of
+// v. ok is false for an optional whose presence is not known before the run.
 func (d *Binding) inner(v *Value) (t ir.Type, content *tensor.Tensor, ok bool) {
 	if d.Shape(v) != nil {
 		return TypeOf(d.DType(v), d.Shape(v)), d.Constant(v), true
@@ -183,8 +184,8 @@ func (d *Binding) inner(v *Value) (t ir.Type, content *tensor.Tensor, ok bool) {
 	return nil, nil, true
 }
 
-// carriedItems tells a body of the sequences that it carries, and finds what it does to each: items that are given and kept, and more of them.
-// What does not stay as it is from one iteration to the next is not known.
+// carriedItems sets in types the types of the sequences that a body carries. A sequence is only known if the body keeps
+// its items, and adds or removes some of the same type.
 func (d *Binding) carriedItems(s *Step, types []ir.Type, bind func(types []ir.Type) *Binding) {
 	b := s.body
 	some := false
@@ -211,7 +212,7 @@ func (d *Binding) carriedItems(s *Step, types []ir.Type, bind func(types []ir.Ty
 			switch {
 			case !known || q.base != b.Program.Inputs[c.In]:
 				types[c.In], changed = nil, true
-			case in.Elem == nil && q.shape != nil: // an empty one may get items of any type
+			case in.Elem == nil && q.shape != nil: // an empty sequence may get items of any type
 				types[c.In], changed = q.typ(), true
 			}
 		}
@@ -226,7 +227,7 @@ func (d *Binding) carriedItems(s *Step, types []ir.Type, bind func(types []ir.Ty
 	}
 }
 
-// keepsItems reports whether a sequence that was given with a type comes out as one of that type, with the items that it had.
+// keepsItems reports whether the sequence to has the items of from, and the type in.
 func (d *Binding) keepsItems(in *ir.SequenceType, from, to *Value) bool {
 	q, known := d.items[to]
 	if !known || q.base != from || (in.Elem == nil) != (q.shape == nil) {
@@ -235,7 +236,7 @@ func (d *Binding) keepsItems(in *ir.SequenceType, from, to *Value) bool {
 	return in.Elem == nil || agrees(in.Elem, TypeOf(q.dtype, q.shape))
 }
 
-// itemsAfter returns what is known of a sequence that a body carries, after all iterations.
+// itemsAfter returns the description of a carried sequence after all iterations.
 func (d *Binding) itemsAfter(s *Step, l *LoopBinding, c carried) (q items, known bool) {
 	q, known = d.items[s.In[c.Arg]]
 	if !known {
@@ -244,7 +245,8 @@ func (d *Binding) itemsAfter(s *Step, l *LoopBinding, c carried) (q items, known
 	more := 0
 	for k, x := range l.Stages {
 		o, known := x.items[s.body.Program.Outputs[c.Out]]
-		if !known || o.base != s.body.Program.Inputs[c.In] || !o.counted || k > 0 && (o.count != more || !slices.Equal(o.shape, q.shape)) {
+		if !known || o.base != s.body.Program.Inputs[c.In] || !o.counted ||
+			k > 0 && (o.count != more || !slices.Equal(o.shape, q.shape)) {
 			return q, false
 		}
 		more, q.dtype, q.shape = o.count, o.dtype, o.shape

@@ -10,13 +10,13 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// maxKnown bounds the elements of a value that is computed when shapes are bound: sizes, indices, and the states that an
-// exporter fills with zeros.
+// maxKnown bounds the elements of a value that Bind computes, such as sizes, indices, and states that an exporter fills
+// with zeros.
 const maxKnown = 1 << 14
 
-// resolve learns what the graph alone does not say: with the inputs' shapes, operators are inferred again, step by step, and
-// what follows from shapes alone (Shape, arithmetic on sizes, ConstantOfShape) is computed. Steps that nothing is left of
-// are marked dead.
+// resolve infers the types of all values from the shapes of the inputs, step by step, and computes values that follow
+// from shapes alone, as those of Shape, arithmetic on sizes and ConstantOfShape. Steps whose outputs are all known
+// become dead.
 func (d *Binding) resolve() {
 	for _, s := range d.Program.Steps {
 		if s.branches != nil {
@@ -30,7 +30,8 @@ func (d *Binding) resolve() {
 		if d.resolveSequence(s) {
 			continue
 		}
-		known, constant := true, s.Node.Op.Eval != nil && !s.Node.Op.Random && len(s.Captures) == 0 && len(s.Node.Subgraphs()) == 0
+		known, constant := true, s.Node.Op.Eval != nil && !s.Node.Op.Random && len(s.Captures) == 0 &&
+			len(s.Node.Subgraphs()) == 0
 		for _, v := range s.Out {
 			known = known && (v == nil || d.Shape(v) != nil)
 		}
@@ -53,7 +54,8 @@ func (d *Binding) resolve() {
 	}
 }
 
-// Constant returns what is known of a value's content: from the graph, or from the shapes that are bound.
+// Constant returns the content of a value that is a constant of the graph or follows from the shapes; nil for other
+// values.
 func (d *Binding) Constant(v *Value) *tensor.Tensor {
 	switch {
 	case v == nil:
@@ -64,7 +66,7 @@ func (d *Binding) Constant(v *Value) *tensor.Tensor {
 	return d.Known(v)
 }
 
-// Concrete returns the step's node as it looks with the types that are bound; nil where an input's is not known.
+// Concrete returns a copy of the step's node whose inputs have the types that are bound; nil if one is not known.
 func (d *Binding) Concrete(s *Step) *ir.Node {
 	n := *s.Node
 	n.Inputs = make([]*ir.Value, len(s.Args()))
@@ -72,7 +74,7 @@ func (d *Binding) Concrete(s *Step) *ir.Node {
 		if v == nil {
 			continue
 		}
-		if d.Shape(v) == nil { // an optional that is absent, too: it may as well be a sequence
+		if d.Shape(v) == nil { // an absent optional as well: it may be a sequence
 			return nil
 		}
 		n.Inputs[i] = &ir.Value{Name: v.Name, Type: TypeOf(d.DType(v), d.Shape(v)), Const: d.Constant(v)}
@@ -88,7 +90,7 @@ func shapeOf(t *tensor.Tensor) []int {
 	return []int{}
 }
 
-// TypeOf returns the type of a tensor of known shape.
+// TypeOf returns the type of a tensor with the given shape.
 func TypeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 	t := &ir.TensorType{Elem: dtype, Shape: make(ir.Shape, len(shape))}
 	for i, k := range shape {
@@ -97,7 +99,8 @@ func TypeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 	return t
 }
 
-// infer sets the shapes of a step's outputs. Types that the operator refuses are left to fail when it runs.
+// infer sets the shapes of a step's outputs, and reports whether all are known. A step whose operator refuses the types
+// is left to fail in the run.
 func (d *Binding) infer(s *Step, n *ir.Node) bool {
 	types, err := inferKnown(n)
 	if err != nil {
@@ -125,9 +128,9 @@ func inferKnown(n *ir.Node) (types []ir.Type, err error) {
 	return n.Op.Infer(n)
 }
 
-// Fits reports whether the operator, on its inputs as they are bound, gives outputs as they are bound. A graph may declare a type
-// that does not follow from what it is given: then one of the steps fails when it runs. A backend that does not look at all
-// shapes itself evaluates such a step.
+// Fits reports whether the types of a step's outputs, as they are bound, follow from those of its inputs. They need
+// not, since a graph may declare any type; one of its steps then fails in the run. A backend that does not check all
+// shapes itself must evaluate such a step.
 func (d *Binding) Fits(s *Step) bool {
 	n := d.Concrete(s)
 	if n == nil {
@@ -148,7 +151,7 @@ func (d *Binding) Fits(s *Step) bool {
 	return true
 }
 
-// setType keeps the shape of a type, where it is known; it agrees with what the graph declares.
+// setType sets the type of v. It returns false if the shape is not known, or the type is not the declared one.
 func (d *Binding) setType(v *Value, t ir.Type) bool {
 	tt, ok := t.(*ir.TensorType)
 	if !ok || tt == nil || tt.NoRank {
@@ -169,7 +172,7 @@ func (d *Binding) setType(v *Value, t ir.Type) bool {
 	return true
 }
 
-// sizes serves operators that read no content: Shape and Size.
+// sizes computes the operators Shape and Size, which read no content. It returns false for other steps.
 func (d *Binding) sizes(s *Step) bool {
 	if s.Node.Op.Domain != "" || len(s.In) != 1 || s.In[0] == nil || d.Shape(s.In[0]) == nil || s.Out[0] == nil {
 		return false
@@ -199,7 +202,7 @@ func (d *Binding) setConstant(v *Value, t *tensor.Tensor) {
 	d.values[v.ID].content = t
 }
 
-// compute evaluates a step whose inputs are all known.
+// compute evaluates a step whose inputs are all known, and marks it dead.
 func (d *Binding) compute(s *Step, n *ir.Node) {
 	total := 0
 	for _, v := range s.Out {
@@ -238,7 +241,7 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 	d.dead[s] = true
 }
 
-// Ints returns the numbers of an integer input that is known.
+// Ints returns the elements of input i, if it is known and of type int64 or int32.
 func (d *Binding) Ints(s *Step, i int) ([]int64, bool) {
 	if s.Absent(i) {
 		return nil, false
@@ -260,7 +263,7 @@ func (d *Binding) Ints(s *Step, i int) ([]int64, bool) {
 	return nil, false
 }
 
-// ShapeOf returns the shape of input i; nil where it is absent or not known.
+// ShapeOf returns the shape of input i; nil if it is absent or not known.
 func (d *Binding) ShapeOf(s *Step, i int) []int {
 	if s.Absent(i) {
 		return nil
@@ -268,12 +271,12 @@ func (d *Binding) ShapeOf(s *Step, i int) []int {
 	return d.Shape(s.In[i])
 }
 
-// Typed reports whether input i is there, with a known shape and the element type.
+// Typed reports whether input i is present, of known shape, and of the element type.
 func (d *Binding) Typed(s *Step, i int, dtype tensor.DType) bool {
 	return !s.Absent(i) && d.Shape(s.In[i]) != nil && d.DType(s.In[i]) == dtype
 }
 
-// Gives reports whether output i is wanted, with a known shape and the element type.
+// Gives reports whether output i is present, of known shape, and of the element type.
 func (d *Binding) Gives(s *Step, i int, dtype tensor.DType) bool {
 	return i < len(s.Out) && s.Out[i] != nil && d.Shape(s.Out[i]) != nil && d.DType(s.Out[i]) == dtype
 }

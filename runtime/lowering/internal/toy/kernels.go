@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// makers is the table of operators that have a loop besides those that are stated element by element.
+// makers holds the loops of operators that are not elementwise.
 var makers = map[string]maker{
 	"Reshape":   copying,
 	"Squeeze":   copying,
@@ -28,7 +28,7 @@ var makers = map[string]maker{
 	"essm.Scan": scan,
 }
 
-// elementwise computes each number of the result by the operator's expression, from one of each operand that it reads.
+// elementwise computes each element of the result by the operator's expression.
 func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 	e, ok := ops.Element(d.Concrete(s))
 	if !ok {
@@ -47,7 +47,7 @@ func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 	args, y := make([][]float64, len(s.In)), [][]float64{make([]float64, n)}
 	for _, i := range reads {
 		args[i], at[i] = make([]float64, n), places(d, s, i, shape)
-		if w := s.Constant64(i); w != nil { // of any type
+		if w := s.Constant64(i); w != nil { // constants may be of any type
 			for k, o := range at[i] {
 				args[i][k] = w[o]
 			}
@@ -67,13 +67,14 @@ func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 	}
 }
 
-// places says where input i has its number for each number of the result.
+// places returns the index in input i for each element of the result, after broadcasting.
 func places(d *lowering.Binding, s *lowering.Step, i int, shape []int) (at []int) {
 	ops.Walk(shape, ops.BroadcastStrides(d.ShapeOf(s, i), shape), 0, func(offset int) { at = append(at, offset) })
 	return at
 }
 
-// copying serves operators that only change the shape. Where the new one does not fit, the operator says so.
+// copying copies, for operators that change the shape alone. It returns nil if the shapes do not fit, so that the
+// operator returns its error.
 func copying(d *lowering.Binding, s *lowering.Step) kernel {
 	before, err := tensor.Size(d.ShapeOf(s, 0))
 	if after, err2 := tensor.Size(d.Shape(s.Out[0])); err != nil || err2 != nil || before != after {
@@ -84,15 +85,15 @@ func copying(d *lowering.Binding, s *lowering.Step) kernel {
 
 func transpose(d *lowering.Binding, s *lowering.Step) kernel {
 	in, shape := d.ShapeOf(s, 0), d.Shape(s.Out[0])
-	strides, turned := ops.Strides(in), make([]int, len(in))
+	strides, permuted := ops.Strides(in), make([]int, len(in))
 	for i := range in {
-		turned[i] = strides[len(in)-1-i]
+		permuted[i] = strides[len(in)-1-i]
 	}
 	for i, axis := range s.Node.Attrs.Ints("perm", nil) {
-		turned[i] = strides[axis]
+		permuted[i] = strides[axis]
 	}
 	var at []int
-	ops.Walk(shape, turned, 0, func(offset int) { at = append(at, offset) })
+	ops.Walk(shape, permuted, 0, func(offset int) { at = append(at, offset) })
 	return func(out, in [][]float32) {
 		for i, o := range at {
 			out[0][i] = in[0][o]
@@ -100,7 +101,7 @@ func transpose(d *lowering.Binding, s *lowering.Step) kernel {
 	}
 }
 
-// matMul multiplies matrices; the dimensions before the last two broadcast.
+// matMul multiplies matrices. The dimensions before the last two broadcast.
 func matMul(d *lowering.Binding, s *lowering.Step) kernel {
 	a, b, shape := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shape(s.Out[0])
 	if len(a) < 2 || len(b) < 2 || a[len(a)-1] != b[len(b)-2] {
@@ -110,7 +111,8 @@ func matMul(d *lowering.Binding, s *lowering.Step) kernel {
 	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
 	batch := func(shape []int) (at []int) {
 		rest := shape[:len(shape)-2]
-		ops.Walk(outer, ops.BroadcastStrides(rest, outer), 0, func(offset int) { at = append(at, offset*shape[len(shape)-2]*shape[len(shape)-1]) })
+		size := shape[len(shape)-2] * shape[len(shape)-1]
+		ops.Walk(outer, ops.BroadcastStrides(rest, outer), 0, func(offset int) { at = append(at, offset*size) })
 		return at
 	}
 	as, bs := batch(a), batch(b)
@@ -121,7 +123,8 @@ func matMul(d *lowering.Binding, s *lowering.Step) kernel {
 	}
 }
 
-// product computes y = a b, of m × k and k × n numbers; down and right are the steps from one row and column of b to the next.
+// product computes y = a b for matrices of m × k and k × n numbers. down and right are the strides of rows and columns
+// of b.
 func product(y, a, b []float32, m, k, n, down, right int) {
 	for i := range m {
 		for j := range n {
@@ -134,7 +137,7 @@ func product(y, a, b []float32, m, k, n, down, right int) {
 	}
 }
 
-// linear is a dense layer; its constants may be float64.
+// linear computes a dense layer. Its constants may be float64.
 func linear(d *lowering.Binding, s *lowering.Step) kernel {
 	w, bias := s.Constant64(1), s.Constant64(2)
 	if w == nil || bias == nil && !s.Absent(2) {
@@ -155,7 +158,7 @@ func linear(d *lowering.Binding, s *lowering.Step) kernel {
 	}
 }
 
-// layerNorm shifts and scales each row to mean 0 and variance 1, then by weights.
+// layerNorm normalizes each row to mean 0 and variance 1, then multiplies by weights and adds a shift.
 func layerNorm(d *lowering.Binding, s *lowering.Step) kernel {
 	shape := d.ShapeOf(s, 0)
 	_, width := lowering.Features(shape)
@@ -212,7 +215,7 @@ func softmax(d *lowering.Binding, s *lowering.Step) kernel {
 	}
 }
 
-// scan is a diagonal recurrence that starts from zero and keeps nothing.
+// scan computes a diagonal recurrence from a zero state, without the last state.
 func scan(d *lowering.Binding, s *lowering.Step) kernel {
 	shape := d.ShapeOf(s, 0)
 	var parts [4][]float64 // real and imaginary parts of λΔ, and of b
@@ -222,7 +225,8 @@ func scan(d *lowering.Binding, s *lowering.Step) kernel {
 		}
 	}
 	direction := s.Node.Attrs.Str("direction", essm.Forward)
-	if !s.Absent(5) || !s.Absent(6) || len(s.Out) > 2 || s.Node.Attrs.Int("window", 0) != 0 || len(parts[0]) != shape[2] {
+	if !s.Absent(5) || !s.Absent(6) || len(s.Out) > 2 || s.Node.Attrs.Int("window", 0) != 0 ||
+		len(parts[0]) != shape[2] {
 		return nil
 	}
 	batch, length, n := shape[0], shape[1], shape[2]

@@ -1,10 +1,10 @@
-// Package toy is a backend in plain loops: the second user of runtime/lowering, which shows that nothing in it is the CPU
-// backend's own, and the shortest example of a backend. Some operators of each kind have a loop (kernels.go); all others are
-// evaluated as ops defines them.
+// Package toy is a backend in plain loops. As the second user of runtime/lowering, it shows that nothing there belongs
+// to the CPU backend alone, and it is the shortest example of a backend. Some operators of each kind have loops
+// (kernels.go); all others are evaluated as package ops defines them.
 //
-// It imports ir, ops, runtime and runtime/lowering, and neither runtime/cpu nor runtime/ref. What always holds: every value
-// whose shape is known lies in the arena while somebody needs it, and reads as NaN before and afterwards, so that a lifetime
-// or a place that is wrong shows in the answers.
+// The package imports ir, ops, runtime and runtime/lowering, and neither runtime/cpu nor runtime/ref. Its invariant:
+// each value of known shape is in the arena during its lifetime, and reads as NaN before and after it, so that a wrong
+// lifetime or a wrong place shows in the answers.
 package toy
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// New makes the backend.
+// New returns the backend.
 func New() runtime.Backend { return backend{} }
 
 type backend struct{}
@@ -35,7 +35,8 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 		return nil, &runtime.OptionError{Option: "Precision", Msg: "the toy backend computes in float32"}
 	}
 	if c.Observe != nil {
-		return nil, &runtime.OptionError{Option: "Observe", Msg: "the toy backend writes bodies out and cannot show all values"}
+		return nil, &runtime.OptionError{Option: "Observe",
+			Msg: "the toy backend writes bodies out and cannot show all values"}
 	}
 	p, err := lowering.Lower(g, c, b)
 	if err != nil {
@@ -44,7 +45,7 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	return program{p}, nil
 }
 
-// Implement looks for a loop. Whether it fits shows when shapes are bound.
+// Implement looks for a loop. newExecutable checks whether it fits the shapes.
 func (backend) Implement(_ *lowering.Compiler, s *lowering.Step) lowering.Support {
 	if _, ok := ops.Element(s.Node); ok {
 		s.Impl = maker(elementwise)
@@ -69,7 +70,7 @@ func (p program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	return newExecutable(p.Program.Bind(b, nil), false)
 }
 
-// Lowered shows where values lie.
+// Lowered returns the program as text; if b is not nil, with shapes and the places of values.
 func (p program) Lowered(b *runtime.Binding) (string, error) {
 	if b == nil {
 		return p.String(), nil
@@ -123,16 +124,16 @@ type executable struct {
 type unit struct {
 	step    *lowering.Step
 	kernel  kernel           // nil: see control
-	control lowering.Control // nil: the step is evaluated
+	control lowering.Control // beside kernel; nil if the step is evaluated
 	in, out [][]float32
-	subs    []*executable // of control; nil for one that does not run
-	dies    [][]byte      // what nobody needs afterwards
+	subs    []*executable // of the programs of control; nil for one that does not run
+	dies    [][]byte      // memory of values whose lifetime ends here
 }
 
-// kernel computes the outputs from the inputs; nil stands for what is absent.
+// kernel computes the outputs from the inputs; nil for absent ones.
 type kernel func(out, in [][]float32)
 
-// maker makes the kernel of a step for the shapes that are bound, or gives nil where they do not fit.
+// maker makes the kernel of a step for the shapes that are bound. It returns nil if they do not fit.
 type maker func(d *lowering.Binding, s *lowering.Step) kernel
 
 func (maker) String() string { return "loop" }
@@ -156,13 +157,14 @@ func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
 	}
 	if d.Program.Config.Profile {
 		for _, u := range e.units {
-			e.times = append(e.times, runtime.StepTime{Name: u.step.Source.String(), Op: u.step.Source.Op.FullName(), Form: u.form()})
+			e.times = append(e.times, runtime.StepTime{Name: u.step.Source.String(), Op: u.step.Source.Op.FullName(),
+				Form: u.form()})
 		}
 	}
 	return e, nil
 }
 
-// unit finds out how a step is executed.
+// unit returns the unit of a step, with its kernel or control.
 func (e *executable) unit(s *lowering.Step) unit {
 	u := unit{step: s, in: make([][]float32, len(s.In)), out: make([][]float32, len(s.Out))}
 	if mk, ok := s.Impl.(maker); ok && floats(e.Binding, s) && e.Binding.Fits(s) {
@@ -174,7 +176,7 @@ func (e *executable) unit(s *lowering.Step) unit {
 	return u
 }
 
-// floats reports whether all that the step reads and writes is in float32, constants aside.
+// floats reports whether all inputs and outputs of a step are float32, except for constants.
 func floats(d *lowering.Binding, s *lowering.Step) bool {
 	for _, v := range s.In {
 		if v != nil && v.Const == nil && !d.IsFloat32(v) {
@@ -199,11 +201,11 @@ func (u *unit) form() string {
 	return "eval"
 }
 
-// place makes the arena, and the executables of subgraphs.
+// place allocates the arena and makes the executables of subgraphs.
 func (e *executable) place(lives []lowering.Life) error {
 	d := e.Binding
 	var all []lowering.Interval
-	var use []func(b []byte) error // what becomes of the interval
+	var use []func(b []byte) error // per interval: called with its memory
 	elsewhere := map[*lowering.Value]bool{}
 	for i, v := range d.Program.Outputs {
 		elsewhere[v] = elsewhere[v] || e.Direct(i)
@@ -272,7 +274,7 @@ func (e *executable) place(lives []lowering.Life) error {
 	return nil
 }
 
-// Nest makes the executable of a branch or a body.
+// Nest returns the executable of a branch or a body.
 func (e *executable) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Runner, error) {
 	sub, err := newExecutable(d, true)
 	if err != nil {
@@ -343,7 +345,7 @@ func (e *executable) run(ctx context.Context, u *unit) (err error) {
 	return u.step.Failure(ctx, err)
 }
 
-// poison makes memory read as NaN in all types of floating point numbers.
+// poison fills memory so that it reads as NaN in all floating-point types.
 func poison(b []byte) {
 	for i := range b {
 		b[i] = 0xff
