@@ -22,7 +22,7 @@ func sum(x ...scalar.Expr) scalar.Expr {
 	return e
 }
 
-// Activations, some of them with a bias in front.
+// Activations, some of them after a bias.
 var (
 	Gelu = composed(&ir.Op{Name: "Gelu", Doc: "x times the normal distribution function of x.",
 		In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Tol: ir.Cancelling,
@@ -37,7 +37,9 @@ var (
 	BiasGelu = composed(&ir.Op{Name: "BiasGelu", Doc: "Gelu of A plus a bias for the last axis.",
 		In: ops.Sig("A:T", "B:T"), Out: ops.Sig("C:T"), Tol: ir.Cancelling,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Gelu(sum(x...)) },
-		Body:    func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value { return vals(gelu(b, add(b, x[0], x[1]))) }})
+		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
+			return vals(gelu(b, add(b, x[0], x[1])))
+		}})
 	QuickGelu = composed(&ir.Op{Name: "QuickGelu", Doc: "x*sigmoid(alpha*x).", In: ops.Sig("X:T[...]"),
 		Out: ops.Sig("Y:T[...]"), Tol: ir.Rounding,
 		Attrs: []ir.AttrSpec{ops.FloatSpec("alpha", 1.702, "factor within the sigmoid")},
@@ -62,7 +64,8 @@ var (
 		}})
 )
 
-// activate applies the activation that a fused operator names, if any; parameters in the order alpha, beta.
+// activate applies the activation that a fused operator names, if any. Its parameters are alpha and beta, in this
+// order.
 func activate(b *ir.Builder, x *ir.Value, name string, param func(i int, def float64) float64) *ir.Value {
 	switch name {
 	case "", "Identity":
@@ -84,6 +87,6 @@ func activate(b *ir.Builder, x *ir.Value, name string, param func(i int, def flo
 		y := std(b, "Softplus", std(b, "Mul", x, constLike(b, x, param(1, 1))))
 		return std(b, "Mul", y, constLike(b, x, param(0, 1)))
 	}
-	fail(b, "activation: %q is not known", name)
+	fail(b, "activation: expected a known one, found %q", name)
 	return nil
 }

@@ -10,17 +10,23 @@ import (
 
 var (
 	half16     = []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16}
-	headsAttrs = []ir.AttrSpec{ops.Required(ops.IntSpec("num_heads", nil, "number of heads")), ops.Spec("scale", ir.AttrFloat, "factor of products (default 1/√features)"),
-		ops.FloatSpec("mask_filter_value", -10000, "what is added for keys that the mask leaves out"), ops.IntSpec("unidirectional", 0, "whether steps see none behind their own")}
+	headsAttrs = []ir.AttrSpec{ops.Required(ops.IntSpec("num_heads", nil, "number of heads")),
+		ops.Spec("scale", ir.AttrFloat, "factor of products (default 1/√features)"),
+		ops.FloatSpec("mask_filter_value", -10000, "value added to products with masked keys"),
+		ops.IntSpec("unidirectional", 0, "whether steps attend to earlier steps and their own only")}
 )
 
 // Attention projects its input and attends to it.
 var Attention = composed(&ir.Op{Name: "Attention",
-	Doc: "softmax(Q·Kᵀ·scale + mask + attention_bias)·V per head, for Q, K, V the thirds (or the sizes qkv_hidden_sizes) of input (B,L,D) times weights plus bias. mask_index is 0 for keys " +
-		"that are left out, (B,T) or (B,L,T), or the number of keys of each sample (B). past (2,B,heads,P,features) comes before K and V; present is past with them.",
-	In:  ops.Sig("input:T[B,L,D]", "weights:T[D,_]", "bias:T[_]?", "mask_index:int32?", "past:T?", "attention_bias:T?", "past_sequence_length:int32?"),
+	Doc: "softmax(Q·Kᵀ·scale + mask + attention_bias)·V per head, for Q, K, V the thirds (or the sizes " +
+		"qkv_hidden_sizes) of input (B,L,D) times weights plus bias. mask_index is 0 for keys " +
+		"that are left out, (B,T) or (B,L,T), or the number of keys of each sample (B). past (2,B,heads,P,features) " +
+		"comes before K and V; present is past with them.",
+	In: ops.Sig("input:T[B,L,D]", "weights:T[D,_]", "bias:T[_]?", "mask_index:int32?", "past:T?", "attention_bias:T?",
+		"past_sequence_length:int32?"),
 	Out: ops.Sig("output:T", "present:T?"), Elems: types{"T": half16}, Tol: ir.Summing,
-	Attrs: append(headsAttrs[:4:4], ops.Spec("qkv_hidden_sizes", ir.AttrInts, "sizes of Q, K and V"), ops.IntSpec("do_rotary", 0, "must be 0"), ops.IntSpec("past_present_share_buffer", 0, "must be 0"),
+	Attrs: append(headsAttrs[:4:4], ops.Spec("qkv_hidden_sizes", ir.AttrInts, "sizes of Q, K and V"),
+		ops.IntSpec("do_rotary", 0, "must be 0"), ops.IntSpec("past_present_share_buffer", 0, "must be 0"),
 		ops.IntSpec("rotary_embedding_dim", 0, "not used")),
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 		if ops.Int(n, "do_rotary") != 0 || ops.Int(n, "past_present_share_buffer") != 0 || in(x, 6) != nil {
@@ -42,18 +48,23 @@ var Attention = composed(&ir.Op{Name: "Attention",
 		}
 		out := vals(h.merge(h.attend(q, k, v, in(x, 3), in(x, 5))))
 		if wants(n, 1) {
-			out = append(out, with(b, "Concat", vals(std(b, "Unsqueeze", k, b.Ints(0)), std(b, "Unsqueeze", v, b.Ints(0))), ir.A("axis", 0)))
+			out = append(out, with(b, "Concat", vals(std(b, "Unsqueeze", k, b.Ints(0)),
+				std(b, "Unsqueeze", v, b.Ints(0))), ir.A("axis", 0)))
 		}
 		return out
 	}})
 
-// MultiHeadAttention attends to keys and values that are projected already.
+// MultiHeadAttention attends to projected keys and values.
 var MultiHeadAttention = composed(&ir.Op{Name: "MultiHeadAttention",
-	Doc: "softmax(Q·Kᵀ·scale + mask + attention_bias)·V per head, for Q (B,L,heads*features), K and V (B,T,…) or (B,heads,T,features), each plus its part of bias; or K and V packed in " +
-		"key (B,T,heads,2,features), or all three in query (B,L,heads,3,features). key_padding_mask is 0 for keys that are left out, (B,T) or (B,L,T), or the number of keys of each sample (B). Past keys " +
+	Doc: "softmax(Q·Kᵀ·scale + mask + attention_bias)·V per head, for Q (B,L,heads*features), K and V (B,T,…) or " +
+		"(B,heads,T,features), each plus its part of bias; or K and V packed in " +
+		"key (B,T,heads,2,features), or all three in query (B,L,heads,3,features). key_padding_mask is 0 for keys " +
+		"that are left out, (B,T) or (B,L,T), or the number of keys of each sample (B). Past keys " +
 		"and values (B,heads,P,features) come first; present ones are past ones with the new.",
-	In:  ops.Sig("query:T", "key:T?", "value:T?", "bias:T[_]?", "key_padding_mask:int32?", "attention_bias:T?", "past_key:T?", "past_value:T?", "past_sequence_length:int32?", "cache_indirection:int32?"),
-	Out: ops.Sig("output:T", "present_key:T?", "present_value:T?"), Elems: types{"T": half16}, Attrs: headsAttrs, Tol: ir.Summing,
+	In: ops.Sig("query:T", "key:T?", "value:T?", "bias:T[_]?", "key_padding_mask:int32?", "attention_bias:T?",
+		"past_key:T?", "past_value:T?", "past_sequence_length:int32?", "cache_indirection:int32?"),
+	Out: ops.Sig("output:T", "present_key:T?", "present_value:T?"), Elems: types{"T": half16}, Attrs: headsAttrs,
+	Tol: ir.Summing,
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 		if in(x, 8) != nil || in(x, 9) != nil {
 			return fail(b, "expected no past_sequence_length and no cache_indirection")
@@ -77,7 +88,7 @@ type heads struct {
 	n *ir.Node
 }
 
-// split makes (B,heads,L,features) of (B,L,heads*features).
+// split reshapes (B,L,heads*features) to (B,heads,L,features).
 func (h heads) split(v *ir.Value, what string) *ir.Value {
 	count := ops.Int(h.n, "num_heads")
 	if r := rank(h.b, v, what); h.b.Err() == nil && (count < 1 || r != 3) {
@@ -87,13 +98,13 @@ func (h heads) split(v *ir.Value, what string) *ir.Value {
 	return with(h.b, "Transpose", vals(y), ir.A("perm", []int{0, 2, 1, 3}))
 }
 
-// merge makes (B,L,heads*features) of (B,heads,L,features).
+// merge reshapes (B,heads,L,features) to (B,L,heads*features).
 func (h heads) merge(v *ir.Value) *ir.Value {
 	y := with(h.b, "Transpose", vals(v), ir.A("perm", []int{0, 2, 1, 3}))
 	return std(h.b, "Reshape", y, h.b.Ints(0, 0, -1))
 }
 
-// features returns the size of the last axis, a vector of one element.
+// features returns the size of the last axis as a vector of one element.
 func (h heads) features(v *ir.Value) *ir.Value {
 	if h.b.Err() != nil {
 		return nil
@@ -106,7 +117,7 @@ func (h heads) features(v *ir.Value) *ir.Value {
 	return with(h.b, "Shape", vals(v), ir.A("start", -1))
 }
 
-// inputs reads query, key and value in the forms that MultiHeadAttention takes, and adds their bias.
+// inputs reads query, key and value in the forms of MultiHeadAttention, and adds their biases.
 func (h heads) inputs(x []*ir.Value) (q, k, v *ir.Value) {
 	b := h.b
 	part := func(packed *ir.Value, count int) []*ir.Value {
@@ -150,7 +161,7 @@ func (h heads) inputs(x []*ir.Value) (q, k, v *ir.Value) {
 	return q, k, v
 }
 
-// form takes a value that may be split already.
+// form returns v in the form of split, which it may have already.
 func (h heads) form(v *ir.Value, what string) *ir.Value {
 	if rank(h.b, v, what) == 4 {
 		return v
@@ -158,7 +169,7 @@ func (h heads) form(v *ir.Value, what string) *ir.Value {
 	return h.split(v, what)
 }
 
-// attend is softmax(q·kᵀ·scale + mask + bias)·v.
+// attend returns softmax(q·kᵀ·scale + mask + bias)·v.
 func (h heads) attend(q, k, v, mask, bias *ir.Value) *ir.Value {
 	b := h.b
 	if b.Err() != nil {
@@ -188,7 +199,7 @@ func (h heads) attend(q, k, v, mask, bias *ir.Value) *ir.Value {
 	return std(b, "MatMul", with(b, "Softmax", vals(s), ir.A("axis", -1)), v)
 }
 
-// size returns the number of steps of (B,heads,L,features), a vector of one element.
+// size returns the number of steps of (B,heads,L,features) as a vector of one element.
 func (h heads) size(v *ir.Value) *ir.Value {
 	return with(h.b, "Shape", vals(v), ir.A("start", 2), ir.A("end", 3))
 }
@@ -199,7 +210,7 @@ func (h heads) steps(count *ir.Value) *ir.Value {
 	return std(h.b, "Range", zero, std(h.b, "Reshape", count, h.b.Ints()), one)
 }
 
-// mask returns the term that a mask adds to the products s: the filter value for keys that it excludes.
+// mask returns the term that a mask adds to the products s: the filter value for masked keys.
 func (h heads) mask(mask, k, s *ir.Value, filter float64) *ir.Value {
 	b := h.b
 	var keep *ir.Value

@@ -13,7 +13,8 @@ var (
 
 // complexMul registers the product with B's imaginary part multiplied by sign.
 func complexMul(name, what string, sign float64) *ir.Op {
-	return composed(&ir.Op{Name: name, Doc: what + " for complex numbers whose real and imaginary parts are the last axis, with broadcasting.",
+	return composed(&ir.Op{Name: name, Doc: what +
+		" for complex numbers whose real and imaginary parts are the last axis, with broadcasting.",
 		In: ops.Sig("A:T", "B:T"), Out: ops.Sig("C:T"), Elems: types{"T": real3}, Tol: ir.Rounding,
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			parts := func(v *ir.Value) (re, im *ir.Value) {

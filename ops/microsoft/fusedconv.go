@@ -7,23 +7,30 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-var convAttrs = []ir.AttrSpec{ops.ChoiceSpec("auto_pad", "how pads follow from sizes", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
-	ops.Spec("dilations", ir.AttrInts, "steps between taps"), ops.IntSpec("group", 1, "number of groups of channels"), ops.Spec("kernel_shape", ir.AttrInts, "as W has it"),
-	ops.Spec("pads", ir.AttrInts, "zeros before and behind"), ops.Spec("strides", ir.AttrInts, "steps between results")}
+var convAttrs = []ir.AttrSpec{ops.ChoiceSpec("auto_pad", "computation of pads from sizes", "NOTSET", "SAME_UPPER",
+	"SAME_LOWER", "VALID"),
+	ops.Spec("dilations", ir.AttrInts, "steps between taps"), ops.IntSpec("group", 1, "number of groups of channels"),
+	ops.Spec("kernel_shape", ir.AttrInts, "as W has it"),
+	ops.Spec("pads", ir.AttrInts, "zeros before and after each axis"),
+	ops.Spec("strides", ir.AttrInts, "steps between results")}
 
-var activationAttrs = []ir.AttrSpec{ops.Spec("activation", ir.AttrString, "activation"), ops.Spec("activation_params", ir.AttrFloats, "its parameters")}
+var activationAttrs = []ir.AttrSpec{ops.Spec("activation", ir.AttrString, "activation"),
+	ops.Spec("activation_params", ir.AttrFloats, "its parameters")}
 
 // Convolutions with an addend and an activation, and with channels last.
 var (
 	FusedConv = composed(&ir.Op{Name: "FusedConv", Doc: "Conv plus Z, then an activation by its ONNX name.",
-		In: ops.Sig("X:T", "W:T", "B:T?", "Z:T?"), Out: ops.Sig("Y:T"), Attrs: append(convAttrs[:6:6], activationAttrs...), Tol: ir.Summing,
+		In: ops.Sig("X:T", "W:T", "B:T?", "Z:T?"), Out: ops.Sig("Y:T"),
+		Attrs: append(convAttrs[:6:6], activationAttrs...), Tol: ir.Summing,
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(fusedConv(b, n, x[0], x, in(x, 3)))
 		}})
-	NhwcConv = composed(&ir.Op{Name: "NhwcConv", Doc: "Conv of X whose channels are its last axis, to Y likewise; W is as for Conv.",
-		In: ops.Sig("X:T", "W:T", "B:T?"), Out: ops.Sig("Y:T"), Attrs: convAttrs, Tol: ir.Summing, Body: nhwcConv})
+	NhwcConv = composed(&ir.Op{Name: "NhwcConv",
+		Doc: "Conv of X with channels as the last axis of X and Y; W is as for Conv.",
+		In:  ops.Sig("X:T", "W:T", "B:T?"), Out: ops.Sig("Y:T"), Attrs: convAttrs, Tol: ir.Summing, Body: nhwcConv})
 	NhwcFusedConv = composed(&ir.Op{Name: "NhwcFusedConv", Doc: "NhwcConv plus Z, then an activation by its ONNX name.",
-		In: ops.Sig("X:T", "W:T", "B:T?", "Z:T?"), Out: ops.Sig("Y:T"), Attrs: append(convAttrs[:6:6], activationAttrs...), Tol: ir.Summing, Body: nhwcConv})
+		In: ops.Sig("X:T", "W:T", "B:T?", "Z:T?"), Out: ops.Sig("Y:T"),
+		Attrs: append(convAttrs[:6:6], activationAttrs...), Tol: ir.Summing, Body: nhwcConv})
 )
 
 func fusedConv(b *ir.Builder, n *ir.Node, x *ir.Value, args []*ir.Value, z *ir.Value) *ir.Value {
@@ -31,7 +38,8 @@ func fusedConv(b *ir.Builder, n *ir.Node, x *ir.Value, args []*ir.Value, z *ir.V
 	if conv[2] == nil {
 		conv = conv[:2]
 	}
-	y := add(b, with(b, "Conv", conv, attrsOf(n, "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")...), z)
+	y := add(b, with(b, "Conv", conv, attrsOf(n, "auto_pad", "dilations", "group", "kernel_shape", "pads",
+		"strides")...), z)
 	params := n.Attrs.Floats("activation_params", nil)
 	return activate(b, y, ops.Str(n, "activation"), func(i int, def float64) float64 {
 		if i < len(params) {

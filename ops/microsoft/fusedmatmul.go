@@ -5,17 +5,22 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-var transAttrs = []ir.AttrSpec{ops.FloatSpec("alpha", 1, "factor of the product"), ops.IntSpec("transA", 0, "whether the last two axes of A are swapped"), ops.IntSpec("transB", 0, "whether those of B are")}
+var transAttrs = []ir.AttrSpec{ops.FloatSpec("alpha", 1, "factor of the product"),
+	ops.IntSpec("transA", 0, "whether the last two axes of A are swapped"),
+	ops.IntSpec("transB", 0, "whether the last two axes of B are swapped")}
 
 // Matrix products with transpositions.
 var (
 	FusedMatMul = composed(&ir.Op{Name: "FusedMatMul",
-		Doc: "alpha times MatMul of A and B, whose first axis goes behind the other batch axes where transBatch* says so, and whose last two axes are then swapped where trans* says so; vectors stay.",
-		In:  ops.Sig("A:T", "B:T"), Out: ops.Sig("Y:T"), Tol: ir.Summing,
-		Attrs: append(transAttrs[:3:3], ops.IntSpec("transBatchA", 0, "whether the first axis of A is its row"), ops.IntSpec("transBatchB", 0, "whether that of B is")),
-		Body:  fusedMatMul})
-	TransposeMatMul = composed(&ir.Op{Name: "TransposeMatMul", Doc: "alpha times MatMul of A and B, whose last two axes are swapped where trans* says so.",
-		In: ops.Sig("A:T", "B:T"), Out: ops.Sig("Y:T"), Tol: ir.Summing, Attrs: transAttrs, Body: fusedMatMul})
+		Doc: "alpha times MatMul of A and B. With transBatch* the first axis is moved behind the other batch axes; " +
+			"with trans* the last two axes are then swapped. Vectors stay.",
+		In: ops.Sig("A:T", "B:T"), Out: ops.Sig("Y:T"), Tol: ir.Summing,
+		Attrs: append(transAttrs[:3:3], ops.IntSpec("transBatchA", 0, "whether the first axis of A is its row"),
+			ops.IntSpec("transBatchB", 0, "whether the first axis of B is its row")),
+		Body: fusedMatMul})
+	TransposeMatMul = composed(&ir.Op{Name: "TransposeMatMul",
+		Doc: "alpha times MatMul of A and B; with trans* their last two axes are swapped.",
+		In:  ops.Sig("A:T", "B:T"), Out: ops.Sig("Y:T"), Tol: ir.Summing, Attrs: transAttrs, Body: fusedMatMul})
 )
 
 func fusedMatMul(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
@@ -43,9 +48,12 @@ func fusedMatMul(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 // FusedGemm is Gemm with an activation.
 var FusedGemm = composed(&ir.Op{Name: "FusedGemm", Doc: "Gemm, then an activation by its ONNX name.",
 	In: ops.Sig("A:T[_,_]", "B:T[_,_]", "C:T?"), Out: ops.Sig("Y:T[_,_]"), Tol: ir.Summing,
-	Attrs: []ir.AttrSpec{ops.FloatSpec("alpha", 1, "factor of the product"), ops.FloatSpec("beta", 1, "factor of C"), ops.IntSpec("transA", 0, "whether A is transposed"),
-		ops.IntSpec("transB", 0, "whether B is transposed"), ops.Spec("activation", ir.AttrString, "activation"), ops.Spec("activation_alpha", ir.AttrFloat, "its first parameter"),
-		ops.Spec("activation_beta", ir.AttrFloat, "its second parameter"), ops.Spec("activation_gamma", ir.AttrFloat, "not used")},
+	Attrs: []ir.AttrSpec{ops.FloatSpec("alpha", 1, "factor of the product"), ops.FloatSpec("beta", 1, "factor of C"),
+		ops.IntSpec("transA", 0, "whether A is transposed"),
+		ops.IntSpec("transB", 0, "whether B is transposed"), ops.Spec("activation", ir.AttrString, "activation"),
+		ops.Spec("activation_alpha", ir.AttrFloat, "its first parameter"),
+		ops.Spec("activation_beta", ir.AttrFloat, "its second parameter"),
+		ops.Spec("activation_gamma", ir.AttrFloat, "not used")},
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 		y := with(b, "Gemm", x, attrsOf(n, "alpha", "beta", "transA", "transB")...)
 		return vals(activate(b, y, ops.Str(n, "activation"), func(i int, def float64) float64 {

@@ -6,18 +6,26 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-var groupAttrs = []ir.AttrSpec{ops.Required(ops.IntSpec("activation", nil, "0: none, 1: x*sigmoid(x)")), ops.IntSpec("channels_last", 1, "whether channels are the last axis of X, or axis 1"),
-	ops.FloatSpec("epsilon", 1e-5, "added to the variance"), ops.Required(ops.IntSpec("groups", nil, "number of groups of channels"))}
+var groupAttrs = []ir.AttrSpec{ops.Required(ops.IntSpec("activation", nil, "0: none, 1: x*sigmoid(x)")),
+	ops.IntSpec("channels_last", 1, "whether channels are the last axis of X, or axis 1"),
+	ops.FloatSpec("epsilon", 1e-5, "added to the variance"),
+	ops.Required(ops.IntSpec("groups", nil, "number of groups of channels"))}
 
 // Group normalizations.
 var (
-	GroupNorm = composed(&ir.Op{Name: "GroupNorm", Doc: "X normalised over each group of channels and all places, times gamma plus beta per channel, in float32 or wider; then an activation.",
-		In: ops.Sig("X:T[...]", "gamma:M[C]", "beta:M[C]"), Out: ops.Sig("Y:T[...]"), Attrs: groupAttrs, Tol: ir.Summing,
+	GroupNorm = composed(&ir.Op{Name: "GroupNorm",
+		Doc: "X normalized over each group of channels and all places, times gamma plus beta per channel, in float32 " +
+			"or wider; then an activation.",
+		In: ops.Sig("X:T[...]", "gamma:M[C]", "beta:M[C]"), Out: ops.Sig("Y:T[...]"), Attrs: groupAttrs,
+		Tol: ir.Summing,
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(groupNorm(b, n, x[0], x[1], x[2]))
 		}})
-	SkipGroupNorm = composed(&ir.Op{Name: "SkipGroupNorm", Doc: "GroupNorm of the sum of X, skip (of the same shape, or one value per sample and channel) and bias; with the sum. Channels come last.",
-		In: ops.Sig("X:T", "gamma:M[C]", "beta:M[C]", "skip:T", "bias:T[C]?"), Out: ops.Sig("Y:T", "S:T?"), Attrs: groupAttrs, Tol: ir.Summing,
+	SkipGroupNorm = composed(&ir.Op{Name: "SkipGroupNorm",
+		Doc: "GroupNorm of the sum of X, skip (of the same shape, or one value per sample and channel) and bias; " +
+			"with the sum. Channels come last.",
+		In: ops.Sig("X:T", "gamma:M[C]", "beta:M[C]", "skip:T", "bias:T[C]?"), Out: ops.Sig("Y:T", "S:T?"),
+		Attrs: groupAttrs, Tol: ir.Summing,
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			if ops.Int(n, "channels_last") == 0 {
 				return fail(b, "channels_last: expected 1, found 0")
@@ -50,7 +58,7 @@ func groupNorm(b *ir.Builder, n *ir.Node, x, gamma, beta *ir.Value) *ir.Value {
 	if last {
 		y = channels(b, y, false)
 	}
-	// (N, groups, the rest) is normalised over the rest.
+	// (N, groups, the rest) is normalized over the rest.
 	shape := std(b, "Shape", y)
 	y = std(b, "Reshape", y, b.Ints(0, groups, -1))
 	mean := std(b, "ReduceMean", y, b.Ints(2))

@@ -11,8 +11,9 @@ import (
 
 // Inverse inverts matrices.
 var Inverse = ops.Register(&ir.Op{
-	Domain: Domain, Name: "Inverse", Doc: "The inverse of each matrix on the last two axes; infinities and NaN where there is none.",
-	In: ops.Sig("X:T[...,N,N]"), Out: ops.Sig("Y:T[...,N,N]"), Elems: types{"T": real3},
+	Domain: Domain, Name: "Inverse",
+	Doc: "The inverse of each matrix on the last two axes; infinities and NaN for a singular matrix.",
+	In:  ops.Sig("X:T[...,N,N]"), Out: ops.Sig("Y:T[...,N,N]"), Elems: types{"T": real3},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
 		if x.Rank() < 2 || x.Dim(-1) != x.Dim(-2) {
@@ -41,8 +42,8 @@ var Inverse = ops.Register(&ir.Op{
 	Tol: ir.Long,
 })
 
-// invert replaces an n by n matrix by its inverse: Gauss-Jordan elimination with the greatest element of the column as
-// pivot.
+// invert replaces an n by n matrix by its inverse, by Gauss-Jordan elimination with the largest element of the column
+// as pivot.
 func invert(a []float64, n int) {
 	inv := make([]float64, len(a))
 	for i := range n {

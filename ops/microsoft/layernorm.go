@@ -7,18 +7,21 @@ import (
 	stdops "github.com/essmc/essmc/ops/std"
 )
 
-// ONNX Runtime writes LayerNormalization into models of opsets before 17, in which the standard had none.
+// ONNX Runtime uses LayerNormalization in models of opsets before 17, where the standard has none.
 var _ = ops.Same(stdops.LayerNormalization, 1)
 
-var simplified = ir.Op{Name: "SimplifiedLayerNormalization", Doc: "X/sqrt(mean(X*X)+epsilon)*scale with the mean over the axes from axis on; and the reciprocal of the root.",
-	In: ops.Sig("X:T", "scale:V"), Out: ops.Sig("Y:V", "inv_std_var:U?"), Tol: ir.Summing,
-	Attrs: []ir.AttrSpec{ops.IntSpec("axis", -1, "first normalised axis"), ops.FloatSpec("epsilon", 1e-5, "added to the mean"), ops.IntSpec("stash_type", 1, "element type of the computation")},
+var simplified = ir.Op{Name: "SimplifiedLayerNormalization",
+	Doc: "X/sqrt(mean(X*X)+epsilon)*scale with the mean over the axes from axis on; and the reciprocal of the root.",
+	In:  ops.Sig("X:T", "scale:V"), Out: ops.Sig("Y:V", "inv_std_var:U?"), Tol: ir.Summing,
+	Attrs: []ir.AttrSpec{ops.IntSpec("axis", -1, "first normalized axis"),
+		ops.FloatSpec("epsilon", 1e-5, "added to the mean"),
+		ops.IntSpec("stash_type", 1, "element type of the computation")},
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 		y, inv := rmsNorm(b, n, x[0], x[1], ops.Int(n, "axis"), wants(n, 1))
 		return vals(y, inv)[:max(1, len(n.Outputs))]
 	}}
 
-// SimplifiedLayerNormalization is RMSNormalization; ONNX Runtime writes it into the standard's domain.
+// SimplifiedLayerNormalization is RMSNormalization. ONNX Runtime writes it into the standard's domain.
 var (
 	SimplifiedLayerNormalization = composed(copyOf(simplified))
 	_                            = ops.Register(ops.ByBody(copyOf(simplified)))
@@ -50,15 +53,20 @@ var skipOut = ops.Sig("output:T", "mean:U?", "inv_std_var:U?", "input_skip_bias_
 
 // Normalizations of a sum.
 var (
-	SkipLayerNormalization = composed(&ir.Op{Name: "SkipLayerNormalization", Doc: "LayerNormalization over the last axis of input plus skip plus bias; with mean, reciprocal deviation and the sum.",
-		In: ops.Sig("input:T", "skip:T", "gamma:T", "beta:T?", "bias:T?"), Out: skipOut, Tol: ir.Summing, Attrs: []ir.AttrSpec{ops.FloatSpec("epsilon", 1e-12, "added to the variance")},
+	SkipLayerNormalization = composed(&ir.Op{Name: "SkipLayerNormalization",
+		Doc: "LayerNormalization over the last axis of input plus skip plus bias; with mean, reciprocal deviation " +
+			"and the sum.",
+		In: ops.Sig("input:T", "skip:T", "gamma:T", "beta:T?", "bias:T?"), Out: skipOut, Tol: ir.Summing,
+		Attrs: []ir.AttrSpec{ops.FloatSpec("epsilon", 1e-12, "added to the variance")},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			s := add(b, add(b, x[0], x[1]), in(x, 4))
 			y := layerNorm(b, n, s, x[2], in(x, 3))
 			return vals(y[0], y[1], y[2], s)[:max(1, len(n.Outputs))]
 		}})
-	SkipSimplifiedLayerNormalization = composed(&ir.Op{Name: "SkipSimplifiedLayerNormalization", Doc: "RMSNormalization over the last axis of input plus skip plus bias; with the reciprocal root and the sum.",
-		In: ops.Sig("input:T", "skip:T", "gamma:T", "bias:T?"), Out: skipOut, Tol: ir.Summing, Attrs: []ir.AttrSpec{ops.FloatSpec("epsilon", 1e-12, "added to the mean")},
+	SkipSimplifiedLayerNormalization = composed(&ir.Op{Name: "SkipSimplifiedLayerNormalization",
+		Doc: "RMSNormalization over the last axis of input plus skip plus bias; with the reciprocal root and the sum.",
+		In:  ops.Sig("input:T", "skip:T", "gamma:T", "bias:T?"), Out: skipOut, Tol: ir.Summing,
+		Attrs: []ir.AttrSpec{ops.FloatSpec("epsilon", 1e-12, "added to the mean")},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			if wants(n, 1) {
 				return fail(b, "output 1 (mean) has no meaning here")
@@ -68,12 +76,15 @@ var (
 			return vals(y, nil, inv, s)[:max(1, len(n.Outputs))]
 		}})
 	EmbedLayerNormalization = composed(&ir.Op{Name: "EmbedLayerNormalization",
-		Doc: "LayerNormalization over the last axis of the sum of embeddings of input_ids (B,L), of segment_ids and of positions (position_ids, or 0 to L-1); with the number of ones " +
+		Doc: "LayerNormalization over the last axis of the sum of embeddings of input_ids (B,L), of segment_ids and " +
+			"of positions (position_ids, or 0 to L-1); with the number of ones " +
 			"in each row of mask (0 without one), and the sum.",
-		In: ops.Sig("input_ids:int32[B,L]", "segment_ids:int32[B,L]?", "word_embedding:T[_,D]", "position_embedding:T[_,D]", "segment_embedding:T[_,D]?", "gamma:T[D]", "beta:T[D]",
+		In: ops.Sig("input_ids:int32[B,L]", "segment_ids:int32[B,L]?", "word_embedding:T[_,D]",
+			"position_embedding:T[_,D]", "segment_embedding:T[_,D]?", "gamma:T[D]", "beta:T[D]",
 			"mask:int32[B,L]?", "position_ids:int32[_,L]?"),
 		Out: ops.Sig("output:T[B,L,D]", "mask_index:int32[B]?", "embedding_sum:T[B,L,D]?"), Tol: ir.Summing,
-		Attrs: []ir.AttrSpec{ops.FloatSpec("epsilon", 1e-12, "added to the variance"), ops.IntSpec("mask_index_type", nil, "not used")},
+		Attrs: []ir.AttrSpec{ops.FloatSpec("epsilon", 1e-12, "added to the variance"),
+			ops.IntSpec("mask_index_type", nil, "not used")},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			word := std(b, "Gather", x[2], x[0])
 			place := x[3]

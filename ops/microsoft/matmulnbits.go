@@ -13,13 +13,19 @@ var nbitsTypes = []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16}
 // MatMulNBits multiplies by weights of few bits.
 var MatMulNBits = ops.Register(&ir.Op{
 	Domain: Domain, Name: "MatMulNBits",
-	Doc: "A times the transpose of weights (N,K), plus bias. Weights are packed along K, low bits first, in blocks of block_size: B is (N, blocks, block_size*bits/8) " +
-		"bytes, and stands for (B-zero_point)*scale with one scale and zero point (default 2^(bits-1); packed like B along the blocks, or of the type of A) per row and block, or per row and g_idx[k].",
-	In: ops.Sig("A:T1[...,K]", "B:uint8", "scales:T1", "zero_points:T3?", "g_idx:int32?", "bias:T1[_]?"), Out: ops.Sig("Y:T1"),
+	Doc: "A times the transpose of weights (N,K), plus bias. Weights are packed along K, low bits first, in blocks " +
+		"of block_size: B is (N, blocks, block_size*bits/8) " +
+		"bytes, and stands for (B-zero_point)*scale with one scale and zero point (default 2^(bits-1); packed like B " +
+		"along the blocks, or of the type of A) per row and block, or per row and g_idx[k].",
+	In:    ops.Sig("A:T1[...,K]", "B:uint8", "scales:T1", "zero_points:T3?", "g_idx:int32?", "bias:T1[_]?"),
+	Out:   ops.Sig("Y:T1"),
 	Elems: types{"T1": nbitsTypes, "T3": append([]tensor.DType{tensor.Uint8}, nbitsTypes...)},
-	Attrs: []ir.AttrSpec{ops.Required(ops.IntSpec("K", nil, "size of the inner axis")), ops.Required(ops.IntSpec("N", nil, "number of columns of the result")),
-		ops.IntSpec("bits", 4, "bits of a weight: 2, 4 or 8"), ops.Required(ops.IntSpec("block_size", nil, "weights per scale, a power of two from 16")),
-		ops.IntSpec("accuracy_level", 0, "not used: sums are in double precision"), ops.IntSpec("weight_prepacked", 0, "must be 0")},
+	Attrs: []ir.AttrSpec{ops.Required(ops.IntSpec("K", nil, "size of the inner axis")),
+		ops.Required(ops.IntSpec("N", nil, "number of columns of the result")),
+		ops.IntSpec("bits", 4, "bits of a weight: 2, 4 or 8"),
+		ops.Required(ops.IntSpec("block_size", nil, "weights per scale, a power of two from 16")),
+		ops.IntSpec("accuracy_level", 0, "not used: sums are in double precision"),
+		ops.IntSpec("weight_prepacked", 0, "must be 0")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
 		if err != nil {
@@ -103,7 +109,7 @@ func nbitsOf(n *ir.Node) (nbits, error) {
 	return nbits{int(rows), int(cols), int(bits), int(block), int((cols + block - 1) / block)}, nil
 }
 
-// packed reads element i of row r, for rows of so many elements, each row padded to whole bytes.
+// packed returns element i of row r, for rows of perRow elements, each padded to whole bytes.
 func (p nbits) packed(b []byte, r, i, perRow int) float64 {
 	stride := (perRow*p.bits + 7) / 8
 	return float64(b[r*stride+i*p.bits/8] >> (i * p.bits % 8) & (1<<p.bits - 1))
@@ -113,15 +119,18 @@ func (p nbits) packed(b []byte, r, i, perRow int) float64 {
 func (p nbits) weights(in []tensor.Datum) ([]float64, error) {
 	b, scales := ops.Tensor(in, 1), ops.F64(in, 2)
 	if b == nil || b.Len() != p.n*p.blocks*p.block*p.bits/8 {
-		return nil, fmt.Errorf("input 1 (B): expected %d rows of %d blocks of %d bytes, found %v", p.n, p.blocks, p.block*p.bits/8, b)
+		return nil, fmt.Errorf("input 1 (B): expected %d rows of %d blocks of %d bytes, found %v", p.n, p.blocks,
+			p.block*p.bits/8, b)
 	}
 	if len(scales) != p.n*p.blocks {
-		return nil, fmt.Errorf("input 2 (scales): expected %d for %d rows and %d blocks, found %d", p.n*p.blocks, p.n, p.blocks, len(scales))
+		return nil, fmt.Errorf("input 2 (scales): expected %d for %d rows and %d blocks, found %d", p.n*p.blocks, p.n,
+			p.blocks, len(scales))
 	}
 	zero := func(int, int) float64 { return float64(int(1) << (p.bits - 1)) }
 	if z := ops.Tensor(in, 3); z != nil && z.DType() == tensor.Uint8 {
 		if z.Len() != p.n*((p.blocks*p.bits+7)/8) {
-			return nil, fmt.Errorf("input 3 (zero_points): expected %d rows of %d bytes, found %v", p.n, (p.blocks*p.bits+7)/8, z)
+			return nil, fmt.Errorf("input 3 (zero_points): expected %d rows of %d bytes, found %v", p.n,
+				(p.blocks*p.bits+7)/8, z)
 		}
 		zero = func(r, g int) float64 { return p.packed(z.Bytes(), r, g, p.blocks) }
 	} else if z != nil {

@@ -1,11 +1,10 @@
-// Package microsoft holds operators of ONNX Runtime's domain com.microsoft: those that exporters and its optimizer write
-// for sequence, speech and quantized models. Names, attributes and definitions are those of ONNX Runtime's
+// Package microsoft holds operators of ONNX Runtime's domain com.microsoft: those that exporters and its optimizer
+// write for sequence, speech and quantized models. Names, attributes and definitions are those of ONNX Runtime's
 // ContribOperators.
 //
-// It imports ir, ir/scalar, ir/tensor, ops, ops/fft and ops/std. An operator that is a composition of standard ones
-// has them as its body, and its types, facts and costs follow. Inference refuses forms that the body does not cover
-// (shared buffers, packed sequences, rotary embedding inside attention), with an error that names the attribute or
-// input.
+// It imports ir, ir/scalar, ir/tensor, ops, ops/fft and ops/std. An operator that is a composition of standard ones has
+// them as its body, and its types, facts and costs follow. Inference refuses forms that the body does not cover (shared
+// buffers, packed sequences, rotary embedding inside attention), with an error that names the attribute or input.
 package microsoft
 
 import (
@@ -47,7 +46,7 @@ func with(b *ir.Builder, name string, in []*ir.Value, attrs ...ir.Attr) *ir.Valu
 
 func vals(v ...*ir.Value) []*ir.Value { return v }
 
-// scalar makes a constant of the element type of like.
+// constLike returns a constant of the element type of like.
 func constLike(b *ir.Builder, like *ir.Value, x float64) *ir.Value {
 	if b.Err() != nil {
 		return nil
@@ -60,7 +59,7 @@ func constLike(b *ir.Builder, like *ir.Value, x float64) *ir.Value {
 	return b.Const("c", t)
 }
 
-// add is x+y, or x where y is absent.
+// add returns x+y, or x if y is nil.
 func add(b *ir.Builder, x, y *ir.Value) *ir.Value {
 	if y == nil {
 		return x
@@ -75,7 +74,7 @@ func cast(b *ir.Builder, x *ir.Value, d tensor.DType) *ir.Value {
 	return with(b, "Cast", vals(x), ir.A("to", int(d)))
 }
 
-// in returns input i of a body, nil where it is absent.
+// in returns input i of a body, or nil if it is absent.
 func in(v []*ir.Value, i int) *ir.Value {
 	if i < len(v) {
 		return v[i]
@@ -116,7 +115,7 @@ func dim(b *ir.Builder, v *ir.Value, axis int, what string) int64 {
 	return k
 }
 
-// fail records that a form of an operator is not supported.
+// fail records an error: the builder's body does not support a form of the operator.
 func fail(b *ir.Builder, format string, args ...any) []*ir.Value {
 	b.Fail(fmt.Errorf(format, args...))
 	return nil
@@ -125,7 +124,7 @@ func fail(b *ir.Builder, format string, args ...any) []*ir.Value {
 // wants reports whether a node has output i.
 func wants(n *ir.Node, i int) bool { return i < len(n.Outputs) && n.Outputs[i] != nil }
 
-// span makes the constant vector from, from+1 … below to.
+// span returns the constant vector from, from+1, …, to-1.
 func span(b *ir.Builder, from, to int) *ir.Value {
 	var v []int64
 	for i := from; i < to; i++ {
@@ -134,7 +133,7 @@ func span(b *ir.Builder, from, to int) *ir.Value {
 	return b.Ints(v...)
 }
 
-// swapLast transposes the last two axes; vectors stay.
+// swapLast transposes the last two axes. Vectors stay.
 func swapLast(b *ir.Builder, v *ir.Value, what string) *ir.Value {
 	r := rank(b, v, what)
 	if r < 2 {
@@ -148,7 +147,7 @@ func swapLast(b *ir.Builder, v *ir.Value, what string) *ir.Value {
 	return with(b, "Transpose", vals(v), ir.A("perm", perm))
 }
 
-// attrsOf copies those of a node's attributes that are named.
+// attrsOf returns the named attributes of a node.
 func attrsOf(n *ir.Node, names ...string) []ir.Attr {
 	var out []ir.Attr
 	for _, a := range n.Attrs {

@@ -36,7 +36,7 @@ func TestAlong(t *testing.T)         { suite.Along(t, 500) }
 func TestMoves(t *testing.T)         { suite.Moves(t, nil, nil) }
 func TestORT(t *testing.T)           { opstest.Cases(t, "testdata/ort.json") }
 
-// run evaluates an operator that the oracle has no kernel for.
+// run evaluates an operator for which the oracle has no kernel.
 func run(t *testing.T, op *ir.Op, s opstest.Sample) *tensor.Tensor {
 	t.Helper()
 	got, err := opstest.Eval(opstest.Plain(t, op, s), s.In, false)
@@ -55,7 +55,7 @@ func float64s(t *testing.T, d tensor.Datum) []float64 {
 	return v
 }
 
-// TestFourier holds transforms against their definition, and against each other.
+// TestFourier compares transforms with their definition, and with each other.
 func TestFourier(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 8, 17} {
 		x := normal(3, n)
@@ -91,7 +91,8 @@ func TestComplexProducts(t *testing.T) {
 	}
 }
 
-// TestLayouts: channels last give what channels first give, and packed attention what separate inputs give.
+// TestLayouts checks that channels last give the results of channels first, and packed attention that of separate
+// inputs.
 func TestLayouts(t *testing.T) {
 	x, w := tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 4, 2), normal(3, 2, 2)
 	turned := tensor.FromSlice([]float32{1, 3, 5, 7, 2, 4, 6, 8}, 1, 2, 4)
@@ -111,7 +112,8 @@ func TestLayouts(t *testing.T) {
 		}
 	}
 	a = float64s(t, run(t, GroupNorm, of(last, gamma, beta).With(ir.A("groups", 2), ir.A("activation", 0))))
-	b = float64s(t, run(t, GroupNorm, of(first, gamma, beta).With(ir.A("groups", 2), ir.A("activation", 0), ir.A("channels_last", 0))))
+	b = float64s(t, run(t, GroupNorm, of(first, gamma, beta).With(ir.A("groups", 2), ir.A("activation", 0),
+		ir.A("channels_last", 0))))
 	for c := range 4 {
 		for i := range 3 {
 			if !(math.Abs(a[i*4+c]-b[c*3+i]) <= 1e-5) {
@@ -124,17 +126,19 @@ func TestLayouts(t *testing.T) {
 	for i := range 2 * 5 {
 		for h := range 2 {
 			for p, d := range []tensor.Datum{q, k, v} {
-				copy(tensor.Data[float32](packed)[((i*2+h)*3+p)*3:][:3], tensor.Data[float32](d.(*tensor.Tensor))[i*6+h*3:])
+				copy(tensor.Data[float32](packed)[((i*2+h)*3+p)*3:][:3],
+					tensor.Data[float32](d.(*tensor.Tensor))[i*6+h*3:])
 			}
 		}
 	}
 	heads := ir.A("num_heads", 2)
-	if err := opstest.Near(run(t, MultiHeadAttention, of(packed).With(heads)), run(t, MultiHeadAttention, of(q, k, v).With(heads)), 1e-5, 1e-6); err != nil {
+	if err := opstest.Near(run(t, MultiHeadAttention, of(packed).With(heads)),
+		run(t, MultiHeadAttention, of(q, k, v).With(heads)), 1e-5, 1e-6); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestRefused: forms that bodies do not cover are errors that say so.
+// TestRefused checks the errors for forms that bodies do not support.
 func TestRefused(t *testing.T) {
 	heads := ir.A("num_heads", 2)
 	tests := []struct {
@@ -143,12 +147,16 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		{Attention, of(normal(2, 5, 6), normal(6, 12)).With(heads, ir.A("do_rotary", 1)), "do_rotary"},
-		{MultiHeadAttention, of(normal(2, 5, 6), nil, nil, nil, nil, nil, nil, nil, i32(1)).With(heads), "past_sequence_length"},
+		{MultiHeadAttention, of(normal(2, 5, 6), nil, nil, nil, nil, nil, nil, nil, i32(1)).With(heads),
+			"past_sequence_length"},
 		{MultiHeadAttention, of(normal(2, 5), normal(2, 5), normal(2, 5)).With(heads), "3 axes"},
-		{RotaryEmbedding, of(normal(2, 5, 8), opstest.Vec(0), normal(7, 2), normal(7, 2)).With(ir.A("scale", 2.0)), "scale"},
+		{RotaryEmbedding, of(normal(2, 5, 8), opstest.Vec(0), normal(7, 2), normal(7, 2)).With(ir.A("scale", 2.0)),
+			"scale"},
 		{FusedGemm, of(normal(2, 3), normal(3, 4)).With(ir.A("activation", "Cube")), "Cube"},
-		{MatMulNBits, of(normal(2, 20), bytes(3, 2, 8), positive(6)).With(ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 24)), "block_size"},
-		{MatMulNBits, of(normal(2, 20), bytes(3, 2, 8), positive(6)).With(ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 16), ir.A("bits", 3)), "bits"},
+		{MatMulNBits, of(normal(2, 20), bytes(3, 2, 8), positive(6)).With(ir.A("K", 20), ir.A("N", 3),
+			ir.A("block_size", 24)), "block_size"},
+		{MatMulNBits, of(normal(2, 20), bytes(3, 2, 8), positive(6)).With(ir.A("K", 20), ir.A("N", 3),
+			ir.A("block_size", 16), ir.A("bits", 3)), "bits"},
 		{Rfft, of(normal(2, 6)).With(ir.A("normalized", 1)), "normalized"},
 		{Rfft, of(normal(2, 6)).With(ir.A("signal_ndim", 3)), "3 axes"},
 		{Irfft, of(normal(2, 6)).With(ir.A("signal_ndim", 1)), "size 2"},

@@ -15,8 +15,8 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// onBoth computes one node on the interpreter and on the CPU backend, where nothing may be evaluated, and expects the
-// same bits. Inputs with names are the graph's, others its constants.
+// onBoth computes one node on the interpreter and on the CPU backend, which must give the same bits and have a kernel
+// for it. Inputs with names are inputs of the graph, others are constants.
 func onBoth(t *testing.T, op string, names []string, in []*tensor.Tensor, attrs ...ir.Attr) *tensor.Tensor {
 	t.Helper()
 	opsets := ops.Opsets()
@@ -84,12 +84,14 @@ func TestQuantizedProductsOnCPU(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := randomBytes[uint8](r, 31, 40)
 	onBoth(t, "DynamicQuantizeMatMul", []string{"a", "", "", "", ""},
-		[]*tensor.Tensor{randomFloats(r, 1, 2, 9, 31), b, randomFloats(r, 0.01), randomBytes[uint8](r), randomFloats(r, 1, 40)})
+		[]*tensor.Tensor{randomFloats(r, 1, 2, 9, 31), b, randomFloats(r, 0.01), randomBytes[uint8](r),
+			randomFloats(r, 1, 40)})
 	onBoth(t, "MatMulIntegerToFloat", []string{"a", "", "s", "", "z", "", ""},
-		[]*tensor.Tensor{randomBytes[uint8](r, 9, 31), b, randomFloats(r, 1), randomFloats(r, 0.01, 40), randomBytes[uint8](r), randomBytes[uint8](r, 40), nil})
+		[]*tensor.Tensor{randomBytes[uint8](r, 9, 31), b, randomFloats(r, 1), randomFloats(r, 0.01, 40),
+			randomBytes[uint8](r), randomBytes[uint8](r, 40), nil})
 }
 
-// QGemm is checked number by number.
+// TestQGemm compares each number with plain Go.
 func TestQGemm(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const m, k, n = 3, 17, 5
@@ -99,7 +101,8 @@ func TestQGemm(t *testing.T) {
 	for i := range bias {
 		bias[i] = int32(r.IntN(20000)) - 10000
 	}
-	in := []*tensor.Tensor{a, scaleA, tensor.Scalar(uint8(120)), b, scaleB, zeroB, tensor.FromSlice(bias, n), scaleY, tensor.Scalar(uint8(7))}
+	in := []*tensor.Tensor{a, scaleA, tensor.Scalar(uint8(120)), b, scaleB, zeroB, tensor.FromSlice(bias, n), scaleY,
+		tensor.Scalar(uint8(7))}
 	names := []string{"a", "", "", "", "", "", "", "", ""}
 	attrs := []ir.Attr{ir.A("alpha", 1.5), ir.A("transB", 1)}
 	quantized := tensor.Data[uint8](onBoth(t, "QGemm", names, in, attrs...))
@@ -108,9 +111,11 @@ func TestQGemm(t *testing.T) {
 		for j := range n {
 			sum := int(bias[j])
 			for p := range k {
-				sum += (int(tensor.Data[uint8](a)[i*k+p]) - 120) * (int(tensor.Data[int8](b)[j*k+p]) - int(tensor.Data[int8](zeroB)[j]))
+				sum += (int(tensor.Data[uint8](a)[i*k+p]) - 120) * (int(tensor.Data[int8](b)[j*k+
+					p]) - int(tensor.Data[int8](zeroB)[j]))
 			}
-			want := float64(sum) * 1.5 * float64(tensor.Data[float32](scaleA)[0]) * float64(tensor.Data[float32](scaleB)[j])
+			want := float64(
+				sum) * 1.5 * float64(tensor.Data[float32](scaleA)[0]) * float64(tensor.Data[float32](scaleB)[j])
 			if got := float64(plain[i*n+j]); !(math.Abs(got-want) <= 1e-6*math.Abs(want)) {
 				t.Errorf("(%d,%d): %g, expected %g", i, j, got, want)
 			}
@@ -133,13 +138,17 @@ func TestMatMulNBitsOnCPU(t *testing.T) {
 		}
 		opsets := ops.Opsets()
 		opsets["com.microsoft"] = 1
-		for _, zero := range []*tensor.Tensor{nil, randomBytes[uint8](r, n*((blocks*bits+7)/8)), randomFloats(r, 3, n*blocks)} {
+		for _, zero := range []*tensor.Tensor{nil, randomBytes[uint8](r, n*((blocks*bits+7)/8)),
+			randomFloats(r, 3, n*blocks)} {
 			b := ir.NewBuilder("g", ops.Default, opsets)
-			args := []*ir.Value{b.Input("x", ir.Tensor(tensor.Float32, 3, k)), b.Const("w", randomBytes[uint8](r, n, blocks, block*bits/8)), b.Const("s", randomFloats(r, 0.01, n*blocks)), nil, nil, b.Const("b", randomFloats(r, 1, n))}
+			args := []*ir.Value{b.Input("x", ir.Tensor(tensor.Float32, 3, k)),
+				b.Const("w", randomBytes[uint8](r, n, blocks, block*bits/8)),
+				b.Const("s", randomFloats(r, 0.01, n*blocks)), nil, nil, b.Const("b", randomFloats(r, 1, n))}
 			if zero != nil {
 				args[3] = b.Const("z", zero)
 			}
-			b.Output("y", b.Op("com.microsoft", "MatMulNBits", args, ir.A("K", k), ir.A("N", n), ir.A("bits", bits), ir.A("block_size", block)))
+			b.Output("y", b.Op("com.microsoft", "MatMulNBits", args, ir.A("K", k), ir.A("N", n), ir.A("bits", bits),
+				ir.A("block_size", block)))
 			g, err := b.Build()
 			if err != nil {
 				t.Fatal(err)

@@ -18,9 +18,11 @@ func fftAttrs(ndim ir.AttrSpec) []ir.AttrSpec {
 // Rfft is the Fourier transform of real numbers.
 var Rfft = ops.Register(&ir.Op{
 	Domain: Domain, Name: "Rfft",
-	Doc: "The Fourier transform over the last signal_ndim axes of X: the first n/2+1 terms along the last one (of size n), all along the others, " +
+	Doc: "The Fourier transform over the last signal_ndim axes of X: the first n/2+1 terms along the last one (of " +
+		"size n), all terms along the others, " +
 		"real and imaginary parts along a new last axis.",
-	In: ops.Sig("X:T"), Out: ops.Sig("Y:T"), Elems: types{"T": real3}, Attrs: fftAttrs(ops.IntSpec("signal_ndim", 1, "number of transformed axes, 1 to 3")),
+	In: ops.Sig("X:T"), Out: ops.Sig("Y:T"), Elems: types{"T": real3},
+	Attrs: fftAttrs(ops.IntSpec("signal_ndim", 1, "number of transformed axes, 1 to 3")),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		t, err := fftInput(n, 0)
 		if err != nil || t.NoRank {
@@ -62,9 +64,11 @@ var Rfft = ops.Register(&ir.Op{
 // Irfft inverts Rfft.
 var Irfft = ops.Register(&ir.Op{
 	Domain: Domain, Name: "Irfft",
-	Doc: "The real numbers whose Rfft X is, over signal_ndim axes before the last, which holds real and imaginary parts: 2*(n-1) of them along the last of these " +
+	Doc: "The real numbers whose Rfft X is, over signal_ndim axes before the last, which holds real and imaginary " +
+		"parts: 2*(n-1) of them along the last of these " +
 		"axes (of size n), as in ONNX Runtime since 1.14; divided by the number of terms.",
-	In: ops.Sig("X:T"), Out: ops.Sig("Y:T"), Elems: types{"T": real3}, Attrs: fftAttrs(ops.Required(ops.IntSpec("signal_ndim", nil, "number of transformed axes, 1 to 3"))),
+	In: ops.Sig("X:T"), Out: ops.Sig("Y:T"), Elems: types{"T": real3},
+	Attrs: fftAttrs(ops.Required(ops.IntSpec("signal_ndim", nil, "number of transformed axes, 1 to 3"))),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		t, err := fftInput(n, 1)
 		if err != nil || t.NoRank {
@@ -81,7 +85,8 @@ var Irfft = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, nd := ops.Tensor(in, 0), int(ops.Int(c.Node, "signal_ndim"))
 		if x.Rank() < nd+1 || x.Dim(-1) != 2 || x.Dim(-2) < 2 || slices.Contains(x.Shape()[x.Rank()-nd-1:], 0) {
-			return nil, fmt.Errorf("input 0 (X): expected %d axes to transform, 2 or more terms along the last, and an axis of 2, found %v", nd, x)
+			return nil, fmt.Errorf(
+				"input 0 (X): expected %d axes to transform, 2 or more terms along the last, and an axis of 2, found %v", nd, x)
 		}
 		v := ops.F64(in, 0)
 		z := make([]complex128, len(v)/2)
@@ -149,7 +154,7 @@ func alongAxis(z []complex128, shape []int, axis int, transform func(*fft.Plan, 
 	}
 }
 
-// alongFFT keeps the axes before those that are transformed.
+// alongFFT returns facts for which time is an axis before those that are transformed.
 func alongFFT(extra int) func(*ir.Node, []ir.Fact) []ir.Fact {
 	return func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := in[0]

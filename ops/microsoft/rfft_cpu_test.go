@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestRfftOnCPU holds the CPU backend's kernels against the interpreter.
+// TestRfftOnCPU compares the CPU backend's kernels with the interpreter.
 func TestRfftOnCPU(t *testing.T) {
 	for _, c := range []struct {
 		op    string

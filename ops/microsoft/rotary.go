@@ -6,17 +6,24 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// RotaryEmbedding turns pairs of features by angles that grow with the position.
+// RotaryEmbedding rotates pairs of features by angles proportional to the position.
 var RotaryEmbedding = composed(&ir.Op{Name: "RotaryEmbedding",
-	Doc: "Pairs (x1, x2) of the features of each head become (x1*cos-x2*sin, x2*cos+x1*sin), with cos and sin from the caches (positions, pairs) at position_ids (B,L), or at " +
-		"position_ids[0]+t where it has one element. Pairs are the two halves of a head, or neighbours where interleaved; with rotary_embedding_dim only the first features turn. input " +
+	Doc: "Pairs (x1, x2) of the features of each head become (x1*cos-x2*sin, x2*cos+x1*sin), with cos and sin from " +
+		"the caches (positions, pairs) at position_ids (B,L), or at " +
+		"position_ids[0]+t if it has one element. Pairs are the two halves of a head, or neighbors if interleaved is " +
+		"1. With rotary_embedding_dim only the first features are rotated. input " +
 		"is (B,L,heads*features) or (B,heads,L,features).",
-	In: ops.Sig("input:T", "position_ids:int64", "cos_cache:T[_,_]", "sin_cache:T[_,_]"), Out: ops.Sig("output:T"), Elems: types{"T": nbitsTypes}, Tol: ir.Rounding,
-	Attrs: []ir.AttrSpec{ops.IntSpec("interleaved", 0, "whether pairs are neighbours"), ops.IntSpec("is_packed_batching", 0, "must be 0"), ops.IntSpec("num_heads", 0, "number of heads, where the caches do not tell"),
-		ops.IntSpec("rotary_embedding_dim", 0, "how many features of a head turn; 0: all"), ops.FloatSpec("scale", 1, "must be 1")},
+	In: ops.Sig("input:T", "position_ids:int64", "cos_cache:T[_,_]", "sin_cache:T[_,_]"), Out: ops.Sig("output:T"),
+	Elems: types{"T": nbitsTypes}, Tol: ir.Rounding,
+	Attrs: []ir.AttrSpec{ops.IntSpec("interleaved", 0, "whether pairs are neighbors"),
+		ops.IntSpec("is_packed_batching", 0, "must be 0"),
+		ops.IntSpec("num_heads", 0, "number of heads, if the caches do not determine it"),
+		ops.IntSpec("rotary_embedding_dim", 0, "number of features of a head that are rotated; 0: all"),
+		ops.FloatSpec("scale", 1, "must be 1")},
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 		if ops.Int(n, "is_packed_batching") != 0 || ops.Float(n, "scale") != 1 {
-			return fail(b, "expected is_packed_batching 0 and scale 1, found %d and %v", ops.Int(n, "is_packed_batching"), ops.Float(n, "scale"))
+			return fail(b, "expected is_packed_batching 0 and scale 1, found %d and %v",
+				ops.Int(n, "is_packed_batching"), ops.Float(n, "scale"))
 		}
 		r := rank(b, x[0], "input")
 		turned := 2 * dim(b, x[2], 1, "cos_cache")
@@ -69,7 +76,8 @@ var RotaryEmbedding = composed(&ir.Op{Name: "RotaryEmbedding",
 		x1, x2 := std(b, "Squeeze", p[0], b.Ints(pairAxis)), std(b, "Squeeze", p[1], b.Ints(pairAxis))
 		first := std(b, "Sub", std(b, "Mul", x1, cos), std(b, "Mul", x2, sin))
 		second := std(b, "Add", std(b, "Mul", x2, cos), std(b, "Mul", x1, sin))
-		y = with(b, "Concat", vals(std(b, "Unsqueeze", first, b.Ints(pairAxis)), std(b, "Unsqueeze", second, b.Ints(pairAxis))), ir.A("axis", pairAxis))
+		y = with(b, "Concat", vals(std(b, "Unsqueeze", first, b.Ints(pairAxis)),
+			std(b, "Unsqueeze", second, b.Ints(pairAxis))), ir.A("axis", pairAxis))
 		y = std(b, "Reshape", y, b.Ints(0, 0, 0, turned))
 		if rest != nil {
 			y = with(b, "Concat", vals(y, rest), ir.A("axis", -1))

@@ -6,15 +6,19 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Operators that the standard took over later.
+// Operators that the standard adopted later.
 var (
-	Trilu = composed(&ir.Op{Name: "Trilu", Doc: "The part of each matrix on and above (upper) or below its k-th diagonal; zeros elsewhere.", Tol: ir.Exact,
-		In: ops.Sig("X:T", "k:int64?"), Out: ops.Sig("Y:T"), Attrs: []ir.AttrSpec{ops.IntSpec("upper", 1, "whether the upper part is kept")}, Elems: types{"T": ops.Any},
+	Trilu = composed(&ir.Op{Name: "Trilu",
+		Doc: "The part of each matrix on and above (upper) or below its k-th diagonal; zeros elsewhere.", Tol: ir.Exact,
+		In: ops.Sig("X:T", "k:int64?"), Out: ops.Sig("Y:T"),
+		Attrs: []ir.AttrSpec{ops.IntSpec("upper", 1, "whether the upper part is kept")}, Elems: types{"T": ops.Any},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(with(b, "Trilu", x, attrsOf(n, "upper")...))
 		}})
-	Range = composed(&ir.Op{Name: "Range", Doc: "start, start+delta, … up to but not including limit; delta is 1 where it is absent.", Tol: ir.Rounding,
-		In: ops.Sig("start:T", "limit:T", "delta:T?"), Out: ops.Sig("Y:T[_]"), Elems: types{"T": {tensor.Float32, tensor.Float64, tensor.Int16, tensor.Int32, tensor.Int64}},
+	Range = composed(&ir.Op{Name: "Range",
+		Doc: "start, start+delta, … up to but not including limit; the default of delta is 1.", Tol: ir.Rounding,
+		In: ops.Sig("start:T", "limit:T", "delta:T?"), Out: ops.Sig("Y:T[_]"),
+		Elems: types{"T": {tensor.Float32, tensor.Float64, tensor.Int16, tensor.Int32, tensor.Int64}},
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			delta := in(x, 2)
 			if delta == nil {
@@ -22,8 +26,10 @@ var (
 			}
 			return vals(std(b, "Range", x[0], x[1], delta))
 		}})
-	GatherND = composed(&ir.Op{Name: "GatherND", Doc: "The slices of data that the vectors along the last axis of indices name.", Tol: ir.Exact,
-		In: ops.Sig("data:T", "indices:I"), Out: ops.Sig("output:T"), Elems: types{"T": ops.Any, "I": {tensor.Int32, tensor.Int64}},
+	GatherND = composed(&ir.Op{Name: "GatherND",
+		Doc: "The slices of data at the vectors of indices along the last axis of indices.", Tol: ir.Exact,
+		In: ops.Sig("data:T", "indices:I"), Out: ops.Sig("output:T"),
+		Elems: types{"T": ops.Any, "I": {tensor.Int32, tensor.Int64}},
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(std(b, "GatherND", x[0], cast(b, x[1], tensor.Int64)))
 		}})
@@ -35,8 +41,11 @@ var (
 			}
 			return vals(std(b, "Unsqueeze", x[0], std(b, "Reshape", cast(b, x[1], tensor.Int64), b.Ints(1))))
 		}})
-	Pad = composed(&ir.Op{Name: "Pad", Doc: "data with pads before and behind each axis, all of the former first (a vector, or a matrix of one row).", Tol: ir.Exact,
-		In: ops.Sig("data:T", "pads:int64", "value:T?"), Out: ops.Sig("output:T"), Elems: types{"T": real3}, Attrs: []ir.AttrSpec{ops.ChoiceSpec("mode", "what is put there", "constant", "reflect", "edge")},
+	Pad = composed(&ir.Op{Name: "Pad",
+		Doc: "data with pads before and after each axis. pads is a vector, or a matrix of one row, with all pads " +
+			"before axes first.", Tol: ir.Exact,
+		In: ops.Sig("data:T", "pads:int64", "value:T?"), Out: ops.Sig("output:T"), Elems: types{"T": real3},
+		Attrs: []ir.AttrSpec{ops.ChoiceSpec("mode", "what is put there", "constant", "reflect", "edge")},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			pads := x[1]
 			if k, ok := ops.ConstInts(pads); ok {
@@ -50,7 +59,9 @@ var (
 			}
 			return vals(with(b, "Pad", args, attrsOf(n, "mode")...))
 		}})
-	Unique = composed(&ir.Op{Name: "Unique", Doc: "The elements of a vector, each once, as they come first; with the place in y of each element of x, and how many there are of each.", Tol: ir.Exact,
+	Unique = composed(&ir.Op{Name: "Unique",
+		Doc: "The distinct elements of a vector in the order of their first occurrence, with the index in y of each " +
+			"element of x, and the number of occurrences.", Tol: ir.Exact,
 		In: ops.Sig("x:T[_]"), Out: ops.Sig("y:T[_]", "idx:int64[_]", "counts:int64[_]"), Elems: types{"T": ops.Any},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			u := b.Ops("", "Unique", 4, x, ir.A("sorted", 0))

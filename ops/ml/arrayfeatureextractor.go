@@ -9,11 +9,12 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// ArrayFeatureExtractor picks features.
+// ArrayFeatureExtractor selects features.
 var ArrayFeatureExtractor = ops.Register(&ir.Op{
 	Domain: Domain, Name: "ArrayFeatureExtractor", Since: 1,
 	Doc: "The elements of X along its last axis at the indices Y; a vector X becomes a matrix of one row.",
-	In:  ops.Sig("X:T", "Y:int64"), Out: ops.Sig("Z:T"), Elems: elems("T", append(slices.Clone(numeric), tensor.String)),
+	In:  ops.Sig("X:T", "Y:int64"), Out: ops.Sig("Z:T"),
+	Elems: elems("T", append(slices.Clone(numeric), tensor.String)),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err

@@ -8,14 +8,16 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// CategoryMapper looks categories up.
+// CategoryMapper maps between categories and numbers.
 var CategoryMapper = ops.Register(&ir.Op{
 	Domain: Domain, Name: "CategoryMapper", Since: 1,
-	Doc: "Strings become the integers, or integers the strings, at the same place of two lists; others become the default.",
-	In:  ops.Sig("X:T1"), Out: ops.Sig("Y:T2"), Elems: elems("T1", intOrText),
+	Doc: "Replaces strings by the integers, or integers by the strings, at the same index of two lists, and others " +
+		"by the default.",
+	In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2"), Elems: elems("T1", intOrText),
 	Attrs: []ir.AttrSpec{intsAttr("cats_int64s", "the integers"), stringsAttr("cats_strings", "the strings"),
-		ops.IntSpec("default_int64", -1, "for strings that are not listed"),
-		{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "for integers that are not listed"}},
+		ops.IntSpec("default_int64", -1, "result for strings that are not listed"),
+		{Name: "default_string", Kind: ir.AttrString, Default: "_Unused",
+			Doc: "result for integers that are not listed"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if a, b := len(n.Attrs.Ints("cats_int64s", nil)), len(n.Attrs.Strs("cats_strings", nil)); a != b {
 			return nil, fmt.Errorf("cats_int64s has %d elements, cats_strings %d", a, b)
@@ -47,7 +49,7 @@ func otherKind(n *ir.Node) ([]ir.Type, error) {
 	return []ir.Type{&out}, nil
 }
 
-// pairs maps keys to values at the same place; of equal keys the last one counts.
+// pairs maps keys to values at the same index. Of equal keys the last one counts.
 func pairs[K comparable, V any](keys []K, values []V) map[K]V {
 	m := make(map[K]V, len(keys))
 	for i, k := range keys {

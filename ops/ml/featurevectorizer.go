@@ -8,13 +8,14 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// FeatureVectorizer puts features side by side.
+// FeatureVectorizer concatenates features.
 var FeatureVectorizer = ops.Register(&ir.Op{
 	Domain: Domain, Name: "FeatureVectorizer", Since: 1,
-	Doc: "Concatenates matrices of samples by features along the features, as float32; a vector is one sample. inputdimensions cuts each " +
-		"input's features off, or fills them up with zeros, at that number.",
+	Doc: "Concatenates matrices of samples by features along the features, as float32; a vector is one sample. " +
+		"inputdimensions cuts each " +
+		"input's features off at that number, or pads them with zeros.",
 	In: ops.Sig("X:T1*"), Out: ops.Sig("Y:float32[_,_]"), Elems: elems("T1", numeric),
-	Attrs: []ir.AttrSpec{intsAttr("inputdimensions", "features per input; absent: all it has")},
+	Attrs: []ir.AttrSpec{intsAttr("inputdimensions", "features per input; absent: all")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -42,7 +43,7 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 			x, okX := rows.Known()
 			y, okY := r.Known()
 			if okX && okY && x != y {
-				return nil, fmt.Errorf("input %d has %d samples, those before have %d", i, y, x)
+				return nil, fmt.Errorf("input %d has %d samples, previous ones have %d", i, y, x)
 			}
 			if rows.IsUnknown() || okY {
 				rows = r
@@ -64,7 +65,7 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 				return nil, fmt.Errorf("input %d: %w", i, err)
 			}
 			if rows >= 0 && r != rows {
-				return nil, fmt.Errorf("input %d has %d samples, those before have %d", i, r, rows)
+				return nil, fmt.Errorf("input %d has %d samples, previous ones have %d", i, r, rows)
 			}
 			rows, parts[i], widths[i] = r, v, k
 			if dims != nil {

@@ -14,10 +14,10 @@ type forest struct {
 	branches []branch
 	leaves   [][]vote
 	roots    []child
-	features int // one more than the greatest feature that a branch looks at
+	features int // one more than the largest feature that a branch reads
 }
 
-// child is a branch, or a leaf where it is negative: ^child.
+// child is a branch or, if it is negative, the leaf ^child.
 type child int
 
 type branch struct {
@@ -33,7 +33,7 @@ type vote struct {
 	weight float64
 }
 
-// tests makes the comparison of a branch. A NaN passes where it compares so (it is unequal to everything), or where the
+// tests returns the comparison of a branch. NaN passes if the comparison is true for it (as for unequal), or if the
 // branch's missing is set.
 var tests = map[string]func(split float64) func(float64) bool{
 	"BRANCH_LEQ": func(s float64) func(float64) bool { return func(x float64) bool { return x <= s } },
@@ -47,7 +47,7 @@ var tests = map[string]func(split float64) func(float64) bool{
 // votes returns the votes of the leaves that a sample reaches, one leaf per tree.
 func (f *forest) votes(x []float64) ([][]vote, error) {
 	if f.features > len(x) {
-		return nil, fmt.Errorf("the trees look at feature %d of samples that have %d", f.features-1, len(x))
+		return nil, fmt.Errorf("the trees read feature %d of samples with %d features", f.features-1, len(x))
 	}
 	out := make([][]vote, len(f.roots))
 	for i, at := range f.roots {
@@ -68,10 +68,10 @@ func (f *forest) votes(x []float64) ([][]vote, error) {
 	return out, nil
 }
 
-// add puts a branch into the forest after checking its feature.
+// add adds a branch to the forest after checking its feature.
 func (f *forest) add(b branch, feature int64) error {
 	if feature < 0 || feature > math.MaxInt32 {
-		return fmt.Errorf("branch %d looks at feature %d", len(f.branches), feature)
+		return fmt.Errorf("branch %d: expected a feature from 0 to 2^31-1, found %d", len(f.branches), feature)
 	}
 	b.feature = int(feature)
 	f.features = max(f.features, b.feature+1)
@@ -104,20 +104,23 @@ func flatForest(n *ir.Node, prefix string, targets int) (*forest, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, k := range map[string]int{"nodes_nodeids": len(ids), "nodes_featureids": len(features), "nodes_truenodeids": len(yes), "nodes_falsenodeids": len(no), "nodes_modes": len(modes), "nodes_values": len(splits)} {
+	for name, k := range map[string]int{"nodes_nodeids": len(ids), "nodes_featureids": len(features),
+		"nodes_truenodeids": len(yes), "nodes_falsenodeids": len(no), "nodes_modes": len(modes),
+		"nodes_values": len(splits)} {
 		if k != len(trees) {
 			return nil, fmt.Errorf("%s: expected %d elements as for nodes_treeids, found %d", name, len(trees), k)
 		}
 	}
 	if len(missing) != 0 && len(missing) != len(trees) {
-		return nil, fmt.Errorf("nodes_missing_value_tracks_true: expected %d elements as for nodes_treeids, found %d", len(trees), len(missing))
+		return nil, fmt.Errorf("nodes_missing_value_tracks_true: expected %d elements as for nodes_treeids, found %d",
+			len(trees), len(missing))
 	}
 	f := &forest{}
 	at := map[nodeID]child{}
 	for i, mode := range modes {
 		id := nodeID{trees[i], ids[i]}
 		if _, twice := at[id]; twice {
-			return nil, fmt.Errorf("node %d of tree %d is there twice", id.node, id.tree)
+			return nil, fmt.Errorf("node %d of tree %d is listed twice", id.node, id.tree)
 		}
 		if mode == "LEAF" {
 			f.leaves = append(f.leaves, nil)
@@ -129,7 +132,8 @@ func flatForest(n *ir.Node, prefix string, targets int) (*forest, error) {
 			return nil, fmt.Errorf("nodes_modes: unknown mode %q", mode)
 		}
 		at[id] = child(len(f.branches))
-		if err := f.add(branch{test: test(splits[i]), missing: len(missing) > 0 && missing[i] != 0}, features[i]); err != nil {
+		if err := f.add(branch{test: test(splits[i]), missing: len(missing) > 0 && missing[i] != 0},
+			features[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +153,8 @@ func flatForest(n *ir.Node, prefix string, targets int) (*forest, error) {
 		}{{&f.branches[k].yes, yes[i]}, {&f.branches[k].no, no[i]}} {
 			to, ok := at[nodeID{trees[i], c.id}]
 			if !ok {
-				return nil, fmt.Errorf("node %d of tree %d leads to node %d, which is not there", ids[i], trees[i], c.id)
+				return nil, fmt.Errorf("node %d of tree %d leads to node %d, which is not listed", ids[i], trees[i],
+					c.id)
 			}
 			*c.to = to
 		}
@@ -158,23 +163,25 @@ func flatForest(n *ir.Node, prefix string, targets int) (*forest, error) {
 }
 
 func (f *forest) addVotes(n *ir.Node, prefix string, targets int, at map[nodeID]child) error {
-	trees, ids, to := n.Attrs.Ints(prefix+"_treeids", nil), n.Attrs.Ints(prefix+"_nodeids", nil), n.Attrs.Ints(prefix+"_ids", nil)
+	trees, ids, to := n.Attrs.Ints(prefix+"_treeids", nil), n.Attrs.Ints(prefix+"_nodeids", nil),
+		n.Attrs.Ints(prefix+"_ids", nil)
 	weights, err := floatsOrTensor(n, prefix+"_weights")
 	if err != nil {
 		return err
 	}
 	if len(ids) != len(trees) || len(to) != len(trees) || len(weights) != len(trees) {
-		return fmt.Errorf("%s_treeids, _nodeids, _ids and _weights have %d, %d, %d and %d elements", prefix, len(trees), len(ids), len(to), len(weights))
+		return fmt.Errorf("%s_treeids, _nodeids, _ids and _weights: expected equal lengths, found %d, %d, %d and %d",
+			prefix, len(trees), len(ids), len(to), len(weights))
 	}
 	for i, t := range trees {
 		leaf, ok := at[nodeID{t, ids[i]}]
 		if !ok {
-			return fmt.Errorf("%s_nodeids: node %d of tree %d is not there", prefix, ids[i], t)
+			return fmt.Errorf("%s_nodeids: node %d of tree %d is not listed", prefix, ids[i], t)
 		}
 		if to[i] < 0 || to[i] >= int64(targets) {
 			return fmt.Errorf("%s_ids: found %d, expected less than %d", prefix, to[i], targets)
 		}
-		if leaf < 0 { // votes of branches count nowhere
+		if leaf < 0 { // votes of branches do not count
 			f.leaves[^leaf] = append(f.leaves[^leaf], vote{int(to[i]), weights[i]})
 		}
 	}
@@ -207,14 +214,17 @@ func aggregate(how string, votes [][]vote, targets int) (sums []float64, none []
 	return sums, none
 }
 
-// flatAttrs declares the attributes that classifier and regressor share; tensors came with version 3.
+// flatAttrs returns the attributes that classifier and regressor share. Tensors are allowed since version 3.
 func flatAttrs(since int, extra ...ir.AttrSpec) []ir.AttrSpec {
 	out := []ir.AttrSpec{
 		intsAttr("nodes_treeids", "tree of each node"), intsAttr("nodes_nodeids", "number of each node in its tree"),
-		intsAttr("nodes_featureids", "feature that each node looks at"), stringsAttr("nodes_modes", "BRANCH_LEQ, _LT, _GTE, _GT, _EQ, _NEQ or LEAF"),
-		floatsAttr("nodes_values", "what the feature is compared with"), floatsAttr("nodes_hitrates", "not used"),
-		intsAttr("nodes_truenodeids", "where to go if so"), intsAttr("nodes_falsenodeids", "where to go if not"),
-		intsAttr("nodes_missing_value_tracks_true", "whether NaN counts as so"), floatsAttr("base_values", "added in the end"), postTransform,
+		intsAttr("nodes_featureids", "feature that each node reads"),
+		stringsAttr("nodes_modes", "BRANCH_LEQ, _LT, _GTE, _GT, _EQ, _NEQ or LEAF"),
+		floatsAttr("nodes_values", "threshold of each node"), floatsAttr("nodes_hitrates", "not used"),
+		intsAttr("nodes_truenodeids", "next node if the comparison is true"),
+		intsAttr("nodes_falsenodeids", "next node if the comparison is false"),
+		intsAttr("nodes_missing_value_tracks_true", "whether the comparison is true for NaN"),
+		floatsAttr("base_values", "added to the sums of votes"), postTransform,
 	}
 	if since >= 3 {
 		for _, name := range []string{"nodes_values", "nodes_hitrates", "base_values"} {
@@ -224,7 +234,7 @@ func flatAttrs(since int, extra ...ir.AttrSpec) []ir.AttrSpec {
 	return append(out, extra...)
 }
 
-// eachSample runs f for the votes on every sample of input 0.
+// eachSample calls each with the votes on every sample of input 0.
 func (f *forest) eachSample(in []tensor.Datum, each func(votes [][]vote) error) error {
 	v, rows, cols, err := matrix(in)
 	if err != nil {
@@ -242,7 +252,7 @@ func (f *forest) eachSample(in []tensor.Datum, each func(votes [][]vote) error) 
 	return nil
 }
 
-// limit reports an error unless a number of targets or classes can be one.
+// limit returns an error if k is no valid number of targets or classes.
 func limit(name string, k int64) error {
 	if k < 1 || k > ops.MaxElems {
 		return fmt.Errorf("%s: expected 1 or more, found %d", name, k)

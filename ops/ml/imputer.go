@@ -9,19 +9,22 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Imputer fills in missing values.
+// Imputer replaces missing values.
 var Imputer = ops.Register(&ir.Op{
 	Domain: Domain, Name: "Imputer", Since: 1,
-	Doc: "Replaces elements equal to one value (NaN equals NaN) by another, one for all or one per feature (last axis).",
+	Doc: "Replaces elements equal to one value (NaN equals NaN) by another, for all or per feature (last axis).",
 	In:  ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", numeric),
-	Attrs: []ir.AttrSpec{floatsAttr("imputed_value_floats", "what floats become"), intsAttr("imputed_value_int64s", "what integers become"),
-		ops.FloatSpec("replaced_value_float", 0, "the float that is replaced"), ops.IntSpec("replaced_value_int64", 0, "the integer that is replaced")},
+	Attrs: []ir.AttrSpec{floatsAttr("imputed_value_floats", "replacements of floats"),
+		intsAttr("imputed_value_int64s", "replacements of integers"),
+		ops.FloatSpec("replaced_value_float", 0, "float to replace"),
+		ops.IntSpec("replaced_value_int64", 0, "integer to replace")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
 		if x.DType().IsFloat() {
 			fill, old := c.Node.Attrs.Floats("imputed_value_floats", nil), ops.Float(c.Node, "replaced_value_float")
 			v := ops.F64(in, 0)
-			if err := impute(x, v, fill, "imputed_value_floats", func(y float64) bool { return y == old || math.IsNaN(y) && math.IsNaN(old) }); err != nil {
+			if err := impute(x, v, fill, "imputed_value_floats",
+				func(y float64) bool { return y == old || math.IsNaN(y) && math.IsNaN(old) }); err != nil {
 				return nil, err
 			}
 			return ops.One(tensor.FromFloat64s(x.DType(), v, x.Shape()...))
@@ -37,7 +40,8 @@ var Imputer = ops.Register(&ir.Op{
 		return ops.One(tensor.FromSlice(v, x.Shape()...).Convert(x.DType(), false))
 	},
 	Along: alongOwn(func(n *ir.Node) bool {
-		return max(len(n.Attrs.Floats("imputed_value_floats", nil)), len(n.Attrs.Ints("imputed_value_int64s", nil))) != 1
+		return max(len(n.Attrs.Floats("imputed_value_floats", nil)),
+			len(n.Attrs.Ints("imputed_value_int64s", nil))) != 1
 	}),
 	Tol: ir.Exact,
 })
@@ -55,8 +59,8 @@ func impute[T int64 | float64](x *tensor.Tensor, v, fill []T, name string, missi
 	return nil
 }
 
-// featureIndex returns a function from an element of x to its index among n attribute values: the only one, or that of its
-// feature.
+// featureIndex returns a function from an element of x to its index among n attribute values: the only one, or that of
+// its feature.
 func featureIndex(x *tensor.Tensor, n int, name string) (func(int) int, error) {
 	switch {
 	case n == 1:

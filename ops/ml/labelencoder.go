@@ -12,10 +12,13 @@ import (
 // LabelEncoder1 is LabelEncoder of version 1.
 var LabelEncoder1 = ops.Register(&ir.Op{
 	Domain: Domain, Name: "LabelEncoder", Since: 1,
-	Doc: "Strings become their places in classes_strings, integers the strings at those places; others become the default.",
-	In:  ops.Sig("X:T1"), Out: ops.Sig("Y:T2"), Elems: elems("T1", intOrText),
-	Attrs: []ir.AttrSpec{stringsAttr("classes_strings", "the strings"), ops.IntSpec("default_int64", -1, "for strings that are not listed"),
-		{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "for integers that are no places"}},
+	Doc: "Replaces strings by their indices in classes_strings, or integers by the strings at those indices, and " +
+		"others by the default.",
+	In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2"), Elems: elems("T1", intOrText),
+	Attrs: []ir.AttrSpec{stringsAttr("classes_strings", "list of strings"),
+		ops.IntSpec("default_int64", -1, "result for strings that are not listed"),
+		{Name: "default_string", Kind: ir.AttrString, Default: "_Unused",
+			Doc: "result for integers that are no indices"}},
 	Infer: otherKind,
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, classes := ops.Tensor(in, 0), c.Node.Attrs.Strs("classes_strings", nil)
@@ -34,30 +37,35 @@ var LabelEncoder1 = ops.Register(&ir.Op{
 // LabelEncoder2 is LabelEncoder of versions 2 and 3.
 var LabelEncoder2 = ops.Register(&ir.Op{
 	Domain: Domain, Name: "LabelEncoder", Since: 2,
-	Doc: encoderDoc, In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2"), Elems: elems("T1", []tensor.DType{tensor.String, tensor.Int64, tensor.Float32}),
+	Doc: encoderDoc, In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2"),
+	Elems: elems("T1", []tensor.DType{tensor.String, tensor.Int64, tensor.Float32}),
 	Attrs: encoderAttrs, Infer: inferEncoder, Eval: evalEncoder, Along: alongOwn(never), Tol: ir.Exact,
 })
 
-// LabelEncoder is the one of version 4, in which keys and values may be tensors.
+// LabelEncoder is LabelEncoder of version 4, with keys and values that may be tensors.
 var LabelEncoder = ops.Register(&ir.Op{
 	Domain: Domain, Name: "LabelEncoder", Since: 4,
 	Doc: encoderDoc, In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2"),
-	Elems: elems("T1", []tensor.DType{tensor.String, tensor.Int64, tensor.Float32, tensor.Int32, tensor.Int16, tensor.Float64}),
+	Elems: elems("T1", []tensor.DType{tensor.String, tensor.Int64, tensor.Float32, tensor.Int32, tensor.Int16,
+		tensor.Float64}),
 	Attrs: append(append([]ir.AttrSpec{}, encoderAttrs...), tensorAttr("keys_tensor", "keys of any type"),
-		tensorAttr("values_tensor", "values of any type"), tensorAttr("default_tensor", "for elements that are no keys, one element")),
+		tensorAttr("values_tensor", "values of any type"),
+		tensorAttr("default_tensor", "for elements that are no keys, one element")),
 	Infer: inferEncoder, Eval: evalEncoder, Along: alongOwn(never), Tol: ir.Exact,
 })
 
-const encoderDoc = "The value at the place of each element among the keys, of which the last of equal ones counts and NaN equals NaN; the default for others."
+const encoderDoc = "The value at the index of each element among the keys, or the default for elements that are no " +
+	"keys. Of equal keys the last one counts. NaN equals NaN."
 
 var encoderAttrs = []ir.AttrSpec{
 	floatsAttr("keys_floats", "keys"), intsAttr("keys_int64s", "keys"), stringsAttr("keys_strings", "keys"),
 	floatsAttr("values_floats", "values"), intsAttr("values_int64s", "values"), stringsAttr("values_strings", "values"),
-	ops.FloatSpec("default_float", float32(math.Copysign(0, -1)), "for elements that are no keys"), ops.IntSpec("default_int64", -1, "for elements that are no keys"),
-	{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "for elements that are no keys"},
+	ops.FloatSpec("default_float", float32(math.Copysign(0, -1)), "result for elements that are no keys"),
+	ops.IntSpec("default_int64", -1, "result for elements that are no keys"),
+	{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "result for elements that are no keys"},
 }
 
-// encoderTable reads keys_* or values_*, exactly one of which must be there.
+// encoderTable reads keys_* or values_*, exactly one of which must be given.
 func encoderTable(n *ir.Node, which string) (*tensor.Tensor, error) {
 	var t *tensor.Tensor
 	found := 0
@@ -119,7 +127,7 @@ func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each element's place among the keys, or -1.
+	// The index of each element among the keys, or -1.
 	var at []int
 	switch {
 	case (x.DType() == tensor.String) != (keys.DType() == tensor.String):

@@ -11,9 +11,11 @@ import (
 // LinearClassifier scores each class by a linear function.
 var LinearClassifier = ops.Register(&ir.Op{
 	Domain: Domain, Name: "LinearClassifier", Since: 1,
-	Doc: "Scores of X (samples by features): coefficients (classes by features) times x plus intercepts, after post_transform. The label is that " +
-		"of the greatest score; with a single row of coefficients the second label where the score is above 0. That row gives two scores where " +
-		"there are two labels, 1-s and s.",
+	Doc: "Scores of X (samples by features): coefficients (classes by features) times x plus intercepts, after " +
+		"post_transform. The label is that " +
+		"of the largest score. With a single row of coefficients it is the second label if the score is above 0, and " +
+		"there are two scores if " +
+		"there are two labels: 1-s and s.",
 	In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2[_]", "Z:float32[_,_]"), Elems: elems("T1", numeric),
 	Attrs: []ir.AttrSpec{intsAttr("classlabels_ints", "labels"), stringsAttr("classlabels_strings", "labels"),
 		ops.Required(floatsAttr("coefficients", "one row per class")), floatsAttr("intercepts", "one per class"),
@@ -56,7 +58,7 @@ func linearScores(n *ir.Node, l labels) int {
 	return l.len()
 }
 
-// binary returns the class of a yes-or-no answer.
+// binary returns the class of a binary decision.
 func binary(yes bool, l labels) int {
 	k := 0
 	if yes {
@@ -84,7 +86,8 @@ var LinearRegressor = ops.Register(&ir.Op{
 	}),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		n := c.Node
-		out, err := linear(in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil), int(ops.Int(n, "targets")))
+		out, err := linear(in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil),
+			int(ops.Int(n, "targets")))
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +99,7 @@ var LinearRegressor = ops.Register(&ir.Op{
 	Along: alongSamples, Tol: ir.Summing,
 })
 
-// linear computes targets linear functions of each sample of input 0; 0 targets: as many as there are intercepts, or
+// linear computes linear functions of each sample of input 0. If targets is 0, there are as many as intercepts, or as
 // rows of coefficients.
 func linear(in []tensor.Datum, coefficients, intercepts []float64, targets int) ([][]float64, error) {
 	v, rows, cols, err := matrix(in)

@@ -65,7 +65,8 @@ func samples(n *ir.Node) (ir.Dim, error) {
 	return ir.Dim{}, fmt.Errorf("input 0 (X): expected samples by features, found %v", t)
 }
 
-// perSample infers outputs that have one row per sample. types returns their types for a number of samples.
+// perSample returns the inference of outputs with one row per sample. types returns their types for a number of
+// samples.
 func perSample(types func(n *ir.Node, samples ir.Dim) ([]ir.Type, error)) func(*ir.Node) ([]ir.Type, error) {
 	return func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -93,7 +94,8 @@ func alongSamples(n *ir.Node, in []ir.Fact) []ir.Fact {
 	return out
 }
 
-// alongOwn serves elementwise operators; where features (the last axis) differ by their place, that axis does not pass.
+// alongOwn returns the Along of elementwise operators. If byFeature returns true, features (the last axis) are treated
+// differently.
 func alongOwn(byFeature func(*ir.Node) bool) func(*ir.Node, []ir.Fact) []ir.Fact {
 	return func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := in[0]
@@ -127,15 +129,16 @@ func (l labels) elem() tensor.DType {
 	return tensor.Int64
 }
 
-// check reports an error unless there are labels of exactly one kind.
+// check returns an error unless there are labels of exactly one type.
 func (l labels) check() error {
 	if (len(l.ints) > 0) == (len(l.strs) > 0) {
-		return fmt.Errorf("expected class labels as integers or as strings, found %d integers and %d strings", len(l.ints), len(l.strs))
+		return fmt.Errorf("expected class labels as integers or as strings, found %d integers and %d strings",
+			len(l.ints), len(l.strs))
 	}
 	return nil
 }
 
-// pick returns the labels of the given classes as a tensor. A negative class is a binary answer without a label:
+// pick returns the labels of the given classes as a tensor. A negative class is a binary decision without a label:
 // noLabel-0 is "0", noLabel-1 is "1".
 func (l labels) pick(classes []int) *tensor.Tensor {
 	if l.text() {
@@ -160,10 +163,10 @@ func (l labels) pick(classes []int) *tensor.Tensor {
 	return tensor.FromSlice(out, len(out))
 }
 
-// noLabel marks an answer without a label, as pick reads it.
+// noLabel marks a decision without a label; see pick.
 const noLabel = -1
 
-// classified infers a classifier's outputs: a label and some scores per sample.
+// classified returns the inference of a classifier's outputs: a label and scores per sample.
 func classified(ints string, scores func(n *ir.Node, l labels) int) func(*ir.Node) ([]ir.Type, error) {
 	return perSample(func(n *ir.Node, d ir.Dim) ([]ir.Type, error) {
 		l := labelsOf(n, ints)
@@ -178,7 +181,7 @@ func classified(ints string, scores func(n *ir.Node, l labels) int) func(*ir.Nod
 	})
 }
 
-// scored makes a classifier's results from classes and rows of scores, cols each.
+// scored returns a classifier's results from classes and rows of cols scores.
 func scored(c *ir.EvalCtx, l labels, classes []int, scores [][]float64, cols int) ([]tensor.Datum, error) {
 	z, err := joined(c, scores, cols)
 	if err != nil {
@@ -187,7 +190,7 @@ func scored(c *ir.EvalCtx, l labels, classes []int, scores [][]float64, cols int
 	return []tensor.Datum{l.pick(classes), z}, nil
 }
 
-// joined makes a float32 matrix from rows of the given length.
+// joined returns a float32 matrix of rows of the given length.
 func joined(c *ir.EvalCtx, rows [][]float64, cols int) (*tensor.Tensor, error) {
 	var flat []float64
 	for _, r := range rows {

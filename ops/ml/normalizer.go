@@ -9,11 +9,12 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Normalizer divides each sample by a norm of it.
+// Normalizer divides each sample by its norm.
 var Normalizer = ops.Register(&ir.Op{
 	Domain: Domain, Name: "Normalizer", Since: 1,
-	Doc: "Each sample (a row, or a vector as a whole) divided by the greatest of its elements (MAX), the sum of their absolute values (L1) or " +
-		"their Euclidean norm (L2), as float32; a sample stays where that is 0.",
+	Doc: "Each sample (a row, or a vector as a whole) divided by its largest element (MAX), the sum of absolute " +
+		"values (L1) or " +
+		"its Euclidean norm (L2), as float32. Samples with a norm of 0 stay.",
 	In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:float32[...]"), Elems: elems("T", numeric),
 	Attrs: []ir.AttrSpec{ops.ChoiceSpec("norm", "which norm", "MAX", "L1", "L2")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

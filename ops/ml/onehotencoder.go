@@ -9,13 +9,16 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// OneHotEncoder writes categories as indicator vectors.
+// OneHotEncoder replaces categories by indicator vectors.
 var OneHotEncoder = ops.Register(&ir.Op{
 	Domain: Domain, Name: "OneHotEncoder", Since: 1,
-	Doc: "For each element of X a vector, along a new last axis, that is 1 at the element's place in the list of categories and 0 elsewhere. " +
-		"Floats are truncated to integers first. An element that is not listed gives zeros, or an error where zeros is 0.",
+	Doc: "For each element of X a vector, along a new last axis, that is 1 at the element's index in the list of " +
+		"categories and 0 elsewhere. " +
+		"Floats are truncated to integers first. The vector of an element that is not listed is 0; it is an error if " +
+		"zeros is 0.",
 	In: ops.Sig("X:T"), Out: ops.Sig("Y:float32"), Elems: elems("T", append(slices.Clone(numeric), tensor.String)),
-	Attrs: []ir.AttrSpec{intsAttr("cats_int64s", "categories of numbers"), stringsAttr("cats_strings", "categories of strings"),
+	Attrs: []ir.AttrSpec{intsAttr("cats_int64s", "categories of numbers"),
+		stringsAttr("cats_strings", "categories of strings"),
 		ops.IntSpec("zeros", 1, "whether elements that are not listed are allowed")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -32,7 +35,8 @@ var OneHotEncoder = ops.Register(&ir.Op{
 		if t.NoRank {
 			return []ir.Type{&ir.TensorType{Elem: tensor.Float32, NoRank: true}}, nil
 		}
-		return []ir.Type{&ir.TensorType{Elem: tensor.Float32, Shape: append(slices.Clone(t.Shape), ir.Const(int64(cats)))}}, nil
+		return []ir.Type{&ir.TensorType{Elem: tensor.Float32,
+			Shape: append(slices.Clone(t.Shape), ir.Const(int64(cats)))}}, nil
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)

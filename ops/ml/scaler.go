@@ -6,12 +6,12 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Scaler standardises features.
+// Scaler standardizes features.
 var Scaler = ops.Register(&ir.Op{
 	Domain: Domain, Name: "Scaler", Since: 1,
 	Doc: "(X-offset)*scale as float32, with one offset and scale for all or one per feature (last axis).",
 	In:  ops.Sig("X:T[...]"), Out: ops.Sig("Y:float32[...]"), Elems: elems("T", numeric),
-	Attrs: []ir.AttrSpec{floatsAttr("offset", "what is taken off"), floatsAttr("scale", "factor after that")},
+	Attrs: []ir.AttrSpec{floatsAttr("offset", "subtracted first"), floatsAttr("scale", "factor of the difference")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
 		offset, scale := c.Node.Attrs.Floats("offset", []float64{0}), c.Node.Attrs.Floats("scale", []float64{1})

@@ -6,7 +6,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-var postTransform = ops.ChoiceSpec("post_transform", "what is applied to the scores", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+var postTransform = ops.ChoiceSpec("post_transform", "function of the scores", "NONE", "SOFTMAX", "LOGISTIC",
+	"SOFTMAX_ZERO", "PROBIT")
 
 // transform applies post_transform to one sample's scores, in place.
 func transform(kind string, v []float64) {
@@ -47,7 +48,7 @@ func softmax(v []float64) {
 	}
 }
 
-// softmaxZero returns a softmax in which scores of (nearly) zero stay so and take no part.
+// softmaxZero computes a softmax without the scores that are (nearly) zero, which stay.
 func softmaxZero(v []float64) {
 	m, sum := top(v), 0.0
 	for i, x := range v {
@@ -66,8 +67,8 @@ func softmaxZero(v []float64) {
 	}
 }
 
-// probit approximates the inverse of the normal distribution function by Winitzki's formula, as all engines do, so that
-// their answers agree; it is off by up to 2e-3.
+// probit approximates the inverse of the normal distribution function by Winitzki's formula, with an error of up to
+// 2e-3. All engines do, so their answers agree.
 func probit(p float64) float64 {
 	x := 2*p - 1
 	log := math.Log((1 - x) * (1 + x))
@@ -75,7 +76,7 @@ func probit(p float64) float64 {
 	return math.Copysign(math.Sqrt2*math.Sqrt(-v+math.Sqrt(v*v-log/0.147)), x)
 }
 
-// secondScore makes two scores of a binary classifier's single one.
+// secondScore is the way in which a binary classifier's single score becomes two.
 type secondScore int
 
 const (
@@ -84,8 +85,8 @@ const (
 	opposite                      // -s and s
 )
 
-// finish makes a sample's scores final: the second one of two classes, and post_transform. As in ONNX Runtime, of the
-// transforms of a single score, or of the two made of it, only LOGISTIC (of -s and s, for two) and PROBIT count.
+// finish adds the second score of two classes, and applies post_transform. As in ONNX Runtime, a single score, or two
+// made from it, are transformed by LOGISTIC (as -s and s if there are two) and PROBIT only.
 func finish(kind string, v []float64, second secondScore) []float64 {
 	if len(v) != 1 {
 		transform(kind, v)
@@ -105,7 +106,7 @@ func finish(kind string, v []float64, second secondScore) []float64 {
 	return v
 }
 
-// argmax returns the first of the greatest; the first at all where nothing compares.
+// argmax returns the index of the first of the largest. It returns 0 if no comparison is true.
 func argmax(v []float64) int {
 	best := 0
 	for i, x := range v {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// kernel is how a support vector machine compares two vectors.
+// kernel is the kernel function of a support vector machine.
 type kernel struct {
 	kind                string
 	gamma, coef, degree float64
@@ -16,8 +16,10 @@ type kernel struct {
 
 func svmAttrs(extra ...ir.AttrSpec) []ir.AttrSpec {
 	return append([]ir.AttrSpec{
-		ops.ChoiceSpec("kernel_type", "how vectors are compared", "LINEAR", "POLY", "RBF", "SIGMOID"), floatsAttr("kernel_params", "gamma, coef0 and degree"),
-		floatsAttr("support_vectors", "one after the other; none: a linear model"), floatsAttr("coefficients", "of the support vectors, or of the features"),
+		ops.ChoiceSpec("kernel_type", "kernel function", "LINEAR", "POLY", "RBF", "SIGMOID"),
+		floatsAttr("kernel_params", "gamma, coef0 and degree"),
+		floatsAttr("support_vectors", "concatenated; none: a linear model"),
+		floatsAttr("coefficients", "coefficients of the support vectors, or of the features"),
 		floatsAttr("rho", "added to each sum"), postTransform}, extra...)
 }
 
@@ -49,7 +51,7 @@ func (k kernel) of(a, b []float64) float64 {
 	return dot(a, b)
 }
 
-// all compares x with count vectors, which are stored one after the other.
+// all returns the kernels of x with count concatenated vectors.
 func (k kernel) all(x, vectors []float64, count int) []float64 {
 	out := make([]float64, count)
 	for i := range out {

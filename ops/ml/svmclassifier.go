@@ -10,15 +10,19 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// SVMClassifier is classification by support vector machines, one per pair of classes.
+// SVMClassifier classifies by support vector machines, one per pair of classes.
 var SVMClassifier = ops.Register(&ir.Op{
 	Domain: Domain, Name: "SVMClassifier", Since: 1,
-	Doc: "Each pair of classes votes, by the sign of rho plus the sum of coefficients times kernels of a row of X with the support vectors of both; " +
-		"the label is that with most votes. Scores are these sums, or class probabilities where prob_a and prob_b are given. Without support vectors " +
+	Doc: "Each pair of classes votes, by the sign of rho plus the sum of coefficients times kernels of a row of X " +
+		"with the support vectors of both; " +
+		"the label is that with most votes. Scores are these sums, or class probabilities if prob_a and prob_b are " +
+		"given. Without support vectors " +
 		"each class has a linear function as its score.",
 	In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2[_]", "Z:float32[_,_]"), Elems: elems("T1", numeric),
-	Attrs: svmAttrs(intsAttr("classlabels_ints", "labels"), stringsAttr("classlabels_strings", "labels"), floatsAttr("prob_a", "slopes of the probabilities, one per pair"),
-		floatsAttr("prob_b", "offsets of the probabilities"), intsAttr("vectors_per_class", "support vectors of each class")),
+	Attrs: svmAttrs(intsAttr("classlabels_ints", "labels"), stringsAttr("classlabels_strings", "labels"),
+		floatsAttr("prob_a", "slopes of the probabilities, one per pair"),
+		floatsAttr("prob_b", "offsets of the probabilities"),
+		intsAttr("vectors_per_class", "support vectors of each class")),
 	Infer: classified("classlabels_ints", svmScores),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		m, err := svmOf(c.Node)
@@ -72,12 +76,14 @@ func svmOf(n *ir.Node) (*svm, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &svm{kernel: k, labels: labelsOf(n, "classlabels_ints"), post: ops.Str(n, "post_transform"), linear: !machines(n),
-		vectors: n.Attrs.Floats("support_vectors", nil), coefs: n.Attrs.Floats("coefficients", nil), rho: n.Attrs.Floats("rho", nil),
+	m := &svm{kernel: k, labels: labelsOf(n, "classlabels_ints"), post: ops.Str(n, "post_transform"),
+		linear:  !machines(n),
+		vectors: n.Attrs.Floats("support_vectors", nil), coefs: n.Attrs.Floats("coefficients", nil),
+		rho:   n.Attrs.Floats("rho", nil),
 		slope: n.Attrs.Floats("prob_a", nil), offset: n.Attrs.Floats("prob_b", nil)}
 	for _, k := range n.Attrs.Ints("vectors_per_class", nil) {
 		if k < 0 || k > int64(len(m.vectors)+len(m.coefs)) {
-			return nil, fmt.Errorf("vectors_per_class: found %d", k)
+			return nil, fmt.Errorf("vectors_per_class: expected numbers of support vectors, found %d", k)
 		}
 		m.start = append(m.start, m.total)
 		m.count = append(m.count, int(k))
@@ -87,19 +93,21 @@ func svmOf(n *ir.Node) (*svm, error) {
 	return m, nil
 }
 
-// check holds the sizes of the attributes against each other.
+// check compares the sizes of the attributes.
 func (m *svm) check(features int) error {
 	k := m.labels.len()
 	pairs := k * (k - 1) / 2
 	switch {
 	case m.linear && (len(m.coefs) != k*features || len(m.rho) < 1):
-		return fmt.Errorf("%d coefficients and %d rho for %d classes and %d features", len(m.coefs), len(m.rho), k, features)
+		return fmt.Errorf("%d coefficients and %d rho for %d classes and %d features", len(m.coefs), len(m.rho), k,
+			features)
 	case m.linear:
 		return nil
 	case len(m.count) != k:
 		return fmt.Errorf("vectors_per_class has %d elements for %d classes", len(m.count), k)
 	case len(m.vectors) != m.total*features || len(m.coefs) < (k-1)*m.total || len(m.rho) < pairs:
-		return fmt.Errorf("%d support vectors of %d features: found %d numbers, %d coefficients and %d rho", m.total, features, len(m.vectors), len(m.coefs), len(m.rho))
+		return fmt.Errorf("%d support vectors of %d features: found %d numbers, %d coefficients and %d rho", m.total,
+			features, len(m.vectors), len(m.coefs), len(m.rho))
 	case len(m.slope) != len(m.offset) || len(m.slope) != 0 && len(m.slope) < pairs:
 		return fmt.Errorf("%d classes: found %d prob_a and %d prob_b", k, len(m.slope), len(m.offset))
 	}
@@ -126,7 +134,8 @@ func (m *svm) decide(x []float64) (int, []float64) {
 	for i := range k {
 		for j := i + 1; j < k; j++ {
 			a, b := m.start[i], m.start[j]
-			s := m.rho[len(sums)] + dot(near[a:a+m.count[i]], m.coefs[(j-1)*m.total+a:]) + dot(near[b:b+m.count[j]], m.coefs[i*m.total+b:])
+			s := m.rho[len(sums)] + dot(near[a:a+m.count[i]], m.coefs[(j-1)*m.total+a:]) + dot(near[b:b+m.count[j]],
+				m.coefs[i*m.total+b:])
 			if s > 0 {
 				votes[i]++
 			} else {
@@ -150,8 +159,8 @@ func (m *svm) decide(x []float64) (int, []float64) {
 	return class, sums
 }
 
-// probabilities makes class probabilities of the sums of all pairs: logistic functions, coupled as in Wu, Lin and Weng
-// (2004), second method.
+// probabilities returns class probabilities from the sums of all pairs: logistic functions, coupled as in Wu, Lin and
+// Weng (2004), second method.
 func (m *svm) probabilities(sums []float64) []float64 {
 	k := m.labels.len()
 	r := make([][]float64, k)

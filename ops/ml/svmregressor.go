@@ -11,11 +11,15 @@ import (
 // SVMRegressor is regression by a support vector machine.
 var SVMRegressor = ops.Register(&ir.Op{
 	Domain: Domain, Name: "SVMRegressor", Since: 1,
-	Doc: "For each row of X the sum of coefficients times kernels with the support vectors, or the product with the coefficients where there are " +
-		"none, plus rho; with one_class 1 where that is above 0 and -1 elsewhere.",
+	Doc: "For each row of X the sum of coefficients times kernels with the support vectors, or the product with the " +
+		"coefficients if there are " +
+		"none, plus rho. With one_class, 1 if that is above 0 and -1 otherwise.",
 	In: ops.Sig("X:T"), Out: ops.Sig("Y:float32[_,1]"), Elems: elems("T", numeric),
-	Attrs: svmAttrs(ops.IntSpec("n_supports", 0, "number of support vectors"), ops.IntSpec("one_class", 0, "whether to tell inliers from outliers")),
-	Infer: perSample(func(_ *ir.Node, d ir.Dim) ([]ir.Type, error) { return []ir.Type{ir.Tensor(tensor.Float32, d, 1)}, nil }),
+	Attrs: svmAttrs(ops.IntSpec("n_supports", 0, "number of support vectors"),
+		ops.IntSpec("one_class", 0, "whether the result is 1 for inliers and -1 for outliers")),
+	Infer: perSample(func(_ *ir.Node, d ir.Dim) ([]ir.Type, error) {
+		return []ir.Type{ir.Tensor(tensor.Float32, d, 1)}, nil
+	}),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		n := c.Node
 		k, err := kernelOf(n)
@@ -26,13 +30,16 @@ var SVMRegressor = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		coefs, rho, vectors := n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("rho", nil), n.Attrs.Floats("support_vectors", nil)
+		coefs, rho, vectors := n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("rho", nil),
+			n.Attrs.Floats("support_vectors", nil)
 		count := ops.Int(n, "n_supports")
 		if len(rho) != 1 {
 			return nil, fmt.Errorf("rho: expected 1 number, found %d", len(rho))
 		}
-		if count < 0 || count > int64(len(coefs)) || count == 0 && len(coefs) != cols || count > 0 && (len(coefs) != int(count) || len(vectors) != int(count)*cols) {
-			return nil, fmt.Errorf("%d support vectors of %d features: found %d numbers and %d coefficients", count, cols, len(vectors), len(coefs))
+		if count < 0 || count > int64(len(coefs)) || count == 0 && len(coefs) != cols || count > 0 &&
+			(len(coefs) != int(count) || len(vectors) != int(count)*cols) {
+			return nil, fmt.Errorf("%d support vectors of %d features: found %d numbers and %d coefficients", count,
+				cols, len(vectors), len(coefs))
 		}
 		out := make([]float64, rows)
 		for r := range out {

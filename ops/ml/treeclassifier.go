@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Classification trees of versions 1 and 3. Version 5 is deprecated in favor of TreeEnsemble and equals version 3.
+// Classification trees of versions 1 and 3. Version 5, deprecated in favor of TreeEnsemble, equals version 3.
 var (
 	TreeEnsembleClassifier1 = treeClassifier(1)
 	TreeEnsembleClassifier  = treeClassifier(3)
@@ -16,7 +16,8 @@ var (
 
 func treeClassifier(since int) *ir.Op {
 	extra := []ir.AttrSpec{
-		intsAttr("class_treeids", "tree of each vote"), intsAttr("class_nodeids", "its leaf"), intsAttr("class_ids", "its class"), floatsAttr("class_weights", "its weight"),
+		intsAttr("class_treeids", "tree of each vote"), intsAttr("class_nodeids", "its leaf"),
+		intsAttr("class_ids", "its class"), floatsAttr("class_weights", "its weight"),
 		intsAttr("classlabels_int64s", "labels"), stringsAttr("classlabels_strings", "labels"),
 	}
 	if since >= 3 {
@@ -24,11 +25,15 @@ func treeClassifier(since int) *ir.Op {
 	}
 	return ops.Register(&ir.Op{
 		Domain: Domain, Name: "TreeEnsembleClassifier", Since: since,
-		Doc: "Each tree leads a sample (row of X) to a leaf, which votes for classes; votes are summed, base_values added, the label is that of the " +
-			"class with the greatest sum, and post_transform is applied to the sums. Where there are two labels and votes for one class only, the " +
-			"sum s is the second label's, which is chosen where s is above 0.5, or above 0 where some vote is negative; if they were for the first " +
+		Doc: "Each tree leads a sample (row of X) to a leaf, which votes for classes; votes are summed, base_values " +
+			"added, the label is that of the " +
+			"class with the largest sum, and post_transform is applied to the sums. If there are two labels and " +
+			"votes for one class only, the " +
+			"sum s is the second label's, which is chosen if s is above 0.5, or above 0 if some vote is negative; if " +
+			"the votes are for the first " +
 			"class, the scores are 1-s and s, or -s and s.",
-		In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2[_]", "Z:float32[_,_]"), Elems: elems("T1", numeric), Attrs: flatAttrs(since, extra...),
+		In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2[_]", "Z:float32[_,_]"), Elems: elems("T1", numeric),
+		Attrs: flatAttrs(since, extra...),
 		Infer: classified("classlabels_int64s", treeScores),
 		Eval:  evalTreeClassifier, Along: alongSamples, Tol: ir.Summing,
 	})
@@ -83,12 +88,12 @@ type treeVerdict struct {
 	base     []float64
 	kind     string // post_transform
 	binary   bool   // there are two labels, and votes for one class only
-	voted    int    // that class
+	voted    int    // the class of all votes if binary
 	positive bool   // no vote is negative
 }
 
-// decide follows ONNX Runtime, with one exception: for two classes that both have votes it returns the label of the greater
-// one, as for more classes, and not 0 or 1.
+// decide follows ONNX Runtime, with one exception: of two classes that both have votes it returns the label of the
+// larger sum, as for more classes, and not 0 or 1.
 func (t treeVerdict) decide(sums []float64, none []bool) (class int, scores []float64) {
 	l := t.labels.len()
 	if t.binary && t.voted == 0 {

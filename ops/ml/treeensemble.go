@@ -13,18 +13,27 @@ import (
 // TreeEnsemble is the tree operator of version 5.
 var TreeEnsemble = ops.Register(&ir.Op{
 	Domain: Domain, Name: "TreeEnsemble", Since: 5,
-	Doc: "Each tree leads a sample (row of X) to a leaf, which weighs one target; per target the weights are averaged, summed, or the least or " +
-		"greatest taken, and post_transform applied.",
-	In: ops.Sig("X:T"), Out: ops.Sig("Y:T[_,_]"), Elems: elems("T", []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16}),
+	Doc: "Each tree leads a sample (row of X) to a leaf, which adds a weight to one target. Per target, the weights " +
+		"are averaged or summed, or the smallest or " +
+		"largest is taken, and post_transform is applied.",
+	In: ops.Sig("X:T"), Out: ops.Sig("Y:T[_,_]"),
+	Elems: elems("T", []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16}),
 	Attrs: []ir.AttrSpec{
-		ops.Required(intsAttr("tree_roots", "place of each tree's root in nodes_*")), ops.Required(intsAttr("nodes_featureids", "feature that each node looks at")),
-		ops.Required(tensorAttr("nodes_modes", "0 to 6: <=, <, >=, >, ==, !=, in a set")), ops.Required(tensorAttr("nodes_splits", "what the feature is compared with")),
-		ops.Required(intsAttr("nodes_truenodeids", "where to go if so")), ops.Required(intsAttr("nodes_trueleafs", "whether that is a leaf")),
-		ops.Required(intsAttr("nodes_falsenodeids", "where to go if not")), ops.Required(intsAttr("nodes_falseleafs", "whether that is a leaf")),
-		ops.Required(intsAttr("leaf_targetids", "target that each leaf weighs")), ops.Required(tensorAttr("leaf_weights", "its weight")),
-		tensorAttr("membership_values", "the sets of nodes of mode 6 in their order, each ended by NaN"), tensorAttr("nodes_hitrates", "not used"),
-		intsAttr("nodes_missing_value_tracks_true", "whether NaN counts as so"), ops.IntSpec("n_targets", nil, "number of targets; absent: as leaf_targetids shows"),
-		ops.IntSpec("aggregate_function", 1, "0 average, 1 sum, 2 least, 3 greatest"),
+		ops.Required(intsAttr("tree_roots", "index of each tree's root in nodes_*")),
+		ops.Required(intsAttr("nodes_featureids", "feature that each node reads")),
+		ops.Required(tensorAttr("nodes_modes", "0 to 6: <=, <, >=, >, ==, !=, in a set")),
+		ops.Required(tensorAttr("nodes_splits", "threshold of each node")),
+		ops.Required(intsAttr("nodes_truenodeids", "next node if the comparison is true")),
+		ops.Required(intsAttr("nodes_trueleafs", "whether that is a leaf")),
+		ops.Required(intsAttr("nodes_falsenodeids", "next node if the comparison is false")),
+		ops.Required(intsAttr("nodes_falseleafs", "whether that is a leaf")),
+		ops.Required(intsAttr("leaf_targetids", "target of each leaf")),
+		ops.Required(tensorAttr("leaf_weights", "its weight")),
+		tensorAttr("membership_values", "the sets of nodes of mode 6 in their order, each ended by NaN"),
+		tensorAttr("nodes_hitrates", "not used"),
+		intsAttr("nodes_missing_value_tracks_true", "whether the comparison is true for NaN"),
+		ops.IntSpec("n_targets", nil, "number of targets; absent: from leaf_targetids"),
+		ops.IntSpec("aggregate_function", 1, "0 average, 1 sum, 2 smallest, 3 largest"),
 		ops.IntSpec("post_transform", 0, "0 none, 1 softmax, 2 logistic, 3 softmax without zeros, 4 probit")},
 	Infer: perSample(func(n *ir.Node, d ir.Dim) ([]ir.Type, error) {
 		k := ensembleTargets(n)
@@ -121,19 +130,23 @@ func ensemble(n *ir.Node, targets int) (*forest, error) {
 		return nil, err
 	}
 	features, missing := get("nodes_featureids"), get("nodes_missing_value_tracks_true")
-	yes, no, yesLeaf, noLeaf := get("nodes_truenodeids"), get("nodes_falsenodeids"), get("nodes_trueleafs"), get("nodes_falseleafs")
+	yes, no, yesLeaf, noLeaf := get("nodes_truenodeids"), get("nodes_falsenodeids"), get("nodes_trueleafs"),
+		get("nodes_falseleafs")
 	for _, l := range [][]int64{yes, no, yesLeaf, noLeaf} {
 		if len(l) != len(features) {
 			return nil, fmt.Errorf("expected %d elements in each list nodes_*, found %d", len(features), len(l))
 		}
 	}
-	if len(modes) != len(features) || len(splits) != len(features) || len(missing) != 0 && len(missing) != len(features) {
-		return nil, fmt.Errorf("expected %d modes and splits as for nodes_featureids, found %d and %d", len(features), len(modes), len(splits))
+	if len(modes) != len(features) || len(splits) != len(features) || len(missing) != 0 &&
+		len(missing) != len(features) {
+		return nil, fmt.Errorf("expected %d modes and splits as for nodes_featureids, found %d and %d", len(features),
+			len(modes), len(splits))
 	}
 	f := &forest{}
 	targetIDs := get("leaf_targetids")
 	if len(targetIDs) != len(weights) {
-		return nil, fmt.Errorf("leaf_targetids has %d elements, leaf_weights %d", len(targetIDs), len(weights))
+		return nil, fmt.Errorf("expected equal lengths of leaf_targetids and leaf_weights, found %d and %d",
+			len(targetIDs), len(weights))
 	}
 	for i, t := range targetIDs {
 		if t < 0 || t >= int64(targets) {
@@ -148,7 +161,7 @@ func ensemble(n *ir.Node, targets int) (*forest, error) {
 		case leaf == 0 && id >= 0 && id < int64(len(features)):
 			return child(id), nil
 		}
-		return 0, fmt.Errorf("a node leads to %d, which is not there (leaf: %v)", id, leaf != 0)
+		return 0, fmt.Errorf("a node leads to %d, which is not listed (leaf: %v)", id, leaf != 0)
 	}
 	names := []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"}
 	for i, m := range modes {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Regression trees of versions 1 and 3. Version 5 is deprecated in favor of TreeEnsemble and equals version 3.
+// Regression trees of versions 1 and 3. Version 5, deprecated in favor of TreeEnsemble, equals version 3.
 var (
 	TreeEnsembleRegressor1 = treeRegressor(1)
 	TreeEnsembleRegressor  = treeRegressor(3)
@@ -16,17 +16,21 @@ var (
 
 func treeRegressor(since int) *ir.Op {
 	extra := []ir.AttrSpec{
-		intsAttr("target_treeids", "tree of each vote"), intsAttr("target_nodeids", "its leaf"), intsAttr("target_ids", "its target"), floatsAttr("target_weights", "its weight"),
-		ops.IntSpec("n_targets", 1, "number of targets"), ops.ChoiceSpec("aggregate_function", "how votes are combined", "SUM", "AVERAGE", "MIN", "MAX"),
+		intsAttr("target_treeids", "tree of each vote"), intsAttr("target_nodeids", "its leaf"),
+		intsAttr("target_ids", "its target"), floatsAttr("target_weights", "its weight"),
+		ops.IntSpec("n_targets", 1, "number of targets"),
+		ops.ChoiceSpec("aggregate_function", "combination of votes", "SUM", "AVERAGE", "MIN", "MAX"),
 	}
 	if since >= 3 {
 		extra = append(extra, tensorAttr("target_weights_as_tensor", "the same in double precision"))
 	}
 	return ops.Register(&ir.Op{
 		Domain: Domain, Name: "TreeEnsembleRegressor", Since: since,
-		Doc: "Each tree leads a sample (row of X) to a leaf, which votes for targets; per target the votes are summed, averaged over the trees, or " +
-			"the least or greatest taken, base_values added, and post_transform applied.",
-		In: ops.Sig("X:T"), Out: ops.Sig("Y:float32[_,_]"), Elems: elems("T", numeric), Attrs: flatAttrs(since, extra...),
+		Doc: "Each tree leads a sample (row of X) to a leaf, which votes for targets. Per target, the votes are " +
+			"summed, or averaged over the trees, or " +
+			"the smallest or largest is taken, base_values is added, and post_transform is applied.",
+		In: ops.Sig("X:T"), Out: ops.Sig("Y:float32[_,_]"), Elems: elems("T", numeric),
+		Attrs: flatAttrs(since, extra...),
 		Infer: perSample(func(n *ir.Node, d ir.Dim) ([]ir.Type, error) {
 			k := ops.Int(n, "n_targets")
 			if err := limit("n_targets", k); err != nil {
