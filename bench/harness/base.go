@@ -18,49 +18,49 @@ import (
 	"time"
 )
 
-// slowerBound is the ratio above which a measure counts as slower, where a build against itself shows less.
+// slowerBound is the ratio above which a measure counts as slower, if processes of one build differ by less.
 const slowerBound = 1.03
 
-// processes is how many processes each build is run in: what differs between them is what a build shows against itself.
+// processes is the number of processes of each build. The difference between them is that of a build to itself.
 const processes = 2
 
-// trials is how often a measure that looks slower is taken, each time by new processes.
+// trials is the number of times that a seemingly slower measure is repeated, each time by new processes.
 const trials = 3
 
-// builds are the programs that are compared.
+// builds are the programs to compare.
 type builds struct {
 	e       *env
 	dir     string
-	base    string // the commit
+	base    string // the commit to compare with
 	program [2]string
 }
 
-// comparing is one measure, of both builds.
+// comparing is one measure of both builds.
 type comparing struct {
 	name  string
-	words []string // of the request that loads it
+	words []string // words of the request that loads it
 	limit time.Duration
 }
 
-// trial is one measure's outcome.
+// trial is the result of one measure.
 type trial struct {
-	base, here float64 // seconds per run, the least of all rounds and processes
-	itself     float64 // how many times as long one process of a build takes as the other, of the build that shows more
+	base, here float64 // seconds per run, the minimum of all rounds and processes
+	itself     float64 // the largest ratio of the times of two processes of one build
 	facts      [2]facts
 }
 
-// facts are those of a build that do not depend on how busy the machine is.
+// facts are properties of a build that do not depend on the load of the machine.
 type facts struct {
-	hash        string // of the answers
+	hash        string // hash of the answers
 	allocations float64
 }
 
 func (t trial) ratio() float64 { return t.here / t.base }
 
-// slower says whether this build takes longer, beyond the bound and beyond what a build shows against itself.
+// slower reports whether this build takes longer, by more than the bound and the difference of a build to itself.
 func (t trial) slower() bool { return t.ratio() > max(slowerBound, t.itself) }
 
-// unclear says that it takes longer, but not beyond what a build shows against itself.
+// unclear reports whether it takes longer, but not by more than the difference of a build to itself.
 func (t trial) unclear() bool { return t.ratio() > slowerBound && !t.slower() }
 
 func (t trial) verdict() string {
@@ -73,7 +73,7 @@ func (t trial) verdict() string {
 	return ""
 }
 
-// runBase compares the working tree with a commit. The error says what is slower.
+// runBase compares the working tree with a commit. The error lists the slower measures.
 func runBase(ctx context.Context, e *env, out io.Writer, commit string, only *regexp.Regexp) error {
 	dir, err := os.MkdirTemp("", "essmc-base-")
 	if err != nil {
@@ -92,9 +92,12 @@ func runBase(ctx context.Context, e *env, out io.Writer, commit string, only *re
 		return errors.New("-only: no measure has such a name")
 	}
 	fmt.Fprintf(out, "base: %s; here: %s\n", b.base, describe(ctx, e))
-	fmt.Fprintf(out, "here : base divides the least times of all rounds, of %d processes of each build that take turns. itself: what two processes\n"+
-		"of one build differ by, in the build where that is more. \"slower\": beyond %.2f and beyond itself, in %d trials together by new\n"+
-		"processes; \"unclear\": beyond %.2f, and not beyond itself.\n\n", processes, slowerBound, trials, slowerBound)
+	fmt.Fprintf(out,
+		"here : base is the ratio of the minimum times of all rounds, of %d processes of each build in turns.\n"+
+			"itself: the ratio of two processes of one build, of the build where it is larger. \"slower\": above "+
+			"%.2f and\n"+
+			"above itself, in %d trials by new processes; \"unclear\": above %.2f, but not above itself.\n\n",
+		processes, slowerBound, trials, slowerBound)
 	fmt.Fprintf(out, "%-64s %9s %9s %11s %7s\n", "measure", "base", "here", "here : base", "itself")
 	var slow []string
 	for _, c := range all {
@@ -119,9 +122,10 @@ func runBase(ctx context.Context, e *env, out io.Writer, commit string, only *re
 	return nil
 }
 
-// line is a measure's row.
+// line returns the row of a measure.
 func (t trial) line(name string) string {
-	text := fmt.Sprintf("%-64s %9s %9s %11.3f %7.3f", name, seconds([]float64{t.base}), seconds([]float64{t.here}), t.ratio(), t.itself)
+	text := fmt.Sprintf("%-64s %9s %9s %11.3f %7.3f", name, seconds([]float64{t.base}), seconds([]float64{t.here}),
+		t.ratio(), t.itself)
 	if v := t.verdict(); v != "" {
 		text += "  " + v
 	}
@@ -129,13 +133,13 @@ func (t trial) line(name string) string {
 	if base.hash != here.hash {
 		text += "  answers differ"
 	}
-	if math.Abs(here.allocations-base.allocations) > 0.01*base.allocations { // maps and pools make it vary a little
+	if math.Abs(here.allocations-base.allocations) > 0.01*base.allocations { // maps and pools make it vary slightly
 		text += fmt.Sprintf("  allocations %.0f, were %.0f", here.allocations, base.allocations)
 	}
 	return text
 }
 
-// build compiles the subject within the commit's tree, and within the working tree.
+// build compiles the subject in the commit's tree, and in the working tree.
 func (b *builds) build(ctx context.Context, commit string) error {
 	id, err := git(ctx, b.e.root, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{commit}")
 	if err != nil {
@@ -156,13 +160,13 @@ func (b *builds) build(ctx context.Context, commit string) error {
 	return nil
 }
 
-// git gives what a command of git prints, without the space around it.
+// git returns the output of a git command without surrounding space.
 func git(ctx context.Context, root string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
 	return strings.TrimSpace(string(out)), err
 }
 
-// checkOut writes the files of a commit to a folder. The repository does not change.
+// checkOut writes the files of a commit to a folder. It does not change the repository.
 func checkOut(ctx context.Context, root, commit, dir string) error {
 	cmd := exec.CommandContext(ctx, "git", "-C", root, "archive", "--format=tar", commit)
 	tail := &lastLine{}
@@ -216,8 +220,8 @@ func unpack(r io.Reader, dir string) error {
 	}
 }
 
-// buildSubject compiles the subject as a package of the module in tree, with an overlay: nothing is written there, and the
-// versions of other modules are those that the tree chooses.
+// buildSubject compiles the subject as a package of the module in tree, by an overlay: nothing is written to the tree,
+// and the versions of other modules are those of the tree.
 func buildSubject(ctx context.Context, root, tree, program string) error {
 	sources, err := filepath.Glob(filepath.Join(root, "bench", "harness", "subject", "*.go"))
 	if err != nil {
@@ -237,7 +241,8 @@ func buildSubject(ctx context.Context, root, tree, program string) error {
 	}
 	var failed error
 	for _, tags := range subjectTags {
-		cmd := exec.CommandContext(ctx, "go", "build", "-C", tree, "-overlay", overlay, "-trimpath", "-buildvcs=false", "-tags", tags, "-o", program, "./bench/subject")
+		cmd := exec.CommandContext(ctx, "go", "build", "-C", tree, "-overlay", overlay, "-trimpath", "-buildvcs=false",
+			"-tags", tags, "-o", program, "./bench/subject")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		tail := &lastLine{}
 		cmd.Stderr = tail
@@ -250,11 +255,11 @@ func buildSubject(ctx context.Context, root, tree, program string) error {
 	return failed
 }
 
-// subjectTags are build tags that choose how the subject opens models: the newest way first, then those for trees that lack
-// the packages that it takes.
+// subjectTags are build tags that select how the subject opens models: first the newest way, then ways for trees that
+// lack its packages.
 var subjectTags = []string{"", "before_door"}
 
-// measures lists what is compared, and makes the files for it.
+// measures lists the measures, and makes their files.
 func (b *builds) measures(ctx context.Context, only *regexp.Regexp) (all []comparing, err error) {
 	add := func(limit time.Duration, name string, words ...string) {
 		if only == nil || only.MatchString(name) {
@@ -287,7 +292,8 @@ func (b *builds) measures(ctx context.Context, only *regexp.Regexp) (all []compa
 		add(2*time.Second, load, "plan", m.dir)
 	}
 	for _, p := range b.e.presets() {
-		names := []string{"stream " + p.id + ", a step", fmt.Sprintf("stream %s, %d steps at once", p.id, streamChunk), fmt.Sprintf("stream %s, 64 streams together", p.id)}
+		names := []string{"stream " + p.id + ", a step", fmt.Sprintf("stream %s, %d steps at once", p.id, streamChunk),
+			fmt.Sprintf("stream %s, 64 streams together", p.id)}
 		if !wanted(names...) {
 			continue
 		}
@@ -339,7 +345,7 @@ func (b *builds) measures(ctx context.Context, only *regexp.Regexp) (all []compa
 	return all, ctx.Err()
 }
 
-// trials takes a measure, and again where it looks slower.
+// trials measures once, and repeatedly if the result looks slower.
 func (b *builds) trials(ctx context.Context, c comparing) (trial, error) {
 	var all []trial
 	for range trials {
@@ -354,7 +360,7 @@ func (b *builds) trials(ctx context.Context, c comparing) (trial, error) {
 	return together(all), nil
 }
 
-// together is what trials of one measure say: the least times of all, and the most that a build shows against itself.
+// together combines trials of one measure: the minimum of all times, and the largest difference of a build to itself.
 func together(all []trial) trial {
 	t := all[0]
 	for _, o := range all[1:] {
@@ -400,7 +406,7 @@ func (b *builds) trial(ctx context.Context, c comparing) (t trial, err error) {
 	return t, nil
 }
 
-// facts asks for those of a job.
+// facts requests the facts of a job.
 func (p *peer) facts(j *job) (f facts, err error) {
 	out, err := p.ask("facts", j.id)
 	if err != nil {
@@ -412,7 +418,7 @@ func (p *peer) facts(j *job) (f facts, err error) {
 	return f, nil
 }
 
-// read takes the least times.
+// read sets the minimum times.
 func (t *trial) read(s *samples) {
 	least := func(build string) (best, ratio float64) {
 		best = math.Inf(1)

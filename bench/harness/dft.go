@@ -19,7 +19,7 @@ import (
 	essmc "github.com/essmc/essmc/runtime"
 )
 
-// dftRows is how many transforms one run makes.
+// dftRows is the number of transforms per run.
 const dftRows = 16
 
 func runDFT(ctx context.Context, e *env, r *result) error {
@@ -27,7 +27,8 @@ func runDFT(ctx context.Context, e *env, r *result) error {
 	if e.quick {
 		lengths = []int{1000, 4096}
 	}
-	t := table{Header: []string{"length", "input", "essmc", "FFTW", "ONNX Runtime", "gonum (float64)", "ONNX Runtime : essmc", "essmc : FFTW"},
+	t := table{Header: []string{"length", "input", "essmc", "FFTW", "ONNX Runtime", "gonum (float64)",
+		"ONNX Runtime : essmc", "essmc : FFTW"},
 		Note: fmt.Sprintf("Time of %d transforms. Of real input, half of the spectrum is computed.", dftRows)}
 	leastORT, mostFFTW := 0.0, 0.0
 	for _, n := range lengths {
@@ -47,7 +48,8 @@ func runDFT(ctx context.Context, e *env, r *result) error {
 			if fftw.n > 0 && n&(n-1) == 0 {
 				mostFFTW = max(mostFFTW, fftw.mid)
 			}
-			t.add(strconv.Itoa(n), kind, seconds(s.of("essmc")), seconds(s.of("FFTW")), seconds(s.of("ONNX Runtime")), seconds(s.of("gonum")), ort.String(), fftw.String())
+			t.add(strconv.Itoa(n), kind, seconds(s.of("essmc")), seconds(s.of("FFTW")), seconds(s.of("ONNX Runtime")),
+				seconds(s.of("gonum")), ort.String(), fftw.String())
 		}
 	}
 	r.Tables = append(r.Tables, t)
@@ -71,7 +73,8 @@ func (e *env) dft(ctx context.Context, n int, kind string) (*samples, error) {
 	}
 	b := ir.NewBuilder("dft", ops.Default, ops.Opsets())
 	in := b.Input("x", ir.Tensor(tensor.Float32, dftRows, n, parts))
-	b.Output("y", b.Op("", "DFT", []*ir.Value{in, nil, b.Const("axis", tensor.Scalar(int64(1)))}, ir.A("onesided", onesided), ir.A("inverse", int64(0))))
+	b.Output("y", b.Op("", "DFT", []*ir.Value{in, nil, b.Const("axis", tensor.Scalar(int64(1)))},
+		ir.A("onesided", onesided), ir.A("inverse", int64(0))))
 	g, err := b.Build()
 	if err != nil {
 		return nil, err

@@ -15,18 +15,18 @@ import (
 	"github.com/essmc/essmc/passes/lower"
 )
 
-// onnxForm is a way of writing a model in ONNX's operators.
+// onnxForm is a way to write a model in ONNX's operators.
 type onnxForm struct {
 	name   string
 	write  func(m *model) (file string, err error)
-	fixed  bool // batch and length are stated when the file is loaded
-	single bool // takes longer with several threads, and is left out there
+	fixed  bool // batch and length are given when the file is loaded
+	single bool // takes longer with several threads, so it is measured with one
 }
 
-// exportedForm is what `essmc export` writes.
+// exportedForm is the output of `essmc export`.
 var exportedForm = onnxForm{name: "as exported", write: (*model).onnx}
 
-// onnxForms are those that ONNX Runtime is tried with.
+// onnxForms are the forms for ONNX Runtime.
 var onnxForms = []onnxForm{
 	exportedForm,
 	{name: "sizes fixed", write: (*model).onnx, fixed: true},
@@ -35,7 +35,7 @@ var onnxForms = []onnxForm{
 	{name: "functions", write: (*model).functions, single: true},
 }
 
-// onnx exports the model, without the inputs that may be left out, and gives the file.
+// onnx exports the model without its optional inputs, and returns the file.
 func (m *model) onnx() (string, error) {
 	file := m.dir + ".onnx"
 	return file, export(file, m.graph, lower.Options{OmitOptional: true})
@@ -59,7 +59,7 @@ func (m *model) functions() (string, error) {
 	return file, export(file, m.graph, lower.Options{Functions: true, OmitOptional: true})
 }
 
-// inChunks exports the model with chunks of so many steps.
+// inChunks exports the model with chunks of the given number of steps.
 func (m *model) inChunks(steps int) (string, error) {
 	g, err := m.fused()
 	if err != nil {
@@ -83,8 +83,8 @@ func (m *model) inChunks(steps int) (string, error) {
 	return file, export(file, g, lower.Options{OmitOptional: true})
 }
 
-// cheaperByHeads reports whether a real system takes fewer multiplications for a step where chunks are of whole heads: with
-// one convolution for each pair of input and output, and not for each state, between products with B and C.
+// cheaperByHeads reports whether a real system needs fewer multiplications per step if a chunk's group is a whole head,
+// with one convolution for each pair of input and output, than if it is a state, between products with B and C.
 func cheaperByHeads(n *ir.Node, steps int) bool {
 	in, out := n.In(5).Const.Shape(), n.In(6).Const.Shape() // B (C,S,n,h), C (C,S,m,n)
 	states, inputs, outputs, carried := in[2], in[3], out[2], 2
@@ -95,7 +95,8 @@ func cheaperByHeads(n *ir.Node, steps int) bool {
 	return heads <= states*(steps+2*carried+inputs+outputs)
 }
 
-// oneStep exports a causal model for one step and the state before it, each system written out as one step of its recurrence.
+// oneStep exports a causal model for one step and the state before it. Each system is written as one step of its
+// recurrence.
 func (m *model) oneStep() (string, error) {
 	g, err := m.fused()
 	if err != nil {
@@ -117,14 +118,14 @@ func (m *model) oneStep() (string, error) {
 	return file, export(file, g, lower.Options{})
 }
 
-// writeStep replaces a real system of one channel that has a state by one step of its recurrence: z = λ̄ z + b (B u) in
-// float32, where the real parts of all states stand before the imaginary ones, and y = C Re z + D u.
+// writeStep replaces a real system of one channel with a state by one step of its recurrence: z = λ̄ z + b (B u) in
+// float32, with the real parts of all states before the imaginary ones, and y = C Re z + D u.
 func writeStep(b *ir.Builder, g *ir.Graph, n *ir.Node) error {
 	state, next := n.In(10), n.Out(1)
 	if state == nil || next == nil || n.In(7) != nil || n.In(8) != nil {
 		return fmt.Errorf("%v: expected a real system with a state", n)
 	}
-	var parts [4][]float64 // λΔ and b, real and imaginary
+	var parts [4][]float64 // λΔ and b: real and imaginary parts
 	for i := range parts {
 		v := n.In(1 + i)
 		if v.Const == nil {
@@ -144,11 +145,14 @@ func writeStep(b *ir.Builder, g *ir.Graph, n *ir.Node) error {
 		return b.Const("c", tensor.FromSlice(x, k))
 	}
 	op := func(name string, in ...*ir.Value) *ir.Value { return b.Op("", name, in) }
-	ar, ai := number(func(a, _ complex128) float64 { return real(a) }), number(func(a, _ complex128) float64 { return imag(a) })
-	br, bi := number(func(_, b complex128) float64 { return real(b) }), number(func(_, b complex128) float64 { return imag(b) })
+	ar, ai := number(func(a, _ complex128) float64 { return real(a) }),
+		number(func(a, _ complex128) float64 { return imag(a) })
+	br, bi := number(func(_, b complex128) float64 { return real(b) }),
+		number(func(_, b complex128) float64 { return imag(b) })
 	axis := b.Const("axis", tensor.FromSlice([]int64{1}, 1))
 	v := op("Squeeze", b.Op("essm", "HeadLinear", []*ir.Value{n.In(0), n.In(5)}), axis)
-	z := b.Ops("", "Split", 2, []*ir.Value{state, b.Const("sizes", tensor.FromSlice([]int64{int64(k), int64(k)}, 2))}, ir.A("axis", 1))
+	z := b.Ops("", "Split", 2, []*ir.Value{state, b.Const("sizes", tensor.FromSlice([]int64{int64(k), int64(k)}, 2))},
+		ir.A("axis", 1))
 	re := op("Add", op("Sub", op("Mul", ar, z[0]), op("Mul", ai, z[1])), op("Mul", br, v))
 	im := op("Add", op("Add", op("Mul", ar, z[1]), op("Mul", ai, z[0])), op("Mul", bi, v))
 	y := b.Op("essm", "HeadLinear", []*ir.Value{op("Unsqueeze", re, axis), n.In(6)})
@@ -167,7 +171,7 @@ func writeStep(b *ir.Builder, g *ir.Graph, n *ir.Node) error {
 	return nil
 }
 
-// fused is the model's graph before its operators join in blocks.
+// fused returns the model's graph after the portable passes that fuse systems.
 func (m *model) fused() (*ir.Graph, error) {
 	opened, err := open.File(m.dir, open.Options{})
 	if err != nil {
@@ -181,7 +185,7 @@ func (m *model) fused() (*ir.Graph, error) {
 	return g, passes.Run(g, passes.Pipeline(), passes.Options{StopAfter: passes.DCE.Name})
 }
 
-// splice puts what computes a node in its place: the body has inputs and outputs as the operator names them.
+// splice replaces a node by a body, whose inputs and outputs are those of the operator.
 func splice(g *ir.Graph, n *ir.Node, body *ir.Graph, prefix string) {
 	outside := slices.Concat(body.Inputs, n.Inputs)
 	seen := map[*ir.Value]bool{nil: true}

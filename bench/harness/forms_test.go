@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// answer reads a file as its author wrote it and runs it.
+// answer reads a file without passes and runs it.
 func answer(t *testing.T, file string, in map[string]tensor.Datum) []float64 {
 	t.Helper()
 	g, _, err := onnx.ReadFile(file, onnx.Options{})
@@ -32,7 +32,7 @@ func outputOf(t *testing.T, g *ir.Graph, in map[string]tensor.Datum) []float64 {
 	return floats(o.out[g.Outputs[0].Name].(*tensor.Tensor))
 }
 
-// All forms that ONNX Runtime gets compute what the model computes.
+// TestForms checks that all forms for ONNX Runtime compute the same as the model.
 func TestForms(t *testing.T) {
 	e := &env{work: t.TempDir()}
 	for _, set := range [][][2]string{
@@ -76,7 +76,7 @@ func TestOneStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := maps.Clone(in)
-	given["lengths"] = tensor.FromSlice([]int64{1}, 1) // required in a file
+	given["lengths"] = tensor.FromSlice([]int64{1}, 1) // required in an exported file
 	if d := difference(answer(t, file, given), outputOf(t, m.graph, in)); !(d <= 1e-5) {
 		t.Errorf("off by %g", d)
 	}
@@ -89,8 +89,8 @@ func TestOneStep(t *testing.T) {
 	}
 }
 
-// Chunks of another length are made as export makes its own: with that length, both have the same products. (The matrices
-// within chunks are constants here, and gathered from taps there, which engines fold.)
+// TestInChunks checks that chunks are written like those of export: with export's length, both have the same products.
+// (The matrices within chunks are constants here. Export gathers them from taps, and engines fold that.)
 func TestInChunks(t *testing.T) {
 	e := &env{work: t.TempDir()}
 	products := func(file string) map[string]int {
@@ -104,7 +104,8 @@ func TestInChunks(t *testing.T) {
 				continue
 			}
 			count["all"]++
-			if c := n.Inputs[1].Const; c != nil && !(c.Rank() == 3 && c.Dim(1) == 64 && c.Dim(2) == 64 && c.Dim(0) >= 64) {
+			if c := n.Inputs[1].Const; c != nil && !(c.Rank() == 3 && c.Dim(1) == 64 && c.Dim(2) == 64 &&
+				c.Dim(0) >= 64) {
 				count[tensor.ShapeString(c.Shape())]++
 			}
 		}
@@ -130,7 +131,7 @@ func TestInChunks(t *testing.T) {
 	}
 }
 
-// A pass list that ends before blocks is what the forms are made from.
+// TestFused checks the list of passes from which the forms are made.
 func TestFused(t *testing.T) {
 	e := &env{work: t.TempDir()}
 	m, err := newModel(e, "smnist", [2]string{"n_layers", "1"})

@@ -17,23 +17,27 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// product is (rows x k)(k x n).
+// product is a product (rows x k)(k x n).
 type product struct{ rows, n, k int }
 
 func (p product) String() string { return fmt.Sprintf("%d x %d x %d", p.rows, p.n, p.k) }
 func (p product) flops() float64 { return 2 * float64(p.rows) * float64(p.n) * float64(p.k) }
 
-// products are the shapes of the presets' layers, whole sequences and tiles of them, and a large square for the machine's peak.
+// products are the shapes of the presets' layers, for whole sequences and tiles, and a large square for the machine's
+// peak.
 var products = []product{
-	{4096, 256, 256}, {65536, 256, 256}, {2000, 256, 256}, {1024, 256, 256}, {16384, 192, 192}, {16000, 128, 128}, {784, 128, 128},
-	{256, 256, 256}, {128, 256, 256}, {64, 256, 256}, {2000, 64, 64}, {4096, 32, 32}, {16384, 32, 24}, {16384, 24, 32}, {16000, 4, 4}, {2048, 2048, 2048},
+	{4096, 256, 256}, {65536, 256, 256}, {2000, 256, 256}, {1024, 256, 256}, {16384, 192, 192}, {16000, 128, 128},
+	{784, 128, 128},
+	{256, 256, 256}, {128, 256, 256}, {64, 256, 256}, {2000, 64, 64}, {4096, 32, 32}, {16384, 32, 24}, {16384, 24, 32},
+	{16000, 4, 4}, {2048, 2048, 2048},
 }
 
-// tileRows is how many rows the kernel gets at a time.
+// tileRows is the number of rows per call of the kernel.
 const tileRows = 96
 
 func runGemm(ctx context.Context, e *env, r *result) error {
-	t := table{Header: []string{"rows x N x K", "kernel", "MatMul", "OpenBLAS", "gonum", "GoMLX", "kernel against OpenBLAS"}}
+	t := table{Header: []string{"rows x N x K", "kernel", "MatMul", "OpenBLAS", "gonum", "GoMLX",
+		"kernel against OpenBLAS"}}
 	shapes := products
 	if e.quick {
 		shapes = []product{{1024, 256, 256}, {784, 128, 128}, {64, 256, 256}, {4096, 32, 32}}
@@ -64,7 +68,8 @@ func runGemm(ctx context.Context, e *env, r *result) error {
 	r.Tables = append(r.Tables, t)
 	const what = "dense products at the layers' shapes against OpenBLAS, 1 thread"
 	if len(gains) == 0 {
-		r.Verdicts = append(r.Verdicts, verdict{what, "1.0× at every shape, 1.1× in the geometric mean", "OpenBLAS is absent", unmeasured})
+		r.Verdicts = append(r.Verdicts, verdict{what, "1.0× at every shape, 1.1× in the geometric mean",
+			"OpenBLAS is absent", unmeasured})
 		return nil
 	}
 	r.Verdicts = append(r.Verdicts,
@@ -73,7 +78,7 @@ func runGemm(ctx context.Context, e *env, r *result) error {
 	return nil
 }
 
-// product measures one shape on all that multiply.
+// product measures one shape on all contenders.
 func (e *env) product(ctx context.Context, p product) (*samples, error) {
 	x, w := random(noise(1), 1, p.rows, p.k), random(noise(2), p.k, p.n)
 	xs, ws := tensor.Data[float32](x), tensor.Data[float32](w)
@@ -90,17 +95,20 @@ func (e *env) product(ctx context.Context, p product) (*samples, error) {
 			return time.Since(start), nil
 		}},
 		{name: "gonum", run: func(reps int) (time.Duration, error) {
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // it would start a goroutine for each
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // otherwise it starts goroutines for each call
 			start := time.Now()
 			for range reps {
-				blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, blas32.General{Rows: p.rows, Cols: p.k, Stride: p.k, Data: xs},
-					blas32.General{Rows: p.k, Cols: p.n, Stride: p.n, Data: ws}, 0, blas32.General{Rows: p.rows, Cols: p.n, Stride: p.n, Data: y})
+				blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, blas32.General{Rows: p.rows, Cols: p.k, Stride: p.k,
+					Data: xs},
+					blas32.General{Rows: p.k, Cols: p.n, Stride: p.n, Data: ws}, 0,
+					blas32.General{Rows: p.rows, Cols: p.n, Stride: p.n, Data: y})
 			}
 			return time.Since(start), nil
 		}},
 	}
 	b := ir.NewBuilder("product", ops.Default, ops.Opsets())
-	b.Output("y", b.Op("", "MatMul", []*ir.Value{b.Input("x", ir.Tensor(tensor.Float32, "B", "L", p.k)), b.Const("w", w)}))
+	b.Output("y", b.Op("", "MatMul", []*ir.Value{b.Input("x", ir.Tensor(tensor.Float32, "B", "L", p.k)),
+		b.Const("w", w)}))
 	g, err := b.Build()
 	if err != nil {
 		return nil, err

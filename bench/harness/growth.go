@@ -49,7 +49,8 @@ func runGrowth(ctx context.Context, e *env, r *result) error {
 		if samples == nil {
 			return s.err(short(float64(n)))
 		}
-		t.add(short(float64(n)), seconds(samples), fmt.Sprintf("%.0f ns", median(samples)/float64(n)*1e9), fmt.Sprintf("%.1f MiB", memory[i]/(1<<20)))
+		t.add(short(float64(n)), seconds(samples), fmt.Sprintf("%.0f ns", median(samples)/float64(n)*1e9),
+			fmt.Sprintf("%.1f MiB", memory[i]/(1<<20)))
 		l.add(float64(n), median(samples)*1e3)
 		if n >= 4096 {
 			x, y = append(x, math.Log(float64(n))), append(y, math.Log(median(samples)))
@@ -62,13 +63,15 @@ func runGrowth(ctx context.Context, e *env, r *result) error {
 	span := fmt.Sprintf("from %s to %s steps", short(float64(lengths[min(1, last)])), short(float64(lengths[last])))
 	r.Verdicts = append(r.Verdicts,
 		judge("time linear in length, "+span, "exponent 1 within 5%", fmt.Sprintf("%.3f", k), math.Abs(k-1) <= 0.05),
-		judge("working memory of a causal model independent of length", "1×", fmt.Sprintf("%s× from %s to %s steps", number(grown), short(float64(lengths[min(2, last)])), short(float64(lengths[last]))), grown <= 1.1))
+		judge("working memory of a causal model independent of length", "1×",
+			fmt.Sprintf("%s× from %s to %s steps", number(grown), short(float64(lengths[min(2, last)])),
+				short(float64(lengths[last]))), grown <= 1.1))
 	f, err := drawFigure(e.dir, "growth.svg", "sc35 made causal, one sample", "steps", []line{l})
 	r.Figures = append(r.Figures, f)
 	return err
 }
 
-// slope is that of the line nearest to some points.
+// slope returns the slope of a least-squares line.
 func slope(x, y []float64) float64 {
 	var mx, my float64
 	for i := range x {

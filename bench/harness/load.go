@@ -18,20 +18,25 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// How long loading may take, in seconds.
+// The largest acceptable times to load, in seconds.
 const (
-	loadTarget = 0.150 // model directory to its first answer at one step
-	planTarget = 0.020 // plan to session
+	loadTarget = 0.150 // from a model directory to its first answer, for one step
+	planTarget = 0.020 // from a plan to a session
 )
 
-// processPresets are those that are started as whole processes, too: the one with the most weights and one with the fewest.
+// processPresets are the presets that are also measured as whole processes: one with many weights and one with few.
 var processPresets = []string{"text", "sc35"}
 
 func runLoad(ctx context.Context, e *env, r *result) error {
-	within := table{Title: "Within a process", Header: []string{"preset", "weights", "directory, answer", "plan, session", "plan, answer", "ONNX Runtime", "torch"},
-		Note: "Everything anew each time. *directory*: read, checked, built and optimised; *answer*: and the first run. ONNX Runtime: a session of the exported file, and its first run; torch: the weights from the directory, and the first run, in the faster of two forms. All on one thread."}
-	whole := table{Title: "Whole processes", Header: []string{"preset", "essmc run DIR", "essmc run PLAN", "Python and ONNX Runtime", "Python and torch"},
-		Note: "From the start of a process to its end, files in the system's cache. Of Python's time the most is its imports."}
+	within := table{Title: "Within a process", Header: []string{"preset", "weights", "directory, answer",
+		"plan, session", "plan, answer", "ONNX Runtime", "torch"},
+		Note: "Everything anew each time. *directory*: read, checked, built and optimized; *answer*: and the first " +
+			"run. ONNX Runtime: a session of the exported file, and its first run; torch: the weights from the " +
+			"directory, and the first run, in the faster of two forms. All on one thread."}
+	whole := table{Title: "Whole processes", Header: []string{"preset", "essmc run DIR", "essmc run PLAN",
+		"Python and ONNX Runtime", "Python and torch"},
+		Note: "From the start of a process to its end, files in the system's cache. Of Python's time the most is its " +
+			"imports."}
 	var directory, session, process worst
 	program, err := buildCommand(ctx, e)
 	if err != nil {
@@ -47,7 +52,8 @@ func runLoad(ctx context.Context, e *env, r *result) error {
 		if err != nil {
 			return err
 		}
-		within.add(p.id, fmt.Sprintf("%.1f MiB", float64(l.bytes)/(1<<20)), seconds(s.of("directory")), seconds(s.of("session")), seconds(s.of("plan")),
+		within.add(p.id, fmt.Sprintf("%.1f MiB", float64(l.bytes)/(1<<20)), seconds(s.of("directory")),
+			seconds(s.of("session")), seconds(s.of("plan")),
 			seconds(s.of("ONNX Runtime")), seconds(s.of(s.fastest(torchGroup(1)))))
 		directory.add(p.id, median(s.of("directory")))
 		session.add(p.id, median(s.of("session")))
@@ -62,7 +68,8 @@ func runLoad(ctx context.Context, e *env, r *result) error {
 				r.Notes = append(r.Notes, fmt.Sprintf("%s, %s: %v", p.id, name, s.errs[i]))
 			}
 		}
-		whole.add(p.id, seconds(s.of("directory")), seconds(s.of("plan")), seconds(s.of("ONNX Runtime")), seconds(s.of("torch")))
+		whole.add(p.id, seconds(s.of("directory")), seconds(s.of("plan")), seconds(s.of("ONNX Runtime")),
+			seconds(s.of("torch")))
 		process.add(p.id, median(s.of("directory")))
 	}
 	files, err := e.loadFiles(ctx, r)
@@ -70,10 +77,12 @@ func runLoad(ctx context.Context, e *env, r *result) error {
 		return err
 	}
 	r.Tables = append(r.Tables, within)
-	r.Verdicts = append(r.Verdicts, directory.judge("model directory to the first answer, 1 step, 6 layers, the most", loadTarget), session.judge("plan to session, the most", planTarget))
+	r.Verdicts = append(r.Verdicts, directory.judge("model directory to the first answer, 1 step, 6 layers, the most",
+		loadTarget), session.judge("plan to session, the most", planTarget))
 	if len(whole.Rows) > 0 {
 		r.Tables = append(r.Tables, whole)
-		r.Verdicts = append(r.Verdicts, process.judge("the same as a process, `essmc run` from its start to its end, the most", loadTarget))
+		r.Verdicts = append(r.Verdicts,
+			process.judge("the same as a process, `essmc run` from its start to its end, the most", loadTarget))
 	}
 	if len(files.Rows) > 0 {
 		r.Tables = append(r.Tables, files)
@@ -81,14 +90,17 @@ func runLoad(ctx context.Context, e *env, r *result) error {
 	return nil
 }
 
-// fileTarget is what the first answer from an ONNX file may take, against ONNX Runtime.
+// fileTarget is the largest acceptable time from an ONNX file to its first answer, relative to ONNX Runtime.
 const fileTarget = 1.3
 
-// loadFiles measures how long ONNX files take to their first answer; nothing where they or ONNX Runtime are absent.
+// loadFiles measures the time from ONNX files to their first answers. It measures nothing if files or ONNX Runtime are
+// absent.
 func (e *env) loadFiles(ctx context.Context, r *result) (table, error) {
 	const what = "ONNX file to the first answer, against ONNX Runtime, the most"
-	t := table{Title: "From ONNX files", Header: []string{"model", "input", "essmc", "ONNX Runtime", "essmc : ONNX Runtime"},
-		Note: "Within a process: the file is read, optimised, and run once, on one thread. essmc also looks for what an exporter took apart."}
+	t := table{Title: "From ONNX files", Header: []string{"model", "input", "essmc", "ONNX Runtime",
+		"essmc : ONNX Runtime"},
+		Note: "Within a process: the file is read, optimized, and run once, on one thread. essmc also looks for what " +
+			"an exporter took apart."}
 	root, files := e.realModels()
 	if e.peers.ort == nil || len(files) == 0 {
 		r.Verdicts = append(r.Verdicts, verdict{what, "at most 1.3×", "models or ONNX Runtime are absent", unmeasured})
@@ -128,7 +140,7 @@ func (e *env) loadFiles(ctx context.Context, r *result) (table, error) {
 			}
 		}
 		ratio := s.ratio("essmc", "ONNX Runtime")
-		if !(ratio.mid <= most) { // also where it is NaN
+		if !(ratio.mid <= most) { // true for NaN
 			most, slowest = ratio.mid, name
 		}
 		t.add(name, m.label, seconds(s.of("essmc")), seconds(s.of("ONNX Runtime")), ratio.String())
@@ -144,17 +156,18 @@ func (e *env) loadFile(ctx context.Context, m *importedModel, o runtime.Options)
 	}
 	defer j.drop()
 	load := func() (*runtime.Model, error) { return open.Load(m.file, open.Options{Run: o}) }
-	return measure(ctx, e.effort(3*time.Second), []contender{opening(ctx, "essmc", m.in, true, load), {name: "ONNX Runtime", run: j.run}})
+	return measure(ctx, e.effort(3*time.Second), []contender{opening(ctx, "essmc", m.in, true, load),
+		{name: "ONNX Runtime", run: j.run}})
 }
 
-// worst keeps the largest of some times, in seconds.
+// worst keeps the largest of several times, in seconds.
 type worst struct {
 	name string
 	time float64
 }
 
 func (w *worst) add(name string, t float64) {
-	if w.name == "" || !(t <= w.time) { // also where it is NaN
+	if w.name == "" || !(t <= w.time) { // true for NaN
 		w.name, w.time = name, t
 	}
 }
@@ -176,13 +189,13 @@ func buildCommand(ctx context.Context, e *env) (string, error) {
 	return program, nil
 }
 
-// loading is a model in all forms in which it is loaded, and an input of one step.
+// loading is a model in all forms that are loaded, with an input of one step.
 type loading struct {
 	*model
 	x     *tensor.Tensor
-	file  string // x
+	file  string // file of x
 	plan  string
-	bytes int64 // of the plan
+	bytes int64 // size of the plan
 }
 
 func newLoading(e *env, id string) (*loading, error) {
@@ -205,13 +218,15 @@ func newLoading(e *env, id string) (*loading, error) {
 	return l, nil
 }
 
-// within measures loading inside of processes that run already.
+// within measures loading inside running processes.
 func (l *loading) within(ctx context.Context) (*samples, error) {
 	o := runtime.Options{Backend: cpu.New(), Threads: 1}
 	in := map[string]tensor.Datum{l.inputName(): l.x}
 	fromPlan := func() (*runtime.Model, error) { return runtime.Load(l.plan, o) }
 	all := []contender{
-		opening(ctx, "directory", in, true, func() (*runtime.Model, error) { return open.Load(l.dir, open.Options{Run: o}) }),
+		opening(ctx, "directory", in, true, func() (*runtime.Model, error) {
+			return open.Load(l.dir, open.Options{Run: o})
+		}),
 		opening(ctx, "session", in, false, fromPlan),
 		opening(ctx, "plan", in, true, fromPlan),
 	}
@@ -240,8 +255,9 @@ func (l *loading) within(ctx context.Context) (*samples, error) {
 	return measure(ctx, l.e.effort(6*time.Second), all)
 }
 
-// opening measures how long it takes to open a model, make a session and, where it is to answer, run it.
-func opening(ctx context.Context, name string, in map[string]tensor.Datum, answer bool, load func() (*runtime.Model, error)) contender {
+// opening measures the time to open a model, make a session and, if answer is set, run it.
+func opening(ctx context.Context, name string, in map[string]tensor.Datum, answer bool,
+	load func() (*runtime.Model, error)) contender {
 	once := func() (time.Duration, error) {
 		start := time.Now()
 		m, err := load()
@@ -268,7 +284,7 @@ func opening(ctx context.Context, name string, in map[string]tensor.Datum, answe
 	}}
 }
 
-// whole measures processes from their start to their end.
+// whole measures processes from start to end.
 func (l *loading) whole(ctx context.Context, program string) (*samples, error) {
 	p := l.e.peers
 	peers := filepath.Join(l.e.root, "bench", "peers")
@@ -296,10 +312,12 @@ func (l *loading) whole(ctx context.Context, program string) (*samples, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, command("ONNX Runtime", pythonEnviron(peers), python, filepath.Join(peers, "ort.py"), "once", "model", file, "1", l.inputName()+"="+l.file))
+		all = append(all, command("ONNX Runtime", pythonEnviron(peers), python, filepath.Join(peers, "ort.py"), "once",
+			"model", file, "1", l.inputName()+"="+l.file))
 	}
 	if python := p.python["torch"]; python != "" {
-		all = append(all, command("torch", torchEnviron(peers, torchSettings(1)[0]), python, filepath.Join(peers, "torch_essm.py"), "once", "fft", l.dir, "float", l.file))
+		all = append(all, command("torch", torchEnviron(peers, torchSettings(1)[0]), python,
+			filepath.Join(peers, "torch_essm.py"), "once", "fft", l.dir, "float", l.file))
 	}
 	return measure(ctx, l.e.effort(8*time.Second), all)
 }

@@ -26,7 +26,8 @@ func TestLoading(t *testing.T) {
 		}
 	}
 	l.dir = "nowhere"
-	if _, err := opening(context.Background(), "x", nil, true, func() (*runtime.Model, error) { return open.Load(l.dir, open.Options{}) }).run(1); err == nil {
+	if _, err := opening(context.Background(), "x", nil, true,
+		func() (*runtime.Model, error) { return open.Load(l.dir, open.Options{}) }).run(1); err == nil {
 		t.Error("a directory that is not there was loaded")
 	}
 }

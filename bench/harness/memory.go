@@ -20,10 +20,10 @@ import (
 	"github.com/essmc/essmc/runtime/plan"
 )
 
-// growWord, as the first argument, makes this program a process that tells how far its memory grew by one model.
+// growWord is the first argument that makes this program a process which measures the memory of one model.
 const growWord = "grow"
 
-// grown is how far the resident memory of a process grew: by loading a model, and at its peak while that ran.
+// grown is the growth of a process's resident memory: by loading a model, and at the peak of its runs.
 type grown struct{ loaded, run int64 }
 
 func (g grown) cells() []string { return []string{mebibytes(g.loaded), mebibytes(g.run)} }
@@ -35,8 +35,12 @@ func runMemory(ctx context.Context, e *env, r *result) error {
 		r.Notes = append(r.Notes, "Memory: "+err.Error())
 		return nil
 	}
-	t := table{Header: []string{"preset", "planned", "essmc: loaded", "run", "ONNX Runtime: loaded", "run", "torch: loaded", "run"},
-		Note: "*planned*: the working memory that a session states (Session.Memory). The others are resident memory of a process of its own: how far it grew by *loading* the model (a plan, the exported file, the directory), and by how much more at its peak while the model *ran* three times. torch in the form that takes less."}
+	t := table{Header: []string{"preset", "planned", "essmc: loaded", "run", "ONNX Runtime: loaded", "run",
+		"torch: loaded", "run"},
+		Note: "*planned*: the working memory that a session states (Session.Memory). The others are resident memory " +
+			"of a process of its own: how far it grew by *loading* the model (a plan, the exported file, the " +
+			"directory), and by how much more at its peak while the model *ran* three times. torch in the form that " +
+			"takes less."}
 	ort, torch := e.growingPeers(ctx)
 	defer ort.close()
 	defer torch.close()
@@ -73,7 +77,7 @@ func runMemory(ctx context.Context, e *env, r *result) error {
 	return nil
 }
 
-// peerCells are those of a peer that may be absent.
+// peerCells returns the cells of a peer that may be absent.
 func (r *result) peerCells(preset string, g grown, err error) []string {
 	if err == nil {
 		return g.cells()
@@ -84,8 +88,8 @@ func (r *result) peerCells(preset string, g grown, err error) []string {
 	return []string{"–", "–"}
 }
 
-// growingPeers are processes that have not run anything yet, as far as the peers are there: they measure in copies of
-// themselves, which must have no threads.
+// growingPeers starts peers that have not run anything yet. They measure in copies of themselves, which must have no
+// threads.
 func (e *env) growingPeers(ctx context.Context) (ort, torch *peer) {
 	dir := filepath.Join(e.root, "bench", "peers")
 	start := func(module, script string, env []string) *peer {
@@ -100,10 +104,11 @@ func (e *env) growingPeers(ctx context.Context) (ort, torch *peer) {
 		}
 		return p
 	}
-	return start("onnxruntime", "ort.py", pythonEnviron(dir)), start("torch", "torch_essm.py", torchEnviron(dir, torchSettings(1)[0]))
+	return start("onnxruntime", "ort.py", pythonEnviron(dir)),
+		start("torch", "torch_essm.py", torchEnviron(dir, torchSettings(1)[0]))
 }
 
-// grow asks a peer how far its memory grows by a job.
+// grow requests the growth of a peer's memory by a job.
 func (p *peer) grow(words ...string) (g grown, err error) {
 	if p == nil {
 		return g, errAbsent
@@ -118,7 +123,7 @@ func (p *peer) grow(words ...string) (g grown, err error) {
 	return g, nil
 }
 
-// grow measures the model in a process of its own, and gives its planned memory as well.
+// grow measures the model in a process of its own. It also returns the planned memory.
 func (m *model) grow(ctx context.Context, file string) (planned int64, g grown, err error) {
 	path := m.dir + ".essm"
 	if err := plan.WriteFile(path, m.graph); err != nil {
@@ -138,7 +143,8 @@ func (m *model) grow(ctx context.Context, file string) (planned int64, g grown, 
 	return planned, g, err
 }
 
-// growMain is what the process does: it loads a plan, runs it on an input, and writes planned memory and growth.
+// growMain is the main function of that process. It loads a plan, runs it on an input, and writes planned memory and
+// growth.
 func growMain(ctx context.Context, w io.Writer, args []string) (err error) {
 	if len(args) != 3 {
 		return fmt.Errorf("%s: expected PLAN NAME FILE, found %q", growWord, args)
@@ -163,7 +169,7 @@ func growMain(ctx context.Context, w io.Writer, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak is what is there now
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // reset the peak to the current size
 		return err
 	}
 	for range 3 {
@@ -179,7 +185,7 @@ func growMain(ctx context.Context, w io.Writer, args []string) (err error) {
 	return err
 }
 
-// resident reads a number of bytes about this process: VmRSS is what is resident, VmHWM the most that was.
+// resident returns a number of bytes of this process: VmRSS is its resident memory, VmHWM the peak.
 func resident(key string) (int64, error) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

@@ -23,7 +23,8 @@ func TestGrow(t *testing.T) {
 	if err != nil || planned <= 0 || g.loaded <= 0 || g.run < planned/2 {
 		t.Errorf("planned %d, grown by %+v, %v", planned, g, err)
 	}
-	if _, _, err := m.grow(context.Background(), "nothing.npy"); err == nil || !strings.Contains(err.Error(), "nothing.npy") {
+	if _, _, err := m.grow(context.Background(), "nothing.npy"); err == nil ||
+		!strings.Contains(err.Error(), "nothing.npy") {
 		t.Errorf("an input that is not there: %v", err)
 	}
 	if _, err := resident("VmNothing"); err == nil {

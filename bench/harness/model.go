@@ -17,16 +17,16 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// model is a deep eSSM as `essmc init` makes it, changed as `--set` would, in the forms that contenders take.
+// model is a deep eSSM as `essmc init` makes it, with changes as by `--set`, in the forms of the contenders.
 type model struct {
 	name   string
 	dir    string // config.json and model.safetensors
 	preset models.Preset
-	graph  *ir.Graph // optimised
+	graph  *ir.Graph // after the passes
 	e      *env
 }
 
-// newModel makes a model, its keys set to values as in {"layer.bidirectional", "false"}.
+// newModel makes a model. set holds keys and values, as in {"layer.bidirectional", "false"}.
 func newModel(e *env, id string, set ...[2]string) (*model, error) {
 	p, err := models.NewPreset(id)
 	if err != nil {
@@ -61,7 +61,7 @@ func newModel(e *env, id string, set ...[2]string) (*model, error) {
 	return m, err
 }
 
-// input makes samples of some steps: numbers between -1 and 1, or tokens. They are written to file as well, for the peers.
+// input makes samples of some steps: numbers between -1 and 1, or tokens. It also writes them to a file for the peers.
 func (m *model) input(batch, steps int) (x *tensor.Tensor, file string, err error) {
 	e := m.preset.Config.Encoder
 	r := noise(1)
@@ -81,7 +81,7 @@ func (m *model) input(batch, steps int) (x *tensor.Tensor, file string, err erro
 	return x, file, arrays.Write(file, x)
 }
 
-// noise gives a sequence of 24-bit numbers that depends on the seed alone.
+// noise returns a sequence of 24-bit numbers that depends on the seed only.
 func noise(seed uint32) func() uint32 {
 	return func() uint32 {
 		seed = seed*1664525 + 1013904223
@@ -89,7 +89,7 @@ func noise(seed uint32) func() uint32 {
 	}
 }
 
-// random makes a tensor of numbers between -1 and 1.
+// random returns a tensor of numbers between -1 and 1.
 func random(r func() uint32, shape ...int) *tensor.Tensor {
 	t := tensor.New(tensor.Float32, shape...)
 	for i := range tensor.Data[float32](t) {
@@ -125,16 +125,16 @@ func (s *ours) close() {
 	_ = s.model.Close()
 }
 
-// contender measures runs into outputs that are there.
+// contender measures runs into existing outputs.
 func (s *ours) contender(ctx context.Context, name string) contender {
 	return contender{name: name, run: repeat(func() error { return s.session.RunInto(ctx, s.in, s.out) })}
 }
 
-// inputName is the name of a model's first input.
+// inputName returns the name of the model's first input.
 func (m *model) inputName() string { return m.graph.Inputs[0].Name }
 
-// floor is the model's dense products at a number of rows, as the peer in C takes them: B u and C x by heads, unless the
-// heads are so small that the products are no products of matrices (4 and less), then mixers and gates.
+// floor returns the model's dense products for a number of rows, in the syntax of the peer in C: B u and C x by heads,
+// unless heads are so small (4 and less) that these are no products of matrices; then mixers and gates.
 func (m *model) floor(rows int) []string {
 	c := m.preset.Config
 	h, heads, states := c.DModel, c.Layer.Heads, c.Layer.DState
@@ -160,8 +160,8 @@ func (m *model) floor(rows int) []string {
 	return words
 }
 
-// floorLayouts are those in which the products of heads lie: side by side, as activations do where a step's features stand
-// together, or each by itself.
+// floorLayouts returns the layouts of the products of heads: side by side, as in the activations of a step, or each in
+// its own matrix.
 func (m *model) floorLayouts() []string {
 	if c := m.preset.Config; c.Layer.Heads > 1 && c.DModel/c.Layer.Heads > 4 {
 		return []string{"product", "apart"}
@@ -169,7 +169,7 @@ func (m *model) floorLayouts() []string {
 	return []string{"product"}
 }
 
-// floorFlops is the arithmetic of such a list.
+// floorFlops returns the arithmetic operations of such a list.
 func floorFlops(words []string) float64 {
 	sum := 0.0
 	for _, w := range words {

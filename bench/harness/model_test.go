@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// The floor is the arithmetic that the presets' definition gives (docs/math.md, Presets): two products H x H per layer
-// with several heads, and those with B and C where heads are wider than 4.
+// TestFloor checks the floor's arithmetic against the definition of the presets (docs/math.md, Presets): two products H
+// x H per layer with several heads, and products with B and C if heads are wider than 4.
 func TestFloor(t *testing.T) {
 	e := &env{work: t.TempDir()}
 	for id, want := range map[string]float64{
@@ -38,7 +38,8 @@ func TestOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := newOurs(context.Background(), m.graph, map[string]tensor.Datum{m.inputName(): x}, runtime.Options{Threads: 1})
+	o, err := newOurs(context.Background(), m.graph, map[string]tensor.Datum{m.inputName(): x},
+		runtime.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

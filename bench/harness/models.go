@@ -22,7 +22,8 @@ func runModels(ctx context.Context, e *env, r *result) error {
 	if len(files) == 0 || e.peers.ort == nil {
 		r.Verdicts = append(r.Verdicts, verdict{what, "at most 1.3×", "models or ONNX Runtime are absent", unmeasured})
 		if len(files) == 0 {
-			r.Notes = append(r.Notes, "No models: `go run ./bench -get` fetches them, or -models names the folder that fetch.sh filled.")
+			r.Notes = append(r.Notes,
+				"No models: `go run ./bench -get` fetches them, or -models names the folder that fetch.sh filled.")
 		}
 		return nil
 	}
@@ -69,23 +70,23 @@ func runModels(ctx context.Context, e *env, r *result) error {
 	return nil
 }
 
-// realModels are the ONNX files that fetch.sh got, in the order of their names below root.
+// realModels returns the ONNX files that fetch.sh installed, in the order of their names below root.
 func (e *env) realModels() (root string, files []string) {
 	root = filepath.Join(e.models, "models")
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".onnx") {
 			files = append(files, path)
 		}
-		return nil // a folder that is not there has no models
+		return nil // a missing folder has no models
 	})
 	return root, files
 }
 
-// importedModel is an ONNX file with inputs of the kind that it is for.
+// importedModel is an ONNX file with valid inputs.
 type importedModel struct {
 	file  string
-	label string   // of the inputs
-	words []string // that tell ONNX Runtime of the inputs
+	label string   // description of the inputs
+	words []string // the request of these inputs for ONNX Runtime
 	in    map[string]tensor.Datum
 }
 
@@ -140,6 +141,7 @@ func (e *env) imported(ctx context.Context, file, dir string) (label string, s *
 		return m.label, nil, err
 	}
 	defer j.drop()
-	s, err = measure(ctx, e.effort(6*time.Second), []contender{o.contender(ctx, "essmc"), {name: "ONNX Runtime", run: j.run}})
+	s, err = measure(ctx, e.effort(6*time.Second),
+		[]contender{o.contender(ctx, "essmc"), {name: "ONNX Runtime", run: j.run}})
 	return m.label, s, err
 }

@@ -12,10 +12,13 @@ import (
 
 func runORT(ctx context.Context, e *env, r *result) error {
 	n := strconv.Itoa(e.threads)
-	t := table{Header: []string{"preset", "essmc 1t", "essmc " + n + "t", "ONNX Runtime 1t", "ONNX Runtime " + n + "t", "ratio 1t", "ratio " + n + "t"},
+	t := table{Header: []string{"preset", "essmc 1t", "essmc " + n + "t", "ONNX Runtime 1t", "ONNX Runtime " + n + "t",
+		"ratio 1t", "ratio " + n + "t"},
 		Note: "ONNX Runtime in the fastest of its forms and, at " + threadsName(e.threads) + ", thread settings."}
 	forms := table{Title: "Forms", Header: []string{"preset", "threads"},
-		Note: "Exported are systems in chunks of 64 steps; others have chunks of 32 and 128. *sizes fixed*: as exported, with batch and length stated when the file is loaded. *functions*: layers as functions, which are loops over steps. Forms far behind in the first rounds were measured in these alone."}
+		Note: "Exported are systems in chunks of 64 steps; others have chunks of 32 and 128. *sizes fixed*: as " +
+			"exported, with batch and length stated when the file is loaded. *functions*: layers as functions, which " +
+			"are loops over steps. Forms far behind in the first rounds were measured in these alone."}
 	for _, f := range onnxForms {
 		forms.Header = append(forms.Header, f.name)
 	}
@@ -48,7 +51,8 @@ func runORT(ctx context.Context, e *env, r *result) error {
 				least, slowest = g.mid, p.id
 			}
 		}
-		t.add(p.id, seconds(s.of("essmc 1 thread")), seconds(s.of("essmc "+threadsName(e.threads))), seconds(s.of(best1)), seconds(s.of(bestN)), g1.String(), gn.String())
+		t.add(p.id, seconds(s.of("essmc 1 thread")), seconds(s.of("essmc "+threadsName(e.threads))),
+			seconds(s.of(best1)), seconds(s.of(bestN)), g1.String(), gn.String())
 	}
 	r.Tables = append(r.Tables, t, forms)
 	const what = "presets against their export on ONNX Runtime, the least"
@@ -60,7 +64,7 @@ func runORT(ctx context.Context, e *env, r *result) error {
 	return nil
 }
 
-// exported measures a model here and its exports there, at all thread counts.
+// exported measures a model here and its exports there, with all numbers of threads.
 func (e *env) exported(ctx context.Context, m *model, batch, steps int) (*samples, error) {
 	x, file, err := m.input(batch, steps)
 	if err != nil {
@@ -83,15 +87,17 @@ func (e *env) exported(ctx context.Context, m *model, batch, steps int) (*sample
 	return measure(ctx, e.effort(15*time.Second), append(all, theirs...))
 }
 
-// ortGroup is that of ONNX Runtime's forms with a number of threads.
+// ortGroup returns the group of ONNX Runtime's forms with a number of threads.
 func ortGroup(threads int) string { return "ONNX Runtime " + threadsName(threads) }
 
 func ortName(f onnxForm, threads int) string {
 	return "ONNX Runtime " + f.name + ", " + threadsName(threads)
 }
 
-// ortContenders prepares ONNX Runtime for an input, in some forms; nothing where it is absent. done gives back what they hold.
-func (e *env) ortContenders(m *model, x *tensor.Tensor, file string, forms []onnxForm) (all []contender, done func(), err error) {
+// ortContenders prepares ONNX Runtime for an input, in some forms. It returns none if ONNX Runtime is absent. done
+// releases them.
+func (e *env) ortContenders(m *model, x *tensor.Tensor, file string,
+	forms []onnxForm) (all []contender, done func(), err error) {
 	var held []*job
 	done = func() {
 		for _, j := range held {

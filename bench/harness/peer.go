@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// peer is a process that runs jobs on request, so that starting it is not measured and several can take turns. It reads
-// requests, a line of words between tabs each, and answers each with one line, "ok …" or "error WHY"; before the first it
-// writes "ready DESCRIPTION". While it is not asked it is stopped, where the system can do that: threads that wait for
-// work by spinning would disturb whoever is measured.
+// peer is a process that runs jobs on request, so that its start is not measured and several can take turns. It reads
+// requests of one line each, words separated by tabs, and answers each with one line, "ok …" or "error WHY". First it
+// writes "ready DESCRIPTION". Between requests it is stopped if the system can do that, because threads that spin while
+// they wait for work would disturb the others.
 type peer struct {
 	name    string
-	version string // as it describes itself
+	version string // its description of itself
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
-	dead    error  // why it answers no more
-	jobs    []*job // since strays was asked for last
+	dead    error  // why it does not answer any more
+	jobs    []*job // since the last call of strays
 }
 
 // startPeer starts a process and waits until it is ready.
@@ -59,7 +59,7 @@ func startPeer(ctx context.Context, name string, env []string, command string, a
 	return p, pause(p.cmd.Process)
 }
 
-// lastLine keeps the last line that is not empty of what is written to it.
+// lastLine keeps the last nonempty line that is written to it.
 type lastLine struct{ text string }
 
 func (l *lastLine) Write(b []byte) (int, error) {
@@ -85,7 +85,7 @@ func (p *peer) answer(want string) ([]string, error) {
 	return words[1:], nil
 }
 
-// ask sends a request and gives the words of the answer.
+// ask sends a request and returns the words of the answer.
 func (p *peer) ask(words ...string) ([]string, error) {
 	if p.dead != nil {
 		return nil, p.dead
@@ -115,12 +115,12 @@ func (p *peer) close() {
 		return
 	}
 	p.in.Close()
-	_ = p.cmd.Process.Kill() // also where it is stopped; what it computed has been read
+	_ = p.cmd.Process.Kill() // works for stopped processes; all results have been read
 	_ = p.cmd.Wait()
 	p.dead = errors.New(p.name + ": closed")
 }
 
-// job is something that a peer has prepared, and may use so many threads.
+// job is work that a peer has prepared, for a number of threads.
 type job struct {
 	peer      *peer
 	id        string
@@ -145,17 +145,18 @@ func (p *peer) load(threads int, words ...string) (*job, error) {
 	return j, nil
 }
 
-// errAbsent stands for a peer that is not there; the report says elsewhere how to get it.
+// errAbsent is the error for an absent peer. The report says elsewhere how to get it.
 var errAbsent = errors.New("the peer is absent")
 
-// run does the job reps times and gives the time of all.
+// run does the job reps times and returns the total time.
 func (j *job) run(reps int) (time.Duration, error) {
 	out, err := j.peer.ask("run", j.id, strconv.Itoa(reps))
 	if err != nil {
 		return 0, err
 	}
 	var wall, cpu time.Duration
-	if _, err := fmt.Sscan(strings.Join(out, " "), (*int64)(&wall), (*int64)(&cpu)); err != nil || len(out) != 2 || wall < 0 || cpu < 0 {
+	if _, err := fmt.Sscan(strings.Join(out, " "), (*int64)(&wall), (*int64)(&cpu)); err != nil || len(out) != 2 ||
+		wall < 0 || cpu < 0 {
 		return 0, fmt.Errorf("%s: expected nanoseconds of time and of processor time, found %q", j.peer.name, out)
 	}
 	j.wall += wall
@@ -163,13 +164,14 @@ func (j *job) run(reps int) (time.Duration, error) {
 	return wall, nil
 }
 
-// Up to how many threads more than it may a job is taken to keep to its number, and from what time on that can be told.
+// The number of additional threads that a job may seem to use, and the least time for this test.
 const (
 	threadSlack = 0.15
 	threadTime  = 50 * time.Millisecond
 )
 
-// strays says of which jobs since the last call the processor time shows that they did not keep to their threads.
+// strays returns a line for each number of threads that jobs since the last call have exceeded, by their processor
+// time.
 func (p *peer) strays() (out []string) {
 	if p == nil {
 		return nil
@@ -181,7 +183,9 @@ func (p *peer) strays() (out []string) {
 		}
 	}
 	for _, threads := range slices.Sorted(maps.Keys(worst)) {
-		out = append(out, fmt.Sprintf("%s was to keep to %s and ran on %.2f processors: what is said of it here flatters it.", p.name, threadsName(threads), worst[threads]))
+		out = append(out,
+			fmt.Sprintf("%s was to keep to %s and ran on %.2f processors: what is said of it here flatters it.", p.name,
+				threadsName(threads), worst[threads]))
 	}
 	p.jobs = nil
 	return out
@@ -193,9 +197,9 @@ func (j *job) save(file string) error {
 	return err
 }
 
-// drop gives its memory back.
+// drop releases the job's memory.
 func (j *job) drop() {
 	if j != nil && j.peer.dead == nil {
-		_, _ = j.peer.ask("drop", j.id) // a peer that cannot do even this answers nothing later on either
+		_, _ = j.peer.ask("drop", j.id) // if this fails, later requests fail too
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// peerVariable makes the test binary a peer, of the kind that it names.
+// peerVariable turns the test binary into a peer of the given kind.
 const peerVariable = "BENCH_TEST_PEER"
 
 func TestMain(m *testing.M) {
@@ -112,7 +112,7 @@ func TestPeerThatFails(t *testing.T) {
 	}
 }
 
-// Peers that use more threads than they may are told of.
+// TestStrays checks that peers with more threads than requested are reported.
 func TestStrays(t *testing.T) {
 	p, err := start(t, "strays")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// TestProtocol holds what the peers in Python share against the protocol, where there is an interpreter.
+// TestProtocol checks the common part of the peers in Python, if there is an interpreter.
 func TestProtocol(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -185,7 +185,8 @@ serve("a script", load, lambda out, file: open(file, "w").write(str(out)))
 		t.Error("a job that was dropped runs")
 	}
 	if _, err := resident("VmHWM"); err == nil {
-		if g, err := p.grow("fills", strconv.Itoa(64<<20)); err != nil || g.run < 60<<20 || g.run > 100<<20 || g.loaded > 16<<20 {
+		if g, err := p.grow("fills", strconv.Itoa(64<<20)); err != nil || g.run < 60<<20 || g.run > 100<<20 ||
+			g.loaded > 16<<20 {
 			t.Errorf("grown by %+v, %v", g, err)
 		}
 	}
@@ -202,7 +203,7 @@ serve("a script", load, lambda out, file: open(file, "w").write(str(out)))
 	}
 }
 
-// TestNative holds the peer in C against its protocol, where there is a compiler.
+// TestNative checks the peer in C, if there is a compiler.
 func TestNative(t *testing.T) {
 	e := &env{work: t.TempDir()}
 	program, err := buildNative(t.Context(), e, filepath.Join("..", "peers", "native.c"))

@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// peers are those that this machine has; the fields of absent ones are nil.
+// peers are the peers on this machine. The fields of absent ones are nil.
 type peers struct {
 	blas, fftw, gomlx *peer
 	ort, ortGo        *peer // ONNX Runtime called from Python, and from Go
 	torch             []torchPeer
-	python            map[string]string // interpreters, by the module that they have
-	absent            []string          // which ones, why, and how to get them
+	python            map[string]string // interpreters by module
+	absent            []string          // absent peers, with reasons and the ways to get them
 }
 
-// torchPeer is torch with one setting of threads. Its own are those of OpenMP; products run on OpenBLAS's, which waits for
-// work beside them, so that fewer may be faster there.
+// torchPeer is torch with certain numbers of threads: those of OpenMP, and those of OpenBLAS, which computes products.
+// Since OpenBLAS's threads spin beside the others, fewer may be faster.
 type torchPeer struct {
 	threads, products int
 	*peer
@@ -35,12 +35,12 @@ func (t torchPeer) String() string {
 	return threadsName(t.threads)
 }
 
-// onThreads are the settings of torch with a number of threads, the plain one first.
+// onThreads returns the settings of torch with a number of threads, the plain one first.
 func (p *peers) onThreads(n int) []torchPeer {
 	return slices.DeleteFunc(slices.Clone(p.torch), func(t torchPeer) bool { return t.threads != n })
 }
 
-// startPeers builds and starts what there is, of those that the suites need.
+// startPeers builds and starts the available ones of the peers that the suites need.
 func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 	p := &peers{python: map[string]string{}}
 	lack := func(name string, err error, how string) {
@@ -48,7 +48,8 @@ func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 	}
 	dir := filepath.Join(e.root, "bench", "peers")
 	if need["blas"] || need["fftw"] {
-		const how = "Needs a C compiler (cc, or what CC names) and the library: Debian's libopenblas0-pthread and libfftw3-single3."
+		const how = "Needs a C compiler (cc, or what CC names) and the library: Debian's libopenblas0-pthread and " +
+			"libfftw3-single3."
 		native, err := buildNative(ctx, e, filepath.Join(dir, "native.c"))
 		if err != nil {
 			lack("OpenBLAS and FFTW", err, how)
@@ -79,7 +80,8 @@ func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 		} else {
 			p.python["torch"] = python
 			for _, t := range torchSettings(e.threads) {
-				if t.peer, err = startPeer(ctx, "torch", torchEnviron(dir, t), python, filepath.Join(dir, "torch_essm.py")); err != nil {
+				if t.peer, err = startPeer(ctx, "torch", torchEnviron(dir, t), python,
+					filepath.Join(dir, "torch_essm.py")); err != nil {
 					lack("torch", err, "")
 					break
 				}
@@ -94,9 +96,11 @@ func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 			p.ort, err = startPeer(ctx, "ONNX Runtime", pythonEnviron(dir), python, filepath.Join(dir, "ort.py"))
 		}
 		if err != nil {
-			lack("ONNX Runtime", err, "`go run ./bench -get` makes a virtual environment that has it; -python names another interpreter.")
+			lack("ONNX Runtime", err,
+				"`go run ./bench -get` makes a virtual environment that has it; -python names another interpreter.")
 		} else if p.ortGo, err = startORT(ctx, e, python); err != nil {
-			lack("onnxruntime_go", err, "Needs a C compiler, and comes from the Go module proxy; ONNX Runtime was called from Python instead.")
+			lack("onnxruntime_go", err,
+				"Needs a C compiler, and comes from the Go module proxy; ONNX Runtime was called from Python instead.")
 		}
 	}
 	return p
@@ -121,7 +125,8 @@ print(next(f for p in ("libonnxruntime.so*", "libonnxruntime.*dylib", "onnxrunti
 // buildGo compiles a peer in Go, a module of its own.
 func buildGo(ctx context.Context, e *env, name, setting string) (program string, err error) {
 	program = filepath.Join(e.work, name+".exe")
-	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(e.root, "bench", "peers", name), "build", "-o", program, ".")
+	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(e.root, "bench", "peers", name), "build", "-o", program,
+		".")
 	cmd.Env = append(os.Environ(), setting)
 	tail := &lastLine{}
 	cmd.Stderr = tail
@@ -131,7 +136,7 @@ func buildGo(ctx context.Context, e *env, name, setting string) (program string,
 	return program, err
 }
 
-// onnx prepares a model on ONNX Runtime, called from Go where that goes: not where sizes are stated when the file is loaded.
+// onnx prepares a model on ONNX Runtime. It is called from Go, except for files with sizes given at load time.
 func (p *peers) onnx(threads int, file string, words ...string) (*job, error) {
 	words = append([]string{"model", file, strconv.Itoa(threads)}, words...)
 	if p.ortGo != nil && !slices.ContainsFunc(words[3:], func(w string) bool { return !strings.Contains(w, "=") }) {
@@ -142,7 +147,7 @@ func (p *peers) onnx(threads int, file string, words ...string) (*job, error) {
 	return p.ort.load(threads, words...)
 }
 
-// torchSettings are the settings of threads that torch is tried with.
+// torchSettings returns the settings of threads for torch.
 func torchSettings(several int) []torchPeer {
 	all := []torchPeer{{threads: 1, products: 1}}
 	if several > 1 {
@@ -151,14 +156,14 @@ func torchSettings(several int) []torchPeer {
 	return all
 }
 
-// pythonEnviron is what scripts in dir need in their environment.
+// pythonEnviron returns the environment variables for scripts in dir.
 func pythonEnviron(dir string) []string {
 	return []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
 }
 
 func torchEnviron(dir string, t torchPeer) []string {
 	n, m := strconv.Itoa(t.threads), strconv.Itoa(t.products)
-	// Without the last two, torch gives large buffers back to the system at every step.
+	// Without the last two, torch returns large buffers to the system at every step.
 	return append(pythonEnviron(dir), "OMP_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+m, "MKL_NUM_THREADS="+m,
 		"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=100000000000")
 }
@@ -182,8 +187,8 @@ func buildNative(ctx context.Context, e *env, source string) (string, error) {
 	return program, nil
 }
 
-// findPython gives the first interpreter that has numpy and a module: the one that -python names, that of -get's virtual
-// environment, then the system's.
+// findPython returns the first interpreter with numpy and a module: that of -python, that of -get's virtual
+// environment, or the system's.
 func findPython(ctx context.Context, e *env, module string) (string, error) {
 	tried := []string{}
 	for _, python := range append(append([]string{}, e.pythons...), e.venvPython(), "python3", "/usr/bin/python3") {
@@ -209,7 +214,7 @@ func (p *peers) close() {
 	}
 }
 
-// strays says which peers did not keep to their threads since the last call.
+// strays returns a line for each peer that exceeded its threads since the last call.
 func (p *peers) strays() (out []string) {
 	for _, q := range p.all() {
 		out = append(out, q.strays()...)
@@ -217,7 +222,7 @@ func (p *peers) strays() (out []string) {
 	return out
 }
 
-// versions describes those that are there, of the kinds that are named.
+// versions describes the available peers of the named kinds.
 func (p *peers) versions(kinds []string) []string {
 	by := map[string]*peer{"blas": p.blas, "fftw": p.fftw, "gomlx": p.gomlx, "ort": p.ort}
 	if p.ortGo != nil {

@@ -17,11 +17,11 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// line is one contender in a figure; points without a time are left out.
+// line is one contender in a figure. Points without a time are omitted.
 type line struct {
 	name  string
 	x, y  []float64
-	floor bool // drawn dashed and without points
+	floor bool // dashed, without points
 }
 
 func (l *line) add(x, y float64) {
@@ -30,7 +30,7 @@ func (l *line) add(x, y float64) {
 	}
 }
 
-// colors tell contenders apart, also for those who see few colours (Okabe and Ito).
+// colors are the colors of contenders, which color-blind readers can distinguish (Okabe and Ito).
 var colors = map[string]color.Color{
 	"ours":  color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
 	"torch": color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
@@ -39,7 +39,7 @@ var colors = map[string]color.Color{
 	"other": color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
 }
 
-// ticks stand at the values of x that were measured.
+// ticks are the measured values of x.
 type ticks []float64
 
 func (t ticks) Ticks(lo, hi float64) []plot.Tick {
@@ -73,7 +73,7 @@ func (d decades) Ticks(lo, hi float64) []plot.Tick {
 	return out
 }
 
-// short writes 4096 as 4k where it is a power of two, or a whole number of thousands.
+// short returns 4096 as "4k", and similarly other powers of two and whole thousands.
 func short(v float64) string {
 	n := int(v)
 	switch {
@@ -90,7 +90,7 @@ const (
 	legendWidth               = 6 * vg.Centimeter // to the right of the plot
 )
 
-// drawFigure writes a figure with logarithmic axes; y is in milliseconds.
+// drawFigure writes a figure with logarithmic axes. y is in milliseconds.
 func drawFigure(dir, file, title, xlabel string, lines []line) (figure, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xlabel, "time of one run (ms)"
@@ -148,10 +148,11 @@ func drawFigure(dir, file, title, xlabel string, lines []line) (figure, error) {
 	return figure{file, title}, write(filepath.Join(dir, file), c)
 }
 
-// style is a line's colour, by the first word of its name, and its dashes: several threads are dashed.
+// style returns a line's color, by the first word of its name, and its dashes, for several threads.
 func style(l line) (color.Color, []vg.Length) {
 	key, dashes := "other", []vg.Length(nil)
-	for _, k := range []struct{ prefix, key string }{{"essmc", "ours"}, {"torch", "torch"}, {"ONNX Runtime", "ort"}, {"floor", "floor"}} {
+	for _, k := range []struct{ prefix, key string }{{"essmc", "ours"}, {"torch", "torch"}, {"ONNX Runtime", "ort"},
+		{"floor", "floor"}} {
 		if strings.HasPrefix(l.name, k.prefix) {
 			key = k.key
 		}

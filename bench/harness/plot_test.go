@@ -9,18 +9,19 @@ import (
 
 func TestDrawFigure(t *testing.T) {
 	dir := t.TempDir()
-	if out := os.Getenv("FIGURES"); out != "" { // to look at it
+	if out := os.Getenv("FIGURES"); out != "" { // to look at the figures
 		dir = out
 	}
 	var lines []line
-	for i, name := range []string{"essmc, 1 thread", "essmc, 2 threads", "torch, 1 thread", "torch, 2 threads", "ONNX Runtime, 1 thread", "ONNX Runtime, 2 threads", "floor, 1 thread"} {
+	for i, name := range []string{"essmc, 1 thread", "essmc, 2 threads", "torch, 1 thread", "torch, 2 threads",
+		"ONNX Runtime, 1 thread", "ONNX Runtime, 2 threads", "floor, 1 thread"} {
 		l := line{name: name, floor: i == 6}
 		for x := 256.0; x <= 16384; x *= 4 {
 			l.add(x, x*float64(1+i)/500)
 		}
 		lines = append(lines, l)
 	}
-	lines[3] = line{name: "torch, 2 threads"} // an absent peer
+	lines[3] = line{name: "torch, 2 threads"} // as for an absent peer
 	f, err := drawFigure(dir, "f.svg", "a title", "steps", lines)
 	if err != nil {
 		t.Fatal(err)

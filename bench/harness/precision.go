@@ -27,20 +27,22 @@ func runPrecision(ctx context.Context, e *env, r *result) error {
 	return lowPrecision(ctx, e, r)
 }
 
-// lowPrecisions are the precisions of dense products, with how many times as fast as float32 they are to be.
+// lowPrecisions are the low precisions of dense products, with the required speed relative to float32.
 var lowPrecisions = []struct {
 	name   string
 	dtype  tensor.DType
 	faster float64
 }{{"bf16", tensor.BFloat16, 1.4}, {"int8", tensor.Int8, 2}}
 
-// productBound are the presets whose time is that of their dense products, above all.
+// productBound are presets whose time is mostly that of dense products.
 var productBound = []string{"text", "image"}
 
-// lowPrecision measures presets with products in low precision, and how far that moves their answers.
+// lowPrecision measures presets with products in low precision, and the change of their answers.
 func lowPrecision(ctx context.Context, e *env, r *result) error {
 	t := table{Title: "Dense products in low precision, batch 1, 1 thread", Header: []string{"preset", "float32"},
-		Note: "*change*: the largest one of an output, relative to the largest absolute value in float32. Kernels: " + cpu.Kernels() + ". On AVX2 no instruction multiplies bfloat16 numbers, and 8 bits only where sums of two may not overflow 16; that is for processors with AVX512_BF16 and VNNI."}
+		Note: "*change*: the largest one of an output, relative to the largest absolute value in float32. Kernels: " +
+			cpu.Kernels() + ". On AVX2 no instruction multiplies bfloat16 numbers, and 8 bits only where sums of two " +
+			"may not overflow 16; that is for processors with AVX512_BF16 and VNNI."}
 	for _, p := range lowPrecisions {
 		t.Header = append(t.Header, p.name, "float32 : "+p.name, "change")
 	}
@@ -73,26 +75,28 @@ func lowPrecision(ctx context.Context, e *env, r *result) error {
 	}
 	r.Tables = append(r.Tables, t)
 	for i, p := range lowPrecisions {
-		r.Verdicts = append(r.Verdicts, judge(p.name+" products against float32, GEMM-bound presets", number(p.faster)+"×",
-			fmt.Sprintf("%s× %s with %s; answers change by %s at most", number(least[i]), slowest[i], cpu.Kernels(), scientific(change[i])), least[i] >= p.faster))
+		r.Verdicts = append(r.Verdicts, judge(p.name+" products against float32, GEMM-bound presets",
+			number(p.faster)+"×",
+			fmt.Sprintf("%s× %s with %s; answers change by %s at most", number(least[i]), slowest[i], cpu.Kernels(),
+				scientific(change[i])), least[i] >= p.faster))
 	}
 	return nil
 }
 
-// lowPresets are the presets to measure in low precision: all, as answers differ.
+// lowPresets returns the presets for low precision: all, since answers differ.
 func (e *env) lowPresets() (ids []string) {
 	if e.quick {
 		return []string{"smnist"}
 	}
 	for _, p := range models.Presets() {
-		if p.ID != "retrieval" { // takes pairs
+		if p.ID != "retrieval" { // it takes pairs
 			ids = append(ids, p.ID)
 		}
 	}
 	return ids
 }
 
-// inPrecisions measures one model in float32 and in each low precision, and gives how far the answers move in these.
+// inPrecisions measures one model in float32 and in each low precision, and returns the changes of its answers.
 func (e *env) inPrecisions(ctx context.Context, m *model, x *tensor.Tensor) (s *samples, moved []float64, err error) {
 	in := map[string]tensor.Datum{m.inputName(): x}
 	var all []contender
@@ -130,9 +134,10 @@ func (e *env) inPrecisions(ctx context.Context, m *model, x *tensor.Tensor) (s *
 	return s, moved, err
 }
 
-// presetErrors holds answers of presets against torch's in float64.
+// presetErrors compares answers of presets with those of torch in float64.
 func presetErrors(ctx context.Context, e *env, r *result) error {
-	const what, target = "error of whole presets, batch 1, against float64, the most", "at most torch's float32 by FFT, and 1e-5"
+	const what, target = "error of whole presets, batch 1, against float64, the most",
+		"at most torch's float32 by FFT, and 1e-5"
 	single := e.peers.onThreads(1)
 	if len(single) == 0 {
 		r.Verdicts = append(r.Verdicts, verdict{what, target, "torch is absent", unmeasured})
@@ -151,7 +156,8 @@ func presetErrors(ctx context.Context, e *env, r *result) error {
 			return err
 		}
 		answers := map[string][]float64{}
-		for name, words := range map[string][]string{"truth": {"fft", m.dir, "double", file}, "fft": {"fft", m.dir, "float", file}, "chunks64": {"chunks64", m.dir, "float", file}} {
+		for name, words := range map[string][]string{"truth": {"fft", m.dir, "double", file},
+			"fft": {"fft", m.dir, "float", file}, "chunks64": {"chunks64", m.dir, "float", file}} {
 			if answers[name], err = torchAnswer(single[0].peer, m.dir+"-"+name+".npy", words); err != nil {
 				return err
 			}
@@ -199,7 +205,8 @@ func floats(t *tensor.Tensor) []float64 {
 	return out
 }
 
-// difference is the largest one, relative to the largest absolute value that is wanted; NaN where the numbers are not as many.
+// difference returns the largest difference, relative to the largest absolute value of want, or NaN if the lengths
+// differ.
 func difference(got, want []float64) float64 {
 	if len(got) != len(want) {
 		return math.NaN()
@@ -213,10 +220,11 @@ func difference(got, want []float64) float64 {
 
 func scientific(v float64) string { return fmt.Sprintf("%.1e", v) }
 
-// slowModes runs one layer whose states forget within a million steps, against its recurrence in float64.
+// slowModes compares a layer whose states forget within a million steps with its recurrence in float64.
 func slowModes(ctx context.Context, e *env, r *result) error {
 	const steps, states, decay = 16384, 64, -1e-6
-	t := table{Title: fmt.Sprintf("A layer of %d states, Re λΔ = %g, %d steps", states, decay, steps), Header: []string{"input", "as chosen", "fft"}}
+	t := table{Title: fmt.Sprintf("A layer of %d states, Re λΔ = %g, %d steps", states, decay, steps),
+		Header: []string{"input", "as chosen", "fft"}}
 	frequency := func(i int) float64 { return math.Pi * float64(i) / states }
 	constant := func(f func(i int) float64) *tensor.Tensor {
 		v := make([]float64, states)
@@ -228,7 +236,8 @@ func slowModes(ctx context.Context, e *env, r *result) error {
 	b := ir.NewBuilder("slow", ops.Default, ops.Opsets())
 	v := b.Input("v", ir.Tensor(tensor.Float32, "B", "L", states))
 	numbers := []*ir.Value{v}
-	for _, f := range []func(int) float64{func(int) float64 { return decay }, frequency, func(int) float64 { return 1 }, func(int) float64 { return 0 }} {
+	one, zero := func(int) float64 { return 1 }, func(int) float64 { return 0 }
+	for _, f := range []func(int) float64{func(int) float64 { return decay }, frequency, one, zero} {
 		numbers = append(numbers, b.Const("c", constant(f)))
 	}
 	b.Output("x", b.Op("essm", "Scan", numbers))
@@ -270,6 +279,7 @@ func slowModes(ctx context.Context, e *env, r *result) error {
 		t.add(row...)
 	}
 	r.Tables = append(r.Tables, t)
-	r.Verdicts = append(r.Verdicts, judge(fmt.Sprintf("error of a layer with slow modes, %d steps", steps), "at most 5e-5", scientific(worst), worst <= 5e-5))
+	r.Verdicts = append(r.Verdicts, judge(fmt.Sprintf("error of a layer with slow modes, %d steps", steps),
+		"at most 5e-5", scientific(worst), worst <= 5e-5))
 	return nil
 }

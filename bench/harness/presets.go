@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// paperPreset is a preset with the batch size that the paper trains it with, and how many times as fast as torch's best form
-// it has to be at batch 1, with one thread and with two.
+// paperPreset is a preset with the paper's batch size for training, and the required speed relative to torch's best
+// form at batch 1, with one thread and with two.
 type paperPreset struct {
 	id     string
 	batch  int
@@ -22,10 +22,11 @@ type paperPreset struct {
 }
 
 var paperPresets = []paperPreset{
-	{"text", 16, 2.3, 4}, {"listops", 100, 2, 4}, {"image", 50, 3, 5}, {"pathx", 8, 3.3, 5.5}, {"sc35", 16, 4, 7}, {"smnist", 50, 4.5, 5},
+	{"text", 16, 2.3, 4}, {"listops", 100, 2, 4}, {"image", 50, 3, 5}, {"pathx", 8, 3.3, 5.5}, {"sc35", 16, 4, 7},
+	{"smnist", 50, 4.5, 5},
 }
 
-// quickPresets are those that -quick takes.
+// quickPresets are the presets of -quick.
 var quickPresets = []paperPreset{{"listops", 4, 2, 4}, {"smnist", 8, 4.5, 5}}
 
 func (e *env) presets() []paperPreset {
@@ -35,7 +36,7 @@ func (e *env) presets() []paperPreset {
 	return paperPresets
 }
 
-// threadsName writes "1 thread", "2 threads".
+// threadsName returns "1 thread", "2 threads".
 func threadsName(n int) string {
 	if n == 1 {
 		return "1 thread"
@@ -43,21 +44,21 @@ func threadsName(n int) string {
 	return strconv.Itoa(n) + " threads"
 }
 
-// torchForms are the ways in which the peer in torch computes: with the kept spectrum of the kernel, and with chunks of so many
-// steps. The paper's listing is another.
+// torchForms are the forms of the peer in torch: with the kept spectrum of the kernel, and with chunks of a number of
+// steps. The paper's listing is another one.
 var torchForms = []string{"fft", "chunks32", "chunks64", "chunks128"}
 
-// usualForms are those of which one or the other is fast in most cases.
+// usualForms are forms one of which is fast in most cases.
 var usualForms = []string{"fft", "chunks64"}
 
-// torchTrial says in what forms torch is measured.
+// torchTrial selects the forms of torch to measure.
 type torchTrial struct {
 	forms []string
 	// thorough adds the listing, and all settings of threads.
 	thorough bool
 }
 
-// narrowed is the trial of larger batches: the kept spectrum, and the chunks that took the least time.
+// narrowed returns the trial for larger batches: the kept spectrum, and the fastest size of chunks.
 func (t torchTrial) narrowed(s *samples) torchTrial {
 	best, least := t.forms[1], math.Inf(1)
 	for _, form := range t.forms[1:] {
@@ -69,11 +70,16 @@ func (t torchTrial) narrowed(s *samples) torchTrial {
 }
 
 func runPresets(ctx context.Context, e *env, r *result) error {
-	single := table{Title: "One sample", Header: []string{"preset", "floor", "essmc 1t", "against floor", "essmc " + strconv.Itoa(e.threads) + "t",
-		"1t : " + strconv.Itoa(e.threads) + "t", "torch 1t", "torch " + strconv.Itoa(e.threads) + "t", "torch : essmc 1t", "torch : essmc " + strconv.Itoa(e.threads) + "t", "listing : essmc 1t"},
-		Note: "torch in the fastest of its forms (kept spectrum; chunks of 32, 64, 128) and thread settings: 1; or several, its products on as many or on one, and 1 where that is faster. *listing*: the paper's code, which makes the kernel anew in every call, on one thread."}
+	single := table{Title: "One sample", Header: []string{"preset", "floor", "essmc 1t", "against floor",
+		"essmc " + strconv.Itoa(e.threads) + "t",
+		"1t : " + strconv.Itoa(e.threads) + "t", "torch 1t", "torch " + strconv.Itoa(e.threads) + "t",
+		"torch : essmc 1t", "torch : essmc " + strconv.Itoa(e.threads) + "t", "listing : essmc 1t"},
+		Note: "torch in the fastest of its forms (kept spectrum; chunks of 32, 64, 128) and thread settings: 1; or " +
+			"several, its products on as many or on one, and 1 where that is faster. *listing*: the paper's code, " +
+			"which makes the kernel anew in every call, on one thread."}
 	batched := table{Title: "The paper's batch sizes", Header: single.Header[:len(single.Header)-1],
-		Note: "torch in the faster of two forms (kept spectrum, and the chunks that were fastest for one sample); several threads for products, too, or 1 where that is faster."}
+		Note: "torch in the faster of two forms (kept spectrum, and the chunks that were fastest for one sample); " +
+			"several threads for products, too, or 1 where that is faster."}
 	batched.Header = append([]string{"preset", "batch"}, batched.Header[1:]...)
 	trials := map[string]torchTrial{}
 	var listing, speedup []float64
@@ -90,8 +96,10 @@ func runPresets(ctx context.Context, e *env, r *result) error {
 		}
 		trials[p.id] = torchTrial{forms: torchForms}.narrowed(s)
 		c := s.compare(e)
-		single.add(p.id, seconds(s.of(c.bottom)), seconds(s.of("essmc 1 thread")), c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
-			seconds(s.of(c.torch1)), seconds(s.of(c.torchN)), c.gain1.String(), c.gainN.String(), s.ratio("torch listing 1 thread", "essmc 1 thread").String())
+		single.add(p.id, seconds(s.of(c.bottom)), seconds(s.of("essmc 1 thread")), c.floor.String(),
+			seconds(s.of(c.several)), c.speedup.String(),
+			seconds(s.of(c.torch1)), seconds(s.of(c.torchN)), c.gain1.String(), c.gainN.String(),
+			s.ratio("torch listing 1 thread", "essmc 1 thread").String())
 		r.judgePreset(e, m, p, c)
 		if l := s.ratio("torch listing 1 thread", "essmc 1 thread"); l.n > 0 {
 			if listing = append(listing, l.mid); l.mid <= lowest(listing) {
@@ -105,10 +113,12 @@ func runPresets(ctx context.Context, e *env, r *result) error {
 		}
 	}
 	if len(speedup) > 0 {
-		r.Verdicts = append(r.Verdicts, judge("2 threads against 1, whole presets, the least", "1.8×", number(lowest(speedup))+"× "+slowSpeedup, lowest(speedup) >= 1.8))
+		r.Verdicts = append(r.Verdicts, judge("2 threads against 1, whole presets, the least", "1.8×",
+			number(lowest(speedup))+"× "+slowSpeedup, lowest(speedup) >= 1.8))
 	}
 	if len(listing) > 0 {
-		r.Verdicts = append(r.Verdicts, judge("against the paper's listing, 1 thread, the least", "5×", number(lowest(listing))+"× "+slowListing, lowest(listing) >= 5))
+		r.Verdicts = append(r.Verdicts, judge("against the paper's listing, 1 thread, the least", "5×",
+			number(lowest(listing))+"× "+slowListing, lowest(listing) >= 5))
 	}
 	var least1, leastN []float64
 	for _, p := range e.presets() {
@@ -122,15 +132,18 @@ func runPresets(ctx context.Context, e *env, r *result) error {
 			return err
 		}
 		c := s.compare(e)
-		batched.add(p.id, strconv.Itoa(p.batch), seconds(s.of(c.bottom)), seconds(s.of("essmc 1 thread")), c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
+		batched.add(p.id, strconv.Itoa(p.batch), seconds(s.of(c.bottom)), seconds(s.of("essmc 1 thread")),
+			c.floor.String(), seconds(s.of(c.several)), c.speedup.String(),
 			seconds(s.of(c.torch1)), seconds(s.of(c.torchN)), c.gain1.String(), c.gainN.String())
 		if c.gain1.n > 0 && c.gainN.n > 0 {
 			least1, leastN = append(least1, c.gain1.mid), append(leastN, c.gainN.mid)
 		}
 	}
 	if len(least1) > 0 {
-		r.Verdicts = append(r.Verdicts, judge("against torch at the paper's batch sizes, the least of 1 thread / "+threadsName(e.threads), "2× / 3×",
-			number(lowest(least1))+"× / "+number(lowest(leastN))+"×", lowest(least1) >= 2 && lowest(leastN) >= 3))
+		r.Verdicts = append(r.Verdicts,
+			judge("against torch at the paper's batch sizes, the least of 1 thread / "+threadsName(e.threads),
+				"2× / 3×",
+				number(lowest(least1))+"× / "+number(lowest(leastN))+"×", lowest(least1) >= 2 && lowest(leastN) >= 3))
 	}
 	r.Tables = append(r.Tables, single, batched)
 	return nil
@@ -138,7 +151,7 @@ func runPresets(ctx context.Context, e *env, r *result) error {
 
 func lowest(v []float64) float64 { return quantile(v, 0) }
 
-// preset measures a model on one batch: essmc and torch at all thread counts, and the floor.
+// preset measures a model on one batch: essmc and torch with all numbers of threads, and the floor.
 func (e *env) preset(ctx context.Context, m *model, batch int, trial torchTrial) (*samples, error) {
 	x, file, err := m.input(batch, m.preset.Length)
 	if err != nil {
@@ -152,8 +165,9 @@ func (e *env) preset(ctx context.Context, m *model, batch int, trial torchTrial)
 	return measure(ctx, e.effort(25*time.Second), all)
 }
 
-// presetContenders prepares essmc, torch and the floor for one input. done gives back what they hold, also after an error.
-func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, file string, trial torchTrial) (all []contender, done func(), err error) {
+// presetContenders prepares essmc, torch and the floor for one input. done releases them, also after an error.
+func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, file string,
+	trial torchTrial) (all []contender, done func(), err error) {
 	var held []func()
 	done = func() {
 		for _, f := range held {
@@ -205,14 +219,14 @@ func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, 
 	return all, done, nil
 }
 
-// torchGroup is that of torch's forms with a number of threads.
+// torchGroup returns the group of torch's forms with a number of threads.
 func torchGroup(threads int) string { return "torch " + threadsName(threads) }
 
-// comparison is what a table says of one model and batch.
+// comparison is the row of a table for one model and batch.
 type comparison struct {
 	several        string // essmc with several threads
-	bottom         string // the floor, in the layout in which it takes the least time
-	torch1, torchN string // torch's best with one thread, and with whatever number is fastest
+	bottom         string // the floor, in its fastest layout
+	torch1, torchN string // torch's best with one thread, and with the fastest number of threads
 	floor, speedup spread
 	gain1, gainN   spread
 }
@@ -226,7 +240,7 @@ func (s *samples) compare(e *env) comparison {
 	return c
 }
 
-// judgePreset holds one preset at batch 1 against its bounds.
+// judgePreset compares one preset at batch 1 with its bounds.
 func (r *result) judgePreset(e *env, m *model, p paperPreset, c comparison) {
 	bound := 1.25
 	switch {
@@ -236,14 +250,18 @@ func (r *result) judgePreset(e *env, m *model, p paperPreset, c comparison) {
 		bound = 1.10
 	}
 	if c.floor.n > 0 {
-		r.Verdicts = append(r.Verdicts, judge(p.id+" against the floor, 1 thread", "at most "+number(bound)+"×", c.floor.String(), c.floor.mid <= bound))
+		r.Verdicts = append(r.Verdicts, judge(p.id+" against the floor, 1 thread", "at most "+number(bound)+"×",
+			c.floor.String(), c.floor.mid <= bound))
 	} else {
-		r.Verdicts = append(r.Verdicts, verdict{p.id + " against the floor, 1 thread", "at most " + number(bound) + "×", "OpenBLAS is absent", unmeasured})
+		r.Verdicts = append(r.Verdicts, verdict{p.id + " against the floor, 1 thread", "at most " + number(bound) + "×",
+			"OpenBLAS is absent", unmeasured})
 	}
-	what, target := fmt.Sprintf("%s against torch, batch 1, 1 thread / %s", p.id, threadsName(e.threads)), number(p.torch1)+"× / "+number(p.torch2)+"×"
+	what, target := fmt.Sprintf("%s against torch, batch 1, 1 thread / %s", p.id, threadsName(e.threads)),
+		number(p.torch1)+"× / "+number(p.torch2)+"×"
 	if c.gain1.n == 0 || c.gainN.n == 0 {
 		r.Verdicts = append(r.Verdicts, verdict{what, target, "torch is absent", unmeasured})
 		return
 	}
-	r.Verdicts = append(r.Verdicts, judge(what, target, number(c.gain1.mid)+"× / "+number(c.gainN.mid)+"×", c.gain1.mid >= p.torch1 && c.gainN.mid >= p.torch2))
+	r.Verdicts = append(r.Verdicts, judge(what, target, number(c.gain1.mid)+"× / "+number(c.gainN.mid)+"×",
+		c.gain1.mid >= p.torch1 && c.gainN.mid >= p.torch2))
 }

@@ -8,7 +8,8 @@ import (
 func TestNarrowed(t *testing.T) {
 	all := torchTrial{forms: torchForms, thorough: true}
 	s := &samples{
-		names: []string{"torch fft 1 thread", "torch chunks32 1 thread", "torch chunks64 1 thread", "torch chunks128 2 threads"},
+		names: []string{"torch fft 1 thread", "torch chunks32 1 thread", "torch chunks64 1 thread",
+			"torch chunks128 2 threads"},
 		times: [][]float64{{1}, {3, 4}, {2}, {0.5}},
 	}
 	if got := all.narrowed(s); got.thorough || !slices.Equal(got.forms, []string{"fft", "chunks64"}) {

@@ -12,22 +12,23 @@ import (
 	"unicode/utf8"
 )
 
-// result is what one suite found; results.json keeps one of each suite, so that suites can be measured one at a time.
+// result is the result of one suite. results.json keeps one for each suite, so that suites can be measured one at a
+// time.
 type result struct {
 	Machine  machine   `json:"machine"`
 	Quick    bool      `json:"quick,omitempty"`
 	Verdicts []verdict `json:"verdicts,omitempty"`
 	Tables   []table   `json:"tables,omitempty"`
 	Figures  []figure  `json:"figures,omitempty"`
-	Notes    []string  `json:"notes,omitempty"` // peers that were absent, cases that failed
+	Notes    []string  `json:"notes,omitempty"` // absent peers, failed cases
 }
 
-// verdict holds a measurement against what the project has set itself.
+// verdict compares a measurement with a target of the project.
 type verdict struct {
 	What   string `json:"what"`
 	Target string `json:"target"`
 	Found  string `json:"found"`
-	// State is met, missed, or unmeasured where it could not be measured.
+	// State is met, missed, or unmeasured.
 	State string `json:"state"`
 }
 
@@ -37,7 +38,7 @@ const (
 	unmeasured = "not measured"
 )
 
-// judge makes a verdict.
+// judge returns a verdict.
 func judge(what, target, found string, ok bool) verdict {
 	state := missed
 	if ok {
@@ -60,10 +61,10 @@ type figure struct {
 	Title string `json:"title"`
 }
 
-// results are those of all suites, by name.
+// results holds the results of all suites, by name.
 type results map[string]*result
 
-// readResults gives what an earlier run wrote; nothing where there was none.
+// readResults returns the results of earlier runs. It returns none if there is no file.
 func readResults(file string) (results, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +83,7 @@ func readResults(file string) (results, error) {
 	return r, nil
 }
 
-// write replaces the results in a folder, the numbers and the page.
+// write replaces the results in a folder: the numbers, and the page.
 func (r results) write(dir string) error {
 	b, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -94,11 +95,14 @@ func (r results) write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(r.markdown()), 0o666)
 }
 
-// markdown is the page of all suites, in their order.
+// markdown returns the page of all suites, in their order.
 func (r results) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Measured\n\nWritten by `go run ./bench`; `go run ./bench -suite NAME` measures one suite anew. All contenders of a table took turns in one run;\n"+
-		"times are medians, ratios are medians over the rounds, with quartiles. Several threads are as many as the line of the suite\nsays, one thread is one everywhere.\n")
+	fmt.Fprintf(&b,
+		"# Measured\n\nWritten by `go run ./bench`; `go run ./bench -suite NAME` measures one suite anew. All "+
+			"contenders of a table took turns in one run;\n"+
+			"times are medians, ratios are medians over the rounds, with quartiles. Several threads are as many as the "+
+			"line of the suite\nsays, one thread is one everywhere.\n")
 	var rows [][]string
 	for _, s := range suites {
 		if x := r[s.name]; x != nil {
@@ -191,5 +195,5 @@ func writeTable(b *strings.Builder, header []string, rows [][]string) {
 
 func cell(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "|", "\\|"), "\n", " ") }
 
-// numeric reports whether a cell holds a number, or says that there is none.
+// numeric reports whether a cell holds a number, or a dash for none.
 func numeric(s string) bool { return s == "" || s == "–" || s[0] >= '0' && s[0] <= '9' }

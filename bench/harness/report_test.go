@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// Suites that are measured one at a time replace their own section and leave the others.
+// TestResultsMerge checks that a suite measured alone replaces its own section and keeps the others.
 func TestResultsMerge(t *testing.T) {
 	dir := t.TempDir()
 	section := func(found string) *result {
 		return &result{Machine: machine{CPU: "a processor"}, Verdicts: []verdict{judge("w|hat", "1×", found, false)},
-			Tables: []table{{Title: "T", Header: []string{"a", "b"}, Rows: [][]string{{"x", "1.5 ms"}, {"yy", "–"}}}}, Notes: []string{"a note"}}
+			Tables: []table{{Title: "T", Header: []string{"a", "b"}, Rows: [][]string{{"x", "1.5 ms"}, {"yy", "–"}}}},
+			Notes:  []string{"a note"}}
 	}
 	for _, step := range []struct{ suite, found string }{{"dft", "first"}, {"gemm", "second"}, {"dft", "third"}} {
 		r, err := readResults(filepath.Join(dir, "results.json"))
@@ -35,7 +36,8 @@ func TestResultsMerge(t *testing.T) {
 	if strings.Index(page, "## Dense products") > strings.Index(page, "## Fourier transforms") {
 		t.Errorf("the sections are not in the order of the suites:\n%s", page)
 	}
-	for _, want := range []string{"| a   |      b |\n|-----|-------:|\n| x   | 1.5 ms |\n", `w\|hat`, "**missed**", "- a note"} {
+	for _, want := range []string{"| a   |      b |\n|-----|-------:|\n| x   | 1.5 ms |\n", `w\|hat`, "**missed**",
+		"- a note"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}

@@ -63,7 +63,11 @@ func runStep(ctx context.Context, e *env, r *result) error {
 	}
 	several := "essmc " + threadsName(e.threads)
 	best := s.fastest("essmc 1 thread", several)
-	t := table{Header: []string{"what", "one step", "against essmc"}, Note: fmt.Sprintf("%s allocations per step. The floor's products have one row: OpenBLAS multiplies a matrix by a vector. *as exported*: in chunks of 64 steps, whatever is given; *a graph for one step*: the recurrences written out.", number(allocs))}
+	t := table{Header: []string{"what", "one step", "against essmc"},
+		Note: fmt.Sprintf(
+			"%s allocations per step. The floor's products have one row: OpenBLAS multiplies a matrix by a vector. "+
+				"*as exported*: in chunks of 64 steps, whatever is given; *a graph for one step*: the recurrences "+
+				"written out.", number(allocs))}
 	for _, name := range []string{"essmc 1 thread", several, "floor", asExported, forOneStep} {
 		if s.of(name) != nil {
 			t.add(name, seconds(s.of(name)), s.ratio(name, best).String())
@@ -76,7 +80,7 @@ func runStep(ctx context.Context, e *env, r *result) error {
 	return nil
 }
 
-// stepInputs are one step and a state.
+// stepInputs returns one step and a state.
 func stepInputs(m *model) (map[string]tensor.Datum, error) {
 	x, _, err := m.input(1, 1)
 	if err != nil {
@@ -103,7 +107,7 @@ func stepInputs(m *model) (map[string]tensor.Datum, error) {
 	return in, nil
 }
 
-// allocations counts those of one run.
+// allocations returns the number of allocations of one run.
 func allocations(c contender) (float64, error) {
 	const reps = 100
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
@@ -122,7 +126,7 @@ func (e *env) stepORT(m *model, in map[string]tensor.Datum, file string) (*job, 
 	var words []string
 	for i, v := range m.graph.Inputs {
 		t, ok := in[v.Name].(*tensor.Tensor)
-		if !ok { // required in the export: lengths
+		if !ok { // lengths, required in the export
 			t = tensor.FromSlice([]int64{1}, 1)
 		}
 		npy := fmt.Sprintf("%s-step-%d.npy", m.dir, i)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pause gives threads that wait by spinning the time to fall asleep: the system has no signal that stops a process.
+// pause waits until spinning threads have fallen asleep, since the system has no signal that stops a process.
 func pause(*os.Process) error {
 	time.Sleep(30 * time.Millisecond)
 	return nil

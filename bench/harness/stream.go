@@ -12,16 +12,19 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// streamChunk is the larger of the chunks that streams are fed, in steps.
+// streamChunk is the larger size of chunks for streams, in steps.
 const streamChunk = 16
 
-// togetherCounts are how many streams step together.
+// togetherCounts are the numbers of streams that step together.
 var togetherCounts = []int{1, 8, 64}
 
 func runStream(ctx context.Context, e *env, r *result) error {
 	chunk := strconv.Itoa(streamChunk)
-	alone := table{Title: "One stream", Header: []string{"preset", "a step, 1t", "a step, " + strconv.Itoa(e.threads) + "t", "of " + chunk + " at once, 1t", "ONNX Runtime, 1t", "ONNX Runtime : essmc, 1t", "allocations"},
-		Note: "*of " + chunk + " at once*: a step of a chunk of " + chunk + ". ONNX Runtime in the faster of two forms: as exported, and a graph for one step."}
+	alone := table{Title: "One stream", Header: []string{"preset", "a step, 1t",
+		"a step, " + strconv.Itoa(e.threads) + "t", "of " + chunk + " at once, 1t", "ONNX Runtime, 1t",
+		"ONNX Runtime : essmc, 1t", "allocations"},
+		Note: "*of " + chunk + " at once*: a step of a chunk of " + chunk +
+			". ONNX Runtime in the faster of two forms: as exported, and a graph for one step."}
 	together := table{Title: "Many streams, 1 thread", Header: []string{"preset"},
 		Note: "One step of each stream (StepMany), divided by the streams."}
 	for _, n := range togetherCounts {
@@ -37,7 +40,8 @@ func runStream(ctx context.Context, e *env, r *result) error {
 		}
 		one, ort := "1 thread", s.fastest(ortGroup(1))
 		per := scaled(s.of("chunk"), streamChunk)
-		alone.add(p.id, seconds(s.of(one)), seconds(s.of(threadsName(e.threads))), seconds(per), seconds(s.of(ort)), s.ratio(ort, one).String(), number(allocs.alone))
+		alone.add(p.id, seconds(s.of(one)), seconds(s.of(threadsName(e.threads))), seconds(per), seconds(s.of(ort)),
+			s.ratio(ort, one).String(), number(allocs.alone))
 		row := []string{p.id}
 		for i, n := range togetherCounts {
 			row = append(row, seconds(scaled(s.of(together.Header[1+i]), n)))
@@ -45,7 +49,8 @@ func runStream(ctx context.Context, e *env, r *result) error {
 		gain := s.ratio(one, last)
 		n := float64(togetherCounts[len(togetherCounts)-1])
 		gain.mid, gain.low, gain.high = gain.mid*n, gain.low*n, gain.high*n
-		together.Rows = append(together.Rows, append(row, gain.String(), number(n/median(s.of(last))), number(allocs.together)))
+		together.Rows = append(together.Rows, append(row, gain.String(), number(n/median(s.of(last))),
+			number(allocs.together)))
 	}
 	r.Tables = append(r.Tables, alone, together)
 	return nil
@@ -60,7 +65,7 @@ func scaled(t []float64, n int) []float64 {
 	return out
 }
 
-// streamAllocations are those of a step, and of many streams' steps together.
+// streamAllocations are the allocations of one step, and of a step of many streams together.
 type streamAllocations struct{ alone, together float64 }
 
 // streams measures steps of a preset made causal.
@@ -124,7 +129,7 @@ func (e *env) streams(ctx context.Context, id string) (s *samples, allocs stream
 	return s, allocs, err
 }
 
-// stepping measures one stream that is fed x again and again.
+// stepping measures one stream that takes x repeatedly.
 func (m *model) stepping(ctx context.Context, o *runtime.Model, name string, x *tensor.Tensor) (contender, error) {
 	s, err := o.NewStream(1)
 	if err != nil {
@@ -135,19 +140,21 @@ func (m *model) stepping(ctx context.Context, o *runtime.Model, name string, x *
 }
 
 // steppingTogether measures n streams that step together.
-func (m *model) steppingTogether(ctx context.Context, o *runtime.Model, name string, x *tensor.Tensor, n int) (contender, error) {
+func (m *model) steppingTogether(ctx context.Context, o *runtime.Model, name string, x *tensor.Tensor,
+	n int) (contender, error) {
 	steps := make([]runtime.StreamStep, n)
 	for i := range steps {
 		s, err := o.NewStream(1)
 		if err != nil {
 			return contender{}, fmt.Errorf("%s: %w", m.name, err)
 		}
-		steps[i] = runtime.StreamStep{Stream: s, In: map[string]tensor.Datum{m.inputName(): x}, Out: map[string]tensor.Datum{}}
+		steps[i] = runtime.StreamStep{Stream: s, In: map[string]tensor.Datum{m.inputName(): x},
+			Out: map[string]tensor.Datum{}}
 	}
 	return contender{name: name, run: repeat(func() error { return o.StepMany(ctx, steps) })}, nil
 }
 
-// repeat measures f.
+// repeat returns a function that measures f.
 func repeat(f func() error) func(reps int) (time.Duration, error) {
 	return func(reps int) (time.Duration, error) {
 		start := time.Now()
@@ -160,8 +167,8 @@ func repeat(f func() error) func(reps int) (time.Duration, error) {
 	}
 }
 
-// stepContenders prepares ONNX Runtime for one step of a causal model and the state before it, in the forms that there are.
-// done gives back what they hold.
+// stepContenders prepares ONNX Runtime for one step of a causal model and the state before it, in the available forms.
+// done releases them.
 func (e *env) stepContenders(m *model) (all []contender, done func(), err error) {
 	var held []*job
 	done = func() {
@@ -192,7 +199,7 @@ func (e *env) stepContenders(m *model) (all []contender, done func(), err error)
 	return all, done, nil
 }
 
-// The forms in which ONNX Runtime takes a step.
+// The forms for a step of ONNX Runtime.
 const (
 	asExported = "ONNX Runtime, as exported"
 	forOneStep = "ONNX Runtime, a graph for one step"

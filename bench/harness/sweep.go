@@ -11,10 +11,10 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// sweepPoint is one place in a figure.
+// sweepPoint is one point of a figure.
 type sweepPoint struct {
 	at            float64
-	width         int // 0: the preset's
+	width         int // 0: that of the preset
 	batch, length int
 }
 
@@ -62,7 +62,7 @@ func runSweep(ctx context.Context, e *env, r *result) error {
 	return e.sweepThreads(ctx, r)
 }
 
-// lines are the contenders of the figures, as far as they are there.
+// lines returns the available contenders of the figures.
 func (e *env) lines() []line {
 	var all []line
 	for _, n := range e.threadCounts() {
@@ -84,7 +84,7 @@ func (e *env) lines() []line {
 	return all
 }
 
-// group is the contenders' of which a line shows the fastest.
+// group returns the group of contenders whose fastest the line shows.
 func (l line) group() string {
 	if l.floor {
 		return "floor"
@@ -92,7 +92,7 @@ func (l line) group() string {
 	return strings.Replace(l.name, ", ", " ", 1)
 }
 
-// sweep measures all contenders at one place.
+// sweep measures all contenders at one point.
 func (e *env) sweep(ctx context.Context, p sweepPoint) (*samples, error) {
 	var set [][2]string
 	if p.width > 0 {
@@ -120,7 +120,7 @@ func (e *env) sweep(ctx context.Context, p sweepPoint) (*samples, error) {
 	return measure(ctx, e.effort(6*time.Second), append(all, theirs...))
 }
 
-// sweepThreads measures the preset at every number of threads up to all.
+// sweepThreads measures the preset with every number of threads up to all.
 func (e *env) sweepThreads(ctx context.Context, r *result) error {
 	most := describe(ctx, e).Threads
 	m, err := newModel(e, "text")
@@ -154,7 +154,7 @@ func (e *env) sweepThreads(ctx context.Context, r *result) error {
 	all = append(all, theirs...)
 	for _, n := range counts {
 		if n == 1 || n == e.threads {
-			continue // is among the presets' contenders
+			continue // one of the presets' contenders
 		}
 		o, err := newOurs(ctx, m.graph, map[string]tensor.Datum{m.inputName(): x}, runtime.Options{Threads: n})
 		if err != nil {
@@ -168,7 +168,8 @@ func (e *env) sweepThreads(ctx context.Context, r *result) error {
 		return err
 	}
 	lines := []line{{name: "essmc"}, {name: "torch"}, {name: "ONNX Runtime"}, {name: "floor, 1 thread", floor: true}}
-	t := table{Title: fmt.Sprintf("text, one sample of %d steps", steps), Header: []string{"threads", "essmc", "torch", "ONNX Runtime"}}
+	t := table{Title: fmt.Sprintf("text, one sample of %d steps", steps),
+		Header: []string{"threads", "essmc", "torch", "ONNX Runtime"}}
 	for _, n := range counts {
 		row := []string{strconv.Itoa(n)}
 		for i, who := range t.Header[1:] {

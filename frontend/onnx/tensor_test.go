@@ -184,7 +184,7 @@ func TestSparse(t *testing.T) {
 		"not in ascending order":            sparseModel(6, packed(5, 7, -8), []int64{2, 3}, []int64{2}, 5, 5),
 		"more than the budget":              sparseModel(6, packed(5, 7, -8), []int64{1 << 38}, []int64{2}, 1, 5),
 		"is too large":                      sparseModel(6, packed(5, 7, -8), []int64{1 << 62}, []int64{2}, 1, 5),
-		"they do not meet": sparseModel(6, packed(5, 7, -8), []int64{4, 4, 4}, []int64{2, 2}, 0, 1, 1,
+		"which do not match": sparseModel(6, packed(5, 7, -8), []int64{4, 4, 4}, []int64{2, 2}, 0, 1, 1,
 			2),
 		"needs values and indices": model(graph(msg(15))),
 	} {

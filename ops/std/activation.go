@@ -10,7 +10,7 @@ import (
 
 type activationBody = func(b *ir.Builder, n *ir.Node, x *ir.Value) *ir.Value
 
-// activation makes an elementwise operator with attributes, and with its body in smaller operators unless that is nil.
+// activation registers an elementwise operator with attributes and, unless body is nil, a body of smaller operators.
 func activation(name string, since int, doc string, f element, body activationBody, attrs ...ir.AttrSpec) *ir.Op {
 	o := unaryOp(name, since, doc, f, attrs...)
 	switch name {
@@ -25,10 +25,10 @@ func activation(name string, since int, doc string, f element, body activationBo
 	return ops.Register(o)
 }
 
-// constOf is a float attribute of a node, or the default that its operator declares.
+// constOf returns a float attribute of a node, or its default.
 func constOf(n *ir.Node, name string) scalar.Expr { return scalar.Const(getFloat(n, name)) }
 
-// whereNegative is neg where x is below zero, and x elsewhere.
+// whereNegative returns neg where x is below zero, and x elsewhere.
 func whereNegative(b *ir.Builder, x, neg *ir.Value) *ir.Value {
 	return op(b, "Where", op(b, "Less", x, constLike(b, x, 0)), neg, x)
 }
@@ -55,7 +55,7 @@ var (
 			alpha := constLike(b, x, getFloat(n, "alpha"))
 			return op(b, "Mul", alpha, op(b, "Elu", op(b, "Div", x, alpha)))
 		}, floatAttr("alpha", 1, "scale of the exponential"))
-	Selu = activation("Selu", 22, "gamma*x, or gamma*alpha*(exp(x)-1) where x is not above zero.",
+	Selu = activation("Selu", 22, "gamma*x, or gamma*alpha*(exp(x)-1) if x is not above zero.",
 		func(n *ir.Node, x []scalar.Expr) scalar.Expr {
 			return scalar.Selu(x[0], constOf(n, "alpha"), constOf(n, "gamma"))
 		},
@@ -75,7 +75,7 @@ var (
 		func(b *ir.Builder, _ *ir.Node, x *ir.Value) *ir.Value {
 			return op(b, "Div", x, op(b, "Add", op(b, "Abs", x), constLike(b, x, 1)))
 		})
-	ThresholdedRelu = activation("ThresholdedRelu", 22, "x where it is above alpha, 0 elsewhere.",
+	ThresholdedRelu = activation("ThresholdedRelu", 22, "x if it is above alpha, else 0.",
 		func(n *ir.Node, x []scalar.Expr) scalar.Expr {
 			return scalar.ThresholdedRelu(x[0], constOf(n, "alpha"))
 		},

@@ -12,13 +12,13 @@ import (
 // Attention is scaled dot-product attention.
 var Attention = ops.Same(ops.Register(&ir.Op{
 	Name: "Attention", Since: 25,
-	Doc: "softmax(softcap(Q·Kᵀ·scale) + mask)·V per head, for Q (B,Hq,S,E), K and V (B,Hkv,T,…), or three axes with the heads in the last one. Past keys and values come first; keys that causality, windows, attn_mask or nonpad_kv_seqlen leave out have no weight, and rows without keys are 0.",
+	Doc: "softmax(softcap(Q·Kᵀ·scale) + mask)·V per head, for Q (B,Hq,S,E), K and V (B,Hkv,T,…), or three axes with the heads in the last one. Past keys and values come first. Keys that causality, windows, attn_mask or nonpad_kv_seqlen exclude have no weight. Rows without keys are 0.",
 	In:  ops.Sig("Q:T1", "K:T1", "V:T2", "attn_mask:U?", "past_key:T1?", "past_value:T2?", "nonpad_kv_seqlen:int64[_]?"),
 	Out: ops.Sig("Y:T1", "present_key:T1?", "present_value:T2?", "qk_matmul_output:T1?"), Elems: map[string][]tensor.DType{"U": numbersAndBool},
 	Attrs: []ir.AttrSpec{
-		intAttr("is_causal", 0, "whether query i leaves out the keys behind place i, counted from the end of what came before"), intAttr("kv_num_heads", nil, "heads of keys and values, where they are in the last axis"),
-		intAttr("q_num_heads", nil, "heads of queries, where they are in the last axis"), intAttr("left_window_size", -1, "how many keys before its own place a query sees; -1: all"),
-		intAttr("right_window_size", -1, "how many keys behind its own place a query sees; -1: all"), intAttr("qk_matmul_output_mode", 0, "0: products, 1: after softcap, 2: with the mask added, 3: after softmax"),
+		intAttr("is_causal", 0, "whether query i masks the keys behind position i, counted from the end of the past keys"), intAttr("kv_num_heads", nil, "heads of keys and values if these are in the last axis"),
+		intAttr("q_num_heads", nil, "heads of queries if these are in the last axis"), intAttr("left_window_size", -1, "number of keys before its own position that a query sees; -1: all"),
+		intAttr("right_window_size", -1, "number of keys behind its own position that a query sees; -1: all"), intAttr("qk_matmul_output_mode", 0, "0: products, 1: after softcap, 2: with the mask added, 3: after softmax"),
 		{Name: "scale", Kind: ir.AttrFloat, Doc: "factor of products (default 1/√E)"}, floatAttr("softcap", 0, "bound of products, by tanh; 0: none"),
 		intAttr("softmax_precision", nil, "element type of the softmax; computations here are in double precision"),
 	},
@@ -31,7 +31,7 @@ var Attention = ops.Same(ops.Register(&ir.Op{
 	Tol: ir.Summing,
 }), 24, 23)
 
-// headsOf splits the last axis of a value with three axes into heads: (B,S,H*E) → (B,H,S,E).
+// headsOf splits the last axis of an input with three axes into heads: (B,S,H*E) → (B,H,S,E).
 func headsOf(n *ir.Node, i int, attr string) (ir.Shape, error) {
 	t := tensorIn(n, i)
 	switch {
@@ -87,7 +87,7 @@ func inferAttention(n *ir.Node) ([]ir.Type, error) {
 	return []ir.Type{y, typed(t1, ir.Shape{k[0], k[1], total, k[3]}), typed(t2, ir.Shape{v[0], v[1], total, v[3]}), typed(t1, ir.Shape{q[0], q[1], q[2], total})}, nil
 }
 
-// heads is a tensor (B,H,S,E), of four axes, or of three with the heads in the last.
+// heads is a tensor (B,H,S,E), given with four axes, or with three and the heads in the last.
 type heads struct {
 	v          []float64
 	b, h, s, e int
@@ -162,10 +162,10 @@ type attentionMask struct {
 	v             []float64 // nil: none
 	bool          bool
 	strides       [4]int
-	keys          int // of the mask; later keys are excluded
+	keys          int // number of keys in the mask; later keys are excluded
 	causal        bool
 	left, right   int
-	offset        int     // of query 0 among the keys, where lens is nil
+	offset        int     // index of query 0 among the keys; used if lens is nil
 	lens          []int64 // valid keys per sample, or nil
 	queries       int
 	externalCache bool
@@ -269,7 +269,7 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	past = k.s - past
 	if q.b != k.b || q.b != v.b || k.h != v.h || k.h == 0 || q.h%k.h != 0 || k.s != v.s || q.e != k.e {
-		return nil, fmt.Errorf("Q, K, V are (%d,%d,%d,%d), (%d,%d,%d,%d), (%d,%d,%d,%d), and do not meet", q.b, q.h, q.s, q.e, k.b, k.h, k.s, k.e, v.b, v.h, v.s, v.e)
+		return nil, fmt.Errorf("Q, K, V are (%d,%d,%d,%d), (%d,%d,%d,%d), (%d,%d,%d,%d), which do not match", q.b, q.h, q.s, q.e, k.b, k.h, k.s, k.e, v.b, v.h, v.s, v.e)
 	}
 	mask, err := readMask(c, in, q, k, past)
 	if err != nil {
@@ -356,7 +356,7 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return append(out, t), err
 }
 
-// joined brings the heads into the last axis: (B,S,H*E).
+// joined moves the heads to the last axis: (B,S,H*E).
 func (t *heads) joined() []float64 {
 	flat := make([]float64, 0, len(t.v))
 	for b := range t.b {
@@ -385,8 +385,9 @@ func softmaxRow(v []float64) {
 	}
 }
 
-// alongAttention keeps samples separate. Along the sequence of queries, keys and values, a query looks as far as causality
-// and windows allow, back without bound and without a state of fixed size. If only queries vary, each is separate.
+// alongAttention keeps samples separate. Along the sequence of queries, keys and values, a query looks as far as
+// causality and windows allow, back without bound and without a state of fixed size. If only queries vary, each is
+// separate.
 func alongAttention(n *ir.Node, in []ir.Fact) []ir.Fact {
 	seq := func(i int) int {
 		if len(n.In(i).Shape()) == 3 {

@@ -36,7 +36,7 @@ func dimOf(b *ir.Builder, x *ir.Value, axis int64) *ir.Value {
 	return attr(b, "Shape", []*ir.Value{x}, ir.A("start", axis), ir.A("end", axis+1))
 }
 
-// count returns the numbers 0, 1, … below the size of an axis.
+// count returns the vector 0, 1, … below the size of an axis.
 func count(b *ir.Builder, x *ir.Value, axis int64) *ir.Value {
 	zero, one := b.Const("c", tensor.Scalar(int64(0))), b.Const("c", tensor.Scalar(int64(1)))
 	return op(b, "Range", zero, op(b, "Squeeze", dimOf(b, x, axis)), one)

@@ -12,16 +12,16 @@ import (
 
 var errDivideByZero = errors.New("integer division by zero")
 
-// arith is one binary operation: on floats, on signed integers, and on uint64 where that differs.
+// arith is a binary operation on floats, on signed integers, and on uint64 if that differs.
 type arith struct {
 	f func(a, b float64) float64
 	i func(a, b int64) int64
 	u func(a, b uint64) uint64
-	// divides says that an integer second operand of 0 is an error.
+	// divides tells whether an integer second operand of 0 is an error.
 	divides bool
 }
 
-// operands broadcasts two inputs of one element type and gives the shape of the result.
+// operands returns two inputs of one element type with the shape of the result, to which they broadcast.
 func operands(in []tensor.Datum) (a, b *tensor.Tensor, shape []int, err error) {
 	if a, err = need(in, 0, "A"); err != nil {
 		return
@@ -113,12 +113,12 @@ var (
 	Add = binary("Add", 14, "A+B with broadcasting.", scalar.Add, arith{i: func(a, b int64) int64 { return a + b }})
 	Sub = binary("Sub", 14, "A-B with broadcasting.", scalar.Sub, arith{i: func(a, b int64) int64 { return a - b }})
 	Mul = binary("Mul", 14, "A*B with broadcasting.", scalar.Mul, arith{i: func(a, b int64) int64 { return a * b }})
-	Div = binary("Div", 14, "A/B with broadcasting; integers truncate towards zero, and B may not be 0 among them.",
+	Div = binary("Div", 14, "A/B with broadcasting. Integers are truncated towards zero, and an integer B of 0 is an error.",
 		scalar.Div, arith{divides: true,
 			i: func(a, b int64) int64 { return a / b }, u: func(a, b uint64) uint64 { return a / b }})
 )
 
-// Mod is the remainder; which one, fmod says.
+// Mod is the remainder of a division. The attribute fmod selects its sign.
 var Mod = ops.Register(&ir.Op{
 	Name: "Mod", Since: 13,
 	Doc:   "Remainder of A/B with broadcasting: with the sign of B (fmod=0, integers), or with the sign of A (fmod=1).",
@@ -149,7 +149,7 @@ var Mod = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// Pow raises to a power; the exponent may have another element type.
+// Pow raises to a power. The exponent may have another element type.
 var Pow = ops.Register(&ir.Op{
 	Name: "Pow", Since: 15, Doc: "X to the power of Y with broadcasting, in X's element type.",
 	In: ops.Sig("X:T", "Y:T1"), Out: ops.Sig("Z:T"),
@@ -176,7 +176,7 @@ var Pow = ops.Register(&ir.Op{
 	Tol: ir.Rounding,
 })
 
-// intPow wraps around on overflow; negative exponents truncate towards zero.
+// intPow wraps around on overflow. Negative exponents truncate towards zero.
 func intPow(x, y int64) int64 {
 	if y < 0 {
 		switch x {
@@ -197,7 +197,7 @@ func intPow(x, y int64) int64 {
 	return r
 }
 
-// variadic makes an operator that folds any number of inputs, at least one, with broadcasting.
+// variadic registers an operator that combines one or more inputs, with broadcasting.
 func variadic(name string, since int, doc string, types []tensor.DType, f func(x []scalar.Expr) scalar.Expr,
 	eval evaluation) *ir.Op {
 	return ops.Register(&ir.Op{
@@ -248,7 +248,7 @@ func evalFold(o arith) evaluation {
 	}
 }
 
-// Folds over any number of inputs.
+// Operators on any number of inputs.
 var (
 	Min = variadic("Min", 13, "Elementwise minimum of all inputs with broadcasting.", ops.Numbers,
 		folded(scalar.Min), evalFold(arith{

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// bitwise makes an operator on the bits of two integers.
+// bitwise registers an operator on the bits of two integers.
 func bitwise(name, doc string, f func(a, b int64) int64) *ir.Op {
 	o := &ir.Op{
 		Name: name, Since: 18, Doc: doc,
@@ -55,9 +55,9 @@ var BitwiseNot = ops.Register(&ir.Op{
 	Along: ops.AlongElementwise, Tol: ir.Exact,
 })
 
-// BitShift moves bits.
+// BitShift shifts bits.
 var BitShift = ops.Register(&ir.Op{
-	Name: "BitShift", Since: 11, Doc: "X with its bits moved by Y places, with broadcasting; zeros move in.",
+	Name: "BitShift", Since: 11, Doc: "X with its bits shifted by Y places, with broadcasting; zeros are shifted in.",
 	In: ops.Sig("X:T", "Y:T"), Out: ops.Sig("Z:T"), Elems: elems("T", []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}),
 	Attrs: []ir.AttrSpec{{Name: "direction", Kind: ir.AttrString, Required: true, OneOf: []string{"LEFT", "RIGHT"}, Doc: "which way"}},
 	Infer: inferBroadcast(elemOf(0)),
@@ -78,9 +78,9 @@ var BitShift = ops.Register(&ir.Op{
 
 var bitsTypes = slices.DeleteFunc(slices.Clone(ops.Any), func(d tensor.DType) bool { return d == tensor.String })
 
-// BitCast reads bits as another element type.
+// BitCast reinterprets bits as another element type.
 var BitCast = ops.Register(&ir.Op{
-	Name: "BitCast", Since: 26, Doc: "The bits of the input as elements of type to, which has as many.",
+	Name: "BitCast", Since: 26, Doc: "The bits of the input as elements of type to, which has the same number of bits.",
 	In: ops.Sig("input:T1[...]"), Out: ops.Sig("output:T2[...]"), Elems: map[string][]tensor.DType{"T1": bitsTypes, "T2": bitsTypes},
 	Attrs: []ir.AttrSpec{{Name: "to", Kind: ir.AttrInt, Required: true, Doc: "element type, by ONNX's number"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -103,7 +103,7 @@ var BitCast = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		// The bits are those of the graph's type, also if a wide evaluation holds float64.
+		// The bits are those of the graph's type, even if a wide evaluation holds float64.
 		if from := c.Node.In(0).Elem(); t.DType() != from {
 			if t, err = t.Convert(from, false); err != nil {
 				return nil, err
@@ -121,7 +121,7 @@ var BitCast = ops.Register(&ir.Op{
 func bitCastTo(n *ir.Node) (tensor.DType, error) {
 	to, err := castTo(n)
 	if from := n.In(0).Elem(); err == nil && (to == tensor.String || to.Bits() != from.Bits()) {
-		err = fmt.Errorf("attribute to: %v has not the %d bits of %v", to, from.Bits(), from)
+		err = fmt.Errorf("attribute to: %v has another size than the %d bits of %v", to, from.Bits(), from)
 	}
 	return to, err
 }

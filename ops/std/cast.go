@@ -13,14 +13,14 @@ var roundModes = []string{"up", "down", "nearest"}
 
 func castAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 	return append([]ir.AttrSpec{
-		intAttr("saturate", 1, "whether numbers beyond the range of an 8-bit float become its greatest, instead of NaN or infinity"),
+		intAttr("saturate", 1, "whether numbers beyond the range of an 8-bit float become its largest number, instead of NaN or infinity"),
 		{Name: "round_mode", Kind: ir.AttrString, Default: "up", OneOf: roundModes, Doc: "rounding to float8e8m0"},
 	}, more...)
 }
 
 // Cast converts the element type.
 var Cast = ops.Register(&ir.Op{
-	Name: "Cast", Since: 24, Doc: "The input in element type to. Floats become integers by truncation, and strings as they are written.",
+	Name: "Cast", Since: 24, Doc: "The input in element type to. Floats become integers by truncation, and strings in decimal notation.",
 	In: ops.Sig("input:T1[...]"), Out: ops.Sig("output:T2[...]"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any},
 	Attrs: castAttrs(ir.AttrSpec{Name: "to", Kind: ir.AttrInt, Required: true, Doc: "element type, by ONNX's number"}),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {

@@ -12,10 +12,10 @@ import (
 
 // Clip bounds elements.
 var Clip = ops.Register(&ir.Op{
-	Name: "Clip", Since: 13, Doc: "min(max(input, min), max) for each element; min and max are scalars, absent: no bound.",
+	Name: "Clip", Since: 13, Doc: "min(max(input, min), max) for each element. min and max are scalars; without them there is no bound.",
 	In: ops.Sig("input:T[...]", "min:T?", "max:T?"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
 	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
-		for i := 1; i < len(n.Inputs); i++ { // bounds that are no scalars are refused, and do not broadcast
+		for i := 1; i < len(n.Inputs); i++ { // other bounds are refused by the evaluation, and do not broadcast
 			if v := n.In(i); v != nil && v.Shape() != nil {
 				if k, ok := v.Shape().Size().Known(); ok && k != 1 {
 					return scalar.Expr{}
@@ -44,7 +44,7 @@ var Clip = ops.Register(&ir.Op{
 			if b.Len() != 1 || b.DType() != t.DType() {
 				return nil, fmt.Errorf("%s: expected one %v, found %v", what, t.DType(), b)
 			}
-			if b, err = b.Reshape(); err != nil { // some exporters give it an axis
+			if b, err = b.Reshape(); err != nil { // some exporters add an axis
 				return nil, err
 			}
 			args[i+1] = b

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// TestClipBoundsWithAxes takes bounds of one element that have more axes than the input, which keeps its shape.
+// TestClipBoundsWithAxes checks bounds of one element with more axes than the input. The result has the input's shape.
 func TestClipBoundsWithAxes(t *testing.T) {
 	x := tensor.FromSlice([]float32{-3, 0.5, 2}, 3)
 	in := []tensor.Datum{x, tensor.FromSlice([]float32{0}, 1, 1), tensor.FromSlice([]float32{1}, 1)}

@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// relation is one comparison of what is no float.
+// relation is a comparison of integers, bools or strings.
 type relation struct{ less, equal, greater bool }
 
 func relate[T cmp.Ordered](r relation, x, y []T) []bool {

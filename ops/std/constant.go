@@ -10,10 +10,10 @@ import (
 
 // Constant returns the tensor in its attributes.
 var Constant = ops.Register(&ir.Op{
-	Name: "Constant", Since: 24, Doc: "The tensor that exactly one of the attributes states.",
+	Name: "Constant", Since: 24, Doc: "The tensor in the attribute; exactly one attribute is given.",
 	Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{
-		{Name: "value", Kind: ir.AttrTensor, Doc: "any tensor"}, {Name: "sparse_value", Kind: ir.AttrTensor, Doc: "any tensor that a file states sparsely; it is dense here"},
+		{Name: "value", Kind: ir.AttrTensor, Doc: "any tensor"}, {Name: "sparse_value", Kind: ir.AttrTensor, Doc: "a tensor that is sparse in the file, and dense here"},
 		{Name: "value_float", Kind: ir.AttrFloat, Doc: "a float32 scalar"}, {Name: "value_floats", Kind: ir.AttrFloats, Doc: "a float32 vector"},
 		{Name: "value_int", Kind: ir.AttrInt, Doc: "an int64 scalar"}, {Name: "value_ints", Kind: ir.AttrInts, Doc: "an int64 vector"},
 		{Name: "value_string", Kind: ir.AttrString, Doc: "a string scalar"}, {Name: "value_strings", Kind: ir.AttrStrings, Doc: "a string vector"},

@@ -188,7 +188,7 @@ func loopCounts(n *ir.Node, body *ir.Graph) (carried, scans int, err error) {
 	carried = len(body.Inputs) - 2
 	scans = len(body.Outputs) - 1 - carried
 	if carried < 0 || scans < 0 || max(0, len(n.Inputs)-2) != carried {
-		return 0, 0, fmt.Errorf("the body has %d inputs and %d outputs, the node %d inputs: they do not meet", len(body.Inputs), len(body.Outputs), len(n.Inputs))
+		return 0, 0, fmt.Errorf("the body has %d inputs and %d outputs, the node %d inputs, which do not match", len(body.Inputs), len(body.Outputs), len(n.Inputs))
 	}
 	return carried, scans, nil
 }

@@ -47,7 +47,7 @@ func inferConv(n *ir.Node) ([]ir.Type, error) {
 	cw, okW := w.Shape[1].Known()
 	m, okM := w.Shape[0].Known()
 	if group < 1 || okC && okW && c != cw*group || okM && m%group != 0 {
-		return nil, fmt.Errorf("X %v, W %v and group %d do not meet", x.Shape, w.Shape, group)
+		return nil, fmt.Errorf("X %v, W %v and group %d do not match", x.Shape, w.Shape, group)
 	}
 	ws, err := ops.Windows(n, k)
 	if err != nil {
@@ -88,7 +88,7 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	group := int(getInt(c.Node, "group"))
 	n, m, cg := x.Dim(0), w.Dim(0), w.Dim(1)
 	if group < 1 || group > max(1, m) || x.Dim(1) != cg*group || m%group != 0 {
-		return nil, fmt.Errorf("X %v, W %v and group %d do not meet", x, w, group)
+		return nil, fmt.Errorf("X %v, W %v and group %d do not match", x, w, group)
 	}
 	if b := ops.Tensor(in, 2); b != nil && (b.Rank() != 1 || b.Len() != m) {
 		return nil, fmt.Errorf("B: expected %d elements, found %v", m, b)

@@ -89,7 +89,7 @@ func inferConvTranspose(n *ir.Node) ([]ir.Type, error) {
 	c, okC := x.Shape[1].Known()
 	cw, okW := w.Shape[0].Known()
 	if group < 1 || okC && okW && c != cw || okW && cw%group != 0 {
-		return nil, fmt.Errorf("X %v, W %v and group %d do not meet", x.Shape, w.Shape, group)
+		return nil, fmt.Errorf("X %v, W %v and group %d do not match", x.Shape, w.Shape, group)
 	}
 	win, extra, sizes, err := spreads(n, k)
 	if err != nil {
@@ -118,7 +118,7 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 	group := int(getInt(c.Node, "group"))
 	channels := w.Dim(0)
 	if group < 1 || group > max(1, channels) || x.Dim(1) != channels || channels%group != 0 {
-		return nil, fmt.Errorf("X %v, W %v and group %d do not meet", x, w, group)
+		return nil, fmt.Errorf("X %v, W %v and group %d do not match", x, w, group)
 	}
 	mg := w.Dim(1)
 	b := ops.F64(in, 2)

@@ -57,7 +57,7 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	group, offsets := int(getInt(c.Node, "group")), int(getInt(c.Node, "offset_group"))
 	channels, m, cg := x.Dim(1), w.Dim(0), w.Dim(1)
 	if group < 1 || group > max(1, m) || channels != cg*group || m%group != 0 || offsets < 1 || offsets > max(1, channels) || channels%offsets != 0 {
-		return nil, fmt.Errorf("X %v, W %v, group %d and offset_group %d do not meet", x, w, group, offsets)
+		return nil, fmt.Errorf("X %v, W %v, group %d and offset_group %d do not match", x, w, group, offsets)
 	}
 	taps := product(w.Shape()[2:])
 	win, err := ops.Windows(c.Node, k)

@@ -11,7 +11,7 @@ import (
 // TestElement compares the operators' expressions with plain Go.
 func TestElement(t *testing.T) { suite.Element(t, answers, noElement) }
 
-// noElement are the operators that treat each element by itself and have no expression.
+// noElement are the elementwise operators without an expression, with the reasons.
 var noElement = map[string]string{
 	"Bernoulli":          "draws",
 	"Cast":               "element types change, which is evaluated by type",

@@ -31,7 +31,7 @@ var FlexAttention = ops.Register(&ir.Op{
 		}
 		q, k, v := t[0], t[1], t[2]
 		if q.b != k.b || q.b != v.b || k.h != v.h || k.h == 0 || q.h%k.h != 0 || k.s != v.s || q.e != k.e {
-			return nil, fmt.Errorf("Q, K and V are %v, %v, %v, and do not meet", ops.Tensor(in, 0), ops.Tensor(in, 1), ops.Tensor(in, 2))
+			return nil, fmt.Errorf("Q, K and V are %v, %v, %v, which do not match", ops.Tensor(in, 0), ops.Tensor(in, 1), ops.Tensor(in, 2))
 		}
 		shape := []int{q.b, q.h, q.s, k.s}
 		if _, err := ops.Elems(shape); err != nil {

@@ -98,7 +98,7 @@ var GatherND = ops.Register(&ir.Op{
 			return nil, nil
 		}
 		if b < 0 || b >= int64(len(idx.Shape)) || k < 0 || b+k > int64(len(in)) {
-			return nil, fmt.Errorf("data %v, indices %v and batch_dims %d do not meet", in, idx.Shape, b)
+			return nil, fmt.Errorf("data %v, indices %v and batch_dims %d do not match", in, idx.Shape, b)
 		}
 		return append(append(ir.Shape{}, idx.Shape[:len(idx.Shape)-1]...), in[b+k:]...), nil // never nil, which would be no rank
 	}),

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Identity passes any value on.
+// Identity returns its input.
 var Identity = ops.Register(&ir.Op{
 	Name: "Identity", Since: 24, Doc: "The input itself: a tensor, a sequence or an optional.",
 	In: ops.Sig("input:V"), Out: ops.Sig("output:V"), Elems: elems("V", ops.Any),

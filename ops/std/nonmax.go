@@ -27,7 +27,7 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		if boxes.Rank() != 3 || scores.Rank() != 3 || boxes.Dim(2) != 4 || boxes.Dim(0) != scores.Dim(0) || boxes.Dim(1) != scores.Dim(2) {
-			return nil, fmt.Errorf("boxes %v and scores %v do not meet", boxes, scores)
+			return nil, fmt.Errorf("boxes %v and scores %v do not match", boxes, scores)
 		}
 		most := int64(0)
 		if ops.Tensor(in, 2) != nil {

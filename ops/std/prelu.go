@@ -10,7 +10,7 @@ import (
 var preluTypes = append(ops.Floats[:len(ops.Floats):len(ops.Floats)], tensor.Int32, tensor.Int64, tensor.Uint32,
 	tensor.Uint64)
 
-// PRelu is a leaky relu with an input of slopes.
+// PRelu is LeakyRelu with an input of slopes.
 var PRelu = ops.Same(ops.Register(&ir.Op{
 	Name: "PRelu", Since: 16, Doc: "x, or slope·x below zero; slope broadcasts to X.",
 	In: ops.Sig("X:T[...]", "slope:T"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", preluTypes),
@@ -59,7 +59,7 @@ var PRelu = ops.Same(ops.Register(&ir.Op{
 	Tol: ir.Rounding,
 }), 9, 7)
 
-// Before version 7 slopes were numbered by channels.
+// Before version 7, slopes do not broadcast: there is one for each channel.
 var prelu6 = earlier(&ir.Op{
 	Name: "PRelu", Since: 6, Doc: "x, or slope·x below zero, for X (N,C,…), and slope (C) or of one element.",
 	In: ops.Sig("X:T[...]", "slope:T[_]"), Out: ops.Sig("Y:T[...]"),
@@ -71,7 +71,7 @@ var prelu6 = earlier(&ir.Op{
 
 func init() { sameButFor(prelu6, 1, consumed()) }
 
-// Shrink pulls towards zero.
+// Shrink moves elements towards zero.
 var Shrink = ops.Register(&ir.Op{
 	Name: "Shrink", Since: 9, Doc: "x+bias below -lambd, x-bias above lambd, 0 between.",
 	In: ops.Sig("input:T[...]"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
@@ -81,7 +81,7 @@ var Shrink = ops.Register(&ir.Op{
 	},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		x, elem := in[0], in[0].Elem()
-		if elem != tensor.Float32 && elem != tensor.Float64 { // the attributes are no numbers of its type
+		if elem != tensor.Float32 && elem != tensor.Float64 { // the attributes are not numbers of its type
 			x = attr(b, "Cast", in[:1], ir.A("to", int64(tensor.Float64)))
 		}
 		c := func(v float64) *ir.Value { return constLike(b, x, v) }

@@ -39,7 +39,7 @@ func planScan(n *ir.Node) (p scanPlan, err error) {
 	p.states = len(n.Inputs) - p.ins
 	p.outs = len(p.body.Outputs) - p.states
 	if len(p.body.Inputs) != len(n.Inputs) || p.outs < 0 {
-		return p, fmt.Errorf("the body has %d inputs and %d outputs, the node %d inputs of which %d are states: they do not meet", len(p.body.Inputs), len(p.body.Outputs), len(n.Inputs), p.states)
+		return p, fmt.Errorf("the body has %d inputs and %d outputs, the node %d inputs of which %d are states, which do not match", len(p.body.Inputs), len(p.body.Outputs), len(n.Inputs), p.states)
 	}
 	for _, l := range []struct {
 		name string

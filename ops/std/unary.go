@@ -11,12 +11,12 @@ import (
 
 type unaryElement = func(x scalar.Expr) scalar.Expr
 
-// unary makes an operator that computes each element of a float tensor by itself.
+// unary registers an elementwise operator on floats.
 func unary(name string, since int, doc string, f unaryElement) *ir.Op {
 	return ops.Register(unaryOp(name, since, doc, fixed(f)))
 }
 
-// math1 is unary for the operators whose input and output ONNX names so.
+// math1 is unary for operators whose input and output are named input and output.
 func math1(name string, since int, doc string, f unaryElement) *ir.Op {
 	return ops.Register(ioNames(unaryOp(name, since, doc, fixed(f))))
 }
@@ -26,7 +26,7 @@ func ioNames(o *ir.Op) *ir.Op {
 	return o
 }
 
-// fixed is the expression of an operator whose attributes change nothing.
+// fixed returns an expression that does not depend on attributes.
 func fixed(f unaryElement) func(*ir.Node, []scalar.Expr) scalar.Expr {
 	return func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return f(x[0]) }
 }
@@ -39,7 +39,7 @@ func unaryOp(name string, since int, doc string, f element, attrs ...ir.AttrSpec
 	}
 }
 
-// unaryExact makes an operator whose result needs no rounding, over integers too, on which g computes it.
+// unaryExact registers an operator whose result needs no rounding. g computes it for integers.
 func unaryExact(name string, since int, doc string, types []tensor.DType, f unaryElement, g func(int64) int64) *ir.Op {
 	o := &ir.Op{
 		Name: name, Since: since, Doc: doc,
@@ -95,19 +95,19 @@ var (
 	Tanh       = math1("Tanh", 13, "Hyperbolic tangent of each element.", scalar.Tanh)
 	Erf        = erf()
 
-	Floor = exactReal("Floor", 13, "Greatest whole number not above each element.", scalar.Floor)
-	Ceil  = exactReal("Ceil", 13, "Least whole number not below each element.", scalar.Ceil)
-	Round = exactReal("Round", 22, "Nearest whole number to each element, halves to even.", scalar.Round)
+	Floor = exactReal("Floor", 13, "Largest integer not above each element.", scalar.Floor)
+	Ceil  = exactReal("Ceil", 13, "Smallest integer not below each element.", scalar.Ceil)
+	Round = exactReal("Round", 22, "Nearest integer to each element, halves to even.", scalar.Round)
 
 	Abs = unaryExact("Abs", 13, "Absolute value of each element.", ops.Numbers,
 		scalar.Abs, func(x int64) int64 { return max(x, -x) })
 	Neg = unaryExact("Neg", 13, "Negative of each element.", signedTypes,
 		scalar.Neg, func(x int64) int64 { return -x })
-	Sign = unaryExact("Sign", 13, "-1, 0 or 1 as each element is below, at or above zero.", ops.Numbers,
+	Sign = unaryExact("Sign", 13, "-1, 0 or 1 for elements below, at or above zero.", ops.Numbers,
 		scalar.Sign, func(x int64) int64 { return int64(cmp.Compare(x, 0)) })
 )
 
-// erf takes integers too, and truncates its results for them.
+// erf registers Erf, which also accepts integers and truncates its results for them.
 func erf() *ir.Op {
 	o := ioNames(unaryOp("Erf", 13, "Error function of each element.", fixed(scalar.Erf)))
 	o.Elems = elems("T", ops.Numbers)
@@ -120,7 +120,7 @@ func exactReal(name string, since int, doc string, f unaryElement) *ir.Op {
 	return ops.Register(o)
 }
 
-// predicate makes an operator that tests each element of a float tensor.
+// predicate registers an operator that tests each element of a float tensor.
 func predicate(name string, doc string, test element, attrs ...ir.AttrSpec) *ir.Op {
 	return ops.Register(&ir.Op{
 		Name: name, Since: 20, Doc: doc,

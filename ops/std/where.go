@@ -9,9 +9,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Where picks elements of X or Y by a condition.
+// Where selects elements of X or Y by a condition.
 var Where = ops.Register(&ir.Op{
-	Name: "Where", Since: 16, Doc: "X where condition holds, Y elsewhere, with broadcasting of all three.",
+	Name: "Where", Since: 16, Doc: "X where condition is true, Y elsewhere, with broadcasting of all three.",
 	In: ops.Sig("condition:bool", "X:T", "Y:T"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
 	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Select(x[0], x[1], x[2]) },
 	// Elements of all types are moved, not computed.
@@ -53,7 +53,7 @@ var Where = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// operandsAt is operands for inputs that start at i.
+// operandsAt is operands for inputs from index i on.
 func operandsAt(in []tensor.Datum, i int) (a, b *tensor.Tensor, shape []int, err error) {
 	if i > len(in) {
 		return nil, nil, nil, fmt.Errorf("input %d is missing", i)
