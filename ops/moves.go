@@ -2,8 +2,9 @@ package ops
 
 import "github.com/essmc/essmc/ir"
 
-// Moves returns the pieces of inputs that the outputs of a node consist of; ok is false if its operator does not only move
-// elements, or they are not known. The arguments of Op.Moves come from files, so a panic there means false, too.
+// Moves returns the pieces of inputs that the outputs of a node consist of; ok is false if its operator does not
+// only move elements, or they are not known. The arguments of Op.Moves come from files, so a panic there means
+// false, too.
 func Moves(n *ir.Node) (pieces []ir.Piece, ok bool) {
 	if n.Op.Moves == nil {
 		return nil, false
@@ -23,8 +24,8 @@ func Moves(n *ir.Node) (pieces []ir.Piece, ok bool) {
 	return n.Op.Moves(n)
 }
 
-// Sums returns the axis along which a node sums up its first input; ok is false if its operator does something else, or the
-// axis is not known.
+// Sums returns the axis along which a node sums up its first input; ok is false if its operator does something
+// else, or the axis is not known.
 func Sums(n *ir.Node) (sum ir.RunningSum, ok bool) {
 	if n.Op.Sums == nil {
 		return sum, false

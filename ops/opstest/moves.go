@@ -38,8 +38,8 @@ func (u Suite) Moves(t *testing.T, more map[string][]Sample, least map[string]in
 				if n.Outputs[i] == nil {
 					continue
 				}
-				if err := sameNumbers(ops.Tensor(got, i), assembled(t, ops.Tensor(got, i).Shape(), i, pieces,
-					s.In)); err != nil {
+				y := ops.Tensor(got, i)
+				if err := sameNumbers(y, assembled(t, y.Shape(), i, pieces, s.In)); err != nil {
 					t.Errorf("output %d of pieces %+v: %v", i, pieces, err)
 				}
 			}

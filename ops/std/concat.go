@@ -12,7 +12,8 @@ import (
 // Concat joins tensors along an axis.
 var Concat = ops.Register(&ir.Op{
 	Name: "Concat", Since: 13, Doc: "All inputs one behind the other along axis; the other dimensions are equal.",
-	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("concat_result:T"), Elems: elems("T", ops.Any),
+	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("concat_result:T"),
+	Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{{Name: "axis", Kind: ir.AttrInt, Required: true, Doc: "the axis"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -45,7 +46,8 @@ var Concat = ops.Register(&ir.Op{
 				case j == axis:
 					out[j] = out[j].Add(d)
 				case okA && okB && a != b:
-					return nil, fmt.Errorf("input %d has shape %v, which differs from %v off axis %d", i, t.Shape, out, axis)
+					return nil, fmt.Errorf("input %d has shape %v, which differs from %v off axis %d",
+						i, t.Shape, out, axis)
 				case okB || out[j].IsUnknown():
 					out[j] = d
 				}
@@ -120,7 +122,8 @@ func concat(parts []*tensor.Tensor, axis int64) (*tensor.Tensor, error) {
 			if j == a {
 				shape[a] += d
 			} else if d != shape[j] {
-				return nil, fmt.Errorf("part %d has shape %v, the first %v, which differ off axis %d", i, t.Shape(), parts[0].Shape(), a)
+				return nil, fmt.Errorf("part %d has shape %v, the first %v, which differ off axis %d",
+					i, t.Shape(), parts[0].Shape(), a)
 			}
 		}
 	}

@@ -15,7 +15,8 @@ var CumSum = func() *ir.Op {
 			return sum, false
 		}
 		axis, err := ops.Axis(at[0], len(n.In(0).Shape()))
-		return ir.RunningSum{Axis: axis, Exclusive: getInt(n, "exclusive") != 0, Reverse: getInt(n, "reverse") != 0}, err == nil
+		sum = ir.RunningSum{Axis: axis, Exclusive: getInt(n, "exclusive") != 0, Reverse: getInt(n, "reverse") != 0}
+		return sum, err == nil
 	}
 	return ops.Register(op)
 }()
@@ -25,11 +26,15 @@ var CumProd = ops.Register(cumulative("CumProd", 26, "products", sumTypes, 1,
 	func(a, x float64) float64 { return a * x }, func(a, x int64) int64 { return a * x }))
 
 // cumulative makes an operator that joins the elements along an axis one by one.
-func cumulative(name string, since int, what string, types []tensor.DType, start int64, f func(a, x float64) float64, g func(a, x int64) int64) *ir.Op {
+func cumulative(name string, since int, what string, types []tensor.DType, start int64,
+	f func(a, x float64) float64, g func(a, x int64) int64) *ir.Op {
 	return &ir.Op{
-		Name: name, Since: since, Doc: "Running " + what + " of x along axis, without the element itself when exclusive, from the end when reverse.",
-		In: ops.Sig("x:T[...]", "axis:T2"), Out: ops.Sig("y:T[...]"), Elems: map[string][]tensor.DType{"T": types, "T2": indexTypes},
-		Attrs: []ir.AttrSpec{intAttr("exclusive", 0, "whether an element's own value is left out"), intAttr("reverse", 0, "whether to start at the end")},
+		Name: name, Since: since,
+		Doc: "Running " + what + " of x along axis, without the element itself when exclusive, from the end when reverse.",
+		In:  ops.Sig("x:T[...]", "axis:T2"), Out: ops.Sig("y:T[...]"),
+		Elems: map[string][]tensor.DType{"T": types, "T2": indexTypes},
+		Attrs: []ir.AttrSpec{intAttr("exclusive", 0, "whether an element's own value is left out"),
+			intAttr("reverse", 0, "whether to start at the end")},
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x, err := need(in, 0, "x")
 			if err != nil {

@@ -13,10 +13,12 @@ import (
 // Pad adds to the ends of axes, or cuts from them where a pad is negative.
 var Pad = ops.Register(&ir.Op{
 	Name: "Pad", Since: 24,
-	Doc: "data with pads (all begins, then all ends, of the given axes or of all) of a constant, its mirror image, its edge, or itself repeated; negative pads cut.",
-	In:  ops.Sig("data:T", "pads:int64[_]", "constant_value:T?", "axes:Tind[_]?"), Out: ops.Sig("output:T"),
+	Doc: "data with pads (all begins, then all ends, of the given axes or of all) of a constant, its mirror image, " +
+		"its edge, or itself repeated; negative pads cut.",
+	In: ops.Sig("data:T", "pads:int64[_]", "constant_value:T?", "axes:Tind[_]?"), Out: ops.Sig("output:T"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
-	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Default: "constant", OneOf: []string{"constant", "reflect", "edge", "wrap"}, Doc: "what the pads hold"}},
+	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Default: "constant",
+		OneOf: []string{"constant", "reflect", "edge", "wrap"}, Doc: "what the pads hold"}},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		pads, ok := ops.DimsOf(n.In(1))
 		axes, okA := padAxes(n, len(in))

@@ -13,7 +13,9 @@ import (
 
 // Slice takes ranges of axes, as numpy does.
 var Slice = ops.Register(&ir.Op{
-	Name: "Slice", Since: 13, Doc: "data[start:end:step] on each of the given axes (default: the first ones); negative numbers count from the end, steps may be negative.",
+	Name: "Slice", Since: 13,
+	Doc: "data[start:end:step] on each of the given axes (default: the first ones); negative numbers count from the end, " +
+		"steps may be negative.",
 	In:    ops.Sig("data:T", "starts:Tind[_]", "ends:Tind[_]", "axes:Tind[_]?", "steps:Tind[_]?"),
 	Out:   ops.Sig("output:T"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},

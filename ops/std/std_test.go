@@ -62,12 +62,15 @@ func TestMoves(t *testing.T) {
 	absent := split
 	absent.Absent = []int{1}
 	suite.Moves(t, map[string][]sample{
-		"Concat":    {of(x, y, x).With(ir.A("axis", -2)), of(x).With(ir.A("axis", 1))},
-		"Split":     {split, absent, of(x).With(ir.A("axis", 1), ir.A("num_outputs", 2)).Gives(2)},
-		"Slice":     {of(x, ints(-4, 1), ints(4, 99), ints(1, -1), ints(1, 1)), of(x, ints(-99), ints(-1), ints(1)), of(x, ints(2), ints(2), ints(1))},
-		"Pad":       {of(x, ints(0, 3, 0, 1, 0, 2), zero), of(x, ints(0, -2, 1, 0, 4, -1), zero), of(x, ints(1, -1, -1, 1), nil, ints(-2, 2)), of(x, ints(0, 1, 0, 0, 0, 0), seven)},
+		"Concat": {of(x, y, x).With(ir.A("axis", -2)), of(x).With(ir.A("axis", 1))},
+		"Split":  {split, absent, of(x).With(ir.A("axis", 1), ir.A("num_outputs", 2)).Gives(2)},
+		"Slice": {of(x, ints(-4, 1), ints(4, 99), ints(1, -1), ints(1, 1)), of(x, ints(-99), ints(-1), ints(1)),
+			of(x, ints(2), ints(2), ints(1))},
+		"Pad": {of(x, ints(0, 3, 0, 1, 0, 2), zero), of(x, ints(0, -2, 1, 0, 4, -1), zero),
+			of(x, ints(1, -1, -1, 1), nil, ints(-2, 2)), of(x, ints(0, 1, 0, 0, 0, 0), seven)},
 		"Transpose": {of(x).With(ir.A("perm", []int64{0, -1, 1}))},
-		"CumSum":    {of(x, opstest.Num(-2)).With(flag("exclusive")), of(x, opstest.Num(0)).With(flag("reverse")), of(x, opstest.Num(1))},
+		"CumSum": {of(x, opstest.Num(-2)).With(flag("exclusive")), of(x, opstest.Num(0)).With(flag("reverse")),
+			of(x, opstest.Num(1))},
 	}, map[string]int{"Concat": 4, "Split": 6, "Slice": 7, "Pad": 4, "Transpose": 5, "CumSum": 6})
 }
 

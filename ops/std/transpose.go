@@ -11,8 +11,9 @@ import (
 
 // Transpose reorders axes.
 var Transpose = ops.Register(&ir.Op{
-	Name: "Transpose", Since: 24, Doc: "data with its axes reordered: axis i of the output is axis perm[i] of data; without perm they are reversed.",
-	In: ops.Sig("data:T"), Out: ops.Sig("transposed:T"), Elems: elems("T", ops.Any),
+	Name: "Transpose", Since: 24,
+	Doc: "data with its axes reordered: axis i of the output is axis perm[i] of data; without perm they are reversed.",
+	In:  ops.Sig("data:T"), Out: ops.Sig("transposed:T"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{intsAttr("perm", "which axis comes where")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		perm, err := permOf(n, len(in))

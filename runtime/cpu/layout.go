@@ -22,6 +22,9 @@ type onRows struct{}
 // LeastSteps is two tiles.
 func (onRows) LeastSteps() int { return 2 * record.LargestTile }
 
+// Looks reports whether the step has a windowed operator.
+func (onRows) Looks(s *lowering.Step) bool { return record.Of(s).Windowed != nil }
+
 // Takes looks for a row kernel, or a window that fits a ring.
 func (onRows) Takes(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows, in [][]int, out []int) bool {
 	switch r.Kind {
@@ -47,10 +50,10 @@ func (onRows) Takes(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows, i
 // windowOf gives the windowed operator for a step, moved in time; nil where there is none for its layout.
 func windowOf(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows) *record.WindowedOp {
 	mk, kind := record.Of(s).Windowed, &record.Of(s).Record.Windowed
-	if mk == nil || kind.Input != r.Input || r.Padded && !kind.Pads || kind.Rows != (d.Program.Fact(s.In[r.Input]).Axis == 1) {
+	if mk == nil || kind.Input != r.Input || r.Padded && !kind.Pads {
 		return nil
 	}
-	if kind.Rows && len(s.In) != 2 {
+	if rows := d.Program.Fact(s.In[r.Input]).Axis == 1; rows != kind.Rows || rows && len(s.In) != 2 {
 		return nil
 	}
 	win := mk(d)
@@ -62,12 +65,13 @@ func windowOf(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows) *record
 	return win
 }
 
-// fits reports whether a ring for the window takes no more than about the sequence of a shape, and a tile no longer than a run
-// may go on once it is cancelled.
+// fits reports whether a ring for the window takes no more than about the sequence of a shape, and a tile no longer
+// than a run may go on once it is cancelled.
 func fits(win *record.WindowedOp, rows []int) bool {
 	const farthest = 1 << 30 // places in a ring are 32 bits wide
 	reach := win.Back() + win.Ahead()
-	return reach <= rows[1] && (reach+record.LargestTile)*rows[2] < farthest && win.Flops*record.SmallestTile <= callFlops
+	return reach <= rows[1] && (reach+record.LargestTile)*rows[2] < farthest &&
+		win.Flops*record.SmallestTile <= callFlops
 }
 
 // Make finds the kernel of a step that was taken.

@@ -154,6 +154,11 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 		z := b.op("Tanh", []*ir.Value{b.op("Add", []*ir.Value{b.op("CumSum", []*ir.Value{y, axis}), one})})
 		return b.turned(b.op("CumSum", []*ir.Value{b.turned(b.conv(z, 4, 3, 7, 1, 7, 7)), b.Const("axis", tensor.Scalar(int64(1)))}))
 	},
+	"absorbed": func(b *seqNet, x *ir.Value) *ir.Value { // a Slice between a window and a Pad
+		y := b.op("Slice", []*ir.Value{b.conv(x, 6, 3, 1, 1, 2, 2), b.ints(2), b.ints(math.MaxInt64), b.ints(2)})
+		z := b.op("Tanh", []*ir.Value{b.op("Pad", []*ir.Value{y, b.ints(0, 0, 0, 0, 0, 2)})})
+		return b.op("Add", []*ir.Value{b.conv(z, 6, 3, 1, 1, 0, 0), b.conv(y, 6, 3, 1, 1, 1, 1)})
+	},
 	"several": func(b *seqNet, x *ir.Value) *ir.Value { // of both layouts, read inside and outside
 		y := b.padded(x, 8, 3, 1, 1)
 		b.Output("middle", y)

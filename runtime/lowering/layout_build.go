@@ -45,8 +45,8 @@ func (t *layouts) build() *Binding {
 	return t.d.Rewrite(t.steps, t.more, t.facts)
 }
 
-// keep appends a step of the program as it is, and what brings its results into rows. One that transposes a sequence says so,
-// so that it may go tile by tile, too.
+// keep appends a step of the program as it is, and what brings its results into rows. One that transposes a
+// sequence says so, so that it may go tile by tile, too.
 func (t *layouts) keep(s *Step) {
 	if !t.d.Dead(s) && len(s.Out) == 1 && t.d.timeAxis(s.Out[0]) > 0 && len(t.d.Shape(s.Out[0])) == 3 && t.swaps(s) {
 		switch t.d.timeAxis(s.In[0]) {
@@ -64,12 +64,11 @@ func (t *layouts) keep(s *Step) {
 	}
 }
 
-// add appends a step that computes f.out of s in the way of f, and what brings that into the layout of the graph, where it is
-// needed so.
+// add appends a step that computes f.out of s in the way of f, and what brings that into the layout of the graph,
+// where it is needed so.
 func (t *layouts) add(s *Step, f *form, in []*Value) {
 	q := renewed(s, in, []*Value{t.asRows(f.out)}, t.constant)
-	rows := f.OnRows
-	q.Rows, q.Alone = &rows, f.fact(s)
+	q.Rows, q.Alone = &f.OnRows, f.fact(s)
 	t.backend.Make(q)
 	t.steps = append(t.steps, q)
 	if t.flip[f.out] && t.asIs(f.out) {
@@ -132,8 +131,8 @@ func (t *layouts) transpose(of *Step, how RowKind, in, out *Value) {
 	t.steps = append(t.steps, s)
 }
 
-// toRows brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of is the step
-// that computes it.
+// toRows brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of
+// is the step that computes it.
 func (t *layouts) toRows(v *Value, of *Step) {
 	if v == nil || !t.flip[v] {
 		return

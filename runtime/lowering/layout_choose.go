@@ -2,8 +2,8 @@ package lowering
 
 import "slices"
 
-// choose decides which sequences become rows, and reports whether anything changes. Sequences on which forms agree go together;
-// they do so where windows and sums are enough to pay for the transposes at the borders.
+// choose decides which sequences become rows, and reports whether anything changes. Sequences on which forms agree
+// go together; they do so where windows and sums are enough to pay for the transposes at the borders.
 func (t *layouts) choose() bool {
 	steps, least := t.d.Program.Steps, t.backend.LeastSteps()
 	sets := components{}
@@ -13,20 +13,18 @@ func (t *layouts) choose() bool {
 		if f == nil {
 			continue
 		}
-		all := t.flips(f)
-		for _, v := range all[min(1, len(all)):] {
-			sets.join(v, all[0])
+		f.flips = t.flips(f)
+		for _, v := range f.flips[min(1, len(f.flips)):] {
+			sets.join(v, f.flips[0])
 		}
-		if f.looks() && len(all) == 0 && t.length(f.out) >= least {
+		if f.looks() && len(f.flips) == 0 && t.length(f.out) >= least {
 			natural++
 		}
 	}
 	gains, borders := map[*Value]int{}, map[*Value]int{}
 	for _, s := range steps {
-		if f := t.forms[s]; f != nil && f.looks() && t.length(f.out) >= least {
-			if all := t.flips(f); len(all) > 0 {
-				gains[sets.find(all[0])]++
-			}
+		if f := t.forms[s]; f != nil && f.looks() && len(f.flips) > 0 && t.length(f.out) >= least {
+			gains[sets.find(f.flips[0])]++
 		}
 	}
 	t.settle()
@@ -39,7 +37,7 @@ func (t *layouts) choose() bool {
 		}
 	}
 	for s, f := range t.forms {
-		if all := t.flips(f); len(all) > 0 && !t.flip[all[0]] {
+		if len(f.flips) > 0 && !t.flip[f.flips[0]] {
 			delete(t.forms, s)
 		}
 	}

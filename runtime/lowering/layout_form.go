@@ -26,7 +26,10 @@ func (t *layouts) form(s *Step) *form {
 	case op.Element != nil:
 		return t.elementwise(s)
 	}
-	return t.window(s)
+	if t.backend.Looks(s) {
+		return t.window(s)
+	}
+	return nil
 }
 
 // takes asks the backend for a form whose sequences have three axes.
@@ -44,11 +47,12 @@ func (t *layouts) takes(s *Step, f *form) *form {
 // swaps reports whether a step does nothing but exchange the last two of three axes.
 func (t *layouts) swaps(s *Step) bool {
 	p := t.moves(s)
-	return len(s.Out) == 1 && len(p) == 1 && slices.Equal(p[0].Axes, []int{0, 2, 1}) && slices.Equal(p[0].From, []int{0, 0, 0})
+	return len(s.Out) == 1 && len(p) == 1 && slices.Equal(p[0].Axes, []int{0, 2, 1}) &&
+		slices.Equal(p[0].From, []int{0, 0, 0})
 }
 
-// movedAlong reads a step whose only output is its only sequence x, moved along one axis, padded with zeros or cut: place o is
-// place o+by of x.
+// movedAlong reads a step whose only output is its only sequence x, moved along one axis, padded with zeros or cut:
+// place o is place o+by of x.
 func (t *layouts) movedAlong(s *Step, axis int) (x *Value, by int, ok bool) {
 	pieces := t.moves(s)
 	if len(pieces) != 1 || len(s.Out) != 1 || s.Out[0] == nil {
@@ -84,8 +88,9 @@ func sameBut(a, b []int, axis int) bool {
 	return true
 }
 
-// window looks for a step with one sequence, which it may look along. One whose sequences lie as (samples, features, steps) may
-// take the place of a step before it that adds zeros, and of one behind it that takes steps, too.
+// window looks for a step with one sequence, which it may look along. One whose sequences lie as (samples,
+// features, steps) may take the place of a step before it that adds zeros, and of one behind it that takes steps,
+// too.
 func (t *layouts) window(s *Step) *form {
 	i := t.sequence(s)
 	if i < 0 || t.d.timeAxis(s.In[i]) != t.d.timeAxis(s.Out[0]) || len(s.Out) != 1 || len(t.d.Shape(s.In[i])) != 3 {
@@ -124,8 +129,8 @@ func (t *layouts) windowOf(s *Step, f *form, x, y *Value) *form {
 	return f
 }
 
-// sequence returns the number of the only input of a step that varies along time; -1 where that is none or several, or where it
-// is no sequence.
+// sequence returns the number of the only input of a step that varies along time; -1 where that is none or several,
+// or where it is no sequence.
 func (t *layouts) sequence(s *Step) int {
 	found := -1
 	for i, v := range s.In {
@@ -149,16 +154,19 @@ func (t *layouts) sole(v *Value) *Step {
 	return d.Readers(v)[0]
 }
 
-// shift looks for a sequence that is moved along time, with zeros in place of what was before its first step or behind its
-// last: a slice of what was padded, or a slice that is padded.
+// shift looks for a sequence that is moved along time, with zeros in place of what was before its first step or
+// behind its last: a slice of what was padded, or a slice that is padded.
 func (t *layouts) shift(s *Step) *form {
 	between, by, ok := t.movedInTime(s)
 	if !ok || t.made[between] == nil || t.gone[t.made[between]] {
 		return nil
 	}
 	x, first, ok := t.movedInTime(t.made[between])
-	y := s.Out[0]
-	if !ok || t.d.timeAxis(x) != t.d.timeAxis(y) || len(t.d.Shape(x)) != 3 || !slices.Equal(t.d.Shape(x), t.d.Shape(y)) {
+	if !ok {
+		return nil
+	}
+	y, shape := s.Out[0], t.d.Shape(x)
+	if t.d.timeAxis(x) != t.d.timeAxis(y) || len(shape) != 3 || !slices.Equal(shape, t.d.Shape(y)) {
 		return nil
 	}
 	length, total := t.length(x), first+by
@@ -260,7 +268,8 @@ func (t *layouts) elementwise(s *Step) *form {
 	return f
 }
 
-// PerChannel reports whether a tensor of the first shape broadcasts to the second with one number for each place of axis 1.
+// PerChannel reports whether a tensor of the first shape broadcasts to the second with one number for each place of
+// axis 1.
 func PerChannel(shape, to []int) bool {
 	at := len(shape) - len(to) + 1
 	if at < 0 || len(shape) > len(to) || shape[at] != to[1] {
@@ -270,10 +279,10 @@ func PerChannel(shape, to []int) bool {
 	return n == to[1]
 }
 
-// renewed returns a step like s that reads and writes other values; constant gives the value for a constant that lies along
-// features.
+// renewed returns a step like s that reads and writes other values; constant gives the value for a constant that
+// lies along features.
 func renewed(s *Step, in, out []*Value, constant func(v *Value, k *tensor.Tensor) *Value) *Step {
-	q := &Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, In: slices.Clone(in), Out: out, Impl: s.Impl}
+	q := &Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, Impl: s.Impl, In: slices.Clone(in), Out: out}
 	for i, v := range q.In {
 		if v != nil && v.Const != nil && v.Const.DType() == tensor.Float32 {
 			q.In[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.Const), v.Const.Len()))

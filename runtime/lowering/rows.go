@@ -29,10 +29,11 @@ type OnRows struct {
 	Kind RowKind
 	// Input is the input of the operator that the step looks along, of RowsWindow.
 	Input int
-	// Shift is the number of steps by which the step looks further ahead than its operator; further back where it is negative.
+	// Shift is the number of steps by which the step looks further ahead than its operator; further back where it
+	// is negative.
 	Shift int
-	// Padded says that the step takes the place of one that adds zeros around the sequence, too: all that is looked at before
-	// the first step and behind the last is zero, of RowsWindow.
+	// Padded says that the step takes the place of one that adds zeros around the sequence, too: all that is looked
+	// at before the first step and behind the last is zero, of RowsWindow.
 	Padded bool
 	// Exclusive sums leave out the row itself.
 	Exclusive bool
@@ -67,16 +68,19 @@ func (r *OnRows) String() string {
 	return "on rows"
 }
 
-// RowBackend is what Binding.TimeMajor asks a backend. A backend that has rows computes ToRows, FromRows, RowsCut and RowsJoin
-// of any sequences of float32 numbers; the others are asked for.
+// RowBackend is what Binding.TimeMajor asks a backend. A backend that has rows computes ToRows, FromRows, RowsCut
+// and RowsJoin of any sequences of float32 numbers; the others are asked for.
 type RowBackend interface {
 	// LeastSteps is the length of the shortest sequences that are worth to be brought into rows.
 	LeastSteps() int
-	// Takes reports whether the backend computes a step in the way r. It is given the shapes, as rows, of the sequences that are
-	// read and written; of RowsAlone those of all inputs: nil where one is absent, one axis for a constant that lies along
-	// features. What it finds out it may keep in r.Impl.
+	// Looks reports whether the backend has anything that computes a step as a window along time, for some shapes.
+	// It keeps the lowering from asking Takes in vain.
+	Looks(s *Step) bool
+	// Takes reports whether the backend computes a step in the way r. It is given the shapes, as rows, of the
+	// sequences that are read and written; of RowsAlone those of all inputs: nil where one is absent, one axis for
+	// a constant that lies along features. What it finds out it may keep in r.Impl.
 	Takes(d *Binding, s *Step, r *OnRows, in [][]int, out []int) bool
-	// Make is told of a step that works on rows, in the way s.Rows, and was taken. Step.Impl is that of the step of the program
-	// that it stands for; the backend replaces it.
+	// Make is told of a step that works on rows, in the way s.Rows, and was taken. Step.Impl is that of the step of
+	// the program that it stands for; the backend replaces it.
 	Make(s *Step)
 }

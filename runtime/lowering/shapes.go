@@ -68,16 +68,30 @@ func (d *Binding) Constant(v *Value) *tensor.Tensor {
 
 // Concrete returns a copy of the step's node whose inputs have the types that are bound; nil if one is not known.
 func (d *Binding) Concrete(s *Step) *ir.Node {
-	n := *s.Node
-	n.Inputs = make([]*ir.Value, len(s.Args()))
-	for i, v := range s.Args() {
+	args, axes := s.Args(), 0
+	for _, v := range args {
 		if v == nil {
 			continue
 		}
 		if d.Shape(v) == nil { // an absent optional as well: it may be a sequence
 			return nil
 		}
-		n.Inputs[i] = &ir.Value{Name: v.Name, Type: TypeOf(d.DType(v), d.Shape(v)), Const: d.Constant(v)}
+		axes += len(d.Shape(v))
+	}
+	n := *s.Node
+	n.Inputs = make([]*ir.Value, len(args))
+	values, types, dims := make([]ir.Value, len(args)), make([]ir.TensorType, len(args)), make(ir.Shape, 0, axes)
+	for i, v := range args {
+		if v == nil {
+			continue
+		}
+		from := len(dims)
+		for _, k := range d.Shape(v) {
+			dims = append(dims, ir.Const(int64(k)))
+		}
+		types[i] = ir.TensorType{Elem: d.DType(v), Shape: dims[from:len(dims):len(dims)]}
+		values[i] = ir.Value{Name: v.Name, Type: &types[i], Const: d.Constant(v)}
+		n.Inputs[i] = &values[i]
 	}
 	return &n
 }

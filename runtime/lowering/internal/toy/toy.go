@@ -67,7 +67,12 @@ func (p program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	if len(b.Inputs) != len(p.Inputs) {
 		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
 	}
-	return newExecutable(p.Program.Bind(b, nil), false)
+	return newExecutable(p.bind(b), false)
+}
+
+// bind brings sequences into rows where steps look along time.
+func (p program) bind(b runtime.Binding) *lowering.Binding {
+	return p.Program.Bind(b, nil).TimeMajor(backend{})
 }
 
 // Lowered returns the program as text; if b is not nil, with shapes and the places of values.
@@ -75,7 +80,7 @@ func (p program) Lowered(b *runtime.Binding) (string, error) {
 	if b == nil {
 		return p.String(), nil
 	}
-	e, err := newExecutable(p.Program.Bind(*b, nil), false)
+	e, err := newExecutable(p.bind(*b), false)
 	if err != nil {
 		return "", err
 	}
@@ -167,7 +172,7 @@ func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
 // unit returns the unit of a step, with its kernel or control.
 func (e *executable) unit(s *lowering.Step) unit {
 	u := unit{step: s, in: make([][]float32, len(s.In)), out: make([][]float32, len(s.Out))}
-	if mk, ok := s.Impl.(maker); ok && floats(e.Binding, s) && e.Binding.Fits(s) {
+	if mk, ok := s.Impl.(maker); ok && floats(e.Binding, s) && (s.Rows != nil || e.Binding.Fits(s)) {
 		u.kernel = mk(e.Binding, s)
 	}
 	if u.kernel == nil {
