@@ -61,6 +61,9 @@ func TestLowered(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { lowered(t, name, g) })
 	}
+	for _, name := range []string{"mamba", "shifts", "wavenet"} { // sequences that become rows
+		t.Run(name, func(t *testing.T) { lowered(t, "sequences-"+name, seqGraph(t, name, 5)) })
+	}
 }
 
 // lowered holds the texts of one graph against its file.

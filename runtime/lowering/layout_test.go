@@ -63,6 +63,9 @@ var layoutCases = []struct {
 		nodes:   `y = Conv <pads: ints = [2, 0]> (x, w)`,
 		refuses: func(r *lowering.OnRows) bool { return r.Kind == lowering.RowsWindow },
 		want:    `Conv`},
+	{name: "a convolution with a stride is no window", in: "B,5,L",
+		nodes: `y = Conv <pads: ints = [1, 1], strides: ints = [2]> (x, w)`,
+		want:  `Conv`},
 	{name: "a Pad before a window", in: "B,5,L",
 		nodes: `p = Pad (x, pads)
 			y = Conv (p, w)`,
