@@ -4,82 +4,82 @@
 
 package kernel
 
-// clipAVX512 is y = min(max(x, lo), hi). n is positive; y may be x.
+// clipAVX512 computes y = min(max(x, lo), hi). n is positive; y may be x.
 //
 //go:noescape
 func clipAVX512(n int, y *float32, x *float32, lo float32, hi float32)
 
-// hardSigmoidAVX512 is y = alpha·x + beta between 0 and 1. n is positive; y may be x.
+// hardSigmoidAVX512 computes y = min(max(alpha·x + beta, 0), 1). n is positive; y may be x.
 //
 //go:noescape
 func hardSigmoidAVX512(n int, y *float32, x *float32, alpha float32, beta float32)
 
-// hardSwishAVX512 is y = x times alpha·x + beta between 0 and 1. n is positive; y may be x.
+// hardSwishAVX512 computes y = x·min(max(alpha·x + beta, 0), 1). n is positive; y may be x.
 //
 //go:noescape
 func hardSwishAVX512(n int, y *float32, x *float32, alpha float32, beta float32)
 
-// sqrtAVX512 is the square root. n is positive; y may be x.
+// sqrtAVX512 computes y = √x. n is positive; y may be x.
 //
 //go:noescape
 func sqrtAVX512(n int, y *float32, x *float32)
 
-// scaleShiftAVX512 is y = scale·x + shift, rounded once. n is positive; y may be x.
+// scaleShiftAVX512 computes y = scale·x + shift, rounded once. n is positive; y may be x.
 //
 //go:noescape
 func scaleShiftAVX512(n int, y *float32, x *float32, scale float32, shift float32)
 
-// addSAVX512 is y = a + s. n is positive; y may be x.
+// addSAVX512 computes y = a + s. n is positive; y may be x.
 //
 //go:noescape
 func addSAVX512(n int, y *float32, x *float32, s float32)
 
-// subSAVX512 is y = a - s. n is positive; y may be x.
+// subSAVX512 computes y = a - s. n is positive; y may be x.
 //
 //go:noescape
 func subSAVX512(n int, y *float32, x *float32, s float32)
 
-// mulSAVX512 is y = a·s. n is positive; y may be x.
+// mulSAVX512 computes y = a·s. n is positive; y may be x.
 //
 //go:noescape
 func mulSAVX512(n int, y *float32, x *float32, s float32)
 
-// divSAVX512 is y = a/s. n is positive; y may be x.
+// divSAVX512 computes y = a/s. n is positive; y may be x.
 //
 //go:noescape
 func divSAVX512(n int, y *float32, x *float32, s float32)
 
-// subFromSAVX512 is y = s - a. n is positive; y may be x.
+// subFromSAVX512 computes y = s - a. n is positive; y may be x.
 //
 //go:noescape
 func subFromSAVX512(n int, y *float32, x *float32, s float32)
 
-// divIntoSAVX512 is y = s/a. n is positive; y may be x.
+// divIntoSAVX512 computes y = s/a. n is positive; y may be x.
 //
 //go:noescape
 func divIntoSAVX512(n int, y *float32, x *float32, s float32)
 
-// divAVX512 is y = a/b. n is positive; y may be a or b.
+// divAVX512 computes y = a/b. n is positive; y may be a or b.
 //
 //go:noescape
 func divAVX512(n int, y *float32, a *float32, b *float32)
 
-// maxAVX512 is y = max(a, b), NaN where either is. n is positive; y may be a or b.
+// maxAVX512 computes y = max(a, b), NaN if either is. n is positive; y may be a or b.
 //
 //go:noescape
 func maxAVX512(n int, y *float32, a *float32, b *float32)
 
-// minAVX512 is y = min(a, b), NaN where either is. n is positive; y may be a or b.
+// minAVX512 computes y = min(a, b), NaN if either is. n is positive; y may be a or b.
 //
 //go:noescape
 func minAVX512(n int, y *float32, a *float32, b *float32)
 
-// sumAVX512 is the sum of n numbers. n is positive.
+// sumAVX512 returns the sum of n numbers. n is positive.
 //
 //go:noescape
 func sumAVX512(n int, x *float32) float32
 
-// greatestAVX512 is the greatest of n numbers, NaN where one is. n is positive.
+// greatestAVX512 returns the greatest of n numbers, NaN if one is. n is positive.
 //
 //go:noescape
 func greatestAVX512(n int, x *float32) float32

@@ -4,82 +4,82 @@
 
 package kernel
 
-// clipAVX2 is y = min(max(x, lo), hi). n is a positive multiple of 8; y may be x.
+// clipAVX2 computes y = min(max(x, lo), hi). n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func clipAVX2(n int, y *float32, x *float32, lo float32, hi float32)
 
-// hardSigmoidAVX2 is y = alpha·x + beta between 0 and 1. n is a positive multiple of 8; y may be x.
+// hardSigmoidAVX2 computes y = min(max(alpha·x + beta, 0), 1). n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func hardSigmoidAVX2(n int, y *float32, x *float32, alpha float32, beta float32)
 
-// hardSwishAVX2 is y = x times alpha·x + beta between 0 and 1. n is a positive multiple of 8; y may be x.
+// hardSwishAVX2 computes y = x·min(max(alpha·x + beta, 0), 1). n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func hardSwishAVX2(n int, y *float32, x *float32, alpha float32, beta float32)
 
-// sqrtAVX2 is the square root. n is a positive multiple of 8; y may be x.
+// sqrtAVX2 computes y = √x. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func sqrtAVX2(n int, y *float32, x *float32)
 
-// scaleShiftAVX2 is y = scale·x + shift, rounded once. n is a positive multiple of 8; y may be x.
+// scaleShiftAVX2 computes y = scale·x + shift, rounded once. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func scaleShiftAVX2(n int, y *float32, x *float32, scale float32, shift float32)
 
-// addSAVX2 is y = a + s. n is a positive multiple of 8; y may be x.
+// addSAVX2 computes y = a + s. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func addSAVX2(n int, y *float32, x *float32, s float32)
 
-// subSAVX2 is y = a - s. n is a positive multiple of 8; y may be x.
+// subSAVX2 computes y = a - s. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func subSAVX2(n int, y *float32, x *float32, s float32)
 
-// mulSAVX2 is y = a·s. n is a positive multiple of 8; y may be x.
+// mulSAVX2 computes y = a·s. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func mulSAVX2(n int, y *float32, x *float32, s float32)
 
-// divSAVX2 is y = a/s. n is a positive multiple of 8; y may be x.
+// divSAVX2 computes y = a/s. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func divSAVX2(n int, y *float32, x *float32, s float32)
 
-// subFromSAVX2 is y = s - a. n is a positive multiple of 8; y may be x.
+// subFromSAVX2 computes y = s - a. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func subFromSAVX2(n int, y *float32, x *float32, s float32)
 
-// divIntoSAVX2 is y = s/a. n is a positive multiple of 8; y may be x.
+// divIntoSAVX2 computes y = s/a. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func divIntoSAVX2(n int, y *float32, x *float32, s float32)
 
-// divAVX2 is y = a/b. n is a positive multiple of 8; y may be a or b.
+// divAVX2 computes y = a/b. n is a positive multiple of 8; y may be a or b.
 //
 //go:noescape
 func divAVX2(n int, y *float32, a *float32, b *float32)
 
-// maxAVX2 is y = max(a, b), NaN where either is. n is a positive multiple of 8; y may be a or b.
+// maxAVX2 computes y = max(a, b), NaN if either is. n is a positive multiple of 8; y may be a or b.
 //
 //go:noescape
 func maxAVX2(n int, y *float32, a *float32, b *float32)
 
-// minAVX2 is y = min(a, b), NaN where either is. n is a positive multiple of 8; y may be a or b.
+// minAVX2 computes y = min(a, b), NaN if either is. n is a positive multiple of 8; y may be a or b.
 //
 //go:noescape
 func minAVX2(n int, y *float32, a *float32, b *float32)
 
-// sumAVX2 is the sum of n numbers. n is a positive multiple of 8.
+// sumAVX2 returns the sum of n numbers. n is a positive multiple of 8.
 //
 //go:noescape
 func sumAVX2(n int, x *float32) float32
 
-// greatestAVX2 is the greatest of n numbers, NaN where one is. n is a positive multiple of 8.
+// greatestAVX2 returns the greatest of n numbers, NaN if one is. n is a positive multiple of 8.
 //
 //go:noescape
 func greatestAVX2(n int, x *float32) float32

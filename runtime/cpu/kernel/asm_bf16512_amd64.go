@@ -9,18 +9,21 @@ package kernel
 //go:noescape
 func roundBF16AVX512(n int, y *uint16, x *float32)
 
-// bf16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 32, rows ≥ 1, where x[i][p] and w[p][j] are two bfloat16 numbers
-// each, multiplied one by one. Rows of x and y lie ldx and ldy words apart; w is one panel, 32 words for each of k ≥ 0 p.
+// bf16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 32, rows ≥ 1, where
+// x[i][p] and w[p][j] are two bfloat16 numbers each, multiplied one by one. Rows of x and y lie ldx and ldy words
+// apart; w is one panel, 32 words for each of k ≥ 0 p.
 //
 //go:noescape
 func bf16AVX512(rows int, k int, x *float32, ldx int, w *uint32, init *float32, y *float32, ldy int, m int)
 
-// bf16Vector128AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 128·groups, groups ≥ 1, k ≥ 1 products each.
+// bf16Vector128AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 128·groups, groups ≥ 1, k ≥ 1
+// products each.
 //
 //go:noescape
 func bf16Vector128AVX512(groups int, k int, x *float32, w *uint32, init *float32, y *float32)
 
-// bf16Vector64AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 64·groups, groups ≥ 1, k ≥ 1 products each.
+// bf16Vector64AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 64·groups, groups ≥ 1, k ≥ 1
+// products each.
 //
 //go:noescape
 func bf16Vector64AVX512(groups int, k int, x *float32, w *uint32, init *float32, y *float32)

@@ -19,23 +19,23 @@ func quarterPanelAVX2(n int, dst *float32, src *float32, off *int32, index *int3
 //go:noescape
 func gatherPanelAVX2(n int, dst *float32, src *float32, off *int32, index *int32)
 
-// tapsAVX2 is y[i] = bias + Σ over t < taps of w[t]·x[i+off[t]] for i < n, n a positive multiple of 8, taps ≥ 1.
+// tapsAVX2 computes y[i] = bias + Σ over t < taps of w[t]·x[i+off[t]] for i < n, n a positive multiple of 8, taps ≥ 1.
 //
 //go:noescape
 func tapsAVX2(n int, y *float32, x *float32, taps int, off *int32, w *float32, bias float32)
 
-// depthwiseAVX2 is y[r·f+c] = bias[c] + Σ over t < taps of w[t·f+c]·x[r·f+off[t]+c] for r < rows and c < n, n a positive
-// multiple of 8, rows and taps ≥ 1. bias may be nil.
+// depthwiseAVX2 computes y[r·f+c] = bias[c] + Σ over t < taps of w[t·f+c]·x[r·f+off[t]+c] for r < rows and c < n, n a
+// positive multiple of 8, rows and taps ≥ 1. bias may be nil.
 //
 //go:noescape
 func depthwiseAVX2(n int, rows int, f int, y *float32, x *float32, taps int, off *int32, w *float32, bias *float32)
 
-// partAVX2 is even[i] = x[2i] and odd[i] = x[2i+1] for i < n, n a positive multiple of 8.
+// partAVX2 sets even[i] = x[2i] and odd[i] = x[2i+1] for i < n, n a positive multiple of 8.
 //
 //go:noescape
 func partAVX2(n int, even *float32, odd *float32, x *float32)
 
-// weaveAVX2 is y[2i] = even[i] and y[2i+1] = odd[i] for i < n, n a positive multiple of 8.
+// weaveAVX2 sets y[2i] = even[i] and y[2i+1] = odd[i] for i < n, n a positive multiple of 8.
 //
 //go:noescape
 func weaveAVX2(n int, y *float32, even *float32, odd *float32)

@@ -4,67 +4,67 @@
 
 package kernel
 
-// sigmoidAVX512 is y = 1/(1+e⁻ˣ). n is positive; y may be x.
+// sigmoidAVX512 computes y = 1/(1+e⁻ˣ). n is positive; y may be x.
 //
 //go:noescape
 func sigmoidAVX512(n int, y *float32, x *float32)
 
-// geluAVX512 is x times the normal distribution function of x. n is positive; y may be x.
+// geluAVX512 computes x times the normal distribution function of x. n is positive; y may be x.
 //
 //go:noescape
 func geluAVX512(n int, y *float32, x *float32)
 
-// tanhAVX512 is the hyperbolic tangent. n is positive; y may be x.
+// tanhAVX512 computes the hyperbolic tangent. n is positive; y may be x.
 //
 //go:noescape
 func tanhAVX512(n int, y *float32, x *float32)
 
-// expAVX512 is eˣ, and 0 for what is below the normal numbers. n is positive; y may be x.
+// expAVX512 computes eˣ, and 0 for results below the normal numbers. n is positive; y may be x.
 //
 //go:noescape
 func expAVX512(n int, y *float32, x *float32)
 
-// erfAVX512 is the error function. n is positive; y may be x.
+// erfAVX512 computes the error function. n is positive; y may be x.
 //
 //go:noescape
 func erfAVX512(n int, y *float32, x *float32)
 
-// geluTanhAVX512 is gelu by its usual approximation. n is positive; y may be x.
+// geluTanhAVX512 computes the approximation of gelu by tanh. n is positive; y may be x.
 //
 //go:noescape
 func geluTanhAVX512(n int, y *float32, x *float32)
 
-// reluAVX512 is y = max(x, 0). n is positive; y may be x.
+// reluAVX512 computes y = max(x, 0). n is positive; y may be x.
 //
 //go:noescape
 func reluAVX512(n int, y *float32, x *float32)
 
-// leakyReluAVX512 is x, or alpha·x where x is below zero. n is positive; y may be x.
+// leakyReluAVX512 computes x, or alpha·x for x below zero. n is positive; y may be x.
 //
 //go:noescape
 func leakyReluAVX512(n int, y *float32, x *float32, alpha float32)
 
-// swishAVX512 is x/(1+e^(-alpha·x)). n is positive; y may be x.
+// swishAVX512 computes x/(1+e^(-alpha·x)). n is positive; y may be x.
 //
 //go:noescape
 func swishAVX512(n int, y *float32, x *float32, alpha float32)
 
-// addAVX512 is y = a + b. n is positive; y may be a or b.
+// addAVX512 computes y = a + b. n is positive; y may be a or b.
 //
 //go:noescape
 func addAVX512(n int, y *float32, a *float32, b *float32)
 
-// subAVX512 is y = a - b. n is positive; y may be a or b.
+// subAVX512 computes y = a - b. n is positive; y may be a or b.
 //
 //go:noescape
 func subAVX512(n int, y *float32, a *float32, b *float32)
 
-// mulAVX512 is y = a·b. n is positive; y may be a or b.
+// mulAVX512 computes y = a·b. n is positive; y may be a or b.
 //
 //go:noescape
 func mulAVX512(n int, y *float32, a *float32, b *float32)
 
-// affineAVX512 is y = scale·x + shift, rounded once. n is positive; y may be x.
+// affineAVX512 computes y = scale·x + shift, rounded once. n is positive; y may be x.
 //
 //go:noescape
 func affineAVX512(n int, y *float32, x *float32, scale *float32, shift *float32)

@@ -4,67 +4,67 @@
 
 package kernel
 
-// sigmoidAVX2 is y = 1/(1+e⁻ˣ). n is a positive multiple of 8; y may be x.
+// sigmoidAVX2 computes y = 1/(1+e⁻ˣ). n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func sigmoidAVX2(n int, y *float32, x *float32)
 
-// geluAVX2 is x times the normal distribution function of x. n is a positive multiple of 8; y may be x.
+// geluAVX2 computes x times the normal distribution function of x. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func geluAVX2(n int, y *float32, x *float32)
 
-// tanhAVX2 is the hyperbolic tangent. n is a positive multiple of 8; y may be x.
+// tanhAVX2 computes the hyperbolic tangent. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func tanhAVX2(n int, y *float32, x *float32)
 
-// expAVX2 is eˣ, and 0 for what is below the normal numbers. n is a positive multiple of 8; y may be x.
+// expAVX2 computes eˣ, and 0 for results below the normal numbers. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func expAVX2(n int, y *float32, x *float32)
 
-// erfAVX2 is the error function. n is a positive multiple of 8; y may be x.
+// erfAVX2 computes the error function. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func erfAVX2(n int, y *float32, x *float32)
 
-// geluTanhAVX2 is gelu by its usual approximation. n is a positive multiple of 8; y may be x.
+// geluTanhAVX2 computes the approximation of gelu by tanh. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func geluTanhAVX2(n int, y *float32, x *float32)
 
-// reluAVX2 is y = max(x, 0). n is a positive multiple of 8; y may be x.
+// reluAVX2 computes y = max(x, 0). n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func reluAVX2(n int, y *float32, x *float32)
 
-// leakyReluAVX2 is x, or alpha·x where x is below zero. n is a positive multiple of 8; y may be x.
+// leakyReluAVX2 computes x, or alpha·x for x below zero. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func leakyReluAVX2(n int, y *float32, x *float32, alpha float32)
 
-// swishAVX2 is x/(1+e^(-alpha·x)). n is a positive multiple of 8; y may be x.
+// swishAVX2 computes x/(1+e^(-alpha·x)). n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func swishAVX2(n int, y *float32, x *float32, alpha float32)
 
-// addAVX2 is y = a + b. n is a positive multiple of 8; y may be a or b.
+// addAVX2 computes y = a + b. n is a positive multiple of 8; y may be a or b.
 //
 //go:noescape
 func addAVX2(n int, y *float32, a *float32, b *float32)
 
-// subAVX2 is y = a - b. n is a positive multiple of 8; y may be a or b.
+// subAVX2 computes y = a - b. n is a positive multiple of 8; y may be a or b.
 //
 //go:noescape
 func subAVX2(n int, y *float32, a *float32, b *float32)
 
-// mulAVX2 is y = a·b. n is a positive multiple of 8; y may be a or b.
+// mulAVX2 computes y = a·b. n is a positive multiple of 8; y may be a or b.
 //
 //go:noescape
 func mulAVX2(n int, y *float32, a *float32, b *float32)
 
-// affineAVX2 is y = scale·x + shift, rounded once. n is a positive multiple of 8; y may be x.
+// affineAVX2 computes y = scale·x + shift, rounded once. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func affineAVX2(n int, y *float32, x *float32, scale *float32, shift *float32)

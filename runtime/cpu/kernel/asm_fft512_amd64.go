@@ -4,42 +4,50 @@
 
 package kernel
 
-// fftPass2AVX512 is a pass of radix 2, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16 interleaved transforms; w holds 1 complex factors for each butterfly.
+// fftPass2AVX512 computes a pass of radix 2, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16
+// interleaved transforms; w holds 1 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass2AVX512(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass3AVX512 is a pass of radix 3, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16 interleaved transforms; w holds 2 complex factors for each butterfly.
+// fftPass3AVX512 computes a pass of radix 3, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16
+// interleaved transforms; w holds 2 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass3AVX512(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass4AVX512 is a pass of radix 4, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16 interleaved transforms; w holds 3 complex factors for each butterfly.
+// fftPass4AVX512 computes a pass of radix 4, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16
+// interleaved transforms; w holds 3 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass4AVX512(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass5AVX512 is a pass of radix 5, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16 interleaved transforms; w holds 4 complex factors for each butterfly.
+// fftPass5AVX512 computes a pass of radix 5, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16
+// interleaved transforms; w holds 4 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass5AVX512(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass7AVX512 is a pass of radix 7, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16 interleaved transforms; w holds 6 complex factors for each butterfly.
+// fftPass7AVX512 computes a pass of radix 7, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16
+// interleaved transforms; w holds 6 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass7AVX512(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass8AVX512 is a pass of radix 8, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16 interleaved transforms; w holds 7 complex factors for each butterfly.
+// fftPass8AVX512 computes a pass of radix 8, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16
+// interleaved transforms; w holds 7 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass8AVX512(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass11AVX512 is a pass of radix 11, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16 interleaved transforms; w holds 10 complex factors for each butterfly.
+// fftPass11AVX512 computes a pass of radix 11, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16
+// interleaved transforms; w holds 10 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass11AVX512(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass13AVX512 is a pass of radix 13, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16 interleaved transforms; w holds 12 complex factors for each butterfly.
+// fftPass13AVX512 computes a pass of radix 13, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 16
+// interleaved transforms; w holds 12 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass13AVX512(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)

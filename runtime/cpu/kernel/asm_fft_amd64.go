@@ -4,67 +4,79 @@
 
 package kernel
 
-// fftPass2AVX2 is a pass of radix 2, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds 1 complex factors for each butterfly.
+// fftPass2AVX2 computes a pass of radix 2, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved
+// transforms; w holds 1 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass2AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass3AVX2 is a pass of radix 3, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds 2 complex factors for each butterfly.
+// fftPass3AVX2 computes a pass of radix 3, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved
+// transforms; w holds 2 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass3AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass4AVX2 is a pass of radix 4, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds 3 complex factors for each butterfly.
+// fftPass4AVX2 computes a pass of radix 4, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved
+// transforms; w holds 3 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass4AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass5AVX2 is a pass of radix 5, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds 4 complex factors for each butterfly.
+// fftPass5AVX2 computes a pass of radix 5, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved
+// transforms; w holds 4 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass5AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass7AVX2 is a pass of radix 7, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds 6 complex factors for each butterfly.
+// fftPass7AVX2 computes a pass of radix 7, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved
+// transforms; w holds 6 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass7AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass8AVX2 is a pass of radix 8, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds 7 complex factors for each butterfly.
+// fftPass8AVX2 computes a pass of radix 8, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved
+// transforms; w holds 7 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass8AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass11AVX2 is a pass of radix 11, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds 10 complex factors for each butterfly.
+// fftPass11AVX2 computes a pass of radix 11, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8
+// interleaved transforms; w holds 10 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass11AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftPass13AVX2 is a pass of radix 13, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8 interleaved transforms; w holds 12 complex factors for each butterfly.
+// fftPass13AVX2 computes a pass of radix 13, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ 8
+// interleaved transforms; w holds 12 complex factors for each butterfly.
 //
 //go:noescape
 func fftPass13AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, s int, w *float32)
 
-// fftFirst8AVX2 is the first pass, of radix 8, over m ≥ 8 butterflies; w holds, for each eight of them, seven times eight real and eight imaginary parts; the last eight end with the last butterfly.
+// fftFirst8AVX2 computes the first pass, of radix 8, over m ≥ 8 butterflies. w holds, for each eight of them, seven
+// times eight real and eight imaginary parts; the last eight end with the last butterfly.
 //
 //go:noescape
 func fftFirst8AVX2(dre *float32, dim *float32, sre *float32, sim *float32, m int, w *float32)
 
-// fftLanesInAVX2 takes blocks of four complex numbers of eight rows, stride apart, to eight transforms side by side.
+// fftLanesInAVX2 copies blocks of four complex numbers of eight rows, stride apart, to eight interleaved transforms.
 //
 //go:noescape
 func fftLanesInAVX2(re *float32, im *float32, x *float32, stride int, blocks int)
 
-// fftLanesOutAVX2 undoes fftLanesInAVX2.
+// fftLanesOutAVX2 is the inverse of fftLanesInAVX2.
 //
 //go:noescape
 func fftLanesOutAVX2(re *float32, im *float32, x *float32, stride int, blocks int)
 
-// fftSplitAVX2 combines eight numbers from re and im on with the eight from mre and mim on, in reverse, and goes up and down from there: with e and d half their sum and difference, after conjugation of the second, it writes e+du and conj(e-du).
+// fftSplitAVX2 combines eight numbers from re and im on with the eight from mre and mim on, in reverse order, and
+// continues upward and downward. It replaces a and b by e+du and conj(e-du), where e = (a + conj b)/2 and d = (a - conj
+// b)/2.
 //
 //go:noescape
 func fftSplitAVX2(re *float32, im *float32, mre *float32, mim *float32, blocks int, ur *float32, ui *float32)
 
-// fftSplitLanesAVX2 is fftSplitAVX2 for eight transforms side by side: a vector holds one number of each, and they share a factor.
+// fftSplitLanesAVX2 is fftSplitAVX2 for eight interleaved transforms: a vector holds one number of each, and they share
+// a factor.
 //
 //go:noescape
 func fftSplitLanesAVX2(re *float32, im *float32, mre *float32, mim *float32, count int, ur *float32, ui *float32)
@@ -79,17 +91,17 @@ func fftJoinAVX2(x *float32, re *float32, im *float32, n int, scale float32)
 //go:noescape
 func fftMirrorAVX2(x *float32, re *float32, im *float32, n int)
 
-// fftPartAVX2 takes n numbers, n a multiple of 8, of x apart.
+// fftPartAVX2 separates n complex numbers of x, n a multiple of 8, into real and imaginary parts.
 //
 //go:noescape
 func fftPartAVX2(re *float32, im *float32, x *float32, n int)
 
-// fftMulAVX2 is y = a·b for n numbers, n a multiple of 8; y may be a.
+// fftMulAVX2 computes y = a·b for n numbers, n a multiple of 8; y may be a.
 //
 //go:noescape
 func fftMulAVX2(yre *float32, yim *float32, are *float32, aim *float32, bre *float32, bim *float32, n int)
 
-// fftMulAddAVX2 is y += sign·a·b for n numbers, n a multiple of 8.
+// fftMulAddAVX2 computes y += sign·a·b for n numbers, n a multiple of 8.
 //
 //go:noescape
 func fftMulAddAVX2(yre *float32, yim *float32, are *float32, aim *float32, bre *float32, bim *float32, n int, sign float32)

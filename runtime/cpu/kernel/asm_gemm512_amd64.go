@@ -4,36 +4,42 @@
 
 package kernel
 
-// gemm32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 32, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 32 numbers for each p. All blocks of some rows come before the next rows.
+// gemm32AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 32, k ≥ 0 products
+// each, for blocks ≥ 1 blocks; with add it adds that to y. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw
+// and dy; w is one panel, 32 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
 func gemm32AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
 
-// gemm16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 16, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p. All blocks of some rows come before the next rows.
+// gemm16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 16, k ≥ 0 products
+// each, for blocks ≥ 1 blocks; with add it adds that to y. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw
+// and dy; w is one panel, 16 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
 func gemm16AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
 
-// gemm8AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 8, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p. All blocks of some rows come before the next rows.
+// gemm8AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 8, k ≥ 0 products each,
+// for blocks ≥ 1 blocks; with add it adds that to y. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and
+// dy; w is one panel, 8 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
 func gemm8AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
 
-// gemm4AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 4, k ≥ 0 products each, for blocks ≥ 1 blocks; with add it adds that to y.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p. All blocks of some rows come before the next rows.
+// gemm4AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 4, k ≥ 0 products each,
+// for blocks ≥ 1 blocks; with add it adds that to y. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and
+// dy; w is one panel, 4 numbers for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
 func gemm4AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int, m int, add bool)
 
-// gemv128AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 128·groups, groups ≥ 1, k ≥ 1 products each.
+// gemv128AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 128·groups, groups ≥ 1, k ≥ 1
+// products each.
 //
 //go:noescape
 func gemv128AVX512(groups int, k int, x *float32, w *float32, init *float32, y *float32)
 
-// gemv64AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 64·groups, groups ≥ 1, k ≥ 1 products each.
+// gemv64AVX512 computes y[j] = init[j] + Σ over p of x[p]·w[j/32][p][j%32] for j < 64·groups, groups ≥ 1, k ≥ 1
+// products each.
 //
 //go:noescape
 func gemv64AVX512(groups int, k int, x *float32, w *float32, init *float32, y *float32)

@@ -4,25 +4,29 @@
 
 package kernel
 
-// gemm16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers for each p. All blocks of some rows come before the next rows.
+// gemm16AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, k ≥ 0 products each, for
+// blocks ≥ 1 blocks. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 16 numbers
+// for each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
 func gemm16AVX2(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 
-// gemm8AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 8, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for each p. All blocks of some rows come before the next rows.
+// gemm8AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 8, k ≥ 0 products each, for
+// blocks ≥ 1 blocks. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for
+// each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
 func gemm8AVX2(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 
-// gemm4AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 4, k ≥ 0 products each, for blocks ≥ 1 blocks.
-// Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for each p. All blocks of some rows come before the next rows.
+// gemm4AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 4, k ≥ 0 products each, for
+// blocks ≥ 1 blocks. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 4 numbers for
+// each p. All blocks of some rows come before the next rows.
 //
 //go:noescape
 func gemm4AVX2(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 
-// gemv64AVX2 computes y[j] = init[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products each.
+// gemv64AVX2 computes y[j] = init[j] + Σ over p of x[p]·w[j/16][p][j%16] for j < 64·groups, groups ≥ 1, k ≥ 1 products
+// each.
 //
 //go:noescape
 func gemv64AVX2(groups int, k int, x *float32, w *float32, init *float32, y *float32)

@@ -4,57 +4,71 @@
 
 package kernel
 
-// heads2x2AVX2 computes rows ≥ 1 rows of a product with blocks of 2 by 2, 4 blocks to each of groups ≥ 1 groups; w holds, for each group, 2 times eight numbers.
+// heads2x2AVX2 computes rows ≥ 1 rows of a product with blocks of 2 by 2, 4 blocks to each of groups ≥ 1 groups; w
+// holds, for each group, 2 times eight numbers.
 //
 //go:noescape
 func heads2x2AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads2x2AddAVX2 computes rows ≥ 1 rows of a product with blocks of 2 by 2, 4 blocks to each of groups ≥ 1 groups; w holds, for each group, 2 times eight numbers.
+// heads2x2AddAVX2 computes rows ≥ 1 rows of a product with blocks of 2 by 2, 4 blocks to each of groups ≥ 1 groups; w
+// holds, for each group, 2 times eight numbers.
 //
 //go:noescape
 func heads2x2AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads4x4AVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 4, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 4 times eight numbers.
+// heads4x4AVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 4, 2 blocks to each of groups ≥ 1 groups; w
+// holds, for each group, 4 times eight numbers.
 //
 //go:noescape
 func heads4x4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads4x4AddAVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 4, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 4 times eight numbers.
+// heads4x4AddAVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 4, 2 blocks to each of groups ≥ 1 groups; w
+// holds, for each group, 4 times eight numbers.
 //
 //go:noescape
 func heads4x4AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads4x8AVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 8, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 8 times eight numbers.
+// heads4x8AVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 8, 2 blocks to each of groups ≥ 1 groups; w
+// holds, for each group, 8 times eight numbers.
 //
 //go:noescape
 func heads4x8AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads4x8AddAVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 8, 2 blocks to each of groups ≥ 1 groups; w holds, for each group, 8 times eight numbers.
+// heads4x8AddAVX2 computes rows ≥ 1 rows of a product with blocks of 4 by 8, 2 blocks to each of groups ≥ 1 groups; w
+// holds, for each group, 8 times eight numbers.
 //
 //go:noescape
 func heads4x8AddAVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int)
 
-// heads8x4AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 4 inputs, 8 outputs or more in all; w holds, for each block, 4 times eight numbers, zeros beyond m. turn moves the first m of eight numbers to the end, keep has ones for the places before.
+// heads8x4AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 4 inputs, 8 outputs
+// or more in all; w holds, for each block, 4 times eight numbers, zeros beyond m. turn moves the first m of eight
+// numbers to the end, keep has ones for the places before.
 //
 //go:noescape
 func heads8x4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int, m int, turn *int32, keep *int32)
 
-// heads8x6AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 6 inputs, 8 outputs or more in all; w holds, for each block, 6 times eight numbers, zeros beyond m. turn moves the first m of eight numbers to the end, keep has ones for the places before.
+// heads8x6AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 6 inputs, 8 outputs
+// or more in all; w holds, for each block, 6 times eight numbers, zeros beyond m. turn moves the first m of eight
+// numbers to the end, keep has ones for the places before.
 //
 //go:noescape
 func heads8x6AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int, m int, turn *int32, keep *int32)
 
-// heads8x8AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 8 inputs, 8 outputs or more in all; w holds, for each block, 8 times eight numbers, zeros beyond m. turn moves the first m of eight numbers to the end, keep has ones for the places before.
+// heads8x8AVX2 computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and 8 inputs, 8 outputs
+// or more in all; w holds, for each block, 8 times eight numbers, zeros beyond m. turn moves the first m of eight
+// numbers to the end, keep has ones for the places before.
 //
 //go:noescape
 func heads8x8AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int, m int, turn *int32, keep *int32)
 
-// headsDot4AVX2 computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, 4 to each of groups ≥ 1 groups; mask has ones for k modulo 8 numbers, then zeros.
+// headsDot4AVX2 computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, 4 to each of groups ≥ 1
+// groups; mask has ones for k modulo 8 numbers, then zeros.
 //
 //go:noescape
 func headsDot4AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, k int, groups int, mask *int32)
 
-// headsDot1AVX2 computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, 1 to each of groups ≥ 1 groups; mask has ones for k modulo 8 numbers, then zeros.
+// headsDot1AVX2 computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, 1 to each of groups ≥ 1
+// groups; mask has ones for k modulo 8 numbers, then zeros.
 //
 //go:noescape
 func headsDot1AVX2(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, k int, groups int, mask *int32)

@@ -4,8 +4,10 @@
 
 package kernel
 
-// int8DotAVX512 computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < m ≤ 32, rows ≥ 1, where x[i][p] and w[p][j] are four
-// integers each, multiplied one by one. A row of x is s and then k words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, 32 times four bytes for each p.
+// int8DotAVX512 computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j
+// < m ≤ 32, rows ≥ 1, where x[i][p] and w[p][j] are four integers each, multiplied one by one. A row of x is s and then
+// k words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, 32 times four bytes
+// for each p.
 //
 //go:noescape
 func int8DotAVX512(rows int, k int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int, m int)

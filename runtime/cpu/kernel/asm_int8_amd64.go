@@ -4,41 +4,49 @@
 
 package kernel
 
-// int8AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are two integers
-// each, multiplied one by one. A row of x is s and then k words of two integers of 16 bits; rows of x and y lie ldx and ldy words apart; w is one panel, 16 pairs of bytes for each p.
+// int8AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < 16, rows ≥
+// 1, where x[i][p] and w[p][j] are two integers each, multiplied one by one. A row of x is s and then k words of two
+// integers of 16 bits; rows of x and y lie ldx and ldy words apart; w is one panel, 16 pairs of bytes for each p.
 //
 //go:noescape
 func int8AVX2(rows int, k int, x *float32, ldx int, w *int8, scale *float32, bias *float32, y *float32, ldy int)
 
-// int8DotAVX2 computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are four
-// integers each, multiplied one by one. A row of x is s and then k words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, 16 times four bytes for each p.
+// int8DotAVX2 computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j <
+// 16, rows ≥ 1, where x[i][p] and w[p][j] are four integers each, multiplied one by one. A row of x is s and then k
+// words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, 16 times four bytes
+// for each p.
 //
 //go:noescape
 func int8DotAVX2(rows int, k int, x *float32, ldx int, w *int8, init *int32, scale *float32, bias *float32, y *float32, ldy int)
 
-// largestAVX2 gives the largest of the bit patterns of |x[i]|, i < n, a positive multiple of 16: infinity and NaN are beyond all others.
+// largestAVX2 returns the largest of the bit patterns of |x[i]|, i < n, a positive multiple of 16. Those of infinity
+// and NaN are above all others.
 //
 //go:noescape
 func largestAVX2(n int, x *float32) uint32
 
-// quantizeInt16AVX2 rounds vectors of k numbers, a positive multiple of 16, as QuantizeInt8 does, to numbers of 16 bits: at most n of them, up to the first one whose
-// largest magnitude is not finite or below int8Least, and gives their number.
+// quantizeInt16AVX2 rounds vectors of k numbers, a positive multiple of 16, as QuantizeInt8 does, to numbers of 16
+// bits: at most n of them, up to the first one whose largest magnitude is not finite or below int8Least. It returns
+// their number.
 //
 //go:noescape
 func quantizeInt16AVX2(n int, k int, y *float32, x *float32) int
 
-// roundInt16AVX2 computes y[i] = x[i]·f, rounded to the nearest integer, ties to even, for i < n, a positive multiple of 16. Products lie within ±127.
+// roundInt16AVX2 computes y[i] = x[i]·f, rounded to the nearest integer, ties to even, for i < n, a positive multiple
+// of 16. Products lie within ±127.
 //
 //go:noescape
 func roundInt16AVX2(n int, y *int16, x *float32, f float32)
 
-// quantizeUint8AVX2 rounds vectors of k numbers, a positive multiple of 16, as QuantizeInt8 does, to numbers of 8 bits + 128: at most n of them, up to the first one whose
-// largest magnitude is not finite or below int8Least, and gives their number.
+// quantizeUint8AVX2 rounds vectors of k numbers, a positive multiple of 16, as QuantizeInt8 does, to numbers of 8 bits
+// + 128: at most n of them, up to the first one whose largest magnitude is not finite or below int8Least. It returns
+// their number.
 //
 //go:noescape
 func quantizeUint8AVX2(n int, k int, y *float32, x *float32) int
 
-// roundUint8AVX2 computes y[i] = x[i]·f + 128, rounded to the nearest integer, ties to even, for i < n, a positive multiple of 16. Products lie within ±127.
+// roundUint8AVX2 computes y[i] = x[i]·f + 128, rounded to the nearest integer, ties to even, for i < n, a positive
+// multiple of 16. Products lie within ±127.
 //
 //go:noescape
 func roundUint8AVX2(n int, y *uint8, x *float32, f float32)

@@ -4,8 +4,9 @@
 
 package kernel
 
-// pairsAVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are k pairs of numbers, multiplied one by one; sums wrap.
-// Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, 16 pairs for each p.
+// pairsAVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j]
+// are k pairs of numbers, multiplied one by one; sums wrap. Rows of x and y lie ldx and ldy numbers of 16 and 32 bits
+// apart; w is one panel, 16 pairs for each p.
 //
 //go:noescape
 func pairsAVX2(rows int, k int, x *int16, ldx int, w *int16, y *int32, ldy int)
@@ -20,8 +21,8 @@ func widenBytesAVX2(n int, y *int16, x *byte, flip int32, zero int32)
 //go:noescape
 func pairPanelAVX2(pairs int, y *int16, x *byte, off *int32, flip int32, zero int32)
 
-// quantizeBytesAVX2 computes y[i] = (min(max(round(x[i]/scale), least), most) + zero) xor flip, rounding ties to even, for i < n, a positive multiple of 32; 0 where that is NaN.
-// Before flip changes them, numbers lie in 0 to 255.
+// quantizeBytesAVX2 computes y[i] = (min(max(round(x[i]/scale), least), most) + zero) xor flip, rounding ties to even,
+// for i < n, a positive multiple of 32; 0 where that is NaN. Before flip changes them, numbers lie in 0 to 255.
 //
 //go:noescape
 func quantizeBytesAVX2(n int, y *byte, x *float32, scale float32, least float32, most float32, zero int32, flip int32)
@@ -36,12 +37,14 @@ func dequantizeBytesAVX2(n int, y *float32, x *byte, flip int32, zero int32, sca
 //go:noescape
 func floatsOfIntsAVX2(n int, y *float32, x *int32)
 
-// scaleIntsAVX2 computes y[i] = (x[i] + bias)·scale in float64, rounded to float32, for i < n, a positive multiple of 8.
+// scaleIntsAVX2 computes y[i] = (x[i] + bias)·scale in float64, rounded to float32, for i < n, a positive multiple of
+// 8.
 //
 //go:noescape
 func scaleIntsAVX2(n int, y *float32, x *int32, bias float64, scale float64)
 
-// extremesAVX2 finds the least and the greatest of n numbers, a positive multiple of 16; nan is not 0 where one is NaN, and the others mean nothing then.
+// extremesAVX2 returns the least and the greatest of n numbers, a positive multiple of 16. If one is NaN, nan is not 0,
+// and the other results have no meaning.
 //
 //go:noescape
 func extremesAVX2(n int, x *float32) (lo float32, hi float32, nan uint32)

@@ -4,27 +4,30 @@
 
 package kernel
 
-// sum64AVX2 is the sum of n numbers, in float64. n is a positive multiple of 8.
+// sum64AVX2 returns the sum of n numbers, in float64. n is a positive multiple of 8.
 //
 //go:noescape
 func sum64AVX2(n int, x *float32) float64
 
-// squares64AVX2 is the sum of (x - mean)², in float64. n is a positive multiple of 8.
+// squares64AVX2 returns the sum of (x - mean)², in float64. n is a positive multiple of 8.
 //
 //go:noescape
 func squares64AVX2(n int, x *float32, mean float64) float64
 
-// normAVX2 is y = (x - mean)·inv, computed in float64 and rounded once. n is a positive multiple of 8; y may be x.
+// normAVX2 computes y = (x - mean)·inv, computed in float64 and rounded once. n is a positive multiple of 8; y may be
+// x.
 //
 //go:noescape
 func normAVX2(n int, y *float32, x *float32, mean float64, inv float64)
 
-// normScaleAVX2 is y = (x - mean)·inv·scale, computed in float64 and rounded once. n is a positive multiple of 8; y may be x.
+// normScaleAVX2 computes y = (x - mean)·inv·scale, computed in float64 and rounded once. n is a positive multiple of 8;
+// y may be x.
 //
 //go:noescape
 func normScaleAVX2(n int, y *float32, x *float32, scale *float32, mean float64, inv float64)
 
-// normAffineAVX2 is y = (x - mean)·inv·scale + shift, computed in float64 and rounded once. n is a positive multiple of 8; y may be x.
+// normAffineAVX2 computes y = (x - mean)·inv·scale + shift, computed in float64 and rounded once. n is a positive
+// multiple of 8; y may be x.
 //
 //go:noescape
 func normAffineAVX2(n int, y *float32, x *float32, scale *float32, shift *float32, mean float64, inv float64)

@@ -4,67 +4,81 @@
 
 package kernel
 
-// scanForward32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanForward32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart,
+// as its portable counterpart does.
 //
 //go:noescape
 func scanForward32AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardDrop32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardDrop32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers
+// apart, as its portable counterpart does.
 //
 //go:noescape
 func scanBackwardDrop32AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardSet32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardSet32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers
+// apart, as its portable counterpart does.
 //
 //go:noescape
 func scanBackwardSet32AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardAdd32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardAdd32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers
+// apart, as its portable counterpart does.
 //
 //go:noescape
 func scanBackwardAdd32AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanForward16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanForward16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as
+// its portable counterpart does.
 //
 //go:noescape
 func scanForward16AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardDrop16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardDrop16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers
+// apart, as its portable counterpart does.
 //
 //go:noescape
 func scanBackwardDrop16AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardSet16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardSet16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers
+// apart, as its portable counterpart does.
 //
 //go:noescape
 func scanBackwardSet16AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardAdd16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardAdd16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers
+// apart, as its portable counterpart does.
 //
 //go:noescape
 func scanBackwardAdd16AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanForward8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanForward8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its
+// portable counterpart does.
 //
 //go:noescape
 func scanForward8AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardDrop8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardDrop8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as
+// its portable counterpart does.
 //
 //go:noescape
 func scanBackwardDrop8AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardSet8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardSet8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as
+// its portable counterpart does.
 //
 //go:noescape
 func scanBackwardSet8AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBackwardAdd8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardAdd8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as
+// its portable counterpart does.
 //
 //go:noescape
 func scanBackwardAdd8AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
-// scanBlock32AVX512 advances 32 states over blocks ≥ 1 blocks of 8 rows of v, stride numbers apart. table has, for each vector of states and each row, what an input gives to the state behind the block, real and imaginary parts; a is the system's power that crosses a block.
+// scanBlock32AVX512 advances 32 states over blocks ≥ 1 blocks of 8 rows of v, stride numbers apart. table has, for each
+// vector of states and each row, what an input gives to the state behind the block, real and imaginary parts; a is the
+// system's power that crosses a block.
 //
 //go:noescape
 func scanBlock32AVX512(blocks int, v *float32, stride int, table *float32, ar *float64, ai *float64, zr *float64, zi *float64)

@@ -4,47 +4,57 @@
 
 package kernel
 
-// scanForward16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanForward16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable
+// counterpart does.
 //
 //go:noescape
 func scanForward16AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
-// scanBackwardDrop16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardDrop16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its
+// portable counterpart does.
 //
 //go:noescape
 func scanBackwardDrop16AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
-// scanBackwardSet16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardSet16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable
+// counterpart does.
 //
 //go:noescape
 func scanBackwardSet16AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
-// scanBackwardAdd16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardAdd16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable
+// counterpart does.
 //
 //go:noescape
 func scanBackwardAdd16AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
-// scanForward4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanForward4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable
+// counterpart does.
 //
 //go:noescape
 func scanForward4AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
-// scanBackwardDrop4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardDrop4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable
+// counterpart does.
 //
 //go:noescape
 func scanBackwardDrop4AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
-// scanBackwardSet4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardSet4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable
+// counterpart does.
 //
 //go:noescape
 func scanBackwardSet4AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
-// scanBackwardAdd4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.
+// scanBackwardAdd4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable
+// counterpart does.
 //
 //go:noescape
 func scanBackwardAdd4AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
-// scanBlock16AVX2 advances 16 states over blocks ≥ 1 blocks of 8 rows of v, stride numbers apart. table has, for each vector of states and each row, what an input gives to the state behind the block, real and imaginary parts; a is the system's power that crosses a block.
+// scanBlock16AVX2 advances 16 states over blocks ≥ 1 blocks of 8 rows of v, stride numbers apart. table has, for each
+// vector of states and each row, what an input gives to the state behind the block, real and imaginary parts; a is the
+// system's power that crosses a block.
 //
 //go:noescape
 func scanBlock16AVX2(blocks int, v *float32, stride int, table *float32, ar *float64, ai *float64, zr *float64, zi *float64)

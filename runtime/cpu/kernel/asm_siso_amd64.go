@@ -4,12 +4,20 @@
 
 package kernel
 
-// sisoAVX2 runs 8·vectors states, vectors ≥ 1, over blocks ≥ 1 blocks of 8 steps, inputs and outputs stride numbers apart. direct has, for each input, what it gives to 8 outputs, and ones for those that see it, which keep others from what is no number; out, for each vector of states, what real parts give to 8 outputs and imaginary parts take from them, by turns; give, likewise, what 8 inputs give to real and imaginary parts. a is the system's eighth power, z holds the states in float32, by vectors, real parts and imaginary parts by turns.
+// sisoAVX2 runs 8·vectors states, vectors ≥ 1, over blocks ≥ 1 blocks of 8 steps, inputs and outputs stride numbers
+// apart. direct has, for each input, what it gives to 8 outputs, and ones for those that see it, which keep others from
+// what is no number; out, for each vector of states, what real parts give to 8 outputs and imaginary parts take from
+// them, by turns; give, likewise, what 8 inputs give to real and imaginary parts. a is the system's eighth power, z
+// holds the states in float32, by vectors, real parts and imaginary parts by turns.
 //
 //go:noescape
 func sisoAVX2(blocks int, vectors int, y *float32, u *float32, stride int, direct *float32, out *float32, give *float32, ar *float64, ai *float64, zr *float64, zi *float64, z *float32)
 
-// sisoAddAVX2 runs 8·vectors states, vectors ≥ 1, over blocks ≥ 1 blocks of 8 steps, inputs and outputs stride numbers apart. direct has, for each input, what it gives to 8 outputs, and ones for those that see it, which keep others from what is no number; out, for each vector of states, what real parts give to 8 outputs and imaginary parts take from them, by turns; give, likewise, what 8 inputs give to real and imaginary parts. a is the system's eighth power, z holds the states in float32, by vectors, real parts and imaginary parts by turns.
+// sisoAddAVX2 runs 8·vectors states, vectors ≥ 1, over blocks ≥ 1 blocks of 8 steps, inputs and outputs stride numbers
+// apart. direct has, for each input, what it gives to 8 outputs, and ones for those that see it, which keep others from
+// what is no number; out, for each vector of states, what real parts give to 8 outputs and imaginary parts take from
+// them, by turns; give, likewise, what 8 inputs give to real and imaginary parts. a is the system's eighth power, z
+// holds the states in float32, by vectors, real parts and imaginary parts by turns.
 //
 //go:noescape
 func sisoAddAVX2(blocks int, vectors int, y *float32, u *float32, stride int, direct *float32, out *float32, give *float32, ar *float64, ai *float64, zr *float64, zi *float64, z *float32)

@@ -4,7 +4,8 @@
 
 package kernel
 
-// transposeAVX2 transposes squares ≥ 1 squares of 8 by 8 numbers; rows lie ldx and ldy numbers apart, squares stepX and stepY.
+// transposeAVX2 transposes squares ≥ 1 squares of 8 by 8 numbers; rows lie ldx and ldy numbers apart, squares stepX and
+// stepY.
 //
 //go:noescape
 func transposeAVX2(squares int, y *float32, ldy int, stepY int, x *float32, ldx int, stepX int)

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// parametric generates y = f(x) over n numbers, two vectors at a time, for functions of some float32 parameters.
+// parametric generates y = f(x) over n numbers, two vectors at a time, for functions with float32 parameters.
 func parametric(name, doc string, params []string, f func(x vecs, p []VecVirtual) vecs) {
 	list := ""
 	for _, p := range params {
@@ -20,7 +20,7 @@ func parametric(name, doc string, params []string, f func(x vecs, p []VecVirtual
 	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32"+list+")")
 	Pragma("noescape")
-	Doc(name + " " + doc + " " + target.numbers() + "; y may be x.")
+	describe(name + " " + doc + " " + target.numbers() + "; y may be x.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	var ps []VecVirtual
 	for _, p := range params {
@@ -39,7 +39,7 @@ func parametric(name, doc string, params []string, f func(x vecs, p []VecVirtual
 	RET()
 }
 
-// each makes f(x) of each vector.
+// each returns f(x) for each vector.
 func (x vecs) each(f func(x, y VecVirtual)) vecs {
 	y := fresh(len(x))
 	for i := range x {
@@ -48,7 +48,7 @@ func (x vecs) each(f func(x, y VecVirtual)) vecs {
 	return y
 }
 
-// bounded is x between lo and hi. The instructions give their last operand where one is not a number, which is x.
+// bounded returns x clamped to lo and hi. If an operand is NaN, the instructions return their last one, which is x.
 func (x vecs) bounded(lo, hi VecVirtual) vecs {
 	return x.each(func(x, y VecVirtual) {
 		VMAXPS(x, lo, y)
@@ -65,18 +65,18 @@ func hardSigmoid(x vecs, alpha, beta VecVirtual) vecs {
 	}).bounded(zero, splat(1))
 }
 
-// extreme generates the greater or lesser of two numbers, NaN where either is.
+// extreme generates the maximum or the minimum of two numbers, NaN if either is.
 func extreme(name, doc string, f func(ops ...Op)) {
 	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, a, b *float32)")
 	Pragma("noescape")
-	Doc(name + " " + doc + " " + target.numbers() + "; y may be a or b.")
+	describe(name + " " + doc + " " + target.numbers() + "; y may be a or b.")
 	n, y, a, b := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
 	sweep(n.(GPVirtual), false, []Register{a, b, y}, func(width int, mask Op) {
 		for i := range width {
 			at := target.size * i
 			v, w := fetch(Mem{Base: a, Disp: at}, mask), fetch(Mem{Base: b, Disp: at}, mask)
-			f(w, v, w) // b where one is not a number
+			f(w, v, w) // b if either is NaN
 			pick(compare(unordered, v, v), v, w, w)
 			put(w, mask, Mem{Base: y, Disp: at})
 		}
@@ -86,55 +86,60 @@ func extreme(name, doc string, f func(ops ...Op)) {
 }
 
 func arith() {
-	parametric("clip", "is y = min(max(x, lo), hi).", []string{"lo", "hi"}, func(x vecs, p []VecVirtual) vecs { return x.bounded(p[0], p[1]) })
-	parametric("hardSigmoid", "is y = alpha·x + beta between 0 and 1.", []string{"alpha", "beta"}, func(x vecs, p []VecVirtual) vecs {
-		return hardSigmoid(x, p[0], p[1])
+	parametric("clip", "computes y = min(max(x, lo), hi).", []string{"lo", "hi"}, func(x vecs, p []VecVirtual) vecs {
+		return x.bounded(p[0], p[1])
 	})
-	parametric("hardSwish", "is y = x times alpha·x + beta between 0 and 1.", []string{"alpha", "beta"}, func(x vecs, p []VecVirtual) vecs {
-		return x.and(hardSigmoid(x, p[0], p[1]), VMULPS)
-	})
-	parametric("sqrt", "is the square root.", nil, func(x vecs, _ []VecVirtual) vecs {
+	parametric("hardSigmoid", "computes y = min(max(alpha·x + beta, 0), 1).", []string{"alpha", "beta"},
+		func(x vecs, p []VecVirtual) vecs {
+			return hardSigmoid(x, p[0], p[1])
+		})
+	parametric("hardSwish", "computes y = x·min(max(alpha·x + beta, 0), 1).", []string{"alpha", "beta"},
+		func(x vecs, p []VecVirtual) vecs {
+			return x.and(hardSigmoid(x, p[0], p[1]), VMULPS)
+		})
+	parametric("sqrt", "computes y = √x.", nil, func(x vecs, _ []VecVirtual) vecs {
 		return x.each(func(x, y VecVirtual) { VSQRTPS(x, y) })
 	})
-	parametric("scaleShift", "is y = scale·x + shift, rounded once.", []string{"scale", "shift"}, func(x vecs, p []VecVirtual) vecs {
-		return x.each(func(x, y VecVirtual) {
-			VMOVAPS(x, y)
-			VFMADD213PS(p[1], p[0], y)
+	parametric("scaleShift", "computes y = scale·x + shift, rounded once.", []string{"scale", "shift"},
+		func(x vecs, p []VecVirtual) vecs {
+			return x.each(func(x, y VecVirtual) {
+				VMOVAPS(x, y)
+				VFMADD213PS(p[1], p[0], y)
+			})
 		})
-	})
 	for _, op := range []struct {
 		name, doc string
 		f         func(...Op)
 	}{{"add", "a + s", VADDPS}, {"sub", "a - s", VSUBPS}, {"mul", "a·s", VMULPS}, {"div", "a/s", VDIVPS}} {
-		parametric(op.name+"S", "is y = "+op.doc+".", []string{"s"}, func(x vecs, p []VecVirtual) vecs {
+		parametric(op.name+"S", "computes y = "+op.doc+".", []string{"s"}, func(x vecs, p []VecVirtual) vecs {
 			return x.each(func(x, y VecVirtual) { op.f(p[0], x, y) })
 		})
 	}
-	parametric("subFromS", "is y = s - a.", []string{"s"}, func(x vecs, p []VecVirtual) vecs {
+	parametric("subFromS", "computes y = s - a.", []string{"s"}, func(x vecs, p []VecVirtual) vecs {
 		return x.each(func(x, y VecVirtual) { VSUBPS(x, p[0], y) })
 	})
-	parametric("divIntoS", "is y = s/a.", []string{"s"}, func(x vecs, p []VecVirtual) vecs {
+	parametric("divIntoS", "computes y = s/a.", []string{"s"}, func(x vecs, p []VecVirtual) vecs {
 		return x.each(func(x, y VecVirtual) { VDIVPS(x, p[0], y) })
 	})
-	binary("div", "is y = a/b.", VDIVPS)
-	extreme("max", "is y = max(a, b), NaN where either is.", VMAXPS)
-	extreme("min", "is y = min(a, b), NaN where either is.", VMINPS)
-	total("sum", "is the sum of n numbers.", VADDPS, 0)
-	total("greatest", "is the greatest of n numbers, NaN where one is.", func(ops ...Op) {
+	binary("div", "computes y = a/b.", VDIVPS)
+	extreme("max", "computes y = max(a, b), NaN if either is.", VMAXPS)
+	extreme("min", "computes y = min(a, b), NaN if either is.", VMINPS)
+	total("sum", "returns the sum of n numbers.", VADDPS, 0)
+	total("greatest", "returns the greatest of n numbers, NaN if one is.", func(ops ...Op) {
 		src, acc := ops[0], ops[1]
 		nan, keep := compare(unordered, acc, acc), vectorLike(acc)
 		VMOVAPS(acc, keep)
-		VMAXPS(src, acc, acc) // src where one is not a number
+		VMAXPS(src, acc, acc) // src if either is NaN
 		pick(nan, keep, acc, acc)
 	}, float32(math.Inf(-1)))
 }
 
-// total generates a reduction with four vectors side by side.
+// total generates a reduction with four vectors of accumulators.
 func total(name, doc string, f func(ops ...Op), start float32) {
 	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, x *float32) float32")
 	Pragma("noescape")
-	Doc(name + " " + doc + " " + target.numbers() + ".")
+	describe(name + " " + doc + " " + target.numbers() + ".")
 	n, x := Load(Param("n"), GP64()).(GPVirtual), Load(Param("x"), GP64())
 	acc := fresh(4)
 	for i := range acc {

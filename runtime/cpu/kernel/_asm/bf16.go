@@ -8,20 +8,23 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// bf16Products generates the products of bfloat16 numbers, for AVX512_BF16: tiles of 12 by 32 as those of float32, but a word is
-// two numbers.
+// bf16Products generates the products of bfloat16 numbers, for AVX512_BF16. Tiles have 12 by 32 numbers, as those of
+// float32, with words of two numbers.
 func bf16Products() {
 	const most, width = 12, 32
-	TEXT("bf16AVX512", NOSPLIT, "func(rows, k int, x *float32, ldx int, w *uint32, init *float32, y *float32, ldy, m int)")
+	TEXT("bf16AVX512", NOSPLIT, "func(rows, k int, x *float32, ldx int, w *uint32, init *float32, y *float32, "+
+		"ldy, m int)")
 	Pragma("noescape")
-	Doc("bf16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 32, rows ≥ 1, where x[i][p] and w[p][j] are two bfloat16 numbers",
-		"each, multiplied one by one. Rows of x and y lie ldx and ldy words apart; w is one panel, 32 words for each of k ≥ 0 p.")
+	describe("bf16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 32, " +
+		"rows ≥ 1, where x[i][p] and w[p][j] are two bfloat16 numbers " +
+		"each, multiplied one by one. Rows of x and y lie ldx and ldy words apart; w is one panel, 32 words for " +
+		"each of k ≥ 0 p.")
 	k := Load(Param("k"), GP64())
 	x, ldx := strided("x", "ldx")
 	y, ldy := strided("y", "ldy")
 	panel, init := given("w"), given("init")
 	masks := columns(given("m"), 2)
-	kept := fresh(2) // of init
+	kept := fresh(2) // init
 	for v := range kept {
 		VMOVUPS_Z(Mem{Base: init, Disp: 64 * v}, masks[v], kept[v])
 	}
@@ -48,7 +51,8 @@ func bf16Products() {
 func roundBF16AVX2() {
 	TEXT("roundBF16AVX2", NOSPLIT, "func(n int, y, x *float32)")
 	Pragma("noescape")
-	Doc("roundBF16AVX2 rounds x[i] to the nearest bfloat16, ties to even, for i < n, a positive multiple of 8; NaN stays NaN.")
+	describe("roundBF16AVX2 rounds x[i] to the nearest bfloat16, ties to even, for i < n, a positive multiple of " +
+		"8; NaN stays NaN.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	one, bias, mask, quiet := bits(1), bits(0x7fff), bits(0xffff0000), bits(0x7fc00000)
 	Label("next")
@@ -70,11 +74,11 @@ func roundBF16AVX2() {
 	RET()
 }
 
-// roundBF16AVX512 generates roundBF16AVX512. VCVTNEPS2BF16 would take denormals for zeros, which rounding does nowhere else.
+// roundBF16AVX512 generates roundBF16AVX512. VCVTNEPS2BF16 is not used, since it rounds denormals to zero.
 func roundBF16AVX512() {
 	TEXT("roundBF16AVX512", NOSPLIT, "func(n int, y *uint16, x *float32)")
 	Pragma("noescape")
-	Doc("roundBF16AVX512 rounds x[i] to the nearest bfloat16, ties to even, for i < n, n > 0; NaN stays NaN.")
+	describe("roundBF16AVX512 rounds x[i] to the nearest bfloat16, ties to even, for i < n, n > 0; NaN stays NaN.")
 	n, y, x := Load(Param("n"), GP64()).(GPVirtual), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	one, bias, quiet := bits(1), bits(0x7fff), bits(0x7fc0)
 	sweep(n, true, []Register{x}, func(vectors int, mask Op) {
@@ -99,7 +103,7 @@ func roundBF16AVX512() {
 	RET()
 }
 
-// bits is a vector of one pattern of 32 bits.
+// bits returns a vector that repeats a pattern of 32 bits.
 func bits(pattern uint32) VecVirtual {
 	v := target.vector()
 	VPBROADCASTD(ConstData(fmt.Sprintf("i%08x", pattern), U32(pattern)), v)

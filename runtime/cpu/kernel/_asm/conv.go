@@ -6,12 +6,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// panelAVX2 generates the copy of 16 consecutive numbers from each of n places.
+// panelAVX2 generates a copy of 16 consecutive numbers from each of n positions.
 func panelAVX2() {
 	TEXT("panelAVX2", NOSPLIT, "func(n int, dst, src *float32, off *int32)")
 	Pragma("noescape")
-	Doc("panelAVX2 copies 16 numbers from src+off[i] to dst+16·i for each i < n, n ≥ 1.")
-	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("off"), GP64())
+	describe("panelAVX2 copies 16 numbers from src+off[i] to dst+16·i for each i < n, n ≥ 1.")
+	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()),
+		Load(Param("off"), GP64())
 	at, a, b := GP64(), YMM(), YMM()
 	Label("next")
 	MOVLQSX(Mem{Base: off}, at)
@@ -27,12 +28,13 @@ func panelAVX2() {
 	RET()
 }
 
-// gatherPanelAVX2 generates the same for 16 numbers that lie anywhere.
+// gatherPanelAVX2 generates a copy of 16 numbers at any positions.
 func gatherPanelAVX2() {
 	TEXT("gatherPanelAVX2", NOSPLIT, "func(n int, dst, src *float32, off, index *int32)")
 	Pragma("noescape")
-	Doc("gatherPanelAVX2 copies the numbers at src+off[i]+index[j], j < 16, to dst+16·i for each i < n, n ≥ 1.")
-	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("off"), GP64())
+	describe("gatherPanelAVX2 copies the numbers at src+off[i]+index[j], j < 16, to dst+16·i for each i < n, n ≥ 1.")
+	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()),
+		Load(Param("off"), GP64())
 	index := Load(Param("index"), GP64())
 	i0, i1 := YMM(), YMM()
 	VMOVDQU(Mem{Base: index}, i0)
@@ -57,12 +59,14 @@ func gatherPanelAVX2() {
 	RET()
 }
 
-// quarterPanelAVX2 generates the same for four times four numbers that follow each other.
+// quarterPanelAVX2 generates a copy of four runs of four numbers.
 func quarterPanelAVX2() {
 	TEXT("quarterPanelAVX2", NOSPLIT, "func(n int, dst, src *float32, off, index *int32)")
 	Pragma("noescape")
-	Doc("quarterPanelAVX2 copies the four numbers from src+off[i]+index[4·j] on to dst+16·i+4·j for each i < n, j < 4, n ≥ 1.")
-	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("off"), GP64())
+	describe("quarterPanelAVX2 copies the four numbers from src+off[i]+index[4·j] on to dst+16·i+4·j for each i < " +
+		"n, j < 4, n ≥ 1.")
+	n, dst, src, off := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()),
+		Load(Param("off"), GP64())
 	index := Load(Param("index"), GP64())
 	from := make([]Register, 4)
 	for j := range from {
@@ -86,11 +90,12 @@ func quarterPanelAVX2() {
 	RET()
 }
 
-// tapsAVX2 generates a weighted sum of shifted copies, 32 numbers at a time and then 8.
+// tapsAVX2 generates a weighted sum of shifted copies, 32 numbers at a time, and then 8.
 func tapsAVX2() {
 	TEXT("tapsAVX2", NOSPLIT, "func(n int, y, x *float32, taps int, off *int32, w *float32, bias float32)")
 	Pragma("noescape")
-	Doc("tapsAVX2 is y[i] = bias + Σ over t < taps of w[t]·x[i+off[t]] for i < n, n a positive multiple of 8, taps ≥ 1.")
+	describe("tapsAVX2 computes y[i] = bias + Σ over t < taps of w[t]·x[i+off[t]] for i < n, n a positive multiple " +
+		"of 8, taps ≥ 1.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	taps, off, w := Load(Param("taps"), GP64()), Load(Param("off"), GP64()), Load(Param("w"), GP64())
 	init := broadcast("bias")
@@ -136,16 +141,18 @@ func tapsAVX2() {
 	RET()
 }
 
-// depthwiseAVX2 generates a weighted sum of rows, 32 features of all rows at a time and then 8.
+// depthwiseAVX2 generates a weighted sum of rows, 32 features of all rows at a time, and then 8.
 func depthwiseAVX2() {
 	TEXT("depthwiseAVX2", NOSPLIT, "func(n, rows, f int, y, x *float32, taps int, off *int32, w, bias *float32)")
 	Pragma("noescape")
-	Doc("depthwiseAVX2 is y[r·f+c] = bias[c] + Σ over t < taps of w[t·f+c]·x[r·f+off[t]+c] for r < rows and c < n, n a positive",
+	describe("depthwiseAVX2 computes y[r·f+c] = bias[c] + Σ over t < taps of w[t·f+c]·x[r·f+off[t]+c] for r < rows " +
+		"and c < n, n a positive " +
 		"multiple of 8, rows and taps ≥ 1. bias may be nil.")
-	n, ld, y, x := Load(Param("n"), GP64()), Load(Param("f"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	n, ld, y, x := Load(Param("n"), GP64()), Load(Param("f"), GP64()), Load(Param("y"), GP64()),
+		Load(Param("x"), GP64())
 	taps, off, w := Load(Param("taps"), GP64()), Load(Param("off"), GP64()), Load(Param("w"), GP64())
 	SHLQ(Imm(2), ld)
-	done := GP64() // bytes of features that lie behind
+	done := GP64() // bytes of finished features
 	XORQ(done, done)
 	block := func(label string, vectors int) {
 		init, acc := make([]VecVirtual, vectors), make([]VecVirtual, vectors)
@@ -210,12 +217,13 @@ func depthwiseAVX2() {
 	RET()
 }
 
-// partAVX2 generates the parting of numbers into those at even and at odd places.
+// partAVX2 generates the separation of numbers at even and at odd positions.
 func partAVX2() {
 	TEXT("partAVX2", NOSPLIT, "func(n int, even, odd, x *float32)")
 	Pragma("noescape")
-	Doc("partAVX2 is even[i] = x[2i] and odd[i] = x[2i+1] for i < n, n a positive multiple of 8.")
-	n, even, odd, x := Load(Param("n"), GP64()), Load(Param("even"), GP64()), Load(Param("odd"), GP64()), Load(Param("x"), GP64())
+	describe("partAVX2 sets even[i] = x[2i] and odd[i] = x[2i+1] for i < n, n a positive multiple of 8.")
+	n, even, odd, x := Load(Param("n"), GP64()), Load(Param("even"), GP64()), Load(Param("odd"), GP64()),
+		Load(Param("x"), GP64())
 	a, b, v := YMM(), YMM(), YMM()
 	Label("next")
 	VMOVUPS(Mem{Base: x}, a)
@@ -233,12 +241,13 @@ func partAVX2() {
 	RET()
 }
 
-// weaveAVX2 generates the opposite.
+// weaveAVX2 generates the inverse of partAVX2.
 func weaveAVX2() {
 	TEXT("weaveAVX2", NOSPLIT, "func(n int, y, even, odd *float32)")
 	Pragma("noescape")
-	Doc("weaveAVX2 is y[2i] = even[i] and y[2i+1] = odd[i] for i < n, n a positive multiple of 8.")
-	n, y, even, odd := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("even"), GP64()), Load(Param("odd"), GP64())
+	describe("weaveAVX2 sets y[2i] = even[i] and y[2i+1] = odd[i] for i < n, n a positive multiple of 8.")
+	n, y, even, odd := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("even"), GP64()),
+		Load(Param("odd"), GP64())
 	a, b, lo, hi, v := YMM(), YMM(), YMM(), YMM(), YMM()
 	Label("next")
 	VMOVUPS(Mem{Base: even}, a)

@@ -10,7 +10,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// constants are the float32 numbers that functions broadcast; each is placed in memory once.
+// constants are the float32 numbers that functions broadcast. Each is in memory once.
 var constants = map[uint32]Mem{}
 
 func splatMem(x float32) Mem {
@@ -23,15 +23,15 @@ func splatMem(x float32) Mem {
 	return m
 }
 
-// splat broadcasts a number.
+// splat returns a vector that repeats a number.
 func splat(x float32) VecVirtual {
 	y := target.vector()
 	VBROADCASTSS(splatMem(x), y)
 	return y
 }
 
-// vecs are vectors that a function works on side by side: their chains of operations are independent, so one's latency hides
-// behind the other's work, and they share the broadcast constants.
+// vecs are vectors that a function computes together. Their operations are independent, which hides the latency, and
+// they share the broadcast constants.
 type vecs []VecVirtual
 
 func fresh(n int) vecs {
@@ -42,7 +42,7 @@ func fresh(n int) vecs {
 	return v
 }
 
-// splats broadcasts a number into as many vectors as x has.
+// splats returns as many vectors as x has, each of which repeats a number.
 func (x vecs) splats(c float32) vecs {
 	v := fresh(len(x))
 	VBROADCASTSS(splatMem(c), v[0])
@@ -52,7 +52,7 @@ func (x vecs) splats(c float32) vecs {
 	return v
 }
 
-// with makes f(c, x, y) of each vector and one broadcast number.
+// with applies f(c, x, y) to each vector x, with a broadcast number c, and returns the results y.
 func (x vecs) with(c float32, f func(...Op)) vecs {
 	k, v := splat(c), fresh(len(x))
 	for i := range x {
@@ -61,7 +61,7 @@ func (x vecs) with(c float32, f func(...Op)) vecs {
 	return v
 }
 
-// and makes f(b, a, y) of two vectors each.
+// and applies f(b, a, y) to each pair of vectors, and returns the results y.
 func (x vecs) and(b vecs, f func(...Op)) vecs {
 	v := fresh(len(x))
 	for i := range x {
@@ -70,8 +70,8 @@ func (x vecs) and(b vecs, f func(...Op)) vecs {
 	return v
 }
 
-// poly evaluates a polynomial by Horner's rule, highest coefficient first; each coefficient is broadcast when it is needed,
-// so that functions fit into sixteen registers.
+// poly evaluates a polynomial by Horner's rule, highest coefficient first. Each coefficient is broadcast where it is
+// used, so that functions fit sixteen registers.
 func poly(x vecs, c ...float32) vecs {
 	p := x.splats(c[0])
 	for _, k := range c[1:] {
@@ -83,8 +83,8 @@ func poly(x vecs, c ...float32) vecs {
 	return p
 }
 
-// coefficient is a number in each lane, for so many instructions: with more than two vectors side by side AVX2 has no register
-// to spare, and they read it from memory.
+// coefficient returns an operand with a number in each lane, for the given number of instructions. For more than two
+// vectors, AVX2 has no register to spare, and instructions read it from memory.
 func coefficient(c float32, uses int) Op {
 	if target.masks() || uses <= 2 {
 		return splat(c)
@@ -92,7 +92,7 @@ func coefficient(c float32, uses int) Op {
 	return lanes(c)
 }
 
-// wholes are numbers that stand in memory once for each lane of AVX2.
+// wholes are numbers that are in memory once for each lane of AVX2.
 var wholes = map[uint32]Mem{}
 
 func lanes(x float32) Mem {
@@ -108,33 +108,33 @@ func lanes(x float32) Mem {
 	return m
 }
 
-// clamp bounds x, which may stay NaN, from above and below.
+// clamp returns x clamped to lo and hi. NaN stays NaN.
 func (x vecs) clamp(lo, hi float32) vecs {
 	v := fresh(len(x))
 	h, l := splat(hi), splat(lo)
 	for i := range x {
-		VMINPS(x[i], h, v[i]) // of two operands of which one is NaN these give the second, which is x here
+		VMINPS(x[i], h, v[i]) // if an operand is NaN, these return the last one, which is x here
 		VMAXPS(v[i], l, v[i])
 	}
 	return v
 }
 
-// The arguments between which the exponential is a normal number.
+// The range of arguments whose exponential is a normal number.
 const (
 	expLeast = float32(-87.33)
 	expMost  = float32(88.72)
 )
 
-// reduce splits sign·x, which lies between expLeast and expMost, into n·ln 2 and a rest, which is at most ln 2/2 and is given
-// times sign. t has n in its lowest bits, bias being added to it. With low the rest is right to the last place even where n
-// is large; otherwise it is off by up to 2e-9·n. It overwrites x.
+// reduce splits sign·x, between expLeast and expMost, into n·ln 2 and a rest of at most ln 2/2. It returns the rest
+// times sign, and t with n + bias in its lowest bits. With low, the rest is exact to the last place for large n, too;
+// otherwise its error is up to 2e-9·n. It overwrites x.
 func reduce(x vecs, sign float32, bias int, low bool) (t, rest vecs) {
 	const (
 		log2e   = 1.44269504088896340736
-		ln2     = float32(0.693147182464599609375) // and how far that is from ln 2:
+		ln2     = float32(0.693147182464599609375) // and the difference to ln 2:
 		ln2Rest = float32(-1.904654323148236e-09)
 	)
-	round := float32(3<<22 + bias) // adding it rounds to a whole number
+	round := float32(3<<22 + bias) // adding it rounds to an integer
 	r, k := splat(round), splat(sign*log2e)
 	t = fresh(len(x))
 	for i := range x {
@@ -153,14 +153,15 @@ func reduce(x vecs, sign float32, bias int, low bool) (t, rest vecs) {
 	return t, x
 }
 
-// expRest is scale·e^r to 2e-8 for rests r that are given times sign.
+// expRest returns scale·e^r to 2e-8, for rests r times sign.
 func expRest(rest vecs, sign, scale float32) vecs {
-	return poly(rest, scale*0.0013836794532835484, scale*sign*0.008374856784939766, scale*0.041668228805065155, scale*sign*0.16666419804096222,
+	return poly(rest, scale*0.0013836794532835484, scale*sign*0.008374856784939766, scale*0.041668228805065155,
+		scale*sign*0.16666419804096222,
 		scale*0.49999991059303284, scale*sign, scale)
 }
 
-// exp is e^(sign·x): 2ⁿ times a polynomial of degree six in the rest. The argument is clamped to where float32 has normal
-// numbers; results there are right, and below them tiny rather than denormal. NaN stays.
+// exp returns e^(sign·x): 2ⁿ times a polynomial of degree six in the rest. Arguments are clamped to the range of normal
+// numbers; below it, results are tiny rather than denormal. NaN stays NaN.
 func exp(x vecs, sign float32) vecs {
 	t, rest := reduce(x.clampTo(sign, expLeast, expMost), sign, 0, true)
 	p := expRest(rest, sign, 1)
@@ -171,19 +172,19 @@ func exp(x vecs, sign float32) vecs {
 	return p
 }
 
-// onePlusExp is 1 + e^(sign·x), rounded once behind the sum, and infinity where that is beyond the largest number.
+// onePlusExp returns 1 + e^(sign·x), rounded once after the sum, and infinity beyond the largest number.
 func onePlusExp(x vecs, sign float32) vecs {
 	t, rest := reduce(x.clampTo(sign, expLeast, expMost+0.01), sign, 126, false)
 	p := expRest(rest, sign, 2)
 	one := coefficient(1, len(x))
 	for i := range p {
-		VPSLLD(Imm(23), t[i], t[i]) // 2ⁿ⁻¹, which is a number even where n is 128, and may be zero beside 1
+		VPSLLD(Imm(23), t[i], t[i]) // 2ⁿ⁻¹, which is finite for n = 128, too, and may be zero beside 1
 		VFMADD213PS(one, t[i], p[i])
 	}
 	return p
 }
 
-// clampTo bounds sign·x.
+// clampTo clamps sign·x.
 func (x vecs) clampTo(sign, lo, hi float32) vecs {
 	if sign < 0 {
 		lo, hi = -hi, -lo
@@ -191,7 +192,7 @@ func (x vecs) clampTo(sign, lo, hi float32) vecs {
 	return x.clamp(lo, hi)
 }
 
-// exponential is eˣ over its whole range.
+// exponential returns eˣ over its whole range.
 func exponential(x vecs) vecs {
 	y := exp(x, 1)
 	big, inf, small := splat(expMost), splat(float32(math.Inf(1))), splat(expLeast)
@@ -212,7 +213,7 @@ func unary(name, doc string, vectors int, f func(x vecs) vecs) {
 	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32)")
 	Pragma("noescape")
-	Doc(name + " " + doc + " " + target.numbers() + "; y may be x.")
+	describe(name + " " + doc + " " + target.numbers() + "; y may be x.")
 	each(vectors, f)
 }
 
@@ -221,11 +222,11 @@ func unaryAlpha(name, doc string, vectors int, f func(x vecs, alpha VecVirtual) 
 	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, x *float32, alpha float32)")
 	Pragma("noescape")
-	Doc(name + " " + doc + " " + target.numbers() + "; y may be x.")
-	each(vectors, func(x vecs) vecs { return f(x, broadcast("alpha")) }) // read again each time: registers are few
+	describe(name + " " + doc + " " + target.numbers() + "; y may be x.")
+	each(vectors, func(x vecs) vecs { return f(x, broadcast("alpha")) }) // loaded for each block, to save a register
 }
 
-// broadcast fills a vector with a parameter.
+// broadcast returns a vector that repeats a parameter.
 func broadcast(param string) VecVirtual {
 	v := target.vector()
 	VBROADCASTSS(argument(param), v)
@@ -253,7 +254,7 @@ func binary(name, doc string, f func(ops ...Op)) {
 	name += target.name
 	TEXT(name, NOSPLIT, "func(n int, y, a, b *float32)")
 	Pragma("noescape")
-	Doc(name + " " + doc + " " + target.numbers() + "; y may be a or b.")
+	describe(name + " " + doc + " " + target.numbers() + "; y may be a or b.")
 	n, y, a, b := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
 	sweep(n.(GPVirtual), false, []Register{a, b, y}, func(width int, mask Op) {
 		for i := range width {
@@ -272,7 +273,7 @@ func affine() {
 	name := "affine" + target.name
 	TEXT(name, NOSPLIT, "func(n int, y, x, scale, shift *float32)")
 	Pragma("noescape")
-	Doc(name + " is y = scale·x + shift, rounded once. " + target.numbers() + "; y may be x.")
+	describe(name + " computes y = scale·x + shift, rounded once. " + target.numbers() + "; y may be x.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	scale, shift := Load(Param("scale"), GP64()), Load(Param("shift"), GP64())
 	sweep(n.(GPVirtual), false, []Register{y, x, scale, shift}, func(width int, mask Op) {
@@ -289,10 +290,10 @@ func affine() {
 
 var signBit = float32(math.Copysign(0, -1))
 
-// magnitude is |x|.
+// magnitude returns |x|.
 func magnitude(x vecs) vecs { return x.with(math.Float32frombits(0x7fffffff), VANDPS) }
 
-// inverse is c/x.
+// inverse returns c/x.
 func inverse(c float32, x vecs) vecs {
 	k, y := splat(c), fresh(len(x))
 	for i := range x {
@@ -303,7 +304,7 @@ func inverse(c float32, x vecs) vecs {
 
 func sigmoid(x vecs) vecs { return inverse(1, onePlusExp(x, -1)) }
 
-// swish is x/(1 + e^(-alpha·x)).
+// swish returns x/(1 + e^(-alpha·x)).
 func swish(x vecs, alpha VecVirtual) vecs {
 	t := fresh(len(x))
 	for i := range x {
@@ -316,13 +317,13 @@ func swish(x vecs, alpha VecVirtual) vecs {
 	return d
 }
 
-// halfErf is erf(x/√2)/2 to 1.4e-7, for x between -5.5 and 5.5, and more than a half beyond: x times a quotient of polynomials
-// in x², fitted to the least largest error as float32 computes it.
+// halfErf returns erf(x/√2)/2 to 1.4e-7 for x between -5.5 and 5.5, and more than a half in magnitude beyond: x times a
+// quotient of polynomials in x². Their coefficients minimize the largest error in float32 arithmetic.
 func halfErf(x vecs) vecs {
 	s := x.and(x, VMULPS)
 	most := splat(5.5 * 5.5)
 	for i := range s {
-		VMINPS(s[i], most, s[i]) // NaN stays
+		VMINPS(s[i], most, s[i]) // NaN stays NaN
 	}
 	q := poly(s, 1.19745198e-06, 7.36277652e-05, 0.00188414881, 0.028643107, 0.251510292, 1)
 	p := poly(s, 2.27498074e-08, 6.35123843e-06, 0.000168772662, 0.00467693526, 0.0338480063, 0.398942232)
@@ -333,27 +334,29 @@ func halfErf(x vecs) vecs {
 	return p
 }
 
-// gelu is x·(½ + erf(x/√2)/2); the bracket is exactly 0 or 1 where x is far from zero.
+// gelu returns x·(½ + erf(x/√2)/2). The bracket is exactly 0 or 1 far from zero.
 func gelu(x vecs) vecs {
 	p := halfErf(x).clamp(-0.5, 0.5).with(0.5, VADDPS)
 	return p.and(x, VMULPS)
 }
 
-// erf is 2·halfErf(√2·x).
+// erf returns 2·halfErf(√2·x).
 func erf(x vecs) vecs {
 	return halfErf(x.with(math.Sqrt2, VMULPS)).with(2, VMULPS).clamp(-1, 1)
 }
 
-// tanh is m/(m + 2) with the sign of x, where m = e^(2|x|) - 1 keeps its precision near zero: 2ⁿ·(e^r - 1) + (2ⁿ - 1).
+// tanh returns m/(m + 2) with the sign of x, where m = e^(2|x|) - 1 = 2ⁿ·(e^r - 1) + (2ⁿ - 1) keeps its precision near
+// zero.
 func tanh(x vecs) vecs {
 	e := magnitude(x)
 	most := splat(40)
 	for i := range e {
 		VADDPS(e[i], e[i], e[i])
-		VMINPS(e[i], most, e[i]) // NaN stays
+		VMINPS(e[i], most, e[i]) // NaN stays NaN
 	}
 	t, rest := reduce(e, 1, 127, false)
-	p := poly(rest, 0.0013888872927054763, 0.008369104005396366, 0.041667137295007706, 0.16666506230831146, 0.4999999701976776, 1)
+	p := poly(rest, 0.0013888872927054763, 0.008369104005396366, 0.041667137295007706, 0.16666506230831146,
+		0.4999999701976776, 1)
 	one, two, sign := coefficient(1, len(x)), coefficient(2, len(x)), coefficient(signBit, len(x))
 	for i := range x {
 		VMULPS(rest[i], p[i], p[i])
@@ -368,7 +371,7 @@ func tanh(x vecs) vecs {
 	return p
 }
 
-// geluTanh is x/2·(1 + tanh u) = x/(1 + e^(-2u)), u = √(2/π)·(x + 0.044715·x³).
+// geluTanh returns x/2·(1 + tanh u) = x/(1 + e^(-2u)), where u = √(2/π)·(x + 0.044715·x³).
 func geluTanh(x vecs) vecs {
 	const c = 0.7978845608028654
 	s := x.and(x, VMULPS)
@@ -385,7 +388,7 @@ func relu(x vecs) vecs {
 	zero, y := target.vector(), fresh(len(x))
 	VXORPS(zero, zero, zero)
 	for i := range x {
-		VMAXPS(x[i], zero, y[i]) // NaN and -0 stay
+		VMAXPS(x[i], zero, y[i]) // NaN and -0 stay as they are
 	}
 	return y
 }
@@ -394,7 +397,7 @@ func leakyRelu(x vecs, alpha VecVirtual) vecs {
 	y := fresh(len(x))
 	for i := range x {
 		VMULPS(alpha, x[i], y[i])
-		var negative Op = x[i] // a blend looks at the sign
+		var negative Op = x[i] // a blend reads the sign bit
 		if target.masks() {
 			negative = K()
 			VPMOVD2M(x[i], negative)
@@ -404,19 +407,19 @@ func leakyRelu(x vecs, alpha VecVirtual) vecs {
 	return y
 }
 
-// elementwise generates all of the group.
+// elementwise generates the group.
 func elementwise() {
-	unary("sigmoid", "is y = 1/(1+e⁻ˣ).", 4, sigmoid)
-	unary("gelu", "is x times the normal distribution function of x.", 4, gelu)
-	unary("tanh", "is the hyperbolic tangent.", 4, tanh)
-	unary("exp", "is eˣ, and 0 for what is below the normal numbers.", 4, exponential)
-	unary("erf", "is the error function.", 4, erf)
-	unary("geluTanh", "is gelu by its usual approximation.", 4, geluTanh)
-	unary("relu", "is y = max(x, 0).", 2, relu)
-	unaryAlpha("leakyRelu", "is x, or alpha·x where x is below zero.", 2, leakyRelu)
-	unaryAlpha("swish", "is x/(1+e^(-alpha·x)).", 4, swish)
-	binary("add", "is y = a + b.", VADDPS)
-	binary("sub", "is y = a - b.", VSUBPS)
-	binary("mul", "is y = a·b.", VMULPS)
+	unary("sigmoid", "computes y = 1/(1+e⁻ˣ).", 4, sigmoid)
+	unary("gelu", "computes x times the normal distribution function of x.", 4, gelu)
+	unary("tanh", "computes the hyperbolic tangent.", 4, tanh)
+	unary("exp", "computes eˣ, and 0 for results below the normal numbers.", 4, exponential)
+	unary("erf", "computes the error function.", 4, erf)
+	unary("geluTanh", "computes the approximation of gelu by tanh.", 4, geluTanh)
+	unary("relu", "computes y = max(x, 0).", 2, relu)
+	unaryAlpha("leakyRelu", "computes x, or alpha·x for x below zero.", 2, leakyRelu)
+	unaryAlpha("swish", "computes x/(1+e^(-alpha·x)).", 4, swish)
+	binary("add", "computes y = a + b.", VADDPS)
+	binary("sub", "computes y = a - b.", VSUBPS)
+	binary("mul", "computes y = a·b.", VMULPS)
 	affine()
 }

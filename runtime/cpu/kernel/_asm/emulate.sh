@@ -4,19 +4,19 @@
 #	CGO_ENABLED=0 go test -c -o /tmp/kernel.test ./runtime/cpu/kernel
 #	runtime/cpu/kernel/_asm/emulate.sh /tmp/kernel.test -test.v -test.run Gemm
 #
-# Bochs boots a Linux that starts the program and nothing else: about 40 s, and then some hundredth of a processor's speed.
-# What begins with ESSMC_ in the environment is passed on, and the reference cases of ESSMC_SHARED with it. It needs, under
-# Debian,
+# Bochs boots a Linux that runs the program alone. It starts in about 40 s, and runs at about a hundredth of a processor's
+# speed. Environment variables that begin with ESSMC_ are passed on, and so are the reference cases in ESSMC_SHARED. The
+# script needs, under Debian,
 #
 #	apt-get install bochs isolinux syslinux-common xorriso cpio
 #	apt-get download linux-image-cloud-amd64   # then the package that this one depends on, and dpkg -x FILE.deb DIR
 #
-# and VMLINUZ, that kernel (DIR/boot/vmlinuz-…). EMULATE_CPU is one of `bochs --help cpu` (corei7_skylake_x), EMULATE_LIMIT
-# how many seconds all may take (600), EMULATE_KERNEL_ARGS more of the kernel's command line.
+# and the path of that kernel (DIR/boot/vmlinuz-…) in VMLINUZ. EMULATE_CPU is one of `bochs --help cpu` (corei7_skylake_x),
+# EMULATE_LIMIT the time limit in seconds (600), EMULATE_KERNEL_ARGS further arguments of the kernel.
 #
-# AVX512_VNNI, AVX512_BF16 and AVX_VNNI need a Bochs behind release 3.0 (configured with --enable-x86-64 --enable-evex
-# --with-rfb): EMULATE_BOCHS is the program, EMULATE_BIOS its bios/BIOS-bochs-latest. The kernel does not start on its newer
-# processors, but on
+# AVX512_VNNI, AVX512_BF16 and AVX_VNNI need a Bochs later than release 3.0 (configured with --enable-x86-64 --enable-evex
+# --with-rfb). EMULATE_BOCHS is the program, EMULATE_BIOS its bios/BIOS-bochs-latest. The kernel does not start on its newer
+# processors, but it does on
 #
 #	EMULATE_CPU='corei7_skylake_x, add_features="avx512vnni,avx512bf16,avx_vnni"'
 #
@@ -44,8 +44,8 @@ env | grep '^ESSMC_' > "$tmp/root/env" || true
 
 cp "$VMLINUZ" "$tmp/iso/vmlinuz"
 cp /usr/lib/ISOLINUX/isolinux.bin /usr/lib/syslinux/modules/bios/ldlinux.c32 "$tmp/iso/isolinux/"
-# Without the two bits (XSAVEC, XSAVES) the kernel does not ask how large a compacted state is; Bochs 2.7 answers wrongly, and
-# the kernel would then do without AVX.
+# The two bits XSAVEC and XSAVES are cleared, so that the kernel does not ask for the size of a compacted state. Bochs 2.7
+# returns a wrong size, with which the kernel disables AVX.
 cat > "$tmp/iso/isolinux/isolinux.cfg" <<END
 serial 0 115200
 default linux
@@ -71,13 +71,13 @@ END
 touch "$tmp/serial"
 bochs=${EMULATE_BOCHS:-bochs}
 go=()
-if "$bochs" --help 2>&1 | grep -q -- '-rc '; then # one with a debugger waits to be told to go on
+if "$bochs" --help 2>&1 | grep -q -- '-rc '; then # with a debugger, Bochs waits for a command
 	echo c > "$tmp/rc"
 	go=(-rc "$tmp/rc")
 fi
 timeout "${EMULATE_LIMIT:-600}" "$bochs" -q -f "$tmp/bochsrc" "${go[@]}" > "$tmp/bochs.out" 2>&1 || true
 sed -n '/^emulate: begin/,$p' "$tmp/serial"
-if ! grep -q '^emulate: ' "$tmp/serial"; then # it never came to the program
+if ! grep -q '^emulate: ' "$tmp/serial"; then # the program did not start
 	tail -n 20 "$tmp/serial" "$tmp/bochs.out"
 fi
 grep -q '^emulate: passed' "$tmp/serial"

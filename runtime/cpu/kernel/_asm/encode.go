@@ -10,18 +10,19 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Instructions of three registers that neither avo nor Go's assembler knows go out as bytes. The first operand is the last
-// source, as in Go's order, and the last operand is read and written.
+// Instructions of three registers that neither avo nor Go's assembler knows are written as bytes. Operands are in Go's
+// order: the first is the last source, and the last is read and written.
 
-// vdpbf16ps adds to each of sixteen sums the products of two pairs of bfloat16 numbers, those of the high halves first, each
-// rounded to the nearest with the sum; what is denormal counts as zero, in the sum too.
+// vdpbf16ps adds to each of sixteen sums the products of two pairs of bfloat16 numbers, those of the high halves first.
+// Each addition rounds to nearest. Denormal numbers count as zero, also in the sum.
 func vdpbf16ps(a, b, acc VecVirtual) { encode("VDPBF16PS", "AVX512_BF16", a, b, acc, evex512) }
 
-// vpdpbusd adds to each of eight sums the products of four bytes, of w with a sign, of a without. Go's assembler has the form
-// for AVX-512 only.
+// vpdpbusd adds to each of eight sums the products of four bytes, signed in w and unsigned in a. Go's assembler has the
+// form for AVX-512 alone.
 func vpdpbusd(w, a, acc VecVirtual) { encode("VPDPBUSD", "AVX_VNNI", w, a, acc, vex256) }
 
-// evex512 is EVEX.512.F3.0F38.W0 52 /r. Each p is a byte of the prefix; EVEX and VEX invert the bits of registers' numbers.
+// evex512 is EVEX.512.F3.0F38.W0 52 /r. Each p is a byte of the prefix; EVEX and VEX invert the bits of registers'
+// numbers.
 func evex512(rm, vvvv, reg uint8) []uint8 {
 	p0 := bit(reg, 3)<<7 | bit(rm, 4)<<6 | bit(rm, 3)<<5 | bit(reg, 4)<<4 | 2
 	p1 := ^vvvv&15<<3 | 6
@@ -36,7 +37,7 @@ func vex256(rm, vvvv, reg uint8) []uint8 {
 	return []uint8{0xc4, p0, p1, 0x50, modRM(rm, reg)}
 }
 
-// bit is a bit of a register's number, inverted.
+// bit returns a bit of a register's number, inverted.
 func bit(n uint8, i int) uint8 { return ^n >> i & 1 }
 
 func modRM(rm, reg uint8) uint8 { return 0xc0 | reg&7<<3 | rm&7 }
@@ -47,7 +48,7 @@ func encode(name, isa string, a, b, acc VecVirtual, f func(rm, vvvv, reg uint8) 
 	Instruction(i)
 }
 
-// encoded is an instruction as an operand of BYTE, which is printed when its registers have been allocated.
+// encoded is an instruction as an operand of BYTE. It is printed after its registers have been allocated.
 type encoded struct {
 	U8   // a constant, for avo
 	i    *ir.Instruction
@@ -55,7 +56,7 @@ type encoded struct {
 	f    func(rm, vvvv, reg uint8) []uint8
 }
 
-// Asm writes the bytes, and what they mean.
+// Asm returns the bytes, with the instruction as a comment.
 func (e encoded) Asm() string {
 	var numbers []uint8
 	var names []string

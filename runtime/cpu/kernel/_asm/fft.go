@@ -9,7 +9,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pair is a vector of complex numbers, real and imaginary parts in a vector each.
+// pair is a vector of complex numbers: a vector of real parts and one of imaginary parts.
 type pair struct{ re, im VecVirtual }
 
 func newPair() pair { return pair{target.vector(), target.vector()} }
@@ -35,7 +35,7 @@ func (a pair) minus(b pair) pair {
 	return p
 }
 
-// turned is a ± (-i)·b in two pairs.
+// turned returns a - i·b and a + i·b.
 func (a pair) turned(b pair) (plus, minus pair) {
 	plus, minus = newPair(), newPair()
 	VADDPS(b.im, a.re, plus.re)
@@ -45,7 +45,7 @@ func (a pair) turned(b pair) (plus, minus pair) {
 	return plus, minus
 }
 
-// times is the product with w, which serves as scratch.
+// times returns a·w. It overwrites w.
 func (a pair) times(w pair) pair {
 	re := target.vector()
 	VMULPS(w.re, a.re, re)
@@ -60,7 +60,7 @@ func (a pair) store(re, im Mem) {
 	VMOVUPS(a.im, im)
 }
 
-// four is a transform of four pairs.
+// four returns the transform of four pairs.
 func four(x [4]pair) [4]pair {
 	a, b := x[0].plus(x[2]), x[0].minus(x[2])
 	c, d := x[1].plus(x[3]), x[1].minus(x[3])
@@ -68,8 +68,8 @@ func four(x [4]pair) [4]pair {
 	return [4]pair{a.plus(c), y1, a.minus(c), y3}
 }
 
-// butterfly writes the transform of r pairs, which load gives, in some order. The numbers are loaded where they are needed,
-// twice if need be: that is what lets a radix of eight fit into sixteen registers.
+// butterfly computes the transform of r pairs, and stores the results in any order. It loads numbers where they are
+// used, some of them twice, so that radix 8 fits sixteen registers.
 func butterfly(r int, load func(k int) pair, store func(k int, p pair)) {
 	switch r {
 	case 2:
@@ -91,7 +91,8 @@ func butterfly(r int, load func(k int) pair, store func(k int, p pair)) {
 		for k := range x {
 			x[k] = load(k).minus(load(k + 4))
 		}
-		// With turns of an eighth the odd half is a transform of x0, e·x1, -i·x2, e³·x3, where √2·e = 1-i and √2·e³ = -1-i.
+		// The odd half is a transform of x0, e·x1, -i·x2, e³·x3, where e is the eighth root of unity: √2·e = 1-i and
+		// √2·e³ = -1-i.
 		b, a := x[0].turned(x[2])
 		p, q := newPair(), newPair()
 		VADDPS(x[1].im, x[1].re, p.re)
@@ -118,7 +119,7 @@ func butterfly(r int, load func(k int) pair, store func(k int, p pair)) {
 	}
 }
 
-// odd is a transform of an odd number of pairs: with a = x[k]+x[r-k] and b = x[k]-x[r-k], outputs j and r-j are
+// odd computes the transform of an odd number of pairs: with a = x[k]+x[r-k] and b = x[k]-x[r-k], outputs j and r-j are
 // x[0] + Σ cos·a ∓ i·Σ sin·b.
 func odd(r int, load func(k int) pair, store func(k int, p pair)) {
 	h := r / 2
@@ -171,7 +172,8 @@ func odd(r int, load func(k int) pair, store func(k int, p pair)) {
 	}
 }
 
-// rowsAt gives the places of rows, stride bytes apart; stride3 is three times as much.
+// rowsAt returns a function that returns the position of row k of n. Rows lie stride bytes apart; stride3 is three
+// times stride.
 func rowsAt(base, stride, stride3 Register, n int) func(k int) Mem {
 	bases := []Register{base}
 	for k := 4; k < n; k += 4 {
@@ -197,23 +199,25 @@ func tripled(x Register) Register {
 	return y
 }
 
-// fftPass generates a pass of radix r over interleaved transforms, at least a vector's lanes. Where they are no multiple of that
-// the last vector overlaps the one before it, and computes the same once more.
+// fftPass generates a pass of radix r over interleaved transforms, at least as many as a vector has lanes. If they are
+// no multiple of the lanes, the last vector overlaps the one before it.
 func fftPass(r int) {
 	name := fmt.Sprintf("fftPass%d%s", r, target.name)
 	flags := NOSPLIT
 	if r > 8 {
-		flags = 0 // the frame is larger than what such functions may have
+		flags = 0 // the frame is too large for NOSPLIT
 	}
 	TEXT(name, flags, "func(dre, dim, sre, sim *float32, m, s int, w *float32)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is a pass of radix %d, from sre and sim to dre and dim, over m ≥ 1 butterflies of s ≥ %d interleaved transforms; w holds %d complex factors for each butterfly.", name, r, target.size/4, r-1))
+	describe(fmt.Sprintf("%s computes a pass of radix %d, from sre and sim to dre and dim, over m ≥ 1 butterflies "+
+		"of s ≥ %d interleaved transforms; w holds %d complex factors for each "+
+		"butterfly.", name, r, target.size/4, r-1))
 	dr, di := Load(Param("dre"), GP64()), Load(Param("dim"), GP64())
 	sr, si := Load(Param("sre"), GP64()), Load(Param("sim"), GP64())
 	m, w := Load(Param("m"), GP64()), Load(Param("w"), GP64())
 	ss := Load(Param("s"), GP64()) // bytes between rows of the result
 	SHLQ(Imm(2), ss)
-	sm := GP64() // and of the source
+	sm := GP64() // bytes between rows of the source
 	MOVQ(ss, sm)
 	IMULQ(m, sm)
 	var sm3, ss3 Register
@@ -289,7 +293,7 @@ func fftPass(r int) {
 	RET()
 }
 
-// transposed writes eight columns of eight rows: row gives the place of a row, column that for a column.
+// transposed transposes eight rows into eight columns. row and column return the positions of rows and of columns.
 func transposed(row, column func(i int) Mem) {
 	for half := range 2 {
 		var r, t [4]VecVirtual
@@ -314,12 +318,13 @@ func transposed(row, column func(i int) Mem) {
 	}
 }
 
-// fftFirstAVX2 generates the first pass of a transform, of radix 8: vectors hold eight butterflies, which are transposed so
-// that the passes that follow find eight interleaved transforms.
+// fftFirstAVX2 generates the first pass of a transform, of radix 8. Vectors hold eight butterflies, which are
+// transposed at the end, so that later passes have eight interleaved transforms.
 func fftFirstAVX2() {
 	TEXT("fftFirst8AVX2", NOSPLIT, "func(dre, dim, sre, sim *float32, m int, w *float32)")
 	Pragma("noescape")
-	Doc("fftFirst8AVX2 is the first pass, of radix 8, over m ≥ 8 butterflies; w holds, for each eight of them, seven times eight real and eight imaginary parts; the last eight end with the last butterfly.")
+	describe("fftFirst8AVX2 computes the first pass, of radix 8, over m ≥ 8 butterflies. w holds, for each eight " +
+		"of them, seven times eight real and eight imaginary parts; the last eight end with the last butterfly.")
 	dr, di := Load(Param("dre"), GP64()), Load(Param("dim"), GP64())
 	sr, si := Load(Param("sre"), GP64()), Load(Param("sim"), GP64())
 	m, w := Load(Param("m"), GP64()), Load(Param("w"), GP64())
@@ -338,7 +343,8 @@ func fftFirstAVX2() {
 		p.store(frame.Offset(32*k), frame.Offset(256+32*k))
 	})
 	for part, base := range []Register{dr, di} {
-		transposed(func(i int) Mem { return frame.Offset(256*part + 32*i) }, func(i int) Mem { return Mem{Base: base, Disp: 32 * i} })
+		transposed(func(i int) Mem { return frame.Offset(256*part + 32*i) },
+			func(i int) Mem { return Mem{Base: base, Disp: 32 * i} })
 	}
 	step := func(src, dst Op) {
 		ADDQ(src, sr)
@@ -364,11 +370,11 @@ func fftFirstAVX2() {
 	RET()
 }
 
-// fftLanesAVX2 generates the ways into eight transforms side by side, and out of them.
+// fftLanesAVX2 generates copies of eight rows to eight interleaved transforms, or back.
 func fftLanesAVX2(name, doc string, in bool) {
 	TEXT(name, NOSPLIT, "func(re, im, x *float32, stride, blocks int)")
 	Pragma("noescape")
-	Doc(name + doc)
+	describe(name + doc)
 	re, im := Load(Param("re"), GP64()), Load(Param("im"), GP64())
 	x, stride := Load(Param("x"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(Imm(2), stride)
@@ -391,7 +397,7 @@ func fftLanesAVX2(name, doc string, in bool) {
 	RET()
 }
 
-// reversal is the order of a vector from its last number to its first.
+// reversal returns the permutation that reverses a vector.
 func reversal() Mem {
 	m := GLOBL("fftReversal", RODATA|NOPTR)
 	for i := range 8 {
@@ -400,11 +406,14 @@ func reversal() Mem {
 	return m
 }
 
-// fftSplitAVX2 generates what stands between a complex transform of half the length and one of real numbers, either way.
+// fftSplitAVX2 generates the step between a complex transform of half the length and a transform of real numbers, in
+// both directions.
 func fftSplitAVX2(order Mem) {
 	TEXT("fftSplitAVX2", NOSPLIT, "func(re, im, mre, mim *float32, blocks int, ur, ui *float32)")
 	Pragma("noescape")
-	Doc("fftSplitAVX2 combines eight numbers from re and im on with the eight from mre and mim on, in reverse, and goes up and down from there: with e and d half their sum and difference, after conjugation of the second, it writes e+du and conj(e-du).")
+	describe("fftSplitAVX2 combines eight numbers from re and im on with the eight from mre and mim on, in reverse " +
+		"order, and continues upward and downward. It replaces a and b by e+du and conj(e-du), where e = (a + conj " +
+		"b)/2 and d = (a - conj b)/2.")
 	re, im := Load(Param("re"), GP64()), Load(Param("im"), GP64())
 	mre, mim := Load(Param("mre"), GP64()), Load(Param("mim"), GP64())
 	blocks := Load(Param("blocks"), GP64())
@@ -441,11 +450,12 @@ func fftSplitAVX2(order Mem) {
 	RET()
 }
 
-// fftSplitLanesAVX2 generates the same for eight transforms side by side.
+// fftSplitLanesAVX2 generates the same for eight interleaved transforms.
 func fftSplitLanesAVX2() {
 	TEXT("fftSplitLanesAVX2", NOSPLIT, "func(re, im, mre, mim *float32, count int, ur, ui *float32)")
 	Pragma("noescape")
-	Doc("fftSplitLanesAVX2 is fftSplitAVX2 for eight transforms side by side: a vector holds one number of each, and they share a factor.")
+	describe("fftSplitLanesAVX2 is fftSplitAVX2 for eight interleaved transforms: a vector holds one number of " +
+		"each, and they share a factor.")
 	re, im := Load(Param("re"), GP64()), Load(Param("im"), GP64())
 	mre, mim := Load(Param("mre"), GP64()), Load(Param("mim"), GP64())
 	count := Load(Param("count"), GP64())
@@ -483,7 +493,7 @@ func fftSplitLanesAVX2() {
 	RET()
 }
 
-// fftJoinAVX2 generates the way from parts to pairs of numbers; mirrored, from the end on, and conjugated.
+// fftJoinAVX2 generates a copy of parts to pairs; mirrored, in reverse order and conjugated.
 func fftJoinAVX2(order Mem, mirrored bool) {
 	name, doc := "fftJoinAVX2", " writes n numbers, n a multiple of 8, times scale to x."
 	if mirrored {
@@ -495,7 +505,7 @@ func fftJoinAVX2(order Mem, mirrored bool) {
 	}
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
-	Doc(name + doc)
+	describe(name + doc)
 	x, re, im := Load(Param("x"), GP64()), Load(Param("re"), GP64()), Load(Param("im"), GP64())
 	n := Load(Param("n"), GP64())
 	factor, reverse := YMM(), YMM()
@@ -540,11 +550,11 @@ func fftJoinAVX2(order Mem, mirrored bool) {
 	RET()
 }
 
-// fftPartAVX2 generates the way from pairs of numbers to parts.
+// fftPartAVX2 generates a copy of pairs to parts.
 func fftPartAVX2() {
 	TEXT("fftPartAVX2", NOSPLIT, "func(re, im, x *float32, n int)")
 	Pragma("noescape")
-	Doc("fftPartAVX2 takes n numbers, n a multiple of 8, of x apart.")
+	describe("fftPartAVX2 separates n complex numbers of x, n a multiple of 8, into real and imaginary parts.")
 	re, im, x := Load(Param("re"), GP64()), Load(Param("im"), GP64()), Load(Param("x"), GP64())
 	n := Load(Param("n"), GP64())
 	Label("block")
@@ -566,15 +576,17 @@ func fftPartAVX2() {
 	RET()
 }
 
-// fftMulAVX2 generates products of complex numbers, term by term.
+// fftMulAVX2 generates elementwise products of complex numbers.
 func fftMulAVX2(add bool) {
-	name, doc, signature := "fftMulAVX2", " is y = a·b for n numbers, n a multiple of 8; y may be a.", "func(yre, yim, are, aim, bre, bim *float32, n int)"
+	name, doc := "fftMulAVX2", " computes y = a·b for n numbers, n a multiple of 8; y may be a."
+	signature := "func(yre, yim, are, aim, bre, bim *float32, n int)"
 	if add {
-		name, doc, signature = "fftMulAddAVX2", " is y += sign·a·b for n numbers, n a multiple of 8.", "func(yre, yim, are, aim, bre, bim *float32, n int, sign float32)"
+		name, doc = "fftMulAddAVX2", " computes y += sign·a·b for n numbers, n a multiple of 8."
+		signature = "func(yre, yim, are, aim, bre, bim *float32, n int, sign float32)"
 	}
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
-	Doc(name + doc)
+	describe(name + doc)
 	var ptr []Register
 	for _, p := range []string{"yre", "yim", "are", "aim", "bre", "bim"} {
 		ptr = append(ptr, Load(Param(p), GP64()))
@@ -601,19 +613,20 @@ func fftMulAVX2(add bool) {
 	RET()
 }
 
-// fftPasses generates passes of each radix.
+// fftPasses generates the passes of all radices.
 func fftPasses() {
 	for _, r := range []int{2, 3, 4, 5, 7, 8, 11, 13} {
 		fftPass(r)
 	}
 }
 
-// fft generates all of the group.
+// fft generates the group.
 func fft() {
 	fftPasses()
 	fftFirstAVX2()
-	fftLanesAVX2("fftLanesInAVX2", " takes blocks of four complex numbers of eight rows, stride apart, to eight transforms side by side.", true)
-	fftLanesAVX2("fftLanesOutAVX2", " undoes fftLanesInAVX2.", false)
+	fftLanesAVX2("fftLanesInAVX2", " copies blocks of four complex numbers of eight rows, stride apart, to eight "+
+		"interleaved transforms.", true)
+	fftLanesAVX2("fftLanesOutAVX2", " is the inverse of fftLanesInAVX2.", false)
 	order := reversal()
 	fftSplitAVX2(order)
 	fftSplitLanesAVX2()

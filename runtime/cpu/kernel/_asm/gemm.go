@@ -8,8 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// gemms generates all products of float32 numbers. Tiles of 6 by 16 fill sixteen registers with twelve accumulators, two vectors
-// of the panel, a broadcast number and one to spare; with AVX-512 those of 12 by 32 take 24 of 32.
+// gemms generates all products of float32 numbers. Tiles of 6 by 16 take fifteen of sixteen registers: twelve
+// accumulators, two vectors of the panel and a broadcast number. With AVX-512, tiles of 12 by 32 have 24 accumulators
+// in 32 registers.
 func gemms() {
 	most, few, width, groups := upTo(6), []int{6, 1}, 16, []int{4}
 	if target.masks() {
@@ -24,18 +25,21 @@ func gemms() {
 	}
 }
 
-// gemm generates gemm{width}: rows of x, in tiles of the given sizes, times panels of width rows of W. With masks what lies
-// beyond the first m columns is neither read nor written, and the result may be added to y.
+// gemm generates gemm{width}: rows of x, in tiles of the given sizes, times panels of width rows of W. With masks,
+// columns behind the first m are neither read nor written, and the result may be added to y.
 func gemm(width int, sizes []int) {
 	name, masked := fmt.Sprintf("gemm%d%s", width, target.name), target.masks()
 	parameters, limit, rest := "", fmt.Sprint(width), "."
 	if masked {
 		parameters, limit, rest = ", m int, add bool", fmt.Sprintf("m ≤ %d", width), "; with add it adds that to y."
 	}
-	TEXT(name, NOSPLIT, "func(rows, blocks, k int, x *float32, ldx, dx int, w *float32, dw int, init *float32, y *float32, ldy, dy int"+parameters+")")
+	TEXT(name, NOSPLIT, "func(rows, blocks, k int, x *float32, ldx, dx int, w *float32, dw int, init *float32, y "+
+		"*float32, ldy, dy int"+parameters+")")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < %s, k ≥ 0 products each, for blocks ≥ 1 blocks%s", name, limit, rest),
-		fmt.Sprintf("Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, %d numbers for each p. All blocks of some rows come before the next rows.", width))
+	describe(fmt.Sprintf("%s computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < %s, k ≥ "+
+		"0 products each, for blocks ≥ 1 blocks%s", name, limit, rest) + " " +
+		fmt.Sprintf("Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, %d "+
+			"numbers for each p. All blocks of some rows come before the next rows.", width))
 	k, ldx, ldy := given("k"), given("ldx"), given("ldy")
 	SHLQ(Imm(2), ldx)
 	SHLQ(Imm(2), ldy)
@@ -44,7 +48,7 @@ func gemm(width int, sizes []int) {
 	var masks []Op
 	if masked {
 		masks = columns(given("m"), max(1, width/16))
-		var kept []VecVirtual // of init
+		var kept []VecVirtual // init
 		for v, mask := range masks {
 			kept = append(kept, newTile(1, width).vector())
 			VMOVUPS_Z(Mem{Base: init, Disp: 64 * v}, mask, kept[v])
@@ -88,15 +92,16 @@ func gemm(width int, sizes []int) {
 	})
 }
 
-// gemv generates the product of one row of x with groups of some full panels side by side, 2 or 4 of 16 or, with AVX-512, 32
-// columns: with one panel at a time the chains of additions would be too few to fill the units. w are words of a type, and
-// multiply adds the products of a vector of them with a broadcast word to a sum.
+// gemv generates the product of one row of x with groups of 2 or 4 full panels, of 16 or, with AVX-512, 32 columns. One
+// panel at a time would have too few independent sums to hide the latency of additions. words is the type of the
+// elements of w. multiply adds the products of a vector of them with a broadcast word to a sum.
 func gemv(name, words string, panels int, multiply func(w Mem, a, acc VecVirtual)) {
 	width := target.size / 2
 	name = fmt.Sprintf("%s%d%s", name, width*panels, target.name)
 	TEXT(name, NOSPLIT, "func(groups, k int, x *float32, w *"+words+", init, y *float32)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s computes y[j] = init[j] + Σ over p of x[p]·w[j/%d][p][j%%%d] for j < %d·groups, groups ≥ 1, k ≥ 1 products each.", name, width, width, width*panels))
+	describe(fmt.Sprintf("%s computes y[j] = init[j] + Σ over p of x[p]·w[j/%d][p][j%%%d] for j < %d·groups, "+
+		"groups ≥ 1, k ≥ 1 products each.", name, width, width, width*panels))
 	groups, k := Load(Param("groups"), GP64()), Load(Param("k"), GP64())
 	x, w := Load(Param("x"), GP64()), Load(Param("w"), GP64())
 	init, y := Load(Param("init"), GP64()), Load(Param("y"), GP64())
@@ -130,7 +135,7 @@ func gemv(name, words string, panels int, multiply func(w Mem, a, acc VecVirtual
 	ADDQ(bytes(4*width), w)
 	DECQ(count)
 	JNZ(LabelRef("next"))
-	ADDQ(others, w) // the first panel has been walked through
+	ADDQ(others, w) // w is at the end of the first panel
 	for i := range acc {
 		VMOVUPS(acc[i], Mem{Base: y, Disp: target.size * i})
 	}

@@ -8,16 +8,19 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// headsAVX2 generates a block-diagonal product of small blocks. Eight outputs hold whole blocks of 2 by 2, 4 by 4 or 4 by 8, or one
-// block of up to eight outputs (m = 8). How an input reaches all outputs of its block, headTerms says; weights are laid out to
-// fit. Shuffles take turns with multiply-adds and loads do not, but there are two of these a cycle only; four rows at a time
-// share the weights.
+// headsAVX2 generates a block-diagonal product of small blocks. Eight outputs belong to whole blocks of 2 by 2, 4 by 4
+// or 4 by 8, or to one block of up to eight outputs (m = 8). headTerms distributes the inputs to the outputs of their
+// block; the weights are packed in the same order. Inputs come partly by shuffles, which compete with multiply-adds,
+// and partly by loads, of which there are two per cycle. Four rows at a time share the weights.
 func headsAVX2(m, k int, add bool) {
 	name, params := fmt.Sprintf("heads%dx%d", m, k), ""
-	doc := fmt.Sprintf("computes rows ≥ 1 rows of a product with blocks of %d by %d, %d blocks to each of groups ≥ 1 groups; w holds, for each group, %d times eight numbers.", m, k, 8/m, k)
+	doc := fmt.Sprintf("computes rows ≥ 1 rows of a product with blocks of %d by %d, %d blocks to each of groups ≥ "+
+		"1 groups; w holds, for each group, %d times eight numbers.", m, k, 8/m, k)
 	if m == 8 {
 		params = ", m int, turn, keep *int32"
-		doc = fmt.Sprintf("computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and %d inputs, 8 outputs or more in all; w holds, for each block, %d times eight numbers, zeros beyond m. turn moves the first m of eight numbers to the end, keep has ones for the places before.", k, k)
+		doc = fmt.Sprintf("computes rows ≥ 1 rows of a product with groups ≥ 1 blocks of m outputs, 1 to 8, and %d "+
+			"inputs, 8 outputs or more in all; w holds, for each block, %d times eight numbers, zeros beyond m. "+
+			"turn moves the first m of eight numbers to the end, keep has ones for the places before.", k, k)
 	}
 	if add {
 		name += "Add"
@@ -25,7 +28,7 @@ func headsAVX2(m, k int, add bool) {
 	name += "AVX2"
 	TEXT(name, NOSPLIT, "func(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, groups int"+params+")")
 	Pragma("noescape")
-	Doc(name + " " + doc)
+	describe(name + " " + doc)
 	rows, y, ldy := Load(Param("rows"), GP64()), Load(Param("y"), GP64()), Load(Param("ldy"), GP64())
 	x, ldx := Load(Param("x"), GP64()), Load(Param("ldx"), GP64())
 	SHLQ(Imm(2), ldy)
@@ -33,7 +36,7 @@ func headsAVX2(m, k int, add bool) {
 	ldx3, ldy3 := GP64(), GP64()
 	LEAQ(Mem{Base: ldx, Index: ldx, Scale: 2}, ldx3)
 	LEAQ(Mem{Base: ldy, Index: ldy, Scale: 2}, ldy3)
-	var step Register // of y from block to block; nil: 8 numbers
+	var step Register // from block to block of y; nil for 8 numbers
 	if m == 8 {
 		step = Load(Param("m"), GP64())
 		SHLQ(Imm(2), step)
@@ -57,7 +60,7 @@ func headsAVX2(m, k int, add bool) {
 		product := func() {
 			from := func(r int) Mem { return at(src, ldx, ldx3, r) }
 			acc = headTerms(m, k, n, from, Mem{Base: wp})
-			if m == 4 && k == 8 { // so far the halves are sums over halves of one block's inputs
+			if m == 4 && k == 8 { // the halves are sums over halves of one block's inputs
 				next := headTerms(m, k, n, func(r int) Mem { return from(r).Offset(32) }, Mem{Base: wp, Disp: 128})
 				for r := range n {
 					crossed := YMM()
@@ -94,7 +97,7 @@ func headsAVX2(m, k int, add bool) {
 		if m < 8 {
 			return
 		}
-		// The vectors of the last block end where it does: what is before them has been written.
+		// The vectors of the last block end with it, over numbers that are written already.
 		Label(label + "End")
 		product()
 		LEAQ(Mem{Base: dst, Index: step, Scale: 1, Disp: -32}, dst)
@@ -129,10 +132,10 @@ func headsAVX2(m, k int, add bool) {
 	RET()
 }
 
-// headTerms gives the products of n rows of inputs, where src says, with eight outputs' weights. Blocks of 2 by 2 and of 4 inputs
-// meet the even inputs first, each twice, then the odd ones; those of four, then, the same with the pairs of a half of the
-// vector exchanged. Eight outputs of one block meet inputs one by one, and the last ones, two for each four inputs, in pairs: each
-// output that of its own place, then the other.
+// headTerms computes the products of n rows of inputs, at src, with the weights of eight outputs. For blocks of 2 by 2
+// and of 4 inputs, lanes first multiply the even inputs, each repeated for two lanes, then the odd ones; for 4 inputs
+// then the same with the pairs of each half exchanged. Eight outputs of one block multiply inputs one by one. The last
+// inputs, two for each four, come in pairs: each lane multiplies the input of its own parity, then the other.
 func headTerms(m, k, n int, src func(r int) Mem, w Mem) []VecVirtual {
 	acc := make([]VecVirtual, n)
 	weights := func(term int) VecVirtual {
@@ -148,7 +151,7 @@ func headTerms(m, k, n int, src func(r int) Mem, w Mem) []VecVirtual {
 			VFMADD231PS(weights, in, acc[r])
 		}
 	}
-	// both multiplies inputs, and then the same as a shuffle turns them.
+	// both multiplies inputs, and then the same inputs after a shuffle.
 	both := func(load func(r int, in Op), shuffle uint64, first, second int) {
 		a, b := weights(first), weights(second)
 		for r := range n {
@@ -197,13 +200,16 @@ func headTerms(m, k, n int, src func(r int) Mem, w Mem) []VecVirtual {
 	return acc
 }
 
-// headsDotAVX2 generates a block-diagonal product of blocks with one output each, heads = 4 or 1 at a time. A block's inputs
-// and its weights lie at the same places, so one walk serves both; what does not fill a vector is read through a mask.
+// headsDotAVX2 generates a block-diagonal product of blocks with one output each, heads = 4 or 1 at a time. Inputs and
+// weights of a block have the same offsets, so one counter serves both. The last, incomplete vector is read through a
+// mask.
 func headsDotAVX2(heads int) {
 	name := fmt.Sprintf("headsDot%dAVX2", heads)
-	TEXT(name, NOSPLIT, "func(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, k int, groups int, mask *int32)")
+	TEXT(name, NOSPLIT, "func(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, k int, groups int, "+
+		"mask *int32)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, %d to each of groups ≥ 1 groups; mask has ones for k modulo 8 numbers, then zeros.", name, heads))
+	describe(fmt.Sprintf("%s computes rows ≥ 1 rows of a product with blocks of one output and k ≥ 1 inputs, %d to "+
+		"each of groups ≥ 1 groups; mask has ones for k modulo 8 numbers, then zeros.", name, heads))
 	rows, y, ldy := Load(Param("rows"), GP64()), Load(Param("y"), GP64()), Load(Param("ldy"), GP64())
 	x, ldx := Load(Param("x"), GP64()), Load(Param("ldx"), GP64())
 	k := Load(Param("k"), GP64())
@@ -222,7 +228,7 @@ func headsDotAVX2(heads int) {
 	SHLQ(Imm(2), ldx)
 	IMULQ(k, width)
 	SUBQ(width, ldx)
-	others := GP64() // from the end of the first block of a group to the end of the last
+	others := GP64() // bytes from the end of the first block of a group to the end of the last
 	if heads > 1 {
 		IMUL3Q(Imm(uint64(heads-1)), k, others)
 	}
@@ -298,12 +304,14 @@ func headsDotAVX2(heads int) {
 	RET()
 }
 
-// headsSpreadAVX2 generates a block-diagonal product of blocks with one input each. The last vector of a block ends where the
-// block does, over the one before it, so that nothing else is written.
+// headsSpreadAVX2 generates a block-diagonal product of blocks with one input each. The last vector of a block ends
+// with the block and overlaps the one before it, so that nothing else is written.
 func headsSpreadAVX2() {
-	TEXT("headsSpreadAVX2", NOSPLIT, "func(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, m int, heads int)")
+	TEXT("headsSpreadAVX2", NOSPLIT, "func(rows int, y *float32, ldy int, x *float32, ldx int, w *float32, m int, "+
+		"heads int)")
 	Pragma("noescape")
-	Doc("headsSpreadAVX2 computes rows ≥ 1 rows of a product with heads ≥ 1 blocks of m ≥ 8 outputs and one input.")
+	describe("headsSpreadAVX2 computes rows ≥ 1 rows of a product with heads ≥ 1 blocks of m ≥ 8 outputs and " +
+		"one input.")
 	rows, y, ldy := Load(Param("rows"), GP64()), Load(Param("y"), GP64()), Load(Param("ldy"), GP64())
 	x, ldx, m := Load(Param("x"), GP64()), Load(Param("ldx"), GP64()), Load(Param("m"), GP64())
 	width := Load(Param("heads"), GP64())

@@ -9,13 +9,16 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// int8AVX2 generates the products for AVX2. Weights are widened to 16 bits on their way into a register, activations come so:
-// VPMADDWD then adds two exact products per number, where VPMADDUBSW would need one side to keep to 7 bits.
+// int8AVX2 generates the products for AVX2. Weights are widened to 16 bits when they are loaded; activations have 16
+// bits in memory. VPMADDWD adds two exact products per number, whereas VPMADDUBSW would limit one side to 7 bits.
 func int8AVX2() {
-	TEXT("int8AVX2", NOSPLIT, "func(rows, k int, x *float32, ldx int, w *int8, scale, bias *float32, y *float32, ldy int)")
+	TEXT("int8AVX2", NOSPLIT, "func(rows, k int, x *float32, ldx int, w *int8, scale, bias *float32, y *float32, "+
+		"ldy int)")
 	Pragma("noescape")
-	Doc("int8AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are two integers",
-		"each, multiplied one by one. A row of x is s and then k words of two integers of 16 bits; rows of x and y lie ldx and ldy words apart; w is one panel, 16 pairs of bytes for each p.")
+	describe("int8AVX2 computes y[i][j] = (Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and " +
+		"j < 16, rows ≥ 1, where x[i][p] and w[p][j] are two integers " +
+		"each, multiplied one by one. A row of x is s and then k words of two integers of 16 bits; rows of x and y " +
+		"lie ldx and ldy words apart; w is one panel, 16 pairs of bytes for each p.")
 	k := Load(Param("k"), GP64())
 	x, ldx := strided("x", "ldx")
 	y, ldy := strided("y", "ldy")
@@ -32,17 +35,21 @@ func int8AVX2() {
 	})
 }
 
-// int8Dot generates the products for VPDPBUSD, which AVX512_VNNI has, and AVX_VNNI for the registers of AVX2. It multiplies bytes
-// without a sign with bytes that have one, so x comes with 128 added, and init takes that back.
+// int8Dot generates the products for VPDPBUSD, of AVX512_VNNI, and of AVX_VNNI for the registers of AVX2. It multiplies
+// unsigned with signed bytes, so x has 128 added, which init subtracts again.
 func int8Dot() {
 	name, most, width, parameters, limit := "int8Dot"+target.name, 6, 16, "", "16"
 	if target.masks() {
 		most, width, parameters, limit = 10, 32, ", m", "m ≤ 32"
 	}
-	TEXT(name, NOSPLIT, "func(rows, k int, x *float32, ldx int, w *int8, init *int32, scale, bias *float32, y *float32, ldy"+parameters+" int)")
+	TEXT(name, NOSPLIT, "func(rows, k int, x *float32, ldx int, w *int8, init *int32, scale, bias *float32, y "+
+		"*float32, ldy"+parameters+" int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] for i < rows and j < %s, rows ≥ 1, where x[i][p] and w[p][j] are four", name, limit),
-		fmt.Sprintf("integers each, multiplied one by one. A row of x is s and then k words of four bytes without sign; rows of x and y lie ldx and ldy words apart; w is one panel, %d times four bytes for each p.", width))
+	describe(fmt.Sprintf("%s computes y[i][j] = (init[j] + Σ over p of x[i][p]·w[p][j])·(s[i]·scale[j]) + bias[j] "+
+		"for i < rows and j < %s, rows ≥ 1, where x[i][p] and w[p][j] are four", name, limit) + " " +
+		fmt.Sprintf("integers each, multiplied one by one. A row of x is s and then k words of four bytes without "+
+			"sign; rows of x and y lie ldx and ldy words apart; w is one panel, %d times four bytes for "+
+			"each p.", width))
 	k := Load(Param("k"), GP64())
 	x, ldx := strided("x", "ldx")
 	y, ldy := strided("y", "ldy")
@@ -51,7 +58,7 @@ func int8Dot() {
 	if target.masks() {
 		masks = columns(given("m"), 2)
 	}
-	column := map[string][]Op{} // of init, scale and bias, by vector: in registers where there are enough
+	column := map[string][]Op{} // init, scale and bias, by vector: in registers if there are enough
 	for _, name := range []string{"init", "scale", "bias"} {
 		from := given(name)
 		for v := range 2 {
@@ -82,7 +89,8 @@ func int8Dot() {
 	})
 }
 
-// rescale makes numbers of the sums: each row's scale, with which it begins, times that of its column, and bias on top.
+// rescale turns the sums into numbers: it multiplies them by the scales of the row, its first word, and of the column,
+// and adds bias.
 func (t *tile) rescale(x, ldx GPVirtual, column func(v int) (scale, bias Op)) {
 	var s VecVirtual
 	from := hang(x, ldx, t.rows)
@@ -100,7 +108,7 @@ func (t *tile) rescale(x, ldx GPVirtual, column func(v int) (scale, bias Op)) {
 	})
 }
 
-// largest finds the largest of n magnitudes at x, n a positive multiple of 16, as bits; both registers end up elsewhere.
+// largest returns the bits of the largest of n magnitudes at x, n a positive multiple of 16. It changes both registers.
 func largest(label string, n, x Register) Register {
 	mask := YMM()
 	VPCMPEQD(mask, mask, mask)
@@ -129,8 +137,8 @@ func largest(label string, n, x Register) Register {
 	return low
 }
 
-// rounded writes n numbers at x, times f, to y, n a positive multiple of 16: as integers of 16 bits, or of 8 bits with 128
-// added. The registers end up elsewhere.
+// rounded writes n numbers at x, times f, to y, n a positive multiple of 16: as integers of 16 bits, or of 8 bits with
+// 128 added. It changes the registers.
 func rounded(label string, n, x, y Register, f VecVirtual, bits int) {
 	var high VecVirtual
 	if bits == 8 {
@@ -166,7 +174,8 @@ func rounded(label string, n, x, y Register, f VecVirtual, bits int) {
 func largestAVX2() {
 	TEXT("largestAVX2", NOSPLIT, "func(n int, x *float32) uint32")
 	Pragma("noescape")
-	Doc("largestAVX2 gives the largest of the bit patterns of |x[i]|, i < n, a positive multiple of 16: infinity and NaN are beyond all others.")
+	describe("largestAVX2 returns the largest of the bit patterns of |x[i]|, i < n, a positive multiple of 16. " +
+		"Those of infinity and NaN are above all others.")
 	low, r := largest("next", Load(Param("n"), GP64()), Load(Param("x"), GP64())), GP32()
 	VMOVD(low, r)
 	Store(r, ReturnIndex(0))
@@ -174,7 +183,7 @@ func largestAVX2() {
 	RET()
 }
 
-// formats are those of rounded activations: what names them, their type, and what is added to them.
+// formats are the formats of rounded activations: name, type, and the number that is added.
 var formats = map[int][3]string{16: {"Int16", "int16", ""}, 8: {"Uint8", "uint8", " + 128"}}
 
 // roundAVX2 generates roundInt16AVX2 or roundUint8AVX2.
@@ -182,7 +191,8 @@ func roundAVX2(bits int) {
 	name := fmt.Sprintf("round%sAVX2", formats[bits][0])
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(n int, y *%s, x *float32, f float32)", formats[bits][1]))
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s computes y[i] = x[i]·f%s, rounded to the nearest integer, ties to even, for i < n, a positive multiple of 16. Products lie within ±127.", name, formats[bits][2]))
+	describe(fmt.Sprintf("%s computes y[i] = x[i]·f%s, rounded to the nearest integer, ties to even, for i < n, a "+
+		"positive multiple of 16. Products lie within ±127.", name, formats[bits][2]))
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	f := YMM()
 	VBROADCASTSS(argument("f"), f)
@@ -196,8 +206,9 @@ func quantizeAVX2(bits int) {
 	name := fmt.Sprintf("quantize%sAVX2", formats[bits][0])
 	TEXT(name, NOSPLIT, "func(n, k int, y, x *float32) int")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s rounds vectors of k numbers, a positive multiple of 16, as QuantizeInt8 does, to numbers of %d bits%s: at most n of them, up to the first one whose", name, bits, formats[bits][2]),
-		"largest magnitude is not finite or below int8Least, and gives their number.")
+	describe(fmt.Sprintf("%s rounds vectors of k numbers, a positive multiple of 16, as QuantizeInt8 does, to "+
+		"numbers of %d bits%s: at most n of them, up to the first one whose", name, bits, formats[bits][2]) + " " +
+		"largest magnitude is not finite or below int8Least. It returns their number.")
 	left, k := Load(Param("n"), GP64()), Load(Param("k"), GP64())
 	y, x := Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	range127 := XMM()

@@ -12,7 +12,8 @@ import (
 func pairsAVX2() {
 	TEXT("pairsAVX2", NOSPLIT, "func(rows, k int, x *int16, ldx int, w *int16, y *int32, ldy int)")
 	Pragma("noescape")
-	Doc("pairsAVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, rows ≥ 1, where x[i][p] and w[p][j] are k pairs of numbers, multiplied one by one; sums wrap.",
+	describe("pairsAVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, rows ≥ 1, where " +
+		"x[i][p] and w[p][j] are k pairs of numbers, multiplied one by one; sums wrap. " +
 		"Rows of x and y lie ldx and ldy numbers of 16 and 32 bits apart; w is one panel, 16 pairs for each p.")
 	k := Load(Param("k"), GP64())
 	x, ldx := given("x"), given("ldx")
@@ -36,7 +37,7 @@ func addPairs(a, w, acc VecVirtual) {
 	VPADDD(sums, acc, acc)
 }
 
-// everyByte, everyWord and every32 repeat the low bits of an integer parameter in a vector.
+// everyByte, everyWord and every32 return vectors that repeat the low bits of an integer parameter.
 func everyByte(name string, v Register) { VPBROADCASTB(lowest32(name), v) }
 
 func everyWord(name string, v Register) { VPBROADCASTW(lowest32(name), v) }
@@ -49,7 +50,7 @@ func lowest32(name string) VecVirtual {
 	return x
 }
 
-// splat32 repeats a parameter, a float32, in a vector.
+// splat32 returns a vector that repeats a float32 parameter.
 func splat32(name string) VecVirtual {
 	v := YMM()
 	VBROADCASTSS(argument(name), v)
@@ -60,7 +61,7 @@ func splat32(name string) VecVirtual {
 func widenBytesAVX2() {
 	TEXT("widenBytesAVX2", NOSPLIT, "func(n int, y *int16, x *byte, flip, zero int32)")
 	Pragma("noescape")
-	Doc("widenBytesAVX2 computes y[i] = (x[i] xor flip) - zero for i < n, a positive multiple of 16.")
+	describe("widenBytesAVX2 computes y[i] = (x[i] xor flip) - zero for i < n, a positive multiple of 16.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	flip, zero := XMM(), YMM()
 	everyByte("flip", flip)
@@ -83,8 +84,10 @@ func widenBytesAVX2() {
 func pairPanelAVX2() {
 	TEXT("pairPanelAVX2", NOSPLIT, "func(pairs int, y *int16, x *byte, off *int32, flip, zero int32)")
 	Pragma("noescape")
-	Doc("pairPanelAVX2 computes y[p][j][h] = (x[off[2p+h]+j] xor flip) - zero for p < pairs, j < 16 and h < 2, pairs ≥ 1.")
-	n, y, x, off := Load(Param("pairs"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64()), Load(Param("off"), GP64())
+	describe("pairPanelAVX2 computes y[p][j][h] = (x[off[2p+h]+j] xor flip) - zero for p < pairs, j < 16 and h < " +
+		"2, pairs ≥ 1.")
+	n, y, x, off := Load(Param("pairs"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64()),
+		Load(Param("off"), GP64())
 	flip, zero := XMM(), YMM()
 	everyByte("flip", flip)
 	everyWord("zero", zero)
@@ -116,7 +119,8 @@ func pairPanelAVX2() {
 func quantizeBytesAVX2() {
 	TEXT("quantizeBytesAVX2", NOSPLIT, "func(n int, y *byte, x *float32, scale, least, most float32, zero, flip int32)")
 	Pragma("noescape")
-	Doc("quantizeBytesAVX2 computes y[i] = (min(max(round(x[i]/scale), least), most) + zero) xor flip, rounding ties to even, for i < n, a positive multiple of 32; 0 where that is NaN.",
+	describe("quantizeBytesAVX2 computes y[i] = (min(max(round(x[i]/scale), least), most) + zero) xor flip, " +
+		"rounding ties to even, for i < n, a positive multiple of 32; 0 where that is NaN. " +
 		"Before flip changes them, numbers lie in 0 to 255.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	scale, least, most := splat32("scale"), splat32("least"), splat32("most")
@@ -154,7 +158,7 @@ func quantizeBytesAVX2() {
 	RET()
 }
 
-// laneOrder brings four vectors of numbers, packed to bytes within halves, into their order.
+// laneOrder restores the order of four vectors of numbers that were packed to bytes within halves.
 func laneOrder() Mem {
 	m := GLOBL("laneOrder", RODATA|NOPTR)
 	for i, k := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
@@ -167,7 +171,7 @@ func laneOrder() Mem {
 func dequantizeBytesAVX2() {
 	TEXT("dequantizeBytesAVX2", NOSPLIT, "func(n int, y *float32, x *byte, flip, zero int32, scale float32)")
 	Pragma("noescape")
-	Doc("dequantizeBytesAVX2 computes y[i] = ((x[i] xor flip) - zero)·scale for i < n, a positive multiple of 16.")
+	describe("dequantizeBytesAVX2 computes y[i] = ((x[i] xor flip) - zero)·scale for i < n, a positive multiple of 16.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	flip, zero, scale := XMM(), YMM(), splat32("scale")
 	everyByte("flip", flip)
@@ -198,7 +202,7 @@ func dequantizeBytesAVX2() {
 func floatsOfIntsAVX2() {
 	TEXT("floatsOfIntsAVX2", NOSPLIT, "func(n int, y *float32, x *int32)")
 	Pragma("noescape")
-	Doc("floatsOfIntsAVX2 computes y[i] = x[i], rounded to float32, for i < n, a positive multiple of 8.")
+	describe("floatsOfIntsAVX2 computes y[i] = x[i], rounded to float32, for i < n, a positive multiple of 8.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	Label("next")
 	v := YMM()
@@ -216,7 +220,8 @@ func floatsOfIntsAVX2() {
 func scaleIntsAVX2() {
 	TEXT("scaleIntsAVX2", NOSPLIT, "func(n int, y *float32, x *int32, bias, scale float64)")
 	Pragma("noescape")
-	Doc("scaleIntsAVX2 computes y[i] = (x[i] + bias)·scale in float64, rounded to float32, for i < n, a positive multiple of 8.")
+	describe("scaleIntsAVX2 computes y[i] = (x[i] + bias)·scale in float64, rounded to float32, for i < n, a " +
+		"positive multiple of 8.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	bias, scale := splat64("bias"), splat64("scale")
 	Label("next")
@@ -240,7 +245,8 @@ func scaleIntsAVX2() {
 func extremesAVX2() {
 	TEXT("extremesAVX2", NOSPLIT, "func(n int, x *float32) (lo, hi float32, nan uint32)")
 	Pragma("noescape")
-	Doc("extremesAVX2 finds the least and the greatest of n numbers, a positive multiple of 16; nan is not 0 where one is NaN, and the others mean nothing then.")
+	describe("extremesAVX2 returns the least and the greatest of n numbers, a positive multiple of 16. If one is " +
+		"NaN, nan is not 0, and the other results have no meaning.")
 	n, x := Load(Param("n"), GP64()), Load(Param("x"), GP64())
 	lo, hi, nan := fresh(2), fresh(2), YMM()
 	for i := range lo {

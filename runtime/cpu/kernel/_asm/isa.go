@@ -6,9 +6,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// An isa is an instruction set that functions are generated for.
+// isa is an instruction set that functions are generated for.
 type isa struct {
-	name   string // what the functions' names end with
+	name   string // suffix of the functions' names
 	size   int    // bytes of a vector
 	vector func() VecVirtual
 }
@@ -21,7 +21,7 @@ var (
 // target is the instruction set of the functions that are being generated.
 var target = avx2
 
-// do generates a group for another instruction set.
+// do returns a function that generates a group for t.
 func (t isa) do(group func()) func() {
 	return func() {
 		target = t
@@ -29,10 +29,10 @@ func (t isa) do(group func()) func() {
 	}
 }
 
-// masks says whether vectors are loaded, stored and blended by masks.
+// masks reports whether vectors are loaded, stored and blended by masks.
 func (t isa) masks() bool { return t.size == 64 }
 
-// numbers says in a function's documentation what it asks of its number of elements.
+// numbers returns the condition on n for a function's documentation.
 func (t isa) numbers() string {
 	if t.masks() {
 		return "n is positive"
@@ -40,8 +40,8 @@ func (t isa) numbers() string {
 	return "n is a positive multiple of 8"
 }
 
-// sweep writes the loop of a function over n numbers: block works on some vectors from ptrs on. With unroll AVX2 takes two
-// vectors at a time as long as there are; AVX-512 does so always, and masks the last numbers.
+// sweep writes a loop over n numbers. block computes some vectors, from ptrs on. With unroll, AVX2 computes two vectors
+// at a time as long as there are two. AVX-512 always does, and masks the last numbers.
 func sweep(n GPVirtual, unroll bool, ptrs []Register, block func(vectors int, mask Op)) {
 	if !unroll && !target.masks() {
 		sweepBy(n, 1, ptrs, block)
@@ -50,7 +50,7 @@ func sweep(n GPVirtual, unroll bool, ptrs []Register, block func(vectors int, ma
 	sweepBy(n, 2, ptrs, block)
 }
 
-// sweepBy is sweep by so many vectors at a time, and what remains one by one.
+// sweepBy is sweep with the given number of vectors at a time, and then one by one.
 func sweepBy(n GPVirtual, vectors int, ptrs []Register, block func(vectors int, mask Op)) {
 	advance := func(vectors int) {
 		for _, p := range ptrs {
@@ -97,7 +97,7 @@ func sweepBy(n GPVirtual, vectors int, ptrs []Register, block func(vectors int, 
 	Label("done")
 }
 
-// bytes is an immediate operand, as short as can be.
+// bytes returns the shortest immediate operand for n.
 func bytes(n int) Op {
 	if n < 128 {
 		return Imm(uint64(n))
@@ -105,7 +105,7 @@ func bytes(n int) Op {
 	return U32(uint32(n))
 }
 
-// lowest is a mask of the first n of sixteen numbers, n < 256.
+// lowest returns a mask of the first n of sixteen numbers, n < 256.
 func lowest(n GPVirtual) Op {
 	ones, k := GP32(), K()
 	MOVL(U32(0xffffffff), ones)
@@ -114,7 +114,7 @@ func lowest(n GPVirtual) Op {
 	return k
 }
 
-// fetch is the vector at m; what a mask leaves out is zero, and not read.
+// fetch loads the vector at m. Numbers outside of the mask are not read, and are zero.
 func fetch(m Mem, mask Op) VecVirtual {
 	v := target.vector()
 	if mask == nil {
@@ -125,7 +125,7 @@ func fetch(m Mem, mask Op) VecVirtual {
 	return v
 }
 
-// fetched is an operand that instructions read themselves, unless there is a mask.
+// fetched returns m as an operand, or the loaded vector if there is a mask.
 func fetched(m Mem, mask Op) Op {
 	if mask == nil {
 		return m
@@ -141,14 +141,14 @@ func put(v VecVirtual, mask Op, m Mem) {
 	}
 }
 
-// Comparisons, of the second operand with the first.
+// Comparisons of the second operand with the first.
 const (
 	unordered = 3
 	less      = 17
 	greater   = 30
 )
 
-// compare says where a comparison holds, for pick and zero.
+// compare returns where a comparison holds, for pick.
 func compare(how uint64, a, b Op) Op {
 	var holds Op = vectorLike(b)
 	if target.masks() {
@@ -158,7 +158,7 @@ func compare(how uint64, a, b Op) Op {
 	return holds
 }
 
-// pick is yes where a comparison holds, and no elsewhere.
+// pick sets out to yes where a comparison holds, and to no elsewhere.
 func pick(holds, yes, no, out Op) {
 	if target.masks() {
 		VBLENDMPS(yes, no, holds, out)
@@ -167,7 +167,7 @@ func pick(holds, yes, no, out Op) {
 	}
 }
 
-// vectorLike is a new vector as wide as v.
+// vectorLike returns a new vector of the width of v.
 func vectorLike(v Op) VecVirtual {
 	switch v.(Register).Size() {
 	case 16:

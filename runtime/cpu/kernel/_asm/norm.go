@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// splat64 broadcasts a float64 parameter.
+// splat64 returns a vector that repeats a float64 parameter.
 func splat64(name string) VecVirtual {
 	v := YMM()
 	VBROADCASTSD(argument(name), v)
@@ -17,7 +17,7 @@ func splat64(name string) VecVirtual {
 func sum64AVX2(name, doc, params string, f func(x, acc VecVirtual)) {
 	TEXT(name, NOSPLIT, "func(n int, x *float32"+params+") float64")
 	Pragma("noescape")
-	Doc(name + " " + doc + " n is a positive multiple of 8.")
+	describe(name + " " + doc + " n is a positive multiple of 8.")
 	n, x := Load(Param("n"), GP64()), Load(Param("x"), GP64())
 	var mean VecVirtual
 	if params != "" {
@@ -49,7 +49,7 @@ func sum64AVX2(name, doc, params string, f func(x, acc VecVirtual)) {
 	RET()
 }
 
-// normAVX2 generates (x - mean)·inv, times a scale and plus a shift per number where these are wanted.
+// normAVX2 generates (x - mean)·inv, optionally times a scale and plus a shift per number.
 func normAVX2(name, doc string, scale, shift bool) {
 	list := ""
 	if scale {
@@ -60,7 +60,7 @@ func normAVX2(name, doc string, scale, shift bool) {
 	}
 	TEXT(name, NOSPLIT, "func(n int, y, x"+list+" *float32, mean, inv float64)")
 	Pragma("noescape")
-	Doc(name + " " + doc + ", computed in float64 and rounded once. n is a positive multiple of 8; y may be x.")
+	describe(name + " " + doc + ", computed in float64 and rounded once. n is a positive multiple of 8; y may be x.")
 	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	ptrs := []Register{y, x}
 	var scales, shifts Register
@@ -104,9 +104,11 @@ func normAVX2(name, doc string, scale, shift bool) {
 }
 
 func norm() {
-	sum64AVX2("sum64AVX2", "is the sum of n numbers, in float64.", "", func(x, acc VecVirtual) { VADDPD(x, acc, acc) })
-	sum64AVX2("squares64AVX2", "is the sum of (x - mean)², in float64.", ", mean float64", func(x, acc VecVirtual) { VFMADD231PD(x, x, acc) })
-	normAVX2("normAVX2", "is y = (x - mean)·inv", false, false)
-	normAVX2("normScaleAVX2", "is y = (x - mean)·inv·scale", true, false)
-	normAVX2("normAffineAVX2", "is y = (x - mean)·inv·scale + shift", true, true)
+	sum64AVX2("sum64AVX2", "returns the sum of n numbers, in float64.", "",
+		func(x, acc VecVirtual) { VADDPD(x, acc, acc) })
+	sum64AVX2("squares64AVX2", "returns the sum of (x - mean)², in float64.", ", mean float64",
+		func(x, acc VecVirtual) { VFMADD231PD(x, x, acc) })
+	normAVX2("normAVX2", "computes y = (x - mean)·inv", false, false)
+	normAVX2("normScaleAVX2", "computes y = (x - mean)·inv·scale", true, false)
+	normAVX2("normAffineAVX2", "computes y = (x - mean)·inv·scale + shift", true, true)
 }

@@ -8,22 +8,22 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A tile is a block of rows of y times the columns that one panel of W gives: what kernels of products hold in registers.
+// tile is a block of y that a kernel of products holds in registers: some rows, and the columns of one panel of W.
 //
-// The panel holds words of 4 bytes for each of its columns, a number or some narrow ones, and so does a row of x. A step takes
-// the panel's next words, one or two vectors of them, and multiplies them with the next word of each row, broadcast. However
-// rows are cut into tiles, each number of y is the same chain of additions.
+// The panel has words of 4 bytes for each of its columns, each a number or several narrow ones, and so does a row of x.
+// A step multiplies the panel's next one or two vectors of words with the next word of each row, broadcast. Each number
+// of y is the same sequence of additions, whatever tiles the rows are divided into.
 type tile struct {
 	rows, width   int // width in columns
-	vectors, size int // of the panel's words for one step: how many, and the bytes of one
+	vectors, size int // vectors of the panel for one step, and the bytes of a vector
 	vector        func() VecVirtual
-	narrow        bool           // the panel holds words of 2 bytes, which are to be widened to numbers of 16 bits
+	narrow        bool           // the panel has words of 2 bytes, which are widened to two numbers of 16 bits
 	acc           [][]VecVirtual // one for each row and vector
 	x             []Mem          // the rows' next words
 	w             GPVirtual      // the panel's next words
 }
 
-// newTile makes a tile and its accumulators, for the target.
+// newTile returns a tile, with its accumulators, for the target.
 func newTile(rows, width int) *tile {
 	t := &tile{rows: rows, width: width, vectors: max(1, 4*width/target.size), size: min(target.size, 4*width)}
 	t.vector = map[int]func() VecVirtual{16: XMM, 32: YMM, 64: ZMM}[t.size]
@@ -37,7 +37,7 @@ func newTile(rows, width int) *tile {
 	return t
 }
 
-// each visits the accumulators.
+// each calls f for each accumulator.
 func (t *tile) each(f func(i, v int, acc VecVirtual)) {
 	for i, row := range t.acc {
 		for v, acc := range row {
@@ -46,8 +46,8 @@ func (t *tile) each(f func(i, v int, acc VecVirtual)) {
 	}
 }
 
-// products writes the loop over k steps, four at a time: f adds what a step gives to the accumulators. Rows of x begin at
-// first and lie ldx bytes apart; no step moves first, ldx and panel. label tells the tiles of one function apart.
+// products writes the loop over k steps, four at a time. f writes a step. Rows of x begin at first and lie ldx bytes
+// apart; first, ldx and panel do not change. label distinguishes the tiles of one function.
 func (t *tile) products(label string, k Op, first, ldx, panel GPVirtual, f func(p int)) {
 	cur, count := GP64(), GP64()
 	t.w = GP64()
@@ -80,7 +80,7 @@ func (t *tile) products(label string, k Op, first, ldx, panel GPVirtual, f func(
 	Label("sum" + label)
 }
 
-// stepOfW is the bytes of the panel for one step.
+// stepOfW returns the bytes of the panel for one step.
 func (t *tile) stepOfW() int {
 	if t.narrow {
 		return 2 * t.width
@@ -88,7 +88,7 @@ func (t *tile) stepOfW() int {
 	return 4 * t.width
 }
 
-// words are the panel's for step p.
+// words returns the panel's words for step p.
 func (t *tile) words(p int) []VecVirtual {
 	w := make([]VecVirtual, t.vectors)
 	for v := range w {
@@ -103,8 +103,8 @@ func (t *tile) words(p int) []VecVirtual {
 	return w
 }
 
-// step is step p of a product: multiply adds the products of two words to a sum. The first word of a row lies skip bytes
-// behind its beginning.
+// step writes step p of a product. multiply adds the products of two words to a sum. The first word of a row is skip
+// bytes behind its beginning.
 func (t *tile) step(p, skip int, multiply func(a, w, acc VecVirtual)) {
 	w := t.words(p)
 	for i, acc := range t.acc {
@@ -116,7 +116,7 @@ func (t *tile) step(p, skip int, multiply func(a, w, acc VecVirtual)) {
 	}
 }
 
-// store writes the accumulators to rows of y, those of a vector as a mask says, where there are masks.
+// store writes the accumulators to rows of y, through a mask per vector if there are masks.
 func (t *tile) store(first, ld GPVirtual, masks []Op) {
 	y := hang(first, ld, t.rows)
 	t.each(func(i, v int, acc VecVirtual) {
@@ -128,10 +128,10 @@ func (t *tile) store(first, ld GPVirtual, masks []Op) {
 	})
 }
 
-// hung is how many rows hang on one pointer, as x86 scales an index by 1, 2, 4 or 8.
+// hung is the number of rows that are addressed from one pointer, since x86 scales an index by 1, 2, 4 or 8.
 const hung = 3
 
-// hang gives rows that lie ld bytes apart.
+// hang returns the positions of rows that lie ld bytes apart.
 func hang(first, ld GPVirtual, rows int) (mems []Mem) {
 	cur := first
 	for i := range rows {
@@ -150,8 +150,9 @@ func hang(first, ld GPVirtual, rows int) (mems []Mem) {
 	return mems
 }
 
-// tiles writes a function's tiles: as many of the first size as there are rows for, then of the next. The last size is 1. rows
-// is where the number of rows is; f writes a tile of so many, and moves what points to them on.
+// tiles writes the tiles of a function: as many of the first size as there are rows for, then of the next. The last
+// size is 1. rows holds the number of rows. f writes a tile of the given number of rows, and advances the pointers to
+// them.
 func tiles(rows Mem, sizes []int, f func(rows int)) {
 	for i, n := range sizes {
 		next := "done"
@@ -170,7 +171,7 @@ func tiles(rows Mem, sizes []int, f func(rows int)) {
 	RET()
 }
 
-// upTo lists tiles of every number of rows, the greatest first.
+// upTo returns most, most-1, … 1.
 func upTo(most int) (sizes []int) {
 	for n := most; n > 0; n-- {
 		sizes = append(sizes, n)
@@ -178,7 +179,7 @@ func upTo(most int) (sizes []int) {
 	return sizes
 }
 
-// skipRows moves ptr on by some rows of ld bytes, at most 15.
+// skipRows advances ptr by rows of ld bytes, at most 15.
 func skipRows(ptr, ld GPVirtual, rows int) {
 	for _, by := range []uint8{1, 2, 4, 8} {
 		if rows&int(by) != 0 {
@@ -187,7 +188,7 @@ func skipRows(ptr, ld GPVirtual, rows int) {
 	}
 }
 
-// argument is where the caller put an argument.
+// argument returns the position of an argument on the stack.
 func argument(name string) Mem {
 	b, err := Param(name).Resolve()
 	if err != nil {
@@ -196,17 +197,17 @@ func argument(name string) Mem {
 	return b.Addr
 }
 
-// given is an argument in a register.
+// given loads an argument into a register.
 func given(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
 
-// strided loads a pointer, and how many bytes its rows lie apart, given in words.
+// strided loads a pointer, and the distance between its rows, which the caller gives in words, in bytes.
 func strided(name, stride string) (ptr, ld GPVirtual) {
 	ptr, ld = given(name), given(stride)
 	SHLQ(Imm(2), ld)
 	return ptr, ld
 }
 
-// columns are masks of the first m columns, one for each vector of 16: m is at least 1, and ends up elsewhere.
+// columns returns masks of the first m ≥ 1 columns, one for each vector of 16. It changes m.
 func columns(m GPVirtual, vectors int) []Op {
 	masks := make([]Op, vectors)
 	ones := GP32()

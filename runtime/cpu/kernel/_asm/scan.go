@@ -8,17 +8,17 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// What a scan does with the states' real parts.
+// Whether a scan drops the real parts of states, writes them or adds them.
 const (
-	drop = iota // only the state after the last row is wanted
+	drop = iota // the state after the last row is the only result
 	set
 	add
 )
 
-// scan generates a diagonal scan over groups vectors of states in float64, real inputs and outputs in float32. Forward writes
-// a state after its input has joined; backward, whose strides are negative, before. The chain from a state to the next is two
-// multiply-adds long, so four groups run side by side. With AVX-512 the system stays in registers, and the last group may be
-// a part of a vector.
+// scan generates a diagonal scan over groups vectors of states in float64, with real inputs and outputs in float32. A
+// forward scan writes a state after its input is added; a backward scan, whose strides are negative, before. From a
+// state to the next there are two dependent multiply-adds, so four groups run at once to hide the latency. With
+// AVX-512, the system stays in registers, and the last group may be a part of a vector.
 func scan(name string, groups int, backward bool, mode int) {
 	lanes := target.size / 8
 	name = fmt.Sprintf("%s%d%s", name, lanes*groups, target.name)
@@ -32,7 +32,8 @@ func scan(name string, groups int, backward bool, mode int) {
 	}
 	TEXT(name, NOSPLIT, "func(rows int, x *float32, v *float32, stride int, ar, ai, br, bi, zr, zi *float64"+params+")")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s advances %s states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable counterpart does.", name, states))
+	describe(fmt.Sprintf("%s advances %s states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as "+
+		"its portable counterpart does.", name, states))
 	rows := Load(Param("rows"), GP64())
 	var x Register
 	if mode != drop {
@@ -119,7 +120,7 @@ func scan(name string, groups int, backward bool, mode int) {
 			VCVTPS2PD(in, u)
 		}
 		ar, ai := system["ar"][g], system["ai"][g]
-		if !target.masks() { // they are read twice
+		if !target.masks() { // inputs are read twice
 			ar, ai = read(at("ar", g), g), read(at("ai", g), g)
 		}
 		VMULPD(system["br"][g], u, nr)
@@ -148,7 +149,7 @@ func scan(name string, groups int, backward bool, mode int) {
 	RET()
 }
 
-// scans generates all of the group.
+// scans generates the group.
 func scans(groups ...int) {
 	for _, n := range groups {
 		scan("scanForward", n, false, set)

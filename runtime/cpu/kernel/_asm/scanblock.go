@@ -8,17 +8,18 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// scanBlock generates a diagonal scan without outputs that goes by blocks of eight steps. What the inputs of a block give to the
-// state behind it is a sum of products in float32, from zero; the state crosses the block in float64. Two vectors of states go
-// together, for the sake of whole lines of cache, and even and odd steps have sums of their own, so that these do not wait
-// for each other's multiply-adds.
+// scanBlock generates a diagonal scan without outputs, in blocks of eight steps. The contribution of a block's inputs
+// to the state behind it is a sum of products in float32; the state crosses the block in float64. Two vectors of states
+// run together, to use whole cache lines. Even and odd steps have separate sums, to hide the latency of multiply-adds.
 func scanBlock() {
 	const steps, vectors = 8, 2
 	states := vectors * target.size / 4
 	name := fmt.Sprintf("scanBlock%d%s", states, target.name)
 	TEXT(name, NOSPLIT, "func(blocks int, v *float32, stride int, table *float32, ar, ai, zr, zi *float64)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s advances %d states over blocks ≥ 1 blocks of %d rows of v, stride numbers apart. table has, for each vector of states and each row, what an input gives to the state behind the block, real and imaginary parts; a is the system's power that crosses a block.",
+	describe(fmt.Sprintf("%s advances %d states over blocks ≥ 1 blocks of %d rows of v, stride numbers apart. "+
+		"table has, for each vector of states and each row, what an input gives to the state behind the block, "+
+		"real and imaginary parts; a is the system's power that crosses a block.",
 		name, states, steps))
 	blocks := Load(Param("blocks"), GP64())
 	v, table := Load(Param("v"), GP64()), Load(Param("table"), GP64())
@@ -44,7 +45,7 @@ func scanBlock() {
 		return m
 	}
 	Label("block")
-	var sums [vectors][4]VecVirtual // of even and odd steps, real and imaginary parts
+	var sums [vectors][4]VecVirtual // over even and odd steps, real and imaginary parts
 	for r := range steps {
 		for g := range sums {
 			in := target.vector()

@@ -8,9 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// sisoAVX2 generates a diagonal system with one input and one output by blocks of eight steps: with what its states and its inputs
-// give to its outputs, and its inputs to its states, in tables. States go by vectors of eight; they cross blocks in float64, and
-// stand beside it in float32 for the outputs.
+// sisoAVX2 generates a diagonal system with one input and one output, in blocks of eight steps. Tables hold the
+// contributions of states and inputs to outputs, and of inputs to states. States are in vectors of eight. They cross
+// blocks in float64; a copy in float32 serves the outputs.
 func sisoAVX2(add bool) {
 	const steps = 8
 	name := "siso"
@@ -18,9 +18,15 @@ func sisoAVX2(add bool) {
 		name += "Add"
 	}
 	name += "AVX2"
-	TEXT(name, NOSPLIT, "func(blocks, vectors int, y *float32, u *float32, stride int, direct, out, give *float32, ar, ai, zr, zi *float64, z *float32)")
+	TEXT(name, NOSPLIT, "func(blocks, vectors int, y *float32, u *float32, stride int, direct, out, give *float32, "+
+		"ar, ai, zr, zi *float64, z *float32)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s runs 8·vectors states, vectors ≥ 1, over blocks ≥ 1 blocks of 8 steps, inputs and outputs stride numbers apart. direct has, for each input, what it gives to 8 outputs, and ones for those that see it, which keep others from what is no number; out, for each vector of states, what real parts give to 8 outputs and imaginary parts take from them, by turns; give, likewise, what 8 inputs give to real and imaginary parts. a is the system's eighth power, z holds the states in float32, by vectors, real parts and imaginary parts by turns.", name))
+	describe(fmt.Sprintf("%s runs 8·vectors states, vectors ≥ 1, over blocks ≥ 1 blocks of 8 steps, inputs and "+
+		"outputs stride numbers apart. direct has, for each input, what it gives to 8 outputs, and ones for those "+
+		"that see it, which keep others from what is no number; out, for each vector of states, what real parts "+
+		"give to 8 outputs and imaginary parts take from them, by turns; give, likewise, what 8 inputs give to "+
+		"real and imaginary parts. a is the system's eighth power, z holds the states in float32, by vectors, real "+
+		"parts and imaginary parts by turns.", name))
 	y, u, stride := Load(Param("y"), GP64()), Load(Param("u"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(Imm(2), stride)
 	three, blocks := GP64(), Load(Param("blocks"), GP64())
@@ -46,7 +52,7 @@ func sisoAVX2(add bool) {
 	}
 	Label("block")
 	later := behind(u)
-	// Outputs: eight sums over states, one for each step.
+	// Outputs: sums over states, one for each of eight steps.
 	table, z, left := Load(Param("out"), GP64()), Load(Param("z"), GP64()), Load(Param("vectors"), GP64())
 	sums := fresh(steps)
 	for _, s := range sums {
@@ -74,7 +80,7 @@ func sisoAVX2(add bool) {
 	VPERM2F128(Imm(0x21), sums[4], sums[0], crossed)
 	VBLENDPS(Imm(0xf0), sums[4], sums[0], sums[0])
 	VADDPS(crossed, sums[0], sums[0])
-	// What the block's own inputs give to them.
+	// Contributions of the block's own inputs.
 	direct := Load(Param("direct"), GP64())
 	inputs := fresh(steps)
 	second := YMM()
@@ -121,7 +127,7 @@ func sisoAVX2(add bool) {
 	MOVQ(Load(Param("z"), GP64()), z)
 	MOVQ(Load(Param("vectors"), GP64()), left)
 	Label("states")
-	var s [4]VecVirtual // of even and odd steps, real and imaginary parts
+	var s [4]VecVirtual // over even and odd steps, real and imaginary parts
 	for j, in := range inputs {
 		for part := range 2 {
 			coef, sum := Mem{Base: give, Disp: 32 * (2*j + part)}, &s[j%2*2+part]
@@ -175,7 +181,7 @@ func sisoAVX2(add bool) {
 func scaleAddAVX2() {
 	TEXT("scaleAddAVX2", NOSPLIT, "func(n int, y, x, d *float32)")
 	Pragma("noescape")
-	Doc("scaleAddAVX2 adds d[i]·x[i] to y[i] for n numbers; n is a positive multiple of 8.")
+	describe("scaleAddAVX2 adds d[i]·x[i] to y[i] for n numbers; n is a positive multiple of 8.")
 	n := Load(Param("n"), GP64())
 	y, x, d := Load(Param("y"), GP64()), Load(Param("x"), GP64()), Load(Param("d"), GP64())
 	Label("next")

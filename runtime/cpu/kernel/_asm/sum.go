@@ -5,13 +5,15 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// addRowsAVX2 generates sums of rows in float64: of some columns all rows, which stay in registers, then of the next.
+// addRowsAVX2 generates sums of rows in float64. The sums of a few columns stay in registers over all rows.
 func addRowsAVX2() {
 	const vectors = 4 // of four numbers
 	TEXT("addRowsAVX2", NOSPLIT, "func(rows, n int, y *float64, x *float32, stride int)")
 	Pragma("noescape")
-	Doc("addRowsAVX2 adds rows of n numbers, stride apart, to y, in order. rows is positive, n a positive multiple of 16.")
-	rows, n, y, x, stride := Load(Param("rows"), GP64()), Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64()), Load(Param("stride"), GP64())
+	describe("addRowsAVX2 adds rows of n numbers, stride apart, to y, in order. rows is positive, n a positive " +
+		"multiple of 16.")
+	rows, n, y, x, stride := Load(Param("rows"), GP64()), Load(Param("n"), GP64()), Load(Param("y"), GP64()),
+		Load(Param("x"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(Imm(2), stride)
 	acc := fresh(vectors)
 	Label("columns")

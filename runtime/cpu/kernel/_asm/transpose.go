@@ -6,12 +6,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// transposeAVX2 generates a transpose of squares of eight by eight numbers. A half of row i+4 joins the same half of row i in
-// one vector, so that all that is left happens inside the halves of vectors: numbers change places, then pairs.
+// transposeAVX2 generates a transpose of squares of eight by eight numbers. It first combines halves of rows i and i+4
+// in one vector. The rest happens inside the halves of vectors, first with numbers, then with pairs.
 func transposeAVX2() {
 	TEXT("transposeAVX2", NOSPLIT, "func(squares int, y *float32, ldy, stepY int, x *float32, ldx, stepX int)")
 	Pragma("noescape")
-	Doc("transposeAVX2 transposes squares ≥ 1 squares of 8 by 8 numbers; rows lie ldx and ldy numbers apart, squares stepX and stepY.")
+	describe("transposeAVX2 transposes squares ≥ 1 squares of 8 by 8 numbers; rows lie ldx and ldy numbers apart, " +
+		"squares stepX and stepY.")
 	n := Load(Param("squares"), GP64())
 	pointers := func(base, stride, step string) (rows [8]Mem, next func()) {
 		p, ld, by := Load(Param(base), GP64()), Load(Param(stride), GP64()), Load(Param(step), GP64())

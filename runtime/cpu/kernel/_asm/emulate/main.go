@@ -1,5 +1,5 @@
-// Command emulate is the first and only process of the machine that emulate.sh starts: it runs /test with the arguments of
-// /args and the environment of /env, one a line, and switches the machine off.
+// Command emulate is the only process of the machine that emulate.sh starts. It runs /test with the arguments in /args
+// and the environment in /env, one per line, and switches the machine off.
 package main
 
 import (
@@ -18,11 +18,11 @@ func main() {
 	} else {
 		fmt.Println("emulate: passed")
 	}
-	time.Sleep(2 * time.Second) // until the serial line has sent what was written
+	time.Sleep(2 * time.Second) // until the serial line has sent everything
 	if err := syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
 		fmt.Println("emulate: switching off:", err)
 	}
-	select {} // the kernel must not lose its first process
+	select {} // the first process must not end
 }
 
 func run() error {
