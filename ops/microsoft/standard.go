@@ -45,7 +45,7 @@ var (
 		Doc: "data with pads before and after each axis. pads is a vector, or a matrix of one row, with all pads " +
 			"before axes first.", Tol: ir.Exact,
 		In: ops.Sig("data:T", "pads:int64", "value:T?"), Out: ops.Sig("output:T"), Elems: types{"T": real3},
-		Attrs: []ir.AttrSpec{ops.ChoiceSpec("mode", "what is put there", "constant", "reflect", "edge")},
+		Attrs: []ir.AttrSpec{ops.ChoiceSpec("mode", "content of the pads", "constant", "reflect", "edge")},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			pads := x[1]
 			if k, ok := ops.ConstInts(pads); ok {

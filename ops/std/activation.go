@@ -110,7 +110,8 @@ var (
 			return scalar.HardSigmoid(x[0], constOf(n, "alpha"), constOf(n, "beta"))
 		},
 		func(b *ir.Builder, n *ir.Node, x *ir.Value) *ir.Value {
-			y := op(b, "Add", op(b, "Mul", x, constLike(b, x, getFloat(n, "alpha"))), constLike(b, x, getFloat(n, "beta")))
+			y := op(b, "Add", op(b, "Mul", x, constLike(b, x, getFloat(n, "alpha"))),
+				constLike(b, x, getFloat(n, "beta")))
 			return op(b, "Max", op(b, "Min", y, constLike(b, x, 1)), constLike(b, x, 0))
 		}, floatAttr("alpha", f32(0.2), "slope"), floatAttr("beta", 0.5, "offset"))
 	HardSwish = activation("HardSwish", 22, "x*HardSigmoid(x) with slope 1/6 and offset 1/2.",

@@ -11,9 +11,12 @@ import (
 // AffineGrid computes the sampling grid of an affine map, for GridSample.
 var AffineGrid = ops.Register(&ir.Op{
 	Name: "AffineGrid", Since: 20,
-	Doc: "Places (N,H,W,2) or (N,D,H,W,3) of an image of the given size (N,C,H,W) or (N,C,D,H,W), mapped by theta (N,2,3) or (N,3,4); coordinates run from -1 to 1, last axis first.",
-	In:  ops.Sig("theta:T1[N,_,_]", "size:int64[_]"), Out: ops.Sig("grid:T1"), Elems: map[string][]tensor.DType{"T1": ops.Floats},
-	Attrs: []ir.AttrSpec{intAttr("align_corners", 0, "whether -1 and 1 are the centres of the outermost elements (1) or their edges (0)")},
+	Doc: "Coordinates (N,H,W,2) or (N,D,H,W,3) in an image of the given size (N,C,H,W) or (N,C,D,H,W), mapped by " +
+		"theta (N,2,3) or (N,3,4); coordinates run from -1 to 1, last axis first.",
+	In: ops.Sig("theta:T1[N,_,_]", "size:int64[_]"), Out: ops.Sig("grid:T1"),
+	Elems: map[string][]tensor.DType{"T1": ops.Floats},
+	Attrs: []ir.AttrSpec{intAttr("align_corners", 0,
+		"whether -1 and 1 are the centers of the outermost elements (1) or their edges (0)")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -90,14 +93,14 @@ var AffineGrid = ops.Register(&ir.Op{
 		part := func(from, to int64) *ir.Value { return op(b, "Slice", size, b.Ints(from), b.Ints(to), b.Ints(0)) }
 		spatial := part(2, k+2)
 		column := attr(b, "Concat", []*ir.Value{spatial, b.Ints(1)}, ir.A("axis", 0))
-		columns := make([]*ir.Value, k+1) // the coordinates of each place, last axis first, and 1
+		columns := make([]*ir.Value, k+1) // the coordinates of each position, last axis first, and 1
 		for a := range k {
 			length := op(b, "Squeeze", part(a+2, a+3))
 			i := op(b, "Range", b.Const("c", tensor.Scalar(int64(0))), length, b.Const("c", tensor.Scalar(int64(1))))
 			x := op(b, "Mul", attr(b, "Cast", []*ir.Value{i}, ir.A("to", int64(tensor.Float64))), c(2))
 			d := attr(b, "Cast", []*ir.Value{length}, ir.A("to", int64(tensor.Float64)))
 			if getInt(n, "align_corners") != 0 {
-				d = op(b, "Max", op(b, "Sub", d, c(1)), c(1)) // the one place of an axis of size 1 is -1
+				d = op(b, "Max", op(b, "Sub", d, c(1)), c(1)) // the single position of an axis of size 1 is -1
 			} else {
 				x = op(b, "Add", x, c(1))
 			}
@@ -112,7 +115,8 @@ var AffineGrid = ops.Register(&ir.Op{
 		columns[k] = op(b, "Expand", constLike(b, theta, 1), column)
 		places := op(b, "Reshape", attr(b, "Concat", columns, ir.A("axis", -1)), b.Ints(-1, k+1))
 		grid := op(b, "MatMul", places, attr(b, "Transpose", []*ir.Value{theta}, i64Attr("perm", 0, 2, 1)))
-		return []*ir.Value{op(b, "Reshape", grid, attr(b, "Concat", []*ir.Value{part(0, 1), spatial, b.Ints(k)}, ir.A("axis", 0)))}
+		return []*ir.Value{op(b, "Reshape", grid, attr(b, "Concat", []*ir.Value{part(0, 1), spatial, b.Ints(k)},
+			ir.A("axis", 0)))}
 	},
 	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Rounding,
 })

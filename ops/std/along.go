@@ -18,8 +18,8 @@ func spread(n *ir.Node, f ir.Fact) []ir.Fact {
 	return out
 }
 
-// alongMove is the Along of operators that only move the axis. axis returns its new place; a negative one makes the output
-// global. Inputs after the first must not vary, unless the output's shape shows that they hold sizes.
+// alongMove is the Along of operators that only move the axis. axis returns its new place; a negative one makes the
+// output global. Inputs after the first must not vary, unless the output's shape shows that they hold sizes.
 func alongMove(axis func(n *ir.Node, axis int) int) along {
 	return func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := in[0]
@@ -56,8 +56,8 @@ func alongKeep(mixes func(n *ir.Node, axis, rank int) bool) along {
 	})
 }
 
-// shift moves a fact's window: step t of the result is step t+by of the value, in the value's steps. One side of a window
-// that no longer contains the step itself is negative.
+// shift moves a fact's window: step t of the result is step t+by of the value, in the value's steps. One side of a
+// window that no longer contains the step itself is negative.
 func shift(f ir.Fact, by int64) ir.Fact {
 	if f.Back < ir.Unbounded {
 		f.Back -= by * f.Stride

@@ -12,14 +12,23 @@ import (
 // Attention is scaled dot-product attention.
 var Attention = ops.Same(ops.Register(&ir.Op{
 	Name: "Attention", Since: 25,
-	Doc: "softmax(softcap(Q·Kᵀ·scale) + mask)·V per head, for Q (B,Hq,S,E), K and V (B,Hkv,T,…), or three axes with the heads in the last one. Past keys and values come first. Keys that causality, windows, attn_mask or nonpad_kv_seqlen exclude have no weight. Rows without keys are 0.",
-	In:  ops.Sig("Q:T1", "K:T1", "V:T2", "attn_mask:U?", "past_key:T1?", "past_value:T2?", "nonpad_kv_seqlen:int64[_]?"),
-	Out: ops.Sig("Y:T1", "present_key:T1?", "present_value:T2?", "qk_matmul_output:T1?"), Elems: map[string][]tensor.DType{"U": numbersAndBool},
+	Doc: "softmax(softcap(Q·Kᵀ·scale) + mask)·V per head, for Q (B,Hq,S,E), K and V (B,Hkv,T,…), or three axes with " +
+		"the heads in the last one. Past keys and values come first. Keys that causality, windows, attn_mask or " +
+		"nonpad_kv_seqlen exclude have no weight. Rows without keys are 0.",
+	In: ops.Sig("Q:T1", "K:T1", "V:T2", "attn_mask:U?", "past_key:T1?", "past_value:T2?",
+		"nonpad_kv_seqlen:int64[_]?"),
+	Out:   ops.Sig("Y:T1", "present_key:T1?", "present_value:T2?", "qk_matmul_output:T1?"),
+	Elems: map[string][]tensor.DType{"U": numbersAndBool},
 	Attrs: []ir.AttrSpec{
-		intAttr("is_causal", 0, "whether query i masks the keys behind position i, counted from the end of the past keys"), intAttr("kv_num_heads", nil, "heads of keys and values if these are in the last axis"),
-		intAttr("q_num_heads", nil, "heads of queries if these are in the last axis"), intAttr("left_window_size", -1, "number of keys before its own position that a query sees; -1: all"),
-		intAttr("right_window_size", -1, "number of keys behind its own position that a query sees; -1: all"), intAttr("qk_matmul_output_mode", 0, "0: products, 1: after softcap, 2: with the mask added, 3: after softmax"),
-		{Name: "scale", Kind: ir.AttrFloat, Doc: "factor of products (default 1/√E)"}, floatAttr("softcap", 0, "bound of products, by tanh; 0: none"),
+		intAttr("is_causal", 0,
+			"whether query i masks the keys behind position i, counted from the end of the past keys"),
+		intAttr("kv_num_heads", nil, "heads of keys and values if these are in the last axis"),
+		intAttr("q_num_heads", nil, "heads of queries if these are in the last axis"),
+		intAttr("left_window_size", -1, "number of keys before its own position that a query sees; -1: all"),
+		intAttr("right_window_size", -1, "number of keys behind its own position that a query sees; -1: all"),
+		intAttr("qk_matmul_output_mode", 0, "0: products, 1: after softcap, 2: with the mask added, 3: after softmax"),
+		{Name: "scale", Kind: ir.AttrFloat, Doc: "factor of products (default 1/√E)"},
+		floatAttr("softcap", 0, "bound of products, by tanh; 0: none"),
 		intAttr("softmax_precision", nil, "element type of the softmax; computations here are in double precision"),
 	},
 	Infer: inferAttention, Eval: evalAttention, Body: attentionBody, Along: alongAttention,
@@ -84,7 +93,8 @@ func inferAttention(n *ir.Node) ([]ir.Type, error) {
 	case len(t.Shape) == 3:
 		y = typed(t1, ir.Shape{q[0], q[2], q[1].Mul(v[3])})
 	}
-	return []ir.Type{y, typed(t1, ir.Shape{k[0], k[1], total, k[3]}), typed(t2, ir.Shape{v[0], v[1], total, v[3]}), typed(t1, ir.Shape{q[0], q[1], q[2], total})}, nil
+	return []ir.Type{y, typed(t1, ir.Shape{k[0], k[1], total, k[3]}), typed(t2, ir.Shape{v[0], v[1], total, v[3]}),
+		typed(t1, ir.Shape{q[0], q[1], q[2], total})}, nil
 }
 
 // heads is a tensor (B,H,S,E), given with four axes, or with three and the heads in the last.
@@ -112,7 +122,8 @@ func readHeads(n *ir.Node, in []tensor.Datum, i int, attr string) (*heads, error
 	}
 	count := int(n.Attrs.Int(attr, 0))
 	if t.Rank() != 3 || count < 1 || count > max(1, t.Dim(2)) || t.Dim(2)%count != 0 {
-		return nil, fmt.Errorf("%s: expected four axes, or three of which the last divides into %d heads, found %v", n.Op.In[i].Name, count, t)
+		return nil, fmt.Errorf("%s: expected four axes, or three of which the last divides into %d heads, found %v",
+			n.Op.In[i].Name, count, t)
 	}
 	out := &heads{make([]float64, len(v)), t.Dim(0), count, t.Dim(1), t.Dim(2) / count}
 	for b := range out.b {
@@ -173,7 +184,8 @@ type attentionMask struct {
 
 func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attentionMask, error) {
 	n := c.Node
-	m := &attentionMask{causal: getInt(n, "is_causal") != 0, left: int(getInt(n, "left_window_size")), right: int(getInt(n, "right_window_size")), offset: past, queries: q.s}
+	m := &attentionMask{causal: getInt(n, "is_causal") != 0, left: int(getInt(n, "left_window_size")),
+		right: int(getInt(n, "right_window_size")), offset: past, queries: q.s}
 	if m.left < -1 || m.right < -1 {
 		return nil, fmt.Errorf("windows of %d and %d keys: expected -1, or more", m.left, m.right)
 	}
@@ -269,7 +281,8 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	past = k.s - past
 	if q.b != k.b || q.b != v.b || k.h != v.h || k.h == 0 || q.h%k.h != 0 || k.s != v.s || q.e != k.e {
-		return nil, fmt.Errorf("Q, K, V are (%d,%d,%d,%d), (%d,%d,%d,%d), (%d,%d,%d,%d), which do not match", q.b, q.h, q.s, q.e, k.b, k.h, k.s, k.e, v.b, v.h, v.s, v.e)
+		return nil, fmt.Errorf("Q, K, V are (%d,%d,%d,%d), (%d,%d,%d,%d), (%d,%d,%d,%d), which do not match", q.b, q.h,
+			q.s, q.e, k.b, k.h, k.s, k.e, v.b, v.h, v.s, v.e)
 	}
 	mask, err := readMask(c, in, q, k, past)
 	if err != nil {
@@ -421,7 +434,8 @@ func alongAttention(n *ir.Node, in []ir.Fact) []ir.Fact {
 		return out
 	}
 	for i, f := range in {
-		if same := i < 3 && !f.Constant() && !f.Global && f.Axis == seq(i) && f.Stride == q.Stride; !same && !(i == 3 && f.Constant()) && !(i > 3 && n.In(i) == nil) {
+		if same := i < 3 && !f.Constant() && !f.Global && f.Axis == seq(i) && f.Stride == q.Stride; !same &&
+			!(i == 3 && f.Constant()) && !(i > 3 && n.In(i) == nil) {
 			return out
 		}
 	}

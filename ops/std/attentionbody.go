@@ -47,7 +47,8 @@ func shareHeads(b *ir.Builder, x *ir.Value, hq, hkv int64) *ir.Value {
 	if hq == hkv {
 		return x
 	}
-	shape := attr(b, "Concat", []*ir.Value{dimOf(b, x, 0), b.Ints(hq), attr(b, "Shape", []*ir.Value{x}, ir.A("start", 2))}, ir.A("axis", 0))
+	shape := attr(b, "Concat", []*ir.Value{dimOf(b, x, 0), b.Ints(hq),
+		attr(b, "Shape", []*ir.Value{x}, ir.A("start", 2))}, ir.A("axis", 0))
 	return op(b, "Reshape", op(b, "Expand", op(b, "Unsqueeze", x, b.Ints(2)), b.Ints(1, 1, hq/hkv, 1, 1)), shape)
 }
 
@@ -58,19 +59,22 @@ func attentionBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		}
 		return nil
 	}
-	q, k, v := unfold(b, n, in[0], "q_num_heads"), unfold(b, n, in[1], "kv_num_heads"), unfold(b, n, in[2], "kv_num_heads")
+	q, k, v := unfold(b, n, in[0], "q_num_heads"), unfold(b, n, in[1], "kv_num_heads"),
+		unfold(b, n, in[2], "kv_num_heads")
 	if b.Err() != nil {
 		return make([]*ir.Value, 4)
 	}
 	if arg(4) != nil && arg(5) != nil {
-		k, v = attr(b, "Concat", []*ir.Value{arg(4), k}, ir.A("axis", 2)), attr(b, "Concat", []*ir.Value{arg(5), v}, ir.A("axis", 2))
+		k, v = attr(b, "Concat", []*ir.Value{arg(4), k}, ir.A("axis", 2)),
+			attr(b, "Concat", []*ir.Value{arg(5), v}, ir.A("axis", 2))
 	}
 	out := []*ir.Value{nil, op(b, "Identity", k), op(b, "Identity", v), nil}
 	hq, okQ := q.Shape()[1].Known()
 	hkv, okK := k.Shape()[1].Known()
 	width, okE := q.Shape()[3].Known()
 	if b.Err() != nil || !okQ || !okK || !okE && !n.Attrs.Has("scale") || hkv < 1 || hq%hkv != 0 {
-		b.Fail(fmt.Errorf("Q %v, K %v: expected known numbers of heads, a multiple of each other, and of features", q.Type, k.Type))
+		b.Fail(fmt.Errorf("Q %v, K %v: expected known numbers of heads, a multiple of each other, and of features",
+			q.Type, k.Type))
 		return make([]*ir.Value, 4)
 	}
 	k, v = shareHeads(b, k, hq, hkv), shareHeads(b, v, hq, hkv)
@@ -123,7 +127,8 @@ func attentionBias(b *ir.Builder, n *ir.Node, q, k *ir.Value, arg func(int) *ir.
 		}
 		if s := mask.Shape(); len(s) == 0 || !s[len(s)-1].Equal(k.Shape()[2]) { // a short mask excludes the last keys
 			missing := op(b, "Sub", dimOf(b, k, 2), attr(b, "Shape", []*ir.Value{mask}, ir.A("start", -1)))
-			mask = op(b, "Pad", mask, attr(b, "Concat", []*ir.Value{b.Ints(0), missing}, ir.A("axis", 0)), out, b.Ints(-1))
+			mask = op(b, "Pad", mask, attr(b, "Concat", []*ir.Value{b.Ints(0), missing}, ir.A("axis", 0)), out,
+				b.Ints(-1))
 		}
 		add(mask)
 	}
@@ -188,7 +193,8 @@ func rotaryBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	im := op(b, "Add", op(b, "Mul", sin, p), op(b, "Mul", cos, q))
 	var y *ir.Value
 	if together {
-		pair := attr(b, "Concat", []*ir.Value{op(b, "Unsqueeze", re, b.Ints(-1)), op(b, "Unsqueeze", im, b.Ints(-1))}, ir.A("axis", -1))
+		pair := attr(b, "Concat", []*ir.Value{op(b, "Unsqueeze", re, b.Ints(-1)), op(b, "Unsqueeze", im, b.Ints(-1))},
+			ir.A("axis", -1))
 		y = op(b, "Reshape", pair, b.Ints(0, 0, 0, -1))
 	} else {
 		y = attr(b, "Concat", []*ir.Value{re, im}, ir.A("axis", -1))

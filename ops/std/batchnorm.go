@@ -11,10 +11,12 @@ import (
 // BatchNormalization normalizes each channel, by given statistics or, in training, by those of the batch.
 var BatchNormalization = ops.Register(&ir.Op{
 	Name: "BatchNormalization", Since: 15,
-	Doc: "(X-mean)/sqrt(var+epsilon)*scale+B per channel of X (N,C,…), with the given statistics. With training_mode, with the statistics of the batch, which also update the running ones.",
+	Doc: "(X-mean)/sqrt(var+epsilon)*scale+B per channel of X (N,C,…), with the given statistics. With " +
+		"training_mode, with the statistics of the batch, which also update the running ones.",
 	In:  ops.Sig("X:T[N,C,...]", "scale:T1[C]", "B:T1[C]", "input_mean:T2[C]", "input_var:T2[C]"),
 	Out: ops.Sig("Y:T[N,C,...]", "running_mean:T2[C]", "running_var:T2[C]"),
-	Attrs: []ir.AttrSpec{floatAttr("epsilon", f32(1e-5), "added to the variance"), floatAttr("momentum", f32(0.9), "weight of the previous running statistics"),
+	Attrs: []ir.AttrSpec{floatAttr("epsilon", f32(1e-5), "added to the variance"),
+		floatAttr("momentum", f32(0.9), "weight of the previous running statistics"),
 		intAttr("training_mode", 0, "whether the batch's own statistics are used")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)

@@ -113,7 +113,8 @@ var (
 	Add = binary("Add", 14, "A+B with broadcasting.", scalar.Add, arith{i: func(a, b int64) int64 { return a + b }})
 	Sub = binary("Sub", 14, "A-B with broadcasting.", scalar.Sub, arith{i: func(a, b int64) int64 { return a - b }})
 	Mul = binary("Mul", 14, "A*B with broadcasting.", scalar.Mul, arith{i: func(a, b int64) int64 { return a * b }})
-	Div = binary("Div", 14, "A/B with broadcasting. Integers are truncated towards zero, and an integer B of 0 is an error.",
+	Div = binary("Div", 14,
+		"A/B with broadcasting. Integers are truncated towards zero, and an integer B of 0 is an error.",
 		scalar.Div, arith{divides: true,
 			i: func(a, b int64) int64 { return a / b }, u: func(a, b uint64) uint64 { return a / b }})
 )

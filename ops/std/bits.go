@@ -58,8 +58,10 @@ var BitwiseNot = ops.Register(&ir.Op{
 // BitShift shifts bits.
 var BitShift = ops.Register(&ir.Op{
 	Name: "BitShift", Since: 11, Doc: "X with its bits shifted by Y places, with broadcasting; zeros are shifted in.",
-	In: ops.Sig("X:T", "Y:T"), Out: ops.Sig("Z:T"), Elems: elems("T", []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}),
-	Attrs: []ir.AttrSpec{{Name: "direction", Kind: ir.AttrString, Required: true, OneOf: []string{"LEFT", "RIGHT"}, Doc: "which way"}},
+	In: ops.Sig("X:T", "Y:T"), Out: ops.Sig("Z:T"),
+	Elems: elems("T", []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}),
+	Attrs: []ir.AttrSpec{{Name: "direction", Kind: ir.AttrString, Required: true, OneOf: []string{"LEFT", "RIGHT"},
+		Doc: "which way"}},
 	Infer: inferBroadcast(elemOf(0)),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		a, b, shape, err := operands(in)
@@ -81,7 +83,8 @@ var bitsTypes = slices.DeleteFunc(slices.Clone(ops.Any), func(d tensor.DType) bo
 // BitCast reinterprets bits as another element type.
 var BitCast = ops.Register(&ir.Op{
 	Name: "BitCast", Since: 26, Doc: "The bits of the input as elements of type to, which has the same number of bits.",
-	In: ops.Sig("input:T1[...]"), Out: ops.Sig("output:T2[...]"), Elems: map[string][]tensor.DType{"T1": bitsTypes, "T2": bitsTypes},
+	In: ops.Sig("input:T1[...]"), Out: ops.Sig("output:T2[...]"),
+	Elems: map[string][]tensor.DType{"T1": bitsTypes, "T2": bitsTypes},
 	Attrs: []ir.AttrSpec{{Name: "to", Kind: ir.AttrInt, Required: true, Doc: "element type, by ONNX's number"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {

@@ -13,15 +13,18 @@ var roundModes = []string{"up", "down", "nearest"}
 
 func castAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 	return append([]ir.AttrSpec{
-		intAttr("saturate", 1, "whether numbers beyond the range of an 8-bit float become its largest number, instead of NaN or infinity"),
+		intAttr("saturate", 1,
+			"whether numbers beyond the range of an 8-bit float become its largest number, instead of NaN or infinity"),
 		{Name: "round_mode", Kind: ir.AttrString, Default: "up", OneOf: roundModes, Doc: "rounding to float8e8m0"},
 	}, more...)
 }
 
 // Cast converts the element type.
 var Cast = ops.Register(&ir.Op{
-	Name: "Cast", Since: 24, Doc: "The input in element type to. Floats become integers by truncation, and strings in decimal notation.",
-	In: ops.Sig("input:T1[...]"), Out: ops.Sig("output:T2[...]"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any},
+	Name: "Cast", Since: 24,
+	Doc: "The input in element type to. Floats become integers by truncation, and strings in decimal notation.",
+	In:  ops.Sig("input:T1[...]"), Out: ops.Sig("output:T2[...]"),
+	Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any},
 	Attrs: castAttrs(ir.AttrSpec{Name: "to", Kind: ir.AttrInt, Required: true, Doc: "element type, by ONNX's number"}),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -47,7 +50,8 @@ var Cast = ops.Register(&ir.Op{
 // CastLike converts to the element type of another tensor.
 var CastLike = ops.Register(&ir.Op{
 	Name: "CastLike", Since: 24, Doc: "The input in the element type of target_type, as Cast.",
-	In: ops.Sig("input:T1[...]", "target_type:T2"), Out: ops.Sig("output:T2[...]"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any},
+	In: ops.Sig("input:T1[...]", "target_type:T2"), Out: ops.Sig("output:T2[...]"),
+	Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any},
 	Attrs: castAttrs(),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		to, err := need(in, 1, "target_type")

@@ -12,9 +12,11 @@ import (
 // CenterCropPad crops or pads axes to given sizes, around their center.
 var CenterCropPad = ops.Register(&ir.Op{
 	Name: "CenterCropPad", Since: 18,
-	Doc: "input_data with its axes (default: all) cut or padded with zeros to the sizes in shape, around the middle; of an odd difference the smaller half comes first.",
-	In:  ops.Sig("input_data:T", "shape:Tind[_]"), Out: ops.Sig("output_data:T"), Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
-	Attrs: []ir.AttrSpec{intsAttr("axes", "the axes that shape is for")},
+	Doc: "input_data with its axes (default: all) cropped or padded with zeros to the sizes in shape, around the " +
+		"center. Of an odd difference the smaller half comes first.",
+	In: ops.Sig("input_data:T", "shape:Tind[_]"), Out: ops.Sig("output_data:T"),
+	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
+	Attrs: []ir.AttrSpec{intsAttr("axes", "axes of the sizes in shape")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		axes, err := resizeAxes(n, len(in))
 		if err != nil {
@@ -104,7 +106,8 @@ var CenterCropPad = ops.Register(&ir.Op{
 	Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
 		axes, err := resizeAxes(n, rank)
 		out := n.Outputs[0].Shape()
-		return err != nil || slices.Contains(axes, axis) && !(len(out) == rank && out[axis].Equal(n.In(0).Shape()[axis]))
+		return err != nil || slices.Contains(axes, axis) &&
+			!(len(out) == rank && out[axis].Equal(n.In(0).Shape()[axis]))
 	}),
 	Tol: ir.Exact,
 })

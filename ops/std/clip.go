@@ -12,8 +12,9 @@ import (
 
 // Clip bounds elements.
 var Clip = ops.Register(&ir.Op{
-	Name: "Clip", Since: 13, Doc: "min(max(input, min), max) for each element. min and max are scalars; without them there is no bound.",
-	In: ops.Sig("input:T[...]", "min:T?", "max:T?"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
+	Name: "Clip", Since: 13,
+	Doc: "min(max(input, min), max) for each element. min and max are scalars; without them there is no bound.",
+	In:  ops.Sig("input:T[...]", "min:T?", "max:T?"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
 	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
 		for i := 1; i < len(n.Inputs); i++ { // other bounds are refused by the evaluation, and do not broadcast
 			if v := n.In(i); v != nil && v.Shape() != nil {

@@ -8,12 +8,15 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Col2Im adds columns up to images.
+// Col2Im adds columns to images.
 var Col2Im = ops.Register(&ir.Op{
 	Name: "Col2Im", Since: 18,
-	Doc: "Images (N,C,…) of sizes image_shape in which the blocks that the columns of input (N,C*taps,blocks) hold are added up at their places.",
-	In:  ops.Sig("input:T[_,_,_]", "image_shape:int64[_]", "block_shape:int64[_]"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Numbers),
-	Attrs: []ir.AttrSpec{intsAttr("dilations", "distance of taps per axis (default 1)"), intsAttr("pads", "all begins, then all ends (default 0)"), intsAttr("strides", "steps per axis (default 1)")},
+	Doc: "Images (N,C,…) of sizes image_shape: the sums of the blocks in the columns of input (N,C*taps,blocks) at " +
+		"their positions.",
+	In: ops.Sig("input:T[_,_,_]", "image_shape:int64[_]", "block_shape:int64[_]"), Out: ops.Sig("output:T"),
+	Elems: elems("T", ops.Numbers),
+	Attrs: []ir.AttrSpec{intsAttr("dilations", "distance of taps per axis (default 1)"),
+		intsAttr("pads", "all begins, then all ends (default 0)"), intsAttr("strides", "steps per axis (default 1)")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		image, ok := ops.DimsOf(n.In(1))
 		if !ok {
@@ -44,7 +47,9 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	k := len(image)
 	if k == 0 || len(block) != k || x.Rank() != 3 {
-		return nil, fmt.Errorf("input %v, image_shape %v, block_shape %v: expected three axes, and as many sizes of blocks as of images", x, image, block)
+		return nil, fmt.Errorf(
+			"input %v, image_shape %v, block_shape %v: expected three axes, and as many sizes of blocks as of images",
+			x, image, block)
 	}
 	win, err := ops.Windows(c.Node, k)
 	if err != nil {
@@ -54,7 +59,8 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	taps := int64(1)
 	for i, d := range image {
 		if d < 0 || d > ops.MaxElems || block[i] < 1 || block[i] > int64(x.Dim(1)) {
-			return nil, fmt.Errorf("image_shape %v, block_shape %v: sizes are out of range for input %v", image, block, x)
+			return nil, fmt.Errorf("image_shape %v, block_shape %v: sizes are out of range for input %v", image, block,
+				x)
 		}
 		if taps *= block[i]; taps > int64(x.Dim(1)) {
 			return nil, fmt.Errorf("block_shape %v: more taps than input %v has", block, x)

@@ -13,10 +13,14 @@ var Constant = ops.Register(&ir.Op{
 	Name: "Constant", Since: 24, Doc: "The tensor in the attribute; exactly one attribute is given.",
 	Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{
-		{Name: "value", Kind: ir.AttrTensor, Doc: "any tensor"}, {Name: "sparse_value", Kind: ir.AttrTensor, Doc: "a tensor that is sparse in the file, and dense here"},
-		{Name: "value_float", Kind: ir.AttrFloat, Doc: "a float32 scalar"}, {Name: "value_floats", Kind: ir.AttrFloats, Doc: "a float32 vector"},
-		{Name: "value_int", Kind: ir.AttrInt, Doc: "an int64 scalar"}, {Name: "value_ints", Kind: ir.AttrInts, Doc: "an int64 vector"},
-		{Name: "value_string", Kind: ir.AttrString, Doc: "a string scalar"}, {Name: "value_strings", Kind: ir.AttrStrings, Doc: "a string vector"},
+		{Name: "value", Kind: ir.AttrTensor, Doc: "any tensor"},
+		{Name: "sparse_value", Kind: ir.AttrTensor, Doc: "a tensor that is sparse in the file, and dense here"},
+		{Name: "value_float", Kind: ir.AttrFloat, Doc: "a float32 scalar"},
+		{Name: "value_floats", Kind: ir.AttrFloats, Doc: "a float32 vector"},
+		{Name: "value_int", Kind: ir.AttrInt, Doc: "an int64 scalar"},
+		{Name: "value_ints", Kind: ir.AttrInts, Doc: "an int64 vector"},
+		{Name: "value_string", Kind: ir.AttrString, Doc: "a string scalar"},
+		{Name: "value_strings", Kind: ir.AttrStrings, Doc: "a string vector"},
 	},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		t, err := constantValue(n)
@@ -60,8 +64,9 @@ func constantValue(n *ir.Node) (*tensor.Tensor, error) {
 
 // ConstantOfShape returns a tensor of equal elements.
 var ConstantOfShape = ops.Register(&ir.Op{
-	Name: "ConstantOfShape", Since: 24, Doc: "A tensor of the given shape, filled with the one element of value (default: float32 0).",
-	In: ops.Sig("input:int64[_]"), Out: ops.Sig("output:T2"), Elems: elems("T2", ops.Any),
+	Name: "ConstantOfShape", Since: 24,
+	Doc: "A tensor of the given shape, filled with the one element of value (default: float32 0).",
+	In:  ops.Sig("input:int64[_]"), Out: ops.Sig("output:T2"), Elems: elems("T2", ops.Any),
 	Attrs: []ir.AttrSpec{{Name: "value", Kind: ir.AttrTensor, Doc: "one element"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {

@@ -58,16 +58,19 @@ func flag(d tensor.Datum, what string) (bool, error) {
 
 // If runs one of two subgraphs.
 var If = ops.Register(&ir.Op{
-	Name: "If", Since: 24, Doc: "The outputs of then_branch where cond holds, else those of else_branch.",
+	Name: "If", Since: 24, Doc: "The outputs of then_branch if cond is true, else those of else_branch.",
 	In: ops.Sig("cond:bool"), Out: []ir.Param{{Name: "outputs", Elem: "V", Variadic: true}}, Elems: elems("V", ops.Any),
-	Attrs: []ir.AttrSpec{graphAttr("then_branch", "what runs where cond holds"), graphAttr("else_branch", "what runs otherwise")},
+	Attrs: []ir.AttrSpec{graphAttr("then_branch", "graph that runs if cond is true"),
+		graphAttr("else_branch", "graph that runs otherwise")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
 		}
 		a, b := n.Attrs.Graph("then_branch"), n.Attrs.Graph("else_branch")
 		if len(a.Inputs) != 0 || len(b.Inputs) != 0 || len(a.Outputs) != len(b.Outputs) {
-			return nil, fmt.Errorf("branches have %d and %d inputs, %d and %d outputs: expected no inputs, and as many outputs", len(a.Inputs), len(b.Inputs), len(a.Outputs), len(b.Outputs))
+			return nil, fmt.Errorf(
+				"branches have %d and %d inputs, %d and %d outputs: expected no inputs, and as many outputs",
+				len(a.Inputs), len(b.Inputs), len(a.Outputs), len(b.Outputs))
 		}
 		out := make([]ir.Type, len(a.Outputs))
 		for i := range out {
@@ -97,10 +100,13 @@ var If = ops.Register(&ir.Op{
 // Loop runs a subgraph repeatedly.
 var Loop = ops.Register(&ir.Op{
 	Name: "Loop", Since: 24,
-	Doc: "Runs body(iteration, condition, carried…) → (condition, carried…, scan outputs…) at most M times and while the condition holds; gives the last carried values, and the scan outputs of all iterations stacked on a new first axis.",
-	In:  []ir.Param{{Name: "M", Elem: "int64", Optional: true}, {Name: "cond", Elem: "bool", Optional: true}, {Name: "v_initial", Elem: "V", Variadic: true, Optional: true}},
+	Doc: "Runs body(iteration, condition, carried…) → (condition, carried…, scan outputs…) at most M times, while " +
+		"the condition is true. The outputs are the last carried values, and the scan outputs of all iterations, " +
+		"stacked on a new first axis.",
+	In: []ir.Param{{Name: "M", Elem: "int64", Optional: true}, {Name: "cond", Elem: "bool", Optional: true},
+		{Name: "v_initial", Elem: "V", Variadic: true, Optional: true}},
 	Out: []ir.Param{{Name: "v_final_and_scan_outputs", Elem: "V", Variadic: true}}, Elems: elems("V", ops.Any),
-	Attrs: []ir.AttrSpec{graphAttr("body", "what runs in each iteration")},
+	Attrs: []ir.AttrSpec{graphAttr("body", "graph of an iteration")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		body := n.Attrs.Graph("body")
 		carried, scans, err := loopCounts(n, body)
@@ -188,7 +194,8 @@ func loopCounts(n *ir.Node, body *ir.Graph) (carried, scans int, err error) {
 	carried = len(body.Inputs) - 2
 	scans = len(body.Outputs) - 1 - carried
 	if carried < 0 || scans < 0 || max(0, len(n.Inputs)-2) != carried {
-		return 0, 0, fmt.Errorf("the body has %d inputs and %d outputs, the node %d inputs, which do not match", len(body.Inputs), len(body.Outputs), len(n.Inputs))
+		return 0, 0, fmt.Errorf("the body has %d inputs and %d outputs, the node %d inputs, which do not match",
+			len(body.Inputs), len(body.Outputs), len(n.Inputs))
 	}
 	return carried, scans, nil
 }

@@ -8,15 +8,20 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Conv is the convolution of networks (a correlation) over any number of spatial axes.
+// Conv is the convolution of neural networks (a correlation) over any number of spatial axes.
 var Conv = ops.Register(&ir.Op{
 	Name: "Conv", Since: 22,
-	Doc: "Correlation of X (N,C,…) with M filters W (M,C/group,…) plus B (M), over all axes behind the channels, with strides, dilations, pads and groups.",
-	In:  ops.Sig("X:T", "W:T", "B:T[_]?"), Out: ops.Sig("Y:T"),
+	Doc: "Correlation of X (N,C,…) with M filters W (M,C/group,…) plus B (M), over all axes after the channels, with " +
+		"strides, dilations, pads and groups.",
+	In: ops.Sig("X:T", "W:T", "B:T[_]?"), Out: ops.Sig("Y:T"),
 	Attrs: []ir.AttrSpec{
-		{Name: "auto_pad", Kind: ir.AttrString, Default: "NOTSET", OneOf: []string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, Doc: "how pads follow, unless given"},
-		intsAttr("dilations", "distance of filter taps per axis (default 1)"), intAttr("group", 1, "number of groups of channels"),
-		intsAttr("kernel_shape", "filter sizes (default: those of W)"), intsAttr("pads", "all begins, then all ends (default 0)"),
+		{Name: "auto_pad", Kind: ir.AttrString, Default: "NOTSET",
+			OneOf: []string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"},
+			Doc:   "computation of pads, if they are not given"},
+		intsAttr("dilations", "distance of filter taps per axis (default 1)"),
+		intAttr("group", 1, "number of groups of channels"),
+		intsAttr("kernel_shape", "filter sizes (default: those of W)"),
+		intsAttr("pads", "all begins, then all ends (default 0)"),
 		intsAttr("strides", "steps per axis (default 1)"),
 	},
 	Infer: inferConv, Eval: evalConv, Along: alongConv,
@@ -117,8 +122,8 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
 
-// convolve adds, for each sample, filter, channel and tap, a shifted and strided copy of the channel, times the weight of
-// the tap, to the output.
+// convolve adds, for each sample, filter, channel and tap, a shifted and strided copy of the channel, times the weight
+// of the tap, to the output.
 func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Window, group int) ([]float64, error) {
 	n, m, cg := xs[0], wsh[0], wsh[1]
 	xSize, taps, ySize := product(xs[2:]), product(wsh[2:]), product(ys[2:])
@@ -180,7 +185,8 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Win
 	return y, nil
 }
 
-// alongConv: along a spatial axis, output step o reads input steps o*stride-begin … o*stride-begin+(taps-1)*dilation.
+// alongConv returns the facts of a convolution. Along a spatial axis, output step o reads input steps o*stride-begin …
+// o*stride-begin+(taps-1)*dilation.
 func alongConv(n *ir.Node, in []ir.Fact) []ir.Fact {
 	f := in[0]
 	f.State = 0

@@ -11,12 +11,16 @@ import (
 // ConvTranspose is the gradient of Conv with respect to its input.
 var ConvTranspose = ops.Same(ops.Register(&ir.Op{
 	Name: "ConvTranspose", Since: 22,
-	Doc: "Each element of X (N,C,…) spreads over the output (N,M,…) with weights W (C,M/group,…), stride steps apart; pads are cut off, B (M) is added.",
-	In:  ops.Sig("X:T", "W:T", "B:T[_]?"), Out: ops.Sig("Y:T"),
+	Doc: "The sum of the products of each element of X (N,C,…) with the filters W (C,M/group,…), stride steps apart " +
+		"in the output (N,M,…), without pads, plus B (M).",
+	In: ops.Sig("X:T", "W:T", "B:T[_]?"), Out: ops.Sig("Y:T"),
 	Attrs: []ir.AttrSpec{
-		autoPad, intsAttr("dilations", "distance of filter taps per axis (default 1)"), intAttr("group", 1, "number of groups of channels"),
-		intsAttr("kernel_shape", "filter sizes (default: those of W)"), intsAttr("output_padding", "added to the ends of the output (default 0)"),
-		intsAttr("output_shape", "sizes of the output's axes behind the channels; pads then follow"), intsAttr("pads", "all begins, then all ends (default 0)"),
+		autoPad, intsAttr("dilations", "distance of filter taps per axis (default 1)"),
+		intAttr("group", 1, "number of groups of channels"),
+		intsAttr("kernel_shape", "filter sizes (default: those of W)"),
+		intsAttr("output_padding", "added to the ends of the output (default 0)"),
+		intsAttr("output_shape", "sizes of the output's axes after the channels; pads are computed from them"),
+		intsAttr("pads", "all begins, then all ends (default 0)"),
 		intsAttr("strides", "steps per axis (default 1)"),
 	},
 	Infer: inferConvTranspose, Eval: evalConvTranspose, Along: alongConvTranspose,
@@ -37,7 +41,7 @@ func spreads(n *ir.Node, k int) (win []ops.Window, extra, sizes []int64, err err
 	}
 	extra = n.Attrs.Ints("output_padding", make([]int64, k))
 	sizes = n.Attrs.Ints("output_shape", nil)
-	if len(sizes) == k+2 { // written with batch and channels by some exporters
+	if len(sizes) == k+2 { // some exporters include batch and channels
 		sizes = sizes[2:]
 	}
 	if len(extra) != k || sizes != nil && len(sizes) != k {
@@ -51,9 +55,10 @@ func spreads(n *ir.Node, k int) (win []ops.Window, extra, sizes []int64, err err
 	return win, extra, sizes, nil
 }
 
-// spreadSize returns the size of d elements spread by k taps, before the pads are cut off.
+// spreadSize returns the size of d elements spread by k taps, before the pads are removed.
 func spreadSize(w ops.Window, d, k ir.Dim, extra int64) ir.Dim {
-	return d.Sub(ir.Const(1)).Mul(ir.Const(w.Stride)).Add(k.Sub(ir.Const(1)).Mul(ir.Const(w.Dilation))).Add(ir.Const(extra + 1))
+	return d.Sub(
+		ir.Const(1)).Mul(ir.Const(w.Stride)).Add(k.Sub(ir.Const(1)).Mul(ir.Const(w.Dilation))).Add(ir.Const(extra + 1))
 }
 
 // spreadOut returns the output's size along axis i.
@@ -163,8 +168,8 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
 
-// tapPlaces lists, for one tap, the offsets in the output plane (sizes ys) and the offsets in the input plane (sizes xs)
-// that contribute to them: position o*stride + tap*dilation - begin receives from position o.
+// tapPlaces lists, for one tap, the offsets in the output plane (sizes ys) and the offsets in the input plane (sizes
+// xs) that contribute to them: position o*stride + tap*dilation - begin receives from position o.
 func tapPlaces(tap []int, win []ops.Window, xs, ys []int) (from, to []int) {
 	k := len(win)
 	xStr, yStr := ops.Strides(xs), ops.Strides(ys)
@@ -223,8 +228,8 @@ func spreadOver(c *ir.EvalCtx, y, x, w []float64, ys, xs, ws []int, win []ops.Wi
 	return nil
 }
 
-// alongConvTranspose uses that step o of the output depends on the input steps (o + begin - tap*dilation)/stride that are
-// integers.
+// alongConvTranspose returns the facts of a ConvTranspose. Step o of the output depends on those of the input steps (o
+// + begin - tap*dilation)/stride that are integers.
 func alongConvTranspose(n *ir.Node, in []ir.Fact) []ir.Fact {
 	f := in[0]
 	f.State = 0

@@ -9,14 +9,18 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// DeformConv is a convolution whose taps are moved by an input of offsets.
+// DeformConv is a convolution whose taps are displaced by an input of offsets.
 var DeformConv = ops.Same(ops.Register(&ir.Op{
 	Name: "DeformConv", Since: 22,
-	Doc: "Correlation of X (N,C,…) with filters W (M,C/group,…), tap by tap moved by offset (N,offset_group*taps*axes,…) between elements, which are interpolated linearly (0 outside), times mask (N,offset_group*taps,…), plus B (M).",
-	In:  ops.Sig("X:T", "W:T", "offset:T", "B:T[_]?", "mask:T?"), Out: ops.Sig("Y:T"),
+	Doc: "Correlation of X (N,C,…) with filters W (M,C/group,…), with each tap displaced by offset " +
+		"(N,offset_group*taps*axes,…), interpolated linearly between elements (0 outside), times mask " +
+		"(N,offset_group*taps,…), plus B (M).",
+	In: ops.Sig("X:T", "W:T", "offset:T", "B:T[_]?", "mask:T?"), Out: ops.Sig("Y:T"),
 	Attrs: []ir.AttrSpec{
-		intsAttr("dilations", "distance of filter taps per axis (default 1)"), intAttr("group", 1, "number of groups of channels"),
-		intsAttr("kernel_shape", "filter sizes (default: those of W)"), intAttr("offset_group", 1, "number of groups of channels that share offsets"),
+		intsAttr("dilations", "distance of filter taps per axis (default 1)"),
+		intAttr("group", 1, "number of groups of channels"),
+		intsAttr("kernel_shape", "filter sizes (default: those of W)"),
+		intAttr("offset_group", 1, "number of groups of channels that share offsets"),
 		intsAttr("pads", "all begins, then all ends (default 0)"), intsAttr("strides", "steps per axis (default 1)"),
 	},
 	Infer: inferConv, Eval: evalDeformConv,
@@ -26,7 +30,8 @@ var DeformConv = ops.Same(ops.Register(&ir.Op{
 		for i, f := range in {
 			switch {
 			case f.Constant():
-			case i != 1 && i != 3 && f.Axis == 0 && !f.Global && (out.Constant() || out.Stride == f.Stride && out.Axis == 0):
+			case i != 1 && i != 3 && f.Axis == 0 && !f.Global &&
+				(out.Constant() || out.Stride == f.Stride && out.Axis == 0):
 				out = ops.Join(n, []ir.Fact{out, f}, []int{1, 1}, 1)
 			default:
 				return spread(n, ops.Global(n, in))
@@ -56,7 +61,8 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	group, offsets := int(getInt(c.Node, "group")), int(getInt(c.Node, "offset_group"))
 	channels, m, cg := x.Dim(1), w.Dim(0), w.Dim(1)
-	if group < 1 || group > max(1, m) || channels != cg*group || m%group != 0 || offsets < 1 || offsets > max(1, channels) || channels%offsets != 0 {
+	if group < 1 || group > max(1, m) || channels != cg*group || m%group != 0 || offsets < 1 ||
+		offsets > max(1, channels) || channels%offsets != 0 {
 		return nil, fmt.Errorf("X %v, W %v, group %d and offset_group %d do not match", x, w, group, offsets)
 	}
 	taps := product(w.Shape()[2:])
@@ -113,7 +119,8 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 						scale = mask[((s*offsets+g)*taps+t)*places+place]
 					}
 					for ch := g * perOffset; ch < (g+1)*perOffset; ch++ {
-						sampled[ch] = scale * linearAt(xs[(s*channels+ch)*size:(s*channels+ch+1)*size], x.Shape()[2:], at)
+						sampled[ch] = scale * linearAt(xs[(s*channels+ch)*size:(s*channels+ch+1)*size], x.Shape()[2:],
+							at)
 					}
 				}
 				for f := range m {
@@ -146,7 +153,7 @@ func linearAt(v []float64, shape []int, at []float64) float64 {
 	var part [8]float64
 	for i, x := range at {
 		f := math.Floor(x)
-		if !(f >= -1 && f < float64(shape[i])) { // also NaN
+		if !(f >= -1 && f < float64(shape[i])) { // true for NaN
 			return 0
 		}
 		low[i], part[i] = int(f), x-f

@@ -8,18 +8,21 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-var blockSize = ir.AttrSpec{Name: "blocksize", Kind: ir.AttrInt, Required: true, Doc: "how many elements per axis belong together"}
+var blockSize = ir.AttrSpec{Name: "blocksize", Kind: ir.AttrInt, Required: true,
+	Doc: "number of elements of a block per axis"}
 
-// DepthToSpace moves channels into space, SpaceToDepth the other way.
+// DepthToSpace moves channels to spatial axes. SpaceToDepth is its inverse.
 var (
 	DepthToSpace = ops.Same(ops.Register(regroup("DepthToSpace", 13,
-		"input (N,C,H,W) as (N,C/b²,H*b,W*b): channels become blocks of b by b; which ones is said by mode.", true,
-		ir.AttrSpec{Name: "mode", Kind: ir.AttrString, Default: "DCR", OneOf: []string{"DCR", "CRD"}, Doc: "whether places within a block come before the channel (DCR) or after it"})), 11, 1)
+		"input (N,C,H,W) as (N,C/b²,H*b,W*b): channels become blocks of b by b, in the order of mode.", true,
+		ir.AttrSpec{Name: "mode", Kind: ir.AttrString, Default: "DCR", OneOf: []string{"DCR", "CRD"},
+			Doc: "whether positions in a block come before the channel (DCR) or after it"})), 11, 1)
 	SpaceToDepth = ops.Same(ops.Register(regroup("SpaceToDepth", 13,
-		"input (N,C,H,W) as (N,C*b²,H/b,W/b): places within blocks of b by b become channels, before the channel's own number.", false)), 1)
+		"input (N,C,H,W) as (N,C*b²,H/b,W/b): positions in blocks of b by b become channels, before the channel's "+
+			"own index.", false)), 1)
 )
 
-// regroup makes an operator that is a reshape, a transposition and a reshape.
+// regroup registers an operator that is a reshape, a transposition and a reshape.
 func regroup(name string, since int, doc string, toSpace bool, attrs ...ir.AttrSpec) *ir.Op {
 	// split returns the shape with blocks as separate axes, and their permutation.
 	split := func(n *ir.Node, s []int) (parts, perm []int, err error) {
@@ -39,7 +42,8 @@ func regroup(name string, since int, doc string, toSpace bool, attrs ...ir.AttrS
 		return []int{s[0], b, b, s[1] / (b * b), s[2], s[3]}, []int{0, 3, 4, 1, 5, 2}, nil
 	}
 	return &ir.Op{
-		Name: name, Since: since, Doc: doc, In: ops.Sig("input:T"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
+		Name: name, Since: since, Doc: doc, In: ops.Sig("input:T"), Out: ops.Sig("output:T"),
+		Elems: elems("T", ops.Any),
 		Attrs: append([]ir.AttrSpec{blockSize}, attrs...),
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 			b := getInt(n, "blocksize")

@@ -20,9 +20,13 @@ var (
 func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
 	o := &ir.Op{
 		Name: "DFT", Since: since,
-		Doc: "Discrete Fourier transform over one axis of input, whose last axis holds real and imaginary parts (2) or real numbers (1). Its length is dft_length; what is missing is 0. One-sided, only the first half of the spectrum is written, or for the inverse read, and the signal is real.",
-		In:  in, Out: ops.Sig("output:T1"), Elems: map[string][]tensor.DType{"T2": indexTypes},
-		Attrs: append([]ir.AttrSpec{intAttr("inverse", 0, "whether it is the inverse, with the factor 1/length"), intAttr("onesided", 0, "whether half the spectrum stands for the whole")}, attrs...),
+		Doc: "Discrete Fourier transform over one axis of input, whose last axis holds real and imaginary parts (2) " +
+			"or real numbers (1). Its length is dft_length, with zeros for missing elements. If onesided is set, the " +
+			"signal is real, and only the first half of the spectrum is written or, for the inverse, read.",
+		In: in, Out: ops.Sig("output:T1"), Elems: map[string][]tensor.DType{"T2": indexTypes},
+		Attrs: append([]ir.AttrSpec{intAttr("inverse", 0,
+			"whether the transform is the inverse, with the factor 1/length"),
+			intAttr("onesided", 0, "whether the spectrum is given by its first half")}, attrs...),
 		Infer: inferShape(inferDFT), Eval: evalDFT,
 		Along: alongKeep(func(n *ir.Node, axis, rank int) bool {
 			a, ok, err := constDFTAxis(n, rank)
@@ -45,17 +49,18 @@ func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
 	return ops.Register(o)
 }
 
-// dftWithAxis is the body of versions with the axis as an attribute: it makes that an input.
+// dftWithAxis is the body of versions with the axis as an attribute. It converts that to an input.
 func dftWithAxis(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	axis := b.Const("axis", tensor.FromSlice([]int64{getInt(n, "axis")}))
 	var length *ir.Value
 	if len(in) > 1 {
 		length = in[1]
 	}
-	return []*ir.Value{attr(b, "DFT", []*ir.Value{in[0], length, axis}, ir.A("inverse", getInt(n, "inverse")), ir.A("onesided", getInt(n, "onesided")))}
+	return []*ir.Value{attr(b, "DFT", []*ir.Value{in[0], length, axis}, ir.A("inverse", getInt(n, "inverse")),
+		ir.A("onesided", getInt(n, "onesided")))}
 }
 
-// constDFTAxis returns the axis where it is known when the graph is built.
+// constDFTAxis returns the axis if it is known when the graph is built.
 func constDFTAxis(n *ir.Node, rank int) (axis int, ok bool, err error) {
 	given := int64(-2)
 	switch {
@@ -179,7 +184,7 @@ func evalDFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
 
-// transform computes lines of a tensor, with buffers that it keeps.
+// transform computes lines of a tensor, with reused buffers.
 type transform struct {
 	plan              *fft.Plan
 	inverse, onesided bool
@@ -188,7 +193,8 @@ type transform struct {
 	z                 []complex128
 }
 
-// line transforms d numbers in src, step numbers apart (of the given number of parts), to count numbers in dst, likewise.
+// line transforms d numbers in src, step numbers apart (of the given number of parts), to count numbers in dst,
+// likewise.
 func (t *transform) line(dst, src []float64, count, d, step int) {
 	n := t.plan.Len()
 	if t.real == nil {

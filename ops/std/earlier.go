@@ -12,8 +12,8 @@ import (
 
 // Earlier versions whose attributes became inputs.
 
-// axesAttr makes the version of an operator that takes axes as an attribute where its newest version takes an input;
-// without the attribute the input is left out.
+// axesAttr registers the version of an operator that has axes as an attribute and not as an input. Without the
+// attribute, the input is omitted.
 func axesAttr(newest *ir.Op, since int, required bool, more ...int) {
 	name := newest.Name
 	keep := slices.ContainsFunc(newest.Attrs, func(a ir.AttrSpec) bool { return a.Name == "keepdims" })
@@ -34,7 +34,7 @@ func axesAttr(newest *ir.Op, since int, required bool, more ...int) {
 		},
 	}
 	if keep {
-		op.Attrs = append(op.Attrs, intAttr("keepdims", 1, "whether reduced axes stay, with size 1"))
+		op.Attrs = append(op.Attrs, intAttr("keepdims", 1, "whether reduced axes are kept, with size 1"))
 	}
 	earlier(op, more...)
 }
@@ -43,7 +43,8 @@ func init() {
 	axesAttr(Squeeze, 11, false, 1)
 	axesAttr(Unsqueeze, 11, true, 1)
 	axesAttr(ReduceSum, 11, false, 1)
-	for _, op := range []*ir.Op{ReduceMean, ReduceProd, ReduceSumSquare, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp} {
+	for _, op := range []*ir.Op{ReduceMean, ReduceProd, ReduceSumSquare, ReduceL1, ReduceL2, ReduceLogSum,
+		ReduceLogSumExp} {
 		axesAttr(op, 13, false, 1, 11)
 	}
 	for _, op := range []*ir.Op{ReduceMax, ReduceMin} {
@@ -51,8 +52,8 @@ func init() {
 	}
 	for _, since := range []int{1, 6} {
 		attrs := []ir.AttrSpec{
-			{Name: "min", Kind: ir.AttrFloat, Doc: "least value"},
-			{Name: "max", Kind: ir.AttrFloat, Doc: "greatest value"},
+			{Name: "min", Kind: ir.AttrFloat, Doc: "smallest value"},
+			{Name: "max", Kind: ir.AttrFloat, Doc: "largest value"},
 		}
 		if since == 1 {
 			attrs = append(attrs, consumed())
@@ -81,7 +82,9 @@ func init() {
 
 // Reshape1 has its shape as an attribute.
 var Reshape1 = earlier(&ir.Op{
-	Name: "Reshape", Since: 1, Doc: "data under another shape, an attribute: 0 copies the dimension at its place, one -1 takes what is left.",
+	Name: "Reshape", Since: 1,
+	Doc: "data with another shape, an attribute: 0 copies the dimension at its index, and one -1 is computed from " +
+		"the number of elements.",
 	In: ops.Sig("data:T"), Out: ops.Sig("reshaped:T"), Elems: elems("T", ops.Any), Tol: ir.Exact,
 	Attrs: []ir.AttrSpec{intsAttr("shape", "the shape"), consumed()},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
@@ -93,7 +96,9 @@ var Reshape1 = earlier(&ir.Op{
 var Slice1 = earlier(&ir.Op{
 	Name: "Slice", Since: 1, Doc: "data[start:end] on each of the given axes (default: the first ones), by attributes.",
 	In: ops.Sig("data:T"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any), Tol: ir.Exact,
-	Attrs: []ir.AttrSpec{intsAttr("axes", "the axes"), {Name: "starts", Kind: ir.AttrInts, Required: true, Doc: "first places"}, {Name: "ends", Kind: ir.AttrInts, Required: true, Doc: "places behind the last"}},
+	Attrs: []ir.AttrSpec{intsAttr("axes", "the axes"),
+		{Name: "starts", Kind: ir.AttrInts, Required: true, Doc: "first indices"},
+		{Name: "ends", Kind: ir.AttrInts, Required: true, Doc: "indices after the last ones"}},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		args := []*ir.Value{in[0], b.Ints(n.Attrs.Ints("starts", nil)...), b.Ints(n.Attrs.Ints("ends", nil)...)}
 		if axes := n.Attrs.Ints("axes", nil); axes != nil {
@@ -109,12 +114,17 @@ func init() {
 		pads  string
 	}{{1, "paddings"}, {2, "pads"}} {
 		earlier(&ir.Op{
-			Name: "Pad", Since: v.since, Doc: "data with pads (all begins, then all ends) of a constant, its mirror image, or its edge, by attributes.",
+			Name: "Pad", Since: v.since,
+			Doc: "data with pads (all begins, then all ends) of a constant, its mirror image, or its edge, by " +
+				"attributes.",
 			In: ops.Sig("data:T"), Out: ops.Sig("output:T"), Tol: ir.Exact,
-			Attrs: []ir.AttrSpec{{Name: v.pads, Kind: ir.AttrInts, Required: true, Doc: "pads of each axis"}, floatAttr("value", 0, "the constant"),
-				{Name: "mode", Kind: ir.AttrString, Default: "constant", OneOf: []string{"constant", "reflect", "edge"}, Doc: "what the pads hold"}},
+			Attrs: []ir.AttrSpec{{Name: v.pads, Kind: ir.AttrInts, Required: true, Doc: "pads of each axis"},
+				floatAttr("value", 0, "the constant"),
+				{Name: "mode", Kind: ir.AttrString, Default: "constant", OneOf: []string{"constant", "reflect", "edge"},
+					Doc: "content of the pads"}},
 			Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
-				return []*ir.Value{attr(b, "Pad", []*ir.Value{in[0], b.Ints(n.Attrs.Ints(v.pads, nil)...), constLike(b, in[0], getFloat(n, "value"))}, ir.A("mode", getStr(n, "mode")))}
+				return []*ir.Value{attr(b, "Pad", []*ir.Value{in[0], b.Ints(n.Attrs.Ints(v.pads, nil)...),
+					constLike(b, in[0], getFloat(n, "value"))}, ir.A("mode", getStr(n, "mode")))}
 			},
 		})
 	}
@@ -123,7 +133,8 @@ func init() {
 // Split2 has its sizes as an attribute.
 var Split2 = earlier(&ir.Op{
 	Name: "Split", Since: 11, Doc: "Parts of input along axis: of the sizes in the attribute split, or equal ones.",
-	In: ops.Sig("input:T"), Out: []ir.Param{{Name: "outputs", Elem: "T", Variadic: true}}, Elems: elems("T", ops.Any), Tol: ir.Exact,
+	In: ops.Sig("input:T"), Out: []ir.Param{{Name: "outputs", Elem: "T", Variadic: true}}, Elems: elems("T", ops.Any),
+	Tol:   ir.Exact,
 	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), intsAttr("split", "sizes of the parts")},
 	Body:  splitByAttr,
 }, 2)
@@ -140,19 +151,21 @@ func splitByAttr(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	return b.Ops("", "Split", len(n.Outputs), args, attrs...)
 }
 
-// Split1 takes its sizes as an input of the data's element type, too.
+// Split1 also takes its sizes as an input of the data's element type.
 var Split1 = earlier(&ir.Op{
-	Name: "Split", Since: 1, Doc: "Parts of input along axis: of the sizes in split, an attribute or an input, or equal ones.",
-	In: ops.Sig("input:T", "split:T?"), Out: []ir.Param{{Name: "outputs", Elem: "T", Variadic: true}}, Tol: ir.Exact,
+	Name: "Split", Since: 1,
+	Doc: "Parts of input along axis: of the sizes in split, an attribute or an input, or equal ones.",
+	In:  ops.Sig("input:T", "split:T?"), Out: []ir.Param{{Name: "outputs", Elem: "T", Variadic: true}}, Tol: ir.Exact,
 	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), intsAttr("split", "sizes of the parts")},
 	Body:  splitByAttr,
 })
 
 // TopK1 has K as an attribute.
 var TopK1 = earlier(&ir.Op{
-	Name: "TopK", Since: 1, Doc: "The k greatest elements along axis and their positions, in order.",
+	Name: "TopK", Since: 1, Doc: "The k largest elements along axis and their indices, in order.",
 	In: ops.Sig("X:T"), Out: ops.Sig("Values:T", "Indices:int64"), Tol: ir.Exact,
-	Attrs: []ir.AttrSpec{intAttr("axis", -1, "the axis"), {Name: "k", Kind: ir.AttrInt, Required: true, Doc: "how many"}},
+	Attrs: []ir.AttrSpec{intAttr("axis", -1, "the axis"),
+		{Name: "k", Kind: ir.AttrInt, Required: true, Doc: "number of elements"}},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		return b.Ops("", "TopK", 2, []*ir.Value{in[0], b.Ints(n.Attrs.Int("k", 0))}, ir.A("axis", getInt(n, "axis")))
 	},
@@ -175,18 +188,20 @@ var Tile1 = earlier(&ir.Op{
 
 // Concat1 is the first version of Concat. Its default axis is that of the channels.
 var Concat1 = earlier(&ir.Op{
-	Name: "Concat", Since: 1, Doc: "All inputs one behind the other along axis (default 1).",
-	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("concat_result:T"), Elems: elems("T", ops.Any), Tol: ir.Exact,
+	Name: "Concat", Since: 1, Doc: "All inputs concatenated along axis (default 1).",
+	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("concat_result:T"),
+	Elems: elems("T", ops.Any), Tol: ir.Exact,
 	Attrs: []ir.AttrSpec{intAttr("axis", 1, "the axis")},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		return []*ir.Value{attr(b, "Concat", in, ir.A("axis", getInt(n, "axis")))}
 	},
 })
 
-// Cast1 names the element type.
+// Cast1 has the name of the element type as an attribute.
 var Cast1 = earlier(&ir.Op{
 	Name: "Cast", Since: 1, Doc: "The input in the element type whose name in TensorProto is to.",
-	In: ops.Sig("input:T1"), Out: ops.Sig("output:T2"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any}, Tol: ir.Rounding,
+	In: ops.Sig("input:T1"), Out: ops.Sig("output:T2"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Any},
+	Tol:   ir.Rounding,
 	Attrs: []ir.AttrSpec{{Name: "to", Kind: ir.AttrString, Required: true, Doc: "FLOAT, INT64, …"}},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		to, err := protoName(n.Attrs.Str("to", ""))
@@ -202,9 +217,11 @@ var Cast1 = earlier(&ir.Op{
 var Selu1 = earlier(&ir.Op{
 	Name: "Selu", Since: 1, Doc: "gamma*(alpha*exp(x)-alpha) below zero, gamma*x elsewhere.",
 	In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Tol: ir.Rounding,
-	Attrs: []ir.AttrSpec{floatAttr("alpha", f32(1.6732), "factor below zero"), floatAttr("gamma", f32(1.0507), "factor"), consumed()},
+	Attrs: []ir.AttrSpec{floatAttr("alpha", f32(1.6732), "factor below zero"),
+		floatAttr("gamma", f32(1.0507), "factor"), consumed()},
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
-		return []*ir.Value{attr(b, "Selu", in, ir.A("alpha", getFloat(n, "alpha")), ir.A("gamma", getFloat(n, "gamma")))}
+		return []*ir.Value{attr(b, "Selu", in, ir.A("alpha", getFloat(n, "alpha")),
+			ir.A("gamma", getFloat(n, "gamma")))}
 	},
 })
 

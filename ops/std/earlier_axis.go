@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// protoName reads an element type as TensorProto.DataType spells it.
+// protoName reads an element type by its name in TensorProto.DataType.
 func protoName(name string) (tensor.DType, error) {
 	switch name {
 	case "DOUBLE":
@@ -34,7 +34,9 @@ func init() {
 		{And, []int{1}}, {Or, []int{1}}, {Xor, []int{1}}, {Equal, []int{1}}, {Less, []int{1}}, {Greater, []int{1}},
 	} {
 		for _, since := range v.since {
-			attrs := []ir.AttrSpec{intAttr("axis", nil, "the axis of A on which B's first one lies; absent: B's axes are A's last"), intAttr("broadcast", 0, "whether B is broadcast")}
+			attrs := []ir.AttrSpec{intAttr("axis", nil,
+				"the axis of A that corresponds to B's first axis; absent: B's axes are A's last"),
+				intAttr("broadcast", 0, "whether B is broadcast")}
 			if since == 1 && len(v.since) > 1 {
 				attrs = append(attrs, consumed())
 			}
@@ -84,7 +86,7 @@ func onAxis(b *ir.Builder, n *ir.Node, in []*ir.Value) *ir.Value {
 	return op(b, "Unsqueeze", in[1], b.Ints(axes...))
 }
 
-// Before version 13, functions of rows took their input for a matrix: the axes from axis on were one.
+// Before version 13, operators on rows took their input as a matrix: the axes from axis on were one.
 func init() {
 	for _, newest := range []*ir.Op{Softmax, LogSoftmax, Hardmax} {
 		name := newest.Name

@@ -7,12 +7,13 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Before version 14, batch normalization with more than one output was in training, and returned the statistics of the
-// batch. Before version 9, spatial=0 had statistics per element of a sample instead of per channel.
+// Before version 14, batch normalization with more than one output was training, and returned the statistics of the
+// batch. Before version 9, spatial=0 selected statistics per element of a sample, not per channel.
 func init() {
-	epsilon, momentum := floatAttr("epsilon", f32(1e-5), "added to the variance"), floatAttr("momentum", f32(0.9), "what the running statistics keep")
+	epsilon, momentum := floatAttr("epsilon", f32(1e-5), "added to the variance"),
+		floatAttr("momentum", f32(0.9), "weight of the previous running statistics")
 	spatial := intAttr("spatial", 1, "whether statistics are per channel; else per element of a sample")
-	test := intAttr("is_test", 0, "ignored: outputs besides Y say that it is training")
+	test := intAttr("is_test", 0, "ignored: training is selected by outputs besides Y")
 	for _, v := range []struct {
 		since int
 		attrs []ir.AttrSpec
@@ -23,8 +24,11 @@ func init() {
 		{9, []ir.AttrSpec{epsilon, momentum}},
 	} {
 		earlier(&ir.Op{
-			Name: "BatchNormalization", Since: v.since, Doc: "As the newest version: with the given statistics where Y is the only output, else with those of the batch, which are then given too.",
-			In: ops.Sig("X:T", "scale:T", "B:T", "mean:T", "var:T"), Out: ops.Sig("Y:T", "mean:T", "var:T", "saved_mean:T", "saved_var:T"),
+			Name: "BatchNormalization", Since: v.since,
+			Doc: "As the newest version: with the given statistics if Y is the only output, else with those of the " +
+				"batch, which are returned too.",
+			In:    ops.Sig("X:T", "scale:T", "B:T", "mean:T", "var:T"),
+			Out:   ops.Sig("Y:T", "mean:T", "var:T", "saved_mean:T", "saved_var:T"),
 			Attrs: v.attrs, Tol: ir.Summing, Body: batchNormBody,
 		})
 	}

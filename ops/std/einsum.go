@@ -12,8 +12,10 @@ import (
 // Einsum sums products of elements over named axes.
 var Einsum = ops.Register(&ir.Op{
 	Name: "Einsum", Since: 12,
-	Doc: "Einstein's summation: each input's axes are letters, with an ellipsis for any number of them; the output keeps the letters behind ->, or, without it, those that occur once, in alphabetical order.",
-	In:  []ir.Param{{Name: "Inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("Output:T"), Elems: elems("T", ops.Numbers),
+	Doc: "Einstein's summation: each input's axes are letters, with an ellipsis for any number of them; the output " +
+		"has the letters after -> or, without it, those that occur once, in alphabetical order.",
+	In: []ir.Param{{Name: "Inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("Output:T"),
+	Elems: elems("T", ops.Numbers),
 	Attrs: []ir.AttrSpec{{Name: "equation", Kind: ir.AttrString, Required: true, Doc: "the letters, as in ij,jk->ik"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -84,7 +86,7 @@ var Einsum = ops.Register(&ir.Op{
 	Tol: ir.Summing,
 })
 
-// einsum is an equation with its ellipses spelled out; their axes get digits for letters, the last one 0.
+// einsum is an equation with its ellipses expanded. Their axes get digits as letters, of which 0 is the last axis.
 type einsum struct {
 	in  [][]rune
 	out []rune
@@ -199,20 +201,23 @@ func evalEinsum(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	// Every input is read at every point of the space of all letters, with the letters of the output first.
 	inner := product(shape[len(out):])
 	if parts[0].DType().IsInt() {
-		total, err := einsumSum(parts, e, order, shape, n, inner, func(t *tensor.Tensor) ([]int64, error) { return t.Int64s() })
+		total, err := einsumSum(parts, e, order, shape, n, inner,
+			func(t *tensor.Tensor) ([]int64, error) { return t.Int64s() })
 		if err != nil {
 			return nil, err
 		}
 		return ops.One(fromInts(parts[0].DType(), total, out...))
 	}
-	total, err := einsumSum(parts, e, order, shape, n, inner, func(t *tensor.Tensor) ([]float64, error) { return t.Float64s() })
+	total, err := einsumSum(parts, e, order, shape, n, inner,
+		func(t *tensor.Tensor) ([]float64, error) { return t.Float64s() })
 	if err != nil {
 		return nil, err
 	}
 	return ops.One(ops.Real(c, parts[0].DType(), total, out...))
 }
 
-func einsumSum[T int64 | float64](parts []*tensor.Tensor, e einsum, order []rune, shape []int, n, inner int, read func(*tensor.Tensor) ([]T, error)) ([]T, error) {
+func einsumSum[T int64 | float64](parts []*tensor.Tensor, e einsum, order []rune, shape []int, n, inner int,
+	read func(*tensor.Tensor) ([]T, error)) ([]T, error) {
 	data, strides := make([][]T, len(parts)), make([][]int, len(parts))
 	for i, t := range parts {
 		var err error
@@ -252,8 +257,8 @@ func einsumSum[T int64 | float64](parts []*tensor.Tensor, e einsum, order []rune
 	return total, nil
 }
 
-// EinsumTerms returns the letters of an equation's terms and of its output, for inputs of the given ranks. The letters of
-// an ellipsis are digits, of which 0 is the last axis.
+// EinsumTerms returns the letters of an equation's terms and of its output, for inputs of the given ranks. The letters
+// of an ellipsis are digits, of which 0 is the last axis.
 func EinsumTerms(equation string, ranks []int) (in [][]rune, out []rune, err error) {
 	e, err := parseEinsum(equation, ranks)
 	return e.in, e.out, err

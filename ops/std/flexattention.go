@@ -9,14 +9,18 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// FlexAttention is attention with graphs that change products and weights.
+// FlexAttention is attention with graphs that modify products and weights.
 var FlexAttention = ops.Register(&ir.Op{
 	Domain: "ai.onnx.preview", Name: "FlexAttention", Since: 1,
-	Doc: "prob_mod(softmax(score_mod(Q·Kᵀ·scale)))·V per head, for Q (B,Hq,S,E), K and V (B,Hkv,T,…); Hq is a multiple of Hkv.",
-	In:  ops.Sig("Q:T1[B,H,S,E]", "K:T1[B,G,T,E]", "V:T2[B,G,T,F]"), Out: ops.Sig("Y:T2[B,H,S,F]"),
+	Doc: "prob_mod(softmax(score_mod(Q·Kᵀ·scale)))·V per head, for Q (B,Hq,S,E), K and V (B,Hkv,T,…); Hq is a " +
+		"multiple of Hkv.",
+	In: ops.Sig("Q:T1[B,H,S,E]", "K:T1[B,G,T,E]", "V:T2[B,G,T,F]"), Out: ops.Sig("Y:T2[B,H,S,F]"),
 	Attrs: []ir.AttrSpec{
-		{Name: "prob_mod", Kind: ir.AttrGraph, Doc: "changes weights (B,Hq,S,T)"}, {Name: "score_mod", Kind: ir.AttrGraph, Doc: "changes products (B,Hq,S,T)"},
-		{Name: "scale", Kind: ir.AttrFloat, Doc: "factor of products (default 1/√E)"}, intAttr("softmax_precision", nil, "element type that the graphs see (default: float, or double where Q is)"),
+		{Name: "prob_mod", Kind: ir.AttrGraph, Doc: "graph that modifies weights (B,Hq,S,T)"},
+		{Name: "score_mod", Kind: ir.AttrGraph, Doc: "graph that modifies products (B,Hq,S,T)"},
+		{Name: "scale", Kind: ir.AttrFloat, Doc: "factor of products (default 1/√E)"},
+		intAttr("softmax_precision", nil,
+			"element type of the graphs' inputs (default: float, or double if Q is double)"),
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		var t [3]*heads
@@ -31,7 +35,8 @@ var FlexAttention = ops.Register(&ir.Op{
 		}
 		q, k, v := t[0], t[1], t[2]
 		if q.b != k.b || q.b != v.b || k.h != v.h || k.h == 0 || q.h%k.h != 0 || k.s != v.s || q.e != k.e {
-			return nil, fmt.Errorf("Q, K and V are %v, %v, %v, which do not match", ops.Tensor(in, 0), ops.Tensor(in, 1), ops.Tensor(in, 2))
+			return nil, fmt.Errorf("Q, K and V are %v, %v, %v, which do not match", ops.Tensor(in, 0),
+				ops.Tensor(in, 1), ops.Tensor(in, 2))
 		}
 		shape := []int{q.b, q.h, q.s, k.s}
 		if _, err := ops.Elems(shape); err != nil {
@@ -45,14 +50,15 @@ var FlexAttention = ops.Register(&ir.Op{
 		if !dtype.IsFloat() || dtype.Bits() < 16 {
 			return nil, fmt.Errorf("softmax_precision: %v is no element type for it", dtype)
 		}
-		// change lets a graph of the node change numbers.
+		// change applies a graph of the node to numbers.
 		change := func(name string, v []float64) ([]float64, error) {
 			g := c.Node.Attrs.Graph(name)
 			if g == nil {
 				return v, nil
 			}
 			if len(g.Inputs) != 1 || len(g.Outputs) != 1 {
-				return nil, fmt.Errorf("%s has %d inputs and %d outputs, expected one each", name, len(g.Inputs), len(g.Outputs))
+				return nil, fmt.Errorf("%s has %d inputs and %d outputs, expected one each", name, len(g.Inputs),
+					len(g.Outputs))
 			}
 			x, err := ops.Real(c, dtype, v, shape...)
 			if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ops/opstest/samples"
 )
 
-// The operators of ai.onnx.preview pass what those of ai.onnx do.
+// TestFlexAttention runs the checks of ai.onnx on the operators of ai.onnx.preview.
 func TestFlexAttention(t *testing.T) {
 	own := opstest.Suite{Domain: "ai.onnx.preview", Samples: samples.Of}
 	t.Run("infer", own.Infer)

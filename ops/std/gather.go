@@ -9,9 +9,11 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Gather picks slices of an axis.
+// Gather selects slices along an axis.
 var Gather = ops.Register(&ir.Op{
-	Name: "Gather", Since: 13, Doc: "The slices of data along axis that indices name; the axis gives way to the shape of indices. Negative indices count from the end.",
+	Name: "Gather", Since: 13,
+	Doc: "The slices of data at indices along axis. The shape of indices replaces the axis. Negative indices count " +
+		"from the end.",
 	In: ops.Sig("data:T", "indices:Tind"), Out: ops.Sig("output:T"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
 	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis")},
@@ -24,7 +26,8 @@ var Gather = ops.Register(&ir.Op{
 		if idx.NoRank {
 			return nil, nil
 		}
-		return append(append(append(ir.Shape{}, in[:a]...), idx.Shape...), in[a+1:]...), nil // never nil, which would be no rank
+		// not nil, which would mean an unknown rank
+		return append(append(append(ir.Shape{}, in[:a]...), idx.Shape...), in[a+1:]...), nil
 	}),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "data")
@@ -72,7 +75,7 @@ var Gather = ops.Register(&ir.Op{
 		case data.Global || data.Axis < 0:
 			return spread(n, data)
 		case data.Axis == a:
-			if _, ok := ops.ConstInts(n.In(1)); ok { // steps at fixed places are remembered, the last ones too
+			if _, ok := ops.ConstInts(n.In(1)); ok { // steps at fixed indices need a state, even the last ones
 				return spread(n, summed(n, data))
 			}
 			return spread(n, ops.Global(n, in))
@@ -84,7 +87,7 @@ var Gather = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// indices reads positions along a dimension of n elements, and makes them non-negative.
+// indices reads indices of a dimension of n elements, and makes them non-negative.
 func indices(t *tensor.Tensor, n int) ([]int, error) {
 	v, err := t.Int64s()
 	if err != nil {
@@ -99,7 +102,7 @@ func indices(t *tensor.Tensor, n int) ([]int, error) {
 	return out, nil
 }
 
-// index makes a position along a dimension of n elements non-negative.
+// index makes an index of a dimension of n elements non-negative.
 func index(k int64, n int) (int, error) {
 	if k < -int64(n) || k >= int64(n) {
 		return 0, fmt.Errorf("index %d is outside of a dimension of %d", k, n)

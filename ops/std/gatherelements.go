@@ -9,10 +9,11 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// GatherElements picks single elements along an axis.
+// GatherElements selects single elements along an axis.
 var GatherElements = ops.Register(&ir.Op{
-	Name: "GatherElements", Since: 13, Doc: "output[i,j,…] is data at the same place, but at indices[i,j,…] along axis.",
-	In: ops.Sig("data:T", "indices:Tind"), Out: ops.Sig("output:T"),
+	Name: "GatherElements", Since: 13,
+	Doc: "output[i,j,…] is the element of data at the same position, except for index indices[i,j,…] along axis.",
+	In:  ops.Sig("data:T", "indices:Tind"), Out: ops.Sig("output:T"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
 	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -57,7 +58,8 @@ var GatherElements = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// elementPlaces returns, for each element of indices, the element of x at the same position, but with the index along axis.
+// elementPlaces returns, for each element of indices, the element of x at the same position, but with the index along
+// axis.
 func elementPlaces(x, it *tensor.Tensor, axis int64) ([]int, error) {
 	a, err := ops.Axis(axis, x.Rank())
 	if err != nil {
@@ -83,9 +85,11 @@ func elementPlaces(x, it *tensor.Tensor, axis int64) ([]int, error) {
 	return places, nil
 }
 
-// GatherND picks slices by index vectors.
+// GatherND selects slices by index vectors.
 var GatherND = ops.Register(&ir.Op{
-	Name: "GatherND", Since: 13, Doc: "The slices of data that the vectors along the last axis of indices name; the first batch_dims axes are shared by both.",
+	Name: "GatherND", Since: 13,
+	Doc: "The slices of data at the vectors of indices along the last axis of indices. The first batch_dims axes are " +
+		"common to both.",
 	In: ops.Sig("data:T", "indices:int64"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{intAttr("batch_dims", 0, "number of shared leading axes")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
@@ -100,7 +104,8 @@ var GatherND = ops.Register(&ir.Op{
 		if b < 0 || b >= int64(len(idx.Shape)) || k < 0 || b+k > int64(len(in)) {
 			return nil, fmt.Errorf("data %v, indices %v and batch_dims %d do not match", in, idx.Shape, b)
 		}
-		return append(append(ir.Shape{}, idx.Shape[:len(idx.Shape)-1]...), in[b+k:]...), nil // never nil, which would be no rank
+		// not nil, which would mean an unknown rank
+		return append(append(ir.Shape{}, idx.Shape[:len(idx.Shape)-1]...), in[b+k:]...), nil
 	}),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "data")
@@ -133,8 +138,8 @@ var GatherND = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// slicePlaces returns, for each vector along the last axis of indices, the first element of the slice of x that it names,
-// and the size of such a slice.
+// slicePlaces returns, for each vector along the last axis of indices, the first element of the slice of x at these
+// indices, and the size of a slice.
 func slicePlaces(x, it *tensor.Tensor, batch int) (places []int, run int, err error) {
 	k := it.Dim(-1)
 	if batch+k > x.Rank() {

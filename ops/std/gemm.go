@@ -11,7 +11,7 @@ import (
 // Gemm is the matrix product of linear layers.
 var Gemm = ops.Register(&ir.Op{
 	Name: "Gemm", Since: 13,
-	Doc: "alpha*A'B' + beta*C with A' (M,K), B' (K,N), transposed where asked, and C broadcast to (M,N).",
+	Doc: "alpha*A'B' + beta*C with A' (M,K) and B' (K,N), transposed by transA and transB, and C broadcast to (M,N).",
 	In:  ops.Sig("A:T[_,_]", "B:T[_,_]", "C:T?"), Out: ops.Sig("Y:T[_,_]"), Elems: elems("T", sumTypes),
 	Attrs: []ir.AttrSpec{
 		floatAttr("alpha", 1, "factor of the product"), floatAttr("beta", 1, "factor of C"),

@@ -11,7 +11,8 @@ import (
 
 // Pooling of each channel of each sample to one number.
 var (
-	GlobalAveragePool = ops.Same(globalPool("GlobalAveragePool", 22, "Mean of each channel of X (N,C,…), all axes behind it of size 1.",
+	GlobalAveragePool = ops.Same(globalPool("GlobalAveragePool", 22,
+		"Mean of each channel of X (N,C,…); all axes after it get size 1.",
 		func(*ir.Node) (func([]float64) float64, error) {
 			return func(v []float64) float64 {
 				var sum float64
@@ -21,7 +22,8 @@ var (
 				return sum / float64(len(v))
 			}, nil
 		}, "ReduceMean"), 1)
-	GlobalMaxPool = ops.Same(globalPool("GlobalMaxPool", 22, "Greatest element of each channel of X (N,C,…), all axes behind it of size 1.",
+	GlobalMaxPool = ops.Same(globalPool("GlobalMaxPool", 22,
+		"Largest element of each channel of X (N,C,…); all axes after it get size 1.",
 		func(*ir.Node) (func([]float64) float64, error) {
 			return func(v []float64) float64 {
 				best := math.Inf(-1)
@@ -31,8 +33,12 @@ var (
 				return best
 			}, nil
 		}, "ReduceMax"), 1)
-	GlobalLpPool = ops.Same(globalPool("GlobalLpPool", 22, "(Σ|x|^p)^(1/p) over each channel of X (N,C,…), all axes behind it of size 1.", lpNorm, "", intAttr("p", 2, "exponent")), 2)
-	_            = globalPool("GlobalLpPool", 1, "(Σ|x|^p)^(1/p) over each channel of X (N,C,…), all axes behind it of size 1.", lpNorm, "", floatAttr("p", 2, "exponent"))
+	GlobalLpPool = ops.Same(globalPool("GlobalLpPool", 22,
+		"(Σ|x|^p)^(1/p) over each channel of X (N,C,…); all axes after it get size 1.", lpNorm, "",
+		intAttr("p", 2, "exponent")), 2)
+	_ = globalPool("GlobalLpPool", 1,
+		"(Σ|x|^p)^(1/p) over each channel of X (N,C,…); all axes after it get size 1.", lpNorm, "",
+		floatAttr("p", 2, "exponent"))
 )
 
 func lpNorm(n *ir.Node) (func([]float64) float64, error) {
@@ -46,8 +52,10 @@ func lpNorm(n *ir.Node) (func([]float64) float64, error) {
 	}, err
 }
 
-// globalPool makes an operator that reduces each channel; body names the reduction that it is, if it is one.
-func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (func([]float64) float64, error), body string, attrs ...ir.AttrSpec) *ir.Op {
+// globalPool registers an operator that reduces each channel. body is the name of the equivalent reduction, if there is
+// one.
+func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (func([]float64) float64, error),
+	body string, attrs ...ir.AttrSpec) *ir.Op {
 	o := &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T[N,C,...]"), Out: ops.Sig("Y:T"), Attrs: attrs,
 		Infer: inferShape(func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {

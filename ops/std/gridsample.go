@@ -10,20 +10,24 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// GridSample interpolates at places that are data.
+// GridSample interpolates at coordinates that are data.
 var (
-	GridSample = ops.Same(gridSampleOp(22, oneOf("mode", "linear", "how elements are interpolated", "nearest", "cubic")), 20)
-	// In its first version the modes had names of two dimensions.
-	_ = gridSampleOp(16, oneOf("mode", "bilinear", "how elements are interpolated", "nearest", "bicubic"))
+	GridSample = ops.Same(gridSampleOp(22, oneOf("mode", "linear", "interpolation of elements", "nearest", "cubic")),
+		20)
+	// In the first version, the names of modes were those for two dimensions.
+	_ = gridSampleOp(16, oneOf("mode", "bilinear", "interpolation of elements", "nearest", "bicubic"))
 )
 
 func gridSampleOp(since int, mode ir.AttrSpec) *ir.Op {
 	return ops.Register(&ir.Op{
 		Name: "GridSample", Since: since,
-		Doc: "X (N,C,…) at the places of grid (N,…,axes): the last axis holds coordinates, last axis of X first, from -1 to 1 over its extent.",
-		In:  ops.Sig("X:T1", "grid:T2"), Out: ops.Sig("Y:T1"), Elems: map[string][]tensor.DType{"T1": numbersAndBool, "T2": ops.Floats},
-		Attrs: []ir.AttrSpec{intAttr("align_corners", 0, "whether -1 and 1 are the centres of the outermost elements (1) or their edges (0)"), mode,
-			oneOf("padding_mode", "zeros", "what lies outside of X", "border", "reflection")},
+		Doc: "X (N,C,…) at the coordinates in grid (N,…,axes), whose last axis has those of the last axis of X " +
+			"first, from -1 to 1 over its extent.",
+		In: ops.Sig("X:T1", "grid:T2"), Out: ops.Sig("Y:T1"),
+		Elems: map[string][]tensor.DType{"T1": numbersAndBool, "T2": ops.Floats},
+		Attrs: []ir.AttrSpec{intAttr("align_corners", 0,
+			"whether -1 and 1 are the centers of the outermost elements (1) or their edges (0)"), mode,
+			oneOf("padding_mode", "zeros", "values outside of X", "border", "reflection")},
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 			if len(in) < 3 {
 				return nil, fmt.Errorf("X: expected at least three axes, found %v", in)
@@ -41,7 +45,8 @@ func gridSampleOp(since int, mode ir.AttrSpec) *ir.Op {
 		Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 			x, g := in[0], in[1]
 			switch {
-			case x.Constant() && !g.Constant() && !g.Global && g.Axis > 0 && g.Axis < len(n.In(1).Shape())-1: // an axis of places
+			// the axis of a sequence of coordinates
+			case x.Constant() && !g.Constant() && !g.Global && g.Axis > 0 && g.Axis < len(n.In(1).Shape())-1:
 				g.State = 0
 				g.Axis++
 				return spread(n, g)
@@ -71,7 +76,8 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	k := x.Rank() - 2
 	if k < 1 || k > 8 || g.Rank() != k+2 || g.Dim(0) != x.Dim(0) || g.Dim(k+1) != k {
-		return nil, fmt.Errorf("X %v and grid %v: expected ranks from 3 to 10, equal, the same batch, and a coordinate per axis", x, g)
+		return nil, fmt.Errorf(
+			"X %v and grid %v: expected ranks from 3 to 10, equal, the same batch, and a coordinate per axis", x, g)
 	}
 	s := NewGridSampler(c.Node, x.Shape()[2:])
 	shape := append(slices.Clone(x.Shape()[:2]), g.Shape()[1:k+1]...)
@@ -107,19 +113,20 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
 
-// GridSampler finds the elements of X that a node GridSample interpolates from. Only one goroutine may use it at a time.
+// GridSampler finds the elements of X that a node GridSample interpolates from. Only one goroutine may use it at a
+// time.
 type GridSampler struct{ s sampler }
 
 // NewGridSampler returns a sampler for planes of the given sizes.
 func NewGridSampler(n *ir.Node, sizes []int) *GridSampler {
-	return &GridSampler{sampler{mode: getStr(n, "mode"), padding: getStr(n, "padding_mode"), corners: getInt(n, "align_corners") != 0, shape: sizes}}
+	return &GridSampler{sampler{mode: getStr(n, "mode"), padding: getStr(n, "padding_mode"),
+		corners: getInt(n, "align_corners") != 0, shape: sizes}}
 }
 
-// Taps returns offsets into a plane and their weights for the place with the given coordinates. They are valid until the
-// next call.
+// Taps returns offsets into a plane, with their weights, for the given coordinates. They are valid until the next call.
 func (g *GridSampler) Taps(coords []float64) ([]int, []float64) { return g.s.taps(coords) }
 
-// sampler finds the elements around a place.
+// sampler finds the elements near given coordinates.
 type sampler struct {
 	mode, padding string
 	corners       bool
@@ -128,7 +135,7 @@ type sampler struct {
 	weights       []float64
 }
 
-// taps returns the offsets and weights of the elements from which the place with the given coordinates is interpolated.
+// taps returns the offsets and weights of the elements from which the value at the given coordinates is interpolated.
 func (s *sampler) taps(coords []float64) ([]int, []float64) {
 	s.at, s.weights = append(s.at[:0], 0), append(s.weights[:0], 1)
 	for a, d := range s.shape {
@@ -165,7 +172,7 @@ func (s *sampler) taps(coords []float64) ([]int, []float64) {
 	return s.at, s.weights
 }
 
-// inside maps a place into an axis of d elements, for the paddings border and reflection.
+// inside maps a coordinate into an axis of d elements, for the paddings border and reflection.
 func (s *sampler) inside(x float64, d int) float64 {
 	lo, hi := s.border(d)
 	switch {
@@ -185,7 +192,7 @@ func (s *sampler) border(d int) (lo, hi float64) {
 	return -0.5, float64(d) - 0.5
 }
 
-// index returns the element at a whole place, if there is one.
+// index returns the element at an integer coordinate, if there is one.
 func (s *sampler) index(x float64, d int) (int, bool) {
 	switch s.padding {
 	case "border":
@@ -194,13 +201,13 @@ func (s *sampler) index(x float64, d int) (int, bool) {
 		lo, hi := s.border(d)
 		x = math.Trunc(reflect(x, lo, hi))
 	}
-	if !(x >= 0 && x < float64(d)) { // also NaN
+	if !(x >= 0 && x < float64(d)) { // true for NaN
 		return 0, s.padding != "zeros" && d > 0
 	}
 	return int(x), true
 }
 
-// reflect mirrors x at lo and hi until it is between them.
+// reflect reflects x at lo and hi until it is between them.
 func reflect(x, lo, hi float64) float64 {
 	span := hi - lo
 	if span <= 0 {

@@ -9,19 +9,22 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// GroupNormalization normalises groups of channels of each sample; before version 21 scale and bias were those of groups.
+// GroupNormalization normalizes groups of channels of each sample. Before version 21, scale and bias are per group.
 var (
-	GroupNormalization = groupNorm(21, "C", intAttr("stash_type", 1, "precision of the moments; they are computed in double here"))
-	_                  = groupNorm(18, "_")
+	GroupNormalization = groupNorm(21, "C", intAttr("stash_type", 1,
+		"precision of the moments; they are computed in double here"))
+	_ = groupNorm(18, "_")
 )
 
 func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 	perGroup := since < 21
 	return ops.Register(&ir.Op{
 		Name: "GroupNormalization", Since: since,
-		Doc: "scale*(X-mean)/sqrt(var+epsilon)+bias with biased mean and variance over each of num_groups groups of channels of X (N,C,…).",
-		In:  ops.Sig("X:T[N,C,...]", "scale:T["+size+"]", "bias:T["+size+"]"), Out: ops.Sig("Y:T[N,C,...]"),
-		Attrs: append([]ir.AttrSpec{floatAttr("epsilon", f32(1e-5), "added to the variance"), {Name: "num_groups", Kind: ir.AttrInt, Required: true, Doc: "number of groups"}}, attrs...),
+		Doc: "scale*(X-mean)/sqrt(var+epsilon)+bias with biased mean and variance over each of num_groups groups of " +
+			"channels of X (N,C,…).",
+		In: ops.Sig("X:T[N,C,...]", "scale:T["+size+"]", "bias:T["+size+"]"), Out: ops.Sig("Y:T[N,C,...]"),
+		Attrs: append([]ir.AttrSpec{floatAttr("epsilon", f32(1e-5), "added to the variance"),
+			{Name: "num_groups", Kind: ir.AttrInt, Required: true, Doc: "number of groups"}}, attrs...),
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x, err := need(in, 0, "X")
 			if err != nil {
@@ -39,7 +42,8 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 				want = groups
 			}
 			if len(scale) != want || len(bias) != want {
-				return nil, fmt.Errorf("scale and bias: expected %d elements each, found %d and %d", want, len(scale), len(bias))
+				return nil, fmt.Errorf("scale and bias: expected %d elements each, found %d and %d", want, len(scale),
+					len(bias))
 			}
 			eps := getFloat(c.Node, "epsilon")
 			for r := range x.Dim(0) * groups {

@@ -15,13 +15,15 @@ import (
 
 // ImageDecoder reads image files.
 //
-// PNG, JPEG and the PNM family are built in. Common JPEG files give exactly the samples of libjpeg. Other formats need a
-// decoder that is registered with package image, as golang.org/x/image/bmp, …/tiff and …/webp do when a program imports
-// them. There is no JPEG 2000.
+// PNG, JPEG and the PNM family are built in. Common JPEG files give exactly the samples of libjpeg. Other formats need
+// a decoder that is registered with package image, as golang.org/x/image/bmp, …/tiff and …/webp do when a program
+// imports them. There is no JPEG 2000.
 var ImageDecoder = ops.Register(&ir.Op{
-	Name: "ImageDecoder", Since: 20, Doc: "The picture in a file's bytes: height, width, channels. An empty one where it cannot be read.",
-	In: ops.Sig("encoded_stream:uint8[_]"), Out: ops.Sig("image:uint8[_,_,_]"),
-	Attrs: []ir.AttrSpec{{Name: "pixel_format", Kind: ir.AttrString, Default: "RGB", OneOf: []string{"RGB", "BGR", "Grayscale"}, Doc: "the channels"}},
+	Name: "ImageDecoder", Since: 20,
+	Doc: "The image in a file's bytes, as height, width, channels. It is empty if the file cannot be read.",
+	In:  ops.Sig("encoded_stream:uint8[_]"), Out: ops.Sig("image:uint8[_,_,_]"),
+	Attrs: []ir.AttrSpec{{Name: "pixel_format", Kind: ir.AttrString, Default: "RGB",
+		OneOf: []string{"RGB", "BGR", "Grayscale"}, Doc: "the channels"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -70,7 +72,7 @@ var ImageDecoder = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// picture is 3 bytes per pixel, row by row.
+// picture has 3 bytes per pixel, row by row.
 type picture struct {
 	width, height int
 	rgb           []byte
@@ -109,7 +111,7 @@ func decodeImage(data []byte) (picture, error) {
 		return picture{}, err
 	}
 	if b := img.Bounds(); b.Dx() != conf.Width || b.Dy() != conf.Height {
-		return picture{}, fmt.Errorf("a picture of %v says that it is %d by %d", b, conf.Width, conf.Height)
+		return picture{}, fmt.Errorf("an image of %v states a size of %d by %d", b, conf.Width, conf.Height)
 	}
 	p, err := newPicture(conf.Width, conf.Height)
 	if err != nil {

@@ -62,7 +62,7 @@ func TestImageDecoder(t *testing.T) {
 	}
 }
 
-// photo is a JPEG file of some size, in baseline with chroma at half resolution.
+// photo returns a JPEG file of some size, in baseline with chroma at half resolution.
 func photo(width, height int) []byte {
 	pic := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i := range pic.Pix {
@@ -75,7 +75,7 @@ func photo(width, height int) []byte {
 	return file.Bytes()
 }
 
-// TestDecodeJPEG holds the exact decoder against image/jpeg, which may round otherwise.
+// TestDecodeJPEG compares the exact decoder with image/jpeg, which may round differently.
 func TestDecodeJPEG(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {16, 16}, {17, 9}, {40, 33}} {
 		file := photo(size[0], size[1])
@@ -102,14 +102,15 @@ func TestDecodeJPEG(t *testing.T) {
 			}
 		}
 		for n := range file {
-			_, _ = decodeJPEG(file[:n]) // an error or not, but no panic
+			_, _ = decodeJPEG(file[:n]) // an error is allowed, a panic is not
 		}
 	}
 }
 
 func FuzzImageDecoder(f *testing.F) {
 	f.Add(photo(9, 7))
-	for _, s := range []string{"P1 2 1\n01", "P4 9 1\n\x40\x00", "P5 1 1 65535\n\x80\x80", "P6 1 1 255\n\x01\x02\x03", "P3 1 1 7 1 2 3", "P2 99999999 1 255"} {
+	for _, s := range []string{"P1 2 1\n01", "P4 9 1\n\x40\x00", "P5 1 1 65535\n\x80\x80", "P6 1 1 255\n\x01\x02\x03",
+		"P3 1 1 7 1 2 3", "P2 99999999 1 255"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -123,7 +124,7 @@ func FuzzImageDecoder(f *testing.F) {
 			}
 		}
 		if len(data) < 2 || data[0] != 'P' || data[1] < '1' || data[1] > '6' {
-			return // other formats have decoders that are tested where they are
+			return // the decoders of other formats are tested elsewhere
 		}
 		p, err := decodePNM(data)
 		if err == nil && (len(p.rgb) != 3*p.width*p.height || p.width*p.height > 8*len(data)) {

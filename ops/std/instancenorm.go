@@ -9,11 +9,12 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// InstanceNormalization normalises each channel of each sample.
+// InstanceNormalization normalizes each channel of each sample.
 var InstanceNormalization = ops.Register(&ir.Op{
 	Name: "InstanceNormalization", Since: 22,
-	Doc: "scale*(x-mean)/sqrt(var+epsilon)+B with biased mean and variance over all axes behind the channels of input (N,C,…).",
-	In:  ops.Sig("input:T[N,C,...]", "scale:T[C]", "B:T[C]"), Out: ops.Sig("output:T[N,C,...]"),
+	Doc: "scale*(x-mean)/sqrt(var+epsilon)+B with biased mean and variance over all axes after the channels of input " +
+		"(N,C,…).",
+	In: ops.Sig("input:T[N,C,...]", "scale:T[C]", "B:T[C]"), Out: ops.Sig("output:T[N,C,...]"),
 	Attrs: []ir.AttrSpec{floatAttr("epsilon", f32(1e-5), "added to the variance")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, scale, err := channels(in, 2)
@@ -35,7 +36,7 @@ var InstanceNormalization = ops.Register(&ir.Op{
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		rank := len(in[0].Shape())
 		if rank < 3 {
-			b.Fail(fmt.Errorf("rank %d: nothing to normalise over", rank))
+			b.Fail(fmt.Errorf("rank %d: nothing to normalize over", rank))
 			return make([]*ir.Value, 1)
 		}
 		axes, _ := axesFrom(b, in[0], 2)

@@ -5,12 +5,13 @@ import (
 	"image"
 )
 
-// errNotExact is the error for a JPEG file of a kind that only package image/jpeg decodes.
+// errNotExact is the error for a kind of JPEG file that only package image/jpeg decodes.
 var errNotExact = errors.New("not a baseline JPEG of three components in one scan")
 
 // decodeJPEG decodes common JPEG files (baseline, three components in one scan, chroma at full or half resolution) to
-// exactly the samples of libjpeg, by which the standard's answers are made. The inverse DCT of image/jpeg rounds a few
-// percent of them differently. image/jpeg has accepted the file before, so decodeJPEG checks only what its safety needs.
+// exactly the samples of libjpeg, with which the standard's answers are made. The inverse DCT of image/jpeg rounds a
+// few percent of them differently. image/jpeg has accepted the file before, so decodeJPEG checks only what is necessary
+// for its safety.
 func decodeJPEG(data []byte) (*image.YCbCr, error) {
 	d := jpegDecoder{bytes: len(data)}
 	for p := 2; p+4 <= len(data); {
@@ -59,7 +60,7 @@ func decodeJPEG(data []byte) (*image.YCbCr, error) {
 }
 
 type jpegDecoder struct {
-	bytes         int // of the file
+	bytes         int // size of the file
 	width, height int
 	quant         [4][64]int32
 	huff          [2][4]jpegHuff
@@ -72,7 +73,7 @@ type jpegPart struct {
 	id, h, v, quant, dc, ac int
 	stride                  int
 	plane                   []byte
-	last                    int32 // the DC coefficient before
+	last                    int32 // the previous DC coefficient
 }
 
 func (d *jpegDecoder) quantTables(seg []byte) bool {
@@ -142,7 +143,7 @@ func (d *jpegDecoder) frame(seg []byte) bool {
 		return false
 	}
 	across, down := d.units()
-	if across*down*(y.h*y.v+2) > 4*d.bytes { // a block takes two bits at least
+	if across*down*(y.h*y.v+2) > 4*d.bytes { // a block takes at least two bits
 		return false
 	}
 	for i := range d.parts {
@@ -153,7 +154,7 @@ func (d *jpegDecoder) frame(seg []byte) bool {
 	return true
 }
 
-// units counts the groups of blocks that cover the picture.
+// units returns the numbers of groups of blocks that cover the image.
 func (d *jpegDecoder) units() (across, down int) {
 	w, h := 8*d.parts[0].h, 8*d.parts[0].v
 	return (d.width + w - 1) / w, (d.height + h - 1) / h
@@ -198,11 +199,13 @@ func (d *jpegDecoder) scan(seg, data []byte) bool {
 
 // zigzag is the order in which a block's coefficients are stored.
 var zigzag = [64]uint8{
-	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
-	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
+	28,
+	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47,
+	55, 62, 63,
 }
 
-// block reads the coefficients of one block, multiplied out.
+// block reads the coefficients of one block, multiplied by their quantization factors.
 func (d *jpegDecoder) block(bits *jpegBits, p *jpegPart, block *[64]int32) bool {
 	size, ok := bits.symbol(&d.huff[0][p.dc])
 	if !ok || size > 11 {
@@ -276,7 +279,7 @@ func (b *jpegBits) symbol(h *jpegHuff) (byte, bool) {
 	return 0, false
 }
 
-// number reads a signed number of so many bits.
+// number reads a signed number of size bits.
 func (b *jpegBits) number(size byte) int32 {
 	v := int32(0)
 	for range size {
@@ -288,8 +291,8 @@ func (b *jpegBits) number(size byte) int32 {
 	return v
 }
 
-// inverseDCT is that of Loeffler, Ligtenberg and Moschytz with 13 fractional bits in its constants, rounded after
-// columns to 2 fractional bits and after rows to samples, as libjpeg's accurate integer method.
+// inverseDCT is the transform of Loeffler, Ligtenberg and Moschytz with 13 fractional bits in its constants, rounded
+// after columns to 2 fractional bits and after rows to samples, as in libjpeg's accurate integer method.
 func inverseDCT(in *[64]int32, out []byte, stride int) {
 	var mid [64]int32
 	for i := range 8 {
@@ -326,7 +329,8 @@ func (d *jpegDecoder) image() (*image.YCbCr, error) {
 	case y.h == 2:
 		ratio = image.YCbCrSubsampleRatio422
 	}
-	return &image.YCbCr{Y: y.plane, Cb: u.plane, Cr: v.plane, YStride: y.stride, CStride: u.stride, SubsampleRatio: ratio, Rect: image.Rect(0, 0, d.width, d.height)}, nil
+	return &image.YCbCr{Y: y.plane, Cb: u.plane, Cr: v.plane, YStride: y.stride, CStride: u.stride,
+		SubsampleRatio: ratio, Rect: image.Rect(0, 0, d.width, d.height)}, nil
 }
 
 // be16 reads a big-endian number.

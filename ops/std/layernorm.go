@@ -9,12 +9,13 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// LayerNormalization normalises each sample over its last axes.
+// LayerNormalization normalizes each sample over its last axes.
 var LayerNormalization = ops.Register(&ir.Op{
 	Name: "LayerNormalization", Since: 17,
 	Doc: "(X-mean)/sqrt(var+epsilon)*Scale+B with biased mean and variance over the axes from axis on.",
 	In:  ops.Sig("X:T", "Scale:T", "B:T?"), Out: ops.Sig("Y:T", "Mean:U", "InvStdDev:U"),
-	Attrs: []ir.AttrSpec{intAttr("axis", -1, "first normalised axis"), floatAttr("epsilon", f32(1e-5), "added to the variance"),
+	Attrs: []ir.AttrSpec{intAttr("axis", -1, "first normalized axis"),
+		floatAttr("epsilon", f32(1e-5), "added to the variance"),
 		intAttr("stash_type", 1, "element type of Mean and InvStdDev, and of the computation")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -94,7 +95,7 @@ var LayerNormalization = ops.Register(&ir.Op{
 	Along: alongAxesFrom, Tol: ir.Summing,
 })
 
-// axesFrom makes the constant list of the axes from axis on.
+// axesFrom returns the constant list of the axes from axis on.
 func axesFrom(b *ir.Builder, x *ir.Value, axis int64) (*ir.Value, bool) {
 	s := x.Shape()
 	a, err := ops.Axis(axis, len(s))
@@ -115,7 +116,7 @@ var alongAxesFrom = alongKeep(func(n *ir.Node, axis, rank int) bool {
 	return err != nil || axis >= a
 })
 
-// affine reads scale and optional bias, broadcast to the shape of one row.
+// affine reads the scale and the optional bias, broadcast to the shape of one row.
 func affine(in []tensor.Datum, row []int, x *tensor.Tensor) (scale, bias []float64, err error) {
 	size, err := ops.Elems(row)
 	if err != nil {
@@ -131,14 +132,15 @@ func affine(in []tensor.Datum, row []int, x *tensor.Tensor) (scale, bias []float
 			continue
 		}
 		if s, err := ops.Broadcast(t.Shape(), row); err != nil || ops.SameShape(s, row) != nil {
-			return nil, nil, fmt.Errorf("input %d %v does not broadcast to the normalised axes %v of %v", i+1, t, row, x)
+			return nil, nil, fmt.Errorf("input %d %v does not broadcast to the normalized axes %v of %v", i+1, t, row,
+				x)
 		}
 		*to = ops.BroadcastTo(ops.F64(in, i+1), t.Shape(), row)
 	}
 	return scale, bias, nil
 }
 
-// moments returns mean and biased variance, in two passes.
+// moments returns the mean and the biased variance, computed in two passes.
 func moments(v []float64) (mean, variance float64) {
 	for _, x := range v {
 		mean += x
@@ -150,7 +152,7 @@ func moments(v []float64) (mean, variance float64) {
 	return mean, variance / float64(len(v))
 }
 
-// several collects results, and the first error.
+// several collects results. It returns the first error.
 func several(make ...func() (*tensor.Tensor, error)) ([]tensor.Datum, error) {
 	var out []tensor.Datum
 	for _, f := range make {

@@ -11,14 +11,19 @@ import (
 )
 
 // LinearAttention is attention as a recurrence with a state of fixed size. It has no body: that would be a Scan over
-// steps of a dozen small operators, and a backend takes a body before Eval, which is one loop over the state.
+// steps of a dozen small operators, and a backend prefers a body to Eval, which is one loop over the state.
 var LinearAttention = ops.Register(&ir.Op{
 	Name: "LinearAttention", Since: 27,
-	Doc: "Per head, S[t] = exp(decay)∘S[t-1] + k⊗u, o = scale·qᵀS, where u is v, or beta·(v - Sᵀk) with a delta rule; query (B,L,Hq*K), key (B,L,Hkv*K), value (B,L,Hkv*V), states (B,Hkv,K,V).",
-	In:  ops.Sig("query:T[B,L,_]", "key:T[B,L,_]", "value:T[B,L,_]", "past_state:S[B,_,_,_]?", "decay:T[B,L,_]?", "beta:T[B,L,_]?"), Out: ops.Sig("output:T", "present_state:S"),
+	Doc: "Per head, S[t] = exp(decay)∘S[t-1] + k⊗u, o = scale·qᵀS, where u is v, or beta·(v - Sᵀk) with a delta " +
+		"rule; query (B,L,Hq*K), key (B,L,Hkv*K), value (B,L,Hkv*V), states (B,Hkv,K,V).",
+	In: ops.Sig("query:T[B,L,_]", "key:T[B,L,_]", "value:T[B,L,_]", "past_state:S[B,_,_,_]?", "decay:T[B,L,_]?",
+		"beta:T[B,L,_]?"), Out: ops.Sig("output:T", "present_state:S"),
 	Attrs: []ir.AttrSpec{
-		intAttr("chunk_size", 64, "a hint, without effect on results"), {Name: "kv_num_heads", Kind: ir.AttrInt, Required: true, Doc: "Hkv"}, {Name: "q_num_heads", Kind: ir.AttrInt, Required: true, Doc: "Hq, a multiple of Hkv"},
-		floatAttr("scale", 0, "factor of the output; 0: 1/√K"), oneOf("update_rule", "gated_delta", "which terms the recurrence has", "linear", "gated", "delta"),
+		intAttr("chunk_size", 64, "a hint, without effect on results"),
+		{Name: "kv_num_heads", Kind: ir.AttrInt, Required: true, Doc: "Hkv"},
+		{Name: "q_num_heads", Kind: ir.AttrInt, Required: true, Doc: "Hq, a multiple of Hkv"},
+		floatAttr("scale", 0, "factor of the output; 0: 1/√K"),
+		oneOf("update_rule", "gated_delta", "terms of the recurrence", "linear", "gated", "delta"),
 	},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -37,7 +42,8 @@ var LinearAttention = ops.Register(&ir.Op{
 			return []ir.Type{noRank(q.Elem), noRank(s)}, nil
 		}
 		dk, dv := q.Shape[2].FloorDiv(ir.Const(hq)), v.Shape[2].FloorDiv(ir.Const(hkv))
-		return []ir.Type{typed(q.Elem, ir.Shape{q.Shape[0], q.Shape[1], dv.Mul(ir.Const(hq))}), typed(s, ir.Shape{q.Shape[0], ir.Const(hkv), dk, dv})}, nil
+		return []ir.Type{typed(q.Elem, ir.Shape{q.Shape[0], q.Shape[1], dv.Mul(ir.Const(hq))}),
+			typed(s, ir.Shape{q.Shape[0], ir.Const(hkv), dk, dv})}, nil
 	},
 	Eval: evalLinearAttention,
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
@@ -46,7 +52,8 @@ var LinearAttention = ops.Register(&ir.Op{
 			if f.Constant() {
 				continue
 			}
-			if f.Global || f.Axis != 0 && (f.Axis != 1 || i == 3) || !joined.Constant() && (f.Axis != joined.Axis || f.Stride != joined.Stride) {
+			if f.Global || f.Axis != 0 && (f.Axis != 1 || i == 3) || !joined.Constant() &&
+				(f.Axis != joined.Axis || f.Stride != joined.Stride) {
 				return spread(n, ops.Global(n, in))
 			}
 			joined = ops.Join(n, []ir.Fact{joined, f}, []int{0, 0}, 0)
@@ -89,8 +96,11 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 		return nil, err
 	}
 	hq, hkv := int(getInt(n, "q_num_heads")), int(getInt(n, "kv_num_heads"))
-	if hkv < 1 || hq < 1 || hq%hkv != 0 || query.Rank() != 3 || query.Dim(2)%hq != 0 || value.Rank() != 3 || value.Dim(2)%hkv != 0 {
-		return nil, fmt.Errorf("query %v with %d heads, value %v with %d: expected three axes, the last of whole heads, and a positive multiple of heads", query, hq, value, hkv)
+	if hkv < 1 || hq < 1 || hq%hkv != 0 || query.Rank() != 3 || query.Dim(2)%hq != 0 || value.Rank() != 3 ||
+		value.Dim(2)%hkv != 0 {
+		return nil, fmt.Errorf(
+			"query %v with %d heads, value %v with %d: expected three axes, the last of whole heads, and a positive "+
+				"multiple of heads", query, hq, value, hkv)
 	}
 	batch, length, dk, dv := query.Dim(0), query.Dim(1), query.Dim(2)/hq, value.Dim(2)/hkv
 	if err := ops.SameShape(key.Shape(), []int{batch, length, hkv * dk}); err != nil {
@@ -101,17 +111,19 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 	}
 	rule := getStr(n, "update_rule")
 	gated, delta := rule == "gated" || rule == "gated_delta", rule == "delta" || rule == "gated_delta"
-	// perStep reads decay or beta: its last axis may have one of two sizes.
+	// perStep reads decay or beta. Its last axis may have one of two sizes.
 	perStep := func(i int, wanted bool, a, b int) ([]float64, int, error) {
 		t := ops.Tensor(in, i)
 		if (t != nil) != wanted {
-			return nil, 0, fmt.Errorf("%s: update_rule %s needs it: %v, it is there: %v", n.Op.In[i].Name, rule, wanted, t != nil)
+			return nil, 0, fmt.Errorf("%s: update_rule %s requires it: %v, it is given: %v", n.Op.In[i].Name, rule,
+				wanted, t != nil)
 		}
 		if t == nil {
 			return nil, 0, nil
 		}
 		if s := t.Shape(); len(s) != 3 || s[0] != batch || s[1] != length || s[2] != a && s[2] != b {
-			return nil, 0, fmt.Errorf("%s: expected (%d,%d,%d) or (%d,%d,%d), found %v", n.Op.In[i].Name, batch, length, a, batch, length, b, t)
+			return nil, 0, fmt.Errorf("%s: expected (%d,%d,%d) or (%d,%d,%d), found %v", n.Op.In[i].Name, batch, length,
+				a, batch, length, b, t)
 		}
 		return ops.F64(in, i), t.Dim(2), nil
 	}

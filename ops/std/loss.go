@@ -9,14 +9,18 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-var lossAttrs = []ir.AttrSpec{{Name: "ignore_index", Kind: ir.AttrInt, Doc: "a class that does not count, which need not exist"}, oneOf("reduction", "mean", "what is made of the losses", "none", "sum")}
+var lossAttrs = []ir.AttrSpec{{Name: "ignore_index", Kind: ir.AttrInt,
+	Doc: "a class that does not count, which may be outside of the classes"},
+	oneOf("reduction", "mean", "combination of the losses", "none", "sum")}
 
 // Losses of classifications.
 var (
 	NegativeLogLikelihoodLoss = ops.Same(ops.Register(&ir.Op{
 		Name: "NegativeLogLikelihoodLoss", Since: 22,
-		Doc: "-weight[target]·input[target] for input (N,C,…), target (N,…), weight (C); their mean (over the sum of weights), sum, or each.",
-		In:  ops.Sig("input:T[N,C,...]", "target:Tind[N,...]", "weight:T[C]?"), Out: ops.Sig("loss:T"), Elems: map[string][]tensor.DType{"Tind": indexTypes},
+		Doc: "-weight[target]·input[target] for input (N,C,…), target (N,…), weight (C); their mean (relative to the " +
+			"sum of weights), their sum, or each of them.",
+		In: ops.Sig("input:T[N,C,...]", "target:Tind[N,...]", "weight:T[C]?"), Out: ops.Sig("loss:T"),
+		Elems: map[string][]tensor.DType{"Tind": indexTypes},
 		Attrs: lossAttrs, Infer: inferLoss,
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x, err := need(in, 0, "input")
@@ -29,8 +33,10 @@ var (
 	}), 13, 12)
 	SoftmaxCrossEntropyLoss = ops.Same(ops.Register(&ir.Op{
 		Name: "SoftmaxCrossEntropyLoss", Since: 13,
-		Doc: "NegativeLogLikelihoodLoss of the logarithms of softmax over axis 1 of scores (N,C,…); the second output is these.",
-		In:  ops.Sig("scores:T[N,C,...]", "labels:Tind[N,...]", "weights:T[C]?"), Out: ops.Sig("output:T", "log_prob:T?"), Elems: map[string][]tensor.DType{"Tind": indexTypes},
+		Doc: "NegativeLogLikelihoodLoss of the logarithms of softmax over axis 1 of scores (N,C,…); the second " +
+			"output is these logarithms.",
+		In:  ops.Sig("scores:T[N,C,...]", "labels:Tind[N,...]", "weights:T[C]?"),
+		Out: ops.Sig("output:T", "log_prob:T?"), Elems: map[string][]tensor.DType{"Tind": indexTypes},
 		Attrs: lossAttrs, Infer: inferLoss,
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x, err := need(in, 0, "scores")
@@ -80,14 +86,15 @@ var (
 	}), 12)
 )
 
-// lossBody is NegativeLogLikelihoodLoss: for each place the element of its class, times that of weight.
+// lossBody is the body of NegativeLogLikelihoodLoss: for each position the element of its class, times that of weight.
 func lossBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	x, class := in[0], in[1]
 	zero := constLike(b, x, 0)
 	var ignored *ir.Value
 	if k, ok := n.Attrs.Get("ignore_index").(int64); ok {
 		ignored = op(b, "Equal", class, constLike(b, class, float64(k)))
-		class = op(b, "Where", ignored, constLike(b, class, 0), class) // the class that does not count need not exist
+		// the ignored class may be outside of the classes
+		class = op(b, "Where", ignored, constLike(b, class, 0), class)
 	}
 	picked := attr(b, "GatherElements", []*ir.Value{x, op(b, "Unsqueeze", class, b.Ints(1))}, ir.A("axis", 1))
 	loss := op(b, "Neg", op(b, "Squeeze", picked, b.Ints(1)))
@@ -130,7 +137,7 @@ func inferLoss(n *ir.Node) ([]ir.Type, error) {
 	return []ir.Type{loss, x}, nil
 }
 
-// pickLoss makes the loss from logarithms of probabilities of the first input's shape.
+// pickLoss computes the loss from logarithms of probabilities of the first input's shape.
 func pickLoss(c *ir.EvalCtx, in []tensor.Datum, d tensor.DType, logs []float64) (*tensor.Tensor, error) {
 	x := ops.Tensor(in, 0)
 	target, err := need(in, 1, c.Node.Op.In[1].Name)
@@ -178,7 +185,7 @@ func pickLoss(c *ir.EvalCtx, in []tensor.Datum, d tensor.DType, logs []float64) 
 	return ops.Real(c, d, []float64{sum})
 }
 
-// alongLoss: without reduction each place has its own loss.
+// alongLoss returns the facts of a loss. Without reduction each position has its own loss.
 func alongLoss(n *ir.Node, in []ir.Fact) []ir.Fact {
 	var joined ir.Fact
 	for i, f := range in {

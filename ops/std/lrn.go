@@ -11,9 +11,12 @@ import (
 
 // LRN normalizes by the squares of neighboring channels.
 var LRN = ops.Same(ops.Register(&ir.Op{
-	Name: "LRN", Since: 13, Doc: "X/(bias + alpha/size·Σx²)^beta for X (N,C,…); the sum is over size channels around each, as far as they exist.",
-	In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"),
-	Attrs: []ir.AttrSpec{floatAttr("alpha", f32(1e-4), "weight of the sum"), floatAttr("beta", 0.75, "exponent"), floatAttr("bias", 1, "added to the sum"), {Name: "size", Kind: ir.AttrInt, Required: true, Doc: "number of channels"}},
+	Name: "LRN", Since: 13,
+	Doc: "X/(bias + alpha/size·Σx²)^beta for X (N,C,…); the sum is over the size channels around each that exist.",
+	In:  ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"),
+	Attrs: []ir.AttrSpec{floatAttr("alpha", f32(1e-4), "weight of the sum"), floatAttr("beta", 0.75, "exponent"),
+		floatAttr("bias", 1, "added to the sum"), {Name: "size", Kind: ir.AttrInt, Required: true,
+			Doc: "number of channels"}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "X")
 		if err != nil {
@@ -52,8 +55,9 @@ var LRN = ops.Same(ops.Register(&ir.Op{
 
 // LpNormalization divides by a norm.
 var LpNormalization = ops.Same(ops.Register(&ir.Op{
-	Name: "LpNormalization", Since: 22, Doc: "input over its norm (p 1 or 2) along axis; 0 where that is 0.",
-	In: ops.Sig("input:T[...]"), Out: ops.Sig("output:T[...]"), Attrs: []ir.AttrSpec{intAttr("axis", -1, "the axis"), intAttr("p", 2, "which norm")},
+	Name: "LpNormalization", Since: 22, Doc: "input divided by its norm (p 1 or 2) along axis; 0 if the norm is 0.",
+	In: ops.Sig("input:T[...]"), Out: ops.Sig("output:T[...]"),
+	Attrs: []ir.AttrSpec{intAttr("axis", -1, "the axis"), intAttr("p", 2, "which norm")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "input")
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// matmul adds a (m,k) times b (k,n) to out (m,n).
+// matmul adds the product of a (m,k) and b (k,n) to out (m,n).
 func matmul[T float64 | int64](out, a, b []T, m, k, n int) {
 	for i := range m {
 		row := out[i*n : (i+1)*n]
@@ -24,8 +24,9 @@ func matmul[T float64 | int64](out, a, b []T, m, k, n int) {
 // MatMul is numpy's matmul.
 var MatMul = ops.Register(&ir.Op{
 	Name: "MatMul", Since: 13,
-	Doc: "Matrix product as numpy's matmul: (…,m,k) by (…,k,n) gives (…,m,n), leading dimensions broadcast; a vector counts as a row on the left and a column on the right.",
-	In:  ops.Sig("A:T", "B:T"), Out: ops.Sig("Y:T"), Elems: elems("T", sumTypes),
+	Doc: "Matrix product as numpy's matmul: (…,m,k) by (…,k,n) gives (…,m,n), leading dimensions broadcast; a vector " +
+		"counts as a row on the left and a column on the right.",
+	In: ops.Sig("A:T", "B:T"), Out: ops.Sig("Y:T"), Elems: elems("T", sumTypes),
 	Infer: inferMatMul, Eval: evalMatMul, Along: alongMatMul,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		s := n.In(0).Shape()
@@ -99,7 +100,8 @@ func evalMatMul(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	m, k, p := x[len(x)-2], x[len(x)-1], y[len(y)-1]
 	if y[len(y)-2] != k {
-		return nil, fmt.Errorf("shapes %v and %v: inner dimensions %d and %d differ", a.Shape(), b.Shape(), k, y[len(y)-2])
+		return nil, fmt.Errorf("shapes %v and %v: inner dimensions %d and %d differ", a.Shape(), b.Shape(), k,
+			y[len(y)-2])
 	}
 	batch, err := ops.Broadcast(x[:len(x)-2], y[:len(y)-2])
 	if err != nil {
@@ -145,14 +147,14 @@ func evalMatMul(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, a.DType(), out, shape...))
 }
 
-// alongMatMul keeps the axis where it is a row of A, a column of B, or a leading dimension.
+// alongMatMul keeps the axis if it is a row of A, a column of B, or a leading dimension.
 func alongMatMul(n *ir.Node, in []ir.Fact) []ir.Fact {
 	ra, rb := len(n.In(0).Shape()), len(n.In(1).Shape())
 	out := len(n.Outputs[0].Shape())
 	if ra == 0 || rb == 0 {
 		return spread(n, ops.Global(n, in))
 	}
-	// Axes of both inputs as axes of the output; -1 for those that are summed over.
+	// From axes of the inputs to axes of the output; -1 for those that are summed over.
 	axisA := func(a int) int {
 		switch {
 		case a == ra-1:

@@ -11,8 +11,9 @@ import (
 
 // Trilu keeps a triangle.
 var Trilu = ops.Register(&ir.Op{
-	Name: "Trilu", Since: 14, Doc: "The part of each matrix on and above (upper) or below its k-th diagonal; zeros elsewhere.",
-	In: ops.Sig("input:T[...,N,M]", "k:int64?"), Out: ops.Sig("output:T[...,N,M]"), Elems: elems("T", ops.Any),
+	Name: "Trilu", Since: 14,
+	Doc: "The part of each matrix on and above (upper) or below its k-th diagonal; zeros elsewhere.",
+	In:  ops.Sig("input:T[...,N,M]", "k:int64?"), Out: ops.Sig("output:T[...,N,M]"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{intAttr("upper", 1, "whether the upper part is kept")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "input")
@@ -33,7 +34,7 @@ var Trilu = ops.Register(&ir.Op{
 		k = min(max(k, -int64(rows)), int64(cols))
 		m := newMover(out, x)
 		for r := range product(x.Shape()[:x.Rank()-1]) {
-			at := min(max(r%rows+int(k), 0), cols) // where the diagonal meets the row
+			at := min(max(r%rows+int(k), 0), cols) // where the diagonal crosses the row
 			from, to := at, cols
 			if getInt(c.Node, "upper") == 0 {
 				from, to = 0, min(max(r%rows+int(k)+1, 0), cols)
@@ -54,8 +55,10 @@ var eyeTypes = append(slices.Clone(ops.Numbers), tensor.Bool)
 // EyeLike returns a matrix with ones on a diagonal.
 var EyeLike = ops.Same(ops.Register(&ir.Op{
 	Name: "EyeLike", Since: 22, Doc: "A matrix of the input's shape with ones on its k-th diagonal, zeros elsewhere.",
-	In: ops.Sig("input:T1[N,M]"), Out: ops.Sig("output:T2[N,M]"), Elems: map[string][]tensor.DType{"T1": eyeTypes, "T2": eyeTypes},
-	Attrs: []ir.AttrSpec{intAttr("dtype", nil, "element type, by ONNX's number; absent: the input's"), intAttr("k", 0, "which diagonal: above the main one when positive")},
+	In: ops.Sig("input:T1[N,M]"), Out: ops.Sig("output:T2[N,M]"),
+	Elems: map[string][]tensor.DType{"T1": eyeTypes, "T2": eyeTypes},
+	Attrs: []ir.AttrSpec{intAttr("dtype", nil, "element type, by ONNX's number; absent: the input's"),
+		intAttr("k", 0, "number of the diagonal, positive above the main one")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -89,11 +92,11 @@ var EyeLike = ops.Same(ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, d, v, rows, cols))
 	},
-	// Only the sizes of the input matter, but they are those of the result.
+	// The result depends only on the sizes of the input, and has the same sizes.
 	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Exact,
 }), 9)
 
-// dtypeAttr reads the attribute dtype; def when it is absent.
+// dtypeAttr reads the attribute dtype. It returns def if it is absent.
 func dtypeAttr(n *ir.Node, allowed []tensor.DType, def tensor.DType) (tensor.DType, error) {
 	k, ok := n.Attrs.Get("dtype").(int64)
 	if !ok {
@@ -107,9 +110,14 @@ func dtypeAttr(n *ir.Node, allowed []tensor.DType, def tensor.DType) (tensor.DTy
 
 // TensorScatter writes steps into a cache.
 var TensorScatter = ops.Register(&ir.Op{
-	Name: "TensorScatter", Since: 24, Doc: "past_cache with the steps along axis from write_indices[b] on (default 0) of each sample b replaced by those of update; modulo the cache's length when circular.",
-	In: ops.Sig("past_cache:T[...]", "update:T", "write_indices:int64[_]?"), Out: ops.Sig("present_cache:T[...]"), Elems: elems("T", ops.Any),
-	Attrs: []ir.AttrSpec{intAttr("axis", -2, "the axis of the steps; not the first"), {Name: "mode", Kind: ir.AttrString, Default: "linear", OneOf: []string{"linear", "circular"}, Doc: "what lies behind the end of the cache"}},
+	Name: "TensorScatter", Since: 24,
+	Doc: "past_cache with the steps along axis from write_indices[b] on (default 0) of each sample b replaced by " +
+		"those of update; modulo the length of the cache if mode is circular.",
+	In: ops.Sig("past_cache:T[...]", "update:T", "write_indices:int64[_]?"), Out: ops.Sig("present_cache:T[...]"),
+	Elems: elems("T", ops.Any),
+	Attrs: []ir.AttrSpec{intAttr("axis", -2, "the axis of the steps; not the first"),
+		{Name: "mode", Kind: ir.AttrString, Default: "linear", OneOf: []string{"linear", "circular"},
+			Doc: "continuation after the end of the cache"}},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		a, err := ops.Axis(getInt(n, "axis"), len(in))
 		if err == nil && a == 0 {
@@ -156,7 +164,8 @@ var TensorScatter = ops.Register(&ir.Op{
 			if circular && size > 0 {
 				at[b] = (p%int64(size) + int64(size)) % int64(size)
 			} else if p < 0 || p > int64(size-steps) {
-				return nil, fmt.Errorf("write_indices[%d] is %d: %d steps do not fit into %d from there", b, p, steps, size)
+				return nil, fmt.Errorf("write_indices[%d] is %d: %d steps do not fit into %d from there", b, p, steps,
+					size)
 			}
 		}
 		out := x.Clone()
@@ -169,7 +178,7 @@ var TensorScatter = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	// The axis of the steps is filled by place; the others are treated one by one.
+	// The axis of the steps is filled by index. The others are treated separately.
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		rank := len(n.In(0).Shape())
 		a, err := ops.Axis(getInt(n, "axis"), rank)

@@ -8,12 +8,15 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// MaxUnpool puts the results of MaxPool back to where they came from.
+// MaxUnpool moves the results of MaxPool back to their positions.
 var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 	Name: "MaxUnpool", Since: 22,
-	Doc: "Zeros with the elements of X (N,C,…) at the positions I, flat in a tensor of the size from which MaxPool with these attributes made X; within output_shape, if that is given.",
-	In:  ops.Sig("X:T1", "I:int64", "output_shape:int64[_]?"), Out: ops.Sig("output:T1"), Elems: map[string][]tensor.DType{"T1": ops.Floats},
-	Attrs: []ir.AttrSpec{{Name: "kernel_shape", Kind: ir.AttrInts, Required: true, Doc: "taps per axis"}, intsAttr("pads", "all begins, then all ends (default 0)"), intsAttr("strides", "steps per axis (default 1)")},
+	Doc: "Zeros with the elements of X (N,C,…) at the flat positions I of a tensor of the size for which MaxPool " +
+		"with these attributes returns X, or of output_shape if that is given.",
+	In: ops.Sig("X:T1", "I:int64", "output_shape:int64[_]?"), Out: ops.Sig("output:T1"),
+	Elems: map[string][]tensor.DType{"T1": ops.Floats},
+	Attrs: []ir.AttrSpec{{Name: "kernel_shape", Kind: ir.AttrInts, Required: true, Doc: "taps per axis"},
+		intsAttr("pads", "all begins, then all ends (default 0)"), intsAttr("strides", "steps per axis (default 1)")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		if len(in) < 3 {
 			return nil, fmt.Errorf("X: expected at least three axes, found %v", in)
@@ -44,7 +47,8 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		if x.Rank() < 3 || len(where) != x.Len() {
-			return nil, fmt.Errorf("X %v with %d positions: expected at least three axes, and a position per element", x, len(where))
+			return nil, fmt.Errorf("X %v with %d positions: expected at least three axes, and a position per element",
+				x, len(where))
 		}
 		win, taps, err := poolWindows(c.Node, x.Rank()-2)
 		if err != nil {

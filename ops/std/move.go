@@ -32,7 +32,7 @@ func (m mover) copy(d, s, n int) {
 	}
 }
 
-// sameElem reports an error unless both tensors have the same element type.
+// sameElem returns an error unless both tensors have the same element type.
 func sameElem(a, b *tensor.Tensor) error {
 	if a.DType() != b.DType() {
 		return fmt.Errorf("element types %v and %v differ", a.DType(), b.DType())

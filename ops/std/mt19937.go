@@ -1,7 +1,7 @@
 package std
 
-// mt19937 is the Mersenne Twister, seeded and read as in numpy's RandomState. The standard's reference implementation uses
-// that, so the same seed gives the same numbers.
+// mt19937 is the Mersenne Twister, seeded and read as in numpy's RandomState. The standard's reference implementation
+// uses it, so equal seeds give equal numbers.
 type mt19937 struct {
 	state [624]uint32
 	next  int

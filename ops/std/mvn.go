@@ -11,8 +11,9 @@ import (
 
 // MeanVarianceNormalization normalizes over given axes.
 var MeanVarianceNormalization = ops.Register(&ir.Op{
-	Name: "MeanVarianceNormalization", Since: 13, Doc: "(X-mean)/(sqrt(var)+1e-9) with biased mean and variance over axes (default 0, 2, 3).",
-	In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"),
+	Name: "MeanVarianceNormalization", Since: 13,
+	Doc: "(X-mean)/(sqrt(var)+1e-9) with biased mean and variance over axes (default 0, 2, 3).",
+	In:  ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"),
 	Attrs: []ir.AttrSpec{{Name: "axes", Kind: ir.AttrInts, Default: []int64{0, 2, 3}, Doc: "the axes"}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "X")

@@ -13,10 +13,13 @@ import (
 // NonMaxSuppression selects boxes.
 var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 	Name: "NonMaxSuppression", Since: 11,
-	Doc:   "Per sample and class, the boxes of the highest scores (above score_threshold), none of which overlaps a better one by more than iou_threshold of their union: rows of sample, class, box.",
-	In:    ops.Sig("boxes:float[B,N,4]", "scores:float[B,C,N]", "max_output_boxes_per_class:int64?", "iou_threshold:float?", "score_threshold:float?"),
-	Out:   ops.Sig("selected_indices:int64[_,3]"),
-	Attrs: []ir.AttrSpec{intAttr("center_point_box", 0, "whether boxes are x, y of the centre, width, height; else y, x of two opposite corners")},
+	Doc: "Per sample and class, the boxes of the highest scores (above score_threshold), none of which overlaps a " +
+		"better one by more than iou_threshold of their union, as rows of sample, class, box.",
+	In: ops.Sig("boxes:float[B,N,4]", "scores:float[B,C,N]", "max_output_boxes_per_class:int64?",
+		"iou_threshold:float?", "score_threshold:float?"),
+	Out: ops.Sig("selected_indices:int64[_,3]"),
+	Attrs: []ir.AttrSpec{intAttr("center_point_box", 0,
+		"whether boxes are x, y of the center, width, height; else y, x of two opposite corners")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		boxes, err := need(in, 0, "boxes")
 		if err != nil {
@@ -26,7 +29,8 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		if boxes.Rank() != 3 || scores.Rank() != 3 || boxes.Dim(2) != 4 || boxes.Dim(0) != scores.Dim(0) || boxes.Dim(1) != scores.Dim(2) {
+		if boxes.Rank() != 3 || scores.Rank() != 3 || boxes.Dim(2) != 4 || boxes.Dim(0) != scores.Dim(0) ||
+			boxes.Dim(1) != scores.Dim(2) {
 			return nil, fmt.Errorf("boxes %v and scores %v do not match", boxes, scores)
 		}
 		most := int64(0)
@@ -61,7 +65,9 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 					if int64(len(chosen)) >= most {
 						break
 					}
-					if !slices.ContainsFunc(chosen, func(j int) bool { return overlapOf(rects[b*n+i], rects[b*n+j]) > overlap }) {
+					if !slices.ContainsFunc(chosen, func(j int) bool {
+						return overlapOf(rects[b*n+i], rects[b*n+j]) > overlap
+					}) {
 						chosen = append(chosen, i)
 						out = append(out, int64(b), int64(k), int64(i))
 					}
@@ -86,7 +92,7 @@ func scalarReal(in []tensor.Datum, i int, what string, def float64) (float64, er
 	return v[0], nil
 }
 
-// rect is a box by its least and greatest coordinates.
+// rect is a box by its smallest and largest coordinates.
 type rect struct{ x0, x1, y0, y1 float64 }
 
 func cornersOf(v []float64, centred bool) []rect {

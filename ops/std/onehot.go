@@ -9,12 +9,14 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// OneHot writes indices as vectors.
+// OneHot converts indices to indicator vectors.
 var OneHot = ops.Register(&ir.Op{
-	Name: "OneHot", Since: 11, Doc: "A new axis of size depth, on which the place that an index names holds values[1] and all others values[0]; an index outside of -depth … depth-1 names none.",
+	Name: "OneHot", Since: 11,
+	Doc: "A new axis of size depth, with values[1] at the index in indices and values[0] elsewhere. An index outside " +
+		"of -depth … depth-1 has values[0] only.",
 	In: ops.Sig("indices:T1", "depth:T2", "values:T3[2]"), Out: ops.Sig("output:T3"),
 	Elems: map[string][]tensor.DType{"T1": ops.Numbers, "T2": ops.Numbers, "T3": ops.Any},
-	Attrs: []ir.AttrSpec{intAttr("axis", -1, "where the new axis goes")},
+	Attrs: []ir.AttrSpec{intAttr("axis", -1, "index of the new axis")},
 	Infer: inferAs(elemOf(2), func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		a, err := ops.Axis(getInt(n, "axis"), len(in)+1)
 		if err != nil {

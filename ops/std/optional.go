@@ -11,11 +11,12 @@ import (
 
 var errEmptyOptional = errors.New("the optional is empty")
 
-// Optional wraps a value, or makes an empty optional.
+// Optional wraps a value, or returns an empty optional.
 var Optional = ops.Register(&ir.Op{
-	Name: "Optional", Since: 15, Doc: "An optional that holds the input; without one, an empty optional of the given type.",
-	In: ops.Sig("input:V?"), Out: ops.Sig("output:O"), Elems: map[string][]tensor.DType{"V": ops.Any, "O": ops.Any},
-	Attrs: []ir.AttrSpec{{Name: "type", Kind: ir.AttrType, Doc: "type of what an empty optional could hold"}},
+	Name: "Optional", Since: 15,
+	Doc: "An optional that holds the input; without one, an empty optional of the given type.",
+	In:  ops.Sig("input:V?"), Out: ops.Sig("output:O"), Elems: map[string][]tensor.DType{"V": ops.Any, "O": ops.Any},
+	Attrs: []ir.AttrSpec{{Name: "type", Kind: ir.AttrType, Doc: "type of the element of an empty optional"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if v := n.In(0); v != nil {
 			return one(&ir.OptionalType{Elem: v.Type})
@@ -36,7 +37,7 @@ var Optional = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// held returns the value of an optional input, or the input itself; nil if there is none.
+// held returns the value of an optional input, or the input itself. It returns nil if there is none.
 func held(in []tensor.Datum) tensor.Datum {
 	if len(in) == 0 {
 		return nil
@@ -52,7 +53,7 @@ func held(in []tensor.Datum) tensor.Datum {
 
 // OptionalHasElement tests an optional.
 var OptionalHasElement = ops.Register(&ir.Op{
-	Name: "OptionalHasElement", Since: 18, Doc: "Whether the input is there and, if it is an optional, holds something.",
+	Name: "OptionalHasElement", Since: 18, Doc: "Whether the input is given and, if it is an optional, not empty.",
 	In: ops.Sig("input:O?"), Out: ops.Sig("output:bool[]"), Elems: elems("O", ops.Any),
 	Infer: func(*ir.Node) ([]ir.Type, error) { return one(ir.Tensor(tensor.Bool)) },
 	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -61,10 +62,11 @@ var OptionalHasElement = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// OptionalGetElement opens an optional.
+// OptionalGetElement returns the value of an optional.
 var OptionalGetElement = ops.Register(&ir.Op{
-	Name: "OptionalGetElement", Since: 18, Doc: "What the optional holds; an empty one is an error. Anything else is passed on.",
-	In: ops.Sig("input:O"), Out: ops.Sig("output:V"), Elems: map[string][]tensor.DType{"V": ops.Any, "O": ops.Any},
+	Name: "OptionalGetElement", Since: 18,
+	Doc: "The value of the optional; an empty one is an error. Other inputs are returned as they are.",
+	In:  ops.Sig("input:O"), Out: ops.Sig("output:V"), Elems: map[string][]tensor.DType{"V": ops.Any, "O": ops.Any},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		t := n.In(0).Type
 		if o, ok := t.(*ir.OptionalType); ok {

@@ -11,9 +11,10 @@ import (
 	"github.com/essmc/essmc/ops/opstest"
 )
 
-// TestONNXRuntime holds what the standard's node tests leave out against answers of ONNX Runtime 1.31, one folder of testdata
-// each, laid out as node tests are. Resize with align_corners by a scale is not among them: there the standard's tests, which
-// this package passes, divide by the size before it is rounded, and ONNX Runtime by the size after.
+// TestONNXRuntime compares cases that the standard's node tests omit with answers of ONNX Runtime 1.31, in one folder
+// of testdata each, in the layout of node tests. Resize with align_corners and a scale is not among them: the
+// standard's tests, which this package passes, divide by the size before it is rounded, and ONNX Runtime by the size
+// after.
 func TestONNXRuntime(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/onnxruntime/*")
 	if err != nil || len(dirs) == 0 {

@@ -27,14 +27,14 @@ func decodePNM(data []byte) (picture, error) {
 		}
 	}
 	if top < 1 || top > 1<<16-1 {
-		return picture{}, fmt.Errorf("PNM: greatest value %d", top)
+		return picture{}, fmt.Errorf("PNM: expected a largest value from 1 to 65535, found %d", top)
 	}
 	if kind > 3 && len(r.rest) > 0 { // one space ends the header
 		r.rest = r.rest[1:]
 	}
-	// Every pixel takes at least a bit of the file, so a small one cannot ask for much.
+	// Every pixel takes at least a bit of the file, so a small file cannot demand a large image.
 	if width <= 0 || height <= 0 || width > 8*len(data)/height {
-		return picture{}, fmt.Errorf("PNM: a picture of %d by %d in %d bytes", width, height, len(data))
+		return picture{}, fmt.Errorf("PNM: an image of %d by %d in %d bytes", width, height, len(data))
 	}
 	p, err := newPicture(width, height)
 	if err != nil {
@@ -80,7 +80,7 @@ func decodePNM(data []byte) (picture, error) {
 
 type pnmReader struct{ rest []byte }
 
-// skip drops white space and comments.
+// skip skips white space and comments.
 func (r *pnmReader) skip() {
 	for len(r.rest) > 0 {
 		switch c := r.rest[0]; {
@@ -106,7 +106,7 @@ func (r *pnmReader) digit() (int, error) {
 	c := r.rest[0]
 	r.rest = r.rest[1:]
 	if c != '0' && c != '1' {
-		return 0, fmt.Errorf("PNM: %q is no bit", c)
+		return 0, fmt.Errorf("PNM: expected 0 or 1, found %q", c)
 	}
 	return int(c - '0'), nil
 }
@@ -140,7 +140,7 @@ func (r *pnmReader) binary(top int) (int, error) {
 	return v, nil
 }
 
-// pnmBits are the bits of one row, high ones first; a row begins with a new byte.
+// pnmBits reads the bits of one row, high ones first. A row begins with a new byte.
 type pnmBits struct {
 	left int
 	b    byte

@@ -9,13 +9,16 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-var autoPad = ir.AttrSpec{Name: "auto_pad", Kind: ir.AttrString, Default: "NOTSET", OneOf: []string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, Doc: "how pads follow, unless given"}
+var autoPad = ir.AttrSpec{Name: "auto_pad", Kind: ir.AttrString, Default: "NOTSET",
+	OneOf: []string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, Doc: "computation of pads, if they are not given"}
 
-// poolAttrs are the attributes that all pooling operators have.
+// poolAttrs returns the attributes of all pooling operators.
 func poolAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 	return append([]ir.AttrSpec{
-		autoPad, intAttr("ceil_mode", 0, "whether a last place that is not full counts"), intsAttr("dilations", "distance of taps per axis (default 1)"),
-		{Name: "kernel_shape", Kind: ir.AttrInts, Required: true, Doc: "taps per axis"}, intsAttr("pads", "all begins, then all ends (default 0)"),
+		autoPad, intAttr("ceil_mode", 0, "whether a partial window at the end counts"),
+		intsAttr("dilations", "distance of taps per axis (default 1)"),
+		{Name: "kernel_shape", Kind: ir.AttrInts, Required: true, Doc: "taps per axis"},
+		intsAttr("pads", "all begins, then all ends (default 0)"),
 		intsAttr("strides", "steps per axis (default 1)"),
 	}, more...)
 }
@@ -23,13 +26,16 @@ func poolAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 // Pooling over windows of all axes after the channels.
 var (
 	AveragePool = ops.Same(ops.Register(poolOp("AveragePool", 22,
-		"Mean over windows of X (N,C,…); pads count as zeros with count_include_pad, and do not count at all without.",
+		"Mean over windows of X (N,C,…); pads count as zeros with count_include_pad, and do not count without.",
 		averagePool, intAttr("count_include_pad", 0, "whether pads count"))), 19, 11, 10, 7, 1)
 	LpPool = ops.Same(ops.Register(poolOp("LpPool", 22, "(Σ|x|^p)^(1/p) over windows of X (N,C,…).", lpPool,
 		intAttr("p", 2, "exponent"))), 18, 11, 2)
-	_       = ops.Register(poolOp("LpPool", 1, "(Σ|x|^p)^(1/p) over windows of X (N,C,…).", lpPool, floatAttr("p", 2, "exponent")))
+	_ = ops.Register(poolOp("LpPool", 1, "(Σ|x|^p)^(1/p) over windows of X (N,C,…).", lpPool,
+		floatAttr("p", 2, "exponent")))
 	MaxPool = func() *ir.Op {
-		o := poolOp("MaxPool", 22, "Greatest element in windows of X (N,C,…), and where in X, flat, it is (in column order within a channel with storage_order 1).",
+		o := poolOp("MaxPool", 22,
+			"Largest element in windows of X (N,C,…), and its flat index in X (in column order within a channel with "+
+				"storage_order 1).",
 			nil, intAttr("storage_order", 0, "0: rows, 1: columns"))
 		o.Out = ops.Sig("Y:T", "Indices:I?")
 		o.Elems = elems("T", append(ops.Floats[:len(ops.Floats):len(ops.Floats)], tensor.Int8, tensor.Uint8))
@@ -38,9 +44,10 @@ var (
 	}()
 )
 
-// poolOp makes a pooling operator. reduce returns a function that reduces one window: it takes the offsets in a channel's
-// plane, and the number of taps in the plane or its pads.
-func poolOp(name string, since int, doc string, reduce func(n *ir.Node) (func(plane []float64, at []int, padded int) float64, error), more ...ir.AttrSpec) *ir.Op {
+// poolOp returns a pooling operator. reduce returns a function that reduces one window. Its arguments are the offsets
+// in a channel's plane, and the number of taps in the plane or its pads.
+func poolOp(name string, since int, doc string,
+	reduce func(n *ir.Node) (func(plane []float64, at []int, padded int) float64, error), more ...ir.AttrSpec) *ir.Op {
 	return &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T"), Out: ops.Sig("Y:T"), Attrs: poolAttrs(more...),
 		Infer: inferPool,
@@ -94,7 +101,7 @@ func averagePool(n *ir.Node) (func([]float64, []int, int) float64, error) {
 	}, nil
 }
 
-// exponent reads p, an integer or in the first versions a float.
+// exponent reads p: an integer or, in the first versions, a float.
 func exponent(n *ir.Node) (float64, error) {
 	p := float64(n.Attrs.Int("p", 2))
 	if x, ok := n.Attrs.Get("p").(float64); ok {
@@ -117,7 +124,7 @@ func lpPool(n *ir.Node) (func([]float64, []int, int) float64, error) {
 	}, err
 }
 
-// power is x^p for x ≥ 0, exact where p is 1 or 2 and correctly rounded where it is a half.
+// power returns x^p for x ≥ 0. It is exact if p is 1 or 2, and correctly rounded if p is a half.
 func power(x, p float64) float64 {
 	switch p {
 	case 1:
@@ -145,8 +152,8 @@ func poolWindows(n *ir.Node, k int) (win []ops.Window, taps []int64, err error) 
 	return win, taps, err
 }
 
-// poolSize returns the number of windows of k taps over a dimension. In ceil mode a last, partial window counts, unless it
-// would start after the input and its begin pad.
+// poolSize returns the number of windows of k taps over a dimension. In ceil mode a last, partial window counts, unless
+// it would start after the input and its begin pad.
 func poolSize(w ops.Window, d ir.Dim, k int64, ceil bool) ir.Dim {
 	size := w.Size(d, ir.Const(k))
 	if ceil && w.Same == 0 {
@@ -214,8 +221,8 @@ func bindPool(n *ir.Node, in []tensor.Datum) (*tensor.Tensor, *poolGrid, error) 
 	return x, g, err
 }
 
-// each visits the windows in order, with the offsets of the taps inside the plane, and the number of taps inside it or its
-// pads.
+// each calls visit for the windows in order, with the offsets of the taps inside the plane, and the number of taps
+// inside it or its pads.
 func (g *poolGrid) each(c *ir.EvalCtx, visit func(place int, at []int, padded int)) error {
 	k := len(g.win)
 	str := ops.Strides(g.in[2:])
@@ -228,7 +235,8 @@ func (g *poolGrid) each(c *ir.EvalCtx, visit func(place int, at []int, padded in
 			at := o*w.Stride - w.Begin
 			upTo := func(end int64) int64 { return min(g.taps[i], max(0, (end-at+w.Dilation-1)/w.Dilation)) }
 			first := upTo(0)
-			spans[i] = append(spans[i], span{int(at + first*w.Dilation), int(max(0, upTo(d)-first)), int(upTo(d + w.End))})
+			spans[i] = append(spans[i], span{int(at + first*w.Dilation), int(max(0, upTo(d)-first)),
+				int(upTo(d + w.End))})
 		}
 	}
 	index := make([]int, k)
@@ -269,7 +277,7 @@ func evalMaxPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	v, planes := ops.F64(in, 0), x.Dim(0)*x.Dim(1)
 	size, places := product(x.Shape()[2:]), product(g.out[2:])
 	y, where := make([]float64, product(g.out)), make([]int64, product(g.out))
-	nothing := math.Inf(-1) // a window wholly in the pads
+	nothing := math.Inf(-1) // for a window wholly in the pads
 	if x.DType().IsInt() {
 		nothing = map[tensor.DType]float64{tensor.Int8: math.MinInt8}[x.DType()]
 	}
@@ -297,7 +305,7 @@ func evalMaxPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		func() (*tensor.Tensor, error) { return tensor.FromSlice(where, g.out...), nil })
 }
 
-// columnOrder turns a row-major offset into the one in which the first axis varies fastest.
+// columnOrder converts a row-major offset to one in which the first axis varies fastest.
 func columnOrder(offset int, shape []int) int {
 	out, scale := 0, product(shape)
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -322,7 +330,7 @@ func alongPool(n *ir.Node, in []ir.Fact) []ir.Fact {
 		}
 		out = spread(n, alongWindow(n, in, f, win[f.Axis-2], taps[f.Axis-2]))
 	}
-	if len(out) > 1 { // indices are positions in the whole of X
+	if len(out) > 1 { // indices are positions in all of X
 		out[1] = ops.Global(n, in)
 	}
 	return out

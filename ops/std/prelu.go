@@ -75,7 +75,7 @@ func init() { sameButFor(prelu6, 1, consumed()) }
 var Shrink = ops.Register(&ir.Op{
 	Name: "Shrink", Since: 9, Doc: "x+bias below -lambd, x-bias above lambd, 0 between.",
 	In: ops.Sig("input:T[...]"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
-	Attrs: []ir.AttrSpec{floatAttr("bias", 0, "how far"), floatAttr("lambd", 0.5, "threshold")},
+	Attrs: []ir.AttrSpec{floatAttr("bias", 0, "distance to move"), floatAttr("lambd", 0.5, "threshold")},
 	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
 		return scalar.Shrink(x[0], constOf(n, "bias"), constOf(n, "lambd"))
 	},

@@ -11,20 +11,22 @@ import (
 )
 
 var (
-	quantTypes = []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int4, tensor.Uint4, tensor.Int2, tensor.Uint2,
+	quantTypes = []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int4, tensor.Uint4,
+		tensor.Int2, tensor.Uint2,
 		tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ, tensor.Float4E2M1}
 	scaleTypes = []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Float8E8M0}
 )
 
 func quantAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 	return append([]ir.AttrSpec{
-		intAttr("axis", 1, "the axis along which scales differ"),
-		intAttr("block_size", 0, "how many elements along the axis share a scale; 0: each scale is one place of the axis"),
-		intAttr("output_dtype", 0, "element type of the result, by ONNX's number; 0: as the zero point, or the scale, has it"),
+		intAttr("axis", 1, "axis of the scales"),
+		intAttr("block_size", 0, "number of elements along the axis with the same scale; 0: one scale per index"),
+		intAttr("output_dtype", 0,
+			"element type of the result, by ONNX's number; 0: that of the zero point, or of the scale"),
 	}, more...)
 }
 
-// outputType reads the attribute output_dtype; def when it is absent.
+// outputType reads the attribute output_dtype. It returns def if it is absent.
 func outputType(n *ir.Node, allowed []tensor.DType, def tensor.DType) (tensor.DType, error) {
 	k := getInt(n, "output_dtype")
 	if k == 0 {
@@ -49,8 +51,8 @@ func quantType(n *ir.Node) (tensor.DType, error) {
 	return d, err
 }
 
-// inferScaled checks the scale against the data, as far as it is known, and returns the data's shape with element type
-// elem.
+// inferScaled returns an inference that checks the scale against the data, and returns the data's shape with element
+// type elem.
 func inferScaled(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir.Type, error) {
 	return func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -72,8 +74,8 @@ func inferScaled(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir
 	}
 }
 
-// scaleAt returns a function from an element of the data to its scale: one for all, one per index along the axis, or one
-// per block along it.
+// scaleAt returns a function from the index of an element of the data to that of its scale: one for all, one per index
+// along the axis, or one per block along it.
 func scaleAt(n *ir.Node, x, scale []int) (func(i int) int, error) {
 	if len(scale) == 0 || len(scale) == 1 && scale[0] == 1 {
 		return func(int) int { return 0 }, nil
@@ -105,7 +107,7 @@ func scaleAt(n *ir.Node, x, scale []int) (func(i int) int, error) {
 	}, nil
 }
 
-// scales reads scale and zero point; the latter are zeros when there is none.
+// scales reads the scale and the zero point, which is zeros if it is absent.
 func scales(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (scale, zero []float64, at func(int) int, err error) {
 	s, err := need(in, 1, "scale")
 	if err != nil {
@@ -130,10 +132,13 @@ func scales(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (scale, zero []floa
 // QuantizeLinear rounds to few bits.
 var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
 	Name: "QuantizeLinear", Since: 24,
-	Doc: "x/y_scale, rounded to nearest even for integers, plus y_zero_point, within the range of the result's type. Scales: one; one per place of axis; or one per block_size elements along it.",
-	In:  ops.Sig("x:T1[...]", "y_scale:T2", "y_zero_point:T3?"), Out: ops.Sig("y:T3[...]"),
-	Elems: map[string][]tensor.DType{"T1": {tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Int32}, "T2": append([]tensor.DType{tensor.Int32}, scaleTypes...), "T3": quantTypes},
-	Attrs: quantAttrs(intAttr("saturate", 1, "whether 8-bit floats saturate"), intAttr("precision", 0, "element type of the division, by ONNX's number; 0: the scale's")),
+	Doc: "x/y_scale, rounded to nearest even for integers, plus y_zero_point, within the range of the result's type. " +
+		"There may be one scale, one per index of axis, or one per block_size elements along it.",
+	In: ops.Sig("x:T1[...]", "y_scale:T2", "y_zero_point:T3?"), Out: ops.Sig("y:T3[...]"),
+	Elems: map[string][]tensor.DType{"T1": {tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Int32},
+		"T2": append([]tensor.DType{tensor.Int32}, scaleTypes...), "T3": quantTypes},
+	Attrs: quantAttrs(intAttr("saturate", 1, "whether 8-bit floats saturate"),
+		intAttr("precision", 0, "element type of the division, by ONNX's number; 0: the scale's")),
 	Infer: inferScaled(quantType),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "x")
@@ -180,8 +185,8 @@ var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
 	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Exact,
 }), 10, 13, 19, 21, 23)
 
-// inPrecision rounds quotients to the type in which the standard divides, so that ties fall as there. In float64 throughout
-// they stay as they are.
+// inPrecision rounds quotients to the type in which the standard divides, so that ties are the same. A wide evaluation
+// does not round them.
 func inPrecision(c *ir.EvalCtx, v []float64, x, scale tensor.DType) ([]float64, error) {
 	d := scale
 	if d == tensor.Float8E8M0 {
@@ -206,7 +211,8 @@ func inPrecision(c *ir.EvalCtx, v []float64, x, scale tensor.DType) ([]float64, 
 var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
 	Name: "DequantizeLinear", Since: 24, Doc: "(x-x_zero_point)*x_scale; scales as for QuantizeLinear.",
 	In: ops.Sig("x:T1[...]", "x_scale:T2", "x_zero_point:T1?"), Out: ops.Sig("y:T3[...]"),
-	Elems: map[string][]tensor.DType{"T1": append([]tensor.DType{tensor.Int32}, quantTypes...), "T2": scaleTypes, "T3": ops.Floats},
+	Elems: map[string][]tensor.DType{"T1": append([]tensor.DType{tensor.Int32}, quantTypes...), "T2": scaleTypes,
+		"T3": ops.Floats},
 	Attrs: quantAttrs(),
 	Infer: inferScaled(dequantType),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -245,8 +251,10 @@ func dequantType(n *ir.Node) (tensor.DType, error) {
 
 // DynamicQuantizeLinear computes the scale from the data and quantizes.
 var DynamicQuantizeLinear = ops.Register(ops.ByBody(&ir.Op{
-	Name: "DynamicQuantizeLinear", Since: 11, Doc: "x quantized to uint8 over its own range, which is made to include 0; with the scale and the zero point.",
-	In: ops.Sig("x:T1"), Out: ops.Sig("y:uint8", "y_scale:float", "y_zero_point:uint8"), Elems: elems("T1", []tensor.DType{tensor.Float32}), Tol: ir.Rounding,
+	Name: "DynamicQuantizeLinear", Since: 11,
+	Doc: "x quantized to uint8 over its own range, extended to include 0; with the scale and the zero point.",
+	In:  ops.Sig("x:T1"), Out: ops.Sig("y:uint8", "y_scale:float", "y_zero_point:uint8"),
+	Elems: elems("T1", []tensor.DType{tensor.Float32}), Tol: ir.Rounding,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		x := in[0]
 		zero, top := constLike(b, x, 0), constLike(b, x, 255)

@@ -10,8 +10,9 @@ import (
 )
 
 var (
-	bytesOnly  = []tensor.DType{tensor.Int8, tensor.Uint8}
-	byteTypes  = []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ}
+	bytesOnly = []tensor.DType{tensor.Int8, tensor.Uint8}
+	byteTypes = []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ,
+		tensor.Float8E5M2, tensor.Float8E5M2FNUZ}
 	float32s   = []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16}
 	int32Types = []tensor.DType{tensor.Int32}
 )
@@ -31,7 +32,7 @@ func given(in []*ir.Value, i int) *ir.Value {
 	return nil
 }
 
-// perRow turns a vector of one number per row of a matrix into a column, and a vector of one number into a scalar.
+// perRow converts a vector of one number per row of a matrix to a column, and a vector of one number to a scalar.
 func perRow(b *ir.Builder, v *ir.Value) *ir.Value {
 	if v == nil { // after an error
 		return nil
@@ -59,7 +60,9 @@ func perColumn(b *ir.Builder, v *ir.Value) *ir.Value {
 
 // MatMulInteger multiplies quantized matrices.
 var MatMulInteger = ops.Register(ops.ByBody(&ir.Op{
-	Name: "MatMulInteger", Since: 10, Doc: "MatMul of A-a_zero_point and B-b_zero_point in int32; zero points are scalars, one per row of A, one per column of B.",
+	Name: "MatMulInteger", Since: 10,
+	Doc: "MatMul of A-a_zero_point and B-b_zero_point in int32; zero points are scalars, one per row of A, one per " +
+		"column of B.",
 	In:    ops.Sig("A:T1", "B:T2", "a_zero_point:T1?", "b_zero_point:T2?"),
 	Out:   ops.Sig("Y:int32"),
 	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly}, Tol: ir.Exact,
@@ -77,8 +80,11 @@ var MatMulInteger = ops.Register(ops.ByBody(&ir.Op{
 
 // QLinearMatMul multiplies quantized matrices and quantizes the product.
 var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
-	Name: "QLinearMatMul", Since: 21, Doc: "MatMul of what a and b stand for, quantized; scales and zero points are scalars, one per row of a, one per column of b.",
-	In: ops.Sig("a:T1", "a_scale:TS", "a_zero_point:T1", "b:T2", "b_scale:TS", "b_zero_point:T2", "y_scale:TS", "y_zero_point:T3"), Out: ops.Sig("y:T3"),
+	Name: "QLinearMatMul", Since: 21,
+	Doc: "MatMul of the dequantized a and b, quantized; scales and zero points are scalars, one per row of a, one " +
+		"per column of b.",
+	In: ops.Sig("a:T1", "a_scale:TS", "a_zero_point:T1", "b:T2", "b_scale:TS", "b_zero_point:T2", "y_scale:TS",
+		"y_zero_point:T3"), Out: ops.Sig("y:T3"),
 	Elems: map[string][]tensor.DType{"T1": byteTypes, "T2": byteTypes, "T3": byteTypes, "TS": float32s}, Tol: ir.Exact,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		work := tensor.Int32
@@ -87,7 +93,7 @@ var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
 		}
 		x := op(b, "Sub", castOp(b, in[0], work), perRow(b, castOp(b, in[2], work)))
 		y := op(b, "Sub", castOp(b, in[3], work), perColumn(b, castOp(b, in[5], work)))
-		f := tensor.Float32 // the scales' own type may be too small for products
+		f := tensor.Float32 // the type of the scales may be too small for products
 		scale := op(b, "Mul", perRow(b, castOp(b, in[1], f)), perColumn(b, castOp(b, in[4], f)))
 		z := op(b, "Mul", castOp(b, op(b, "MatMul", x, y), f), scale)
 		return []*ir.Value{op(b, "QuantizeLinear", z, castOp(b, in[6], f), in[7])}
@@ -96,7 +102,7 @@ var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
 
 var convAttrNames = []string{"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}
 
-// convAttrs returns the node's attributes that Conv has too.
+// convAttrs returns the node's attributes that Conv also has.
 func convAttrs(n *ir.Node) []ir.Attr {
 	var out []ir.Attr
 	for _, a := range n.Attrs {
@@ -107,7 +113,7 @@ func convAttrs(n *ir.Node) []ir.Attr {
 	return out
 }
 
-// perFilter appends axes to a vector of one number per filter, as many as w has after its filters.
+// perFilter appends the axes of w after its filters to a vector of one number per filter, with size 1.
 func perFilter(b *ir.Builder, v, w *ir.Value) *ir.Value {
 	if v == nil || len(v.Shape()) != 1 {
 		return v
@@ -123,7 +129,7 @@ func perFilter(b *ir.Builder, v, w *ir.Value) *ir.Value {
 	return op(b, "Reshape", v, b.Ints(append([]int64{-1}, slices.Repeat([]int64{1}, rank-1)...)...))
 }
 
-// integerConv returns the convolution of x-xZero and w-wZero in float64, which holds it exactly; pads are zeros.
+// integerConv returns the convolution of x-xZero and w-wZero in float64, which holds it exactly. Pads are zeros.
 func integerConv(b *ir.Builder, n *ir.Node, x, xZero, w, wZero *ir.Value) *ir.Value {
 	f := tensor.Float64
 	u, v := castOp(b, x, f), castOp(b, w, f)
@@ -138,8 +144,9 @@ func integerConv(b *ir.Builder, n *ir.Node, x, xZero, w, wZero *ir.Value) *ir.Va
 
 // ConvInteger convolves quantized data.
 var ConvInteger = ops.Register(ops.ByBody(&ir.Op{
-	Name: "ConvInteger", Since: 10, Doc: "Conv of x-x_zero_point and w-w_zero_point in int32; w_zero_point is a scalar, or one per filter.",
-	In: ops.Sig("x:T1", "w:T2", "x_zero_point:T1?", "w_zero_point:T2?"), Out: ops.Sig("y:int32"),
+	Name: "ConvInteger", Since: 10,
+	Doc: "Conv of x-x_zero_point and w-w_zero_point in int32; w_zero_point is a scalar, or one per filter.",
+	In:  ops.Sig("x:T1", "w:T2", "x_zero_point:T1?", "w_zero_point:T2?"), Out: ops.Sig("y:int32"),
 	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly}, Attrs: Conv.Attrs, Tol: ir.Exact,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		y := integerConv(b, n, in[0], given(in, 2), in[1], given(in, 3))
@@ -150,9 +157,13 @@ var ConvInteger = ops.Register(ops.ByBody(&ir.Op{
 
 // QLinearConv convolves quantized data and quantizes the result.
 var QLinearConv = ops.Register(ops.ByBody(&ir.Op{
-	Name: "QLinearConv", Since: 10, Doc: "Conv of what x and w stand for, quantized; w_scale and w_zero_point are scalars, or one per filter; B is int32, of scale x_scale*w_scale.",
-	In: ops.Sig("x:T1", "x_scale:TS", "x_zero_point:T1", "w:T2", "w_scale:TS", "w_zero_point:T2", "y_scale:TS", "y_zero_point:T3", "B:T4[_]?"), Out: ops.Sig("y:T3"),
-	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly, "T3": bytesOnly, "T4": int32Types, "TS": {tensor.Float32}}, Attrs: Conv.Attrs, Tol: ir.Exact,
+	Name: "QLinearConv", Since: 10,
+	Doc: "Conv of the dequantized x and w, quantized; w_scale and w_zero_point are scalars, or one per filter; B is " +
+		"int32, of scale x_scale*w_scale.",
+	In: ops.Sig("x:T1", "x_scale:TS", "x_zero_point:T1", "w:T2", "w_scale:TS", "w_zero_point:T2", "y_scale:TS",
+		"y_zero_point:T3", "B:T4[_]?"), Out: ops.Sig("y:T3"),
+	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly, "T3": bytesOnly, "T4": int32Types,
+		"TS": {tensor.Float32}}, Attrs: Conv.Attrs, Tol: ir.Exact,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		// One number per filter, as one per channel of the result.
 		channels := func(v *ir.Value) *ir.Value {

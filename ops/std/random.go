@@ -10,10 +10,10 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// source returns the generator that a node draws from: the same for the same seed, another each time without one.
+// source returns a node's random generator. It depends on the seed or, without one, is different each time.
 func source(n *ir.Node) *mt19937 {
 	switch s := n.Attrs.Get("seed").(type) {
-	case float64: // the standard's operators state it as a float
+	case float64: // the standard's operators have it as a float
 		if s >= 0 && s <= math.MaxUint32 {
 			return newMT19937(uint32(s))
 		}
@@ -25,20 +25,20 @@ func source(n *ir.Node) *mt19937 {
 }
 
 func seedAttr(kind ir.AttrKind) ir.AttrSpec {
-	return ir.AttrSpec{Name: "seed", Kind: kind, Doc: "seed; absent: another one each time"}
+	return ir.AttrSpec{Name: "seed", Kind: kind, Doc: "seed; absent: a different one each time"}
 }
 
 func dtypeSpec(doc string) ir.AttrSpec {
 	return intAttr("dtype", nil, "element type, by ONNX's number; absent: "+doc)
 }
 
-// uniform draws from [lo, hi).
+// uniform returns a function that draws from [lo, hi).
 func uniform(n *ir.Node) func(*mt19937) float64 {
 	lo, hi := getFloat(n, "low"), getFloat(n, "high")
 	return func(r *mt19937) float64 { return lo + (hi-lo)*r.float64() }
 }
 
-// gauss draws from a normal distribution.
+// gauss returns a function that draws from a normal distribution.
 func gauss(n *ir.Node) func(*mt19937) float64 {
 	mean, scale := getFloat(n, "mean"), getFloat(n, "scale")
 	return func(r *mt19937) float64 {
@@ -59,7 +59,7 @@ func draw(c *ir.EvalCtx, d tensor.DType, shape []int, next func(*mt19937) float6
 	return ops.One(ops.Real(c, d, v, shape...))
 }
 
-// randomOf makes a generator whose shape is an attribute.
+// randomOf registers a generator whose shape is an attribute.
 func randomOf(name, doc string, next func(*ir.Node) func(*mt19937) float64, attrs ...ir.AttrSpec) *ir.Op {
 	shapeOf := func(n *ir.Node) ([]int, tensor.DType, error) {
 		d, err := dtypeAttr(n, ops.Floats, tensor.Float32)
@@ -71,7 +71,8 @@ func randomOf(name, doc string, next func(*ir.Node) func(*mt19937) float64, attr
 	}
 	return ops.Same(ops.Register(&ir.Op{
 		Name: name, Since: 22, Doc: doc, Out: ops.Sig("output:T"), Random: true, Tol: ir.Rounding,
-		Attrs: append([]ir.AttrSpec{{Name: "shape", Kind: ir.AttrInts, Required: true, Doc: "the shape"}, intAttr("dtype", int(tensor.Float32), "element type, by ONNX's number"), seedAttr(ir.AttrFloat)}, attrs...),
+		Attrs: append([]ir.AttrSpec{{Name: "shape", Kind: ir.AttrInts, Required: true, Doc: "the shape"},
+			intAttr("dtype", int(tensor.Float32), "element type, by ONNX's number"), seedAttr(ir.AttrFloat)}, attrs...),
 		Infer: func(n *ir.Node) ([]ir.Type, error) {
 			shape, d, err := shapeOf(n)
 			if err != nil {
@@ -93,7 +94,7 @@ func randomOf(name, doc string, next func(*ir.Node) func(*mt19937) float64, attr
 	}), 1)
 }
 
-// randomLike makes a generator whose shape is that of its input.
+// randomLike registers a generator whose shape is that of its input.
 func randomLike(name, doc string, next func(*ir.Node) func(*mt19937) float64, attrs ...ir.AttrSpec) *ir.Op {
 	typeOf := func(n *ir.Node) (tensor.DType, error) {
 		d, err := dtypeAttr(n, ops.Floats, n.In(0).Elem())
@@ -103,7 +104,8 @@ func randomLike(name, doc string, next func(*ir.Node) func(*mt19937) float64, at
 		return d, err
 	}
 	return ops.Same(ops.Register(&ir.Op{
-		Name: name, Since: 22, Doc: doc, In: ops.Sig("input:T1"), Out: ops.Sig("output:T2"), Random: true, Tol: ir.Rounding,
+		Name: name, Since: 22, Doc: doc, In: ops.Sig("input:T1"), Out: ops.Sig("output:T2"), Random: true,
+		Tol:   ir.Rounding,
 		Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Floats},
 		Attrs: append([]ir.AttrSpec{dtypeSpec("the input's"), seedAttr(ir.AttrFloat)}, attrs...),
 		Infer: inferLike(typeOf),
@@ -139,18 +141,20 @@ func inferLike(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir.T
 // Random tensors.
 var (
 	RandomUniform = randomOf("RandomUniform", "Numbers from a uniform distribution over [low, high).", uniform,
-		floatAttr("low", 0, "least number"), floatAttr("high", 1, "bound above"))
-	RandomUniformLike = randomLike("RandomUniformLike", "Numbers from a uniform distribution over [low, high), as many as the input has.", uniform,
-		floatAttr("low", 0, "least number"), floatAttr("high", 1, "bound above"))
+		floatAttr("low", 0, "lower bound, included"), floatAttr("high", 1, "upper bound, excluded"))
+	RandomUniformLike = randomLike("RandomUniformLike",
+		"Numbers from a uniform distribution over [low, high), in the input's shape.", uniform,
+		floatAttr("low", 0, "lower bound, included"), floatAttr("high", 1, "upper bound, excluded"))
 	RandomNormal = randomOf("RandomNormal", "Numbers from a normal distribution.", gauss,
 		floatAttr("mean", 0, "mean"), floatAttr("scale", 1, "standard deviation"))
-	RandomNormalLike = randomLike("RandomNormalLike", "Numbers from a normal distribution, as many as the input has.", gauss,
+	RandomNormalLike = randomLike("RandomNormalLike", "Numbers from a normal distribution, in the input's shape.",
+		gauss,
 		floatAttr("mean", 0, "mean"), floatAttr("scale", 1, "standard deviation"))
 )
 
 // Bernoulli draws truth values.
 var Bernoulli = ops.Same(ops.Register(&ir.Op{
-	Name: "Bernoulli", Since: 22, Doc: "1 with the probability that each element of the input states, else 0.",
+	Name: "Bernoulli", Since: 22, Doc: "1 with the probability given by each element of the input, else 0.",
 	In: ops.Sig("input:T1"), Out: ops.Sig("output:T2"), Random: true, Tol: ir.Exact,
 	Elems: map[string][]tensor.DType{"T1": ops.Floats, "T2": eyeTypes},
 	Attrs: []ir.AttrSpec{dtypeSpec("the input's"), seedAttr(ir.AttrFloat)},
@@ -190,10 +194,12 @@ func bernoulliType(n *ir.Node) (tensor.DType, error) { return dtypeAttr(n, eyeTy
 
 // Multinomial draws classes.
 var Multinomial = ops.Same(ops.Register(&ir.Op{
-	Name: "Multinomial", Since: 22, Doc: "sample_size classes per row of the input, which holds the unnormalised logarithms of their probabilities.",
-	In: ops.Sig("input:T1[B,_]"), Out: ops.Sig("output:T2"), Random: true, Tol: ir.Exact,
+	Name: "Multinomial", Since: 22,
+	Doc: "sample_size classes per row of the input, which holds the unnormalized logarithms of their probabilities.",
+	In:  ops.Sig("input:T1[B,_]"), Out: ops.Sig("output:T2"), Random: true, Tol: ir.Exact,
 	Elems: map[string][]tensor.DType{"T1": ops.Floats, "T2": indexTypes},
-	Attrs: []ir.AttrSpec{intAttr("dtype", int(tensor.Int32), "element type, by ONNX's number"), intAttr("sample_size", 1, "how many samples"), seedAttr(ir.AttrFloat)},
+	Attrs: []ir.AttrSpec{intAttr("dtype", int(tensor.Int32), "element type, by ONNX's number"),
+		intAttr("sample_size", 1, "number of samples"), seedAttr(ir.AttrFloat)},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
 		if err != nil {
@@ -253,8 +259,10 @@ var Multinomial = ops.Same(ops.Register(&ir.Op{
 // Dropout drops elements in training.
 var Dropout = ops.Same(ops.Register(&ir.Op{
 	Name: "Dropout", Since: 22,
-	Doc: "data itself; with training_mode, each element is 0 with probability ratio and data/(1-ratio) else. mask says which were kept.",
-	In:  ops.Sig("data:T[...]", "ratio:T1?", "training_mode:bool?"), Out: ops.Sig("output:T[...]", "mask:bool[...]"), Random: true, Tol: ir.Rounding,
+	Doc: "data itself; with training_mode, each element is 0 with probability ratio, and data/(1-ratio) otherwise. " +
+		"mask is true for the kept elements.",
+	In: ops.Sig("data:T[...]", "ratio:T1?", "training_mode:bool?"), Out: ops.Sig("output:T[...]", "mask:bool[...]"),
+	Random: true, Tol: ir.Rounding,
 	Elems: map[string][]tensor.DType{"T": ops.Floats, "T1": ops.Floats},
 	Attrs: []ir.AttrSpec{seedAttr(ir.AttrInt)},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -298,24 +306,25 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 	},
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		out := alongKeep(func(*ir.Node, int, int) bool { return false })(n, in)
-		if len(out) > 1 && n.In(2) == nil { // the mask is full
+		if len(out) > 1 && n.In(2) == nil { // without training, mask is all true
 			out[1] = ir.Fact{}
 		}
 		return out
 	},
 }), 12, 13)
 
-// Before version 12 the ratio was an attribute, and whether it was training did not depend on data.
+// Before version 12, the ratio was an attribute, and training did not depend on data.
 func init() {
 	ratio := floatAttr("ratio", 0.5, "probability of being dropped, in training")
-	// In the first versions is_test=0, the default, asks for training, but models for inference have it too. Without the
+	// In the first versions is_test=0, the default, selects training, but models for inference have it too. Without the
 	// output mask, which only training needs, nothing is dropped.
-	test := intAttr("is_test", 0, "whether nothing is dropped; nothing is in any case")
+	test := intAttr("is_test", 0, "whether nothing is dropped; here nothing ever is")
 	for _, v := range []struct {
 		since int
 		more  []int
 		attrs []ir.AttrSpec
-	}{{1, nil, []ir.AttrSpec{ratio, test, consumed()}}, {6, nil, []ir.AttrSpec{ratio, test}}, {10, []int{7}, []ir.AttrSpec{ratio}}} {
+	}{{1, nil, []ir.AttrSpec{ratio, test, consumed()}}, {6, nil, []ir.AttrSpec{ratio, test}},
+		{10, []int{7}, []ir.AttrSpec{ratio}}} {
 		mask := "mask:bool[...]"
 		if v.since < 10 {
 			mask = "mask:T[...]"

@@ -12,12 +12,14 @@ import (
 
 var errZeroDelta = errors.New("delta is 0")
 
-// Range counts.
+// Range returns a range of numbers.
 var Range = ops.Register(&ir.Op{
-	Name: "Range", Since: 11, Doc: "start, start+delta, … up to but not including limit; each is one element.",
-	In: ops.Sig("start:T", "limit:T", "delta:T"), Out: ops.Sig("output:T[_]"),
+	Name: "Range", Since: 11,
+	Doc: "start, start+delta, … up to but not including limit. The inputs have one element each.",
+	In:  ops.Sig("start:T", "limit:T", "delta:T"), Out: ops.Sig("output:T[_]"),
 	Elems: elems("T", append([]tensor.DType{tensor.Int16, tensor.Int32, tensor.Int64}, ops.Floats...)),
-	Attrs: []ir.AttrSpec{intAttr("stash_type", 1, "element type in which 16-bit floats are counted; here it is always float64")},
+	Attrs: []ir.AttrSpec{intAttr("stash_type", 1,
+		"element type for the computation of 16-bit floats; here it is always float64")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -83,7 +85,7 @@ var Range = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, t.DType(), out, n))
 	},
-	// The standard's body is a Loop that adds one element at a time; here the places are counted by a running sum.
+	// The standard's body is a Loop that adds one element at a time. Here a running sum computes the indices.
 	Body: func(b *ir.Builder, _ *ir.Node, in []*ir.Value) []*ir.Value {
 		as := func(v *ir.Value, elem tensor.DType) *ir.Value {
 			return attr(b, "Cast", []*ir.Value{v}, ir.A("to", int64(elem)))
@@ -95,7 +97,8 @@ var Range = ops.Register(&ir.Op{
 		}
 		size := op(b, "Ceil", op(b, "Div", op(b, "Sub", f[1], f[0]), f[2]))
 		size = as(op(b, "Max", size, constLike(b, size, 0)), tensor.Int64)
-		ones := attr(b, "ConstantOfShape", []*ir.Value{op(b, "Reshape", size, b.Ints(1))}, ir.A("value", tensor.FromSlice([]int64{1}, 1)))
+		ones := attr(b, "ConstantOfShape", []*ir.Value{op(b, "Reshape", size, b.Ints(1))},
+			ir.A("value", tensor.FromSlice([]int64{1}, 1)))
 		at := op(b, "Sub", op(b, "CumSum", ones, b.Const("c", tensor.Scalar(int64(0)))), b.Ints(1))
 		first, step := f[0], f[2]
 		if elem.IsInt() {

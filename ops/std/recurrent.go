@@ -12,10 +12,15 @@ import (
 
 // Recurrent layers. A cell with H units per direction reads sequences X (L,B,I), or (B,L,I) with layout 1.
 var (
-	RNN = recurrent("RNN", 1, "H[t] = f(X[t]·Wᵀ + H[t-1]·Rᵀ + Wb + Rb), in one or both directions.", []string{"Tanh"}, rnnCell)
-	GRU = recurrent("GRU", 3, "Gated recurrent units: z, r = f(…), h = g(X·Whᵀ + (r∘H)·Rhᵀ + …), H = (1-z)∘h + z∘H; gates in order z, r, h.", []string{"Sigmoid", "Tanh"}, gruCell,
-		intAttr("linear_before_reset", 0, "whether r multiplies H·Rhᵀ + Rbh, and not H"))
-	LSTM = recurrent("LSTM", 4, "Long short-term memory: i, f, o = f(…), c = g(…), C = f∘C + i∘c, H = o∘h(C); gates in order i, o, f, c, peepholes P in order i, o, f.", []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell,
+	RNN = recurrent("RNN", 1, "H[t] = f(X[t]·Wᵀ + H[t-1]·Rᵀ + Wb + Rb), in one or both directions.", []string{"Tanh"},
+		rnnCell)
+	GRU = recurrent("GRU", 3,
+		"Gated recurrent units: z, r = f(…), h = g(X·Whᵀ + (r∘H)·Rhᵀ + …), H = (1-z)∘h + z∘H; gates in order z, r, h.",
+		[]string{"Sigmoid", "Tanh"}, gruCell,
+		intAttr("linear_before_reset", 0, "whether r multiplies H·Rhᵀ + Rbh instead of H"))
+	LSTM = recurrent("LSTM", 4,
+		"Long short-term memory: i, f, o = f(…), c = g(…), C = f∘C + i∘c, H = o∘h(C); gates in order i, o, f, c, "+
+			"peepholes P in order i, o, f.", []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell,
 		intAttr("input_forget", 0, "whether f is 1-i"))
 )
 
@@ -23,7 +28,7 @@ func init() {
 	ops.Same(RNN, 14, 7)
 	ops.Same(GRU, 14, 7)
 	ops.Same(LSTM, 14, 7)
-	// Before version 7 an attribute told whether Y was wanted. The node's outputs tell it, too.
+	// Before version 7, an attribute told whether Y is needed. The node's outputs tell it, too.
 	sequence := intAttr("output_sequence", 0, "ignored")
 	sameButFor(RNN, 1, sequence)
 	sameButFor(GRU, 3, sequence)
@@ -31,8 +36,8 @@ func init() {
 	sameButFor(LSTM, 1, sequence)
 }
 
-// cell computes one step for one sample. x holds X[t]·Wᵀ + Wb and r holds H[t-1]·Rᵀ + Rb, gate after gate; it replaces h,
-// and c where there is one.
+// cell computes one step of one sample. x holds X[t]·Wᵀ + Wb and r holds H[t-1]·Rᵀ + Rb, gate after gate. It replaces h
+// and, if there is one, c.
 type cell func(l *layer, x, r, h, c []float64)
 
 // layer is one direction of a recurrent layer.
@@ -110,17 +115,22 @@ func dot(a, b []float64) float64 {
 }
 
 func recurrent(name string, gates int, doc string, activations []string, step cell, attrs ...ir.AttrSpec) *ir.Op {
-	in, out := ops.Sig("X:T[_,_,_]", "W:T[_,_,_]", "R:T[_,_,_]", "B:T[_,_]?", "sequence_lens:int32[_]?", "initial_h:T[_,_,_]?"), ops.Sig("Y:T?", "Y_h:T?")
+	in, out := ops.Sig("X:T[_,_,_]", "W:T[_,_,_]", "R:T[_,_,_]", "B:T[_,_]?", "sequence_lens:int32[_]?",
+		"initial_h:T[_,_,_]?"), ops.Sig("Y:T?", "Y_h:T?")
 	if name == "LSTM" {
 		in, out = append(in, ops.Sig("initial_c:T[_,_,_]?", "P:T[_,_]?")...), append(out, ops.Sig("Y_c:T?")...)
 	}
 	return ops.Register(&ir.Op{
 		Name: name, Since: 22, Doc: doc, In: in, Out: out,
 		Attrs: append([]ir.AttrSpec{
-			{Name: "activation_alpha", Kind: ir.AttrFloats, Doc: "parameters of those activations that have one, in order"}, {Name: "activation_beta", Kind: ir.AttrFloats, Doc: "their second parameters"},
-			{Name: "activations", Kind: ir.AttrStrings, Doc: "activations, per direction"}, {Name: "clip", Kind: ir.AttrFloat, Doc: "bound of what activations are applied to"},
-			oneOf("direction", "forward", "which way time runs", "reverse", "bidirectional"), intAttr("hidden_size", nil, "H"),
-			intAttr("layout", 0, "0: time comes first; 1: the batch does"),
+			{Name: "activation_alpha", Kind: ir.AttrFloats,
+				Doc: "parameters of the activations with parameters, in order"},
+			{Name: "activation_beta", Kind: ir.AttrFloats, Doc: "their second parameters"},
+			{Name: "activations", Kind: ir.AttrStrings, Doc: "activations, per direction"},
+			{Name: "clip", Kind: ir.AttrFloat, Doc: "bound of the arguments of activations"},
+			oneOf("direction", "forward", "direction of time", "reverse", "bidirectional"),
+			intAttr("hidden_size", nil, "H"),
+			intAttr("layout", 0, "0: the first axis is time; 1: it is the batch"),
 		}, attrs...),
 		Infer: func(n *ir.Node) ([]ir.Type, error) { return inferRecurrent(n, gates) },
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -129,7 +139,8 @@ func recurrent(name string, gates int, doc string, activations []string, step ce
 		Along: alongRecurrent,
 		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 			x := n.In(0)
-			return workOf(n, bind, 2*ops.DimAt(x, 0, bind)*ops.DimAt(x, 1, bind)*(ops.Count(n.In(1), bind)+ops.Count(n.In(2), bind)))
+			return workOf(n, bind, 2*ops.DimAt(x, 0, bind)*ops.DimAt(x, 1,
+				bind)*(ops.Count(n.In(1), bind)+ops.Count(n.In(2), bind)))
 		},
 		Tol: ir.Long,
 	})
@@ -279,7 +290,8 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 	if x.Rank() != 3 || r.Rank() != 3 {
 		return nil, fmt.Errorf("X %v, R %v: expected three axes each", x, r)
 	}
-	q := &recurrentInputs{length: x.Dim(0), batch: x.Dim(1), inputs: x.Dim(2), hidden: r.Dim(2), dirs: directions(n), batchFirst: getInt(n, "layout") != 0, x: ops.F64(in, 0)}
+	q := &recurrentInputs{length: x.Dim(0), batch: x.Dim(1), inputs: x.Dim(2), hidden: r.Dim(2), dirs: directions(n),
+		batchFirst: getInt(n, "layout") != 0, x: ops.F64(in, 0)}
 	if q.batchFirst {
 		q.length, q.batch = q.batch, q.length
 	}
@@ -291,7 +303,8 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 	if q.batchFirst {
 		state = []int{q.batch, q.dirs, q.hidden}
 	}
-	want := [][]int{x.Shape(), {q.dirs, gh, q.inputs}, {q.dirs, gh, q.hidden}, {q.dirs, 2 * gh}, {q.batch}, state, state, {q.dirs, 3 * q.hidden}}
+	want := [][]int{x.Shape(), {q.dirs, gh, q.inputs}, {q.dirs, gh, q.hidden}, {q.dirs, 2 * gh}, {q.batch}, state,
+		state, {q.dirs, 3 * q.hidden}}
 	data := make([][]float64, len(want))
 	for i, p := range n.Op.In {
 		t := ops.Tensor(in, i)
@@ -332,9 +345,12 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 		return v[d*size : (d+1)*size]
 	}
 	for d := range q.dirs {
-		l := layer{hidden: q.hidden, inputs: q.inputs, w: part(data[1], d, gh*q.inputs), r: part(data[2], d, gh*q.hidden), p: part(data[7], d, 3*q.hidden),
-			f: f[d*k : (d+1)*k], clip: n.Attrs.Float("clip", 0), linear: n.Attrs.Bool("linear_before_reset", false), couple: n.Attrs.Bool("input_forget", false),
-			resetH: make([]float64, q.hidden), candidate: make([]float64, q.hidden), wb: make([]float64, gh), rb: make([]float64, gh)}
+		l := layer{hidden: q.hidden, inputs: q.inputs, w: part(data[1], d, gh*q.inputs),
+			r: part(data[2], d, gh*q.hidden), p: part(data[7], d, 3*q.hidden),
+			f: f[d*k : (d+1)*k], clip: n.Attrs.Float("clip", 0), linear: n.Attrs.Bool("linear_before_reset", false),
+			couple: n.Attrs.Bool("input_forget", false),
+			resetH: make([]float64, q.hidden), candidate: make([]float64, q.hidden), wb: make([]float64, gh),
+			rb: make([]float64, gh)}
 		if b := part(data[3], d, 2*gh); b != nil {
 			l.wb, l.rb = b[:gh], b[gh:]
 		}
@@ -343,7 +359,8 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 	return q, nil
 }
 
-// turn copies states between the caller's layout and (dirs,batch,hidden); with the batch first, the two axes change places.
+// turn copies states between the caller's layout and (dirs,batch,hidden). If the batch comes first, these two axes are
+// swapped.
 func (q *recurrentInputs) turn(dst, src []float64) {
 	for d := range q.dirs {
 		for b := range q.batch {
@@ -356,7 +373,8 @@ func (q *recurrentInputs) turn(dst, src []float64) {
 	}
 }
 
-func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []string, step cell) ([]tensor.Datum, error) {
+func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []string,
+	step cell) ([]tensor.Datum, error) {
 	q, err := readRecurrent(c, in, gates, activations)
 	if err != nil {
 		return nil, err
@@ -420,8 +438,8 @@ func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 	return out, err
 }
 
-// alongRecurrent: forwards, a step depends on those before it through the state; backwards, on those after it. Samples stay
-// apart.
+// alongRecurrent returns the facts of a recurrent layer. Forward, a step depends on those before it through the state;
+// backward, on those after it. Samples are separate.
 func alongRecurrent(n *ir.Node, in []ir.Fact) []ir.Fact {
 	timeAxis, batchAxis := 0, 1
 	yTime, yBatch, lastBatch := 0, 2, 1
@@ -458,7 +476,7 @@ func alongRecurrent(n *ir.Node, in []ir.Fact) []ir.Fact {
 		}
 		return out
 	}
-	// Batch: the inputs that vary must hold samples where the operator expects them.
+	// Batch: the inputs that vary must have samples on the axes where the operator expects them.
 	axes := map[int]int{0: batchAxis, 4: 0, 5: lastBatch, 6: lastBatch}
 	var joined ir.Fact
 	for i, o := range in {

@@ -10,25 +10,27 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// reduction is one Reduce operator: a function of each element, one that joins two, and one of the result of n elements.
+// reduction is one Reduce operator: a function of each element, one that joins two, and one of the result of n
+// elements.
 type reduction struct {
 	initF float64
 	preF  func(x float64) float64
 	f     func(acc, x float64) float64
 	postF func(acc float64, n int) float64
 
-	initI func(d tensor.DType) int64 // nil: integers go through the functions on floats
+	initI func(d tensor.DType) int64 // nil: integers are computed as floats
 	i     func(acc, x int64) int64
 	u     func(acc, x uint64) uint64
 }
 
 func reduce(name string, since int, doc string, types []tensor.DType, r reduction, tol ir.Tolerance) *ir.Op {
 	return ops.Register(&ir.Op{
-		Name: name, Since: since, Doc: doc + " Axes may be negative; without any, all are reduced, or none with noop_with_empty_axes.",
+		Name: name, Since: since, Doc: doc +
+			" Axes may be negative; without any, all are reduced, or none with noop_with_empty_axes.",
 		In: ops.Sig("data:T", "axes:int64?"), Out: ops.Sig("reduced:T"), Elems: elems("T", types),
 		Attrs: []ir.AttrSpec{
-			intAttr("keepdims", 1, "whether reduced axes stay, with size 1"),
-			intAttr("noop_with_empty_axes", 0, "whether no axes means that nothing is reduced"),
+			intAttr("keepdims", 1, "whether reduced axes are kept, with size 1"),
+			intAttr("noop_with_empty_axes", 0, "whether nothing is reduced if there are no axes"),
 		},
 		Infer: inferShape(reducedShape),
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -65,7 +67,7 @@ func reduceAxes(n *ir.Node, given []int64, rank int) ([]int, error) {
 	return all, nil
 }
 
-// constReduceAxes is reduceAxes on a node; ok is false when its axes are computed at run time.
+// constReduceAxes is reduceAxes on a node. It returns false if the axes are computed at run time.
 func constReduceAxes(n *ir.Node, rank int) (axes []int, ok bool, err error) {
 	var given []int64
 	if v := n.In(1); v != nil {
@@ -103,7 +105,8 @@ func reducedShape(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 	return out, nil
 }
 
-// reducedDims returns the shape of the result with and without the reduced axes, and the number of elements of each result.
+// reducedDims returns the shape of the result with and without the reduced axes, and the number of elements of each
+// result.
 func reducedDims(shape, axes []int) (kept, dropped []int, count int) {
 	kept, count = slices.Clone(shape), 1
 	for i, d := range shape {
@@ -117,7 +120,7 @@ func reducedDims(shape, axes []int) (kept, dropped []int, count int) {
 	return kept, dropped, count
 }
 
-// fold joins the elements of v that have the same place after axes of shape shrink to those of kept.
+// fold joins the elements of v at the same position of the shape kept, in which some axes of shape are reduced.
 func fold[T, U any](v []T, shape, kept []int, acc []U, f func(acc U, x T) U) {
 	i := 0
 	ops.Walk(shape, ops.BroadcastStrides(kept, shape), 0, func(o int) {
@@ -141,7 +144,8 @@ func (r reduction) apply(c *ir.EvalCtx, t *tensor.Tensor, axes []int, keep bool)
 		for i := range acc {
 			acc[i] = r.initI(tensor.Uint64)
 		}
-		fold(tensor.Data[uint64](t), t.Shape(), kept, acc, func(a int64, x uint64) int64 { return int64(r.u(uint64(a), x)) })
+		fold(tensor.Data[uint64](t), t.Shape(), kept, acc,
+			func(a int64, x uint64) int64 { return int64(r.u(uint64(a), x)) })
 		return fromInts(tensor.Uint64, acc, shape...)
 	}
 	if t.DType().IsInt() && r.initI != nil {
@@ -182,7 +186,8 @@ func (r reduction) apply(c *ir.EvalCtx, t *tensor.Tensor, axes []int, keep bool)
 	return ops.Real(c, t.DType(), acc, shape...)
 }
 
-// alongReduce makes a reduction over the axis a running state as large as its result. Other reductions keep the axis.
+// alongReduce returns the facts of a reduction: over the axis, a summary with a state as large as the result; over
+// others, the same axis.
 func alongReduce(n *ir.Node, in []ir.Fact) []ir.Fact {
 	rank := len(n.In(0).Shape())
 	axes, ok, err := constReduceAxes(n, rank)
@@ -212,10 +217,11 @@ func plus(a, x float64) float64 { return a + x }
 
 func start(x int64) func(tensor.DType) int64 { return func(tensor.DType) int64 { return x } }
 
-// intLimit returns the least or greatest number of an integer type.
+// intLimit returns the smallest or largest number of an integer type.
 func intLimit(d tensor.DType, greatest bool) int64 {
 	w := d.Bits()
-	switch unsigned := d == tensor.Uint8 || d == tensor.Uint16 || d == tensor.Uint32 || d == tensor.Uint64 || d == tensor.Uint4 || d == tensor.Uint2; {
+	switch unsigned := d == tensor.Uint8 || d == tensor.Uint16 || d == tensor.Uint32 || d == tensor.Uint64 ||
+		d == tensor.Uint4 || d == tensor.Uint2; {
 	case unsigned && !greatest:
 		return 0
 	case unsigned && w == 64:
@@ -244,14 +250,16 @@ var (
 		initI: start(0), i: func(a, x int64) int64 { return a + x*x }}, ir.Summing)
 	ReduceL1 = reduce("ReduceL1", 18, "Sum of absolute values over axes.", sumTypes, reduction{f: plus,
 		preF:  math.Abs,
-		initI: start(0), i: func(a, x int64) int64 { return a + max(x, -x) }, u: func(a, x uint64) uint64 { return a + x }}, ir.Summing)
+		initI: start(0), i: func(a, x int64) int64 { return a + max(x, -x) },
+		u: func(a, x uint64) uint64 { return a + x }}, ir.Summing)
 	ReduceL2 = reduce("ReduceL2", 18, "Square root of the sum of squares over axes.", sumTypes, reduction{f: plus,
 		preF:  func(x float64) float64 { return x * x },
 		postF: func(a float64, _ int) float64 { return math.Sqrt(a) }}, ir.Summing)
 	ReduceLogSum = reduce("ReduceLogSum", 18, "Logarithm of the sum over axes.", sumTypes, reduction{f: plus,
 		postF: func(a float64, _ int) float64 { return math.Log(a) }}, ir.Summing)
-	ReduceLogSumExp = reduce("ReduceLogSumExp", 18, "Logarithm of the sum of exponentials over axes.", sumTypes, reduction{
-		initF: math.Inf(-1), f: logAddExp}, ir.Summing)
+	ReduceLogSumExp = reduce("ReduceLogSumExp", 18, "Logarithm of the sum of exponentials over axes.", sumTypes,
+		reduction{
+			initF: math.Inf(-1), f: logAddExp}, ir.Summing)
 	ReduceMax = reduce("ReduceMax", 20, "Maximum over axes.", extremeTypes, reduction{initF: math.Inf(-1),
 		f:     func(a, x float64) float64 { return max(a, x) },
 		initI: func(d tensor.DType) int64 { return intLimit(d, false) }, i: func(a, x int64) int64 { return max(a, x) },
@@ -271,19 +279,22 @@ func logAddExp(a, x float64) float64 {
 	return hi + math.Log1p(math.Exp(lo-hi))
 }
 
-// ArgMax and ArgMin return positions.
+// ArgMax and ArgMin return indices.
 var (
-	ArgMax = argExtreme("ArgMax", "Position of the greatest element along an axis.", func(x, best float64) bool { return x > best })
-	ArgMin = argExtreme("ArgMin", "Position of the least element along an axis.", func(x, best float64) bool { return x < best })
+	ArgMax = argExtreme("ArgMax", "Index of the largest element along an axis.",
+		func(x, best float64) bool { return x > best })
+	ArgMin = argExtreme("ArgMin", "Index of the smallest element along an axis.",
+		func(x, best float64) bool { return x < best })
 )
 
 func argExtreme(name, doc string, better func(x, best float64) bool) *ir.Op {
 	axisOf := func(n *ir.Node, rank int) (int, error) { return ops.Axis(getInt(n, "axis"), rank) }
 	return ops.Register(&ir.Op{
-		Name: name, Since: 13, Doc: doc + " Of equal ones the first, or the last with select_last_index.",
+		Name: name, Since: 13, Doc: doc + " Of equal elements it is the first or, with select_last_index, the last.",
 		In: ops.Sig("data:T"), Out: ops.Sig("reduced:int64"), Elems: elems("T", ops.Numbers),
-		Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), intAttr("keepdims", 1, "whether the axis stays, with size 1"),
-			intAttr("select_last_index", 0, "whether the last of equal elements is meant")},
+		Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"),
+			intAttr("keepdims", 1, "whether the axis is kept, with size 1"),
+			intAttr("select_last_index", 0, "whether the last of equal elements is selected")},
 		Infer: inferAs(elemIs(tensor.Int64), func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 			a, err := axisOf(n, len(in))
 			if err != nil {

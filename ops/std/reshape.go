@@ -12,7 +12,9 @@ import (
 
 // Reshape returns the same elements in another shape.
 var Reshape = ops.Register(&ir.Op{
-	Name: "Reshape", Since: 24, Doc: "data under another shape: 0 copies the dimension at its place (unless allowzero), one -1 takes what is left.",
+	Name: "Reshape", Since: 24,
+	Doc: "data with another shape: 0 copies the dimension at its index (unless allowzero), and one -1 is computed " +
+		"from the number of elements.",
 	In: ops.Sig("data:T", "shape:int64[_]"), Out: ops.Sig("reshaped:T"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{intAttr("allowzero", 0, "whether 0 means an empty dimension")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -123,8 +125,8 @@ func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error)
 	return out, nil
 }
 
-// leftOver returns the dimension for -1: the size of the input over the size of the other output dimensions, after common
-// dimensions cancel.
+// leftOver returns the dimension for -1: the size of the input divided by the other output dimensions, after common
+// dimensions are canceled.
 func leftOver(in, out ir.Shape, rest int) ir.Dim {
 	num := slices.Clone(in)
 	den := slices.Delete(slices.Clone(out), rest, rest+1)
@@ -147,8 +149,8 @@ func leftOver(in, out ir.Shape, rest int) ir.Dim {
 	return num.Size().FloorDiv(d)
 }
 
-// reshapedAxis returns the axis of the output with the same size as the input's axis, and as many elements before it; -1
-// if there is none.
+// reshapedAxis returns the axis of the output with the same size as the input's axis, and as many elements before it.
+// It returns -1 if there is none.
 func reshapedAxis(n *ir.Node, axis int) int {
 	in, out := n.In(0).Shape(), n.Outputs[0].Shape()
 	if axis >= len(in) {
@@ -163,7 +165,7 @@ func reshapedAxis(n *ir.Node, axis int) int {
 	return -1
 }
 
-// Flatten makes a matrix.
+// Flatten returns a matrix.
 var Flatten = ops.Register(&ir.Op{
 	Name: "Flatten", Since: 24, Doc: "input as a matrix: the axes before axis are its rows, the others its columns.",
 	In: ops.Sig("input:T"), Out: ops.Sig("output:T[_,_]"), Elems: elems("T", ops.Any),
@@ -197,9 +199,9 @@ func flattenAxis(n *ir.Node, rank int) (int, error) {
 	return ops.Axis(a, rank)
 }
 
-// Squeeze drops axes of size 1.
+// Squeeze removes axes of size 1.
 var Squeeze = ops.Register(&ir.Op{
-	Name: "Squeeze", Since: 24, Doc: "data without the given axes, which have size 1; without axes, without all such.",
+	Name: "Squeeze", Since: 24, Doc: "data without the given axes, or without all axes of size 1 if none are given.",
 	In: ops.Sig("data:T", "axes:int64?"), Out: ops.Sig("squeezed:T"), Elems: elems("T", ops.Any),
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		drop, ok, err := squeezeAxes(n, in)
@@ -257,7 +259,7 @@ var Squeeze = ops.Register(&ir.Op{
 	}), Tol: ir.Exact,
 })
 
-// squeezeAxes returns the axes that a Squeeze drops. ok is false if they are known only at run time.
+// squeezeAxes returns the axes that a Squeeze removes. ok is false if they are known only at run time.
 func squeezeAxes(n *ir.Node, in ir.Shape) (axes []int, ok bool, err error) {
 	if n.In(1) != nil {
 		given, ok := ops.ConstInts(n.In(1))
@@ -281,7 +283,7 @@ func squeezeAxes(n *ir.Node, in ir.Shape) (axes []int, ok bool, err error) {
 
 // Unsqueeze inserts axes of size 1.
 var Unsqueeze = ops.Register(&ir.Op{
-	Name: "Unsqueeze", Since: 24, Doc: "data with axes of size 1 inserted; axes are places in the output.",
+	Name: "Unsqueeze", Since: 24, Doc: "data with axes of size 1 inserted; axes are indices in the output.",
 	In: ops.Sig("data:T", "axes:int64"), Out: ops.Sig("expanded:T"), Elems: elems("T", ops.Any),
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		given, ok := ops.ConstInts(n.In(1))
@@ -334,7 +336,7 @@ var Unsqueeze = ops.Register(&ir.Op{
 		if err != nil {
 			return -1
 		}
-		for _, a := range axes { // sorted, so each insertion counts the ones before it
+		for _, a := range axes { // sorted, so each insertion counts the previous ones
 			if a <= axis {
 				axis++
 			}
@@ -345,7 +347,7 @@ var Unsqueeze = ops.Register(&ir.Op{
 
 // Expand broadcasts to a shape.
 var Expand = ops.Register(&ir.Op{
-	Name: "Expand", Since: 13, Doc: "input broadcast together with shape, under the multidirectional rule.",
+	Name: "Expand", Since: 13, Doc: "input broadcast with shape, by the multidirectional rule.",
 	In: ops.Sig("input:T", "shape:int64[_]"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		want, ok := ops.DimsOf(n.In(1))
@@ -387,7 +389,7 @@ var Expand = ops.Register(&ir.Op{
 	}), Tol: ir.Exact,
 })
 
-// intShape takes a vector of sizes from data, none negative.
+// intShape converts a vector of sizes, which must not be negative.
 func intShape(v []int64) ([]int, error) {
 	out := make([]int, len(v))
 	for i, d := range v {

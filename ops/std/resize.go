@@ -17,19 +17,28 @@ func oneOf(name, def, doc string, values ...string) ir.AttrSpec {
 // Resize resamples a tensor, one axis after the other.
 var (
 	Resize = ops.Same(resizeOp("Resize", 19, ops.Sig("X:T1", "roi:T2?", "scales:float32[_]?", "sizes:int64[_]?"),
-		intAttr("antialias", 0, "whether filters widen when scaling down"), intsAttr("axes", "the axes that roi, scales and sizes are for (default: all)"),
-		oneOf("coordinate_transformation_mode", "half_pixel", "how places of the output correspond to places of X", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"),
-		floatAttr("cubic_coeff_a", -0.75, "shape of the cubic filter"), intAttr("exclude_outside", 0, "whether filter taps outside of X have no weight"),
-		floatAttr("extrapolation_value", 0, "what lies outside of X in mode tf_crop_and_resize"),
-		oneOf("keep_aspect_ratio_policy", "stretch", "what sizes mean", "not_larger", "not_smaller"),
+		intAttr("antialias", 0, "whether filters widen when scaling down"),
+		intsAttr("axes", "the axes of roi, scales and sizes (default: all)"),
+		oneOf("coordinate_transformation_mode", "half_pixel", "map from coordinates of the output to coordinates of X",
+			"half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"),
+		floatAttr("cubic_coeff_a", -0.75, "shape of the cubic filter"),
+		intAttr("exclude_outside", 0, "whether filter taps outside of X have no weight"),
+		floatAttr("extrapolation_value", 0, "value outside of X in mode tf_crop_and_resize"),
+		oneOf("keep_aspect_ratio_policy", "stretch", "meaning of sizes", "not_larger", "not_smaller"),
 		oneOf("mode", "nearest", "the filter", "linear", "cubic"),
-		oneOf("nearest_mode", "round_prefer_floor", "which element is nearest", "round_prefer_ceil", "floor", "ceil")), 18, 13, 11)
+		oneOf("nearest_mode", "round_prefer_floor", "rounding to the nearest element", "round_prefer_ceil", "floor",
+			"ceil")), 18, 13, 11)
 	_ = resizeOp("Resize", 10, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear"))
 	// Upsample is the first form of Resize, for scales of at least 1.
-	Upsample = untilVersion(resizeOp("Upsample", 9, ops.Sig("X:T1", "scales:float32[_]"), oneOf("mode", "nearest", "the filter", "linear", "bilinear")), 10)
-	_        = resizeOp("Upsample", 7, ops.Sig("X:T1"), ir.AttrSpec{Name: "scales", Kind: ir.AttrFloats, Required: true, Doc: "factor per axis"}, oneOf("mode", "nearest", "the filter", "linear", "bilinear"))
-	_        = resizeOp("Upsample", 1, ops.Sig("X:T1"), ir.AttrSpec{Name: "height_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 2"},
-		ir.AttrSpec{Name: "width_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 3"}, oneOf("mode", "nearest", "the filter", "bilinear"))
+	Upsample = untilVersion(resizeOp("Upsample", 9, ops.Sig("X:T1", "scales:float32[_]"),
+		oneOf("mode", "nearest", "the filter", "linear", "bilinear")), 10)
+	_ = resizeOp("Upsample", 7, ops.Sig("X:T1"),
+		ir.AttrSpec{Name: "scales", Kind: ir.AttrFloats, Required: true, Doc: "factor per axis"},
+		oneOf("mode", "nearest", "the filter", "linear", "bilinear"))
+	_ = resizeOp("Upsample", 1, ops.Sig("X:T1"),
+		ir.AttrSpec{Name: "height_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 2"},
+		ir.AttrSpec{Name: "width_scale", Kind: ir.AttrFloat, Required: true, Doc: "factor of axis 3"},
+		oneOf("mode", "nearest", "the filter", "bilinear"))
 )
 
 // untilVersion sets the version in which an operator was removed.
@@ -38,7 +47,7 @@ func untilVersion(o *ir.Op, version int) *ir.Op { o.Until = version; return o }
 func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
 	return ops.Register(&ir.Op{
 		Name: name, Since: since, Attrs: attrs,
-		Doc: "X sampled anew along its axes: by scales, or to sizes, with the nearest element, or a linear or cubic filter.",
+		Doc: "X resampled along its axes, by scales or to sizes, with the nearest element or a linear or cubic filter.",
 		In:  in, Out: ops.Sig("Y:T1"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Floats},
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 			axes, err := resizeAxes(n, len(in))
@@ -62,7 +71,9 @@ func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.O
 			if i < 0 {
 				return axis
 			}
-			if getStr(n, "coordinate_transformation_mode") == "tf_crop_and_resize" || getStr(n, "keep_aspect_ratio_policy") == "not_larger" || getStr(n, "keep_aspect_ratio_policy") == "not_smaller" {
+			if getStr(n, "coordinate_transformation_mode") == "tf_crop_and_resize" ||
+				getStr(n, "keep_aspect_ratio_policy") == "not_larger" ||
+				getStr(n, "keep_aspect_ratio_policy") == "not_smaller" {
 				return -1
 			}
 			if scales, ok := constScales(n); ok {
@@ -80,7 +91,7 @@ func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.O
 	})
 }
 
-// resizeInput returns the input of the given name, or nil.
+// resizeInput returns the named input, or nil.
 func resizeInput(n *ir.Node, name string) *ir.Value {
 	i := slices.IndexFunc(n.Op.In, func(p ir.Param) bool { return p.Name == name })
 	if i < 0 {
@@ -142,7 +153,7 @@ func attrScales(n *ir.Node) []float64 {
 	return n.Attrs.Floats("scales", nil)
 }
 
-// resizedDim returns the output's size along axis a, the i-th that is resized, as far as it is known.
+// resizedDim returns the output's size along axis a, the i-th resized axis, as far as it is known.
 func resizedDim(n *ir.Node, in ir.Shape, i, a int) ir.Dim {
 	if scales, ok := constScales(n); ok {
 		if i >= len(scales) {
@@ -167,7 +178,7 @@ func resizedDim(n *ir.Node, in ir.Shape, i, a int) ir.Dim {
 	if p := getStr(n, "keep_aspect_ratio_policy"); p != "stretch" && p != "" {
 		return ir.Unknown
 	}
-	if v := resizeInput(n, "scales"); v != nil { // it may be empty, which stands for no scales
+	if v := resizeInput(n, "scales"); v != nil { // an empty tensor stands for no scales
 		if s := v.Shape(); len(s) != 1 || !s[0].Equal(ir.Const(0)) {
 			return ir.Unknown
 		}
@@ -181,16 +192,17 @@ func resizedDim(n *ir.Node, in ir.Shape, i, a int) ir.Dim {
 func scaledSize(d int, scale float64) (int, error) {
 	size := math.Floor(float64(d) * scale)
 	if !(scale > 0 && size <= ops.MaxElems) {
-		return 0, fmt.Errorf("scale %v of size %d: expected a positive number and no more than %d elements", scale, d, ops.MaxElems)
+		return 0, fmt.Errorf("scale %v of size %d: expected a positive number and no more than %d elements", scale, d,
+			ops.MaxElems)
 	}
 	return int(size), nil
 }
 
-// resampling describes how one axis is resampled.
+// resampling describes the resampling of one axis.
 type resampling struct {
 	axis, size int
 	scale      float64
-	from, to   float64 // the region of interest, in parts of the axis
+	from, to   float64 // the region of interest, as fractions of the axis
 }
 
 func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -260,9 +272,9 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), v, shape...))
 }
 
-// ResizedAxis describes how one axis is resampled by a linear or cubic filter. Element o of the result is the sum of
-// Weights[o][k] times element First[o]+k, clamped to the axis. If Weights[o] is nil, it is the extrapolation value, which
-// ResizePlan returns.
+// ResizedAxis describes the resampling of one axis by a linear or cubic filter. Element o of the result is the sum of
+// Weights[o][k] times element First[o]+k, clamped to the axis. If Weights[o] is nil, it is the extrapolation value,
+// which ResizePlan returns.
 type ResizedAxis struct {
 	Axis    int
 	First   []int
@@ -270,8 +282,8 @@ type ResizedAxis struct {
 }
 
 // ResizePlan returns the resampling of the axes of a tensor of the given shape by a Resize node, in order, and the
-// extrapolation value. It does not read the first input, in[0]. Axes that do not change are left out. Mode nearest has no
-// weights.
+// extrapolation value. It does not read the first input, in[0]. Axes that do not change are omitted. Mode nearest has
+// no weights.
 func ResizePlan(n *ir.Node, in []tensor.Datum, shape []int) (axes []ResizedAxis, beyond float64, err error) {
 	plan, err := resamplings(n, in, shape)
 	if err != nil {
@@ -356,7 +368,7 @@ func resamplings(n *ir.Node, in []tensor.Datum, shape []int) ([]resampling, erro
 	return plan, keepAspect(getStr(n, "keep_aspect_ratio_policy"), sizes != nil, plan, shape)
 }
 
-// keepAspect sets the scales of all axes to the least or the greatest of them.
+// keepAspect sets the scales of all axes to the smallest or the largest of them.
 func keepAspect(policy string, bySize bool, plan []resampling, shape []int) error {
 	if !bySize || policy == "stretch" || policy == "" || len(plan) == 0 {
 		return nil
@@ -379,7 +391,7 @@ func keepAspect(policy string, bySize bool, plan []resampling, shape []int) erro
 	return nil
 }
 
-// filter computes the elements and weights of which an element of the output is the sum.
+// filter computes the elements whose weighted sum is an element of the output.
 type filter struct {
 	mode, nearest, coordinates string
 	antialias, excludeOutside  bool
@@ -387,8 +399,9 @@ type filter struct {
 }
 
 func newFilter(n *ir.Node) (*filter, error) {
-	f := &filter{mode: getStr(n, "mode"), nearest: getStr(n, "nearest_mode"), coordinates: getStr(n, "coordinate_transformation_mode"),
-		antialias: getInt(n, "antialias") != 0, excludeOutside: getInt(n, "exclude_outside") != 0,
+	f := &filter{mode: getStr(n, "mode"), nearest: getStr(n, "nearest_mode"),
+		coordinates: getStr(n, "coordinate_transformation_mode"),
+		antialias:   getInt(n, "antialias") != 0, excludeOutside: getInt(n, "exclude_outside") != 0,
 		a: getFloat(n, "cubic_coeff_a"), beyond: getFloat(n, "extrapolation_value")}
 	if f.mode == "bilinear" {
 		f.mode = "linear"
@@ -402,8 +415,8 @@ func newFilter(n *ir.Node) (*filter, error) {
 	return f, nil
 }
 
-// place returns the coordinate, in an axis of d elements, of element o of the resampled axis. outside is set if the region
-// of interest extends beyond the axis there.
+// place returns the coordinate, in an axis of d elements, of element o of the resampled axis. outside is set if the
+// region of interest extends beyond the axis there.
 func (f *filter) place(r resampling, d, o int) (at float64, outside bool) {
 	x, last, width := float64(o), float64(d-1), r.scale*float64(d)
 	switch f.coordinates {
@@ -444,7 +457,7 @@ func (f *filter) taps(r resampling, d, o int) (first int, weights []float64, out
 	if f.antialias {
 		scale = min(r.scale, 1)
 	}
-	reach := 1.0 // of the filter, to either side
+	reach := 1.0 // on either side
 	if f.mode == "cubic" {
 		reach = 2
 	}
@@ -479,7 +492,7 @@ func (f *filter) weight(x float64) float64 {
 	return 0
 }
 
-// nearestTo rounds a place.
+// nearestTo rounds a coordinate.
 func (f *filter) nearestTo(at, scale float64) float64 {
 	switch f.nearest {
 	case "floor":
@@ -497,10 +510,10 @@ func (f *filter) nearestTo(at, scale float64) float64 {
 	return math.Ceil(at - 0.5)
 }
 
-// pickNearest moves elements of any type.
+// pickNearest selects elements of any type.
 func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan []resampling) ([]tensor.Datum, error) {
 	rank := x.Rank()
-	from := make([][]int, rank) // per axis and place: the element's offset, or -1 outside
+	from := make([][]int, rank) // per axis and index: the element's offset, or -1 outside
 	strides := ops.Strides(x.Shape())
 	for a, d := range x.Shape() {
 		for o := range d {

@@ -8,9 +8,11 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// ReverseSequence turns the beginning of each sequence around.
+// ReverseSequence reverses the beginning of each sequence.
 var ReverseSequence = ops.Register(&ir.Op{
-	Name: "ReverseSequence", Since: 10, Doc: "input with the first sequence_lens[b] steps of each sequence b reversed; time and batch are the first two axes, in either order.",
+	Name: "ReverseSequence", Since: 10,
+	Doc: "input with the first sequence_lens[b] steps of each sequence b reversed; time and batch are the first two " +
+		"axes, in either order.",
 	In: ops.Sig("input:T[...]", "sequence_lens:int64[_]"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{intAttr("batch_axis", 1, "0 or 1"), intAttr("time_axis", 0, "0 or 1, the other one")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

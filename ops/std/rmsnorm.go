@@ -13,7 +13,8 @@ var RMSNormalization = ops.Register(&ir.Op{
 	Name: "RMSNormalization", Since: 23,
 	Doc: "X/sqrt(mean(X²)+epsilon)*scale with the mean over the axes from axis on.",
 	In:  ops.Sig("X:T", "scale:V"), Out: ops.Sig("Y:V"),
-	Attrs: []ir.AttrSpec{intAttr("axis", -1, "first normalised axis"), floatAttr("epsilon", f32(1e-5), "added to the mean square"),
+	Attrs: []ir.AttrSpec{intAttr("axis", -1, "first normalized axis"),
+		floatAttr("epsilon", f32(1e-5), "added to the mean square"),
 		intAttr("stash_type", 1, "element type of the computation")},
 	Infer: inferAs(elemOf(1), func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		_, err := ops.Axis(getInt(n, "axis"), len(in))

@@ -11,16 +11,19 @@ import (
 
 // Pooling of regions of interest.
 var (
-	RoiAlign = ops.Same(roiAlignOp(22, oneOf("coordinate_transformation_mode", "half_pixel", "whether places lie half an element lower", "output_half_pixel")), 16)
+	RoiAlign = ops.Same(roiAlignOp(22, oneOf("coordinate_transformation_mode", "half_pixel",
+		"shift of coordinates by half an element", "output_half_pixel")), 16)
 	// In the first version, coordinates were not shifted.
 	_ = roiAlignOp(10)
 
-	// MaxRoiPool takes the greatest element of each bin of a region.
+	// MaxRoiPool returns the largest element of each bin of a region.
 	MaxRoiPool = ops.Same(ops.Register(&ir.Op{
 		Name: "MaxRoiPool", Since: 22,
-		Doc: "(R,C,h,w): the greatest elements of X (N,C,H,W) in the h by w bins of each region of rois (R,5), sample, x1, y1, x2, y2, times spatial_scale, rounded; 0 in bins that are empty.",
-		In:  ops.Sig("X:T[N,C,H,W]", "rois:T[R,5]"), Out: ops.Sig("Y:T"),
-		Attrs: []ir.AttrSpec{{Name: "pooled_shape", Kind: ir.AttrInts, Required: true, Doc: "bins per axis"}, floatAttr("spatial_scale", 1, "elements of X per unit of rois")},
+		Doc: "(R,C,h,w): the largest elements of X (N,C,H,W) in the h by w bins of each region in rois (R,5), given " +
+			"by sample, x1, y1, x2, y2, times spatial_scale, rounded; 0 for empty bins.",
+		In: ops.Sig("X:T[N,C,H,W]", "rois:T[R,5]"), Out: ops.Sig("Y:T"),
+		Attrs: []ir.AttrSpec{{Name: "pooled_shape", Kind: ir.AttrInts, Required: true, Doc: "bins per axis"},
+			floatAttr("spatial_scale", 1, "elements of X per unit of rois")},
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 			bins := n.Attrs.Ints("pooled_shape", nil)
 			if len(bins) != 2 || bins[0] < 1 || bins[1] < 1 {
@@ -36,7 +39,7 @@ var (
 	}), 1)
 )
 
-// alongRois keeps channels and regions separate, and nothing else.
+// alongRois keeps channels and regions separate. No other axis passes.
 func alongRois(n *ir.Node, in []ir.Fact) []ir.Fact {
 	switch x := in[0]; {
 	case x.Constant() && len(in) == 2 && in[1].Axis == 0 && !in[1].Global:
@@ -65,7 +68,8 @@ func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	bins := c.Node.Attrs.Ints("pooled_shape", nil)
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Dim(1) != 5 || len(bins) != 2 || bins[0] < 1 || bins[1] < 1 {
-		return nil, fmt.Errorf("X %v, rois %v, pooled_shape %v: expected (N,C,H,W), (R,5), and two positive numbers", x, rois, bins)
+		return nil, fmt.Errorf("X %v, rois %v, pooled_shape %v: expected (N,C,H,W), (R,5), and two positive numbers", x,
+			rois, bins)
 	}
 	shape, err := intShape([]int64{int64(rois.Dim(0)), int64(x.Dim(1)), bins[0], bins[1]})
 	if err != nil {
@@ -115,11 +119,15 @@ func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 func roiAlignOp(since int, attrs ...ir.AttrSpec) *ir.Op {
 	return ops.Register(&ir.Op{
 		Name: "RoiAlign", Since: since,
-		Doc: "(R,C,output_height,output_width): means (or greatest terms) of samples of X (N,C,H,W), interpolated linearly, in the bins of each region of rois (R,4), x1, y1, x2, y2, times spatial_scale, of the sample that batch_indices (R) says.",
-		In:  ops.Sig("X:T1[N,C,H,W]", "rois:T1[R,4]", "batch_indices:T2[R]"), Out: ops.Sig("Y:T1"),
+		Doc: "(R,C,output_height,output_width): means (or largest terms) of samples of X (N,C,H,W), interpolated " +
+			"linearly, in the bins of each region in rois (R,4), given by x1, y1, x2, y2, times spatial_scale, of " +
+			"the sample in batch_indices (R).",
+		In: ops.Sig("X:T1[N,C,H,W]", "rois:T1[R,4]", "batch_indices:T2[R]"), Out: ops.Sig("Y:T1"),
 		Elems: map[string][]tensor.DType{"T1": ops.Floats, "T2": {tensor.Int64}},
-		Attrs: append([]ir.AttrSpec{oneOf("mode", "avg", "what is made of a bin's samples", "max"), intAttr("output_height", 1, "bins along axis 2"), intAttr("output_width", 1, "bins along axis 3"),
-			intAttr("sampling_ratio", 0, "samples per bin and axis; 0: as many as elements"), floatAttr("spatial_scale", 1, "elements of X per unit of rois")}, attrs...),
+		Attrs: append([]ir.AttrSpec{oneOf("mode", "avg", "reduction of a bin's samples", "max"),
+			intAttr("output_height", 1, "bins along axis 2"), intAttr("output_width", 1, "bins along axis 3"),
+			intAttr("sampling_ratio", 0, "samples per bin and axis; 0: as many as elements"),
+			floatAttr("spatial_scale", 1, "elements of X per unit of rois")}, attrs...),
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 			h, w := getInt(n, "output_height"), getInt(n, "output_width")
 			if h < 1 || w < 1 {
@@ -135,7 +143,7 @@ func roiAlignOp(since int, attrs ...ir.AttrSpec) *ir.Op {
 	})
 }
 
-// maxSamples bounds the samples of one bin. Their number follows from data.
+// maxSamples bounds the samples of one bin. Their number depends on data.
 const maxSamples = 1 << 20
 
 func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -155,12 +163,14 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Dim(1) != 4 || len(samples) != rois.Dim(0) {
 		return nil, fmt.Errorf("X %v, rois %v, %d batch_indices: expected (N,C,H,W), (R,4), (R)", x, rois, len(samples))
 	}
-	shape, err := intShape([]int64{int64(len(samples)), int64(x.Dim(1)), getInt(n, "output_height"), getInt(n, "output_width")})
+	shape, err := intShape([]int64{int64(len(samples)), int64(x.Dim(1)), getInt(n, "output_height"),
+		getInt(n, "output_width")})
 	if err != nil {
 		return nil, err
 	}
 	v, r, scale := ops.F64(in, 0), ops.F64(in, 1), getFloat(n, "spatial_scale")
-	half, ratio, greatest := getStr(n, "coordinate_transformation_mode") == "half_pixel", getInt(n, "sampling_ratio"), getStr(n, "mode") == "max"
+	half, ratio, greatest := getStr(n, "coordinate_transformation_mode") == "half_pixel", getInt(n, "sampling_ratio"),
+		getStr(n, "mode") == "max"
 	h, w := x.Dim(2), x.Dim(3)
 	y := make([]float64, product(shape))
 	if h == 0 || w == 0 {
@@ -171,7 +181,7 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("batch_indices: sample %d of %d", b, x.Dim(0))
 		}
 		var start, size, count [2]float64
-		for a := range 2 { // axis 2, then axis 3; rois name x first
+		for a := range 2 { // axis 2, then axis 3; rois have x first
 			start[a] = r[4*i+1-a] * scale
 			end := r[4*i+3-a] * scale
 			if half {
@@ -208,10 +218,12 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 							plane := v[(int(b)*shape[1]+ch)*h*w:]
 							out := &y[((i*shape[1]+ch)*shape[2]+p)*shape[3]+q]
 							if !greatest {
-								*out += (weights[0]*plane[at[0]] + weights[1]*plane[at[1]] + weights[2]*plane[at[2]] + weights[3]*plane[at[3]]) / (count[0] * count[1])
+								*out += (weights[0]*plane[at[0]] + weights[1]*plane[at[1]] + weights[2]*plane[at[2]] +
+									weights[3]*plane[at[3]]) / (count[0] * count[1])
 								continue
 							}
-							term := max(weights[0]*plane[at[0]], weights[1]*plane[at[1]], weights[2]*plane[at[2]], weights[3]*plane[at[3]])
+							term := max(weights[0]*plane[at[0]], weights[1]*plane[at[1]], weights[2]*plane[at[2]],
+								weights[3]*plane[at[3]])
 							if first || term > *out {
 								*out = term
 							}
@@ -225,7 +237,7 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
 }
 
-// corners returns the elements around a place in a plane, and their weights. They are 0 if the place is more than one
+// corners returns the elements near a point of a plane, with their weights, which are 0 if the point is more than one
 // element outside.
 func corners(y, x float64, h, w int) (at [4]int, weights [4]float64) {
 	if !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
@@ -240,5 +252,6 @@ func corners(y, x float64, h, w int) (at [4]int, weights [4]float64) {
 	}
 	y0, y1, dy := side(y, h)
 	x0, x1, dx := side(x, w)
-	return [4]int{y0*w + x0, y0*w + x1, y1*w + x0, y1*w + x1}, [4]float64{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
+	return [4]int{y0*w + x0, y0*w + x1, y1*w + x0, y1*w + x1},
+		[4]float64{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
 }

@@ -8,12 +8,15 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// RotaryEmbedding turns pairs of features by angles that depend on the position.
+// RotaryEmbedding rotates pairs of features by angles that depend on the position.
 var RotaryEmbedding = ops.Register(&ir.Op{
 	Name: "RotaryEmbedding", Since: 23,
-	Doc: "X (B,H,L,E), or (B,L,H*E), with pairs among the first features of each head turned: (x, y) → (x·cos-y·sin, x·sin+y·cos); caches are (P,half) with position_ids (B,L), or (B,L,half) without.",
-	In:  ops.Sig("X:T", "cos_cache:T", "sin_cache:T", "position_ids:int64[_,_]?"), Out: ops.Sig("Y:T"),
-	Attrs: []ir.AttrSpec{intAttr("interleaved", 0, "whether neighbours are pairs, instead of both halves"), intAttr("num_heads", nil, "H, where X has three axes"), intAttr("rotary_embedding_dim", 0, "how many features are turned; 0: all")},
+	Doc: "X (B,H,L,E), or (B,L,H*E), with pairs of the first features of each head rotated: (x, y) → (x·cos-y·sin, " +
+		"x·sin+y·cos); caches are (P,half) with position_ids (B,L), or (B,L,half) without.",
+	In: ops.Sig("X:T", "cos_cache:T", "sin_cache:T", "position_ids:int64[_,_]?"), Out: ops.Sig("Y:T"),
+	Attrs: []ir.AttrSpec{intAttr("interleaved", 0, "whether pairs are neighbors, instead of elements of both halves"),
+		intAttr("num_heads", nil, "H, if X has three axes"),
+		intAttr("rotary_embedding_dim", 0, "number of rotated features; 0: all")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		if _, err := headsOf(n, 0, "num_heads"); err != nil {
 			return nil, err
@@ -23,7 +26,7 @@ var RotaryEmbedding = ops.Register(&ir.Op{
 	Eval: evalRotary, Body: rotaryBody,
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		rank := len(n.In(0).Shape())
-		// Where samples and steps are, in X and in the others.
+		// The axes of samples and steps in each input.
 		axes := [][2]int{{0, rank - 2}, {0, 1}, {0, 1}, {0, 1}}
 		if n.In(3) != nil {
 			axes[1], axes[2] = [2]int{-2, -2}, [2]int{-2, -2}
@@ -54,8 +57,8 @@ var RotaryEmbedding = ops.Register(&ir.Op{
 	Tol: ir.Rounding,
 })
 
-// checkCaches checks the tables of cosines and sines against the rotated features, and without positions against samples
-// and steps, as far as sizes are known.
+// checkCaches checks the tables of cosines and sines against the rotated features and, without positions, against
+// samples and steps, as far as sizes are known.
 func checkCaches(n *ir.Node, x ir.Shape) error {
 	turned := ir.Const(getInt(n, "rotary_embedding_dim"))
 	if k, _ := turned.Known(); k == 0 && len(x) > 2 {
@@ -117,7 +120,8 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			rows = s[0]
 		case positions == nil && ops.SameShape(s, []int{x.b, x.s, half}) == nil:
 		default:
-			return nil, fmt.Errorf("%s: found %v, with %d pairs and position_ids %v", n.Op.In[i+1].Name, t, half, positions != nil)
+			return nil, fmt.Errorf("%s: found %v, with %d pairs and position_ids %v", n.Op.In[i+1].Name, t, half,
+				positions != nil)
 		}
 		if cache[i], err = t.Float64s(); err != nil {
 			return nil, err

@@ -11,13 +11,17 @@ import (
 // Scan runs a subgraph over the steps of its inputs.
 var Scan = ops.Register(&ir.Op{
 	Name: "Scan", Since: 24,
-	Doc: "Runs body(states…, one step of each scan input…) → (states…, scan elements…) for each step; gives the last states, and the scan elements of all steps stacked. A direction of 1 goes from the end.",
+	Doc: "Runs body(states…, one step of each scan input…) → (states…, scan elements…) for each step. The outputs " +
+		"are the last states, and the scan elements of all steps, stacked. A direction of 1 starts at the end.",
 	In:  []ir.Param{{Name: "initial_state_and_scan_inputs", Elem: "V", Variadic: true}},
 	Out: []ir.Param{{Name: "final_state_and_scan_outputs", Elem: "V", Variadic: true}}, Elems: elems("V", ops.Any),
 	Attrs: []ir.AttrSpec{
-		graphAttr("body", "what runs at each step"), {Name: "num_scan_inputs", Kind: ir.AttrInt, Required: true, Doc: "how many of the inputs, the last ones, are scanned"},
-		intsAttr("scan_input_axes", "the axis of each scan input (default 0)"), intsAttr("scan_input_directions", "0 forward, 1 backward, of each scan input (default 0)"),
-		intsAttr("scan_output_axes", "the new axis of each scan output (default 0)"), intsAttr("scan_output_directions", "0 append, 1 prepend, of each scan output (default 0)"),
+		graphAttr("body", "graph of a step"), {Name: "num_scan_inputs", Kind: ir.AttrInt, Required: true,
+			Doc: "number of scanned inputs, which are the last ones"},
+		intsAttr("scan_input_axes", "the axis of each scan input (default 0)"),
+		intsAttr("scan_input_directions", "0 forward, 1 backward, of each scan input (default 0)"),
+		intsAttr("scan_output_axes", "the new axis of each scan output (default 0)"),
+		intsAttr("scan_output_directions", "0 append, 1 prepend, of each scan output (default 0)"),
 	},
 	Infer: inferScan, Eval: evalScan, Along: alongScan, Tol: ir.Exact,
 })
@@ -39,13 +43,16 @@ func planScan(n *ir.Node) (p scanPlan, err error) {
 	p.states = len(n.Inputs) - p.ins
 	p.outs = len(p.body.Outputs) - p.states
 	if len(p.body.Inputs) != len(n.Inputs) || p.outs < 0 {
-		return p, fmt.Errorf("the body has %d inputs and %d outputs, the node %d inputs of which %d are states, which do not match", len(p.body.Inputs), len(p.body.Outputs), len(n.Inputs), p.states)
+		return p, fmt.Errorf(
+			"the body has %d inputs and %d outputs, the node %d inputs of which %d are states, which do not match",
+			len(p.body.Inputs), len(p.body.Outputs), len(n.Inputs), p.states)
 	}
 	for _, l := range []struct {
 		name string
 		n    int
 		to   *[]int64
-	}{{"scan_input_axes", p.ins, &p.inAxes}, {"scan_input_directions", p.ins, &p.inDirs}, {"scan_output_axes", p.outs, &p.outAxes}, {"scan_output_directions", p.outs, &p.outDirections}} {
+	}{{"scan_input_axes", p.ins, &p.inAxes}, {"scan_input_directions", p.ins, &p.inDirs},
+		{"scan_output_axes", p.outs, &p.outAxes}, {"scan_output_directions", p.outs, &p.outDirections}} {
 		if *l.to = n.Attrs.Ints(l.name, make([]int64, l.n)); len(*l.to) != l.n {
 			return p, fmt.Errorf("%s: expected %d numbers, found %v", l.name, l.n, *l.to)
 		}
@@ -105,8 +112,8 @@ func inferScan(n *ir.Node) ([]ir.Type, error) {
 	return out, nil
 }
 
-// alongScan makes the states a summary of the past along a scanned axis. Any other axis moves as in the body, if the states
-// end with it in the place where they started.
+// alongScan returns the facts of a Scan: along a scanned axis, the states are a summary of the past. Any other axis
+// moves as in the body, if the states end with it where they started.
 func alongScan(n *ir.Node, in []ir.Fact) []ir.Fact {
 	p, err := planScan(n)
 	if err != nil {
@@ -179,7 +186,7 @@ func alongScanBody(n *ir.Node, in []ir.Fact, p scanPlan) []ir.Fact {
 		seed[p.body.Inputs[i]] = f
 	}
 	of := func(v *ir.Value) ir.Fact { return seed[v] }
-	for range 2 { // a state that starts as a constant takes the body's axis after the first step
+	for range 2 { // a state that starts as a constant may have the body's axis after the first step
 		facts := ops.Propagate(p.body, seed)
 		of = func(v *ir.Value) ir.Fact { return facts[v] }
 		for i := range p.states {
@@ -191,7 +198,8 @@ func alongScanBody(n *ir.Node, in []ir.Fact, p scanPlan) []ir.Fact {
 	out := make([]ir.Fact, len(n.Outputs))
 	for i := range out {
 		f := of(p.body.Outputs[i])
-		if i < p.states && (f.Axis != seed[p.body.Inputs[i]].Axis || f.Constant() != seed[p.body.Inputs[i]].Constant()) || f.Global || f.Axis < 0 && !f.Constant() {
+		if i < p.states && (f.Axis != seed[p.body.Inputs[i]].Axis ||
+			f.Constant() != seed[p.body.Inputs[i]].Constant()) || f.Global || f.Axis < 0 && !f.Constant() {
 			return spread(n, ops.Global(n, in))
 		}
 		if i >= p.states && !f.Constant() {
@@ -260,7 +268,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return state, nil
 }
 
-// step returns the slice of x at index at of an axis, without that axis. The index is in range.
+// step returns the slice of x at an index of an axis, without that axis. The index is in range.
 func step(x *tensor.Tensor, axis, at int) *tensor.Tensor {
 	s := x.Shape()
 	out := tensor.New(x.DType(), append(s[:axis:axis], s[axis+1:]...)...)

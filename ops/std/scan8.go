@@ -12,11 +12,14 @@ import (
 // ones is time, and samples may have different lengths.
 var Scan8 = ops.Register(&ir.Op{
 	Name: "Scan", Since: 8,
-	Doc: "Runs body(states…, one step of each scan input…) → (states…, scan elements…) for each step of each sample; gives the last states, and the scan elements of all steps, zeros behind the end of a sample.",
-	In:  []ir.Param{{Name: "sequence_lens", Elem: "int64", Optional: true}, {Name: "initial_state_and_scan_inputs", Elem: "V", Variadic: true}},
+	Doc: "Runs body(states…, one step of each scan input…) → (states…, scan elements…) for each step of each sample. " +
+		"The outputs are the last states, and the scan elements of all steps, with zeros after the end of a sample.",
+	In: []ir.Param{{Name: "sequence_lens", Elem: "int64", Optional: true},
+		{Name: "initial_state_and_scan_inputs", Elem: "V", Variadic: true}},
 	Out: []ir.Param{{Name: "final_state_and_scan_outputs", Elem: "V", Variadic: true}}, Elems: elems("V", ops.Any),
 	Attrs: []ir.AttrSpec{
-		graphAttr("body", "what runs at each step"), {Name: "num_scan_inputs", Kind: ir.AttrInt, Required: true, Doc: "how many of the inputs, the last ones, are scanned"},
+		graphAttr("body", "graph of a step"), {Name: "num_scan_inputs", Kind: ir.AttrInt, Required: true,
+			Doc: "number of scanned inputs, which are the last ones"},
 		intsAttr("directions", "0 forward, 1 backward, of each scan input (default 0)"),
 	},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -56,7 +59,8 @@ var Scan8 = ops.Register(&ir.Op{
 // planScan8 reads the attributes. Inputs are numbered from the one after sequence_lens.
 func planScan8(n *ir.Node) (p scanPlan, err error) {
 	if len(n.Inputs) < 2 {
-		return p, fmt.Errorf("the node has %d inputs, it needs sequence_lens (or nothing in its place) and one to scan", len(n.Inputs))
+		return p, fmt.Errorf("expected sequence_lens, which may be absent, and an input to scan; found %d inputs",
+			len(n.Inputs))
 	}
 	attrs := n.Attrs.Without("directions")
 	if d := n.Attrs.Ints("directions", nil); d != nil {

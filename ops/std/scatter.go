@@ -9,13 +9,17 @@ import (
 )
 
 func scatterReduction() ir.AttrSpec {
-	return ir.AttrSpec{Name: "reduction", Kind: ir.AttrString, Default: "none", OneOf: []string{"none", "add", "mul", "max", "min"}, Doc: "how an update joins what is there"}
+	return ir.AttrSpec{Name: "reduction", Kind: ir.AttrString, Default: "none",
+		OneOf: []string{"none", "add", "mul", "max", "min"}, Doc: "combination of an update with the element"}
 }
 
 // ScatterND writes slices by index vectors.
 var ScatterND = ops.Register(&ir.Op{
-	Name: "ScatterND", Since: 18, Doc: "data, with the slices that the vectors along the last axis of indices name replaced by, or joined with, those of updates, in order.",
-	In: ops.Sig("data:T[...]", "indices:int64", "updates:T"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Any),
+	Name: "ScatterND", Since: 18,
+	Doc: "data, with the slices at the vectors of indices along the last axis of indices replaced by, or combined " +
+		"with, those of updates, in order.",
+	In: ops.Sig("data:T[...]", "indices:int64", "updates:T"), Out: ops.Sig("output:T[...]"),
+	Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{scatterReduction()},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, it, up, err := scatterInputs(in)
@@ -39,7 +43,9 @@ var ScatterND = ops.Register(&ir.Op{
 
 // ScatterElements writes single elements along an axis.
 var ScatterElements = ops.Register(&ir.Op{
-	Name: "ScatterElements", Since: 18, Doc: "data, with the element at the place of each update, but at indices along axis, replaced by it or joined with it.",
+	Name: "ScatterElements", Since: 18,
+	Doc: "data, with the element at the position of each update, except for the index in indices along axis, " +
+		"replaced by, or combined with, the update.",
 	In: ops.Sig("data:T[...]", "indices:Tind", "updates:T"), Out: ops.Sig("output:T[...]"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
 	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), scatterReduction()},
@@ -73,7 +79,7 @@ func scatterInputs(in []tensor.Datum) (x, it, up *tensor.Tensor, err error) {
 	return x, it, up, sameElem(x, up)
 }
 
-// scatter puts runs of updates at places of a copy of x, in order.
+// scatter writes runs of updates to places of a copy of x, in order.
 func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tensor.Tensor, error) {
 	out := x.Clone()
 	var join arith
@@ -89,9 +95,11 @@ func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tenso
 	case "mul":
 		join = arith{f: func(a, b float64) float64 { return a * b }, i: func(a, b int64) int64 { return a * b }}
 	case "max":
-		join = arith{f: func(a, b float64) float64 { return max(a, b) }, i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}
+		join = arith{f: func(a, b float64) float64 { return max(a, b) }, i: func(a, b int64) int64 { return max(a, b) },
+			u: func(a, b uint64) uint64 { return max(a, b) }}
 	case "min":
-		join = arith{f: func(a, b float64) float64 { return min(a, b) }, i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}
+		join = arith{f: func(a, b float64) float64 { return min(a, b) }, i: func(a, b int64) int64 { return min(a, b) },
+			u: func(a, b uint64) uint64 { return min(a, b) }}
 	}
 	if x.DType().IsInt() {
 		v, err := x.Int64s()

@@ -11,13 +11,15 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Operators whose output sizes depend on the data.
+// The operators in this file have outputs whose sizes depend on data.
 
-// Compress keeps the elements or slices for which a condition holds.
+// Compress selects the elements or slices for which a condition is true.
 var Compress = ops.Same(ops.Register(&ir.Op{
-	Name: "Compress", Since: 11, Doc: "The slices of input along axis (without one: the elements) for which condition holds; where condition is too short it does not.",
+	Name: "Compress", Since: 11,
+	Doc: "The slices of input along axis (without one: the elements) for which condition is true. Those after the " +
+		"end of condition are dropped.",
 	In: ops.Sig("input:T", "condition:bool[_]"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
-	Attrs: []ir.AttrSpec{intAttr("axis", nil, "the axis; absent: the input is a single run of elements")},
+	Attrs: []ir.AttrSpec{intAttr("axis", nil, "the axis; absent: the input is flattened")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		ax, ok := n.Attrs.Get("axis").(int64)
 		if !ok {
@@ -85,8 +87,9 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 
 // NonZero finds the elements that are not zero.
 var NonZero = ops.Same(ops.Register(&ir.Op{
-	Name: "NonZero", Since: 13, Doc: "Positions of the elements that are not 0 (or empty strings), in order: a row per axis, a column per element.",
-	In: ops.Sig("X:T"), Out: ops.Sig("Y:int64[_,_]"), Elems: elems("T", ops.Any),
+	Name: "NonZero", Since: 13,
+	Doc: "Indices of the elements that are not 0 (or empty strings), in order: a row per axis, a column per element.",
+	In:  ops.Sig("X:T"), Out: ops.Sig("Y:int64[_,_]"), Elems: elems("T", ops.Any),
 	Infer: inferAs(elemIs(tensor.Int64), func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {
 		return ir.Shape{ir.Const(int64(len(in))), ir.Unknown}, nil
 	}),
@@ -115,7 +118,7 @@ var NonZero = ops.Same(ops.Register(&ir.Op{
 	Tol: ir.Exact,
 }), 9)
 
-// nonZero returns the positions of elements that are not zero.
+// nonZero returns the offsets of elements that are not zero.
 func nonZero(x *tensor.Tensor) ([]int, error) {
 	var out []int
 	switch {
@@ -151,12 +154,16 @@ func nonZero(x *tensor.Tensor) ([]int, error) {
 	return out, nil
 }
 
-// Unique drops repeated elements or slices.
+// Unique removes repeated elements or slices.
 var Unique = ops.Register(&ir.Op{
 	Name: "Unique", Since: 11,
-	Doc: "The elements of X, or its slices along axis, each once, in ascending order or as they come first; with the positions of these in X, the position in Y of each one of X, and how many there are of each.",
-	In:  ops.Sig("X:T"), Out: ops.Sig("Y:T", "indices:int64[_]", "inverse_indices:int64[_]", "counts:int64[_]"), Elems: elems("T", ops.Any),
-	Attrs: []ir.AttrSpec{intAttr("axis", nil, "the axis of the slices; absent: elements"), intAttr("sorted", 1, "whether the order is ascending")},
+	Doc: "The distinct elements of X, or its distinct slices along axis, in ascending order or in the order of their " +
+		"first occurrence; with the indices of these in X, the index in Y of each element of X, and the numbers of " +
+		"occurrences.",
+	In: ops.Sig("X:T"), Out: ops.Sig("Y:T", "indices:int64[_]", "inverse_indices:int64[_]", "counts:int64[_]"),
+	Elems: elems("T", ops.Any),
+	Attrs: []ir.AttrSpec{intAttr("axis", nil, "the axis of the slices; absent: elements"),
+		intAttr("sorted", 1, "whether the order is ascending")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -252,10 +259,11 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			m.copy((o*len(firsts)+i)*inner, (o*n+int(f))*inner, inner)
 		}
 	}
-	return []tensor.Datum{y, tensor.FromSlice(firsts, len(firsts)), tensor.FromSlice(inverse, n), tensor.FromSlice(counts, len(counts))}, nil
+	return []tensor.Datum{y, tensor.FromSlice(firsts, len(firsts)), tensor.FromSlice(inverse, n),
+		tensor.FromSlice(counts, len(counts))}, nil
 }
 
-// elementOrder returns a function that compares elements of x by their positions. Numbers are ordered by value with NaN
+// elementOrder returns a function that compares elements of x by their offsets. Numbers are ordered by value with NaN
 // last, strings and complex numbers by their bytes.
 func elementOrder(x *tensor.Tensor) (func(i, j int) int, error) {
 	switch {

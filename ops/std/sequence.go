@@ -52,7 +52,7 @@ func place(in []tensor.Datum, i, n, last int) (int, error) {
 	return int(p), nil
 }
 
-// SequenceEmpty makes an empty sequence.
+// SequenceEmpty returns an empty sequence.
 var SequenceEmpty = ops.Register(&ir.Op{
 	Name: "SequenceEmpty", Since: 11, Doc: "An empty sequence of tensors of element type dtype.",
 	Out: ops.Sig("output:S"), Elems: anySequence,
@@ -70,10 +70,11 @@ var SequenceEmpty = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// SequenceConstruct makes a sequence of tensors.
+// SequenceConstruct returns a sequence of tensors.
 var SequenceConstruct = ops.Register(&ir.Op{
 	Name: "SequenceConstruct", Since: 11, Doc: "The sequence of all inputs, in order.",
-	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("output_sequence:S"), Elems: elems("T", ops.Any),
+	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("output_sequence:S"),
+	Elems: elems("T", ops.Any),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -99,8 +100,9 @@ var SequenceConstruct = ops.Register(&ir.Op{
 
 // SequenceInsert adds an item.
 var SequenceInsert = ops.Register(&ir.Op{
-	Name: "SequenceInsert", Since: 11, Doc: "input_sequence with tensor inserted before position (default: at the end).",
-	In: ops.Sig("input_sequence:S", "tensor:T", "position:I?"), Out: ops.Sig("output_sequence:S"),
+	Name: "SequenceInsert", Since: 11,
+	Doc: "input_sequence with tensor inserted before position (default: at the end).",
+	In:  ops.Sig("input_sequence:S", "tensor:T", "position:I?"), Out: ops.Sig("output_sequence:S"),
 	Elems: map[string][]tensor.DType{"S": ops.Any, "T": ops.Any, "I": indexTypes},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		s, err := sequenceIn(n, 0)
@@ -130,7 +132,7 @@ var SequenceInsert = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// SequenceErase drops an item.
+// SequenceErase removes an item.
 var SequenceErase = ops.Register(&ir.Op{
 	Name: "SequenceErase", Since: 11, Doc: "input_sequence without the item at position (default: the last).",
 	In: ops.Sig("input_sequence:S", "position:I?"), Out: ops.Sig("output_sequence:S"),
@@ -159,7 +161,7 @@ var SequenceErase = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// SequenceAt picks an item.
+// SequenceAt returns an item.
 var SequenceAt = ops.Register(&ir.Op{
 	Name: "SequenceAt", Since: 11, Doc: "The item of input_sequence at position; negative ones count from the end.",
 	In: ops.Sig("input_sequence:S", "position:I"), Out: ops.Sig("tensor:T"),
@@ -210,10 +212,14 @@ var SequenceLength = ops.Register(&ir.Op{
 
 // SequenceMap runs a subgraph on every item.
 var SequenceMap = ops.Register(&ir.Op{
-	Name: "SequenceMap", Since: 17, Doc: "The results of body on every item of input_sequence, as sequences; further inputs go along, item by item where they are sequences of the same length.",
-	In:  []ir.Param{{Name: "input_sequence", Elem: "S"}, {Name: "additional_inputs", Elem: "V", Variadic: true, Optional: true}},
-	Out: []ir.Param{{Name: "out_sequence", Elem: "S", Variadic: true}}, Elems: map[string][]tensor.DType{"S": ops.Any, "V": ops.Any},
-	Attrs: []ir.AttrSpec{graphAttr("body", "what runs on each item")},
+	Name: "SequenceMap", Since: 17,
+	Doc: "The results of body on every item of input_sequence, as sequences. Further inputs are passed to each call, " +
+		"item by item if they are sequences of the same length.",
+	In: []ir.Param{{Name: "input_sequence", Elem: "S"},
+		{Name: "additional_inputs", Elem: "V", Variadic: true, Optional: true}},
+	Out:   []ir.Param{{Name: "out_sequence", Elem: "S", Variadic: true}},
+	Elems: map[string][]tensor.DType{"S": ops.Any, "V": ops.Any},
+	Attrs: []ir.AttrSpec{graphAttr("body", "graph for an item")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := sequenceIn(n, 0); err != nil {
 			return nil, err
@@ -266,11 +272,14 @@ var SequenceMap = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// ConcatFromSequence joins all items.
+// ConcatFromSequence concatenates all items.
 var ConcatFromSequence = ops.Register(&ir.Op{
-	Name: "ConcatFromSequence", Since: 11, Doc: "All items one behind the other along axis, or stacked on a new axis there with new_axis.",
-	In: ops.Sig("input_sequence:S"), Out: ops.Sig("concat_result:T"), Elems: map[string][]tensor.DType{"S": ops.Any, "T": ops.Any},
-	Attrs: []ir.AttrSpec{{Name: "axis", Kind: ir.AttrInt, Required: true, Doc: "the axis"}, intAttr("new_axis", 0, "whether the axis is a new one")},
+	Name: "ConcatFromSequence", Since: 11,
+	Doc: "All items concatenated along axis or, with new_axis, stacked on a new axis.",
+	In:  ops.Sig("input_sequence:S"), Out: ops.Sig("concat_result:T"),
+	Elems: map[string][]tensor.DType{"S": ops.Any, "T": ops.Any},
+	Attrs: []ir.AttrSpec{{Name: "axis", Kind: ir.AttrInt, Required: true, Doc: "the axis"},
+		intAttr("new_axis", 0, "whether the axis is a new one")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		s, err := sequenceIn(n, 0)
 		if err != nil {
@@ -316,11 +325,15 @@ var ConcatFromSequence = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// SplitToSequence cuts a tensor into items.
+// SplitToSequence splits a tensor into items.
 var SplitToSequence = ops.Register(&ir.Op{
-	Name: "SplitToSequence", Since: 24, Doc: "Parts of input along axis: of size split (a scalar; the last may be smaller), of the sizes in split, or single steps, which lose the axis without keepdims.",
-	In: ops.Sig("input:T", "split:I?"), Out: ops.Sig("output_sequence:S"), Elems: map[string][]tensor.DType{"T": ops.Any, "I": indexTypes},
-	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), intAttr("keepdims", 1, "whether single steps keep the axis; without split only")},
+	Name: "SplitToSequence", Since: 24,
+	Doc: "Parts of input along axis: of size split (a scalar; the last part may be smaller), of the sizes in split, " +
+		"or single steps, which have no axis if keepdims is 0.",
+	In: ops.Sig("input:T", "split:I?"), Out: ops.Sig("output_sequence:S"),
+	Elems: map[string][]tensor.DType{"T": ops.Any, "I": indexTypes},
+	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"),
+		intAttr("keepdims", 1, "whether single steps keep the axis; without split only")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 var Shape = ops.Register(&ir.Op{
 	Name: "Shape", Since: 24, Doc: "The dimensions of data from start up to end, as a vector.",
 	In: ops.Sig("data:T"), Out: ops.Sig("shape:int64[_]"), Elems: elems("T", ops.Any),
-	Attrs: []ir.AttrSpec{intAttr("start", 0, "first axis"), intAttr("end", nil, "axis behind the last; absent: all")},
+	Attrs: []ir.AttrSpec{intAttr("start", 0, "first axis"), intAttr("end", nil, "axis after the last; absent: all")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err

@@ -8,8 +8,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// rowwise makes an operator that replaces each row along the attribute axis (default -1) by a function of it.
-func rowwise(name string, since int, doc string, f func(row []float64), body func(b *ir.Builder, x, axes *ir.Value) *ir.Value, tol ir.Tolerance) *ir.Op {
+// rowwise registers an operator that replaces each row along the attribute axis (default -1) by a function of it.
+func rowwise(name string, since int, doc string, f func(row []float64),
+	body func(b *ir.Builder, x, axes *ir.Value) *ir.Value, tol ir.Tolerance) *ir.Op {
 	o := &ir.Op{
 		Name: name, Since: since, Doc: doc,
 		In: ops.Sig("input:T"), Out: ops.Sig("output:T"),
@@ -71,9 +72,9 @@ func rowMax(row []float64) float64 {
 	return m
 }
 
-// Functions of rows.
+// Operators on rows.
 var (
-	Softmax = rowwise("Softmax", 13, "exp(x) over the sum of exp(x) along an axis.", func(row []float64) {
+	Softmax = rowwise("Softmax", 13, "exp(x) divided by the sum of exp(x) along an axis.", func(row []float64) {
 		m, sum := rowMax(row), 0.0
 		for i, x := range row {
 			row[i] = math.Exp(x - m)
@@ -98,7 +99,7 @@ var (
 		d := op(b, "Sub", x, op(b, "ReduceMax", x, axes))
 		return op(b, "Sub", d, op(b, "Log", op(b, "ReduceSum", op(b, "Exp", d), axes)))
 	}, ir.Summing)
-	Hardmax = rowwise("Hardmax", 13, "1 at the first greatest element along an axis, 0 elsewhere.", func(row []float64) {
+	Hardmax = rowwise("Hardmax", 13, "1 at the first largest element along an axis, 0 elsewhere.", func(row []float64) {
 		at := 0
 		for i, x := range row {
 			if x > row[at] {

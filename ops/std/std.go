@@ -1,9 +1,10 @@
-// Package std holds the operators of ONNX's own domain. A file holds one operator or a few related ones, with signature,
-// shape rule, evaluation and facts. Names, attributes and definitions are those of the operator set version Since.
+// Package std holds the operators of ONNX's own domain. A file holds one operator or a few related ones, with
+// signature, shape rule, evaluation and facts. Names, attributes and definitions are those of the operator set version
+// Since.
 //
-// It imports ir, ir/scalar, ir/tensor and ops only. Evaluations compute floats in float64 and integers exactly, and keep
-// element types. A wide evaluation holds float32 as float64, so evaluations read types from tensors, not from the graph.
-// They check conditions on data, and return errors instead of panicking.
+// It imports ir, ir/scalar, ir/tensor and ops only. Evaluations compute floats in float64 and integers exactly, and
+// keep element types. A wide evaluation holds float32 as float64, so evaluations read types from tensors, not from the
+// graph. They check conditions on data, and return errors instead of panicking.
 package std
 
 import (
@@ -55,10 +56,10 @@ func graphAttr(name, doc string) ir.AttrSpec {
 	return ir.AttrSpec{Name: name, Kind: ir.AttrGraph, Required: true, Doc: doc}
 }
 
-// getInt reads an integer attribute with the default that the operator declares.
+// getInt returns an integer attribute, or its default.
 func getInt(n *ir.Node, name string) int64 { return n.Attrs.Int(name, defaultOf[int64](n, name)) }
 
-// getFloat reads a float attribute with the default that the operator declares.
+// getFloat returns a float attribute, or its default.
 func getFloat(n *ir.Node, name string) float64 {
 	return n.Attrs.Float(name, defaultOf[float64](n, name))
 }
@@ -76,7 +77,7 @@ func defaultOf[T any](n *ir.Node, name string) T {
 	return zero
 }
 
-// tensorIn is input i of a node as a tensor type; the node's types have been bound before.
+// tensorIn returns input i of a node as a tensor type. The node's types have been bound before.
 func tensorIn(n *ir.Node, i int) *ir.TensorType {
 	if v := n.In(i); v != nil {
 		if t, ok := v.TensorType(); ok {
@@ -102,13 +103,14 @@ func unknownShape(rank int) ir.Shape {
 
 func one(t ir.Type) ([]ir.Type, error) { return []ir.Type{t}, nil }
 
-// inferShape makes an Infer for operators with one output of the first input's element type, from a rule for its shape
-// that is called when the first input's rank is known; a nil shape means an unknown rank.
+// inferShape returns an Infer for operators with one output of the first input's element type. shape returns the
+// output's shape; it is called if the first input's rank is known. A nil shape means an unknown rank.
 func inferShape(shape func(n *ir.Node, in ir.Shape) (ir.Shape, error)) func(*ir.Node) ([]ir.Type, error) {
 	return inferAs(func(n *ir.Node) tensor.DType { return n.In(0).Elem() }, shape)
 }
 
-func inferAs(elem func(*ir.Node) tensor.DType, shape func(n *ir.Node, in ir.Shape) (ir.Shape, error)) func(*ir.Node) ([]ir.Type, error) {
+func inferAs(elem func(*ir.Node) tensor.DType,
+	shape func(n *ir.Node, in ir.Shape) (ir.Shape, error)) func(*ir.Node) ([]ir.Type, error) {
 	return func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -128,7 +130,7 @@ func inferAs(elem func(*ir.Node) tensor.DType, shape func(n *ir.Node, in ir.Shap
 	}
 }
 
-// inferBroadcast returns the broadcast of all inputs, with the element type that elem returns.
+// inferBroadcast returns the inference of the broadcast of all inputs, with the element type that elem returns.
 func inferBroadcast(elem func(*ir.Node) tensor.DType) func(*ir.Node) ([]ir.Type, error) {
 	return func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -161,7 +163,7 @@ func elemIs(d tensor.DType) func(*ir.Node) tensor.DType {
 	return func(*ir.Node) tensor.DType { return d }
 }
 
-// ints reads an optional integer input; nil when it is absent.
+// ints reads an optional integer input. It returns nil if the input is absent.
 func ints(in []tensor.Datum, i int) ([]int64, error) {
 	t := ops.Tensor(in, i)
 	if t == nil {
@@ -186,12 +188,12 @@ func scalarInt(in []tensor.Datum, i int, what string) (int64, error) {
 	return v[0], nil
 }
 
-// fromInts makes an integer or bool tensor. Numbers that do not fit lose their high bits.
+// fromInts returns an integer or bool tensor. Numbers that do not fit lose their high bits.
 func fromInts(d tensor.DType, v []int64, shape ...int) (*tensor.Tensor, error) {
 	return tensor.FromSlice(v, shape...).Convert(d, false)
 }
 
-// alloc makes a tensor of zeros within the limit on elements.
+// alloc returns a tensor of zeros within the limit on elements.
 func alloc(d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
@@ -202,7 +204,7 @@ func alloc(d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	return tensor.New(d, shape...), nil
 }
 
-// wide returns the element type that data of type d is carried in.
+// wide returns the element type in which data of type d is represented.
 func wide(c *ir.EvalCtx, d tensor.DType) tensor.DType {
 	if c.Wide && d == tensor.Float32 {
 		return tensor.Float64
@@ -227,7 +229,7 @@ func product(s []int) int {
 	return n
 }
 
-// scalar makes a constant scalar of the element type of like.
+// constLike returns a constant scalar of the element type of like.
 func constLike(b *ir.Builder, like *ir.Value, x float64) *ir.Value {
 	t, err := tensor.FromFloat64s(like.Elem(), []float64{x})
 	if err != nil {
@@ -243,7 +245,7 @@ func attr(b *ir.Builder, name string, in []*ir.Value, attrs ...ir.Attr) *ir.Valu
 	return b.Op("", name, in, attrs...)
 }
 
-// workOf counts an evaluation of flops operations that reads all inputs and writes all outputs once.
+// workOf returns the work of flops operations that read all inputs and write all outputs once.
 func workOf(n *ir.Node, bind map[string]int64, flops int64) ir.Work {
 	w := ir.Work{Flops: flops}
 	for _, vs := range [][]*ir.Value{n.Inputs, n.Outputs} {

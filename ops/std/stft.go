@@ -13,9 +13,11 @@ import (
 // STFT transforms frames of a signal.
 var STFT = ops.Register(&ir.Op{
 	Name: "STFT", Since: 17,
-	Doc: "Fourier transforms (B,F,K,2) of frames, frame_step apart, of signal (B,L,1), or (B,L,2) with imaginary parts, each times window; one-sided, K is frame_length/2+1.",
-	In:  ops.Sig("signal:T1[B,L,_]", "frame_step:T2", "window:T1[_]?", "frame_length:T2?"), Out: ops.Sig("output:T1"), Elems: map[string][]tensor.DType{"T2": indexTypes},
-	Attrs: []ir.AttrSpec{intAttr("onesided", 1, "whether only the first half of the spectra is written")},
+	Doc: "Fourier transforms (B,F,K,2) of frames, frame_step apart, of signal (B,L,1), or (B,L,2) with imaginary " +
+		"parts, each multiplied by window. If onesided is set, K is frame_length/2+1.",
+	In: ops.Sig("signal:T1[B,L,_]", "frame_step:T2", "window:T1[_]?", "frame_length:T2?"), Out: ops.Sig("output:T1"),
+	Elems: map[string][]tensor.DType{"T2": indexTypes},
+	Attrs: []ir.AttrSpec{intAttr("onesided", 1, "whether only the first half of each spectrum is written")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		step, length := stftSizes(n, in)
 		frames := ir.Unknown
@@ -104,7 +106,9 @@ func evalSTFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 	}
 	if step < 1 || length < 1 || length > ops.MaxElems || win != nil && int64(len(win)) != length {
-		return nil, fmt.Errorf("frame_step %d, frame_length %d, window of %d: expected positive numbers, and a window as long as a frame", step, length, len(win))
+		return nil, fmt.Errorf(
+			"frame_step %d, frame_length %d, window of %d: expected positive numbers, and a window as long as a frame",
+			step, length, len(win))
 	}
 	frames := max(0, (int64(x.Dim(1))-length+step)/step)
 	if int64(x.Dim(1)) < length {

@@ -20,7 +20,7 @@ func stringsIn(in []tensor.Datum, i int, what string) (*tensor.Tensor, error) {
 	return t, err
 }
 
-// StringConcat joins pairs of strings.
+// StringConcat concatenates pairs of strings.
 var StringConcat = ops.Register(&ir.Op{
 	Name: "StringConcat", Since: 20, Doc: "Each string of X followed by that of Y, with broadcasting.",
 	In: ops.Sig("X:string", "Y:string"), Out: ops.Sig("Z:string"),
@@ -47,11 +47,15 @@ var StringConcat = ops.Register(&ir.Op{
 	Along: ops.AlongElementwise, Tol: ir.Exact,
 })
 
-// StringSplit cuts strings into parts.
+// StringSplit splits strings.
 var StringSplit = ops.Register(&ir.Op{
-	Name: "StringSplit", Since: 20, Doc: "The parts of each string between delimiters (without one: between runs of white space) on a new last axis, padded with empty strings; and how many there are.",
+	Name: "StringSplit", Since: 20,
+	Doc: "The parts of each string between delimiters (without one: between runs of white space) on a new last axis, " +
+		"padded with empty strings; and how many there are.",
 	In: ops.Sig("X:string[...]"), Out: ops.Sig("Y:string[...,_]", "Z:int64[...]"),
-	Attrs: []ir.AttrSpec{{Name: "delimiter", Kind: ir.AttrString, Default: "", Doc: "what lies between parts; empty: white space"}, intAttr("maxsplit", nil, "how often a string is cut at most; absent: as often as possible")},
+	Attrs: []ir.AttrSpec{{Name: "delimiter", Kind: ir.AttrString, Default: "",
+		Doc: "separator of parts; empty: white space"},
+		intAttr("maxsplit", nil, "largest number of splits of a string; absent: unlimited")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := stringsIn(in, 0, "X")
 		if err != nil {
@@ -78,7 +82,7 @@ var StringSplit = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{tensor.FromStrings(out, shape...), tensor.FromSlice(counts, x.Shape()...)}, nil
 	},
-	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { // how long the new axis is, all strings decide
+	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { // the length of the new axis depends on all strings
 		out := spread(n, in[0])
 		out[0] = ops.Global(n, in)
 		return out
@@ -86,7 +90,7 @@ var StringSplit = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// cut splits s into at most limit parts, or any number of them when that is negative.
+// cut splits s into at most limit parts, or any number of parts if limit is negative.
 func cut(s, delimiter string, limit int) []string {
 	if delimiter != "" {
 		return strings.SplitN(s, delimiter, limit)
@@ -104,15 +108,18 @@ func cut(s, delimiter string, limit int) []string {
 
 func isSpace(r rune) bool { return strings.TrimSpace(string(r)) == "" }
 
-// StringNormalizer drops words and changes case.
+// StringNormalizer removes words and changes the case of letters.
 var StringNormalizer = ops.Register(&ir.Op{
-	Name: "StringNormalizer", Since: 10, Doc: "X, a vector or a single row, without stopwords, in upper or lower case; one empty string where nothing is left.",
+	Name: "StringNormalizer", Since: 10,
+	Doc: "X, a vector or a single row, without stopwords, in upper or lower case; a single empty string if no word " +
+		"is left.",
 	In: ops.Sig("X:string"), Out: ops.Sig("Y:string"),
 	Attrs: []ir.AttrSpec{
-		{Name: "case_change_action", Kind: ir.AttrString, Default: "NONE", OneOf: []string{"LOWER", "UPPER", "NONE"}, Doc: "what becomes of the case"},
+		{Name: "case_change_action", Kind: ir.AttrString, Default: "NONE", OneOf: []string{"LOWER", "UPPER", "NONE"},
+			Doc: "change of case"},
 		intAttr("is_case_sensitive", 0, "whether stopwords are compared with their case"),
 		{Name: "locale", Kind: ir.AttrString, Doc: "ignored: case changes as Unicode has it"},
-		{Name: "stopwords", Kind: ir.AttrStrings, Doc: "words that are dropped"},
+		{Name: "stopwords", Kind: ir.AttrStrings, Doc: "words to remove"},
 	},
 	Infer: inferShape(func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {
 		if err := oneRow(in); err != nil {
@@ -178,14 +185,17 @@ func oneRow(s ir.Shape) error {
 
 // RegexFullMatch tests strings.
 var RegexFullMatch = ops.Register(&ir.Op{
-	Name: "RegexFullMatch", Since: 20, Doc: "Whether each whole string matches pattern, a regular expression in RE2's syntax.",
-	In: ops.Sig("X:string[...]"), Out: ops.Sig("Y:bool[...]"),
+	Name: "RegexFullMatch", Since: 20,
+	Doc: "Whether each whole string matches pattern, a regular expression in RE2's syntax.",
+	In:  ops.Sig("X:string[...]"), Out: ops.Sig("Y:bool[...]"),
 	Attrs: []ir.AttrSpec{{Name: "pattern", Kind: ir.AttrString, Default: "", Doc: "the expression"}},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := fullMatch(n); err != nil {
 			return nil, err
 		}
-		return inferAs(elemIs(tensor.Bool), func(_ *ir.Node, in ir.Shape) (ir.Shape, error) { return append(ir.Shape{}, in...), nil })(n)
+		return inferAs(elemIs(tensor.Bool), func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {
+			return append(ir.Shape{}, in...), nil
+		})(n)
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := stringsIn(in, 0, "X")

@@ -9,9 +9,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// SubgraphInputs returns the types of the inputs of the body of a Loop, Scan or SequenceMap, as they follow from the
-// node's inputs and attributes; for sources that leave them out. It needs neither the body nor the node's outputs.
-// Entries are nil where nothing follows, and the result is nil for every other operator.
+// SubgraphInputs returns the types of the inputs of the body of a Loop, Scan or SequenceMap that follow from the node's
+// inputs and attributes, for sources that omit them. It needs neither the body nor the node's outputs. Entries are nil
+// if nothing follows, and the result is nil for all other operators.
 func SubgraphInputs(n *ir.Node) []ir.Type {
 	switch ops.Current(n.Op) {
 	case Loop:
@@ -36,7 +36,7 @@ func SubgraphInputs(n *ir.Node) []ir.Type {
 		scanned := int(min(max(n.Attrs.Int("num_scan_inputs", 0), 0), int64(max(len(n.Inputs)-1, 0))))
 		out := make([]ir.Type, max(len(n.Inputs)-1, 0))
 		for i := range out {
-			lead := 1 // the samples, and of scanned ones the steps
+			lead := 1 // the axis of samples and, for scanned inputs, the axis of steps
 			if i >= len(out)-scanned {
 				lead = 2
 			}
@@ -78,13 +78,15 @@ func loosened(v *ir.Value) ir.Type {
 	return v.Type
 }
 
-// inlineGraph applies a graph with one input and one output to x, by adding its nodes to b. Without a graph it returns x.
+// inlineGraph applies a graph with one input and one output to x, by adding its nodes to b. Without a graph it returns
+// x.
 func inlineGraph(b *ir.Builder, g *ir.Graph, x *ir.Value) *ir.Value {
 	if g == nil || x == nil {
 		return x
 	}
 	if len(g.Inputs) != 1 || len(g.Outputs) != 1 {
-		b.Fail(fmt.Errorf("graph %s has %d inputs and %d outputs, expected one each", g.Name, len(g.Inputs), len(g.Outputs)))
+		b.Fail(fmt.Errorf("graph %s has %d inputs and %d outputs, expected one each", g.Name, len(g.Inputs),
+			len(g.Outputs)))
 		return nil
 	}
 	g = g.Clone()
@@ -97,7 +99,7 @@ func inlineGraph(b *ir.Builder, g *ir.Graph, x *ir.Value) *ir.Value {
 			now[v] = b.Const(v.Name, v.Const)
 			return now[v]
 		}
-		return v // of the graph around, or none
+		return v // captured from the outer graph, or absent
 	}
 	for _, n := range g.Nodes {
 		in := make([]*ir.Value, len(n.Inputs))

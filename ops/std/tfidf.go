@@ -14,15 +14,21 @@ import (
 // TfIdfVectorizer counts n-grams.
 var TfIdfVectorizer = ops.Register(&ir.Op{
 	Name: "TfIdfVectorizer", Since: 9,
-	Doc: "How often each n-gram of the pool occurs in X, a vector or a row per sample, with up to max_skip_count elements left out between any two of its own; at ngram_indexes, weighted as mode says.",
-	In:  ops.Sig("X:T"), Out: ops.Sig("Y:float"), Elems: elems("T", []tensor.DType{tensor.String, tensor.Int32, tensor.Int64}),
+	Doc: "The number of occurrences of each n-gram of the pool in X, a vector or a row per sample, with up to " +
+		"max_skip_count other elements between any two of its own; at ngram_indexes, weighted by mode.",
+	In: ops.Sig("X:T"), Out: ops.Sig("Y:float"),
+	Elems: elems("T", []tensor.DType{tensor.String, tensor.Int32, tensor.Int64}),
 	Attrs: []ir.AttrSpec{
-		{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"TF", "IDF", "TFIDF"}, Doc: "counts; weights of what occurs; counts times weights"},
-		{Name: "min_gram_length", Kind: ir.AttrInt, Required: true, Doc: "least length"}, {Name: "max_gram_length", Kind: ir.AttrInt, Required: true, Doc: "greatest length"},
-		{Name: "max_skip_count", Kind: ir.AttrInt, Required: true, Doc: "how many elements may be left out"},
-		{Name: "ngram_counts", Kind: ir.AttrInts, Required: true, Doc: "where the 1-grams, 2-grams, … begin in the pool"},
-		{Name: "ngram_indexes", Kind: ir.AttrInts, Required: true, Doc: "the place in the output of each n-gram"},
-		{Name: "pool_int64s", Kind: ir.AttrInts, Doc: "the n-grams, one after the other, as integers"}, {Name: "pool_strings", Kind: ir.AttrStrings, Doc: "or as strings"},
+		{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"TF", "IDF", "TFIDF"},
+			Doc: "TF: counts; IDF: weights of n-grams that occur; TFIDF: counts times weights"},
+		{Name: "min_gram_length", Kind: ir.AttrInt, Required: true, Doc: "smallest length of an n-gram"},
+		{Name: "max_gram_length", Kind: ir.AttrInt, Required: true, Doc: "largest length of an n-gram"},
+		{Name: "max_skip_count", Kind: ir.AttrInt, Required: true, Doc: "largest number of elements to skip"},
+		{Name: "ngram_counts", Kind: ir.AttrInts, Required: true,
+			Doc: "index in the pool of the first 1-gram, 2-gram, …"},
+		{Name: "ngram_indexes", Kind: ir.AttrInts, Required: true, Doc: "index in the output of each n-gram"},
+		{Name: "pool_int64s", Kind: ir.AttrInts, Doc: "the concatenated n-grams as integers"},
+		{Name: "pool_strings", Kind: ir.AttrStrings, Doc: "or as strings"},
 		{Name: "weights", Kind: ir.AttrFloats, Doc: "the weight of each n-gram; absent: 1"},
 	},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -91,15 +97,15 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 	Along: alongKeep(func(_ *ir.Node, axis, rank int) bool { return axis == rank-1 }), Tol: ir.Rounding,
 })
 
-// pool is the n-grams that are counted.
+// pool holds the n-grams to count.
 type pool struct {
 	mode            string
 	least, most     int
 	skip            int
-	grams           map[string]int // by the words joined with key, the number of each
-	at              []int          // of each n-gram, its place in the output
+	grams           map[string]int // number of each n-gram, by its words joined with key
+	at              []int          // index in the output of each n-gram
 	weights         []float64
-	size            int // of the output
+	size            int // size of the output
 	longest, number int
 }
 
@@ -115,9 +121,12 @@ func key(words []string) string {
 
 func readPool(n *ir.Node) (*pool, error) {
 	p := &pool{mode: n.Attrs.Str("mode", ""), grams: map[string]int{}, weights: n.Attrs.Floats("weights", nil)}
-	least, most, skip := n.Attrs.Int("min_gram_length", 0), n.Attrs.Int("max_gram_length", 0), n.Attrs.Int("max_skip_count", 0)
+	least, most, skip := n.Attrs.Int("min_gram_length", 0), n.Attrs.Int("max_gram_length", 0),
+		n.Attrs.Int("max_skip_count", 0)
 	if least < 1 || most < least || most > maxGram || skip < 0 || skip > maxGram {
-		return nil, fmt.Errorf("n-grams of %d to %d elements with %d left out: expected 1 ≤ min ≤ max ≤ %d, and at most as many left out", least, most, skip, maxGram)
+		return nil, fmt.Errorf(
+			"n-grams of %d to %d elements with %d left out: expected 1 ≤ min ≤ max ≤ %d, and at most as many left out",
+			least, most, skip, maxGram)
 	}
 	p.least, p.most, p.skip = int(least), int(most), int(skip)
 	words := n.Attrs.Strs("pool_strings", nil)
@@ -137,7 +146,8 @@ func readPool(n *ir.Node) (*pool, error) {
 		}
 		length := int64(i + 1)
 		if s < 0 || s > end || end > int64(len(words)) || (end-s)%length != 0 {
-			return nil, fmt.Errorf("ngram_counts %v: %d-grams from %d to %d in a pool of %d", starts, length, s, end, len(words))
+			return nil, fmt.Errorf("ngram_counts %v: %d-grams from %d to %d in a pool of %d", starts, length, s, end,
+				len(words))
 		}
 		for ; s < end; s += length {
 			if k := key(words[s : s+length]); length >= least && length <= most {
@@ -155,13 +165,14 @@ func readPool(n *ir.Node) (*pool, error) {
 		p.size = max(p.size, int(i)+1)
 	}
 	if len(p.at) != p.number || len(p.weights) > 0 && len(p.weights) != p.number {
-		return nil, fmt.Errorf("%d n-grams, %d ngram_indexes, %d weights: expected as many", p.number, len(p.at), len(p.weights))
+		return nil, fmt.Errorf("%d n-grams, %d ngram_indexes, %d weights: expected as many", p.number, len(p.at),
+			len(p.weights))
 	}
 	return p, nil
 }
 
-// count returns how often each n-gram occurs: at every start, with every distance between its elements; single elements are
-// counted once.
+// count returns the number of occurrences of each n-gram: at every start, with every distance between its elements.
+// Single elements are counted once.
 func (p *pool) count(words []string) []float64 {
 	counts := make([]float64, p.number)
 	var gram []string

@@ -10,7 +10,7 @@ import (
 
 // Tile repeats a tensor.
 var Tile = ops.Register(&ir.Op{
-	Name: "Tile", Since: 13, Doc: "input repeated along each axis as often as repeats says.",
+	Name: "Tile", Since: 13, Doc: "input repeated along each axis by the number in repeats.",
 	In: ops.Sig("input:T", "repeats:int64[_]"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		r, ok := ops.DimsOf(n.In(1))

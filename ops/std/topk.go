@@ -10,11 +10,15 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// TopK returns the greatest or least elements of each row.
+// TopK returns the largest or smallest elements of each row.
 var TopK = ops.Register(&ir.Op{
-	Name: "TopK", Since: 24, Doc: "The K greatest (largest=1) or least elements along axis and their positions, in order; of equal ones the first comes first.",
+	Name: "TopK", Since: 24,
+	Doc: "The K largest (largest=1) or smallest elements along axis, and their indices, in order. Equal elements are " +
+		"in the order of their indices.",
 	In: ops.Sig("X:T", "K:int64[1]"), Out: ops.Sig("Values:T", "Indices:int64"), Elems: elems("T", ops.Numbers),
-	Attrs: []ir.AttrSpec{intAttr("axis", -1, "the axis"), intAttr("largest", 1, "whether the greatest are meant"), intAttr("sorted", 1, "whether order matters; they are always sorted here")},
+	Attrs: []ir.AttrSpec{intAttr("axis", -1, "the axis"),
+		intAttr("largest", 1, "whether to return the largest elements"),
+		intAttr("sorted", 1, "whether results are sorted; here they always are")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
@@ -82,7 +86,8 @@ var TopK = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// ordering compares elements of x by their positions: greatest first, or least first. NaN counts as the greatest.
+// ordering returns a function that compares elements of x by their offsets: the largest first, or the smallest. NaN
+// counts as the largest.
 func ordering(x *tensor.Tensor, largest bool) (func(i, j int) int, error) {
 	sign := 1
 	if largest {

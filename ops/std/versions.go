@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Earlier versions of operators with the same definition, except for element types and optional attributes. Versions with
-// another definition or signature have records of their own, with the newest version as their body.
+// Earlier versions of operators with the same definition, except for element types and optional attributes. Versions
+// with another definition or signature have records of their own, with the newest version as their body.
 func init() {
 	same := func(versions []int, list ...*ir.Op) {
 		for _, op := range list {
@@ -61,24 +61,25 @@ func init() {
 	same([]int{13}, Relu)
 	same([]int{1, 13, 21, 23}, Transpose)
 
-	for _, op := range []*ir.Op{Abs, Ceil, Exp, Floor, Log, Neg, Reciprocal, Relu, Sigmoid, Sqrt, Tanh, Elu, HardSigmoid, LeakyRelu,
+	for _, op := range []*ir.Op{Abs, Ceil, Exp, Floor, Log, Neg, Reciprocal, Relu, Sigmoid, Sqrt, Tanh, Elu,
+		HardSigmoid, LeakyRelu,
 		InstanceNormalization, Max, Min, Mean, Sum} {
 		sameButFor(op, 1, consumed())
 	}
 	for _, since := range []int{1, 6} {
-		sameButFor(Gemm, since, intAttr("broadcast", 0, "whether C is broadcast; it may be in any case"))
+		sameButFor(Gemm, since, intAttr("broadcast", 0, "ignored: C may always be broadcast"))
 	}
 }
 
 // consumed returns an attribute of the first operator sets: a hint for memory, without effect.
 func consumed() ir.AttrSpec { return intsAttr("consumed_inputs", "ignored") }
 
-// sameButFor enters op for a version that has one more attribute, without effect.
+// sameButFor registers op for a version with one more attribute, without effect.
 func sameButFor(op *ir.Op, since int, extra ir.AttrSpec) {
 	old := *op
 	old.Since, old.Attrs = since, append(slices.Clone(op.Attrs), extra)
 	ops.SameAs(&old, op)
 }
 
-// earlier registers a version with another meaning, defined by its body, and the versions that had it too.
+// earlier registers a version with another definition, by its body, and the other versions with that definition.
 func earlier(op *ir.Op, since ...int) *ir.Op { return ops.Same(ops.Register(ops.ByBody(op)), since...) }

@@ -14,8 +14,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// TestVersions holds the registry against the standard's own list: each version of each operator is there, and takes the
-// inputs and attributes that it should, with the same defaults.
+// TestVersions compares the registry with the standard's own list: each version of each operator is registered, with
+// the right inputs, attributes and defaults.
 func TestVersions(t *testing.T) {
 	f, err := os.Open("testdata/versions.txt")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// deviations from the list, with their reasons.
+// deviations holds the differences from the list, with their reasons.
 var deviations = map[string]string{
 	"GRU 1 direction":       "the default is a misprint there: foward",
 	"LpPool 1 kernel_shape": "without a kernel a pool means nothing",
@@ -103,12 +103,12 @@ func atoi(t *testing.T, s string) int {
 	return n
 }
 
-// atLeast gives how many parameters there are, and whether any number may follow.
+// atLeast returns the number of parameters, and whether the last one is variadic.
 func atLeast(p []ir.Param) (n int, any bool) {
 	return len(p), len(p) > 0 && p[len(p)-1].Variadic
 }
 
-// sameDefault compares a default with its text; what is absent counts as zero.
+// sameDefault compares a default with its text. An absent default counts as zero.
 func sameDefault(s ir.AttrSpec, want string) bool {
 	switch s.Kind {
 	case ir.AttrInt:
@@ -126,9 +126,10 @@ func sameDefault(s ir.AttrSpec, want string) bool {
 	return true
 }
 
-// TestSame holds the records that stand for several versions: each resolves, and to the meaning that is listed.
+// TestSame checks records that stand for several versions: each resolves, with the listed meaning.
 func TestSame(t *testing.T) {
-	for name, versions := range map[string][]int{"Cast": {6, 9, 13, 19, 21, 23, 24, 25}, "Relu": {1, 6, 13, 14, 24}, "Squeeze": {13, 21, 24}} {
+	for name, versions := range map[string][]int{"Cast": {6, 9, 13, 19, 21, 23, 24, 25}, "Relu": {1, 6, 13, 14, 24},
+		"Squeeze": {13, 21, 24}} {
 		newest := ops.Default.Resolve("", name, 26)
 		for _, v := range versions {
 			op := ops.Default.Resolve("", name, v)
@@ -142,7 +143,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestUpgrade brings samples of earlier versions to the newest ones: the answer stays, and no earlier version is left.
+// TestUpgrade upgrades samples of earlier versions. Answers must stay, and no earlier version may be left.
 func TestUpgrade(t *testing.T) {
 	upgraded := 0
 	eachSample(t, func(t *testing.T, op *ir.Op, s sample) {
@@ -190,7 +191,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeGraph upgrades nodes in subgraphs, twice the same, and one whose result is the graph's.
+// TestUpgradeGraph upgrades nodes in subgraphs, an operator that occurs twice, and one whose result is an output of the
+// graph.
 func TestUpgradeGraph(t *testing.T) {
 	opsets := map[string]int{"": 11}
 	b := ir.NewBuilder("old", ops.Default, opsets)

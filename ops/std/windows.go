@@ -9,14 +9,14 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Windows for spectra: sums of cosines.
+// Windows for spectra, as sums of cosines.
 var (
 	HannWindow     = cosineWindow("HannWindow", "½ - ½·cos(2πn/N)", 0.5, 0.5, 0)
 	HammingWindow  = cosineWindow("HammingWindow", "25/46 - 21/46·cos(2πn/N)", 25.0/46, 21.0/46, 0)
 	BlackmanWindow = cosineWindow("BlackmanWindow", "0.42 - 0.5·cos(2πn/N) + 0.08·cos(4πn/N)", 0.42, 0.5, 0.08)
 )
 
-// numberType is the attribute that names the element type of a made vector or matrix.
+// numberType is the attribute for the element type of the result.
 var numberType = intAttr("output_datatype", int(tensor.Float32), "element type, as ONNX numbers them")
 
 func typeOfOutput(n *ir.Node) (tensor.DType, error) {
@@ -26,14 +26,14 @@ func typeOfOutput(n *ir.Node) (tensor.DType, error) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("output_datatype: %d is no type of numbers", int64(d))
+	return 0, fmt.Errorf("output_datatype: expected a numeric type, found %d", int64(d))
 }
 
 func cosineWindow(name, formula string, a0, a1, a2 float64) *ir.Op {
 	return ops.Register(&ir.Op{
-		Name: name, Since: 17, Doc: formula + " for n = 0 … size-1, where N is size when periodic, else size-1.",
+		Name: name, Since: 17, Doc: formula + " for n = 0 … size-1; N is size if periodic is set, else size-1.",
 		In: ops.Sig("size:T1[]"), Out: ops.Sig("output:T2"), Elems: map[string][]tensor.DType{"T1": indexTypes},
-		Attrs: []ir.AttrSpec{numberType, intAttr("periodic", 1, "whether the window would begin anew behind its end")},
+		Attrs: []ir.AttrSpec{numberType, intAttr("periodic", 1, "whether the window continues periodically")},
 		Infer: func(n *ir.Node) ([]ir.Type, error) {
 			if _, err := ops.Bind(n); err != nil {
 				return nil, err
@@ -92,8 +92,10 @@ func cosineWindow(name, formula string, a0, a1, a2 float64) *ir.Op {
 // MelWeightMatrix maps spectra to bands of the mel scale.
 var MelWeightMatrix = ops.Register(&ir.Op{
 	Name: "MelWeightMatrix", Since: 17,
-	Doc: "(dft_length/2+1, num_mel_bins): triangles over the bins of a spectrum, evenly spaced in mel = 2595·log10(1+f/700) between two frequencies, as multiples of whole bins.",
-	In:  ops.Sig("num_mel_bins:T1[]", "dft_length:T1[]", "sample_rate:T1[]", "lower_edge_hertz:T2[]", "upper_edge_hertz:T2[]"), Out: ops.Sig("output:T3"),
+	Doc: "(dft_length/2+1, num_mel_bins): triangles over the bins of a spectrum, evenly spaced in mel = " +
+		"2595·log10(1+f/700) between two frequencies, as multiples of whole bins.",
+	In: ops.Sig("num_mel_bins:T1[]", "dft_length:T1[]", "sample_rate:T1[]", "lower_edge_hertz:T2[]",
+		"upper_edge_hertz:T2[]"), Out: ops.Sig("output:T3"),
 	Elems: map[string][]tensor.DType{"T1": indexTypes}, Attrs: []ir.AttrSpec{numberType},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {

@@ -2,13 +2,13 @@ package std
 
 import "image"
 
-// fromYCbCr turns luma and chroma into red, green and blue, as the usual decoders do it: chroma is interpolated between the
-// centres of its larger pixels, in integers. JPEG's is the one that the standard describes under ImageDecoder; WebP has its
-// own rounding, and the narrow range of video.
+// fromYCbCr converts luma and chroma to red, green and blue like common decoders: it interpolates chroma between the
+// centers of its larger pixels, in integers. For JPEG it is the method that the standard describes under ImageDecoder.
+// WebP rounds differently, and uses the narrow range of video.
 func fromYCbCr(p picture, y *image.YCbCr, webp bool) {
 	cw, ch := (p.width+1)/2, (p.height+1)/2
 	plane := func(c []byte) func(row, col int) int {
-		at := func(row, col int) int { // of the stored plane, its edges repeated
+		at := func(row, col int) int { // of the stored plane, whose edges are repeated
 			return int(c[min(max(row, 0), ch-1)*y.CStride+min(max(col, 0), cw-1)])
 		}
 		switch {
@@ -50,7 +50,7 @@ func clipByte(v int) byte { return byte(min(max(v, 0), 255)) }
 // webpClip drops six fractional bits.
 func webpClip(v int) byte { return clipByte(v >> 6) }
 
-// jpegChroma weighs the nearest four chroma pixels 9:3:3:1, rounding up and down by turns.
+// jpegChroma weights the nearest four chroma pixels 9:3:3:1, rounding up and down alternately.
 func jpegChroma(at func(row, col int) int, row, col, width int) int {
 	r, c := row/2, col/2
 	near := r - 1 + row%2*2
@@ -64,12 +64,12 @@ func jpegChroma(at func(row, col int) int, row, col, width int) int {
 	return (3*column(c) + column(c-1+col%2*2) + 8 - col%2) >> 4
 }
 
-// webpChroma weighs the nearest four chroma pixels 9:3:3:1 in two steps, each rounded as libwebp does.
+// webpChroma weights the nearest four chroma pixels 9:3:3:1 in two steps, each rounded as in libwebp.
 func webpChroma(at func(row, col int) int, row, col, width int) int {
 	r, c := row/2, col/2
 	nearR, nearC := r-1+row%2*2, c-1+col%2*2
 	own, side, up, far := at(r, c), at(r, nearC), at(nearR, c), at(nearR, nearC)
-	if col == 0 || col == 2*width-1 { // the neighbour is outside: only the rows are weighed
+	if col == 0 || col == 2*width-1 { // there is no such neighbor, so only the rows are weighted
 		return (3*own + up + 2) >> 2
 	}
 	sum := own + side + up + far + 8
