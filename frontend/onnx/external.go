@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -50,6 +51,9 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
 	}
 	defer file.Close()
+	if err := lfs.CheckFile(file, f.size); err != nil {
+		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
+	}
 	if offset > f.size || length > f.size-offset {
 		return nil, fmt.Errorf("external data in %s: expected %d bytes at offset %d, the file has %d", quote(location),
 			length, offset, f.size)
