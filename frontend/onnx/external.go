@@ -28,7 +28,7 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 	keys := map[string]string{}
 	for _, e := range t.external {
 		if _, twice := keys[e.key]; twice {
-			return nil, fmt.Errorf("external data: %s stands twice", quote(e.key))
+			return nil, fmt.Errorf("external data: %s occurs twice", quote(e.key))
 		}
 		keys[e.key] = e.value
 	}
