@@ -29,27 +29,27 @@ type Op struct {
 
 	// Infer gives the types of all declared outputs, from the node's inputs (types, and constants) and attributes.
 	Infer func(n *Node) ([]Type, error)
-	// Element defines an elementwise operator on floating types: an element of its only output as an expression of the
-	// elements at the same place of the inputs. Inputs broadcast to each other, aligned at their last axes. x has an
-	// expression for each input that the node has or the operator declares, the zero Expr for an absent one. The result
-	// depends only on the node's attributes and on which inputs are present; the zero Expr means that there is none. The
-	// result is rounded once, to the output's element type. Truth values are 0 and 1.
+	// Element defines an elementwise operator on floating types: an element of its only output as an expression of
+	// the elements at the same place of the inputs. Inputs broadcast to each other, aligned at their last axes. x
+	// has an expression for each input that the node has or the operator declares, the zero Expr for an absent one.
+	// The result depends only on the node's attributes and on which inputs are present; the zero Expr means that
+	// there is none. The result is rounded once, to the output's element type. Truth values are 0 and 1.
 	Element func(n *Node, x []scalar.Expr) scalar.Expr
 	// Eval computes the outputs, one per declared output (nil where the node does not want it), and so defines the
-	// operator's meaning. It may be nil if Element or Body is set. An absent input is nil; an absent trailing one may be
-	// missing.
+	// operator's meaning. It may be nil if Element or Body is set. An absent input is nil; an absent trailing one
+	// may be missing.
 	Eval func(c *EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 	// Body builds the operator from smaller ones. If Element and Eval are nil, Body defines the meaning.
 	Body func(b *Builder, n *Node, in []*Value) []*Value
-	// Along derives the facts of the outputs from those of the inputs, along one declared dimension (time, batch). If it
-	// is nil, every output element may depend on all steps.
+	// Along derives the facts of the outputs from those of the inputs, along one declared dimension (time, batch).
+	// If it is nil, every output element may depend on all steps.
 	Along func(n *Node, in []Fact) []Fact
-	// Moves returns the pieces of inputs that the outputs consist of, for an operator that only moves elements. ok is false
-	// where attributes, constant inputs and known dimensions do not tell, or the elements that are added are not zero. If it
-	// is nil, the operator does not say.
+	// Moves returns the pieces of inputs that the outputs consist of, for an operator that only moves elements. ok is
+	// false if attributes, constant inputs and known dimensions do not determine them, or if other elements than zeros
+	// are added. Operators that only move elements may have none.
 	Moves func(n *Node) (pieces []Piece, ok bool)
-	// Sums returns the axis of an operator that only sums up its first input along an axis. ok is false where constant
-	// inputs do not tell. If it is nil, the operator does something else.
+	// Sums returns the axis along which an operator sums up its first input. ok is false if constant inputs do not
+	// determine it. It is nil for operators that do anything else.
 	Sums func(n *Node) (sum RunningSum, ok bool)
 	// Cost counts the work of one evaluation. If it is nil, an output element takes one operation.
 	Cost func(n *Node, bind map[string]int64) Work
@@ -130,12 +130,13 @@ type Work struct {
 type Fact struct {
 	// Symbol is the dimension's name; empty when the value does not depend on it at all.
 	Symbol string
-	// Axis is the axis that carries the dimension. It is -1 if the value depends on the dimension but no axis carries it,
-	// as with a mean over time.
+	// Axis is the axis that carries the dimension. It is -1 if the value depends on the dimension but no axis
+	// carries it, as with a mean over time.
 	Axis int
 	// Stride is the number of the graph's steps that one step of this value stands for.
 	Stride int64
-	// Back and Ahead are the numbers of the graph's steps before and after its own that a step depends on, or Unbounded.
+	// Back and Ahead are the numbers of the graph's steps before and after its own that a step depends on, or
+	// Unbounded.
 	Back, Ahead int64
 	// Summary is set if a state of fixed size stands for the past, as in a scan or a running sum. Unbounded Back then
 	// needs no past steps.

@@ -8,68 +8,67 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// A graph says in which layout each sequence lies, and files say it variously: convolutions want (samples,
-// features, steps), products (samples, steps, features), with a Transpose in between; a look back is a Pad before a
-// convolution, or a Slice behind it that cuts off the steps ahead; a shift is a Pad and a Slice. A backend that
-// computes tiles of steps wants one layout for all: rows, with the features of a step side by side.
+// A graph determines the layout of each sequence, and exporters differ in it. Convolutions expect (samples,
+// features, steps), products expect (samples, steps, features), and Transposes stand between them. A look back is a
+// Pad before a convolution, or a Slice behind it that removes the steps ahead. A shift is a Pad and a Slice. A
+// backend that computes tiles of steps needs one layout for all of them: rows, with the features of a step side by
+// side.
 //
-// Binding.TimeMajor chooses the layout of each sequence of three axes along the time that the graph declares:
+// TimeMajor chooses the layout of each sequence of three axes, in three parts:
 //
-//   - Each step gets a form on rows, where it has one (layout_form.go). This follows from what is known of
-//     operators: elementwise ones (ir.Op.Element) do not care; of those that only move elements (ir.Op.Moves), a
-//     transposition vanishes, and what moves steps, or features, does so on rows, too; a running sum (ir.Op.Sums)
-//     goes along rows; anything else with one sequence may look along it as a window. A Pad before a window and a
-//     Slice behind it become part of the window. The backend is asked whether it computes such a form (RowBackend).
-//   - Sequences on which forms agree go together: all of them become rows, or none does. They do where windows and
-//     sums pay for the transposes at the borders, which bring a sequence from the layout of the graph into rows, or
-//     back (layout_choose.go).
-//   - The steps are made anew: forms take the place of steps, what only transposed is left out, and a transpose
-//     stands wherever a sequence is needed in both layouts (layout_build.go).
+//   - Forms (layout_form.go). A form is a way to compute a step on rows. Elementwise operators (ir.Op.Element) work
+//     in any layout. Of the operators that only move elements (ir.Op.Moves), transpositions of the last two axes
+//     disappear, and those that move steps or features do so on rows. A running sum (ir.Op.Sums) adds up rows. Any
+//     other step with a single sequence may be a window along time, and takes over a Pad before it and a Slice
+//     behind it. The backend decides whether it computes a form (RowBackend).
+//   - The choice (layout_choose.go). A form connects the sequences that it reads and writes. Connected sequences
+//     become rows together, if their windows and sums are enough to pay for the transposes at the borders.
+//   - The new steps (layout_build.go). Forms replace steps, the steps that only transposed disappear, and a
+//     transpose is added for each sequence that is needed in both layouts.
 //
-// The values of all sequences stay those of the graph, bit by bit where a form computes as its operator does, so
-// nothing of this is seen from outside.
+// The values of sequences stay those of the graph, so nothing of this is visible from outside.
 
-// layouts is a binding on its way to sequences as rows.
+// layouts is the state of TimeMajor for one binding.
 type layouts struct {
 	d       *Binding
 	backend RowBackend
-	made    map[*Value]*Step
+	made    map[*Value]*Step // the step that computes a value
 	forms   map[*Step]*form
-	gone    map[*Step]bool  // steps that are part of others
+	gone    map[*Step]bool  // steps that are part of other steps' forms
 	flip    map[*Value]bool // sequences of (samples, features, steps) that become rows
 	pieces  map[*Step][]ir.Piece
 
-	more  []*Value // besides those of the program
+	more  []*Value // new values
 	facts []ir.Fact
 	steps []*Step
-	rows  map[*Value]*Value // of flip: the value that has the rows
+	rows  map[*Value]*Value // the rows of a sequence in flip
 }
 
-// form is a step as it works on rows.
+// form is a way to compute a step on rows.
 type form struct {
 	OnRows
 	in    []*Value // the sequences that it reads; nil for other inputs
 	out   *Value
-	parts []cut    // of RowsCut: what it writes, and from where
-	alias bool     // nothing is left to do
-	next  *Step    // a step behind that is part of it
-	flips []*Value // of all these sequences, those that do not lie as rows
+	parts []cut    // the outputs of RowsCut
+	alias bool     // out has the rows of in, so there is nothing to compute
+	next  *Step    // a step behind that is part of the form
+	flips []*Value // the sequences among in, out and parts that are not rows in the graph
 }
 
-// cut is some features of a sequence, from one on.
+// cut is an output that holds consecutive features, from the given one on.
 type cut struct {
 	out  *Value
 	from int
 }
 
-// looks reports whether the step looks back or ahead along time.
+// looks reports whether the form reads other steps of time than the one that it computes.
 func (f *form) looks() bool {
 	return !f.alias && (f.Kind == RowsWindow || f.Kind == RowsShift || f.Kind == RowsSum)
 }
 
-// TimeMajor returns d with sequences as rows, where the graph declares its time and steps look along it, and d
-// itself where nothing is to be gained. The steps that work on rows say so (Step.Rows); what they compute is what
-// the steps of d compute, by way of more values.
+// TimeMajor returns a binding in which the sequences that steps look along are rows, for the backend b. It returns
+// d itself if the graph declares no time, or if rows would not pay. Step.Rows is set for the steps that work on
+// rows. They compute the values of d's steps, and further values that have the rows of sequences.
 func (d *Binding) TimeMajor(b RowBackend) *Binding {
 	if !d.Program.Timed() || d.err != nil {
 		return d
@@ -100,7 +99,7 @@ func (d *Binding) TimeMajor(b RowBackend) *Binding {
 	return t.build()
 }
 
-// looks reports whether a step may look along time on rows.
+// looks reports whether a step may read other steps of time, on rows.
 func (t *layouts) looks(s *Step) bool {
 	switch op := s.Node.Op; {
 	case len(s.Out) == 0 || t.d.timeAxis(s.Out[0]) == 0 || op.Element != nil:
@@ -134,7 +133,7 @@ func (d *Binding) timeAxis(v *Value) int {
 // length returns the number of steps of a sequence.
 func (t *layouts) length(v *Value) int { return t.d.Shape(v)[t.d.timeAxis(v)] }
 
-// asRowShape returns the shape of a sequence of three axes as rows.
+// asRowShape returns the shape that a sequence of three axes has as rows.
 func (t *layouts) asRowShape(v *Value) []int {
 	shape := t.d.Shape(v)
 	if t.d.timeAxis(v) == 2 {
@@ -143,7 +142,7 @@ func (t *layouts) asRowShape(v *Value) []int {
 	return shape
 }
 
-// moves returns the pieces that the first output of a step consists of, constants of zeros left out; nil where the
+// moves returns the pieces that a step's outputs consist of, without those of constant zeros. It returns nil if the
 // step does not only move elements.
 func (t *layouts) moves(s *Step) []ir.Piece {
 	if s.Node.Op.Moves == nil {
@@ -153,7 +152,7 @@ func (t *layouts) moves(s *Step) []ir.Piece {
 	if found {
 		return pieces
 	}
-	pieces, ok := ops.Moves(s.Node) // which the graph's types may tell as well as those that are bound
+	pieces, ok := ops.Moves(s.Node) // often the types of the graph suffice
 	if !ok {
 		if n := t.d.Concrete(s); n != nil {
 			pieces, _ = ops.Moves(n)
@@ -167,7 +166,7 @@ func (t *layouts) moves(s *Step) []ir.Piece {
 	return pieces
 }
 
-// sums returns what a step sums up; ok is false where it does something else.
+// sums returns the axis along which a step sums up; ok is false if it does something else.
 func (d *Binding) sums(s *Step) (sum ir.RunningSum, ok bool) {
 	if sum, ok = ops.Sums(s.Node); !ok {
 		if n := d.Concrete(s); n != nil {

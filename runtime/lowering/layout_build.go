@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// build makes the binding.
+// build returns the binding with the new steps.
 func (t *layouts) build() *Binding {
 	for _, v := range t.d.Program.Inputs {
 		t.toRows(v, nil)
@@ -45,8 +45,8 @@ func (t *layouts) build() *Binding {
 	return t.d.Rewrite(t.steps, t.more, t.facts)
 }
 
-// keep appends a step of the program as it is, and what brings its results into rows. One that transposes a
-// sequence says so, so that it may go tile by tile, too.
+// keep appends a step of the program, and transposes for those of its outputs that become rows. A step that
+// transposes a sequence is marked as such, so that backends can compute it tile by tile.
 func (t *layouts) keep(s *Step) {
 	if !t.d.Dead(s) && len(s.Out) == 1 && t.d.timeAxis(s.Out[0]) > 0 && len(t.d.Shape(s.Out[0])) == 3 && t.swaps(s) {
 		switch t.d.timeAxis(s.In[0]) {
@@ -64,8 +64,8 @@ func (t *layouts) keep(s *Step) {
 	}
 }
 
-// add appends a step that computes f.out of s in the way of f, and what brings that into the layout of the graph,
-// where it is needed so.
+// add appends a step that computes the form f of s from in, and a transpose if f.out is also needed in the layout
+// of the graph.
 func (t *layouts) add(s *Step, f *form, in []*Value) {
 	q := renewed(s, in, []*Value{t.asRows(f.out)}, t.constant)
 	q.Rows, q.Alone = &f.OnRows, f.fact(s)
@@ -76,7 +76,7 @@ func (t *layouts) add(s *Step, f *form, in []*Value) {
 	}
 }
 
-// fact says how the result of a form follows from its sequences along time.
+// fact returns Step.Alone of a form of s.
 func (f *form) fact(s *Step) ir.Fact {
 	fact := s.Alone
 	by := int64(f.Shift) * max(1, fact.Stride)
@@ -90,7 +90,7 @@ func (f *form) fact(s *Step) ir.Fact {
 	return fact
 }
 
-// asRows returns the value that has the rows of a sequence.
+// asRows returns the value that has the rows of v.
 func (t *layouts) asRows(v *Value) *Value {
 	if t.d.timeAxis(v) == 1 {
 		return v
@@ -98,7 +98,7 @@ func (t *layouts) asRows(v *Value) *Value {
 	if x := t.rows[v]; x != nil {
 		return x
 	}
-	for _, s := range t.d.Readers(v) { // a transposed sequence of the graph has them
+	for _, s := range t.d.Readers(v) { // a transposed sequence of the graph has the rows
 		if f := t.forms[s]; f != nil && f.alias && !t.gone[s] {
 			t.rows[v] = f.out
 			return f.out
@@ -111,7 +111,7 @@ func (t *layouts) asRows(v *Value) *Value {
 	return x
 }
 
-// value adds a value that stands for v.
+// value adds a value named as v.
 func (t *layouts) value(v *Value, shape []int, fact ir.Fact, konst *tensor.Tensor) *Value {
 	id := len(t.d.Program.Values) + len(t.more)
 	x := &Value{ID: id, Name: v.Name, Type: TypeOf(tensor.Float32, shape), Const: konst}
@@ -119,11 +119,12 @@ func (t *layouts) value(v *Value, shape []int, fact ir.Fact, konst *tensor.Tenso
 	return x
 }
 
+// constant adds a constant named as v.
 func (t *layouts) constant(v *Value, k *tensor.Tensor) *Value {
 	return t.value(v, k.Shape(), ir.Fact{}, k)
 }
 
-// transpose appends a step that brings a sequence from one layout into the other; of is what it is part of.
+// transpose appends a step that brings in into the other layout. Messages name it as of.
 func (t *layouts) transpose(of *Step, how RowKind, in, out *Value) {
 	s := &Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*Value{in}, Out: []*Value{out}, Impl: of.Impl}
 	s.Rows = &OnRows{Kind: how}
@@ -131,8 +132,7 @@ func (t *layouts) transpose(of *Step, how RowKind, in, out *Value) {
 	t.steps = append(t.steps, s)
 }
 
-// toRows brings a sequence that is computed, or given, in the layout of the graph into rows, where it is to be; of
-// is the step that computes it.
+// toRows appends a transpose of v to rows, if v becomes rows. The step of computes v; nil for inputs of the program.
 func (t *layouts) toRows(v *Value, of *Step) {
 	if v == nil || !t.flip[v] {
 		return
@@ -143,7 +143,7 @@ func (t *layouts) toRows(v *Value, of *Step) {
 	t.transpose(of, ToRows, v, t.asRows(v))
 }
 
-// alias leaves out a step that transposes a sequence from or into rows.
+// alias replaces a step that transposes a sequence from or to rows: its input and output share their rows.
 func (t *layouts) alias(s *Step, f *form) {
 	in, out := f.in[0], f.out
 	if t.d.timeAxis(in) == 1 {
@@ -153,7 +153,7 @@ func (t *layouts) alias(s *Step, f *form) {
 		}
 		return
 	}
-	if x := t.asRows(in); x != out { // another transposed sequence has the rows
+	if x := t.asRows(in); x != out { // the rows of in are another transposed sequence
 		t.add(s, &form{OnRows: OnRows{Kind: RowsJoin}, out: out}, []*Value{x})
 	}
 }

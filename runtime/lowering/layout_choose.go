@@ -2,12 +2,12 @@ package lowering
 
 import "slices"
 
-// choose decides which sequences become rows, and reports whether anything changes. Sequences on which forms agree
-// go together; they do so where windows and sums are enough to pay for the transposes at the borders.
+// choose decides which sequences become rows, and reports whether anything changes. Sequences that forms connect
+// become rows together, if there is a window or sum among these forms for each two transposes at the borders.
 func (t *layouts) choose() bool {
 	steps, least := t.d.Program.Steps, t.backend.LeastSteps()
 	sets := components{}
-	natural := 0 // windows and sums on sequences that are rows in the graph
+	natural := 0 // windows and sums on rows of the graph
 	for _, s := range steps {
 		f := t.forms[s]
 		if f == nil {
@@ -45,7 +45,7 @@ func (t *layouts) choose() bool {
 	return natural > 0 || len(t.flip) > 0
 }
 
-// flips returns the sequences of a form that do not lie as rows.
+// flips returns the sequences of a form that are not rows in the graph.
 func (t *layouts) flips(f *form) (all []*Value) {
 	add := func(v *Value) {
 		if t.d.timeAxis(v) == 2 {
@@ -62,7 +62,7 @@ func (t *layouts) flips(f *form) (all []*Value) {
 	return all
 }
 
-// settle finds the steps of whose results nobody is left to read any: they are part of others.
+// settle finds the steps whose results nobody reads, since they are part of other steps' forms.
 func (t *layouts) settle() {
 	d := t.d
 	t.gone = map[*Step]bool{}
@@ -99,7 +99,7 @@ func (t *layouts) settle() {
 	}
 }
 
-// borders counts the transposes that a sequence needs at most.
+// borders bounds the number of transposes that a sequence needs.
 func (t *layouts) borders(v *Value) (n int) {
 	if s := t.made[v]; s == nil || t.forms[s] == nil && !t.gone[s] {
 		n++
@@ -127,10 +127,10 @@ func (t *layouts) asIs(v *Value) bool {
 	return false
 }
 
-// components are sets of values: each value points to another of its set, and one to itself.
+// components are disjoint sets of values. Each value points to another value of its set, and one points to itself.
 type components map[*Value]*Value
 
-// find returns the value that stands for the set of v.
+// find returns the value that represents the set of v.
 func (c components) find(v *Value) *Value {
 	if p := c[v]; p != nil && p != v {
 		c[v] = c.find(p)
@@ -140,4 +140,5 @@ func (c components) find(v *Value) *Value {
 	return v
 }
 
+// join unites the sets of a and b.
 func (c components) join(a, b *Value) { c[c.find(a)] = c.find(b) }

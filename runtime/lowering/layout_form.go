@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// form says how a step works on rows; nil where it does not.
+// form returns the form of a step; nil if it has none.
 func (t *layouts) form(s *Step) *form {
 	if len(s.Out) == 0 || t.d.timeAxis(s.Out[0]) == 0 || len(s.In) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (t *layouts) form(s *Step) *form {
 	return nil
 }
 
-// takes asks the backend for a form whose sequences have three axes.
+// takes returns f if the backend computes it, and nil otherwise. All inputs of f are sequences of three axes.
 func (t *layouts) takes(s *Step, f *form) *form {
 	in := make([][]int, len(f.in))
 	for i, v := range f.in {
@@ -44,15 +44,15 @@ func (t *layouts) takes(s *Step, f *form) *form {
 	return f
 }
 
-// swaps reports whether a step does nothing but exchange the last two of three axes.
+// swaps reports whether a step only exchanges the last two of three axes.
 func (t *layouts) swaps(s *Step) bool {
 	p := t.moves(s)
 	return len(s.Out) == 1 && len(p) == 1 && slices.Equal(p[0].Axes, []int{0, 2, 1}) &&
 		slices.Equal(p[0].From, []int{0, 0, 0})
 }
 
-// movedAlong reads a step whose only output is its only sequence x, moved along one axis, padded with zeros or cut:
-// place o is place o+by of x.
+// movedAlong returns the sequence x that is the only piece of a step's only output, moved along the axis: place o
+// of the output is place o+by of x, or zero where x has no such place.
 func (t *layouts) movedAlong(s *Step, axis int) (x *Value, by int, ok bool) {
 	pieces := t.moves(s)
 	if len(pieces) != 1 || len(s.Out) != 1 || s.Out[0] == nil {
@@ -65,7 +65,7 @@ func (t *layouts) movedAlong(s *Step, axis int) (x *Value, by int, ok bool) {
 	return x, by, ok && in != nil && sameBut(in, out, axis)
 }
 
-// movedInTime is movedAlong for the axis of time of the sequence x.
+// movedInTime is movedAlong for the axis of time of x.
 func (t *layouts) movedInTime(s *Step) (x *Value, by int, ok bool) {
 	if pieces := t.moves(s); len(pieces) == 1 {
 		if axis := t.d.timeAxis(s.In[pieces[0].Input]); axis > 0 {
@@ -75,7 +75,7 @@ func (t *layouts) movedInTime(s *Step) (x *Value, by int, ok bool) {
 	return nil, 0, false
 }
 
-// sameBut reports whether shapes differ along one axis at most.
+// sameBut reports whether two shapes are equal off the axis.
 func sameBut(a, b []int, axis int) bool {
 	if len(a) != len(b) {
 		return false
@@ -88,9 +88,8 @@ func sameBut(a, b []int, axis int) bool {
 	return true
 }
 
-// window looks for a step with one sequence, which it may look along. One whose sequences lie as (samples,
-// features, steps) may take the place of a step before it that adds zeros, and of one behind it that takes steps,
-// too.
+// window returns the form of a step that may look along its only sequence. If the sequence is (samples, features,
+// steps) in the graph, the form includes a Pad with zeros before the step and a Slice behind it.
 func (t *layouts) window(s *Step) *form {
 	i := t.sequence(s)
 	if i < 0 || t.d.timeAxis(s.In[i]) != t.d.timeAxis(s.Out[0]) || len(s.Out) != 1 || len(t.d.Shape(s.In[i])) != 3 {
@@ -117,7 +116,8 @@ func (t *layouts) window(s *Step) *form {
 	return t.windowOf(s, f, x, y)
 }
 
-// windowOf gives the form of a window over x that computes y, where both are of one length and the backend takes it.
+// windowOf returns f, a window over x that computes y; nil if the lengths of x and y differ, or the backend does
+// not compute it.
 func (t *layouts) windowOf(s *Step, f *form, x, y *Value) *form {
 	if t.d.timeAxis(x) != t.d.timeAxis(y) || t.length(x) != t.length(y) || t.d.Shape(x)[0] != t.d.Shape(y)[0] {
 		return nil
@@ -129,8 +129,8 @@ func (t *layouts) windowOf(s *Step, f *form, x, y *Value) *form {
 	return f
 }
 
-// sequence returns the number of the only input of a step that varies along time; -1 where that is none or several,
-// or where it is no sequence.
+// sequence returns the index of the only input of a step that varies along time; -1 if there is none or more than
+// one, or if it is not a sequence.
 func (t *layouts) sequence(s *Step) int {
 	found := -1
 	for i, v := range s.In {
@@ -145,7 +145,7 @@ func (t *layouts) sequence(s *Step) int {
 	return found
 }
 
-// sole returns the only reader of v; nil where there is none or more than one.
+// sole returns the only reader of v; nil if there is another, or none.
 func (t *layouts) sole(v *Value) *Step {
 	d := t.d
 	if len(d.Readers(v)) != 1 || d.Leaves(v) || d.Dead(d.Readers(v)[0]) {
@@ -154,8 +154,8 @@ func (t *layouts) sole(v *Value) *Step {
 	return d.Readers(v)[0]
 }
 
-// shift looks for a sequence that is moved along time, with zeros in place of what was before its first step or
-// behind its last: a slice of what was padded, or a slice that is padded.
+// shift returns the form of a step that, together with the step before it, moves a sequence along time and keeps
+// its length: a Slice of a Pad, or a Pad of a Slice.
 func (t *layouts) shift(s *Step) *form {
 	between, by, ok := t.movedInTime(s)
 	if !ok || t.made[between] == nil || t.gone[t.made[between]] {
@@ -173,14 +173,15 @@ func (t *layouts) shift(s *Step) *form {
 	if max(total, -total) >= length {
 		return nil
 	}
-	// All steps of x that are steps of y must be there in between: what has been cut off does not come back.
+	// Each step of x that the shift keeps must be a step of the sequence in between: a Pad does not restore what a
+	// Slice cut.
 	if from, to := max(0, -total), min(length, length-total); from+by < 0 || to+by > t.length(between) {
 		return nil
 	}
 	return t.takes(s, &form{OnRows: OnRows{Kind: RowsShift, Shift: total}, in: []*Value{x}, out: y})
 }
 
-// sum looks for a running sum along time that goes forward.
+// sum returns the form of a running sum that goes forward in time.
 func (t *layouts) sum(s *Step) *form {
 	x := s.In[0]
 	if t.d.timeAxis(x) == 0 || len(t.d.Shape(x)) != 3 {
@@ -193,7 +194,7 @@ func (t *layouts) sum(s *Step) *form {
 	return t.takes(s, &form{OnRows: OnRows{Kind: RowsSum, Exclusive: sum.Exclusive}, in: s.In[:1], out: s.Out[0]})
 }
 
-// features looks for steps that cut features, or join them.
+// features returns the form of a step that cuts or joins features.
 func (t *layouts) features(s *Step) *form {
 	axis := t.d.timeAxis(s.Out[0])
 	pieces := t.moves(s)
@@ -223,7 +224,7 @@ func (t *layouts) features(s *Step) *form {
 	return f
 }
 
-// join looks for a step that puts the features of all its inputs side by side, in their order.
+// join returns the form of a step that puts the features of all its inputs side by side, in their order.
 func (t *layouts) join(s *Step, pieces []ir.Piece, feature int) *form {
 	at := 0
 	for i, p := range pieces {
@@ -238,7 +239,8 @@ func (t *layouts) join(s *Step, pieces []ir.Piece, feature int) *form {
 	return &form{OnRows: OnRows{Kind: RowsJoin}, in: s.In, out: s.Out[0]}
 }
 
-// elementwise looks for operators on numbers that lie at the same places, or are the same for all steps.
+// elementwise returns the form of an elementwise operator whose operands are sequences of the output's samples and
+// steps, and constants that are the same for all steps.
 func (t *layouts) elementwise(s *Step) *form {
 	if t.d.timeAxis(s.Out[0]) != 2 || len(s.Out) != 1 {
 		return nil
@@ -268,8 +270,8 @@ func (t *layouts) elementwise(s *Step) *form {
 	return f
 }
 
-// PerChannel reports whether a tensor of the first shape broadcasts to the second with one number for each place of
-// axis 1.
+// PerChannel reports whether a tensor of the first shape broadcasts to the second shape with one element for each
+// place of axis 1.
 func PerChannel(shape, to []int) bool {
 	at := len(shape) - len(to) + 1
 	if at < 0 || len(shape) > len(to) || shape[at] != to[1] {
@@ -279,10 +281,11 @@ func PerChannel(shape, to []int) bool {
 	return n == to[1]
 }
 
-// renewed returns a step like s that reads and writes other values; constant gives the value for a constant that
-// lies along features.
+// renewed returns a copy of s with other inputs and outputs. The function constant makes the values of constants,
+// k, which have one axis.
 func renewed(s *Step, in, out []*Value, constant func(v *Value, k *tensor.Tensor) *Value) *Step {
-	q := &Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, Impl: s.Impl, In: slices.Clone(in), Out: out}
+	q := &Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, Impl: s.Impl,
+		In: slices.Clone(in), Out: out}
 	for i, v := range q.In {
 		if v != nil && v.Const != nil && v.Const.DType() == tensor.Float32 {
 			q.In[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.Const), v.Const.Len()))

@@ -2,17 +2,17 @@ package lowering
 
 import "fmt"
 
-// RowKind is the way in which a step works on sequences as rows.
+// RowKind is a kind of step on sequences as rows.
 type RowKind int8
 
 const (
 	// RowsAlone computes each row by itself: an elementwise operator whose constants lie along features.
 	RowsAlone RowKind = iota
-	// RowsWindow looks a bounded way back and ahead, as its operator does, moved by OnRows.Shift.
+	// RowsWindow reads a bounded number of rows before and after, as its operator does, moved by OnRows.Shift.
 	RowsWindow
-	// RowsShift copies the row that lies OnRows.Shift steps ahead; rows from outside of the sequence are zero.
+	// RowsShift copies the row OnRows.Shift steps ahead; rows outside of the sequence are zero.
 	RowsShift
-	// RowsSum sums up the rows so far.
+	// RowsSum sums up the rows up to each one.
 	RowsSum
 	// RowsCut copies the features from OnRows.From on.
 	RowsCut
@@ -24,32 +24,32 @@ const (
 	FromRows
 )
 
-// OnRows says how a step works on sequences as rows: tensors of (samples, steps, features).
+// OnRows is how a step works on sequences as rows: tensors of (samples, steps, features).
 type OnRows struct {
 	Kind RowKind
-	// Input is the input of the operator that the step looks along, of RowsWindow.
+	// Input is the index of the operator's input that a RowsWindow looks along.
 	Input int
-	// Shift is the number of steps by which the step looks further ahead than its operator; further back where it
-	// is negative.
+	// Shift is the number of steps by which a RowsWindow looks further ahead than its operator, and by which
+	// RowsShift moves; negative for further back.
 	Shift int
-	// Padded says that the step takes the place of one that adds zeros around the sequence, too: all that is looked
-	// at before the first step and behind the last is zero, of RowsWindow.
+	// Padded is set if a RowsWindow includes a Pad before it: the steps before the first and behind the last are zeros,
+	// whatever the operator's own pads are.
 	Padded bool
-	// Exclusive sums leave out the row itself.
+	// Exclusive is set if a RowsSum leaves out the row itself.
 	Exclusive bool
-	// From is the first feature.
+	// From is the first feature of a RowsCut.
 	From int
-	// Impl is what the backend keeps between RowBackend.Takes and RowBackend.Make.
+	// Impl is for the backend, from RowBackend.Takes to RowBackend.Make.
 	Impl any
 }
 
-// Does reports whether r is of the kind k; a nil r is of none.
+// Does reports whether r is of kind k. It is false for a nil r.
 func (r *OnRows) Does(k RowKind) bool { return r != nil && r.Kind == k }
 
-// Transposes reports whether r brings a sequence from one layout into the other.
+// Transposes reports whether r is ToRows or FromRows.
 func (r *OnRows) Transposes() bool { return r.Does(ToRows) || r.Does(FromRows) }
 
-// String names the kind for printed programs.
+// String returns the text of r in printed programs.
 func (r *OnRows) String() string {
 	switch r.Kind {
 	case RowsWindow:
@@ -68,19 +68,17 @@ func (r *OnRows) String() string {
 	return "on rows"
 }
 
-// RowBackend is what Binding.TimeMajor asks a backend. A backend that has rows computes ToRows, FromRows, RowsCut
-// and RowsJoin of any sequences of float32 numbers; the others are asked for.
+// RowBackend is a backend that computes sequences as rows, for Binding.TimeMajor. It computes ToRows, FromRows,
+// RowsCut and RowsJoin of all float32 sequences; for the other kinds it is asked.
 type RowBackend interface {
-	// LeastSteps is the length of the shortest sequences that are worth to be brought into rows.
+	// LeastSteps returns the length of the shortest sequences for which rows pay.
 	LeastSteps() int
-	// Looks reports whether the backend has anything that computes a step as a window along time, for some shapes.
-	// It keeps the lowering from asking Takes in vain.
+	// Looks reports whether the backend has a RowsWindow for the operator of s, for some shapes.
 	Looks(s *Step) bool
-	// Takes reports whether the backend computes a step in the way r. It is given the shapes, as rows, of the
-	// sequences that are read and written; of RowsAlone those of all inputs: nil where one is absent, one axis for
-	// a constant that lies along features. What it finds out it may keep in r.Impl.
+	// Takes reports whether the backend computes s as r. The shapes in and out are those of the sequences as rows. For
+	// RowsAlone, in has an element per input: nil if it is absent, and a single axis for a constant, which lies along
+	// features. Takes may set r.Impl.
 	Takes(d *Binding, s *Step, r *OnRows, in [][]int, out []int) bool
-	// Make is told of a step that works on rows, in the way s.Rows, and was taken. Step.Impl is that of the step of
-	// the program that it stands for; the backend replaces it.
+	// Make prepares a new step that works on rows: it sets s.Impl, which is that of the step in the program before.
 	Make(s *Step)
 }
