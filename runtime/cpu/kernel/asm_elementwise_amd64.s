@@ -898,22 +898,26 @@ four:
 	VPADDD       Y13, Y15, Y15
 	VBROADCASTSS f42b170a4<>+0(SB), Y4
 	VBROADCASTSS f7f800000<>+0(SB), Y5
-	VBROADCASTSS fc2aea8f6<>+0(SB), Y6
-	VCMPPS       $0x1e, Y4, Y0, Y7
-	VBLENDVPS    Y7, Y5, Y8, Y8
-	VCMPPS       $0x11, Y6, Y0, Y0
+	VMAXPS       Y0, Y5, Y6
+	VCMPPS       $0x16, Y4, Y0, Y7
+	VBLENDVPS    Y7, Y6, Y8, Y8
+	VMAXPS       Y1, Y5, Y6
+	VCMPPS       $0x16, Y4, Y1, Y7
+	VBLENDVPS    Y7, Y6, Y9, Y9
+	VMAXPS       Y2, Y5, Y6
+	VCMPPS       $0x16, Y4, Y2, Y7
+	VBLENDVPS    Y7, Y6, Y14, Y14
+	VMAXPS       Y3, Y5, Y5
+	VCMPPS       $0x16, Y4, Y3, Y4
+	VBLENDVPS    Y4, Y5, Y15, Y15
+	VBROADCASTSS fc2aea8f6<>+0(SB), Y4
+	VCMPPS       $0x11, Y4, Y0, Y0
 	VANDNPS      Y8, Y0, Y8
-	VCMPPS       $0x1e, Y4, Y1, Y0
-	VBLENDVPS    Y0, Y5, Y9, Y9
-	VCMPPS       $0x11, Y6, Y1, Y0
+	VCMPPS       $0x11, Y4, Y1, Y0
 	VANDNPS      Y9, Y0, Y9
-	VCMPPS       $0x1e, Y4, Y2, Y0
-	VBLENDVPS    Y0, Y5, Y14, Y14
-	VCMPPS       $0x11, Y6, Y2, Y0
+	VCMPPS       $0x11, Y4, Y2, Y0
 	VANDNPS      Y14, Y0, Y14
-	VCMPPS       $0x1e, Y4, Y3, Y0
-	VBLENDVPS    Y0, Y5, Y15, Y15
-	VCMPPS       $0x11, Y6, Y3, Y0
+	VCMPPS       $0x11, Y4, Y3, Y0
 	VANDNPS      Y15, Y0, Y15
 	VMOVUPS      Y8, (CX)
 	VMOVUPS      Y9, 32(CX)
@@ -960,10 +964,11 @@ one:
 	VPADDD       Y4, Y2, Y2
 	VBROADCASTSS f42b170a4<>+0(SB), Y1
 	VBROADCASTSS f7f800000<>+0(SB), Y3
-	VBROADCASTSS fc2aea8f6<>+0(SB), Y4
-	VCMPPS       $0x1e, Y1, Y0, Y1
+	VMAXPS       Y0, Y3, Y3
+	VCMPPS       $0x16, Y1, Y0, Y1
 	VBLENDVPS    Y1, Y3, Y2, Y2
-	VCMPPS       $0x11, Y4, Y0, Y0
+	VBROADCASTSS fc2aea8f6<>+0(SB), Y1
+	VCMPPS       $0x11, Y1, Y0, Y0
 	VANDNPS      Y2, Y0, Y2
 	VMOVUPS      Y2, (CX)
 	ADDQ         $0x20, DX

@@ -172,6 +172,60 @@ func fusedSquareAVX512()
 // fusedSquareTailAVX512 is the square.
 func fusedSquareTailAVX512()
 
+// fusedExpm1AVX512 is expm1.
+func fusedExpm1AVX512()
+
+// fusedExpm1TailAVX512 is expm1.
+func fusedExpm1TailAVX512()
+
+// fusedSoftplusAVX512 is softplus.
+func fusedSoftplusAVX512()
+
+// fusedSoftplusTailAVX512 is softplus.
+func fusedSoftplusTailAVX512()
+
+// fusedMishAVX512 is mish.
+func fusedMishAVX512()
+
+// fusedMishTailAVX512 is mish.
+func fusedMishTailAVX512()
+
+// fusedEluAVX512 is elu; the parameters are below and above.
+func fusedEluAVX512()
+
+// fusedEluTailAVX512 is elu; the parameters are below and above.
+func fusedEluTailAVX512()
+
+// fusedThresholdedReluAVX512 is thresholdedRelu; the parameter is alpha.
+func fusedThresholdedReluAVX512()
+
+// fusedThresholdedReluTailAVX512 is thresholdedRelu; the parameter is alpha.
+func fusedThresholdedReluTailAVX512()
+
+// fusedShrinkAVX512 is shrink; the parameters are bias and lambd.
+func fusedShrinkAVX512()
+
+// fusedShrinkTailAVX512 is shrink; the parameters are bias and lambd.
+func fusedShrinkTailAVX512()
+
+// fusedFloorAVX512 rounds to whole numbers.
+func fusedFloorAVX512()
+
+// fusedFloorTailAVX512 rounds to whole numbers.
+func fusedFloorTailAVX512()
+
+// fusedCeilAVX512 rounds to whole numbers.
+func fusedCeilAVX512()
+
+// fusedCeilTailAVX512 rounds to whole numbers.
+func fusedCeilTailAVX512()
+
+// fusedRoundAVX512 rounds to whole numbers.
+func fusedRoundAVX512()
+
+// fusedRoundTailAVX512 rounds to whole numbers.
+func fusedRoundTailAVX512()
+
 // fusedAVX512 runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It changes the program's addresses.
 //
 //go:noescape

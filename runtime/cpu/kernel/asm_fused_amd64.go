@@ -172,6 +172,60 @@ func fusedSquareAVX2()
 // fusedSquareTailAVX2 is the square.
 func fusedSquareTailAVX2()
 
+// fusedExpm1AVX2 is expm1.
+func fusedExpm1AVX2()
+
+// fusedExpm1TailAVX2 is expm1.
+func fusedExpm1TailAVX2()
+
+// fusedSoftplusAVX2 is softplus.
+func fusedSoftplusAVX2()
+
+// fusedSoftplusTailAVX2 is softplus.
+func fusedSoftplusTailAVX2()
+
+// fusedMishAVX2 is mish.
+func fusedMishAVX2()
+
+// fusedMishTailAVX2 is mish.
+func fusedMishTailAVX2()
+
+// fusedEluAVX2 is elu; the parameters are below and above.
+func fusedEluAVX2()
+
+// fusedEluTailAVX2 is elu; the parameters are below and above.
+func fusedEluTailAVX2()
+
+// fusedThresholdedReluAVX2 is thresholdedRelu; the parameter is alpha.
+func fusedThresholdedReluAVX2()
+
+// fusedThresholdedReluTailAVX2 is thresholdedRelu; the parameter is alpha.
+func fusedThresholdedReluTailAVX2()
+
+// fusedShrinkAVX2 is shrink; the parameters are bias and lambd.
+func fusedShrinkAVX2()
+
+// fusedShrinkTailAVX2 is shrink; the parameters are bias and lambd.
+func fusedShrinkTailAVX2()
+
+// fusedFloorAVX2 rounds to whole numbers.
+func fusedFloorAVX2()
+
+// fusedFloorTailAVX2 rounds to whole numbers.
+func fusedFloorTailAVX2()
+
+// fusedCeilAVX2 rounds to whole numbers.
+func fusedCeilAVX2()
+
+// fusedCeilTailAVX2 rounds to whole numbers.
+func fusedCeilTailAVX2()
+
+// fusedRoundAVX2 rounds to whole numbers.
+func fusedRoundAVX2()
+
+// fusedRoundTailAVX2 rounds to whole numbers.
+func fusedRoundTailAVX2()
+
 // fusedAVX2 runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It changes the program's addresses.
 //
 //go:noescape

@@ -118,16 +118,16 @@ func LeakyRelu(y, x []float32, alpha float32) {
 // Neg is y = -x.
 func Neg(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = -v
+	for i := negWide(y, x); i < len(x); i++ {
+		y[i] = -x[i]
 	}
 }
 
 // Abs is y = |x|.
 func Abs(y, x []float32) {
 	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = float32(math.Abs(float64(v)))
+	for i := absWide(y, x); i < len(x); i++ {
+		y[i] = float32(math.Abs(float64(x[i])))
 	}
 }
 

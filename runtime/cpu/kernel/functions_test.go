@@ -26,6 +26,25 @@ func spread() []float32 {
 	return v
 }
 
+func softplus64(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+func elu64(x, below, above float64) float64 {
+	if x < 0 {
+		return below * math.Expm1(x)
+	}
+	return above * x
+}
+
+func shrink64(x, bias, lambd float64) float64 {
+	switch {
+	case x < -lambd:
+		return x + bias
+	case x > lambd:
+		return x - bias
+	}
+	return 0
+}
+
 func TestFunctions(t *testing.T) { eachVariant(t, testFunctions) }
 
 func testFunctions(t *testing.T) {
@@ -61,6 +80,20 @@ func testFunctions(t *testing.T) {
 		}, 0, 1e-44, nil},
 		{"hardSigmoid", func(y, x []float32) { HardSigmoid(y, x, 0.2, 0.5) }, func(x float64) float64 { return min(max(0.2*x+0.5, 0), 1) }, 1, 3e-8, nil},
 		{"hardSwish", HardSwish, func(x float64) float64 { return x * min(max(x/6+0.5, 0), 1) }, 3, 6e-8, nil},
+		{"expm1", Expm1, math.Expm1, 0.6, 1e-44, func(ulps, abs *float64) { *ulps, *abs = 2, 2e-45 }},
+		{"softplus", Softplus, softplus64, 0.6, 1e-44, func(ulps, abs *float64) { *ulps, *abs = 2, 1.2e-38 }},
+		{"mish", Mish, func(x float64) float64 { return x * math.Tanh(softplus64(x)) }, 0.6, 1e-44, func(ulps, abs *float64) { *ulps, *abs = 4, 1.2e-38 }},
+		{"elu", func(y, x []float32) { Elu(y, x, 1.75, 1.25) }, func(x float64) float64 { return elu64(x, 1.75, 1.25) }, 0.6, 1e-44, func(ulps, _ *float64) { *ulps = 2 }},
+		{"thresholdedRelu", func(y, x []float32) { ThresholdedRelu(y, x, 0.5) }, func(x float64) float64 {
+			if x > 0.5 {
+				return x
+			}
+			return 0
+		}, 0, 0, nil},
+		{"shrink", func(y, x []float32) { Shrink(y, x, 0.25, 0.5) }, func(x float64) float64 { return shrink64(x, 0.25, 0.5) }, 0.6, 0, nil},
+		{"floor", Floor, math.Floor, 0, 0, nil},
+		{"ceil", Ceil, math.Ceil, 0, 0, nil},
+		{"round", Round, math.RoundToEven, 0, 0, nil},
 		{"log", Log, math.Log, 0.6, 0, nil},
 		{"square", Square, func(x float64) float64 { return x * x }, 0.6, 1e-38, nil},
 		{"reciprocal", Reciprocal, func(x float64) float64 { return 1 / x }, 0.6, 1e-38, nil},

@@ -7,32 +7,41 @@ type FusedOp uint8
 const (
 	fusedStore FusedOp = iota
 	fusedLoad
-	FusedAdd         // x + a
-	FusedSub         // x - a
-	FusedSubFrom     // a - x
-	FusedMul         // x·a
-	FusedDiv         // x/a
-	FusedDivInto     // a/x
-	FusedMax         // max(x, a), NaN where either is
-	FusedMin         // min(x, a), NaN where either is
-	FusedAffine      // x·a + b
-	FusedAddProduct  // x + a·b
-	FusedSigmoid     // as the functions of this package of these names; their parameters are in b
-	FusedGelu        //
-	FusedGeluTanh    //
-	FusedTanh        //
-	FusedExp         //
-	FusedErf         //
-	FusedRelu        //
-	FusedLeakyRelu   // alpha
-	FusedSwish       // alpha
-	FusedClip        // lo, hi
-	FusedHardSigmoid // alpha, beta
-	FusedHardSwish   //
-	FusedSqrt        //
-	FusedAbs         //
-	FusedNeg         //
-	FusedSquare      //
+	FusedAdd             // x + a
+	FusedSub             // x - a
+	FusedSubFrom         // a - x
+	FusedMul             // x·a
+	FusedDiv             // x/a
+	FusedDivInto         // a/x
+	FusedMax             // max(x, a), NaN where either is
+	FusedMin             // min(x, a), NaN where either is
+	FusedAffine          // x·a + b
+	FusedAddProduct      // x + a·b
+	FusedSigmoid         // as the functions of this package of these names; their parameters are in b
+	FusedGelu            //
+	FusedGeluTanh        //
+	FusedTanh            //
+	FusedExp             //
+	FusedErf             //
+	FusedRelu            //
+	FusedLeakyRelu       // alpha
+	FusedSwish           // alpha
+	FusedClip            // lo, hi
+	FusedHardSigmoid     // alpha, beta
+	FusedHardSwish       //
+	FusedSqrt            //
+	FusedAbs             //
+	FusedNeg             //
+	FusedSquare          //
+	FusedExpm1           //
+	FusedSoftplus        //
+	FusedMish            //
+	FusedElu             // below, above
+	FusedThresholdedRelu // alpha
+	FusedShrink          // bias, lambd
+	FusedFloor           //
+	FusedCeil            //
+	FusedRound           //
 	fusedOps
 )
 
@@ -43,9 +52,9 @@ func (op FusedOp) reads() (a, b bool, params int) {
 		return true, false, 0
 	case FusedAffine, FusedAddProduct:
 		return true, true, 0
-	case FusedLeakyRelu, FusedSwish:
+	case FusedLeakyRelu, FusedSwish, FusedThresholdedRelu:
 		return false, false, 1
-	case FusedClip, FusedHardSigmoid:
+	case FusedClip, FusedHardSigmoid, FusedElu, FusedShrink:
 		return false, false, 2
 	}
 	return false, false, 0
@@ -227,5 +236,23 @@ func (op FusedOp) apply(v, a, b []float32) {
 		Neg(v, v)
 	case FusedSquare:
 		Square(v, v)
+	case FusedExpm1:
+		Expm1(v, v)
+	case FusedSoftplus:
+		Softplus(v, v)
+	case FusedMish:
+		Mish(v, v)
+	case FusedElu:
+		Elu(v, v, b[0], b[1])
+	case FusedThresholdedRelu:
+		ThresholdedRelu(v, v, b[0])
+	case FusedShrink:
+		Shrink(v, v, b[0], b[1])
+	case FusedFloor:
+		Floor(v, v)
+	case FusedCeil:
+		Ceil(v, v)
+	case FusedRound:
+		Round(v, v)
 	}
 }

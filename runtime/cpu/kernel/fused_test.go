@@ -70,6 +70,27 @@ func (l *FusedStep) truth64(v, a, b float64) float64 {
 		return -v
 	case FusedSquare:
 		return v * v
+	case FusedExpm1:
+		return math.Expm1(v)
+	case FusedSoftplus:
+		return softplus64(v)
+	case FusedMish:
+		return v * math.Tanh(softplus64(v))
+	case FusedElu:
+		return elu64(v, param(0), param(1))
+	case FusedThresholdedRelu:
+		if v > param(0) {
+			return v
+		}
+		return 0
+	case FusedShrink:
+		return shrink64(v, param(0), param(1))
+	case FusedFloor:
+		return math.Floor(v)
+	case FusedCeil:
+		return math.Ceil(v)
+	case FusedRound:
+		return math.RoundToEven(v)
 	}
 	return math.NaN()
 }

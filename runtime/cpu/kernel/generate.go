@@ -7,6 +7,7 @@ package kernel
 //go:generate sh _asm/generate.sh gemm512
 //go:generate sh _asm/generate.sh scan512
 //go:generate sh _asm/generate.sh elementwise512
+//go:generate sh _asm/generate.sh activation512
 //go:generate sh _asm/generate.sh arith512
 //go:generate sh _asm/generate.sh fused512
 //go:generate sh _asm/generate.sh fft512
@@ -16,6 +17,7 @@ package kernel
 //go:generate sh _asm/generate.sh arith
 //go:generate sh _asm/generate.sh conv
 //go:generate sh _asm/generate.sh elementwise
+//go:generate sh _asm/generate.sh activation
 //go:generate sh _asm/generate.sh fused
 //go:generate sh _asm/generate.sh fft
 //go:generate sh _asm/generate.sh norm

@@ -195,17 +195,13 @@ func (x vecs) clampTo(sign, lo, hi float32) vecs {
 // exponential returns eˣ over its whole range.
 func exponential(x vecs) vecs {
 	y := exp(x, 1)
-	big, inf, small := splat(expMost), splat(float32(math.Inf(1))), splat(expLeast)
+	big, inf := splat(expMost), splat(float32(math.Inf(1)))
 	for i := range x {
-		pick(compare(greater, big, x[i]), inf, y[i], y[i])
-		under := compare(less, small, x[i])
-		if target.masks() {
-			VBLENDMPS(splat(0), y[i], under, y[i])
-		} else {
-			VANDNPS(y[i], under, y[i])
-		}
+		v := target.vector()
+		VMAXPS(x[i], inf, v) // NaN stays: adding to the exponent of one may have made it a number
+		pick(compare(notLessEqual, big, x[i]), v, y[i], y[i])
 	}
-	return y
+	return y.clear(x, expLeast)
 }
 
 // unary generates y = f(x) over n numbers, some vectors at a time.

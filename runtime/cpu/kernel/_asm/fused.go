@@ -182,6 +182,31 @@ func fusedFunction(name, doc string, params int, f func(x vecs, p []reg.VecVirtu
 	fusedNames = append(fusedNames, name)
 }
 
+// fusedElu generates elu; the parameters are below and above, which are read again for each pair of vectors: registers are few.
+func fusedElu() {
+	for _, c := range fusedForms() {
+		c.function("Elu", "is elu; the parameters are below and above.")
+		at := GP64()
+		MOVQ(Mem{Base: fusedAt, Disp: fusedZ}, at)
+		param := func(i int) func() reg.VecVirtual {
+			return func() reg.VecVirtual {
+				v := target.vector()
+				VBROADCASTSS(Mem{Base: at, Disp: 4 * i}, v)
+				return v
+			}
+		}
+		x := fresh(c.vectors)
+		for i := range x {
+			VMOVAPS(c.register(i), x[i])
+		}
+		for i, y := range elu(x, param(0), param(1)) {
+			VMOVAPS(y, c.register(i))
+		}
+		c.next()
+	}
+	fusedNames = append(fusedNames, "Elu")
+}
+
 // fusedNames are the operators in the order of the table: that of the constants in Go.
 var fusedNames []string
 
@@ -309,6 +334,23 @@ func fused() {
 	fusedFunction("Abs", "is the magnitude.", 0, plain(magnitude))
 	fusedFunction("Neg", "changes the sign.", 0, func(x vecs, _ []reg.VecVirtual) vecs { return x.with(signBit, VXORPS) })
 	fusedFunction("Square", "is the square.", 0, func(x vecs, _ []reg.VecVirtual) vecs { return x.and(x, VMULPS) })
+
+	fusedFunction("Expm1", "is expm1.", 0, plain(expm1))
+	fusedFunction("Softplus", "is softplus.", 0, plain(softplus))
+	fusedFunction("Mish", "is mish.", 0, plain(mish))
+	fusedElu()
+	fusedFunction("ThresholdedRelu", "is thresholdedRelu; the parameter is alpha.", 1, func(x vecs, p []reg.VecVirtual) vecs { return thresholdedRelu(x, p[0]) })
+	fusedFunction("Shrink", "is shrink; the parameters are bias and lambd.", 2, func(x vecs, p []reg.VecVirtual) vecs {
+		return inPairs(x, func(x vecs) vecs { return shrink(x, p[0], p[1]) })
+	})
+	for _, f := range []struct {
+		name string
+		how  uint64
+	}{{"Floor", 1}, {"Ceil", 2}, {"Round", 0}} {
+		fusedFunction(f.name, "rounds to whole numbers.", 0, func(x vecs, _ []reg.VecVirtual) vecs {
+			return x.each(func(x, y reg.VecVirtual) { whole(f.how, x, y) })
+		})
+	}
 
 	TEXT("fused"+target.name, NOSPLIT|NOFRAME, "func(program, last *byte, width, rows int)")
 	Doc("fused" + target.name + " runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It changes the program's addresses.")

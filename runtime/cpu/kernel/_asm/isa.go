@@ -143,9 +143,10 @@ func put(v VecVirtual, mask Op, m Mem) {
 
 // Comparisons of the second operand with the first.
 const (
-	unordered = 3
-	less      = 17
-	greater   = 30
+	unordered    = 3
+	less         = 17
+	notLessEqual = 22
+	greater      = 30
 )
 
 // compare returns where a comparison holds, for pick.

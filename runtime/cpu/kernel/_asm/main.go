@@ -60,6 +60,7 @@ var groups = map[string]func(){
 	},
 	"bf16":        roundBF16AVX2,
 	"elementwise": elementwise,
+	"activation":  activations,
 	"integer": func() {
 		pairsAVX2()
 		widenBytesAVX2()
@@ -74,6 +75,7 @@ var groups = map[string]func(){
 	"sum":   addRowsAVX2,
 
 	"elementwise512": avx512.do(elementwise),
+	"activation512":  avx512.do(activations),
 	"arith512":       avx512.do(arith),
 	"fused512":       avx512.do(fused),
 	"scan512":        avx512.do(func() { scans(4, 2, 1) }),
