@@ -18,7 +18,7 @@ import (
 func (p *program) columns() {
 	read := map[*lowering.Value]bool{} // by what can be fused
 	for _, s := range p.Steps {
-		if record.Of(s).Row != nil && record.Of(s).Fused() != nil {
+		if record.Of(s).Fuses() {
 			for _, v := range s.In {
 				read[v] = true
 			}

@@ -38,11 +38,11 @@ func (d *binding) epilogueOf(s *lowering.Step) *record.Epilogue {
 			!slices.Equal(d.Shape(next.Out[0]), shape) {
 			break
 		}
-		op, ok := d.epilogueOp(next, v, shape, at)
-		if !ok {
+		ops := d.epilogueOps(next, v, shape, at)
+		if len(ops) == 0 {
 			break
 		}
-		e.Steps, e.Ops = append(e.Steps, next), append(e.Ops, op)
+		e.Steps, e.Ops = append(e.Steps, next), append(e.Ops, ops...)
 	}
 	if len(e.Steps) == 0 {
 		return nil
@@ -50,24 +50,35 @@ func (d *binding) epilogueOf(s *lowering.Step) *record.Epilogue {
 	return e
 }
 
-// epilogueOp says what a step does to v, which has the given shape; at is where in the program it would be done.
-func (d *binding) epilogueOp(s *lowering.Step, v *lowering.Value, shape []int, at int) (op record.EpilogueOp, ok bool) {
-	w := record.Of(s).Element
-	switch {
-	case w == nil:
-		return op, false
-	case w.Unary != nil:
-		op.Unary = w.Unary(s)
-		return op, op.Unary != nil && len(s.In) > 0 && s.In[0] == v
+// epilogueOps is what a step does to v, which has the given shape; at is where in the program it would be done. There is nothing
+// where it cannot be part of an epilogue.
+func (d *binding) epilogueOps(s *lowering.Step, v *lowering.Value, shape []int, at int) (ops []record.EpilogueOp) {
+	e := record.Of(s).Element
+	if e == nil {
+		return nil
 	}
-	if w.Binary == nil || len(s.In) != 2 || s.In[0] == nil || s.In[1] == nil || !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) {
-		return op, false
+	c := e.Chain(slices.Index(s.In, v))
+	if c.Function != nil {
+		return []record.EpilogueOp{{Unary: c.Function}}
 	}
-	f, other := *w.Binary, s.In[1]
-	if op.Exchanged = other == v; op.Exchanged {
-		other = s.In[0]
+	for i := range c.Links {
+		op, ok := d.epilogueOp(s, &c.Links[i], v, shape, at)
+		if !ok {
+			return nil
+		}
+		ops = append(ops, op)
 	}
-	if other == v {
+	return ops
+}
+
+// epilogueOp is a link of a step as a part of an epilogue.
+func (d *binding) epilogueOp(s *lowering.Step, l *record.Link, v *lowering.Value, shape []int, at int) (op record.EpilogueOp, ok bool) {
+	if l.Operand < 0 {
+		op.Unary = l.Unary
+		return op, true
+	}
+	f, other := l.F, s.In[l.Operand]
+	if op.Exchanged = l.Exchanged; other == v || !d.Typed(s, l.Operand, tensor.Float32) {
 		return op, false
 	}
 	os := d.Shape(other)

@@ -37,7 +37,7 @@ var (
 	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Masked", Doc: "Masked is |x|·c.",
 		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "C", Elem: "bool"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Mul(scalar.Abs(x[0]), x[1]) }})
-	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Ripple", Doc: "Ripple is x + sin(x), of which there is no kernel.",
+	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Ripple", Doc: "Ripple is x + sin(x), which has no form in vectors.",
 		In: []ir.Param{{Name: "X", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Add(x[0], scalar.Sin(x[0])) }})
 )
@@ -95,7 +95,7 @@ func TestExpression(t *testing.T) {
 			}
 			return b.Op("", "Sub", []*ir.Value{b.Op("cpu.test", "Masked", []*ir.Value{x, b.Const("c", mask)}), y})
 		}},
-		{"evaluated", "cpu.test.Ripple", WayEvaluated, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+		{"sine", "cpu.test.Ripple", WayElement, 2, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
 			v := b.Op("cpu.test", "Ripple", []*ir.Value{x})
 			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
 		}},
@@ -219,4 +219,82 @@ func TestExpressionOfTruthValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeTo(t, "truth values", got, truth(t, g, in), 4e-6)
+}
+
+// TestElements finds every operator that has an expression computed by it on float32 numbers, unless there is a reason.
+func TestElements(t *testing.T) {
+	const gives, takes = "gives truth values", "takes truth values"
+	others := map[string]string{
+		"Equal": gives, "Greater": gives, "GreaterOrEqual": gives, "Less": gives, "LessOrEqual": gives, "IsInf": gives, "IsNaN": gives,
+		"And": gives, "Or": gives, "Xor": gives, "Not": gives, "Where": takes, "cpu.test.Masked": takes,
+		"essm.Affine": "has a row kernel, for constants in float64", "essm.BatchNorm": "has a row kernel, for constants in float64",
+	}
+	opsets := ops.Opsets()
+	opsets["cpu.test"] = 1
+	found := 0
+	for _, op := range ops.Default.All() {
+		name := op.FullName()
+		if op.Element == nil || !ops.Newest(op) {
+			continue
+		}
+		if others[name] != "" {
+			delete(others, name)
+			continue
+		}
+		found++
+		if opsets[op.Domain] == 0 {
+			opsets[op.Domain] = op.Since
+		}
+		b := ir.NewBuilder("element", ops.Default, opsets)
+		var in []*ir.Value
+		for i, p := range op.In {
+			if !p.Optional {
+				in = append(in, b.Input(fmt.Sprint("x", i), ir.Tensor(tensor.Float32, "L", 8)))
+			}
+			if p.Variadic {
+				in = append(in, b.Input("more", ir.Tensor(tensor.Float32, "L", 8)), b.Input("and", ir.Tensor(tensor.Float32, "L", 8)))
+			}
+		}
+		b.Output("out", b.Op(op.Domain, op.Name, in))
+		g, err := b.Build()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if way := wayOf(t, g, name, map[string]int64{"L": 4}); way != WayElement && way != WayFused {
+			t.Errorf("%s is computed %s", name, way)
+		}
+	}
+	if found < 60 || len(others) > 0 {
+		t.Errorf("%d operators; not found: %v", found, others)
+	}
+}
+
+// Operators of which nothing but the expression is known read the halves of a wide product from where they are, as others do.
+func TestExpressionColumns(t *testing.T) {
+	opsets := ops.Opsets()
+	opsets["cpu.test"] = 1
+	b := ir.NewBuilder("gate", ops.Default, opsets)
+	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 64))
+	h := b.Ops("", "Split", 2, []*ir.Value{b.Op("", "Exp", []*ir.Value{x})}, ir.A("axis", -1), ir.A("num_outputs", 2))
+	b.Output("out", b.Op("", "Sub", []*ir.Value{b.Op("cpu.test", "Squash", []*ir.Value{h[0], h[1]}), b.Op("cpu.test", "Squash", []*ir.Value{h[1], h[0]})}))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if way := wayOf(t, g, "essmc.cpu.Columns", map[string]int64{"B": 2, "L": 30}); way != WayColumns {
+		t.Errorf("halves are copied %s", way)
+	}
+	r := newGen(47)
+	in := map[string]tensor.Datum{"x": r.floats(1, 2, 30, 64)}
+	m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	got, err := m.NewSession().Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeTo(t, "halves", got, truth(t, g, in), 4e-6)
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -186,22 +187,17 @@ func again(s *lowering.Step, parts []kernel.FusedStep, v *lowering.Value) bool {
 // fusedSteps is what a step does to its input at, which has rows of width numbers as its output has; nil where it cannot be part
 // of a fused kernel.
 func (d *binding) fusedSteps(s *lowering.Step, at, rows, width int) []kernel.FusedStep {
-	if e := record.Of(s).Element; e != nil && e.Chain != nil && d.rowsOf(s, at, rows, width) {
-		return e.Chain(d.Binding, s, at, rows, width)
+	k := record.Of(s)
+	if !k.Fuses() || !d.rowsOf(s, at, rows, width) {
+		return nil
 	}
-	if l, ok := d.fusedStep(s, at, rows, width); ok {
+	if k.Element != nil {
+		return elementwise.FusedSteps(d.Binding, s, k.Element.Chain(at).Links, rows, width)
+	}
+	if l, ok := k.Record.Fused(d.Binding, s, at, rows, width); ok {
 		return []kernel.FusedStep{l}
 	}
 	return nil
-}
-
-// fusedStep is fusedSteps for an operator that does one thing.
-func (d *binding) fusedStep(s *lowering.Step, at, rows, width int) (kernel.FusedStep, bool) {
-	mk := record.Of(s).Fused()
-	if mk == nil || !d.rowsOf(s, at, rows, width) {
-		return kernel.FusedStep{}, false
-	}
-	return mk(d.Binding, s, at, rows, width)
 }
 
 // rowsOf reports whether a step's input at and its only output have rows of width numbers.
@@ -238,11 +234,11 @@ func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep
 			break
 		}
 		rows, width := lowering.Features(d.Shape(v))
-		m, ok := d.fusedStep(f, 0, rows, width)
-		if !ok || m.Op != kernel.FusedMul || m.X >= 0 {
+		m := d.fusedSteps(f, 0, rows, width)
+		if len(m) != 1 || m[0].Op != kernel.FusedMul || m[0].X >= 0 {
 			break
 		}
-		return kernel.FusedStep{Op: kernel.FusedAddProduct, B: m.A}, k, true
+		return kernel.FusedStep{Op: kernel.FusedAddProduct, B: m[0].A}, k, true
 	}
 	return p, 0, false
 }

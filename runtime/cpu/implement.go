@@ -68,7 +68,7 @@ func (*implementer) Name() string { return "cpu" }
 // Implement finds the implementations of a step, which it keeps in the step.
 func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
 	config := &c.Program().Config
-	k := &record.Kinds{Record: record.For(s.Node.Op), Element: elementwise.Of(s.Node.Op), Form: config.Kernel,
+	k := &record.Kinds{Record: record.For(s.Node.Op), Element: elementwise.Make(s), Form: config.Kernel,
 		Shared: config.Constants, Products: config.Products}
 	s.Impl = k
 	k.Find(s)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -36,29 +37,22 @@ type kindOf struct {
 	name string                                                    // a value of Implementation.Way
 	fit  func(d *binding, s *lowering.Step) (implementation, bool) // false where s does not fit
 	// whether an operator has it; nil: none, as it is of steps that the lowering makes
-	has func(op *ir.Op, r *record.Record, e *record.Elementwise) bool
+	has func(op *ir.Op, r *record.Record) bool
 }
 
 func init() {
 	preference = []kindOf{
-		{WayWindowed, (*binding).asWindowed,
-			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Windowed.Make != nil }},
-		{WayRunning, (*binding).asRunningSum,
-			func(op *ir.Op, _ *record.Record, _ *record.Elementwise) bool { return op.Sums != nil }},
+		{WayWindowed, (*binding).asWindowed, func(_ *ir.Op, r *record.Record) bool { return r.Windowed.Make != nil }},
+		{WayRunning, (*binding).asRunningSum, func(op *ir.Op, _ *record.Record) bool { return op.Sums != nil }},
 		{WayTranspose, (*binding).asTranspose, nil},
-		{WayRecurrence, (*binding).asRecurrence,
-			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Recurrence.Make != nil }},
-		{WayElement, (*binding).asElementwise,
-			func(_ *ir.Op, _ *record.Record, e *record.Elementwise) bool { return e != nil }},
-		{WayRow, (*binding).asRow,
-			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Row.Make != nil }},
-		{WayStreaming, (*binding).asStreaming,
-			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Streaming.Make != nil }},
-		{WayTensor, (*binding).asTensor, func(_ *ir.Op, r *record.Record, e *record.Elementwise) bool {
-			return r.Tensor.Make != nil || e != nil && e.Tensor != nil
+		{WayRecurrence, (*binding).asRecurrence, func(_ *ir.Op, r *record.Record) bool { return r.Recurrence.Make != nil }},
+		{WayElement, (*binding).asElementwise, func(op *ir.Op, _ *record.Record) bool { return elementwise.Of(op) }},
+		{WayRow, (*binding).asRow, func(_ *ir.Op, r *record.Record) bool { return r.Row.Make != nil }},
+		{WayStreaming, (*binding).asStreaming, func(_ *ir.Op, r *record.Record) bool { return r.Streaming.Make != nil }},
+		{WayTensor, (*binding).asTensor, func(op *ir.Op, r *record.Record) bool {
+			return r.Tensor.Make != nil || elementwise.Broadcasts(op)
 		}},
-		{WayProgram, (*binding).asProgram,
-			func(_ *ir.Op, r *record.Record, _ *record.Elementwise) bool { return r.Program != record.NoProgram }},
+		{WayProgram, (*binding).asProgram, func(_ *ir.Op, r *record.Record) bool { return r.Program != record.NoProgram }},
 	}
 }
 

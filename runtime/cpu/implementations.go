@@ -175,8 +175,8 @@ func (u *unit) way(s *lowering.Step, j int) string {
 
 // byElement reports whether an operator is always elementwise.
 func byElement(op *ir.Op) bool {
-	if e := elementwise.Of(op); e != nil {
-		return e.Row != nil
+	if elementwise.Of(op) {
+		return true
 	}
 	r := record.For(op)
 	return r.Fused != nil && r.Flops == nil // and no product, as heads of more than one feature are

@@ -8,7 +8,6 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
@@ -54,12 +53,6 @@ func TestRecords(t *testing.T) {
 		}
 		if r.Fused != nil && r.Row.Make == nil {
 			t.Errorf("%s can be fused, and has no row kernel", name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(elementwise.Elements)) {
-		op := newest(t, name)
-		if e := elementwise.Elements[name]; op != nil && (e.Unary == nil) == (e.Binary == nil) {
-			t.Errorf("%s is a function of one operand or of two", name)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// TestSoftmax tests the row kernels with all names of the last axis.
+// Over the last axis, however it is named.
 func TestSoftmax(t *testing.T) {
 	r := newGen(22)
 	for _, f := range []int{1, 2, 8, 33, 300} {

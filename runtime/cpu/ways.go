@@ -5,7 +5,6 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
@@ -42,9 +41,9 @@ func Way(op *ir.Op) string {
 // Kinds returns the kinds of implementation that the backend has for an operator, as values of Implementation.Way, in
 // order of preference. Elementwise operators may also be fused, or be epilogues of the node before them.
 func Kinds(op *ir.Op) (names []string) {
-	r, e := record.For(op), elementwise.Of(op)
+	r := record.For(op)
 	for _, k := range preference {
-		if k.has != nil && k.has(op, r, e) {
+		if k.has != nil && k.has(op, r) {
 			names = append(names, k.name)
 		}
 	}

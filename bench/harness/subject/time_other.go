@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// processorTime returns 0, because the system does not report it.
+// processorTime is not to be had here.
 func processorTime() time.Duration { return 0 }

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// broadcast is how operands of an elementwise operator are read: the output as rows of inner numbers, and for each row where
+// Broadcast is how operands of an elementwise operator are read: the output as rows of inner numbers, and for each row where
 // it begins in each operand. Axes along which all operands go on alike are one.
 type Broadcast struct {
 	dims  []int   // outer axes
@@ -65,20 +65,24 @@ func NewBroadcast(out []int, in ...[]int) *Broadcast {
 	return b
 }
 
-// at gives where a row begins in operand i.
+// At gives where a row begins in operand i.
 func (b *Broadcast) At(i, row int) int {
-	off := 0
-	for a := len(b.dims) - 1; a >= 0; a-- {
-		off += row % b.dims[a] * b.steps[i][a]
-		row /= b.dims[a]
+	if len(b.dims) == 0 {
+		return 0
 	}
-	return off
+	steps, off := b.steps[i][:len(b.dims)], 0
+	for a := len(b.dims) - 1; a > 0; a-- {
+		q := row / b.dims[a]
+		off += (row - q*b.dims[a]) * steps[a]
+		row = q
+	}
+	return off + row*steps[0] // the outermost axis needs no division
 }
 
 // broadcastItem is how many numbers of the output a work item computes.
 const broadcastItem = 1 << 15
 
-// work items says how many rows a work item takes, and how many work items there are.
+// Items says how many rows a work item takes, and how many work items there are.
 func (b *Broadcast) Items() (rows, n int) {
 	rows = max(1, broadcastItem/max(1, b.Inner))
 	return rows, (b.Rows + rows - 1) / rows

@@ -1,12 +1,13 @@
-// Package elementwise implements operators of which each result follows from the numbers at the same place of the
-// operands: alone, in fused kernels and in epilogues.
+// Package elementwise computes operators on float32 numbers as their expressions say (ir.Op.Element): alone, in fused kernels,
+// in epilogues, and under broadcasting. It knows no operator by name.
 //
-// An operator that has an expression (ir.Op.Element), and neither a body nor an entry here, is computed by the functions that
-// its expression is made of, where package kernel has all of these.
+// The expression of a step becomes a program, whose instructions are functions on blocks of numbers: one entry of operations for
+// each operation of package scalar. Results are rounded to float32 after each instruction. A function such as Gelu is one
+// instruction where it has an entry, and what its definition says otherwise. A program of one instruction is that function,
+// with nothing between. Operators that have a row kernel of their own, or that compare or select, are left to those kernels.
 //
 // It imports ir, ir/scalar, ir/tensor, ops, runtime/lowering, runtime/cpu/kernel and package record.
 //
-// What always holds: each operator is registered (record.Register) in the file that has its kernel; a kernel is made for one
-// binding, takes no memory while it runs but what its record.Workspace and record.Call give, and gives the same answer on any
-// number of threads.
+// What always holds: an expression is compiled once for all steps that have it; whatever computes it gives the same answer to rounding, and the same bits on any
+// number of threads; nothing is allocated while it runs.
 package elementwise

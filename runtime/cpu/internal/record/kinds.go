@@ -10,7 +10,7 @@ import (
 // declared types tell. The backend chooses one of them when shapes are bound.
 type Kinds struct {
 	Record  *Record
-	Element *Elementwise // nil if the operator is not elementwise
+	Element *Elementwise // nil if the step is not elementwise on float32 numbers
 
 	Row        RowMaker
 	Recurrence Recurrence
@@ -44,7 +44,7 @@ func (k *Kinds) Find(s *lowering.Step) {
 	if k.GivesFloat32(s) {
 		k.Recurrence = made(s, r.Recurrence.Constant, r.Recurrence.Make)
 		k.Row = made(s, r.Row.Constant, r.Row.Make)
-		if e := k.Element; e != nil && e.Row != nil && k.Row == nil {
+		if e := k.Element; e != nil && k.Row == nil {
 			k.Row = e.Row(s)
 		}
 		k.Windowed = made(s, r.Windowed.Constant, r.Windowed.Make)
@@ -63,12 +63,12 @@ func (k *Kinds) Found() bool {
 	return k.Recurrence != nil || k.Row != nil || k.Streaming != nil || k.Tensor != nil
 }
 
-// Fused returns the maker of the step's part in a fused kernel; nil if it cannot be in one.
-func (k *Kinds) Fused() FusedMaker {
+// Fuses reports whether the step can be part of a fused kernel, shapes permitting.
+func (k *Kinds) Fuses() bool {
 	if k.Element != nil {
-		return k.Element.Fused
+		return k.Row != nil && k.Element.Fuses()
 	}
-	return k.Record.Fused
+	return k.Row != nil && k.Record.Fused != nil
 }
 
 // GivesFloat32 reports whether the outputs of a step, except for states, are declared as float32 tensors.

@@ -12,10 +12,10 @@ type Epilogue struct {
 	Ops   []EpilogueOp
 }
 
-// EpilogueOp is a step of an epilogue. Exactly one of Unary, Number, Channels and Operand is set. If Exchanged, the
-// kernel's results are the operator's second operand.
+// EpilogueOp is one thing that a step of an epilogue does (see Link). Exactly one of Unary, Number, Channels and Operand is
+// set. If Exchanged, the kernel's results are the operation's second operand.
 type EpilogueOp struct {
-	Unary     func(y, x []float32) // an operator of one operand
+	Unary     func(y, x []float32) // a function of one operand
 	Number    func(y, x []float32) // the other operand is one number
 	Channels  []float32            // the other operand is a number per channel
 	Operand   *lowering.Value      // the other operand is a tensor of the same shape

@@ -1,0 +1,71 @@
+package elementwise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// chain is what a program does to input at.
+func (p *program) chain(at int) record.Chain {
+	c := record.Chain{Input: at, Links: p.links(at)}
+	if len(p.reads) == 1 {
+		c.Function = p.unary()
+	}
+	return c
+}
+
+// links are the instructions one after the other; nil where one reads more than what the one before gives, and an input.
+func (p *program) links(at int) (links []record.Link) {
+	before := p.registers + slices.Index(p.reads, at) // where the numbers are that come to the instruction
+	for i := range p.code {
+		in := &p.code[i]
+		l := record.Link{Step: in.step, Number: in.number, K: in.k, Operand: -1, Unary: in.f1}
+		switch {
+		case in.f1 != nil && in.args[0] == before:
+		case in.arithmetic != nil && slices.Contains(in.args[:2], before):
+			other := in.args[1]
+			if l.Exchanged = in.args[0] != before; l.Exchanged {
+				l.Step, other = in.exchanged, in.args[0]
+			}
+			if other < p.registers { // another instruction's result
+				return nil
+			}
+			l.Operand, l.F = p.reads[other-p.registers], *in.arithmetic
+		default:
+			return nil
+		}
+		links = append(links, l)
+		before = in.to
+	}
+	return links
+}
+
+// FusedSteps are links as steps of a fused kernel on rows of width numbers; nil where an operand lies otherwise.
+func FusedSteps(d *lowering.Binding, s *lowering.Step, links []record.Link, rows, width int) (steps []kernel.FusedStep) {
+	for i := range links {
+		l := &links[i]
+		f := kernel.FusedStep{Op: l.Step, X: l.Operand}
+		switch {
+		case l.Step == record.NoStep:
+			return nil
+		case l.Number:
+			f.A = widened(l.K, width)
+		case l.Operand < 0:
+			f.X, f.B = 0, l.K
+		default:
+			k := s.Constant(l.Operand)
+			switch readKind(s, l.Operand, d.Shape(s.In[l.Operand]), rows, width) {
+			case full:
+			case repeats:
+				f.X, f.A = -1, widened(k, width)
+			default:
+				return nil
+			}
+		}
+		steps = append(steps, f)
+	}
+	return steps
+}

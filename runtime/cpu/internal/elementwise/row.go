@@ -1,0 +1,219 @@
+package elementwise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// How an operand lies against rows of the result.
+const (
+	unfit   = iota
+	full    // one number per element
+	perRow  // one number per row
+	repeats // a constant, the same for every row
+)
+
+// operandKind says how an operand of the given shape, which broadcasts to rows of width numbers, is read.
+func operandKind(shape []int, constant bool, rows, width int) int {
+	r, f := lowering.Features(shape)
+	switch {
+	case r*f == rows*width && f == width:
+		return full
+	case constant && r == 1 && (f == width || f == 1):
+		return repeats
+	case r == rows && f == 1:
+		return perRow
+	}
+	return unfit
+}
+
+// readKind is operandKind of input i: constants of other types, such as truth values, may repeat but are not read as rows.
+func readKind(s *lowering.Step, i int, shape []int, rows, width int) int {
+	kind := operandKind(shape, s.Constant(i) != nil, rows, width)
+	if kind != repeats && !s.Float32Input(i) {
+		return unfit
+	}
+	return kind
+}
+
+// widened repeats a single number width times.
+func widened(v []float32, width int) []float32 {
+	if len(v) == width {
+		return v
+	}
+	w := make([]float32, width)
+	fill(w, v[0])
+	return w
+}
+
+// row is the row kernel of a step. A program of one instruction is that function on all rows.
+func (p *program) row(s *lowering.Step) record.RowMaker {
+	if len(p.reads) == 1 {
+		return rowUnary(s, p.reads[0], p.unary())
+	}
+	if len(p.code) == 1 && p.code[0].arithmetic != nil {
+		in := &p.code[0]
+		return rowBinary(s, *in.arithmetic, p.reads[in.args[0]-p.registers], p.reads[in.args[1]-p.registers])
+	}
+	return func(in [][]int, out []int) *record.RowOp {
+		_, width := lowering.Features(out)
+		if width == 0 {
+			return nil
+		}
+		r, op := p.bind(s, in, out)
+		if r == nil || len(op.Over) == 0 {
+			return nil
+		}
+		op.Run = r.run
+		return op
+	}
+}
+
+// rowUnary is a function of input i.
+func rowUnary(s *lowering.Step, i int, f func(y, x []float32)) record.RowMaker {
+	return func(in [][]int, out []int) *record.RowOp {
+		rows, width := lowering.Features(out)
+		if readKind(s, i, in[i], rows, width) != full {
+			return nil
+		}
+		operands := []int{i}
+		return &record.RowOp{Operands: operands, Over: operands, Run: func(y []float32, x [][]float32, rows int) {
+			f(y[:rows*width], x[i][:rows*width])
+		}}
+	}
+}
+
+// rowBinary is arithmetic on inputs ia and ib: each has the output's shape, or one number per row; or it is a constant with one
+// number per feature, or in all.
+func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMaker {
+	a, b := s.Constant(ia), s.Constant(ib)
+	return func(in [][]int, out []int) *record.RowOp {
+		rows, width := lowering.Features(out)
+		op := &record.RowOp{}
+		ka, kb := readKind(s, ia, in[ia], rows, width), readKind(s, ib, in[ib], rows, width)
+		if ka == unfit || kb == unfit || ka != full && kb != full || width == 0 {
+			return nil
+		}
+		if ka == full || ka == perRow {
+			op.Operands = append(op.Operands, ia)
+		}
+		if kb == full || kb == perRow {
+			op.Operands = append(op.Operands, ib)
+		}
+		slices.Sort(op.Operands)
+		switch {
+		case ka == full && kb == full:
+			op.Over = op.Operands
+			op.Run = func(y []float32, x [][]float32, rows int) { f.Rows(y[:rows*width], x[ia], x[ib]) }
+		case ka == perRow:
+			op.Run = func(y []float32, x [][]float32, rows int) {
+				kernel.RepeatR(y, x[ia], rows, width)
+				f.Rows(y[:rows*width], y, x[ib])
+			}
+		case kb == perRow:
+			op.Run = func(y []float32, x [][]float32, rows int) {
+				kernel.RepeatR(y, x[ib], rows, width)
+				f.Rows(y[:rows*width], x[ia], y)
+			}
+		case ka == repeats:
+			v := widened(a, width)
+			op.Run = func(y []float32, x [][]float32, rows int) {
+				for lo := 0; lo < rows*width; lo += width {
+					f.Rows(y[lo:lo+width], v, x[ib][lo:])
+				}
+			}
+		default:
+			v := widened(b, width)
+			op.Run = func(y []float32, x [][]float32, rows int) {
+				for lo := 0; lo < rows*width; lo += width {
+					f.Rows(y[lo:lo+width], x[ia][lo:], v)
+				}
+			}
+		}
+		return op
+	}
+}
+
+// rowProgram is a program on rows of width numbers.
+type rowProgram struct {
+	*program
+	operands []rowOperand
+	width    int
+	// chunk is the numbers that a block holds: whole rows where an operand repeats, and rows are no longer than a block.
+	chunk   int
+	repeats bool
+}
+
+// rowOperand is how an operand lies against rows.
+type rowOperand struct {
+	kind, input int
+	table       []float32 // of one that repeats: its numbers, as often as a block may hold them
+	register    int       // of one that has a number per row: where it is spread
+}
+
+// bind fits a program to shapes; nil where operands broadcast otherwise than rows do.
+func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *record.RowOp) {
+	rows, width := lowering.Features(out)
+	r, op := &rowProgram{program: p, width: width, chunk: blockSize}, &record.RowOp{}
+	spread := p.registers
+	for _, i := range p.reads {
+		k := s.Constant(i)
+		o := rowOperand{kind: readKind(s, i, in[i], rows, width), input: i}
+		switch o.kind {
+		case full:
+			op.Operands, op.Over = append(op.Operands, i), append(op.Over, i)
+		case perRow:
+			op.Operands = append(op.Operands, i)
+			o.register = spread
+			spread++
+		case repeats:
+			for o.table = widened(k, width); len(o.table)+width <= blockSize; {
+				o.table = append(slices.Clip(o.table), widened(k, width)...)
+			}
+		default:
+			return nil, nil
+		}
+		r.repeats = r.repeats || o.kind != full
+		r.operands = append(r.operands, o)
+	}
+	if spread > maxRegisters {
+		return nil, nil
+	}
+	if r.repeats && width <= blockSize {
+		r.chunk = blockSize / width * width
+	}
+	return r, op
+}
+
+// run computes rows block by block.
+func (r *rowProgram) run(y []float32, x [][]float32, rows int) {
+	b := takeBlocks()
+	defer b.release()
+	for lo, total := 0, rows*r.width; lo < total; {
+		n := min(r.chunk, total-lo)
+		if r.repeats && r.width > blockSize {
+			n = min(n, r.width-lo%r.width)
+		}
+		for i := range r.registers {
+			b.v[i] = b.registers[i][:n]
+		}
+		for i := range r.operands {
+			o, at := &r.operands[i], r.registers+i
+			switch o.kind {
+			case full:
+				b.v[at] = x[o.input][lo : lo+n]
+			case repeats:
+				b.v[at] = o.table[lo%r.width:][:n]
+			case perRow:
+				b.v[at] = b.registers[o.register][:n]
+				width := min(n, r.width)
+				kernel.RepeatR(b.v[at], x[o.input][lo/r.width:], n/width, width)
+			}
+		}
+		r.compute(y[lo:lo+n], &b.v, n)
+		lo += n
+	}
+}

@@ -1,0 +1,128 @@
+package elementwise
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// tensor is the kernel over whole tensors, for operands that broadcast otherwise than rows do.
+func (p *program) tensor(s *lowering.Step) record.TensorMaker {
+	return func(d *lowering.Binding) *record.TensorKernel {
+		if !d.Gives(s, 0, tensor.Float32) {
+			return nil
+		}
+		out := d.Shape(s.Out[0])
+		shapes := make([][]int, len(p.reads))
+		for k, i := range p.reads {
+			if !d.Typed(s, i, tensor.Float32) {
+				return nil
+			}
+			shapes[k] = d.ShapeOf(s, i)
+		}
+		if shape, err := ops.Broadcast(shapes...); err != nil || !slices.Equal(shape, out) {
+			return nil // refused when it is evaluated
+		}
+		b := &broadcastPass{program: p, step: s, b: NewBroadcast(out, shapes...), x: make([][]float32, len(p.reads))}
+		n := 0
+		b.per, n = b.b.Items()
+		b.one = !slices.Contains(b.b.Unit, true)
+		if len(p.code) == 1 && p.code[0].arithmetic != nil {
+			in := &p.code[0]
+			b.f, b.i, b.j = *in.arithmetic, in.args[0]-p.registers, in.args[1]-p.registers
+		}
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			b.y = e.Floats(s.Out[0])
+			for k, i := range p.reads {
+				b.x[k] = e.Floats(s.In[i])
+			}
+			return e.Parallel(b, n)
+		}}
+	}
+}
+
+// broadcastPass computes a program under broadcasting.
+type broadcastPass struct {
+	*program
+	b    *Broadcast
+	per  int
+	y    []float32
+	x    [][]float32
+	step *lowering.Step
+	one  bool // the numbers of a row are one
+
+	// Of a program of one instruction on two operands: these.
+	f    record.Arithmetic
+	i, j int
+}
+
+func (p *broadcastPass) Do(w *record.Workspace, k int) {
+	w.Node = p.step.Source
+	from, to, n := k*p.per, min(p.b.Rows, (k+1)*p.per), p.b.Inner
+	switch {
+	case p.f.Rows != nil:
+		p.arithmetic(from, to)
+		return
+	case p.one:
+		for row := from; row < to; row++ {
+			y := p.y[row*n : (row+1)*n]
+			p.blocks(y[:1], row)
+			fill(y, y[0])
+		}
+		return
+	}
+	for row := from; row < to; row++ {
+		p.blocks(p.y[row*n:(row+1)*n], row)
+	}
+}
+
+// arithmetic is rows of a program of one instruction on two operands.
+func (p *broadcastPass) arithmetic(from, to int) {
+	f, n, xa, xb := p.f, p.b.Inner, p.x[p.i], p.x[p.j]
+	right, left := p.b.Unit[p.i], p.b.Unit[p.j]
+	for row := from; row < to; row++ {
+		y, a, b := p.y[row*n:(row+1)*n], xa[p.b.At(p.i, row):], xb[p.b.At(p.j, row):]
+		switch {
+		case right && left:
+			f.Rows(y, a[:n], b[:n])
+		case right:
+			f.Right(y, a[:n], b[0])
+		case left:
+			f.Left(y, b[:n], a[0])
+		default:
+			f.Rows(y[:1], a[:1], b[:1])
+			fill(y, y[0])
+		}
+	}
+}
+
+func fill(y []float32, v float32) {
+	for i := range y {
+		y[i] = v
+	}
+}
+
+// blocks is a row of any program.
+func (p *broadcastPass) blocks(y []float32, row int) {
+	b := takeBlocks()
+	defer b.release()
+	for lo := 0; lo < len(y); lo += blockSize {
+		n := min(blockSize, len(y)-lo)
+		for i := range p.registers {
+			b.v[i] = b.registers[i][:n]
+		}
+		for i := range p.x {
+			at, x := p.registers+i, p.x[i][p.b.At(i, row):]
+			if p.b.Unit[i] {
+				b.v[at] = x[lo : lo+n]
+				continue
+			}
+			b.v[at] = b.registers[at][:n]
+			fill(b.v[at], x[0])
+		}
+		p.compute(y[lo:lo+n], &b.v, n)
+	}
+}
