@@ -19,7 +19,7 @@ var FoldConv = &Pass{
 		"ConvTranspose, Gemm or a linear layer, or before a Conv → its weights and bias. " +
 		"Computed in float64 and rounded to the weights' type, which the operators of ONNX share with their data.",
 	After: []Reason{
-		{"fold", "weights and what scales them must be constants to be multiplied"},
+		{"fold", "weights and their factors must be constants"},
 	},
 	Run: func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, convRules()) },
 }

@@ -192,7 +192,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("-only: %w", err)
 	}
 	if *base != "" && (*which != "all" || *out != "") || *base == "" && *only != "" {
-		return errors.New("-base takes -only, and neither -suite nor -o; -only goes with -base alone")
+		return errors.New("-base cannot be combined with -suite or -o; -only needs -base")
 	}
 	for _, dir := range []string{e.work, e.dir} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {

@@ -184,7 +184,7 @@ func (p *peer) strays() (out []string) {
 	}
 	for _, threads := range slices.Sorted(maps.Keys(worst)) {
 		out = append(out,
-			fmt.Sprintf("%s was to keep to %s and ran on %.2f processors: what is said of it here flatters it.", p.name,
+			fmt.Sprintf("%s was limited to %s but used %.2f processors, so its times here are too good.", p.name,
 				threadsName(threads), worst[threads]))
 	}
 	p.jobs = nil

@@ -192,8 +192,8 @@ func TestTestCommand(t *testing.T) {
 		want string
 	}{
 		{1, []string{"nowhere"}, "nowhere"},
-		{1, []string{"none"}, "no folder holds a model.onnx"},
-		{1, []string{"none", "--list"}, "no folder holds a model.onnx"},
+		{1, []string{"none"}, "no folder contains a model.onnx"},
+		{1, []string{"none", "--list"}, "no folder contains a model.onnx"},
 		{1, []string{"words"}, "expected a folder of node tests"},
 		{1, []string{"cut.tar.gz"}, "cut.tar.gz: "},
 		{1, []string{"up.tar.gz"}, "leads out of the archive"},

@@ -302,7 +302,7 @@ func TestWavRefused(t *testing.T) {
 	}{
 		{"RIFF WAVE", []byte("RIFX")},
 		{"no chunk of data", riff(format)},
-		{"before its format", riff(chunk("data", nil))},
+		{"expected the format (chunk fmt) before the data", riff(chunk("data", nil))},
 		{"two chunks fmt", riff(format, format)},
 		{"cut off", good[:len(good)-1]},
 		{`chunk "junk" of 4294967295 bytes`, riff(append([]byte("junk"), 0xff, 0xff, 0xff, 0xff))},

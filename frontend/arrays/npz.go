@@ -75,7 +75,7 @@ func readEntry(f *zip.File) (*tensor.Tensor, error) {
 	}
 	// reading to the end checks the checksum
 	if n, err := io.Copy(io.Discard, io.LimitReader(r, 1)); err != nil || n != 0 {
-		return nil, errors.Join(errors.New("entry does not end where the archive says"), err)
+		return nil, errors.Join(errors.New("expected the entry to end at the size in the archive"), err)
 	}
 	return t, nil
 }

@@ -80,7 +80,7 @@ func readWavHead(r io.Reader, size int64) (*wavFormat, int64, error) {
 		left -= 8
 		switch {
 		case id == "data" && f == nil:
-			return nil, 0, errors.New("data stands before its format (chunk fmt)")
+			return nil, 0, errors.New("expected the format (chunk fmt) before the data")
 		case id == "data":
 			if n > left {
 				return nil, 0, fmt.Errorf("data of %d bytes announced, file holds %d: it was cut off", n, left)

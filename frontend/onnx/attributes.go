@@ -158,7 +158,7 @@ func (r *reader) constant(s *scope, p *nodeProto, n *ir.Node) error {
 		return fmt.Errorf("value %s: %w", quote(out), err)
 	}
 	if declared != nil && !ir.Compatible(declared, ir.Of(t)) {
-		return fmt.Errorf("value %s: the file states type %v, the constant is %v", quote(out), declared, ir.Of(t))
+		return fmt.Errorf("value %s: the file states type %v, the constant has type %v", quote(out), declared, ir.Of(t))
 	}
 	s.vals[out] = ir.NewConst(s.names[out], t)
 	return nil

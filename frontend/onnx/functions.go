@@ -28,11 +28,12 @@ func (s *scope) bind(a *attrProto) (b boundAttr, ok bool, err error) {
 		return boundAttr{a, a.name, s}, true, nil
 	}
 	if s.call == nil {
-		return b, false, fmt.Errorf("attribute %s stands for %s of a function, but is in none", quote(a.name),
+		return b, false, fmt.Errorf("attribute %s refers to attribute %s of a function, but is in none", quote(a.name),
 			quote(a.ref))
 	}
 	if !s.call.known[a.ref] {
-		return b, false, fmt.Errorf("attribute %s stands for %s, which the function does not have", quote(a.name),
+		return b, false, fmt.Errorf("attribute %s refers to attribute %s, which the function does not have",
+			quote(a.name),
 			quote(a.ref))
 	}
 	b, ok = s.call.attrs[a.ref]
@@ -115,7 +116,7 @@ func bindAttrs(s *scope, p *nodeProto, c *call) error {
 	}
 	for _, a := range f.defaults {
 		if a.ref != "" {
-			return errors.New("the default of an attribute stands for another")
+			return errors.New("the default of an attribute refers to another attribute")
 		}
 		c.known[a.name] = true
 		c.attrs[a.name] = boundAttr{a, a.name, &scope{}}

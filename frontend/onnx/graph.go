@@ -180,7 +180,7 @@ func (r *reader) main(g *ir.Graph, p *graphProto) error {
 		}
 		if v, ok := s.vals[in.name]; ok { // main builds the outermost graph.
 			if t != nil && !ir.Compatible(v.Type, t) {
-				return fmt.Errorf("input %s: is of type %v, its initializer of type %v", quote(in.name), t, v.Type)
+				return fmt.Errorf("input %s: has type %v, but its initializer has type %v", quote(in.name), t, v.Type)
 			}
 			r.info.Defaults = append(r.info.Defaults, in.name)
 			continue
@@ -235,7 +235,7 @@ func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 	}
 	// Computed values were checked at their definition. Others are inputs or constants.
 	if v.Def == nil && t != nil && !ir.Compatible(t, v.Type) {
-		return fmt.Errorf("output %s: is stated to be of type %v, is of type %v", quote(out.name), t, v.Type)
+		return fmt.Errorf("output %s: the file states type %v, found %v", quote(out.name), t, v.Type)
 	}
 	g.Outputs = append(g.Outputs, v)
 	return nil
@@ -498,7 +498,8 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 			continue
 		}
 		if !ir.Compatible(t, v.Type) {
-			return fail(fmt.Errorf("value %s: the file states type %v, the operator gives %v", quote(p.outputs[i]), t,
+			return fail(fmt.Errorf("value %s: the file states type %v, the operator has type %v", quote(p.outputs[i]),
+				t,
 				v.Type))
 		}
 		v.Type = refine(v.Type, t, r.fixed)

@@ -106,7 +106,7 @@ func TestInitializersThatAreInputs(t *testing.T) {
 		t.Errorf("inputs %v, defaults %v", g.Inputs, info.Defaults)
 	}
 	refused(t, model(graph(floats(11, "w", 3), raw32(5, "w", 2), node("Abs", "", "w", "y"), floats(12, "y", 2))),
-		Options{}, `input "w": is of type float[3], its initializer of type float[2]`)
+		Options{}, `input "w": has type float[3], but its initializer has type float[2]`)
 }
 
 func TestConstants(t *testing.T) {
@@ -175,11 +175,11 @@ func TestMinusOne(t *testing.T) {
 func TestStatedTypes(t *testing.T) {
 	in := floats(11, "x", "N", 4)
 	refused(t, model(graph(in, node("Abs", "a", "x", "y"), floats(12, "y", "N", 5))), Options{},
-		`node "a" (Abs): value "y": the file states type float[N,5], the operator gives float[N,4]`)
+		`node "a" (Abs): value "y": the file states type float[N,5], the operator has type float[N,4]`)
 	refused(t, model(graph(in, node("Abs", "a", "x", "h"), node("Abs", "b", "h", "y"), value(13, "h", tensorType(7)),
 		floats(12, "y", "N", 4))), Options{}, `value "h": the file states type int64`)
 	refused(t, model(graph(in, msg(12, str(1, "x"), msg(2, tensorType(1, 3))))), Options{},
-		`output "x": is stated to be of type float[3]`)
+		`output "x": the file states type float[3]`)
 	// Types that cannot be inferred are taken from the file if all sizes are fixed.
 	g, _ := parse(t, model(graph(floats(11, "x", 6), value(11, "s", tensorType(7, 2)), node("Reshape", "", "x,s", "y"),
 		floats(12, "y", 2, 3))))

@@ -196,7 +196,7 @@ func attributes(op *operation) (ir.Attrs, error) {
 			}
 			out = append(out, ir.A(name, t))
 		default:
-			return nil, fmt.Errorf("attribute %s: onnx-go gives a %T", name, v)
+			return nil, fmt.Errorf("attribute %s: unsupported Go type %T", name, v)
 		}
 	}
 	return ir.NewAttrs(out...), nil

@@ -21,7 +21,7 @@ func call(c *ir.EvalCtx, g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error)
 	}
 	out, err := c.Call(g, in)
 	if err == nil && len(out) != len(g.Outputs) {
-		err = fmt.Errorf("graph %s gave %d outputs, it has %d", g.Name, len(out), len(g.Outputs))
+		err = fmt.Errorf("graph %s: expected %d outputs, found %d", g.Name, len(g.Outputs), len(out))
 	}
 	return out, err
 }

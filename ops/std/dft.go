@@ -80,7 +80,7 @@ func constDFTAxis(n *ir.Node, rank int) (axis int, ok bool, err error) {
 func dftAxis(given int64, rank int) (int, error) {
 	a, err := ops.Axis(given, rank)
 	if err == nil && a == rank-1 {
-		err = fmt.Errorf("axis %d holds real and imaginary parts", given)
+		err = fmt.Errorf("axis %d is the last one, which has real and imaginary parts", given)
 	}
 	return a, err
 }

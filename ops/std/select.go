@@ -58,7 +58,7 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 			if yes && i < n {
 				keep = append(keep, i)
 			} else if yes {
-				return nil, fmt.Errorf("condition holds at %d, beyond the %d slices of %v", i, n, x)
+				return nil, fmt.Errorf("condition is true at index %d, but there are only %d slices of %v", i, n, x)
 			}
 		}
 		shape[a] = len(keep)

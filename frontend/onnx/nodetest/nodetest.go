@@ -86,7 +86,7 @@ func Run(ctx context.Context, root fs.FS, o Options) ([]Result, error) {
 		return nil, err
 	}
 	if len(dirs) == 0 {
-		return nil, errors.New("no folder holds a model.onnx")
+		return nil, errors.New("no folder contains a model.onnx")
 	}
 	for _, name := range sortedKeys(o.Skip) {
 		if !slices.ContainsFunc(dirs, func(d string) bool { return path.Base(d) == name }) {
