@@ -5,7 +5,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// timeMajor gives the binding with sequences as rows where steps look along time, or d itself.
+// timeMajor returns the binding with sequences as rows if that pays, and d otherwise.
 func (d *binding) timeMajor() *binding {
 	n := d.TimeMajor(onRows{})
 	if n == d.Binding {
@@ -16,16 +16,16 @@ func (d *binding) timeMajor() *binding {
 	return &binding{n, &p}
 }
 
-// onRows says what the backend computes on rows: what can be part of a region.
+// onRows is the backend as lowering.RowBackend: the steps on rows that can be parts of regions.
 type onRows struct{}
 
-// LeastSteps is two tiles.
+// LeastSteps returns the length of two tiles.
 func (onRows) LeastSteps() int { return 2 * record.LargestTile }
 
 // Looks reports whether the step has a windowed operator.
 func (onRows) Looks(s *lowering.Step) bool { return record.Of(s).Windowed != nil }
 
-// Takes looks for a row kernel, or a window that fits a ring.
+// Takes reports whether there is a row kernel, or a windowed operator that a ring can serve.
 func (onRows) Takes(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows, in [][]int, out []int) bool {
 	switch r.Kind {
 	case lowering.RowsAlone:
@@ -47,7 +47,7 @@ func (onRows) Takes(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows, i
 	return true
 }
 
-// windowOf gives the windowed operator for a step, moved in time; nil where there is none for its layout.
+// windowOf returns the windowed operator of a step, moved by r.Shift; nil if there is none for the layout of its input.
 func windowOf(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows) *record.WindowedOp {
 	mk, kind := record.Of(s).Windowed, &record.Of(s).Record.Windowed
 	if mk == nil || kind.Input != r.Input || r.Padded && !kind.Pads {
@@ -65,8 +65,8 @@ func windowOf(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows) *record
 	return win
 }
 
-// fits reports whether a ring for the window takes no more than about the sequence of a shape, and a tile no longer
-// than a run may go on once it is cancelled.
+// fits reports whether the window reaches no further than a sequence of the given shape is long, its ring can be
+// addressed, and a tile does not delay a cancellation for long.
 func fits(win *record.WindowedOp, rows []int) bool {
 	const farthest = 1 << 30 // places in a ring are 32 bits wide
 	reach := win.Back() + win.Ahead()
@@ -74,7 +74,7 @@ func fits(win *record.WindowedOp, rows []int) bool {
 		win.Flops*record.SmallestTile <= callFlops
 }
 
-// Make finds the kernel of a step that was taken.
+// Make sets the kernel of a step on rows.
 func (onRows) Make(s *lowering.Step) {
 	of, r := record.Of(s), s.Rows
 	if r.Transposes() {
