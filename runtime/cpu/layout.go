@@ -30,7 +30,7 @@ func (onRows) Takes(d *lowering.Binding, s *lowering.Step, r *lowering.OnRows, i
 	switch r.Kind {
 	case lowering.RowsAlone:
 		e := record.Of(s).Element
-		if e == nil || !e.AnyLayout || record.Of(s).Row == nil {
+		if e == nil || record.Of(s).Row == nil {
 			return false
 		}
 		mk := e.Row(s)

@@ -87,7 +87,6 @@ func (p *program) elementwise() *record.Elementwise {
 	for _, at := range p.reads {
 		e.Chains = append(e.Chains, p.chain(at))
 	}
-	e.AnyLayout = len(p.reads) == 1 || e.Fuses()
 	return e
 }
 

@@ -16,8 +16,6 @@ type Elementwise struct {
 	Tensor func(s *lowering.Step) TensorMaker
 	// Chains say for each input that is read what the step does to it.
 	Chains []Chain
-	// AnyLayout says that sequences may as well be rows.
-	AnyLayout bool
 }
 
 // A Chain is what a step does to one of its inputs. By it is decided whether steps fuse. What the step does one thing after the
