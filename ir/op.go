@@ -103,6 +103,11 @@ type EvalCtx struct {
 	Kernel string
 	// Call runs a subgraph of the node.
 	Call func(g *Graph, in []tensor.Datum) ([]tensor.Datum, error)
+	// Budget bounds the memory of the evaluation; nil: no bound. Evaluations allocate by the functions of package ops
+	// that take the context (ops.Make, ops.New, …).
+	Budget *Budget
+
+	charged int64 // bytes
 }
 
 // Tolerance bounds the difference between an implementation's answer and the operator's evaluation in float64. It is at

@@ -140,12 +140,12 @@ func Walk(shape, strides []int, offset int, visit func(offset int)) {
 
 // BroadcastTo returns the elements v of a shape, repeated to those of shape out, or v itself if nothing repeats. The shape
 // must broadcast to out, and out must have passed Elems.
-func BroadcastTo[T any](v []T, shape, out []int) []T {
+func BroadcastTo[T any](c *ir.EvalCtx, v []T, shape, out []int) []T {
 	n, _ := tensor.Size(out)
 	if len(v) == n {
 		return v
 	}
-	w := make([]T, 0, n)
+	w := Make[T](c, n)[:0]
 	Walk(out, BroadcastStrides(shape, out), 0, func(o int) { w = append(w, v[o]) })
 	return w
 }

@@ -18,12 +18,12 @@ func Tensor(in []tensor.Datum, i int) *tensor.Tensor {
 
 // F64 returns a copy of input i in float64. It is nil if the input is absent or not real; Bind has checked the types
 // before an evaluation.
-func F64(in []tensor.Datum, i int) []float64 {
+func F64(c *ir.EvalCtx, in []tensor.Datum, i int) []float64 {
 	t := Tensor(in, i)
 	if t == nil {
 		return nil
 	}
-	v, err := t.Float64s()
+	v, err := Float64s(c, t)
 	if err != nil {
 		return nil
 	}
@@ -35,7 +35,7 @@ func Real(c *ir.EvalCtx, d tensor.DType, v []float64, shape ...int) (*tensor.Ten
 	if c != nil && c.Wide && d == tensor.Float32 {
 		d = tensor.Float64
 	}
-	return tensor.FromFloat64s(d, v, shape...)
+	return FromFloat64s(c, d, v, shape...)
 }
 
 // One wraps the single result of an evaluation.

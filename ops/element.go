@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -99,8 +98,8 @@ func EvalElement(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("%s has no expression for these attributes and inputs", op.FullName())
 		}
 	}
-	out := tensor.New(d, shape...)
-	if err := evaluate(c.Ctx, key, c.Node, args, out); err != nil {
+	out := New(c, d, shape...)
+	if err := evaluate(c, key, c.Node, args, out); err != nil {
 		return nil, err
 	}
 	return []tensor.Datum{out}, nil
@@ -213,15 +212,15 @@ type elements struct {
 func (x *elements) there() bool { return x.t != nil }
 
 // numbers gives the elements as float64.
-func (x *elements) numbers() ([]float64, error) {
+func (x *elements) numbers(c *ir.EvalCtx) ([]float64, error) {
 	if x.t.DType() == tensor.Float64 {
 		return tensor.Data[float64](x.t), nil
 	}
-	return x.t.Float64s()
+	return Float64s(c, x.t)
 }
 
 // evaluate computes out, to whose shape all operands broadcast. n is needed if the key has no expression.
-func evaluate(ctx context.Context, key elementKey, n *ir.Node, in []elements, out *tensor.Tensor) error {
+func evaluate(c *ir.EvalCtx, key elementKey, n *ir.Node, in []elements, out *tensor.Tensor) error {
 	size := out.Len()
 	if size == 0 {
 		return nil
@@ -255,17 +254,17 @@ func evaluate(ctx context.Context, key elementKey, n *ir.Node, in []elements, ou
 	}
 	if len(p.hoisted) > 0 {
 		var err error
-		if in, err = hoist(ctx, p, in); err != nil {
+		if in, err = hoist(c, p, in); err != nil {
 			return err
 		}
 	}
 	m := p.machines.Get().(*elementMachine)
 	defer m.release(p)
-	return m.compute(ctx, in, out, size)
+	return m.compute(c, in, out, size)
 }
 
 // hoist computes the hoisted subexpressions, and appends them to the operands.
-func hoist(ctx context.Context, p *elementProgram, in []elements) ([]elements, error) {
+func hoist(c *ir.EvalCtx, p *elementProgram, in []elements) ([]elements, error) {
 	given := slices.Clone(in[:p.inputs])
 	for _, h := range p.hoisted {
 		reads := make([]elements, len(in))
@@ -276,8 +275,8 @@ func hoist(ctx context.Context, p *elementProgram, in []elements) ([]elements, e
 		if err != nil {
 			return nil, err
 		}
-		t := tensor.New(tensor.Float64, shape...)
-		if err := evaluate(ctx, elementKey{e: h}, nil, reads, t); err != nil {
+		t := New(c, tensor.Float64, shape...)
+		if err := evaluate(c, elementKey{e: h}, nil, reads, t); err != nil {
 			return nil, err
 		}
 		given = append(given, elements{t, t.Shape()})
@@ -289,15 +288,15 @@ func hoist(ctx context.Context, p *elementProgram, in []elements) ([]elements, e
 const partBlocks = 64
 
 // compute evaluates n elements block by block, so that operands of that size are not converted to float64 as a whole.
-func (m *elementMachine) compute(ctx context.Context, in []elements, out *tensor.Tensor, n int) error {
+func (m *elementMachine) compute(c *ir.EvalCtx, in []elements, out *tensor.Tensor, n int) error {
 	for i := range m.p.Code {
-		c := &m.p.Code[i]
-		if c.Op != scalar.OpInput {
+		op := &m.p.Code[i]
+		if op.Op != scalar.OpInput {
 			continue
 		}
-		x := &in[c.Index]
+		x := &in[op.Index]
 		size := x.t.Len()
-		f := feed{operand: c.Index, t: x.t}
+		f := feed{operand: op.Index, t: x.t}
 		if size == 1 {
 			if err := f.fill(m, 0, 1); err != nil {
 				return err
@@ -305,7 +304,7 @@ func (m *elementMachine) compute(ctx context.Context, in []elements, out *tensor
 			continue
 		}
 		if size != n || x.t.DType() == tensor.Float64 {
-			v, err := x.numbers()
+			v, err := x.numbers(c)
 			if err != nil {
 				return err
 			}
@@ -317,8 +316,8 @@ func (m *elementMachine) compute(ctx context.Context, in []elements, out *tensor
 		m.feeds = append(m.feeds, f)
 	}
 	for block, lo := 0, 0; lo < n; block, lo = block+1, lo+scalar.BlockSize {
-		if block%partBlocks == 0 && ctx != nil {
-			if err := ctx.Err(); err != nil {
+		if block%partBlocks == 0 && c.Ctx != nil {
+			if err := c.Ctx.Err(); err != nil {
 				return err
 			}
 		}

@@ -66,7 +66,7 @@ func TestElementBroadcasts(t *testing.T) {
 		for _, s := range shapes {
 			x := ramp(s...)
 			in = append(in, x)
-			whole = append(whole, tensor.FromSlice(ops.BroadcastTo(tensor.Data[float32](x), s, shape), shape...))
+			whole = append(whole, tensor.FromSlice(ops.BroadcastTo(nil, tensor.Data[float32](x), s, shape), shape...))
 		}
 		for _, wide := range []bool{false, true} {
 			got, err := ops.EvalElement(&ir.EvalCtx{Node: elementNode(op, in...), Wide: wide}, in)
@@ -82,10 +82,10 @@ func TestElementBroadcasts(t *testing.T) {
 			if !tensor.Equal(y, want[0].(*tensor.Tensor)) || !slices.Equal(y.Shape(), shape) || !typed {
 				t.Errorf("%v: expected %v, found %v", shapes, want[0], y)
 			}
-			if v := ops.F64(whole, 0); len(v) > 0 { // and against one point
+			if v := ops.F64(nil, whole, 0); len(v) > 0 { // and against one point
 				k := len(v) - 1
-				e := v[k]*math.Exp(ops.F64(whole, 1)[k]-ops.F64(whole, 2)[k]) + math.Sin(ops.F64(whole, 2)[k])
-				if last := ops.F64(got, 0)[k]; math.Abs(last-e) > 1e-6*math.Abs(e)+1e-9 {
+				e := v[k]*math.Exp(ops.F64(nil, whole, 1)[k]-ops.F64(nil, whole, 2)[k]) + math.Sin(ops.F64(nil, whole, 2)[k])
+				if last := ops.F64(nil, got, 0)[k]; math.Abs(last-e) > 1e-6*math.Abs(e)+1e-9 {
 					t.Errorf("%v: expected %v, found %v", shapes, e, last)
 				}
 			}
@@ -113,7 +113,7 @@ func TestElementManyInputs(t *testing.T) {
 		}
 		sum := float32(n * (n - 1) / 2)
 		if want := tensor.FromSlice([]float32{sum + 0.25, sum + 0.5}, 2); !tensor.Equal(got[0].(*tensor.Tensor), want) {
-			t.Errorf("%d inputs: %v", n, ops.F64(got, 0))
+			t.Errorf("%d inputs: %v", n, ops.F64(nil, got, 0))
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestElementAttributes(t *testing.T) {
 						want = -want
 					}
 					got, err := ops.EvalElement(&ir.EvalCtx{Node: n}, in)
-					if err != nil || ops.F64(got, 0)[0] != want {
+					if err != nil || ops.F64(nil, got, 0)[0] != want {
 						t.Errorf("k=%d, %d inputs: expected %v, found %v, %v", i, len(in), want, got, err)
 					}
 				}

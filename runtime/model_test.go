@@ -26,7 +26,7 @@ func elementwise(name string, eval func(c *ir.EvalCtx, v []float64) error) *ir.O
 	op := &ir.Op{Domain: "test", Name: name, Since: 1, In: ops.Sig("x:T[...]"), Out: ops.Sig("y:T[...]")}
 	op.Infer = signature
 	op.Eval = func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		v := ops.F64(in, 0)
+		v := ops.F64(nil, in, 0)
 		if err := eval(c, v); err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ var rooms = []struct {
 	{"frontend/checkpoint", []string{"ir", "ir/tensor", "ops", "ops/essm", "models", "internal/atomicfile", "internal/spell", "frontend/checkpoint/safetensors", "frontend/checkpoint/torchfile", "github.com/goccy/go-yaml"}},
 	{"runtime/plan", []string{"ir", "ir/tensor", "internal/atomicfile", "runtime/plan/internal/fb", "github.com/google/flatbuffers", "golang.org/x/sys"}},
 	{"runtime", []string{"internal/spell", "ir", "ir/tensor", "ops", "passes/stepgraph", "runtime/plan"}},
-	{"runtime/ref", []string{"ir", "ir/tensor", "ops", "ops/eval", "ops/std", "ops/essm", "runtime"}},
+	{"runtime/ref", []string{"internal/ram", "ir", "ir/tensor", "ops", "ops/eval", "ops/std", "ops/essm", "runtime"}},
 	{"passes/passtest", []string{"ir", "ir/tensor", "ir/irtext", "ops", "passes", "runtime", "runtime/ref", "golang.org/x/tools"}},
 	{"runtime/cpu/kernel", []string{"golang.org/x/sys"}},
 	{"runtime/lowering", []string{"internal/ram", "ir", "ir/scalar", "ir/tensor", "ops", "ops/eval", "ops/essm", "runtime"}},

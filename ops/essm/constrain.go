@@ -25,10 +25,10 @@ var Constrain = ops.Register(&ir.Op{
 		{Name: "max_real", Kind: ir.AttrFloat, Default: 1e-4, Doc: "with clip: the real part is at most minus this"},
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		lam := ops.F64(in, 0)
+		lam := ops.F64(c, in, 0)
 		shape := ops.Tensor(in, 0).Shape()[:3]
 		a := c.Node.Attrs
-		re, im := make([]float64, len(lam)/2), make([]float64, len(lam)/2)
+		re, im := ops.Make[float64](c, len(lam)/2), ops.Make[float64](c, len(lam)/2)
 		for i := range re {
 			re[i] = constrainReal(a.Str("real", "clip"), a.Float("max_real", 1e-4), lam[2*i])
 			im[i] = constrainImag(a.Str("imag", "same"), lam[2*i+1])

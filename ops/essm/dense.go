@@ -3,12 +3,15 @@ package essm
 import (
 	"fmt"
 	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 )
 
 // Square matrices in row-major order, as small as the states of one head.
 
-func identity(n int) []float64 {
-	m := make([]float64, n*n)
+func identity(c *ir.EvalCtx, n int) []float64 {
+	m := ops.Make[float64](c, n*n)
 	for i := range n {
 		m[i*n+i] = 1
 	}
@@ -16,8 +19,8 @@ func identity(n int) []float64 {
 }
 
 // matMul returns the product of an (r, k) and a (k, q) matrix.
-func matMul(a, b []float64, r, k, q int) []float64 {
-	out := make([]float64, r*q)
+func matMul(c *ir.EvalCtx, a, b []float64, r, k, q int) []float64 {
+	out := ops.Make[float64](c, r*q)
 	for i := range r {
 		for l := range k {
 			x := a[i*k+l]
@@ -30,8 +33,8 @@ func matMul(a, b []float64, r, k, q int) []float64 {
 }
 
 // combine is a·x + b·y, element by element.
-func combine(a float64, x []float64, b float64, y []float64) []float64 {
-	out := make([]float64, len(x))
+func combine(c *ir.EvalCtx, a float64, x []float64, b float64, y []float64) []float64 {
+	out := ops.Make[float64](c, len(x))
 	for i := range x {
 		out[i] = a*x[i] + b*y[i]
 	}
@@ -86,7 +89,7 @@ func solve(a, b []float64, n, q int) ([]float64, error) {
 
 // Expm returns the exponential of a square matrix, by scaling and squaring of the Padé approximant of degree 13 (Higham
 // 2005).
-func Expm(a []float64, n int) ([]float64, error) {
+func Expm(c *ir.EvalCtx, a []float64, n int) ([]float64, error) {
 	norm := 0.0
 	for j := range n {
 		s := 0.0
@@ -105,25 +108,25 @@ func Expm(a []float64, n int) ([]float64, error) {
 	if squarings > 64 {
 		return nil, fmt.Errorf("matrix of norm %.3g is too large for its exponential", norm)
 	}
-	a = combine(math.Ldexp(1, -squarings), a, 0, a)
+	a = combine(c, math.Ldexp(1, -squarings), a, 0, a)
 	b := [...]float64{64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
 		670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1}
-	id := identity(n)
-	a2 := matMul(a, a, n, n, n)
-	a4 := matMul(a2, a2, n, n, n)
-	a6 := matMul(a4, a2, n, n, n)
+	id := identity(c, n)
+	a2 := matMul(c, a, a, n, n, n)
+	a4 := matMul(c, a2, a2, n, n, n)
+	a6 := matMul(c, a4, a2, n, n, n)
 	poly := func(c6, c4, c2, c0 float64) []float64 {
-		return combine(1, combine(c6, a6, c4, a4), 1, combine(c2, a2, c0, id))
+		return combine(c, 1, combine(c, c6, a6, c4, a4), 1, combine(c, c2, a2, c0, id))
 	}
-	u := combine(1, matMul(a6, poly(b[13], b[11], b[9], 0), n, n, n), 1, poly(b[7], b[5], b[3], b[1]))
-	u = matMul(a, u, n, n, n)
-	v := combine(1, matMul(a6, poly(b[12], b[10], b[8], 0), n, n, n), 1, poly(b[6], b[4], b[2], b[0]))
-	e, err := solve(combine(1, v, -1, u), combine(1, v, 1, u), n, n)
+	u := combine(c, 1, matMul(c, a6, poly(b[13], b[11], b[9], 0), n, n, n), 1, poly(b[7], b[5], b[3], b[1]))
+	u = matMul(c, a, u, n, n, n)
+	v := combine(c, 1, matMul(c, a6, poly(b[12], b[10], b[8], 0), n, n, n), 1, poly(b[6], b[4], b[2], b[0]))
+	e, err := solve(combine(c, 1, v, -1, u), combine(c, 1, v, 1, u), n, n)
 	if err != nil {
 		return nil, err
 	}
 	for range squarings {
-		e = matMul(e, e, n, n, n)
+		e = matMul(c, e, e, n, n, n)
 	}
 	return e, nil
 }

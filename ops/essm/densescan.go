@@ -64,32 +64,35 @@ func evalDenseScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	attrs := c.Node.Attrs
 	r := &denseRun{batch: v.Dim(0), length: v.Dim(1), heads: ch * s, n: n, window: int(attrs.Int("window", 0)),
-		direction: attrs.Str("direction", Forward), abar: ops.F64(in, 1), gamma: ops.F64(in, 2), v: ops.F64(in, 0)}
+		direction: attrs.Str("direction", Forward), abar: ops.F64(c, in, 1), gamma: ops.F64(c, in, 2),
+		v: ops.F64(c, in, 0)}
 	all := r.heads * n
-	r.x = make([]float64, len(r.v))
-	r.z, r.past = make([]float64, r.batch*all), make([]float64, r.batch*r.window*all)
+	r.x = ops.Make[float64](c, len(r.v))
+	r.z, r.past = ops.Make[float64](c, r.batch*all), ops.Make[float64](c, r.batch*r.window*all)
 	if st := ops.Tensor(in, 3); st != nil {
 		size := all * (1 + r.window)
 		if st.Dim(1) != size {
 			return nil, fmt.Errorf("state: expected %d numbers per sample, found %d", size, st.Dim(1))
 		}
-		flat := ops.F64(in, 3)
+		flat := ops.F64(c, in, 3)
 		for i := range r.batch {
 			copy(r.z[i*all:(i+1)*all], flat[i*size:])
 			copy(r.past[i*r.window*all:(i+1)*r.window*all], flat[i*size+all:])
 		}
 	}
 	for h := range r.heads {
+		mark := c.Charged()
 		switch c.Kernel {
 		case FormChunked:
-			r.blocks(h, 64)
+			r.blocks(c, h, 64)
 		case FormDirect:
-			r.convolve(h, convDirect)
+			r.convolve(c, h, convDirect)
 		case FormFFT:
-			r.convolve(h, convFFT)
+			r.convolve(c, h, convFFT)
 		default:
-			r.scan(h)
+			r.scan(c, h)
 		}
+		c.Discharge(mark)
 		if err := c.Ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -100,10 +103,10 @@ func evalDenseScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	var state []float64
 	for i := range r.batch {
-		state = append(state, r.z[i*all:(i+1)*all]...)
+		state = ops.Append(c, state, r.z[i*all:(i+1)*all]...)
 		for t := r.length - r.window; t < r.length; t++ {
 			for h := range r.heads {
-				state = append(state, r.input(i, t, h)...)
+				state = ops.Append(c, state, r.input(i, t, h)...)
 			}
 		}
 	}
@@ -143,17 +146,17 @@ func (r *denseRun) matrices(h int) (abar, gamma []float64) {
 	return r.abar[h*n2 : (h+1)*n2], r.gamma[h*n2 : (h+1)*n2]
 }
 
-func (r *denseRun) scan(h int) {
+func (r *denseRun) scan(c *ir.EvalCtx, h int) {
 	abar, gamma := r.matrices(h)
 	cut := gamma // Ā^ℓ Γ
 	for range r.window {
-		cut = matMul(abar, cut, r.n, r.n, r.n)
+		cut = matMul(c, abar, cut, r.n, r.n, r.n)
 	}
 	for i := range r.batch {
 		if r.direction != Backward {
 			z := r.z[(i*r.heads+h)*r.n : (i*r.heads+h+1)*r.n]
 			for t := range r.length {
-				next := make([]float64, r.n)
+				next := ops.Make[float64](c, r.n)
 				addProduct(next, abar, z, 1)
 				addProduct(next, gamma, r.input(i, t, h), 1)
 				if r.window > 0 {
@@ -166,9 +169,9 @@ func (r *denseRun) scan(h int) {
 			}
 		}
 		if r.direction != Forward {
-			z := make([]float64, r.n)
+			z := ops.Make[float64](c, r.n)
 			for t := r.length - 2; t >= 0; t-- {
-				next := make([]float64, r.n)
+				next := ops.Make[float64](c, r.n)
 				addProduct(next, abar, z, 1)
 				addProduct(next, gamma, r.input(i, t+1, h), 1)
 				if r.window > 0 && t+1+r.window < r.length {
@@ -184,35 +187,39 @@ func (r *denseRun) scan(h int) {
 }
 
 // convolve computes head h as a convolution with the matrix-valued kernel.
-func (r *denseRun) convolve(h int, conv func(x, v, k []complex128, direction string)) {
+func (r *denseRun) convolve(c *ir.EvalCtx, h int, conv convolution) {
 	abar, gamma := r.matrices(h)
 	taps := r.length
 	if r.window > 0 {
 		taps = r.window
 	}
-	kernel := denseKernel(abar, gamma, r.n, taps)
+	kernel := denseKernel(c, abar, gamma, r.n, taps)
 	keep := r.window
 	for i := range r.batch {
 		free := append([]float64(nil), r.z[(i*r.heads+h)*r.n:(i*r.heads+h+1)*r.n]...)
 		for row := range r.n {
-			x := make([]complex128, keep+r.length)
+			mark := c.Charged()
+			x := ops.Make[complex128](c, keep+r.length)
 			for col := range r.n {
-				v := make([]complex128, keep+r.length)
+				begin := c.Charged()
+				v := ops.Make[complex128](c, keep+r.length)
 				for t := -keep; t < r.length; t++ {
 					v[keep+t] = complex(r.input(i, t, h)[col], 0)
 				}
-				conv(x, v, pair(kernel[(row*r.n+col)*taps:(row*r.n+col+1)*taps], nil), r.direction)
+				conv(c, x, v, pair(c, kernel[(row*r.n+col)*taps:(row*r.n+col+1)*taps], nil), r.direction)
+				c.Discharge(begin)
 			}
 			for t := range r.length {
 				r.out(i, t, h)[row] += real(x[keep+t])
 			}
+			c.Discharge(mark)
 		}
 		if r.direction != Forward {
 			continue
 		}
 		for t := range r.length {
 			if keep == 0 { // the response to the state before the first step
-				next := make([]float64, r.n)
+				next := ops.Make[float64](c, r.n)
 				addProduct(next, abar, free, 1)
 				free = next
 				for j, y := range free {
@@ -225,16 +232,16 @@ func (r *denseRun) convolve(h int, conv func(x, v, k []complex128, direction str
 }
 
 // blocks computes head h chunk by chunk, by the kernel inside a chunk and powers of Ā between chunks.
-func (r *denseRun) blocks(h, size int) {
+func (r *denseRun) blocks(c *ir.EvalCtx, h, size int) {
 	if r.window > 0 {
-		r.convolve(h, convDirect)
+		r.convolve(c, h, convDirect)
 		return
 	}
 	abar, gamma := r.matrices(h)
-	powers := denseKernel(abar, identity(r.n), r.n, size+1)
-	kernel := denseKernel(abar, gamma, r.n, size)
+	powers := denseKernel(c, abar, identity(c, r.n), r.n, size+1)
+	kernel := denseKernel(c, abar, gamma, r.n, size)
+	m := ops.Make[float64](c, r.n*r.n)
 	at := func(k []float64, taps, t int) []float64 {
-		m := make([]float64, r.n*r.n)
 		for i := range m {
 			m[i] = k[i*taps+t]
 		}
@@ -247,7 +254,7 @@ func (r *denseRun) blocks(h, size int) {
 				hi := min(lo+size, r.length)
 				var last []float64
 				for t := lo; t < hi; t++ {
-					last = make([]float64, r.n)
+					last = ops.Make[float64](c, r.n)
 					addProduct(last, at(powers, size+1, t-lo+1), z, 1)
 					for q := lo; q <= t; q++ {
 						addProduct(last, at(kernel, size, t-q), r.input(i, q, h), 1)
@@ -260,11 +267,11 @@ func (r *denseRun) blocks(h, size int) {
 			}
 		}
 		if r.direction != Forward {
-			z := make([]float64, r.n)
+			z := ops.Make[float64](c, r.n)
 			for hi := r.length; hi > 0; hi = (hi - 1) / size * size {
 				lo := (hi - 1) / size * size
 				for t := lo; t < hi; t++ {
-					y := make([]float64, r.n)
+					y := ops.Make[float64](c, r.n)
 					addProduct(y, at(powers, size+1, hi-t-1), z, 1)
 					for q := t + 1; q < hi; q++ {
 						addProduct(y, at(kernel, size, q-t-1), r.input(i, q, h), 1)
@@ -273,7 +280,7 @@ func (r *denseRun) blocks(h, size int) {
 						r.out(i, t, h)[j] += y[j]
 					}
 				}
-				next := make([]float64, r.n)
+				next := ops.Make[float64](c, r.n)
 				addProduct(next, at(powers, size+1, hi-lo), z, 1)
 				for q := lo; q < hi; q++ {
 					addProduct(next, at(kernel, size, q-lo), r.input(i, q, h), 1)

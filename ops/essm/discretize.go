@@ -43,18 +43,18 @@ eigenvalue (λΔ for zero-order hold), and b, the factor on the input. Δ = rate
 	}, discretizeAttrs...),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		shape := ops.Tensor(in, 0).Shape()
-		lam := pair(ops.F64(in, 0), ops.F64(in, 1))
-		dt, err := steps(c.Node.Attrs, ops.Tensor(in, 2), shape)
+		lam := pair(c, ops.F64(c, in, 0), ops.F64(c, in, 1))
+		dt, err := steps(c, c.Node.Attrs, ops.Tensor(in, 2), shape)
 		if err != nil {
 			return nil, err
 		}
-		a, b := make([]complex128, len(lam)), make([]complex128, len(lam))
+		a, b := ops.Make[complex128](c, len(lam)), ops.Make[complex128](c, len(lam))
 		for i := range lam {
 			a[i], b[i] = discretize(c.Node.Attrs.Str("method", "zoh"), c.Node.Attrs.Float("epsilon", 0), lam[i], dt[i])
 		}
 		var out []tensor.Datum
 		for _, z := range [][]complex128{a, b} {
-			re, im := split(z)
+			re, im := split(c, z)
 			out = append(out, tensor.FromSlice(re, shape...), tensor.FromSlice(im, shape...))
 		}
 		return out, nil
@@ -63,8 +63,8 @@ eigenvalue (λΔ for zero-order hold), and b, the factor on the input. Δ = rate
 })
 
 // steps returns Δ for each state of shape (C, S, n).
-func steps(attrs ir.Attrs, logDt *tensor.Tensor, shape []int) ([]float64, error) {
-	v, err := logDt.Float64s()
+func steps(c *ir.EvalCtx, attrs ir.Attrs, logDt *tensor.Tensor, shape []int) ([]float64, error) {
+	v, err := ops.Float64s(c, logDt)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func steps(attrs ir.Attrs, logDt *tensor.Tensor, shape []int) ([]float64, error)
 		return nil, fmt.Errorf("log_dt: expected %d or 1 step sizes per head, found %d", n, k)
 	}
 	rate := attrs.Float("rate", 1)
-	dt := make([]float64, shape[0]*shape[1]*n)
+	dt := ops.Make[float64](c, shape[0]*shape[1]*n)
 	for i := range dt {
 		dt[i] = rate * math.Exp(v[i/n*k+i%n%k])
 	}

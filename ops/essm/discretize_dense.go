@@ -22,30 +22,32 @@ singular.`,
 		if err != nil {
 			return nil, err
 		}
-		a := ops.F64(in, 0)
-		dt, err := steps(c.Node.Attrs, ops.Tensor(in, 1), []int{ch, s, 1})
+		a := ops.F64(c, in, 0)
+		dt, err := steps(c, c.Node.Attrs, ops.Tensor(in, 1), []int{ch, s, 1})
 		if err != nil {
 			return nil, err
 		}
-		abar, gamma := make([]float64, len(a)), make([]float64, len(a))
+		abar, gamma := ops.Make[float64](c, len(a)), ops.Make[float64](c, len(a))
 		for i := range ch * s {
-			x, g, err := discretizeDense(c.Node.Attrs.Str("method", "zoh"), a[i*n*n:(i+1)*n*n], n, dt[i])
+			mark := c.Charged()
+			x, g, err := discretizeDense(c, c.Node.Attrs.Str("method", "zoh"), a[i*n*n:(i+1)*n*n], n, dt[i])
 			if err != nil {
 				return nil, fmt.Errorf("head %d: %w", i, err)
 			}
 			copy(abar[i*n*n:], x)
 			copy(gamma[i*n*n:], g)
+			c.Discharge(mark)
 		}
 		return []tensor.Datum{tensor.FromSlice(abar, t.Shape()...), tensor.FromSlice(gamma, t.Shape()...)}, nil
 	},
 	Tol: ir.Summing,
 })
 
-func discretizeDense(method string, a []float64, n int, dt float64) (abar, gamma []float64, err error) {
+func discretizeDense(c *ir.EvalCtx, method string, a []float64, n int, dt float64) (abar, gamma []float64, err error) {
 	if alpha, ok := Alpha(method); ok {
-		id := identity(n)
-		den := combine(1, id, -alpha*dt, a)
-		both := make([]float64, 2*n*n) // (I + (1-α)ΔA | ΔI)
+		id := identity(c, n)
+		den := combine(c, 1, id, -alpha*dt, a)
+		both := ops.Make[float64](c, 2*n*n) // (I + (1-α)ΔA | ΔI)
 		for i := range n {
 			for j := range n {
 				both[i*2*n+j] = id[i*n+j] + (1-alpha)*dt*a[i*n+j]
@@ -56,25 +58,25 @@ func discretizeDense(method string, a []float64, n int, dt float64) (abar, gamma
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: I - αΔA: %w", method, err)
 		}
-		return columns(x, n, 2*n, 0), columns(x, n, 2*n, n), nil
+		return columns(c, x, n, 2*n, 0), columns(c, x, n, 2*n, n), nil
 	}
-	m := make([]float64, 4*n*n) // exp [[AΔ, IΔ], [0, 0]] = [[Ā, Γ], [0, I]]
+	m := ops.Make[float64](c, 4*n*n) // exp [[AΔ, IΔ], [0, 0]] = [[Ā, Γ], [0, I]]
 	for i := range n {
 		for j := range n {
 			m[i*2*n+j] = dt * a[i*n+j]
 		}
 		m[i*2*n+n+i] = dt
 	}
-	e, err := Expm(m, 2*n)
+	e, err := Expm(c, m, 2*n)
 	if err != nil {
 		return nil, nil, err
 	}
-	return columns(e[:2*n*n], n, 2*n, 0), columns(e[:2*n*n], n, 2*n, n), nil
+	return columns(c, e[:2*n*n], n, 2*n, 0), columns(c, e[:2*n*n], n, 2*n, n), nil
 }
 
 // columns copies n columns from column first on out of n rows of width w.
-func columns(m []float64, n, w, first int) []float64 {
-	out := make([]float64, n*n)
+func columns(c *ir.EvalCtx, m []float64, n, w, first int) []float64 {
+	out := ops.Make[float64](c, n*n)
 	for i := range n {
 		copy(out[i*n:(i+1)*n], m[i*w+first:])
 	}

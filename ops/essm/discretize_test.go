@@ -114,11 +114,11 @@ func TestExpm(t *testing.T) {
 				a[i] = scale * r.NormFloat64() / float64(n)
 				minus[i] = -a[i]
 			}
-			e, err := essm.Expm(a, n)
+			e, err := essm.Expm(nil, a, n)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := essm.Expm(minus, n)
+			f, err := essm.Expm(nil, minus, n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,10 +145,10 @@ func TestExpm(t *testing.T) {
 			}
 		}
 	}
-	if _, err := essm.Expm([]float64{math.NaN()}, 1); err == nil {
+	if _, err := essm.Expm(nil, []float64{math.NaN()}, 1); err == nil {
 		t.Error("a matrix of NaN has an exponential")
 	}
-	if e, err := essm.Expm([]float64{-700}, 1); err != nil || !(math.Abs(e[0]/math.Exp(-700)-1) <= 1e-10) {
+	if e, err := essm.Expm(nil, []float64{-700}, 1); err != nil || !(math.Abs(e[0]/math.Exp(-700)-1) <= 1e-10) {
 		t.Errorf("exp(-700) = %v, %v", e, err)
 	}
 }

@@ -66,8 +66,8 @@ func logEigen(z complex128) complex128 {
 }
 
 // pair makes complex numbers of two arrays. im may be nil.
-func pair(re, im []float64) []complex128 {
-	out := make([]complex128, len(re))
+func pair(c *ir.EvalCtx, re, im []float64) []complex128 {
+	out := ops.Make[complex128](c, len(re))
 	for i := range re {
 		if im != nil {
 			out[i] = complex(re[i], im[i])
@@ -78,8 +78,8 @@ func pair(re, im []float64) []complex128 {
 	return out
 }
 
-func split(z []complex128) (re, im []float64) {
-	re, im = make([]float64, len(z)), make([]float64, len(z))
+func split(ec *ir.EvalCtx, z []complex128) (re, im []float64) {
+	re, im = ops.Make[float64](ec, len(z)), ops.Make[float64](ec, len(z))
 	for i, c := range z {
 		re[i], im[i] = real(c), imag(c)
 	}

@@ -16,12 +16,12 @@ var Embedding = ops.Register(&ir.Op{
 	Elems: map[string][]tensor.DType{"I": {tensor.Int64, tensor.Int32}, "T": ops.Floats},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		ids, table := ops.Tensor(in, 0), ops.Tensor(in, 1)
-		tokens, err := ids.Int64s()
+		tokens, err := ops.Int64s(c, ids)
 		if err != nil {
 			return nil, err
 		}
 		vocab, h := table.Dim(0), table.Dim(1)
-		rows, y := ops.F64(in, 1), make([]float64, len(tokens)*h)
+		rows, y := ops.F64(c, in, 1), ops.Make[float64](c, len(tokens)*h)
 		for i, k := range tokens {
 			if k < 0 || k >= int64(vocab) {
 				return nil, TokenError(c.Node.In(0).Name, ids.Shape(), i, k, vocab)

@@ -4,11 +4,14 @@ import (
 	"math"
 	"math/bits"
 	"math/cmplx"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 )
 
 // fft transforms z in place (inverse: without the factor 1/n). The length is a power of two. It is the plain transform that
 // defines the FFT form; backends have their own.
-func fft(z []complex128, inverse bool) {
+func fft(c *ir.EvalCtx, z []complex128, inverse bool) {
 	n := len(z)
 	shift := 64 - bits.Len(uint(n-1))
 	if n < 2 {
@@ -23,7 +26,7 @@ func fft(z []complex128, inverse bool) {
 	if inverse {
 		sign = -sign
 	}
-	w := make([]complex128, n/2)
+	w := ops.Make[complex128](c, n/2)
 	for i := range w {
 		w[i] = cmplx.Rect(1, sign*float64(i)/float64(n))
 	}

@@ -34,9 +34,9 @@ var HeadLinear = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		u, w := ops.F64(in, 0), ops.F64(in, 1)
+		u, w := ops.F64(c, in, 0), ops.F64(c, in, 1)
 		rows := x.Len() / max(g, 1)
-		y := make([]float64, rows*ch*s*p)
+		y := ops.Make[float64](c, rows*ch*s*p)
 		for r := range rows {
 			for b := range ch * s {
 				src := u[r*g:]
@@ -101,14 +101,14 @@ var HeadScale = ops.Register(&ir.Op{
 		return b.Outputs(n.Op)
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		x, d := ops.Tensor(in, 0), ops.F64(in, 1)
+		x, d := ops.Tensor(in, 0), ops.F64(c, in, 1)
 		g := x.Dim(-1)
 		if g == 0 || len(d)%g != 0 {
 			return nil, fmt.Errorf("input has %d features, scale has %d", g, len(d))
 		}
-		u := ops.F64(in, 0)
+		u := ops.F64(c, in, 0)
 		rows := len(u) / g
-		y := make([]float64, rows*len(d))
+		y := ops.Make[float64](c, rows*len(d))
 		for r := range rows {
 			for i, s := range d {
 				y[r*len(d)+i] = s * u[r*g+i%g]

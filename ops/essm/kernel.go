@@ -12,8 +12,8 @@ import (
 // maxKernel bounds the elements of one kernel, whose length comes from data.
 const maxKernel = ops.MaxElems
 
-func lengthInput(t *tensor.Tensor, per int) (int, error) {
-	v, err := t.Int64s()
+func lengthInput(c *ir.EvalCtx, t *tensor.Tensor, per int) (int, error) {
+	v, err := ops.Int64s(c, t)
 	if err != nil || len(v) != 1 {
 		return 0, fmt.Errorf("length: expected one integer, found %v", t)
 	}
@@ -59,13 +59,13 @@ enough for real B and C.`,
 	In:    ops.Sig("a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]", "length:int64[]"),
 	Out:   ops.Sig("k_re:float64[C,S,n,_]", "k_im:float64[C,S,n,_]"),
 	Infer: inferLength(4),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		a, b := pair(ops.F64(in, 0), ops.F64(in, 1)), pair(ops.F64(in, 2), ops.F64(in, 3))
-		length, err := lengthInput(ops.Tensor(in, 4), len(a))
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		a, b := pair(c, ops.F64(c, in, 0), ops.F64(c, in, 1)), pair(c, ops.F64(c, in, 2), ops.F64(c, in, 3))
+		length, err := lengthInput(c, ops.Tensor(in, 4), len(a))
 		if err != nil {
 			return nil, err
 		}
-		re, im := make([]float64, len(a)*length), make([]float64, len(a)*length)
+		re, im := ops.Make[float64](c, len(a)*length), ops.Make[float64](c, len(a)*length)
 		for i := range a {
 			for j := range length {
 				z := b[i] * Pow(a[i], float64(j))
@@ -84,20 +84,22 @@ var DenseKernel = ops.Register(&ir.Op{
 	Doc: "Impulse response of a system with full matrix: k[…,i,j,t] = (Āᵗ Γ)[i,j], t = 0 … length-1.",
 	In:  ops.Sig("abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "length:int64[]"), Out: ops.Sig("k:float64[C,S,n,n,_]"),
 	Infer: inferLength(2),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
 		ch, s, n, _, err := rank4(t, "abar")
 		if err != nil {
 			return nil, err
 		}
-		length, err := lengthInput(ops.Tensor(in, 2), t.Len())
+		length, err := lengthInput(c, ops.Tensor(in, 2), t.Len())
 		if err != nil {
 			return nil, err
 		}
-		abar, gamma := ops.F64(in, 0), ops.F64(in, 1)
-		out := make([]float64, len(abar)*length)
+		abar, gamma := ops.F64(c, in, 0), ops.F64(c, in, 1)
+		out := ops.Make[float64](c, len(abar)*length)
 		for h := range ch * s {
-			copy(out[h*n*n*length:], denseKernel(abar[h*n*n:(h+1)*n*n], gamma[h*n*n:(h+1)*n*n], n, length))
+			mark := c.Charged()
+			copy(out[h*n*n*length:], denseKernel(c, abar[h*n*n:(h+1)*n*n], gamma[h*n*n:(h+1)*n*n], n, length))
+			c.Discharge(mark)
 		}
 		return ops.One(tensor.FromSlice(out, ch, s, n, n, length), nil)
 	},
@@ -105,14 +107,14 @@ var DenseKernel = ops.Register(&ir.Op{
 })
 
 // denseKernel is Āᵗ Γ for t below length, laid out (row, column, t).
-func denseKernel(abar, gamma []float64, n, length int) []float64 {
-	out := make([]float64, n*n*length)
+func denseKernel(c *ir.EvalCtx, abar, gamma []float64, n, length int) []float64 {
+	out := ops.Make[float64](c, n*n*length)
 	p := gamma
 	for t := range length {
 		for i, v := range p {
 			out[i*length+t] = v
 		}
-		p = matMul(abar, p, n, n, n)
+		p = matMul(c, abar, p, n, n, n)
 	}
 	return out
 }
@@ -133,21 +135,23 @@ both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.
 		if k.Dim(0) != n {
 			return nil, fmt.Errorf("kernel has %d features, input has %d", k.Dim(0), n)
 		}
-		src, ker := ops.F64(in, 0), ops.F64(in, 1)
-		x := make([]float64, len(src))
+		src, ker := ops.F64(c, in, 0), ops.F64(c, in, 1)
+		x := ops.Make[float64](c, len(src))
 		dir := c.Node.Attrs.Str("direction", Forward)
-		conv := convDirect
+		conv := convolution(convDirect)
 		if c.Node.Attrs.Str("form", FormDirect) == FormFFT {
 			conv = convFFT
 		}
-		col, acc := make([]complex128, l), make([]complex128, l)
+		col, acc := ops.Make[complex128](c, l), ops.Make[complex128](c, l)
 		for i := range b {
 			for j := range n {
-				kj := pair(ker[j*taps:(j+1)*taps], nil)
+				mark := c.Charged()
+				kj := pair(c, ker[j*taps:(j+1)*taps], nil)
 				for t := range l {
 					col[t], acc[t] = complex(src[(i*l+t)*n+j], 0), 0
 				}
-				conv(acc, col, kj, dir)
+				conv(c, acc, col, kj, dir)
+				c.Discharge(mark)
 				for t := range l {
 					x[(i*l+t)*n+j] = real(acc[t])
 				}
@@ -181,8 +185,11 @@ both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.
 	},
 })
 
-// convDirect adds the convolution of v with k to x, by its definition.
-func convDirect(x, v, k []complex128, direction string) {
+// convolution adds the convolution of v with k to x.
+type convolution func(c *ir.EvalCtx, x, v, k []complex128, direction string)
+
+// convDirect is a convolution by its definition.
+func convDirect(_ *ir.EvalCtx, x, v, k []complex128, direction string) {
 	for t := range x {
 		var sum complex128
 		if direction != Backward {
@@ -201,11 +208,11 @@ func convDirect(x, v, k []complex128, direction string) {
 
 // convFFT is convDirect by the convolution theorem, both directions in one product. The backward kernel is at the end
 // of the circle, reversed.
-func convFFT(x, v, k []complex128, direction string) {
+func convFFT(c *ir.EvalCtx, x, v, k []complex128, direction string) {
 	l := len(v)
 	taps := min(len(k), l)
 	size := powerOfTwo(l + taps)
-	a, b := make([]complex128, size), make([]complex128, size)
+	a, b := ops.Make[complex128](c, size), ops.Make[complex128](c, size)
 	copy(a, v)
 	for j := range taps {
 		if direction != Backward {
@@ -215,12 +222,12 @@ func convFFT(x, v, k []complex128, direction string) {
 			b[size-1-j] += k[j]
 		}
 	}
-	fft(a, false)
-	fft(b, false)
+	fft(c, a, false)
+	fft(c, b, false)
 	for i := range a {
 		a[i] *= b[i]
 	}
-	fft(a, true)
+	fft(c, a, true)
 	for t := range x {
 		x[t] += a[t] / complex(float64(size), 0)
 	}

@@ -16,12 +16,12 @@ var Linear = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, w := ops.Tensor(in, 0), ops.Tensor(in, 1)
 		m, k := w.Dim(0), w.Dim(1)
-		a, b, bias := ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2)
+		a, b, bias := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2)
 		if x.Dim(-1) != k {
 			return nil, ops.SameShape([]int{x.Dim(-1)}, []int{k})
 		}
 		rows := x.Len() / max(k, 1)
-		y := make([]float64, rows*m)
+		y := ops.Make[float64](c, rows*m)
 		for r := range rows {
 			row := a[r*k : (r+1)*k]
 			for i := range m {

@@ -41,7 +41,7 @@ var ScalarNorm = ops.Register(&ir.Op{
 	In:  ops.Sig("x:T[...,H]", "m:T[1]", "s:T[1]"), Out: ops.Sig("y:T[...,H]"),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
-		x, m, s := ops.F64(in, 0), ops.F64(in, 1)[0], ops.F64(in, 2)[0]
+		x, m, s := ops.F64(c, in, 0), ops.F64(c, in, 1)[0], ops.F64(c, in, 2)[0]
 		h := t.Dim(-1)
 		for lo := 0; lo < len(x); lo += h {
 			row := x[lo : lo+h]
@@ -76,9 +76,9 @@ var InstanceNorm = ops.Register(&ir.Op{
 	Attrs: []ir.AttrSpec{{Name: "epsilon", Kind: ir.AttrFloat, Default: 1e-5, Doc: "added to the variance"}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
-		x, eps := ops.F64(in, 0), c.Node.Attrs.Float("epsilon", 1e-5)
+		x, eps := ops.F64(c, in, 0), c.Node.Attrs.Float("epsilon", 1e-5)
 		b, l, h := t.Dim(0), t.Dim(1), t.Dim(2)
-		col := make([]float64, l)
+		col := ops.Make[float64](c, l)
 		for i := range b {
 			for j := range h {
 				for k := range l {

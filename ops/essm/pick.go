@@ -22,11 +22,11 @@ the last, or the first (docs/math.md, Decoder).`,
 		if v := c.Node.In(1); v != nil {
 			name = v.Name
 		}
-		lengths, err := Lengths(name, ops.Tensor(in, 1), b, l)
+		lengths, err := Lengths(c, name, ops.Tensor(in, 1), b, l)
 		if err != nil {
 			return nil, err
 		}
-		x, y := ops.F64(in, 0), make([]float64, b*h)
+		x, y := ops.F64(c, in, 0), ops.Make[float64](c, b*h)
 		mode := c.Node.Attrs.Str("mode", "")
 		for i := range b {
 			lo, hi := 0, lengths[i]
@@ -67,8 +67,8 @@ the last, or the first (docs/math.md, Decoder).`,
 })
 
 // Lengths reads the optional input lengths: one number per sample, each from 1 to l. All are l if t is nil.
-func Lengths(name string, t *tensor.Tensor, batch, l int) ([]int, error) {
-	out := make([]int, batch)
+func Lengths(c *ir.EvalCtx, name string, t *tensor.Tensor, batch, l int) ([]int, error) {
+	out := ops.Make[int](c, batch)
 	for i := range out {
 		out[i] = l
 	}
@@ -78,7 +78,7 @@ func Lengths(name string, t *tensor.Tensor, batch, l int) ([]int, error) {
 	if t == nil {
 		return out, nil
 	}
-	v, err := t.Int64s()
+	v, err := ops.Int64s(c, t)
 	if err != nil || len(v) != batch {
 		return nil, fmt.Errorf("%s: expected %d lengths, found %v", name, batch, t)
 	}
@@ -117,17 +117,17 @@ holds all left documents, then all right ones.`,
 		if t.Dim(0)%2 != 0 {
 			return nil, fmt.Errorf("a batch of %d cannot be split into pairs", t.Dim(0))
 		}
-		x, p, h := ops.F64(in, 0), t.Dim(0)/2, t.Dim(1)
+		x, p, h := ops.F64(c, in, 0), t.Dim(0)/2, t.Dim(1)
 		var y []float64
 		for i := range p {
 			a, b := x[i*h:(i+1)*h], x[(p+i)*h:(p+i+1)*h]
-			y = append(append(y, a...), b...)
+			y = ops.Append(c, ops.Append(c, y, a...), b...)
 			if c.Node.Attrs.Bool("nli", false) {
 				for j := range a {
-					y = append(y, a[j]-b[j])
+					y = ops.Append(c, y, a[j]-b[j])
 				}
 				for j := range a {
-					y = append(y, a[j]*b[j])
+					y = ops.Append(c, y, a[j]*b[j])
 				}
 			}
 		}
@@ -177,7 +177,7 @@ var StateOrZero = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, fmt.Errorf("size: %w", err)
 		}
-		return ops.One(ops.Real(c, tensor.Float32, make([]float64, total), like.Dim(0), size))
+		return ops.One(ops.Real(c, tensor.Float32, ops.Make[float64](c, total), like.Dim(0), size))
 	},
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := in[0]

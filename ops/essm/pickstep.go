@@ -33,20 +33,20 @@ not be below the number of steps that have counted. y is 0 if no step counts.`,
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
 		batch, l, h := t.Dim(0), t.Dim(1), t.Dim(2)
-		sum, count := ops.F64(in, 1), ops.Tensor(in, 2)
+		sum, count := ops.F64(c, in, 1), ops.Tensor(in, 2)
 		if len(sum) != batch*h || count.Len() != 2*batch {
 			return nil, fmt.Errorf("x %v: expected a sum of %d numbers and a count of %d, found %d and %d", t, batch*h, 2*batch, len(sum), count.Len())
 		}
-		kept, err := count.Int64s()
+		kept, err := ops.Int64s(c, count)
 		if err != nil {
 			return nil, err
 		}
-		spans := make([]Span, batch)
-		if err := PickSpans(c.Node, in, kept, l, spans); err != nil {
+		spans := ops.Make[Span](c, batch)
+		if err := PickSpans(c, c.Node, in, kept, l, spans); err != nil {
 			return nil, err
 		}
 		mode := c.Node.Attrs.Str("mode", "")
-		x, y := ops.F64(in, 0), make([]float64, batch*h)
+		x, y := ops.F64(c, in, 0), ops.Make[float64](c, batch*h)
 		for b, s := range spans {
 			acc := sum[b*h : (b+1)*h]
 			for k := s.From; k < s.To; k++ {
@@ -94,16 +94,16 @@ func PickRow[T float32 | float64](mode string, sum []float64, row []T, first boo
 
 // PickSpans sets out to the steps, among the l of a chunk, that a PickStep with inputs in counts for each sample. It
 // updates count.
-func PickSpans(n *ir.Node, in []tensor.Datum, count []int64, l int, out []Span) error {
+func PickSpans(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, count []int64, l int, out []Span) error {
 	p, err := paceOf(n)
 	if err != nil {
 		return err
 	}
-	lengths, err := perSample(in, 3, "lengths", len(out))
+	lengths, err := perSample(c, in, 3, "lengths", len(out))
 	if err != nil {
 		return err
 	}
-	end, err := perSample(in, 4, "end", len(out))
+	end, err := perSample(c, in, 4, "end", len(out))
 	if err != nil {
 		return err
 	}

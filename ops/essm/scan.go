@@ -134,17 +134,18 @@ type run struct {
 }
 
 func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-	v, vIm := ops.Tensor(in, 0), ops.F64(in, 5)
+	v, vIm := ops.Tensor(in, 0), ops.F64(c, in, 5)
 	attrs := c.Node.Attrs
 	r := &run{batch: v.Dim(0), length: v.Dim(1), n: v.Dim(2), window: int(attrs.Int("window", 0)), direction: attrs.Str("direction", Forward),
-		a: pair(ops.F64(in, 1), ops.F64(in, 2)), b: pair(ops.F64(in, 3), ops.F64(in, 4)), v: pair(ops.F64(in, 0), vIm)}
+		a: pair(c, ops.F64(c, in, 1), ops.F64(c, in, 2)), b: pair(c, ops.F64(c, in, 3), ops.F64(c, in, 4)),
+		v: pair(c, ops.F64(c, in, 0), vIm)}
 	if len(r.a) != r.n {
 		return nil, fmt.Errorf("input has %d features, the system has %d states", r.n, len(r.a))
 	}
-	r.x = make([]complex128, len(r.v))
-	r.z, r.past = make([]complex128, r.batch*r.n), make([]complex128, r.batch*r.window*r.n)
+	r.x = ops.Make[complex128](c, len(r.v))
+	r.z, r.past = ops.Make[complex128](c, r.batch*r.n), ops.Make[complex128](c, r.batch*r.window*r.n)
 	if s := ops.Tensor(in, 6); s != nil {
-		if err := r.load(ops.F64(in, 6), s.Dim(1), vIm != nil); err != nil {
+		if err := r.load(c, ops.F64(c, in, 6), s.Dim(1), vIm != nil); err != nil {
 			return nil, err
 		}
 	}
@@ -158,15 +159,15 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	switch form {
 	case FormChunked:
-		r.chunked(64)
+		r.chunked(c, 64)
 	case FormFFT:
-		r.convolve(convFFT)
+		r.convolve(c, convFFT)
 	case FormDirect:
-		r.convolve(convDirect)
+		r.convolve(c, convDirect)
 	default:
-		r.scan()
+		r.scan(c)
 	}
-	re, im := split(r.x)
+	re, im := split(c, r.x)
 	out := make([]tensor.Datum, len(c.Node.Outputs))
 	for i, part := range [][]float64{re, im} {
 		if c.Node.Out(i) == nil {
@@ -179,7 +180,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		out[i] = t
 	}
 	if c.Node.Out(2) != nil {
-		s := r.save(vIm != nil)
+		s := r.save(c, vIm != nil)
 		t, err := ops.Real(c, stateType(ops.Tensor(in, 6), v), s, r.batch, len(s)/max(r.batch, 1))
 		if err != nil {
 			return nil, err
@@ -190,7 +191,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 }
 
 // load reads a state in the layout of the operator's documentation.
-func (r *run) load(s []float64, size int, complexInput bool) error {
+func (r *run) load(c *ir.EvalCtx, s []float64, size int, complexInput bool) error {
 	per := 1
 	if complexInput {
 		per = 2
@@ -200,29 +201,29 @@ func (r *run) load(s []float64, size int, complexInput bool) error {
 	}
 	for i := range r.batch {
 		b := s[i*size : (i+1)*size]
-		copy(r.z[i*r.n:], pair(b[:r.n], b[r.n:2*r.n]))
+		copy(r.z[i*r.n:], pair(c, b[:r.n], b[r.n:2*r.n]))
 		for w, h := 0, b[2*r.n:]; w < r.window; w, h = w+1, h[per*r.n:] {
 			var im []float64
 			if complexInput {
 				im = h[r.n : 2*r.n]
 			}
-			copy(r.past[(i*r.window+w)*r.n:], pair(h[:r.n], im))
+			copy(r.past[(i*r.window+w)*r.n:], pair(c, h[:r.n], im))
 		}
 	}
 	return nil
 }
 
 // save writes the state after the last step.
-func (r *run) save(complexInput bool) []float64 {
+func (r *run) save(c *ir.EvalCtx, complexInput bool) []float64 {
 	var out []float64
 	for i := range r.batch {
-		re, im := split(r.z[i*r.n : (i+1)*r.n])
-		out = append(append(out, re...), im...)
+		re, im := split(c, r.z[i*r.n:(i+1)*r.n])
+		out = ops.Append(c, ops.Append(c, out, re...), im...)
 		for t := r.length - r.window; t < r.length; t++ {
-			re, im := split(r.input(i, t))
-			out = append(out, re...)
+			re, im := split(c, r.input(i, t))
+			out = ops.Append(c, out, re...)
 			if complexInput {
-				out = append(out, im...)
+				out = ops.Append(c, out, im...)
 			}
 		}
 	}
@@ -239,9 +240,9 @@ func (r *run) input(sample, t int) []complex128 {
 	return r.v[at : at+r.n]
 }
 
-func (r *run) scan() {
-	cut := make([]complex128, r.n) // ā^ℓ b, the weight of the input ℓ steps ago
-	step := make([]complex128, r.n)
+func (r *run) scan(c *ir.EvalCtx) {
+	cut := ops.Make[complex128](c, r.n) // ā^ℓ b, the weight of the input ℓ steps ago
+	step := ops.Make[complex128](c, r.n)
 	for j := range cut {
 		step[j] = Pow(r.a[j], 1)
 		if r.window > 0 {
@@ -268,7 +269,7 @@ func (r *run) scan() {
 			}
 		}
 		if r.direction != Forward {
-			z := make([]complex128, r.n)
+			z := ops.Make[complex128](c, r.n)
 			for t := r.length - 2; t >= 0; t-- {
 				v := r.input(i, t+1)
 				for j := range z {
@@ -288,11 +289,11 @@ func (r *run) scan() {
 }
 
 // kernel returns the impulse response of state j, cut off at the window or the length.
-func (r *run) kernel(j, length int) []complex128 {
+func (r *run) kernel(c *ir.EvalCtx, j, length int) []complex128 {
 	if r.window > 0 {
 		length = min(length, r.window)
 	}
-	k := make([]complex128, length)
+	k := ops.Make[complex128](c, length)
 	for t := range k {
 		k[t] = r.b[j] * Pow(r.a[j], float64(t))
 	}
@@ -300,16 +301,18 @@ func (r *run) kernel(j, length int) []complex128 {
 }
 
 // convolve computes the states as a convolution of the whole sequence, and the state after it from its definition.
-func (r *run) convolve(conv func(x, v, k []complex128, direction string)) {
+func (r *run) convolve(c *ir.EvalCtx, conv convolution) {
 	keep := r.window
 	for j := range r.n {
-		k := r.kernel(j, r.length+keep)
+		mark := c.Charged()
+		k := r.kernel(c, j, r.length+keep)
 		for i := range r.batch {
-			v, x := make([]complex128, keep+r.length), make([]complex128, keep+r.length)
+			sample := c.Charged()
+			v, x := ops.Make[complex128](c, keep+r.length), ops.Make[complex128](c, keep+r.length)
 			for t := -keep; t < r.length; t++ {
 				v[keep+t] = r.input(i, t)[j]
 			}
-			conv(x, v, k, r.direction)
+			conv(c, x, v, k, r.direction)
 			z0 := r.z[i*r.n+j]
 			for t := range r.length {
 				y := x[keep+t]
@@ -321,20 +324,24 @@ func (r *run) convolve(conv func(x, v, k []complex128, direction string)) {
 			if r.direction == Forward && r.length > 0 {
 				r.z[i*r.n+j] = r.x[(i*r.length+r.length-1)*r.n+j]
 			}
+			c.Discharge(sample)
 		}
+		c.Discharge(mark)
 	}
 }
 
 // chunked computes the states chunk by chunk, by a convolution inside chunks and the recurrence between them.
-func (r *run) chunked(size int) {
+func (r *run) chunked(c *ir.EvalCtx, size int) {
 	if r.window > 0 { // the recurrence between chunks would need the delay line as well
-		r.convolveChunks(size)
+		r.convolveChunks(c, size)
 		return
 	}
 	for i := range r.batch {
 		x := r.x[i*r.length*r.n:]
 		for j := range r.n {
-			k := r.kernel(j, size)
+			mark := c.Charged()
+			k := r.kernel(c, j, size)
+			c.Discharge(mark) // the next one takes its place
 			if r.direction != Backward {
 				z := r.z[i*r.n+j]
 				for lo := 0; lo < r.length; lo += size {
@@ -374,9 +381,9 @@ func (r *run) chunked(size int) {
 }
 
 // convolveChunks is chunked for a window: each chunk reads the inputs in its window, and no state.
-func (r *run) convolveChunks(size int) {
+func (r *run) convolveChunks(c *ir.EvalCtx, size int) {
 	for j := range r.n {
-		k := r.kernel(j, r.window)
+		k := r.kernel(c, j, r.window)
 		for i := range r.batch {
 			for lo := 0; lo < r.length; lo += size {
 				for t := lo; t < min(lo+size, r.length); t++ {

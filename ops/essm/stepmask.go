@@ -37,17 +37,17 @@ func (p pace) steps(n int64) int64 {
 }
 
 // perSample reads one number per sample, or a single one for all. It returns nil if the input is absent.
-func perSample(in []tensor.Datum, i int, name string, batch int) ([]int64, error) {
+func perSample(c *ir.EvalCtx, in []tensor.Datum, i int, name string, batch int) ([]int64, error) {
 	t := ops.Tensor(in, i)
 	if t == nil {
 		return nil, nil
 	}
-	v, err := t.Int64s()
+	v, err := ops.Int64s(c, t)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(v) == 1 && batch != 1 {
-		v = slices.Repeat(v, batch)
+		v = ops.Repeat(c, v, batch)
 	}
 	if len(v) != batch {
 		return nil, fmt.Errorf("%s: expected %d numbers, found %d", name, batch, len(v))
@@ -103,15 +103,15 @@ or all t ≥ 0 if end is absent.`,
 		if batchAxis >= 0 {
 			batch = x.Dim(batchAxis)
 		}
-		steps, err := perSample(in, 1, "steps", batch)
+		steps, err := perSample(c, in, 1, "steps", batch)
 		if err != nil {
 			return nil, err
 		}
-		end, err := perSample(in, 2, "end", batch)
+		end, err := perSample(c, in, 2, "end", batch)
 		if err != nil {
 			return nil, err
 		}
-		keep := make([]bool, batch*x.Dim(axis))
+		keep := ops.Make[bool](c, batch*x.Dim(axis))
 		for b := range batch {
 			for j := range x.Dim(axis) {
 				t := steps[b]/p.rate + int64(j) - p.delay
@@ -123,11 +123,11 @@ or all t ≥ 0 if end is absent.`,
 		if batchAxis >= 0 {
 			strides[batchAxis] = x.Dim(axis)
 		}
-		fill, err := tensor.FromFloat64s(x.DType(), []float64{c.Node.Attrs.Float("value", 0)}, 1)
+		fill, err := ops.FromFloat64s(c, x.DType(), []float64{c.Node.Attrs.Float("value", 0)}, 1)
 		if err != nil {
 			return nil, err
 		}
-		y := x.Clone()
+		y := ops.Copy(c, x)
 		size, dst, src, i := x.DType().Bits()/8, y.Bytes(), fill.Bytes(), 0
 		ops.Walk(x.Shape(), strides, 0, func(o int) {
 			if !keep[o] {

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -21,10 +22,16 @@ type Constants struct {
 	Wide  bool             // float32 is carried as float64
 	Bind  map[string]int64 // numbers for symbols; nil: shapes must be known as they are
 	Limit int64            // of the elements of one computed tensor; 0: none
+	// Budget bounds all evaluations, in bytes and in operations; nil: no bound. Values that are kept are charged to it
+	// for good.
+	Budget *ir.Budget
+	// Ctx ends evaluations when it is done; nil: never.
+	Ctx context.Context
 
 	kept map[*ir.Value]tensor.Datum // values that callers asked for
 	memo map[*ir.Value]tensor.Datum // others
 	errs map[*ir.Value]error
+	held int64 // bytes of memo that are charged
 }
 
 // Tensor computes a value that is a tensor.
@@ -49,6 +56,11 @@ func (c *Constants) Value(v *ir.Value) (tensor.Datum, error) {
 	if err == nil { // values that led here may be large, and are not asked for again
 		c.kept = put(c.kept, v, d)
 		clear(c.memo)
+		c.Budget.Release(c.held)
+		c.held = 0
+		if v.Const == nil {
+			c.Budget.Hold(ops.SizeOf(d))
+		}
 	}
 	return d, err
 }
@@ -122,6 +134,13 @@ func (c *Constants) compute(v *ir.Value, depth int) (tensor.Datum, error) {
 	}
 	for i, o := range n.Outputs {
 		if o == v {
+			if c.Budget != nil {
+				size := ops.SizeOf(out[i])
+				if err := c.Budget.Take(size); err != nil {
+					return nil, fmt.Errorf("%v: %w", n, err)
+				}
+				c.held += size
+			}
 			return out[i], nil
 		}
 	}
@@ -171,7 +190,11 @@ func (c *Constants) Node(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) 
 			return nil, fmt.Errorf("%v has %d elements, more than are evaluated (%d)", n, size, c.Limit)
 		}
 	}
-	out, err := Options{Wide: c.Wide}.Node(n, in)
+	ctx := c.Ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	out, err := Options{Wide: c.Wide, Bounded: c.Budget != nil}.Node(ctx, n, in, c.Budget)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", n, err)
 	}

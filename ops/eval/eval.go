@@ -16,16 +16,18 @@ import (
 
 // Node computes a node without subgraphs from the data of its inputs, nil where absent. The result has a datum for each of
 // the node's outputs, at least. An error does not name the node.
-func Node(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) { return Options{}.Node(n, in) }
+func Node(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
+	return Options{}.Node(context.Background(), n, in, nil)
+}
 
-// Node is the function Node with options.
-func (o Options) Node(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
+// Node is the function Node with options, within a budget; nil: no bound.
+func (o Options) Node(ctx context.Context, n *ir.Node, in []tensor.Datum, b *ir.Budget) ([]tensor.Datum, error) {
 	p := New(o)
 	s, err := p.step(n, 0)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Program: p, ctx: context.Background()}
+	r := &run{Program: p, ctx: ctx, budget: b}
 	return r.safely(s, in, nil)
 }
 

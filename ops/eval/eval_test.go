@@ -88,7 +88,7 @@ func TestNode(t *testing.T) {
 			if c.wide {
 				in[0] = eval.Widen(in[0])
 			}
-			out, err := eval.Options{Wide: c.wide, Resolver: testOps}.Node(n, in)
+			out, err := eval.Options{Wide: c.wide, Resolver: testOps}.Node(context.Background(), n, in, nil)
 			got := ""
 			if err == nil {
 				got = show(out[0])
@@ -128,21 +128,17 @@ func branches(t *testing.T) *ir.Graph {
 	return g
 }
 
-// follower writes down where an evaluation goes, and counts what is alive.
+// follower writes down where an evaluation goes, and how much is in use there.
 type follower struct {
-	seen  []string
-	alive int
-	most  int
-	fail  string // operator before which it ends
+	seen   []string
+	budget *ir.Budget
+	most   int64
+	fail   string // operator before which it ends
 }
 
-func (f *follower) Begin(in []tensor.Datum) { f.count(len(in)) }
-func (f *follower) End(left []tensor.Datum) { f.count(-len(left)) }
-func (f *follower) Drop(tensor.Datum)       { f.count(-1) }
-func (f *follower) Done(eval.Place) error   { return nil }
-func (f *follower) count(n int)             { f.alive += n; f.most = max(f.most, f.alive) }
-func (f *follower) After(_ eval.Place, out []tensor.Datum) error {
-	f.count(len(out))
+func (f *follower) After(eval.Place, []tensor.Datum) error { return nil }
+func (f *follower) Done(eval.Place) error {
+	f.most = max(f.most, f.budget.Used())
 	return nil
 }
 
@@ -169,28 +165,38 @@ func TestGraph(t *testing.T) {
 		{true, "float32[2][22 44] <nil>", []string{"Add 0 false false", "Neg 1 false false", "If 2 false false", "Nested 0 true false", "Twice 0 false true", "Add 0 false true"}},
 		{false, "float32[2][1 2] <nil>", []string{"Add 0 false false", "Neg 1 false false", "If 2 false false", "Identity 0 true false"}},
 	} {
-		f := &follower{}
-		out, err := p.Graph(ctx, g, []tensor.Datum{vector(1, 2), tensor.Scalar(c.cond)}, nil, f)
+		f := &follower{budget: ir.NewBudget(-1, -1)}
+		out, err := p.Graph(ctx, g, []tensor.Datum{vector(1, 2), tensor.Scalar(c.cond)}, nil, f.budget, f)
 		if err != nil || show(out[0]) != c.want {
 			t.Errorf("%v: got %v %v, want %s", c.cond, out, err, c.want)
 		}
 		if !slices.Equal(f.seen, c.seen) {
 			t.Errorf("%v: went %q, want %q", c.cond, f.seen, c.seen)
 		}
-		if f.alive != 0 || f.most > 6 {
-			t.Errorf("%v: %d data are left, %d were alive at once", c.cond, f.alive, f.most)
+		one := ops.SizeOf(vector(1, 2))
+		if used := f.budget.Used(); used != 0 || f.most < 2*one || f.most > 6*one {
+			t.Errorf("%v: %d bytes are left, %d were in use at once", c.cond, used, f.most)
+		}
+		few := ir.NewBudget(3*one, -1)
+		var over *ir.BudgetError
+		_, err = p.Graph(ctx, g, []tensor.Datum{vector(1, 2), tensor.Scalar(c.cond)}, nil, few, nil)
+		if !errors.As(err, &over) || over.Limit != 3*one {
+			t.Errorf("%v: with a budget for three values: %v", c.cond, err)
+		}
+		if used := few.Used(); used != 0 {
+			t.Errorf("%v: %d bytes are left of a run that did not fit", c.cond, used)
 		}
 	}
-	_, err := p.Graph(ctx, g, []tensor.Datum{vector(1, 2), tensor.Scalar(true)}, nil, &follower{fail: "Twice"})
+	_, err := p.Graph(ctx, g, []tensor.Datum{vector(1, 2), tensor.Scalar(true)}, nil, nil, &follower{fail: "Twice"})
 	if err == nil || !strings.Contains(err.Error(), "node Twice") || !strings.Contains(err.Error(), "enough") {
 		t.Errorf("got error %v, want one that names the node", err)
 	}
-	if _, err := p.Graph(ctx, g, nil, nil, nil); err == nil || !strings.Contains(err.Error(), "takes 2 inputs, found 0") {
+	if _, err := p.Graph(ctx, g, nil, nil, nil, nil); err == nil || !strings.Contains(err.Error(), "takes 2 inputs, found 0") {
 		t.Errorf("without inputs: %v", err)
 	}
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := p.Graph(done, g, []tensor.Datum{vector(1, 2), tensor.Scalar(true)}, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := p.Graph(done, g, []tensor.Datum{vector(1, 2), tensor.Scalar(true)}, nil, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that is done: %v", err)
 	}
 }
@@ -206,11 +212,11 @@ func TestAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	outer := &eval.Frame{Values: map[*ir.Value]tensor.Datum{g.Nodes[0].Outputs[0]: vector(3, 4)}}
-	out, err := p.Node(context.Background(), n, []tensor.Datum{tensor.Scalar(true)}, outer)
+	out, err := p.Node(context.Background(), n, []tensor.Datum{tensor.Scalar(true)}, outer, nil)
 	if err != nil || show(out[0]) != "float32[2][6 8] <nil>" {
 		t.Errorf("got %v %v", out, err)
 	}
-	if _, err := p.Node(context.Background(), n, []tensor.Datum{tensor.Scalar(false)}, outer); err == nil || !strings.Contains(err.Error(), "Identity: value x has not been computed") {
+	if _, err := p.Node(context.Background(), n, []tensor.Datum{tensor.Scalar(false)}, outer, nil); err == nil || !strings.Contains(err.Error(), "Identity: value x has not been computed") {
 		t.Errorf("got error %v, want that x is absent", err)
 	}
 }

@@ -14,6 +14,8 @@ type Options struct {
 	Resolver ir.Resolver // of the operators in bodies; nil: ops.Default
 	Wide     bool        // float32 is carried as float64
 	Kernel   string      // the form that operators with several are asked for; empty: theirs to choose
+	// Bounded evaluations spend the work of each node (ops.WorkOf) from their budget.
+	Bounded bool
 	// Failed returns the error of a node, for an error or the value of a panic; nil: the error that package eval gives it.
 	Failed func(n *ir.Node, err error, panicked any) error
 }
@@ -21,14 +23,10 @@ type Options struct {
 // Watch follows an evaluation. Place says where it is; the data that methods get are valid while the evaluation keeps them.
 // An error ends the evaluation.
 type Watch interface {
-	// Begin is called with the inputs of a graph, End when it is done, however that was.
-	Begin(in []tensor.Datum)
-	End(left []tensor.Datum)
 	// Before is called before a node is evaluated, After with the data of the outputs that it has, Done when those that it
-	// read for the last time are dropped; Drop is called for each of these.
+	// read for the last time are dropped.
 	Before(p Place) error
 	After(p Place, out []tensor.Datum) error
-	Drop(d tensor.Datum)
 	Done(p Place) error
 }
 
@@ -210,28 +208,33 @@ func (f *Frame) get(v *ir.Value) (tensor.Datum, bool) {
 	return nil, false
 }
 
-// Graph evaluates a graph that was added. outer holds the values that it captures, w, if not nil, follows.
-func (p *Program) Graph(ctx context.Context, g *ir.Graph, in []tensor.Datum, outer *Frame, w Watch) ([]tensor.Datum, error) {
-	r := &run{Program: p, ctx: ctx, watch: w}
+// Graph evaluates a graph that was added. outer holds the values that it captures, w, if not nil, follows. All values
+// that are alive are charged to the budget, as if none shared storage; the results are not when Graph returns.
+func (p *Program) Graph(ctx context.Context, g *ir.Graph, in []tensor.Datum, outer *Frame, b *ir.Budget,
+	w Watch) ([]tensor.Datum, error) {
+	r := &run{Program: p, ctx: ctx, budget: b, watch: w}
 	return r.graph(p.codes[g], in, outer)
 }
 
 // Node evaluates a node that was added; one with an Eval and without subgraphs need not be. outer holds the values that its
-// subgraphs capture. The error does not name the node.
-func (p *Program) Node(ctx context.Context, n *ir.Node, in []tensor.Datum, outer *Frame) ([]tensor.Datum, error) {
+// subgraphs capture. The evaluation is charged to the budget; the results are not when Node returns. The error does not
+// name the node.
+func (p *Program) Node(ctx context.Context, n *ir.Node, in []tensor.Datum, outer *Frame,
+	b *ir.Budget) ([]tensor.Datum, error) {
 	s := p.alone[n]
 	if s == nil {
 		s = &step{node: n}
 	}
-	r := &run{Program: p, ctx: ctx}
+	r := &run{Program: p, ctx: ctx, budget: b}
 	return r.compute(s, in, outer)
 }
 
 // run is one evaluation.
 type run struct {
 	*Program
-	ctx   context.Context
-	watch Watch
+	ctx    context.Context
+	budget *ir.Budget
+	watch  Watch
 }
 
 func (r *run) graph(c *code, in []tensor.Datum, outer *Frame) ([]tensor.Datum, error) {
@@ -245,14 +248,14 @@ func (r *run) graph(c *code, in []tensor.Datum, outer *Frame) ([]tensor.Datum, e
 	for i, v := range c.graph.Inputs {
 		f.Values[v] = in[i]
 	}
-	if r.watch != nil {
-		r.watch.Begin(in)
+	if r.budget != nil {
+		for _, d := range in {
+			r.budget.Hold(ops.SizeOf(d))
+		}
 		defer func() {
-			var left []tensor.Datum
 			for _, d := range f.Values {
-				left = append(left, d)
+				r.budget.Release(ops.SizeOf(d))
 			}
-			r.watch.End(left)
 		}()
 	}
 	for i := range c.steps {
@@ -324,13 +327,19 @@ func (r *run) step(c *code, i int, f *Frame) (err error) {
 		}
 	}
 	for j, v := range s.node.Outputs {
-		if v != nil {
-			f.Values[v] = out[j]
+		if v == nil {
+			continue
 		}
+		if r.budget != nil {
+			if err := r.budget.Take(ops.SizeOf(out[j])); err != nil {
+				return err
+			}
+		}
+		f.Values[v] = out[j]
 	}
 	for _, v := range s.free {
-		if r.watch != nil {
-			r.watch.Drop(f.Values[v])
+		if r.budget != nil {
+			r.budget.Release(ops.SizeOf(f.Values[v]))
 		}
 		delete(f.Values, v)
 	}
@@ -356,8 +365,13 @@ func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, err
 	if s.body != nil {
 		return r.body(s, in, f)
 	}
-	out, err := n.Op.Eval(&ir.EvalCtx{
-		Node: n, Ctx: r.ctx, Wide: r.options.Wide, Kernel: r.options.Kernel,
+	if r.options.Bounded {
+		if err := r.spend(n, in); err != nil {
+			return nil, err
+		}
+	}
+	out, err := r.charged(&ir.EvalCtx{
+		Node: n, Ctx: r.ctx, Wide: r.options.Wide, Kernel: r.options.Kernel, Budget: r.budget,
 		Call: func(g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) {
 			c, ok := r.codes[g]
 			if !ok {
@@ -381,6 +395,85 @@ func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, err
 		}
 	}
 	return out, nil
+}
+
+// charged evaluates a node within the budget. What it has charged is released when it is done.
+func (r *run) charged(c *ir.EvalCtx, in []tensor.Datum) (out []tensor.Datum, err error) {
+	if r.budget == nil {
+		return c.Node.Op.Eval(c, in)
+	}
+	defer func() {
+		c.Discharge(0)
+		if v := recover(); v != nil {
+			over, ok := v.(*ir.BudgetError)
+			if !ok {
+				panic(v)
+			}
+			out, err = nil, over
+		}
+	}()
+	return c.Node.Op.Eval(c, in)
+}
+
+// spend takes the work of a node from the budget: that of its operator, and an operation per byte that it reads or
+// writes.
+func (r *run) spend(n *ir.Node, in []tensor.Datum) error {
+	for _, v := range append(n.Inputs[:len(n.Inputs):len(n.Inputs)], n.Outputs...) {
+		if v == nil {
+			continue
+		}
+		if t, ok := v.Type.(*ir.TensorType); ok {
+			if _, known := t.Shape.Known(); known && !t.NoRank {
+				continue
+			}
+		}
+		n = actual(n, in)
+		break
+	}
+	w := ops.WorkOf(n, nil)
+	if w.Flops < 0 || w.Bytes < 0 {
+		return r.budget.Spend(-1)
+	}
+	if err := r.budget.Spend(w.Flops); err != nil {
+		return err
+	}
+	return r.budget.Spend(w.Bytes)
+}
+
+// actual returns a node like n whose types are those of the data, as far as they follow.
+func actual(n *ir.Node, in []tensor.Datum) *ir.Node {
+	c := *n
+	c.Inputs = make([]*ir.Value, len(n.Inputs))
+	for i, v := range n.Inputs {
+		t, ok := in[i].(*tensor.Tensor)
+		if v == nil || !ok || t == nil {
+			c.Inputs[i] = v
+			continue
+		}
+		c.Inputs[i] = ir.NewConst(v.Name, t)
+	}
+	types, err := infer(&c)
+	if err != nil {
+		return &c
+	}
+	c.Outputs = make([]*ir.Value, len(n.Outputs))
+	for i, v := range n.Outputs {
+		if v != nil && i < len(types) {
+			c.Outputs[i] = &ir.Value{Name: v.Name, Type: types[i], Def: &c}
+		} else {
+			c.Outputs[i] = v
+		}
+	}
+	return &c
+}
+
+func infer(n *ir.Node) (types []ir.Type, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("internal error: %v", v)
+		}
+	}()
+	return n.Op.Infer(n)
 }
 
 // body evaluates the graph that stands for a node.

@@ -48,6 +48,14 @@ func New(n int) *Plan {
 	return p
 }
 
+// Bytes bounds the memory of a plan for length n and of a transform by it.
+func Bytes(n int) int64 {
+	if _, ok := factor(n); ok {
+		return 80 * int64(n)
+	}
+	return 400 * int64(n) // the convolution has up to four times the length
+}
+
 func newComplex(n int) *Plan {
 	p := &Plan{n: n}
 	p.work.New = func() any { b := make([]complex128, n); return &b }

@@ -19,12 +19,12 @@ var Inverse = ops.Register(&ir.Op{
 		if x.Rank() < 2 || x.Dim(-1) != x.Dim(-2) {
 			return nil, fmt.Errorf("expected square matrices, found %v", x)
 		}
-		n, v := x.Dim(-1), ops.F64(in, 0)
+		n, v := x.Dim(-1), ops.F64(c, in, 0)
 		for at := 0; at < len(v); at += n * n {
 			if err := c.Ctx.Err(); err != nil {
 				return nil, err
 			}
-			invert(v[at:at+n*n], n)
+			invert(c, v[at:at+n*n], n)
 		}
 		return ops.One(ops.Real(c, x.DType(), v, x.Shape()...))
 	},
@@ -44,8 +44,8 @@ var Inverse = ops.Register(&ir.Op{
 
 // invert replaces an n by n matrix by its inverse, by Gauss-Jordan elimination with the largest element of the column
 // as pivot.
-func invert(a []float64, n int) {
-	inv := make([]float64, len(a))
+func invert(c *ir.EvalCtx, a []float64, n int) {
+	inv := ops.Make[float64](c, len(a))
 	for i := range n {
 		inv[i*n+i] = 1
 	}

@@ -51,7 +51,7 @@ var MatMulNBits = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		w, err := p.weights(in)
+		w, err := p.weights(c, in)
 		if err != nil {
 			return nil, err
 		}
@@ -59,18 +59,18 @@ var MatMulNBits = ops.Register(&ir.Op{
 		if a.Rank() < 1 || a.Dim(-1) != p.k {
 			return nil, fmt.Errorf("input 0 (A): expected a last axis of size %d, found %v", p.k, a)
 		}
-		bias := ops.F64(in, 5)
+		bias := ops.F64(c, in, 5)
 		if bias != nil && len(bias) != p.n {
 			return nil, fmt.Errorf("input 5 (bias): expected %d elements, found %d", p.n, len(bias))
 		}
-		v := ops.F64(in, 0)
+		v := ops.F64(c, in, 0)
 		shape := append([]int{}, a.Shape()...)
 		shape[len(shape)-1] = p.n
 		size, err := ops.Elems(shape)
 		if err != nil {
 			return nil, err
 		}
-		out := make([]float64, size)
+		out := ops.Make[float64](c, size)
 		for i := range out {
 			x, row := v[i/p.n*p.k:], w[i%p.n*p.k:(i%p.n+1)*p.k]
 			for k, y := range row {
@@ -116,8 +116,8 @@ func (p nbits) packed(b []byte, r, i, perRow int) float64 {
 }
 
 // weights unpacks the matrix (N,K).
-func (p nbits) weights(in []tensor.Datum) ([]float64, error) {
-	b, scales := ops.Tensor(in, 1), ops.F64(in, 2)
+func (p nbits) weights(c *ir.EvalCtx, in []tensor.Datum) ([]float64, error) {
+	b, scales := ops.Tensor(in, 1), ops.F64(c, in, 2)
 	if b == nil || b.Len() != p.n*p.blocks*p.block*p.bits/8 {
 		return nil, fmt.Errorf("input 1 (B): expected %d rows of %d blocks of %d bytes, found %v", p.n, p.blocks,
 			p.block*p.bits/8, b)
@@ -134,7 +134,7 @@ func (p nbits) weights(in []tensor.Datum) ([]float64, error) {
 		}
 		zero = func(r, g int) float64 { return p.packed(z.Bytes(), r, g, p.blocks) }
 	} else if z != nil {
-		v := ops.F64(in, 3)
+		v := ops.F64(c, in, 3)
 		if len(v) != len(scales) {
 			return nil, fmt.Errorf("input 3 (zero_points): expected %d as for scales, found %d", len(scales), len(v))
 		}
@@ -142,7 +142,7 @@ func (p nbits) weights(in []tensor.Datum) ([]float64, error) {
 	}
 	group := func(k int) int { return k / p.block }
 	if t := ops.Tensor(in, 4); t != nil {
-		g, err := t.Int64s()
+		g, err := ops.Int64s(c, t)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (p nbits) weights(in []tensor.Datum) ([]float64, error) {
 		}
 		group = func(k int) int { return int(g[k]) }
 	}
-	w := make([]float64, p.n*p.k)
+	w := ops.Make[float64](c, p.n*p.k)
 	for r := range p.n {
 		for k := range p.k {
 			g := group(k)

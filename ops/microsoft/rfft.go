@@ -37,7 +37,7 @@ var Rfft = ops.Register(&ir.Op{
 		if x.Rank() < nd || slices.Contains(x.Shape()[x.Rank()-nd:], 0) {
 			return nil, fmt.Errorf("input 0 (X): expected %d axes to transform, found %v", nd, x)
 		}
-		v, n := ops.F64(in, 0), x.Dim(-1)
+		v, n := ops.F64(c, in, 0), x.Dim(-1)
 		shape := slices.Clone(x.Shape())
 		shape[len(shape)-1] = n/2 + 1
 		out := append(slices.Clone(shape), 2)
@@ -45,14 +45,15 @@ var Rfft = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		z, p := make([]complex128, size/2), fft.Of(n)
+		c.Charge(fft.Bytes(n))
+		z, p := ops.Make[complex128](c, size/2), fft.Of(n)
 		for r := range len(v) / n {
 			p.Real(z[r*(n/2+1):(r+1)*(n/2+1)], v[r*n:(r+1)*n])
 		}
 		for i := 2; i <= nd; i++ {
-			alongAxis(z, shape, len(shape)-i, (*fft.Plan).Forward)
+			alongAxis(c, z, shape, len(shape)-i, (*fft.Plan).Forward)
 		}
-		y := make([]float64, 0, size)
+		y := ops.Make[float64](c, size)[:0]
 		for _, w := range z {
 			y = append(y, real(w), imag(w))
 		}
@@ -88,14 +89,14 @@ var Irfft = ops.Register(&ir.Op{
 			return nil, fmt.Errorf(
 				"input 0 (X): expected %d axes to transform, 2 or more terms along the last, and an axis of 2, found %v", nd, x)
 		}
-		v := ops.F64(in, 0)
-		z := make([]complex128, len(v)/2)
+		v := ops.F64(c, in, 0)
+		z := ops.Make[complex128](c, len(v)/2)
 		for i := range z {
 			z[i] = complex(v[2*i], v[2*i+1])
 		}
 		shape := slices.Clone(x.Shape()[:x.Rank()-1])
 		for i := 2; i <= nd; i++ {
-			alongAxis(z, shape, len(shape)-i, (*fft.Plan).Inverse)
+			alongAxis(c, z, shape, len(shape)-i, (*fft.Plan).Inverse)
 		}
 		terms := shape[len(shape)-1]
 		n := 2 * (terms - 1)
@@ -104,7 +105,8 @@ var Irfft = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		y, p := make([]float64, size), fft.Of(n)
+		c.Charge(fft.Bytes(n))
+		y, p := ops.Make[float64](c, size), fft.Of(n)
 		for r := range size / n {
 			p.InverseReal(y[r*n:(r+1)*n], z[r*terms:(r+1)*terms])
 		}
@@ -135,12 +137,13 @@ func fftInput(n *ir.Node, extra int) (*ir.TensorType, error) {
 }
 
 // alongAxis transforms z, of the given shape, along one axis.
-func alongAxis(z []complex128, shape []int, axis int, transform func(*fft.Plan, []complex128)) {
+func alongAxis(c *ir.EvalCtx, z []complex128, shape []int, axis int, transform func(*fft.Plan, []complex128)) {
 	n, inner := shape[axis], 1
 	for _, d := range shape[axis+1:] {
 		inner *= d
 	}
-	p, line := fft.Of(n), make([]complex128, n)
+	c.Charge(fft.Bytes(n))
+	p, line := fft.Of(n), ops.Make[complex128](c, n)
 	for start := 0; start < len(z); start += n * inner {
 		for j := range inner {
 			for i := range line {

@@ -37,12 +37,12 @@ var ArrayFeatureExtractor = ops.Register(&ir.Op{
 		}
 		return []ir.Type{&ir.TensorType{Elem: x.Elem, Shape: s}}, nil
 	},
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, y := ops.Tensor(in, 0), ops.Tensor(in, 1)
 		if x.Rank() == 0 {
 			return nil, fmt.Errorf("input 0 (X): expected at least one axis, found %v", x)
 		}
-		index, err := y.Int64s()
+		index, err := ops.Int64s(c, y)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ var ArrayFeatureExtractor = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		z := tensor.New(x.DType(), shape...)
+		z := ops.New(c, x.DType(), shape...)
 		w := x.DType().Bits() / 8
 		for i := range size {
 			from := i/len(index)*cols + int(index[i%len(index)])

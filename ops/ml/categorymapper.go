@@ -28,9 +28,9 @@ var CategoryMapper = ops.Register(&ir.Op{
 		x := ops.Tensor(in, 0)
 		ints, strs := c.Node.Attrs.Ints("cats_int64s", nil), c.Node.Attrs.Strs("cats_strings", nil)
 		if x.DType() == tensor.String {
-			return lookup(x, x.Strings(), pairs(strs, ints), ops.Int(c.Node, "default_int64")), nil
+			return lookup(c, x, x.Strings(), pairs(strs, ints), ops.Int(c.Node, "default_int64")), nil
 		}
-		return lookupText(x, tensor.Data[int64](x), pairs(ints, strs), ops.Str(c.Node, "default_string")), nil
+		return lookupText(c, x, tensor.Data[int64](x), pairs(ints, strs), ops.Str(c.Node, "default_string")), nil
 	},
 	Along: alongOwn(never), Tol: ir.Exact,
 })
@@ -58,16 +58,18 @@ func pairs[K comparable, V any](keys []K, values []V) map[K]V {
 	return m
 }
 
-func lookup[K comparable, V tensor.Elem](like *tensor.Tensor, v []K, table map[K]V, def V) []tensor.Datum {
-	return []tensor.Datum{tensor.FromSlice(mapped(v, table, def), like.Shape()...)}
+func lookup[K comparable, V tensor.Elem](c *ir.EvalCtx, like *tensor.Tensor, v []K, table map[K]V,
+	def V) []tensor.Datum {
+	return []tensor.Datum{tensor.FromSlice(mapped(c, v, table, def), like.Shape()...)}
 }
 
-func lookupText[K comparable](like *tensor.Tensor, v []K, table map[K]string, def string) []tensor.Datum {
-	return []tensor.Datum{tensor.FromStrings(mapped(v, table, def), like.Shape()...)}
+func lookupText[K comparable](c *ir.EvalCtx, like *tensor.Tensor, v []K, table map[K]string,
+	def string) []tensor.Datum {
+	return []tensor.Datum{tensor.FromStrings(mapped(c, v, table, def), like.Shape()...)}
 }
 
-func mapped[K comparable, V any](v []K, table map[K]V, def V) []V {
-	out := make([]V, len(v))
+func mapped[K comparable, V any](c *ir.EvalCtx, v []K, table map[K]V, def V) []V {
+	out := ops.Make[V](c, len(v))
 	for i, k := range v {
 		x, ok := table[k]
 		if !ok {

@@ -60,7 +60,7 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 		rows, cols := -1, 0
 		parts, widths := make([][]float64, len(in)), make([]int, len(in))
 		for i := range in {
-			v, r, k, err := matrix(in[i:])
+			v, r, k, err := matrix(c, in[i:])
 			if err != nil {
 				return nil, fmt.Errorf("input %d: %w", i, err)
 			}
@@ -80,7 +80,7 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out, at := make([]float64, size), 0
+		out, at := ops.Make[float64](c, size), 0
 		for i, v := range parts {
 			k := widths[i]
 			if dims != nil {

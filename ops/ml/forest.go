@@ -45,11 +45,11 @@ var tests = map[string]func(split float64) func(float64) bool{
 }
 
 // votes returns the votes of the leaves that a sample reaches, one leaf per tree.
-func (f *forest) votes(x []float64) ([][]vote, error) {
+func (f *forest) votes(c *ir.EvalCtx, x []float64) ([][]vote, error) {
 	if f.features > len(x) {
 		return nil, fmt.Errorf("the trees read feature %d of samples with %d features", f.features-1, len(x))
 	}
-	out := make([][]vote, len(f.roots))
+	out := ops.Make[[]vote](c, len(f.roots))
 	for i, at := range f.roots {
 		for steps := 0; at >= 0; steps++ {
 			if steps > len(f.branches) {
@@ -80,7 +80,7 @@ func (f *forest) add(b branch, feature int64) error {
 }
 
 // floatsOrTensor reads an attribute that is a list of floats or a tensor.
-func floatsOrTensor(n *ir.Node, name string) ([]float64, error) {
+func floatsOrTensor(c *ir.EvalCtx, n *ir.Node, name string) ([]float64, error) {
 	v, t := n.Attrs.Floats(name, nil), n.Attrs.Tensor(name+"_as_tensor")
 	if t == nil {
 		return v, nil
@@ -88,19 +88,19 @@ func floatsOrTensor(n *ir.Node, name string) ([]float64, error) {
 	if v != nil {
 		return nil, fmt.Errorf("both %s and %s_as_tensor are given", name, name)
 	}
-	return t.Float64s()
+	return ops.Float64s(c, t)
 }
 
 type nodeID struct{ tree, node int64 }
 
 // flatForest reads the nodes_* attributes of the classifier and the regressor, and the votes of their leaves, whose
 // attributes start with prefix ("class" or "target"). The first node listed of a tree is its root.
-func flatForest(n *ir.Node, prefix string, targets int) (*forest, error) {
+func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*forest, error) {
 	get := func(name string) []int64 { return n.Attrs.Ints(name, nil) }
 	trees, ids, features := get("nodes_treeids"), get("nodes_nodeids"), get("nodes_featureids")
 	yes, no, missing := get("nodes_truenodeids"), get("nodes_falsenodeids"), get("nodes_missing_value_tracks_true")
 	modes := n.Attrs.Strs("nodes_modes", nil)
-	splits, err := floatsOrTensor(n, "nodes_values")
+	splits, err := floatsOrTensor(ec, n, "nodes_values")
 	if err != nil {
 		return nil, err
 	}
@@ -159,13 +159,13 @@ func flatForest(n *ir.Node, prefix string, targets int) (*forest, error) {
 			*c.to = to
 		}
 	}
-	return f, f.addVotes(n, prefix, targets, at)
+	return f, f.addVotes(ec, n, prefix, targets, at)
 }
 
-func (f *forest) addVotes(n *ir.Node, prefix string, targets int, at map[nodeID]child) error {
+func (f *forest) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets int, at map[nodeID]child) error {
 	trees, ids, to := n.Attrs.Ints(prefix+"_treeids", nil), n.Attrs.Ints(prefix+"_nodeids", nil),
 		n.Attrs.Ints(prefix+"_ids", nil)
-	weights, err := floatsOrTensor(n, prefix+"_weights")
+	weights, err := floatsOrTensor(c, n, prefix+"_weights")
 	if err != nil {
 		return err
 	}
@@ -189,8 +189,8 @@ func (f *forest) addVotes(n *ir.Node, prefix string, targets int, at map[nodeID]
 }
 
 // aggregate combines the votes for each target. none marks the targets without votes.
-func aggregate(how string, votes [][]vote, targets int) (sums []float64, none []bool) {
-	sums, none = make([]float64, targets), make([]bool, targets)
+func aggregate(c *ir.EvalCtx, how string, votes [][]vote, targets int) (sums []float64, none []bool) {
+	sums, none = ops.Make[float64](c, targets), ops.Make[bool](c, targets)
 	for i := range none {
 		none[i] = true
 	}
@@ -235,13 +235,13 @@ func flatAttrs(since int, extra ...ir.AttrSpec) []ir.AttrSpec {
 }
 
 // eachSample calls each with the votes on every sample of input 0.
-func (f *forest) eachSample(in []tensor.Datum, each func(votes [][]vote) error) error {
-	v, rows, cols, err := matrix(in)
+func (f *forest) eachSample(c *ir.EvalCtx, in []tensor.Datum, each func(votes [][]vote) error) error {
+	v, rows, cols, err := matrix(c, in)
 	if err != nil {
 		return err
 	}
 	for r := range rows {
-		votes, err := f.votes(v[r*cols : (r+1)*cols])
+		votes, err := f.votes(c, v[r*cols:(r+1)*cols])
 		if err != nil {
 			return err
 		}

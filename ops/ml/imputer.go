@@ -22,22 +22,22 @@ var Imputer = ops.Register(&ir.Op{
 		x := ops.Tensor(in, 0)
 		if x.DType().IsFloat() {
 			fill, old := c.Node.Attrs.Floats("imputed_value_floats", nil), ops.Float(c.Node, "replaced_value_float")
-			v := ops.F64(in, 0)
+			v := ops.F64(c, in, 0)
 			if err := impute(x, v, fill, "imputed_value_floats",
 				func(y float64) bool { return y == old || math.IsNaN(y) && math.IsNaN(old) }); err != nil {
 				return nil, err
 			}
-			return ops.One(tensor.FromFloat64s(x.DType(), v, x.Shape()...))
+			return ops.One(ops.FromFloat64s(c, x.DType(), v, x.Shape()...))
 		}
 		fill, old := c.Node.Attrs.Ints("imputed_value_int64s", nil), ops.Int(c.Node, "replaced_value_int64")
-		v, err := x.Int64s()
+		v, err := ops.Int64s(c, x)
 		if err != nil {
 			return nil, err
 		}
 		if err := impute(x, v, fill, "imputed_value_int64s", func(y int64) bool { return y == old }); err != nil {
 			return nil, err
 		}
-		return ops.One(tensor.FromSlice(v, x.Shape()...).Convert(x.DType(), false))
+		return ops.One(ops.Convert(c, tensor.FromSlice(v, x.Shape()...), x.DType(), false))
 	},
 	Along: alongOwn(func(n *ir.Node) bool {
 		return max(len(n.Attrs.Floats("imputed_value_floats", nil)),

@@ -22,14 +22,14 @@ var LabelEncoder1 = ops.Register(&ir.Op{
 	Infer: otherKind,
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, classes := ops.Tensor(in, 0), c.Node.Attrs.Strs("classes_strings", nil)
-		places := make([]int64, len(classes))
+		places := ops.Make[int64](c, len(classes))
 		for i := range places {
 			places[i] = int64(i)
 		}
 		if x.DType() == tensor.String {
-			return lookup(x, x.Strings(), pairs(classes, places), ops.Int(c.Node, "default_int64")), nil
+			return lookup(c, x, x.Strings(), pairs(classes, places), ops.Int(c.Node, "default_int64")), nil
 		}
-		return lookupText(x, tensor.Data[int64](x), pairs(places, classes), ops.Str(c.Node, "default_string")), nil
+		return lookupText(c, x, tensor.Data[int64](x), pairs(places, classes), ops.Str(c.Node, "default_string")), nil
 	},
 	Along: alongOwn(never), Tol: ir.Exact,
 })
@@ -133,27 +133,27 @@ func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	case (x.DType() == tensor.String) != (keys.DType() == tensor.String):
 		return nil, fmt.Errorf("keys are %v, the input %v", keys.DType(), x.DType())
 	case x.DType() == tensor.String:
-		at = placesOf(x.Strings(), keys.Strings())
+		at = placesOf(c, x.Strings(), keys.Strings())
 	case x.DType().IsInt() && keys.DType().IsInt():
-		v, err := x.Int64s()
+		v, err := ops.Int64s(c, x)
 		if err != nil {
 			return nil, err
 		}
-		k, err := keys.Int64s()
+		k, err := ops.Int64s(c, keys)
 		if err != nil {
 			return nil, err
 		}
-		at = placesOf(v, k)
+		at = placesOf(c, v, k)
 	default:
-		v, err := x.Float64s()
+		v, err := ops.Float64s(c, x)
 		if err != nil {
 			return nil, err
 		}
-		k, err := keys.Float64s()
+		k, err := ops.Float64s(c, keys)
 		if err != nil {
 			return nil, err
 		}
-		at = placesOf(v, k)
+		at = placesOf(c, v, k)
 		nan := -1
 		for i, y := range k {
 			if math.IsNaN(y) {
@@ -176,43 +176,43 @@ func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if def != nil {
 			d = def.Strings()[0]
 		}
-		return []tensor.Datum{tensor.FromStrings(picked(at, values.Strings(), d), x.Shape()...)}, nil
+		return []tensor.Datum{tensor.FromStrings(picked(c, at, values.Strings(), d), x.Shape()...)}, nil
 	case values.DType().IsInt():
-		v, err := values.Int64s()
+		v, err := ops.Int64s(c, values)
 		if err != nil {
 			return nil, err
 		}
 		d := []int64{ops.Int(c.Node, "default_int64")}
 		if def != nil {
-			if d, err = def.Int64s(); err != nil {
+			if d, err = ops.Int64s(c, def); err != nil {
 				return nil, err
 			}
 		}
-		return ops.One(tensor.FromSlice(picked(at, v, d[0]), x.Shape()...).Convert(values.DType(), false))
+		return ops.One(ops.Convert(c, tensor.FromSlice(picked(c, at, v, d[0]), x.Shape()...), values.DType(), false))
 	}
-	v, err := values.Float64s()
+	v, err := ops.Float64s(c, values)
 	if err != nil {
 		return nil, err
 	}
 	d := []float64{ops.Float(c.Node, "default_float")}
 	if def != nil {
-		if d, err = def.Float64s(); err != nil {
+		if d, err = ops.Float64s(c, def); err != nil {
 			return nil, err
 		}
 	}
-	return ops.One(ops.Real(c, values.DType(), picked(at, v, d[0]), x.Shape()...))
+	return ops.One(ops.Real(c, values.DType(), picked(c, at, v, d[0]), x.Shape()...))
 }
 
-func placesOf[T comparable](v, keys []T) []int {
-	places := make([]int, len(keys))
+func placesOf[T comparable](c *ir.EvalCtx, v, keys []T) []int {
+	places := ops.Make[int](c, len(keys))
 	for i := range places {
 		places[i] = i
 	}
-	return mapped(v, pairs(keys, places), -1)
+	return mapped(c, v, pairs(keys, places), -1)
 }
 
-func picked[T any](at []int, values []T, def T) []T {
-	out := make([]T, len(at))
+func picked[T any](c *ir.EvalCtx, at []int, values []T, def T) []T {
+	out := ops.Make[T](c, len(at))
 	for i, k := range at {
 		if out[i] = def; k >= 0 {
 			out[i] = values[k]

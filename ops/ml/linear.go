@@ -25,11 +25,11 @@ var LinearClassifier = ops.Register(&ir.Op{
 		n := c.Node
 		l := labelsOf(n, "classlabels_ints")
 		kind := ops.Str(n, "post_transform")
-		scores, err := linear(in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil), 0)
+		scores, err := linear(c, in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil), 0)
 		if err != nil {
 			return nil, err
 		}
-		classes := make([]int, len(scores))
+		classes := ops.Make[int](c, len(scores))
 		for i, s := range scores {
 			switch {
 			case len(s) > 1:
@@ -86,7 +86,7 @@ var LinearRegressor = ops.Register(&ir.Op{
 	}),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		n := c.Node
-		out, err := linear(in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil),
+		out, err := linear(c, in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil),
 			int(ops.Int(n, "targets")))
 		if err != nil {
 			return nil, err
@@ -101,8 +101,8 @@ var LinearRegressor = ops.Register(&ir.Op{
 
 // linear computes linear functions of each sample of input 0. If targets is 0, there are as many as intercepts, or as
 // rows of coefficients.
-func linear(in []tensor.Datum, coefficients, intercepts []float64, targets int) ([][]float64, error) {
-	v, rows, cols, err := matrix(in)
+func linear(c *ir.EvalCtx, in []tensor.Datum, coefficients, intercepts []float64, targets int) ([][]float64, error) {
+	v, rows, cols, err := matrix(c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +121,9 @@ func linear(in []tensor.Datum, coefficients, intercepts []float64, targets int) 
 	if _, err := ops.Elems([]int{rows, targets}); err != nil {
 		return nil, err
 	}
-	out := make([][]float64, rows)
+	out := ops.Make[[]float64](c, rows)
 	for r := range out {
-		out[r] = make([]float64, targets)
+		out[r] = ops.Make[float64](c, targets)
 		for k := range out[r] {
 			out[r][k] = dot(v[r*cols:(r+1)*cols], coefficients[k*cols:(k+1)*cols])
 			if len(intercepts) > 0 {

@@ -35,7 +35,7 @@ func stringsAttr(name, doc string) ir.AttrSpec { return ops.Spec(name, ir.AttrSt
 func tensorAttr(name, doc string) ir.AttrSpec  { return ops.Spec(name, ir.AttrTensor, doc) }
 
 // matrix reads input 0 as samples by features; a vector is one sample.
-func matrix(in []tensor.Datum) (v []float64, rows, cols int, err error) {
+func matrix(c *ir.EvalCtx, in []tensor.Datum) (v []float64, rows, cols int, err error) {
 	x := ops.Tensor(in, 0)
 	if x == nil {
 		return nil, 0, 0, fmt.Errorf("input 0 (X) is missing")
@@ -48,7 +48,7 @@ func matrix(in []tensor.Datum) (v []float64, rows, cols int, err error) {
 	default:
 		return nil, 0, 0, fmt.Errorf("input 0 (X): expected samples by features, found %v", x)
 	}
-	return ops.F64(in, 0), rows, cols, nil
+	return ops.F64(c, in, 0), rows, cols, nil
 }
 
 // samples returns the number of samples of a node's first input as a dimension.
@@ -140,9 +140,9 @@ func (l labels) check() error {
 
 // pick returns the labels of the given classes as a tensor. A negative class is a binary decision without a label:
 // noLabel-0 is "0", noLabel-1 is "1".
-func (l labels) pick(classes []int) *tensor.Tensor {
+func (l labels) pick(ec *ir.EvalCtx, classes []int) *tensor.Tensor {
 	if l.text() {
-		out := make([]string, len(classes))
+		out := ops.Make[string](ec, len(classes))
 		for i, c := range classes {
 			if c < 0 {
 				out[i] = [2]string{"0", "1"}[noLabel-c]
@@ -152,7 +152,7 @@ func (l labels) pick(classes []int) *tensor.Tensor {
 		}
 		return tensor.FromStrings(out, len(out))
 	}
-	out := make([]int64, len(classes))
+	out := ops.Make[int64](ec, len(classes))
 	for i, c := range classes {
 		if c < 0 {
 			out[i] = int64(noLabel - c)
@@ -187,7 +187,7 @@ func scored(c *ir.EvalCtx, l labels, classes []int, scores [][]float64, cols int
 	if err != nil {
 		return nil, err
 	}
-	return []tensor.Datum{l.pick(classes), z}, nil
+	return []tensor.Datum{l.pick(c, classes), z}, nil
 }
 
 // joined returns a float32 matrix of rows of the given length.
@@ -197,7 +197,7 @@ func joined(c *ir.EvalCtx, rows [][]float64, cols int) (*tensor.Tensor, error) {
 		if len(r) != cols {
 			return nil, fmt.Errorf("expected %d scores per sample, found %d", cols, len(r))
 		}
-		flat = append(flat, r...)
+		flat = ops.Append(c, flat, r...)
 	}
 	return ops.Real(c, tensor.Float32, flat, len(rows), cols)
 }

@@ -22,7 +22,7 @@ var Normalizer = ops.Register(&ir.Op{
 		if x.Rank() == 0 {
 			return nil, fmt.Errorf("input 0 (X): expected samples by features, found %v", x)
 		}
-		v, rows, cols, err := matrix(in)
+		v, rows, cols, err := matrix(c, in)
 		if err != nil {
 			return nil, err
 		}

@@ -44,15 +44,15 @@ var OneHotEncoder = ops.Register(&ir.Op{
 		if x.DType() == tensor.String {
 			return oneHot(c, x, x.Strings(), c.Node.Attrs.Strs("cats_strings", nil), strict)
 		}
-		v := make([]int64, x.Len())
+		v := ops.Make[int64](c, x.Len())
 		if x.DType().IsInt() {
-			w, err := x.Int64s()
+			w, err := ops.Int64s(c, x)
 			if err != nil {
 				return nil, err
 			}
 			v = w
 		} else {
-			for i, y := range ops.F64(in, 0) {
+			for i, y := range ops.F64(c, in, 0) {
 				v[i] = int64(y)
 			}
 		}
@@ -73,7 +73,7 @@ func oneHot[T comparable](c *ir.EvalCtx, x *tensor.Tensor, v, cats []T, strict b
 	if err != nil {
 		return nil, err
 	}
-	out := make([]float64, size)
+	out := ops.Make[float64](c, size)
 	for i, k := range v {
 		at, ok := place[k]
 		switch {

@@ -23,7 +23,7 @@ var Scaler = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		v := ops.F64(in, 0)
+		v := ops.F64(c, in, 0)
 		for i, y := range v {
 			v[i] = (y - offset[o(i)]) * scale[s(i)]
 		}

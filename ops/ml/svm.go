@@ -52,8 +52,8 @@ func (k kernel) of(a, b []float64) float64 {
 }
 
 // all returns the kernels of x with count concatenated vectors.
-func (k kernel) all(x, vectors []float64, count int) []float64 {
-	out := make([]float64, count)
+func (k kernel) all(c *ir.EvalCtx, x, vectors []float64, count int) []float64 {
+	out := ops.Make[float64](c, count)
 	for i := range out {
 		out[i] = k.of(x, vectors[i*len(x):(i+1)*len(x)])
 	}

@@ -29,16 +29,16 @@ var SVMClassifier = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		v, rows, cols, err := matrix(in)
+		v, rows, cols, err := matrix(c, in)
 		if err != nil {
 			return nil, err
 		}
 		if err := m.check(cols); err != nil {
 			return nil, err
 		}
-		classes, scores := make([]int, rows), make([][]float64, rows)
+		classes, scores := ops.Make[int](c, rows), ops.Make[[]float64](c, rows)
 		for r := range rows {
-			classes[r], scores[r] = m.decide(v[r*cols : (r+1)*cols])
+			classes[r], scores[r] = m.decide(c, v[r*cols:(r+1)*cols])
 		}
 		return scored(c, m.labels, classes, scores, svmScores(c.Node, m.labels))
 	},
@@ -115,10 +115,10 @@ func (m *svm) check(features int) error {
 }
 
 // decide returns a sample's class and scores.
-func (m *svm) decide(x []float64) (int, []float64) {
+func (m *svm) decide(c *ir.EvalCtx, x []float64) (int, []float64) {
 	k := m.labels.len()
 	if m.linear {
-		scores := make([]float64, k)
+		scores := ops.Make[float64](c, k)
 		for i := range scores {
 			scores[i] = m.rho[0] + dot(x, m.coefs[i*len(x):(i+1)*len(x)])
 		}
@@ -128,9 +128,9 @@ func (m *svm) decide(x []float64) (int, []float64) {
 		}
 		return class, finish(m.post, scores, alone)
 	}
-	near := m.all(x, m.vectors, m.total)
+	near := m.all(c, x, m.vectors, m.total)
 	var sums []float64
-	votes := make([]float64, k)
+	votes := ops.Make[float64](c, k)
 	for i := range k {
 		for j := i + 1; j < k; j++ {
 			a, b := m.start[i], m.start[j]
@@ -147,7 +147,7 @@ func (m *svm) decide(x []float64) (int, []float64) {
 	class := argmax(votes)
 	switch {
 	case len(m.slope) > 0:
-		sums = m.probabilities(sums)
+		sums = m.probabilities(c, sums)
 		transform(m.post, sums)
 	case k != 2:
 		sums = finish(m.post, sums, alone)
@@ -161,11 +161,11 @@ func (m *svm) decide(x []float64) (int, []float64) {
 
 // probabilities returns class probabilities from the sums of all pairs: logistic functions, coupled as in Wu, Lin and
 // Weng (2004), second method.
-func (m *svm) probabilities(sums []float64) []float64 {
+func (m *svm) probabilities(c *ir.EvalCtx, sums []float64) []float64 {
 	k := m.labels.len()
 	r := make([][]float64, k)
 	for i := range r {
-		r[i] = make([]float64, k)
+		r[i] = ops.Make[float64](c, k)
 	}
 	at := 0
 	for i := range k {
@@ -177,9 +177,9 @@ func (m *svm) probabilities(sums []float64) []float64 {
 		}
 	}
 	q := make([][]float64, k)
-	p, qp := make([]float64, k), make([]float64, k)
+	p, qp := ops.Make[float64](c, k), ops.Make[float64](c, k)
 	for i := range q {
-		q[i], p[i] = make([]float64, k), 1/float64(k)
+		q[i], p[i] = ops.Make[float64](c, k), 1/float64(k)
 		for j := range k {
 			if j != i {
 				q[i][i] += r[j][i] * r[j][i]

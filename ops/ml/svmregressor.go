@@ -26,7 +26,7 @@ var SVMRegressor = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		v, rows, cols, err := matrix(in)
+		v, rows, cols, err := matrix(c, in)
 		if err != nil {
 			return nil, err
 		}
@@ -41,13 +41,13 @@ var SVMRegressor = ops.Register(&ir.Op{
 			return nil, fmt.Errorf("%d support vectors of %d features: found %d numbers and %d coefficients", count,
 				cols, len(vectors), len(coefs))
 		}
-		out := make([]float64, rows)
+		out := ops.Make[float64](c, rows)
 		for r := range out {
 			x := v[r*cols : (r+1)*cols]
 			if count == 0 {
 				out[r] = dot(x, coefs) + rho[0]
 			} else {
-				out[r] = dot(k.all(x, vectors, int(count)), coefs) + rho[0]
+				out[r] = dot(k.all(c, x, vectors, int(count)), coefs) + rho[0]
 			}
 			switch {
 			case ops.Int(n, "one_class") == 0:

@@ -45,11 +45,11 @@ func treeScores(_ *ir.Node, l labels) int { return l.len() }
 func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	n := c.Node
 	l := labelsOf(n, "classlabels_int64s")
-	f, err := flatForest(n, "class", l.len())
+	f, err := flatForest(c, n, "class", l.len())
 	if err != nil {
 		return nil, err
 	}
-	base, err := floatsOrTensor(n, "base_values")
+	base, err := floatsOrTensor(c, n, "base_values")
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +70,10 @@ func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error
 	}
 	var classes []int
 	var rows [][]float64
-	err = f.eachSample(in, func(votes [][]vote) error {
-		sums, none := aggregate("SUM", votes, l.len())
+	err = f.eachSample(c, in, func(votes [][]vote) error {
+		sums, none := aggregate(c, "SUM", votes, l.len())
 		class, scores := t.decide(sums, none)
-		classes, rows = append(classes, class), append(rows, scores)
+		classes, rows = ops.Append(c, classes, class), ops.Append(c, rows, scores)
 		return nil
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ var TreeEnsemble = ops.Register(&ir.Op{
 		if err := limit("n_targets", targets); err != nil {
 			return nil, err
 		}
-		f, err := ensemble(n, int(targets))
+		f, err := ensemble(c, n, int(targets))
 		if err != nil {
 			return nil, err
 		}
@@ -62,20 +62,20 @@ var TreeEnsemble = ops.Register(&ir.Op{
 		}
 		var out []float64
 		rows := 0
-		err = f.eachSample(in, func(votes [][]vote) error {
+		err = f.eachSample(c, in, func(votes [][]vote) error {
 			if _, err := ops.Elems([]int{rows + 1, int(targets)}); err != nil {
 				return err
 			}
-			sums, _ := aggregate(how, votes, int(targets))
+			sums, _ := aggregate(c, how, votes, int(targets))
 			transform(post, sums)
-			out = append(out, sums...)
+			out = ops.Append(c, out, sums...)
 			rows++
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		return ops.One(tensor.FromFloat64s(ops.Tensor(in, 0).DType(), out, rows, int(targets)))
+		return ops.One(ops.FromFloat64s(c, ops.Tensor(in, 0).DType(), out, rows, int(targets)))
 	},
 	Along: alongSamples, Tol: ir.Summing,
 })
@@ -100,14 +100,14 @@ func ensembleTargets(n *ir.Node) int64 {
 }
 
 // ensemble reads the attributes of version 5.
-func ensemble(n *ir.Node, targets int) (*forest, error) {
+func ensemble(c *ir.EvalCtx, n *ir.Node, targets int) (*forest, error) {
 	get := func(name string) []int64 { return n.Attrs.Ints(name, nil) }
 	numbers := func(name string) ([]float64, error) {
 		t := n.Attrs.Tensor(name)
 		if t == nil {
 			return nil, nil
 		}
-		v, err := t.Float64s()
+		v, err := ops.Float64s(c, t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

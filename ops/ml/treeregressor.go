@@ -44,11 +44,11 @@ func treeRegressor(since int) *ir.Op {
 				return nil, err
 			}
 			targets := int(ops.Int(n, "n_targets"))
-			f, err := flatForest(n, "target", targets)
+			f, err := flatForest(c, n, "target", targets)
 			if err != nil {
 				return nil, err
 			}
-			base, err := floatsOrTensor(n, "base_values")
+			base, err := floatsOrTensor(c, n, "base_values")
 			if err != nil {
 				return nil, err
 			}
@@ -56,15 +56,15 @@ func treeRegressor(since int) *ir.Op {
 				return nil, fmt.Errorf("base_values has %d elements for %d targets", len(base), targets)
 			}
 			var rows [][]float64
-			err = f.eachSample(in, func(votes [][]vote) error {
+			err = f.eachSample(c, in, func(votes [][]vote) error {
 				if _, err := ops.Elems([]int{len(rows) + 1, targets}); err != nil {
 					return err
 				}
-				sums, _ := aggregate(ops.Str(n, "aggregate_function"), votes, targets)
+				sums, _ := aggregate(c, ops.Str(n, "aggregate_function"), votes, targets)
 				for i := range base {
 					sums[i] += base[i]
 				}
-				rows = append(rows, finish(ops.Str(n, "post_transform"), sums, alone))
+				rows = ops.Append(c, rows, finish(ops.Str(n, "post_transform"), sums, alone))
 				return nil
 			})
 			if err != nil {

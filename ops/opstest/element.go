@@ -166,7 +166,7 @@ func compareElements(t *testing.T, n *ir.Node, e scalar.Expr, answer Answer, in 
 	for i := range in {
 		if x := ops.Tensor(in, i); x != nil {
 			shapes = append(shapes, x.Shape())
-			nums[i] = ops.F64(in, i)
+			nums[i] = ops.F64(nil, in, i)
 		}
 	}
 	shape, err := ops.Broadcast(shapes...)
@@ -247,7 +247,7 @@ func elementwise(t *testing.T, op *ir.Op, s Sample) (is, ok bool) {
 	if err != nil || !slices.Equal(shape, out.Shape()) {
 		return false, true
 	}
-	old := ops.F64(before, 0)
+	old := ops.F64(nil, before, 0)
 	changed := false
 	for i, d := range s.In {
 		x, isTensor := d.(*tensor.Tensor)
@@ -263,7 +263,7 @@ func elementwise(t *testing.T, op *ir.Op, s Sample) (is, ok bool) {
 			if err != nil {
 				return false, true
 			}
-			now := ops.F64(after, 0)
+			now := ops.F64(nil, after, 0)
 			if len(now) != len(old) {
 				return false, true
 			}

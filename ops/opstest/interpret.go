@@ -18,7 +18,7 @@ func Interpret(c *ir.EvalCtx, g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, e
 	if err := p.Add(g); err != nil {
 		return nil, err
 	}
-	return p.Graph(context.Background(), g, in, nil, nil)
+	return p.Graph(context.Background(), g, in, nil, nil, nil)
 }
 
 // EvalBody evaluates a node by its operator's body.

@@ -1,6 +1,7 @@
 package opstest
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -103,7 +104,7 @@ func Plain(t *testing.T, op *ir.Op, s Sample) *ir.Node {
 
 // Eval evaluates a node; wide carries float32 as float64.
 func Eval(n *ir.Node, in []tensor.Datum, wide bool) ([]tensor.Datum, error) {
-	return eval.Options{Wide: wide}.Node(n, in)
+	return eval.Options{Wide: wide}.Node(context.Background(), n, in, nil)
 }
 
 // widened carries float32 as float64.

@@ -36,7 +36,7 @@ var AffineGrid = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		size, err := ints(in, 1)
+		size, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -54,8 +54,8 @@ var AffineGrid = ops.Register(&ir.Op{
 		if _, err := ops.Elems(shape); err != nil {
 			return nil, err
 		}
-		t, corners := ops.F64(in, 0), getInt(c.Node, "align_corners") != 0
-		y, index, at := make([]float64, 0, product(shape)), make([]int, k), make([]float64, k)
+		t, corners := ops.F64(c, in, 0), getInt(c.Node, "align_corners") != 0
+		y, index, at := ops.Make[float64](c, product(shape))[:0], make([]int, k), ops.Make[float64](c, k)
 		for b := range shape[0] {
 			for p := range product(shape[1 : k+1]) {
 				unravel(p, shape[1:k+1], index)

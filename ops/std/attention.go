@@ -108,12 +108,12 @@ func (t *heads) row(b, h, s int) []float64 {
 	return t.v[o : o+t.e]
 }
 
-func readHeads(n *ir.Node, in []tensor.Datum, i int, attr string) (*heads, error) {
+func readHeads(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, i int, attr string) (*heads, error) {
 	t, err := need(in, i, n.Op.In[i].Name)
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.Float64s()
+	v, err := ops.Float64s(c, t)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func readHeads(n *ir.Node, in []tensor.Datum, i int, attr string) (*heads, error
 		return nil, fmt.Errorf("%s: expected four axes, or three of which the last divides into %d heads, found %v",
 			n.Op.In[i].Name, count, t)
 	}
-	out := &heads{make([]float64, len(v)), t.Dim(0), count, t.Dim(1), t.Dim(2) / count}
+	out := &heads{ops.Make[float64](c, len(v)), t.Dim(0), count, t.Dim(1), t.Dim(2) / count}
 	for b := range out.b {
 		for s := range out.s {
 			for h := range count {
@@ -137,7 +137,7 @@ func readHeads(n *ir.Node, in []tensor.Datum, i int, attr string) (*heads, error
 }
 
 // after prepends past steps to those of t.
-func (t *heads) after(past *tensor.Tensor, what string) (*heads, error) {
+func (t *heads) after(c *ir.EvalCtx, past *tensor.Tensor, what string) (*heads, error) {
 	if past == nil {
 		return t, nil
 	}
@@ -145,7 +145,7 @@ func (t *heads) after(past *tensor.Tensor, what string) (*heads, error) {
 	if len(p) != 4 || p[0] != t.b || p[1] != t.h || p[3] != t.e {
 		return nil, fmt.Errorf("%s: expected (%d,%d,_,%d), found %v", what, t.b, t.h, t.e, past)
 	}
-	v, err := past.Float64s()
+	v, err := ops.Float64s(c, past)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (t *heads) after(past *tensor.Tensor, what string) (*heads, error) {
 	if _, err := ops.Elems([]int{t.b, t.h, t.s + p[2], t.e}); err != nil {
 		return nil, err
 	}
-	out := &heads{make([]float64, len(v)+len(t.v)), t.b, t.h, t.s + p[2], t.e}
+	out := &heads{ops.Make[float64](c, len(v)+len(t.v)), t.b, t.h, t.s + p[2], t.e}
 	for b := range t.b {
 		for h := range t.h {
 			for s := range out.s {
@@ -190,7 +190,7 @@ func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attenti
 		return nil, fmt.Errorf("windows of %d and %d keys: expected -1, or more", m.left, m.right)
 	}
 	var err error
-	if m.lens, err = ints(in, 6); err != nil {
+	if m.lens, err = ints(c, in, 6); err != nil {
 		return nil, err
 	}
 	if m.lens != nil && len(m.lens) != q.b {
@@ -202,7 +202,7 @@ func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attenti
 		return m, nil
 	}
 	m.bool = t.DType() == tensor.Bool
-	if m.v, err = t.Float64s(); err != nil {
+	if m.v, err = ops.Float64s(c, t); err != nil {
 		return nil, err
 	}
 	full := []int{q.b, q.h, q.s, k.s}
@@ -256,15 +256,15 @@ func (m *attentionMask) row(bias []float64, b, h, i int) bool {
 
 func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	n := c.Node
-	q, err := readHeads(n, in, 0, "q_num_heads")
+	q, err := readHeads(c, n, in, 0, "q_num_heads")
 	if err != nil {
 		return nil, err
 	}
-	k, err := readHeads(n, in, 1, "kv_num_heads")
+	k, err := readHeads(c, n, in, 1, "kv_num_heads")
 	if err != nil {
 		return nil, err
 	}
-	v, err := readHeads(n, in, 2, "kv_num_heads")
+	v, err := readHeads(c, n, in, 2, "kv_num_heads")
 	if err != nil {
 		return nil, err
 	}
@@ -273,10 +273,10 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, fmt.Errorf("past_key and past_value: expected both, or none")
 	}
 	past := k.s
-	if k, err = k.after(pastK, "past_key"); err != nil {
+	if k, err = k.after(c, pastK, "past_key"); err != nil {
 		return nil, err
 	}
-	if v, err = v.after(pastV, "past_value"); err != nil {
+	if v, err = v.after(c, pastV, "past_value"); err != nil {
 		return nil, err
 	}
 	past = k.s - past
@@ -300,8 +300,8 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if _, err := ops.Elems([]int{y.b, y.h, y.s, y.e}); err != nil {
 		return nil, err
 	}
-	y.v = make([]float64, y.b*y.h*y.s*y.e)
-	score, bias := make([]float64, k.s), make([]float64, k.s)
+	y.v = ops.Make[float64](c, y.b*y.h*y.s*y.e)
+	score, bias := ops.Make[float64](c, k.s), ops.Make[float64](c, k.s)
 	keep := func(at int64) {
 		if wantQK && mode == at {
 			qk = append(qk, score...)
@@ -355,7 +355,7 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			if ops.Tensor(in, 0).Rank() == 4 {
 				return ops.Real(c, t1, y.v, y.b, y.h, y.s, y.e)
 			}
-			return ops.Real(c, t1, y.joined(), y.b, y.s, y.h*y.e)
+			return ops.Real(c, t1, y.joined(c), y.b, y.s, y.h*y.e)
 		},
 		func() (*tensor.Tensor, error) { return ops.Real(c, t1, k.v, k.b, k.h, k.s, k.e) },
 		func() (*tensor.Tensor, error) { return ops.Real(c, t2, v.v, v.b, v.h, v.s, v.e) })
@@ -370,8 +370,8 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 }
 
 // joined moves the heads to the last axis: (B,S,H*E).
-func (t *heads) joined() []float64 {
-	flat := make([]float64, 0, len(t.v))
+func (t *heads) joined(c *ir.EvalCtx) []float64 {
+	flat := ops.Make[float64](c, len(t.v))[:0]
 	for b := range t.b {
 		for s := range t.s {
 			for h := range t.h {

@@ -30,17 +30,17 @@ var BatchNormalization = ops.Register(&ir.Op{
 		return t, err
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		x, p, err := channels(in, 4)
+		x, p, err := channels(c, in, 4)
 		if err != nil {
 			return nil, err
 		}
 		scale, bias, mean, variance := p[0], p[1], p[2], p[3]
-		v := ops.F64(in, 0)
+		v := ops.F64(c, in, 0)
 		n, ch, cols := x.Dim(0), x.Dim(1), product(x.Shape()[2:])
 		runMean, runVar := mean, variance
 		if getInt(c.Node, "training_mode") != 0 {
 			m := getFloat(c.Node, "momentum")
-			runMean, runVar = make([]float64, ch), make([]float64, ch)
+			runMean, runVar = ops.Make[float64](c, ch), ops.Make[float64](c, ch)
 			for k := range ch {
 				var all []float64
 				for i := range n {

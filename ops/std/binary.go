@@ -38,11 +38,11 @@ func (o arith) apply(c *ir.EvalCtx, a, b *tensor.Tensor, shape []int) (*tensor.T
 		return nil, err
 	}
 	if a.DType().IsInt() {
-		x, err := a.Int64s()
+		x, err := ops.Int64s(c, a)
 		if err != nil {
 			return nil, err
 		}
-		y, err := b.Int64s()
+		y, err := ops.Int64s(c, b)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +53,7 @@ func (o arith) apply(c *ir.EvalCtx, a, b *tensor.Tensor, shape []int) (*tensor.T
 				}
 			}
 		}
-		x, y = ops.BroadcastTo(x, a.Shape(), shape), ops.BroadcastTo(y, b.Shape(), shape)
+		x, y = ops.BroadcastTo(c, x, a.Shape(), shape), ops.BroadcastTo(c, y, b.Shape(), shape)
 		unsigned := a.DType() == tensor.Uint64 && o.u != nil
 		for i := range x {
 			if unsigned {
@@ -62,17 +62,17 @@ func (o arith) apply(c *ir.EvalCtx, a, b *tensor.Tensor, shape []int) (*tensor.T
 				x[i] = o.i(x[i], y[i])
 			}
 		}
-		return fromInts(a.DType(), x, shape...)
+		return fromInts(c, a.DType(), x, shape...)
 	}
-	x, err := a.Float64s()
+	x, err := ops.Float64s(c, a)
 	if err != nil {
 		return nil, err
 	}
-	y, err := b.Float64s()
+	y, err := ops.Float64s(c, b)
 	if err != nil {
 		return nil, err
 	}
-	x, y = ops.BroadcastTo(x, a.Shape(), shape), ops.BroadcastTo(y, b.Shape(), shape)
+	x, y = ops.BroadcastTo(c, x, a.Shape(), shape), ops.BroadcastTo(c, y, b.Shape(), shape)
 	for i := range x {
 		x[i] = o.f(x[i], y[i])
 	}
@@ -168,7 +168,7 @@ var Pow = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		wideB, err := b.Convert(a.DType(), false)
+		wideB, err := ops.Convert(c, b, a.DType(), false)
 		if err != nil {
 			return nil, err
 		}

@@ -38,19 +38,19 @@ var (
 var BitwiseNot = ops.Register(&ir.Op{
 	Name: "BitwiseNot", Since: 18, Doc: "All bits inverted.",
 	In: ops.Sig("X:T[...]"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", ops.Ints),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t, err := need(in, 0, "X")
 		if err != nil {
 			return nil, err
 		}
-		v, err := t.Int64s()
+		v, err := ops.Int64s(c, t)
 		if err != nil {
 			return nil, err
 		}
 		for i, x := range v {
 			v[i] = ^x
 		}
-		return ops.One(fromInts(t.DType(), v, t.Shape()...))
+		return ops.One(fromInts(c, t.DType(), v, t.Shape()...))
 	},
 	Along: ops.AlongElementwise, Tol: ir.Exact,
 })
@@ -108,7 +108,7 @@ var BitCast = ops.Register(&ir.Op{
 		}
 		// The bits are those of the graph's type, even if a wide evaluation holds float64.
 		if from := c.Node.In(0).Elem(); t.DType() != from {
-			if t, err = t.Convert(from, false); err != nil {
+			if t, err = ops.Convert(c, t, from, false); err != nil {
 				return nil, err
 			}
 		}
@@ -116,7 +116,7 @@ var BitCast = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		return ops.One(out.Convert(wide(c, to), false))
+		return ops.One(ops.Convert(c, out, wide(c, to), false))
 	},
 	Along: ops.AlongElementwise, Tol: ir.Exact,
 })

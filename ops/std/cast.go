@@ -85,14 +85,14 @@ func cast(c *ir.EvalCtx, in []tensor.Datum, to tensor.DType) (*tensor.Tensor, er
 	}
 	saturate := getInt(c.Node, "saturate") != 0
 	if to == tensor.Float8E8M0 && t.DType() != to {
-		return powersOfTwo(t, getStr(c.Node, "round_mode"), saturate)
+		return powersOfTwo(c, t, getStr(c.Node, "round_mode"), saturate)
 	}
-	return t.Convert(wide(c, to), saturate && to.Bits() <= 8)
+	return ops.Convert(c, t, wide(c, to), saturate && to.Bits() <= 8)
 }
 
 // powersOfTwo converts to float8e8m0, whose numbers are powers of two, with the given rounding of magnitudes.
-func powersOfTwo(t *tensor.Tensor, mode string, saturate bool) (*tensor.Tensor, error) {
-	v, err := t.Float64s()
+func powersOfTwo(c *ir.EvalCtx, t *tensor.Tensor, mode string, saturate bool) (*tensor.Tensor, error) {
+	v, err := ops.Float64s(c, t)
 	if err != nil {
 		return nil, err
 	}
@@ -112,5 +112,5 @@ func powersOfTwo(t *tensor.Tensor, mode string, saturate bool) (*tensor.Tensor, 
 			v[i] = math.Ldexp(1, min(max(e, least), greatest))
 		}
 	}
-	return tensor.FromFloat64s(tensor.Float8E8M0, v, t.Shape()...)
+	return ops.FromFloat64s(c, tensor.Float8E8M0, v, t.Shape()...)
 }

@@ -33,19 +33,19 @@ var CausalConvWithState = ops.Register(&ir.Op{
 		if _, err := ops.Elems(states); err != nil {
 			return nil, err
 		}
-		bias, past := ops.F64(in, 2), ops.F64(in, 3)
+		bias, past := ops.F64(c, in, 2), ops.F64(c, in, 3)
 		if bias != nil && len(bias) != channels {
 			return nil, fmt.Errorf("bias: expected %d elements, found %d", channels, len(bias))
 		}
 		if past == nil {
-			past = make([]float64, product(states))
+			past = ops.Make[float64](c, product(states))
 		} else if err := ops.SameShape(ops.Tensor(in, 3).Shape(), states); err != nil {
 			return nil, fmt.Errorf("past_state: %w", err)
 		}
-		v, f := ops.F64(in, 0), ops.F64(in, 1)
-		y, present := make([]float64, 0, len(v)), make([]float64, 0, len(past))
+		v, f := ops.F64(c, in, 0), ops.F64(c, in, 1)
+		y, present := ops.Make[float64](c, len(v))[:0], ops.Make[float64](c, len(past))[:0]
 		silu := getStr(c.Node, "activation") != "none"
-		line := make([]float64, k-1+length)
+		line := ops.Make[float64](c, k-1+length)
 		for r := range x.Dim(0) * channels {
 			copy(line, past[r*(k-1):(r+1)*(k-1)])
 			copy(line[k-1:], v[r*length:(r+1)*length])

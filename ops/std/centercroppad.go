@@ -37,7 +37,7 @@ var CenterCropPad = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		want, err := ints(in, 1)
+		want, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ var CenterCropPad = ops.Register(&ir.Op{
 		for i, a := range axes {
 			shape[a] = sizes[i]
 		}
-		out, err := alloc(x.DType(), shape)
+		out, err := alloc(c, x.DType(), shape)
 		if err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ var Clip = ops.Register(&ir.Op{
 			if b := ops.Tensor(in, 2); b != nil {
 				hi = tensor.Data[uint64](b)[0]
 			}
-			out := make([]uint64, t.Len())
+			out := ops.Make[uint64](c, t.Len())
 			for i, x := range tensor.Data[uint64](t) {
 				out[i] = min(max(x, lo), hi)
 			}
@@ -66,24 +66,24 @@ var Clip = ops.Register(&ir.Op{
 		}
 		if t.DType().IsInt() {
 			lo, hi := int64(math.MinInt64), int64(math.MaxInt64)
-			if b, err := ints(in, 1); err != nil {
+			if b, err := ints(c, in, 1); err != nil {
 				return nil, err
 			} else if b != nil {
 				lo = b[0]
 			}
-			if b, err := ints(in, 2); err != nil {
+			if b, err := ints(c, in, 2); err != nil {
 				return nil, err
 			} else if b != nil {
 				hi = b[0]
 			}
-			v, err := t.Int64s()
+			v, err := ops.Int64s(c, t)
 			if err != nil {
 				return nil, err
 			}
 			for i, x := range v {
 				v[i] = min(max(x, lo), hi)
 			}
-			return ops.One(fromInts(t.DType(), v, t.Shape()...))
+			return ops.One(fromInts(c, t.DType(), v, t.Shape()...))
 		}
 		return ops.EvalElement(c, args)
 	},

@@ -37,11 +37,11 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := ints(in, 1)
+	image, err := ints(c, in, 1)
 	if err != nil {
 		return nil, err
 	}
-	block, err := ints(in, 2)
+	block, err := ints(c, in, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +82,11 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
 	}
-	v, err := x.Float64s()
+	v, err := ops.Float64s(c, x)
 	if err != nil {
 		return nil, err
 	}
-	y := make([]float64, product(shape))
+	y := ops.Make[float64](c, product(shape))
 	size, tap := product(shape[2:]), make([]int, k)
 	for t := range int(taps) {
 		unravel(t, bs, tap)

@@ -14,17 +14,18 @@ import (
 // relation is a comparison of integers, bools or strings.
 type relation struct{ less, equal, greater bool }
 
-func relate[T cmp.Ordered](r relation, x, y []T) []bool {
-	out := make([]bool, len(x))
+func relate[T cmp.Ordered](c *ir.EvalCtx, r relation, x, y []T) []bool {
+	out := ops.Make[bool](c, len(x))
 	for i := range x {
 		out[i] = r.less && x[i] < y[i] || r.equal && x[i] == y[i] || r.greater && x[i] > y[i]
 	}
 	return out
 }
 
-func relateAs[T cmp.Ordered](r relation, x, y []T, a, b *tensor.Tensor, shape []int) ([]tensor.Datum, error) {
-	x, y = ops.BroadcastTo(x, a.Shape(), shape), ops.BroadcastTo(y, b.Shape(), shape)
-	return ops.One(tensor.FromSlice(relate(r, x, y), shape...), nil)
+func relateAs[T cmp.Ordered](c *ir.EvalCtx, r relation, x, y []T, a, b *tensor.Tensor,
+	shape []int) ([]tensor.Datum, error) {
+	x, y = ops.BroadcastTo(c, x, a.Shape(), shape), ops.BroadcastTo(c, y, b.Shape(), shape)
+	return ops.One(tensor.FromSlice(relate(c, r, x, y), shape...), nil)
 }
 
 func compare(name string, since int, doc string, types []tensor.DType, f scalarBinary, r relation) *ir.Op {
@@ -45,13 +46,13 @@ func compare(name string, since int, doc string, types []tensor.DType, f scalarB
 			}
 			switch d := a.DType(); {
 			case d == tensor.String:
-				return relateAs(r, a.Strings(), b.Strings(), a, b, shape)
+				return relateAs(c, r, a.Strings(), b.Strings(), a, b, shape)
 			case d == tensor.Uint64:
-				return relateAs(r, tensor.Data[uint64](a), tensor.Data[uint64](b), a, b, shape)
+				return relateAs(c, r, tensor.Data[uint64](a), tensor.Data[uint64](b), a, b, shape)
 			case d == tensor.Int64:
-				return relateAs(r, tensor.Data[int64](a), tensor.Data[int64](b), a, b, shape)
+				return relateAs(c, r, tensor.Data[int64](a), tensor.Data[int64](b), a, b, shape)
 			}
-			return relateAs(r, ops.F64(in, 0), ops.F64(in, 1), a, b, shape)
+			return relateAs(c, r, ops.F64(c, in, 0), ops.F64(c, in, 1), a, b, shape)
 		},
 		Tol: ir.Exact,
 	})
@@ -76,7 +77,7 @@ func logical(name, doc string, e scalarBinary, f func(a, b bool) bool) *ir.Op {
 		Name: name, Since: 7, Doc: doc,
 		In: ops.Sig("A:bool", "B:bool"), Out: ops.Sig("C:bool"),
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return e(x[0], x[1]) },
-		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			a, b, shape, err := operands(in)
 			if err != nil {
 				return nil, err
@@ -84,9 +85,9 @@ func logical(name, doc string, e scalarBinary, f func(a, b bool) bool) *ir.Op {
 			if a.DType() != tensor.Bool || b.DType() != tensor.Bool {
 				return nil, fmt.Errorf("expected bool, found %v and %v", a.DType(), b.DType())
 			}
-			x := ops.BroadcastTo(tensor.Data[bool](a), a.Shape(), shape)
-			y := ops.BroadcastTo(tensor.Data[bool](b), b.Shape(), shape)
-			out := make([]bool, len(x))
+			x := ops.BroadcastTo(c, tensor.Data[bool](a), a.Shape(), shape)
+			y := ops.BroadcastTo(c, tensor.Data[bool](b), b.Shape(), shape)
+			out := ops.Make[bool](c, len(x))
 			for i := range out {
 				out[i] = f(x[i], y[i])
 			}
@@ -111,7 +112,7 @@ var Not = ops.Register(&ir.Op{
 	Name: "Not", Since: 1, Doc: "Logical negation of each element.",
 	In: ops.Sig("X:T1[...]"), Out: ops.Sig("Y:bool[...]"), Elems: elems("T1", boolOnly),
 	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Not(x[0]) },
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t, err := need(in, 0, "X")
 		if err != nil {
 			return nil, err
@@ -119,7 +120,7 @@ var Not = ops.Register(&ir.Op{
 		if t.DType() != tensor.Bool {
 			return nil, fmt.Errorf("expected bool, found %v", t.DType())
 		}
-		out := make([]bool, t.Len())
+		out := ops.Make[bool](c, t.Len())
 		for i, x := range tensor.Data[bool](t) {
 			out[i] = !x
 		}

@@ -64,7 +64,7 @@ var Concat = ops.Register(&ir.Op{
 			}
 			parts = append(parts, t)
 		}
-		return ops.One(concat(parts, getInt(c.Node, "axis")))
+		return ops.One(concat(c, parts, getInt(c.Node, "axis")))
 	},
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		rank := len(n.In(0).Shape())
@@ -101,7 +101,7 @@ var Concat = ops.Register(&ir.Op{
 })
 
 // concat joins one or more tensors along an axis.
-func concat(parts []*tensor.Tensor, axis int64) (*tensor.Tensor, error) {
+func concat(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64) (*tensor.Tensor, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("nothing to concatenate")
 	}
@@ -127,7 +127,7 @@ func concat(parts []*tensor.Tensor, axis int64) (*tensor.Tensor, error) {
 			}
 		}
 	}
-	out, err := alloc(parts[0].DType(), shape)
+	out, err := alloc(c, parts[0].DType(), shape)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ var Constant = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		return ops.One(t.Convert(wide(c, t.DType()), false))
+		return ops.One(ops.Convert(c, t, wide(c, t.DType()), false))
 	},
 	Along: ops.AlongElementwise, Tol: ir.Exact,
 })
@@ -92,7 +92,7 @@ var ConstantOfShape = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		want, err := ints(in, 0)
+		want, err := ints(c, in, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -100,10 +100,10 @@ var ConstantOfShape = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		if v, err = v.Convert(wide(c, v.DType()), false); err != nil {
+		if v, err = ops.Convert(c, v, wide(c, v.DType()), false); err != nil {
 			return nil, err
 		}
-		out, err := alloc(v.DType(), shape)
+		out, err := alloc(c, v.DType(), shape)
 		if err != nil {
 			return nil, err
 		}

@@ -146,7 +146,7 @@ var Loop = ops.Register(&ir.Op{
 		}
 		limit, more := int64(-1), true
 		if ops.Tensor(in, 0) != nil {
-			if limit, err = scalarInt(in, 0, "M"); err != nil {
+			if limit, err = scalarInt(c, in, 0, "M"); err != nil {
 				return nil, err
 			}
 			limit = max(limit, 0)
@@ -174,7 +174,7 @@ var Loop = ops.Register(&ir.Op{
 				return nil, fmt.Errorf("iteration %d: %w", i, err)
 			}
 			state = out[1 : 1+carried : 1+carried]
-			if err := stacks.push(out[1+carried:]); err != nil {
+			if err := stacks.push(c, out[1+carried:]); err != nil {
 				return nil, fmt.Errorf("iteration %d: %w", i, err)
 			}
 		}
@@ -206,14 +206,15 @@ type stacks struct {
 	elems int
 }
 
-func newStacks(n int) *stacks { return &stacks{parts: make([][]*tensor.Tensor, n)} }
+func newStacks(outputs int) *stacks { return &stacks{parts: make([][]*tensor.Tensor, outputs)} }
 
-func (s *stacks) push(out []tensor.Datum) error {
+func (s *stacks) push(c *ir.EvalCtx, out []tensor.Datum) error {
 	for i, d := range out {
 		t, ok := d.(*tensor.Tensor)
 		if !ok || t == nil {
 			return fmt.Errorf("scan output %d is not a tensor", i)
 		}
+		c.Charge(ops.ItemSize + ops.SizeOf(t)) // the subgraph has released it
 		s.parts[i] = append(s.parts[i], t)
 		if s.elems += t.Len(); s.elems > ops.MaxElems {
 			return fmt.Errorf("scan outputs have more than %d elements", ops.MaxElems)
@@ -226,7 +227,7 @@ func (s *stacks) push(out []tensor.Datum) error {
 func (s *stacks) join(c *ir.EvalCtx, i int, axis int64, reverse bool, typ ir.Type) (*tensor.Tensor, error) {
 	parts := s.parts[i]
 	if len(parts) > 0 {
-		return stack(parts, axis, reverse)
+		return stack(c, parts, axis, reverse)
 	}
 	t, ok := ir.AsTensor(typ)
 	if !ok {
@@ -241,11 +242,11 @@ func (s *stacks) join(c *ir.EvalCtx, i int, axis int64, reverse bool, typ ir.Typ
 	if err != nil {
 		return nil, err
 	}
-	return alloc(wide(c, t.Elem), append(shape[:a:a], append([]int{0}, shape[a:]...)...))
+	return alloc(c, wide(c, t.Elem), append(shape[:a:a], append([]int{0}, shape[a:]...)...))
 }
 
 // stack joins tensors of one shape on a new axis.
-func stack(parts []*tensor.Tensor, axis int64, reverse bool) (*tensor.Tensor, error) {
+func stack(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64, reverse bool) (*tensor.Tensor, error) {
 	rows := make([]*tensor.Tensor, len(parts))
 	for i, p := range parts {
 		a, err := ops.Axis(axis, p.Rank()+1)
@@ -262,5 +263,5 @@ func stack(parts []*tensor.Tensor, axis int64, reverse bool) (*tensor.Tensor, er
 	if reverse {
 		slices.Reverse(rows)
 	}
-	return concat(rows, axis)
+	return concat(c, rows, axis)
 }

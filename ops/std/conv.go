@@ -115,7 +115,8 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
 	}
-	y, err := convolve(c, ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2), x.Shape(), w.Shape(), shape, ws, group)
+	y, err := convolve(c, ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2), x.Shape(), w.Shape(), shape,
+		ws, group)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Window, group int) ([]float64, error) {
 	n, m, cg := xs[0], wsh[0], wsh[1]
 	xSize, taps, ySize := product(xs[2:]), product(wsh[2:]), product(ys[2:])
-	y := make([]float64, n*m*ySize)
+	y := ops.Make[float64](c, n*m*ySize)
 	xStr, yStr := ops.Strides(xs[2:]), ops.Strides(ys[2:])
 	tap := make([]int, len(win))
 	for t := range taps {

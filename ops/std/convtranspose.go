@@ -126,7 +126,7 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 		return nil, fmt.Errorf("X %v, W %v and group %d do not match", x, w, group)
 	}
 	mg := w.Dim(1)
-	b := ops.F64(in, 2)
+	b := ops.F64(c, in, 2)
 	if b != nil && len(b) != mg*group {
 		return nil, fmt.Errorf("B: expected %d elements, found %d", mg*group, len(b))
 	}
@@ -156,8 +156,9 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
 	}
-	y := make([]float64, product(shape))
-	if err := spreadOver(c, y, ops.F64(in, 0), ops.F64(in, 1), shape, x.Shape(), w.Shape(), win, group); err != nil {
+	y := ops.Make[float64](c, product(shape))
+	err = spreadOver(c, y, ops.F64(c, in, 0), ops.F64(c, in, 1), shape, x.Shape(), w.Shape(), win, group)
+	if err != nil {
 		return nil, err
 	}
 	if places := product(shape[2:]); b != nil {

@@ -40,7 +40,7 @@ func cumulative(name string, since int, what string, types []tensor.DType, start
 			if err != nil {
 				return nil, err
 			}
-			ax, err := scalarInt(in, 1, "axis")
+			ax, err := scalarInt(c, in, 1, "axis")
 			if err != nil {
 				return nil, err
 			}
@@ -50,14 +50,14 @@ func cumulative(name string, since int, what string, types []tensor.DType, start
 			}
 			exclusive, reverse := getInt(c.Node, "exclusive") != 0, getInt(c.Node, "reverse") != 0
 			if x.DType().IsInt() {
-				v, err := x.Int64s()
+				v, err := ops.Int64s(c, x)
 				if err != nil {
 					return nil, err
 				}
 				cumulate(v, x.Shape(), a, exclusive, reverse, start, g)
-				return ops.One(fromInts(x.DType(), v, x.Shape()...))
+				return ops.One(fromInts(c, x.DType(), v, x.Shape()...))
 			}
-			v, err := x.Float64s()
+			v, err := ops.Float64s(c, x)
 			if err != nil {
 				return nil, err
 			}

@@ -85,22 +85,22 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err := ops.SameShape(offset.Shape(), want); err != nil {
 		return nil, fmt.Errorf("offset: %w", err)
 	}
-	mask := ops.F64(in, 4)
+	mask := ops.F64(c, in, 4)
 	if mask != nil {
 		want[1] = offsets * taps
 		if err := ops.SameShape(ops.Tensor(in, 4).Shape(), want); err != nil {
 			return nil, fmt.Errorf("mask: %w", err)
 		}
 	}
-	bias := ops.F64(in, 3)
+	bias := ops.F64(c, in, 3)
 	if bias != nil && len(bias) != m {
 		return nil, fmt.Errorf("B: expected %d elements, found %d", m, len(bias))
 	}
-	xs, wv, off := ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2)
-	y := make([]float64, product(shape))
+	xs, wv, off := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2)
+	y := ops.Make[float64](c, product(shape))
 	places, size, perOffset := product(shape[2:]), product(x.Shape()[2:]), channels/offsets
-	at, tap, index := make([]float64, k), make([]int, k), make([]int, k)
-	sampled := make([]float64, channels)
+	at, tap, index := ops.Make[float64](c, k), make([]int, k), make([]int, k)
+	sampled := ops.Make[float64](c, channels)
 	for s := range x.Dim(0) {
 		for place := range places {
 			if c.Ctx != nil && c.Ctx.Err() != nil {

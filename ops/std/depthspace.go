@@ -79,7 +79,7 @@ func regroup(name string, since int, doc string, toSpace bool, attrs ...ir.AttrS
 			if toSpace {
 				shape = []int{p[0], p[1], p[2] * p[3], p[4] * p[5]}
 			}
-			out, err := alloc(x.DType(), shape)
+			out, err := alloc(c, x.DType(), shape)
 			if err != nil {
 				return nil, err
 			}

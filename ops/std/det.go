@@ -22,8 +22,8 @@ var Det = ops.Same(ops.Register(&ir.Op{
 			return nil, fmt.Errorf("X: expected square matrices, found %v", x)
 		}
 		shape, m := x.Shape()[:x.Rank()-2], x.Dim(x.Rank()-1)
-		v := ops.F64(in, 0)
-		y := make([]float64, product(shape))
+		v := ops.F64(c, in, 0)
+		y := ops.Make[float64](c, product(shape))
 		for i := range y {
 			if c.Ctx != nil && c.Ctx.Err() != nil {
 				return nil, c.Ctx.Err()

@@ -133,7 +133,7 @@ func evalDFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if n.Op.Since < 20 {
 		given = getInt(n, "axis")
 	} else if ops.Tensor(in, 2) != nil {
-		if given, err = scalarInt(in, 2, "axis"); err != nil {
+		if given, err = scalarInt(c, in, 2, "axis"); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +151,7 @@ func evalDFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		length = 2 * (length - 1)
 	}
 	if ops.Tensor(in, 1) != nil {
-		if length, err = scalarInt(in, 1, "dft_length"); err != nil {
+		if length, err = scalarInt(c, in, 1, "dft_length"); err != nil {
 			return nil, err
 		}
 	}
@@ -169,8 +169,9 @@ func evalDFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
 	}
-	v := ops.F64(in, 0)
-	y := make([]float64, product(shape))
+	v := ops.F64(c, in, 0)
+	y := ops.Make[float64](c, product(shape))
+	c.Charge(fft.Bytes(int(length)))
 	t := transform{plan: fft.Of(int(length)), inverse: inverse, onesided: onesided, parts: parts}
 	outer, d, inner := splitAt(x.Shape()[:rank-1], axis)
 	for o := range outer {
@@ -178,7 +179,7 @@ func evalDFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			if c.Ctx != nil && c.Ctx.Err() != nil {
 				return nil, c.Ctx.Err()
 			}
-			t.line(y[(o*shape[axis]*inner+i)*shape[rank-1]:], v[(o*d*inner+i)*parts:], shape[axis], d, inner)
+			t.line(c, y[(o*shape[axis]*inner+i)*shape[rank-1]:], v[(o*d*inner+i)*parts:], shape[axis], d, inner)
 		}
 	}
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
@@ -195,10 +196,10 @@ type transform struct {
 
 // line transforms d numbers in src, step numbers apart (of the given number of parts), to count numbers in dst,
 // likewise.
-func (t *transform) line(dst, src []float64, count, d, step int) {
+func (t *transform) line(c *ir.EvalCtx, dst, src []float64, count, d, step int) {
 	n := t.plan.Len()
 	if t.real == nil {
-		t.real, t.z = make([]float64, n), make([]complex128, n)
+		t.real, t.z = ops.Make[float64](c, n), ops.Make[complex128](c, n)
 	}
 	z := t.z
 	switch {

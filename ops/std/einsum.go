@@ -57,6 +57,29 @@ var Einsum = ops.Register(&ir.Op{
 		return one(typed(n.In(0).Elem(), out))
 	},
 	Eval: evalEinsum,
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		ranks := make([]int, len(n.Inputs))
+		for i, v := range n.Inputs {
+			ranks[i] = len(v.Shape())
+		}
+		w := ir.Work{Bytes: ops.BytesOf(n, bind)}
+		e, err := parseEinsum(n.Attrs.Str("equation", ""), ranks)
+		if err != nil {
+			return w
+		}
+		size := map[rune]int64{}
+		for i, letters := range e.in {
+			for j, l := range letters {
+				size[l] = max(size[l], ops.DimAt(n.In(i), j, bind))
+			}
+		}
+		points := 2 * float64(len(n.Inputs)) // a product and a sum at each point of the space of all letters
+		for _, d := range size {
+			points *= float64(d)
+		}
+		w.Flops = int64(min(points, 1<<62))
+		return w
+	},
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		ranks, same := make([]int, len(in)), make([]int, len(in))
 		for i := range in {
@@ -201,23 +224,23 @@ func evalEinsum(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	// Every input is read at every point of the space of all letters, with the letters of the output first.
 	inner := product(shape[len(out):])
 	if parts[0].DType().IsInt() {
-		total, err := einsumSum(parts, e, order, shape, n, inner,
-			func(t *tensor.Tensor) ([]int64, error) { return t.Int64s() })
+		total, err := einsumSum(c, parts, e, order, shape, n, inner,
+			func(t *tensor.Tensor) ([]int64, error) { return ops.Int64s(c, t) })
 		if err != nil {
 			return nil, err
 		}
-		return ops.One(fromInts(parts[0].DType(), total, out...))
+		return ops.One(fromInts(c, parts[0].DType(), total, out...))
 	}
-	total, err := einsumSum(parts, e, order, shape, n, inner,
-		func(t *tensor.Tensor) ([]float64, error) { return t.Float64s() })
+	total, err := einsumSum(c, parts, e, order, shape, n, inner,
+		func(t *tensor.Tensor) ([]float64, error) { return ops.Float64s(c, t) })
 	if err != nil {
 		return nil, err
 	}
 	return ops.One(ops.Real(c, parts[0].DType(), total, out...))
 }
 
-func einsumSum[T int64 | float64](parts []*tensor.Tensor, e einsum, order []rune, shape []int, n, inner int,
-	read func(*tensor.Tensor) ([]T, error)) ([]T, error) {
+func einsumSum[T int64 | float64](c *ir.EvalCtx, parts []*tensor.Tensor, e einsum, order []rune, shape []int,
+	n, inner int, read func(*tensor.Tensor) ([]T, error)) ([]T, error) {
 	data, strides := make([][]T, len(parts)), make([][]int, len(parts))
 	for i, t := range parts {
 		var err error
@@ -233,7 +256,7 @@ func einsumSum[T int64 | float64](parts []*tensor.Tensor, e einsum, order []rune
 			}
 		}
 	}
-	total, index, at := make([]T, n), make([]int, len(order)), make([]int, len(parts))
+	total, index, at := ops.Make[T](c, n), make([]int, len(order)), make([]int, len(parts))
 	for p := range n * inner {
 		x := T(1)
 		for i := range data {

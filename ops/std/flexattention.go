@@ -29,7 +29,7 @@ var FlexAttention = ops.Register(&ir.Op{
 			if x := ops.Tensor(in, i); x == nil || x.Rank() != 4 {
 				return nil, fmt.Errorf("%s: expected four axes, found %v", c.Node.Op.In[i].Name, x)
 			}
-			if t[i], err = readHeads(c.Node, in, i, ""); err != nil {
+			if t[i], err = readHeads(c, c.Node, in, i, ""); err != nil {
 				return nil, err
 			}
 		}
@@ -75,10 +75,10 @@ var FlexAttention = ops.Register(&ir.Op{
 			if err := ops.SameShape(y.Shape(), shape); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			return y.Float64s()
+			return ops.Float64s(c, y)
 		}
 		scale := c.Node.Attrs.Float("scale", 1/math.Sqrt(float64(q.e)))
-		score := make([]float64, 0, product(shape))
+		score := ops.Make[float64](c, product(shape))[:0]
 		group := q.h / k.h
 		for b := range q.b {
 			for h := range q.h {
@@ -99,7 +99,7 @@ var FlexAttention = ops.Register(&ir.Op{
 		if score, err = change("prob_mod", score); err != nil {
 			return nil, err
 		}
-		y := &heads{make([]float64, q.b*q.h*q.s*v.e), q.b, q.h, q.s, v.e}
+		y := &heads{ops.Make[float64](c, q.b*q.h*q.s*v.e), q.b, q.h, q.s, v.e}
 		for r := range q.b * q.h * q.s {
 			b, h, i := r/q.s/q.h, r/q.s%q.h, r%q.s
 			for j, w := range score[r*k.s : (r+1)*k.s] {

@@ -43,11 +43,11 @@ var Gather = ops.Register(&ir.Op{
 			return nil, err
 		}
 		outer, n, inner := splitAt(x.Shape(), a)
-		idx, err := indices(it, n)
+		idx, err := indices(c, it, n)
 		if err != nil {
 			return nil, err
 		}
-		out, err := alloc(x.DType(), slices.Concat(x.Shape()[:a], it.Shape(), x.Shape()[a+1:]))
+		out, err := alloc(c, x.DType(), slices.Concat(x.Shape()[:a], it.Shape(), x.Shape()[a+1:]))
 		if err != nil {
 			return nil, err
 		}
@@ -88,12 +88,12 @@ var Gather = ops.Register(&ir.Op{
 })
 
 // indices reads indices of a dimension of n elements, and makes them non-negative.
-func indices(t *tensor.Tensor, n int) ([]int, error) {
-	v, err := t.Int64s()
+func indices(c *ir.EvalCtx, t *tensor.Tensor, n int) ([]int, error) {
+	v, err := ops.Int64s(c, t)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]int, len(v))
+	out := ops.Make[int](c, len(v))
 	for i, k := range v {
 		if out[i], err = index(k, n); err != nil {
 			return nil, err

@@ -41,11 +41,11 @@ var GatherElements = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		places, err := elementPlaces(x, it, getInt(c.Node, "axis"))
+		places, err := elementPlaces(c, x, it, getInt(c.Node, "axis"))
 		if err != nil {
 			return nil, err
 		}
-		out, err := alloc(x.DType(), it.Shape())
+		out, err := alloc(c, x.DType(), it.Shape())
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ var GatherElements = ops.Register(&ir.Op{
 
 // elementPlaces returns, for each element of indices, the element of x at the same position, but with the index along
 // axis.
-func elementPlaces(x, it *tensor.Tensor, axis int64) ([]int, error) {
+func elementPlaces(c *ir.EvalCtx, x, it *tensor.Tensor, axis int64) ([]int, error) {
 	a, err := ops.Axis(axis, x.Rank())
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func elementPlaces(x, it *tensor.Tensor, axis int64) ([]int, error) {
 			return nil, fmt.Errorf("indices %v reach beyond data %v on axis %d", it, x, i)
 		}
 	}
-	idx, err := indices(it, x.Dim(a))
+	idx, err := indices(c, it, x.Dim(a))
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +120,12 @@ var GatherND = ops.Register(&ir.Op{
 		if it.Rank() == 0 || b < 0 || b >= int64(it.Rank()) {
 			return nil, fmt.Errorf("indices %v with batch_dims %d", it, b)
 		}
-		places, run, err := slicePlaces(x, it, int(b))
+		places, run, err := slicePlaces(c, x, it, int(b))
 		if err != nil {
 			return nil, err
 		}
 		k := it.Dim(-1)
-		out, err := alloc(x.DType(), slices.Concat(it.Shape()[:it.Rank()-1], x.Shape()[int(b)+k:]))
+		out, err := alloc(c, x.DType(), slices.Concat(it.Shape()[:it.Rank()-1], x.Shape()[int(b)+k:]))
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ var GatherND = ops.Register(&ir.Op{
 
 // slicePlaces returns, for each vector along the last axis of indices, the first element of the slice of x at these
 // indices, and the size of a slice.
-func slicePlaces(x, it *tensor.Tensor, batch int) (places []int, run int, err error) {
+func slicePlaces(c *ir.EvalCtx, x, it *tensor.Tensor, batch int) (places []int, run int, err error) {
 	k := it.Dim(-1)
 	if batch+k > x.Rank() {
 		return nil, 0, fmt.Errorf("indices %v name %d axes of %v", it, batch+k, x)
@@ -150,7 +150,7 @@ func slicePlaces(x, it *tensor.Tensor, batch int) (places []int, run int, err er
 			return nil, 0, fmt.Errorf("data %v and indices %v differ on batch axis %d", x, it, i)
 		}
 	}
-	v, err := it.Int64s()
+	v, err := ops.Int64s(c, it)
 	if err != nil {
 		return nil, 0, err
 	}

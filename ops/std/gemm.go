@@ -103,14 +103,14 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if a.Rank() != 2 || b.Rank() != 2 {
 		return nil, fmt.Errorf("expected matrices, found %v and %v", a, b)
 	}
-	u, v := ops.F64(in, 0), ops.F64(in, 1)
+	u, v := ops.F64(c, in, 0), ops.F64(c, in, 1)
 	m, k := a.Dim(0), a.Dim(1)
 	if getInt(c.Node, "transA") != 0 {
-		u, m, k = transposed(u, m, k), k, m
+		u, m, k = transposed(c, u, m, k), k, m
 	}
 	kb, p := b.Dim(0), b.Dim(1)
 	if getInt(c.Node, "transB") != 0 {
-		v, kb, p = transposed(v, kb, p), p, kb
+		v, kb, p = transposed(c, v, kb, p), p, kb
 	}
 	if k != kb {
 		return nil, fmt.Errorf("%v and %v: inner dimensions %d and %d differ", a, b, k, kb)
@@ -120,7 +120,7 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]float64, size)
+	out := ops.Make[float64](c, size)
 	matmul(out, u, v, m, k, p)
 	if alpha := getFloat(c.Node, "alpha"); alpha != 1 {
 		for i := range out {
@@ -132,15 +132,15 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("C %v does not broadcast to %v", t, shape)
 		}
 		beta := getFloat(c.Node, "beta")
-		for i, x := range ops.BroadcastTo(ops.F64(in, 2), t.Shape(), shape) {
+		for i, x := range ops.BroadcastTo(c, ops.F64(c, in, 2), t.Shape(), shape) {
 			out[i] += beta * x
 		}
 	}
 	return ops.One(ops.Real(c, a.DType(), out, shape...))
 }
 
-func transposed(v []float64, rows, cols int) []float64 {
-	w := make([]float64, len(v))
+func transposed(c *ir.EvalCtx, v []float64, rows, cols int) []float64 {
+	w := ops.Make[float64](c, len(v))
 	for i := range rows {
 		for j := range cols {
 			w[j*rows+i] = v[i*cols+j]

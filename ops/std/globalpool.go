@@ -81,8 +81,8 @@ func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (fun
 			for range x.Shape()[2:] {
 				shape = append(shape, 1)
 			}
-			v, size := ops.F64(in, 0), product(x.Shape()[2:])
-			y := make([]float64, product(shape))
+			v, size := ops.F64(c, in, 0), product(x.Shape()[2:])
+			y := ops.Make[float64](c, product(shape))
 			for i := range y {
 				y[i] = f(v[i*size : (i+1)*size])
 			}

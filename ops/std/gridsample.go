@@ -84,12 +84,12 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
 	}
-	v, err := x.Float64s()
+	v, err := ops.Float64s(c, x)
 	if err != nil {
 		return nil, err
 	}
-	grid := ops.F64(in, 1)
-	y := make([]float64, product(shape))
+	grid := ops.F64(c, in, 1)
+	y := ops.Make[float64](c, product(shape))
 	channels, size, places := x.Dim(1), product(s.s.shape), product(shape[2:])
 	if size == 0 {
 		return ops.One(ops.Real(c, x.DType(), y, shape...))

@@ -36,7 +36,7 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 			}
 			ch, inner := x.Dim(1), product(x.Shape()[2:])
 			per := ch / groups
-			v, scale, bias := ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2)
+			v, scale, bias := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2)
 			want := ch
 			if perGroup {
 				want = groups

@@ -42,7 +42,7 @@ var ImageDecoder = ops.Register(&ir.Op{
 		if t.DType() != tensor.Uint8 {
 			return nil, fmt.Errorf("encoded_stream: expected uint8, found %v", t)
 		}
-		pic, err := decodeImage(t.Bytes())
+		pic, err := decodeImage(c, t.Bytes())
 		if err != nil {
 			pic = picture{}
 		}
@@ -51,7 +51,7 @@ var ImageDecoder = ops.Register(&ir.Op{
 		if format == "Grayscale" {
 			channels = 1
 		}
-		out, err := alloc(tensor.Uint8, []int{pic.height, pic.width, channels})
+		out, err := alloc(c, tensor.Uint8, []int{pic.height, pic.width, channels})
 		if err != nil {
 			return nil, err
 		}
@@ -88,16 +88,28 @@ func checkSize(width, height int) error {
 	return nil
 }
 
-func newPicture(width, height int) (picture, error) {
+func newPicture(c *ir.EvalCtx, width, height int) (picture, error) {
 	if err := checkSize(width, height); err != nil {
 		return picture{}, err
 	}
-	return picture{width, height, make([]byte, 3*width*height)}, nil
+	return picture{width, height, ops.Make[byte](c, 3*width*height)}, nil
 }
 
-func decodeImage(data []byte) (picture, error) {
+// pixelBytes bounds the bytes per pixel that a decoder allocates, with the coefficients of all samples.
+func pixelBytes(m color.Model) int64 {
+	switch m {
+	case color.RGBAModel, color.NRGBAModel, color.GrayModel, color.Gray16Model:
+		return 8
+	}
+	if _, ok := m.(color.Palette); ok {
+		return 2
+	}
+	return 16
+}
+
+func decodeImage(ec *ir.EvalCtx, data []byte) (picture, error) {
 	if len(data) > 2 && data[0] == 'P' && data[1] >= '1' && data[1] <= '6' {
-		return decodePNM(data)
+		return decodePNM(ec, data)
 	}
 	conf, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
@@ -106,6 +118,7 @@ func decodeImage(data []byte) (picture, error) {
 	if err := checkSize(conf.Width, conf.Height); err != nil {
 		return picture{}, err
 	}
+	ec.Charge(pixelBytes(conf.ColorModel) * int64(conf.Width) * int64(conf.Height))
 	img, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return picture{}, err
@@ -113,12 +126,12 @@ func decodeImage(data []byte) (picture, error) {
 	if b := img.Bounds(); b.Dx() != conf.Width || b.Dy() != conf.Height {
 		return picture{}, fmt.Errorf("an image of %v states a size of %d by %d", b, conf.Width, conf.Height)
 	}
-	p, err := newPicture(conf.Width, conf.Height)
+	p, err := newPicture(ec, conf.Width, conf.Height)
 	if err != nil {
 		return picture{}, err
 	}
 	if format == "jpeg" {
-		if exact, err := decodeJPEG(data); err == nil {
+		if exact, err := decodeJPEG(ec, data); err == nil {
 			img = exact
 		}
 	}

@@ -79,7 +79,7 @@ func photo(width, height int) []byte {
 func TestDecodeJPEG(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {16, 16}, {17, 9}, {40, 33}} {
 		file := photo(size[0], size[1])
-		got, err := decodeJPEG(file)
+		got, err := decodeJPEG(nil, file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestDecodeJPEG(t *testing.T) {
 			}
 		}
 		for n := range file {
-			_, _ = decodeJPEG(file[:n]) // an error is allowed, a panic is not
+			_, _ = decodeJPEG(nil, file[:n]) // an error or not, but no panic
 		}
 	}
 }
@@ -115,8 +115,8 @@ func FuzzImageDecoder(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 1<<12 {
-			if pic, err := decodeJPEG(data); err == nil && pic.Rect.Dx()*pic.Rect.Dy() < 1<<12 {
-				p, err := newPicture(pic.Rect.Dx(), pic.Rect.Dy())
+			if pic, err := decodeJPEG(nil, data); err == nil && pic.Rect.Dx()*pic.Rect.Dy() < 1<<12 {
+				p, err := newPicture(nil, pic.Rect.Dx(), pic.Rect.Dy())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -126,7 +126,7 @@ func FuzzImageDecoder(f *testing.F) {
 		if len(data) < 2 || data[0] != 'P' || data[1] < '1' || data[1] > '6' {
 			return // the decoders of other formats are tested elsewhere
 		}
-		p, err := decodePNM(data)
+		p, err := decodePNM(nil, data)
 		if err == nil && (len(p.rgb) != 3*p.width*p.height || p.width*p.height > 8*len(data)) {
 			t.Errorf("%d by %d with %d bytes from %d", p.width, p.height, len(p.rgb), len(data))
 		}

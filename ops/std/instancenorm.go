@@ -17,11 +17,11 @@ var InstanceNormalization = ops.Register(&ir.Op{
 	In: ops.Sig("input:T[N,C,...]", "scale:T[C]", "B:T[C]"), Out: ops.Sig("output:T[N,C,...]"),
 	Attrs: []ir.AttrSpec{floatAttr("epsilon", f32(1e-5), "added to the variance")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		x, scale, err := channels(in, 2)
+		x, scale, err := channels(c, in, 2)
 		if err != nil {
 			return nil, err
 		}
-		v, eps := ops.F64(in, 0), getFloat(c.Node, "epsilon")
+		v, eps := ops.F64(c, in, 0), getFloat(c.Node, "epsilon")
 		ch, cols := x.Dim(1), product(x.Shape()[2:])
 		for r := range x.Dim(0) * ch {
 			row := v[r*cols : (r+1)*cols]
@@ -51,7 +51,7 @@ var InstanceNormalization = ops.Register(&ir.Op{
 })
 
 // channels reads an input (N,C,…) and the k vectors (C) after it.
-func channels(in []tensor.Datum, k int) (*tensor.Tensor, [][]float64, error) {
+func channels(c *ir.EvalCtx, in []tensor.Datum, k int) (*tensor.Tensor, [][]float64, error) {
 	x, err := need(in, 0, "input")
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +68,7 @@ func channels(in []tensor.Datum, k int) (*tensor.Tensor, [][]float64, error) {
 		if t.Rank() != 1 || t.Len() != x.Dim(1) {
 			return nil, nil, fmt.Errorf("input %d: expected %d channels, found %v", i, x.Dim(1), t)
 		}
-		out = append(out, ops.F64(in, i))
+		out = append(out, ops.F64(c, in, i))
 	}
 	return x, out, nil
 }

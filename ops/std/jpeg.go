@@ -3,6 +3,9 @@ package std
 import (
 	"errors"
 	"image"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 )
 
 // errNotExact is the error for a kind of JPEG file that only package image/jpeg decodes.
@@ -12,7 +15,7 @@ var errNotExact = errors.New("not a baseline JPEG of three components in one sca
 // exactly the samples of libjpeg, with which the standard's answers are made. The inverse DCT of image/jpeg rounds a
 // few percent of them differently. image/jpeg has accepted the file before, so decodeJPEG checks only what is necessary
 // for its safety.
-func decodeJPEG(data []byte) (*image.YCbCr, error) {
+func decodeJPEG(c *ir.EvalCtx, data []byte) (*image.YCbCr, error) {
 	d := jpegDecoder{bytes: len(data)}
 	for p := 2; p+4 <= len(data); {
 		if data[p] != 0xff || data[p+1] == 0xff {
@@ -37,7 +40,7 @@ func decodeJPEG(data []byte) (*image.YCbCr, error) {
 		case marker == 0xc4:
 			ok = d.huffTables(seg)
 		case marker == 0xc0 || marker == 0xc1:
-			ok = d.frame(seg)
+			ok = d.frame(c, seg)
 		case marker >= 0xc2 && marker <= 0xcf: // progressive, lossless, arithmetic
 			ok = false
 		case marker == 0xdd:
@@ -122,7 +125,7 @@ func (d *jpegDecoder) huffTables(seg []byte) bool {
 	return true
 }
 
-func (d *jpegDecoder) frame(seg []byte) bool {
+func (d *jpegDecoder) frame(c *ir.EvalCtx, seg []byte) bool {
 	if len(seg) != 6+3*3 || d.parts != nil || seg[0] != 8 || seg[5] != 3 {
 		return false
 	}
@@ -149,7 +152,7 @@ func (d *jpegDecoder) frame(seg []byte) bool {
 	for i := range d.parts {
 		p := &d.parts[i]
 		p.stride = across * p.h * 8
-		p.plane = make([]byte, p.stride*down*p.v*8)
+		p.plane = ops.Make[byte](c, p.stride*down*p.v*8)
 	}
 	return true
 }

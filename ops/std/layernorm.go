@@ -47,13 +47,13 @@ var LayerNormalization = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		scale, bias, err := affine(in, x.Shape()[a:], x)
+		scale, bias, err := affine(c, in, x.Shape()[a:], x)
 		if err != nil {
 			return nil, err
 		}
 		rows, cols := product(x.Shape()[:a]), product(x.Shape()[a:])
-		v, eps := ops.F64(in, 0), getFloat(c.Node, "epsilon")
-		means, invs := make([]float64, rows), make([]float64, rows)
+		v, eps := ops.F64(c, in, 0), getFloat(c.Node, "epsilon")
+		means, invs := ops.Make[float64](c, rows), ops.Make[float64](c, rows)
 		for r := range rows {
 			row := v[r*cols : (r+1)*cols]
 			mean, variance := moments(row)
@@ -117,12 +117,12 @@ var alongAxesFrom = alongKeep(func(n *ir.Node, axis, rank int) bool {
 })
 
 // affine reads the scale and the optional bias, broadcast to the shape of one row.
-func affine(in []tensor.Datum, row []int, x *tensor.Tensor) (scale, bias []float64, err error) {
+func affine(c *ir.EvalCtx, in []tensor.Datum, row []int, x *tensor.Tensor) (scale, bias []float64, err error) {
 	size, err := ops.Elems(row)
 	if err != nil {
 		return nil, nil, err
 	}
-	scale, bias = make([]float64, size), make([]float64, size)
+	scale, bias = ops.Make[float64](c, size), ops.Make[float64](c, size)
 	for i := range scale {
 		scale[i] = 1
 	}
@@ -135,7 +135,7 @@ func affine(in []tensor.Datum, row []int, x *tensor.Tensor) (scale, bias []float
 			return nil, nil, fmt.Errorf("input %d %v does not broadcast to the normalized axes %v of %v", i+1, t, row,
 				x)
 		}
-		*to = ops.BroadcastTo(ops.F64(in, i+1), t.Shape(), row)
+		*to = ops.BroadcastTo(c, ops.F64(c, in, i+1), t.Shape(), row)
 	}
 	return scale, bias, nil
 }

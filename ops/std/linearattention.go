@@ -3,7 +3,6 @@ package std
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -125,7 +124,7 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 			return nil, 0, fmt.Errorf("%s: expected (%d,%d,%d) or (%d,%d,%d), found %v", n.Op.In[i].Name, batch, length,
 				a, batch, length, b, t)
 		}
-		return ops.F64(in, i), t.Dim(2), nil
+		return ops.F64(c, in, i), t.Dim(2), nil
 	}
 	decay, decays, err := perStep(4, gated, hkv, hkv*dk)
 	if err != nil {
@@ -143,19 +142,19 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 	if _, err := ops.Elems(outShape); err != nil {
 		return nil, err
 	}
-	state, stateType := make([]float64, product(states)), query.DType()
+	state, stateType := ops.Make[float64](c, product(states)), query.DType()
 	if p := ops.Tensor(in, 3); p != nil {
 		if err := ops.SameShape(p.Shape(), states); err != nil {
 			return nil, fmt.Errorf("past_state: %w", err)
 		}
-		state, stateType = ops.F64(in, 3), p.DType()
+		state, stateType = ops.F64(c, in, 3), p.DType()
 	}
 	scale := getFloat(n, "scale")
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(dk))
 	}
-	q, k, v := ops.F64(in, 0), ops.F64(in, 1), ops.F64(in, 2)
-	y, u := make([]float64, product(outShape)), make([]float64, dv)
+	q, k, v := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2)
+	y, u := ops.Make[float64](c, product(outShape)), ops.Make[float64](c, dv)
 	for b := range batch {
 		for t := range length {
 			if t%64 == 0 && c.Ctx != nil && c.Ctx.Err() != nil {
@@ -207,5 +206,5 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 	}
 	return several(
 		func() (*tensor.Tensor, error) { return ops.Real(c, query.DType(), y, outShape...) },
-		func() (*tensor.Tensor, error) { return ops.Real(c, stateType, slices.Clone(state), states...) })
+		func() (*tensor.Tensor, error) { return ops.Real(c, stateType, ops.Clone(c, state), states...) })
 }

@@ -27,7 +27,7 @@ var (
 			if err != nil {
 				return nil, err
 			}
-			return ops.One(pickLoss(c, in, x.DType(), ops.F64(in, 0)))
+			return ops.One(pickLoss(c, in, x.DType(), ops.F64(c, in, 0)))
 		},
 		Body: lossBody, Along: alongLoss, Tol: ir.Summing,
 	}), 13, 12)
@@ -46,7 +46,7 @@ var (
 			if x.Rank() < 2 {
 				return nil, fmt.Errorf("scores: expected at least two axes, found %v", x)
 			}
-			v := ops.F64(in, 0)
+			v := ops.F64(c, in, 0)
 			outer, classes, inner := splitAt(x.Shape(), 1)
 			for o := range outer {
 				for i := range inner {
@@ -150,17 +150,17 @@ func pickLoss(c *ir.EvalCtx, in []tensor.Datum, d tensor.DType, logs []float64) 
 	if err := ops.SameShape(target.Shape(), append([]int{x.Dim(0)}, x.Shape()[2:]...)); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Node.Op.In[1].Name, err)
 	}
-	classes, weight := x.Dim(1), ops.F64(in, 2)
+	classes, weight := x.Dim(1), ops.F64(c, in, 2)
 	if weight != nil && len(weight) != classes {
 		return nil, fmt.Errorf("%s: expected %d elements, found %d", c.Node.Op.In[2].Name, classes, len(weight))
 	}
-	labels, err := target.Int64s()
+	labels, err := ops.Int64s(c, target)
 	if err != nil {
 		return nil, err
 	}
 	ignored, ignores := c.Node.Attrs.Get("ignore_index").(int64)
 	inner := product(x.Shape()[2:])
-	losses := make([]float64, len(labels))
+	losses := ops.Make[float64](c, len(labels))
 	var sum, weights float64
 	for i, k := range labels {
 		if ignores && k == ignored {

@@ -27,8 +27,8 @@ var LRN = ops.Same(ops.Register(&ir.Op{
 			return nil, fmt.Errorf("X %v, size %d: expected at least two axes, and a positive size", x, size)
 		}
 		alpha, beta, bias := getFloat(c.Node, "alpha")/float64(size), getFloat(c.Node, "beta"), getFloat(c.Node, "bias")
-		v := ops.F64(in, 0)
-		y := make([]float64, len(v))
+		v := ops.F64(c, in, 0)
+		y := ops.Make[float64](c, len(v))
 		outer, ch, inner := splitAt(x.Shape(), 1)
 		below, above := int(size-1)/2, int(size)/2
 		for o := range outer {
@@ -71,7 +71,7 @@ var LpNormalization = ops.Same(ops.Register(&ir.Op{
 		if p != 1 && p != 2 {
 			return nil, fmt.Errorf("p is %d, expected 1 or 2", p)
 		}
-		v := ops.F64(in, 0)
+		v := ops.F64(c, in, 0)
 		outer, n, inner := splitAt(x.Shape(), a)
 		for o := range outer {
 			for i := range inner {

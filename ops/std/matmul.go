@@ -122,22 +122,22 @@ func evalMatMul(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	ops.Walk(batch, ops.BroadcastStrides(x[:len(x)-2], batch), 0, func(o int) { offA = append(offA, o*m*k) })
 	ops.Walk(batch, ops.BroadcastStrides(y[:len(y)-2], batch), 0, func(o int) { offB = append(offB, o*k*p) })
 	if a.DType().IsInt() {
-		u, err := a.Int64s()
+		u, err := ops.Int64s(c, a)
 		if err != nil {
 			return nil, err
 		}
-		v, err := b.Int64s()
+		v, err := ops.Int64s(c, b)
 		if err != nil {
 			return nil, err
 		}
-		out := make([]int64, size)
+		out := ops.Make[int64](c, size)
 		for i := range offA {
 			matmul(out[i*m*p:], u[offA[i]:], v[offB[i]:], m, k, p)
 		}
-		return ops.One(fromInts(a.DType(), out, shape...))
+		return ops.One(fromInts(c, a.DType(), out, shape...))
 	}
-	u, v := ops.F64(in, 0), ops.F64(in, 1)
-	out := make([]float64, size)
+	u, v := ops.F64(c, in, 0), ops.F64(c, in, 1)
+	out := ops.Make[float64](c, size)
 	for i := range offA {
 		if c.Ctx != nil && c.Ctx.Err() != nil {
 			return nil, c.Ctx.Err()

@@ -25,11 +25,11 @@ var Trilu = ops.Register(&ir.Op{
 		}
 		k := int64(0)
 		if ops.Tensor(in, 1) != nil {
-			if k, err = scalarInt(in, 1, "k"); err != nil {
+			if k, err = scalarInt(c, in, 1, "k"); err != nil {
 				return nil, err
 			}
 		}
-		out := tensor.New(x.DType(), x.Shape()...)
+		out := ops.New(c, x.DType(), x.Shape()...)
 		rows, cols := x.Dim(-2), x.Dim(-1)
 		k = min(max(k, -int64(rows)), int64(cols))
 		m := newMover(out, x)
@@ -84,7 +84,7 @@ var EyeLike = ops.Same(ops.Register(&ir.Op{
 		}
 		rows, cols := x.Dim(0), x.Dim(1)
 		k := min(max(getInt(c.Node, "k"), -int64(rows)), int64(cols))
-		v := make([]float64, x.Len())
+		v := ops.Make[float64](c, x.Len())
 		for i := range rows {
 			if j := i + int(k); j >= 0 && j < cols {
 				v[i*cols+j] = 1
@@ -148,12 +148,12 @@ var TensorScatter = ops.Register(&ir.Op{
 		if !slices.Equal(want, up.Shape()) || up.Dim(a) > x.Dim(a) {
 			return nil, fmt.Errorf("update %v does not go into %v along axis %d", up, x, a)
 		}
-		at, err := ints(in, 2)
+		at, err := ints(c, in, 2)
 		if err != nil {
 			return nil, err
 		}
 		if at == nil {
-			at = make([]int64, x.Dim(0))
+			at = ops.Make[int64](c, x.Dim(0))
 		}
 		if len(at) != x.Dim(0) {
 			return nil, fmt.Errorf("write_indices: %d numbers for %d samples", len(at), x.Dim(0))
@@ -168,7 +168,7 @@ var TensorScatter = ops.Register(&ir.Op{
 					size)
 			}
 		}
-		out := x.Clone()
+		out := ops.Copy(c, x)
 		m := newMover(out, up)
 		for o := range outer {
 			p := int(at[o*x.Dim(0)/outer])

@@ -42,7 +42,7 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		where, err := ints(in, 1)
+		where, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		shape := inner
-		if want, err := ints(in, 2); err != nil {
+		if want, err := ints(c, in, 2); err != nil {
 			return nil, err
 		} else if want != nil {
 			if shape, err = intShape(want); err != nil {
@@ -74,7 +74,7 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 				return nil, fmt.Errorf("output_shape %v: expected %d sizes", shape, len(inner))
 			}
 		}
-		v, y := ops.F64(in, 0), make([]float64, product(shape))
+		v, y := ops.F64(c, in, 0), ops.Make[float64](c, product(shape))
 		size, index := int64(product(inner)), make([]int, len(shape))
 		for i, p := range where {
 			if p < 0 || p >= size {

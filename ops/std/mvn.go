@@ -24,20 +24,20 @@ var MeanVarianceNormalization = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		v, err := x.Float64s()
+		v, err := ops.Float64s(c, x)
 		if err != nil {
 			return nil, err
 		}
 		kept, _, count := reducedDims(x.Shape(), axes)
 		average := func(v []float64) []float64 {
-			sum := make([]float64, product(kept))
+			sum := ops.Make[float64](c, product(kept))
 			fold(v, x.Shape(), kept, sum, plus)
 			for i := range sum {
 				sum[i] /= float64(count)
 			}
-			return ops.BroadcastTo(sum, kept, x.Shape())
+			return ops.BroadcastTo(c, sum, kept, x.Shape())
 		}
-		mean, square := average(v), make([]float64, len(v))
+		mean, square := average(v), ops.Make[float64](c, len(v))
 		for i := range v {
 			v[i] -= mean[i]
 			square[i] = v[i] * v[i]

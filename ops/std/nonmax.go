@@ -35,28 +35,29 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 		}
 		most := int64(0)
 		if ops.Tensor(in, 2) != nil {
-			if most, err = scalarInt(in, 2, "max_output_boxes_per_class"); err != nil {
+			if most, err = scalarInt(c, in, 2, "max_output_boxes_per_class"); err != nil {
 				return nil, err
 			}
 		}
-		overlap, err := scalarReal(in, 3, "iou_threshold", 0)
+		overlap, err := scalarReal(c, in, 3, "iou_threshold", 0)
 		if err != nil {
 			return nil, err
 		}
-		least, err := scalarReal(in, 4, "score_threshold", 0)
+		least, err := scalarReal(c, in, 4, "score_threshold", 0)
 		if err != nil {
 			return nil, err
 		}
 		n, classes := boxes.Dim(1), scores.Dim(1)
-		rects, points := cornersOf(ops.F64(in, 0), getInt(c.Node, "center_point_box") != 0), ops.F64(in, 1)
+		rects, points := cornersOf(c, ops.F64(c, in, 0), getInt(c.Node, "center_point_box") != 0), ops.F64(c, in, 1)
 		var out []int64
 		for b := range boxes.Dim(0) {
 			for k := range classes {
 				s := points[(b*classes+k)*n:][:n]
+				mark := c.Charged()
 				var order []int
 				for i, v := range s {
 					if ops.Tensor(in, 4) == nil || v > least {
-						order = append(order, i)
+						order = ops.Append(c, order, i)
 					}
 				}
 				slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(s[j], s[i]) })
@@ -68,9 +69,12 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 					if !slices.ContainsFunc(chosen, func(j int) bool {
 						return overlapOf(rects[b*n+i], rects[b*n+j]) > overlap
 					}) {
-						chosen = append(chosen, i)
-						out = append(out, int64(b), int64(k), int64(i))
+						chosen = ops.Append(c, chosen, i)
 					}
+				}
+				c.Discharge(mark)
+				for _, i := range chosen {
+					out = ops.Append(c, out, int64(b), int64(k), int64(i))
 				}
 			}
 		}
@@ -80,12 +84,12 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 }), 10)
 
 // scalarReal reads an optional number.
-func scalarReal(in []tensor.Datum, i int, what string, def float64) (float64, error) {
+func scalarReal(c *ir.EvalCtx, in []tensor.Datum, i int, what string, def float64) (float64, error) {
 	t := ops.Tensor(in, i)
 	if t == nil {
 		return def, nil
 	}
-	v := ops.F64(in, i)
+	v := ops.F64(c, in, i)
 	if len(v) != 1 {
 		return 0, fmt.Errorf("%s: expected one number, found %v", what, t)
 	}
@@ -95,8 +99,8 @@ func scalarReal(in []tensor.Datum, i int, what string, def float64) (float64, er
 // rect is a box by its smallest and largest coordinates.
 type rect struct{ x0, x1, y0, y1 float64 }
 
-func cornersOf(v []float64, centred bool) []rect {
-	out := make([]rect, len(v)/4)
+func cornersOf(ec *ir.EvalCtx, v []float64, centred bool) []rect {
+	out := ops.Make[rect](ec, len(v)/4)
 	for i := range out {
 		a, b, c, d := v[4*i], v[4*i+1], v[4*i+2], v[4*i+3]
 		if centred {

@@ -41,7 +41,7 @@ var OneHot = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		d := ops.F64(in, 1)
+		d := ops.F64(c, in, 1)
 		if len(d) != 1 || !(d[0] >= 0 && d[0] <= ops.MaxElems) || values.Len() != 2 {
 			return nil, fmt.Errorf("depth %v and values %v: expected one size and two values", d, values)
 		}
@@ -50,12 +50,12 @@ var OneHot = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out, err := alloc(values.DType(), slices.Insert(slices.Clone(it.Shape()), a, depth))
+		out, err := alloc(c, values.DType(), slices.Insert(slices.Clone(it.Shape()), a, depth))
 		if err != nil {
 			return nil, err
 		}
 		fillWith(out, values)
-		idx, err := it.Float64s()
+		idx, err := ops.Float64s(c, it)
 		if err != nil {
 			return nil, err
 		}

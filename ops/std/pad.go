@@ -121,11 +121,11 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	pads, err := ints(in, 1)
+	pads, err := ints(c, in, 1)
 	if err != nil {
 		return nil, err
 	}
-	axes, err := ints(in, 3)
+	axes, err := ints(c, in, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("pads %v cut more than %v has", pads, x)
 		}
 	}
-	out, err := alloc(x.DType(), shape)
+	out, err := alloc(c, x.DType(), shape)
 	if err != nil || out.Len() == 0 {
 		return ops.One(out, err)
 	}
@@ -158,7 +158,7 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	// Per axis, the source of each position of the output; -1 is the constant.
 	from := make([][]int, x.Rank())
 	for a, d := range shape {
-		if from[a], err = padSource(mode, d, begin[a], x.Dim(a)); err != nil {
+		if from[a], err = padSource(c, mode, d, begin[a], x.Dim(a)); err != nil {
 			return nil, fmt.Errorf("axis %d of %v: %w", a, x, err)
 		}
 	}
@@ -191,8 +191,8 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 }
 
 // padSource returns, for each of size positions, the position below dim that it copies.
-func padSource(mode string, size, begin, dim int) ([]int, error) {
-	out := make([]int, size)
+func padSource(c *ir.EvalCtx, mode string, size, begin, dim int) ([]int, error) {
+	out := ops.Make[int](c, size)
 	for i := range out {
 		k := i - begin
 		if k >= 0 && k < dim {

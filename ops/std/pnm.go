@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"github.com/essmc/essmc/ir"
 )
 
 var errPNM = errors.New("the PNM file is cut short")
 
 // decodePNM reads portable bitmaps, graymaps and pixmaps (P1 to P6), as text or in binary.
-func decodePNM(data []byte) (picture, error) {
+func decodePNM(c *ir.EvalCtx, data []byte) (picture, error) {
 	kind := data[1] - '0'
 	r := pnmReader{data[2:]}
 	width, err := r.number()
@@ -36,7 +38,7 @@ func decodePNM(data []byte) (picture, error) {
 	if width <= 0 || height <= 0 || width > 8*len(data)/height {
 		return picture{}, fmt.Errorf("PNM: an image of %d by %d in %d bytes", width, height, len(data))
 	}
-	p, err := newPicture(width, height)
+	p, err := newPicture(c, width, height)
 	if err != nil {
 		return picture{}, err
 	}

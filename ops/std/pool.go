@@ -60,8 +60,8 @@ func poolOp(name string, since int, doc string,
 			if err != nil {
 				return nil, err
 			}
-			v, planes := ops.F64(in, 0), x.Dim(0)*x.Dim(1)
-			y := make([]float64, product(g.out))
+			v, planes := ops.F64(c, in, 0), x.Dim(0)*x.Dim(1)
+			y := ops.Make[float64](c, product(g.out))
 			size, places := product(x.Shape()[2:]), product(g.out[2:])
 			err = g.each(c, func(place int, at []int, padded int) {
 				for p := range planes {
@@ -274,10 +274,10 @@ func evalMaxPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, planes := ops.F64(in, 0), x.Dim(0)*x.Dim(1)
+	v, planes := ops.F64(c, in, 0), x.Dim(0)*x.Dim(1)
 	size, places := product(x.Shape()[2:]), product(g.out[2:])
-	y, where := make([]float64, product(g.out)), make([]int64, product(g.out))
-	nothing := math.Inf(-1) // for a window wholly in the pads
+	y, where := ops.Make[float64](c, product(g.out)), ops.Make[int64](c, product(g.out))
+	nothing := math.Inf(-1) // a window wholly in the pads
 	if x.DType().IsInt() {
 		nothing = map[tensor.DType]float64{tensor.Int8: math.MinInt8}[x.DType()]
 	}

@@ -35,21 +35,21 @@ var PRelu = ops.Same(ops.Register(&ir.Op{
 		case tensor.Uint32, tensor.Uint64: // nothing is below zero
 			return ops.One(x, nil)
 		case tensor.Int32, tensor.Int64:
-			v, err := x.Int64s()
+			v, err := ops.Int64s(c, x)
 			if err != nil {
 				return nil, err
 			}
-			s, err := slope.Int64s()
+			s, err := ops.Int64s(c, slope)
 			if err != nil {
 				return nil, err
 			}
-			s = ops.BroadcastTo(s, slope.Shape(), shape)
+			s = ops.BroadcastTo(c, s, slope.Shape(), shape)
 			for i, k := range v {
 				if k < 0 {
 					v[i] = s[i] * k
 				}
 			}
-			return ops.One(fromInts(x.DType(), v, shape...))
+			return ops.One(fromInts(c, x.DType(), v, shape...))
 		}
 		return ops.EvalElement(c, in)
 	},

@@ -108,7 +108,8 @@ func scaleAt(n *ir.Node, x, scale []int) (func(i int) int, error) {
 }
 
 // scales reads the scale and the zero point, which is zeros if it is absent.
-func scales(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (scale, zero []float64, at func(int) int, err error) {
+func scales(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (scale, zero []float64,
+	at func(int) int, err error) {
 	s, err := need(in, 1, "scale")
 	if err != nil {
 		return
@@ -116,15 +117,15 @@ func scales(n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (scale, zero []floa
 	if at, err = scaleAt(n, x.Shape(), s.Shape()); err != nil {
 		return
 	}
-	if scale, err = s.Float64s(); err != nil {
+	if scale, err = ops.Float64s(c, s); err != nil {
 		return
 	}
-	zero = make([]float64, len(scale))
+	zero = ops.Make[float64](c, len(scale))
 	if z := ops.Tensor(in, 2); z != nil {
 		if z.Len() != s.Len() {
 			return nil, nil, nil, fmt.Errorf("zero point %v, scale %v: expected as many", z, s)
 		}
-		zero, err = z.Float64s()
+		zero, err = ops.Float64s(c, z)
 	}
 	return
 }
@@ -149,11 +150,11 @@ var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		scale, zero, at, err := scales(c.Node, in, x)
+		scale, zero, at, err := scales(c, c.Node, in, x)
 		if err != nil {
 			return nil, err
 		}
-		v, err := x.Float64s()
+		v, err := ops.Float64s(c, x)
 		if err != nil {
 			return nil, err
 		}
@@ -167,11 +168,11 @@ var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
 			for i := range v {
 				v[i] += zero[at(i)]
 			}
-			t, err := tensor.FromFloat64s(tensor.Float64, v, x.Shape()...)
+			t, err := ops.FromFloat64s(c, tensor.Float64, v, x.Shape()...)
 			if err != nil {
 				return nil, err
 			}
-			return ops.One(t.Convert(to, getInt(c.Node, "saturate") != 0))
+			return ops.One(ops.Convert(c, t, to, getInt(c.Node, "saturate") != 0))
 		}
 		lo, hi := float64(intLimit(to, false)), float64(intLimit(to, true))
 		for i, q := range v {
@@ -180,7 +181,7 @@ var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
 			}
 			v[i] = q
 		}
-		return ops.One(tensor.FromFloat64s(to, v, x.Shape()...))
+		return ops.One(ops.FromFloat64s(c, to, v, x.Shape()...))
 	},
 	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Exact,
 }), 10, 13, 19, 21, 23)
@@ -200,11 +201,11 @@ func inPrecision(c *ir.EvalCtx, v []float64, x, scale tensor.DType) ([]float64, 
 	if !d.IsFloat() || d == tensor.Float64 || c.Wide {
 		return v, nil
 	}
-	t, err := tensor.FromFloat64s(d, v, len(v))
+	t, err := ops.FromFloat64s(c, d, v, len(v))
 	if err != nil {
 		return nil, err
 	}
-	return t.Float64s()
+	return ops.Float64s(c, t)
 }
 
 // DequantizeLinear is the inverse of QuantizeLinear, except for rounding.
@@ -224,11 +225,11 @@ var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		scale, zero, at, err := scales(c.Node, in, x)
+		scale, zero, at, err := scales(c, c.Node, in, x)
 		if err != nil {
 			return nil, err
 		}
-		v, err := x.Float64s()
+		v, err := ops.Float64s(c, x)
 		if err != nil {
 			return nil, err
 		}

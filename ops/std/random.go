@@ -52,7 +52,7 @@ func draw(c *ir.EvalCtx, d tensor.DType, shape []int, next func(*mt19937) float6
 	if err != nil {
 		return nil, err
 	}
-	r, v := source(c.Node), make([]float64, size)
+	r, v := source(c.Node), ops.Make[float64](c, size)
 	for i := range v {
 		v[i] = next(r)
 	}
@@ -168,7 +168,7 @@ var Bernoulli = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		r, v := source(c.Node), ops.F64(in, 0)
+		r, v := source(c.Node), ops.F64(c, in, 0)
 		for i, p := range v {
 			if v[i] = 0; r.float64() < p {
 				v[i] = 1
@@ -235,8 +235,8 @@ var Multinomial = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		v, classes, r := ops.F64(in, 0), x.Dim(1), source(c.Node)
-		out := make([]int64, 0, product(shape))
+		v, classes, r := ops.F64(c, in, 0), x.Dim(1), source(c.Node)
+		out := ops.Make[int64](c, product(shape))[:0]
 		for i := range shape[0] {
 			row := v[i*classes : (i+1)*classes]
 			top, sum := rowMax(row), 0.0
@@ -252,7 +252,7 @@ var Multinomial = ops.Same(ops.Register(&ir.Op{
 				out = append(out, int64(at))
 			}
 		}
-		return ops.One(fromInts(d, out, shape...))
+		return ops.One(fromInts(c, d, out, shape...))
 	},
 }), 7)
 
@@ -275,14 +275,14 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 			if t.Len() != 1 {
 				return nil, fmt.Errorf("ratio: expected one number, found %v", t)
 			}
-			ratio = ops.F64(in, 1)[0]
+			ratio = ops.F64(c, in, 1)[0]
 		}
 		if ops.Tensor(in, 2) != nil {
 			if training, err = flag(in[2], "training_mode"); err != nil {
 				return nil, err
 			}
 		}
-		mask := make([]bool, x.Len())
+		mask := ops.Make[bool](c, x.Len())
 		if !training || ratio == 0 {
 			for i := range mask {
 				mask[i] = true
@@ -292,7 +292,7 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 		if !(ratio > 0 && ratio < 1) {
 			return nil, fmt.Errorf("ratio %v is not in [0, 1)", ratio)
 		}
-		r, v := source(c.Node), ops.F64(in, 0)
+		r, v := source(c.Node), ops.F64(c, in, 0)
 		for i := range v {
 			if mask[i] = r.float64() >= ratio; mask[i] {
 				v[i] /= 1 - ratio

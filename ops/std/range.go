@@ -56,10 +56,10 @@ var Range = ops.Register(&ir.Op{
 		var f [3]float64
 		var k [3]int64
 		for i := range f {
-			if v := ops.F64(in, i); len(v) != 1 {
+			if v := ops.F64(c, in, i); len(v) != 1 {
 				return nil, fmt.Errorf("input %d: expected a scalar", i)
 			} else if f[i] = v[0]; t.DType().IsInt() {
-				if k[i], err = scalarInt(in, i, "range"); err != nil {
+				if k[i], err = scalarInt(c, in, i, "range"); err != nil {
 					return nil, err
 				}
 			}
@@ -73,13 +73,13 @@ var Range = ops.Register(&ir.Op{
 		}
 		n := max(0, int(count))
 		if t.DType().IsInt() {
-			out := make([]int64, n)
+			out := ops.Make[int64](c, n)
 			for i := range out {
 				out[i] = k[0] + int64(i)*k[2]
 			}
-			return ops.One(fromInts(t.DType(), out, n))
+			return ops.One(fromInts(c, t.DType(), out, n))
 		}
-		out := make([]float64, n)
+		out := ops.Make[float64](c, n)
 		for i := range out {
 			out[i] = f[0] + float64(i)*f[2]
 		}

@@ -3,7 +3,6 @@ package std
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -291,7 +290,7 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 		return nil, fmt.Errorf("X %v, R %v: expected three axes each", x, r)
 	}
 	q := &recurrentInputs{length: x.Dim(0), batch: x.Dim(1), inputs: x.Dim(2), hidden: r.Dim(2), dirs: directions(n),
-		batchFirst: getInt(n, "layout") != 0, x: ops.F64(in, 0)}
+		batchFirst: getInt(n, "layout") != 0, x: ops.F64(c, in, 0)}
 	if q.batchFirst {
 		q.length, q.batch = q.batch, q.length
 	}
@@ -317,9 +316,9 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 		if err := ops.SameShape(t.Shape(), want[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
-		data[i] = ops.F64(in, i)
+		data[i] = ops.F64(c, in, i)
 	}
-	if q.lens, err = ints(in, 4); err != nil {
+	if q.lens, err = ints(c, in, 4); err != nil {
 		return nil, err
 	}
 	for _, l := range q.lens {
@@ -328,7 +327,7 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 		}
 	}
 	for i := range q.state {
-		q.state[i] = make([]float64, q.dirs*q.batch*q.hidden)
+		q.state[i] = ops.Make[float64](c, q.dirs*q.batch*q.hidden)
 		if data[5+i] != nil {
 			q.turn(q.state[i], data[5+i])
 		}
@@ -349,8 +348,8 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 			r: part(data[2], d, gh*q.hidden), p: part(data[7], d, 3*q.hidden),
 			f: f[d*k : (d+1)*k], clip: n.Attrs.Float("clip", 0), linear: n.Attrs.Bool("linear_before_reset", false),
 			couple: n.Attrs.Bool("input_forget", false),
-			resetH: make([]float64, q.hidden), candidate: make([]float64, q.hidden), wb: make([]float64, gh),
-			rb: make([]float64, gh)}
+			resetH: ops.Make[float64](c, q.hidden), candidate: ops.Make[float64](c, q.hidden),
+			wb: ops.Make[float64](c, gh), rb: ops.Make[float64](c, gh)}
 		if b := part(data[3], d, 2*gh); b != nil {
 			l.wb, l.rb = b[:gh], b[gh:]
 		}
@@ -387,7 +386,7 @@ func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
 	}
-	y, gx, gr := make([]float64, product(shape)), make([]float64, gh), make([]float64, gh)
+	y, gx, gr := ops.Make[float64](c, product(shape)), ops.Make[float64](c, gh), ops.Make[float64](c, gh)
 	for d := range q.layers {
 		l := &q.layers[d]
 		backwards := d == 1 || getStr(c.Node, "direction") == "reverse"
@@ -422,7 +421,7 @@ func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 	dtype := ops.Tensor(in, 0).DType()
 	out, err := ops.One(ops.Real(c, dtype, y, shape...))
 	for i := 0; err == nil && len(out) < len(c.Node.Op.Out); i++ {
-		v := slices.Clone(q.state[i])
+		v := ops.Clone(c, q.state[i])
 		if q.batchFirst {
 			for d := range q.dirs {
 				for b := range q.batch {

@@ -38,7 +38,7 @@ func reduce(name string, since int, doc string, types []tensor.DType, r reductio
 			if err != nil {
 				return nil, err
 			}
-			a, err := ints(in, 1)
+			a, err := ints(c, in, 1)
 			if err != nil {
 				return nil, err
 			}
@@ -140,31 +140,31 @@ func (r reduction) apply(c *ir.EvalCtx, t *tensor.Tensor, axes []int, keep bool)
 		return nil, err
 	}
 	if t.DType() == tensor.Uint64 && r.u != nil {
-		acc := make([]int64, size)
+		acc := ops.Make[int64](c, size)
 		for i := range acc {
 			acc[i] = r.initI(tensor.Uint64)
 		}
 		fold(tensor.Data[uint64](t), t.Shape(), kept, acc,
 			func(a int64, x uint64) int64 { return int64(r.u(uint64(a), x)) })
-		return fromInts(tensor.Uint64, acc, shape...)
+		return fromInts(c, tensor.Uint64, acc, shape...)
 	}
 	if t.DType().IsInt() && r.initI != nil {
-		v, err := t.Int64s()
+		v, err := ops.Int64s(c, t)
 		if err != nil {
 			return nil, err
 		}
-		acc := make([]int64, size)
+		acc := ops.Make[int64](c, size)
 		for i := range acc {
 			acc[i] = r.initI(t.DType())
 		}
 		fold(v, t.Shape(), kept, acc, r.i)
-		return fromInts(t.DType(), acc, shape...)
+		return fromInts(c, t.DType(), acc, shape...)
 	}
-	v, err := t.Float64s()
+	v, err := ops.Float64s(c, t)
 	if err != nil {
 		return nil, err
 	}
-	acc := make([]float64, size)
+	acc := ops.Make[float64](c, size)
 	for i := range acc {
 		acc[i] = r.initF
 	}
@@ -319,13 +319,13 @@ func argExtreme(name, doc string, better func(x, best float64) bool) *ir.Op {
 			if t.Dim(a) == 0 && product(kept) > 0 {
 				return nil, fmt.Errorf("axis %d of %v is empty", a, t)
 			}
-			v, err := t.Float64s()
+			v, err := ops.Float64s(c, t)
 			if err != nil {
 				return nil, err
 			}
 			last := getInt(c.Node, "select_last_index") != 0
 			outer, n, inner := splitAt(t.Shape(), a)
-			best := make([]int64, 0, outer*inner)
+			best := ops.Make[int64](c, outer*inner)[:0]
 			for o := range outer {
 				for i := range inner {
 					row, at := v[o*n*inner+i:], 0

@@ -37,7 +37,7 @@ var Reshape = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		want, err := ints(in, 1)
+		want, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -218,12 +218,12 @@ var Squeeze = ops.Register(&ir.Op{
 		}
 		return out, nil
 	}),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "data")
 		if err != nil {
 			return nil, err
 		}
-		given, err := ints(in, 1)
+		given, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -308,12 +308,12 @@ var Unsqueeze = ops.Register(&ir.Op{
 		}
 		return out, nil
 	}),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "data")
 		if err != nil {
 			return nil, err
 		}
-		given, err := ints(in, 1)
+		given, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -356,12 +356,12 @@ var Expand = ops.Register(&ir.Op{
 		}
 		return ops.BroadcastShape(in, want)
 	}),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "input")
 		if err != nil {
 			return nil, err
 		}
-		want, err := ints(in, 1)
+		want, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -373,7 +373,7 @@ var Expand = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out, err := alloc(x.DType(), shape)
+		out, err := alloc(c, x.DType(), shape)
 		if err != nil {
 			return nil, err
 		}

@@ -228,7 +228,7 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if f.mode == "nearest" {
 		return pickNearest(c, f, x, shape, plan)
 	}
-	v, err := x.Float64s()
+	v, err := ops.Float64s(c, x)
 	if err != nil {
 		return nil, err
 	}
@@ -245,9 +245,9 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if _, err := ops.Elems(now); err != nil {
 			return nil, err
 		}
-		y := make([]float64, product(now))
+		y := ops.Make[float64](c, product(now))
 		for o := range r.size {
-			at, weights, outside := f.taps(r, d, o)
+			at, weights, outside := f.taps(c, r, d, o)
 			for p := range outer {
 				dst := y[(p*r.size+o)*inner : (p*r.size+o+1)*inner]
 				if outside {
@@ -302,7 +302,7 @@ func ResizePlan(n *ir.Node, in []tensor.Datum, shape []int) (axes []ResizedAxis,
 		}
 		a := ResizedAxis{Axis: r.axis, First: make([]int, r.size), Weights: make([][]float64, r.size)}
 		for o := range r.size {
-			a.First[o], a.Weights[o], _ = f.taps(r, shape[r.axis], o)
+			a.First[o], a.Weights[o], _ = f.taps(nil, r, shape[r.axis], o)
 		}
 		axes = append(axes, a)
 	}
@@ -316,7 +316,7 @@ func resamplings(n *ir.Node, in []tensor.Datum, shape []int) ([]resampling, erro
 		return nil, err
 	}
 	input := func(name string) []float64 {
-		return ops.F64(in, slices.IndexFunc(n.Op.In, func(p ir.Param) bool { return p.Name == name }))
+		return ops.F64(nil, in, slices.IndexFunc(n.Op.In, func(p ir.Param) bool { return p.Name == name }))
 	}
 	scales, sizes, roi := attrScales(n), []float64(nil), []float64(nil)
 	for i, p := range n.Op.In {
@@ -446,7 +446,7 @@ func (f *filter) place(r resampling, d, o int) (at float64, outside bool) {
 }
 
 // taps returns the first of a run of elements, which may be outside the axis, and their weights.
-func (f *filter) taps(r resampling, d, o int) (first int, weights []float64, outside bool) {
+func (f *filter) taps(c *ir.EvalCtx, r resampling, d, o int) (first int, weights []float64, outside bool) {
 	at, outside := f.place(r, d, o)
 	if outside {
 		return 0, nil, true
@@ -462,7 +462,7 @@ func (f *filter) taps(r resampling, d, o int) (first int, weights []float64, out
 		reach = 2
 	}
 	start := int(math.Floor(-reach/scale)) + 1
-	weights = make([]float64, 2-2*start)
+	weights = ops.Make[float64](c, 2-2*start)
 	var sum float64
 	for i := range weights {
 		weights[i] = f.weight(math.Abs(float64(start+i)-part) * scale)
@@ -526,7 +526,7 @@ func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan [
 		if r.scale == 1 && r.size == d && r.from == 0 && r.to == 1 {
 			continue
 		}
-		list := make([]int, r.size)
+		list := ops.Make[int](c, r.size)
 		for o := range list {
 			at, outside := f.place(r, d, o)
 			list[o] = int(min(max(f.nearestTo(at, r.scale), 0), float64(d-1))) * strides[r.axis]
@@ -536,13 +536,13 @@ func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan [
 		}
 		from[r.axis] = list
 	}
-	out, err := alloc(x.DType(), shape)
+	out, err := alloc(c, x.DType(), shape)
 	if err != nil {
 		return nil, err
 	}
 	var fill *tensor.Tensor
 	if beyond {
-		if fill, err = tensor.FromFloat64s(x.DType(), []float64{f.beyond}); err != nil {
+		if fill, err = ops.FromFloat64s(c, x.DType(), []float64{f.beyond}); err != nil {
 			return nil, err
 		}
 	}

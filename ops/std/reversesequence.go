@@ -20,7 +20,7 @@ var ReverseSequence = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		lens, err := ints(in, 1)
+		lens, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -31,7 +31,7 @@ var ReverseSequence = ops.Register(&ir.Op{
 		if len(lens) != x.Dim(int(ba)) {
 			return nil, fmt.Errorf("%d lengths for a batch of %d", len(lens), x.Dim(int(ba)))
 		}
-		out := x.Clone()
+		out := ops.Copy(c, x)
 		strides := ops.Strides(x.Shape())
 		m, run := newMover(out, x), strides[1]
 		for b, n := range lens {

@@ -33,12 +33,12 @@ var RMSNormalization = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		scale, _, err := affine(in[:2], x.Shape()[a:], x)
+		scale, _, err := affine(c, in[:2], x.Shape()[a:], x)
 		if err != nil {
 			return nil, err
 		}
 		cols := product(x.Shape()[a:])
-		v, eps := ops.F64(in, 0), getFloat(c.Node, "epsilon")
+		v, eps := ops.F64(c, in, 0), getFloat(c.Node, "epsilon")
 		for r := range product(x.Shape()[:a]) {
 			row, sum := v[r*cols:(r+1)*cols], 0.0
 			for _, x := range row {

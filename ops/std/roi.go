@@ -75,9 +75,9 @@ func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, r, scale := ops.F64(in, 0), ops.F64(in, 1), getFloat(c.Node, "spatial_scale")
+	v, r, scale := ops.F64(c, in, 0), ops.F64(c, in, 1), getFloat(c.Node, "spatial_scale")
 	h, w := x.Dim(2), x.Dim(3)
-	y := make([]float64, 0, product(shape))
+	y := ops.Make[float64](c, product(shape))[:0]
 	for i := range shape[0] {
 		box := r[5*i : 5*i+5]
 		b := int(min(max(box[0], -1), 1<<40))
@@ -155,7 +155,7 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	samples, err := ints(in, 2)
+	samples, err := ints(c, in, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -168,11 +168,11 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, r, scale := ops.F64(in, 0), ops.F64(in, 1), getFloat(n, "spatial_scale")
+	v, r, scale := ops.F64(c, in, 0), ops.F64(c, in, 1), getFloat(n, "spatial_scale")
 	half, ratio, greatest := getStr(n, "coordinate_transformation_mode") == "half_pixel", getInt(n, "sampling_ratio"),
 		getStr(n, "mode") == "max"
 	h, w := x.Dim(2), x.Dim(3)
-	y := make([]float64, product(shape))
+	y := ops.Make[float64](c, product(shape))
 	if h == 0 || w == 0 {
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	}

@@ -91,7 +91,7 @@ func checkCaches(n *ir.Node, x ir.Shape) error {
 
 func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	n := c.Node
-	x, err := readHeads(n, in, 0, "num_heads")
+	x, err := readHeads(c, n, in, 0, "num_heads")
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, fmt.Errorf("%d features of %d are to be turned: expected an even number within them", turned, x.e)
 	}
 	half := turned / 2
-	positions, err := ints(in, 3)
+	positions, err := ints(c, in, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("%s: found %v, with %d pairs and position_ids %v", n.Op.In[i+1].Name, t, half,
 				positions != nil)
 		}
-		if cache[i], err = t.Float64s(); err != nil {
+		if cache[i], err = ops.Float64s(c, t); err != nil {
 			return nil, err
 		}
 	}
@@ -160,5 +160,5 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if t.Rank() == 4 {
 		return ops.One(ops.Real(c, t.DType(), x.v, t.Shape()...))
 	}
-	return ops.One(ops.Real(c, t.DType(), x.joined(), t.Shape()...))
+	return ops.One(ops.Real(c, t.DType(), x.joined(c), t.Shape()...))
 }

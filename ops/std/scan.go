@@ -224,7 +224,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if len(in) != p.states+p.ins {
 		return nil, fmt.Errorf("expected %d inputs, found %d", p.states+p.ins, len(in))
 	}
-	axes, steps := make([]int, p.ins), -1
+	axes, steps := ops.Make[int](c, p.ins), -1
 	for i := range axes {
 		x, err := need(in, p.states+i, "scan input")
 		if err != nil {
@@ -241,20 +241,22 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	state := append([]tensor.Datum{}, in[:p.states]...)
 	results := newStacks(p.outs)
 	for t := range steps {
+		mark := c.Charged()
 		args := append([]tensor.Datum{}, state...)
 		for i, a := range axes {
 			at := t
 			if p.inDirs[i] != 0 {
 				at = steps - 1 - t
 			}
-			args = append(args, step(ops.Tensor(in, p.states+i), a, at))
+			args = append(args, step(c, ops.Tensor(in, p.states+i), a, at))
 		}
 		out, err := call(c, p.body, args)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", t, err)
 		}
+		c.Discharge(mark)
 		state = out[:p.states:p.states]
-		if err := results.push(out[p.states:]); err != nil {
+		if err := results.push(c, out[p.states:]); err != nil {
 			return nil, fmt.Errorf("step %d: %w", t, err)
 		}
 	}
@@ -269,9 +271,9 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 }
 
 // step returns the slice of x at an index of an axis, without that axis. The index is in range.
-func step(x *tensor.Tensor, axis, at int) *tensor.Tensor {
+func step(c *ir.EvalCtx, x *tensor.Tensor, axis, at int) *tensor.Tensor {
 	s := x.Shape()
-	out := tensor.New(x.DType(), append(s[:axis:axis], s[axis+1:]...)...)
+	out := ops.New(c, x.DType(), append(s[:axis:axis], s[axis+1:]...)...)
 	outer, n, inner := splitAt(s, axis)
 	m := newMover(out, x)
 	for o := range outer {

@@ -77,7 +77,7 @@ func evalScan8(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if len(in) != 1+p.states+p.ins {
 		return nil, fmt.Errorf("expected %d inputs, found %d", 1+p.states+p.ins, len(in))
 	}
-	lens, err := ints(in, 0)
+	lens, err := ints(c, in, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +120,12 @@ func evalScan8(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			rows[i] = append(rows[i], t)
 		}
 	}
-	out := make([]tensor.Datum, len(rows))
+	out := make([]tensor.Datum, p.states+p.outs)
 	for i, r := range rows {
 		if len(r) == 0 {
 			return nil, fmt.Errorf("there is no sample")
 		}
-		if out[i], err = stack(r, 0, false); err != nil {
+		if out[i], err = stack(c, r, 0, false); err != nil {
 			return nil, err
 		}
 	}
@@ -136,24 +136,26 @@ func evalScan8(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 func scanSample(c *ir.EvalCtx, p scanPlan, args []*tensor.Tensor, b, length, steps int) ([]*tensor.Tensor, error) {
 	state := make([]tensor.Datum, p.states)
 	for i := range state {
-		state[i] = step(args[i], 0, b)
+		state[i] = step(c, args[i], 0, b)
 	}
 	results := newStacks(p.outs)
 	for t := range length {
+		mark := c.Charged()
 		in := append([]tensor.Datum{}, state...)
 		for i := range p.ins {
 			at := t
 			if p.inDirs[i] != 0 {
 				at = length - 1 - t
 			}
-			in = append(in, step(step(args[p.states+i], 0, b), 0, at))
+			in = append(in, step(c, step(c, args[p.states+i], 0, b), 0, at))
 		}
 		out, err := call(c, p.body, in)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", t, err)
 		}
+		c.Discharge(mark)
 		state = out[:p.states:p.states]
-		if err := results.push(out[p.states:]); err != nil {
+		if err := results.push(c, out[p.states:]); err != nil {
 			return nil, fmt.Errorf("step %d: %w", t, err)
 		}
 	}
@@ -172,7 +174,7 @@ func scanSample(c *ir.EvalCtx, p scanPlan, args []*tensor.Tensor, b, length, ste
 		}
 		if length < steps {
 			shape := append([]int{steps}, t.Shape()[1:]...)
-			padded, err := alloc(t.DType(), shape)
+			padded, err := alloc(c, t.DType(), shape)
 			if err != nil {
 				return nil, err
 			}

@@ -29,7 +29,7 @@ var ScatterND = ops.Register(&ir.Op{
 		if it.Rank() == 0 {
 			return nil, fmt.Errorf("indices: expected at least one axis")
 		}
-		places, run, err := slicePlaces(x, it, 0)
+		places, run, err := slicePlaces(c, x, it, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ var ScatterElements = ops.Register(&ir.Op{
 		if err := ops.SameShape(it.Shape(), up.Shape()); err != nil {
 			return nil, fmt.Errorf("indices and updates: %w", err)
 		}
-		places, err := elementPlaces(x, it, getInt(c.Node, "axis"))
+		places, err := elementPlaces(c, x, it, getInt(c.Node, "axis"))
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func scatterInputs(in []tensor.Datum) (x, it, up *tensor.Tensor, err error) {
 
 // scatter writes runs of updates to places of a copy of x, in order.
 func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tensor.Tensor, error) {
-	out := x.Clone()
+	out := ops.Copy(c, x)
 	var join arith
 	switch getStr(c.Node, "reduction") {
 	case "none":
@@ -102,11 +102,11 @@ func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tenso
 			u: func(a, b uint64) uint64 { return min(a, b) }}
 	}
 	if x.DType().IsInt() {
-		v, err := x.Int64s()
+		v, err := ops.Int64s(c, x)
 		if err != nil {
 			return nil, err
 		}
-		w, err := up.Int64s()
+		w, err := ops.Int64s(c, up)
 		if err != nil {
 			return nil, err
 		}
@@ -119,13 +119,13 @@ func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tenso
 				v[p+j] = f(v[p+j], w[i*run+j])
 			}
 		}
-		return fromInts(x.DType(), v, x.Shape()...)
+		return fromInts(c, x.DType(), v, x.Shape()...)
 	}
-	v, err := x.Float64s()
+	v, err := ops.Float64s(c, x)
 	if err != nil {
 		return nil, err
 	}
-	w, err := up.Float64s()
+	w, err := ops.Float64s(c, up)
 	if err != nil {
 		return nil, err
 	}

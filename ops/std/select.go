@@ -56,13 +56,13 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 		keep := []int{}
 		for i, yes := range tensor.Data[bool](cond) {
 			if yes && i < n {
-				keep = append(keep, i)
+				keep = ops.Append(c, keep, i)
 			} else if yes {
 				return nil, fmt.Errorf("condition is true at index %d, but there are only %d slices of %v", i, n, x)
 			}
 		}
 		shape[a] = len(keep)
-		out, err := alloc(x.DType(), shape)
+		out, err := alloc(c, x.DType(), shape)
 		if err != nil {
 			return nil, err
 		}
@@ -93,12 +93,12 @@ var NonZero = ops.Same(ops.Register(&ir.Op{
 	Infer: inferAs(elemIs(tensor.Int64), func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {
 		return ir.Shape{ir.Const(int64(len(in))), ir.Unknown}, nil
 	}),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "X")
 		if err != nil {
 			return nil, err
 		}
-		set, err := nonZero(x)
+		set, err := nonZero(c, x)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ var NonZero = ops.Same(ops.Register(&ir.Op{
 		if _, err := ops.Elems([]int{rank, len(set)}); err != nil {
 			return nil, err
 		}
-		out, strides := make([]int64, rank*len(set)), ops.Strides(x.Shape())
+		out, strides := ops.Make[int64](c, rank*len(set)), ops.Strides(x.Shape())
 		for i, p := range set {
 			for a, s := range strides {
 				out[a*len(set)+i] = int64(p / s)
@@ -119,36 +119,36 @@ var NonZero = ops.Same(ops.Register(&ir.Op{
 }), 9)
 
 // nonZero returns the offsets of elements that are not zero.
-func nonZero(x *tensor.Tensor) ([]int, error) {
+func nonZero(c *ir.EvalCtx, x *tensor.Tensor) ([]int, error) {
 	var out []int
 	switch {
 	case x.DType() == tensor.String:
 		for i, s := range x.Strings() {
 			if s != "" {
-				out = append(out, i)
+				out = ops.Append(c, out, i)
 			}
 		}
 		return out, nil
 	case x.DType().IsComplex():
 		w := x.DType().Bits() / 8
-		wide, err := x.Convert(tensor.Complex128, false)
+		wide, err := ops.Convert(c, x, tensor.Complex128, false)
 		if err != nil {
 			return nil, fmt.Errorf("elements of %d bytes: %w", w, err)
 		}
 		for i, z := range tensor.Data[complex128](wide) {
 			if z != 0 {
-				out = append(out, i)
+				out = ops.Append(c, out, i)
 			}
 		}
 		return out, nil
 	}
-	v, err := x.Float64s()
+	v, err := ops.Float64s(c, x)
 	if err != nil {
 		return nil, err
 	}
 	for i, f := range v {
 		if f != 0 {
-			out = append(out, i)
+			out = ops.Append(c, out, i)
 		}
 	}
 	return out, nil
@@ -204,7 +204,7 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 	}
 	outer, n, inner := splitAt(shape, a)
-	order, err := elementOrder(x)
+	order, err := elementOrder(c, x)
 	if err != nil {
 		return nil, err
 	}
@@ -218,29 +218,29 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 		return 0
 	}
-	rows := make([]int, n)
+	rows := ops.Make[int](c, n)
 	for i := range rows {
 		rows[i] = i
 	}
 	slices.SortStableFunc(rows, compare)
 	type group struct{ first, count, at int }
 	var groups []group
-	of := make([]int, n)
+	of := ops.Make[int](c, n)
 	for i, r := range rows {
 		if i == 0 || compare(rows[i-1], r) != 0 {
-			groups = append(groups, group{first: r})
+			groups = ops.Append(c, groups, group{first: r})
 		}
 		groups[len(groups)-1].count++
 		of[r] = len(groups) - 1
 	}
-	ordered := make([]int, len(groups))
+	ordered := ops.Make[int](c, len(groups))
 	for i := range ordered {
 		ordered[i] = i
 	}
 	if getInt(c.Node, "sorted") == 0 {
 		slices.SortFunc(ordered, func(i, j int) int { return cmp.Compare(groups[i].first, groups[j].first) })
 	}
-	firsts, counts, inverse := make([]int64, len(groups)), make([]int64, len(groups)), make([]int64, n)
+	firsts, counts, inverse := ops.Make[int64](c, len(groups)), ops.Make[int64](c, len(groups)), ops.Make[int64](c, n)
 	for at, g := range ordered {
 		groups[g].at = at
 		firsts[at], counts[at] = int64(groups[g].first), int64(groups[g].count)
@@ -249,7 +249,7 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		inverse[i] = int64(groups[g].at)
 	}
 	shape[a] = len(groups)
-	y, err := alloc(x.DType(), shape)
+	y, err := alloc(c, x.DType(), shape)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +265,7 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 
 // elementOrder returns a function that compares elements of x by their offsets. Numbers are ordered by value with NaN
 // last, strings and complex numbers by their bytes.
-func elementOrder(x *tensor.Tensor) (func(i, j int) int, error) {
+func elementOrder(c *ir.EvalCtx, x *tensor.Tensor) (func(i, j int) int, error) {
 	switch {
 	case x.DType() == tensor.String:
 		s := x.Strings()
@@ -274,5 +274,5 @@ func elementOrder(x *tensor.Tensor) (func(i, j int) int, error) {
 		w, b := x.DType().Bits()/8, x.Bytes()
 		return func(i, j int) int { return bytes.Compare(b[i*w:(i+1)*w], b[j*w:(j+1)*w]) }, nil
 	}
-	return ordering(x, false)
+	return ordering(c, x, false)
 }

@@ -35,11 +35,11 @@ func sequence(in []tensor.Datum, i int) (*tensor.Sequence, error) {
 }
 
 // place reads an optional position among n items. It returns last if the position is absent.
-func place(in []tensor.Datum, i, n, last int) (int, error) {
+func place(c *ir.EvalCtx, in []tensor.Datum, i, n, last int) (int, error) {
 	if ops.Tensor(in, i) == nil {
 		return last, nil
 	}
-	p, err := scalarInt(in, i, "position")
+	p, err := scalarInt(c, in, i, "position")
 	if err != nil {
 		return 0, err
 	}
@@ -92,8 +92,8 @@ var SequenceConstruct = ops.Register(&ir.Op{
 		}
 		return one(&ir.SequenceType{Elem: elem})
 	},
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		return []tensor.Datum{&tensor.Sequence{Items: slices.Clone(in)}}, nil
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		return []tensor.Datum{&tensor.Sequence{Items: ops.Clone(c, in)}}, nil
 	},
 	Tol: ir.Exact,
 })
@@ -115,7 +115,7 @@ var SequenceInsert = ops.Register(&ir.Op{
 		}
 		return one(&ir.SequenceType{Elem: elem})
 	},
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		s, err := sequence(in, 0)
 		if err != nil {
 			return nil, err
@@ -123,11 +123,11 @@ var SequenceInsert = ops.Register(&ir.Op{
 		if len(in) < 2 || in[1] == nil {
 			return nil, fmt.Errorf("input 1 (tensor) is missing")
 		}
-		p, err := place(in, 2, len(s.Items), len(s.Items))
+		p, err := place(c, in, 2, len(s.Items), len(s.Items))
 		if err != nil {
 			return nil, err
 		}
-		return []tensor.Datum{&tensor.Sequence{Items: slices.Insert(slices.Clone(s.Items), p, in[1])}}, nil
+		return []tensor.Datum{&tensor.Sequence{Items: slices.Insert(ops.Clone(c, s.Items), p, in[1])}}, nil
 	},
 	Tol: ir.Exact,
 })
@@ -144,19 +144,19 @@ var SequenceErase = ops.Register(&ir.Op{
 		}
 		return one(s)
 	},
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		s, err := sequence(in, 0)
 		if err != nil {
 			return nil, err
 		}
-		p, err := place(in, 1, len(s.Items), len(s.Items)-1)
+		p, err := place(c, in, 1, len(s.Items), len(s.Items)-1)
 		if err != nil {
 			return nil, err
 		}
 		if p < 0 {
 			return nil, fmt.Errorf("the sequence is empty")
 		}
-		return []tensor.Datum{&tensor.Sequence{Items: slices.Delete(slices.Clone(s.Items), p, p+1)}}, nil
+		return []tensor.Datum{&tensor.Sequence{Items: slices.Delete(ops.Clone(c, s.Items), p, p+1)}}, nil
 	},
 	Tol: ir.Exact,
 })
@@ -173,7 +173,7 @@ var SequenceAt = ops.Register(&ir.Op{
 		}
 		return one(s.Elem)
 	},
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		s, err := sequence(in, 0)
 		if err != nil {
 			return nil, err
@@ -181,7 +181,7 @@ var SequenceAt = ops.Register(&ir.Op{
 		if ops.Tensor(in, 1) == nil {
 			return nil, fmt.Errorf("input 1 (position) is missing")
 		}
-		p, err := place(in, 1, len(s.Items), len(s.Items)-1)
+		p, err := place(c, in, 1, len(s.Items), len(s.Items)-1)
 		if err != nil {
 			return nil, err
 		}
@@ -260,6 +260,7 @@ var SequenceMap = ops.Register(&ir.Op{
 				return nil, fmt.Errorf("item %d: %w", k, err)
 			}
 			for i, d := range out {
+				c.Charge(ops.ItemSize + ops.SizeOf(d)) // the subgraph has released it
 				results[i].Items = append(results[i].Items, d)
 			}
 		}
@@ -318,9 +319,9 @@ var ConcatFromSequence = ops.Register(&ir.Op{
 			parts = append(parts, t)
 		}
 		if getInt(c.Node, "new_axis") != 0 {
-			return ops.One(stack(parts, getInt(c.Node, "axis"), false))
+			return ops.One(stack(c, parts, getInt(c.Node, "axis"), false))
 		}
-		return ops.One(concat(parts, getInt(c.Node, "axis")))
+		return ops.One(concat(c, parts, getInt(c.Node, "axis")))
 	},
 	Tol: ir.Exact,
 })
@@ -366,7 +367,7 @@ var SplitToSequence = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		sizes, err := ints(in, 1)
+		sizes, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -381,10 +382,10 @@ var SplitToSequence = ops.Register(&ir.Op{
 			}
 			sizes = nil
 			for left := int64(x.Dim(a)); left > 0; left -= part {
-				sizes = append(sizes, min(part, left))
+				sizes = ops.Append(c, sizes, min(part, left))
 			}
 		}
-		parts, err := split(x, a, sizes)
+		parts, err := split(c, x, a, sizes)
 		if err != nil {
 			return nil, err
 		}
@@ -396,7 +397,7 @@ var SplitToSequence = ops.Register(&ir.Op{
 					return nil, err
 				}
 			}
-			out.Items = append(out.Items, p)
+			out.Items = ops.Append[tensor.Datum](c, out.Items, p)
 		}
 		return []tensor.Datum{out}, nil
 	},

@@ -30,7 +30,7 @@ var Shape = ops.Register(&ir.Op{
 			return nil, err
 		}
 		from, to := ops.ShapeRange(c.Node.Attrs, t.Rank())
-		out := make([]int64, 0, to-from)
+		out := ops.Make[int64](c, to-from)[:0]
 		for _, d := range t.Shape()[from:to] {
 			out = append(out, int64(d))
 		}

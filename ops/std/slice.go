@@ -128,14 +128,14 @@ func nonNegative(d ir.Dim) bool {
 	return err == nil && v >= 0 && !strings.Contains(strings.TrimSuffix(s, "-"), "-")
 }
 
-func evalSlice(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+func evalSlice(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	x, err := need(in, 0, "data")
 	if err != nil {
 		return nil, err
 	}
 	var p [5][]int64
 	for i := 1; i < 5; i++ {
-		if p[i], err = ints(in, i); err != nil {
+		if p[i], err = ints(c, in, i); err != nil {
 			return nil, err
 		}
 	}
@@ -169,7 +169,7 @@ func evalSlice(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			strides[a] *= int(steps[i])
 		}
 	}
-	out, err := alloc(x.DType(), shape)
+	out, err := alloc(c, x.DType(), shape)
 	if err != nil {
 		return nil, err
 	}

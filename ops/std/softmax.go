@@ -28,12 +28,12 @@ func rowwise(name string, since int, doc string, f func(row []float64),
 			if err != nil {
 				return nil, err
 			}
-			v, err := t.Float64s()
+			v, err := ops.Float64s(c, t)
 			if err != nil {
 				return nil, err
 			}
 			outer, n, inner := splitAt(t.Shape(), a)
-			row := make([]float64, n)
+			row := ops.Make[float64](c, n)
 			if n > 0 {
 				for o := range outer {
 					for i := range inner {

@@ -69,17 +69,17 @@ var Split = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		sizes, err := ints(in, 1)
+		sizes, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
 		if sizes == nil {
-			sizes = equalParts(x.Dim(axis), count)
+			sizes = equalParts(c, x.Dim(axis), count)
 		}
 		if len(sizes) != count {
 			return nil, fmt.Errorf("split %v has %d sizes, the node %d outputs", sizes, len(sizes), count)
 		}
-		parts, err := split(x, axis, sizes)
+		parts, err := split(c, x, axis, sizes)
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ var Split = ops.Register(&ir.Op{
 		if !ok {
 			return nil, false
 		}
-		sizes := equalParts(int(size), len(n.Outputs))
+		sizes := equalParts(nil, int(size), len(n.Outputs))
 		if n.In(1) != nil {
 			if sizes, ok = ops.ConstInts(n.In(1)); !ok || len(sizes) != len(n.Outputs) {
 				return nil, false
@@ -151,8 +151,8 @@ func equalPart(d ir.Dim, i, count int64) ir.Dim {
 }
 
 // equalParts cuts a dimension into parts of one size, rounded up. The last ones are smaller, or empty.
-func equalParts(dim, count int) []int64 {
-	sizes, part := make([]int64, count), (dim+count-1)/count
+func equalParts(c *ir.EvalCtx, dim, count int) []int64 {
+	sizes, part := ops.Make[int64](c, count), (dim+count-1)/count
 	for i := range sizes {
 		sizes[i] = int64(min(part, dim))
 		dim -= min(part, dim)
@@ -161,7 +161,7 @@ func equalParts(dim, count int) []int64 {
 }
 
 // split cuts x along axis into parts of the given sizes, which add up to its dimension.
-func split(x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.Tensor, error) {
+func split(c *ir.EvalCtx, x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.Tensor, error) {
 	left := int64(x.Dim(axis))
 	for _, k := range sizes {
 		if k < 0 || k > left {
@@ -173,11 +173,12 @@ func split(x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.Tensor, error) 
 		return nil, fmt.Errorf("split %v leaves %d of axis %d of %v", sizes, left, axis, x)
 	}
 	outer, n, inner := splitAt(x.Shape(), axis)
-	out, at := make([]*tensor.Tensor, len(sizes)), 0
+	c.Charge(ops.ItemSize * int64(len(sizes)))
+	out, at := ops.Make[*tensor.Tensor](c, len(sizes)), 0
 	for i, k := range sizes {
 		shape := slices.Clone(x.Shape())
 		shape[axis] = int(k)
-		out[i] = tensor.New(x.DType(), shape...)
+		out[i] = ops.New(c, x.DType(), shape...)
 		m, run := newMover(out[i], x), int(k)*inner
 		for o := range outer {
 			m.copy(o*run, o*n*inner+at, run)

@@ -10,7 +10,7 @@ import (
 func TestEqualParts(t *testing.T) {
 	for dim := range 12 {
 		for count := 1; count < 7; count++ {
-			for i, want := range equalParts(dim, count) {
+			for i, want := range equalParts(nil, dim, count) {
 				if n, ok := equalPart(ir.Const(int64(dim)), int64(i), int64(count)).Known(); !ok || n != want {
 					t.Errorf("part %d of %d of %d elements: %d, expected %d", i, count, dim, n, want)
 				}

@@ -164,12 +164,12 @@ func elemIs(d tensor.DType) func(*ir.Node) tensor.DType {
 }
 
 // ints reads an optional integer input. It returns nil if the input is absent.
-func ints(in []tensor.Datum, i int) ([]int64, error) {
+func ints(c *ir.EvalCtx, in []tensor.Datum, i int) ([]int64, error) {
 	t := ops.Tensor(in, i)
 	if t == nil {
 		return nil, nil
 	}
-	v, err := t.Int64s()
+	v, err := ops.Int64s(c, t)
 	if v == nil && err == nil {
 		v = []int64{}
 	}
@@ -177,8 +177,8 @@ func ints(in []tensor.Datum, i int) ([]int64, error) {
 }
 
 // scalarInt reads an integer input with exactly one element.
-func scalarInt(in []tensor.Datum, i int, what string) (int64, error) {
-	v, err := ints(in, i)
+func scalarInt(c *ir.EvalCtx, in []tensor.Datum, i int, what string) (int64, error) {
+	v, err := ints(c, in, i)
 	if err != nil {
 		return 0, err
 	}
@@ -189,19 +189,19 @@ func scalarInt(in []tensor.Datum, i int, what string) (int64, error) {
 }
 
 // fromInts returns an integer or bool tensor. Numbers that do not fit lose their high bits.
-func fromInts(d tensor.DType, v []int64, shape ...int) (*tensor.Tensor, error) {
-	return tensor.FromSlice(v, shape...).Convert(d, false)
+// alloc returns a tensor of zeros within the limit on elements.
+func fromInts(c *ir.EvalCtx, d tensor.DType, v []int64, shape ...int) (*tensor.Tensor, error) {
+	return ops.Convert(c, tensor.FromSlice(v, shape...), d, false)
 }
 
-// alloc returns a tensor of zeros within the limit on elements.
-func alloc(d tensor.DType, shape []int) (*tensor.Tensor, error) {
+func alloc(c *ir.EvalCtx, d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
 	}
 	if !d.Valid() {
 		return nil, fmt.Errorf("element type %v", d)
 	}
-	return tensor.New(d, shape...), nil
+	return ops.New(c, d, shape...), nil
 }
 
 // wide returns the element type in which data of type d is represented.

@@ -92,16 +92,16 @@ func evalSTFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if x.Rank() != 3 || x.Dim(2) != 1 && x.Dim(2) != 2 {
 		return nil, fmt.Errorf("signal: expected (B,L,1) or (B,L,2), found %v", x)
 	}
-	step, err := scalarInt(in, 1, "frame_step")
+	step, err := scalarInt(c, in, 1, "frame_step")
 	if err != nil {
 		return nil, err
 	}
-	win, length := ops.F64(in, 2), int64(x.Dim(1))
+	win, length := ops.F64(c, in, 2), int64(x.Dim(1))
 	if win != nil {
 		length = int64(len(win))
 	}
 	if ops.Tensor(in, 3) != nil {
-		if length, err = scalarInt(in, 3, "frame_length"); err != nil {
+		if length, err = scalarInt(c, in, 3, "frame_length"); err != nil {
 			return nil, err
 		}
 	}
@@ -125,9 +125,10 @@ func evalSTFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 		return ops.One(ops.Real(c, x.DType(), nil, shape...))
 	}
-	v, y := ops.F64(in, 0), make([]float64, product(shape))
+	v, y := ops.F64(c, in, 0), ops.Make[float64](c, product(shape))
+	c.Charge(fft.Bytes(int(length)))
 	t := transform{plan: fft.Of(int(length)), onesided: onesided, parts: parts}
-	frame := make([]float64, int(length)*parts)
+	frame := ops.Make[float64](c, int(length)*parts)
 	for b := range shape[0] {
 		for f := range shape[1] {
 			if c.Ctx != nil && c.Ctx.Err() != nil {
@@ -139,7 +140,7 @@ func evalSTFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 					frame[i*parts+p] *= w
 				}
 			}
-			t.line(y[(b*shape[1]+f)*bins*2:], frame, bins, int(length), 1)
+			t.line(c, y[(b*shape[1]+f)*bins*2:], frame, bins, int(length), 1)
 		}
 	}
 	return ops.One(ops.Real(c, x.DType(), y, shape...))

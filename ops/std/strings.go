@@ -25,7 +25,7 @@ var StringConcat = ops.Register(&ir.Op{
 	Name: "StringConcat", Since: 20, Doc: "Each string of X followed by that of Y, with broadcasting.",
 	In: ops.Sig("X:string", "Y:string"), Out: ops.Sig("Z:string"),
 	Infer: inferBroadcast(elemIs(tensor.String)),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := stringsIn(in, 0, "X")
 		if err != nil {
 			return nil, err
@@ -38,8 +38,9 @@ var StringConcat = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out := slices.Clone(ops.BroadcastTo(x.Strings(), x.Shape(), shape))
-		for i, s := range ops.BroadcastTo(y.Strings(), y.Shape(), shape) {
+		out := ops.Clone(c, ops.BroadcastTo(c, x.Strings(), x.Shape(), shape))
+		for i, s := range ops.BroadcastTo(c, y.Strings(), y.Shape(), shape) {
+			c.Charge(int64(len(out[i]) + len(s)))
 			out[i] += s
 		}
 		return ops.One(tensor.FromStrings(out, shape...), nil)
@@ -65,9 +66,9 @@ var StringSplit = ops.Register(&ir.Op{
 		if k, ok := c.Node.Attrs.Get("maxsplit").(int64); ok && k >= 0 && k < ops.MaxElems {
 			limit = int(k) + 1
 		}
-		most, parts, counts := 0, make([][]string, x.Len()), make([]int64, x.Len())
+		most, parts, counts := 0, ops.Make[[]string](c, x.Len()), ops.Make[int64](c, x.Len())
 		for i, s := range x.Strings() {
-			parts[i] = cut(s, getStr(c.Node, "delimiter"), limit)
+			parts[i] = cut(c, s, getStr(c.Node, "delimiter"), limit)
 			counts[i] = int64(len(parts[i]))
 			most = max(most, len(parts[i]))
 		}
@@ -76,7 +77,7 @@ var StringSplit = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out := make([]string, size)
+		out := ops.Make[string](c, size)
 		for i, p := range parts {
 			copy(out[i*most:], p)
 		}
@@ -91,17 +92,18 @@ var StringSplit = ops.Register(&ir.Op{
 })
 
 // cut splits s into at most limit parts, or any number of parts if limit is negative.
-func cut(s, delimiter string, limit int) []string {
+func cut(c *ir.EvalCtx, s, delimiter string, limit int) []string {
 	if delimiter != "" {
+		c.Charge(16 * int64(strings.Count(s, delimiter)+1))
 		return strings.SplitN(s, delimiter, limit)
 	}
 	var parts []string
 	for s = strings.TrimSpace(s); s != ""; {
 		i := strings.IndexFunc(s, isSpace)
 		if i < 0 || limit >= 0 && len(parts) == limit-1 {
-			return append(parts, s)
+			return ops.Append(c, parts, s)
 		}
-		parts, s = append(parts, s[:i]), strings.TrimLeftFunc(s[i:], isSpace)
+		parts, s = ops.Append(c, parts, s[:i]), strings.TrimLeftFunc(s[i:], isSpace)
 	}
 	return parts
 }
@@ -147,6 +149,7 @@ var StringNormalizer = ops.Register(&ir.Op{
 		}
 		var out []string
 		for _, s := range x.Strings() {
+			c.Charge(6 * int64(len(s))) // another case may take three bytes for one
 			key := s
 			if !exact {
 				key = strings.ToLower(s)
@@ -160,7 +163,7 @@ var StringNormalizer = ops.Register(&ir.Op{
 			case "UPPER":
 				s = strings.ToUpper(s)
 			}
-			out = append(out, s)
+			out = ops.Append(c, out, s)
 		}
 		if len(out) == 0 {
 			out = []string{""}
@@ -206,7 +209,7 @@ var RegexFullMatch = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out := make([]bool, x.Len())
+		out := ops.Make[bool](c, x.Len())
 		for i, s := range x.Strings() {
 			out[i] = re.MatchString(s)
 		}

@@ -62,11 +62,11 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 		}
 		words := x.Strings()
 		if x.DType() != tensor.String {
-			v, err := x.Int64s()
+			v, err := ops.Int64s(c, x)
 			if err != nil {
 				return nil, err
 			}
-			words = make([]string, len(v))
+			words = ops.Make[string](c, len(v))
 			for i, k := range v {
 				words[i] = strconv.FormatInt(k, 10)
 			}
@@ -78,9 +78,9 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out := make([]float64, size)
+		out := ops.Make[float64](c, size)
 		for r := range rows {
-			counts := p.count(words[r*cols : (r+1)*cols])
+			counts := p.count(c, words[r*cols:(r+1)*cols])
 			for g, k := range counts {
 				if p.mode == "IDF" {
 					k = min(k, 1)
@@ -173,8 +173,8 @@ func readPool(n *ir.Node) (*pool, error) {
 
 // count returns the number of occurrences of each n-gram: at every start, with every distance between its elements.
 // Single elements are counted once.
-func (p *pool) count(words []string) []float64 {
-	counts := make([]float64, p.number)
+func (p *pool) count(c *ir.EvalCtx, words []string) []float64 {
+	counts := ops.Make[float64](c, p.number)
 	var gram []string
 	for distance := 1; distance <= p.skip+1; distance++ {
 		if distance > len(words) && distance > 1 {

@@ -26,12 +26,12 @@ var Tile = ops.Register(&ir.Op{
 		}
 		return out, nil
 	}),
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "input")
 		if err != nil {
 			return nil, err
 		}
-		r, err := ints(in, 1)
+		r, err := ints(c, in, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ var Tile = ops.Register(&ir.Op{
 			}
 			out = append(out, times[i]*x.Dim(i))
 		}
-		y, err := alloc(x.DType(), out)
+		y, err := alloc(c, x.DType(), out)
 		if err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ var TopK = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		k, err := scalarInt(in, 1, "K")
+		k, err := scalarInt(c, in, 1, "K")
 		if err != nil {
 			return nil, err
 		}
@@ -54,16 +54,16 @@ var TopK = ops.Register(&ir.Op{
 		if k < 0 || k > int64(x.Dim(a)) {
 			return nil, fmt.Errorf("K: %d of %d elements along axis %d", k, x.Dim(a), a)
 		}
-		order, err := ordering(x, getInt(c.Node, "largest") != 0)
+		order, err := ordering(c, x, getInt(c.Node, "largest") != 0)
 		if err != nil {
 			return nil, err
 		}
 		shape := slices.Clone(x.Shape())
 		shape[a] = int(k)
-		out := tensor.New(x.DType(), shape...)
-		pos := make([]int64, product(shape))
+		out := ops.New(c, x.DType(), shape...)
+		pos := ops.Make[int64](c, product(shape))
 		outer, n, inner := splitAt(x.Shape(), a)
-		m, row := newMover(out, x), make([]int, n)
+		m, row := newMover(out, x), ops.Make[int](c, n)
 		for o := range outer {
 			for i := range inner {
 				for j := range row {
@@ -88,7 +88,7 @@ var TopK = ops.Register(&ir.Op{
 
 // ordering returns a function that compares elements of x by their offsets: the largest first, or the smallest. NaN
 // counts as the largest.
-func ordering(x *tensor.Tensor, largest bool) (func(i, j int) int, error) {
+func ordering(c *ir.EvalCtx, x *tensor.Tensor, largest bool) (func(i, j int) int, error) {
 	sign := 1
 	if largest {
 		sign = -1
@@ -99,7 +99,7 @@ func ordering(x *tensor.Tensor, largest bool) (func(i, j int) int, error) {
 	case tensor.Uint64:
 		return orderBy(tensor.Data[uint64](x), sign, func(a, b uint64) bool { return a < b }), nil
 	}
-	v, err := x.Float64s()
+	v, err := ops.Float64s(c, x)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ var Transpose = ops.Register(&ir.Op{
 		for i, p := range perm {
 			shape[i], strides[i] = x.Dim(p), from[p]
 		}
-		out, err := alloc(x.DType(), shape)
+		out, err := alloc(c, x.DType(), shape)
 		if err != nil {
 			return nil, err
 		}

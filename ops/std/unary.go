@@ -53,7 +53,7 @@ func unaryExact(name string, since int, doc string, types []tensor.DType, f unar
 			if !t.DType().IsInt() {
 				return ops.EvalElement(c, in)
 			}
-			v, err := t.Int64s()
+			v, err := ops.Int64s(c, t)
 			if err != nil {
 				return nil, err
 			}
@@ -65,7 +65,7 @@ func unaryExact(name string, since int, doc string, types []tensor.DType, f unar
 					v[i] = 1
 				}
 			}
-			return ops.One(fromInts(t.DType(), v, t.Shape()...))
+			return ops.One(fromInts(c, t.DType(), v, t.Shape()...))
 		},
 		Along: ops.AlongElementwise, Tol: ir.Exact,
 	}

@@ -15,7 +15,7 @@ var Where = ops.Register(&ir.Op{
 	In: ops.Sig("condition:bool", "X:T", "Y:T"), Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
 	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Select(x[0], x[1], x[2]) },
 	// Elements of all types are moved, not computed.
-	Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		cond, err := need(in, 0, "condition")
 		if err != nil {
 			return nil, err
@@ -34,11 +34,11 @@ var Where = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out, err := alloc(x.DType(), shape)
+		out, err := alloc(c, x.DType(), shape)
 		if err != nil {
 			return nil, err
 		}
-		pick := ops.BroadcastTo(tensor.Data[bool](cond), cond.Shape(), shape)
+		pick := ops.BroadcastTo(c, tensor.Data[bool](cond), cond.Shape(), shape)
 		for k, from := range []*tensor.Tensor{x, y} {
 			m, i := newMover(out, from), 0
 			ops.Walk(shape, ops.BroadcastStrides(from.Shape(), shape), 0, func(o int) {

@@ -53,7 +53,7 @@ func cosineWindow(name, formula string, a0, a1, a2 float64) *ir.Op {
 			if err != nil {
 				return nil, err
 			}
-			size, err := scalarInt(in, 0, "size")
+			size, err := scalarInt(c, in, 0, "size")
 			if err != nil {
 				return nil, err
 			}
@@ -64,7 +64,7 @@ func cosineWindow(name, formula string, a0, a1, a2 float64) *ir.Op {
 			if getInt(c.Node, "periodic") == 0 {
 				period--
 			}
-			v := make([]float64, size)
+			v := ops.Make[float64](c, int(size))
 			for i := range v {
 				turn := 2 * math.Pi * float64(i) / period
 				v[i] = a0 - a1*math.Cos(turn) + a2*math.Cos(2*turn)
@@ -121,14 +121,14 @@ var MelWeightMatrix = ops.Register(&ir.Op{
 		}
 		var whole [3]int64
 		for i := range whole {
-			if whole[i], err = scalarInt(in, i, c.Node.Op.In[i].Name); err != nil {
+			if whole[i], err = scalarInt(c, in, i, c.Node.Op.In[i].Name); err != nil {
 				return nil, err
 			}
 			if whole[i] < 1 || whole[i] > ops.MaxElems {
 				return nil, fmt.Errorf("%s is %d, expected 1 to %d", c.Node.Op.In[i].Name, whole[i], ops.MaxElems)
 			}
 		}
-		low, high := ops.F64(in, 3), ops.F64(in, 4)
+		low, high := ops.F64(c, in, 3), ops.F64(c, in, 4)
 		if len(low) != 1 || len(high) != 1 {
 			return nil, fmt.Errorf("lower_edge_hertz and upper_edge_hertz: expected one number each")
 		}
@@ -139,7 +139,7 @@ var MelWeightMatrix = ops.Register(&ir.Op{
 		mel := func(f float64) float64 { return 2595 * math.Log1p(f/700) / math.Ln10 }
 		from := mel(low[0])
 		step := (mel(high[0]) - from) / float64(bands+2)
-		edges := make([]int, bands+2)
+		edges := ops.Make[int](c, bands+2)
 		for i := range edges {
 			f := 700 * math.Expm1((from+float64(i)*step)/2595*math.Ln10)
 			bin := math.Floor(float64(whole[1]+1) * f / float64(whole[2]))
@@ -148,7 +148,7 @@ var MelWeightMatrix = ops.Register(&ir.Op{
 			}
 			edges[i] = int(bin)
 		}
-		v := make([]float64, rows*bands)
+		v := ops.Make[float64](c, rows*bands)
 		for i := range bands {
 			lo, mid, hi := edges[i], edges[i+1], edges[i+2]
 			if lo == mid {

@@ -50,12 +50,12 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 			return out, nil
 		},
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-			rate, count := ops.F64(in, 0), ops.Tensor(in, 1)
+			rate, count := ops.F64(c, in, 0), ops.Tensor(in, 1)
 			if len(rate) != 1 || count == nil || count.Len() != 1 {
 				return nil, fmt.Errorf("expected one learning rate and one count, found %v and %v", ops.Tensor(in, 0),
 					count)
 			}
-			t, err := count.Int64s()
+			t, err := ops.Int64s(c, count)
 			if err != nil {
 				return nil, err
 			}
@@ -64,7 +64,7 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 				return nil, err
 			}
 			update := rule(c.Node, rate[0], t[0])
-			out := make([]tensor.Datum, k*(states+1))
+			out := ops.Make[tensor.Datum](c, k*(states+1))
 			for i := range k {
 				x := ops.Tensor(in, 2+i)
 				cols := make([][]float64, states+2)
@@ -74,9 +74,9 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 					if y == nil || !slices.Equal(y.Shape(), x.Shape()) {
 						return nil, fmt.Errorf("input %d: expected the shape of %v, found %v", at, x, y)
 					}
-					cols[j] = ops.F64(in, at)
+					cols[j] = ops.F64(c, in, at)
 				}
-				v := make([]float64, len(cols))
+				v := ops.Make[float64](c, len(cols))
 				for e := range cols[0] {
 					for j := range v {
 						v[j] = cols[j][e]
@@ -87,7 +87,7 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 					}
 				}
 				for j, col := range slices.Delete(cols, 1, 2) {
-					if out[j*k+i], err = tensor.FromFloat64s(x.DType(), col, x.Shape()...); err != nil {
+					if out[j*k+i], err = ops.FromFloat64s(c, x.DType(), col, x.Shape()...); err != nil {
 						return nil, err
 					}
 				}

@@ -525,7 +525,7 @@ func quickConv(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, bool) {
 		return nil, false
 	}
 	conv := newConvolver(l + begin + end)
-	xv, wv := ops.F64(in, 0), ops.F64(in, 1)
+	xv, wv := ops.F64(nil, in, 0), ops.F64(nil, in, 1)
 	y := make([]float64, x.Dim(0)*x.Dim(1)*out)
 	row := make([]float64, l+begin+end)
 	for c := range w.Dim(0) {

@@ -41,5 +41,5 @@ func (p *Program) Evaluate(ctx context.Context, s *Step, in, captured []tensor.D
 			outer.Values[c.Inner] = captured[i]
 		}
 	}
-	return p.nodes.Node(ctx, s.Node, in, outer)
+	return p.nodes.Node(ctx, s.Node, in, outer, nil)
 }

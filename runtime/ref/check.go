@@ -92,33 +92,3 @@ func clone(d tensor.Datum) tensor.Datum {
 	}
 	return nil
 }
-
-// size returns the size of a datum's elements, in bytes.
-func size(d tensor.Datum) int64 {
-	switch d := d.(type) {
-	case *tensor.Tensor:
-		if d == nil {
-			return 0
-		}
-		n := int64(len(d.Bytes()))
-		for _, s := range d.Strings() {
-			n += int64(len(s))
-		}
-		return n
-	case *tensor.Sequence:
-		if d == nil {
-			return 0
-		}
-		n := int64(0)
-		for _, item := range d.Items {
-			n += size(item)
-		}
-		return n
-	case *tensor.Optional:
-		if d == nil {
-			return 0
-		}
-		return size(d.Value)
-	}
-	return 0
-}

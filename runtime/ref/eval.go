@@ -8,6 +8,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
@@ -21,18 +22,25 @@ type executable struct {
 	dims  map[string]int64
 	times []stepTime // per node of the main graph; nil without Config.Profile
 	start time.Time  // of the node that is evaluated
-	live  int64      // bytes of live values, as if none shared storage
+	// budget bounds the values that are alive, as if none shared storage, and what evaluations allocate.
+	budget *ir.Budget
 }
 
 // Run evaluates the main graph.
 func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
-	e.live = 0
-	res, err := e.p.code.Graph(ctx, e.p.main, in, nil, e)
+	e.budget = ir.NewBudget(e.p.limit, -1)
+	res, err := e.p.code.Graph(ctx, e.p.main, in, nil, e.budget, e)
 	if err != nil {
 		return err
 	}
+	for _, d := range res {
+		e.budget.Hold(ops.SizeOf(d))
+	}
 	for i, d := range res {
 		if out[i] == nil {
+			if err := e.budget.Take(ops.SizeOf(d)); err != nil {
+				return memory(err, "output "+e.p.main.Outputs[i].Name)
+			}
 			out[i] = clone(d) // an output may be an input, a constant or a view of another output
 			continue
 		}
@@ -41,20 +49,6 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
 		}
 	}
 	return nil
-}
-
-// Begin counts the inputs of a graph as alive.
-func (e *executable) Begin(in []tensor.Datum) {
-	for _, d := range in {
-		e.live += size(d)
-	}
-}
-
-// End counts what a graph leaves as gone.
-func (e *executable) End(left []tensor.Datum) {
-	for _, d := range left {
-		e.live -= size(d)
-	}
 }
 
 // Before refuses a node whose results would not fit.
@@ -78,7 +72,6 @@ func (e *executable) After(at eval.Place, out []tensor.Datum) error {
 		if err := check(out[i], v.Type, dims, e.p.config.Wide); err != nil {
 			return fmt.Errorf("output %d (%s): %w: %w", i, v.Name, ErrResult, err)
 		}
-		e.live += size(out[i])
 		if e.p.config.Observe != nil && !at.Body {
 			e.p.config.Observe(v, out[i])
 		}
@@ -86,28 +79,22 @@ func (e *executable) After(at eval.Place, out []tensor.Datum) error {
 	return nil
 }
 
-// Drop counts a value as gone.
-func (e *executable) Drop(d tensor.Datum) { e.live -= size(d) }
-
-// Done bounds what is alive behind a node.
+// Done keeps the time of a node.
 func (e *executable) Done(at eval.Place) error {
 	if e.times != nil && at.Graph == e.p.main {
 		e.times[at.Index].Time += time.Since(e.start)
 		e.times[at.Index].Calls++
-	}
-	if limit := e.p.config.MaxMemory; limit > 0 && e.live > limit {
-		return &runtime.MemoryError{Need: e.live, Limit: limit, What: "what is alive"}
 	}
 	return nil
 }
 
 // room returns a MemoryError, before the node allocates, if the types show that its outputs are too large.
 func (e *executable) room(at eval.Place) error {
-	limit := e.p.config.MaxMemory
-	if limit == 0 || at.Inner {
+	limit := e.p.limit
+	if limit < 0 || at.Inner {
 		return nil
 	}
-	need := e.live
+	need := e.budget.Used()
 	for _, v := range at.Node.Outputs {
 		if v == nil {
 			continue
@@ -133,4 +120,13 @@ func (e *executable) room(at eval.Place) error {
 		return &runtime.MemoryError{Need: need, Limit: limit, What: "its result, with what is alive,"}
 	}
 	return nil
+}
+
+// memory returns a MemoryError for a budget that something exceeds; other errors stay.
+func memory(err error, what string) error {
+	var over *ir.BudgetError
+	if errors.As(err, &over) {
+		return &runtime.MemoryError{Need: over.Need(), Limit: over.Limit, What: what + ", with what is alive,"}
+	}
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -44,7 +45,8 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 {
 		return nil, &runtime.OptionError{Option: "Precision", Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}
 	}
-	p := &program{config: c, main: g, code: eval.New(eval.Options{Resolver: b.resolver, Wide: c.Wide, Kernel: c.Kernel, Failed: failed})}
+	p := &program{config: c, limit: limit(c.MaxMemory), main: g,
+		code: eval.New(eval.Options{Resolver: b.resolver, Wide: c.Wide, Kernel: c.Kernel, Failed: failed})}
 	var u *eval.UnsupportedError
 	if err := p.code.Add(g); errors.As(err, &u) {
 		return nil, &runtime.UnsupportedError{Backend: "ref", Node: u.Node, Why: u.Why}
@@ -54,15 +56,27 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	return p, nil
 }
 
+// limit is the number of bytes that a run may use: MaxMemory, or the machine's memory; negative if neither is known.
+func limit(asked int64) int64 {
+	switch machine := ram.Total(); {
+	case asked > 0:
+		return asked
+	case machine > 0:
+		return machine
+	}
+	return -1
+}
+
 func failed(n *ir.Node, err error, panicked any) error {
 	if panicked != nil {
 		return runtime.Recovered(n, panicked)
 	}
-	return &runtime.NodeError{Node: n, Err: err}
+	return &runtime.NodeError{Node: n, Err: memory(err, n.String())}
 }
 
 type program struct {
 	config runtime.Config
+	limit  int64 // bytes of a run; negative: none
 	main   *ir.Graph
 	code   *eval.Program
 }

@@ -42,7 +42,7 @@ func makeOps() testOps {
 		m[op.Name] = op
 	}
 	sum := func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		x, y := ops.F64(in, 0), ops.F64(in, 1)
+		x, y := ops.F64(nil, in, 0), ops.F64(nil, in, 1)
 		for i := range y {
 			x[i] += y[i]
 		}
@@ -91,7 +91,7 @@ func makeOps() testOps {
 	add(&ir.Op{Name: "None", In: ops.Sig("x:T[...]"), Out: ops.Sig("z:T[...]")})
 	add(&ir.Op{Name: "Third", In: ops.Sig("x:T[...]"), Out: ops.Sig("z:T[...]"),
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-			x := ops.F64(in, 0)
+			x := ops.F64(nil, in, 0)
 			for i := range x {
 				x[i] /= 3
 			}

@@ -68,7 +68,7 @@ func (k *pick) Start() error {
 		return nil
 	}
 	var err error
-	k.lengths, err = essm.Lengths(name, t, k.Batch, k.Length)
+	k.lengths, err = essm.Lengths(nil, name, t, k.Batch, k.Length)
 	return err
 }
 

@@ -35,7 +35,7 @@ func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 			acc, kept := tensor.Data[float64](sum), tensor.Data[int64](count)
 			copy(acc, tensor.Data[float64](args[1].(*tensor.Tensor)))
 			copy(kept, tensor.Data[int64](args[2].(*tensor.Tensor)))
-			if err := essm.PickSpans(s.Node, args, kept, l, spans); err != nil {
+			if err := essm.PickSpans(nil, s.Node, args, kept, l, spans); err != nil {
 				return err
 			}
 			x, y := e.Floats(s.In[0]), e.Floats(s.Out[0])
