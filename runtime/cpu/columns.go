@@ -11,12 +11,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Gates come as halves of one wide product. A Split along features whose parts are read number by number is a step for each
-// part, which is a row kernel, so that it does not end a region; and fused kernels read through it.
+// Gated layers split the result of one wide product in halves. A Split along features whose parts are read by
+// elementwise steps becomes a row kernel for each part, so that it does not end a region. Fused kernels read the parts
+// in place.
 
-// columns puts such steps in place of the program's Splits.
+// columns replaces such Splits of the program.
 func (p *program) columns() {
-	read := map[*lowering.Value]bool{} // by what can be fused
+	read := map[*lowering.Value]bool{} // by steps that can be fused
 	for _, s := range p.Steps {
 		if record.Of(s).Fuses() {
 			for _, v := range s.In {
@@ -35,8 +36,8 @@ func (p *program) columns() {
 	p.Steps = steps
 }
 
-// split gives the steps that compute the outputs of s one by one, where it cuts rows of float32 numbers, not along time, and
-// some output is among those that are read; otherwise nil.
+// split returns steps that compute the outputs of s one by one, if s cuts rows of float32 along features and one of its
+// outputs is in read; otherwise nil.
 func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts []*lowering.Step) {
 	isRead := func(v *lowering.Value) bool { return v != nil && read[v] }
 	if s.Node.Op.Moves == nil || len(s.Out) < 2 || s.In[0].Const != nil || !slices.ContainsFunc(s.Out, isRead) {
@@ -61,14 +62,17 @@ func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts 
 		if !ok || from < 0 || from+n > width {
 			return nil
 		}
-		node := &ir.Node{Op: columnsOp(from, n), Name: s.Node.Name, Inputs: s.Node.Inputs[:1], Outputs: s.Node.Outputs[i : i+1]}
-		parts = append(parts, &lowering.Step{Node: node, Source: s.Source, Group: s.Group, In: s.In[:1], Out: s.Out[i : i+1],
-			Impl: &record.Kinds{Record: record.None, Shared: record.Of(s).Shared, Row: rowColumns(from), Columns: &record.Columns{From: from}}})
+		node := &ir.Node{Op: columnsOp(from, n), Name: s.Node.Name, Inputs: s.Node.Inputs[:1],
+			Outputs: s.Node.Outputs[i : i+1]}
+		parts = append(parts, &lowering.Step{Node: node, Source: s.Source, Group: s.Group, In: s.In[:1],
+			Out: s.Out[i : i+1],
+			Impl: &record.Kinds{Record: record.None, Shared: record.Of(s).Shared, Row: rowColumns(from),
+				Columns: &record.Columns{From: from}}})
 	}
 	return parts
 }
 
-// rowColumns copies consecutive features, from one on.
+// rowColumns copies consecutive features, from feature from on.
 func rowColumns(from int) record.RowMaker {
 	return func(in [][]int, out []int) *record.RowOp {
 		_, wide := lowering.Features(in[0])
@@ -81,7 +85,7 @@ func rowColumns(from int) record.RowMaker {
 	}
 }
 
-// rowJoin puts features side by side.
+// rowJoin concatenates features.
 func rowJoin(in [][]int, out []int) *record.RowOp {
 	op := &record.RowOp{}
 	widths := make([]int, len(in))
@@ -99,7 +103,7 @@ func rowJoin(in [][]int, out []int) *record.RowOp {
 	return op
 }
 
-// columnsOf gives the width of rows of float32 numbers, where it is known.
+// columnsOf returns the number of features of v, if it is a float32 tensor with a known last axis.
 func columnsOf(v *lowering.Value) (int, bool) {
 	t, ok := v.Type.(*ir.TensorType)
 	if !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 {
@@ -109,7 +113,7 @@ func columnsOf(v *lowering.Value) (int, bool) {
 	return int(n), ok && n > 0
 }
 
-// columnsOp is the operator of a step that copies n features.
+// columnsOp returns the operator of a step that copies n features, from feature from on.
 func columnsOp(from, n int) *ir.Op {
 	return &ir.Op{
 		Domain: "essmc.cpu", Name: "Columns", In: ops.Sig("x:f32[...,K]"), Out: ops.Sig("y:f32[...,N]"),
@@ -126,13 +130,15 @@ func columnsOp(from, n int) *ir.Op {
 			x := ops.Tensor(in, 0)
 			shape := slices.Clone(x.Shape())
 			if len(shape) == 0 || shape[len(shape)-1] < from+n {
-				return nil, fmt.Errorf("expected rows of at least %d features, found %s", from+n, tensor.ShapeString(shape))
+				return nil, fmt.Errorf("expected rows of at least %d features, found %s", from+n,
+					tensor.ShapeString(shape))
 			}
 			out := slices.Clone(shape)
 			out[len(out)-1] = n
 			y := tensor.New(tensor.Float32, out...)
 			rows, _ := lowering.Features(shape)
-			rowColumns(from)([][]int{shape}, out).Run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)}, rows)
+			rowColumns(from)([][]int{shape}, out).Run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)},
+				rows)
 			return []tensor.Datum{y}, nil
 		},
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// maxEpilogue bounds how many steps one kernel takes along.
+// maxEpilogue bounds the steps of an epilogue.
 const maxEpilogue = 16
 
-// epilogueOf collects the steps behind s that treat its output number by number, each the only reader of the one before. Their
-// other operands must have been computed before s. Nil: there are none.
+// epilogueOf returns the epilogue of s: the elementwise steps behind it, each the only reader of the one before. Their
+// other operands must be computed before s. It returns nil if there are none.
 func (d *binding) epilogueOf(s *lowering.Step) *record.Epilogue {
 	if len(s.Out) == 0 || !d.Gives(s, 0, tensor.Float32) {
 		return nil
@@ -34,7 +34,8 @@ func (d *binding) epilogueOf(s *lowering.Step) *record.Epilogue {
 				break
 			}
 		}
-		if next == nil || record.Of(next).Row == nil && record.Of(next).Tensor == nil || len(next.Out) != 1 || next.Out[0] == nil || !d.Gives(next, 0, tensor.Float32) ||
+		if next == nil || record.Of(next).Row == nil && record.Of(next).Tensor == nil || len(next.Out) != 1 ||
+			next.Out[0] == nil || !d.Gives(next, 0, tensor.Float32) ||
 			!slices.Equal(d.Shape(next.Out[0]), shape) {
 			break
 		}
@@ -50,8 +51,8 @@ func (d *binding) epilogueOf(s *lowering.Step) *record.Epilogue {
 	return e
 }
 
-// epilogueOps is what a step does to v, which has the given shape; at is where in the program it would be done. There is nothing
-// where it cannot be part of an epilogue.
+// epilogueOps returns the parts of a step in an epilogue that applies it to v, of the given shape. at is the index of
+// the step that has the epilogue. It returns nil if the step cannot be part of one.
 func (d *binding) epilogueOps(s *lowering.Step, v *lowering.Value, shape []int, at int) (ops []record.EpilogueOp) {
 	e := record.Of(s).Element
 	if e == nil {
@@ -71,8 +72,9 @@ func (d *binding) epilogueOps(s *lowering.Step, v *lowering.Value, shape []int, 
 	return ops
 }
 
-// epilogueOp is a link of a step as a part of an epilogue.
-func (d *binding) epilogueOp(s *lowering.Step, l *record.Link, v *lowering.Value, shape []int, at int) (op record.EpilogueOp, ok bool) {
+// epilogueOp returns a link of a step as a part of an epilogue.
+func (d *binding) epilogueOp(s *lowering.Step, l *record.Link, v *lowering.Value, shape []int,
+	at int) (op record.EpilogueOp, ok bool) {
 	if l.Operand < 0 {
 		op.Unary = l.Unary
 		return op, true
@@ -101,7 +103,7 @@ func (d *binding) epilogueOp(s *lowering.Step, l *record.Link, v *lowering.Value
 	return op, true
 }
 
-// before reports whether v is known before the step at the given place runs.
+// before reports whether v is computed before step at of the program.
 func (d *binding) before(v *lowering.Value, at int) bool {
 	for _, s := range d.p.Steps[at:] {
 		if slices.Contains(s.Out, v) {
@@ -111,7 +113,7 @@ func (d *binding) before(v *lowering.Value, at int) bool {
 	return true
 }
 
-// absorb lets the kernel of a unit take along what follows it, and gives the steps that then belong to the unit.
+// absorb adds the epilogue of the unit's kernel, if it has one, to the unit.
 func (u *unit) absorb(d *binding) {
 	if u.kernel == nil || !u.kernel.fuses {
 		return
@@ -122,5 +124,5 @@ func (u *unit) absorb(d *binding) {
 	}
 }
 
-// result is the value that a unit of one kernel computes: behind its epilogue, where it has one.
+// result returns the value that a unit of one kernel computes, with its epilogue.
 func (u *unit) result() *lowering.Value { return u.steps[len(u.steps)-1].Out[0] }

@@ -9,17 +9,17 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Steps of a region that treat number by number what the one before computed, and are its only reader, become one: numbers go
-// through all of them in registers (kernel.Fused), and what lies between is never written.
+// An elementwise step of a region that is the only reader of the elementwise step before it is fused with it. Numbers
+// go through all fused steps in registers (kernel.Fused), and the values between are never written.
 
-// fusion is a fused kernel that grows.
+// fusion collects the steps of a fused kernel.
 type fusion struct {
-	steps []int // of the builder, in order
+	steps []int // indices of the builder's steps, in order
 	parts []kernel.FusedStep
-	in    []*lowering.Value // operands, the numbers that it starts from first
+	in    []*lowering.Value // operands; the kernel starts from the first
 }
 
-// operand gives the number of an operand.
+// operand returns the index of v in c.in, and adds it if necessary.
 func (c *fusion) operand(v *lowering.Value) int {
 	if i := slices.Index(c.in, v); i >= 0 {
 		return i
@@ -28,7 +28,7 @@ func (c *fusion) operand(v *lowering.Value) int {
 	return len(c.in) - 1
 }
 
-// take appends what step i does.
+// take adds step i, with its parts in a fused kernel.
 func (c *fusion) take(i int, s *lowering.Step, steps []kernel.FusedStep) {
 	c.steps = append(c.steps, i)
 	for _, l := range steps {
@@ -36,9 +36,10 @@ func (c *fusion) take(i int, s *lowering.Step, steps []kernel.FusedStep) {
 	}
 }
 
-// part appends a part of what a step does. A constant factor and a constant summand are one part.
+// part adds a part of a step. A constant factor and a constant summand become one part.
 func (c *fusion) part(s *lowering.Step, l kernel.FusedStep) {
-	if n := len(c.parts) - 1; n >= 0 && l.Op == kernel.FusedAdd && l.X < 0 && c.parts[n].Op == kernel.FusedMul && c.parts[n].X < 0 {
+	if n := len(c.parts) - 1; n >= 0 && l.Op == kernel.FusedAdd && l.X < 0 && c.parts[n].Op == kernel.FusedMul &&
+		c.parts[n].X < 0 {
 		c.parts[n] = kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: c.parts[n].A, B: l.A}
 		return
 	}
@@ -48,7 +49,7 @@ func (c *fusion) part(s *lowering.Step, l kernel.FusedStep) {
 	c.parts = append(c.parts, l)
 }
 
-// fused gives the builder with fused kernels in place of the steps that they are made of, each where its last step stood.
+// fused returns a builder with fused kernels in place of their steps, each at the position of its last step.
 func (r *regionBuilder) fused(d *binding) *regionBuilder {
 	f := *r
 	f.covers = r.steps
@@ -93,7 +94,7 @@ func (r *regionBuilder) fused(d *binding) *regionBuilder {
 	return &f
 }
 
-// dropColumns leaves out the steps that copy columns which fused kernels read from where they are, and nobody else wants.
+// dropColumns drops the steps that copy columns, if only fused kernels read them: these read the original value.
 func (r *regionBuilder) dropColumns(d *binding) {
 	read := map[*lowering.Value]bool{}
 	for _, s := range r.steps {
@@ -116,7 +117,8 @@ func (r *regionBuilder) dropColumns(d *binding) {
 	r.steps, r.ops = r.steps[:n], r.ops[:n]
 }
 
-// source is where the numbers of v are that a fused kernel reads: in v, or among the columns of another value of the builder.
+// source returns the value from which a fused kernel reads v, and how: v itself, or the value of which v is a range of
+// columns.
 func (r *regionBuilder) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.Operand) {
 	for i, s := range r.steps {
 		if s.Out[0] == v && record.Of(s).Columns != nil && r.plain(i) {
@@ -128,7 +130,7 @@ func (r *regionBuilder) source(d *binding, v *lowering.Value) (*lowering.Value, 
 	return v, kernel.Operand{Stride: width}
 }
 
-// fusion finds the fused kernel that begins with step i; nil where joining gains nothing.
+// fusion returns the fused kernel that begins with step i; nil if it has no advantage.
 func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, taken map[int]bool) *fusion {
 	s := r.steps[i]
 	rows, width := lowering.Features(d.Shape(s.Out[0]))
@@ -167,25 +169,26 @@ func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, tak
 	}
 	c.startFromSum()
 	single := len(c.steps) == 1
-	if single && len(c.parts) == 1 && (c.parts[0].Op != kernel.FusedAffine && c.parts[0].Op != kernel.FusedMul || !c.parts[0].Constant()) {
+	if single && len(c.parts) == 1 && (c.parts[0].Op != kernel.FusedAffine && c.parts[0].Op != kernel.FusedMul ||
+		!c.parts[0].Constant()) {
 		return nil
 	}
 	return c
 }
 
-// plain reports whether step i is a row kernel for its operator.
+// plain reports whether step i is a row kernel.
 func (r *regionBuilder) plain(i int) bool {
 	op := r.ops[i]
 	return op != nil && !pipelined(op)
 }
 
-// again reports whether parts of a step read v, which is not written where what comes before is a part of the kernel, too.
+// again reports whether parts of a step read v, which they cannot if v is computed in the same kernel.
 func again(s *lowering.Step, parts []kernel.FusedStep, v *lowering.Value) bool {
 	return slices.ContainsFunc(parts, func(l kernel.FusedStep) bool { return !l.Constant() && s.In[l.X] == v })
 }
 
-// fusedSteps is what a step does to its input at, which has rows of width numbers as its output has; nil where it cannot be part
-// of a fused kernel.
+// fusedSteps returns the parts of a step in a fused kernel that applies it to its input at. The input and the output
+// have rows of width numbers. It returns nil if the step cannot be fused.
 func (d *binding) fusedSteps(s *lowering.Step, at, rows, width int) []kernel.FusedStep {
 	k := record.Of(s)
 	if !k.Fuses() || !d.rowsOf(s, at, rows, width) {
@@ -210,7 +213,7 @@ func (d *binding) rowsOf(s *lowering.Step, at, rows, width int) bool {
 	return n == rows && f == width && m == rows && g == width
 }
 
-// reader is the only step that reads v, where that is one of the builder's and reads it once.
+// reader returns the index of the only reader of v; false if there are more, or if it is not a step of the builder.
 func (r *regionBuilder) reader(d *binding, v *lowering.Value, at map[*lowering.Step]int) (int, bool) {
 	if len(d.Readers(v)) != 1 || d.Leaves(v) || d.Given(v) {
 		return 0, false
@@ -219,9 +222,10 @@ func (r *regionBuilder) reader(d *binding, v *lowering.Value, at map[*lowering.S
 	return i, ok
 }
 
-// product reports whether step s, which does l, adds what a step k computes for it alone as a product with constants: then both
-// are one part.
-func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep, at map[*lowering.Step]int, taken map[int]bool) (p kernel.FusedStep, k int, ok bool) {
+// product returns a part for two steps: l adds the result of step k, which nothing else reads and which multiplies by
+// constants. ok is false if it does not.
+func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep, at map[*lowering.Step]int,
+	taken map[int]bool) (p kernel.FusedStep, k int, ok bool) {
 	if l.Op != kernel.FusedAdd || l.Constant() {
 		return p, 0, false
 	}
@@ -243,9 +247,10 @@ func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep
 	return p, 0, false
 }
 
-// startFromSum lets a fused kernel that begins as x·a + y, a being constant, begin with y.
+// startFromSum turns a fused kernel that begins with x·a + y, with a constant a, into one that begins with y.
 func (c *fusion) startFromSum() {
-	if len(c.parts) < 2 || c.parts[0].Op != kernel.FusedMul || c.parts[0].X >= 0 || c.parts[1].Op != kernel.FusedAdd || c.parts[1].X < 0 {
+	if len(c.parts) < 2 || c.parts[0].Op != kernel.FusedMul || c.parts[0].X >= 0 || c.parts[1].Op != kernel.FusedAdd ||
+		c.parts[1].X < 0 {
 		return
 	}
 	y := c.parts[1].X
@@ -268,7 +273,7 @@ func (c *fusion) startFromSum() {
 	c.parts = c.parts[1:]
 }
 
-// step is the fused kernel as a step that stands for its last one.
+// step returns the fused kernel as a step in place of its last one.
 func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lowering.Step, *record.RowOp) {
 	s := &lowering.Step{Node: last.Node, Source: last.Source, Group: last.Group, Out: last.Out}
 	_, width := lowering.Features(d.Shape(last.Out[0]))

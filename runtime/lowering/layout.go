@@ -176,7 +176,7 @@ func (d *Binding) sums(s *Step) (sum ir.RunningSum, ok bool) {
 	return sum, ok
 }
 
-// zeros reports whether a tensor holds nothing but zeros.
+// zeros reports whether all elements of a tensor are zero.
 func zeros(k *tensor.Tensor) bool {
 	v, err := k.Float64s()
 	return err == nil && !slices.ContainsFunc(v, func(x float64) bool { return x != 0 })

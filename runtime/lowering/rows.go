@@ -6,7 +6,7 @@ import "fmt"
 type RowKind int8
 
 const (
-	// RowsAlone computes each row by itself: an elementwise operator whose constants lie along features.
+	// RowsAlone computes each row by itself: an elementwise operator whose constants are per feature.
 	RowsAlone RowKind = iota
 	// RowsWindow reads a bounded number of rows before and after, as its operator does, moved by OnRows.Shift.
 	RowsWindow
@@ -16,11 +16,11 @@ const (
 	RowsSum
 	// RowsCut copies the features from OnRows.From on.
 	RowsCut
-	// RowsJoin puts the features of all inputs side by side.
+	// RowsJoin concatenates the features of all inputs.
 	RowsJoin
-	// ToRows transposes (samples, features, steps) into rows.
+	// ToRows transposes (samples, features, steps) to rows.
 	ToRows
-	// FromRows transposes rows into (samples, features, steps).
+	// FromRows transposes rows to (samples, features, steps).
 	FromRows
 )
 

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// Activations, and rounding to whole numbers. y may be x.
+// Activations, and rounding to integers. y may be x.
 
 // Expm1 computes y = eˣ - 1 with an error of at most two units in the last place. The portable variant rounds once.
 func Expm1(y, x []float32) {
@@ -12,8 +12,8 @@ func Expm1(y, x []float32) {
 	}
 }
 
-// Elu computes y = above·x, or below·(eˣ - 1) where x is less than 0, with an error of at most two units in the last
-// place. The portable variant rounds once.
+// Elu computes y = above·x, or below·(eˣ - 1) for x below zero, with an error of at most two units in the last place.
+// The portable variant rounds once.
 func Elu(y, x []float32, below, above float32) {
 	y = y[:len(x)]
 	for i := eluWide(y, x, below, above); i < len(x); i++ {
@@ -25,8 +25,8 @@ func Elu(y, x []float32, below, above float32) {
 	}
 }
 
-// Softplus computes y = ln(1 + eˣ) with an error of at most two units in the last place, and 0 where eˣ is below the
-// normal numbers. The portable variant rounds once.
+// Softplus computes y = ln(1 + eˣ) with an error of at most two units in the last place, and 0 for eˣ below the normal
+// numbers. The portable variant rounds once.
 func Softplus(y, x []float32) {
 	y = y[:len(x)]
 	for i := softplusWide(y, x); i < len(x); i++ {
@@ -35,7 +35,7 @@ func Softplus(y, x []float32) {
 	}
 }
 
-// Mish computes y = x·tanh(ln(1 + eˣ)) with an error of at most four units in the last place, and -0 where eˣ is below the
+// Mish computes y = x·tanh(ln(1 + eˣ)) with an error of at most four units in the last place, and -0 for eˣ below the
 // normal numbers. The portable variant rounds once.
 func Mish(y, x []float32) {
 	y = y[:len(x)]
@@ -47,7 +47,7 @@ func Mish(y, x []float32) {
 	}
 }
 
-// ThresholdedRelu computes y = x, or 0 where x is not more than alpha.
+// ThresholdedRelu computes y = x, or 0 for x not above alpha.
 func ThresholdedRelu(y, x []float32, alpha float32) {
 	y = y[:len(x)]
 	for i := thresholdedReluWide(y, x, alpha); i < len(x); i++ {
@@ -59,7 +59,7 @@ func ThresholdedRelu(y, x []float32, alpha float32) {
 	}
 }
 
-// Shrink computes y = x + bias below -lambd, x - bias above lambd, and 0 between, for NaN too.
+// Shrink computes y = x + bias below -lambd, x - bias above lambd, and 0 between and for NaN.
 func Shrink(y, x []float32, bias, lambd float32) {
 	y = y[:len(x)]
 	for i := shrinkWide(y, x, bias, lambd); i < len(x); i++ {
@@ -74,7 +74,7 @@ func Shrink(y, x []float32, bias, lambd float32) {
 	}
 }
 
-// Floor computes the greatest whole number not above x.
+// Floor computes the greatest integer not above x.
 func Floor(y, x []float32) {
 	y = y[:len(x)]
 	for i := floorWide(y, x); i < len(x); i++ {
@@ -82,7 +82,7 @@ func Floor(y, x []float32) {
 	}
 }
 
-// Ceil computes the least whole number not below x.
+// Ceil computes the least integer not below x.
 func Ceil(y, x []float32) {
 	y = y[:len(x)]
 	for i := ceilWide(y, x); i < len(x); i++ {
@@ -90,7 +90,7 @@ func Ceil(y, x []float32) {
 	}
 }
 
-// Round computes the whole number nearest to x, halves to even.
+// Round computes the integer nearest to x, halves to even.
 func Round(y, x []float32) {
 	y = y[:len(x)]
 	for i := roundWide(y, x); i < len(x); i++ {

@@ -4,42 +4,42 @@
 
 package kernel
 
-// expm1AVX512 is eˣ - 1. n is positive; y may be x.
+// expm1AVX512 computes eˣ - 1. n is positive; y may be x.
 //
 //go:noescape
 func expm1AVX512(n int, y *float32, x *float32)
 
-// softplusAVX512 is ln(1 + eˣ), and 0 where eˣ is below the normal numbers. n is positive; y may be x.
+// softplusAVX512 computes ln(1 + eˣ), and 0 for eˣ below the normal numbers. n is positive; y may be x.
 //
 //go:noescape
 func softplusAVX512(n int, y *float32, x *float32)
 
-// mishAVX512 is x·tanh(ln(1 + eˣ)), and -0 where eˣ is below the normal numbers. n is positive; y may be x.
+// mishAVX512 computes x·tanh(ln(1 + eˣ)), and -0 for eˣ below the normal numbers. n is positive; y may be x.
 //
 //go:noescape
 func mishAVX512(n int, y *float32, x *float32)
 
-// eluAVX512 is above·x, or below·(eˣ - 1) where x is less than 0. n is positive; y may be x.
+// eluAVX512 computes above·x, or below·(eˣ - 1) for x below zero. n is positive; y may be x.
 //
 //go:noescape
 func eluAVX512(n int, y *float32, x *float32, below float32, above float32)
 
-// thresholdedReluAVX512 is x, or 0 where x is not more than alpha. n is positive; y may be x.
+// thresholdedReluAVX512 computes x, or 0 for x not above alpha. n is positive; y may be x.
 //
 //go:noescape
 func thresholdedReluAVX512(n int, y *float32, x *float32, alpha float32)
 
-// shrinkAVX512 is x + bias below -lambd, x - bias above lambd, and 0 between. n is positive; y may be x.
+// shrinkAVX512 computes x + bias below -lambd, x - bias above lambd, and 0 between. n is positive; y may be x.
 //
 //go:noescape
 func shrinkAVX512(n int, y *float32, x *float32, bias float32, lambd float32)
 
-// negAVX512 is y = -x. n is positive; y may be x.
+// negAVX512 computes y = -x. n is positive; y may be x.
 //
 //go:noescape
 func negAVX512(n int, y *float32, x *float32)
 
-// absAVX512 is y = |x|. n is positive; y may be x.
+// absAVX512 computes y = |x|. n is positive; y may be x.
 //
 //go:noescape
 func absAVX512(n int, y *float32, x *float32)

@@ -4,42 +4,44 @@
 
 package kernel
 
-// expm1AVX2 is eˣ - 1. n is a positive multiple of 8; y may be x.
+// expm1AVX2 computes eˣ - 1. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func expm1AVX2(n int, y *float32, x *float32)
 
-// softplusAVX2 is ln(1 + eˣ), and 0 where eˣ is below the normal numbers. n is a positive multiple of 8; y may be x.
+// softplusAVX2 computes ln(1 + eˣ), and 0 for eˣ below the normal numbers. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func softplusAVX2(n int, y *float32, x *float32)
 
-// mishAVX2 is x·tanh(ln(1 + eˣ)), and -0 where eˣ is below the normal numbers. n is a positive multiple of 8; y may be x.
+// mishAVX2 computes x·tanh(ln(1 + eˣ)), and -0 for eˣ below the normal numbers. n is a positive multiple of 8; y may be
+// x.
 //
 //go:noescape
 func mishAVX2(n int, y *float32, x *float32)
 
-// eluAVX2 is above·x, or below·(eˣ - 1) where x is less than 0. n is a positive multiple of 8; y may be x.
+// eluAVX2 computes above·x, or below·(eˣ - 1) for x below zero. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func eluAVX2(n int, y *float32, x *float32, below float32, above float32)
 
-// thresholdedReluAVX2 is x, or 0 where x is not more than alpha. n is a positive multiple of 8; y may be x.
+// thresholdedReluAVX2 computes x, or 0 for x not above alpha. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func thresholdedReluAVX2(n int, y *float32, x *float32, alpha float32)
 
-// shrinkAVX2 is x + bias below -lambd, x - bias above lambd, and 0 between. n is a positive multiple of 8; y may be x.
+// shrinkAVX2 computes x + bias below -lambd, x - bias above lambd, and 0 between. n is a positive multiple of 8; y may
+// be x.
 //
 //go:noescape
 func shrinkAVX2(n int, y *float32, x *float32, bias float32, lambd float32)
 
-// negAVX2 is y = -x. n is a positive multiple of 8; y may be x.
+// negAVX2 computes y = -x. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func negAVX2(n int, y *float32, x *float32)
 
-// absAVX2 is y = |x|. n is a positive multiple of 8; y may be x.
+// absAVX2 computes y = |x|. n is a positive multiple of 8; y may be x.
 //
 //go:noescape
 func absAVX2(n int, y *float32, x *float32)

@@ -76,88 +76,88 @@ func fusedAddProductAVX512()
 // fusedAddProductTailAVX512 adds the product of two operands, rounded once.
 func fusedAddProductTailAVX512()
 
-// fusedSigmoidAVX512 is sigmoid.
+// fusedSigmoidAVX512 computes sigmoid.
 func fusedSigmoidAVX512()
 
-// fusedSigmoidTailAVX512 is sigmoid.
+// fusedSigmoidTailAVX512 computes sigmoid.
 func fusedSigmoidTailAVX512()
 
-// fusedGeluAVX512 is gelu.
+// fusedGeluAVX512 computes gelu.
 func fusedGeluAVX512()
 
-// fusedGeluTailAVX512 is gelu.
+// fusedGeluTailAVX512 computes gelu.
 func fusedGeluTailAVX512()
 
-// fusedGeluTanhAVX512 is geluTanh.
+// fusedGeluTanhAVX512 computes geluTanh.
 func fusedGeluTanhAVX512()
 
-// fusedGeluTanhTailAVX512 is geluTanh.
+// fusedGeluTanhTailAVX512 computes geluTanh.
 func fusedGeluTanhTailAVX512()
 
-// fusedTanhAVX512 is tanh.
+// fusedTanhAVX512 computes tanh.
 func fusedTanhAVX512()
 
-// fusedTanhTailAVX512 is tanh.
+// fusedTanhTailAVX512 computes tanh.
 func fusedTanhTailAVX512()
 
-// fusedExpAVX512 is exp.
+// fusedExpAVX512 computes exp.
 func fusedExpAVX512()
 
-// fusedExpTailAVX512 is exp.
+// fusedExpTailAVX512 computes exp.
 func fusedExpTailAVX512()
 
-// fusedErfAVX512 is erf.
+// fusedErfAVX512 computes erf.
 func fusedErfAVX512()
 
-// fusedErfTailAVX512 is erf.
+// fusedErfTailAVX512 computes erf.
 func fusedErfTailAVX512()
 
-// fusedReluAVX512 is relu.
+// fusedReluAVX512 computes relu.
 func fusedReluAVX512()
 
-// fusedReluTailAVX512 is relu.
+// fusedReluTailAVX512 computes relu.
 func fusedReluTailAVX512()
 
-// fusedLeakyReluAVX512 is leakyRelu; the parameter is alpha.
+// fusedLeakyReluAVX512 computes leakyRelu; the parameter is alpha.
 func fusedLeakyReluAVX512()
 
-// fusedLeakyReluTailAVX512 is leakyRelu; the parameter is alpha.
+// fusedLeakyReluTailAVX512 computes leakyRelu; the parameter is alpha.
 func fusedLeakyReluTailAVX512()
 
-// fusedSwishAVX512 is swish; the parameter is alpha.
+// fusedSwishAVX512 computes swish; the parameter is alpha.
 func fusedSwishAVX512()
 
-// fusedSwishTailAVX512 is swish; the parameter is alpha.
+// fusedSwishTailAVX512 computes swish; the parameter is alpha.
 func fusedSwishTailAVX512()
 
-// fusedClipAVX512 is clip; the parameters are lo and hi.
+// fusedClipAVX512 computes clip; the parameters are lo and hi.
 func fusedClipAVX512()
 
-// fusedClipTailAVX512 is clip; the parameters are lo and hi.
+// fusedClipTailAVX512 computes clip; the parameters are lo and hi.
 func fusedClipTailAVX512()
 
-// fusedHardSigmoidAVX512 is hardSigmoid; the parameters are alpha and beta.
+// fusedHardSigmoidAVX512 computes hardSigmoid; the parameters are alpha and beta.
 func fusedHardSigmoidAVX512()
 
-// fusedHardSigmoidTailAVX512 is hardSigmoid; the parameters are alpha and beta.
+// fusedHardSigmoidTailAVX512 computes hardSigmoid; the parameters are alpha and beta.
 func fusedHardSigmoidTailAVX512()
 
-// fusedHardSwishAVX512 is hardSwish; the parameters are alpha and beta.
+// fusedHardSwishAVX512 computes hardSwish; the parameters are alpha and beta.
 func fusedHardSwishAVX512()
 
-// fusedHardSwishTailAVX512 is hardSwish; the parameters are alpha and beta.
+// fusedHardSwishTailAVX512 computes hardSwish; the parameters are alpha and beta.
 func fusedHardSwishTailAVX512()
 
-// fusedSqrtAVX512 is the square root.
+// fusedSqrtAVX512 computes the square root.
 func fusedSqrtAVX512()
 
-// fusedSqrtTailAVX512 is the square root.
+// fusedSqrtTailAVX512 computes the square root.
 func fusedSqrtTailAVX512()
 
-// fusedAbsAVX512 is the magnitude.
+// fusedAbsAVX512 computes the magnitude.
 func fusedAbsAVX512()
 
-// fusedAbsTailAVX512 is the magnitude.
+// fusedAbsTailAVX512 computes the magnitude.
 func fusedAbsTailAVX512()
 
 // fusedNegAVX512 changes the sign.
@@ -166,46 +166,46 @@ func fusedNegAVX512()
 // fusedNegTailAVX512 changes the sign.
 func fusedNegTailAVX512()
 
-// fusedSquareAVX512 is the square.
+// fusedSquareAVX512 computes the square.
 func fusedSquareAVX512()
 
-// fusedSquareTailAVX512 is the square.
+// fusedSquareTailAVX512 computes the square.
 func fusedSquareTailAVX512()
 
-// fusedExpm1AVX512 is expm1.
+// fusedExpm1AVX512 computes expm1.
 func fusedExpm1AVX512()
 
-// fusedExpm1TailAVX512 is expm1.
+// fusedExpm1TailAVX512 computes expm1.
 func fusedExpm1TailAVX512()
 
-// fusedSoftplusAVX512 is softplus.
+// fusedSoftplusAVX512 computes softplus.
 func fusedSoftplusAVX512()
 
-// fusedSoftplusTailAVX512 is softplus.
+// fusedSoftplusTailAVX512 computes softplus.
 func fusedSoftplusTailAVX512()
 
-// fusedMishAVX512 is mish.
+// fusedMishAVX512 computes mish.
 func fusedMishAVX512()
 
-// fusedMishTailAVX512 is mish.
+// fusedMishTailAVX512 computes mish.
 func fusedMishTailAVX512()
 
-// fusedEluAVX512 is elu; the parameters are below and above.
+// fusedEluAVX512 computes elu; the parameters are below and above.
 func fusedEluAVX512()
 
-// fusedEluTailAVX512 is elu; the parameters are below and above.
+// fusedEluTailAVX512 computes elu; the parameters are below and above.
 func fusedEluTailAVX512()
 
-// fusedThresholdedReluAVX512 is thresholdedRelu; the parameter is alpha.
+// fusedThresholdedReluAVX512 computes thresholdedRelu; the parameter is alpha.
 func fusedThresholdedReluAVX512()
 
-// fusedThresholdedReluTailAVX512 is thresholdedRelu; the parameter is alpha.
+// fusedThresholdedReluTailAVX512 computes thresholdedRelu; the parameter is alpha.
 func fusedThresholdedReluTailAVX512()
 
-// fusedShrinkAVX512 is shrink; the parameters are bias and lambd.
+// fusedShrinkAVX512 computes shrink; the parameters are bias and lambd.
 func fusedShrinkAVX512()
 
-// fusedShrinkTailAVX512 is shrink; the parameters are bias and lambd.
+// fusedShrinkTailAVX512 computes shrink; the parameters are bias and lambd.
 func fusedShrinkTailAVX512()
 
 // fusedFloorAVX512 rounds to whole numbers.
@@ -226,7 +226,8 @@ func fusedRoundAVX512()
 // fusedRoundTailAVX512 rounds to whole numbers.
 func fusedRoundTailAVX512()
 
-// fusedAVX512 runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It changes the program's addresses.
+// fusedAVX512 runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It
+// changes the program's addresses.
 //
 //go:noescape
 func fusedAVX512(program *byte, last *byte, width int, rows int)

@@ -76,88 +76,88 @@ func fusedAddProductAVX2()
 // fusedAddProductTailAVX2 adds the product of two operands, rounded once.
 func fusedAddProductTailAVX2()
 
-// fusedSigmoidAVX2 is sigmoid.
+// fusedSigmoidAVX2 computes sigmoid.
 func fusedSigmoidAVX2()
 
-// fusedSigmoidTailAVX2 is sigmoid.
+// fusedSigmoidTailAVX2 computes sigmoid.
 func fusedSigmoidTailAVX2()
 
-// fusedGeluAVX2 is gelu.
+// fusedGeluAVX2 computes gelu.
 func fusedGeluAVX2()
 
-// fusedGeluTailAVX2 is gelu.
+// fusedGeluTailAVX2 computes gelu.
 func fusedGeluTailAVX2()
 
-// fusedGeluTanhAVX2 is geluTanh.
+// fusedGeluTanhAVX2 computes geluTanh.
 func fusedGeluTanhAVX2()
 
-// fusedGeluTanhTailAVX2 is geluTanh.
+// fusedGeluTanhTailAVX2 computes geluTanh.
 func fusedGeluTanhTailAVX2()
 
-// fusedTanhAVX2 is tanh.
+// fusedTanhAVX2 computes tanh.
 func fusedTanhAVX2()
 
-// fusedTanhTailAVX2 is tanh.
+// fusedTanhTailAVX2 computes tanh.
 func fusedTanhTailAVX2()
 
-// fusedExpAVX2 is exp.
+// fusedExpAVX2 computes exp.
 func fusedExpAVX2()
 
-// fusedExpTailAVX2 is exp.
+// fusedExpTailAVX2 computes exp.
 func fusedExpTailAVX2()
 
-// fusedErfAVX2 is erf.
+// fusedErfAVX2 computes erf.
 func fusedErfAVX2()
 
-// fusedErfTailAVX2 is erf.
+// fusedErfTailAVX2 computes erf.
 func fusedErfTailAVX2()
 
-// fusedReluAVX2 is relu.
+// fusedReluAVX2 computes relu.
 func fusedReluAVX2()
 
-// fusedReluTailAVX2 is relu.
+// fusedReluTailAVX2 computes relu.
 func fusedReluTailAVX2()
 
-// fusedLeakyReluAVX2 is leakyRelu; the parameter is alpha.
+// fusedLeakyReluAVX2 computes leakyRelu; the parameter is alpha.
 func fusedLeakyReluAVX2()
 
-// fusedLeakyReluTailAVX2 is leakyRelu; the parameter is alpha.
+// fusedLeakyReluTailAVX2 computes leakyRelu; the parameter is alpha.
 func fusedLeakyReluTailAVX2()
 
-// fusedSwishAVX2 is swish; the parameter is alpha.
+// fusedSwishAVX2 computes swish; the parameter is alpha.
 func fusedSwishAVX2()
 
-// fusedSwishTailAVX2 is swish; the parameter is alpha.
+// fusedSwishTailAVX2 computes swish; the parameter is alpha.
 func fusedSwishTailAVX2()
 
-// fusedClipAVX2 is clip; the parameters are lo and hi.
+// fusedClipAVX2 computes clip; the parameters are lo and hi.
 func fusedClipAVX2()
 
-// fusedClipTailAVX2 is clip; the parameters are lo and hi.
+// fusedClipTailAVX2 computes clip; the parameters are lo and hi.
 func fusedClipTailAVX2()
 
-// fusedHardSigmoidAVX2 is hardSigmoid; the parameters are alpha and beta.
+// fusedHardSigmoidAVX2 computes hardSigmoid; the parameters are alpha and beta.
 func fusedHardSigmoidAVX2()
 
-// fusedHardSigmoidTailAVX2 is hardSigmoid; the parameters are alpha and beta.
+// fusedHardSigmoidTailAVX2 computes hardSigmoid; the parameters are alpha and beta.
 func fusedHardSigmoidTailAVX2()
 
-// fusedHardSwishAVX2 is hardSwish; the parameters are alpha and beta.
+// fusedHardSwishAVX2 computes hardSwish; the parameters are alpha and beta.
 func fusedHardSwishAVX2()
 
-// fusedHardSwishTailAVX2 is hardSwish; the parameters are alpha and beta.
+// fusedHardSwishTailAVX2 computes hardSwish; the parameters are alpha and beta.
 func fusedHardSwishTailAVX2()
 
-// fusedSqrtAVX2 is the square root.
+// fusedSqrtAVX2 computes the square root.
 func fusedSqrtAVX2()
 
-// fusedSqrtTailAVX2 is the square root.
+// fusedSqrtTailAVX2 computes the square root.
 func fusedSqrtTailAVX2()
 
-// fusedAbsAVX2 is the magnitude.
+// fusedAbsAVX2 computes the magnitude.
 func fusedAbsAVX2()
 
-// fusedAbsTailAVX2 is the magnitude.
+// fusedAbsTailAVX2 computes the magnitude.
 func fusedAbsTailAVX2()
 
 // fusedNegAVX2 changes the sign.
@@ -166,46 +166,46 @@ func fusedNegAVX2()
 // fusedNegTailAVX2 changes the sign.
 func fusedNegTailAVX2()
 
-// fusedSquareAVX2 is the square.
+// fusedSquareAVX2 computes the square.
 func fusedSquareAVX2()
 
-// fusedSquareTailAVX2 is the square.
+// fusedSquareTailAVX2 computes the square.
 func fusedSquareTailAVX2()
 
-// fusedExpm1AVX2 is expm1.
+// fusedExpm1AVX2 computes expm1.
 func fusedExpm1AVX2()
 
-// fusedExpm1TailAVX2 is expm1.
+// fusedExpm1TailAVX2 computes expm1.
 func fusedExpm1TailAVX2()
 
-// fusedSoftplusAVX2 is softplus.
+// fusedSoftplusAVX2 computes softplus.
 func fusedSoftplusAVX2()
 
-// fusedSoftplusTailAVX2 is softplus.
+// fusedSoftplusTailAVX2 computes softplus.
 func fusedSoftplusTailAVX2()
 
-// fusedMishAVX2 is mish.
+// fusedMishAVX2 computes mish.
 func fusedMishAVX2()
 
-// fusedMishTailAVX2 is mish.
+// fusedMishTailAVX2 computes mish.
 func fusedMishTailAVX2()
 
-// fusedEluAVX2 is elu; the parameters are below and above.
+// fusedEluAVX2 computes elu; the parameters are below and above.
 func fusedEluAVX2()
 
-// fusedEluTailAVX2 is elu; the parameters are below and above.
+// fusedEluTailAVX2 computes elu; the parameters are below and above.
 func fusedEluTailAVX2()
 
-// fusedThresholdedReluAVX2 is thresholdedRelu; the parameter is alpha.
+// fusedThresholdedReluAVX2 computes thresholdedRelu; the parameter is alpha.
 func fusedThresholdedReluAVX2()
 
-// fusedThresholdedReluTailAVX2 is thresholdedRelu; the parameter is alpha.
+// fusedThresholdedReluTailAVX2 computes thresholdedRelu; the parameter is alpha.
 func fusedThresholdedReluTailAVX2()
 
-// fusedShrinkAVX2 is shrink; the parameters are bias and lambd.
+// fusedShrinkAVX2 computes shrink; the parameters are bias and lambd.
 func fusedShrinkAVX2()
 
-// fusedShrinkTailAVX2 is shrink; the parameters are bias and lambd.
+// fusedShrinkTailAVX2 computes shrink; the parameters are bias and lambd.
 func fusedShrinkTailAVX2()
 
 // fusedFloorAVX2 rounds to whole numbers.
@@ -226,7 +226,8 @@ func fusedRoundAVX2()
 // fusedRoundTailAVX2 rounds to whole numbers.
 func fusedRoundTailAVX2()
 
-// fusedAVX2 runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It changes the program's addresses.
+// fusedAVX2 runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It
+// changes the program's addresses.
 //
 //go:noescape
 func fusedAVX2(program *byte, last *byte, width int, rows int)

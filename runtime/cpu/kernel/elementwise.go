@@ -2,10 +2,10 @@ package kernel
 
 import "math"
 
-// Elementwise arithmetic. An operand comes in one of four shapes, which the suffix names: the same as y; V: one number per
-// feature, repeated for every row; S: one number; R: one number per row. y may be x.
+// Elementwise arithmetic. The suffix of a function names the shape of its last operand: that of y; S: one number; R:
+// one number per row. y may be x.
 
-// Add is y = a + b.
+// Add computes y = a + b.
 func Add(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
 	for i := addWide(y, a, b); i < len(y); i++ {
@@ -13,7 +13,7 @@ func Add(y, a, b []float32) {
 	}
 }
 
-// Sub is y = a - b.
+// Sub computes y = a - b.
 func Sub(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
 	for i := subWide(y, a, b); i < len(y); i++ {
@@ -21,7 +21,7 @@ func Sub(y, a, b []float32) {
 	}
 }
 
-// Mul is y = a·b.
+// Mul computes y = a·b.
 func Mul(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
 	for i := mulWide(y, a, b); i < len(y); i++ {
@@ -29,7 +29,7 @@ func Mul(y, a, b []float32) {
 	}
 }
 
-// Div is y = a/b.
+// Div computes y = a/b.
 func Div(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
 	for i := divWide(y, a, b); i < len(y); i++ {
@@ -37,7 +37,7 @@ func Div(y, a, b []float32) {
 	}
 }
 
-// Max is y = max(a, b), NaN where either is.
+// Max computes y = max(a, b); NaN if either is NaN.
 func Max(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
 	for i := maxWide(y, a, b); i < len(y); i++ {
@@ -45,7 +45,7 @@ func Max(y, a, b []float32) {
 	}
 }
 
-// Min is y = min(a, b), NaN where either is.
+// Min computes y = min(a, b); NaN if either is NaN.
 func Min(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
 	for i := minWide(y, a, b); i < len(y); i++ {
@@ -53,7 +53,7 @@ func Min(y, a, b []float32) {
 	}
 }
 
-// Affine is y = scale·x + shift for every row of len(scale) features. shift may be nil.
+// Affine computes y = scale·x + shift for rows of len(scale) features. shift may be nil.
 func Affine(y, x []float32, rows int, scale, shift []float32) {
 	f := len(scale)
 	for r := range rows {
@@ -71,7 +71,7 @@ func Affine(y, x []float32, rows int, scale, shift []float32) {
 	}
 }
 
-// Scale is Affine for channels: y has len(d) features per row, x has f, and feature i of y is d[i]·x[i modulo f].
+// Scale computes feature i of y as d[i]·x[i%f], for rows of len(d) features of y and f features of x.
 func Scale(y, x []float32, rows int, d []float32, f int) {
 	for r := range rows {
 		dst, src := y[r*len(d):(r+1)*len(d)], x[r*f:(r+1)*f]
@@ -81,7 +81,7 @@ func Scale(y, x []float32, rows int, d []float32, f int) {
 	}
 }
 
-// RepeatR fills row r of y, which has f features, with v[r].
+// RepeatR sets all f features of row r of y to v[r].
 func RepeatR(y, v []float32, rows, f int) {
 	for r, a := range v[:rows] {
 		row := y[r*f : (r+1)*f]
@@ -91,7 +91,7 @@ func RepeatR(y, v []float32, rows, f int) {
 	}
 }
 
-// Relu is y = x, or 0 where x is below zero.
+// Relu computes y = x, or 0 for x below zero.
 func Relu(y, x []float32) {
 	y = y[:len(x)]
 	for i := reluWide(y, x); i < len(x); i++ {
@@ -103,7 +103,7 @@ func Relu(y, x []float32) {
 	}
 }
 
-// LeakyRelu is y = x, or alpha·x where x is below zero.
+// LeakyRelu computes y = x, or alpha·x for x below zero.
 func LeakyRelu(y, x []float32, alpha float32) {
 	y = y[:len(x)]
 	for i := leakyReluWide(y, x, alpha); i < len(x); i++ {
@@ -115,7 +115,7 @@ func LeakyRelu(y, x []float32, alpha float32) {
 	}
 }
 
-// Neg is y = -x.
+// Neg computes y = -x.
 func Neg(y, x []float32) {
 	y = y[:len(x)]
 	for i := negWide(y, x); i < len(x); i++ {
@@ -123,7 +123,7 @@ func Neg(y, x []float32) {
 	}
 }
 
-// Abs is y = |x|.
+// Abs computes y = |x|.
 func Abs(y, x []float32) {
 	y = y[:len(x)]
 	for i := absWide(y, x); i < len(x); i++ {
@@ -131,7 +131,7 @@ func Abs(y, x []float32) {
 	}
 }
 
-// Sqrt is y = √x, NaN below zero.
+// Sqrt computes y = √x; NaN below zero.
 func Sqrt(y, x []float32) {
 	y = y[:len(x)]
 	for i := sqrtWide(y, x); i < len(x); i++ {
@@ -139,7 +139,7 @@ func Sqrt(y, x []float32) {
 	}
 }
 
-// Clip is y = min(max(x, lo), hi), NaN where x is.
+// Clip computes y = min(max(x, lo), hi); NaN for NaN.
 func Clip(y, x []float32, lo, hi float32) {
 	y = y[:len(x)]
 	for i := clipWide(y, x, lo, hi); i < len(x); i++ {

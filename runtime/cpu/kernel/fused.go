@@ -1,9 +1,10 @@
 package kernel
 
-// A FusedOp is what a step of a fused kernel does to the numbers that come to it: x below. a and b are what the step reads.
+// FusedOp is the operation of a step of a fused kernel. Below, x is the result of the step before, and a and b are the
+// operands of the step.
 type FusedOp uint8
 
-// The operators of steps, in the order of the table that _asm/fused.go writes.
+// The operations, in the order of the table that _asm/fused.go writes.
 const (
 	fusedStore FusedOp = iota
 	fusedLoad
@@ -13,11 +14,11 @@ const (
 	FusedMul             // x·a
 	FusedDiv             // x/a
 	FusedDivInto         // a/x
-	FusedMax             // max(x, a), NaN where either is
-	FusedMin             // min(x, a), NaN where either is
+	FusedMax             // max(x, a); NaN if either is NaN
+	FusedMin             // min(x, a); NaN if either is NaN
 	FusedAffine          // x·a + b
 	FusedAddProduct      // x + a·b
-	FusedSigmoid         // as the functions of this package of these names; their parameters are in b
+	FusedSigmoid         // this and the following: as the functions of these names, with parameters in b
 	FusedGelu            //
 	FusedGeluTanh        //
 	FusedTanh            //
@@ -45,7 +46,8 @@ const (
 	fusedOps
 )
 
-// reads says what operators read: a, which is an operand or a constant row; b, a constant row; or so many parameters in b.
+// reads returns whether op reads a, an operand or a constant row, and b, a constant row, and the number of parameters
+// in b.
 func (op FusedOp) reads() (a, b bool, params int) {
 	switch op {
 	case FusedAdd, FusedSub, FusedSubFrom, FusedMul, FusedDiv, FusedDivInto, FusedMax, FusedMin:
@@ -60,10 +62,10 @@ func (op FusedOp) reads() (a, b bool, params int) {
 	return false, false, 0
 }
 
-// A FusedStep is one elementwise operator of a fused kernel.
+// FusedStep is a step of a fused kernel.
 type FusedStep struct {
 	Op FusedOp
-	X  int       // the operand of Run that is a; -1: the constant A
+	X  int       // index in Run of the operand a; -1 for the constant A
 	A  []float32 // one number per feature
 	B  []float32 // one number per feature, or parameters
 }
@@ -74,30 +76,31 @@ func (l *FusedStep) Constant() bool {
 	return !a || l.X < 0
 }
 
-// MaxFused is how many steps a fused kernel may have.
+// MaxFused is the largest number of steps of a fused kernel.
 const MaxFused = 12
 
-// A Fused is a kernel of elementwise operators, one after the other. Each number goes through all of them in registers: only what the last
-// one gives is written. Answers are those of the operators by themselves, but for what is rounded once rather than twice.
+// Fused is a kernel of several elementwise steps. Each number goes through all of them in registers, and only the last
+// result is written. Results are those of the separate functions, except that some are rounded once rather than twice.
 type Fused struct {
 	width    int
 	operands []Operand
 	steps    []FusedStep
-	dense    bool // operands have no gaps
-	repeat   int  // rows that the constants below hold, so that short rows are worked on together; 0: there are none
+	dense    bool // the rows of all operands are contiguous
+	repeat   int  // rows of the constants in tiled, so that several short rows are computed together; 0 without constants
 	tiled    []FusedStep
 }
 
-// An Operand is how a fused kernel reads an argument of Run: where in it the first row begins, and how far apart rows are, in numbers.
+// Operand is the position of an operand in an argument of Run: the beginning of the first row, and the distance between
+// rows, in float32.
 type Operand struct{ From, Stride int }
 
-// hardSwish are its parameters.
+// hardSwish holds the parameters of FusedHardSwish.
 var hardSwish = []float32{1.0 / 6, 0.5}
 
-// NewFused makes a fused kernel for rows of width numbers, which is positive. There are at most MaxFused steps, whose constants have
-// width numbers.
+// NewFused returns a fused kernel for rows of width > 0 numbers. There may be at most MaxFused steps. Their constants
+// have width numbers.
 func NewFused(width int, operands []Operand, steps []FusedStep) *Fused {
-	const long = 256 // numbers: what begins a row does not count any more
+	const long = 256 // numbers of a row for which the work at its beginning does not matter
 	c := &Fused{width: width, operands: operands, steps: steps, dense: true}
 	for _, o := range operands {
 		c.dense = c.dense && o == Operand{0, width}
@@ -134,8 +137,8 @@ func tiled(v []float32, n int) []float32 {
 	return w
 }
 
-// Run computes rows of y, which lie behind each other, from the same rows of operands: the first step is applied to x[0]. y may be an
-// operand that lies as y does.
+// Run computes contiguous rows of y from the same rows of operands. The first step is applied to x[0]. y may be an
+// operand with contiguous rows.
 func (c *Fused) Run(y []float32, x [][]float32, rows int) {
 	if rows == 0 {
 		return
@@ -145,7 +148,7 @@ func (c *Fused) Run(y []float32, x [][]float32, rows int) {
 	}
 }
 
-// portable is the kernel in portable Go, some numbers of a row at a time.
+// portable runs the kernel in portable Go, on parts of a row.
 func (c *Fused) portable(y []float32, x [][]float32, rows int) {
 	var block [256]float32
 	for r := range rows {
@@ -173,13 +176,13 @@ func (c *Fused) portable(y []float32, x [][]float32, rows int) {
 	}
 }
 
-// rowOf is row r of an operand.
+// rowOf returns row r of operand i.
 func (c *Fused) rowOf(x [][]float32, i, r int) []float32 {
 	o := c.operands[i]
 	return x[i][o.From+r*o.Stride:][:c.width]
 }
 
-// apply does to v what a step does.
+// apply applies the operation to v, in place.
 func (op FusedOp) apply(v, a, b []float32) {
 	switch op {
 	case FusedAdd:

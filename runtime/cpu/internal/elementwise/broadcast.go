@@ -6,13 +6,13 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Broadcast is how operands of an elementwise operator are read: the output as rows of inner numbers, and for each row where
-// it begins in each operand. Axes along which all operands go on alike are one.
+// Broadcast describes the reading of operands under broadcasting: the output as rows of Inner numbers, and the
+// beginning of each row in each operand. Axes that are contiguous in all operands are joined.
 type Broadcast struct {
 	dims  []int   // outer axes
-	steps [][]int // per operand and outer axis: how far apart
+	steps [][]int // strides, per operand and outer axis
 	Inner int
-	Unit  []bool // per operand: whether it goes along the row, or is one number for it
+	Unit  []bool // per operand: whether it has a number for each of a row, and not one for the row
 	Rows  int
 }
 
@@ -65,7 +65,7 @@ func NewBroadcast(out []int, in ...[]int) *Broadcast {
 	return b
 }
 
-// At gives where a row begins in operand i.
+// At returns the offset of a row in operand i.
 func (b *Broadcast) At(i, row int) int {
 	if len(b.dims) == 0 {
 		return 0
@@ -79,10 +79,10 @@ func (b *Broadcast) At(i, row int) int {
 	return off + row*steps[0] // the outermost axis needs no division
 }
 
-// broadcastItem is how many numbers of the output a work item computes.
+// broadcastItem is the number of outputs of a work item.
 const broadcastItem = 1 << 15
 
-// Items says how many rows a work item takes, and how many work items there are.
+// Items returns the number of rows of a work item, and the number of work items.
 func (b *Broadcast) Items() (rows, n int) {
 	rows = max(1, broadcastItem/max(1, b.Inner))
 	return rows, (b.Rows + rows - 1) / rows

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// chain is what a program does to input at.
+// chain returns the program as a function of input at.
 func (p *program) chain(at int) record.Chain {
 	c := record.Chain{Input: at, Links: p.links(at)}
 	if len(p.reads) == 1 {
@@ -17,9 +17,9 @@ func (p *program) chain(at int) record.Chain {
 	return c
 }
 
-// links are the instructions one after the other; nil where one reads more than what the one before gives, and an input.
+// links returns the instructions as links; nil if one reads more than the result of the one before and an input.
 func (p *program) links(at int) (links []record.Link) {
-	before := p.registers + slices.Index(p.reads, at) // where the numbers are that come to the instruction
+	before := p.registers + slices.Index(p.reads, at) // the register with the result of the link before
 	for i := range p.code {
 		in := &p.code[i]
 		l := record.Link{Step: in.step, Number: in.number, K: in.k, Operand: -1, Unary: in.f1}
@@ -43,8 +43,10 @@ func (p *program) links(at int) (links []record.Link) {
 	return links
 }
 
-// FusedSteps are links as steps of a fused kernel on rows of width numbers; nil where an operand lies otherwise.
-func FusedSteps(d *lowering.Binding, s *lowering.Step, links []record.Link, rows, width int) (steps []kernel.FusedStep) {
+// FusedSteps returns links as steps of a fused kernel on rows of width numbers; nil if the shape of an operand does not
+// fit.
+func FusedSteps(d *lowering.Binding, s *lowering.Step, links []record.Link,
+	rows, width int) (steps []kernel.FusedStep) {
 	for i := range links {
 		l := &links[i]
 		f := kernel.FusedStep{Op: l.Step, X: l.Operand}

@@ -1,13 +1,14 @@
-// Package elementwise computes operators on float32 numbers as their expressions say (ir.Op.Element): alone, in fused kernels,
-// in epilogues, and under broadcasting. It knows no operator by name.
+// Package elementwise computes operators on float32 by their expressions (ir.Op.Element): alone, in fused kernels, in
+// epilogues, and under broadcasting. It knows no operator by name.
 //
-// The expression of a step becomes a program, whose instructions are functions on blocks of numbers: one entry of operations for
-// each operation of package scalar. Results are rounded to float32 after each instruction. A function such as Gelu is one
-// instruction where it has an entry, and what its definition says otherwise. A program of one instruction is that function,
-// with nothing between. Operators that have a row kernel of their own, or that compare or select, are left to those kernels.
+// The expression of a step becomes a program, whose instructions are functions on blocks of numbers. The table
+// operations has an entry for each operation of package scalar. Results are rounded to float32 after each instruction.
+// A function such as Gelu is one instruction if it has an entry, and is replaced by its definition otherwise. A program
+// of one instruction is called directly. Operators with a row kernel of their own, and those that compare or select,
+// are computed by those kernels.
 //
-// It imports ir, ir/scalar, ir/tensor, ops, runtime/lowering, runtime/cpu/kernel and package record.
+// The package imports ir, ir/scalar, ir/tensor, ops, runtime/lowering, runtime/cpu/kernel and package record.
 //
-// What always holds: an expression is compiled once for all steps that have it; whatever computes it gives the same answer to rounding, and the same bits on any
-// number of threads; nothing is allocated while it runs.
+// Its invariants: an expression is compiled once for all steps that have it; all ways of computing it give the same
+// answer up to rounding, and the same bits on any number of threads; nothing is allocated during a run.
 package elementwise

@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Of reports whether the backend computes an operator on float32 numbers as its expression says. It does so unless the operator
-// has a row kernel, compares, or takes truth values, for which it has a typed kernel.
+// Of reports whether the backend computes an operator on float32 by its expression. It does not if the operator has a
+// row kernel, or compares or takes truth values, which typed kernels do.
 func Of(op *ir.Op) bool {
 	if op.Element == nil || !ops.Newest(op) {
 		return false
@@ -22,13 +22,13 @@ func Of(op *ir.Op) bool {
 	return r.Row.Make == nil && !truth(op.Out[0]) && (r.Tensor.Make == nil || !slices.ContainsFunc(op.In, truth))
 }
 
-// Broadcasts reports whether the backend computes such an operator over whole tensors, too: with several operands.
+// Broadcasts reports whether such an operator has a tensor kernel, too: if it has several operands.
 func Broadcasts(op *ir.Op) bool {
 	return Of(op) && (len(op.In) > 1 || op.In[0].Variadic)
 }
 
-// Make gives what a step of such an operator does; nil where it is no step on float32 numbers, or there is no program for its
-// expression. Steps that have an expression in common share it.
+// Make returns the kernels of a step of such an operator; nil if its types are not float32, or if its expression cannot
+// be compiled. Steps with the same expression share them.
 func Make(s *lowering.Step) *record.Elementwise {
 	if !Of(s.Node.Op) || s.Node.Out(0) == nil || !lowering.IsFloat32(s.Node.Out(0).Type) {
 		return nil
@@ -50,16 +50,16 @@ func Make(s *lowering.Step) *record.Elementwise {
 	return e
 }
 
-// maxCached bounds the cache: constants, of which models may have any number, are part of expressions.
+// maxCached bounds the cache. Expressions contain constants, of which models may have any number.
 const maxCached = 1024
 
-// cached holds what steps with an expression do; nil where there is no program for it.
+// cached holds the kernels of expressions; nil for those that cannot be compiled.
 var cached = struct {
 	sync.RWMutex
 	of map[scalar.Expr]*record.Elementwise
 }{of: map[scalar.Expr]*record.Elementwise{}}
 
-// of gives what steps with an expression do.
+// of returns the kernels of an expression.
 func of(x scalar.Expr) *record.Elementwise {
 	cached.RLock()
 	e, ok := cached.of[x]
@@ -90,7 +90,8 @@ func (p *program) elementwise() *record.Elementwise {
 	return e
 }
 
-// expressionOf is the expression of a step, with the constants of one number in it; the zero Expr where it has none.
+// expressionOf returns the expression of a step, with constants of one number as constants; the zero Expr if it has
+// none.
 func expressionOf(s *lowering.Step) scalar.Expr {
 	x := make([]scalar.Expr, max(len(s.Node.Inputs), len(s.Node.Op.In)))
 	for i := range s.Node.Inputs {
@@ -107,8 +108,8 @@ func expressionOf(s *lowering.Step) scalar.Expr {
 	return s.Node.Op.Element(s.Node, x)
 }
 
-// refused is of steps that no kernel fits, so that they are evaluated, which says why: bodies might broadcast where the
-// operators do not.
+// refused is for steps that no kernel fits, so that their evaluation returns an error. Their bodies might broadcast
+// where the operators do not.
 var refused = &record.Elementwise{
 	Row: func(*lowering.Step) record.RowMaker { return nil },
 	Tensor: func(*lowering.Step) record.TensorMaker {
@@ -116,7 +117,7 @@ var refused = &record.Elementwise{
 	},
 }
 
-// moreAxes reports whether v is known to have more axes than the output: then it does not broadcast to that.
+// moreAxes reports whether v has more axes than the output, so that it does not broadcast to it.
 func moreAxes(v, out *ir.Value) bool {
 	if v == nil {
 		return false

@@ -9,29 +9,29 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// An operation is how an operation of expressions is computed on float32 numbers. An operation of several operands may have
-// several forms, for those of which some are constant.
+// operation holds the functions that compute an operation of expressions on float32. An operation of several operands
+// may have several forms, for constant operands.
 type operation struct {
-	// step is the operation as a step of a fused kernel, and exchanged that with its two operands exchanged;
-	// record.NoStep: there is none.
+	// step is the operation as a step of a fused kernel, and exchanged the step with its two operands exchanged;
+	// record.NoStep if there is none.
 	step, exchanged kernel.FusedOp
-	of1             func(k []float64) func(y, x []float32) // one operand, and parameters
-	// parameters of of1 and step, from the constants that follow the operand; nil: these.
+	of1             func(k []float64) func(y, x []float32) // of one operand, and parameters
+	// parameters returns the parameters of of1 and step from the constants behind the operand; nil if they are these.
 	parameters func(k []float64) []float64
 	of2        *record.Arithmetic
 	of3        func(y, a, b, c []float32)
 	bound
 }
 
-// A bound says how exact results are: as in float64 to so many units in the last place, or to loss·max(1, |x|). But for 0 units,
-// which stands for the same number, 1.2e-38·max(1, |x|), about the least normal number, may be lost too, and infinity may stand
-// for 3.39e38.
+// bound is the accuracy of results: they differ from those in float64 by at most ulps units in the last place, or by
+// loss·max(1, |x|). If ulps is not 0, results may also differ by 1.2e-38·max(1, |x|), which is about the least normal
+// number, and be infinity above 3.39e38.
 type bound struct{ ulps, loss float64 }
 
-// operations are all that there are, from the tables below.
+// operations holds the entries of all tables below.
 var operations = map[scalar.Op]*operation{}
 
-// functions are computed by functions of package kernel.
+// functions are operations of one operand with a function in package kernel.
 var functions = []struct {
 	op   scalar.Op
 	step kernel.FusedOp
@@ -59,7 +59,7 @@ var functions = []struct {
 	{scalar.OpMish, kernel.FusedMish, kernel.Mish, bound{4, 0}},
 }
 
-// functions1 and functions2 have parameters, which are constants.
+// functions1 and functions2 are functions with one and two constant parameters.
 var functions1 = []struct {
 	op   scalar.Op
 	step kernel.FusedOp
@@ -81,10 +81,11 @@ var functions2 = []struct {
 	{scalar.OpShrink, kernel.FusedShrink, kernel.Shrink, nil, bound{0.5, 0}},
 	{scalar.OpHardSigmoid, kernel.FusedHardSigmoid, kernel.HardSigmoid, nil, bound{1, 6e-8}},
 	{scalar.OpElu, kernel.FusedElu, kernel.Elu, func(k []float64) []float64 { return []float64{k[0], 1} }, bound{2, 0}},
-	{scalar.OpSelu, kernel.FusedElu, kernel.Elu, func(k []float64) []float64 { return []float64{k[1] * k[0], k[1]} }, bound{3, 0}},
+	{scalar.OpSelu, kernel.FusedElu, kernel.Elu,
+		func(k []float64) []float64 { return []float64{k[1] * k[0], k[1]} }, bound{3, 0}},
 }
 
-// in64 are functions that have no form in vectors: they are computed in float64 and rounded once.
+// in64 are functions without vector instructions. They are computed in float64 and rounded once.
 var in64 = []struct {
 	op scalar.Op
 	f  func(x float64) float64
@@ -105,15 +106,21 @@ var arithmetics = []struct {
 	step, exchanged kernel.FusedOp
 	record.Arithmetic
 }{
-	{scalar.OpAdd, kernel.FusedAdd, kernel.FusedAdd, record.Arithmetic{Rows: kernel.Add, Right: kernel.AddS, Left: kernel.AddS}},
-	{scalar.OpSub, kernel.FusedSub, kernel.FusedSubFrom, record.Arithmetic{Rows: kernel.Sub, Right: kernel.SubS, Left: kernel.SubFromS}},
-	{scalar.OpMul, kernel.FusedMul, kernel.FusedMul, record.Arithmetic{Rows: kernel.Mul, Right: kernel.MulS, Left: kernel.MulS}},
-	{scalar.OpDiv, kernel.FusedDiv, kernel.FusedDivInto, record.Arithmetic{Rows: kernel.Div, Right: kernel.DivS, Left: kernel.DivIntoS}},
-	{scalar.OpMin, kernel.FusedMin, kernel.FusedMin, record.Arithmetic{Rows: kernel.Min, Right: kernel.MinS, Left: kernel.MinS}},
-	{scalar.OpMax, kernel.FusedMax, kernel.FusedMax, record.Arithmetic{Rows: kernel.Max, Right: kernel.MaxS, Left: kernel.MaxS}},
+	{scalar.OpAdd, kernel.FusedAdd, kernel.FusedAdd,
+		record.Arithmetic{Rows: kernel.Add, Right: kernel.AddS, Left: kernel.AddS}},
+	{scalar.OpSub, kernel.FusedSub, kernel.FusedSubFrom,
+		record.Arithmetic{Rows: kernel.Sub, Right: kernel.SubS, Left: kernel.SubFromS}},
+	{scalar.OpMul, kernel.FusedMul, kernel.FusedMul,
+		record.Arithmetic{Rows: kernel.Mul, Right: kernel.MulS, Left: kernel.MulS}},
+	{scalar.OpDiv, kernel.FusedDiv, kernel.FusedDivInto,
+		record.Arithmetic{Rows: kernel.Div, Right: kernel.DivS, Left: kernel.DivIntoS}},
+	{scalar.OpMin, kernel.FusedMin, kernel.FusedMin,
+		record.Arithmetic{Rows: kernel.Min, Right: kernel.MinS, Left: kernel.MinS}},
+	{scalar.OpMax, kernel.FusedMax, kernel.FusedMax,
+		record.Arithmetic{Rows: kernel.Max, Right: kernel.MaxS, Left: kernel.MaxS}},
 }
 
-// pairs are operations of two operands that have no form in vectors: they are computed in float64 and rounded once.
+// pairs are operations of two operands without vector instructions. They are computed in float64 and rounded once.
 var pairs = []struct {
 	op scalar.Op
 	f  func(a, b float64) float64
@@ -130,8 +137,8 @@ var pairs = []struct {
 	}},
 }
 
-// powers are the powers with a constant exponent that have a kernel. As everywhere in this package, the square root of -0 is -0,
-// and that of -∞ NaN.
+// powers are the powers with a constant exponent that have a kernel. As everywhere in this package, the square root of
+// -0 is -0, and that of -∞ is NaN.
 var powers = map[float64]*operation{
 	1:   function(record.NoStep, copied, bound{}),
 	2:   function(kernel.FusedSquare, kernel.Square, bound{0.5, 0}),
@@ -156,10 +163,11 @@ func init() {
 		}}
 	}
 	for _, e := range functions2 {
-		operations[e.op] = &operation{step: e.step, bound: e.bound, parameters: e.parameters, of1: func(k []float64) func(y, x []float32) {
-			a, b := float32(k[0]), float32(k[1])
-			return func(y, x []float32) { e.f(y, x, a, b) }
-		}}
+		operations[e.op] = &operation{step: e.step, bound: e.bound, parameters: e.parameters,
+			of1: func(k []float64) func(y, x []float32) {
+				a, b := float32(k[0]), float32(k[1])
+				return func(y, x []float32) { e.f(y, x, a, b) }
+			}}
 	}
 	for i := range arithmetics {
 		e := &arithmetics[i]
@@ -172,20 +180,21 @@ func init() {
 		operations[e.op].of2 = pair(e.f)
 	}
 	operations[scalar.OpLeakyRelu].of2.Right = kernel.LeakyRelu
-	operations[scalar.OpSwish] = &operation{step: kernel.FusedSwish, bound: bound{80, 0}, of1: func(k []float64) func(y, x []float32) {
-		alpha := k[0]
-		return func(y, x []float32) { kernel.Swish(y, x, alpha) }
-	}}
+	operations[scalar.OpSwish] = &operation{step: kernel.FusedSwish, bound: bound{80, 0},
+		of1: func(k []float64) func(y, x []float32) {
+			alpha := k[0]
+			return func(y, x []float32) { kernel.Swish(y, x, alpha) }
+		}}
 	operations[scalar.OpFMA] = &operation{bound: bound{0.5, 0}, of3: fma}
 	operations[scalar.OpSelect] = &operation{of3: selected}
 }
 
-// function is an operation of one operand without parameters.
+// function returns an operation of one operand without parameters.
 func function(step kernel.FusedOp, f func(y, x []float32), b bound) *operation {
 	return &operation{step: step, bound: b, of1: func([]float64) func(y, x []float32) { return f }}
 }
 
-// pair is a function of two operands, computed in float64.
+// pair returns a function of two operands, computed in float64.
 func pair(f func(a, b float64) float64) *record.Arithmetic {
 	return &record.Arithmetic{
 		Rows: func(y, a, b []float32) {
@@ -221,7 +230,7 @@ func selected(y, c, a, b []float32) {
 	}
 }
 
-// sign is -1, 0 or 1, and x itself where that is 0 or NaN.
+// sign returns -1 or 1, and x if it is 0 or NaN.
 func sign(x float64) float64 {
 	switch {
 	case x > 0:
@@ -234,7 +243,7 @@ func sign(x float64) float64 {
 
 func truth(c bool) float64 { return float64(bit(c)) }
 
-// bit is 1 if c holds. It compiles to no branch.
+// bit returns 1 if c holds, and 0 otherwise. It compiles to no branch.
 func bit(c bool) uint32 {
 	var b uint8
 	if c {

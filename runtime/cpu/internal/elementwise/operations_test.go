@@ -12,15 +12,17 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// parameterSamples are parameters of operations that have any.
+// parameterSamples are samples of the parameters of operations.
 var parameterSamples = map[scalar.Op][][]float64{
-	scalar.OpLeakyRelu: {{0.01}, {-2}}, scalar.OpThresholdedRelu: {{1}, {-0.5}}, scalar.OpClip: {{-1, 2}, {0, math.Inf(1)}},
-	scalar.OpShrink: {{0.25, 0.5}, {-1, 1.5}}, scalar.OpHardSigmoid: {{0.2, 0.5}, {1.0 / 6, 0.5}}, scalar.OpElu: {{1}, {0.25}},
+	scalar.OpLeakyRelu: {{0.01}, {-2}}, scalar.OpThresholdedRelu: {{1}, {-0.5}},
+	scalar.OpClip:   {{-1, 2}, {0, math.Inf(1)}},
+	scalar.OpShrink: {{0.25, 0.5}, {-1, 1.5}}, scalar.OpHardSigmoid: {{0.2, 0.5}, {1.0 / 6, 0.5}},
+	scalar.OpElu:  {{1}, {0.25}},
 	scalar.OpSelu: {{1.67326319217681884765625, 1.05070102214813232421875}}, scalar.OpSwish: {{1}, {1.702}},
 }
 
-// TestOperations sweeps over the numbers of float32: each operation of one operand is as exact as its entry says, on each variant
-// of the kernels. ESSMC_LONG_SWEEP=1 leaves no number out, which takes hours.
+// TestOperations checks the bound of each operation of one operand on a sweep over float32, on each variant of the
+// kernels. ESSMC_LONG_SWEEP=1 tests all numbers, which takes hours.
 func TestOperations(t *testing.T) {
 	const own = "ESSMC_SWEEP_HERE" // in the process that runs one variant
 	if os.Getenv(own) == "" {
@@ -94,7 +96,8 @@ func sweep(t *testing.T, op scalar.Op, k []float64, stride uint64) {
 			if wrong++; u <= o.ulps+0.001 { // what is rounded twice
 				wrong--
 			} else if wrong <= 3 {
-				t.Errorf("%v%v of %v: expected %v, found %v: %.2f units in the last place, of %v", op, k, x[i], w, y[i], u, o.ulps)
+				t.Errorf("%v%v of %v: expected %v, found %v: %.2f units in the last place, of %v", op, k, x[i], w, y[i],
+					u, o.ulps)
 			}
 		}
 	}
@@ -104,7 +107,7 @@ func sweep(t *testing.T, op scalar.Op, k []float64, stride uint64) {
 	t.Logf("%v%v: %.2f units of %v", op, k, worst, o.ulps)
 }
 
-// excess is how far got is from want beyond what is lost, in units of the last place.
+// excess returns the distance of got from want in units of the last place; 0 within the other tolerances of o.bound.
 func (o *operation) excess(x, want float64, got float32) float64 {
 	w := float32(want)
 	if w == got || w != w && got != got {
@@ -120,21 +123,27 @@ func (o *operation) excess(x, want float64, got float32) float64 {
 	return off / max(0x1p-149, math.Abs(float64(math.Nextafter32(w, float32(math.Inf(1)))-w)))
 }
 
-// Whole programs give what their expressions do, with operands of all forms.
+// TestPrograms compares programs with their expressions, with operands of all forms.
 func TestPrograms(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	x := scalar.Inputs(3)
 	half, one := scalar.Const(0.5), scalar.Const(1)
 	for _, e := range []scalar.Expr{
-		x[0], scalar.Add(x[0], x[1]), scalar.Sub(half, x[1]), scalar.Mul(x[2], x[2]), scalar.FMA(x[0], x[1], x[2]), scalar.FMA(x[0], half, one),
+		x[0], scalar.Add(x[0], x[1]), scalar.Sub(half, x[1]), scalar.Mul(x[2], x[2]), scalar.FMA(x[0], x[1], x[2]),
+		scalar.FMA(x[0], half, one),
 		scalar.Select(scalar.Less(x[0], x[1]), x[2], one), scalar.Select(scalar.LessEqual(x[0], half), half, x[1]),
 		scalar.Select(scalar.Equal(scalar.Round(x[0]), scalar.Round(x[1])), x[0], scalar.Neg(x[2])),
-		scalar.FloorMod(x[0], x[1]), scalar.Mod(x[0], half), scalar.Pow(scalar.Abs(x[0]), x[1]), scalar.Pow(x[0], scalar.Const(3)),
-		scalar.Pow(x[0], scalar.Const(-1)), scalar.Pow(scalar.Const(2), x[0]), scalar.Pow(x[0], one), scalar.Clip(x[0], x[1], x[2]),
-		scalar.Clip(x[0], scalar.Const(-1), x[1]), scalar.LeakyRelu(x[0], x[1]), scalar.LeakyRelu(half, x[1]), scalar.HardSigmoid(x[0], x[1], half),
-		scalar.Celu(x[0], scalar.Const(0.25)), scalar.Celu(x[0], x[1]), scalar.Swish(x[0], x[1]), scalar.Elu(x[0], x[2]), scalar.Softsign(x[0]),
+		scalar.FloorMod(x[0], x[1]), scalar.Mod(x[0], half), scalar.Pow(scalar.Abs(x[0]), x[1]),
+		scalar.Pow(x[0], scalar.Const(3)),
+		scalar.Pow(x[0], scalar.Const(-1)), scalar.Pow(scalar.Const(2), x[0]), scalar.Pow(x[0], one),
+		scalar.Clip(x[0], x[1], x[2]),
+		scalar.Clip(x[0], scalar.Const(-1), x[1]), scalar.LeakyRelu(x[0], x[1]), scalar.LeakyRelu(half, x[1]),
+		scalar.HardSigmoid(x[0], x[1], half),
+		scalar.Celu(x[0], scalar.Const(0.25)), scalar.Celu(x[0], x[1]), scalar.Swish(x[0], x[1]),
+		scalar.Elu(x[0], x[2]), scalar.Softsign(x[0]),
 		scalar.Shrink(x[0], x[1], half), scalar.Sign(scalar.Sub(x[0], x[1])), scalar.Log1p(scalar.Mul(x[0], x[0])),
-		scalar.Div(scalar.Add(scalar.Add(x[0], x[1]), x[2]), scalar.Const(3)), scalar.Float16(x[0]), scalar.Atan(scalar.Div(x[0], x[1])),
+		scalar.Div(scalar.Add(scalar.Add(x[0], x[1]), x[2]), scalar.Const(3)), scalar.Float16(x[0]),
+		scalar.Atan(scalar.Div(x[0], x[1])),
 	} {
 		p := compile(e)
 		if p == nil {
@@ -161,7 +170,8 @@ func TestPrograms(t *testing.T) {
 			b.release()
 			for j := range y {
 				want := e.At(float64(in[0][j]), float64(in[1][j]), float64(in[2][j]))
-				if got := float64(y[j]); !(math.Abs(got-want) <= 4e-6*max(1, math.Abs(want))) && !(math.IsNaN(got) && math.IsNaN(want)) {
+				if got := float64(y[j]); !(math.Abs(got-want) <= 4e-6*max(1, math.Abs(want))) &&
+					!(math.IsNaN(got) && math.IsNaN(want)) {
 					t.Fatalf("%v of %v, %v, %v: expected %v, found %v", e, in[0][j], in[1][j], in[2][j], want, got)
 				}
 			}

@@ -9,22 +9,23 @@ import (
 )
 
 const (
-	blockSize    = 256 // numbers that go through all instructions at once
+	blockSize    = 256 // numbers of a block
 	maxRegisters = 8   // blocks between instructions
 	maxOperands  = 16
 	maxConstants = 8 // blocks of one number each
 )
 
-// A program is an expression as calls of the functions of its operations. What an instruction reads is a register, or behind
-// these an operand, or behind these a constant. The last instruction gives the result.
+// program is a compiled expression: calls of functions on blocks. An instruction reads registers, operands, which are
+// numbered behind registers, and constants, which are numbered behind operands. The last instruction computes the
+// result.
 type program struct {
 	code      []instruction
 	registers int
-	reads     []int       // the inputs that are read, which are its operands
+	reads     []int       // indices of the inputs that are its operands
 	constants [][]float32 // blocks
 }
 
-// An instruction computes a block. One of the functions is set.
+// instruction computes a block. One of the functions is set.
 type instruction struct {
 	f1   func(y, x []float32)
 	f2   func(y, a, b []float32)
@@ -33,19 +34,20 @@ type instruction struct {
 	to   int
 
 	// As a part of a chain:
-	step, exchanged kernel.FusedOp     // as in operation; record.NoStep: none
-	number          bool               // of two operands one is the number in k, otherwise that has parameters
+	step, exchanged kernel.FusedOp     // as in operation
+	number          bool               // k holds the second operand, a number; otherwise parameters
 	k               []float32          //
-	arithmetic      *record.Arithmetic // of two operands, both of which are blocks
+	arithmetic      *record.Arithmetic // if both operands are blocks
 }
 
-// compile makes the program of an expression; nil where there is none.
+// compile returns the program of an expression; nil if it has an operation without an entry, no inputs, or is too
+// large.
 func compile(e scalar.Expr) *program {
 	if !e.Valid() {
 		return nil
 	}
 	e = scalar.Rewrite(e, defined)
-	if !leaves(e) { // what one operation can be part of does not depend on the values of its constants
+	if !leaves(e) { // whether a single operation can be fused must not depend on the values of its constants
 		e = scalar.Simplify(e)
 	}
 	l := scalar.Linearize(func(scalar.Op) bool { return true }, e)
@@ -85,7 +87,7 @@ func compile(e scalar.Expr) *program {
 	return p
 }
 
-// defined is e, or its definition where that is a function which is not computed directly for these operands.
+// defined returns e, or its definition if it is a function without an entry for these operands.
 func defined(e scalar.Expr) scalar.Expr {
 	if !e.Op().IsFunction() {
 		return e
@@ -97,7 +99,7 @@ func defined(e scalar.Expr) scalar.Expr {
 	return scalar.Rewrite(e.Define(), defined)
 }
 
-// parameters reports whether expressions are constants.
+// parameters reports whether all expressions are constants.
 func parameters(list []scalar.Expr) bool {
 	for _, e := range list {
 		if e.Op() != scalar.OpConst {
@@ -107,7 +109,7 @@ func parameters(list []scalar.Expr) bool {
 	return true
 }
 
-// leaves reports whether e is a single operation.
+// leaves reports whether all operands of e are inputs and constants.
 func leaves(e scalar.Expr) bool {
 	for _, a := range e.Args() {
 		if a.Op().Arity() > 0 {
@@ -117,14 +119,14 @@ func leaves(e scalar.Expr) bool {
 	return true
 }
 
-// compiler makes a program.
+// compiler compiles a linearized expression.
 type compiler struct {
 	l  *scalar.Program
 	p  *program
-	at []int // where the values of l are
+	at []int // per instruction of l: the number of its value in p
 }
 
-// instruction finds the functions for an operation; false where there are none.
+// instruction returns the instruction for an operation; false if there is none.
 func (c *compiler) instruction(from *scalar.Instr) (in instruction, ok bool) {
 	in.to = from.Slot
 	args := from.Args[:from.Arity()]
@@ -185,7 +187,7 @@ func (c *compiler) instruction(from *scalar.Instr) (in instruction, ok bool) {
 	return in, !constant(0)
 }
 
-// constant is where a block of one number is.
+// constant adds a block that repeats a number, and returns its number.
 func (c *compiler) constant(v float32) int {
 	block := make([]float32, blockSize)
 	fill(block, v)
@@ -193,7 +195,7 @@ func (c *compiler) constant(v float32) int {
 	return c.l.Slots + len(c.p.reads) + len(c.p.constants) - 1
 }
 
-// unary is a program of one operand as a function.
+// unary returns a program of one operand as a function.
 func (p *program) unary() func(y, x []float32) {
 	if len(p.code) == 1 && p.code[0].f1 != nil {
 		return p.code[0].f1
@@ -212,8 +214,9 @@ func (p *program) unary() func(y, x []float32) {
 	}
 }
 
-// blocks are what the instructions of a program read and write, and memory for what is not read where it is. They live on, as
-// functions that are called by instructions are not known to the compiler: there is no allocation for each run.
+// blocks are the values that the instructions of a program read and write, and memory for registers and for operands
+// that are not read in place. They are kept between runs: on the stack they would escape to the heap, since the
+// compiler does not know the functions that instructions call.
 type blocks struct {
 	registers [maxRegisters + maxOperands][blockSize]float32
 	v         views
@@ -230,7 +233,7 @@ func (b *blocks) release() {
 	freeBlocks.Put(b)
 }
 
-// compute runs all instructions on n numbers.
+// compute runs all instructions on blocks of n numbers.
 func (p *program) compute(y []float32, v *views, n int) {
 	for i, k := range p.constants {
 		v[p.registers+len(p.reads)+i] = k[:n]

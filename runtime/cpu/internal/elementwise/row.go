@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// How an operand lies against rows of the result.
+// Kinds of operands, by the way in which they broadcast to rows.
 const (
 	unfit   = iota
 	full    // one number per element
@@ -16,7 +16,7 @@ const (
 	repeats // a constant, the same for every row
 )
 
-// operandKind says how an operand of the given shape, which broadcasts to rows of width numbers, is read.
+// operandKind returns the kind of an operand of the given shape, for rows of width numbers.
 func operandKind(shape []int, constant bool, rows, width int) int {
 	r, f := lowering.Features(shape)
 	switch {
@@ -30,7 +30,8 @@ func operandKind(shape []int, constant bool, rows, width int) int {
 	return unfit
 }
 
-// readKind is operandKind of input i: constants of other types, such as truth values, may repeat but are not read as rows.
+// readKind is operandKind for input i. Constants of other types than float32, such as truth values, may repeat but are
+// not read as rows.
 func readKind(s *lowering.Step, i int, shape []int, rows, width int) int {
 	kind := operandKind(shape, s.Constant(i) != nil, rows, width)
 	if kind != repeats && !s.Float32Input(i) {
@@ -39,7 +40,7 @@ func readKind(s *lowering.Step, i int, shape []int, rows, width int) int {
 	return kind
 }
 
-// widened repeats a single number width times.
+// widened returns v, or a single number repeated width times.
 func widened(v []float32, width int) []float32 {
 	if len(v) == width {
 		return v
@@ -49,7 +50,7 @@ func widened(v []float32, width int) []float32 {
 	return w
 }
 
-// row is the row kernel of a step. A program of one instruction is that function on all rows.
+// row makes the row kernel of a step. A program of one instruction is called directly.
 func (p *program) row(s *lowering.Step) record.RowMaker {
 	if len(p.reads) == 1 {
 		return rowUnary(s, p.reads[0], p.unary())
@@ -72,7 +73,7 @@ func (p *program) row(s *lowering.Step) record.RowMaker {
 	}
 }
 
-// rowUnary is a function of input i.
+// rowUnary applies a function to input i.
 func rowUnary(s *lowering.Step, i int, f func(y, x []float32)) record.RowMaker {
 	return func(in [][]int, out []int) *record.RowOp {
 		rows, width := lowering.Features(out)
@@ -86,8 +87,8 @@ func rowUnary(s *lowering.Step, i int, f func(y, x []float32)) record.RowMaker {
 	}
 }
 
-// rowBinary is arithmetic on inputs ia and ib: each has the output's shape, or one number per row; or it is a constant with one
-// number per feature, or in all.
+// rowBinary computes f of inputs ia and ib. Each has the output's shape, or one number per row, or is a constant of one
+// number, or of one per feature.
 func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMaker {
 	a, b := s.Constant(ia), s.Constant(ib)
 	return func(in [][]int, out []int) *record.RowOp {
@@ -137,24 +138,24 @@ func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMake
 	}
 }
 
-// rowProgram is a program on rows of width numbers.
+// rowProgram runs a program on rows of width numbers.
 type rowProgram struct {
 	*program
 	operands []rowOperand
 	width    int
-	// chunk is the numbers that a block holds: whole rows where an operand repeats, and rows are no longer than a block.
+	// chunk is the number of elements of a block: whole rows if an operand repeats and rows are no longer than a block.
 	chunk   int
 	repeats bool
 }
 
-// rowOperand is how an operand lies against rows.
+// rowOperand is an operand of a rowProgram.
 type rowOperand struct {
 	kind, input int
-	table       []float32 // of one that repeats: its numbers, as often as a block may hold them
-	register    int       // of one that has a number per row: where it is spread
+	table       []float32 // of one that repeats: its numbers, as often as they fit a block
+	register    int       // of one with a number per row: the register for the repeated numbers
 }
 
-// bind fits a program to shapes; nil where operands broadcast otherwise than rows do.
+// bind returns a program for shapes; nil if operands do not broadcast as rows.
 func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *record.RowOp) {
 	rows, width := lowering.Features(out)
 	r, op := &rowProgram{program: p, width: width, chunk: blockSize}, &record.RowOp{}
@@ -188,7 +189,7 @@ func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *r
 	return r, op
 }
 
-// run computes rows block by block.
+// run computes rows, block by block.
 func (r *rowProgram) run(y []float32, x [][]float32, rows int) {
 	b := takeBlocks()
 	defer b.release()

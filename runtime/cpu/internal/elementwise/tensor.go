@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// tensor is the kernel over whole tensors, for operands that broadcast otherwise than rows do.
+// tensor makes the tensor kernel, for operands that do not broadcast as rows.
 func (p *program) tensor(s *lowering.Step) record.TensorMaker {
 	return func(d *lowering.Binding) *record.TensorKernel {
 		if !d.Gives(s, 0, tensor.Float32) {
@@ -52,9 +52,9 @@ type broadcastPass struct {
 	y    []float32
 	x    [][]float32
 	step *lowering.Step
-	one  bool // the numbers of a row are one
+	one  bool // all numbers of a row are equal
 
-	// Of a program of one instruction on two operands: these.
+	// The instruction of a program of one instruction on two operands, and the operands.
 	f    record.Arithmetic
 	i, j int
 }
@@ -79,7 +79,7 @@ func (p *broadcastPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// arithmetic is rows of a program of one instruction on two operands.
+// arithmetic computes rows of a program of one instruction on two operands.
 func (p *broadcastPass) arithmetic(from, to int) {
 	f, n, xa, xb := p.f, p.b.Inner, p.x[p.i], p.x[p.j]
 	right, left := p.b.Unit[p.i], p.b.Unit[p.j]
@@ -105,7 +105,7 @@ func fill(y []float32, v float32) {
 	}
 }
 
-// blocks is a row of any program.
+// blocks computes a row of any program.
 func (p *broadcastPass) blocks(y []float32, row int) {
 	b := takeBlocks()
 	defer b.release()

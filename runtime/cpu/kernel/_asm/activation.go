@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// inPairs makes f of two vectors at a time where there are sixteen registers.
+// inPairs applies f to two vectors at a time if there are only sixteen registers.
 func inPairs(x vecs, f func(x vecs) vecs) vecs {
 	if target.masks() || len(x) <= 2 {
 		return f(x)
@@ -14,14 +14,14 @@ func inPairs(x vecs, f func(x vecs) vecs) vecs {
 	return append(inPairs(x[:2], f), inPairs(x[2:], f)...)
 }
 
-// zeroVector is a vector of zeros.
+// zeroVector returns a vector of zeros.
 func zeroVector() VecVirtual {
 	zero := target.vector()
 	VXORPS(zero, zero, zero)
 	return zero
 }
 
-// clear is y, or 0 where x is less than a number.
+// clear returns y, or 0 for x below a number.
 func (y vecs) clear(x vecs, least float32) vecs {
 	small := splat(least)
 	for i := range y {
@@ -35,15 +35,16 @@ func (y vecs) clear(x vecs, least float32) vecs {
 	return y
 }
 
-// expMinus1 is e^x - 1 for x that it may overwrite, computed as 2·(2ⁿ⁻¹·(e^r - 1) + (2ⁿ⁻¹ - ½)): near zero that is the first
-// part alone. Results keep the sign of zero where signed asks for it.
+// expMinus1 returns e^x - 1, computed as 2·(2ⁿ⁻¹·(e^r - 1) + (2ⁿ⁻¹ - ½)); near zero, the second summand is 0. It may
+// overwrite x. With signed, the result for -0 is -0.
 func expMinus1(x vecs, low, signed bool) vecs {
 	var signs vecs
 	if signed {
 		signs = x.with(signBit, VANDPS)
 	}
 	t, rest := reduce(x, 1, 126, low)
-	p := poly(rest, 0.0013888872927054763, 0.008369104005396366, 0.041667137295007706, 0.16666506230831146, 0.4999999701976776, 1)
+	p := poly(rest, 0.0013888872927054763, 0.008369104005396366, 0.041667137295007706, 0.16666506230831146,
+		0.4999999701976776, 1)
 	half := coefficient(0.5, len(x))
 	for i := range x {
 		VMULPS(rest[i], p[i], p[i])
@@ -58,12 +59,12 @@ func expMinus1(x vecs, low, signed bool) vecs {
 	return p
 }
 
-// expm1 is e^x - 1: -1 far below zero, and infinity beyond the largest number.
+// expm1 returns e^x - 1: -1 far below zero, and infinity beyond the largest number.
 func expm1(x vecs) vecs {
 	return inPairs(x, func(x vecs) vecs { return expMinus1(x.clamp(-40, expMost+0.01), true, true) })
 }
 
-// elu is above·x, or below·(e^x - 1) where x is less than 0. Parameters are read when they are needed.
+// elu returns above·x, or below·(e^x - 1) for x below zero. It loads the parameters where it uses them.
 func elu(x vecs, below, above func() VecVirtual) vecs {
 	return inPairs(x, func(x vecs) vecs {
 		y := expMinus1(x.clamp(-40, 0), false, false)
@@ -78,8 +79,9 @@ func elu(x vecs, below, above func() VecVirtual) vecs {
 	})
 }
 
-// softplus is max(x, 0) + ln(1 + e), e = e^-|x|. With s = e/(2 + e), which is at most a third, the logarithm is 2s + 2s·s²·q(s²),
-// or e + s·(2s²·q(s²) - e), in which errors of s count less. It is 0 where e is below the normal numbers.
+// softplus returns max(x, 0) + ln(1 + e), where e = e^-|x|. With s = e/(2 + e), which is at most a third, the logarithm
+// is 2s + 2s·s²·q(s²), or e + s·(2s²·q(s²) - e), in which errors of s count less. It is 0 for e below the normal
+// numbers.
 func softplus(x vecs) vecs {
 	return inPairs(x, func(x vecs) vecs {
 		e := exp(magnitude(x), -1)
@@ -89,7 +91,8 @@ func softplus(x vecs) vecs {
 			VDIVPS(s[i], e[i], s[i])
 			VMULPS(s[i], s[i], z[i])
 		}
-		q := poly(z, 0.11612164610775634, 0.10853287900670121, 0.1429617899713976, 0.19999853165964993, 0.33333333660263703)
+		q := poly(z, 0.11612164610775634, 0.10853287900670121, 0.1429617899713976, 0.19999853165964993,
+			0.33333333660263703)
 		zero := zeroVector()
 		for i := range x {
 			VADDPS(z[i], z[i], z[i])
@@ -102,8 +105,8 @@ func softplus(x vecs) vecs {
 	})
 }
 
-// mish is x·tanh(softplus(x)) = x·n/(n + 2), n = e·(e + 2), e = e^x. Of the fraction nothing is left where e is below the normal
-// numbers.
+// mish returns x·tanh(softplus(x)) = x·n/(n + 2), where n = e·(e + 2) and e = e^x. The fraction is 0 for e below the
+// normal numbers.
 func mish(x vecs) vecs {
 	return inPairs(x, func(x vecs) vecs {
 		e := x.clamp(expLeast, 20)
@@ -122,12 +125,12 @@ func mish(x vecs) vecs {
 	})
 }
 
-// thresholdedRelu is x, or 0 where x is not more than alpha.
+// thresholdedRelu returns x, or 0 for x not above alpha.
 func thresholdedRelu(x vecs, alpha VecVirtual) vecs {
 	return x.each(func(x, y VecVirtual) { pick(compare(greater, alpha, x), x, zeroVector(), y) })
 }
 
-// shrink is x + bias below -lambd, x - bias above lambd, and 0 between, for NaN too.
+// shrink returns x + bias below -lambd, x - bias above lambd, and 0 between and for NaN.
 func shrink(x vecs, bias, lambd VecVirtual) vecs {
 	minus := target.vector()
 	VXORPS(splat(signBit), lambd, minus)
@@ -140,38 +143,42 @@ func shrink(x vecs, bias, lambd VecVirtual) vecs {
 	})
 }
 
-// inRegister is a parameter that lies in a register.
+// inRegister is a parameter in a register.
 func inRegister(p VecVirtual) func() VecVirtual { return func() VecVirtual { return p } }
 
-// activations generates all of the group.
+// activations generates the group.
 func activations() {
-	unary("expm1", "is eˣ - 1.", 4, expm1)
-	unary("softplus", "is ln(1 + eˣ), and 0 where eˣ is below the normal numbers.", 4, softplus)
-	unary("mish", "is x·tanh(ln(1 + eˣ)), and -0 where eˣ is below the normal numbers.", 4, mish)
-	parametric("elu", "is above·x, or below·(eˣ - 1) where x is less than 0.", []string{"below", "above"}, func(x vecs, p []VecVirtual) vecs {
+	unary("expm1", "computes eˣ - 1.", 4, expm1)
+	unary("softplus", "computes ln(1 + eˣ), and 0 for eˣ below the normal numbers.", 4, softplus)
+	unary("mish", "computes x·tanh(ln(1 + eˣ)), and -0 for eˣ below the normal numbers.", 4, mish)
+	parametric("elu", "computes above·x, or below·(eˣ - 1) for x "+
+		"below zero.", []string{"below", "above"}, func(x vecs, p []VecVirtual) vecs {
 		return elu(x, inRegister(p[0]), inRegister(p[1]))
 	})
-	parametric("thresholdedRelu", "is x, or 0 where x is not more than alpha.", []string{"alpha"}, func(x vecs, p []VecVirtual) vecs {
-		return thresholdedRelu(x, p[0])
-	})
-	parametric("shrink", "is x + bias below -lambd, x - bias above lambd, and 0 between.", []string{"bias", "lambd"}, func(x vecs, p []VecVirtual) vecs {
+	parametric("thresholdedRelu", "computes x, or 0 for x not above alpha.", []string{"alpha"},
+		func(x vecs, p []VecVirtual) vecs {
+			return thresholdedRelu(x, p[0])
+		})
+	parametric("shrink", "computes x + bias below -lambd, x - bias above lambd, and 0 "+
+		"between.", []string{"bias", "lambd"}, func(x vecs, p []VecVirtual) vecs {
 		return shrink(x, p[0], p[1])
 	})
-	unary("neg", "is y = -x.", 2, func(x vecs) vecs { return x.with(signBit, VXORPS) })
-	unary("abs", "is y = |x|.", 2, magnitude)
+	unary("neg", "computes y = -x.", 2, func(x vecs) vecs { return x.with(signBit, VXORPS) })
+	unary("abs", "computes y = |x|.", 2, magnitude)
 	for _, f := range []struct {
 		name, doc string
 		how       uint64
-	}{{"floor", "rounds down.", 1}, {"ceil", "rounds up.", 2}, {"round", "rounds to the nearest whole number, halves to even.", 0}} {
+	}{{"floor", "rounds down.", 1}, {"ceil", "rounds up.", 2}, {"round", "rounds to the nearest whole number, " +
+		"halves to even.", 0}} {
 		parametric(f.name, f.doc, nil, func(x vecs, _ []VecVirtual) vecs {
 			return x.each(func(x, y VecVirtual) { whole(f.how, x, y) })
 		})
 	}
 }
 
-// whole rounds to whole numbers.
+// whole generates rounding to integers.
 func whole(how uint64, x, y VecVirtual) {
-	const quiet = 8 // about inexact results
+	const quiet = 8 // raises no exception for inexact results
 	if target.masks() {
 		VRNDSCALEPS(Imm(how|quiet), x, y)
 	} else {

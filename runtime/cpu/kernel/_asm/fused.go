@@ -8,25 +8,25 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Fused kernels are run by functions that jump to each other: each does its work on the numbers in the first registers, some vectors
-// of a row, and goes on with the next of the program. What they share:
+// Fused kernels are run by functions that jump to each other. Each computes on the vectors in the first registers, and
+// jumps to the next function of the program. They share these constants and registers:
 const (
-	fusedVectors = 4 // of numbers that are worked on together
-	// An instruction of the program (fusedInstruction in Go): the function for whole blocks, that for one masked vector, two
-	// addresses, and what is added to the first of these from row to row.
+	fusedVectors = 4 // vectors of a block
+	// Offsets in an instruction of the program (fusedInstruction in Go): the function for whole blocks, that for one
+	// masked vector, two addresses, and the distance between rows at the first of these.
 	fusedCode, fusedTail, fusedX, fusedZ, fusedRow, fusedSize = 0, 8, 16, 24, 32, 40
 )
 
 var (
-	fusedAt    = reg.RSI // the instruction
+	fusedAt    = reg.RSI // the instruction under way
 	fusedStart = reg.RCX // the first one
-	fusedOff   = reg.RDI // bytes of the row that are done
+	fusedOff   = reg.RDI // finished bytes of the row
 	fusedWidth = reg.RBX // bytes of a row
-	fusedRows  = reg.R8  // still to do, this one included
+	fusedRows  = reg.R8  // rows left, with this one
 	fusedLast  = reg.R9  // the last instruction
 )
 
-// fusedForm is how a function works: on so many vectors, under a mask or not.
+// fusedForm is a form of a function: the number of vectors, with or without a mask.
 type fusedForm struct {
 	vectors int
 	mask    reg.Register
@@ -54,7 +54,7 @@ func fusedForms() [2]fusedForm {
 	return [2]fusedForm{{fusedVectors, nil}, {1, mask}}
 }
 
-// register is vector i of the block.
+// register returns vector i of the block.
 func (c fusedForm) register(i int) reg.Register {
 	if target.masks() {
 		return []reg.Register{reg.Z0, reg.Z1, reg.Z2, reg.Z3}[i]
@@ -65,16 +65,16 @@ func (c fusedForm) register(i int) reg.Register {
 // function begins a function of a fused kernel.
 func (c fusedForm) function(name, doc string) {
 	TEXT(c.name(name), NOSPLIT|NOFRAME, "func()")
-	Doc(c.name(name) + " " + doc)
+	describe(c.name(name) + " " + doc)
 }
 
-// next goes on with the following instruction.
+// next jumps to the following instruction.
 func (c fusedForm) next() {
 	ADDQ(Imm(fusedSize), fusedAt)
 	c.jump()
 }
 
-// jump goes on with the instruction at fusedAt. All that functions share lives on.
+// jump jumps to the instruction at fusedAt. It keeps all shared registers.
 func (c fusedForm) jump() {
 	keep := []Op{fusedAt, fusedStart, fusedOff, fusedWidth, fusedRows, fusedLast}
 	for i := range c.vectors {
@@ -87,7 +87,7 @@ func (c fusedForm) jump() {
 	Instruction(&ir.Instruction{Opcode: "JMP", Operands: []Op{to}, Inputs: keep, IsTerminal: true})
 }
 
-// address is where the numbers of an operand are that belong to the block.
+// address returns the position of an operand's numbers for the block.
 func (c fusedForm) address(field int) reg.Register {
 	p := GP64()
 	MOVQ(Mem{Base: fusedAt, Disp: field}, p)
@@ -95,7 +95,7 @@ func (c fusedForm) address(field int) reg.Register {
 	return p
 }
 
-// read is vector i at p as an operand.
+// read returns vector i at p as an operand.
 func (c fusedForm) read(p reg.Register, i int) Op {
 	m := Mem{Base: p, Disp: i * target.size}
 	if c.mask == nil {
@@ -128,7 +128,7 @@ func (c fusedForm) store(v Op, m Mem) {
 	}
 }
 
-// fusedStream generates operators that read one number per number.
+// fusedStream generates operations with one further operand.
 func fusedStream(name, doc string, f func(x, acc Op)) {
 	for _, c := range fusedForms() {
 		c.function(name, doc)
@@ -141,7 +141,7 @@ func fusedStream(name, doc string, f func(x, acc Op)) {
 	fusedNames = append(fusedNames, name)
 }
 
-// fusedStreams generates operators that read two.
+// fusedStreams generates operations with two further operands.
 func fusedStreams(name, doc string, f func(x, z, acc Op)) {
 	for _, c := range fusedForms() {
 		c.function(name, doc)
@@ -156,7 +156,7 @@ func fusedStreams(name, doc string, f func(x, z, acc Op)) {
 	fusedNames = append(fusedNames, name)
 }
 
-// fusedFunction generates a function of each number by itself, with parameters.
+// fusedFunction generates a function of one operand, with parameters.
 func fusedFunction(name, doc string, params int, f func(x vecs, p []reg.VecVirtual) vecs) {
 	for _, c := range fusedForms() {
 		c.function(name, doc)
@@ -182,10 +182,10 @@ func fusedFunction(name, doc string, params int, f func(x vecs, p []reg.VecVirtu
 	fusedNames = append(fusedNames, name)
 }
 
-// fusedElu generates elu; the parameters are below and above, which are read again for each pair of vectors: registers are few.
+// fusedElu generates elu. Its parameters, below and above, are loaded for each pair of vectors, to save registers.
 func fusedElu() {
 	for _, c := range fusedForms() {
-		c.function("Elu", "is elu; the parameters are below and above.")
+		c.function("Elu", "computes elu; the parameters are below and above.")
 		at := GP64()
 		MOVQ(Mem{Base: fusedAt, Disp: fusedZ}, at)
 		param := func(i int) func() reg.VecVirtual {
@@ -207,10 +207,10 @@ func fusedElu() {
 	fusedNames = append(fusedNames, "Elu")
 }
 
-// fusedNames are the operators in the order of the table: that of the constants in Go.
+// fusedNames are the operations in the order of the constants in Go.
 var fusedNames []string
 
-// proceed goes on with the rest of the row, or with the next row, or returns.
+// proceed continues with the rest of the row or with the next row, or returns.
 func proceed() {
 	full, tail := fusedForms()[0], fusedForms()[1]
 	left := GP64()
@@ -257,7 +257,7 @@ func proceed() {
 	RET()
 }
 
-// fusedMask is eight lanes of ones, and eight of zeros.
+// fusedMask returns eight lanes of ones, and eight of zeros.
 func fusedMask() Mem {
 	if m, ok := wholes[0xffffffff]; ok {
 		return m
@@ -270,7 +270,7 @@ func fusedMask() Mem {
 	return m
 }
 
-// fused generates all of the group.
+// fused generates the group.
 func fused() {
 	for _, c := range fusedForms() {
 		c.function("Store", "writes the numbers, and begins the next block of the row, or the next row, or ends.")
@@ -279,7 +279,7 @@ func fused() {
 			c.store(c.register(i), Mem{Base: p, Disp: i * target.size})
 		}
 		ADDQ(U32(uint32(c.vectors*target.size)), fusedOff)
-		if c.mask != nil { // it may be beyond the row's end now
+		if c.mask != nil { // fusedOff may be beyond the end of the row
 			CMPQ(fusedOff, fusedWidth)
 			CMOVQGT(fusedWidth, fusedOff)
 		}
@@ -304,43 +304,65 @@ func fused() {
 	for _, op := range []struct {
 		name, doc string
 		f         func(...Op)
-	}{{"Max", "takes the greater of the numbers and an operand's, NaN where either is.", VMAXPS}, {"Min", "takes the lesser, NaN where either is.", VMINPS}} {
+	}{{"Max", "takes the greater of the numbers and an operand's, NaN where " +
+		"either is.", VMAXPS}, {"Min", "takes the lesser, NaN where either is.", VMINPS}} {
 		fusedStream(op.name, op.doc, func(x, acc Op) {
 			nan, v := compare(unordered, acc, acc), target.vector()
-			op.f(moved(x), acc, v) // x where one is not a number
+			op.f(moved(x), acc, v) // x if either is NaN
 			pick(nan, acc, v, acc)
 		})
 	}
-	fusedStreams("Affine", "multiplies by an operand and adds the other, rounded once.", func(x, z, acc Op) { VFMADD213PS(z, x, acc) })
-	fusedStreams("AddProduct", "adds the product of two operands, rounded once.", func(x, z, acc Op) { VFMADD231PS(z, x, acc) })
+	fusedStreams("Affine", "multiplies by an operand and adds the other, "+
+		"rounded once.", func(x, z, acc Op) { VFMADD213PS(z, x, acc) })
+	fusedStreams("AddProduct", "adds the product of two operands, rounded once.", func(x, z, acc Op) {
+		VFMADD231PS(z, x, acc)
+	})
 	plain := func(f func(x vecs) vecs) func(x vecs, _ []reg.VecVirtual) vecs {
 		return func(x vecs, _ []reg.VecVirtual) vecs { return f(x) }
 	}
-	fusedFunction("Sigmoid", "is sigmoid.", 0, plain(sigmoid))
-	fusedFunction("Gelu", "is gelu.", 0, plain(gelu))
-	fusedFunction("GeluTanh", "is geluTanh.", 0, plain(geluTanh))
-	fusedFunction("Tanh", "is tanh.", 0, plain(tanh))
-	fusedFunction("Exp", "is exp.", 0, plain(exponential))
-	fusedFunction("Erf", "is erf.", 0, plain(erf))
-	fusedFunction("Relu", "is relu.", 0, plain(relu))
-	fusedFunction("LeakyRelu", "is leakyRelu; the parameter is alpha.", 1, func(x vecs, p []reg.VecVirtual) vecs { return leakyRelu(x, p[0]) })
-	fusedFunction("Swish", "is swish; the parameter is alpha.", 1, func(x vecs, p []reg.VecVirtual) vecs { return swish(x, p[0]) })
-	fusedFunction("Clip", "is clip; the parameters are lo and hi.", 2, func(x vecs, p []reg.VecVirtual) vecs { return x.bounded(p[0], p[1]) })
-	fusedFunction("HardSigmoid", "is hardSigmoid; the parameters are alpha and beta.", 2, func(x vecs, p []reg.VecVirtual) vecs { return hardSigmoid(x, p[0], p[1]) })
-	fusedFunction("HardSwish", "is hardSwish; the parameters are alpha and beta.", 2, func(x vecs, p []reg.VecVirtual) vecs {
+	fusedFunction("Sigmoid", "computes sigmoid.", 0, plain(sigmoid))
+	fusedFunction("Gelu", "computes gelu.", 0, plain(gelu))
+	fusedFunction("GeluTanh", "computes geluTanh.", 0, plain(geluTanh))
+	fusedFunction("Tanh", "computes tanh.", 0, plain(tanh))
+	fusedFunction("Exp", "computes exp.", 0, plain(exponential))
+	fusedFunction("Erf", "computes erf.", 0, plain(erf))
+	fusedFunction("Relu", "computes relu.", 0, plain(relu))
+	fusedFunction("LeakyRelu", "computes leakyRelu; the parameter is alpha.", 1, func(x vecs, p []reg.VecVirtual) vecs {
+		return leakyRelu(x, p[0])
+	})
+	fusedFunction("Swish", "computes swish; the parameter is alpha.", 1, func(x vecs, p []reg.VecVirtual) vecs {
+		return swish(x, p[0])
+	})
+	fusedFunction("Clip", "computes clip; the parameters are lo and hi.", 2, func(x vecs, p []reg.VecVirtual) vecs {
+		return x.bounded(p[0], p[1])
+	})
+	fusedFunction("HardSigmoid", "computes hardSigmoid; the parameters are alpha "+
+		"and beta.", 2, func(x vecs, p []reg.VecVirtual) vecs { return hardSigmoid(x, p[0], p[1]) })
+	fusedFunction("HardSwish", "computes hardSwish; the parameters are alpha "+
+		"and beta.", 2, func(x vecs, p []reg.VecVirtual) vecs {
 		return x.and(hardSigmoid(x, p[0], p[1]), VMULPS)
 	})
-	fusedFunction("Sqrt", "is the square root.", 0, func(x vecs, _ []reg.VecVirtual) vecs { return x.each(func(x, y reg.VecVirtual) { VSQRTPS(x, y) }) })
-	fusedFunction("Abs", "is the magnitude.", 0, plain(magnitude))
-	fusedFunction("Neg", "changes the sign.", 0, func(x vecs, _ []reg.VecVirtual) vecs { return x.with(signBit, VXORPS) })
-	fusedFunction("Square", "is the square.", 0, func(x vecs, _ []reg.VecVirtual) vecs { return x.and(x, VMULPS) })
+	fusedFunction("Sqrt", "computes the square root.", 0, func(x vecs, _ []reg.VecVirtual) vecs {
+		return x.each(func(x, y reg.VecVirtual) {
+			VSQRTPS(x, y)
+		})
+	})
+	fusedFunction("Abs", "computes the magnitude.", 0, plain(magnitude))
+	fusedFunction("Neg", "changes the sign.", 0, func(x vecs, _ []reg.VecVirtual) vecs {
+		return x.with(signBit, VXORPS)
+	})
+	fusedFunction("Square", "computes the square.", 0, func(x vecs, _ []reg.VecVirtual) vecs {
+		return x.and(x, VMULPS)
+	})
 
-	fusedFunction("Expm1", "is expm1.", 0, plain(expm1))
-	fusedFunction("Softplus", "is softplus.", 0, plain(softplus))
-	fusedFunction("Mish", "is mish.", 0, plain(mish))
+	fusedFunction("Expm1", "computes expm1.", 0, plain(expm1))
+	fusedFunction("Softplus", "computes softplus.", 0, plain(softplus))
+	fusedFunction("Mish", "computes mish.", 0, plain(mish))
 	fusedElu()
-	fusedFunction("ThresholdedRelu", "is thresholdedRelu; the parameter is alpha.", 1, func(x vecs, p []reg.VecVirtual) vecs { return thresholdedRelu(x, p[0]) })
-	fusedFunction("Shrink", "is shrink; the parameters are bias and lambd.", 2, func(x vecs, p []reg.VecVirtual) vecs {
+	fusedFunction("ThresholdedRelu", "computes thresholdedRelu; the parameter "+
+		"is alpha.", 1, func(x vecs, p []reg.VecVirtual) vecs { return thresholdedRelu(x, p[0]) })
+	fusedFunction("Shrink", "computes shrink; the parameters are bias "+
+		"and lambd.", 2, func(x vecs, p []reg.VecVirtual) vecs {
 		return inPairs(x, func(x vecs) vecs { return shrink(x, p[0], p[1]) })
 	})
 	for _, f := range []struct {
@@ -353,7 +375,8 @@ func fused() {
 	}
 
 	TEXT("fused"+target.name, NOSPLIT|NOFRAME, "func(program, last *byte, width, rows int)")
-	Doc("fused" + target.name + " runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It changes the program's addresses.")
+	describe("fused" + target.name + " runs a program, whose last instruction stores, on rows of width bytes. rows " +
+		"and width are positive. It changes the program's addresses.")
 	Pragma("noescape")
 	Load(Param("program"), fusedStart)
 	Load(Param("last"), fusedLast)
@@ -363,7 +386,7 @@ func fused() {
 	proceed()
 
 	TEXT("fusedCodes"+target.name, NOSPLIT, "func(codes *uintptr)")
-	Doc("fusedCodes" + target.name + " gives the addresses of the functions above.")
+	describe("fusedCodes" + target.name + " gives the addresses of the functions above.")
 	Pragma("noescape")
 	codes, p := Load(Param("codes"), GP64()), GP64()
 	for i, name := range fusedNames {
@@ -375,7 +398,7 @@ func fused() {
 	RET()
 }
 
-// moved is x in a register.
+// moved returns x in a register.
 func moved(x Op) reg.VecVirtual {
 	if v, ok := x.(reg.VecVirtual); ok {
 		return v
