@@ -2,7 +2,7 @@ package passes
 
 import (
 	"github.com/essmc/essmc/ir"
-	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
 // Canonicalize removes operators without effect, and brings others into the form that later passes expect.

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
 // FoldConv multiplies scales and shifts of channels into the weights of the convolutions beside them.

@@ -4,7 +4,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
-	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
 // FoldNorm replaces batch norms with fixed statistics by affine maps, and folds these into their neighbours.

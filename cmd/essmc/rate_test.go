@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A recording at another sampling rate than the model's gives another class; it is resampled for, or refused.
+// TestSamplingRate checks that a recording at another sampling rate than the model's is resampled for, or refused.
 func TestSamplingRate(t *testing.T) {
 	fixtures(t)
 	run := func(args ...string) (answer, warning string) {
@@ -28,7 +28,8 @@ func TestSamplingRate(t *testing.T) {
 	}
 	for file, r := range map[string]string{"8k.wav": "2", "11k.wav": "1.45125", "44k.wav": "0.362812"} {
 		adapted, warning := run("voice", "-i", file)
-		if adapted == before || !strings.Contains(warning, file) || !strings.Contains(warning, "--resample "+r) || !strings.Contains(warning, "16000 Hz") {
+		if adapted == before || !strings.Contains(warning, file) || !strings.Contains(warning, "--resample "+r) ||
+			!strings.Contains(warning, "16000 Hz") {
 			t.Errorf("%s: %s%s", file, warning, adapted)
 		}
 		asked, quiet := run("voice", "-i", file, "--resample", r)
@@ -55,8 +56,9 @@ func TestSamplingRate(t *testing.T) {
 	refused(t, 1, []string{"verify", "voice16.essm", "-i", "8k.wav", "-e", "y.npy"}, "16000 Hz", "8000 Hz")
 	refused(t, 1, []string{"compare", "voice16.essm", "voice8.essm", "-i", "8k.wav"}, "16000 Hz", "8000 Hz")
 
-	// A kernel of a number of lags is of one rate.
-	must(t, "init", "sc10", "-o", "lags", "--set", "layer.max_kernel_length=16", "--set", "sampling_rate=16000", "--set", "n_layers=1")
+	// A kernel with a length in lags is valid for one rate only.
+	must(t, "init", "sc10", "-o", "lags", "--set", "layer.max_kernel_length=16", "--set", "sampling_rate=16000",
+		"--set", "n_layers=1")
 	must(t, "run", "lags", "-i", "16k.wav")
 	refused(t, 1, []string{"run", "lags", "-i", "8k.wav"}, "16000 Hz", "8000 Hz")
 }

@@ -77,7 +77,7 @@ func statistics(v []float64) string {
 	return s
 }
 
-// isProbability reports whether the last operator before an output gives probabilities.
+// isProbability reports whether the last operator before an output computes probabilities.
 func isProbability(g *ir.Graph, output string) bool {
 	i := slices.IndexFunc(g.Outputs, func(v *ir.Value) bool { return v.Name == output })
 	if i < 0 {
@@ -97,7 +97,7 @@ func isProbability(g *ir.Graph, output string) bool {
 	return false
 }
 
-// sumToOne reports whether each row of n values is probabilities, up to the rounding of float16.
+// sumToOne reports whether each row of n values consists of probabilities that sum to 1, up to the rounding of float16.
 func sumToOne(v []float64, n int) bool {
 	for ; len(v) > 0; v = v[n:] {
 		sum := 0.0

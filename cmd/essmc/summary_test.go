@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Outputs that are probabilities are shown as such, and not the softmax of them.
+// TestProbabilities checks that probabilities are shown as they are, without softmax.
 func TestProbabilities(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const head = "<ir_version: 8, opset_import: [\"\": 17]>\ng (float[B,3] x) => (float[B,3] y) {\n"
@@ -16,19 +16,21 @@ func TestProbabilities(t *testing.T) {
 		{"y = Sigmoid (x)", "[[0,-5,-5]]", "probability", "50.0%"},
 		{"y = Neg (x)", "[[-0.2,-0.2,-0.6]]", "probability", "60.0%"},
 		{"y = Neg (x)", "[[0,0,-1.0986122886681098]]", "softmax", "60.0%"},
-		{"y = LogSoftmax (x)", "[[0,0,1.0986122886681098]]", "softmax", "60.0%"}, // of logarithms it gives probabilities
+		// the softmax of logarithms gives probabilities
+		{"y = LogSoftmax (x)", "[[0,0,1.0986122886681098]]", "softmax", "60.0%"},
 		{"y = Neg (x)", "[[0.2,-0.4,-0.8]]", "softmax", "49.1%"},
 	} {
 		if err := os.WriteFile("m.txt", []byte(head+c.body+"\n}\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if out := must(t, "run", "m.txt", "-i", "x="+c.input); !strings.Contains(out, c.title) || !strings.Contains(out, c.share) {
+		if out := must(t, "run", "m.txt", "-i", "x="+c.input); !strings.Contains(out, c.title) ||
+			!strings.Contains(out, c.share) {
 			t.Errorf("%s of %s: expected %s and %s, found\n%s", c.body, c.input, c.title, c.share, out)
 		}
 	}
 }
 
-// A precision that changes nothing is not passed over in silence.
+// TestUnchangedPrecision checks that a precision without effect is reported.
 func TestUnchangedPrecision(t *testing.T) {
 	fixtures(t)
 	for _, precision := range []string{"bf16", "int8"} {
@@ -40,16 +42,20 @@ func TestUnchangedPrecision(t *testing.T) {
 			{"bench", "waves", "--shape", "1x16", "--repeat", "2", "--precision", precision},
 		} {
 			code, _, stderr := essmc(args...)
-			if code != 0 || strings.Count(stderr, "--precision "+precision+" changes nothing: 0 of 10 dense products: all below 32 × 32") != 1 {
+			if code != 0 || strings.Count(stderr, "--precision "+precision+
+				" changes nothing: 0 of 10 dense products: all below 32 × 32") != 1 {
 				t.Errorf("%q: %d, %s", args, code, stderr)
 			}
 		}
 	}
 	must(t, "init", "image", "-o", "wide", "--set", "d_model=64", "--set", "n_layers=1")
-	if code, _, stderr := essmc("bench", "wide", "--shape", "1x16", "--repeat", "2", "--precision", "int8"); code != 0 || stderr != "" {
+	if code, _, stderr := essmc("bench", "wide", "--shape", "1x16", "--repeat", "2", "--precision",
+		"int8"); code != 0 || stderr != "" {
 		t.Errorf("a model with products of 64 × 64: %d, %s", code, stderr)
 	}
-	if err := os.WriteFile("m.txt", []byte("<ir_version: 8, opset_import: [\"\": 17]>\ng (float[3] x) => (float[3] y) {\n y = Neg (x)\n}\n"), 0o666); err != nil {
+	if err := os.WriteFile("m.txt",
+		[]byte("<ir_version: 8, opset_import: [\"\": 17]>\ng (float[3] x) => (float[3] y) {\n y = Neg (x)\n}\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	_, _, stderr := essmc("run", "m.txt", "-i", "[1,2,3]", "--precision", "int8")

@@ -1,7 +1,8 @@
 // Package arrays reads and writes files of inputs and answers: .npy and .npz (numpy), .csv, .wav.
 //
-// It imports ir/tensor and internal/atomicfile only. A file with missing or extra bytes is refused. Memory is bounded
-// by the file's size, and for compressed files by a multiple of it. Files are written completely or not at all.
+// It imports ir/tensor, internal/atomicfile and internal/lfs only. A file with missing or extra bytes is refused.
+// Memory is bounded by the file's size, and for compressed files by a multiple of it. Files are written completely or
+// not at all.
 //
 // The package has its own parser of WAV files. github.com/go-audio/wav v1.1.0 returns the bits of float samples as
 // integers, accepts truncated files, and takes seconds on some damaged ones.
@@ -16,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -54,6 +56,9 @@ func Read(path string) (*Array, error) {
 	}
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
+	}
+	if err := lfs.CheckFile(f, st.Size()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	a, err := read(f, st.Size())
 	if err != nil {

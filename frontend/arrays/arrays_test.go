@@ -4,11 +4,14 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"encoding/csv"
 	"errors"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -217,6 +220,14 @@ func TestCSV(t *testing.T) {
 		{"1,2\n3,x\n", `line 2, column 2: expected a number, found "x"`, nil},
 		{"1,x\n", `line 1, column 2`, nil},
 		{"1,\"2\n", "quote", nil},
+		{"1,\"2\"3\n", "line 1: expected a comma after a quoted field", nil},
+		{"\"a \"\"b\"\"\nc\",\"d\"\r\n\"1\", \"2 \"\r\n\r\n\n3,4", "", []int{2, 2}},
+		{"a,b\nc,d\n1,2\n", `line 2, column 1: expected a number, found "c"`, nil},
+		{"a\n1,2\n", "line 2: wrong number of fields: expected 1, as before, found 2", nil},
+		{"a,1\n", `line 1, column 1: expected a number, found "a"`, nil},
+		{"1,2,\n", `line 1, column 3: expected a number, found ""`, nil},
+		{"1,", `line 1, column 2`, nil},
+		{"\n\n\"x\n\",2\n", `line 3, column 1`, nil},
 	} {
 		x, err := ReadCSV(strings.NewReader(c.in), int64(len(c.in)))
 		if c.want == "" && (err != nil || !slices.Equal(x.Shape(), c.shape)) || c.want != "" &&
@@ -227,6 +238,54 @@ func TestCSV(t *testing.T) {
 	if _, err := ReadCSV(strings.NewReader("1"), maxCSV+1); err == nil {
 		t.Error("expected a refusal of a large file")
 	}
+}
+
+// A file takes memory in proportion to its size, also as one row of millions of columns.
+func TestCSVMemory(t *testing.T) {
+	for name, text := range map[string]string{
+		"a row": strings.Repeat("1,", 5<<20) + "1", "a column": strings.Repeat("1\n", 5<<20),
+		"a header": strings.Repeat("x,", 5<<20), "empty lines": strings.Repeat("\n", 10<<20),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = ReadCSV(strings.NewReader(text), int64(len(text)))
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > uint64(6*len(text)) {
+			t.Errorf("%s of %d bytes takes %d", name, len(text), took)
+		}
+	}
+}
+
+// Fields are those of encoding/csv.
+func FuzzCSV(f *testing.F) {
+	for _, s := range []string{"1,2\n3,4\n", "x,y\n1, 2\n", "\"1\",nan,-inf,1e400\n", "\"a\"\"\n\",b\r\n\r\n1,2"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		x, err := ReadCSV(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			return
+		}
+		r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(b, []byte("\ufeff"))))
+		r.TrimLeadingSpace = true
+		all, err := r.ReadAll()
+		if err != nil {
+			return // it also refuses quotes in headers without quotes around them
+		}
+		if len(all) != x.Dim(0) {
+			all = all[1:]
+		}
+		if len(all) != x.Dim(0) || len(all[0]) != x.Dim(1) {
+			t.Fatalf("%v, expected %d×%d", x, len(all), len(all[0]))
+		}
+		for i, v := range tensor.Data[float64](x) {
+			text := strings.TrimSpace(all[i/x.Dim(1)][i%x.Dim(1)])
+			want, err := strconv.ParseFloat(text, 64)
+			if err != nil && !errors.Is(err, strconv.ErrRange) || want != v && v == v {
+				t.Fatalf("element %d is %v, expected %q", i, v, text)
+			}
+		}
+	})
 }
 
 // wav returns a file of one format and data.

@@ -2,8 +2,8 @@
 // of the authors' released code: a Lightning .ckpt, or a bare state dict with the configuration beside it.
 //
 // It imports models, ops/essm (for the names of methods), ir/tensor, the formats below it, internal/atomicfile,
-// internal/spell and goccy/go-yaml. Every model that it returns is complete: models.Check accepts it, and all tensors
-// are float32 and finite. Dropping a setting that could change a model's answers is an error.
+// internal/lfs, internal/spell and goccy/go-yaml. Every model that it returns is complete: models.Check accepts it, and
+// all tensors are float32 and finite. Dropping a setting that could change a model's answers is an error.
 package checkpoint
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 )
@@ -148,6 +149,9 @@ func readSmall(path string, limit int64) ([]byte, error) {
 	}
 	if int64(len(b)) > limit {
 		return nil, fmt.Errorf("%s: more than %d bytes", path, limit)
+	}
+	if err := lfs.Check(b); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return b, nil
 }

@@ -2,11 +2,11 @@
 // the files of tensors, sequences and optionals of ONNX's tests. It writes graphs as ONNX models (Write), with the
 // domain essm under the name ai.essmc.
 //
-// It imports ir, ir/tensor, ops, ops/std and protowire. It has no generated descriptors, which would clash with those
-// of other modules in a program. Returned graphs are verified. Values keep their names in the file if ir's rule of
-// unique names allows it; inputs and outputs of the graph always do. All reading is within a Budget. Lengths in a file
-// are checked against its size before they are used, and other files are opened only inside the model's folder. Errors
-// name the file, and the node, value or tensor at fault.
+// It imports ir, ir/tensor, internal/lfs, ops, ops/std and protowire. It has no generated descriptors, which would
+// clash with those of other modules in a program. Returned graphs are verified. Values keep their names in the file if
+// ir's rule of unique names allows it; inputs and outputs of the graph always do. All reading is within a Budget.
+// Lengths in a file are checked against its size before they are used, and other files are opened only inside the
+// model's folder. Errors name the file, and the node, value or tensor at fault.
 //
 // ONNX's parts are translated as follows:
 //
@@ -34,6 +34,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 )
@@ -159,6 +160,9 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 	}
 	if !s.Mode().IsRegular() {
 		return nil, nil, fmt.Errorf("%s: expected a regular file", path)
+	}
+	if err := lfs.CheckFile(f, s.Size()); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if o.Dir == nil {
 		if o.Dir, err = os.OpenRoot(filepath.Dir(path)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -27,7 +28,7 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 	keys := map[string]string{}
 	for _, e := range t.external {
 		if _, twice := keys[e.key]; twice {
-			return nil, fmt.Errorf("external data: %s stands twice", quote(e.key))
+			return nil, fmt.Errorf("external data: %s occurs twice", quote(e.key))
 		}
 		keys[e.key] = e.value
 	}
@@ -50,6 +51,9 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
 	}
 	defer file.Close()
+	if err := lfs.CheckFile(file, f.size); err != nil {
+		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
+	}
 	if offset > f.size || length > f.size-offset {
 		return nil, fmt.Errorf("external data in %s: expected %d bytes at offset %d, the file has %d", quote(location),
 			length, offset, f.size)

@@ -103,7 +103,7 @@ func TestExternalData(t *testing.T) {
 		{"length is 9223372036854775807, float32[4] needs 16", false,
 			[]string{"location", "w.bin", "length", strconv.FormatInt(math.MaxInt64, 10)}},
 		{"length is 15", false, []string{"location", "w.bin", "length", "15"}},
-		{`"location" stands twice`, false, []string{"location", "w.bin", "location", "same.bin"}},
+		{`"location" occurs twice`, false, []string{"location", "w.bin", "location", "same.bin"}},
 		{"the model states", false, []string{"location", "w.bin", "checksum", strings.Repeat("0", 40)}},
 	} {
 		if c.links && !links {

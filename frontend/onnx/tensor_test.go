@@ -126,7 +126,7 @@ func TestRefusedTensors(t *testing.T) {
 		"more than 64 dimensions":                      {packed(1, make([]int64, 65)...), num(2, 1)},
 		"names an external file": {packed(1, 1), num(2, 1),
 			msg(13, str(1, "location"), str(2, "f"))},
-		"field 9 stands twice":                      {packed(1, 1), num(2, 1), str(9, "abcd"), str(9, "abcd")},
+		"field 9 occurs twice":                      {packed(1, 1), num(2, 1), str(9, "abcd"), str(9, "abcd")},
 		"data in the model file and in an external": {packed(1, 1), num(2, 1), num(14, 1), str(9, "abcd")},
 		"the model is not read from a folder": {packed(1, 1), num(2, 1), num(14, 1),
 			msg(13, str(1, "location"), str(2, "f"))},

@@ -204,7 +204,7 @@ func (f field) message(to *cursor) error {
 // only is message for a field that must not repeat.
 func (f field) only(to **cursor) error {
 	if *to != nil {
-		return fmt.Errorf("field %d stands twice", f.num)
+		return fmt.Errorf("field %d occurs twice", f.num)
 	}
 	*to = &cursor{}
 	return f.message(*to)

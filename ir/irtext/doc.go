@@ -1,9 +1,10 @@
 // Package irtext prints graphs in ONNX's textual syntax (onnx/docs/Syntax.md) and parses them. Operators are looked up
 // through a resolver.
 //
-// It imports ir, ir/tensor, internal/atomicfile and the standard library only. Equal graphs give equal bytes. Printing,
-// parsing and printing again gives the same bytes, with every type, attribute and bit of every constant. Parse never
-// panics, keeps to its budget, returns verified graphs only, and opens no file outside the given folder.
+// It imports ir, ir/tensor, internal/atomicfile, internal/lfs and the standard library only. Equal graphs give equal
+// bytes. Printing, parsing and printing again gives the same bytes, with every type, attribute and bit of every
+// constant. Parse never panics, keeps to its budget, returns verified graphs only, and opens no file outside the given
+// folder.
 //
 //	<
 //	  ir_version: 10,

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -42,6 +43,9 @@ func InFolder(root *os.Root) Opener {
 		}
 		if !os.SameFile(before, now) {
 			return nil, fmt.Errorf("%q was replaced while it was opened", location)
+		}
+		if err := lfs.CheckFile(f, now.Size()); err != nil {
+			return nil, fmt.Errorf("%q %w", location, err)
 		}
 		if offset < 0 || length < 0 || offset > now.Size() || length > now.Size()-offset {
 			return nil, fmt.Errorf("%q has %d bytes, expected %d at offset %d", location, now.Size(), length, offset)
@@ -96,6 +100,9 @@ func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 	limit := o.Budget.withDefaults().Bytes
 	src, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := lfs.Check(src); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if o.Open == nil {

@@ -31,6 +31,15 @@ type scanner struct {
 	err  error
 }
 
+// clip shortens a message that has long names of the text in it.
+func clip(s string) string {
+	const most = 1000
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
 func (s *scanner) fail(at int, format string, args ...any) {
 	if s.err != nil {
 		return
@@ -39,7 +48,7 @@ func (s *scanner) fail(at int, format string, args ...any) {
 	err := fmt.Errorf(format, args...)
 	line := 1 + bytes.Count(s.src[:at], []byte{'\n'})
 	col := at - bytes.LastIndexByte(s.src[:at], '\n')
-	s.err = &Error{File: s.file, Line: line, Col: col, Msg: strings.ReplaceAll(err.Error(), "\n", " "), Err: err}
+	s.err = &Error{File: s.file, Line: line, Col: col, Msg: clip(strings.ReplaceAll(err.Error(), "\n", " ")), Err: err}
 	s.i = len(s.src)
 }
 
@@ -109,7 +118,18 @@ func (s *scanner) ident() string {
 	for s.i < len(s.src) && isIdentByte(s.src[s.i], s.i == from) {
 		s.i++
 	}
+	if s.i-from > maxName {
+		s.tooLong(from)
+		return ""
+	}
 	return string(s.src[from:s.i])
+}
+
+// maxName bounds the bytes of a name. The longest that exporters write have some thousands.
+const maxName = 1 << 16
+
+func (s *scanner) tooLong(at int) {
+	s.fail(at, "expected a name of at most %d bytes, found a longer one", maxName)
 }
 
 // peekIdent returns the next identifier without reading past it.
@@ -117,7 +137,9 @@ func (s *scanner) peekIdent() string {
 	s.skip()
 	from := s.i
 	id := s.ident()
-	s.i = from
+	if s.err == nil {
+		s.i = from
+	}
 	return id
 }
 
@@ -148,8 +170,11 @@ func (s *scanner) str(what string) string {
 
 // name reads an identifier or a quoted string. It returns false if there is neither.
 func (s *scanner) name() (name string, ok bool) {
-	if s.peek() == '"' {
-		return s.str("a name"), s.err == nil
+	if at := s.here(); s.peek() == '"' {
+		if name = s.str("a name"); len(name) > maxName {
+			s.tooLong(at)
+		}
+		return name, s.err == nil
 	}
 	name = s.ident()
 	return name, name != ""

@@ -123,6 +123,32 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// Names are bounded, and messages about them short.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("x", 20<<20)
+	for _, src := range []string{
+		long, long + " () => () {}", "g (float " + long + ") => () {}", "g (float \"" + long + "\") => () {}",
+		"g () => (" + long + ") {}", "g (" + long + " x) => () {}", "g (float x) => () { y = " + long + " (x) }",
+		"g (float x) => () { y = Same <" + long + " = 1> (x) }", "<" + long + ": 3> g () => () {}",
+		"g (float[" + long + "] x) => () {}",
+	} {
+		_, err := Parse([]byte(src), "t", testOps(), Options{})
+		if err == nil || len(err.Error()) > 2000 {
+			t.Errorf("%.20s…: %.200v", src, err)
+		} else if m := err.Error(); !strings.Contains(m, "at most 65536 bytes") && !strings.Contains(m, "dimension") {
+			t.Errorf("%.20s…: %v", src, err)
+		}
+	}
+	fits := strings.Repeat("x", 1<<16)
+	_, err := Parse([]byte("g () => ("+fits+") {}"), "t", testOps(), Options{})
+	if err == nil || len(err.Error()) > 2000 {
+		t.Errorf("an output that does not exist: %.2000v", err)
+	}
+	if _, err := Parse([]byte("g (float "+fits+") => () {}"), "t", testOps(), Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestParseBudget(t *testing.T) {
 	src := []byte(`g (float x) => () { a = Same (x) b = Same (x) }`)
 	for want, b := range map[string]Budget{

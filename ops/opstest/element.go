@@ -28,14 +28,14 @@ var Edges = func() []float64 {
 	return append(out, math.NaN())
 }()
 
-// Element compares every operator with an expression against its answer, bit by bit: the evaluation, and the
-// expression at single points. Inputs are the samples' with edge values and random numbers, in all floating types
-// that the operator takes. The operators that behave elementwise on their samples, and have no expression, must be
-// those of without, which gives the reasons.
+// Element compares every operator with an expression against its answer, bit by bit: the evaluation, and the expression
+// at single points. Inputs are the samples' with edge values and random numbers, in all floating types that the
+// operator takes. Operators that behave elementwise on their samples, but have no expression, must be in without, which
+// holds the reasons.
 func (u Suite) Element(t *testing.T, answers map[string]Answer, without map[string]string) {
 	r := rand.New(rand.NewPCG(11, 12))
 	checked, seen := map[string]int{}, map[string]bool{}
-	plain := map[string]bool{} // what has no expression, and whether all samples are elementwise
+	plain := map[string]bool{} // operators without an expression: whether all samples are elementwise
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
 		if op.Element == nil {
 			if ops.Newest(op) {
@@ -220,7 +220,7 @@ func sourceOf(at int, shape, operand []int) int {
 }
 
 // elementwise changes elements of a sample's float inputs one by one. is reports whether the first output changes
-// only at the places to which they broadcast, ok whether the sample can tell.
+// only at the places to which they broadcast, and ok whether the sample shows that.
 func elementwise(t *testing.T, op *ir.Op, s Sample) (is, ok bool) {
 	var shapes [][]int
 	varies := false

@@ -1,6 +1,6 @@
 // Package match holds patterns over graphs, and rewrite rules, as values.
 //
-// It imports ir only. Matching changes nothing. A variable that occurs twice in a pattern stands for the same value.
+// It imports ir only. Matching changes nothing. A variable that occurs twice in a pattern matches the same value twice.
 // Only the match reads its inner values, unless the pattern is Shared, so a rewrite can drop them.
 package match
 
@@ -16,7 +16,7 @@ type Pattern interface {
 	match(m *Match, v *ir.Value) bool
 }
 
-// Match is what the variables of a pattern stand for at one place.
+// Match holds the values of a pattern's variables in one match.
 type Match struct {
 	// Root is the node that computes the matched value.
 	Root   *ir.Node
@@ -24,11 +24,11 @@ type Match struct {
 	nodes  []bound[*ir.Node]
 	uses   map[*ir.Value][]ir.Use
 	all    []*ir.Node
-	// Found is what a rule's Check has found out, for its Make.
+	// Found is the result of a rule's Check, for its Make.
 	Found any
 }
 
-// bound is a variable that stands for something. There are few in a pattern.
+// bound is a variable with its value. A pattern has few of them.
 type bound[T any] struct {
 	name string
 	is   T
@@ -43,26 +43,26 @@ func find[T any](list []bound[T], name string) (is T, ok bool) {
 	return is, false
 }
 
-// Val gives the value of a variable; nil when it stands for an absent input.
+// Val returns the value of a variable. It is nil for an absent input.
 func (m *Match) Val(name string) *ir.Value {
 	v, _ := find(m.values, name)
 	return v
 }
 
-// Node gives the node that a named operator pattern matched.
+// Node returns the node that a named operator pattern matched.
 func (m *Match) Node(name string) *ir.Node {
 	n, _ := find(m.nodes, name)
 	return n
 }
 
-// Nodes lists the nodes that the pattern went through, the root first.
+// Nodes lists the nodes of the match, the root first.
 func (m *Match) Nodes() []*ir.Node { return m.all }
 
-// Uses says how often v is read.
+// Uses returns the number of readers of v.
 func (m *Match) Uses(v *ir.Value) int { return len(m.uses[v]) }
 
-// Of tries a pattern on the value that node n computes first. uses are those of the whole graph. The match takes the
-// place of what m held.
+// Of matches a pattern with the first output of node n, and reports whether it matches. uses are those of the whole
+// graph. The previous content of m is lost.
 func (m *Match) Of(p *OpPattern, n *ir.Node, uses map[*ir.Value][]ir.Use) bool {
 	m.Root, m.uses, m.Found = n, uses, nil
 	m.values, m.nodes, m.all = m.values[:0], m.nodes[:0], m.all[:0]
@@ -74,22 +74,22 @@ type variable struct {
 	ok   func(*ir.Value) bool
 }
 
-// Var stands for any value, an absent input included.
+// Var matches any value, including an absent input.
 func Var(name string) Pattern { return &variable{name: name} }
 
-// Absent stands for an optional input that is not there.
+// Absent matches an absent optional input.
 func Absent() Pattern { return absent{} }
 
 type absent struct{}
 
 func (absent) match(_ *Match, v *ir.Value) bool { return v == nil }
 
-// Const stands for a constant.
+// Const matches a constant.
 func Const(name string) Pattern {
 	return &variable{name, func(v *ir.Value) bool { return v != nil && v.Const != nil }}
 }
 
-// Where stands for a value that a condition holds of; it is not called for absent inputs, which do not match.
+// Where matches a value for which ok returns true. It does not match absent inputs.
 func Where(name string, ok func(*ir.Value) bool) Pattern {
 	return &variable{name, func(v *ir.Value) bool { return v != nil && ok(v) }}
 }
@@ -105,7 +105,7 @@ func (p *variable) match(m *Match, v *ir.Value) bool {
 	return true
 }
 
-// OpPattern stands for one output of an operator's node.
+// OpPattern matches one output of an operator's node.
 type OpPattern struct {
 	domain string
 	op     string
@@ -117,8 +117,8 @@ type OpPattern struct {
 	check  func(*ir.Node) bool
 }
 
-// Op stands for the first output of an operator (named as by ir.Op.FullName) whose inputs match; inputs that are not
-// listed must be absent.
+// Op matches the first output of an operator (a name as ir.Op.FullName returns it) whose inputs match. Inputs that are
+// not listed must be absent.
 func Op(name string, in ...Pattern) *OpPattern {
 	p := &OpPattern{op: name, in: in}
 	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
@@ -130,19 +130,19 @@ func Op(name string, in ...Pattern) *OpPattern {
 // is reports whether n applies the operator.
 func (p *OpPattern) is(n *ir.Node) bool { return n.Op.Name == p.op && n.Op.Domain == p.domain }
 
-// Out makes the pattern stand for output i.
+// Out returns the pattern for output i of the node.
 func (p *OpPattern) Out(i int) *OpPattern { q := *p; q.out = i; return &q }
 
-// As names the node, for Match.Node; a name that occurs twice means the same node.
+// As returns the pattern with a name for the node; see Match.Node. A name that occurs twice means the same node.
 func (p *OpPattern) As(name string) *OpPattern { q := *p; q.name = name; return &q }
 
-// Shared lets values outside of the match read this one too.
+// Shared returns the pattern for a value that may have readers outside of the match.
 func (p *OpPattern) Shared() *OpPattern { q := *p; q.shared = true; return &q }
 
-// AnyInputs lets the inputs be whatever they are.
+// AnyInputs returns the pattern with any inputs.
 func (p *OpPattern) AnyInputs() *OpPattern { q := *p; q.any = true; return &q }
 
-// If adds a condition on the node, its attributes mostly.
+// If returns the pattern with a condition on the node, usually on its attributes.
 func (p *OpPattern) If(ok func(*ir.Node) bool) *OpPattern { q := *p; q.check = ok; return &q }
 
 func (p *OpPattern) match(m *Match, v *ir.Value) bool {
@@ -187,28 +187,28 @@ func (p *OpPattern) node(m *Match, n *ir.Node) bool {
 	return true
 }
 
-// Rule rewrites what its pattern matches.
+// Rule rewrites the matches of a pattern.
 type Rule struct {
 	Name string
 	Doc  string
-	// Pattern is the value to replace; it must be an OpPattern.
+	// Pattern matches the value to replace. It must be an OpPattern.
 	Pattern *OpPattern
-	// Check gives the reason for leaving a match alone; empty, or no Check: rewrite.
+	// Check returns the reason for leaving a match as it is, or "" to rewrite it. A nil Check accepts all matches.
 	Check func(m *Match) string
-	// Make builds the replacement of the root node's outputs, in their order; a shorter list leaves the rest, which
-	// nobody must read. Further values are replaced through Also.
+	// Make builds the replacement of the root node's outputs, in order. Outputs that a shorter list omits must have no
+	// readers. Also replaces further values.
 	Make func(b *ir.Builder, m *Match) []*ir.Value
-	// Also gives further replacements: outputs of inner nodes that have readers outside, such as a final state.
+	// Also returns further replacements: for outputs of inner nodes with readers outside, such as a final state.
 	Also func(m *Match, made []*ir.Value) map[*ir.Value]*ir.Value
 }
 
-// Set is a list of rules, found by the operators of the nodes that they go through.
+// Set is a list of rules, indexed by the operators in their patterns.
 type Set struct {
 	rules []*Rule
-	needs [][]string // by rule: the operators in its pattern, that of the node that it rewrites first
+	needs [][]string // by rule: the operators in its pattern, with that of the root first
 }
 
-// NewSet makes a set of rules, which are tried in this order.
+// NewSet returns a set of rules, which are tried in this order.
 func NewSet(rules ...*Rule) *Set {
 	s := &Set{rules: rules}
 	for _, r := range rules {
@@ -227,8 +227,7 @@ func (p *OpPattern) names(list []string) []string {
 	return list
 }
 
-// In gives the rules whose patterns some nodes of g may match, in their order, by the name of the operator that each
-// rewrites.
+// In returns the rules whose patterns may match nodes of g, in order, by the operator of their root.
 func (s *Set) In(g *ir.Graph) map[string][]*Rule {
 	there := map[string]bool{}
 	for _, n := range g.Nodes {

@@ -25,21 +25,22 @@ import (
 
 var update = flag.Bool("update", false, "write the results that the tests got into testdata")
 
-// Updating reports that golden files are to be written (-update).
+// Updating reports whether golden files are to be written (-update).
 func Updating() bool { return *update }
 
-// Case is how the golden cases of a pass are checked.
+// Case holds the options of the golden cases of a pass.
 type Case struct {
-	// Tol is the largest difference between the answers before and after, relative to the largest value; 0: 1e-9.
+	// Tol is the largest difference between the answers before and after, relative to the largest value. 0 stands for
+	// 1e-9.
 	Tol float64
-	// Dims are the sizes at which answers are compared; nil: Dims.
+	// Dims are the sizes at which answers are compared. Nil stands for the variable Dims.
 	Dims []map[string]int64
-	// Show writes the graph that the pass made; nil: as text, with all constants.
+	// Show returns the text of the graph after the pass. If it is nil, the text has all constants.
 	Show func(g *ir.Graph) string
 }
 
-// Golden runs a pass on the graphs in testdata/<pass>/*.txtar: section "in" is the graph, "out" what the pass makes of
-// it, "notes" what it says. Both graphs give the same answers.
+// Golden runs a pass on the graphs in testdata/<pass>/*.txtar. Section "in" is the graph, "out" the graph after the
+// pass, "notes" its notes. Both graphs must give the same answers.
 func Golden(t *testing.T, p *passes.Pass, c Case) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", p.Name, "*.txtar"))
@@ -111,7 +112,7 @@ func (c Case) run(t *testing.T, p *passes.Pass, file string) {
 	}
 }
 
-// Orders checks the demands that passes make of their places in a pipeline: each names a pass of it, and is held.
+// Orders checks the conditions of passes on their order in a pipeline: each must name a pass of it, and must hold.
 func Orders(t *testing.T, all []*passes.Pass) {
 	t.Helper()
 	named := func(name string) *passes.Pass {
@@ -141,7 +142,7 @@ func Orders(t *testing.T, all []*passes.Pass) {
 	}
 }
 
-// Verified are options with which all of a graph is verified after each pass, and not just what it has changed.
+// Verified returns options that verify the whole graph after each pass, not only its changes.
 func Verified(t testing.TB) passes.Options {
 	return passes.Options{Observe: func(s passes.Snapshot) {
 		if err := ir.Verify(s.Graph); s.Failure == nil && err != nil {
@@ -150,7 +151,7 @@ func Verified(t testing.TB) passes.Options {
 	}}
 }
 
-// Notes lists what the passes said that a graph has been through.
+// Notes returns the notes of passes in the history of a graph.
 func Notes(g *ir.Graph) []string {
 	var out []string
 	for _, e := range g.History {

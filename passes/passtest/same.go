@@ -13,11 +13,11 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// Dims are the sizes at which Same compares answers unless it is told others.
+// Dims are the default sizes at which Same compares answers.
 var Dims = []map[string]int64{{"B": 1, "L": 1, "P": 1}, {"B": 2, "L": 7, "P": 1}, {"B": 3, "L": 70, "P": 2}}
 
-// Same checks that two graphs give the same answers in float64 on the reference interpreter, to tol of their largest
-// value.
+// Same checks that two graphs give the same answers in float64 on the reference interpreter, to tol relative to their
+// largest value.
 func Same(t testing.TB, a, b *ir.Graph, tol float64, dims ...map[string]int64) {
 	t.Helper()
 	if dims == nil {
@@ -39,8 +39,8 @@ func Same(t testing.TB, a, b *ir.Graph, tol float64, dims ...map[string]int64) {
 	}
 }
 
-// Evaluate runs a graph at the given sizes, with inputs that depend on their names alone: normal numbers, tokens from 0
-// to 3, lengths within L. It gives the outputs as float64.
+// Evaluate runs a graph at the given sizes, with inputs that depend on their names only: normal numbers, tokens from 0
+// to 3, lengths within L. It returns the outputs as float64.
 func Evaluate(t testing.TB, g *ir.Graph, o runtime.Options, dims map[string]int64) map[string][]float64 {
 	t.Helper()
 	m, err := runtime.New(g, o)
@@ -102,8 +102,8 @@ func input(t testing.TB, p runtime.Port, wide bool, dims map[string]int64) *tens
 	return x
 }
 
-// Distance is the largest difference, relative to the largest absolute value of want; numbers that are NaN in both are
-// equal.
+// Distance returns the largest difference, relative to the largest absolute value of want. Numbers that are NaN in both
+// are equal.
 func Distance(got, want []float64) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)

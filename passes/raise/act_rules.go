@@ -6,7 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
-	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
 // RaiseActivation replaces activations that were written in smaller operators by single operators.

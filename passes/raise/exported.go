@@ -70,7 +70,7 @@ func raiseExports(c *passes.Context, g *ir.Graph, form string,
 			return changes, err
 		}
 		changes++
-		c.Note("%s: %s and what surrounds it → %s %s, channels × heads × states = %d × %d × %d", form, name,
+		c.Note("%s: %s and the operators around it → %s %s, channels × heads × states = %d × %d × %d", form, name,
 			made.Op.FullName(), s.direction, s.c, s.s, s.k)
 	}
 	return changes, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
-	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
 // RaiseLayout moves transposes behind elementwise operators, and raises sums over time.

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
-	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns read like the operators they stand for
+	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
 // RaiseNorm replaces norms that were written in smaller operators by single operators.

@@ -20,7 +20,7 @@ func TestReference(t *testing.T) {
 	backendtest.Reference(t, func() runtime.Backend { return cpu.New() }, backendtest.Options{})
 }
 
-// A whole speech model of 16000 steps stays small, whatever form is asked for.
+// TestSpeechMemory bounds the memory of a whole speech model at 16000 steps, in every form.
 func TestSpeechMemory(t *testing.T) {
 	p, err := models.NewPreset("sc35")
 	if err != nil {
@@ -29,7 +29,8 @@ func TestSpeechMemory(t *testing.T) {
 	g := network(t, p.Config)
 	const length = 16000
 	for _, form := range []string{"", "scan", "chunked", "fft", "direct"} {
-		prog, err := cpu.New().Compile(g, runtime.Config{Threads: 2, Kernel: form, MaxMemory: 1}) // too little: Bind says what it needs
+		// too little: Bind says what it needs
+		prog, err := cpu.New().Compile(g, runtime.Config{Threads: 2, Kernel: form, MaxMemory: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

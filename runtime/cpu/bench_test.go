@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// network makes an optimised model with random weights.
+// network returns an optimised model with random weights.
 func network(t testing.TB, c *models.Config) *ir.Graph {
 	t.Helper()
 	w, err := models.Init(c, models.InitOptions{}, 1)
@@ -31,7 +31,7 @@ func network(t testing.TB, c *models.Config) *ir.Graph {
 	return g
 }
 
-// noise makes inputs for a graph: tokens 0 to 3, and numbers between -1 and 1.
+// noise returns random inputs for a graph: tokens 0 to 3, and numbers between -1 and 1.
 func noise(g *ir.Graph, dims map[string]int64) map[string]tensor.Datum {
 	in := map[string]tensor.Datum{}
 	for _, v := range g.Inputs {
@@ -64,7 +64,7 @@ func noise(g *ir.Graph, dims map[string]int64) map[string]tensor.Datum {
 	return in
 }
 
-// measure runs a graph over and over.
+// measure runs a graph b.N times.
 func measure(b *testing.B, g *ir.Graph, o runtime.Options, dims map[string]int64) {
 	o.Backend = cpu.New()
 	m, err := runtime.New(g, o)
@@ -108,9 +108,11 @@ func BenchmarkLayer(b *testing.B) {
 		c.Layer.Dt, c.Layer.D = "per_state", "diagonal"
 		c.Decoder.Type, c.Decoder.Mode, c.Decoder.DOutput = "sequence", "pool", 2
 		for threads := 1; threads <= 2; threads++ {
-			b.Run(fmt.Sprintf("L%d,H%d,N%d,S%d,B%d/threads=%d", s.length, s.h, s.n, s.heads, s.batch, threads), func(b *testing.B) {
-				measure(b, network(b, c), runtime.Options{Threads: threads}, map[string]int64{"B": int64(s.batch), "L": int64(s.length)})
-			})
+			b.Run(fmt.Sprintf("L%d,H%d,N%d,S%d,B%d/threads=%d", s.length, s.h, s.n, s.heads, s.batch, threads),
+				func(b *testing.B) {
+					measure(b, network(b, c), runtime.Options{Threads: threads},
+						map[string]int64{"B": int64(s.batch), "L": int64(s.length)})
+				})
 		}
 	}
 }
@@ -123,14 +125,16 @@ func BenchmarkPreset(b *testing.B) {
 				if p.Config.Decoder.Type == "retrieval" {
 					batch = 1
 				}
-				measure(b, network(b, p.Config), runtime.Options{Threads: threads, Profile: threads == 1}, map[string]int64{"B": batch, "P": batch, "L": int64(p.Length)})
+				measure(b, network(b, p.Config), runtime.Options{Threads: threads, Profile: threads == 1},
+					map[string]int64{"B": batch, "P": batch, "L": int64(p.Length)})
 			})
 		}
 	}
 }
 
-// BenchmarkGrowth runs the speech preset, and the same made causal, at growing lengths: time per step should
-// be the same at all of them; so should the bidirectional model's working memory per step, and the causal one's not grow at all.
+// BenchmarkGrowth runs the speech preset and a causal version of it at growing lengths. The time per step should not
+// depend on the length, and neither should the working memory per step of the bidirectional model and the working
+// memory of the causal one.
 func BenchmarkGrowth(b *testing.B) {
 	for _, direction := range []string{"bidirectional", "causal"} {
 		p, err := models.NewPreset("sc35")
@@ -148,7 +152,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkStep runs the speech preset made causal one step at a time, its state carried from step to step.
+// BenchmarkStep runs a causal version of the speech preset step by step, with its state.
 func BenchmarkStep(b *testing.B) {
 	p, err := models.NewPreset("sc35")
 	if err != nil {
@@ -163,7 +167,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkRunOverhead runs a model that does almost nothing.
+// BenchmarkRunOverhead runs a model with almost no work.
 func BenchmarkRunOverhead(b *testing.B) {
 	c := models.Default()
 	c.Encoder = models.Encoder{Type: "identity"}

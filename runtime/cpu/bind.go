@@ -103,7 +103,7 @@ func (r *regionBuilder) add(s *lowering.Step, op *record.RowOp, c record.Recurre
 // Bind returns an executable for the shapes of b. It chooses implementations, forms and tiles, and allocates memory.
 func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	if len(b.Inputs) != len(p.Inputs) {
-		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
+		return nil, fmt.Errorf("binding: expected types of %d inputs, found %d", len(p.Inputs), len(b.Inputs))
 	}
 	d := p.lookup(b)
 	if err := d.Err(); err != nil {
@@ -117,7 +117,7 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 // precision of the products.
 func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 	if len(b.Inputs) != len(p.Inputs) {
-		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
+		return nil, fmt.Errorf("binding: expected types of %d inputs, found %d", len(p.Inputs), len(b.Inputs))
 	}
 	d := p.lookup(b)
 	if err := d.Err(); err != nil {

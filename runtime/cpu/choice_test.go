@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// The form that tuned constants choose is about the fastest one, on whatever machine and kernels this is.
+// TestChoiceIsFast checks that measured constants choose a form that is about the fastest one.
 func TestChoiceIsFast(t *testing.T) {
 	if os.Getenv("ESSMC_LONG") == "" {
 		t.Skip("measures for some seconds; ESSMC_LONG=1 runs it")

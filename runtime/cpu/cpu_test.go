@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// gen makes random data.
+// gen generates random data.
 type gen struct{ *rand.Rand }
 
 func newGen(seed uint64) gen { return gen{rand.New(rand.NewPCG(seed, 17))} }
@@ -37,7 +37,7 @@ func (r gen) doubles(f func() float64, shape ...int) *tensor.Tensor {
 	return t
 }
 
-// system is the shape of a random state-space op.
+// system describes a random state-space operator.
 type system struct {
 	batch, length, ch, heads, n, h, m int
 	direction                         string
@@ -49,10 +49,11 @@ type system struct {
 }
 
 func (s system) String() string {
-	return fmt.Sprintf("B%d L%d C%d S%d n%d h%d m%d %s w%d cB%v cC%v D%s state%v dense%v", s.batch, s.length, s.ch, s.heads, s.n, s.h, s.m, s.direction, s.window, s.complexB, s.complexC, s.d, s.state, s.dense)
+	return fmt.Sprintf("B%d L%d C%d S%d n%d h%d m%d %s w%d cB%v cC%v D%s state%v dense%v", s.batch, s.length, s.ch,
+		s.heads, s.n, s.h, s.m, s.direction, s.window, s.complexB, s.complexC, s.d, s.state, s.dense)
 }
 
-// ssm appends the op to b; u has heads·h features.
+// ssm adds the operator to b. u has heads·h features.
 func (s system) ssm(r gen, b *ir.Builder, u, state *ir.Value) []*ir.Value {
 	c := func(name string, t *tensor.Tensor) *ir.Value { return b.Const(name, t) }
 	scale := 1 / math.Sqrt(float64(s.h))
@@ -72,7 +73,8 @@ func (s system) ssm(r gen, b *ir.Builder, u, state *ir.Value) []*ir.Value {
 		in := []*ir.Value{u,
 			c("abar", r.doubles(func() float64 { return 0.6 / math.Sqrt(float64(s.n)) * r.NormFloat64() }, s.ch, s.heads, s.n, s.n)),
 			c("gamma", r.doubles(func() float64 { return r.NormFloat64() / math.Sqrt(float64(s.n)) }, s.ch, s.heads, s.n, s.n)),
-			c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), d, state}
+			c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), d,
+			state}
 		return b.Ops("essm", "DenseSSM", outs, in, attrs...)
 	}
 	in := []*ir.Value{u,
@@ -80,7 +82,8 @@ func (s system) ssm(r gen, b *ir.Builder, u, state *ir.Value) []*ir.Value {
 		c("a_im", r.doubles(func() float64 { return 2 * r.NormFloat64() }, s.ch, s.heads, s.n)),
 		c("b_re", r.doubles(r.NormFloat64, s.ch, s.heads, s.n)),
 		c("b_im", r.doubles(r.NormFloat64, s.ch, s.heads, s.n)),
-		c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), nil, nil, d, state}
+		c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), nil, nil, d,
+		state}
 	if s.complexB {
 		in[7] = c("B_im", r.floats(scale, s.ch, s.heads, s.n, s.h))
 	}
@@ -101,7 +104,7 @@ func (s system) stateSize() int {
 	return n * (2 + s.window)
 }
 
-// graph is a model of the op alone, and inputs for it.
+// graph returns a model of the operator alone, and inputs for it.
 func (s system) graph(t testing.TB, seed uint64) (*ir.Graph, map[string]tensor.Datum) {
 	r := newGen(seed)
 	b := ir.NewBuilder("system", ops.Default, ops.Opsets())
@@ -128,7 +131,7 @@ func (s system) graph(t testing.TB, seed uint64) (*ir.Graph, map[string]tensor.D
 	return g, in
 }
 
-// run evaluates a graph once.
+// run runs a graph once.
 func run(t testing.TB, g *ir.Graph, o runtime.Options, in map[string]tensor.Datum) map[string]tensor.Datum {
 	t.Helper()
 	m, err := runtime.New(g, o)
@@ -143,13 +146,13 @@ func run(t testing.TB, g *ir.Graph, o runtime.Options, in map[string]tensor.Datu
 	return out
 }
 
-// truth evaluates a graph by the interpreter in float64.
+// truth evaluates a graph by the interpreter, in float64.
 func truth(t testing.TB, g *ir.Graph, in map[string]tensor.Datum) map[string]tensor.Datum {
 	t.Helper()
 	return run(t, g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, in)
 }
 
-// closeTo reports an error unless got is within tol of want, relative to want's largest number.
+// closeTo reports an error unless got is within tol of want, relative to the largest number of want.
 func closeTo(t testing.TB, what string, got, want map[string]tensor.Datum, tol float64) {
 	t.Helper()
 	for name, w := range want {
@@ -177,21 +180,24 @@ func closeTo(t testing.TB, what string, got, want map[string]tensor.Datum, tol f
 			}
 		}
 		if !(worst <= tol*top) {
-			t.Errorf("%s: %s[%d] = %g, expected %g; error %.3g relative to %.3g", what, name, at, b[at], a[at], worst/top, top)
+			t.Errorf("%s: %s[%d] = %g, expected %g; error %.3g relative to %.3g", what, name, at, b[at], a[at],
+				worst/top, top)
 		}
 	}
 }
 
 var directions = []string{"forward", "backward", "bidirectional"}
 
-// systems is a spread of shapes and kinds.
+// systems returns systems of various shapes and kinds.
 func systems() (all []system) {
 	for i, dir := range directions {
 		for _, length := range []int{1, 2, 17, 300} {
 			for _, window := range []int{0, 1, 5, 40} {
 				k := len(all)
-				s := system{batch: 1 + k%3, length: length, ch: 1 + k%2, heads: 1 + k%4, n: 1 + k%5, h: 1 + k%3, m: 1 + k%3, direction: dir,
-					window: window, complexB: k%3 == 1, complexC: k%4 == 1, d: []string{"", "diagonal", "full"}[k%3], dense: k%5 == 2}
+				s := system{batch: 1 + k%3, length: length, ch: 1 + k%2, heads: 1 + k%4, n: 1 + k%5, h: 1 + k%3,
+					m: 1 + k%3, direction: dir,
+					window: window, complexB: k%3 == 1, complexC: k%4 == 1, d: []string{"", "diagonal", "full"}[k%3],
+					dense: k%5 == 2}
 				if s.d == "diagonal" {
 					s.m = s.h
 				}
@@ -217,14 +223,15 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// TestWideHeads has systems whose inputs take so long to compute that the backward pass keeps them for the main pass.
+// TestWideHeads tests systems with inputs that take so long to compute that the back pass keeps them for the main pass.
 func TestWideHeads(t *testing.T) {
 	for i, dir := range directions {
 		s := system{batch: 2, length: 300, ch: 1, heads: 2, n: 3, h: 200, m: 5, direction: dir}
 		g, in := s.graph(t, uint64(i))
 		got := run(t, g, runtime.Options{Backend: New(), Threads: 1}, in)
 		closeTo(t, s.String(), got, truth(t, g, in), 5e-6)
-		if three := run(t, g, runtime.Options{Backend: New(), Threads: 3}, in); !tensor.Equal(got["y"].(*tensor.Tensor), three["y"].(*tensor.Tensor)) {
+		if three := run(t, g, runtime.Options{Backend: New(), Threads: 3}, in); !tensor.Equal(got["y"].(*tensor.Tensor),
+			three["y"].(*tensor.Tensor)) {
 			t.Errorf("%s: answers with 3 threads differ from those with 1", dir)
 		}
 	}

@@ -19,9 +19,10 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// layered is a small model by hand: an affine, a system, an activation, a mixer, a gate, a residual and a norm per layer,
-// each layer a Block when asked for.
-func layered(t testing.TB, s system, layers int, activation func(b *ir.Builder, x *ir.Value) *ir.Value, block bool) *ir.Graph {
+// layered returns a small model. Each layer has an affine, a system, an activation, a mixer, a gate, a residual and a
+// norm, and is a Block if block is set.
+func layered(t testing.TB, s system, layers int, activation func(b *ir.Builder, x *ir.Value) *ir.Value,
+	block bool) *ir.Graph {
 	t.Helper()
 	r := newGen(9)
 	h := s.heads * s.h
@@ -34,10 +35,13 @@ func layered(t testing.TB, s system, layers int, activation func(b *ir.Builder, 
 		u := b.Op("essm", "Affine", []*ir.Value{x, f64(h), f64(h)})
 		y := s.ssm(r, b, u, nil)[0]
 		y = activation(b, y)
-		y = b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.floats(0.3, h, s.ch*s.heads*s.m)), b.Const("bias", r.floats(1, h))})
-		gate := b.Op("", "Sigmoid", []*ir.Value{b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.floats(0.3, h, h))})})
+		y = b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.floats(0.3, h, s.ch*s.heads*s.m)),
+			b.Const("bias", r.floats(1, h))})
+		gate := b.Op("", "Sigmoid", []*ir.Value{b.Op("essm", "Linear",
+			[]*ir.Value{y, b.Const("w", r.floats(0.3, h, h))})})
 		y = b.Op("", "Add", []*ir.Value{x, b.Op("", "Mul", []*ir.Value{y, gate})})
-		return b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.floats(1, h)), b.Const("shift", r.floats(1, h))})
+		return b.Op("", "LayerNormalization",
+			[]*ir.Value{y, b.Const("scale", r.floats(1, h)), b.Const("shift", r.floats(1, h))})
 	}
 	for i := range layers {
 		if !block {
@@ -65,10 +69,11 @@ func geluOp(b *ir.Builder, x *ir.Value) *ir.Value { return b.Op("", "Gelu", []*i
 
 var plain = system{ch: 1, heads: 3, n: 5, h: 4, m: 4, direction: "bidirectional", d: "diagonal"}
 
-// Blocks with every activation that layers have.
+// TestBlocks tests Blocks with every activation of layers.
 func TestBlocks(t *testing.T) {
 	r := newGen(1)
-	for _, name := range []string{"Gelu", "Relu", "LeakyRelu", "Tanh", "Sigmoid", "Swish", "Erf", "Exp", "Softplus", "HardSwish", "Selu"} {
+	for _, name := range []string{"Gelu", "Relu", "LeakyRelu", "Tanh", "Sigmoid", "Swish", "Erf", "Exp", "Softplus",
+		"HardSwish", "Selu"} {
 		for _, dir := range directions {
 			s := plain
 			s.direction = dir
@@ -81,13 +86,14 @@ func TestBlocks(t *testing.T) {
 			in := map[string]tensor.Datum{"x": r.floats(1, 2, 157, 12)}
 			want := truth(t, g, in)
 			for _, form := range []string{"", "fft"} {
-				closeTo(t, name+" "+dir+" "+form, run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, in), want, 2e-5)
+				closeTo(t, name+" "+dir+" "+form,
+					run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, in), want, 2e-5)
 			}
 		}
 	}
 }
 
-// A layer is one region, as a block and without.
+// TestRegions checks that a layer is one region, with and without a Block.
 func TestRegions(t *testing.T) {
 	for _, block := range []bool{true, false} {
 		g := layered(t, plain, 3, geluOp, block)
@@ -95,7 +101,8 @@ func TestRegions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := p.lookup(runtime.Binding{Dims: map[string]int64{"B": 1, "L": 100}, Inputs: []ir.Type{ir.Tensor(tensor.Float32, 1, 100, 12)}})
+		d := p.lookup(runtime.Binding{Dims: map[string]int64{"B": 1, "L": 100},
+			Inputs: []ir.Type{ir.Tensor(tensor.Float32, 1, 100, 12)}})
 		regions := 0
 		for _, u := range d.units() {
 			if u.region == nil {
@@ -110,14 +117,16 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// Standard operators, one after the other, over activations of rank 3, as imported graphs have them, is one region in tiles.
+// TestOperators checks that a chain of standard operators on activations of rank 3, as in imported graphs, is one
+// region.
 func TestOperators(t *testing.T) {
 	r := newGen(3)
 	b := ir.NewBuilder("operators", ops.Default, ops.Opsets())
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
 	y := b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(1, 12, 20))})
 	y = b.Op("", "Add", []*ir.Value{y, b.Const("bias", r.floats(1, 20))})
-	y = b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.floats(1, 20)), b.Const("shift", r.floats(1, 20))})
+	y = b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.floats(1, 20)),
+		b.Const("shift", r.floats(1, 20))})
 	z := b.Op("", "MatMul", []*ir.Value{b.Op("", "Relu", []*ir.Value{y}), b.Const("v", r.floats(1, 20, 12))})
 	b.Output("y", b.Op("", "Add", []*ir.Value{x, b.Op("", "Mul", []*ir.Value{z, b.Op("", "Sigmoid", []*ir.Value{z})})}))
 	g, err := b.Build()
@@ -128,7 +137,8 @@ func TestOperators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := p.lookup(runtime.Binding{Dims: map[string]int64{"B": 2, "L": 301}, Inputs: []ir.Type{ir.Tensor(tensor.Float32, 2, 301, 12)}})
+	d := p.lookup(runtime.Binding{Dims: map[string]int64{"B": 2, "L": 301},
+		Inputs: []ir.Type{ir.Tensor(tensor.Float32, 2, 301, 12)}})
 	units := d.units()
 	if len(units) != 1 || units[0].region == nil || units[0].region.tiles < 2 {
 		t.Errorf("%d units, expected one region of several tiles", len(units))
@@ -137,7 +147,7 @@ func TestOperators(t *testing.T) {
 	closeTo(t, "operators", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-6)
 }
 
-// Answers do not depend on the number of threads.
+// TestThreads checks that answers do not depend on the number of threads.
 func TestThreads(t *testing.T) {
 	r := newGen(2)
 	for _, form := range runtime.Kernels() {
@@ -149,7 +159,8 @@ func TestThreads(t *testing.T) {
 			in := map[string]tensor.Datum{"x": r.floats(1, 2, 600, 12)}
 			want := run(t, g, runtime.Options{Backend: New(), Threads: 1, Kernel: form}, in)["y"].(*tensor.Tensor)
 			for _, threads := range []int{2, 3, 8} {
-				got := run(t, g, runtime.Options{Backend: New(), Threads: threads, Kernel: form}, in)["y"].(*tensor.Tensor)
+				got := run(t, g, runtime.Options{Backend: New(), Threads: threads, Kernel: form},
+					in)["y"].(*tensor.Tensor)
 				if !tensor.Equal(want, got) {
 					t.Errorf("%s %s: answers with %d threads differ from those with 1", form, dir, threads)
 				}
@@ -158,7 +169,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// A run into given outputs allocates next to nothing.
+// TestAllocations bounds the allocations of a run with given outputs.
 func TestAllocations(t *testing.T) {
 	for _, threads := range []int{1, 3} {
 		for _, form := range runtime.Kernels() {
@@ -167,7 +178,8 @@ func TestAllocations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := p.Bind(runtime.Binding{Dims: map[string]int64{"B": 2, "L": 500}, Inputs: []ir.Type{ir.Tensor(tensor.Float32, 2, 500, 12)}})
+			e, err := p.Bind(runtime.Binding{Dims: map[string]int64{"B": 2, "L": 500},
+				Inputs: []ir.Type{ir.Tensor(tensor.Float32, 2, 500, 12)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +197,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// The working memory of a model whose graph names no time is one sequence, whatever its depth: layers write over what they read.
+// TestArena checks that a model without a time dimension needs the working memory of one sequence at any depth, since
+// layers write over their inputs.
 func TestArena(t *testing.T) {
 	s := plain
 	s.direction = "forward"
@@ -194,7 +207,8 @@ func TestArena(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := p.Bind(runtime.Binding{Dims: map[string]int64{"B": 1, "L": length}, Inputs: []ir.Type{ir.Tensor(tensor.Float32, 1, length, 12)}})
+		e, err := p.Bind(runtime.Binding{Dims: map[string]int64{"B": 1, "L": length},
+			Inputs: []ir.Type{ir.Tensor(tensor.Float32, 1, length, 12)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +236,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// Without a limit a plan may take what the machine has.
+// TestMachineMemory checks that without a limit a plan may take the memory of the machine, but no more.
 func TestMachineMemory(t *testing.T) {
 	if ram.Total() == 0 {
 		t.Skip("the machine does not say how much memory it has")
@@ -232,12 +246,13 @@ func TestMachineMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e *runtime.MemoryError
-	if err := m.NewSession().BindShape(map[string]int64{"B": 1, "L": ram.Total() / 16}); !errors.As(err, &e) || e.Limit > ram.Total() {
+	if err := m.NewSession().BindShape(map[string]int64{"B": 1, "L": ram.Total() / 16}); !errors.As(err, &e) ||
+		e.Limit > ram.Total() {
 		t.Errorf("found %v", err)
 	}
 }
 
-// A run stops soon after it is cancelled, and leaves no goroutine behind.
+// TestCancel checks that a run stops soon after it is cancelled, and leaves no goroutine.
 func TestCancel(t *testing.T) {
 	for _, form := range runtime.Kernels() {
 		for _, dense := range []bool{false, true} {
@@ -279,8 +294,8 @@ func testCancel(t *testing.T, form string, dense bool) {
 	t.Errorf("%d goroutines before, %d after", before, goruntime.NumGoroutine())
 }
 
-// Shapes that no machine holds are refused with an error, whatever the limit: before anything is allocated, and where their
-// product overflows.
+// TestTooLarge checks that shapes beyond all machines return an error, with any limit and before anything is allocated,
+// also if their product overflows.
 func TestTooLarge(t *testing.T) {
 	g := layered(t, plain, 2, geluOp, true)
 	for _, limit := range []int64{0, 1 << 30} {
@@ -295,7 +310,8 @@ func TestTooLarge(t *testing.T) {
 				}
 				err := m.NewSession().BindShape(map[string]int64{"B": batch, "L": length})
 				if !errors.Is(err, runtime.ErrMemory) {
-					t.Errorf("batch %d, length %d, limit %d: error %v, expected one of memory", batch, length, limit, err)
+					t.Errorf("batch %d, length %d, limit %d: error %v, expected one of memory", batch, length, limit,
+						err)
 				}
 			}
 		}
@@ -305,7 +321,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A panic in a worker becomes an error that names the node, and the others do not wait for ever.
+// TestPanic checks that a panic in a worker becomes an error that names the node, and that the other workers do not
+// wait forever.
 func TestPanic(t *testing.T) {
 	for _, threads := range []int{1, 4} {
 		g := layered(t, plain, 2, geluOp, true)
@@ -313,7 +330,8 @@ func TestPanic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := runtime.Binding{Dims: map[string]int64{"B": 1, "L": 3000}, Inputs: []ir.Type{ir.Tensor(tensor.Float32, 1, 3000, 12)}}
+		b := runtime.Binding{Dims: map[string]int64{"B": 1, "L": 3000},
+			Inputs: []ir.Type{ir.Tensor(tensor.Float32, 1, 3000, 12)}}
 		x, err := p.Bind(b)
 		if err != nil {
 			t.Fatal(err)
@@ -347,7 +365,8 @@ func TestProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := m.NewSession()
-	if _, err := s.Run(context.Background(), map[string]tensor.Datum{"x": newGen(1).floats(1, 1, 100, 12)}); err != nil {
+	if _, err := s.Run(context.Background(),
+		map[string]tensor.Datum{"x": newGen(1).floats(1, 1, 100, 12)}); err != nil {
 		t.Fatal(err)
 	}
 	p := s.Profile()

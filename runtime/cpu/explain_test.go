@@ -17,7 +17,8 @@ func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		kernel, form string
 		length       int64
-	}{{"", "scan", 1}, {"", "scan", 4096}, {"", "scan", 16384}, {"fft", "fft", 256}, {"chunked", "chunked", 256}, {"direct", "direct", 256}} {
+	}{{"", "scan", 1}, {"", "scan", 4096}, {"", "scan", 16384}, {"fft", "fft", 256}, {"chunked", "chunked", 256},
+		{"direct", "direct", 256}} {
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Kernel: c.kernel})
 		if err != nil {
 			t.Fatal(err)
@@ -26,13 +27,14 @@ func TestExplain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got) != 1 || got[0].Form != c.form || got[0].Op != "essm.SSM" || len(got[0].Others) != 3 || got[0].Why == "" || got[0].Cost.Time <= 0 {
+		if len(got) != 1 || got[0].Form != c.form || got[0].Op != "essm.SSM" || len(got[0].Others) != 3 ||
+			got[0].Why == "" || got[0].Cost.Time <= 0 {
 			t.Errorf("kernel %q, length %d: %+v", c.kernel, c.length, got)
 		}
 	}
 }
 
-// A system whose state grows is run as a recurrence, whatever was asked for.
+// TestUnstable checks that a system whose state grows runs as a scan, whatever form is requested.
 func TestUnstable(t *testing.T) {
 	r := newGen(3)
 	b := ir.NewBuilder("unstable", ops.Default, ops.Opsets())
@@ -66,7 +68,9 @@ func TestLongConv(t *testing.T) {
 				b := ir.NewBuilder("conv", ops.Default, ops.Opsets())
 				v := b.Input("v", ir.Tensor(tensor.Float32, "B", "L", 5))
 				k := b.Const("k", r.floats(1, 5, taps))
-				b.Output("x", b.Op("", "Relu", []*ir.Value{b.Op("essm", "LongConv", []*ir.Value{b.Op("", "Neg", []*ir.Value{v}), k}, ir.A("direction", dir))}))
+				b.Output("x", b.Op("", "Relu",
+					[]*ir.Value{b.Op("essm", "LongConv", []*ir.Value{b.Op("", "Neg", []*ir.Value{v}), k},
+						ir.A("direction", dir))}))
 				g, err := b.Build()
 				if err != nil {
 					t.Fatal(err)
@@ -74,17 +78,19 @@ func TestLongConv(t *testing.T) {
 				in := map[string]tensor.Datum{"v": r.floats(1, 2, length, 5)}
 				want := truth(t, g, in)
 				for _, form := range []string{"", "scan", "fft", "direct"} {
-					closeTo(t, dir+" "+form, run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 3}, in), want, 2e-6)
+					closeTo(t, dir+" "+form, run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 3}, in),
+						want, 2e-6)
 				}
 			}
 		}
 	}
 }
 
-// One step of many streams is the recurrence: what a state gives is not convolved.
+// TestChooseSteps checks that single steps of many streams run as scans.
 func TestChooseSteps(t *testing.T) {
 	for _, batch := range []int{1, 8, 64, 1000} {
-		p := problem{&record.RecurrenceInfo{N: 128, PerHead: 1, Direction: essm.Forward, VIm: -1, XIm: -1, State: 0, StateOut: 2}, DefaultCosts(), batch, 1, 1}
+		p := problem{&record.RecurrenceInfo{N: 128, PerHead: 1, Direction: essm.Forward, VIm: -1, XIm: -1, State: 0,
+			StateOut: 2}, DefaultCosts(), batch, 1, 1}
 		for _, form := range []string{essm.FormFFT, essm.FormDirect} {
 			if scan, other := p.estimate(essm.FormScan).Time, p.estimate(form).Time; scan >= other {
 				t.Errorf("%d streams: scan takes %v, %s %v", batch, scan, form, other)

@@ -159,6 +159,18 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 		z := b.op("Tanh", []*ir.Value{b.op("Pad", []*ir.Value{y, b.ints(0, 0, 0, 0, 0, 2)})})
 		return b.op("Add", []*ir.Value{b.conv(z, 6, 3, 1, 1, 0, 0), b.conv(y, 6, 3, 1, 1, 1, 1)})
 	},
+	"elements": func(b *seqNet, x *ir.Value) *ir.Value { // elementwise operators of all kinds, with and without kernels
+		number := func(v float32) *ir.Value { return b.Const("c", tensor.Scalar(v)) }
+		y := b.conv(x, 6, 3, 1, 1, 2, 0)
+		y = b.op("Clip", []*ir.Value{b.op("Pow", []*ir.Value{y, number(2)}), number(0.1), number(2)})
+		y = b.conv(y, 6, 3, 1, 1, 2, 0)
+		single := b.conv(y, 1, 1, 1, 1, 0, 0) // one feature for all
+		z := b.op("Min", []*ir.Value{b.op("Softplus", []*ir.Value{y}), b.op("Exp", []*ir.Value{y})})
+		z = b.op("Mul", []*ir.Value{b.op("Sub", []*ir.Value{single, z}), b.op("HardSwish", []*ir.Value{y})})
+		z = b.conv(b.op("Div", []*ir.Value{z, b.Const("d", tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 6, 1))}), 6, 3, 2, 1, 4, 0)
+		z = b.op("PRelu", []*ir.Value{z, b.Const("slope", b.floats(0.3, 6, 1))})
+		return b.conv(z, 6, 3, 2, 1, 4, 0)
+	},
 	"several": func(b *seqNet, x *ir.Value) *ir.Value { // of both layouts, read inside and outside
 		y := b.padded(x, 8, 3, 1, 1)
 		b.Output("middle", y)

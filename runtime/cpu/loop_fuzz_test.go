@@ -15,7 +15,8 @@ import (
 	"github.com/essmc/essmc/runtime/backendtest"
 )
 
-// FuzzLoops runs graphs with loops whose bodies need not fit what they are given: whatever is wrong is an error, and no panic.
+// FuzzLoops runs graphs with loops whose bodies need not fit their inputs. Every mistake must be an error, and none a
+// panic.
 func FuzzLoops(f *testing.F) {
 	for _, c := range backendtest.LoopCases() {
 		f.Add(c.Text)
@@ -24,7 +25,8 @@ func FuzzLoops(f *testing.F) {
 		f.Add(spoiled(seed))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: ["" : 24]>`+text), "text", ops.Default, irtext.Options{Budget: irtext.Budget{Bytes: 1 << 16, Nodes: 200}})
+		g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: ["" : 24]>`+text), "text", ops.Default,
+			irtext.Options{Budget: irtext.Budget{Bytes: 1 << 16, Nodes: 200}})
 		if err != nil || ir.Verify(g) != nil {
 			return
 		}
@@ -68,11 +70,12 @@ func FuzzLoops(f *testing.F) {
 	})
 }
 
-// spoiled is a random graph of loops in which some types and values stand in place of others.
+// spoiled returns a random graph of loops in which some types and values are replaced by others.
 func spoiled(seed uint64) string {
 	w := newGen(seed)
 	words := strings.SplitAfter(backendtest.RandomLoops(seed), " ")
-	types := []string{"float[] ", "float[] ", "float[3,2] ", "float[1,3] ", "float[N,3] ", "float[P,Q] ", "int64[2,3] ", "seq(float[]) "}
+	types := []string{"float[] ", "float[] ", "float[3,2] ", "float[1,3] ", "float[N,3] ", "float[P,Q] ", "int64[2,3] ",
+		"seq(float[]) "}
 	values := []string{"xs, ", "a, ", "b, ", "m, ", "zero, "}
 	for range 1 + w.IntN(3) {
 		i := w.IntN(len(words))

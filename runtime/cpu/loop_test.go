@@ -18,7 +18,8 @@ import (
 // parse reads a graph in ONNX's textual syntax, without its header.
 func parse(t testing.TB, text string) *ir.Graph {
 	t.Helper()
-	g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: ["" : 24]>`+text), "text", ops.Default, irtext.Options{})
+	g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: ["" : 24]>`+text), "text", ops.Default,
+		irtext.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func whole(v ...int64) *tensor.Tensor { return tensor.FromSlice(v, len(v)) }
 
 func number(v int64) *tensor.Tensor { return tensor.Scalar(v) }
 
-// The suite for backends holds what loops give; here is how they run.
+// TestLoopForms checks how loops run. The suite for backends checks their answers.
 func TestLoopForms(t *testing.T) {
 	for _, c := range backendtest.LoopCases() {
 		m, err := runtime.New(parse(t, c.Text), runtime.Options{Backend: New(), Profile: true})
@@ -58,10 +59,11 @@ func compareDatum(t *testing.T, name string, got, want tensor.Datum) {
 	}
 }
 
-// Loops of fixed shapes allocate nothing.
+// TestLoopsAllocateNothing checks that loops with fixed shapes do not allocate.
 func TestLoopsAllocateNothing(t *testing.T) {
 	for _, c := range backendtest.LoopCases() {
-		if !slices.Contains([]string{"recurrence of 7", "exchanged values", "kept and constant values", "loops within", "first iteration of another shape"}, c.Name) && !strings.HasPrefix(c.Name, "scan of 6") {
+		if !slices.Contains([]string{"recurrence of 7", "exchanged values", "kept and constant values", "loops within",
+			"first iteration of another shape"}, c.Name) && !strings.HasPrefix(c.Name, "scan of 6") {
 			continue
 		}
 		g := parse(t, c.Text)
@@ -81,7 +83,8 @@ func TestLoopsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Sequences that lie in another layout inside the program reach subgraphs as the graph has them.
+// TestLoopReadsSequences checks that subgraphs read sequences in the layout of the graph, also if the program has
+// another one.
 func TestLoopReadsSequences(t *testing.T) {
 	g := parse(t, `g (float[B,2,L] x, bool c) => (y, z, s) <float[2,2,3] w = {0.3, -0.2, 0.5, 0.1, 0.7, -0.4, 0.2, 0.6, -0.3, 0.8, -0.5, 0.4}, int64 m = {2}> {
 		a = Conv <pads: ints = [2, 0]> (x, w)
@@ -96,11 +99,12 @@ func TestLoopReadsSequences(t *testing.T) {
 	}`)
 	for _, length := range []int{5, 3000} {
 		in := map[string]tensor.Datum{"x": newGen(2).floats(1, 2, 2, length), "c": flag(length > 5)}
-		closeTo(t, fmt.Sprint(length), run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-5)
+		closeTo(t, fmt.Sprint(length), run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in),
+			1e-5)
 	}
 }
 
-// Explain says how loops run.
+// TestLoopExplained tests the reasons that Explain returns for loops.
 func TestLoopExplained(t *testing.T) {
 	want := map[string]string{
 		"recurrence of 7":                     "7 iterations; a body of 2 steps",
@@ -125,7 +129,8 @@ func TestLoopExplained(t *testing.T) {
 			dims := map[string]int64{"L": 7, "B": 2, "N": 2}
 			if strings.HasPrefix(name, "scan") {
 				a, b := c.In["a"].(*tensor.Tensor), c.In["b"].(*tensor.Tensor)
-				dims = map[string]int64{"N": int64(a.Dim(0)), "I": int64(b.Dim(0)), "J": int64(b.Dim(1)), "K": int64(b.Dim(2))}
+				dims = map[string]int64{"N": int64(a.Dim(0)), "I": int64(b.Dim(0)), "J": int64(b.Dim(1)),
+					"K": int64(b.Dim(2))}
 			}
 			all, err := m.Explain(dims)
 			if err != nil {

@@ -19,11 +19,12 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// loweredCosts are pinned, so that all variants of the kernels choose the same forms.
-var loweredCosts = Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2, Gemm: 93}
+// loweredCosts are fixed costs, so that all variants of the kernels choose the same forms.
+var loweredCosts = Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9,
+	Dense: 6.2, Gemm: 93}
 
-// What the lowering makes of the presets, of two layers, which are as good as six here, and of files as exporters write them,
-// behind all passes and as they are; and what the backend plans for some steps and for many.
+// TestLowered compares printed programs with golden files: presets of two layers, and graphs as exporters write them,
+// with and without passes. Bindings are of a few steps and of many.
 func TestLowered(t *testing.T) {
 	for _, p := range models.Presets() {
 		p.Config.NLayers = 2
@@ -44,11 +45,14 @@ func TestLowered(t *testing.T) {
 		name   string
 		passes bool
 	}{
-		{"conv_s4d", true}, {"conv_s4d", false}, {"conv_essm_bidirectional", true}, {"dynamo_s4d_any_length", true}, {"dynamo_s4d_any_length", false},
-		{"dynamo_s4d_kernel", false}, {"loop_block", true}, {"loop_block", false}, {"loop_selective", true}, {"loop_selective", false},
+		{"conv_s4d", true}, {"conv_s4d", false}, {"conv_essm_bidirectional", true}, {"dynamo_s4d_any_length", true},
+		{"dynamo_s4d_any_length", false},
+		{"dynamo_s4d_kernel", false}, {"loop_block", true}, {"loop_block", false}, {"loop_selective", true},
+		{"loop_selective", false},
 		{"loop_reversed_concat", false}, {"loop_tanh", true}, {"unrolled_tanh", true}, {"unrolled_s4d", true},
 	} {
-		g, _, err := onnx.ReadFile(filepath.Join("..", "..", "passes", "raise", "testdata", "exporters", c.name+".onnx"), onnx.Options{})
+		g, _, err := onnx.ReadFile(filepath.Join("..", "..", "passes", "raise", "testdata", "exporters",
+			c.name+".onnx"), onnx.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +70,7 @@ func TestLowered(t *testing.T) {
 	}
 }
 
-// lowered holds the texts of one graph against its file.
+// lowered compares the texts of one graph with its file.
 func lowered(t *testing.T, name string, g *ir.Graph) {
 	m, err := runtime.New(g, runtime.Options{Backend: New(WithCosts(loweredCosts)), Threads: 2})
 	if err != nil {
@@ -77,7 +81,8 @@ func lowered(t *testing.T, name string, g *ir.Graph) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &txtar.Archive{Comment: []byte("Written by go test -run Lowered -update.\n\n"), Files: []txtar.File{{Name: "program", Data: []byte(text)}}}
+	a := &txtar.Archive{Comment: []byte("Written by go test -run Lowered -update.\n\n"),
+		Files: []txtar.File{{Name: "program", Data: []byte(text)}}}
 	symbols := symbolsOf(g)
 	for _, steps := range []int64{40, 6000} {
 		dims := map[string]int64{}
@@ -94,7 +99,8 @@ func lowered(t *testing.T, name string, g *ir.Graph) {
 		if last := a.Files[len(a.Files)-1]; string(last.Data) == text { // no symbol is of time
 			break
 		}
-		a.Files = append(a.Files, txtar.File{Name: strings.TrimSpace("plan " + strings.Join(title, ", ")), Data: []byte(text)})
+		a.Files = append(a.Files, txtar.File{Name: strings.TrimSpace("plan " + strings.Join(title, ", ")),
+			Data: []byte(text)})
 	}
 	got, file := txtar.Format(a), filepath.Join("testdata", "lowered", name+".txtar")
 	want, err := os.ReadFile(file)
@@ -108,11 +114,12 @@ func lowered(t *testing.T, name string, g *ir.Graph) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s: %s; go test -run Lowered -update writes it anew", file, firstDifference(string(got), string(want)))
+		t.Errorf("%s: %s; go test -run Lowered -update writes it anew", file,
+			firstDifference(string(got), string(want)))
 	}
 }
 
-// symbolsOf gives the symbols of the inputs' dimensions, in order.
+// symbolsOf returns the symbols of the inputs' dimensions, in order.
 func symbolsOf(g *ir.Graph) (all []string) {
 	for _, v := range g.Inputs {
 		if tt, ok := ir.AsTensor(v.Type); ok {

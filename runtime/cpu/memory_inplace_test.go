@@ -13,7 +13,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
 )
 
-// tangled is a random model of a few layers, in which anything may be read again later, and be an output.
+// tangled returns a random model of a few layers, in which later layers may read any value, and any value may be an
+// output.
 func tangled(t testing.TB, seed uint64) *ir.Graph {
 	t.Helper()
 	r := newGen(seed)
@@ -67,17 +68,20 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 			if causal {
 				direction = "forward"
 			}
-			y = b.Ops("essm", "Scan", 1, []*ir.Value{x, f(), f(), f(), f()}, ir.A("direction", direction), ir.A("window", r.IntN(2)*r.IntN(90)))[0]
+			y = b.Ops("essm", "Scan", 1, []*ir.Value{x, f(), f(), f(), f()}, ir.A("direction", direction),
+				ir.A("window", r.IntN(2)*r.IntN(90)))[0]
 		case k == 13: // a gate
 			both := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, 2*h, h))})
 			half := b.Ops("", "Split", 2, []*ir.Value{both}, ir.A("axis", -1), ir.A("num_outputs", 2))
 			y = b.Op("", "Mul", []*ir.Value{half[0], b.Op("", "Sigmoid", half[1:])})
 		case k == 14: // looks back and ahead
 			y = b.Op("", "Transpose", []*ir.Value{x}, ir.A("perm", []int64{0, 2, 1}))
-			y = b.Op("", "Conv", []*ir.Value{y, b.Const("w", r.floats(0.3, h, 1, 5))}, ir.A("group", h), ir.A("pads", [][]int64{{4, 0}, {2, 2}}[r.IntN(2)]))
+			y = b.Op("", "Conv", []*ir.Value{y, b.Const("w", r.floats(0.3, h, 1, 5))}, ir.A("group", h),
+				ir.A("pads", [][]int64{{4, 0}, {2, 2}}[r.IntN(2)]))
 			y = b.Op("", "Tanh", []*ir.Value{b.Op("", "Transpose", []*ir.Value{y}, ir.A("perm", []int64{0, 2, 1}))})
 		case k == 5:
-			y = b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, h, h)), b.Const("bias", r.floats(1, h))})
+			y = b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, h, h)),
+				b.Const("bias", r.floats(1, h))})
 		case k == 6:
 			y = b.Op("", []string{"Gelu", "Tanh", "Relu", "Sigmoid"}[r.IntN(4)], []*ir.Value{x})
 		case k == 7:
@@ -102,8 +106,8 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 	return g
 }
 
-// Where regions write over what they read, and run back passes ahead, answers are bitwise those of regions that do neither,
-// at any length of chunks and any number of threads.
+// TestShared checks that regions that write over their inputs, and run back passes ahead, return bitwise the answers of
+// regions that do neither, at any length of chunks and any number of threads.
 func TestShared(t *testing.T) {
 	graphs := 150
 	if testing.Short() {
@@ -138,8 +142,9 @@ func TestShared(t *testing.T) {
 	t.Logf("of %d graphs %d took less memory, %d ran a back pass ahead", graphs, over, ahead)
 }
 
-// sharesWell holds runs in which regions share memory and passes against one in which they do not.
-func sharesWell(t *testing.T, name string, g *ir.Graph, config runtime.Config, in []tensor.Datum) (e, apart *executable) {
+// sharesWell compares runs in which regions share memory and passes with one in which they do not.
+func sharesWell(t *testing.T, name string, g *ir.Graph, config runtime.Config,
+	in []tensor.Datum) (e, apart *executable) {
 	t.Helper()
 	run := func(rows, threads int, plain bool) (*executable, []tensor.Datum) {
 		config.Threads = threads
@@ -158,7 +163,8 @@ func sharesWell(t *testing.T, name string, g *ir.Graph, config runtime.Config, i
 		e, out = run(rows, 1+k, false)
 		for i := range out {
 			if !tensor.Equal(out[i].(*tensor.Tensor), want[i].(*tensor.Tensor)) {
-				t.Fatalf("%s, input %v, chunks of %d rows, %d threads: output %s differs", name, in[0], rows, 1+k, g.Outputs[i].Name)
+				t.Fatalf("%s, input %v, chunks of %d rows, %d threads: output %s differs", name, in[0], rows, 1+k,
+					g.Outputs[i].Name)
 			}
 		}
 	}
@@ -169,8 +175,8 @@ func runsAhead(e *executable) bool {
 	return slices.ContainsFunc(e.units, func(u *unit) bool { return u.region != nil && u.region.ahead })
 }
 
-// A value that a stretch reads, at earlier steps too, stays as it is until the chunk is done.
-func TestSharedWithStrip(t *testing.T) {
+// TestSharedWithStretch checks that a value that a stretch reads at earlier steps is not overwritten.
+func TestSharedWithStretch(t *testing.T) {
 	r := newGen(3)
 	b := ir.NewBuilder("strip", ops.Default, ops.Opsets())
 	b.Graph().Meta[ir.MetaTime] = "L"
@@ -193,7 +199,7 @@ func TestSharedWithStrip(t *testing.T) {
 	sharesWell(t, "strip", g, runtime.Config{}, []tensor.Datum{r.floats(1, 1, 700, 12)})
 }
 
-// What a back pass that runs ahead writes has its memory while the region before runs.
+// TestSharedAhead checks that the results of a back pass that runs ahead have memory while the region before runs.
 func TestSharedAhead(t *testing.T) {
 	r := newGen(4)
 	b := ir.NewBuilder("ahead", ops.Default, ops.Opsets())
@@ -204,9 +210,11 @@ func TestSharedAhead(t *testing.T) {
 		sub := b.Sub("body")
 		y := sub.Input(fmt.Sprint("in", i), x.Type)
 		for range 9 { // dear, so that the input of the system is kept
-			y = sub.Op("", "Tanh", []*ir.Value{sub.Op("essm", "Linear", []*ir.Value{y, sub.Const("w", r.floats(0.5, 12, 12))})})
+			y = sub.Op("", "Tanh", []*ir.Value{sub.Op("essm", "Linear",
+				[]*ir.Value{y, sub.Const("w", r.floats(0.5, 12, 12))})})
 		}
-		sub.Output("", sub.Op("essm", "Linear", []*ir.Value{s.ssm(r, sub, y, nil)[0], sub.Const("w", r.floats(0.5, 12, 12))}))
+		sub.Output("", sub.Op("essm", "Linear",
+			[]*ir.Value{s.ssm(r, sub, y, nil)[0], sub.Const("w", r.floats(0.5, 12, 12))}))
 		body, err := sub.Build()
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +232,7 @@ func TestSharedAhead(t *testing.T) {
 	}
 }
 
-// What a result may be written over, one thing at a time.
+// TestReadBefore tests the conditions of readBefore, one at a time.
 func TestReadBefore(t *testing.T) {
 	buffer := func(val int) place { return place{val: val, width: 4} }
 	local := func(val int) place { return place{val: val, width: 4, local: true} }
@@ -255,9 +263,11 @@ func TestReadBefore(t *testing.T) {
 		{"not written", func(g *region) { g.calls[2].out = local(9) }, nil},
 	} {
 		g := &region{all: []int{0, 1, 2}, pre: []int{0}, mid: 1, calls: []call{
-			{in: []place{buffer(1)}, out: local(5)}, {in: []place{local(6)}, out: local(7)}, {in: []place{local(7)}, out: buffer(9)},
+			{in: []place{buffer(1)}, out: local(5)}, {in: []place{local(6)}, out: local(7)},
+			{in: []place{local(7)}, out: buffer(9)},
 		}}
-		g.recurrence = &recurrenceCall{g: g, kernel: scan, v: local(5), vi: nowhere, x: local(6), xi: nowhere, stateVal: -1, stateOutVal: -1}
+		g.recurrence = &recurrenceCall{g: g, kernel: scan, v: local(5), vi: nowhere, x: local(6), xi: nowhere,
+			stateVal: -1, stateOutVal: -1}
 		c.change(g)
 		if got := g.readBefore(9); !slices.Equal(got, c.want) {
 			t.Errorf("%s: values %v may be written over, expected %v", c.name, got, c.want)

@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// operand is one input of a node under test: data that the graph takes, or has as a constant. Neither: absent.
+// operand is an input of a node under test: data as an input of the graph, or as a constant; the zero value is absent.
 type operand struct {
 	data  *tensor.Tensor
 	konst bool
@@ -26,8 +26,9 @@ func fixed(t *tensor.Tensor) operand { return operand{t, true} }
 
 func ints(v ...int64) operand { return fixed(tensor.FromSlice(v, len(v))) }
 
-// nodeGraph is a graph of one node, with what is to be fed to it. Its inputs and outputs are named by letters.
-func nodeGraph(t *testing.T, op string, outputs int, in []operand, attrs ...ir.Attr) (*ir.Graph, map[string]tensor.Datum) {
+// nodeGraph returns a graph of one node, and its inputs. Inputs and outputs are named by letters.
+func nodeGraph(t *testing.T, op string, outputs int, in []operand,
+	attrs ...ir.Attr) (*ir.Graph, map[string]tensor.Datum) {
 	t.Helper()
 	b := ir.NewBuilder("node", ops.Default, ops.Opsets())
 	args, feed := make([]*ir.Value, len(in)), map[string]tensor.Datum{}
@@ -62,9 +63,9 @@ func nodeGraph(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 	return g, feed
 }
 
-// checkNode holds the kernel for one node against what ops says, computed in float64, within the operator's tolerance. The
-// shapes of inputs are open in the graph, so that only the binding knows them. It fails where the node is evaluated
-// rather than computed by a kernel, and where answers differ between numbers of threads.
+// checkNode compares the kernel of a node with the evaluation by package ops in float64, within the operator's
+// tolerance. The graph does not state the shapes of inputs, so that they are known when they are bound. It fails if the
+// node is evaluated rather than computed by a kernel, and if answers depend on the number of threads.
 func checkNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.Attr) {
 	t.Helper()
 	g, feed := nodeGraph(t, op, outputs, in, attrs...)
@@ -108,7 +109,8 @@ func checkNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 			if d := backendtest.Diff(got["out"+dims[i]], want[i], bound(n.Op)); d != "" {
 				t.Fatalf("%s %v: output %d: %s", op, in, i, d)
 			}
-			if first != nil && !slices.Equal(got["out"+dims[i]].(*tensor.Tensor).Bytes(), first["out"+dims[i]].(*tensor.Tensor).Bytes()) {
+			if first != nil && !slices.Equal(got["out"+dims[i]].(*tensor.Tensor).Bytes(),
+				first["out"+dims[i]].(*tensor.Tensor).Bytes()) {
 				t.Fatalf("%s: %s differs between 1 and %d threads", op, v.Name, threads)
 			}
 		}
@@ -119,14 +121,13 @@ func checkNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 	}
 }
 
-// cases is what operators with long sums are held to here: the cases are small, so that an eighth of Summing is enough, and
-// a fraction of it is what kernels show on any variant.
+// cases is the tolerance of operators with long sums here. The cases are small, so an eighth of Summing is enough.
 var cases = ir.Tolerance{Ulps: 32}
 
-// bound is the operator's tolerance, as far as it is no wider than cases.
+// bound returns the operator's tolerance, or cases if that is smaller.
 func bound(op *ir.Op) ir.Tolerance { return ir.Tolerance{Ulps: min(op.Tol.Ulps, cases.Ulps)} }
 
-// checkRow is checkNode for an operator of which a row kernel is expected.
+// checkRow is checkNode for an operator that must have a row kernel.
 func checkRow(t *testing.T, op string, in []operand, attrs ...ir.Attr) {
 	t.Helper()
 	checkNode(t, op, 1, in, attrs...)
@@ -144,8 +145,8 @@ func checkRow(t *testing.T, op string, in []operand, attrs ...ir.Attr) {
 	}
 }
 
-// sameNode holds the kernel for one node against the interpreter, bit by bit. It fails where the node is evaluated
-// rather than computed by a kernel, and where answers differ between numbers of threads.
+// sameNode compares the kernel of a node with the interpreter, bit by bit. It fails if the node is evaluated rather
+// than computed by a kernel, and if answers depend on the number of threads.
 func sameNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.Attr) {
 	t.Helper()
 	same(t, op, true, outputs, in, attrs...)
@@ -157,8 +158,8 @@ func sameAnyhow(t *testing.T, op string, outputs int, in []operand, attrs ...ir.
 	same(t, op, false, outputs, in, attrs...)
 }
 
-// sameNumbers compares bit by bit, except that one NaN is as good as another: which of two a sum takes, and with what sign, is
-// the order of the operands that the compiler happens to choose.
+// sameNumbers compares bit by bit, except that all NaNs are equal: the sign and payload of the NaN that a sum returns
+// depend on the order of operands that the compiler chooses.
 func sameNumbers(a, b *tensor.Tensor) bool {
 	if a.DType() != tensor.Float32 {
 		return slices.Equal(a.Bytes(), b.Bytes())

@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// counted notes who has done which work item; some take long, so that the others fall asleep.
+// counted records which worker has run which work item. Some items take long, so that other workers fall asleep.
 type counted struct {
 	done []atomic.Int32
 	slow int // every so many work items
@@ -28,7 +28,7 @@ func (c *counted) Do(_ *record.Workspace, k int) {
 	c.done[k].Add(1)
 }
 
-// Each work item is done once, whoever sleeps meanwhile.
+// TestWorkers checks that each work item runs once, also if workers sleep.
 func TestWorkers(t *testing.T) {
 	for _, procs := range []int{1, 2, 4} {
 		defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(procs))
@@ -52,7 +52,8 @@ func TestWorkers(t *testing.T) {
 					}
 					for k := range c.done {
 						if n := c.done[k].Load(); n != 1 {
-							t.Fatalf("%d workers, run %d, task %d: item %d of %d was done %d times", workers, run, i, k, len(c.done), n)
+							t.Fatalf("%d workers, run %d, task %d: item %d of %d was done %d times", workers, run, i, k,
+								len(c.done), n)
 						}
 					}
 				}
@@ -71,7 +72,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// failing panics in one work item; those after it wait until that is known.
+// failing panics in one work item. Later items wait for the panic.
 type failing struct{ at int }
 
 func (f failing) Do(w *record.Workspace, k int) {
@@ -84,7 +85,7 @@ func (f failing) Do(w *record.Workspace, k int) {
 	}
 }
 
-// A panic ends the task at once, and is its error.
+// TestWorkersFail checks that a panic ends the task at once, and is its error.
 func TestWorkersFail(t *testing.T) {
 	e := &executable{}
 	e.ctx = context.Background()

@@ -25,7 +25,7 @@ func convolutionGraph(t testing.TB, batch, length, n, taps int, dir, form string
 	return g
 }
 
-// TestConvolutions holds both forms against the interpreter, with features that are no multiple of a piece.
+// TestConvolutions compares both forms with the interpreter, with numbers of features that are no multiple of a piece.
 func TestConvolutions(t *testing.T) {
 	for _, form := range []string{essm.FormFFT, essm.FormDirect} {
 		for i, dir := range directions {
@@ -53,7 +53,8 @@ func BenchmarkLongConv(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			in, out := []tensor.Datum{newGen(1).floats(1, 1, length, 256)}, []tensor.Datum{tensor.New(tensor.Float32, 1, length, 256)}
+			in, out := []tensor.Datum{newGen(1).floats(1, 1, length, 256)},
+				[]tensor.Datum{tensor.New(tensor.Float32, 1, length, 256)}
 			for b.Loop() {
 				if err := e.Run(context.Background(), in, out); err != nil {
 					b.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/backendtest"
 )
 
-// In chunks, a window shorter than a chunk is summed as such, and not taken out of the sum of the chunk: that of a slow system
-// is many times as large.
+// TestChunkedWindow tests chunks that are longer than the window. The window is summed by itself, and not as the
+// difference of longer sums, which are many times as large for slow systems.
 func TestChunkedWindow(t *testing.T) {
 	r := newGen(81)
 	x := r.floats(0.3, 2, 300, 3)
@@ -34,7 +34,8 @@ func TestChunkedWindow(t *testing.T) {
 			}
 			want := truth(t, g, map[string]tensor.Datum{"x": x})
 			for _, threads := range []int{1, 3} {
-				got := run(t, g, runtime.Options{Backend: New(), Kernel: "chunked", Threads: threads}, map[string]tensor.Datum{"x": x})
+				got := run(t, g, runtime.Options{Backend: New(), Kernel: "chunked", Threads: threads},
+					map[string]tensor.Datum{"x": x})
 				if d := backendtest.Diff(got["y"], want["y"], ir.Tolerance{Ulps: 6}); d != "" {
 					t.Errorf("%s, window %d: %s", direction, window, d)
 				}

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
 )
 
-// TestSISO holds systems whose heads have one input and one output against the reference, in all directions, with and
-// without state and direct term, and at the numbers of states and steps around what kernels take at once.
+// TestSISO compares systems whose heads have one input and one output with the reference, in all directions, with and
+// without state and direct term, at numbers of states and steps around the blocks of kernels.
 func TestSISO(t *testing.T) {
 	for i, dir := range directions {
 		for _, length := range []int{1, 7, 100, 400} {
@@ -29,7 +29,8 @@ func TestSISO(t *testing.T) {
 				got, want := run(t, g, runtime.Options{Backend: New(), Threads: 1}, in), truth(t, g, in)
 				closeTo(t, s.String(), got, want, 5e-6)
 				closeTo(t, "fft "+s.String(), run(t, g, runtime.Options{Backend: New(), Kernel: "fft"}, in), want, 5e-6)
-				if three := run(t, g, runtime.Options{Backend: New(), Threads: 3}, in); !tensor.Equal(got["y"].(*tensor.Tensor), three["y"].(*tensor.Tensor)) {
+				if three := run(t, g, runtime.Options{Backend: New(), Threads: 3},
+					in); !tensor.Equal(got["y"].(*tensor.Tensor), three["y"].(*tensor.Tensor)) {
 					t.Errorf("%s: answers with 3 threads differ from those with 1", s)
 				}
 			}
@@ -37,11 +38,12 @@ func TestSISO(t *testing.T) {
 	}
 }
 
-// TestExplainSISO has a system that only the recurrence computes, and one for which another form was asked for.
+// TestExplainSISO tests a system with the form scan alone, and one for which another form is requested.
 func TestExplainSISO(t *testing.T) {
 	s := system{batch: 1, length: 1, ch: 1, heads: 4, n: 16, h: 1, m: 1, direction: "forward"}
 	g, _ := s.graph(t, 1)
-	for kernel, form := range map[string]string{"": "scan", "scan": "scan", "fft": "fft", "direct": "direct", "chunked": "chunked"} {
+	for kernel, form := range map[string]string{"": "scan", "scan": "scan", "fft": "fft", "direct": "direct",
+		"chunked": "chunked"} {
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Kernel: kernel})
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
 )
 
-// Which regions' back passes run in the main pass before, one thing at a time.
+// TestBackAfter tests the conditions of backAfter, one at a time.
 func TestBackAfter(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -31,8 +31,10 @@ func TestBackAfter(t *testing.T) {
 		{"the state before is the imaginary input", func(before, g *region) { g.recurrence.vi.val, before.recurrence.stateOutVal = 7, 7 }, false},
 	} {
 		made := func() *region {
-			g := &region{batch: 2, length: 100, tile: 48, tiles: 3, per: 1, samples: 1, pre: []int{0}, calls: []call{{in: []place{{val: 1}, nowhere}, out: place{val: 2, local: true}}}}
-			g.recurrence = &recurrenceCall{g: g, jump: recurrence.DiagonalScan{}, v: place{val: 2, local: true}, vi: place{val: -1, local: true}, stateVal: -1, stateOutVal: -1}
+			g := &region{batch: 2, length: 100, tile: 48, tiles: 3, per: 1, samples: 1, pre: []int{0},
+				calls: []call{{in: []place{{val: 1}, nowhere}, out: place{val: 2, local: true}}}}
+			g.recurrence = &recurrenceCall{g: g, jump: recurrence.DiagonalScan{}, v: place{val: 2, local: true},
+				vi: place{val: -1, local: true}, stateVal: -1, stateOutVal: -1}
 			return g
 		}
 		before, g := made(), made()

@@ -12,8 +12,9 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// Short sequences, which are computed in groups, get what each gets by itself, bit by bit; a NaN stays in its own.
-func TestGroups(t *testing.T) {
+// TestShortSequences checks that short sequences, several of which are computed together, have bitwise the answers of
+// each by itself, and that a NaN stays in its own sequence.
+func TestShortSequences(t *testing.T) {
 	const batch, bad = 29, 5
 	for _, heads := range []int{1, 2, 8} {
 		for _, full := range []bool{false, true} {
@@ -56,7 +57,8 @@ func TestGroups(t *testing.T) {
 								t.Fatalf("heads %d, full %v, threads %d, length %d: %s of sample %d differs from what it is alone", heads, full, threads, length, name, i)
 							}
 							if nan := slices.ContainsFunc(tensor.Data[float32](got), func(v float32) bool { return v != v }); nan != (i == bad) {
-								t.Fatalf("heads %d, length %d: %s of sample %d has NaN: %v", heads, length, name, i, nan)
+								t.Fatalf("heads %d, length %d: %s of sample %d has NaN: %v", heads, length, name, i,
+									nan)
 							}
 						}
 					}
@@ -67,7 +69,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// sample is one sample of a batch.
+// sample returns a sample of a batch.
 func sample(x *tensor.Tensor, i int) *tensor.Tensor {
 	v := tensor.Data[float32](x)
 	n := len(v) / x.Dim(0)

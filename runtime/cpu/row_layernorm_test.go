@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// The norm is a row kernel, whatever the rank and however the axis is named.
+// TestLayerNorm tests the row kernel at all ranks and with all names of the last axis.
 func TestLayerNorm(t *testing.T) {
 	r := newGen(5)
 	for _, f := range []int{1, 7, 20} {

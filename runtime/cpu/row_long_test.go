@@ -13,13 +13,14 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
-// wide is a model whose products take long even for one tile: a linear layer, and heads.
+// wide returns a model with products that take long for one tile already: a linear layer, and heads.
 func wide(t testing.TB) *ir.Graph {
 	t.Helper()
 	r := newGen(3)
 	b := ir.NewBuilder("wide", ops.Default, ops.Opsets())
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 1800))
-	y := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.02, 1111, 1800)), b.Const("bias", r.floats(1, 1111))})
+	y := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.02, 1111, 1800)),
+		b.Const("bias", r.floats(1, 1111))})
 	b.Output("y", b.Op("", "Gelu", []*ir.Value{y}))
 	b.Output("z", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("heads", r.floats(0.02, 1, 2, 905, 900))}))
 	b.Output("c", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("channels", r.floats(0.02, 2, 1, 603, 1800))}))
@@ -30,7 +31,7 @@ func wide(t testing.TB) *ir.Graph {
 	return g
 }
 
-// Long products go in parts, and give what they give at once.
+// TestLongProducts checks that long products in parts have the answers of whole ones.
 func TestLongProducts(t *testing.T) {
 	g := wide(t)
 	in := map[string]tensor.Datum{"x": newGen(8).floats(1, 1, 53, 1800)}
@@ -52,13 +53,14 @@ func TestLongProducts(t *testing.T) {
 	}
 }
 
-// So do those in low precision, for which a whole matrix would be one part.
+// TestLongProductsLow is TestLongProducts in low precision.
 func TestLongProductsLow(t *testing.T) {
 	for _, products := range []tensor.DType{tensor.BFloat16, tensor.Int8} {
 		r := newGen(5)
 		b := ir.NewBuilder("wide", ops.Default, ops.Opsets())
 		x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 1800))
-		b.Output("y", b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.02, 1111, 1800)), b.Const("bias", r.floats(1, 1111))}))
+		b.Output("y", b.Op("essm", "Linear",
+			[]*ir.Value{x, b.Const("w", r.floats(0.02, 1111, 1800)), b.Const("bias", r.floats(1, 1111))}))
 		b.Output("m", b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(0.02, 1800, 1111))}))
 		b.Output("z", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("heads", r.floats(0.02, 1, 12, 97, 150))}))
 		b.Output("c", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("channels", r.floats(0.02, 5, 1, 203, 1800))}))
@@ -109,7 +111,7 @@ func TestLongProductsLow(t *testing.T) {
 	}
 }
 
-// patience is a context that is done after it has been asked so many times.
+// patience is a context that is done after a number of calls of Err.
 type patience struct {
 	context.Context
 	left int
@@ -122,7 +124,7 @@ func (p *patience) Err() error {
 	return nil
 }
 
-// A run that is cancelled ends between two parts.
+// TestLongProductCancelled checks that a cancelled run ends between two parts.
 func TestLongProductCancelled(t *testing.T) {
 	g := wide(t)
 	in := []tensor.Datum{newGen(8).floats(1, 1, 24, 1800)}

@@ -11,7 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// products is a graph with every kind of product that has a form in low precision, and one that is too small for it.
+// products returns a graph with every kind of product that has a form in low precision, and one that is too small for
+// it.
 func products(t *testing.T) *ir.Graph {
 	t.Helper()
 	r := newGen(11)
@@ -30,7 +31,8 @@ func products(t *testing.T) *ir.Graph {
 	y = op("essm", "Linear", []*ir.Value{y, weights("w6", 5, 192)})
 	b.Output("y", y)
 	flat := b.Input("flat", ir.Tensor(tensor.Float32, "R", 40))
-	b.Output("z", op("", "Gemm", []*ir.Value{flat, weights("w7", 50, 40), weights("b7", 50)}, ir.A("transB", int64(1)), ir.A("alpha", 0.5)))
+	b.Output("z", op("", "Gemm", []*ir.Value{flat, weights("w7", 50, 40), weights("b7", 50)}, ir.A("transB", int64(1)),
+		ir.A("alpha", 0.5)))
 	b.Output("z2", op("", "Gemm", []*ir.Value{flat, weights("w8", 40, 50)}))
 	g, err := b.Build()
 	if err != nil {
@@ -95,20 +97,22 @@ func TestLowPrecisionExplained(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	want := []string{"essm.Linear int8", "MatMul int8", "essm.HeadLinear int8", "essm.Linear int8", "essm.HeadLinear int8", "essm.Linear float32", "Gemm int8", "Gemm int8"}
+	want := []string{"essm.Linear int8", "MatMul int8", "essm.HeadLinear int8", "essm.Linear int8",
+		"essm.HeadLinear int8", "essm.Linear float32", "Gemm int8", "Gemm int8"}
 	if !slices.Equal(forms, want) {
 		t.Errorf("forms %q, expected %q", forms, want)
 	}
 }
 
-// What cannot be rounded shows.
+// TestLowPrecisionNotFinite checks that NaN and infinities in weights and inputs reach the answers.
 func TestLowPrecisionNotFinite(t *testing.T) {
 	g := products(t)
 	r := newGen(13)
 	x := r.floats(1, 1, 5, 64)
 	tensor.Data[float32](x)[2*64+9] = float32(math.Inf(1))
 	in := map[string]tensor.Datum{"x": x, "flat": r.floats(1, 1, 40)}
-	y := tensor.Data[float32](run(t, g, runtime.Options{Backend: New(), Precision: tensor.Int8}, in)["y"].(*tensor.Tensor))
+	y := tensor.Data[float32](run(t, g, runtime.Options{Backend: New(), Precision: tensor.Int8},
+		in)["y"].(*tensor.Tensor))
 	for i, v := range y {
 		if bad := i/5 == 2; bad != (v != v) {
 			t.Errorf("step %d, feature %d: %g", i/5, i%5, v)

@@ -2,7 +2,7 @@ package cpu
 
 import "testing"
 
-// A product with a constant matrix.
+// TestRowMatMul tests products with a constant matrix.
 func TestRowMatMul(t *testing.T) {
 	r := newGen(23)
 	for _, size := range [][2]int{{1, 1}, {3, 5}, {17, 8}, {33, 70}} {

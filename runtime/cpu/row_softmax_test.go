@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Over the last axis, however it is named.
+// TestSoftmax tests the row kernels with all names of the last axis.
 func TestSoftmax(t *testing.T) {
 	r := newGen(22)
 	for _, f := range []int{1, 2, 8, 33, 300} {

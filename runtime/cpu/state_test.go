@@ -9,12 +9,15 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// A sequence in pieces, the state handed on, gives what it gives in one piece; and the state alone can be asked for.
+// TestStateAcross checks that a sequence in pieces, with the state passed on, has the answers of the whole sequence,
+// and that the state can be the only output.
 func TestStateAcross(t *testing.T) {
 	for i, s := range []system{
 		{batch: 2, length: 300, ch: 1, heads: 2, n: 5, h: 3, m: 3, direction: "forward", state: true},
-		{batch: 2, length: 300, ch: 2, heads: 2, n: 4, h: 3, m: 3, direction: "forward", state: true, window: 9, complexB: true, complexC: true},
-		{batch: 2, length: 300, ch: 1, heads: 2, n: 5, h: 3, m: 3, direction: "forward", state: true, dense: true, window: 3},
+		{batch: 2, length: 300, ch: 2, heads: 2, n: 4, h: 3, m: 3, direction: "forward", state: true, window: 9,
+			complexB: true, complexC: true},
+		{batch: 2, length: 300, ch: 1, heads: 2, n: 5, h: 3, m: 3, direction: "forward", state: true, dense: true,
+			window: 3},
 	} {
 		g, in := s.graph(t, uint64(40+i))
 		want := truth(t, g, in)["y"].(*tensor.Tensor)
@@ -27,20 +30,24 @@ func TestStateAcross(t *testing.T) {
 				step = min([]int{1, 70, 4, 129}[(lo+step)%4], s.length-lo)
 				part := tensor.New(tensor.Float32, s.batch, step, u.Dim(2))
 				for b := range s.batch {
-					copy(tensor.Data[float32](part)[b*step*u.Dim(2):], tensor.Data[float32](u)[(b*s.length+lo)*u.Dim(2):(b*s.length+lo+step)*u.Dim(2)])
+					copy(tensor.Data[float32](part)[b*step*u.Dim(2):],
+						tensor.Data[float32](u)[(b*s.length+lo)*u.Dim(2):(b*s.length+lo+step)*u.Dim(2)])
 				}
-				out := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, map[string]tensor.Datum{"u": part, "state": state})
+				out := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2},
+					map[string]tensor.Datum{"u": part, "state": state})
 				state = out["state_out"]
 				for b := range s.batch {
-					copy(tensor.Data[float32](joined)[(b*s.length+lo)*width:], tensor.Data[float32](out["y"].(*tensor.Tensor))[b*step*width:(b+1)*step*width])
+					copy(tensor.Data[float32](joined)[(b*s.length+lo)*width:],
+						tensor.Data[float32](out["y"].(*tensor.Tensor))[b*step*width:(b+1)*step*width])
 				}
 			}
-			closeTo(t, form+" "+s.String(), map[string]tensor.Datum{"y": joined}, map[string]tensor.Datum{"y": want}, 5e-6)
+			closeTo(t, form+" "+s.String(), map[string]tensor.Datum{"y": joined}, map[string]tensor.Datum{"y": want},
+				5e-6)
 		}
 	}
 }
 
-// Only the state is wanted.
+// TestStateAlone tests systems whose state is the only output.
 func TestStateAlone(t *testing.T) {
 	r := newGen(6)
 	for _, dense := range []bool{false, true} {
@@ -53,7 +60,8 @@ func TestStateAlone(t *testing.T) {
 		if dense {
 			out = b.Ops("essm", "DenseScan", 2, []*ir.Value{v, f(0.1, 1, 1, 4, 4), f(0.3, 1, 1, 4, 4)})[1]
 		} else {
-			out = b.Ops("essm", "Scan", 3, []*ir.Value{v, f(-0.1, 1, 1, 4), f(1, 1, 1, 4), f(1, 1, 1, 4), f(0.2, 1, 1, 4)})[2]
+			out = b.Ops("essm", "Scan", 3,
+				[]*ir.Value{v, f(-0.1, 1, 1, 4), f(1, 1, 1, 4), f(1, 1, 1, 4), f(0.2, 1, 1, 4)})[2]
 		}
 		if !dense {
 			out.Def.Outputs[1] = nil

@@ -13,8 +13,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// deep is a model that looks back only, with states in and out: embedding, systems of every kind, a sequence in the middle
-// that is an output, too, and a sum over what counts.
+// deep returns a model that looks back only, with states in and out: an embedding, systems of every kind, a sequence in
+// the middle that is also an output, and a sum over the valid steps.
 func deep(t testing.TB, windows []int, outputs bool) *ir.Graph {
 	t.Helper()
 	r := newGen(21)
@@ -31,7 +31,8 @@ func deep(t testing.TB, windows []int, outputs bool) *ir.Graph {
 		out := s.ssm(r, b, x, state)
 		b.Output(fmt.Sprint("state_out", i), out[1])
 		y := b.Op("", "Gelu", out[:1])
-		y = b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.floats(0.3, 12, 12)), b.Const("bias", r.floats(1, 12))})
+		y = b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.floats(0.3, 12, 12)),
+			b.Const("bias", r.floats(1, 12))})
 		if i == 1 {
 			y = b.Op("", "Reshape", []*ir.Value{y, b.Const("shape", tensor.FromSlice([]int64{0, 0, 3, 4}, 4))})
 			y = b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.floats(1, 4))})
@@ -90,7 +91,7 @@ func bindProgram(t testing.TB, g *ir.Graph, c runtime.Config, in []tensor.Datum,
 	return e.(*executable)
 }
 
-// deepInputs makes inputs for deep.
+// deepInputs returns inputs for deep.
 func deepInputs(g *ir.Graph, batch, length int) (in []tensor.Datum) {
 	r := newGen(4)
 	for _, v := range g.Inputs {
@@ -115,8 +116,8 @@ func deepInputs(g *ir.Graph, batch, length int) (in []tensor.Datum) {
 	return in
 }
 
-// Answers are bitwise the same at any length of chunks and any number of threads.
-func TestStrips(t *testing.T) {
+// TestStretches checks that answers are bitwise the same at any length of chunks and any number of threads.
+func TestStretches(t *testing.T) {
 	for _, windows := range [][]int{{0, 0, 0, 0}, {3, 150, 0, 1}, {500, 0, 7, 0}} {
 		for _, outputs := range []bool{false, true} {
 			g := deep(t, windows, outputs)
@@ -139,7 +140,8 @@ func TestStrips(t *testing.T) {
 						}
 						for i, v := range out {
 							if !tensor.Equal(v.(*tensor.Tensor), want[i].(*tensor.Tensor)) {
-								t.Fatalf("windows %v, outputs %v, batch %d, %d rows, %d threads: output %s differs", windows, outputs, batch, rows, threads, g.Outputs[i].Name)
+								t.Fatalf("windows %v, outputs %v, batch %d, %d rows, %d threads: output %s differs",
+									windows, outputs, batch, rows, threads, g.Outputs[i].Name)
 							}
 						}
 					}
@@ -158,8 +160,8 @@ func TestStrips(t *testing.T) {
 	}
 }
 
-// The working memory of a model that looks back only does not depend on how long sequences are.
-func TestStripMemory(t *testing.T) {
+// TestChunkMemory checks that the working memory of a model that looks back only does not depend on the length.
+func TestChunkMemory(t *testing.T) {
 	g := deep(t, []int{0, 20, 0, 0, 0}, false)
 	bytes := func(batch, length int) int64 {
 		return bindStrips(t, g, stretchRows, 2, deepInputs(g, batch, length)).ArenaBytes()
@@ -174,7 +176,8 @@ func TestStripMemory(t *testing.T) {
 	}
 }
 
-// Chunks cover a sequence, are whole tiles, none longer than the first; and none but the last two are shorter.
+// TestChunks checks that chunks cover a sequence, that they are whole tiles, and that all but the last two are as long
+// as the first, and none longer.
 func TestChunks(t *testing.T) {
 	for _, rows := range []int{1, 96, 100, 500, 4096} {
 		for batch := 1; batch <= 3; batch++ {
@@ -186,8 +189,10 @@ func TestChunks(t *testing.T) {
 				}
 				for from, to := 0, 0; from < length; from = to {
 					to = st.next(from)
-					if n := to - from; n <= 0 || n > st.chunk || to > length || to < length && n%record.LargestTile != 0 || n < st.chunk && length-to > st.chunk {
-						t.Fatalf("%d rows, batch %d, %d steps: a chunk from %d to %d, the first has %d", rows, batch, length, from, to, st.chunk)
+					if n := to - from; n <= 0 || n > st.chunk || to > length ||
+						to < length && n%record.LargestTile != 0 || n < st.chunk && length-to > st.chunk {
+						t.Fatalf("%d rows, batch %d, %d steps: a chunk from %d to %d, the first has %d", rows, batch,
+							length, from, to, st.chunk)
 					}
 				}
 			}
@@ -195,8 +200,9 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// What looks ahead keeps whole sequences, and what follows it goes by chunks again.
-func TestStripsAroundBackward(t *testing.T) {
+// TestStretchesAroundBackward checks that steps that look ahead have whole sequences, and that steps before and behind
+// them run in chunks.
+func TestStretchesAroundBackward(t *testing.T) {
 	r := newGen(5)
 	b := ir.NewBuilder("mixed", ops.Default, ops.Opsets())
 	b.Graph().Meta[ir.MetaTime] = "L"
@@ -231,8 +237,8 @@ func TestStripsAroundBackward(t *testing.T) {
 	}
 }
 
-// Products in low precision run in stretches, too.
-func TestStripsLow(t *testing.T) {
+// TestStretchesLow checks that products in low precision run in stretches.
+func TestStretchesLow(t *testing.T) {
 	g := layered(t, system{ch: 1, heads: 2, n: 32, h: 32, m: 32, direction: "forward", d: "diagonal"}, 3, geluOp, true)
 	g.Meta[ir.MetaTime] = "L"
 	in := []tensor.Datum{newGen(6).floats(1, 2, 700, 64)}

@@ -32,8 +32,10 @@ func TestAttention(t *testing.T) {
 		return m
 	}
 	causal, window := ir.A("is_causal", 1), []ir.Attr{ir.A("left_window_size", 3), ir.A("right_window_size", 2)}
-	for _, c := range []struct{ b, hq, hkv, s, t, e, ev int }{{1, 1, 1, 1, 1, 1, 1}, {2, 2, 2, 7, 7, 5, 6}, {2, 4, 2, 33, 50, 16, 20}, {1, 2, 1, 130, 130, 8, 64}, {1, 3, 3, 1, 40, 64, 16}, {1, 2, 2, 100, 700, 4, 3}} {
-		q, k, v := given(r.floats(1, c.b, c.hq, c.s, c.e)), given(r.floats(1, c.b, c.hkv, c.t, c.e)), given(r.floats(1, c.b, c.hkv, c.t, c.ev))
+	for _, c := range []struct{ b, hq, hkv, s, t, e, ev int }{{1, 1, 1, 1, 1, 1, 1}, {2, 2, 2, 7, 7, 5, 6},
+		{2, 4, 2, 33, 50, 16, 20}, {1, 2, 1, 130, 130, 8, 64}, {1, 3, 3, 1, 40, 64, 16}, {1, 2, 2, 100, 700, 4, 3}} {
+		q, k, v := given(r.floats(1, c.b, c.hq, c.s, c.e)), given(r.floats(1, c.b, c.hkv, c.t, c.e)),
+			given(r.floats(1, c.b, c.hkv, c.t, c.ev))
 		check := func(in []operand, attrs ...ir.Attr) {
 			t.Helper()
 			checkNode(t, "Attention", 1, in, attrs...)
@@ -56,13 +58,14 @@ func TestAttention(t *testing.T) {
 		check([]operand{flat(c.hq, c.s, c.e), flat(c.hkv, c.t, c.e), flat(c.hkv, c.t, c.ev)}, append(heads, causal)...)
 		past := []operand{{}, given(r.floats(1, c.b, c.hkv, 9, c.e)), given(r.floats(1, c.b, c.hkv, 9, c.ev))}
 		checkNode(t, "Attention", 3, append([]operand{q, k, v}, past...), causal)
-		checkNode(t, "Attention", 3, append([]operand{flat(c.hq, c.s, c.e), flat(c.hkv, c.t, c.e), flat(c.hkv, c.t, c.ev)}, past...), append(heads, causal)...)
+		checkNode(t, "Attention", 3, append([]operand{flat(c.hq, c.s, c.e), flat(c.hkv, c.t, c.e),
+			flat(c.hkv, c.t, c.ev)}, past...), append(heads, causal)...)
 		past[0] = given(bools(c.s, c.t+9))
 		check(append([]operand{q, k, v}, past...), window...)
 	}
 }
 
-// Numbers that are not finite come out where they have weight, and nowhere else.
+// TestAttentionNotFinite checks that NaN and infinities reach the answers with a weight for them, and no others.
 func TestAttentionNotFinite(t *testing.T) {
 	r := newGen(32)
 	mask := tensor.New(tensor.Bool, 5, 20)

@@ -85,12 +85,13 @@ func transformCases() []transformCase {
 		{name: "DFT-17", shape: []int{2, 40, 3, 1}, in: [][]int64{{16}}, attrs: []ir.Attr{ir.A("axis", 2), onesided}},
 		{name: "STFT", shape: []int{2, 300, 1}, in: [][]int64{{13}, nil, {50}}},
 		{name: "STFT", shape: []int{2, 300, 1}, in: [][]int64{{13}, nil}, win: 64},
-		{name: "STFT", shape: []int{2, 300, 2}, in: [][]int64{{30}, nil, {45}}, win: 45, attrs: []ir.Attr{ir.A("onesided", 0)}},
+		{name: "STFT", shape: []int{2, 300, 2}, in: [][]int64{{30}, nil, {45}}, win: 45,
+			attrs: []ir.Attr{ir.A("onesided", 0)}},
 		{name: "STFT", shape: []int{2, 20, 1}, in: [][]int64{{3}, nil, {20}}},
 	}
 }
 
-// TestTransforms holds each form against the interpreter, and the answers of several threads against those of one.
+// TestTransforms compares each form with the interpreter, and the answers of several threads with those of one.
 func TestTransforms(t *testing.T) {
 	for _, c := range transformCases() {
 		g := c.graph(t)
@@ -117,7 +118,7 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-// A transform that has run once allocates nothing but what the threads cost.
+// TestTransformAllocations checks that a transform allocates nothing after the first run, except for threads.
 func TestTransformAllocations(t *testing.T) {
 	for _, threads := range []int{1, 2} {
 		g := transformCase{name: "DFT", shape: []int{20, 500, 1}}.graph(t)
@@ -129,7 +130,8 @@ func TestTransformAllocations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, out := []tensor.Datum{newGen(1).floats(1, 20, 500, 1)}, []tensor.Datum{tensor.New(tensor.Float32, 20, 500, 2)}
+		in, out := []tensor.Datum{newGen(1).floats(1, 20, 500, 1)},
+			[]tensor.Datum{tensor.New(tensor.Float32, 20, 500, 2)}
 		n := testing.AllocsPerRun(5, func() {
 			if err := e.Run(context.Background(), in, out); err != nil {
 				t.Fatal(err)
@@ -141,12 +143,13 @@ func TestTransformAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkTransforms is the operator DFT with 64 signals.
+// BenchmarkTransforms runs the operator DFT on 64 signals.
 func BenchmarkTransforms(b *testing.B) {
 	for _, n := range []int{1000, 2000, 4096, 16000, 16384, 16411} {
 		for _, onesided := range []int{0, 1} {
 			b.Run(fmt.Sprintf("%d/onesided=%d", n, onesided), func(b *testing.B) {
-				g := transformCase{name: "DFT", shape: []int{64, n, 1}, attrs: []ir.Attr{ir.A("onesided", onesided)}}.graph(b)
+				g := transformCase{name: "DFT", shape: []int{64, n, 1},
+					attrs: []ir.Attr{ir.A("onesided", onesided)}}.graph(b)
 				p, err := compile(g, runtime.Config{Threads: 1})
 				if err != nil {
 					b.Fatal(err)
@@ -159,7 +162,8 @@ func BenchmarkTransforms(b *testing.B) {
 				if onesided == 1 {
 					terms = n/2 + 1
 				}
-				in, out := []tensor.Datum{newGen(1).floats(1, 64, n, 1)}, []tensor.Datum{tensor.New(tensor.Float32, 64, terms, 2)}
+				in, out := []tensor.Datum{newGen(1).floats(1, 64, n, 1)},
+					[]tensor.Datum{tensor.New(tensor.Float32, 64, terms, 2)}
 				for b.Loop() {
 					if err := e.Run(context.Background(), in, out); err != nil {
 						b.Fatal(err)
@@ -170,7 +174,7 @@ func BenchmarkTransforms(b *testing.B) {
 	}
 }
 
-// The scratch and the tables of transforms count against the limit on memory.
+// TestTransformMemory checks that the scratch and the tables of transforms count against the memory limit.
 func TestTransformMemory(t *testing.T) {
 	for _, n := range []int{1 << 16, 65537} {
 		g := transformCase{name: "DFT", shape: []int{1, n, 1}}.graph(t)
@@ -198,7 +202,7 @@ func TestTransformMemory(t *testing.T) {
 	}
 }
 
-// A run is cancelled inside a long transform: while its tables are made, and between its passes.
+// TestTransformCancel cancels runs inside a long transform: while its tables are made, and between its passes.
 func TestTransformCancel(t *testing.T) {
 	const n = 1 << 18
 	g := transformCase{name: "DFT", shape: []int{1, n, 2}}.graph(t)
@@ -237,7 +241,7 @@ func TestTransformCancel(t *testing.T) {
 	}
 }
 
-// Branches use the memory of the model's workers.
+// TestTransformInBranch checks that branches use the scratch of the model's workers.
 func TestTransformInBranch(t *testing.T) {
 	r := newGen(15)
 	b := ir.NewBuilder("branches", ops.Default, ops.Opsets())

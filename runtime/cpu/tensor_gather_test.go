@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Indices that only the run knows, from either end.
+// TestGather tests indices that are inputs, from the beginning and from the end.
 func TestGather(t *testing.T) {
 	r := newGen(21)
 	bools := tensor.New(tensor.Bool, 3, 4)
@@ -21,7 +21,8 @@ func TestGather(t *testing.T) {
 	for _, x := range []*tensor.Tensor{with(r.floats(1, 4, 3, 5), 2, math.NaN()), r.floats(1, 3), bools} {
 		for axis := range x.Rank() {
 			n := int64(x.Dim(axis))
-			for _, at := range []operand{given(number(n - 1)), given(number(-n)), given(tensor.FromSlice([]int32{0, -1, 1, 1}, 2, 2)), given(tensor.New(tensor.Int64, 0))} {
+			for _, at := range []operand{given(number(n - 1)), given(number(-n)),
+				given(tensor.FromSlice([]int32{0, -1, 1, 1}, 2, 2)), given(tensor.New(tensor.Int64, 0))} {
 				checkNode(t, "Gather", 1, []operand{given(x), at}, ir.A("axis", axis))
 			}
 		}
@@ -32,7 +33,8 @@ func TestGather(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range []int64{3, -4, math.MaxInt64, math.MinInt64} {
-		if _, err := m.NewSession().Run(context.Background(), map[string]tensor.Datum{"x": r.floats(1, 3, 2), "at": whole(0, at)}); err == nil {
+		if _, err := m.NewSession().Run(context.Background(),
+			map[string]tensor.Datum{"x": r.floats(1, 3, 2), "at": whole(0, at)}); err == nil {
 			t.Errorf("index %d of 3 is taken", at)
 		}
 	}

@@ -21,15 +21,16 @@ func TestGridSample(t *testing.T) {
 				attrs := []ir.Attr{ir.A("mode", mode), ir.A("padding_mode", padding), ir.A("align_corners", corners)}
 				sameNode(t, "GridSample", 1, []operand{given(r.odd(2, 3, 7, 9)), given(r.odd(2, 40, 30, 2))}, attrs...)
 				if mode != "cubic" {
-					sameNode(t, "GridSample", 1, []operand{given(r.floats(1, 1, 2, 4, 5, 6)), given(r.floats(0.7, 1, 3, 4, 5, 3))}, attrs...)
+					sameNode(t, "GridSample", 1,
+						[]operand{given(r.floats(1, 1, 2, 4, 5, 6)), given(r.floats(0.7, 1, 3, 4, 5, 3))}, attrs...)
 				}
 			}
 		}
 	}
 }
 
-// The kernel finds what a place is interpolated from by the code of the operator's evaluation, so that the two agree whatever
-// they do. Here the answer is computed by another way: an axis after the other, each element fetched by itself.
+// TestGridSampleByDefinition compares the kernel with an independent computation, axis by axis and element by element,
+// since the kernel and the operator's evaluation share the code that finds the interpolated elements.
 func TestGridSampleByDefinition(t *testing.T) {
 	r := newGen(53)
 	for _, shape := range [][]int{{7}, {1}, {7, 9}, {2, 1}, {5, 4, 3}} {
@@ -40,15 +41,18 @@ func TestGridSampleByDefinition(t *testing.T) {
 					places := []int{5, 3, 2}[:len(shape)]
 					grid := r.floats(1.3, append(append([]int{2}, places...), len(shape))...) // a third lies outside
 					copy(tensor.Data[float32](grid), []float32{-1, 1, 0, -0.5, 30, -17, 1e4})
-					attrs := ir.NewAttrs(ir.A("mode", mode), ir.A("padding_mode", padding), ir.A("align_corners", map[bool]int{true: 1}[corners]))
+					attrs := ir.NewAttrs(ir.A("mode", mode), ir.A("padding_mode", padding),
+						ir.A("align_corners", map[bool]int{true: 1}[corners]))
 					b := ir.NewBuilder("sample", ops.Default, ops.Opsets())
 					op := ops.Default.Resolve("", "GridSample", 22)
-					b.Output("y", b.Apply(op, 1, []*ir.Value{b.Input("x", ir.Of(x)), b.Input("grid", ir.Of(grid))}, attrs)[0])
+					b.Output("y", b.Apply(op, 1, []*ir.Value{b.Input("x", ir.Of(x)), b.Input("grid", ir.Of(grid))},
+						attrs)[0])
 					g, err := b.Build()
 					if err != nil {
 						t.Fatal(err)
 					}
-					got := run(t, g, runtime.Options{Backend: New()}, map[string]tensor.Datum{"x": x, "grid": grid})["y"]
+					got := run(t, g, runtime.Options{Backend: New()},
+						map[string]tensor.Datum{"x": x, "grid": grid})["y"]
 					want := sampled{mode, padding, corners}.sample(x, grid)
 					if d := backendtest.Diff(got, want, bound(op)); d != "" {
 						t.Errorf("%v, %s, padding %s, corners %v: %s", shape, mode, padding, corners, d)
@@ -59,7 +63,7 @@ func TestGridSampleByDefinition(t *testing.T) {
 	}
 }
 
-// sampled is GridSample as the standard defines it.
+// sampled computes GridSample as the standard defines it.
 type sampled struct {
 	mode, padding string
 	corners       bool
@@ -81,7 +85,7 @@ func (s sampled) sample(x, grid *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// place is a coordinate in elements of an axis, moved into the axis where the padding says so.
+// place returns a coordinate in elements of an axis, moved into the axis if the padding says so.
 func (s sampled) place(u float64, size int) float64 {
 	first, last := -0.5, float64(size)-0.5 // the edges
 	at := first + (u+1)/2*(last-first)
@@ -104,7 +108,7 @@ func (s sampled) place(u float64, size int) float64 {
 	return at
 }
 
-// mirrored walks to and fro between two ends.
+// mirrored reflects a coordinate at two ends until it lies between them.
 func mirrored(at, first, last float64) float64 {
 	if first == last {
 		return first
@@ -116,7 +120,7 @@ func mirrored(at, first, last float64) float64 {
 	return first + math.Min(way, 2*(last-first)-way)
 }
 
-// value interpolates along the first axis what the others give.
+// value interpolates along the first axis between the values along the others.
 func (s sampled) value(v []float32, sizes []int, at []float64) float64 {
 	if len(sizes) == 0 {
 		return float64(v[0])
@@ -155,7 +159,7 @@ func (s sampled) value(v []float32, sizes []int, at []float64) float64 {
 	panic(fmt.Sprintf("mode %q", s.mode))
 }
 
-// product is how many places a tensor of so many has.
+// product returns the product of sizes.
 func product(sizes []int) int {
 	n := 1
 	for _, s := range sizes {

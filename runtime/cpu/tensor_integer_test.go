@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/tensors"
 )
 
-// bytes are random numbers of an element type of 8 bits, extremes among them.
+// bytes returns random numbers of an element type of 8 bits, with the extremes among them.
 func (r gen) bytes(d tensor.DType, shape ...int) *tensor.Tensor {
 	t := tensor.New(d, shape...)
 	b := t.Bytes()
@@ -31,7 +31,8 @@ func (r gen) scales(least float64, shape ...int) *tensor.Tensor {
 var byteTypes = [][2]tensor.DType{{tensor.Uint8, tensor.Int8}, {tensor.Uint8, tensor.Uint8}, {tensor.Int8, tensor.Int8}}
 
 // integerShapes are shapes of two matrices.
-var integerShapes = [][2][]int{{{3, 5}, {5, 7}}, {{1, 40}, {40, 33}}, {{2, 3, 7, 16}, {2, 3, 16, 18}}, {{2, 1, 4, 5}, {3, 5, 1}}, {{2, 9, 31}, {31, 64}}, {{130, 96}, {96, 130}}, {{2, 2, 70, 9}, {2, 2, 9, 300}}}
+var integerShapes = [][2][]int{{{3, 5}, {5, 7}}, {{1, 40}, {40, 33}}, {{2, 3, 7, 16}, {2, 3, 16, 18}},
+	{{2, 1, 4, 5}, {3, 5, 1}}, {{2, 9, 31}, {31, 64}}, {{130, 96}, {96, 130}}, {{2, 2, 70, 9}, {2, 2, 9, 300}}}
 
 func TestMatMulInteger(t *testing.T) {
 	r := newGen(21)
@@ -69,7 +70,8 @@ func TestQLinearMatMul(t *testing.T) {
 			sameNode(t, "QLinearMatMul", 1, []operand{a, one, zeroA, b, fixed(r.scales(0.01)), zeroB, y, zeroY})
 			if len(c[1]) == 2 {
 				b.konst = true
-				sameNode(t, "QLinearMatMul", 1, []operand{a, one, zeroA, b, fixed(r.scales(0.01, n)), fixed(r.bytes(types[1], n)), y, zeroY})
+				sameNode(t, "QLinearMatMul", 1,
+					[]operand{a, one, zeroA, b, fixed(r.scales(0.01, n)), fixed(r.bytes(types[1], n)), y, zeroY})
 			}
 		}
 	}
@@ -79,8 +81,10 @@ func TestDynamicQuantizeLinear(t *testing.T) {
 	r := newGen(24)
 	for _, x := range []*tensor.Tensor{
 		r.floats(1, 3, 5), r.floats(1e20, 2, 100, 91), r.floats(1e-30, 40), r.floats(1, 3, tensors.DynamicPart),
-		tensor.New(tensor.Float32, 7), with(r.floats(1, 9), 3, math.NaN()), with(r.floats(1, 90), 3, math.Inf(1)), with(r.floats(1e38, 90), 0, 3e38), r.floats(1, 0, 3),
-		tensor.FromSlice([]float32{1, 2, 3}, 3), tensor.FromSlice([]float32{-1, -2, -3}, 3), tensor.FromSlice([]float32{1e-45, 0, 0}, 3),
+		tensor.New(tensor.Float32, 7), with(r.floats(1, 9), 3, math.NaN()), with(r.floats(1, 90), 3, math.Inf(1)),
+		with(r.floats(1e38, 90), 0, 3e38), r.floats(1, 0, 3),
+		tensor.FromSlice([]float32{1, 2, 3}, 3), tensor.FromSlice([]float32{-1, -2, -3}, 3),
+		tensor.FromSlice([]float32{1e-45, 0, 0}, 3),
 	} {
 		sameAnyhow(t, "DynamicQuantizeLinear", 3, []operand{given(x)})
 	}
@@ -90,17 +94,21 @@ func TestDynamicQuantizeLinear(t *testing.T) {
 func TestQuantizeWords(t *testing.T) {
 	r := newGen(25)
 	x := with(with(r.floats(2, 3, 5, 7), 4, math.NaN()), 9, math.Inf(1))
-	for _, zero := range []*tensor.Tensor{tensor.Scalar(int16(-300)), tensor.Scalar(uint16(40000)), tensor.Scalar(int8(-3)), tensor.Scalar(uint8(128))} {
+	for _, zero := range []*tensor.Tensor{tensor.Scalar(int16(-300)), tensor.Scalar(uint16(40000)),
+		tensor.Scalar(int8(-3)), tensor.Scalar(uint8(128))} {
 		sameNode(t, "QuantizeLinear", 1, []operand{given(x), fixed(tensor.Scalar(float32(1e-4))), fixed(zero)})
 	}
 	words := tensor.FromSlice([]uint16{0, 1, 40000, 65535}, 4)
-	sameNode(t, "DequantizeLinear", 1, []operand{given(words), fixed(tensor.Scalar(float32(1e-4))), fixed(tensor.Scalar(uint16(40000)))})
-	sameNode(t, "DequantizeLinear", 1, []operand{given(r.bytes(tensor.Int8, 3, 5, 40)), fixed(r.scales(0.1, 5)), fixed(r.bytes(tensor.Int8, 5))}, ir.A("axis", 1))
+	sameNode(t, "DequantizeLinear", 1, []operand{given(words), fixed(tensor.Scalar(float32(1e-4))),
+		fixed(tensor.Scalar(uint16(40000)))})
+	sameNode(t, "DequantizeLinear", 1, []operand{given(r.bytes(tensor.Int8, 3, 5, 40)), fixed(r.scales(0.1, 5)),
+		fixed(r.bytes(tensor.Int8, 5))}, ir.A("axis", 1))
 }
 
 func TestIntegerBinary(t *testing.T) {
 	r := newGen(27)
-	for _, shapes := range [][2][]int{{{3, 4}, {3, 4}}, {{3, 4}, {4}}, {{3, 1}, {4}}, {{}, {5}}, {{2, 3, 1}, {1, 1, 6}}, {{7}, {1}}} {
+	for _, shapes := range [][2][]int{{{3, 4}, {3, 4}}, {{3, 4}, {4}}, {{3, 1}, {4}}, {{}, {5}}, {{2, 3, 1}, {1, 1, 6}},
+		{{7}, {1}}} {
 		a, b := tensor.New(tensor.Int32, shapes[0]...), tensor.New(tensor.Int32, shapes[1]...)
 		c, d := tensor.New(tensor.Int64, shapes[0]...), tensor.New(tensor.Int64, shapes[1]...)
 		for i := range a.Len() {

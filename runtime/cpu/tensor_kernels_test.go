@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// with puts odd numbers into a tensor.
+// with sets an element of a tensor.
 func with(t *tensor.Tensor, at int, x float64) *tensor.Tensor {
 	if t.Len() > 0 {
 		tensor.Data[float32](t)[at%t.Len()] = float32(x)
@@ -22,7 +22,8 @@ func with(t *tensor.Tensor, at int, x float64) *tensor.Tensor {
 func TestBinary(t *testing.T) {
 	r := newGen(5)
 	for _, shapes := range [][2][]int{
-		{{2, 3, 5, 7}, {3, 1, 1}}, {{1, 1, 1, 1}, {2, 3, 4, 5}}, {{6, 1}, {1, 9}}, {{2, 17, 33}, {2, 17, 33}}, {{2, 3, 4}, {}},
+		{{2, 3, 5, 7}, {3, 1, 1}}, {{1, 1, 1, 1}, {2, 3, 4, 5}}, {{6, 1}, {1, 9}}, {{2, 17, 33}, {2, 17, 33}},
+		{{2, 3, 4}, {}},
 		{{5, 1, 7}, {5, 4, 1}}, {{3, 8, 1, 2}, {1, 8, 5, 2}}, {{40, 1000}, {40, 1}}, {{1}, {1, 1}}, {{0, 3}, {1}},
 	} {
 		for _, op := range []string{"Add", "Sub", "Mul", "Div", "Max", "Min"} {
@@ -59,15 +60,17 @@ func TestBinary(t *testing.T) {
 func TestFunctions(t *testing.T) {
 	r := newGen(6)
 	x := with(with(r.floats(3, 3, 7, 19), 4, math.NaN()), 9, math.Inf(-1))
-	for _, op := range []string{"HardSwish", "HardSigmoid", "Log", "Reciprocal", "Sqrt", "Exp", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Erf", "Softmax", "LogSoftmax", "Neg", "Abs"} {
+	for _, op := range []string{"HardSwish", "HardSigmoid", "Log", "Reciprocal", "Sqrt", "Exp", "Relu", "LeakyRelu",
+		"Sigmoid", "Tanh", "Erf", "Softmax", "LogSoftmax", "Neg", "Abs"} {
 		checkNode(t, op, 1, []operand{given(x)})
 	}
 	for _, shape := range [][]int{{1, 1}, {5, 300}, {2, 3, 8}} {
 		checkNode(t, "Softmax", 1, []operand{given(r.floats(30, shape...))})
 		checkNode(t, "LogSoftmax", 1, []operand{given(r.floats(30, shape...))})
 	}
-	checkNode(t, "BatchNormalization", 1, []operand{given(r.floats(1, 2, 5, 3, 11)), fixed(r.floats(1, 5)), fixed(r.floats(1, 5)), fixed(r.floats(1, 5)),
-		fixed(tensor.FromSlice([]float32{1, 0.1, 2, 3, 0.5}, 5))})
+	checkNode(t, "BatchNormalization", 1,
+		[]operand{given(r.floats(1, 2, 5, 3, 11)), fixed(r.floats(1, 5)), fixed(r.floats(1, 5)), fixed(r.floats(1, 5)),
+			fixed(tensor.FromSlice([]float32{1, 0.1, 2, 3, 0.5}, 5))})
 }
 
 func TestReduce(t *testing.T) {
@@ -75,7 +78,9 @@ func TestReduce(t *testing.T) {
 	for _, c := range []struct {
 		shape []int
 		axes  []int64
-	}{{[]int{3, 5, 7}, []int64{2}}, {[]int{3, 5, 7}, []int64{1}}, {[]int{3, 5, 33}, []int64{0, 1}}, {[]int{2, 3, 4, 5}, []int64{-1, -2}}, {[]int{2, 9000}, []int64{1}}, {[]int{6}, []int64{0}}, {[]int{200, 3}, []int64{1}}} {
+	}{{[]int{3, 5, 7}, []int64{2}}, {[]int{3, 5, 7}, []int64{1}}, {[]int{3, 5, 33}, []int64{0, 1}},
+		{[]int{2, 3, 4, 5}, []int64{-1, -2}}, {[]int{2, 9000}, []int64{1}}, {[]int{6}, []int64{0}},
+		{[]int{200, 3}, []int64{1}}} {
 		for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceSumSquare", "ReduceL2"} {
 			for _, keep := range []int{0, 1} {
 				checkNode(t, op, 1, []operand{given(r.floats(1, c.shape...)), ints(c.axes...)}, ir.A("keepdims", keep))
@@ -96,22 +101,29 @@ func TestPool(t *testing.T) {
 		shape []int
 		attrs []ir.Attr
 	}{
-		{[]int{2, 3, 9}, []ir.Attr{ir.A("kernel_shape", []int64{3}), ir.A("strides", []int64{2}), ir.A("pads", []int64{1, 1})}},
+		{[]int{2, 3, 9}, []ir.Attr{ir.A("kernel_shape", []int64{3}), ir.A("strides", []int64{2}),
+			ir.A("pads", []int64{1, 1})}},
 		{[]int{1, 3, 8, 13}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2}), ir.A("strides", []int64{2, 2})}},
-		{[]int{1, 2, 9, 13}, []ir.Attr{ir.A("kernel_shape", []int64{3, 2}), ir.A("strides", []int64{2, 1}), ir.A("pads", []int64{1, 1, 0, 1})}},
-		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2}), ir.A("strides", []int64{2, 3}), ir.A("ceil_mode", 1)}},
-		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{3, 4}), ir.A("auto_pad", "SAME_UPPER"), ir.A("strides", []int64{2, 3})}},
+		{[]int{1, 2, 9, 13}, []ir.Attr{ir.A("kernel_shape", []int64{3, 2}), ir.A("strides", []int64{2, 1}),
+			ir.A("pads", []int64{1, 1, 0, 1})}},
+		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2}), ir.A("strides", []int64{2, 3}),
+			ir.A("ceil_mode", 1)}},
+		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{3, 4}), ir.A("auto_pad", "SAME_UPPER"),
+			ir.A("strides", []int64{2, 3})}},
 		{[]int{1, 2, 9, 14}, []ir.Attr{ir.A("kernel_shape", []int64{3, 2}), ir.A("dilations", []int64{2, 3})}},
 		{[]int{2, 3, 70, 66}, []ir.Attr{ir.A("kernel_shape", []int64{2, 2}), ir.A("strides", []int64{2, 2})}},
-		{[]int{1, 2, 90, 81}, []ir.Attr{ir.A("kernel_shape", []int64{3, 3}), ir.A("strides", []int64{2, 2}), ir.A("pads", []int64{1, 1, 1, 1})}},
+		{[]int{1, 2, 90, 81}, []ir.Attr{ir.A("kernel_shape", []int64{3, 3}), ir.A("strides", []int64{2, 2}),
+			ir.A("pads", []int64{1, 1, 1, 1})}},
 		{[]int{1, 2, 45, 130}, []ir.Attr{ir.A("kernel_shape", []int64{1, 4}), ir.A("strides", []int64{1, 4})}},
-		{[]int{1, 2, 3, 5000}, []ir.Attr{ir.A("kernel_shape", []int64{2, 7}), ir.A("strides", []int64{1, 3}), ir.A("dilations", []int64{1, 2})}},
+		{[]int{1, 2, 3, 5000}, []ir.Attr{ir.A("kernel_shape", []int64{2, 7}), ir.A("strides", []int64{1, 3}),
+			ir.A("dilations", []int64{1, 2})}},
 	} {
 		x := r.floats(1, c.shape...)
 		checkNode(t, "AveragePool", 1, []operand{given(x)}, c.attrs...)
 		checkNode(t, "MaxPool", 1, []operand{given(with(x, 7, math.NaN()))}, c.attrs...)
 	}
-	checkNode(t, "AveragePool", 1, []operand{given(r.floats(1, 1, 2, 5, 6))}, ir.A("kernel_shape", []int64{3, 3}), ir.A("pads", []int64{1, 1, 1, 1}), ir.A("count_include_pad", 1))
+	checkNode(t, "AveragePool", 1, []operand{given(r.floats(1, 1, 2, 5, 6))}, ir.A("kernel_shape", []int64{3, 3}),
+		ir.A("pads", []int64{1, 1, 1, 1}), ir.A("count_include_pad", 1))
 }
 
 func TestMove(t *testing.T) {
@@ -136,7 +148,8 @@ func TestMove(t *testing.T) {
 		checkNode(t, "Slice", 1, []operand{in, ints(-1), ints(-1 << 62), ints(2), ints(-1 << 62)})
 		checkNode(t, "Expand", 1, []operand{given(tensor.FromSlice([]int64{4, 5, 6}, 3, 1)), ints(2, 3, 5)})
 		checkNode(t, "Tile", 1, []operand{in, ints(1, 2, 1, 3)})
-		checkNode(t, "Gather", 1, []operand{in, fixed(tensor.FromSlice([]int64{3, 0, -1, 0, 2, 2}, 2, 3))}, ir.A("axis", 1))
+		checkNode(t, "Gather", 1, []operand{in, fixed(tensor.FromSlice([]int64{3, 0, -1, 0, 2, 2}, 2, 3))},
+			ir.A("axis", 1))
 		checkNode(t, "Gather", 1, []operand{in, fixed(tensor.Scalar(int64(1)))}, ir.A("axis", 2))
 		checkNode(t, "DepthToSpace", 1, []operand{in}, ir.A("blocksize", 2))
 		checkNode(t, "DepthToSpace", 1, []operand{in}, ir.A("blocksize", 2), ir.A("mode", "CRD"))
@@ -151,7 +164,8 @@ func TestMove(t *testing.T) {
 		checkNode(t, "Pad", 1, []operand{in, ints(0, 1, -2, 3, 1, 0, 0, -2), fill})
 		checkNode(t, "Pad", 1, []operand{in, ints(-1, -1, 0, 2), fill, ints(1, 3)})
 		if x.DType() == tensor.Float32 {
-			checkNode(t, "Resize", 1, []operand{in, {}, fixed(tensor.FromSlice([]float32{1, 1, 2, 1.5}, 4))}, ir.A("coordinate_transformation_mode", "asymmetric"), ir.A("nearest_mode", "floor"))
+			checkNode(t, "Resize", 1, []operand{in, {}, fixed(tensor.FromSlice([]float32{1, 1, 2, 1.5}, 4))},
+				ir.A("coordinate_transformation_mode", "asymmetric"), ir.A("nearest_mode", "floor"))
 		}
 	}
 }
@@ -166,22 +180,26 @@ func TestLSTM(t *testing.T) {
 		if c.direction == "bidirectional" {
 			d = 2
 		}
-		in := []operand{given(r.floats(1, c.length, c.batch, c.inputs)), fixed(r.floats(0.5, d, 4*c.hidden, c.inputs)), fixed(r.floats(0.5, d, 4*c.hidden, c.hidden))}
+		in := []operand{given(r.floats(1, c.length, c.batch, c.inputs)), fixed(r.floats(0.5, d, 4*c.hidden, c.inputs)),
+			fixed(r.floats(0.5, d, 4*c.hidden, c.hidden))}
 		attrs := []ir.Attr{ir.A("hidden_size", c.hidden), ir.A("direction", c.direction)}
 		checkNode(t, "LSTM", 3, in, attrs...)
-		in = append(in, fixed(r.floats(1, d, 8*c.hidden)), operand{}, given(r.floats(1, d, c.batch, c.hidden)), given(r.floats(1, d, c.batch, c.hidden)))
+		in = append(in, fixed(r.floats(1, d, 8*c.hidden)), operand{}, given(r.floats(1, d, c.batch, c.hidden)),
+			given(r.floats(1, d, c.batch, c.hidden)))
 		checkNode(t, "LSTM", 3, in, attrs...)
 	}
 }
 
 func TestMatMul(t *testing.T) {
 	r := newGen(11)
-	for _, c := range [][2][]int{{{3, 5}, {5, 7}}, {{1, 40}, {40, 33}}, {{2, 3, 7, 16}, {2, 3, 16, 18}}, {{2, 1, 4, 5}, {3, 5, 1}}, {{64, 96}, {96, 130}}} {
+	for _, c := range [][2][]int{{{3, 5}, {5, 7}}, {{1, 40}, {40, 33}}, {{2, 3, 7, 16}, {2, 3, 16, 18}},
+		{{2, 1, 4, 5}, {3, 5, 1}}, {{64, 96}, {96, 130}}} {
 		checkNode(t, "MatMul", 1, []operand{given(r.floats(1, c[0]...)), given(r.floats(1, c[1]...))})
 	}
 }
 
-// A model whose sizes are computed from its inputs' shapes runs without allocating, branches included.
+// TestBranchesAllocateNothing checks that a model with branches, whose sizes follow from the shapes of inputs, does not
+// allocate in a run.
 func TestBranchesAllocateNothing(t *testing.T) {
 	b := ir.NewBuilder("branches", ops.Default, ops.Opsets())
 	r := newGen(12)
@@ -190,7 +208,8 @@ func TestBranchesAllocateNothing(t *testing.T) {
 	branch := func(taps int) *ir.Graph {
 		sub := b.Sub("branch")
 		y := sub.Op("", "Conv", []*ir.Value{x, sub.Const("w", r.floats(1, 6, 4, taps))}, ir.A("auto_pad", "SAME_UPPER"))
-		shape := sub.Op("", "Concat", []*ir.Value{sub.Op("", "Shape", []*ir.Value{y}, ir.A("end", 1)), sub.Ints(-1)}, ir.A("axis", 0))
+		shape := sub.Op("", "Concat", []*ir.Value{sub.Op("", "Shape", []*ir.Value{y}, ir.A("end", 1)), sub.Ints(-1)},
+			ir.A("axis", 0))
 		sub.Output("", sub.Op("", "Reshape", []*ir.Value{y, shape}))
 		g, err := sub.Build()
 		if err != nil {
@@ -244,9 +263,12 @@ func TestGatedRecurrences(t *testing.T) {
 					continue
 				}
 				attrs = append(attrs, ir.A("hidden_size", c.hidden), ir.A("direction", c.direction))
-				in := []operand{given(r.floats(1, c.length, c.batch, c.inputs)), fixed(r.floats(0.5, d, gates*c.hidden, c.inputs)), fixed(r.floats(0.5, d, gates*c.hidden, c.hidden))}
+				in := []operand{given(r.floats(1, c.length, c.batch, c.inputs)),
+					fixed(r.floats(0.5, d, gates*c.hidden, c.inputs)),
+					fixed(r.floats(0.5, d, gates*c.hidden, c.hidden))}
 				checkNode(t, op, 2, in, attrs...)
-				in = append(in, fixed(r.floats(1, d, 2*gates*c.hidden)), operand{}, given(r.floats(1, d, c.batch, c.hidden)))
+				in = append(in, fixed(r.floats(1, d, 2*gates*c.hidden)), operand{},
+					given(r.floats(1, d, c.batch, c.hidden)))
 				checkNode(t, op, 2, in, attrs...)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// indices are random places in dimensions of the given sizes, as vectors of one for each, or in one dimension.
+// indices returns random indices into dimensions of the given sizes: vectors with one for each, or single ones.
 func (r gen) indices(sizes []int, shape ...int) *tensor.Tensor {
 	t := tensor.New(tensor.Int64, shape...)
 	for i := range tensor.Data[int64](t) {
@@ -41,7 +41,8 @@ func TestPlaces(t *testing.T) {
 			sameNode(t, "ScatterElements", 1, []operand{given(x), given(at), given(make(shape...))}, ir.A("axis", axis))
 		}
 		x := make(4, 5, 3)
-		for _, c := range []struct{ at, updates []int }{{[]int{7, 1}, []int{7, 5, 3}}, {[]int{2, 6, 2}, []int{2, 6, 3}}, {[]int{9, 3}, []int{9}}, {[]int{1}, []int{5, 3}}} {
+		for _, c := range []struct{ at, updates []int }{{[]int{7, 1}, []int{7, 5, 3}}, {[]int{2, 6, 2}, []int{2, 6, 3}},
+			{[]int{9, 3}, []int{9}}, {[]int{1}, []int{5, 3}}} {
 			at := r.indices([]int{4, 5, 3}[:c.at[len(c.at)-1]], c.at...)
 			sameNode(t, "GatherND", 1, []operand{given(x), given(at)})
 			sameNode(t, "ScatterND", 1, []operand{given(x), given(at), given(make(c.updates...))})
@@ -50,9 +51,11 @@ func TestPlaces(t *testing.T) {
 		sameNode(t, "GatherND", 1, []operand{given(x), given(r.indices([]int{3}, 4, 5, 1))}, ir.A("batch_dims", 2))
 	}
 	for _, reduction := range []string{"add", "mul", "max", "min"} {
-		sameAnyhow(t, "ScatterND", 1, []operand{given(r.floats(1, 4, 5)), given(r.indices([]int{4}, 3, 1)), given(r.floats(1, 3, 5))}, ir.A("reduction", reduction))
+		sameAnyhow(t, "ScatterND", 1, []operand{given(r.floats(1, 4, 5)), given(r.indices([]int{4}, 3, 1)),
+			given(r.floats(1, 3, 5))}, ir.A("reduction", reduction))
 	}
-	g, feed := nodeGraph(t, "GatherElements", 1, []operand{given(r.floats(1, 3, 4)), given(tensor.FromSlice([]int64{0, 3}, 2, 1))})
+	g, feed := nodeGraph(t, "GatherElements", 1,
+		[]operand{given(r.floats(1, 3, 4)), given(tensor.FromSlice([]int64{0, 3}, 2, 1))})
 	m, err := runtime.New(g, runtime.Options{Backend: New()})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +68,8 @@ func TestPlaces(t *testing.T) {
 func TestCumSum(t *testing.T) {
 	r := newGen(42)
 	for axis := range int64(3) {
-		for _, attrs := range [][]ir.Attr{nil, {ir.A("exclusive", 1)}, {ir.A("reverse", 1)}, {ir.A("exclusive", 1), ir.A("reverse", 1)}} {
+		for _, attrs := range [][]ir.Attr{nil, {ir.A("exclusive", 1)}, {ir.A("reverse", 1)},
+			{ir.A("exclusive", 1), ir.A("reverse", 1)}} {
 			sameNode(t, "CumSum", 1, []operand{given(r.floats(1, 3, 50, 7)), fixed(tensor.Scalar(axis - 3))}, attrs...)
 		}
 	}

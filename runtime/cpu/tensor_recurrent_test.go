@@ -13,15 +13,17 @@ import (
 
 var recurrentGates = map[string]int{"LSTM": 4, "GRU": 3, "RNN": 1}
 
-// Recurrent layers with everything that the standard has, each against the evaluation.
+// TestRecurrent compares recurrent layers, with all options of the standard, with the evaluation.
 func TestRecurrent(t *testing.T) {
 	r := newGen(31)
 	activations := map[string][][]string{
-		"LSTM": {nil, {"HardSigmoid", "ScaledTanh", "Softsign"}, {"Sigmoid", "Elu", "Affine"}, {"Sigmoid", "Softplus", "LeakyRelu"}},
-		"GRU":  {nil, {"HardSigmoid", "Softsign"}, {"Sigmoid", "ThresholdedRelu"}},
-		"RNN":  {nil, {"Relu"}, {"Affine"}, {"Softplus"}},
+		"LSTM": {nil, {"HardSigmoid", "ScaledTanh", "Softsign"}, {"Sigmoid", "Elu", "Affine"},
+			{"Sigmoid", "Softplus", "LeakyRelu"}},
+		"GRU": {nil, {"HardSigmoid", "Softsign"}, {"Sigmoid", "ThresholdedRelu"}},
+		"RNN": {nil, {"Relu"}, {"Affine"}, {"Softplus"}},
 	}
-	sizes := []struct{ length, batch, inputs, hidden int }{{1, 1, 5, 8}, {7, 3, 4, 5}, {5, 2, 3, 17}, {6, 9, 9, 12}, {40, 5, 2, 3}, {130, 1, 3, 4}, {0, 2, 3, 4}, {3, 0, 3, 4}}
+	sizes := []struct{ length, batch, inputs, hidden int }{{1, 1, 5, 8}, {7, 3, 4, 5}, {5, 2, 3, 17}, {6, 9, 9, 12},
+		{40, 5, 2, 3}, {130, 1, 3, 4}, {0, 2, 3, 4}, {3, 0, 3, 4}}
 	for op, gates := range recurrentGates {
 		for i, c := range sizes {
 			for j := range 8 {
@@ -47,9 +49,11 @@ func TestRecurrent(t *testing.T) {
 					for range dirs {
 						names = append(names, f...)
 					}
-					attrs = append(attrs, ir.A("activations", names), ir.A("activation_alpha", []float64{0.3, 0.8}), ir.A("activation_beta", []float64{0.4}))
+					attrs = append(attrs, ir.A("activations", names), ir.A("activation_alpha", []float64{0.3, 0.8}),
+						ir.A("activation_beta", []float64{0.4}))
 				}
-				in := []operand{given(r.floats(1, x...)), fixed(r.floats(0.5, dirs, gates*c.hidden, c.inputs)), fixed(r.floats(0.5, dirs, gates*c.hidden, c.hidden)),
+				in := []operand{given(r.floats(1, x...)), fixed(r.floats(0.5, dirs, gates*c.hidden, c.inputs)),
+					fixed(r.floats(0.5, dirs, gates*c.hidden, c.hidden)),
 					fixed(r.floats(1, dirs, 2*gates*c.hidden)), {}, given(r.floats(1, state...))}
 				if j%3 != 0 {
 					lens := tensor.New(tensor.Int32, c.batch)
@@ -70,7 +74,7 @@ func TestRecurrent(t *testing.T) {
 	}
 }
 
-// NaN stays in its sample, and lengths that do not fit are refused.
+// TestRecurrentInputs checks that NaN stays in its sample, and that wrong lengths return an error.
 func TestRecurrentInputs(t *testing.T) {
 	r := newGen(32)
 	for op, gates := range recurrentGates {
@@ -92,7 +96,8 @@ func TestRecurrentInputs(t *testing.T) {
 				t.Errorf("%s: a length of %d is taken", op, n)
 			}
 		}
-		in, out := map[string]tensor.Datum{"x": x, "lens": tensor.FromSlice([]int32{1, 5, 0, 3, 5, 2, 4, 5}, 8)}, map[string]tensor.Datum{}
+		in, out := map[string]tensor.Datum{"x": x, "lens": tensor.FromSlice([]int32{1, 5, 0, 3, 5, 2, 4, 5}, 8)},
+			map[string]tensor.Datum{}
 		if n := testing.AllocsPerRun(5, func() {
 			if err := s.RunInto(context.Background(), in, out); err != nil {
 				t.Fatal(err)

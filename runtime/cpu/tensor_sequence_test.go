@@ -9,7 +9,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Sequences that grow out of the same one do not see each other's items, nor does the caller's.
+// TestSequenceInsert checks that sequences made of one sequence do not share later items, with each other or with the
+// caller's.
 func TestSequenceInsert(t *testing.T) {
 	g := parse(t, `g (seq(float[2]) s, float[2] x) => (a, b, an, bn, c) <int64 m = {5}> {
 		a = SequenceInsert (s, x)
@@ -46,7 +47,8 @@ func TestSequenceInsert(t *testing.T) {
 	}
 }
 
-// What is made of sequences has a known shape where the items have, so that what comes behind runs in kernels.
+// TestSequenceShapes checks that tensors made of sequences have known shapes if the items have, so that later steps run
+// in kernels.
 func TestSequenceShapes(t *testing.T) {
 	g := parse(t, `g (float[L,2,3] x, float[2,3] h) => (y, z, n) <int64 zero = {0}, float[3,4] w = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2}> {
 		parts = SplitToSequence <keepdims: int = 0> (x)
@@ -83,15 +85,17 @@ func TestSequenceShapes(t *testing.T) {
 		compareDatum(t, name, got[name], want[name])
 	}
 	for _, p := range s.Profile() {
-		if p.Form == "eval" && slices.Contains([]string{"Add", "Tanh", "MatMul", "Relu", "SequenceLength", "Loop"}, p.Op) {
+		if p.Form == "eval" && slices.Contains([]string{"Add", "Tanh", "MatMul", "Relu", "SequenceLength", "Loop"},
+			p.Op) {
 			t.Errorf("%s is evaluated", p.Name)
 		}
 	}
 }
 
-// Sequences of items that differ have no known shapes, whatever the first ones are.
+// TestSequenceOfDifferentItems checks that items of different shapes have no known shape.
 func TestSequenceOfDifferentItems(t *testing.T) {
-	for _, body := range []string{`v = Concat <axis: int = 0> (p, p)  q = SequenceInsert (s, v)`, `v = Relu (p)  r = SequenceInsert (s, v)  z = Concat <axis: int = 0> (p, p)  q = SequenceInsert (r, z)`,
+	for _, body := range []string{`v = Concat <axis: int = 0> (p, p)  q = SequenceInsert (s, v)`,
+		`v = Relu (p)  r = SequenceInsert (s, v)  z = Concat <axis: int = 0> (p, p)  q = SequenceInsert (r, z)`,
 		`b = Add (p, x)  v = Tanh (b)  q = SequenceInsert (s, v)`} {
 		for _, start := range []string{"e = SequenceEmpty ()", "e = SequenceConstruct (a)"} {
 			g := parse(t, `g (float[1,3] a, float[2,3] x, int64 m) => (y, first, all) <int64 zero = {0}> {
@@ -100,7 +104,8 @@ func TestSequenceOfDifferentItems(t *testing.T) {
 				f = SequenceAt (all, zero)
 				first = Relu (f)
 			}`)
-			in := map[string]tensor.Datum{"a": newGen(6).floats(1, 1, 3), "x": newGen(7).floats(1, 2, 3), "m": number(4)}
+			in := map[string]tensor.Datum{"a": newGen(6).floats(1, 1, 3), "x": newGen(7).floats(1, 2, 3),
+				"m": number(4)}
 			want, got := truth(t, g, in), run(t, g, runtime.Options{Backend: New()}, in)
 			for name := range want {
 				compareDatum(t, name, got[name], want[name])

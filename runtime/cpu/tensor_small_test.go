@@ -10,7 +10,7 @@ import (
 
 var nans = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1)}
 
-// odd is random numbers, some of them not finite.
+// odd returns random numbers, some of them not finite.
 func (r gen) odd(shape ...int) *tensor.Tensor {
 	t := r.floats(2, shape...)
 	for i := range t.Len() {
@@ -23,7 +23,8 @@ func (r gen) odd(shape ...int) *tensor.Tensor {
 
 func TestUnary(t *testing.T) {
 	r := newGen(44)
-	for _, op := range []string{"Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Floor", "Ceil", "Round", "Sign"} {
+	for _, op := range []string{"Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
+		"Floor", "Ceil", "Round", "Sign"} {
 		sameNode(t, op, 1, []operand{given(r.odd(3, 50))})
 	}
 }
@@ -52,7 +53,8 @@ func TestArgExtreme(t *testing.T) {
 	r := newGen(46)
 	for axis := range 3 {
 		for _, op := range []string{"ArgMax", "ArgMin"} {
-			for _, x := range []*tensor.Tensor{r.floats(1, 4, 5, 6), r.odd(4, 5, 6), tensor.New(tensor.Float32, 4, 5, 6)} {
+			for _, x := range []*tensor.Tensor{r.floats(1, 4, 5, 6), r.odd(4, 5, 6),
+				tensor.New(tensor.Float32, 4, 5, 6)} {
 				sameNode(t, op, 1, []operand{given(x)}, ir.A("axis", axis), ir.A("keepdims", 0))
 				sameNode(t, op, 1, []operand{given(x)}, ir.A("axis", axis-3), ir.A("select_last_index", 1))
 			}
@@ -65,7 +67,8 @@ func TestReduceMore(t *testing.T) {
 	for _, axes := range [][]int64{{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 1, 2}} {
 		for _, op := range []string{"ReduceMin", "ReduceProd", "ReduceL1"} {
 			checkNode(t, op, 1, []operand{given(r.floats(1, 3, 5, 33)), ints(axes...)})
-			checkNode(t, op, 1, []operand{given(with(r.floats(1, 3, 5, 33), 7, math.NaN())), ints(axes...)}, ir.A("keepdims", 0))
+			checkNode(t, op, 1, []operand{given(with(r.floats(1, 3, 5, 33), 7, math.NaN())), ints(axes...)},
+				ir.A("keepdims", 0))
 		}
 		checkNode(t, "ReduceLogSum", 1, []operand{given(r.scales(0.5, 3, 5, 33)), ints(axes...)})
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/tensors"
 )
 
-// TestTransposition holds every order of the axes against its definition, at shapes with axes of one and no place, and with
-// matrices that take several work items.
+// TestTransposition compares every order of the axes with the definition, at shapes with axes of size one and zero, and
+// with matrices that take several work items.
 func TestTransposition(t *testing.T) {
 	var orders func(rank int) [][]int
 	orders = func(rank int) [][]int {
@@ -26,7 +26,8 @@ func TestTransposition(t *testing.T) {
 		}
 		return out
 	}
-	for _, shape := range [][]int{{}, {1}, {7}, {0, 3}, {3, 1}, {5, 9}, {2, 1, 17}, {3, 8, 16}, {4, 1, 3, 2}, {2, 3, 5, 11}, {5, 1, 7000}, {7000, 9}, {200, 300}, {2, 3, 2, 1, 4}} {
+	for _, shape := range [][]int{{}, {1}, {7}, {0, 3}, {3, 1}, {5, 9}, {2, 1, 17}, {3, 8, 16}, {4, 1, 3, 2},
+		{2, 3, 5, 11}, {5, 1, 7000}, {7000, 9}, {200, 300}, {2, 3, 2, 1, 4}} {
 		size := 1
 		for _, n := range shape {
 			size *= n

@@ -12,17 +12,25 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
-// What the model expects of the measured work, read backwards, gives the model's constants.
+// TestSolveCosts checks that solveCosts, on the times that the estimates predict, returns the constants of the
+// estimates.
 func TestSolveCosts(t *testing.T) {
-	for _, want := range []Costs{{Scan: 3, ComplexScan: 5, FFT: 1.6, Pass: 0.7, Call: 5000, Direct: 4, Output: 20, Dense: 1.6, Gemm: 6}, {Scan: 0.14, ComplexScan: 0.5, FFT: 0.2, Pass: 0.3, Call: 900, Direct: 20, Output: 5, Dense: 8, Gemm: 100}, DefaultCosts()} {
+	for _, want := range []Costs{{Scan: 3, ComplexScan: 5, FFT: 1.6, Pass: 0.7, Call: 5000, Direct: 4, Output: 20,
+		Dense: 1.6, Gemm: 6}, {Scan: 0.14, ComplexScan: 0.5, FFT: 0.2, Pass: 0.3, Call: 900, Direct: 20, Output: 5,
+		Dense: 8, Gemm: 100}, DefaultCosts()} {
 		expect := func(form string, steps, n, per, window int) float64 {
-			return float64(problem{&record.RecurrenceInfo{N: n, PerHead: per, Window: window, Direction: essm.Forward, VIm: -1, XIm: -1, State: -1}, want, 1, steps, 64}.estimate(form).Time)
+			return float64(problem{&record.RecurrenceInfo{N: n, PerHead: per, Window: window, Direction: essm.Forward,
+				VIm: -1, XIm: -1, State: -1}, want, 1, steps, 64}.estimate(form).Time)
 		}
 		got := solveCosts(map[string]float64{
-			"scan": expect(essm.FormScan, scanSteps, scanSize, 1, 0), "complex scan": want.ComplexScan * scanSize * scanSteps, "fft": expect(essm.FormFFT, fftSteps, convolutionSize, 1, 0),
-			"direct": expect(essm.FormDirect, directSteps, convolutionSize, 1, 0), "short direct": expect(essm.FormDirect, shortSteps, convolutionSize, 1, shortTaps),
-			"dense":     expect(essm.FormScan, denseLen, denseSize, denseHead, 0),
-			"tiny scan": 300, "tiny fft": 300 + want.Call*convolutionSize, "copy": want.Pass * copySize, "gemm": 2 * gemmRows * gemmSize * gemmSize / want.Gemm,
+			"scan":         expect(essm.FormScan, scanSteps, scanSize, 1, 0),
+			"complex scan": want.ComplexScan * scanSize * scanSteps,
+			"fft":          expect(essm.FormFFT, fftSteps, convolutionSize, 1, 0),
+			"direct":       expect(essm.FormDirect, directSteps, convolutionSize, 1, 0),
+			"short direct": expect(essm.FormDirect, shortSteps, convolutionSize, 1, shortTaps),
+			"dense":        expect(essm.FormScan, denseLen, denseSize, denseHead, 0),
+			"tiny scan":    300, "tiny fft": 300 + want.Call*convolutionSize, "copy": want.Pass * copySize,
+			"gemm": 2 * gemmRows * gemmSize * gemmSize / want.Gemm,
 		})
 		for i, f := range got.fields() {
 			if w := *want.fields()[i].value; math.Abs(*f.value/w-1) > 0.01 {
@@ -32,11 +40,12 @@ func TestSolveCosts(t *testing.T) {
 	}
 }
 
-// Measurements that contradict each other still give constants that can be used.
+// TestSolveCostsOfNonsense checks that contradictory measurements still lead to valid constants.
 func TestSolveCostsOfNonsense(t *testing.T) {
 	for _, v := range []float64{0, 1, math.Inf(1), math.NaN(), -5} {
 		all := map[string]float64{}
-		for _, k := range []string{"scan", "complex scan", "fft", "direct", "short direct", "dense", "tiny scan", "tiny fft", "copy", "gemm"} {
+		for _, k := range []string{"scan", "complex scan", "fft", "direct", "short direct", "dense", "tiny scan",
+			"tiny fft", "copy", "gemm"} {
 			all[k] = v
 		}
 		c := solveCosts(all)
@@ -88,7 +97,7 @@ func TestCostsDecide(t *testing.T) {
 	}
 }
 
-// compile is the backend's with default constants.
+// compile compiles with default constants.
 func compile(g *ir.Graph, c runtime.Config) (*program, error) {
 	return backend{DefaultCosts()}.compile(g, c)
 }

@@ -12,12 +12,14 @@ import (
 
 var update = goflag.Bool("update", false, "rewrite golden files")
 
-// What is slow is no accident: an operator that gets a kernel, or loses it, changes this list.
+// TestWays compares the ways of all operators with a golden file, so that an operator that gets or loses a kernel
+// changes it.
 func TestWays(t *testing.T) {
 	var b strings.Builder
 	for _, op := range ops.Default.All() {
 		if ops.Newest(op) && !strings.Contains(op.Domain, ".") {
-			b.WriteString(strings.TrimRight(fmt.Sprintf("%-28s %-9s  %s", op.FullName(), Way(op), strings.Join(Kinds(op), ", ")), " ") + "\n")
+			b.WriteString(strings.TrimRight(fmt.Sprintf("%-28s %-9s  %s", op.FullName(), Way(op),
+				strings.Join(Kinds(op), ", ")), " ") + "\n")
 		}
 	}
 	const file = "testdata/ways.txt"

@@ -263,7 +263,7 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 	return true
 }
 
-var errBody = errors.New("body gives too few outputs")
+var errBody = errors.New("the body has too few outputs")
 
 // expand adds the body of n's operator. If the operator can be evaluated, and a step of its body would be evaluated
 // too, expand adds nothing and returns false.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -90,6 +91,9 @@ func readHeader(r io.ReaderAt, size int64, name string, lim Limits) (metadata, w
 	if !IsPlan(h) {
 		if len(h) < len(magic) && bytes.HasPrefix([]byte(magic), h) && len(h) > 0 {
 			return metadata, weights, fmt.Errorf("%s: %w: ends after %d bytes", name, ErrCorrupt, len(h))
+		}
+		if err := lfs.Check(h); err != nil {
+			return metadata, weights, fmt.Errorf("%s: %w: it %w", name, ErrNotPlan, err)
 		}
 		return metadata, weights, fmt.Errorf("%s: %w: it does not begin with the mark of a plan", name, ErrNotPlan)
 	}

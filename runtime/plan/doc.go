@@ -1,11 +1,11 @@
 // Package plan reads and writes plan files (.essm). A plan holds one portable ir.Graph, complete with subgraphs, types with
 // symbolic dimensions, attributes, metadata, history, operator versions and weights.
 //
-// It imports ir, ir/tensor and the FlatBuffers runtime. Operators come from the caller's resolver. Equal graphs give
-// equal bytes. A graph that Read or Open returns has passed all checks of this package, and ir.Verify. No input makes
-// this package panic, or allocate memory out of proportion to the file's size; type inference, which the operators
-// implement, is not covered. Nor are files that change while they are mapped: a mapped plan must not be written to or
-// truncated, which File.Mapped and Options.Copy of Open are for.
+// It imports ir, ir/tensor, internal/lfs and the FlatBuffers runtime. Operators come from the caller's resolver. Equal
+// graphs give equal bytes. A graph that Read or Open returns has passed all checks of this package, and ir.Verify. No
+// input makes this package panic, or allocate memory out of proportion to the file's size; type inference, which the
+// operators implement, is not covered. Nor are files that change while they are mapped: a mapped plan must not be
+// written to or truncated, which File.Mapped and Options.Copy of Open are for.
 //
 // # Layout
 //

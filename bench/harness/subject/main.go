@@ -1,8 +1,8 @@
-// Command subject is what `go run ./bench -base COMMIT` compares: it is compiled within the tree of each of two commits, and
-// runs jobs on request, as the peers do (see bench/peers/protocol.py):
+// Command subject is the program that `go run ./bench -base COMMIT` compares. It is compiled in the tree of each of two
+// commits, and runs jobs on request, like the peers (see bench/peers/protocol.py):
 //
 //	load preset DIR INPUT.npy THREADS                 a model directory, run on an input
-//	load stream DIR INPUT.npy THREADS STREAMS         a step of so many streams, of the input's length
+//	load stream DIR INPUT.npy THREADS STREAMS         a step of STREAMS streams, of the input's length
 //	load plan DIR                                     the model's plan to a session
 //	load model FILE.onnx THREADS NAME=FILE.npy …      an ONNX file, run on inputs
 //	load first FILE.onnx THREADS NAME=FILE.npy …      an ONNX file to its first answer
@@ -10,9 +10,9 @@
 //	run ID REPS                                       → nanoseconds, processor time
 //	drop ID
 //
-// It may import the standard library and those packages of the project alone that older commits have as well. What differs
-// between commits is in open.go, and in its forms for earlier ones. What always holds: both builds get the same files, and
-// make of them all that they run themselves.
+// It may import the standard library, and the packages of the project that older commits also have. Differences between
+// commits are in open.go, and in its variants for earlier ones. Both builds get the same files, and make everything
+// else themselves.
 package main
 
 import (
@@ -55,13 +55,13 @@ func main() {
 	}
 }
 
-// subject keeps the jobs of a process; a job that was dropped is nil.
+// subject keeps the jobs of a process. A dropped job is nil.
 type subject struct {
 	dir  string // for files
 	jobs []*job
 }
 
-// job is one thing that is measured.
+// job is a measured piece of work.
 type job struct {
 	run     func() error
 	answers func() (map[string]tensor.Datum, error) // those of a fresh start
@@ -97,7 +97,7 @@ func (s *subject) handle(ctx context.Context, words []string) (string, error) {
 	case words[0] == "drop" && len(words) == 2:
 		j.close()
 		s.jobs[id] = nil
-		goruntime.GC() // so that it is not due while another job runs
+		goruntime.GC() // so that it does not run during another job
 		return "ok", nil
 	}
 	return "", fmt.Errorf("unknown request %q", words)
@@ -114,7 +114,7 @@ func (j *job) time(reps int) (string, error) {
 	return fmt.Sprintf("ok\t%d\t%d", time.Since(start), processorTime()-before), nil
 }
 
-// facts tells what does not depend on how busy the machine is.
+// facts returns properties that do not depend on the load of the machine.
 func (j *job) facts() (string, error) {
 	out, err := j.answers()
 	if err != nil {
@@ -137,7 +137,7 @@ func (j *job) facts() (string, error) {
 	return fmt.Sprintf("ok\t%s\t%d", hash, least), nil
 }
 
-// hashOf identifies answers, bit by bit.
+// hashOf returns a hash of answers, bit by bit.
 func hashOf(out map[string]tensor.Datum) (string, error) {
 	names := make([]string, 0, len(out))
 	for name := range out {
@@ -177,7 +177,7 @@ func (s *subject) load(ctx context.Context, kind string, words []string) (*job, 
 	return nil, wrong
 }
 
-// options are those of a model on so many threads.
+// options returns the options for a number of threads.
 func options(threads string) (runtime.Options, error) {
 	n, err := strconv.Atoi(threads)
 	if err != nil || n < 1 {
@@ -186,7 +186,7 @@ func options(threads string) (runtime.Options, error) {
 	return runtime.Options{Backend: cpu.New(), Threads: n}, nil
 }
 
-// preset prepares the directory of a preset, and the input for it.
+// preset prepares the directory of a preset, with an input.
 func preset(dir, input, threads string) (*runtime.Model, map[string]tensor.Datum, error) {
 	o, err := options(threads)
 	if err != nil {
@@ -215,7 +215,7 @@ func loadPreset(ctx context.Context, dir, input, threads string) (*job, error) {
 	return running(ctx, m, in)
 }
 
-// running is a model that is run again and again.
+// running returns a job that runs a model.
 func running(ctx context.Context, m *runtime.Model, in map[string]tensor.Datum) (*job, error) {
 	s := m.NewSession()
 	out, err := s.Run(ctx, in)
@@ -229,7 +229,7 @@ func running(ctx context.Context, m *runtime.Model, in map[string]tensor.Datum) 
 	}, nil
 }
 
-// streamSteps is after how many steps the answers of a stream are compared.
+// streamSteps is the number of steps after which the answers of a stream are compared.
 const streamSteps = 20
 
 func loadStream(ctx context.Context, dir, input, threads, streams string) (*job, error) {
@@ -273,7 +273,7 @@ func loadStream(ctx context.Context, dir, input, threads, streams string) (*job,
 	return &job{run: run, answers: answers, close: func() { _ = m.Close() }}, nil
 }
 
-// loadPlan measures from a plan to a session. The plan is this build's own.
+// loadPlan measures the time from a plan to a session. The plan is this build's own.
 func loadPlan(dir, file string) (*job, error) {
 	o, err := options("1")
 	if err != nil {
@@ -335,7 +335,7 @@ func loadModel(ctx context.Context, file, threads string, words []string) (*job,
 	return running(ctx, m, in)
 }
 
-// loadFirst measures from an ONNX file to its first answer.
+// loadFirst measures the time from an ONNX file to its first answer.
 func loadFirst(ctx context.Context, file, threads string, words []string) (*job, error) {
 	o, err := options(threads)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/models"
 )
 
-// Every kind of job but those of ONNX files is loaded, identified, run and dropped.
+// TestJobs loads, identifies, runs and drops all kinds of jobs except those of ONNX files.
 func TestJobs(t *testing.T) {
 	p, err := models.NewPreset("smnist")
 	if err != nil {
@@ -43,7 +43,8 @@ func TestJobs(t *testing.T) {
 		return out
 	}
 	hashes := map[string]string{}
-	for i, load := range [][]string{{"preset", dir, x, "1"}, {"preset", dir, x, "2"}, {"stream", dir, x, "1", "1"}, {"stream", dir, x, "1", "3"}, {"plan", dir}} {
+	for i, load := range [][]string{{"preset", dir, x, "1"}, {"preset", dir, x, "2"}, {"stream", dir, x, "1", "1"},
+		{"stream", dir, x, "1", "3"}, {"plan", dir}} {
 		id := strings.TrimPrefix(ask(append([]string{"load"}, load...)...), "ok\t")
 		first, again := strings.Split(ask("facts", id), "\t"), strings.Split(ask("facts", id), "\t")
 		if len(first) != 3 || first[1] != again[1] {
@@ -58,10 +59,13 @@ func TestJobs(t *testing.T) {
 			t.Error("a job that was dropped runs")
 		}
 	}
-	if hashes["preset 1"] != hashes["preset 2"] || hashes["stream 1 1"] != hashes["stream 1 3"] || hashes["preset 1"] == hashes["stream 1 1"] {
-		t.Errorf("answers of one and two threads, of one stream and of three, and of a stream after more steps: %q", hashes)
+	if hashes["preset 1"] != hashes["preset 2"] || hashes["stream 1 1"] != hashes["stream 1 3"] ||
+		hashes["preset 1"] == hashes["stream 1 1"] {
+		t.Errorf("answers of one and two threads, of one stream and of three, and of a stream after more steps: %q",
+			hashes)
 	}
-	for _, words := range [][]string{{"load", "nothing"}, {"load", "preset", dir, x, "0"}, {"load", "stream", dir, x, "1", "0"}, {"load", "model", "no file", "1"}, {"run", "0"}, {"x"}, {"facts", "99"}} {
+	for _, words := range [][]string{{"load", "nothing"}, {"load", "preset", dir, x, "0"},
+		{"load", "stream", dir, x, "1", "0"}, {"load", "model", "no file", "1"}, {"run", "0"}, {"x"}, {"facts", "99"}} {
 		if _, err := s.handle(context.Background(), words); err == nil {
 			t.Errorf("%q is answered", words)
 		}

@@ -7,10 +7,10 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// openDirectory builds and optimises a model as the command does.
+// openDirectory returns the graph of a model directory after the passes of the command.
 func openDirectory(dir string) (*ir.Graph, error) { return openFile(dir) }
 
-// openONNX reads and optimises a file as the command does.
+// openONNX returns the graph of an ONNX file after the passes of the command.
 func openONNX(file string) (*ir.Graph, error) { return openFile(file) }
 
 func openFile(path string) (*ir.Graph, error) {

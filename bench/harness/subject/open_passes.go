@@ -11,9 +11,9 @@ import (
 	"github.com/essmc/essmc/passes/raise"
 )
 
-// Commits without the package frontend/open have the same in parts.
+// For commits without the package frontend/open.
 
-// openDirectory builds and optimises a model as the command does.
+// openDirectory returns the graph of a model directory after the passes of the command.
 func openDirectory(dir string) (*ir.Graph, error) {
 	c, w, err := checkpoint.ReadDir(dir)
 	if err != nil {
@@ -26,7 +26,7 @@ func openDirectory(dir string) (*ir.Graph, error) {
 	return g, passes.Optimize(g)
 }
 
-// openONNX reads a file as the command does: what an exporter took apart is put together again.
+// openONNX returns the graph of an ONNX file after the passes of the command.
 func openONNX(file string) (*ir.Graph, error) {
 	g, _, err := onnx.ReadFile(file, onnx.Options{})
 	if err != nil {

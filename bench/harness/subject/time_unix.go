@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processorTime is what all threads of the process have taken so far.
+// processorTime returns the processor time of all threads of the process so far.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -79,6 +80,9 @@ func read(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("file has %d bytes, too short for a safetensors header", size)
 	}
 	if err := readFull(r, b[:], 0); err != nil {
+		return nil, err
+	}
+	if err := lfs.CheckFile(r, size); err != nil {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(b[:])

@@ -1,9 +1,9 @@
 // Package safetensors reads and writes the safetensors format: an 8-byte little-endian header length, a JSON header with
 // each tensor's dtype, shape and position, and the data.
 //
-// It imports ir/tensor and internal/atomicfile only. The tensors of a file that it reads fill the data area without
-// overlaps, gaps and trailing bytes, and every length is that of dtype and shape. Memory does not exceed the file's size.
-// Equal content is written as equal bytes.
+// It imports ir/tensor, internal/atomicfile and internal/lfs only. The tensors of a file that it reads fill the data
+// area without overlaps, gaps and trailing bytes, and every length is that of dtype and shape. Memory does not exceed
+// the file's size. Equal content is written as equal bytes.
 package safetensors
 
 import (

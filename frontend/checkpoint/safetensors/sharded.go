@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -113,6 +114,9 @@ func readIndex(root *os.Root, index string) (map[string]string, error) {
 	}
 	if len(b) > maxIndex {
 		return nil, fmt.Errorf("more than %d bytes", maxIndex)
+	}
+	if err := lfs.Check(b); err != nil {
+		return nil, err
 	}
 	var doc struct {
 		Metadata  json.RawMessage   `json:"metadata"`

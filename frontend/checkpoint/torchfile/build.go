@@ -35,7 +35,7 @@ func (m *machine) build(op byte) error {
 		if err != nil {
 			return err
 		}
-		return m.push(global(module, name))
+		return m.made(global(module, name))
 	case opStackGlobal:
 		v, err := m.popN(2)
 		if err != nil {
@@ -46,7 +46,7 @@ func (m *machine) build(op byte) error {
 		if !ok1 || !ok2 {
 			return fmt.Errorf("found %s and %s where a module and a name should be", kind(v[0]), kind(v[1]))
 		}
-		return m.push(global(module, name))
+		return m.made(global(module, name))
 	case opBinPersID:
 		id, err := m.pop()
 		if err != nil {
@@ -56,7 +56,7 @@ func (m *machine) build(op byte) error {
 		if err != nil {
 			return err
 		}
-		return m.push(s)
+		return m.made(s)
 	case opBuild:
 		return m.restore()
 	}
@@ -81,7 +81,7 @@ func (m *machine) build(op byte) error {
 	if err != nil {
 		return err
 	}
-	return m.push(r)
+	return m.made(r)
 }
 
 func global(module, name string) any {
@@ -109,15 +109,15 @@ func (m *machine) call(f *object, args *tuple) (any, error) {
 			return &dict{}, nil
 		case "builtins.set", "__builtin__.set", "builtins.frozenset", "__builtin__.frozenset":
 			if items, ok := elements(arg); ok {
-				return &set{items}, nil
+				return &set{items: items}, nil
 			}
 		case "builtins.list", "__builtin__.list":
 			if items, ok := elements(arg); ok {
-				return &list{items}, nil
+				return &list{items: items}, nil
 			}
 		case "builtins.tuple", "__builtin__.tuple", "torch.Size":
 			if items, ok := elements(arg); ok {
-				return &tuple{items}, nil
+				return &tuple{items: items}, nil
 			}
 		case "_codecs.encode": // bytes in protocol 2
 			if b, ok := latin1(arg); ok {

@@ -9,6 +9,8 @@ import (
 	"math/big"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 // The opcodes of pickle protocols 2 to 5, with the names of CPython's pickletools. Opcodes of protocols 0 and 1 that later
@@ -75,13 +77,15 @@ const maxLong = 1 << 10
 // mark is the value that opMark pushes.
 type mark struct{}
 
-// machine is the pickle virtual machine, without calls of functions. An opcode takes time and memory in proportion to its
-// input. Copies draw on budget.
+// machine is the pickle virtual machine, without calls of functions. An opcode takes time and memory in proportion to
+// its input. Copies draw on budget, values on room.
 type machine struct {
 	in    []byte
 	at    int
 	stack []any
-	memo  map[uint32]any
+	memo  []any          // values by key, as picklers number them: consecutively
+	other map[uint32]any // those with keys that are not
+	room  int64          // remaining bytes for values
 
 	storages storages
 	budget   int64           // remaining bytes for copies, into tensors and by calls of constructors
@@ -98,9 +102,42 @@ func (m *machine) spend(n int) error {
 	return nil
 }
 
+// room returns the bytes that the values of a pickle may take. An opcode of one byte may make a value of a hundred, but
+// the pickle of a checkpoint has several bytes for each.
+func room(pickle []byte) int64 { return min(16*int64(len(pickle)), 1<<30) + 16<<20 }
+
+// errRoom says that a pickle exceeds its room.
+var errRoom = errors.New("the pickle makes more values than its size allows")
+
+// The bytes that values take about, besides their content.
+const (
+	sizeOfEntry     = 16 // on the stack, in a list, in the memo
+	sizeOfContainer = 64
+	sizeOfObject    = 160
+)
+
+// made pushes a new value.
+func (m *machine) made(v any) error {
+	size := int64(sizeOfEntry)
+	switch v := v.(type) {
+	case *list, *tuple, *set, *dict:
+		size = sizeOfContainer
+	case *object, *storage, *tensor.Tensor, *big.Int:
+		size = sizeOfObject
+	case string:
+		size += int64(len(v))
+	case []byte:
+		size += int64(len(v))
+	}
+	if m.room -= size; m.room < 0 {
+		return errRoom
+	}
+	return m.push(v)
+}
+
 // run executes a pickle and returns its value as a tree.
 func (m *machine) run(in []byte) (any, error) {
-	m.in, m.memo = in, map[uint32]any{}
+	m.in, m.room = in, room(in)
 	for {
 		at := m.at
 		op, err := m.take(1)
@@ -109,7 +146,7 @@ func (m *machine) run(in []byte) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			return (&tree{open: map[any]bool{}, limit: 1<<16 + 4*len(in)}).plain(v)
+			return (&tree{limit: 1<<16 + len(in)}).plain(v)
 		}
 		if err == nil {
 			err = m.step(op[0])
@@ -170,6 +207,9 @@ func (m *machine) line() (string, error) {
 }
 
 func (m *machine) push(v any) error {
+	if m.room -= sizeOfEntry; m.room < 0 {
+		return errRoom
+	}
 	m.stack = append(m.stack, v)
 	return nil
 }
@@ -202,7 +242,7 @@ func (m *machine) popMark() ([]any, error) {
 func (m *machine) top() (any, error) {
 	v, err := m.pop()
 	if err == nil {
-		m.push(v)
+		m.stack = append(m.stack, v)
 	}
 	return v, err
 }
@@ -275,7 +315,7 @@ func (m *machine) number(op byte) error {
 		if err != nil {
 			return err
 		}
-		return m.push(int64(int32(v)))
+		return m.made(int64(int32(v)))
 	case opBinInt1, opBinInt2:
 		n := uint64(1)
 		if op == opBinInt2 {
@@ -285,13 +325,13 @@ func (m *machine) number(op byte) error {
 		if err != nil {
 			return err
 		}
-		return m.push(int64(v))
+		return m.made(int64(v))
 	case opBinFloat:
 		b, err := m.take(8)
 		if err != nil {
 			return err
 		}
-		return m.push(math.Float64frombits(binary.BigEndian.Uint64(b)))
+		return m.made(math.Float64frombits(binary.BigEndian.Uint64(b)))
 	}
 	n := uint64(1)
 	if op == opLong4 {
@@ -304,7 +344,7 @@ func (m *machine) number(op byte) error {
 	if len(b) > maxLong {
 		return fmt.Errorf("integer of %d bytes, at most %d are read", len(b), maxLong)
 	}
-	return m.push(long(b))
+	return m.made(long(b))
 }
 
 // long decodes a little-endian two's complement integer.
@@ -337,30 +377,30 @@ func (m *machine) text(op byte) error {
 	}
 	switch op {
 	case opBinBytes, opShortBinBytes, opBinBytes8, opByteArray8:
-		return m.push(slices.Clone(b))
+		return m.made(slices.Clone(b))
 	}
 	if !utf8.Valid(b) { // as torch reads it, also for Python 2's str
 		return errors.New("string is not UTF-8")
 	}
-	return m.push(string(b))
+	return m.made(string(b))
 }
 
 func (m *machine) container(op byte) error {
 	switch op {
 	case opEmptyList:
-		return m.push(&list{})
+		return m.made(&list{})
 	case opEmptyTuple:
-		return m.push(&tuple{})
+		return m.made(&tuple{})
 	case opEmptyDict:
-		return m.push(&dict{})
+		return m.made(&dict{})
 	case opEmptySet:
-		return m.push(&set{})
+		return m.made(&set{})
 	case opTuple1, opTuple2, opTuple3:
 		items, err := m.popN(int(op-opTuple1) + 1)
 		if err != nil {
 			return err
 		}
-		return m.push(&tuple{items})
+		return m.made(&tuple{items: items})
 	case opAppend:
 		items, err := m.popN(1)
 		if err != nil {
@@ -380,13 +420,15 @@ func (m *machine) container(op byte) error {
 	}
 	switch op {
 	case opList:
-		return m.push(&list{items})
+		return m.made(&list{items: items})
 	case opTuple:
-		return m.push(&tuple{items})
+		return m.made(&tuple{items: items})
 	case opFrozenSet:
-		return m.push(&set{items})
+		return m.made(&set{items: items})
 	case opDict:
-		m.push(&dict{})
+		if err := m.made(&dict{}); err != nil {
+			return err
+		}
 		return m.update(items)
 	case opSetItems:
 		return m.update(items)
@@ -437,6 +479,9 @@ func (m *machine) update(pairs []any) error {
 	if len(pairs)%2 != 0 {
 		return errors.New("a key without a value")
 	}
+	if m.room -= sizeOfContainer * int64(len(pairs)); m.room < 0 {
+		return errRoom
+	}
 	for i := 0; i < len(pairs); i += 2 {
 		if err := d.set(pairs[i], pairs[i+1]); err != nil {
 			return err
@@ -454,13 +499,16 @@ func (m *machine) memory(op byte) error {
 	case opLongBinGet, opLongBinPut:
 		key, err = m.uint(4)
 	case opMemoize:
-		key = uint64(len(m.memo))
+		key = uint64(len(m.memo) + len(m.other))
 	}
 	if err != nil {
 		return err
 	}
 	if op == opBinGet || op == opLongBinGet {
-		v, ok := m.memo[uint32(key)]
+		if key < uint64(len(m.memo)) {
+			return m.push(m.memo[key])
+		}
+		v, ok := m.other[uint32(key)]
 		if !ok {
 			return fmt.Errorf("nothing was memoized as %d", key)
 		}
@@ -470,6 +518,27 @@ func (m *machine) memory(op byte) error {
 	if err != nil {
 		return err
 	}
-	m.memo[uint32(key)] = v
+	return m.memoize(key, v)
+}
+
+// memoize keeps a value under a key.
+func (m *machine) memoize(key uint64, v any) error {
+	switch n := uint64(len(m.memo)); {
+	case key < n:
+		m.memo[key] = v
+		return nil
+	case key == n && m.other[uint32(key)] == nil:
+		m.room -= sizeOfEntry
+		m.memo = append(m.memo, v)
+	default:
+		if m.other == nil {
+			m.other = map[uint32]any{}
+		}
+		m.room -= sizeOfContainer
+		m.other[uint32(key)] = v
+	}
+	if m.room < 0 {
+		return errRoom
+	}
 	return nil
 }

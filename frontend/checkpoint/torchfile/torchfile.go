@@ -1,9 +1,9 @@
 // Package torchfile reads the files that torch.save writes (a Lightning .ckpt, a .pt state dict): a zip archive with a
 // pickle and the storages of its tensors.
 //
-// It imports ir/tensor only. The unpickler executes no code: it builds plain values and tensors, and all other objects
-// become inert Placeholders. The result is a finite tree without cycles, no deeper than MaxDepth. Tensors are within
-// their storages. Memory is bounded by a small multiple of the file's size.
+// It imports ir/tensor and internal/lfs only. The unpickler executes no code: it builds plain values and tensors, and
+// all other objects become inert Placeholders. The result is a finite tree without cycles, no deeper than MaxDepth.
+// Tensors are within their storages. Memory is bounded by a small multiple of the file's size.
 //
 // Python's values become nil, bool, int64 (*big.Int beyond its range), float64, string, []byte, []any (list), Tuple, Set,
 // *Dict, *tensor.Tensor, tensor.DType and *Placeholder. Configuration objects of OmegaConf and Lightning become their plain
@@ -19,6 +19,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -30,7 +31,8 @@ const (
 	MaxDepth   = 500
 	MaxRank    = 64
 
-	slack = 64 << 20 // bytes that a file of any size may take
+	slack    = 64 << 20 // bytes that a file of any size may take
+	maxRatio = 1032     // the most bytes that deflate makes of one
 )
 
 // ReadFile reads the file at path.
@@ -78,6 +80,7 @@ func read(r io.ReaderAt, size int64) (any, error) {
 
 // archive is the zip container: files in a folder named after the archive.
 type archive struct {
+	size   int64                // of the file
 	files  map[string]*zip.File // by name within that folder
 	loaded map[string][]byte
 }
@@ -98,6 +101,9 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	if bytes.HasPrefix(head, legacyMagic) {
 		return nil, errors.New("is in torch's format from before 1.6; re-save it in Python: torch.save(torch.load(FILE, map_location=\"cpu\"), FILE)")
 	}
+	if err := lfs.CheckFile(r, size); err != nil {
+		return nil, err
+	}
 	if !bytes.HasPrefix(head, zipMagic) {
 		return nil, errors.New("is not a file of torch.save: expected a zip archive")
 	}
@@ -112,7 +118,7 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &archive{files: make(map[string]*zip.File, len(z.File)), loaded: map[string][]byte{}}
+	a := &archive{size: size, files: make(map[string]*zip.File, len(z.File)), loaded: map[string][]byte{}}
 	// Entries may be compressed, or share bytes of the file. Their total expanded size is bounded.
 	limit, total := uint64(4*size+slack), uint64(0)
 	for _, f := range z.File {
@@ -169,6 +175,10 @@ func (a *archive) bytes(name string, limit uint64) ([]byte, error) {
 	}
 	if f.UncompressedSize64 > limit {
 		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", name, f.UncompressedSize64, limit)
+	}
+	if n := f.CompressedSize64; n > uint64(a.size) || f.UncompressedSize64 > maxRatio*(n+1) {
+		return nil, fmt.Errorf("%s: %d bytes announced, which %d bytes of the file cannot hold",
+			name, f.UncompressedSize64, n)
 	}
 	r, err := f.Open()
 	if err != nil {

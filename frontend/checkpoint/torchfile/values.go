@@ -119,14 +119,25 @@ func Describe(v any) string {
 
 // The containers of the unpickler. They may form cycles, until plain makes a tree of them.
 type (
-	list  struct{ items []any }
-	tuple struct{ items []any }
-	set   struct{ items []any }
-	dict  struct {
+	list struct {
+		items []any
+		open
+	}
+	tuple struct {
+		items []any
+		open
+	}
+	set struct {
+		items []any
+		open
+	}
+	dict struct {
 		entries []entry
 		index   map[any]int
+		open
 	}
 	object struct {
+		open
 		module, name string
 		called       bool
 		args, state  any
@@ -134,6 +145,11 @@ type (
 		list         *list
 	}
 )
+
+// open is whether a container is around the value that plain copies now.
+type open bool
+
+func (o *open) flag() *open { return o }
 
 // bytesKey is the form in which bytes are keys of a dict.
 type bytesKey string
@@ -202,9 +218,9 @@ func kind(v any) string {
 // tree converts the unpickler's values to plain ones.
 type tree struct {
 	values int
-	limit  int          // on values; shared ones count at each occurrence
-	open   map[any]bool // the containers around the current value
-	inert  int          // the number of placeholders among them
+	limit  int // on values; shared ones count at each occurrence
+	depth  int // the number of containers around the current value
+	inert  int // the number of placeholders among them
 }
 
 // plain copies a value as a tree. Cycles are cut inside placeholders, and an error elsewhere.
@@ -212,24 +228,27 @@ func (t *tree) plain(v any) (any, error) {
 	if t.values++; t.values > t.limit {
 		return nil, errBudget
 	}
-	switch v.(type) {
-	case *list, *tuple, *set, *dict, *object:
-	case *storage:
+	if _, ok := v.(*storage); ok {
 		return nil, fmt.Errorf("found a storage where a value should be")
-	default:
+	}
+	container, ok := v.(interface{ flag() *open })
+	if !ok {
 		return v, nil
 	}
-	if t.open[v] {
+	t.values++ // it takes more than a number does
+	around := container.flag()
+	if *around {
 		if t.inert > 0 {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("%s contains itself", kind(v))
 	}
-	if len(t.open) >= MaxDepth {
+	if t.depth >= MaxDepth {
 		return nil, fmt.Errorf("values are nested more than %d deep", MaxDepth)
 	}
-	t.open[v] = true
-	defer delete(t.open, v)
+	*around = true
+	t.depth++
+	defer func() { *around, t.depth = false, t.depth-1 }()
 	switch v := v.(type) {
 	case *list:
 		return t.items(v.items)

@@ -12,13 +12,13 @@ import (
 	"testing/fstest"
 )
 
-// What an archive may unpack to.
+// Limits of an unpacked archive.
 const (
 	maxArchiveBytes = 1 << 30
 	maxArchiveFiles = 1 << 17
 )
 
-// Open gives the files of a folder of tests, or those of an archive (.tar.gz) of one, which is unpacked into memory.
+// Open returns the files of a folder of tests, or of a .tar.gz of one, which it unpacks into memory.
 func Open(name string) (fs.FS, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -60,14 +60,15 @@ func unpack(f io.Reader) (fs.FS, error) {
 			return nil, err
 		}
 		if h.Typeflag != tar.TypeReg {
-			continue // what links point to is in the archive, or none of its tests' business
+			continue // targets of links are in the archive themselves
 		}
 		p := path.Clean(h.Name)
 		if !fs.ValidPath(p) {
 			return nil, fmt.Errorf("file %q leads out of the archive", h.Name)
 		}
 		if h.Size > left || len(files) >= maxArchiveFiles {
-			return nil, fmt.Errorf("file %q: the archive holds more than %d bytes, or %d files", h.Name, int64(maxArchiveBytes), maxArchiveFiles)
+			return nil, fmt.Errorf("file %q: the archive holds more than %d bytes, or %d files", h.Name,
+				int64(maxArchiveBytes), maxArchiveFiles)
 		}
 		left -= h.Size
 		b, err := io.ReadAll(r)

@@ -9,15 +9,14 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Tolerances of the standard's own runner for floats; everything else must be equal.
+// Tolerances of the standard's own runner for floats. Everything else must be equal.
 const (
 	RelTol = 1e-3
 	AbsTol = 1e-7
 )
 
-// Compare reports an error unless got is what is wanted: floats within AbsTol + RelTol*|want|, NaN where NaN is wanted;
-// everything else exactly; element types, shapes, and the lengths of sequences equal. What an optional holds stands for the
-// optional.
+// Compare returns an error unless got equals want: floats within AbsTol + RelTol*|want|, NaN for NaN, and everything
+// else exactly, including element types, shapes, and the lengths of sequences. An optional equals its value.
 func Compare(got, want tensor.Datum) error {
 	got, want = inside(got), inside(want)
 	switch w := want.(type) {
@@ -46,7 +45,7 @@ func Compare(got, want tensor.Datum) error {
 	return compareTensors(g, w)
 }
 
-// inside sees through optionals, and makes one nil of the several that Go has.
+// inside returns the value of an optional, and an untyped nil for any nil.
 func inside(d tensor.Datum) tensor.Datum {
 	switch v := d.(type) {
 	case *tensor.Optional:

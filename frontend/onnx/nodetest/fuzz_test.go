@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// FuzzModels changes the standard's own models, where they are here: whatever becomes of them, reading gives a verified
-// graph or an error, and no operator's type inference panics.
+// FuzzModels changes the standard's own models, if they are available. Reading must return a verified graph or an
+// error, and no operator's type inference may panic.
 func FuzzModels(f *testing.F) {
 	root := archive(f)
 	dirs, err := Find(root)

@@ -8,20 +8,22 @@ import (
 	"strings"
 )
 
-// The lines between which a document holds what Markdown writes.
+// The lines of a document between which Insert puts the output of Markdown.
 const (
 	markBegin = "<!-- node tests, written by essmc test --markdown: begin -->"
 	markEnd   = "<!-- node tests: end -->"
 )
 
-// markdownColumns is how many operators stand in one row.
+// markdownColumns is the number of operators per row.
 const markdownColumns = 5
 
-// Markdown describes results, all of a run's: how many tests passed, a table by operator, and what did not pass and why.
+// Markdown describes all results of a run: the number of tests that passed, a table by operator, and the tests that did
+// not pass, with reasons.
 func Markdown(results []Result) string {
 	var b strings.Builder
 	c := Count(results)
-	fmt.Fprintf(&b, "%d of %d node tests pass; %d fail, %d are not run.\n\n", c.Passed, len(results), c.Failed, c.Skipped)
+	fmt.Fprintf(&b, "%d of %d node tests pass; %d fail, %d are not run.\n\n", c.Passed, len(results), c.Failed,
+		c.Skipped)
 	fmt.Fprintf(&b, "<details>\n<summary>By operator: tests passed / tests run in which it occurs</summary>\n\n")
 	ops := ByOp(results)
 	fmt.Fprintf(&b, "|%s\n|%s\n", strings.Repeat(" |", markdownColumns), strings.Repeat("---|", markdownColumns))
@@ -67,7 +69,7 @@ func Markdown(results []Result) string {
 
 var escape = strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ").Replace
 
-// Insert puts text between the lines of a document that mark the place of it.
+// Insert replaces the text between the marked lines of a document.
 func Insert(doc []byte, text string) ([]byte, error) {
 	before, rest, ok := bytes.Cut(doc, []byte(markBegin+"\n"))
 	_, after, okEnd := bytes.Cut(rest, []byte(markEnd))

@@ -1,5 +1,5 @@
-// Package nodetest runs folders of ONNX's node tests: a model of one or a few operators, inputs, and expected outputs. It
-// serves `essmc test` and the project's tests of its backends.
+// Package nodetest runs folders of ONNX's node tests: a model of one or a few operators, inputs, and expected outputs.
+// It serves `essmc test` and the project's tests of its backends.
 //
 // It imports frontend/onnx, runtime, ir and ir/tensor. Backend and operators are the caller's. Outputs are compared as
 // by the standard's own runner, and shapes and element types must be equal too. A test is only skipped with a reason. A
@@ -25,46 +25,46 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Options say what is run, and on what. Backend is required.
+// Options are the options of Run. Backend is required.
 type Options struct {
 	Backend runtime.Backend
-	// Prepare, if not nil, changes a model's graph before it is compiled, as passes do; inputs and outputs stay.
+	// Prepare, if not nil, changes a model's graph before it is compiled, like passes. It keeps inputs and outputs.
 	Prepare func(g *ir.Graph) error
-	// Match selects tests by name; nil: all.
+	// Match selects tests by name. Nil selects all.
 	Match *regexp.Regexp
-	// Skip gives reasons, by name, for tests that are not run. A reason for a test that does not exist is an error.
+	// Skip maps tests that are not run to the reasons. It must not name tests that do not exist.
 	Skip map[string]string
-	// Jobs is how many tests run at once; 0: one.
+	// Jobs is the number of tests to run at once. 0 stands for 1.
 	Jobs int
-	// Timeout is what one test may take; 0: a minute.
+	// Timeout is the limit for one test. 0 stands for a minute.
 	Timeout time.Duration
-	// Done, if not nil, is called with each result as it comes, from one goroutine at a time.
+	// Done, if not nil, is called with each result when it is known, from one goroutine at a time.
 	Done func(Result)
 }
 
-// Status is what became of a test.
+// Status is the outcome of a test.
 type Status string
 
-// What can become of a test.
+// The outcomes of a test.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
 	Skipped Status = "skipped"
 )
 
-// Result is what became of one test.
+// Result is the result of one test.
 type Result struct {
 	Name string
-	// Ops are the operators that the model applies, sorted, as far as it could be read: "Add", "ai.onnx.ml.Scaler".
+	// Ops lists the operators of the model, sorted, as far as it could be read: "Add", "ai.onnx.ml.Scaler".
 	Ops      []string
 	Status   Status
-	Reason   string // why it failed or was skipped
+	Reason   string // reason of a failure or a skip
 	Duration time.Duration
-	// Unsupported lists the operators that keep the model from being read.
+	// Unsupported lists the operators that prevent the model from being read.
 	Unsupported []string
 }
 
-// Find lists the folders with a model.onnx in or below root, by the last part of their names, sorted.
+// Find lists the folders with a model.onnx in or below root, by the last element of their names, sorted.
 func Find(root fs.FS) ([]string, error) {
 	var dirs []string
 	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
@@ -79,7 +79,7 @@ func Find(root fs.FS) ([]string, error) {
 	return dirs, err
 }
 
-// Run runs the tests in and below root that o selects.
+// Run runs the selected tests in and below root.
 func Run(ctx context.Context, root fs.FS, o Options) ([]Result, error) {
 	dirs, err := Find(root)
 	if err != nil {
@@ -90,7 +90,7 @@ func Run(ctx context.Context, root fs.FS, o Options) ([]Result, error) {
 	}
 	for _, name := range sortedKeys(o.Skip) {
 		if !slices.ContainsFunc(dirs, func(d string) bool { return path.Base(d) == name }) {
-			return nil, fmt.Errorf("the list of skipped tests names %s, which is not there", name)
+			return nil, fmt.Errorf("the list of skipped tests names %s, which does not exist", name)
 		}
 	}
 	if o.Match != nil {
@@ -261,7 +261,7 @@ func (t *test) datum(set, what string, i int, typ ir.Type) (tensor.Datum, error)
 	return onnx.ParseDatum(b, name, typ)
 }
 
-// operators lists what g and its subgraphs apply, each once, sorted.
+// operators lists the operators of g and its subgraphs, sorted.
 func operators(g *ir.Graph) []string {
 	var ops []string
 	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {

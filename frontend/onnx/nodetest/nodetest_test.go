@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	_ "golang.org/x/image/bmp" // pictures of ImageDecoder
+	_ "golang.org/x/image/bmp" // formats of ImageDecoder
 	_ "golang.org/x/image/tiff"
 	_ "golang.org/x/image/webp"
 
@@ -19,8 +19,8 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestNodes runs the standard's node tests on the reference backend. What may fail is a test of an operator that is not in
-// the registry; ESSMC_ONNX_MATCH selects tests by name.
+// TestNodes runs the standard's node tests on the reference backend. Only tests of operators that are not registered
+// may fail. ESSMC_ONNX_MATCH selects tests by name.
 func TestNodes(t *testing.T) {
 	skip, err := Skips()
 	if err != nil {
@@ -48,7 +48,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// archive gives the folder of node tests, or skips. Packed ones are unpacked in memory.
+// archive returns the folder of node tests, or skips the test. An archive is unpacked into memory.
 func archive(t testing.TB) fs.FS {
 	t.Helper()
 	files, err := Open(shared.NodeTests(t))

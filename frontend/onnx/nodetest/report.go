@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Counts are how many tests ended how.
+// Counts holds the numbers of tests by outcome.
 type Counts struct{ Passed, Failed, Skipped int }
 
-// String writes "3 passed, 1 failed, 0 skipped".
+// String returns a text such as "3 passed, 1 failed, 0 skipped".
 func (c Counts) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.Passed, c.Failed, c.Skipped)
 }
@@ -36,8 +36,8 @@ func Count(results []Result) Counts {
 	return c
 }
 
-// WriteReport writes results as the ONNX backend scoreboard keeps them: a JSON object with the date, and the names of the
-// tests that passed, failed and were skipped.
+// WriteReport writes results in the format of the ONNX backend scoreboard: a JSON object with the date, and the names
+// of the tests that passed, failed and were skipped.
 func WriteReport(w io.Writer, results []Result, date time.Time) error {
 	names := map[Status][]string{Passed: {}, Failed: {}, Skipped: {}}
 	for _, r := range results {
@@ -54,7 +54,7 @@ func WriteReport(w io.Writer, results []Result, date time.Time) error {
 	return e.Encode(report)
 }
 
-// OpCount says how the tests of one operator ended.
+// OpCount holds the outcomes of the tests of one operator.
 type OpCount struct {
 	Op string
 	Counts
@@ -75,7 +75,7 @@ func ByOp(results []Result) []OpCount {
 	return out
 }
 
-// Missing counts, per operator that is not supported, the tests that need it; the most needed first.
+// Missing counts, for each unsupported operator, the tests that need it. The most needed operators come first.
 func Missing(results []Result) []OpCount {
 	n := map[string]int{}
 	for _, r := range results {
@@ -93,8 +93,8 @@ func Missing(results []Result) []OpCount {
 	return out
 }
 
-// ParseSkips reads a list of tests that are not run: a name and a reason on each line, with white space between; empty lines and those
-// that start with # say nothing. name stands for the list in messages.
+// ParseSkips reads a list of tests that are not run: a name and a reason on each line, separated by white space. Empty
+// lines and lines that start with # are ignored. Errors begin with name.
 func ParseSkips(r io.Reader, name string) (map[string]string, error) {
 	skip := map[string]string{}
 	s := bufio.NewScanner(r)
@@ -109,7 +109,7 @@ func ParseSkips(r io.Reader, name string) (map[string]string, error) {
 		}
 		test, why := text[:i], strings.TrimSpace(text[i:])
 		if _, twice := skip[test]; twice {
-			return nil, fmt.Errorf("%s:%d: %s stands twice", name, line, test)
+			return nil, fmt.Errorf("%s:%d: %s is listed twice", name, line, test)
 		}
 		skip[test] = why
 	}

@@ -29,10 +29,12 @@ func msg(f protowire.Number, parts ...[]byte) []byte {
 
 func str(f protowire.Number, s string) []byte { return msg(f, []byte(s)) }
 
-// model applies an operator to x of one float.
+// model returns a model that applies an operator to x of one float.
 func model(op string) *fstest.MapFile {
 	typ := msg(2, msg(1, num(1, 1), msg(2, msg(1, num(1, 1)))))
-	return &fstest.MapFile{Data: bytes.Join([][]byte{num(1, 8), msg(8, num(2, 13)), msg(7, msg(1, str(1, "x"), str(2, "y"), str(3, "n"), str(4, op)), msg(11, str(1, "x"), typ), msg(12, str(1, "y"), typ))}, nil)}
+	return &fstest.MapFile{Data: bytes.Join([][]byte{num(1, 8), msg(8, num(2, 13)),
+		msg(7, msg(1, str(1, "x"), str(2, "y"), str(3, "n"), str(4, op)), msg(11, str(1, "x"), typ),
+			msg(12, str(1, "y"), typ))}, nil)}
 }
 
 func one(v float32) *fstest.MapFile {
@@ -60,7 +62,8 @@ func folder() fstest.MapFS {
 func TestRun(t *testing.T) {
 	skip := map[string]string{"test_rnd": "chance"}
 	done := 0
-	results, err := Run(context.Background(), folder(), Options{Backend: ref.New(), Skip: skip, Jobs: 3, Done: func(Result) { done++ }})
+	results, err := Run(context.Background(), folder(),
+		Options{Backend: ref.New(), Skip: skip, Jobs: 3, Done: func(Result) { done++ }})
 	if err != nil || done != 6 {
 		t.Fatalf("%v, %d results seen", err, done)
 	}
@@ -70,13 +73,15 @@ func TestRun(t *testing.T) {
 	}{
 		{"test_abs", "failed", "output y: element 0 of float32[1]: expected 1.5, found 1", []string{"Abs"}},
 		{"test_bad", "failed", "model.onnx: ", nil},
-		{"test_foo", "failed", "1 operator is not supported: Foo (domain ai.onnx, version 13) at node \"n\"", []string{"Foo"}},
+		{"test_foo", "failed", "1 operator is not supported: Foo (domain ai.onnx, version 13) at node \"n\"",
+			[]string{"Foo"}},
 		{"test_neg", "passed", "", []string{"Neg"}},
 		{"test_rnd", "skipped", "chance", nil},
 		{"test_void", "failed", "no test_data_set folder", []string{"Abs"}},
 	}
 	for i, r := range results {
-		if w := want[i]; r.Name != w.name || string(r.Status) != w.status || !strings.Contains(r.Reason, w.reason) || !slices.Equal(r.Ops, w.ops) {
+		if w := want[i]; r.Name != w.name || string(r.Status) != w.status || !strings.Contains(r.Reason, w.reason) ||
+			!slices.Equal(r.Ops, w.ops) {
 			t.Errorf("%+v, expected %+v", r, w)
 		}
 	}
@@ -100,16 +105,20 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	if report.Date != "11/21/2026 04:05:06" || len(report.Failed) != 4 || !slices.Equal(report.Passed, []string{"OnnxBackendNodeModelTest::test_neg_cpu"}) ||
+	if report.Date != "11/21/2026 04:05:06" || len(report.Failed) != 4 ||
+		!slices.Equal(report.Passed, []string{"OnnxBackendNodeModelTest::test_neg_cpu"}) ||
 		!slices.Equal(report.Skipped, []string{"OnnxBackendNodeModelTest::test_rnd_cpu"}) {
 		t.Errorf("report %s", b.String())
 	}
 
-	results, err = Run(context.Background(), folder(), Options{Backend: ref.New(), Match: regexp.MustCompile("neg|abs")})
+	results, err = Run(context.Background(), folder(),
+		Options{Backend: ref.New(), Match: regexp.MustCompile("neg|abs")})
 	if err != nil || len(results) != 2 {
 		t.Errorf("%v, %v", results, err)
 	}
-	if _, err := Run(context.Background(), folder(), Options{Backend: ref.New(), Skip: map[string]string{"test_none": "x"}}); err == nil || !strings.Contains(err.Error(), "test_none") {
+	if _, err := Run(context.Background(), folder(),
+		Options{Backend: ref.New(), Skip: map[string]string{"test_none": "x"}}); err == nil ||
+		!strings.Contains(err.Error(), "test_none") {
 		t.Errorf("a reason for a test that is not there: %v", err)
 	}
 	if _, err := Run(context.Background(), fstest.MapFS{}, Options{Backend: ref.New()}); err == nil {
@@ -170,7 +179,8 @@ func TestSkips(t *testing.T) {
 	if err != nil || !maps.Equal(got, map[string]string{"test_a": "it is random", "test_b": "x"}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	for text, want := range map[string]string{"test_a": "f:1: test_a is skipped without a reason", "test_a x\ntest_a y": "f:2: test_a stands twice"} {
+	for text, want := range map[string]string{"test_a": "f:1: test_a is skipped without a reason",
+		"test_a x\ntest_a y": "f:2: test_a is listed twice"} {
 		if _, err := ParseSkips(strings.NewReader(text), "f"); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)
 		}

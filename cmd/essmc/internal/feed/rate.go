@@ -9,7 +9,8 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// SamplingRate returns the sampling rate of the input in Hz that the metadata of a model states; 0: none.
+// SamplingRate returns the sampling rate of the input in Hz from the metadata of a model. It returns 0 if there is
+// none.
 func SamplingRate(meta map[string]string) float64 {
 	rate, err := strconv.ParseFloat(meta[ir.MetaSamplingRate], 64)
 	if err != nil || !(rate > 0) || math.IsInf(rate, 0) {
@@ -21,10 +22,10 @@ func SamplingRate(meta map[string]string) float64 {
 	return rate
 }
 
-// sameRate reports whether two sampling rates differ by less than a factor of resampling may be rounded.
+// sameRate reports whether two sampling rates are equal up to the rounding of a resampling factor.
 func sameRate(a, b float64) bool { return math.Abs(a-b) <= 1e-3*b }
 
-// Recording returns the first .wav file that the specs name, and its sampling rate in Hz; 0 if there is none.
+// Recording returns the first .wav file in specs, with its sampling rate in Hz. The rate is 0 if there is none.
 func Recording(specs []string) (file string, rate int) {
 	for _, s := range specs {
 		_, after, _ := strings.Cut(s, "=")
@@ -32,7 +33,7 @@ func Recording(specs []string) (file string, rate int) {
 			if kindOf(file) != wav {
 				continue
 			}
-			if rate, err := arrays.WavRate(file); err == nil { // reading says what is wrong
+			if rate, err := arrays.WavRate(file); err == nil { // errors are reported when the file is read
 				return file, rate
 			}
 		}

@@ -36,7 +36,7 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	}
 	if c.Observe != nil {
 		return nil, &runtime.OptionError{Option: "Observe",
-			Msg: "the toy backend writes bodies out and cannot show all values"}
+			Msg: "the toy backend replaces operators by their bodies and cannot show all values"}
 	}
 	p, err := lowering.Lower(g, c, b)
 	if err != nil {
@@ -65,7 +65,7 @@ type program struct{ *lowering.Program }
 
 func (p program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	if len(b.Inputs) != len(p.Inputs) {
-		return nil, fmt.Errorf("binding has %d inputs, the graph %d", len(b.Inputs), len(p.Inputs))
+		return nil, fmt.Errorf("binding: expected types of %d inputs, found %d", len(p.Inputs), len(b.Inputs))
 	}
 	return newExecutable(p.bind(b), false)
 }
