@@ -39,7 +39,8 @@ func choose(want string) string {
 // CheckVariant returns an error if VariantEnv has a value that this processor cannot run.
 func CheckVariant() error {
 	if want := os.Getenv(VariantEnv); want != "" && want != variant {
-		return fmt.Errorf("%s=%s: this processor has %s", VariantEnv, want, strings.Join(Variants(), ", "))
+		return fmt.Errorf("%s=%s: expected a variant that this processor can run: %s", VariantEnv, want,
+			strings.Join(Variants(), ", "))
 	}
 	return nil
 }
