@@ -25,6 +25,7 @@ var rooms = []struct {
 	{"internal/atomicfile", nil},
 	{"internal/lfs", nil},
 	{"internal/ram", []string{"golang.org/x/sys"}},
+	{"internal/sbom", nil},
 	{"internal/shared", nil},
 	{"internal/spell", nil},
 	{"internal/worktime", nil},
