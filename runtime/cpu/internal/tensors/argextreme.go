@@ -14,8 +14,8 @@ func init() {
 	)
 }
 
-// argPass finds the places of the greatest or least numbers along the middle one of three axes: of equal ones the first, or the
-// last, and the first NaN where there is one.
+// argPass finds the index of the greatest or the least number along the middle one of three axes: the first of equal
+// ones, or the last, and the first NaN if there is one.
 type argPass struct {
 	n, inner    int
 	least, last bool

@@ -13,7 +13,7 @@ func init() {
 	record.Register(record.Record{Op: "BatchNormalization", Tensor: record.TensorKind{Make: batchNormKernel, Constant: []int{1, 2, 3, 4}}})
 }
 
-// batchNormKernel scales and shifts each channel, statistics being constants.
+// batchNormKernel scales and shifts each channel. The statistics must be constants.
 func batchNormKernel(s *lowering.Step) record.TensorMaker {
 	scale, shift, mean, variance := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	c := len(scale)

@@ -11,7 +11,7 @@ import (
 
 func init() { record.Register(record.Record{Op: "Cast", Tensor: record.TensorKind{Make: castKernel}}) }
 
-// castKernel turns bools and whole numbers into float32; other casts have rules of rounding that are not the machine's.
+// castKernel casts bools and integers to float32. Other casts have rounding rules that differ from the machine's.
 func castKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil

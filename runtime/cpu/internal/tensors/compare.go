@@ -18,7 +18,7 @@ func init() {
 	)
 }
 
-// A comparison holds where the operands' order is one of these bits.
+// A comparison is a set of these bits: it holds if the order of the operands is in the set.
 const (
 	below = 1 << iota
 	equal

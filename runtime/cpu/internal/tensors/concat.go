@@ -10,7 +10,7 @@ func init() {
 	record.Register(record.Record{Op: "Concat", Tensor: record.TensorKind{Make: record.Shaped(concatKernel), Float32: true}})
 }
 
-// concatKernel joins tensors along an axis.
+// concatKernel concatenates tensors along an axis.
 func concatKernel(s *lowering.Step) record.ShapedMaker {
 	for i := range s.In {
 		if !s.Float32Input(i) {

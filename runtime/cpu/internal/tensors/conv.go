@@ -20,20 +20,20 @@ func init() {
 	})
 }
 
-// filters are the constant weights of a convolution, packed once for each form that a shape asks for.
+// filters are the constant weights of a convolution. They are packed once for each form.
 type filters struct {
 	w, bias         []float32
-	m, cg, kh, kw   int // kh: of all axes but the last
+	m, cg, kh, kw   int // kh: taps of all axes but the last
 	group           int
 	onceRows, onceP sync.Once
 	rows            []float32        // (M, K) or, with a bias, (M, K+1)
 	packed          []*kernel.Packed // per group
 }
 
-// k is the number of weights of a filter.
+// k returns the number of weights of a filter.
 func (f *filters) k() int { return f.cg * f.kh * f.kw }
 
-// width is that of the rows: with a bias it is one more, which meets a 1.
+// width returns the width of rows: k, and one more with a bias, which is multiplied by 1.
 func (f *filters) width() int {
 	if f.bias != nil {
 		return f.k() + 1
@@ -66,13 +66,13 @@ func (f *filters) asPacked() []*kernel.Packed {
 	return f.packed
 }
 
-// conv2d is a convolution over one or two axes for one shape; one axis is a picture of one row.
+// conv2d is a convolution over one or two axes for one shape. With one axis, the other has size 1.
 type conv2d struct {
 	*filters
 	windowed.PlanarWindow
 	step    *lowering.Step
 	offsets kernel.Offsets
-	places  int // of the output per work item
+	places  int // positions of the output per work item
 	parts   int // work items per sample and group
 
 	// While it runs:
@@ -116,10 +116,10 @@ func convKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// pads reports whether the input must be copied into a larger one.
+// pads reports whether the input must be copied to a padded one.
 func (c *conv2d) pads() bool { return c.Hp != c.H || c.Wp != c.Wd }
 
-// weightOffsets says where the weights of a filter meet the padded input of a group.
+// weightOffsets returns the positions of the inputs of a filter's weights in the padded input of a group.
 func (c *conv2d) weightOffsets() kernel.Offsets {
 	off := make([]int32, 0, c.k())
 	for ch := range c.cg {
@@ -132,7 +132,7 @@ func (c *conv2d) weightOffsets() kernel.Offsets {
 	return kernel.NewOffsets(off)
 }
 
-// start finds the buffers of a run, and pads the input where that is needed.
+// start sets the buffers of a run, and pads the input if necessary.
 func (c *conv2d) start(e record.Execution, call record.Call) error {
 	s := c.step
 	c.e, c.x, c.y, c.padded, c.after = e, e.Floats(s.In[0]), e.Floats(call.Result), e.Floats(s.In[0]), call.Epilogue
@@ -143,20 +143,20 @@ func (c *conv2d) start(e record.Execution, call record.Call) error {
 	return e.Parallel((*padPass)(c), c.N*c.C)
 }
 
-// padPass copies channels into their larger places.
+// padPass copies channels into the padded input.
 type padPass conv2d
 
 func (p *padPass) Do(_ *record.Workspace, k int) {
 	pad(p.padded[k*p.Hp*p.Wp:(k+1)*p.Hp*p.Wp], p.x[k*p.H*p.Wd:(k+1)*p.H*p.Wd], p.H, p.Wd, p.Wp, p.Top, p.Left)
 }
 
-// pad copies rows of w numbers into the middle of rows of wp numbers, and clears what is around them.
+// pad copies rows of w numbers into rows of wp numbers, and clears the numbers around them.
 func pad(dst, src []float32, h, w, wp, top, left int) {
 	if h == 0 {
 		clear(dst)
 		return
 	}
-	// What lies between two rows is little, and less than what a call takes.
+	// The gap between two rows is small, and a call takes longer than a loop.
 	at := top*wp + left
 	clear(dst[:at])
 	for r := range h {
@@ -179,10 +179,10 @@ func (c *conv2d) padBytes() int {
 	return c.N * c.C * c.Hp * c.Wp
 }
 
-// How much a work item computes: enough to be worth handing out.
+// convItemFlops is the approximate work of a work item.
 const convItemFlops = 1 << 21
 
-// panels is the form for most shapes: filters times panels of places.
+// panels is the form for most shapes: filters times panels of positions.
 func (c conv2d) panels() *record.TensorKernel {
 	c.offsets = c.weightOffsets()
 	all := (c.Oh*c.Ow + kernel.PanelWidth - 1) / kernel.PanelWidth
@@ -240,15 +240,15 @@ func (p *panelPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// framed says that places are better taken as rows and filters as the packed matrix: there are few places, or the numbers of
-// a place follow each other.
+// framed reports whether the form frames is faster: if there are few positions, or if the inputs of a position are
+// contiguous.
 func (c *conv2d) framed() bool {
 	places, mg := c.Oh*c.Ow, c.m/c.group
 	if c.cg == 1 && c.kh == 1 && c.Dw == 1 && c.kw >= 32 {
 		return true
 	}
-	// In rows of the kernel for one panel, with what it takes to gather: a panel comes by quarters or number by number, a frame
-	// number by number.
+	// Estimates in units of a row of the kernel for one panel, with the time of gathering: a panel by quarters or by
+	// numbers, a frame by numbers.
 	const row, latency, quarters, gather, frame = 6, 4, 3, 16, 4
 	panel := (mg+row-1)/row*row + gather
 	if c.Sw == 1 && c.Ow%4 == 0 {
@@ -263,10 +263,10 @@ func (c *conv2d) framed() bool {
 	return places <= 96 && byFrames < byPanels
 }
 
-// maxFrames is the number of places that one work item takes at most.
+// maxFrames is the largest number of positions of a work item.
 const maxFrames = 48
 
-// frames is the form for few places: each is a row of K numbers, times the packed filters.
+// frames is the form for few positions: each is a row of K numbers, times the packed filters.
 func (c conv2d) frames() *record.TensorKernel {
 	size := c.Oh * c.Ow
 	c.places = min(size, maxFrames)
@@ -281,7 +281,7 @@ func (c conv2d) frames() *record.TensorKernel {
 	}}
 }
 
-// framePass computes some places of one sample and group.
+// framePass computes some positions of one sample and group.
 type framePass conv2d
 
 func (p *framePass) Do(w *record.Workspace, k int) {
@@ -296,7 +296,7 @@ func (p *framePass) Do(w *record.Workspace, k int) {
 	}
 	x, ldx := w.Scratch[:count*width], width
 	if p.cg == 1 && p.kh == 1 && p.Dw == 1 && p.Oh == 1 {
-		x, ldx = src[from*p.Sw:], p.Sw // frames lie in the input as they are
+		x, ldx = src[from*p.Sw:], p.Sw // frames are contiguous in the input
 	} else {
 		for i := range count {
 			r, col := (from+i)/p.Ow, (from+i)%p.Ow
@@ -320,7 +320,7 @@ func (p *framePass) Do(w *record.Workspace, k int) {
 	p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m+g*mg)*size + from, Channel: g * mg, Rows: mg, N: count, Stride: size})
 }
 
-// frame copies what the filters meet at one place.
+// frame copies the inputs of one position.
 func (p *framePass) frame(dst, src []float32) {
 	for ch := range p.cg {
 		for i := range p.kh {
@@ -332,7 +332,7 @@ func (p *framePass) frame(dst, src []float32) {
 				for j := range to {
 					to[j] = row[j*p.Dw]
 				}
-			case len(to) < 8: // less than what a call takes
+			case len(to) < 8: // a call takes longer
 				for j, v := range row[:len(to)] {
 					to[j] = v
 				}
@@ -343,9 +343,9 @@ func (p *framePass) frame(dst, src []float32) {
 	}
 }
 
-// depthwise is the form for groups of one input channel: each output channel is a sum of shifted copies of an input. Strides
-// are taken care of by parting the input into its phases, so that what meets a weight is always consecutive; rows
-// follow each other without a gap, so that short ones make a long one, with numbers between them that are dropped.
+// depthwise is the form for groups of one input channel: each output channel is a sum of shifted copies of an input.
+// The input is separated into the phases of the strides, so that the inputs of a weight are contiguous. Rows are
+// contiguous, too, so that short ones form a long one; the outputs between rows are dropped.
 func (c conv2d) depthwise() *record.TensorKernel {
 	d := &depthPass{conv2d: c}
 	d.pw, d.ph = (c.Wp+c.Sw-1)/c.Sw, (c.Hp+c.Sh-1)/c.Sh
@@ -360,7 +360,7 @@ func (c conv2d) depthwise() *record.TensorKernel {
 	d.offsets = kernel.NewOffsets(off)
 	const vector = 8
 	d.span = ((c.Oh-1)*d.pw + c.Ow + vector - 1) / vector * vector
-	d.phases = c.Sh*c.Sw*d.plane + 2*vector + d.pw // slack: what is read beyond the last place
+	d.phases = c.Sh*c.Sw*d.plane + 2*vector + d.pw // slack: numbers that are read beyond the last position
 	d.phases = max(d.phases, int(slices.Max(off))+d.span)
 	d.places = max(1, min(c.m, convItemFlops/8/max(1, d.span*c.k())))
 	d.parts = (c.m + d.places - 1) / d.places
@@ -373,16 +373,16 @@ func (c conv2d) depthwise() *record.TensorKernel {
 
 type depthPass struct {
 	conv2d
-	pw, ph, plane int // of one phase
-	phases        int // numbers of all of them
-	span          int // numbers of an output channel, rows pw apart
+	pw, ph, plane int // width, height and size of one phase
+	phases        int // size of all phases
+	span          int // size of an output channel, with rows pw apart
 }
 
 func (p *depthPass) Do(w *record.Workspace, k int) {
 	n, from := k/p.parts, k%p.parts*p.places
 	in, out := w.Scratch[:p.phases], w.Scratch[p.phases:p.phases+p.span]
 	taps, mg, size := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow
-	left := 0 // output channels that read the same input channel
+	left := 0 // further output channels of the same input channel
 	for m := from; m < min(p.m, from+p.places); m++ {
 		if left == 0 {
 			ch := m / mg
@@ -406,7 +406,7 @@ func (p *depthPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// split pads a channel and parts it into its phases.
+// split pads a channel and separates it into its phases.
 func (p *depthPass) split(dst, src []float32) {
 	if p.Sh == 1 && p.Sw == 1 {
 		pad(dst[:p.plane], src, p.H, p.Wd, p.Wp, p.Top, p.Left)
@@ -427,7 +427,7 @@ func (p *depthPass) split(dst, src []float32) {
 			continue
 		}
 		for phase := range p.Sw {
-			// The first column whose padded place has this phase.
+			// The first column of this phase, with the pad.
 			first := ((phase-p.Left)%p.Sw + p.Sw) % p.Sw
 			to := dst[((y%p.Sh)*p.Sw+phase)*p.plane+y/p.Sh*p.pw+(first+p.Left)/p.Sw:]
 			for i, j := 0, first; j < len(row); i, j = i+1, j+p.Sw {

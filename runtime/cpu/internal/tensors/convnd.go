@@ -7,15 +7,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// convND is a convolution over three or more axes for one shape: filters times panels of places, as conv2d has them.
+// convND is a convolution over three or more axes for one shape: filters times panels of positions, as in conv2d.
 type convND struct {
 	*filters
 	sliding
 	n, c          int
-	plane         int // numbers of a channel with its pads
+	plane         int // size of a channel with its pads
 	padding       bool
-	lines         []int   // where those of a channel lie with its pads
-	starts        []int32 // per place of the output: where its window begins in a channel
+	lines         []int   // offsets of a channel's lines, with its pads
+	starts        []int32 // per position of the output: the offset of its window in a channel
 	offsets       kernel.Offsets
 	places, parts int // of a work item, work items per sample and group
 
@@ -23,7 +23,7 @@ type convND struct {
 	x, y, padded []float32
 }
 
-// newConvND plans a convolution; nil where shapes do not fit.
+// newConvND makes the kernel of a convolution; nil if shapes do not fit.
 func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *record.TensorKernel {
 	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	if len(in) != len(taps)+2 || in[0] == 0 || in[1] != f.cg*f.group || len(out) != len(in) || out[1] != f.m {
@@ -40,7 +40,7 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *r
 		c.padding = c.padding || padded[i] != k
 	}
 	c.plane = product(padded)
-	if c.plane > 1<<30/c.c { // offsets are 32 bits wide
+	if c.plane > 1<<30/c.c { // offsets are int32
 		return nil
 	}
 	strides, first := ops.Strides(padded), 0
@@ -81,7 +81,7 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *r
 	}}
 }
 
-// padNDPass copies a channel into its larger place.
+// padNDPass copies a channel into the padded input.
 type padNDPass convND
 
 func (p *padNDPass) Do(_ *record.Workspace, k int) {
@@ -117,7 +117,7 @@ func (c *convND) Do(w *record.Workspace, t int) {
 	}
 }
 
-// consecutive reports whether the windows of a panel's places begin one after the other.
+// consecutive reports whether the windows of a panel's positions begin at consecutive offsets.
 func (c *convND) consecutive(from int) bool {
 	for j, o := range c.starts[from : from+kernel.PanelWidth] {
 		if o != c.starts[from]+int32(j) {

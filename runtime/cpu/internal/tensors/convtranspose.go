@@ -15,13 +15,13 @@ func init() {
 	record.Register(record.Record{Op: "ConvTranspose", Tensor: record.TensorKind{Make: convTransposeKernel, Constant: []int{1, 2}}})
 }
 
-// spreading is a transposed convolution over one or two axes: a product gives, for each output channel and tap, what each
-// place of the input adds to the output; those are then added to where they belong.
+// spreading is a transposed convolution. A product computes, for each output channel and tap, the contributions of the
+// input's positions, which are then added to the output.
 type spreading struct {
-	c, m, group, kh, kw int // kh: of all axes but the last
+	c, m, group, kh, kw int // kh: taps of all axes but the last
 	w, bias             []float32
 	once                sync.Once
-	rows                []float32 // per group: (M·kh·kw, C), the weights turned round
+	rows                []float32 // per group: (M·kh·kw, C), the transposed weights
 }
 
 func (f *spreading) turn() {
@@ -135,17 +135,17 @@ func (p *spreadPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// add joins what some places of the input give to one output channel.
+// add adds the contributions of some positions of the input to one output channel.
 func (p *spreadPass) add(y, sums []float32, at, width int) {
 	for i := range p.kh {
 		for j := range p.kw {
 			s := sums[(i*p.kw+j)*kernel.PanelWidth:][:width]
 			r, c := at/p.wd, at%p.wd
-			for len(s) > 0 { // places of one row of the input
+			for len(s) > 0 { // positions of one row of the input
 				n := min(len(s), p.wd-c)
 				if row := r*p.sh - p.top + i*p.dh; row >= 0 && row < p.oh {
 					out, col := y[row*p.ow:(row+1)*p.ow], c*p.sw-p.left+j*p.dw
-					from, to := 0, 0 // places whose column is in the output
+					from, to := 0, 0 // positions whose column is in the output
 					if col < 0 {
 						from = min(n, (-col+p.sw-1)/p.sw)
 					}

@@ -7,11 +7,11 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// spreadND is a transposed convolution over three or more axes for one shape: as spreadPass.
+// spreadND is a transposed convolution over three or more axes for one shape. It computes as spreadPass does.
 type spreadND struct {
 	*spreading
 	sliding             // out and in as the operator has them
-	n, size, places int // samples; places of the input and of the output
+	n, size, places int // samples; positions of the input and of the output
 	offsets         kernel.Offsets
 	channels, items int   // output channels of a group per work item; work items per sample and group
 	lines           []int // strides of the output
@@ -21,7 +21,7 @@ type spreadND struct {
 // mostSpreadAxes bounds the axes of a transposed convolution.
 const mostSpreadAxes = 8
 
-// newSpreadND plans a transposed convolution; nil where shapes do not fit.
+// newSpreadND makes the kernel of a transposed convolution; nil if shapes do not fit.
 func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int) *record.TensorKernel {
 	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	if len(in) != len(taps)+2 || len(out) != len(in) || in[1] != f.c || out[1] != f.m || len(taps) > mostSpreadAxes {
@@ -83,12 +83,12 @@ func (p *spreadND) Do(w *record.Workspace, k int) {
 	}
 }
 
-// add joins what some places of the input give to one output channel.
+// add adds the contributions of some positions of the input to one output channel.
 func (p *spreadND) add(y, sums []float32, at, width int) {
 	last := len(p.in) - 1
 	var outer, tap [mostSpreadAxes]int
 	line := p.in[last]
-	for from := 0; from < width; { // places of one line of the input
+	for from := 0; from < width; { // positions of one line of the input
 		row, col := (at+from)/line, (at+from)%line
 		n := min(width-from, line-col)
 		for a := last - 1; a >= 0; a-- {
@@ -114,7 +114,7 @@ func (p *spreadND) add(y, sums []float32, at, width int) {
 	}
 }
 
-// spread adds numbers to every stride-th place from the given one on, as far as there are such.
+// spread adds x to every stride-th number of y, from index at on, as far as the indices are in y.
 func spread(y, x []float32, at, stride int) {
 	from := 0
 	if at < 0 {

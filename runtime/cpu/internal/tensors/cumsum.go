@@ -11,7 +11,7 @@ func init() {
 	record.Register(record.Record{Op: "CumSum", Tensor: record.TensorKind{Make: cumSumKernel}})
 }
 
-// cumSumPass sums up along the middle one of three axes, in float64: lines of inner numbers one after the other.
+// cumSumPass computes running sums along the middle one of three axes, in float64.
 type cumSumPass struct {
 	n, inner           int
 	exclusive, reverse bool
@@ -73,7 +73,7 @@ func (p *cumSumPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// line sums up numbers that follow each other.
+// line computes the running sums of contiguous numbers.
 func (p *cumSumPass) line(y, x []float32) {
 	sum, i, step := 0.0, 0, 1
 	if p.reverse {

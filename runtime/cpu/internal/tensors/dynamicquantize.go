@@ -14,7 +14,7 @@ func init() {
 	record.Register(record.Record{Op: "DynamicQuantizeLinear", Tensor: record.TensorKind{Make: dynamicQuantizeKernel}})
 }
 
-// dynamicPass is DynamicQuantizeLinear: first the range of each part of the input, then its bytes.
+// dynamicPass computes DynamicQuantizeLinear: first the range of each part of the input, then its bytes.
 type dynamicPass struct {
 	x      []float32
 	y      []byte
@@ -23,7 +23,7 @@ type dynamicPass struct {
 	zero   int
 }
 
-// DynamicPart is how many numbers a work item takes.
+// DynamicPart is the number of elements of a work item.
 const DynamicPart = 1 << 14
 
 func dynamicQuantizeKernel(s *lowering.Step) record.TensorMaker {

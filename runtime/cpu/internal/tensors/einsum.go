@@ -15,19 +15,19 @@ func init() {
 	record.Register(record.Record{Op: "Einsum", Tensor: record.TensorKind{Make: einsumKernel}})
 }
 
-// einsumPass is a sum of products over one or two tensors, as products of matrices: letters of both and of the output count
-// products, those of the first alone their rows, of the second alone their columns, and all others what is summed over. Where
-// letters stand matters only to the tables of offsets.
+// einsumPass computes a sum of products over one or two tensors as products of matrices. Letters of both and of the
+// output count the products, those of the first alone their rows, and those of the second alone their columns; all
+// others are summed over. The positions of letters matter for the tables of offsets alone.
 type einsumPass struct {
 	m, k, n           int
-	at                [3][]int // per product: where it begins in a, b and y
+	at                [3][]int // per product: its offsets in a, b and y
 	aRow, aSum        []int    // offsets of a row and of a term
 	bColumn           []int
 	bSum              []int
 	yRow, yColumn     []int
 	offsets           kernel.Offsets // bSum
-	lda               int            // of rows that lie in a as they are; 0: they are copied
-	ldy               int            // of rows that lie in y as they are; 0: they are scattered
+	lda               int            // stride of contiguous rows of a; 0 if rows are copied
+	ldy               int            // stride of contiguous rows of y; 0 if rows are scattered
 	rows, columns     int            // of a work item
 	down, across      int            // work items of a product
 	scalar            bool           // products are too small for kernels
@@ -89,10 +89,10 @@ func einsumKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// mostOffsets bounds each of the tables of offsets.
+// mostOffsets bounds the size of each table of offsets.
 const mostOffsets = 1 << 22
 
-// letter is how an axis of the sum lies in the two tensors and in the output.
+// letter is an axis of the sum, with its strides in the two tensors and in the output.
 type letter struct {
 	size    int
 	place   int // in the output
@@ -100,8 +100,8 @@ type letter struct {
 	in      [3]bool
 }
 
-// newEinsum plans the sum; nil where shapes do not fit. The tensors change places where the last axis of the output is of the first
-// alone, so that columns follow each other.
+// newEinsum plans the sum; nil if shapes do not fit. The tensors are exchanged if the last axis of the output is of the
+// first alone, so that columns are contiguous.
 func newEinsum(in [][]rune, out []rune, shapes [][]int, result []int) (p *einsumPass, second bool) {
 	all, order := map[rune]*letter{}, []rune{}
 	for t, term := range append(slices.Clone(in), out) {
@@ -179,7 +179,7 @@ func newEinsum(in [][]rune, out []rune, shapes [][]int, result []int) (p *einsum
 	return p, second
 }
 
-// offsetsOf gives where the places of some letters lie in a tensor, the last letter's next to each other.
+// offsetsOf returns the offsets of all indices of some letters in a tensor, those of the last letter in succession.
 func offsetsOf(letters []*letter, tensor int) []int {
 	all := []int{0}
 	for _, l := range letters {
@@ -194,7 +194,7 @@ func offsetsOf(letters []*letter, tensor int) []int {
 	return all
 }
 
-// even gives the distance of offsets from each other, where that is the same for all; 0 where it is not.
+// even returns the distance between successive offsets; 0 if it is not the same for all.
 func even(offsets []int) int {
 	if len(offsets) == 1 {
 		return 1
@@ -232,7 +232,7 @@ func (p *einsumPass) plan() {
 	p.down = (p.m + p.rows - 1) / p.rows
 }
 
-// einsumRows brings the rows of one product in order.
+// einsumRows copies the rows of one product, to make them contiguous.
 type einsumRows einsumPass
 
 func (p *einsumRows) Do(_ *record.Workspace, k int) {
@@ -283,7 +283,7 @@ func (p *einsumPass) Do(w *record.Workspace, t int) {
 	}
 }
 
-// each sums the terms of every element by themselves; of one tensor, too.
+// each computes each element by itself, also for a single tensor.
 func (p *einsumPass) each(y, a, b []float32) {
 	for i, r := range p.aRow {
 		for j, c := range p.bColumn {

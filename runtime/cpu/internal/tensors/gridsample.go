@@ -13,8 +13,8 @@ func init() {
 	record.Register(record.Record{Op: "GridSample", Tensor: record.TensorKind{Make: gridSampleKernel}})
 }
 
-// gridPass samples some places of all channels of a sample per work item, in float64: what a place is interpolated from is found
-// once for all of them.
+// gridPass samples some positions of all channels of a sample per work item, in float64. The interpolated elements of a
+// position are found once for all channels.
 type gridPass struct {
 	channels, size, places int
 	axes                   int
@@ -23,10 +23,10 @@ type gridPass struct {
 	x, grid, y             []float32
 }
 
-// gridPlaces is how many places a work item takes.
+// gridPlaces is the number of positions of a work item.
 const gridPlaces = 1 << 10
 
-// mostGridAxes bounds the coordinates of a place.
+// mostGridAxes bounds the coordinates of a position.
 const mostGridAxes = 8
 
 func gridSampleKernel(s *lowering.Step) record.TensorMaker {

@@ -10,13 +10,13 @@ func init() {
 	record.Register(record.Record{Op: "GRU", Tensor: record.TensorKind{Make: gruKernel, Constant: []int{1, 2, 3}}})
 }
 
-// gru is the cell of a GRU; gates are in order z, r, h. The state's weights for h are apart: what they are multiplied with is what
-// r left of the state, unless r is applied to the product.
+// gru is the cell of a GRU. Gates are in order z, r, h. The state's weights for h are separate: they multiply the state
+// after r is applied to it, unless r is applied to the product.
 type gru struct {
 	n     int
 	zr, h []*kernel.Packed // per direction: of the state
 	after bool             // r is applied to the product with the state
-	bias  [][]float32      // of that product; nil: nothing is added
+	bias  [][]float32      // of that product; nil for none
 }
 
 func gruKernel(s *lowering.Step) record.TensorMaker {
@@ -44,7 +44,7 @@ func (*gru) states() int { return 0 }
 
 func (m *gru) temp() int { return 4 * m.n }
 
-// step is h = (1-z)·g(…) + z·h.
+// step computes h = (1-z)·g(…) + z·h.
 func (m *gru) step(l *recurrentLayer, dir, rows int, gates, h, _, temp []float32) {
 	n := m.n
 	left, next, temp := temp[:rows*n], temp[rows*n:2*rows*n], temp[2*rows*n:]

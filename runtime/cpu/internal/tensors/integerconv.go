@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and what follows them is rounded as
-// the operators' bodies round it, so the answers are theirs, bit by bit.
+// Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and later operations round
+// as the operators' bodies do, so the answers are theirs, bit by bit.
 func init() {
 	record.Register(
 		record.Record{Op: "ConvInteger", Tensor: record.TensorKind{Make: convIntegerKernel}},
@@ -20,21 +20,21 @@ func init() {
 	)
 }
 
-// integerConv is a convolution for one shape. The input is copied into a place with its pads, parted into the phases of the
-// strides, so that what meets a weight is always consecutive; rows follow each other without a gap, and what lies between
-// those of the output is dropped.
+// integerConv is a convolution for one shape. The input is copied with its pads, separated into the phases of the
+// strides, so that the inputs of a weight are contiguous. Rows are contiguous, too; the outputs between rows are
+// dropped.
 type integerConv struct {
 	windowed.PlanarWindow
 	kh, kw, cg, m, group int
 	weights              []int16 // per filter: its weights, an even number
 	requantize           *filterScales
-	zeroIn               *lowering.Value // of the input; nil: 0
+	zeroIn               *lowering.Value // zero point of the input; nil for 0
 
-	pw, plane, channel, span int            // of a row and a plane of one phase, of a channel, and of an output channel with gaps
+	pw, plane, channel, span int            // sizes of a row and a plane of one phase, of a channel, and of an output channel with gaps
 	pairs                    int            // of the weights of a filter
-	offsets                  kernel.Offsets // where these meet a group
-	chunk, chunks            int            // places of a work item, work items per sample and group
-	panelWords, tileWords    int            // of scratch
+	offsets                  kernel.Offsets // of their inputs in a group
+	chunk, chunks            int            // positions of a work item, work items per sample and group
+	panelWords, tileWords    int            // sizes in scratch, in float32
 
 	// While it runs:
 	in     kernel.Bytes
@@ -51,7 +51,7 @@ type filterScales struct {
 	zero        int
 }
 
-// filterKey names filters as rows of integers, which the programs of one model share.
+// filterKey identifies filters as rows of integers, which the programs of a model share.
 type filterKey struct{ w, zero *tensor.Tensor }
 
 func convIntegerKernel(s *lowering.Step) record.TensorMaker { return integerConvOf(s, 0, 1, 2, 3, nil) }
@@ -84,8 +84,8 @@ func qlinearConvKernel(s *lowering.Step) record.TensorMaker {
 	return integerConvOf(s, 0, 3, 2, 5, r)
 }
 
-// integerConv is the kernel for input x and constant filters w, with zero points of the inputs that are named, which may be
-// absent.
+// integerConvOf makes the kernel for input x and constant filters w. xZero and wZero are the indices of their zero
+// points, which may be absent.
 func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) record.TensorMaker {
 	if !record.ByteTyped(s, x) || !record.ByteTyped(s, w) || s.In[w].Const == nil || !s.Absent(xZero) && !record.SingleInput(s, xZero) || !s.Absent(wZero) && s.In[wZero].Const == nil {
 		return nil
@@ -149,14 +149,14 @@ func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *record.TensorKe
 		}
 	}
 	if len(off)%2 != 0 {
-		off = append(off, off[len(off)-1]) // meets a weight of 0
+		off = append(off, off[len(off)-1]) // multiplied by a weight of 0
 	}
 	c.offsets, c.pairs = kernel.NewOffsets(off), len(off)/2
 	pairs, mg := c.pairs, c.m/c.group
 	c.span = (c.Oh-1)*c.pw + c.Ow
 	panels := (c.span + kernel.PanelWidth - 1) / kernel.PanelWidth
 	per := min(panels, 2*convItemFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth))
-	per = max(1, (per+1)/2) * 2 // bytes are made by pairs of panels
+	per = max(1, (per+1)/2) * 2 // bytes are computed by pairs of panels
 	c.chunk, c.chunks = per*kernel.PanelWidth, (panels+per-1)/per
 	c.panelWords, c.tileWords = kernel.PanelWidth*pairs, mg*c.chunk
 	size := (c.N*c.C-1)*c.channel + max(c.channel, int(slices.Max(off))-(c.cg-1)*c.channel+panels*kernel.PanelWidth)
@@ -178,7 +178,7 @@ func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *record.TensorKe
 	}}
 }
 
-// bytePhases copies a channel into its place with pads, by phases.
+// bytePhases copies a channel with its pads, separated into phases.
 type bytePhases integerConv
 
 func (c *bytePhases) Do(_ *record.Workspace, k int) {
@@ -236,7 +236,7 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 			scatter(c.sums[at:at+c.Oh*c.Ow], sums, from, c.pw, c.Ow)
 			continue
 		}
-		sums = tile[i*c.chunk : (i+1)*c.chunk] // what is behind the last place is dropped
+		sums = tile[i*c.chunk : (i+1)*c.chunk] // outputs behind the last position are dropped
 		numbers := float32sOf(sums)
 		kernel.ScaleInts(numbers, sums, r.bias[f], r.scale[f])
 		kernel.QuantizeBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, numbers, r.toScale, r.zero)
@@ -244,7 +244,7 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 	}
 }
 
-// scatter copies places from the given one on, of rows of pw, to rows of ow, and drops those beyond.
+// scatter copies x, positions from index from on in rows of pw, to rows of ow numbers, and drops the rest of each row.
 func scatter[T any](y, x []T, from, pw, ow int) {
 	for len(x) > 0 {
 		r, col := from/pw, from%pw

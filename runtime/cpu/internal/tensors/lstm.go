@@ -10,10 +10,10 @@ func init() {
 	record.Register(record.Record{Op: "LSTM", Tensor: record.TensorKind{Make: lstmKernel, Constant: []int{1, 2, 3, 7}}})
 }
 
-// lstm is the cell of an LSTM; gates are in order i, o, f, c.
+// lstm is the cell of an LSTM. Gates are in order i, o, f, c.
 type lstm struct {
 	r      []*kernel.Packed // per direction: of the state
-	p      [][]float32      // per direction: peepholes, in order i, o, f; nil: none
+	p      [][]float32      // per direction: peepholes, in order i, o, f; nil for none
 	n      int
 	couple bool // f is 1 - i
 }

@@ -22,10 +22,10 @@ func init() {
 	})
 }
 
-// matMulPass multiplies matrices of which neither is constant: the second by panels of its columns.
+// matMulPass multiplies matrices, neither of which is constant. It packs panels of columns of the second one.
 type matMulPass struct {
 	m, k, n        int
-	at             [2][]int // per product: where the matrices begin
+	at             [2][]int // per product: the offsets of the matrices
 	columns, parts int      // per work item; work items per product
 	offsets        kernel.Offsets
 	a, b, y        []float32

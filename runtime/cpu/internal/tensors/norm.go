@@ -19,7 +19,7 @@ func init() {
 
 // groupNormPass normalises one group of channels of one sample per work item.
 type groupNormPass struct {
-	groups, each, inner int // channels of a group, numbers of a channel
+	groups, each, inner int // channels of a group, elements of a channel
 	eps                 float64
 	scale, shift, x, y  []float32
 }

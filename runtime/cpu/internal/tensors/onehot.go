@@ -11,7 +11,7 @@ func init() {
 	record.Register(record.Record{Op: "OneHot", Tensor: record.TensorKind{Make: oneHotKernel}})
 }
 
-// oneHotKernel serves indices of whole numbers, a depth that is known when shapes are bound, and float32 values.
+// oneHotKernel fits integer indices, a depth that is known when shapes are bound, and float32 values.
 func oneHotKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) || !s.Float32Input(2) {
 		return nil
@@ -41,7 +41,7 @@ func oneHotKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// oneHot sets the place of each index that there is; negative ones count from the end.
+// oneHot sets the element of each index in range. Negative indices count from the end.
 func oneHot[T int32 | int64](y []float32, index []T, depth, inner int, on float32) {
 	for i, v := range index {
 		k := int(v)

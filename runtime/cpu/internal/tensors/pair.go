@@ -9,7 +9,7 @@ func init() {
 	record.Register(record.Record{Op: "essm.Pair", Tensor: record.TensorKind{Make: record.Shaped(pairKernel), Float32: true}})
 }
 
-// pairKernel joins the vectors of pairs.
+// pairKernel concatenates the vectors of pairs.
 func pairKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) {
 		return nil

@@ -18,9 +18,9 @@ func init() {
 	)
 }
 
-// poolPass reduces windows of the planes of each channel: some rows of the output at a time, first the rows of the windows to
-// one, then its columns. Rows are padded, and parted into the phases of the stride, so that what meets a tap is always
-// consecutive; the rows of a block follow each other without a gap, so that short ones make a long one.
+// poolPass reduces windows of each channel, a block of rows of the output at a time: first the rows of the windows,
+// then the columns. Rows are padded and separated into the phases of the stride, so that the inputs of a tap are
+// contiguous. The rows of a block are contiguous, too, so that short ones form a long one.
 type poolPass struct {
 	windowed.PlanarWindow
 	kh, kw  int
@@ -33,10 +33,10 @@ type poolPass struct {
 	x, y    []float32
 }
 
-// poolBlock is how many numbers of a plane are reduced at a time.
+// poolBlock is the approximate number of elements of a block.
 const poolBlock = 1 << 11
 
-// poolKernel gives the greatest numbers of windows, or their averages.
+// poolKernel computes the maximum of each window, or its average.
 func poolKernel(average bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.Node.Attrs.Ints("kernel_shape", nil)) == 0 || len(s.Node.Outputs) != 1 || s.Absent(0) {
@@ -75,7 +75,7 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 	}}
 }
 
-// plan sizes the blocks, and counts the columns of windows that meet the input.
+// plan sets the size of blocks, and the number of columns of each window that are in the input.
 func (p *poolPass) plan() {
 	width := max(p.Left+p.Wd, (p.Ow-1)*p.Sw+(p.kw-1)*p.Dw+1)
 	p.pw = (width + p.Sw - 1) / p.Sw
@@ -91,7 +91,7 @@ func (p *poolPass) plan() {
 	}
 }
 
-// span1 gives the taps of a window that meet the input: from, to.
+// span1 returns the taps of a window that are in the input: lo…hi-1.
 func span1(at, taps, dilation, size int) (lo, hi int) {
 	if at < 0 {
 		lo = (-at + dilation - 1) / dilation
@@ -144,7 +144,7 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 				}
 			}
 		}
-		for j := range p.kw { // what lies behind the last place of a row is dropped
+		for j := range p.kw { // outputs behind the last one of a row are dropped
 			at := j * p.Dw
 			src := phases[at%p.Sw*size+at/p.Sw:]
 			if j == 0 {
@@ -166,7 +166,7 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// column joins the rows of the windows of row r of the output.
+// column reduces the rows of the windows of row r of the output.
 func (p *poolPass) column(row, x []float32, r int, fill float32, join func(y, a, b []float32)) {
 	top := r*p.Sh - p.Top
 	lo, hi := span1(top, p.kh, p.Dh, p.H)
@@ -187,7 +187,7 @@ func (p *poolPass) column(row, x []float32, r int, fill float32, join func(y, a,
 	}
 }
 
-// divide makes the sums of a row of the output means. Windows that meet nothing are 0.
+// divide turns the sums of a row of the output into means; 0 for windows outside of the input.
 func (p *poolPass) divide(y []float32, r int) {
 	lo, hi := span1(r*p.Sh-p.Top, p.kh, p.Dh, p.H)
 	if p.all {

@@ -13,16 +13,16 @@ import (
 type poolND struct {
 	sliding
 	average bool
-	shares  [][]float32 // of an average, per axis and place of the output: how many taps count
+	shares  [][]float32 // per axis and index of the output: the number of taps in an average
 	planes  int
-	held    int // of what lies between axes, at most
+	held    int // largest size of an intermediate result
 	x, y    []float32
 }
 
 // mostPoolAxes bounds the axes of a window.
 const mostPoolAxes = 8
 
-// newPoolND plans a pool; nil where shapes do not fit. With all, pads count.
+// newPoolND makes the kernel of a pool; nil if shapes do not fit. With all, averages include pads.
 func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *record.TensorKernel {
 	kernelShape := s.Node.Attrs.Ints("kernel_shape", nil)
 	taps := make([]int, len(kernelShape))
@@ -85,14 +85,14 @@ func (p *poolND) Do(w *record.Workspace, k int) {
 			if c *= share; c > 0 {
 				row[i] /= c
 			} else {
-				row[i] = 0 // the window meets nothing
+				row[i] = 0 // the window is outside of the input
 			}
 		}
 		next(index, p.out[:last])
 	}
 }
 
-// reduce joins lines of inner numbers along axis a.
+// reduce reduces lines of inner numbers along axis a.
 func (p *poolND) reduce(y, x []float32, a, inner int) {
 	fill := float32(0)
 	if !p.average {

@@ -11,29 +11,32 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// recurrentLayer is an LSTM, GRU or RNN with constant weights, and what is packed of them once per model.
+// recurrentLayer is an LSTM, GRU or RNN with constant weights, which are packed once per model.
 type recurrentLayer struct {
 	gates, dirs, hidden, inputs int
 	reverse                     bool // the first direction, too
 	batchFirst                  bool
-	clip                        float32 // 0: none
+	clip                        float32 // 0 for none
 	f                           [][]activation
 	w                           []*kernel.Packed // per direction: of the inputs
-	bias                        [][]float32      // per direction: what is added to them; nil: nothing
+	bias                        [][]float32      // per direction: of the inputs; nil for none
 	cell                        cell
 }
 
 // cell computes steps of a layer.
 type cell interface {
-	// states is how many states there are besides h: 0 or 1. temp is the numbers that a step needs per sample.
+	// states returns the number of states besides h: 0 or 1. temp returns the size of the scratch per sample, in
+	// float32.
 	states() int
 	temp() int
-	// step replaces the states of rows samples. gates has what the inputs give, gate by gate in each row; it may be changed.
+	// step replaces the states of rows samples. gates holds the contributions of the inputs, gate by gate in each row;
+	// step may change it.
 	step(l *recurrentLayer, dir, rows int, gates, h, c, temp []float32)
 }
 
-// recurrentWeights reads what all recurrent layers have, weights being constants; nil where that is left to the evaluation:
-// weights that do not fit each other. bias says which of the state's biases are added to those of the inputs; the others are the cell's.
+// recurrentWeights returns a layer with the attributes and weights that all recurrent layers have; nil if weights do
+// not fit each other, so that the node is evaluated. bias reports whether the state's bias of gate i is added to that
+// of the inputs; the cell adds the others.
 func recurrentWeights(s *lowering.Step, gates, activations int, defaults []string, bias func(i int) bool) *recurrentLayer {
 	a := s.Node.Attrs
 	w, b := s.Constant(1), s.Constant(3)
@@ -73,7 +76,7 @@ func recurrentWeights(s *lowering.Step, gates, activations int, defaults []strin
 	return l
 }
 
-// partKey names a packed part of a constant.
+// partKey identifies a packed part of a constant.
 type partKey struct {
 	t          *tensor.Tensor
 	from, m, k int
@@ -84,8 +87,8 @@ func packedPart(s *lowering.Step, i int, w []float32, from, m, k int) *kernel.Pa
 	return record.Of(s).Shared.Get(partKey{s.In[i].Const, from, m, k}, func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
 }
 
-// Samples go in groups of at most recurrentRows, each by one worker, so that a matrix is read once per step for a group; in
-// chunks of about recurrentChunk rows the inputs' products are computed ahead, so that they stay in the cache.
+// A worker computes at most recurrentRows samples together, so that a matrix is read once per step for all of them. The
+// products of the inputs are computed ahead in chunks of about recurrentChunk rows, which stay in the cache.
 const (
 	recurrentRows  = 6
 	recurrentChunk = 96
@@ -103,7 +106,7 @@ type recurrentPass struct {
 	order, lens          []int // the samples by length, and their lengths
 }
 
-// kernel gives the kernel of the layer.
+// kernel returns the kernel of the layer.
 func (l *recurrentLayer) kernel(s *lowering.Step) record.TensorMaker {
 	return func(d *lowering.Binding) *record.TensorKernel {
 		in := d.ShapeOf(s, 0)
@@ -137,7 +140,8 @@ func (l *recurrentLayer) kernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// itemTemp is the numbers that a work item works on: the inputs of a chunk and their products, the states, and what the cell needs.
+// itemTemp returns the size of a work item's memory, in float32: the inputs of a chunk and their products, the states,
+// and the scratch of the cell.
 func (p *recurrentPass) itemTemp() int {
 	return p.per * (p.chunk*(p.inputs+p.gates*p.hidden) + (1+p.cell.states())*p.hidden + p.cell.temp())
 }
@@ -177,8 +181,8 @@ func (p *recurrentPass) run(e record.Execution, call record.Call) error {
 	return err
 }
 
-// at is the place of a step of a sample in rows of the given number of directions; that of its state is at(dir, 0, sample) for
-// sequences of one step.
+// at returns the row of a step of a sample, in rows of the given number of directions. States are rows of sequences of
+// one step.
 func (p *recurrentPass) at(dirs, dir, length, t, b int) int {
 	if p.batchFirst {
 		return (b*length+t)*dirs + dir
@@ -258,15 +262,15 @@ func (p *recurrentPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// start sets a state from those that are given.
+// start sets a state from the given ones, or to zero.
 func (p *recurrentPass) start(state, given []float32, at int) {
 	if clear(state); given != nil {
 		copy(state, given[at:])
 	}
 }
 
-// addProduct gives rows of x, which are ld apart, plus R h: in x, or where a single row does not need to be added afterwards, in temp. R is
-// r, h has rows of n numbers, temp is as large as the product.
+// addProduct returns x + R h, for rows of x that lie ld apart and rows of h of n numbers. The result is in x, or, for a
+// single row, in temp, which has the size of the product.
 func addProduct(x []float32, ld int, h []float32, n, rows int, r *kernel.Packed, temp []float32) []float32 {
 	if rows == 1 {
 		kernel.Gemm(temp, r.M, h, n, 1, r, x[:r.M], false)

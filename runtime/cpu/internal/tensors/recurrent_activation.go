@@ -7,16 +7,17 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// Activations that layers have where none are named.
+// The default activations of layers.
 const (
 	sigmoid = "Sigmoid"
 	tanh    = "Tanh"
 )
 
-// activation applies a function to numbers in their place.
+// activation applies a function in place.
 type activation func(x []float32)
 
-// activationsOf gives the activations of a recurrent layer; nil where these are not count ones that are known.
+// activationsOf returns the count activations of a recurrent layer; nil if there are more or fewer, or if one is
+// unknown.
 func activationsOf(n *ir.Node, count int, defaults []string) []activation {
 	names := n.Attrs.Strs("activations", nil)
 	if names == nil {
@@ -37,7 +38,7 @@ func activationsOf(n *ir.Node, count int, defaults []string) []activation {
 		return float32(x)
 	}
 	var all []activation
-	for _, name := range names { // the parameters are listed for those alone that have any, in order
+	for _, name := range names { // parameters are listed in order, for activations that have any
 		var f activation
 		switch name {
 		case "Relu":
@@ -86,7 +87,7 @@ func activationsOf(n *ir.Node, count int, defaults []string) []activation {
 	return all
 }
 
-// each is an activation that has no kernel.
+// each returns an activation without a kernel.
 func each(f func(x float64) float64) activation {
 	return func(x []float32) {
 		for i, v := range x {
@@ -95,7 +96,7 @@ func each(f func(x float64) float64) activation {
 	}
 }
 
-// act applies activation i of a direction to clipped numbers.
+// act clips numbers, and applies activation i of a direction.
 func (l *recurrentLayer) act(dir, i int, x []float32) {
 	if l.clip > 0 {
 		kernel.Clip(x, x, -l.clip, l.clip)

@@ -27,7 +27,7 @@ func init() {
 	)
 }
 
-// reduction is what numbers are reduced to.
+// reduction is a kind of reduction.
 type reduction int
 
 const (
@@ -42,14 +42,14 @@ const (
 	reduceSquares
 )
 
-// reducePass reduces axes that follow each other: for each of outer parts, n rows of inner numbers become one.
+// reducePass reduces consecutive axes: in each of outer parts, n rows of inner numbers become one.
 type reducePass struct {
 	op              reduction
 	outer, n, inner int
 	x, y            []float32
 }
 
-// reduceKernel reduces the axes that are named, or, global, all behind that of channels.
+// reduceKernel reduces the given axes or, if global, all axes behind channels.
 func reduceKernel(op reduction, global bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if s.Absent(0) {
@@ -122,7 +122,7 @@ func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bo
 	}}
 }
 
-// reducePer is the parts that a work item takes.
+// reducePer returns the number of parts of a work item.
 const reducePer = 64
 
 func (p *reducePass) Do(w *record.Workspace, k int) {

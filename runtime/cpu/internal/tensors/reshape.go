@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Operators that only change the shape.
+// Operators that change the shape alone.
 func init() {
 	streaming, tensor := record.StreamingKind{Make: streaming.StreamingCopy}, record.TensorKind{Make: record.Either(record.Shaped(copyKernel), moveKernel)}
 	record.Register(
@@ -18,7 +18,7 @@ func init() {
 	)
 }
 
-// copyKernel serves operators that only change the shape.
+// copyKernel is the kernel of operators that change the shape alone.
 func copyKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) {
 		return nil

@@ -14,25 +14,26 @@ func init() {
 	record.Register(record.Record{Op: "Resize", Tensor: record.TensorKind{Make: resizeKernel}})
 }
 
-// resizePass samples axes anew, one after the other, plane by plane: what comes before the first of them counts planes.
+// resizePass resamples axes, one after the other, plane by plane. The axes before the first of them count planes.
 type resizePass struct {
 	stages []resizeStage
-	in     int // numbers of a plane
+	in     int // size of a plane
 	out    int
-	held   int // of what lies between stages, at most
-	turned int // of scratch that a stage needs besides
+	held   int // largest size of an intermediate result
+	turned int // largest size of transposed blocks
 	beyond float32
 	x, y   []float32
 }
 
-// resizeStage samples the middle one of three axes: (outer, d, inner) becomes (outer, size, inner).
+// resizeStage resamples the middle one of three axes: (outer, d, inner) becomes (outer, size, inner).
 type resizeStage struct {
 	outer, d, size, inner int
-	taps                  []resizeTaps // per place of the result
-	block                 int          // of outer that are turned, so that they are inside; 0: inner is wide enough
+	taps                  []resizeTaps // per index of the result
+	block                 int          // indices of outer that are transposed together, to be innermost; 0 if inner is wide enough
 }
 
-// resizeTaps is where the elements lie that make up one of the result, and their weights; of none: it lies beyond.
+// resizeTaps are the positions and weights of the elements of which one of the result consists; without weights, it is
+// outside of the input.
 type resizeTaps struct {
 	first   int
 	places  kernel.Offsets
@@ -83,7 +84,7 @@ func resizeKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// shape is what sampling makes of one.
+// shape returns the shape after resampling.
 func (p *resizePass) shape(axes []std.ResizedAxis, shape []int) []int {
 	out := slices.Clone(shape)
 	for _, a := range axes {
@@ -92,7 +93,7 @@ func (p *resizePass) shape(axes []std.ResizedAxis, shape []int) []int {
 	return out
 }
 
-// newResize plans the stages; nil where there is nothing to sample.
+// newResize plans the stages; nil if there is nothing to resample.
 func newResize(axes []std.ResizedAxis, shape []int) *resizePass {
 	if len(axes) == 0 {
 		return nil
@@ -132,7 +133,7 @@ func newResize(axes []std.ResizedAxis, shape []int) *resizePass {
 	return p
 }
 
-// newTaps joins the weights of elements that are the same, as beside an edge.
+// newTaps adds the weights of equal elements, as at an edge.
 func newTaps(first int, weights []float64, d, stride int) (t resizeTaps) {
 	if weights == nil {
 		return t
@@ -181,7 +182,7 @@ func (st *resizeStage) run(y, x, turned []float32, beyond float32) {
 		}
 		return
 	}
-	// Rows that are next to each other come to lie in one line, number by number.
+	// Neighbouring rows are interleaved in one line.
 	in, out := st.d*st.inner, st.size*st.inner
 	for from := 0; from < st.outer; from += st.block {
 		n := min(st.block, st.outer-from)
@@ -192,7 +193,7 @@ func (st *resizeStage) run(y, x, turned []float32, beyond float32) {
 	}
 }
 
-// lines computes lines of n numbers as weighted sums of others.
+// lines computes lines of n numbers as weighted sums of lines of x.
 func (st *resizeStage) lines(y, x []float32, n int, beyond float32) {
 	for o := range st.taps {
 		t, row := &st.taps[o], y[o*n:(o+1)*n]

@@ -5,14 +5,14 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// sliding is how a window moves over the axes behind samples and channels, however many there are.
+// sliding describes a window that moves over any number of axes behind samples and channels.
 type sliding struct {
 	in, out, taps      []int
 	strides, dilations []int
 	before, behind     []int // pads
 }
 
-// newSliding reads the attributes of a convolution or a pool for tensors of the given shapes.
+// newSliding returns the window of a convolution or a pool for tensors of the given shapes; false if they do not fit.
 func newSliding(n *ir.Node, in, out, taps []int) (w sliding, ok bool) {
 	rank := len(taps)
 	if len(in) != rank+2 || len(out) != rank+2 || in[0] != out[0] {
@@ -45,7 +45,7 @@ func (w *sliding) inside() bool {
 	return true
 }
 
-// product multiplies sizes.
+// product returns the product of sizes.
 func product(sizes []int) int {
 	n := 1
 	for _, k := range sizes {
@@ -54,7 +54,7 @@ func product(sizes []int) int {
 	return n
 }
 
-// next counts an index on, the last axis first, and reports whether it is still within the sizes.
+// next advances an index, the last axis first. It returns false after the last index.
 func next(index, sizes []int) bool {
 	for a := len(index) - 1; a >= 0; a-- {
 		if index[a]++; index[a] < sizes[a] {

@@ -12,7 +12,7 @@ func init() {
 	record.Register(record.Record{Op: "Split", Tensor: record.TensorKind{Make: splitKernel, Float32: true}})
 }
 
-// splitKernel cuts a tensor along an axis.
+// splitKernel splits a tensor along an axis.
 func splitKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(0) || slices.Contains(s.Node.Outputs, nil) {
 		return nil

@@ -11,8 +11,8 @@ import (
 
 func init() { record.Register(record.Record{Op: "TopK", Tensor: record.TensorKind{Make: topKKernel}}) }
 
-// topKPass finds the first k elements of each row along the middle one of three axes, greatest or least first, of equal ones
-// the first. NaN counts as the greatest.
+// topKPass finds the k greatest or least elements of each row along the middle one of three axes, in order; of equal
+// elements, the first come first. NaN counts as the greatest.
 type topKPass[T topKType] struct {
 	n, k, inner int
 	largest     bool
@@ -70,7 +70,7 @@ func (p *topKPass[T]) before(row []T, i, j int32) bool {
 		a, b = b, a
 	}
 	if c := cmp.Compare(a, b); c != 0 {
-		// cmp counts NaN as the least.
+		// For cmp, NaN is the least.
 		return (c < 0) == (a == a && b == b)
 	}
 	return i < j
@@ -113,7 +113,7 @@ func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 	}
 }
 
-// sink moves entry j of a heap down to where it belongs.
+// sink moves entry j of a heap down to its position.
 func (p *topKPass[T]) sink(row []T, heap []int32, j int) {
 	for {
 		child := 2*j + 1

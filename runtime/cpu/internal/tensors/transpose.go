@@ -48,30 +48,31 @@ func transposeKernel(s *lowering.Step) record.ShapedMaker {
 	}
 }
 
-// itemNumbers is how many numbers are worth a work item where they are only moved.
+// itemNumbers is the number of elements of a work item that only moves them.
 const itemNumbers = 1 << 15
 
-// axis is an axis of a transposition: its size, and how far apart its places lie in the source and in the result.
+// axis is an axis of a transposition: its size, and its strides in the source and in the result.
 type axis struct{ n, src, dst int }
 
-// transposition copies numbers into another order of axes: blocks, each of which is a run of numbers that stay together, or a
+// transposition copies numbers to another order of axes, in blocks. A block is a run of contiguous numbers, or a
 // transposed matrix.
 type transposition struct {
 	node     *ir.Node
 	Src, Dst []float32
 
 	outer  []axis // of blocks
-	blocks int    // how many
-	run    int    // numbers of a block that stay together; 0: a block is a matrix
-	row    axis   // of a matrix in the source; its places are neighbours in the result
-	col    axis   // the other, whose places are neighbours in the source
+	blocks int    // number of blocks
+	run    int    // numbers of a contiguous block; 0 if a block is a matrix
+	row    axis   // rows of a matrix in the source; contiguous in the result
+	col    axis   // columns; contiguous in the source
 	per    int    // blocks in a work item
-	parts  int    // work items for a block, where it is large: then per is 1
-	share  int    // rows or columns of a matrix, whichever are more, in such a part
+	parts  int    // work items of a large block; per is then 1
+	share  int    // rows or columns of a matrix, whichever are more, in a part
 	Items  int
 }
 
-// NewTransposition plans for a source of the given shape; axis i of the result is axis order[i] of the source.
+// NewTransposition plans the transposition of a source of the given shape. Axis i of the result is axis order[i] of the
+// source.
 func NewTransposition(shape, order []int) *transposition {
 	t := &transposition{parts: 1}
 	strides := ops.Strides(shape)

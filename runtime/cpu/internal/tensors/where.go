@@ -10,7 +10,7 @@ func init() {
 	record.Register(record.Record{Op: "Where", Tensor: record.TensorKind{Make: whereKernel}})
 }
 
-// whereKernel picks from two operands.
+// whereKernel selects from two operands.
 func whereKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) || s.Absent(2) {
 		return nil
