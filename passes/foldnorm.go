@@ -7,7 +7,7 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
-// FoldNorm replaces batch norms with fixed statistics by affine maps, and folds these into their neighbours.
+// FoldNorm replaces batch norms with fixed statistics by affine maps, and folds these into their neighbors.
 var FoldNorm = &Pass{
 	Name: "fold-norm",
 	Doc: "Batch norm with fixed statistics → scale and shift in float64. Two in a row become one. One beside a " +

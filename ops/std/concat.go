@@ -9,9 +9,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Concat joins tensors along an axis.
+// Concat concatenates tensors along an axis.
 var Concat = ops.Register(&ir.Op{
-	Name: "Concat", Since: 13, Doc: "All inputs one behind the other along axis; the other dimensions are equal.",
+	Name: "Concat", Since: 13, Doc: "All inputs concatenated along axis. Their other dimensions are equal.",
 	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("concat_result:T"),
 	Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{{Name: "axis", Kind: ir.AttrInt, Required: true, Doc: "the axis"}},
@@ -100,7 +100,7 @@ var Concat = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// concat joins one or more tensors along an axis.
+// concat concatenates one or more tensors along an axis.
 func concat(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64) (*tensor.Tensor, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("nothing to concatenate")

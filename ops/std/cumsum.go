@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// CumSum sums up along an axis.
+// CumSum computes sums along an axis.
 var CumSum = func() *ir.Op {
 	op := cumulative("CumSum", 14, "sums", sumTypes, 0, plus, func(a, x int64) int64 { return a + x })
 	op.Sums = func(n *ir.Node) (sum ir.RunningSum, ok bool) {
@@ -21,19 +21,19 @@ var CumSum = func() *ir.Op {
 	return ops.Register(op)
 }()
 
-// CumProd multiplies along an axis.
+// CumProd computes products along an axis.
 var CumProd = ops.Register(cumulative("CumProd", 26, "products", sumTypes, 1,
 	func(a, x float64) float64 { return a * x }, func(a, x int64) int64 { return a * x }))
 
-// cumulative makes an operator that joins the elements along an axis one by one.
+// cumulative returns an operator that combines the elements along an axis one after the other.
 func cumulative(name string, since int, what string, types []tensor.DType, start int64,
 	f func(a, x float64) float64, g func(a, x int64) int64) *ir.Op {
 	return &ir.Op{
 		Name: name, Since: since,
-		Doc: "Running " + what + " of x along axis, without the element itself when exclusive, from the end when reverse.",
+		Doc: "Running " + what + " of x along axis, without the element itself if exclusive is set, from the end if reverse is set.",
 		In:  ops.Sig("x:T[...]", "axis:T2"), Out: ops.Sig("y:T[...]"),
 		Elems: map[string][]tensor.DType{"T": types, "T2": indexTypes},
-		Attrs: []ir.AttrSpec{intAttr("exclusive", 0, "whether an element's own value is left out"),
+		Attrs: []ir.AttrSpec{intAttr("exclusive", 0, "whether an element's own value is excluded"),
 			intAttr("reverse", 0, "whether to start at the end")},
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x, err := need(in, 0, "x")

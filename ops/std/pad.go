@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Pad adds to the ends of axes, or cuts from them where a pad is negative.
+// Pad adds elements at the ends of axes, or removes them if a pad is negative.
 var Pad = ops.Register(&ir.Op{
 	Name: "Pad", Since: 24,
 	Doc: "data with pads (all begins, then all ends, of the given axes or of all) of a constant, its mirror image, " +
@@ -18,7 +18,7 @@ var Pad = ops.Register(&ir.Op{
 	In: ops.Sig("data:T", "pads:int64[_]", "constant_value:T?", "axes:Tind[_]?"), Out: ops.Sig("output:T"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
 	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Default: "constant",
-		OneOf: []string{"constant", "reflect", "edge", "wrap"}, Doc: "what the pads hold"}},
+		OneOf: []string{"constant", "reflect", "edge", "wrap"}, Doc: "content of the pads"}},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		pads, ok := ops.DimsOf(n.In(1))
 		axes, okA := padAxes(n, len(in))
@@ -91,7 +91,7 @@ var Pad = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-// zeros reports whether a tensor of numbers holds nothing but zeros.
+// zeros reports whether all elements of a tensor of numbers are zero.
 func zeros(t *tensor.Tensor) bool {
 	v, err := t.Float64s()
 	return err == nil && !slices.ContainsFunc(v, func(x float64) bool { return x != 0 })

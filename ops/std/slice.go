@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Slice takes ranges of axes, as numpy does.
+// Slice selects ranges of axes, like numpy.
 var Slice = ops.Register(&ir.Op{
 	Name: "Slice", Since: 13,
 	Doc: "data[start:end:step] on each of the given axes (default: the first ones); negative numbers count from the end, " +
@@ -165,7 +165,7 @@ func evalSlice(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		first, n := ops.SliceRange(starts[i], ends[i], steps[i], int64(x.Dim(a)))
 		offset += int(first) * strides[a]
 		shape[a] = int(n)
-		if n > 1 { // a single element takes no step, and the step may be huge
+		if n > 1 { // a single element needs no step, and the step may be huge
 			strides[a] *= int(steps[i])
 		}
 	}
@@ -173,7 +173,7 @@ func evalSlice(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, rank := 1, len(shape) // elements that stand together, and the axes around them
+	run, rank := 1, len(shape) // length of runs of consecutive elements, and number of axes before them
 	for rank > 0 && strides[rank-1] == run {
 		rank--
 		run *= shape[rank]
@@ -186,8 +186,8 @@ func evalSlice(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(out, nil)
 }
 
-// alongSlice shifts the steps by a constant start along the axis, and multiplies the stride by the step. Slices of other
-// axes change nothing.
+// alongSlice shifts the steps by a constant start along the axis, and multiplies the stride by the step. Slices of
+// other axes change nothing.
 func alongSlice(n *ir.Node, in []ir.Fact) []ir.Fact {
 	f := in[0]
 	f.State = 0

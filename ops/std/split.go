@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Split cuts a tensor along an axis.
+// Split splits a tensor along an axis.
 var Split = ops.Register(&ir.Op{
 	Name: "Split", Since: 18,
 	Doc: "Parts of input along axis: of the sizes in split, or num_outputs parts of equal size, the last of which may be smaller.",
@@ -133,7 +133,7 @@ func checkSplit(n *ir.Node, count int) error {
 	return nil
 }
 
-// equalPart returns the size of part i as equalParts cuts a dimension.
+// equalPart returns the size of part i of a dimension, as in equalParts.
 func equalPart(d ir.Dim, i, count int64) ir.Dim {
 	n := ir.Const(count)
 	if even := d.FloorDiv(n); even.Mul(n).Equal(d) {

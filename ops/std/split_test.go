@@ -6,7 +6,8 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// What Split infers for parts of equal size is what it makes, also where there are not enough elements for all of them.
+// TestEqualParts checks that inference and evaluation of equal parts agree, even if there are fewer elements than
+// parts.
 func TestEqualParts(t *testing.T) {
 	for dim := range 12 {
 		for count := 1; count < 7; count++ {

@@ -14,7 +14,7 @@ import (
 
 type sample = opstest.Sample
 
-// What samples are made of.
+// Short names for making samples.
 var (
 	random = opstest.Random
 	of     = opstest.Of
@@ -30,7 +30,7 @@ func words(v ...string) tensor.Datum { return tensor.FromStrings(v, len(v)) }
 
 func floats32(v ...float32) tensor.Datum { return tensor.FromSlice(v, len(v)) }
 
-// i64s is an attribute that is a list of integers.
+// i64s returns an attribute that is a list of integers.
 func i64s(name string, v ...int64) ir.Attr { return ir.A(name, v) }
 
 // graphOf builds a subgraph.
@@ -52,7 +52,7 @@ func TestWide(t *testing.T)      { suite.Wide(t) }
 func TestBadInputs(t *testing.T) { suite.BadInputs(t) }
 func TestAlong(t *testing.T)     { suite.Along(t, 1000) }
 
-// What operators say that move elements, or sum them up.
+// TestMoves checks the descriptions of operators that move elements, or sum them up.
 func TestMoves(t *testing.T) {
 	x, y := opstest.Normal(2, 5, 3), opstest.Normal(2, 4, 3)
 	zero, seven := tensor.Scalar(float32(0)), tensor.Scalar(float32(7))
@@ -79,7 +79,7 @@ func eachSample(t *testing.T, f func(t *testing.T, op *ir.Op, s sample)) {
 	suite.Each(t, f)
 }
 
-// What other tests use of the suite.
+// Short names for parts of the suite.
 var (
 	interpret = opstest.Interpret
 	near      = opstest.Near
@@ -100,7 +100,7 @@ func plainNode(t *testing.T, op *ir.Op, s sample) *ir.Node {
 	return opstest.Plain(t, op, s)
 }
 
-// TestAlongOf spells out facts that others lean on.
+// TestAlongOf lists facts on which others depend.
 func TestAlongOf(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -146,7 +146,7 @@ func TestAlongOf(t *testing.T) {
 	}
 }
 
-// TestErrors lists mistakes that inference or evaluation must find.
+// TestErrors lists errors that inference or evaluation must report.
 func TestErrors(t *testing.T) {
 	infer := []struct {
 		op *ir.Op
@@ -189,7 +189,7 @@ func TestErrors(t *testing.T) {
 	for _, tt := range evaluate {
 		in := slices.Clone(tt.s.In)
 		n := plainNode(t, tt.op, tt.s)
-		if _, ok := in[0].(*tensor.Optional); ok { // typed by a full one, evaluated with an empty one
+		if _, ok := in[0].(*tensor.Optional); ok { // typed by a full optional, evaluated with an empty one
 			in[0] = &tensor.Optional{}
 		}
 		if _, err := eval(n, in, false); err == nil {
@@ -198,7 +198,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestIntegers: exact where float64 is not, and wrapping.
+// TestIntegers checks integers that float64 cannot represent, and wrapping.
 func TestIntegers(t *testing.T) {
 	big := int64(1)<<60 + 1
 	tests := []struct {

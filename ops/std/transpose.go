@@ -14,7 +14,7 @@ var Transpose = ops.Register(&ir.Op{
 	Name: "Transpose", Since: 24,
 	Doc: "data with its axes reordered: axis i of the output is axis perm[i] of data; without perm they are reversed.",
 	In:  ops.Sig("data:T"), Out: ops.Sig("transposed:T"), Elems: elems("T", ops.Any),
-	Attrs: []ir.AttrSpec{intsAttr("perm", "which axis comes where")},
+	Attrs: []ir.AttrSpec{intsAttr("perm", "axes of data in the order of the output")},
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		perm, err := permOf(n, len(in))
 		if err != nil {

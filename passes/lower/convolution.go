@@ -51,7 +51,7 @@ func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 			}
 		}
 		v = turn(parts[0])
-		if len(parts) > 1 { // the two parts of a state are neighbours
+		if len(parts) > 1 { // the two parts of a state are neighbors
 			re, im := l.op("Unsqueeze", v, l.Ints(2)), l.op("Unsqueeze", turn(parts[1]), l.Ints(2))
 			v = l.with("Concat", []*ir.Value{re, im}, ir.A("axis", 2))
 			v = l.op("Reshape", v, l.with("Concat", []*ir.Value{l.Ints(0, 2*features), l.stepsOf(parts[0])},

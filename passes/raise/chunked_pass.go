@@ -31,7 +31,7 @@ type chunks struct {
 	headForm               bool
 }
 
-// findChunks reads the neighbourhood of a Scan. It returns nil if that is not a system in chunks.
+// findChunks reads the neighborhood of a Scan. It returns nil if that is not a system in chunks.
 func findChunks(g *ir.Graph, n *ir.Node) exportedPart {
 	parts := len(n.Inputs) / 2
 	if n.Op.FullName() != "Scan" || parts == 0 || len(n.Inputs)%2 != 0 ||

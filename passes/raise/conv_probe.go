@@ -48,7 +48,7 @@ func missf(stage int, format string, args ...any) *miss {
 	return &miss{stage, fmt.Sprintf(format, args...)}
 }
 
-// probe finds a region's response by running it three times. An impulse in the middle and at its neighbours shows the
+// probe finds a region's response by running it three times. An impulse in the middle and at its neighbors shows the
 // axes. Impulses at either end of all channels give every tap. Random numbers verify the result: the region is linear,
 // as all its operators are, so it equals the convolution if both give the same answer to them.
 func (s *surroundings) probe(r *region) (*response, *miss) {

@@ -22,7 +22,7 @@ var RaiseNorm = &passes.Pass{
 		{Pass: "cse", Why: "exporters subtract the mean once for the variance and once for the result"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold-norm", Why: "the batch norms that it makes are folded into their neighbours"},
+		{Pass: "fold-norm", Why: "the batch norms that it makes are folded into their neighbors"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, normRules()) },
 }

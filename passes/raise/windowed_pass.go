@@ -29,7 +29,7 @@ type windowed struct {
 	delay *ir.Value   // the inputs of the window before the first step, then those of all steps; nil: no state
 }
 
-// findWindow reads the neighbourhood of a Conv. It returns nil if that is not a system with a window.
+// findWindow reads the neighborhood of a Conv. It returns nil if that is not a system with a window.
 func findWindow(g *ir.Graph, n *ir.Node) exportedPart {
 	if n.Op.FullName() != "Conv" || n.In(2) != nil {
 		return nil
