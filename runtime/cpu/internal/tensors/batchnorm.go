@@ -10,14 +10,16 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "BatchNormalization", Tensor: record.TensorKind{Make: batchNormKernel, Constant: []int{1, 2, 3, 4}}})
+	record.Register(record.Record{Op: "BatchNormalization",
+		Tensor: record.TensorKind{Make: batchNormKernel, Constant: []int{1, 2, 3, 4}}})
 }
 
 // batchNormKernel scales and shifts each channel. The statistics must be constants.
 func batchNormKernel(s *lowering.Step) record.TensorMaker {
 	scale, shift, mean, variance := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	c := len(scale)
-	if c == 0 || len(shift) != c || len(mean) != c || len(variance) != c || s.Node.Attrs.Bool("training_mode", false) || len(s.Node.Outputs) > 1 {
+	if c == 0 || len(shift) != c || len(mean) != c || len(variance) != c || s.Node.Attrs.Bool("training_mode", false) ||
+		len(s.Node.Outputs) > 1 {
 		return nil
 	}
 	eps := s.Node.Attrs.Float("epsilon", float64(float32(1e-5)))

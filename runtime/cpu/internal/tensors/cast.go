@@ -17,7 +17,8 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
-		if !d.Gives(s, 0, tensor.Float32) || d.ShapeOf(s, 0) == nil || !slices.Equal(d.ShapeOf(s, 0), d.Shape(s.Out[0])) {
+		if !d.Gives(s, 0, tensor.Float32) || d.ShapeOf(s, 0) == nil ||
+			!slices.Equal(d.ShapeOf(s, 0), d.Shape(s.Out[0])) {
 			return nil
 		}
 		in, out := s.In[0], s.Out[0]

@@ -7,7 +7,8 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Concat", Tensor: record.TensorKind{Make: record.Shaped(concatKernel), Float32: true}})
+	record.Register(record.Record{Op: "Concat",
+		Tensor: record.TensorKind{Make: record.Shaped(concatKernel), Float32: true}})
 }
 
 // concatKernel concatenates tensors along an axis.

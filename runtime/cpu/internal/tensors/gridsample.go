@@ -36,7 +36,8 @@ func gridSampleKernel(s *lowering.Step) record.TensorMaker {
 	return func(d *lowering.Binding) *record.TensorKernel {
 		x, grid := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 		k := len(x) - 2
-		if k < 1 || k > mostGridAxes || len(grid) != k+2 || grid[0] != x[0] || grid[k+1] != k || !d.Gives(s, 0, tensor.Float32) ||
+		if k < 1 || k > mostGridAxes || len(grid) != k+2 || grid[0] != x[0] || grid[k+1] != k ||
+			!d.Gives(s, 0, tensor.Float32) ||
 			!slices.Equal(d.Shape(s.Out[0]), append(slices.Clone(x[:2]), grid[1:k+1]...)) {
 			return nil // refused when it is evaluated
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Operators that move elements of their first input, whatever these are. Where the others are known when shapes are bound,
-// the operator is evaluated once, on the elements' numbers; what comes out says where each element of the output is from.
+// Operators that move elements of their first input, whatever these are. Where the others are known when shapes are
+// bound, the operator is evaluated once, on the elements' numbers; what comes out says where each element of the output
+// is from.
 func init() {
 	record.Register(
 		record.Record{Op: "DepthToSpace", Tensor: record.TensorKind{Make: moveKernel}},
@@ -30,8 +31,8 @@ func init() {
 // maxMoved bounds the elements of a movement: its table is made when shapes are bound.
 const maxMoved = 1 << 24
 
-// movement is where the elements of a tensor of shape dims come from: the sum over its axes of from[axis][index]. A negative
-// sum stands for the filling.
+// movement is where the elements of a tensor of shape dims come from: the sum over its axes of from[axis][index]. A
+// negative sum stands for the filling.
 type movement struct {
 	dims []int
 	from [][]int
@@ -42,8 +43,8 @@ type movement struct {
 // moving is how an operator moves elements, besides what its evaluation shows.
 type moving struct {
 	fills bool // input 2 is a filling, zero where it is absent
-	// strides gives the distances at which the first input is read, and the first element, so that nothing needs to be evaluated;
-	// nil: that is not known.
+	// strides gives the distances at which the first input is read, and the first element, so that nothing needs to be
+	// evaluated; nil: that is not known.
 	strides func(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool)
 }
 
@@ -55,7 +56,8 @@ func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		in, out := s.In[0], s.Out[0]
-		if out == nil || d.Shape(in) == nil || d.Shape(out) == nil || d.DType(in) != d.DType(out) || d.DType(in) == tensor.String {
+		if out == nil || d.Shape(in) == nil || d.Shape(out) == nil || d.DType(in) != d.DType(out) ||
+			d.DType(in) == tensor.String {
 			return nil
 		}
 		for _, x := range s.In[1:] {
@@ -192,7 +194,8 @@ func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, o
 		}
 	}
 	_, err := ops.AxesOf(axes, len(shape))
-	if err != nil || len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) || slices.Contains(steps, 0) {
+	if err != nil || len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) ||
+		slices.Contains(steps, 0) {
 		return nil, 0, false // refused when it is evaluated
 	}
 	strides = ops.Strides(shape)
@@ -208,8 +211,8 @@ func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, o
 	return strides, offset, slices.Equal(sizes, d.Shape(s.Out[0]))
 }
 
-// stridedMovement is the movement of a tensor that is read at these distances. Axes that are read as if they were one become
-// one, so that as much as possible is copied at once.
+// stridedMovement is the movement of a tensor that is read at these distances. Axes that are read as if they were one
+// become one, so that as much as possible is copied at once.
 func stridedMovement(out, strides []int, offset int) *movement {
 	var dims, steps []int
 	for a, n := range out {

@@ -41,7 +41,8 @@ func newGroupNorm(d *lowering.Binding, s *lowering.Step, grouped bool) *record.T
 			return nil
 		}
 	}
-	if !d.Gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] == 0 || !slices.Equal(d.ShapeOf(s, 1), in[1:2]) || !slices.Equal(d.ShapeOf(s, 2), in[1:2]) {
+	if !d.Gives(s, 0, tensor.Float32) || len(in) < 2 || in[1] == 0 || !slices.Equal(d.ShapeOf(s, 1), in[1:2]) ||
+		!slices.Equal(d.ShapeOf(s, 2), in[1:2]) {
 		return nil
 	}
 	p := &groupNormPass{groups: in[1], eps: ops.Float(s.Node, "epsilon")}
@@ -66,6 +67,7 @@ func (p *groupNormPass) Do(_ *record.Workspace, k int) {
 	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
 	mean, inv := kernel.Normal(x, p.eps)
 	for c := range p.each {
-		kernel.Standardize(y[c*p.inner:(c+1)*p.inner], x[c*p.inner:(c+1)*p.inner], mean, inv, p.scale[first+c], p.shift[first+c])
+		kernel.Standardize(y[c*p.inner:(c+1)*p.inner], x[c*p.inner:(c+1)*p.inner], mean, inv, p.scale[first+c],
+			p.shift[first+c])
 	}
 }

@@ -6,7 +6,8 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.Pair", Tensor: record.TensorKind{Make: record.Shaped(pairKernel), Float32: true}})
+	record.Register(record.Record{Op: "essm.Pair",
+		Tensor: record.TensorKind{Make: record.Shaped(pairKernel), Float32: true}})
 }
 
 // pairKernel concatenates the vectors of pairs.

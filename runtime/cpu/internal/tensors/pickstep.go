@@ -10,7 +10,8 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.PickStep", Tensor: record.TensorKind{Make: record.Shaped(pickStepKernel), Float32: true}, Keeps: true})
+	record.Register(record.Record{Op: "essm.PickStep",
+		Tensor: record.TensorKind{Make: record.Shaped(pickStepKernel), Float32: true}, Keeps: true})
 }
 
 // pickStepKernel sums up what counts of a chunk; the sums go on in float64.

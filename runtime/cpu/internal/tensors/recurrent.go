@@ -37,14 +37,16 @@ type cell interface {
 // recurrentWeights returns a layer with the attributes and weights that all recurrent layers have; nil if weights do
 // not fit each other, so that the node is evaluated. bias reports whether the state's bias of gate i is added to that
 // of the inputs; the cell adds the others.
-func recurrentWeights(s *lowering.Step, gates, activations int, defaults []string, bias func(i int) bool) *recurrentLayer {
+func recurrentWeights(s *lowering.Step, gates, activations int, defaults []string,
+	bias func(i int) bool) *recurrentLayer {
 	a := s.Node.Attrs
 	w, b := s.Constant(1), s.Constant(3)
 	ws, rs := s.ConstShape(1), s.ConstShape(2)
 	if len(ws) != 3 || len(rs) != 3 {
 		return nil
 	}
-	l := &recurrentLayer{gates: gates, dirs: 1, hidden: rs[2], inputs: ws[2], batchFirst: ops.Int(s.Node, "layout") != 0, clip: float32(a.Float("clip", 0))}
+	l := &recurrentLayer{gates: gates, dirs: 1, hidden: rs[2], inputs: ws[2],
+		batchFirst: ops.Int(s.Node, "layout") != 0, clip: float32(a.Float("clip", 0))}
 	switch ops.Str(s.Node, "direction") {
 	case "bidirectional":
 		l.dirs = 2
@@ -52,7 +54,8 @@ func recurrentWeights(s *lowering.Step, gates, activations int, defaults []strin
 		l.reverse = true
 	}
 	n, g := l.hidden, gates*l.hidden
-	if g == 0 || l.inputs == 0 || ws[0] != l.dirs || rs[0] != l.dirs || ws[1] != g || rs[1] != g || b != nil && len(b) != 2*l.dirs*g || a.Int("hidden_size", int64(n)) != int64(n) || l.clip < 0 {
+	if g == 0 || l.inputs == 0 || ws[0] != l.dirs || rs[0] != l.dirs || ws[1] != g || rs[1] != g ||
+		b != nil && len(b) != 2*l.dirs*g || a.Int("hidden_size", int64(n)) != int64(n) || l.clip < 0 {
 		return nil
 	}
 	f := activationsOf(s.Node, activations*l.dirs, defaults)
@@ -94,7 +97,8 @@ const (
 	recurrentChunk = 96
 )
 
-// recurrentPass runs a layer on sequences: a work item is a direction of a group of samples, the longest sequences first.
+// recurrentPass runs a layer on sequences: a work item is a direction of a group of samples, the longest sequences
+// first.
 type recurrentPass struct {
 	*recurrentLayer
 	step                 *lowering.Step

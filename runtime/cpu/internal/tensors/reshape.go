@@ -9,7 +9,8 @@ import (
 
 // Operators that change the shape alone.
 func init() {
-	streaming, tensor := record.StreamingKind{Make: streaming.StreamingCopy}, record.TensorKind{Make: record.Either(record.Shaped(copyKernel), moveKernel)}
+	streaming, tensor := record.StreamingKind{Make: streaming.StreamingCopy},
+		record.TensorKind{Make: record.Either(record.Shaped(copyKernel), moveKernel)}
 	record.Register(
 		record.Record{Op: "Reshape", Streaming: streaming, Tensor: tensor},
 		record.Record{Op: "Squeeze", Streaming: streaming, Tensor: tensor},

@@ -29,7 +29,8 @@ type resizePass struct {
 type resizeStage struct {
 	outer, d, size, inner int
 	taps                  []resizeTaps // per index of the result
-	block                 int          // indices of outer that are transposed together, to be innermost; 0 if inner is wide enough
+	// indices of outer that are transposed together, to be innermost; 0 if inner is wide enough
+	block int
 }
 
 // resizeTaps are the positions and weights of the elements of which one of the result consists; without weights, it is
@@ -178,7 +179,8 @@ func (p *resizePass) Do(w *record.Workspace, k int) {
 func (st *resizeStage) run(y, x, turned []float32, beyond float32) {
 	if st.block == 0 {
 		for p := range st.outer {
-			st.lines(y[p*st.size*st.inner:(p+1)*st.size*st.inner], x[p*st.d*st.inner:(p+1)*st.d*st.inner], st.inner, beyond)
+			st.lines(y[p*st.size*st.inner:(p+1)*st.size*st.inner], x[p*st.d*st.inner:(p+1)*st.d*st.inner], st.inner,
+				beyond)
 		}
 		return
 	}

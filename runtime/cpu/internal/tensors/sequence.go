@@ -13,9 +13,9 @@ func init() {
 	record.Register(record.Record{Op: "SequenceInsert", Tensor: record.TensorKind{Make: sequenceInsertKernel}})
 }
 
-// sequenceInsertKernel puts an item at the end of a sequence. The items before were copied, where that was necessary, when they
-// were put there; an evaluation would look at all of them, in every iteration of a loop. A sequence that the same step has made last grows in
-// place: what is behind its end belongs to nobody else.
+// sequenceInsertKernel puts an item at the end of a sequence. The items before were copied, where that was necessary,
+// when they were put there; an evaluation would look at all of them, in every iteration of a loop. A sequence that the
+// same step has made last grows in place: what is behind its end belongs to nobody else.
 func sequenceInsertKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) || !s.Absent(2) {
 		return nil

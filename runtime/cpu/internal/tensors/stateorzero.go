@@ -8,7 +8,8 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.StateOrZero", Tensor: record.TensorKind{Make: record.Shaped(stateOrZeroKernel), Float32: true}})
+	record.Register(record.Record{Op: "essm.StateOrZero",
+		Tensor: record.TensorKind{Make: record.Shaped(stateOrZeroKernel), Float32: true}})
 }
 
 // stateOrZeroKernel copies a state, or clears one.

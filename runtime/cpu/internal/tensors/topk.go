@@ -46,7 +46,8 @@ func newTopK[T topKType](d *lowering.Binding, s *lowering.Step) *record.TensorKe
 	shape := d.ShapeOf(s, 0)
 	k, ok := d.Ints(s, 1)
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape))
-	if !ok || len(k) != 1 || err != nil || k[0] < 1 || k[0] > int64(shape[axis]) || len(s.Out) != 2 || s.Out[0] != nil && !d.Gives(s, 0, d.DType(s.In[0])) || s.Out[1] != nil && !d.Gives(s, 1, tensor.Int64) {
+	if !ok || len(k) != 1 || err != nil || k[0] < 1 || k[0] > int64(shape[axis]) || len(s.Out) != 2 ||
+		s.Out[0] != nil && !d.Gives(s, 0, d.DType(s.In[0])) || s.Out[1] != nil && !d.Gives(s, 1, tensor.Int64) {
 		return nil // refused when it is evaluated
 	}
 	outer, inner := lowering.Runs(shape, axis)
@@ -89,7 +90,8 @@ func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 			p.sink(row, heap, j)
 		}
 		for j := p.k; j < p.n; j++ {
-			if x, worst := row[j*p.inner], row[int(heap[0])*p.inner]; p.largest && x <= worst || !p.largest && x >= worst {
+			if x, worst := row[j*p.inner], row[int(heap[0])*p.inner]; p.largest && x <= worst ||
+				!p.largest && x >= worst {
 				continue // most are
 			}
 			if p.before(row, int32(j), heap[0]) {

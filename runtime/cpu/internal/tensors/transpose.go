@@ -12,8 +12,9 @@ import (
 
 func init() {
 	record.Register(record.Record{
-		Op:     "Transpose",
-		Tensor: record.TensorKind{Make: record.Either(record.Shaped(transposeKernel), moving{strides: transposed}.kernel)},
+		Op: "Transpose",
+		Tensor: record.TensorKind{Make: record.Either(record.Shaped(transposeKernel),
+			moving{strides: transposed}.kernel)},
 	})
 }
 
