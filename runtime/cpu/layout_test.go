@@ -208,7 +208,7 @@ func TestTimeMajor(t *testing.T) {
 				var first []tensor.Datum
 				for _, threads := range []int{1, 2, 3, 7} {
 					for _, rows := range []int{1 << 30, 1, 300} {
-						e := bindStrips(t, g, rows, threads, in)
+						e := bindChunks(t, g, rows, threads, in)
 						flows := 0
 						for _, u := range e.units {
 							if u.region != nil && u.region.pipeline != nil {
@@ -249,7 +249,7 @@ func TestTimeMajorMemory(t *testing.T) {
 	for _, name := range []string{"tcn", "wavenet", "mamba"} {
 		g := seqGraph(t, name, 5)
 		bytes := func(length int) int64 {
-			return bindStrips(t, g, stretchRows, 2, []tensor.Datum{tensor.New(tensor.Float32, 2, 5, length)}).ArenaBytes()
+			return bindChunks(t, g, stretchRows, 2, []tensor.Datum{tensor.New(tensor.Float32, 2, 5, length)}).ArenaBytes()
 		}
 		if a, b := bytes(1<<14), bytes(1<<18); b > a+a/16 {
 			t.Errorf("%s: %d bytes at 16384 steps, %d at %d", name, a, b, 1<<18)
@@ -274,7 +274,7 @@ func TestTimeMajorRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := []tensor.Datum{newGen(3).floats(1, 1, 5, 200)}
-		e := bindStrips(t, g, stretchRows, 1, in)
+		e := bindChunks(t, g, stretchRows, 1, in)
 		for _, u := range e.units {
 			if u.region != nil && u.region.pipeline != nil {
 				t.Errorf("%s: goes tick by tick", name)
@@ -295,7 +295,7 @@ func TestTimeMajorRefuses(t *testing.T) {
 func TestTimeMajorCancel(t *testing.T) {
 	g := seqGraph(t, "wavenet", 5)
 	in := []tensor.Datum{newGen(3).floats(1, 2, 5, 5000)}
-	e := bindStrips(t, g, stretchRows, 3, in)
+	e := bindChunks(t, g, stretchRows, 3, in)
 	want, got := make([]tensor.Datum, 1), make([]tensor.Datum, 1)
 	if err := e.Run(context.Background(), in, want); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func TestLongProducts(t *testing.T) {
 	g := wide(t)
 	in := map[string]tensor.Datum{"x": newGen(8).floats(1, 1, 53, 1800)}
 	closeTo(t, "wide", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-5)
-	e := bindStrips(t, g, stretchRows, 1, []tensor.Datum{in["x"]})
+	e := bindChunks(t, g, stretchRows, 1, []tensor.Datum{in["x"]})
 	parts := 0
 	for _, u := range e.units {
 		for _, c := range u.region.calls {
@@ -128,7 +128,7 @@ func (p *patience) Err() error {
 func TestLongProductCancelled(t *testing.T) {
 	g := wide(t)
 	in := []tensor.Datum{newGen(8).floats(1, 1, 24, 1800)}
-	e := bindStrips(t, g, stretchRows, 1, in)
+	e := bindChunks(t, g, stretchRows, 1, in)
 	r := e.units[0].region
 	i := slices.IndexFunc(r.calls, func(c call) bool { return c.parts != nil })
 	ran := 0

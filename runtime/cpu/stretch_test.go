@@ -55,8 +55,8 @@ func deep(t testing.TB, windows []int, outputs bool) *ir.Graph {
 	return g
 }
 
-// bindStrips binds a graph to inputs, with time chunks of the given rows.
-func bindStrips(t testing.TB, g *ir.Graph, rows, threads int, in []tensor.Datum) *executable {
+// bindChunks binds a graph to inputs, with time chunks of the given rows.
+func bindChunks(t testing.TB, g *ir.Graph, rows, threads int, in []tensor.Datum) *executable {
 	t.Helper()
 	return bindConfig(t, g, runtime.Config{Threads: threads}, rows, in)
 }
@@ -126,7 +126,7 @@ func TestStretches(t *testing.T) {
 				var want []tensor.Datum
 				for k, rows := range []int{1 << 30, 1, 300, 1000, 2900} {
 					threads := 1 + k%3
-					e := bindStrips(t, g, rows, threads, in)
+					e := bindChunks(t, g, rows, threads, in)
 					if wanted := rows < 1037; wanted != (len(e.stretches) == 1) && batch == 1 {
 						t.Fatalf("%d rows: %d stretches", rows, len(e.stretches))
 					}
@@ -164,7 +164,7 @@ func TestStretches(t *testing.T) {
 func TestChunkMemory(t *testing.T) {
 	g := deep(t, []int{0, 20, 0, 0, 0}, false)
 	bytes := func(batch, length int) int64 {
-		return bindStrips(t, g, stretchRows, 2, deepInputs(g, batch, length)).ArenaBytes()
+		return bindChunks(t, g, stretchRows, 2, deepInputs(g, batch, length)).ArenaBytes()
 	}
 	for _, batch := range []int{1, 3} {
 		a := bytes(batch, 2*stretchRows)
@@ -220,7 +220,7 @@ func TestStretchesAroundBackward(t *testing.T) {
 	in := []tensor.Datum{r.floats(1, 2, 700, 12)}
 	var want tensor.Datum
 	for _, rows := range []int{1 << 30, 200} {
-		e := bindStrips(t, g, rows, 2, in)
+		e := bindChunks(t, g, rows, 2, in)
 		if rows == 200 && len(e.stretches) != 2 {
 			t.Errorf("%d stretches, expected one on each side", len(e.stretches))
 		}
