@@ -92,6 +92,22 @@ func (b *Budget) Limit() int64 {
 	return b.limit
 }
 
+// Left returns the number of bytes and of operations that the budget has left.
+func (b *Budget) Left() (bytes, operations int64) {
+	if b == nil {
+		return math.MaxInt64, math.MaxInt64
+	}
+	return max(b.limit-b.used.Load(), 0), b.work - b.spent.Load()
+}
+
+// Spent is the number of operations that were computed.
+func (b *Budget) Spent() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.spent.Load()
+}
+
 // Spend takes operations from the budget. The error is a *BudgetError, and nothing is taken then.
 func (b *Budget) Spend(operations int64) error {
 	if b == nil {

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -8,7 +9,6 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/ops/essm/spectral"
-	"github.com/essmc/essmc/ops/eval"
 )
 
 // Diagonalize replaces systems with a full matrix by diagonal ones (docs/math.md, Diagonalization).
@@ -45,7 +45,12 @@ var Diagonalize = &Pass{
 				continue
 			}
 			b.Scope(n.Scope)
-			y, state, err := diagonal(b, n)
+			y, state, err := diagonal(c, b, n)
+			var over *ir.BudgetError
+			if errors.As(err, &over) {
+				c.Note("%s: A left as it is: %v", where(n), err)
+				continue
+			}
 			if err != nil {
 				return changes, err
 			}
@@ -64,14 +69,14 @@ func isStateSpace(n *ir.Node) bool { return n.Op == essm.StateSpace }
 
 // diagonal builds the diagonal system of a StateSpace node with constant matrices. It consists of the operators that
 // discretize would make, since B and C become complex.
-func diagonal(b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
+func diagonal(c *Context, b *ir.Builder, n *ir.Node) (y, state *ir.Value, err error) {
 	a := n.Attrs
 	sys := b.Ops("essm", "Diagonalize", 10, []*ir.Value{n.In(5), n.In(2), n.In(3)},
 		ir.A("max_condition", spectral.MaxCondition))
 	if err := b.Err(); err != nil {
 		return nil, nil, err
 	}
-	out, err := evalConst(sys[0].Def)
+	out, err := c.evalConst(sys[0].Def)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,14 +177,14 @@ func stateOut(b *ir.Builder, s, fromRe, fromIm *ir.Value, states, per int, windo
 }
 
 // evalConst computes a node of constants. All results are tensors.
-func evalConst(n *ir.Node) ([]*tensor.Tensor, error) {
+func (c *Context) evalConst(n *ir.Node) ([]*tensor.Tensor, error) {
 	in := make([]tensor.Datum, len(n.Inputs))
 	for i, v := range n.Inputs {
 		if v != nil {
 			in[i] = v.Const
 		}
 	}
-	res, err := eval.Node(n, in)
+	res, err := c.evaluate(n, in)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ var Discretize = &Pass{
 		if err := Finish(g); err != nil {
 			return changes, err
 		}
-		if _, err := fold(g); err != nil {
+		if _, err := fold(c, g); err != nil {
 			return changes, err
 		}
 		g.RemoveDead()

@@ -1,11 +1,14 @@
 package passes
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/eval"
 )
 
@@ -13,12 +16,69 @@ import (
 // larger than the constants that it is computed from.
 const foldLimit = 1 << 20
 
+// The budget of a compilation is a base and so much per byte of the source's constants: folding may be worth more for a
+// larger model. An evaluation may take only a part of it.
+const (
+	baseBytes, bytesPerByte = 1 << 28, 16
+	baseWork, workPerByte   = 1 << 28, 256
+	nodeBytes, nodeWork     = 1 << 24, 1 << 27
+)
+
+// NewBudget returns a budget for the evaluations of constants when g is compiled.
+func NewBudget(g *ir.Graph) *ir.Budget { return newBudget(constantBytes(g)) }
+
+func newBudget(source int64) *ir.Budget {
+	return ir.NewBudget(baseBytes+bytesPerByte*source, baseWork+workPerByte*source)
+}
+
+func constantBytes(g *ir.Graph) int64 {
+	var sum int64
+	seen := map[*ir.Value]bool{}
+	var walk func(g *ir.Graph)
+	walk = func(g *ir.Graph) {
+		for _, n := range g.Nodes {
+			for _, v := range n.Inputs {
+				if v != nil && v.Const != nil && !seen[v] {
+					seen[v] = true
+					sum += ops.SizeOf(v.Const)
+				}
+			}
+			for _, s := range n.Subgraphs() {
+				walk(s)
+			}
+		}
+	}
+	walk(g)
+	return sum
+}
+
+// evaluate computes a node from constants, within what the compilation's budget grants a node. The error is a
+// *ir.BudgetError if that does not suffice.
+func (c *Context) evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
+	var have int64
+	for _, d := range in {
+		have += ops.SizeOf(d)
+	}
+	have = min(have, c.source) // made constants may be larger
+	bytes, work := c.budget.Left()
+	b := ir.NewBudget(min(bytes, nodeBytes+bytesPerByte*have), min(work, nodeWork+workPerByte*have))
+	ctx := c.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	out, err := eval.Options{Bounded: true}.Node(ctx, n, in, b)
+	if e := c.budget.Spend(min(b.Spent(), work)); err == nil {
+		err = e
+	}
+	return out, err
+}
+
 // Fold replaces computations with constants by their results.
 var Fold = &Pass{
 	Name: "fold",
 	Doc:  "Evaluates nodes whose inputs are all constants.",
 	Run: func(c *Context, g *ir.Graph) (int, error) {
-		n, err := fold(g)
+		n, err := fold(c, g)
 		if n > 0 {
 			g.RemoveDead()
 		}
@@ -26,11 +86,38 @@ var Fold = &Pass{
 	},
 }
 
-func fold(g *ir.Graph) (int, error) {
+func fold(c *Context, g *ir.Graph) (int, error) {
+	f := folding{c: c, made: map[*ir.Value]int64{}, readers: map[*ir.Value]int{}}
+	f.count(g)
+	return f.graph(g)
+}
+
+// folding is one run of the pass.
+type folding struct {
+	c       *Context
+	made    map[*ir.Value]int64 // bytes of the constants that were made
+	readers map[*ir.Value]int
+}
+
+func (f *folding) count(g *ir.Graph) {
+	for _, n := range g.Nodes {
+		for _, v := range n.Inputs {
+			f.readers[v]++
+		}
+		for _, s := range n.Subgraphs() {
+			f.count(s)
+		}
+	}
+	for _, v := range g.Outputs {
+		f.readers[v]++
+	}
+}
+
+func (f *folding) graph(g *ir.Graph) (int, error) {
 	changes := 0
 	for _, n := range slices.Clone(g.Nodes) {
 		for _, s := range n.Subgraphs() {
-			k, err := fold(s)
+			k, err := f.graph(s)
 			changes += k
 			if err != nil {
 				return changes, err
@@ -39,32 +126,69 @@ func fold(g *ir.Graph) (int, error) {
 		if !foldable(g, n) {
 			continue
 		}
-		in := make([]tensor.Datum, len(n.Inputs))
-		for i, v := range n.Inputs {
-			if v != nil {
-				in[i] = v.Const
-			}
-		}
-		out, err := eval.Node(n, in)
+		done, err := f.node(g, n)
 		if err != nil {
 			return changes, fmt.Errorf("node %v: %w", n, err)
 		}
-		for i, v := range n.Outputs {
-			if v == nil || i >= len(out) {
-				continue
-			}
-			t, ok := out[i].(*tensor.Tensor)
-			if !ok {
-				return changes, fmt.Errorf("node %v: folding computed no tensor for %s", n, v.Name)
-			}
-			// The node is removed with its last reader, so the constant can take its output's name.
-			k := ir.NewConst(v.Name, t)
-			v.Name += ".folded"
-			g.ReplaceUses(v, k)
+		if done {
+			changes++
 		}
-		changes++
 	}
 	return changes, nil
+}
+
+// node replaces the outputs of a node by constants. It reports false if the node stays, since its evaluation or its
+// results do not fit into the budget.
+func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
+	in, have := make([]tensor.Datum, len(n.Inputs)), 0
+	for i, v := range n.Inputs {
+		if v != nil {
+			in[i] = v.Const
+			have += v.Const.Len()
+		}
+	}
+	out, err := f.c.evaluate(n, in)
+	var over *ir.BudgetError
+	if errors.As(err, &over) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	var bytes int64
+	for i, v := range n.Outputs {
+		if v == nil || i >= len(out) {
+			continue
+		}
+		t, ok := out[i].(*tensor.Tensor)
+		if !ok {
+			return false, fmt.Errorf("folding computed no tensor for %s", v.Name)
+		}
+		if size := t.Len(); size > foldLimit && size > have { // the types did not tell
+			return false, nil
+		}
+		bytes += ops.SizeOf(t)
+	}
+	if f.c.budget.Take(bytes) != nil {
+		return false, nil
+	}
+	for i, v := range n.Outputs {
+		if v == nil || i >= len(out) {
+			continue
+		}
+		t := out[i].(*tensor.Tensor)
+		// The node is removed with its last reader, so the constant can take its output's name.
+		k := ir.NewConst(v.Name, t)
+		v.Name += ".folded"
+		g.ReplaceUses(v, k)
+		f.made[k], f.readers[k] = ops.SizeOf(t), f.readers[v]
+	}
+	for _, v := range n.Inputs {
+		if f.readers[v]--; v != nil && f.readers[v] == 0 && f.made[v] > 0 { // only dead nodes read it
+			f.c.budget.Release(f.made[v])
+			v.Const = nil
+		}
+	}
+	return true, nil
 }
 
 // foldable reports whether the node may become constants: all its inputs are constants, it is not one of the operators

@@ -31,9 +31,12 @@ type Pass struct {
 	Run func(c *Context, g *ir.Graph) (changes int, err error)
 }
 
-// Context collects the messages of a pass.
+// Context collects the messages of a pass, and bounds its evaluations.
 type Context struct {
-	notes []string
+	budget *ir.Budget
+	source int64 // bytes of the constants before the first pass
+	ctx    context.Context
+	notes  []string
 	// seen holds the messages so far: rules run in rounds, and repeat theirs.
 	seen map[string]bool
 }
@@ -70,8 +73,11 @@ type Options struct {
 	StopAfter string
 	// Observe is called with the graph before the first pass and after each pass, including one that fails.
 	Observe func(Snapshot)
-	// Context, if not nil, ends the run before the next pass when it is done.
+	// Context, if not nil, ends the run before the next pass, and evaluations of constants, when it is done.
 	Context context.Context
+	// Budget bounds the evaluations of constants of all passes together; nil: NewBudget of the graph. Where it does not
+	// suffice, computations stay in the graph.
+	Budget *ir.Budget
 }
 
 // Pipeline returns the portable passes in order. Each pass states the reasons for its place.
@@ -108,13 +114,17 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 		observe = func(Snapshot) {}
 	}
 	observe(Snapshot{Index: -1, Graph: g})
+	budget, source := o.Budget, constantBytes(g)
+	if budget == nil {
+		budget = newBudget(source)
+	}
 	former := "nothing"
 	for i, p := range list {
 		if o.Context != nil && o.Context.Err() != nil {
 			return fmt.Errorf("before pass %d %s: %w", i+1, p.Name, context.Cause(o.Context))
 		}
 		start := time.Now()
-		c := &Context{}
+		c := &Context{budget: budget, source: source, ctx: o.Context}
 		changes, err := p.Run(c, g)
 		switch {
 		case err != nil:

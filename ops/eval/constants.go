@@ -186,6 +186,9 @@ func (c *Constants) Node(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) 
 		if v == nil || c.Limit == 0 {
 			continue
 		}
+		if v.Elem() == tensor.String {
+			return nil, fmt.Errorf("%v gives strings, whose size has no limit", n)
+		}
 		if size, err := v.Shape().Size().Eval(c.Bind); err == nil && size > c.Limit {
 			return nil, fmt.Errorf("%v has %d elements, more than are evaluated (%d)", n, size, c.Limit)
 		}

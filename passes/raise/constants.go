@@ -12,10 +12,16 @@ import (
 // has states × length elements.
 const maxEval = 1 << 24
 
+// maxEvalBytes and maxEvalWork bound what one evaluator of a rule may hold and compute.
+const (
+	maxEvalBytes = 1 << 29
+	maxEvalWork  = 1 << 32
+)
+
 // constants returns an evaluator, in float64, of values that depend only on constants and on shapes with the given
 // symbols.
 func constants(bind map[string]int64) *eval.Constants {
-	return &eval.Constants{Wide: true, Bind: bind, Limit: maxEval}
+	return &eval.Constants{Wide: true, Bind: bind, Limit: maxEval, Budget: ir.NewBudget(maxEvalBytes, maxEvalWork)}
 }
 
 // constant computes a value that depends on constants and known shapes alone. It returns float64 for float32.
