@@ -172,12 +172,6 @@ func fusedSquareAVX512()
 // fusedSquareTailAVX512 computes the square.
 func fusedSquareTailAVX512()
 
-// fusedExpm1AVX512 computes expm1.
-func fusedExpm1AVX512()
-
-// fusedExpm1TailAVX512 computes expm1.
-func fusedExpm1TailAVX512()
-
 // fusedSoftplusAVX512 computes softplus.
 func fusedSoftplusAVX512()
 

@@ -172,12 +172,6 @@ func fusedSquareAVX2()
 // fusedSquareTailAVX2 computes the square.
 func fusedSquareTailAVX2()
 
-// fusedExpm1AVX2 computes expm1.
-func fusedExpm1AVX2()
-
-// fusedExpm1TailAVX2 computes expm1.
-func fusedExpm1TailAVX2()
-
 // fusedSoftplusAVX2 computes softplus.
 func fusedSoftplusAVX2()
 

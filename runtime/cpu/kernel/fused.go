@@ -34,7 +34,6 @@ const (
 	FusedAbs             //
 	FusedNeg             //
 	FusedSquare          //
-	FusedExpm1           //
 	FusedSoftplus        //
 	FusedMish            //
 	FusedElu             // below, above
@@ -239,8 +238,6 @@ func (op FusedOp) apply(v, a, b []float32) {
 		Neg(v, v)
 	case FusedSquare:
 		Square(v, v)
-	case FusedExpm1:
-		Expm1(v, v)
 	case FusedSoftplus:
 		Softplus(v, v)
 	case FusedMish:

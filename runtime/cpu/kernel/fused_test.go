@@ -70,8 +70,6 @@ func (l *FusedStep) truth64(v, a, b float64) float64 {
 		return -v
 	case FusedSquare:
 		return v * v
-	case FusedExpm1:
-		return math.Expm1(v)
 	case FusedSoftplus:
 		return softplus64(v)
 	case FusedMish:

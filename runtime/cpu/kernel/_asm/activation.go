@@ -148,9 +148,9 @@ func inRegister(p VecVirtual) func() VecVirtual { return func() VecVirtual { ret
 
 // activations generates the group.
 func activations() {
-	unary("expm1", "computes eˣ - 1.", 4, expm1)
-	unary("softplus", "computes ln(1 + eˣ), and 0 for eˣ below the normal numbers.", 4, softplus)
-	unary("mish", "computes x·tanh(ln(1 + eˣ)), and -0 for eˣ below the normal numbers.", 4, mish)
+	unary("expm1", "computes eˣ - 1.", 2, expm1)
+	unary("softplus", "computes ln(1 + eˣ), and 0 for eˣ below the normal numbers.", 2, softplus)
+	unary("mish", "computes x·tanh(ln(1 + eˣ)), and -0 for eˣ below the normal numbers.", 2, mish)
 	parametric("elu", "computes above·x, or below·(eˣ - 1) for x "+
 		"below zero.", []string{"below", "above"}, func(x vecs, p []VecVirtual) vecs {
 		return elu(x, inRegister(p[0]), inRegister(p[1]))

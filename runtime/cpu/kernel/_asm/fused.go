@@ -355,7 +355,6 @@ func fused() {
 		return x.and(x, VMULPS)
 	})
 
-	fusedFunction("Expm1", "computes expm1.", 0, plain(expm1))
 	fusedFunction("Softplus", "computes softplus.", 0, plain(softplus))
 	fusedFunction("Mish", "computes mish.", 0, plain(mish))
 	fusedElu()
