@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"crypto/sha1"
 	"fmt"
 	"io"
 	"maps"
@@ -87,7 +88,7 @@ func WriteFiles(path string, g *ir.Graph, o WriteOptions) (external string, err 
 	if o.External == "" || len(tensors) == 0 {
 		return "", atomicfile.Write(path, m.writeTo)
 	}
-	data, err := atomicfile.NewData(o.External, func(w io.Writer) error {
+	data, err := atomicfile.NewData(o.External, sha1.New(), func(w io.Writer) error {
 		at := int64(0)
 		for _, t := range tensors {
 			if err := zeros(w, t.offset-at); err != nil {

@@ -2,8 +2,8 @@ package atomicfile
 
 import (
 	"bytes"
-	"crypto/sha1"
 	"encoding/hex"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,7 +15,7 @@ type Data struct {
 	// Name is the file's name without folders. It holds the first digits of the content's hash, so that files with the
 	// same name have the same content.
 	Name string
-	// Sum is the SHA-1 of the content, in hexadecimal.
+	// Sum is the hash of the content, in hexadecimal.
 	Sum string
 	// Size is the length of the content in bytes.
 	Size int64
@@ -28,9 +28,10 @@ type Data struct {
 const sumDigits = 16
 
 // NewData returns the data that fill writes, which must be the same in each call. Its name is name with the hash before
-// the extension, as in weights-0123456789abcdef.bin.
-func NewData(name string, fill func(io.Writer) error) (*Data, error) {
-	h, n := sha1.New(), counter(0)
+// the extension, as in weights-0123456789abcdef.bin. The caller gives the hash function, h, so that programs that write no
+// data link none.
+func NewData(name string, h hash.Hash, fill func(io.Writer) error) (*Data, error) {
+	n := counter(0)
 	if err := fill(io.MultiWriter(h, &n)); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 func pair(t *testing.T, path, content string) *Data {
 	t.Helper()
-	d, err := NewData("w.bin", put(content))
+	d, err := NewData("w.bin", sha1.New(), put(content))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestPairIsNeverMixed(t *testing.T) {
 	path := filepath.Join(dir, "m.onnx")
 	old := pair(t, path, "old")
 	boom := errors.New("the end")
-	d, err := NewData("w.bin", put("new"))
+	d, err := NewData("w.bin", sha1.New(), put("new"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package irtext
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"fmt"
 	"io"
 	"os"
@@ -70,7 +71,7 @@ func WriteFile(path string, g *ir.Graph) error {
 		text.Reset()
 		return Print(&text, g, Options{Data: data, DataName: name})
 	}
-	d, err := atomicfile.NewData(name, write)
+	d, err := atomicfile.NewData(name, sha1.New(), write)
 	if err != nil {
 		return err
 	}
