@@ -241,6 +241,22 @@ func LoopCases() []LoopCase {
 			w = StringConcat (o, p)
 		}>
 	}`, Data{"a": tensor.FromStrings([]string{"p", "q"}, 2), "b": tensor.FromStrings([]string{"r", ""}, 2), "m": tensor.Scalar(int64(4))})
+	// What a branch gives lies in the same place in each iteration. A Reshape to a shape that only the run knows shares
+	// its strings.
+	add("strings of a branch that are kept", `g (string[2] a, string[2] b, int64[2] wide, int64 m) => (s, an)
+			<int64 one = {1}> {
+		e = SequenceEmpty <dtype: int = 8> ()
+		an, s = Loop (m, "", a, e) <body: graph = step (int64 t, bool cond, string[2] p, seq(string[]) r)
+				=> (bool cond, string[2] p2, seq(string[]) r2) {
+			first = Less (t, one)
+			v = If (first) <then_branch: graph = then () => (string[2] x) { x = StringConcat (p, p) },
+				else_branch: graph = else () => (string[2] y) { y = StringConcat (p, b) }>
+			w = Reshape (v, wide)
+			r2 = SequenceInsert (r, w)
+			p2 = StringConcat (v, b)
+		}>
+	}`, Data{"a": tensor.FromStrings([]string{"p", "q"}, 2), "b": tensor.FromStrings([]string{"r", ""}, 2),
+		"wide": tensor.FromSlice([]int64{1, 2}, 2), "m": tensor.Scalar(int64(4))})
 	add("one value for several outputs", `g (float[3] a, int64 m) => (an, bn, s) {
 		an, bn, s = Loop (m, "", a, a) <body: graph = step (int64 t, bool cond, float[3] p, float[3] o) => (bool cond, float[3] q, float[3] q, float[3] q) {
 			u = Tanh (p)
