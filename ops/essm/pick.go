@@ -72,23 +72,29 @@ func Lengths(c *ir.EvalCtx, name string, t *tensor.Tensor, batch, l int) ([]int,
 	for i := range out {
 		out[i] = l
 	}
+	var given []int64
+	if t != nil {
+		var err error
+		if given, err = ops.Int64s(c, t); err != nil || len(given) != batch {
+			return nil, fmt.Errorf("%s: expected %d lengths, found %v", name, batch, t)
+		}
+	}
+	return out, CheckLengths(name, given, l, out)
+}
+
+// CheckLengths refuses sequences of l steps that have none, and given lengths that are not from 1 to l. It writes these
+// to out, which is as long as given.
+func CheckLengths(name string, given []int64, l int, out []int) error {
 	if l < 1 {
-		return nil, fmt.Errorf("sequences have no steps")
+		return fmt.Errorf("sequences have no steps")
 	}
-	if t == nil {
-		return out, nil
-	}
-	v, err := ops.Int64s(c, t)
-	if err != nil || len(v) != batch {
-		return nil, fmt.Errorf("%s: expected %d lengths, found %v", name, batch, t)
-	}
-	for i, k := range v {
+	for i, k := range given {
 		if k < 1 || k > int64(l) {
-			return nil, fmt.Errorf("%s[%d]: length %d is not between 1 and %d", name, i, k, l)
+			return fmt.Errorf("%s[%d]: length %d is not between 1 and %d", name, i, k, l)
 		}
 		out[i] = int(k)
 	}
-	return out, nil
+	return nil
 }
 
 // Pair joins the vectors of two documents for the retrieval decoder.

@@ -42,7 +42,7 @@ not be below the number of steps that have counted. y is 0 if no step counts.`,
 			return nil, err
 		}
 		spans := ops.Make[Span](c, batch)
-		if err := PickSpans(c, c.Node, in, kept, l, spans); err != nil {
+		if err := PickSpans(c.Node, samplesOf(in, 3), samplesOf(in, 4), kept, l, spans); err != nil {
 			return nil, err
 		}
 		mode := c.Node.Attrs.Str("mode", "")
@@ -92,20 +92,18 @@ func PickRow[T float32 | float64](mode string, sum []float64, row []T, first boo
 	}
 }
 
-// PickSpans sets out to the steps, among the l of a chunk, that a PickStep with inputs in counts for each sample. It
-// updates count.
-func PickSpans(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, count []int64, l int, out []Span) error {
+// PickSpans sets out to the steps, among the l of a chunk, that count for each sample in PickStep n. The inputs lengths
+// and end have a number per sample, or one for all; they are nil where absent. It updates count.
+func PickSpans(n *ir.Node, lengths, end, count []int64, l int, out []Span) error {
 	p, err := paceOf(n)
 	if err != nil {
 		return err
 	}
-	lengths, err := perSample(c, in, 3, "lengths", len(out))
-	if err != nil {
-		return err
-	}
-	end, err := perSample(c, in, 4, "end", len(out))
-	if err != nil {
-		return err
+	inputs, names := [...]perSample{lengths, end}, [...]string{"lengths", "end"}
+	for i, v := range inputs {
+		if err := v.check(names[i], len(out)); err != nil {
+			return err
+		}
 	}
 	for b := range out {
 		seen, length := count[2*b], count[2*b+1]
@@ -116,15 +114,15 @@ func PickSpans(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, count []int64, l in
 		if length > 0 {
 			counted = min(counted, length)
 		}
-		for i, given := range [...][]int64{lengths, end} {
+		for i, given := range inputs {
 			if given == nil {
 				continue
 			}
-			k := given[b]
+			k := given.of(b)
 			if i == 1 {
 				k = p.steps(k)
 			}
-			switch name := [...]string{"lengths", "end"}[i]; {
+			switch name := names[i]; {
 			case k < 1:
 				return fmt.Errorf("%s[%d]: length %d is below 1", name, b, k)
 			case k < counted:

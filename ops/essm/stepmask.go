@@ -36,28 +36,40 @@ func (p pace) steps(n int64) int64 {
 	return max(0, q)
 }
 
-// perSample reads one number per sample, or a single one for all. It returns nil if the input is absent.
-func perSample(c *ir.EvalCtx, in []tensor.Datum, i int, name string, batch int) ([]int64, error) {
+// perSample is one number per sample, or a single one for all; nil if the input is absent.
+type perSample []int64
+
+// samplesOf returns what input i holds.
+func samplesOf(in []tensor.Datum, i int) perSample {
 	t := ops.Tensor(in, i)
 	if t == nil {
-		return nil, nil
+		return nil
 	}
-	v, err := ops.Int64s(c, t)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if v := tensor.Data[int64](t); v != nil {
+		return v
 	}
-	if len(v) == 1 && batch != 1 {
-		v = ops.Repeat(c, v, batch)
-	}
-	if len(v) != batch {
-		return nil, fmt.Errorf("%s: expected %d numbers, found %d", name, batch, len(v))
+	return perSample{}
+}
+
+// check reports what is wrong with the numbers for so many samples.
+func (v perSample) check(name string, batch int) error {
+	if v != nil && len(v) != batch && len(v) != 1 {
+		return fmt.Errorf("%s: expected %d numbers, found %d", name, batch, len(v))
 	}
 	for b, k := range v {
 		if k < 0 || k > 1<<62 {
-			return nil, fmt.Errorf("%s[%d]: expected 0 or more, found %d", name, b, k)
+			return fmt.Errorf("%s[%d]: expected 0 or more, found %d", name, b, k)
 		}
 	}
-	return v, nil
+	return nil
+}
+
+// of returns the number of sample b.
+func (v perSample) of(b int) int64 {
+	if len(v) == 1 {
+		return v[0]
+	}
+	return v[b]
 }
 
 // StepMask clears the steps of a chunk that are outside the sequence.
@@ -103,19 +115,18 @@ or all t ≥ 0 if end is absent.`,
 		if batchAxis >= 0 {
 			batch = x.Dim(batchAxis)
 		}
-		steps, err := perSample(c, in, 1, "steps", batch)
-		if err != nil {
+		steps, end := samplesOf(in, 1), samplesOf(in, 2)
+		if err := steps.check("steps", batch); err != nil {
 			return nil, err
 		}
-		end, err := perSample(c, in, 2, "end", batch)
-		if err != nil {
+		if err := end.check("end", batch); err != nil {
 			return nil, err
 		}
 		keep := ops.Make[bool](c, batch*x.Dim(axis))
 		for b := range batch {
 			for j := range x.Dim(axis) {
-				t := steps[b]/p.rate + int64(j) - p.delay
-				keep[b*x.Dim(axis)+j] = t >= 0 && (end == nil || t < p.steps(end[b]))
+				t := steps.of(b)/p.rate + int64(j) - p.delay
+				keep[b*x.Dim(axis)+j] = t >= 0 && (end == nil || t < p.steps(end.of(b)))
 			}
 		}
 		strides := make([]int, x.Rank())

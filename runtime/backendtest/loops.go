@@ -276,6 +276,12 @@ func LoopCases() []LoopCase {
 			s1 = SequenceInsert (s0, f) }, else_branch: graph = else () => (seq(float[N]) s2) { s2 = Identity (s0) }>
 		n = Identity (s0)
 	}`, Data{"x": r.floats(1, 5), "c": tensor.Scalar(true), "zero": tensor.Scalar(int64(0))})
+	add("a known shape of what nobody knows", `g (float[1,N,3] x, bool[N] c) => (float[2,3] y, float[2,3] z) <int64[1] first = {0}> {
+		a = Compress <axis: int = 1> (x, c)
+		y = Squeeze (a, first)
+		b = Identity (a)
+		z = Squeeze (b, first)
+	}`, Data{"x": r.floats(1, 1, 3, 3), "c": tensor.FromSlice([]bool{true, false, true}, 3)})
 	add("shapes that nobody knows", `g (float[N,3] x, bool[N] c, optional(float[2]) p) => (y, i, z, q) {
 		a = Relu (x)
 		y = Compress <axis: int = 0> (a, c)

@@ -18,8 +18,9 @@ type unit struct {
 	kernel    *boundKernel
 	temp      []float32
 	subs      []*executable
-	past      []runtime.StepTime // measured by executables that others have replaced in subs
-	epilogue  *record.Epilogue   // steps[1:]; nil: none
+	past      []runtime.StepTime     // measured by executables that others have replaced in subs
+	epilogue  *record.Epilogue       // steps[1:]; nil: none
+	result    lowering.Slot[float32] // of a kernel that applies an epilogue: what is behind that
 }
 
 // units divides the steps among units.

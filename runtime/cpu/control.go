@@ -13,7 +13,7 @@ func (d *binding) controlKernel(s *lowering.Step) *boundKernel {
 	if c == nil {
 		return nil
 	}
-	run := func(e *executable, _ *unit) error { return c.Run(e.ctx, &e.Frame) }
+	run := func(e *executable, _ *unit) error { return c.Run(e.ctx, &e.frame) }
 	return &boundKernel{run: run, subs: d.subs(c.Programs()), temp: c.Memory() / 4, control: c}
 }
 

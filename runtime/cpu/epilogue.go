@@ -96,7 +96,7 @@ func (d *binding) epilogueOp(s *lowering.Step, l *record.Link, v *lowering.Value
 	case k != nil && lowering.PerChannel(os, shape):
 		op.Channels, op.F = tensor.Data[float32](k), f
 	case k == nil && slices.Equal(os, shape) && d.before(other, at):
-		op.Operand, op.F = other, f
+		op.Operand, op.F = lowering.SlotOf[float32](d.Binding, other), f
 	default:
 		return op, false
 	}
@@ -122,7 +122,5 @@ func (u *unit) absorb(d *binding) {
 		u.epilogue = e
 		u.steps = append(u.steps, e.Steps...)
 	}
+	u.result = lowering.Output[float32](d.Binding, u.steps[len(u.steps)-1], 0)
 }
-
-// result returns the value that a unit of one kernel computes, with its epilogue.
-func (u *unit) result() *lowering.Value { return u.steps[len(u.steps)-1].Out[0] }

@@ -13,9 +13,12 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
+// frame is the part of an executable that holds its values.
+type frame = lowering.Frame
+
 // executable runs a program for one set of shapes.
 type executable struct {
-	lowering.Frame
+	frame
 	root      *executable // of a subgraph: the one whose workers it uses
 	p         *program
 	d         *binding
@@ -32,7 +35,9 @@ type executable struct {
 
 // newExecutable plans memory and allocates it.
 func newExecutable(d *binding, units []*unit, root *executable) (*executable, error) {
-	e := &executable{Frame: d.NewFrame(root != nil), root: root, p: d.p, d: d, units: units, stretches: d.stretches(units)}
+	e := &executable{
+		frame: d.NewFrame(root != nil), root: root, p: d.p, d: d, units: units, stretches: d.stretches(units),
+	}
 	e.extents = d.extents(units, e.stretches)
 	if !d.p.plain {
 		runAhead(units, e.stretches)
@@ -52,7 +57,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 					scratch, args, states = max(scratch, sub.scratch), max(args, sub.rowArgs), max(states, sub.states)
 				}
 			}
-			extra += more + d.otherBytes(u) + k.tables
+			extra += more + k.tables
 		}
 		if u.streaming != nil {
 			extra += u.streaming.Bytes()
@@ -87,13 +92,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		if plan.off[v.ID] < 0 || d.Constant(v) != nil {
 			continue
 		}
-		size := d.bufferSize(v, e.extents)
-		e.Float32[v.ID] = e.arena[plan.off[v.ID] : plan.off[v.ID]+size : plan.off[v.ID]+size]
-		if e.extents[v.ID].rows > 0 { // nobody sees it as a tensor
-			e.View[v.ID] = tensor.FromSlice(e.Float32[v.ID], size)
-			continue
+		if err := e.placeIn(v, plan.off[v.ID]); err != nil {
+			return nil, err
 		}
-		e.View[v.ID] = tensor.FromSlice(e.Float32[v.ID], d.Shape(v)...)
 	}
 	for i, u := range units {
 		if n := u.own(); n > 0 {
@@ -101,8 +102,8 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 		if u.kernel != nil {
 			for _, v := range u.steps[0].Out {
-				if v != nil && d.Shape(v) != nil && !d.IsFloat32(v) {
-					e.View[v.ID] = tensor.New(d.DType(v), d.Shape(v)...)
+				if v != nil && d.Shape(v) != nil && !d.Placed(v) {
+					e.Place(v, tensor.New(d.DType(v), d.Shape(v)...))
 				}
 			}
 			if u.kernel.control != nil {
@@ -137,6 +138,21 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 	}
 	return e, nil
+}
+
+// placeIn lets v lie in the arena from number off on.
+func (e *executable) placeIn(v *lowering.Value, off int) error {
+	shape := e.d.Shape(v)
+	if e.extents[v.ID].rows > 0 { // nobody sees it as a tensor
+		shape = []int{e.d.bufferSize(v, e.extents)}
+	}
+	size, _ := tensor.Size(shape)
+	t, err := tensor.FromBytes(e.d.DType(v), shape, e.Memory[4*off:][:tensor.ByteSize(e.d.DType(v), size)])
+	if err != nil { // not of zeros
+		return err
+	}
+	e.Place(v, t)
+	return nil
 }
 
 // floats makes n numbers that start at a cache line.
@@ -198,7 +214,7 @@ func (e *executable) Profile() []runtime.StepTime {
 
 // Close releases the working memory.
 func (e *executable) Close() error {
-	e.Frame, e.arena, e.workers, e.units = lowering.Frame{}, nil, nil, nil
+	e.frame, e.arena, e.workers, e.units = frame{}, nil, nil, nil
 	return nil
 }
 
@@ -287,15 +303,3 @@ func (e *executable) tiles(p tilePass, items int) error {
 
 // shared is the pool that the executable uses: of a subgraph, that of the model.
 func (e *executable) shared() *pool { return &e.top().pool }
-
-// otherBytes is the memory of a unit's outputs that are no float32 numbers.
-func (d *binding) otherBytes(u *unit) int64 {
-	var sum int64
-	for _, v := range u.steps[0].Out {
-		if v != nil && d.Shape(v) != nil && !d.IsFloat32(v) {
-			n, _ := tensor.Size(d.Shape(v))
-			sum += int64(tensor.ByteSize(d.DType(v), n))
-		}
-	}
-	return sum
-}

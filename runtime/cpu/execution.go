@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -10,15 +9,7 @@ import (
 // An executable is the execution that kernels see.
 var _ record.Execution = (*executable)(nil)
 
-func (e *executable) Floats(v *lowering.Value) []float32 { return e.Float32[v.ID] }
-
-func (e *executable) Keep(v *lowering.Value, d tensor.Datum) {
-	if w := e.View[v.ID]; w != nil {
-		copy(w.Bytes(), d.(*tensor.Tensor).Bytes())
-		return
-	}
-	e.Data[v.ID] = d
-}
+func (e *executable) Frame() *lowering.Frame { return &e.frame }
 
 func (e *executable) At(v *lowering.Value, sample, step, length int) int {
 	return e.row(v.ID, sample, step, length)

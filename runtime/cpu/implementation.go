@@ -142,7 +142,7 @@ func (d *binding) asTensor(s *lowering.Step) (m implementation, ok bool) {
 	}
 	m.kernel = &boundKernel{temp: k.Temp, scratch: k.Scratch, tables: k.Tables, fuses: k.Fuses,
 		run: func(e *executable, u *unit) error {
-			return k.Run(e, record.Call{Temp: u.temp, Result: u.result(), Epilogue: u.epilogue})
+			return k.Run(e, record.Call{Temp: u.temp, Result: u.result, Epilogue: u.epilogue})
 		}}
 	return m, true
 }

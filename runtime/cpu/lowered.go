@@ -113,11 +113,11 @@ func (g *region) where(val int) string {
 
 // where returns the place of a value in the arena; "" for one that is not there.
 func (e *executable) where(v *lowering.Value) string {
-	b := e.Float32[v.ID]
-	if e.View[v.ID] == nil || len(b) == 0 || len(e.arena) == 0 {
+	t := e.PlaceOf(v)
+	if t == nil || len(t.Bytes()) == 0 || len(e.Memory) == 0 {
 		return ""
 	}
-	at := fmt.Sprintf("arena+%d", uintptr(unsafe.Pointer(&b[0]))-uintptr(unsafe.Pointer(&e.arena[0])))
+	at := fmt.Sprintf("arena+%d", uintptr(unsafe.Pointer(&t.Bytes()[0]))-uintptr(unsafe.Pointer(&e.Memory[0])))
 	if rows := e.extents[v.ID].rows; rows > 0 {
 		at += fmt.Sprintf(" (%d steps)", rows)
 	}

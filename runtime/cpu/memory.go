@@ -28,8 +28,8 @@ type interval struct {
 	lowering.Interval
 }
 
-// planMemory places each float32 value of known shape that crosses units in the arena. The ranges of values that are
-// never alive together may overlap.
+// planMemory places each value that crosses units in the arena, if it lies in memory of a size that is known. The
+// ranges of values that are never alive together may overlap.
 func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent) memoryPlan {
 	order := make([][]*lowering.Step, len(units))
 	for i, u := range units {
@@ -61,7 +61,7 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 	for i, u := range units {
 		for _, s := range u.steps {
 			for _, v := range s.Out {
-				if v == nil || !d.IsFloat32(v) || direct[v] || local[v.ID] {
+				if v == nil || !d.lies(u, v) || direct[v] || local[v.ID] {
 					continue
 				}
 				if _, shared := alias[v.ID]; shared {
@@ -175,9 +175,16 @@ func (g *region) locals(set map[int]bool) {
 	}
 }
 
+// lies reports whether a result of the unit has memory of its own. What is not float32 has it where a kernel writes it:
+// an evaluation makes its tensor anyhow.
+func (d *binding) lies(u *unit, v *lowering.Value) bool {
+	return d.IsFloat32(v) || d.Placed(v) && (u.kernel != nil || u.region != nil)
+}
+
 // bufferSize returns the size of a value's buffer, in float32.
 func (d *binding) bufferSize(v *lowering.Value, extents []extent) int {
 	size, _ := tensor.Size(d.Shape(v))
+	size = (tensor.ByteSize(d.DType(v), size) + 3) / 4
 	if h := extents[v.ID]; h.rows > 0 {
 		batch, _, _, _ := d.Along(v)
 		return batch * h.rows * h.width

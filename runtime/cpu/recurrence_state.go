@@ -1,6 +1,6 @@
 package cpu
 
-import "github.com/essmc/essmc/ir/tensor"
+import "github.com/essmc/essmc/runtime/lowering"
 
 // Outside of a recurrence, a state is a value in float32 or float64. Per sample it holds the state's numbers and then,
 // with a window, the inputs before the next step, oldest first. The recurrence itself computes in float64.
@@ -17,7 +17,7 @@ func (c *recurrenceCall) stateBytes(d *binding) (bytes int64) {
 		bytes += 4 * int64(c.g.batch*c.historySize())
 	}
 	if v := c.stateOutVal; v >= 0 && !d.IsFloat32(d.p.Values[v]) {
-		bytes += 8*int64(c.g.batch*c.savedSize()) + 4*int64(c.N)
+		bytes += 4 * int64(c.N)
 	}
 	return bytes
 }
@@ -28,18 +28,23 @@ func (c *recurrenceCall) holdState(e *executable) {
 		c.past = make([]float32, c.g.batch*c.historySize())
 	}
 	if v := c.stateOutVal; v >= 0 && !e.d.IsFloat32(e.p.Values[v]) {
-		e.View[v] = tensor.New(tensor.Float64, e.d.Shape(e.p.Values[v])...)
 		c.row = make([]float32, c.N)
 	}
 }
 
-// float64s returns the elements of a float64 value; nil for a float32 value.
-func (e *executable) float64s(val int) []float64 {
-	if e.d.IsFloat32(e.p.Values[val]) {
-		return nil
+// stateSlot is where a state lies: in one of two types.
+type stateSlot struct {
+	wide  lowering.Slot[float64]
+	short lowering.Slot[float32]
+}
+
+func stateSlotOf(d *binding, v *lowering.Value) (s stateSlot) {
+	if d.IsFloat32(v) {
+		s.short = lowering.SlotOf[float32](d.Binding, v)
+	} else {
+		s.wide = lowering.SlotOf[float64](d.Binding, v)
 	}
-	t, _ := e.Datum(e.d.p.Values[val]).(*tensor.Tensor)
-	return tensor.Data[float64](t)
+	return s
 }
 
 // history returns the inputs of a sample before the first step.
@@ -49,7 +54,7 @@ func (c *recurrenceCall) history(sample int) []float32 {
 		return c.past[sample*size : (sample+1)*size]
 	}
 	per := c.savedSize()
-	return c.g.e.Float32[c.stateVal][sample*per+c.Saved : (sample+1)*per]
+	return c.state[0].short.In(&c.g.e.frame)[sample*per+c.Saved : (sample+1)*per]
 }
 
 // before returns one part of the i-th oldest input of a sample before the first step.
@@ -68,7 +73,7 @@ func (c *recurrenceCall) start() {
 		return
 	}
 	per := c.savedSize()
-	if st := c.g.e.float64s(c.stateVal); st != nil {
+	if st := c.state[0].wide.In(&c.g.e.frame); st != nil {
 		for b := range c.g.batch {
 			copy(c.z[b*c.Size:], st[b*per:b*per+c.Saved])
 			if c.Window > 0 {
@@ -80,7 +85,7 @@ func (c *recurrenceCall) start() {
 		}
 		return
 	}
-	st := c.g.e.Float32[c.stateVal]
+	st := c.state[0].short.In(&c.g.e.frame)
 	for b := range c.g.batch {
 		z := c.z[b*c.Size : b*c.Size+c.Saved]
 		for j, v := range st[b*per : b*per+c.Saved] {
@@ -93,7 +98,7 @@ func (c *recurrenceCall) start() {
 func (c *recurrenceCall) finish() {
 	per := c.savedSize()
 	parts := [2]place{c.v, c.vi}
-	if st := c.g.e.float64s(c.stateOutVal); st != nil {
+	if st := c.state[1].wide.In(&c.g.e.frame); st != nil {
 		for b := range c.g.batch {
 			copy(st[b*per:b*per+c.Saved], c.z[b*c.Size:])
 			for i := range c.Window {
@@ -108,7 +113,7 @@ func (c *recurrenceCall) finish() {
 		}
 		return
 	}
-	st := c.g.e.Float32[c.stateOutVal]
+	st := c.state[1].short.In(&c.g.e.frame)
 	for b := range c.g.batch {
 		to := st[b*per : b*per+c.Saved]
 		for j, v := range c.z[b*c.Size : b*c.Size+c.Saved] {

@@ -61,6 +61,7 @@ type call struct {
 // place is the place of a value's rows: a buffer, a ring, or scratch from off on.
 type place struct {
 	val   int // the value; -1: absent
+	buf   lowering.Slot[float32]
 	off   int
 	local bool
 	width int
@@ -83,7 +84,7 @@ func (g *region) rows(w *worker, p place, sample, from, n int) []float32 {
 		return w.Scratch[at : at+n*p.width]
 	}
 	at := g.e.row(p.val, sample, from, g.length) * p.width
-	return g.e.Float32[p.val][at : at+n*p.width]
+	return p.buf.In(&g.e.frame)[at : at+n*p.width]
 }
 
 // call runs call i on a tile.
@@ -268,6 +269,7 @@ type recurrenceCall struct {
 	unread      int  // the value of an output's imaginary parts, if nobody reads it: it is not computed; -1: none
 	stateVal    int  // value of the state before the first step; -1: zeros
 	stateOutVal int
+	state       [2]stateSlot      // before the first step, and after the last
 	past        []float32         // the inputs before the first step that a float64 state holds, as float32
 	row         []float32         // memory for one part of one step of past
 	old, oldIm  int               // offsets in scratch of the delayed inputs
@@ -319,7 +321,7 @@ func (c *recurrenceCall) input(w *worker, sample, from, n int, forward bool) *re
 // without one; rows after the last step are zero. part is 1 for imaginary parts.
 func (c *recurrenceCall) delayed(dst []float32, v place, part, sample, from, n int) {
 	g := c.g
-	src := g.e.Float32[v.val]
+	src := v.buf.In(&g.e.frame)
 	for i := range n {
 		row := dst[i*c.N : (i+1)*c.N]
 		switch t := from + i; {

@@ -41,7 +41,9 @@ func (r *regionBuilder) finish(d *binding) *region {
 		_, f := lowering.Features(d.Shape(v))
 		return f * g.per
 	}
-	place0 := func(v *lowering.Value) place { return place{val: v.ID, width: width(v)} }
+	place0 := func(v *lowering.Value) place {
+		return place{val: v.ID, buf: lowering.SlotOf[float32](d.Binding, v), width: width(v)}
+	}
 	for i, s := range r.steps {
 		c := call{src: s.Source}
 		if op := r.ops[i]; op != nil {
@@ -116,7 +118,13 @@ func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*low
 		return place0(s.Out[i])
 	}
 	c := &recurrenceCall{RecurrenceInfo: info, g: g, src: s.Source, v: in(info.VRe), vi: in(info.VIm), x: out(info.XRe),
-		xi: out(info.XIm), unread: unread, stateVal: in(info.State).val, stateOutVal: out(info.StateOut).val}
+		xi: out(info.XIm), unread: unread, stateVal: -1, stateOutVal: -1}
+	if info.State >= 0 {
+		c.stateVal, c.state[0] = s.In[info.State].ID, stateSlotOf(d, s.In[info.State])
+	}
+	if info.StateOut >= 0 {
+		c.stateOutVal, c.state[1] = s.Out[info.StateOut].ID, stateSlotOf(d, s.Out[info.StateOut])
+	}
 	tile := g.tile
 	if r.pipelined {
 		tile = record.TileSize(0, g.length) // as pipelinedRecurrence has chosen

@@ -72,7 +72,7 @@ func (r *ring) load(sample, t int) {
 	}
 	from, n := r.g.tileSteps(t)
 	src := r.g.e.row(r.src.val, sample, from, r.g.length) * r.width
-	copy(r.buf[r.at(sample, t, from)*r.width:][:n*r.width], r.g.e.Float32[r.src.val][src:])
+	copy(r.buf[r.at(sample, t, from)*r.width:][:n*r.width], r.src.buf.In(&r.g.e.frame)[src:])
 }
 
 // publish completes tile t, which may lie behind the last tile of the sequence, and waits for the tiles before it. It
@@ -115,7 +115,7 @@ func (r *regionBuilder) pipeline(d *binding, g *region) *pipeline {
 			if here && d.Inside(v, r.covers) {
 				f.fills[from] = append(f.fills[from], q)
 			} else {
-				q.src = place{val: v.ID, width: width}
+				q.src = place{val: v.ID, buf: lowering.SlotOf[float32](d.Binding, v), width: width}
 				f.loads[i] = append(f.loads[i], q)
 			}
 			f.of[v.ID] = q
@@ -288,11 +288,11 @@ func (g *region) runTranspose(w *worker, i, sample, from, n int) {
 	e := g.e
 	if c.transpose == lowering.ToRows {
 		width := c.out.width
-		src := e.Float32[c.in[0].val][sample*width*g.length+from:]
+		src := c.in[0].buf.In(&e.frame)[sample*width*g.length+from:]
 		kernel.Transpose(g.rows(w, c.out, sample, from, n), width, src, g.length, width, n)
 		return
 	}
 	width := c.in[0].width
-	dst := e.Float32[c.out.val][sample*width*g.length+from:]
+	dst := c.out.buf.In(&e.frame)[sample*width*g.length+from:]
 	kernel.Transpose(dst, g.length, g.rows(w, c.in[0], sample, from, n), width, n, width)
 }

@@ -220,7 +220,7 @@ func (e *executable) advance(st stretch, from int) {
 		if from == 0 || h.halo == 0 {
 			continue
 		}
-		buf := e.Float32[val]
+		buf := lowering.SlotOf[float32](e.d.Binding, e.p.Values[val]).In(&e.frame)
 		batch := len(buf) / (h.rows * h.width)
 		for b := range batch {
 			sample := buf[b*h.rows*h.width : (b+1)*h.rows*h.width]

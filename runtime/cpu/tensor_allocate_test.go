@@ -2,11 +2,14 @@ package cpu
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/backendtest"
 )
 
 // Kernels of imported graphs take no memory while they run.
@@ -38,6 +41,20 @@ func TestNodesAllocateNothing(t *testing.T) {
 		{"ArgMax", 1, []operand{given(r.floats(1, 9, 5))}, nil},
 		{"Not", 1, []operand{given(tensor.New(tensor.Bool, 9, 5))}, nil},
 		{"Trilu", 1, []operand{given(r.floats(1, 9, 5))}, nil},
+		{"Cast", 1, []operand{given(tensor.New(tensor.Bool, 9, 5))}, []ir.Attr{ir.A("to", int(tensor.Float32))}},
+		{"Cast", 1, []operand{given(r.indices([]int{9}, 9, 5))}, []ir.Attr{ir.A("to", int(tensor.Float32))}},
+		{"Add", 1, []operand{given(r.indices([]int{9}, 9, 5)), given(r.indices([]int{9}, 5))}, nil},
+		{"Where", 1, []operand{given(tensor.New(tensor.Bool, 5)), given(r.indices([]int{9}, 5)), ints(1)}, nil},
+		{"Less", 1, []operand{given(r.indices([]int{9}, 9, 5)), given(r.indices([]int{9}, 5))}, nil},
+		{"Slice", 1, []operand{given(r.indices([]int{9}, 9, 5)), ints(1), ints(7), ints(0)}, nil},
+		{"Pad", 1, []operand{given(tensor.New(tensor.Bool, 9, 5)), ints(1, 0, 0, 1)}, nil},
+		{"Transpose", 1, []operand{given(tensor.New(tensor.Uint8, 9, 5))}, nil},
+		{"Gather", 1, []operand{given(tensor.New(tensor.Uint8, 9, 5)), given(r.indices([]int{9}, 3))}, nil},
+		{"OneHot", 1, []operand{given(r.indices([]int{9}, 3)), ints(9), given(r.floats(1, 2))}, nil},
+		{"TopK", 2, []operand{given(r.indices([]int{9}, 9, 50)), ints(5)}, nil},
+		{"QuantizeLinear", 1, []operand{given(r.floats(1, 9, 5)), one, fixed(r.bytes(tensor.Int8))}, nil},
+		{"DequantizeLinear", 1, []operand{given(tensor.New(tensor.Int16, 9, 5)), one}, nil},
+		{"ConvInteger", 1, []operand{given(x), fixed(r.bytes(tensor.Int8, 6, 4, 3, 3))}, nil},
 	} {
 		g, feed := nodeGraph(t, c.op, c.outputs, c.in, c.attrs...)
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1})
@@ -53,4 +70,58 @@ func TestNodesAllocateNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations", c.op, n)
 		}
 	}
+}
+
+// A kernel of any element type takes no memory while it runs: this is held for the random applications of operators
+// that have another type than float32 among their inputs and outputs.
+func TestTypedKernelsAllocateNothing(t *testing.T) {
+	perOp, least := 24, 60
+	if testing.Short() {
+		perOp, least = 2, 30
+	}
+	ran := map[string]bool{}
+	backendtest.Seeded(t, perOp, func(c backendtest.Case) bool {
+		if c.Suite != "ops" {
+			return true
+		}
+		other := false
+		for _, v := range slices.Concat(c.Graph.Inputs, c.Graph.Outputs) {
+			tt, ok := v.Type.(*ir.TensorType)
+			if !ok {
+				return true
+			}
+			other = other || tt.Elem != tensor.Float32
+		}
+		if !other {
+			return true
+		}
+		m, err := runtime.New(c.Graph, runtime.Options{Backend: New(), Threads: 1, Profile: true})
+		if err != nil {
+			return false
+		}
+		defer m.Close()
+		s, out := m.NewSession(), map[string]tensor.Datum{}
+		run := func() error { return s.RunInto(context.Background(), c.In[0], out) }
+		if run() != nil {
+			return false
+		}
+		steps := s.Profile()
+		byKernel := func(p runtime.StepTime) bool { return p.Form != "eval" && p.Form != WayProgram }
+		if len(steps) == 0 || slices.ContainsFunc(steps, func(p runtime.StepTime) bool { return !byKernel(p) }) {
+			return true
+		}
+		ran[c.Name] = true
+		if n := testing.AllocsPerRun(2, func() {
+			if err := run(); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations: %v", c.Name, n, c.Graph.Nodes[0])
+		}
+		return true
+	})
+	if len(ran) < least {
+		t.Errorf("%d operators ran, expected at least %d", len(ran), least)
+	}
+	t.Logf("%v", slices.Sorted(maps.Keys(ran)))
 }

@@ -24,6 +24,15 @@ type plain struct {
 
 func newPlain(d *Binding, nested bool, bound *[]string) *plain {
 	e := &plain{Frame: d.NewFrame(nested), controls: map[*Step]Control{}, bound: bound}
+	elsewhere := map[*Value]bool{}
+	for i, v := range d.Program.Outputs {
+		elsewhere[v] = elsewhere[v] || e.Direct(i)
+	}
+	for _, v := range d.Program.Values {
+		if d.Placed(v) && !elsewhere[v] && d.Constant(v) == nil && !d.Given(v) {
+			e.Place(v, tensor.New(d.DType(v), d.Shape(v)...))
+		}
+	}
 	for _, s := range d.Program.Steps {
 		c := d.Control(s, 64)
 		if d.Dead(s) || c == nil {
@@ -31,8 +40,8 @@ func newPlain(d *Binding, nested bool, bound *[]string) *plain {
 		}
 		e.controls[s] = c
 		for _, v := range s.Out {
-			if v != nil && d.Shape(v) != nil {
-				e.View[v.ID] = tensor.New(d.DType(v), d.Shape(v)...)
+			if v != nil && d.Shape(v) != nil && d.DType(v) == tensor.String {
+				e.Place(v, tensor.New(tensor.String, d.Shape(v)...))
 			}
 		}
 		var runners []Runner
@@ -44,19 +53,6 @@ func newPlain(d *Binding, nested bool, bound *[]string) *plain {
 			runners = append(runners, newPlain(sub, true, bound))
 		}
 		c.Attach(runners, tensor.AlignedBytes(c.Memory()), e)
-	}
-	for _, v := range d.Program.Values {
-		if d.IsFloat32(v) && e.View[v.ID] == nil && d.Constant(v) == nil && !d.Given(v) {
-			e.View[v.ID] = tensor.New(tensor.Float32, d.Shape(v)...)
-		}
-		if d.IsFloat32(v) && e.View[v.ID] != nil {
-			e.Float32[v.ID] = tensor.Data[float32](e.View[v.ID])
-		}
-	}
-	for i, v := range d.Program.Outputs {
-		if e.Direct(i) {
-			e.View[v.ID] = nil
-		}
 	}
 	return e
 }
@@ -204,7 +200,7 @@ func TestFrameForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range e.Binding.Program.Values {
-		if e.Data[v.ID] != nil || e.View[v.ID] == nil && e.Float32[v.ID] != nil {
+		if e.data[v.ID] != nil || e.PlaceOf(v) == nil && e.slots[v.ID+1] != (elements{}) {
 			t.Errorf("%s is kept", v.Name)
 		}
 	}

@@ -16,7 +16,8 @@
 // replaced by steps on rows; layout.go explains it. The new steps follow from facts along time and from the
 // descriptions of operators. The backend tells which of them it computes (RowBackend).
 //
-// The common parts of executables are here, too. A Frame holds the values during a run, and tells who owns a result. A
+// The common parts of executables are here, too. A Frame holds the values during a run, and tells who owns a result.
+// Kernels ask for the Slot of a value when they are bound, and read and write its elements there in each run. A
 // Control runs If, Loop and Scan by executables that the backend makes of their subgraphs. Lives and Place plan the
 // memory of the values between a backend's units of execution. Program.Evaluate computes any step as package ops
 // defines it. Package internal/toy is a whole backend in a few hundred lines.

@@ -13,88 +13,105 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Frame is the table of a binding's values while it runs. One executable has it: when it is bound, it gives values places of
-// their own (View, Float32); each run begins with Begin and ends with End, and in between steps read and write what is in the
-// places, or hand over data as they are (Datum, Store).
+// Frame is the table of a binding's values while it runs. One executable has it: when it is bound, it gives values
+// places of their own (Place); each run begins with Begin and ends with End, and in between steps read and write the
+// elements that lie in slots (Slot, Bytes), or hand over data as they are (Datum, Store).
 type Frame struct {
 	// Binding is what runs.
 	Binding *Binding
-	// Float32 has, per value, the numbers of float32 tensors of known shape: of constants, of what lies in a place of its own, and
-	// during a run of inputs and of outputs that are computed where the caller wants them.
-	Float32 [][]float32
-	// View has, per value with a place of its own, the tensor that lies there. Runs write to it; it stays from run to run.
-	View []*tensor.Tensor
-	// Data is all else, per value.
-	Data []tensor.Datum
-	// Memory is where views may lie on top of each other: a result that lies there is copied before it is kept.
+	// Memory is where places may lie on top of each other: a result that lies there is copied before it is kept.
 	Memory []byte
 	// Nested says that the program runs within another, which keeps its results for as long as it needs them.
 	Nested bool
 	// Held is the working memory of the executable in bytes, Memory included.
 	Held int64
 
-	first []int // per output: the one before it that is the same value; -1: none
+	slots  []elements       // where the elements of tensors of known shape lie: at 0 of none, at 1 + ID of a value
+	places []*tensor.Tensor // per value: the tensor that lies in a place of its own
+	data   []tensor.Datum   // per value: all else
+	fixed  []bool           // per value: it is in its slot before the run, and stays there
+	direct []bool           // per output
 }
 
 // NewFrame makes a frame that holds what is known before any run. It gives no value a place.
 func (d *Binding) NewFrame(nested bool) Frame {
 	n := len(d.Program.Values)
-	f := Frame{Binding: d, Nested: nested, Float32: make([][]float32, n), View: make([]*tensor.Tensor, n), Data: make([]tensor.Datum, n)}
+	f := Frame{Binding: d, Nested: nested, slots: make([]elements, n+1), places: make([]*tensor.Tensor, n),
+		data: make([]tensor.Datum, n), fixed: make([]bool, n), direct: make([]bool, len(d.Program.Outputs))}
 	for _, v := range d.Program.Values {
 		if t := d.Constant(v); t != nil {
-			f.Data[v.ID] = t
-			if t.DType() == tensor.Float32 {
-				f.Float32[v.ID] = tensor.Data[float32](t)
-			}
+			f.data[v.ID], f.slots[v.ID+1], f.fixed[v.ID] = t, elementsOf(t), true
 		}
 	}
 	for i, v := range d.Program.Outputs {
-		f.first = append(f.first, slices.Index(d.Program.Outputs[:i], v))
+		f.direct[i] = d.Placed(v) && d.Constant(v) == nil && !d.Given(v) && !slices.Contains(d.Program.Outputs[:i], v)
 	}
 	return f
 }
 
-// Begin takes over the inputs of a run, and the tensors of outputs that are computed where the caller wants them: out[i] is made
-// where it is nil and output i is Direct.
+// Placed reports whether v can lie in memory of a size that is known: it is a tensor of known shape, and not of
+// strings.
+func (d *Binding) Placed(v *Value) bool {
+	return d.Shape(v) != nil && d.DType(v) != tensor.String
+}
+
+// Place gives v a place of its own: t, to which runs write. It stays from run to run.
+func (f *Frame) Place(v *Value, t *tensor.Tensor) {
+	f.places[v.ID], f.slots[v.ID+1], f.fixed[v.ID] = t, elementsOf(t), true
+}
+
+// PlaceOf returns the tensor that lies in the place of v; nil where it has none of its own.
+func (f *Frame) PlaceOf(v *Value) *tensor.Tensor { return f.places[v.ID] }
+
+// Begin takes over the inputs of a run, and the tensors of outputs that are computed where the caller wants them:
+// out[i] is made where it is nil and output i is Direct.
 func (f *Frame) Begin(in, out []tensor.Datum) error {
 	d := f.Binding
 	for i, v := range d.Program.Inputs {
 		if d.Known(v) != nil { // of a subgraph: its content was known
 			continue
 		}
-		f.Data[v.ID] = in[i]
-		if t, ok := in[i].(*tensor.Tensor); ok && d.IsFloat32(v) {
-			f.Float32[v.ID] = tensor.Data[float32](t)
+		f.data[v.ID] = in[i]
+		if t, ok := in[i].(*tensor.Tensor); ok {
+			f.slot(v, t)
 		}
 	}
 	for i, v := range d.Program.Outputs {
-		if !f.Direct(i) {
+		if !f.direct[i] {
 			continue
 		}
 		if out[i] == nil {
-			out[i] = tensor.New(tensor.Float32, d.Shape(v)...)
+			out[i] = tensor.New(d.DType(v), d.Shape(v)...)
 		}
 		t, ok := out[i].(*tensor.Tensor)
 		if !ok {
 			return fmt.Errorf("output %q: only tensors can be given to write to, found %T", v.Name, out[i])
 		}
-		f.Float32[v.ID], f.Data[v.ID] = tensor.Data[float32](t), t
+		if t.DType() != d.DType(v) || !slices.Equal(t.Shape(), d.Shape(v)) {
+			return fmt.Errorf("output %q is %v%s, the tensor to write to is %v",
+				v.Name, d.DType(v), tensor.ShapeString(d.Shape(v)), t)
+		}
+		f.data[v.ID], f.slots[v.ID+1] = t, elementsOf(t)
 	}
 	return nil
 }
 
-// Direct reports whether output i is computed where the caller wants it: the first occurrence of a float32 tensor of known shape
-// that the program computes. It needs no place of its own. Other outputs are copied when the run ends.
-func (f *Frame) Direct(i int) bool {
-	d := f.Binding
-	v := d.Program.Outputs[i]
-	return f.first[i] < 0 && d.Constant(v) == nil && d.IsFloat32(v) && !d.Given(v)
+// slot lets kernels read t, where it is of the type that is bound.
+func (f *Frame) slot(v *Value, t *tensor.Tensor) {
+	if t != nil && t.DType() == f.Binding.DType(v) {
+		f.slots[v.ID+1] = elementsOf(t)
+	}
 }
+
+// Direct reports whether output i is computed where the caller wants it: the first occurrence of a tensor of known
+// shape, not of strings, that the program computes. It needs no place of its own. Other outputs are copied when the run
+// ends.
+func (f *Frame) Direct(i int) bool { return f.direct[i] }
 
 // Finish returns the caller the outputs that are not Direct.
 func (f *Frame) Finish(out []tensor.Datum) error {
 	for i, v := range f.Binding.Program.Outputs {
-		if f.Direct(i) {
+		if f.direct[i] {
 			continue
 		}
 		d := f.Datum(v)
@@ -109,8 +126,8 @@ func (f *Frame) Finish(out []tensor.Datum) error {
 	return nil
 }
 
-// result returns an output as it leaves a run: to the caller it shares nothing; of a subgraph, nothing that its next run, or who gives
-// it its inputs, writes to. What has no known shape was given or stored as such.
+// result returns an output as it leaves a run: to the caller it shares nothing; of a subgraph, nothing that its next
+// run, or who gives it its inputs, writes to. What has no known shape was given or stored as such.
 func (f *Frame) result(v *Value, d tensor.Datum) tensor.Datum {
 	if !f.Nested || f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil {
 		return clone(d)
@@ -120,20 +137,20 @@ func (f *Frame) result(v *Value, d tensor.Datum) tensor.Datum {
 
 // End forgets the data of the run, whether it went well or not.
 func (f *Frame) End() {
-	for _, v := range f.Binding.Program.Values {
-		if v.Const != nil || f.View[v.ID] != nil || f.Binding.Known(v) != nil {
-			continue
+	for i, fixed := range f.fixed {
+		if !fixed {
+			f.data[i], f.slots[i+1] = nil, elements{}
 		}
-		f.Data[v.ID], f.Float32[v.ID] = nil, nil
 	}
 }
 
-// Datum returns a value as evaluations see it: a tensor or a sequence, or nil where there is none.
+// Datum returns a value as evaluations see it: a tensor or a sequence, or nil where there is none. Kernels read by it
+// those values whose type or shape shows only when they run; all others have slots.
 func (f *Frame) Datum(v *Value) tensor.Datum {
-	if t := f.View[v.ID]; t != nil {
+	if t := f.places[v.ID]; t != nil {
 		return t
 	}
-	return eval.Present(f.Data[v.ID])
+	return eval.Present(f.data[v.ID])
 }
 
 // Evaluate computes a step as ops defines it. The step must be one of the program that was lowered.
@@ -162,45 +179,64 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 		}
 	}
 	for _, v := range s.In {
-		if v == nil || d.Constant(v) != nil || f.View[v.ID] != nil || d.Given(v) {
+		if v == nil || f.fixed[v.ID] || d.Given(v) {
 			continue
 		}
 		if last := d.Last(v); last < len(d.Program.Steps) && d.Program.Steps[last] == s { // nobody reads it again
-			f.Data[v.ID] = nil
+			f.data[v.ID], f.slots[v.ID+1] = nil, elements{}
 		}
 	}
 	return nil
 }
 
-// Store keeps a result: copied to its place, or as it is where it has none. It refuses what is not of the type that is bound.
+// Store keeps a result: copied to its place, or as it is where it has none. It refuses what is not of the type that is
+// bound.
 func (f *Frame) Store(v *Value, d tensor.Datum) error {
 	t, isTensor := d.(*tensor.Tensor)
-	if shape := f.Binding.Shape(v); f.Binding.IsFloat32(v) {
-		if !isTensor || t == nil || t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), shape) {
-			return fmt.Errorf("expected float32%s, the operator gave %v", tensor.ShapeString(shape), d)
+	if shape := f.Binding.Shape(v); shape != nil {
+		if want := f.Binding.DType(v); !isTensor || t == nil || t.DType() != want || !slices.Equal(t.Shape(), shape) {
+			return fmt.Errorf("expected %v%s, the operator gave %v", want, tensor.ShapeString(shape), d)
 		}
-		copy(f.Float32[v.ID], tensor.Data[float32](t))
-		return nil
-	}
-	if w := f.View[v.ID]; w != nil {
-		if !isTensor || t == nil || t.DType() != w.DType() || !slices.Equal(t.Shape(), w.Shape()) {
-			return fmt.Errorf("expected %v, the operator gave %v", w, d)
-		}
-		copy(w.Bytes(), t.Bytes())
-		copy(w.Strings(), t.Strings())
-		return nil
-	}
-	if tt, ok := v.Type.(*ir.TensorType); ok {
+	} else if tt, ok := v.Type.(*ir.TensorType); ok {
 		if !isTensor || t == nil || t.DType() != tt.Elem || !tt.NoRank && t.Rank() != len(tt.Shape) {
 			return fmt.Errorf("expected %v, the operator gave %v", tt, d)
 		}
 	}
-	f.Data[v.ID] = f.Own(d)
+	if f.Binding.Constant(v) != nil { // it is there
+		return nil
+	}
+	if w := f.written(v); w != nil {
+		copy(w.Bytes(), t.Bytes())
+		copy(w.Strings(), t.Strings())
+		return nil
+	}
+	f.Keep(v, f.Own(d))
 	return nil
 }
 
-// Own returns d, copied where it lies in memory that is used again: Memory, and what else has a place of its own; and of a nested
-// program, its inputs and outputs.
+// written returns the tensor that results of v are written to: in its place, or where the caller wants it. nil: there
+// is none.
+func (f *Frame) written(v *Value) *tensor.Tensor {
+	if t := f.places[v.ID]; t != nil {
+		return t
+	}
+	if f.Binding.Leaves(v) && f.Binding.Placed(v) {
+		t, _ := f.data[v.ID].(*tensor.Tensor) // since Begin
+		return t
+	}
+	return nil
+}
+
+// Keep takes a result that has no place as it is: it lies in no memory that is used again (Own).
+func (f *Frame) Keep(v *Value, d tensor.Datum) {
+	f.data[v.ID] = d
+	if t, ok := d.(*tensor.Tensor); ok {
+		f.slot(v, t)
+	}
+}
+
+// Own returns d, copied where it lies in memory that is used again: Memory, and what else has a place of its own; and
+// of a nested program, its inputs and outputs.
 func (f *Frame) Own(d tensor.Datum) tensor.Datum {
 	switch d := d.(type) {
 	case *tensor.Tensor:
@@ -238,9 +274,9 @@ func (f *Frame) passing(t *tensor.Tensor) bool {
 		return false
 	}
 	for _, v := range f.Binding.Program.Values {
-		w := f.View[v.ID]
+		w := f.places[v.ID]
 		if w == nil && f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil { // an input, or an output that lies where it was asked for
-			w, _ = f.Data[v.ID].(*tensor.Tensor)
+			w, _ = f.data[v.ID].(*tensor.Tensor)
 		}
 		if w != nil && (w == t || overlap(t.Bytes(), w.Bytes()) || t.DType() == tensor.String && w.DType() == tensor.String) {
 			return true
@@ -288,8 +324,8 @@ func (f *Frame) Afford(bytes int64, what string) error {
 	return nil
 }
 
-// MemoryLimit is how many bytes an executable may hold: as many as were asked for (runtime.Config.MaxMemory), or as the machine
-// has, where that is known.
+// MemoryLimit is how many bytes an executable may hold: as many as were asked for (runtime.Config.MaxMemory), or as the
+// machine has, where that is known.
 func MemoryLimit(asked int64) int64 { return memoryLimit(asked, ram.Total()) }
 
 func memoryLimit(asked, machine int64) int64 {

@@ -16,12 +16,12 @@ func (p *program) tensor(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		out := d.Shape(s.Out[0])
-		shapes := make([][]int, len(p.reads))
+		shapes, slots := make([][]int, len(p.reads)), make([]lowering.Slot[float32], len(p.reads))
 		for k, i := range p.reads {
 			if !d.Typed(s, i, tensor.Float32) {
 				return nil
 			}
-			shapes[k] = d.ShapeOf(s, i)
+			shapes[k], slots[k] = d.ShapeOf(s, i), lowering.Input[float32](d, s, i)
 		}
 		if shape, err := ops.Broadcast(shapes...); err != nil || !slices.Equal(shape, out) {
 			return nil // refused when it is evaluated
@@ -34,10 +34,12 @@ func (p *program) tensor(s *lowering.Step) record.TensorMaker {
 			in := &p.code[0]
 			b.f, b.i, b.j = *in.arithmetic, in.args[0]-p.registers, in.args[1]-p.registers
 		}
+		y := lowering.Output[float32](d, s, 0)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			b.y = e.Floats(s.Out[0])
-			for k, i := range p.reads {
-				b.x[k] = e.Floats(s.In[i])
+			f := e.Frame()
+			b.y = y.In(f)
+			for k, x := range slots {
+				b.x[k] = x.In(f)
 			}
 			return e.Parallel(b, n)
 		}}

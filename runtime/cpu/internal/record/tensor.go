@@ -2,7 +2,6 @@ package record
 
 import (
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -10,8 +9,8 @@ import (
 // tensorKernel computes a step from whole tensors, for the shapes and constants of one binding.
 type TensorKernel struct {
 	Run func(e Execution, c Call) error
-	// temp is the float32 numbers of the arena that the kernel has to itself while it runs; scratch those that each worker
-	// needs.
+	// temp is the float32 numbers of the arena that the kernel has to itself while it runs; scratch those that each
+	// worker needs.
 	Temp, Scratch int
 	Tables        int64 // bytes of constants that the first run makes
 	Fuses         bool  // run computes tensorCall.result, and applies tensorCall.epilogue
@@ -23,28 +22,23 @@ type TensorMaker func(d *lowering.Binding) *TensorKernel
 // tensorCall is what a kernel has of the place in the program where it runs.
 type Call struct {
 	Temp     []float32
-	Result   *lowering.Value // what is computed: behind the epilogue, where there is one
-	Epilogue *Epilogue       // what is done to each number of it; nil: nothing
+	Result   lowering.Slot[float32] // of a kernel that fuses: its result, after the epilogue if there is one
+	Epilogue *Epilogue              // what is done to each number of it; nil: nothing
 }
 
-// execution is what a kernel sees of the run that it is part of.
+// Execution is what a kernel sees of the run that it is part of.
 type Execution interface {
-	// floats are the numbers of a float32 tensor of known shape: of one that the kernel computes, where to write them.
-	Floats(v *lowering.Value) []float32
-	// datum is any value, as evaluations see it.
-	Datum(v *lowering.Value) tensor.Datum
-	// keep takes a result that has no place of its own.
-	Keep(v *lowering.Value, d tensor.Datum)
-	// own gives d, copied where it lies in memory that is used again.
-	Own(d tensor.Datum) tensor.Datum
-	// at finds a step of a sample in the buffer of a sequence that has length steps per sample.
+	// Frame returns the values of the run. Their elements lie in the slots that the kernel asked for when it was made.
+	Frame() *lowering.Frame
+	// At finds a step of a sample in the buffer of a sequence that has length steps per sample.
 	At(v *lowering.Value, sample, step, length int) int
-	// parallel hands out the work items of a task to the workers, and waits.
+	// Parallel hands out the work items of a task to the workers, and waits.
 	Parallel(t Task, items int) error
-	// halted says that the run has ended early, for what takes long outside of a task; failed is the reason.
+	// Halted says that the run has ended early, for what takes long outside of a task; Failed is the reason.
 	Halted() kernel.Stop
 	Failed() error
-	// evaluate does the step as ops defines it: for kernels that find out what is wrong with their inputs when they run.
+	// Fallback does the step as ops defines it: for kernels that find out what is wrong with their inputs when they
+	// run.
 	Fallback(s *lowering.Step) error
 }
 
@@ -82,7 +76,7 @@ func Either(a, b func(s *lowering.Step) TensorMaker) func(s *lowering.Step) Tens
 }
 
 // shapedMaker makes the kernel for shapes (in: nil where absent), or gives nil where they do not fit.
-type ShapedMaker func(in [][]int, out []int) *TensorKernel
+type ShapedMaker func(d *lowering.Binding, in [][]int, out []int) *TensorKernel
 
 // shaped are kernels that depend on the shapes of float32 tensors alone.
 func Shaped(of func(s *lowering.Step) ShapedMaker) func(s *lowering.Step) TensorMaker {
@@ -96,12 +90,13 @@ func Shaped(of func(s *lowering.Step) ShapedMaker) func(s *lowering.Step) Tensor
 			if !ok {
 				return nil
 			}
-			return mk(in, out)
+			return mk(d, in, out)
 		}
 	}
 }
 
-// tensorShapes gives the shapes of all inputs and of the output, where they are known and outputs, states aside, are float32.
+// tensorShapes gives the shapes of all inputs and of the output, where they are known and outputs, states aside, are
+// float32.
 func TensorShapes(d *lowering.Binding, s *lowering.Step) (in [][]int, out []int, ok bool) {
 	in = make([][]int, len(s.In))
 	for i, v := range s.In {

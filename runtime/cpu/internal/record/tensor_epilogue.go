@@ -15,11 +15,11 @@ type Epilogue struct {
 // EpilogueOp is one thing that a step of an epilogue does (see Link). Exactly one of Unary, Number, Channels and Operand is
 // set. If Exchanged, the kernel's results are the operation's second operand.
 type EpilogueOp struct {
-	Unary     func(y, x []float32) // a function of one operand
-	Number    func(y, x []float32) // the other operand is one number
-	Channels  []float32            // the other operand is a number per channel
-	Operand   *lowering.Value      // the other operand is a tensor of the same shape
-	F         Arithmetic           // with Channels and Operand
+	Unary     func(y, x []float32)   // a function of one operand
+	Number    func(y, x []float32)   // the other operand is one number
+	Channels  []float32              // the other operand is a number per channel
+	Operand   lowering.Slot[float32] // the other operand is a tensor of the same shape
+	F         Arithmetic             // with Channels and Operand
 	Exchanged bool
 }
 
@@ -50,8 +50,8 @@ func (p *Epilogue) Apply(e Execution, y []float32, b *Block) {
 				row := y[b.At+r*b.Stride:][:n]
 				f(row, row)
 			}
-		case op.Operand != nil:
-			other := e.Floats(op.Operand)
+		case !op.Operand.Absent():
+			other := op.Operand.In(e.Frame())
 			for r := range rows {
 				at := b.At + r*b.Stride
 				op.join(y[at:at+n], other[at:at+n])

@@ -10,6 +10,8 @@ import (
 type copying struct {
 	record.StreamingGrid
 	s     *lowering.Step
+	from  lowering.Slot[float32]
+	to    lowering.Slot[float32]
 	width int
 	x, y  []float32
 	whole bool // the steps under way are all of x and y, in the same order
@@ -32,6 +34,7 @@ func StreamingCopy(s *lowering.Step) record.StreamingMaker {
 			width != k.width {
 			return nil
 		}
+		k.from, k.to = lowering.Input[float32](d, s, 0), lowering.Output[float32](d, s, 0)
 		return k
 	}
 }
@@ -41,8 +44,8 @@ const wholeItem = 1 << 16
 
 func (k *copying) Steps(from, to int) error {
 	k.From, k.To = from, to
-	in, out := k.s.In[0], k.s.Out[0]
-	k.x, k.y = k.E.Floats(in), k.E.Floats(out)
+	f := k.E.Frame()
+	k.x, k.y = k.from.In(f), k.to.In(f)
 	n := k.Batch * k.Length * k.width
 	k.whole = from == 0 && to == k.Length && len(k.x) == n && len(k.y) == n
 	if k.whole {

@@ -19,8 +19,10 @@ type embedding struct {
 	table []float32
 	vocab int
 	width int
-	wide  []int64
-	short []int32
+	shape []int // of the tokens, which lie in one of two types
+	wide  lowering.Slot[int64]
+	short lowering.Slot[int32]
+	y     lowering.Slot[float32]
 }
 
 func streamingEmbedding(s *lowering.Step) record.StreamingMaker {
@@ -34,7 +36,16 @@ func streamingEmbedding(s *lowering.Step) record.StreamingMaker {
 		if ids == nil || !d.Gives(s, 0, tensor.Float32) {
 			return nil
 		}
-		k := &embedding{s: s, table: table, vocab: vocab, width: width}
+		k := &embedding{s: s, table: table, vocab: vocab, width: width, shape: ids}
+		k.y = lowering.Output[float32](d, s, 0)
+		switch d.DType(s.In[0]) {
+		case tensor.Int64:
+			k.wide = lowering.Input[int64](d, s, 0)
+		case tensor.Int32:
+			k.short = lowering.Input[int32](d, s, 0)
+		default:
+			return nil
+		}
 		var per int
 		var ok bool
 		if k.Batch, k.Length, per, ok = d.Along(s.In[0]); !ok || per != 1 {
@@ -47,26 +58,21 @@ func streamingEmbedding(s *lowering.Step) record.StreamingMaker {
 
 // Start checks all tokens.
 func (k *embedding) Start() error {
-	ids := k.E.Datum(k.s.In[0]).(*tensor.Tensor)
-	k.wide, k.short = nil, nil
-	if ids.DType() == tensor.Int64 {
-		k.wide = tensor.Data[int64](ids)
-	} else {
-		k.short = tensor.Data[int32](ids)
-	}
-	for i := range ids.Len() {
-		if id := k.token(i); id < 0 || id >= int64(k.vocab) {
-			return essm.TokenError(k.s.In[0].Name, ids.Shape(), i, id, k.vocab)
+	f := k.E.Frame()
+	n, _ := tensor.Size(k.shape)
+	for i := range n {
+		if id := k.token(f, i); id < 0 || id >= int64(k.vocab) {
+			return essm.TokenError(k.s.In[0].Name, k.shape, i, id, k.vocab)
 		}
 	}
 	return nil
 }
 
-func (k *embedding) token(i int) int64 {
-	if k.wide != nil {
-		return k.wide[i]
+func (k *embedding) token(f *lowering.Frame, i int) int64 {
+	if !k.wide.Absent() {
+		return k.wide.In(f)[i]
 	}
-	return int64(k.short[i])
+	return int64(k.short.In(f)[i])
 }
 
 func (k *embedding) Steps(from, to int) error {
@@ -74,14 +80,12 @@ func (k *embedding) Steps(from, to int) error {
 	return k.E.Parallel(k, k.Items())
 }
 
-func (k *embedding) Finish() { k.wide, k.short = nil, nil }
-
 func (k *embedding) Do(_ *record.Workspace, t int) {
 	sample, from, n := k.StreamingGrid.ItemAt(t)
-	out := k.s.Out[0]
-	y := k.E.Floats(out)[k.E.At(out, sample, from, k.Length)*k.width:]
+	f := k.E.Frame()
+	y := k.y.In(f)[k.E.At(k.s.Out[0], sample, from, k.Length)*k.width:]
 	for i := range n {
-		id := int(k.token(sample*k.Length + from + i))
+		id := int(k.token(f, sample*k.Length+from+i))
 		copy(y[i*k.width:(i+1)*k.width], k.table[id*k.width:])
 	}
 }

@@ -1,6 +1,8 @@
 package streaming
 
 import (
+	"slices"
+
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -19,7 +21,9 @@ type pick struct {
 	s       *lowering.Step
 	mode    string
 	width   int
-	lengths []int     // nil if every sequence is full
+	x, y    lowering.Slot[float32]
+	given   lowering.Slot[int64] // of lengths; absent if every sequence is full
+	lengths []int
 	sum     []float64 // per sample
 	parts   []float64 // per work item of the steps under way
 }
@@ -38,7 +42,14 @@ func streamingPick(s *lowering.Step) record.StreamingMaker {
 			return nil
 		}
 		k := &pick{s: s, mode: mode, width: in[2]}
+		k.x, k.y = lowering.Input[float32](d, s, 0), lowering.Output[float32](d, s, 0)
 		k.Batch, k.Length = in[0], in[1]
+		if !s.Absent(1) && !d.Missing(s.In[1]) {
+			if !d.Typed(s, 1, tensor.Int64) || !slices.Equal(d.ShapeOf(s, 1), []int{k.Batch}) {
+				return nil // refused when it is evaluated
+			}
+			k.given, k.lengths = lowering.Input[int64](d, s, 1), make([]int, k.Batch)
+		}
 		return k
 	}
 }
@@ -57,19 +68,10 @@ func (k *pick) Bytes() int64 { return 8 * int64(1+k.tilesAtOnce()) * int64(k.Bat
 
 func (k *pick) Start() error {
 	clear(k.sum)
-	var t *tensor.Tensor
-	var name string
-	if !k.s.Absent(1) {
-		name = k.s.In[1].Name
-		t, _ = k.E.Datum(k.s.In[1]).(*tensor.Tensor)
+	if k.given.Absent() {
+		return essm.CheckLengths("", nil, k.Length, nil)
 	}
-	k.lengths = nil
-	if t == nil && k.Length > 0 {
-		return nil
-	}
-	var err error
-	k.lengths, err = essm.Lengths(nil, name, t, k.Batch, k.Length)
-	return err
+	return essm.CheckLengths(k.s.In[1].Name, k.given.In(k.E.Frame()), k.Length, k.lengths)
 }
 
 // counts returns the steps of a sample that are summed: lo…hi-1.
@@ -113,12 +115,11 @@ func (k *pick) Do(_ *record.Workspace, t int) {
 	if lo >= hi {
 		return
 	}
-	in := k.s.In[0]
-	kernel.AddRows(part, k.E.Floats(in)[k.E.At(in, sample, lo, k.Length)*k.width:], hi-lo)
+	kernel.AddRows(part, k.x.In(k.E.Frame())[k.E.At(k.s.In[0], sample, lo, k.Length)*k.width:], hi-lo)
 }
 
 func (k *pick) Finish() {
-	y := k.E.Floats(k.s.Out[0])
+	y := k.y.In(k.E.Frame())
 	for b := range k.Batch {
 		lo, hi := k.counts(b)
 		for j, v := range k.sum[b*k.width : (b+1)*k.width] {

@@ -40,8 +40,10 @@ func newArgExtreme(d *lowering.Binding, s *lowering.Step, least bool) *record.Te
 	}
 	outer, inner := lowering.Runs(shape, axis)
 	p := &argPass{n: shape[axis], inner: inner, least: least, last: s.Node.Attrs.Bool("select_last_index", false)}
+	x, y := lowering.Input[float32](d, s, 0), lowering.Output[int64](d, s, 0)
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-		p.x, p.y = e.Floats(s.In[0]), tensor.Data[int64](e.Datum(s.Out[0]).(*tensor.Tensor))
+		f := e.Frame()
+		p.x, p.y = x.In(f), y.In(f)
 		return e.Parallel(p, outer)
 	}}
 }

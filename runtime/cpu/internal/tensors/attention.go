@@ -48,6 +48,7 @@ type attentionPass struct {
 	rows, blocks         int // queries of a work item, work items per head
 	padded, keyed, width int // keys in whole panels; numbers of the panels of a head's keys, and of both
 
+	in attentionSlots
 	// While it runs:
 	qs, ks, vs, pastK, pastV, ys []float32
 	presentK, presentV           []float32
@@ -56,6 +57,33 @@ type attentionPass struct {
 	lens                         []int64
 	panels                       []float32
 	odd                          atomic.Bool // a value is not finite
+}
+
+// attentionSlots is where the operands and results lie; absent ones nowhere.
+type attentionSlots struct {
+	q, k, v, pastK, pastV, y, presentK, presentV, floats lowering.Slot[float32]
+	bools                                                lowering.Slot[bool]
+	lens                                                 lowering.Slot[int64]
+}
+
+func newAttentionSlots(d *lowering.Binding, s *lowering.Step) attentionSlots {
+	a := attentionSlots{
+		q:        lowering.Input[float32](d, s, 0),
+		k:        lowering.Input[float32](d, s, 1),
+		v:        lowering.Input[float32](d, s, 2),
+		pastK:    lowering.Input[float32](d, s, 4),
+		pastV:    lowering.Input[float32](d, s, 5),
+		lens:     lowering.Input[int64](d, s, 6),
+		y:        lowering.Output[float32](d, s, 0),
+		presentK: lowering.Output[float32](d, s, 1),
+		presentV: lowering.Output[float32](d, s, 2),
+	}
+	if d.Typed(s, 3, tensor.Bool) {
+		a.bools = lowering.Input[bool](d, s, 3)
+	} else {
+		a.floats = lowering.Input[float32](d, s, 3)
+	}
+	return a
 }
 
 func attentionKernel(s *lowering.Step) record.TensorMaker {
@@ -119,8 +147,9 @@ func attentionKernel(s *lowering.Step) record.TensorMaker {
 		p.width = p.keyed + (v.e+panel-1)/panel*panel*p.keys
 		p.rows = min(q.s, max(12, min(96, tile/p.padded/6*6)))
 		p.blocks = (q.s + p.rows - 1) / p.rows
+		p.in = newAttentionSlots(d, s)
 		return &record.TensorKernel{Temp: k.b * k.h * p.width, Scratch: p.rows * p.padded, Run: func(e record.Execution, call record.Call) error {
-			p.start(e, s, call)
+			p.start(e.Frame(), call)
 			if err := e.Parallel((*attentionPack)(p), k.b*k.h); err != nil {
 				return err
 			}
@@ -153,28 +182,12 @@ func (p *attentionPass) masked(shape []int) bool {
 }
 
 // start finds the buffers of a run.
-func (p *attentionPass) start(e record.Execution, s *lowering.Step, call record.Call) {
-	floats := func(v []*lowering.Value, i int) []float32 {
-		if i >= len(v) || v[i] == nil {
-			return nil
-		}
-		return e.Floats(v[i])
-	}
-	p.qs, p.ks, p.vs, p.ys = floats(s.In, 0), floats(s.In, 1), floats(s.In, 2), floats(s.Out, 0)
-	p.pastK, p.pastV, p.presentK, p.presentV = floats(s.In, 4), floats(s.In, 5), floats(s.Out, 1), floats(s.Out, 2)
-	p.panels, p.floats, p.bools, p.lens = call.Temp, nil, nil, nil
+func (p *attentionPass) start(f *lowering.Frame, call record.Call) {
+	in := &p.in
+	p.qs, p.ks, p.vs, p.ys = in.q.In(f), in.k.In(f), in.v.In(f), in.y.In(f)
+	p.pastK, p.pastV, p.presentK, p.presentV = in.pastK.In(f), in.pastV.In(f), in.presentK.In(f), in.presentV.In(f)
+	p.panels, p.floats, p.bools, p.lens = call.Temp, in.floats.In(f), in.bools.In(f), in.lens.In(f)
 	p.odd.Store(false)
-	if !s.Absent(3) {
-		switch t := e.Datum(s.In[3]).(*tensor.Tensor); t.DType() {
-		case tensor.Bool:
-			p.bools = tensor.Data[bool](t)
-		default:
-			p.floats = e.Floats(s.In[3])
-		}
-	}
-	if !s.Absent(6) {
-		p.lens = tensor.Data[int64](e.Datum(s.In[6]).(*tensor.Tensor))
-	}
 }
 
 // attentionPack lays out the keys and values of one head.

@@ -35,8 +35,9 @@ func batchNormKernel(s *lowering.Step) record.TensorMaker {
 		}
 		_, inner := lowering.Runs(in, 1)
 		p := &channelPass{scale: a, shift: b, inner: inner}
+		slots := unaryOf(d, s)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			p.x, p.y = slots.in(e.Frame())
 			return e.Parallel(p, in[0]*c)
 		}}
 	}

@@ -3,31 +3,47 @@ package tensors
 import (
 	"slices"
 
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// comparePass compares under broadcasting; NaN is in no order.
-type comparePass struct {
-	b    *elementwise.Broadcast
-	per  int
-	run  func(p *comparePass, row int)
-	y    *tensor.Tensor
-	x    [3]*tensor.Tensor
-	want int
+// elementPass computes a result from up to three operands that broadcast to it, some rows per work item. Rows read the
+// elements in the types that were found when the kernel was made (operand, result).
+type elementPass struct {
+	b   *elementwise.Broadcast
+	per int
+	run elementRow
+
+	// While it runs:
+	x [3][]byte
+	y []byte
 }
 
-func (p *comparePass) Do(_ *record.Workspace, k int) {
+// elementRow computes a row of the result.
+type elementRow func(p *elementPass, row int)
+
+func (p *elementPass) Do(_ *record.Workspace, k int) {
 	for row := k * p.per; row < min(p.b.Rows, (k+1)*p.per); row++ {
 		p.run(p, row)
 	}
 }
 
+// operand returns the elements of operand i from a row on.
+//
+//go:noinline
+func operand[T any](p *elementPass, i, row int) []T { return reinterpret[T](p.x[i])[p.b.At(i, row):] }
+
+// result returns a row of the result.
+//
+//go:noinline
+func result[T any](p *elementPass, row int) []T {
+	return reinterpret[T](p.y)[row*p.b.Inner : (row+1)*p.b.Inner]
+}
+
 // steps is how far apart the elements of a row lie in each operand: 0 where there is one for all.
-func (p *comparePass) steps() (step [3]int) {
+func (p *elementPass) steps() (step [3]int) {
 	for i, u := range p.b.Unit {
 		if u {
 			step[i] = 1
@@ -36,24 +52,25 @@ func (p *comparePass) steps() (step [3]int) {
 	return step
 }
 
-// elementKernel reads some inputs under broadcasting, row by row.
-func elementKernel(d *lowering.Binding, s *lowering.Step, run func(p *comparePass, row int), want int, inputs ...int) *record.TensorKernel {
+// elementKernel runs rows whose operands are the inputs of the step.
+func elementKernel(d *lowering.Binding, s *lowering.Step, run elementRow) *record.TensorKernel {
 	out := d.Shape(s.Out[0])
-	shapes := make([][]int, len(inputs))
-	for i, k := range inputs {
-		shapes[i] = d.ShapeOf(s, k)
+	var shapes [][]int
+	var x []lowering.Bytes
+	for _, v := range s.In {
+		shapes, x = append(shapes, d.Shape(v)), append(x, lowering.BytesOf(d, v))
 	}
 	if shape, err := ops.Broadcast(shapes...); err != nil || !slices.Equal(shape, out) {
 		return nil // refused when it is evaluated
 	}
-	p := &comparePass{b: elementwise.NewBroadcast(out, shapes...), run: run, want: want}
-	n := 0
+	p, n, y := &elementPass{b: elementwise.NewBroadcast(out, shapes...), run: run}, 0, lowering.BytesOf(d, s.Out[0])
 	p.per, n = p.b.Items()
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-		p.y = e.Datum(s.Out[0]).(*tensor.Tensor)
-		for i, k := range inputs {
-			p.x[i] = e.Datum(s.In[k]).(*tensor.Tensor)
+		f := e.Frame()
+		for i := range x {
+			p.x[i] = x[i].In(f)
 		}
+		p.y = y.In(f)
 		return e.Parallel(p, n)
 	}}
 }

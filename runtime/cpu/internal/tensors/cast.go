@@ -21,14 +21,17 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 			!slices.Equal(d.ShapeOf(s, 0), d.Shape(s.Out[0])) {
 			return nil
 		}
-		in, out := s.In[0], s.Out[0]
-		var run func(y []float32, x *tensor.Tensor)
+		in, y := s.In[0], lowering.Output[float32](d, s, 0)
+		var run func(f *lowering.Frame)
 		switch d.DType(in) {
 		case tensor.Float32:
-			run = func(y []float32, x *tensor.Tensor) { copy(y, tensor.Data[float32](x)) }
+			x := lowering.SlotOf[float32](d, in)
+			run = func(f *lowering.Frame) { copy(y.In(f), x.In(f)) }
 		case tensor.Bool:
-			run = func(y []float32, x *tensor.Tensor) {
-				for i, b := range tensor.Data[bool](x) {
+			x := lowering.SlotOf[bool](d, in)
+			run = func(f *lowering.Frame) {
+				y := y.In(f)
+				for i, b := range x.In(f) {
 					y[i] = 0
 					if b {
 						y[i] = 1
@@ -36,10 +39,13 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 				}
 			}
 		case tensor.Int32:
-			run = func(y []float32, x *tensor.Tensor) { kernel.FloatsOfInts(y, tensor.Data[int32](x)) }
+			x := lowering.SlotOf[int32](d, in)
+			run = func(f *lowering.Frame) { kernel.FloatsOfInts(y.In(f), x.In(f)) }
 		case tensor.Int64:
-			run = func(y []float32, x *tensor.Tensor) {
-				for i, v := range tensor.Data[int64](x) {
+			x := lowering.SlotOf[int64](d, in)
+			run = func(f *lowering.Frame) {
+				y := y.In(f)
+				for i, v := range x.In(f) {
 					y[i] = float32(v)
 				}
 			}
@@ -47,7 +53,7 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			run(e.Floats(out), e.Datum(in).(*tensor.Tensor))
+			run(e.Frame())
 			return nil
 		}}
 	}

@@ -35,56 +35,52 @@ func compareKernel(want int) func(s *lowering.Step) record.TensorMaker {
 }
 
 func newComparison(d *lowering.Binding, s *lowering.Step, want int) *record.TensorKernel {
-	var run func(p *comparePass, row int)
 	dtype := d.DType(s.In[0])
-	switch dtype {
-	case tensor.Float32:
-		run = compareRow[float32]
-	case tensor.Float64:
-		run = compareRow[float64]
-	case tensor.Int32:
-		run = compareRow[int32]
-	case tensor.Int64:
-		run = compareRow[int64]
-	default:
-		return nil
-	}
 	if !d.Typed(s, 0, dtype) || !d.Typed(s, 1, dtype) || !d.Gives(s, 0, tensor.Bool) {
 		return nil
 	}
-	return elementKernel(d, s, run, want, 0, 1)
+	switch dtype {
+	case tensor.Float32:
+		return elementKernel(d, s, compareRow[float32](want))
+	case tensor.Float64:
+		return elementKernel(d, s, compareRow[float64](want))
+	case tensor.Int32:
+		return elementKernel(d, s, compareRow[int32](want))
+	case tensor.Int64:
+		return elementKernel(d, s, compareRow[int64](want))
+	}
+	return nil
 }
 
-func compareRow[T interface {
-	cmp.Ordered
-	tensor.Elem
-}](p *comparePass, row int) {
-	n := p.b.Inner
-	y := tensor.Data[bool](p.y)[row*n : (row+1)*n]
-	a, b := tensor.Data[T](p.x[0])[p.b.At(0, row):], tensor.Data[T](p.x[1])[p.b.At(1, row):]
-	lt, eq, gt := p.want&below != 0, p.want&equal != 0, p.want&above != 0
-	test := func(a, b T) bool { return lt && a < b || eq && a == b || gt && a > b }
-	switch {
-	case p.b.Unit[0] && p.b.Unit[1]:
-		for i := range y {
-			y[i] = test(a[i], b[i])
-		}
-	case p.b.Unit[0]:
-		for i := range y {
-			y[i] = test(a[i], b[0])
-		}
-	case eq && !lt && !gt && p.b.Unit[1]:
-		for i, s := range b[:n] {
-			y[i] = s == a[0]
-		}
-	case p.b.Unit[1]:
-		for i := range y {
-			y[i] = test(a[0], b[i])
-		}
-	default:
-		v := test(a[0], b[0])
-		for i := range y {
-			y[i] = v
+// compareRow compares; NaN is in no order.
+func compareRow[T cmp.Ordered](want int) elementRow {
+	lt, eq, gt := want&below != 0, want&equal != 0, want&above != 0
+	return func(p *elementPass, row int) {
+		y, a, b := result[bool](p, row), operand[T](p, 0, row), operand[T](p, 1, row)
+		unit := p.b.Unit
+		test := func(a, b T) bool { return lt && a < b || eq && a == b || gt && a > b }
+		switch {
+		case unit[0] && unit[1]:
+			for i := range y {
+				y[i] = test(a[i], b[i])
+			}
+		case unit[0]:
+			for i := range y {
+				y[i] = test(a[i], b[0])
+			}
+		case eq && !lt && !gt && unit[1]:
+			for i, s := range b[:len(y)] {
+				y[i] = s == a[0]
+			}
+		case unit[1]:
+			for i := range y {
+				y[i] = test(a[0], b[i])
+			}
+		default:
+			v := test(a[0], b[0])
+			for i := range y {
+				y[i] = v
+			}
 		}
 	}
 }

@@ -19,16 +19,22 @@ func concatKernel(s *lowering.Step) record.ShapedMaker {
 		}
 	}
 	at := s.Node.Attrs.Int("axis", 0)
-	return func(in [][]int, out []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, out []int) *record.TensorKernel {
 		axis, err := ops.Axis(at, len(out))
 		if err != nil {
 			return nil
 		}
 		outer, inner := lowering.Runs(out, axis)
+		var parts []lowering.Slot[float32]
+		for i := range s.In {
+			parts = append(parts, lowering.Input[float32](d, s, i))
+		}
+		result := lowering.Output[float32](d, s, 0)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			y, row := e.Floats(s.Out[0]), out[axis]*inner
-			for i, v := range s.In {
-				x, n := e.Floats(v), in[i][axis]*inner
+			f := e.Frame()
+			y, row := result.In(f), out[axis]*inner
+			for i, part := range parts {
+				x, n := part.In(f), in[i][axis]*inner
 				for r := range outer {
 					copy(y[r*row:r*row+n], x[r*n:(r+1)*n])
 				}

@@ -70,7 +70,7 @@ func (f *filters) asPacked() []*kernel.Packed {
 type conv2d struct {
 	*filters
 	windowed.PlanarWindow
-	step    *lowering.Step
+	in      lowering.Slot[float32]
 	offsets kernel.Offsets
 	places  int // positions of the output per work item
 	parts   int // work items per sample and group
@@ -105,7 +105,7 @@ func convKernel(s *lowering.Step) record.TensorMaker {
 		if !ok || p.C != f.cg*f.group {
 			return nil
 		}
-		c := conv2d{filters: f, PlanarWindow: p, step: s}
+		c := conv2d{filters: f, PlanarWindow: p, in: lowering.Input[float32](d, s, 0)}
 		switch {
 		case f.cg == 1 && f.group > 1:
 			return c.depthwise()
@@ -134,8 +134,9 @@ func (c *conv2d) weightOffsets() kernel.Offsets {
 
 // start sets the buffers of a run, and pads the input if necessary.
 func (c *conv2d) start(e record.Execution, call record.Call) error {
-	s := c.step
-	c.e, c.x, c.y, c.padded, c.after = e, e.Floats(s.In[0]), e.Floats(call.Result), e.Floats(s.In[0]), call.Epilogue
+	f := e.Frame()
+	c.e, c.x, c.y, c.after = e, c.in.In(f), call.Result.In(f), call.Epilogue
+	c.padded = c.x
 	if !c.pads() {
 		return nil
 	}
@@ -365,8 +366,8 @@ func (c conv2d) depthwise() *record.TensorKernel {
 	d.places = max(1, min(c.m, convItemFlops/8/max(1, d.span*c.k())))
 	d.parts = (c.m + d.places - 1) / d.places
 	return &record.TensorKernel{Fuses: true, Scratch: d.phases + d.span, Run: func(e record.Execution, call record.Call) error {
-		s := d.step
-		d.e, d.x, d.y, d.after = e, e.Floats(s.In[0]), e.Floats(call.Result), call.Epilogue
+		f := e.Frame()
+		d.e, d.x, d.y, d.after = e, d.in.In(f), call.Result.In(f), call.Epilogue
 		return e.Parallel(d, d.N*d.parts)
 	}}
 }

@@ -68,8 +68,10 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *r
 	if c.padding {
 		temp = c.n * c.c * c.plane
 	}
+	slots := unaryOf(d, s)
 	return &record.TensorKernel{Temp: temp, Scratch: kernel.PanelWidth * c.width(), Run: func(e record.Execution, call record.Call) error {
-		c.x, c.y, c.padded = e.Floats(s.In[0]), e.Floats(s.Out[0]), e.Floats(s.In[0])
+		c.x, c.y = slots.in(e.Frame())
+		c.padded = c.x
 		c.asRows()
 		if c.padding {
 			c.padded = call.Temp

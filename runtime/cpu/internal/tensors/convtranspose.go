@@ -94,9 +94,10 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 		taps := f.kh * f.kw
 		p.channels = min(mg, max(1, convItemFlops/(2*cg*taps*size)))
 		p.items = (mg + p.channels - 1) / p.channels
+		slots := unaryOf(d, s)
 		return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*taps), Run: func(e record.Execution, _ record.Call) error {
 			f.turn()
-			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			p.x, p.y = slots.in(e.Frame())
 			return e.Parallel(p, p.n*group*p.items)
 		}}
 	}

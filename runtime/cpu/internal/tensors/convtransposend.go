@@ -43,9 +43,10 @@ func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int
 	p.offsets = kernel.NewOffsets(off)
 	p.channels = min(mg, max(1, convItemFlops/(2*cg*all*p.size)))
 	p.items = (mg + p.channels - 1) / p.channels
+	slots := unaryOf(d, s)
 	return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*all), Run: func(e record.Execution, _ record.Call) error {
 		f.turn()
-		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		p.x, p.y = slots.in(e.Frame())
 		return e.Parallel(p, p.n*f.group*p.items)
 	}}
 }

@@ -38,8 +38,9 @@ func cumSumKernel(s *lowering.Step) record.TensorMaker {
 		if p.n == 0 {
 			return nil
 		}
+		slots := unaryOf(d, s)
 		return &record.TensorKernel{Scratch: 2 * inner, Run: func(e record.Execution, _ record.Call) error {
-			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			p.x, p.y = slots.in(e.Frame())
 			return e.Parallel(p, outer)
 		}}
 	}

@@ -57,15 +57,15 @@ func newTransforms(n int, real bool, t transforms) *transforms {
 	return &t
 }
 
-// kernel is the transforms of input 0 as what runs; window is the input that frames are multiplied with, or nil.
-func (t *transforms) kernel(s *lowering.Step, window *lowering.Value) *record.TensorKernel {
+// kernel is the transforms of input 0 as what runs; window is what frames are multiplied with, where it is not absent.
+func (t *transforms) kernel(d *lowering.Binding, s *lowering.Step, window lowering.Slot[float32]) *record.TensorKernel {
+	slots := unaryOf(d, s)
 	return &record.TensorKernel{
 		Scratch: t.plan.Scratch() + t.gathered(), Tables: t.plan.Bytes(),
 		Run: func(e record.Execution, _ record.Call) error {
-			t.src, t.dst = e.Floats(s.In[0]), e.Floats(s.Out[0])
-			if window != nil {
-				t.frames.window = e.Floats(window)
-			}
+			f := e.Frame()
+			t.src, t.dst = slots.in(f)
+			t.frames.window = window.In(f)
 			if !t.plan.Prepare(e.Halted()) {
 				return e.Failed()
 			}
@@ -171,7 +171,7 @@ func dftKernel(s *lowering.Step) record.ShapedMaker {
 			return nil
 		}
 	}
-	return func(in [][]int, out []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, out []int) *record.TensorKernel {
 		last := len(in[0]) - 1
 		axis, err := ops.Axis(int64(at), last+1)
 		if err != nil || axis == last || in[0][last] != 1 && in[0][last] != 2 {
@@ -198,17 +198,17 @@ func dftKernel(s *lowering.Step) record.ShapedMaker {
 		}
 		outer, inner := lowering.Runs(in[0][:last], axis)
 		t.count, t.inner = outer*inner, inner
-		return transformOf(s, n, t.in == 1 || t.out == 1, t)
+		return transformOf(d, s, n, t.in == 1 || t.out == 1, t)
 	}
 }
 
 // transform makes a kernel of transforms of input 0.
-func transformOf(s *lowering.Step, n int, real bool, t transforms) *record.TensorKernel {
+func transformOf(d *lowering.Binding, s *lowering.Step, n int, real bool, t transforms) *record.TensorKernel {
 	p := newTransforms(n, real, t)
 	if p == nil {
 		return nil
 	}
-	return p.kernel(s, nil)
+	return p.kernel(d, s, lowering.Slot[float32]{})
 }
 
 // rfftKernel transforms the last axis.
@@ -216,10 +216,11 @@ func rfftKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 1) != 1 {
 		return nil
 	}
-	return func(in [][]int, _ []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, _ []int) *record.TensorKernel {
 		n := in[0][len(in[0])-1]
 		size, _ := tensor.Size(in[0])
-		return transformOf(s, n, true, transforms{node: s.Source, count: size / max(n, 1), inner: 1, have: n, terms: n/2 + 1, in: 1, out: 2})
+		t := transforms{node: s.Source, count: size / max(n, 1), inner: 1, have: n, terms: n/2 + 1, in: 1, out: 2}
+		return transformOf(d, s, n, true, t)
 	}
 }
 
@@ -228,14 +229,16 @@ func irfftKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 0) != 1 {
 		return nil
 	}
-	return func(in [][]int, _ []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, _ []int) *record.TensorKernel {
 		last := len(in[0]) - 1
 		if last < 1 || in[0][last] != 2 {
 			return nil
 		}
 		have := in[0][last-1]
 		size, _ := tensor.Size(in[0])
-		return transformOf(s, 2*(have-1), true, transforms{node: s.Source, inverse: true, count: size / max(2*have, 1), inner: 1, have: have, terms: 2 * (have - 1), in: 2, out: 1})
+		t := transforms{node: s.Source, inverse: true, inner: 1, have: have, in: 2, out: 1}
+		t.count, t.terms = size/max(2*have, 1), 2*(have-1)
+		return transformOf(d, s, t.terms, true, t)
 	}
 }
 
@@ -252,7 +255,7 @@ func stftKernel(s *lowering.Step) record.ShapedMaker {
 		}
 	}
 	onesided := s.Node.Attrs.Int("onesided", 1) != 0
-	return func(in [][]int, out []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, out []int) *record.TensorKernel {
 		x := in[0]
 		if len(x) != 3 || x[2] != 1 && x[2] != 2 {
 			return nil // refused when it is evaluated
@@ -279,10 +282,6 @@ func stftKernel(s *lowering.Step) record.ShapedMaker {
 		if p == nil {
 			return nil
 		}
-		var window *lowering.Value
-		if !s.Absent(2) {
-			window = s.In[2]
-		}
-		return p.kernel(s, window)
+		return p.kernel(d, s, lowering.Input[float32](d, s, 2))
 	}
 }

@@ -41,8 +41,11 @@ func dynamicQuantizeKernel(s *lowering.Step) record.TensorMaker {
 		}
 		parts := (n + DynamicPart - 1) / DynamicPart
 		p := &dynamicPass{lo: make([]float32, parts), hi: make([]float32, parts)}
+		x, y := lowering.Input[float32](d, s, 0), lowering.Output[uint8](d, s, 0)
+		scale, zero := lowering.Output[float32](d, s, 1), lowering.Output[uint8](d, s, 2)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			p.x, p.y = e.Floats(s.In[0]), tensor.Data[uint8](e.Datum(s.Out[0]).(*tensor.Tensor))
+			f := e.Frame()
+			p.x, p.y = x.In(f), y.In(f)
 			if err := e.Parallel((*dynamicRange)(p), parts); err != nil {
 				return err
 			}
@@ -55,8 +58,7 @@ func dynamicQuantizeKernel(s *lowering.Step) record.TensorMaker {
 				return e.Fallback(s) // all is 0, or a number is not finite
 			}
 			p.zero = int(math.RoundToEven(float64(min(max(0-lo/p.scale, 0), 255))))
-			e.Floats(s.Out[1])[0] = p.scale
-			tensor.Data[uint8](e.Datum(s.Out[2]).(*tensor.Tensor))[0] = uint8(p.zero)
+			scale.In(f)[0], zero.In(f)[0] = p.scale, uint8(p.zero)
 			return e.Parallel(p, parts)
 		}}
 	}

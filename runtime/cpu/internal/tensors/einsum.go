@@ -74,8 +74,11 @@ func einsumKernel(s *lowering.Step) record.TensorMaker {
 		if temp > maxMoved<<4 {
 			return nil
 		}
+		a, b := lowering.Input[float32](d, s, 0), lowering.Input[float32](d, s, len(s.In)-1)
+		y := lowering.Output[float32](d, s, 0)
 		return &record.TensorKernel{Temp: temp, Scratch: scratch, Run: func(e record.Execution, call record.Call) error {
-			p.a, p.b, p.y, p.gathered = e.Floats(s.In[0]), e.Floats(s.In[len(s.In)-1]), e.Floats(s.Out[0]), call.Temp
+			f := e.Frame()
+			p.a, p.b, p.y, p.gathered = a.In(f), b.In(f), y.In(f), call.Temp
 			if second {
 				p.a, p.b = p.b, p.a
 			}

@@ -26,35 +26,44 @@ func gatherKernel(s *lowering.Step) record.TensorMaker {
 		x, y, index := s.In[0], s.Out[0], s.In[1]
 		shape, dtype := d.Shape(x), d.DType(x)
 		axis, err := ops.Axis(at, len(shape))
-		wide := d.Typed(s, 1, tensor.Int64)
-		if y == nil || shape == nil || err != nil || !cut(dtype) || d.DType(y) != dtype || d.Shape(y) == nil || !wide && !d.Typed(s, 1, tensor.Int32) {
+		indices, ok := indicesOf(d, s, 1)
+		if y == nil || shape == nil || err != nil || !cut(dtype) || d.DType(y) != dtype || d.Shape(y) == nil || !ok {
 			return nil
 		}
 		outer, inner := lowering.Runs(shape, axis)
 		length, size := shape[axis], tensor.ByteSize(dtype, inner)
 		count, _ := tensor.Size(d.Shape(index))
+		g := gathering{outer: outer, length: length, count: count, size: size}
+		src, dst := lowering.BytesOf(d, x), lowering.BytesOf(d, y)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			from, to, places := e.Datum(x).(*tensor.Tensor).Bytes(), e.Datum(y).(*tensor.Tensor).Bytes(), e.Datum(index).(*tensor.Tensor)
-			for i := range count {
-				var k int
-				if wide {
-					k = int(tensor.Data[int64](places)[i])
-				} else {
-					k = int(tensor.Data[int32](places)[i])
-				}
-				if k < 0 {
-					k += length
-				}
-				if k < 0 || k >= length {
-					return e.Fallback(s) // says what is wrong
-				}
-				for o := range outer {
-					copy(to[(o*count+i)*size:(o*count+i+1)*size], from[(o*length+k)*size:])
-				}
+			f := e.Frame()
+			wide, short := indices.in(f)
+			if !gather(g, dst.In(f), src.In(f), wide) || !gather(g, dst.In(f), src.In(f), short) {
+				return e.Fallback(s) // says what is wrong
 			}
 			return nil
 		}}
 	}
+}
+
+// gathering is a Gather of count slices of size bytes each, in each of outer runs of length slices.
+type gathering struct{ outer, length, count, size int }
+
+// gather copies slices, as far as there are indices; it reports whether all of these are inside.
+func gather[T int32 | int64](g gathering, to, from []byte, index []T) bool {
+	for i, v := range index {
+		k := int(v)
+		if k < 0 {
+			k += g.length
+		}
+		if k < 0 || k >= g.length {
+			return false
+		}
+		for o := range g.outer {
+			copy(to[(o*g.count+i)*g.size:(o*g.count+i+1)*g.size], from[(o*g.length+k)*g.size:])
+		}
+	}
+	return true
 }
 
 // cut reports whether parts of tensors of this type are whole bytes.

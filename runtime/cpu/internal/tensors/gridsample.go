@@ -49,8 +49,11 @@ func gridSampleKernel(s *lowering.Step) record.TensorMaker {
 		for range x[0] * p.parts {
 			p.samplers = append(p.samplers, std.NewGridSampler(s.Node, x[2:]))
 		}
+		from, at := lowering.Input[float32](d, s, 0), lowering.Input[float32](d, s, 1)
+		y := lowering.Output[float32](d, s, 0)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			p.x, p.grid, p.y = e.Floats(s.In[0]), e.Floats(s.In[1]), e.Floats(s.Out[0])
+			f := e.Frame()
+			p.x, p.grid, p.y = from.In(f), at.In(f), y.In(f)
 			return e.Parallel(p, len(p.samplers))
 		}}
 	}

@@ -30,7 +30,7 @@ type integerProduct struct {
 	w              *kernel.Int16
 	offsets        kernel.Offsets // of the rows of b, an even number of them
 	requantize     *requantization
-	aIn, bIn       *lowering.Value // what is read when it runs
+	aIn, bIn       *lowering.Value
 	aZero, bZero   *lowering.Value // nil: 0
 	a, b           kernel.Bytes
 	zeroA, zeroB   int
@@ -144,18 +144,15 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
 	p.down = (p.m + p.rows - 1) / p.rows
 	p.blockA, p.blockB = p.rows*pairs, kernel.PanelWidth*pairs
+	aIn, bIn, aZero, bZero := byteSlotOf(d, p.aIn), byteSlotOf(d, p.bIn), byteSlotOf(d, p.aZero), byteSlot{}
+	if p.w == nil {
+		bZero = byteSlotOf(d, p.bZero)
+	}
+	result := newSumSlot(d, s, p.requantize != nil)
 	return &record.TensorKernel{Scratch: p.blockA + p.blockB + p.rows*p.columns, Run: func(e record.Execution, _ record.Call) error {
-		p.a, p.b = bytesOf(e.Datum(p.aIn)).Bytes, bytesOf(e.Datum(p.bIn)).Bytes
-		p.zeroA, p.zeroB = zeroPoint(e, p.aZero), 0
-		if p.w == nil {
-			p.zeroB = zeroPoint(e, p.bZero)
-		}
-		y := e.Datum(s.Out[0]).(*tensor.Tensor)
-		if p.requantize == nil {
-			p.sums = tensor.Data[int32](y)
-		} else {
-			p.y = bytesOf(y).Bytes
-		}
+		f := e.Frame()
+		p.a, p.b, p.zeroA, p.zeroB = aIn.in(f).Bytes, bIn.in(f).Bytes, aZero.first(f), bZero.first(f)
+		p.sums, p.y = result.in(f)
 		return e.Parallel(p, len(p.at[0])*p.down*p.across)
 	}}
 }
@@ -201,7 +198,7 @@ func (p *integerProduct) gather(panel []int16, b []byte, from, n int) {
 		return
 	}
 	clear(panel)
-	w := bytesDatum{kernel.Bytes{Data: b, Signed: p.b.Signed}}
+	w := byteTensor{kernel.Bytes{Data: b, Signed: p.b.Signed}}
 	for i := range p.k {
 		for j := range n {
 			panel[i/2*2*kernel.PanelWidth+2*j+i%2] = int16(w.at(i*p.n+from+j) - p.zeroB)
@@ -221,31 +218,75 @@ func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
 	kernel.QuantizeBytes(y, f, r.toScale, r.zero)
 }
 
-// zeroPoint is the number that v holds; 0 where it is absent.
-func zeroPoint(e record.Execution, v *lowering.Value) int {
-	if v == nil {
+// byteSlot is where a tensor of type int8 or uint8 lies. The zero byteSlot is that of an absent one.
+type byteSlot struct {
+	slot          lowering.Bytes
+	given, signed bool
+}
+
+//go:noinline
+func byteSlotOf(d *lowering.Binding, v *lowering.Value) byteSlot {
+	if v == nil || d.Missing(v) {
+		return byteSlot{}
+	}
+	return byteSlot{lowering.BytesOf(d, v), true, d.DType(v) == tensor.Int8}
+}
+
+// in returns the bytes as kernels take them.
+//
+//go:noinline
+func (b byteSlot) in(f *lowering.Frame) byteTensor {
+	return byteTensor{kernel.Bytes{Data: b.slot.In(f), Signed: b.signed}}
+}
+
+// first is the zero point that the slot holds: 0 where it is absent.
+//
+//go:noinline
+func (b byteSlot) first(f *lowering.Frame) int {
+	if !b.given {
 		return 0
 	}
-	return bytesOf(e.Datum(v)).at(0)
+	return b.in(f).at(0)
 }
 
-// bytesDatum is a tensor of bytes.
-type bytesDatum struct{ kernel.Bytes }
-
-// bytesOf gives a tensor of type int8 or uint8 as kernels take it.
-func bytesOf(d tensor.Datum) bytesDatum {
-	t := d.(*tensor.Tensor)
-	return bytesDatum{kernel.Bytes{Data: t.Bytes(), Signed: t.DType() == tensor.Int8}}
+// sumSlot is where the sums of a product of bytes go, or the bytes that are made of them.
+type sumSlot struct {
+	sums  lowering.Slot[int32]
+	bytes byteSlot
 }
 
-func (b bytesDatum) at(i int) int {
+func newSumSlot(d *lowering.Binding, s *lowering.Step, quantized bool) (y sumSlot) {
+	if quantized {
+		y.bytes = byteSlotOf(d, s.Out[0])
+	} else {
+		y.sums = lowering.Output[int32](d, s, 0)
+	}
+	return y
+}
+
+func (y *sumSlot) in(f *lowering.Frame) (sums []int32, bytes kernel.Bytes) {
+	if y.bytes.given {
+		bytes = y.bytes.in(f).Bytes
+	}
+	return y.sums.In(f), bytes
+}
+
+// byteTensor is the elements of a tensor of type int8 or uint8.
+type byteTensor struct{ kernel.Bytes }
+
+// bytesOf gives a constant of type int8 or uint8 as kernels take it.
+func bytesOf(t *tensor.Tensor) byteTensor {
+	return byteTensor{kernel.Bytes{Data: t.Bytes(), Signed: t.DType() == tensor.Int8}}
+}
+
+func (b byteTensor) at(i int) int {
 	if b.Signed {
 		return int(int8(b.Data[i]))
 	}
 	return int(b.Data[i])
 }
 
-func (b bytesDatum) ints() []int {
+func (b byteTensor) ints() []int {
 	all := make([]int, len(b.Data))
 	for i := range all {
 		all[i] = b.at(i)

@@ -30,22 +30,11 @@ func integerBinary(i32 func(a, b int32) int32, i64 func(a, b int64) int64) func(
 			}
 			switch dtype {
 			case tensor.Int32:
-				return elementKernel(d, s, integerRow(i32), 0, 0, 1)
+				return elementKernel(d, s, binaryRow(i32))
 			case tensor.Int64:
-				return elementKernel(d, s, integerRow(i64), 0, 0, 1)
+				return elementKernel(d, s, binaryRow(i64))
 			}
 			return nil
-		}
-	}
-}
-
-func integerRow[T int32 | int64](f func(a, b T) T) func(p *comparePass, row int) {
-	return func(p *comparePass, row int) {
-		n, step := p.b.Inner, p.steps()
-		y := tensor.Data[T](p.y)[row*n : (row+1)*n]
-		a, b := tensor.Data[T](p.x[0])[p.b.At(0, row):], tensor.Data[T](p.x[1])[p.b.At(1, row):]
-		for i := range y {
-			y[i] = f(a[i*step[0]], b[i*step[1]])
 		}
 	}
 }

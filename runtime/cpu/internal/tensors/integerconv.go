@@ -130,11 +130,11 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 		if c.PlanarWindow, ok = windowed.Planar(s.Node, in, out, c.kh, c.kw); !ok || c.C != c.cg*c.group {
 			return nil
 		}
-		return c.bind(s, s.In[x])
+		return c.bind(d, s, s.In[x])
 	}
 }
 
-func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *record.TensorKernel {
+func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Value) *record.TensorKernel {
 	ph := (c.Hp + c.Sh - 1) / c.Sh
 	c.pw = (c.Wp + c.Sw - 1) / c.Sw
 	c.plane = c.pw * ph
@@ -163,14 +163,11 @@ func (c *integerConv) bind(s *lowering.Step, x *lowering.Value) *record.TensorKe
 	if size > 1<<31-1 {
 		return nil
 	}
+	in, zero, result := byteSlotOf(d, x), byteSlotOf(d, c.zeroIn), newSumSlot(d, s, c.requantize != nil)
 	return &record.TensorKernel{Temp: (size + 3) / 4, Scratch: c.panelWords + c.tileWords + c.chunk/4, Run: func(e record.Execution, call record.Call) error {
-		c.in, c.zero, c.padded = bytesOf(e.Datum(x)).Bytes, zeroPoint(e, c.zeroIn), uint8s(call.Temp)
-		y := e.Datum(s.Out[0]).(*tensor.Tensor)
-		if c.requantize == nil {
-			c.sums = tensor.Data[int32](y)
-		} else {
-			c.out = bytesOf(y).Bytes
-		}
+		f := e.Frame()
+		c.in, c.zero, c.padded = in.in(f).Bytes, zero.first(f), uint8s(call.Temp)
+		c.sums, c.out = result.in(f)
 		if err := e.Parallel((*bytePhases)(c), c.N*c.C); err != nil {
 			return err
 		}

@@ -10,12 +10,17 @@ import (
 
 // Operators that give bools of bools, or of numbers, element by element.
 func init() {
+	and := binaryRow(func(a, b bool) bool { return a && b })
+	or := binaryRow(func(a, b bool) bool { return a || b })
+	xor := binaryRow(func(a, b bool) bool { return a != b })
+	not := predicateRow(func(x bool) bool { return !x })
+	isNaN := predicateRow(func(x float32) bool { return x != x })
 	record.Register(
-		record.Record{Op: "And", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a && b }))}},
-		record.Record{Op: "Or", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a || b }))}},
-		record.Record{Op: "Xor", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, logicRow(func(a, b bool) bool { return a != b }))}},
-		record.Record{Op: "Not", Tensor: record.TensorKind{Make: logicKernel(1, tensor.Bool, predicateRow(func(x bool) bool { return !x }))}},
-		record.Record{Op: "IsNaN", Tensor: record.TensorKind{Make: logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool { return x != x }))}},
+		record.Record{Op: "And", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, and)}},
+		record.Record{Op: "Or", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, or)}},
+		record.Record{Op: "Xor", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, xor)}},
+		record.Record{Op: "Not", Tensor: record.TensorKind{Make: logicKernel(1, tensor.Bool, not)}},
+		record.Record{Op: "IsNaN", Tensor: record.TensorKind{Make: logicKernel(1, tensor.Float32, isNaN)}},
 		record.Record{Op: "IsInf", Tensor: record.TensorKind{Make: isInfKernel}},
 	)
 }
@@ -27,8 +32,8 @@ func isInfKernel(s *lowering.Step) record.TensorMaker {
 	}))(s)
 }
 
-// logicKernel reads some inputs of an element type under broadcasting.
-func logicKernel(inputs int, dtype tensor.DType, run func(p *comparePass, row int)) func(s *lowering.Step) record.TensorMaker {
+// logicKernel reads one or two inputs of an element type under broadcasting.
+func logicKernel(inputs int, dtype tensor.DType, run elementRow) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) != inputs || s.Absent(0) || s.Absent(inputs-1) {
 			return nil
@@ -37,28 +42,27 @@ func logicKernel(inputs int, dtype tensor.DType, run func(p *comparePass, row in
 			if !d.Typed(s, 0, dtype) || !d.Typed(s, inputs-1, dtype) || !d.Gives(s, 0, tensor.Bool) {
 				return nil
 			}
-			return elementKernel(d, s, run, 0, []int{0, 1}[:inputs]...)
+			return elementKernel(d, s, run)
 		}
 	}
 }
 
-func logicRow(f func(a, b bool) bool) func(p *comparePass, row int) {
-	return func(p *comparePass, row int) {
-		y := tensor.Data[bool](p.y)[row*p.b.Inner : (row+1)*p.b.Inner]
-		a, b := tensor.Data[bool](p.x[0])[p.b.At(0, row):], tensor.Data[bool](p.x[1])[p.b.At(1, row):]
-		step := p.steps()
+// binaryRow joins elements of one type.
+func binaryRow[T bool | int32 | int64](join func(a, b T) T) elementRow {
+	return func(p *elementPass, row int) {
+		y, a, b, step := result[T](p, row), operand[T](p, 0, row), operand[T](p, 1, row), p.steps()
 		for i := range y {
-			y[i] = f(a[i*step[0]], b[i*step[1]])
+			y[i] = join(a[i*step[0]], b[i*step[1]])
 		}
 	}
 }
 
-func predicateRow[T bool | float32](f func(x T) bool) func(p *comparePass, row int) {
-	return func(p *comparePass, row int) {
-		y, x := tensor.Data[bool](p.y)[row*p.b.Inner:(row+1)*p.b.Inner], tensor.Data[T](p.x[0])[p.b.At(0, row):]
-		step := p.steps()
+// predicateRow asks something of each element.
+func predicateRow[T bool | float32](holds func(x T) bool) elementRow {
+	return func(p *elementPass, row int) {
+		y, x, step := result[bool](p, row), operand[T](p, 0, row), p.steps()
 		for i := range y {
-			y[i] = f(x[i*step[0]])
+			y[i] = holds(x[i*step[0]])
 		}
 	}
 }

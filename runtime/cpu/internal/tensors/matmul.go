@@ -58,8 +58,11 @@ func matMulKernel(s *lowering.Step) record.TensorMaker {
 		all := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
 		per := min(all, max(1, convItemFlops/(2*p.m*p.k*kernel.PanelWidth)))
 		p.columns, p.parts = per*kernel.PanelWidth, (all+per-1)/per
+		left, right := lowering.Input[float32](d, s, 0), lowering.Input[float32](d, s, 1)
+		result := lowering.Output[float32](d, s, 0)
 		return &record.TensorKernel{Scratch: kernel.PanelWidth * p.k, Run: func(e record.Execution, _ record.Call) error {
-			p.a, p.b, p.y = e.Floats(s.In[0]), e.Floats(s.In[1]), e.Floats(s.Out[0])
+			f := e.Frame()
+			p.a, p.b, p.y = left.In(f), right.In(f), result.In(f)
 			return e.Parallel(p, len(p.at[0])*p.parts)
 		}}
 	}

@@ -76,14 +76,7 @@ func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 		if m == nil {
 			return nil
 		}
-		move := mover(d.DType(in), m, fill)
-		if move == nil {
-			return nil
-		}
-		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			move(e.Datum(out).(*tensor.Tensor), e.Datum(in).(*tensor.Tensor))
-			return nil
-		}}
+		return mover(d, s, m, fill)
 	}
 }
 
@@ -354,32 +347,39 @@ func move[T any](m *movement, fill T, y, x []T) {
 	}
 }
 
-// mover is move for tensors of an element type; nil where it is not held in whole bytes.
-func mover(d tensor.DType, m *movement, fill *tensor.Tensor) func(y, x *tensor.Tensor) {
+// mover is the kernel that moves elements of input 0; nil for element types that it has no kernel for.
+func mover(d *lowering.Binding, s *lowering.Step, m *movement, fill *tensor.Tensor) *record.TensorKernel {
 	if len(m.dims) > 16 {
 		return nil
 	}
-	switch d {
-	case tensor.Float32:
-		return moverOf[float32](m, fill)
-	case tensor.Int64:
-		return moverOf[int64](m, fill)
-	case tensor.Int32:
-		return moverOf[int32](m, fill)
-	case tensor.Float64:
-		return moverOf[float64](m, fill)
-	case tensor.Bool:
-		return moverOf[bool](m, fill)
-	case tensor.Uint8:
-		return moverOf[uint8](m, fill)
+	var run func(m *movement, fill, y, x []byte)
+	switch d.DType(s.In[0]) {
+	case tensor.Float32, tensor.Int32:
+		run = moveAs[uint32]
+	case tensor.Float64, tensor.Int64:
+		run = moveAs[uint64]
+	case tensor.Bool, tensor.Uint8:
+		run = moveAs[uint8]
+	default:
+		return nil
 	}
-	return nil
+	var filling []byte
+	if fill != nil {
+		filling = fill.Bytes()
+	}
+	x, y := lowering.BytesOf(d, s.In[0]), lowering.BytesOf(d, s.Out[0])
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		f := e.Frame()
+		run(m, filling, y.In(f), x.In(f))
+		return nil
+	}}
 }
 
-func moverOf[T tensor.Elem](m *movement, fill *tensor.Tensor) func(y, x *tensor.Tensor) {
-	var f T
-	if fill != nil {
-		f = tensor.Data[T](fill)[0]
+// moveAs moves elements as those of another type of their size; no filling stands for zero.
+func moveAs[T uint8 | uint32 | uint64](m *movement, fill, y, x []byte) {
+	var z T
+	if len(fill) > 0 {
+		z = reinterpret[T](fill)[0]
 	}
-	return func(y, x *tensor.Tensor) { move(m, f, tensor.Data[T](y), tensor.Data[T](x)) }
+	move(m, z, reinterpret[T](y), reinterpret[T](x))
 }

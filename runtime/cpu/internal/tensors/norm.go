@@ -56,8 +56,11 @@ func newGroupNorm(d *lowering.Binding, s *lowering.Step, grouped bool) *record.T
 	if p.each = in[1] / p.groups; p.inner == 0 {
 		return nil
 	}
+	x, y := lowering.Input[float32](d, s, 0), lowering.Output[float32](d, s, 0)
+	scale, shift := lowering.Input[float32](d, s, 1), lowering.Input[float32](d, s, 2)
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-		p.x, p.scale, p.shift, p.y = e.Floats(s.In[0]), e.Floats(s.In[1]), e.Floats(s.In[2]), e.Floats(s.Out[0])
+		f := e.Frame()
+		p.x, p.scale, p.shift, p.y = x.In(f), scale.In(f), shift.In(f), y.In(f)
 		return e.Parallel(p, in[0]*p.groups)
 	}}
 }

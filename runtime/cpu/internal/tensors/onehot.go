@@ -19,23 +19,24 @@ func oneHotKernel(s *lowering.Step) record.TensorMaker {
 	return func(d *lowering.Binding) *record.TensorKernel {
 		shape := d.ShapeOf(s, 0)
 		k, ok := d.Ints(s, 1)
-		wide := d.Typed(s, 0, tensor.Int64)
+		index, isIndex := indicesOf(d, s, 0)
 		axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape)+1)
-		if shape == nil || !ok || len(k) != 1 || err != nil || !wide && !d.Typed(s, 0, tensor.Int32) || !d.Gives(s, 0, tensor.Float32) || product(d.ShapeOf(s, 2)) != 2 ||
+		if shape == nil || !ok || len(k) != 1 || err != nil || !isIndex ||
+			!d.Gives(s, 0, tensor.Float32) || product(d.ShapeOf(s, 2)) != 2 ||
 			k[0] != int64(d.Shape(s.Out[0])[axis]) {
 			return nil // refused when it is evaluated
 		}
 		depth, inner := int(k[0]), product(shape[axis:])
+		values, result := lowering.Input[float32](d, s, 2), lowering.Output[float32](d, s, 0)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			y, values, index := e.Floats(s.Out[0]), e.Floats(s.In[2]), e.Datum(s.In[0]).(*tensor.Tensor)
+			f := e.Frame()
+			y, v := result.In(f), values.In(f)
 			for i := range y {
-				y[i] = values[0]
+				y[i] = v[0]
 			}
-			if wide {
-				oneHot(y, tensor.Data[int64](index), depth, inner, values[1])
-			} else {
-				oneHot(y, tensor.Data[int32](index), depth, inner, values[1])
-			}
+			wide, short := index.in(f)
+			oneHot(y, wide, depth, inner, v[1])
+			oneHot(y, short, depth, inner, v[1])
 			return nil
 		}}
 	}

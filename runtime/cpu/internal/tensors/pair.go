@@ -16,13 +16,14 @@ func pairKernel(s *lowering.Step) record.ShapedMaker {
 		return nil
 	}
 	nli := s.Node.Attrs.Bool("nli", false)
-	return func(in [][]int, _ []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, _ []int) *record.TensorKernel {
 		if in[0][0]%2 != 0 {
 			return nil // refused when it is evaluated
 		}
 		p, h := in[0][0]/2, in[0][1]
+		slots := unaryOf(d, s)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			x, y := e.Floats(s.In[0]), e.Floats(s.Out[0])
+			x, y := slots.in(e.Frame())
 			for i := range p {
 				a, b := x[i*h:(i+1)*h], x[(p+i)*h:(p+i+1)*h]
 				y = y[copy(y, a):]

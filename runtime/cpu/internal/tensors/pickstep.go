@@ -20,26 +20,38 @@ func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 		return nil
 	}
 	mode := s.Node.Attrs.Str("mode", "")
-	return func(in [][]int, _ []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, _ []int) *record.TensorKernel {
 		b, l, h := in[0][0], in[0][1], in[0][2]
 		if !slices.Equal(in[1], []int{b, h}) || !slices.Equal(in[2], []int{b, 2}) {
 			return nil // refused when it is evaluated
 		}
-		sum, count := tensor.New(tensor.Float64, b, h), tensor.New(tensor.Int64, b, 2)
-		spans, args := make([]essm.Span, b), make([]tensor.Datum, len(s.In))
-		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			for i := range args {
-				if args[i] = nil; i > 0 && !s.Absent(i) {
-					args[i] = e.Datum(s.In[i])
-				}
+		if !d.Typed(s, 1, tensor.Float64) || !d.Typed(s, 2, tensor.Int64) {
+			return nil
+		}
+		for i, want := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int64} {
+			if i < len(s.Out) && s.Out[i] != nil && !d.Gives(s, i, want) {
+				return nil
 			}
-			acc, kept := tensor.Data[float64](sum), tensor.Data[int64](count)
-			copy(acc, tensor.Data[float64](args[1].(*tensor.Tensor)))
-			copy(kept, tensor.Data[int64](args[2].(*tensor.Tensor)))
-			if err := essm.PickSpans(nil, s.Node, args, kept, l, spans); err != nil {
+		}
+		steps, result := lowering.Input[float32](d, s, 0), lowering.Output[float32](d, s, 0)
+		sums, counts := lowering.Input[float64](d, s, 1), lowering.Input[int64](d, s, 2)
+		newSums, newCounts := lowering.Output[float64](d, s, 1), lowering.Output[int64](d, s, 2)
+		for i := 3; i < len(s.In); i++ { // lengths and ends
+			if n := product(in[i]); in[i] != nil && n != 1 && n != b {
+				return nil // refused when it is evaluated
+			}
+		}
+		lengths, ends := lowering.Input[int64](d, s, 3), lowering.Input[int64](d, s, 4)
+		acc, kept := make([]float64, b*h), make([]int64, 2*b)
+		spans := make([]essm.Span, b)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			f := e.Frame()
+			copy(acc, sums.In(f))
+			copy(kept, counts.In(f))
+			if err := essm.PickSpans(s.Node, lengths.In(f), ends.In(f), kept, l, spans); err != nil {
 				return err
 			}
-			x, y := e.Floats(s.In[0]), e.Floats(s.Out[0])
+			x, y := steps.In(f), result.In(f)
 			for i, p := range spans {
 				row := acc[i*h : (i+1)*h]
 				for k := p.From; k < p.To; k++ {
@@ -53,11 +65,8 @@ func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 					y[i*h+j] = float32(v)
 				}
 			}
-			for i, v := range s.Out[1:] {
-				if v != nil {
-					e.Keep(v, [...]*tensor.Tensor{sum, count}[i])
-				}
-			}
+			copy(newSums.In(f), acc)
+			copy(newCounts.In(f), kept)
 			return nil
 		}}
 	}

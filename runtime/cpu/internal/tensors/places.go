@@ -46,10 +46,10 @@ func placesKernel(named int, scatters bool) func(s *lowering.Step) record.Tensor
 
 func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) *record.TensorKernel {
 	a := s.Node.Attrs
-	x, index, y := s.In[0], s.In[1], s.Out[0]
+	x, y := s.In[0], s.Out[0]
 	shape, at, dtype := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.DType(x)
-	wide := d.Typed(s, 1, tensor.Int64)
-	if y == nil || shape == nil || at == nil || !wide && !d.Typed(s, 1, tensor.Int32) || !cut(dtype) || !d.Gives(s, 0, dtype) {
+	index, ok := indicesOf(d, s, 1)
+	if y == nil || shape == nil || at == nil || !ok || !cut(dtype) || !d.Gives(s, 0, dtype) {
 		return nil
 	}
 	var p *places
@@ -62,6 +62,7 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 	if p == nil {
 		return nil // refused when it is evaluated
 	}
+	copy(p.at, p.base)
 	moved := y // of what there is a run per place
 	if scatters {
 		if s.Absent(2) || !d.Typed(s, 2, dtype) || !slices.Equal(d.Shape(y), shape) || named == byElements && !slices.Equal(d.ShapeOf(s, 2), at) {
@@ -72,24 +73,20 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 	if n, _ := tensor.Size(d.Shape(moved)); n != len(p.at)*run {
 		return nil
 	}
+	from, to, updates := lowering.BytesOf(d, x), lowering.BytesOf(d, y), lowering.BytesOf(d, moved)
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-		t := e.Datum(index).(*tensor.Tensor)
-		ok := false
-		if wide {
-			ok = findPlaces(p, tensor.Data[int64](t))
-		} else {
-			ok = findPlaces(p, tensor.Data[int32](t))
-		}
-		if !ok {
+		f := e.Frame()
+		wide, short := index.in(f)
+		if !findPlaces(p, wide) || !findPlaces(p, short) {
 			return e.Fallback(s) // says what is wrong
 		}
-		src, dst := e.Datum(x).(*tensor.Tensor).Bytes(), e.Datum(y).(*tensor.Tensor).Bytes()
+		src, dst := from.In(f), to.In(f)
 		if !scatters {
 			gatherRuns(dst, src, p.at, run, tensor.ByteSize(dtype, 1))
 			return nil
 		}
 		copy(dst, src)
-		scatterRuns(dst, e.Datum(moved).(*tensor.Tensor).Bytes(), p.at, run, tensor.ByteSize(dtype, 1))
+		scatterRuns(dst, updates.In(f), p.at, run, tensor.ByteSize(dtype, 1))
 		return nil
 	}}
 }
@@ -133,8 +130,37 @@ func slicePlaces(shape, at []int, batch int) (p *places, run int) {
 	return p, product(shape[batch+k:])
 }
 
-// findPlaces reads indices; it reports whether all of them are inside.
+// indexSlot is where indices lie: in one of two types.
+type indexSlot struct {
+	wide  lowering.Slot[int64]
+	short lowering.Slot[int32]
+}
+
+// indicesOf returns the slot of input i, and false where that is no tensor of indices.
+func indicesOf(d *lowering.Binding, s *lowering.Step, i int) (x indexSlot, ok bool) {
+	switch {
+	case d.Typed(s, i, tensor.Int64):
+		x.wide = lowering.Input[int64](d, s, i)
+	case d.Typed(s, i, tensor.Int32):
+		x.short = lowering.Input[int32](d, s, i)
+	default:
+		return x, false
+	}
+	return x, true
+}
+
+// in returns the indices in their type; the other is empty.
+//
+//go:noinline
+func (x *indexSlot) in(f *lowering.Frame) (wide []int64, short []int32) {
+	return x.wide.In(f), x.short.In(f)
+}
+
+// findPlaces reads indices, as far as there are any; it reports whether all of them are inside.
 func findPlaces[T int32 | int64](p *places, index []T) bool {
+	if len(index) == 0 { // of one type, or in vectors of none: places are the bases
+		return true
+	}
 	for i := range p.at {
 		o := p.base[i]
 		for j, v := range index[i*p.vector : (i+1)*p.vector] {

@@ -69,8 +69,9 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 	}
 	p := &poolPass{PlanarWindow: c, kh: kh, kw: kw, average: average, all: all}
 	p.plan()
+	slots := unaryOf(d, s)
 	return &record.TensorKernel{Scratch: (p.rows + 1) * p.pw * (2*p.Sw + 1), Run: func(e record.Execution, _ record.Call) error {
-		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		p.x, p.y = slots.in(e.Frame())
 		return e.Parallel(p, c.N*c.C)
 	}}
 }

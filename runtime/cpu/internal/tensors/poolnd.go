@@ -49,8 +49,9 @@ func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *record
 		}
 		p.shares = append(p.shares, counts)
 	}
+	slots := unaryOf(d, s)
 	return &record.TensorKernel{Scratch: 2 * p.held, Run: func(e record.Execution, _ record.Call) error {
-		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		p.x, p.y = slots.in(e.Frame())
 		return e.Parallel(p, p.planes)
 	}}
 }

@@ -20,13 +20,19 @@ func init() {
 // quantized are the element types that have a kernel here; those of bytes are in package kernel.
 type quantized interface{ int16 | uint16 | int32 }
 
-// quantizePass converts one run of numbers with the same scale per work item.
+// quantizePass converts one run of elements with the same scale per work item: numbers to elements of size bytes, or
+// back.
 type quantizePass struct {
 	scale, zero []float64
-	inner       int
-	run         func(p *quantizePass, lo, hi int, scale, zero float64)
-	x, y        *tensor.Tensor
+	n, inner    int
+	size        int
+	convert     quantizer
+	numbers     []float32
+	elements    []byte
 }
+
+// quantizer converts numbers to elements, or back.
+type quantizer func(numbers []float32, elements []byte, scale, zero float64)
 
 // quantizeKernel quantizes, or goes back. It serves constant scales: one, or one for each place of an axis.
 func quantizeKernel(back bool) func(s *lowering.Step) record.TensorMaker {
@@ -48,78 +54,109 @@ func quantizeMaker(s *lowering.Step, back bool) record.TensorMaker {
 		if s.Absent(0) || in == nil || s.Out[0] == nil || d.Shape(s.Out[0]) == nil {
 			return nil
 		}
-		from, to := d.DType(s.In[0]), d.DType(s.Out[0])
-		p := &quantizePass{scale: scale, zero: zero}
-		switch {
-		case back && to != tensor.Float32 || !back && from != tensor.Float32:
-			return nil
-		case back && (from == tensor.Int8 || from == tensor.Uint8):
-			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
-				b := bytesOf(p.x).Bytes
-				kernel.DequantizeBytes(tensor.Data[float32](p.y)[lo:hi], kernel.Bytes{Data: b.Data[lo:hi], Signed: b.Signed}, float32(s), int(z))
-			}
-		case back && from == tensor.Int16:
-			p.run = dequantize[int16]
-		case back && from == tensor.Uint16:
-			p.run = dequantize[uint16]
-		case back && from == tensor.Int32:
-			p.run = dequantize[int32]
-		case !back && (to == tensor.Int8 || to == tensor.Uint8):
-			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
-				b := bytesOf(p.y).Bytes
-				kernel.QuantizeBytes(kernel.Bytes{Data: b.Data[lo:hi], Signed: b.Signed}, tensor.Data[float32](p.x)[lo:hi], float32(s), int(z))
-			}
-		case !back && to == tensor.Int16:
-			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
-				quantize[int16](p, lo, hi, s, z, math.MinInt16, math.MaxInt16)
-			}
-		case !back && to == tensor.Uint16:
-			p.run = func(p *quantizePass, lo, hi int, s, z float64) {
-				quantize[uint16](p, lo, hi, s, z, 0, math.MaxUint16)
-			}
-		default:
+		numbers, elements := s.In[0], s.Out[0]
+		if back {
+			numbers, elements = elements, numbers
+		}
+		if d.DType(numbers) != tensor.Float32 {
 			return nil
 		}
-		n, _ := tensor.Size(in)
-		const item = 1 << 14
-		p.inner = item
-		if len(scale) > 1 {
-			axis, err := ops.Axis(ops.Int(s.Node, "axis"), len(in))
-			if err != nil || in[axis] != len(scale) {
-				return nil // refused when it is evaluated
-			}
-			_, p.inner = lowering.Runs(in, axis)
-		}
-		if n == 0 {
+		convert := quantizerOf(d.DType(elements), back)
+		if convert == nil {
 			return nil
 		}
-		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			var ok bool
-			if p.x, ok = e.Datum(s.In[0]).(*tensor.Tensor); !ok {
-				return e.Fallback(s)
-			}
-			p.y = e.Datum(s.Out[0]).(*tensor.Tensor)
-			return e.Parallel(p, (n+p.inner-1)/p.inner)
-		}}
+		return newQuantize(d, s, scale, zero, numbers, elements, convert)
 	}
 }
 
-func (p *quantizePass) Do(_ *record.Workspace, k int) {
-	i := k % len(p.scale)
-	p.run(p, k*p.inner, min(p.x.Len(), (k+1)*p.inner), p.scale[i], p.zero[i])
+// quantizerOf makes elements of a type from numbers, or goes back; nil for other types.
+func quantizerOf(t tensor.DType, back bool) quantizer {
+	switch {
+	case t == tensor.Int8 && back:
+		return dequantizeInt8
+	case t == tensor.Int8:
+		return quantizeInt8
+	case t == tensor.Uint8 && back:
+		return dequantizeUint8
+	case t == tensor.Uint8:
+		return quantizeUint8
+	case t == tensor.Int16 && back:
+		return dequantize[int16]
+	case t == tensor.Int16:
+		return quantizeInt16
+	case t == tensor.Uint16 && back:
+		return dequantize[uint16]
+	case t == tensor.Uint16:
+		return quantizeUint16
+	case t == tensor.Int32 && back:
+		return dequantize[int32]
+	}
+	return nil
 }
 
-func dequantize[T quantized](p *quantizePass, lo, hi int, scale, zero float64) {
-	y := tensor.Data[float32](p.y)[lo:hi]
-	for i, v := range tensor.Data[T](p.x)[lo:hi] {
+func newQuantize(d *lowering.Binding, s *lowering.Step, scale, zero []float64, numbers, elements *lowering.Value,
+	convert quantizer) *record.TensorKernel {
+	in := d.ShapeOf(s, 0)
+	n, _ := tensor.Size(in)
+	p := &quantizePass{scale: scale, zero: zero, n: n, inner: 1 << 14, convert: convert}
+	p.size = tensor.ByteSize(d.DType(elements), 1)
+	if len(scale) > 1 {
+		axis, err := ops.Axis(ops.Int(s.Node, "axis"), len(in))
+		if err != nil || in[axis] != len(scale) {
+			return nil // refused when it is evaluated
+		}
+		_, p.inner = lowering.Runs(in, axis)
+	}
+	if n == 0 {
+		return nil
+	}
+	x, q := lowering.SlotOf[float32](d, numbers), lowering.BytesOf(d, elements)
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		f := e.Frame()
+		p.numbers, p.elements = x.In(f), q.In(f)
+		return e.Parallel(p, (n+p.inner-1)/p.inner)
+	}}
+}
+
+func (p *quantizePass) Do(_ *record.Workspace, k int) {
+	i, from, to := k%len(p.scale), k*p.inner, min(p.n, (k+1)*p.inner)
+	p.convert(p.numbers[from:to], p.elements[from*p.size:to*p.size], p.scale[i], p.zero[i])
+}
+
+func quantizeInt8(x []float32, y []byte, scale, zero float64) {
+	kernel.QuantizeBytes(kernel.Bytes{Data: y, Signed: true}, x, float32(scale), int(zero))
+}
+
+func quantizeUint8(x []float32, y []byte, scale, zero float64) {
+	kernel.QuantizeBytes(kernel.Bytes{Data: y}, x, float32(scale), int(zero))
+}
+
+func quantizeInt16(x []float32, y []byte, scale, zero float64) {
+	quantize(reinterpret[int16](y), x, scale, zero, math.MinInt16, math.MaxInt16)
+}
+
+func quantizeUint16(x []float32, y []byte, scale, zero float64) {
+	quantize(reinterpret[uint16](y), x, scale, zero, 0, math.MaxUint16)
+}
+
+func dequantizeInt8(y []float32, x []byte, scale, zero float64) {
+	kernel.DequantizeBytes(y, kernel.Bytes{Data: x, Signed: true}, float32(scale), int(zero))
+}
+
+func dequantizeUint8(y []float32, x []byte, scale, zero float64) {
+	kernel.DequantizeBytes(y, kernel.Bytes{Data: x}, float32(scale), int(zero))
+}
+
+func dequantize[T quantized](y []float32, x []byte, scale, zero float64) {
+	for i, v := range reinterpret[T](x) {
 		y[i] = float32((float64(v) - zero) * scale)
 	}
 }
 
 // quantize divides in float32, as the standard does, and rounds ties to even. NaN becomes 0.
-func quantize[T quantized](p *quantizePass, lo, hi int, scale, zero, least, most float64) {
-	s, y := float32(scale), tensor.Data[T](p.y)[lo:hi]
-	for i, v := range tensor.Data[float32](p.x)[lo:hi] {
+func quantize[T quantized](y []T, x []float32, scale, zero, least, most float64) {
+	s := float32(scale)
+	for i, v := range x {
 		q := min(max(math.RoundToEven(float64(v/s))+zero, least), most)
 		if q != q {
 			q = 0

@@ -107,7 +107,10 @@ type recurrentPass struct {
 	chunk                int // steps
 	x, h0, c0, y, hn, cn []float32
 	temp                 []float32
-	order, lens          []int // the samples by length, and their lengths
+	order, lens          []int                     // the samples by length, and their lengths
+	read                 [3]lowering.Slot[float32] // x, h0, c0
+	write                [3]lowering.Slot[float32] // y, hn, cn
+	given                lowering.Slot[int32]      // lengths
 }
 
 // kernel returns the kernel of the layer.
@@ -136,6 +139,11 @@ func (l *recurrentLayer) kernel(s *lowering.Step) record.TensorMaker {
 				return nil
 			}
 		}
+		for k, i := range []int{0, 5, 6} {
+			p.read[k] = lowering.Input[float32](d, s, i)
+			p.write[k] = lowering.Output[float32](d, s, k)
+		}
+		p.given = lowering.Input[int32](d, s, 4)
 		p.groups = max(1, (p.batch+recurrentRows-1)/recurrentRows)
 		p.per = (p.batch + p.groups - 1) / p.groups
 		p.chunk = min(max(1, recurrentChunk/max(1, p.per)), max(1, p.length))
@@ -152,24 +160,14 @@ func (p *recurrentPass) itemTemp() int {
 
 func (p *recurrentPass) run(e record.Execution, call record.Call) error {
 	s := p.step
-	read := func(i int) []float32 {
-		if s.Absent(i) {
-			return nil
-		}
-		return e.Floats(s.In[i])
-	}
-	write := func(i int) []float32 {
-		if i >= len(s.Out) || s.Out[i] == nil {
-			return nil
-		}
-		return e.Floats(s.Out[i])
-	}
-	p.x, p.h0, p.c0, p.y, p.hn, p.cn, p.temp = read(0), read(5), read(6), write(0), write(1), write(2), call.Temp
+	f := e.Frame()
+	p.x, p.h0, p.c0, p.temp = p.read[0].In(f), p.read[1].In(f), p.read[2].In(f), call.Temp
+	p.y, p.hn, p.cn = p.write[0].In(f), p.write[1].In(f), p.write[2].In(f)
 	for i := range p.order {
 		p.order[i], p.lens[i] = i, p.length
 	}
-	if !s.Absent(4) {
-		lens := tensor.Data[int32](e.Datum(s.In[4]).(*tensor.Tensor))
+	if !p.given.Absent() {
+		lens := p.given.In(f)
 		for _, n := range lens {
 			if n < 0 || int(n) > p.length {
 				return e.Fallback(s) // says what is wrong

@@ -116,8 +116,9 @@ func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bo
 	if p.n == 0 || p.outer == 0 || p.inner == 0 {
 		return nil
 	}
+	slots := unaryOf(d, s)
 	return &record.TensorKernel{Scratch: p.inner, Run: func(e record.Execution, _ record.Call) error {
-		p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+		p.x, p.y = slots.in(e.Frame())
 		return e.Parallel(p, (p.outer+reducePer-1)/reducePer)
 	}}
 }

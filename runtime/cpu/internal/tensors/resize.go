@@ -78,8 +78,9 @@ func resizeKernel(s *lowering.Step) record.TensorMaker {
 		p.beyond = float32(beyond)
 		planes, _ := tensor.Size(shape)
 		planes /= p.in
+		slots := unaryOf(d, s)
 		return &record.TensorKernel{Scratch: 2*p.held + p.turned, Run: func(e record.Execution, _ record.Call) error {
-			p.x, p.y = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			p.x, p.y = slots.in(e.Frame())
 			return e.Parallel(p, planes)
 		}}
 	}

@@ -23,8 +23,9 @@ func sequenceInsertKernel(s *lowering.Step) record.TensorMaker {
 	return func(*lowering.Binding) *record.TensorKernel {
 		var last weak.Pointer[tensor.Sequence]
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			q, ok := e.Datum(s.In[0]).(*tensor.Sequence)
-			item := e.Own(e.Datum(s.In[1]))
+			f := e.Frame()
+			q, ok := f.Datum(s.In[0]).(*tensor.Sequence)
+			item := f.Own(f.Datum(s.In[1]))
 			if !ok || q == nil || item == nil {
 				return e.Fallback(s) // says what is wrong
 			}
@@ -34,7 +35,7 @@ func sequenceInsertKernel(s *lowering.Step) record.TensorMaker {
 			}
 			made := &tensor.Sequence{Items: append(items, item)}
 			last = weak.Make(made)
-			e.Keep(s.Out[0], made)
+			f.Keep(s.Out[0], made)
 			return nil
 		}}
 	}

@@ -18,7 +18,7 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	at := s.Node.Attrs.Int("axis", 0)
-	parts := s.Constant64(1)
+	wanted := s.Constant64(1)
 	return func(d *lowering.Binding) *record.TensorKernel {
 		in, _, ok := record.TensorShapes(d, s)
 		if !ok {
@@ -28,9 +28,9 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 		if err != nil {
 			return nil
 		}
-		if parts != nil {
+		if wanted != nil {
 			sum := 0.0
-			for _, n := range parts {
+			for _, n := range wanted {
 				sum += n
 			}
 			if sum != float64(in[0][axis]) {
@@ -40,11 +40,15 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		outer, inner := lowering.Runs(in[0], axis)
+		whole, parts, sizes := lowering.Input[float32](d, s, 0), []lowering.Slot[float32]{}, []int{}
+		for i, v := range s.Out {
+			parts, sizes = append(parts, lowering.Output[float32](d, s, i)), append(sizes, d.Shape(v)[axis]*inner)
+		}
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			x, row, from := e.Floats(s.In[0]), in[0][axis]*inner, 0
-			for _, v := range s.Out {
-				n := d.Shape(v)[axis] * inner
-				y := e.Floats(v)
+			f := e.Frame()
+			x, row, from := whole.In(f), in[0][axis]*inner, 0
+			for i, n := range sizes {
+				y := parts[i].In(f)
 				for r := range outer {
 					copy(y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])
 				}

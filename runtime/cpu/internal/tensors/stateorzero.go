@@ -14,16 +14,21 @@ func init() {
 
 // stateOrZeroKernel copies a state, or clears one.
 func stateOrZeroKernel(s *lowering.Step) record.ShapedMaker {
-	return func(in [][]int, out []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, out []int) *record.TensorKernel {
 		given := len(in) > 1 && in[1] != nil
 		if given && !slices.Equal(in[1], out) {
 			return nil // refused when it is evaluated
 		}
+		y, state := lowering.Output[float32](d, s, 0), lowering.Slot[float32]{}
+		if given {
+			state = lowering.Input[float32](d, s, 1)
+		}
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			f := e.Frame()
 			if given {
-				copy(e.Floats(s.Out[0]), e.Floats(s.In[1]))
+				copy(y.In(f), state.In(f))
 			} else {
-				clear(e.Floats(s.Out[0]))
+				clear(y.In(f))
 			}
 			return nil
 		}}

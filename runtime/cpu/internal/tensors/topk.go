@@ -42,24 +42,29 @@ func topKKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-func newTopK[T topKType](d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
+// topKShape is what the kernels of all types find out about a step; ok is false where it is refused when it is evaluated.
+func topKShape(d *lowering.Binding, s *lowering.Step) (n, most, outer, inner int, ok bool) {
 	shape := d.ShapeOf(s, 0)
 	k, ok := d.Ints(s, 1)
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape))
 	if !ok || len(k) != 1 || err != nil || k[0] < 1 || k[0] > int64(shape[axis]) || len(s.Out) != 2 ||
 		s.Out[0] != nil && !d.Gives(s, 0, d.DType(s.In[0])) || s.Out[1] != nil && !d.Gives(s, 1, tensor.Int64) {
-		return nil // refused when it is evaluated
+		return 0, 0, 0, 0, false
 	}
-	outer, inner := lowering.Runs(shape, axis)
-	p := &topKPass[T]{n: shape[axis], k: int(k[0]), inner: inner, largest: s.Node.Attrs.Bool("largest", true)}
+	outer, inner = lowering.Runs(shape, axis)
+	return shape[axis], int(k[0]), outer, inner, true
+}
+
+func newTopK[T topKType](d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
+	n, most, outer, inner, ok := topKShape(d, s)
+	if !ok {
+		return nil
+	}
+	p := &topKPass[T]{n: n, k: most, inner: inner, largest: s.Node.Attrs.Bool("largest", true)}
+	x, y, at := lowering.Input[T](d, s, 0), lowering.Output[T](d, s, 0), lowering.Output[int64](d, s, 1)
 	return &record.TensorKernel{Scratch: p.k, Run: func(e record.Execution, _ record.Call) error {
-		p.x, p.y, p.at = tensor.Data[T](e.Datum(s.In[0]).(*tensor.Tensor)), nil, nil
-		if s.Out[0] != nil {
-			p.y = tensor.Data[T](e.Datum(s.Out[0]).(*tensor.Tensor))
-		}
-		if s.Out[1] != nil {
-			p.at = tensor.Data[int64](e.Datum(s.Out[1]).(*tensor.Tensor))
-		}
+		f := e.Frame()
+		p.x, p.y, p.at = x.In(f), y.In(f), at.In(f)
 		return e.Parallel(p, outer)
 	}}
 }

@@ -24,7 +24,7 @@ func transposeKernel(s *lowering.Step) record.ShapedMaker {
 		return nil
 	}
 	perm := s.Node.Attrs.Ints("perm", nil)
-	return func(in [][]int, out []int) *record.TensorKernel {
+	return func(d *lowering.Binding, in [][]int, out []int) *record.TensorKernel {
 		rank := len(in[0])
 		order := make([]int, rank)
 		for i := range order {
@@ -42,8 +42,9 @@ func transposeKernel(s *lowering.Step) record.ShapedMaker {
 		}
 		t := NewTransposition(in[0], order)
 		t.node = s.Source
+		slots := unaryOf(d, s)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			t.Src, t.Dst = e.Floats(s.In[0]), e.Floats(s.Out[0])
+			t.Src, t.Dst = slots.in(e.Frame())
 			return e.Parallel(t, t.Items)
 		}}
 	}

@@ -30,8 +30,10 @@ func triluKernel(s *lowering.Step) record.TensorMaker {
 			diagonal = int(min(max(k[0], -int64(rows)), int64(columns)))
 		}
 		all := product(shape[:len(shape)-1])
+		whole, triangle, size := lowering.BytesOf(d, s.In[0]), lowering.BytesOf(d, s.Out[0]), tensor.ByteSize(dtype, 1)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			x, y, size := e.Datum(s.In[0]).(*tensor.Tensor).Bytes(), e.Datum(s.Out[0]).(*tensor.Tensor).Bytes(), tensor.ByteSize(dtype, 1)
+			f := e.Frame()
+			x, y := whole.In(f), triangle.In(f)
 			for r := range all {
 				from, to := min(max(r%rows+diagonal, 0), columns), columns
 				if !upper {

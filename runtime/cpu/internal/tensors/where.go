@@ -16,30 +16,24 @@ func whereKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
-		var run func(p *comparePass, row int)
 		dtype := d.DType(s.In[1])
-		switch dtype {
-		case tensor.Float32:
-			run = whereRow[float32]
-		case tensor.Int64:
-			run = whereRow[int64]
-		case tensor.Int32:
-			run = whereRow[int32]
-		default:
-			return nil
-		}
 		if !d.Typed(s, 0, tensor.Bool) || !d.Typed(s, 1, dtype) || !d.Typed(s, 2, dtype) || !d.Gives(s, 0, dtype) {
 			return nil
 		}
-		return elementKernel(d, s, run, 0, 0, 1, 2)
+		switch dtype {
+		case tensor.Float32, tensor.Int32:
+			return elementKernel(d, s, whereRow[uint32])
+		case tensor.Int64:
+			return elementKernel(d, s, whereRow[uint64])
+		}
+		return nil
 	}
 }
 
-func whereRow[T tensor.Elem](p *comparePass, row int) {
-	n := p.b.Inner
-	y := tensor.Data[T](p.y)[row*n : (row+1)*n]
-	c, a, b := tensor.Data[bool](p.x[0])[p.b.At(0, row):], tensor.Data[T](p.x[1])[p.b.At(1, row):], tensor.Data[T](p.x[2])[p.b.At(2, row):]
-	step := p.steps()
+// whereRow picks elements, as those of another type of their size.
+func whereRow[T uint32 | uint64](p *elementPass, row int) {
+	y, c, step := result[T](p, row), operand[bool](p, 0, row), p.steps()
+	a, b := operand[T](p, 1, row), operand[T](p, 2, row)
 	for i := range y {
 		if c[i*step[0]] {
 			y[i] = a[i*step[1]]

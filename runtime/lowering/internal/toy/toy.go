@@ -98,7 +98,7 @@ func (e *executable) notes() *lowering.Notes {
 			return ""
 		},
 		Value: func(v *lowering.Value) string {
-			t := e.View[v.ID]
+			t := e.PlaceOf(v)
 			if t == nil || len(t.Bytes()) == 0 {
 				return ""
 			}
@@ -130,7 +130,9 @@ type unit struct {
 	step    *lowering.Step
 	kernel  kernel           // nil: see control
 	control lowering.Control // beside kernel; nil if the step is evaluated
-	in, out [][]float32
+	reads   []lowering.Slot[float32]
+	writes  []lowering.Slot[float32]
+	in, out [][]float32   // the elements there, for kernel
 	subs    []*executable // of the programs of control; nil for one that does not run
 	dies    [][]byte      // memory of values whose lifetime ends here
 }
@@ -171,12 +173,24 @@ func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
 
 // unit returns the unit of a step, with its kernel or control.
 func (e *executable) unit(s *lowering.Step) unit {
-	u := unit{step: s, in: make([][]float32, len(s.In)), out: make([][]float32, len(s.Out))}
+	u := unit{step: s}
 	if mk, ok := s.Impl.(maker); ok && floats(e.Binding, s) && (s.Rows != nil || e.Binding.Fits(s)) {
 		u.kernel = mk(e.Binding, s)
 	}
 	if u.kernel == nil {
 		u.control = e.Binding.Control(s, align)
+		return u
+	}
+	u.in, u.out = make([][]float32, len(s.In)), make([][]float32, len(s.Out))
+	for _, v := range s.In {
+		var x lowering.Slot[float32]
+		if v != nil && e.Binding.IsFloat32(v) { // kernels take constants of other types from the step
+			x = lowering.SlotOf[float32](e.Binding, v)
+		}
+		u.reads = append(u.reads, x)
+	}
+	for _, v := range s.Out {
+		u.writes = append(u.writes, lowering.SlotOf[float32](e.Binding, v))
 	}
 	return u
 }
@@ -223,7 +237,7 @@ func (e *executable) place(lives []lowering.Life) error {
 			}
 			dtype, shape, life := d.DType(v), d.Shape(v), lives[v.ID]
 			if dtype == tensor.String {
-				e.View[v.ID] = tensor.New(dtype, shape...)
+				e.Place(v, tensor.New(dtype, shape...))
 				continue
 			}
 			n, _ := tensor.Size(shape)
@@ -234,10 +248,7 @@ func (e *executable) place(lives []lowering.Life) error {
 				if err != nil {
 					return err
 				}
-				e.View[v.ID] = t
-				if d.IsFloat32(v) {
-					e.Float32[v.ID] = tensor.Data[float32](t)
-				}
+				e.Place(v, t)
 				if life.Last < len(e.units) {
 					e.units[life.Last].dies = append(e.units[life.Last].dies, b)
 				}
@@ -328,15 +339,11 @@ func (e *executable) run(ctx context.Context, u *unit) (err error) {
 	}()
 	switch {
 	case u.kernel != nil:
-		for i, v := range u.step.In {
-			if v != nil {
-				u.in[i] = e.Float32[v.ID]
-			}
+		for i, x := range u.reads {
+			u.in[i] = x.In(&e.Frame)
 		}
-		for i, v := range u.step.Out {
-			if v != nil {
-				u.out[i] = e.Float32[v.ID]
-			}
+		for i, y := range u.writes {
+			u.out[i] = y.In(&e.Frame)
 		}
 		u.kernel(u.out, u.in)
 	case u.control != nil:
