@@ -22,7 +22,8 @@ type Builder struct {
 
 // NewBuilder starts a graph. Its operators come from resolver, at the given versions of their domains.
 func NewBuilder(name string, resolver Resolver, opsets map[string]int) *Builder {
-	return &Builder{g: &Graph{Name: name, Opsets: opsets, Meta: map[string]string{}}, resolver: resolver, opsets: opsets, names: map[string]bool{}}
+	return &Builder{g: &Graph{Name: name, Opsets: opsets, Meta: map[string]string{}}, resolver: resolver,
+		opsets: opsets, names: map[string]bool{}}
 }
 
 // Edit returns a builder that appends nodes to an existing graph. Call Sort afterwards.

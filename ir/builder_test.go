@@ -24,7 +24,8 @@ func TestBuilderNames(t *testing.T) {
 	if b.Unique("") != "v" || b.Unique("") != "v_1" {
 		t.Error("names without a hint")
 	}
-	if e := Edit(b.Graph(), testOps(), versions); e.Unique("x") != "x_1" || e.Unique("layers.0.Identity") != "layers.0.Identity_2" {
+	if e := Edit(b.Graph(), testOps(), versions); e.Unique("x") != "x_1" ||
+		e.Unique("layers.0.Identity") != "layers.0.Identity_2" {
 		t.Error("Edit gives names that are taken")
 	}
 }
@@ -68,16 +69,27 @@ func TestEditKnowsConstantOutputs(t *testing.T) {
 func TestBuilderErrors(t *testing.T) {
 	x := Tensor(tensor.Float32, 2)
 	for want, f := range map[string]func(*Builder){
-		`no operator Nope in version 24 of domain ""`: func(b *Builder) { b.Output("y", b.Op("", "Nope", []*Value{b.Input("x", x)})) },
-		"no operator New in version 24":               func(b *Builder) { b.Op("", "New", []*Value{b.Input("x", x)}) },
-		"input 1 (y) is missing":                      func(b *Builder) { b.Op("", "Add", []*Value{b.Input("x", x)}) },
-		"expected float[2], found int8":               func(b *Builder) { b.Op("", "Add", []*Value{b.Input("x", x), b.Const("k", tensor.New(tensor.Int8))}) },
-		`two values are named "x"`:                    func(b *Builder) { b.Input("x", x); b.Input("x", x) },
-		`two values are named "z"`:                    func(b *Builder) { v := b.Input("z", x); b.Output("z", b.Op("", "Identity", []*Value{v})) },
-		`output "y" has no value`:                     func(b *Builder) { b.Output("y", nil) },
-		"no operator Inner":                           func(b *Builder) { b.Sub("s").Op("", "Inner", nil) },
+		`no operator Nope in version 24 of domain ""`: func(
+			b *Builder) {
+			b.Output("y", b.Op("", "Nope", []*Value{b.Input("x", x)}))
+		},
+		"no operator New in version 24": func(b *Builder) { b.Op("", "New", []*Value{b.Input("x", x)}) },
+		"input 1 (y) is missing":        func(b *Builder) { b.Op("", "Add", []*Value{b.Input("x", x)}) },
+		"expected float[2], found int8": func(
+			b *Builder) {
+			b.Op("", "Add", []*Value{b.Input("x", x), b.Const("k", tensor.New(tensor.Int8))})
+		},
+		`two values are named "x"`: func(b *Builder) { b.Input("x", x); b.Input("x", x) },
+		`two values are named "z"`: func(
+			b *Builder) {
+			v := b.Input("z", x)
+			b.Output("z", b.Op("", "Identity", []*Value{v}))
+		},
+		`output "y" has no value`: func(b *Builder) { b.Output("y", nil) },
+		"no operator Inner":       func(b *Builder) { b.Sub("s").Op("", "Inner", nil) },
 		"has 2 outputs, operator gives 1": func(b *Builder) {
-			b.Apply(&Op{Name: "Odd", Out: []Param{{}, {}}, Infer: func(*Node) ([]Type, error) { return []Type{x}, nil }}, 2, nil, nil)
+			b.Apply(&Op{Name: "Odd", Out: []Param{{}, {}},
+				Infer: func(*Node) ([]Type, error) { return []Type{x}, nil }}, 2, nil, nil)
 		},
 		"has no type inference": func(b *Builder) { b.Apply(&Op{Name: "Odd"}, 0, nil, nil) },
 	} {

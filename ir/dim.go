@@ -533,7 +533,8 @@ func (p *dimParser) product(depth int) (Dim, error) {
 }
 
 func isIdent(c byte, first bool) bool {
-	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 || !first && (c >= '0' && c <= '9' || c == '.' || c == '#' || c == '/' || c == ':')
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 ||
+		!first && (c >= '0' && c <= '9' || c == '.' || c == '#' || c == '/' || c == ':')
 }
 
 func (p *dimParser) factor(depth int) (Dim, error) {

@@ -98,9 +98,12 @@ func TestDimNormalForm(t *testing.T) {
 
 func TestDimString(t *testing.T) {
 	for in, want := range map[string]string{
-		"L": "L", "0": "0", "2*L + 1": "2*L+1", "1+L+L": "2*L+1", "-L+5": "-L+5", "L*B*2": "2*B*L", "L-L": "0", "?": "?", "max(?,1)": "?",
-		"floordiv(L+1,2)": "floordiv(L+1,2)", "floordiv(7,2)": "3", "max(3,L,": "", "floordiv(B*L,L)": "B", "a.b/c:0#1": "a.b/c:0#1", "Länge": "Länge",
-		"": "", "L+": "", "+": "", "2L": "", "L L": "LL", "max(1)": "", "floor(1,2)": "", "(L)": "", "9223372036854775808": "", "min(L,L+1)": "L",
+		"L": "L", "0": "0", "2*L + 1": "2*L+1", "1+L+L": "2*L+1", "-L+5": "-L+5", "L*B*2": "2*B*L", "L-L": "0",
+		"?": "?", "max(?,1)": "?",
+		"floordiv(L+1,2)": "floordiv(L+1,2)", "floordiv(7,2)": "3", "max(3,L,": "", "floordiv(B*L,L)": "B",
+		"a.b/c:0#1": "a.b/c:0#1", "Länge": "Länge",
+		"": "", "L+": "", "+": "", "2L": "", "L L": "LL", "max(1)": "", "floor(1,2)": "", "(L)": "",
+		"9223372036854775808": "", "min(L,L+1)": "L",
 		"9223372036854775807*2": "?", "9223372036854775807+1": "?", "max(9223372036854775807,-5)": "9223372036854775807",
 	} {
 		d, err := ParseDim(in)
@@ -115,7 +118,8 @@ func TestDimString(t *testing.T) {
 
 func TestDimUnknown(t *testing.T) {
 	u, l := Unknown, Sym("L")
-	for _, d := range []Dim{u.Add(l), l.Sub(u), u.Mul(Const(0)), u.FloorDiv(l), l.Max(u), u.Min(u), u.Subst(map[string]Dim{"L": l})} {
+	for _, d := range []Dim{u.Add(l), l.Sub(u), u.Mul(Const(0)), u.FloorDiv(l), l.Max(u), u.Min(u),
+		u.Subst(map[string]Dim{"L": l})} {
 		if !d.IsUnknown() {
 			t.Errorf("%v should be unknown", d)
 		}
@@ -149,7 +153,8 @@ func TestParseDimBounds(t *testing.T) {
 		product.WriteString("v" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + "*")
 	}
 	start := time.Now()
-	for _, s := range []string{sum.String() + "1", product.String() + "1", strings.Repeat("a*", 2000) + "a", strings.Repeat("max(1,", 20) + "1" + strings.Repeat(")", 20), strings.Repeat("1", 5000)} {
+	for _, s := range []string{sum.String() + "1", product.String() + "1", strings.Repeat("a*", 2000) + "a",
+		strings.Repeat("max(1,", 20) + "1" + strings.Repeat(")", 20), strings.Repeat("1", 5000)} {
 		if d, err := ParseDim(s); err == nil {
 			t.Errorf("%s… was read as %v", s[:20], d)
 		}

@@ -197,21 +197,25 @@ func TestNodeString(t *testing.T) {
 }
 
 func TestAttrs(t *testing.T) {
-	as := NewAttrs(A("b", 2), A("a", true), A("c", float32(0.5)), A("b", 3), A("l", []int{1, 2}), A("s", "x"), A("t", tensor.Scalar(1.0)))
-	if as.Int("b", 0) != 3 || !as.Bool("a", false) || as.Float("c", 0) != 0.5 || len(as.Ints("l", nil)) != 2 || as.Str("s", "") != "x" || as.Tensor("t") == nil {
+	as := NewAttrs(A("b", 2), A("a", true), A("c", float32(0.5)), A("b", 3), A("l", []int{1, 2}), A("s", "x"),
+		A("t", tensor.Scalar(1.0)))
+	if as.Int("b", 0) != 3 || !as.Bool("a", false) || as.Float("c", 0) != 0.5 || len(as.Ints("l", nil)) != 2 ||
+		as.Str("s", "") != "x" || as.Tensor("t") == nil {
 		t.Errorf("%v", as)
 	}
 	if !slices.IsSortedFunc(as, func(a, b Attr) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("not sorted: %v", as)
 	}
-	if as.Int("none", 7) != 7 || as.Str("b", "kind differs") != "kind differs" || as.Bool("none", true) != true || as.Graph("b") != nil || as.Floats("b", nil) != nil || as.Strs("b", nil) != nil {
+	if as.Int("none", 7) != 7 || as.Str("b", "kind differs") != "kind differs" || as.Bool("none", true) != true ||
+		as.Graph("b") != nil || as.Floats("b", nil) != nil || as.Strs("b", nil) != nil {
 		t.Error("defaults")
 	}
 	w := as.With("b", 9).Without("a")
 	if as.Int("b", 0) != 3 || !as.Has("a") || w.Int("b", 0) != 9 || w.Has("a") {
 		t.Error("With and Without change what they copy")
 	}
-	for _, v := range []any{int64(1), 1.0, "", (*tensor.Tensor)(nil), (*Graph)(nil), Tensor(tensor.Int8), []int64{}, []float64{}, []string{}, []*tensor.Tensor{}, []*Graph{}, []Type{}} {
+	for _, v := range []any{int64(1), 1.0, "", (*tensor.Tensor)(nil), (*Graph)(nil), Tensor(tensor.Int8), []int64{},
+		[]float64{}, []string{}, []*tensor.Tensor{}, []*Graph{}, []Type{}} {
 		if (Attr{Value: v}).Kind() == "" {
 			t.Errorf("%T has no kind", v)
 		}
@@ -226,7 +230,8 @@ func TestAttrs(t *testing.T) {
 func TestTypes(t *testing.T) {
 	f := Tensor(tensor.Float32, "B", "2*L", 3, int64(4), Unknown)
 	seq, opt := &SequenceType{f}, &OptionalType{Tensor(tensor.Int64)}
-	for typ, want := range map[Type]string{f: "float[B,2*L,3,4,?]", seq: "seq(float[B,2*L,3,4,?])", opt: "optional(int64)", &TensorType{Elem: tensor.Bool, NoRank: true}: "bool[]"} {
+	for typ, want := range map[Type]string{f: "float[B,2*L,3,4,?]", seq: "seq(float[B,2*L,3,4,?])",
+		opt: "optional(int64)", &TensorType{Elem: tensor.Bool, NoRank: true}: "bool[]"} {
 		if typ.String() != want {
 			t.Errorf("%v, expected %s", typ, want)
 		}
@@ -243,7 +248,8 @@ func TestTypes(t *testing.T) {
 		{Tensor(tensor.Float32, 2), Tensor(tensor.Float32), false},
 		{Tensor(tensor.Float32, 2), Tensor(tensor.Float64, 2), false},
 		{Tensor(tensor.Float32, 2), &TensorType{Elem: tensor.Float32, NoRank: true}, true},
-		{seq, f, false}, {opt, seq, false}, {&OptionalType{f}, &OptionalType{f}, true}, {f, nil, false}, {nil, nil, true}, {nil, f, false},
+		{seq, f, false}, {opt, seq, false}, {&OptionalType{f}, &OptionalType{f}, true}, {f, nil, false},
+		{nil, nil, true}, {nil, f, false},
 	} {
 		if got := Compatible(c.a, c.b); got != c.want {
 			t.Errorf("Compatible(%v, %v) = %v", c.a, c.b, got)

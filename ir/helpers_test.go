@@ -32,11 +32,14 @@ func testOps() ops {
 			}
 			return same(n)
 		}},
-		{Name: "Split", Since: 1, In: []Param{x, {Name: "at", Elem: "int64", Optional: true}}, Out: []Param{x, y}, Infer: func(n *Node) ([]Type, error) {
-			return []Type{n.Inputs[0].Type, n.Inputs[0].Type}, nil
-		}},
-		{Name: "If", Since: 1, In: []Param{{Name: "cond", Elem: "bool"}}, Out: []Param{{Name: "out", Elem: "T", Variadic: true, Optional: true}},
-			Attrs: []AttrSpec{{Name: "then_branch", Kind: AttrGraph, Required: true}, {Name: "else_branch", Kind: AttrGraph}, {Name: "mode", Kind: AttrString, OneOf: []string{"a", "b"}}},
+		{Name: "Split", Since: 1, In: []Param{x, {Name: "at", Elem: "int64", Optional: true}}, Out: []Param{x, y},
+			Infer: func(n *Node) ([]Type, error) {
+				return []Type{n.Inputs[0].Type, n.Inputs[0].Type}, nil
+			}},
+		{Name: "If", Since: 1, In: []Param{{Name: "cond", Elem: "bool"}},
+			Out: []Param{{Name: "out", Elem: "T", Variadic: true, Optional: true}},
+			Attrs: []AttrSpec{{Name: "then_branch", Kind: AttrGraph, Required: true},
+				{Name: "else_branch", Kind: AttrGraph}, {Name: "mode", Kind: AttrString, OneOf: []string{"a", "b"}}},
 			Infer: func(n *Node) ([]Type, error) {
 				var t []Type
 				for _, v := range n.Attrs.Graph("then_branch").Outputs {

@@ -177,7 +177,8 @@ func EqualTypes(a, b Type) bool {
 	switch a := a.(type) {
 	case *TensorType:
 		b, ok := b.(*TensorType)
-		return ok && (a == b || a.Elem == b.Elem && a.NoRank == b.NoRank && (a.NoRank || slices.EqualFunc(a.Shape, b.Shape, Dim.same)))
+		return ok && (a == b || a.Elem == b.Elem && a.NoRank == b.NoRank &&
+			(a.NoRank || slices.EqualFunc(a.Shape, b.Shape, Dim.same)))
 	case *SequenceType:
 		b, ok := b.(*SequenceType)
 		return ok && EqualTypes(a.Elem, b.Elem)

@@ -117,7 +117,9 @@ func (c *verifier) graph(g *Graph) error {
 				return &VerifyError{g, n, nil, fmt.Sprintf("domain %q is not among the graph's opsets", n.Op.Domain)}
 			}
 			if n.Op.Since > have {
-				return &VerifyError{g, n, nil, fmt.Sprintf("operator is from version %d of domain %q, the graph has %d", n.Op.Since, n.Op.Domain, have)}
+				return &VerifyError{g, n, nil,
+					fmt.Sprintf("operator is from version %d of domain %q, the graph has %d", n.Op.Since, n.Op.Domain,
+						have)}
 			}
 		}
 		for _, v := range n.Inputs {

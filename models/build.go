@@ -186,7 +186,8 @@ func (n *network) layer(x, state *ir.Value, prefix string) (y, next *ir.Value) {
 	attrs := []ir.Attr{ir.A("bidirectional", l.Bidirectional), ir.A("method", l.Discretization), ir.A("rate", n.rate)}
 	if n.w[prefix+"Lambda"] != nil {
 		lambda = n.weight(prefix + "Lambda")
-		attrs = append(attrs, ir.A("conj_sym", l.ConjSym), ir.A("lambda_real", l.LambdaReal), ir.A("lambda_imag", l.LambdaImag),
+		attrs = append(attrs, ir.A("conj_sym", l.ConjSym), ir.A("lambda_real", l.LambdaReal),
+			ir.A("lambda_imag", l.LambdaImag),
 			ir.A("max_real_lambda", l.MaxRealLambda), ir.A("epsilon", epsilon))
 	} else {
 		a = n.weight(prefix + "A")

@@ -173,7 +173,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// makeVanilla replaces each layer's diagonal by the matrix that it stands for, which is real where the imaginary parts are 0.
+// makeVanilla replaces each layer's diagonal by the matrix that it stands for, which is real where the imaginary parts
+// are 0.
 func makeVanilla(c *Config, w Weights) {
 	c.Layer.ConjSym = false
 	for i := range c.NLayers {
@@ -204,7 +205,8 @@ func TestVanilla(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := interpret(t, build(t, c, w, BuildOptions{}), "", in)
-	if e := apart(t, full[Output], diagonal[Output].(*tensor.Tensor)); !(e < 1e-5) { // epsilon stands in the diagonal form only
+	// epsilon stands in the diagonal form only
+	if e := apart(t, full[Output], diagonal[Output].(*tensor.Tensor)); !(e < 1e-5) {
 		t.Errorf("full and diagonal differ by %.3g", e)
 	}
 	if a, b := full[StateOut].(*tensor.Tensor).Dim(1), diagonal[StateOut].(*tensor.Tensor).Dim(1); 2*a != b {
@@ -217,7 +219,8 @@ func TestBuildNames(t *testing.T) {
 	w := initialized(t, c)
 	w["model.layers.0.norm.norm.num_batches_tracked"] = tensor.Scalar(int64(3))
 	g := build(t, c, w, BuildOptions{Name: "pets"})
-	if g.Name != "pets" || g.Meta[ir.MetaTime] != "L" || g.Meta[ir.MetaBatch] != "B" || g.Meta[ir.MetaLabels] != `["cat","dog \u0026 \u003cco\u003e"]` {
+	if g.Name != "pets" || g.Meta[ir.MetaTime] != "L" || g.Meta[ir.MetaBatch] != "B" ||
+		g.Meta[ir.MetaLabels] != `["cat","dog \u0026 \u003cco\u003e"]` {
 		t.Errorf("graph %s, meta %v", g.Name, g.Meta)
 	}
 	var names []string
@@ -233,7 +236,8 @@ func TestBuildNames(t *testing.T) {
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
 		ports = append(ports, fmt.Sprintf("%s %v", v.Name, v.Type))
 	}
-	want := []string{"input float[B,L,3]", "lengths optional(int64[B])", "state_in optional(float[B,32])", "output float[B,2]", "state_out float[B,32]"}
+	want := []string{"input float[B,L,3]", "lengths optional(int64[B])", "state_in optional(float[B,32])",
+		"output float[B,2]", "state_out float[B,32]"}
 	if !slices.Equal(ports, want) {
 		t.Errorf("inputs and outputs %q, expected %q", ports, want)
 	}
@@ -283,13 +287,19 @@ func TestCheckErrors(t *testing.T) {
 		{"encoder.bias", nil, "tensor encoder.bias: is missing, expected float32[8]"},
 		{"encoder.biass", f32(8), "tensor encoder.biass: is not part of the model"},
 		{"encoder.weight", f32(3, 8), "tensor encoder.weight: expected float32[8,3], found float32[3,8]"},
-		{"encoder.weight", tensor.New(tensor.Int64, 8, 3), "tensor encoder.weight: expected float32[8,3], found int64[8,3]"},
-		{"encoder.weight", with(f32(8, 3), 4, math.NaN()), "tensor encoder.weight[1,1]: expected a finite number, found NaN"},
-		{"model.layers.1.layer.C", with(f32(1, 2, 4, 4), 31, math.Inf(-1)), "tensor model.layers.1.layer.C[0,1,3,3]: expected a finite number, found -Inf"},
-		{"model.norm.norm.running_var", with(f32(8), 2, -1), "tensor model.norm.norm.running_var[2]: expected a variance of at least 0, found -1"},
+		{"encoder.weight", tensor.New(tensor.Int64, 8, 3),
+			"tensor encoder.weight: expected float32[8,3], found int64[8,3]"},
+		{"encoder.weight", with(f32(8, 3), 4, math.NaN()),
+			"tensor encoder.weight[1,1]: expected a finite number, found NaN"},
+		{"model.layers.1.layer.C", with(f32(1, 2, 4, 4), 31, math.Inf(-1)),
+			"tensor model.layers.1.layer.C[0,1,3,3]: expected a finite number, found -Inf"},
+		{"model.norm.norm.running_var", with(f32(8), 2, -1),
+			"tensor model.norm.norm.running_var[2]: expected a variance of at least 0, found -1"},
 		{"model.layers.1.layer.A", f32(1, 2, 4, 4), "tensor model.layers.1.layer.A: is not part of the model"},
-		{"model.layers.0.layer.Lambda", f32(1, 2, 5, 2), "tensor model.layers.0.layer.log_dt: expected float32[1,2,5], found float32[1,2,4] (and 2 more)"},
-		{"model.layers.0.layer.Lambda", f32(3), "tensor model.layers.0.layer.Lambda: expected float32[1,2,4,2], found float32[3]"},
+		{"model.layers.0.layer.Lambda", f32(1, 2, 5, 2),
+			"tensor model.layers.0.layer.log_dt: expected float32[1,2,5], found float32[1,2,4] (and 2 more)"},
+		{"model.layers.0.layer.Lambda", f32(3),
+			"tensor model.layers.0.layer.Lambda: expected float32[1,2,4,2], found float32[3]"},
 	} {
 		w := Weights{}
 		for k, v := range good {
@@ -311,7 +321,8 @@ func TestCheckErrors(t *testing.T) {
 			w[k] = v
 		}
 	}
-	if err := Check(c, w); err == nil || err.Error() != "tensor encoder.weight: is missing, expected float32[8,3]; there is encoder.wight (and 1 more)" {
+	if err := Check(c, w); err == nil ||
+		err.Error() != "tensor encoder.weight: is missing, expected float32[8,3]; there is encoder.wight (and 1 more)" {
 		t.Error(err)
 	}
 }

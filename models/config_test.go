@@ -64,7 +64,8 @@ func TestConfigRoundTrip(t *testing.T) {
 	if got := string(c.JSON()); got != small {
 		t.Errorf("JSON gives\n%s", got)
 	}
-	if c.DModel != 8 || !c.Prenorm || c.Layer.PostActivation != "half_glu1" || c.Layer.Activation != "" || c.ID2Label[1] != "dog & <co>" {
+	if c.DModel != 8 || !c.Prenorm || c.Layer.PostActivation != "half_glu1" || c.Layer.Activation != "" ||
+		c.ID2Label[1] != "dog & <co>" {
 		t.Errorf("parsed %+v", c)
 	}
 }
@@ -114,7 +115,8 @@ func TestConfigDefaults(t *testing.T) {
 		"decoder":{"type":"sequence","mode":"last","d_output":1},"architectures":[{"deep":[1,2]}],"torch_dtype":"float32",
 		"transformers_version":"4","_name_or_path":"x","label2id":{"a":0}}`)
 	l := c.Layer
-	if l.Channels != 1 || l.Discretization != "zoh" || l.LambdaReal != "clip" || l.MaxRealLambda != 1e-4 || l.LambdaImag != "same" ||
+	if l.Channels != 1 || l.Discretization != "zoh" || l.LambdaReal != "clip" || l.MaxRealLambda != 1e-4 ||
+		l.LambdaImag != "same" ||
 		l.Activation != "" || l.PostActivation != "" || l.MaxKernelLength != 0 || c.Decoder.UseLengths {
 		t.Errorf("defaults: %+v", c)
 	}
@@ -133,14 +135,19 @@ func TestConfigErrors(t *testing.T) {
 		{`"heads": 2`, `"heads": null`, `config.json: layer.heads: expected an integer from 1 to 1048576, found null`},
 		{`"heads": 2,`, ``, `config.json: layer.heads: is missing, expected an integer from 1 to 1048576`},
 		{`"heads": 2`, `"heads": {}`, `config.json: layer.heads: expected an integer from 1 to 1048576, found an object`},
-		{`"d_input": 3`, `"d_input": null`, `config.json: encoder.d_input: is missing, expected an integer from 1 to 1048576`},
+		{`"d_input": 3`, `"d_input": null`,
+			`config.json: encoder.d_input: is missing, expected an integer from 1 to 1048576`},
 		{`"model_type": "essm"`, `"model_type": "bert"`, `config.json: model_type: expected essm, found bert`},
 		{`"model_type": "essm",`, ``, `config.json: model_type: is missing, expected essm`},
-		{`"norm": "batch"`, `"norm": "group"`, `config.json: norm: expected one of batch, layer, layer_scalar, instance, none, found group`},
-		{`"norm": "batch"`, `"norm": "null"`, `config.json: norm: expected one of batch, layer, layer_scalar, instance, none, found "null"`},
+		{`"norm": "batch"`, `"norm": "group"`,
+			`config.json: norm: expected one of batch, layer, layer_scalar, instance, none, found group`},
+		{`"norm": "batch"`, `"norm": "null"`,
+			`config.json: norm: expected one of batch, layer, layer_scalar, instance, none, found "null"`},
 		{`"prenorm": true`, `"prenorm": 1`, `config.json: prenorm: expected true or false, found 1`},
-		{`"max_real_lambda": 0.0001`, `"max_real_lambda": -1`, `config.json: layer.max_real_lambda: expected a number of at least 0, found -1`},
-		{`"max_real_lambda": 0.0001`, `"max_real_lambda": 1e999`, `config.json: layer.max_real_lambda: expected a number of at least 0, found 1e999`},
+		{`"max_real_lambda": 0.0001`, `"max_real_lambda": -1`,
+			`config.json: layer.max_real_lambda: expected a number of at least 0, found -1`},
+		{`"max_real_lambda": 0.0001`, `"max_real_lambda": 1e999`,
+			`config.json: layer.max_real_lambda: expected a number of at least 0, found 1e999`},
 		{`"type": "linear"`, `"type": "identity"`, `config.json: encoder.d_input: encoder identity has no d_input`},
 		{`"mode": "pool"`, `"mode": "pool", "nli": true`, `config.json: decoder.nli: decoder sequence has no nli`},
 		{`"type": "sequence"`, `"type": "retrieval"`, `config.json: decoder.nli: is missing, expected true or false`},
@@ -162,12 +169,14 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%s → %s:\n got %v\nwant %s", c.old, c.new, err, c.want)
 		}
 	}
-	for _, text := range []string{"", "null", "[]", "\xff", `{"model_type":"essm"`, strings.Repeat(" ", MaxConfig+1), `{"label2id":` + strings.Repeat("[", 1000)} {
+	for _, text := range []string{"", "null", "[]", "\xff", `{"model_type":"essm"`, strings.Repeat(" ", MaxConfig+1),
+		`{"label2id":` + strings.Repeat("[", 1000)} {
 		if _, err := ParseConfig([]byte(text), "config.json"); err == nil {
 			t.Errorf("%.20q: no error", text)
 		}
 	}
-	modes := strings.Replace(strings.Replace(small, `"pool"`, `"none"`, 1), `"use_lengths": false`, `"use_lengths": true`, 1)
+	modes := strings.Replace(strings.Replace(small, `"pool"`, `"none"`, 1), `"use_lengths": false`,
+		`"use_lengths": true`, 1)
 	if _, err := ParseConfig([]byte(modes), "c"); err == nil || !strings.Contains(err.Error(), "lengths have no meaning") {
 		t.Errorf("mode none with lengths: %v", err)
 	}
@@ -175,8 +184,10 @@ func TestConfigErrors(t *testing.T) {
 
 func TestConfigSet(t *testing.T) {
 	c := mustParse(t, small)
-	for _, s := range [][2]string{{"layer.bidirectional", "true"}, {"norm", "none"}, {"layer.max_real_lambda", "0.5"}, {"layer.max_kernel_length", "7"},
-		{"layer.post_activation", "null"}, {"layer.channels", "null"}, {"encoder.type", "embedding"}, {"encoder.vocab_size", "9"}} {
+	for _, s := range [][2]string{{"layer.bidirectional", "true"}, {"norm", "none"}, {"layer.max_real_lambda", "0.5"},
+		{"layer.max_kernel_length", "7"},
+		{"layer.post_activation", "null"}, {"layer.channels", "null"}, {"encoder.type", "embedding"},
+		{"encoder.vocab_size", "9"}} {
 		if err := c.Set(s[0], s[1]); err != nil {
 			t.Error(err)
 		}
@@ -184,7 +195,8 @@ func TestConfigSet(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Error(err)
 	}
-	if !c.Layer.Bidirectional || c.Norm != "none" || c.Layer.MaxRealLambda != 0.5 || c.Layer.MaxKernelLength != 7 || c.Layer.PostActivation != "" ||
+	if !c.Layer.Bidirectional || c.Norm != "none" || c.Layer.MaxRealLambda != 0.5 || c.Layer.MaxKernelLength != 7 ||
+		c.Layer.PostActivation != "" ||
 		c.Layer.Channels != 1 || c.Encoder != (Encoder{Type: "embedding", VocabSize: 9}) {
 		t.Errorf("set: %+v", c)
 	}

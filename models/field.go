@@ -15,7 +15,8 @@ var (
 	DecoderTypes = []string{"sequence", "retrieval"}
 	Norms        = []string{"batch", "layer", "layer_scalar", "instance", "none"}
 	Modes        = []string{"pool", "last", "first", "sum", "none"}
-	Activations  = []string{"gelu", "relu", "leakyrelu", "tanh", "sigmoid", "silu", "swish", "full_glu", "half_glu1", "half_glu2"}
+	Activations  = []string{"gelu", "relu", "leakyrelu", "tanh", "sigmoid", "silu", "swish", "full_glu", "half_glu1",
+		"half_glu2"}
 )
 
 // field is one key of config.json. Reading, writing, Set and Validate all work on the table of fields.
@@ -45,8 +46,10 @@ var fields = []field{
 	{key: "sampling_rate", ref: func(c *Config) any { return &c.SamplingRate }, lo: 1, hi: maxRate, null: true,
 		omit: true},
 	{key: "encoder.type", ref: func(c *Config) any { return &c.Encoder.Type }, oneOf: EncoderTypes},
-	{key: "encoder.d_input", ref: func(c *Config) any { return &c.Encoder.DInput }, lo: 1, hi: maxSize, when: encoderIs("linear")},
-	{key: "encoder.vocab_size", ref: func(c *Config) any { return &c.Encoder.VocabSize }, lo: 1, hi: maxVocab, when: encoderIs("embedding")},
+	{key: "encoder.d_input", ref: func(c *Config) any { return &c.Encoder.DInput }, lo: 1, hi: maxSize,
+		when: encoderIs("linear")},
+	{key: "encoder.vocab_size", ref: func(c *Config) any { return &c.Encoder.VocabSize }, lo: 1, hi: maxVocab,
+		when: encoderIs("embedding")},
 	{key: "d_model", ref: func(c *Config) any { return &c.DModel }, lo: 1, hi: maxSize},
 	{key: "n_layers", ref: func(c *Config) any { return &c.NLayers }, lo: 1, hi: maxLayers},
 	{key: "prenorm", ref: func(c *Config) any { return &c.Prenorm }},
@@ -56,19 +59,25 @@ var fields = []field{
 	{key: "layer.channels", ref: func(c *Config) any { return &c.Layer.Channels }, lo: 1, hi: maxSize, def: 1},
 	{key: "layer.bidirectional", ref: func(c *Config) any { return &c.Layer.Bidirectional }},
 	{key: "layer.conj_sym", ref: func(c *Config) any { return &c.Layer.ConjSym }},
-	{key: "layer.discretization", ref: func(c *Config) any { return &c.Layer.Discretization }, oneOf: essm.Methods, def: "zoh"},
-	{key: "layer.lambda_real", ref: func(c *Config) any { return &c.Layer.LambdaReal }, oneOf: essm.RealConstraints, def: "clip"},
+	{key: "layer.discretization", ref: func(c *Config) any { return &c.Layer.Discretization }, oneOf: essm.Methods,
+		def: "zoh"},
+	{key: "layer.lambda_real", ref: func(c *Config) any { return &c.Layer.LambdaReal }, oneOf: essm.RealConstraints,
+		def: "clip"},
 	{key: "layer.max_real_lambda", ref: func(c *Config) any { return &c.Layer.MaxRealLambda }, def: 1e-4},
-	{key: "layer.lambda_imag", ref: func(c *Config) any { return &c.Layer.LambdaImag }, oneOf: essm.ImagConstraints, def: "same"},
+	{key: "layer.lambda_imag", ref: func(c *Config) any { return &c.Layer.LambdaImag }, oneOf: essm.ImagConstraints,
+		def: "same"},
 	{key: "layer.dt", ref: func(c *Config) any { return &c.Layer.Dt }, oneOf: []string{"per_state", "shared"}},
 	{key: "layer.d", ref: func(c *Config) any { return &c.Layer.D }, oneOf: []string{"none", "diagonal", "full"}},
 	{key: "layer.activation", ref: func(c *Config) any { return &c.Layer.Activation }, oneOf: Activations, null: true},
-	{key: "layer.post_activation", ref: func(c *Config) any { return &c.Layer.PostActivation }, oneOf: Activations, null: true},
-	{key: "layer.max_kernel_length", ref: func(c *Config) any { return &c.Layer.MaxKernelLength }, lo: 1, hi: 1 << 30, null: true},
+	{key: "layer.post_activation", ref: func(c *Config) any { return &c.Layer.PostActivation }, oneOf: Activations,
+		null: true},
+	{key: "layer.max_kernel_length", ref: func(c *Config) any { return &c.Layer.MaxKernelLength }, lo: 1, hi: 1 << 30,
+		null: true},
 	{key: "decoder.type", ref: func(c *Config) any { return &c.Decoder.Type }, oneOf: DecoderTypes},
 	{key: "decoder.mode", ref: func(c *Config) any { return &c.Decoder.Mode }, oneOf: Modes},
 	{key: "decoder.nli", ref: func(c *Config) any { return &c.Decoder.NLI }, when: decoderIs("retrieval")},
-	{key: "decoder.activation", ref: func(c *Config) any { return &c.Decoder.Activation }, oneOf: []string{"gelu", "relu"}, when: decoderIs("retrieval")},
+	{key: "decoder.activation", ref: func(c *Config) any { return &c.Decoder.Activation },
+		oneOf: []string{"gelu", "relu"}, when: decoderIs("retrieval")},
 	{key: "decoder.d_output", ref: func(c *Config) any { return &c.Decoder.DOutput }, lo: 1, hi: maxSize},
 	{key: "decoder.use_lengths", ref: func(c *Config) any { return &c.Decoder.UseLengths }, def: false},
 }

@@ -73,7 +73,8 @@ func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
 	total := 0
 	for _, s := range specs {
 		if total += s.Size(); total > maxInit {
-			return nil, fmt.Errorf("init: expected at most %d numbers in all tensors, found more at tensor %s", maxInit, s.Name)
+			return nil, fmt.Errorf("init: expected at most %d numbers in all tensors, found more at tensor %s", maxInit,
+				s.Name)
 		}
 	}
 	n := c.Layer.DState / c.Layer.Heads

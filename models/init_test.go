@@ -130,7 +130,8 @@ func TestInitFullSpectrum(t *testing.T) {
 
 func TestInitErrors(t *testing.T) {
 	c := mustParse(t, small)
-	for _, o := range []InitOptions{{DtMin: -1}, {DtMin: 1}, {DtMax: math.Inf(1)}, {Scale: math.NaN()}, {C: "x"}, {D: "x"}} {
+	for _, o := range []InitOptions{{DtMin: -1}, {DtMin: 1}, {DtMax: math.Inf(1)}, {Scale: math.NaN()}, {C: "x"},
+		{D: "x"}} {
 		if _, err := Init(c, o, 1); err == nil {
 			t.Errorf("%+v: no error", o)
 		}
@@ -141,7 +142,8 @@ func TestInitErrors(t *testing.T) {
 		t.Errorf("a model of terabytes: %v", err)
 	}
 	c.Layer.DState = 9
-	if _, err := Init(c, InitOptions{}, 1); err == nil || err.Error() != "layer.d_state: expected a multiple of layer.heads 2, found 9" {
+	if _, err := Init(c, InitOptions{}, 1); err == nil ||
+		err.Error() != "layer.d_state: expected a multiple of layer.heads 2, found 9" {
 		t.Errorf("error %v", err)
 	}
 }

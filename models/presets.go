@@ -29,20 +29,23 @@ type preset struct {
 func lengths(p *Preset) { p.Config.Decoder.UseLengths = true }
 
 var presets = []preset{
-	{"listops", "ListOps: the value of a nested list expression", 6, 4, 256, 256, false, tokens(18), 10, 2000, func(p *Preset) {
-		lengths(p)
-		p.Config.Layer.Bidirectional = false
-		p.Config.Layer.PostActivation = "leakyrelu"
-		p.Init.C = CFromHiPPO
-	}},
+	{"listops", "ListOps: the value of a nested list expression", 6, 4, 256, 256, false, tokens(18), 10, 2000,
+		func(p *Preset) {
+			lengths(p)
+			p.Config.Layer.Bidirectional = false
+			p.Config.Layer.PostActivation = "leakyrelu"
+			p.Init.C = CFromHiPPO
+		}},
 	{"text", "Text: sentiment of IMDB reviews, byte by byte", 6, 256, 256, 256, true, tokens(135), 2, 4096, lengths},
-	{"retrieval", "Retrieval: whether two papers of the AAN cite each other, byte by byte", 6, 64, 128, 128, true, tokens(97), 2, 4000, func(p *Preset) {
-		lengths(p)
-		d := &p.Config.Decoder
-		d.Type, d.NLI, d.Activation = "retrieval", true, "gelu"
-	}},
+	{"retrieval", "Retrieval: whether two papers of the AAN cite each other, byte by byte", 6, 64, 128, 128, true,
+		tokens(97), 2, 4000, func(p *Preset) {
+			lengths(p)
+			d := &p.Config.Decoder
+			d.Type, d.NLI, d.Activation = "retrieval", true, "gelu"
+		}},
 	{"image", "Image: CIFAR-10 in grey, pixel by pixel", 6, 64, 256, 512, false, features(1), 10, 1024, nil},
-	{"pathfinder", "Pathfinder: whether two dots are joined, 32 × 32 pixels", 6, 8, 192, 256, true, features(1), 2, 1024, nil},
+	{"pathfinder", "Pathfinder: whether two dots are joined, 32 × 32 pixels", 6, 8, 192, 256, true, features(1), 2,
+		1024, nil},
 	{"pathx", "Path-X: Pathfinder at 128 × 128 pixels", 6, 8, 192, 256, true, features(1), 2, 16384, func(p *Preset) {
 		p.Init.DtMin, p.Init.DtMax, p.Init.Scale = 1e-4, 1e-1, 0.0625
 	}},
@@ -90,5 +93,6 @@ func NewPreset(id string) (Preset, error) {
 		}
 		ids[i] = r.id
 	}
-	return Preset{}, fmt.Errorf("preset %s: expected one of %s; did you mean %s?", shorten(id), strings.Join(ids, ", "), spell.Nearest(id, ids))
+	return Preset{}, fmt.Errorf("preset %s: expected one of %s; did you mean %s?", shorten(id), strings.Join(ids, ", "),
+		spell.Nearest(id, ids))
 }

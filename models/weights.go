@@ -121,7 +121,8 @@ func (c *Config) Specs(w Weights) ([]Spec, error) {
 func (c *Config) decoderSpecs() []Spec {
 	var out []Spec
 	for _, l := range c.decoderLayers() {
-		out = append(out, Spec{Name: l.name + ".weight", Shape: []int{l.outputs, l.inputs}}, Spec{Name: l.name + ".bias", Shape: []int{l.outputs}})
+		out = append(out, Spec{Name: l.name + ".weight", Shape: []int{l.outputs, l.inputs}},
+			Spec{Name: l.name + ".bias", Shape: []int{l.outputs}})
 	}
 	return out
 }
@@ -163,7 +164,8 @@ func (c *Config) states(w Weights, i int) (n int, full bool, err error) {
 	}
 	n = c.Layer.DState / c.Layer.Heads
 	if n*c.Layer.Heads != c.Layer.DState {
-		return 0, false, fmt.Errorf("layer.d_state: expected a multiple of layer.heads %d, found %d", c.Layer.Heads, c.Layer.DState)
+		return 0, false, fmt.Errorf("layer.d_state: expected a multiple of layer.heads %d, found %d", c.Layer.Heads,
+			c.Layer.DState)
 	}
 	return n, full, nil
 }
@@ -211,7 +213,8 @@ func Check(c *Config, w Weights) error {
 		switch {
 		case t == nil:
 			hint := ""
-			if near := spell.Nearest(s.Name, extra[:min(len(extra), maxHints)]); near != "" && spell.Distance(s.Name, near) < 4 {
+			if near := spell.Nearest(s.Name, extra[:min(len(extra), maxHints)]); near != "" &&
+				spell.Distance(s.Name, near) < 4 {
 				hint = "; there is " + shorten(near)
 			}
 			fault(s.Name, "is missing, expected %s%s", want, hint)

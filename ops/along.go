@@ -45,7 +45,8 @@ func Global(n *ir.Node, in []ir.Fact) ir.Fact {
 			if f.Global {
 				cause = f.Cause
 			}
-			return ir.Fact{Symbol: f.Symbol, Axis: f.Axis, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded, Global: true, Cause: cause}
+			return ir.Fact{Symbol: f.Symbol, Axis: f.Axis, Stride: 1, Back: ir.Unbounded, Ahead: ir.Unbounded,
+				Global: true, Cause: cause}
 		}
 	}
 	return ir.Fact{}

@@ -507,13 +507,15 @@ func programFor(key elementKey, n *ir.Node, inputs int) *elementProgram {
 	}
 	if key.small != 0 {
 		e, p.hoisted = scalar.Hoist(e, p.inputs, func(reads []int) bool {
-			return len(reads) > 0 && !slices.ContainsFunc(reads, func(i int) bool { return i >= maxKeyed || key.small>>i&1 == 0 })
+			return len(reads) > 0 && !slices.ContainsFunc(reads,
+				func(i int) bool { return i >= maxKeyed || key.small>>i&1 == 0 })
 		})
 	}
 	code := scalar.Linearize(nil, e)
 	p.machines.New = func() any {
 		return &elementMachine{Machine: scalar.NewMachine(code, scalar.BlockSize), p: code,
-			in: make([][]float64, code.Inputs), room: make([][]float64, code.Inputs), result: make([]float64, scalar.BlockSize)}
+			in: make([][]float64, code.Inputs), room: make([][]float64, code.Inputs),
+			result: make([]float64, scalar.BlockSize)}
 	}
 	programs.Lock()
 	defer programs.Unlock()

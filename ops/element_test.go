@@ -84,7 +84,8 @@ func TestElementBroadcasts(t *testing.T) {
 			}
 			if v := ops.F64(nil, whole, 0); len(v) > 0 { // and against one point
 				k := len(v) - 1
-				e := v[k]*math.Exp(ops.F64(nil, whole, 1)[k]-ops.F64(nil, whole, 2)[k]) + math.Sin(ops.F64(nil, whole, 2)[k])
+				e := v[k]*math.Exp(ops.F64(nil, whole, 1)[k]-ops.F64(nil, whole, 2)[k]) + math.Sin(
+					ops.F64(nil, whole, 2)[k])
 				if last := ops.F64(nil, got, 0)[k]; math.Abs(last-e) > 1e-6*math.Abs(e)+1e-9 {
 					t.Errorf("%v: expected %v, found %v", shapes, e, last)
 				}

@@ -63,8 +63,9 @@ func splitDims(s string) []string {
 
 // Common sets of element types.
 var (
-	Floats  = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64}
-	Ints    = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
+	Floats = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64}
+	Ints   = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Uint16,
+		tensor.Uint32, tensor.Uint64}
 	Numbers = append(slices.Clone(Floats), Ints...)
 	Any     = tensor.DTypes()
 )

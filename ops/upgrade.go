@@ -78,7 +78,8 @@ func upgrade(names *ir.Builder, g *ir.Graph, depth int) error {
 		for _, m := range body.Nodes {
 			for _, vs := range [][]*ir.Value{m.Inputs, m.Outputs} {
 				for _, v := range vs {
-					if v != nil && !slices.Contains(n.Outputs, v) && !slices.Contains(n.Inputs, v) && (v.Const != nil || v.Def == m) {
+					if v != nil && !slices.Contains(n.Outputs, v) && !slices.Contains(n.Inputs, v) &&
+						(v.Const != nil || v.Def == m) {
 						v.Name = names.Unique(v.Name)
 					}
 				}

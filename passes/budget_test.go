@@ -139,7 +139,8 @@ func TestBudgetIsShared(t *testing.T) {
 		nodes       int
 	}{{-1, -1, 1}, {0, -1, 3}, {-1, 0, 3}, {256, -1, 2}, {-1, 64 + 2*256, 2}} {
 		g := graph()
-		if err := passes.Run(g, []*passes.Pass{passes.Fold}, passes.Options{Budget: ir.NewBudget(c.bytes, c.work)}); err != nil {
+		if err := passes.Run(g, []*passes.Pass{passes.Fold},
+			passes.Options{Budget: ir.NewBudget(c.bytes, c.work)}); err != nil {
 			t.Fatal(err)
 		}
 		if len(g.Nodes) != c.nodes {

@@ -68,7 +68,8 @@ type Program interface {
 
 // Lowered is implemented by a Program that shows what it has made of its graph.
 type Lowered interface {
-	// Lowered is text for people, in no fixed form: the steps of the program, or, where b is not nil, the plan for its shapes.
+	// Lowered is text for people, in no fixed form: the steps of the program, or, where b is not nil, the plan for its
+	// shapes.
 	Lowered(b *Binding) (string, error)
 }
 

@@ -61,7 +61,8 @@ func TestCarry(t *testing.T) {
 		if err := other.Restore(snapshot); err != nil {
 			t.Fatal(err)
 		}
-		all := []runtime.StreamStep{{Stream: other, In: data{"x": x}, Out: data{}}, {Stream: stream(t, m, 2), In: data{"x": x}, Out: data{}}}
+		all := []runtime.StreamStep{{Stream: other, In: data{"x": x}, Out: data{}},
+			{Stream: stream(t, m, 2), In: data{"x": x}, Out: data{}}}
 		if err := m.StepMany(ctx, all); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,8 @@ func TestCarry(t *testing.T) {
 		}
 	}
 	m := model(t, g, runtime.Options{Backend: ref.New(), Carry: map[string]string{"s": "y"}})
-	if _, err := m.NewStream(1); !errors.Is(err, runtime.ErrStream) || !strings.Contains(err.Error(), "but output y, which should be passed to it") {
+	if _, err := m.NewStream(1); !errors.Is(err, runtime.ErrStream) ||
+		!strings.Contains(err.Error(), "but output y, which should be passed to it") {
 		t.Errorf("a state of another shape: %v", err)
 	}
 }

@@ -47,7 +47,8 @@ func planned() []byte {
 
 func open() *runtime.Model {
 	content := planned()
-	m, err := runtime.LoadReader(bytes.NewReader(content), int64(len(content)), "decay.essm", runtime.Options{Backend: cpu.New()})
+	m, err := runtime.LoadReader(bytes.NewReader(content), int64(len(content)), "decay.essm",
+		runtime.Options{Backend: cpu.New()})
 	if err != nil {
 		log.Fatal(err)
 	}

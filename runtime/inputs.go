@@ -25,7 +25,8 @@ type signature struct {
 
 // newSignature makes the signature of inputs and outputs, with the time and batch symbols of g.
 func newSignature(g *ir.Graph, inputs, outputs []*ir.Value, wide bool) (*signature, error) {
-	sg := &signature{time: g.Meta[ir.MetaTime], batch: g.Meta[ir.MetaBatch], wide: wide, inputIndex: map[string]int{}, outputIndex: map[string]int{}}
+	sg := &signature{time: g.Meta[ir.MetaTime], batch: g.Meta[ir.MetaBatch], wide: wide, inputIndex: map[string]int{},
+		outputIndex: map[string]int{}}
 	for i, v := range inputs {
 		p := port(v)
 		sg.inputs = append(sg.inputs, p)
@@ -219,14 +220,16 @@ func fits(x *tensor.Tensor, want tensor.DType) error {
 	switch bits := want.Bits(); {
 	case want == tensor.Uint64:
 		lo = 0
-	case want == tensor.Uint32 || want == tensor.Uint16 || want == tensor.Uint8 || want == tensor.Uint4 || want == tensor.Uint2:
+	case want == tensor.Uint32 || want == tensor.Uint16 || want == tensor.Uint8 || want == tensor.Uint4 ||
+		want == tensor.Uint2:
 		lo, hi = 0, int64(1)<<bits-1
 	default:
 		lo, hi = -(int64(1) << (bits - 1)), int64(1)<<(bits-1)-1
 	}
 	for i, n := range v {
 		if n < lo || n > hi {
-			return fmt.Errorf("expected element type %v, found %v with %d at element %d, beyond its range", want, x.DType(), n, i)
+			return fmt.Errorf("expected element type %v, found %v with %d at element %d, beyond its range", want,
+				x.DType(), n, i)
 		}
 	}
 	return nil
@@ -442,7 +445,8 @@ func must(d ir.Dim, s string, a, c int64) string {
 
 // checkDims refuses an empty batch and a sequence without steps, for which models are not defined.
 func (sg *signature) checkDims(dims map[string]int64, by map[string]place) error {
-	for _, c := range []struct{ symbol, what string }{{sg.time, "a sequence has at least one step"}, {sg.batch, "a batch has at least one sample"}} {
+	for _, c := range []struct{ symbol, what string }{{sg.time, "a sequence has at least one step"},
+		{sg.batch, "a batch has at least one sample"}} {
 		n, ok := dims[c.symbol]
 		if c.symbol == "" || !ok || n > 0 {
 			continue
@@ -501,7 +505,8 @@ func (sg *signature) bindShape(dims map[string]int64, optional []string) (*Bindi
 		case p.Optional && !slices.Contains(optional, p.Name):
 			b.Inputs[i] = nil
 		case ok && t.NoRank:
-			return nil, &InputError{Name: p.Name, Msg: fmt.Sprintf("any number of dimensions is allowed (%v), so they cannot be bound beforehand", t)}
+			return nil, &InputError{Name: p.Name,
+				Msg: fmt.Sprintf("any number of dimensions is allowed (%v), so they cannot be bound beforehand", t)}
 		}
 	}
 	return b, nil

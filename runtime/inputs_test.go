@@ -39,26 +39,34 @@ func TestInputChecks(t *testing.T) {
 		{"missing", one("L"), data{}, `input "a": is missing; expected float[L,2]`},
 		{"nil", one("L"), data{"a": nil}, `input "a": is missing; expected float[L,2]`},
 		{"nil tensor", one("L"), data{"a": (*tensor.Tensor)(nil)}, `input "a": is missing; expected float[L,2]`},
-		{"unknown", one("L"), data{"a": floats(1, 2), "A": floats(1)}, `input "A": the model has no such input; it has a; did you mean "a"?`},
-		{"unknown, far", one("L"), data{"a": floats(1, 2), "temperature": floats(1)}, `input "temperature": the model has no such input; it has a`},
+		{"unknown", one("L"), data{"a": floats(1, 2), "A": floats(1)},
+			`input "A": the model has no such input; it has a; did you mean "a"?`},
+		{"unknown, far", one("L"), data{"a": floats(1, 2), "temperature": floats(1)},
+			`input "temperature": the model has no such input; it has a`},
 		{"rank", one("L"), data{"a": floats(2)}, `input "a": expected 2 dimensions [L,2], found 1: float32[2]`},
 		{"known", one("L"), data{"a": floats(2, 3)}, `input "a": dimension 1: expected 2, found 3: float32[2,3]`},
 		{"dtype", one("L"), data{"a": tensor.New(i, 1, 2)}, `input "a": expected element type float32, found int64`},
-		{"double", one("L"), data{"a": tensor.New(tensor.Float64, 1, 2)}, `input "a": expected element type float32, found float64 (Precision float64 accepts it)`},
+		{"double", one("L"), data{"a": tensor.New(tensor.Float64, 1, 2)},
+			`input "a": expected element type float32, found float64 (Precision float64 accepts it)`},
 		{"half", one("L"), data{"a": tensor.New(tensor.Float16, 1, 2)}, ""},
 		{"kind", one("L"), data{"a": &tensor.Sequence{}}, `input "a": expected a tensor, found a sequence`},
-		{"no steps", one("L"), data{"a": floats(0, 2)}, `input "a": dimension 0: is 0, where L stands: a sequence has at least one step`},
-		{"no samples", one("B"), data{"a": floats(0, 2)}, `input "a": dimension 0: is 0, where B stands: a batch has at least one sample`},
+		{"no steps", one("L"), data{"a": floats(0, 2)},
+			`input "a": dimension 0: is 0, where L stands: a sequence has at least one step`},
+		{"no samples", one("B"), data{"a": floats(0, 2)},
+			`input "a": dimension 0: is 0, where B stands: a batch has at least one sample`},
 		{"other zero", one("N"), data{"a": floats(0, 2)}, ""},
 		{"even", one("2*P"), data{"a": floats(6, 2)}, ""},
 		{"odd", one("2*P"), data{"a": floats(7, 2)}, `input "a": dimension 0: must be even: 2*P, found 7`},
 		{"thirds", one("3*P"), data{"a": floats(7, 2)}, `input "a": dimension 0: must be a multiple of 3: 3*P, found 7`},
 		{"at least", one("P+3"), data{"a": floats(2, 2)}, `input "a": dimension 0: must be at least 3: P+3, found 2`},
-		{"affine", one("2*P+1"), data{"a": floats(4, 2)}, `input "a": dimension 0: must be 2*P+1 for a whole number P, found 4`},
+		{"affine", one("2*P+1"), data{"a": floats(4, 2)},
+			`input "a": dimension 0: must be 2*P+1 for a whole number P, found 4`},
 		{"any", one("?"), data{"a": floats(0, 2)}, ""},
 		{"no rank", []ir.Type{&ir.TensorType{Elem: f, NoRank: true}}, data{"a": floats(0, 2, 5)}, ""},
-		{"consistent", []ir.Type{ir.Tensor(f, "B", "L"), ir.Tensor(i, "B")}, data{"a": floats(2, 3), "b": ints[int64](1, 2)}, ""},
-		{"inconsistent", []ir.Type{ir.Tensor(f, "B", "L"), ir.Tensor(i, "B")}, data{"a": floats(2, 3), "b": ints[int64](1, 2, 3)},
+		{"consistent", []ir.Type{ir.Tensor(f, "B", "L"), ir.Tensor(i, "B")},
+			data{"a": floats(2, 3), "b": ints[int64](1, 2)}, ""},
+		{"inconsistent", []ir.Type{ir.Tensor(f, "B", "L"), ir.Tensor(i, "B")},
+			data{"a": floats(2, 3), "b": ints[int64](1, 2, 3)},
 			`input "b": dimension 0: expected B = 2, found 3; B is 2 by dimension 0 of input "a"`},
 		{"derived first", []ir.Type{ir.Tensor(f, "2*P"), ir.Tensor(i, "P")}, data{"a": floats(6), "b": ints[int64](1, 2)},
 			`input "a": dimension 0: expected 2*P = 4, found 6; P is 2 by dimension 0 of input "b"`},
@@ -72,23 +80,29 @@ func TestInputChecks(t *testing.T) {
 		{"optional nil", []ir.Type{ir.Tensor(f, "B"), opt}, data{"a": floats(2), "b": nil}, ""},
 		{"optional empty", []ir.Type{ir.Tensor(f, "B"), opt}, data{"a": floats(2), "b": &tensor.Optional{}}, ""},
 		{"optional given", []ir.Type{ir.Tensor(f, "B"), opt}, data{"a": floats(2), "b": ints[int64](1, 2)}, ""},
-		{"optional wrapped", []ir.Type{ir.Tensor(f, "B"), opt}, data{"a": floats(2), "b": &tensor.Optional{Value: ints[int64](1, 2)}}, ""},
+		{"optional wrapped", []ir.Type{ir.Tensor(f, "B"), opt},
+			data{"a": floats(2), "b": &tensor.Optional{Value: ints[int64](1, 2)}}, ""},
 		{"optional wrong", []ir.Type{ir.Tensor(f, "B"), opt}, data{"a": floats(2), "b": ints[int64](1)},
 			`input "b": dimension 0: expected B = 2, found 1; B is 2 by dimension 0 of input "a"`},
 		{"int32 tokens", []ir.Type{ir.Tensor(i, "L")}, data{"a": ints[int32](1, -2)}, ""},
 		{"uint64 fits", []ir.Type{ir.Tensor(i, "L")}, data{"a": ints[uint64](1, math.MaxInt64)}, ""},
 		{"uint64 does not", []ir.Type{ir.Tensor(i, "L")}, data{"a": ints[uint64](1, math.MaxUint64)},
 			`input "a": expected element type int64, found uint64 with 18446744073709551615 at element 1`},
-		{"int64 fits int32", []ir.Type{ir.Tensor(tensor.Int32, "L")}, data{"a": ints[int64](math.MinInt32, math.MaxInt32)}, ""},
+		{"int64 fits int32", []ir.Type{ir.Tensor(tensor.Int32, "L")},
+			data{"a": ints[int64](math.MinInt32, math.MaxInt32)}, ""},
 		{"int64 beyond int32", []ir.Type{ir.Tensor(tensor.Int32, "L")}, data{"a": ints[int64](1 << 31)},
 			`input "a": expected element type int32, found int64 with 2147483648 at element 0, beyond its range`},
 		{"negative to uint8", []ir.Type{ir.Tensor(tensor.Uint8, "L")}, data{"a": ints[int8](-1)},
 			`input "a": expected element type uint8, found int8 with -1 at element 0, beyond its range`},
-		{"bool is no int", []ir.Type{ir.Tensor(i, "L")}, data{"a": tensor.New(tensor.Bool, 2)}, `input "a": expected element type int64, found bool`},
-		{"sequence", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(f, "N", 2)}}, data{"a": &tensor.Sequence{Items: []tensor.Datum{floats(1, 2), floats(3, 2)}}}, ""},
-		{"sequence item", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(f, "N", 2)}}, data{"a": &tensor.Sequence{Items: []tensor.Datum{floats(1, 2), floats(3, 3)}}},
+		{"bool is no int", []ir.Type{ir.Tensor(i, "L")}, data{"a": tensor.New(tensor.Bool, 2)},
+			`input "a": expected element type int64, found bool`},
+		{"sequence", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(f, "N", 2)}},
+			data{"a": &tensor.Sequence{Items: []tensor.Datum{floats(1, 2), floats(3, 2)}}}, ""},
+		{"sequence item", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(f, "N", 2)}},
+			data{"a": &tensor.Sequence{Items: []tensor.Datum{floats(1, 2), floats(3, 3)}}},
 			`input "a": item 1: dimension 1: expected 2, found 3: float32[3,3]`},
-		{"sequence hole", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(f, "N", 2)}}, data{"a": &tensor.Sequence{Items: []tensor.Datum{nil}}}, `input "a": item 0 is missing`},
+		{"sequence hole", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(f, "N", 2)}},
+			data{"a": &tensor.Sequence{Items: []tensor.Datum{nil}}}, `input "a": item 0 is missing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := ports(t, runtime.Options{}, c.types...).NewSession()
@@ -208,7 +222,8 @@ func TestMemoryLimit(t *testing.T) {
 
 // Running with shapes that are known, into memory that is given, allocates nothing in this package.
 func TestNoAllocation(t *testing.T) {
-	s := model(t, chain(t, ir.Tensor(tensor.Float32, "B", "L"), "Double"), runtime.Options{Backend: &counting{Backend: backend()}}).NewSession()
+	s := model(t, chain(t, ir.Tensor(tensor.Float32, "B", "L"), "Double"),
+		runtime.Options{Backend: &counting{Backend: backend()}}).NewSession()
 	in, out := data{"x": floats(1, 1)}, data{"y": floats(1, 1).Clone()}
 	ctx := context.Background()
 	if n := testing.AllocsPerRun(100, func() {
@@ -225,10 +240,12 @@ func TestExplain(t *testing.T) {
 	if _, err := m.Explain(map[string]int64{"P": 2, "L": 5}); err != nil {
 		t.Error(err)
 	}
-	if _, err := m.Explain(map[string]int64{"P": 2}); err == nil || err.Error() != `input "a": dimension 1: dimension L is not bound; give a value for it` {
+	if _, err := m.Explain(map[string]int64{"P": 2}); err == nil ||
+		err.Error() != `input "a": dimension 1: dimension L is not bound; give a value for it` {
 		t.Errorf("found %v", err)
 	}
-	if _, err := m.Explain(map[string]int64{"P": -2, "L": 5}); err == nil || err.Error() != `input "a": dimension 0: 2*P is -4` {
+	if _, err := m.Explain(map[string]int64{"P": -2, "L": 5}); err == nil ||
+		err.Error() != `input "a": dimension 0: 2*P is -4` {
 		t.Errorf("found %v", err)
 	}
 }

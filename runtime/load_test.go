@@ -67,7 +67,8 @@ func TestLoad(t *testing.T) {
 			}
 		}
 		// Results outlive the model, and the file that its weights were in.
-		if y, z := out["y"].(*tensor.Tensor), out["z"].(*tensor.Tensor); tensor.Data[float32](y)[2] != 5 || tensor.Data[float32](z)[999] != 1999 {
+		if y, z := out["y"].(*tensor.Tensor), out["z"].(*tensor.Tensor); tensor.Data[float32](y)[2] != 5 ||
+			tensor.Data[float32](z)[999] != 1999 {
 			t.Errorf("%s: wrong answers", name)
 		}
 	}
@@ -137,17 +138,21 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := runtime.LoadFS(nil, "x", runtime.Options{}); !errors.Is(err, runtime.ErrOption) {
 		t.Errorf("without backend: %v", err)
 	}
-	for name, want := range map[string]string{"none.essm": "no such file", ".": "is no regular file", "bad.essm": "bad.essm: "} {
+	for name, want := range map[string]string{"none.essm": "no such file", ".": "is no regular file",
+		"bad.essm": "bad.essm: "} {
 		for _, fsys := range []fs.FS{os.DirFS(dir), plainFS{os.DirFS(dir)}} {
-			if _, err := runtime.LoadFS(fsys, name, runtime.Options{Backend: backend()}); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := runtime.LoadFS(fsys, name, runtime.Options{Backend: backend()}); err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%s: expected %q, found %v", name, want, err)
 			}
 		}
 	}
-	if _, err := runtime.Load(filepath.Join(dir, "none.essm"), runtime.Options{Backend: backend()}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := runtime.Load(filepath.Join(dir, "none.essm"), runtime.Options{Backend: backend()}); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := runtime.Load(bad, runtime.Options{Backend: backend()}); !errors.Is(err, plan.ErrNotPlan) || !strings.HasPrefix(err.Error(), bad+": ") {
+	if _, err := runtime.Load(bad, runtime.Options{Backend: backend()}); !errors.Is(err, plan.ErrNotPlan) ||
+		!strings.HasPrefix(err.Error(), bad+": ") {
 		t.Errorf("no plan: %v", err)
 	}
 	small := runtime.Options{Backend: backend(), Limits: plan.Limits{FileBytes: 100}}
@@ -161,8 +166,10 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := runtime.Load(good, runtime.Options{Backend: ref.With(testOps{})}); !errors.As(err, &unknown) {
 		t.Errorf("operators that the backend does not know: %v", err)
 	}
-	refusing := testOps{"Double": {Domain: "test", Name: "Double", Since: 1, In: makeOps()["Double"].In, Out: makeOps()["Double"].Out, Infer: signature}}
-	if _, err := runtime.Load(good, runtime.Options{Backend: ref.With(refusing)}); !errors.Is(err, runtime.ErrUnsupported) || !strings.HasPrefix(err.Error(), good+": backend ref: node ") {
+	refusing := testOps{"Double": {Domain: "test", Name: "Double", Since: 1, In: makeOps()["Double"].In,
+		Out: makeOps()["Double"].Out, Infer: signature}}
+	if _, err := runtime.Load(good, runtime.Options{Backend: ref.With(refusing)}); !errors.Is(err,
+		runtime.ErrUnsupported) || !strings.HasPrefix(err.Error(), good+": backend ref: node ") {
 		t.Errorf("an operator without meaning: %v", err)
 	}
 }

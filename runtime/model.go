@@ -71,7 +71,8 @@ type Options struct {
 func Kernels() []string { return []string{"auto", "scan", "chunked", "fft", "direct"} }
 
 func (o Options) config() (Config, error) {
-	c := Config{Products: tensor.Float32, Threads: o.Threads, Kernel: o.Kernel, MaxMemory: o.MaxMemory, Profile: o.Profile, Logger: o.Logger, Observe: o.Observe}
+	c := Config{Products: tensor.Float32, Threads: o.Threads, Kernel: o.Kernel, MaxMemory: o.MaxMemory,
+		Profile: o.Profile, Logger: o.Logger, Observe: o.Observe}
 	if o.Backend == nil {
 		return c, &OptionError{"Backend", "is required"}
 	}
@@ -97,7 +98,8 @@ func (o Options) config() (Config, error) {
 	case tensor.BFloat16, tensor.Int8:
 		c.Products = o.Precision
 	default:
-		return c, &OptionError{"Precision", fmt.Sprintf("expected float32, float64, bfloat16 or int8, found %v", o.Precision)}
+		return c, &OptionError{"Precision",
+			fmt.Sprintf("expected float32, float64, bfloat16 or int8, found %v", o.Precision)}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -180,7 +182,8 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(g.Nodes), "threads", c.Threads)
+	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(g.Nodes), "threads",
+		c.Threads)
 	return m, nil
 }
 
@@ -218,8 +221,9 @@ func (m *Model) Explain(dims map[string]int64) (_ []Choice, err error) {
 	return m.program.Explain(*b)
 }
 
-// Lowered returns what the backend has made of the graph, as text for people: the steps, or, where dims is not nil, the plan
-// for these values of the symbols and with all optional inputs. The error is an *OptionError where the backend shows none.
+// Lowered returns what the backend has made of the graph, as text for people: the steps, or, where dims is not nil, the
+// plan for these values of the symbols and with all optional inputs. The error is an *OptionError where the backend
+// shows none.
 func (m *Model) Lowered(dims map[string]int64) (_ string, err error) {
 	if !m.gate.enter() {
 		return "", ErrClosed
@@ -232,7 +236,8 @@ func (m *Model) Lowered(dims map[string]int64) (_ string, err error) {
 	}()
 	p, ok := m.program.(Lowered)
 	if !ok {
-		return "", &OptionError{Option: "Backend", Msg: fmt.Sprintf("the %s backend does not lower graphs", m.backend.Name())}
+		return "", &OptionError{Option: "Backend",
+			Msg: fmt.Sprintf("the %s backend does not lower graphs", m.backend.Name())}
 	}
 	if dims == nil {
 		return p.Lowered(nil)

@@ -190,9 +190,12 @@ func TestOptions(t *testing.T) {
 	}{
 		{runtime.Options{}, "option Backend: is required"},
 		{runtime.Options{Backend: backend(), Threads: -1}, "option Threads: expected 0 or more, found -1"},
-		{runtime.Options{Backend: backend(), Kernel: "magic"}, `option Kernel: expected one of ["auto" "scan" "chunked" "fft" "direct"], found "magic"`},
-		{runtime.Options{Backend: backend(), Precision: tensor.Int16}, "option Precision: expected float32, float64, bfloat16 or int8, found int16"},
-		{runtime.Options{Backend: ref.New(), Precision: tensor.Int8}, "option Precision: the ref backend computes in float32 or float64; the cpu backend offers products in int8"},
+		{runtime.Options{Backend: backend(), Kernel: "magic"},
+			`option Kernel: expected one of ["auto" "scan" "chunked" "fft" "direct"], found "magic"`},
+		{runtime.Options{Backend: backend(), Precision: tensor.Int16},
+			"option Precision: expected float32, float64, bfloat16 or int8, found int16"},
+		{runtime.Options{Backend: ref.New(), Precision: tensor.Int8},
+			"option Precision: the ref backend computes in float32 or float64; the cpu backend offers products in int8"},
 		{runtime.Options{Backend: backend(), MaxMemory: -5}, "option MaxMemory: expected 0 or more, found -5"},
 	} {
 		if _, err := runtime.New(g, c.o); !errors.Is(err, runtime.ErrOption) || err.Error() != c.want {

@@ -106,7 +106,8 @@ func (s *Stream) info() (*SnapshotInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := &SnapshotInfo{Model: sum, Backend: s.p.m.backend.Name(), Variant: variant(s.p.m.backend), Batch: s.batch, Steps: s.Steps()}
+	info := &SnapshotInfo{Model: sum, Backend: s.p.m.backend.Name(), Variant: variant(s.p.m.backend), Batch: s.batch,
+		Steps: s.Steps()}
 	for i, t := range s.p.stateType {
 		shape, err := s.p.stateShape(i, s.batch)
 		if err != nil {
@@ -146,7 +147,8 @@ func (s *Stream) Restore(snapshot []byte) error {
 	}
 	if found.Model != want.Model {
 		have, want := hex.EncodeToString(found.Model[:]), hex.EncodeToString(want.Model[:])
-		return &SnapshotError{Have: have, Want: want, Msg: fmt.Sprintf("is of the model with hash %s, this model's is %s", have, want)}
+		return &SnapshotError{Have: have, Want: want,
+			Msg: fmt.Sprintf("is of the model with hash %s, this model's is %s", have, want)}
 	}
 	if found.Batch != want.Batch {
 		return &SnapshotError{Msg: fmt.Sprintf("is of a stream of %d samples, this one has %d", found.Batch, want.Batch)}
@@ -187,7 +189,8 @@ func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
 		return fail("is truncated: found %d bytes", len(b))
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != snapshotVersion {
-		return nil, nil, &SnapshotError{Version: v, Msg: fmt.Sprintf("has format %d, this program reads format %d", v, snapshotVersion)}
+		return nil, nil, &SnapshotError{Version: v,
+			Msg: fmt.Sprintf("has format %d, this program reads format %d", v, snapshotVersion)}
 	}
 	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(b)) {
 		return fail("is truncated or has bytes behind it: expected %d bytes, found %d", n, len(b))

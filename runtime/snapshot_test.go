@@ -48,7 +48,8 @@ func TestInspectSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Model != hash || info.Backend != "cpu" || info.Variant != cpu.Kernels() || info.Batch != 2 || info.Steps != 3 || len(info.States) != 4 {
+	if info.Model != hash || info.Backend != "cpu" || info.Variant != cpu.Kernels() || info.Batch != 2 ||
+		info.Steps != 3 || len(info.States) != 4 {
 		t.Errorf("found %+v", info)
 	}
 	if want := "layers.0.state float64[2,16]"; info.States[0].String() != want {
@@ -145,7 +146,8 @@ func TestRestoreRefuses(t *testing.T) {
 func TestRestoreElsewhere(t *testing.T) {
 	g := network(t, small("none"))
 	x := noise(2, 1, 40, 2)
-	fast, plain := stream(t, model(t, g, runtime.Options{Backend: cpu.New()}), 1), stream(t, model(t, g, runtime.Options{Backend: ref.New()}), 1)
+	fast, plain := stream(t, model(t, g, runtime.Options{Backend: cpu.New()}), 1),
+		stream(t, model(t, g, runtime.Options{Backend: ref.New()}), 1)
 	sequence(t, fast, cut(x, 0, 20), every(5))
 	b, err := fast.Snapshot()
 	if err != nil {
@@ -160,8 +162,8 @@ func TestRestoreElsewhere(t *testing.T) {
 	}
 }
 
-// FuzzRestore holds Restore to its budget and its promise: whatever the bytes are, there is a typed error and the stream is as
-// it was, or the snapshot was whole.
+// FuzzRestore holds Restore to its budget and its promise: whatever the bytes are, there is a typed error and the
+// stream is as it was, or the snapshot was whole.
 func FuzzRestore(f *testing.F) {
 	m := model(f, network(f, small("pool")), runtime.Options{Backend: cpu.New()})
 	s := stream(f, m, 1)

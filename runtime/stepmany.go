@@ -182,7 +182,8 @@ func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
 	if l := p.take(c.key); l != nil {
 		return l, nil
 	}
-	j := &joint{in: make([]tensor.Datum, len(p.inputs)), out: make([]tensor.Datum, len(p.outputs)), shapes: make([][]int, len(p.outputs))}
+	j := &joint{in: make([]tensor.Datum, len(p.inputs)), out: make([]tensor.Datum, len(p.outputs)),
+		shapes: make([][]int, len(p.outputs))}
 	var bytes int64
 	for i := range p.inputs {
 		first, ok := all[0].in[i].(*tensor.Tensor)

@@ -74,7 +74,8 @@ func TestStepManyPairs(t *testing.T) {
 	}
 	var steps []runtime.StreamStep
 	for i := range 3 {
-		steps = append(steps, runtime.StreamStep{Stream: stream(t, m, 2), In: data{"input": noise(uint32(i), 4, 5, 2)}, Out: data{}})
+		steps = append(steps, runtime.StreamStep{Stream: stream(t, m, 2), In: data{"input": noise(uint32(i), 4, 5, 2)},
+			Out: data{}})
 	}
 	if err := m.StepMany(context.Background(), steps); err != nil {
 		t.Fatal(err)
@@ -112,7 +113,8 @@ func TestStepManyErrors(t *testing.T) {
 		{Stream: stream(t, m, 1), In: data{"input": x}, Out: data{"output": x}},
 		{Stream: stream(t, m, 1), In: data{"input": x}, Out: data{}},
 	}
-	want := []error{nil, nil, runtime.ErrBusy, runtime.ErrStreamClosed, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, nil}
+	want := []error{nil, nil, runtime.ErrBusy, runtime.ErrStreamClosed, runtime.ErrInput, runtime.ErrInput,
+		runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, runtime.ErrInput, nil}
 	err := m.StepMany(context.Background(), steps)
 	if !errors.Is(err, runtime.ErrBusy) || !strings.HasPrefix(err.Error(), "stream 2: ") {
 		t.Errorf("found %v", err)
@@ -149,7 +151,8 @@ func TestStepManyAllocations(t *testing.T) {
 		ctx := context.Background()
 		var steps []runtime.StreamStep
 		for i := range 23 { // of one step 8, 4, 2 and 1 together, of two steps 8
-			steps = append(steps, runtime.StreamStep{Stream: stream(t, m, 1), In: data{"input": noise(uint32(i), 1, 1+i%3/2, 2)}, Out: data{}})
+			steps = append(steps, runtime.StreamStep{Stream: stream(t, m, 1),
+				In: data{"input": noise(uint32(i), 1, 1+i%3/2, 2)}, Out: data{}})
 		}
 		run := func() {
 			if err := m.StepMany(ctx, steps); err != nil {
@@ -171,7 +174,8 @@ func TestStepManyMemory(t *testing.T) {
 		m := model(t, g, runtime.Options{Backend: cpu.New(), Threads: 1, MaxMemory: limit})
 		var all []runtime.StreamStep
 		for i := range streams {
-			all = append(all, runtime.StreamStep{Stream: stream(t, m, 1), In: data{"input": noise(uint32(i), 1, steps, 2)}, Out: data{}})
+			all = append(all, runtime.StreamStep{Stream: stream(t, m, 1),
+				In: data{"input": noise(uint32(i), 1, steps, 2)}, Out: data{}})
 		}
 		if err := m.StepMany(context.Background(), all); err != nil {
 			t.Fatalf("limit %d: %v", limit, err)

@@ -67,7 +67,8 @@ func newStepper(m *Model) (_ *stepper, err error) {
 		return nil, fmt.Errorf("step graph of %s: %w", m.graph.Name, err)
 	}
 	n, k := len(g.Inputs)-len(sg.States), len(g.Outputs)-len(sg.States)
-	p := &stepper{m: m, timing: Timing{Latency: sg.Latency, Flush: sg.Flush, Multiple: sg.Multiple, End: sg.End, Outputs: sg.Outputs}}
+	p := &stepper{m: m, timing: Timing{Latency: sg.Latency, Flush: sg.Flush, Multiple: sg.Multiple, End: sg.End,
+		Outputs: sg.Outputs}}
 	if p.signature, err = newSignature(g, g.Inputs[:n], g.Outputs[:k], m.config.Wide); err != nil {
 		return nil, err
 	}
@@ -85,7 +86,8 @@ func newStepper(m *Model) (_ *stepper, err error) {
 		return nil, fmt.Errorf("step graph of %s: %w", m.graph.Name, err)
 	}
 	bytes, err := p.stateBytes(1)
-	m.config.Logger.Debug("steps compiled", "graph", m.graph.Name, "states", len(p.states), "bytes", bytes, "latency", sg.Latency)
+	m.config.Logger.Debug("steps compiled", "graph", m.graph.Name, "states", len(p.states), "bytes", bytes, "latency",
+		sg.Latency)
 	return p, err
 }
 
@@ -148,7 +150,8 @@ func (p *stepper) stateShape(i int, batch int) ([]int, error) {
 	for axis, d := range p.stateType[i].Shape {
 		n, err := d.Eval(dims)
 		if err != nil || n < 0 || n > math.MaxInt32 {
-			return nil, fmt.Errorf("state %q: dimension %d: %v is not known for %d samples", p.states[i].Name, axis, d, batch)
+			return nil, fmt.Errorf("state %q: dimension %d: %v is not known for %d samples", p.states[i].Name, axis, d,
+				batch)
 		}
 		shape[axis] = int(n)
 	}
@@ -265,7 +268,8 @@ func (p *stepper) checkBatch(b *Binding, in []tensor.Datum, batch int) error {
 		}
 		for axis, d := range t.Shape {
 			if slices.Contains(d.Symbols(), p.batch) {
-				return &InputError{Name: q.Name, Msg: fmt.Sprintf("dimension %d: the stream has %s = %d, found %d", axis, p.batch, batch, found)}
+				return &InputError{Name: q.Name,
+					Msg: fmt.Sprintf("dimension %d: the stream has %s = %d, found %d", axis, p.batch, batch, found)}
 			}
 		}
 	}

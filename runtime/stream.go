@@ -233,7 +233,8 @@ func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 		n = tensor.ByteSize(t.Elem, n)
 		if x, ok := given[s.p.states[i].Name]; ok {
 			if x == nil || x.DType() != t.Elem || !slices.Equal(x.Shape(), shape) {
-				return &InputError{Name: s.p.states[i].Name, Msg: fmt.Sprintf("expected %v%s, found %v", t.Elem, tensor.ShapeString(shape), shown(x))}
+				return &InputError{Name: s.p.states[i].Name,
+					Msg: fmt.Sprintf("expected %v%s, found %v", t.Elem, tensor.ShapeString(shape), shown(x))}
 			}
 			copy(rest, x.Bytes())
 			found++

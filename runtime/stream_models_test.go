@@ -23,8 +23,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// inChunks feeds a sequence, "input" (B, L, …), in chunks, with lengths in the first chunk or in that where the first sample
-// ends, and takes a snapshot and goes on with it in another stream every now and then.
+// inChunks feeds a sequence, "input" (B, L, …), in chunks, with lengths in the first chunk or in that where the first
+// sample ends, and takes a snapshot and goes on with it in another stream every now and then.
 func inChunks(t *testing.T, m *runtime.Model, in data, batch, chunk int, lengthsFirst bool, rng *rand.Rand) *tensor.Tensor {
 	t.Helper()
 	s := stream(t, m, batch)
@@ -43,7 +43,8 @@ func inChunks(t *testing.T, m *runtime.Model, in data, batch, chunk int, lengths
 		hi := min(lo+chunk, x.Dim(1))
 		part, out := data{"input": cut(x, lo, hi)}, data{}
 		if n, ok := in["lengths"].(*tensor.Tensor); ok {
-			if ends := int(slices.Min(tensor.Data[int64](n))); lengthsFirst && lo == 0 || !lengthsFirst && lo < ends && ends <= hi {
+			if ends := int(slices.Min(tensor.Data[int64](n))); lengthsFirst && lo == 0 ||
+				!lengthsFirst && lo < ends && ends <= hi {
 				part["lengths"] = n
 			}
 		}
@@ -191,7 +192,8 @@ func TestStreamReference(t *testing.T) {
 		}
 		m := model(t, g, runtime.Options{Backend: cpu.New()})
 		if c.Layer.Bidirectional && c.Layer.MaxKernelLength == 0 || c.Norm == "instance" {
-			if _, err := m.NewStream(1); !errors.Is(err, runtime.ErrStream) || c.Layer.Bidirectional && !strings.Contains(err.Error(), "layers.0") {
+			if _, err := m.NewStream(1); !errors.Is(err, runtime.ErrStream) ||
+				c.Layer.Bidirectional && !strings.Contains(err.Error(), "layers.0") {
 				t.Errorf("%s: %v", dir, err)
 			}
 			continue

@@ -71,7 +71,8 @@ func TestStreamMixedCalls(t *testing.T) {
 					var own *runtime.Stream
 					if own, err = m.NewStream(1); err == nil {
 						got := data{}
-						if err = own.Step(ctx, data{"input": x}, got); err == nil && !tensor.Equal(got["output"].(*tensor.Tensor), want["output"].(*tensor.Tensor)) {
+						if err = own.Step(ctx, data{"input": x}, got); err == nil &&
+							!tensor.Equal(got["output"].(*tensor.Tensor), want["output"].(*tensor.Tensor)) {
 							t.Error("another answer")
 						}
 					}
@@ -114,7 +115,8 @@ func TestStepManyCancelled(t *testing.T) {
 		t.Fatalf("found %v", err)
 	}
 	for i, s := range steps {
-		if after, err := s.Stream.Snapshot(); err != nil || !bytes.Equal(after, before[i]) || !errors.Is(s.Err, context.Canceled) {
+		if after, err := s.Stream.Snapshot(); err != nil || !bytes.Equal(after, before[i]) ||
+			!errors.Is(s.Err, context.Canceled) {
 			t.Errorf("stream %d: %v, %v", i, s.Err, err)
 		}
 	}

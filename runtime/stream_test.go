@@ -117,7 +117,8 @@ func TestChunks(t *testing.T) {
 			}
 			want := out["output"].(*tensor.Tensor)
 			s := stream(t, m, 2)
-			for name, chunk := range map[string]func(int) int{"1": every(1), "7": every(7), "64": every(64), "1000": every(1000), "any": func(int) int { return 1 + rng.IntN(100) }} {
+			for name, chunk := range map[string]func(int) int{"1": every(1), "7": every(7), "64": every(64),
+				"1000": every(1000), "any": func(int) int { return 1 + rng.IntN(100) }} {
 				if err := s.Reset(); err != nil {
 					t.Fatal(err)
 				}
@@ -174,17 +175,24 @@ func TestStreamErrors(t *testing.T) {
 		is      error
 		want    string
 	}{
-		"rank":       {ctx, data{"input": noise(1, 1, 2)}, data{}, runtime.ErrInput, `input "input": expected 3 dimensions`},
-		"features":   {ctx, data{"input": noise(1, 1, 2, 3)}, data{}, runtime.ErrInput, `input "input": dimension 2: expected 2, found 3`},
-		"batch":      {ctx, data{"input": noise(1, 2, 2, 2)}, data{}, runtime.ErrInput, `input "input": dimension 0: the stream has B = 1, found 2`},
-		"no steps":   {ctx, data{"input": noise(1, 1, 0, 2)}, data{}, runtime.ErrInput, `input "input": dimension 1: is 0`},
-		"dtype":      {ctx, data{"input": tensor.New(tensor.Float64, 1, 2, 2)}, data{}, runtime.ErrInput, `input "input": expected element type float32, found float64`},
-		"name":       {ctx, data{"input": x, "inptu": x}, data{}, runtime.ErrInput, `input "inptu": the model has no such input`},
-		"missing":    {ctx, data{}, data{}, runtime.ErrInput, `input "input": is missing`},
-		"output":     {ctx, data{"input": x}, data{"output": noise(1, 1, 2, 3)}, runtime.ErrInput, `output "output": expected shape [1,10,3] to write to`},
-		"state name": {ctx, data{"input": x, "layers.0.state": x}, data{}, runtime.ErrInput, `input "layers.0.state": the model has no such input`},
-		"memory":     {ctx, data{"input": noise(1, 1, 200000, 2)}, data{}, runtime.ErrMemory, ""},
-		"cancelled":  {done, data{"input": x}, data{}, context.Canceled, ""},
+		"rank": {ctx, data{"input": noise(1, 1, 2)}, data{}, runtime.ErrInput,
+			`input "input": expected 3 dimensions`},
+		"features": {ctx, data{"input": noise(1, 1, 2, 3)}, data{}, runtime.ErrInput,
+			`input "input": dimension 2: expected 2, found 3`},
+		"batch": {ctx, data{"input": noise(1, 2, 2, 2)}, data{}, runtime.ErrInput,
+			`input "input": dimension 0: the stream has B = 1, found 2`},
+		"no steps": {ctx, data{"input": noise(1, 1, 0, 2)}, data{}, runtime.ErrInput, `input "input": dimension 1: is 0`},
+		"dtype": {ctx, data{"input": tensor.New(tensor.Float64, 1, 2, 2)}, data{}, runtime.ErrInput,
+			`input "input": expected element type float32, found float64`},
+		"name": {ctx, data{"input": x, "inptu": x}, data{}, runtime.ErrInput,
+			`input "inptu": the model has no such input`},
+		"missing": {ctx, data{}, data{}, runtime.ErrInput, `input "input": is missing`},
+		"output": {ctx, data{"input": x}, data{"output": noise(1, 1, 2, 3)}, runtime.ErrInput,
+			`output "output": expected shape [1,10,3] to write to`},
+		"state name": {ctx, data{"input": x, "layers.0.state": x}, data{}, runtime.ErrInput,
+			`input "layers.0.state": the model has no such input`},
+		"memory":    {ctx, data{"input": noise(1, 1, 200000, 2)}, data{}, runtime.ErrMemory, ""},
+		"cancelled": {done, data{"input": x}, data{}, context.Canceled, ""},
 	} {
 		err := s.Step(c.ctx, c.in, c.out)
 		if !errors.Is(err, c.is) || !strings.HasPrefix(fmt.Sprint(err), c.want) {
@@ -210,14 +218,16 @@ func TestStreamErrors(t *testing.T) {
 		}
 	}
 	_, err = s.Snapshot()
-	for name, err := range map[string]error{"Step": s.Step(ctx, data{"input": x}, data{}), "Reset": s.Reset(), "Snapshot": err, "Restore": s.Restore(before)} {
+	for name, err := range map[string]error{"Step": s.Step(ctx, data{"input": x}, data{}), "Reset": s.Reset(),
+		"Snapshot": err, "Restore": s.Restore(before)} {
 		if !errors.Is(err, runtime.ErrClosed) || !errors.Is(err, runtime.ErrStreamClosed) {
 			t.Errorf("%s after Close: %v", name, err)
 		}
 	}
 	open := stream(t, m, 1)
 	m.Close()
-	if err := open.Step(ctx, data{"input": x}, data{}); !errors.Is(err, runtime.ErrClosed) || errors.Is(err, runtime.ErrStreamClosed) {
+	if err := open.Step(ctx, data{"input": x}, data{}); !errors.Is(err, runtime.ErrClosed) ||
+		errors.Is(err, runtime.ErrStreamClosed) {
 		t.Errorf("Step after the model's Close: %v", err)
 	}
 	if err := open.Close(); err != nil {
@@ -243,7 +253,8 @@ func TestStreamNaN(t *testing.T) {
 	tensor.Data[float32](dirty)[8*2+5] = float32(math.NaN())
 	want := sequence(t, stream(t, m, 3), clean, every(3))
 	got := sequence(t, stream(t, m, 3), dirty, every(3))
-	if !bytes.Equal(want.Bytes()[:8*3*4], got.Bytes()[:8*3*4]) || !bytes.Equal(want.Bytes()[2*8*3*4:], got.Bytes()[2*8*3*4:]) {
+	if !bytes.Equal(want.Bytes()[:8*3*4], got.Bytes()[:8*3*4]) ||
+		!bytes.Equal(want.Bytes()[2*8*3*4:], got.Bytes()[2*8*3*4:]) {
 		t.Error("a NaN in one sample changed another")
 	}
 	if v := tensor.Data[float32](got)[2*8*3-1]; v == v {
@@ -277,7 +288,8 @@ func TestStreamState(t *testing.T) {
 	}
 	before, _ := other.Snapshot()
 	for want, bad := range map[string]map[string]*tensor.Tensor{
-		`input "nothing": the model has no such state`:                          {"nothing": x, "layers.0.state": state["layers.0.state"]},
+		`input "nothing": the model has no such state`: {"nothing": x,
+			"layers.0.state": state["layers.0.state"]},
 		`input "layers.0.state": expected float64[2,16], found float32[2,20,2]`: {"layers.0.state": x},
 		`input "layers.0.state": expected float64[2,16], found none`:            {"layers.0.state": nil},
 	} {
@@ -363,7 +375,8 @@ func TestStreamHammer(t *testing.T) {
 				out := data{}
 				for lo := 0; lo < 12 && err == nil; lo += 3 {
 					clear(out)
-					if err = s.Step(context.Background(), data{"input": cut(x, lo, lo+3)}, out); err == nil && !tensor.Equal(out["output"].(*tensor.Tensor), cut(want, lo, lo+3)) {
+					if err = s.Step(context.Background(), data{"input": cut(x, lo, lo+3)}, out); err == nil &&
+						!tensor.Equal(out["output"].(*tensor.Tensor), cut(want, lo, lo+3)) {
 						t.Errorf("goroutine %d: wrong answer", i)
 					}
 				}
@@ -424,7 +437,8 @@ func TestStreamHelper(t *testing.T) {
 // A snapshot taken anywhere goes on in another process as if nothing had been.
 func TestOtherProcess(t *testing.T) {
 	dir := t.TempDir()
-	files := []string{filepath.Join(dir, "model.essm"), filepath.Join(dir, "snapshot"), filepath.Join(dir, "in"), filepath.Join(dir, "out")}
+	files := []string{filepath.Join(dir, "model.essm"), filepath.Join(dir, "snapshot"), filepath.Join(dir, "in"),
+		filepath.Join(dir, "out")}
 	g := network(t, small("none"))
 	if err := plan.WriteFile(files[0], g); err != nil {
 		t.Fatal(err)
@@ -595,7 +609,8 @@ func BenchmarkStepMany(b *testing.B) {
 			b.Run(fmt.Sprintf("streams=%d/threads=%d", count, threads), func(b *testing.B) {
 				steps := make([]runtime.StreamStep, count)
 				for i := range steps {
-					steps[i] = runtime.StreamStep{Stream: stream(b, m, 1), In: data{"input": noise(uint32(i), 1, 1, 1)}, Out: data{}}
+					steps[i] = runtime.StreamStep{Stream: stream(b, m, 1), In: data{"input": noise(uint32(i), 1, 1, 1)},
+						Out: data{}}
 				}
 				took := make([]float64, 0, 1<<20)
 				for b.Loop() {

@@ -132,17 +132,20 @@ func TestService(t *testing.T) {
 func TestServiceErrors(t *testing.T) {
 	server := serve(t, false)
 	for body, want := range map[string]int{
-		"[[1,2],[3]]": http.StatusBadRequest, "[[1]]": http.StatusBadRequest, "[]": http.StatusBadRequest, "{": http.StatusBadRequest,
+		"[[1,2],[3]]": http.StatusBadRequest, "[[1]]": http.StatusBadRequest, "[]": http.StatusBadRequest,
+		"{": http.StatusBadRequest,
 		"[" + strings.Repeat("[1,2],", 1<<16) + "[1,2]]": http.StatusRequestEntityTooLarge,
 	} {
 		if code, msg := post(t, server.URL+"/run", body); code != want {
 			t.Errorf("%.20s: expected %d, found %d: %s", body, want, code, msg)
 		}
 	}
-	if _, msg := post(t, server.URL+"/stream", "[[1,2]]\n[[1]]\n[[1,2]]"); strings.Count(msg, "\n") != 2 || !strings.Contains(msg, `{"error":`) {
+	if _, msg := post(t, server.URL+"/stream", "[[1,2]]\n[[1]]\n[[1,2]]"); strings.Count(msg, "\n") != 2 ||
+		!strings.Contains(msg, `{"error":`) {
 		t.Errorf("a wrong chunk: %s", msg)
 	}
-	if code, msg := post(t, serve(t, true).URL+"/stream", "[[1,2]]"); code != http.StatusNotImplemented || !strings.Contains(msg, "layers.0") {
+	if code, msg := post(t, serve(t, true).URL+"/stream", "[[1,2]]"); code != http.StatusNotImplemented ||
+		!strings.Contains(msg, "layers.0") {
 		t.Errorf("a model that looks ahead: %d %s", code, msg)
 	}
 }

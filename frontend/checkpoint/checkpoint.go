@@ -99,7 +99,8 @@ func WriteDir(dir string, c *models.Config, w models.Weights) error {
 		return err
 	}
 	// Loaders of model hubs need the metadata. The configuration comes last, since it makes the folder a model.
-	if err := safetensors.WriteFile(filepath.Join(dir, safetensors.SingleName), w, map[string]string{"format": "pt"}); err != nil {
+	if err := safetensors.WriteFile(filepath.Join(dir, safetensors.SingleName), w,
+		map[string]string{"format": "pt"}); err != nil {
 		return err
 	}
 	return atomicfile.Write(filepath.Join(dir, ConfigName), func(f io.Writer) error {

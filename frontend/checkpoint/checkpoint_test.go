@@ -130,18 +130,25 @@ func TestDirectoriesRefused(t *testing.T) {
 		config string
 		w      map[string]*tensor.Tensor
 	}{
-		{"tensor " + name + ": is missing, expected float32[1,2,6,4]", "", change(func(w map[string]*tensor.Tensor) { delete(w, name) })},
-		{"tensor extra: is not part", "", change(func(w map[string]*tensor.Tensor) { w["extra"] = tensor.Scalar(float32(1)) })},
-		{"tensor " + name + ": expected float32[1,2,6,4], found float32[1,2,5,4]", "", change(func(w map[string]*tensor.Tensor) { w[name] = tensor.New(tensor.Float32, 1, 2, 5, 4) })},
-		{"tensor " + name + ": expected float32[1,2,6,4], found float64", "", change(func(w map[string]*tensor.Tensor) { w[name] = tensor.New(tensor.Float64, 1, 2, 6, 4) })},
-		{"tensor " + name + "[0,0,0,1]: expected a finite number, found NaN", "", change(func(w map[string]*tensor.Tensor) { tensor.Data[float32](w[name])[1] = float32(math.NaN()) })},
-		{"did you mean prenorm?", strings.Replace(string(c.JSON()), "prenorm", "pre_norm", 1), change(func(map[string]*tensor.Tensor) {})},
+		{"tensor " + name + ": is missing, expected float32[1,2,6,4]", "",
+			change(func(w map[string]*tensor.Tensor) { delete(w, name) })},
+		{"tensor extra: is not part", "",
+			change(func(w map[string]*tensor.Tensor) { w["extra"] = tensor.Scalar(float32(1)) })},
+		{"tensor " + name + ": expected float32[1,2,6,4], found float32[1,2,5,4]", "",
+			change(func(w map[string]*tensor.Tensor) { w[name] = tensor.New(tensor.Float32, 1, 2, 5, 4) })},
+		{"tensor " + name + ": expected float32[1,2,6,4], found float64", "",
+			change(func(w map[string]*tensor.Tensor) { w[name] = tensor.New(tensor.Float64, 1, 2, 6, 4) })},
+		{"tensor " + name + "[0,0,0,1]: expected a finite number, found NaN", "",
+			change(func(w map[string]*tensor.Tensor) { tensor.Data[float32](w[name])[1] = float32(math.NaN()) })},
+		{"did you mean prenorm?", strings.Replace(string(c.JSON()), "prenorm", "pre_norm", 1),
+			change(func(map[string]*tensor.Tensor) {})},
 	} {
 		if v.config == "" {
 			v.config = string(c.JSON())
 		}
 		dir := write(t, []byte(v.config), v.w)
-		if _, _, err := ReadDir(dir); err == nil || !strings.Contains(err.Error(), v.want) || !strings.Contains(err.Error(), dir) {
+		if _, _, err := ReadDir(dir); err == nil || !strings.Contains(err.Error(), v.want) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("error %v, expected one about %q that names the folder", err, v.want)
 		}
 	}
@@ -164,7 +171,8 @@ func TestWriteDirRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(sharded, safetensors.IndexName), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]string{other: "holds no model", foreign: "model_type", sharded: "sharded", data("make.py"): "make.py"} {
+	for dir, want := range map[string]string{other: "holds no model", foreign: "model_type", sharded: "sharded",
+		data("make.py"): "make.py"} {
 		if err := WriteDir(dir, c, w); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, expected one about %q", dir, err, want)
 		}
@@ -194,7 +202,8 @@ func TestReadSharded(t *testing.T) {
 		}
 		index += fmt.Sprintf(",%q:%q", name, shard)
 	}
-	if err := os.WriteFile(filepath.Join(dir, safetensors.IndexName), []byte(`{"weight_map":{`+index[1:]+"}}"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, safetensors.IndexName), []byte(`{"weight_map":{`+index[1:]+"}}"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, got, err := ReadDir(dir)
@@ -208,9 +217,11 @@ func TestReadTorch(t *testing.T) {
 	for _, v := range []struct{ name, file, config, note string }{
 		{"image", "image.ckpt", "", "model.layer.dropout: irrelevant for inference, dropped"},
 		{"options-full-glu", "options-full-glu.ckpt", "", "state_dict: loss.weight: is outside of net.*, left out"},
-		{"options-concat-retrieval", "options-concat-retrieval.pt", "options-concat-retrieval.yaml", "optimizer: irrelevant for inference, dropped"},
+		{"options-concat-retrieval", "options-concat-retrieval.pt", "options-concat-retrieval.yaml",
+			"optimizer: irrelevant for inference, dropped"},
 		{"layer-vanilla-complex", "layer-vanilla-complex.ckpt", "", "train: irrelevant for inference, dropped"},
-		{"options-concat-retrieval", "options-concat-retrieval.pt", filepath.Join("options-concat-retrieval", ConfigName), ""},
+		{"options-concat-retrieval", "options-concat-retrieval.pt",
+			filepath.Join("options-concat-retrieval", ConfigName), ""},
 	} {
 		config := ""
 		if v.config != "" {
@@ -246,11 +257,13 @@ func TestReadTorchRefused(t *testing.T) {
 	for _, v := range []struct{ file, config, want string }{
 		{filepath.Join(torch, "malicious.pt"), "", "no tensor model.layers.0.layer.B"},
 		{filepath.Join(torch, "state_dict.pt"), "", "no tensor model.layers.0.layer.B"},
-		{filepath.Join(torch, "module.pt"), "", "found a call of torch.nn.modules.container.Sequential where a dict should be"},
+		{filepath.Join(torch, "module.pt"), "",
+			"found a call of torch.nn.modules.container.Sequential where a dict should be"},
 		{filepath.Join(torch, "legacy.pt"), "", "re-save it"},
 		{data("options-concat-retrieval.pt"), "", "--config"},
 		{data("options-concat-retrieval.pt"), data("make.py"), "expected a .yaml or .json file"},
-		{data("image.ckpt"), data("options-concat-retrieval.yaml"), "options-concat-retrieval.yaml: model.d_model: is 16, but the tensors have 32 features"},
+		{data("image.ckpt"), data("options-concat-retrieval.yaml"),
+			"options-concat-retrieval.yaml: model.d_model: is 16, but the tensors have 32 features"},
 	} {
 		_, _, _, err := ReadTorch(v.file, v.config)
 		if err == nil || !strings.Contains(err.Error(), v.want) {

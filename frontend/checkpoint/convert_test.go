@@ -41,10 +41,13 @@ func authors(c *models.Config) map[string]any {
 		"model": map[string]any{
 			"d_model": int64(c.DModel), "n_layers": int64(c.NLayers), "prenorm": c.Prenorm, "norm": norm,
 			"layer": map[string]any{
-				"head": int64(l.Heads), "d_s": int64(l.DState), "channel": int64(l.Channels), "bidirectional": l.Bidirectional,
-				"conj_sym": l.ConjSym, "discrete_method": l.Discretization, "version_A_neg": l.LambdaReal, "version_A_imag": l.LambdaImag,
+				"head": int64(l.Heads), "d_s": int64(l.DState), "channel": int64(l.Channels),
+				"bidirectional": l.Bidirectional,
+				"conj_sym":      l.ConjSym, "discrete_method": l.Discretization, "version_A_neg": l.LambdaReal,
+				"version_A_imag":  l.LambdaImag,
 				"max_real_Lambda": l.MaxRealLambda, "D_value": map[string]int64{"none": 0, "diagonal": 1, "full": 2}[l.D],
-				"d_dt_is_n": l.Dt == "per_state", "activation": null(l.Activation), "acttivation_post": null(l.PostActivation),
+				"d_dt_is_n": l.Dt == "per_state", "activation": null(l.Activation),
+				"acttivation_post":  null(l.PostActivation),
 				"max_kernel_length": ell,
 			},
 		},
@@ -97,15 +100,18 @@ func TestConvertKeys(t *testing.T) {
 	}{
 		{"model.layer.bidirectional", true, "", func(c *models.Config) { c.Layer.Bidirectional = true }, ""},
 		{"model.layer.bidirectional", absent{}, "", same, "released code's default false"},
-		{"model.layer.conj_sym", absent{}, "", func(c *models.Config) { c.Layer.ConjSym = true }, "released code's default true"},
+		{"model.layer.conj_sym", absent{}, "", func(c *models.Config) { c.Layer.ConjSym = true },
+			"released code's default true"},
 		{"model.layer.bidirectional", "yes", `model.layer.bidirectional: expected true or false, found "yes"`, nil, ""},
 		{"model.layer.max_real_Lambda", "1e-3", "", func(c *models.Config) { c.Layer.MaxRealLambda = 1e-3 }, ""},
 		{"model.layer.max_real_Lambda", int64(1), "", func(c *models.Config) { c.Layer.MaxRealLambda = 1 }, ""},
 		{"model.layer.max_real_Lambda", "much", "expected a number", nil, ""},
 		{"model.layer.version_A_imag", nil, "", same, ""},
 		{"model.layer.version_A_imag", "identity", "", same, ""},
-		{"model.layer.version_A_neg", "exp", `model.layer.version_A_neg: expected one of clip, softplus, sigmoid, Gaussian, found "exp"`, nil, ""},
-		{"model.layer.activation", absent{}, "", func(c *models.Config) { c.Layer.Activation = "gelu" }, "model.layer.activation: is absent, the released code's default gelu"},
+		{"model.layer.version_A_neg", "exp",
+			`model.layer.version_A_neg: expected one of clip, softplus, sigmoid, Gaussian, found "exp"`, nil, ""},
+		{"model.layer.activation", absent{}, "", func(c *models.Config) { c.Layer.Activation = "gelu" },
+			"model.layer.activation: is absent, the released code's default gelu"},
 		{"model.layer.activation", "id", "", same, ""},
 		{"model.layer.activation", "glu", "expected one of gelu", nil, ""},
 		{"model.layer.acttivation_post", "relu", "", func(c *models.Config) { c.Layer.PostActivation = "relu" }, ""},
@@ -128,8 +134,10 @@ func TestConvertKeys(t *testing.T) {
 		{"model.layer.dropout", "${..dropout}", "", same, "model.layer.dropout"},
 		{"model.layer.discrete_method", "${x}", "a reference that was never resolved", nil, ""},
 		{"model.layer.discrete_method", "???", "a reference that was never resolved", nil, ""},
-		{"model.layer.bidirectonal", true, "model.layer.bidirectonal: unknown key, which may matter; did you mean bidirectional?", nil, ""},
-		{"model.layer.discrete_method", &torchfile.Placeholder{Module: "posix", Name: "system", Called: true}, "model.layer.discrete_method: expected a string, found a call of posix.system", nil, ""},
+		{"model.layer.bidirectonal", true,
+			"model.layer.bidirectonal: unknown key, which may matter; did you mean bidirectional?", nil, ""},
+		{"model.layer.discrete_method", &torchfile.Placeholder{Module: "posix", Name: "system", Called: true},
+			"model.layer.discrete_method: expected a string, found a call of posix.system", nil, ""},
 		{"model.layer", nil, "model.layer: is missing", nil, ""},
 		{"model.layer", "s4", `model.layer._name_: expected a layer of the released code (ldnn_…), found "s4"`, nil, ""},
 		{"model.n_layers", int64(2), "is 2, but the tensors have 1 layers", nil, ""},
@@ -141,7 +149,8 @@ func TestConvertKeys(t *testing.T) {
 		{"model.residual", "R", "", same, ""},
 		{"model.residual", "highway", "expected R", nil, ""},
 		{"model.residual", map[string]any{"_name_": "R", "alpha": 0.5}, "model.residual.alpha: unknown key", nil, ""},
-		{"model.pool", map[string]any{"_name_": "sample", "pool": int64(2)}, "model.pool.pool: is 2, expected 1 or null", nil, ""},
+		{"model.pool", map[string]any{"_name_": "sample", "pool": int64(2)},
+			"model.pool.pool: is 2, expected 1 or null", nil, ""},
 		{"model.encoder", "linear", "expected null", nil, ""},
 		{"model.layer_scale", 0.1, "unknown key", nil, ""},
 		{"encoder", "id", "", same, ""},
@@ -196,10 +205,12 @@ func TestFindModel(t *testing.T) {
 			t.Errorf("under %s: %v", key, err)
 		}
 	}
-	if _, _, err := convert(map[string]any{"a": tree, "b": tree}, w); err == nil || !strings.Contains(err.Error(), `under both "a" and "b"`) {
+	if _, _, err := convert(map[string]any{"a": tree, "b": tree}, w); err == nil ||
+		!strings.Contains(err.Error(), `under both "a" and "b"`) {
 		t.Errorf("error %v, expected one that names both", err)
 	}
-	if _, _, err := convert(map[string]any{"lr": 0.1}, w); err == nil || !strings.Contains(err.Error(), `found the keys ["lr"]`) {
+	if _, _, err := convert(map[string]any{"lr": 0.1}, w); err == nil ||
+		!strings.Contains(err.Error(), `found the keys ["lr"]`) {
 		t.Errorf("error %v, expected one that names the keys", err)
 	}
 }
@@ -212,7 +223,8 @@ func TestKeepDState(t *testing.T) {
 	for _, v := range []struct {
 		keep, n any
 		want    int
-	}{{true, int64(64), 64}, {false, int64(128), 128}, {absent{}, int64(128), 128}, {true, nil, 64}, {false, nil, 128}, {nil, nil, 64}} {
+	}{{true, int64(64), 64}, {false, int64(128), 128}, {absent{}, int64(128), 128}, {true, nil, 64}, {false, nil, 128},
+		{nil, nil, 64}} {
 		tree := authors(c)
 		layer, _ := at(tree, "model.layer.d_s")
 		layer["keep_d_state"], layer["d_s"] = v.keep, v.n
@@ -290,14 +302,18 @@ func TestHostileCheckpoints(t *testing.T) {
 	evil := "cposix\nsystem\n(" + text("touch executed") + "tR"
 	tensors := "}" + text(anchor) + evil + "s"
 	for pickle, want := range map[string]string{
-		"}" + text("state_dict") + tensors + "s":           "state_dict: " + anchor + ": found a call of posix.system where a tensor should be",
-		tensors:                                            anchor + ": found a call of posix.system where a tensor should be",
-		"}" + text("state_dict") + evil + "s":              "state_dict: found a call of posix.system where a dict should be",
+		"}" + text("state_dict") + tensors + "s": "state_dict: " + anchor +
+			": found a call of posix.system where a tensor should be",
+		tensors: anchor +
+			": found a call of posix.system where a tensor should be",
+		"}" + text("state_dict") + evil +
+			"s": "state_dict: found a call of posix.system where a dict should be",
 		"}" + text("state_dict") + "}" + evil + "Ns" + "s": "no tensor " + anchor,
 		evil: "found a call of posix.system where a dict should be",
 	} {
 		path := save(t, pickle)
-		if _, _, _, err := ReadTorch(path, ""); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, _, _, err := ReadTorch(path, ""); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("error %v, expected one about %q", err, want)
 		}
 	}
@@ -331,12 +347,14 @@ func TestConfigFiles(t *testing.T) {
 		}
 		got, _, err := configFile(path)
 		if v.want != "" {
-			if err == nil || !strings.Contains(err.Error(), v.want) || !strings.Contains(err.Error(), v.name) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), v.want) || !strings.Contains(err.Error(), v.name) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: error %v, expected one line about %q", v.name, err, v.want)
 			}
 			continue
 		}
-		want := map[string]any{"model": map[string]any{"d_model": int64(8), "x": nil, "y": 1e-4, "z": []any{int64(1), int64(-2), 0.5, true, nil}}}
+		want := map[string]any{"model": map[string]any{"d_model": int64(8), "x": nil, "y": 1e-4,
+			"z": []any{int64(1), int64(-2), 0.5, true, nil}}}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %#v, %v, expected %#v", v.name, got, err, want)
 		}
@@ -393,7 +411,8 @@ func FuzzYAML(f *testing.F) {
 func TestZeroSizes(t *testing.T) {
 	base, _ := small(t)
 	for _, shape := range [][]int{{0, 0, 0, 0}, {1, 0, 1, 1}, {1, 1, 0, 1}} {
-		w := map[string]*tensor.Tensor{anchor: tensor.New(tensor.Float32, shape...), "model.layers.0.layer.log_dt": tensor.New(tensor.Float32, 1, 1, 1)}
+		w := map[string]*tensor.Tensor{anchor: tensor.New(tensor.Float32, shape...),
+			"model.layers.0.layer.log_dt": tensor.New(tensor.Float32, 1, 1, 1)}
 		if _, _, err := convert(authors(base), w); err == nil {
 			t.Errorf("shape %v was taken", shape)
 		}

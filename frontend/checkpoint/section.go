@@ -210,7 +210,8 @@ func (s *section) sub(key string) *section {
 func (s *section) done() {
 	for _, key := range slices.Sorted(maps.Keys(s.m)) {
 		if !slices.Contains(s.known, key) {
-			s.log.fail("%s: unknown key, which may matter; did you mean %s?", s.key(fmt.Sprintf("%.60s", key)), spell.Nearest(key, s.known))
+			s.log.fail("%s: unknown key, which may matter; did you mean %s?", s.key(fmt.Sprintf("%.60s", key)),
+				spell.Nearest(key, s.known))
 		}
 	}
 }

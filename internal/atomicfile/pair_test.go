@@ -18,7 +18,8 @@ func pair(t *testing.T, path, content string) *Data {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("%x", sha1.Sum([]byte(content))); d.Sum != want || d.Name != "w-"+want[:16]+".bin" || d.Size != int64(len(content)) {
+	if want := fmt.Sprintf("%x", sha1.Sum([]byte(content))); d.Sum != want || d.Name != "w-"+want[:16]+".bin" ||
+		d.Size != int64(len(content)) {
 		t.Fatalf("%+v, expected the sum %s", d, want)
 	}
 	if err := WritePair(path, d, put("data in "+d.Name)); err != nil {
@@ -100,7 +101,8 @@ func TestErrorsNameTheTarget(t *testing.T) {
 	path := filepath.Join(dir, "none", "a")
 	err := Write(path, put("x"))
 	var file *fs.PathError
-	if !errors.As(err, &file) || file.Path != path || !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), ".tmp") {
+	if !errors.As(err, &file) || file.Path != path || !errors.Is(err, fs.ErrNotExist) ||
+		strings.Contains(err.Error(), ".tmp") {
 		t.Errorf("%v, expected %s", err, path)
 	}
 	temp := TempName(filepath.Join(dir, "a"))
@@ -109,10 +111,13 @@ func TestErrorsNameTheTarget(t *testing.T) {
 		want string
 	}{
 		{&fs.PathError{Op: "write", Path: temp, Err: fs.ErrPermission}, "write DIR/a: permission denied"},
-		{fmt.Errorf("more: %w", &fs.PathError{Op: "write", Path: filepath.Join(temp, "b", "c"), Err: fs.ErrPermission}), "write DIR/a/b/c: permission denied"},
-		{&os.LinkError{Op: "rename", Old: temp, New: filepath.Join(dir, "a"), Err: fs.ErrPermission}, "rename DIR/a: permission denied"},
+		{fmt.Errorf("more: %w", &fs.PathError{Op: "write", Path: filepath.Join(temp, "b", "c"), Err: fs.ErrPermission}),
+			"write DIR/a/b/c: permission denied"},
+		{&os.LinkError{Op: "rename", Old: temp, New: filepath.Join(dir, "a"), Err: fs.ErrPermission},
+			"rename DIR/a: permission denied"},
 		{&fs.PathError{Op: "open", Path: filepath.Join(dir, "b"), Err: fs.ErrPermission}, "open DIR/b: permission denied"},
-		{&fs.PathError{Op: "open", Path: "..a.0000000g.tmp", Err: fs.ErrPermission}, "open ..a.0000000g.tmp: permission denied"},
+		{&fs.PathError{Op: "open", Path: "..a.0000000g.tmp", Err: fs.ErrPermission},
+			"open ..a.0000000g.tmp: permission denied"},
 		{fs.ErrInvalid, fs.ErrInvalid.Error()},
 	} {
 		got := filepath.ToSlash(strings.ReplaceAll(About(c.err, filepath.Join(dir, "a")).Error(), dir, "DIR"))

@@ -68,7 +68,8 @@ func TestNodeTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRecorder()
-	results, err := nodetest.Run(context.Background(), root, nodetest.Options{Backend: r, Prepare: onnxPipeline, Skip: skip, Jobs: 2})
+	results, err := nodetest.Run(context.Background(), root,
+		nodetest.Options{Backend: r, Prepare: onnxPipeline, Skip: skip, Jobs: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

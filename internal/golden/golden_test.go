@@ -34,7 +34,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 type data = map[string]tensor.Datum
 
 // costs are pinned, so that all variants of the kernels choose the same forms.
-var costs = cpu.Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2, Gemm: 93}
+var costs = cpu.Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2,
+	Gemm: 93}
 
 // recorder is the CPU backend; it notes how what is bound is implemented.
 type recorder struct {
@@ -182,7 +183,8 @@ func hold(t *testing.T, file, comment string, got sections, how extent) {
 		if how == own {
 			slices.SortFunc(next, func(a, b txtar.File) int { return cmp.Compare(a.Name, b.Name) })
 		}
-		if err := os.WriteFile(path, txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: next}), 0o644); err != nil {
+		if err := os.WriteFile(path, txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: next}),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -285,7 +287,8 @@ func sum(d data) uint64 {
 	return h.Sum64()
 }
 
-// canonical is a datum as bytes. Which of two NaN comes out of an addition is the compiler's choice, so all of them are one.
+// canonical is a datum as bytes. Which of two NaN comes out of an addition is the compiler's choice, so all of them are
+// one.
 func canonical(d tensor.Datum) []byte {
 	switch d := d.(type) {
 	case *tensor.Tensor:

@@ -245,7 +245,8 @@ func presetAnswers(t *testing.T, file string, layers int) {
 		}
 	}
 	s := sections{{Name: cpu.Kernels(), Data: []byte(a.String())}}
-	if cpu.Kernels() != "avx512" || processor.X86.HasAVX512BF16 { // elsewhere the other kernels stand in, and round otherwise
+	// elsewhere the other kernels stand in, and round otherwise
+	if cpu.Kernels() != "avx512" || processor.X86.HasAVX512BF16 {
 		s.add(cpu.Kernels()+" bfloat16", low.String())
 	}
 	hold(t, file, answersComment, s, own)

@@ -126,7 +126,8 @@ func realInputs(t *testing.T, id string, g *ir.Graph) (cases []realCase) {
 		}
 	case takes("h", "c", "input") && !takes("sr"):
 		for _, n := range []int{1, 7} {
-			add(fmt.Sprintf("%d windows", n), data{"input": noise(0.3, n, 576), "h": noise(0.1, 1, 1, 128), "c": noise(0.1, 1, 1, 128)})
+			add(fmt.Sprintf("%d windows", n),
+				data{"input": noise(0.3, n, 576), "h": noise(0.1, 1, 1, 128), "c": noise(0.1, 1, 1, 128)})
 		}
 	case takes("input", "state"), takes("input", "h"):
 		for _, c := range []struct{ batch, length, rate int }{{1, 512, 16000}, {3, 512, 16000}, {1, 256, 8000}} {

@@ -25,10 +25,11 @@ var evaluating = []string{"ops", "ops/std", "ops/ml", "ops/microsoft", "ops/essm
 var described = []string{"Infer", "Body", "Along", "Moves", "Sums", "Cost", "Element"}
 
 // bounded are sizes that follow from the number of axes, inputs, outputs or attributes of a node.
-var bounded = regexp.MustCompile(`^(rank|k|count|scanned|outputs|inputs|axes|2\*axes|want|(k|rank)\+1|x\.Rank\(\)|states\+2|` +
-	`k\*\(states\+1\)|p\.(states|ins|outs)(\+p\.(ins|outs))?|l\.n|code\.Inputs|small|` +
-	`len\((in|shape|s|out|axes|perm|win|order|parts|given|index|want|idx|args|results|body\.Outputs|r\.shape|` +
-	`(c\.Node|n)\.(Inputs|Outputs)|n\.Op\.(In|Out))\))$`)
+var bounded = regexp.MustCompile(
+	`^(rank|k|count|scanned|outputs|inputs|axes|2\*axes|want|(k|rank)\+1|x\.Rank\(\)|states\+2|` +
+		`k\*\(states\+1\)|p\.(states|ins|outs)(\+p\.(ins|outs))?|l\.n|code\.Inputs|small|` +
+		`len\((in|shape|s|out|axes|perm|win|order|parts|given|index|want|idx|args|results|body\.Outputs|r\.shape|` +
+		`(c\.Node|n)\.(Inputs|Outputs)|n\.Op\.(In|Out))\))$`)
 
 // unbounded are the allocations that an evaluation may make beside its budget, with the reasons.
 var unbounded = map[string]string{
@@ -138,7 +139,8 @@ func allocates(call *ast.CallExpr, info *types.Info) string {
 			return "" // maps and channels: hints
 		}
 		size := call.Args[len(call.Args)-1]
-		if text := strings.ReplaceAll(types.ExprString(size), " ", ""); info.Types[size].Value == nil && !bounded.MatchString(text) {
+		if text := strings.ReplaceAll(types.ExprString(size), " ", ""); info.Types[size].Value == nil &&
+			!bounded.MatchString(text) {
 			return "make of size " + text
 		}
 	case *ast.SelectorExpr:
@@ -186,7 +188,8 @@ func loader(t *testing.T) func(path string) ([]*ast.File, *types.Info, *token.Fi
 		packages[p.ImportPath] = p
 	}
 	fset, done := token.NewFileSet(), map[string]*types.Package{}
-	exported := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(packages[path].Export) })
+	exported := importer.ForCompiler(fset, "gc",
+		func(path string) (io.ReadCloser, error) { return os.Open(packages[path].Export) })
 	imports := importing(func(path string) (*types.Package, error) {
 		if p := done[path]; p != nil {
 			return p, nil
@@ -203,7 +206,8 @@ func loader(t *testing.T) func(path string) ([]*ast.File, *types.Info, *token.Fi
 			}
 			files = append(files, f)
 		}
-		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{},
+			Defs: map[*ast.Ident]types.Object{}}
 		checked, err := (&types.Config{Importer: imports}).Check(p.ImportPath, fset, files, info)
 		if err != nil {
 			t.Fatal(err)

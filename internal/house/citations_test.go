@@ -171,7 +171,8 @@ func (c *citing) sections(text string) {
 // source follows the citations of a Go file: of its comments, and sections in its texts as well.
 func (c *citing) source() {
 	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, filepath.Join(c.root, filepath.FromSlash(c.file)), nil, parser.ParseComments|parser.SkipObjectResolution)
+	f, err := parser.ParseFile(set, filepath.Join(c.root, filepath.FromSlash(c.file)), nil,
+		parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		c.t.Errorf("%s: %v", c.file, err)
 		return

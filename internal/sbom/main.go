@@ -100,7 +100,8 @@ type (
 
 // bill makes the document of a program with the given SHA-256.
 func bill(name string, info *debug.BuildInfo, sum []byte) *document {
-	main := component{Type: "application", Name: name, Version: info.Main.Version, PURL: purl(info.Main.Path, info.Main.Version),
+	main := component{Type: "application", Name: name, Version: info.Main.Version,
+		PURL:   purl(info.Main.Path, info.Main.Version),
 		Hashes: []hash{{"SHA-256", hex.EncodeToString(sum)}}}
 	main.Ref = main.PURL
 	for _, s := range info.Settings {
@@ -119,7 +120,8 @@ func bill(name string, info *debug.BuildInfo, sum []byte) *document {
 		c.Ref = c.PURL
 		if m.Sum != "" { // of the module's files, as go.sum has it: SHA-256 over their names and hashes
 			c.Properties = []property{{"go:sum", m.Sum}}
-			if b, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(b) == sha256.Size {
+			if b, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil &&
+				len(b) == sha256.Size {
 				c.Properties = append(c.Properties, property{"go:sum:sha256", hex.EncodeToString(b)})
 			}
 		}

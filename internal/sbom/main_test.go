@@ -14,7 +14,8 @@ import (
 
 // The document of a program has what CycloneDX requires, and all modules once.
 func TestBill(t *testing.T) {
-	info := &debug.BuildInfo{GoVersion: "go1.26.1", Path: "example.org/a/cmd/a", Main: debug.Module{Path: "example.org/a", Version: "(devel)"},
+	info := &debug.BuildInfo{GoVersion: "go1.26.1", Path: "example.org/a/cmd/a",
+		Main: debug.Module{Path: "example.org/a", Version: "(devel)"},
 		Deps: []*debug.Module{
 			{Path: "example.org/Z", Version: "v2.0.0+incompatible", Sum: "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="},
 			{Path: "example.org/b", Version: "v1.0.0", Replace: &debug.Module{Path: "example.org/c", Version: "v1.0.1"}},
@@ -52,7 +53,8 @@ func TestBill(t *testing.T) {
 	if list := strings.Join(purls, " "); list != want || strings.Join(got.Dependencies[0].DependsOn, " ") != want {
 		t.Errorf("components %s, expected %s", list, want)
 	}
-	if got.BOMFormat != "CycloneDX" || got.SpecVersion != "1.6" || got.Version != 1 || strings.Contains(b.String(), "secret") {
+	if got.BOMFormat != "CycloneDX" || got.SpecVersion != "1.6" || got.Version != 1 ||
+		strings.Contains(b.String(), "secret") {
 		t.Errorf("%s", b.Bytes())
 	}
 }

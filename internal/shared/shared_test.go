@@ -45,7 +45,8 @@ func TestPath(t *testing.T) {
 			t.Errorf("CI=%q: %q, %s", c.ci, got, r.ended)
 		}
 		Path(r, "reference", "other")
-		if !strings.HasPrefix(r.ended, c.want) || !strings.Contains(r.ended, "ESSMC_SHARED") || !strings.Contains(r.ended, "other") {
+		if !strings.HasPrefix(r.ended, c.want) || !strings.Contains(r.ended, "ESSMC_SHARED") ||
+			!strings.Contains(r.ended, "other") {
 			t.Errorf("CI=%q, no such case: %q", c.ci, r.ended)
 		}
 		r = &recorder{}
@@ -61,7 +62,8 @@ func TestNodeTests(t *testing.T) {
 	beside := write(t, filepath.Join(dir, "onnx", NodeArchiveName))
 	for _, c := range []struct{ name, given, tests, archive string }{
 		{"none given", "", beside, beside},
-		{"an archive", write(t, filepath.Join(other, "mine.tar.gz")), filepath.Join(other, "mine.tar.gz"), filepath.Join(other, "mine.tar.gz")},
+		{"an archive", write(t, filepath.Join(other, "mine.tar.gz")), filepath.Join(other, "mine.tar.gz"),
+			filepath.Join(other, "mine.tar.gz")},
 		{"a folder of tests", other, other, beside},
 		{"a folder with the archive", filepath.Dir(beside), beside, beside},
 		{"nothing", filepath.Join(other, "nothing"), beside, beside},

@@ -152,7 +152,8 @@ func (p *parser) looksLike() ir.AttrKind {
 	case isIdentByte(c, true):
 		id := p.ident()
 		switch low := strings.ToLower(id); {
-		case low == "nan" && p.i+3 <= len(p.src) && string(p.src[p.i:p.i+3]) == "(0x", (low == "nan" || low == "inf" || low == "infinity") && p.peek() != '(':
+		case low == "nan" && p.i+3 <= len(p.src) && string(p.src[p.i:p.i+3]) == "(0x",
+			(low == "nan" || low == "inf" || low == "infinity") && p.peek() != '(':
 			return ir.AttrFloat
 		case !isTypeName(id) || p.peek() == '(' && isTensorName(id):
 			return ir.AttrGraph

@@ -20,7 +20,8 @@ func (r resolver) Resolve(domain, name string, version int) *ir.Op {
 // specs has an attribute of every kind, named after it.
 func specs() []ir.AttrSpec {
 	var out []ir.AttrSpec
-	for _, k := range []ir.AttrKind{ir.AttrInt, ir.AttrFloat, ir.AttrString, ir.AttrTensor, ir.AttrGraph, ir.AttrType, ir.AttrInts, ir.AttrFloats, ir.AttrStrings, ir.AttrTensors, ir.AttrGraphs, ir.AttrTypes} {
+	for _, k := range []ir.AttrKind{ir.AttrInt, ir.AttrFloat, ir.AttrString, ir.AttrTensor, ir.AttrGraph, ir.AttrType,
+		ir.AttrInts, ir.AttrFloats, ir.AttrStrings, ir.AttrTensors, ir.AttrGraphs, ir.AttrTypes} {
 		out = append(out, ir.AttrSpec{Name: string(k), Kind: k}, ir.AttrSpec{Name: string(k) + " 2", Kind: k})
 	}
 	return out
@@ -43,7 +44,8 @@ func testOps() resolver {
 	r := resolver{}
 	for _, op := range []*ir.Op{
 		{Name: "Same", Since: 1, In: one, Out: one, Attrs: specs(), Infer: same},
-		{Name: "Pick", Since: 1, In: []ir.Param{{Name: "x", Elem: "T"}, {Name: "i", Elem: "int64", Optional: true}, {Name: "j", Elem: "int64", Optional: true}}, Out: one, Infer: same},
+		{Name: "Pick", Since: 1, In: []ir.Param{{Name: "x", Elem: "T"}, {Name: "i", Elem: "int64", Optional: true},
+			{Name: "j", Elem: "int64", Optional: true}}, Out: one, Infer: same},
 		{Name: "Gen", Domain: "test", Since: 1, In: anything, Out: anything, Attrs: specs(), Infer: gen},
 		{Name: "Vague", Domain: "com.test", Since: 3, In: anything, Out: anything, Attrs: specs()},
 		{Name: "an op", Domain: "my-domain", Since: 1, In: anything, Out: anything, Attrs: specs(), Infer: gen},
@@ -66,7 +68,8 @@ func sample() *ir.Graph {
 	g := b.Sub("then")
 	g.Output("then_out", g.Op("", "Same", []*ir.Value{y}, ir.A("float", 1.0)))
 	inner, _ := g.Build()
-	z := b.Op("test", "Gen", []*ir.Value{y, w}, ir.A("graph", inner), ir.A("types", []ir.Type{ir.Tensor(tensor.Float32, "B", 10)}),
+	z := b.Op("test", "Gen", []*ir.Value{y, w}, ir.A("graph", inner),
+		ir.A("types", []ir.Type{ir.Tensor(tensor.Float32, "B", 10)}),
 		ir.A("string", "a \"quoted\" \\ line\nand more"), ir.A("floats", []float64{0.1, 1e300}), ir.A("ints", []int{1, -2}))
 	b.Output("out", z)
 	h := b.Graph()

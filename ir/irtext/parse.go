@@ -37,7 +37,8 @@ func (b Budget) withDefaults() Budget {
 // are of type *Error and start with "name:line:column: ".
 func Parse(src []byte, name string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 	b := o.Budget.withDefaults()
-	p := &parser{scanner: scanner{file: name, src: src}, resolver: resolver, open: o.Open, budget: b, names: map[string]bool{}, places: map[*ir.Node]int{}}
+	p := &parser{scanner: scanner{file: name, src: src}, resolver: resolver, open: o.Open, budget: b,
+		names: map[string]bool{}, places: map[*ir.Node]int{}}
 	if len(src) > b.Bytes {
 		p.fail(0, "expected a text of at most %d bytes, found more", b.Bytes)
 		return nil, p.err
@@ -392,11 +393,13 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 		}
 		if d := types[v.Name]; d != nil && d.typ != nil {
 			if v.Type != nil && !ir.Compatible(d.typ, v.Type) {
-				p.fail(d.at, "expected type %v for %q as operator %s gives it, found %v", v.Type, v.Name, n.Op.FullName(), d.typ)
+				p.fail(d.at, "expected type %v for %q as operator %s gives it, found %v", v.Type, v.Name,
+					n.Op.FullName(), d.typ)
 			}
 			v.Type, d.used = d.typ, true
 		} else if v.Type == nil {
-			p.fail(outsAt[i], "expected a stated type for %q, since operator %s infers none, found none", v.Name, n.Op.FullName())
+			p.fail(outsAt[i], "expected a stated type for %q, since operator %s infers none, found none", v.Name,
+				n.Op.FullName())
 		}
 		p.define(outsAt[i], v)
 	}

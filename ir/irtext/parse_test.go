@@ -32,18 +32,21 @@ func TestParseONNX(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.Name != "agraph" || g.Doc != "doc" || g.Meta["k"] != "v" || g.Meta["producer_name"] != "somebody" || g.Meta["model_version"] != "3" || g.Opsets[""] != 10 {
+	if g.Name != "agraph" || g.Doc != "doc" || g.Meta["k"] != "v" || g.Meta["producer_name"] != "somebody" ||
+		g.Meta["model_version"] != "3" || g.Opsets[""] != 10 {
 		t.Errorf("header: %q %v %v", g.Doc, g.Meta, g.Opsets)
 	}
 	if got := g.Inputs[1].Type.String(); got != "float[B,floordiv(1+L,2)]" && got != "float[B,floordiv(L+1,2)]" {
 		t.Errorf("type %s", got)
 	}
 	a := g.Nodes[0].Attrs
-	if a.Int("int", 0) != 3 || a.Float("float", 0) != 2 || a.Floats("floats", nil)[0] != 1 || a.Tensor("tensor").Len() != 2 || a.Strs("strings", nil) == nil {
+	if a.Int("int", 0) != 3 || a.Float("float", 0) != 2 || a.Floats("floats", nil)[0] != 1 ||
+		a.Tensor("tensor").Len() != 2 || a.Strs("strings", nil) == nil {
 		t.Errorf("attributes: %v", a)
 	}
 	v := g.Nodes[1]
-	if len(v.Outputs) != 2 || v.Outputs[0] != nil || v.Outputs[1].Name != "unnamed" || len(v.Inputs) != 4 || v.Inputs[2] != nil || v.Inputs[3] != nil {
+	if len(v.Outputs) != 2 || v.Outputs[0] != nil || v.Outputs[1].Name != "unnamed" || len(v.Inputs) != 4 ||
+		v.Inputs[2] != nil || v.Inputs[3] != nil {
 		t.Errorf("node %v: %v, %v", v, v.Inputs, v.Outputs)
 	}
 	if n := g.Nodes[2]; n.Name != "label" || len(n.Subgraphs()) != 3 || len(n.Attrs) != 6 {
@@ -117,7 +120,8 @@ func TestParseErrors(t *testing.T) {
 	} {
 		_, err := Parse([]byte(src), "t", testOps(), Options{})
 		var e *Error
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "t:") {
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") ||
+			!strings.HasPrefix(err.Error(), "t:") {
 			t.Errorf("%s\n  gives %v\n  expected %s", src[:min(len(src), 100)], err, want)
 		}
 	}

@@ -47,7 +47,8 @@ func Print(w io.Writer, g *ir.Graph, o Options) error {
 		o.Inline = 64
 	}
 	var b bytes.Buffer
-	p := &printer{o: o, emit: func(t Token) { b.WriteString(t.Text) }, consts: homes(g), offsets: map[*tensor.Tensor]int64{}}
+	p := &printer{o: o, emit: func(t Token) { b.WriteString(t.Text) }, consts: homes(g),
+		offsets: map[*tensor.Tensor]int64{}}
 	p.graph(g, true)
 	p.plain("\n")
 	if p.err != nil {
@@ -483,8 +484,10 @@ func (p *printer) op(o *ir.Op) string {
 
 // kindNames maps attribute kinds to ONNX's words for them.
 var kindNames = map[ir.AttrKind]string{
-	ir.AttrInt: "int", ir.AttrFloat: "float", ir.AttrString: "string", ir.AttrTensor: "tensor", ir.AttrGraph: "graph", ir.AttrType: "type_proto",
-	ir.AttrInts: "ints", ir.AttrFloats: "floats", ir.AttrStrings: "strings", ir.AttrTensors: "tensors", ir.AttrGraphs: "graphs", ir.AttrTypes: "type_protos",
+	ir.AttrInt: "int", ir.AttrFloat: "float", ir.AttrString: "string", ir.AttrTensor: "tensor", ir.AttrGraph: "graph",
+	ir.AttrType: "type_proto",
+	ir.AttrInts: "ints", ir.AttrFloats: "floats", ir.AttrStrings: "strings", ir.AttrTensors: "tensors",
+	ir.AttrGraphs: "graphs", ir.AttrTypes: "type_protos",
 }
 
 func (p *printer) attrs(n *ir.Node) {

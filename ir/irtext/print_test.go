@@ -39,15 +39,18 @@ func TestGolden(t *testing.T) {
 func TestPrintRefuses(t *testing.T) {
 	one := func(v *ir.Value) *ir.Graph { return &ir.Graph{Name: "g", Inputs: []*ir.Value{v}} }
 	for want, g := range map[string]*ir.Graph{
-		"there is none":        one(&ir.Value{Name: "x"}),
-		"no name":              one(&ir.Value{Type: ir.Tensor(tensor.Float32)}),
-		"cannot be written":    one(&ir.Value{Name: "x", Type: ir.Tensor(tensor.Float32, ir.Sym("a-b"))}),
-		"element type":         one(&ir.Value{Name: "x", Type: ir.Tensor(tensor.Invalid)}),
-		"has no value":         one(nil),
-		"no operator":          {Name: "g", Nodes: []*ir.Node{{}}},
-		"has a value of type":  {Name: "g", Nodes: []*ir.Node{{Op: testOps()["/Same"], Attrs: ir.Attrs{{Name: "int", Value: 3}}}}},
-		"has no graph":         {Name: "g", Nodes: []*ir.Node{{Op: testOps()["/Same"], Attrs: ir.Attrs{{Name: "graph", Value: (*ir.Graph)(nil)}}}}},
-		`"tensor" has no tens`: {Name: "g", Nodes: []*ir.Node{{Op: testOps()["/Same"], Attrs: ir.Attrs{{Name: "tensor", Value: (*tensor.Tensor)(nil)}}}}},
+		"there is none":     one(&ir.Value{Name: "x"}),
+		"no name":           one(&ir.Value{Type: ir.Tensor(tensor.Float32)}),
+		"cannot be written": one(&ir.Value{Name: "x", Type: ir.Tensor(tensor.Float32, ir.Sym("a-b"))}),
+		"element type":      one(&ir.Value{Name: "x", Type: ir.Tensor(tensor.Invalid)}),
+		"has no value":      one(nil),
+		"no operator":       {Name: "g", Nodes: []*ir.Node{{}}},
+		"has a value of type": {Name: "g",
+			Nodes: []*ir.Node{{Op: testOps()["/Same"], Attrs: ir.Attrs{{Name: "int", Value: 3}}}}},
+		"has no graph": {Name: "g",
+			Nodes: []*ir.Node{{Op: testOps()["/Same"], Attrs: ir.Attrs{{Name: "graph", Value: (*ir.Graph)(nil)}}}}},
+		`"tensor" has no tens`: {Name: "g",
+			Nodes: []*ir.Node{{Op: testOps()["/Same"], Attrs: ir.Attrs{{Name: "tensor", Value: (*tensor.Tensor)(nil)}}}}},
 	} {
 		err := Print(&bytes.Buffer{}, g, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -23,7 +23,8 @@ type maker struct {
 	pool []*ir.Value
 }
 
-var oddNames = []string{"x", "float", "seq", "inf", "nan", "a b", "layer.0/Mul:0", `q"uote`, `back\slash`, "ünï", "new\nline", "#no comment", "\x00\xff", "=>", "{", "7up", "_"}
+var oddNames = []string{"x", "float", "seq", "inf", "nan", "a b", "layer.0/Mul:0", `q"uote`, `back\slash`, "ünï",
+	"new\nline", "#no comment", "\x00\xff", "=>", "{", "7up", "_"}
 
 func (m *maker) name() string {
 	m.names++
@@ -102,7 +103,8 @@ func (m *maker) tensor() *tensor.Tensor {
 }
 
 func (m *maker) float() float64 {
-	odd := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.Float64frombits(0xfff0000000000001), 1, 0.1, 1e21, 5e-324, math.MaxFloat64}
+	odd := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(),
+		math.Float64frombits(0xfff0000000000001), 1, 0.1, 1e21, 5e-324, math.MaxFloat64}
 	if m.IntN(2) == 0 {
 		return odd[m.IntN(len(odd))]
 	}
@@ -176,7 +178,8 @@ func (m *maker) graph(visible []*ir.Value, depth int) *ir.Graph {
 		return visible[m.IntN(len(visible))]
 	}
 	for range m.IntN(5) {
-		n := &ir.Node{Op: m.ops[[]string{"test/Gen", "com.test/Vague", "my-domain/an op"}[m.IntN(3)]], Inputs: repeat(m, read)}
+		n := &ir.Node{Op: m.ops[[]string{"test/Gen", "com.test/Vague", "my-domain/an op"}[m.IntN(3)]],
+			Inputs: repeat(m, read)}
 		if m.IntN(2) == 0 {
 			n.Name, n.Scope = m.text(), m.text()
 		}
@@ -252,7 +255,8 @@ func same(a, b *ir.Graph) error {
 			return fmt.Errorf("value %s became two", v.Name)
 		}
 		to[v] = w
-		if v.Name != w.Name || !ir.EqualTypes(v.Type, w.Type) || !tensor.Equal(v.Const, w.Const) || (v.Def == nil) != (w.Def == nil) {
+		if v.Name != w.Name || !ir.EqualTypes(v.Type, w.Type) || !tensor.Equal(v.Const, w.Const) ||
+			(v.Def == nil) != (w.Def == nil) {
 			return fmt.Errorf("value %q %v became %q %v", v.Name, v.Type, w.Name, w.Type)
 		}
 	}
@@ -385,8 +389,11 @@ func TestElements(t *testing.T) {
 		t    *tensor.Tensor
 		want string
 	}{
-		{tensor.FromSlice([]float32{1, 0.1, 1e-7, float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 16777216}, 6), "{1, 0.1, 1e-07, -inf, -0.0, 1.6777216e+07}"},
-		{tensor.FromSlice([]float64{0.1, math.Float64frombits(0x7ff8000000000000), math.Float64frombits(0xfff8000000000000), math.Float64frombits(0x7ff0000000000001)}, 4), "{0.1, nan, -nan, nan(0x1)}"},
+		{tensor.FromSlice([]float32{1, 0.1, 1e-7, float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 16777216}, 6),
+			"{1, 0.1, 1e-07, -inf, -0.0, 1.6777216e+07}"},
+		{tensor.FromSlice([]float64{0.1, math.Float64frombits(0x7ff8000000000000),
+			math.Float64frombits(0xfff8000000000000), math.Float64frombits(0x7ff0000000000001)}, 4),
+			"{0.1, nan, -nan, nan(0x1)}"},
 		{tensor.FromSlice([]complex64{1 + 2i, complex(0, float32(math.Inf(1)))}, 2), "{1, 2, 0, inf}"},
 		{tensor.FromSlice([]tensor.F16{0x3c00, 0xfc00}, 2), "{15360, 64512}"},
 		{tensor.FromSlice([]bool{true, false}, 2), "{1, 0}"},

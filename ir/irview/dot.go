@@ -74,7 +74,8 @@ func (d *dot) graph(g *ir.Graph, indent int) {
 		}
 		id := d.id()
 		d.ids[v] = id
-		d.line(indent, "%s [shape=ellipse, style=filled, fillcolor=\"#dbe9ff\", label=%s]", id, dotQuote(v.Name+"\n"+typeOf(v)))
+		d.line(indent, "%s [shape=ellipse, style=filled, fillcolor=\"#dbe9ff\", label=%s]", id,
+			dotQuote(v.Name+"\n"+typeOf(v)))
 	}
 	open := ""
 	for _, n := range g.Nodes {

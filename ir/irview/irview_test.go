@@ -28,7 +28,9 @@ func ops() resolver {
 	r := resolver{}
 	for _, name := range []string{"/Mul", "/Add", "/Gelu", "essm/SSM", "/If", "/<b>&"} {
 		domain, op, _ := strings.Cut(name, "/")
-		r[name] = &ir.Op{Domain: domain, Name: op, Since: 1, In: any, Out: any, Infer: same, Attrs: []ir.AttrSpec{{Name: "bidirectional", Kind: ir.AttrInt}, {Name: "then_branch", Kind: ir.AttrGraph}, {Name: "mode", Kind: ir.AttrString}}}
+		r[name] = &ir.Op{Domain: domain, Name: op, Since: 1, In: any, Out: any, Infer: same,
+			Attrs: []ir.AttrSpec{{Name: "bidirectional", Kind: ir.AttrInt}, {Name: "then_branch", Kind: ir.AttrGraph},
+				{Name: "mode", Kind: ir.AttrString}}}
 	}
 	return r
 }
@@ -47,7 +49,8 @@ func columns(t *testing.T) []Column {
 			if !fused {
 				x = b.Op("", "Mul", []*ir.Value{x, b.Const("two", tensor.Scalar(float32(2)))})
 			}
-			x = b.Op("", "Add", []*ir.Value{b.Op("", "Gelu", []*ir.Value{x}, ir.A("mode", "<script>alert('\"&')</script>")), r})
+			x = b.Op("", "Add", []*ir.Value{
+				b.Op("", "Gelu", []*ir.Value{x}, ir.A("mode", "<script>alert('\"&')</script>")), r})
 		}
 		s := b.Sub("then")
 		s.Output("t", s.Op("", "<b>&", []*ir.Value{x}))
@@ -68,8 +71,10 @@ func columns(t *testing.T) []Column {
 		{Name: "read", Graph: make(false, 2), Notes: []string{"from model directory sc35"}},
 		{Name: "fold", Graph: make(false, 2)},
 		{Name: "raise", Graph: make(false, 2), Notes: []string{"no state-space layer in primitive operators"}},
-		{Name: "discretize", Graph: make(true, 2), Changes: 2, Notes: []string{"layers.0: zoh, 64 states", "warning: layers.1: |λ̄| > 1 at state 3, runs as a scan only"}},
-		{Name: "fuse <b>", Graph: broken, Changes: 1, Err: "pass 3 fuse (after discretize): node 1 Mul: expected & <found>"},
+		{Name: "discretize", Graph: make(true, 2), Changes: 2,
+			Notes: []string{"layers.0: zoh, 64 states", "warning: layers.1: |λ̄| > 1 at state 3, runs as a scan only"}},
+		{Name: "fuse <b>", Graph: broken, Changes: 1,
+			Err: "pass 3 fuse (after discretize): node 1 Mul: expected & <found>"},
 	}
 }
 
@@ -135,7 +140,8 @@ func FuzzEscape(f *testing.F) {
 	f.Add(`" onmouseover="x`, "<!--", "'&#39;")
 	f.Fuzz(func(t *testing.T, value, note, doc string) {
 		v := &ir.Value{Name: value, Type: ir.Tensor(tensor.Float32, ir.Sym(doc))}
-		n := &ir.Node{Op: &ir.Op{Name: note, Domain: doc}, Name: value, Scope: note, Inputs: []*ir.Value{v}, Attrs: ir.Attrs{{Name: doc, Value: note}}}
+		n := &ir.Node{Op: &ir.Op{Name: note, Domain: doc}, Name: value, Scope: note, Inputs: []*ir.Value{v},
+			Attrs: ir.Attrs{{Name: doc, Value: note}}}
 		n.Outputs = []*ir.Value{{Name: note, Def: n}}
 		g := &ir.Graph{Name: doc, Inputs: []*ir.Value{v}, Nodes: []*ir.Node{n}, Outputs: n.Outputs}
 		var b bytes.Buffer

@@ -19,8 +19,8 @@ func Example() {
 	// t0 = x0 + x1; 0.5*t0*erfc((-t0)/1.4142135623730951)*x2
 }
 
-// A backend with a kernel for gelu keeps it as an instruction. Where an instruction reads one value that dies, and operands of
-// the program otherwise, a value can stay in one register: the whole expression is a chain.
+// A backend with a kernel for gelu keeps it as an instruction. Where an instruction reads one value that dies, and
+// operands of the program otherwise, a value can stay in one register: the whole expression is a chain.
 func ExampleLinearize() {
 	x := scalar.Inputs(3)
 	e := scalar.Mul(scalar.Gelu(scalar.Add(x[0], x[1])), x[2])

@@ -42,7 +42,8 @@ func patterns(t *testing.T, d DType) *Tensor {
 	return x
 }
 
-var small = []DType{Int8, Uint8, Int16, Uint16, Int4, Uint4, Int2, Uint2, Float16, BFloat16, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1}
+var small = []DType{Int8, Uint8, Int16, Uint16, Int4, Uint4, Int2, Uint2, Float16, BFloat16, Float8E4M3FN,
+	Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1}
 
 // Every pattern widens and comes back as itself; a NaN comes back as some NaN.
 func TestRoundTripExhaustive(t *testing.T) {
@@ -114,7 +115,8 @@ func TestOverflow(t *testing.T) {
 	}{
 		{Float16, 65504, 65520, inf, inf},
 		{BFloat16, 0x1.fep127, 0x1.ffp127, inf, inf},
-		{Float8E4M3FN, 448, math.Nextafter(464, inf), nan, 448}, // 464 ties with 480, which is NaN's pattern, and 448 is even
+		// 464 ties with 480, which is NaN's pattern, and 448 is even
+		{Float8E4M3FN, 448, math.Nextafter(464, inf), nan, 448},
 		{Float8E4M3FNUZ, 240, 248, nan, 240},
 		{Float8E5M2, 57344, 61440, inf, 57344},
 		{Float8E5M2FNUZ, 57344, 61440, nan, 57344},
@@ -145,27 +147,37 @@ func TestOverflow(t *testing.T) {
 // What ONNX's node tests test_cast_FLOAT_to_* and test_cast_no_saturate_FLOAT_to_* expect.
 func TestKnownCasts(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	in := []float32{0.4789254665374756, 0.48033666610717773, 0.4996848702430725, 0.8191054463386536, 0.4703124761581421, 0.7229037880897522, 1e6, 1e-7, nan, inf, inf, -inf, -1e-7, 1e-7, -1e6}
+	in := []float32{0.4789254665374756, 0.48033666610717773, 0.4996848702430725, 0.8191054463386536, 0.4703124761581421,
+		0.7229037880897522, 1e6, 1e-7, nan, inf, inf, -inf, -1e-7, 1e-7, -1e6}
 	for _, c := range []struct {
 		d    DType
 		sat  bool
 		want []byte
 	}{
-		{Float8E4M3FN, true, []byte{0x2f, 0x2f, 0x30, 0x35, 0x2f, 0x34, 0x7e, 0x00, 0x7f, 0x7e, 0x7e, 0xfe, 0x80, 0x00, 0xfe}},
-		{Float8E4M3FN, false, []byte{0x2f, 0x2f, 0x30, 0x35, 0x2f, 0x34, 0x7f, 0x00, 0x7f, 0x7f, 0x7f, 0xff, 0x80, 0x00, 0xff}},
-		{Float8E4M3FNUZ, true, []byte{0x37, 0x37, 0x38, 0x3d, 0x37, 0x3c, 0x7f, 0x00, 0x80, 0x7f, 0x7f, 0xff, 0x00, 0x00, 0xff}},
-		{Float8E4M3FNUZ, false, []byte{0x37, 0x37, 0x38, 0x3d, 0x37, 0x3c, 0x80, 0x00, 0x80, 0x80, 0x80, 0x80, 0x00, 0x00, 0x80}},
-		{Float8E5M2, true, []byte{0x38, 0x38, 0x38, 0x3b, 0x38, 0x3a, 0x7b, 0x00, 0x7e, 0x7b, 0x7b, 0xfb, 0x80, 0x00, 0xfb}},
-		{Float8E5M2, false, []byte{0x38, 0x38, 0x38, 0x3b, 0x38, 0x3a, 0x7c, 0x00, 0x7e, 0x7c, 0x7c, 0xfc, 0x80, 0x00, 0xfc}},
-		{Float8E5M2FNUZ, true, []byte{0x3c, 0x3c, 0x3c, 0x3f, 0x3c, 0x3e, 0x7f, 0x00, 0x80, 0x7f, 0x7f, 0xff, 0x00, 0x00, 0xff}},
-		{Float8E5M2FNUZ, false, []byte{0x3c, 0x3c, 0x3c, 0x3f, 0x3c, 0x3e, 0x80, 0x00, 0x80, 0x80, 0x80, 0x80, 0x00, 0x00, 0x80}},
+		{Float8E4M3FN, true, []byte{0x2f, 0x2f, 0x30, 0x35, 0x2f, 0x34, 0x7e, 0x00, 0x7f, 0x7e, 0x7e, 0xfe, 0x80, 0x00,
+			0xfe}},
+		{Float8E4M3FN, false, []byte{0x2f, 0x2f, 0x30, 0x35, 0x2f, 0x34, 0x7f, 0x00, 0x7f, 0x7f, 0x7f, 0xff, 0x80, 0x00,
+			0xff}},
+		{Float8E4M3FNUZ, true, []byte{0x37, 0x37, 0x38, 0x3d, 0x37, 0x3c, 0x7f, 0x00, 0x80, 0x7f, 0x7f, 0xff, 0x00,
+			0x00, 0xff}},
+		{Float8E4M3FNUZ, false, []byte{0x37, 0x37, 0x38, 0x3d, 0x37, 0x3c, 0x80, 0x00, 0x80, 0x80, 0x80, 0x80, 0x00,
+			0x00, 0x80}},
+		{Float8E5M2, true, []byte{0x38, 0x38, 0x38, 0x3b, 0x38, 0x3a, 0x7b, 0x00, 0x7e, 0x7b, 0x7b, 0xfb, 0x80, 0x00,
+			0xfb}},
+		{Float8E5M2, false, []byte{0x38, 0x38, 0x38, 0x3b, 0x38, 0x3a, 0x7c, 0x00, 0x7e, 0x7c, 0x7c, 0xfc, 0x80, 0x00,
+			0xfc}},
+		{Float8E5M2FNUZ, true, []byte{0x3c, 0x3c, 0x3c, 0x3f, 0x3c, 0x3e, 0x7f, 0x00, 0x80, 0x7f, 0x7f, 0xff, 0x00,
+			0x00, 0xff}},
+		{Float8E5M2FNUZ, false, []byte{0x3c, 0x3c, 0x3c, 0x3f, 0x3c, 0x3e, 0x80, 0x00, 0x80, 0x80, 0x80, 0x80, 0x00,
+			0x00, 0x80}},
 	} {
 		x, err := FromSlice(in, len(in)).Convert(c.d, c.sat)
 		if err != nil || string(x.Bytes()) != string(c.want) {
 			t.Errorf("%v, saturate %v: % x, expected % x, %v", c.d, c.sat, x.Bytes(), c.want, err)
 		}
 	}
-	four := []float32{0.48, 0.25, 1.05, -3.5, -8, 9, 1e6, 1e-7, nan, inf, inf, -inf, -4, 0.01, float32(math.Copysign(0, -1))}
+	four := []float32{0.48, 0.25, 1.05, -3.5, -8, 9, 1e6, 1e-7, nan, inf, inf, -inf, -4, 0.01,
+		float32(math.Copysign(0, -1))}
 	x, err := FromSlice(four, len(four)).Convert(Float4E2M1, true)
 	if want := "\x01\xe2\x7f\x07\x78\xf7\x0e\x08"; err != nil || string(x.Bytes()) != want {
 		t.Errorf("float4e2m1: % x, expected % x, %v", x.Bytes(), want, err)
@@ -178,11 +190,14 @@ func TestKnownPatterns(t *testing.T) {
 		u    uint
 		want float64
 	}{
-		{Float16, 0x0001, 0x1p-24}, {Float16, 0x03ff, 0x1.ff8p-15}, {Float16, 0x0400, 0x1p-14}, {Float16, 0x3555, 0.333251953125}, {Float16, 0x7c00, math.Inf(1)},
+		{Float16, 0x0001, 0x1p-24}, {Float16, 0x03ff, 0x1.ff8p-15}, {Float16, 0x0400, 0x1p-14},
+		{Float16, 0x3555, 0.333251953125}, {Float16, 0x7c00, math.Inf(1)},
 		{BFloat16, 0x3f80, 1}, {BFloat16, 0x4049, 3.140625}, {BFloat16, 0x0001, 0x1p-133}, {BFloat16, 0xff80, math.Inf(-1)},
-		{Float8E4M3FN, 0x01, 0x1p-9}, {Float8E4M3FN, 0x7e, 448}, {Float8E4M3FN, 0xff, math.NaN()}, {Float8E4M3FN, 0x80, math.Copysign(0, -1)},
+		{Float8E4M3FN, 0x01, 0x1p-9}, {Float8E4M3FN, 0x7e, 448}, {Float8E4M3FN, 0xff, math.NaN()},
+		{Float8E4M3FN, 0x80, math.Copysign(0, -1)},
 		{Float8E4M3FNUZ, 0x80, math.NaN()}, {Float8E4M3FNUZ, 0x7f, 240}, {Float8E4M3FNUZ, 0x01, 0x1p-10},
-		{Float8E5M2, 0x7b, 57344}, {Float8E5M2, 0x01, 0x1p-16}, {Float8E5M2, 0x7c, math.Inf(1)}, {Float8E5M2, 0x7d, math.NaN()},
+		{Float8E5M2, 0x7b, 57344}, {Float8E5M2, 0x01, 0x1p-16}, {Float8E5M2, 0x7c, math.Inf(1)},
+		{Float8E5M2, 0x7d, math.NaN()},
 		{Float8E5M2FNUZ, 0x7f, 57344}, {Float8E5M2FNUZ, 0x01, 0x1p-17},
 		{Float4E2M1, 1, 0.5}, {Float4E2M1, 7, 6}, {Float4E2M1, 0xd, -3},
 		{Float8E8M0, 0, 0x1p-127}, {Float8E8M0, 127, 1}, {Float8E8M0, 254, 0x1p127}, {Float8E8M0, 255, math.NaN()},
@@ -195,7 +210,8 @@ func TestKnownPatterns(t *testing.T) {
 }
 
 func TestE8M0(t *testing.T) {
-	for x, want := range map[float64]byte{1: 127, 1.49: 127, 1.5: 128, 2: 128, 3: 129, 0: 0, 0x1p-140: 0, 0x1p200: 254, math.Inf(1): 255} {
+	for x, want := range map[float64]byte{1: 127, 1.49: 127, 1.5: 128, 2: 128, 3: 129, 0: 0, 0x1p-140: 0, 0x1p200: 254,
+		math.Inf(1): 255} {
 		if got := encodeE8M0(x); got != want {
 			t.Errorf("%v: %d, expected %d", x, got, want)
 		}

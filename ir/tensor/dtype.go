@@ -119,7 +119,8 @@ func ParseDType(s string) (DType, error) {
 // IsFloat reports whether d is a real floating-point type of any width.
 func (d DType) IsFloat() bool {
 	switch d {
-	case Float16, Float32, Float64, BFloat16, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1:
+	case Float16, Float32, Float64, BFloat16, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0,
+		Float4E2M1:
 		return true
 	}
 	return false

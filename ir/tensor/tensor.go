@@ -289,7 +289,8 @@ func Equal(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.dtype == b.dtype && slices.Equal(a.shape, b.shape) && string(a.data) == string(b.data) && slices.Equal(a.strs, b.strs)
+	return a.dtype == b.dtype && slices.Equal(a.shape, b.shape) && string(a.data) == string(b.data) &&
+		slices.Equal(a.strs, b.strs)
 }
 
 // Filled reports whether every element is the number k; never of tensors that hold other things than real numbers.

@@ -90,7 +90,8 @@ func TestByteSize(t *testing.T) {
 	for _, c := range []struct {
 		d       DType
 		n, want int
-	}{{Int4, 0, 0}, {Int4, 1, 1}, {Int4, 2, 1}, {Int4, 3, 2}, {Uint2, 4, 1}, {Uint2, 5, 2}, {Uint2, 17, 5}, {Float32, 3, 12}, {Complex128, 9, 144}, {String, 9, 0}, {Bool, 9, 9}} {
+	}{{Int4, 0, 0}, {Int4, 1, 1}, {Int4, 2, 1}, {Int4, 3, 2}, {Uint2, 4, 1}, {Uint2, 5, 2}, {Uint2, 17, 5},
+		{Float32, 3, 12}, {Complex128, 9, 144}, {String, 9, 0}, {Bool, 9, 9}} {
 		if got := ByteSize(c.d, c.n); got != c.want {
 			t.Errorf("ByteSize(%v, %d) = %d, expected %d", c.d, c.n, got, c.want)
 		}
@@ -124,7 +125,8 @@ func TestFromBytes(t *testing.T) {
 		d     DType
 		shape []int
 		n     int
-	}{{Float32, []int{4}, 15}, {Float32, []int{4}, 17}, {String, []int{0}, 0}, {Invalid, []int{1}, 0}, {Float32, []int{-1}, 4}, {27, []int{1}, 1}} {
+	}{{Float32, []int{4}, 15}, {Float32, []int{4}, 17}, {String, []int{0}, 0}, {Invalid, []int{1}, 0},
+		{Float32, []int{-1}, 4}, {27, []int{1}, 1}} {
 		if x, err := FromBytes(c.d, c.shape, raw[:c.n]); err == nil {
 			t.Errorf("FromBytes(%v, %v, %d bytes) = %v", c.d, c.shape, c.n, x)
 		}

@@ -20,7 +20,8 @@ operator, and the operators around it that treat steps separately, as a Block. N
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		body := n.Attrs.Graph("body")
 		if len(body.Inputs) != len(n.Inputs) || len(body.Outputs) != len(n.Outputs) {
-			return nil, fmt.Errorf("body has %d inputs and %d outputs, the node %d and %d", len(body.Inputs), len(body.Outputs), len(n.Inputs), len(n.Outputs))
+			return nil, fmt.Errorf("body has %d inputs and %d outputs, the node %d and %d", len(body.Inputs),
+				len(body.Outputs), len(n.Inputs), len(n.Outputs))
 		}
 		for i, v := range n.Inputs {
 			if v == nil || !ir.Compatible(v.Type, body.Inputs[i].Type) {

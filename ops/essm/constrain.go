@@ -21,7 +21,8 @@ var Constrain = ops.Register(&ir.Op{
 	In:  ops.Sig("lambda:T[C,S,n,2]"), Out: ops.Sig("re:float64[C,S,n]", "im:float64[C,S,n]"),
 	Attrs: []ir.AttrSpec{
 		{Name: "real", Kind: ir.AttrString, Default: "clip", OneOf: RealConstraints, Doc: "constraint on the real part"},
-		{Name: "imag", Kind: ir.AttrString, Default: "same", OneOf: ImagConstraints, Doc: "constraint on the imaginary part"},
+		{Name: "imag", Kind: ir.AttrString, Default: "same", OneOf: ImagConstraints,
+			Doc: "constraint on the imaginary part"},
 		{Name: "max_real", Kind: ir.AttrFloat, Default: 1e-4, Doc: "with clip: the real part is at most minus this"},
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

@@ -109,7 +109,8 @@ func Expm(c *ir.EvalCtx, a []float64, n int) ([]float64, error) {
 		return nil, fmt.Errorf("matrix of norm %.3g is too large for its exponential", norm)
 	}
 	a = combine(c, math.Ldexp(1, -squarings), a, 0, a)
-	b := [...]float64{64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+	b := [...]float64{64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
+		10559470521600,
 		670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1}
 	id := identity(c, n)
 	a2 := matMul(c, a, a, n, n, n)

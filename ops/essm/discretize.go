@@ -39,7 +39,8 @@ eigenvalue (λΔ for zero-order hold), and b, the factor on the input. Δ = rate
 	In:  ops.Sig("re:float64[C,S,n]", "im:float64[C,S,n]", "log_dt:T[C,S,_]"),
 	Out: ops.Sig("a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]"),
 	Attrs: append([]ir.AttrSpec{
-		{Name: "epsilon", Kind: ir.AttrFloat, Default: 0.0, Doc: "added to |λ|² in the denominator of b with zero-order hold"},
+		{Name: "epsilon", Kind: ir.AttrFloat, Default: 0.0,
+			Doc: "added to |λ|² in the denominator of b with zero-order hold"},
 	}, discretizeAttrs...),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		shape := ops.Tensor(in, 0).Shape()

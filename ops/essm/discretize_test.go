@@ -15,7 +15,8 @@ import (
 // exponential of a matrix.
 func TestDiscretize(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	lambdas := []complex128{0, complex(-1e-9, 0), complex(-1e-6, 1e-7), complex(-0.5, 3), complex(-40, 0), complex(-1, -200)}
+	lambdas := []complex128{0, complex(-1e-9, 0), complex(-1e-6, 1e-7), complex(-0.5, 3), complex(-40, 0),
+		complex(-1, -200)}
 	for range 20 {
 		lambdas = append(lambdas, complex(-math.Abs(r.NormFloat64()), 10*r.NormFloat64()))
 	}
@@ -41,7 +42,8 @@ func TestDiscretize(t *testing.T) {
 				} else {
 					wantStep = cmplx.Exp(d * l)
 					switch x := d * l; {
-					case eps != 0 && cmplx.Abs(x) < 1e-4: // the formula as such loses its digits here: first terms of the series
+					case eps != 0 && cmplx.Abs(
+						x) < 1e-4: // the formula as such loses its digits here: first terms of the series
 						wantB = (x + x*x/2 + x*x*x/6) * cmplx.Conj(l) / (l*cmplx.Conj(l) + complex(eps, 0))
 					case eps != 0:
 						wantB = (wantStep - 1) * cmplx.Conj(l) / (l*cmplx.Conj(l) + complex(eps, 0))
@@ -65,7 +67,8 @@ func TestDiscretize(t *testing.T) {
 // TestForwardEulerZero: a step that lands on λ̄ = 0 has a finite logarithm, and its powers are 0.
 func TestForwardEulerZero(t *testing.T) {
 	one := func(v float64) *tensor.Tensor { return tensor.FromSlice([]float64{v}, 1, 1, 1) }
-	o := apply(t, essm.Discretize, "", []bool{true, true, true, true}, []*tensor.Tensor{one(-2), one(0), one(math.Log(0.5))}, ir.A("method", "forward_euler"))
+	o := apply(t, essm.Discretize, "", []bool{true, true, true, true},
+		[]*tensor.Tensor{one(-2), one(0), one(math.Log(0.5))}, ir.A("method", "forward_euler"))
 	a := complex(tensor.Data[float64](o[0])[0], tensor.Data[float64](o[1])[0])
 	if essm.Pow(a, 0) != 1 || essm.Pow(a, 1) != 0 || essm.Pow(a, 1000) != 0 {
 		t.Errorf("powers of λ̄ = 0: %v, %v, %v", essm.Pow(a, 0), essm.Pow(a, 1), essm.Pow(a, 1000))
@@ -79,7 +82,9 @@ func TestDiscretizeDense(t *testing.T) {
 	for _, method := range essm.Methods {
 		a := tensor.FromSlice([]float64{-0.5, 0, 0, -3}, 1, 1, 2, 2)
 		o := apply(t, essm.DiscretizeDense, "", []bool{true, true}, []*tensor.Tensor{a, logDt}, ir.A("method", method))
-		d := apply(t, essm.Discretize, "", []bool{true, true, true, true}, []*tensor.Tensor{tensor.FromSlice([]float64{-0.5, -3}, 1, 1, 2), tensor.New(tensor.Float64, 1, 1, 2), logDt}, ir.A("method", method))
+		d := apply(t, essm.Discretize, "", []bool{true, true, true, true},
+			[]*tensor.Tensor{tensor.FromSlice([]float64{-0.5, -3}, 1, 1, 2), tensor.New(tensor.Float64, 1, 1, 2),
+				logDt}, ir.A("method", method))
 		for i := range 2 {
 			step := essm.Pow(complex(tensor.Data[float64](d[0])[i], tensor.Data[float64](d[1])[i]), 1)
 			if got := tensor.Data[float64](o[0])[3*i]; !(math.Abs(got-real(step)) <= 1e-14) {
@@ -91,7 +96,8 @@ func TestDiscretizeDense(t *testing.T) {
 		}
 	}
 	// x1' = x2, x2' = u: a double integrator. Over Δ a constant u adds Δ²/2 and Δ.
-	o := apply(t, essm.DiscretizeDense, "", []bool{true, true}, []*tensor.Tensor{tensor.FromSlice([]float64{0, 1, 0, 0}, 1, 1, 2, 2), logDt})
+	o := apply(t, essm.DiscretizeDense, "", []bool{true, true},
+		[]*tensor.Tensor{tensor.FromSlice([]float64{0, 1, 0, 0}, 1, 1, 2, 2), logDt})
 	for i, want := range []float64{1, 0.1, 0, 1} {
 		if got := tensor.Data[float64](o[0])[i]; !(math.Abs(got-want) <= 1e-15) {
 			t.Errorf("Ā of a singular A: element %d is %v, expected %v", i, got, want)
@@ -157,7 +163,8 @@ func TestExpm(t *testing.T) {
 func TestConstrain(t *testing.T) {
 	stored := tensor.FromSlice([]float64{3, 1, 0, -2, -1e-6, 0.5, -4, 40, 50, -3}, 1, 1, 5, 2)
 	for _, kind := range essm.RealConstraints {
-		o := apply(t, essm.Constrain, "", []bool{true, true}, []*tensor.Tensor{stored}, ir.A("real", kind), ir.A("max_real", 1e-3))
+		o := apply(t, essm.Constrain, "", []bool{true, true}, []*tensor.Tensor{stored}, ir.A("real", kind),
+			ir.A("max_real", 1e-3))
 		for i, v := range tensor.Data[float64](o[0]) {
 			if !(v <= 0) || kind == "clip" && !(v <= -1e-3) {
 				t.Errorf("%s: real part %d is %v", kind, i, v)
@@ -165,7 +172,8 @@ func TestConstrain(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string][]float64{
-		"same": {1, -2, 0.5, 40, -3}, "zero": {0, 0, 0, 0, 0}, "clip": {1, -1, 0.5, 1, -1}, "negtive": {-1e-4, -2, -1e-4, -1e-4, -3},
+		"same": {1, -2, 0.5, 40, -3}, "zero": {0, 0, 0, 0, 0}, "clip": {1, -1, 0.5, 1, -1},
+		"negtive":  {-1e-4, -2, -1e-4, -1e-4, -3},
 		"softplus": {1.3132616875182228, 0.12692801104297263, 0.9740769841801067, 40, 0.04858735157374206},
 		"sigmoid":  {0.7310585786300049, 0.11920292202211755, 0.6224593312018546, 1, 0.04742587317756678},
 		"Gaussian": {math.E, math.Exp(4), math.Exp(0.25), math.Inf(1), math.Exp(9)},

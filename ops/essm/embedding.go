@@ -47,5 +47,6 @@ func TokenError(name string, shape []int, at int, token int64, vocab int) error 
 	for i, r := len(shape)-1, at; i >= 0; i-- {
 		where[i], r = r%shape[i], r/shape[i]
 	}
-	return fmt.Errorf("%s%s: token %d is outside of the vocabulary, 0 to %d", name, tensor.ShapeString(where), token, vocab-1)
+	return fmt.Errorf("%s%s: token %d is outside of the vocabulary, 0 to %d", name, tensor.ShapeString(where), token,
+		vocab-1)
 }

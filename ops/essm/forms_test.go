@@ -100,7 +100,8 @@ func TestScanForms(t *testing.T) {
 		}
 		attrs := []ir.Attr{ir.A("direction", dir), ir.A("window", window)}
 		want := apply(t, essm.Scan, "", outs, in, attrs...)
-		name := fmt.Sprintf("trial %d: B=%d L=%d N=%d window=%d %s complex=%v", trial, batch, length, all, window, dir, complexInput)
+		name := fmt.Sprintf("trial %d: B=%d L=%d N=%d window=%d %s complex=%v", trial, batch, length, all, window, dir,
+			complexInput)
 		if in[6] == nil {
 			re, im := defined(in, window, dir)
 			if d := max(differ(re, want[0]), differ(im, want[1])); !(d <= 1e-10) {
@@ -129,7 +130,8 @@ func warm(t *testing.T, in []*tensor.Tensor, window, per, batch, all int) {
 		first[5] = random(r, batch, window+3, all)
 	}
 	first[6] = nil
-	in[6] = apply(t, essm.Scan, "", []bool{true, false, true}, first, ir.A("direction", essm.Forward), ir.A("window", window))[2]
+	in[6] = apply(t, essm.Scan, "", []bool{true, false, true}, first, ir.A("direction", essm.Forward),
+		ir.A("window", window))[2]
 }
 
 // defined computes a Scan without state by its definition, a sum over lags (docs/math.md, Directions).
@@ -197,7 +199,8 @@ func TestDenseScanForms(t *testing.T) {
 			got := apply(t, essm.DenseScan, form, outs, in, attrs...)
 			for i := range got {
 				if d := differ(got[i], want[i]); !(d <= 1e-9) {
-					t.Errorf("trial %d: B=%d L=%d n=%d window=%d %s: output %d in form %s differs by %.2g", trial, batch, length, n, window, dir, i, form, d)
+					t.Errorf("trial %d: B=%d L=%d n=%d window=%d %s: output %d in form %s differs by %.2g", trial,
+						batch, length, n, window, dir, i, form, d)
 				}
 			}
 		}
@@ -250,14 +253,17 @@ func TestLongConvIsScan(t *testing.T) {
 				tensor.Data[float64](aRe)[i] = -math.Abs(v)
 			}
 			aIm, bRe, bIm, v := random(r, 1, 1, n), random(r, 1, 1, n), random(r, 1, 1, n), random(r, 2, length, n)
-			want := apply(t, essm.Scan, "", []bool{true}, []*tensor.Tensor{v, aRe, aIm, bRe, bIm}, ir.A("direction", dir))[0]
-			k := apply(t, essm.Kernel, "", []bool{true, true}, []*tensor.Tensor{aRe, aIm, bRe, bIm, tensor.Scalar(int64(length))})[0]
+			want := apply(t, essm.Scan, "", []bool{true}, []*tensor.Tensor{v, aRe, aIm, bRe, bIm},
+				ir.A("direction", dir))[0]
+			k := apply(t, essm.Kernel, "", []bool{true, true},
+				[]*tensor.Tensor{aRe, aIm, bRe, bIm, tensor.Scalar(int64(length))})[0]
 			k, err := k.Reshape(n, length)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, form := range []string{essm.FormDirect, essm.FormFFT} {
-				got := apply(t, essm.LongConv, "", []bool{true}, []*tensor.Tensor{v, k}, ir.A("direction", dir), ir.A("form", form))[0]
+				got := apply(t, essm.LongConv, "", []bool{true}, []*tensor.Tensor{v, k}, ir.A("direction", dir),
+					ir.A("form", form))[0]
 				if d := differ(got, want); !(d <= 1e-10) {
 					t.Errorf("%s, L=%d, %s: differs by %.2g", dir, length, form, d)
 				}

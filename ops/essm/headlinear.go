@@ -75,7 +75,8 @@ func shared(g, c, s, q ir.Dim) (bool, error) {
 		return true, nil
 	}
 	if k, ok := g.Known(); ok {
-		return false, fmt.Errorf("input has %d features, expected %v (heads × columns) or %v (channels × heads × columns)", k, one, all)
+		return false, fmt.Errorf(
+			"input has %d features, expected %v (heads × columns) or %v (channels × heads × columns)", k, one, all)
 	}
 	return false, nil
 }

@@ -56,7 +56,8 @@ var Kernel = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Kernel",
 	Doc: `Impulse response of each state (docs/math.md, Kernel): k[…,j] = b·exp(a·j), j = 0 … length-1. The real part is
 enough for real B and C.`,
-	In:    ops.Sig("a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]", "length:int64[]"),
+	In: ops.Sig("a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]",
+		"length:int64[]"),
 	Out:   ops.Sig("k_re:float64[C,S,n,_]", "k_im:float64[C,S,n,_]"),
 	Infer: inferLength(4),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -126,7 +127,8 @@ var LongConv = ops.Register(&ir.Op{
 both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.`,
 	In: ops.Sig("v:T[B,L,N]", "k:W[N,K]"), Out: ops.Sig("x:T[B,L,N]"), Elems: floatElems,
 	Attrs: []ir.AttrSpec{
-		{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "side of a step that the kernel reads"},
+		{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional},
+			Doc: "side of a step that the kernel reads"},
 		{Name: "form", Kind: ir.AttrString, Default: FormDirect, OneOf: []string{FormDirect, FormFFT}, Doc: "algorithm"},
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

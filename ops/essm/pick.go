@@ -14,7 +14,8 @@ var Pick = ops.Register(&ir.Op{
 	Doc: `One vector per sample from its first lengths[b] steps, or from all L without lengths: their mean (pool), their sum,
 the last, or the first (docs/math.md, Decoder).`,
 	In: ops.Sig("x:T[B,L,H]", "lengths:int64[B]?"), Out: ops.Sig("y:T[B,H]"),
-	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "the vector"}},
+	Attrs: []ir.AttrSpec{{Name: "mode", Kind: ir.AttrString, Required: true,
+		OneOf: []string{"pool", "last", "first", "sum"}, Doc: "the vector"}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
 		b, l, h := t.Dim(0), t.Dim(1), t.Dim(2)

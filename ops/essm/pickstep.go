@@ -18,7 +18,8 @@ not be below the number of steps that have counted. y is 0 if no step counts.`,
 	In:  ops.Sig("x:T[B,L,H]", "sum:float64[B,H]", "count:int64[B,2]", "lengths:int64[B]?", "end:int64[B]?"),
 	Out: ops.Sig("y:T[B,H]", "sum_out:float64[B,H]", "count_out:int64[B,2]"),
 	Attrs: append([]ir.AttrSpec{
-		{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"}, Doc: "the vector, as with Pick"},
+		{Name: "mode", Kind: ir.AttrString, Required: true, OneOf: []string{"pool", "last", "first", "sum"},
+			Doc: "the vector, as with Pick"},
 	}, stepAttrs...),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
@@ -35,7 +36,8 @@ not be below the number of steps that have counted. y is 0 if no step counts.`,
 		batch, l, h := t.Dim(0), t.Dim(1), t.Dim(2)
 		sum, count := ops.F64(c, in, 1), ops.Tensor(in, 2)
 		if len(sum) != batch*h || count.Len() != 2*batch {
-			return nil, fmt.Errorf("x %v: expected a sum of %d numbers and a count of %d, found %d and %d", t, batch*h, 2*batch, len(sum), count.Len())
+			return nil, fmt.Errorf("x %v: expected a sum of %d numbers and a count of %d, found %d and %d", t, batch*h,
+				2*batch, len(sum), count.Len())
 		}
 		kept, err := ops.Int64s(c, count)
 		if err != nil {
@@ -126,7 +128,8 @@ func PickSpans(n *ir.Node, lengths, end, count []int64, l int, out []Span) error
 			case k < 1:
 				return fmt.Errorf("%s[%d]: length %d is below 1", name, b, k)
 			case k < counted:
-				return fmt.Errorf("%s[%d]: length %d is below the %d steps that came before and counted", name, b, k, counted)
+				return fmt.Errorf("%s[%d]: length %d is below the %d steps that came before and counted", name, b, k,
+					counted)
 			case length == 0 || k < length:
 				length = k
 			}

@@ -9,7 +9,8 @@ import (
 )
 
 var scanAttrs = []ir.AttrSpec{
-	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional}, Doc: "side of a step that its state depends on"},
+	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional},
+		Doc: "side of a step that its state depends on"},
 	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel (max_kernel_length); 0: all"},
 }
 
@@ -136,8 +137,9 @@ type run struct {
 func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	v, vIm := ops.Tensor(in, 0), ops.F64(c, in, 5)
 	attrs := c.Node.Attrs
-	r := &run{batch: v.Dim(0), length: v.Dim(1), n: v.Dim(2), window: int(attrs.Int("window", 0)), direction: attrs.Str("direction", Forward),
-		a: pair(c, ops.F64(c, in, 1), ops.F64(c, in, 2)), b: pair(c, ops.F64(c, in, 3), ops.F64(c, in, 4)),
+	r := &run{batch: v.Dim(0), length: v.Dim(1), n: v.Dim(2), window: int(attrs.Int("window", 0)),
+		direction: attrs.Str("direction", Forward),
+		a:         pair(c, ops.F64(c, in, 1), ops.F64(c, in, 2)), b: pair(c, ops.F64(c, in, 3), ops.F64(c, in, 4)),
 		v: pair(c, ops.F64(c, in, 0), vIm)}
 	if len(r.a) != r.n {
 		return nil, fmt.Errorf("input has %d features, the system has %d states", r.n, len(r.a))

@@ -13,7 +13,8 @@ var SSM = ops.Register(&ir.Op{
 complex. C includes γ. D is diagonal (C,S,m), full (C,S,m,h) or absent. The state is that of Scan.`,
 	In: ops.Sig("u:T[B,L,H]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]",
 		"B_re:W[C,S,n,h]", "C_re:W[C,S,m,n]", "B_im:W[C,S,n,h]?", "C_im:W[C,S,m,n]?", "D:V?", "state:Z[B,Z]?"),
-	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"), Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats, "Z": ops.Floats},
+	Out:   ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"),
+	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats, "Z": ops.Floats},
 	Attrs: scanAttrs,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
@@ -95,8 +96,10 @@ var DenseSSM = ops.Register(&ir.Op{
 	Domain: "essm", Name: "DenseSSM",
 	Doc: `A discrete system with full Ā: v = B u, the states x of DenseScan, y = C x + D u, per channel and head. D is
 diagonal (C,S,m), full (C,S,m,h) or absent. The state is that of DenseScan.`,
-	In:  ops.Sig("u:T[B,L,H]", "abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "B:W[C,S,n,h]", "C:W[C,S,m,n]", "D:V?", "state:Z[B,Z]?"),
-	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"), Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats, "Z": ops.Floats},
+	In: ops.Sig("u:T[B,L,H]", "abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "B:W[C,S,n,h]", "C:W[C,S,m,n]",
+		"D:V?", "state:Z[B,Z]?"),
+	Out:   ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"),
+	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats, "Z": ops.Floats},
 	Attrs: scanAttrs,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)

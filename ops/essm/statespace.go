@@ -14,13 +14,17 @@ var StateSpace = ops.Register(&ir.Op{
 	Doc: `A continuous linear system, discretized and run over a sequence (docs/math.md, System): x' = A x + B u,
 y = C x + D u, per channel and head. Either lambda is the stored diagonal of A (real and imaginary parts), or a is A in
 full. The state is that of Scan or DenseScan.`,
-	In:  ops.Sig("u:T[B,L,H]", "log_dt:T[C,S,_]", "B:T[C,S,n,h]", "C:T[C,S,m,n]", "lambda:T[C,S,n,2]?", "a:T[C,S,n,n]?", "D:T?", "state:Z[B,Z]?"),
+	In: ops.Sig("u:T[B,L,H]", "log_dt:T[C,S,_]", "B:T[C,S,n,h]", "C:T[C,S,m,n]", "lambda:T[C,S,n,2]?", "a:T[C,S,n,n]?",
+		"D:T?", "state:Z[B,Z]?"),
 	Out: ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"),
 	Attrs: append([]ir.AttrSpec{
 		{Name: "bidirectional", Kind: ir.AttrInt, Default: int64(0), Doc: "1: add the anti-causal half"},
-		{Name: "conj_sym", Kind: ir.AttrInt, Default: int64(0), Doc: "1: one of each conjugate pair is stored, so C counts twice"},
-		{Name: "lambda_real", Kind: ir.AttrString, Default: "clip", OneOf: RealConstraints, Doc: "constraint on the real part"},
-		{Name: "lambda_imag", Kind: ir.AttrString, Default: "same", OneOf: ImagConstraints, Doc: "constraint on the imaginary part"},
+		{Name: "conj_sym", Kind: ir.AttrInt, Default: int64(0),
+			Doc: "1: one of each conjugate pair is stored, so C counts twice"},
+		{Name: "lambda_real", Kind: ir.AttrString, Default: "clip", OneOf: RealConstraints,
+			Doc: "constraint on the real part"},
+		{Name: "lambda_imag", Kind: ir.AttrString, Default: "same", OneOf: ImagConstraints,
+			Doc: "constraint on the imaginary part"},
 		{Name: "max_real_lambda", Kind: ir.AttrFloat, Default: 1e-4, Doc: "bound of the clip constraint"},
 		{Name: "epsilon", Kind: ir.AttrFloat, Default: 0.0, Doc: "added to |λ|² in zero-order hold"},
 		{Name: "max_kernel_length", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel; 0: all"},
@@ -93,16 +97,20 @@ func checkSystem(n *ir.Node, b *ops.Bindings, d *ir.Value) error {
 	}
 	s := t.Shape
 	full := ir.Shape{b.Dim["C"], b.Dim["S"], b.Dim["m"], b.Dim["h"]}
-	if t.NoRank || len(s) == 4 && ir.Compatible(ir.Tensor(tensor.Float32, s[0], s[1], s[2], s[3]), ir.Tensor(tensor.Float32, full[0], full[1], full[2], full[3])) {
+	if t.NoRank || len(s) == 4 &&
+		ir.Compatible(ir.Tensor(tensor.Float32, s[0], s[1], s[2], s[3]),
+			ir.Tensor(tensor.Float32, full[0], full[1], full[2], full[3])) {
 		return nil
 	}
-	if len(s) == 3 && ir.Compatible(ir.Tensor(tensor.Float32, s[0], s[1], s[2]), ir.Tensor(tensor.Float32, full[0], full[1], full[2])) {
+	if len(s) == 3 && ir.Compatible(ir.Tensor(tensor.Float32, s[0], s[1], s[2]),
+		ir.Tensor(tensor.Float32, full[0], full[1], full[2])) {
 		return nil
 	}
 	return fmt.Errorf("D (%s): expected shape %v (diagonal) or %v (full), found %v", d.Name, full[:3], full, s)
 }
 
-// bodyStateSpace is the discrete system: an SSM, or a DenseSSM where A is full, with what Discretize makes of the parameters.
+// bodyStateSpace is the discrete system: an SSM, or a DenseSSM where A is full, with what Discretize makes of the
+// parameters.
 func bodyStateSpace(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	arg := func(i int) *ir.Value {
 		if i < len(in) {
@@ -122,7 +130,8 @@ func bodyStateSpace(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	if lambda != nil {
 		p := b.Ops("essm", "Constrain", 2, []*ir.Value{lambda}, ir.A("real", a.Str("lambda_real", "clip")),
 			ir.A("imag", a.Str("lambda_imag", "same")), ir.A("max_real", a.Float("max_real_lambda", 1e-4)))
-		q := b.Ops("essm", "Discretize", 4, []*ir.Value{p[0], p[1], logDt}, method, rate, ir.A("epsilon", a.Float("epsilon", 0)))
+		q := b.Ops("essm", "Discretize", 4, []*ir.Value{p[0], p[1], logDt}, method, rate,
+			ir.A("epsilon", a.Float("epsilon", 0)))
 		if a.Bool("conj_sym", false) {
 			cm = b.Op("", "Add", []*ir.Value{cm, cm}) // γ = 2, exactly, in any type
 		}

@@ -21,7 +21,8 @@ type pace struct{ rate, offset, delay int64 }
 
 func paceOf(n *ir.Node) (pace, error) {
 	p := pace{ops.Int(n, "rate"), ops.Int(n, "offset"), ops.Int(n, "delay")}
-	if p.rate < 1 || p.rate > maxWindow || p.delay < 0 || p.delay > maxWindow || p.offset < -maxWindow || p.offset > maxWindow {
+	if p.rate < 1 || p.rate > maxWindow || p.delay < 0 || p.delay > maxWindow || p.offset < -maxWindow ||
+		p.offset > maxWindow {
 		return p, fmt.Errorf("rate %d, offset %d, delay %d: expected a rate of 1 or more and a delay of 0 or more, none above %d", p.rate, p.offset, p.delay, int64(maxWindow))
 	}
 	return p, nil
@@ -176,7 +177,8 @@ func stepAxes(n *ir.Node, rank int) (axis, batch int, err error) {
 	}
 	k := ops.Int(n, "batch_axis")
 	if k < -1 || k >= int64(rank) || int(k) == axis {
-		return 0, 0, fmt.Errorf("batch_axis: expected -1, or an axis of rank %d that is not axis %d, found %d", rank, axis, k)
+		return 0, 0, fmt.Errorf("batch_axis: expected -1, or an axis of rank %d that is not axis %d, found %d", rank,
+			axis, k)
 	}
 	return axis, int(k), nil
 }

@@ -27,18 +27,21 @@ func TestStepMask(t *testing.T) {
 		{"delay", []int64{0, 1}, nil, attrs(ir.A("delay", 2)), []float64{-1, -1, 3, 4, -1, 6, 7, 8}},
 		{"end", []int64{2, 0}, []int64{4, 9}, attrs(), []float64{1, 2, -1, -1, 5, 6, 7, 8}},
 		{"one for all", []int64{2}, []int64{5}, attrs(), []float64{1, 2, 3, -1, 5, 6, 7, -1}},
-		{"rate", []int64{4, 0}, []int64{9, 3}, attrs(ir.A("rate", 2), ir.A("offset", 1), ir.A("delay", 1)), []float64{1, 2, 3, 4, -1, 6, 7, -1}},
+		{"rate", []int64{4, 0}, []int64{9, 3}, attrs(ir.A("rate", 2), ir.A("offset", 1), ir.A("delay", 1)),
+			[]float64{1, 2, 3, 4, -1, 6, 7, -1}},
 		{"no batch", []int64{0}, nil, attrs(ir.A("batch_axis", -1), ir.A("delay", 1)), []float64{-1, 2, 3, 4, -1, 6, 7, 8}},
 	} {
 		in := []*tensor.Tensor{x, tensor.FromSlice(c.steps, len(c.steps))}
 		if c.end != nil {
 			in = append(in, tensor.FromSlice(c.end, len(c.end)))
 		}
-		if got := tensor.Data[float64](apply(t, essm.StepMask, "", []bool{true}, in, c.attrs...)[0]); !slices.Equal(got, c.want) {
+		if got := tensor.Data[float64](apply(t, essm.StepMask, "", []bool{true}, in, c.attrs...)[0]); !slices.Equal(got,
+			c.want) {
 			t.Errorf("%s: found %v, expected %v", c.name, got, c.want)
 		}
 	}
-	inf := apply(t, essm.StepMask, "", []bool{true}, []*tensor.Tensor{x, tensor.FromSlice([]int64{0, 9}, 2)}, ir.A("axis", 1), ir.A("delay", 9), ir.A("value", math.Inf(-1)))
+	inf := apply(t, essm.StepMask, "", []bool{true}, []*tensor.Tensor{x, tensor.FromSlice([]int64{0, 9}, 2)},
+		ir.A("axis", 1), ir.A("delay", 9), ir.A("value", math.Inf(-1)))
 	if got := tensor.Data[float64](inf[0]); !math.IsInf(got[3], -1) || got[4] != 5 {
 		t.Errorf("found %v", got)
 	}
@@ -58,7 +61,8 @@ func TestPickStep(t *testing.T) {
 			for k := range in {
 				vals[k].Type = ir.Of(in[k].(*tensor.Tensor))
 			}
-			n := &ir.Node{Op: essm.PickStep, Inputs: vals, Outputs: make([]*ir.Value, 3), Attrs: ir.NewAttrs(ir.A("mode", mode))}
+			n := &ir.Node{Op: essm.PickStep, Inputs: vals, Outputs: make([]*ir.Value, 3),
+				Attrs: ir.NewAttrs(ir.A("mode", mode))}
 			out, err := essm.PickStep.Eval(&ir.EvalCtx{Node: n, Ctx: context.Background()}, in)
 			if err != nil {
 				return 0, err
@@ -111,7 +115,8 @@ func TestWideState(t *testing.T) {
 		}
 	}
 	vals[6].Type = ir.Tensor(tensor.Float16, 1, 2)
-	if b.Apply(essm.Scan, 1, vals, nil); b.Err() == nil || !strings.Contains(b.Err().Error(), "state: expected float32 or float64, found float16") {
+	if b.Apply(essm.Scan, 1, vals, nil); b.Err() == nil ||
+		!strings.Contains(b.Err().Error(), "state: expected float32 or float64, found float16") {
 		t.Errorf("found %v", b.Err())
 	}
 }

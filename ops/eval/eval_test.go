@@ -30,20 +30,26 @@ var testOps = func() local {
 	sig := ops.Sig("x:T")
 	same := func(n *ir.Node) ([]ir.Type, error) { return []ir.Type{n.Inputs[0].Type}, nil }
 	// Twice is x + x, by its body; Nested is Twice, by its body; Deep is itself.
-	l["Twice"] = &ir.Op{Name: "Twice", In: sig, Out: sig, Infer: same, Body: func(b *ir.Builder, _ *ir.Node, in []*ir.Value) []*ir.Value {
-		return []*ir.Value{b.Op("", "Add", []*ir.Value{in[0], in[0]})}
-	}}
-	l["Nested"] = &ir.Op{Name: "Nested", In: sig, Out: sig, Infer: same, Body: func(b *ir.Builder, _ *ir.Node, in []*ir.Value) []*ir.Value {
-		return b.Apply(l["Twice"], 1, in, nil)
-	}}
-	l["Deep"] = &ir.Op{Name: "Deep", In: sig, Out: sig, Infer: same, Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
-		return b.Apply(n.Op, 1, in, nil)
-	}}
-	l["Panic"] = &ir.Op{Name: "Panic", In: sig, Out: sig, Infer: same, Eval: func(*ir.EvalCtx, []tensor.Datum) ([]tensor.Datum, error) { panic("boom") }}
-	l["Fail"] = &ir.Op{Name: "Fail", In: sig, Out: sig, Infer: same, Eval: func(*ir.EvalCtx, []tensor.Datum) ([]tensor.Datum, error) {
-		return nil, errors.New("it fails")
-	}}
-	l["Short"] = &ir.Op{Name: "Short", In: sig, Out: sig, Infer: same, Eval: func(*ir.EvalCtx, []tensor.Datum) ([]tensor.Datum, error) { return nil, nil }}
+	l["Twice"] = &ir.Op{Name: "Twice", In: sig, Out: sig, Infer: same,
+		Body: func(b *ir.Builder, _ *ir.Node, in []*ir.Value) []*ir.Value {
+			return []*ir.Value{b.Op("", "Add", []*ir.Value{in[0], in[0]})}
+		}}
+	l["Nested"] = &ir.Op{Name: "Nested", In: sig, Out: sig, Infer: same,
+		Body: func(b *ir.Builder, _ *ir.Node, in []*ir.Value) []*ir.Value {
+			return b.Apply(l["Twice"], 1, in, nil)
+		}}
+	l["Deep"] = &ir.Op{Name: "Deep", In: sig, Out: sig, Infer: same,
+		Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+			return b.Apply(n.Op, 1, in, nil)
+		}}
+	l["Panic"] = &ir.Op{Name: "Panic", In: sig, Out: sig, Infer: same,
+		Eval: func(*ir.EvalCtx, []tensor.Datum) ([]tensor.Datum, error) { panic("boom") }}
+	l["Fail"] = &ir.Op{Name: "Fail", In: sig, Out: sig, Infer: same,
+		Eval: func(*ir.EvalCtx, []tensor.Datum) ([]tensor.Datum, error) {
+			return nil, errors.New("it fails")
+		}}
+	l["Short"] = &ir.Op{Name: "Short", In: sig, Out: sig, Infer: same,
+		Eval: func(*ir.EvalCtx, []tensor.Datum) ([]tensor.Datum, error) { return nil, nil }}
 	return l
 }()
 
@@ -162,8 +168,11 @@ func TestGraph(t *testing.T) {
 		want string
 		seen []string
 	}{
-		{true, "float32[2][22 44] <nil>", []string{"Add 0 false false", "Neg 1 false false", "If 2 false false", "Nested 0 true false", "Twice 0 false true", "Add 0 false true"}},
-		{false, "float32[2][1 2] <nil>", []string{"Add 0 false false", "Neg 1 false false", "If 2 false false", "Identity 0 true false"}},
+		{true, "float32[2][22 44] <nil>",
+			[]string{"Add 0 false false", "Neg 1 false false", "If 2 false false", "Nested 0 true false",
+				"Twice 0 false true", "Add 0 false true"}},
+		{false, "float32[2][1 2] <nil>",
+			[]string{"Add 0 false false", "Neg 1 false false", "If 2 false false", "Identity 0 true false"}},
 	} {
 		f := &follower{budget: ir.NewBudget(-1, -1)}
 		out, err := p.Graph(ctx, g, []tensor.Datum{vector(1, 2), tensor.Scalar(c.cond)}, nil, f.budget, f)
@@ -191,12 +200,14 @@ func TestGraph(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "node Twice") || !strings.Contains(err.Error(), "enough") {
 		t.Errorf("got error %v, want one that names the node", err)
 	}
-	if _, err := p.Graph(ctx, g, nil, nil, nil, nil); err == nil || !strings.Contains(err.Error(), "takes 2 inputs, found 0") {
+	if _, err := p.Graph(ctx, g, nil, nil, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "takes 2 inputs, found 0") {
 		t.Errorf("without inputs: %v", err)
 	}
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := p.Graph(done, g, []tensor.Datum{vector(1, 2), tensor.Scalar(true)}, nil, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := p.Graph(done, g, []tensor.Datum{vector(1, 2), tensor.Scalar(true)}, nil, nil, nil); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("with a context that is done: %v", err)
 	}
 }
@@ -216,7 +227,8 @@ func TestAlone(t *testing.T) {
 	if err != nil || show(out[0]) != "float32[2][6 8] <nil>" {
 		t.Errorf("got %v %v", out, err)
 	}
-	if _, err := p.Node(context.Background(), n, []tensor.Datum{tensor.Scalar(false)}, outer, nil); err == nil || !strings.Contains(err.Error(), "Identity: value x has not been computed") {
+	if _, err := p.Node(context.Background(), n, []tensor.Datum{tensor.Scalar(false)}, outer, nil); err == nil ||
+		!strings.Contains(err.Error(), "Identity: value x has not been computed") {
 		t.Errorf("got error %v, want that x is absent", err)
 	}
 }

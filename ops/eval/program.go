@@ -35,8 +35,8 @@ type Place struct {
 	Graph *ir.Graph
 	Node  *ir.Node
 	Index int // of the node in the graph
-	// Inner says that the graph is a subgraph, the symbols of whose types need not be those of the graph around it; Body that it is the
-	// body of an operator, or within one.
+	// Inner says that the graph is a subgraph, the symbols of whose types need not be those of the graph around it;
+	// Body that it is the body of an operator, or within one.
 	Inner, Body bool
 }
 
@@ -80,7 +80,8 @@ func New(o Options) *Program {
 	if o.Resolver == nil {
 		o.Resolver = ops.Default
 	}
-	return &Program{options: o, codes: map[*ir.Graph]*code{}, alone: map[*ir.Node]*step{}, wide: map[*ir.Value]tensor.Datum{}}
+	return &Program{options: o, codes: map[*ir.Graph]*code{}, alone: map[*ir.Node]*step{},
+		wide: map[*ir.Value]tensor.Datum{}}
 }
 
 // Add prepares a graph, with its subgraphs and the bodies of operators without Eval. An error is an *UnsupportedError.

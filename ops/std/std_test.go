@@ -113,18 +113,25 @@ func TestAlongOf(t *testing.T) {
 		{"a linear layer keeps time", MatMul, of(normal(2, 5, 3), normal(3, 4)), 0, 1, "each step by itself, axis 1"},
 		{"columns of a product", MatMul, of(normal(4, 3), normal(2, 3, 5)), 1, 2, "each step by itself, axis 2"},
 		{"a sum over time", MatMul, of(normal(2, 4, 5), normal(5, 3)), 0, 2, "global"},
-		{"transpose moves time", Transpose, of(normal(2, 5, 3)).With(ir.A("perm", []int64{0, 2, 1})), 0, 1, "each step by itself, axis 2"},
+		{"transpose moves time", Transpose, of(normal(2, 5, 3)).With(ir.A("perm", []int64{0, 2, 1})), 0, 1,
+			"each step by itself, axis 2"},
 		{"heads come apart", Reshape, of(normal(2, 5, 6), vec(0, 0, 2, 3)).Fixed(1), 0, 1, "each step by itself, axis 1"},
 		{"time is lost in a merge", Reshape, of(normal(2, 5, 6), vec(-1, 6)).Fixed(1), 0, 1, "global"},
 		{"a mean over time", ReduceMean, of(normal(2, 5, 3), vec(1)).Fixed(1), 0, 1, "back all, summed up, state 6"},
-		{"a mean over features", ReduceMean, of(normal(2, 5, 3), vec(0)).Fixed(1).With(ir.A("keepdims", 0)), 0, 1, "each step by itself, axis 0"},
-		{"a causal convolution", Conv, of(normal(1, 3, 7), normal(4, 3, 4)).With(ir.A("pads", []int64{3, 0})), 0, 2, "back 3, axis 2"},
-		{"a centred one", Conv, of(normal(1, 3, 7), normal(4, 3, 3)).With(ir.A("pads", []int64{2, 2}), ir.A("dilations", []int64{2})), 0, 2, "back 2, ahead 2, axis 2"},
-		{"a strided one", Conv, of(normal(1, 3, 8), normal(4, 3, 2)).With(ir.A("strides", []int64{2})), 0, 2, "ahead 1, axis 2, every 2 steps"},
+		{"a mean over features", ReduceMean, of(normal(2, 5, 3), vec(0)).Fixed(1).With(ir.A("keepdims", 0)), 0, 1,
+			"each step by itself, axis 0"},
+		{"a causal convolution", Conv, of(normal(1, 3, 7), normal(4, 3, 4)).With(ir.A("pads", []int64{3, 0})), 0, 2,
+			"back 3, axis 2"},
+		{"a centred one", Conv, of(normal(1, 3, 7), normal(4, 3, 3)).With(ir.A("pads", []int64{2, 2}),
+			ir.A("dilations", []int64{2})), 0, 2, "back 2, ahead 2, axis 2"},
+		{"a strided one", Conv, of(normal(1, 3, 8), normal(4, 3, 2)).With(ir.A("strides", []int64{2})), 0, 2,
+			"ahead 1, axis 2, every 2 steps"},
 		{"a delay", Pad, of(normal(2, 5, 3), vec(2, 0), nil, vec(1)).Fixed(1, 3), 0, 1, "back 2, axis 1"},
-		{"the last step", Gather, of(normal(2, 5, 3), num(-1)).Fixed(1).With(ir.A("axis", 1)), 0, 1, "back all, summed up, state 6"},
+		{"the last step", Gather, of(normal(2, 5, 3), num(-1)).Fixed(1).With(ir.A("axis", 1)), 0, 1,
+			"back all, summed up, state 6"},
 		{"running sums", CumSum, of(normal(2, 5, 3), num(1)).Fixed(1), 0, 1, "back all, axis 1, state 6"},
-		{"sums from the end", CumSum, of(normal(2, 5, 3), num(1)).Fixed(1).With(ir.A("reverse", 1)), 0, 1, "ahead all, axis 1"},
+		{"sums from the end", CumSum, of(normal(2, 5, 3), num(1)).Fixed(1).With(ir.A("reverse", 1)), 0, 1,
+			"ahead all, axis 1"},
 		{"attention", Softmax, of(normal(2, 5, 5)), 0, 2, "global"},
 		{"off the softmax", Softmax, of(normal(2, 5, 3)), 0, 1, "each step by itself, axis 1"},
 		{"sizes of others", Shape, of(normal(2, 5, 3)).With(ir.A("end", 1)), 0, 1, "constant"},
@@ -152,12 +159,17 @@ func TestErrors(t *testing.T) {
 		op *ir.Op
 		s  sample
 	}{
-		{Add, of(normal(2), normal(3))}, {Add, of(normal(2), whole(tensor.Int64, 0, 2, 2))}, {MatMul, of(normal(2, 3), normal(2, 3))}, {MatMul, of(normal(), normal(2))},
-		{Reshape, of(normal(2, 3), vec(-1, -1)).Fixed(1)}, {Reshape, of(normal(2, 3), vec(4)).Fixed(1)}, {Reshape, of(normal(2, 3), vec(4, -1)).Fixed(1)},
+		{Add, of(normal(2), normal(3))}, {Add, of(normal(2), whole(tensor.Int64, 0, 2, 2))},
+		{MatMul, of(normal(2, 3), normal(2, 3))}, {MatMul, of(normal(), normal(2))},
+		{Reshape, of(normal(2, 3), vec(-1, -1)).Fixed(1)}, {Reshape, of(normal(2, 3), vec(4)).Fixed(1)},
+		{Reshape, of(normal(2, 3), vec(4, -1)).Fixed(1)},
 		{Transpose, of(normal(2, 3)).With(ir.A("perm", []int64{0, 0}))}, {Softmax, of(normal(2)).With(ir.A("axis", 1))},
-		{Concat, of(normal(2, 3), normal(3, 3)).With(ir.A("axis", 1))}, {Squeeze, of(normal(2, 3), vec(0)).Fixed(1)}, {Unsqueeze, of(normal(2), vec(0, 0)).Fixed(1)},
-		{ReduceSum, of(normal(2, 3), vec(2)).Fixed(1)}, {Cast, of(normal(2)).With(ir.A("to", 99))}, {Conv, of(normal(1, 3, 5), normal(2, 2, 3))},
-		{Split, of(normal(5), vec(1, 2, 2)).Fixed(1).Gives(2)}, {Slice, of(normal(5), vec(0), vec(1), vec(0), vec(0)).Fixed(1, 2, 3, 4)}, {SequenceAt, of(normal(2), num(0))},
+		{Concat, of(normal(2, 3), normal(3, 3)).With(ir.A("axis", 1))}, {Squeeze, of(normal(2, 3), vec(0)).Fixed(1)},
+		{Unsqueeze, of(normal(2), vec(0, 0)).Fixed(1)},
+		{ReduceSum, of(normal(2, 3), vec(2)).Fixed(1)}, {Cast, of(normal(2)).With(ir.A("to", 99))},
+		{Conv, of(normal(1, 3, 5), normal(2, 2, 3))},
+		{Split, of(normal(5), vec(1, 2, 2)).Fixed(1).Gives(2)},
+		{Slice, of(normal(5), vec(0), vec(1), vec(0), vec(0)).Fixed(1, 2, 3, 4)}, {SequenceAt, of(normal(2), num(0))},
 	}
 	for _, tt := range infer {
 		n := &ir.Node{Op: tt.op, Attrs: ir.NewAttrs(tt.s.Attrs...)}
@@ -179,11 +191,16 @@ func TestErrors(t *testing.T) {
 		op *ir.Op
 		s  sample
 	}{
-		{Gather, of(normal(3), vec(3))}, {Gather, of(normal(3), vec(-4))}, {Div, of(vec(1), vec(0))}, {Mod, of(vec(1), vec(0))},
-		{Reshape, of(normal(3), vec(2, 2))}, {Expand, of(normal(3), vec(2))}, {Expand, of(normal(1), vec(1<<30, 1<<30))}, {Expand, of(normal(1), vec(-1))},
-		{ConstantOfShape, of(vec(1<<40, 1))}, {Range, of(num(0), num(1<<40), num(1))}, {Range, of(num(0), num(1), num(0))}, {Tile, of(normal(2), vec(1<<40))},
-		{Pad, of(normal(2), vec(-2, -1))}, {Pad, of(normal(2), vec(1<<40, 0))}, {OneHot, of(vec(1), num(-1), normal(2))}, {TopK, of(normal(3), vec(4)).Gives(2)},
-		{ReverseSequence, of(normal(2, 3), vec(0, 0, 3))}, {GatherND, of(normal(2, 3), tensor.FromSlice([]int64{0, 3}, 1, 2))},
+		{Gather, of(normal(3), vec(3))}, {Gather, of(normal(3), vec(-4))}, {Div, of(vec(1), vec(0))},
+		{Mod, of(vec(1), vec(0))},
+		{Reshape, of(normal(3), vec(2, 2))}, {Expand, of(normal(3), vec(2))},
+		{Expand, of(normal(1), vec(1<<30, 1<<30))}, {Expand, of(normal(1), vec(-1))},
+		{ConstantOfShape, of(vec(1<<40, 1))}, {Range, of(num(0), num(1<<40), num(1))},
+		{Range, of(num(0), num(1), num(0))}, {Tile, of(normal(2), vec(1<<40))},
+		{Pad, of(normal(2), vec(-2, -1))}, {Pad, of(normal(2), vec(1<<40, 0))},
+		{OneHot, of(vec(1), num(-1), normal(2))}, {TopK, of(normal(3), vec(4)).Gives(2)},
+		{ReverseSequence, of(normal(2, 3), vec(0, 0, 3))},
+		{GatherND, of(normal(2, 3), tensor.FromSlice([]int64{0, 3}, 1, 2))},
 		{SequenceAt, of(seqOf(normal(2)), num(1))}, {OptionalGetElement, of(&tensor.Optional{Value: normal(1)})},
 	}
 	for _, tt := range evaluate {
@@ -206,12 +223,16 @@ func TestIntegers(t *testing.T) {
 		a, b tensor.Datum
 		want tensor.Datum
 	}{
-		{Add, vec(big), vec(1), vec(big + 1)}, {Mul, vec(big), vec(1), vec(big)}, {Sub, vec(math.MinInt64), vec(1), vec(math.MaxInt64)},
-		{Div, vec(-7), vec(2), vec(-3)}, {Div, vec(math.MinInt64), vec(-1), vec(math.MinInt64)}, {Mod, vec(-7), vec(3), vec(2)}, {Max, vec(big), vec(big - 1), vec(big)},
+		{Add, vec(big), vec(1), vec(big + 1)}, {Mul, vec(big), vec(1), vec(big)},
+		{Sub, vec(math.MinInt64), vec(1), vec(math.MaxInt64)},
+		{Div, vec(-7), vec(2), vec(-3)}, {Div, vec(math.MinInt64), vec(-1), vec(math.MinInt64)},
+		{Mod, vec(-7), vec(3), vec(2)}, {Max, vec(big), vec(big - 1), vec(big)},
 		{Pow, vec(3), vec(35), vec(50031545098999707)}, {MatMul, vec(big, 1), vec(1, 1), num(big + 1)},
 		{Add, tensor.FromSlice([]uint8{250}, 1), tensor.FromSlice([]uint8{10}, 1), tensor.FromSlice([]uint8{4}, 1)},
-		{Div, tensor.FromSlice([]uint64{1 << 63}, 1), tensor.FromSlice([]uint64{2}, 1), tensor.FromSlice([]uint64{1 << 62}, 1)},
-		{Greater, tensor.FromSlice([]uint64{1<<63 + 1}, 1), tensor.FromSlice([]uint64{1 << 63}, 1), tensor.FromSlice([]bool{true}, 1)},
+		{Div, tensor.FromSlice([]uint64{1 << 63}, 1), tensor.FromSlice([]uint64{2}, 1),
+			tensor.FromSlice([]uint64{1 << 62}, 1)},
+		{Greater, tensor.FromSlice([]uint64{1<<63 + 1}, 1), tensor.FromSlice([]uint64{1 << 63}, 1),
+			tensor.FromSlice([]bool{true}, 1)},
 		{Equal, vec(big), vec(big - 1), tensor.FromSlice([]bool{false}, 1)},
 	}
 	for _, tt := range tests {

@@ -13,7 +13,8 @@ import (
 )
 
 func TestBackend(t *testing.T) {
-	backendtest.Run(t, func() runtime.Backend { return cpu.New() }, backendtest.Options{Must: []string{"*", "essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.Linear"}})
+	backendtest.Run(t, func() runtime.Backend { return cpu.New() },
+		backendtest.Options{Must: []string{"*", "essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.Linear"}})
 }
 
 func TestReference(t *testing.T) {

@@ -71,8 +71,10 @@ func (s system) ssm(r gen, b *ir.Builder, u, state *ir.Value) []*ir.Value {
 	}
 	if s.dense {
 		in := []*ir.Value{u,
-			c("abar", r.doubles(func() float64 { return 0.6 / math.Sqrt(float64(s.n)) * r.NormFloat64() }, s.ch, s.heads, s.n, s.n)),
-			c("gamma", r.doubles(func() float64 { return r.NormFloat64() / math.Sqrt(float64(s.n)) }, s.ch, s.heads, s.n, s.n)),
+			c("abar", r.doubles(func() float64 { return 0.6 / math.Sqrt(float64(s.n)) * r.NormFloat64() }, s.ch,
+				s.heads, s.n, s.n)),
+			c("gamma", r.doubles(func() float64 { return r.NormFloat64() / math.Sqrt(float64(s.n)) }, s.ch, s.heads,
+				s.n, s.n)),
 			c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), d,
 			state}
 		return b.Ops("essm", "DenseSSM", outs, in, attrs...)

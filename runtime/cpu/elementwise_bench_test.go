@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// BenchmarkElementwise measures elementwise operators by themselves, in fused kernels, under broadcasting, and in epilogues of
-// convolutions.
+// BenchmarkElementwise measures elementwise operators by themselves, in fused kernels, under broadcasting, and in
+// epilogues of convolutions.
 func BenchmarkElementwise(b *testing.B) {
 	r := newGen(5)
 	rows := ir.Tensor(tensor.Float32, 128, 256)
@@ -31,8 +31,10 @@ func BenchmarkElementwise(b *testing.B) {
 		t    ir.Type
 		f    build
 	}{
-		{"Sigmoid", rows, alone("Sigmoid")}, {"Abs", rows, alone("Abs")}, {"Log", rows, alone("Log")}, {"Sin", rows, alone("Sin")},
-		{"Floor", rows, alone("Floor")}, {"Elu", rows, alone("Elu")}, {"Selu", rows, alone("Selu")}, {"Celu", rows, alone("Celu")},
+		{"Sigmoid", rows, alone("Sigmoid")}, {"Abs", rows, alone("Abs")}, {"Log", rows, alone("Log")},
+		{"Sin", rows, alone("Sin")},
+		{"Floor", rows, alone("Floor")}, {"Elu", rows, alone("Elu")}, {"Selu", rows, alone("Selu")},
+		{"Celu", rows, alone("Celu")},
 		{"Softplus", rows, alone("Softplus")}, {"Mish", rows, alone("Mish")}, {"Softsign", rows, alone("Softsign")},
 		{"Shrink", rows, alone("Shrink")}, {"ThresholdedRelu", rows, alone("ThresholdedRelu")},
 		{"AddNumber", rows, func(b *ir.Builder, x *ir.Value) *ir.Value {
@@ -51,7 +53,8 @@ func BenchmarkElementwise(b *testing.B) {
 		{"Pow3", rows, func(b *ir.Builder, x *ir.Value) *ir.Value {
 			return b.Op("", "Pow", []*ir.Value{x, b.Const("k", tensor.Scalar(float32(3)))})
 		}},
-		{"conv", image, behind(alone("Relu"))}, {"convSoftplus", image, behind(alone("Softplus"))}, {"convElu", image, behind(alone("Elu"))},
+		{"conv", image, behind(alone("Relu"))}, {"convSoftplus", image, behind(alone("Softplus"))},
+		{"convElu", image, behind(alone("Elu"))},
 		{"convSwish", image, behind(func(b *ir.Builder, x *ir.Value) *ir.Value {
 			return b.Op("", "Mul", []*ir.Value{x, b.Op("", "Sigmoid", []*ir.Value{x})})
 		})},
@@ -60,7 +63,8 @@ func BenchmarkElementwise(b *testing.B) {
 		})},
 		{"convBias", image, behind(func(b *ir.Builder, x *ir.Value) *ir.Value {
 			v := b.Op("", "Add", []*ir.Value{x, b.Const("k", r.floats(1, 16, 1, 1))})
-			return b.Op("", "Clip", []*ir.Value{v, b.Const("lo", tensor.Scalar(float32(0))), b.Const("hi", tensor.Scalar(float32(6)))})
+			return b.Op("", "Clip", []*ir.Value{v, b.Const("lo", tensor.Scalar(float32(0))),
+				b.Const("hi", tensor.Scalar(float32(6)))})
 		})},
 	} {
 		g := ir.NewBuilder("elementwise", ops.Default, ops.Opsets())

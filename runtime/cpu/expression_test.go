@@ -18,12 +18,14 @@ import (
 // Operators of which this package knows nothing but what ops says.
 var (
 	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Lifted", Doc: "Lifted is tanh(x)·x + max(x, a).",
-		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "A", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
+		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "A", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}},
+		Tol: ir.Cancelling,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
 			return scalar.Add(scalar.Mul(scalar.Tanh(x[0]), x[0]), scalar.Max(x[0], x[1]))
 		}})
 	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Squash", Doc: "Squash is 1/(1 + |x|^2)·a.",
-		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "A", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
+		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "A", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}},
+		Tol: ir.Cancelling,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
 			y := scalar.Add(scalar.Const(1), scalar.Pow(scalar.Abs(x[0]), scalar.Const(2)))
 			return scalar.Mul(x[1], scalar.Reciprocal(y))
@@ -35,15 +37,16 @@ var (
 			return scalar.Sub(l, scalar.Div(scalar.Clip(x[0], scalar.Const(-1), scalar.Const(1)), scalar.Const(2)))
 		}})
 	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Masked", Doc: "Masked is |x|·c.",
-		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "C", Elem: "bool"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
+		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "C", Elem: "bool"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}},
+		Tol:     ir.Cancelling,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Mul(scalar.Abs(x[0]), x[1]) }})
 	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Ripple", Doc: "Ripple is x + sin(x), which has no form in vectors.",
 		In: []ir.Param{{Name: "X", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}}, Tol: ir.Cancelling,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Add(x[0], scalar.Sin(x[0])) }})
 )
 
-// An operator that says no more than its expression is computed by kernels, in the region of its neighbours and, where it is a
-// chain, in one kernel with them.
+// An operator that says no more than its expression is computed by kernels, in the region of its neighbours and, where
+// it is a chain, in one kernel with them.
 func TestExpression(t *testing.T) {
 	opsets := ops.Opsets()
 	opsets["cpu.test"] = 1
@@ -60,41 +63,48 @@ func TestExpression(t *testing.T) {
 			v = b.Op("cpu.test", "Lifted", []*ir.Value{v, y})
 			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, x})})
 		}},
-		{"per feature", "cpu.test.Lifted", WayElement, 2, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
-			v := b.Op("cpu.test", "Lifted", []*ir.Value{x, per()})
-			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
-		}},
-		{"per row", "cpu.test.Lifted", WayElement, 2, func(b *ir.Builder, x, y, one *ir.Value, per func() *ir.Value) *ir.Value {
-			v := b.Op("cpu.test", "Lifted", []*ir.Value{x, one})
-			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
-		}},
-		{"number", "cpu.test.Lifted", WayElement, 2, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
-			v := b.Op("cpu.test", "Lifted", []*ir.Value{x, b.Const("k", tensor.Scalar(float32(0.25)))})
-			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
-		}},
-		{"one operand", "cpu.test.Wave", WayElement, 2, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
-			v := b.Op("cpu.test", "Wave", []*ir.Value{x})
-			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
-		}},
+		{"per feature", "cpu.test.Lifted", WayElement, 2,
+			func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+				v := b.Op("cpu.test", "Lifted", []*ir.Value{x, per()})
+				return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+			}},
+		{"per row", "cpu.test.Lifted", WayElement, 2,
+			func(b *ir.Builder, x, y, one *ir.Value, per func() *ir.Value) *ir.Value {
+				v := b.Op("cpu.test", "Lifted", []*ir.Value{x, one})
+				return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+			}},
+		{"number", "cpu.test.Lifted", WayElement, 2,
+			func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+				v := b.Op("cpu.test", "Lifted", []*ir.Value{x, b.Const("k", tensor.Scalar(float32(0.25)))})
+				return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+			}},
+		{"one operand", "cpu.test.Wave", WayElement, 2,
+			func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+				v := b.Op("cpu.test", "Wave", []*ir.Value{x})
+				return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
+			}},
 		{"chain", "cpu.test.Squash", WayFused, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
 			v := b.Op("", "Exp", []*ir.Value{b.Op("", "Mul", []*ir.Value{x, y})})
 			v = b.Op("cpu.test", "Squash", []*ir.Value{v, y})
 			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{per(), v})})
 		}},
-		{"chain of constants", "cpu.test.Squash", WayFused, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
-			v := b.Op("cpu.test", "Squash", []*ir.Value{x, per()})
-			return b.Op("cpu.test", "Squash", []*ir.Value{b.Op("", "Sub", []*ir.Value{y, v}), x})
-		}},
-		{"chain alone", "cpu.test.Squash", WayElement, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
-			return b.Op("cpu.test", "Squash", []*ir.Value{x, y})
-		}},
-		{"truth values", "cpu.test.Masked", WayFused, 1, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
-			mask := tensor.New(tensor.Bool, per().Const.Shape()...)
-			for i := range tensor.Data[bool](mask) {
-				tensor.Data[bool](mask)[i] = i%3 != 0
-			}
-			return b.Op("", "Sub", []*ir.Value{b.Op("cpu.test", "Masked", []*ir.Value{x, b.Const("c", mask)}), y})
-		}},
+		{"chain of constants", "cpu.test.Squash", WayFused, 1,
+			func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+				v := b.Op("cpu.test", "Squash", []*ir.Value{x, per()})
+				return b.Op("cpu.test", "Squash", []*ir.Value{b.Op("", "Sub", []*ir.Value{y, v}), x})
+			}},
+		{"chain alone", "cpu.test.Squash", WayElement, 1,
+			func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+				return b.Op("cpu.test", "Squash", []*ir.Value{x, y})
+			}},
+		{"truth values", "cpu.test.Masked", WayFused, 1,
+			func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
+				mask := tensor.New(tensor.Bool, per().Const.Shape()...)
+				for i := range tensor.Data[bool](mask) {
+					tensor.Data[bool](mask)[i] = i%3 != 0
+				}
+				return b.Op("", "Sub", []*ir.Value{b.Op("cpu.test", "Masked", []*ir.Value{x, b.Const("c", mask)}), y})
+			}},
 		{"sine", "cpu.test.Ripple", WayElement, 2, func(b *ir.Builder, x, y, _ *ir.Value, per func() *ir.Value) *ir.Value {
 			v := b.Op("cpu.test", "Ripple", []*ir.Value{x})
 			return b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, y})})
@@ -103,7 +113,8 @@ func TestExpression(t *testing.T) {
 		for _, f := range []int{1, 3, 33, 128, 300, 515} {
 			for _, rows := range []int{1, 5, 230} {
 				b := ir.NewBuilder("expression", ops.Default, opsets)
-				x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", f)), b.Input("y", ir.Tensor(tensor.Float32, "B", "L", f))
+				x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", f)),
+					b.Input("y", ir.Tensor(tensor.Float32, "B", "L", f))
 				one := b.Input("one", ir.Tensor(tensor.Float32, "B", "L", 1))
 				per := func() *ir.Value { return b.Const("per", r.floats(1, f)) }
 				b.Output("out", c.build(b, x, y, one, per))
@@ -112,7 +123,8 @@ func TestExpression(t *testing.T) {
 					t.Fatal(err)
 				}
 				name := fmt.Sprintf("%s, %d rows of %d", c.name, rows, f)
-				in := map[string]tensor.Datum{"x": r.floats(1, 2, rows, f), "y": r.floats(1, 2, rows, f), "one": r.floats(1, 2, rows, 1)}
+				in := map[string]tensor.Datum{"x": r.floats(1, 2, rows, f), "y": r.floats(1, 2, rows, f),
+					"one": r.floats(1, 2, rows, 1)}
 				want := truth(t, g, in)
 				var first []float32
 				for _, threads := range []int{1, 3} {
@@ -128,7 +140,8 @@ func TestExpression(t *testing.T) {
 					y := tensor.Data[float32](got["out"].(*tensor.Tensor))
 					if first == nil {
 						first = slices.Clone(y)
-					} else if !slices.EqualFunc(y, first, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+					} else if !slices.EqualFunc(y, first,
+						func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
 						t.Errorf("%s: answers differ between threads", name)
 					}
 					m.Close()
@@ -225,9 +238,11 @@ func TestExpressionOfTruthValues(t *testing.T) {
 func TestElements(t *testing.T) {
 	const gives, takes = "gives truth values", "takes truth values"
 	others := map[string]string{
-		"Equal": gives, "Greater": gives, "GreaterOrEqual": gives, "Less": gives, "LessOrEqual": gives, "IsInf": gives, "IsNaN": gives,
-		"And": gives, "Or": gives, "Xor": gives, "Not": gives, "Where": takes, "cpu.test.Masked": takes,
-		"essm.Affine": "has a row kernel, for constants in float64", "essm.BatchNorm": "has a row kernel, for constants in float64",
+		"Equal": gives, "Greater": gives, "GreaterOrEqual": gives, "Less": gives, "LessOrEqual": gives, "IsInf": gives,
+		"IsNaN": gives,
+		"And":   gives, "Or": gives, "Xor": gives, "Not": gives, "Where": takes, "cpu.test.Masked": takes,
+		"essm.Affine":    "has a row kernel, for constants in float64",
+		"essm.BatchNorm": "has a row kernel, for constants in float64",
 	}
 	opsets := ops.Opsets()
 	opsets["cpu.test"] = 1
@@ -252,7 +267,8 @@ func TestElements(t *testing.T) {
 				in = append(in, b.Input(fmt.Sprint("x", i), ir.Tensor(tensor.Float32, "L", 8)))
 			}
 			if p.Variadic {
-				in = append(in, b.Input("more", ir.Tensor(tensor.Float32, "L", 8)), b.Input("and", ir.Tensor(tensor.Float32, "L", 8)))
+				in = append(in, b.Input("more", ir.Tensor(tensor.Float32, "L", 8)),
+					b.Input("and", ir.Tensor(tensor.Float32, "L", 8)))
 			}
 		}
 		b.Output("out", b.Op(op.Domain, op.Name, in))
@@ -270,14 +286,17 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// Operators of which nothing but the expression is known read the halves of a wide product from where they are, as others do.
+// Operators of which nothing but the expression is known read the halves of a wide product from where they are, as
+// others do.
 func TestExpressionColumns(t *testing.T) {
 	opsets := ops.Opsets()
 	opsets["cpu.test"] = 1
 	b := ir.NewBuilder("gate", ops.Default, opsets)
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 64))
 	h := b.Ops("", "Split", 2, []*ir.Value{b.Op("", "Exp", []*ir.Value{x})}, ir.A("axis", -1), ir.A("num_outputs", 2))
-	b.Output("out", b.Op("", "Sub", []*ir.Value{b.Op("cpu.test", "Squash", []*ir.Value{h[0], h[1]}), b.Op("cpu.test", "Squash", []*ir.Value{h[1], h[0]})}))
+	b.Output("out", b.Op("", "Sub",
+		[]*ir.Value{b.Op("cpu.test", "Squash", []*ir.Value{h[0], h[1]}),
+			b.Op("cpu.test", "Squash", []*ir.Value{h[1], h[0]})}))
 	g, err := b.Build()
 	if err != nil {
 		t.Fatal(err)

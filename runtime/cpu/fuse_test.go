@@ -43,7 +43,8 @@ func TestFused(t *testing.T) {
 		calls int // row kernels, products included
 		build func(b *ir.Builder, x, y *ir.Value, per func() *ir.Value, product func(x *ir.Value) *ir.Value) *ir.Value
 	}{
-		{"gate", 4, func(b *ir.Builder, x, _ *ir.Value, per func() *ir.Value, product func(x *ir.Value) *ir.Value) *ir.Value {
+		{"gate", 4, func(b *ir.Builder, x, _ *ir.Value, per func() *ir.Value,
+			product func(x *ir.Value) *ir.Value) *ir.Value {
 			a := b.Op("", "Gelu", []*ir.Value{product(x)})
 			s := b.Op("", "Sigmoid", []*ir.Value{product(a)})
 			v := b.Op("", "Add", []*ir.Value{x, b.Op("", "Mul", []*ir.Value{a, s})})
@@ -53,7 +54,8 @@ func TestFused(t *testing.T) {
 			s := b.Op("", "Add", []*ir.Value{x, y})
 			return b.Op("", "Mul", []*ir.Value{y, b.Op("", "Sigmoid", []*ir.Value{b.Op("", "Sub", []*ir.Value{y, s})})})
 		}},
-		{"through", 2, func(b *ir.Builder, x, _ *ir.Value, per func() *ir.Value, product func(x *ir.Value) *ir.Value) *ir.Value {
+		{"through", 2, func(b *ir.Builder, x, _ *ir.Value, per func() *ir.Value,
+			product func(x *ir.Value) *ir.Value) *ir.Value {
 			d := b.Op("", "Mul", []*ir.Value{x, per()})
 			return b.Op("", "Gelu", []*ir.Value{b.Op("", "Add", []*ir.Value{d, product(x)})}, ir.A("approximate", "tanh"))
 		}},
@@ -74,12 +76,15 @@ func TestFused(t *testing.T) {
 		}},
 		{"functions", 2, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value, _ func(x *ir.Value) *ir.Value) *ir.Value {
 			v := b.Op("", "Mul", []*ir.Value{x, y})
-			for _, op := range []string{"LeakyRelu", "Tanh", "HardSwish", "HardSigmoid", "Erf", "Neg", "Exp", "Sigmoid", "Abs", "Sqrt", "Swish", "Relu", "Gelu"} { // one kernel holds twelve
+			// one kernel holds twelve
+			for _, op := range []string{"LeakyRelu", "Tanh", "HardSwish", "HardSigmoid", "Erf", "Neg", "Exp", "Sigmoid",
+				"Abs", "Sqrt", "Swish", "Relu", "Gelu"} {
 				v = b.Op("", op, []*ir.Value{v})
 			}
 			return v
 		}},
-		{"halves", 2, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value, product func(x *ir.Value) *ir.Value) *ir.Value {
+		{"halves", 2, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value,
+			product func(x *ir.Value) *ir.Value) *ir.Value {
 			wide := b.Op("", "Concat", []*ir.Value{x, y}, ir.A("axis", -1)) // a unit of its own
 			h := b.Ops("", "Split", 2, []*ir.Value{wide}, ir.A("axis", -1), ir.A("num_outputs", 2))
 			v := b.Op("", "Add", []*ir.Value{x, b.Op("", "Mul", []*ir.Value{h[0], b.Op("", "Sigmoid", h[1:])})})
@@ -90,10 +95,13 @@ func TestFused(t *testing.T) {
 			h := b.Ops("", "Split", 2, []*ir.Value{wide}, ir.A("axis", 2), ir.A("num_outputs", 2))
 			return b.Op("", "Mul", []*ir.Value{b.Op("", "Mul", []*ir.Value{h[0], b.Op("", "Sigmoid", h[:1])}), h[1]})
 		}},
-		{"kept half", 3, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value, product func(x *ir.Value) *ir.Value) *ir.Value {
+		{"kept half", 3, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value,
+			product func(x *ir.Value) *ir.Value) *ir.Value {
 			wide := b.Op("", "Concat", []*ir.Value{x, y}, ir.A("axis", 2))
-			h := b.Ops("", "Split", 2, []*ir.Value{wide}, ir.A("axis", 2), ir.A("num_outputs", 2)) // one is copied for the product
-			return b.Op("", "Mul", []*ir.Value{product(h[0]), b.Op("", "Tanh", []*ir.Value{b.Op("", "Add", []*ir.Value{h[0], h[1]})})})
+			// one is copied for the product
+			h := b.Ops("", "Split", 2, []*ir.Value{wide}, ir.A("axis", 2), ir.A("num_outputs", 2))
+			return b.Op("", "Mul", []*ir.Value{product(h[0]),
+				b.Op("", "Tanh", []*ir.Value{b.Op("", "Add", []*ir.Value{h[0], h[1]})})})
 		}},
 		{"twice", 4, func(b *ir.Builder, x, y *ir.Value, _ func() *ir.Value, _ func(x *ir.Value) *ir.Value) *ir.Value {
 			v := b.Op("", "Add", []*ir.Value{x, y}) // read twice, and written
@@ -104,7 +112,8 @@ func TestFused(t *testing.T) {
 		for _, f := range []int{1, 3, 8, 20, 33, 128} {
 			for _, rows := range []int{1, 5, 230} {
 				b := ir.NewBuilder("fused", ops.Default, ops.Opsets())
-				x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", f)), b.Input("y", ir.Tensor(tensor.Float32, "B", "L", f))
+				x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", f)),
+					b.Input("y", ir.Tensor(tensor.Float32, "B", "L", f))
 				per := func() *ir.Value { return b.Const("per", r.floats(1, f)) }
 				product := func(x *ir.Value) *ir.Value {
 					return b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(1/math.Sqrt(float64(f)), f, f))})
@@ -130,7 +139,8 @@ func TestFused(t *testing.T) {
 					closeTo(t, name, got, want, 4e-6)
 					if first == nil {
 						first = got
-					} else if !slices.Equal(tensor.Data[float32](got["out"].(*tensor.Tensor)), tensor.Data[float32](first["out"].(*tensor.Tensor))) {
+					} else if !slices.Equal(tensor.Data[float32](got["out"].(*tensor.Tensor)),
+						tensor.Data[float32](first["out"].(*tensor.Tensor))) {
 						t.Errorf("%s: answers differ between threads", name)
 					}
 					m.Close()

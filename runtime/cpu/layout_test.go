@@ -129,8 +129,10 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 	"pools": func(b *seqNet, x *ir.Value) *ir.Value {
 		x = b.conv(x, 6, 3, 1, 1, 1, 1)
 		a := b.op("MaxPool", []*ir.Value{x}, ir.A("kernel_shape", []int64{5}), ir.A("pads", []int64{2, 2}))
-		c := b.op("AveragePool", []*ir.Value{b.op("Neg", []*ir.Value{x})}, ir.A("kernel_shape", []int64{4}), ir.A("pads", []int64{3, 0}))
-		e := b.op("AveragePool", []*ir.Value{x}, ir.A("kernel_shape", []int64{3}), ir.A("pads", []int64{1, 1}), ir.A("count_include_pad", 1))
+		c := b.op("AveragePool", []*ir.Value{b.op("Neg", []*ir.Value{x})}, ir.A("kernel_shape", []int64{4}),
+			ir.A("pads", []int64{3, 0}))
+		e := b.op("AveragePool", []*ir.Value{x}, ir.A("kernel_shape", []int64{3}), ir.A("pads", []int64{1, 1}),
+			ir.A("count_include_pad", 1))
 		y := b.op("Concat", []*ir.Value{a, c, e}, ir.A("axis", 1))
 		return b.op("Slice", []*ir.Value{b.conv(y, 18, 2, 1, 3, 1, 0), b.ints(1), b.ints(17), b.ints(1)})
 	},
@@ -141,8 +143,10 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 	"shifts": func(b *seqNet, x *ir.Value) *ir.Value {
 		x = b.turned(x)
 		w, _ := x.Shape()[2].Known()
-		before := b.op("Pad", []*ir.Value{b.op("Slice", []*ir.Value{x, b.ints(0), b.ints(-1), b.ints(1)}), b.ints(0, 1, 0, 0, 0, 0)})
-		after := b.op("Slice", []*ir.Value{b.op("Pad", []*ir.Value{x, b.ints(0, 0, 0, 0, 120, 0)}), b.ints(120), b.ints(math.MaxInt64), b.ints(1)})
+		before := b.op("Pad", []*ir.Value{b.op("Slice", []*ir.Value{x, b.ints(0), b.ints(-1), b.ints(1)}),
+			b.ints(0, 1, 0, 0, 0, 0)})
+		after := b.op("Slice", []*ir.Value{b.op("Pad", []*ir.Value{x, b.ints(0, 0, 0, 0, 120, 0)}), b.ints(120),
+			b.ints(math.MaxInt64), b.ints(1)})
 		y := b.op("Sub", []*ir.Value{b.op("MatMul", []*ir.Value{before, b.weights(int(w), int(w))}), after})
 		z := b.Op("essm", "LongConv", []*ir.Value{y, b.weights(int(w), 7)})
 		return b.turned(b.op("Add", []*ir.Value{z, x}))
@@ -152,7 +156,8 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 		axis := b.Const("axis", tensor.Scalar(int64(2)))
 		one := b.op("CumSum", []*ir.Value{b.op("Neg", []*ir.Value{y}), axis}, ir.A("exclusive", 1))
 		z := b.op("Tanh", []*ir.Value{b.op("Add", []*ir.Value{b.op("CumSum", []*ir.Value{y, axis}), one})})
-		return b.turned(b.op("CumSum", []*ir.Value{b.turned(b.conv(z, 4, 3, 7, 1, 7, 7)), b.Const("axis", tensor.Scalar(int64(1)))}))
+		return b.turned(b.op("CumSum",
+			[]*ir.Value{b.turned(b.conv(z, 4, 3, 7, 1, 7, 7)), b.Const("axis", tensor.Scalar(int64(1)))}))
 	},
 	"absorbed": func(b *seqNet, x *ir.Value) *ir.Value { // a Slice between a window and a Pad
 		y := b.op("Slice", []*ir.Value{b.conv(x, 6, 3, 1, 1, 2, 2), b.ints(2), b.ints(math.MaxInt64), b.ints(2)})
@@ -167,7 +172,8 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 		single := b.conv(y, 1, 1, 1, 1, 0, 0) // one feature for all
 		z := b.op("Min", []*ir.Value{b.op("Softplus", []*ir.Value{y}), b.op("Exp", []*ir.Value{y})})
 		z = b.op("Mul", []*ir.Value{b.op("Sub", []*ir.Value{single, z}), b.op("HardSwish", []*ir.Value{y})})
-		z = b.conv(b.op("Div", []*ir.Value{z, b.Const("d", tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 6, 1))}), 6, 3, 2, 1, 4, 0)
+		z = b.conv(b.op("Div", []*ir.Value{z, b.Const("d", tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 6, 1))}), 6, 3,
+			2, 1, 4, 0)
 		z = b.op("PRelu", []*ir.Value{z, b.Const("slope", b.floats(0.3, 6, 1))})
 		return b.conv(z, 6, 3, 2, 1, 4, 0)
 	},
@@ -233,7 +239,8 @@ func TestTimeMajor(t *testing.T) {
 							}
 							for i := range out {
 								if !tensor.Equal(out[i].(*tensor.Tensor), first[i].(*tensor.Tensor)) {
-									t.Fatalf("%v, %d threads, %d rows: output %s differs", shape, threads, rows, g.Outputs[i].Name)
+									t.Fatalf("%v, %d threads, %d rows: output %s differs", shape, threads, rows,
+										g.Outputs[i].Name)
 								}
 							}
 						}
@@ -263,7 +270,8 @@ func TestTimeMajorRefuses(t *testing.T) {
 		"far":   func(b *seqNet, x *ir.Value) *ir.Value { return b.padded(x, 3, 2, 100_000, 1) },
 		"heavy": func(b *seqNet, x *ir.Value) *ir.Value { return b.conv(x, 600_000, 1, 1, 1, 0, 0) },
 		"strided": func(b *seqNet, x *ir.Value) *ir.Value {
-			return b.op("Conv", []*ir.Value{x, b.weights(4, 5, 3)}, ir.A("strides", []int64{2}), ir.A("pads", []int64{1, 1}))
+			return b.op("Conv", []*ir.Value{x, b.weights(4, 5, 3)}, ir.A("strides", []int64{2}),
+				ir.A("pads", []int64{1, 1}))
 		},
 	} {
 		b := &seqNet{ir.NewBuilder(name, ops.Default, ops.Opsets()), newGen(8)}

@@ -227,7 +227,8 @@ func TestSharedAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, _ := sharesWell(t, "ahead", g, runtime.Config{}, []tensor.Datum{r.floats(1, 2, 700, 12)})
-	if !runsAhead(e) || !slices.ContainsFunc(e.units, func(u *unit) bool { return u.region.ahead && u.region.recurrence.keep }) {
+	if !runsAhead(e) || !slices.ContainsFunc(e.units,
+		func(u *unit) bool { return u.region.ahead && u.region.recurrence.keep }) {
 		t.Error("no region runs ahead and keeps its input")
 	}
 }
@@ -243,7 +244,8 @@ func TestReadBefore(t *testing.T) {
 		want   []int
 	}{
 		{"read before it is written", func(*region) {}, []int{1}},
-		{"read by the call that writes, number by number", func(g *region) { g.calls[2].in[0], g.calls[2].over = buffer(2), []int{0} }, []int{1, 2}},
+		{"read by the call that writes, number by number",
+			func(g *region) { g.calls[2].in[0], g.calls[2].over = buffer(2), []int{0} }, []int{1, 2}},
 		{"read by the call that writes, row by row", func(g *region) { g.calls[2].in[0] = buffer(1) }, nil},
 		{"read again later", func(g *region) {
 			g.calls = append(g.calls, call{in: []place{buffer(1)}, out: local(8)})
@@ -253,9 +255,12 @@ func TestReadBefore(t *testing.T) {
 		{"written in the back pass, too", func(g *region) { g.pre = []int{0, 2} }, nil},
 		{"the recurrence's input", func(g *region) { g.recurrence.v = buffer(1) }, []int{1}},
 		{"the recurrence's input, written before it runs", func(g *region) { g.recurrence.v, g.mid = buffer(1), 3 }, nil},
-		{"the recurrence's input, with a window", func(g *region) { g.recurrence.v, g.recurrence.Window = buffer(1), 3 }, nil},
-		{"the recurrence's imaginary input, with a window", func(g *region) { g.recurrence.vi, g.recurrence.Window = buffer(1), 3 }, nil},
-		{"the recurrence's input, which is convolved", func(g *region) { g.recurrence.v, g.recurrence.kernel = buffer(1), nil }, nil},
+		{"the recurrence's input, with a window",
+			func(g *region) { g.recurrence.v, g.recurrence.Window = buffer(1), 3 }, nil},
+		{"the recurrence's imaginary input, with a window",
+			func(g *region) { g.recurrence.vi, g.recurrence.Window = buffer(1), 3 }, nil},
+		{"the recurrence's input, which is convolved",
+			func(g *region) { g.recurrence.v, g.recurrence.kernel = buffer(1), nil }, nil},
 		{"the recurrence's output", func(g *region) { g.recurrence.x = buffer(1) }, nil},
 		{"the recurrence's imaginary output", func(g *region) { g.recurrence.xi = buffer(1) }, nil},
 		{"the state", func(g *region) { g.recurrence.stateVal = 1 }, nil},

@@ -13,8 +13,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// What the backend knows of an operator stands in its record: the operator's name occurs where that is registered, and nowhere
-// else.
+// What the backend knows of an operator stands in its record: the operator's name occurs where that is registered, and
+// nowhere else.
 func TestNames(t *testing.T) {
 	names := map[string]bool{}
 	for _, op := range ops.Default.All() {
@@ -57,7 +57,8 @@ func TestNames(t *testing.T) {
 					return false
 				}
 			case *ast.BasicLit:
-				if s, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && (names[s] || strings.HasPrefix(s, "com.microsoft.")) {
+				if s, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil &&
+					(names[s] || strings.HasPrefix(s, "com.microsoft.")) {
 					t.Errorf("%v: %q is the name of an operator, outside of a record", files.Position(n.Pos()), s)
 				}
 			}

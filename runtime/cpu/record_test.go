@@ -38,7 +38,8 @@ func TestRecords(t *testing.T) {
 		} {
 			for _, i := range constant {
 				if i < 0 || i >= len(op.In) {
-					t.Errorf("%s: kind %s is for a constant input %d, of which the operator has %d", name, kind, i, len(op.In))
+					t.Errorf("%s: kind %s is for a constant input %d, of which the operator has %d", name, kind, i,
+						len(op.In))
 				}
 			}
 		}

@@ -27,8 +27,10 @@ func TestBackAfter(t *testing.T) {
 		{"several rows per step", func(before, _ *region) { before.per = 2 }, false},
 		{"other tiles", func(before, _ *region) { before.tile = 24 }, false},
 		{"the state before is read", func(before, _ *region) { before.recurrence.stateOutVal = 1 }, false},
-		{"the state before is the input", func(before, g *region) { g.recurrence.v.val, before.recurrence.stateOutVal = 7, 7 }, false},
-		{"the state before is the imaginary input", func(before, g *region) { g.recurrence.vi.val, before.recurrence.stateOutVal = 7, 7 }, false},
+		{"the state before is the input",
+			func(before, g *region) { g.recurrence.v.val, before.recurrence.stateOutVal = 7, 7 }, false},
+		{"the state before is the imaginary input",
+			func(before, g *region) { g.recurrence.vi.val, before.recurrence.stateOutVal = 7, 7 }, false},
 	} {
 		made := func() *region {
 			g := &region{batch: 2, length: 100, tile: 48, tiles: 3, per: 1, samples: 1, pre: []int{0},

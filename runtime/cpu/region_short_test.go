@@ -56,7 +56,8 @@ func TestShortSequences(t *testing.T) {
 							if !tensor.Equal(got, want) {
 								t.Fatalf("heads %d, full %v, threads %d, length %d: %s of sample %d differs from what it is alone", heads, full, threads, length, name, i)
 							}
-							if nan := slices.ContainsFunc(tensor.Data[float32](got), func(v float32) bool { return v != v }); nan != (i == bad) {
+							if nan := slices.ContainsFunc(tensor.Data[float32](got),
+								func(v float32) bool { return v != v }); nan != (i == bad) {
 								t.Fatalf("heads %d, length %d: %s of sample %d has NaN: %v", heads, length, name, i,
 									nan)
 							}

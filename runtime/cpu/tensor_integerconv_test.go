@@ -17,9 +17,12 @@ func TestIntegerConv(t *testing.T) {
 		{[]int{1, 1, 5}, []int{1, 1, 1}, 1, nil},
 		{[]int{2, 3, 20}, []int{5, 3, 4}, 1, []ir.Attr{ir.A("pads", []int64{2, 1}), ir.A("strides", []int64{3})}},
 		{[]int{1, 3, 11, 13}, []int{6, 3, 3, 3}, 1, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
-		{[]int{2, 4, 12, 17}, []int{6, 2, 3, 2}, 2, []ir.Attr{ir.A("pads", []int64{1, 0, 2, 1}), ir.A("strides", []int64{2, 2}), ir.A("dilations", []int64{1, 3})}},
-		{[]int{1, 8, 9, 9}, []int{8, 1, 3, 3}, 8, []ir.Attr{ir.A("auto_pad", "SAME_UPPER"), ir.A("strides", []int64{2, 1})}},
-		{[]int{1, 4, 9, 9}, []int{8, 1, 5, 5}, 4, []ir.Attr{ir.A("auto_pad", "SAME_LOWER"), ir.A("strides", []int64{3, 3})}},
+		{[]int{2, 4, 12, 17}, []int{6, 2, 3, 2}, 2,
+			[]ir.Attr{ir.A("pads", []int64{1, 0, 2, 1}), ir.A("strides", []int64{2, 2}), ir.A("dilations", []int64{1, 3})}},
+		{[]int{1, 8, 9, 9}, []int{8, 1, 3, 3}, 8,
+			[]ir.Attr{ir.A("auto_pad", "SAME_UPPER"), ir.A("strides", []int64{2, 1})}},
+		{[]int{1, 4, 9, 9}, []int{8, 1, 5, 5}, 4,
+			[]ir.Attr{ir.A("auto_pad", "SAME_LOWER"), ir.A("strides", []int64{3, 3})}},
 		{[]int{1, 70, 20, 20}, []int{67, 70, 1, 1}, 1, nil},
 		{[]int{1, 16, 40, 40}, []int{33, 16, 3, 3}, 1, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
 		{[]int{1, 2, 3, 3}, []int{3, 2, 3, 3}, 1, nil},
@@ -35,7 +38,8 @@ func TestIntegerConv(t *testing.T) {
 			for i := range m {
 				tensor.Data[int32](bias)[i] = int32(r.Uint32()) >> 10
 			}
-			in := []operand{x, fixed(r.scales(0.01)), fixed(r.bytes(types[0])), w, fixed(r.scales(0.01, m)), fixed(r.bytes(types[1], m)), fixed(r.scales(0.3)), fixed(r.bytes(types[0])), fixed(bias)}
+			in := []operand{x, fixed(r.scales(0.01)), fixed(r.bytes(types[0])), w, fixed(r.scales(0.01, m)),
+				fixed(r.bytes(types[1], m)), fixed(r.scales(0.3)), fixed(r.bytes(types[0])), fixed(bias)}
 			sameNode(t, "QLinearConv", 1, in, attrs...)
 			in[4], in[5] = fixed(r.scales(0.01)), fixed(r.bytes(types[1]))
 			sameNode(t, "QLinearConv", 1, in[:8], attrs...)
@@ -43,5 +47,6 @@ func TestIntegerConv(t *testing.T) {
 	}
 	w := r.bytes(tensor.Int8, 3, 2, 3, 2, 1)
 	sameAnyhow(t, "ConvInteger", 1, []operand{given(r.bytes(tensor.Uint8, 1, 2, 4, 4, 4)), fixed(w)})
-	sameAnyhow(t, "ConvInteger", 1, []operand{given(r.bytes(tensor.Uint8, 1, 2, 4, 4)), given(r.bytes(tensor.Int8, 3, 2, 3, 2))})
+	sameAnyhow(t, "ConvInteger", 1,
+		[]operand{given(r.bytes(tensor.Uint8, 1, 2, 4, 4)), given(r.bytes(tensor.Int8, 3, 2, 3, 2))})
 }

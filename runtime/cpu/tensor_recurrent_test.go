@@ -82,7 +82,8 @@ func TestRecurrentInputs(t *testing.T) {
 		x := r.floats(1, 5, 8, 3)
 		tensor.Data[float32](x)[2*24+3*3] = float32(math.NaN())
 		checkNode(t, op, 2, append([]operand{given(x)}, w...))
-		g := parse(t, fmt.Sprintf(`g (float[5,8,3] x, int32[8] lens) => (y) <float[1,%d,3] w = {%s}, float[1,%d,4] r = {%s}> { y = %s <hidden_size: int = 4> (x, w, r, "", lens) }`,
+		g := parse(t, fmt.Sprintf(
+			`g (float[5,8,3] x, int32[8] lens) => (y) <float[1,%d,3] w = {%s}, float[1,%d,4] r = {%s}> { y = %s <hidden_size: int = 4> (x, w, r, "", lens) }`,
 			gates*4, manyZeros(gates*12), gates*4, manyZeros(gates*16), op))
 		m, err := runtime.New(g, runtime.Options{Backend: New()})
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Values that are alive together lie apart; the arena is no smaller than what is alive at once, and, for a chain of values each of
-// which the next is made from, no larger than two.
+// Values that are alive together lie apart; the arena is no smaller than what is alive at once, and, for a chain of
+// values each of which the next is made from, no larger than two.
 func TestPlace(t *testing.T) {
 	for _, c := range []struct {
 		name    string

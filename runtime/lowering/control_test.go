@@ -125,8 +125,8 @@ const growing = `g (float[2,%d] a, float[%[1]d,%[1]d] w, int64 m) => (an) {
 	}>
 }`
 
-// A body whose shapes go on changing is bound for those that it gets: the last few are kept, the oldest gives way; once more
-// where they come back. One that has little to compute is not.
+// A body whose shapes go on changing is bound for those that it gets: the last few are kept, the oldest gives way; once
+// more where they come back. One that has little to compute is not.
 func TestLateBinding(t *testing.T) {
 	const n = 100
 	w := tensor.New(tensor.Float32, n, n)
@@ -151,8 +151,11 @@ func TestLateBinding(t *testing.T) {
 	if got := len(*bound); got != 12 {
 		t.Errorf("bound %d times in two runs of six shapes, of which four are kept", got)
 	}
-	e, bound = bindPlain(t, parse(t, fmt.Sprintf(growing, 3)), runtime.Config{}, []tensor.Datum{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 3), in[2]})
-	if err := e.Run(context.Background(), []tensor.Datum{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 3), in[2]}, []tensor.Datum{nil}); err != nil {
+	e, bound = bindPlain(t, parse(t, fmt.Sprintf(growing, 3)), runtime.Config{},
+		[]tensor.Datum{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 3), in[2]})
+	if err := e.Run(context.Background(),
+		[]tensor.Datum{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 3), in[2]},
+		[]tensor.Datum{nil}); err != nil {
 		t.Fatal(err)
 	}
 	if len(*bound) > 0 {

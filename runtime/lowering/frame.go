@@ -275,10 +275,12 @@ func (f *Frame) passing(t *tensor.Tensor) bool {
 	}
 	for _, v := range f.Binding.Program.Values {
 		w := f.places[v.ID]
-		if w == nil && f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil { // an input, or an output that lies where it was asked for
+		// an input, or an output that lies where it was asked for
+		if w == nil && f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil {
 			w, _ = f.data[v.ID].(*tensor.Tensor)
 		}
-		if w != nil && (w == t || overlap(t.Bytes(), w.Bytes()) || t.DType() == tensor.String && w.DType() == tensor.String) {
+		if w != nil && (w == t || overlap(t.Bytes(), w.Bytes()) ||
+			t.DType() == tensor.String && w.DType() == tensor.String) {
 			return true
 		}
 	}

@@ -22,7 +22,8 @@ func (e *encoder) build() ([]byte, error) {
 	graphs := vector(b, e.graphs, fb.PlanStartGraphsVector, func(g graphRec) {
 		fb.CreateGraph(b, g.name, g.doc, g.inputsEnd, g.outputsEnd, g.nodesEnd, g.opsetsEnd, g.metaEnd, g.eventsEnd)
 	})
-	events := vector(b, e.events, fb.PlanStartEventsVector, func(v eventRec) { fb.CreateEvent(b, v.changes, v.pass, v.notesEnd) })
+	events := vector(b, e.events, fb.PlanStartEventsVector,
+		func(v eventRec) { fb.CreateEvent(b, v.changes, v.pass, v.notesEnd) })
 	notes := vector(b, e.notes, fb.PlanStartNotesVector, b.PrependUint32)
 	meta := vector(b, e.meta, fb.PlanStartMetaVector, func(p pair) { fb.CreatePair(b, p.a, p.b) })
 	opsets := vector(b, e.opsets, fb.PlanStartOpsetsVector, func(p pair) { fb.CreateOpset(b, p.a, p.b) })
@@ -39,10 +40,12 @@ func (e *encoder) build() ([]byte, error) {
 	constants := vector(b, e.constants, fb.PlanStartConstantsVector, func(p pair) { fb.CreateConstant(b, p.a, p.b) })
 	values := vector(b, e.values, fb.PlanStartValuesVector, func(p pair) { fb.CreateValue(b, p.a, p.b) })
 	ops := vector(b, e.ops, fb.PlanStartOpsVector, func(o opRec) { fb.CreateOp(b, o.domain, o.name, o.since) })
-	tensors := vector(b, e.tensors, fb.PlanStartTensorsVector, func(t tensorRec) { fb.CreateTensor(b, t.storage, t.extentsEnd, t.dtype) })
+	tensors := vector(b, e.tensors, fb.PlanStartTensorsVector,
+		func(t tensorRec) { fb.CreateTensor(b, t.storage, t.extentsEnd, t.dtype) })
 	elements := vector(b, e.elements, fb.PlanStartElementsVector, b.PrependUint32)
 	extents := vector(b, e.extents, fb.PlanStartExtentsVector, b.PrependInt64)
-	blobs := vector(b, e.blobs, fb.PlanStartBlobsVector, func(x blob) { fb.CreateBlob(b, uint64(x.offset), uint64(len(x.data))) })
+	blobs := vector(b, e.blobs, fb.PlanStartBlobsVector,
+		func(x blob) { fb.CreateBlob(b, uint64(x.offset), uint64(len(x.data))) })
 	types := vector(b, e.types, fb.PlanStartTypesVector, func(t typeRec) { fb.CreateType(b, t.elem, t.dimsEnd, t.kind) })
 	dims := vector(b, e.dims, fb.PlanStartDimsVector, b.PrependUint32)
 	strings := vector(b, texts, fb.PlanStartStringsVector, b.PrependUOffsetT)
@@ -76,7 +79,8 @@ func (e *encoder) build() ([]byte, error) {
 }
 
 // vector writes a vector of the root table, backwards. It returns 0, which omits the field, for an empty one.
-func vector[T any](b *flatbuffers.Builder, list []T, start func(*flatbuffers.Builder, int) flatbuffers.UOffsetT, put func(T)) flatbuffers.UOffsetT {
+func vector[T any](b *flatbuffers.Builder, list []T, start func(*flatbuffers.Builder, int) flatbuffers.UOffsetT,
+	put func(T)) flatbuffers.UOffsetT {
 	if len(list) == 0 {
 		return 0
 	}
@@ -93,9 +97,12 @@ func (e *encoder) size() int64 {
 	for _, s := range e.strings {
 		n += int64(len(s)) + 12
 	}
-	for i, l := range []int{len(e.strings), len(e.dims), len(e.types), len(e.blobs), len(e.extents), len(e.elements), len(e.tensors),
-		len(e.ops), len(e.values), len(e.constants), len(e.numbers), len(e.refs), len(e.attrs), len(e.nodeIn), len(e.nodeOut),
-		len(e.nodes), len(e.graphIn), len(e.graphOut), len(e.opsets), len(e.meta), len(e.notes), len(e.events), len(e.graphs)} {
+	for i, l := range []int{len(e.strings), len(e.dims), len(e.types), len(e.blobs), len(e.extents), len(e.elements),
+		len(e.tensors),
+		len(e.ops), len(e.values), len(e.constants), len(e.numbers), len(e.refs), len(e.attrs), len(e.nodeIn),
+		len(e.nodeOut),
+		len(e.nodes), len(e.graphIn), len(e.graphOut), len(e.opsets), len(e.meta), len(e.notes), len(e.events),
+		len(e.graphs)} {
 		n += int64(l) * int64(columns[i].size)
 	}
 	return n

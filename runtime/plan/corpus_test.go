@@ -16,7 +16,8 @@ func TestCorpus(t *testing.T) {
 		for _, name := range sortedKeys(graphs) {
 			path := filepath.Join("testdata", "corpus", present, name+".essm")
 			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), WriteFile(path, graphs[name](t))); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777),
+					WriteFile(path, graphs[name](t))); err != nil {
 					t.Fatal(err)
 				}
 			}

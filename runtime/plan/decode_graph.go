@@ -286,11 +286,14 @@ func (d *decoder) attr(k, owner int) (a ir.Attr, err error) {
 	case ir.AttrInts:
 		a.Value, err = list(&d.numbers, id, func(i int) (int64, error) { return d.p.Numbers(i), nil })
 	case ir.AttrFloats:
-		a.Value, err = list(&d.numbers, id, func(i int) (float64, error) { return math.Float64frombits(uint64(d.p.Numbers(i))), nil })
+		a.Value, err = list(&d.numbers, id,
+			func(i int) (float64, error) { return math.Float64frombits(uint64(d.p.Numbers(i))), nil })
 	case ir.AttrStrings:
-		a.Value, err = list(&d.refs, id, func(i int) (string, error) { return at("string", d.strings, uint64(d.p.Refs(i))) })
+		a.Value, err = list(&d.refs, id,
+			func(i int) (string, error) { return at("string", d.strings, uint64(d.p.Refs(i))) })
 	case ir.AttrTensors:
-		a.Value, err = list(&d.refs, id, func(i int) (*tensor.Tensor, error) { return at("tensor", d.tensors, uint64(d.p.Refs(i))) })
+		a.Value, err = list(&d.refs, id,
+			func(i int) (*tensor.Tensor, error) { return at("tensor", d.tensors, uint64(d.p.Refs(i))) })
 	case ir.AttrGraphs:
 		a.Value, err = list(&d.refs, id, func(i int) (*ir.Graph, error) { return d.subgraph(uint64(d.p.Refs(i)), owner) })
 	case ir.AttrTypes:

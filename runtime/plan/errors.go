@@ -25,7 +25,8 @@ type VersionError struct {
 // Error names both versions and the remedy.
 func (e *VersionError) Error() string {
 	if e.Major < 1 {
-		return fmt.Sprintf("%s: plan has format version %d.%d, which never existed; compile the model again", e.File, e.Major, e.Minor)
+		return fmt.Sprintf("%s: plan has format version %d.%d, which never existed; compile the model again", e.File,
+			e.Major, e.Minor)
 	}
 	return fmt.Sprintf("%s: plan has format version %d.%d, this program reads up to %d.%d; use a newer essmc, or compile the model again with this one",
 		e.File, e.Major, e.Minor, Major, Minor)

@@ -44,7 +44,8 @@ func variadic(name string) []ir.Param {
 }
 
 func op(domain, name string, since int, attrs ...ir.AttrSpec) *ir.Op {
-	return &ir.Op{Domain: domain, Name: name, Since: since, In: variadic("x"), Out: variadic("y"), Attrs: attrs, Infer: same}
+	return &ir.Op{Domain: domain, Name: name, Since: since, In: variadic("x"), Out: variadic("y"), Attrs: attrs,
+		Infer: same}
 }
 
 func spec(kinds ...ir.AttrKind) []ir.AttrSpec {
@@ -58,7 +59,8 @@ func spec(kinds ...ir.AttrKind) []ir.AttrSpec {
 var ops = testOps{
 	op("test", "Add", 1), op("test", "Add", 7),
 	op("test", "All", 1, spec(attrKinds[:]...)...),
-	op("test", "If", 2, ir.AttrSpec{Name: "else", Kind: ir.AttrGraph, Required: true}, ir.AttrSpec{Name: "then", Kind: ir.AttrGraph, Required: true}),
+	op("test", "If", 2, ir.AttrSpec{Name: "else", Kind: ir.AttrGraph, Required: true},
+		ir.AttrSpec{Name: "then", Kind: ir.AttrGraph, Required: true}),
 	op("", "Identity", 13),
 	op("test", "Linear", 1, ir.AttrSpec{Name: "bias", Kind: ir.AttrInt}),
 }
@@ -115,10 +117,13 @@ func attributesGraph(t testing.TB) *ir.Graph {
 	}
 	w := f32(0.5)
 	y := b.Op("test", "All", []*ir.Value{x},
-		ir.A("int", int64(math.MinInt64)), ir.A("float", math.Copysign(0, -1)), ir.A("string", "text\x00with zero"), ir.A("tensor", w),
+		ir.A("int", int64(math.MinInt64)), ir.A("float", math.Copysign(0, -1)), ir.A("string", "text\x00with zero"),
+		ir.A("tensor", w),
 		ir.A("graph", sub("one")), ir.A("type", ir.Tensor(tensor.BFloat16, "N")),
-		ir.A("ints", []int64{-1, 0, math.MaxInt64}), ir.A("floats", []float64{math.Inf(1), math.Float64frombits(0x7ff8000000000123), 1e-300}),
-		ir.A("strings", []string{"", "a", "a"}), ir.A("tensors", []*tensor.Tensor{w, tensor.FromStrings([]string{"p", "q"}, 2)}),
+		ir.A("ints", []int64{-1, 0, math.MaxInt64}),
+		ir.A("floats", []float64{math.Inf(1), math.Float64frombits(0x7ff8000000000123), 1e-300}),
+		ir.A("strings", []string{"", "a", "a"}),
+		ir.A("tensors", []*tensor.Tensor{w, tensor.FromStrings([]string{"p", "q"}, 2)}),
 		ir.A("graphs", []*ir.Graph{sub("two"), sub("three")}),
 		ir.A("types", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(tensor.String)}, ir.Tensor(tensor.BFloat16, "N")}))
 	y = b.Op("test", "All", []*ir.Value{y}, ir.A("ints", []int64{}), ir.A("graphs", []*ir.Graph{}), ir.A("float", 0.1))
@@ -138,7 +143,8 @@ func subgraphsGraph(t testing.TB) *ir.Graph {
 		return build(t, s)
 	}
 	outer := b.Sub("then")
-	inner := outer.Op("test", "If", []*ir.Value{h}, ir.A("then", branch(outer, "then.then")), ir.A("else", branch(outer, "then.else")))
+	inner := outer.Op("test", "If", []*ir.Value{h}, ir.A("then", branch(outer, "then.then")),
+		ir.A("else", branch(outer, "then.else")))
 	outer.Output("", outer.Op("test", "Add", []*ir.Value{inner, x}))
 	outer.Output("", x)
 	outer.Output("", shared)
@@ -174,9 +180,11 @@ func tensorsGraph(t testing.TB) *ir.Graph {
 			in = append(in, b.Const(fmt.Sprintf("%v.%d", d, i), c))
 		}
 	}
-	in = append(in, b.Const("zeros", tensor.New(tensor.Float32, 8, 8)), b.Const("zeros.again", tensor.New(tensor.Float32, 8, 8)),
+	in = append(in, b.Const("zeros", tensor.New(tensor.Float32, 8, 8)),
+		b.Const("zeros.again", tensor.New(tensor.Float32, 8, 8)),
 		b.Const("zeros.reshaped", tensor.New(tensor.Int64, 32)),
-		b.Const("falses", tensor.New(tensor.Bool, 300)), b.Const("falses.again", tensor.New(tensor.Bool, 300)), b.Const("falses.reshaped", tensor.New(tensor.Bool, 3, 100)), in[5])
+		b.Const("falses", tensor.New(tensor.Bool, 300)), b.Const("falses.again", tensor.New(tensor.Bool, 300)),
+		b.Const("falses.reshaped", tensor.New(tensor.Bool, 3, 100)), in[5])
 	b.Output("y", b.Op("test", "Add", in))
 	return build(t, b)
 }
@@ -186,7 +194,8 @@ func typesGraph(t testing.TB) *ir.Graph {
 	l := ir.Sym("L")
 	types := []ir.Type{
 		ir.Tensor(tensor.Float32), &ir.TensorType{Elem: tensor.Float16, NoRank: true},
-		ir.Tensor(tensor.Float64, l.Mul(ir.Const(2)).Add(ir.Const(1)), l.Add(ir.Const(1)).FloorDiv(ir.Const(2)), l.Max(ir.Sym("B")), ir.Unknown),
+		ir.Tensor(tensor.Float64, l.Mul(ir.Const(2)).Add(ir.Const(1)), l.Add(ir.Const(1)).FloorDiv(ir.Const(2)),
+			l.Max(ir.Sym("B")), ir.Unknown),
 		ir.Tensor(tensor.Int4, 0, 7, "time/steps"),
 		&ir.OptionalType{Elem: ir.Tensor(tensor.Int64, "B")},
 		&ir.SequenceType{Elem: &ir.OptionalType{Elem: &ir.SequenceType{Elem: ir.Tensor(tensor.Float32, "L")}}},
@@ -213,7 +222,9 @@ func deepGraph(t testing.TB) *ir.Graph {
 			return b.Const(fmt.Sprintf("model.layers.%d.layer.%s", l, name), c)
 		}
 		for i := range 2 {
-			h := b.Op("test", "Linear", []*ir.Value{x, weight(fmt.Sprintf("mixer.%d.weight", i), 128, 128), weight(fmt.Sprintf("mixer.%d.bias", i), 128)}, ir.A("bias", 1))
+			h := b.Op("test", "Linear",
+				[]*ir.Value{x, weight(fmt.Sprintf("mixer.%d.weight", i), 128, 128),
+					weight(fmt.Sprintf("mixer.%d.bias", i), 128)}, ir.A("bias", 1))
 			x = b.Op("test", "Add", []*ir.Value{x, h})
 		}
 		for i := range 29 {

@@ -69,7 +69,8 @@ func mend(file []byte) []byte {
 func known(err error) bool {
 	var version *VersionError
 	var unknown *UnknownOpsError
-	return errors.Is(err, ErrNotPlan) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLimit) || errors.As(err, &version) || errors.As(err, &unknown)
+	return errors.Is(err, ErrNotPlan) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLimit) ||
+		errors.As(err, &version) || errors.As(err, &unknown)
 }
 
 func TestFlipEveryByte(t *testing.T) {
@@ -78,7 +79,8 @@ func TestFlipEveryByte(t *testing.T) {
 		for i := range file {
 			for _, flip := range []byte{0x01, 0x80, 0xff} {
 				file[i] ^= flip
-				if _, err := readBytes(file, ops); err == nil || !known(err) || !strings.HasPrefix(err.Error(), "m.essm: ") {
+				if _, err := readBytes(file, ops); err == nil || !known(err) ||
+					!strings.HasPrefix(err.Error(), "m.essm: ") {
 					t.Fatalf("%s: byte %d ^ %#x: error %v", name, i, flip, err)
 				}
 				file[i] ^= flip
@@ -94,7 +96,8 @@ func TestTruncate(t *testing.T) {
 		if want := map[bool]error{true: ErrNotPlan, false: ErrCorrupt}[n == 0]; !errors.Is(err, want) {
 			t.Fatalf("first %d bytes: error %v, expected %v", n, err, want)
 		}
-		_, err = Read(bytes.NewReader(file[:n]), int64(len(file)), "m.essm", ops, Limits{}) // the caller is wrong about the size
+		// the caller is wrong about the size
+		_, err = Read(bytes.NewReader(file[:n]), int64(len(file)), "m.essm", ops, Limits{})
 		if !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("first %d bytes of %d: error %v, expected %v", n, len(file), err, ErrCorrupt)
 		}
@@ -115,13 +118,15 @@ func TestHeader(t *testing.T) {
 		{"sections", "header: 17 sections, at most 16", func(b []byte) { le.PutUint32(b[12:], 17) }},
 		{"no sections", "header: sections end at byte 56", func(b []byte) { le.PutUint32(b[12:], 0) }},
 		{"kind", "header: section 1 has unknown kind 3", func(b []byte) { le.PutUint64(entry(b, 1), 3) }},
-		{"kind with more", "header: section 0 has unknown kind 4294967297", func(b []byte) { le.PutUint64(entry(b, 0), 1<<32+1) }},
+		{"kind with more", "header: section 0 has unknown kind 4294967297",
+			func(b []byte) { le.PutUint64(entry(b, 0), 1<<32+1) }},
 		{"twice", "header: section metadata occurs twice", func(b []byte) { le.PutUint64(entry(b, 1), kindMetadata) }},
 		{"order", "header: section weights comes before section metadata", func(b []byte) {
 			le.PutUint64(entry(b, 0), kindWeights)
 			le.PutUint64(entry(b, 1), kindMetadata)
 		}},
-		{"overlap", "header: section weights starts at byte 192", func(b []byte) { copy(entry(b, 1)[8:], entry(b, 0)[8:24]) }},
+		{"overlap", "header: section weights starts at byte 192",
+			func(b []byte) { copy(entry(b, 1)[8:], entry(b, 0)[8:24]) }},
 		{"beyond", "does not fit into the file", func(b []byte) { le.PutUint64(entry(b, 1)[16:], 1<<40) }},
 		{"length 2^64-1", "does not fit into the file", func(b []byte) { le.PutUint64(entry(b, 1)[16:], math.MaxUint64) }},
 		{"short", "header: sections end at byte", func(b []byte) { le.PutUint64(entry(b, 1)[16:], 1) }},
@@ -243,7 +248,8 @@ func TestUnknownOps(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatalf("error %v, expected an UnknownOpsError", err)
 	}
-	if len(e.Ops) != 2 || e.Ops[0].Name != "Add" || e.Ops[0].Since != 7 || len(e.Ops[0].Nodes) != 5 || e.Ops[1].Name != "If" || len(e.Ops[1].Nodes) != 2 {
+	if len(e.Ops) != 2 || e.Ops[0].Name != "Add" || e.Ops[0].Since != 7 || len(e.Ops[0].Nodes) != 5 ||
+		e.Ops[1].Name != "If" || len(e.Ops[1].Nodes) != 2 {
 		t.Errorf("found %+v", e.Ops)
 	}
 	const want = "m.essm: this program lacks operators that the plan needs: " +
@@ -339,11 +345,13 @@ func TestVerifier(t *testing.T) {
 		{"field", "types: field at byte 3", func(b []byte) { le.PutUint16(b[vtable+4+2*2:], 3) }},
 		{"vector", "nodes: 4 bytes from", func(b []byte) { put(b[field(b, 15):], 1<<30) }},
 		{"vector length", "nodes: vectors and strings claim", func(b []byte) { put(b[vector(b, 15):], 1<<31) }},
-		{"vector length 2^32-1", "blobs: vectors and strings claim", func(b []byte) { put(b[vector(b, 3):], math.MaxUint32) }},
+		{"vector length 2^32-1", "blobs: vectors and strings claim",
+			func(b []byte) { put(b[vector(b, 3):], math.MaxUint32) }},
 		{"string beyond the end", "string 0: 14 bytes from", func(b []byte) { put(b[text(b, 0):], 13) }},
 		{"vector unaligned", "blobs: byte", func(b []byte) { f := field(b, 3); put(b[f:], le.Uint32(b[f:])+4) }},
 		{"string", "strings: string 1: 4 bytes from", func(b []byte) { put(b[vector(b, 0)+8:], 1<<30) }},
-		{"string length", "strings: string 0: vectors and strings claim", func(b []byte) { put(b[text(b, 0):], math.MaxUint32) }},
+		{"string length", "strings: string 0: vectors and strings claim",
+			func(b []byte) { put(b[text(b, 0):], math.MaxUint32) }},
 		{"string end", "strings: string 0: does not end", func(b []byte) { put(b[text(b, 0):], 2) }},
 		{"string not UTF-8", "strings: string 0: is not UTF-8", func(b []byte) { b[text(b, 0)+4] = 0xff }},
 		{"strings claimed twice", "claim more bytes", func(b []byte) {
@@ -376,10 +384,12 @@ func TestDecoder(t *testing.T) {
 		change            func(e *encoder)
 	}{
 		{"string id", "small", "graph 0: name: string id 99, there are", func(e *encoder) { e.graphs[0].name = 99 }},
-		{"type kind", "small", "type 1: unknown kind 9", func(e *encoder) { e.types = append(e.types, typeRec{kind: 9, dimsEnd: 3}) }},
+		{"type kind", "small", "type 1: unknown kind 9",
+			func(e *encoder) { e.types = append(e.types, typeRec{kind: 9, dimsEnd: 3}) }},
 		{"type element", "small", "type 0: unknown element type 27", func(e *encoder) { e.types[0].elem = 27 }},
 		{"type element 257", "small", "type 0: unknown element type 257", func(e *encoder) { e.types[0].elem = 257 }},
-		{"type inside itself", "types", "earlier type id", func(e *encoder) { e.types[len(e.types)-1].elem = uint32(len(e.types) - 1) }},
+		{"type inside itself", "types", "earlier type id",
+			func(e *encoder) { e.types[len(e.types)-1].elem = uint32(len(e.types) - 1) }},
 		{"type with dims", "types", "has 4 dimensions", func(e *encoder) { e.types[2].kind = typeNoRank }},
 		{"dimension", "small", "type 0: dimension", func(e *encoder) { e.strings[e.dims[1]] = "L+" }},
 		{"negative dimension", "small", "negative dimension -3", func(e *encoder) { e.strings[e.dims[2]] = "-3" }},
@@ -408,7 +418,8 @@ func TestDecoder(t *testing.T) {
 			e.strings[e.values[1].a] = "Add"
 		}},
 		{"constant tensor", "small", "constant 0 (w): tensor id 3", func(e *encoder) { e.constants[0].b = 3 }},
-		{"input", "small", `node 0 (test.Add "add the weights"): input 0: value id 50`, func(e *encoder) { e.nodeIn[0] = 101 }},
+		{"input", "small", `node 0 (test.Add "add the weights"): input 0: value id 50`,
+			func(e *encoder) { e.nodeIn[0] = 101 }},
 		{"read before defined", "small", "is read before it is defined", func(e *encoder) { e.nodeIn[0] = 5 }},
 		{"output is constant", "small", "output 0 is a constant", func(e *encoder) { e.nodeOut[0] = 2 }},
 		{"defined twice", "small", "is defined twice", func(e *encoder) { e.nodeOut[2] = 3 }},

@@ -38,7 +38,8 @@ func Read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (
 }
 
 // read reads a plan, except for its weights, which fetch returns.
-func read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits, fetch func(section) ([]byte, error)) (*ir.Graph, error) {
+func read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits,
+	fetch func(section) ([]byte, error)) (*ir.Graph, error) {
 	if res == nil {
 		return nil, fmt.Errorf("%s: no resolver for the plan's operators", name)
 	}

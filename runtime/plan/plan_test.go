@@ -96,7 +96,8 @@ func TestSize(t *testing.T) {
 		params += len(c.Const.Bytes())
 	}
 	b := write(t, g)
-	t.Logf("%d nodes, %d tensors, %d bytes of parameters, %d bytes of plan: %.3f times", len(g.Nodes), len(g.Constants()), params, len(b), float64(len(b))/float64(params))
+	t.Logf("%d nodes, %d tensors, %d bytes of parameters, %d bytes of plan: %.3f times", len(g.Nodes),
+		len(g.Constants()), params, len(b), float64(len(b))/float64(params))
 	if 10*len(b) > 11*params {
 		t.Errorf("plan of %d bytes for %d bytes of parameters, expected at most 1.1 times as many", len(b), params)
 	}
@@ -234,8 +235,10 @@ func TestWriteRefuses(t *testing.T) {
 			return g
 		}},
 		{"graph used twice", "used twice", twice},
-		{"symbol", `value x: type float[a b]: dimension "a b"`, typed(&ir.TensorType{Elem: tensor.Float32, Shape: ir.Shape{ir.Sym("a b")}})},
-		{"symbol that is a number", "cannot be written", typed(&ir.TensorType{Elem: tensor.Float32, Shape: ir.Shape{ir.Sym("3")}})},
+		{"symbol", `value x: type float[a b]: dimension "a b"`,
+			typed(&ir.TensorType{Elem: tensor.Float32, Shape: ir.Shape{ir.Sym("a b")}})},
+		{"symbol that is a number", "cannot be written",
+			typed(&ir.TensorType{Elem: tensor.Float32, Shape: ir.Shape{ir.Sym("3")}})},
 		{"no element type", "no element type", typed(&ir.TensorType{})},
 		{"deep type", "deeper than 64", typed(deep)},
 		{"version", "version of domain", func(t testing.TB) *ir.Graph {

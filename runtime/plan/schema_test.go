@@ -72,7 +72,8 @@ func TestGenerated(t *testing.T) {
 		t.Skip("gofmt is not on the path")
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command(flatc, "--go", "--gen-onefile", "--go-namespace", "fb", "-o", dir, "plan.fbs").CombinedOutput(); err != nil {
+	if out, err := exec.Command(flatc, "--go", "--gen-onefile", "--go-namespace", "fb", "-o", dir,
+		"plan.fbs").CombinedOutput(); err != nil {
 		t.Fatalf("flatc: %v: %s", err, out)
 	}
 	const name = "plan_generated.go"

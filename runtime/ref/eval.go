@@ -110,7 +110,8 @@ func (e *executable) room(at eval.Place) error {
 				k = 1
 			}
 			if k > 0 && bytes > limit/k {
-				return &runtime.MemoryError{Need: limit + 1, Limit: limit, What: "output " + v.Name + " " + t.String() + ", and more,"}
+				return &runtime.MemoryError{Need: limit + 1, Limit: limit, What: "output " + v.Name + " " + t.String() +
+					", and more,"}
 			}
 			bytes *= max(k, 0)
 		}

@@ -2,10 +2,10 @@
 // on one goroutine, by their operators' Eval, or else by their Body: package eval does that. All other backends and all
 // passes are tested against it.
 //
-// It imports ir, ops, ops/eval and runtime. A program chooses the operators by importing the packages that define them (ops/std,
-// ops/essm). The only optimization is to free values after their last use. Every result is compared with its type in the
-// graph, so an operator whose Eval contradicts its Infer is reported, with the node, and so is one that panics. With
-// runtime.Config.Wide nothing is rounded to float32.
+// It imports ir, ops, ops/eval and runtime. A program chooses the operators by importing the packages that define them
+// (ops/std, ops/essm). The only optimization is to free values after their last use. Every result is compared with its
+// type in the graph, so an operator whose Eval contradicts its Infer is reported, with the node, and so is one that
+// panics. With runtime.Config.Wide nothing is rounded to float32.
 package ref
 
 import (
@@ -43,7 +43,8 @@ type stepTime = runtime.StepTime
 // Compile prepares every node of the graph and its subgraphs.
 func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
 	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 {
-		return nil, &runtime.OptionError{Option: "Precision", Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}
+		return nil, &runtime.OptionError{Option: "Precision",
+			Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}
 	}
 	p := &program{config: c, limit: limit(c.MaxMemory), main: g,
 		code: eval.New(eval.Options{Resolver: b.resolver, Wide: c.Wide, Kernel: c.Kernel, Failed: failed})}

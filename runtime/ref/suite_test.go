@@ -8,9 +8,10 @@ import (
 )
 
 func TestSuite(t *testing.T) {
-	backendtest.Run(t, ref.New, backendtest.Options{Must: []string{"*", "essm.SSM", "essm.Scan", "essm.Linear"}, Skip: map[string]string{
-		"loops/grows": "the interpreter has no memory of its own to bound; scan outputs end at ops.MaxElems",
-	}})
+	backendtest.Run(t, ref.New,
+		backendtest.Options{Must: []string{"*", "essm.SSM", "essm.Scan", "essm.Linear"}, Skip: map[string]string{
+			"loops/grows": "the interpreter has no memory of its own to bound; scan outputs end at ops.MaxElems",
+		}})
 }
 
 func TestReference(t *testing.T) {

@@ -142,7 +142,8 @@ func checkTiling(entries []entry, size int64) error {
 	for i, e := range entries {
 		switch {
 		case e.begin < at:
-			return fmt.Errorf("tensor %q: data at %d overlaps that of %q, which ends at %d", e.name, e.begin, entries[i-1].name, at)
+			return fmt.Errorf("tensor %q: data at %d overlaps that of %q, which ends at %d", e.name, e.begin,
+				entries[i-1].name, at)
 		case e.begin > at:
 			return fmt.Errorf("tensor %q: data at %d leaves a hole after %d", e.name, e.begin, at)
 		case e.end > size:
@@ -327,7 +328,8 @@ func (p *parser) entry(name string) (entry, error) {
 	}
 	// The first check is on the number of elements, since their size in bits may overflow.
 	if length := e.end - e.begin; int64(n) > MaxFile || int64(tensor.ByteSize(e.dtype, n)) != length {
-		return e, fmt.Errorf("%v%s does not take the %d bytes of its data_offsets", e.dtype, tensor.ShapeString(e.shape), length)
+		return e, fmt.Errorf("%v%s does not take the %d bytes of its data_offsets", e.dtype,
+			tensor.ShapeString(e.shape), length)
 	}
 	if e.dtype.Packed() && n*e.dtype.Bits()%8 != 0 {
 		return e, fmt.Errorf("%v%s does not fill whole bytes", e.dtype, tensor.ShapeString(e.shape))

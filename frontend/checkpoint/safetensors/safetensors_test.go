@@ -113,16 +113,19 @@ func TestRefused(t *testing.T) {
 		b          []byte
 	}{
 		{"empty file", "too short", nil},
-		{"header longer than the file", "header of 99 bytes announced", append(binary.LittleEndian.AppendUint64(nil, 99), "{}"...)},
+		{"header longer than the file", "header of 99 bytes announced",
+			append(binary.LittleEndian.AppendUint64(nil, 99), "{}"...)},
 		{"header beyond the limit", "at most 100000000", append(binary.LittleEndian.AppendUint64(nil, 1<<62), "{}"...)},
 		{"no JSON", "not JSON", file(`{"a":`)},
 		{"no object", "JSON object", file(`[]`)},
 		{"not UTF-8", "not UTF-8", file("{\"\xff\":1}")},
 		{"two objects", "not JSON", file(`{}{}`)},
 		{"duplicate tensor", `"a" appears twice`, file("{"+ok+","+ok+"}", 1, 2)},
-		{"duplicate key", `"dtype" appears twice`, file(`{"a":{"dtype":"U8","dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 1, 2)},
+		{"duplicate key", `"dtype" appears twice`,
+			file(`{"a":{"dtype":"U8","dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 1, 2)},
 		{"unknown key", `unknown key "type"`, file(`{"a":{"type":"U8"}}`)},
-		{"unknown dtype", `tensor "w": unknown dtype "F6_E2M3"`, file(`{"w":{"dtype":"F6_E2M3","shape":[2],"data_offsets":[0,2]}}`, 1, 2)},
+		{"unknown dtype", `tensor "w": unknown dtype "F6_E2M3"`,
+			file(`{"w":{"dtype":"F6_E2M3","shape":[2],"data_offsets":[0,2]}}`, 1, 2)},
 		{"lower-case key", `unknown key "Dtype"`, file(`{"a":{"Dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 1, 2)},
 		{"no dtype", "no dtype", file(`{"a":{"shape":[2],"data_offsets":[0,2]}}`, 1, 2)},
 		{"no shape", "no shape", file(`{"a":{"dtype":"U8","data_offsets":[0,2]}}`, 1, 2)},
@@ -130,19 +133,24 @@ func TestRefused(t *testing.T) {
 		{"negative dimension", "non-negative", file(`{"a":{"dtype":"U8","shape":[-2],"data_offsets":[0,2]}}`, 1, 2)},
 		{"fraction", "non-negative integer", file(`{"a":{"dtype":"U8","shape":[2.0],"data_offsets":[0,2]}}`, 1, 2)},
 		{"overflow", "too large", file(`{"a":{"dtype":"F64","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`)},
-		{"length overflow", "does not take", file(`{"a":{"dtype":"F64","shape":[288230376151711744],"data_offsets":[0,0]}}`)},
+		{"length overflow", "does not take",
+			file(`{"a":{"dtype":"F64","shape":[288230376151711744],"data_offsets":[0,0]}}`)},
 		{"length", "does not take the 3 bytes", file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,3]}}`, 1, 2, 3)},
-		{"reversed offsets", "data_offsets [begin, end]", file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}}`, 1, 2)},
-		{"overlap", `"b": data at 1 overlaps that of "a"`, file("{"+ok+`,"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 1, 2, 3)},
+		{"reversed offsets", "data_offsets [begin, end]",
+			file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}}`, 1, 2)},
+		{"overlap", `"b": data at 1 overlaps that of "a"`,
+			file("{"+ok+`,"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 1, 2, 3)},
 		{"same place", "overlaps", file("{"+ok+`,"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 1, 2)},
-		{"hole", `"b": data at 3 leaves a hole after 2`, file("{"+ok+`,"b":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}}`, 1, 2, 3, 4)},
+		{"hole", `"b": data at 3 leaves a hole after 2`,
+			file("{"+ok+`,"b":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}}`, 1, 2, 3, 4)},
 		{"hole at the start", "hole after 0", file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 1, 2)},
 		{"beyond the end", "file holds 1 bytes", file("{"+ok+"}", 1)},
 		{"trailing bytes", "2 bytes of data are described, file holds 3", file("{"+ok+"}", 1, 2, 3)},
 		{"metadata of numbers", "__metadata__", file(`{"__metadata__":{"a":1}}`)},
 		{"bool", "a BOOL is 0 or 1", file(`{"a":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}}`, 1, 2)},
 		{"half bytes", "whole bytes", file(`{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}`, 1, 2)},
-		{"rank", "more than 64", file(`{"a":{"dtype":"U8","shape":[`+strings.Repeat("1,", 64)+`1],"data_offsets":[0,1]}}`, 1)},
+		{"rank", "more than 64", file(`{"a":{"dtype":"U8","shape":[`+strings.Repeat("1,", 64)+
+			`1],"data_offsets":[0,1]}}`, 1)},
 	} {
 		_, err := readBytes(c.b)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "x: ") {
@@ -199,12 +207,14 @@ func shards(t *testing.T, index string) string {
 	dir := t.TempDir()
 	one := map[string]*tensor.Tensor{"a": tensor.FromSlice([]float32{1}, 1), "b": tensor.FromSlice([]float32{2}, 1)}
 	two := map[string]*tensor.Tensor{"c": tensor.FromSlice([]float32{3}, 1)}
-	for name, content := range map[string]map[string]*tensor.Tensor{"model-00001-of-00002.safetensors": one, "model-00002-of-00002.safetensors": two} {
+	for name, content := range map[string]map[string]*tensor.Tensor{"model-00001-of-00002.safetensors": one,
+		"model-00002-of-00002.safetensors": two} {
 		if err := WriteFile(filepath.Join(dir, name), content, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	index = strings.NewReplacer("@1", "model-00001-of-00002.safetensors", "@2", "model-00002-of-00002.safetensors").Replace(index)
+	index = strings.NewReplacer("@1", "model-00001-of-00002.safetensors", "@2",
+		"model-00002-of-00002.safetensors").Replace(index)
 	if err := os.WriteFile(filepath.Join(dir, IndexName), []byte(index), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -295,7 +295,8 @@ func (m *machine) step(op byte) error {
 		return m.push(false)
 	case opBinInt, opBinInt1, opBinInt2, opLong1, opLong4, opBinFloat:
 		return m.number(op)
-	case opBinUnicode, opShortBinUni, opBinUnicode8, opBinString, opShortBinString, opBinBytes, opShortBinBytes, opBinBytes8, opByteArray8:
+	case opBinUnicode, opShortBinUni, opBinUnicode8, opBinString, opShortBinString, opBinBytes, opShortBinBytes,
+		opBinBytes8, opByteArray8:
 		return m.text(op)
 	case opEmptyList, opList, opAppend, opAppends, opEmptyTuple, opTuple, opTuple1, opTuple2, opTuple3,
 		opEmptyDict, opDict, opSetItem, opSetItems, opEmptySet, opAddItems, opFrozenSet:

@@ -29,7 +29,8 @@ func newStorage(id any) (*storage, error) {
 	key, ok2 := t.items[2].(string)
 	count, ok3 := t.items[4].(int64)
 	if !ok1 || !ok2 || !ok3 || class.called || count < 0 {
-		return nil, fmt.Errorf("storage id (%s, %s, %s, %s, %s) is malformed", kind(t.items[0]), kind(t.items[1]), kind(t.items[2]), kind(t.items[3]), kind(t.items[4]))
+		return nil, fmt.Errorf("storage id (%s, %s, %s, %s, %s) is malformed", kind(t.items[0]), kind(t.items[1]),
+			kind(t.items[2]), kind(t.items[3]), kind(t.items[4]))
 	}
 	s := &storage{key: key, count: count}
 	switch {
@@ -57,7 +58,8 @@ func (m *machine) tensor(name string, arg []any) (*tensor.Tensor, error) {
 	size, ok3 := ints(arg[2])
 	stride, ok4 := ints(arg[3])
 	if !ok1 || !ok2 || !ok3 || !ok4 || len(size) != len(stride) || len(size) > MaxRank || offset < 0 {
-		return nil, fmt.Errorf("%s: found (%s, %s, %s, %s), expected a storage, an offset, sizes and strides", name, kind(arg[0]), kind(arg[1]), kind(arg[2]), kind(arg[3]))
+		return nil, fmt.Errorf("%s: found (%s, %s, %s, %s), expected a storage, an offset, sizes and strides", name,
+			kind(arg[0]), kind(arg[1]), kind(arg[2]), kind(arg[3]))
 	}
 	dtype := s.dtype
 	if name == "_rebuild_tensor_v3" {
@@ -82,7 +84,8 @@ func (m *machine) tensor(name string, arg []any) (*tensor.Tensor, error) {
 		unit = 1
 	}
 	if hi, n := bits.Mul64(uint64(s.count), uint64(unit)); hi != 0 || n != uint64(len(data)) {
-		return nil, fmt.Errorf("storage %q: %d elements of %d bytes announced, found %d bytes", s.key, s.count, unit, len(data))
+		return nil, fmt.Errorf("storage %q: %d elements of %d bytes announced, found %d bytes", s.key, s.count, unit,
+			len(data))
 	}
 	if dtype == tensor.Bool {
 		if err := m.checkBools(s.key, data); err != nil {
@@ -91,7 +94,8 @@ func (m *machine) tensor(name string, arg []any) (*tensor.Tensor, error) {
 	}
 	t, err := m.strided(dtype, data, offset, size, stride)
 	if err != nil {
-		return nil, fmt.Errorf("tensor of size %v, stride %v, offset %d in storage %q: %w", size, stride, offset, s.key, err)
+		return nil, fmt.Errorf("tensor of size %v, stride %v, offset %d in storage %q: %w", size, stride, offset, s.key,
+			err)
 	}
 	return t, nil
 }

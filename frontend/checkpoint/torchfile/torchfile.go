@@ -154,7 +154,8 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 func folderOf(z *zip.Reader) (string, error) {
 	folder := ""
 	for _, f := range z.File {
-		if dir, ok := strings.CutSuffix(f.Name, "data.pkl"); ok && strings.Count(dir, "/") == 1 && strings.HasSuffix(dir, "/") {
+		if dir, ok := strings.CutSuffix(f.Name, "data.pkl"); ok && strings.Count(dir, "/") == 1 &&
+			strings.HasSuffix(dir, "/") {
 			if folder != "" && folder != dir {
 				return "", fmt.Errorf("archive holds both %sdata.pkl and %sdata.pkl", folder, dir)
 			}

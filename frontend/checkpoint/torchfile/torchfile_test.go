@@ -99,17 +99,19 @@ func TestValues(t *testing.T) {
 		d := load(t, file).(*Dict)
 		shift := func(sign int64, n uint) *big.Int { return new(big.Int).Lsh(big.NewInt(sign), n) }
 		for key, want := range map[string]any{
-			"none": nil, "true": true, "false": false, "float": 1.5, "str": "ü\n", "bytes": []byte{0, 255}, "empty_bytes": []byte{},
-			"bytearray": []byte("ab"),
+			"none": nil, "true": true, "false": false, "float": 1.5, "str": "ü\n", "bytes": []byte{0, 255},
+			"empty_bytes": []byte{},
+			"bytearray":   []byte("ab"),
 			"ints": []any{int64(0), int64(255), int64(256), int64(65536), int64(-1), int64(1 << 31), int64(-1 << 63),
 				shift(1, 63), shift(1, 100), shift(-1, 100)},
 			"tuple": Tuple{},
 			"nested": Tuple{Tuple{int64(1)}, Tuple{int64(1), int64(2)}, Tuple{int64(1), int64(2), int64(3)},
 				Tuple{int64(1), int64(2), int64(3), int64(4)}},
 			"set": Set{int64(7)}, "frozenset": Set{int64(8)}, "size": Tuple{int64(2), int64(3)}, "dtype": tensor.Float16,
-			"device":  &Placeholder{Module: "torch", Name: "device", Called: true, Args: Tuple{"cpu"}},
-			"complex": &Placeholder{Module: map[string]string{"values.pt": "__builtin__", "values5.pt": "builtins"}[file], Name: "complex", Called: true, Args: Tuple{1.0, 2.0}},
-			"class":   &Placeholder{Module: "pytorch_lightning.callbacks", Name: "ModelCheckpoint"},
+			"device": &Placeholder{Module: "torch", Name: "device", Called: true, Args: Tuple{"cpu"}},
+			"complex": &Placeholder{Module: map[string]string{"values.pt": "__builtin__",
+				"values5.pt": "builtins"}[file], Name: "complex", Called: true, Args: Tuple{1.0, 2.0}},
+			"class": &Placeholder{Module: "pytorch_lightning.callbacks", Name: "ModelCheckpoint"},
 		} {
 			if got := at(t, d, key); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %s is %#v, expected %#v", file, key, got, want)
@@ -131,7 +133,8 @@ func TestValues(t *testing.T) {
 				others[Describe(k)+" = "+v.(string)] = true
 			}
 		}
-		want := map[string]bool{"an int = int key": true, "a tuple = tuple key": true, "a reference to pytorch_lightning.callbacks.ModelCheckpoint = class key": true}
+		want := map[string]bool{"an int = int key": true, "a tuple = tuple key": true,
+			"a reference to pytorch_lightning.callbacks.ModelCheckpoint = class key": true}
 		if !reflect.DeepEqual(others, want) {
 			t.Errorf("%s: other keys %v", file, others)
 		}
@@ -169,7 +172,8 @@ func TestStateDict(t *testing.T) {
 		}
 		names = append(names, k.(string))
 	}
-	if want := []string{"0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var", "1.num_batches_tracked"}; !slices.Equal(names, want) {
+	if want := []string{"0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var",
+		"1.num_batches_tracked"}; !slices.Equal(names, want) {
 		t.Errorf("names %v, expected %v", names, want)
 	}
 }
@@ -183,14 +187,16 @@ func TestNothingIsExecuted(t *testing.T) {
 	if p := w.(*Placeholder); !reflect.DeepEqual(p.Args, Tuple{"touch executed"}) {
 		t.Errorf("arguments %#v", p.Args)
 	}
-	if m, ok := load(t, "module.pt").(*Placeholder); !ok || m.String() != "a call of torch.nn.modules.container.Sequential" {
+	if m, ok := load(t, "module.pt").(*Placeholder); !ok ||
+		m.String() != "a call of torch.nn.modules.container.Sequential" {
 		t.Errorf("module is %v", m)
 	}
 }
 
 func TestRefusedFiles(t *testing.T) {
 	for name, want := range map[string]string{
-		"legacy.pt": "torch.save(torch.load(FILE", "script.pt": "TorchScript", "cycle.pt": "a list contains itself", "make.py": "expected a zip archive",
+		"legacy.pt": "torch.save(torch.load(FILE", "script.pt": "TorchScript", "cycle.pt": "a list contains itself",
+		"make.py": "expected a zip archive",
 	} {
 		_, err := ReadFile(filepath.Join("testdata", name))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
@@ -251,7 +257,8 @@ func TestZipBomb(t *testing.T) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for i := range 2 { // each is allowed, both are not
-		h := &zip.FileHeader{Name: fmt.Sprintf("a/data/%d", i), Method: zip.Deflate, CompressedSize64: 4, UncompressedSize64: 40 << 20}
+		h := &zip.FileHeader{Name: fmt.Sprintf("a/data/%d", i), Method: zip.Deflate, CompressedSize64: 4,
+			UncompressedSize64: 40 << 20}
 		if i == 0 {
 			h.Name = "a/data.pkl"
 		}
@@ -360,7 +367,8 @@ func TestPickles(t *testing.T) {
 		{"expanded", rebuild(8, 0, "J\xff\xff\xff\x7f", "K\x00"), "more memory than its size allows"},
 		{"no storage", strings.Replace(rebuild(8, 0, "K\x01", "K\x01"), "\x000X", "\x00xX", 1), "no data/x"},
 		{"storage as value", "(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x08tQ.", "a storage where"},
-		{"storage type", strings.Replace(rebuild(8, 0, "K\x01", "K\x01"), "FloatStorage", "QInt8Storage", 1), "torch.QInt8Storage"},
+		{"storage type", strings.Replace(rebuild(8, 0, "K\x01", "K\x01"), "FloatStorage", "QInt8Storage", 1),
+			"torch.QInt8Storage"},
 	} {
 		v, err := unpickle(c.in)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -387,7 +395,8 @@ func TestUntypedStorage(t *testing.T) {
 // TestParameterWithAttributes reads a tensor that carries Python attributes.
 func TestParameterWithAttributes(t *testing.T) {
 	inner := strings.TrimSuffix(strings.TrimPrefix(rebuild(8, 0, "K\x02", "K\x01"), "\x80\x02"), "R.")
-	v, err := unpickle("ctorch._tensor\n_rebuild_from_type_v2\n(" + strings.Replace(inner, "_rebuild_tensor_v2\n", "_rebuild_tensor_v2\nctorch\nTensor\n", 1) + "}tR.")
+	v, err := unpickle("ctorch._tensor\n_rebuild_from_type_v2\n(" +
+		strings.Replace(inner, "_rebuild_tensor_v2\n", "_rebuild_tensor_v2\nctorch\nTensor\n", 1) + "}tR.")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,12 +27,15 @@ row of B and a complex, doubled column of C, so y = Re(C z). Heads that keep few
 λ = -1, for which B and C are 0. z = to·x, and x = from_re·Re z + from_im·Im z. Evaluation fails if the condition number
 of T, in the 2-norm, is above max_condition.`,
 	In: ops.Sig("a:T[C,S,n,n]", "B:W[C,S,n,h]", "C:V[C,S,m,n]"),
-	Out: ops.Sig("re:float64[C,S,_]", "im:float64[C,S,_]", "B_re:float64[C,S,_,h]", "B_im:float64[C,S,_,h]", "C_re:float64[C,S,m,_]",
-		"C_im:float64[C,S,m,_]", "to_re:float64[C,S,_,n]?", "to_im:float64[C,S,_,n]?", "from_re:float64[C,S,n,_]?", "from_im:float64[C,S,n,_]?"),
+	Out: ops.Sig("re:float64[C,S,_]", "im:float64[C,S,_]", "B_re:float64[C,S,_,h]", "B_im:float64[C,S,_,h]",
+		"C_re:float64[C,S,m,_]",
+		"C_im:float64[C,S,m,_]", "to_re:float64[C,S,_,n]?", "to_im:float64[C,S,_,n]?", "from_re:float64[C,S,n,_]?",
+		"from_im:float64[C,S,n,_]?"),
 	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats},
-	Attrs: []ir.AttrSpec{{Name: "max_condition", Kind: ir.AttrFloat, Default: MaxCondition, Doc: "largest condition number of T that is accepted"}},
-	Eval:  evalDiagonalize,
-	Tol:   ir.Long,
+	Attrs: []ir.AttrSpec{{Name: "max_condition", Kind: ir.AttrFloat, Default: MaxCondition,
+		Doc: "largest condition number of T that is accepted"}},
+	Eval: evalDiagonalize,
+	Tol:  ir.Long,
 })
 
 func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -44,10 +47,12 @@ func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	k, limit := 0, c.Node.Attrs.Float("max_condition", MaxCondition)
 	for i, e := range eigens {
 		if !(e.Condition <= limit) {
-			return nil, fmt.Errorf("head %d: expected eigenvectors of a condition number of at most %.3g, found %.3g", i, limit, e.Condition)
+			return nil, fmt.Errorf("head %d: expected eigenvectors of a condition number of at most %.3g, found %.3g",
+				i, limit, e.Condition)
 		}
 		if !(e.Residual <= maxResidual) {
-			return nil, fmt.Errorf("head %d: expected eigenvectors with a residual of at most %g, found %.3g", i, maxResidual, e.Residual)
+			return nil, fmt.Errorf("head %d: expected eigenvectors with a residual of at most %g, found %.3g", i,
+				maxResidual, e.Residual)
 		}
 		k = max(k, len(e.kept()))
 	}

@@ -57,7 +57,8 @@ func TestDecomposeRandom(t *testing.T) {
 				if imag(e.Values[i]) == 0 {
 					continue
 				}
-				if i+1 == n || imag(e.Values[i]) < 0 || e.Values[i+1] != cmplx.Conj(e.Values[i]) || e.T[i+1] != cmplx.Conj(e.T[i]) {
+				if i+1 == n || imag(e.Values[i]) < 0 || e.Values[i+1] != cmplx.Conj(e.Values[i]) ||
+					e.T[i+1] != cmplx.Conj(e.T[i]) {
 					t.Errorf("n = %d: values %d and %d are no pair: %v", n, i, i+1, e.Values)
 				}
 				i++
@@ -134,7 +135,8 @@ func TestSameAnswers(t *testing.T) {
 		b := ir.NewBuilder("diagonal", ops.Default, ops.Opsets())
 		in := b.Input("u", ir.Tensor(tensor.Float64, "B", "L", s*h))
 		full := b.Const("A", f64(t, a, c, s, n, n))
-		bv, cv, dt := b.Const("Bm", f64(t, bm, c, s, n, h)), b.Const("Cm", f64(t, cm, c, s, m, n)), b.Const("log_dt", f64(t, logDt, c, s, 1))
+		bv, cv, dt := b.Const("Bm", f64(t, bm, c, s, n, h)), b.Const("Cm", f64(t, cm, c, s, m, n)),
+			b.Const("log_dt", f64(t, logDt, c, s, 1))
 		want := b.Op("essm", "StateSpace", []*ir.Value{in, dt, bv, cv, nil, full}, ir.A("method", method))
 		b.Output("full", want)
 		d := b.Ops("essm", "Diagonalize", 6, []*ir.Value{full, bv, cv})
@@ -215,7 +217,8 @@ func TestDiagonalizeRefuses(t *testing.T) {
 	jordan := f64(t, []float64{-1, 0, 0, -2, -1, 1, 0, -1}, 1, 2, 2, 2)
 	b, c := f64(t, make([]float64, 4), 1, 2, 2, 1), f64(t, make([]float64, 4), 1, 2, 1, 2)
 	_, err := diagonalize(jordan, b, c)
-	if err == nil || !strings.HasPrefix(err.Error(), "head 1: expected eigenvectors of a condition number of at most 1e+03, found ") {
+	if err == nil || !strings.HasPrefix(err.Error(),
+		"head 1: expected eigenvectors of a condition number of at most 1e+03, found ") {
 		t.Errorf("error %v", err)
 	}
 	worst, head, err := Condition(jordan)

@@ -26,7 +26,8 @@ func TestRoundBF16(t *testing.T) {
 		for range 10000 {
 			x = append(x, math.Float32frombits(r.Uint32()))
 		}
-		for _, bits := range []uint32{0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001, 0x7f7fffff, 0x7f7f7fff, 0x7f800001, 0xff800001, 0xffffffff, 1, 0x8000, 0x8001, 0x18000} {
+		for _, bits := range []uint32{0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001, 0x7f7fffff, 0x7f7f7fff,
+			0x7f800001, 0xff800001, 0xffffffff, 1, 0x8000, 0x8001, 0x18000} {
 			x = append(x, math.Float32frombits(bits))
 		}
 		for n := range 70 {

@@ -8,7 +8,9 @@ func BenchmarkRows(b *testing.B) {
 	r := newRand()
 	x, z, y := random(r, rows*f), random(r, rows*f), make([]float32, rows*f)
 	scale, shift := random(r, f), random(r, f)
-	gate := NewFused(f, []Operand{{0, f}, {0, f}}, []FusedStep{{Op: FusedSigmoid}, {Op: FusedMul, X: 1}, {Op: FusedAdd, X: 0}, {Op: FusedAffine, X: -1, A: scale, B: shift}})
+	gate := NewFused(f, []Operand{{0, f}, {0, f}},
+		[]FusedStep{{Op: FusedSigmoid}, {Op: FusedMul, X: 1}, {Op: FusedAdd, X: 0},
+			{Op: FusedAffine, X: -1, A: scale, B: shift}})
 	operands := [][]float32{x, z}
 	for _, k := range []struct {
 		name string

@@ -17,8 +17,8 @@ func lengths() []int {
 	return all
 }
 
-// exact is the transform in float64: by the definition where that is short, else by the algorithm that TestTransformed holds
-// against it, or by a chirp.
+// exact is the transform in float64: by the definition where that is short, else by the algorithm that TestTransformed
+// holds against it, or by a chirp.
 func exact(x []complex128, inverse bool) []complex128 {
 	n := len(x)
 	in := make([]complex128, n)
@@ -229,7 +229,8 @@ func BenchmarkDFT(b *testing.B) {
 				if full {
 					terms = n
 				}
-				r := &Rows{Src: random(newRand(), rows*n), SrcStride: n, Dst: make([]float32, rows*2*terms), DstStride: 2 * terms, Count: rows, Terms: terms, Have: n}
+				r := &Rows{Src: random(newRand(), rows*n), SrcStride: n, Dst: make([]float32, rows*2*terms),
+					DstStride: 2 * terms, Count: rows, Terms: terms, Have: n}
 				tmp := make([]float32, d.Scratch())
 				for b.Loop() {
 					d.Forward(r, tmp)
@@ -281,7 +282,8 @@ func TestStop(t *testing.T) {
 			in, terms = 1, c.n/2+1
 		}
 		rows := func(stop Stop) *Rows {
-			return &Rows{Dst: make([]float32, 2*terms), Src: make([]float32, in*c.n), DstStride: 2 * terms, SrcStride: in * c.n, Count: 1, Terms: terms, Have: c.n, Stop: stop}
+			return &Rows{Dst: make([]float32, 2*terms), Src: make([]float32, in*c.n), DstStride: 2 * terms,
+				SrcStride: in * c.n, Count: 1, Terms: terms, Have: c.n, Stop: stop}
 		}
 		tmp := make([]float32, d.Scratch())
 		d.Forward(rows(looked()), tmp)

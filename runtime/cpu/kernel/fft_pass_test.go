@@ -67,7 +67,8 @@ func testDFTNotANumber(t *testing.T) {
 			if real {
 				width = n
 			}
-			r := &Rows{Src: random(newRand(), rows*width), SrcStride: width, Dst: make([]float32, rows*2*n), DstStride: 2 * n, Count: rows, Terms: n, Have: n}
+			r := &Rows{Src: random(newRand(), rows*width), SrcStride: width, Dst: make([]float32, rows*2*n),
+				DstStride: 2 * n, Count: rows, Terms: n, Have: n}
 			r.Src[bad*width+n/2] = float32(math.NaN())
 			d.Forward(r, make([]float32, d.Scratch()))
 			for i := range rows {

@@ -39,7 +39,8 @@ func testFFT(t *testing.T) {
 				if f.Size() < n+taps {
 					t.Fatalf("size %d for %d numbers", f.Size(), n+taps)
 				}
-				a, b, acc, tmp := make([]float32, f.Len()), make([]float32, f.Len()), make([]float32, f.Len()), make([]float32, f.Len())
+				a, b, acc, tmp := make([]float32, f.Len()), make([]float32, f.Len()), make([]float32, f.Len()),
+					make([]float32, f.Len())
 				f.Forward(a, v, tmp, nil)
 				f.ForwardRing(b, k, after, before, tmp, nil)
 				f.MulAdd(acc, a, b, 1)
@@ -65,7 +66,8 @@ func testFFT(t *testing.T) {
 				if before {
 					Correlate(z, v, k, 1)
 				}
-				near(t, fmt.Sprintf("direct, n %d taps %d side %d", n, taps, side), z, want, 3e-6*math.Sqrt(float64(taps+1)))
+				near(t, fmt.Sprintf("direct, n %d taps %d side %d", n, taps, side), z, want,
+					3e-6*math.Sqrt(float64(taps+1)))
 			}
 		}
 	}
@@ -122,7 +124,8 @@ func BenchmarkFFT(b *testing.B) {
 				f.Forward(spec, x, tmp, nil)
 				f.Inverse(x, spec, 0, false, tmp, nil)
 			}
-			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/2/float64(size)/math.Log2(float64(size)), "ns/number·stage")
+			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/2/float64(size)/math.Log2(float64(size)),
+				"ns/number·stage")
 		})
 	}
 }

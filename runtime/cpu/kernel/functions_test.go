@@ -61,8 +61,10 @@ func testFunctions(t *testing.T) {
 		{"sigmoid", Sigmoid, sigmoid, 0.6, 1e-38, func(ulps, _ *float64) { *ulps = 4 }},
 		{"tanh", Tanh, math.Tanh, 0.6, 1e-38, func(ulps, _ *float64) { *ulps = 8 }},
 		{"erf", Erf, math.Erf, 0.7, 1e-38, func(ulps, _ *float64) { *ulps = 6 }},
-		{"gelu", Gelu, func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }, 0.9, 1e-38, func(_, abs *float64) { *abs = 2e-7 }},
-		{"swish", func(y, x []float32) { Swish(y, x, 1) }, func(x float64) float64 { return x * sigmoid(x) }, 0.6, 1e-38, func(ulps, _ *float64) { *ulps = 4 }},
+		{"gelu", Gelu, func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }, 0.9, 1e-38,
+			func(_, abs *float64) { *abs = 2e-7 }},
+		{"swish", func(y, x []float32) { Swish(y, x, 1) }, func(x float64) float64 { return x * sigmoid(x) }, 0.6,
+			1e-38, func(ulps, _ *float64) { *ulps = 4 }},
 		{"geluTanh", GeluTanh, func(x float64) float64 {
 			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 		}, 0.6, 1e-7, func(ulps, _ *float64) { *ulps = 4 }},
@@ -78,19 +80,23 @@ func testFunctions(t *testing.T) {
 			}
 			return x
 		}, 0, 1e-44, nil},
-		{"hardSigmoid", func(y, x []float32) { HardSigmoid(y, x, 0.2, 0.5) }, func(x float64) float64 { return min(max(0.2*x+0.5, 0), 1) }, 1, 3e-8, nil},
+		{"hardSigmoid", func(y, x []float32) { HardSigmoid(y, x, 0.2, 0.5) },
+			func(x float64) float64 { return min(max(0.2*x+0.5, 0), 1) }, 1, 3e-8, nil},
 		{"hardSwish", HardSwish, func(x float64) float64 { return x * min(max(x/6+0.5, 0), 1) }, 3, 6e-8, nil},
 		{"expm1", Expm1, math.Expm1, 0.6, 1e-44, func(ulps, abs *float64) { *ulps, *abs = 2, 2e-45 }},
 		{"softplus", Softplus, softplus64, 0.6, 1e-44, func(ulps, abs *float64) { *ulps, *abs = 2, 1.2e-38 }},
-		{"mish", Mish, func(x float64) float64 { return x * math.Tanh(softplus64(x)) }, 0.6, 1e-44, func(ulps, abs *float64) { *ulps, *abs = 4, 1.2e-38 }},
-		{"elu", func(y, x []float32) { Elu(y, x, 1.75, 1.25) }, func(x float64) float64 { return elu64(x, 1.75, 1.25) }, 0.6, 1e-44, func(ulps, _ *float64) { *ulps = 2 }},
+		{"mish", Mish, func(x float64) float64 { return x * math.Tanh(softplus64(x)) }, 0.6, 1e-44,
+			func(ulps, abs *float64) { *ulps, *abs = 4, 1.2e-38 }},
+		{"elu", func(y, x []float32) { Elu(y, x, 1.75, 1.25) }, func(x float64) float64 { return elu64(x, 1.75, 1.25) },
+			0.6, 1e-44, func(ulps, _ *float64) { *ulps = 2 }},
 		{"thresholdedRelu", func(y, x []float32) { ThresholdedRelu(y, x, 0.5) }, func(x float64) float64 {
 			if x > 0.5 {
 				return x
 			}
 			return 0
 		}, 0, 0, nil},
-		{"shrink", func(y, x []float32) { Shrink(y, x, 0.25, 0.5) }, func(x float64) float64 { return shrink64(x, 0.25, 0.5) }, 0.6, 0, nil},
+		{"shrink", func(y, x []float32) { Shrink(y, x, 0.25, 0.5) },
+			func(x float64) float64 { return shrink64(x, 0.25, 0.5) }, 0.6, 0, nil},
 		{"floor", Floor, math.Floor, 0, 0, nil},
 		{"ceil", Ceil, math.Ceil, 0, 0, nil},
 		{"round", Round, math.RoundToEven, 0, 0, nil},
@@ -99,7 +105,8 @@ func testFunctions(t *testing.T) {
 		{"reciprocal", Reciprocal, func(x float64) float64 { return 1 / x }, 0.6, 1e-38, nil},
 		{"maxS", func(y, x []float32) { MaxS(y, x, 3) }, func(x float64) float64 { return max(x, 3) }, 0, 0, nil},
 		{"minS", func(y, x []float32) { MinS(y, x, 3) }, func(x float64) float64 { return min(x, 3) }, 0, 0, nil},
-		{"scaleShift", func(y, x []float32) { ScaleShift(y, x, 0.5, 0.25) }, func(x float64) float64 { return 0.5*x + 0.25 }, 0.6, 0, nil},
+		{"scaleShift", func(y, x []float32) { ScaleShift(y, x, 0.5, 0.25) },
+			func(x float64) float64 { return 0.5*x + 0.25 }, 0.6, 0, nil},
 		{"addS", func(y, x []float32) { AddS(y, x, 3) }, func(x float64) float64 { return x + 3 }, 0.6, 0, nil},
 		{"subS", func(y, x []float32) { SubS(y, x, 3) }, func(x float64) float64 { return x - 3 }, 0.6, 0, nil},
 		{"subFromS", func(y, x []float32) { SubFromS(y, x, 3) }, func(x float64) float64 { return 3 - x }, 0.6, 0, nil},
@@ -109,7 +116,8 @@ func testFunctions(t *testing.T) {
 		{"neg", Neg, func(x float64) float64 { return -x }, 0, 0, nil},
 		{"abs", Abs, math.Abs, 0, 0, nil},
 		{"sqrt", Sqrt, math.Sqrt, 0.6, 0, nil},
-		{"clip", func(y, x []float32) { Clip(y, x, -1, 2) }, func(x float64) float64 { return min(max(x, -1), 2) }, 0, 0, nil},
+		{"clip", func(y, x []float32) { Clip(y, x, -1, 2) }, func(x float64) float64 { return min(max(x, -1), 2) }, 0,
+			0, nil},
 	} {
 		if f.wide != nil && variant != Generic {
 			f.wide(&f.ulps, &f.abs)
@@ -158,9 +166,12 @@ func testArithmetic(t *testing.T) {
 			run  func(y, a, b []float32)
 			want func(a, b float64) float64
 		}{
-			"add": {Add, func(a, b float64) float64 { return a + b }}, "sub": {Sub, func(a, b float64) float64 { return a - b }},
-			"mul": {Mul, func(a, b float64) float64 { return a * b }}, "div": {Div, func(a, b float64) float64 { return a / b }},
-			"max": {Max, func(a, b float64) float64 { return max(a, b) }}, "min": {Min, func(a, b float64) float64 { return min(a, b) }},
+			"add": {Add, func(a, b float64) float64 { return a + b }},
+			"sub": {Sub, func(a, b float64) float64 { return a - b }},
+			"mul": {Mul, func(a, b float64) float64 { return a * b }},
+			"div": {Div, func(a, b float64) float64 { return a / b }},
+			"max": {Max, func(a, b float64) float64 { return max(a, b) }},
+			"min": {Min, func(a, b float64) float64 { return min(a, b) }},
 		} {
 			want := make([]float64, n)
 			for i := range want {
@@ -203,7 +214,10 @@ func testRows(t *testing.T) {
 			}
 			at := func(i, j int) float64 { return float64(x[i*f+j]) }
 			Affine(y, x, rows, scale, shift)
-			check("affine", func(i, j int, _, _ float64) float64 { return float64(scale[j])*at(i, j) + float64(shift[j]) }, 1e-6)
+			check("affine", func(i, j int, _,
+				_ float64) float64 {
+				return float64(scale[j])*at(i, j) + float64(shift[j])
+			}, 1e-6)
 			Affine(y, x, rows, scale, nil)
 			check("scale", func(i, j int, _, _ float64) float64 { return float64(scale[j]) * at(i, j) }, 1e-6)
 			LayerNorm(y, x, rows, f, 1e-5, scale, shift)
@@ -212,7 +226,10 @@ func testRows(t *testing.T) {
 			}, 5e-6)
 			if f > 1 {
 				ScalarNorm(y, x, rows, f, 0.5, 2)
-				check("scalar norm", func(i, j int, m, v float64) float64 { return 2 / math.Sqrt(v) * (at(i, j) - m + 0.5) }, 5e-6)
+				check("scalar norm", func(i, j int, m,
+					v float64) float64 {
+					return 2 / math.Sqrt(v) * (at(i, j) - m + 0.5)
+				}, 5e-6)
 			}
 			per := random(r, rows)
 			RepeatR(y, per, rows, f)

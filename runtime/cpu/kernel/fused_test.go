@@ -164,9 +164,11 @@ func (c *fusedCase) check(t *testing.T, name string, tol float64) {
 	}
 }
 
-var fusedWidths = []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 256, 257, 300}
+var fusedWidths = []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 64, 65, 96, 100, 127, 128, 129, 200,
+	255, 256, 257, 300}
 
-// TestFusedOps holds each operator of fused kernels against its meaning, between whole and masked vectors, with operands and constants.
+// TestFusedOps holds each operator of fused kernels against its meaning, between whole and masked vectors, with
+// operands and constants.
 func TestFusedOps(t *testing.T) { eachVariant(t, testFusedOps) }
 
 func testFusedOps(t *testing.T) {
@@ -220,12 +222,16 @@ func testFused(t *testing.T) {
 		for _, rows := range []int{1, 2, 5, 40} {
 			row := func() []float32 { return random(r, width) }
 			for name, steps := range map[string][]FusedStep{
-				"gate":       {{Op: FusedSigmoid}, {Op: FusedMul, X: 1}, {Op: FusedAdd, X: 2}, {Op: FusedAffine, X: -1, A: row(), B: row()}},
+				"gate": {{Op: FusedSigmoid}, {Op: FusedMul, X: 1}, {Op: FusedAdd, X: 2},
+					{Op: FusedAffine, X: -1, A: row(), B: row()}},
 				"throughput": {{Op: FusedAddProduct, X: 1, B: row()}, {Op: FusedGelu}},
-				"bias":       {{Op: FusedAdd, X: -1, A: row()}, {Op: FusedLeakyRelu, B: []float32{0.125}}, {Op: FusedAdd, X: 0}},
-				"copy":       nil,
-				"many": {{Op: FusedMul, X: 1}, {Op: FusedTanh}, {Op: FusedSub, X: 2}, {Op: FusedErf}, {Op: FusedSubFrom, X: -1, A: row()}, {Op: FusedClip, B: []float32{-1, 1}},
-					{Op: FusedMax, X: 0}, {Op: FusedSwish, B: []float32{1}}, {Op: FusedMin, X: 2}, {Op: FusedAbs}, {Op: FusedSquare}, {Op: FusedNeg}},
+				"bias": {{Op: FusedAdd, X: -1, A: row()}, {Op: FusedLeakyRelu, B: []float32{0.125}},
+					{Op: FusedAdd, X: 0}},
+				"copy": nil,
+				"many": {{Op: FusedMul, X: 1}, {Op: FusedTanh}, {Op: FusedSub, X: 2}, {Op: FusedErf},
+					{Op: FusedSubFrom, X: -1, A: row()}, {Op: FusedClip, B: []float32{-1, 1}},
+					{Op: FusedMax, X: 0}, {Op: FusedSwish, B: []float32{1}}, {Op: FusedMin, X: 2}, {Op: FusedAbs},
+					{Op: FusedSquare}, {Op: FusedNeg}},
 			} {
 				c := &fusedCase{rows: rows, width: width, steps: steps}
 				for i := range 3 {

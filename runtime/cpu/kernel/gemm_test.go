@@ -24,7 +24,8 @@ func near(t testing.TB, what string, got []float32, want []float64, tol float64)
 	t.Helper()
 	for i, w := range want {
 		g := float64(got[i])
-		if math.IsNaN(w) != math.IsNaN(g) || math.IsInf(w, 0) && g != w || !math.IsNaN(w) && !math.IsInf(w, 0) && !(math.Abs(g-w) <= tol) {
+		if math.IsNaN(w) != math.IsNaN(g) || math.IsInf(w, 0) && g != w ||
+			!math.IsNaN(w) && !math.IsInf(w, 0) && !(math.Abs(g-w) <= tol) {
 			t.Fatalf("%s: element %d = %g, expected %g", what, i, g, w)
 		}
 	}
@@ -99,7 +100,8 @@ func testPack(t *testing.T) {
 
 func BenchmarkGemm(b *testing.B) {
 	r := newRand()
-	for _, s := range []struct{ rows, m, k int }{{16, 256, 256}, {48, 256, 256}, {64, 256, 256}, {96, 256, 256}, {128, 256, 256}, {32, 128, 128}, {64, 128, 128}, {96, 128, 128}, {96, 192, 192}, {64, 32, 32}, {64, 4, 4}} {
+	for _, s := range []struct{ rows, m, k int }{{16, 256, 256}, {48, 256, 256}, {64, 256, 256}, {96, 256, 256},
+		{128, 256, 256}, {32, 128, 128}, {64, 128, 128}, {96, 128, 128}, {96, 192, 192}, {64, 32, 32}, {64, 4, 4}} {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.rows, s.m, s.k), func(b *testing.B) {
 			w, x, y := Pack(random(r, s.m*s.k), s.m, s.k, s.k, 1), random(r, s.rows*s.k), make([]float32, s.rows*s.m)
 			for range b.N {

@@ -69,7 +69,8 @@ func testGemmInt8(t *testing.T) {
 						if bias != nil {
 							want += bias[j]
 						}
-						if got := y[i*ldy+j]; math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+						if got := y[i*ldy+j]; math.Float32bits(got) != math.Float32bits(want) &&
+							(got == got || want == want) {
 							t.Fatalf("%s: element (%d, %d) = %g, expected %g", what, i, j, got, want)
 						}
 					}
@@ -122,8 +123,10 @@ func TestPackInt8Transposed(t *testing.T) {
 
 func BenchmarkGemmInt8(b *testing.B) {
 	r := newRand()
-	for _, s := range []struct{ rows, m, k int }{{1, 256, 256}, {96, 256, 256}, {96, 128, 128}, {96, 192, 192}, {96, 512, 512}, {96, 32, 32}, {96, 16, 16}} {
-		w, wide, low := Pack(random(r, s.m*s.k), s.m, s.k, s.k, 1), random(r, s.m*s.k), make([]float32, s.rows*max(Int8Words(s.k), BF16Words(s.k)))
+	for _, s := range []struct{ rows, m, k int }{{1, 256, 256}, {96, 256, 256}, {96, 128, 128}, {96, 192, 192},
+		{96, 512, 512}, {96, 32, 32}, {96, 16, 16}} {
+		w, wide, low := Pack(random(r, s.m*s.k), s.m, s.k, s.k, 1), random(r, s.m*s.k),
+			make([]float32, s.rows*max(Int8Words(s.k), BF16Words(s.k)))
 		x, y := random(r, s.rows*s.k), make([]float32, s.rows*s.m)
 		w8, w16 := PackInt8(wide, s.m, s.k, s.k, 1), PackBF16(wide, s.m, s.k, s.k, 1)
 		for name, f := range map[string]func(){

@@ -70,7 +70,8 @@ func testInt16(t *testing.T) {
 					}
 				}
 				for j := 0; j < m && rows > 0; j += PanelWidth {
-					PanelProductInt16(all[5+j:len(all)-5], ldy, a, 2*pairs, rows, pairs, p.Panel(j/PanelWidth), min(PanelWidth, m-j))
+					PanelProductInt16(all[5+j:len(all)-5], ldy, a, 2*pairs, rows, pairs, p.Panel(j/PanelWidth),
+						min(PanelWidth, m-j))
 				}
 				if !slices.Equal(all, want) {
 					t.Fatalf("%s: products or what lies beside them differ", what)
@@ -151,7 +152,8 @@ func testQuantizeBytes(t *testing.T) {
 			DequantizeBytes(y, b, scale, zero)
 			checkGuards(t, "dequantize", outer)
 			for i := range y {
-				if w := float32(float64(b.at(i)-zero) * float64(scale)); math.Float32bits(y[i]) != math.Float32bits(w) && w == w {
+				if w := float32(float64(b.at(i)-zero) * float64(scale)); math.Float32bits(y[i]) != math.Float32bits(
+					w) && w == w {
 					t.Fatalf("dequantize: %g, expected %g", y[i], w)
 				}
 			}

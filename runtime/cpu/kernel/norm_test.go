@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNorms holds the norms over features against their definitions in float64: rows whose mean is far from zero, in place and
-// not, slices that begin anywhere, and rows with NaN or Inf, which must not touch their neighbours.
+// TestNorms holds the norms over features against their definitions in float64: rows whose mean is far from zero, in
+// place and not, slices that begin anywhere, and rows with NaN or Inf, which must not touch their neighbours.
 func TestNorms(t *testing.T) { eachVariant(t, testNorms) }
 
 func testNorms(t *testing.T) {

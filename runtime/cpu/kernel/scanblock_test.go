@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestScanBlocks holds scans by blocks against their definition in float64: systems that fade at once and slow ones, with outputs and without, numbers of
-// states and rows that are no whole blocks, slices that begin anywhere, and inputs that are no numbers, which no earlier
-// step may see.
+// TestScanBlocks holds scans by blocks against their definition in float64: systems that fade at once and slow ones,
+// with outputs and without, numbers of states and rows that are no whole blocks, slices that begin anywhere, and inputs
+// that are no numbers, which no earlier step may see.
 func TestScanBlocks(t *testing.T) { eachVariant(t, testScanBlocks) }
 
 func testScanBlocks(t *testing.T) {
@@ -75,7 +75,8 @@ func testScanBlocks(t *testing.T) {
 						expected = float64(was[i])
 					}
 					// Behind an input that is no number, either kind of what is none will do.
-					behind := bad >= 0 && (row >= bad && !backward || row < bad && backward) && v[bad*n+state]-v[bad*n+state] != 0
+					behind := bad >= 0 && (row >= bad && !backward || row < bad && backward) &&
+						v[bad*n+state]-v[bad*n+state] != 0
 					g := float64(x[i])
 					if behind && outputs && (math.IsNaN(g) || math.IsInf(g, 0)) {
 						continue
@@ -106,8 +107,8 @@ func testScanBlocks(t *testing.T) {
 	}
 }
 
-// TestScanBlocksSlow takes slow systems through many tiles: what blocks round away must stay a rounding of what inputs may give
-// at most, however long that adds up.
+// TestScanBlocksSlow takes slow systems through many tiles: what blocks round away must stay a rounding of what inputs
+// may give at most, however long that adds up.
 func TestScanBlocksSlow(t *testing.T) { eachVariant(t, testScanBlocksSlow) }
 
 func testScanBlocksSlow(t *testing.T) {
@@ -148,7 +149,8 @@ func testScanBlocksSlow(t *testing.T) {
 				a := math.Hypot(packed.ARe[j], packed.AIm[j])
 				most := loudest * math.Hypot(packed.BRe[j], packed.BIm[j]) * (1 - math.Pow(a, rows*tiles)) / (1 - a)
 				if !(worst[j] <= 1e-7*most) {
-					t.Errorf("noise %g backward %v: state %d, a = %g%+gi, is off by %g, and may be %g", noise, backward, j, packed.ARe[j], packed.AIm[j], worst[j], most)
+					t.Errorf("noise %g backward %v: state %d, a = %g%+gi, is off by %g, and may be %g", noise, backward,
+						j, packed.ARe[j], packed.AIm[j], worst[j], most)
 				}
 			}
 		}

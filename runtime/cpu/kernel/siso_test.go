@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSISO holds systems with one input and one output against their definition in float64: states and rows that are no whole
-// blocks, both directions, and inputs that are no numbers, which no earlier step may see.
+// TestSISO holds systems with one input and one output against their definition in float64: states and rows that are no
+// whole blocks, both directions, and inputs that are no numbers, which no earlier step may see.
 func TestSISO(t *testing.T) { eachVariant(t, testSISO) }
 
 func testSISO(t *testing.T) {
@@ -93,7 +93,8 @@ func testSISO(t *testing.T) {
 					for i, w := range want {
 						g := float64(inside[i])
 						row, head := i/heads, i%heads
-						if bad >= 0 && head == badHead && (row > bad && !backward || row < bad && backward || row == bad) && w-w != 0 {
+						if bad >= 0 && head == badHead &&
+							(row > bad && !backward || row < bad && backward || row == bad) && w-w != 0 {
 							if g-g == 0 {
 								t.Fatalf("%s: row %d is %g behind what is no number", what, row, g)
 							}

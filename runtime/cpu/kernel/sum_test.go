@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAddRows holds sums of rows against plain ones, bit by bit: widths around whole vectors, slices that begin anywhere and end
-// at what must not be touched, and columns with NaN or Inf, which stay in theirs.
+// TestAddRows holds sums of rows against plain ones, bit by bit: widths around whole vectors, slices that begin
+// anywhere and end at what must not be touched, and columns with NaN or Inf, which stay in theirs.
 func TestAddRows(t *testing.T) { eachVariant(t, testAddRows) }
 
 func testAddRows(t *testing.T) {

@@ -12,8 +12,10 @@ func TestTails(t *testing.T) { eachVariant(t, testTails) }
 
 func testTails(t *testing.T) {
 	functions := map[string]func(y, x []float32){
-		"sigmoid": Sigmoid, "gelu": Gelu, "geluTanh": GeluTanh, "tanh": Tanh, "exp": Exp, "erf": Erf, "relu": Relu, "sqrt": Sqrt, "hardSwish": HardSwish,
-		"expm1": Expm1, "softplus": Softplus, "mish": Mish, "neg": Neg, "abs": Abs, "floor": Floor, "ceil": Ceil, "round": Round,
+		"sigmoid": Sigmoid, "gelu": Gelu, "geluTanh": GeluTanh, "tanh": Tanh, "exp": Exp, "erf": Erf, "relu": Relu,
+		"sqrt": Sqrt, "hardSwish": HardSwish,
+		"expm1": Expm1, "softplus": Softplus, "mish": Mish, "neg": Neg, "abs": Abs, "floor": Floor, "ceil": Ceil,
+		"round":           Round,
 		"elu":             func(y, x []float32) { Elu(y, x, 1.75, 1.25) },
 		"thresholdedRelu": func(y, x []float32) { ThresholdedRelu(y, x, 0.5) },
 		"shrink":          func(y, x []float32) { Shrink(y, x, 0.25, 0.5) },
@@ -37,7 +39,8 @@ func testTails(t *testing.T) {
 		"affine":          func(y, x []float32) { Affine(y, x, 1, x, x) },
 		"scan": func(y, x []float32) {
 			n := len(x)
-			d := &Diagonal{ARe: make([]float64, n), AIm: make([]float64, n), BRe: make([]float64, n), BIm: make([]float64, n)}
+			d := &Diagonal{ARe: make([]float64, n), AIm: make([]float64, n), BRe: make([]float64, n),
+				BIm: make([]float64, n)}
 			zr, zi := make([]float64, n), make([]float64, n)
 			for i := range n {
 				d.ARe[i], d.BRe[i], zr[i], zi[i] = 0.5, 2, 3, 1

@@ -17,8 +17,10 @@ func eachVariant(t *testing.T, test func(t *testing.T)) {
 }
 
 func TestVariant(t *testing.T) {
-	if all := Variants(); all[len(all)-1] != Generic || choose("") != all[0] || choose(Generic) != Generic || choose("mmx") != all[0] {
-		t.Errorf("variants %v: %s by default, %s for generic, %s for one that is not there", all, choose(""), choose(Generic), choose("mmx"))
+	if all := Variants(); all[len(all)-1] != Generic || choose("") != all[0] || choose(Generic) != Generic ||
+		choose("mmx") != all[0] {
+		t.Errorf("variants %v: %s by default, %s for generic, %s for one that is not there", all, choose(""),
+			choose(Generic), choose("mmx"))
 	}
 	t.Setenv(VariantEnv, "mmx")
 	if err := CheckVariant(); err == nil || !strings.Contains(err.Error(), Generic) {

@@ -19,7 +19,8 @@ func main() {
 		log.Fatal(err)
 	}
 	defer model.Close()
-	out, err := model.NewSession().Run(context.Background(), map[string]tensor.Datum{"input": tensor.New(tensor.Float32, 1, 100, 2)})
+	out, err := model.NewSession().Run(context.Background(),
+		map[string]tensor.Datum{"input": tensor.New(tensor.Float32, 1, 100, 2)})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func newHeaded(shape []int, heads int) (t headed, ok bool) {
 
 func (t *headed) at(b, h, s int) int { return b*t.sample + h*t.head + s*t.place }
 
-// attentionPass is Attention for one shape. Keys are turned round, and values laid out in panels, once per run; then blocks of
-// queries meet the keys that causality and windows leave to them.
+// attentionPass is Attention for one shape. Keys are turned round, and values laid out in panels, once per run; then
+// blocks of queries meet the keys that causality and windows leave to them.
 type attentionPass struct {
 	q, k, v, y           headed
 	past, keys           int // steps that come before k, and all
@@ -115,7 +115,8 @@ func attentionKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		heads, kvHeads := int(a.Int("q_num_heads", 0)), int(a.Int("kv_num_heads", 0))
-		p := &attentionPass{causal: a.Int("is_causal", 0) != 0, left: int(a.Int("left_window_size", -1)), right: int(a.Int("right_window_size", -1)), softcap: float32(a.Float("softcap", 0))}
+		p := &attentionPass{causal: a.Int("is_causal", 0) != 0, left: int(a.Int("left_window_size", -1)),
+			right: int(a.Int("right_window_size", -1)), softcap: float32(a.Float("softcap", 0))}
 		var ok [4]bool
 		p.q, ok[0] = newHeaded(d.ShapeOf(s, 0), heads)
 		p.k, ok[1] = newHeaded(d.ShapeOf(s, 1), kvHeads)
@@ -126,14 +127,16 @@ func attentionKernel(s *lowering.Step) record.TensorMaker {
 		}
 		p.keys = p.k.s
 		if past := d.ShapeOf(s, 4); past != nil {
-			if len(past) != 4 || !slices.Equal(past, []int{p.k.b, p.k.h, past[2], p.k.e}) || !slices.Equal(d.ShapeOf(s, 5), []int{p.v.b, p.v.h, past[2], p.v.e}) {
+			if len(past) != 4 || !slices.Equal(past, []int{p.k.b, p.k.h, past[2], p.k.e}) ||
+				!slices.Equal(d.ShapeOf(s, 5), []int{p.v.b, p.v.h, past[2], p.v.e}) {
 				return nil
 			}
 			p.past = past[2]
 			p.keys += p.past
 		}
 		q, k, v, y := &p.q, &p.k, &p.v, &p.y
-		if q.b != k.b || q.b != v.b || k.h != v.h || k.s != v.s || q.e != k.e || q.b*q.h*q.s*p.keys*q.e*v.e == 0 || q.h%k.h != 0 ||
+		if q.b != k.b || q.b != v.b || k.h != v.h || k.s != v.s || q.e != k.e || q.b*q.h*q.s*p.keys*q.e*v.e == 0 ||
+			q.h%k.h != 0 ||
 			y.b != q.b || y.h != q.h || y.s != q.s || y.e != v.e {
 			return nil
 		}
@@ -148,16 +151,17 @@ func attentionKernel(s *lowering.Step) record.TensorMaker {
 		p.rows = min(q.s, max(12, min(96, tile/p.padded/6*6)))
 		p.blocks = (q.s + p.rows - 1) / p.rows
 		p.in = newAttentionSlots(d, s)
-		return &record.TensorKernel{Temp: k.b * k.h * p.width, Scratch: p.rows * p.padded, Run: func(e record.Execution, call record.Call) error {
-			p.start(e.Frame(), call)
-			if err := e.Parallel((*attentionPack)(p), k.b*k.h); err != nil {
-				return err
-			}
-			if p.odd.Load() { // what has no weight must not touch the answer
-				return e.Fallback(s)
-			}
-			return e.Parallel(p, q.b*q.h*p.blocks)
-		}}
+		return &record.TensorKernel{Temp: k.b * k.h * p.width, Scratch: p.rows * p.padded,
+			Run: func(e record.Execution, call record.Call) error {
+				p.start(e.Frame(), call)
+				if err := e.Parallel((*attentionPack)(p), k.b*k.h); err != nil {
+					return err
+				}
+				if p.odd.Load() { // what has no weight must not touch the answer
+					return e.Fallback(s)
+				}
+				return e.Parallel(p, q.b*q.h*p.blocks)
+			}}
 	}
 }
 
@@ -302,7 +306,8 @@ func (p *attentionPass) Do(w *record.Workspace, t int) {
 		p.weights(scores[i*p.padded:i*p.padded+p.keys], b, h, first+i, from, to)
 	}
 	for col := 0; col < p.v.e; col += panel {
-		kernel.PanelProduct(y[col:], p.y.place, scores[from:], p.padded, rows, to-from, values[col*p.keys+from*panel:], min(panel, p.v.e-col))
+		kernel.PanelProduct(y[col:], p.y.place, scores[from:], p.padded, rows, to-from, values[col*p.keys+from*panel:],
+			min(panel, p.v.e-col))
 	}
 }
 

@@ -86,7 +86,8 @@ func convKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(1) || len(ws) < 3 {
 		return nil
 	}
-	f := &filters{w: s.Constant(1), bias: s.Constant(2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], group: int(ops.Int(s.Node, "group"))}
+	f := &filters{w: s.Constant(1), bias: s.Constant(2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]),
+		kw: ws[len(ws)-1], group: int(ops.Int(s.Node, "group"))}
 	if f.group < 1 || f.m%f.group != 0 || f.m == 0 || f.k() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
@@ -191,13 +192,14 @@ func (c conv2d) panels() *record.TensorKernel {
 	per := min(all, max(1, convItemFlops/flops))
 	c.places, c.parts = per*kernel.PanelWidth, (all+per-1)/per
 	run := (*panelPass)(&c)
-	return &record.TensorKernel{Fuses: true, Temp: c.padBytes(), Scratch: kernel.PanelWidth * c.width(), Run: func(e record.Execution, call record.Call) error {
-		if err := c.start(e, call); err != nil {
-			return err
-		}
-		c.asRows()
-		return e.Parallel(run, c.N*c.group*c.parts)
-	}}
+	return &record.TensorKernel{Fuses: true, Temp: c.padBytes(), Scratch: kernel.PanelWidth * c.width(),
+		Run: func(e record.Execution, call record.Call) error {
+			if err := c.start(e, call); err != nil {
+				return err
+			}
+			c.asRows()
+			return e.Parallel(run, c.N*c.group*c.parts)
+		}}
 }
 
 // panelPass computes some panels of one sample and group.
@@ -221,7 +223,8 @@ func (p *panelPass) Do(w *record.Workspace, k int) {
 	for from := begin; from < end; from += kernel.PanelWidth {
 		count := min(kernel.PanelWidth, size-from)
 		r, col := from/p.Ow, from%p.Ow
-		contiguous := count == kernel.PanelWidth && p.Sw == 1 && (col+kernel.PanelWidth <= p.Ow || p.Wp == p.Ow && p.Sh == 1)
+		contiguous := count == kernel.PanelWidth && p.Sw == 1 &&
+			(col+kernel.PanelWidth <= p.Ow || p.Wp == p.Ow && p.Sh == 1)
 		for j := range index {
 			if j < count {
 				index[j] = int32(r*p.Sh*p.Wp + col*p.Sw)
@@ -235,7 +238,8 @@ func (p *panelPass) Do(w *record.Workspace, k int) {
 		kernel.Panel(panel, src, p.offsets, &index, contiguous)
 		kernel.PanelProduct(y[from:], size, rows, width, mg, width, panel, count)
 		if next := from + count; next == end || next-begin >= ready {
-			p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m+g*mg)*size + begin, Channel: g * mg, Rows: mg, N: next - begin, Stride: size})
+			p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m+g*mg)*size + begin, Channel: g * mg, Rows: mg,
+				N: next - begin, Stride: size})
 			begin = next
 		}
 	}
@@ -273,13 +277,14 @@ func (c conv2d) frames() *record.TensorKernel {
 	c.places = min(size, maxFrames)
 	c.parts = (size + c.places - 1) / c.places
 	run := (*framePass)(&c)
-	return &record.TensorKernel{Fuses: true, Temp: c.padBytes(), Scratch: c.places * (c.k() + c.m/c.group), Run: func(e record.Execution, call record.Call) error {
-		if err := c.start(e, call); err != nil {
-			return err
-		}
-		c.asPacked()
-		return e.Parallel(run, c.N*c.group*c.parts)
-	}}
+	return &record.TensorKernel{Fuses: true, Temp: c.padBytes(), Scratch: c.places * (c.k() + c.m/c.group),
+		Run: func(e record.Execution, call record.Call) error {
+			if err := c.start(e, call); err != nil {
+				return err
+			}
+			c.asPacked()
+			return e.Parallel(run, c.N*c.group*c.parts)
+		}}
 }
 
 // framePass computes some positions of one sample and group.
@@ -365,11 +370,12 @@ func (c conv2d) depthwise() *record.TensorKernel {
 	d.phases = max(d.phases, int(slices.Max(off))+d.span)
 	d.places = max(1, min(c.m, convItemFlops/8/max(1, d.span*c.k())))
 	d.parts = (c.m + d.places - 1) / d.places
-	return &record.TensorKernel{Fuses: true, Scratch: d.phases + d.span, Run: func(e record.Execution, call record.Call) error {
-		f := e.Frame()
-		d.e, d.x, d.y, d.after = e, d.in.In(f), call.Result.In(f), call.Epilogue
-		return e.Parallel(d, d.N*d.parts)
-	}}
+	return &record.TensorKernel{Fuses: true, Scratch: d.phases + d.span,
+		Run: func(e record.Execution, call record.Call) error {
+			f := e.Frame()
+			d.e, d.x, d.y, d.after = e, d.in.In(f), call.Result.In(f), call.Epilogue
+			return e.Parallel(d, d.N*d.parts)
+		}}
 }
 
 type depthPass struct {

@@ -69,18 +69,19 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *r
 		temp = c.n * c.c * c.plane
 	}
 	slots := unaryOf(d, s)
-	return &record.TensorKernel{Temp: temp, Scratch: kernel.PanelWidth * c.width(), Run: func(e record.Execution, call record.Call) error {
-		c.x, c.y = slots.in(e.Frame())
-		c.padded = c.x
-		c.asRows()
-		if c.padding {
-			c.padded = call.Temp
-			if err := e.Parallel((*padNDPass)(c), c.n*c.c); err != nil {
-				return err
+	return &record.TensorKernel{Temp: temp, Scratch: kernel.PanelWidth * c.width(),
+		Run: func(e record.Execution, call record.Call) error {
+			c.x, c.y = slots.in(e.Frame())
+			c.padded = c.x
+			c.asRows()
+			if c.padding {
+				c.padded = call.Temp
+				if err := e.Parallel((*padNDPass)(c), c.n*c.c); err != nil {
+					return err
+				}
 			}
-		}
-		return e.Parallel(c, c.n*c.group*c.parts)
-	}}
+			return e.Parallel(c, c.n*c.group*c.parts)
+		}}
 }
 
 // padNDPass copies a channel into the padded input.

@@ -12,7 +12,8 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "ConvTranspose", Tensor: record.TensorKind{Make: convTransposeKernel, Constant: []int{1, 2}}})
+	record.Register(record.Record{Op: "ConvTranspose",
+		Tensor: record.TensorKind{Make: convTransposeKernel, Constant: []int{1, 2}}})
 }
 
 // spreading is a transposed convolution. A product computes, for each output channel and tap, the contributions of the
@@ -55,7 +56,8 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 	}
 	w, ws := s.Constant(1), s.ConstShape(1)
 	group := int(ops.Int(s.Node, "group"))
-	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], w: w, bias: s.Constant(2)}
+	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], w: w,
+		bias: s.Constant(2)}
 	if group < 1 || f.c%group != 0 || len(w) == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
@@ -95,11 +97,12 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 		p.channels = min(mg, max(1, convItemFlops/(2*cg*taps*size)))
 		p.items = (mg + p.channels - 1) / p.channels
 		slots := unaryOf(d, s)
-		return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*taps), Run: func(e record.Execution, _ record.Call) error {
-			f.turn()
-			p.x, p.y = slots.in(e.Frame())
-			return e.Parallel(p, p.n*group*p.items)
-		}}
+		return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*taps),
+			Run: func(e record.Execution, _ record.Call) error {
+				f.turn()
+				p.x, p.y = slots.in(e.Frame())
+				return e.Parallel(p, p.n*group*p.items)
+			}}
 	}
 }
 

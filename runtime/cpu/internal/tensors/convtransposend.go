@@ -31,7 +31,8 @@ func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int
 	if !ok {
 		return nil
 	}
-	p := &spreadND{spreading: f, sliding: w, n: in[0], size: product(w.in), places: product(w.out), lines: ops.Strides(w.out)}
+	p := &spreadND{spreading: f, sliding: w, n: in[0], size: product(w.in), places: product(w.out),
+		lines: ops.Strides(w.out)}
 	if p.size > 1<<30/f.c || p.n == 0 {
 		return nil
 	}
@@ -44,11 +45,12 @@ func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int
 	p.channels = min(mg, max(1, convItemFlops/(2*cg*all*p.size)))
 	p.items = (mg + p.channels - 1) / p.channels
 	slots := unaryOf(d, s)
-	return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*all), Run: func(e record.Execution, _ record.Call) error {
-		f.turn()
-		p.x, p.y = slots.in(e.Frame())
-		return e.Parallel(p, p.n*f.group*p.items)
-	}}
+	return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*all),
+		Run: func(e record.Execution, _ record.Call) error {
+			f.turn()
+			p.x, p.y = slots.in(e.Frame())
+			return e.Parallel(p, p.n*f.group*p.items)
+		}}
 }
 
 func (p *spreadND) Do(w *record.Workspace, k int) {
@@ -105,7 +107,8 @@ func (p *spreadND) add(y, sums []float32, at, width int) {
 			}
 			if ok {
 				stride := p.strides[last]
-				spread(y[base:base+p.out[last]], sums[t*kernel.PanelWidth+from:][:n], col*stride-p.before[last]+tap[last]*p.dilations[last], stride)
+				spread(y[base:base+p.out[last]], sums[t*kernel.PanelWidth+from:][:n],
+					col*stride-p.before[last]+tap[last]*p.dilations[last], stride)
 			}
 			if !next(tap[:last+1], p.taps) {
 				break

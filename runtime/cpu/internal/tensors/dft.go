@@ -90,7 +90,8 @@ func (t *transforms) Do(w *record.Workspace, k int) {
 	w.Node = t.node
 	from := k * t.per
 	in, out := t.have*t.in, t.terms*t.out
-	r := kernel.Rows{Count: min(t.per, t.count-from), SrcStride: in, DstStride: out, Terms: t.terms, Have: t.have, Stop: w.Halted}
+	r := kernel.Rows{Count: min(t.per, t.count-from), SrcStride: in, DstStride: out, Terms: t.terms, Have: t.have,
+		Stop: w.Halted}
 	work, rest := w.Scratch[:t.plan.Scratch()], w.Scratch[t.plan.Scratch():]
 	direct := t.inner == 1
 	if t.frames.count > 0 {

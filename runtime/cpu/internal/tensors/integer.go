@@ -55,7 +55,8 @@ func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	a, b, y, zero := s.Constant(1), s.Constant(4), s.Constant(6), s.Constant64(7)
-	if len(a) != 1 || len(b) == 0 || len(y) != 1 || len(zero) != 1 || len(s.ConstShape(4)) > 1 || !s.Float32Input(1) || !s.Float32Input(4) || !s.Float32Input(6) || !record.ByteTyped(s, 7) {
+	if len(a) != 1 || len(b) == 0 || len(y) != 1 || len(zero) != 1 || len(s.ConstShape(4)) > 1 || !s.Float32Input(1) ||
+		!s.Float32Input(4) || !s.Float32Input(6) || !record.ByteTyped(s, 7) {
 		return nil
 	}
 	r := &requantization{toScale: y[0], zero: int(zero[0])}
@@ -68,9 +69,11 @@ func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
 // int16Key names packed matrices of bytes, which the programs of one model share.
 type int16Key struct{ t, zero *tensor.Tensor }
 
-// integerProduct is the kernel for a product of inputs a and b with zero points of the inputs that are named, which may be absent.
+// integerProduct is the kernel for a product of inputs a and b with zero points of the inputs that are named, which may
+// be absent.
 func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantization) record.TensorMaker {
-	if !record.ByteTyped(s, a) || !record.ByteTyped(s, b) || record.RankOf(s, a) < 2 || record.RankOf(s, b) < 2 || !s.Absent(aZero) && !record.SingleInput(s, aZero) {
+	if !record.ByteTyped(s, a) || !record.ByteTyped(s, b) || record.RankOf(s, a) < 2 || record.RankOf(s, b) < 2 ||
+		!s.Absent(aZero) && !record.SingleInput(s, aZero) {
 		return nil
 	}
 	p := integerProduct{requantize: r, aIn: s.In[a], bIn: s.In[b]}
@@ -91,7 +94,8 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantizatio
 		if k > kernel.MostInt16 || len(zero) != 1 && len(zero) != n {
 			return nil
 		}
-		p.w = record.Of(s).Shared.Get(key, func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }).(*kernel.Int16)
+		pack := func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }
+		p.w = record.Of(s).Shared.Get(key, pack).(*kernel.Int16)
 	} else if p.bZero != nil && !record.SingleInput(s, bZero) {
 		return nil
 	}
@@ -149,12 +153,13 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 		bZero = byteSlotOf(d, p.bZero)
 	}
 	result := newSumSlot(d, s, p.requantize != nil)
-	return &record.TensorKernel{Scratch: p.blockA + p.blockB + p.rows*p.columns, Run: func(e record.Execution, _ record.Call) error {
-		f := e.Frame()
-		p.a, p.b, p.zeroA, p.zeroB = aIn.in(f).Bytes, bIn.in(f).Bytes, aZero.first(f), bZero.first(f)
-		p.sums, p.y = result.in(f)
-		return e.Parallel(p, len(p.at[0])*p.down*p.across)
-	}}
+	return &record.TensorKernel{Scratch: p.blockA + p.blockB + p.rows*p.columns,
+		Run: func(e record.Execution, _ record.Call) error {
+			f := e.Frame()
+			p.a, p.b, p.zeroA, p.zeroB = aIn.in(f).Bytes, bIn.in(f).Bytes, aZero.first(f), bZero.first(f)
+			p.sums, p.y = result.in(f)
+			return e.Parallel(p, len(p.at[0])*p.down*p.across)
+		}}
 }
 
 func (p *integerProduct) Do(w *record.Workspace, t int) {
@@ -162,7 +167,8 @@ func (p *integerProduct) Do(w *record.Workspace, t int) {
 	from, left := down*p.rows, across*p.columns
 	rows, columns := min(p.rows, p.m-from), min(p.columns, p.n-left)
 	pairs := kernel.PairsOf(p.k)
-	block, panel, tile := int16s(w.Scratch[:p.blockA]), int16s(w.Scratch[p.blockA:p.blockA+p.blockB]), int32s(w.Scratch[p.blockA+p.blockB:])
+	block, panel, tile := int16s(w.Scratch[:p.blockA]), int16s(w.Scratch[p.blockA:p.blockA+p.blockB]),
+		int32s(w.Scratch[p.blockA+p.blockB:])
 	a := p.a.Data[p.at[0][product]+from*p.k:]
 	for i := range rows {
 		row := block[i*2*pairs : (i+1)*2*pairs]

@@ -11,8 +11,10 @@ func init() {
 	record.Register(
 		record.Record{Op: "Add", Tensor: record.TensorKind{Make: integerBinary(addition[int32], addition[int64])}},
 		record.Record{Op: "Sum", Tensor: record.TensorKind{Make: integerBinary(addition[int32], addition[int64])}},
-		record.Record{Op: "Sub", Tensor: record.TensorKind{Make: integerBinary(func(a, b int32) int32 { return a - b }, func(a, b int64) int64 { return a - b })}},
-		record.Record{Op: "Mul", Tensor: record.TensorKind{Make: integerBinary(func(a, b int32) int32 { return a * b }, func(a, b int64) int64 { return a * b })}},
+		record.Record{Op: "Sub", Tensor: record.TensorKind{Make: integerBinary(func(a, b int32) int32 { return a - b },
+			func(a, b int64) int64 { return a - b })}},
+		record.Record{Op: "Mul", Tensor: record.TensorKind{Make: integerBinary(func(a, b int32) int32 { return a * b },
+			func(a, b int64) int64 { return a * b })}},
 	)
 }
 

@@ -30,7 +30,8 @@ type integerConv struct {
 	requantize           *filterScales
 	zeroIn               *lowering.Value // zero point of the input; nil for 0
 
-	pw, plane, channel, span int            // sizes of a row and a plane of one phase, of a channel, and of an output channel with gaps
+	// sizes of a row and a plane of one phase, of a channel, and of an output channel with gaps
+	pw, plane, channel, span int
 	pairs                    int            // of the weights of a filter
 	offsets                  kernel.Offsets // of their inputs in a group
 	chunk, chunks            int            // positions of a work item, work items per sample and group
@@ -61,7 +62,8 @@ func qlinearConvKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	x, w, y, zero := s.Constant(1), s.Constant(4), s.Constant(6), s.Constant64(7)
-	if len(x) != 1 || len(w) == 0 || len(y) != 1 || len(zero) != 1 || s.In[3] == nil || s.In[3].Const == nil || s.In[3].Const.Rank() < 3 || len(s.ConstShape(4)) > 1 {
+	if len(x) != 1 || len(w) == 0 || len(y) != 1 || len(zero) != 1 || s.In[3] == nil || s.In[3].Const == nil ||
+		s.In[3].Const.Rank() < 3 || len(s.ConstShape(4)) > 1 {
 		return nil
 	}
 	m := s.ConstShape(3)[0]
@@ -87,7 +89,8 @@ func qlinearConvKernel(s *lowering.Step) record.TensorMaker {
 // integerConvOf makes the kernel for input x and constant filters w. xZero and wZero are the indices of their zero
 // points, which may be absent.
 func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) record.TensorMaker {
-	if !record.ByteTyped(s, x) || !record.ByteTyped(s, w) || s.In[w].Const == nil || !s.Absent(xZero) && !record.SingleInput(s, xZero) || !s.Absent(wZero) && s.In[wZero].Const == nil {
+	if !record.ByteTyped(s, x) || !record.ByteTyped(s, w) || s.In[w].Const == nil ||
+		!s.Absent(xZero) && !record.SingleInput(s, xZero) || !s.Absent(wZero) && s.In[wZero].Const == nil {
 		return nil
 	}
 	ws := s.ConstShape(w)
@@ -116,7 +119,8 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 		width, b := 2*kernel.PairsOf(k), bytesOf(key.w)
 		rows := make([]int16, c.m*width)
 		for i := range c.m {
-			kernel.WidenBytes(rows[i*width:], kernel.Bytes{Data: b.Data[i*k : (i+1)*k], Signed: b.Signed}, zero[i%len(zero)])
+			kernel.WidenBytes(rows[i*width:], kernel.Bytes{Data: b.Data[i*k : (i+1)*k], Signed: b.Signed},
+				zero[i%len(zero)])
 		}
 		return rows
 	}).([]int16)
@@ -164,15 +168,16 @@ func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Va
 		return nil
 	}
 	in, zero, result := byteSlotOf(d, x), byteSlotOf(d, c.zeroIn), newSumSlot(d, s, c.requantize != nil)
-	return &record.TensorKernel{Temp: (size + 3) / 4, Scratch: c.panelWords + c.tileWords + c.chunk/4, Run: func(e record.Execution, call record.Call) error {
-		f := e.Frame()
-		c.in, c.zero, c.padded = in.in(f).Bytes, zero.first(f), uint8s(call.Temp)
-		c.sums, c.out = result.in(f)
-		if err := e.Parallel((*bytePhases)(c), c.N*c.C); err != nil {
-			return err
-		}
-		return e.Parallel(c, c.N*c.group*c.chunks)
-	}}
+	return &record.TensorKernel{Temp: (size + 3) / 4, Scratch: c.panelWords + c.tileWords + c.chunk/4,
+		Run: func(e record.Execution, call record.Call) error {
+			f := e.Frame()
+			c.in, c.zero, c.padded = in.in(f).Bytes, zero.first(f), uint8s(call.Temp)
+			c.sums, c.out = result.in(f)
+			if err := e.Parallel((*bytePhases)(c), c.N*c.C); err != nil {
+				return err
+			}
+			return e.Parallel(c, c.N*c.group*c.chunks)
+		}}
 }
 
 // bytePhases copies a channel with its pads, separated into phases.

@@ -37,7 +37,8 @@ func matMulKernel(s *lowering.Step) record.TensorMaker {
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		a, b := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
-		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || len(a) < 2 || len(b) < 2 {
+		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) ||
+			len(a) < 2 || len(b) < 2 {
 			return nil
 		}
 		p := &matMulPass{m: a[len(a)-2], k: a[len(a)-1], n: b[len(b)-1]}

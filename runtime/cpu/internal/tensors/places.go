@@ -65,7 +65,8 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 	copy(p.at, p.base)
 	moved := y // of what there is a run per place
 	if scatters {
-		if s.Absent(2) || !d.Typed(s, 2, dtype) || !slices.Equal(d.Shape(y), shape) || named == byElements && !slices.Equal(d.ShapeOf(s, 2), at) {
+		if s.Absent(2) || !d.Typed(s, 2, dtype) || !slices.Equal(d.Shape(y), shape) ||
+			named == byElements && !slices.Equal(d.ShapeOf(s, 2), at) {
 			return nil
 		}
 		moved = s.In[2]
@@ -110,8 +111,8 @@ func elementPlaces(shape, at []int, axis int64) *places {
 	return p
 }
 
-// slicePlaces is for vectors along the last axis of the indices, which count along the first axes behind batch ones; run is what
-// each of them names.
+// slicePlaces is for vectors along the last axis of the indices, which count along the first axes behind batch ones;
+// run is what each of them names.
 func slicePlaces(shape, at []int, batch int) (p *places, run int) {
 	last := len(at) - 1
 	if last < 0 || batch < 0 || batch > last || batch+at[last] > len(shape) || !slices.Equal(shape[:batch], at[:batch]) {

@@ -13,8 +13,10 @@ import (
 
 func init() {
 	record.Register(
-		record.Record{Op: "MaxPool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(false)}, Tensor: record.TensorKind{Make: poolKernel(false)}},
-		record.Record{Op: "AveragePool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(true)}, Tensor: record.TensorKind{Make: poolKernel(true)}},
+		record.Record{Op: "MaxPool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(false)},
+			Tensor: record.TensorKind{Make: poolKernel(false)}},
+		record.Record{Op: "AveragePool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(true)},
+			Tensor: record.TensorKind{Make: poolKernel(true)}},
 	)
 }
 
@@ -70,10 +72,11 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 	p := &poolPass{PlanarWindow: c, kh: kh, kw: kw, average: average, all: all}
 	p.plan()
 	slots := unaryOf(d, s)
-	return &record.TensorKernel{Scratch: (p.rows + 1) * p.pw * (2*p.Sw + 1), Run: func(e record.Execution, _ record.Call) error {
-		p.x, p.y = slots.in(e.Frame())
-		return e.Parallel(p, c.N*c.C)
-	}}
+	return &record.TensorKernel{Scratch: (p.rows + 1) * p.pw * (2*p.Sw + 1),
+		Run: func(e record.Execution, _ record.Call) error {
+			p.x, p.y = slots.in(e.Frame())
+			return e.Parallel(p, c.N*c.C)
+		}}
 }
 
 // plan sets the size of blocks, and the number of columns of each window that are in the input.

@@ -87,7 +87,8 @@ type partKey struct {
 
 // packedPart packs m rows of k numbers of constant input i, from number from on, for products.
 func packedPart(s *lowering.Step, i int, w []float32, from, m, k int) *kernel.Packed {
-	return record.Of(s).Shared.Get(partKey{s.In[i].Const, from, m, k}, func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
+	return record.Of(s).Shared.Get(partKey{s.In[i].Const, from, m, k},
+		func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
 }
 
 // A worker computes at most recurrentRows samples together, so that a matrix is read once per step for all of them. The

@@ -31,7 +31,8 @@ func TestWrongLifetimeShows(t *testing.T) {
 	const n = 5
 	x, out := tensor.New(tensor.Float32, n), []tensor.Datum{nil}
 	for _, early := range []bool{false, true} {
-		d := p.(program).Program.Bind(runtime.Binding{Dims: map[string]int64{"N": n}, Inputs: []ir.Type{ir.Tensor(tensor.Float32, n)}}, nil)
+		d := p.(program).Program.Bind(
+			runtime.Binding{Dims: map[string]int64{"N": n}, Inputs: []ir.Type{ir.Tensor(tensor.Float32, n)}}, nil)
 		e := &executable{Frame: d.NewFrame(false)}
 		var order [][]*lowering.Step
 		for _, s := range d.Program.Steps {

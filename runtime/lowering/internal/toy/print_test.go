@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// A program, and a plan with the places of values: steps that follow from shapes, loops in loops, branches, several values of
-// one name, an input that is absent, small constants and large ones.
+// A program, and a plan with the places of values: steps that follow from shapes, loops in loops, branches, several
+// values of one name, an input that is absent, small constants and large ones.
 func TestText(t *testing.T) {
 	g, err := backendtest.ParseGraph(`g (float[N,3] x, int64 m, float[N,1,3] e, optional(float[3]) o) => (hn, s, y, there, x)
 	<int64 one = {1}, int64[1] zero = {0}, float[3] c = {0.123456789, 2, -3}, float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}> {

@@ -48,7 +48,8 @@ func TestRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold(t, "testdata/rows.txt", text)
-	ways := []string{"to rows", "from rows", "features from 2", "rows moved by -1", "on rows, moved by -2", "CumSum", "Concat"}
+	ways := []string{"to rows", "from rows", "features from 2", "rows moved by -1", "on rows, moved by -2", "CumSum",
+		"Concat"}
 	for _, way := range ways {
 		if !strings.Contains(text, way) {
 			t.Errorf("no step is %s", way)

@@ -8,7 +8,8 @@ import (
 )
 
 func TestBackend(t *testing.T) {
-	backendtest.Run(t, toy.New, backendtest.Options{Must: []string{"*", "essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.Linear"}})
+	backendtest.Run(t, toy.New,
+		backendtest.Options{Must: []string{"*", "essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.Linear"}})
 }
 
 func TestReference(t *testing.T) {
