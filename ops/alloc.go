@@ -20,7 +20,7 @@ func charge(c *ir.EvalCtx, n, size int) {
 	if c == nil || c.Budget == nil || n <= 0 {
 		return
 	}
-	if size > 0 && n > math.MaxInt64/2/size {
+	if size > 0 && int64(n) > math.MaxInt64/2/int64(size) {
 		c.Charge(math.MaxInt64 / 2)
 	}
 	c.Charge(int64(n) * int64(size))
@@ -61,8 +61,8 @@ func Clone[T any](c *ir.EvalCtx, v []T) []T {
 //go:noinline
 func Repeat[T any](c *ir.EvalCtx, v []T, count int) []T {
 	var z T
-	if count > 0 && len(v) > math.MaxInt64/count {
-		charge(c, math.MaxInt64/2, 2)
+	if count > 0 && len(v) > math.MaxInt/count {
+		charge(c, math.MaxInt, max(1, int(unsafe.Sizeof(z))))
 	}
 	charge(c, len(v)*count, int(unsafe.Sizeof(z)))
 	return slices.Repeat(v, count)
