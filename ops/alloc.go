@@ -10,12 +10,9 @@ import (
 )
 
 // The functions of this file allocate for an evaluation. They charge the bytes to its budget before they allocate, and
-// panic with an *ir.BudgetError if these do not fit (ir.EvalCtx.Charge). A nil context has no budget. They are not inlined,
-// since their hundreds of calls would make programs larger.
+// panic with an *ir.BudgetError if these do not fit (ir.EvalCtx.Charge). A nil context has no budget.
 
 // charge charges n elements of a size in bytes.
-//
-//go:noinline
 func charge(c *ir.EvalCtx, n, size int) {
 	if c == nil || c.Budget == nil || n <= 0 {
 		return
@@ -27,8 +24,6 @@ func charge(c *ir.EvalCtx, n, size int) {
 }
 
 // Make is make([]T, n).
-//
-//go:noinline
 func Make[T any](c *ir.EvalCtx, n int) []T {
 	var z T
 	charge(c, n, int(unsafe.Sizeof(z)))
@@ -36,8 +31,6 @@ func Make[T any](c *ir.EvalCtx, n int) []T {
 }
 
 // Append is append(list, x). It charges the growth of the list.
-//
-//go:noinline
 func Append[T any](c *ir.EvalCtx, list []T, x ...T) []T {
 	if n := len(list) + len(x); n > cap(list) {
 		grown := Make[T](c, max(n, 2*cap(list)))[:len(list)]
@@ -48,8 +41,6 @@ func Append[T any](c *ir.EvalCtx, list []T, x ...T) []T {
 }
 
 // Clone is slices.Clone(v).
-//
-//go:noinline
 func Clone[T any](c *ir.EvalCtx, v []T) []T {
 	var z T
 	charge(c, len(v), int(unsafe.Sizeof(z)))
@@ -57,8 +48,6 @@ func Clone[T any](c *ir.EvalCtx, v []T) []T {
 }
 
 // Repeat is slices.Repeat(v, count).
-//
-//go:noinline
 func Repeat[T any](c *ir.EvalCtx, v []T, count int) []T {
 	var z T
 	if count > 0 && len(v) > math.MaxInt/count {
@@ -69,8 +58,6 @@ func Repeat[T any](c *ir.EvalCtx, v []T, count int) []T {
 }
 
 // New is tensor.New(d, shape...).
-//
-//go:noinline
 func New(c *ir.EvalCtx, d tensor.DType, shape ...int) *tensor.Tensor {
 	if c != nil && c.Budget != nil {
 		if n, err := tensor.Size(shape); err == nil && d.Valid() {
@@ -109,8 +96,6 @@ func Float64s(c *ir.EvalCtx, t *tensor.Tensor) ([]float64, error) {
 }
 
 // Int64s is t.Int64s().
-//
-//go:noinline
 func Int64s(c *ir.EvalCtx, t *tensor.Tensor) ([]int64, error) {
 	if t.DType() != tensor.Int64 && t.DType() != tensor.Uint64 {
 		charge(c, t.Len(), 8) // in between they are float64

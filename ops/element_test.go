@@ -164,7 +164,7 @@ func TestElementAttributes(t *testing.T) {
 	wait.Wait()
 }
 
-// TestElementErrors names what is wrong.
+// Errors of evaluations name the input, with the expected and the found.
 func TestElementErrors(t *testing.T) {
 	sum := &ir.Op{Domain: "test", Name: "Op", In: ops.Sig("a:T", "b:T", "c:U?"), Out: ops.Sig("y:T"),
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {

@@ -75,7 +75,7 @@ func kindOfFile(path string) (Kind, error) {
 
 // kindOf returns the kind of a file of the given size by its content. It looks for complete models first, then for
 // truncated ones, then for files that might be mistaken for models. The name matters only if the content says nothing:
-// it selects the advice, and a file named .onnx is left to the reader of ONNX, which reports what is wrong.
+// it selects the advice, and the reader of ONNX reports the errors of a file named .onnx.
 func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 	head := make([]byte, min(max(size, 0), headSize))
 	if n, err := r.ReadAt(head, 0); n < len(head) {

@@ -32,7 +32,7 @@ func random(r *rand.Rand, n int, ops []Op) Expr {
 		var args []Expr
 		for range op.Arity() {
 			at := r.IntN(len(pool))
-			if r.IntN(2) == 0 { // what has just been made
+			if r.IntN(2) == 0 { // the newest expression
 				at = len(pool) - 1 - r.IntN(min(4, len(pool)))
 			}
 			args = append(args, pool[at])
@@ -222,7 +222,7 @@ func roundTo(x float64, bits, low int, largest float64) float64 {
 	return y
 }
 
-// TestSimplify holds simplified expressions against what they came from, bit by bit.
+// TestSimplify compares simplified expressions with their originals, bit by bit.
 func TestSimplify(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	fewer := 0

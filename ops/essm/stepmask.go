@@ -52,7 +52,7 @@ func samplesOf(in []tensor.Datum, i int) perSample {
 	return perSample{}
 }
 
-// check reports what is wrong with the numbers for so many samples.
+// check returns an error if the numbers do not fit a batch of this size.
 func (v perSample) check(name string, batch int) error {
 	if v != nil && len(v) != batch && len(v) != 1 {
 		return fmt.Errorf("%s: expected %d numbers, found %d", name, batch, len(v))

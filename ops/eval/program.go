@@ -398,7 +398,7 @@ func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, err
 	return out, nil
 }
 
-// charged evaluates a node within the budget. What it has charged is released when it is done.
+// charged evaluates a node within the budget, and releases its charges afterwards.
 func (r *run) charged(c *ir.EvalCtx, in []tensor.Datum) (out []tensor.Datum, err error) {
 	if r.budget == nil {
 		return c.Node.Op.Eval(c, in)

@@ -25,8 +25,6 @@ func Input[T tensor.Elem](d *Binding, s *Step, i int) Slot[T] { return SlotOf[T]
 func Output[T tensor.Elem](d *Binding, s *Step, i int) Slot[T] { return SlotOf[T](d, at(s.Out, i)) }
 
 // at returns value i of a list; nil where it has none.
-//
-//go:noinline
 func at(list []*Value, i int) *Value {
 	if i >= len(list) {
 		return nil
@@ -49,10 +47,7 @@ func (d *Binding) slot(v *Value, want tensor.DType) int {
 // Absent reports whether s is the zero Slot.
 func (s Slot[T]) Absent() bool { return s.index == 0 }
 
-// In returns the elements that lie in s during a run of f: of a result, where to write them. It is not inlined, as others
-// here, since hundreds of calls would make programs larger.
-//
-//go:noinline
+// In returns the elements that lie in s during a run of f: of a result, where to write them.
 func (s Slot[T]) In(f *Frame) []T { return *(*[]T)(unsafe.Pointer(&f.slots[s.index])) }
 
 // Bytes is a slot whose elements are read as bytes, whatever their type: for kernels that only move them.
@@ -69,8 +64,6 @@ func BytesOf(d *Binding, v *Value) Bytes {
 }
 
 // In returns the bytes that lie in b during a run of f.
-//
-//go:noinline
 func (b Bytes) In(f *Frame) []byte {
 	e := &f.slots[b.index]
 	return unsafe.Slice((*byte)(e.data), (e.len*b.bits+7)/8)
@@ -84,8 +77,6 @@ type elements struct {
 }
 
 // elementsOf returns where the elements of t lie.
-//
-//go:noinline
 func elementsOf(t *tensor.Tensor) elements {
 	b := t.Bytes()
 	if len(b) == 0 {

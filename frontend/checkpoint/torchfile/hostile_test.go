@@ -51,8 +51,7 @@ func hostilePickles(n int) map[string]string {
 	}
 }
 
-// A pickle takes no more time and memory than its size stands for, whatever it is made of. Memoizing and nesting were
-// slow: 3 MB took seconds.
+// The time and memory of a pickle are bounded by its size, for all instructions: memoizing and nesting, too.
 func TestHostilePickles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures processor time, which the race detector multiplies")

@@ -31,13 +31,9 @@ func (p *elementPass) Do(_ *record.Workspace, k int) {
 }
 
 // operand returns the elements of operand i from a row on.
-//
-//go:noinline
 func operand[T any](p *elementPass, i, row int) []T { return reinterpret[T](p.x[i])[p.b.At(i, row):] }
 
 // result returns a row of the result.
-//
-//go:noinline
 func result[T any](p *elementPass, row int) []T {
 	return reinterpret[T](p.y)[row*p.b.Inner : (row+1)*p.b.Inner]
 }

@@ -230,7 +230,6 @@ type byteSlot struct {
 	given, signed bool
 }
 
-//go:noinline
 func byteSlotOf(d *lowering.Binding, v *lowering.Value) byteSlot {
 	if v == nil || d.Missing(v) {
 		return byteSlot{}
@@ -239,15 +238,11 @@ func byteSlotOf(d *lowering.Binding, v *lowering.Value) byteSlot {
 }
 
 // in returns the bytes as kernels take them.
-//
-//go:noinline
 func (b byteSlot) in(f *lowering.Frame) byteTensor {
 	return byteTensor{kernel.Bytes{Data: b.slot.In(f), Signed: b.signed}}
 }
 
 // first is the zero point that the slot holds: 0 where it is absent.
-//
-//go:noinline
 func (b byteSlot) first(f *lowering.Frame) int {
 	if !b.given {
 		return 0

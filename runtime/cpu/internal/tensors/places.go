@@ -151,8 +151,6 @@ func indicesOf(d *lowering.Binding, s *lowering.Step, i int) (x indexSlot, ok bo
 }
 
 // in returns the indices in their type; the other is empty.
-//
-//go:noinline
 func (x *indexSlot) in(f *lowering.Frame) (wide []int64, short []int32) {
 	return x.wide.In(f), x.short.In(f)
 }
