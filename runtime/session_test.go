@@ -86,21 +86,23 @@ func TestWarmupOnZeros(t *testing.T) {
 	}
 }
 
-// A run into memory of the caller's allocates nothing.
+// A run into memory of the caller's allocates nothing, at any number of threads.
 func TestRunIntoAllocations(t *testing.T) {
-	m := model(t, network(t, small("pool")), runtime.Options{Backend: cpu.New(), Threads: 1})
-	s := m.NewSession()
-	in := data{"input": noise(1, 2, 100, 2)}
-	ctx := context.Background()
-	out, err := s.Run(ctx, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := testing.AllocsPerRun(50, func() {
-		if err := s.RunInto(ctx, in, out); err != nil {
+	for _, threads := range []int{1, 2, 4} {
+		m := model(t, network(t, small("pool")), runtime.Options{Backend: cpu.New(), Threads: threads})
+		s := m.NewSession()
+		in := data{"input": noise(1, 2, 1000, 2)}
+		ctx := context.Background()
+		out, err := s.Run(ctx, in)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}); n != 0 {
-		t.Errorf("RunInto allocates %v times", n)
+		if n := testing.AllocsPerRun(50, func() {
+			if err := s.RunInto(ctx, in, out); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%d threads: RunInto allocates %v times", threads, n)
+		}
 	}
 }

@@ -147,21 +147,23 @@ func TestStepManyAllocations(t *testing.T) {
 		t.Skip("under the race detector pools forget")
 	}
 	for _, mode := range []string{"none", "last"} {
-		m := model(t, network(t, small(mode)), runtime.Options{Backend: cpu.New(), Threads: 1})
-		ctx := context.Background()
-		var steps []runtime.StreamStep
-		for i := range 23 { // of one step 8, 4, 2 and 1 together, of two steps 8
-			steps = append(steps, runtime.StreamStep{Stream: stream(t, m, 1),
-				In: data{"input": noise(uint32(i), 1, 1+i%3/2, 2)}, Out: data{}})
-		}
-		run := func() {
-			if err := m.StepMany(ctx, steps); err != nil {
-				t.Fatal(err)
+		for _, threads := range []int{1, 2, 4} {
+			m := model(t, network(t, small(mode)), runtime.Options{Backend: cpu.New(), Threads: threads})
+			ctx := context.Background()
+			var steps []runtime.StreamStep
+			for i := range 23 { // of one step 8, 4, 2 and 1 together, of two steps 8
+				steps = append(steps, runtime.StreamStep{Stream: stream(t, m, 1),
+					In: data{"input": noise(uint32(i), 1, 1+i%3/2, 2)}, Out: data{}})
 			}
-		}
-		run()
-		if n := testing.AllocsPerRun(100, run); n != 0 {
-			t.Errorf("%s: %v allocations for %d streams", mode, n, len(steps))
+			run := func() {
+				if err := m.StepMany(ctx, steps); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run()
+			if n := testing.AllocsPerRun(100, run); n != 0 {
+				t.Errorf("%s, %d threads: %v allocations for %d streams", mode, threads, n, len(steps))
+			}
 		}
 	}
 }

@@ -308,18 +308,22 @@ func TestStepAllocations(t *testing.T) {
 		t.Skip("under the race detector pools forget")
 	}
 	for _, mode := range []string{"none", "last"} {
-		m := model(t, network(t, small(mode)), runtime.Options{Backend: cpu.New(), Threads: 1})
-		s := stream(t, m, 1)
-		in, out, ctx := data{"input": noise(1, 1, 1, 2)}, data{}, context.Background()
-		if err := s.Step(ctx, in, out); err != nil {
-			t.Fatal(err)
-		}
-		if n := testing.AllocsPerRun(100, func() {
-			if err := s.Step(ctx, in, out); err != nil {
-				t.Fatal(err)
+		for _, threads := range []int{1, 2, 4} {
+			for _, chunk := range []int{1, 1000} {
+				m := model(t, network(t, small(mode)), runtime.Options{Backend: cpu.New(), Threads: threads})
+				s := stream(t, m, 1)
+				in, out, ctx := data{"input": noise(1, 1, chunk, 2)}, data{}, context.Background()
+				if err := s.Step(ctx, in, out); err != nil {
+					t.Fatal(err)
+				}
+				if n := testing.AllocsPerRun(100, func() {
+					if err := s.Step(ctx, in, out); err != nil {
+						t.Fatal(err)
+					}
+				}); n != 0 {
+					t.Errorf("%s, %d threads, chunks of %d: %v allocations per step", mode, threads, chunk, n)
+				}
 			}
-		}); n != 0 {
-			t.Errorf("%s: %v allocations per step", mode, n)
 		}
 	}
 }

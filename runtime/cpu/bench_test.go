@@ -3,7 +3,9 @@ package cpu_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -167,12 +169,48 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkRunOverhead runs a model with almost no work.
+// BenchmarkRunOverhead runs a model with almost no work; with two threads, in two work items, and also with pauses in
+// which helpers fall asleep.
 func BenchmarkRunOverhead(b *testing.B) {
 	c := models.Default()
 	c.Encoder = models.Encoder{Type: "identity"}
 	c.DModel, c.NLayers, c.Norm = 4, 1, "none"
 	c.Layer.Heads, c.Layer.DState, c.Layer.Dt, c.Layer.D = 4, 4, "per_state", "diagonal"
 	c.Decoder.Type, c.Decoder.Mode, c.Decoder.DOutput = "sequence", "none", 2
-	measure(b, network(b, c), runtime.Options{Threads: 1}, map[string]int64{"B": 1, "L": 1})
+	g := network(b, c)
+	b.Run("threads=1", func(b *testing.B) {
+		measure(b, g, runtime.Options{Threads: 1}, map[string]int64{"B": 1, "L": 1})
+	})
+	for _, threads := range []int{1, 2, 4} {
+		b.Run(fmt.Sprintf("B=2,L=256/threads=%d", threads), func(b *testing.B) {
+			measure(b, g, runtime.Options{Threads: threads}, map[string]int64{"B": 2, "L": 256})
+		})
+	}
+	for _, threads := range []int{1, 2, 4} {
+		b.Run(fmt.Sprintf("paused/threads=%d", threads), func(b *testing.B) {
+			m, err := runtime.New(g, runtime.Options{Backend: cpu.New(), Threads: threads})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer m.Close()
+			s := m.NewSession()
+			in := noise(g, map[string]int64{"B": 2, "L": 256})
+			out, err := s.Run(context.Background(), in)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			var took []time.Duration
+			for b.Loop() {
+				time.Sleep(300 * time.Microsecond)
+				start := time.Now()
+				if err := s.RunInto(context.Background(), in, out); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(start))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "ns/run")
+		})
+	}
 }

@@ -37,8 +37,9 @@
 //
 // The package imports ir, ops with ops/std and ops/essm, runtime, runtime/lowering, and its own kernels. Its
 // invariants: answers are bitwise the same at any number of threads, since tiles depend on shapes alone; a Program is
-// immutable; an Executable allocates when it is bound and, except for outputs and evaluated steps, not when it runs; no
-// goroutine outlives the Run that started it; a panic in a goroutine becomes an error that names the node.
+// immutable; an Executable allocates when it is bound and, except for outputs and evaluated steps, not when it runs;
+// goroutines that helped a Run hold nothing of it afterwards, and end after a second without work, or with the last
+// program (crew.go); a panic in a goroutine becomes an error that names the node.
 package cpu
 
 import (
@@ -110,6 +111,3 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	}
 	return b.compile(g, c)
 }
-
-// Close does nothing: packed weights are ordinary memory.
-func (p *program) Close() error { return nil }

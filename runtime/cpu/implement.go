@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	goruntime "runtime"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
@@ -12,8 +14,9 @@ import (
 type program struct {
 	*lowering.Program
 	costs       Costs
-	stretchRows int  // rows that a stretch computes at once, over all samples
-	plain       bool // regions share neither memory nor passes; tests compare other programs with such ones
+	stretchRows int               // rows that a stretch computes at once, over all samples
+	plain       bool              // regions share neither memory nor passes; tests compare other programs with such ones
+	leave       goruntime.Cleanup // leaves the crew, where the program may hire helpers
 }
 
 // binding is a program with shapes.
@@ -30,7 +33,21 @@ func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
 	}
 	p := &program{Program: l, costs: b.costs, stretchRows: stretchRows}
 	p.columns()
+	if c.Threads > 1 {
+		helpers.join()
+		p.leave = goruntime.AddCleanup(p, (*crew).leave, helpers)
+	}
 	return p, nil
+}
+
+// Close releases nothing but helpers: packed weights are ordinary memory.
+func (p *program) Close() error {
+	if p.Config.Threads > 1 {
+		p.leave.Stop()
+		helpers.leave()
+		goruntime.KeepAlive(p) // till here, so that it has not left before
+	}
+	return nil
 }
 
 // lookup binds shapes, and computes the values that follow from them.

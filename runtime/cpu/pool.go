@@ -12,10 +12,10 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// pool is the workers of an executable. The first worker is the goroutine that calls Run. The others, the helpers,
-// start with the first task that has work items for them, and end with the run. Between tasks, a helper spins for a
-// while before it sleeps, and so does the first worker while helpers finish their last work items. Tasks follow each
-// other within microseconds, and waking a goroutine takes tens of them.
+// pool is the workers of an executable. The first worker is the goroutine that calls Run. The others are helpers of the
+// process's crew, as far as it has some. Between tasks, a helper spins for a while before it sleeps, and so does the
+// first worker while helpers finish their last work items. Tasks follow each other within microseconds, and waking a
+// goroutine takes tens of them. A helper that has not begun when there are no more work items is not waited for.
 type pool struct {
 	workers []*worker
 	ctx     context.Context
@@ -24,10 +24,9 @@ type pool struct {
 	items   int
 	next    atomic.Int64 // the next work item
 	stop    atomic.Bool
-	busy    atomic.Int32 // number of helpers at work, plus waiterSleeps if the last one must wake the first worker
+	busy    atomic.Int32 // number of helpers with an order to work, plus waiterSleeps if the last one must wake the first worker
 	done    chan struct{}
-	running bool // helpers have started
-	wg      sync.WaitGroup
+	hired   []*helper // of the crew, for the workers after the first, until the end of the run
 	mu      sync.Mutex
 	err     error
 }
@@ -41,17 +40,7 @@ type worker struct {
 	in    record.TileInput
 	seq   record.Sequence
 	local int // the first row in scratch of the sample under way, where several are computed together
-	order atomic.Int32
-	wake  chan struct{}
 }
-
-// Orders to a helper, and its states.
-const (
-	orderNone  = iota // spins until there is one
-	orderSleep        // sleeps
-	orderWork
-	orderQuit
-)
 
 const waiterSleeps = 1 << 30
 
@@ -63,10 +52,11 @@ func (p *pool) setup(e *executable, n, scratch, states, args int) {
 	p.done = make(chan struct{}, 1)
 	for range n {
 		w := &worker{Workspace: record.Workspace{Scratch: floats(scratch)}, e: e, state: make([]float64, states),
-			args: make([][]float32, args), wake: make(chan struct{}, 1)}
+			args: make([][]float32, args)}
 		w.Halted = w.stopped
 		p.workers = append(p.workers, w)
 	}
+	p.hired = make([]*helper, 0, max(0, n-1))
 }
 
 // run runs all work items of a task, or of a pass, on the workers. It returns the first error of the run.
@@ -76,25 +66,22 @@ func (p *pool) run(t record.Task, pass tilePass, items int) error {
 	}
 	p.task, p.pass, p.items = t, pass, items
 	p.next.Store(0)
-	helpers := min(len(p.workers), items) - 1
-	if helpers > 0 {
-		if !p.running {
-			p.running = true
-			p.wg.Add(len(p.workers) - 1)
-			for _, w := range p.workers[1:] {
-				w.order.Store(orderNone)
-				go w.serve()
-			}
-		}
-		p.busy.Store(int32(helpers))
-		for _, w := range p.workers[1 : helpers+1] {
-			w.give(orderWork)
-		}
+	wanted := min(len(p.workers), items) - 1
+	if len(p.hired) < wanted {
+		p.hired = helpers.hire(p.hired, p.workers[len(p.hired)+1:wanted+1])
+	}
+	working := p.hired[:min(wanted, len(p.hired))]
+	p.busy.Store(int32(len(working)))
+	for _, h := range working {
+		h.give(orderWork)
 	}
 	p.workers[0].work()
-	if helpers > 0 {
-		p.wait()
+	for _, h := range working {
+		if h.revoke() {
+			p.busy.Add(-1)
+		}
 	}
+	p.wait()
 	return p.err
 }
 
@@ -131,43 +118,13 @@ func (p *pool) wait() {
 	p.busy.Store(0)
 }
 
-// give sets the helper's order, and wakes it if it sleeps.
-func (w *worker) give(order int32) {
-	if w.order.Swap(order) == orderSleep {
-		w.wake <- struct{}{}
-	}
-}
-
-// serve runs a helper during one Run.
-func (w *worker) serve() {
-	p := &w.e.pool
-	defer p.wg.Done()
-	ordered := func() bool { return w.order.Load() != orderNone }
-	for {
-		if !spin(ordered) && w.order.CompareAndSwap(orderNone, orderSleep) {
-			<-w.wake
-		}
-		if w.order.Load() == orderQuit {
-			return
-		}
-		w.work()
-		w.order.Store(orderNone)
-		if p.busy.Add(-1) == waiterSleeps {
-			p.done <- struct{}{}
-		}
-	}
-}
-
-// halt ends the helpers, and waits for them.
+// halt dismisses the helpers.
 func (p *pool) halt() {
-	if !p.running {
-		return
+	if len(p.hired) > 0 {
+		helpers.dismiss(p.hired)
+		clear(p.hired)
+		p.hired = p.hired[:0]
 	}
-	for _, w := range p.workers[1:] {
-		w.give(orderQuit)
-	}
-	p.wg.Wait()
-	p.running = false
 }
 
 // work runs work items until there are no more, or the run has failed.

@@ -7,11 +7,13 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 
 	goruntime "runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -28,47 +30,166 @@ func (c *counted) Do(_ *record.Workspace, k int) {
 	c.done[k].Add(1)
 }
 
-// TestWorkers checks that each work item runs once, also if workers sleep.
+// ownCrew gives the test a crew of its own, with the given rest.
+func ownCrew(t *testing.T, rest time.Duration) {
+	old := helpers
+	helpers = &crew{rest: rest}
+	t.Cleanup(func() { helpers = old })
+}
+
+// goroutinesEnd waits until there are no more goroutines than before. Those past their last instruction may still be
+// counted.
+func goroutinesEnd(t *testing.T, before int) {
+	t.Helper()
+	for range 1000 {
+		if goruntime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("%d goroutines before, %d after", before, goruntime.NumGoroutine())
+}
+
+// TestWorkers checks that each work item runs once, also if workers sleep; with helpers that end with each run, and
+// with some that stay.
 func TestWorkers(t *testing.T) {
 	for _, procs := range []int{1, 2, 4} {
 		defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(procs))
 		for _, workers := range []int{1, 2, 3, 8} {
-			before := goruntime.NumGoroutine()
-			e := &executable{}
-			e.ctx = context.Background()
-			e.setup(e, workers, 0, 0, 0)
-			r := newGen(1)
-			for run := range 3 {
-				for i := range 100 {
-					c := &counted{done: make([]atomic.Int32, r.IntN(20)), slow: r.IntN(8)}
-					if i%10 > 0 {
-						c.slow = 0
-					}
-					if i%25 == 0 { // helpers fall asleep
-						time.Sleep(300 * time.Microsecond)
-					}
-					if err := e.Parallel(c, len(c.done)); err != nil {
-						t.Fatal(err)
-					}
-					for k := range c.done {
-						if n := c.done[k].Load(); n != 1 {
-							t.Fatalf("%d workers, run %d, task %d: item %d of %d was done %d times", workers, run, i, k,
-								len(c.done), n)
+			for _, stay := range []bool{false, true} {
+				ownCrew(t, time.Minute)
+				if stay {
+					helpers.join()
+				}
+				before := goruntime.NumGoroutine()
+				e := &executable{}
+				e.ctx = context.Background()
+				e.setup(e, workers, 0, 0, 0)
+				r := newGen(1)
+				for run := range 3 {
+					for i := range 100 {
+						c := &counted{done: make([]atomic.Int32, r.IntN(20)), slow: r.IntN(8)}
+						if i%10 > 0 {
+							c.slow = 0
+						}
+						if i%25 == 0 { // helpers fall asleep
+							time.Sleep(300 * time.Microsecond)
+						}
+						if err := e.Parallel(c, len(c.done)); err != nil {
+							t.Fatal(err)
+						}
+						for k := range c.done {
+							if n := c.done[k].Load(); n != 1 {
+								t.Fatalf("%d workers, run %d, task %d: item %d of %d was done %d times", workers, run, i, k,
+									len(c.done), n)
+							}
 						}
 					}
-				}
-				e.halt()
-				for range 100 { // they are past their last instruction, but may still be counted
-					if goruntime.NumGoroutine() <= before {
-						break
+					e.halt()
+					if !stay {
+						goroutinesEnd(t, before)
+					} else if n := len(helpers.idle); n != min(workers-1, 4*procs) || n != helpers.number {
+						t.Fatalf("%d workers on %d processors: %d helpers are idle, of %d", workers, procs, n, helpers.number)
 					}
-					time.Sleep(time.Millisecond)
 				}
-				if n := goruntime.NumGoroutine(); n > before {
-					t.Fatalf("%d workers: %d goroutines before, %d after", workers, before, n)
+				if stay {
+					helpers.leave()
+					goroutinesEnd(t, before)
 				}
 			}
 		}
+	}
+}
+
+// TestManySessions checks that many runs at once have a bounded number of helpers, which end when they have been idle.
+func TestManySessions(t *testing.T) {
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(2))
+	ownCrew(t, 50*time.Millisecond)
+	helpers.join()
+	before := goruntime.NumGoroutine()
+	const sessions, threads = 200, 16
+	limit := perProcessor * 2
+	var most atomic.Int32
+	var wg sync.WaitGroup
+	for i := range sessions {
+		wg.Go(func() {
+			e := &executable{}
+			e.ctx = context.Background()
+			e.setup(e, threads, 0, 0, 0)
+			for j := range 20 {
+				c := &counted{done: make([]atomic.Int32, 1+(i+j)%40)}
+				if err := e.Parallel(c, len(c.done)); err != nil {
+					t.Error(err)
+				}
+				for k := range c.done {
+					if n := c.done[k].Load(); n != 1 {
+						t.Errorf("item %d was done %d times", k, n)
+					}
+				}
+				if j%3 == 0 {
+					e.halt()
+				}
+				helpers.mu.Lock()
+				most.Store(max(most.Load(), int32(helpers.number)))
+				helpers.mu.Unlock()
+			}
+			e.halt()
+		})
+	}
+	wg.Wait()
+	if n := int(most.Load()); n > limit {
+		t.Errorf("%d helpers, expected at most %d", n, limit)
+	}
+	goroutinesEnd(t, before) // by their rest: a program is open
+	helpers.mu.Lock()
+	defer helpers.mu.Unlock()
+	if helpers.number != 0 || len(helpers.idle) != 0 {
+		t.Errorf("%d helpers are left", helpers.number)
+	}
+	helpers.programs--
+}
+
+// TestCrewOfProgram checks that a program that is closed or dropped leaves the crew, and that idle helpers hold nothing
+// of executables.
+func TestCrewOfProgram(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		ownCrew(t, time.Minute)
+		before := goruntime.NumGoroutine()
+		dropped := make(chan bool)
+		func() {
+			p, err := compile(layered(t, plain, 1, geluOp, true), runtime.Config{Threads: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := p.Bind(runtime.Binding{Dims: map[string]int64{"B": 2, "L": 500},
+				Inputs: []ir.Type{ir.Tensor(tensor.Float32, 2, 500, 12)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := []tensor.Datum{newGen(1).floats(1, 2, 500, 12)}
+			if err := x.Run(context.Background(), in, make([]tensor.Datum, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if helpers.number == 0 || len(helpers.idle) != helpers.number {
+				t.Fatalf("%d of %d helpers are idle after a run", len(helpers.idle), helpers.number)
+			}
+			goruntime.AddCleanup(x.(*executable), func(chan bool) { close(dropped) }, dropped)
+			if closed {
+				if err := p.Close(); err != nil {
+					t.Fatal(err)
+				}
+				goroutinesEnd(t, before)
+			}
+		}()
+		for done := false; !done; {
+			goruntime.GC()
+			select {
+			case <-dropped:
+				done = true
+			case <-time.After(time.Millisecond):
+			}
+		}
+		goroutinesEnd(t, before)
 	}
 }
 
