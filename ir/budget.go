@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+
+	"github.com/essmc/essmc/internal/fault"
 )
 
 // Budget bounds the memory and the work of evaluations: bytes that may still be allocated, and operations that may still
@@ -55,7 +57,8 @@ func (b *Budget) Take(bytes int64) error {
 		return nil
 	}
 	used := b.used.Add(bytes)
-	if used > b.limit || used < 0 {
+	_, fail := fault.At(fault.Take, "", bytes)
+	if used > b.limit || used < 0 || fail != nil {
 		b.used.Add(-bytes)
 		return &BudgetError{Asked: bytes, Used: used - bytes, Limit: b.limit}
 	}

@@ -19,7 +19,7 @@ import (
 // refused runs the command. It expects the exit code, one line on standard error with all of want, and unchanged files.
 func refused(t *testing.T, code int, args []string, want ...string) {
 	t.Helper()
-	before := files(t)
+	before := contents(t)
 	got, stdout, stderr := essmc(args...)
 	name := "essmc " + strings.Join(args, " ")
 	if got != code {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -61,7 +63,8 @@ func (d *dumper) write(name, node string, datum tensor.Datum) {
 			return
 		}
 		file := d.file(name)
-		if err := writeNpy(filepath.Join(d.temp, file), x); err != nil {
+		if err := writeStaged(filepath.Join(d.temp, file),
+			func(w io.Writer) error { return arrays.WriteNpy(w, x) }); err != nil {
 			d.err = fmt.Errorf("value %s: %w", name, d.rename(err))
 			return
 		}
@@ -99,14 +102,14 @@ func (d *dumper) file(name string) string {
 	return file
 }
 
-// writeNpy writes a file that need not be complete before the directory is.
-func writeNpy(path string, t *tensor.Tensor) error {
-	f, err := os.Create(path)
+// writeStaged writes a file that need not be complete before the directory is.
+func writeStaged(path string, fill func(io.Writer) error) error {
+	f, err := files.Create(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(f)
-	err = arrays.WriteNpy(w, t)
+	err = fill(w)
 	if err == nil {
 		err = w.Flush()
 	}
@@ -118,7 +121,10 @@ func (d *dumper) keep() (int, error) {
 	if d.err != nil {
 		return 0, d.err
 	}
-	if err := os.WriteFile(filepath.Join(d.temp, "values.tsv"), []byte(d.index.String()), 0o666); err != nil {
+	if err := writeStaged(filepath.Join(d.temp, "values.tsv"), func(w io.Writer) error {
+		_, err := io.WriteString(w, d.index.String())
+		return err
+	}); err != nil {
 		return 0, d.rename(err)
 	}
 	return d.count, d.commit()

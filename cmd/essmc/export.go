@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/frontend/onnx"
 	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes/lower"
@@ -109,7 +109,7 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 
 // sizeOf returns the size of a regular file as text, after two spaces. It returns "" for others.
 func sizeOf(file string) string {
-	st, err := os.Stat(file)
+	st, err := files.Stat(file)
 	if err != nil || !st.Mode().IsRegular() {
 		return ""
 	}

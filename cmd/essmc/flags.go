@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -397,7 +397,7 @@ func ownCopy(m *open.Model) bool {
 	if m.Kind != open.Plan {
 		return false
 	}
-	st, err := os.Stat(m.Name)
+	st, err := files.Stat(m.Name)
 	return err == nil && st.Size() <= maxCopy
 }
 

@@ -46,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 		{"explain", "waves", "--html", "new.html"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			before := files(t)
+			before := contents(t)
 			cmd := exec.Command(exe, args...)
 			cmd.Env = append(os.Environ(), limitVariable+"=1")
 			var stdout, stderr bytes.Buffer

@@ -143,8 +143,8 @@ func setConfig(t *testing.T, dir, key string, value any) {
 	}
 }
 
-// files returns the contents of everything below the current directory, by name.
-func files(t *testing.T) map[string]string {
+// contents returns those of everything below the current directory, by name.
+func contents(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
@@ -162,10 +162,10 @@ func files(t *testing.T) map[string]string {
 	return out
 }
 
-// sameFiles reports changes since the call of files.
+// sameFiles reports changes since the call of contents.
 func sameFiles(t *testing.T, before map[string]string) {
 	t.Helper()
-	after := files(t)
+	after := contents(t)
 	for _, f := range slices.Sorted(maps.Keys(after)) {
 		if old, ok := before[f]; !ok {
 			t.Errorf("%s was left behind", f)

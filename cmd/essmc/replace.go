@@ -16,6 +16,7 @@ import (
 
 	"github.com/essmc/essmc/cmd/essmc/internal/tune"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/plan"
@@ -34,11 +35,11 @@ func (t *target) check(file string, kind fileKind, model string) error {
 	if t.force {
 		return nil
 	}
-	st, err := os.Stat(file)
+	st, err := files.Stat(file)
 	if err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
 		return nil // the error when writing is clearer
 	}
-	if read, err := os.Stat(model); err == nil && os.SameFile(st, read) {
+	if read, err := files.Stat(model); err == nil && os.SameFile(st, read) {
 		return fmt.Errorf("%s: expected another file to write to than the model itself; %s", file, instead)
 	}
 	e, err := readExisting(file, st.Size())
@@ -60,7 +61,7 @@ type existing struct {
 const headBytes = 64 << 10
 
 func readExisting(file string, size int64) (*existing, error) {
-	f, err := os.Open(file)
+	f, err := files.Open(file)
 	if err != nil {
 		return nil, err
 	}

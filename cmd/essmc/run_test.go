@@ -270,7 +270,7 @@ func TestInit(t *testing.T) {
 	must(t, "init", "smnist", "-o", "model", "--seed", "3", "--set", "layer.bidirectional=false")
 	must(t, "init", "smnist", "-o", "same", "--seed", "3", "--set", "layer.bidirectional=false")
 	must(t, "init", "smnist", "-o", "other", "--seed", "4", "--set", "layer.bidirectional=false")
-	all := files(t)
+	all := contents(t)
 	weights := func(dir string) string { return all[filepath.Join(dir, "model.safetensors")] }
 	if weights("model") != weights("same") || weights("model") == weights("other") {
 		t.Error("weights do not follow the seed")
@@ -279,7 +279,7 @@ func TestInit(t *testing.T) {
 		"layer.bidirectional=false"); code != 0 {
 		t.Errorf("--force: exit code %d: %s", code, stderr)
 	}
-	if all = files(t); weights("other") != weights("same") {
+	if all = contents(t); weights("other") != weights("same") {
 		t.Error("--force did not replace the model")
 	}
 	if !strings.Contains(all[filepath.Join("model", "config.json")], `"bidirectional": false`) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/files"
 )
 
 // stage is a directory that is filled under another name, and renamed when it is complete.
@@ -20,12 +21,12 @@ func newStage(dir string) (*stage, error) {
 	}
 	s := &stage{dir: filepath.Clean(dir)}
 	s.temp = atomicfile.TempName(s.dir)
-	return s, s.rename(os.Mkdir(s.temp, 0o777))
+	return s, s.rename(files.Mkdir(s.temp, 0o777))
 }
 
 // checkEmpty returns an error if dir exists and is not an empty directory.
 func checkEmpty(dir string) error {
-	entries, err := os.ReadDir(dir)
+	entries, err := files.ReadDir(dir)
 	switch {
 	case os.IsNotExist(err):
 		return nil
@@ -39,14 +40,14 @@ func checkEmpty(dir string) error {
 
 // commit renames the stage to the final directory.
 func (s *stage) commit() error {
-	if err := os.Remove(s.dir); err != nil && !os.IsNotExist(err) {
+	if err := files.Remove(s.dir); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return s.rename(os.Rename(s.temp, s.dir))
+	return s.rename(files.Rename(s.temp, s.dir))
 }
 
 // discard removes the stage if it was not committed.
-func (s *stage) discard() { os.RemoveAll(s.temp) }
+func (s *stage) discard() { files.RemoveAll(s.temp) }
 
 // rename replaces the stage's name in an error by the final one.
 func (s *stage) rename(err error) error {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/essmc/essmc/cmd/essmc/internal/feed"
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/passes/stepgraph"
@@ -167,7 +167,7 @@ func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
 const maxSnapshot = 1 << 30
 
 func restore(s *runtime.Stream, file string) error {
-	r, err := os.Open(file)
+	r, err := files.Open(file)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"regexp"
 	goruntime "runtime"
@@ -17,6 +16,7 @@ import (
 	"github.com/essmc/essmc/frontend/onnx/nodetest"
 	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -171,7 +171,7 @@ func (t *testRun) write(results []nodetest.Result) error {
 	if t.markdown == "" {
 		return nil
 	}
-	doc, err := os.ReadFile(t.markdown)
+	doc, err := files.ReadFile(t.markdown)
 	if err != nil {
 		return err
 	}

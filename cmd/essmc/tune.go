@@ -12,6 +12,7 @@ import (
 
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/cmd/essmc/internal/tune"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
@@ -60,7 +61,7 @@ and variant of the kernels. ` + tune.Variable + ` names another file, or is "` +
 			case show:
 				return showTuned(cmd.OutOrStdout(), path)
 			case reset:
-				if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err := files.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}
 				cmd.Printf("deleted %s: default constants are used\n", path)

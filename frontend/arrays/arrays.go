@@ -12,11 +12,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -36,16 +36,16 @@ type Array struct {
 //   - .wav: float32 (samples, channels) in [-1, 1].
 func Read(path string) (*Array, error) {
 	file, key := splitKey(path)
-	read := map[string]func(f *os.File, size int64) (*Array, error){
-		".npy": func(f *os.File, size int64) (*Array, error) { return plain(ReadNpy(bufio.NewReader(f), size)) },
-		".npz": func(f *os.File, size int64) (*Array, error) { return plain(ReadNpz(f, size, key)) },
-		".csv": func(f *os.File, size int64) (*Array, error) { return plain(ReadCSV(f, size)) },
-		".wav": func(f *os.File, size int64) (*Array, error) { return ReadWav(bufio.NewReader(f), size) },
+	read := map[string]func(f *files.File, size int64) (*Array, error){
+		".npy": func(f *files.File, size int64) (*Array, error) { return plain(ReadNpy(bufio.NewReader(f), size)) },
+		".npz": func(f *files.File, size int64) (*Array, error) { return plain(ReadNpz(f, size, key)) },
+		".csv": func(f *files.File, size int64) (*Array, error) { return plain(ReadCSV(f, size)) },
+		".wav": func(f *files.File, size int64) (*Array, error) { return ReadWav(bufio.NewReader(f), size) },
 	}[strings.ToLower(filepath.Ext(file))]
 	if read == nil {
 		return nil, fmt.Errorf("%s: unknown kind of file, expected .npy, .npz, .csv or .wav", path)
 	}
-	f, err := os.Open(file)
+	f, err := files.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func splitKey(path string) (file, key string) {
 	if i < 0 {
 		return path, ""
 	}
-	if _, err := os.Stat(path); err == nil {
+	if _, err := files.Stat(path); err == nil {
 		return path, ""
 	}
 	return path[:i+4], path[i+5:]

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -45,7 +45,7 @@ func ReadWav(r io.Reader, size int64) (*Array, error) {
 
 // WavRate returns the sampling rate in Hz of the .wav file at path. It reads no samples.
 func WavRate(path string) (int, error) {
-	r, err := os.Open(path)
+	r, err := files.Open(path)
 	if err != nil {
 		return 0, err
 	}

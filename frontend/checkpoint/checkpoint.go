@@ -12,13 +12,13 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -95,7 +95,7 @@ func WriteDir(dir string, c *models.Config, w models.Weights) error {
 	if err := checkTarget(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := files.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	// Loaders of model hubs need the metadata. The configuration comes last, since it makes the folder a model.
@@ -111,7 +111,7 @@ func WriteDir(dir string, c *models.Config, w models.Weights) error {
 
 // checkTarget refuses directories that WriteDir would mix with something else.
 func checkTarget(dir string) error {
-	entries, err := os.ReadDir(dir)
+	entries, err := files.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func checkTarget(dir string) error {
 
 // readSmall reads a file of at most limit bytes.
 func readSmall(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
@@ -61,7 +62,8 @@ type Options struct {
 	// Budget bounds the resources for a file.
 	Budget Budget
 	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
-	Dir *os.Root
+	Dir    *os.Root
+	folder *files.Root // the same, or that of the file
 }
 
 // Budget bounds the resources for reading a model. Fields that are 0 stand for the defaults.
@@ -149,7 +151,7 @@ func Parse(b []byte, name string, o Options) (*ir.Graph, *Info, error) {
 
 // ReadFile reads the model at path. Its external tensors are in files in the same folder or below.
 func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,10 +167,10 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if o.Dir == nil {
-		if o.Dir, err = os.OpenRoot(filepath.Dir(path)); err != nil {
+		if o.folder, err = files.OpenRoot(filepath.Dir(path)); err != nil {
 			return nil, nil, err
 		}
-		defer o.Dir.Close()
+		defer o.folder.Close()
 	}
 	g, info, err := Read(f, s.Size(), path, o)
 	if err == nil {
@@ -193,8 +195,11 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 	if o.Resolver == nil {
 		o.Resolver = ops.Default
 	}
+	if o.Dir != nil {
+		o.folder = files.In(o.Dir)
+	}
 	r := &reader{
-		file: name, resolver: o.Resolver, dir: o.Dir, budget: o.Budget.withDefaults(s.size),
+		file: name, resolver: o.Resolver, dir: o.folder, budget: o.Budget.withDefaults(s.size),
 		source: s, files: map[string]*externalFile{}, known: map[*tensorProto]*decoded{},
 		next: map[string]int{},
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -87,7 +88,7 @@ func extent(keys map[string]string, key string, def int64) (int64, error) {
 
 // open opens a file in the model's folder. It refuses names and links that lead out of the folder, and files with a
 // second name (hard links), which may belong to someone else.
-func (r *reader) open(location string) (*os.File, *externalFile, error) {
+func (r *reader) open(location string) (*files.File, *externalFile, error) {
 	if r.dir == nil {
 		return nil, nil, errors.New("the model is not read from a folder, so there is none to look into")
 	}
@@ -142,7 +143,7 @@ func (r *reader) open(location string) (*os.File, *externalFile, error) {
 }
 
 // check compares the file with a SHA-1 digest.
-func (f *externalFile) check(file *os.File, sum string) error {
+func (f *externalFile) check(file *files.File, sum string) error {
 	if f.sum == "" {
 		h := sha1.New()
 		if _, err := io.Copy(h, io.NewSectionReader(file, 0, f.size)); err != nil {

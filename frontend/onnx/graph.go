@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strconv"
 	"strings"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 )
 
@@ -15,7 +15,7 @@ import (
 type reader struct {
 	file     string
 	resolver ir.Resolver
-	dir      *os.Root
+	dir      *files.Root
 	budget   Budget
 	source   *source
 

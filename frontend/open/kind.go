@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/runtime/plan"
 )
@@ -61,7 +61,7 @@ const headSize = 4096
 
 // kindOfFile returns the kind of a regular file.
 func kindOfFile(path string) (Kind, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return 0, err
 	}

@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 
 	_ "golang.org/x/image/bmp" // formats of ImageDecoder besides those of the standard library
@@ -29,6 +28,7 @@ import (
 	_ "golang.org/x/image/webp"
 
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	_ "github.com/essmc/essmc/ops/essm" // the operators of models
@@ -125,7 +125,7 @@ func File(path string, o Options) (*Model, error) {
 	if path == "" {
 		return nil, fmt.Errorf("no model is named: %s", expected)
 	}
-	st, err := os.Stat(path)
+	st, err := files.Stat(path)
 	if err != nil {
 		return nil, err
 	}

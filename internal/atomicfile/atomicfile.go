@@ -1,7 +1,7 @@
 // Package atomicfile writes files completely or not at all. A reader sees the old content or the new one, also after a
 // full disk or an interrupt.
 //
-// It imports nothing but the standard library. After an error the target is unchanged, and no temporary file remains.
+// It imports internal/files and the standard library. After an error the target is unchanged, and no temporary file remains.
 // Errors name the target, and never a temporary file.
 package atomicfile
 
@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/essmc/essmc/internal/files"
 )
 
 // Write calls fill with a buffered writer and puts what it wrote at path, by way of a temporary file beside it that is
@@ -25,7 +27,7 @@ func Write(path string, fill func(io.Writer) error) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	if st, err := os.Stat(path); err == nil {
+	if st, err := files.Stat(path); err == nil {
 		switch {
 		case st.IsDir():
 			return fmt.Errorf("%s: is a directory, expected a file name", path)
@@ -41,7 +43,7 @@ func Write(path string, fill func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
 			f.Close()
-			os.Remove(f.Name())
+			files.Remove(f.Name())
 		}
 	}()
 	if err := buffered(f, fill); err != nil {
@@ -56,7 +58,7 @@ func Write(path string, fill func(io.Writer) error) (err error) {
 	if err := f.Close(); err != nil {
 		return About(err, path)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := files.Rename(f.Name(), path); err != nil {
 		return About(err, path)
 	}
 	syncDir(filepath.Dir(path))
@@ -109,14 +111,14 @@ func temporary(name string) bool {
 }
 
 func direct(path string, fill func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := files.Create(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	return errors.Join(buffered(f, fill), f.Close())
 }
 
-func buffered(f *os.File, fill func(io.Writer) error) error {
+func buffered(f *files.File, fill func(io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 1<<16)
 	if err := fill(w); err != nil {
 		return err
@@ -126,9 +128,9 @@ func buffered(f *os.File, fill func(io.Writer) error) error {
 
 // temp makes a hidden file beside path. It is os.CreateTemp except for the permissions, which are the target's (with a
 // new target: those that the process's umask leaves).
-func temp(path string, perm fs.FileMode) (*os.File, error) {
+func temp(path string, perm fs.FileMode) (*files.File, error) {
 	for range 100 {
-		f, err := os.OpenFile(TempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		f, err := files.Create(TempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
@@ -139,7 +141,7 @@ func temp(path string, perm fs.FileMode) (*os.File, error) {
 // syncDir makes the rename itself durable. Not every file system can do that, and the content is safe already, so an
 // error is of no consequence.
 func syncDir(dir string) {
-	if d, err := os.Open(dir); err == nil {
+	if d, err := files.Open(dir); err == nil {
 		d.Sync()
 		d.Close()
 	}

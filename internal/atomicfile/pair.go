@@ -5,9 +5,10 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/essmc/essmc/internal/files"
 )
 
 // Data is the content of a file of data beside another file, which names it.
@@ -75,11 +76,11 @@ const maxNaming = 64 << 20
 
 // readSmall returns the content of a regular file of at most maxNaming bytes; nil if there is none.
 func readSmall(path string) []byte {
-	st, err := os.Stat(path)
+	st, err := files.Stat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxNaming {
 		return nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := files.ReadFile(path)
 	if err != nil {
 		return nil
 	}
@@ -89,7 +90,7 @@ func readSmall(path string) []byte {
 // removeOld removes data that only the old content of path named. What cannot be read or removed stays.
 func (d *Data) removeOld(path string, old []byte) {
 	dir := filepath.Dir(path)
-	entries, err := os.ReadDir(dir)
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return
 	}
@@ -118,7 +119,7 @@ func (d *Data) removeOld(path string, old []byte) {
 	}
 	for _, name := range unused {
 		if !used[name] {
-			_ = os.Remove(filepath.Join(dir, name)) // the pair is written; a file too many does no harm
+			_ = files.Remove(filepath.Join(dir, name)) // the pair is written; a file too many does no harm
 		}
 	}
 }

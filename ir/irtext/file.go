@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -19,7 +20,9 @@ import (
 type Opener func(location string, offset, length int64) ([]byte, error)
 
 // InFolder returns an Opener of regular files in and below a folder. It follows no name or link out of the folder.
-func InFolder(root *os.Root) Opener {
+func InFolder(root *os.Root) Opener { return inFolder(files.In(root)) }
+
+func inFolder(root *files.Root) Opener {
 	return func(location string, offset, length int64) ([]byte, error) {
 		name := filepath.FromSlash(location)
 		if !filepath.IsLocal(name) {
@@ -88,12 +91,12 @@ func WriteFile(path string, g *ir.Graph) error {
 // ReadFile parses the file at path. Large constants may be in files beside it or in folders below, unless o.Open finds
 // them elsewhere.
 func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
-	root, err := os.OpenRoot(filepath.Dir(path))
+	root, err := files.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +110,7 @@ func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if o.Open == nil {
-		o.Open = InFolder(root)
+		o.Open = inFolder(root)
 	}
 	return Parse(src, path, resolver, o)
 }

@@ -2,9 +2,9 @@
 
 package plan
 
-import "os"
+import "github.com/essmc/essmc/internal/files"
 
 // mapFile returns nil: on this platform files are read.
-func mapFile(*os.File, int64) []byte { return nil }
+func mapFile(*files.File, int64) []byte { return nil }
 
 func unmap([]byte) error { return nil }

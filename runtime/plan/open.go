@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	goruntime "runtime"
 	"sync"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -88,15 +88,15 @@ func ReadFile(path string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
 }
 
 // openRegular opens a regular file. It checks before it opens, since opening a pipe waits for a writer.
-func openRegular(path string) (*os.File, int64, error) {
-	st, err := os.Stat(path)
+func openRegular(path string) (*files.File, int64, error) {
+	st, err := files.Stat(path)
 	if err != nil {
 		return nil, 0, err
 	}
 	if !st.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%s: is no regular file", path)
 	}
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -29,7 +29,7 @@ func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.Tensors)) }
 
 // ReadFile reads the file at path.
 func ReadFile(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func ReadFile(path string) (*File, error) {
 }
 
 // readOpen reads an open file. Unless left is nil, it subtracts the file's size from that limit.
-func readOpen(f *os.File, name string, left *int64) (*File, error) {
+func readOpen(f *files.File, name string, left *int64) (*File, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err

@@ -7,10 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -34,7 +34,7 @@ func ReadDirWithin(dir string, limit int64) (map[string]*tensor.Tensor, error) {
 
 func readDir(dir string, left *int64) (map[string]*tensor.Tensor, error) {
 	path := filepath.Join(dir, SingleName)
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err == nil {
 		defer f.Close()
 		file, err := readOpen(f, path, left)
@@ -46,7 +46,7 @@ func readDir(dir string, left *int64) (map[string]*tensor.Tensor, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, IndexName)); err != nil {
+	if _, err := files.Stat(filepath.Join(dir, IndexName)); err != nil {
 		return nil, fmt.Errorf("%s: holds neither %s nor %s", dir, SingleName, IndexName)
 	}
 	return readSharded(dir, left)
@@ -57,7 +57,7 @@ func readDir(dir string, left *int64) (map[string]*tensor.Tensor, error) {
 func ReadSharded(dir string) (map[string]*tensor.Tensor, error) { return readSharded(dir, nil) }
 
 func readSharded(dir string, left *int64) (map[string]*tensor.Tensor, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := files.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func readSharded(dir string, left *int64) (map[string]*tensor.Tensor, error) {
 	return all, nil
 }
 
-func openShard(root *os.Root, shard string) (*os.File, error) {
+func openShard(root *files.Root, shard string) (*files.File, error) {
 	if shard != filepath.Base(shard) || !filepath.IsLocal(shard) {
 		return nil, fmt.Errorf("expected the name of a file in this folder")
 	}
@@ -102,7 +102,7 @@ func openShard(root *os.Root, shard string) (*os.File, error) {
 }
 
 // readIndex returns the shard of each tensor.
-func readIndex(root *os.Root, index string) (map[string]string, error) {
+func readIndex(root *files.Root, index string) (map[string]string, error) {
 	f, err := root.Open(IndexName)
 	if err != nil {
 		return nil, err

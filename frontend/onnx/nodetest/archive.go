@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"testing/fstest"
+
+	"github.com/essmc/essmc/internal/files"
 )
 
 // Limits of an unpacked archive.
@@ -20,7 +22,7 @@ const (
 
 // Open returns the files of a folder of tests, or of a .tar.gz of one, which it unpacks into memory.
 func Open(name string) (fs.FS, error) {
-	f, err := os.Open(name)
+	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"math"
 	"math/cmplx"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
@@ -105,7 +105,7 @@ func Run(ctx context.Context, w io.Writer, dir, kind string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := files.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	files := Files(dir, kind)

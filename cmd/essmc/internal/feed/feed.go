@@ -7,12 +7,12 @@ package feed
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -122,7 +122,7 @@ func split(spec string, ports []runtime.Port, what string) (name, file string, e
 		}
 		return before, after, nil
 	}
-	if _, err := os.Stat(spec); err == nil || strings.ContainsRune(before, filepath.Separator) {
+	if _, err := files.Stat(spec); err == nil || strings.ContainsRune(before, filepath.Separator) {
 		return "", spec, nil
 	}
 	return "", "", fmt.Errorf("%s %q: the model has no such %s; it has %s", what, before, what,

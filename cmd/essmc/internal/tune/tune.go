@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
@@ -50,7 +51,7 @@ func Machine() string {
 	name := ""
 	switch runtime.GOOS {
 	case "linux":
-		if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		if f, err := files.Open("/proc/cpuinfo"); err == nil {
 			defer f.Close()
 			head, _ := io.ReadAll(io.LimitReader(f, 4096)) // the first processor; empty if it cannot be read
 			name = field(string(head), "model name")
@@ -104,7 +105,7 @@ func slug(s string) string {
 // Read reads a file and checks that it is for this machine and the kernels of this process. If there is no file, the
 // error is fs.ErrNotExist.
 func Read(path string) (*File, error) {
-	r, err := os.Open(path)
+	r, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func (f *File) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := files.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, func(w io.Writer) error {
