@@ -14,6 +14,7 @@ import (
 type Budget struct {
 	limit, work int64
 	used, spent atomic.Int64
+	full        func()
 }
 
 // NewBudget makes a budget of so many bytes and operations. A negative number is no bound.
@@ -51,6 +52,10 @@ func (e *BudgetError) Need() int64 {
 	return e.Asked + e.Used
 }
 
+// WhenFull sets a function that releases bytes that nobody needs any more. Take calls it before it refuses bytes that
+// the budget could hold. A budget with such a function is used by one goroutine. Nil: there is none.
+func (b *Budget) WhenFull(f func()) { b.full = f }
+
 // Take takes bytes from the budget. The error is a *BudgetError, and nothing is taken then.
 func (b *Budget) Take(bytes int64) error {
 	if b == nil {
@@ -58,11 +63,17 @@ func (b *Budget) Take(bytes int64) error {
 	}
 	used := b.used.Add(bytes)
 	_, fail := fault.At(fault.Take, "", bytes)
-	if used > b.limit || used < 0 || fail != nil {
-		b.used.Add(-bytes)
-		return &BudgetError{Asked: bytes, Used: used - bytes, Limit: b.limit}
+	if used <= b.limit && used >= 0 && fail == nil {
+		return nil
 	}
-	return nil
+	if used = b.used.Add(-bytes); b.full != nil && bytes <= b.limit && fail == nil {
+		b.full()
+		if used = b.used.Add(bytes); used <= b.limit {
+			return nil
+		}
+		used = b.used.Add(-bytes)
+	}
+	return &BudgetError{Asked: bytes, Used: used, Limit: b.limit}
 }
 
 // Hold takes bytes that exist already, whether they fit or not.

@@ -40,8 +40,9 @@ type Config struct {
 	// Products is the precision of dense products with constant weights: Float32, BFloat16 or Int8, see
 	// Options.Precision. A backend without it returns an *OptionError.
 	Products tensor.DType
-	// MaxMemory bounds the working memory of one executable, in bytes; 0: the machine's memory, if the backend knows it.
-	// Bind returns a *MemoryError before it allocates.
+	// MaxMemory bounds the memory of one executable and of its runs, in bytes; 0: the machine's memory, if the backend
+	// knows it.
+	// Bind and Run return a *MemoryError before they allocate more.
 	MaxMemory int64
 	// Profile asks executables to measure their steps.
 	Profile bool
@@ -80,6 +81,10 @@ type Binding struct {
 	// Inputs are the types of the inputs in the graph's order. Tensor types have the element types of the graph and known
 	// dimensions. Sequence types are those of the graph. An absent optional input is nil.
 	Inputs []ir.Type
+	// Budget bounds the executable and its runs, which charge to it all that they hold and allocate. The caller may
+	// charge what it holds beside. Executables may share it if one of them is used at a time. Nil: one of
+	// Config.MaxMemory.
+	Budget *ir.Budget
 }
 
 // Executable runs a program for one Binding. One goroutine uses it at a time.

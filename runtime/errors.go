@@ -108,10 +108,10 @@ func (e *UnsupportedError) Error() string {
 // Is reports whether target is ErrUnsupported.
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// MemoryError is the error for a run that needs more working memory than Options.MaxMemory.
+// MemoryError is the error for a run that needs more memory than Options.MaxMemory.
 type MemoryError struct {
 	Need, Limit int64
-	What        string // the consumer: a node, or the plan for one shape
+	What        string // the consumer: a node, an output, or the plan for one shape
 }
 
 // Error names both sizes.

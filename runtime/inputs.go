@@ -3,11 +3,13 @@ package runtime
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/ir"
@@ -64,8 +66,8 @@ func (sg *signature) elem(t ir.Type) tensor.DType {
 }
 
 // inputData puts the named inputs into the graph's order, checks kinds, element types and ranks, and converts element
-// types if no number changes. bindData checks dimensions, once for each set of shapes.
-func (sg *signature) inputData(in map[string]tensor.Datum, data []tensor.Datum) error {
+// types if no number changes, which it charges to c. bindData checks dimensions, once for each set of shapes.
+func (sg *signature) inputData(in map[string]tensor.Datum, data []tensor.Datum, c *charges) error {
 	found := 0
 	for i := range sg.inputs {
 		p := &sg.inputs[i]
@@ -81,7 +83,10 @@ func (sg *signature) inputData(in map[string]tensor.Datum, data []tensor.Datum) 
 			data[i] = nil
 			continue
 		}
-		d, err := sg.accept(d, p.Type)
+		d, err := sg.accept(d, p.Type, c)
+		if errors.Is(err, ErrMemory) {
+			return fmt.Errorf("input %q: %w", p.Name, err)
+		}
 		if err != nil {
 			return &InputError{Name: p.Name, Msg: err.Error()}
 		}
@@ -114,7 +119,8 @@ func unwrap(d tensor.Datum) tensor.Datum {
 }
 
 // accept checks d against t, except for symbolic dimensions, and returns it in the element types that the backend expects.
-func (sg *signature) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
+// It charges what it allocates to c.
+func (sg *signature) accept(d tensor.Datum, t ir.Type, c *charges) (tensor.Datum, error) {
 	switch t := t.(type) {
 	case *ir.TensorType:
 		x, ok := d.(*tensor.Tensor)
@@ -127,11 +133,14 @@ func (sg *signature) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 		if x.DType() == t.Elem && !sg.wide { // the common case
 			return x, nil
 		}
-		return sg.convert(x, t.Elem)
+		return sg.convert(x, t.Elem, c)
 	case *ir.SequenceType:
 		s, ok := d.(*tensor.Sequence)
 		if !ok {
 			return nil, fmt.Errorf("expected a sequence, found a tensor")
+		}
+		if err := c.take(bytesOf(len(s.Items), itemSize)); err != nil {
+			return nil, err
 		}
 		out := &tensor.Sequence{Items: make([]tensor.Datum, len(s.Items))}
 		for i, item := range s.Items {
@@ -139,7 +148,7 @@ func (sg *signature) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 			if item == nil {
 				return nil, fmt.Errorf("item %d is missing", i)
 			}
-			x, err := sg.accept(item, t.Elem)
+			x, err := sg.accept(item, t.Elem, c)
 			if err == nil {
 				err = knownDims(x, t.Elem)
 			}
@@ -150,7 +159,7 @@ func (sg *signature) accept(d tensor.Datum, t ir.Type) (tensor.Datum, error) {
 		}
 		return out, nil
 	case *ir.OptionalType:
-		return sg.accept(d, t.Elem)
+		return sg.accept(d, t.Elem, c)
 	}
 	return nil, fmt.Errorf("type %v cannot be passed", t)
 }
@@ -176,8 +185,12 @@ var floatBits = map[tensor.DType][2]int{
 	tensor.Float32: {8, 23}, tensor.Float64: {11, 52},
 }
 
-// convert returns x with element type want (float64 in place of float32 if sg is wide), if no number changes.
-func (sg *signature) convert(x *tensor.Tensor, want tensor.DType) (*tensor.Tensor, error) {
+// itemSize is the size of an item's place in a sequence.
+const itemSize = int(unsafe.Sizeof(tensor.Datum(nil)))
+
+// convert returns x with element type want (float64 in place of float32 if sg is wide), if no number changes. It charges
+// c.
+func (sg *signature) convert(x *tensor.Tensor, want tensor.DType, c *charges) (*tensor.Tensor, error) {
 	if sg.wide && want == tensor.Float32 {
 		want = tensor.Float64
 	}
@@ -187,7 +200,13 @@ func (sg *signature) convert(x *tensor.Tensor, want tensor.DType) (*tensor.Tenso
 	}
 	from, okFrom := floatBits[have]
 	to, okTo := floatBits[want]
-	if okFrom && okTo && from[0] <= to[0] && from[1] <= to[1] {
+	widens := okFrom && okTo && from[0] <= to[0] && from[1] <= to[1]
+	if widens || have.IsInt() && want.IsInt() { // in between they are float64, or int64 twice
+		if err := c.take(bytesOf(x.Len(), 16) + int64(tensor.ByteSize(want, x.Len()))); err != nil {
+			return nil, err
+		}
+	}
+	if widens {
 		return x.Convert(want, false)
 	}
 	if have.IsInt() && want.IsInt() {
@@ -309,15 +328,19 @@ func appendTypes(key []byte, types []ir.Type) []byte {
 	return key
 }
 
-// zeros makes an input of zeros with the type in a binding.
-func zeros(t ir.Type, sg *signature) (tensor.Datum, error) {
+// zeros makes an input of zeros with the type in a binding. It charges c.
+func zeros(t ir.Type, sg *signature, c *charges) (tensor.Datum, error) {
 	switch t := t.(type) {
 	case *ir.TensorType:
 		shape, ok := t.Shape.Known()
 		if !ok || t.NoRank {
 			return nil, fmt.Errorf("its shape %v is not fixed", t)
 		}
-		if _, err := tensor.Size(shape); err != nil {
+		n, err := tensor.Size(shape)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.take(bytesOf(n, max(1, (sg.elem(t).Bits()+7)/8))); err != nil {
 			return nil, err
 		}
 		return tensor.New(sg.elem(t), shape...), nil

@@ -43,8 +43,11 @@ type Options struct {
 	// output, activations with a scale per step (and head), and sums exactly. A step with an activation that is not finite
 	// gives NaN. Explain lists the products.
 	Precision tensor.DType
-	// MaxMemory bounds the working memory of one session, in bytes; 0: only the limits that the backend knows. The cpu
-	// backend refuses a plan that needs more memory than the machine has, or the process's container allows.
+	// MaxMemory bounds the memory of one session, in bytes: its working memory between runs, and all that a run allocates,
+	// with outputs that the caller gives no tensors for, inputs of other element types, and values whose size shows in
+	// the run. The same holds for a step of streams, with their states, and for all idle working memory of streams. A
+	// run that needs more ends with a *MemoryError before it allocates more. Weights are not counted, nor what the
+	// caller gives. 0: the machine's memory, or that of the process's container, where the backend knows it.
 	MaxMemory int64
 	// Carry is for models that take a sequence in chunks, and their state with each chunk. It maps the inputs for the
 	// state to the outputs with their next values, as {"state": "stateN"}. A stream carries these from chunk to chunk,

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -21,6 +22,8 @@ type Session struct {
 	in     []tensor.Datum
 	out    []tensor.Datum
 	key    []byte
+	calls  charges // its budget is that of the executables, too
+	full   func()  // evict(0)
 }
 
 // bound is an executable for one set of input shapes.
@@ -32,7 +35,10 @@ type bound struct {
 
 // NewSession makes a session. Its memory is allocated at its first Run.
 func (m *Model) NewSession() *Session {
-	return &Session{m: m, in: make([]tensor.Datum, len(m.inputs)), out: make([]tensor.Datum, len(m.outputs))}
+	s := &Session{m: m, in: make([]tensor.Datum, len(m.inputs)), out: make([]tensor.Datum, len(m.outputs)),
+		calls: charges{budget: m.newBudget()}}
+	s.full = func() { s.evict(0) }
+	return s
 }
 
 // Run computes the outputs from the inputs, both by name. The caller owns the outputs. Inputs may have a narrower element
@@ -58,7 +64,7 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 		if out == nil {
 			return errNoOut
 		}
-		if err := s.m.inputData(in, s.in); err != nil {
+		if err := s.inputs(func(c *charges) error { return s.m.inputData(in, s.in, c) }); err != nil {
 			return err
 		}
 		p, err := s.bind()
@@ -78,6 +84,15 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 	})
 }
 
+// inputs calls make, which sets s.in. Plans make room for the inputs if need be.
+func (s *Session) inputs(make func(c *charges) error) error {
+	if b := s.calls.budget; b != nil {
+		b.WhenFull(s.full)
+		defer b.WhenFull(nil)
+	}
+	return make(&s.calls)
+}
+
 // own runs f while no other goroutine uses the session.
 func (s *Session) own(f func() error) (err error) {
 	if !s.m.gate.enter() {
@@ -91,6 +106,7 @@ func (s *Session) own(f func() error) (err error) {
 	defer func() {
 		clear(s.in)
 		clear(s.out)
+		s.calls.release()
 		if v := recover(); v != nil {
 			err = Recovered(nil, v)
 			s.drop() // after a panic, working memory may be inconsistent
@@ -121,7 +137,14 @@ func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ..
 			return err
 		}
 		for i, t := range b.Inputs {
-			if s.in[i], err = zeros(t, s.m.signature); err != nil {
+			err := s.inputs(func(c *charges) (err error) {
+				s.in[i], err = zeros(t, s.m.signature, c)
+				return err
+			})
+			if errors.Is(err, ErrMemory) {
+				return fmt.Errorf("input %q: %w", s.m.inputs[i].Name, err)
+			}
+			if err != nil {
 				return &InputError{Name: s.m.inputs[i].Name, Msg: err.Error()}
 			}
 		}
@@ -162,6 +185,7 @@ func (s *Session) find(key []byte, make func() (*Binding, error)) (*bound, error
 	} else {
 		s.evict(0) // the limit is for the whole session
 	}
+	b.Budget = s.calls.budget
 	exe, err := s.m.program.Bind(*b)
 	if err != nil {
 		return nil, err
@@ -190,7 +214,7 @@ func (s *Session) evict(n int) {
 
 // drop drops all executables.
 func (s *Session) drop() {
-	s.bounds = nil
+	s.bounds, s.calls = nil, charges{budget: s.m.newBudget()}
 }
 
 // Memory returns the working memory that the session holds between runs, in bytes.

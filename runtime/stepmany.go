@@ -76,6 +76,7 @@ var gatherings = sync.Pool{New: func() any { return new(gathering) }}
 type gathered struct {
 	*StreamStep
 	in, out []tensor.Datum
+	charges charges
 	key     []byte // the inputs' shapes, equal for steps that may be one batch; empty if the step has failed
 }
 
@@ -108,7 +109,8 @@ func (g *gathered) prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := g.Stream.p.inputData(g.In, g.in); err != nil {
+	g.charges = charges{limit: g.Stream.p.m.config.MaxMemory}
+	if err := g.Stream.p.inputData(g.In, g.in, &g.charges); err != nil {
 		return err
 	}
 	g.key = appendKey(binary.AppendUvarint(g.key, uint64(g.Stream.batch)), g.in)
@@ -170,7 +172,15 @@ func stepJoined(ctx context.Context, all []gathered) error {
 	if err != nil {
 		return err
 	}
-	err = l.joint.join(ctx, p, c, l, all)
+	var more int64
+	for i := range all {
+		more += all[i].charges.taken
+	}
+	before := l.budget.Used()
+	if err = l.charge(more, "a step of several streams, with its inputs,"); err == nil {
+		err = l.joint.join(ctx, p, c, l, all)
+	}
+	l.budget.Release(l.budget.Used() - before)
 	p.settle(l, err)
 	return err
 }
@@ -185,6 +195,19 @@ func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
 	j := &joint{in: make([]tensor.Datum, len(p.inputs)), out: make([]tensor.Datum, len(p.outputs)),
 		shapes: make([][]int, len(p.outputs))}
 	var bytes int64
+	budget := p.m.newBudget()
+	fits := func(t tensor.DType, shape []int) error {
+		n, err := tensor.Size(shape)
+		if err != nil {
+			return err
+		}
+		size := int64(tensor.ByteSize(t, n))
+		bytes += size
+		if err := budget.Take(size); err != nil {
+			return refused(err, fmt.Sprintf("a step of %d streams", len(all)))
+		}
+		return nil
+	}
 	for i := range p.inputs {
 		first, ok := all[0].in[i].(*tensor.Tensor)
 		if !ok {
@@ -192,11 +215,13 @@ func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
 		}
 		shape := slices.Clone(first.Shape())
 		shape[p.inAxis[i]] *= len(all)
-		t := tensor.New(first.DType(), shape...)
-		j.in[i], bytes = t, bytes+int64(len(t.Bytes()))
+		if err := fits(first.DType(), shape); err != nil {
+			return nil, err
+		}
+		j.in[i] = tensor.New(first.DType(), shape...)
 	}
 	copy(c.in, j.in)
-	l, err := p.bind(c, c.key, all[0].Stream.batch*len(all))
+	l, err := p.bind(c, c.key, all[0].Stream.batch*len(all), budget)
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +232,11 @@ func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
 		}
 		j.shapes[i] = slices.Clone(s)
 		j.shapes[i][p.outAxis[i]] /= len(all)
-		t := tensor.New(p.outputDType[i], s...)
-		j.out[i], bytes = t, bytes+int64(len(t.Bytes()))
+		if err := fits(p.outputDType[i], s); err != nil {
+			p.close(l)
+			return nil, err
+		}
+		j.out[i] = tensor.New(p.outputDType[i], s...)
 	}
 	l.joint = j
 	l.bytes += bytes
@@ -228,6 +256,14 @@ func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []g
 		for i, d := range j.in {
 			if t, ok := d.(*tensor.Tensor); ok {
 				joinAt(t, all[k].in[i].(*tensor.Tensor), p.inAxis[i], k, true)
+			}
+		}
+		for i, d := range all[k].out {
+			if d != nil {
+				continue
+			}
+			if err := l.charge(int64(len(j.out[i].(*tensor.Tensor).Bytes())/len(all)), p.outputs[i].Name); err != nil {
+				return err
 			}
 		}
 		rest := all[k].Stream.state

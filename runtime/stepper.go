@@ -38,6 +38,7 @@ type stepper struct {
 type call struct {
 	in, out []tensor.Datum
 	key     []byte
+	charges charges
 }
 
 // lease is working memory for one shape of a step.
@@ -45,6 +46,7 @@ type lease struct {
 	key      string
 	exe      Executable
 	bytes    int64
+	budget   *ir.Budget // of the step: its states, its working memory, and its runs; nil: none
 	outShape [][]int
 	steps    int64          // steps of time in the inputs; 1 for a model without a time dimension
 	in, out  []tensor.Datum // the states before and after the step
@@ -178,7 +180,11 @@ func (p *stepper) stateBytes(batch int) (int64, error) {
 }
 
 // borrow returns a call with arguments to fill in.
-func (p *stepper) borrow() *call { return p.calls.Get().(*call) }
+func (p *stepper) borrow() *call {
+	c := p.calls.Get().(*call)
+	c.charges = charges{limit: p.m.config.MaxMemory}
+	return c
+}
 
 func (p *stepper) giveBack(c *call) {
 	clear(c.in)
@@ -192,7 +198,7 @@ func (p *stepper) lease(c *call, batch int) (*lease, error) {
 	if l := p.take(c.key); l != nil {
 		return l, nil
 	}
-	return p.bind(c, c.key, batch)
+	return p.bind(c, c.key, batch, p.m.newBudget())
 }
 
 // take returns idle working memory for a key, or nil if there is none.
@@ -208,8 +214,9 @@ func (p *stepper) take(key []byte) *lease {
 	return nil
 }
 
-// bind makes working memory for the inputs in c, with batch samples, under key.
-func (p *stepper) bind(c *call, key []byte, batch int) (_ *lease, err error) {
+// bind makes working memory for the inputs in c, with batch samples, under key. The budget bounds it, with the states of
+// the streams.
+func (p *stepper) bind(c *call, key []byte, batch int, budget *ir.Budget) (_ *lease, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = Recovered(nil, v)
@@ -222,7 +229,15 @@ func (p *stepper) bind(c *call, key []byte, batch int) (_ *lease, err error) {
 	if err := p.checkBatch(b, c.in, batch); err != nil {
 		return nil, err
 	}
-	l := &lease{key: string(key), outShape: p.outputShapes(b.Dims), steps: 1}
+	l := &lease{key: string(key), budget: budget, outShape: p.outputShapes(b.Dims), steps: 1}
+	size, err := p.stateBytes(batch)
+	if err == nil {
+		err = budget.Take(3 * size)
+	}
+	if err != nil {
+		return nil, refused(err, fmt.Sprintf("the state of %d samples, before and after a step,", batch))
+	}
+	b.Budget = budget
 	if p.time != "" {
 		l.steps = b.Dims[p.time] * p.timing.Multiple
 	}
@@ -276,6 +291,9 @@ func (p *stepper) checkBatch(b *Binding, in []tensor.Datum, batch int) error {
 	return &InputError{Name: p.batch, Msg: fmt.Sprintf("expected %d, as the stream has, found %d", batch, found)}
 }
 
+// charge takes bytes of a call from the budget of a step, for as long as the call runs.
+func (l *lease) charge(bytes int64, what string) error { return refused(l.budget.Take(bytes), what) }
+
 // release keeps working memory for the next step of its shape. Idle memory is bounded by Options.MaxMemory; release drops
 // the least recently used beyond it. release(nil) drops all idle memory.
 func (p *stepper) release(l *lease) {
@@ -284,6 +302,9 @@ func (p *stepper) release(l *lease) {
 	p.mu.Lock()
 	from := len(p.idle)
 	if l != nil {
+		if l.budget != nil {
+			l.bytes = l.budget.Used()
+		}
 		p.idle = append(p.idle, l)
 		from++
 		var sum int64

@@ -97,14 +97,19 @@ func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) erro
 	p := s.p
 	c := p.borrow()
 	defer p.giveBack(c)
-	if err := p.inputData(in, c.in[:len(p.inputs)]); err != nil {
+	if err := p.inputData(in, c.in[:len(p.inputs)], &c.charges); err != nil {
 		return err
 	}
 	l, err := p.lease(c, s.batch)
 	if err != nil {
 		return err
 	}
+	if err := l.charge(c.charges.taken, "a step, with its inputs,"); err != nil {
+		p.release(l)
+		return err
+	}
 	if err := p.outputData(out, l.outShape, c.in[:len(p.inputs)], c.out[:len(p.outputs)]); err != nil {
+		l.budget.Release(c.charges.taken)
 		p.release(l)
 		return err
 	}
@@ -124,6 +129,7 @@ func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) erro
 			out[o.Name] = c.out[i]
 		}
 	}
+	l.budget.Release(c.charges.taken)
 	p.settle(l, err)
 	return err
 }

@@ -28,7 +28,7 @@ func main() {
 	model, err := runtime.Load(flag.Arg(0), runtime.Options{
 		Backend:   cpu.New(),
 		Threads:   1,         // one per request, since requests are concurrent
-		MaxMemory: 256 << 20, // working memory per request
+		MaxMemory: 256 << 20, // per request
 		Copy:      small(flag.Arg(0)),
 	})
 	if err != nil {

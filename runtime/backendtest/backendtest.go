@@ -18,9 +18,11 @@
 //   - Sessions: 64 concurrent ones share a program. Close waits for runs. A run whose context is done ends between
 //     nodes, also in loops.
 //   - Memory: an executable does not grow from run to run. Options.MaxMemory of 64 KiB is enough for the suite's small
-//     shapes, and its large ones give a runtime.MemoryError. Outputs are written to the caller's tensors.
+//     shapes, and its large ones give a runtime.MemoryError. Outputs are written to the caller's tensors. Whatever a
+//     run allocates is charged to runtime.Binding.Budget before.
 //
-// Plans, streams and snapshots are implemented by runtime for all backends, and not tested here.
+// Plans, streams and snapshots are implemented by runtime for all backends, and not tested here, but for the memory of
+// streams.
 //
 // It imports ir, its text, the operators and their samples, runtime and runtime/ref; Reference also needs models,
 // passes and the readers of model directories. A refusal is logged with its reason. A wrong answer is always a failure.
@@ -84,6 +86,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) {
 		{"close", s.closing},
 		{"cancel", s.cancel},
 		{"memory", s.memory},
+		{"memory bounds", s.memoryBounds},
 		{"unsupported", s.unsupported},
 	} {
 		s.sub(t, part.name, part.run)

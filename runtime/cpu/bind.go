@@ -110,8 +110,15 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
-	d = d.timeMajor()
-	return newExecutable(d, d.units(), nil)
+	var e *executable
+	if err := d.Build(func() (err error) {
+		d = d.timeMajor()
+		e, err = newExecutable(d, d.units(), nil)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // Explain returns the forms of the recurrences, the way in which loops run and, if low precision was asked for, the
@@ -124,7 +131,10 @@ func (p *program) Explain(b runtime.Binding) ([]runtime.Choice, error) {
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
-	d = d.timeMajor()
-	all, products := d.choices()
-	return append(all, products...), nil
+	var all, products []runtime.Choice
+	err := d.Build(func() error {
+		all, products = d.timeMajor().choices()
+		return nil
+	})
+	return append(all, products...), err
 }

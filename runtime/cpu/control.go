@@ -17,21 +17,31 @@ func (d *binding) controlKernel(s *lowering.Step) *boundKernel {
 	return &boundKernel{run: run, subs: d.subs(c.Programs()), temp: c.Memory() / 4, control: c}
 }
 
-// bindSubgraphs makes the executables of a unit's subgraphs. It returns the bytes that they hold.
-func (e *executable) bindSubgraphs(u *unit) (int64, error) {
-	var held int64
+// bindSubgraphs makes the executables of a unit's subgraphs.
+func (e *executable) bindSubgraphs(u *unit) error {
 	for _, d := range u.kernel.subs {
 		var sub *executable
 		if d != nil {
 			var err error
 			if sub, err = newExecutable(d, d.units(), e.top()); err != nil {
-				return 0, err
+				return err
 			}
-			held += sub.Held
 		}
 		u.subs = append(u.subs, sub)
 	}
-	return held, nil
+	return nil
+}
+
+// release gives back what the executable and those of its subgraphs have charged.
+func (e *executable) release() {
+	e.Release()
+	for _, u := range e.units {
+		for _, sub := range u.subs {
+			if sub != nil {
+				sub.release()
+			}
+		}
+	}
 }
 
 // top returns the executable of the model, whose workers subgraphs use.
@@ -61,33 +71,46 @@ type nester struct {
 
 func (n nester) Nest(l *lowering.Binding, old lowering.Runner) (lowering.Runner, error) {
 	d, root := n.e.d.sub(l), n.e.top()
-	x, err := newExecutable(d, d.units(), root)
+	var x *executable
+	err := l.Build(func() (err error) {
+		if x, err = newExecutable(d, d.units(), root); err != nil {
+			return err
+		}
+		return root.equip(x)
+	})
 	if err != nil {
 		return nil, err
 	}
-	root.equip(x)
 	if old == nil {
 		n.u.subs = append(n.u.subs, x)
 		return x, nil
 	}
-	n.u.past = addTimes(n.u.past, old.(*executable).Profile())
-	n.u.subs[slices.Index(n.u.subs, old.(*executable))] = x
+	o := old.(*executable)
+	n.u.past = addTimes(n.u.past, o.Profile())
+	n.u.subs[slices.Index(n.u.subs, o)] = x
+	o.release()
 	return x, nil
 }
 
 // equip gives the workers the memory that part, the executable of a subgraph, needs. No worker may be at work.
-func (e *executable) equip(part *executable) {
+func (e *executable) equip(part *executable) error {
 	for _, w := range e.workers {
-		if len(w.Scratch) < part.scratch {
+		n, k := len(w.Scratch), len(w.state)
+		more := int64(max(0, part.scratch-n))*4 + int64(max(0, part.states-k))*8
+		if err := e.Hold(more, "the workers of graph "+part.p.Graph.Name); err != nil {
+			return err
+		}
+		if n < part.scratch {
 			w.Scratch = floats(part.scratch)
 		}
 		if len(w.args) < part.rowArgs {
 			w.args = make([][]float32, part.rowArgs)
 		}
-		if len(w.state) < part.states {
+		if k < part.states {
 			w.state = make([]float64, part.states)
 		}
 	}
+	return nil
 }
 
 // addTimes adds times to those of the same name, operator and form.

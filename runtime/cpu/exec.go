@@ -48,8 +48,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 	for _, u := range units {
 		if k := u.kernel; k != nil {
 			scratch = max(scratch, k.scratch)
-			more, err := e.bindSubgraphs(u)
-			if err != nil {
+			if err := e.bindSubgraphs(u); err != nil {
 				return nil, err
 			}
 			for _, sub := range u.subs {
@@ -57,7 +56,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 					scratch, args, states = max(scratch, sub.scratch), max(args, sub.rowArgs), max(states, sub.states)
 				}
 			}
-			extra += more + k.tables
+			extra += k.tables
 		}
 		if u.streaming != nil {
 			extra += u.streaming.Bytes()
@@ -82,10 +81,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 	}
 	e.scratch, e.rowArgs, e.states = scratch, args, states
 	need := plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
-	if err := e.Afford(need, "the plan of graph "+d.p.Graph.Name); err != nil {
+	if err := e.Hold(need, "the plan of graph "+d.p.Graph.Name); err != nil {
 		return nil, err
 	}
-	e.Held = need
 	e.arena = floats(int(plan.bytes / 4))
 	e.Memory = arenaBytes(e.arena)
 	for _, v := range d.p.Values {
@@ -103,7 +101,9 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		if u.kernel != nil {
 			for _, v := range u.steps[0].Out {
 				if v != nil && d.Shape(v) != nil && !d.Placed(v) {
-					e.Place(v, tensor.New(d.DType(v), d.Shape(v)...))
+					if err := e.PlaceText(v); err != nil {
+						return nil, err
+					}
 				}
 			}
 			if u.kernel.control != nil {
@@ -192,7 +192,7 @@ func (u *unit) label() runtime.StepTime {
 }
 
 // ArenaBytes is the working memory between runs.
-func (e *executable) ArenaBytes() int64 { return e.Held }
+func (e *executable) ArenaBytes() int64 { return e.Held() }
 
 // Profile gives what the units took; those of subgraphs in place of the step that they belong to.
 func (e *executable) Profile() []runtime.StepTime {
@@ -214,6 +214,7 @@ func (e *executable) Profile() []runtime.StepTime {
 
 // Close releases the working memory.
 func (e *executable) Close() error {
+	e.release()
 	e.frame, e.arena, e.workers, e.units = frame{}, nil, nil, nil
 	return nil
 }
@@ -256,14 +257,13 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 // timed runs a part of a unit; an error names its node.
 func (e *executable) timed(i int, part func(e *executable, u *unit, from, to int) error, from, to int) (err error) {
 	u := e.units[i]
-	n := u.steps[0].Source
 	var start time.Time
 	if e.times != nil {
 		start = time.Now()
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = runtime.Recovered(n, v)
+			err = u.steps[0].Recovered(v)
 		}
 		if e.times != nil {
 			e.times[i].Time += time.Since(start)

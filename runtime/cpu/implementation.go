@@ -58,10 +58,12 @@ func init() {
 
 // implementation returns the preferred implementation of a step.
 func (d *binding) implementation(s *lowering.Step) implementation {
+	mark := d.Charged()
 	for _, k := range preference {
 		if m, ok := k.fit(d, s); ok {
 			return m
 		}
+		d.Discharge(mark)
 	}
 	return implementation{}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Binding is a program with shapes: everything that is known of its values and steps before a run. It is immutable.
-// Callers must not change the slices and tensors that its methods return.
+// Binding is a program with shapes: everything that is known of its values and steps before a run. It is immutable,
+// except for the account of the memory that its executable holds (Charge). Callers must not change the slices and
+// tensors that its methods return.
 type Binding struct {
 	// Program is the program that is bound.
 	Program *Program
@@ -24,6 +25,8 @@ type Binding struct {
 	items    map[*Value]items // of values that are sequences of tensors
 	refused  bool
 	err      error
+	memory   *memory // of the executable
+	charged  int64   // bytes of memory.held
 }
 
 // bound is everything that is known of a value.
@@ -92,8 +95,13 @@ func (d *Binding) refuse(v *Value, shape []int) {
 // Bind returns the program with the shapes of b. content holds the content of inputs, as far as it is known. Errors are
 // in Binding.Err.
 func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
+	return p.bind(b, content, newMemory(b.Budget, &p.Config))
+}
+
+// bind is Bind for a program whose memory is part of an account.
+func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory) *Binding {
 	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{},
-		branches: map[*Step]*[2]*Binding{}}
+		branches: map[*Step]*[2]*Binding{}, memory: m}
 	given := map[*Value]ir.Type{}
 	for i, v := range p.Inputs {
 		given[v] = b.Inputs[i]

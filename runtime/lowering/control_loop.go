@@ -43,7 +43,8 @@ type stack struct {
 	part
 	typed  bool           // all parts have one type, which is known
 	direct bool           // the whole is the output itself
-	whole  *tensor.Tensor // holds the parts
+	whole  *tensor.Tensor // holds the parts; if not direct, from run to run
+	idle   bool           // no run uses whole
 	parts  []tensor.Datum // the parts, if not typed
 	elems  int
 }
@@ -193,7 +194,11 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 	if !ok {
 		return f.Evaluate(ctx, r.s) // returns the operator's error
 	}
-	defer r.forget()
+	f.control = r
+	defer func() {
+		f.control = nil
+		r.forget()
+	}()
 	for i, c := range r.b.Carried {
 		r.now[i] = f.Datum(r.s.In[c.Arg])
 	}
@@ -213,13 +218,13 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 			err = sub.Run(ctx, r.args, r.results)
 		}
 		if err == nil {
-			more, err = r.take(n)
+			more, err = r.take(f, n)
 		}
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", n, err)
 		}
 	}
-	return r.finish(f, n, direct)
+	return r.finish(ctx, f, n, direct)
 }
 
 // bounds reads the largest number of iterations, negative for no limit, and whether there is a first one. ok is false
@@ -302,6 +307,7 @@ func (r *looping) prepare(f *Frame, k, n int, last bool) error {
 // grow makes room for part n.
 func (k *stack) grow(f *Frame, n, trip int) error {
 	size := k.outer * k.inner
+	k.idle = false
 	if k.whole != nil && (trip >= 0 || (n+1)*size <= k.whole.Len()) {
 		return nil
 	}
@@ -309,30 +315,50 @@ func (k *stack) grow(f *Frame, n, trip int) error {
 	if trip >= 0 {
 		parts = trip
 	}
-	if err := k.afford(f, parts, size); err != nil {
-		if parts = n + 1; trip >= 0 || k.afford(f, parts, size) != nil {
+	if err := k.hold(f, parts, size); err != nil {
+		if parts = n + 1; trip >= 0 || k.hold(f, parts, size) != nil {
 			return err
 		}
 	}
 	old := k.whole
 	k.whole = tensor.New(k.dtype, parts*size)
-	if old != nil {
-		copy(k.whole.Bytes(), old.Bytes())
+	if old == nil {
+		f.memory.spares = append(f.memory.spares, spare{k, f})
+		return nil
 	}
+	copy(k.whole.Bytes(), old.Bytes())
+	f.release(int64(len(old.Bytes())))
 	return nil
 }
 
-// afford returns an error for a scan output of more than ops.MaxElems elements, or above the memory limit.
-func (k *stack) afford(f *Frame, parts, size int) error {
+// spare is the memory of a scan output, in the frame that holds it.
+type spare struct {
+	k *stack
+	f *Frame
+}
+
+// drop releases the memory if no run uses it, and reports whether it has.
+func (s spare) drop() bool {
+	if !s.k.idle {
+		return false
+	}
+	s.f.release(int64(len(s.k.whole.Bytes())))
+	s.k.whole = nil
+	return true
+}
+
+// hold charges the memory of a scan output, which stays from run to run. It returns an error for more than ops.MaxElems
+// elements, or above the memory limit.
+func (k *stack) hold(f *Frame, parts, size int) error {
 	n, err := tensor.Size([]int{parts, size})
 	if err != nil || n > ops.MaxElems {
 		return fmt.Errorf("scan outputs have more than %d elements", ops.MaxElems)
 	}
-	return f.Afford(int64(tensor.ByteSize(k.dtype, n)), "a scan output")
+	return f.Hold(int64(tensor.ByteSize(k.dtype, n)), "a scan output, with what is held,")
 }
 
 // take stores the results of iteration n, and reports whether there is another iteration.
-func (r *looping) take(n int) (more bool, err error) {
+func (r *looping) take(f *Frame, n int) (more bool, err error) {
 	out := r.results
 	more = true
 	if r.b.Loop {
@@ -359,6 +385,9 @@ func (r *looping) take(n int) (more bool, err error) {
 			if k.elems += t.Len(); k.elems > ops.MaxElems {
 				return false, fmt.Errorf("scan outputs have more than %d elements", ops.MaxElems)
 			}
+			if err := f.Take(ops.ItemSize, "a scan output"); err != nil {
+				return false, err
+			}
 			k.parts = append(k.parts, t)
 		}
 	}
@@ -367,7 +396,7 @@ func (r *looping) take(n int) (more bool, err error) {
 
 // finish stores the node's outputs after n iterations. direct says that the last iteration has written carried values
 // to the outputs, as far as their shapes allow.
-func (r *looping) finish(f *Frame, n int, direct bool) error {
+func (r *looping) finish(ctx context.Context, f *Frame, n int, direct bool) error {
 	store := func(i int, d tensor.Datum) error {
 		v := r.out(i)
 		if v == nil || direct && d == f.Datum(v) {
@@ -393,7 +422,7 @@ func (r *looping) finish(f *Frame, n int, direct bool) error {
 		if k.direct || r.out(k.Res) == nil {
 			continue
 		}
-		t, err := k.join(n)
+		t, err := k.join(ctx, f, n)
 		if err != nil {
 			return fmt.Errorf("scan output %d: %w", i, err)
 		}
@@ -405,7 +434,7 @@ func (r *looping) finish(f *Frame, n int, direct bool) error {
 }
 
 // join returns the scan output of n parts.
-func (k *stack) join(n int) (*tensor.Tensor, error) {
+func (k *stack) join(ctx context.Context, f *Frame, n int) (*tensor.Tensor, error) {
 	if n == 0 {
 		dtype, shape, ok := declaredPart(k.scanOut)
 		axis, err := ops.Axis(k.scanOut.Axis, len(shape)+1)
@@ -418,6 +447,10 @@ func (k *stack) join(n int) (*tensor.Tensor, error) {
 		return tensor.New(dtype, slices.Insert(shape, axis, 0)...), nil
 	}
 	if k.typed {
+		size := int64(tensor.ByteSize(k.dtype, n*k.outer*k.inner))
+		if err := f.Take(size, "a scan output"); err != nil {
+			return nil, err
+		}
 		t := tensor.New(k.dtype, slices.Insert(slices.Clone(k.shape), k.part.axis, n)...)
 		copy(t.Bytes(), k.whole.Bytes())
 		return t, nil
@@ -427,11 +460,25 @@ func (k *stack) join(n int) (*tensor.Tensor, error) {
 	}
 	node := &ir.Node{Op: ops.Default.Resolve("", "ConcatFromSequence", ops.Opsets()[""]),
 		Attrs: ir.Attrs{}.With("axis", k.scanOut.Axis).With("new_axis", int64(1))}
-	res, err := eval.Node(node, []tensor.Datum{&tensor.Sequence{Items: k.parts}})
+	res, err := eval.Options{}.Node(ctx, node, []tensor.Datum{&tensor.Sequence{Items: k.parts}}, f.memory.budget)
 	if err != nil {
-		return nil, err
+		return nil, refused(err, "a scan output")
 	}
 	return res[0].(*tensor.Tensor), nil
+}
+
+// alive visits the data of the run that no frame has: carried values, and parts of scan outputs.
+func (r *looping) alive(visit func(d tensor.Datum)) {
+	for i, c := range r.b.Carried {
+		visit(r.now[i])
+		visit(r.results[c.Out])
+	}
+	for i := range r.outs {
+		if k := &r.outs[i]; !k.typed {
+			visit(r.results[k.Out])
+			visit(&tensor.Sequence{Items: k.parts})
+		}
+	}
 }
 
 // forget drops the references to the data of the run.
@@ -449,5 +496,6 @@ func (r *looping) forget() {
 		if k.direct {
 			k.whole = nil
 		}
+		k.idle = k.whole != nil
 	}
 }

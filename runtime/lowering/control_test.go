@@ -163,7 +163,8 @@ func TestLateBinding(t *testing.T) {
 	}
 }
 
-// Scan outputs of a loop of unknown length grow by doubling, and where that is more than is allowed by what is needed.
+// Scan outputs of a loop of unknown length grow by doubling, and where that is more than is allowed by what is needed:
+// the parts so far and the larger memory, and at the end the memory, the output and the last state.
 func TestScanOutputGrows(t *testing.T) {
 	const size, iterations = 1000, 20
 	g := parse(t, `g (float[1000] a, int64 m) => (s) {
@@ -175,7 +176,7 @@ func TestScanOutputGrows(t *testing.T) {
 	for _, c := range []struct {
 		limit int64
 		fits  bool
-	}{{4 * size * iterations, true}, {4 * size * 2 * 16, true}, {4*size*iterations - 1, false}} {
+	}{{4 * size * (2*iterations + 1), true}, {4 * size * (32 + iterations + 1), true}, {4*size*(2*iterations-1) - 1, false}} {
 		e, _ := bindPlain(t, g, runtime.Config{MaxMemory: c.limit}, in)
 		out := []tensor.Datum{nil}
 		err := e.Run(context.Background(), in, out)

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
@@ -23,21 +23,33 @@ type Frame struct {
 	Memory []byte
 	// Nested says that the program runs within another, which keeps its results for as long as it needs them.
 	Nested bool
-	// Held is the working memory of the executable in bytes, Memory included.
-	Held int64
 
 	slots  []elements       // where the elements of tensors of known shape lie: at 0 of none, at 1 + ID of a value
 	places []*tensor.Tensor // per value: the tensor that lies in a place of its own
 	data   []tensor.Datum   // per value: all else
 	fixed  []bool           // per value: it is in its slot before the run, and stays there
 	direct []bool           // per output
+	text   []*tensor.Tensor // of places: those of strings
+
+	memory  *memory        // of the executable, and of those around it
+	own     int64          // bytes of memory.held
+	under   *Frame         // the frame that runs around this one
+	out     []tensor.Datum // the outputs, during a run
+	made    []bool         // per output: the run has made it
+	control holder         // what runs a step's subgraphs; nil: nothing
+}
+
+// holder holds data of a run beside the frames.
+type holder interface {
+	alive(visit func(d tensor.Datum))
 }
 
 // NewFrame makes a frame that holds what is known before any run. It gives no value a place.
 func (d *Binding) NewFrame(nested bool) Frame {
 	n := len(d.Program.Values)
 	f := Frame{Binding: d, Nested: nested, slots: make([]elements, n+1), places: make([]*tensor.Tensor, n),
-		data: make([]tensor.Datum, n), fixed: make([]bool, n), direct: make([]bool, len(d.Program.Outputs))}
+		data: make([]tensor.Datum, n), fixed: make([]bool, n), direct: make([]bool, len(d.Program.Outputs)),
+		made: make([]bool, len(d.Program.Outputs)), memory: d.memory}
 	for _, v := range d.Program.Values {
 		if t := d.Constant(v); t != nil {
 			f.data[v.ID], f.slots[v.ID+1], f.fixed[v.ID] = t, elementsOf(t), true
@@ -58,15 +70,37 @@ func (d *Binding) Placed(v *Value) bool {
 // Place gives v a place of its own: t, to which runs write. It stays from run to run.
 func (f *Frame) Place(v *Value, t *tensor.Tensor) {
 	f.places[v.ID], f.slots[v.ID+1], f.fixed[v.ID] = t, elementsOf(t), true
+	if t.DType() == tensor.String {
+		f.text = append(f.text, t)
+	}
+}
+
+// PlaceText gives v, a tensor of strings, a place of its own, which it makes. The error is a *runtime.MemoryError.
+func (f *Frame) PlaceText(v *Value) error {
+	n, err := tensor.Size(f.Binding.Shape(v))
+	if err != nil {
+		return fmt.Errorf("value %s: %w", v.Name, err)
+	}
+	if err := f.Hold(bytesOf(n, int(unsafe.Sizeof(""))), "value "+v.Name+", with what is held,"); err != nil {
+		return err
+	}
+	f.Place(v, tensor.New(tensor.String, f.Binding.Shape(v)...))
+	return nil
 }
 
 // PlaceOf returns the tensor that lies in the place of v; nil where it has none of its own.
 func (f *Frame) PlaceOf(v *Value) *tensor.Tensor { return f.places[v.ID] }
 
 // Begin takes over the inputs of a run, and the tensors of outputs that are computed where the caller wants them:
-// out[i] is made where it is nil and output i is Direct.
+// out[i] is made where it is nil and output i is Direct. The error is a *runtime.MemoryError for an output that does not
+// fit.
 func (f *Frame) Begin(in, out []tensor.Datum) error {
 	d := f.Binding
+	f.memory.enter(f)
+	f.out = out
+	for i, d := range out {
+		f.made[i] = d == nil
+	}
 	for i, v := range d.Program.Inputs {
 		if d.Known(v) != nil { // of a subgraph: its content was known
 			continue
@@ -81,6 +115,13 @@ func (f *Frame) Begin(in, out []tensor.Datum) error {
 			continue
 		}
 		if out[i] == nil {
+			n, err := tensor.Size(d.Shape(v))
+			if err != nil {
+				return fmt.Errorf("output %q: %w", v.Name, err)
+			}
+			if err := f.take(int64(tensor.ByteSize(d.DType(v), n))); err != nil {
+				return refused(err, "output "+v.Name)
+			}
 			out[i] = tensor.New(d.DType(v), d.Shape(v)...)
 		}
 		t, ok := out[i].(*tensor.Tensor)
@@ -116,7 +157,10 @@ func (f *Frame) Finish(out []tensor.Datum) error {
 		}
 		d := f.Datum(v)
 		if out[i] == nil {
-			out[i] = f.result(v, d)
+			var err error
+			if out[i], err = f.result(v, d); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := runtime.Store(out, i, d); err != nil {
@@ -128,19 +172,27 @@ func (f *Frame) Finish(out []tensor.Datum) error {
 
 // result returns an output as it leaves a run: to the caller it shares nothing; of a subgraph, nothing that its next
 // run, or who gives it its inputs, writes to. What has no known shape was given or stored as such.
-func (f *Frame) result(v *Value, d tensor.Datum) tensor.Datum {
+func (f *Frame) result(v *Value, d tensor.Datum) (tensor.Datum, error) {
 	if !f.Nested || f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil {
-		return clone(d)
+		if err := f.take(ops.SizeOf(d)); err != nil {
+			return nil, refused(err, "output "+v.Name)
+		}
+		return clone(d), nil
 	}
-	return d
+	return d, nil
 }
 
 // End forgets the data of the run, whether it went well or not.
 func (f *Frame) End() {
+	f.memory.leave(f)
+	f.out, f.control = nil, nil
 	for i, fixed := range f.fixed {
 		if !fixed {
 			f.data[i], f.slots[i+1] = nil, elements{}
 		}
+	}
+	for _, t := range f.text {
+		clear(t.Strings())
 	}
 }
 
@@ -166,9 +218,9 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 	for _, c := range s.Captures {
 		captured = append(captured, f.Datum(c.Outer))
 	}
-	res, err := d.Program.Evaluate(ctx, s, in, captured)
+	res, err := d.Program.evaluate(ctx, s, in, captured, f.memory.budget)
 	if err != nil {
-		return err
+		return refused(err, s.Source.String())
 	}
 	for i, v := range s.Out {
 		if v == nil {
@@ -206,12 +258,35 @@ func (f *Frame) Store(v *Value, d tensor.Datum) error {
 		return nil
 	}
 	if w := f.written(v); w != nil {
+		if t.DType() == tensor.String {
+			if err := f.take(lengths(t)); err != nil {
+				return refused(err, v.Name)
+			}
+		}
 		copy(w.Bytes(), t.Bytes())
 		copy(w.Strings(), t.Strings())
 		return nil
 	}
-	f.Keep(v, f.Own(d))
+	o, err := f.Own(d)
+	if err != nil {
+		return err
+	}
+	if o == d { // a copy is charged
+		if err := f.take(ops.SizeOf(d)); err != nil {
+			return refused(err, v.Name)
+		}
+	}
+	f.Keep(v, o)
 	return nil
+}
+
+// lengths returns the bytes of the strings of t, without their places.
+func lengths(t *tensor.Tensor) int64 {
+	var n int64
+	for _, s := range t.Strings() {
+		n += int64(len(s))
+	}
+	return n
 }
 
 // written returns the tensor that results of v are written to: in its place, or where the caller wants it. nil: there
@@ -227,7 +302,7 @@ func (f *Frame) written(v *Value) *tensor.Tensor {
 	return nil
 }
 
-// Keep takes a result that has no place as it is: it lies in no memory that is used again (Own).
+// Keep takes a result that has no place as it is: it lies in no memory that is used again (Own), and is charged (Take).
 func (f *Frame) Keep(v *Value, d tensor.Datum) {
 	f.data[v.ID] = d
 	if t, ok := d.(*tensor.Tensor); ok {
@@ -236,33 +311,53 @@ func (f *Frame) Keep(v *Value, d tensor.Datum) {
 }
 
 // Own returns d, copied where it lies in memory that is used again: Memory, and what else has a place of its own; and
-// of a nested program, its inputs and outputs.
-func (f *Frame) Own(d tensor.Datum) tensor.Datum {
+// of a nested program, its inputs and outputs. The copy is charged to the run: the error is a *runtime.MemoryError.
+func (f *Frame) Own(d tensor.Datum) (tensor.Datum, error) {
 	switch d := d.(type) {
 	case *tensor.Tensor:
 		if d != nil && f.passing(d) {
-			return d.Clone()
+			if err := f.take(ops.SizeOf(d)); err != nil {
+				return nil, refused(err, "a copy of "+d.String())
+			}
+			return d.Clone(), nil
 		}
 	case *tensor.Sequence:
 		if d != nil {
-			for i, item := range d.Items {
-				if o := f.Own(item); o != item {
-					c := &tensor.Sequence{Items: slices.Clone(d.Items)}
-					for j := i; j < len(c.Items); j++ {
-						c.Items[j] = f.Own(c.Items[j])
-					}
-					return c
-				}
-			}
+			return f.ownItems(d)
 		}
 	case *tensor.Optional:
 		if d != nil && d.Value != nil {
-			if o := f.Own(d.Value); o != d.Value {
-				return &tensor.Optional{Value: o}
+			if o, err := f.Own(d.Value); err != nil || o != d.Value {
+				return &tensor.Optional{Value: o}, err
 			}
 		}
 	}
-	return d
+	return d, nil
+}
+
+// ownItems is Own for a sequence.
+func (f *Frame) ownItems(d *tensor.Sequence) (tensor.Datum, error) {
+	for i, item := range d.Items {
+		o, err := f.Own(item)
+		if err != nil {
+			return nil, err
+		}
+		if o == item {
+			continue
+		}
+		if err := f.Take(ops.ItemSize*int64(len(d.Items)), "a copy of a sequence"); err != nil {
+			return nil, err
+		}
+		c := &tensor.Sequence{Items: slices.Clone(d.Items)}
+		c.Items[i] = o
+		for j := i + 1; j < len(c.Items); j++ {
+			if c.Items[j], err = f.Own(c.Items[j]); err != nil {
+				return nil, err
+			}
+		}
+		return c, nil
+	}
+	return d, nil
 }
 
 // passing reports whether other elements will stand where t's are.
@@ -316,26 +411,4 @@ func clone(d tensor.Datum) tensor.Datum {
 		}
 	}
 	return nil
-}
-
-// Afford refuses more bytes than the executable may hold beside what it holds already.
-func (f *Frame) Afford(bytes int64, what string) error {
-	if need, limit := f.Held+bytes, MemoryLimit(f.Binding.Program.Config.MaxMemory); need > limit {
-		return &runtime.MemoryError{Need: need, Limit: limit, What: what}
-	}
-	return nil
-}
-
-// MemoryLimit is how many bytes an executable may hold: as many as were asked for (runtime.Config.MaxMemory), or as the
-// machine has, where that is known.
-func MemoryLimit(asked int64) int64 { return memoryLimit(asked, ram.Total()) }
-
-func memoryLimit(asked, machine int64) int64 {
-	switch {
-	case asked > 0:
-		return asked
-	case machine > 0:
-		return min(machine, mostBytes)
-	}
-	return mostBytes
 }

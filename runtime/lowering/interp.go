@@ -17,7 +17,7 @@ func newNodes(c runtime.Config) *eval.Program {
 		if panicked != nil {
 			return runtime.Recovered(n, panicked)
 		}
-		return &runtime.NodeError{Node: n, Err: err}
+		return &runtime.NodeError{Node: n, Err: refused(err, n.String())}
 	}})
 }
 
@@ -31,9 +31,10 @@ func (f *Compiler) evaluated(n *ir.Node, src *ir.Node) error {
 	return err
 }
 
-// Evaluate computes a step as package ops defines it. in are the values of Step.Args and captured those of
-// Step.Captures; nil for absent ones. It returns one result per output of the node.
-func (p *Program) Evaluate(ctx context.Context, s *Step, in, captured []tensor.Datum) ([]tensor.Datum, error) {
+// evaluate computes a step as package ops defines it, within a budget. in are the values of Step.Args and captured those
+// of Step.Captures; nil for absent ones. It returns one result per output of the node. They are not charged any more.
+func (p *Program) evaluate(ctx context.Context, s *Step, in, captured []tensor.Datum,
+	b *ir.Budget) ([]tensor.Datum, error) {
 	var outer *eval.Frame
 	if len(captured) > 0 {
 		outer = &eval.Frame{Values: map[*ir.Value]tensor.Datum{}}
@@ -41,5 +42,5 @@ func (p *Program) Evaluate(ctx context.Context, s *Step, in, captured []tensor.D
 			outer.Values[c.Inner] = captured[i]
 		}
 	}
-	return p.nodes.Node(ctx, s.Node, in, outer, nil)
+	return p.nodes.Node(ctx, s.Node, in, outer, b)
 }

@@ -300,7 +300,7 @@ func (d *Binding) bindStages(s *Step, l *LoopBinding, first []ir.Type, konst []*
 				return nil
 			}
 		}
-		x := b.Program.Bind(runtime.Binding{Inputs: types}, konst)
+		x := b.Program.bind(runtime.Binding{Inputs: types}, konst, d.memory)
 		if x.err != nil {
 			return nil
 		}

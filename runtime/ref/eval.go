@@ -28,7 +28,8 @@ type executable struct {
 
 // Run evaluates the main graph.
 func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
-	e.budget = ir.NewBudget(e.p.limit, -1)
+	before := e.budget.Used()
+	defer func() { e.budget.Release(e.budget.Used() - before) }()
 	res, err := e.p.code.Graph(ctx, e.p.main, in, nil, e.budget, e)
 	if err != nil {
 		return err
@@ -90,8 +91,8 @@ func (e *executable) Done(at eval.Place) error {
 
 // room returns a MemoryError, before the node allocates, if the types show that its outputs are too large.
 func (e *executable) room(at eval.Place) error {
-	limit := e.p.limit
-	if limit < 0 || at.Inner {
+	limit := e.budget.Limit()
+	if at.Inner {
 		return nil
 	}
 	need := e.budget.Used()
@@ -110,7 +111,7 @@ func (e *executable) room(at eval.Place) error {
 				k = 1
 			}
 			if k > 0 && bytes > limit/k {
-				return &runtime.MemoryError{Need: limit + 1, Limit: limit, What: "output " + v.Name + " " + t.String() +
+				return &runtime.MemoryError{Need: max(limit, limit+1), Limit: limit, What: "output " + v.Name + " " + t.String() +
 					", and more,"}
 			}
 			bytes *= max(k, 0)

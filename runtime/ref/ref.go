@@ -46,7 +46,7 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 		return nil, &runtime.OptionError{Option: "Precision",
 			Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}
 	}
-	p := &program{config: c, limit: limit(c.MaxMemory), main: g,
+	p := &program{config: c, main: g,
 		code: eval.New(eval.Options{Resolver: b.resolver, Wide: c.Wide, Kernel: c.Kernel, Failed: failed})}
 	var u *eval.UnsupportedError
 	if err := p.code.Add(g); errors.As(err, &u) {
@@ -77,14 +77,16 @@ func failed(n *ir.Node, err error, panicked any) error {
 
 type program struct {
 	config runtime.Config
-	limit  int64 // bytes of a run; negative: none
 	main   *ir.Graph
 	code   *eval.Program
 }
 
 // Bind needs no plan.
 func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
-	e := &executable{p: p, dims: b.Dims}
+	e := &executable{p: p, dims: b.Dims, budget: b.Budget}
+	if e.budget == nil {
+		e.budget = ir.NewBudget(limit(p.config.MaxMemory), -1)
+	}
 	if p.config.Profile {
 		for _, n := range p.main.Nodes {
 			e.times = append(e.times, stepTime{Name: n.String(), Op: n.Op.FullName(), Form: "eval"})

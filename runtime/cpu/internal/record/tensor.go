@@ -63,9 +63,11 @@ func firstOf(a, b TensorMaker) TensorMaker {
 		return a
 	}
 	return func(d *lowering.Binding) *TensorKernel {
+		mark := d.Charged()
 		if k := a(d); k != nil {
 			return k
 		}
+		d.Discharge(mark)
 		return b(d)
 	}
 }

@@ -2,9 +2,11 @@ package tensors
 
 import (
 	"slices"
+	"unsafe"
 	"weak"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -25,13 +27,22 @@ func sequenceInsertKernel(s *lowering.Step) record.TensorMaker {
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
 			q, ok := f.Datum(s.In[0]).(*tensor.Sequence)
-			item := f.Own(f.Datum(s.In[1]))
+			item, err := f.Own(f.Datum(s.In[1]))
+			if err != nil {
+				return err
+			}
 			if !ok || q == nil || item == nil {
 				return e.Fallback(s) // says what is wrong
 			}
-			items := q.Items
+			items, more := q.Items, int64(ops.ItemSize)
 			if last.Value() != q {
 				items = slices.Clip(items)
+			}
+			if n := len(items); n == cap(items) { // it grows to twice the size at most
+				more += int64(2*n) * int64(unsafe.Sizeof(item))
+			}
+			if err := f.Take(more, s.Out[0].Name); err != nil {
+				return err
 			}
 			made := &tensor.Sequence{Items: append(items, item)}
 			last = weak.Make(made)

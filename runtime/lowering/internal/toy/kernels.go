@@ -44,9 +44,9 @@ func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 	}
 	n, _ := tensor.Size(shape)
 	m, at := scalar.NewMachine(scalar.Linearize(nil, e), n), make([][]int, len(s.In))
-	args, y := make([][]float64, len(s.In)), [][]float64{make([]float64, n)}
+	args, y := make([][]float64, len(s.In)), [][]float64{lowering.Make[float64](d, n)}
 	for _, i := range reads {
-		args[i], at[i] = make([]float64, n), places(d, s, i, shape)
+		args[i], at[i] = lowering.Make[float64](d, n), places(d, s, i, shape)
 		if w := s.Constant64(i); w != nil { // constants may be of any type
 			for k, o := range at[i] {
 				args[i][k] = w[o]
@@ -68,9 +68,8 @@ func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 }
 
 // places returns the index in input i for each element of the result, after broadcasting.
-func places(d *lowering.Binding, s *lowering.Step, i int, shape []int) (at []int) {
-	ops.Walk(shape, ops.BroadcastStrides(d.ShapeOf(s, i), shape), 0, func(offset int) { at = append(at, offset) })
-	return at
+func places(d *lowering.Binding, s *lowering.Step, i int, shape []int) []int {
+	return lowering.Offsets[int](d, shape, ops.BroadcastStrides(d.ShapeOf(s, i), shape), 0)
 }
 
 // copying copies, for operators that change the shape alone. It returns nil if the shapes do not fit, so that the
@@ -92,8 +91,7 @@ func transpose(d *lowering.Binding, s *lowering.Step) kernel {
 	for i, axis := range s.Node.Attrs.Ints("perm", nil) {
 		permuted[i] = strides[axis]
 	}
-	var at []int
-	ops.Walk(shape, permuted, 0, func(offset int) { at = append(at, offset) })
+	at := lowering.Offsets[int](d, shape, permuted, 0)
 	return func(out, in [][]float32) {
 		for i, o := range at {
 			out[0][i] = in[0][o]
@@ -109,10 +107,11 @@ func matMul(d *lowering.Binding, s *lowering.Step) kernel {
 	}
 	outer := shape[:len(shape)-2]
 	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
-	batch := func(shape []int) (at []int) {
-		rest := shape[:len(shape)-2]
-		size := shape[len(shape)-2] * shape[len(shape)-1]
-		ops.Walk(outer, ops.BroadcastStrides(rest, outer), 0, func(offset int) { at = append(at, offset*size) })
+	batch := func(shape []int) []int {
+		at := lowering.Offsets[int](d, outer, ops.BroadcastStrides(shape[:len(shape)-2], outer), 0)
+		for i := range at {
+			at[i] *= shape[len(shape)-2] * shape[len(shape)-1]
+		}
 		return at
 	}
 	as, bs := batch(a), batch(b)
@@ -230,13 +229,14 @@ func scan(d *lowering.Binding, s *lowering.Step) kernel {
 		return nil
 	}
 	batch, length, n := shape[0], shape[1], shape[2]
+	x := lowering.Make[complex128](d, length)
 	return func(out, in [][]float32) {
 		for sample := range batch {
 			for j := range n {
 				a := essm.Pow(complex(parts[0][j], parts[1][j]), 1)
 				b := complex(parts[2][j], parts[3][j])
 				v := func(t int) complex128 { return complex(float64(in[0][(sample*length+t)*n+j]), 0) }
-				x := make([]complex128, length)
+				clear(x)
 				var z complex128
 				for t := 0; t < length && direction != essm.Backward; t++ {
 					z = a*z + b*v(t)

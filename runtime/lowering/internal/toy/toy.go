@@ -147,19 +147,22 @@ func (maker) String() string { return "loop" }
 
 const align = tensor.Align
 
-func newExecutable(d *lowering.Binding, nested bool) (*executable, error) {
+func newExecutable(d *lowering.Binding, nested bool) (e *executable, err error) {
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
-	e := &executable{Frame: d.NewFrame(nested)}
-	var order [][]*lowering.Step
-	for _, s := range d.Program.Steps {
-		if d.Dead(s) {
-			continue
+	err = d.Build(func() error {
+		e = &executable{Frame: d.NewFrame(nested)}
+		var order [][]*lowering.Step
+		for _, s := range d.Program.Steps {
+			if d.Dead(s) {
+				continue
+			}
+			e.units, order = append(e.units, e.unit(s)), append(order, []*lowering.Step{s})
 		}
-		e.units, order = append(e.units, e.unit(s)), append(order, []*lowering.Step{s})
-	}
-	if err := e.place(d.Lives(order)); err != nil {
+		return e.place(d.Lives(order))
+	})
+	if err != nil {
 		return nil, err
 	}
 	if d.Program.Config.Profile {
@@ -237,7 +240,9 @@ func (e *executable) place(lives []lowering.Life) error {
 			}
 			dtype, shape, life := d.DType(v), d.Shape(v), lives[v.ID]
 			if dtype == tensor.String {
-				e.Place(v, tensor.New(dtype, shape...))
+				if err := e.PlaceText(v); err != nil {
+					return err
+				}
 				continue
 			}
 			n, _ := tensor.Size(shape)
@@ -278,10 +283,10 @@ func (e *executable) place(lives []lowering.Life) error {
 		})
 	}
 	offsets, size := lowering.Place(all, align)
-	if err := e.Afford(int64(size), "the plan of graph "+d.Program.Graph.Name); err != nil {
+	if err := e.Hold(int64(size), "the plan of graph "+d.Program.Graph.Name); err != nil {
 		return err
 	}
-	e.Held, e.Memory = int64(size), tensor.AlignedBytes(size)
+	e.Memory = tensor.AlignedBytes(size)
 	for i, v := range all {
 		if err := use[i](e.Memory[offsets[i] : offsets[i]+v.Size]); err != nil {
 			return err
@@ -296,9 +301,8 @@ func (e *executable) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Ru
 	if err != nil {
 		return nil, err
 	}
-	e.Held += sub.Held
 	if old != nil {
-		e.Held -= old.(*executable).Held
+		old.(*executable).release()
 	}
 	return sub, nil
 }
@@ -334,7 +338,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
 func (e *executable) run(ctx context.Context, u *unit) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = runtime.Recovered(u.step.Source, v)
+			err = u.step.Recovered(v)
 		}
 	}()
 	switch {
@@ -364,10 +368,23 @@ func poison(b []byte) {
 	}
 }
 
-func (e *executable) ArenaBytes() int64           { return e.Held }
+func (e *executable) ArenaBytes() int64           { return e.Held() }
 func (e *executable) Profile() []runtime.StepTime { return e.times }
 
+// release gives back what the executable and those of its subgraphs have charged.
+func (e *executable) release() {
+	e.Release()
+	for _, u := range e.units {
+		for _, sub := range u.subs {
+			if sub != nil {
+				sub.release()
+			}
+		}
+	}
+}
+
 func (e *executable) Close() error {
+	e.release()
 	*e = executable{}
 	return nil
 }

@@ -1,0 +1,324 @@
+package lowering
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/essmc/essmc/internal/ram"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+)
+
+// memory is the account of an executable, and of those of the programs within it: all that they hold, and all that
+// their runs allocate, is charged to one budget before it is allocated. Data of a run are charged when they are made,
+// and released when the run ends, or when the budget is full: then those that are still alive are counted.
+type memory struct {
+	budget *ir.Budget
+	held   int64  // bytes that are held between runs
+	data   int64  // bytes of the run's data, whether alive or not
+	top    *Frame // the innermost one that runs
+	spares []spare
+	seen   map[*byte]int64
+	count  func() // countAlive
+}
+
+// newMemory returns an account in a budget; nil: in one of its own.
+func newMemory(b *ir.Budget, c *runtime.Config) *memory {
+	if b == nil {
+		b = ir.NewBudget(MemoryLimit(c.MaxMemory), -1)
+	}
+	m := &memory{budget: b}
+	m.count = m.countAlive
+	return m
+}
+
+// MemoryLimit is the number of bytes that an executable may hold, with the data of its runs: as many as were asked for
+// (runtime.Config.MaxMemory), or as the machine has, where that is known.
+func MemoryLimit(asked int64) int64 { return memoryLimit(asked, ram.Total()) }
+
+func memoryLimit(asked, machine int64) int64 {
+	switch {
+	case asked > 0:
+		return asked
+	case machine > 0:
+		return min(machine, mostBytes)
+	}
+	return mostBytes
+}
+
+// refused returns a MemoryError for a budget that what exceeds; other errors stay.
+func refused(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	var over *ir.BudgetError // on the heap
+	if errors.As(err, &over) && !over.Work {
+		return &runtime.MemoryError{Need: over.Need(), Limit: over.Limit, What: what + ", with what is held,"}
+	}
+	return err
+}
+
+// Recovered returns the error of a step for the value of a panic: a *runtime.MemoryError for bytes that exceed the
+// budget.
+func (s *Step) Recovered(panicked any) error {
+	if over, ok := panicked.(*ir.BudgetError); ok {
+		return &runtime.NodeError{Node: s.Source, Err: refused(over, s.Source.String())}
+	}
+	return runtime.Recovered(s.Source, panicked)
+}
+
+// Build calls build, which makes an executable of d or of a program within it. If build fails, or exceeds the budget,
+// what it has charged is released. The error is a *runtime.MemoryError then.
+func (d *Binding) Build(build func() error) (err error) {
+	m := d.memory
+	before := m.held
+	defer func() {
+		if v := recover(); v != nil {
+			over, ok := v.(*ir.BudgetError)
+			if !ok {
+				m.hold(before - m.held)
+				panic(v)
+			}
+			err = refused(over, "the plan of graph "+d.Program.Graph.Name)
+		}
+		if err != nil {
+			m.hold(before - m.held)
+		}
+	}()
+	return build()
+}
+
+// hold adds to what is held, whether it fits or not.
+func (m *memory) hold(bytes int64) {
+	m.held += bytes
+	m.budget.Hold(bytes)
+}
+
+// take takes bytes for what is held between runs. The error is an *ir.BudgetError.
+func (m *memory) take(bytes int64) error {
+	if err := m.budget.Take(bytes); err != nil {
+		return err
+	}
+	m.held += bytes
+	return nil
+}
+
+// Charge charges bytes that an executable of d holds, such as tables of a kernel, before they are allocated. If they
+// do not fit, it panics with an *ir.BudgetError, which Build and Step.Recovered make errors of.
+func (d *Binding) Charge(bytes int64) {
+	if err := d.memory.take(bytes); err != nil {
+		panic(err)
+	}
+	d.charged += bytes
+}
+
+// Charged returns the bytes that Charge has charged.
+func (d *Binding) Charged() int64 { return d.charged }
+
+// Discharge releases the bytes that Charge has charged since Charged returned mark.
+func (d *Binding) Discharge(mark int64) {
+	d.memory.hold(mark - d.charged)
+	d.charged = mark
+}
+
+// Make is make([]T, n) for what an executable of d holds, see Binding.Charge.
+func Make[T any](d *Binding, n int) []T {
+	var z T
+	d.Charge(bytesOf(n, int(unsafe.Sizeof(z))))
+	return make([]T, n)
+}
+
+// Offsets returns the offsets that ops.Walk visits, as a table that an executable of d holds.
+func Offsets[T int | int32](d *Binding, shape, strides []int, first int) []T {
+	n, err := tensor.Size(shape)
+	if err != nil {
+		d.Charge(math.MaxInt64 / 2)
+	}
+	list := Make[T](d, n)[:0]
+	ops.Walk(shape, strides, first, func(o int) { list = append(list, T(o)) })
+	return list
+}
+
+// bytesOf returns the size of n elements; a number that no budget has, if it is not to be counted.
+func bytesOf(n, size int) int64 {
+	if n < 0 || size > 0 && int64(n) > math.MaxInt64/2/int64(size) {
+		return math.MaxInt64 / 2
+	}
+	return int64(n) * int64(size)
+}
+
+// Hold charges bytes of working memory, before they are allocated. They stay charged until Release. The error is a
+// *runtime.MemoryError.
+func (f *Frame) Hold(bytes int64, what string) error {
+	if bytes > mostBytes {
+		return &runtime.MemoryError{Need: bytes, Limit: min(f.memory.budget.Limit(), mostBytes), What: what}
+	}
+	if err := f.memory.take(bytes); err != nil {
+		var over *ir.BudgetError
+		if errors.As(err, &over) { // the plan itself holds the rest
+			return &runtime.MemoryError{Need: over.Need(), Limit: over.Limit, What: what}
+		}
+		return err
+	}
+	f.own += bytes
+	return nil
+}
+
+// Release gives back what Hold and Binding.Charge have charged for f: its executable is not used again.
+func (f *Frame) Release() {
+	if m := f.memory; m != nil {
+		m.spares = slices.DeleteFunc(m.spares, func(s spare) bool { return s.f == f })
+		f.release(f.own)
+		f.Binding.Discharge(0)
+	}
+}
+
+func (f *Frame) release(bytes int64) {
+	f.memory.hold(-bytes)
+	f.own -= bytes
+}
+
+// Held returns the bytes that are held between runs by the executable, and by those around and within it.
+func (f *Frame) Held() int64 {
+	if f.memory == nil {
+		return 0
+	}
+	return f.memory.held
+}
+
+// Take charges bytes of data that a run makes, before they are allocated. They stay charged until the data have been
+// found to be dead, or the run ends. The error is a *runtime.MemoryError, with what they are for.
+func (f *Frame) Take(bytes int64, what string) error { return refused(f.take(bytes), what) }
+
+// take is Take with an *ir.BudgetError.
+func (f *Frame) take(bytes int64) error {
+	if err := f.memory.budget.Take(bytes); err != nil {
+		return err
+	}
+	f.memory.data += bytes
+	return nil
+}
+
+// enter makes f the frame that runs.
+func (m *memory) enter(f *Frame) {
+	f.under = m.top
+	if m.top = f; f.under == nil {
+		m.budget.WhenFull(m.count)
+	}
+}
+
+// leave ends the run of f, and of frames within it.
+func (m *memory) leave(f *Frame) {
+	if m.top = f.under; m.top != nil {
+		return
+	}
+	m.budget.WhenFull(nil)
+	m.budget.Release(m.data)
+	m.data = 0
+	clear(m.seen)
+}
+
+// countAlive releases the data that no frame has any more, and what was kept for further runs alone.
+func (m *memory) countAlive() {
+	m.spares = slices.DeleteFunc(m.spares, spare.drop)
+	if m.seen == nil {
+		m.seen = map[*byte]int64{}
+	}
+	clear(m.seen)
+	for f := m.top; f != nil; f = f.under {
+		f.others(func(d tensor.Datum) { m.alive(d) })
+	}
+	live := int64(0)
+	for f := m.top; f != nil; f = f.under {
+		f.mine(func(d tensor.Datum) { live += m.alive(d) })
+		for _, t := range f.text {
+			live += lengths(t)
+		}
+	}
+	if live < m.data { // parts of one tensor may be seen as several
+		m.budget.Release(m.data - live)
+		m.data = live
+	}
+}
+
+// alive returns the bytes of a datum that have not been seen yet and lie in no arena.
+func (m *memory) alive(d tensor.Datum) int64 {
+	switch d := d.(type) {
+	case *tensor.Tensor:
+		if d == nil {
+			return 0
+		}
+		var at *byte
+		if b := d.Bytes(); len(b) > 0 {
+			at = &b[0]
+			for f := m.top; f != nil; f = f.under {
+				if overlap(b, f.Memory) {
+					return 0
+				}
+			}
+		} else if s := d.Strings(); len(s) > 0 {
+			at = (*byte)(unsafe.Pointer(&s[0]))
+		}
+		if at == nil || m.seen[at] > 0 {
+			return 0
+		}
+		m.seen[at] = ops.SizeOf(d)
+		return m.seen[at]
+	case *tensor.Sequence:
+		if d == nil || len(d.Items) == 0 {
+			return 0
+		}
+		// Sequences that grow share their list.
+		at := (*byte)(unsafe.Pointer(&d.Items[0]))
+		n := max(0, ops.ItemSize*int64(len(d.Items))-m.seen[at])
+		m.seen[at] += n
+		for _, item := range d.Items {
+			n += m.alive(item)
+		}
+		return n
+	case *tensor.Optional:
+		if d != nil {
+			return m.alive(d.Value)
+		}
+	}
+	return 0
+}
+
+// others visits data that the run has not made: what was known before, what the caller gave, and tensors of the
+// caller's to write to.
+func (f *Frame) others(visit func(d tensor.Datum)) {
+	for i, v := range f.Binding.Program.Values {
+		if f.fixed[i] {
+			visit(f.data[i])
+			if t := f.places[i]; t != nil {
+				visit(t)
+			}
+		} else if f.under == nil && f.Binding.Given(v) {
+			visit(f.data[i])
+		}
+	}
+	for i, d := range f.out {
+		if !f.made[i] {
+			visit(d)
+		}
+	}
+}
+
+// mine visits the data that the run holds. The inputs are the caller's, or those of the frame around.
+func (f *Frame) mine(visit func(d tensor.Datum)) {
+	for i, v := range f.Binding.Program.Values {
+		if !f.fixed[i] && !f.Binding.Given(v) {
+			visit(f.data[i])
+		}
+	}
+	for _, d := range f.out {
+		visit(d)
+	}
+	if f.control != nil {
+		f.control.alive(visit)
+	}
+}
