@@ -14,6 +14,7 @@ import (
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	family "github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/passes"
@@ -79,18 +80,18 @@ func TestRandomModels(t *testing.T) {
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 // randomConfig returns a random small model with any of the options of docs/math.md, Model directory.
-func randomConfig(r *rand.Rand) *models.Config {
-	c := models.Default()
+func randomConfig(r *rand.Rand) *family.Config {
+	c := family.Default()
 	heads := pick(r, 1, 2, 3)
 	c.DModel, c.NLayers = heads*pick(r, 2, 3), 1+r.IntN(3)
-	c.Prenorm, c.Norm = r.IntN(2) == 0, pick(r, models.Norms...)
+	c.Prenorm, c.Norm = r.IntN(2) == 0, pick(r, family.Norms...)
 	switch r.IntN(3) {
 	case 0:
-		c.Encoder = models.Encoder{Type: "identity"}
+		c.Encoder = family.Encoder{Type: "identity"}
 	case 1:
-		c.Encoder = models.Encoder{Type: "linear", DInput: 1 + r.IntN(3)}
+		c.Encoder = family.Encoder{Type: "linear", DInput: 1 + r.IntN(3)}
 	case 2:
-		c.Encoder = models.Encoder{Type: "embedding", VocabSize: 4}
+		c.Encoder = family.Encoder{Type: "embedding", VocabSize: 4}
 	}
 	l := &c.Layer
 	l.Heads, l.Channels, l.Bidirectional, l.ConjSym = heads, pick(r, 1, 1, 2), r.IntN(2) == 0, r.IntN(2) == 0
@@ -102,10 +103,10 @@ func randomConfig(r *rand.Rand) *models.Config {
 	l.LambdaReal, l.LambdaImag = pick(r, essm.RealConstraints...),
 		pick(r, "same", "same", "softplus", "sigmoid", "clip", "zero", "negtive")
 	l.Dt, l.D = pick(r, "per_state", "shared"), pick(r, "none", "diagonal", "full")
-	l.Activation, l.PostActivation = pick(r, append([]string{""}, models.Activations...)...),
-		pick(r, append([]string{""}, models.Activations...)...)
+	l.Activation, l.PostActivation = pick(r, append([]string{""}, family.Activations...)...),
+		pick(r, append([]string{""}, family.Activations...)...)
 	l.MaxKernelLength = pick(r, 0, 0, 5)
-	c.Decoder = models.Decoder{Type: "sequence", Mode: pick(r, models.Modes...), DOutput: 3, UseLengths: r.IntN(2) == 0}
+	c.Decoder = family.Decoder{Type: "sequence", Mode: pick(r, family.Modes...), DOutput: 3, UseLengths: r.IntN(2) == 0}
 	if r.IntN(4) == 0 {
 		c.Decoder.Type, c.Decoder.NLI, c.Decoder.Activation = "retrieval", r.IntN(2) == 0, pick(r, "gelu", "relu")
 	}
@@ -123,9 +124,9 @@ func randomConfig(r *rand.Rand) *models.Config {
 
 // randomWeights initializes a model, and moves the weights that training would move away from 0 and 1. If step sizes
 // are shared and conjugates are not, half of the models get a full matrix.
-func randomWeights(t *testing.T, r *rand.Rand, c *models.Config) models.Weights {
+func randomWeights(t *testing.T, r *rand.Rand, c *family.Config) models.Weights {
 	t.Helper()
-	w, err := models.Init(c, models.InitOptions{DtMin: 0.01, DtMax: 0.5}, r.Uint64())
+	w, err := family.Init(c, family.InitOptions{DtMin: 0.01, DtMax: 0.5}, r.Uint64())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, c.JSON())
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/essmc/essmc/internal/worktime"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/plan"
@@ -135,7 +135,7 @@ func (c *afterWork) Err() error {
 
 // A run ends within a millisecond of its context; of work, as other processes may take the processor.
 func TestCancelAtOnce(t *testing.T) {
-	p, err := models.NewPreset("sc35")
+	p, err := essm.NewPreset("sc35")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,25 +6,26 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 )
 
 // small is a causal model of few features: input float[B,L,2] → output float[B,3], or of every step with mode none.
-func small(mode string) *models.Config {
-	c := models.Default()
-	c.Encoder = models.Encoder{Type: "linear", DInput: 2}
+func small(mode string) *essm.Config {
+	c := essm.Default()
+	c.Encoder = essm.Encoder{Type: "linear", DInput: 2}
 	c.DModel, c.NLayers, c.Prenorm, c.Norm = 8, 2, true, "batch"
 	c.Layer.Bidirectional = false
 	c.Layer.Heads, c.Layer.DState, c.Layer.Dt, c.Layer.D = 2, 8, "per_state", "diagonal"
 	c.Layer.PostActivation = "half_glu1"
-	c.Decoder = models.Decoder{Type: "sequence", Mode: mode, DOutput: 3}
+	c.Decoder = essm.Decoder{Type: "sequence", Mode: mode, DOutput: 3}
 	return c
 }
 
 // network makes an optimised model with random weights.
-func network(t testing.TB, c *models.Config) *ir.Graph {
+func network(t testing.TB, c *essm.Config) *ir.Graph {
 	t.Helper()
-	w, err := models.Init(c, models.InitOptions{}, 1)
+	w, err := essm.Init(c, essm.InitOptions{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

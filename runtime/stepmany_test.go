@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 )
@@ -67,7 +67,7 @@ func TestStepMany(t *testing.T) {
 // Pairs of documents are not put side by side: the batch holds all left, then all right ones.
 func TestStepManyPairs(t *testing.T) {
 	c := small("pool")
-	c.Decoder = models.Decoder{Type: "retrieval", Mode: "pool", NLI: true, Activation: "gelu", DOutput: 3}
+	c.Decoder = essm.Decoder{Type: "retrieval", Mode: "pool", NLI: true, Activation: "gelu", DOutput: 3}
 	m := model(t, network(t, c), runtime.Options{Backend: cpu.New()})
 	if runtime.Joinable(m) {
 		t.Error("streams of pairs step as one batch")

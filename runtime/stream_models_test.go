@@ -17,6 +17,7 @@ import (
 	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
@@ -82,7 +83,7 @@ func inChunks(t *testing.T, m *runtime.Model, in data, batch, chunk int, lengths
 }
 
 // sample makes an input for a configuration: numbers, or tokens.
-func sample(c *models.Config, rng *rand.Rand, batch, length int) data {
+func sample(c *essm.Config, rng *rand.Rand, batch, length int) data {
 	in := data{}
 	if c.Encoder.Type == "embedding" {
 		x := tensor.New(tensor.Int64, batch, length)
@@ -111,15 +112,15 @@ func sample(c *models.Config, rng *rand.Rand, batch, length int) data {
 func TestStreamModels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
-	all := map[string]*models.Config{}
-	for _, p := range models.Presets() {
+	all := map[string]*essm.Config{}
+	for _, p := range essm.Presets() {
 		if strings.HasPrefix(p.ID, "path") || p.ID == "psmnist" { // as large as image and smnist, and like them
 			continue
 		}
 		all[p.ID] = p.Config
 	}
 	for i := range 20 {
-		c := small(pick(models.Modes...))
+		c := small(pick(essm.Modes...))
 		c.NLayers, c.Prenorm, c.Norm = 1+rng.IntN(2), rng.IntN(2) == 0, pick("batch", "layer", "layer_scalar", "none")
 		c.Layer.ConjSym, c.Layer.Channels = rng.IntN(2) == 0, 1+rng.IntN(2)
 		c.Layer.D, c.Layer.MaxKernelLength = pick("none", "diagonal", "full"), []int{0, 0, 5}[rng.IntN(3)]
@@ -175,7 +176,7 @@ func TestStreamReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := models.ParseConfig(text, dir)
+		c, err := essm.ParseConfig(text, dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
@@ -565,9 +565,9 @@ func TestMillionSteps(t *testing.T) {
 }
 
 // sc35 is the speech preset made causal, which BenchmarkStreamStep and the documentation speak of.
-func sc35(t testing.TB) *models.Config {
+func sc35(t testing.TB) *essm.Config {
 	t.Helper()
-	p, err := models.NewPreset("sc35")
+	p, err := essm.NewPreset("sc35")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 )
@@ -21,14 +21,14 @@ import (
 type model struct {
 	name   string
 	dir    string // config.json and model.safetensors
-	preset models.Preset
+	preset essm.Preset
 	graph  *ir.Graph // after the passes
 	e      *env
 }
 
 // newModel makes a model. set holds keys and values, as in {"layer.bidirectional", "false"}.
 func newModel(e *env, id string, set ...[2]string) (*model, error) {
-	p, err := models.NewPreset(id)
+	p, err := essm.NewPreset(id)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func newModel(e *env, id string, set ...[2]string) (*model, error) {
 	if err := p.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	w, err := models.Init(p.Config, p.Init, 1)
+	w, err := essm.Init(p.Config, p.Init, 1)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

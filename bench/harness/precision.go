@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -88,7 +88,7 @@ func (e *env) lowPresets() (ids []string) {
 	if e.quick {
 		return []string{"smnist"}
 	}
-	for _, p := range models.Presets() {
+	for _, p := range essm.Presets() {
 		if p.ID != "retrieval" { // it takes pairs
 			ids = append(ids, p.ID)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/models"
 )
 
 func newConvertCommand() *cobra.Command {
@@ -36,7 +37,7 @@ lists the settings that it drops, which are irrelevant for inference.`,
 			if err != nil {
 				return err
 			}
-			n, err := c.Parameters(w)
+			n, err := models.Parameters(c, w)
 			if err != nil {
 				return err
 			}
@@ -46,7 +47,7 @@ lists the settings that it drops, which are irrelevant for inference.`,
 			for _, note := range gather(notes) {
 				cmd.Printf("note: %s\n", strings.TrimSpace(indent(wrap(oneLine(note), 94), "      ")))
 			}
-			cmd.Printf("%s  %d layers, %s parameters\n", dir, c.NLayers, grouped(int64(n)))
+			cmd.Printf("%s  %d layers, %s parameters\n", dir, c.Common().Layers, grouped(int64(n)))
 			return nil
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -61,11 +61,11 @@ presets.`,
 					return fmt.Errorf("%w; --force replaces a model", err)
 				}
 			}
-			w, err := models.Init(p.Config, p.Init, seed)
+			w, err := p.Init(p.Config, seed)
 			if err != nil {
 				return err
 			}
-			n, err := p.Config.Parameters(w)
+			n, err := models.Parameters(p.Config, w)
 			if err != nil {
 				return err
 			}
@@ -88,10 +88,14 @@ presets.`,
 	outputDirVar(cmd, &dir)
 	cmd.Flags().Uint64Var(&seed, "seed", 0, "seed of the random numbers")
 	cmd.Flags().StringArrayVar(&set, "set", nil, "set a key of config.json: `KEY=VALUE`; can be repeated")
-	complete(cmd, "set", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	complete(cmd, "set", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var out []string
-		for _, k := range models.Keys() {
-			out = append(out, k+"=")
+		for _, p := range models.Presets() {
+			if len(args) == 1 && p.ID == args[0] {
+				for _, k := range p.Config.Keys() {
+					out = append(out, k+"=")
+				}
+			}
 		}
 		return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	})
@@ -121,37 +125,29 @@ func preset(id string) (models.Preset, error) {
 }
 
 func listPresets(w io.Writer) error {
-	columns := []table.Column{{Title: "preset"}, {Title: "input"}, {Title: "steps", Right: true},
+	columns := []table.Column{{Title: "preset"}, {Title: "family"}, {Title: "input"}, {Title: "steps", Right: true},
 		{Title: "layers", Right: true},
 		{Title: "d_model", Right: true}, {Title: "classes", Right: true}, {Title: "parameters", Right: true},
 		{Title: "direction"}, {Title: "task"}}
 	var rows [][]string
 	for _, p := range models.Presets() {
-		c := p.Config
-		n, err := c.Parameters(nil)
+		n, err := models.Parameters(p.Config, nil)
 		if err != nil {
 			return err
 		}
-		input := "tokens"
-		if c.Encoder.Type != "embedding" {
-			input = fmt.Sprintf("%d features", c.Encoder.DInput)
-			if c.Encoder.DInput == 1 {
-				input = "1 feature"
-			}
-		}
+		c := p.Config.Common()
 		direction := "both"
-		if c.Causal() {
+		if c.Causal {
 			direction = "causal"
 		}
-		rows = append(rows, []string{p.ID, input, strconv.Itoa(p.Length), strconv.Itoa(c.NLayers),
-			strconv.Itoa(c.DModel),
-			strconv.Itoa(c.Decoder.DOutput), grouped(int64(n)), direction, p.Doc})
+		rows = append(rows, []string{p.ID, p.Config.Type(), c.Input, strconv.Itoa(p.Length), strconv.Itoa(c.Layers),
+			strconv.Itoa(c.Width), strconv.Itoa(c.Outputs), grouped(int64(n)), direction, p.Doc})
 	}
 	return table.Print(w, columns, rows)
 }
 
 // writeModel writes a complete model directory, or nothing. If replace is set, there may be a model already.
-func writeModel(dir string, c *models.Config, w models.Weights, replace bool) error {
+func writeModel(dir string, c models.Config, w models.Weights, replace bool) error {
 	if replace && checkEmpty(dir) != nil {
 		return checkpoint.WriteDir(dir, c, w)
 	}

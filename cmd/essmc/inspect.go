@@ -142,16 +142,13 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 		r.Parameters += p.Parameters
 	}
 	if c := m.Config; c != nil {
-		norm := "post-norm"
-		if c.Prenorm {
-			norm = "pre-norm"
-		}
+		common := c.Common()
 		direction := "bidirectional"
-		if c.Causal() {
+		if common.Causal {
 			direction = "causal"
 		}
-		r.config = fmt.Sprintf("%s of %d features, %s, %s (%s), %s", plural(c.NLayers, "layer"), c.DModel,
-			direction, norm, c.Norm, plural(c.Layer.Heads, "head"))
+		r.config = strings.Join(append([]string{c.Type(), fmt.Sprintf("%s of %d features", plural(common.Layers, "layer"),
+			common.Width), direction}, common.Details...), ", ")
 	}
 	r.Ops = countOps(source, g)
 	r.Time = alongTime(source)

@@ -19,9 +19,9 @@ func (f *sourceFlags) openFor(cmd *cobra.Command, path string, inputs []string) 
 		return m, err
 	}
 	file, rate := feed.Recording(inputs)
-	want := m.Config.SamplingRate
+	want := m.Config.Common().SamplingRate
 	// a length in steps is valid for one rate only
-	if rate == 0 || want == 0 || rate == want || m.Config.Layer.MaxKernelLength > 0 {
+	if rate == 0 || want == 0 || rate == want || !m.Config.Common().Resamples {
 		return m, nil
 	}
 	r := float64(want) / float64(rate)

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -25,13 +26,13 @@ import (
 // serve starts the service with a small causal model, or a bidirectional one.
 func serve(t *testing.T, bidirectional bool) *httptest.Server {
 	t.Helper()
-	c := models.Default()
-	c.Encoder = models.Encoder{Type: "linear", DInput: 2}
+	c := essm.Default()
+	c.Encoder = essm.Encoder{Type: "linear", DInput: 2}
 	c.DModel, c.NLayers, c.Norm = 8, 2, "batch"
 	c.Layer.Heads, c.Layer.DState, c.Layer.Bidirectional = 2, 8, bidirectional
 	c.Layer.Dt, c.Layer.D = "per_state", "diagonal"
-	c.Decoder = models.Decoder{Type: "sequence", Mode: "pool", DOutput: 3}
-	w, err := models.Init(c, models.InitOptions{}, 1)
+	c.Decoder = essm.Decoder{Type: "sequence", Mode: "pool", DOutput: 3}
+	w, err := essm.Init(c, essm.InitOptions{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

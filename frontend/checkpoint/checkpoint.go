@@ -22,6 +22,8 @@ import (
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
+	_ "github.com/essmc/essmc/models/families" // which ParseConfig knows
 )
 
 // ConfigName is the file name of the configuration in a model directory.
@@ -29,20 +31,20 @@ const ConfigName = "config.json"
 
 // ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names. float16 and
 // bfloat16 are widened to float32.
-func ReadDir(dir string) (*models.Config, models.Weights, error) {
+func ReadDir(dir string) (models.Config, models.Weights, error) {
 	return readDir(dir, safetensors.ReadDir)
 }
 
 // ReadDirWithin is like ReadDir, but refuses a directory if the files of its weights have more than limit bytes in total.
-func ReadDirWithin(dir string, limit int64) (*models.Config, models.Weights, error) {
+func ReadDirWithin(dir string, limit int64) (models.Config, models.Weights, error) {
 	return readDir(dir, func(dir string) (map[string]*tensor.Tensor, error) {
 		return safetensors.ReadDirWithin(dir, limit)
 	})
 }
 
-func readDir(dir string, read func(string) (map[string]*tensor.Tensor, error)) (*models.Config, models.Weights, error) {
+func readDir(dir string, read func(string) (map[string]*tensor.Tensor, error)) (models.Config, models.Weights, error) {
 	path := filepath.Join(dir, ConfigName)
-	data, err := readSmall(path, models.MaxConfig)
+	data, err := readSmall(path, config.MaxSize)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +64,7 @@ func readDir(dir string, read func(string) (map[string]*tensor.Tensor, error)) (
 }
 
 // weights converts a checkpoint's tensors to a model's weights, and checks them.
-func weights(c *models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
+func weights(c models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
 	w := models.Weights{}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		t := tensors[name]
@@ -85,7 +87,7 @@ func weights(c *models.Config, tensors map[string]*tensor.Tensor) (models.Weight
 
 // WriteDir writes a model directory. It creates the directory if it does not exist, and replaces a model that WriteDir
 // wrote before. It refuses a directory that holds anything else. Each file is written completely or not at all.
-func WriteDir(dir string, c *models.Config, w models.Weights) error {
+func WriteDir(dir string, c models.Config, w models.Weights) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
@@ -124,7 +126,7 @@ func checkTarget(dir string) error {
 		}
 	}
 	path := filepath.Join(dir, ConfigName)
-	data, err := readSmall(path, models.MaxConfig)
+	data, err := readSmall(path, config.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: is not empty and holds no model (no %s); write to another folder", dir, ConfigName)
 	}

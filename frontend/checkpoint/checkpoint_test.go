@@ -14,18 +14,19 @@ import (
 	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 )
 
 func data(name string) string { return filepath.Join("testdata", name) }
 
 // small reads the smallest model of testdata.
-func small(t testing.TB) (*models.Config, models.Weights) {
+func small(t testing.TB) (*essm.Config, models.Weights) {
 	t.Helper()
 	c, w, err := ReadDir(data("layer-vanilla-complex"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, w
+	return c.(*essm.Config), w
 }
 
 // reference lists the folders of the reference cases (docs/math.md, Reference cases).

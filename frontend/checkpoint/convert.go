@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	family "github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops/essm"
 )
 
 // convert converts the authors' configuration (docs/math.md, Checkpoints of the released code). The encoder and the
 // sizes follow from the tensors. If the configuration states them too, both must agree. Defaults are those of the
 // released code's constructors, not of config.json.
-func convert(root any, tensors map[string]*tensor.Tensor) (*models.Config, []string, error) {
+func convert(root any, tensors map[string]*tensor.Tensor) (*family.Config, []string, error) {
 	m, path, err := findModel(root)
 	if err != nil {
 		return nil, nil, err
@@ -25,7 +25,7 @@ func convert(root any, tensors map[string]*tensor.Tensor) (*models.Config, []str
 	if err != nil {
 		return nil, nil, err
 	}
-	c := models.Default()
+	c := family.Default()
 	c.DModel, c.NLayers = s.dModel, s.layers
 	convertModel(c, top.sub("model"), s, tensors)
 	convertEncoder(c, top, tensors)
@@ -112,7 +112,7 @@ func sizesOf(tensors map[string]*tensor.Tensor) (*sizes, error) {
 	return s, nil
 }
 
-func convertModel(c *models.Config, m *section, s *sizes, tensors map[string]*tensor.Tensor) {
+func convertModel(c *family.Config, m *section, s *sizes, tensors map[string]*tensor.Tensor) {
 	m.same("d_model", s.dModel, "features")
 	m.same("n_layers", s.layers, "layers")
 	c.Prenorm = m.bool("prenorm", true)
@@ -146,7 +146,7 @@ func convertModel(c *models.Config, m *section, s *sizes, tensors map[string]*te
 
 // convertNorm reads norm. The norm "layer" depends on the layout of the released model: in the usual, transposed
 // layout it is the scalar form. The tensors tell which one it is.
-func convertNorm(c *models.Config, m *section, tensors map[string]*tensor.Tensor) {
+func convertNorm(c *family.Config, m *section, tensors map[string]*tensor.Tensor) {
 	n := m.sub("norm")
 	if n == nil {
 		c.Norm = "none"
@@ -165,7 +165,7 @@ func convertNorm(c *models.Config, m *section, tensors map[string]*tensor.Tensor
 	n.done()
 }
 
-func convertLayer(c *models.Config, s *section, z *sizes) {
+func convertLayer(c *family.Config, s *section, z *sizes) {
 	l := &c.Layer
 	l.Heads, l.Channels = z.heads, z.channels
 	s.same("head", z.heads, "heads")
@@ -231,7 +231,7 @@ func convertLayer(c *models.Config, s *section, z *sizes) {
 
 // states reads d_s, the number of states of all heads. With conj_sym the tensors hold half of them, unless keep_d_state
 // is set.
-func (s *section) states(l *models.Layer, z *sizes) {
+func (s *section) states(l *family.Layer, z *sizes) {
 	keep, given := s.set("keep_d_state")
 	if _, isBool := keep.(bool); given && !isBool {
 		s.wrong("keep_d_state", "true or false", keep)
@@ -261,14 +261,14 @@ func (s *section) activation(key, def string) string {
 		return defaulted(s, key, def)
 	case name == "" || name == "id" || name == "identity" || name == "linear":
 		return ""
-	case !slices.Contains(models.Activations, name):
-		s.wrong(key, "one of "+strings.Join(models.Activations, ", ")+", or null", name)
+	case !slices.Contains(family.Activations, name):
+		s.wrong(key, "one of "+strings.Join(family.Activations, ", ")+", or null", name)
 	}
 	return name
 }
 
 // convertEncoder derives the encoder from its tensors. The configuration may name it.
-func convertEncoder(c *models.Config, top *section, tensors map[string]*tensor.Tensor) {
+func convertEncoder(c *family.Config, top *section, tensors map[string]*tensor.Tensor) {
 	w, bias := tensors["encoder.weight"], tensors["encoder.bias"]
 	names := []string{"id", "identity", "none"}
 	c.Encoder.Type = "identity"
@@ -299,7 +299,7 @@ func convertEncoder(c *models.Config, top *section, tensors map[string]*tensor.T
 }
 
 // convertDecoder derives the decoder's type and sizes from its tensors, and its mode from the configuration.
-func convertDecoder(c *models.Config, top *section, tensors map[string]*tensor.Tensor) {
+func convertDecoder(c *family.Config, top *section, tensors map[string]*tensor.Tensor) {
 	d := top.sub("decoder")
 	if d == nil {
 		d = &section{path: top.key("decoder"), log: top.log}
@@ -322,7 +322,7 @@ func convertDecoder(c *models.Config, top *section, tensors map[string]*tensor.T
 	if name, ok := d.text("_name_"); ok && name != c.Decoder.Type {
 		top.log.fail("%s: is %.60q, but the tensors are those of %s", d.key("_name_"), name, c.Decoder.Type)
 	}
-	c.Decoder.Mode = d.choice("mode", "last", models.Modes)
+	c.Decoder.Mode = d.choice("mode", "last", family.Modes)
 	c.Decoder.UseLengths = d.bool("use_lengths", false)
 	d.same("d_output", c.Decoder.DOutput, "outputs")
 	d.same("n_classes", c.Decoder.DOutput, "outputs")

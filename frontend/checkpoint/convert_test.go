@@ -14,10 +14,11 @@ import (
 	"github.com/essmc/essmc/frontend/checkpoint/torchfile"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 )
 
 // authors writes a configuration with the authors' names (docs/math.md, Checkpoints of the released code).
-func authors(c *models.Config) map[string]any {
+func authors(c *essm.Config) map[string]any {
 	null := func(s string) any {
 		if s == "" {
 			return nil
@@ -57,10 +58,11 @@ func authors(c *models.Config) map[string]any {
 
 func TestConvertReferences(t *testing.T) {
 	for _, dir := range reference(t) {
-		want, w, err := ReadDir(dir)
+		read, w, err := ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
+		want := read.(*essm.Config)
 		got, notes, err := convert(authors(want), w)
 		if err != nil {
 			t.Errorf("%s: %v", dir, err)
@@ -90,33 +92,33 @@ type absent struct{}
 // diagonal D.
 func TestConvertKeys(t *testing.T) {
 	base, w := small(t)
-	same := func(*models.Config) {}
+	same := func(*essm.Config) {}
 	for _, v := range []struct {
 		key   string
 		value any
-		want  string               // an error, or
-		to    func(*models.Config) // what changes
-		note  string               // and a note
+		want  string             // an error, or
+		to    func(*essm.Config) // what changes
+		note  string             // and a note
 	}{
-		{"model.layer.bidirectional", true, "", func(c *models.Config) { c.Layer.Bidirectional = true }, ""},
+		{"model.layer.bidirectional", true, "", func(c *essm.Config) { c.Layer.Bidirectional = true }, ""},
 		{"model.layer.bidirectional", absent{}, "", same, "released code's default false"},
-		{"model.layer.conj_sym", absent{}, "", func(c *models.Config) { c.Layer.ConjSym = true },
+		{"model.layer.conj_sym", absent{}, "", func(c *essm.Config) { c.Layer.ConjSym = true },
 			"released code's default true"},
 		{"model.layer.bidirectional", "yes", `model.layer.bidirectional: expected true or false, found "yes"`, nil, ""},
-		{"model.layer.max_real_Lambda", "1e-3", "", func(c *models.Config) { c.Layer.MaxRealLambda = 1e-3 }, ""},
-		{"model.layer.max_real_Lambda", int64(1), "", func(c *models.Config) { c.Layer.MaxRealLambda = 1 }, ""},
+		{"model.layer.max_real_Lambda", "1e-3", "", func(c *essm.Config) { c.Layer.MaxRealLambda = 1e-3 }, ""},
+		{"model.layer.max_real_Lambda", int64(1), "", func(c *essm.Config) { c.Layer.MaxRealLambda = 1 }, ""},
 		{"model.layer.max_real_Lambda", "much", "expected a number", nil, ""},
 		{"model.layer.version_A_imag", nil, "", same, ""},
 		{"model.layer.version_A_imag", "identity", "", same, ""},
 		{"model.layer.version_A_neg", "exp",
 			`model.layer.version_A_neg: expected one of clip, softplus, sigmoid, Gaussian, found "exp"`, nil, ""},
-		{"model.layer.activation", absent{}, "", func(c *models.Config) { c.Layer.Activation = "gelu" },
+		{"model.layer.activation", absent{}, "", func(c *essm.Config) { c.Layer.Activation = "gelu" },
 			"model.layer.activation: is absent, the released code's default gelu"},
 		{"model.layer.activation", "id", "", same, ""},
 		{"model.layer.activation", "glu", "expected one of gelu", nil, ""},
-		{"model.layer.acttivation_post", "relu", "", func(c *models.Config) { c.Layer.PostActivation = "relu" }, ""},
+		{"model.layer.acttivation_post", "relu", "", func(c *essm.Config) { c.Layer.PostActivation = "relu" }, ""},
 		{"model.layer.acttivation_post", absent{}, "", same, ""},
-		{"model.layer.max_kernel_length", 17.0, "", func(c *models.Config) { c.Layer.MaxKernelLength = 17 }, ""},
+		{"model.layer.max_kernel_length", 17.0, "", func(c *essm.Config) { c.Layer.MaxKernelLength = 17 }, ""},
 		{"model.layer.max_kernel_length", 17.5, "expected an integer, found 17.5", nil, ""},
 		{"model.layer.max_kernel_length", int64(-1), "found -1", nil, ""},
 		{"model.layer.head", int64(3), "model.layer.head: is 3, but the tensors have 2 heads", nil, ""},
@@ -156,7 +158,7 @@ func TestConvertKeys(t *testing.T) {
 		{"encoder", "id", "", same, ""},
 		{"encoder", []any{"id"}, "", same, ""},
 		{"encoder", "position", `encoder: is "position", but the tensors are those of identity`, nil, ""},
-		{"decoder", absent{}, "", func(c *models.Config) { c.Decoder.Mode = "last" }, "default last"},
+		{"decoder", absent{}, "", func(c *essm.Config) { c.Decoder.Mode = "last" }, "default last"},
 		{"decoder", "retrieval", "the tensors are those of sequence", nil, ""},
 		{"decoder", []any{"sequence", "sequence"}, "decoder: expected a mapping, found a list", nil, ""},
 		{"decoder.mode", "ragged", "expected one of pool, last, first, sum, none", nil, ""},
@@ -225,7 +227,7 @@ func TestKeepDState(t *testing.T) {
 		want    int
 	}{{true, int64(64), 64}, {false, int64(128), 128}, {absent{}, int64(128), 128}, {true, nil, 64}, {false, nil, 128},
 		{nil, nil, 64}} {
-		tree := authors(c)
+		tree := authors(c.(*essm.Config))
 		layer, _ := at(tree, "model.layer.d_s")
 		layer["keep_d_state"], layer["d_s"] = v.keep, v.n
 		if v.keep == (absent{}) {

@@ -18,12 +18,12 @@ const anchor = "model.layers.0.layer.B"
 // the file at configPath unless that is empty: .yaml or .json with the authors' keys, or a config.json as in a model
 // directory. The notes, in alphabetical order, list settings that are irrelevant for inference, and the defaults of the
 // released code that were used.
-func ReadTorch(path, configPath string) (c *models.Config, w models.Weights, notes []string, err error) {
+func ReadTorch(path, configPath string) (c models.Config, w models.Weights, notes []string, err error) {
 	v, err := torchfile.ReadFile(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	fail := func(err error) (*models.Config, models.Weights, []string, error) {
+	fail := func(err error) (models.Config, models.Weights, []string, error) {
 		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	file, ok := v.(*torchfile.Dict)
@@ -51,10 +51,11 @@ func ReadTorch(path, configPath string) (c *models.Config, w models.Weights, not
 		}
 	}
 	if c == nil {
-		var more []string
-		if c, more, err = convert(root, tensors); err != nil {
+		converted, more, err := convert(root, tensors)
+		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s: %w", source, err)
 		}
+		c = converted
 		notes = append(notes, more...)
 	}
 	if w, err = weights(c, tensors); err != nil {

@@ -28,7 +28,7 @@ const (
 )
 
 // configFile reads a configuration file: a tree of the authors' keys, or a config.json (docs/math.md, Model directory).
-func configFile(path string) (any, *models.Config, error) {
+func configFile(path string) (any, models.Config, error) {
 	data, err := readSmall(path, maxConfigFile)
 	if err != nil {
 		return nil, nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
 	"github.com/essmc/essmc/passes/passtest"
@@ -26,9 +27,9 @@ import (
 )
 
 // preset returns the graph of a preset with initial weights, before and after the passes.
-func preset(t testing.TB, p models.Preset) (g, compiled *ir.Graph) {
+func preset(t testing.TB, p essm.Preset) (g, compiled *ir.Graph) {
 	t.Helper()
-	w, err := models.Init(p.Config, p.Init, 1)
+	w, err := essm.Init(p.Config, p.Init, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ var cases = []struct{ batch, length int }{{2, 100}, {1, 333}}
 
 // TestRoundTrip exports every preset and reads it back: it must have one system per layer, and give the same answers.
 func TestRoundTrip(t *testing.T) {
-	for _, p := range models.Presets() {
+	for _, p := range essm.Presets() {
 		for _, o := range []lower.Options{{}, {Opset: 13}, {Functions: true}} {
 			if (o != lower.Options{} || testing.Short()) && p.ID != "listops" && p.ID != "sc35" {
 				continue
@@ -178,9 +179,9 @@ func TestRoundTrip(t *testing.T) {
 
 // windows returns presets of two layers with windows, long enough to determine the system and shorter; bidirectional,
 // and causal with a delay line in the state; with heads of many inputs and of one.
-func windows() []models.Preset {
-	var all []models.Preset
-	for _, p := range models.Presets() {
+func windows() []essm.Preset {
+	var all []essm.Preset
+	for _, p := range essm.Presets() {
 		if p.ID != "listops" && p.ID != "text" && p.ID != "smnist" {
 			continue
 		}
@@ -261,7 +262,7 @@ func TestExportONNXRuntime(t *testing.T) {
 		want         map[string]*tensor.Tensor
 	}
 	var all []one
-	for _, p := range slices.Concat(models.Presets(), windows()) {
+	for _, p := range slices.Concat(essm.Presets(), windows()) {
 		g, compiled := preset(t, p)
 		for _, o := range []lower.Options{{}, {Opset: 13}, {Opset: 20}, {Functions: true}} {
 			name := fmt.Sprintf("%s opset %d functions %v", p.ID, o.Opset, o.Functions)

@@ -27,7 +27,7 @@ type Model struct {
 	Name string
 	Kind Kind
 	// Config is the configuration in a model directory. It is nil for other kinds.
-	Config *models.Config
+	Config models.Config
 	// Info is the description in an ONNX file. It is nil for other kinds.
 	Info *onnx.Info
 	// Dims holds the numbers that Options.Shapes give to symbols of the inputs' dimensions.
@@ -88,7 +88,7 @@ func (m *Model) guarded(f func() error) (err error) {
 func (m *Model) readDirectory(dir string) error {
 	read := checkpoint.ReadDir
 	if limit := m.options.Limits.Bytes; limit > 0 {
-		read = func(dir string) (*models.Config, models.Weights, error) { return checkpoint.ReadDirWithin(dir, limit) }
+		read = func(dir string) (models.Config, models.Weights, error) { return checkpoint.ReadDirWithin(dir, limit) }
 	}
 	c, w, err := read(dir)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
@@ -36,13 +36,13 @@ type data = map[string]tensor.Datum
 // small writes a model directory with random weights: input float[B,L,2] → output float[B,3].
 func small(t testing.TB) string {
 	t.Helper()
-	c := models.Default()
-	c.Encoder = models.Encoder{Type: "linear", DInput: 2}
+	c := essm.Default()
+	c.Encoder = essm.Encoder{Type: "linear", DInput: 2}
 	c.DModel, c.NLayers, c.Norm = 8, 2, "batch"
 	c.Layer.Heads, c.Layer.DState, c.Layer.Bidirectional = 2, 8, false
 	c.Layer.Dt, c.Layer.D = "per_state", "diagonal"
-	c.Decoder = models.Decoder{Type: "sequence", Mode: "pool", DOutput: 3}
-	w, err := models.Init(c, models.InitOptions{}, 1)
+	c.Decoder = essm.Decoder{Type: "sequence", Mode: "pool", DOutput: 3}
+	w, err := essm.Init(c, essm.InitOptions{}, 1)
 	must(t, err)
 	dir := filepath.Join(t.TempDir(), "model")
 	must(t, checkpoint.WriteDir(dir, c, w))

@@ -16,6 +16,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/stepgraph"
@@ -27,12 +28,12 @@ import (
 var kinds = []string{"", "causal"}
 
 // preset is a preset with untrained weights, and with two layers, which are as good as six here.
-func preset(t *testing.T, p models.Preset, kind string, layers int) *ir.Graph {
+func preset(t *testing.T, p essm.Preset, kind string, layers int) *ir.Graph {
 	t.Helper()
 	if p.Config.NLayers = layers; kind == "causal" {
 		p.Config.Layer.Bidirectional = false
 	}
-	w, err := models.Init(p.Config, p.Init, 1)
+	w, err := essm.Init(p.Config, p.Init, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,10 +54,10 @@ func optimised(t *testing.T, g *ir.Graph) *ir.Graph {
 }
 
 // pairs reports whether a preset's samples are pairs of sequences.
-func pairs(p models.Preset) bool { return p.Config.Decoder.Type == "retrieval" }
+func pairs(p essm.Preset) bool { return p.Config.Decoder.Type == "retrieval" }
 
 // presetInput makes an input for batch samples, or pairs of sequences.
-func presetInput(p models.Preset, batch, length int) data {
+func presetInput(p essm.Preset, batch, length int) data {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d %d", p.ID, batch, length)
 	rng := rand.New(rand.NewPCG(h.Sum64(), 1))
@@ -150,7 +151,7 @@ func (l *lists) sections(group string) (s sections) {
 // How the nodes of the presets run: as built, optimised and as step graphs.
 func TestPresetWays(t *testing.T) {
 	var all sections
-	for _, p := range models.Presets() {
+	for _, p := range essm.Presets() {
 		var l lists
 		for _, kind := range kinds {
 			g := preset(t, p, kind, 2)
@@ -215,7 +216,7 @@ func TestPresetAnswers(t *testing.T) {
 func presetAnswers(t *testing.T, file string, layers int) {
 	t.Helper()
 	var a, low answers
-	for _, p := range models.Presets() {
+	for _, p := range essm.Presets() {
 		for _, kind := range kinds {
 			n := layers
 			if n == 0 {
@@ -319,7 +320,7 @@ func TestHashes(t *testing.T) {
 		t.Skip("what passes fold is computed by Go, which rounds products and sums together on some architectures")
 	}
 	var b strings.Builder
-	for _, p := range models.Presets() {
+	for _, p := range essm.Presets() {
 		for _, kind := range kinds {
 			g := preset(t, p, kind, 2)
 			for _, form := range []struct {

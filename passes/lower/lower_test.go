@@ -14,6 +14,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/lower"
 	"github.com/essmc/essmc/runtime"
@@ -21,9 +22,9 @@ import (
 )
 
 // build returns a network with initial weights.
-func build(t testing.TB, c *models.Config, init models.InitOptions) *ir.Graph {
+func build(t testing.TB, c *essm.Config, init essm.InitOptions) *ir.Graph {
 	t.Helper()
-	w, err := models.Init(c, init, 1)
+	w, err := essm.Init(c, init, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,45 +120,45 @@ func differ(t testing.TB, got, want map[string][]float64) float64 {
 }
 
 // variants returns small networks, one for each option of a layer.
-func variants() map[string]*models.Config {
-	base := func(change func(c *models.Config)) *models.Config {
-		c := models.Default()
-		c.Encoder = models.Encoder{Type: "linear", DInput: 3}
+func variants() map[string]*essm.Config {
+	base := func(change func(c *essm.Config)) *essm.Config {
+		c := essm.Default()
+		c.Encoder = essm.Encoder{Type: "linear", DInput: 3}
 		c.DModel, c.NLayers, c.Norm, c.Prenorm = 8, 2, "batch", true
 		l := &c.Layer
 		l.Heads, l.DState, l.ConjSym, l.D, l.Dt = 2, 8, true, "diagonal", "per_state"
-		c.Decoder = models.Decoder{Type: "sequence", Mode: "pool", DOutput: 4}
+		c.Decoder = essm.Decoder{Type: "sequence", Mode: "pool", DOutput: 4}
 		change(c)
 		return c
 	}
-	return map[string]*models.Config{
-		"causal":        base(func(c *models.Config) {}),
-		"bidirectional": base(func(c *models.Config) { c.Layer.Bidirectional = true }),
-		"one-head":      base(func(c *models.Config) { c.Layer.Heads = 1 }),
-		"siso":          base(func(c *models.Config) { c.Layer.Heads, c.Layer.DState = 8, 32 }),
-		"siso-both": base(func(c *models.Config) {
+	return map[string]*essm.Config{
+		"causal":        base(func(c *essm.Config) {}),
+		"bidirectional": base(func(c *essm.Config) { c.Layer.Bidirectional = true }),
+		"one-head":      base(func(c *essm.Config) { c.Layer.Heads = 1 }),
+		"siso":          base(func(c *essm.Config) { c.Layer.Heads, c.Layer.DState = 8, 32 }),
+		"siso-both": base(func(c *essm.Config) {
 			c.Layer.Heads, c.Layer.DState, c.Layer.Bidirectional = 8, 32, true
 		}),
-		"channels":      base(func(c *models.Config) { c.Layer.Channels = 2 }),
-		"channels-siso": base(func(c *models.Config) { c.Layer.Channels, c.Layer.Heads, c.Layer.DState = 2, 8, 32 }),
-		"full-d":        base(func(c *models.Config) { c.Layer.D = "full" }),
-		"no-d":          base(func(c *models.Config) { c.Layer.D = "none" }),
-		"window":        base(func(c *models.Config) { c.Layer.MaxKernelLength = 7 }),
-		"window-both":   base(func(c *models.Config) { c.Layer.MaxKernelLength, c.Layer.Bidirectional = 7, true }),
-		"layer-norm":    base(func(c *models.Config) { c.Norm = "layer" }),
-		"scalar-norm":   base(func(c *models.Config) { c.Norm = "layer_scalar" }),
-		"instance-norm": base(func(c *models.Config) { c.Norm = "instance" }),
-		"last":          base(func(c *models.Config) { c.Decoder.Mode, c.Decoder.UseLengths = "last", true }),
-		"sum":           base(func(c *models.Config) { c.Decoder.Mode, c.Decoder.UseLengths = "sum", true }),
-		"first":         base(func(c *models.Config) { c.Decoder.Mode = "first" }),
-		"every-step":    base(func(c *models.Config) { c.Decoder.Mode = "none" }),
-		"gates": base(func(c *models.Config) {
+		"channels":      base(func(c *essm.Config) { c.Layer.Channels = 2 }),
+		"channels-siso": base(func(c *essm.Config) { c.Layer.Channels, c.Layer.Heads, c.Layer.DState = 2, 8, 32 }),
+		"full-d":        base(func(c *essm.Config) { c.Layer.D = "full" }),
+		"no-d":          base(func(c *essm.Config) { c.Layer.D = "none" }),
+		"window":        base(func(c *essm.Config) { c.Layer.MaxKernelLength = 7 }),
+		"window-both":   base(func(c *essm.Config) { c.Layer.MaxKernelLength, c.Layer.Bidirectional = 7, true }),
+		"layer-norm":    base(func(c *essm.Config) { c.Norm = "layer" }),
+		"scalar-norm":   base(func(c *essm.Config) { c.Norm = "layer_scalar" }),
+		"instance-norm": base(func(c *essm.Config) { c.Norm = "instance" }),
+		"last":          base(func(c *essm.Config) { c.Decoder.Mode, c.Decoder.UseLengths = "last", true }),
+		"sum":           base(func(c *essm.Config) { c.Decoder.Mode, c.Decoder.UseLengths = "sum", true }),
+		"first":         base(func(c *essm.Config) { c.Decoder.Mode = "first" }),
+		"every-step":    base(func(c *essm.Config) { c.Decoder.Mode = "none" }),
+		"gates": base(func(c *essm.Config) {
 			c.Layer.Activation, c.Layer.PostActivation = "full_glu", "half_glu2"
 		}),
-		"retrieval": base(func(c *models.Config) {
-			c.Encoder = models.Encoder{Type: "embedding", VocabSize: 5}
+		"retrieval": base(func(c *essm.Config) {
+			c.Encoder = essm.Encoder{Type: "embedding", VocabSize: 5}
 			c.Layer.Bidirectional = true
-			c.Decoder = models.Decoder{Type: "retrieval", Mode: "pool", NLI: true, Activation: "gelu", DOutput: 2,
+			c.Decoder = essm.Decoder{Type: "retrieval", Mode: "pool", NLI: true, Activation: "gelu", DOutput: 2,
 				UseLengths: true}
 		}),
 	}
@@ -171,7 +172,7 @@ func TestSameAnswers(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, version := range []int{13, 17, 18, 20, 24, 27} {
 			t.Run(fmt.Sprint(name, "/", version), func(t *testing.T) {
-				g := build(t, all[name], models.InitOptions{})
+				g := build(t, all[name], essm.InitOptions{})
 				out, _, err := lower.Lower(g, lower.Options{Opset: version})
 				if err != nil {
 					t.Fatal(err)

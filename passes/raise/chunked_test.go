@@ -11,6 +11,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
 	"github.com/essmc/essmc/passes/passtest"
@@ -18,21 +19,21 @@ import (
 )
 
 // lowered returns a small network in standard operators.
-func lowered(t *testing.T, version int, change func(c *models.Config)) *ir.Graph {
+func lowered(t *testing.T, version int, change func(c *essm.Config)) *ir.Graph {
 	t.Helper()
 	return loweredTo(t, lower.Options{Opset: version}, change)
 }
 
-func loweredTo(t *testing.T, o lower.Options, change func(c *models.Config)) *ir.Graph {
+func loweredTo(t *testing.T, o lower.Options, change func(c *essm.Config)) *ir.Graph {
 	t.Helper()
-	c := models.Default()
-	c.Encoder = models.Encoder{Type: "linear", DInput: 3}
+	c := essm.Default()
+	c.Encoder = essm.Encoder{Type: "linear", DInput: 3}
 	c.DModel, c.NLayers, c.Norm, c.Prenorm = 8, 2, "batch", true
 	l := &c.Layer
 	l.Heads, l.DState, l.ConjSym, l.D, l.Dt, l.PostActivation = 2, 8, true, "diagonal", "per_state", "half_glu1"
-	c.Decoder = models.Decoder{Type: "sequence", Mode: "pool", DOutput: 4}
+	c.Decoder = essm.Decoder{Type: "sequence", Mode: "pool", DOutput: 4}
 	change(c)
-	w, err := models.Init(c, models.InitOptions{}, 1)
+	w, err := essm.Init(c, essm.InitOptions{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +48,16 @@ func loweredTo(t *testing.T, o lower.Options, change func(c *models.Config)) *ir
 	return out
 }
 
-var chunkedKinds = map[string]func(c *models.Config){
-	"causal":        func(c *models.Config) {},
-	"bidirectional": func(c *models.Config) { c.Layer.Bidirectional = true },
-	"one-head":      func(c *models.Config) { c.Layer.Heads = 1 },
-	"siso":          func(c *models.Config) { c.Layer.Heads, c.Layer.DState, c.Layer.Bidirectional = 8, 32, true },
-	"scalars":       func(c *models.Config) { c.Layer.Heads, c.Layer.DState, c.Layer.ConjSym = 8, 8, false },
-	"channels":      func(c *models.Config) { c.Layer.Channels = 2 },
-	"channels-siso": func(c *models.Config) { c.Layer.Channels, c.Layer.Heads, c.Layer.DState = 2, 8, 32 },
-	"full-d":        func(c *models.Config) { c.Layer.D, c.Layer.Bidirectional = "full", true },
-	"no-d":          func(c *models.Config) { c.Layer.D, c.Layer.Bidirectional = "none", true },
+var chunkedKinds = map[string]func(c *essm.Config){
+	"causal":        func(c *essm.Config) {},
+	"bidirectional": func(c *essm.Config) { c.Layer.Bidirectional = true },
+	"one-head":      func(c *essm.Config) { c.Layer.Heads = 1 },
+	"siso":          func(c *essm.Config) { c.Layer.Heads, c.Layer.DState, c.Layer.Bidirectional = 8, 32, true },
+	"scalars":       func(c *essm.Config) { c.Layer.Heads, c.Layer.DState, c.Layer.ConjSym = 8, 8, false },
+	"channels":      func(c *essm.Config) { c.Layer.Channels = 2 },
+	"channels-siso": func(c *essm.Config) { c.Layer.Channels, c.Layer.Heads, c.Layer.DState = 2, 8, 32 },
+	"full-d":        func(c *essm.Config) { c.Layer.D, c.Layer.Bidirectional = "full", true },
+	"no-d":          func(c *essm.Config) { c.Layer.D, c.Layer.Bidirectional = "none", true },
 }
 
 func TestChunkedRaised(t *testing.T) {

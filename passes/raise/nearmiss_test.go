@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/passtest"
 )
@@ -334,7 +334,7 @@ func TestNearMissExport(t *testing.T) {
 		{7, "lags", []string{"system with a window: Conv (layers.0) -> ",
 			"for a system with these eigenvalues it would be"}},
 	} {
-		g := lowered(t, 17, func(k *models.Config) { k.Layer.MaxKernelLength = c.window })
+		g := lowered(t, 17, func(k *essm.Config) { k.Layer.MaxKernelLength = c.window })
 		for _, v := range g.Constants() {
 			if !strings.HasPrefix(v.Name, c.table) {
 				continue

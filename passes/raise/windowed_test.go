@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
 	"github.com/essmc/essmc/passes/passtest"
@@ -21,7 +22,7 @@ func TestWindowedRaised(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(chunkedKinds)) {
 		for _, window := range []int{1, 7, 40} {
 			t.Run(fmt.Sprint(name, "/", window), func(t *testing.T) {
-				g := lowered(t, 17, func(c *models.Config) {
+				g := lowered(t, 17, func(c *essm.Config) {
 					chunkedKinds[name](c)
 					c.Layer.MaxKernelLength = window
 				})
@@ -51,7 +52,7 @@ func TestWindowedLooksAlike(t *testing.T) {
 		"quarter": "it would be", // no cosine
 		"ends":    "it would be", // another state after the last step
 	} {
-		g := lowered(t, 17, func(c *models.Config) { c.Layer.MaxKernelLength = 7 })
+		g := lowered(t, 17, func(c *essm.Config) { c.Layer.MaxKernelLength = 7 })
 		i := slices.IndexFunc(g.Constants(), func(v *ir.Value) bool { return strings.HasPrefix(v.Name, name) })
 		if i < 0 {
 			t.Fatalf("no constant %s", name)
@@ -77,7 +78,7 @@ func TestWindowedLooksAlike(t *testing.T) {
 func TestWindowedExports(t *testing.T) {
 	for _, o := range []lower.Options{{Opset: 13}, {Opset: 18}, {Opset: 24}, {Opset: 17, OmitOptional: true},
 		{Opset: 17, Functions: true}} {
-		g := loweredTo(t, o, func(c *models.Config) { c.Layer.MaxKernelLength = 7 })
+		g := loweredTo(t, o, func(c *essm.Config) { c.Layer.MaxKernelLength = 7 })
 		r := raised(t, g)
 		if k := count(r, "essm.SSM"); k != 2 || count(r, "Conv") > 0 {
 			t.Errorf("%+v: %d systems for 2 layers\n%s", o, k, strings.Join(passtest.Notes(r), "\n"))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
@@ -14,13 +15,13 @@ import (
 
 // BenchmarkStep runs one step of the SC35 preset, made causal, for one stream.
 func BenchmarkStep(b *testing.B) {
-	p, err := models.NewPreset("sc35")
+	p, err := essm.NewPreset("sc35")
 	if err != nil {
 		b.Fatal(err)
 	}
 	c := p.Config
 	c.Layer.Bidirectional = false
-	w, err := models.Init(c, models.InitOptions{}, 1)
+	w, err := essm.Init(c, essm.InitOptions{}, 1)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
@@ -18,9 +19,9 @@ func TestBitwise(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		c := randomConfig(r)
-		c.Layer.Bidirectional, c.Decoder = false, models.Decoder{Type: "sequence",
+		c.Layer.Bidirectional, c.Decoder = false, essm.Decoder{Type: "sequence",
 			Mode: pick(r, "none", "last", "pool"), DOutput: 3}
-		w, err := models.Init(c, models.InitOptions{}, seed)
+		w, err := essm.Init(c, essm.InitOptions{}, seed)
 		if err != nil {
 			t.Fatal(err)
 		}

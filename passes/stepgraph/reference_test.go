@@ -14,6 +14,7 @@ import (
 	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
@@ -31,10 +32,11 @@ func TestReference(t *testing.T) {
 	causal := 0
 	for _, file := range files {
 		dir := filepath.Dir(file)
-		c, w, err := checkpoint.ReadDir(dir)
+		read, w, err := checkpoint.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
+		c := read.(*essm.Config)
 		if c.Causal() {
 			causal++
 		}
@@ -48,7 +50,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-func reference(t *testing.T, dir string, c *models.Config, w models.Weights) {
+func reference(t *testing.T, dir string, c *essm.Config, w models.Weights) {
 	g, err := models.Build(c, w, models.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/stepgraph"
@@ -21,23 +22,23 @@ import (
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 // randomConfig returns a random small model with any of the options that matter for streams.
-func randomConfig(r *rand.Rand) *models.Config {
-	c := models.Default()
+func randomConfig(r *rand.Rand) *essm.Config {
+	c := essm.Default()
 	heads := pick(r, 1, 2, 3)
 	c.DModel, c.NLayers = heads*pick(r, 2, 3), 1+r.IntN(3)
 	c.Prenorm, c.Norm = r.IntN(2) == 0, pick(r, "batch", "layer", "layer_scalar", "none")
-	c.Encoder = pick(r, models.Encoder{Type: "identity"}, models.Encoder{Type: "linear", DInput: 2},
-		models.Encoder{Type: "embedding", VocabSize: 4})
+	c.Encoder = pick(r, essm.Encoder{Type: "identity"}, essm.Encoder{Type: "linear", DInput: 2},
+		essm.Encoder{Type: "embedding", VocabSize: 4})
 	l := &c.Layer
 	l.Heads, l.Channels, l.Bidirectional, l.ConjSym = heads, pick(r, 1, 1, 2), false, r.IntN(2) == 0
 	l.DState = heads * pick(r, 2, 4)
 	l.Discretization = pick(r, "zoh", "bilinear", "backward_euler")
 	l.Dt, l.D = pick(r, "per_state", "shared"), pick(r, "none", "diagonal", "full")
-	l.Activation, l.PostActivation = pick(r, append([]string{""}, models.Activations...)...),
-		pick(r, append([]string{""}, models.Activations...)...)
+	l.Activation, l.PostActivation = pick(r, append([]string{""}, essm.Activations...)...),
+		pick(r, append([]string{""}, essm.Activations...)...)
 	l.MaxKernelLength = pick(r, 0, 0, 5)
 	l.Bidirectional = l.MaxKernelLength > 0 && r.IntN(2) == 0 // it looks ahead by its kernel at most
-	c.Decoder = models.Decoder{Type: "sequence", Mode: pick(r, models.Modes...), DOutput: 3, UseLengths: r.IntN(2) == 0}
+	c.Decoder = essm.Decoder{Type: "sequence", Mode: pick(r, essm.Modes...), DOutput: 3, UseLengths: r.IntN(2) == 0}
 	if r.IntN(4) == 0 {
 		c.Decoder.Type, c.Decoder.NLI, c.Decoder.Activation = "retrieval", r.IntN(2) == 0, pick(r, "gelu", "relu")
 	}
@@ -58,7 +59,7 @@ func TestModels(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 7))
 			c := randomConfig(r)
-			w, err := models.Init(c, models.InitOptions{DtMin: 0.01, DtMax: 0.5}, r.Uint64())
+			w, err := essm.Init(c, essm.InitOptions{DtMin: 0.01, DtMax: 0.5}, r.Uint64())
 			if err != nil {
 				t.Fatalf("%v\n%s", err, c.JSON())
 			}
@@ -117,7 +118,7 @@ func TestModels(t *testing.T) {
 func TestBidirectional(t *testing.T) {
 	c := randomConfig(rand.New(rand.NewPCG(1, 1)))
 	c.Layer.Bidirectional, c.Layer.MaxKernelLength = true, 0
-	w, err := models.Init(c, models.InitOptions{}, 1)
+	w, err := essm.Init(c, essm.InitOptions{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/backendtest"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -23,7 +23,7 @@ func TestReference(t *testing.T) {
 
 // TestSpeechMemory bounds the memory of a whole speech model at 16000 steps, in every form.
 func TestSpeechMemory(t *testing.T) {
-	p, err := models.NewPreset("sc35")
+	p, err := essm.NewPreset("sc35")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
@@ -17,9 +18,9 @@ import (
 )
 
 // network returns an optimised model with random weights.
-func network(t testing.TB, c *models.Config) *ir.Graph {
+func network(t testing.TB, c *essm.Config) *ir.Graph {
 	t.Helper()
-	w, err := models.Init(c, models.InitOptions{}, 1)
+	w, err := essm.Init(c, essm.InitOptions{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +104,8 @@ func BenchmarkLayer(b *testing.B) {
 		{4096, 256, 256, 256, 1}, {4096, 256, 256, 64, 1}, {4096, 256, 256, 8, 1}, {4096, 256, 256, 1, 1},
 		{16384, 192, 256, 8, 1}, {16000, 128, 128, 32, 1}, {4096, 256, 256, 8, 16},
 	} {
-		c := models.Default()
-		c.Encoder = models.Encoder{Type: "identity"}
+		c := essm.Default()
+		c.Encoder = essm.Encoder{Type: "identity"}
 		c.DModel, c.NLayers, c.Prenorm, c.Norm = s.h, 1, false, "batch"
 		c.Layer.Heads, c.Layer.DState, c.Layer.PostActivation = s.heads, s.n, "half_glu1"
 		c.Layer.Dt, c.Layer.D = "per_state", "diagonal"
@@ -120,7 +121,7 @@ func BenchmarkLayer(b *testing.B) {
 }
 
 func BenchmarkPreset(b *testing.B) {
-	for _, p := range models.Presets() {
+	for _, p := range essm.Presets() {
 		for threads := 1; threads <= 2; threads++ {
 			b.Run(fmt.Sprintf("%s/threads=%d", p.ID, threads), func(b *testing.B) {
 				batch := int64(1)
@@ -139,7 +140,7 @@ func BenchmarkPreset(b *testing.B) {
 // memory of the causal one.
 func BenchmarkGrowth(b *testing.B) {
 	for _, direction := range []string{"bidirectional", "causal"} {
-		p, err := models.NewPreset("sc35")
+		p, err := essm.NewPreset("sc35")
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -156,7 +157,7 @@ func BenchmarkGrowth(b *testing.B) {
 
 // BenchmarkStep runs a causal version of the speech preset step by step, with its state.
 func BenchmarkStep(b *testing.B) {
-	p, err := models.NewPreset("sc35")
+	p, err := essm.NewPreset("sc35")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -172,8 +173,8 @@ func BenchmarkStep(b *testing.B) {
 // BenchmarkRunOverhead runs a model with almost no work; with two threads, in two work items, and also with pauses in
 // which helpers fall asleep.
 func BenchmarkRunOverhead(b *testing.B) {
-	c := models.Default()
-	c.Encoder = models.Encoder{Type: "identity"}
+	c := essm.Default()
+	c.Encoder = essm.Encoder{Type: "identity"}
 	c.DModel, c.NLayers, c.Norm = 4, 1, "none"
 	c.Layer.Heads, c.Layer.DState, c.Layer.Dt, c.Layer.D = 4, 4, "per_state", "diagonal"
 	c.Decoder.Type, c.Decoder.Mode, c.Decoder.DOutput = "sequence", "none", 2

@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
@@ -156,11 +157,11 @@ func TestFused(t *testing.T) {
 // A layer of a model has products, a recurrence, the activation that two steps read, and two fused kernels.
 func TestFusedLayer(t *testing.T) {
 	for id, want := range map[string]int{"sc35": 8, "text": 6} { // of text, heads are part of the recurrence
-		p, err := models.NewPreset(id)
+		p, err := essm.NewPreset(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := models.Init(p.Config, models.InitOptions{}, 1)
+		w, err := essm.Init(p.Config, essm.InitOptions{}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

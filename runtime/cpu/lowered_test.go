@@ -14,6 +14,7 @@ import (
 	"github.com/essmc/essmc/frontend/onnx"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/raise"
 	"github.com/essmc/essmc/runtime"
@@ -26,9 +27,9 @@ var loweredCosts = Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call:
 // TestLowered compares printed programs with golden files: presets of two layers, and graphs as exporters write them,
 // with and without passes. Bindings are of a few steps and of many.
 func TestLowered(t *testing.T) {
-	for _, p := range models.Presets() {
+	for _, p := range essm.Presets() {
 		p.Config.NLayers = 2
-		w, err := models.Init(p.Config, p.Init, 1)
+		w, err := essm.Init(p.Config, p.Init, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

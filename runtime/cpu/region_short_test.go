@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 )
@@ -18,8 +18,8 @@ func TestShortSequences(t *testing.T) {
 	const batch, bad = 29, 5
 	for _, heads := range []int{1, 2, 8} {
 		for _, full := range []bool{false, true} {
-			c := models.Default()
-			c.Encoder = models.Encoder{Type: "linear", DInput: 3}
+			c := essm.Default()
+			c.Encoder = essm.Encoder{Type: "linear", DInput: 3}
 			c.DModel, c.NLayers, c.Prenorm, c.Norm = 24, 2, heads == 2, "layer"
 			c.Layer.Bidirectional, c.Layer.Heads, c.Layer.DState = false, heads, 16
 			c.Layer.Dt, c.Layer.D = "per_state", "diagonal"

@@ -9,19 +9,19 @@ import (
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/essm"
 )
 
 // TestJobs loads, identifies, runs and drops all kinds of jobs except those of ONNX files.
 func TestJobs(t *testing.T) {
-	p, err := models.NewPreset("smnist")
+	p, err := essm.NewPreset("smnist")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Config.Set("layer.bidirectional", "false"); err != nil {
 		t.Fatal(err)
 	}
-	w, err := models.Init(p.Config, p.Init, 1)
+	w, err := essm.Init(p.Config, p.Init, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package models
+package essm
 
 import (
 	"context"
@@ -11,11 +11,12 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-func initialized(t testing.TB, c *Config) Weights {
+func initialized(t testing.TB, c *Config) models.Weights {
 	t.Helper()
 	w, err := Init(c, InitOptions{C: CFromHiPPO, D: DNormal}, 3)
 	if err != nil {
@@ -24,9 +25,9 @@ func initialized(t testing.TB, c *Config) Weights {
 	return w
 }
 
-func build(t testing.TB, c *Config, w Weights, o BuildOptions) *ir.Graph {
+func build(t testing.TB, c *Config, w models.Weights, o models.BuildOptions) *ir.Graph {
 	t.Helper()
-	g, err := Build(c, w, o)
+	g, err := models.Build(c, w, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func inputs(c *Config, r *rand.Rand, batch, length int) map[string]tensor.Datum 
 		for i := range ids {
 			ids[i] = r.Int64N(int64(c.Encoder.VocabSize))
 		}
-		in[Input] = tensor.FromSlice(ids, batch, length)
+		in[models.Input] = tensor.FromSlice(ids, batch, length)
 	} else {
 		width := c.DModel
 		if c.Encoder.Type == "linear" {
@@ -51,14 +52,14 @@ func inputs(c *Config, r *rand.Rand, batch, length int) map[string]tensor.Datum 
 		for i := range x {
 			x[i] = float32(r.NormFloat64())
 		}
-		in[Input] = tensor.FromSlice(x, batch, length, width)
+		in[models.Input] = tensor.FromSlice(x, batch, length, width)
 	}
 	if c.Decoder.UseLengths {
 		l := make([]int64, batch)
 		for i := range l {
 			l[i] = 1 + r.Int64N(int64(length))
 		}
-		in[Lengths] = tensor.FromSlice(l, batch)
+		in[models.Lengths] = tensor.FromSlice(l, batch)
 	}
 	return in
 }
@@ -100,7 +101,7 @@ func TestVariants(t *testing.T) {
 		t.Run(changes, func(t *testing.T) {
 			t.Parallel()
 			c := variant(t, changes)
-			g := build(t, c, initialized(t, c), BuildOptions{})
+			g := build(t, c, initialized(t, c), models.BuildOptions{})
 			const batch, length = 4, 11
 			in := inputs(c, rand.New(rand.NewPCG(1, 1)), batch, length)
 			want := interpret(t, g, "scan", in)
@@ -112,23 +113,23 @@ func TestVariants(t *testing.T) {
 			if c.Decoder.Mode == "none" {
 				shape = append(shape, length)
 			}
-			out := want[Output].(*tensor.Tensor)
+			out := want[models.Output].(*tensor.Tensor)
 			if shape = append(shape, c.Decoder.DOutput); !slices.Equal(out.Shape(), shape) {
 				t.Errorf("output has shape %v, expected %v", out.Shape(), shape)
 			}
 			for _, form := range []string{"chunked", "fft", "direct"} {
-				if e := apart(t, interpret(t, g, form, in)[Output], out); !(e < 1e-12) {
+				if e := apart(t, interpret(t, g, form, in)[models.Output], out); !(e < 1e-12) {
 					t.Errorf("%s and scan differ by %.3g", form, e)
 				}
 			}
-			if (g.Input(StateIn) != nil) != c.Causal() {
-				t.Errorf("causal: %v, takes a state: %v", c.Causal(), g.Input(StateIn) != nil)
+			if (g.Input(models.StateIn) != nil) != c.Causal() {
+				t.Errorf("causal: %v, takes a state: %v", c.Causal(), g.Input(models.StateIn) != nil)
 			}
 			if c.Causal() && c.Encoder.Type == "linear" && c.Decoder.Mode == "last" && c.Decoder.Type == "sequence" {
-				x := in[Input].(*tensor.Tensor)
-				first := interpret(t, g, "", map[string]tensor.Datum{Input: cut(x, 0, 4)})
-				second := interpret(t, g, "", map[string]tensor.Datum{Input: cut(x, 4, length), StateIn: first[StateOut]})
-				if e := apart(t, second[Output], out); !(e < 1e-12) {
+				x := in[models.Input].(*tensor.Tensor)
+				first := interpret(t, g, "", map[string]tensor.Datum{models.Input: cut(x, 0, 4)})
+				second := interpret(t, g, "", map[string]tensor.Datum{models.Input: cut(x, 4, length), models.StateIn: first[models.StateOut]})
+				if e := apart(t, second[models.Output], out); !(e < 1e-12) {
 					t.Errorf("in two pieces the answer differs by %.3g", e)
 				}
 			}
@@ -145,12 +146,12 @@ func TestRate(t *testing.T) {
 			makeVanilla(c, w)
 		}
 		in := inputs(c, rand.New(rand.NewPCG(2, 2)), 2, 9)
-		g := build(t, c, w, BuildOptions{Rate: 2})
+		g := build(t, c, w, models.BuildOptions{Rate: 2})
 		if g.Meta[ir.MetaRate] != "2" {
 			t.Errorf("rate in the graph: %q", g.Meta[ir.MetaRate])
 		}
-		got := interpret(t, g, "", in)[Output]
-		base := interpret(t, build(t, c, w, BuildOptions{}), "", in)[Output].(*tensor.Tensor)
+		got := interpret(t, g, "", in)[models.Output]
+		base := interpret(t, build(t, c, w, models.BuildOptions{}), "", in)[models.Output].(*tensor.Tensor)
 		for name, x := range w {
 			if strings.HasSuffix(name, "log_dt") {
 				for i, v := range tensor.Data[float32](x) {
@@ -158,7 +159,7 @@ func TestRate(t *testing.T) {
 				}
 			}
 		}
-		if e := apart(t, got, interpret(t, build(t, c, w, BuildOptions{}), "", in)[Output].(*tensor.Tensor)); !(e < 1e-6) {
+		if e := apart(t, got, interpret(t, build(t, c, w, models.BuildOptions{}), "", in)[models.Output].(*tensor.Tensor)); !(e < 1e-6) {
 			t.Errorf("full %v: twice the step differs from rate 2 by %.3g", full, e)
 		}
 		if e := apart(t, got, base); e < 1e-3 {
@@ -167,7 +168,7 @@ func TestRate(t *testing.T) {
 	}
 	c := mustParse(t, small)
 	for _, r := range []float64{-1, math.NaN(), math.Inf(1)} {
-		if _, err := Build(c, initialized(t, c), BuildOptions{Rate: r}); err == nil {
+		if _, err := models.Build(c, initialized(t, c), models.BuildOptions{Rate: r}); err == nil {
 			t.Errorf("rate %v: no error", r)
 		}
 	}
@@ -175,7 +176,7 @@ func TestRate(t *testing.T) {
 
 // makeVanilla replaces each layer's diagonal by the matrix that it stands for, which is real where the imaginary parts
 // are 0.
-func makeVanilla(c *Config, w Weights) {
+func makeVanilla(c *Config, w models.Weights) {
 	c.Layer.ConjSym = false
 	for i := range c.NLayers {
 		name := layerName(i) + ".layer."
@@ -199,17 +200,17 @@ func TestVanilla(t *testing.T) {
 	c := variant(t, "layer.dt=shared layer.conj_sym=false layer.lambda_imag=zero")
 	w := initialized(t, c)
 	in := inputs(c, rand.New(rand.NewPCG(2, 2)), 2, 9)
-	diagonal := interpret(t, build(t, c, w, BuildOptions{}), "", in)
+	diagonal := interpret(t, build(t, c, w, models.BuildOptions{}), "", in)
 	makeVanilla(c, w)
-	if err := Check(c, w); err != nil {
+	if err := models.Check(c, w); err != nil {
 		t.Fatal(err)
 	}
-	full := interpret(t, build(t, c, w, BuildOptions{}), "", in)
+	full := interpret(t, build(t, c, w, models.BuildOptions{}), "", in)
 	// epsilon stands in the diagonal form only
-	if e := apart(t, full[Output], diagonal[Output].(*tensor.Tensor)); !(e < 1e-5) {
+	if e := apart(t, full[models.Output], diagonal[models.Output].(*tensor.Tensor)); !(e < 1e-5) {
 		t.Errorf("full and diagonal differ by %.3g", e)
 	}
-	if a, b := full[StateOut].(*tensor.Tensor).Dim(1), diagonal[StateOut].(*tensor.Tensor).Dim(1); 2*a != b {
+	if a, b := full[models.StateOut].(*tensor.Tensor).Dim(1), diagonal[models.StateOut].(*tensor.Tensor).Dim(1); 2*a != b {
 		t.Errorf("states have %d and %d numbers", a, b)
 	}
 }
@@ -218,7 +219,7 @@ func TestBuildNames(t *testing.T) {
 	c := variant(t, "decoder.use_lengths=true")
 	w := initialized(t, c)
 	w["model.layers.0.norm.norm.num_batches_tracked"] = tensor.Scalar(int64(3))
-	g := build(t, c, w, BuildOptions{Name: "pets"})
+	g := build(t, c, w, models.BuildOptions{Name: "pets"})
 	if g.Name != "pets" || g.Meta[ir.MetaTime] != "L" || g.Meta[ir.MetaBatch] != "B" ||
 		g.Meta[ir.MetaLabels] != `["cat","dog \u0026 \u003cco\u003e"]` {
 		t.Errorf("graph %s, meta %v", g.Name, g.Meta)
@@ -255,7 +256,7 @@ func TestBuildNames(t *testing.T) {
 // TestPairs holds that a retrieval decoder takes whole pairs only.
 func TestPairs(t *testing.T) {
 	c := variant(t, "decoder.type=retrieval decoder.nli=true decoder.activation=gelu")
-	g := build(t, c, initialized(t, c), BuildOptions{})
+	g := build(t, c, initialized(t, c), models.BuildOptions{})
 	if got := g.Inputs[0].Type.String(); got != "float[2*P,L,3]" {
 		t.Errorf("input is %s", got)
 	}
@@ -301,27 +302,27 @@ func TestCheckErrors(t *testing.T) {
 		{"model.layers.0.layer.Lambda", f32(3),
 			"tensor model.layers.0.layer.Lambda: expected float32[1,2,4,2], found float32[3]"},
 	} {
-		w := Weights{}
+		w := models.Weights{}
 		for k, v := range good {
 			w[k] = v
 		}
 		if w[x.name] = x.tensor; x.tensor == nil {
 			delete(w, x.name)
 		}
-		if err := Check(c, w); err == nil || err.Error() != x.want {
+		if err := models.Check(c, w); err == nil || err.Error() != x.want {
 			t.Errorf("%s %v:\n got %v\nwant %s", x.name, x.tensor, err, x.want)
 		}
-		if _, err := Build(c, w, BuildOptions{}); err == nil {
+		if _, err := models.Build(c, w, models.BuildOptions{}); err == nil {
 			t.Errorf("%s %v: builds", x.name, x.tensor)
 		}
 	}
-	w := Weights{"encoder.wight": f32(8, 3)}
+	w := models.Weights{"encoder.wight": f32(8, 3)}
 	for k, v := range good {
 		if k != "encoder.weight" {
 			w[k] = v
 		}
 	}
-	if err := Check(c, w); err == nil ||
+	if err := models.Check(c, w); err == nil ||
 		err.Error() != "tensor encoder.weight: is missing, expected float32[8,3]; there is encoder.wight (and 1 more)" {
 		t.Error(err)
 	}

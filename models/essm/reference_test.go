@@ -1,4 +1,4 @@
-package models
+package essm
 
 import (
 	"encoding/binary"
@@ -16,6 +16,7 @@ import (
 	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/ref"
 )
@@ -56,7 +57,7 @@ func npy(t *testing.T, path string) *tensor.Tensor {
 }
 
 // model reads a directory of the reference data.
-func model(t testing.TB, dir string) (*Config, Weights) {
+func model(t testing.TB, dir string) (*Config, models.Weights) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
@@ -70,7 +71,7 @@ func model(t testing.TB, dir string) (*Config, Weights) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := Weights{}
+	w := models.Weights{}
 	for name, x := range f.Tensors {
 		w[name] = x
 	}
@@ -133,21 +134,21 @@ func TestReferences(t *testing.T) {
 		t.Run(d.Name(), func(t *testing.T) {
 			t.Parallel()
 			c, w := model(t, dir)
-			g, err := Build(c, w, BuildOptions{Name: d.Name()})
+			g, err := models.Build(c, w, models.BuildOptions{Name: d.Name()})
 			if err != nil {
 				t.Fatal(err)
 			}
-			in := map[string]tensor.Datum{Input: npy(t, filepath.Join(dir, "input.npy"))}
+			in := map[string]tensor.Datum{models.Input: npy(t, filepath.Join(dir, "input.npy"))}
 			if l := npy(t, filepath.Join(dir, "lengths.npy")); l != nil {
-				in[Lengths] = l
+				in[models.Lengths] = l
 			}
 			forms := []string{"scan", "fft"}
-			if want.Dim(0)*in[Input].(*tensor.Tensor).Dim(1) < 1000 && !testing.Short() {
+			if want.Dim(0)*in[models.Input].(*tensor.Tensor).Dim(1) < 1000 && !testing.Short() {
 				forms = append(forms, "chunked", "direct")
 			}
 			for _, form := range forms {
 				out := interpret(t, g, form, in)
-				if e := apart(t, out[Output], want); !(e <= 1e-9) {
+				if e := apart(t, out[models.Output], want); !(e <= 1e-9) {
 					t.Errorf("%s: %.3g from the truth, expected at most 1e-9", form, e)
 				}
 			}
@@ -168,23 +169,23 @@ func TestStatesJoin(t *testing.T) {
 		for name, x := range maps.Clone(w) {
 			w[strings.Replace(name, "layers.0", "layers.1", 1)] = x
 		}
-		g, err := Build(c, w, BuildOptions{})
+		g, err := models.Build(c, w, models.BuildOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		x := npy(t, filepath.Join(dir, "input.npy"))
-		whole := interpret(t, g, "", map[string]tensor.Datum{Input: x})
-		length, want := x.Dim(1), whole[Output].(*tensor.Tensor)
+		whole := interpret(t, g, "", map[string]tensor.Datum{models.Input: x})
+		length, want := x.Dim(1), whole[models.Output].(*tensor.Tensor)
 		for _, at := range []int{1, 3, 20} {
-			first := interpret(t, g, "", map[string]tensor.Datum{Input: cut(x, 0, at)})
-			second := interpret(t, g, "", map[string]tensor.Datum{Input: cut(x, at, length), StateIn: first[StateOut]})
-			if e := apart(t, first[Output], cut(want, 0, at)); !(e <= 1e-12) {
+			first := interpret(t, g, "", map[string]tensor.Datum{models.Input: cut(x, 0, at)})
+			second := interpret(t, g, "", map[string]tensor.Datum{models.Input: cut(x, at, length), models.StateIn: first[models.StateOut]})
+			if e := apart(t, first[models.Output], cut(want, 0, at)); !(e <= 1e-12) {
 				t.Errorf("first %d steps: %.3g", at, e)
 			}
-			if e := apart(t, second[Output], cut(want, at, length)); !(e <= 1e-12) {
+			if e := apart(t, second[models.Output], cut(want, at, length)); !(e <= 1e-12) {
 				t.Errorf("steps from %d on: %.3g", at, e)
 			}
-			if e := apart(t, second[StateOut], whole[StateOut].(*tensor.Tensor)); !(e <= 1e-12) {
+			if e := apart(t, second[models.StateOut], whole[models.StateOut].(*tensor.Tensor)); !(e <= 1e-12) {
 				t.Errorf("state: %.3g", e)
 			}
 		}
@@ -214,7 +215,7 @@ func TestSpecsOfReferences(t *testing.T) {
 	}
 	for _, d := range dirs {
 		c, w := model(t, filepath.Join(root, d.Name()))
-		if err := Check(c, w); err != nil {
+		if err := models.Check(c, w); err != nil {
 			t.Errorf("%s: %v", d.Name(), err)
 		}
 	}

@@ -1,10 +1,12 @@
-package models
+package essm
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/essmc/essmc/internal/spell"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
 )
 
 // Preset is a published model, untrained: the values of the paper's hyperparameter table (docs/math.md, Presets).
@@ -93,6 +95,19 @@ func NewPreset(id string) (Preset, error) {
 		}
 		ids[i] = r.id
 	}
-	return Preset{}, fmt.Errorf("preset %s: expected one of %s; did you mean %s?", shorten(id), strings.Join(ids, ", "),
+	return Preset{}, fmt.Errorf("preset %s: expected one of %s; did you mean %s?", config.Shorten(id), strings.Join(ids, ", "),
 		spell.Nearest(id, ids))
+}
+
+func init() {
+	models.Register(models.Family{Type: Type, Doc: "the deep eSSM of the paper, with heads, causal or bidirectional",
+		New: func() models.Config { return Default() },
+		Presets: func() []models.Preset {
+			var all []models.Preset
+			for _, p := range Presets() {
+				all = append(all, models.Preset{ID: p.ID, Doc: p.Doc, Config: p.Config, Length: p.Length,
+					Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), p.Init, seed) }})
+			}
+			return all
+		}})
 }

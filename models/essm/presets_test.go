@@ -1,4 +1,4 @@
-package models
+package essm
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/models"
 )
 
 func TestPresets(t *testing.T) {
@@ -17,7 +18,7 @@ func TestPresets(t *testing.T) {
 	}
 	for _, p := range Presets() {
 		t.Run(p.ID, func(t *testing.T) {
-			n, err := p.Config.Parameters(nil)
+			n, err := models.Parameters(p.Config, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,14 +39,14 @@ func TestPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := Build(p.Config, w, BuildOptions{Name: p.ID})
+			g, err := models.Build(p.Config, w, models.BuildOptions{Name: p.ID})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := ir.Verify(g); err != nil {
 				t.Fatal(err)
 			}
-			if got := g.Input(StateIn) != nil; got != (p.ID == "listops") {
+			if got := g.Input(models.StateIn) != nil; got != (p.ID == "listops") {
 				t.Errorf("takes a state: %v", got)
 			}
 		})

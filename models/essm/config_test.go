@@ -1,4 +1,4 @@
-package models
+package essm
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/internal/shared"
+	"github.com/essmc/essmc/models/config"
 )
 
 // small is a configuration with every required key.
@@ -155,8 +156,9 @@ func TestConfigErrors(t *testing.T) {
 		{`"0": "cat"`, `"00": "cat"`, `config.json: id2label: expected class numbers as keys, found 00`},
 		{`"0": "cat",`, ``, `config.json: id2label: expected the keys 0 to 0, found no 0`},
 		{`"d_output": 2`, `"d_output": 3`, `config.json: id2label: expected 3 names (decoder.d_output), found 2`},
-		{`"layer": {`, `"layer": [`, `config.json: layer: expected an object, found a list`},
-		{`"use_lengths": false`, `"use_lengths"`, `config.json: line 32: invalid character '}' after object key`},
+		{`"encoder": {`, `"encoder": [], "x": {`, `config.json: encoder: expected an object, found a list`},
+		{`"layer": {`, `"layer": [`, `config.json: line 12: expected a comma or the end of the list, found ':'`},
+		{`"use_lengths": false`, `"use_lengths"`, `config.json: line 32: expected a colon after the key, found '}'`},
 		{"dog & <co>\"\n }\n}", "x\"}", `config.json: line 35: the file ends too early`},
 		{"dog & <co>\"\n }\n}", "x\"}} {}", `config.json: line 35: expected nothing after the object`},
 	} {
@@ -169,7 +171,7 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%s → %s:\n got %v\nwant %s", c.old, c.new, err, c.want)
 		}
 	}
-	for _, text := range []string{"", "null", "[]", "\xff", `{"model_type":"essm"`, strings.Repeat(" ", MaxConfig+1),
+	for _, text := range []string{"", "null", "[]", "\xff", `{"model_type":"essm"`, strings.Repeat(" ", config.MaxSize+1),
 		`{"label2id":` + strings.Repeat("[", 1000)} {
 		if _, err := ParseConfig([]byte(text), "config.json"); err == nil {
 			t.Errorf("%.20q: no error", text)

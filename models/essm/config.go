@@ -1,19 +1,18 @@
-package models
+package essm
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
 )
 
 // Config is the content of config.json (docs/math.md, Model directory). Make one with ParseConfig, NewPreset or
 // Default.
 type Config struct {
-	ModelType string
+	ModelType string // Type
 	// SamplingRate is that of the training data, in Hz; 0: not stated.
 	SamplingRate int
 	Encoder      Encoder
@@ -61,9 +60,6 @@ type Decoder struct {
 	UseLengths bool
 }
 
-// MaxConfig bounds the bytes of a configuration file.
-const MaxConfig = 4 << 20
-
 // maxSize bounds every size in a configuration, maxFeatures the features of one step inside a layer, and maxLayers the
 // layers. They are far above any model in use, and products of two do not overflow.
 const (
@@ -77,113 +73,46 @@ const (
 // Default returns a configuration with all defaults (docs/math.md, Model directory), and no sizes.
 func Default() *Config {
 	c := &Config{}
-	for _, f := range fields {
-		if f.def != nil {
-			f.put(c, f.def)
-		}
-	}
+	table.Defaults(c)
 	return c
 }
 
 // ParseConfig reads config.json. name is the file's name in messages. Keys that model hubs add are ignored. Other
 // unknown keys and duplicate keys are errors, and so is everything that Validate refuses.
 func ParseConfig(data []byte, name string) (*Config, error) {
-	c, err := parseConfig(data)
+	c, err := models.ParseConfig(data, name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
-	return c, nil
+	e, ok := c.(*Config)
+	if !ok {
+		return nil, fmt.Errorf("%s: model_type: expected %s, found %s", name, Type, c.Type())
+	}
+	return e, nil
 }
+
+// Type returns the model_type.
+func (c *Config) Type() string { return c.ModelType }
+
+// Read sets the values of an object of JSON.
+func (c *Config) Read(v *config.Value) error { return table.Read(c, v) }
 
 // JSON returns the configuration in canonical form: keys in the order of docs/math.md, Model directory, without those
 // that do not apply to the model's encoder and decoder, indented by one space.
-func (c *Config) JSON() []byte {
-	var b bytes.Buffer
-	b.WriteString("{")
-	section, first := "", true
-	for _, f := range fields {
-		if !f.applies(c) || f.omit && f.get(c) == f.zero() {
-			continue
-		}
-		s, key := f.split()
-		if s != section && section != "" {
-			b.WriteString("\n }")
-		}
-		if !first {
-			b.WriteString(",")
-		}
-		if s != section {
-			section = s
-			if s != "" {
-				fmt.Fprintf(&b, "\n %q: {", s)
-			}
-		} else if first {
-			section = s
-		}
-		b.WriteString("\n ")
-		if s != "" {
-			b.WriteString(" ")
-		}
-		fmt.Fprintf(&b, "%q: %s", key, f.json(c))
-		first = false
-	}
-	if section != "" {
-		b.WriteString("\n }")
-	}
-	if len(c.ID2Label) > 0 {
-		b.WriteString(",\n \"id2label\": {")
-		for i, l := range c.ID2Label {
-			if i > 0 {
-				b.WriteString(",")
-			}
-			fmt.Fprintf(&b, "\n  \"%d\": %s", i, quote(l))
-		}
-		b.WriteString("\n }")
-	}
-	b.WriteString("\n}\n")
-	return b.Bytes()
-}
+func (c *Config) JSON() []byte { return table.JSON(c) }
 
-func quote(s string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return strconv.Quote(s)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
+// Keys lists the keys of Set, in the order of the file.
+func (c *Config) Keys() []string { return table.Keys() }
 
 // Set sets one key, written with dots ("layer.bidirectional"), to a value as in config.json, but with strings unquoted.
 // It checks the value alone; Validate checks keys against each other. A new type of encoder or decoder resets the keys
 // that it does not have.
-func (c *Config) Set(key, value string) error {
-	i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
-	if i < 0 {
-		return unknownKey(key)
-	}
-	f := fields[i]
-	v, err := f.read(value)
-	if err != nil {
-		return err
-	}
-	f.put(c, v)
-	if strings.HasSuffix(key, ".type") {
-		for _, f := range fields {
-			if !f.applies(c) {
-				f.put(c, f.zero())
-			}
-		}
-	}
-	return nil
-}
+func (c *Config) Set(key, value string) error { return table.Set(c, key, value) }
 
 // Validate checks every value, and the values against each other.
 func (c *Config) Validate() error {
-	for _, f := range fields {
-		if err := f.validate(c); err != nil {
-			return err
-		}
+	if err := table.Validate(c); err != nil {
+		return err
 	}
 	if c.DModel%c.Layer.Heads != 0 {
 		return fmt.Errorf("layer.heads: expected a divisor of d_model %d, found %d", c.DModel, c.Layer.Heads)

@@ -1,4 +1,4 @@
-package models
+package essm
 
 import (
 	"fmt"
@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops/essm/spectral"
 )
 
 // digest is a checksum of all weights in the order of the computation.
-func digest(t *testing.T, c *Config, w Weights) string {
+func digest(t *testing.T, c *Config, w models.Weights) string {
 	t.Helper()
 	specs, err := c.Specs(w)
 	if err != nil {
@@ -45,7 +46,7 @@ func TestInitDeterministic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Check(c, w); err != nil {
+		if err := models.Check(c, w); err != nil {
 			t.Error(err)
 		}
 		if got := digest(t, c, w); got != x.want {

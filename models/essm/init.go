@@ -1,4 +1,4 @@
-package models
+package essm
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
 	"github.com/essmc/essmc/ops/essm/spectral"
 )
 
@@ -49,9 +51,9 @@ func (o InitOptions) withDefaults() (InitOptions, error) {
 	case !positive(o.Scale):
 		return o, fmt.Errorf("init: expected a scale above 0, found %v", o.Scale)
 	case o.C != CFromNormal && o.C != CFromHiPPO:
-		return o, fmt.Errorf("init: C: expected %s or %s, found %s", CFromNormal, CFromHiPPO, shorten(o.C))
+		return o, fmt.Errorf("init: C: expected %s or %s, found %s", CFromNormal, CFromHiPPO, config.Shorten(o.C))
 	case o.D != DOnes && o.D != DNormal:
-		return o, fmt.Errorf("init: D: expected %s or %s, found %s", DOnes, DNormal, shorten(o.D))
+		return o, fmt.Errorf("init: D: expected %s or %s, found %s", DOnes, DNormal, config.Shorten(o.D))
 	}
 	return o, nil
 }
@@ -61,7 +63,7 @@ const maxInit = 1 << 30
 
 // Init makes initial weights for training (docs/math.md, Initialization). A head has d_state/heads states. With conj_sym
 // these are one of each pair of a HiPPO matrix of twice that size. Equal seeds give equal weights.
-func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
+func Init(c *Config, o InitOptions, seed uint64) (models.Weights, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ func Init(c *Config, o InitOptions, seed uint64) (Weights, error) {
 		return nil, fmt.Errorf("layer.d_state: %w", err)
 	}
 	in := initializer{rand.New(rand.NewPCG(seed, 0x6573736d)), o, lambda[:n], v[:n], full}
-	w, fanIn := Weights{}, 1
+	w, fanIn := models.Weights{}, 1
 	for _, s := range specs {
 		x := make([]float64, s.Size())
 		if len(s.Shape) == 2 && strings.HasSuffix(s.Name, ".weight") {
@@ -115,7 +117,7 @@ type initializer struct {
 	full   int            // their length
 }
 
-func (in *initializer) fill(x []float64, s Spec, c *Config, fanIn int) error {
+func (in *initializer) fill(x []float64, s models.Spec, c *Config, fanIn int) error {
 	name := s.Name[strings.LastIndex(s.Name, ".")+1:]
 	switch {
 	case strings.Contains(s.Name, ".norm.norm."):

@@ -1,0 +1,290 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/essmc/essmc/internal/spell"
+)
+
+// Table describes the keys of configurations of type C.
+type Table[C any] struct {
+	// Fields lists the keys in the order of the file. The type of an object (TypeKey) is before the keys that depend on it.
+	Fields []Field[C]
+	// TypeKey is the name of the key that says which kind of object it is in; empty: none has one.
+	TypeKey string
+	// Ignored are keys that are read and left out: those that hubs add, and that only training reads.
+	Ignored []string
+	// Labels returns where the names of classes are, under the key id2label; nil: there are none.
+	Labels func(*C) *[]string
+}
+
+// labelsKey is the key of the class names, the only one that is not a field.
+const labelsKey = "id2label"
+
+// HubKeys are keys that model hubs add.
+var HubKeys = []string{"architectures", "torch_dtype", "transformers_version", "_name_or_path", "label2id"}
+
+// Defaults sets all values that have a default.
+func (t *Table[C]) Defaults(c *C) {
+	for _, f := range t.Fields {
+		if f.Def != nil {
+			f.put(c, f.Def)
+		}
+	}
+}
+
+// Keys lists the keys of Set, in the order of the file.
+func (t *Table[C]) Keys() []string {
+	keys := make([]string, len(t.Fields))
+	for i, f := range t.Fields {
+		keys[i] = f.Key
+	}
+	return keys
+}
+
+// Read sets the values of an object. Unknown keys are errors, and missing ones without a default; values are not checked
+// against each other.
+func (t *Table[C]) Read(c *C, v *Value) error {
+	seen := map[string]bool{}
+	if err := t.object(c, v, "", seen); err != nil {
+		return err
+	}
+	for _, f := range t.Fields {
+		if f.applies(c) && !seen[f.Key] && f.Def == nil && !f.Null {
+			return fmt.Errorf("%s: is missing, expected %s", f.Key, f.expected())
+		}
+	}
+	return nil
+}
+
+func (t *Table[C]) object(c *C, v *Value, section string, seen map[string]bool) error {
+	for _, m := range v.Members {
+		key := join(section, m.Key)
+		i := slices.IndexFunc(t.Fields, func(f Field[C]) bool { return f.Key == key })
+		var err error
+		switch {
+		case i >= 0:
+			err = t.value(c, t.Fields[i], m.Value, seen)
+		case t.isSection(key):
+			if m.Value.Kind != Object {
+				return fmt.Errorf("%s: expected an object, found %s", key, m.Value.Describe())
+			}
+			err = t.object(c, m.Value, key, seen)
+		case key == labelsKey && t.Labels != nil:
+			err = t.readLabels(c, m.Value)
+		case slices.Contains(t.Ignored, key):
+		default:
+			err = t.unknown(key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isSection reports whether there are keys in the object at path.
+func (t *Table[C]) isSection(path string) bool {
+	return slices.ContainsFunc(t.Fields, func(f Field[C]) bool { return strings.HasPrefix(f.Key, path+".") })
+}
+
+func (t *Table[C]) value(c *C, f Field[C], v *Value, seen map[string]bool) error {
+	if v.Kind == Null && !f.Null { // the same as no key
+		if f.Def == nil {
+			if f.When != nil {
+				return nil
+			}
+			return f.wrong("null")
+		}
+		f.put(c, f.Def)
+		return nil
+	}
+	x, err := f.readValue(v)
+	if err != nil {
+		return err
+	}
+	seen[f.Key] = true
+	f.put(c, x)
+	return nil
+}
+
+// readLabels reads the class names: an object from "0", "1", … to names, in any order.
+func (t *Table[C]) readLabels(c *C, v *Value) error {
+	if v.Kind == Null {
+		return nil
+	}
+	if v.Kind != Object {
+		return fmt.Errorf("%s: expected an object, found %s", labelsKey, v.Describe())
+	}
+	names := map[int]string{}
+	for _, m := range v.Members {
+		i, err := strconv.Atoi(m.Key)
+		if err != nil || i < 0 || strconv.Itoa(i) != m.Key {
+			return fmt.Errorf("%s: expected class numbers as keys, found %s", labelsKey, Shorten(m.Key))
+		}
+		if m.Value.Kind != String {
+			return fmt.Errorf("%s.%s: expected a name, found %s", labelsKey, m.Key, m.Value.Describe())
+		}
+		names[i] = m.Value.Text
+	}
+	list := make([]string, len(names))
+	for i := range list {
+		name, ok := names[i]
+		if !ok {
+			return fmt.Errorf("%s: expected the keys 0 to %d, found no %d", labelsKey, len(names)-1, i)
+		}
+		list[i] = name
+	}
+	*t.Labels(c) = list
+	return nil
+}
+
+// JSON returns the configuration in canonical form: keys in the table's order, without those that do not apply, indented
+// by one space.
+func (t *Table[C]) JSON(c *C) []byte {
+	b := []byte("{")
+	var open []string // the objects that are open
+	first := true
+	indent := func() {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(b, '\n')
+		b = append(b, strings.Repeat(" ", len(open)+1)...)
+	}
+	shut := func(depth int) {
+		for len(open) > depth {
+			b = append(b, '\n')
+			b = append(b, strings.Repeat(" ", len(open))...)
+			b = append(b, '}')
+			open = open[:len(open)-1]
+		}
+	}
+	for _, f := range t.Fields {
+		if !f.applies(c) || f.Omit && f.isZero(c) {
+			continue
+		}
+		path := strings.Split(f.Key, ".")
+		at := 0
+		for at < len(open) && at < len(path)-1 && open[at] == path[at] {
+			at++
+		}
+		shut(at)
+		for ; at < len(path)-1; at++ {
+			indent()
+			b = fmt.Appendf(b, "%q: {", path[at])
+			open, first = append(open, path[at]), true
+		}
+		indent()
+		b = fmt.Appendf(b, "%q: %s", path[at], f.json(c))
+	}
+	shut(0)
+	if t.Labels != nil && len(*t.Labels(c)) > 0 {
+		indent()
+		b = fmt.Appendf(b, "%q: {", labelsKey)
+		for i, l := range *t.Labels(c) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = fmt.Appendf(b, "\n  \"%d\": %s", i, quote(l))
+		}
+		b = append(b, "\n }"...)
+	}
+	return append(b, "\n}\n"...)
+}
+
+// Set sets one key, written with dots ("layer.bidirectional"), to a value as in the file, but with strings unquoted and
+// lists without brackets. It checks the value alone. A new type of an object resets the keys that it does not have.
+func (t *Table[C]) Set(c *C, key, value string) error {
+	i := slices.IndexFunc(t.Fields, func(f Field[C]) bool { return f.Key == key })
+	if i < 0 {
+		return t.unknown(key)
+	}
+	f := t.Fields[i]
+	v, err := f.read(value)
+	if err != nil {
+		return err
+	}
+	f.put(c, v)
+	if _, name := f.split(); t.TypeKey != "" && name == t.TypeKey {
+		for _, f := range t.Fields {
+			if !f.applies(c) {
+				f.put(c, f.zero())
+			}
+		}
+	}
+	return nil
+}
+
+// Validate checks each value by itself.
+func (t *Table[C]) Validate(c *C) error {
+	for _, f := range t.Fields {
+		if err := t.validate(c, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Table[C]) validate(c *C, f Field[C]) error {
+	zero := f.isZero(c)
+	if !f.applies(c) {
+		if zero {
+			return nil
+		}
+		section, key := f.split()
+		kind := ""
+		for _, g := range t.Fields {
+			if g.Key == join(section, t.TypeKey) {
+				kind = g.text(c)
+			}
+		}
+		return fmt.Errorf("%s: %s %s has no %s", f.Key, section, kind, key)
+	}
+	if zero && f.Null {
+		return nil
+	}
+	if _, err := f.read(f.text(c)); err != nil {
+		if zero && f.Def == nil {
+			return fmt.Errorf("%s: is missing, expected %s", f.Key, f.expected())
+		}
+		return err
+	}
+	return nil
+}
+
+// unknown returns an error with the nearest known key, preferably of the same object.
+func (t *Table[C]) unknown(key string) error {
+	section, last := splitKey(key)
+	best, suggestion := 1<<30, ""
+	consider := func(path string) {
+		s, name := splitKey(path)
+		d := 2 * spell.Distance(clip(last, maxWord), name)
+		shown := name
+		if s != section {
+			d++ // on equal terms the key is looked for where it stands
+			shown = path
+		}
+		if d < best {
+			best, suggestion = d, shown
+		}
+	}
+	for _, f := range t.Fields {
+		consider(f.Key)
+	}
+	for _, f := range t.Fields {
+		if s, _ := f.split(); s != "" && s != section {
+			if top, _ := splitKey(s); top == section {
+				consider(s)
+			}
+		}
+	}
+	if section == "" && t.Labels != nil {
+		consider(labelsKey)
+	}
+	return fmt.Errorf("%s: unknown key, did you mean %s?", Shorten(key), suggestion)
+}

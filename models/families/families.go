@@ -1,0 +1,6 @@
+// Package families imports all families of models, which register themselves. It has no code of its own.
+package families
+
+import (
+	_ "github.com/essmc/essmc/models/essm" // the deep eSSM of the paper
+)

@@ -1,0 +1,182 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/internal/spell"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/models/config"
+)
+
+// Config is the content of a model's config.json: a pointer to a structure of its family.
+type Config interface {
+	// Type returns the model_type.
+	Type() string
+	// Read sets the values of an object of JSON. It checks each by itself.
+	Read(v *config.Value) error
+	// Validate checks every value, and the values against each other.
+	Validate() error
+	// JSON returns the configuration in canonical form, which reads back as the same.
+	JSON() []byte
+	// Keys lists the keys of Set, in the order of the file.
+	Keys() []string
+	// Set sets one key, written with dots ("layer.bidirectional"), to a value as in config.json, but with strings
+	// unquoted. It checks the value alone.
+	Set(key, value string) error
+	// Common returns the settings that all families have.
+	Common() Common
+	// Specs lists the tensors of a model with this configuration, in the order of the computation. Where sizes follow
+	// from tensors, w has these; it may be nil.
+	Specs(w Weights) ([]Spec, error)
+	// Build adds the model to a builder, from weights that Check accepts. The graph's inputs and outputs have the names
+	// of this package.
+	Build(b *ir.Builder, w Weights, o BuildOptions) error
+}
+
+// Common is the settings that all families have.
+type Common struct {
+	SamplingRate int      // of the training data, in Hz; 0: not stated
+	Labels       []string // class names in order; nil: none
+	BatchDim     string   // the symbol of the batch; empty: B
+	// Resamples says that step sizes can be multiplied (BuildOptions.Rate): no length in steps is part of the model.
+	Resamples bool
+	// Input names what a step of the input is: "tokens", "3 features".
+	Input string
+	// Layers, Width and Outputs are the number of layers, and of features between and after them.
+	Layers, Width, Outputs int
+	// Causal says that the answer at a step depends on no later step, so that the model can stream.
+	Causal bool
+	// Details are further settings, for a line of text.
+	Details []string
+}
+
+// Family is one kind of models: those with one model_type.
+type Family struct {
+	Type string // model_type
+	Doc  string // a line for lists
+	// New returns a configuration with all defaults, and no sizes.
+	New func() Config
+	// Presets lists published models of the family, untrained.
+	Presets func() []Preset
+}
+
+// Preset is a published model, untrained.
+type Preset struct {
+	ID     string
+	Doc    string
+	Config Config
+	Length int // steps of the task's sequences
+	// Init makes initial weights for training of the configuration, which may have changed. Equal seeds give equal
+	// weights.
+	Init func(c Config, seed uint64) (Weights, error)
+}
+
+var families = map[string]Family{}
+
+// Register adds a family. Packages of families call it when they are initialized.
+func Register(f Family) {
+	if _, ok := families[f.Type]; ok {
+		panic("models: two families of type " + f.Type)
+	}
+	families[f.Type] = f
+}
+
+// Families lists the families, sorted by type. Package models/families imports all of this project.
+func Families() []Family {
+	var all []Family
+	for _, f := range families {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b Family) int { return cmp.Compare(a.Type, b.Type) })
+	return all
+}
+
+// Presets returns the presets of all families. Callers may change them.
+func Presets() []Preset {
+	var all []Preset
+	for _, f := range Families() {
+		if f.Presets != nil {
+			all = append(all, f.Presets()...)
+		}
+	}
+	return all
+}
+
+// types lists the model types.
+func types() []string {
+	var all []string
+	for _, f := range Families() {
+		all = append(all, f.Type)
+	}
+	return all
+}
+
+// ParseConfig reads config.json of any family. name is the file's name in messages. Keys that model hubs add are ignored.
+// Other unknown keys and duplicate keys are errors, and so is everything that Validate refuses.
+func ParseConfig(data []byte, name string) (Config, error) {
+	c, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
+}
+
+func parse(data []byte) (Config, error) {
+	v, err := config.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	known := types()
+	expected := strings.Join(known, ", ")
+	if len(known) > 1 {
+		expected = "one of " + expected
+	}
+	t := v.Get("model_type")
+	if t == nil || t.Kind == config.Null {
+		return nil, fmt.Errorf("model_type: is missing, expected %s", expected)
+	}
+	f, ok := families[t.Text]
+	if !ok || t.Kind != config.String {
+		hint := ""
+		if near := spell.Nearest(t.Text, known); len(known) > 1 && spell.Distance(t.Text, near) < 4 {
+			hint = fmt.Sprintf("; did you mean %s?", near)
+		}
+		return nil, fmt.Errorf("model_type: expected %s, found %s%s", expected, found(t), hint)
+	}
+	c := f.New()
+	if err := c.Read(v); err != nil {
+		return nil, err
+	}
+	return c, c.Validate()
+}
+
+// Parameters returns the number of trained parameters: all numbers except running statistics.
+func Parameters(c Config, w Weights) (int, error) {
+	specs, err := c.Specs(w)
+	n := 0
+	for _, s := range specs {
+		if !s.Statistic {
+			n += s.Size()
+		}
+	}
+	return n, err
+}
+
+// found describes a value that is no known type.
+func found(v *config.Value) string {
+	if v.Kind == config.String {
+		return config.Shorten(v.Text)
+	}
+	return v.Describe()
+}
+
+// Plural returns a number of things: "1 head", "4 heads".
+func Plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
