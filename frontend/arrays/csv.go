@@ -22,11 +22,12 @@ func ReadCSV(r io.Reader, size int64) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("file has %d bytes, at most %d are read; write it as .npy", size, maxCSV)
 	}
 	b := make([]byte, size)
-	n, err := io.ReadFull(r, b)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+	if n, err := io.ReadFull(r, b); err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil, fmt.Errorf("ends after %d of %d bytes", n, size)
+	} else if err != nil {
 		return nil, err
 	}
-	c := &csvReader{text: bytes.TrimPrefix(b[:n], []byte("\ufeff")), line: 1}
+	c := &csvReader{text: bytes.TrimPrefix(b, []byte("\ufeff")), line: 1}
 	v, columns, err := c.numbers()
 	if err != nil {
 		return nil, err

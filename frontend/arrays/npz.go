@@ -74,8 +74,11 @@ func readEntry(f *zip.File) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	// reading to the end checks the checksum
-	if n, err := io.Copy(io.Discard, io.LimitReader(r, 1)); err != nil || n != 0 {
-		return nil, errors.Join(errors.New("expected the entry to end at the size in the archive"), err)
+	switch n, err := io.Copy(io.Discard, io.LimitReader(r, 1)); {
+	case err != nil:
+		return nil, fmt.Errorf("the end of the entry: %w", err)
+	case n != 0:
+		return nil, errors.New("expected the entry to end at the size in the archive")
 	}
 	return t, nil
 }

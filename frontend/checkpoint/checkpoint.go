@@ -7,6 +7,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -86,7 +87,8 @@ func weights(c models.Config, tensors map[string]*tensor.Tensor) (models.Weights
 }
 
 // WriteDir writes a model directory. It creates the directory if it does not exist, and replaces a model that WriteDir
-// wrote before. It refuses a directory that holds anything else. Each file is written completely or not at all.
+// wrote before, or was writing when its process ended. It refuses a directory that holds anything else. After an error,
+// the old model is there. The directory never holds the weights of one model with the configuration of another.
 func WriteDir(dir string, c models.Config, w models.Weights) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
@@ -97,23 +99,33 @@ func WriteDir(dir string, c models.Config, w models.Weights) error {
 	if err := checkTarget(dir); err != nil {
 		return err
 	}
+	_, missing := files.Stat(dir)
 	if err := files.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	// Loaders of model hubs need the metadata. The configuration comes last, since it makes the folder a model.
-	if err := safetensors.WriteFile(filepath.Join(dir, safetensors.SingleName), w,
-		map[string]string{"format": "pt"}); err != nil {
-		return err
+	file := filepath.Join(dir, ConfigName)
+	text := c.JSON()
+	weights := atomicfile.Part{Path: filepath.Join(dir, safetensors.SingleName), Fill: func(f io.Writer) error {
+		return safetensors.Write(f, w, map[string]string{"format": "pt"}) // loaders of model hubs need the metadata
+	}}
+	if old, err := readSmall(file, config.MaxSize); err == nil && bytes.Equal(old, text) {
+		return atomicfile.Write(weights.Path, weights.Fill)
 	}
-	return atomicfile.Write(filepath.Join(dir, ConfigName), func(f io.Writer) error {
-		_, err := f.Write(c.JSON())
+	// The configuration is the last part, since it makes the folder a model.
+	err := atomicfile.WriteSet(weights, atomicfile.Part{Path: file, Fill: func(f io.Writer) error {
+		_, err := f.Write(text)
 		return err
-	})
+	}})
+	if err != nil && errors.Is(missing, fs.ErrNotExist) {
+		_ = files.Remove(dir) // if it is empty
+	}
+	return err
 }
 
 // checkTarget refuses directories that WriteDir would mix with something else.
 func checkTarget(dir string) error {
 	entries, err := files.ReadDir(dir)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return atomicfile.Temporary(e.Name()) })
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil
 	}
@@ -128,6 +140,9 @@ func checkTarget(dir string) error {
 	path := filepath.Join(dir, ConfigName)
 	data, err := readSmall(path, config.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
+		if atomicfile.Interrupted(path) {
+			return nil
+		}
 		return fmt.Errorf("%s: is not empty and holds no model (no %s); write to another folder", dir, ConfigName)
 	}
 	if err != nil {

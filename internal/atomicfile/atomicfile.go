@@ -22,47 +22,82 @@ import (
 // Write calls fill with a buffered writer and puts what it wrote at path, by way of a temporary file beside it that is
 // synced and renamed. A symbolic link is followed; an existing file's permissions are kept. Where path is no regular
 // file (a pipe, a device) there is nothing to replace, and the bytes go straight to it.
-func Write(path string, fill func(io.Writer) error) (err error) {
-	perm := fs.FileMode(0o666)
+//
+// A process that is killed meanwhile may leave the temporary file behind: .NAME.HHHHHHHH.tmp, with 8 hexadecimal digits.
+// Nothing reads it, and it can be removed when nothing writes NAME.
+func Write(path string, fill func(io.Writer) error) error {
+	s, err := newTarget(path)
+	if err != nil {
+		return err
+	}
+	if s.direct {
+		return direct(s.path, fill)
+	}
+	if err := s.write(fill); err != nil {
+		return err
+	}
+	if err := files.Rename(s.temp, s.path); err != nil {
+		s.discard()
+		return About(err, s.path)
+	}
+	syncDir(filepath.Dir(s.path))
+	return nil
+}
+
+// target is a file to be replaced, and the temporary file beside it that will have its place.
+type target struct {
+	path, temp string
+	perm       fs.FileMode
+	exists     bool
+	direct     bool // nothing to replace
+}
+
+// newTarget returns the target that path names or links to.
+func newTarget(path string) (*target, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
+	s := &target{path: path, perm: 0o666}
 	if st, err := files.Stat(path); err == nil {
-		switch {
-		case st.IsDir():
-			return fmt.Errorf("%s: is a directory, expected a file name", path)
-		case !st.Mode().IsRegular():
-			return direct(path, fill)
+		if st.IsDir() {
+			return nil, fmt.Errorf("%s: is a directory, expected a file name", path)
 		}
-		perm = st.Mode().Perm()
+		s.direct, s.perm, s.exists = !st.Mode().IsRegular(), st.Mode().Perm(), true
 	}
-	f, err := temp(path, perm)
+	return s, nil
+}
+
+// write writes the temporary file and syncs it. After an error there is none.
+func (s *target) write(fill func(io.Writer) error) error {
+	f, err := temp(s.path, s.perm)
 	if err != nil {
-		return About(err, path)
+		return About(err, s.path)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			files.Remove(f.Name())
-		}
-	}()
+	s.temp = f.Name()
 	if err := buffered(f, fill); err != nil {
-		if own, ok := about(err, path); ok {
+		f.Close()
+		s.discard()
+		if own, ok := about(err, s.path); ok {
 			return own
 		}
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", s.path, err)
 	}
-	if err := f.Sync(); err != nil {
-		return About(err, path)
+	err = f.Sync()
+	if fail := f.Close(); err == nil {
+		err = fail
 	}
-	if err := f.Close(); err != nil {
-		return About(err, path)
+	if err != nil {
+		s.discard()
+		return About(err, s.path)
 	}
-	if err := files.Rename(f.Name(), path); err != nil {
-		return About(err, path)
-	}
-	syncDir(filepath.Dir(path))
 	return nil
+}
+
+// discard removes the temporary file.
+func (s *target) discard() {
+	if s.temp != "" {
+		_ = files.Remove(s.temp) // the error to return is the first one
+	}
 }
 
 // About returns an error of the system about a temporary file, or about the renaming of one, as an error about path.
@@ -74,7 +109,7 @@ func About(err error, path string) error {
 
 func about(err error, path string) (_ error, changed bool) {
 	var link *os.LinkError
-	if errors.As(err, &link) && temporary(link.Old) {
+	if errors.As(err, &link) && (Temporary(link.Old) || Temporary(link.New)) {
 		return &fs.PathError{Op: link.Op, Path: path, Err: link.Err}, true
 	}
 	var file *fs.PathError
@@ -83,7 +118,7 @@ func about(err error, path string) (_ error, changed bool) {
 	}
 	// In a temporary folder, the file that is meant will have the same place in the folder at path.
 	parent, below := file.Path, ""
-	for !temporary(parent) {
+	for !Temporary(parent) {
 		if next := filepath.Dir(parent); next != parent {
 			below = filepath.Join(filepath.Base(parent), below)
 			parent = next
@@ -100,8 +135,8 @@ func TempName(path string) string {
 	return filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", base, rand.Uint32()))
 }
 
-// temporary reports whether a name is of TempName's form.
-func temporary(name string) bool {
+// Temporary reports whether a name is of TempName's form.
+func Temporary(name string) bool {
 	base := filepath.Base(name)
 	stem, ok := strings.CutSuffix(base, ".tmp")
 	if !ok || base[0] != '.' || len(stem) < len(".x.00000000") || stem[len(stem)-9] != '.' {

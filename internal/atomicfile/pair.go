@@ -3,8 +3,10 @@ package atomicfile
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -52,17 +54,23 @@ func (c *counter) Write(b []byte) (int, error) {
 
 // WritePair writes the data into the folder of path, unless it is empty, and then path, which must name it. A reader
 // sees the old pair or the new one at any time, since the old file names the old data, and the new file the new one.
+// After an error the old pair is there alone.
 //
 // Then it removes data of the same name with other hashes, if the old file at path named it and no other file of the
 // folder with the extension of path does.
 func WritePair(path string, d *Data, fill func(io.Writer) error) error {
 	old := readSmall(path)
+	data := filepath.Join(filepath.Dir(path), d.Name)
+	_, missing := files.Stat(data)
 	if d.Size > 0 {
-		if err := Write(filepath.Join(filepath.Dir(path), d.Name), d.fill); err != nil {
+		if err := Write(data, d.fill); err != nil {
 			return err
 		}
 	}
 	if err := Write(path, fill); err != nil {
+		if d.Size > 0 && errors.Is(missing, fs.ErrNotExist) {
+			_ = files.Remove(data) // nothing names it
+		}
 		return err
 	}
 	if old != nil {

@@ -5,6 +5,7 @@
 package files
 
 import (
+	"cmp"
 	"io"
 	"io/fs"
 	"os"
@@ -92,14 +93,15 @@ func (f *File) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ReadAt is io.ReaderAt's.
-func (f *File) ReadAt(b []byte, off int64) (int, error) {
-	some, fail := part(fault.Read, f.Name(), b)
-	n, err := f.f.ReadAt(some, off)
-	if err == nil {
-		err = fail
+// ReadAt is io.ReaderAt's. As os.File's it reads on after a part.
+func (f *File) ReadAt(b []byte, off int64) (n int, err error) {
+	for {
+		some, fail := part(fault.Read, f.Name(), b[n:])
+		k, err := f.f.ReadAt(some, off+int64(n))
+		if n += k; err != nil || fail != nil || n == len(b) {
+			return n, cmp.Or(err, fail)
+		}
 	}
-	return n, err
 }
 
 // Write is io.Writer's.

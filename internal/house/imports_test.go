@@ -20,6 +20,7 @@ var rooms = []struct {
 	imports []string
 }{
 	{"internal/fault", nil},
+	{"internal/faults", []string{"internal/fault"}},
 	{"internal/files", []string{"internal/fault"}},
 	{"ir/tensor", nil},
 	{"ir/scalar", []string{"ir/tensor"}},
