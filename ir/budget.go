@@ -15,6 +15,7 @@ type Budget struct {
 	limit, work int64
 	used, spent atomic.Int64
 	full        func()
+	whole       *Budget // operations are spent from it, too; nil: none
 }
 
 // NewBudget makes a budget of so many bytes and operations. A negative number is no bound.
@@ -26,6 +27,13 @@ func NewBudget(bytes, operations int64) *Budget {
 		return n
 	}
 	return &Budget{limit: bound(bytes), work: bound(operations)}
+}
+
+// Part returns a budget of so many bytes and operations, whose operations are spent from b, too. Its bytes are its own.
+func (b *Budget) Part(bytes, operations int64) *Budget {
+	p := NewBudget(bytes, operations)
+	p.whole = b
+	return p
 }
 
 // BudgetError is the error for an evaluation that does not fit into its budget.
@@ -111,7 +119,8 @@ func (b *Budget) Left() (bytes, operations int64) {
 	if b == nil {
 		return math.MaxInt64, math.MaxInt64
 	}
-	return max(b.limit-b.used.Load(), 0), b.work - b.spent.Load()
+	_, operations = b.whole.Left()
+	return max(b.limit-b.used.Load(), 0), min(operations, b.work-b.spent.Load())
 }
 
 // Spent is the number of operations that were computed.
@@ -136,7 +145,11 @@ func (b *Budget) Spend(operations int64) error {
 			return &BudgetError{Asked: operations, Used: spent, Limit: b.work, Work: true}
 		}
 		if b.spent.CompareAndSwap(spent, spent+operations) {
-			return nil
+			err := b.whole.Spend(operations)
+			if err != nil {
+				b.spent.Add(-operations)
+			}
+			return err
 		}
 	}
 }

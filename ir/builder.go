@@ -15,6 +15,7 @@ type Builder struct {
 	resolver Resolver
 	opsets   map[string]int
 	names    map[string]bool
+	numbers  map[string]int // the last number behind a hint of Unique
 	scope    string
 	err      error
 	outer    *Builder
@@ -23,12 +24,13 @@ type Builder struct {
 // NewBuilder starts a graph. Its operators come from resolver, at the given versions of their domains.
 func NewBuilder(name string, resolver Resolver, opsets map[string]int) *Builder {
 	return &Builder{g: &Graph{Name: name, Opsets: opsets, Meta: map[string]string{}}, resolver: resolver,
-		opsets: opsets, names: map[string]bool{}}
+		opsets: opsets, names: map[string]bool{}, numbers: map[string]int{}}
 }
 
 // Edit returns a builder that appends nodes to an existing graph. Call Sort afterwards.
 func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
-	b := &Builder{g: g, resolver: resolver, opsets: opsets, names: make(map[string]bool, 2*len(g.Nodes))}
+	b := &Builder{g: g, resolver: resolver, opsets: opsets, names: make(map[string]bool, 2*len(g.Nodes)),
+		numbers: map[string]int{}}
 	g.eachGraph(func(g *Graph) {
 		for _, v := range g.Inputs {
 			b.names[v.Name] = true
@@ -58,7 +60,7 @@ func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
 func (b *Builder) Sub(name string) *Builder {
 	s := NewBuilder(name, b.resolver, b.opsets)
 	s.g.Opsets, s.g.Meta = nil, nil
-	s.names, s.scope, s.outer = b.names, b.scope, b
+	s.names, s.numbers, s.scope, s.outer = b.names, b.numbers, b.scope, b
 	return s
 }
 
@@ -90,8 +92,13 @@ func (b *Builder) Unique(hint string) string {
 		hint = "v"
 	}
 	name := hint
-	for i := 1; b.names[name]; i++ {
-		name = hint + "_" + strconv.Itoa(i)
+	if b.names[name] {
+		i := b.numbers[hint] // names stay in use, so those with lower numbers are not free
+		for b.names[name] {
+			i++
+			name = hint + "_" + strconv.Itoa(i)
+		}
+		b.numbers[hint] = i
 	}
 	b.names[name] = true
 	return name

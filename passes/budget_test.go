@@ -110,7 +110,7 @@ func TestBombs(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 260 || took > 5*time.Second {
+		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 100 || took > 5*time.Second {
 			t.Errorf("%s: %v and %d MiB", c.name, took, mb)
 		} else {
 			t.Logf("%s: %v and %d MiB, %d operations", c.name, took, mb, budget.Spent())

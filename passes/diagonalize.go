@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/ops/essm/spectral"
+	"github.com/essmc/essmc/ops/eval"
 )
 
 // Diagonalize replaces systems with a full matrix by diagonal ones (docs/math.md, Diagonalization).
@@ -34,7 +35,18 @@ var Diagonalize = &Pass{
 				c.Note("%v: its matrices are computed at run time, so A stays full", n)
 				continue
 			}
-			worst, head, err := spectral.Condition(n.In(5).Const)
+			a := n.In(5).Const
+			// Decompositions, here and by the operator, cannot be interrupted.
+			var worst float64
+			var head int
+			err := c.search.Spend(spectral.Work(a.Shape()))
+			if err != nil {
+				c.Note("%s: A of size %d stays full: %v", where(n), a.Dim(a.Rank()-1), err)
+				continue
+			}
+			if e := Apart(c.Done(), func() { worst, head, err = spectral.Condition(c.Done(), a) }); e != nil {
+				return changes, e
+			}
 			if err != nil {
 				c.Warn("%s: A stays full: %v", where(n), err)
 				continue
@@ -76,7 +88,10 @@ func diagonal(c *Context, b *ir.Builder, n *ir.Node) (y, state *ir.Value, err er
 	if err := b.Err(); err != nil {
 		return nil, nil, err
 	}
-	out, err := c.evalConst(sys[0].Def)
+	var out []*tensor.Tensor
+	if e := Apart(c.Done(), func() { out, err = c.evalConst(sys[0].Def) }); e != nil {
+		return nil, nil, e
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +199,7 @@ func (c *Context) evalConst(n *ir.Node) ([]*tensor.Tensor, error) {
 			in[i] = v.Const
 		}
 	}
-	res, err := c.evaluate(n, in)
+	res, err := eval.Options{Bounded: true}.Node(c.Done(), n, in, c.search.Part(baseBytes, -1))
 	if err != nil {
 		return nil, err
 	}

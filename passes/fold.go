@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,18 +16,27 @@ import (
 const foldLimit = 1 << 20
 
 // The budget of a compilation is a base and so much per byte of the source's constants: folding may be worth more for a
-// larger model. An evaluation may take only a part of it.
+// larger model. An evaluation may take only a part of it. The search for forms has a part of its own, since it may fit
+// each kernel of a model.
 const (
-	baseBytes, bytesPerByte = 1 << 28, 16
-	baseWork, workPerByte   = 1 << 28, 256
-	nodeBytes, nodeWork     = 1 << 24, 1 << 27
+	baseBytes, bytesPerByte = 1 << 26, 16
+	baseWork, workPerByte   = 1 << 27, 256
+	nodeBytes, nodeWork     = 1 << 24, 1 << 26
+
+	searchWork, searchPerByte, maxSearch = 1 << 32, 1 << 15, 1 << 36
 )
 
-// NewBudget returns a budget for the evaluations of constants when g is compiled.
+// NewBudget returns a budget for the work of all passes when g is compiled.
 func NewBudget(g *ir.Graph) *ir.Budget { return newBudget(constantBytes(g)) }
 
 func newBudget(source int64) *ir.Budget {
-	return ir.NewBudget(baseBytes+bytesPerByte*source, baseWork+workPerByte*source)
+	fold, search := workFor(source)
+	return ir.NewBudget(baseBytes+bytesPerByte*source, fold+search)
+}
+
+// workFor returns the operations of folding, and of the search for forms.
+func workFor(source int64) (fold, search int64) {
+	return baseWork + workPerByte*source, min(searchWork+searchPerByte*source, maxSearch)
 }
 
 func constantBytes(g *ir.Graph) int64 {
@@ -52,25 +60,17 @@ func constantBytes(g *ir.Graph) int64 {
 	return sum
 }
 
-// evaluate computes a node from constants, within what the compilation's budget grants a node. The error is a
-// *ir.BudgetError if that does not suffice.
+// evaluate computes a node from constants, within the part of the run's budget that folding grants a node. The error is
+// a *ir.BudgetError if that does not suffice.
 func (c *Context) evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
 	var have int64
 	for _, d := range in {
 		have += ops.SizeOf(d)
 	}
 	have = min(have, c.source) // made constants may be larger
-	bytes, work := c.budget.Left()
-	b := ir.NewBudget(min(bytes, nodeBytes+bytesPerByte*have), min(work, nodeWork+workPerByte*have))
-	ctx := c.ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	out, err := eval.Options{Bounded: true}.Node(ctx, n, in, b)
-	if e := c.budget.Spend(min(b.Spent(), work)); err == nil {
-		err = e
-	}
-	return out, err
+	bytes, _ := c.budget.Left()
+	b := c.fold.Part(min(bytes, nodeBytes+bytesPerByte*have), nodeWork+workPerByte*have)
+	return eval.Options{Bounded: true}.Node(c.Done(), n, in, b)
 }
 
 // Fold replaces computations with constants by their results.
@@ -87,8 +87,10 @@ var Fold = &Pass{
 }
 
 func fold(c *Context, g *ir.Graph) (int, error) {
-	f := folding{c: c, made: map[*ir.Value]int64{}, readers: map[*ir.Value]int{}}
-	f.count(g)
+	f := folding{c: c, made: map[*ir.Value]int64{}, readers: map[*ir.Value]int{}, uses: g.Uses()}
+	for v, list := range f.uses {
+		f.readers[v] = len(list)
+	}
 	return f.graph(g)
 }
 
@@ -96,26 +98,14 @@ func fold(c *Context, g *ir.Graph) (int, error) {
 type folding struct {
 	c       *Context
 	made    map[*ir.Value]int64 // bytes of the constants that were made
-	readers map[*ir.Value]int
-}
-
-func (f *folding) count(g *ir.Graph) {
-	for _, n := range g.Nodes {
-		for _, v := range n.Inputs {
-			f.readers[v]++
-		}
-		for _, s := range n.Subgraphs() {
-			f.count(s)
-		}
-	}
-	for _, v := range g.Outputs {
-		f.readers[v]++
-	}
+	readers map[*ir.Value]int   // that will not be removed
+	uses    map[*ir.Value][]ir.Use
 }
 
 func (f *folding) graph(g *ir.Graph) (int, error) {
 	changes := 0
 	for _, n := range slices.Clone(g.Nodes) {
+		f.c.Check()
 		for _, s := range n.Subgraphs() {
 			k, err := f.graph(s)
 			changes += k
@@ -123,7 +113,7 @@ func (f *folding) graph(g *ir.Graph) (int, error) {
 				return changes, err
 			}
 		}
-		if !foldable(g, n) {
+		if !f.foldable(g, n) {
 			continue
 		}
 		done, err := f.node(g, n)
@@ -179,7 +169,14 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 		// The node is removed with its last reader, so the constant can take its output's name.
 		k := ir.NewConst(v.Name, t)
 		v.Name += ".folded"
-		g.ReplaceUses(v, k)
+		for _, u := range f.uses[v] {
+			if u.Node != nil {
+				u.Node.Inputs[u.Index] = k
+			} else {
+				u.Graph.Outputs[u.Index] = k
+			}
+		}
+		f.uses[k] = f.uses[v]
 		f.made[k], f.readers[k] = ops.SizeOf(t), f.readers[v]
 	}
 	for _, v := range n.Inputs {
@@ -193,7 +190,7 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 
 // foldable reports whether the node may become constants: all its inputs are constants, it is not one of the operators
 // that make large tensors from small ones, and none of its outputs is an output of the graph.
-func foldable(g *ir.Graph, n *ir.Node) bool {
+func (f *folding) foldable(g *ir.Graph, n *ir.Node) bool {
 	if n.Op.Random || len(n.Subgraphs()) > 0 || len(n.Inputs) == 0 && n.Op.Name != "Constant" {
 		return false
 	}
@@ -210,7 +207,7 @@ func foldable(g *ir.Graph, n *ir.Node) bool {
 		if v == nil {
 			continue
 		}
-		if slices.Contains(g.Outputs, v) {
+		if slices.ContainsFunc(f.uses[v], func(u ir.Use) bool { return u.Node == nil && u.Graph == g }) {
 			return false
 		}
 		if _, ok := v.Type.(*ir.TensorType); !ok {

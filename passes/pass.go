@@ -31,10 +31,13 @@ type Pass struct {
 	Run func(c *Context, g *ir.Graph) (changes int, err error)
 }
 
-// Context collects the messages of a pass, and bounds its evaluations.
+// Context collects the messages of a pass, and bounds its work. The methods that bound work take a nil Context, which has
+// no bound.
 type Context struct {
-	budget *ir.Budget
-	source int64 // bytes of the constants before the first pass
+	budget *ir.Budget // of the run; bytes are those of constants that were made
+	fold   *ir.Budget // its part for evaluations whose results stay in the graph
+	search *ir.Budget // its part for recognizing forms
+	source int64      // bytes of the constants before the first pass
 	ctx    context.Context
 	notes  []string
 	// seen holds the messages so far: rules run in rounds, and repeat theirs.
@@ -57,6 +60,70 @@ func (c *Context) add(s string) {
 	}
 }
 
+// Search returns the budget for the work of recognizing forms: evaluations, products, fits, and walks over the graph.
+// All passes of a run share it. What does not fit is left as it is.
+func (c *Context) Search() *ir.Budget {
+	if c == nil {
+		return nil
+	}
+	return c.search
+}
+
+// Done returns the context of the run.
+func (c *Context) Done() context.Context {
+	if c == nil || c.ctx == nil {
+		return context.Background()
+	}
+	return c.ctx
+}
+
+// ended is the panic with which Check ends a pass.
+type ended struct{ err error }
+
+// Check ends the run if its context is done. Passes call it between parts of their work that take about a millisecond,
+// from the goroutine that runs them. It does not return then.
+func (c *Context) Check() {
+	if c != nil && c.ctx != nil && c.ctx.Err() != nil {
+		panic(ended{context.Cause(c.ctx)})
+	}
+}
+
+// Apart runs f, whose parts cannot be interrupted, on a goroutine of its own. When ctx is done it returns its error at
+// once. Then f is left alone: it must end by itself, and the caller must not use what f writes to. A panic of f becomes
+// one of the caller.
+func Apart(ctx context.Context, f func()) error {
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		f()
+	}()
+	select {
+	case v := <-done:
+		if v != nil {
+			panic(v)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run runs a pass. The error of a run that Check has ended is the cause.
+func (c *Context) run(p *Pass, g *ir.Graph) (changes int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			e, ok := v.(ended)
+			if !ok {
+				panic(v)
+			}
+			err = e.err
+		}
+	}()
+	changes, err = p.Run(c, g)
+	c.Check() // an evaluation may have ended with the context, and its node been left as it is
+	return changes, err
+}
+
 // Snapshot is the argument of an observer after a pass.
 type Snapshot struct {
 	Index   int // from 0; -1 for the graph before the first pass
@@ -73,10 +140,10 @@ type Options struct {
 	StopAfter string
 	// Observe is called with the graph before the first pass and after each pass, including one that fails.
 	Observe func(Snapshot)
-	// Context, if not nil, ends the run before the next pass, and evaluations of constants, when it is done.
+	// Context, if not nil, ends the run when it is done.
 	Context context.Context
-	// Budget bounds the evaluations of constants of all passes together; nil: NewBudget of the graph. Where it does not
-	// suffice, computations stay in the graph.
+	// Budget bounds the work of all passes together: evaluations of constants, and the search for forms; nil: NewBudget
+	// of the graph. Where it does not suffice, computations stay in the graph.
 	Budget *ir.Budget
 }
 
@@ -118,14 +185,16 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 	if budget == nil {
 		budget = newBudget(source)
 	}
+	forFold, forSearch := workFor(source)
+	fold, search := budget.Part(-1, forFold), budget.Part(-1, forSearch)
 	former := "nothing"
 	for i, p := range list {
 		if o.Context != nil && o.Context.Err() != nil {
 			return fmt.Errorf("before pass %d %s: %w", i+1, p.Name, context.Cause(o.Context))
 		}
 		start := time.Now()
-		c := &Context{budget: budget, source: source, ctx: o.Context}
-		changes, err := p.Run(c, g)
+		c := &Context{budget: budget, fold: fold, search: search, source: source, ctx: o.Context}
+		changes, err := c.run(p, g)
 		switch {
 		case err != nil:
 		case i == len(list)-1:
@@ -286,6 +355,7 @@ func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 	m := new(match.Match)
 	var b *ir.Builder
 	for _, n := range slices.Clone(g.Nodes) {
+		c.Check()
 		for _, r := range rules[n.Op.Name] {
 			if !m.Of(r.Pattern, n, uses) || touches(m, stale) {
 				continue

@@ -16,6 +16,9 @@ var ErrVaries = errors.New("it depends on an input")
 // MaxDepth bounds the chain of nodes between a value and the constants that it comes from.
 const MaxDepth = 2000
 
+// perNode is the work of evaluating a node beside that of its operator, in operations.
+const perNode = 1 << 10
+
 // Constants computes values of a graph that follow from constants and, for given symbols, from shapes alone. Its fields are
 // set before the first use.
 type Constants struct {
@@ -193,9 +196,14 @@ func (c *Constants) Node(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) 
 			return nil, fmt.Errorf("%v has %d elements, more than are evaluated (%d)", n, size, c.Limit)
 		}
 	}
+	if err := c.Budget.Spend(perNode); err != nil {
+		return nil, fmt.Errorf("%v: %w", n, err)
+	}
 	ctx := c.Ctx
 	if ctx == nil {
 		ctx = context.Background()
+	} else if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	out, err := Options{Wide: c.Wide, Bounded: c.Budget != nil}.Node(ctx, n, in, c.Budget)
 	if err != nil {

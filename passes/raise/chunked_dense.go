@@ -1,7 +1,10 @@
 package raise
 
 import (
+	"fmt"
+
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/passes"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -20,19 +23,19 @@ func (f *chunks) denseNumbers() (*headSystem, string) {
 	for isOp(base, "MatMul") {
 		base = base.Def.In(0)
 	}
-	abar, as, err := constantFloats(base)
+	abar, as, err := constantFloats(f.run, base)
 	if err != nil {
 		return nil, "the matrix between chunks varies: " + err.Error()
 	}
-	enter, es, err := constantFloats(f.enter)
+	enter, es, err := constantFloats(f.run, f.enter)
 	if err != nil {
 		return nil, "the table from a chunk's inputs to the next chunk is no constant: " + err.Error()
 	}
-	leave, ls, err := constantFloats(f.leave)
+	leave, ls, err := constantFloats(f.run, f.leave)
 	if err != nil {
 		return nil, "the table from the state before a chunk to its outputs is no constant: " + err.Error()
 	}
-	within, ws, err := constantFloats(f.within)
+	within, ws, err := constantFloats(f.run, f.within)
 	if err != nil {
 		return nil, "the table from a chunk's inputs to its outputs is no constant: " + err.Error()
 	}
@@ -94,13 +97,36 @@ func (f *chunks) denseOutputs(a, b *mat.Dense, m int, leave func(o, i, t int) fl
 	within func(o, in, j, t int) float64, backward bool) ([]complex128, string) {
 	k, h := b.Dims()
 	lags := min(f.steps-1, k)
+	rows := int64(k+h) * int64(lags)
+	budget := memory(f.run)
+	if rows > maxEval {
+		return nil, fmt.Sprintf("its matrices give %d equations, expected at most %d", rows, maxEval)
+	}
+	err := budget.Take(8 * rows * int64(4*k+m))
+	if err == nil {
+		err = budget.Spend(rows * int64(k) * int64(25*k+m))
+	}
+	var c []complex128
+	var why string
+	if err == nil {
+		err = passes.Apart(f.run.Done(), func() { c, why = denseOutputs(a, b, m, lags, f.steps, leave, within, backward) })
+	}
+	if err != nil {
+		return nil, "its matrices are not solved for: " + err.Error()
+	}
+	return c, why
+}
+
+func denseOutputs(a, b *mat.Dense, m, lags, steps int, leave func(o, i, t int) float64,
+	within func(o, in, j, t int) float64, backward bool) ([]complex128, string) {
+	k, h := b.Dims()
 	told := mat.NewDense((k+h)*lags, k, nil)       // (Āˡ)ᵀ and (Āˡ B)ᵀ
 	seen := mat.NewDense((k+h)*lags, m, nil)       // the same times Cᵀ
 	power, row := mat.DenseCopyOf(a), 0            // Āˡ, for the state before the chunk
 	input := mat.DenseCopyOf(b)                    // Āˡ⁻¹ B
 	at := func(lag int) (t int) { return lag - 1 } // the step of a chunk that is lag steps after the state before it
 	if backward {
-		at = func(lag int) int { return f.steps - 1 - lag }
+		at = func(lag int) int { return steps - 1 - lag }
 	}
 	for lag := 1; lag <= lags; lag++ {
 		for i := range k {

@@ -33,11 +33,11 @@ func (f *chunks) numbers() (*headSystem, string) {
 	if why != "" {
 		return nil, why
 	}
-	enter, es, err := constantFloats(f.enter)
+	enter, es, err := constantFloats(f.run, f.enter)
 	if err != nil {
 		return nil, "the table from a chunk's inputs to the next chunk is no constant: " + err.Error()
 	}
-	leave, ls, err := constantFloats(f.leave)
+	leave, ls, err := constantFloats(f.run, f.leave)
 	if err != nil {
 		return nil, "the table from the state before a chunk to its outputs is no constant: " + err.Error()
 	}
@@ -184,10 +184,10 @@ func snap(z []complex128) {
 func (s *headSystem) fromMatrices(f *chunks, states int) string {
 	var why string
 	var bs, cs []int
-	if s.in, bs, why = complexConstant(f.b); why != "" {
+	if s.in, bs, why = complexConstant(f.run, f.b); why != "" {
 		return why
 	}
-	if s.out, cs, why = complexConstant(f.c); why != "" {
+	if s.out, cs, why = complexConstant(f.run, f.c); why != "" {
 		return why
 	}
 	if len(bs) == 4 {
@@ -217,7 +217,7 @@ func (f *chunks) powers() (re, im []float64, why string) {
 		if !isOp(m, "Mul") {
 			return nil, nil, "the recurrence between chunks is no product with complex numbers"
 		}
-		x, _, err := constantFloats(m.Def.In(0))
+		x, _, err := constantFloats(f.run, m.Def.In(0))
 		if err != nil {
 			return nil, nil, "the powers of the eigenvalues are no constants: " + err.Error()
 		}

@@ -32,14 +32,14 @@ type chunks struct {
 }
 
 // findChunks reads the neighborhood of a Scan. It returns nil if that is not a system in chunks.
-func findChunks(g *ir.Graph, n *ir.Node) exportedPart {
+func findChunks(run *passes.Context, g *ir.Graph, n *ir.Node) exportedPart {
 	parts := len(n.Inputs) / 2
 	if n.Op.FullName() != "Scan" || parts == 0 || len(n.Inputs)%2 != 0 ||
 		n.Attrs.Int("num_scan_inputs", 0) != int64(parts) {
 		return nil
 	}
 	next := n.Attrs.Graph("body").Outputs[0]
-	f := &chunks{exported: &exported{anchor: n}, directions: parts / 2}
+	f := &chunks{exported: &exported{run: run, anchor: n}, directions: parts / 2}
 	if f.dense = back(next, "Add", "MatMul") != nil; f.dense {
 		f.directions = parts
 	} else if parts%2 != 0 {
@@ -55,6 +55,9 @@ func findChunks(g *ir.Graph, n *ir.Node) exportedPart {
 	}
 	v := product.Def.In(0)
 	f.enter = product.Def.In(1)
+	if run.Search().Spend(workOfWalk(g)) != nil {
+		return nil
+	}
 	f.uses = g.Uses()
 	if !f.inputs(v) {
 		return nil
@@ -106,7 +109,7 @@ func (f *chunks) inputs(v *ir.Value) bool {
 	if !isOp(cut, "Reshape") {
 		return false
 	}
-	shape, _, err := constantFloats(cut.Def.In(1))
+	shape, _, err := constantFloats(f.run, cut.Def.In(1))
 	f.u = back(cut, "Reshape", "Pad")
 	if err != nil || len(shape) != 5 || f.u == nil {
 		return false

@@ -37,6 +37,18 @@ func missed(c *passes.Context, form string, n *ir.Node, why string, args ...any)
 	c.Note("%s: %v left as it is: %s", form, n, fmt.Sprintf(why, args...))
 }
 
+// nodesOf returns the set of a graph's nodes.
+func nodesOf(g *ir.Graph) map[*ir.Node]bool {
+	out := make(map[*ir.Node]bool, len(g.Nodes))
+	for _, n := range g.Nodes {
+		out[n] = true
+	}
+	return out
+}
+
+// workOfWalk is the work of a walk over a graph, about.
+func workOfWalk(g *ir.Graph) int64 { return 64 * int64(len(g.Nodes)) }
+
 // isOp reports whether v is the output of the named operator (a name as ir.Op.FullName returns it).
 func isOp(v *ir.Value, name string) bool {
 	return v != nil && v.Def != nil && v.Def.Op.FullName() == name

@@ -6,12 +6,12 @@ import (
 	"math/cmplx"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/passes"
 )
 
 // half is one direction of a response in the form in which it will run: exponentials or taps.
@@ -43,7 +43,7 @@ func silent(a, b [][]float64) bool {
 
 // model finds a form for the response. poles, if not nil, lists candidate poles of a channel, known from the
 // computation of its kernel.
-func (res *response) model(poles poleSource) (*model, *miss) {
+func (res *response) model(run *passes.Context, poles *poles) (*model, *miss) {
 	m := &model{}
 	tail := make([][]float64, res.n) // lags from 1 on
 	lag0 := make([][]float64, res.n)
@@ -60,19 +60,19 @@ func (res *response) model(poles poleSource) (*model, *miss) {
 		return nil, missf(1, "each step depends on itself only")
 	}
 	if hasBwd && hasFwd && sameKernel(res.fwd, res.bwd) {
-		h, miss := res.half(res.fwd, poles)
+		h, miss := res.half(run, res.fwd, poles)
 		if miss != nil {
 			return nil, miss
 		}
 		return &model{fwd: h, both: true}, nil
 	}
 	if hasFwd {
-		h, miss := res.half(res.fwd, poles)
+		h, miss := res.half(run, res.fwd, poles)
 		if miss != nil {
 			return nil, miss
 		}
 		if h.exps == nil || h.fast() { // D u may be part of lag 0
-			if d, miss := res.half(tail, poles); miss == nil && d.exps != nil && d.shift() &&
+			if d, miss := res.half(run, tail, poles); miss == nil && d.exps != nil && d.shift() &&
 				(h.exps == nil || d.states() < h.states()) {
 				if d.window > 0 {
 					d.window++
@@ -92,7 +92,7 @@ func (res *response) model(poles poleSource) (*model, *miss) {
 		}
 	}
 	if hasBwd {
-		h, miss := res.half(res.bwd, poles)
+		h, miss := res.half(run, res.bwd, poles)
 		if miss != nil {
 			return nil, miss
 		}
@@ -149,7 +149,7 @@ func (h *half) shift() bool {
 }
 
 // half fits exponentials to the kernels of one direction, each channel by itself.
-func (res *response) half(taps [][]float64, poles poleSource) (*half, *miss) {
+func (res *response) half(run *passes.Context, taps [][]float64, poles *poles) (*half, *miss) {
 	h := &half{}
 	// Drop trailing taps that are 0 in all channels.
 	last := 0
@@ -178,7 +178,7 @@ func (res *response) half(taps [][]float64, poles poleSource) (*half, *miss) {
 		h.why = fmt.Sprintf("its %d taps are too few to fit a system, expected at least %d", end, minTaps)
 		return h, nil
 	}
-	exps, why := fitAll(h.taps, poles, res.anySize && !finite)
+	exps, why := fitAll(run, h.taps, poles, res.anySize && !finite)
 	if why != "" {
 		h.why = why
 		if res.anySize && !finite {
@@ -221,72 +221,140 @@ func (h *half) cuts(length int, anySize bool) bool {
 	return false
 }
 
+// fitting is the fit of all channels of a kernel.
+type fitting struct {
+	run     *passes.Context
+	taps    [][]float64
+	poles   *poles // nil: not known
+	endless bool
+	left    int64 // operations that the run has left
+
+	out    []exponentials
+	ok     []bool
+	work   []tally
+	read   []uint       // tables that a channel has read, as bits
+	spent  atomic.Int64 // operations of all channels so far
+	failed atomic.Int64 // the first channel that cannot be fitted; later ones need not be tried
+}
+
 // fitAll fits every channel. If one cannot be fitted, it returns the reason for the first such channel. If endless is
 // set, the exponentials must hold beyond the taps: either their poles are known, or the kernel has decayed.
-func fitAll(taps [][]float64, poles poleSource, endless bool) ([]exponentials, string) {
-	out, ok := make([]exponentials, len(taps)), make([]bool, len(taps))
-	var failed atomic.Int64 // the first channel that cannot be fitted; later ones need not be tried
-	failed.Store(int64(len(taps)))
-	fit := func(c int) {
-		if int64(c) > failed.Load() {
-			return
+//
+// The result depends on the channels in their order alone, not on those that were tried beside them.
+func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) ([]exponentials, string) {
+	n := len(taps)
+	f := &fitting{run: run, taps: taps, poles: poles, endless: endless, out: make([]exponentials, n),
+		ok: make([]bool, n), work: make([]tally, n), read: make([]uint, n)}
+	_, f.left = run.Search().Left()
+	f.failed.Store(int64(n))
+	var next atomic.Int64
+	// A step of a fit, such as a decomposition of a matrix, takes up to a second.
+	err := passes.Apart(run.Done(), func() {
+		workers := min(n, runtime.GOMAXPROCS(0))
+		failed := make(chan any, workers)
+		for range workers {
+			go func() {
+				defer func() { failed <- recover() }()
+				for c := int(next.Add(1) - 1); c < n && int64(c) < f.failed.Load() && f.spent.Load() <= f.left; {
+					f.channel(c)
+					c = int(next.Add(1) - 1)
+				}
+			}()
 		}
-		defer func() {
-			for old := failed.Load(); !ok[c] && int64(c) < old &&
-				!failed.CompareAndSwap(old, int64(c)); old = failed.Load() {
+		for range workers {
+			if v := <-failed; v != nil {
+				panic(v)
 			}
-		}()
-		k := taps[c]
-		norm, peak := norms(k)
-		if poles != nil {
-			for p := range poles(c) {
-				e, good := amplitudes(k, p)
-				if good && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak {
-					out[c], ok[c] = e, true
-					return
+		}
+	})
+	if err != nil {
+		return nil, "its kernels are not fitted: " + err.Error()
+	}
+	return f.result()
+}
+
+// channel fits one channel.
+func (f *fitting) channel(c int) {
+	work := &f.work[c]
+	*work = tally{ctx: f.run.Done(), left: min(f.left, fitWork)}
+	f.out[c], f.ok[c] = f.fit(c, work)
+	f.spent.Add(work.spent)
+	for old := f.failed.Load(); !f.ok[c] && int64(c) < old && !f.failed.CompareAndSwap(old, int64(c)); {
+		old = f.failed.Load()
+	}
+}
+
+func (f *fitting) fit(c int, work *tally) (exponentials, bool) {
+	k := f.taps[c]
+	norm, peak := norms(k)
+	if f.poles != nil {
+		for p := range f.poles.of(c, work, &f.read[c]) {
+			if !work.take(workOfFit(len(k), 2*len(p))) {
+				return exponentials{}, false
+			}
+			e, good := amplitudes(k, p)
+			if good && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak {
+				return e, true
+			}
+		}
+	}
+	if f.endless && lastEighth(k) > fitTol*peak {
+		return exponentials{}, false
+	}
+	return fitExponentials(k, work)
+}
+
+// result goes through the channels up to the first that cannot be fitted, and spends their operations.
+func (f *fitting) result() ([]exponentials, string) {
+	var total int64
+	var read uint
+	c := 0
+	for ; c < len(f.taps); c++ {
+		if f.work[c].ctx == nil { // others have ended the fit before its turn
+			if err := passes.Apart(f.run.Done(), func() { f.channel(c) }); err != nil {
+				return nil, "its kernels are not fitted: " + err.Error()
+			}
+		}
+		total += f.work[c].spent
+		if f.poles != nil {
+			for t, table := range f.poles.tables {
+				if f.read[c]&^read>>t&1 != 0 {
+					total += table().work
 				}
 			}
 		}
-		if endless && lastEighth(k) > fitTol*peak {
-			return
+		read |= f.read[c]
+		if total > f.left || !f.ok[c] {
+			break
 		}
-		out[c], ok[c] = fitExponentials(k)
 	}
-	var wait sync.WaitGroup
-	next := make(chan int)
-	for range runtime.GOMAXPROCS(0) {
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
-			for c := range next {
-				fit(c)
-			}
-		}()
+	if f.poles != nil && c+1 < len(f.poles.known) {
+		clear(f.poles.known[c+1:])
 	}
-	for c := range taps {
-		next <- c
+	if err := f.run.Search().Spend(min(total, f.left)); err != nil || total > f.left {
+		return nil, fmt.Sprintf("its kernels are not fitted: that takes more than the %d operations that are left", f.left)
 	}
-	close(next)
-	wait.Wait()
-	c := slices.Index(ok, false)
-	if c < 0 {
-		return out, ""
+	if c == len(f.taps) {
+		return f.out, ""
 	}
-	norm, peak := norms(taps[c])
-	if end := lastEighth(taps[c]); endless && end > fitTol*peak {
+	norm, peak := norms(f.taps[c])
+	if end := lastEighth(f.taps[c]); f.endless && end > fitTol*peak {
 		return nil, fmt.Sprintf(
 			"the kernel of channel %d has not decayed: its last taps are %.2g of its largest, expected at most %g", c,
 			end/peak, fitTol)
 	}
-	if n := len(out[c].pole); n > 0 {
+	if err := f.work[c].err; err != nil {
+		return nil, fmt.Sprintf("the kernel of channel %d is not fitted: %v", c, err)
+	}
+	if n := len(f.out[c].pole); n > 0 {
 		return nil, fmt.Sprintf(
 			"the kernel of channel %d is not a sum of at most %d decaying exponentials: the nearest sum, of %d, is "+
 				"off by %.2g, expected at most %g",
-			c, maxPoles, n, residual(taps[c], out[c])/norm, fitTol)
+			c, maxPoles, n, residual(f.taps[c], f.out[c])/norm, fitTol)
 	}
 	return nil, fmt.Sprintf(
 		"the kernel of channel %d is not a sum of decaying exponentials: no sum of %d, or of a quarter of its %d "+
-			"taps, comes near", c, maxPoles, len(taps[c]))
+			"taps, comes near", c, maxPoles, len(f.taps[c]))
 }
 
 // lastEighth returns the largest tap of the last eighth of a kernel.

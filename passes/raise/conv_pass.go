@@ -70,7 +70,11 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string,
 	changes := 0
 	done := map[*ir.Node]bool{}
 	for {
-		s := surroundingsOf(g)
+		c.Check()
+		if c.Search().Spend(workOfWalk(g)) != nil {
+			return changes, nil
+		}
+		s := surroundingsOf(c, g)
 		i := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool {
 			if done[n] {
 				return false
@@ -114,6 +118,7 @@ func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (made *model, nodes i
 	best := &miss{-2, s.noSource(anchor)}
 	probes := 0
 	for _, sink := range s.sinks(anchor) {
+		s.run.Check()
 		for _, source := range s.sources(sink) {
 			if probes >= maxProbes {
 				return nil, 0, best
@@ -177,7 +182,7 @@ func sameSize(a, b *ir.Value) bool {
 
 // build replaces the region by operators.
 func (s *surroundings) build(g *ir.Graph, anchor *ir.Node, r *region, res *response) (*model, *miss) {
-	m, miss := res.model(s.poles(r, res))
+	m, miss := res.model(s.run, s.poles(r, res))
 	if miss != nil {
 		return nil, miss
 	}

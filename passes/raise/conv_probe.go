@@ -3,6 +3,7 @@ package raise
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/passes"
 )
 
 const (
@@ -24,6 +26,7 @@ const (
 
 // response describes a region as a convolution along one axis, by the impulse response of each channel.
 type response struct {
+	run     *passes.Context
 	time    int   // axis of the source
 	to      []int // per axis of the source, its axis in the sink; -1 for axes of size 1
 	batch   []int // axes of the source along which the response is the same
@@ -60,8 +63,9 @@ func (s *surroundings) probe(r *region) (*response, *miss) {
 		return nil, missf(0, "it computes %[2]v elements from %[1]v, expected as many", xs.Size(), ys.Size())
 	}
 	bind := s.numbers(xs)
-	res := &response{bind: bind}
-	e := constants(bind)
+	res := &response{run: s.run, bind: bind}
+	s.memory = memory(s.run)
+	e := constantsWithin(s.run, s.memory, bind)
 	if m := res.axes(r, e); m != nil {
 		return nil, m
 	}
@@ -98,7 +102,7 @@ func (s *surroundings) probe(r *region) (*response, *miss) {
 	}
 	wide[symbol] = long
 	res.bind = wide
-	if m := res.taps(r, constants(wide)); m != nil {
+	if m := res.taps(r, constantsWithin(s.run, s.memory, wide)); m != nil {
 		return nil, m
 	}
 	n := int(bind[symbol])
@@ -168,6 +172,9 @@ func (res *response) ask(r *region, e *eval.Constants,
 	if err != nil || size > maxEval {
 		return nil, nil, missf(1, "it has %d elements, more than are tried", size)
 	}
+	if err := e.Budget.Spend(workPerElement * int64(size)); err != nil {
+		return nil, nil, missf(1, "it cannot be evaluated: %v", err)
+	}
 	x := make([]float64, size)
 	fill(x, xs)
 	t, err := r.run(e, tensor.FromSlice(x, xs...))
@@ -187,6 +194,19 @@ func (res *response) ask(r *region, e *eval.Constants,
 		return nil, nil, missf(1, "for an input of shape %v its output has shape %v", xs, ys)
 	}
 	return y, ys, nil
+}
+
+// workPerElement is the work of making an input of a region and reading its output, in operations per element.
+const workPerElement = 32
+
+// each calls visit with the indices below n, and checks the run's context between.
+func (res *response) each(n int, visit func(i int)) {
+	for i := range n {
+		if i%(1<<14) == 0 {
+			res.run.Check()
+		}
+		visit(i)
+	}
 }
 
 // axes finds the sink's axis of each axis of the source, and the axis of time.
@@ -217,20 +237,18 @@ func (res *response) axes(r *region, e *eval.Constants) *miss {
 			return nil, nil, missf(1, "the shape of its output depends on its input")
 		}
 		peak := 0.0
-		for i := range y {
-			peak = max(peak, math.Abs(y[i]-zero[i]))
-		}
+		res.each(len(y), func(i int) { peak = max(peak, math.Abs(y[i]-zero[i])) })
 		lo, hi := slices.Clone(shape), make([]int, len(shape))
 		strides := ops.Strides(shape)
-		for i := range y {
+		res.each(len(y), func(i int) {
 			if !(math.Abs(y[i]-zero[i]) > 1e-9*peak) {
-				continue
+				return
 			}
 			for a, st := range strides {
 				k := i / st % shape[a]
 				lo[a], hi[a] = min(lo[a], k), max(hi[a], k)
 			}
-		}
+		})
 		if peak == 0 || math.IsNaN(peak) || math.IsInf(peak, 0) {
 			return nil, nil, missf(1, "its output does not depend on the middle of its input")
 		}
@@ -299,9 +317,10 @@ func (res *response) impulses(r *region, e *eval.Constants,
 	y, ys, m = res.ask(r, e, func(x []float64, shape []int) {
 		xs = shape
 		st, length := ops.Strides(shape)[res.time], shape[res.time]
-		for i := range x {
-			if i/st%length == step(length) {
-				x[i] = 1
+		for i := st * step(length); i < len(x); i += st * length {
+			res.run.Check()
+			for j := i; j < i+st; j++ {
+				x[j] = 1
 			}
 		}
 	})
@@ -324,12 +343,11 @@ func (res *response) kinds(r *region, e *eval.Constants) *miss {
 		}
 		st := ops.Strides(ys)[j]
 		differs := false
-		for k := range y {
-			if at := k / st % ys[j]; at > 0 && math.Abs(y[k]-y[k-at*st]) > 1e-12*peak {
+		res.each(len(y), func(k int) {
+			if at := k / st % ys[j]; !differs && at > 0 && math.Abs(y[k]-y[k-at*st]) > 1e-12*peak {
 				differs = true
-				break
 			}
-		}
+		})
 		_, known := shape[i].Known()
 		switch {
 		case differs && !known:
@@ -430,37 +448,46 @@ func (res *response) check(r *region, e *eval.Constants) *miss {
 	var x []float64
 	var xs []int
 	y, ys, m := res.ask(r, e, func(v []float64, shape []int) {
-		for i := range v {
-			v[i] = rnd.NormFloat64()
-		}
+		res.each(len(v), func(i int) { v[i] = rnd.NormFloat64() })
 		x, xs = slices.Clone(v), shape
 	})
 	if m != nil {
 		return m
 	}
 	length := xs[res.time]
+	if err := e.Budget.Spend(workOfConvolution(2*length, len(x)/max(length, 1)+2*res.n)); err != nil {
+		return missf(3, "it is not compared with a convolution: %v", err)
+	}
 	xst, yst := ops.Strides(xs)[res.time], ops.Strides(ys)[res.to[res.time]]
 	_, scale := norms(y)
 	worst, at := 0.0, 0
-	conv := newConvolver(length)
-	spectra := map[int][]complex128{}
-	row := make([]float64, length)
-	res.rows(xs, ys, func(xo, yo, c int) {
-		if spectra[c] == nil {
-			spectra[c] = conv.spectrum(res.fwd[c], res.bwd[c])
-		}
-		for t := range row {
-			row[t] = x[xo+t*xst]
-		}
-		for t, v := range conv.apply(row, spectra[c]) {
-			if res.bias != nil {
-				v += res.bias[c]
+	err := passes.Apart(res.run.Done(), func() {
+		conv := newConvolver(length)
+		spectra := map[int][]complex128{}
+		row := make([]float64, length)
+		res.rows(xs, ys, func(xo, yo, c int) {
+			if res.run.Done().Err() != nil {
+				return
 			}
-			if d := math.Abs(v - y[yo+t*yst]); !(d <= worst) {
-				worst, at = d, t
+			if spectra[c] == nil {
+				spectra[c] = conv.spectrum(res.fwd[c], res.bwd[c])
 			}
-		}
+			for t := range row {
+				row[t] = x[xo+t*xst]
+			}
+			for t, v := range conv.apply(row, spectra[c]) {
+				if res.bias != nil {
+					v += res.bias[c]
+				}
+				if d := math.Abs(v - y[yo+t*yst]); !(d <= worst) {
+					worst, at = d, t
+				}
+			}
+		})
 	})
+	if err != nil {
+		return missf(3, "it is not compared with a convolution: %v", err)
+	}
 	if !(worst <= sameTol*scale) {
 		return missf(3,
 			"step %d is not the same function of the steps around it as the first and the last are (off by %.2g of "+
@@ -474,6 +501,11 @@ type convolver struct {
 	length int
 	fft    *fourier.FFT
 	pad    []float64
+}
+
+// workOfConvolution returns the work of so many transforms and their inverses over a number of steps, about.
+func workOfConvolution(steps, count int) int64 {
+	return int64(count) * int64(steps) * int64(20*bits.Len(uint(steps)))
 }
 
 func newConvolver(length int) *convolver {
@@ -503,43 +535,63 @@ func (c *convolver) apply(row []float64, spectrum []complex128) []float64 {
 	return c.fft.Sequence(nil, z)[:c.length]
 }
 
-// quickConv computes a long depthwise convolution along one axis by transform. It returns false for any other node.
-func quickConv(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, bool) {
+// quickConv computes a long depthwise convolution along one axis by transform, within the budget and the limit of e. It
+// returns false for any other node.
+func quickConv(e *eval.Constants, n *ir.Node, in []tensor.Datum) (out []tensor.Datum, ok bool, err error) {
 	if n.Op.FullName() != "Conv" || len(in) > 2 && in[2] != nil {
-		return nil, false
+		return nil, false, nil
 	}
 	x, w := ops.Tensor(in, 0), ops.Tensor(in, 1)
 	if x.Rank() != 3 || w.Rank() != 3 || w.Dim(0) != x.Dim(1) || w.Dim(1) != 1 || w.Dim(2)*x.Dim(2) < 1<<14 {
-		return nil, false
+		return nil, false, nil
 	}
 	ws, err := ops.Windows(n, 1)
 	if err != nil || ws[0].Stride != 1 || n.Attrs.Int("group", 1) != int64(w.Dim(0)) {
-		return nil, false
+		return nil, false, nil
 	}
 	l, k := x.Dim(2), w.Dim(2)
 	win := ws[0].Bind(int64(l), int64(k))
 	d, begin, end := int(win.Dilation), int(win.Begin), int(win.End)
 	reach := (k - 1) * d
-	out := l + begin + end - reach
-	if out < 1 || reach >= maxEval {
-		return nil, false
+	steps := l + begin + end
+	if begin < 0 || end < 0 || max(begin, end, d, reach) >= maxEval || steps-reach < 1 {
+		return nil, false, nil
 	}
-	conv := newConvolver(l + begin + end)
+	rows := x.Dim(0) * x.Dim(1)
+	if err := e.Budget.Spend(workOfConvolution(2*steps, rows+w.Dim(0))); err != nil {
+		return nil, false, err
+	}
+	size := int64(rows) * int64(steps-reach)
+	bytes := 8 * (size + int64(x.Len()+w.Len()) + 10*int64(steps))
+	if size > maxEval {
+		return nil, false, fmt.Errorf("%v has %d elements, more than are evaluated (%d)", n, size, maxEval)
+	} else if err := e.Budget.Take(bytes); err != nil {
+		return nil, false, err
+	}
+	defer e.Budget.Release(bytes)
 	xv, wv := ops.F64(nil, in, 0), ops.F64(nil, in, 1)
-	y := make([]float64, x.Dim(0)*x.Dim(1)*out)
-	row := make([]float64, l+begin+end)
-	for c := range w.Dim(0) {
-		// y[t] = Σ w[j]·row[t+j·d]. With the lags reversed, this is step t+reach of a causal convolution.
-		taps := make([]float64, reach+1)
-		for j := range k {
-			taps[reach-j*d] = wv[c*k+j]
+	y, length := make([]float64, size), steps-reach
+	err = passes.Apart(e.Ctx, func() {
+		conv, row, taps := newConvolver(steps), make([]float64, steps), make([]float64, reach+1)
+		for c := range w.Dim(0) {
+			// y[t] = Σ w[j]·row[t+j·d]. With the lags reversed, this is step t+reach of a causal convolution.
+			clear(taps)
+			for j := range k {
+				taps[reach-j*d] = wv[c*k+j]
+			}
+			spectrum := conv.spectrum(taps, nil)
+			for b := range x.Dim(0) {
+				if e.Ctx.Err() != nil {
+					return
+				}
+				clear(row)
+				copy(row[begin:], xv[(b*x.Dim(1)+c)*l:][:l])
+				copy(y[(b*x.Dim(1)+c)*length:][:length], conv.apply(row, spectrum)[reach:])
+			}
 		}
-		spectrum := conv.spectrum(taps, nil)
-		for b := range x.Dim(0) {
-			clear(row)
-			copy(row[begin:], xv[(b*x.Dim(1)+c)*l:][:l])
-			copy(y[(b*x.Dim(1)+c)*out:][:out], conv.apply(row, spectrum)[reach:])
-		}
+	})
+	if err != nil {
+		return nil, false, err
 	}
-	return []tensor.Datum{tensor.FromSlice(y, x.Dim(0), x.Dim(1), out)}, true
+	return []tensor.Datum{tensor.FromSlice(y, x.Dim(0), x.Dim(1), length)}, true, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/passes"
 )
 
 // region is a part of a graph that computes sink from source by operators that are affine in source. Everything else in
@@ -41,15 +42,18 @@ var affine = map[string]int{
 
 // surroundings is an index of a graph for the search for regions.
 type surroundings struct {
+	run   *passes.Context
 	g     *ir.Graph
 	index map[*ir.Node]int
 	uses  map[*ir.Value][]ir.Use
 	fixed map[*ir.Value]bool
 	along map[*ir.Node]bool // whether a MatMul may act along time
+	// memory bounds the probe of one region.
+	memory *ir.Budget
 }
 
-func surroundingsOf(g *ir.Graph) *surroundings {
-	s := &surroundings{g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{},
+func surroundingsOf(run *passes.Context, g *ir.Graph) *surroundings {
+	s := &surroundings{run: run, g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{},
 		along: map[*ir.Node]bool{}}
 	for i, n := range g.Nodes { // in order: inputs precede outputs
 		s.index[n] = i
@@ -125,7 +129,7 @@ func (s *surroundings) alongSteps(n *ir.Node) bool {
 	ok, known := s.along[n]
 	if !known {
 		ok = slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
-			return v != nil && s.isFixed(v) && nearlyToeplitz(v)
+			return v != nil && s.isFixed(v) && nearlyToeplitz(s.run, v)
 		})
 		s.along[n] = ok
 	}
@@ -185,6 +189,10 @@ func (s *surroundings) sources(sink *ir.Value) []*ir.Value {
 		in, _ := s.data(n)
 		common := dom[in[0]]
 		for _, v := range in[1:] {
+			s.run.Check()
+			if s.run.Search().Spend(int64(len(common))*int64(len(dom[v]))) != nil {
+				return nil
+			}
 			common = slices.DeleteFunc(slices.Clone(common),
 				func(d *ir.Value) bool { return !slices.Contains(dom[v], d) })
 		}
@@ -284,12 +292,12 @@ func (r *region) run(e *eval.Constants, x *tensor.Tensor) (*tensor.Tensor, error
 			}
 			in[i] = d
 		}
-		out, ok := quickConv(n, in)
-		if !ok {
-			var err error
-			if out, err = e.Node(n, in); err != nil {
-				return nil, err
-			}
+		out, ok, err := quickConv(e, n, in)
+		if !ok && err == nil {
+			out, err = e.Node(n, in)
+		}
+		if err != nil {
+			return nil, err
 		}
 		for i, v := range n.Outputs {
 			if v != nil {

@@ -3,6 +3,7 @@ package raise
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -18,6 +19,7 @@ var exports = []*passes.Pass{Chunked, Windowed}
 // exported is a part of a graph that looks like one system as package lower writes it. The system is read loosely, then
 // lowered again, and every operator and constant of the result is compared with the graph.
 type exported struct {
+	run         *passes.Context
 	uses        map[*ir.Value][]ir.Use
 	anchor      *ir.Node   // Scan or Conv
 	form        lower.Form // lowers the system again
@@ -46,13 +48,15 @@ func (f *exported) part() *exported { return f }
 
 // raiseExports raises the systems that find recognizes at the graph's nodes. find returns nil for other nodes.
 func raiseExports(c *passes.Context, g *ir.Graph, form string,
-	find func(*ir.Graph, *ir.Node) exportedPart) (int, error) {
+	find func(*passes.Context, *ir.Graph, *ir.Node) exportedPart) (int, error) {
 	changes := 0
+	left := nodesOf(g)
 	for _, n := range slices.Clone(g.Nodes) {
-		if !slices.Contains(g.Nodes, n) {
+		c.Check()
+		if !left[n] {
 			continue // removed with an earlier system
 		}
-		f := find(g, n)
+		f := find(c, g, n)
 		if f == nil {
 			continue
 		}
@@ -69,6 +73,7 @@ func raiseExports(c *passes.Context, g *ir.Graph, form string,
 		if err := passes.Finish(g); err != nil {
 			return changes, err
 		}
+		left = nodesOf(g)
 		changes++
 		c.Note("%s: %s and the operators around it → %s %s, channels × heads × states = %d × %d × %d", form, name,
 			made.Op.FullName(), s.direction, s.c, s.s, s.k)
@@ -119,6 +124,9 @@ func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
+	if err := f.afford(s); err != nil {
+		return nil, "it is not compared with a system: " + err.Error()
+	}
 	at := directInput(n.Op)
 	y := f.y
 	if sum, d := f.direct(s); d != nil { // the layer includes D u
@@ -159,13 +167,36 @@ func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 	return made, ""
 }
 
+// afford spends the work of lowering a system twice, about, and checks that its tables fit into memory.
+func (f *exported) afford(s *headSystem) error {
+	b := memory(f.run)
+	product := float64(s.h) * float64(s.m)
+	if s.abar != nil {
+		product += float64(s.k)
+	}
+	lags := float64(s.c) * float64(s.s) * float64(s.k) * float64(max(f.form.Steps, s.window, 1))
+	if err := b.Take(int64(min(8*lags*float64(s.h+s.m), math.MaxInt64/2))); err != nil {
+		return err
+	}
+	work := 4 * lags * (product + float64(s.h+s.m))
+	if s.abar != nil {
+		work *= float64(s.k)
+	}
+	return b.Spend(int64(min(work, math.MaxInt64/2)))
+}
+
 // compare lowers n and compares the result with the graph. It returns the first difference.
 func (f *exported) compare(n *ir.Node, y *ir.Value) string {
-	want, err := f.form.Apply(n)
+	var want *ir.Graph
+	var err error
+	if e := passes.Apart(f.run.Done(), func() { want, err = f.form.Apply(n) }); e != nil {
+		return e.Error()
+	}
 	if err != nil {
 		return err.Error()
 	}
-	c := comparison{of: map[*ir.Value]*ir.Value{want.Inputs[0]: f.u}, mine: constants(nil), theirs: constants(nil)}
+	c := comparison{of: map[*ir.Value]*ir.Value{want.Inputs[0]: f.u}, mine: constants(f.run, nil),
+		theirs: constants(f.run, nil)}
 	if f.state != nil {
 		c.of[want.Inputs[1]] = f.state
 	}
@@ -195,7 +226,7 @@ func (f *exported) direct(s *headSystem) (sum, d *ir.Value) {
 	if !full && !isOp(other, "Mul") {
 		return nil, nil
 	}
-	t, err := constant(other.Def.In(1))
+	t, err := constant(f.run, other.Def.In(1))
 	if err != nil {
 		return nil, nil
 	}
@@ -279,9 +310,9 @@ func (s *headSystem) node(f *exported) (*ir.Node, error) {
 }
 
 // complexConstant computes a constant from a real part and an optional imaginary part. If it cannot, it returns why.
-func complexConstant(parts []*ir.Value) (z []complex128, shape []int, why string) {
+func complexConstant(run *passes.Context, parts []*ir.Value) (z []complex128, shape []int, why string) {
 	for i, v := range parts {
-		x, sh, err := constantFloats(v)
+		x, sh, err := constantFloats(run, v)
 		if err != nil {
 			return nil, nil, "a matrix of the system is no constant: " + err.Error()
 		}

@@ -1,11 +1,14 @@
 package raise
 
 import (
+	"context"
 	"math"
 	"math/cmplx"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/essmc/essmc/ir"
 )
 
 // Bounds of the search for exponentials.
@@ -18,7 +21,38 @@ const (
 	maxPoles = 64
 	// minTaps is the smallest length of a convolution that may be a state-space layer.
 	minTaps = 24
+	// fitWork bounds the operations of one fit.
+	fitWork = 1 << 32
 )
+
+// tally bounds the operations of one fit. It may be used from one goroutine.
+type tally struct {
+	ctx         context.Context
+	left, spent int64
+	err         error // why it has ended: a *ir.BudgetError, or the context's error
+}
+
+// take takes operations, and reports whether the fit may go on.
+func (t *tally) take(operations int) bool {
+	if t.err != nil {
+		return false
+	}
+	if t.err = t.ctx.Err(); t.err == nil && int64(operations) > t.left-t.spent {
+		t.err = &ir.BudgetError{Asked: int64(operations), Used: t.spent, Limit: t.left, Work: true}
+	}
+	if t.err == nil {
+		t.spent += int64(operations)
+	}
+	return t.err == nil
+}
+
+// The operations of the parts of a fit, about.
+func workOfPencil(size int) int       { return 25 * size * size * size }
+func workOfPoles(size, rank int) int  { return 2*size*size*rank + 2*size*rank*rank + 25*rank*rank*rank }
+func workOfFit(taps, columns int) int { return taps * columns * (2*columns + 32) }
+func workOfRefine(taps, columns int) int {
+	return workOfFit(taps, 2*columns) + 3*workOfFit(taps, columns)
+}
 
 // exponentials is a kernel k[j] = Σ Re(amp_i · pole_i^j). A pole with a positive imaginary part stands for itself and
 // its conjugate.
@@ -63,8 +97,9 @@ func power(p complex128, k int) complex128 {
 // fitExponentials returns a sum of few exponentials within the unit circle that equals k to fitTol. It solves a matrix
 // pencil: with row offsets r and column offsets c, H[i,j] = k[r_i+c_j] and its shift by one are V_r·D·V_cᵀ and
 // V_r·D·Λ·V_cᵀ, so the eigenvalues of the pencil are the poles. The amplitudes solve a linear least-squares problem
-// over the whole kernel. If its residual is too large, fitExponentials returns the nearest sum and false.
-func fitExponentials(k []float64) (best exponentials, ok bool) {
+// over the whole kernel. If its residual is too large, fitExponentials returns the nearest sum and false. work bounds
+// its operations.
+func fitExponentials(k []float64, work *tally) (best exponentials, ok bool) {
 	norm, peak := norms(k)
 	if norm == 0 {
 		return exponentials{}, true
@@ -81,13 +116,23 @@ func fitExponentials(k []float64) (best exponentials, ok bool) {
 	if n < len(k)/2 {
 		body = k[:max(n, min(len(k), 2*minTaps))]
 	}
+	least := 0 // the states that a fit needs
 	for _, size := range []int{48, 160, 6 * maxPoles} {
-		e, ok := fitSize(k, body, size, norm, peak)
-		if ok {
-			return e, true
+		if size = min(size, len(body)/2); !work.take(workOfPencil(size)) {
+			break
 		}
-		if residual(k, e) < residual(k, best) {
-			best = e
+		p, ok := newPencil(body, size)
+		if ok {
+			if least = max(least, p.least(norm, peak)); least > 2*maxPoles {
+				break
+			}
+			var e exponentials
+			if e, ok = fitSize(k, body, p, least, norm, peak, work); ok {
+				return e, true
+			}
+			if residual(k, e) < residual(k, best) {
+				best = e
+			}
 		}
 		if size >= len(body)/2 {
 			break
@@ -96,13 +141,8 @@ func fitExponentials(k []float64) (best exponentials, ok bool) {
 	return best, false
 }
 
-// fitSize tries a pencil of at most size rows and columns at the ranks that its singular values suggest, in ascending
-// order.
-func fitSize(k, body []float64, size int, norm, peak float64) (best exponentials, ok bool) {
-	p, ok := newPencil(body, size)
-	if !ok {
-		return best, false
-	}
+// fitSize tries a pencil at the ranks that its singular values suggest, in ascending order from the given one.
+func fitSize(k, body []float64, p *pencil, from int, norm, peak float64, work *tally) (best exponentials, ok bool) {
 	least := norm
 	good := func(e exponentials, ok bool) bool {
 		return ok && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak
@@ -111,8 +151,15 @@ func fitSize(k, body []float64, size int, norm, peak float64) (best exponentials
 	if len(k) <= shortKernel { // the states of a short window are hard to tell apart, but many ranks can be tried
 		steps, far = 16, 0.1
 	}
-	for _, r := range p.ranks(len(k) <= shortKernel) {
-		if r > 2*maxPoles || 4*r > len(k) || 4*r > 3*len(p.s) && len(p.s) < len(body)/2 {
+	short := len(k) <= shortKernel
+	for _, r := range p.ranks(short) {
+		if r > 2*maxPoles || 4*r > len(k) || 4*r > 3*len(p.s) && len(p.s) < len(body)/2 || short && r > from+moreRanks {
+			break
+		}
+		if r < from {
+			continue
+		}
+		if !work.take(workOfPoles(len(p.s), r) + workOfFit(len(k), r)) {
 			break
 		}
 		poles, ok := p.poles(r)
@@ -128,7 +175,7 @@ func fitSize(k, body []float64, size int, norm, peak float64) (best exponentials
 		}
 		miss := residual(k, e)
 		if miss <= far*norm {
-			if e, ok = refine(k, e, steps); good(e, ok) {
+			if e, ok = refine(k, e, steps, work); good(e, ok) {
 				return e, true
 			}
 			miss = residual(k, e)
@@ -140,8 +187,9 @@ func fitSize(k, body []float64, size int, norm, peak float64) (best exponentials
 	return best, false
 }
 
-// shortKernel is the largest length for which a fit tries every rank.
-const shortKernel = 512
+// shortKernel is the largest length for which a fit tries every rank from the least one on, and moreRanks the number of
+// these. Higher ranks fit the rounding errors.
+const shortKernel, moreRanks = 512, 16
 
 // ranks returns the ranks that the singular values suggest, in ascending order.
 func (p *pencil) ranks(every bool) []int {
@@ -191,6 +239,7 @@ type pencil struct {
 	u, v  mat.Dense
 	s     []float64
 	shift *mat.Dense
+	often int // the largest number of times that one tap is in the matrix
 }
 
 // offsets spreads at most n offsets over [0, span). They are dense at the start, where fast states are visible, and
@@ -219,20 +268,34 @@ func offsets(span, n int) []int {
 func newPencil(k []float64, size int) (*pencil, bool) {
 	at := offsets(len(k)/2, size)
 	h, shift := mat.NewDense(len(at), len(at), nil), mat.NewDense(len(at), len(at), nil)
+	times := make([]int, len(k))
 	for i, r := range at {
 		for j, c := range at {
 			h.Set(i, j, k[r+c])
 			shift.Set(i, j, k[r+c+1])
+			times[r+c]++
 		}
 	}
 	var svd mat.SVD
 	if !svd.Factorize(h, mat.SVDThin) {
 		return nil, false
 	}
-	p := &pencil{shift: shift, s: svd.Values(nil)}
+	p := &pencil{shift: shift, s: svd.Values(nil), often: slices.Max(times)}
 	svd.UTo(&p.u)
 	svd.VTo(&p.v)
 	return p, true
+}
+
+// least returns the rank that a fit to fitTol has at least. The Hankel matrix of r columns of exponentials has rank r, and
+// singular values differ by no more than the norm of the difference of two matrices: that of the taps, as often as they
+// are in the matrix.
+func (p *pencil) least(norm, peak float64) int {
+	bound := fitTol * min(norm*math.Sqrt(float64(p.often)), peak*float64(len(p.s)))
+	r := 0
+	for r < len(p.s) && p.s[r] > bound {
+		r++
+	}
+	return r
 }
 
 // rank returns the number of singular values above cut times the largest.
@@ -374,7 +437,7 @@ func amplitudes(k []float64, poles []complex128) (exponentials, bool) {
 
 // refine improves poles and amplitudes by Gauss-Newton steps. The logarithm of each pole moves by the solution of the
 // linearized problem, or by a part of it if the whole step increases the residual.
-func refine(k []float64, best exponentials, steps int) (exponentials, bool) {
+func refine(k []float64, best exponentials, steps int, work *tally) (exponentials, bool) {
 	if 4*len(best.pole) > len(k) {
 		return best, false
 	}
@@ -383,6 +446,9 @@ func refine(k []float64, best exponentials, steps int) (exponentials, bool) {
 		// d/dlog p of Re(a p^j) is Re(a j p^j · δ). The first columns are for amplitudes, the others for δ.
 		cols, _ := columns(len(k), best.pole, nil)
 		first := len(cols)
+		if !work.take(workOfRefine(len(k), first)) {
+			break
+		}
 		more, scale := columns(len(k), best.pole, func(i, j int) complex128 {
 			return best.amp[i] * complex(float64(j), 0)
 		})

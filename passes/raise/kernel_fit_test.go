@@ -34,7 +34,7 @@ func TestFit(t *testing.T) {
 			for _, dt := range []float64{0.001, 0.01, 0.1} {
 				for _, length := range []int{128, 1024} {
 					k := s4dKernel(n, length, dt, r, single)
-					e, ok := fitExponentials(k)
+					e, ok := fitExponentials(k, &tally{ctx: t.Context(), left: fitWork})
 					norm, peak := norms(k)
 					t.Logf("single %v, n %d, dt %g, length %d: %v %d poles, %.3g", single, n, dt, length, ok,
 						len(e.pole), residual(k, e)/norm)

@@ -18,41 +18,57 @@ const (
 	poleTables = 8
 )
 
-// poleSource returns sets of candidate poles of a channel's kernel.
-type poleSource func(channel int) iter.Seq[[]complex128]
+// poleSource returns sets of candidate poles of a channel's kernel. It takes the work of reading them from a tally, and
+// says by bits which tables it has read. It may be called concurrently.
+type poleSource func(channel int, work *tally, read *uint) iter.Seq[[]complex128]
+
+// poles is where the poles of kernels may be known from.
+type poles struct {
+	of     poleSource
+	tables []func() poleTable
+	known  [][][]complex128 // per channel, all sets of candidates, once none of them has served
+}
+
+// poleTable is a table of powers behind a kernel.
+type poleTable struct {
+	x     []float64
+	shape []int
+	work  int64 // of computing it
+}
 
 // poles reads poles from the computation of a kernel. Before the sum over states there is often a table with a row of
 // steps for each state. Each row is one exponential, so its pole can be read exactly, however many states there are and
 // however slow they are. poles returns nil if there is no such table.
-func (s *surroundings) poles(r *region, res *response) poleSource {
-	type table struct {
-		x     []float64
-		shape []int
-	}
-	var tables []func() table
+//
+// Which tables are computed depends on the channels, so each is computed within a budget of its own, and its work is
+// spent with that of the channels that read it.
+func (s *surroundings) poles(r *region, res *response) *poles {
+	out := &poles{}
+	_, left := s.run.Search().Left()
 	room := maxEval * 2
 	for _, v := range s.tables(r, res) {
 		size, err := v.Shape().Size().Eval(res.bind)
 		if room -= int(size); err != nil || room < 0 {
 			break
 		}
-		tables = append(tables, sync.OnceValue(func() table {
-			t, err := constants(res.bind).Tensor(v)
+		out.tables = append(out.tables, sync.OnceValue(func() poleTable {
+			b := ir.NewBudget(maxBytes, left)
+			t, err := constantsWithin(s.run, b, res.bind).Tensor(v)
 			if err != nil {
-				return table{}
+				return poleTable{work: b.Spent()}
 			}
 			x, err := t.Float64s()
 			if err != nil || !slices.Contains(t.Shape(), res.length) {
-				return table{}
+				return poleTable{work: b.Spent()}
 			}
-			return table{x, t.Shape()}
+			return poleTable{x, t.Shape(), b.Spent()}
 		}))
 	}
-	if len(tables) == 0 {
+	if len(out.tables) == 0 {
 		return nil
 	}
 	// read returns the poles in one table for a channel.
-	read := func(t table, c int) (sets [][]complex128) {
+	read := func(t poleTable, c int, work *tally) (sets [][]complex128) {
 		if t.x == nil {
 			return nil
 		}
@@ -61,23 +77,23 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 		for a, d := range t.shape { // each axis that may be that of channels
 			if a != time && d == res.n && res.n > 1 {
 				matched = true
-				if set, ok := readPoles(t.x, t.shape, time, a, c); ok {
+				if set, ok := readPoles(t.x, t.shape, time, a, c, work); ok {
 					sets = append(sets, set)
 				}
 			}
 		}
 		if !matched { // all channels have the same
-			if set, ok := readPoles(t.x, t.shape, time, -1, 0); ok {
+			if set, ok := readPoles(t.x, t.shape, time, -1, 0, work); ok {
 				sets = append(sets, set)
 			}
 		}
 		return sets
 	}
-	known := make([][][]complex128, res.n)
-	return func(c int) iter.Seq[[]complex128] {
+	out.known = make([][][]complex128, res.n)
+	out.of = func(c int, work *tally, tables *uint) iter.Seq[[]complex128] {
 		return func(yield func([]complex128) bool) {
-			if known[c] != nil { // read before, without result
-				for _, set := range known[c] {
+			if out.known[c] != nil {
+				for _, set := range out.known[c] {
 					if !yield(set) {
 						return
 					}
@@ -85,8 +101,9 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 				return
 			}
 			var sets [][]complex128
-			for _, t := range tables {
-				for _, set := range read(t(), c) {
+			for i, t := range out.tables {
+				*tables |= 1 << i
+				for _, set := range read(t(), c, work) {
 					n := len(sets)
 					if sets = addSet(sets, set); len(sets) > n && !yield(sets[n]) {
 						return
@@ -101,7 +118,7 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 				}
 			}
 			slices.SortStableFunc(pairs, func(a, b []complex128) int { return len(a) - len(b) })
-			known[c] = append(sets, pairs...)
+			out.known[c] = append(sets, pairs...)
 			for _, set := range pairs {
 				if !yield(set) {
 					return
@@ -109,6 +126,7 @@ func (s *surroundings) poles(r *region, res *response) poleSource {
 			}
 		}
 	}
+	return out
 }
 
 // addSet adds the distinct poles of a set, if the set is new and not too large.
@@ -177,7 +195,7 @@ func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 
 // readPoles reads the poles of rows along axis time: of those at one index of another axis, or of all rows if axis < 0.
 // It returns false unless each row is one exponential, or 0.
-func readPoles(x []float64, shape []int, time, axis, at int) (poles []complex128, ok bool) {
+func readPoles(x []float64, shape []int, time, axis, at int, work *tally) (poles []complex128, ok bool) {
 	strides := ops.Strides(shape)
 	row := make([]float64, shape[time])
 	outer := slices.Clone(shape)
@@ -199,7 +217,7 @@ func readPoles(x []float64, shape []int, time, axis, at int) (poles []complex128
 			row[t] = x[offset+t*strides[time]]
 		}
 		var p complex128
-		if p, ok = onePole(row); ok && p != 0 {
+		if p, ok = onePole(row, work); ok && p != 0 {
 			poles = append(poles, p)
 		}
 	})
@@ -207,10 +225,13 @@ func readPoles(x []float64, shape []int, time, axis, at int) (poles []complex128
 }
 
 // onePole returns the pole of a row that is one exponential, or one and its conjugate. It returns 0 for a row of zeros.
-func onePole(k []float64) (complex128, bool) {
+func onePole(k []float64, work *tally) (complex128, bool) {
 	norm, _ := norms(k)
 	if norm == 0 {
 		return 0, true
+	}
+	if !work.take(workOfPencil(8) + 2*workOfFit(len(k), 2)) {
+		return 0, false
 	}
 	p, ok := newPencil(k, 8)
 	if !ok {
@@ -226,7 +247,7 @@ func onePole(k []float64) (complex128, bool) {
 			continue
 		}
 		if miss := residual(k, e); miss > poleTol*norm && miss < 1e-2*norm {
-			if e, ok = refine(k, e, 4); !ok {
+			if e, ok = refine(k, e, 4, work); !ok {
 				continue
 			}
 		}

@@ -229,10 +229,15 @@ func (l *linearizer) contract(x *form, lx []int, y *form, ly []int, lo []int, fi
 	for k := range out.elems {
 		l.begin()
 		for range inner {
-			if first {
-				l.add(&x.elems[i], y.elems[j].c)
-			} else {
-				l.add(&y.elems[j], x.elems[i].c)
+			a, by := &x.elems[i], y.elems[j].c
+			if !first {
+				a, by = &y.elems[j], x.elems[i].c
+			}
+			l.add(a, by)
+			if l.work += 1 + len(a.terms); l.work > payAfter {
+				if err := l.pay(); err != nil {
+					return nil, err
+				}
 			}
 			next(len(lo), len(order))
 		}

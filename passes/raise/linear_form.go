@@ -10,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/passes"
 )
 
 // maxForms bounds the elements and terms that one linearizer makes, to some hundred megabytes.
@@ -39,16 +40,18 @@ type form struct {
 // seeded with. It evaluates values that do not depend on these. It works with the shapes that it finds, since the
 // bodies of loops lack types.
 type linearizer struct {
+	run   *passes.Context
 	ev    *eval.Constants
 	basis int
 	forms map[*ir.Value]*form
 	alias map[*ir.Value]*ir.Value // from a value to its replacement
 	size  int
+	work  int // since pay
 	acc   accumulator
 }
 
-func newLinearizer(bind map[string]int64) *linearizer {
-	return &linearizer{ev: constants(bind), forms: map[*ir.Value]*form{}}
+func newLinearizer(run *passes.Context, bind map[string]int64) *linearizer {
+	return &linearizer{run: run, ev: constants(run, bind), forms: map[*ir.Value]*form{}}
 }
 
 var errTooLarge = errors.New("its matrices are too large to be computed")
@@ -57,7 +60,19 @@ func (l *linearizer) spend(n int) error {
 	if l.size += n; l.size > maxForms || n < 0 {
 		return errTooLarge
 	}
-	return nil
+	l.work += n
+	return l.pay()
+}
+
+// payAfter is the number of terms and elements between two calls of pay.
+const payAfter = 1 << 14
+
+// pay spends the work since the last call from the run's budget, and ends with its context.
+func (l *linearizer) pay() error {
+	l.run.Check()
+	n := l.work
+	l.work = 0
+	return l.run.Search().Spend(16 * int64(n))
 }
 
 // form returns v as affine functions. If v does not vary, they have no terms.
@@ -230,6 +245,9 @@ func (l *linearizer) enter(v *ir.Value, f *form) error {
 	varies := false
 	for i := range f.elems {
 		e := &f.elems[i]
+		if i%payAfter == 0 {
+			l.run.Check()
+		}
 		varies = varies || len(e.terms) > 0
 		bad := math.IsNaN(e.c) || math.IsInf(e.c, 0)
 		for _, t := range e.terms {
@@ -326,6 +344,11 @@ func (l *linearizer) zip(x, y *form, f func(a, b *combination) combination) (*fo
 	at := make([]int, len(shape))
 	i, j := 0, 0
 	for k := range out.elems {
+		if l.work += 1 + len(x.elems[i].terms) + len(y.elems[j].terms); l.work > payAfter {
+			if err := l.pay(); err != nil {
+				return nil, err
+			}
+		}
 		out.elems[k] = f(&x.elems[i], &y.elems[j])
 		for d := len(shape) - 1; d >= 0; d-- {
 			at[d]++

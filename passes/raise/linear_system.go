@@ -8,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/passes"
 )
 
 // slot is a tensor of one step: its shape, and the axis of samples (-1 if there is none).
@@ -35,6 +36,7 @@ func (s slot) size() int {
 
 // cell is one step of a recurrence, as a graph computes it.
 type cell struct {
+	run     *passes.Context
 	samples int
 	bind    map[string]int64
 	states  []slot      // before the step
@@ -74,7 +76,7 @@ func (c *cell) read() (*system, error) {
 	}
 	k := 2*s.n + s.h // The basis of one sample: states before, inputs, states after.
 	seeded := func() (*linearizer, error) {
-		l := newLinearizer(c.bind)
+		l := newLinearizer(c.run, c.bind)
 		l.alias = c.alias
 		if c.eval != nil {
 			l.ev = c.eval
@@ -107,7 +109,7 @@ func (c *cell) read() (*system, error) {
 		if !slices.Equal(f.shape, st.shape) {
 			return nil, fmt.Errorf("state %s has shape %v before a step and %v after it", st.v.Name, st.shape, f.shape)
 		}
-		rows, err := samples(f, st.batch, c.samples, k)
+		rows, err := samples(c.run, f, st.batch, c.samples, k)
 		if err != nil {
 			return nil, fmt.Errorf("state %s: %w", st.v.Name, err)
 		}
@@ -150,7 +152,7 @@ func (c *cell) output(f *form, v *ir.Value, s *system, k int) (outputMap, error)
 	}
 	why := fmt.Errorf("output %s has no axis of %d samples", v.Name, c.samples)
 	for _, axis := range axes {
-		rows, err := samples(f, axis, c.samples, k)
+		rows, err := samples(c.run, f, axis, c.samples, k)
 		if err != nil {
 			why = fmt.Errorf("output %s: %w", v.Name, err)
 			continue
@@ -197,7 +199,7 @@ func (l *linearizer) seedSamples(s slot, first, k int) error {
 	}
 	f := &form{shape: slices.Clone(s.shape), elems: make([]combination, n)}
 	all := make([]term, n)
-	eachSample(s.shape, s.batch, func(i, sample, feature int) {
+	eachSample(l.run, s.shape, s.batch, func(i, sample, feature int) {
 		all[i] = term{int32(sample*k + first + feature), 1}
 		f.elems[i].terms = all[i : i+1 : i+1]
 	})
@@ -206,7 +208,7 @@ func (l *linearizer) seedSamples(s slot, first, k int) error {
 }
 
 // eachSample calls visit for each element of a tensor, with its sample and feature.
-func eachSample(shape []int, axis int, visit func(i, sample, feature int)) {
+func eachSample(run *passes.Context, shape []int, axis int, visit func(i, sample, feature int)) {
 	n, inner, dim := 1, 1, 1
 	for i, d := range shape {
 		n *= d
@@ -220,6 +222,9 @@ func eachSample(shape []int, axis int, visit func(i, sample, feature int)) {
 		inner = n
 	}
 	for i := range n {
+		if i%payAfter == 0 {
+			run.Check()
+		}
 		outer, sample, in := i/(inner*dim), i/inner%dim, i%inner
 		visit(i, sample, outer*inner+in)
 	}
@@ -227,13 +232,13 @@ func eachSample(shape []int, axis int, visit func(i, sample, feature int)) {
 
 // samples returns the rows of one sample. It checks that they are the same for all samples, and that none depends on
 // another.
-func samples(f *form, axis, count, k int) ([]combination, error) {
+func samples(run *passes.Context, f *form, axis, count, k int) ([]combination, error) {
 	if axis >= 0 && (axis >= len(f.shape) || f.shape[axis] != count) {
 		return nil, fmt.Errorf("no axis of %d samples in shape %v", count, f.shape)
 	}
 	rows := make([]combination, len(f.elems)/max(count, 1))
 	var err error
-	eachSample(f.shape, axis, func(i, sample, feature int) {
+	eachSample(run, f.shape, axis, func(i, sample, feature int) {
 		e := f.elems[i]
 		if err != nil {
 			return
@@ -250,7 +255,7 @@ func samples(f *form, axis, count, k int) ([]combination, error) {
 	if err != nil {
 		return nil, err
 	}
-	eachSample(f.shape, axis, func(i, sample, feature int) {
+	eachSample(run, f.shape, axis, func(i, sample, feature int) {
 		e, first := f.elems[i], rows[feature]
 		same := e.c == first.c && len(e.terms) == len(first.terms)
 		for j := 0; same && j < len(e.terms); j++ {

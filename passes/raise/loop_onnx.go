@@ -30,7 +30,7 @@ var RaiseLoop = &passes.Pass{
 }
 
 // draftLoop reads a Loop node.
-func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
+func draftLoop(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 	if n.Op.FullName() != "Loop" {
 		return nil, nil
 	}
@@ -39,11 +39,11 @@ func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 		return nil, errors.New("it carries no state")
 	}
 	for _, cond := range []*ir.Value{n.In(1), body.Outputs[0]} {
-		if !isTrue(cond, body.Inputs[1]) {
+		if !isTrue(run, cond, body.Inputs[1]) {
 			return nil, fmt.Errorf("the condition %s may end it early, expected one that is always true", cond.Name)
 		}
 	}
-	d := &draft{node: n, alias: map[*ir.Value]*ir.Value{}}
+	d := &draft{run: run, node: n, alias: map[*ir.Value]*ir.Value{}}
 	carried := len(body.Inputs) - 2
 	for i := range carried {
 		in, out := body.Inputs[i+2], body.Outputs[i+1]
@@ -86,14 +86,14 @@ func draftLoop(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 }
 
 // isTrue reports whether a condition is always true: it is absent, constant, or the previous condition passed on.
-func isTrue(v, before *ir.Value) bool {
+func isTrue(run *passes.Context, v, before *ir.Value) bool {
 	for isOp(v, "Identity") {
 		v = v.Def.In(0)
 	}
 	if v == nil || v == before {
 		return true
 	}
-	t, err := constant(v)
+	t, err := constant(run, v)
 	return err == nil && t.DType() == tensor.Bool && t.Len() == 1 && tensor.Data[bool](t)[0]
 }
 

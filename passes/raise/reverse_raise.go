@@ -44,8 +44,10 @@ var RaiseReverse = &passes.Pass{
 func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 	changes := 0
 	b := passes.Edit(g)
+	left := nodesOf(g)
 	for _, n := range slices.Clone(g.Nodes) {
-		if !slices.Contains(g.Nodes, n) {
+		c.Check()
+		if !left[n] {
 			continue
 		}
 		b.Scope(n.Scope)
@@ -70,9 +72,10 @@ func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 		if err := b.Err(); err != nil {
 			return changes, err
 		}
-		if with != nil && passes.Replace(g, y, with) {
+		if with != nil && c.Search().Spend(workOfWalk(g)) == nil && passes.Replace(g, y, with) {
 			changes++
 			g.RemoveDead()
+			left = nodesOf(g)
 		}
 	}
 	return changes, passes.Finish(g)

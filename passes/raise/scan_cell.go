@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/passes"
 )
 
 // draft is a recurrence, stated by an operator or by a range of nodes, whose cell has not been read yet.
 type draft struct {
+	run     *passes.Context
 	node    *ir.Node // the recurrence, or its first node
 	states  []stepValue
 	next    []*ir.Value
@@ -79,7 +81,7 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 	var keep []bool
 	for i, s := range at.states {
 		init := d.initial[i]
-		if isZero(init) {
+		if isZero(d.run, init) {
 			init = nil
 		} else if s.batch < 0 != at.single() {
 			return nil, fmt.Errorf("the initial state %s has no axis of samples", init.Name)
@@ -90,7 +92,7 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 			keep = append(keep, init != nil || d.final[i] != nil)
 		}
 	}
-	if r.plan, err = newPlan(sys, keep); err != nil {
+	if r.plan, err = newPlan(d.run, sys, keep); err != nil {
 		return nil, err
 	}
 	outputs, final := r.emit(b)
@@ -98,12 +100,12 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 }
 
 // isZero reports whether an initial state is zero, for all values of the open dimensions.
-func isZero(v *ir.Value) bool {
+func isZero(run *passes.Context, v *ir.Value) bool {
 	if v == nil {
 		return true
 	}
 	for _, n := range []int64{2, 5} {
-		t, err := constants(symbolsOf(v, n)).Tensor(v)
+		t, err := constants(run, symbolsOf(v, n)).Tensor(v)
 		if err != nil {
 			return false
 		}
@@ -178,7 +180,7 @@ func (d *draft) cells() ([]*cell, error) {
 		return slices.IndexFunc(s, func(dim ir.Dim) bool { _, known := dim.Known(); return !known })
 	}
 	for i, s := range all {
-		if axis(s.shape) < 0 && (i >= len(d.states) || !isZero(d.initial[i])) {
+		if axis(s.shape) < 0 && (i >= len(d.states) || !isZero(d.run, d.initial[i])) {
 			return nil, fmt.Errorf("%s has no axis of samples: its shape is %v, expected an axis of size %s in it",
 				s.v.Name, s.shape, symbol)
 		}
@@ -203,7 +205,7 @@ func (d *draft) fixedCell(all []stepValue) *cell {
 }
 
 func (d *draft) cell(samples int, bind map[string]int64, axis func(ir.Shape) int) *cell {
-	c := &cell{samples: samples, bind: bind, next: d.next, outputs: d.outputs, alias: d.alias}
+	c := &cell{run: d.run, samples: samples, bind: bind, next: d.next, outputs: d.outputs, alias: d.alias}
 	slots := func(list []stepValue) (out []slot) {
 		for _, s := range list {
 			shape := make([]int, len(s.shape))

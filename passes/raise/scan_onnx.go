@@ -28,17 +28,21 @@ var RaiseScan = &passes.Pass{
 // eachDraft raises every recurrence of one form in g. read returns the draft of the recurrence at a node, or nil
 // without an error if the node has another form.
 func eachDraft(c *passes.Context, g *ir.Graph, form string,
-	read func(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error)) (int, error) {
+	read func(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error)) (int, error) {
 	changes := 0
 	var uses map[*ir.Value][]ir.Use // nil: to be computed
 	for _, n := range slices.Clone(g.Nodes) {
+		c.Check()
 		if len(n.Subgraphs()) == 0 {
 			continue
 		}
 		if uses == nil {
+			if c.Search().Spend(workOfWalk(g)) != nil {
+				return changes, nil
+			}
 			uses = g.Uses()
 		}
-		d, err := read(n, uses)
+		d, err := read(c, n, uses)
 		if err != nil {
 			missed(c, form, n, "%v", err)
 		}
@@ -78,14 +82,14 @@ func eachDraft(c *passes.Context, g *ir.Graph, form string,
 }
 
 // draftScan reads a Scan node.
-func draftScan(n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
+func draftScan(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 	if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // Scan-8 has an additional axis of batches
 		return nil, nil
 	}
 	body := n.Attrs.Graph("body")
 	scanned := int(n.Attrs.Int("num_scan_inputs", 0))
 	states := len(n.Inputs) - scanned
-	d := &draft{node: n}
+	d := &draft{run: run, node: n}
 	axes := n.Attrs.Ints("scan_input_axes", make([]int64, scanned))
 	dirs := n.Attrs.Ints("scan_input_directions", make([]int64, scanned))
 	for i, v := range n.Inputs {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/cmplx"
 	"slices"
+
+	"github.com/essmc/essmc/passes"
 )
 
 // unit is a part of a system's state that no other part depends on: one real number, a pair that is a complex number,
@@ -28,7 +30,7 @@ type plan struct {
 
 // newPlan finds the structure of a system. keep selects the states whose initial or final values are used. newPlan
 // omits a unit without such states if no input reaches it or no output reads it.
-func newPlan(s *system, keep []bool) (*plan, error) {
+func newPlan(run *passes.Context, s *system, keep []bool) (*plan, error) {
 	p := &plan{sys: s}
 	var units []unit
 	for _, at := range components(s.a) {
@@ -49,7 +51,9 @@ func newPlan(s *system, keep []bool) (*plan, error) {
 	if len(units) == 0 {
 		return nil, fmt.Errorf("its outputs do not depend on a state")
 	}
-	p.group(units)
+	if err := p.group(run, units); err != nil {
+		return nil, err
+	}
 	if p.size() > maxForms {
 		return nil, errTooLarge
 	}
@@ -169,7 +173,7 @@ func (p *plan) size() int {
 
 // group finds the largest number of heads for which inputs and outputs divide into equal ranges, such that each unit
 // depends on the inputs of one head and only the outputs of that head depend on it.
-func (p *plan) group(units []unit) {
+func (p *plan) group(run *passes.Context, units []unit) error {
 	s := p.sys
 	owner := make([]int, s.n) // unit of each state
 	for i := range owner {
@@ -180,8 +184,9 @@ func (p *plan) group(units []unit) {
 			owner[k] = i
 		}
 	}
-	divisor := s.h
+	divisor, terms := s.h, len(units)+count(s.b)
 	for _, o := range s.outputs {
+		terms += count(o.next, o.prev)
 		if slices.ContainsFunc(slices.Concat(o.next, o.prev), func(r []term) bool { return len(r) > 0 }) {
 			divisor = gcd(divisor, len(o.next))
 		}
@@ -193,6 +198,10 @@ func (p *plan) group(units []unit) {
 	for heads := divisor; heads >= 1; heads-- {
 		if divisor%heads != 0 {
 			continue
+		}
+		run.Check()
+		if err := run.Search().Spend(8 * int64(terms)); err != nil {
+			return err
 		}
 		of, ok := p.assign(units, owner, heads)
 		if !ok {
@@ -218,8 +227,9 @@ func (p *plan) group(units []unit) {
 			}
 			p.units = append(p.units, us...)
 		}
-		return
+		return nil
 	}
+	return nil
 }
 
 // assign assigns each unit to a head, if possible.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
 )
 
 // Projections outside of a recurrence are linear operators that treat each step separately, before its input sequences
@@ -98,16 +99,16 @@ func axisOf(v *ir.Value, symbol ir.Dim) int {
 }
 
 // fixed reports whether a value, including its shape, depends on no input.
-func fixed(v *ir.Value) bool {
+func fixed(run *passes.Context, v *ir.Value) bool {
 	if v.Const != nil {
 		return true
 	}
-	_, err := constants(nil).Tensor(v)
+	_, err := constants(run, nil).Tensor(v)
 	return err == nil
 }
 
 // admits reports whether a node may become part of a projection, and returns those of its inputs that vary.
-func admits(n *ir.Node) (varying []*ir.Value, ok bool) {
+func admits(run *passes.Context, n *ir.Node) (varying []*ir.Value, ok bool) {
 	if n == nil || !projected[n.Op.FullName()] || n.Op.Along == nil || len(n.Inputs) == 0 {
 		return nil, false
 	}
@@ -118,7 +119,7 @@ func admits(n *ir.Node) (varying []*ir.Value, ok bool) {
 	}
 	for i, v := range n.Inputs {
 		switch {
-		case v == nil || fixed(v):
+		case v == nil || fixed(run, v):
 		case i > 0 && (n.Op.Name == "Reshape" || n.Op.Name == "Expand"): // a shape may depend on the length
 		case !v.Elem().IsFloat() || v.Elem() != n.Outputs[0].Elem():
 			return nil, false
@@ -237,7 +238,7 @@ func (p *projector) before(s *system) {
 			break
 		}
 		v := frontier[at]
-		in, ok := admits(v.Def)
+		in, ok := admits(p.d.run, v.Def)
 		if !ok {
 			stuck[v] = true
 			continue
@@ -311,7 +312,7 @@ func (p *projector) inputs(u *ir.Value, nodes []*ir.Node) (slot, [][]term, bool)
 			facts[v] = f
 		}
 	}
-	l := newLinearizer(p.bind)
+	l := newLinearizer(p.d.run, p.bind)
 	k := in.size()
 	l.basis = k * p.c.samples
 	if l.seedSamples(in, 0, k) != nil {
@@ -327,7 +328,7 @@ func (p *projector) inputs(u *ir.Value, nodes []*ir.Node) (slot, [][]term, bool)
 		if err != nil || len(f.shape) != len(q.v.Shape()) || f.shape[q.time] != 1 {
 			return slot{}, nil, false
 		}
-		own, err := samples(f, at, p.c.samples, k)
+		own, err := samples(p.d.run, f, at, p.c.samples, k)
 		if err != nil {
 			return slot{}, nil, false
 		}
@@ -423,7 +424,7 @@ func (p *projector) behind(s *system) {
 		if len(nodes) == maxProjected {
 			break
 		}
-		in, ok := admits(n)
+		in, ok := admits(p.d.run, n)
 		inside, known := false, true
 		for _, v := range in {
 			_, has := facts[v]
@@ -501,7 +502,7 @@ func (p *projector) output(v *ir.Value, f [2]ir.Fact, s *system, direct bool) (o
 	for _, o := range s.outputs {
 		k += len(o.in)
 	}
-	l := newLinearizer(p.bind)
+	l := newLinearizer(p.d.run, p.bind)
 	l.basis = k * p.c.samples
 	if direct {
 		q := p.d.in[0]
@@ -530,7 +531,7 @@ func (p *projector) output(v *ir.Value, f [2]ir.Fact, s *system, direct bool) (o
 	if err != nil || f[0].Axis >= len(y.shape) || y.shape[f[0].Axis] != 1 {
 		return none, false
 	}
-	rows, err := samples(y, f[1].Axis, p.c.samples, k)
+	rows, err := samples(p.d.run, y, f[1].Axis, p.c.samples, k)
 	if err != nil {
 		return none, false
 	}

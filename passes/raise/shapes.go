@@ -19,13 +19,15 @@ var Shapes = &passes.Pass{
 		{Pass: "raise-chunked", Why: "it recognizes graphs as package lower writes them"},
 		{Pass: "raise-windowed", Why: "it recognizes graphs as package lower writes them"},
 	},
-	Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
-		e := constants(nil)
+		e := constants(c, nil)
+		uses := g.Uses()
 		for _, n := range slices.Clone(g.Nodes) {
+			c.Check()
 			for i, v := range n.Inputs {
 				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() || len(v.Shape()) > 1 ||
-					slices.Contains(g.Outputs, v) {
+					slices.ContainsFunc(uses[v], func(u ir.Use) bool { return u.Node == nil && u.Graph == g }) {
 					continue
 				}
 				t, err := e.Tensor(v)
@@ -35,7 +37,13 @@ var Shapes = &passes.Pass{
 				k := ir.NewConst(v.Name, t)
 				v.Name += ".folded" // removed with its last reader
 				n.Inputs[i] = k
-				g.ReplaceUses(v, k)
+				for _, u := range uses[v] {
+					if u.Node != nil {
+						u.Node.Inputs[u.Index] = k
+					} else {
+						u.Graph.Outputs[u.Index] = k
+					}
+				}
 				changes++
 			}
 			infer(n)

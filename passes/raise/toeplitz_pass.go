@@ -25,7 +25,7 @@ var Toeplitz = &passes.Pass{
 
 // nearlyToeplitz reports whether a fixed value is a square matrix, or a stack of them, with constant diagonals except
 // for a few elements (of the first matrix). A convolution along time has that form when it is written as a product.
-func nearlyToeplitz(v *ir.Value) bool {
+func nearlyToeplitz(run *passes.Context, v *ir.Value) bool {
 	s := v.Shape()
 	if len(s) < 2 || !s[len(s)-1].Equal(s[len(s)-2]) {
 		return false
@@ -33,7 +33,7 @@ func nearlyToeplitz(v *ir.Value) bool {
 	if l, ok := s[len(s)-1].Known(); !ok || l < minTaps {
 		return false
 	}
-	x, _, err := constantFloats(v)
+	x, _, err := constantFloats(run, v)
 	if err != nil {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
 )
 
 // minUnrolled is the least number of steps of an unrolled recurrence.
@@ -21,6 +22,7 @@ type leaf struct {
 
 // unrolled is a region of nodes that ends in the concatenated results of all steps.
 type unrolled struct {
+	run     *passes.Context
 	steps   int
 	joins   []*ir.Node // Concat nodes with one input per step
 	outward []bool     // per join: its results are in the opposite order of the steps
@@ -97,12 +99,12 @@ func leafOf(v *ir.Value, length int) (leaf, bool) {
 
 // findUnrolled collects the region that leads to a join, and the joins with the same number of steps that share it. It
 // returns nil if the results do not depend on the steps successively.
-func findUnrolled(g *ir.Graph, join *ir.Node, done map[*ir.Node]bool) *unrolled {
+func findUnrolled(run *passes.Context, g *ir.Graph, join *ir.Node, done map[*ir.Node]bool) *unrolled {
 	axis, ok := joinOf(join)
-	if !ok || done[join] {
+	if !ok || done[join] || run.Search().Spend(workOfWalk(g)) != nil {
 		return nil
 	}
-	u := &unrolled{steps: len(join.Inputs), leaves: map[*ir.Value]leaf{}, inside: map[*ir.Node]bool{},
+	u := &unrolled{run: run, steps: len(join.Inputs), leaves: map[*ir.Value]leaf{}, inside: map[*ir.Node]bool{},
 		key: map[*ir.Value]int{}, late: map[*ir.Node]int{}}
 	u.joins, u.axis = []*ir.Node{join}, []int{axis}
 	u.collect(join)

@@ -28,7 +28,8 @@ var RaiseUnrolled = &passes.Pass{
 		changes := 0
 		done := map[*ir.Node]bool{}
 		for _, n := range slices.Clone(g.Nodes) {
-			u := findUnrolled(g, n, done)
+			c.Check()
+			u := findUnrolled(c, g, n, done)
 			if u == nil {
 				continue
 			}
@@ -99,7 +100,7 @@ func (u *unrolled) raise(g *ir.Graph, states [][]*ir.Value) (*raised, error) {
 
 // draft describes step 1. All other steps must equal it.
 func (u *unrolled) draft(states [][]*ir.Value) (*draft, error) {
-	d := &draft{node: u.joins[0]}
+	d := &draft{run: u.run, node: u.joins[0]}
 	for _, v := range states[1] {
 		d.states = append(d.states, stepValue{v, v.Shape()})
 		d.initial = append(d.initial, nil)
@@ -163,9 +164,9 @@ func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*
 	if err != nil {
 		return nil, err
 	}
-	ev := constants(c.bind)
+	ev := constants(u.run, c.bind)
 	at := func(k int) (*cell, error) {
-		e := &cell{samples: c.samples, bind: c.bind, eval: ev}
+		e := &cell{run: u.run, samples: c.samples, bind: c.bind, eval: ev}
 		if k > 0 {
 			if len(states[k]) != len(c.states) {
 				return nil, fmt.Errorf("step %d keeps %d values, step 1 keeps %d", k, len(states[k]), len(c.states))
@@ -230,7 +231,7 @@ func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*
 			keep = append(keep, r.initial[i] != nil || r.final[i])
 		}
 	}
-	r.plan, err = newPlan(sys, keep)
+	r.plan, err = newPlan(u.run, sys, keep)
 	return r, err
 }
 

@@ -5,11 +5,12 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/passes"
 )
 
 // readTaps reads a system from the nodes that compute a kernel, with B and C where the kernel includes them. It returns
 // nil if package lower does not write such nodes.
-func readTaps(v *ir.Value) *headSystem {
+func readTaps(run *passes.Context, v *ir.Value) *headSystem {
 	padded := isOp(v, "Pad")
 	if padded {
 		v = back(v, "Pad")
@@ -18,9 +19,9 @@ func readTaps(v *ir.Value) *headSystem {
 	s := &headSystem{c: 1}
 	var lags []float64
 	if isOp(v, "Transpose") {
-		lags = s.denseTaps(v)
+		lags = s.denseTaps(run, v)
 	} else {
-		lags = s.diagonalTaps(back(v, "Reshape"))
+		lags = s.diagonalTaps(run, back(v, "Reshape"))
 	}
 	n := len(lags)
 	switch {
@@ -37,7 +38,7 @@ func readTaps(v *ir.Value) *headSystem {
 }
 
 // diagonalTaps reads a diagonal system, and returns the lags of its taps.
-func (s *headSystem) diagonalTaps(v *ir.Value) []float64 {
+func (s *headSystem) diagonalTaps(run *passes.Context, v *ir.Value) []float64 {
 	if c := realAndImaginary(v); isOp(c[0], "MatMul") { // C times b·λ̄ˡ times B
 		b := realAndImaginary(back(c[0].Def.In(1), "Reshape"))
 		v = inputOf(inputOf(b[0], "Mul", 0), "Unsqueeze", 0)
@@ -48,8 +49,8 @@ func (s *headSystem) diagonalTaps(v *ir.Value) []float64 {
 			b[i] = inputOf(b[i], "Mul", 1)
 		}
 		var in, out []int
-		s.in, in, _ = complexConstant(b)
-		s.out, out, _ = complexConstant(c)
+		s.in, in, _ = complexConstant(run, b)
+		s.out, out, _ = complexConstant(run, c)
 		if len(in) != 4 || len(out) != 3 {
 			return nil
 		}
@@ -64,9 +65,9 @@ func (s *headSystem) diagonalTaps(v *ir.Value) []float64 {
 	re, im := inputOf(v, "Sub", 0), inputOf(v, "Sub", 1)
 	power := inputOf(im, "Mul", 1)
 	size, angle := inputOf(inputOf(power, "Mul", 0), "Exp", 0), inputOf(inputOf(power, "Mul", 1), "Sin", 0)
-	a, as, _ := complexConstant([]*ir.Value{inputOf(size, "Mul", 0), inputOf(angle, "Mul", 0)})
-	b, bs, _ := complexConstant([]*ir.Value{inputOf(re, "Mul", 0), inputOf(im, "Mul", 0)})
-	lags, _, err := constantFloats(inputOf(size, "Mul", 1))
+	a, as, _ := complexConstant(run, []*ir.Value{inputOf(size, "Mul", 0), inputOf(angle, "Mul", 0)})
+	b, bs, _ := complexConstant(run, []*ir.Value{inputOf(re, "Mul", 0), inputOf(im, "Mul", 0)})
+	lags, _, err := constantFloats(run, inputOf(size, "Mul", 1))
 	if len(as) != 3 || len(bs) != 3 || as[0] != bs[0] || as[1] != bs[1] || err != nil {
 		return nil
 	}
@@ -75,9 +76,9 @@ func (s *headSystem) diagonalTaps(v *ir.Value) []float64 {
 }
 
 // denseTaps reads a system with full matrices, and returns the lags of its taps.
-func (s *headSystem) denseTaps(v *ir.Value) []float64 {
+func (s *headSystem) denseTaps(run *passes.Context, v *ir.Value) []float64 {
 	v = back(v, "Transpose")
-	lags, _, err := constantFloats(inputOf(v, "Gather", 1))
+	lags, _, err := constantFloats(run, inputOf(v, "Gather", 1))
 	product := back(v, "Gather", "Reshape")
 	all := inputOf(product, "MatMul", 1) // Āˡ Γ B in columns; each Concat doubles their number
 	var power *ir.Value
@@ -87,7 +88,7 @@ func (s *headSystem) denseTaps(v *ir.Value) []float64 {
 	}
 	if isOp(all, "MatMul") {
 		var in []int
-		s.in, in, _ = complexConstant([]*ir.Value{all.Def.In(1)})
+		s.in, in, _ = complexConstant(run, []*ir.Value{all.Def.In(1)})
 		if len(in) != 3 {
 			return nil
 		}
@@ -96,9 +97,9 @@ func (s *headSystem) denseTaps(v *ir.Value) []float64 {
 	}
 	var as, out []int
 	var err1, err2 error
-	s.abar, as, err1 = constantFloats(power)
-	s.gamma, _, err2 = constantFloats(all)
-	s.out, out, _ = complexConstant([]*ir.Value{inputOf(product, "MatMul", 0)})
+	s.abar, as, err1 = constantFloats(run, power)
+	s.gamma, _, err2 = constantFloats(run, all)
+	s.out, out, _ = complexConstant(run, []*ir.Value{inputOf(product, "MatMul", 0)})
 	if err != nil || err1 != nil || err2 != nil || len(as) != 3 || len(out) != 3 {
 		return nil
 	}
@@ -119,7 +120,7 @@ func realAndImaginary(v *ir.Value) []*ir.Value {
 func (f *windowed) numbers() (*headSystem, string) {
 	s := *f.taps
 	if s.in == nil {
-		in, shape, why := headMatrix(f.b)
+		in, shape, why := headMatrix(f.run, f.b)
 		if why != "" {
 			return nil, why
 		}
@@ -129,7 +130,7 @@ func (f *windowed) numbers() (*headSystem, string) {
 		}
 	}
 	if s.out == nil {
-		out, shape, why := headMatrix(f.c)
+		out, shape, why := headMatrix(f.run, f.c)
 		if why != "" {
 			return nil, why
 		}
@@ -151,8 +152,8 @@ func (f *windowed) numbers() (*headSystem, string) {
 }
 
 // headMatrix reads the transposed matrices of a product by heads: (c, s, rows, columns).
-func headMatrix(v []*ir.Value) (z []complex128, shape [4]int, why string) {
-	turned, d, why := complexConstant(v)
+func headMatrix(run *passes.Context, v []*ir.Value) (z []complex128, shape [4]int, why string) {
+	turned, d, why := complexConstant(run, v)
 	if why != "" {
 		return nil, shape, why
 	}

@@ -30,15 +30,15 @@ type windowed struct {
 }
 
 // findWindow reads the neighborhood of a Conv. It returns nil if that is not a system with a window.
-func findWindow(g *ir.Graph, n *ir.Node) exportedPart {
+func findWindow(run *passes.Context, g *ir.Graph, n *ir.Node) exportedPart {
 	if n.Op.FullName() != "Conv" || n.In(2) != nil {
 		return nil
 	}
-	s := readTaps(n.In(1))
-	if s == nil {
+	s := readTaps(run, n.In(1))
+	if s == nil || run.Search().Spend(workOfWalk(g)) != nil {
 		return nil
 	}
-	f := &windowed{exported: &exported{anchor: n, uses: g.Uses(), form: lower.Form{Opset: g.Opsets[""]}}, taps: s}
+	f := &windowed{exported: &exported{run: run, anchor: n, uses: g.Uses(), form: lower.Form{Opset: g.Opsets[""]}}, taps: s}
 	if !f.inputs(n.In(0)) || !f.outputs(n.Out(0)) {
 		return nil
 	}

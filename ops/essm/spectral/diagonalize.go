@@ -1,6 +1,7 @@
 package spectral
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -35,12 +36,20 @@ of T, in the 2-norm, is above max_condition.`,
 	Attrs: []ir.AttrSpec{{Name: "max_condition", Kind: ir.AttrFloat, Default: MaxCondition,
 		Doc: "largest condition number of T that is accepted"}},
 	Eval: evalDiagonalize,
-	Tol:  ir.Long,
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		shape := make([]int, 4)
+		for i := range shape {
+			shape[i] = int(ops.DimAt(n.In(0), i, bind))
+		}
+		h, m := ops.DimAt(n.In(1), 3, bind), ops.DimAt(n.In(2), 2, bind)
+		return ir.Work{Flops: Work(shape) + 16*int64(shape[0]*shape[1]*shape[3]*shape[3])*(h+m), Bytes: ops.BytesOf(n, bind)}
+	},
+	Tol: ir.Long,
 })
 
 func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	b, cm := ops.Tensor(in, 1), ops.Tensor(in, 2)
-	eigens, err := decomposeAll(ops.Tensor(in, 0))
+	eigens, err := decomposeAll(c.Ctx, ops.Tensor(in, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +153,20 @@ func (s *system) head(head int, e *Eigen) {
 	}
 }
 
+// Work returns the operations of decomposing matrices of shape (…, n, n), about.
+func Work(shape []int) int64 {
+	work := int64(200)
+	for _, d := range append(shape[:len(shape):len(shape)], shape[len(shape)-1]) {
+		if d > 0 && work > math.MaxInt64/int64(d) {
+			return math.MaxInt64
+		}
+		work *= int64(d)
+	}
+	return work
+}
+
 // decomposeAll decomposes every head of a tensor (C, S, n, n).
-func decomposeAll(a *tensor.Tensor) ([]*Eigen, error) {
+func decomposeAll(ctx context.Context, a *tensor.Tensor) ([]*Eigen, error) {
 	if a == nil || a.Rank() != 4 || a.Dim(2) != a.Dim(3) {
 		return nil, fmt.Errorf("A: expected (channels, heads, n, n), found %v", a)
 	}
@@ -156,6 +177,9 @@ func decomposeAll(a *tensor.Tensor) ([]*Eigen, error) {
 	n := a.Dim(3)
 	out := make([]*Eigen, a.Dim(0)*a.Dim(1))
 	for i := range out {
+		if ctx != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		e, err := Decompose(v[i*n*n:(i+1)*n*n], n)
 		if err != nil {
 			return nil, fmt.Errorf("A: head %d: %w", i, err)
@@ -166,9 +190,9 @@ func decomposeAll(a *tensor.Tensor) ([]*Eigen, error) {
 }
 
 // Condition returns the worst condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that
-// has it, counted over channels and heads.
-func Condition(a *tensor.Tensor) (worst float64, head int, err error) {
-	eigens, err := decomposeAll(a)
+// has it, counted over channels and heads. It ends between two heads when ctx is done.
+func Condition(ctx context.Context, a *tensor.Tensor) (worst float64, head int, err error) {
+	eigens, err := decomposeAll(ctx, a)
 	if err != nil {
 		return math.Inf(1), 0, err
 	}
