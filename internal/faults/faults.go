@@ -59,10 +59,10 @@ var Writing = []Mode{
 // Budgets is the way in which a call fails that takes bytes of a budget.
 var Budgets = Mode{Name: "budget", Ops: []fault.Op{fault.Take}, Some: none}
 
-// counts reports whether the mode begins with an operation.
-func (m Mode) counts(op fault.Op) bool {
-	if m.Ops == nil {
-		return op != fault.Take
+// counts reports whether the mode begins with an operation. No budget refuses no bytes.
+func (m Mode) counts(op fault.Op, n int64) bool {
+	if m.Ops == nil || op == fault.Take && n == 0 {
+		return m.Ops == nil && op != fault.Take
 	}
 	return slices.Contains(m.Ops, op)
 }
@@ -71,7 +71,7 @@ func (m Mode) counts(op fault.Op) bool {
 func (m Mode) Count(f func()) int {
 	n := 0
 	defer fault.Set(func(op fault.Op, _ string, k int64) (int64, error) {
-		if m.counts(op) {
+		if m.counts(op, k) {
 			n++
 		}
 		return k, nil
@@ -85,7 +85,7 @@ func (m Mode) Count(f func()) int {
 func (m Mode) At(k int, f func()) (op fault.Op, path string) {
 	n := 0
 	defer fault.Set(func(now fault.Op, name string, size int64) (int64, error) {
-		if !m.counts(now) {
+		if !m.counts(now, size) {
 			return size, nil
 		}
 		n++

@@ -111,13 +111,13 @@ func (f form) put(t testing.TB, path string, version int) {
 	}
 }
 
-// image is the content of a file, or of the files of a folder, by path; a folder has none.
-type image map[string]string
+// folder is the content of a folder: that of files by path; folders in it have none.
+type folder map[string]string
 
-// load returns the image of a folder.
-func load(t testing.TB, dir string) image {
+// load returns the content of a folder.
+func load(t testing.TB, dir string) folder {
 	t.Helper()
-	all := image{}
+	all := folder{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
@@ -136,8 +136,8 @@ func load(t testing.TB, dir string) image {
 	return all
 }
 
-// store makes the folder hold the image. It is faster than the writers, which sync.
-func (all image) store(t testing.TB, dir string) {
+// store makes the folder hold this content. It is faster than the writers, which sync.
+func (all folder) store(t testing.TB, dir string) {
 	t.Helper()
 	for path := range load(t, dir) {
 		if _, ok := all[path]; !ok {

@@ -21,8 +21,8 @@ import (
 // temporary matches the names of temporary files.
 var temporary = regexp.MustCompile(`^\..+\.[0-9a-f]{8}\.tmp$`)
 
-// left returns the temporary files of an image, and removes them from it.
-func (all image) left() (temps []string) {
+// left returns the temporary files of a folder, and removes them from it.
+func (all folder) left() (temps []string) {
 	for path := range all {
 		if temporary.MatchString(filepath.Base(path)) {
 			temps = append(temps, path)
@@ -32,9 +32,9 @@ func (all image) left() (temps []string) {
 	return temps
 }
 
-// from returns the image for another folder.
-func (all image) from(old, dir string) image {
-	moved := image{}
+// from returns the content for another folder.
+func (all folder) from(old, dir string) folder {
+	moved := folder{}
 	for path, content := range all {
 		moved[dir+strings.TrimPrefix(path, old)] = content
 	}
@@ -60,7 +60,7 @@ func TestWrite(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !exists {
-					old = image{}
+					old = folder{}
 				}
 				old.store(t, dir)
 				f.put(t, path, 2)
@@ -135,7 +135,7 @@ func TestKill(t *testing.T) {
 		form, k          int
 		torn             bool
 		home             string
-		old              image
+		old              folder
 		wantOld, wantNew string
 	}
 	var ends []end
