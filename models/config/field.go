@@ -12,7 +12,7 @@ import (
 type Field[C any] struct {
 	// Key has the names of the objects around it before it, with dots: "layer.heads".
 	Key string
-	// Ref returns where the value is: an *int, *bool, *float64 or *string, or a *[]int.
+	// Ref returns where the value is: an *int, *bool, *float64 or *string, a *[]int, or a Nested (Chain, One).
 	Ref func(*C) any
 	// Def is the value without the key; nil: the key is required if it applies.
 	Def any
@@ -22,12 +22,20 @@ type Field[C any] struct {
 	Lo, Hi int
 	// Null says that null, or no key, stands for the zero value.
 	Null bool
+	// NullIs, if not nil, is the value that null stands for.
+	NullIs any
 	// Omit says that the zero value is not written.
 	Omit bool
 	// Signed says that a number may be below 0.
 	Signed bool
 	// When says whether the key applies; nil: always.
 	When func(*C) bool
+}
+
+// nested returns the value if it reads and writes itself.
+func (f Field[C]) nested(c *C) (Nested, bool) {
+	n, ok := f.Ref(c).(Nested)
+	return n, ok
 }
 
 // split returns the object that the key is in, and its name there.
@@ -109,7 +117,10 @@ func (f Field[C]) expected() string {
 			s = "a string"
 		}
 	}
-	if f.Null {
+	if s == "" {
+		s = "an object with " + NameKey
+	}
+	if f.Null || f.NullIs != nil {
 		s += ", or null"
 	}
 	return s
@@ -126,6 +137,8 @@ const maxItems = 1 << 12
 func (f Field[C]) read(text string) (any, error) {
 	if text == "null" {
 		switch {
+		case f.NullIs != nil:
+			return f.NullIs, nil
 		case f.Null:
 			return f.zero(), nil
 		case f.Def != nil:
@@ -201,6 +214,9 @@ func (f Field[C]) readValue(v *Value) (any, error) {
 
 // text returns the configuration's value as read takes it.
 func (f Field[C]) text(c *C) string {
+	if f.NullIs != nil && f.get(c) == f.NullIs {
+		return "null"
+	}
 	switch v := f.get(c).(type) {
 	case []int:
 		return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
@@ -211,7 +227,7 @@ func (f Field[C]) text(c *C) string {
 
 // json writes the key's value.
 func (f Field[C]) json(c *C) string {
-	if f.Null && f.isZero(c) {
+	if f.Null && f.isZero(c) || f.NullIs != nil && f.get(c) == f.NullIs {
 		return "null"
 	}
 	switch v := f.get(c).(type) {

@@ -38,9 +38,21 @@ func (t *Table[C]) Defaults(c *C) {
 
 // Keys lists the keys of Set, in the order of the file.
 func (t *Table[C]) Keys() []string {
-	keys := make([]string, len(t.Fields))
-	for i, f := range t.Fields {
-		keys[i] = f.Key
+	var c C
+	return t.KeysOf(&c)
+}
+
+// KeysOf lists the keys of Set for a configuration, with those of its parts.
+func (t *Table[C]) KeysOf(c *C) []string {
+	var keys []string
+	for _, f := range t.Fields {
+		if n, ok := f.nested(c); ok {
+			for _, k := range n.keys() {
+				keys = append(keys, f.Key+k)
+			}
+		} else {
+			keys = append(keys, f.Key)
+		}
 	}
 	return keys
 }
@@ -92,7 +104,14 @@ func (t *Table[C]) isSection(path string) bool {
 }
 
 func (t *Table[C]) value(c *C, f Field[C], v *Value, seen map[string]bool) error {
-	if v.Kind == Null && !f.Null { // the same as no key
+	if n, ok := f.nested(c); ok {
+		seen[f.Key] = true
+		if err := n.read(v); err != nil {
+			return fmt.Errorf("%s%w", f.Key, err)
+		}
+		return nil
+	}
+	if v.Kind == Null && !f.Null && f.NullIs == nil { // the same as no key
 		if f.Def == nil {
 			if f.When != nil {
 				return nil
@@ -144,8 +163,11 @@ func (t *Table[C]) readLabels(c *C, v *Value) error {
 
 // JSON returns the configuration in canonical form: keys in the table's order, without those that do not apply, indented
 // by one space.
-func (t *Table[C]) JSON(c *C) []byte {
-	b := []byte("{")
+func (t *Table[C]) JSON(c *C) []byte { return append(t.appendJSON(nil, c, 0, ""), '\n') }
+
+// appendJSON appends the object at a depth of indentation, with a name if it has one.
+func (t *Table[C]) appendJSON(b []byte, c *C, depth int, name string) []byte {
+	b = append(b, '{')
 	var open []string // the objects that are open
 	first := true
 	indent := func() {
@@ -154,17 +176,22 @@ func (t *Table[C]) JSON(c *C) []byte {
 		}
 		first = false
 		b = append(b, '\n')
-		b = append(b, strings.Repeat(" ", len(open)+1)...)
+		b = append(b, strings.Repeat(" ", depth+len(open)+1)...)
 	}
-	shut := func(depth int) {
-		for len(open) > depth {
+	shut := func(to int) {
+		for len(open) > to {
 			b = append(b, '\n')
-			b = append(b, strings.Repeat(" ", len(open))...)
+			b = append(b, strings.Repeat(" ", depth+len(open))...)
 			b = append(b, '}')
 			open = open[:len(open)-1]
 		}
 	}
+	if name != "" {
+		indent()
+		b = fmt.Appendf(b, "%q: %q", NameKey, name)
+	}
 	for _, f := range t.Fields {
+		n, nested := f.nested(c)
 		if !f.applies(c) || f.Omit && f.isZero(c) {
 			continue
 		}
@@ -180,7 +207,11 @@ func (t *Table[C]) JSON(c *C) []byte {
 			open, first = append(open, path[at]), true
 		}
 		indent()
-		b = fmt.Appendf(b, "%q: %s", path[at], f.json(c))
+		if b = fmt.Appendf(b, "%q: ", path[at]); nested {
+			b = n.appendJSON(b, depth+len(open)+1)
+		} else {
+			b = append(b, f.json(c)...)
+		}
 	}
 	shut(0)
 	if t.Labels != nil && len(*t.Labels(c)) > 0 {
@@ -194,17 +225,30 @@ func (t *Table[C]) JSON(c *C) []byte {
 		}
 		b = append(b, "\n }"...)
 	}
-	return append(b, "\n}\n"...)
+	b = append(b, '\n')
+	b = append(b, strings.Repeat(" ", depth)...)
+	return append(b, '}')
 }
 
 // Set sets one key, written with dots ("layer.bidirectional"), to a value as in the file, but with strings unquoted and
 // lists without brackets. It checks the value alone. A new type of an object resets the keys that it does not have.
 func (t *Table[C]) Set(c *C, key, value string) error {
+	for _, f := range t.Fields {
+		if n, ok := f.nested(c); ok && strings.HasPrefix(key, f.Key+".") {
+			if err := n.set(key[len(f.Key)+1:], value); err != nil {
+				return fmt.Errorf("%s%w", f.Key, err)
+			}
+			return nil
+		}
+	}
 	i := slices.IndexFunc(t.Fields, func(f Field[C]) bool { return f.Key == key })
 	if i < 0 {
 		return t.unknown(key)
 	}
 	f := t.Fields[i]
+	if _, ok := f.nested(c); ok {
+		return fmt.Errorf("%s: expected a key of it, as %s.%s", key, key, NameKey)
+	}
 	v, err := f.read(value)
 	if err != nil {
 		return err
@@ -231,6 +275,12 @@ func (t *Table[C]) Validate(c *C) error {
 }
 
 func (t *Table[C]) validate(c *C, f Field[C]) error {
+	if n, ok := f.nested(c); ok {
+		if err := n.validate(); err != nil {
+			return fmt.Errorf("%s%w", f.Key, err)
+		}
+		return nil
+	}
 	zero := f.isZero(c)
 	if !f.applies(c) {
 		if zero {

@@ -3,4 +3,5 @@ package families
 
 import (
 	_ "github.com/essmc/essmc/models/essm" // the deep eSSM of the paper
+	_ "github.com/essmc/essmc/models/s4"   // S4D
 )

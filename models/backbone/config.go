@@ -1,0 +1,196 @@
+package backbone
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
+)
+
+// Config is config.json.
+type Config struct {
+	kinds map[string]func() Layer // the layers that the family has
+
+	ModelType    string
+	SamplingRate int
+	Encoder      []Encoder // one after the other
+	Name         string    // of the frame: model
+	DModel       int
+	NLayers      int // the layers are repeated so often
+	Prenorm      bool
+	Transposed   bool // norm "layer" has one mean and one scale for all features
+	Residual     string
+	Norm         string
+	Layers       []Layer
+	Decoder      Decoder
+	ID2Label     []string
+}
+
+// Decoder maps the last block's sequence to the answer.
+type Decoder struct {
+	Name       string // sequence
+	Mode       string // last, first, pool, sum
+	LOutput    int    // 0: one vector; n: that many steps; -1: all
+	DOutput    int
+	UseLengths bool
+}
+
+// Layer is what a block computes: its configuration, with its tensors and its graph.
+type Layer interface {
+	config.Part
+	// Check checks the values against each other, and against the d features between blocks. Errors begin with a key.
+	Check(d int) error
+	// Causal reports whether the layer looks at no later step, and can carry a state.
+	Causal() bool
+	// State returns the number of float32 of its state for one sample, given the weights.
+	State(d int, w models.Weights, prefix string) int
+	// Specs lists the layer's tensors, whose names begin with prefix.
+	Specs(d int, w models.Weights, prefix string) []models.Spec
+	// Init fills a tensor with initial values, or reports false if the rule for all layers applies.
+	Init(x []float64, s models.Spec, name string, r *Random) bool
+	// Build returns the layer's output and, if there is one, its next state. lengths is nil if there are none.
+	Build(n *Network, x, lengths, state *Value, prefix string) (y, next *Value)
+}
+
+// Bounds of sizes. Products of two do not overflow.
+const (
+	MaxSize   = 1 << 20
+	maxVocab  = 1 << 26
+	maxLayers = 1 << 12
+	maxRate   = 1 << 24 // Hz
+)
+
+// training are keys at the top that only training reads.
+var training = append(slices.Clone(config.HubKeys), "train", "optimizer", "scheduler", "dataset", "loader", "task",
+	"model.dropout", "model.tie_dropout", "model.dropinp", "model.track_norms", "model.initializer", "model.layer_reg",
+	"model.drop_path", "model.verbose", "decoder.dropout")
+
+// every is LOutput for all steps.
+const every = -1
+
+var table = &config.Table[Config]{
+	Ignored: training,
+	Labels:  func(c *Config) *[]string { return &c.ID2Label },
+	Fields: []config.Field[Config]{
+		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }},
+		{Key: "sampling_rate", Ref: func(c *Config) any { return &c.SamplingRate }, Lo: 1, Hi: maxRate, Null: true, Omit: true},
+		{Key: "encoder", Ref: func(c *Config) any { return config.Chain(&c.Encoder, encoders) }},
+		{Key: "model._name_", Ref: func(c *Config) any { return &c.Name }, OneOf: []string{"model"}, Def: "model"},
+		{Key: "model.d_model", Ref: func(c *Config) any { return &c.DModel }, Lo: 1, Hi: MaxSize},
+		{Key: "model.n_layers", Ref: func(c *Config) any { return &c.NLayers }, Lo: 1, Hi: maxLayers, Def: 1},
+		{Key: "model.prenorm", Ref: func(c *Config) any { return &c.Prenorm }, Def: true},
+		{Key: "model.transposed", Ref: func(c *Config) any { return &c.Transposed }, Def: false},
+		{Key: "model.residual", Ref: func(c *Config) any { return &c.Residual }, OneOf: []string{"R", "N", "F"}, Null: true},
+		{Key: "model.norm", Ref: func(c *Config) any { return &c.Norm }, OneOf: []string{"layer", "batch", "instance", "group", "none"}, Null: true},
+		{Key: "model.layer", Ref: func(c *Config) any { return config.Chain(&c.Layers, c.kinds) }},
+		{Key: "decoder._name_", Ref: func(c *Config) any { return &c.Decoder.Name }, OneOf: []string{"sequence"},
+			Def: "sequence"},
+		{Key: "decoder.mode", Ref: func(c *Config) any { return &c.Decoder.Mode }, OneOf: []string{"last", "first", "pool", "sum"}, Def: "last"},
+		{Key: "decoder.l_output", Ref: func(c *Config) any { return &c.Decoder.LOutput }, Lo: 0, Hi: 1 << 30, Def: 0, NullIs: every},
+		{Key: "decoder.d_output", Ref: func(c *Config) any { return &c.Decoder.DOutput }, Lo: 1, Hi: MaxSize},
+		{Key: "decoder.use_lengths", Ref: func(c *Config) any { return &c.Decoder.UseLengths }, Def: false},
+	},
+}
+
+// New returns a configuration of a family with the given kinds of layers, with all defaults and no sizes.
+func New(modelType string, kinds map[string]func() Layer) *Config {
+	c := &Config{kinds: kinds}
+	table.Defaults(c)
+	c.ModelType = modelType
+	return c
+}
+
+// Type returns the model_type.
+func (c *Config) Type() string { return c.ModelType }
+
+// Read sets the values of an object of JSON.
+func (c *Config) Read(v *config.Value) error { return table.Read(c, v) }
+
+// JSON returns the configuration in canonical form.
+func (c *Config) JSON() []byte { return table.JSON(c) }
+
+// Keys lists the keys of Set.
+func (c *Config) Keys() []string { return table.KeysOf(c) }
+
+// Set sets one key.
+func (c *Config) Set(key, value string) error {
+	if key == "model_type" && value != c.ModelType {
+		return fmt.Errorf("model_type: expected %s, found %s", c.ModelType, config.Shorten(value))
+	}
+	return table.Set(c, key, value)
+}
+
+// Validate checks every value, and the values against each other.
+func (c *Config) Validate() error {
+	if err := table.Validate(c); err != nil {
+		return err
+	}
+	for i, l := range c.Layers {
+		if err := l.Check(c.DModel); err != nil {
+			if len(c.Layers) > 1 {
+				return fmt.Errorf("model.layer.%d.%w", i, err)
+			}
+			return fmt.Errorf("model.layer.%w", err)
+		}
+	}
+	if len(c.Layers)*c.NLayers > maxLayers {
+		return fmt.Errorf("model.n_layers: expected at most %d layers, found %d", maxLayers, len(c.Layers)*c.NLayers)
+	}
+	width := 0
+	for i, e := range c.Encoder {
+		var err error
+		if width, err = e.width(width, c.DModel, i == len(c.Encoder)-1); err != nil {
+			return fmt.Errorf("encoder.%w", err)
+		}
+	}
+	d := c.Decoder
+	if d.LOutput != 0 {
+		if d.Mode == "pool" {
+			return fmt.Errorf("decoder.mode: pool gives one vector, expected l_output 0, found %s", steps(d.LOutput))
+		}
+		if d.UseLengths {
+			return fmt.Errorf("decoder.use_lengths: expected l_output 0, found %s", steps(d.LOutput))
+		}
+	}
+	if k := len(c.ID2Label); k > 0 && k != d.DOutput {
+		return fmt.Errorf("id2label: expected %d names (decoder.d_output), found %d", d.DOutput, k)
+	}
+	return nil
+}
+
+func steps(n int) string {
+	if n == every {
+		return "null"
+	}
+	return fmt.Sprint(n)
+}
+
+// Causal reports whether the answer at a step depends on no later step. The last n steps are known at the end only.
+func (c *Config) Causal() bool {
+	for _, l := range c.Layers {
+		if !l.Causal() {
+			return false
+		}
+	}
+	return c.Norm != "group" && c.Norm != "instance" && c.Decoder.LOutput <= 0
+}
+
+// Common returns the settings that all families have.
+func (c *Config) Common() models.Common {
+	norm := "post-norm"
+	if c.Prenorm {
+		norm = "pre-norm"
+	}
+	var names []string
+	for _, l := range c.Layers {
+		names = append(names, l.Name())
+	}
+	common := models.Common{SamplingRate: c.SamplingRate, Labels: c.ID2Label, Layers: c.NLayers * len(c.Layers), Width: c.DModel,
+		Outputs: c.Decoder.DOutput, Causal: c.Causal(), Resamples: true,
+		Details: []string{fmt.Sprintf("%s (%s)", norm, c.Norm)}}
+	if len(c.Encoder) > 0 {
+		common.Input = c.Encoder[0].describe(c.DModel)
+	}
+	return common
+}

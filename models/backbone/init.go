@@ -1,0 +1,80 @@
+package backbone
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+)
+
+// maxInit bounds the size of a model that Init makes, so that a mistake in a configuration does not use up the memory.
+const maxInit = 1 << 30
+
+// Random draws numbers. Callers round products before they add them, by conversions that forbid the compiler to fuse
+// them, so that all machines give the same bits.
+type Random struct{ *rand.Rand }
+
+// Fill fills x with normal numbers.
+func (r *Random) Fill(x []float64, scale float64) {
+	for i := range x {
+		x[i] = scale * r.NormFloat64()
+	}
+}
+
+// Init makes initial weights for training. Equal seeds give equal weights.
+func Init(c *Config, seed uint64) (models.Weights, error) {
+	specs, err := c.Specs(nil)
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, s := range specs {
+		if total += s.Size(); total > maxInit {
+			return nil, fmt.Errorf("init: expected at most %d numbers in all tensors, found more at tensor %s", maxInit, s.Name)
+		}
+	}
+	r := &Random{rand.New(rand.NewPCG(seed, 0x6261636b))}
+	w, fanIn := models.Weights{}, 1
+	for _, s := range specs {
+		x := make([]float64, s.Size())
+		if len(s.Shape) == 2 && strings.HasSuffix(s.Name, ".weight") {
+			fanIn = s.Shape[1] // also for the bias that follows
+		}
+		c.fill(x, s, r, fanIn)
+		y := make([]float32, len(x))
+		for i, v := range x {
+			y[i] = float32(v)
+		}
+		w[s.Name] = tensor.FromSlice(y, s.Shape...)
+	}
+	return w, nil
+}
+
+func (c *Config) fill(x []float64, s models.Spec, r *Random, fanIn int) {
+	name := s.Name[strings.LastIndex(s.Name, ".")+1:]
+	for i := range c.blocks() {
+		if rest, ok := strings.CutPrefix(s.Name, layerName(i)+".layer."); ok && c.layer(i).Init(x, s, rest, r) {
+			return
+		}
+	}
+	switch {
+	case strings.Contains(s.Name, ".norm.norm."):
+		if name == "weight" || name == "s" || name == "running_var" {
+			for i := range x {
+				x[i] = 1
+			}
+		}
+	case name == "pe":
+		sinusoids(x, s.Shape[1])
+	case strings.HasPrefix(s.Name, "encoder.") && c.Encoder[0].Name() == "embedding":
+		r.Fill(x, 1)
+	default:
+		bound := 1 / math.Sqrt(float64(fanIn))
+		for i := range x {
+			x[i] = float64(2*r.Float64()-1) * bound
+		}
+	}
+}

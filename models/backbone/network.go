@@ -1,0 +1,237 @@
+package backbone
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	_ "github.com/essmc/essmc/ops/essm" // the operators that Build uses
+	_ "github.com/essmc/essmc/ops/std"  // the operators that Build uses
+)
+
+// Value is a value of the graph.
+type Value = ir.Value
+
+// Network is a model under construction.
+type Network struct {
+	*ir.Builder
+	// Rate multiplies step sizes.
+	Rate float64
+
+	w         models.Weights
+	batch     ir.Dim
+	positions int
+}
+
+// Weight returns the constant for a tensor of the checkpoint; nil: there is none.
+func (n *Network) Weight(name string) *Value {
+	if n.w[name] == nil {
+		return nil
+	}
+	return n.Const(name, n.w[name])
+}
+
+// Shape returns the shape of a tensor of the checkpoint.
+func (n *Network) Shape(name string) []int { return n.w[name].Shape() }
+
+// Ints returns a constant.
+func (n *Network) Ints(name string, v ...int64) *Value {
+	return n.Const(name, tensor.FromSlice(v, len(v)))
+}
+
+// Scalar returns a constant.
+func (n *Network) Scalar(name string, v float64) *Value { return n.Const(name, tensor.Scalar(v)) }
+
+// Double returns the value in float64.
+func (n *Network) Double(x *Value) *Value { return n.Do("Cast", []*Value{x}, ir.A("to", 11)) }
+
+// Do applies an operator of ONNX.
+func (n *Network) Do(op string, in []*Value, attrs ...ir.Attr) *Value {
+	return n.Op("", op, in, attrs...)
+}
+
+// Linear applies the linear layer whose tensors begin with name.
+func (n *Network) Linear(x *Value, name string) *Value {
+	return n.Op("essm", "Linear", []*Value{x, n.Weight(name + ".weight"), n.Weight(name + ".bias")})
+}
+
+// LinearSpecs lists the tensors of a linear layer.
+func LinearSpecs(name string, outputs, inputs int) []models.Spec {
+	return []models.Spec{{Name: name + ".weight", Shape: []int{outputs, inputs}}, {Name: name + ".bias", Shape: []int{outputs}}}
+}
+
+// Build adds the model to a builder, from weights that models.Check accepts. The batch is the symbol B, time L.
+func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) error {
+	n := &Network{Builder: b, w: w, Rate: o.Rate, batch: ir.Sym("B"), positions: math.MaxInt}
+	n.Scope("encoder")
+	x := c.Encoder[0].input(n, c.DModel)
+	in := x
+	for i, e := range c.Encoder {
+		x = e.build(n, x, encoderName(i))
+	}
+	var lengths *Value
+	if c.Decoder.UseLengths {
+		n.Scope("")
+		lengths = n.Input(models.Lengths, &ir.OptionalType{Elem: ir.Tensor(tensor.Int64, n.batch)})
+	}
+	states := c.states(n, in)
+	for i := range c.blocks() {
+		n.Scope("layers." + strconv.Itoa(i))
+		y := x
+		norm := layerName(i) + ".norm.norm"
+		if c.Prenorm {
+			y = c.norm(n, y, norm)
+		}
+		y, states[i] = c.layer(i).Build(n, y, lengths, states[i], layerName(i)+".layer.")
+		if c.Residual == "R" {
+			y = n.Do("Add", []*Value{x, y})
+		}
+		if x = y; !c.Prenorm {
+			x = c.norm(n, x, norm)
+		}
+	}
+	if c.Prenorm {
+		n.Scope("norm")
+		x = c.norm(n, x, "model.norm.norm")
+	}
+	n.Output(models.Output, c.decode(n, x, lengths))
+	if states = slices.DeleteFunc(states, func(v *Value) bool { return v == nil }); len(states) > 0 {
+		n.Scope("")
+		out := states[0]
+		if len(states) > 1 {
+			out = n.Do("Concat", states, ir.A("axis", 1))
+		}
+		n.Output(models.StateOut, out)
+	}
+	return nil
+}
+
+func layerName(i int) string { return "model.layers." + strconv.Itoa(i) }
+
+// blocks is the number of blocks.
+func (c *Config) blocks() int { return c.NLayers * len(c.Layers) }
+
+// layer returns the layer of block i.
+func (c *Config) layer(i int) Layer { return c.Layers[i%len(c.Layers)] }
+
+// states returns each block's state before the first step, or nil where it has none.
+func (c *Config) states(n *Network, in *Value) []*Value {
+	states := make([]*Value, c.blocks())
+	if !c.Causal() {
+		return states
+	}
+	var sizes []int64
+	total := int64(0)
+	for i := range states {
+		if k := int64(c.layer(i).State(c.DModel, n.w, layerName(i)+".layer.")); k > 0 {
+			sizes = append(sizes, k)
+			total += k
+		}
+	}
+	if total == 0 {
+		return states
+	}
+	n.Scope("")
+	given := n.Input(models.StateIn, &ir.OptionalType{Elem: ir.Tensor(tensor.Float32, n.batch, total)})
+	parts := []*Value{n.Op("essm", "StateOrZero", []*Value{in, given}, ir.A("size", total))}
+	if len(sizes) > 1 {
+		parts = slices.Clone(n.Ops("", "Split", len(sizes), []*Value{parts[0], n.Ints("state_sizes", sizes...)}, ir.A("axis", 1)))
+	}
+	for i := range states {
+		if c.layer(i).State(c.DModel, n.w, layerName(i)+".layer.") > 0 {
+			states[i], parts = parts[0], parts[1:]
+		}
+	}
+	return states
+}
+
+// norm applies the norm whose tensors begin with name.
+func (c *Config) norm(n *Network, x *Value, name string) *Value {
+	weight, bias := name+".weight", name+".bias"
+	switch c.Norm {
+	case "batch":
+		return n.Op("essm", "BatchNorm", []*Value{x, n.Weight(weight), n.Weight(bias), n.Weight(name + ".running_mean"),
+			n.Weight(name + ".running_var")}, ir.A("epsilon", 1e-5))
+	case "layer":
+		if c.Transposed {
+			return n.Op("essm", "ScalarNorm", []*Value{x, n.Weight(name + ".m"), n.Weight(name + ".s")})
+		}
+		return n.Do("LayerNormalization", []*Value{x, n.Weight(weight), n.Weight(bias)}, ir.A("axis", -1), ir.A("epsilon", 1e-5))
+	case "instance":
+		return n.Op("essm", "InstanceNorm", []*Value{x}, ir.A("epsilon", 1e-5))
+	case "group": // over all steps and features of a sample
+		mean := n.Do("ReduceMean", []*Value{x, n.Ints("axes", 1, 2)})
+		centred := n.Do("Sub", []*Value{x, mean})
+		variance := n.Do("ReduceMean", []*Value{n.Do("Mul", []*Value{centred, centred}), n.Ints("axes", 1, 2)})
+		scale := n.Do("Sqrt", []*Value{n.Do("Add", []*Value{variance, n.Const("epsilon", tensor.Scalar(float32(1e-5)))})})
+		y := n.Do("Div", []*Value{centred, scale})
+		return n.Do("Add", []*Value{n.Do("Mul", []*Value{y, n.Weight(weight)}), n.Weight(bias)})
+	}
+	return x
+}
+
+// normSpecs lists the tensors of a norm.
+func (c *Config) normSpecs(name string) []models.Spec {
+	d := []int{c.DModel}
+	both := []models.Spec{{Name: name + ".weight", Shape: d}, {Name: name + ".bias", Shape: d}}
+	switch {
+	case c.Norm == "batch":
+		return append(both, models.Spec{Name: name + ".running_mean", Shape: d, Statistic: true},
+			models.Spec{Name: name + ".running_var", Shape: d, Statistic: true})
+	case c.Norm == "layer" && c.Transposed:
+		return []models.Spec{{Name: name + ".m", Shape: []int{1}}, {Name: name + ".s", Shape: []int{1}}}
+	case c.Norm == "layer" || c.Norm == "group":
+		return both
+	}
+	return nil
+}
+
+// decode applies the decoder.
+func (c *Config) decode(n *Network, x, lengths *Value) *Value {
+	n.Scope("decoder")
+	d := c.Decoder
+	last := func(x *Value) *Value {
+		return n.Do("Slice", []*Value{x, n.Ints("first", -int64(d.LOutput)), n.Ints("end", math.MaxInt64), n.Ints("axis", 1)})
+	}
+	switch {
+	case d.LOutput == 0:
+		x = n.Op("essm", "Pick", []*Value{x, lengths}, ir.A("mode", d.Mode))
+	case d.Mode == "sum":
+		if x = n.Do("CumSum", []*Value{x, n.Const("axis", tensor.Scalar(int64(1)))}); d.LOutput != every {
+			x = last(x)
+		}
+	case d.LOutput == every:
+	case d.Mode == "first":
+		x = n.Do("Slice", []*Value{x, n.Ints("first", 0), n.Ints("end", int64(d.LOutput)), n.Ints("axis", 1)})
+	default:
+		x = last(x)
+	}
+	return n.Linear(x, "decoder.0.output_transform")
+}
+
+// Specs lists the tensors of a model with this configuration, in the order of the computation.
+func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	var all []models.Spec
+	for i, e := range c.Encoder {
+		all = append(all, e.specs(c.DModel, encoderName(i))...)
+	}
+	for i := range c.blocks() {
+		if c.Prenorm {
+			all = append(all, c.normSpecs(layerName(i)+".norm.norm")...)
+		}
+		all = append(all, c.layer(i).Specs(c.DModel, w, layerName(i)+".layer.")...)
+		if !c.Prenorm {
+			all = append(all, c.normSpecs(layerName(i)+".norm.norm")...)
+		}
+	}
+	if c.Prenorm {
+		all = append(all, c.normSpecs("model.norm.norm")...)
+	}
+	return append(all, LinearSpecs("decoder.0.output_transform", c.Decoder.DOutput, c.DModel)...), nil
+}

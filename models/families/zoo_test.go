@@ -1,0 +1,181 @@
+package families_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/internal/shared"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cpu"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// slack is how far the answers of the released code are from the truth in float32, where that is more than 1e-5: those of
+// slow modes and long sums. Ours may be as far.
+var slack = map[string]float64{"s4d-slow-modes": 1.5e-4, "s4-hippo-doubled": 1.1e-5, "s5-last-noconj": 1.1e-5,
+	"dss-softmax-causal": 4.9e-5}
+
+// TestReferences runs the models of the reference cases whose family is known: by the interpreter in float64 against the
+// answers in float64, on the CPU in every form, and as a stream.
+func TestReferences(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join(shared.Path(t, "reference-zoo"), "*", "config.json"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("no cases", err)
+	}
+	known := map[string]bool{}
+	for _, f := range models.Families() {
+		known[f.Type] = true
+	}
+	for _, file := range dirs {
+		dir := filepath.Dir(file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := config.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		if !known[v.Get("model_type").Text] {
+			continue
+		}
+		t.Run(filepath.Base(dir), func(t *testing.T) { reference(t, dir) })
+	}
+}
+
+func reference(t *testing.T, dir string) {
+	m, err := open.File(dir, open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := map[string]tensor.Datum{models.Input: array(t, dir, "input")}
+	if _, err := os.Stat(filepath.Join(dir, "lengths.npy")); err == nil {
+		in[models.Lengths] = array(t, dir, "lengths")
+	}
+	truth := array(t, dir, "output64")
+	bound := max(1e-5, slack[filepath.Base(dir)])
+	if got := run(t, m.CompileSource, runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, in); far(got, truth) > 1e-9 {
+		t.Errorf("in float64 it is %.2g off", far(got, truth))
+	}
+	for _, kernel := range []string{"", "scan", "chunked", "fft", "direct"} {
+		if got := run(t, m.Compile, runtime.Options{Backend: cpu.New(), Kernel: kernel}, in); far(got, truth) > bound {
+			t.Errorf("on the CPU, form %q, it is %.2g off", kernel, far(got, truth))
+		}
+	}
+	if !m.Config.Common().Causal {
+		return
+	}
+	for _, chunk := range []int{1, 7, 64} {
+		if err := stream(t, m, in, truth, chunk, bound); err != nil {
+			t.Errorf("in chunks of %d: %v", chunk, err)
+		}
+	}
+}
+
+func array(t *testing.T, dir, name string) *tensor.Tensor {
+	t.Helper()
+	a, err := arrays.Read(filepath.Join(dir, name+".npy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Tensor
+}
+
+func run(t *testing.T, compile func(runtime.Options) (*runtime.Model, error), o runtime.Options,
+	in map[string]tensor.Datum) *tensor.Tensor {
+	t.Helper()
+	m, err := compile(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	out, err := m.NewSession().Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out[models.Output].(*tensor.Tensor)
+}
+
+// far returns the largest difference over the largest value.
+func far(got, want *tensor.Tensor) float64 {
+	a, err := got.Float64s()
+	if err != nil || len(a) != want.Len() {
+		return math.Inf(1)
+	}
+	b, err := want.Float64s()
+	if err != nil {
+		return math.Inf(1)
+	}
+	most, off := 0.0, 0.0
+	for i := range b {
+		most = math.Max(most, math.Abs(b[i]))
+		if d := math.Abs(a[i] - b[i]); !(d <= off) {
+			off = d
+		}
+	}
+	return off / most
+}
+
+// stream takes the sequence in chunks. The answer after the last one is that of the sequence.
+func stream(t *testing.T, m *open.Model, in map[string]tensor.Datum, truth *tensor.Tensor, chunk int, bound float64) error {
+	t.Helper()
+	model, err := m.Compile(runtime.Options{Backend: cpu.New()})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	x := in[models.Input].(*tensor.Tensor)
+	s, err := model.NewStream(x.Dim(0))
+	if err != nil {
+		return err
+	}
+	length := x.Dim(1)
+	var last *tensor.Tensor
+	var all []*tensor.Tensor
+	for at := 0; at < length; at += chunk {
+		out := map[string]tensor.Datum{}
+		if err := s.Step(context.Background(), map[string]tensor.Datum{models.Input: part(x, at, min(at+chunk, length))}, out); err != nil {
+			return err
+		}
+		last = out[models.Output].(*tensor.Tensor)
+		all = append(all, last)
+	}
+	if truth.Rank() == 2 {
+		if d := far(last, truth); d > bound {
+			return fmt.Errorf("%.2g off", d)
+		}
+		return nil
+	}
+	at := 0
+	for _, y := range all { // every step
+		if d := far(y, part(truth, at, at+y.Dim(1))); d > 10*bound { // of the largest in the chunk, not of all
+			return fmt.Errorf("steps from %d: %.2g off", at, d)
+		}
+		at += y.Dim(1)
+	}
+	if at != truth.Dim(1) {
+		return fmt.Errorf("%d steps came out, expected %d", at, truth.Dim(1))
+	}
+	return nil
+}
+
+// part returns the steps from to to.
+func part(x *tensor.Tensor, from, to int) *tensor.Tensor {
+	shape := append([]int{x.Dim(0), to - from}, x.Shape()[2:]...)
+	p := tensor.New(x.DType(), shape...)
+	step := len(x.Bytes()) / (x.Dim(0) * x.Dim(1))
+	for b := range x.Dim(0) {
+		copy(p.Bytes()[b*(to-from)*step:(b+1)*(to-from)*step], x.Bytes()[(b*x.Dim(1)+from)*step:])
+	}
+	return p
+}
