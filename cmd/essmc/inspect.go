@@ -137,7 +137,7 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 		Meta:   source.Meta,
 		Inputs: ports(source.Inputs), Outputs: ports(source.Outputs), Labels: classNames(source.Meta),
 		plan: m.Kind == open.Plan}
-	r.Parts = parts(source)
+	r.Parts = parts(source, m.Config != nil)
 	for _, p := range r.Parts {
 		r.Parameters += p.Parameters
 	}
@@ -191,15 +191,19 @@ func byteSize(t *tensor.Tensor) int64 {
 	return n
 }
 
-// parts counts the constants by the first part of the model that reads them. Integers (axes, shapes) and running
+// parts counts the constants by the first part of the model that reads them. Of a model directory, these are its tensors
+// alone. Integers (axes, shapes) and running
 // statistics are not parameters.
-func parts(g *ir.Graph) []partReport {
+func parts(g *ir.Graph, directory bool) []partReport {
 	var out []partReport
 	at := map[string]int{}
 	seen := map[*ir.Value]bool{}
 	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		for _, v := range n.Inputs {
 			if v == nil || v.Const == nil || seen[v] || !v.Elem().IsFloat() && !v.Elem().IsComplex() {
+				continue
+			}
+			if directory && !strings.Contains(v.Name, ".") { // no tensor of the model
 				continue
 			}
 			seen[v] = true

@@ -20,6 +20,7 @@ type settings struct {
 var table = &Table[settings]{
 	TypeKey: "kind",
 	Ignored: []string{"noise", "deep.noise"},
+	Refused: map[string]string{"gate": "it is broken"},
 	Labels:  func(c *settings) *[]string { return &c.Labels },
 	Fields: []Field[settings]{
 		{Key: "outer.kind", Ref: func(c *settings) any { return &c.Kind }, OneOf: []string{"small", "large"}},
@@ -46,7 +47,7 @@ func read(text string) (*settings, error) {
 }
 
 func TestTable(t *testing.T) {
-	c, err := read(`{"sizes": [3, 4], "outer": {"kind": "large", "count": 2, "inner": {"on": false}}, "noise": [[{}]],
+	c, err := read(`{"sizes": [3, 4], "outer": {"kind": "large", "count": 2, "inner": {"on": false}}, "noise": [[{}]], "gate": null,
 		"deep": {"noise": -Infinity}, "scale": -2.5, "id2label": {"1": "b\n", "0": "a"}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +93,7 @@ func TestErrors(t *testing.T) {
 		`{"outer": {"kind": "small", "count": 3}}`:        "outer.count: outer small has no count",
 		`{"outer": {"kind": "large"}}`:                    "outer.count: is missing, expected an integer from 1 to 9",
 		`{"outer": {"knd": "large"}}`:                     "outer.knd: unknown key, did you mean kind?",
+		`{"outer": {"kind": "small"}, "gate": 3}`:         "gate: expected null, found 3: it is broken",
 		`{"outr": {}}`:                                    "outr: unknown key, did you mean outer?",
 		`{"outer": {"kind": "small", "iner": {}}}`:        "outer.iner: unknown key, did you mean inner?",
 		`{"outer": {"kind": "small"}, "scale": Infinity}`: "scale: expected a finite number, found Infinity",
@@ -116,8 +118,8 @@ func TestErrors(t *testing.T) {
 		"":                                                "line 1: the file ends too early",
 		"\xff":                                            "is not UTF-8 text",
 		strings.Repeat(`{"a":`, 100):                      "line 1: expected at most 64 levels of nesting",
-		`{"a": [` + strings.Repeat("0,", 1<<18) + "0]}": "line 1: expected at most 262144 values",
-		strings.Repeat(" ", MaxSize+1):                  "expected at most 4194304 bytes, found 4194305",
+		`{"a": [` + strings.Repeat("0,", 1<<18) + "0]}":   "line 1: expected at most 262144 values",
+		strings.Repeat(" ", MaxSize+1):                    "expected at most 4194304 bytes, found 4194305",
 	} {
 		if _, err := read(text); err == nil || err.Error() != want {
 			t.Errorf("%.60q:\n got %v\nwant %s", text, err, want)

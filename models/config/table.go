@@ -17,6 +17,8 @@ type Table[C any] struct {
 	TypeKey string
 	// Ignored are keys that are read and left out: those that hubs add, and that only training reads.
 	Ignored []string
+	// Refused are keys whose value must be null or false, with the reason.
+	Refused map[string]string
 	// Labels returns where the names of classes are, under the key id2label; nil: there are none.
 	Labels func(*C) *[]string
 }
@@ -88,6 +90,10 @@ func (t *Table[C]) object(c *C, v *Value, section string, seen map[string]bool) 
 		case key == labelsKey && t.Labels != nil:
 			err = t.readLabels(c, m.Value)
 		case slices.Contains(t.Ignored, key):
+		case t.Refused[key] != "":
+			if m.Value.Kind != Null && m.Value.Text != "false" {
+				err = fmt.Errorf("%s: expected null, found %s: %s", key, m.Value.Describe(), t.Refused[key])
+			}
 		default:
 			err = t.unknown(key)
 		}

@@ -51,6 +51,10 @@ var training = []string{"dropout", "tie_dropout", "dropout_fn", "lr", "wd", "lr_
 
 var table = &config.Table[Layer]{
 	Ignored: training,
+	Refused: map[string]string{
+		"gate":       "the released code reads an attribute before it sets it, so no such model can run",
+		"bottleneck": "the released code makes a tensor of a wrong shape, so no such model can run",
+	},
 	Fields: []config.Field[Layer]{
 		{Key: "mode", Ref: func(l *Layer) any { return &l.Mode }, OneOf: []string{"diag", "s4d"}, Def: "diag"},
 		{Key: "d_state", Ref: func(l *Layer) any { return &l.DState }, Lo: 1, Hi: backbone.MaxSize, Def: 64},
@@ -60,7 +64,8 @@ var table = &config.Table[Layer]{
 		{Key: "mult_act", Ref: func(l *Layer) any { return &l.MultAct }, OneOf: activations[1:], Null: true, Omit: true},
 		{Key: "final_act", Ref: func(l *Layer) any { return &l.FinalAct }, OneOf: append(slices.Clone(activations[1:]),
 			glus()...), Null: true, Def: "glu"},
-		{Key: "disc", Ref: func(l *Layer) any { return &l.Disc }, OneOf: []string{"zoh", "bilinear"}, Def: "zoh"},
+		{Key: "disc", Ref: func(l *Layer) any { return &l.Disc }, OneOf: []string{"zoh", "bilinear", "dss"},
+			Def: "zoh"},
 		{Key: "dt_tie", Ref: func(l *Layer) any { return &l.DtTie }, Def: true},
 		{Key: "dt_fast", Ref: func(l *Layer) any { return &l.DtFast }, Def: false},
 		{Key: "dt_transform", Ref: func(l *Layer) any { return &l.DtTransform }, OneOf: transforms, Def: "exp"},
@@ -130,6 +135,8 @@ func (l *Layer) Check(d int) error {
 		return fmt.Errorf("final_act: null leaves %d channels of features, expected channels 1", l.Channels)
 	case l.InitMethod == "diag-legs" && (l.IsReal || l.DState > maxLegS):
 		return fmt.Errorf("init: diag-legs has complex states, 2 to %d of them", maxLegS)
+	case l.Disc == "dss":
+		return fmt.Errorf("disc: the kernel of dss depends on the length of the sequence, which is not supported; zoh and bilinear are")
 	case l.DtMin <= 0 || l.DtMin > l.DtMax:
 		return fmt.Errorf("dt_min: expected step sizes 0 < dt_min ≤ dt_max, found %v and %v", l.DtMin, l.DtMax)
 	}
