@@ -16,7 +16,7 @@ import (
 	"github.com/essmc/essmc/internal/worktime"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/models/essm"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -449,12 +449,12 @@ func TestCompare(t *testing.T) {
 // TestPresetList checks that init lists the presets that it makes.
 func TestPresetList(t *testing.T) {
 	list := must(t, "init")
-	for _, p := range essm.Presets() {
+	for _, p := range models.Presets() {
 		if !strings.Contains(list, "\n  "+p.ID+" ") {
 			t.Errorf("%s is not listed", p.ID)
 		}
 	}
-	if n := strings.Count(list, "\n"); n != len(essm.Presets())+1 {
-		t.Errorf("%d lines for %d presets", n, len(essm.Presets()))
+	if n := strings.Count(list, "\n"); n != len(models.Presets())+1 {
+		t.Errorf("%d lines for %d presets", n, len(models.Presets()))
 	}
 }
