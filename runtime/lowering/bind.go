@@ -27,6 +27,7 @@ type Binding struct {
 	err      error
 	memory   *memory // of the executable
 	charged  int64   // bytes of memory.held
+	known    *ir.Budget
 }
 
 // bound is everything that is known of a value.
@@ -95,13 +96,14 @@ func (d *Binding) refuse(v *Value, shape []int) {
 // Bind returns the program with the shapes of b. content holds the content of inputs, as far as it is known. Errors are
 // in Binding.Err.
 func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
-	return p.bind(b, content, newMemory(b.Budget, &p.Config))
+	return p.bind(b, content, newMemory(b.Budget, &p.Config), newKnown())
 }
 
-// bind is Bind for a program whose memory is part of an account.
-func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory) *Binding {
+// bind is Bind for a program whose memory is part of an account. known bounds the evaluation of values that follow from
+// shapes.
+func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, known *ir.Budget) *Binding {
 	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{},
-		branches: map[*Step]*[2]*Binding{}, memory: m}
+		branches: map[*Step]*[2]*Binding{}, memory: m, known: known}
 	given := map[*Value]ir.Type{}
 	for i, v := range p.Inputs {
 		given[v] = b.Inputs[i]

@@ -45,7 +45,7 @@ func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 // within returns a compiler for a subgraph, with an empty program.
 func (f *Compiler) within(g *ir.Graph) *Compiler {
 	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, nodes: f.p.nodes},
-		vals: map[*ir.Value]*Value{}, loops: f.loops}
+		vals: map[*ir.Value]*Value{}, loops: f.loops, folding: f.folding}
 }
 
 // resolveIf binds the branches that may be taken, and sets the shapes of outputs on which they agree.
@@ -72,7 +72,7 @@ func (d *Binding) resolveIf(s *Step) {
 				return
 			}
 		}
-		bound[k] = br.Program.bind(b, konst, d.memory)
+		bound[k] = br.Program.bind(b, konst, d.memory, d.known)
 	}
 	d.branches[s] = &bound
 	for i, v := range s.Out {

@@ -46,15 +46,19 @@ type holder interface {
 
 // NewFrame makes a frame that holds what is known before any run. It gives no value a place.
 func (d *Binding) NewFrame(nested bool) Frame {
-	n := len(d.Program.Values)
+	n, known := len(d.Program.Values), int64(0)
 	f := Frame{Binding: d, Nested: nested, slots: make([]elements, n+1), places: make([]*tensor.Tensor, n),
 		data: make([]tensor.Datum, n), fixed: make([]bool, n), direct: make([]bool, len(d.Program.Outputs)),
 		made: make([]bool, len(d.Program.Outputs)), memory: d.memory}
 	for _, v := range d.Program.Values {
 		if t := d.Constant(v); t != nil {
 			f.data[v.ID], f.slots[v.ID+1], f.fixed[v.ID] = t, elementsOf(t), true
+			if v.Const == nil && !d.Given(v) {
+				known += ops.SizeOf(t)
+			}
 		}
 	}
+	f.release(-known)
 	for i, v := range d.Program.Outputs {
 		f.direct[i] = d.Placed(v) && d.Constant(v) == nil && !d.Given(v) && !slices.Contains(d.Program.Outputs[:i], v)
 	}

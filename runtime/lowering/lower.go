@@ -7,7 +7,6 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -46,6 +45,8 @@ type Compiler struct {
 	group  int
 	groups int
 	loops  int // the number of loops around the graph
+
+	folding *folding
 }
 
 // Lower returns a graph as a program for a backend. It folds constants, replaces Blocks and operators that the backend
@@ -53,7 +54,7 @@ type Compiler struct {
 // *runtime.UnsupportedError for a node that cannot be computed.
 func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
 	p := &Program{Config: config, backend: b, Graph: g, nodes: newNodes(config)}
-	f := &Compiler{p: p, vals: map[*ir.Value]*Value{}}
+	f := &Compiler{p: p, vals: map[*ir.Value]*Value{}, folding: newFolding(g)}
 	for _, v := range g.Inputs {
 		p.Inputs = append(p.Inputs, f.value(v))
 	}
@@ -214,8 +215,8 @@ func (f *Compiler) withConstants(n *ir.Node, in []*Value) *ir.Node {
 	return c
 }
 
-// fold computes a node whose inputs are all constants, and reports whether it has done so. A node that returns an error
-// is left to fail in the run.
+// fold computes a node whose inputs are all constants, and reports whether it has done so. A node that returns an error,
+// or exceeds the budget for constants, is left to the run.
 func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 	if n.Op.Eval == nil || n.Op.Random || len(n.Subgraphs()) > 0 {
 		return false
@@ -243,7 +244,7 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 			return false
 		}
 	}
-	res, err := eval.Node(f.withConstants(n, in), data)
+	res, err := f.folding.evaluate(f.withConstants(n, in), data)
 	if err != nil || len(res) < len(n.Outputs) {
 		return false
 	}

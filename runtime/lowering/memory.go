@@ -109,11 +109,24 @@ func (m *memory) take(bytes int64) error {
 
 // Charge charges bytes that an executable of d holds, such as tables of a kernel, before they are allocated. If they
 // do not fit, it panics with an *ir.BudgetError, which Build and Step.Recovered make errors of.
+//
+// Up to allowance, bytes are charged whether they fit or not: the plan, which is charged last, is refused then, with all
+// that it needs.
 func (d *Binding) Charge(bytes int64) {
-	if err := d.memory.take(bytes); err != nil {
+	if d.charged+bytes <= allowance {
+		d.memory.hold(bytes)
+	} else if err := d.memory.take(bytes); err != nil {
 		panic(err)
 	}
 	d.charged += bytes
+}
+
+const allowance = 1 << 22
+
+// Room returns the number of bytes that Charge would take.
+func (d *Binding) Room() int64 {
+	left, _ := d.memory.budget.Left()
+	return max(left, allowance-d.charged)
 }
 
 // Charged returns the bytes that Charge has charged.
@@ -177,6 +190,7 @@ func (f *Frame) Release() {
 	}
 }
 
+// release gives back some of it; a negative number charges more, whether it fits or not.
 func (f *Frame) release(bytes int64) {
 	f.memory.hold(-bytes)
 	f.own -= bytes

@@ -6,7 +6,6 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -216,7 +215,8 @@ func (d *Binding) setConstant(v *Value, t *tensor.Tensor) {
 	d.values[v.ID].content = t
 }
 
-// compute evaluates a step whose inputs are all known, and marks it dead.
+// compute evaluates a step whose inputs are all known, and marks it dead. A step that exceeds the budget for such values
+// is left to the run.
 func (d *Binding) compute(s *Step, n *ir.Node) {
 	total := 0
 	for _, v := range s.Out {
@@ -234,7 +234,7 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 			in[i] = t
 		}
 	}
-	res, err := eval.Node(n, in)
+	res, err := d.evaluate(n, in)
 	if err != nil || len(res) < len(s.Out) {
 		return
 	}

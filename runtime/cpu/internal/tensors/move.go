@@ -93,6 +93,9 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 			return stridedMovement(out, strides, offset)
 		}
 	}
+	if 16*(int64(n)+int64(size)) > d.Room() { // the numbers here and there, and as much again
+		return nil
+	}
 	numbers := tensor.New(tensor.Int64, shape...)
 	for i := range tensor.Data[int64](numbers) {
 		tensor.Data[int64](numbers)[i] = int64(i)

@@ -1,0 +1,88 @@
+package lowering
+
+import (
+	"context"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
+)
+
+// The budget for constants of a program is a base and so much per byte of the graph's constants. An evaluation may take
+// only a part of it. Passes have folded what they can, with budgets of their own: what is left comes from the bodies of
+// operators.
+const (
+	foldBytes, foldBytesPer = 1 << 28, 16
+	foldWork, foldWorkPer   = 1 << 28, 256
+	nodeBytes, nodeWork     = 1 << 24, 1 << 27
+)
+
+// The budget for values that follow from shapes, of a binding and of those within it; an evaluation may take a part.
+const (
+	knownBytes, knownNodeBytes = 1 << 26, 1 << 22
+	knownWork, knownNodeWork   = 1 << 26, 1 << 24
+)
+
+// folding bounds the evaluations of constants of a program, and of those within it.
+type folding struct {
+	budget *ir.Budget
+	source int64 // bytes of the graph's constants
+}
+
+func newFolding(g *ir.Graph) *folding {
+	n := constantBytes(g, map[*tensor.Tensor]bool{})
+	return &folding{ir.NewBudget(foldBytes+foldBytesPer*n, foldWork+foldWorkPer*n), n}
+}
+
+func constantBytes(g *ir.Graph, seen map[*tensor.Tensor]bool) (n int64) {
+	for _, m := range g.Nodes {
+		for _, v := range m.Inputs {
+			if v != nil && v.Const != nil && !seen[v.Const] {
+				seen[v.Const] = true
+				n += ops.SizeOf(v.Const)
+			}
+		}
+		for _, s := range m.Subgraphs() {
+			n += constantBytes(s, seen)
+		}
+	}
+	return n
+}
+
+// evaluate computes a node from constants. The error is an *ir.BudgetError if the node exceeds what the budget grants it,
+// or its results exceed what is left.
+func (f *folding) evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
+	var have int64
+	for _, d := range in {
+		have += ops.SizeOf(d)
+	}
+	have = min(have, f.source) // constants that were made may be larger
+	return granted(f.budget, nodeBytes+foldBytesPer*have, nodeWork+foldWorkPer*have, n, in)
+}
+
+// granted computes a node within a part of a budget, from which it takes the operations and the results.
+func granted(b *ir.Budget, bytes, work int64, n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
+	leftBytes, leftWork := b.Left()
+	part := ir.NewBudget(min(leftBytes, bytes), min(leftWork, work))
+	out, err := eval.Options{Bounded: true}.Node(context.Background(), n, in, part)
+	if e := b.Spend(part.Spent()); err == nil {
+		err = e
+	}
+	var size int64
+	for _, d := range out {
+		size += ops.SizeOf(d)
+	}
+	if err == nil {
+		err = b.Take(size)
+	}
+	return out, err
+}
+
+// newKnown returns the budget for values that follow from shapes.
+func newKnown() *ir.Budget { return ir.NewBudget(knownBytes, knownWork) }
+
+// evaluate computes a node whose inputs follow from the shapes.
+func (d *Binding) evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
+	return granted(d.known, knownNodeBytes, knownNodeWork, n, in)
+}
