@@ -47,8 +47,10 @@ type Common struct {
 	Input string
 	// Layers, Width and Outputs are the number of layers, and of features between and after them.
 	Layers, Width, Outputs int
-	// Causal says that the answer at a step depends on no later step, so that the model can stream.
+	// Causal says that the answer at a step depends on no later step.
 	Causal bool
+	// Streams says that the model can also run chunk by chunk, with a state of fixed size.
+	Streams bool
 	// Details are further settings, for a line of text.
 	Details []string
 }

@@ -11,12 +11,14 @@ import (
 // Config is config.json.
 type Config struct {
 	kinds map[string]func() Layer // the layers that the family has
+	whole bool                    // the model is one layer, without a norm and residual sum
 
 	ModelType    string
 	SamplingRate int
 	Encoder      []Encoder // one after the other
 	Name         string    // of the frame: model
 	DModel       int
+	outputs      int // features before the decoder
 	NLayers      int // the layers are repeated so often
 	Prenorm      bool
 	Transposed   bool // norm "layer" has one mean and one scale for all features
@@ -41,8 +43,10 @@ type Layer interface {
 	config.Part
 	// Check checks the values against each other, and against the d features between blocks. Errors begin with a key.
 	Check(d int) error
-	// Causal reports whether the layer looks at no later step, and can carry a state.
+	// Causal reports whether the layer looks at no later step.
 	Causal() bool
+	// Streams reports whether it can carry on from one chunk of steps to the next, with a state of fixed size.
+	Streams() bool
 	// State returns the number of float32 of its state for one sample, given the weights.
 	State(d int, w models.Weights, prefix string) int
 	// Specs lists the layer's tensors, whose names begin with prefix.
@@ -51,6 +55,13 @@ type Layer interface {
 	Init(x []float64, s models.Spec, name string, r *Random) bool
 	// Build returns the layer's output and, if there is one, its next state. lengths is nil if there are none.
 	Build(n *Network, x, lengths, state *Value, prefix string) (y, next *Value)
+}
+
+// Whole is a layer that can be the whole model.
+type Whole interface {
+	Layer
+	// Widths returns the number of features before the layer and after it. The first is 0 if it is not stated.
+	Widths() (in, out int)
 }
 
 // Bounds of sizes. Products of two do not overflow.
@@ -69,34 +80,55 @@ var training = append(slices.Clone(config.HubKeys), "train", "optimizer", "sched
 // every is LOutput for all steps.
 const every = -1
 
-var table = &config.Table[Config]{
-	Ignored: training,
-	Labels:  func(c *Config) *[]string { return &c.ID2Label },
-	Fields: []config.Field[Config]{
+// fields are the keys, around those of the object model.
+func fields(model ...config.Field[Config]) []config.Field[Config] {
+	all := []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }},
 		{Key: "sampling_rate", Ref: func(c *Config) any { return &c.SamplingRate }, Lo: 1, Hi: maxRate, Null: true, Omit: true},
 		{Key: "encoder", Ref: func(c *Config) any { return config.Chain(&c.Encoder, encoders) }},
-		{Key: "model._name_", Ref: func(c *Config) any { return &c.Name }, OneOf: []string{"model"}, Def: "model"},
-		{Key: "model.d_model", Ref: func(c *Config) any { return &c.DModel }, Lo: 1, Hi: MaxSize},
-		{Key: "model.n_layers", Ref: func(c *Config) any { return &c.NLayers }, Lo: 1, Hi: maxLayers, Def: 1},
-		{Key: "model.prenorm", Ref: func(c *Config) any { return &c.Prenorm }, Def: true},
-		{Key: "model.transposed", Ref: func(c *Config) any { return &c.Transposed }, Def: false},
-		{Key: "model.residual", Ref: func(c *Config) any { return &c.Residual }, OneOf: []string{"R", "N", "F"}, Null: true},
-		{Key: "model.norm", Ref: func(c *Config) any { return &c.Norm }, OneOf: []string{"layer", "batch", "instance", "group", "none"}, Null: true},
-		{Key: "model.layer", Ref: func(c *Config) any { return config.Chain(&c.Layers, c.kinds) }},
-		{Key: "decoder._name_", Ref: func(c *Config) any { return &c.Decoder.Name }, OneOf: []string{"sequence"},
-			Def: "sequence"},
-		{Key: "decoder.mode", Ref: func(c *Config) any { return &c.Decoder.Mode }, OneOf: []string{"last", "first", "pool", "sum"}, Def: "last"},
-		{Key: "decoder.l_output", Ref: func(c *Config) any { return &c.Decoder.LOutput }, Lo: 0, Hi: 1 << 30, Def: 0, NullIs: every},
-		{Key: "decoder.d_output", Ref: func(c *Config) any { return &c.Decoder.DOutput }, Lo: 1, Hi: MaxSize},
-		{Key: "decoder.use_lengths", Ref: func(c *Config) any { return &c.Decoder.UseLengths }, Def: false},
-	},
+	}
+	return append(append(all, model...),
+		config.Field[Config]{Key: "decoder._name_", Ref: func(c *Config) any { return &c.Decoder.Name },
+			OneOf: []string{"sequence"}, Def: "sequence"},
+		config.Field[Config]{Key: "decoder.mode", Ref: func(c *Config) any { return &c.Decoder.Mode },
+			OneOf: []string{"last", "first", "pool", "sum"}, Def: "last"},
+		config.Field[Config]{Key: "decoder.l_output", Ref: func(c *Config) any { return &c.Decoder.LOutput }, Lo: 0, Hi: 1 << 30,
+			Def: 0, NullIs: every},
+		config.Field[Config]{Key: "decoder.d_output", Ref: func(c *Config) any { return &c.Decoder.DOutput }, Lo: 1, Hi: MaxSize},
+		config.Field[Config]{Key: "decoder.use_lengths", Ref: func(c *Config) any { return &c.Decoder.UseLengths }, Def: false})
+}
+
+func labels(c *Config) *[]string { return &c.ID2Label }
+
+// blocksTable describes a model of blocks, wholeTable one of a single layer without a norm and residual sum.
+var (
+	blocksTable = &config.Table[Config]{Ignored: training, Labels: labels, Fields: fields(
+		config.Field[Config]{Key: "model._name_", Ref: func(c *Config) any { return &c.Name }, OneOf: []string{"model"},
+			Def: "model"},
+		config.Field[Config]{Key: "model.d_model", Ref: func(c *Config) any { return &c.DModel }, Lo: 1, Hi: MaxSize},
+		config.Field[Config]{Key: "model.n_layers", Ref: func(c *Config) any { return &c.NLayers }, Lo: 1, Hi: maxLayers, Def: 1},
+		config.Field[Config]{Key: "model.prenorm", Ref: func(c *Config) any { return &c.Prenorm }, Def: true},
+		config.Field[Config]{Key: "model.transposed", Ref: func(c *Config) any { return &c.Transposed }, Def: false},
+		config.Field[Config]{Key: "model.residual", Ref: func(c *Config) any { return &c.Residual },
+			OneOf: []string{"R", "N", "F"}, Null: true},
+		config.Field[Config]{Key: "model.norm", Ref: func(c *Config) any { return &c.Norm },
+			OneOf: []string{"layer", "batch", "instance", "group", "none"}, Null: true},
+		config.Field[Config]{Key: "model.layer", Ref: func(c *Config) any { return config.Chain(&c.Layers, c.kinds) }})}
+	wholeTable = &config.Table[Config]{Ignored: training, Labels: labels, Fields: fields(
+		config.Field[Config]{Key: "model", Ref: func(c *Config) any { return config.One(&c.Layers, c.kinds) }})}
+)
+
+func (c *Config) table() *config.Table[Config] {
+	if c.whole {
+		return wholeTable
+	}
+	return blocksTable
 }
 
 // New returns a configuration of a family with the given kinds of layers, with all defaults and no sizes.
 func New(modelType string, kinds map[string]func() Layer) *Config {
 	c := &Config{kinds: kinds}
-	table.Defaults(c)
+	blocksTable.Defaults(c)
 	c.ModelType = modelType
 	return c
 }
@@ -105,28 +137,47 @@ func New(modelType string, kinds map[string]func() Layer) *Config {
 func (c *Config) Type() string { return c.ModelType }
 
 // Read sets the values of an object of JSON.
-func (c *Config) Read(v *config.Value) error { return table.Read(c, v) }
+func (c *Config) Read(v *config.Value) error {
+	if name := v.Get("model").Get(config.NameKey); name != nil && c.kinds[name.Text] != nil {
+		if _, ok := c.kinds[name.Text]().(Whole); ok {
+			*c = Config{kinds: c.kinds, whole: true, ModelType: c.ModelType, NLayers: 1, Norm: "none"}
+			wholeTable.Defaults(c)
+		}
+	}
+	return c.table().Read(c, v)
+}
 
 // JSON returns the configuration in canonical form.
-func (c *Config) JSON() []byte { return table.JSON(c) }
+func (c *Config) JSON() []byte { return c.table().JSON(c) }
 
 // Keys lists the keys of Set.
-func (c *Config) Keys() []string { return table.KeysOf(c) }
+func (c *Config) Keys() []string { return c.table().KeysOf(c) }
 
 // Set sets one key.
 func (c *Config) Set(key, value string) error {
 	if key == "model_type" && value != c.ModelType {
 		return fmt.Errorf("model_type: expected %s, found %s", c.ModelType, config.Shorten(value))
 	}
-	return table.Set(c, key, value)
+	return c.table().Set(c, key, value)
 }
 
 // Validate checks every value, and the values against each other.
 func (c *Config) Validate() error {
-	if err := table.Validate(c); err != nil {
+	if err := c.table().Validate(c); err != nil {
 		return err
 	}
+	if c.whole {
+		c.DModel, c.outputs = c.Layers[0].(Whole).Widths()
+		if c.DModel == 0 {
+			return fmt.Errorf("model.d_model: is missing, expected an integer from 1 to %d", MaxSize)
+		}
+	} else {
+		c.outputs = c.DModel
+	}
 	for i, l := range c.Layers {
+		if c.whole {
+			break
+		}
 		if err := l.Check(c.DModel); err != nil {
 			if len(c.Layers) > 1 {
 				return fmt.Errorf("model.layer.%d.%w", i, err)
@@ -176,10 +227,22 @@ func (c *Config) Causal() bool {
 	return c.Norm != "group" && c.Norm != "instance" && c.Decoder.LOutput <= 0
 }
 
+// streams reports whether the model can run chunk by chunk.
+func (c *Config) streams() bool {
+	for _, l := range c.Layers {
+		if !l.Streams() {
+			return false
+		}
+	}
+	return c.Causal()
+}
+
 // Common returns the settings that all families have.
 func (c *Config) Common() models.Common {
 	norm := "post-norm"
-	if c.Prenorm {
+	if c.whole {
+		norm = "one layer"
+	} else if c.Prenorm {
 		norm = "pre-norm"
 	}
 	var names []string
@@ -187,7 +250,7 @@ func (c *Config) Common() models.Common {
 		names = append(names, l.Name())
 	}
 	common := models.Common{SamplingRate: c.SamplingRate, Labels: c.ID2Label, Layers: c.NLayers * len(c.Layers), Width: c.DModel,
-		Outputs: c.Decoder.DOutput, Causal: c.Causal(), Resamples: true,
+		Outputs: c.Decoder.DOutput, Causal: c.Causal(), Streams: c.streams(), Resamples: true,
 		Details: []string{fmt.Sprintf("%s (%s)", norm, c.Norm)}}
 	if len(c.Encoder) > 0 {
 		common.Input = c.Encoder[0].describe(c.DModel)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
 )
 
 // maxInit bounds the size of a model that Init makes, so that a mistake in a configuration does not use up the memory.
@@ -22,6 +23,29 @@ func (r *Random) Fill(x []float64, scale float64) {
 	for i := range x {
 		x[i] = scale * r.NormFloat64()
 	}
+}
+
+// Uniform fills x, a matrix of the given size, with uniform numbers of the variance that keeps activations and gradients of
+// equal size (Glorot, Bengio, 2010).
+func (r *Random) Uniform(x []float64, outputs, inputs int) {
+	bound := math.Sqrt(6 / float64(outputs+inputs))
+	for i := range x {
+		x[i] = float64(2*r.Float64()-1) * bound
+	}
+}
+
+// Preset returns a preset from a configuration without model_type. It panics if that is wrong.
+func Preset(id, doc string, length int, c *Config, text string) models.Preset {
+	v, err := config.Parse([]byte(text))
+	if err == nil {
+		v.Members = append(v.Members, config.Member{Key: "model_type", Value: &config.Value{Kind: config.String, Text: c.ModelType}})
+		err = c.Read(v)
+	}
+	if err != nil {
+		panic("preset " + id + ": " + err.Error())
+	}
+	return models.Preset{ID: id, Doc: doc, Config: c, Length: length,
+		Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}
 }
 
 // Init makes initial weights for training. Equal seeds give equal weights.
@@ -56,7 +80,7 @@ func Init(c *Config, seed uint64) (models.Weights, error) {
 func (c *Config) fill(x []float64, s models.Spec, r *Random, fanIn int) {
 	name := s.Name[strings.LastIndex(s.Name, ".")+1:]
 	for i := range c.blocks() {
-		if rest, ok := strings.CutPrefix(s.Name, layerName(i)+".layer."); ok && c.layer(i).Init(x, s, rest, r) {
+		if rest, ok := strings.CutPrefix(s.Name, c.prefix(i)); ok && c.layer(i).Init(x, s, rest, r) {
 			return
 		}
 	}

@@ -85,7 +85,7 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 		if c.Prenorm {
 			y = c.norm(n, y, norm)
 		}
-		y, states[i] = c.layer(i).Build(n, y, lengths, states[i], layerName(i)+".layer.")
+		y, states[i] = c.layer(i).Build(n, y, lengths, states[i], c.prefix(i))
 		if c.Residual == "R" {
 			y = n.Do("Add", []*Value{x, y})
 		}
@@ -111,6 +111,14 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 
 func layerName(i int) string { return "model.layers." + strconv.Itoa(i) }
 
+// prefix begins the names of the tensors of block i's layer.
+func (c *Config) prefix(i int) string {
+	if c.whole {
+		return "model."
+	}
+	return layerName(i) + ".layer."
+}
+
 // blocks is the number of blocks.
 func (c *Config) blocks() int { return c.NLayers * len(c.Layers) }
 
@@ -120,13 +128,13 @@ func (c *Config) layer(i int) Layer { return c.Layers[i%len(c.Layers)] }
 // states returns each block's state before the first step, or nil where it has none.
 func (c *Config) states(n *Network, in *Value) []*Value {
 	states := make([]*Value, c.blocks())
-	if !c.Causal() {
+	if !c.streams() {
 		return states
 	}
 	var sizes []int64
 	total := int64(0)
 	for i := range states {
-		if k := int64(c.layer(i).State(c.DModel, n.w, layerName(i)+".layer.")); k > 0 {
+		if k := int64(c.layer(i).State(c.DModel, n.w, c.prefix(i))); k > 0 {
 			sizes = append(sizes, k)
 			total += k
 		}
@@ -141,7 +149,7 @@ func (c *Config) states(n *Network, in *Value) []*Value {
 		parts = slices.Clone(n.Ops("", "Split", len(sizes), []*Value{parts[0], n.Ints("state_sizes", sizes...)}, ir.A("axis", 1)))
 	}
 	for i := range states {
-		if c.layer(i).State(c.DModel, n.w, layerName(i)+".layer.") > 0 {
+		if c.layer(i).State(c.DModel, n.w, c.prefix(i)) > 0 {
 			states[i], parts = parts[0], parts[1:]
 		}
 	}
@@ -225,7 +233,7 @@ func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 		if c.Prenorm {
 			all = append(all, c.normSpecs(layerName(i)+".norm.norm")...)
 		}
-		all = append(all, c.layer(i).Specs(c.DModel, w, layerName(i)+".layer.")...)
+		all = append(all, c.layer(i).Specs(c.DModel, w, c.prefix(i))...)
 		if !c.Prenorm {
 			all = append(all, c.normSpecs(layerName(i)+".norm.norm")...)
 		}
@@ -233,5 +241,5 @@ func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 	if c.Prenorm {
 		all = append(all, c.normSpecs("model.norm.norm")...)
 	}
-	return append(all, LinearSpecs("decoder.0.output_transform", c.Decoder.DOutput, c.DModel)...), nil
+	return append(all, LinearSpecs("decoder.0.output_transform", c.Decoder.DOutput, c.outputs)...), nil
 }

@@ -26,6 +26,8 @@ type Field[C any] struct {
 	NullIs any
 	// Omit says that the zero value is not written.
 	Omit bool
+	// OmitDefault says that the default is not written.
+	OmitDefault bool
 	// Signed says that a number may be below 0.
 	Signed bool
 	// When says whether the key applies; nil: always.

@@ -198,7 +198,7 @@ func (t *Table[C]) appendJSON(b []byte, c *C, depth int, name string) []byte {
 	}
 	for _, f := range t.Fields {
 		n, nested := f.nested(c)
-		if !f.applies(c) || f.Omit && f.isZero(c) {
+		if !f.applies(c) || f.Omit && f.isZero(c) || f.OmitDefault && f.get(c) == f.Def {
 			continue
 		}
 		path := strings.Split(f.Key, ".")

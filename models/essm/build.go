@@ -19,7 +19,7 @@ const epsilon = 1e-7
 // Common returns the settings that all families have.
 func (c *Config) Common() models.Common {
 	common := models.Common{SamplingRate: c.SamplingRate, Labels: c.ID2Label, Resamples: c.Layer.MaxKernelLength == 0,
-		Input: "tokens", Layers: c.NLayers, Width: c.DModel, Outputs: c.Decoder.DOutput, Causal: c.Causal()}
+		Input: "tokens", Layers: c.NLayers, Width: c.DModel, Outputs: c.Decoder.DOutput, Causal: c.Causal(), Streams: c.Causal()}
 	if c.Decoder.Type == "retrieval" {
 		common.BatchDim = "P"
 	}

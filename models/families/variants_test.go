@@ -42,6 +42,15 @@ var variants = []struct{ preset, common, changes string }{
 		decoder.mode=first decoder.l_output=3
 		encoder._name_=embedding encoder.n_tokens=9
 		encoder._name_=id`},
+	{"transformer-text", "encoder.0.n_tokens=9 encoder.1.max_len=20 model.d_model=12 model.n_layers=2", `
+
+		model.layer.0.causal=true model.layer.0.n_heads=3 decoder.mode=last
+		model.layer.0.bias=false model.layer.1.activation=relu model.layer.1.expand=2 model.norm=batch
+		model.prenorm=false model.norm=group decoder.l_output=null decoder.mode=last`},
+	{"lstm-smnist", "model.d_model=6 model.layer.d_hidden=6", `
+
+		model.layer.n_layers=2 model.prenorm=false decoder.mode=sum
+		encoder._name_=embedding encoder.n_tokens=9 decoder.use_lengths=true`},
 }
 
 // TestVariants holds that every kind of model builds and runs, that all forms agree, and that a causal one gives the same
@@ -108,13 +117,10 @@ func variant(t *testing.T, id, changes string) {
 	if d := far(run(t, m.Compile, runtime.Options{Backend: cpu.New()}, in), truth); d > 1e-5 {
 		t.Errorf("on the CPU it is %.2g off", d)
 	}
-	if !c.Common().Causal {
+	if !c.Common().Streams {
 		return
 	}
 	for _, chunk := range []int{1, 4} {
-		if _, ok := in[models.Lengths]; ok {
-			continue // a stream has its lengths when it ends
-		}
 		if err := stream(t, m, in, truth, chunk, 1e-5); err != nil {
 			t.Errorf("in chunks of %d: %v", chunk, err)
 		}
@@ -212,7 +218,7 @@ func TestMessages(t *testing.T) {
 		"model.layer.final_act=glu-tan": "model.layer.final_act: expected one of ",
 		"model_type=essm":               "model_type: expected s4d, found essm",
 		"model.layer.0.d_state=4":       "model.layer.0.d_state: unknown key, did you mean d_state?",
-		"model.layer.activation=glu":    "model.layer.activation: glu halves the features; it can be final_act only",
+		"model.layer.activation=glu":    "model.layer.activation: expected one of id, ",
 		"model.n_layers=0":              "model.n_layers: expected an integer from 1 to 4096, found 0",
 		"model.residual=sum":            "model.residual: expected one of R, N, F, or null, found sum",
 		"decoder._name_=retrieval":      "decoder._name_: expected sequence, found retrieval",

@@ -72,7 +72,7 @@ func reference(t *testing.T, dir string) {
 			t.Errorf("on the CPU, form %q, it is %.2g off", kernel, far(got, truth))
 		}
 	}
-	if !m.Config.Common().Causal {
+	if !m.Config.Common().Streams {
 		return
 	}
 	for _, chunk := range []int{1, 7, 64} {
@@ -144,7 +144,11 @@ func stream(t *testing.T, m *open.Model, in map[string]tensor.Datum, truth *tens
 	var all []*tensor.Tensor
 	for at := 0; at < length; at += chunk {
 		out := map[string]tensor.Datum{}
-		if err := s.Step(context.Background(), map[string]tensor.Datum{models.Input: part(x, at, min(at+chunk, length))}, out); err != nil {
+		chunk := map[string]tensor.Datum{models.Input: part(x, at, min(at+chunk, length))}
+		if lengths := in[models.Lengths]; lengths != nil {
+			chunk[models.Lengths] = lengths
+		}
+		if err := s.Step(context.Background(), chunk, out); err != nil {
 			return err
 		}
 		last = out[models.Output].(*tensor.Tensor)

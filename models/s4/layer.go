@@ -39,10 +39,8 @@ type Layer struct {
 
 // Allowed values.
 var (
-	transforms  = []string{"none", "exp", "relu", "sigmoid", "softplus"}
-	activations = []string{"null", "id", "identity", "linear", "none", "tanh", "relu", "gelu", "elu", "swish", "silu", "glu",
-		"sigmoid", "softplus", "sqrelu", "relu2", "laplace"}
-	inits = []string{"diag-lin", "diag-inv", "diag-inv2", "diag-quad", "diag-real", "diag-rand", "diag-legs"}
+	transforms = []string{"none", "exp", "relu", "sigmoid", "softplus"}
+	inits      = []string{"diag-lin", "diag-inv", "diag-inv2", "diag-quad", "diag-real", "diag-rand", "diag-legs"}
 )
 
 // training are keys that only training reads.
@@ -60,9 +58,9 @@ var table = &config.Table[Layer]{
 		{Key: "d_state", Ref: func(l *Layer) any { return &l.DState }, Lo: 1, Hi: backbone.MaxSize, Def: 64},
 		{Key: "channels", Ref: func(l *Layer) any { return &l.Channels }, Lo: 1, Hi: 1 << 10, Def: 1},
 		{Key: "bidirectional", Ref: func(l *Layer) any { return &l.Bidirectional }, Def: false},
-		{Key: "activation", Ref: func(l *Layer) any { return &l.Activation }, OneOf: activations[1:], Null: true, Def: "gelu"},
-		{Key: "mult_act", Ref: func(l *Layer) any { return &l.MultAct }, OneOf: activations[1:], Null: true, Omit: true},
-		{Key: "final_act", Ref: func(l *Layer) any { return &l.FinalAct }, OneOf: append(slices.Clone(activations[1:]),
+		{Key: "activation", Ref: func(l *Layer) any { return &l.Activation }, OneOf: backbone.Activations, Null: true, Def: "gelu"},
+		{Key: "mult_act", Ref: func(l *Layer) any { return &l.MultAct }, OneOf: backbone.Activations, Null: true, Omit: true},
+		{Key: "final_act", Ref: func(l *Layer) any { return &l.FinalAct }, OneOf: append(slices.Clone(backbone.Activations),
 			glus()...), Null: true, Def: "glu"},
 		{Key: "disc", Ref: func(l *Layer) any { return &l.Disc }, OneOf: []string{"zoh", "bilinear", "dss"},
 			Def: "zoh"},
@@ -87,11 +85,9 @@ const maxLegS = 2048
 
 // glus lists the gates that are written glu-f.
 func glus() []string {
-	var all []string
-	for _, a := range activations {
-		if a != "glu" {
-			all = append(all, "glu-"+a)
-		}
+	all := []string{"glu"}
+	for _, a := range backbone.Activations {
+		all = append(all, "glu-"+a)
 	}
 	return all
 }
@@ -129,8 +125,6 @@ func (l *Layer) Check(d int) error {
 		return fmt.Errorf("d_state: expected an even number, since states come in conjugate pairs, found %d", l.DState)
 	case d%l.systems(d) != 0:
 		return fmt.Errorf("n_ssm: expected a divisor of d_model %d, found %d", d, l.NSSM)
-	case l.Activation == "glu" || l.MultAct == "glu":
-		return fmt.Errorf("activation: glu halves the features; it can be final_act only")
 	case l.FinalAct == "" && l.Channels > 1:
 		return fmt.Errorf("final_act: null leaves %d channels of features, expected channels 1", l.Channels)
 	case l.InitMethod == "diag-legs" && (l.IsReal || l.DState > maxLegS):
@@ -145,6 +139,9 @@ func (l *Layer) Check(d int) error {
 
 // Causal reports whether the layer looks at no later step.
 func (l *Layer) Causal() bool { return !l.Bidirectional }
+
+// Streams reports whether the layer looks at no later step.
+func (l *Layer) Streams() bool { return l.Causal() }
 
 // State returns the number of float32 of its state: each state's real and imaginary part, and the inputs of the window.
 func (l *Layer) State(d int, _ models.Weights, _ string) int {
