@@ -78,11 +78,34 @@ var MatMulInteger = ops.Register(ops.ByBody(&ir.Op{
 	},
 }))
 
+// requantized returns the factor from sums of integers to the quantized result, from the scale of the sums and that of
+// the result, with the scale by which QuantizeLinear still divides: 1. The order of these float32 operations decides ties
+// (scales of 0.1 and 0.1 to 0.02 make one half): the standard states the formula alone, and its reference implementation
+// and ONNX Runtime have this order. Of several scales of the result, each is divided by later.
+//
+// The standard rounds before it adds the zero point, as ONNX Runtime does; the reference implementation of these two
+// operators rounds the sum, which differs at ties where the zero point is odd.
+func requantized(b *ir.Builder, scale, to *ir.Value) (factor, rest *ir.Value) {
+	if scale == nil || to == nil { // after an error
+		return scale, to
+	}
+	if n, known := to.Shape().Size().Known(); !known || n != 1 {
+		return scale, to
+	}
+	shape, _ := to.Shape().Known()
+	one := b.Const("one", tensor.FromSlice([]float32{1}, shape...))
+	if len(shape) > 0 {
+		to = op(b, "Reshape", to, b.Ints())
+	}
+	return op(b, "Div", scale, to), one
+}
+
 // QLinearMatMul multiplies quantized matrices and quantizes the product.
 var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
 	Name: "QLinearMatMul", Since: 21,
 	Doc: "MatMul of the dequantized a and b, quantized; scales and zero points are scalars, one per row of a, one " +
-		"per column of b.",
+		"per column of b. Sums of integers are exact; times a_scale*b_scale/y_scale, all in float32, they are rounded " +
+		"to nearest even, and y_zero_point is added.",
 	In: ops.Sig("a:T1", "a_scale:TS", "a_zero_point:T1", "b:T2", "b_scale:TS", "b_zero_point:T2", "y_scale:TS",
 		"y_zero_point:T3"), Out: ops.Sig("y:T3"),
 	Elems: map[string][]tensor.DType{"T1": byteTypes, "T2": byteTypes, "T3": byteTypes, "TS": float32s}, Tol: ir.Exact,
@@ -95,8 +118,9 @@ var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
 		y := op(b, "Sub", castOp(b, in[3], work), perColumn(b, castOp(b, in[5], work)))
 		f := tensor.Float32 // the type of the scales may be too small for products
 		scale := op(b, "Mul", perRow(b, castOp(b, in[1], f)), perColumn(b, castOp(b, in[4], f)))
+		scale, to := requantized(b, scale, castOp(b, in[6], f))
 		z := op(b, "Mul", castOp(b, op(b, "MatMul", x, y), f), scale)
-		return []*ir.Value{op(b, "QuantizeLinear", z, castOp(b, in[6], f), in[7])}
+		return []*ir.Value{op(b, "QuantizeLinear", z, to, in[7])}
 	},
 })), 10)
 
@@ -159,7 +183,8 @@ var ConvInteger = ops.Register(ops.ByBody(&ir.Op{
 var QLinearConv = ops.Register(ops.ByBody(&ir.Op{
 	Name: "QLinearConv", Since: 10,
 	Doc: "Conv of the dequantized x and w, quantized; w_scale and w_zero_point are scalars, or one per filter; B is " +
-		"int32, of scale x_scale*w_scale.",
+		"int32, of scale x_scale*w_scale. Sums of integers are exact; times x_scale*w_scale/y_scale in float32, they are " +
+		"rounded to float32, then to nearest even, and y_zero_point is added.",
 	In: ops.Sig("x:T1", "x_scale:TS", "x_zero_point:T1", "w:T2", "w_scale:TS", "w_zero_point:T2", "y_scale:TS",
 		"y_zero_point:T3", "B:T4[_]?"), Out: ops.Sig("y:T3"),
 	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly, "T3": bytesOnly, "T4": int32Types,
@@ -178,8 +203,8 @@ var QLinearConv = ops.Register(ops.ByBody(&ir.Op{
 		if n.In(8) != nil {
 			y = op(b, "Add", y, channels(castOp(b, in[8], f)))
 		}
-		scale := op(b, "Mul", perColumn(b, castOp(b, in[1], f)), channels(castOp(b, in[4], f)))
-		y = castOp(b, op(b, "Mul", y, scale), tensor.Float32)
-		return []*ir.Value{op(b, "QuantizeLinear", y, in[6], in[7])}
+		scale, to := requantized(b, op(b, "Mul", perColumn(b, in[1]), channels(in[4])), in[6])
+		y = castOp(b, op(b, "Mul", y, castOp(b, scale, f)), tensor.Float32)
+		return []*ir.Value{op(b, "QuantizeLinear", y, to, in[7])}
 	},
 }))

@@ -6,7 +6,9 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/tensors"
+	"github.com/essmc/essmc/runtime/ref"
 )
 
 // bytes returns random numbers of an element type of 8 bits, with the extremes among them.
@@ -72,6 +74,51 @@ func TestQLinearMatMul(t *testing.T) {
 				b.konst = true
 				sameNode(t, "QLinearMatMul", 1,
 					[]operand{a, one, zeroA, b, fixed(r.scales(0.01, n)), fixed(r.bytes(types[1], n)), y, zeroY})
+			}
+		}
+	}
+}
+
+// TestQuantizedTies holds how sums become bytes, where a result is near the middle of two: in float32, by one factor, to
+// even before the zero point is added (package std, requantized).
+func TestQuantizedTies(t *testing.T) {
+	const n = 511
+	sums := tensor.New(tensor.Int8, 1, 1) // one row, one column: products with weights from -255 to 255
+	tensor.Data[int8](sums)[0] = 1
+	weights, filters := tensor.New(tensor.Int8, 1, n), tensor.New(tensor.Int8, n, 1, 1)
+	for i := range n {
+		tensor.Data[int8](weights)[i] = int8(i%256 - 128)
+		tensor.Data[int8](filters)[i] = int8(i%256 - 128)
+	}
+	x := tensor.FromSlice([]int8{1}, 1, 1, 1)
+	zero := fixed(tensor.FromSlice([]int8{0}, 1))
+	for _, c := range [][3]float32{{0.5, 0.5, 0.5}, {0.1, 0.1, 0.02}, {0.05, 0.3, 0.03}, {0.02, 0.03, 0.0012}, {1, 1, 2},
+		{0.7, 0.3, 0.42}} {
+		for _, to := range []uint8{0, 100, 101} {
+			one := func(v float32) operand { return fixed(tensor.FromSlice([]float32{v}, 1)) }
+			yz := fixed(tensor.FromSlice([]uint8{to}, 1))
+			factor := float32(c[0]*c[1]) / c[2]
+			want := make([]byte, n)
+			for i := range want {
+				v := math.RoundToEven(float64(float32(i%256-128)*factor)) + float64(to)
+				want[i] = byte(min(max(v, 0), 255))
+			}
+			scaled := func(x, w operand) []operand {
+				return []operand{x, one(c[0]), zero, w, one(c[1]), zero, one(c[2]), yz}
+			}
+			for op, in := range map[string][]operand{
+				"QLinearMatMul": scaled(given(sums), fixed(weights)), "QLinearConv": scaled(given(x), fixed(filters)),
+			} {
+				sameNode(t, op, 1, in)
+				g, feed := nodeGraph(t, op, 1, in)
+				for _, got := range run(t, g, runtime.Options{Backend: ref.New()}, feed) {
+					for i, b := range got.(*tensor.Tensor).Bytes() {
+						if b != want[i] {
+							t.Fatalf("%s: %d by scales %v and zero point %d gives %d, expected %d", op, i%256-128, c, to, b,
+								want[i])
+						}
+					}
+				}
 			}
 		}
 	}

@@ -39,11 +39,10 @@ type integerProduct struct {
 	blockA, blockB int          // words of scratch
 }
 
-// requantization turns sums into bytes: as float32 numbers times scales, one or one per column, quantized.
+// requantization turns sums into bytes: as float32 numbers times scales, one or one per column, rounded.
 type requantization struct {
-	scale   []float32
-	toScale float32
-	zero    int
+	scale []float32
+	zero  int
 }
 
 func matMulIntegerKernel(s *lowering.Step) record.TensorMaker {
@@ -59,9 +58,9 @@ func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
 		!s.Float32Input(4) || !s.Float32Input(6) || !record.ByteTyped(s, 7) {
 		return nil
 	}
-	r := &requantization{toScale: y[0], zero: int(zero[0])}
+	r := &requantization{zero: int(zero[0])}
 	for _, v := range b {
-		r.scale = append(r.scale, a[0]*v)
+		r.scale = append(r.scale, float32(a[0]*v)/y[0])
 	}
 	return integerProductOf(s, 0, 3, 2, 5, r)
 }
@@ -221,7 +220,7 @@ func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
 	} else {
 		kernel.Mul(f, f, r.scale[left:left+len(f)])
 	}
-	kernel.QuantizeBytes(y, f, r.toScale, r.zero)
+	kernel.QuantizeBytes(y, f, 1, r.zero)
 }
 
 // byteSlot is where a tensor of type int8 or uint8 lies. The zero byteSlot is that of an absent one.

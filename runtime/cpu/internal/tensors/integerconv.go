@@ -48,7 +48,6 @@ type integerConv struct {
 // filterScales turn sums into bytes, per filter.
 type filterScales struct {
 	bias, scale []float64
-	toScale     float32
 	zero        int
 }
 
@@ -67,12 +66,12 @@ func qlinearConvKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	m := s.ConstShape(3)[0]
-	r := &filterScales{bias: make([]float64, m), scale: make([]float64, m), toScale: y[0], zero: int(zero[0])}
+	r := &filterScales{bias: make([]float64, m), scale: make([]float64, m), zero: int(zero[0])}
 	if len(w) != 1 && len(w) != m {
 		return nil
 	}
 	for i := range m {
-		r.scale[i] = float64(x[0]) * float64(w[i%len(w)])
+		r.scale[i] = float64(float32(x[0]*w[i%len(w)]) / y[0])
 	}
 	if !s.Absent(8) {
 		bias := s.Constant64(8)
@@ -241,7 +240,7 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 		sums = tile[i*c.chunk : (i+1)*c.chunk] // outputs behind the last position are dropped
 		numbers := float32sOf(sums)
 		kernel.ScaleInts(numbers, sums, r.bias[f], r.scale[f])
-		kernel.QuantizeBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, numbers, r.toScale, r.zero)
+		kernel.QuantizeBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, numbers, 1, r.zero)
 		scatter(c.out.Data[at:at+c.Oh*c.Ow], line[:count], from, c.pw, c.Ow)
 	}
 }
