@@ -26,7 +26,6 @@ var ownFiles = map[string]string{
 	"passes/passtest":        "for tests",
 	"runtime/backendtest":    "for tests",
 	"frontend/onnx/nodetest": "for tests; folders of cases as an fs.FS",
-	"docs/service":           "an example of a program outside of the module",
 }
 
 // TestFilesHaveOneDoor checks that files are opened through internal/files, where tests let each call fail.

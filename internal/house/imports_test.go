@@ -90,7 +90,7 @@ var rooms = []struct {
 		"runtime", "runtime/plan", "runtime/cpu", "golang.org/x/image"}},
 	{"frontend/onnxgo", []string{"ir", "ir/tensor", "ops", "frontend/open", "runtime", "github.com/owulveryck/onnx-go",
 		"gorgonia.org/tensor", "gonum.org/v1/gonum", "go4.org/unsafe/assume-no-moving-gc"}},
-	{"docs/service", []string{"ir/tensor", "runtime", "runtime/cpu"}},
+	{"docs/service", []string{"ir", "ir/tensor", "runtime", "runtime/cpu"}},
 	{"internal/golden", nil},
 	{"cmd/essmc", []string{"*"}},
 	{"bench", nil},

@@ -102,6 +102,11 @@ func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 	}
 	defer f.Close()
 	limit := o.Budget.withDefaults().Bytes
+	if st, err := f.Stat(); err != nil {
+		return nil, err
+	} else if st.Size() > int64(limit) {
+		return nil, fmt.Errorf("%s: expected a text of at most %d bytes, found %d", path, limit, st.Size())
+	}
 	src, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
