@@ -202,6 +202,80 @@ func parseDim(s string) (ir.Dim, error) {
 	return d, err
 }
 
+// CheckShapes compares the shapes of data with the dimensions of an operator's signature. Types need not tell them, and
+// evaluations rely on them. The error names the input that differs.
+func CheckShapes(op *ir.Op, in []tensor.Datum) error {
+	var names [12]string
+	var sizes [12]int
+	var rest []int
+	known, anyRest := 0, false
+	find := func(name string) int { return slices.Index(names[:known], name) }
+	for i, d := range in {
+		if len(op.In) == 0 {
+			return nil
+		}
+		p := op.In[min(i, len(op.In)-1)]
+		t, ok := d.(*tensor.Tensor)
+		if p.Dims == nil || !ok || t == nil {
+			continue
+		}
+		shape := t.Shape()
+		fail := func() error {
+			return fmt.Errorf("input %d (%s): expected shape [%s], found %v", i, p.Name, strings.Join(p.Dims, ","), shape)
+		}
+		run := len(shape) - len(p.Dims) + 1
+		if dots := slices.Contains(p.Dims, "..."); run < 0 || !dots && run != 1 {
+			return fail()
+		}
+		at := 0
+		for _, want := range p.Dims {
+			if want == "..." {
+				r := shape[at : at+run]
+				if anyRest && !slices.Equal(rest, r) {
+					return fail()
+				}
+				rest, anyRest = r, true
+				at += run
+				continue
+			}
+			size := shape[at]
+			at++
+			if want == "_" {
+				continue
+			}
+			e, err := parseDim(want)
+			if err != nil {
+				return err
+			}
+			if name, ok := e.Symbol(); ok {
+				if k := find(name); k >= 0 && sizes[k] != size {
+					return fail()
+				} else if k < 0 && known < len(names) {
+					names[known], sizes[known] = name, size
+					known++
+				}
+				continue
+			}
+			if k, ok := e.Known(); ok {
+				if int(k) != size {
+					return fail()
+				}
+				continue
+			}
+			bind := map[string]int64{}
+			for _, name := range e.Symbols() {
+				if k := find(name); k >= 0 {
+					bind[name] = int64(sizes[k])
+				}
+			}
+			if k, err := e.Eval(bind); err == nil && int(k) != size {
+				return fail()
+			}
+		}
+	}
+	return nil
+}
+
 // differ reports whether two dimensions are known and different.
 func differ(a, b ir.Dim) bool {
 	x, okx := a.Known()

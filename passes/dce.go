@@ -10,6 +10,9 @@ var DCE = &Pass{
 		changes := g.RemoveDead()
 		uses := g.Uses()
 		for _, n := range g.Nodes {
+			if len(n.Subgraphs()) > 0 {
+				continue // they have an output for each of the node's
+			}
 			for i, v := range n.Outputs {
 				if i > 0 && v != nil && len(uses[v]) == 0 && n.Op.Out[min(i, len(n.Op.Out)-1)].Optional {
 					n.Outputs[i] = nil

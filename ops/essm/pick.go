@@ -138,7 +138,11 @@ holds all left documents, then all right ones.`,
 				}
 			}
 		}
-		return ops.One(ops.Real(c, t.DType(), y, p, len(y)/max(p, 1)))
+		width := 2 * h
+		if c.Node.Attrs.Bool("nli", false) {
+			width = 4 * h
+		}
+		return ops.One(ops.Real(c, t.DType(), y, p, width))
 	},
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := in[0]

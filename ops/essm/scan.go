@@ -183,7 +183,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	if c.Node.Out(2) != nil {
 		s := r.save(c, vIm != nil)
-		t, err := ops.Real(c, stateType(ops.Tensor(in, 6), v), s, r.batch, len(s)/max(r.batch, 1))
+		t, err := ops.Real(c, stateType(ops.Tensor(in, 6), v), s, r.batch, r.stateSize(vIm != nil))
 		if err != nil {
 			return nil, err
 		}
@@ -230,6 +230,14 @@ func (r *run) save(c *ir.EvalCtx, complexInput bool) []float64 {
 		}
 	}
 	return out
+}
+
+// stateSize is the number of numbers per sample that save returns.
+func (r *run) stateSize(complexInput bool) int {
+	if complexInput {
+		return 2*r.n + 2*r.window*r.n
+	}
+	return 2*r.n + r.window*r.n
 }
 
 // input returns v at step t, which may be before the first step.

@@ -400,6 +400,9 @@ func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, err
 
 // charged evaluates a node within the budget, and releases its charges afterwards.
 func (r *run) charged(c *ir.EvalCtx, in []tensor.Datum) (out []tensor.Datum, err error) {
+	if err := ops.CheckShapes(c.Node.Op, in); err != nil {
+		return nil, err
+	}
 	if r.budget == nil {
 		return c.Node.Op.Eval(c, in)
 	}

@@ -69,7 +69,11 @@ var BatchNormalization = ops.Register(&ir.Op{
 		if getInt(n, "training_mode") != 0 {
 			return spread(n, ops.Global(n, in))
 		}
-		return alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis == 1 })(n, in)
+		facts := alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis == 1 })(n, in)
+		for i := 1; i < len(facts); i++ { // the statistics, as they were given
+			facts[i] = in[i+2]
+		}
+		return facts
 	},
 	Tol: ir.Rounding,
 })

@@ -25,11 +25,11 @@ var Gemm = ops.Register(&ir.Op{
 		out := unknownShape(2)
 		ka, kb := ir.Unknown, ir.Unknown
 		if !a.NoRank {
-			t := int(getInt(n, "transA") & 1)
+			t := turned(n, "transA")
 			out[0], ka = a.Shape[t], a.Shape[1-t]
 		}
 		if !b.NoRank {
-			t := int(getInt(n, "transB") & 1)
+			t := turned(n, "transB")
 			kb, out[1] = b.Shape[t], b.Shape[1-t]
 		}
 		p, okP := ka.Known()
@@ -51,9 +51,9 @@ var Gemm = ops.Register(&ir.Op{
 			switch {
 			case i == 2:
 				ranks[2] = len(n.In(2).Shape())
-			case i == 0 && f.Axis == int(getInt(n, "transA")&1):
+			case i == 0 && f.Axis == turned(n, "transA"):
 				facts[i].Axis = 0
-			case i == 1 && f.Axis == 1-int(getInt(n, "transB")&1):
+			case i == 1 && f.Axis == 1-turned(n, "transB"):
 				facts[i].Axis = 1
 			default:
 				return spread(n, ops.Global(n, in))
@@ -85,11 +85,19 @@ var Gemm = ops.Register(&ir.Op{
 		if s == nil {
 			return workOf(n, bind, 0)
 		}
-		k := s[1-getInt(n, "transA")&1]
+		k := s[1-turned(n, "transA")]
 		return workOf(n, bind, 2*sizeOf(n.Outputs[0].Shape(), bind)*sizeOf(ir.Shape{k}, bind))
 	},
 	Tol: ir.Summing,
 })
+
+// turned is 1 if an attribute of Gemm says that a matrix is stored transposed, which any number but 0 does, and 0 if not.
+func turned(n *ir.Node, attr string) int {
+	if getInt(n, attr) != 0 {
+		return 1
+	}
+	return 0
+}
 
 func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	a, err := need(in, 0, "A")
@@ -105,11 +113,11 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	u, v := ops.F64(c, in, 0), ops.F64(c, in, 1)
 	m, k := a.Dim(0), a.Dim(1)
-	if getInt(c.Node, "transA") != 0 {
+	if turned(c.Node, "transA") != 0 {
 		u, m, k = transposed(c, u, m, k), k, m
 	}
 	kb, p := b.Dim(0), b.Dim(1)
-	if getInt(c.Node, "transB") != 0 {
+	if turned(c.Node, "transB") != 0 {
 		v, kb, p = transposed(c, v, kb, p), p, kb
 	}
 	if k != kb {

@@ -43,11 +43,9 @@ var Trilu = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	// Elements are kept or cleared by their position, so no data moves along any axis.
-	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
-		return alongKeep(func(*ir.Node, int, int) bool { return false })(n, in)
-	},
-	Tol: ir.Exact,
+	// Elements of a matrix are kept or cleared by their position in it, so a step alone does not tell.
+	Along: alongKeep(func(_ *ir.Node, axis, rank int) bool { return axis >= rank-2 }),
+	Tol:   ir.Exact,
 })
 
 var eyeTypes = append(slices.Clone(ops.Numbers), tensor.Bool)

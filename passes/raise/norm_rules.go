@@ -274,10 +274,20 @@ var batchNorm = &Rule{
 			return b.Op("essm", "BatchNorm", []*ir.Value{x, m.Val("scale"), m.Val("bias"), m.Val("mean"), m.Val("var")},
 				ir.A("epsilon", m.Root.Attrs.Float("epsilon", 1e-5)))
 		}
-		x := m.Val("x")
+		x, y := m.Val("x"), (*ir.Value)(nil)
 		if len(x.Shape()) == 2 {
-			return []*ir.Value{norm(x)}
+			y = norm(x)
+		} else {
+			y = lastAxis(b, x, 1, norm)
 		}
-		return []*ir.Value{lastAxis(b, x, 1, norm)}
+		made := []*ir.Value{y}
+		for i, name := range []string{"mean", "var"} { // the other outputs are the statistics, outside of training
+			if m.Root.Out(i+1) != nil {
+				made = append(made, b.Op("", "Identity", []*ir.Value{m.Val(name)}))
+			} else {
+				made = append(made, nil)
+			}
+		}
+		return made
 	},
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/ops"
 )
 
 // draft is a recurrence, stated by an operator or by a range of nodes, whose cell has not been read yet.
@@ -44,6 +45,22 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 	}
 	if len(d.inputs) == 0 {
 		return nil, errors.New("it reads no step of a sequence")
+	}
+	elem := d.in[0].v.Elem()
+	if !slices.Contains(ops.Floats, elem) {
+		return nil, fmt.Errorf("it reads steps of %v", elem)
+	}
+	values := slices.Concat(d.outputs, d.next)
+	for _, x := range slices.Concat(d.states, d.inputs) {
+		values = append(values, x.v)
+		if n, known := x.shape.Size().Known(); known && n == 0 {
+			return nil, fmt.Errorf("%s is empty", x.v.Name)
+		}
+	}
+	for _, v := range values {
+		if v.Elem() != elem {
+			return nil, fmt.Errorf("%s is of %v, and the steps of %v", v.Name, v.Elem(), elem)
+		}
 	}
 	cells, err := d.cells()
 	if err != nil {

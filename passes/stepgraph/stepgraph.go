@@ -333,18 +333,20 @@ func (s *stepper) set(v, with *ir.Value, f flow) {
 func (s *stepper) move(n *ir.Node) error {
 	s.node = n
 	s.Scope(n.Scope)
-	own, sequences := len(n.Inputs) > 0, false
+	own, states, sequences := true, false, false
 	in := make([]ir.Fact, len(n.Inputs))
 	var blocked *BlockedError
 	for i, v := range n.Inputs {
 		f := s.flowOf(v)
 		in[i] = f.fact(s.symbol)
 		own = own && (f.own || v != nil && v.Const != nil)
+		states = states || f.own
 		sequences = sequences || f.kind == Sequence
 		if f.blocked != nil && blocked == nil {
 			blocked = f.blocked
 		}
 	}
+	own = own && states // constants alone are no state
 	facts := make([]ir.Fact, len(n.Outputs))
 	switch {
 	case !slices.ContainsFunc(in, func(f ir.Fact) bool { return !f.Constant() }) && !s.captures(n):

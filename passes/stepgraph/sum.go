@@ -114,6 +114,9 @@ func (s *stepper) reduce(n *ir.Node) error {
 	if f.kind != Sequence || s.flowOf(n.In(1)).kind != Fixed {
 		return s.why(n, ir.Fact{Global: true})
 	}
+	if out := n.Out(0); s.batch != nil && s.batchAxis(out) < 0 && (r.neutral != 0 || !s.batch.Of(out).Constant()) {
+		return s.why(n, ir.Fact{Global: true}) // it has no state per sample
+	}
 	axes, attrs := s.get(n.In(1)), []ir.Attr{}
 	if _, global := map[string]bool{"GlobalAveragePool": true, "GlobalMaxPool": true}[n.Op.Name]; global {
 		var all []int64

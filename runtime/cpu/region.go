@@ -421,6 +421,9 @@ func (g *region) Steps(from, to int) error {
 	e := g.e
 	g.first = from / g.tile
 	tiles := (to - from + g.tile - 1) / g.tile
+	if tiles == 0 {
+		return nil // an empty sequence
+	}
 	if c := g.recurrence; c != nil {
 		if len(g.pre) > 0 && !c.v.local && !c.keep && g.pipeline == nil {
 			if err := e.tiles(&g.fill, g.batch*tiles); err != nil {

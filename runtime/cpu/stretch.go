@@ -155,7 +155,7 @@ func (u *unit) reads(vals map[*lowering.Value]bool) bool {
 // chunk and shorter than two, is divided into two chunks of one size. The longest chunk, and with it the memory of a
 // stretch, is the same for all sequences of at least two chunks.
 func chunkSteps(rows, batch, length int) int {
-	most := max(1, rows/(batch*record.LargestTile)) * record.LargestTile
+	most := max(1, rows/(max(batch, 1)*record.LargestTile)) * record.LargestTile
 	if rest := length; rest > most && rest < 2*most {
 		tiles := (rest + record.LargestTile - 1) / record.LargestTile
 		return (tiles + 1) / 2 * record.LargestTile

@@ -24,6 +24,9 @@ func concatKernel(s *lowering.Step) record.ShapedMaker {
 		if err != nil {
 			return nil
 		}
+		if !joins(in, out, axis) {
+			return nil // refused when it is evaluated
+		}
 		outer, inner := lowering.Runs(out, axis)
 		var parts []lowering.Slot[float32]
 		for i := range s.In {
@@ -43,4 +46,22 @@ func concatKernel(s *lowering.Step) record.ShapedMaker {
 			return nil
 		}}
 	}
+}
+
+// joins reports whether tensors of the shapes in make one of the shape out, one after the other along an axis. Types with
+// open dimensions do not tell.
+func joins(in [][]int, out []int, axis int) bool {
+	total := 0
+	for _, shape := range in {
+		if len(shape) != len(out) {
+			return false
+		}
+		for i, n := range shape {
+			if i != axis && n != out[i] {
+				return false
+			}
+		}
+		total += shape[axis]
+	}
+	return total == out[axis]
 }

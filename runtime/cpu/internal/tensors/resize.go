@@ -43,6 +43,9 @@ type resizeTaps struct {
 
 func resizeKernel(s *lowering.Step) record.TensorMaker {
 	if s.Node.Attrs.Str("mode", "nearest") == "nearest" {
+		if s.Node.Attrs.Str("coordinate_transformation_mode", "") == "tf_crop_and_resize" {
+			return nil // some elements are the extrapolation value
+		}
 		return moveKernel(s)
 	}
 	if !s.Float32Input(0) {
