@@ -92,6 +92,7 @@ var rooms = []struct {
 		"gorgonia.org/tensor", "gonum.org/v1/gonum", "go4.org/unsafe/assume-no-moving-gc"}},
 	{"docs/service", []string{"ir", "ir/tensor", "runtime", "runtime/cpu"}},
 	{"internal/golden", nil},
+	{"internal/graphfuzz", []string{"*"}},
 	{"cmd/essmc", []string{"*"}},
 	{"bench", nil},
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
 )
 
 // draft is a recurrence, stated by an operator or by a range of nodes, whose cell has not been read yet.

@@ -1,0 +1,342 @@
+package graphfuzz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// interpreted runs a graph by the interpreter.
+func interpreted(g *ir.Graph, in Data, wide bool) (Data, error) {
+	o := runtime.Options{Backend: ref.New(), MaxMemory: 256 << 20}
+	if wide {
+		o.Precision = tensor.Float64
+	}
+	m, err := runtime.New(g, o)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), runTime)
+	defer cancel()
+	return m.NewSession().Run(ctx, in)
+}
+
+// noise is an evaluation in float64 in which each operator makes an error as large as its tolerance allows.
+type noise struct {
+	rng    *rand.Rand
+	keep   map[*byte]bool // storage that must not change
+	tol    func(n *ir.Node) float64
+	odd    bool // some result is infinite or NaN
+	inputs bool // elements change by their own rounding unit as well, as if the inputs of nodes were other ones
+}
+
+func (*noise) Before(eval.Place) error { return nil }
+func (*noise) Done(eval.Place) error   { return nil }
+
+// After changes the results of a node.
+func (w *noise) After(at eval.Place, out []tensor.Datum) error {
+	for _, d := range out {
+		w.odd = w.odd || notFinite(d)
+	}
+	ulps := w.tol(at.Node)
+	if ulps == 0 && !w.inputs {
+		return nil
+	}
+	for i, v := range at.Node.Outputs {
+		if v == nil || i >= len(out) {
+			continue
+		}
+		t, ok := out[i].(*tensor.Tensor)
+		if !ok || !t.DType().IsFloat() && !t.DType().IsComplex() || t.Len() == 0 || w.keep[&t.Bytes()[0]] {
+			continue
+		}
+		c := t.Clone()
+		w.disturb(c, ulps*unitOf(v.Elem()), ulps <= 8)
+		if w.inputs {
+			w.nudge(c, 4*unitOf(v.Elem()))
+		}
+		if v.Elem() == tensor.Float32 && c.DType() == tensor.Float64 { // numbers that are equal in float32 become equal
+			x := tensor.Data[float64](c)
+			for j, k := range x {
+				x[j] = float64(float32(k))
+			}
+		}
+		out[i] = c
+	}
+	return nil
+}
+
+// disturb adds errors of up to rel, relative to the largest element. If exact is set, small whole numbers stay: the
+// results of few roundings that have none.
+func (w *noise) disturb(t *tensor.Tensor, rel float64, exact bool) {
+	if t.DType().IsComplex() {
+		return
+	}
+	x, err := t.Float64s()
+	if err != nil {
+		return
+	}
+	scale := 0.0
+	for _, v := range x {
+		if !math.IsInf(v, 0) && !math.IsNaN(v) {
+			scale = max(scale, math.Abs(v))
+		}
+	}
+	for i, v := range x {
+		if exact && math.Abs(v) < 4096 && v*16 == math.Trunc(v*16) {
+			continue
+		}
+		x[i] = v + scale*rel*(2*w.rng.Float64()-1)
+	}
+	_ = t.WriteFloat64s(0, x)
+}
+
+// nudge adds relative errors of up to rel to the elements.
+func (w *noise) nudge(t *tensor.Tensor, rel float64) {
+	x, err := t.Float64s()
+	if err != nil {
+		return
+	}
+	for i := range x {
+		x[i] *= 1 + rel*(2*w.rng.Float64()-1)
+	}
+	_ = t.WriteFloat64s(0, x)
+}
+
+// centering reports whether a graph has an operator that subtracts a mean. Its answers have few digits where elements are
+// nearly equal, however it is computed.
+func centering(g *ir.Graph) bool {
+	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		if strings.Contains(n.Op.Name, "Norm") {
+			return errFound
+		}
+		return nil
+	}) != nil
+}
+
+// perturbed evaluates a graph with errors.
+func perturbed(g *ir.Graph, in Data, seed uint64, tol func(n *ir.Node) float64) (Data, error) {
+	p := eval.New(eval.Options{Wide: true})
+	if err := p.Add(g); err != nil {
+		return nil, err
+	}
+	w := &noise{rng: rand.New(rand.NewPCG(seed, 31)), tol: tol, inputs: seed >= 16 && centering(g)}
+	data := make([]tensor.Datum, len(g.Inputs))
+	for i, v := range g.Inputs {
+		data[i] = eval.Present(eval.Widen(in[v.Name]))
+		if t, ok := data[i].(*tensor.Tensor); ok && w.inputs && t.DType() == tensor.Float64 {
+			t = t.Clone()
+			w.nudge(t, 4*unitOf(v.Elem()))
+			data[i] = t
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), runTime)
+	defer cancel()
+	out, err := p.Graph(ctx, g, data, nil, nil, w)
+	if err != nil {
+		return nil, err
+	}
+	d := Data{}
+	for i, v := range g.Outputs {
+		d[v.Name] = out[i]
+	}
+	return d, nil
+}
+
+// expectation holds all that is known of the answers to one run.
+type expectation struct {
+	graph        *ir.Graph
+	in           Data
+	wide, narrow Data
+	err          error // of the interpreter
+	fits         bool  // the sizes are those that the graph was made with
+	noisyErr     bool  // an evaluation with errors fails: a shape or an index depends on digits
+}
+
+// expect interprets a graph. An error is a fault of an operator.
+//
+// If fits is not set, sizes may contradict what operators expect of unknown dimensions.
+func expect(g *ir.Graph, in Data, fits bool) (*expectation, error) {
+	e := &expectation{graph: g, in: in, fits: fits || len(g.Symbols()) == 0}
+	e.wide, e.err = interpreted(g, in, true)
+	var err error
+	e.narrow, err = interpreted(g, in, false)
+	for _, err := range []error{e.err, err} {
+		if errors.Is(err, runtime.ErrInternal) {
+			return nil, fmt.Errorf("the interpreter: %w%s", err, stack(err))
+		}
+		if errors.Is(err, ref.ErrResult) && fits && !loops(g) {
+			return nil, fmt.Errorf("the interpreter: %w", err)
+		}
+		if errors.Is(err, ref.ErrResult) {
+			return nil, nil
+		}
+	}
+	if errors.Is(e.err, runtime.ErrMemory) || errors.Is(err, runtime.ErrMemory) {
+		return nil, nil // the CPU shall not try
+	}
+	if (err == nil) != (e.err == nil) {
+		return nil, nil // digits decide whether there is an answer
+	}
+	return e, nil
+}
+
+// spreading are the operators that some implementations compute by transforms, or with taps beyond the sequence: NaN
+// reaches further there.
+var spreading = []string{"SSM", "DenseSSM", "StateSpace", "LongConv", "Scan", "DenseScan", "DFT", "STFT", "Rfft", "Irfft",
+	"Conv", "ConvTranspose"}
+
+// strange reports whether a run has infinities or NaN, and an operator that spreads them. A loop is one if it is raised:
+// a coefficient of 0 takes part in a linear form.
+func strange(g *ir.Graph, in Data, raised bool) bool {
+	spreads := false
+	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		spreads = spreads || slices.Contains(spreading, n.Op.Name) && (n.Op.Domain != "" || n.Op.Name != "Scan") ||
+			raised && (n.Op.Name == "Scan" || n.Op.Name == "Loop")
+		return nil
+	})
+	if !spreads {
+		return false
+	}
+	for _, v := range g.Constants() {
+		if notFinite(v.Const) {
+			return true
+		}
+	}
+	for _, d := range in {
+		if notFinite(d) {
+			return true
+		}
+	}
+	p, w := eval.New(eval.Options{Wide: true}), &noise{tol: func(*ir.Node) float64 { return 0 }}
+	if p.Add(g) != nil {
+		return false
+	}
+	data := make([]tensor.Datum, len(g.Inputs))
+	for i, v := range g.Inputs {
+		data[i] = eval.Present(eval.Widen(in[v.Name]))
+	}
+	_, _ = p.Graph(context.Background(), g, data, nil, nil, w)
+	return w.odd
+}
+
+// notFinite reports whether a tensor has an infinity or NaN, or a number that is nearly as large.
+func notFinite(d tensor.Datum) bool {
+	t, ok := d.(*tensor.Tensor)
+	return ok && t.DType().IsFloat() && slices.ContainsFunc(reals(t), func(v float64) bool {
+		return math.IsNaN(v) || math.Abs(v) > 1e18
+	})
+}
+
+// has reports whether a graph has an operator of one of the names.
+func has(g *ir.Graph, ops ...string) bool {
+	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		if slices.Contains(ops, n.Op.Name) {
+			return errFound
+		}
+		return nil
+	}) != nil
+}
+
+// largest returns the largest absolute value of a float tensor that is finite.
+func largest(d tensor.Datum) float64 {
+	t, ok := d.(*tensor.Tensor)
+	if !ok || !t.DType().IsFloat() {
+		return 0
+	}
+	most := 0.0
+	for _, v := range reals(t) {
+		if !math.IsInf(v, 0) {
+			most = max(most, math.Abs(v))
+		}
+	}
+	return most
+}
+
+// loops reports whether a graph has a Loop or Scan. What those without iterations stack has no step to tell its size.
+func loops(g *ir.Graph) bool {
+	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		if n.Op.Name == "Loop" || n.Op.Name == "Scan" && n.Op.Domain == "" {
+			return errFound
+		}
+		return nil
+	}) != nil
+}
+
+var errFound = errors.New("found")
+
+// judge returns how an answer differs from the expected one, or "".
+func (e *expectation) judge(got Data, tol func(n *ir.Node) float64, raised bool) string {
+	if len(got) != len(e.wide) {
+		return fmt.Sprintf("expected outputs %v, found %v", names(e.wide), names(got))
+	}
+	for _, name := range names(e.wide) {
+		v := views{wide: e.wide[name], narrow: e.narrow[name], factor: 4}
+		if compare(got[name], v) == "" {
+			continue
+		}
+		v.spreads = strange(e.graph, e.in, raised)
+		v.counts = has(e.graph, "Unique")
+		if has(e.graph, "Scan", "SSM", "DenseScan", "DenseSSM", "StateSpace", "LongConv") { // states that cancel
+			most := 0.0
+			for _, d := range e.in {
+				most = max(most, largest(d))
+			}
+			for _, c := range e.graph.Constants() {
+				most = max(most, largest(c.Const))
+			}
+			if v.floor = 1e-9 * most; most > 1e6 { // a transform mixes all steps
+				v.floor = most
+			}
+		}
+		if tol == nil {
+			tol = tolerance
+		}
+		d := ""
+		for _, runs := range []int{4, 24} {
+			noisy := e.more(runs, tol)
+			if e.noisyErr {
+				return ""
+			}
+			v.perturbed = nil
+			for _, p := range noisy {
+				v.perturbed = append(v.perturbed, p[name])
+			}
+			if d = compare(got[name], v); d == "" {
+				break
+			}
+		}
+		if d != "" {
+			return fmt.Sprintf("output %s: %s", name, d)
+		}
+	}
+	return ""
+}
+
+// more returns evaluations with errors.
+func (e *expectation) more(n int, tol func(n *ir.Node) float64) []Data {
+	var all []Data
+	for i := range n {
+		d, err := perturbed(e.graph, e.in, uint64(i), tol)
+		if err != nil {
+			e.noisyErr = true
+			return nil
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// tolerance is the tolerance of a node in units, without its subgraphs.
+func tolerance(n *ir.Node) float64 { return n.Op.Tol.Ulps }
