@@ -12,6 +12,7 @@
 //
 //   - Constant nodes and initializers become constants. An initializer that is also an input is its default value.
 //   - Model-local functions are inlined. Their nodes have the call's name as their Scope.
+//   - Names longer than 32 KiB are refused, and those of 48 KiB that inlining makes: they would be too long for IR text.
 //   - Symbolic dimensions (dim_param) become symbols. Names that ir.ParseDim cannot read are changed; Graph.Meta has
 //     the original under MetaDim+symbol.
 //   - A dimension of -1 in a type is unknown, with a note. It is not in the standard, but Paddle's exporter writes it.

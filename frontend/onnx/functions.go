@@ -58,6 +58,9 @@ func (r *reader) inline(g *ir.Graph, s *scope, p *nodeProto, inputs []*ir.Value)
 	if outer := s.path(); outer != "" {
 		c.path = outer + "." + c.path
 	}
+	if len(c.path) > mostName {
+		return fail(fmt.Errorf("the names of the calls around it have %d bytes, more than %d", len(c.path), mostName))
+	}
 	if r.nameBytes += int64(len(c.path)); r.nameBytes > r.budget.Names {
 		return fail(fmt.Errorf("the names of values take more than %d bytes", r.budget.Names))
 	}

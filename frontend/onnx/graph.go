@@ -365,6 +365,10 @@ func (r *reader) unique(hint string) (string, error) {
 		name = hint + "_" + strconv.Itoa(r.next[hint])
 	}
 	r.names[name] = true
+	if len(name) > mostName {
+		return "", fmt.Errorf("the name of a value, with those of the functions around it, has %d bytes, more than %d: %s",
+			len(name), mostName, quote(name))
+	}
 	if r.nameBytes += int64(len(name)); r.nameBytes > r.budget.Names {
 		return "", fmt.Errorf("the names of values take more than %d bytes", r.budget.Names)
 	}

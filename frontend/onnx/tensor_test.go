@@ -135,7 +135,7 @@ func TestRefusedTensors(t *testing.T) {
 		`needs 1 values in float_data, found 0`:         {num(2, 1)},
 		"field 4 has wire type 0, expected 5":           {num(2, 1), num(4, 1)},
 		`tensor "w": name "\xff" is not UTF-8`:          nil,
-		`a name of 70000 bytes, more than 65536`:        nil,
+		`a name of 70000 bytes, more than 32768`:        nil,
 		`tensor "w": shape [4294967296 4294967296]: sh`: {packed(1, 1<<32, 1<<32), num(2, 1)},
 	} {
 		switch {

@@ -167,8 +167,9 @@ func (f field) raw(to *string) error {
 	return err
 }
 
-// maxName bounds the bytes of a name, so that it fits in the window.
-const maxName = windowSize
+// maxName bounds the bytes of a name in a file, and mostName those of a name that is made of several: of a value in a
+// function, with the names of the calls. IR text takes names of 64 KiB, so passes may lengthen these.
+const maxName, mostName = 32 << 10, 48 << 10
 
 // name reads a name, which must be UTF-8 of at most maxName bytes.
 func (f field) name(w *words) (string, error) {
