@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/essmc/essmc/frontend/checkpoint/torchfile"
 	"github.com/essmc/essmc/frontend/onnx"
 	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
@@ -113,6 +115,21 @@ func (f form) put(t testing.TB, path string, version int) {
 
 // folder is the content of a folder: that of files by path; folders in it have none.
 type folder map[string]string
+
+// room returns a folder for the test: in memory where there is such a place, since the writers sync.
+func room(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "faults")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
 
 // load returns the content of a folder.
 func load(t testing.TB, dir string) folder {
@@ -236,6 +253,31 @@ var forms = []form{
 			defer m.Close()
 			return digest(m.Graph(), nil)
 		}},
+	{name: "plan of an fs.FS", file: "m.essm",
+		write: func(t testing.TB, path string, version int) error { return plan.WriteFile(path, network(t, version)) },
+		read: func(path string) (string, error) {
+			return served(func(o runtime.Options) (*runtime.Model, error) { return runtime.LoadFS(system{}, path, o) })
+		}},
+	{name: "plan of an fs.FS without ReadAt", file: "m.essm",
+		write: func(t testing.TB, path string, version int) error { return plan.WriteFile(path, network(t, version)) },
+		read: func(path string) (string, error) {
+			return served(func(o runtime.Options) (*runtime.Model, error) {
+				return runtime.LoadFS(system{plain: true}, path, o)
+			})
+		}},
+	{name: "ONNX of an io.Reader", file: "m.onnx", make: makeONNX,
+		read: func(path string) (string, error) {
+			f, err := files.Open(path)
+			if err != nil {
+				return "", err
+			}
+			defer f.Close()
+			m, err := open.Reader(f, path, open.Options{})
+			if err != nil {
+				return "", err
+			}
+			return digest(m.Source())
+		}},
 	{name: "ONNX", file: "m.onnx",
 		write: func(t testing.TB, path string, version int) error {
 			return onnx.WriteFile(path, standard(t, version), onnx.WriteOptions{})
@@ -286,6 +328,37 @@ var forms = []form{
 	{name: "wav", file: "x.wav", make: makeWav, read: array},
 	{name: "rate of a wav", file: "x.wav", make: makeWav,
 		read: func(path string) (string, error) { n, err := arrays.WavRate(path); return fmt.Sprint(n), err }},
+}
+
+// served returns the content of a plan that is loaded.
+func served(load func(o runtime.Options) (*runtime.Model, error)) (string, error) {
+	m, err := load(runtime.Options{Backend: cpu.New(), Threads: 1})
+	if err != nil {
+		return "", err
+	}
+	defer m.Close()
+	return digest(m.Graph(), nil)
+}
+
+// system is the files of the system as an fs.FS, with or without ReadAt.
+type system struct{ plain bool }
+
+func (s system) Open(name string) (fs.File, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if s.plain {
+		return struct{ fs.File }{f}, nil
+	}
+	return f, nil
+}
+
+func makeONNX(t testing.TB, path string, version int) {
+	t.Helper()
+	if err := onnx.WriteFile(path, standard(t, version), onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // makeShards writes a model directory with a file for each tensor.

@@ -16,7 +16,7 @@ import (
 func TestRead(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), f.file)
+			path := filepath.Join(room(t), f.file)
 			f.put(t, path, 1)
 			want, err := f.read(path)
 			if err != nil {
@@ -115,7 +115,7 @@ func TestChange(t *testing.T) {
 			continue // it is mapped: who truncates a mapped file ends the process, as the documentation says
 		}
 		t.Run(f.name, func(t *testing.T) {
-			other := filepath.Join(t.TempDir(), f.file)
+			other := filepath.Join(room(t), f.file)
 			f.put(t, other, 2)
 			after, err := f.read(other)
 			if err != nil {
@@ -124,7 +124,7 @@ func TestChange(t *testing.T) {
 			if !f.several {
 				second[f.name] = load(t, filepath.Dir(other))[other]
 			}
-			dir := t.TempDir()
+			dir := room(t)
 			path := filepath.Join(dir, f.file)
 			f.put(t, path, 1)
 			first := load(t, dir)

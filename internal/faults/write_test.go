@@ -51,7 +51,7 @@ func TestWrite(t *testing.T) {
 		}
 		for _, exists := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, exists %v", f.name, exists), func(t *testing.T) {
-				dir := t.TempDir()
+				dir := room(t)
 				path := filepath.Join(dir, f.file)
 				f.put(t, path, 1)
 				old := load(t, dir)
@@ -133,7 +133,7 @@ func TestKill(t *testing.T) {
 	}
 	type end struct {
 		form, k          int
-		torn             bool
+		torn, write      bool
 		home             string
 		old              folder
 		wantOld, wantNew string
@@ -143,7 +143,7 @@ func TestKill(t *testing.T) {
 		if f.write == nil || i > 0 && strings.HasPrefix(f.name, "plan") {
 			continue
 		}
-		home := t.TempDir()
+		home := room(t)
 		path := filepath.Join(home, f.file)
 		f.put(t, path, 1)
 		old := load(t, home)
@@ -154,7 +154,7 @@ func TestKill(t *testing.T) {
 		n := len(ends)
 		restore := fault.Set(func(op fault.Op, _ string, size int64) (int64, error) {
 			if slices.Contains(faults.Changing, op) {
-				ends = append(ends, end{i, len(ends) - n, false, home, old, wantOld, ""})
+				ends = append(ends, end{i, len(ends) - n, false, op == fault.Write, home, old, wantOld, ""})
 			}
 			return size, nil
 		})
@@ -168,9 +168,10 @@ func TestKill(t *testing.T) {
 			ends[n+k].wantNew = wantNew
 		}
 	}
-	for _, e := range ends { // where the operation does not write, this is the same again
-		e.torn = true
-		ends = append(ends, e)
+	for _, e := range ends {
+		if e.torn = true; e.write {
+			ends = append(ends, e)
+		}
 	}
 	var wg sync.WaitGroup
 	slots := make(chan bool, 4)
@@ -178,7 +179,7 @@ func TestKill(t *testing.T) {
 		wg.Go(func() {
 			slots <- true
 			defer func() { <-slots }()
-			f, dir := forms[e.form], t.TempDir()
+			f, dir := forms[e.form], room(t)
 			path := filepath.Join(dir, f.file)
 			e.old.from(e.home, dir).store(t, dir)
 			about := fmt.Sprintf("%s, operation %d, torn %v", f.name, e.k, e.torn)
