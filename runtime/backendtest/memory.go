@@ -115,6 +115,15 @@ var greedy = []struct {
 		}
 		return Data{"x": tensor.FromSlice(b.Bytes(), b.Len())}
 	}, false},
+	{"tables of kernels", `g (float[N] x, int64[N] i) => (y) <int64[1] axes = {1}, int64[2] shape = {4096, 4096}> {
+		a = Unsqueeze (x, axes)
+		e = Expand (a, shape)
+		b = Unsqueeze (i, axes)
+		k = Expand (b, shape)
+		g = GatherElements (e, k)
+		u, j, l, m = Unique (g)
+		y = ReduceSum <keepdims: int = 0> (m)
+	}`, func() Data { return Data{"x": tensor.New(tensor.Float32, 1), "i": ints(0)} }, false},
 	{"inputs of another type", `g (float[N] x) => (y) { y = ReduceSum <keepdims: int = 0> (x) }`,
 		func() Data { return Data{"x": tensor.New(tensor.Float16, 1<<23)} }, false},
 }

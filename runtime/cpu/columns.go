@@ -126,7 +126,7 @@ func columnsOp(from, n int) *ir.Op {
 			return []ir.Type{&ir.TensorType{Elem: tensor.Float32, Shape: s}}, nil
 		},
 		Along: ops.AlongRows,
-		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x := ops.Tensor(in, 0)
 			shape := slices.Clone(x.Shape())
 			if len(shape) == 0 || shape[len(shape)-1] < from+n {
@@ -135,7 +135,7 @@ func columnsOp(from, n int) *ir.Op {
 			}
 			out := slices.Clone(shape)
 			out[len(out)-1] = n
-			y := tensor.New(tensor.Float32, out...)
+			y := ops.New(c, tensor.Float32, out...)
 			rows, _ := lowering.Features(shape)
 			rowColumns(from)([][]int{shape}, out).Run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)},
 				rows)

@@ -71,7 +71,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 			}
 			if c := g.recurrence; c != nil {
 				states = max(states, c.Size)
-				extra += int64(g.batch*c.Size)*8 + c.tables() + c.stateBytes(d)
+				extra += int64(g.batch)*(int64(c.Size)*8+counterBytes) + c.tables() + c.stateBytes(d)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
@@ -234,6 +235,8 @@ func (p *fillPass) Do(w *worker, k int) {
 
 // counter counts the finished tiles of one sample, so that others can wait for them.
 type counter struct{ n atomic.Int64 }
+
+const counterBytes = int64(unsafe.Sizeof(counter{}))
 
 // wait returns true when the first n tiles are done, and false when the run has failed. Tiles are handed out in order,
 // so a worker is always at work on those that are not done.

@@ -11,7 +11,7 @@ type carry struct {
 	made  []counter // per sample: finished tiles
 }
 
-func (c *carry) bytes(batch int) int64 { return 8 * int64(batch) * int64(c.width) }
+func (c *carry) bytes(batch int) int64 { return int64(batch) * (8*int64(c.width) + counterBytes) }
 
 func (c *carry) attach(batch int) {
 	c.z, c.made = make([]float64, batch*c.width), make([]counter, batch)

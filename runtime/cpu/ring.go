@@ -191,14 +191,14 @@ func (r *regionBuilder) operands(i int) (all []*lowering.Value) {
 // bytes returns the memory of rings and running sums, in bytes.
 func (f *pipeline) bytes(batch int) (sum int64) {
 	for _, r := range f.rings {
-		sum += int64(batch) * int64(r.rows()) * int64(r.width) * 4
+		sum += int64(batch) * (int64(r.rows())*int64(r.width)*4 + counterBytes)
 	}
 	for _, c := range f.carry {
 		if c != nil {
 			sum += c.bytes(batch)
 		}
 	}
-	return sum
+	return sum + int64(batch)*counterBytes
 }
 
 // attach allocates rings and running sums.

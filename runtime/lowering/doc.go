@@ -19,11 +19,15 @@
 // The common parts of executables are here, too. A Frame holds the values during a run, and tells who owns a result.
 // Kernels ask for the Slot of a value when they are bound, and read and write its elements there in each run. A
 // Control runs If, Loop and Scan by executables that the backend makes of their subgraphs. Lives and Place plan the
-// memory of the values between a backend's units of execution. Program.Evaluate computes any step as package ops
-// defines it. Package internal/toy is a whole backend in a few hundred lines.
+// memory of the values between a backend's units of execution. Frame.Evaluate computes any step as package ops defines
+// it. Package internal/toy is a whole backend in a few hundred lines.
+//
+// An executable and those within it share an account of their memory (memory.go), in a budget of the caller's or of
+// Config.MaxMemory. What they hold (Make, Frame.Hold) and what their runs make (Frame.Take) is charged to it before it
+// is allocated. Constants, and values that follow from shapes, have budgets of their own (fold.go).
 //
 // The package imports internal/ram, ir, ir/tensor, ops, ops/essm and runtime (for the contract with backends). It
-// imports no pass, so that a service that embeds a backend links no pass either. Its invariants: a Program and a
-// Binding are immutable once they are made, and may be used by several goroutines; they depend on the graph and the
-// shapes alone, and not on the content of inputs.
+// imports no pass, so that a service that embeds a backend links no pass either. Its invariants: a Program is
+// immutable once it is made, and may be used by several goroutines. A Binding belongs to one executable, and nothing but
+// its account changes. Both depend on the graph, the shapes and the room for tables, and not on the content of inputs.
 package lowering

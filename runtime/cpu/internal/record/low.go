@@ -68,14 +68,14 @@ func (l *LowStep) op() *ir.Op {
 			return []ir.Type{&ir.TensorType{Elem: tensor.Float32, Shape: s}}, nil
 		},
 		Along: ops.AlongRows,
-		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x := ops.Tensor(in, 0)
 			shape := slices.Clone(x.Shape())
 			if len(shape) == 0 || shape[len(shape)-1] != l.Parts*l.K {
 				return nil, fmt.Errorf("expected rows of %d features, found %s", l.Parts*l.K, tensor.ShapeString(shape))
 			}
 			shape[len(shape)-1] = width
-			y := tensor.New(tensor.Float32, shape...)
+			y := ops.New(c, tensor.Float32, shape...)
 			l.P.Round(tensor.Data[float32](y), tensor.Data[float32](x), x.Len()/(l.Parts*l.K)*l.Parts, l.K)
 			return []tensor.Datum{y}, nil
 		},

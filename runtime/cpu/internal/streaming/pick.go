@@ -48,7 +48,7 @@ func streamingPick(s *lowering.Step) record.StreamingMaker {
 			if !d.Typed(s, 1, tensor.Int64) || !slices.Equal(d.ShapeOf(s, 1), []int{k.Batch}) {
 				return nil // refused when it is evaluated
 			}
-			k.given, k.lengths = lowering.Input[int64](d, s, 1), make([]int, k.Batch)
+			k.given, k.lengths = lowering.Input[int64](d, s, 1), lowering.Make[int](d, k.Batch)
 		}
 		return k
 	}

@@ -47,18 +47,18 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *r
 	for i, k := range w.before {
 		first += k * strides[i]
 	}
-	ops.Walk(w.in[:last], strides[:last], first, func(o int) { c.lines = append(c.lines, o) })
+	c.lines = lowering.Offsets[int](d, w.in[:last], strides[:last], first)
 	steps := make([]int, len(taps))
 	for i := range steps {
 		steps[i] = strides[i] * w.strides[i]
 	}
-	ops.Walk(w.out, steps, 0, func(o int) { c.starts = append(c.starts, int32(o)) })
+	c.starts = lowering.Offsets[int32](d, w.out, steps, 0)
 	for i := range steps {
 		steps[i] = strides[i] * w.dilations[i]
 	}
 	var off []int32
 	for ch := range c.cg {
-		ops.Walk(taps, steps, ch*c.plane, func(o int) { off = append(off, int32(o)) })
+		off = append(off, lowering.Offsets[int32](d, taps, steps, ch*c.plane)...)
 	}
 	c.offsets = kernel.NewOffsets(off)
 	panels := (len(c.starts) + kernel.PanelWidth - 1) / kernel.PanelWidth

@@ -40,7 +40,7 @@ func dynamicQuantizeKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		parts := (n + DynamicPart - 1) / DynamicPart
-		p := &dynamicPass{lo: make([]float32, parts), hi: make([]float32, parts)}
+		p := &dynamicPass{lo: lowering.Make[float32](d, parts), hi: lowering.Make[float32](d, parts)}
 		x, y := lowering.Input[float32](d, s, 0), lowering.Output[uint8](d, s, 0)
 		scale, zero := lowering.Output[float32](d, s, 1), lowering.Output[uint8](d, s, 2)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {

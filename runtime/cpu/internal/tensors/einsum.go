@@ -60,7 +60,7 @@ func einsumKernel(s *lowering.Step) record.TensorMaker {
 		if err != nil {
 			return nil
 		}
-		p, second := newEinsum(in, out, shapes, d.Shape(s.Out[0]))
+		p, second := newEinsum(d, in, out, shapes, d.Shape(s.Out[0]))
 		if p == nil {
 			return nil
 		}
@@ -105,7 +105,8 @@ type letter struct {
 
 // newEinsum plans the sum; nil if shapes do not fit. The tensors are exchanged if the last axis of the output is of the
 // first alone, so that columns are contiguous.
-func newEinsum(in [][]rune, out []rune, shapes [][]int, result []int) (p *einsumPass, second bool) {
+func newEinsum(d *lowering.Binding, in [][]rune, out []rune, shapes [][]int,
+	result []int) (p *einsumPass, second bool) {
 	all, order := map[rune]*letter{}, []rune{}
 	for t, term := range append(slices.Clone(in), out) {
 		shape, at := result, 2
@@ -172,21 +173,21 @@ func newEinsum(in [][]rune, out []rune, shapes [][]int, result []int) (p *einsum
 		}
 	}
 	for i, t := range []int{first, other, 2} {
-		p.at[i] = offsetsOf(products, t)
+		p.at[i] = offsetsOf(d, products, t)
 	}
-	p.aRow, p.yRow = offsetsOf(rows, first), offsetsOf(rows, 2)
-	p.bColumn, p.yColumn = offsetsOf(columns, other), offsetsOf(columns, 2)
-	p.aSum, p.bSum = offsetsOf(sums, first), offsetsOf(sums, other)
+	p.aRow, p.yRow = offsetsOf(d, rows, first), offsetsOf(d, rows, 2)
+	p.bColumn, p.yColumn = offsetsOf(d, columns, other), offsetsOf(d, columns, 2)
+	p.aSum, p.bSum = offsetsOf(d, sums, first), offsetsOf(d, sums, other)
 	p.m, p.n, p.k = len(p.aRow), len(p.bColumn), len(p.aSum)
-	p.plan()
+	p.plan(d)
 	return p, second
 }
 
 // offsetsOf returns the offsets of all indices of some letters in a tensor, those of the last letter in succession.
-func offsetsOf(letters []*letter, tensor int) []int {
+func offsetsOf(d *lowering.Binding, letters []*letter, tensor int) []int {
 	all := []int{0}
 	for _, l := range letters {
-		next := make([]int, 0, len(all)*l.size)
+		next := lowering.Make[int](d, len(all)*l.size)[:0]
 		for _, o := range all {
 			for i := range l.size {
 				next = append(next, o+i*l.strides[tensor])
@@ -211,7 +212,7 @@ func even(offsets []int) int {
 	return max(d, 0)
 }
 
-func (p *einsumPass) plan() {
+func (p *einsumPass) plan(d *lowering.Binding) {
 	if p.scalar = p.alone || p.m*p.n < 8; p.scalar {
 		p.down, p.across = 1, 1
 		return
@@ -222,7 +223,7 @@ func (p *einsumPass) plan() {
 	if ld := even(p.yRow); even(p.yColumn) == 1 && (ld >= p.n || p.m == 1) {
 		p.ldy = max(ld, p.n)
 	}
-	off := make([]int32, p.k)
+	off := lowering.Make[int32](d, p.k)
 	for i, o := range p.bSum {
 		off[i] = int32(o)
 	}

@@ -132,9 +132,12 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	} else {
 		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
 			size := []int{p.m * p.k, p.k * p.n}[i]
-			ops.Walk(batch, ops.BroadcastStrides(v, batch), 0, func(o int) { p.at[i] = append(p.at[i], o*size) })
+			p.at[i] = lowering.Offsets[int](d, batch, ops.BroadcastStrides(v, batch), 0)
+			for k := range p.at[i] {
+				p.at[i][k] *= size
+			}
 		}
-		off := make([]int32, 2*kernel.PairsOf(p.k))
+		off := lowering.Make[int32](d, 2*kernel.PairsOf(p.k))
 		for i := range off {
 			off[i] = int32(min(i, p.k-1) * p.n)
 		}

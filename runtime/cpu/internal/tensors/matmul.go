@@ -49,9 +49,12 @@ func matMulKernel(s *lowering.Step) record.TensorMaker {
 		}
 		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
 			size := []int{p.m * p.k, p.k * p.n}[i]
-			ops.Walk(batch, ops.BroadcastStrides(v, batch), 0, func(o int) { p.at[i] = append(p.at[i], o*size) })
+			p.at[i] = lowering.Offsets[int](d, batch, ops.BroadcastStrides(v, batch), 0)
+			for k := range p.at[i] {
+				p.at[i][k] *= size
+			}
 		}
-		off := make([]int32, p.k)
+		off := lowering.Make[int32](d, p.k)
 		for i := range off {
 			off[i] = int32(i * p.n)
 		}

@@ -90,7 +90,7 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 	}
 	if v.strides != nil && size > 0 {
 		if strides, offset, ok := v.strides(d, s); ok {
-			return stridedMovement(out, strides, offset)
+			return stridedMovement(d, out, strides, offset)
 		}
 	}
 	if 16*(int64(n)+int64(size)) > d.Room() { // the numbers here and there, and as much again
@@ -133,7 +133,8 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 		return nil
 	}
 	places := tensor.Data[int64](t)
-	if m := regular(places, out); m != nil {
+	mark := d.Charged()
+	if m := regular(d, places, out); m != nil {
 		return m
 	}
 	for from := range out { // some axes together may have a form that each by itself has not: those of Gather's indices
@@ -142,7 +143,8 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 			for _, k := range out[from:to] {
 				joined *= k
 			}
-			if m := regular(places, slices.Concat(out[:from], []int{joined}, out[to:])); m != nil {
+			d.Discharge(mark)
+			if m := regular(d, places, slices.Concat(out[:from], []int{joined}, out[to:])); m != nil {
 				return m
 			}
 		}
@@ -209,7 +211,7 @@ func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, o
 
 // stridedMovement is the movement of a tensor that is read at these distances. Axes that are read as if they were one
 // become one, so that as much as possible is copied at once.
-func stridedMovement(out, strides []int, offset int) *movement {
+func stridedMovement(d *lowering.Binding, out, strides []int, offset int) *movement {
 	var dims, steps []int
 	for a, n := range out {
 		switch last := len(dims) - 1; {
@@ -225,7 +227,7 @@ func stridedMovement(out, strides []int, offset int) *movement {
 	}
 	m := &movement{dims: dims, runs: steps[len(dims)-1] == 1}
 	for a, n := range dims {
-		from := make([]int, n)
+		from := lowering.Make[int](d, n)
 		for i := range from {
 			from[i] = i * steps[a]
 			if a == 0 {
@@ -241,7 +243,7 @@ func stridedMovement(out, strides []int, offset int) *movement {
 const far = min(1<<40, math.MaxInt>>3)
 
 // regular finds the places along each axis of which those of the elements are sums; nil where there are none.
-func regular(places []int64, out []int) *movement {
+func regular(d *lowering.Binding, places []int64, out []int) *movement {
 	m := &movement{dims: out}
 	if len(places) == 0 {
 		return m
@@ -254,9 +256,9 @@ func regular(places []int64, out []int) *movement {
 		return nil
 	}
 	strides := ops.Strides(m.dims)
-	for a, d := range m.dims {
-		at := base - base/strides[a]%d*strides[a] // the elements along this axis that share the other places with base
-		from := make([]int, d)
+	for a, k := range m.dims {
+		at := base - base/strides[a]%k*strides[a] // the elements along this axis that share the other places with base
+		from := lowering.Make[int](d, k)
 		for i := range from {
 			p := places[at+i*strides[a]]
 			switch {

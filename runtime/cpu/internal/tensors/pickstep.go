@@ -42,8 +42,8 @@ func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 			}
 		}
 		lengths, ends := lowering.Input[int64](d, s, 3), lowering.Input[int64](d, s, 4)
-		acc, kept := make([]float64, b*h), make([]int64, 2*b)
-		spans := make([]essm.Span, b)
+		acc, kept := lowering.Make[float64](d, b*h), lowering.Make[int64](d, 2*b)
+		spans := lowering.Make[essm.Span](d, b)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
 			copy(acc, sums.In(f))

@@ -55,9 +55,9 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 	var p *places
 	run := 1
 	if named == byElements {
-		p = elementPlaces(shape, at, a.Int("axis", 0))
+		p = elementPlaces(d, shape, at, a.Int("axis", 0))
 	} else {
-		p, run = slicePlaces(shape, at, int(a.Int("batch_dims", 0)))
+		p, run = slicePlaces(d, shape, at, int(a.Int("batch_dims", 0)))
 	}
 	if p == nil {
 		return nil // refused when it is evaluated
@@ -93,7 +93,7 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 }
 
 // elementPlaces is for one index per element, which counts along an axis of a tensor of the given shape.
-func elementPlaces(shape, at []int, axis int64) *places {
+func elementPlaces(d *lowering.Binding, shape, at []int, axis int64) *places {
 	a, err := ops.Axis(axis, len(shape))
 	if err != nil || len(at) != len(shape) {
 		return nil
@@ -106,14 +106,14 @@ func elementPlaces(shape, at []int, axis int64) *places {
 	strides := ops.Strides(shape)
 	p := &places{vector: 1, sizes: shape[a : a+1], strides: []int{strides[a]}}
 	strides[a] = 0
-	ops.Walk(at, strides, 0, func(o int) { p.base = append(p.base, o) })
-	p.at = make([]int, len(p.base))
+	p.base = lowering.Offsets[int](d, at, strides, 0)
+	p.at = lowering.Make[int](d, len(p.base))
 	return p
 }
 
 // slicePlaces is for vectors along the last axis of the indices, which count along the first axes behind batch ones;
 // run is what each of them names.
-func slicePlaces(shape, at []int, batch int) (p *places, run int) {
+func slicePlaces(d *lowering.Binding, shape, at []int, batch int) (p *places, run int) {
 	last := len(at) - 1
 	if last < 0 || batch < 0 || batch > last || batch+at[last] > len(shape) || !slices.Equal(shape[:batch], at[:batch]) {
 		return nil, 0
@@ -121,7 +121,7 @@ func slicePlaces(shape, at []int, batch int) (p *places, run int) {
 	strides, k := ops.Strides(shape), at[last]
 	p = &places{vector: k, sizes: shape[batch : batch+k], strides: strides[batch : batch+k]}
 	n := product(at[:last])
-	p.base, p.at = make([]int, n), make([]int, n)
+	p.base, p.at = lowering.Make[int](d, n), lowering.Make[int](d, n)
 	if batch > 0 && n > 0 {
 		per := product(at[batch:last])
 		for i := range p.base {

@@ -70,7 +70,7 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 		return nil
 	}
 	p := &poolPass{PlanarWindow: c, kh: kh, kw: kw, average: average, all: all}
-	p.plan()
+	p.plan(d)
 	slots := unaryOf(d, s)
 	return &record.TensorKernel{Scratch: (p.rows + 1) * p.pw * (2*p.Sw + 1),
 		Run: func(e record.Execution, _ record.Call) error {
@@ -80,11 +80,11 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 }
 
 // plan sets the size of blocks, and the number of columns of each window that are in the input.
-func (p *poolPass) plan() {
+func (p *poolPass) plan(d *lowering.Binding) {
 	width := max(p.Left+p.Wd, (p.Ow-1)*p.Sw+(p.kw-1)*p.Dw+1)
 	p.pw = (width + p.Sw - 1) / p.Sw
 	p.rows = min(p.Oh, max(1, poolBlock/(p.pw*p.Sw)))
-	p.counts, p.uniform = make([]float32, p.Ow), true
+	p.counts, p.uniform = lowering.Make[float32](d, p.Ow), true
 	for i := range p.counts {
 		from, to := span1(i*p.Sw-p.Left, p.kw, p.Dw, p.Wd)
 		if p.all {

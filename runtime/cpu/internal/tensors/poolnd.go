@@ -39,7 +39,7 @@ func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *record
 	for a := range taps {
 		now[a] = w.out[a]
 		p.held = max(p.held, product(now))
-		counts := make([]float32, w.out[a])
+		counts := lowering.Make[float32](d, w.out[a])
 		for o := range counts {
 			lo, hi := span1(o*w.strides[a]-w.before[a], taps[a], w.dilations[a], w.in[a])
 			if all {

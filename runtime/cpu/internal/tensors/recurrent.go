@@ -148,7 +148,7 @@ func (l *recurrentLayer) kernel(s *lowering.Step) record.TensorMaker {
 		p.groups = max(1, (p.batch+recurrentRows-1)/recurrentRows)
 		p.per = (p.batch + p.groups - 1) / p.groups
 		p.chunk = min(max(1, recurrentChunk/max(1, p.per)), max(1, p.length))
-		p.order, p.lens = make([]int, p.batch), make([]int, p.batch)
+		p.order, p.lens = lowering.Make[int](d, p.batch), lowering.Make[int](d, p.batch)
 		return &record.TensorKernel{Temp: l.dirs * p.groups * p.itemTemp(), Run: p.run}
 	}
 }

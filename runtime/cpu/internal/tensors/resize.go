@@ -41,6 +41,9 @@ type resizeTaps struct {
 	weights []float32
 }
 
+// perPlace bounds the bytes of a plan for a place along an axis of the input or the output.
+const perPlace = 256
+
 func resizeKernel(s *lowering.Step) record.TensorMaker {
 	if s.Node.Attrs.Str("mode", "nearest") == "nearest" {
 		if s.Node.Attrs.Str("coordinate_transformation_mode", "") == "tf_crop_and_resize" {
@@ -53,7 +56,7 @@ func resizeKernel(s *lowering.Step) record.TensorMaker {
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		shape := d.ShapeOf(s, 0)
-		if shape == nil || !d.Gives(s, 0, tensor.Float32) {
+		if shape == nil || !d.Gives(s, 0, tensor.Float32) || len(d.Shape(s.Out[0])) != len(shape) {
 			return nil
 		}
 		node, data := d.Concrete(s), make([]tensor.Datum, len(s.In))
@@ -69,6 +72,9 @@ func resizeKernel(s *lowering.Step) record.TensorMaker {
 				return nil
 			}
 			data[i] = k
+		}
+		for i, k := range shape { // the elements and weights of each place, here and there
+			d.Charge(perPlace * int64(k+d.Shape(s.Out[0])[i]))
 		}
 		axes, beyond, err := std.ResizePlan(node, data, shape)
 		if err != nil {

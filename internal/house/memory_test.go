@@ -1,0 +1,158 @@
+package house
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// running are the packages that bind and run programs.
+var running = []string{"runtime", "runtime/lowering", "runtime/lowering/internal/toy", "runtime/ref",
+	"runtime/cpu/internal/record", "runtime/cpu/internal/elementwise", "runtime/cpu/internal/windowed", "runtime/cpu/internal/recurrence",
+	"runtime/cpu/internal/rows", "runtime/cpu/internal/streaming", "runtime/cpu/internal/tensors",
+	"runtime/cpu"}
+
+// ofProgram are sizes that follow from the program, and not from shapes or data: numbers of steps, values, inputs, axes.
+var ofProgram = regexp.MustCompile(`^(` +
+	`(max\()?len\(([snpmg]|sg|d\.Program|(r\.)?b\.Program|[cs]\.Node)\.(In|Out|Inputs|Outputs|inputs|outputs|Values|Nodes|Op\.In)\)` +
+	`(,len\(s\.Node\.Op\.In\)\))?|len\(s\.Args\(\)\)|scans|outs|units|axes|rank|4\*rank|max\(0,n-1\)|` +
+	`len\((in|args|shape|taps|kernelShape|units|all|u\.subs|p\.reads|p\.all|l\.Code|br\.In|b\.Carried|f\.in|r\.steps|m\.dims|` +
+	`d\.p\.Values|t\.Shape|tt\.Shape|p\.stateType\[i\]\.Shape)\)|part\.rowArgs)$`)
+
+// Reasons for allocations beside the account.
+const (
+	charges  = "it charges them itself"
+	before   = "its caller has charged them"
+	declared = "newExecutable holds them before: their size is that which the kernel declares (Bytes), or the plan has"
+	weights  = "as large as weights of the graph"
+	program  = "as large as the program"
+)
+
+// uncharged are the functions, files and packages that may allocate beside the account of an executable, with the
+// reasons.
+var uncharged = map[string]string{
+	"runtime/inputs.go accept":                                   charges,
+	"runtime/inputs.go convert":                                  charges,
+	"runtime/inputs.go fits":                                     before,
+	"runtime/inputs.go zeros":                                    charges,
+	"runtime/stepmany.go add":                                    "one for each stream that the caller gives",
+	"runtime/stepmany.go leaseJoint":                             charges,
+	"runtime/stepmany.go join":                                   charges,
+	"runtime/stepper.go bind":                                    charges,
+	"runtime/stream.go NewStream":                                "compared with the limit",
+	"runtime/stream.go State":                                    "as large as the state",
+	"runtime/stream.go SetState":                                 "as large as the state",
+	"runtime/lowering/memory.go":                                 charges,
+	"runtime/lowering/frame.go NewFrame":                         program,
+	"runtime/lowering/frame.go PlaceText":                        charges,
+	"runtime/lowering/frame.go Begin":                            charges,
+	"runtime/lowering/frame.go Own":                              charges,
+	"runtime/lowering/frame.go clone":                            before,
+	"runtime/lowering/control_loop.go newLooping":                "one number",
+	"runtime/lowering/control_loop.go Attach":                    "one bool for each stage",
+	"runtime/lowering/control_loop.go grow":                      charges,
+	"runtime/lowering/control_loop.go join":                      charges,
+	"runtime/lowering/layout.go zeros":                           weights,
+	"runtime/lowering/print.go":                                  "text for people",
+	"runtime/lowering/program.go Constant64":                     weights,
+	"runtime/lowering/program.go float32s":                       weights,
+	"runtime/lowering/shapes.go sizes":                           "one number for each axis",
+	"runtime/lowering/shapes.go Ints":                            weights,
+	"runtime/ref/check.go clone":                                 before,
+	"runtime/cpu/internal/record/row.go Narrow":                  weights,
+	"runtime/cpu/internal/record/windowed.go":                    "one number for each tap",
+	"runtime/cpu/internal/elementwise/row.go widened":            "one row; a worker's scratch, which is held, has several",
+	"runtime/cpu/internal/windowed":                              weights,
+	"runtime/cpu/internal/recurrence":                            declared + "; " + weights,
+	"runtime/cpu/internal/rows":                                  weights,
+	"runtime/cpu/internal/streaming/pick.go Attach":              declared,
+	"runtime/cpu/internal/tensors/batchnorm.go":                  weights,
+	"runtime/cpu/internal/tensors/conv.go":                       weights,
+	"runtime/cpu/internal/tensors/convtranspose.go":              weights,
+	"runtime/cpu/internal/tensors/convtransposend.go":            weights,
+	"runtime/cpu/internal/tensors/einsum.go newEinsum":           program,
+	"runtime/cpu/internal/tensors/integer.go ints":               weights,
+	"runtime/cpu/internal/tensors/integerconv.go":                weights,
+	"runtime/cpu/internal/tensors/move.go movement":              "within the room of the account, and dropped",
+	"runtime/cpu/internal/tensors/move.go sliced":                "one number for each axis",
+	"runtime/cpu/internal/tensors/quantize.go":                   weights,
+	"runtime/cpu/internal/tensors/recurrent.go recurrentWeights": weights,
+	"runtime/cpu/control.go equip":                               charges,
+	"runtime/cpu/exec.go newExecutable":                          declared,
+	"runtime/cpu/pool.go setup":                                  declared,
+	"runtime/cpu/recurrence_state.go holdState":                  declared,
+	"runtime/cpu/region_sums.go attach":                          declared,
+	"runtime/cpu/ring.go attach":                                 declared,
+	"runtime/cpu/tune.go":                                        "the program's own measurements",
+}
+
+// TestCharges holds the packages that bind and run programs to the account of the executable (lowering.Make, Frame.Take,
+// Frame.Hold, ops.Make): what follows from shapes or data is charged before it is allocated.
+func TestCharges(t *testing.T) {
+	load := loader(t, running)
+	used := map[string]bool{}
+	checked := 0
+	for _, path := range running {
+		files, info, fset := load(path)
+		for _, f := range files {
+			file := path + "/" + filepath.Base(fset.Position(f.Pos()).Filename)
+			for _, d := range f.Decls {
+				name := file
+				if d, ok := d.(*ast.FuncDecl); ok {
+					name += " " + d.Name.Name
+				}
+				complain := func(at token.Pos, what string) {
+					for _, n := range []string{name, file, path} {
+						if uncharged[n] != "" {
+							used[n] = true
+							return
+						}
+					}
+					t.Errorf("%v: %s: %s is not charged; use lowering.Make, Frame.Take or the like", fset.Position(at), name, what)
+				}
+				ast.Inspect(d, func(n ast.Node) bool {
+					call, ok := n.(*ast.CallExpr)
+					if !ok {
+						return true
+					}
+					checked++
+					what := allocates(call, info, ofProgram)
+					if strings.HasPrefix(what, "slices.Clone of ") && strings.Contains(what, module) {
+						what = "" // parts of programs and models
+					}
+					if what != "" {
+						complain(call.Pos(), what)
+					}
+					if f, ok := call.Fun.(*ast.SelectorExpr); ok && isFunc(info, f.Sel, module+"/ops.Walk") {
+						ast.Inspect(call, func(n ast.Node) bool {
+							if c, ok := n.(*ast.CallExpr); ok {
+								if f, ok := c.Fun.(*ast.Ident); ok && f.Name == "append" {
+									complain(c.Pos(), "append for each offset")
+								}
+							}
+							return true
+						})
+					}
+					return true
+				})
+			}
+		}
+	}
+	for name := range uncharged {
+		if !used[name] {
+			t.Errorf("%s allocates nothing: the exception is not needed", name)
+		}
+	}
+	if checked < 5000 {
+		t.Errorf("%d calls are checked", checked)
+	}
+}
+
+func isFunc(info *types.Info, id *ast.Ident, name string) bool {
+	o, ok := info.Uses[id].(*types.Func)
+	return ok && o.FullName() == name
+}
