@@ -153,7 +153,6 @@ func (p *position) specs(d int, prefix string) []models.Spec {
 }
 
 func (p *position) build(n *Network, x *Value, prefix string) *Value {
-	n.positions = min(n.positions, p.MaxLen)
 	length := n.Op("", "Shape", []*Value{x}, ir.A("start", 1), ir.A("end", 2))
 	pe := n.Op("", "Slice", []*Value{n.Weight(prefix + ".pe"), n.Ints("first", 0), length, n.Ints("steps", 0)})
 	return n.Op("", "Add", []*Value{x, pe})

@@ -54,6 +54,17 @@ func Init(c *Config, seed uint64) (models.Weights, error) {
 	if err != nil {
 		return nil, err
 	}
+	fanIn := 1
+	return Draw(specs, seed, func(x []float64, s models.Spec, r *Random) {
+		if len(s.Shape) == 2 && strings.HasSuffix(s.Name, ".weight") {
+			fanIn = s.Shape[1] // also for the bias that follows
+		}
+		c.fill(x, s, r, fanIn)
+	})
+}
+
+// Draw makes tensors, each filled by a function, in their order.
+func Draw(specs []models.Spec, seed uint64, fill func(x []float64, s models.Spec, r *Random)) (models.Weights, error) {
 	total := 0
 	for _, s := range specs {
 		if total += s.Size(); total > maxInit {
@@ -61,13 +72,10 @@ func Init(c *Config, seed uint64) (models.Weights, error) {
 		}
 	}
 	r := &Random{rand.New(rand.NewPCG(seed, 0x6261636b))}
-	w, fanIn := models.Weights{}, 1
+	w := models.Weights{}
 	for _, s := range specs {
 		x := make([]float64, s.Size())
-		if len(s.Shape) == 2 && strings.HasSuffix(s.Name, ".weight") {
-			fanIn = s.Shape[1] // also for the bias that follows
-		}
-		c.fill(x, s, r, fanIn)
+		fill(x, s, r)
 		y := make([]float32, len(x))
 		for i, v := range x {
 			y[i] = float32(v)

@@ -21,9 +21,13 @@ type Network struct {
 	// Rate multiplies step sizes.
 	Rate float64
 
-	w         models.Weights
-	batch     ir.Dim
-	positions int
+	w     models.Weights
+	batch ir.Dim
+}
+
+// NewNetwork begins a model with the given weights, whose inputs have the given batch.
+func NewNetwork(b *ir.Builder, w models.Weights, rate float64, batch ir.Dim) *Network {
+	return &Network{Builder: b, Rate: rate, w: w, batch: batch}
 }
 
 // Weight returns the constant for a tensor of the checkpoint; nil: there is none.
@@ -65,7 +69,7 @@ func LinearSpecs(name string, outputs, inputs int) []models.Spec {
 
 // Build adds the model to a builder, from weights that models.Check accepts. The batch is the symbol B, time L.
 func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) error {
-	n := &Network{Builder: b, w: w, Rate: o.Rate, batch: ir.Sym("B"), positions: math.MaxInt}
+	n := NewNetwork(b, w, o.Rate, ir.Sym("B"))
 	n.Scope("encoder")
 	x := c.Encoder[0].input(n, c.DModel)
 	in := x
@@ -98,14 +102,7 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 		x = c.norm(n, x, "model.norm.norm")
 	}
 	n.Output(models.Output, c.decode(n, x, lengths))
-	if states = slices.DeleteFunc(states, func(v *Value) bool { return v == nil }); len(states) > 0 {
-		n.Scope("")
-		out := states[0]
-		if len(states) > 1 {
-			out = n.Do("Concat", states, ir.A("axis", 1))
-		}
-		n.Output(models.StateOut, out)
-	}
+	n.NextStates(states)
 	return nil
 }
 
@@ -127,16 +124,25 @@ func (c *Config) layer(i int) Layer { return c.Layers[i%len(c.Layers)] }
 
 // states returns each block's state before the first step, or nil where it has none.
 func (c *Config) states(n *Network, in *Value) []*Value {
-	states := make([]*Value, c.blocks())
-	if !c.streams() {
-		return states
+	sizes := make([]int, c.blocks())
+	if c.streams() {
+		for i := range sizes {
+			sizes[i] = c.layer(i).State(c.DModel, n.w, c.prefix(i))
+		}
 	}
-	var sizes []int64
+	return n.States(in, sizes)
+}
+
+// States adds an input for the states of layers, in as many float32 for a sample, and returns each one's state before the
+// first step: nil where the number is 0. in is another input, of the same batch.
+func (n *Network) States(in *Value, sizes []int) []*Value {
+	states := make([]*Value, len(sizes))
+	var present []int64
 	total := int64(0)
-	for i := range states {
-		if k := int64(c.layer(i).State(c.DModel, n.w, c.prefix(i))); k > 0 {
-			sizes = append(sizes, k)
-			total += k
+	for _, k := range sizes {
+		if k > 0 {
+			present = append(present, int64(k))
+			total += int64(k)
 		}
 	}
 	if total == 0 {
@@ -145,15 +151,30 @@ func (c *Config) states(n *Network, in *Value) []*Value {
 	n.Scope("")
 	given := n.Input(models.StateIn, &ir.OptionalType{Elem: ir.Tensor(tensor.Float32, n.batch, total)})
 	parts := []*Value{n.Op("essm", "StateOrZero", []*Value{in, given}, ir.A("size", total))}
-	if len(sizes) > 1 {
-		parts = slices.Clone(n.Ops("", "Split", len(sizes), []*Value{parts[0], n.Ints("state_sizes", sizes...)}, ir.A("axis", 1)))
+	if len(present) > 1 {
+		parts = slices.Clone(n.Ops("", "Split", len(present), []*Value{parts[0], n.Ints("state_sizes", present...)},
+			ir.A("axis", 1)))
 	}
-	for i := range states {
-		if c.layer(i).State(c.DModel, n.w, c.prefix(i)) > 0 {
+	for i, k := range sizes {
+		if k > 0 {
 			states[i], parts = parts[0], parts[1:]
 		}
 	}
 	return states
+}
+
+// NextStates adds the output for the states of layers after the last step, nil for those that have none.
+func (n *Network) NextStates(states []*Value) {
+	states = slices.DeleteFunc(states, func(v *Value) bool { return v == nil })
+	if len(states) == 0 {
+		return
+	}
+	n.Scope("")
+	out := states[0]
+	if len(states) > 1 {
+		out = n.Do("Concat", states, ir.A("axis", 1))
+	}
+	n.Output(models.StateOut, out)
 }
 
 // norm applies the norm whose tensors begin with name.

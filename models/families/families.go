@@ -3,7 +3,9 @@ package families
 
 import (
 	_ "github.com/essmc/essmc/models/essm" // the deep eSSM of the paper
+	_ "github.com/essmc/essmc/models/lru"
 	_ "github.com/essmc/essmc/models/lstm"
 	_ "github.com/essmc/essmc/models/s4" // S4D
+	_ "github.com/essmc/essmc/models/s5"
 	_ "github.com/essmc/essmc/models/transformer"
 )

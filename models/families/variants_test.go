@@ -42,6 +42,17 @@ var variants = []struct{ preset, common, changes string }{
 		decoder.mode=first decoder.l_output=3
 		encoder._name_=embedding encoder.n_tokens=9
 		encoder._name_=id`},
+	{"s5-smnist", "d_model=6 n_layers=2 ssm_size_base=8 dt_min=0.05", `
+
+		bidirectional=true prenorm=false activation_fn=full_glu
+		bidirectional=true C_init=complex_normal discretization=bilinear conj_sym=false batchnorm=false
+		blocks=2 C_init=lecun_normal activation_fn=half_glu2 mode=last clip_eigs=true
+		padded=true activation_fn=gelu step_rescale=2
+		retrieval=true padded=true`},
+	{"lru-smnist", "d_model=6 n_layers=2 d_hidden=8", `
+
+		norm=layer prenorm=false pooling=none r_min=0.5 r_max=0.9
+		pooling=last multidim=3`},
 	{"transformer-text", "encoder.0.n_tokens=9 encoder.1.max_len=20 model.d_model=12 model.n_layers=2", `
 
 		model.layer.0.causal=true model.layer.0.n_heads=3 decoder.mode=last

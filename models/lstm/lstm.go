@@ -27,6 +27,7 @@ func init() {
 		Presets: presets})
 }
 
+// presets has a small model for the task of the preset smnist.
 func presets() []models.Preset {
 	return []models.Preset{backbone.Preset("lstm-smnist", "MNIST digits, pixel by pixel, with LSTM layers", 784,
 		backbone.New(Type, layers), `{

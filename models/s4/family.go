@@ -16,7 +16,7 @@ func init() {
 		Presets: presets})
 }
 
-// presets has the sizes of the released example, for pictures as sequences.
+// presets has a small model for the task of the preset scifar.
 func presets() []models.Preset {
 	return []models.Preset{backbone.Preset("s4d-cifar", "CIFAR-10 in color, pixel by pixel, with S4D", 1024,
 		backbone.New(Type, layers), `{
