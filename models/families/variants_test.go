@@ -42,6 +42,9 @@ var variants = []struct{ preset, common, changes string }{
 		decoder.mode=first decoder.l_output=3
 		encoder._name_=embedding encoder.n_tokens=9
 		encoder._name_=id`},
+	{"s4d-example", "d_model=6 n_layers=2 d_state=8", `
+
+		prenorm=true`},
 	{"s5-smnist", "d_model=6 n_layers=2 ssm_size_base=8 dt_min=0.05", `
 
 		bidirectional=true prenorm=false activation_fn=full_glu

@@ -14,6 +14,18 @@ func init() {
 	models.Register(models.Family{Type: Type, Doc: "S4D: diagonal systems of one input and one output for each feature",
 		New:     func() models.Config { return backbone.New(Type, layers) },
 		Presets: presets})
+	models.Register(models.Family{Type: MinimalType, Doc: "the standalone S4D, in the model of its example",
+		New:     func() models.Config { return newMinimal() },
+		Presets: minimalPresets})
+}
+
+// minimalPresets has the released example.
+func minimalPresets() []models.Preset {
+	c := newMinimal()
+	c.DInput, c.DOutput, c.DModel, c.NLayers = 3, 10, 128, 4
+	return []models.Preset{{ID: "s4d-example", Doc: "CIFAR-10 in color, pixel by pixel, with the standalone S4D", Config: c,
+		Length: 1024,
+		Init:   func(c models.Config, seed uint64) (models.Weights, error) { return InitMinimal(c.(*Minimal), seed) }}}
 }
 
 // presets has a small model for the task of the preset scifar.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/models/backbone"
 	"github.com/essmc/essmc/models/config"
@@ -199,86 +198,46 @@ func transform(n *backbone.Network, x *ir.Value, kind string) *ir.Value {
 
 // Build adds the layer to the graph.
 func (l *Layer) Build(n *backbone.Network, x, lengths, state *ir.Value, prefix string) (y, next *ir.Value) {
-	kernel := prefix + "layer.kernel."
 	d := n.Shape(prefix + "layer.D")[1]
 	if lengths != nil && !l.Causal() { // the released code hides later steps from each layer
-		zero := n.Ints("before", 0)
-		x = n.Op("essm", "StepMask", []*ir.Value{x, zero, lengths}, ir.A("axis", 1))
+		x = n.Op("essm", "StepMask", []*ir.Value{x, n.Ints("before", 0), lengths}, ir.A("axis", 1))
 	}
-	mul := func(a, b *ir.Value) *ir.Value { return n.Do("Mul", []*ir.Value{a, b}) }
-	// each brings one tensor per system to one per channel and feature
-	each := func(v *ir.Value, rows int64) *ir.Value {
-		if r := int64(d) / rows; r > 1 {
-			v = n.Do("Tile", []*ir.Value{v, n.Ints("repeats", r, 1)})
-		}
-		v = n.Do("Unsqueeze", []*ir.Value{v, n.Ints("axis", 0)})
-		if l.Channels > 1 {
-			v = n.Do("Tile", []*ir.Value{v, n.Ints("channels", int64(l.Channels), 1, 1)})
-		}
-		return v
-	}
-	s := int64(l.systems(d))
+	kernel := prefix + "layer.kernel."
 	stored := func(name string) *ir.Value { return n.Double(n.Weight(kernel + name)) }
-	re := each(n.Do("Neg", []*ir.Value{transform(n, stored("A_real"), l.RealTransform)}), s)
-	im := mul(re, n.Scalar("zero", 0))
+	s := system{n: n, features: d, channels: l.Channels, method: l.Disc, window: l.LMax}
+	s.re = s.each(n.Do("Neg", []*ir.Value{transform(n, stored("A_real"), l.RealTransform)}), l.systems(d))
 	if !l.IsReal {
-		im = each(n.Do("Neg", []*ir.Value{transform(n, stored("A_imag"), l.ImagTransform)}), s)
+		s.im = s.each(n.Do("Neg", []*ir.Value{transform(n, stored("A_imag"), l.ImagTransform)}), l.systems(d))
 	}
 	dt := stored("inv_dt")
 	if l.DtFast {
 		dt = n.Do("Sinh", []*ir.Value{dt})
 	}
-	dt = each(transform(n, dt, l.DtTransform), int64(d))
-	system := n.Ops("essm", "Discretize", 4, []*ir.Value{re, im, n.Do("Log", []*ir.Value{dt})}, ir.A("method", l.Disc),
-		ir.A("rate", n.Rate))
-	first := n.Ints("first", 0)
-	bRe, bIm := l.parts(n, n.Do("Squeeze", []*ir.Value{stored("B"), first}))
-	bRe = each(bRe, s)
-	if bIm != nil {
-		bIm = each(bIm, s)
+	s.dt = s.each(transform(n, dt, l.DtTransform), d)
+	b := l.parts(n, n.Do("Squeeze", []*ir.Value{stored("B"), n.Ints("first", 0)}))
+	if b.Re = s.each(b.Re, l.systems(d)); b.Im != nil {
+		b.Im = s.each(b.Im, l.systems(d))
 	}
-	var slow *ir.Value // 1 for the states within the band
-	if l.Bandlimit > 0 {
-		limit := n.Scalar("limit", l.Bandlimit*math.Pi) // half of it, in radians per step
-		slow = n.Double(n.Do("Less", []*ir.Value{mul(dt, n.Do("Abs", []*ir.Value{im})), limit}))
+	if l.Bandlimit > 0 { // half of it is the highest frequency, in cycles per step
+		frequency := n.Do("Mul", []*ir.Value{s.dt, n.Do("Abs", []*ir.Value{s.imag()})})
+		slow := n.Double(n.Do("Less", []*ir.Value{frequency, n.Scalar("limit", l.Bandlimit*math.Pi)}))
+		if b.Re = n.Do("Mul", []*ir.Value{b.Re, slow}); b.Im != nil {
+			b.Im = n.Do("Mul", []*ir.Value{b.Im, slow})
+		}
 	}
-	two := n.Scalar("two", 2) // for the conjugate states, and with real ones too
-	column, row := n.Ints("column", 3), n.Ints("row", 2)
-	half := func(number int, direction string, d, state *ir.Value, outs int) []*ir.Value {
-		from, to := int64(number*l.Channels), int64((number+1)*l.Channels)
-		cRe, cIm := l.parts(n, n.Do("Slice", []*ir.Value{stored("C"), n.Ints("from", from), n.Ints("to", to), first}))
-		var outRe, outIm *ir.Value
-		if outRe = mul(cRe, bRe); cIm != nil {
-			outRe = n.Do("Sub", []*ir.Value{outRe, mul(cIm, bIm)})
-			outIm = n.Do("Add", []*ir.Value{mul(cRe, bIm), mul(cIm, bRe)})
+	c := func(half int) backbone.Complex {
+		from, to := int64(half*l.Channels), int64((half+1)*l.Channels)
+		c := l.parts(n, n.Do("Slice", []*ir.Value{stored("C"), n.Ints("from", from), n.Ints("to", to), n.Ints("first", 0)}))
+		if c.Im == nil {
+			return backbone.Complex{Re: n.Do("Mul", []*ir.Value{c.Re, b.Re})}
 		}
-		for _, out := range []**ir.Value{&outRe, &outIm} {
-			if *out == nil {
-				continue
-			}
-			if *out = mul(*out, two); slow != nil {
-				*out = mul(*out, slow)
-			}
-			*out = n.Do("Unsqueeze", []*ir.Value{*out, row})
-		}
-		ones := n.Do("Unsqueeze", []*ir.Value{n.Do("Exp", []*ir.Value{mul(system[0], n.Scalar("zero", 0))}), column})
-		attrs := []ir.Attr{ir.A("direction", direction)}
-		if l.LMax > 0 {
-			attrs = append(attrs, ir.A("window", l.LMax))
-		}
-		return n.Ops("essm", "SSM", outs, []*ir.Value{x, system[0], system[1], system[2], system[3], ones, outRe, nil, outIm,
-			d, state}, attrs...)
+		return c.Mul(n, b)
 	}
 	direct := n.Do("Unsqueeze", []*ir.Value{n.Weight(prefix + "layer.D"), n.Ints("last", 2)})
-	switch {
-	case l.Bidirectional:
-		forward, backward := half(0, "forward", direct, nil, 1), half(1, "backward", nil, nil, 1)
-		y = n.Do("Add", []*ir.Value{forward[0], backward[0]})
-	case state != nil:
-		both := half(0, "forward", direct, state, 2)
-		y, next = both[0], both[1]
-	default:
-		y = half(0, "forward", direct, nil, 1)[0]
+	y, next = s.apply(x, c(0), direct, state, "forward")
+	if l.Bidirectional {
+		later, _ := s.apply(x, c(1), nil, nil, "backward")
+		y = n.Do("Add", []*ir.Value{y, later})
 	}
 	if l.SwapChannels && l.Channels > 1 {
 		y = n.Do("Reshape", []*ir.Value{y, n.Ints("apart", 0, 0, int64(l.Channels), int64(d))})
@@ -292,13 +251,10 @@ func (l *Layer) Build(n *backbone.Network, x, lengths, state *ir.Value, prefix s
 	return y, next
 }
 
-// parts returns the real and imaginary part of a complex tensor; the second is nil for a real one.
-func (l *Layer) parts(n *backbone.Network, v *ir.Value) (re, im *ir.Value) {
+// parts returns the real and imaginary part of a tensor; a real one has no imaginary part.
+func (l *Layer) parts(n *backbone.Network, v *ir.Value) backbone.Complex {
 	if l.IsReal {
-		return v, nil
+		return backbone.Complex{Re: v}
 	}
-	part := func(i int64) *ir.Value {
-		return n.Do("Gather", []*ir.Value{v, n.Const("part", tensor.Scalar(i))}, ir.A("axis", -1))
-	}
-	return part(0), part(1)
+	return n.Complex(v)
 }
