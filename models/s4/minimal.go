@@ -12,7 +12,7 @@ import (
 	"github.com/essmc/essmc/models/config"
 )
 
-// MinimalType is the model_type of the standalone S4D of state-spaces/s4 (models/s4/s4d.py) in the model of its example.
+// MinimalType is the model_type of the standalone S4D of state-spaces/s4, in the model of its example.
 const MinimalType = "s4d-minimal"
 
 // Minimal is config.json of that model:
