@@ -11,9 +11,23 @@ import (
 )
 
 // workingMemory returns the bytes that the cpu backend plans for a run of the graph with these dimensions and all
-// optional inputs. Because of the limit of one byte, the backend returns the required memory and allocates nothing.
+// optional inputs. With a limit of one byte, the backend returns the required memory and allocates next to nothing. If
+// the refusal is not that of the whole plan, since the graph has loops or large tables, the plan is made.
 func workingMemory(g *ir.Graph, dims map[string]int64, options []cpu.Option) (int64, error) {
-	p, err := cpu.New(options...).Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), MaxMemory: 1,
+	n, err := plannedMemory(g, dims, 1, options)
+	var over *runtime.MemoryError
+	if errors.As(err, &over) && over.What != "the plan of graph "+g.Name {
+		n, err = plannedMemory(g, dims, 0, options)
+	}
+	if errors.As(err, &over) {
+		return over.Need, nil
+	}
+	return n, err
+}
+
+// plannedMemory returns the bytes of an executable within a limit.
+func plannedMemory(g *ir.Graph, dims map[string]int64, limit int64, options []cpu.Option) (int64, error) {
+	p, err := cpu.New(options...).Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), MaxMemory: limit,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return 0, err
@@ -37,11 +51,7 @@ func workingMemory(g *ir.Graph, dims map[string]int64, options []cpu.Option) (in
 		b.Inputs = append(b.Inputs, fixed)
 	}
 	e, err := p.Bind(b)
-	var over *runtime.MemoryError
-	switch {
-	case errors.As(err, &over):
-		return over.Need, nil
-	case err != nil:
+	if err != nil {
 		return 0, err
 	}
 	defer e.Close()
