@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/essmc/essmc/ir"
+import (
+	"math"
+
+	"github.com/essmc/essmc/ir"
+)
 
 // Count returns the number of elements of v for given symbols. Unknown dimensions count as 1.
 func Count(v *ir.Value, bind map[string]int64) int64 {
@@ -28,6 +32,23 @@ func DimAt(v *ir.Value, i int, bind map[string]int64) int64 {
 		return 1
 	}
 	return n
+}
+
+// Product returns the product of numbers that are not negative, or the largest number if that is less.
+func Product(v ...int64) int64 {
+	out := int64(1)
+	for _, n := range v {
+		if n > 0 && out > math.MaxInt64/n {
+			return math.MaxInt64
+		}
+		out *= n
+	}
+	return out
+}
+
+// Stated returns the cost of so many operations, on what the node reads and writes.
+func Stated(n *ir.Node, bind map[string]int64, operations int64) ir.Work {
+	return ir.Work{Flops: operations, Bytes: BytesOf(n, bind)}
 }
 
 // BytesOf returns the size of everything that the node reads and writes, each once.

@@ -40,6 +40,9 @@ singular.`,
 		}
 		return []tensor.Datum{tensor.FromSlice(abar, t.Shape()...), tensor.FromSlice(gamma, t.Shape()...)}, nil
 	},
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work { // an exponential of a matrix of twice the size
+		return ops.Stated(n, bind, ops.Product(320, ops.Count(n.In(0), bind), ops.DimAt(n.In(0), 3, bind)))
+	},
 	Tol: ir.Summing,
 })
 

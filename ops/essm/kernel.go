@@ -85,6 +85,9 @@ var DenseKernel = ops.Register(&ir.Op{
 	Doc: "Impulse response of a system with full matrix: k[…,i,j,t] = (Āᵗ Γ)[i,j], t = 0 … length-1.",
 	In:  ops.Sig("abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "length:int64[]"), Out: ops.Sig("k:float64[C,S,n,n,_]"),
 	Infer: inferLength(2),
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		return ops.Stated(n, bind, ops.Product(2, ops.Count(n.Outputs[0], bind), ops.DimAt(n.In(0), 3, bind)))
+	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
 		ch, s, n, _, err := rank4(t, "abar")

@@ -434,6 +434,13 @@ func (r *run) spend(n *ir.Node, in []tensor.Datum) error {
 		n = actual(n, in)
 		break
 	}
+	for _, d := range in { // texts count, besides elements
+		if t, ok := d.(*tensor.Tensor); ok && t != nil && t.DType() == tensor.String {
+			if err := r.budget.Spend(ops.SizeOf(t)); err != nil {
+				return err
+			}
+		}
+	}
 	w := ops.WorkOf(n, nil)
 	if w.Flops < 0 || w.Bytes < 0 {
 		return r.budget.Spend(-1)

@@ -21,6 +21,7 @@ var LinearClassifier = ops.Register(&ir.Op{
 		ops.Required(floatsAttr("coefficients", "one row per class")), floatsAttr("intercepts", "one per class"),
 		ops.IntSpec("multi_class", 0, "not used"), postTransform},
 	Infer: classified("classlabels_ints", linearScores),
+	Cost:  func(n *ir.Node, bind map[string]int64) ir.Work { return perRow(n, bind, listed(n, "coefficients")) },
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		n := c.Node
 		l := labelsOf(n, "classlabels_ints")
@@ -84,6 +85,7 @@ var LinearRegressor = ops.Register(&ir.Op{
 		}
 		return []ir.Type{ir.Tensor(tensor.Float32, d, k)}, nil
 	}),
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work { return perRow(n, bind, listed(n, "coefficients")) },
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		n := c.Node
 		out, err := linear(c, in, n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("intercepts", nil),

@@ -65,6 +65,27 @@ func samples(n *ir.Node) (ir.Dim, error) {
 	return ir.Dim{}, fmt.Errorf("input 0 (X): expected samples by features, found %v", t)
 }
 
+// perRow returns the cost of reading a model of a size from attributes, and of that many operations for each sample.
+func perRow(n *ir.Node, bind map[string]int64, size int64) ir.Work {
+	rows := int64(1)
+	if len(n.In(0).Shape()) > 1 {
+		rows = ops.DimAt(n.In(0), 0, bind)
+	}
+	return ops.Stated(n, bind, ops.Product(4, rows+16, size))
+}
+
+// listed returns the number of elements of attributes that are lists.
+func listed(n *ir.Node, names ...string) int64 {
+	size := int64(1)
+	for _, name := range names {
+		size += int64(len(n.Attrs.Ints(name, nil)) + len(n.Attrs.Floats(name, nil)))
+		if t := n.Attrs.Tensor(name + "_as_tensor"); t != nil {
+			size += int64(t.Len())
+		}
+	}
+	return size
+}
+
 // perSample returns the inference of outputs with one row per sample. types returns their types for a number of
 // samples.
 func perSample(types func(n *ir.Node, samples ir.Dim) ([]ir.Type, error)) func(*ir.Node) ([]ir.Type, error) {

@@ -24,6 +24,9 @@ var SVMClassifier = ops.Register(&ir.Op{
 		floatsAttr("prob_b", "offsets of the probabilities"),
 		intsAttr("vectors_per_class", "support vectors of each class")),
 	Infer: classified("classlabels_ints", svmScores),
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		return perRow(n, bind, listed(n, "support_vectors", "coefficients"))
+	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		m, err := svmOf(c.Node)
 		if err != nil {

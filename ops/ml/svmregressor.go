@@ -20,6 +20,9 @@ var SVMRegressor = ops.Register(&ir.Op{
 	Infer: perSample(func(_ *ir.Node, d ir.Dim) ([]ir.Type, error) {
 		return []ir.Type{ir.Tensor(tensor.Float32, d, 1)}, nil
 	}),
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		return perRow(n, bind, listed(n, "support_vectors", "coefficients"))
+	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		n := c.Node
 		k, err := kernelOf(n)

@@ -35,7 +35,10 @@ func treeClassifier(since int) *ir.Op {
 		In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2[_]", "Z:float32[_,_]"), Elems: elems("T1", numeric),
 		Attrs: flatAttrs(since, extra...),
 		Infer: classified("classlabels_int64s", treeScores),
-		Eval:  evalTreeClassifier, Along: alongSamples, Tol: ir.Summing,
+		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+			return perRow(n, bind, listed(n, "nodes_featureids", "class_ids"))
+		},
+		Eval: evalTreeClassifier, Along: alongSamples, Tol: ir.Summing,
 	})
 }
 

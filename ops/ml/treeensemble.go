@@ -42,6 +42,9 @@ var TreeEnsemble = ops.Register(&ir.Op{
 		}
 		return []ir.Type{ir.Tensor(n.In(0).Elem(), d, k)}, nil
 	}),
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		return perRow(n, bind, listed(n, "nodes_featureids", "leaf_targetids"))
+	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		n := c.Node
 		targets := ensembleTargets(n)

@@ -38,6 +38,9 @@ func treeRegressor(since int) *ir.Op {
 			}
 			return []ir.Type{ir.Tensor(tensor.Float32, d, k)}, nil
 		}),
+		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+			return perRow(n, bind, listed(n, "nodes_featureids", "target_ids"))
+		},
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			n := c.Node
 			if err := limit("n_targets", ops.Int(n, "n_targets")); err != nil {

@@ -80,6 +80,14 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 		}
 		return ops.One(tensor.FromSlice(out, len(out)/3, 3), nil)
 	},
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work { // each box is compared with those that are chosen
+		boxes := ops.DimAt(n.In(1), 2, bind)
+		most := boxes
+		if k, ok := ops.ConstInts(n.In(2)); ok && len(k) == 1 {
+			most = min(max(k[0], 0), boxes)
+		}
+		return ops.Stated(n, bind, ops.Product(ops.DimAt(n.In(1), 0, bind), ops.DimAt(n.In(1), 1, bind), boxes, 32+most))
+	},
 	Tol: ir.Exact,
 }), 10)
 

@@ -35,6 +35,11 @@ var (
 			}
 			return ir.Shape{r, in[1], ir.Const(bins[0]), ir.Const(bins[1])}, nil
 		}),
+		Cost: func(n *ir.Node, bind map[string]int64) ir.Work { // bins of a region share few elements
+			bins := n.Attrs.Ints("pooled_shape", []int64{1, 1})
+			per := ops.Product(4, ops.DimAt(n.In(0), 2, bind)+bins[0], ops.DimAt(n.In(0), 3, bind)+bins[1])
+			return ops.Stated(n, bind, ops.Product(ops.DimAt(n.In(1), 0, bind), ops.DimAt(n.In(0), 1, bind), per))
+		},
 		Eval: evalMaxRoiPool, Along: alongRois, Tol: ir.Exact,
 	}), 1)
 )
@@ -139,12 +144,41 @@ func roiAlignOp(since int, attrs ...ir.AttrSpec) *ir.Op {
 			}
 			return ir.Shape{r, in[1], ir.Const(h), ir.Const(w)}, nil
 		}),
+		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+			return ops.Stated(n, bind, ops.Product(roiSamples(n, bind), 16+8*ops.DimAt(n.In(0), 1, bind)))
+		},
 		Eval: evalRoiAlign, Along: alongRois, Tol: ir.Summing,
 	})
 }
 
 // maxSamples bounds the samples of one bin. Their number depends on data.
 const maxSamples = 1 << 20
+
+// roiSamples returns the number of samples in all regions. Where the regions are no constants, those that count elements
+// are taken to be no larger than X.
+func roiSamples(n *ir.Node, bind map[string]int64) int64 {
+	regions, bins := ops.DimAt(n.In(1), 0, bind), ops.Product(getInt(n, "output_height"), getInt(n, "output_width"))
+	if ratio := getInt(n, "sampling_ratio"); ratio > 0 {
+		return ops.Product(regions, bins, min(ops.Product(ratio, ratio), maxSamples))
+	}
+	if n.In(1).Const == nil {
+		return ops.Product(regions, bins+ops.Product(ops.DimAt(n.In(0), 2, bind), ops.DimAt(n.In(0), 3, bind)))
+	}
+	r, err := n.In(1).Const.Float64s()
+	if err != nil || len(r) < 4 {
+		return 0
+	}
+	scale, sum := getFloat(n, "spatial_scale"), 0.0
+	for ; len(r) >= 4; r = r[4:] {
+		size := func(a int, bins int64) float64 { return math.Ceil(max((r[a+2]-r[a])*scale, 1) / float64(bins)) }
+		count := size(1, getInt(n, "output_height")) * size(0, getInt(n, "output_width"))
+		if !(count <= maxSamples) {
+			count = maxSamples
+		}
+		sum += count
+	}
+	return ops.Product(bins, int64(sum))
+}
 
 func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	x, err := need(in, 0, "X")

@@ -188,6 +188,7 @@ var Unique = ops.Register(&ir.Op{
 		v := typed(tensor.Int64, unknownShape(1))
 		return []ir.Type{y, v, typed(tensor.Int64, ir.Shape{all}), v}, nil
 	},
+	Cost: sortCost,
 	Eval: evalUnique, Tol: ir.Exact,
 })
 

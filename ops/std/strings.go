@@ -215,6 +215,13 @@ var RegexFullMatch = ops.Register(&ir.Op{
 		}
 		return ops.One(tensor.FromSlice(out, x.Shape()...), nil)
 	},
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		bytes := ops.Count(n.In(0), bind)
+		if t := n.In(0).Const; t != nil {
+			bytes += ops.SizeOf(t)
+		}
+		return ops.Stated(n, bind, ops.Product(4, bytes, int64(len(getStr(n, "pattern")))+1))
+	},
 	Along: ops.AlongElementwise, Tol: ir.Exact,
 })
 

@@ -48,6 +48,11 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 		}
 		return one(typed(tensor.Float32, append(slices.Clone(x.Shape[:len(x.Shape)-1]), ir.Const(int64(p.size)))))
 	},
+	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
+		length, longest := ops.DimAt(n.In(0), -1, bind), max(getInt(n, "max_gram_length"), 0)
+		apart := min(max(getInt(n, "max_skip_count"), 0)+1, length)
+		return ops.Stated(n, bind, ops.Product(8, ops.Count(n.In(0), bind), apart, longest, longest))
+	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "X")
 		if err != nil {

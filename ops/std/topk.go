@@ -3,6 +3,7 @@ package std
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -38,6 +39,7 @@ var TopK = ops.Register(&ir.Op{
 		}
 		return []ir.Type{typed(t.Elem, s), typed(tensor.Int64, s)}, nil
 	},
+	Cost: sortCost,
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "X")
 		if err != nil {
@@ -116,4 +118,10 @@ func orderBy[T any](v []T, sign int, less func(a, b T) bool) func(i, j int) int 
 		}
 		return 0
 	}
+}
+
+// sortCost is the cost of sorting the elements of the first input, about.
+func sortCost(n *ir.Node, bind map[string]int64) ir.Work {
+	size := ops.Count(n.In(0), bind)
+	return ops.Stated(n, bind, ops.Product(8, size, int64(bits.Len64(uint64(size)))))
 }
