@@ -220,6 +220,9 @@ func (res *response) axes(r *region, e *eval.Constants) *miss {
 	impulse := func(moved int) ([]int, []int, *miss) {
 		y, shape, m := res.ask(r, e, func(x []float64, shape []int) {
 			xs = shape
+			if len(x) == 0 {
+				return
+			}
 			at := 0
 			for i, st := range ops.Strides(shape) {
 				p := (shape[i] - 1) / 2

@@ -168,6 +168,7 @@ func (d *draft) cells() ([]*cell, error) {
 		if s.shape == nil {
 			return nil, fmt.Errorf("the shape of %s is not known", s.v.Name)
 		}
+		open := 0
 		for _, dim := range s.shape {
 			if n, ok := dim.Known(); ok {
 				used[n] = true
@@ -179,6 +180,10 @@ func (d *draft) cells() ([]*cell, error) {
 					s.v.Name)
 			}
 			symbol = name
+			open++
+		}
+		if open > 1 {
+			return nil, fmt.Errorf("shape %v of %s has two axes that may be that of samples", s.shape, s.v.Name)
 		}
 	}
 	if symbol == "" {

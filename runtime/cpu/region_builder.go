@@ -275,7 +275,9 @@ func (r *regionBuilder) place(d *binding, g *region) {
 	lag, window := 0, false
 	give := func(p *place) {
 		if g.pipeline != nil {
-			if q := g.pipeline.of[p.val]; q != nil && (q.src.val < 0 || q.lag < lag || window) {
+			// A value in a buffer is read there if its ring holds fewer rows than this call is behind.
+			if q := g.pipeline.of[p.val]; q != nil && (q.src.val < 0 || window ||
+				q.lag < lag && q.back >= (lag-q.lag)*g.tile) {
 				p.ring, p.delta = q, lag-q.lag
 				return
 			}
