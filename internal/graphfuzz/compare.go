@@ -33,7 +33,6 @@ type views struct {
 	// perturbed is nil while bounds follow from wide and narrow alone.
 	perturbed []tensor.Datum
 	factor    float64
-	spreads   bool    // NaN may stand where the definition has a number
 	counts    bool    // shapes may depend on whether numbers are equal
 	floor     float64 // least scale of errors
 }
@@ -45,7 +44,7 @@ func (v views) item(i int) views {
 		}
 		return nil
 	}
-	w := views{wide: at(v.wide), narrow: at(v.narrow), factor: v.factor, spreads: v.spreads, counts: v.counts, floor: v.floor}
+	w := views{wide: at(v.wide), narrow: at(v.narrow), factor: v.factor, counts: v.counts, floor: v.floor}
 	for _, p := range v.perturbed {
 		w.perturbed = append(w.perturbed, at(p))
 	}
@@ -200,7 +199,7 @@ func compareFloats(d tensor.DType, x, y, n []float64, others [][]float64, v view
 		}
 		same := func(k float64) bool { return x[i] == k || math.IsNaN(x[i]) && math.IsNaN(k) }
 		switch {
-		case same(want) || same(n[i]) || v.spreads && (odd(x[i]) || odd(want)):
+		case same(want) || same(n[i]):
 		case !odd(x[i]) && (!odd(want) && math.Abs(x[i]-want) <= bound || !odd(n[i]) && math.Abs(x[i]-n[i]) <= bound):
 		case slices.ContainsFunc(others, func(o []float64) bool {
 			// a border between numbers and infinities, or the one to NaN

@@ -1,0 +1,118 @@
+package graphfuzz
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// planted is a fault in the sources: in a file, old becomes new.
+type planted struct{ name, file, old, new string }
+
+// The faults are of different kinds. TestPlanted builds this package with each by itself, by an overlay.
+var faults = []planted{
+	{"a wrong tie", "runtime/cpu/internal/tensors/argextreme.go", "x > best && !p.least", "x >= best && !p.least"},
+	{"a lost NaN", "runtime/cpu/internal/tensors/argextreme.go", " || x != x && best == best", ""},
+	{"a wrong bound", "runtime/cpu/internal/windowed/pool.go", "t+o < length {", "t+o <= length {"},
+	{"swapped operands", "runtime/cpu/internal/elementwise/operations.go",
+		"{Rows: kernel.Sub, Right: kernel.SubS, Left: kernel.SubFromS}",
+		"{Rows: kernel.Sub, Right: kernel.SubFromS, Left: kernel.SubS}"},
+	{"a stale buffer", "runtime/cpu/ring.go", "\t\tr.clear(r.buf[at : at+r.back*r.width])\n", "\t\t_ = at\n"},
+	{"a state that is not reset", "runtime/cpu/recurrence_state.go", "\tclear(c.z)\n\tif c.stateVal < 0 {",
+		"\tif c.stateVal < 0 {"},
+	{"a wrong axis", "runtime/cpu/internal/tensors/trilu.go",
+		"from, to := min(max(r%rows+diagonal, 0), columns), columns",
+		"from, to := min(max(r%columns+diagonal, 0), columns), columns"},
+	{"a pad that is off by one", "runtime/cpu/internal/windowed/conv.go", "record.Reach(first, f.k, dilation)",
+		"record.Reach(first-first/3, f.k, dilation)"},
+	{"a lost -0", "runtime/cpu/internal/elementwise/operations.go",
+		"{scalar.OpNeg, kernel.FusedNeg, kernel.Neg, bound{}},",
+		"{scalar.OpNeg, kernel.FusedNeg, func(y, x []float32) {\n\t\tfor i := range y {\n\t\t\ty[i] = 0 - x[i]\n\t\t}\n\t}, bound{}},"},
+	{"an alias in place", "runtime/cpu/memory_inplace.go", "(k > writer || k == writer && !slices.Contains(c.over, j))",
+		"k == writer && !slices.Contains(c.over, j)"},
+	{"a wrong broadcast", "runtime/cpu/epilogue.go", "case k == nil && slices.Equal(os, shape) && d.before(other, at):",
+		"case k == nil && len(os) == len(shape) && d.before(other, at):"},
+	{"an overflow of integers", "runtime/cpu/internal/tensors/integerbinary.go",
+		"func addition[T int32 | int64](a, b T) T { return a + b }",
+		"func addition[T int32 | int64](a, b T) T { return T(float64(a) + float64(b)) }"},
+	{"operands of an epilogue exchanged", "runtime/cpu/epilogue.go", "\t\tif op.Exchanged {", "\t\tif !op.Exchanged {"},
+	{"the border of a chunk", "runtime/cpu/ring.go", "lo := max(first, t%r.slots*tile)",
+		"lo := max(first+1, t%r.slots*tile)"},
+	{"an answer that depends on threads", "runtime/cpu/internal/tensors/cumsum.go", "\tclear(sums)\n", ""},
+	{"a dropped capture", "passes/stepgraph/stepgraph.go", "if s.flowOf(v).kind != Fixed {\n\t\t\t\treturn true",
+		"if s.flowOf(v).kind != Fixed {\n\t\t\t\treturn false"},
+	{"a wrong default", "runtime/cpu/internal/tensors/topk.go", `s.Node.Attrs.Bool("largest", true)`,
+		`s.Node.Attrs.Bool("largest", false)`},
+	{"a pass that removes what is read", "passes/dce.go", "v != nil && len(uses[v]) == 0 &&",
+		"v != nil && len(uses[v]) <= 1 &&"},
+	{"a pass that overlooks attributes", "passes/cse.go", "fmt.Fprintf(&b, \"%s=%v;\", a.Name, v)",
+		"fmt.Fprintf(&b, \"%s=%T;\", a.Name, v)"},
+	{"a state of a stream in another's place", "runtime/stream.go",
+		"\t\t\tn := copy(rest, d.(*tensor.Tensor).Bytes())\n\t\t\trest = rest[n:]\n",
+		"\t\t\tcopy(rest, d.(*tensor.Tensor).Bytes())\n"},
+}
+
+// TestPlanted runs the long mode on a build with each fault, until it finds it, for ESSMC_FUZZ_PLANTED at most. It logs a
+// table of the graphs and seconds that it took.
+func TestPlanted(t *testing.T) {
+	root := filepath.Join("..", "..")
+	limit := os.Getenv("ESSMC_FUZZ_PLANTED")
+	for _, f := range faults {
+		src, err := os.ReadFile(filepath.Join(root, f.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(src), f.old); n != 1 {
+			t.Errorf("%s: %s has its place %d times", f.name, f.file, n)
+		}
+	}
+	if limit == "" {
+		t.Skip("ESSMC_FUZZ_PLANTED=DURATION looks for each")
+	}
+	took := regexp.MustCompile(`(?s)\n?([0-9.msh]+): seed (\d+): ([^\n]*)`)
+	for i, f := range faults {
+		t.Run(strings.ReplaceAll(f.name, " ", "-"), func(t *testing.T) {
+			out, err := plantedRun(t, root, f, limit)
+			m := took.FindStringSubmatch(out)
+			if m == nil {
+				t.Fatalf("not found (%v):\n%s", err, tail(out))
+			}
+			t.Logf("%d | %s | `%s` | %s graphs, %s | %s", i+1, f.name, f.file, m[2], m[1], m[3])
+		})
+	}
+}
+
+func plantedRun(t *testing.T, root string, f planted, limit string) (string, error) {
+	dir := t.TempDir()
+	path, err := filepath.Abs(filepath.Join(root, f.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := filepath.Join(dir, "changed.go")
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(src), f.old, f.new, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-run", "TestLong$", "-count=1", "-timeout=0", ".")
+	c.Env = append(os.Environ(), "ESSMC_FUZZ="+limit, "ESSMC_FUZZ_STOP=1", "ESSMC_FUZZ_SEED=0", "ESSMC_FUZZ_THREADS=1",
+		"ESSMC_FUZZ_OUT=")
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+func tail(s string) string { return s[max(0, len(s)-1500):] }
